@@ -1,0 +1,12 @@
+# hf_unit_test(NAME SOURCES... LINK ... WRAP ...): one cmocka binary per module. WRAP names functions of the
+# system-call seam that the test replaces by a model (--wrap).
+function(hf_unit_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;WRAP" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE hf_flags hf_pie ${arg_LINK} cmocka)
+  foreach(function IN LISTS arg_WRAP)
+    target_link_options(${name} PRIVATE -Wl,--wrap=${function})
+  endforeach()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 120 LABELS unit)
+endfunction()

@@ -1,0 +1,47 @@
+# Warnings, hardening and sanitizers, as interface targets: link hf_flags, nothing else sets flags.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Assertions state contracts: they stay in what is shipped.
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+string(REPLACE "-O3" "-O2 -g" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+
+option(HOLDFAST_WERROR "Treat warnings as errors" OFF)
+set(HOLDFAST_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=")
+
+add_library(hf_flags INTERFACE)
+target_compile_definitions(hf_flags INTERFACE _GNU_SOURCE)
+target_compile_options(hf_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wformat=2
+  -Wvla -Wcast-qual -Wundef -Wwrite-strings -Wimplicit-fallthrough -Wno-missing-field-initializers
+  -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -fno-strict-aliasing
+  -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
+target_link_options(hf_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack,--as-needed)
+if(HOLDFAST_WERROR)
+  target_compile_options(hf_flags INTERFACE -Werror)
+endif()
+if(HOLDFAST_SANITIZE)
+  target_compile_options(hf_flags INTERFACE -fsanitize=${HOLDFAST_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(hf_flags INTERFACE -fsanitize=${HOLDFAST_SANITIZE})
+elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_definitions(hf_flags INTERFACE _FORTIFY_SOURCE=3)
+endif()
+if(HOLDFAST_FUZZ)
+  target_compile_options(hf_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# A program links this as well: position-independent executables.
+add_library(hf_pie INTERFACE)
+target_link_options(hf_pie INTERFACE -pie)
+
+# hf_library(NAME DEPS...): one folder, one static library, linking only what is named.
+function(hf_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_link_libraries(${name} PUBLIC hf_flags ${arg_LINK})
+endfunction()

@@ -1,0 +1,15 @@
+# External libraries as imported targets. A folder names those it may use; nothing is global.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(LIBBSD REQUIRED IMPORTED_TARGET libbsd)
+pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount)
+pkg_check_modules(LIBSYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+pkg_check_modules(NGHTTP2 REQUIRED IMPORTED_TARGET libnghttp2)
+pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
+pkg_check_modules(SMARTCOLS REQUIRED IMPORTED_TARGET smartcols)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+# The mount helper is static: these are linked as archives.
+find_library(LIBSODIUM_A libsodium.a REQUIRED)
+find_library(LIBCAPNG_A libcap-ng.a REQUIRED)
+find_library(LIBSECCOMP_A libseccomp.a REQUIRED)
