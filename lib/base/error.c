@@ -1,0 +1,132 @@
+#include "base/error.h"
+
+#include "base/cleanup.h"
+#include "base/names.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const status_names[STATUS_N] = {
+	[STATUS_OK] = "OK",
+	[STATUS_CANCELLED] = "CANCELLED",
+	[STATUS_UNKNOWN] = "UNKNOWN",
+	[STATUS_INVALID_ARGUMENT] = "INVALID_ARGUMENT",
+	[STATUS_DEADLINE_EXCEEDED] = "DEADLINE_EXCEEDED",
+	[STATUS_NOT_FOUND] = "NOT_FOUND",
+	[STATUS_ALREADY_EXISTS] = "ALREADY_EXISTS",
+	[STATUS_PERMISSION_DENIED] = "PERMISSION_DENIED",
+	[STATUS_RESOURCE_EXHAUSTED] = "RESOURCE_EXHAUSTED",
+	[STATUS_FAILED_PRECONDITION] = "FAILED_PRECONDITION",
+	[STATUS_ABORTED] = "ABORTED",
+	[STATUS_OUT_OF_RANGE] = "OUT_OF_RANGE",
+	[STATUS_UNIMPLEMENTED] = "UNIMPLEMENTED",
+	[STATUS_INTERNAL] = "INTERNAL",
+	[STATUS_UNAVAILABLE] = "UNAVAILABLE",
+	[STATUS_DATA_LOSS] = "DATA_LOSS",
+	[STATUS_UNAUTHENTICATED] = "UNAUTHENTICATED",
+};
+
+enum status error_set(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
+{
+	va_list args;
+	int n;
+
+	assert(status != STATUS_OK);
+	if (!err)
+		return status;
+	err->status = status;
+	err->sys_errno = abs(sys_errno);
+	va_start(args, fmt);
+	n = vsnprintf(err->msg, sizeof(err->msg), fmt, args);
+	va_end(args);
+	if (n >= 0 && (size_t)n < sizeof(err->msg) && err->sys_errno != 0)
+		(void)snprintf(err->msg + n, sizeof(err->msg) - (size_t)n, ": %s", strerror(err->sys_errno));
+	return status;
+}
+
+enum status error_prefix(struct error *err, const char *fmt, ...)
+{
+	char prefix[ERROR_MSG_MAX];
+	char whole[2 * ERROR_MSG_MAX + 4];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(prefix, sizeof(prefix), fmt, args);
+	va_end(args);
+	(void)snprintf(whole, sizeof(whole), "%s: %s", prefix, err->msg);
+	whole[sizeof(err->msg) - 1] = '\0';
+	memcpy(err->msg, whole, strlen(whole) + 1);
+	return err->status;
+}
+
+enum status status_from_errno(int sys_errno)
+{
+	switch (abs(sys_errno)) {
+	case ENOENT:
+	case ESRCH:
+		return STATUS_NOT_FOUND;
+	case EEXIST:
+		return STATUS_ALREADY_EXISTS;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return STATUS_PERMISSION_DENIED;
+	case EINVAL:
+	case ENAMETOOLONG:
+	case EISDIR:
+	case ENOTDIR:
+	case EBADMSG:
+		return STATUS_INVALID_ARGUMENT;
+	case ENOMEM:
+	case ENOSPC:
+	case EDQUOT:
+	case EMFILE:
+	case ENFILE:
+	case E2BIG:
+	case EMSGSIZE:
+		return STATUS_RESOURCE_EXHAUSTED;
+	case EBUSY:
+	case EADDRINUSE:
+		return STATUS_FAILED_PRECONDITION;
+	case ERANGE:
+		return STATUS_OUT_OF_RANGE;
+	case ENOSYS:
+	case EOPNOTSUPP:
+		return STATUS_UNIMPLEMENTED;
+	case EAGAIN:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case EPIPE:
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+		return STATUS_UNAVAILABLE;
+	case ETIMEDOUT:
+		return STATUS_DEADLINE_EXCEEDED;
+	case ECANCELED:
+		return STATUS_CANCELLED;
+	default:
+		return STATUS_INTERNAL;
+	}
+}
+
+const char *status_name(enum status status)
+{
+	const char *name = names_get(status_names, STATUS_N, (int)status);
+
+	return name ? name : status_names[STATUS_UNKNOWN];
+}
+
+enum status status_from_name(const char *name)
+{
+	int status = names_find(status_names, STATUS_N, name);
+
+	return status < 0 ? STATUS_UNKNOWN : (enum status)status;
+}
+
+enum status status_from_number(long number)
+{
+	return number >= 0 && number < STATUS_N ? (enum status)number : STATUS_UNKNOWN;
+}

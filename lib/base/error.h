@@ -1,0 +1,63 @@
+#pragma once
+/* The error that travels: a canonical gRPC code, the errno behind it and one sentence for a person.
+ *
+ * A value, never allocated, usable when memory is short. Functions that can fail return `enum status` and
+ * take `struct error *err` last: filled on failure (may be NULL), untouched on success; `ret_` outputs are
+ * untouched on failure. Callers branch on the status, never on the text. lib/base itself returns 0 or a
+ * negative errno. */
+
+#include <stdarg.h>
+
+/** Canonical codes, same numbers as gRPC. Source: grpc/doc/statuscodes.md. */
+enum status {
+	STATUS_OK = 0,
+	STATUS_CANCELLED = 1,
+	STATUS_UNKNOWN = 2,
+	STATUS_INVALID_ARGUMENT = 3,
+	STATUS_DEADLINE_EXCEEDED = 4,
+	STATUS_NOT_FOUND = 5,
+	STATUS_ALREADY_EXISTS = 6,
+	STATUS_PERMISSION_DENIED = 7,
+	STATUS_RESOURCE_EXHAUSTED = 8,
+	STATUS_FAILED_PRECONDITION = 9,
+	STATUS_ABORTED = 10,
+	STATUS_OUT_OF_RANGE = 11,
+	STATUS_UNIMPLEMENTED = 12,
+	STATUS_INTERNAL = 13,
+	STATUS_UNAVAILABLE = 14,
+	STATUS_DATA_LOSS = 15,
+	STATUS_UNAUTHENTICATED = 16,
+	STATUS_N,
+};
+
+enum { ERROR_MSG_MAX = 1024 };
+
+struct error {
+	enum status status;
+	int sys_errno;		 /* positive errno, or 0 when no system call failed */
+	char msg[ERROR_MSG_MAX]; /* who, what, where, why and the next command; cut at the end if too long */
+};
+
+/** Fill @err and return @status.
+ *
+ * @err       may be NULL
+ * @status    not STATUS_OK
+ * @sys_errno errno of either sign, or 0; when not 0 its text is appended to the message
+ * @fmt       printf format without a trailing newline */
+enum status error_set(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/** Put "<prefix>: " before the message of a filled @err and return its status; @err must not be NULL. */
+enum status error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/** Code for a failed system call. @sys_errno of either sign; unlisted values are STATUS_INTERNAL. */
+enum status status_from_errno(int sys_errno);
+
+/** Canonical name, "NOT_FOUND"; "UNKNOWN" for a value outside the enum. */
+const char *status_name(enum status status);
+
+/** The status called @name (upper case), or STATUS_UNKNOWN. */
+enum status status_from_name(const char *name);
+
+/** Fold a number from the wire into the enum: unknown codes are STATUS_UNKNOWN, as gRPC prescribes. */
+enum status status_from_number(long number);

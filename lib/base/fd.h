@@ -1,0 +1,21 @@
+#pragma once
+/* Descriptors and whole files. All return 0 or a positive result, or a negative errno. */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/** Write all @n bytes, restarting after signals and short writes. */
+int fd_write_all(int fd, const void *bytes, size_t n);
+
+/** Read until end of file into a new NUL-terminated buffer.
+ * @max     most bytes accepted; one more is -EFBIG
+ * @ret     owned by the caller, free()
+ * @ret_len without the NUL; may be NULL */
+int fd_read_all(int fd, size_t max, char **ret, size_t *ret_len);
+
+/** fd_read_all of the regular file at @path; -EINVAL when it is something else. */
+int file_read(const char *path, size_t max, char **ret, size_t *ret_len);
+
+/** Replace @path by @n bytes durably: temporary file beside it, fsync, rename, fsync of the folder.
+ * Never leaves a half-written @path. */
+int file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n);

@@ -1,0 +1,45 @@
+#include "base/id.h"
+
+#include <string.h>
+
+static bool is_lower_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool id_is_label(const char *s)
+{
+	size_t n = strnlen(s, 64);
+
+	if (n == 0 || n > 63 || !is_lower_alnum(s[0]))
+		return false;
+	for (size_t i = 1; i < n; i++)
+		if (!is_lower_alnum(s[i]) && s[i] != '-')
+			return false;
+	return true;
+}
+
+bool id_is_name(const char *s, size_t max)
+{
+	size_t n = strnlen(s, max + 1);
+
+	if (n == 0 || n > max || s[0] == '-' || s[0] == '_')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!is_lower_alnum(s[i]) && !(s[i] >= 'A' && s[i] <= 'Z') && s[i] != '-' && s[i] != '_')
+			return false;
+	return true;
+}
+
+bool id_is_uuid(const char *s)
+{
+	if (strnlen(s, 37) != 36)
+		return false;
+	for (size_t i = 0; i < 36; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (dash ? s[i] != '-' : !((s[i] >= '0' && s[i] <= '9') || (s[i] >= 'a' && s[i] <= 'f')))
+			return false;
+	}
+	return true;
+}

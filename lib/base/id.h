@@ -1,0 +1,14 @@
+#pragma once
+/* Grammars of names that become directory entries or record fields. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/** `[a-z0-9][a-z0-9-]{0,62}`: no dots, so "." and ".." do not exist; no upper case, no escapes. */
+bool id_is_label(const char *s);
+
+/** `[A-Za-z0-9][A-Za-z0-9_-]{0,max-1}`: what operators may call a volume, node, namespace or plugin. */
+bool id_is_name(const char *s, size_t max);
+
+/** A lower-case UUID of 36 characters in the 8-4-4-4-12 form. */
+bool id_is_uuid(const char *s);

@@ -1,0 +1,125 @@
+#include "base/parse.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Digits at the start of *@s, which is moved behind them. */
+static int take_digits(const char **s, uint64_t *ret)
+{
+	const char *p = *s;
+	uint64_t value = 0;
+
+	for (; *p >= '0' && *p <= '9'; p++) {
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+			return -ERANGE;
+	}
+	if (p == *s)
+		return -EINVAL;
+	*s = p;
+	*ret = value;
+	return 0;
+}
+
+int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	uint64_t value;
+	int r = take_digits(&s, &value);
+
+	if (r < 0)
+		return r;
+	if (*s != '\0')
+		return -EINVAL;
+	if (value < min || value > max)
+		return -ERANGE;
+	*ret = value;
+	return 0;
+}
+
+int parse_u32(const char *s, uint32_t min, uint32_t max, uint32_t *ret)
+{
+	uint64_t value;
+	int r = parse_u64(s, min, max, &value);
+
+	if (r < 0)
+		return r;
+	*ret = (uint32_t)value;
+	return 0;
+}
+
+int parse_bool(const char *s, bool *ret)
+{
+	if (str_eq(s, "yes") || str_eq(s, "true"))
+		*ret = true;
+	else if (str_eq(s, "no") || str_eq(s, "false"))
+		*ret = false;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/* A number followed by one of the units, or by nothing when the table has an empty name. */
+static int parse_with_unit(const char *s, bool allow_space, const struct unit *units, size_t n, uint64_t *ret)
+{
+	uint64_t value;
+	int r = take_digits(&s, &value);
+
+	if (r < 0)
+		return r;
+	if (allow_space && s[0] == ' ' && s[1] != '\0')
+		s++;
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq(s, units[i].name))
+			continue;
+		if (__builtin_mul_overflow(value, units[i].factor, &value))
+			return -ERANGE;
+		*ret = value;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int parse_size(const char *s, uint64_t *ret_bytes)
+{
+	static const struct unit units[] = {
+		{"", 1},
+		{"B", 1},
+		{"K", 1000},
+		{"KB", 1000},
+		{"KiB", UINT64_C(1) << 10},
+		{"M", 1000000},
+		{"MB", 1000000},
+		{"MiB", UINT64_C(1) << 20},
+		{"G", 1000000000},
+		{"GB", 1000000000},
+		{"GiB", UINT64_C(1) << 30},
+		{"T", UINT64_C(1000000000000)},
+		{"TB", UINT64_C(1000000000000)},
+		{"TiB", UINT64_C(1) << 40},
+	};
+
+	return parse_with_unit(s, true, units, ARRAY_SIZE(units), ret_bytes);
+}
+
+int parse_duration(const char *s, uint64_t *ret_us)
+{
+	static const struct unit units[] = {
+		{"us", 1},
+		{"ms", USEC_PER_MSEC},
+		{"s", USEC_PER_SEC},
+		{"m", 60 * USEC_PER_SEC},
+		{"h", 3600 * USEC_PER_SEC},
+		{"d", 86400 * USEC_PER_SEC},
+	};
+
+	return parse_with_unit(s, false, units, ARRAY_SIZE(units), ret_us);
+}

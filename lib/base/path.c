@@ -1,0 +1,109 @@
+#include "base/path.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_dots(const char *s, size_t n)
+{
+	return (n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.');
+}
+
+bool path_is_normal(const char *path)
+{
+	const char *p = path;
+
+	if (path[0] != '/' || strnlen(path, PATH_MAX) >= PATH_MAX)
+		return false;
+	if (path[1] == '\0')
+		return true;
+	while (*p == '/') {
+		size_t n = strcspn(p + 1, "/");
+
+		if (n == 0 || n > NAME_MAX || is_dots(p + 1, n))
+			return false;
+		p += 1 + n;
+	}
+	return true;
+}
+
+static int check_trusted(int fd)
+{
+	struct stat st;
+	int r = sys_fstat(fd, &st);
+
+	if (r < 0)
+		return r;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return -EPERM;
+	return 0;
+}
+
+static int open_component(int dir_fd, const char *name, size_t n)
+{
+	char component[NAME_MAX + 1];
+	int r = check_trusted(dir_fd);
+
+	if (r < 0)
+		return r;
+	memcpy(component, name, n);
+	component[n] = '\0';
+	return sys_openat(dir_fd, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int walk(int root_fd, const char *path)
+{
+	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *p = path;
+
+	if (dir < 0)
+		return TAKE_FD(dir);
+	while (p[0] == '/' && p[1] != '\0') {
+		size_t n = strcspn(p + 1, "/");
+		int next = open_component(dir, p + 1, n);
+
+		if (next < 0)
+			return next;
+		close_fdp(&dir);
+		dir = next;
+		p += 1 + n;
+	}
+	return TAKE_FD(dir);
+}
+
+int path_open_trusted(int root_fd, const char *path)
+{
+	if (!path_is_normal(path))
+		return -EINVAL;
+	return walk(root_fd, path);
+}
+
+int path_open_trusted_parent(int root_fd, const char *path, char *ret_name)
+{
+	char parent[PATH_MAX];
+	cleanup_close int fd = -EBADF;
+	const char *slash;
+	int r;
+
+	if (!path_is_normal(path) || path[1] == '\0')
+		return -EINVAL;
+	slash = strrchr(path, '/');
+	memcpy(parent, path, (size_t)(slash - path));
+	parent[slash - path] = '\0';
+	fd = walk(root_fd, parent[0] != '\0' ? parent : "/");
+	if (fd < 0)
+		return TAKE_FD(fd);
+	r = check_trusted(fd);
+	if (r < 0)
+		return r;
+	(void)str_copy(ret_name, NAME_MAX + 1, slash + 1);
+	return TAKE_FD(fd);
+}

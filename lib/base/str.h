@@ -1,0 +1,25 @@
+#pragma once
+/* Bounded strings in caller-owned arrays. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Copy @src into @dst of @size bytes, always NUL-terminated.
+ * Returns 0, or -ENAMETOOLONG and an empty @dst when it does not fit: a cut name would be another name. */
+int str_copy(char *dst, size_t size, const char *src);
+
+/** printf into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst. */
+int str_format(char *dst, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/** Whole-value comparison. */
+bool str_eq(const char *a, const char *b);
+
+/** Does @s begin with @prefix? */
+bool str_starts_with(const char *s, const char *prefix);
+
+/** Write @n bytes as 2 @n lower-case hex digits and a NUL; @dst holds at least 2 @n + 1. */
+void hex_encode(char *dst, const void *bytes, size_t n);
+
+/** Read exactly 2 @n hex digits of either case followed by NUL. Returns 0 or -EINVAL; @dst untouched then. */
+int hex_decode(void *dst, size_t n, const char *hex);

@@ -1,0 +1,95 @@
+#include "base/strbuf.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+void strbuf_release(struct strbuf *sb)
+{
+	free(sb->data);
+	sb->data = NULL;
+	sb->len = sb->cap = 0;
+}
+
+/* Make room for @n more bytes and the NUL. */
+static bool reserve(struct strbuf *sb, size_t n)
+{
+	size_t cap = sb->cap ? sb->cap : 256;
+	char *data;
+
+	if (sb->error)
+		return false;
+	if (n > sb->max || sb->len > sb->max - n) {
+		sb->error = -EMSGSIZE;
+		return false;
+	}
+	while (cap < sb->len + n + 1)
+		cap *= 2;
+	if (cap == sb->cap)
+		return true;
+	data = realloc(sb->data, cap);
+	if (!data) {
+		sb->error = -ENOMEM;
+		return false;
+	}
+	sb->data = data;
+	sb->cap = cap;
+	return true;
+}
+
+void strbuf_put(struct strbuf *sb, const void *bytes, size_t n)
+{
+	if (!reserve(sb, n))
+		return;
+	if (n > 0)
+		memcpy(sb->data + sb->len, bytes, n);
+	sb->len += n;
+	sb->data[sb->len] = '\0';
+}
+
+void strbuf_puts(struct strbuf *sb, const char *s)
+{
+	strbuf_put(sb, s, strlen(s));
+}
+
+void strbuf_printf(struct strbuf *sb, const char *fmt, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(NULL, 0, fmt, args);
+	va_end(args);
+	if (n < 0 || !reserve(sb, (size_t)n))
+		return;
+	va_start(args, fmt);
+	(void)vsnprintf(sb->data + sb->len, (size_t)n + 1, fmt, args);
+	va_end(args);
+	sb->len += (size_t)n;
+}
+
+void strbuf_consume(struct strbuf *sb, size_t n)
+{
+	assert(n <= sb->len);
+	if (n == 0)
+		return;
+	memmove(sb->data, sb->data + n, sb->len - n + 1);
+	sb->len -= n;
+}
+
+char *strbuf_take(struct strbuf *sb)
+{
+	char *data;
+
+	strbuf_put(sb, "", 0);
+	if (sb->error) {
+		strbuf_release(sb);
+		return NULL;
+	}
+	data = TAKE_PTR(sb->data);
+	sb->len = sb->cap = 0;
+	return data;
+}

@@ -1,0 +1,37 @@
+#pragma once
+/* A growing byte buffer with a hard limit.
+ *
+ * Invariants: data is NULL until the first byte; data[len] is NUL whenever data is not NULL; len < cap <= max
+ * + 1. The first failure (out of memory, or past the limit) sticks: later calls do nothing and strbuf_error
+ * tells. */
+
+#include "base/cleanup.h"
+
+#include <stddef.h>
+
+struct strbuf {
+	char *data; /* owned */
+	size_t len;
+	size_t cap;
+	size_t max; /* most bytes of content */
+	int error;  /* 0, -ENOMEM or -EMSGSIZE */
+};
+
+#define STRBUF_INIT(max_)     \
+	{                     \
+		.max = (max_) \
+	}
+
+void strbuf_release(struct strbuf *sb);
+
+void strbuf_put(struct strbuf *sb, const void *bytes, size_t n);
+void strbuf_puts(struct strbuf *sb, const char *s);
+void strbuf_printf(struct strbuf *sb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/** Drop the first @n bytes; @n must not exceed the length. */
+void strbuf_consume(struct strbuf *sb, size_t n);
+
+/** Hand the content over to the caller, who frees it; NULL when the buffer failed. "" for an empty buffer. */
+char *strbuf_take(struct strbuf *sb);
+
+#define cleanup_strbuf cleanup(strbuf_release)

@@ -1,0 +1,133 @@
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+static int result(long r)
+{
+	return r < 0 ? -errno : (int)r;
+}
+
+int sys_openat(int dir_fd, const char *name, int flags)
+{
+	return result(openat(dir_fd, name, flags));
+}
+
+int sys_mkdirat(int dir_fd, const char *name, mode_t mode)
+{
+	return result(mkdirat(dir_fd, name, mode));
+}
+
+int sys_rmdirat(int dir_fd, const char *name)
+{
+	return result(unlinkat(dir_fd, name, AT_REMOVEDIR));
+}
+
+int sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
+{
+	return result(readlinkat(dir_fd, name, buf, size));
+}
+
+int sys_fstat(int fd, struct stat *ret)
+{
+	return result(fstat(fd, ret));
+}
+
+int sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
+{
+	return result(fstatat(dir_fd, name, ret, flags));
+}
+
+int sys_fstatfs(int fd, struct statfs *ret)
+{
+	return result(fstatfs(fd, ret));
+}
+
+int sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret)
+{
+	return result(statx(dir_fd, name, flags, mask, ret));
+}
+
+int sys_fchdir(int fd)
+{
+	return result(fchdir(fd));
+}
+
+int sys_fsopen(const char *type, unsigned int flags)
+{
+	return result(syscall(SYS_fsopen, type, flags));
+}
+
+int sys_fsconfig(int fs_fd, unsigned int cmd, const char *key, const void *value, int aux)
+{
+	return result(syscall(SYS_fsconfig, fs_fd, cmd, key, value, aux));
+}
+
+int sys_fsmount(int fs_fd, unsigned int flags, unsigned int attributes)
+{
+	return result(syscall(SYS_fsmount, fs_fd, flags, attributes));
+}
+
+int sys_open_tree(int dir_fd, const char *path, unsigned int flags)
+{
+	return result(syscall(SYS_open_tree, dir_fd, path, flags));
+}
+
+int sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags)
+{
+	return result(syscall(SYS_move_mount, from_fd, from, to_fd, to, flags));
+}
+
+int sys_mount_setattr(int dir_fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr)
+{
+	return result(syscall(SYS_mount_setattr, dir_fd, path, flags, attr, sizeof(*attr)));
+}
+
+int sys_umount2(const char *name, int flags)
+{
+	return result(umount2(name, flags));
+}
+
+ssize_t sys_write(int fd, const void *bytes, size_t n)
+{
+	ssize_t r = write(fd, bytes, n);
+
+	return r < 0 ? -errno : r;
+}
+
+ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset)
+{
+	ssize_t r = pread(fd, buf, n, offset);
+
+	return r < 0 ? -errno : r;
+}
+
+int sys_fdatasync(int fd)
+{
+	return result(fdatasync(fd));
+}
+
+int sys_ofd_lock(int fd, int cmd, struct flock *lock)
+{
+	return result(fcntl(fd, cmd, lock));
+}
+
+ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t r = recvmsg(fd, msg, flags);
+
+	return r < 0 ? -errno : r;
+}
+
+ssize_t sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+		   unsigned int to_len)
+{
+	ssize_t r = sendto(fd, bytes, n, flags, to, to_len);
+
+	return r < 0 ? -errno : r;
+}
