@@ -1,0 +1,235 @@
+#pragma once
+/* Messages between the node agent and the mount helper.
+ *
+ * SOCK_SEQPACKET, one request in flight, one fixed-size little-endian struct per operation: no offsets, no
+ * optional tails, no path, no option text, no descriptor in either direction. Strings are NUL-terminated and
+ * zero to their end, booleans exactly 0 or 1, reserved bytes 0. A datagram that breaks any of this ends the
+ * helper.
+ *
+ * Order: the helper sends HELLO (struct mh_hello) once it is locked down; the agent answers with MH_OP_ACK;
+ * then requests, each answered by one struct mh_reply (MH_OP_LIST: struct mh_list_reply). */
+
+#include "ticket.h"
+
+#include <stdint.h>
+
+enum {
+	MH_MAGIC = 0x484d4648, /* "HFMH" */
+	MH_VERSION = 1,
+	MH_MESSAGE_MAX = 1024,
+	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
+	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
+	MH_BY_ID_SIZE = 132, /* up to 128 of [A-Za-z0-9:._+-], not beginning with a dot */
+	MH_EXPORT_SIZE = 256,
+	MH_SLOT_MAX = 31,
+	MH_LIST_MAX = 8,
+};
+
+enum mh_op {
+	MH_OP_HELLO = 1,
+	MH_OP_ACK = 2,
+	MH_OP_STAGE = 3,
+	MH_OP_PUBLISH = 4,
+	MH_OP_UNPUBLISH = 5,
+	MH_OP_UNSTAGE = 6,
+	MH_OP_STAT = 7,
+	MH_OP_LIST = 8,
+	MH_OP_N,
+};
+
+/* Outcome of a request. REFUSED tells nothing about why: the reason is in the helper's trail. */
+enum mh_status {
+	MH_OK = 0,
+	MH_ALREADY = 1,	    /* already as asked for; nothing was changed */
+	MH_REFUSED = 2,	    /* policy, ticket or validation says no */
+	MH_NOT_FOUND = 3,   /* the volume is not staged */
+	MH_BUSY = 4,	    /* in use: open files, or still published */
+	MH_CONFLICT = 5,    /* something else stands there, or the medium is mounted elsewhere */
+	MH_LIMIT = 6,	    /* a limit of the policy is reached */
+	MH_UNAVAILABLE = 7, /* no trail, no file system type */
+	MH_KERNEL = 8,	    /* the kernel refused; errno and step say what */
+	MH_INTERNAL = 9,    /* a post-condition failed; the helper ends after this reply */
+	MH_STATUS_N,
+};
+
+/* Bits of mh_reply.state, read from the kernel after the operation. */
+enum {
+	MH_STATE_STAGED = 1 << 0,
+	MH_STATE_PUBLISHED = 1 << 1,
+	MH_STATE_READ_ONLY = 1 << 2,
+	MH_STATE_SB_ALIVE =
+		1 << 3, /* after UNSTAGE: the superblock is still in use somewhere, keep the device */
+	MH_STATE_EXEC = 1 << 4,
+	MH_STATE_SHARED = 1 << 5,
+};
+
+enum mh_class {
+	MH_CLASS_BLOCK = 1,
+	MH_CLASS_TMPFS = 2,
+	MH_CLASS_NFS4 = 3,
+	MH_CLASS_BIND = 4,
+	MH_CLASS_CSI = 5,
+	MH_CLASS_N,
+};
+
+struct mh_header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t op;
+	uint32_t length; /* size of the whole message, equal to the datagram's and to sizeof for the operation
+			  */
+	uint32_t flags;	 /* 0 */
+	uint64_t seq;	 /* the previous one plus 1; the first request (ACK) has 1 */
+	uint64_t reserved;
+};
+
+/* What to stage. The unused members of the union are zero. */
+struct mh_source {
+	uint8_t class; /* enum mh_class */
+	uint8_t reserved[7];
+	union {
+		struct {
+			char by_id[MH_BY_ID_SIZE]; /* entry of /dev/disk/by-id */
+			uint32_t major; /* must equal what the node says; zero in the ticket's digest */
+			uint32_t minor;
+		} block;
+		struct {
+			uint64_t size_bytes; /* 1 to the profile's max_size */
+			uint64_t inodes;     /* 1 to 2^31 */
+		} tmpfs;
+		struct {
+			uint8_t family; /* 4 or 6 */
+			uint8_t reserved[7];
+			uint8_t addr[16];
+			char export[MH_EXPORT_SIZE];
+		} nfs4;
+		struct {
+			char name[MH_LABEL_SIZE]; /* host volume of the policy */
+		} bind;
+		uint8_t bytes[280];
+	} u;
+};
+
+struct mh_hello {
+	struct mh_header header; /* op MH_OP_HELLO, seq 0 */
+	uint8_t policy_digest[TICKET_DIGEST_SIZE];
+	char cluster[TICKET_CLUSTER_SIZE];
+	char node[TICKET_NODE_SIZE];
+	uint32_t helper_pid;
+	uint8_t door;		 /* 1 setuid, 2 socket */
+	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
+	uint8_t ticket_optional; /* 1: stand-alone use, tickets are not required */
+	uint8_t reserved[9];
+};
+
+struct mh_ack {
+	struct mh_header header;
+};
+
+struct mh_stage {
+	struct mh_header header;
+	char volume[MH_LABEL_SIZE];
+	char profile[MH_LABEL_SIZE];
+	char alloc[MH_UUID_SIZE];
+	uint8_t read_only;
+	uint8_t reserved[7];
+	struct mh_source source;
+	struct ticket ticket; /* all zero: none */
+};
+
+struct mh_publish {
+	struct mh_header header;
+	char volume[MH_LABEL_SIZE];
+	char profile[MH_LABEL_SIZE];
+	char alloc[MH_UUID_SIZE];
+	uint8_t slot; /* 0 to MH_SLOT_MAX: several volumes of one allocation */
+	uint8_t read_only;
+	uint8_t exec;
+	uint8_t propagation; /* enum ticket_propagation */
+	uint8_t reserved[4];
+	struct ticket ticket; /* all zero: none */
+};
+
+struct mh_unpublish {
+	struct mh_header header;
+	char volume[MH_LABEL_SIZE]; /* the volume expected there */
+	char alloc[MH_UUID_SIZE];
+	uint8_t slot;
+	uint8_t detach; /* 1: lazily; needs the policy's allow_detach */
+	uint8_t reserved[6];
+};
+
+struct mh_unstage {
+	struct mh_header header;
+	char volume[MH_LABEL_SIZE];
+	uint8_t detach;
+	uint8_t reserved[7];
+};
+
+/* State bits of one volume (alloc empty), or of one publish. */
+struct mh_stat {
+	struct mh_header header;
+	char volume[MH_LABEL_SIZE]; /* empty when alloc is given */
+	char alloc[MH_UUID_SIZE];
+	uint8_t slot;
+	uint8_t reserved[7];
+};
+
+enum mh_list_kind {
+	MH_LIST_STAGED = 0,
+	MH_LIST_PUBLISHED = 1,
+};
+
+struct mh_list {
+	struct mh_header header;
+	uint8_t kind; /* enum mh_list_kind */
+	uint8_t reserved[3];
+	uint32_t cursor; /* 0, then what the last reply gave */
+};
+
+struct mh_reply {
+	struct mh_header header; /* op and seq of the request */
+	uint16_t status;	 /* enum mh_status */
+	uint16_t sys_errno;	 /* positive, or 0 */
+	uint16_t step;	    /* where it failed: enum in mounthelper/ops.h, for the trail and for reports */
+	uint16_t state;	    /* MH_STATE_* */
+	uint32_t dev_major; /* of the mounted file system */
+	uint32_t dev_minor;
+	uint64_t record; /* id of the result record in the trail */
+};
+
+struct mh_list_entry {
+	char volume[MH_LABEL_SIZE]; /* of a publish: empty, the allocation and slot name it */
+	char alloc[MH_UUID_SIZE];
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint16_t state;
+	uint8_t slot;
+	uint8_t reserved[5];
+};
+
+struct mh_list_reply {
+	struct mh_header header;
+	uint16_t status;
+	uint16_t sys_errno;
+	uint16_t count; /* entries used */
+	uint16_t reserved;
+	uint32_t cursor; /* for the next request; 0 when this was the last page */
+	uint32_t reserved2;
+	struct mh_list_entry entries[MH_LIST_MAX];
+};
+
+_Static_assert(sizeof(struct mh_header) == 32, "no padding");
+_Static_assert(sizeof(struct mh_source) == 288, "no padding");
+_Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 16, "no padding");
+_Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 464, "no padding");
+_Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 464, "no padding");
+_Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
+_Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 8, "no padding");
+_Static_assert(sizeof(struct mh_stat) == 32 + 64 + 40 + 8, "no padding");
+_Static_assert(sizeof(struct mh_list) == 40, "no padding");
+_Static_assert(sizeof(struct mh_reply) == 32 + 24, "no padding");
+_Static_assert(sizeof(struct mh_list_entry) == 120, "no padding");
+_Static_assert(sizeof(struct mh_list_reply) == 32 + 16 + 8 * 120, "no padding");
+_Static_assert(sizeof(struct mh_stage) <= MH_MESSAGE_MAX, "every message fits the receive buffer");
+_Static_assert(sizeof(struct mh_list_reply) <= MH_MESSAGE_MAX, "every message fits the receive buffer");
