@@ -1,0 +1,65 @@
+#pragma once
+/* Configuration and specification files: an HCL subset or JSON, read into a JSON tree that knows its lines.
+ *
+ * Subset: `key = value` and `key: value`, blocks with at most one label, repeated blocks become arrays,
+ * lists, objects, strings with escapes, heredocs, integers, reals, booleans, null, three comment forms. No
+ * expressions, no variables: "${" is refused. A file whose first non-blank byte is '{' is JSON. Size limit 1
+ * MiB, depth 32. */
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conf; /* a document */
+
+/** Parse @text. @name for messages, "agent.hcl". Errors begin with "NAME:LINE: ".
+ * @ret owned by the caller, conf_free() */
+enum status conf_parse(const char *text, const char *name, struct conf **ret, struct error *err);
+
+/** Parse the file at @path; "-" is standard input. */
+enum status conf_load(const char *path, struct conf **ret, struct error *err);
+
+/** Load @path, then every *.hcl and *.json of @dropin_dir in lexical order, later values replacing earlier
+ * ones (objects are merged, lists replaced). A missing folder is fine, a missing main file is not. */
+enum status conf_load_merged(const char *path, const char *dropin_dir, struct conf **ret, struct error *err);
+
+void conf_free(struct conf *conf);
+
+/** The tree; borrowed. */
+json_t *conf_root(const struct conf *conf);
+
+/** Fill @err with "FILE:LINE: <message>" for member @key of @object (a node of the tree), or for the whole
+ * file when it is unknown. Returns STATUS_INVALID_ARGUMENT. */
+enum status conf_error(const struct conf *conf, const json_t *object, const char *key, struct error *err,
+		       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+enum conf_type {
+	CONF_STRING,   /* char[size] */
+	CONF_PATH,     /* char[size]: absolute and normalised */
+	CONF_BOOL,     /* bool */
+	CONF_U32,      /* uint32_t, within [min, max] */
+	CONF_U64,      /* uint64_t, within [min, max] */
+	CONF_SIZE,     /* uint64_t bytes, "10GiB" or a number, within [min, max] */
+	CONF_DURATION, /* uint64_t microseconds, "90s", within [min, max] */
+	CONF_BLOCKS,   /* `key "label" { }` blocks handed to the callback one by one */
+};
+
+struct conf_field {
+	const char *key;
+	enum conf_type type;
+	size_t offset; /* of the member in the bound struct */
+	size_t size;   /* of the array, for strings */
+	uint64_t min, max;
+	bool required;
+	enum status (*block)(const struct conf *conf, const char *label, json_t *body, void *target,
+			     struct error *err);
+};
+
+/** Fill @target from @object by a table: unknown keys (with the closest known one), wrong types, values out
+ * of range and missing required keys are errors with file and line. Members whose key is absent keep their
+ * value, so put defaults there first. @target may be half filled on failure. */
+enum status conf_bind(const struct conf *conf, json_t *object, const struct conf_field *fields,
+		      size_t n_fields, void *target, struct error *err);

@@ -1,0 +1,39 @@
+#pragma once
+/* Log lines: structured fields to journald when stderr is the journal, logfmt lines to stderr otherwise.
+ *
+ * Log once, at the edge. Secrets and mount flags never reach this interface. Control bytes in values are
+ * escaped, so that a value cannot forge a field or a line. */
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <syslog.h>
+
+/* What the line is about; NULL members are left out. Journal fields HOLDFAST_VOLUME=, HOLDFAST_ALLOC=, ... */
+struct log_ctx {
+	const char *volume;
+	const char *alloc;
+	const char *node;
+	const char *claim;
+	const char *plugin;
+	const char *op;		 /* stage, publish, claim, session, ... */
+	const char *peer;	 /* who asked */
+	const struct error *err; /* adds HOLDFAST_STATUS= and ERRNO=, and ": <message>" to the text */
+};
+
+/** Once, before the first line. @ident e.g. "holdfast-agent", borrowed for ever.
+ * @max_priority lines above it (LOG_DEBUG is the highest number) are dropped. */
+void log_init(const char *ident, int max_priority);
+
+/** One line of @priority (LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG). @ctx may be NULL.
+ * At most 200 lines a second are written; what is dropped is counted and told in one line afterwards. */
+void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/** A line without context. */
+#define log_line(priority, ...) log_ctx((priority), NULL, __VA_ARGS__)
+
+/** Render one line as logfmt into @dst of @size bytes, cut at the end; for tests and for log_ctx(). Returns
+ * the length. `ts=... level=notice ident=... msg="..." volume=db alloc=...` */
+size_t log_format(char *dst, size_t size, const char *ident, int priority, const struct log_ctx *ctx,
+		  const char *message);

@@ -1,0 +1,39 @@
+#pragma once
+/* Who may have a volume: the one place that decides. Pure. */
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "model/node.h"
+#include "model/volume.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct admission {
+	const char *volume_id;		   /* as asked for, for messages */
+	const struct volume *volume;	   /* NULL: no such volume */
+	const struct alloc *alloc;	   /* the server's own record; NULL: no such allocation */
+	const char *alloc_id;		   /* as asked for, for messages */
+	const struct node *node;	   /* the node that asks, or that the allocation is for */
+	const char *volume_name;	   /* of the allocation's volume request */
+	const struct claim *const *claims; /* every live claim of the volume */
+	size_t n_claims;
+	int64_t now_ms; /* for "since" in refusals */
+};
+
+/** Check in the order of design 4.2: volume exists, allocation exists and is for this node and asks for the
+ * volume, attachment mode agrees, access mode is one the volume has, the same claim already held, plugin
+ * schedulable, free claim for the mode.
+ *
+ * STATUS_OK: grant it. STATUS_ALREADY_EXISTS: the allocation already holds it, @ret_same is that claim
+ * (borrowed from
+ * @claims), nothing is to be changed. Else refused: STATUS_NOT_FOUND, STATUS_PERMISSION_DENIED (not this
+ * node's allocation), STATUS_INVALID_ARGUMENT, STATUS_UNAVAILABLE (plugin), STATUS_FAILED_PRECONDITION (held
+ * by others: the message names holder, state, what is missing and the next command). */
+enum status admission_check(const struct admission *in, const struct claim **ret_same, struct error *err);
+
+/** May one more claim of these modes stand beside @claims? @ret_blocker the first that is in the way.
+ * Source: nomad-facts 2.5, and the two single-node writer modes that Nomad lacks. */
+bool admission_has_room(enum access_mode access, enum claim_mode mode, const char *node_id,
+			const struct claim *const *claims, size_t n_claims, const struct claim **ret_blocker);

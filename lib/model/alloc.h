@@ -1,0 +1,87 @@
+#pragma once
+/* An allocation: work placed on one node, with the volumes it needs. */
+
+#include "base/error.h"
+#include "model/claim.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	ALLOC_VOLUMES_MAX = 16,
+	ALLOC_NAME_MAX = 128,
+	ALLOC_DRIVER_MAX = 31,
+	ALLOC_DESCRIPTION_MAX = 1023,
+	ALLOC_PATH_MAX = 511,
+};
+
+enum desired_status {
+	DESIRED_UNSPECIFIED,
+	DESIRED_RUN,
+	DESIRED_STOP,
+	DESIRED_N,
+};
+
+enum client_status {
+	CLIENT_UNSPECIFIED,
+	CLIENT_PENDING,
+	CLIENT_RUNNING,
+	CLIENT_COMPLETE,
+	CLIENT_FAILED,
+	CLIENT_LOST,
+	CLIENT_N,
+};
+
+struct volume_request {
+	char name[PROFILE_MAX + 1];
+	char source[VOLUME_ID_MAX + 1];
+	enum access_mode access_mode;
+	enum attachment_mode attachment_mode;
+	bool read_only;
+	enum propagation propagation;
+	bool exec;
+};
+
+struct alloc_volume {
+	char name[PROFILE_MAX + 1];
+	char path[ALLOC_PATH_MAX + 1];
+	char claim_id[UUID_TEXT_SIZE];
+};
+
+struct alloc {
+	char id[UUID_TEXT_SIZE];
+	char namespace[NAMESPACE_MAX + 1];
+	char name[ALLOC_NAME_MAX + 1];
+	char node_id[NODE_ID_MAX + 1];
+	char driver[ALLOC_DRIVER_MAX + 1];
+	struct volume_request volumes[ALLOC_VOLUMES_MAX];
+	uint32_t n_volumes;
+	enum desired_status desired_status;
+	enum client_status client_status;
+	char client_description[ALLOC_DESCRIPTION_MAX + 1];
+	int32_t client_code; /* enum status behind a failure */
+	struct alloc_volume published[ALLOC_VOLUMES_MAX];
+	uint32_t n_published;
+	int64_t create_time_ms;
+	int64_t modify_time_ms;
+	uint64_t create_index;
+	uint64_t modify_index;
+};
+
+/** Fill what may be left out: namespace, driver, attachment mode of volume requests. */
+void alloc_default(struct alloc *alloc);
+
+/** Check a submission; contradictions name both fields. */
+enum status alloc_validate(const struct alloc *alloc, struct error *err);
+
+/** Has the node finished with it (complete, failed or lost)? */
+bool alloc_is_client_terminal(const struct alloc *alloc);
+
+/** The volume request called @name, or NULL. */
+const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name);
+
+/** Claim mode that a request means. */
+enum claim_mode volume_request_mode(const struct volume_request *request);
+
+const char *desired_status_name(enum desired_status status);
+const char *client_status_name(enum client_status status);

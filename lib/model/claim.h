@@ -1,0 +1,108 @@
+#pragma once
+/* A claim: one allocation's right to one volume, and the steps by which it is given back.
+ *
+ *   reserved --mount receipt--> taken --work ended--> unpublishing --evidence--> node-detached
+ *      |                          |                                                |
+ *      |                          +-- receipt of the release ----> node-detached   +--> controller-detached
+ * --> freed
+ *      +-- never sent to the node --> freed
+ *
+ * The record is complete in itself: nothing that garbage collection removes is needed to finish or explain
+ * it. Modes, provider's node id and boot id stay through every step. */
+
+#include "base/error.h"
+#include "model/modes.h"
+#include "model/volume.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	NODE_ID_MAX = 63,
+	EXTERNAL_NODE_ID_MAX = 256,
+	UUID_TEXT_SIZE = 37,
+	EVIDENCE_DETAIL_MAX = 255,
+	LAST_ERROR_MAX = 511,
+};
+
+enum claim_state {
+	CLAIM_STATE_UNSPECIFIED,
+	CLAIM_RESERVED,
+	CLAIM_TAKEN,
+	CLAIM_UNPUBLISHING,
+	CLAIM_NODE_DETACHED,
+	CLAIM_CONTROLLER_DETACHED,
+	CLAIM_FREED,
+	CLAIM_STATE_N,
+};
+
+enum evidence {
+	EVIDENCE_NONE,
+	EVIDENCE_RECEIPT,
+	EVIDENCE_NEW_BOOT,
+	EVIDENCE_STORAGE_FENCE,
+	EVIDENCE_SELF_FENCE,
+	EVIDENCE_OPERATOR,
+	EVIDENCE_N,
+};
+
+struct claim {
+	char id[UUID_TEXT_SIZE];
+	char volume_id[VOLUME_ID_MAX + 1];
+	char namespace[NAMESPACE_MAX + 1];
+	char external_id[EXTERNAL_ID_MAX + 1];
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	char profile[PROFILE_MAX + 1];
+	char allocation_id[UUID_TEXT_SIZE];
+	char node_id[NODE_ID_MAX + 1];
+	char boot_id[UUID_TEXT_SIZE];
+	char external_node_id[EXTERNAL_NODE_ID_MAX + 1];
+	enum claim_mode mode;
+	enum access_mode access_mode;
+	enum attachment_mode attachment_mode;
+	enum propagation propagation;
+	uint64_t generation;
+	enum claim_state state;
+	enum evidence evidence;
+	char evidence_detail[EVIDENCE_DETAIL_MAX + 1];
+	bool sent_to_node; /* false: the grant provably never left the server */
+	uint32_t attempts; /* of the current step */
+	char last_error[LAST_ERROR_MAX + 1];
+	int64_t create_time_ms;
+	int64_t modify_time_ms;
+	uint64_t create_index;
+	uint64_t modify_index;
+};
+
+enum claim_event_type {
+	CLAIM_EVENT_MOUNTED,	 /* mount receipt of the node */
+	CLAIM_EVENT_WORK_ENDED,	 /* the allocation is client-terminal or was told to stop before it ran */
+	CLAIM_EVENT_EVIDENCE,	 /* evidence and detail are set */
+	CLAIM_EVENT_NODE_FAILED, /* the node's release failed: detail is its error */
+	CLAIM_EVENT_CONTROLLER_DETACHED, /* the provider detached it, or the volume needs no controller */
+	CLAIM_EVENT_CONTROLLER_FAILED,	 /* detail is the error */
+	CLAIM_EVENT_FREE,		 /* nothing is left to do */
+	CLAIM_EVENT_N,
+};
+
+struct claim_event {
+	enum claim_event_type type;
+	enum evidence evidence; /* CLAIM_EVENT_EVIDENCE */
+	const char *detail;	/* may be NULL */
+	int64_t now_ms;
+};
+
+/** Apply one event. Pure: changes @claim only.
+ *
+ * An event that the state has already passed is STATUS_OK and changes nothing, so repeats are harmless; one
+ * that the state does not allow is STATUS_FAILED_PRECONDITION. Evidence is refused when it is EVIDENCE_NONE,
+ * and new_boot when the boot id in @event->detail is the claim's own.
+ * @ret_changed whether @claim must be stored */
+enum status claim_step(struct claim *claim, const struct claim_event *event, bool *ret_changed,
+		       struct error *err);
+
+/** Does the claim keep others from the volume? True in every state before CLAIM_FREED. */
+bool claim_is_live(const struct claim *claim);
+
+const char *claim_state_name(enum claim_state state);
+const char *evidence_name(enum evidence evidence);

@@ -1,0 +1,30 @@
+#pragma once
+/* Model values to protobuf messages and back, by tables of fields; the wire's enums have the model's numbers.
+ */
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "model/node.h"
+#include "model/volume.h"
+
+#include <holdfast/v1/types.pb-c.h>
+
+/** @ret owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short. */
+Holdfast__V1__Volume *volume_to_pb(const struct volume *volume);
+Holdfast__V1__Claim *claim_to_pb(const struct claim *claim);
+Holdfast__V1__Allocation *alloc_to_pb(const struct alloc *alloc);
+Holdfast__V1__Node *node_to_pb(const struct node *node);
+Holdfast__V1__AllocVolume *alloc_volume_to_pb(const struct alloc_volume *volume);
+Holdfast__V1__NodePlugin *node_plugin_to_pb(const struct node_plugin *plugin);
+
+/** STATUS_INVALID_ARGUMENT names the field: text too long, a value outside its enum, too many entries. Absent
+ * fields are zero. @ret untouched on failure. */
+enum status volume_from_pb(const Holdfast__V1__Volume *pb, struct volume *ret, struct error *err);
+enum status claim_from_pb(const Holdfast__V1__Claim *pb, struct claim *ret, struct error *err);
+enum status alloc_from_pb(const Holdfast__V1__Allocation *pb, struct alloc *ret, struct error *err);
+enum status node_from_pb(const Holdfast__V1__Node *pb, struct node *ret, struct error *err);
+enum status alloc_volume_from_pb(const Holdfast__V1__AllocVolume *pb, struct alloc_volume *ret,
+				 struct error *err);
+enum status node_plugin_from_pb(const Holdfast__V1__NodePlugin *pb, struct node_plugin *ret,
+				struct error *err);

@@ -1,0 +1,88 @@
+#pragma once
+/* A volume: what operators register and allocations claim. Value type, no pointers. */
+
+#include "base/error.h"
+#include "model/modes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	VOLUME_ID_MAX = 128,
+	NAMESPACE_MAX = 64,
+	PLUGIN_ID_MAX = 128,
+	PROFILE_MAX = 63,
+	EXTERNAL_ID_MAX = 256,
+	BY_ID_MAX = 128,
+	VOLUME_CAPABILITIES_MAX = 16,
+	WIRE_VOLUME_SIZE = 64,
+};
+
+#define NAMESPACE_DEFAULT "default"
+#define PLUGIN_NATIVE "native"
+
+enum volume_type {
+	VOLUME_TYPE_UNSPECIFIED,
+	VOLUME_NATIVE,
+	VOLUME_CSI,
+	VOLUME_TYPE_N,
+};
+
+enum source_class {
+	SOURCE_UNSPECIFIED,
+	SOURCE_BLOCK,
+	SOURCE_TMPFS,
+	SOURCE_NFS4,
+	SOURCE_BIND,
+	SOURCE_CLASS_N,
+};
+
+struct source {
+	enum source_class class;
+	char by_id[BY_ID_MAX + 1]; /* block */
+	uint64_t size_bytes;	   /* tmpfs */
+	uint64_t inodes;	   /* tmpfs */
+};
+
+struct capability {
+	enum access_mode access_mode;
+	enum attachment_mode attachment_mode;
+};
+
+struct volume {
+	char id[VOLUME_ID_MAX + 1];
+	char namespace[NAMESPACE_MAX + 1];
+	char name[VOLUME_ID_MAX + 1];
+	char external_id[EXTERNAL_ID_MAX + 1];
+	enum volume_type type;
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	char profile[PROFILE_MAX + 1];
+	struct source source;
+	struct capability capabilities[VOLUME_CAPABILITIES_MAX];
+	uint32_t n_capabilities;
+	uint64_t generation;
+	int64_t create_time_ms;
+	int64_t modify_time_ms;
+	uint64_t create_index;
+	uint64_t modify_index;
+};
+
+/** Fill what may be left out: namespace, name, plugin of a native volume. */
+void volume_default(struct volume *volume);
+
+/** Check a registration; the first thing wrong is named with its field and what would be right. */
+enum status volume_validate(const struct volume *volume, struct error *err);
+
+/** Merge the registration @update into @current: what may change is taken over, an immutable field that
+ * differs is STATUS_FAILED_PRECONDITION. @in_use: capabilities that claims stand on must stay.
+ * @ret_changed false when nothing differs. Source: nomad-facts 2.6. */
+enum status volume_merge(struct volume *current, const struct volume *update, bool in_use, bool *ret_changed,
+			 struct error *err);
+
+/** Does the volume offer exactly this capability? */
+bool volume_has_capability(const struct volume *volume, enum access_mode access,
+			   enum attachment_mode attachment);
+
+/** Name of the volume towards the mount helper: a readable part of the id and 16 hex digits of the SHA-256 of
+ * namespace and id, so that two namespaces never meet. id_is_label(). */
+void volume_wire_name(const char *namespace, const char *id, char ret[static WIRE_VOLUME_SIZE]);

@@ -1,0 +1,78 @@
+#pragma once
+/* gRPC client: one HTTP/2 connection to a unix socket or a TLS server, driven by sd-event.
+ *
+ * The connection is made by the first call and made again by the next call after it was lost; there is no
+ * back-off here, that is the owner's. Callbacks never run inside a function of this header, and `done` runs
+ * exactly once per started call. Every error carries the peer's gRPC code, or UNAVAILABLE for transport
+ * trouble with the endpoint's name in the message. */
+
+#include "base/error.h"
+#include "rpc/tls.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+struct rpc_client;
+struct rpc_pending; /* one unary call under way */
+struct rpc_stream;  /* one bidirectional stream */
+
+struct rpc_endpoint {
+	const char *unix_path; /* set: a unix socket, the rest is ignored */
+	const char *host;      /* numeric address, or a name resolved when connecting */
+	uint16_t port;
+	struct rpc_tls *tls;	/* borrowed, must outlive the client */
+	const char *server_uri; /* URI expected in the server's certificate; NULL: any that the CA signed */
+};
+
+/** @endpoint is copied (not tls). */
+enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint, struct rpc_client **ret,
+			   struct error *err);
+
+/** Close the connection. Calls under way end with CANCELLED before this returns: the one exception to
+ * "callbacks never run inside". NULL is allowed. */
+void rpc_client_free(struct rpc_client *client);
+
+/** @response is borrowed for the duration of the call and NULL unless @status is OK; @err is NULL when OK. */
+typedef void rpc_done_fn(enum status status, const ProtobufCMessage *response, const struct error *err,
+			 void *userdata);
+
+/** Start a unary call.
+ * @method     name as in the .proto file
+ * @timeout_us relative; 0 is STATUS_INVALID_ARGUMENT. Sent as grpc-timeout and kept here.
+ * @ret        may be NULL; valid until done ran, for rpc_pending_cancel() */
+enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
+			    rpc_done_fn *done, void *userdata, struct rpc_pending **ret, struct error *err);
+
+/** Forget a call: done does not run any more. */
+void rpc_pending_cancel(struct rpc_pending *pending);
+
+/** For programs that do one thing at a time: run the event loop until the answer is there.
+ * @ret_response owned by the caller, protobuf_c_message_free_unpacked() */
+enum status rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+				 const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
+				 ProtobufCMessage **ret_response, struct error *err);
+
+struct rpc_stream_events {
+	/* the server has accepted the stream: its headers arrived */
+	void (*on_open)(struct rpc_stream *stream, void *userdata);
+	void (*on_message)(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata);
+	/* the end, exactly once, whoever ended it; the stream is gone afterwards. @err is NULL when OK. */
+	void (*on_closed)(struct rpc_stream *stream, enum status status, const struct error *err,
+			  void *userdata);
+};
+
+/** Open a bidirectional stream. @connect_timeout_us bounds the time until on_open. */
+enum status rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+			    const char *method, uint64_t connect_timeout_us,
+			    const struct rpc_stream_events *events, void *userdata, struct rpc_stream **ret,
+			    struct error *err);
+
+/** Send one message; copied. STATUS_RESOURCE_EXHAUSTED when too much is unsent, STATUS_UNAVAILABLE when
+ * closing. */
+enum status rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *message, struct error *err);
+
+/** Cancel the stream; on_closed does not run any more. NULL is allowed. */
+void rpc_stream_cancel(struct rpc_stream *stream);

@@ -1,0 +1,29 @@
+#pragma once
+/* protobuf-c messages to JSON and back, by descriptors alone: the proto3 JSON mapping.
+ *
+ * Depth is limited to 32 levels and nothing recursive is on our wire. Errors name the path of the field:
+ * "volume.requested_capabilities[1].access_mode: ...". */
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <protobuf-c/protobuf-c.h>
+
+enum pbjson_flags {
+	PBJSON_DEFAULTS = 1 << 0,    /* print fields that have their default value */
+	PBJSON_PROTO_NAMES = 1 << 1, /* snake_case as in the .proto file; both are read in any case */
+	/* For specifications people write: enum words in any case with dashes ("single-node-writer"), sizes
+	 * as text
+	 * ("10GiB") for integers whose name ends in _bytes, one object where a list is expected. */
+	PBJSON_SPEC = 1 << 2,
+};
+
+/** @ret owned by the caller, json_decref(). STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_INTERNAL
+ * for a string that is not UTF-8. */
+enum status pbjson_encode(const ProtobufCMessage *message, unsigned int flags, json_t **ret,
+			  struct error *err);
+
+/** @ret owned by the caller, protobuf_c_message_free_unpacked(). Unknown fields, wrong types, numbers out of
+ * range, duplicates and unknown enum words (listing those that exist) are STATUS_INVALID_ARGUMENT. */
+enum status pbjson_decode(const ProtobufCMessageDescriptor *descriptor, const json_t *json,
+			  unsigned int flags, ProtobufCMessage **ret, struct error *err);

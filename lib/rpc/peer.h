@@ -1,0 +1,20 @@
+#pragma once
+/* Who is at the other end of a connection, as the kernel or the certificate says. */
+
+#include <sys/types.h>
+
+enum rpc_peer_kind {
+	RPC_PEER_UNIX, /* SO_PEERCRED: uid, gid, pid */
+	RPC_PEER_TLS,  /* uri of the verified client certificate; empty when it showed none */
+};
+
+enum { RPC_URI_SIZE = 256, RPC_ADDRESS_SIZE = 128 };
+
+struct rpc_peer {
+	enum rpc_peer_kind kind;
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+	char uri[RPC_URI_SIZE]; /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
+	char address[RPC_ADDRESS_SIZE]; /* "127.0.0.1:40312", or the path of the unix socket; for people */
+};

@@ -1,0 +1,25 @@
+#pragma once
+/* A small certificate authority: EC P-256 keys, URI identities in subjectAltName. */
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+struct pki_cert_request {
+	const char *uri;	      /* "holdfast://CLUSTER/node/NAME" */
+	const char *common_name;      /* for people */
+	const char *const *dns_names; /* may be empty */
+	size_t n_dns_names;
+	const char *const *ip_addresses;
+	size_t n_ip_addresses;
+	unsigned int days; /* validity from now */
+};
+
+/** Make a CA: writes @key_path (0600) and @cert_path (0644), both atomically. Existing files are left alone
+ * and STATUS_ALREADY_EXISTS is returned. */
+enum status pki_make_ca(const char *key_path, const char *cert_path, const char *cluster, struct error *err);
+
+/** Issue a certificate from the CA; same rules for the files it writes. */
+enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
+		      const struct pki_cert_request *request, const char *key_path, const char *cert_path,
+		      struct error *err);

@@ -1,0 +1,98 @@
+#pragma once
+/* gRPC and JSON server: HTTP/2 on unix sockets and on one TLS port, driven by sd-event.
+ *
+ * A unary method answers each call exactly once, now or later, by rpc_call_reply() or rpc_call_fail(); the
+ * call stays valid until then even when the client has gone (the answer is then dropped). A stream method
+ * gets on_closed exactly once and must not use the call afterwards. Callbacks never run inside a function of
+ * this header. The same unary methods answer `POST /pkg.Service/Method` with `application/json` (Connect's
+ * unary form: errors are {"code": "not_found", "message": "..."} with the matching HTTP status).
+ *
+ * Source: gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md), connectrpc.com/docs/protocol. */
+
+#include "base/error.h"
+#include "rpc/peer.h"
+#include "rpc/tls.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+struct rpc_server;
+struct rpc_call;
+
+/** @request is borrowed for the duration of the function. */
+typedef void rpc_unary_fn(struct rpc_call *call, const ProtobufCMessage *request, void *userdata);
+
+struct rpc_stream_handlers {
+	void (*on_open)(struct rpc_call *call, void *userdata);
+	void (*on_message)(struct rpc_call *call, const ProtobufCMessage *message, void *userdata);
+	void (*on_closed)(struct rpc_call *call, void *userdata);
+};
+
+/* One of unary and stream is set. Methods of the service that no row names answer UNIMPLEMENTED, by name. */
+struct rpc_method {
+	const char *name; /* as in the .proto file, "Register" */
+	rpc_unary_fn *unary;
+	const struct rpc_stream_handlers *stream;
+};
+
+struct rpc_service {
+	const ProtobufCServiceDescriptor *descriptor;
+	const struct rpc_method *methods;
+	size_t n_methods;
+};
+
+struct rpc_server_limits {
+	size_t message_bytes;	 /* largest message; 0: 1 MiB */
+	size_t connection_bytes; /* bytes of requests and unsent answers held per connection; 0: 8 MiB */
+	size_t connections;	 /* 0: 4096 */
+	size_t calls;		 /* concurrent calls per connection; 0: 256 */
+};
+
+/** Create a server without listeners.
+ * @event    borrowed, must outlive the server
+ * @services borrowed, must outlive the server
+ * @limits   copied; NULL: defaults
+ * @userdata handed to every handler */
+enum status rpc_server_new(sd_event *event, const struct rpc_service *services, size_t n_services,
+			   const struct rpc_server_limits *limits, void *userdata, struct rpc_server **ret,
+			   struct error *err);
+
+/** Close listeners and connections; every open stream gets on_closed. Calls still to be answered stay valid
+ * and must still be answered. */
+void rpc_server_free(struct rpc_server *server);
+
+/** Listen on a unix socket. A stale socket file (nobody listens) is replaced, a live one is
+ * STATUS_FAILED_PRECONDITION. @mode of the socket file, e.g. 0660. */
+enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode,
+				   struct error *err);
+
+/** Listen on a TCP address with TLS 1.3.
+ * @host numeric IPv4 or IPv6 address
+ * @port 0: chosen by the kernel
+ * @tls  borrowed; rpc_tls_reload() takes effect for new connections
+ * @ret_port the port in use; may be NULL
+ * A port in use is STATUS_FAILED_PRECONDITION and names address and port. */
+enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, uint16_t port,
+				  struct rpc_tls *tls, uint16_t *ret_port, struct error *err);
+
+const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
+
+/** A pointer of the handler's own, NULL at first. */
+void rpc_call_set_data(struct rpc_call *call, void *data);
+void *rpc_call_data(const struct rpc_call *call);
+
+/** Answer a unary call; @message is copied. The call is gone afterwards. */
+void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
+
+/** Answer a unary call with an error, or end a stream with it. @err must be filled. */
+void rpc_call_fail(struct rpc_call *call, const struct error *err);
+
+/** Send one message on a stream; copied. STATUS_RESOURCE_EXHAUSTED when the peer does not read: end the
+ * stream. */
+enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
+
+/** End a stream with status OK; on_closed follows from the event loop. */
+void rpc_call_finish(struct rpc_call *call);

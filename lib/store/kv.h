@@ -1,0 +1,101 @@
+#pragma once
+/* The store contract: an ordered key space with revisions, compare-and-set transactions and a change feed;
+ * what etcd v3 offers, and what the sqlite backend gives on one machine.
+ *
+ * Writes are submitted from the event loop and answered from it once they are durable: everything submitted
+ * while the last commit was on its way to the disk goes into the next commit (group commit). Transactions
+ * take effect in the order in which they were submitted. After a failed commit the store is broken: every
+ * later transaction fails, because state in memory may be ahead of the disk; the owner should end and start
+ * again from the store.
+ *
+ * Keys: printable ASCII, 1 to KV_KEY_MAX bytes, ordered bytewise. Values: 1 byte to KV_VALUE_MAX. */
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+enum {
+	KV_KEY_MAX = 512,
+	KV_VALUE_MAX = 1 << 20,
+	KV_TXN_OPS_MAX = 128,
+};
+
+struct kv;
+
+struct kv_condition {
+	const char *key;
+	uint64_t mod_revision; /* of the last change of the key; 0: must not exist */
+};
+
+struct kv_op {
+	const char *key;
+	const void *value; /* NULL: delete */
+	size_t len;
+};
+
+struct kv_txn {
+	const struct kv_condition *conditions;
+	size_t n_conditions;
+	const struct kv_op *ops;
+	size_t n_ops;
+};
+
+struct kv_item {
+	const char *key;
+	const void *value; /* NULL in the change feed: deleted */
+	size_t len;
+	uint64_t create_revision;
+	uint64_t mod_revision;
+};
+
+/** From the event loop, in order of submission. @revision of the transaction when @err is NULL; else @err
+ * says why: STATUS_ABORTED when a condition did not hold (nothing was written), STATUS_RESOURCE_EXHAUSTED for
+ * a full disk, STATUS_INTERNAL or STATUS_DATA_LOSS for a store that is broken from here on. */
+typedef void kv_done_fn(uint64_t revision, const struct error *err, void *userdata);
+
+/** Return false to stop. @item is borrowed for the duration of the call. */
+typedef bool kv_each_fn(const struct kv_item *item, void *userdata);
+
+struct kv_stats {
+	uint64_t commits;
+	uint64_t transactions;
+	uint64_t largest_batch;
+	uint64_t pending;
+};
+
+/** Open or create a sqlite database (WAL, synchronous=FULL, exclusive lock, one writer thread).
+ *
+ * @event borrowed, must outlive the store
+ * @path  a file; created with mode 0600
+ * Errors name the file: STATUS_FAILED_PRECONDITION when another process holds it, STATUS_DATA_LOSS when it is
+ * not a database, is damaged (quick_check) or has a newer schema, else as the system call failed. */
+enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err);
+
+/** Waits for what was submitted; its done functions do not run any more. NULL is allowed. */
+void kv_close(struct kv *kv);
+
+/** Submit a transaction; keys and values are copied. @done may be NULL. STATUS_INVALID_ARGUMENT for what
+ * breaks the limits above; then nothing was submitted. */
+enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done, void *userdata,
+		      struct error *err);
+
+/** Run @done once everything submitted so far is durable; from the event loop, also when nothing is pending.
+ */
+enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct error *err);
+
+/** Every committed key that begins with @prefix, in order. For start-up: it blocks. */
+enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err);
+
+/** Every committed change after @revision, oldest first. STATUS_OUT_OF_RANGE when it was compacted away. */
+enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err);
+
+/** Forget changes up to and including @revision. Asynchronous, in order with transactions. */
+enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err);
+
+/** Revision of the last committed transaction. */
+uint64_t kv_revision(const struct kv *kv);
+
+struct kv_stats kv_stats(const struct kv *kv);
