@@ -21,6 +21,7 @@ enum {
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
 	MH_BY_ID_SIZE = 132, /* up to 128 of [A-Za-z0-9:._+-], not beginning with a dot */
 	MH_EXPORT_SIZE = 256,
+	MH_PATH_SIZE = 256,
 	MH_SLOT_MAX = 31,
 	MH_LIST_MAX = 8,
 };
@@ -61,6 +62,7 @@ enum {
 		1 << 3, /* after UNSTAGE: the superblock is still in use somewhere, keep the device */
 	MH_STATE_EXEC = 1 << 4,
 	MH_STATE_SHARED = 1 << 5,
+	MH_STATE_AVAILABLE = 1 << 6, /* of a profile: its file system type is known to the kernel */
 };
 
 enum mh_class {
@@ -115,6 +117,7 @@ struct mh_hello {
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
+	char publish_base[MH_PATH_SIZE]; /* publishes appear at publish_base/ALLOC/SLOT */
 	uint32_t helper_pid;
 	uint8_t door;		 /* 1 setuid, 2 socket */
 	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
@@ -178,6 +181,7 @@ struct mh_stat {
 enum mh_list_kind {
 	MH_LIST_STAGED = 0,
 	MH_LIST_PUBLISHED = 1,
+	MH_LIST_PROFILES = 2, /* what the helper's policy offers: the node's fingerprint of native volumes */
 };
 
 struct mh_list {
@@ -199,13 +203,14 @@ struct mh_reply {
 };
 
 struct mh_list_entry {
-	char volume[MH_LABEL_SIZE]; /* of a publish: empty, the allocation and slot name it */
+	char volume[MH_LABEL_SIZE]; /* staged: the volume; profiles: the profile; published: empty */
 	char alloc[MH_UUID_SIZE];
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	uint16_t state;
 	uint8_t slot;
-	uint8_t reserved[5];
+	uint8_t class; /* profiles: enum mh_class */
+	uint8_t reserved[4];
 };
 
 struct mh_list_reply {
@@ -221,7 +226,7 @@ struct mh_list_reply {
 
 _Static_assert(sizeof(struct mh_header) == 32, "no padding");
 _Static_assert(sizeof(struct mh_source) == 288, "no padding");
-_Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 16, "no padding");
+_Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 256 + 16, "no padding");
 _Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 464, "no padding");
 _Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 464, "no padding");
 _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
