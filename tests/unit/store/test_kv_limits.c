@@ -156,6 +156,7 @@ static void at_most_64_mib_are_pending(void **state)
 	assert_int_equal(kv_barrier(f->kv, answer_fill, &answer, NULL), STATUS_OK);
 	await(f, &answer);
 	assert_int_equal(answer.revision, n);
+	assert_in_range(kv_stats(f->kv).largest_batch, 1, 8); /* 8 MiB */
 	assert_int_equal(submit(f, &txn), STATUS_OK);
 }
 

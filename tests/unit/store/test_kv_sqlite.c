@@ -1,4 +1,4 @@
-/* Forgetting changes goes in bounded steps, also across a restart, and by itself when the store is idle. */
+/* The database below the store: rolling back, and forgetting changes in bounded steps. */
 
 #include "fixture.h"
 
@@ -78,6 +78,29 @@ static void each_commit_forgets_a_bounded_number_of_revisions(void **state)
 	kv_sqlite_close(db);
 }
 
+static void a_rolled_back_batch_leaves_no_trace(void **state)
+{
+	const struct kv_op op = {.key = "a", .value = "v", .len = 1};
+	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
+	struct fixture *f = *state;
+	struct kv_sqlite *db = NULL;
+	struct kv_conflict conflict;
+	uint64_t revision;
+
+	assert_int_equal(kv_sqlite_open(f->path, &db, NULL), STATUS_OK);
+	assert_int_equal(kv_sqlite_begin(db, NULL), STATUS_OK);
+	assert_int_equal(kv_sqlite_apply(db, &txn, &revision, &conflict, NULL), STATUS_OK);
+	kv_sqlite_compact(db, 1);
+	kv_sqlite_rollback(db);
+	assert_int_equal(kv_sqlite_range(db, "", fail_item, NULL, NULL), STATUS_OK);
+	assert_int_equal(kv_sqlite_changes(db, 0, fail_item, NULL, NULL), STATUS_OK);
+	assert_int_equal(kv_sqlite_begin(db, NULL), STATUS_OK);
+	assert_int_equal(kv_sqlite_apply(db, &txn, &revision, &conflict, NULL), STATUS_OK);
+	assert_int_equal(revision, 1);
+	assert_int_equal(kv_sqlite_commit(db, NULL), STATUS_OK);
+	kv_sqlite_close(db);
+}
+
 static void an_idle_store_forgets_by_itself(void **state)
 {
 	struct fixture *f = *state;
@@ -107,6 +130,7 @@ static void an_idle_store_forgets_by_itself(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(a_rolled_back_batch_leaves_no_trace),
 		TEST(each_commit_forgets_a_bounded_number_of_revisions),
 		TEST(an_idle_store_forgets_by_itself),
 	};
