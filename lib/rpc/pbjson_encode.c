@@ -84,7 +84,6 @@ static json_t *base64(const ProtobufCBinaryData *bytes)
 	text[0] = '\0';
 	if (bytes->len > 0)
 		(void)EVP_EncodeBlock((unsigned char *)text, bytes->data, (int)bytes->len);
-	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not see cleanup_free */
 	return json_string_nocheck(text);
 }
 

@@ -261,7 +261,6 @@ static enum status decode_bytes(const struct scalar *in, const json_t *json, Pro
 		return pbjson_no_memory(in->at, in->err);
 	n = EVP_DecodeBlock(data, (const unsigned char *)text, (int)length);
 	if (n < padding)
-		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer does not see cleanup_free */
 		return pbjson_wanted(in->at, "base64 text", json, in->err);
 	ret->len = (size_t)(n - padding);
 	ret->data = TAKE_PTR(data);
