@@ -22,7 +22,9 @@ int64_t clock_realtime_ms(void)
 
 char *clock_format(int64_t realtime_ms, char text[static CLOCK_TEXT_SIZE])
 {
-	time_t seconds = (time_t)(realtime_ms / 1000);
+	/* rounded down, also before 1970 */
+	int64_t ms = (realtime_ms % 1000 + 1000) % 1000;
+	time_t seconds = (time_t)(realtime_ms / 1000 - (realtime_ms % 1000 < 0));
 	struct tm utc;
 	size_t n;
 
@@ -31,7 +33,7 @@ char *clock_format(int64_t realtime_ms, char text[static CLOCK_TEXT_SIZE])
 		return text;
 	}
 	n = strftime(text, CLOCK_TEXT_SIZE, "%Y-%m-%dT%H:%M:%S", &utc);
-	(void)snprintf(text + n, CLOCK_TEXT_SIZE - n, ".%03dZ", (int)(realtime_ms % 1000));
+	(void)snprintf(text + n, CLOCK_TEXT_SIZE - n, ".%03dZ", (int)ms);
 	return text;
 }
 
