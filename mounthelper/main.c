@@ -73,7 +73,7 @@ static void look_around(struct helper *h, uint32_t ruid, uint32_t *ret_instance)
 
 	if (sodium_init() < 0)
 		must(error_set(&error, STATUS_INTERNAL, 0, "initialise libsodium"), EXIT_PROCESS);
-	must(view_enter_host(&view, &error), EXIT_NAMESPACE);
+	must(view_enter_host(&view, &h->mountinfo, &error), EXIT_NAMESPACE);
 	must(policy_file_load(view.host_root_fd, HOLDFAST_POLICY_PATH, &policy, h->policy_digest, &error),
 	     EXIT_POLICY);
 	h->agent = policy_agent(&policy, ruid);

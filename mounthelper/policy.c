@@ -471,6 +471,7 @@ static enum status parse_agent(struct parser *ps)
 				       .max_staged = 256,
 				       .max_published = 4096,
 				       .max_per_alloc = MH_SLOT_MAX + 1,
+				       .max_tmpfs_total = UINT64_C(1) << 30,
 				       .ops_per_second = 20,
 				       .burst = 100,
 				       .first_profile = policy->n_profiles};

@@ -124,10 +124,6 @@ const char *policy_check_agent(const struct policy *policy, const struct agent_p
 		return "helper_uid must differ from the agent's uid";
 	if (!agent->ticket_optional && agent->keys.n == 0)
 		return "ticket = required needs a ticket_key";
-	for (uint32_t i = 0; i < agent->n_profiles; i++)
-		if (policy->profiles[agent->first_profile + i].class == MH_CLASS_TMPFS &&
-		    agent->max_tmpfs_total == 0)
-			return "tmpfs profiles need max_tmpfs_total";
 	for (uint32_t i = 0; i < policy->n_agents && !complaint; i++)
 		complaint = check_separate(agent, &policy->agents[i]);
 	return complaint;

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/id.h"
+#include "base/str.h"
 #include "base/sys.h"
 
 #include <errno.h>
@@ -68,9 +69,55 @@ static enum status enter(int ns_fd, const char *what, struct error *err)
 	return STATUS_OK;
 }
 
-enum status view_enter_host(struct view *view, struct error *err)
+static int visit_root(const struct mount_entry *entry, void *userdata)
 {
-	cleanup_close int host_ns_fd = -EBADF;
+	if (!str_eq(entry->point, "/"))
+		return 0;
+	*(uint64_t *)userdata = entry->id;
+	return 1;
+}
+
+/* Id of the mount that the process sees as its root; 0 when it sees none, as in a chroot. */
+static uint64_t root_mount(const struct view *view, const char *table_path, struct mountinfo *table)
+{
+	cleanup_close int fd = openat(view->proc_fd, table_path, O_RDONLY | O_CLOEXEC);
+	uint64_t id = 0;
+
+	table->fd = fd;
+	if (fd >= 0 && mountinfo_each(table, visit_root, &id) != 1)
+		id = 0;
+	table->fd = -EBADF;
+	return id;
+}
+
+/* A mount is part of exactly one namespace, and its id stays its own as long as it lives: who has PID 1's
+ * root mount as root is in PID 1's namespace, and in no chroot. Knowing this needs no privilege, so an agent
+ * that runs without a mount namespace of its own needs neither CAP_SYS_PTRACE nor CAP_SYS_CHROOT in its unit.
+ */
+static bool shares_root(const struct view *view, struct mountinfo *table)
+{
+	uint64_t first = root_mount(view, "1/mountinfo", table);
+
+	return first != 0 && first == root_mount(view, "self/mountinfo", table);
+}
+
+static enum status leave_home(struct view *view, struct error *err)
+{
+	cleanup_close int host_ns_fd = openat(view->proc_fd, "1/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+	if (host_ns_fd < 0)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, errno,
+			"open the mount namespace of PID 1 (does the agent's unit allow CAP_SYS_PTRACE in "
+			"CapabilityBoundingSet=?)");
+	view->home_ns_fd = openat(view->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	if (view->home_ns_fd < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "open the caller's mount namespace");
+	return enter(host_ns_fd, "PID 1's", err);
+}
+
+enum status view_enter_host(struct view *view, struct mountinfo *table, struct error *err)
+{
 	enum status status;
 
 	view->proc_fd = make_procfs();
@@ -82,12 +129,9 @@ enum status view_enter_host(struct view *view, struct error *err)
 	status = read_boot_id(view, err);
 	if (status != STATUS_OK)
 		return status;
-	view->home_ns_fd = openat(view->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	host_ns_fd = openat(view->proc_fd, "1/ns/mnt", O_RDONLY | O_CLOEXEC);
-	if (view->home_ns_fd < 0 || host_ns_fd < 0)
-		return error_set(err, STATUS_PERMISSION_DENIED, errno, "open the mount namespace of PID 1");
-	/* even when it is the same one: this also leaves a root directory that the caller may have had */
-	status = enter(host_ns_fd, "PID 1's", err);
+	view->at_home = shares_root(view, table);
+	if (!view->at_home)
+		status = leave_home(view, err);
 	if (status != STATUS_OK)
 		return status;
 	view->host_root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -98,6 +142,8 @@ enum status view_enter_host(struct view *view, struct error *err)
 
 enum status view_settle(struct view *view, bool container, struct error *err)
 {
+	if (container && view->at_home)
+		return STATUS_OK;
 	if (container)
 		return enter(view->home_ns_fd, "the caller's", err);
 	if (!view->initial)

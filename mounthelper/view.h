@@ -8,7 +8,8 @@
 
 struct view {
 	int proc_fd;	  /* own instance of procfs, attached nowhere */
-	int home_ns_fd;	  /* the caller's mount namespace */
+	bool at_home;	  /* the caller's mount namespace is PID 1's */
+	int home_ns_fd;	  /* else the caller's */
 	int host_root_fd; /* "/" of PID 1's mount namespace */
 	bool initial;	  /* initial user and pid namespaces */
 	char boot_id[TICKET_UUID_SIZE];
@@ -21,8 +22,9 @@ struct view {
 
 void view_release(struct view *view);
 
-/** Make the own procfs and enter PID 1's mount namespace. */
-enum status view_enter_host(struct view *view, struct error *err);
+/** Make the own procfs and, unless this is there already, enter PID 1's mount namespace.
+ * @table scratch space for reading mount tables */
+enum status view_enter_host(struct view *view, struct mountinfo *table, struct error *err);
 
 /** With @container go back to the caller's mount namespace; without, make sure that the namespaces are the
  * initial ones and stay. */
