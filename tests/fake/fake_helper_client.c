@@ -1,6 +1,6 @@
 #include "fake_helper_client.h"
 
-#include "test.h"
+#include "cmocka_all.h"
 
 #include <dirent.h>
 #include <fcntl.h>

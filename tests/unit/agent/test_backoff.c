@@ -1,5 +1,5 @@
 #include "backoff.h"
-#include "test.h"
+#include "cmocka_all.h"
 
 static void delays_grow_to_the_cap_and_stay_within_their_half(void **state)
 {

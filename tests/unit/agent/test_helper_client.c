@@ -1,6 +1,6 @@
 #include "fake_helper_client.h"
 #include "helper_client.h"
-#include "test.h"
+#include "cmocka_all.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 #include "helper_msg.h"
-#include "test.h"
+#include "cmocka_all.h"
 
 #include <stdio.h>
 #include <stdlib.h>
