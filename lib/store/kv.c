@@ -125,17 +125,16 @@ static enum status explain(const struct kv *kv, const struct submission *s, stru
 /* Run the done function of @s, which may close the store. */
 static void answer(struct kv *kv, struct submission *s)
 {
-	cleanup_free struct submission *owned = s;
 	struct error err;
 	enum status st;
 
 	assert(s->outcome != SUBMISSION_PENDING);
 	kv->pending--;
 	kv->pending_bytes -= s->bytes;
-	if (!s->done)
-		return;
 	st = explain(kv, s, &err);
-	s->done(st == STATUS_OK ? s->revision : 0, st == STATUS_OK ? NULL : &err, s->userdata);
+	if (s->done)
+		s->done(st == STATUS_OK ? s->revision : 0, st == STATUS_OK ? NULL : &err, s->userdata);
+	free(s);
 }
 
 static int on_writer_done(sd_event_source *source, int fd, uint32_t revents, void *userdata)

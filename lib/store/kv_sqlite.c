@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "store/sqlite_error.h"
 
-#include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@ static const char *const queries[QUERY_N] = {
 	[QUERY_COMMIT] = "COMMIT",
 	[QUERY_ROLLBACK] = "ROLLBACK",
 	[QUERY_MOD_REVISION] = "SELECT mod_revision FROM kv WHERE key = ?1",
-	[QUERY_PUT] = "INSERT INTO kv(key, value, create_revision, mod_revision) VALUES (?1, ?2, ?3, ?3) "
-		      "ON CONFLICT(key) DO UPDATE SET value = ?2, mod_revision = ?3 "
-		      "RETURNING create_revision",
+	[QUERY_PUT] = ("INSERT INTO kv(key, value, create_revision, mod_revision) VALUES (?1, ?2, ?3, ?3) "
+		       "ON CONFLICT(key) DO UPDATE SET value = ?2, mod_revision = ?3 "
+		       "RETURNING create_revision"),
 	[QUERY_DELETE] = "DELETE FROM kv WHERE key = ?1",
-	[QUERY_CHANGE] = "INSERT INTO changes(revision, seq, key, value, create_revision) "
-			 "VALUES (?1, ?2, ?3, ?4, ?5)",
+	[QUERY_CHANGE] = ("INSERT INTO changes(revision, seq, key, value, create_revision) "
+			  "VALUES (?1, ?2, ?3, ?4, ?5)"),
 	[QUERY_TRIM] = "DELETE FROM changes WHERE revision <= ?1",
 	[QUERY_SAVE_POSITION] = "UPDATE position SET revision = ?1, compacted = ?2",
 };
@@ -39,7 +39,7 @@ static void finalizep(sqlite3_stmt **statement)
 
 static enum status fail(struct kv_sqlite *db, int rc, const char *doing, struct error *err)
 {
-	return sqlite_error(db->db, rc, db->path, doing, err);
+	return sqlite_error(rc, db->sys_errno, db->path, doing, err);
 }
 
 static enum status damaged(struct kv_sqlite *db, const char *what, struct error *err)
@@ -67,24 +67,38 @@ static void rewind_statement(sqlite3_stmt *statement)
 	(void)sqlite3_clear_bindings(statement);
 }
 
-/* Run a statement that yields no rows, or none of interest. Returns SQLITE_OK or an error code. */
-static int run(sqlite3_stmt *statement)
+/* sqlite3_step() that keeps the errno behind a failure: sqlite3_system_errno() does not know that of a
+ * COMMIT. */
+static int step(struct kv_sqlite *db, sqlite3_stmt *statement)
 {
-	int rc = sqlite3_step(statement);
+	int rc;
+
+	errno = 0;
+	rc = sqlite3_step(statement);
+	db->sys_errno = errno;
+	return rc;
+}
+
+/* Run a statement that yields no rows, or none of interest. Returns SQLITE_OK or an error code. */
+static int run(struct kv_sqlite *db, enum kv_sqlite_query query)
+{
+	sqlite3_stmt *statement = db->statements[query];
+	int rc = step(db, statement);
 
 	rewind_statement(statement);
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
 
 /* Run a statement that yields at most one number; *ret stays when there is no row. */
-static int run_for_number(sqlite3_stmt *statement, uint64_t *ret)
+static int run_for_number(struct kv_sqlite *db, enum kv_sqlite_query query, uint64_t *ret)
 {
-	int rc = sqlite3_step(statement);
+	sqlite3_stmt *statement = db->statements[query];
+	int rc = step(db, statement);
 
 	if (rc == SQLITE_ROW) {
 		*ret = (uint64_t)sqlite3_column_int64(statement, 0);
 		/* an INSERT with RETURNING takes effect in its first step, but ends in the next */
-		rc = sqlite3_step(statement);
+		rc = step(db, statement);
 	}
 	rewind_statement(statement);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -99,7 +113,7 @@ static enum status read_position(struct kv_sqlite *db, struct error *err)
 	int rc = sqlite3_prepare_v2(db->db, query_position, -1, &statement, NULL);
 
 	if (rc == SQLITE_OK)
-		rc = sqlite3_step(statement);
+		rc = step(db, statement);
 	if (rc == SQLITE_DONE || rc == SQLITE_ERROR)
 		return damaged(db, "its position is missing", err);
 	if (rc != SQLITE_ROW)
@@ -141,7 +155,7 @@ enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err)
 	int rc;
 
 	(void)pthread_mutex_lock(&db->lock); /* cannot fail for a valid recursive mutex */
-	rc = run(db->statements[QUERY_BEGIN]);
+	rc = run(db, QUERY_BEGIN);
 	if (rc == SQLITE_OK)
 		return STATUS_OK;
 	st = fail(db, rc, "begin", err);
@@ -160,7 +174,7 @@ static enum status check_conditions(struct kv_sqlite *db, const struct kv_txn *t
 		int rc = bind_key(statement, 1, condition->key);
 
 		if (rc == SQLITE_OK)
-			rc = run_for_number(statement, &found);
+			rc = run_for_number(db, QUERY_MOD_REVISION, &found);
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "check a condition", err);
 		if (found != condition->mod_revision) {
@@ -180,7 +194,7 @@ static int put(struct kv_sqlite *db, const struct kv_op *op, uint64_t revision, 
 		rc = sqlite3_bind_blob64(statement, 2, op->value, op->len, SQLITE_STATIC);
 	if (rc == SQLITE_OK)
 		rc = bind_revision(statement, 3, revision);
-	return rc == SQLITE_OK ? run_for_number(statement, ret_create_revision) : rc;
+	return rc == SQLITE_OK ? run_for_number(db, QUERY_PUT, ret_create_revision) : rc;
 }
 
 static int remove_key(struct kv_sqlite *db, const struct kv_op *op, bool *ret_existed)
@@ -189,7 +203,7 @@ static int remove_key(struct kv_sqlite *db, const struct kv_op *op, bool *ret_ex
 	int rc = bind_key(statement, 1, op->key);
 
 	if (rc == SQLITE_OK)
-		rc = run(statement);
+		rc = run(db, QUERY_DELETE);
 	if (rc == SQLITE_OK)
 		*ret_existed = sqlite3_changes(db->db) > 0;
 	return rc;
@@ -209,7 +223,7 @@ static int record_change(struct kv_sqlite *db, const struct kv_op *op, uint64_t 
 		rc = sqlite3_bind_blob64(statement, 4, op->value, op->len, SQLITE_STATIC);
 	if (rc == SQLITE_OK)
 		rc = bind_revision(statement, 5, create_revision);
-	return rc == SQLITE_OK ? run(statement) : rc;
+	return rc == SQLITE_OK ? run(db, QUERY_CHANGE) : rc;
 }
 
 enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint64_t *ret_revision,
@@ -265,7 +279,7 @@ enum status kv_sqlite_trim(struct kv_sqlite *db, struct error *err)
 		last = db->now.compacted;
 	rc = bind_revision(statement, 1, last);
 	if (rc == SQLITE_OK)
-		rc = run(statement);
+		rc = run(db, QUERY_TRIM);
 	if (rc != SQLITE_OK)
 		return fail(db, rc, "forget old changes", err);
 	db->now.oldest = last + 1;
@@ -282,7 +296,7 @@ static int save_position(struct kv_sqlite *db)
 	rc = bind_revision(statement, 1, db->now.revision);
 	if (rc == SQLITE_OK)
 		rc = bind_revision(statement, 2, db->now.compacted);
-	return rc == SQLITE_OK ? run(statement) : rc;
+	return rc == SQLITE_OK ? run(db, QUERY_SAVE_POSITION) : rc;
 }
 
 enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
@@ -290,7 +304,7 @@ enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 	int rc = save_position(db);
 
 	if (rc == SQLITE_OK)
-		rc = run(db->statements[QUERY_COMMIT]);
+		rc = run(db, QUERY_COMMIT);
 	if (rc != SQLITE_OK) {
 		enum status st = fail(db, rc, "commit", err);
 
@@ -306,7 +320,7 @@ void kv_sqlite_rollback(struct kv_sqlite *db)
 {
 	/* After some errors sqlite has rolled back by itself. */
 	if (!sqlite3_get_autocommit(db->db))
-		(void)run(db->statements[QUERY_ROLLBACK]); /* the error that led here is the one to report */
+		(void)run(db, QUERY_ROLLBACK); /* the error that led here is the one to report */
 	db->now = db->committed;
 	(void)pthread_mutex_unlock(&db->lock);
 }
@@ -323,7 +337,7 @@ static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_ea
 			    struct error *err)
 {
 	for (;;) {
-		int rc = sqlite3_step(statement);
+		int rc = step(db, statement);
 		struct kv_item item;
 
 		if (rc == SQLITE_DONE)

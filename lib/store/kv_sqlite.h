@@ -42,6 +42,7 @@ struct kv_sqlite {
 	sqlite3_stmt *statements[QUERY_N];
 	/* Recursive, because the callback of a read may read. Held from begin to commit or rollback. */
 	pthread_mutex_t lock;
+	int sys_errno;		      /* behind the last step */
 	struct kv_position now;	      /* inside the open transaction */
 	struct kv_position committed; /* on disk */
 };

@@ -137,9 +137,9 @@ static enum status open_connection(const char *path, sqlite3 **ret, struct error
 	if (rc == SQLITE_OK)
 		rc = run_sql(db, pragmas_first);
 	if (rc != SQLITE_OK)
-		return sqlite_error(db, rc, path, "open", err);
+		return sqlite_error(rc, sqlite3_system_errno(db), path, "open", err);
 	if (sqlite3_db_readonly(db, "main") == 1)
-		return sqlite_error(db, SQLITE_READONLY, path, "open", err);
+		return sqlite_error(SQLITE_READONLY, 0, path, "open", err);
 	*ret = TAKE_PTR(db);
 	return STATUS_OK;
 }
@@ -174,7 +174,7 @@ static enum status build(const char *tmp, struct error *err)
 	if (rc == SQLITE_OK)
 		rc = sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	if (rc != SQLITE_OK)
-		return sqlite_error(db, rc, tmp, "create", err);
+		return sqlite_error(rc, sqlite3_system_errno(db), tmp, "create", err);
 	return STATUS_OK;
 }
 
@@ -243,7 +243,7 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 	if (rc == SQLITE_OK)
 		rc = query_number(db->db, "PRAGMA user_version", &version);
 	if (rc != SQLITE_OK)
-		return sqlite_error(db->db, rc, db->path, "open", err);
+		return sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "open", err);
 	if (application != KV_SQLITE_APPLICATION_ID)
 		return refuse(
 			db->path, STATUS_DATA_LOSS,
@@ -273,7 +273,8 @@ static enum status check_whole(const struct kv_sqlite *db, struct error *err)
 	if (rc == SQLITE_ROW)
 		verdict = (const char *)sqlite3_column_text(statement, 0);
 	if (!verdict)
-		return sqlite_error(db->db, rc == SQLITE_ROW ? SQLITE_NOMEM : rc, db->path, "check", err);
+		return sqlite_error(rc == SQLITE_ROW ? SQLITE_NOMEM : rc, sqlite3_system_errno(db->db),
+				    db->path, "check", err);
 	if (str_eq(verdict, "ok"))
 		return STATUS_OK;
 	return error_set(
@@ -292,7 +293,7 @@ static enum status take_over(const struct kv_sqlite *db, struct error *err)
 	if (rc == SQLITE_OK)
 		rc = set_fold_at_close(db->db, true);
 	if (rc != SQLITE_OK)
-		return sqlite_error(db->db, rc, db->path, "open", err);
+		return sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "open", err);
 	return STATUS_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
+#include <sqlite3.h>
 #include <stdbool.h>
 
 struct meaning {
@@ -43,10 +44,9 @@ static bool is_full(int sys_errno)
 	return sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EFBIG;
 }
 
-enum status sqlite_error(sqlite3 *db, int rc, const char *path, const char *doing, struct error *err)
+enum status sqlite_error(int rc, int sys_errno, const char *path, const char *doing, struct error *err)
 {
 	const struct meaning *meaning = find_meaning(rc);
-	int sys_errno = db ? sqlite3_system_errno(db) : 0;
 	int code = rc & 0xff;
 
 	if (code == SQLITE_IOERR && is_full(sys_errno))

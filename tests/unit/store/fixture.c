@@ -10,7 +10,7 @@
 
 enum { PATIENCE_US = 20 * 1000000 };
 
-static char listing[1 << 16];
+static char listing[1 << 20];
 
 int fixture_setup_closed(void **state)
 {
@@ -54,6 +54,13 @@ void fixture_close(struct fixture *f)
 {
 	kv_close(f->kv);
 	f->kv = NULL;
+}
+
+void fixture_after_fork(struct fixture *f)
+{
+	assert_null(f->kv);
+	sd_event_unref(f->event); /* does nothing but free its memory in a child */
+	assert_int_equal(sd_event_new(&f->event), 0);
 }
 
 void answer_fill(uint64_t revision, const struct error *err, void *userdata)

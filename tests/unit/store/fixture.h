@@ -28,6 +28,9 @@ int fixture_teardown(void **state);
 void fixture_open(struct fixture *f);
 void fixture_close(struct fixture *f);
 
+/** Give a forked child an event loop of its own; the store must be closed. */
+void fixture_after_fork(struct fixture *f);
+
 /** A kv_done_fn whose userdata is a struct answer. */
 void answer_fill(uint64_t revision, const struct error *err, void *userdata);
 
