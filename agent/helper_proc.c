@@ -44,24 +44,29 @@ struct helper_proc {
 	char stderr_text[HELPER_STDERR_MAX + 1];
 };
 
-/* What the exit codes of the helper's start-up mean to an operator. */
+/* What the helper's exit codes mean to an operator; used when it did not say it itself. */
 static const struct {
 	int code;
 	const char *text;
 } exit_reasons[] = {
-	{70, "it was started with arguments, or its start-up failed"},
+	{70, "it was not started as it must be"},
 	{HELPER_EXIT_NOT_SETUID,
 	 "it did not become root: give it back its mode (chown root:holdfast, chmod 4750), and keep "
-	 "NoNewPrivileges= and every unit option that implies it (see systemd.exec(5)), nosuid mounts and "
-	 "CapabilityBoundingSet= without CAP_SYS_ADMIN away from the agent's unit"},
+	 "NoNewPrivileges= and every unit option that implies it (see systemd.exec(5)), nosuid file systems "
+	 "and "
+	 "CapabilityBoundingSet= without CAP_SYS_ADMIN away from the agent"},
 	{72, "its descriptors are not what it expects"},
 	{73, "it could not shed the caller's process state"},
 	{74, "it could not enter the host's mount namespace"},
 	{75, "a resource limit of the agent's unit is too small for it"},
-	{76, "its trees or its trail are not as they must be"},
-	{77, "it could not lock itself down"},
-	{78, "its policy file is missing, malformed, or not for this agent's uid"},
-	{79, "its start-up failed"},
+	{76, "its trail cannot be written"},
+	{77, "its trees are not as they must be"},
+	{78, "its policy file is missing, malformed, or has no block for this agent's uid"},
+	{79, "it could not lock itself down"},
+	{80, "it says that this agent broke the protocol"},
+	{81, "a check after an operation failed"},
+	{82, "it has refused too many requests"},
+	{83, "it could not deliver its replies"},
 };
 
 static const char *exit_reason(int code)
@@ -89,7 +94,6 @@ static const char *stderr_line(struct helper_proc *proc)
 static void describe_end(struct helper_proc *proc, struct error *err)
 {
 	const char *line = stderr_line(proc);
-	const char *quote = line[0] ? "'" : "";
 	const char *reason;
 
 	if (proc->why.status != STATUS_OK) {
@@ -107,11 +111,9 @@ static void describe_end(struct helper_proc *proc, struct error *err)
 				proc->wait_status, strsignal(proc->wait_status));
 		return;
 	}
-	reason = exit_reason(proc->wait_status);
-	(void)error_set(err, STATUS_UNAVAILABLE, 0,
-			"the mount helper (pid %d) ended with exit code %d%s%s%s%s%s%s", proc->pid,
-			proc->wait_status, reason ? ": " : "", reason ? reason : "",
-			line[0] ? "; it said " : "", quote, line, quote);
+	reason = line[0] ? line : exit_reason(proc->wait_status);
+	(void)error_set(err, STATUS_UNAVAILABLE, 0, "the mount helper (pid %d) ended with exit code %d%s%s",
+			proc->pid, proc->wait_status, reason ? ": " : "", reason ? reason : "");
 }
 
 static void close_socket(struct helper_proc *proc)

@@ -15,7 +15,7 @@ static int compare_mounts(const struct picture_mount *a, const struct picture_mo
 	return order ? order : a->slot - b->slot;
 }
 
-RB_GENERATE_INTERNAL(picture_mounts, picture_mount, entry, compare_mounts, __attribute__((unused)) static)
+TREE_GENERATE(picture_mounts, picture_mount, entry, compare_mounts)
 
 struct picture *picture_new(void)
 {

@@ -5,8 +5,8 @@
 #include "mounthelper_wire.h"
 
 #include "base/error.h"
+#include "base/tree.h"
 
-#include <bsd/sys/tree.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 #include "receipts.h"
 
 #include "base/str.h"
+#include "base/tree.h"
 
-#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int compare(const struct node *a, const struct node *b)
 	return order ? order : (int)a->receipt.is_released - (int)b->receipt.is_released;
 }
 
-RB_GENERATE_INTERNAL(receipt_tree, node, entry, compare, __attribute__((unused)) static)
+TREE_GENERATE(receipt_tree, node, entry, compare)
 
 struct receipts *receipts_new(void)
 {

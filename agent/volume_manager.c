@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/tree.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -71,7 +72,7 @@ static int compare_queues(const struct volume_queue *a, const struct volume_queu
 	return strcmp(a->wire_volume, b->wire_volume);
 }
 
-RB_GENERATE_INTERNAL(volume_queues, volume_queue, entry, compare_queues, __attribute__((unused)) static)
+TREE_GENERATE(volume_queues, volume_queue, entry, compare_queues)
 
 static void task_event(struct volume_task *task, enum volume_op_event event, const struct error *err);
 

@@ -352,7 +352,8 @@ static void start(void)
 	if (state->start_times > 0)
 		state->start_times--;
 	if (how == FAKE_START_EXIT) {
-		(void)dprintf(STDERR_FILENO, "refused to start\nsecond line\n");
+		if (!state->start_silently)
+			(void)dprintf(STDERR_FILENO, "refused to start\nsecond line\n");
 		_exit(state->start_code);
 	}
 	if (how == FAKE_START_MUTE)
