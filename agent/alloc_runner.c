@@ -3,7 +3,7 @@
 #include "alloc_step.h"
 #include "backoff.h"
 #include "claim_call.h"
-#include "timer.h"
+#include "wakeup.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -189,7 +189,7 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
 
-	timer_disarm(&runner->retry_timer);
+	wakeup_disarm(&runner->retry_timer);
 	runner->op = RUNNER_IDLE;
 	advance(runner);
 	return 0;
@@ -206,7 +206,7 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	runner->last_error = *err;
 	runner->op = RUNNER_WAIT;
 	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
-	if (timer_arm(runner->env->event, &runner->retry_timer, delay_us, on_retry_due, runner, &failure) !=
+	if (wakeup_arm(runner->env->event, &runner->retry_timer, delay_us, on_retry_due, runner, &failure) !=
 	    STATUS_OK) {
 		runner->op = RUNNER_IDLE;
 		fail(runner, &failure);
@@ -337,9 +337,9 @@ static void begin_unmount(struct alloc_runner *runner, uint32_t i)
 	end_op(runner);
 	on_unmount_retry(&err, runner);
 	runner->op = RUNNER_WAIT;
-	if (timer_arm(runner->env->event, &runner->retry_timer,
-		      backoff_next(&runner->claim_backoff, backoff_random()), on_retry_due, runner,
-		      &err) != STATUS_OK)
+	if (wakeup_arm(runner->env->event, &runner->retry_timer,
+		       backoff_next(&runner->claim_backoff, backoff_random()), on_retry_due, runner,
+		       &err) != STATUS_OK)
 		runner->env->on_broken(&err, runner->env->userdata);
 }
 
@@ -406,7 +406,7 @@ static void interrupt(struct alloc_runner *runner)
 	if (runner->op == RUNNER_MOUNT)
 		volume_task_cancel(runner->task);
 	if (runner->op == RUNNER_WAIT) {
-		timer_disarm(&runner->retry_timer);
+		wakeup_disarm(&runner->retry_timer);
 		runner->op = RUNNER_IDLE;
 	}
 }
@@ -474,7 +474,7 @@ void alloc_runner_free(struct alloc_runner *runner)
 	if (!runner)
 		return;
 	claim_call_cancel(runner->claim);
-	timer_disarm(&runner->retry_timer);
+	wakeup_disarm(&runner->retry_timer);
 	while ((write = STAILQ_FIRST(&runner->writes))) {
 		STAILQ_REMOVE_HEAD(&runner->writes, entry);
 		free(write);

@@ -2,7 +2,7 @@
 
 #include "backoff.h"
 #include "helper_proc.h"
-#include "timer.h"
+#include "wakeup.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -67,7 +67,7 @@ static int on_request_timeout(sd_event_source *source, uint64_t usec, void *user
 
 static void call_free(struct helper_call *call)
 {
-	timer_disarm(&call->timer);
+	wakeup_disarm(&call->timer);
 	free(call);
 }
 
@@ -99,7 +99,7 @@ static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct helper_client *client = userdata;
 
-	timer_disarm(&client->restart_timer);
+	wakeup_disarm(&client->restart_timer);
 	start_instance(client);
 	return 0;
 }
@@ -114,7 +114,8 @@ static void go_down(struct helper_client *client, const struct error *why)
 	client->info.is_running = false;
 	client->info.pid = 0;
 	note_failure(client, why);
-	if (timer_arm(client->event, &client->restart_timer, delay_us, on_restart, client, &err) != STATUS_OK)
+	if (wakeup_arm(client->event, &client->restart_timer, delay_us, on_restart, client, &err) !=
+	    STATUS_OK)
 		client->info.last_error = err;
 	client->events->on_down(why, client->userdata);
 }
@@ -129,8 +130,8 @@ static void requeue_current(struct helper_client *client, const struct error *wh
 		return;
 	client->current_is_sent = false;
 	/* without a timer it waits for the next instance, however long */
-	(void)timer_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
-			NULL);
+	(void)wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
+			 NULL);
 	if (++call->deaths < 2)
 		return;
 	client->current = NULL;
@@ -148,7 +149,7 @@ static void on_proc_gone(struct helper_proc *proc, bool still_running, const str
 	struct abandoned *abandoned;
 
 	assert(proc == client->proc);
-	timer_disarm(&client->start_timer);
+	wakeup_disarm(&client->start_timer);
 	client->proc = NULL;
 	if (!still_running) {
 		helper_proc_free(proc);
@@ -196,7 +197,7 @@ static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userda
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
-	timer_disarm(&client->start_timer);
+	wakeup_disarm(&client->start_timer);
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
 			"the mount helper %s (pid %d) did not say HELLO within %s (helper.start_timeout)",
 			client->path, helper_proc_pid(client->proc),
@@ -222,7 +223,7 @@ static void on_hello(struct helper_client *client, const void *bytes, size_t n)
 	struct mh_hello hello;
 	struct error err;
 
-	timer_disarm(&client->start_timer);
+	wakeup_disarm(&client->start_timer);
 	if (helper_hello_check(bytes, n, &hello, &err) != STATUS_OK) {
 		give_up_instance(client, &err);
 		return;
@@ -315,8 +316,8 @@ static void start_instance(struct helper_client *client)
 	client->state = INSTANCE_STARTING;
 	client->info.pid = helper_proc_pid(client->proc);
 	client->info.starts++;
-	if (timer_arm(client->event, &client->start_timer, client->start_timeout_us, on_start_timeout, client,
-		      &err) != STATUS_OK)
+	if (wakeup_arm(client->event, &client->start_timer, client->start_timeout_us, on_start_timeout,
+		       client, &err) != STATUS_OK)
 		give_up_instance(client, &err);
 }
 
@@ -374,8 +375,8 @@ static int on_dispatch(sd_event_source *source, void *userdata)
 	helper_request_seal(&call->request, ++client->seq);
 	client->current_is_sent = true;
 	if (helper_proc_send(client->proc, &call->request, call->request.header.length, &err) != STATUS_OK ||
-	    timer_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
-		      &err) != STATUS_OK)
+	    wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
+		       &err) != STATUS_OK)
 		give_up_instance(client, &err);
 	return 0;
 }
@@ -397,8 +398,8 @@ enum status helper_client_request(struct helper_client *client, const union help
 	call->request = *request;
 	call->done = done;
 	call->userdata = userdata;
-	status = timer_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
-			   err);
+	status = wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
+			    err);
 	if (status != STATUS_OK) {
 		call_free(call);
 		return status;
@@ -448,7 +449,7 @@ enum status helper_client_new(sd_event *event, const struct helper_client_option
 
 enum status helper_client_start(struct helper_client *client, struct error *err)
 {
-	return timer_arm(client->event, &client->restart_timer, 0, on_restart, client, err);
+	return wakeup_arm(client->event, &client->restart_timer, 0, on_restart, client, err);
 }
 
 static void free_calls(struct call_list *list)
@@ -477,8 +478,8 @@ void helper_client_free(struct helper_client *client)
 		free(abandoned);
 	}
 	helper_proc_free(client->proc);
-	timer_disarm(&client->restart_timer);
-	timer_disarm(&client->start_timer);
+	wakeup_disarm(&client->restart_timer);
+	wakeup_disarm(&client->start_timer);
 	sd_event_source_disable_unref(client->dispatch);
 	free(client->path);
 	free(client);

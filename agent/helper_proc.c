@@ -1,7 +1,7 @@
 #include "helper_proc.h"
 
 #include "mounthelper_wire.h"
-#include "timer.h"
+#include "wakeup.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -135,7 +135,7 @@ static void tell_end(struct helper_proc *proc)
 {
 	struct error err;
 
-	timer_disarm(&proc->grace_timer);
+	wakeup_disarm(&proc->grace_timer);
 	if (proc->is_gone) {
 		proc->events->on_reaped(proc, proc->userdata);
 		return;
@@ -156,8 +156,8 @@ static void await_exit(struct helper_proc *proc)
 	if (proc->has_exited || proc->grace_timer)
 		return;
 	/* without a timer the end of the process still comes */
-	(void)timer_arm(proc->event, &proc->grace_timer, HELPER_EXIT_GRACE_MS * USEC_PER_MSEC, on_grace, proc,
-			NULL);
+	(void)wakeup_arm(proc->event, &proc->grace_timer, HELPER_EXIT_GRACE_MS * USEC_PER_MSEC, on_grace,
+			 proc, NULL);
 }
 
 static void read_stderr(struct helper_proc *proc)
@@ -355,7 +355,7 @@ void helper_proc_free(struct helper_proc *proc)
 {
 	if (!proc)
 		return;
-	timer_disarm(&proc->grace_timer);
+	wakeup_disarm(&proc->grace_timer);
 	sd_event_source_disable_unref(proc->child_source);
 	close_socket(proc);
 	close_stderr(proc);

@@ -3,9 +3,9 @@
 #include "backoff.h"
 #include "device.h"
 #include "mount_table.h"
-#include "timer.h"
 #include "verify.h"
 #include "volume_op.h"
+#include "wakeup.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -114,7 +114,7 @@ static void task_free(struct volume_task *task)
 	struct volume_manager *manager = task->manager;
 	struct volume_queue *queue = task->queue;
 
-	timer_disarm(&task->timer);
+	wakeup_disarm(&task->timer);
 	if (queue->current == task)
 		queue->current = NULL;
 	LIST_REMOVE(task, all);
@@ -139,7 +139,7 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct volume_task *task = userdata;
 
-	timer_disarm(&task->timer);
+	wakeup_disarm(&task->timer);
 	task->next_try_ms = 0;
 	TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
 	kick(task->manager);
@@ -153,7 +153,7 @@ static void task_retry(struct volume_task *task)
 
 	task->queue->current = NULL;
 	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
-	if (timer_arm(task->manager->event, &task->timer, delay_us, on_retry_due, task, NULL) != STATUS_OK)
+	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_retry_due, task, NULL) != STATUS_OK)
 		TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
 	kick(task->manager);
 	if (task->retry)
