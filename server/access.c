@@ -14,42 +14,43 @@ static const char *const role_names[ROLE_N] = {
 	[ROLE_SERVER] = "server",
 };
 
-/* Copy up to the next '/' or the end; NULL when it does not fit, else what follows. */
-static const char *take_segment(const char *s, char *dst, size_t size)
-{
-	size_t n = strcspn(s, "/");
+enum { SEGMENTS = 3 }; /* cluster, role, name */
 
-	if (n == 0 || n >= size)
-		return NULL;
-	memcpy(dst, s, n);
-	dst[n] = '\0';
-	return s[n] == '/' ? s + n + 1 : s + n;
+/* Split into exactly SEGMENTS parts that are not empty and fit. */
+static bool split(const char *s, char parts[SEGMENTS][NODE_ID_MAX + 1])
+{
+	for (int i = 0; i < SEGMENTS; i++) {
+		size_t n = strcspn(s, "/");
+		bool last = i == SEGMENTS - 1;
+
+		if (n == 0 || n > NODE_ID_MAX || (s[n] == '\0') != last)
+			return false;
+		memcpy(parts[i], s, n);
+		parts[i][n] = '\0';
+		s += n + 1;
+	}
+	return true;
 }
 
 enum status identity_parse(const char *uri, const char *cluster, struct identity *ret, struct error *err)
 {
-	char text[3][NODE_ID_MAX + 1] = {{0}};
-	const char *p = uri;
+	char parts[SEGMENTS][NODE_ID_MAX + 1];
 	int role;
 
 	if (!str_starts_with(uri, SCHEME))
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
 				 "the certificate has no identity holdfast://CLUSTER/ROLE/NAME");
-	p += strlen(SCHEME);
-	for (int i = 0; i < 3 && p; i++)
-		p = take_segment(p, text[i], sizeof(text[i]));
-	if (!p || *p != '\0' || !id_is_name(text[2], NODE_ID_MAX))
+	if (!split(uri + strlen(SCHEME), parts) || !id_is_name(parts[2], NODE_ID_MAX))
 		return error_set(err, STATUS_UNAUTHENTICATED, 0, "the identity %s is malformed", uri);
-	if (!str_eq(text[0], cluster))
+	if (!str_eq(parts[0], cluster))
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
 				 "the identity %s is of another cluster than %s", uri, cluster);
-	role = names_find(role_names, ROLE_N, text[1]);
+	role = names_find(role_names, ROLE_N, parts[1]);
 	if (role < 0)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0, "the identity %s has an unknown role", uri);
 	*ret = (struct identity){.role = (enum role)role};
-	return str_copy(ret->name, sizeof(ret->name), text[2]) < 0
-		       ? error_set(err, STATUS_UNAUTHENTICATED, 0, "the identity %s is too long", uri)
-		       : STATUS_OK;
+	(void)str_copy(ret->name, sizeof(ret->name), parts[2]); /* fits: split() saw to it */
+	return STATUS_OK;
 }
 
 enum status access_operator(const struct rpc_peer *peer, const char *cluster, bool dev, struct identity *ret,

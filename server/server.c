@@ -4,6 +4,7 @@
 #include "services.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "log/log.h"
@@ -14,7 +15,11 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
-enum { EXIT_FAILED = 1 };
+enum {
+	EXIT_FAILED = 1,
+	DRAIN_TURN_US = 100000,
+	DRAIN_MAX_US = 10000000,
+};
 
 static enum status open_store(struct server *server, struct error *err)
 {
@@ -133,12 +138,23 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	return STATUS_OK;
 }
 
+/* Let changes that are under way give their answers and return their memory; a loop that has ended cannot. */
+static void drain(struct server *server)
+{
+	uint64_t limit = clock_monotonic_us() + DRAIN_MAX_US;
+
+	while (server->kv && kv_stats(server->kv).pending > 0 && clock_monotonic_us() < limit)
+		if (sd_event_run(server->event, DRAIN_TURN_US) < 0)
+			return;
+}
+
 void server_free(struct server *server)
 {
 	if (!server)
 		return;
 	/* sessions end with the RPC server; then nobody submits; then nobody looks at the state */
 	rpc_server_free(server->rpc);
+	drain(server);
 	kv_close(server->kv);
 	state_release(&server->state);
 	ticket_issuer_free(server->issuer);

@@ -24,6 +24,7 @@ struct rpc_endpoint {
 	uint16_t port;
 	struct rpc_tls *tls;	/* borrowed, must outlive the client */
 	const char *server_uri; /* URI expected in the server's certificate; NULL: any that the CA signed */
+	size_t message_bytes;	/* largest answer; 0: 4 MiB */
 };
 
 /** @endpoint is copied (not tls). */

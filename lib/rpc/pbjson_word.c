@@ -87,3 +87,18 @@ const char *pbjson_word_list(const ProtobufCEnumDescriptor *descriptor, bool spe
 	}
 	return text;
 }
+
+const char *pbjson_word_text(const ProtobufCEnumDescriptor *descriptor, int value,
+			     char text[static PBJSON_WORD_SIZE])
+{
+	const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(descriptor, value);
+
+	if (!known) {
+		(void)snprintf(text, PBJSON_WORD_SIZE, "%d", value);
+		return text;
+	}
+	(void)snprintf(text, PBJSON_WORD_SIZE, "%s", known->name + prefix_length(descriptor, known->name));
+	for (char *p = text; *p; p++)
+		*p = spec_char(*p);
+	return text;
+}

@@ -13,3 +13,9 @@ const ProtobufCEnumValue *pbjson_word_find(const ProtobufCEnumDescriptor *descri
 
 /** Write the words that exist, "a, b, c", in the form wanted; cut when there is no room. Returns @text. */
 const char *pbjson_word_list(const ProtobufCEnumDescriptor *descriptor, bool spec, char *text, size_t size);
+
+enum { PBJSON_WORD_SIZE = 64 };
+
+/** Write the word for @value as people write it; the number when it has none. Returns @text. */
+const char *pbjson_word_text(const ProtobufCEnumDescriptor *descriptor, int value,
+			     char text[static PBJSON_WORD_SIZE]);

@@ -29,6 +29,8 @@ struct rpc_stream_handlers {
 	void (*on_open)(struct rpc_call *call, void *userdata);
 	void (*on_message)(struct rpc_call *call, const ProtobufCMessage *message, void *userdata);
 	void (*on_closed)(struct rpc_call *call, void *userdata);
+	/* The client sends no more but still reads. NULL: the stream then ends with OK by itself. */
+	void (*on_half_close)(struct rpc_call *call, void *userdata);
 };
 
 /* One of unary and stream is set. Methods of the service that no row names answer UNIMPLEMENTED, by name. */
@@ -60,8 +62,9 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 			   const struct rpc_server_limits *limits, void *userdata, struct rpc_server **ret,
 			   struct error *err);
 
-/** Close listeners and connections; every open stream gets on_closed. Calls still to be answered stay valid
- * and must still be answered. */
+/** Close listeners and connections; every open stream gets on_closed before this returns, the one exception
+ * to "callbacks never run inside". Calls still to be answered stay valid and must still be answered. Not from
+ * inside a handler: end the event loop there. NULL is allowed. */
 void rpc_server_free(struct rpc_server *server);
 
 /** Listen on a unix socket. A stale socket file (nobody listens) is replaced, a live one is

@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "rpc/pbjson.h"
 #include "rpc/pbjson_field.h"
+#include "rpc/pbjson_word.h"
 
 #include <all.pb-c.h>
 #include <holdfast/v1/agent.pb-c.h>
@@ -415,6 +416,18 @@ static void the_forms_of_specifications_have_their_own_limits(void **state)
 		expect_error(all, cases[i].json, PBJSON_SPEC, cases[i].error);
 }
 
+static void words_are_shown_as_people_write_them(void **state)
+{
+	const ProtobufCEnumDescriptor *color = &test__v1__color__descriptor;
+	char text[PBJSON_WORD_SIZE];
+
+	(void)state;
+	assert_string_equal(pbjson_word_text(color, TEST__V1__COLOR__COLOR_DARK_BLUE, text), "dark-blue");
+	assert_string_equal(pbjson_word_text(color, TEST__V1__COLOR__PLAIN_GREEN, text), "plain-green");
+	assert_string_equal(pbjson_word_text(color, 0, text), "unspecified");
+	assert_string_equal(pbjson_word_text(color, -77, text), "-77");
+}
+
 /* Inner messages, @depth in all, in JSON. */
 static char *nested(int depth)
 {
@@ -510,6 +523,7 @@ int main(void)
 		cmocka_unit_test(wrong_input_is_refused_with_the_path_of_the_field),
 		cmocka_unit_test(specifications_may_use_dashed_words_sizes_and_single_blocks),
 		cmocka_unit_test(the_forms_of_specifications_have_their_own_limits),
+		cmocka_unit_test(words_are_shown_as_people_write_them),
 		cmocka_unit_test(nesting_ends_at_the_limit_in_both_directions),
 		cmocka_unit_test(types_with_a_json_form_of_their_own_are_not_mapped_wrongly),
 		cmocka_unit_test(a_long_path_cuts_the_message_but_nothing_else),

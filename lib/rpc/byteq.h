@@ -1,0 +1,32 @@
+#pragma once
+/* A first-in first-out queue of bytes in one block of memory. Callers bound its length. */
+
+#include "base/strbuf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct byteq {
+	struct strbuf buf;
+	size_t head; /* bytes at the front that were taken already */
+};
+
+/* Far above what any caller's own limit allows. */
+#define BYTEQ_INIT                                             \
+	{                                                      \
+		.buf = STRBUF_INIT((size_t)1 << 30), .head = 0 \
+	}
+
+void byteq_release(struct byteq *q);
+
+size_t byteq_len(const struct byteq *q);
+
+/** The bytes in the queue; valid until the next call that changes it. */
+const uint8_t *byteq_data(const struct byteq *q);
+
+/** Append @n bytes; false when memory is short, and from then on always. */
+bool byteq_put(struct byteq *q, const void *bytes, size_t n);
+
+/** Drop @n bytes from the front; @n must not exceed the length. */
+void byteq_take(struct byteq *q, size_t n);

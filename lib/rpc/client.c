@@ -1,0 +1,75 @@
+#include "rpc/client.h"
+
+#include "base/cleanup.h"
+#include "rpc/client_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { MESSAGE_BYTES = 4 * 1024 * 1024 };
+
+static void client_release(struct rpc_client *client)
+{
+	free(client->unix_path);
+	free(client->host);
+	free(client->server_uri);
+	free(client);
+}
+
+DEFINE_CLEANUP(struct rpc_client, client_release)
+
+static bool copy_text(char **ret, const char *text)
+{
+	*ret = text ? strdup(text) : NULL;
+	return !text || *ret;
+}
+
+static void set_name(struct rpc_client *client)
+{
+	if (client->unix_path)
+		(void)snprintf(client->name, sizeof(client->name), "unix:%s", client->unix_path);
+	else
+		(void)snprintf(client->name, sizeof(client->name),
+			       strchr(client->host, ':') ? "[%s]:%u" : "%s:%u", client->host, client->port);
+}
+
+enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint, struct rpc_client **ret,
+			   struct error *err)
+{
+	cleanup(client_releasep) struct rpc_client *client = malloc(sizeof(*client));
+
+	assert(endpoint->unix_path || (endpoint->host && endpoint->tls));
+	if (!client)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
+	*client = (struct rpc_client){
+		.event = event,
+		.port = endpoint->port,
+		.tls = endpoint->tls,
+		.message_bytes = endpoint->message_bytes ? endpoint->message_bytes : MESSAGE_BYTES,
+		.timing = client_timing_default,
+		.conns = LIST_HEAD_INITIALIZER(client->conns),
+		.calls = LIST_HEAD_INITIALIZER(client->calls),
+	};
+	if (!copy_text(&client->unix_path, endpoint->unix_path) ||
+	    !copy_text(&client->host, endpoint->host) ||
+	    !copy_text(&client->server_uri, endpoint->server_uri))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
+	set_name(client);
+	*ret = TAKE_PTR(client);
+	return STATUS_OK;
+}
+
+void rpc_client_free(struct rpc_client *client)
+{
+	struct error err;
+
+	if (!client || client->closing)
+		return;
+	client->closing = true;
+	(void)error_set(&err, STATUS_CANCELLED, 0, "the client of %s is closed", client->name);
+	while (!LIST_EMPTY(&client->calls))
+		client_call_end(LIST_FIRST(&client->calls), STATUS_CANCELLED, &err);
+	while (!LIST_EMPTY(&client->conns))
+		client_conn_close(LIST_FIRST(&client->conns), &err);
+	client_release(client);
+}

@@ -1,0 +1,117 @@
+#pragma once
+/* What the files of the client share: the client, its connections and the calls on them. */
+
+#include "rpc/client.h"
+#include "rpc/dial.h"
+#include "rpc/h2.h"
+#include "rpc/response_head.h"
+#include "rpc/transport.h"
+
+#include <sys/queue.h>
+
+enum { CLIENT_NAME_SIZE = 320, CALL_NAME_SIZE = 640 };
+
+struct client_timing {
+	uint64_t connect_us;   /* name resolution, connection and TLS */
+	uint64_t keepalive_us; /* silence, while a stream is open, before the server is asked for a sign */
+	uint64_t silence_us;   /* how long it may then take */
+};
+
+extern const struct client_timing client_timing_default;
+
+struct rpc_client {
+	sd_event *event; /* borrowed */
+	char *unix_path; /* NULL: host and port */
+	char *host;
+	uint16_t port;
+	struct rpc_tls *tls; /* borrowed */
+	char *server_uri;
+	size_t message_bytes;
+	struct client_timing timing;
+	char name[CLIENT_NAME_SIZE]; /* of the endpoint, for people */
+	bool closing;
+	struct client_conn *current; /* takes new calls; NULL: the next call makes one */
+	LIST_HEAD(, client_conn) conns;
+	LIST_HEAD(, client_call) calls;
+};
+
+struct client_conn {
+	struct rpc_client *client;
+	bool is_open;
+	unsigned int refs;
+	struct dial *dial;	     /* while connecting */
+	struct transport *transport; /* afterwards */
+	struct h2 *h2;
+	sd_event_source *connect_timer;
+	sd_event_source *keepalive_timer;
+	bool up;	  /* requests can be sent */
+	bool pinged;	  /* the server owes us a sign */
+	size_t n_streams; /* bidirectional ones: they want to know when the server is gone */
+	struct error why; /* it was lost; valid when not open */
+	LIST_ENTRY(client_conn) all;
+};
+
+/** The connection that takes new calls. */
+enum status client_conn_get(struct rpc_client *client, struct client_conn **ret, struct error *err);
+
+/** Close it; calls on it end with @why from client_call_on_ready(). */
+void client_conn_close(struct client_conn *conn, const struct error *why);
+
+/** A stream is opened or gone: keepalive runs while there is one. */
+void client_conn_count_stream(struct client_conn *conn, int change);
+
+struct client_call;
+
+struct client_call_ops {
+	/* Messages or headers have arrived. Returns false when the call is gone. */
+	bool (*on_progress)(struct client_call *call);
+	/* The end: the call is unlinked, tell the owner and free it. @err is NULL when @status is OK. */
+	void (*on_end)(struct client_call *call, enum status status, const struct error *err);
+};
+
+/* The part that unary calls and streams have in common. */
+struct client_call {
+	struct h2_stream stream;
+	void *owner; /* struct rpc_pending or struct rpc_stream, as its ops know */
+	struct rpc_client *client;
+	struct client_conn *conn;
+	const struct client_call_ops *ops;
+	const ProtobufCServiceDescriptor *service;
+	const ProtobufCMethodDescriptor *method;
+	struct response_head head;
+	bool accepted; /* the answer is gRPC and more than a status */
+	sd_event_source *timer;
+	uint64_t deadline_us; /* monotonic; UINT64_MAX: none */
+	LIST_ENTRY(client_call) all;
+};
+
+/* The call begins as nothing but its parts. */
+#define CLIENT_CALL_INIT(call_, owner_, ops_, client_, service_, method_)                               \
+	{                                                                                               \
+		.stream = H2_STREAM_INIT(call_), .owner = (owner_), .ops = (ops_), .client = (client_), \
+		.service = (service_), .method = (method_)                                              \
+	}
+
+/** Start an initialised @call.
+ * @timeout_us told to the server and the call's deadline; keeping it is the owner's. 0: none
+ * On failure nothing of it is left but its memory. */
+enum status client_call_start(struct client_call *call, uint64_t timeout_us, struct error *err);
+
+/** Fire the owner's handler; for the deadline and for the time until a stream is accepted. */
+enum status client_call_arm(struct client_call *call, uint64_t delay_us, sd_event_time_handler_t handler,
+			    struct error *err);
+
+/** Forget the call without telling its owner; a server that has it is told. The memory stays the owner's. */
+void client_call_unlink(struct client_call *call);
+
+/** Unlink and tell the owner. */
+void client_call_end(struct client_call *call, enum status status, const struct error *err);
+
+/** Name for messages: "holdfast.v1.Volumes/Get at unix:/run/x". Returns @name. */
+char *client_call_name(const struct client_call *call, char name[static CALL_NAME_SIZE]);
+
+/* For the connection's struct h2_ops. */
+void client_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
+			   const uint8_t *value, size_t value_len);
+bool client_call_on_headers(struct h2_stream *stream);
+void client_call_on_ready(struct h2_stream *stream);

@@ -1,0 +1,226 @@
+#include "rpc/dial.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "rpc/resolve.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct dial {
+	sd_event *event;
+	sd_event_source *io;   /* of the connection being made */
+	sd_event_source *soon; /* the end, known already */
+	struct resolve *resolve;
+	struct addrinfo *addresses;
+	const struct addrinfo *next; /* of addresses; NULL: none is left */
+	int fd;
+	bool failed;
+	struct error err; /* of the last attempt */
+	dial_done_fn *done;
+	void *userdata;
+};
+
+void dial_cancel(struct dial *dial)
+{
+	if (!dial)
+		return;
+	(void)sd_event_source_disable_unref(dial->io);
+	(void)sd_event_source_disable_unref(dial->soon);
+	resolve_cancel(dial->resolve);
+	if (dial->addresses)
+		freeaddrinfo(dial->addresses);
+	close_fdp(&dial->fd);
+	free(dial);
+}
+
+DEFINE_CLEANUP(struct dial, dial_cancel)
+
+static void finish(struct dial *dial, const struct error *err)
+{
+	struct error copy = {0};
+	dial_done_fn *done = dial->done;
+	void *userdata = dial->userdata;
+	int fd = err ? -EBADF : TAKE_FD(dial->fd);
+
+	if (err)
+		copy = *err;
+	dial_cancel(dial);
+	done(fd, err ? &copy : NULL, userdata);
+}
+
+static int on_soon(sd_event_source *source, void *userdata)
+{
+	struct dial *dial = userdata;
+
+	(void)source;
+	finish(dial, dial->failed ? &dial->err : NULL);
+	return 0;
+}
+
+static enum status finish_soon(struct dial *dial, struct error *err)
+{
+	int r = sd_event_add_defer(dial->event, &dial->soon, on_soon, dial);
+
+	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a connection") : STATUS_OK;
+}
+
+static struct dial *dial_new(sd_event *event, dial_done_fn *done, void *userdata, struct error *err)
+{
+	struct dial *dial = malloc(sizeof(*dial));
+
+	if (dial)
+		*dial = (struct dial){.event = event, .fd = -EBADF, .done = done, .userdata = userdata};
+	else
+		(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a connection");
+	return dial;
+}
+
+static void unix_error(int sys_errno, struct error *err)
+{
+	switch (sys_errno) {
+	case ENOENT:
+		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno,
+				"there is no socket, is the server running?");
+		break;
+	case ECONNREFUSED:
+		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno,
+				"nobody listens on the socket, is the server running?");
+		break;
+	case EAGAIN:
+		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno,
+				"the server does not take connections fast enough");
+		break;
+	default:
+		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno, "connect");
+		break;
+	}
+}
+
+enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, void *userdata,
+		      struct dial **ret, struct error *err)
+{
+	cleanup(dial_cancelp) struct dial *dial = dial_new(event, done, userdata, err);
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	enum status st;
+
+	if (!dial)
+		return err ? err->status : STATUS_RESOURCE_EXHAUSTED;
+	if (str_copy(address.sun_path, sizeof(address.sun_path), path) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the socket path %s is longer than %zu bytes", path,
+				 sizeof(address.sun_path) - 1);
+	dial->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (dial->fd < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a socket");
+	if (connect(dial->fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+		dial->failed = true;
+		unix_error(errno, &dial->err);
+	}
+	st = finish_soon(dial, err);
+	if (st == STATUS_OK)
+		*ret = TAKE_PTR(dial);
+	return st;
+}
+
+static int attempt(struct dial *dial);
+
+static int on_connected(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct dial *dial = userdata;
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	(void)source;
+	(void)events;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		error = errno;
+	if (error == 0) {
+		finish(dial, NULL);
+		return 0;
+	}
+	(void)error_set(&dial->err, STATUS_UNAVAILABLE, error, "connect");
+	if (attempt(dial) < 0)
+		finish(dial, &dial->err);
+	return 0;
+}
+
+/* Start connecting to one address; closes the socket of the attempt before. */
+static int connect_to(struct dial *dial, const struct addrinfo *address)
+{
+	const int on = 1;
+	int r;
+
+	dial->io = sd_event_source_disable_unref(dial->io);
+	close_fdp(&dial->fd);
+	dial->fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (dial->fd < 0)
+		return -errno;
+	(void)setsockopt(dial->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* only makes it faster */
+	if (connect(dial->fd, address->ai_addr, address->ai_addrlen) < 0 && errno != EINPROGRESS)
+		return -errno;
+	r = sd_event_add_io(dial->event, &dial->io, dial->fd, EPOLLOUT, on_connected, dial);
+	return r < 0 ? r : 0;
+}
+
+/* Try the next address that can be tried; -ENOENT when none is left, and dial->err is that of the last. */
+static int attempt(struct dial *dial)
+{
+	while (dial->next) {
+		const struct addrinfo *address = dial->next;
+		int r;
+
+		dial->next = address->ai_next;
+		r = connect_to(dial, address);
+		if (r == 0)
+			return 0;
+		(void)error_set(&dial->err, STATUS_UNAVAILABLE, r, "connect");
+	}
+	return -ENOENT;
+}
+
+static void on_resolved(struct addrinfo *addresses, const struct error *err, void *userdata)
+{
+	struct dial *dial = userdata;
+
+	dial->resolve = NULL;
+	if (!addresses) {
+		finish(dial, err);
+		return;
+	}
+	dial->addresses = addresses;
+	dial->next = addresses;
+	if (attempt(dial) < 0)
+		finish(dial, &dial->err);
+}
+
+enum status dial_tcp(sd_event *event, const char *host, uint16_t port, dial_done_fn *done, void *userdata,
+		     struct dial **ret, struct error *err)
+{
+	const struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+		.ai_socktype = SOCK_STREAM,
+	};
+	cleanup(dial_cancelp) struct dial *dial = dial_new(event, done, userdata, err);
+	enum status st = STATUS_OK;
+	char service[8];
+
+	if (!dial)
+		return err ? err->status : STATUS_RESOURCE_EXHAUSTED;
+	(void)str_format(service, sizeof(service), "%u", port);
+	if (getaddrinfo(host, service, &hints, &dial->addresses) != 0) {
+		st = resolve_start(event, host, port, on_resolved, dial, &dial->resolve, err);
+	} else {
+		dial->next = dial->addresses;
+		if (attempt(dial) < 0) {
+			dial->failed = true;
+			st = finish_soon(dial, err);
+		}
+	}
+	if (st == STATUS_OK)
+		*ret = TAKE_PTR(dial);
+	return st;
+}

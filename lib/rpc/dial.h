@@ -1,0 +1,22 @@
+#pragma once
+/* Make a connection without blocking: to a unix socket, or to the first address of a host that answers. */
+
+#include "base/error.h"
+
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+struct dial;
+
+/** @fd is connected, non-blocking and the callee's; negative when nobody could be reached, and @err says why.
+ * The dial is gone afterwards. */
+typedef void dial_done_fn(int fd, const struct error *err, void *userdata);
+
+/** done follows from the event loop, never from inside these. */
+enum status dial_unix(sd_event *event, const char *path, dial_done_fn *done, void *userdata,
+		      struct dial **ret, struct error *err);
+enum status dial_tcp(sd_event *event, const char *host, uint16_t port, dial_done_fn *done, void *userdata,
+		     struct dial **ret, struct error *err);
+
+/** done does not run any more. NULL is allowed. */
+void dial_cancel(struct dial *dial);

@@ -1,0 +1,176 @@
+/* The gRPC form of a server's calls: frames in, frames and trailers out. */
+
+#include "base/cleanup.h"
+#include "rpc/grpc_status.h"
+#include "rpc/message.h"
+#include "rpc/server_internal.h"
+
+#include <string.h>
+
+enum { STATUS_TEXT_SIZE = 4 };
+
+/* The one message of a unary call and nothing after it; the handler is not bothered before. */
+static enum message_result unary_request(struct rpc_call *call, ProtobufCMessage **ret, struct error *err)
+{
+	size_t max = call->conn->server->limits.message_bytes;
+	struct h2_stream *stream = &call->stream;
+	size_t size = 0;
+	enum message_result result = message_peek(stream, max, &size, err);
+
+	if (result == MESSAGE_REFUSED)
+		return result;
+	if (result == MESSAGE_TAKEN && byteq_len(&stream->in) > size) {
+		(void)error_set(err, STATUS_UNIMPLEMENTED, 0, "%s takes one message, not more",
+				call->head.path);
+		return MESSAGE_REFUSED;
+	}
+	if (!stream->in_end)
+		return MESSAGE_NONE;
+	if (result == MESSAGE_NONE) {
+		(void)error_set(err, STATUS_INVALID_ARGUMENT, 0, "the request ended before its message did");
+		return MESSAGE_REFUSED;
+	}
+	return message_read(stream, call->descriptor->input, max, ret, err);
+}
+
+static void receive_unary(struct rpc_call *call)
+{
+	cleanup(message_freep) ProtobufCMessage *request = NULL;
+	struct error err;
+
+	switch (unary_request(call, &request, &err)) {
+	case MESSAGE_NONE:
+		break;
+	case MESSAGE_TAKEN:
+		server_call_handle(call, request);
+		break;
+	case MESSAGE_REFUSED:
+		grpc_call_end(call, err.status, err.msg);
+		call->state = CALL_ENDED;
+		break;
+	}
+}
+
+/* Give one message to the handlers; false when there is none. */
+static bool receive_one(struct rpc_call *call)
+{
+	cleanup(message_freep) ProtobufCMessage *message = NULL;
+	const struct rpc_server *server = call->conn->server;
+	struct error err;
+
+	switch (message_read(&call->stream, call->descriptor->input, server->limits.message_bytes, &message,
+			     &err)) {
+	case MESSAGE_NONE:
+		return false;
+	case MESSAGE_TAKEN:
+		call->method->stream->on_message(call, message, server->userdata);
+		return true;
+	case MESSAGE_REFUSED:
+		rpc_call_fail(call, &err);
+		return false;
+	}
+	return false;
+}
+
+static void receive_stream(struct rpc_call *call)
+{
+	const struct rpc_stream_handlers *handlers = call->method->stream;
+
+	while (call->state == CALL_STREAMING && receive_one(call))
+		;
+	if (call->state != CALL_STREAMING || !call->stream.in_end || call->half_closed)
+		return;
+	call->half_closed = true;
+	if (handlers->on_half_close)
+		handlers->on_half_close(call, call->conn->server->userdata);
+	else
+		rpc_call_finish(call);
+}
+
+void grpc_call_receive(struct rpc_call *call)
+{
+	if (call->method->stream)
+		receive_stream(call);
+	else
+		receive_unary(call);
+}
+
+void grpc_call_open(struct rpc_call *call)
+{
+	const nghttp2_nv headers[] = {
+		h2_header(":status", "200"),
+		h2_header("content-type", "application/grpc"),
+		h2_header("grpc-accept-encoding", "identity"),
+	};
+
+	if (call->headers_sent)
+		return;
+	call->headers_sent = true;
+	call->stream.trailers = true;
+	h2_stream_respond(&call->stream, headers, ARRAY_SIZE(headers), true);
+}
+
+enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err)
+{
+	enum status st = message_write(&call->stream, message, err);
+
+	if (st == STATUS_OK)
+		grpc_call_open(call);
+	return st;
+}
+
+void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
+{
+	struct error err;
+
+	if (message_write(&call->stream, message, &err) == STATUS_OK) {
+		grpc_call_open(call);
+		h2_stream_end(&call->stream);
+	} else {
+		(void)error_prefix(&err, "answer of %s", call->head.path);
+		grpc_call_end(call, err.status, err.msg);
+	}
+}
+
+/* grpc-status and, if there is one, grpc-message; the texts must live as long as @headers. */
+static size_t status_headers(nghttp2_nv *headers, char text[static STATUS_TEXT_SIZE], enum status status,
+			     const char *message)
+{
+	(void)snprintf(text, STATUS_TEXT_SIZE, "%d", (int)status);
+	headers[0] = h2_header("grpc-status", text);
+	if (!message || !message[0])
+		return 1;
+	headers[1] = h2_header("grpc-message", message);
+	return 2;
+}
+
+void grpc_call_trailers(struct rpc_call *call)
+{
+	char text[STATUS_TEXT_SIZE];
+	nghttp2_nv headers[2];
+	size_t n = status_headers(headers, text, call->end_status, call->end_message);
+
+	h2_stream_trailers(&call->stream, headers, n);
+}
+
+void grpc_call_end(struct rpc_call *call, enum status status, const char *message)
+{
+	char encoded[GRPC_MESSAGE_SIZE];
+	char text[STATUS_TEXT_SIZE];
+	nghttp2_nv headers[5] = {
+		h2_header(":status", "200"),
+		h2_header("content-type", "application/grpc"),
+		h2_header("grpc-accept-encoding", "identity"),
+	};
+
+	(void)grpc_message_encode(encoded, sizeof(encoded), message);
+	if (call->headers_sent) {
+		call->end_status = status;
+		call->end_message = strdup(encoded); /* memory short: the status goes without it */
+		h2_stream_end(&call->stream);
+		return;
+	}
+	call->headers_sent = true;
+	h2_stream_respond(&call->stream, headers, 3 + status_headers(headers + 3, text, status, encoded),
+			  false);
+}

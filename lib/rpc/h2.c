@@ -1,0 +1,273 @@
+#include "rpc/h2.h"
+
+#include "rpc/h2_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	STREAM_WINDOW = 1024 * 1024,
+	CONNECTION_WINDOW = 4 * 1024 * 1024,
+	/* Frames that wait for the peer: answers, acknowledgements, resets. One that reads never has more. */
+	QUEUE_BASE = 1024,
+	QUEUE_PER_STREAM = 4,
+	HEADER_BLOCK_MAX = 64 * 1024, /* that we send; nghttp2's default, stated */
+};
+
+static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(session, id);
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
+{
+	struct h2 *h2 = userdata;
+	struct h2_stream *stream;
+
+	if (!h2->config.server || frame->hd.type != NGHTTP2_HEADERS ||
+	    frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	stream = h2->ops->on_begin(h2->userdata);
+	if (!stream)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	h2_adopt(h2, stream, frame->hd.stream_id);
+	return nghttp2_session_set_stream_user_data(session, stream->id, stream);
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *userdata)
+{
+	struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
+	struct h2 *h2 = userdata;
+
+	(void)flags;
+	if (stream && frame->hd.type == NGHTTP2_HEADERS)
+		h2->ops->on_header(stream, name, name_len, value, value_len);
+	return 0;
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
+{
+	struct h2 *h2 = userdata;
+	struct h2_stream *stream;
+
+	if (frame->hd.type == NGHTTP2_GOAWAY && h2->ops->on_goaway)
+		h2->ops->on_goaway(h2->userdata);
+	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
+		return 0;
+	stream = stream_of(session, frame->hd.stream_id);
+	if (!stream)
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS && h2->ops->on_headers(stream))
+		stream->headers_in = true;
+	if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		stream->in_end = true;
+	h2_stream_wake(stream);
+	return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes, size_t n,
+		   void *userdata)
+{
+	struct h2_stream *stream = stream_of(session, id);
+	struct h2 *h2 = userdata;
+
+	(void)flags;
+	if (!stream || stream->in_overflow)
+		return 0;
+	if (n > h2->config.held_max - h2->held || !byteq_put(&stream->in, bytes, n))
+		stream->in_overflow = true;
+	else
+		h2->held += n;
+	h2_stream_wake(stream);
+	return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *userdata)
+{
+	struct h2_stream *stream = stream_of(session, id);
+
+	(void)userdata;
+	if (stream)
+		h2_stream_close(stream, code);
+	return 0;
+}
+
+/* A request that could not even be sent, because the server has said goodbye, gets no on_stream_close. */
+static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int error, void *userdata)
+{
+	struct h2 *h2 = userdata;
+	struct h2_stream *stream;
+
+	(void)session;
+	(void)error;
+	if (frame->hd.type != NGHTTP2_HEADERS)
+		return 0;
+	LIST_FOREACH (stream, &h2->streams, all)
+		if (stream->id == frame->hd.stream_id)
+			h2_stream_close(stream, NGHTTP2_REFUSED_STREAM);
+	return 0;
+}
+
+/* Our last word on a request that the peer is still sending: it may stop. */
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
+{
+	struct h2 *h2 = userdata;
+	int32_t id = frame->hd.stream_id;
+
+	if (!h2->config.server || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
+	    (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+		return 0;
+	if (nghttp2_session_get_stream_remote_close(session, id) == 0)
+		return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+	return 0;
+}
+
+static int make_session(struct h2 *h2)
+{
+	nghttp2_session_callbacks *callbacks = NULL;
+	nghttp2_option *option = NULL;
+	int r = -1;
+
+	if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0) {
+		nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+		nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+		nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+		nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+		nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+		nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
+		nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+		nghttp2_option_set_no_http_messaging(option, h2->config.lax);
+		nghttp2_option_set_no_closed_streams(option, 1);
+		nghttp2_option_set_max_send_header_block_length(option, HEADER_BLOCK_MAX);
+		r = h2->config.server ? nghttp2_session_server_new2(&h2->session, callbacks, h2, option)
+				      : nghttp2_session_client_new2(&h2->session, callbacks, h2, option);
+	}
+	nghttp2_option_del(option);
+	nghttp2_session_callbacks_del(callbacks);
+	return r;
+}
+
+static int submit_settings(struct h2 *h2)
+{
+	const nghttp2_settings_entry server[] = {
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, h2->config.header_max},
+		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h2->config.streams},
+	};
+	const nghttp2_settings_entry client[] = {
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, h2->config.header_max},
+		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+	};
+
+	if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, h2->config.server ? server : client, 3) !=
+	    0)
+		return -1;
+	return nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
+}
+
+enum status h2_new(const struct h2_config *config, const struct h2_ops *ops, void *userdata, struct h2 **ret,
+		   struct error *err)
+{
+	struct h2 *h2 = malloc(sizeof(*h2));
+
+	if (!h2)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "start HTTP/2");
+	*h2 = (struct h2){
+		.config = *config,
+		.ops = ops,
+		.userdata = userdata,
+		.ready = TAILQ_HEAD_INITIALIZER(h2->ready),
+		.streams = LIST_HEAD_INITIALIZER(h2->streams),
+	};
+	if (make_session(h2) != 0 || submit_settings(h2) != 0) {
+		h2_free(h2);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "start HTTP/2");
+	}
+	*ret = h2;
+	return STATUS_OK;
+}
+
+void h2_free(struct h2 *h2)
+{
+	if (!h2)
+		return;
+	assert(LIST_EMPTY(&h2->streams));
+	if (h2->dispatching) {
+		h2->doomed = true;
+		return;
+	}
+	nghttp2_session_del(h2->session);
+	free(h2);
+}
+
+enum status h2_recv(struct h2 *h2, const uint8_t *bytes, size_t n, struct error *err)
+{
+	ssize_t r;
+
+	if (h2->config.server && nghttp2_session_get_outbound_queue_size(h2->session) >
+					 QUEUE_BASE + QUEUE_PER_STREAM * h2->config.streams)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "the other side sends without reading");
+	r = nghttp2_session_mem_recv(h2->session, bytes, n);
+	if (r < 0)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror((int)r));
+	h2->ops->on_wake(h2->userdata);
+	return STATUS_OK;
+}
+
+enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct error *err)
+{
+	ssize_t n = nghttp2_session_mem_send(h2->session, ret);
+
+	if (n < 0)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror((int)n));
+	if (n == 0 && !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the HTTP/2 connection was ended");
+	*ret_n = (size_t)n;
+	return STATUS_OK;
+}
+
+void h2_dispatch(struct h2 *h2)
+{
+	struct h2_stream *stream;
+
+	if (h2->dispatching)
+		return;
+	h2->dispatching = true;
+	while (!h2->doomed && (stream = TAILQ_FIRST(&h2->ready)) != NULL) {
+		h2_stream_unmark(stream);
+		h2->ops->on_ready(stream);
+	}
+	h2->dispatching = false;
+	if (h2->doomed)
+		h2_free(h2);
+}
+
+void h2_abort(struct h2 *h2)
+{
+	struct h2_stream *stream;
+
+	LIST_FOREACH (stream, &h2->streams, all)
+		h2_stream_close(stream, NGHTTP2_CANCEL);
+}
+
+void h2_goodbye(struct h2 *h2)
+{
+	(void)nghttp2_session_terminate_session(h2->session, NGHTTP2_NO_ERROR); /* memory short: just close */
+	h2->ops->on_wake(h2->userdata);
+}
+
+enum status h2_ping(struct h2 *h2, struct error *err)
+{
+	if (nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL) != 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send an HTTP/2 PING");
+	h2->ops->on_wake(h2->userdata);
+	return STATUS_OK;
+}
+
+bool h2_has_streams(const struct h2 *h2)
+{
+	return !LIST_EMPTY(&h2->streams);
+}

@@ -1,0 +1,24 @@
+#pragma once
+/* Shared by h2.c (the connection) and h2_stream.c (its streams). */
+
+#include "rpc/h2.h"
+
+struct h2 {
+	nghttp2_session *session;
+	struct h2_config config;
+	const struct h2_ops *ops;
+	void *userdata;
+	size_t held; /* bytes in the buffers of all streams */
+	bool dispatching;
+	bool doomed; /* freed by its owner while dispatching */
+	TAILQ_HEAD(, h2_stream) ready;
+	LIST_HEAD(, h2_stream) streams;
+};
+
+void h2_adopt(struct h2 *h2, struct h2_stream *stream, int32_t id);
+
+/* Take @stream off the list of those that have changed. */
+void h2_stream_unmark(struct h2_stream *stream);
+
+/* nghttp2 is done with the stream. */
+void h2_stream_close(struct h2_stream *stream, uint32_t code);

@@ -1,0 +1,18 @@
+#include "rpc/h2_io.h"
+
+#include <errno.h>
+
+enum status h2_fill(struct h2 *h2, struct transport *tr, struct error *err)
+{
+	while (!transport_is_full(tr)) {
+		const uint8_t *bytes;
+		size_t n;
+		enum status st = h2_send(h2, &bytes, &n, err);
+
+		if (st != STATUS_OK || n == 0)
+			return st;
+		if (!transport_put(tr, bytes, n))
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send");
+	}
+	return STATUS_OK;
+}

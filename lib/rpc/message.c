@@ -1,0 +1,84 @@
+#include "rpc/message.h"
+
+#include "base/cleanup.h"
+#include "rpc/grpc_frame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum status message_write(struct h2_stream *stream, const ProtobufCMessage *message, struct error *err)
+{
+	size_t n = protobuf_c_message_get_packed_size(message);
+	uint8_t prefix[GRPC_PREFIX_SIZE];
+	cleanup_free uint8_t *packed = NULL;
+
+	if (n > UINT32_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "a message of %zu bytes is too large", n);
+	packed = malloc(n + 1);
+	if (!packed)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message of %zu bytes", n);
+	grpc_frame_prefix(prefix, (uint32_t)n);
+	(void)protobuf_c_message_pack(message, packed);
+	return h2_stream_write(
+		stream,
+		(const struct h2_bytes[]){{.bytes = prefix, .n = sizeof(prefix)}, {.bytes = packed, .n = n}},
+		2, err);
+}
+
+static enum message_result look(const struct h2_stream *stream, size_t max, struct grpc_frame *frame,
+				struct error *err)
+{
+	switch (grpc_frame_read(byteq_data(&stream->in), byteq_len(&stream->in), max, frame)) {
+	case GRPC_FRAME_MESSAGE:
+		return MESSAGE_TAKEN;
+	case GRPC_FRAME_TOO_LARGE:
+		(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				"the message has %zu bytes, the limit is %zu", frame->length, max);
+		break;
+	case GRPC_FRAME_COMPRESSED:
+		(void)error_set(
+			err, STATUS_UNIMPLEMENTED, 0,
+			"compressed messages are not supported, send them with the encoding identity");
+		break;
+	case GRPC_FRAME_MALFORMED:
+		(void)error_set(err, STATUS_INTERNAL, 0, "the message has a frame that is not gRPC's");
+		break;
+	case GRPC_FRAME_MORE:
+		if (!stream->in_overflow)
+			return MESSAGE_NONE;
+		(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				"too many bytes of messages wait on this connection");
+		break;
+	}
+	return MESSAGE_REFUSED;
+}
+
+enum message_result message_peek(const struct h2_stream *stream, size_t max, size_t *ret_size,
+				 struct error *err)
+{
+	struct grpc_frame frame = {0};
+	enum message_result result = look(stream, max, &frame, err);
+
+	if (result == MESSAGE_TAKEN)
+		*ret_size = GRPC_PREFIX_SIZE + frame.length;
+	return result;
+}
+
+enum message_result message_read(struct h2_stream *stream, const ProtobufCMessageDescriptor *type, size_t max,
+				 ProtobufCMessage **ret, struct error *err)
+{
+	struct grpc_frame frame = {0};
+	enum message_result result = look(stream, max, &frame, err);
+	ProtobufCMessage *message;
+
+	if (result != MESSAGE_TAKEN)
+		return result;
+	message = protobuf_c_message_unpack(type, NULL, frame.length, frame.message);
+	h2_stream_take(stream, GRPC_PREFIX_SIZE + frame.length);
+	if (!message) {
+		(void)error_set(err, STATUS_INTERNAL, 0, "the message is no valid %s", type->name);
+		return MESSAGE_REFUSED;
+	}
+	*ret = message;
+	return MESSAGE_TAKEN;
+}

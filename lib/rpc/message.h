@@ -1,0 +1,32 @@
+#pragma once
+/* One protobuf message as a gRPC frame. */
+
+#include "base/error.h"
+#include "rpc/h2.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+/** Add @message to the body of @stream; statuses of h2_stream_write(). */
+enum status message_write(struct h2_stream *stream, const ProtobufCMessage *message, struct error *err);
+
+enum message_result {
+	MESSAGE_NONE,	/* not all of it is here yet */
+	MESSAGE_TAKEN,	/* *ret is set, its bytes are taken from the stream */
+	MESSAGE_REFUSED /* @err says why; nothing sensible can follow on this stream */
+};
+
+/** Is there a whole message at the front of what @stream has received? MESSAGE_TAKEN stands for yes, and
+ * @ret_size is its size on the wire; nothing is taken. */
+enum message_result message_peek(const struct h2_stream *stream, size_t max, size_t *ret_size,
+				 struct error *err);
+
+/** Take the next message received on @stream.
+ * @max largest message in bytes
+ * @ret owned by the caller, protobuf_c_message_free_unpacked() */
+enum message_result message_read(struct h2_stream *stream, const ProtobufCMessageDescriptor *type, size_t max,
+				 ProtobufCMessage **ret, struct error *err);
+
+static inline void message_freep(ProtobufCMessage **message)
+{
+	protobuf_c_message_free_unpacked(*message, NULL);
+}

@@ -1,0 +1,127 @@
+#include "rpc/pem.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "rpc/tls_session.h"
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <sys/stat.h>
+
+enum { PEM_FILE_MAX = 1024 * 1024, TLS_TEXT_SIZE = 256 };
+
+DEFINE_CLEANUP(BIO, BIO_free)
+
+/* OpenSSL would ask on the terminal. */
+static int no_pass_phrase(char *buffer, int size, int writing, void *userdata)
+{
+	(void)buffer;
+	(void)size;
+	(void)writing;
+	(void)userdata;
+	return -1;
+}
+
+static enum status check_private(int fd, const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "look at the key file %s", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the key file %s is not a regular file",
+				 path);
+	if (st.st_mode & (S_IRWXG | S_IRWXO))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the key file %s is open to others than its owner (mode %04o): chmod 600 %s",
+				 path, st.st_mode & 07777U, path);
+	return STATUS_OK;
+}
+
+static enum status read_file(int fd, const char *what, const char *path, char **ret, size_t *ret_len,
+			     struct error *err)
+{
+	int r = fd < 0 ? -errno : fd_read_all(fd, PEM_FILE_MAX, ret, ret_len);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "read the %s file %s", what, path) : STATUS_OK;
+}
+
+enum status pem_read_key(const char *path, EVP_PKEY **ret, struct error *err)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	cleanup(BIO_freep) BIO *bio = NULL;
+	char text[TLS_TEXT_SIZE];
+	char *pem = NULL;
+	size_t len = 0;
+	EVP_PKEY *key;
+	enum status st;
+
+	if (fd >= 0) {
+		st = check_private(fd, path, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	st = read_file(fd, "key", path, &pem, &len, err);
+	if (st != STATUS_OK)
+		return st;
+	ERR_clear_error();
+	bio = BIO_new_mem_buf(pem, (int)len);
+	key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, NULL) : NULL;
+	OPENSSL_cleanse(pem, len);
+	free(pem);
+	if (!key)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the key file %s holds no readable private key without a pass phrase: %s",
+				 path, tls_error_text(text, sizeof(text)));
+	*ret = key;
+	return STATUS_OK;
+}
+
+static void free_certs(STACK_OF(X509) * certs)
+{
+	sk_X509_pop_free(certs, X509_free);
+}
+
+/* Move every certificate of @bio to @certs; false at the first that is broken. */
+static bool collect(BIO *bio, STACK_OF(X509) * certs)
+{
+	for (;;) {
+		X509 *cert = PEM_read_bio_X509(bio, NULL, no_pass_phrase, NULL);
+
+		if (!cert)
+			break;
+		if (sk_X509_push(certs, cert) == 0) {
+			X509_free(cert);
+			return false;
+		}
+	}
+	return ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+}
+
+enum status pem_read_certs(const char *path, STACK_OF(X509) * *ret, struct error *err)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	cleanup(BIO_freep) BIO *bio = NULL;
+	cleanup_free char *pem = NULL;
+	STACK_OF(X509) *certs = NULL;
+	char text[TLS_TEXT_SIZE];
+	size_t len = 0;
+	enum status st;
+
+	st = read_file(fd, "certificate", path, &pem, &len, err);
+	if (st != STATUS_OK)
+		return st;
+	ERR_clear_error();
+	bio = BIO_new_mem_buf(pem, (int)len);
+	certs = sk_X509_new_null();
+	if (!bio || !certs || !collect(bio, certs) || sk_X509_num(certs) == 0) {
+		free_certs(certs);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the file %s holds no readable certificate: %s", path,
+				 tls_error_text(text, sizeof(text)));
+	}
+	ERR_clear_error();
+	*ret = certs;
+	return STATUS_OK;
+}

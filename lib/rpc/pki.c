@@ -1,0 +1,294 @@
+#include "rpc/pki.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "rpc/pem.h"
+#include "rpc/tls_session.h"
+
+#include <openssl/bn.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+enum {
+	SERIAL_BITS = 128,
+	CA_DAYS = 3650,
+	DAYS_MAX = 36500,
+	SKEW_S = 300,	   /* clocks of machines differ; a new certificate must be valid on all of them */
+	NAME_MAX_LEN = 64, /* ub-common-name of RFC 5280 */
+	TLS_TEXT_SIZE = 256,
+};
+
+DEFINE_CLEANUP(X509, X509_free)
+DEFINE_CLEANUP(EVP_PKEY, EVP_PKEY_free)
+DEFINE_CLEANUP(BIO, BIO_free)
+DEFINE_CLEANUP(BIGNUM, BN_free)
+
+static void free_certsp(STACK_OF(X509) * *certs)
+{
+	sk_X509_pop_free(*certs, X509_free);
+}
+
+static enum status openssl_error(const char *doing, const char *what, struct error *err)
+{
+	char text[TLS_TEXT_SIZE];
+
+	return error_set(err, STATUS_INTERNAL, 0, "%s %s: %s", doing, what,
+			 tls_error_text(text, sizeof(text)));
+}
+
+static bool set_serial(X509 *cert)
+{
+	cleanup(BN_freep) BIGNUM *serial = BN_new();
+
+	return serial && BN_rand(serial, SERIAL_BITS - 1, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) == 1 &&
+	       BN_set_bit(serial, 0) == 1 && BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(cert)) != NULL;
+}
+
+static bool set_name(X509_NAME *name, const char *common_name)
+{
+	return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)"Holdfast", -1, -1,
+					  0) == 1 &&
+	       X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1,
+					  -1, 0) == 1;
+}
+
+static X509 *cert_new(EVP_PKEY *key, const char *common_name, unsigned int days)
+{
+	cleanup(X509_freep) X509 *cert = X509_new();
+
+	if (!cert || X509_set_version(cert, X509_VERSION_3) != 1 || !set_serial(cert) ||
+	    !X509_gmtime_adj(X509_getm_notBefore(cert), -SKEW_S) ||
+	    !X509_time_adj_ex(X509_getm_notAfter(cert), (int)days, 0, NULL) ||
+	    X509_set_pubkey(cert, key) != 1 || !set_name(X509_get_subject_name(cert), common_name))
+		return NULL;
+	return TAKE_PTR(cert);
+}
+
+static bool add_extension(X509 *cert, X509V3_CTX *ctx, int nid, const char *value)
+{
+	X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, ctx, nid, value);
+	bool ok = extension && X509_add_ext(cert, extension, -1) == 1;
+
+	X509_EXTENSION_free(extension);
+	return ok;
+}
+
+/* Add one name to @names; the text is data, never parsed as OpenSSL's configuration syntax. */
+static bool add_name(GENERAL_NAMES *names, int type, const char *text)
+{
+	GENERAL_NAME *name = a2i_GENERAL_NAME(NULL, NULL, NULL, type, text, 0);
+
+	if (!name)
+		return false;
+	if (sk_GENERAL_NAME_push(names, name) == 0) {
+		GENERAL_NAME_free(name);
+		return false;
+	}
+	return true;
+}
+
+static bool add_alt_names(X509 *cert, const struct pki_cert_request *request)
+{
+	GENERAL_NAMES *names = GENERAL_NAMES_new();
+	bool ok = names && add_name(names, GEN_URI, request->uri);
+
+	for (size_t i = 0; ok && i < request->n_dns_names; i++)
+		ok = add_name(names, GEN_DNS, request->dns_names[i]);
+	for (size_t i = 0; ok && i < request->n_ip_addresses; i++)
+		ok = add_name(names, GEN_IPADD, request->ip_addresses[i]);
+	ok = ok && X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) == 1;
+	GENERAL_NAMES_free(names);
+	return ok;
+}
+
+/* Key identifiers and what the certificate is for, then the signature. */
+static bool finish_ca(X509 *cert, EVP_PKEY *key)
+{
+	X509V3_CTX ctx;
+
+	X509V3_set_ctx(&ctx, cert, cert, NULL, NULL, 0);
+	return X509_set_issuer_name(cert, X509_get_subject_name(cert)) == 1 &&
+	       add_extension(cert, &ctx, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+	       add_extension(cert, &ctx, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+	       add_extension(cert, &ctx, NID_subject_key_identifier, "hash") &&
+	       X509_sign(cert, key, EVP_sha256()) > 0;
+}
+
+static bool finish_leaf(X509 *cert, X509 *ca_cert, EVP_PKEY *ca_key, const struct pki_cert_request *request)
+{
+	X509V3_CTX ctx;
+
+	X509V3_set_ctx(&ctx, ca_cert, cert, NULL, NULL, 0);
+	return X509_set_issuer_name(cert, X509_get_subject_name(ca_cert)) == 1 &&
+	       add_extension(cert, &ctx, NID_basic_constraints, "critical,CA:FALSE") &&
+	       add_extension(cert, &ctx, NID_key_usage, "critical,digitalSignature") &&
+	       add_extension(cert, &ctx, NID_ext_key_usage, "serverAuth,clientAuth") &&
+	       add_extension(cert, &ctx, NID_subject_key_identifier, "hash") &&
+	       add_extension(cert, &ctx, NID_authority_key_identifier, "keyid") &&
+	       add_alt_names(cert, request) && X509_sign(cert, ca_key, EVP_sha256()) > 0;
+}
+
+static enum status write_bio(BIO *bio, const char *path, mode_t mode, struct error *err)
+{
+	char *bytes = NULL;
+	long n = BIO_get_mem_data(bio, &bytes);
+	int r = file_write_atomic(path, mode, bytes, (size_t)n);
+
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+static enum status write_key(EVP_PKEY *key, const char *path, struct error *err)
+{
+	cleanup(BIO_freep) BIO *bio = BIO_new(BIO_s_secmem());
+
+	if (!bio || PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) != 1)
+		return openssl_error("print the key", path, err);
+	return write_bio(bio, path, 0600, err);
+}
+
+static enum status write_cert(X509 *cert, const char *path, struct error *err)
+{
+	cleanup(BIO_freep) BIO *bio = BIO_new(BIO_s_mem());
+
+	if (!bio || PEM_write_bio_X509(bio, cert) != 1)
+		return openssl_error("print the certificate", path, err);
+	return write_bio(bio, path, 0644, err);
+}
+
+/* The key first: a certificate without its key is worth nothing. What was written is taken back when the
+ * other half fails. */
+static enum status write_pair(EVP_PKEY *key, const char *key_path, X509 *cert, const char *cert_path,
+			      struct error *err)
+{
+	enum status st = write_key(key, key_path, err);
+
+	if (st != STATUS_OK)
+		return st;
+	st = write_cert(cert, cert_path, err);
+	if (st != STATUS_OK)
+		(void)unlink(key_path); /* we made it a moment ago; the error that counts is the other one */
+	return st;
+}
+
+static enum status look_for(const char *path, bool *ret_exists, struct error *err)
+{
+	if (access(path, F_OK) == 0) {
+		*ret_exists = true;
+		return STATUS_OK;
+	}
+	*ret_exists = false;
+	return errno == ENOENT ? STATUS_OK
+			       : error_set(err, status_from_errno(errno), errno, "look for %s", path);
+}
+
+static enum status check_absent(const char *key_path, const char *cert_path, struct error *err)
+{
+	bool key = false;
+	bool cert = false;
+	enum status st = look_for(key_path, &key, err);
+
+	if (st == STATUS_OK)
+		st = look_for(cert_path, &cert, err);
+	if (st != STATUS_OK || (!key && !cert))
+		return st;
+	if (key && cert)
+		return error_set(err, STATUS_ALREADY_EXISTS, 0, "%s and %s exist already and are left alone",
+				 key_path, cert_path);
+	return error_set(err, STATUS_ALREADY_EXISTS, 0,
+			 "%s exists but %s does not: bring back the missing half, or move the other one away "
+			 "to make a new pair",
+			 key ? key_path : cert_path, key ? cert_path : key_path);
+}
+
+static enum status check_name(const char *what, const char *name, struct error *err)
+{
+	size_t n = strlen(name);
+
+	return n > 0 && n <= NAME_MAX_LEN
+		       ? STATUS_OK
+		       : error_set(err, STATUS_INVALID_ARGUMENT, 0, "the %s \"%s\" must have 1 to %d bytes",
+				   what, name, NAME_MAX_LEN);
+}
+
+enum status pki_make_ca(const char *key_path, const char *cert_path, const char *cluster, struct error *err)
+{
+	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
+	cleanup(X509_freep) X509 *cert = NULL;
+	char name[NAME_MAX_LEN + sizeof(" CA")];
+	enum status st;
+
+	st = check_name("cluster's name", cluster, err);
+	if (st == STATUS_OK)
+		st = check_absent(key_path, cert_path, err);
+	if (st != STATUS_OK)
+		return st;
+	(void)str_format(name, sizeof(name), "%.*s CA", (int)(NAME_MAX_LEN - strlen(" CA")), cluster);
+	ERR_clear_error();
+	key = EVP_EC_gen("P-256");
+	cert = key ? cert_new(key, name, CA_DAYS) : NULL;
+	if (!cert || !finish_ca(cert, key))
+		return openssl_error("make a CA for", cluster, err);
+	return write_pair(key, key_path, cert, cert_path, err);
+}
+
+static enum status check_request(const struct pki_cert_request *request, struct error *err)
+{
+	if (!request->uri || strlen(request->uri) >= RPC_URI_SIZE || !strstr(request->uri, "://"))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the identity \"%s\" is no URI of less than %d bytes, like "
+				 "holdfast://CLUSTER/node/NAME",
+				 request->uri ? request->uri : "", RPC_URI_SIZE);
+	for (const char *c = request->uri; *c; c++)
+		if (*c <= 0x20 || *c >= 0x7f)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "the identity \"%s\" has a character that is not printable ASCII",
+					 request->uri);
+	if (request->days == 0 || request->days > DAYS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "a certificate is valid for 1 to %d days, not %u", DAYS_MAX, request->days);
+	return check_name("common name", request->common_name, err);
+}
+
+static enum status load_ca(const char *key_path, const char *cert_path, EVP_PKEY **ret_key,
+			   STACK_OF(X509) * *ret_certs, struct error *err)
+{
+	enum status st = pem_read_key(key_path, ret_key, err);
+
+	if (st == STATUS_OK)
+		st = pem_read_certs(cert_path, ret_certs, err);
+	if (st != STATUS_OK)
+		return st;
+	if (X509_check_private_key(sk_X509_value(*ret_certs, 0), *ret_key) != 1) {
+		ERR_clear_error();
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the key %s does not belong to the CA certificate %s", key_path, cert_path);
+	}
+	return STATUS_OK;
+}
+
+enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
+		      const struct pki_cert_request *request, const char *key_path, const char *cert_path,
+		      struct error *err)
+{
+	cleanup(EVP_PKEY_freep) EVP_PKEY *ca_key = NULL;
+	cleanup(free_certsp) STACK_OF(X509) *ca_certs = NULL;
+	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
+	cleanup(X509_freep) X509 *cert = NULL;
+	enum status st;
+
+	st = check_request(request, err);
+	if (st == STATUS_OK)
+		st = check_absent(key_path, cert_path, err);
+	if (st == STATUS_OK)
+		st = load_ca(ca_key_path, ca_cert_path, &ca_key, &ca_certs, err);
+	if (st != STATUS_OK)
+		return st;
+	ERR_clear_error();
+	key = EVP_EC_gen("P-256");
+	cert = key ? cert_new(key, request->common_name, request->days) : NULL;
+	if (!cert || !finish_leaf(cert, sk_X509_value(ca_certs, 0), ca_key, request))
+		return openssl_error("make a certificate for", request->uri, err);
+	return write_pair(key, key_path, cert, cert_path, err);
+}

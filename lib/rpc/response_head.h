@@ -1,0 +1,27 @@
+#pragma once
+/* The header fields of an answer that matter to a gRPC client, from headers and trailers alike. Pure. */
+
+#include "rpc/grpc_status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Plugins send whole stack traces, percent-encoded. */
+enum { RESPONSE_HEADERS_MAX = 64 * 1024 };
+
+struct response_head {
+	size_t bytes; /* header list size so far */
+	int http_status;
+	bool is_grpc; /* content type */
+	bool encoded;
+	bool has_status;
+	enum status status;
+	char message[ERROR_MSG_MAX];
+};
+
+void response_head_add(struct response_head *head, const uint8_t *name, size_t name_len, const uint8_t *value,
+		       size_t value_len);
+
+/** What the server said about a call whose stream ended well. @what names the call in messages of our own. */
+enum status response_head_status(const struct response_head *head, const char *what, struct error *err);

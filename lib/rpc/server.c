@@ -1,0 +1,169 @@
+#include "rpc/server.h"
+
+#include "base/cleanup.h"
+#include "rpc/listener.h"
+#include "rpc/server_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static const struct rpc_server_limits default_limits = {
+	.message_bytes = 1024 * 1024,
+	.connection_bytes = 8 * 1024 * 1024,
+	.connections = 4096,
+	.calls = 256,
+};
+
+/* One listener of a server. */
+struct door {
+	struct rpc_server *server;
+	struct listener *listener;
+	struct rpc_tls *tls; /* borrowed; NULL: unix */
+	LIST_ENTRY(door) all;
+};
+
+static size_t limit_or(size_t limit, size_t otherwise)
+{
+	return limit ? limit : otherwise;
+}
+
+static struct rpc_server_limits complete_limits(const struct rpc_server_limits *given)
+{
+	if (!given)
+		return default_limits;
+	return (struct rpc_server_limits){
+		.message_bytes = limit_or(given->message_bytes, default_limits.message_bytes),
+		.connection_bytes = limit_or(given->connection_bytes, default_limits.connection_bytes),
+		.connections = limit_or(given->connections, default_limits.connections),
+		.calls = limit_or(given->calls, default_limits.calls),
+	};
+}
+
+/* A row that names no method of its service is a mistake in a program, as is one with both kinds of handler.
+ */
+static void check_services(const struct rpc_service *services, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < services[i].n_methods; k++) {
+			const struct rpc_method *method = &services[i].methods[k];
+
+			assert(protobuf_c_service_descriptor_get_method_by_name(services[i].descriptor,
+										method->name));
+			assert(!method->unary != !method->stream);
+		}
+}
+
+enum status rpc_server_new(sd_event *event, const struct rpc_service *services, size_t n_services,
+			   const struct rpc_server_limits *limits, void *userdata, struct rpc_server **ret,
+			   struct error *err)
+{
+	struct rpc_server *server = malloc(sizeof(*server));
+
+	check_services(services, n_services);
+	if (!server)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a server");
+	*server = (struct rpc_server){
+		.event = event,
+		.services = services,
+		.n_services = n_services,
+		.limits = complete_limits(limits),
+		.timing = server_timing_default,
+		.userdata = userdata,
+		.conns = LIST_HEAD_INITIALIZER(server->conns),
+		.doors = LIST_HEAD_INITIALIZER(server->doors),
+	};
+	*ret = server;
+	return STATUS_OK;
+}
+
+static void door_free(struct door *door)
+{
+	listener_free(door->listener);
+	free(door);
+}
+
+void rpc_server_free(struct rpc_server *server)
+{
+	struct server_conn *conn;
+	struct server_conn *next;
+
+	if (!server)
+		return;
+	assert(!server->in_handler);
+	while (!LIST_EMPTY(&server->doors)) {
+		struct door *door = LIST_FIRST(&server->doors);
+
+		LIST_REMOVE(door, all);
+		door_free(door);
+	}
+	for (conn = LIST_FIRST(&server->conns); conn; conn = next) {
+		/* its neighbour may go as well, when a handler answers for another connection */
+		server_conn_ref(conn);
+		server_conn_close(conn);
+		next = LIST_NEXT(conn, all);
+		server_conn_unref(conn);
+	}
+	while (!LIST_EMPTY(&server->conns))
+		server_conn_orphan(LIST_FIRST(&server->conns));
+	free(server);
+}
+
+static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
+{
+	const struct door *door = userdata;
+	struct error ignored; /* memory is short: the client sees the connection end */
+
+	if (door->server->n_conns >= door->server->limits.connections) {
+		close_fdp(&fd);
+		return;
+	}
+	(void)server_conn_new(door->server, fd, door->tls, peer, &ignored);
+}
+
+DEFINE_CLEANUP(struct door, door_free)
+
+static struct door *door_new(struct rpc_server *server, struct rpc_tls *tls)
+{
+	struct door *door = malloc(sizeof(*door));
+
+	if (door)
+		*door = (struct door){.server = server, .tls = tls};
+	return door;
+}
+
+enum status rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode,
+				   struct error *err)
+{
+	cleanup(door_freep) struct door *door = door_new(server, NULL);
+	enum status st;
+
+	if (!door)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s", path);
+	st = listener_new_unix(server->event, path, mode, on_accept, door, &door->listener, err);
+	if (st != STATUS_OK)
+		return st;
+	LIST_INSERT_HEAD(&server->doors, door, all);
+	(void)TAKE_PTR(door);
+	return STATUS_OK;
+}
+
+enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, uint16_t port,
+				  struct rpc_tls *tls, uint16_t *ret_port, struct error *err)
+{
+	cleanup(door_freep) struct door *door = door_new(server, tls);
+	uint16_t bound = 0;
+	enum status st;
+
+	assert(tls != NULL);
+	if (!door)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s port %u", host, port);
+	st = listener_new_tcp(server->event, host, port, on_accept, door, &door->listener, &bound, err);
+	if (st != STATUS_OK)
+		return st;
+	LIST_INSERT_HEAD(&server->doors, door, all);
+	(void)TAKE_PTR(door);
+	if (ret_port)
+		*ret_port = bound;
+	return STATUS_OK;
+}

@@ -1,0 +1,309 @@
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "rpc/grpc_status.h"
+#include "rpc/server_internal.h"
+#include "rpc/timer.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct rpc_call *server_call_new(struct server_conn *conn)
+{
+	struct rpc_call *call = malloc(sizeof(*call));
+
+	if (!call)
+		return NULL;
+	*call = (struct rpc_call){.stream = H2_STREAM_INIT(call), .conn = conn, .state = CALL_HEAD};
+	server_conn_ref(conn);
+	return call;
+}
+
+static void call_free(struct rpc_call *call)
+{
+	h2_stream_detach(&call->stream);
+	(void)sd_event_source_disable_unref(call->deadline);
+	server_conn_unref(call->conn);
+	free(call->end_message);
+	free(call);
+}
+
+static bool is_grpc(const struct rpc_call *call)
+{
+	return call->head.kind == REQUEST_GRPC;
+}
+
+void server_call_refuse(struct rpc_call *call, const struct error *err)
+{
+	call->answered = true;
+	if (is_grpc(call))
+		grpc_call_end(call, err->status, err->msg);
+	else
+		json_call_fail(call, connect_http_status(err->status), err);
+}
+
+/* The handler is told no more and holds the call no more. */
+static void leave_handler(struct rpc_call *call, enum call_state state)
+{
+	call->state = state;
+	call->conn->n_held--;
+	timer_disarm(call->deadline);
+}
+
+static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct rpc_call *call = userdata;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0, "the deadline passed before %s was done",
+			call->head.path);
+	switch (call->state) {
+	case CALL_HEAD:
+	case CALL_CLOSING:
+	case CALL_ENDED:
+		break;
+	case CALL_REQUEST:
+		server_call_refuse(call, &err);
+		call->state = CALL_ENDED;
+		break;
+	case CALL_HANDLED:
+		server_call_refuse(call, &err);
+		break;
+	case CALL_STREAMING:
+		rpc_call_fail(call, &err);
+		break;
+	}
+	return 0;
+}
+
+static enum status arm_deadline(struct rpc_call *call, struct error *err)
+{
+	struct rpc_server *server = call->conn->server;
+	uint64_t delay_us = server->timing.request_us;
+	int r;
+
+	if (call->head.has_timeout)
+		delay_us = call->head.timeout_us;
+	else if (call->method->stream)
+		return STATUS_OK;
+	r = timer_arm(server->event, &call->deadline, delay_us, on_deadline, call);
+	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a deadline") : STATUS_OK;
+}
+
+/* Is @path "/" + @service + "/" + @method? */
+static bool path_is(const char *path, const char *service, const char *method)
+{
+	size_t n = strlen(service);
+
+	return path[0] == '/' && strncmp(path + 1, service, n) == 0 && path[n + 1] == '/' &&
+	       strcmp(path + n + 2, method) == 0;
+}
+
+static enum status route(struct rpc_call *call, struct error *err)
+{
+	const struct rpc_server *server = call->conn->server;
+
+	for (size_t i = 0; i < server->n_services; i++) {
+		const struct rpc_service *service = &server->services[i];
+
+		for (size_t k = 0; k < service->n_methods; k++) {
+			if (!path_is(call->head.path, service->descriptor->name, service->methods[k].name))
+				continue;
+			call->method = &service->methods[k];
+			call->descriptor = protobuf_c_service_descriptor_get_method_by_name(
+				service->descriptor, call->method->name);
+			return STATUS_OK;
+		}
+	}
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "this server has no method %s", call->head.path);
+}
+
+static enum status admit(struct rpc_call *call, int *ret_http, struct error *err)
+{
+	size_t max = call->conn->server->limits.calls;
+	enum status st;
+
+	st = request_head_check(&call->head, ret_http, err);
+	if (st != STATUS_OK)
+		return st;
+	st = route(call, err);
+	if (st == STATUS_OK && call->method->stream && !is_grpc(call))
+		st = error_set(err, STATUS_UNIMPLEMENTED, 0, "%s is a stream: call it by gRPC",
+			       call->head.path);
+	if (st == STATUS_OK && call->conn->n_held >= max)
+		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+			       "%zu calls of this connection are under way already", max);
+	if (st == STATUS_OK)
+		st = arm_deadline(call, err);
+	if (st != STATUS_OK)
+		*ret_http = connect_http_status(st);
+	return st;
+}
+
+static void begin(struct rpc_call *call)
+{
+	struct error err;
+	int http = 0;
+
+	call->state = CALL_ENDED;
+	if (request_head_is_malformed(&call->head)) {
+		h2_stream_reset(&call->stream, NGHTTP2_PROTOCOL_ERROR);
+		return;
+	}
+	if (admit(call, &http, &err) != STATUS_OK) {
+		if (is_grpc(call))
+			grpc_call_end(call, err.status, err.msg);
+		else
+			json_call_fail(call, http, &err);
+		return;
+	}
+	call->state = CALL_REQUEST;
+	if (!call->method->stream)
+		return;
+	call->state = CALL_STREAMING;
+	call->conn->n_held++;
+	call->method->stream->on_open(call, call->conn->server->userdata);
+	if (call->state == CALL_STREAMING)
+		grpc_call_open(call);
+}
+
+void server_call_handle(struct rpc_call *call, const ProtobufCMessage *request)
+{
+	call->state = CALL_HANDLED;
+	call->conn->n_held++;
+	if (!call->head.has_timeout)
+		timer_disarm(call->deadline);
+	call->method->unary(call, request, call->conn->server->userdata);
+}
+
+/* The client has gone, or nothing more can be said to it. Frees the call unless a handler holds it. */
+static void hang_up(struct rpc_call *call)
+{
+	void *userdata = call->conn->server->userdata;
+
+	switch (call->state) {
+	case CALL_HANDLED:
+		h2_stream_detach(&call->stream);
+		timer_disarm(call->deadline);
+		return;
+	case CALL_STREAMING:
+		leave_handler(call, CALL_ENDED);
+		call->method->stream->on_closed(call, userdata);
+		break;
+	case CALL_HEAD:
+	case CALL_REQUEST:
+	case CALL_CLOSING:
+	case CALL_ENDED:
+		break;
+	}
+	call_free(call);
+}
+
+void server_call_on_ready(struct h2_stream *stream)
+{
+	struct rpc_call *call = stream->owner;
+
+	if (call->state == CALL_HEAD && stream->headers_in)
+		begin(call);
+	if (call->state == CALL_REQUEST || call->state == CALL_STREAMING) {
+		if (is_grpc(call))
+			grpc_call_receive(call);
+		else
+			json_call_receive(call);
+	}
+	if (call->state == CALL_CLOSING) {
+		call->state = CALL_ENDED;
+		call->method->stream->on_closed(call, call->conn->server->userdata);
+	}
+	if (call->state == CALL_HANDLED || call->state == CALL_ENDED)
+		h2_stream_take(stream, byteq_len(&stream->in));
+	if (stream->closed)
+		hang_up(call);
+}
+
+void server_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
+			   const uint8_t *value, size_t value_len)
+{
+	struct rpc_call *call = stream->owner;
+
+	if (!stream->headers_in)
+		request_head_add(&call->head, name, name_len, value, value_len);
+}
+
+bool server_call_on_headers(struct h2_stream *stream)
+{
+	return !stream->headers_in;
+}
+
+void server_call_on_trailers(struct h2_stream *stream)
+{
+	grpc_call_trailers(stream->owner);
+}
+
+const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
+{
+	return &call->conn->peer;
+}
+
+void rpc_call_set_data(struct rpc_call *call, void *data)
+{
+	call->data = data;
+}
+
+void *rpc_call_data(const struct rpc_call *call)
+{
+	return call->data;
+}
+
+/* A unary call's handler has spoken: the call is free, now or when its answer is on its way. */
+static void settle(struct rpc_call *call)
+{
+	leave_handler(call, CALL_ENDED);
+	if (!call->stream.h2)
+		call_free(call);
+}
+
+void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
+{
+	assert(call->state == CALL_HANDLED);
+	if (call->stream.h2 && !call->answered) {
+		if (is_grpc(call))
+			grpc_call_reply(call, message);
+		else
+			json_call_reply(call, message);
+	}
+	settle(call);
+}
+
+void rpc_call_fail(struct rpc_call *call, const struct error *err)
+{
+	assert(err->status != STATUS_OK);
+	if (call->state == CALL_HANDLED) {
+		if (call->stream.h2 && !call->answered)
+			server_call_refuse(call, err);
+		settle(call);
+	} else if (call->state == CALL_STREAMING) {
+		grpc_call_end(call, err->status, err->msg);
+		leave_handler(call, CALL_CLOSING);
+		h2_stream_wake(&call->stream);
+	}
+}
+
+enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err)
+{
+	assert(call->method->stream != NULL);
+	if (call->state != CALL_STREAMING || call->stream.closed)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
+	return grpc_call_send(call, message, err);
+}
+
+void rpc_call_finish(struct rpc_call *call)
+{
+	assert(call->method->stream != NULL);
+	if (call->state != CALL_STREAMING)
+		return;
+	grpc_call_end(call, STATUS_OK, "");
+	leave_handler(call, CALL_CLOSING);
+	h2_stream_wake(&call->stream);
+}

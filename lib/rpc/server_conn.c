@@ -1,0 +1,201 @@
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "rpc/h2_io.h"
+#include "rpc/server_internal.h"
+#include "rpc/timer.h"
+#include "rpc/tls_session.h"
+
+#include <assert.h>
+
+const struct server_timing server_timing_default = {
+	.handshake_us = 10 * USEC_PER_SEC,
+	.first_request_us = 30 * USEC_PER_SEC,
+	.request_us = 60 * USEC_PER_SEC,
+};
+
+void server_conn_ref(struct server_conn *conn)
+{
+	conn->refs++;
+}
+
+void server_conn_unref(struct server_conn *conn)
+{
+	if (--conn->refs > 0)
+		return;
+	assert(!conn->transport && !conn->h2);
+	if (conn->server)
+		server_conn_orphan(conn);
+	free(conn);
+}
+
+void server_conn_orphan(struct server_conn *conn)
+{
+	LIST_REMOVE(conn, all);
+	conn->server->n_conns--;
+	conn->server = NULL;
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct server_conn *conn = userdata;
+	struct error err;
+
+	(void)source;
+	(void)usec;
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"the client did not get to its first request in time");
+	transport_fail(conn->transport, &err);
+	return 0;
+}
+
+static struct h2_stream *on_begin(void *userdata)
+{
+	struct server_conn *conn = userdata;
+	struct rpc_call *call = server_call_new(conn);
+
+	timer_disarm(conn->timer);
+	return call ? &call->stream : NULL;
+}
+
+static void on_wake(void *userdata)
+{
+	struct server_conn *conn = userdata;
+
+	if (conn->transport)
+		transport_wake(conn->transport);
+}
+
+static const struct h2_ops h2_ops = {
+	.on_begin = on_begin,
+	.on_header = server_call_on_header,
+	.on_headers = server_call_on_headers,
+	.on_trailers = server_call_on_trailers,
+	.on_ready = server_call_on_ready,
+	.on_wake = on_wake,
+	.on_goaway = NULL,
+};
+
+static enum status start_h2(struct server_conn *conn, struct error *err)
+{
+	const struct h2_config config = {
+		.server = true,
+		.lax = conn->peer.kind == RPC_PEER_UNIX,
+		.held_max = conn->server->limits.connection_bytes,
+		.streams = (uint32_t)conn->server->limits.calls,
+		.header_max = REQUEST_HEADERS_MAX,
+	};
+
+	return h2_new(&config, &h2_ops, conn, &conn->h2, err);
+}
+
+static enum status on_up(void *userdata, struct error *err)
+{
+	struct server_conn *conn = userdata;
+	int r;
+
+	if (transport_ssl(conn->transport))
+		tls_session_peer_uri(transport_ssl(conn->transport), conn->peer.uri);
+	r = timer_arm(conn->server->event, &conn->timer, conn->server->timing.first_request_us, on_timer,
+		      conn);
+	if (r < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
+	return start_h2(conn, err);
+}
+
+static enum status on_bytes(void *userdata, const uint8_t *bytes, size_t n, struct error *err)
+{
+	struct server_conn *conn = userdata;
+
+	return h2_recv(conn->h2, bytes, n, err);
+}
+
+static enum status on_fill(void *userdata, struct error *err)
+{
+	struct server_conn *conn = userdata;
+
+	return h2_fill(conn->h2, conn->transport, err);
+}
+
+static void on_edge(void *userdata)
+{
+	struct server_conn *conn = userdata;
+
+	if (!conn->h2)
+		return;
+	server_conn_ref(conn);
+	conn->server->in_handler = true;
+	h2_dispatch(conn->h2);
+	if (conn->server)
+		conn->server->in_handler = false;
+	server_conn_unref(conn);
+}
+
+static void on_down(void *userdata, const struct error *why)
+{
+	(void)why; /* the peer's business: it is told by its own side */
+	server_conn_close(userdata);
+}
+
+static const struct transport_ops transport_ops = {
+	.on_up = on_up,
+	.on_bytes = on_bytes,
+	.on_fill = on_fill,
+	.on_edge = on_edge,
+	.on_down = on_down,
+};
+
+static enum status start(struct server_conn *conn, int fd, struct rpc_tls *tls, struct error *err)
+{
+	cleanup_close int owned_fd = fd;
+	SSL *ssl = NULL;
+	enum status st;
+	int r;
+
+	r = timer_arm(conn->server->event, &conn->timer, conn->server->timing.handshake_us, on_timer, conn);
+	if (r < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
+	if (tls) {
+		st = tls_session_accept(tls, fd, &ssl, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return transport_new(conn->server->event, TAKE_FD(owned_fd), ssl, &transport_ops, conn,
+			     &conn->transport, err);
+}
+
+enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
+			    const struct rpc_peer *peer, struct error *err)
+{
+	struct server_conn *conn = malloc(sizeof(*conn));
+	enum status st;
+
+	if (!conn) {
+		close_fdp(&fd);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "serve a connection");
+	}
+	*conn = (struct server_conn){.server = server, .is_open = true, .peer = *peer, .refs = 1};
+	server->n_conns++;
+	LIST_INSERT_HEAD(&server->conns, conn, all);
+	st = start(conn, fd, tls, err);
+	if (st != STATUS_OK)
+		server_conn_close(conn);
+	return st;
+}
+
+void server_conn_close(struct server_conn *conn)
+{
+	if (!conn->is_open)
+		return;
+	conn->is_open = false;
+	conn->timer = sd_event_source_disable_unref(conn->timer);
+	if (conn->h2)
+		h2_goodbye(conn->h2);
+	transport_free(conn->transport);
+	conn->transport = NULL;
+	if (conn->h2) {
+		h2_abort(conn->h2);
+		h2_dispatch(conn->h2);
+		h2_free(TAKE_PTR(conn->h2));
+	}
+	server_conn_unref(conn);
+}

@@ -1,0 +1,107 @@
+#pragma once
+/* What the files of the server share: the server, its connections and the calls on them. */
+
+#include "rpc/h2.h"
+#include "rpc/request_head.h"
+#include "rpc/server.h"
+#include "rpc/transport.h"
+
+struct server_timing {
+	uint64_t handshake_us;	   /* TLS, from accept */
+	uint64_t first_request_us; /* from then on to the first request */
+	uint64_t request_us;	   /* the body of a unary request without a deadline of its own */
+};
+
+extern const struct server_timing server_timing_default;
+
+struct rpc_server {
+	sd_event *event; /* borrowed */
+	const struct rpc_service *services;
+	size_t n_services;
+	struct rpc_server_limits limits; /* none is 0 */
+	struct server_timing timing;
+	void *userdata;
+	size_t n_conns; /* those included that wait for a handler's answer alone */
+	bool in_handler;
+	LIST_HEAD(, server_conn) conns;
+	LIST_HEAD(, door) doors;
+};
+
+/* Lives while it is connected or a handler holds a call of it. */
+struct server_conn {
+	struct rpc_server *server; /* NULL once the server is gone */
+	bool is_open;
+	struct transport *transport; /* NULL once disconnected */
+	struct h2 *h2;
+	sd_event_source *timer;
+	struct rpc_peer peer;
+	unsigned int refs;
+	size_t n_held; /* calls that handlers hold */
+	LIST_ENTRY(server_conn) all;
+};
+
+/** Serve @fd, a connected non-blocking socket; taken over, also on failure.
+ * @tls NULL: none */
+enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
+			    const struct rpc_peer *peer, struct error *err);
+
+/** Close it now: open streams get on_closed, what handlers hold stays valid. */
+void server_conn_close(struct server_conn *conn);
+
+/** The server is going away; handlers still hold calls of this closed connection. */
+void server_conn_orphan(struct server_conn *conn);
+
+void server_conn_ref(struct server_conn *conn);
+void server_conn_unref(struct server_conn *conn);
+
+enum call_state {
+	CALL_HEAD,	/* its headers have not been looked at */
+	CALL_REQUEST,	/* unary: the request is coming in */
+	CALL_HANDLED,	/* unary: with its handler, who will answer */
+	CALL_STREAMING, /* a stream that its handlers know of */
+	CALL_CLOSING,	/* a stream that has ended and whose on_closed is due */
+	CALL_ENDED,	/* no handler knows of it; the answer may still be on its way */
+};
+
+struct rpc_call {
+	struct h2_stream stream;
+	struct server_conn *conn; /* a reference */
+	struct request_head head;
+	const struct rpc_method *method;
+	const ProtobufCMethodDescriptor *descriptor;
+	enum call_state state;
+	bool headers_sent;
+	bool half_closed;	/* a stream: its handlers know that the client sends no more */
+	bool answered;		/* what the handler says now is dropped: the deadline has passed */
+	enum status end_status; /* for the trailers */
+	char *end_message;	/* percent-encoded; NULL: none */
+	sd_event_source *deadline;
+	void *data;
+};
+
+struct rpc_call *server_call_new(struct server_conn *conn);
+void server_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
+			   const uint8_t *value, size_t value_len);
+bool server_call_on_headers(struct h2_stream *stream);
+void server_call_on_trailers(struct h2_stream *stream);
+void server_call_on_ready(struct h2_stream *stream);
+
+/** The request is there, in whatever form it came: give it to the handler. @request is borrowed. */
+void server_call_handle(struct rpc_call *call, const ProtobufCMessage *request);
+
+/** Answer with an error and be done with it, in the form of the request. The call's handler, if there is one,
+ * still holds it. */
+void server_call_refuse(struct rpc_call *call, const struct error *err);
+
+/* The gRPC form of answers. */
+void grpc_call_receive(struct rpc_call *call);
+void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
+void grpc_call_end(struct rpc_call *call, enum status status, const char *message);
+void grpc_call_trailers(struct rpc_call *call);
+void grpc_call_open(struct rpc_call *call);
+enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
+
+/* The JSON form. */
+void json_call_receive(struct rpc_call *call);
+void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
+void json_call_fail(struct rpc_call *call, int http_status, const struct error *err);

@@ -1,0 +1,28 @@
+#include "rpc/timer.h"
+
+#include <time.h>
+
+enum { ACCURACY_US = 1000 }; /* 0 would mean 250 ms */
+
+/* Thousands of years; what is longer would overflow the clock. */
+static const uint64_t DELAY_MAX_US = UINT64_C(1) << 60;
+
+int timer_arm(sd_event *event, sd_event_source **source, uint64_t delay_us, sd_event_time_handler_t handler,
+	      void *userdata)
+{
+	int r;
+
+	if (delay_us > DELAY_MAX_US)
+		delay_us = DELAY_MAX_US;
+	if (!*source)
+		return sd_event_add_time_relative(event, source, CLOCK_MONOTONIC, delay_us, ACCURACY_US,
+						  handler, userdata);
+	r = sd_event_source_set_time_relative(*source, delay_us);
+	return r < 0 ? r : sd_event_source_set_enabled(*source, SD_EVENT_ONESHOT);
+}
+
+void timer_disarm(sd_event_source *source)
+{
+	if (source)
+		(void)sd_event_source_set_enabled(source, SD_EVENT_OFF); /* cannot fail for a timer */
+}

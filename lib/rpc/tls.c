@@ -1,0 +1,237 @@
+#include "rpc/tls.h"
+
+#include "base/cleanup.h"
+#include "rpc/pem.h"
+#include "rpc/tls_bio.h"
+#include "rpc/tls_session.h"
+
+#include <assert.h>
+#include <openssl/err.h>
+#include <string.h>
+
+enum { TLS_TEXT_SIZE = 256 };
+
+struct rpc_tls {
+	char *ca;
+	char *cert; /* NULL: no identity */
+	char *key;
+	SSL_CTX *server; /* NULL without identity */
+	SSL_CTX *client;
+	BIO_METHOD *bio_method;
+};
+
+/* What the files hold. */
+struct material {
+	STACK_OF(X509) * ca;
+	STACK_OF(X509) * chain; /* NULL: no identity */
+	EVP_PKEY *key;
+};
+
+static void material_release(struct material *m)
+{
+	sk_X509_pop_free(m->ca, X509_free);
+	sk_X509_pop_free(m->chain, X509_free);
+	EVP_PKEY_free(m->key);
+}
+
+DEFINE_CLEANUP(SSL_CTX, SSL_CTX_free)
+
+static enum status material_load(const struct rpc_tls *tls, struct material *m, struct error *err)
+{
+	enum status st = pem_read_certs(tls->ca, &m->ca, err);
+
+	if (st != STATUS_OK || !tls->cert)
+		return st;
+	st = pem_read_certs(tls->cert, &m->chain, err);
+	if (st != STATUS_OK)
+		return st;
+	st = pem_read_key(tls->key, &m->key, err);
+	if (st != STATUS_OK)
+		return st;
+	if (X509_check_private_key(sk_X509_value(m->chain, 0), m->key) != 1) {
+		ERR_clear_error();
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the key %s does not belong to the certificate %s", tls->key, tls->cert);
+	}
+	return STATUS_OK;
+}
+
+static bool use_material(SSL_CTX *ctx, const struct material *m)
+{
+	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+
+	for (int i = 0; i < sk_X509_num(m->ca); i++)
+		if (X509_STORE_add_cert(store, sk_X509_value(m->ca, i)) != 1)
+			return false;
+	if (!m->chain)
+		return true;
+	if (SSL_CTX_use_certificate(ctx, sk_X509_value(m->chain, 0)) != 1 ||
+	    SSL_CTX_use_PrivateKey(ctx, m->key) != 1)
+		return false;
+	for (int i = 1; i < sk_X509_num(m->chain); i++)
+		if (SSL_CTX_add1_chain_cert(ctx, sk_X509_value(m->chain, i)) != 1)
+			return false;
+	return true;
+}
+
+static int on_select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+			  const unsigned char *offered, unsigned int n, void *userdata)
+{
+	static const unsigned char spoken[] = "\x02h2\x08http/1.1";
+	unsigned char *chosen = NULL;
+
+	(void)ssl;
+	(void)userdata;
+	if (SSL_select_next_proto(&chosen, out_len, spoken, sizeof(spoken) - 1, offered, n) !=
+	    OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*out = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+/* Both roles: TLS 1.3 alone, peers verified, no resumption (a session would outlive the check of a
+ * certificate). */
+static SSL_CTX *context_new(const SSL_METHOD *method, const struct material *m)
+{
+	cleanup(SSL_CTX_freep) SSL_CTX *ctx = SSL_CTX_new(method);
+
+	if (!ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 || !use_material(ctx, m))
+		return NULL;
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	(void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+					    SSL_MODE_RELEASE_BUFFERS);
+	return TAKE_PTR(ctx);
+}
+
+static SSL_CTX *server_context_new(const struct material *m)
+{
+	cleanup(SSL_CTX_freep) SSL_CTX *ctx = context_new(TLS_server_method(), m);
+	static const unsigned char id[] = "holdfast";
+
+	if (!ctx || SSL_CTX_set_num_tickets(ctx, 0) != 1 ||
+	    SSL_CTX_set_session_id_context(ctx, id, sizeof(id) - 1) != 1)
+		return NULL;
+	/* clients with several certificates choose by these names */
+	for (int i = 0; i < sk_X509_num(m->ca); i++)
+		if (SSL_CTX_add_client_CA(ctx, sk_X509_value(m->ca, i)) != 1)
+			return NULL;
+	SSL_CTX_set_alpn_select_cb(ctx, on_select_alpn, NULL);
+	return TAKE_PTR(ctx);
+}
+
+static SSL_CTX *client_context_new(const struct material *m)
+{
+	cleanup(SSL_CTX_freep) SSL_CTX *ctx = context_new(TLS_client_method(), m);
+	static const unsigned char h2[] = "\x02h2";
+
+	if (!ctx || SSL_CTX_set_alpn_protos(ctx, h2, sizeof(h2) - 1) != 0)
+		return NULL;
+	return TAKE_PTR(ctx);
+}
+
+enum status rpc_tls_reload(struct rpc_tls *tls, struct error *err)
+{
+	cleanup(material_release) struct material m = {0};
+	cleanup(SSL_CTX_freep) SSL_CTX *server = NULL;
+	cleanup(SSL_CTX_freep) SSL_CTX *client = NULL;
+	char text[TLS_TEXT_SIZE];
+	enum status st;
+
+	st = material_load(tls, &m, err);
+	if (st != STATUS_OK)
+		return st;
+	ERR_clear_error();
+	client = client_context_new(&m);
+	if (m.chain)
+		server = server_context_new(&m);
+	if (!client || (m.chain && !server))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "TLS with CA %s and certificate %s: %s",
+				 tls->ca, tls->cert ? tls->cert : "(none)",
+				 tls_error_text(text, sizeof(text)));
+	/* sessions hold a reference to the context they came from */
+	SSL_CTX_free(tls->server);
+	SSL_CTX_free(tls->client);
+	tls->server = TAKE_PTR(server);
+	tls->client = TAKE_PTR(client);
+	return STATUS_OK;
+}
+
+DEFINE_CLEANUP(struct rpc_tls, rpc_tls_free)
+
+enum status rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
+{
+	cleanup(rpc_tls_freep) struct rpc_tls *tls = calloc(1, sizeof(*tls));
+	enum status st;
+
+	assert(files->ca != NULL);
+	if (!files->cert != !files->key)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "TLS %s %s lacks its %s",
+				 files->cert ? "certificate" : "key", files->cert ? files->cert : files->key,
+				 files->cert ? "key" : "certificate");
+	if (!tls)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "load TLS files");
+	*tls = (struct rpc_tls){
+		.ca = strdup(files->ca),
+		.cert = files->cert ? strdup(files->cert) : NULL,
+		.key = files->key ? strdup(files->key) : NULL,
+		.bio_method = tls_bio_method_new(),
+	};
+	if (!tls->ca || (files->cert && (!tls->cert || !tls->key)) || !tls->bio_method)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "load TLS files");
+	st = rpc_tls_reload(tls, err);
+	if (st != STATUS_OK)
+		return st;
+	*ret = TAKE_PTR(tls);
+	return STATUS_OK;
+}
+
+void rpc_tls_free(struct rpc_tls *tls)
+{
+	if (!tls)
+		return;
+	SSL_CTX_free(tls->server);
+	SSL_CTX_free(tls->client);
+	BIO_meth_free(tls->bio_method);
+	free(tls->ca);
+	free(tls->cert);
+	free(tls->key);
+	free(tls);
+}
+
+static enum status session_new(const struct rpc_tls *tls, SSL_CTX *ctx, int fd, SSL **ret, struct error *err)
+{
+	SSL *ssl = SSL_new(ctx);
+	BIO *bio = ssl ? tls_bio_new(tls->bio_method, fd) : NULL;
+
+	if (!bio) {
+		SSL_free(ssl);
+		ERR_clear_error();
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "start a TLS session");
+	}
+	SSL_set_bio(ssl, bio, bio);
+	*ret = ssl;
+	return STATUS_OK;
+}
+
+enum status tls_session_accept(struct rpc_tls *tls, int fd, SSL **ret, struct error *err)
+{
+	enum status st;
+
+	if (!tls->server)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "TLS with the CA %s has no certificate to serve with", tls->ca);
+	st = session_new(tls, tls->server, fd, ret, err);
+	if (st == STATUS_OK)
+		SSL_set_accept_state(*ret);
+	return st;
+}
+
+enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct error *err)
+{
+	enum status st = session_new(tls, tls->client, fd, ret, err);
+
+	if (st == STATUS_OK)
+		SSL_set_connect_state(*ret);
+	return st;
+}

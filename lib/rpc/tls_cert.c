@@ -1,0 +1,52 @@
+#include "rpc/tls_session.h"
+
+#include <openssl/x509v3.h>
+#include <string.h>
+
+/* A URI of printable ASCII without spaces: what could read differently to two programs is no identity. */
+static bool copy_uri(char uri[static RPC_URI_SIZE], const ASN1_IA5STRING *value)
+{
+	const unsigned char *bytes = ASN1_STRING_get0_data(value);
+	int n = ASN1_STRING_length(value);
+
+	if (n <= 0 || n >= RPC_URI_SIZE)
+		return false;
+	for (int i = 0; i < n; i++)
+		if (bytes[i] <= 0x20 || bytes[i] >= 0x7f)
+			return false;
+	memcpy(uri, bytes, (size_t)n);
+	uri[n] = '\0';
+	return true;
+}
+
+bool tls_cert_uri(const X509 *cert, char uri[static RPC_URI_SIZE])
+{
+	GENERAL_NAMES *names;
+	int found = 0;
+	bool usable = false;
+
+	uri[0] = '\0';
+	/* NULL too when the extension occurs twice or cannot be parsed */
+	names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+
+		if (name->type != GEN_URI)
+			continue;
+		found++;
+		usable = copy_uri(uri, name->d.uniformResourceIdentifier);
+	}
+	GENERAL_NAMES_free(names);
+	if (found != 1 || !usable)
+		uri[0] = '\0';
+	return uri[0] != '\0';
+}
+
+void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE])
+{
+	const X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	uri[0] = '\0';
+	if (cert && SSL_get_verify_result(ssl) == X509_V_OK)
+		(void)tls_cert_uri(cert, uri);
+}

@@ -1,0 +1,25 @@
+#pragma once
+/* TLS sessions of a struct rpc_tls, and what their peers' certificates say. */
+
+#include "rpc/peer.h"
+#include "rpc/tls.h"
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/** A session on a non-blocking socket; writing never raises SIGPIPE. @ret owned by the caller, SSL_free();
+ * @fd stays the caller's and must outlive it. STATUS_FAILED_PRECONDITION without a certificate. */
+enum status tls_session_accept(struct rpc_tls *tls, int fd, SSL **ret, struct error *err);
+enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct error *err);
+
+/** The URI identity of the verified peer, empty when it showed no certificate or one without exactly one
+ * usable URI. */
+void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE]);
+
+/** The one URI of @cert's subjectAltName; false and an empty text when there is none, more than one, or one
+ * with bytes that are not printable ASCII, or too long. */
+bool tls_cert_uri(const X509 *cert, char uri[static RPC_URI_SIZE]);
+
+/** What OpenSSL says went wrong last in this thread, for a person; empties its queue. Returns @text. */
+char *tls_error_text(char *text, size_t size);

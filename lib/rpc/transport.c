@@ -1,0 +1,398 @@
+#include "rpc/transport.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "rpc/byteq.h"
+#include "rpc/tls_session.h"
+
+#include <assert.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum {
+	CHUNK = 16 * 1024,   /* one read; a TLS record at most */
+	READS_PER_TURN = 16, /* then others have their turn */
+	ROUNDS_PER_TURN = 4,
+	OUT_FULL = 64 * 1024, /* bytes that wait for the socket before the protocol is asked for more */
+	ERROR_TEXT_SIZE = 256,
+};
+
+enum transport_state {
+	TRANSPORT_STARTING,
+	TRANSPORT_HANDSHAKE,
+	TRANSPORT_UP,
+	TRANSPORT_DOWN, /* on_down is due */
+	TRANSPORT_TOLD, /* on_down has run */
+};
+
+struct transport {
+	sd_event *event; /* borrowed */
+	sd_event_source *io;
+	sd_event_source *work; /* deferred, one-shot */
+	int fd;
+	SSL *ssl;
+	const struct transport_ops *ops;
+	void *userdata;
+	enum transport_state state;
+	uint32_t events; /* that io waits for */
+	bool blocked;	 /* the socket takes no more for now */
+	bool tls_broken; /* no close_notify is possible */
+	bool running;	 /* a callback of ours is on the stack */
+	bool doomed;	 /* freed by its owner while running */
+	bool more;	 /* its turn of reading was cut short */
+	bool dirty;	 /* woken while running: on_edge and on_fill have to run once more */
+	uint64_t last_rx_us;
+	struct byteq out;
+	struct error why;
+};
+
+static void destroy(struct transport *tr)
+{
+	if (tr->ssl && tr->state != TRANSPORT_STARTING && !tr->tls_broken) {
+		ERR_clear_error();
+		(void)SSL_shutdown(tr->ssl); /* best effort: tells the peer that nothing was cut off */
+	}
+	(void)sd_event_source_disable_unref(tr->io);
+	(void)sd_event_source_disable_unref(tr->work);
+	SSL_free(tr->ssl);
+	byteq_release(&tr->out);
+	close_fdp(&tr->fd);
+	free(tr);
+}
+
+void transport_fail(struct transport *tr, const struct error *why)
+{
+	if (tr->state >= TRANSPORT_DOWN)
+		return;
+	tr->state = TRANSPORT_DOWN;
+	tr->why = *why;
+	(void)sd_event_source_set_enabled(tr->io, SD_EVENT_OFF);
+	transport_wake(tr);
+}
+
+static void fail_errno(struct transport *tr, int r, const char *doing)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_UNAVAILABLE, r, "%s", doing);
+	transport_fail(tr, &err);
+}
+
+static void fail_text(struct transport *tr, const char *text)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "%s", text);
+	transport_fail(tr, &err);
+}
+
+void transport_wake(struct transport *tr)
+{
+	tr->dirty = true;
+	if (!tr->running)
+		(void)sd_event_source_set_enabled(tr->work, SD_EVENT_ONESHOT);
+}
+
+static void wait_for(struct transport *tr, uint32_t events)
+{
+	if (tr->events == events || tr->state >= TRANSPORT_DOWN)
+		return;
+	tr->events = events;
+	(void)sd_event_source_set_io_events(tr->io, events);
+}
+
+/* Says why TLS gave up; the certificate's fault is the most frequent one and OpenSSL hides it. */
+static void fail_tls(struct transport *tr, const char *doing)
+{
+	long verify = SSL_get_verify_result(tr->ssl);
+	char text[ERROR_TEXT_SIZE];
+	struct error err;
+
+	tr->tls_broken = true;
+	(void)tls_error_text(text, sizeof(text));
+	if (tr->state == TRANSPORT_HANDSHAKE && verify != X509_V_OK)
+		(void)error_set(&err, STATUS_UNAVAILABLE, 0,
+				"%s: the other side's certificate is refused: %s", doing,
+				X509_verify_cert_error_string(verify));
+	else
+		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "%s: %s", doing, text);
+	transport_fail(tr, &err);
+}
+
+/* What a call of OpenSSL that did not succeed means: 0 wait, otherwise the connection has failed. */
+static int tls_verdict(struct transport *tr, int r, const char *doing)
+{
+	int saved = errno;
+
+	switch (SSL_get_error(tr->ssl, r)) {
+	case SSL_ERROR_WANT_READ:
+		return 0;
+	case SSL_ERROR_WANT_WRITE:
+		tr->blocked = true;
+		return 0;
+	case SSL_ERROR_ZERO_RETURN:
+		fail_text(tr, "closed by the other side");
+		return -ECONNRESET;
+	case SSL_ERROR_SYSCALL:
+		tr->tls_broken = true;
+		if (saved != 0)
+			fail_errno(tr, saved, doing);
+		else
+			fail_text(tr, "closed by the other side");
+		return -ECONNRESET;
+	default:
+		fail_tls(tr, doing);
+		return -EPROTO;
+	}
+}
+
+/* Bytes moved, 0 when it has to wait, negative when the connection has failed. */
+static ssize_t read_some(struct transport *tr, uint8_t *bytes, size_t n)
+{
+	ssize_t r;
+
+	if (tr->ssl) {
+		ERR_clear_error();
+		errno = 0;
+		r = SSL_read(tr->ssl, bytes, (int)n);
+		return r > 0 ? r : tls_verdict(tr, (int)r, "receive");
+	}
+	r = recv(tr->fd, bytes, n, MSG_DONTWAIT);
+	if (r > 0)
+		return r;
+	if (r < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (r == 0)
+		fail_text(tr, "closed by the other side");
+	else
+		fail_errno(tr, errno, "receive");
+	return -ECONNRESET;
+}
+
+static ssize_t write_some(struct transport *tr, const uint8_t *bytes, size_t n)
+{
+	ssize_t r;
+
+	if (tr->ssl) {
+		ERR_clear_error();
+		errno = 0;
+		r = SSL_write(tr->ssl, bytes, (int)n);
+		return r > 0 ? r : tls_verdict(tr, (int)r, "send");
+	}
+	r = send(tr->fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (r >= 0)
+		return r;
+	if (errno == EAGAIN || errno == EINTR) {
+		tr->blocked = true;
+		return 0;
+	}
+	fail_errno(tr, errno, "send");
+	return -ECONNRESET;
+}
+
+static void handshake(struct transport *tr)
+{
+	int r;
+
+	ERR_clear_error();
+	errno = 0;
+	tr->blocked = false;
+	r = SSL_do_handshake(tr->ssl);
+	if (r != 1) {
+		if (tls_verdict(tr, r, "TLS handshake") == 0)
+			wait_for(tr, tr->blocked ? EPOLLOUT : EPOLLIN);
+		return;
+	}
+	tr->state = TRANSPORT_UP;
+}
+
+static void start(struct transport *tr)
+{
+	struct error err;
+
+	if (tr->state == TRANSPORT_STARTING)
+		tr->state = tr->ssl ? TRANSPORT_HANDSHAKE : TRANSPORT_UP;
+	if (tr->state == TRANSPORT_HANDSHAKE)
+		handshake(tr);
+	if (tr->state == TRANSPORT_UP && tr->ops->on_up(tr->userdata, &err) != STATUS_OK)
+		transport_fail(tr, &err);
+}
+
+static void receive(struct transport *tr)
+{
+	uint8_t chunk[CHUNK];
+	struct error err;
+
+	tr->more = false;
+	for (int i = 0; i < READS_PER_TURN && tr->state == TRANSPORT_UP && !tr->doomed; i++) {
+		ssize_t n = read_some(tr, chunk, sizeof(chunk));
+
+		if (n <= 0)
+			return;
+		tr->last_rx_us = clock_monotonic_us();
+		if (tr->ops->on_bytes(tr->userdata, chunk, (size_t)n, &err) != STATUS_OK) {
+			transport_fail(tr, &err);
+			return;
+		}
+		tr->ops->on_edge(tr->userdata);
+		if (!tr->ssl && (size_t)n < sizeof(chunk))
+			return;
+	}
+	/* more may be there; OpenSSL may hold bytes that epoll does not know of */
+	tr->more = true;
+}
+
+static bool drain(struct transport *tr)
+{
+	while (byteq_len(&tr->out) > 0 && !tr->blocked) {
+		ssize_t n = write_some(tr, byteq_data(&tr->out), byteq_len(&tr->out));
+
+		if (n < 0)
+			return false;
+		byteq_take(&tr->out, (size_t)n);
+	}
+	return true;
+}
+
+static void flush(struct transport *tr)
+{
+	struct error err;
+
+	while (tr->state == TRANSPORT_UP) {
+		if (!transport_is_full(tr) && tr->ops->on_fill(tr->userdata, &err) != STATUS_OK) {
+			(void)drain(tr); /* the protocol's last words */
+			transport_fail(tr, &err);
+			return;
+		}
+		if (byteq_len(&tr->out) == 0 || !drain(tr) || tr->blocked)
+			break;
+	}
+	wait_for(tr, tr->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+/* Run what the bytes have caused and send what that has caused, for a while. */
+static void settle(struct transport *tr)
+{
+	for (int i = 0; i < ROUNDS_PER_TURN && tr->dirty && !tr->doomed; i++) {
+		tr->dirty = false;
+		tr->ops->on_edge(tr->userdata);
+		if (!tr->doomed && tr->state == TRANSPORT_UP)
+			flush(tr);
+	}
+	if (!tr->doomed && tr->state == TRANSPORT_DOWN) {
+		tr->state = TRANSPORT_TOLD;
+		tr->ops->on_down(tr->userdata, &tr->why);
+	}
+}
+
+/* One turn: whatever is possible now, then the edge. Frees the transport when its owner has asked for it. */
+static int turn(struct transport *tr, bool readable)
+{
+	tr->running = true;
+	tr->dirty = true;
+	if (tr->state < TRANSPORT_UP)
+		start(tr);
+	if (tr->state == TRANSPORT_UP && (readable || tr->more))
+		receive(tr);
+	settle(tr);
+	tr->running = false;
+	if (tr->doomed)
+		destroy(tr);
+	else if (tr->state < TRANSPORT_TOLD && (tr->dirty || tr->more))
+		transport_wake(tr);
+	return 0;
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct transport *tr = userdata;
+
+	(void)source;
+	(void)fd;
+	if (events & EPOLLOUT)
+		tr->blocked = false;
+	return turn(tr, (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0);
+}
+
+static int on_work(sd_event_source *source, void *userdata)
+{
+	struct transport *tr = userdata;
+
+	(void)source;
+	return turn(tr, false);
+}
+
+enum status transport_new(sd_event *event, int fd, SSL *ssl, const struct transport_ops *ops, void *userdata,
+			  struct transport **ret, struct error *err)
+{
+	struct transport *tr = malloc(sizeof(*tr));
+	int r;
+
+	assert(fd >= 0);
+	if (!tr) {
+		SSL_free(ssl);
+		close_fdp(&fd);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "start a connection");
+	}
+	*tr = (struct transport){
+		.event = event,
+		.fd = fd,
+		.ssl = ssl,
+		.ops = ops,
+		.userdata = userdata,
+		.state = TRANSPORT_STARTING,
+		.events = EPOLLIN,
+		.last_rx_us = clock_monotonic_us(),
+		.out = BYTEQ_INIT,
+	};
+	r = sd_event_add_io(event, &tr->io, fd, EPOLLIN, on_io, tr);
+	if (r >= 0)
+		r = sd_event_add_defer(event, &tr->work, on_work, tr);
+	if (r < 0) {
+		destroy(tr);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "start a connection");
+	}
+	*ret = tr;
+	return STATUS_OK;
+}
+
+void transport_free(struct transport *tr)
+{
+	struct error ignored;
+
+	if (!tr || tr->doomed)
+		return;
+	if (tr->state == TRANSPORT_UP) {
+		(void)tr->ops->on_fill(tr->userdata, &ignored);
+		(void)drain(tr);
+	}
+	if (tr->running) {
+		tr->doomed = true;
+		(void)sd_event_source_set_enabled(tr->io, SD_EVENT_OFF);
+		(void)sd_event_source_set_enabled(tr->work, SD_EVENT_OFF);
+		return;
+	}
+	destroy(tr);
+}
+
+bool transport_put(struct transport *tr, const void *bytes, size_t n)
+{
+	return byteq_put(&tr->out, bytes, n);
+}
+
+bool transport_is_full(const struct transport *tr)
+{
+	return byteq_len(&tr->out) >= OUT_FULL;
+}
+
+uint64_t transport_last_rx_us(const struct transport *tr)
+{
+	return tr->last_rx_us;
+}
+
+const SSL *transport_ssl(const struct transport *tr)
+{
+	return tr->ssl;
+}
