@@ -40,7 +40,7 @@ static enum status find_holders(struct server *server, struct volume_entry *volu
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "volume %s has %d claims, the most there may be", volume->volume.id,
 				 CLAIMS_PER_VOLUME_MAX);
-	holders->claims = calloc(volume->n_live + 1, sizeof(*holders->claims));
+	holders->claims = calloc(volume->n_live + 1, sizeof(const struct claim *));
 	holders->connected = calloc(volume->n_live + 1, sizeof(*holders->connected));
 	if (!holders->claims || !holders->connected)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");

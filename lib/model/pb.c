@@ -274,7 +274,7 @@ static bool put_list(const struct field_map *field, const char *from, const char
 	list = calloc(n, sizeof(ProtobufCMessage *));
 	if (!list)
 		return false;
-	memcpy(to, &list, sizeof(list));
+	*(ProtobufCMessage ***)to = list;
 	for (uint32_t i = 0; i < n; i++) {
 		list[i] = to_message(field->message, from + i * field->message->size);
 		if (!list[i])
@@ -384,16 +384,15 @@ static enum status get_message(const struct field_map *field, const char *from, 
 	return st;
 }
 
-static enum status get_list(const struct field_map *field, const char *from, size_t n, char *to,
+static enum status get_list(const struct field_map *field, const void *from, size_t n, char *to,
 			    char *count_at, struct error *err)
 {
-	ProtobufCMessage *const *list;
+	ProtobufCMessage *const *list = *(ProtobufCMessage *const *const *)from;
 	uint32_t count = (uint32_t)n;
 
 	if (n > field->size)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %zu entries, at most %zu are allowed",
 				 field->name, n, field->size);
-	memcpy(&list, from, sizeof(list));
 	for (uint32_t i = 0; i < count; i++) {
 		enum status st = from_message(field->message, list[i], to + i * field->message->size, err);
 
