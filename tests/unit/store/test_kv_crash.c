@@ -126,7 +126,7 @@ static uint64_t check_state(struct fixture *f, uint64_t acknowledged)
 	uint64_t revision = kv_revision(f->kv);
 
 	assert_true(revision >= acknowledged);
-	assert_true(revision <= acknowledged + 2 * OUTSTANDING); /* nothing from nowhere */
+	assert_true(revision <= acknowledged + UINT64_C(2) * OUTSTANDING); /* nothing from nowhere */
 	assert_int_equal(kv_range(f->kv, "first/", count_in_order, &first, NULL), STATUS_OK);
 	assert_int_equal(kv_range(f->kv, "second/", count_in_order, &second, NULL), STATUS_OK);
 	assert_int_equal(first.n, revision);
