@@ -304,7 +304,7 @@ static bool put_field(const struct message_map *map, const struct field_map *fie
 	case FIELD_MESSAGE: {
 		ProtobufCMessage *sub = to_message(field->message, from);
 
-		memcpy(to, &sub, sizeof(sub));
+		*(ProtobufCMessage **)(void *)to = sub;
 		return sub != NULL;
 	}
 	case FIELD_LIST:
@@ -372,10 +372,9 @@ static enum status get_enum(const struct field_map *field, const char *from, cha
 
 static enum status get_message(const struct field_map *field, const char *from, char *to, struct error *err)
 {
-	const ProtobufCMessage *sub;
+	const ProtobufCMessage *sub = *(const ProtobufCMessage *const *)(const void *)from;
 	enum status st;
 
-	memcpy(&sub, from, sizeof(sub));
 	if (!sub)
 		return STATUS_OK; /* absent: zero */
 	st = from_message(field->message, sub, to, err);
