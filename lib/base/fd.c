@@ -91,7 +91,7 @@ static int write_and_sync(const char *path, mode_t mode, const void *bytes, size
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
-static int sync_folder_of(const char *path)
+int file_sync_folder(const char *path)
 {
 	char copy[PATH_MAX];
 	cleanup_close int fd = -EBADF;
@@ -123,5 +123,5 @@ int file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n
 		(void)unlink(tmp);
 		return r;
 	}
-	return sync_folder_of(path);
+	return file_sync_folder(path);
 }

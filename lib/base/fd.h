@@ -19,3 +19,6 @@ int file_read(const char *path, size_t max, char **ret, size_t *ret_len);
 /** Replace @path by @n bytes durably: temporary file beside it, fsync, rename, fsync of the folder.
  * Never leaves a half-written @path. */
 int file_write_atomic(const char *path, mode_t mode, const void *bytes, size_t n);
+
+/** Make the directory entry @path durable: fsync of the folder that holds it. */
+int file_sync_folder(const char *path);

@@ -1,5 +1,7 @@
 #include "base/str.h"
 
+#include "base/cleanup.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,7 +79,45 @@ int hex_decode(void *dst, size_t n, const char *hex)
 	for (size_t i = 0; i < 2 * n; i++)
 		if (hex_digit(hex[i]) < 0)
 			return -EINVAL;
-	for (size_t i = 0; i < n; i++)
-		out[i] = (uint8_t)(hex_digit(hex[2 * i]) << 4 | hex_digit(hex[2 * i + 1]));
+	for (size_t i = 0; i < n; i++) {
+		unsigned int high = (unsigned int)hex_digit(hex[2 * i]);
+		unsigned int low = (unsigned int)hex_digit(hex[2 * i + 1]);
+
+		out[i] = (uint8_t)(high << 4 | low);
+	}
+	return 0;
+}
+
+static bool is_between(char c, uint8_t low, uint8_t high)
+{
+	return (uint8_t)c >= low && (uint8_t)c <= high;
+}
+
+size_t str_utf8_sequence(const char *s)
+{
+	/* First byte, second byte, length; every further byte is 80..bf. A NUL ends the comparison early. */
+	static const struct {
+		uint8_t first[2];
+		uint8_t second[2];
+		size_t n;
+	} forms[] = {
+		{{0xc2, 0xdf}, {0x80, 0xbf}, 2}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 3},
+		{{0xe1, 0xec}, {0x80, 0xbf}, 3}, {{0xed, 0xed}, {0x80, 0x9f}, 3},
+		{{0xee, 0xef}, {0x80, 0xbf}, 3}, {{0xf0, 0xf0}, {0x90, 0xbf}, 4},
+		{{0xf1, 0xf3}, {0x80, 0xbf}, 4}, {{0xf4, 0xf4}, {0x80, 0x8f}, 4},
+	};
+
+	if (is_between(s[0], 0, 0x7f))
+		return 1;
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		if (!is_between(s[0], forms[i].first[0], forms[i].first[1]))
+			continue;
+		if (!is_between(s[1], forms[i].second[0], forms[i].second[1]))
+			return 0;
+		for (size_t k = 2; k < forms[i].n; k++)
+			if (!is_between(s[k], 0x80, 0xbf))
+				return 0;
+		return forms[i].n;
+	}
 	return 0;
 }

@@ -1,10 +1,12 @@
 #pragma once
 /* Configuration and specification files: an HCL subset or JSON, read into a JSON tree that knows its lines.
  *
- * Subset: `key = value` and `key: value`, blocks with at most one label, repeated blocks become arrays,
- * lists, objects, strings with escapes, heredocs, integers, reals, booleans, null, three comment forms. No
- * expressions, no variables: "${" is refused. A file whose first non-blank byte is '{' is JSON. Size limit 1
- * MiB, depth 32. */
+ * Subset: `key = value` and `key: value`, blocks with at most one label, lists, objects, strings with
+ * escapes, heredocs, integers, reals, booleans, null, three comment forms. No expressions, no variables: "${"
+ * is refused. A file whose first non-blank byte is '{' is JSON.
+ *
+ * In the tree a block is an object and repeated blocks are an array of objects; blocks with labels are
+ * members, named by their labels, of one object, so `volume "a" { }` is {"volume": {"a": {}}}. */
 
 #include "base/error.h"
 
@@ -12,6 +14,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum {
+	CONF_SIZE_MAX = 1 << 20, /* bytes of a file */
+	CONF_DEPTH_MAX = 32,	 /* blocks, objects and lists inside one another */
+	CONF_DROPINS_MAX = 256,	 /* files of a drop-in folder */
+	CONF_FIELDS_MAX = 64,	 /* of one conf_bind() table */
+};
 
 struct conf; /* a document */
 
@@ -31,10 +40,15 @@ void conf_free(struct conf *conf);
 /** The tree; borrowed. */
 json_t *conf_root(const struct conf *conf);
 
-/** Fill @err with "FILE:LINE: <message>" for member @key of @object (a node of the tree), or for the whole
- * file when it is unknown. Returns STATUS_INVALID_ARGUMENT. */
+/** Fill @err with "FILE:LINE: <message>" for member @key of @object (a node of the tree), for @object when it
+ * has no such member or @key is NULL, or for the whole file when both are unknown. Returns
+ * STATUS_INVALID_ARGUMENT. */
 enum status conf_error(const struct conf *conf, const json_t *object, const char *key, struct error *err,
 		       const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/** conf_error() for a key that does not exist, with the closest of the @n @known ones. */
+enum status conf_unknown_key(const struct conf *conf, const json_t *object, const char *key,
+			     const char *const *known, size_t n, struct error *err);
 
 enum conf_type {
 	CONF_STRING,   /* char[size] */
@@ -44,15 +58,15 @@ enum conf_type {
 	CONF_U64,      /* uint64_t, within [min, max] */
 	CONF_SIZE,     /* uint64_t bytes, "10GiB" or a number, within [min, max] */
 	CONF_DURATION, /* uint64_t microseconds, "90s", within [min, max] */
-	CONF_BLOCKS,   /* `key "label" { }` blocks handed to the callback one by one */
+	CONF_BLOCKS, /* `key "label" { }` blocks handed to the callback one by one; label NULL without one */
 };
 
 struct conf_field {
 	const char *key;
 	enum conf_type type;
-	size_t offset; /* of the member in the bound struct */
-	size_t size;   /* of the array, for strings */
-	uint64_t min, max;
+	size_t offset;	   /* of the member in the bound struct */
+	size_t size;	   /* of the array, for strings */
+	uint64_t min, max; /* max 0: no limit but the type's */
 	bool required;
 	enum status (*block)(const struct conf *conf, const char *label, json_t *body, void *target,
 			     struct error *err);

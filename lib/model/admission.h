@@ -7,6 +7,7 @@
 #include "model/node.h"
 #include "model/volume.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +20,8 @@ struct admission {
 	const char *volume_name;	   /* of the allocation's volume request */
 	const struct claim *const *claims; /* every live claim of the volume */
 	size_t n_claims;
-	int64_t now_ms; /* for "since" in refusals */
+	const bool *holder_connected; /* per claim: has its node a session now? NULL: unknown */
+	int64_t now_ms;		      /* for "since" in refusals */
 };
 
 /** Check in the order of design 4.2: volume exists, allocation exists and is for this node and asks for the

@@ -3,7 +3,7 @@
 
 #include "model/claim.h"
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { EXPLAIN_SIZE = 768 };

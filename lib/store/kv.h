@@ -20,7 +20,11 @@
 enum {
 	KV_KEY_MAX = 512,
 	KV_VALUE_MAX = 1 << 20,
-	KV_TXN_OPS_MAX = 128,
+	KV_TXN_OPS_MAX = 128, /* and as many conditions */
+	KV_TXN_BYTES_MAX =
+		3 << 19, /* keys with their NUL and values of one transaction; 1.5 MiB as etcd has it */
+	KV_PENDING_MAX = 1 << 16,	 /* submissions that are not answered yet */
+	KV_PENDING_BYTES_MAX = 64 << 20, /* memory they hold */
 };
 
 struct kv;
@@ -74,11 +78,16 @@ struct kv_stats {
  * not a database, is damaged (quick_check) or has a newer schema, else as the system call failed. */
 enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err);
 
-/** Waits for what was submitted; its done functions do not run any more. NULL is allowed. */
+/** Waits for what was submitted; its done functions do not run any more. NULL is allowed, and so is a call
+ * from inside a done function. */
 void kv_close(struct kv *kv);
 
-/** Submit a transaction; keys and values are copied. @done may be NULL. STATUS_INVALID_ARGUMENT for what
- * breaks the limits above; then nothing was submitted. */
+/** Submit a transaction; keys and values are copied. @done may be NULL; it never runs inside this call.
+ *
+ * Operations apply in their order. A transaction that changes nothing (no operation, or only deletions of
+ * keys that do not exist) succeeds with the revision of the last one. STATUS_INVALID_ARGUMENT for what breaks
+ * the limits above, STATUS_RESOURCE_EXHAUSTED when too much is pending or memory is short; then nothing was
+ * submitted. */
 enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done, void *userdata,
 		      struct error *err);
 
@@ -89,10 +98,12 @@ enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct e
 /** Every committed key that begins with @prefix, in order. For start-up: it blocks. */
 enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err);
 
-/** Every committed change after @revision, oldest first. STATUS_OUT_OF_RANGE when it was compacted away. */
+/** Every committed change after @revision, oldest first; a deletion has create revision 0.
+ * STATUS_OUT_OF_RANGE when it was compacted away, or lies in the future. */
 enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err);
 
-/** Forget changes up to and including @revision. Asynchronous, in order with transactions. */
+/** Forget changes up to and including @revision (at most the last one). Asynchronous, in order with
+ * transactions. */
 enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err);
 
 /** Revision of the last committed transaction. */

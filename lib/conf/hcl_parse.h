@@ -1,0 +1,10 @@
+#pragma once
+/* The HCL subset to a JSON tree. */
+
+#include "conf/lines.h"
+
+/** @text  valid UTF-8
+ * @file   from lines_file()
+ * @ret    owned by the caller, json_decref(); the places of its members are in @lines */
+enum status hcl_parse(const char *text, const char *file, struct lines *lines, json_t **ret,
+		      struct error *err);

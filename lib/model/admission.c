@@ -1,0 +1,191 @@
+#include "model/admission.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/explain.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+/* May a new claim stand beside @held under the rules of @access? */
+static bool may_stand_beside(enum access_mode access, const struct claim *held, enum claim_mode mode,
+			     const char *node_id)
+{
+	bool same_node = str_eq(held->node_id, node_id);
+
+	switch (access) {
+	case SINGLE_NODE_READER_ONLY:
+	case SINGLE_NODE_SINGLE_WRITER:
+		return false;
+	case SINGLE_NODE_WRITER:
+		return same_node && held->mode == CLAIM_READ && mode == CLAIM_WRITE;
+	case SINGLE_NODE_MULTI_WRITER:
+		return same_node;
+	case MULTI_NODE_READER_ONLY:
+		return true;
+	case MULTI_NODE_SINGLE_WRITER:
+		return mode == CLAIM_READ || held->mode == CLAIM_READ;
+	case MULTI_NODE_MULTI_WRITER:
+		return true;
+	case ACCESS_MODE_UNSPECIFIED:
+	case ACCESS_MODE_N:
+		break;
+	}
+	return false;
+}
+
+/* Does @access allow a claim of @mode at all? */
+static bool allows_mode(enum access_mode access, enum claim_mode mode)
+{
+	return mode == CLAIM_READ || access_mode_is_writer(access);
+}
+
+bool admission_has_room(enum access_mode access, enum claim_mode mode, const char *node_id,
+			const struct claim *const *claims, size_t n_claims, const struct claim **ret_blocker)
+{
+	*ret_blocker = NULL;
+	if (!allows_mode(access, mode))
+		return false;
+	for (size_t i = 0; i < n_claims; i++) {
+		const struct claim *held = claims[i];
+
+		assert(held);
+
+		/* the rules of both sides must allow it: the newcomer's, and those under which others hold it
+		 */
+		if (allows_mode(held->access_mode, mode) && may_stand_beside(access, held, mode, node_id) &&
+		    may_stand_beside(held->access_mode, held, mode, node_id))
+			continue;
+		*ret_blocker = held;
+		return false;
+	}
+	return true;
+}
+
+static enum status check_alloc(const struct admission *in, const struct volume_request **ret,
+			       struct error *err)
+{
+	const struct volume_request *request;
+
+	if (!in->alloc)
+		return error_set(err, STATUS_NOT_FOUND, 0, "volume %s: there is no allocation %s",
+				 in->volume_id, in->alloc_id);
+	if (!in->node || !str_eq(in->alloc->node_id, in->node->id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "volume %s: allocation %s is not assigned to this node", in->volume_id,
+				 in->alloc_id);
+	if (in->alloc->desired_status != DESIRED_RUN || alloc_is_client_terminal(in->alloc))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "volume %s: allocation %s is not to run (desired %s, client %s)",
+				 in->volume_id, in->alloc_id, desired_status_name(in->alloc->desired_status),
+				 client_status_name(in->alloc->client_status));
+	request = alloc_find_volume(in->alloc, in->volume_name);
+	if (!request || !str_eq(request->source, in->volume->id) ||
+	    !str_eq(in->alloc->namespace, in->volume->namespace))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "volume %s: allocation %s does not ask for it as '%.64s'", in->volume_id,
+				 in->alloc_id, in->volume_name);
+	*ret = request;
+	return STATUS_OK;
+}
+
+static enum status check_modes(const struct admission *in, const struct volume_request *request,
+			       struct error *err)
+{
+	for (size_t i = 0; i < in->n_claims; i++)
+		if (in->claims[i]->attachment_mode != request->attachment_mode)
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "volume %s is attached as %s by allocation %s; %s was asked for",
+					 in->volume_id, attachment_mode_name(in->claims[i]->attachment_mode),
+					 in->claims[i]->allocation_id,
+					 attachment_mode_name(request->attachment_mode));
+	if (!volume_has_capability(in->volume, request->access_mode, request->attachment_mode))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s is not registered with the capability %s/%s; add a capability block and "
+			"register it again",
+			in->volume_id, access_mode_name(request->access_mode),
+			attachment_mode_name(request->attachment_mode));
+	return STATUS_OK;
+}
+
+static enum status check_plugin(const struct admission *in, struct error *err)
+{
+	const struct node_plugin *plugin = node_find_plugin(in->node, in->volume);
+
+	if (!plugin)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"volume %s: node %s does not offer plugin %s%s%s; see holdfast node status %s",
+			in->volume_id, in->node->id, in->volume->plugin_id,
+			in->volume->profile[0] != '\0' ? " with profile " : "", in->volume->profile,
+			in->node->id);
+	if (!plugin->healthy)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s: plugin %s on node %s is not healthy: %s", in->volume_id,
+				 in->volume->plugin_id, in->node->id, plugin->health_description);
+	return STATUS_OK;
+}
+
+static const struct claim *find_own(const struct admission *in)
+{
+	for (size_t i = 0; i < in->n_claims; i++)
+		if (str_eq(in->claims[i]->allocation_id, in->alloc->id))
+			return in->claims[i];
+	return NULL;
+}
+
+static bool is_connected(const struct admission *in, const struct claim *claim)
+{
+	for (size_t i = 0; in->holder_connected && i < in->n_claims; i++)
+		if (in->claims[i] == claim)
+			return in->holder_connected[i];
+	return true;
+}
+
+static enum status refuse_held(const struct admission *in, const struct volume_request *request,
+			       const struct claim *blocker, struct error *err)
+{
+	char why[EXPLAIN_SIZE];
+
+	if (!blocker)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: access mode %s does not allow writing; set read_only = true",
+				 in->volume_id, access_mode_name(request->access_mode));
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s is not free for %s (%s): %s",
+			 in->volume_id, claim_mode_name(volume_request_mode(request)),
+			 access_mode_name(request->access_mode),
+			 explain_claim(blocker, is_connected(in, blocker), in->now_ms, why));
+}
+
+enum status admission_check(const struct admission *in, const struct claim **ret_same, struct error *err)
+{
+	const struct volume_request *request = NULL;
+	const struct claim *blocker = NULL;
+	const struct claim *own;
+	enum status st;
+
+	if (!in->volume)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no volume %s; register it: holdfast volume register FILE",
+				 in->volume_id);
+	st = check_alloc(in, &request, err);
+	if (st == STATUS_OK)
+		st = check_modes(in, request, err);
+	if (st != STATUS_OK)
+		return st;
+	own = find_own(in);
+	if (own && (own->state == CLAIM_RESERVED || own->state == CLAIM_TAKEN)) {
+		*ret_same = own;
+		return STATUS_ALREADY_EXISTS;
+	}
+	if (own) /* its release has begun: no way back to holding it */
+		return refuse_held(in, request, own, err);
+	st = check_plugin(in, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!admission_has_room(request->access_mode, volume_request_mode(request), in->node->id, in->claims,
+				in->n_claims, &blocker))
+		return refuse_held(in, request, blocker, err);
+	return STATUS_OK;
+}

@@ -1,0 +1,148 @@
+#include "model/alloc.h"
+
+#include "base/id.h"
+#include "base/names.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const desired_names[DESIRED_N] = {
+	[DESIRED_UNSPECIFIED] = "unspecified",
+	[DESIRED_RUN] = "run",
+	[DESIRED_STOP] = "stop",
+};
+
+static const char *const client_names[CLIENT_N] = {
+	[CLIENT_UNSPECIFIED] = "unspecified", [CLIENT_PENDING] = "pending", [CLIENT_RUNNING] = "running",
+	[CLIENT_COMPLETE] = "complete",	      [CLIENT_FAILED] = "failed",   [CLIENT_LOST] = "lost",
+};
+
+const char *desired_status_name(enum desired_status status)
+{
+	const char *name = names_get(desired_names, DESIRED_N, (int)status);
+
+	return name ? name : "invalid";
+}
+
+const char *client_status_name(enum client_status status)
+{
+	const char *name = names_get(client_names, CLIENT_N, (int)status);
+
+	return name ? name : "invalid";
+}
+
+bool alloc_is_client_terminal(const struct alloc *alloc)
+{
+	return alloc->client_status == CLIENT_COMPLETE || alloc->client_status == CLIENT_FAILED ||
+	       alloc->client_status == CLIENT_LOST;
+}
+
+void alloc_default(struct alloc *alloc)
+{
+	if (alloc->namespace[0] == '\0')
+		(void)str_copy(alloc->namespace, sizeof(alloc->namespace), NAMESPACE_DEFAULT);
+	if (alloc->driver[0] == '\0')
+		(void)str_copy(alloc->driver, sizeof(alloc->driver), "none");
+	for (uint32_t i = 0; i < alloc->n_volumes; i++)
+		if (alloc->volumes[i].attachment_mode == ATTACHMENT_MODE_UNSPECIFIED)
+			alloc->volumes[i].attachment_mode = ATTACHMENT_FILE_SYSTEM;
+}
+
+static enum status validate_request(const struct volume_request *request, struct error *err)
+{
+	if (!id_is_name(request->name, PROFILE_MAX))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"volume '%.64s': a volume's name within an allocation is 1 to %d of A-Z a-z 0-9 _ "
+			"and -",
+			request->name, PROFILE_MAX);
+	if (!id_is_name(request->source, VOLUME_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: source '%.64s' is not a volume id", request->name,
+				 request->source);
+	if (request->access_mode == ACCESS_MODE_UNSPECIFIED)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume %s: access_mode is missing",
+				 request->name);
+	if (!access_mode_is_writer(request->access_mode) && !request->read_only)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"volume %s: access_mode %s contradicts read_only = false; set read_only = true",
+			request->name, access_mode_name(request->access_mode));
+	if (request->propagation == PROPAGATION_BIDIRECTIONAL && request->read_only)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: propagation bidirectional contradicts read_only = true",
+				 request->name);
+	return STATUS_OK;
+}
+
+static enum status validate_unique(const struct alloc *alloc, uint32_t i, struct error *err)
+{
+	for (uint32_t k = 0; k < i; k++) {
+		if (str_eq(alloc->volumes[k].name, alloc->volumes[i].name))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volume %s is given twice",
+					 alloc->volumes[i].name);
+		if (str_eq(alloc->volumes[k].source, alloc->volumes[i].source))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "volumes %s and %s have the same source %s; one request per volume",
+					 alloc->volumes[k].name, alloc->volumes[i].name,
+					 alloc->volumes[i].source);
+	}
+	return STATUS_OK;
+}
+
+enum status alloc_validate(const struct alloc *alloc, struct error *err)
+{
+	if (alloc->id[0] != '\0' && !id_is_uuid(alloc->id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "id: '%s' is not a lower-case UUID",
+				 alloc->id);
+	if (!id_is_name(alloc->namespace, NAMESPACE_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "namespace: '%.64s' is not a namespace",
+				 alloc->namespace);
+	if (!id_is_name(alloc->name, ALLOC_NAME_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "name: '%.64s' is not an allocation's name (A-Z a-z 0-9 _ and -, up to %d)",
+				 alloc->name, ALLOC_NAME_MAX);
+	if (alloc->node_id[0] == '\0')
+		return error_set(
+			err, STATUS_UNIMPLEMENTED, 0,
+			"node: placement is not built yet; name a node (holdfast node status lists them)");
+	if (!id_is_name(alloc->node_id, NODE_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node: '%.64s' is not a node id",
+				 alloc->node_id);
+	if (!str_eq(alloc->driver, "none"))
+		return error_set(err, STATUS_UNIMPLEMENTED, 0,
+				 "driver: '%s' is not built yet; use driver = \"none\"", alloc->driver);
+	if (alloc->n_volumes == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume: an allocation with driver none needs at least one volume block");
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		enum status st = validate_request(&alloc->volumes[i], err);
+
+		if (st == STATUS_OK)
+			st = validate_unique(alloc, i, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes; i++)
+		if (str_eq(alloc->volumes[i].name, name))
+			return &alloc->volumes[i];
+	return NULL;
+}
+
+bool volume_request_eq(const struct volume_request *a, const struct volume_request *b)
+{
+	return str_eq(a->name, b->name) && str_eq(a->source, b->source) && a->access_mode == b->access_mode &&
+	       a->attachment_mode == b->attachment_mode && a->read_only == b->read_only &&
+	       a->propagation == b->propagation && a->exec == b->exec;
+}
+
+enum claim_mode volume_request_mode(const struct volume_request *request)
+{
+	return request->read_only ? CLAIM_READ : CLAIM_WRITE;
+}

@@ -1,0 +1,229 @@
+#include "model/claim.h"
+
+#include "base/names.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const state_names[CLAIM_STATE_N] = {
+	[CLAIM_STATE_UNSPECIFIED] = "unspecified",
+	[CLAIM_RESERVED] = "reserved",
+	[CLAIM_TAKEN] = "taken",
+	[CLAIM_UNPUBLISHING] = "unpublishing",
+	[CLAIM_NODE_DETACHED] = "node-detached",
+	[CLAIM_CONTROLLER_DETACHED] = "controller-detached",
+	[CLAIM_FREED] = "freed",
+};
+
+static const char *const evidence_names[EVIDENCE_N] = {
+	[EVIDENCE_NONE] = "none",
+	[EVIDENCE_RECEIPT] = "receipt",
+	[EVIDENCE_NEW_BOOT] = "new_boot",
+	[EVIDENCE_STORAGE_FENCE] = "storage_fence",
+	[EVIDENCE_SELF_FENCE] = "self_fence",
+	[EVIDENCE_OPERATOR] = "operator",
+};
+
+static const char *const event_names[CLAIM_EVENT_N] = {
+	[CLAIM_EVENT_MOUNTED] = "mount receipt",
+	[CLAIM_EVENT_WORK_ENDED] = "end of the work",
+	[CLAIM_EVENT_EVIDENCE] = "evidence",
+	[CLAIM_EVENT_NODE_FAILED] = "failed release on the node",
+	[CLAIM_EVENT_CONTROLLER_DETACHED] = "controller detach",
+	[CLAIM_EVENT_CONTROLLER_FAILED] = "failed controller detach",
+	[CLAIM_EVENT_FREE] = "end of the claim",
+};
+
+/* What an event does in a state: go to a state, note an error and stay, or nothing because it has already
+ * been passed. PASSED is 0, so that pairs which are not named below must be REFUSED explicitly to be refused.
+ */
+enum step {
+	PASSED = 0,
+	REFUSED,
+	NOTE,
+	TO_TAKEN,
+	TO_UNPUBLISHING,
+	TO_NODE_DETACHED,
+	TO_CONTROLLER_DETACHED,
+	TO_FREED,
+};
+
+static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
+	[CLAIM_RESERVED] =
+		{
+			[CLAIM_EVENT_MOUNTED] = TO_TAKEN,
+			[CLAIM_EVENT_WORK_ENDED] = TO_UNPUBLISHING, /* or freed: never sent to the node */
+			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
+			[CLAIM_EVENT_NODE_FAILED] = NOTE,
+			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
+			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
+			[CLAIM_EVENT_FREE] = REFUSED,
+		},
+	[CLAIM_TAKEN] =
+		{
+			[CLAIM_EVENT_MOUNTED] = PASSED,
+			[CLAIM_EVENT_WORK_ENDED] = TO_UNPUBLISHING,
+			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
+			[CLAIM_EVENT_NODE_FAILED] = NOTE,
+			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
+			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
+			[CLAIM_EVENT_FREE] = REFUSED,
+		},
+	[CLAIM_UNPUBLISHING] =
+		{
+			[CLAIM_EVENT_MOUNTED] = PASSED,
+			[CLAIM_EVENT_WORK_ENDED] = PASSED,
+			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
+			[CLAIM_EVENT_NODE_FAILED] = NOTE,
+			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
+			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
+			[CLAIM_EVENT_FREE] = REFUSED,
+		},
+	[CLAIM_NODE_DETACHED] =
+		{
+			[CLAIM_EVENT_CONTROLLER_DETACHED] = TO_CONTROLLER_DETACHED,
+			[CLAIM_EVENT_CONTROLLER_FAILED] = NOTE,
+			[CLAIM_EVENT_FREE] = REFUSED,
+		},
+	[CLAIM_CONTROLLER_DETACHED] =
+		{
+			[CLAIM_EVENT_FREE] = TO_FREED,
+		},
+	[CLAIM_FREED] = {PASSED},
+};
+
+const char *claim_state_name(enum claim_state state)
+{
+	const char *name = names_get(state_names, CLAIM_STATE_N, (int)state);
+
+	return name ? name : "invalid";
+}
+
+const char *evidence_name(enum evidence evidence)
+{
+	const char *name = names_get(evidence_names, EVIDENCE_N, (int)evidence);
+
+	return name ? name : "invalid";
+}
+
+bool claim_is_live(const struct claim *claim)
+{
+	return claim->state != CLAIM_FREED;
+}
+
+/* Cut what is too long: a text for people, not a name. */
+static void note_text(char *dst, size_t size, const char *text)
+{
+	(void)snprintf(dst, size, "%s", text ? text : "");
+}
+
+/* Is the evidence worth something for this claim in this state? */
+static enum status check_evidence(const struct claim *claim, const struct claim_event *event,
+				  struct error *err)
+{
+	switch (event->evidence) {
+	case EVIDENCE_RECEIPT:
+	case EVIDENCE_STORAGE_FENCE:
+	case EVIDENCE_SELF_FENCE:
+		return STATUS_OK;
+	case EVIDENCE_NEW_BOOT:
+		if (event->detail && event->detail[0] != '\0' && !str_eq(event->detail, claim->boot_id))
+			return STATUS_OK;
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "claim %s: node %s is still in the boot in which the claim was granted",
+				 claim->id, claim->node_id);
+	case EVIDENCE_OPERATOR:
+		if (!event->detail || event->detail[0] == '\0')
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "claim %s: operator evidence needs a name and a reason", claim->id);
+		if (claim->state != CLAIM_UNPUBLISHING)
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"claim %s: its allocation %s has not ended; stop it first: holdfast alloc "
+				"stop %s",
+				claim->id, claim->allocation_id, claim->allocation_id);
+		return STATUS_OK;
+	case EVIDENCE_NONE:
+	case EVIDENCE_N:
+		break;
+	}
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "claim %s: no evidence was given", claim->id);
+}
+
+static void enter(struct claim *claim, enum claim_state state, int64_t now_ms)
+{
+	claim->state = state;
+	claim->attempts = 0;
+	claim->last_error[0] = '\0';
+	claim->modify_time_ms = now_ms;
+}
+
+static void note_failure(struct claim *claim, const struct claim_event *event)
+{
+	claim->attempts++;
+	note_text(claim->last_error, sizeof(claim->last_error), event->detail);
+	claim->modify_time_ms = event->now_ms;
+}
+
+static void end_work(struct claim *claim, int64_t now_ms)
+{
+	if (claim->state == CLAIM_RESERVED && !claim->sent_to_node) {
+		enter(claim, CLAIM_FREED, now_ms);
+		note_text(claim->evidence_detail, sizeof(claim->evidence_detail), "never sent to the node");
+		return;
+	}
+	enter(claim, CLAIM_UNPUBLISHING, now_ms);
+}
+
+static enum status take_evidence(struct claim *claim, const struct claim_event *event, struct error *err)
+{
+	enum status st = check_evidence(claim, event, err);
+
+	if (st != STATUS_OK)
+		return st;
+	enter(claim, CLAIM_NODE_DETACHED, event->now_ms);
+	claim->evidence = event->evidence;
+	note_text(claim->evidence_detail, sizeof(claim->evidence_detail), event->detail);
+	return STATUS_OK;
+}
+
+enum status claim_step(struct claim *claim, const struct claim_event *event, bool *ret_changed,
+		       struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	assert(claim->state > CLAIM_STATE_UNSPECIFIED && claim->state < CLAIM_STATE_N);
+	assert(event->type < CLAIM_EVENT_N);
+	switch (steps[claim->state][event->type]) {
+	case PASSED:
+		*ret_changed = false;
+		return STATUS_OK;
+	case REFUSED:
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "claim %s is %s: %s is not possible yet",
+				 claim->id, claim_state_name(claim->state), event_names[event->type]);
+	case NOTE:
+		note_failure(claim, event);
+		break;
+	case TO_TAKEN:
+		enter(claim, CLAIM_TAKEN, event->now_ms);
+		break;
+	case TO_UNPUBLISHING:
+		end_work(claim, event->now_ms);
+		break;
+	case TO_NODE_DETACHED:
+		st = take_evidence(claim, event, err);
+		if (st != STATUS_OK)
+			return st;
+		break;
+	case TO_CONTROLLER_DETACHED:
+		enter(claim, CLAIM_CONTROLLER_DETACHED, event->now_ms);
+		break;
+	case TO_FREED:
+		enter(claim, CLAIM_FREED, event->now_ms);
+		break;
+	}
+	*ret_changed = true;
+	return STATUS_OK;
+}

@@ -1,0 +1,470 @@
+#include "model/pb.h"
+
+#include "base/cleanup.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+/* One row per field: its name in the .proto file and where it lives in the model's struct. The wire's type
+ * comes from the message descriptor, so a row cannot disagree with it unnoticed: the assertions below compare
+ * them. */
+
+struct message_map;
+
+enum field_kind {
+	FIELD_STRING,
+	FIELD_NUMBER, /* bool, 32 or 64 bits: the width comes from the descriptor */
+	FIELD_ENUM,
+	FIELD_MESSAGE,
+	FIELD_LIST, /* of messages, in an array with a uint32_t count */
+};
+
+struct field_map {
+	const char *name;
+	enum field_kind kind;
+	size_t offset;
+	size_t size;	     /* of a string's array; entries of a list's */
+	size_t count_offset; /* list */
+	int enum_n;	     /* enum: one above the largest value */
+	const struct message_map *message;
+};
+
+struct message_map {
+	const ProtobufCMessageDescriptor *descriptor;
+	size_t size; /* of the model's struct */
+	const struct field_map *fields;
+	size_t n_fields;
+};
+
+#define SIZE_OF(type, member) sizeof(((type *)0)->member)
+#define STRING(type, member)                                                             \
+	{                                                                                \
+		.name = #member, .kind = FIELD_STRING, .offset = offsetof(type, member), \
+		.size = SIZE_OF(type, member)                                            \
+	}
+#define NUMBER(type, member)                                                             \
+	{                                                                                \
+		.name = #member, .kind = FIELD_NUMBER, .offset = offsetof(type, member), \
+		.size = SIZE_OF(type, member)                                            \
+	}
+#define ENUM(type, member, n)                                                          \
+	{                                                                              \
+		.name = #member, .kind = FIELD_ENUM, .offset = offsetof(type, member), \
+		.size = SIZE_OF(type, member), .enum_n = (n)                           \
+	}
+#define MESSAGE(type, member, map)                                                                         \
+	{                                                                                                  \
+		.name = #member, .kind = FIELD_MESSAGE, .offset = offsetof(type, member), .message = (map) \
+	}
+#define LIST(type, name_, member, count, map)                                                   \
+	{                                                                                       \
+		.name = (name_), .kind = FIELD_LIST, .offset = offsetof(type, member),          \
+		.size = ARRAY_SIZE(((type *)0)->member), .count_offset = offsetof(type, count), \
+		.message = (map)                                                                \
+	}
+#define MAP(type, descriptor_, fields_)                                                  \
+	{                                                                                \
+		.descriptor = &(descriptor_), .size = sizeof(type), .fields = (fields_), \
+		.n_fields = ARRAY_SIZE(fields_)                                          \
+	}
+
+static const struct field_map source_fields[] = {
+	ENUM(struct source, class, SOURCE_CLASS_N),
+	STRING(struct source, by_id),
+	NUMBER(struct source, size_bytes),
+	NUMBER(struct source, inodes),
+};
+static const struct message_map source_map =
+	MAP(struct source, holdfast__v1__source__descriptor, source_fields);
+
+static const struct field_map capability_fields[] = {
+	ENUM(struct capability, access_mode, ACCESS_MODE_N),
+	ENUM(struct capability, attachment_mode, ATTACHMENT_MODE_N),
+};
+static const struct message_map capability_map =
+	MAP(struct capability, holdfast__v1__capability__descriptor, capability_fields);
+
+static const struct field_map volume_fields[] = {
+	STRING(struct volume, id),
+	STRING(struct volume, namespace),
+	STRING(struct volume, name),
+	STRING(struct volume, external_id),
+	ENUM(struct volume, type, VOLUME_TYPE_N),
+	STRING(struct volume, plugin_id),
+	STRING(struct volume, profile),
+	MESSAGE(struct volume, source, &source_map),
+	LIST(struct volume, "requested_capabilities", capabilities, n_capabilities, &capability_map),
+	NUMBER(struct volume, generation),
+	NUMBER(struct volume, create_time_ms),
+	NUMBER(struct volume, modify_time_ms),
+	NUMBER(struct volume, create_index),
+	NUMBER(struct volume, modify_index),
+};
+static const struct message_map volume_map =
+	MAP(struct volume, holdfast__v1__volume__descriptor, volume_fields);
+
+static const struct field_map claim_fields[] = {
+	STRING(struct claim, id),
+	STRING(struct claim, volume_id),
+	STRING(struct claim, namespace),
+	STRING(struct claim, external_id),
+	STRING(struct claim, plugin_id),
+	STRING(struct claim, profile),
+	STRING(struct claim, allocation_id),
+	STRING(struct claim, node_id),
+	STRING(struct claim, boot_id),
+	STRING(struct claim, external_node_id),
+	ENUM(struct claim, mode, CLAIM_MODE_N),
+	ENUM(struct claim, access_mode, ACCESS_MODE_N),
+	ENUM(struct claim, attachment_mode, ATTACHMENT_MODE_N),
+	ENUM(struct claim, propagation, PROPAGATION_N),
+	NUMBER(struct claim, generation),
+	ENUM(struct claim, state, CLAIM_STATE_N),
+	ENUM(struct claim, evidence, EVIDENCE_N),
+	STRING(struct claim, evidence_detail),
+	NUMBER(struct claim, sent_to_node),
+	NUMBER(struct claim, attempts),
+	STRING(struct claim, last_error),
+	NUMBER(struct claim, create_time_ms),
+	NUMBER(struct claim, modify_time_ms),
+	NUMBER(struct claim, create_index),
+	NUMBER(struct claim, modify_index),
+};
+static const struct message_map claim_map = MAP(struct claim, holdfast__v1__claim__descriptor, claim_fields);
+
+static const struct field_map volume_request_fields[] = {
+	STRING(struct volume_request, name),
+	STRING(struct volume_request, source),
+	ENUM(struct volume_request, access_mode, ACCESS_MODE_N),
+	ENUM(struct volume_request, attachment_mode, ATTACHMENT_MODE_N),
+	NUMBER(struct volume_request, read_only),
+	ENUM(struct volume_request, propagation, PROPAGATION_N),
+	NUMBER(struct volume_request, exec),
+};
+static const struct message_map volume_request_map =
+	MAP(struct volume_request, holdfast__v1__volume_request__descriptor, volume_request_fields);
+
+static const struct field_map alloc_volume_fields[] = {
+	STRING(struct alloc_volume, name),
+	STRING(struct alloc_volume, path),
+	STRING(struct alloc_volume, claim_id),
+};
+static const struct message_map alloc_volume_map =
+	MAP(struct alloc_volume, holdfast__v1__alloc_volume__descriptor, alloc_volume_fields);
+
+static const struct field_map alloc_fields[] = {
+	STRING(struct alloc, id),
+	STRING(struct alloc, namespace),
+	STRING(struct alloc, name),
+	STRING(struct alloc, node_id),
+	STRING(struct alloc, driver),
+	LIST(struct alloc, "volumes", volumes, n_volumes, &volume_request_map),
+	ENUM(struct alloc, desired_status, DESIRED_N),
+	ENUM(struct alloc, client_status, CLIENT_N),
+	STRING(struct alloc, client_description),
+	NUMBER(struct alloc, client_code),
+	LIST(struct alloc, "published", published, n_published, &alloc_volume_map),
+	NUMBER(struct alloc, create_time_ms),
+	NUMBER(struct alloc, modify_time_ms),
+	NUMBER(struct alloc, create_index),
+	NUMBER(struct alloc, modify_index),
+};
+static const struct message_map alloc_map =
+	MAP(struct alloc, holdfast__v1__allocation__descriptor, alloc_fields);
+
+static const struct field_map node_plugin_fields[] = {
+	STRING(struct node_plugin, plugin_id),		 STRING(struct node_plugin, profile),
+	ENUM(struct node_plugin, class, SOURCE_CLASS_N), NUMBER(struct node_plugin, healthy),
+	STRING(struct node_plugin, health_description),	 STRING(struct node_plugin, provider),
+	STRING(struct node_plugin, provider_version),
+};
+static const struct message_map node_plugin_map =
+	MAP(struct node_plugin, holdfast__v1__node_plugin__descriptor, node_plugin_fields);
+
+static const struct field_map node_fields[] = {
+	STRING(struct node, id),
+	STRING(struct node, boot_id),
+	ENUM(struct node, status, NODE_STATUS_N),
+	STRING(struct node, agent_version),
+	STRING(struct node, kernel),
+	STRING(struct node, address),
+	LIST(struct node, "plugins", plugins, n_plugins, &node_plugin_map),
+	NUMBER(struct node, last_seen_ms),
+	NUMBER(struct node, create_time_ms),
+	NUMBER(struct node, modify_time_ms),
+	NUMBER(struct node, create_index),
+	NUMBER(struct node, modify_index),
+};
+static const struct message_map node_map = MAP(struct node, holdfast__v1__node__descriptor, node_fields);
+
+/* How many bytes a number of this wire type has in protobuf-c's struct. */
+static size_t number_size(ProtobufCType type)
+{
+	switch (type) {
+	case PROTOBUF_C_TYPE_BOOL:
+		return sizeof(protobuf_c_boolean);
+	case PROTOBUF_C_TYPE_INT32:
+	case PROTOBUF_C_TYPE_UINT32:
+		return 4;
+	case PROTOBUF_C_TYPE_INT64:
+	case PROTOBUF_C_TYPE_UINT64:
+		return 8;
+	case PROTOBUF_C_TYPE_SINT32:
+	case PROTOBUF_C_TYPE_SFIXED32:
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+	case PROTOBUF_C_TYPE_FIXED32:
+	case PROTOBUF_C_TYPE_FIXED64:
+	case PROTOBUF_C_TYPE_FLOAT:
+	case PROTOBUF_C_TYPE_DOUBLE:
+	case PROTOBUF_C_TYPE_ENUM:
+	case PROTOBUF_C_TYPE_STRING:
+	case PROTOBUF_C_TYPE_BYTES:
+	case PROTOBUF_C_TYPE_MESSAGE:
+		break;
+	}
+	return 0; /* not used by our messages */
+}
+
+static const ProtobufCFieldDescriptor *find_field(const struct message_map *map,
+						  const struct field_map *field)
+{
+	const ProtobufCFieldDescriptor *found =
+		protobuf_c_message_descriptor_get_field_by_name(map->descriptor, field->name);
+
+	assert(found); /* the table names a field that the .proto file has */
+	return found;
+}
+
+static ProtobufCMessage *to_message(const struct message_map *map, const void *from);
+
+static bool put_string(const char *from, char **to)
+{
+	if (from[0] == '\0')
+		return true; /* stays the shared empty string of the descriptor */
+	*to = strdup(from);
+	return *to != NULL;
+}
+
+static void put_number(const struct field_map *field, const ProtobufCFieldDescriptor *pb, const char *from,
+		       char *to)
+{
+	if (pb->type == PROTOBUF_C_TYPE_BOOL) {
+		protobuf_c_boolean value = *(const bool *)from;
+
+		memcpy(to, &value, sizeof(value));
+		return;
+	}
+	assert(number_size(pb->type) == field->size);
+	memcpy(to, from, field->size);
+}
+
+static bool put_list(const struct field_map *field, const char *from, const char *count_at, void *to,
+		     size_t *to_n)
+{
+	uint32_t n;
+	ProtobufCMessage **list;
+
+	memcpy(&n, count_at, sizeof(n));
+	assert(n <= field->size);
+	if (n == 0)
+		return true;
+	list = calloc(n, sizeof(ProtobufCMessage *));
+	if (!list)
+		return false;
+	*(ProtobufCMessage ***)to = list;
+	for (uint32_t i = 0; i < n; i++) {
+		list[i] = to_message(field->message, from + i * field->message->size);
+		if (!list[i])
+			return false;
+		*to_n = i + 1;
+	}
+	return true;
+}
+
+/* False when memory is short; @message can be freed then. */
+static bool put_field(const struct message_map *map, const struct field_map *field, const char *base,
+		      char *message)
+{
+	const ProtobufCFieldDescriptor *pb = find_field(map, field);
+	const char *from = base + field->offset;
+	char *to = message + pb->offset;
+
+	switch (field->kind) {
+	case FIELD_STRING:
+		return put_string(from, (char **)(void *)to);
+	case FIELD_NUMBER:
+		put_number(field, pb, from, to);
+		return true;
+	case FIELD_ENUM:
+		memcpy(to, from, sizeof(int));
+		return true;
+	case FIELD_MESSAGE: {
+		ProtobufCMessage *sub = to_message(field->message, from);
+
+		*(ProtobufCMessage **)(void *)to = sub;
+		return sub != NULL;
+	}
+	case FIELD_LIST:
+		return put_list(field, from, base + field->count_offset, to,
+				(size_t *)(void *)(message + pb->quantifier_offset));
+	}
+	return false;
+}
+
+static ProtobufCMessage *to_message(const struct message_map *map, const void *from)
+{
+	ProtobufCMessage *message = malloc(map->descriptor->sizeof_message);
+
+	if (!message)
+		return NULL;
+	protobuf_c_message_init(map->descriptor, message);
+	for (size_t i = 0; i < map->n_fields; i++) {
+		if (put_field(map, &map->fields[i], from, (char *)message))
+			continue;
+		protobuf_c_message_free_unpacked(message, NULL);
+		return NULL;
+	}
+	return message;
+}
+
+static enum status from_message(const struct message_map *map, const ProtobufCMessage *message, void *to,
+				struct error *err);
+
+static enum status get_string(const struct field_map *field, const char *from, char *to, struct error *err)
+{
+	size_t n = from ? strlen(from) : 0;
+
+	if (n >= field->size)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: longer than %zu bytes", field->name,
+				 field->size - 1);
+	memcpy(to, n > 0 ? from : "", n + 1);
+	return STATUS_OK;
+}
+
+static void get_number(const struct field_map *field, const ProtobufCFieldDescriptor *pb, const char *from,
+		       char *to)
+{
+	if (pb->type == PROTOBUF_C_TYPE_BOOL) {
+		protobuf_c_boolean value;
+
+		memcpy(&value, from, sizeof(value));
+		*(bool *)to = value != 0;
+		return;
+	}
+	assert(number_size(pb->type) == field->size);
+	memcpy(to, from, field->size);
+}
+
+static enum status get_enum(const struct field_map *field, const char *from, char *to, struct error *err)
+{
+	int value;
+
+	memcpy(&value, from, sizeof(value));
+	if (value < 0 || value >= field->enum_n)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %d is not known here", field->name,
+				 value);
+	memcpy(to, &value, sizeof(value));
+	return STATUS_OK;
+}
+
+static enum status get_message(const struct field_map *field, const char *from, char *to, struct error *err)
+{
+	const ProtobufCMessage *sub = *(const ProtobufCMessage *const *)(const void *)from;
+	enum status st;
+
+	if (!sub)
+		return STATUS_OK; /* absent: zero */
+	st = from_message(field->message, sub, to, err);
+	if (st != STATUS_OK && err)
+		error_prefix(err, "%s", field->name);
+	return st;
+}
+
+static enum status get_list(const struct field_map *field, const void *from, size_t n, char *to,
+			    char *count_at, struct error *err)
+{
+	ProtobufCMessage *const *list = *(ProtobufCMessage *const *const *)from;
+	uint32_t count = (uint32_t)n;
+
+	if (n > field->size)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %zu entries, at most %zu are allowed",
+				 field->name, n, field->size);
+	for (uint32_t i = 0; i < count; i++) {
+		enum status st = from_message(field->message, list[i], to + i * field->message->size, err);
+
+		if (st == STATUS_OK)
+			continue;
+		if (err)
+			error_prefix(err, "%s[%" PRIu32 "]", field->name, i);
+		return st;
+	}
+	memcpy(count_at, &count, sizeof(count));
+	return STATUS_OK;
+}
+
+static enum status get_field(const struct message_map *map, const struct field_map *field,
+			     const char *message, char *base, struct error *err)
+{
+	const ProtobufCFieldDescriptor *pb = find_field(map, field);
+	const char *from = message + pb->offset;
+	char *to = base + field->offset;
+
+	switch (field->kind) {
+	case FIELD_STRING:
+		return get_string(field, *(char *const *)(const void *)from, to, err);
+	case FIELD_NUMBER:
+		get_number(field, pb, from, to);
+		return STATUS_OK;
+	case FIELD_ENUM:
+		return get_enum(field, from, to, err);
+	case FIELD_MESSAGE:
+		return get_message(field, from, to, err);
+	case FIELD_LIST:
+		return get_list(field, from, *(const size_t *)(const void *)(message + pb->quantifier_offset),
+				to, base + field->count_offset, err);
+	}
+	return STATUS_OK;
+}
+
+static enum status from_message(const struct message_map *map, const ProtobufCMessage *message, void *to,
+				struct error *err)
+{
+	assert(message->descriptor == map->descriptor);
+	memset(to, 0, map->size);
+	for (size_t i = 0; i < map->n_fields; i++) {
+		enum status st = get_field(map, &map->fields[i], (const char *)message, to, err);
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+/* The two public functions of a type. */
+#define DEFINE_CONVERSION(type, Pb)                                                           \
+	Pb *type##_to_pb(const struct type *value)                                            \
+	{                                                                                     \
+		return (Pb *)to_message(&type##_map, value);                                  \
+	}                                                                                     \
+	enum status type##_from_pb(const Pb *pb, struct type *ret, struct error *err)         \
+	{                                                                                     \
+		cleanup_free struct type *value = malloc(sizeof(*value));                     \
+		enum status st;                                                               \
+                                                                                              \
+		if (!value)                                                                   \
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory"); \
+		st = from_message(&type##_map, &pb->base, value, err);                        \
+		if (st == STATUS_OK)                                                          \
+			*ret = *value;                                                        \
+		return st;                                                                    \
+	}
+
+DEFINE_CONVERSION(volume, Holdfast__V1__Volume)
+DEFINE_CONVERSION(claim, Holdfast__V1__Claim)
+DEFINE_CONVERSION(alloc, Holdfast__V1__Allocation)
+DEFINE_CONVERSION(node, Holdfast__V1__Node)
+DEFINE_CONVERSION(alloc_volume, Holdfast__V1__AllocVolume)
+DEFINE_CONVERSION(node_plugin, Holdfast__V1__NodePlugin)

@@ -1,0 +1,236 @@
+#include "model/volume.h"
+
+#include "base/id.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <openssl/sha.h>
+#include <string.h>
+
+/* The kernel's inode counters are 64 bits wide, its tmpfs option is not: keep to what fits 31 bits. */
+#define TMPFS_INODES_MAX (UINT64_C(1) << 31)
+
+void volume_default(struct volume *volume)
+{
+	if (volume->namespace[0] == '\0')
+		(void)str_copy(volume->namespace, sizeof(volume->namespace), NAMESPACE_DEFAULT);
+	if (volume->name[0] == '\0')
+		(void)str_copy(volume->name, sizeof(volume->name), volume->id);
+	if (volume->external_id[0] == '\0')
+		(void)str_copy(volume->external_id, sizeof(volume->external_id), volume->id);
+	if (volume->type == VOLUME_NATIVE && volume->plugin_id[0] == '\0')
+		(void)str_copy(volume->plugin_id, sizeof(volume->plugin_id), PLUGIN_NATIVE);
+}
+
+static bool is_by_id(const char *s)
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:._+-";
+	size_t n = strlen(s);
+
+	return n > 0 && s[0] != '.' && strspn(s, allowed) == n;
+}
+
+static enum status validate_source(const struct volume *volume, struct error *err)
+{
+	const struct source *source = &volume->source;
+
+	switch (source->class) {
+	case SOURCE_BLOCK:
+		if (!is_by_id(source->by_id))
+			return error_set(
+				err, STATUS_INVALID_ARGUMENT, 0,
+				"source.by_id: '%.64s' is not an entry of /dev/disk/by-id (1 to %d of "
+				"A-Z a-z 0-9 : . _ + -, not beginning with a dot)",
+				source->by_id, BY_ID_MAX);
+		return STATUS_OK;
+	case SOURCE_TMPFS:
+		if (source->size_bytes == 0)
+			return error_set(
+				err, STATUS_INVALID_ARGUMENT, 0,
+				"source.size_bytes: a tmpfs volume needs a size, for example \"64MiB\"");
+		if (source->inodes == 0 || source->inodes > TMPFS_INODES_MAX)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "source.inodes: a tmpfs volume needs 1 to %" PRIu64 " inodes",
+					 TMPFS_INODES_MAX);
+		return STATUS_OK;
+	case SOURCE_NFS4:
+	case SOURCE_BIND:
+		return error_set(err, STATUS_UNIMPLEMENTED, 0,
+				 "source.class: nfs4 and bind volumes are not built yet; use block or tmpfs");
+	case SOURCE_UNSPECIFIED:
+	case SOURCE_CLASS_N:
+		break;
+	}
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "source.class: say \"block\" or \"tmpfs\"");
+}
+
+static enum status validate_native(const struct volume *volume, struct error *err)
+{
+	if (!str_eq(volume->plugin_id, PLUGIN_NATIVE))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "plugin_id: a native volume has plugin_id \"" PLUGIN_NATIVE
+				 "\" or none, not "
+				 "'%.64s'",
+				 volume->plugin_id);
+	if (!id_is_label(volume->profile))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"profile: a native volume needs the name of a profile of the helpers' policies "
+			"(a-z 0-9 and -, up to 63), not '%.64s'",
+			volume->profile);
+	return validate_source(volume, err);
+}
+
+static enum status validate_capabilities(const struct volume *volume, struct error *err)
+{
+	if (volume->n_capabilities == 0)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"capability: at least one block with access_mode and attachment_mode is needed");
+	for (uint32_t i = 0; i < volume->n_capabilities; i++) {
+		const struct capability *c = &volume->capabilities[i];
+
+		if (c->access_mode == ACCESS_MODE_UNSPECIFIED)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "capability[%" PRIu32 "].access_mode is missing", i);
+		if (c->attachment_mode == ATTACHMENT_MODE_UNSPECIFIED)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "capability[%" PRIu32 "].attachment_mode is missing", i);
+		if (volume->type == VOLUME_NATIVE && c->attachment_mode != ATTACHMENT_FILE_SYSTEM)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "capability[%" PRIu32
+					 "].attachment_mode: a native volume is attached as "
+					 "\"file-system\" only",
+					 i);
+	}
+	return STATUS_OK;
+}
+
+enum status volume_validate(const struct volume *volume, struct error *err)
+{
+	enum status st;
+
+	if (!id_is_name(volume->id, VOLUME_ID_MAX))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"id: '%.64s' is not a volume id (A-Z a-z 0-9 _ and -, up to %d, beginning with a "
+			"letter or digit)",
+			volume->id, VOLUME_ID_MAX);
+	if (!id_is_name(volume->namespace, NAMESPACE_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "namespace: '%.64s' is not a namespace (A-Z a-z 0-9 _ and -, up to %d)",
+				 volume->namespace, NAMESPACE_MAX);
+	switch (volume->type) {
+	case VOLUME_NATIVE:
+		st = validate_native(volume, err);
+		if (st != STATUS_OK)
+			return st;
+		break;
+	case VOLUME_CSI:
+		return error_set(err, STATUS_UNIMPLEMENTED, 0,
+				 "type: csi volumes are not built yet; use type = \"native\"");
+	case VOLUME_TYPE_UNSPECIFIED:
+	case VOLUME_TYPE_N:
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say \"native\" or \"csi\"");
+	}
+	return validate_capabilities(volume, err);
+}
+
+static bool capability_eq(const struct capability *a, const struct capability *b)
+{
+	return a->access_mode == b->access_mode && a->attachment_mode == b->attachment_mode;
+}
+
+bool volume_has_capability(const struct volume *volume, enum access_mode access,
+			   enum attachment_mode attachment)
+{
+	const struct capability wanted = {.access_mode = access, .attachment_mode = attachment};
+
+	for (uint32_t i = 0; i < volume->n_capabilities; i++)
+		if (capability_eq(&volume->capabilities[i], &wanted))
+			return true;
+	return false;
+}
+
+static bool source_eq(const struct source *a, const struct source *b)
+{
+	return a->class == b->class && str_eq(a->by_id, b->by_id) && a->size_bytes == b->size_bytes &&
+	       a->inodes == b->inodes;
+}
+
+/* The first immutable field in which the two differ, or NULL. */
+static const char *immutable_difference(const struct volume *a, const struct volume *b)
+{
+	if (a->type != b->type)
+		return "type";
+	if (!str_eq(a->plugin_id, b->plugin_id))
+		return "plugin_id";
+	if (!str_eq(a->profile, b->profile))
+		return "profile";
+	if (!str_eq(a->external_id, b->external_id))
+		return "external_id";
+	if (!source_eq(&a->source, &b->source))
+		return "source";
+	return NULL;
+}
+
+enum status volume_merge(struct volume *current, const struct volume *update, bool in_use, bool *ret_changed,
+			 struct error *err)
+{
+	const char *field = immutable_difference(current, update);
+	bool same_capabilities = current->n_capabilities == update->n_capabilities;
+
+	if (field)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s is registered with another %s, which cannot be changed; deregister it "
+			"first: holdfast volume deregister %s",
+			current->id, field, current->id);
+	for (uint32_t i = 0; i < current->n_capabilities; i++) {
+		const struct capability *c = &current->capabilities[i];
+
+		if (volume_has_capability(update, c->access_mode, c->attachment_mode))
+			continue;
+		same_capabilities = false;
+		if (in_use)
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"volume %s is in use: its capability %s/%s cannot be taken away before "
+				"its claims are released (holdfast volume status --why %s)",
+				current->id, access_mode_name(c->access_mode),
+				attachment_mode_name(c->attachment_mode), current->id);
+	}
+	if (same_capabilities && str_eq(current->name, update->name)) {
+		*ret_changed = false;
+		return STATUS_OK;
+	}
+	memcpy(current->name, update->name, sizeof(current->name));
+	memcpy(current->capabilities, update->capabilities, sizeof(current->capabilities));
+	current->n_capabilities = update->n_capabilities;
+	*ret_changed = true;
+	return STATUS_OK;
+}
+
+void volume_wire_name(const char *namespace, const char *id, char ret[static WIRE_VOLUME_SIZE])
+{
+	enum { READABLE_MAX = 40, HASH_BYTES = 8 };
+	char text[NAMESPACE_MAX + VOLUME_ID_MAX + 2];
+	unsigned char digest[SHA256_DIGEST_LENGTH];
+	char hash[2 * HASH_BYTES + 1];
+	char readable[READABLE_MAX + 1];
+	size_t n = 0;
+	int len = str_format(text, sizeof(text), "%s/%s", namespace, id);
+
+	(void)SHA256((const unsigned char *)text, len < 0 ? 0 : (size_t)len, digest);
+	hex_encode(hash, digest, HASH_BYTES);
+	for (const char *p = id; *p != '\0' && n < READABLE_MAX; p++) {
+		if ((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9'))
+			readable[n++] = *p;
+		else if (*p >= 'A' && *p <= 'Z')
+			readable[n++] = (char)(*p - 'A' + 'a');
+		else if (n > 0)
+			readable[n++] = '-';
+	}
+	readable[n] = '\0';
+	(void)str_format(ret, WIRE_VOLUME_SIZE, "%s%s%s", readable, n > 0 ? "-" : "", hash);
+}

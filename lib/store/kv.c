@@ -1,0 +1,275 @@
+#include "store/kv.h"
+
+#include "base/cleanup.h"
+#include "store/kv_sqlite.h"
+#include "store/submission.h"
+#include "store/writer.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+struct kv {
+	struct kv_sqlite *db;
+	struct writer *writer;
+	sd_event_source *source; /* of what the writer gives back */
+	uint64_t pending;	 /* handed to the writer and not answered yet */
+	size_t pending_bytes;
+	bool is_answering; /* inside a done function */
+	bool is_closed;	   /* by a done function; freed when it returns */
+};
+
+/* --- limits --- */
+
+static enum status invalid(struct error *err, const char *part, size_t index, const char *why)
+{
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: %s %zu of the transaction: %s", part, index,
+			 why);
+}
+
+/* NULL when @key is one, else what is wrong with it. */
+static const char *find_fault_in_key(const char *key, size_t min)
+{
+	size_t n;
+
+	if (!key)
+		return "no key";
+	n = strnlen(key, KV_KEY_MAX + 1);
+	if (n < min)
+		return "empty key";
+	if (n > KV_KEY_MAX)
+		return "key too long";
+	for (size_t i = 0; i < n; i++)
+		if (key[i] < 0x20 || key[i] > 0x7e)
+			return "key with a byte that is not printable ASCII";
+	return NULL;
+}
+
+static const char *find_fault_in_op(const struct kv_op *op)
+{
+	const char *fault = find_fault_in_key(op->key, 1);
+
+	if (fault)
+		return fault;
+	if (!op->value && op->len != 0)
+		return "length without a value";
+	if (op->value && op->len == 0)
+		return "empty value";
+	if (op->len > KV_VALUE_MAX)
+		return "value too long";
+	return NULL;
+}
+
+static enum status check_txn(const struct kv_txn *txn, struct error *err)
+{
+	const char *fault;
+
+	if (txn->n_conditions > KV_TXN_OPS_MAX || txn->n_ops > KV_TXN_OPS_MAX)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"store: transaction of %zu conditions and %zu operations; at most %d of each",
+			txn->n_conditions, txn->n_ops, KV_TXN_OPS_MAX);
+	for (size_t i = 0; i < txn->n_conditions; i++) {
+		fault = find_fault_in_key(txn->conditions[i].key, 1);
+		if (fault)
+			return invalid(err, "condition", i, fault);
+	}
+	for (size_t i = 0; i < txn->n_ops; i++) {
+		fault = find_fault_in_op(&txn->ops[i]);
+		if (fault)
+			return invalid(err, "operation", i, fault);
+	}
+	if (submission_payload(txn) > KV_TXN_BYTES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "store: transaction of %zu bytes of keys and values; at most %d",
+				 submission_payload(txn), KV_TXN_BYTES_MAX);
+	return STATUS_OK;
+}
+
+/* --- answers --- */
+
+static enum status explain_conflict(const struct kv *kv, const struct kv_conflict *conflict,
+				    struct error *err)
+{
+	const struct kv_condition *condition = conflict->condition;
+
+	if (conflict->found_revision == 0)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "store %s: key %s does not exist, expected at revision %" PRIu64,
+				 kv->db->path, condition->key, condition->mod_revision);
+	if (condition->mod_revision == 0)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "store %s: key %s exists already, at revision %" PRIu64, kv->db->path,
+				 condition->key, conflict->found_revision);
+	return error_set(err, STATUS_ABORTED, 0,
+			 "store %s: key %s was changed at revision %" PRIu64 ", expected %" PRIu64,
+			 kv->db->path, condition->key, conflict->found_revision, condition->mod_revision);
+}
+
+static enum status explain(const struct kv *kv, const struct submission *s, struct error *err)
+{
+	switch (s->outcome) {
+	case SUBMISSION_CONFLICT:
+		return explain_conflict(kv, &s->conflict, err);
+	case SUBMISSION_FAILED:
+		return writer_failure(kv->writer, err);
+	case SUBMISSION_PENDING:
+	case SUBMISSION_DURABLE:
+		break;
+	}
+	return STATUS_OK;
+}
+
+/* Run the done function of @s, which may close the store. */
+static void answer(struct kv *kv, struct submission *s)
+{
+	struct error err;
+	enum status st;
+
+	assert(s->outcome != SUBMISSION_PENDING);
+	kv->pending--;
+	kv->pending_bytes -= s->bytes;
+	st = explain(kv, s, &err);
+	if (s->done)
+		s->done(st == STATUS_OK ? s->revision : 0, st == STATUS_OK ? NULL : &err, s->userdata);
+	free(s);
+}
+
+static int on_writer_done(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct submission_list done = STAILQ_HEAD_INITIALIZER(done);
+	struct kv *kv = userdata;
+	struct submission *s;
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	writer_collect(kv->writer, &done);
+	kv->is_answering = true;
+	while (!kv->is_closed && (s = STAILQ_FIRST(&done))) {
+		STAILQ_REMOVE_HEAD(&done, next);
+		answer(kv, s);
+	}
+	kv->is_answering = false;
+	submission_list_free(&done);
+	if (kv->is_closed)
+		free(kv);
+	return 0;
+}
+
+/* --- life --- */
+
+enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err)
+{
+	struct kv *kv = malloc(sizeof(*kv));
+	enum status st;
+	int r;
+
+	if (!kv)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "store %s: out of memory", path);
+	*kv = (struct kv){0};
+	st = kv_sqlite_open(path, &kv->db, err);
+	if (st == STATUS_OK)
+		st = writer_start(kv->db, &kv->writer, err);
+	if (st != STATUS_OK) {
+		kv_close(kv);
+		return st;
+	}
+	r = sd_event_add_io(event, &kv->source, writer_fd(kv->writer), EPOLLIN, on_writer_done, kv);
+	if (r < 0) {
+		kv_close(kv);
+		return error_set(err, status_from_errno(r), r, "store %s: watch the writer", path);
+	}
+	(void)sd_event_source_set_description(kv->source, "store"); /* for debug output only */
+	*ret = kv;
+	return STATUS_OK;
+}
+
+void kv_close(struct kv *kv)
+{
+	if (!kv)
+		return;
+	sd_event_source_disable_unref(kv->source);
+	if (kv->writer)
+		writer_stop(kv->writer);
+	kv_sqlite_close(kv->db);
+	kv->is_closed = true;
+	if (!kv->is_answering)
+		free(kv);
+}
+
+/* --- writing --- */
+
+static enum status hand_in(struct kv *kv, struct submission *s, struct error *err)
+{
+	if (!s)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "store %s: out of memory", kv->db->path);
+	if (kv->pending >= KV_PENDING_MAX || s->bytes > KV_PENDING_BYTES_MAX - kv->pending_bytes) {
+		free(s);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "store %s: the disk does not keep up, %" PRIu64
+				 " writes are waiting for it; try again later",
+				 kv->db->path, kv->pending);
+	}
+	kv->pending++;
+	kv->pending_bytes += s->bytes;
+	writer_put(kv->writer, s);
+	return STATUS_OK;
+}
+
+enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done, void *userdata,
+		      struct error *err)
+{
+	enum status st = check_txn(txn, err);
+
+	return st == STATUS_OK ? hand_in(kv, submission_new_txn(txn, done, userdata), err) : st;
+}
+
+enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct error *err)
+{
+	return hand_in(kv, submission_new(SUBMISSION_BARRIER, done, userdata), err);
+}
+
+enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err)
+{
+	struct submission *s = submission_new(SUBMISSION_COMPACT, NULL, NULL);
+
+	if (s)
+		s->revision = revision;
+	return hand_in(kv, s, err);
+}
+
+/* --- reading --- */
+
+enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
+{
+	const char *fault = find_fault_in_key(prefix, 0);
+
+	if (fault)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: prefix: %s", fault);
+	return kv_sqlite_range(kv->db, prefix, each, userdata, err);
+}
+
+enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err)
+{
+	return kv_sqlite_changes(kv->db, revision, each, userdata, err);
+}
+
+uint64_t kv_revision(const struct kv *kv)
+{
+	return writer_stats(kv->writer).revision;
+}
+
+struct kv_stats kv_stats(const struct kv *kv)
+{
+	struct writer_stats written = writer_stats(kv->writer);
+
+	return (struct kv_stats){
+		.commits = written.commits,
+		.transactions = written.transactions,
+		.largest_batch = written.largest_batch,
+		.pending = kv->pending,
+	};
+}

@@ -1,0 +1,93 @@
+#pragma once
+/* The sqlite database below the store: schema, statements, transactions. SQL lives in kv_sqlite*.c only.
+ *
+ * One connection, two threads: the writer between kv_sqlite_begin() and kv_sqlite_commit() or _rollback(),
+ * and readers, which see committed state because they wait for the lock that the writer holds in between. */
+
+#include "store/kv.h"
+#include "store/submission.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+
+enum {
+	KV_SQLITE_APPLICATION_ID = 0x486f6c64, /* "Hold" */
+	KV_SQLITE_SCHEMA = 1,
+	KV_SQLITE_TRIM_STEP = 1000, /* revisions forgotten in one commit */
+};
+
+enum kv_sqlite_query {
+	QUERY_BEGIN,
+	QUERY_COMMIT,
+	QUERY_ROLLBACK,
+	QUERY_MOD_REVISION,
+	QUERY_PUT,
+	QUERY_DELETE,
+	QUERY_CHANGE,
+	QUERY_TRIM,
+	QUERY_SAVE_POSITION,
+	QUERY_N,
+};
+
+struct kv_position {
+	uint64_t revision;  /* of the last transaction */
+	uint64_t compacted; /* changes up to here are forgotten */
+	uint64_t oldest;    /* lowest revision that the table of changes may still hold */
+};
+
+struct kv_sqlite {
+	char *path;
+	sqlite3 *db;
+	sqlite3_stmt *statements[QUERY_N];
+	/* Recursive, because the callback of a read may read. Held from begin to commit or rollback. */
+	pthread_mutex_t lock;
+	int sys_errno;		      /* behind the last step */
+	struct kv_position now;	      /* inside the open transaction */
+	struct kv_position committed; /* on disk */
+};
+
+/** Open or create; see kv_open_sqlite(). */
+enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct error *err);
+
+/** NULL is allowed. */
+void kv_sqlite_close(struct kv_sqlite *db);
+
+/** Prepare the statements and read the position; the last step of opening. */
+enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err);
+
+/** Start a batch; followed by exactly one kv_sqlite_commit() or kv_sqlite_rollback() if it succeeds. */
+enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err);
+
+/** One transaction of the batch.
+ *
+ * @ret_revision its revision, or the last one when it changed nothing
+ * @ret_conflict filled for STATUS_ABORTED only, which leaves the batch as it was, and @err alone; after any
+ *               other error the batch must be rolled back. */
+enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint64_t *ret_revision,
+			    struct kv_conflict *ret_conflict, struct error *err);
+
+/** Mark changes up to @revision as forgotten; kv_sqlite_trim() removes them step by step. */
+void kv_sqlite_compact(struct kv_sqlite *db, uint64_t revision);
+
+/** Is there something left for kv_sqlite_trim()? From the thread that writes. */
+bool kv_sqlite_has_trim(const struct kv_sqlite *db);
+
+/** Remove at most KV_SQLITE_TRIM_STEP forgotten revisions, inside a batch. */
+enum status kv_sqlite_trim(struct kv_sqlite *db, struct error *err);
+
+/** Make the batch durable; a failure rolls it back. */
+enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
+
+void kv_sqlite_rollback(struct kv_sqlite *db);
+
+/** Leave the files as they are from here on: no checkpoint at close after a failed commit. */
+void kv_sqlite_freeze(struct kv_sqlite *db);
+
+/** See kv_range(); @prefix is checked. */
+enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, kv_each_fn *each, void *userdata,
+			    struct error *err);
+
+/** See kv_changes(). */
+enum status kv_sqlite_changes(struct kv_sqlite *db, uint64_t revision, kv_each_fn *each, void *userdata,
+			      struct error *err);

@@ -1,0 +1,366 @@
+/* Opening the database: what is at the path, who holds it, whether it is ours and whole. Nothing is written
+ * before all of that is known. A new database is built beside its place and linked into it when complete, so
+ * a file that exists is either whole or damaged, never just begun. */
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "store/kv_sqlite.h"
+#include "store/sqlite_error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char schema[] = "BEGIN IMMEDIATE;"
+			     "CREATE TABLE kv("
+			     " key TEXT NOT NULL PRIMARY KEY,"
+			     " value BLOB NOT NULL,"
+			     " create_revision INTEGER NOT NULL,"
+			     " mod_revision INTEGER NOT NULL"
+			     ") STRICT, WITHOUT ROWID;"
+			     "CREATE TABLE changes("
+			     " revision INTEGER NOT NULL,"
+			     " seq INTEGER NOT NULL,"
+			     " key TEXT NOT NULL,"
+			     " value BLOB," /* NULL: deleted */
+			     " create_revision INTEGER NOT NULL,"
+			     " PRIMARY KEY (revision, seq)"
+			     ") STRICT, WITHOUT ROWID;"
+			     "CREATE TABLE position("
+			     " id INTEGER PRIMARY KEY CHECK (id = 1),"
+			     " revision INTEGER NOT NULL,"
+			     " compacted INTEGER NOT NULL"
+			     ") STRICT;"
+			     "INSERT INTO position(id, revision, compacted) VALUES (1, 0, 0);";
+
+/* Before the file is touched: the lock mode decides how the first access takes its lock. */
+static const char pragmas_first[] = "PRAGMA locking_mode=EXCLUSIVE;"
+				    "PRAGMA trusted_schema=OFF;"
+				    "PRAGMA cell_size_check=ON;"
+				    "PRAGMA temp_store=MEMORY;";
+
+static const char pragmas[] = "PRAGMA journal_mode=WAL;"
+			      "PRAGMA synchronous=FULL;"
+			      "PRAGMA wal_autocheckpoint=4000;";
+
+static void statement_finalizep(sqlite3_stmt **statement)
+{
+	(void)sqlite3_finalize(*statement);
+}
+
+static void sqlite_closep(sqlite3 **db)
+{
+	(void)sqlite3_close(*db);
+}
+
+static int run_sql(sqlite3 *db, const char *sql)
+{
+	return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
+
+static int query_number(sqlite3 *db, const char *sql, sqlite3_int64 *ret)
+{
+	cleanup(statement_finalizep) sqlite3_stmt *statement = NULL;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+
+	if (rc != SQLITE_OK)
+		return rc;
+	rc = sqlite3_step(statement);
+	if (rc != SQLITE_ROW)
+		return rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+	*ret = sqlite3_column_int64(statement, 0);
+	return SQLITE_OK;
+}
+
+static enum status refuse(const char *path, enum status st, const char *why, struct error *err)
+{
+	return error_set(err, st, 0, "store %s: %s", path, why);
+}
+
+enum presence { PRESENCE_MISSING, PRESENCE_FILE };
+
+/* What is at @path? Looks only at names and sizes: opening and closing a database that this process has open
+ * already would drop its locks. */
+static enum status look(const char *path, enum presence *ret, struct error *err)
+{
+	char wal[PATH_MAX];
+	struct stat st;
+	bool has_wal;
+
+	if (str_format(wal, sizeof(wal), "%s-wal", path) < 0)
+		return refuse(path, STATUS_INVALID_ARGUMENT, "the path is too long", err);
+	has_wal = stat(wal, &st) == 0 && st.st_size > 0;
+	if (stat(path, &st) < 0) {
+		if (errno != ENOENT)
+			return error_set(err, status_from_errno(errno), errno,
+					 "store %s: cannot be looked at; check the folder and its owner",
+					 path);
+		if (has_wal)
+			return refuse(path, STATUS_DATA_LOSS,
+				      "the file is gone but its log (-wal) is still there; restore a backup "
+				      "(holdfast operator restore), or move the log away to start empty",
+				      err);
+		*ret = PRESENCE_MISSING;
+		return STATUS_OK;
+	}
+	if (!S_ISREG(st.st_mode))
+		return refuse(path, STATUS_FAILED_PRECONDITION, "not a regular file; name a file", err);
+	if (st.st_size == 0)
+		return refuse(
+			path, STATUS_DATA_LOSS,
+			"the file is empty, not a database; restore a backup (holdfast operator restore), "
+			"or remove the file to start empty",
+			err);
+	*ret = PRESENCE_FILE;
+	return STATUS_OK;
+}
+
+/* A database that is refused keeps its log as it is: closing must not fold it into the file. */
+static int set_fold_at_close(sqlite3 *db, bool enable)
+{
+	return sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, enable ? 0 : 1, NULL);
+}
+
+static enum status open_connection(const char *path, sqlite3 **ret, struct error *err)
+{
+	cleanup(sqlite_closep) sqlite3 *db = NULL;
+	int rc = sqlite3_open_v2(path, &db,
+				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = set_fold_at_close(db, false);
+	if (rc == SQLITE_OK)
+		rc = run_sql(db, pragmas_first);
+	if (rc != SQLITE_OK)
+		return sqlite_error(rc, sqlite3_system_errno(db), path, "open", err);
+	if (sqlite3_db_readonly(db, "main") == 1)
+		return sqlite_error(SQLITE_READONLY, 0, path, "open", err);
+	*ret = TAKE_PTR(db);
+	return STATUS_OK;
+}
+
+/* --- a new database --- */
+
+static int write_schema(sqlite3 *db)
+{
+	char identity[128];
+	int rc = run_sql(db, pragmas);
+
+	if (rc == SQLITE_OK)
+		rc = run_sql(db, schema);
+	if (rc != SQLITE_OK)
+		return rc;
+	(void)str_format(identity, sizeof(identity),
+			 "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT;",
+			 KV_SQLITE_APPLICATION_ID, KV_SQLITE_SCHEMA);
+	return run_sql(db, identity);
+}
+
+/* A complete database in the one file @tmp, which is empty and ours. */
+static enum status build(const char *tmp, struct error *err)
+{
+	cleanup(sqlite_closep) sqlite3 *db = NULL;
+	enum status st = open_connection(tmp, &db, err);
+	int rc;
+
+	if (st != STATUS_OK)
+		return st;
+	rc = write_schema(db);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return sqlite_error(rc, sqlite3_system_errno(db), tmp, "create", err);
+	return STATUS_OK;
+}
+
+static enum status reserve_name(const char *tmp, const char *path, struct error *err)
+{
+	cleanup_close int fd = -EBADF;
+
+	(void)unlink(tmp); /* left behind by a process of the same id that died */
+	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0)
+		return STATUS_OK;
+	return error_set(err, status_from_errno(errno), errno,
+			 "store %s: cannot be created; make its folder exist and belong to this service",
+			 path);
+}
+
+static enum status put_in_place(const char *tmp, const char *path, struct error *err)
+{
+	int r = 0;
+
+	/* Another process may have created it meanwhile: then theirs stands, and its lock decides. */
+	if (link(tmp, path) < 0 && errno != EEXIST)
+		r = -errno;
+	if (r == 0)
+		r = file_sync_folder(path);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "store %s: cannot be created", path);
+	return STATUS_OK;
+}
+
+static void remove_all(const char *tmp)
+{
+	static const char *const suffixes[] = {"", "-wal", "-journal"};
+	char name[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+		if (str_format(name, sizeof(name), "%s%s", tmp, suffixes[i]) >= 0)
+			(void)unlink(name); /* most of them do not exist */
+}
+
+static enum status create(const char *path, struct error *err)
+{
+	char tmp[PATH_MAX];
+	enum status st;
+
+	if (str_format(tmp, sizeof(tmp), "%s.%d.new", path, getpid()) < 0)
+		return refuse(path, STATUS_INVALID_ARGUMENT, "the path is too long", err);
+	st = reserve_name(tmp, path, err);
+	if (st != STATUS_OK)
+		return st;
+	st = build(tmp, err);
+	if (st == STATUS_OK)
+		st = put_in_place(tmp, path, err);
+	remove_all(tmp);
+	return st;
+}
+
+/* --- an existing database --- */
+
+static enum status check_identity(const struct kv_sqlite *db, struct error *err)
+{
+	sqlite3_int64 application = 0;
+	sqlite3_int64 version = 0;
+	int rc = query_number(db->db, "PRAGMA application_id", &application);
+
+	if (rc == SQLITE_OK)
+		rc = query_number(db->db, "PRAGMA user_version", &version);
+	if (rc != SQLITE_OK)
+		return sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "open", err);
+	if (application != KV_SQLITE_APPLICATION_ID)
+		return refuse(
+			db->path, STATUS_DATA_LOSS,
+			"a sqlite database, but not one of Holdfast; name another file, or move it away",
+			err);
+	if (version > KV_SQLITE_SCHEMA)
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "store %s: written by a newer version (schema %" PRId64
+				 ", this one knows %d); "
+				 "install that version or restore a backup",
+				 db->path, (int64_t)version, KV_SQLITE_SCHEMA);
+	if (version < KV_SQLITE_SCHEMA)
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "store %s: schema %" PRId64 " does not exist; damaged", db->path,
+				 (int64_t)version);
+	return STATUS_OK;
+}
+
+static enum status check_whole(const struct kv_sqlite *db, struct error *err)
+{
+	cleanup(statement_finalizep) sqlite3_stmt *statement = NULL;
+	const char *verdict = NULL;
+	int rc = sqlite3_prepare_v2(db->db, "PRAGMA quick_check(1)", -1, &statement, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(statement);
+	if (rc == SQLITE_ROW)
+		verdict = (const char *)sqlite3_column_text(statement, 0);
+	if (!verdict)
+		return sqlite_error(rc == SQLITE_ROW ? SQLITE_NOMEM : rc, sqlite3_system_errno(db->db),
+				    db->path, "check", err);
+	if (str_eq(verdict, "ok"))
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_DATA_LOSS, 0,
+		"store %s: damaged: %.200s; keep a copy and restore a backup (holdfast operator restore)",
+		db->path, verdict);
+}
+
+/* Take the lock and keep it; WAL is a property of the file, the rest of the connection. */
+static enum status take_over(const struct kv_sqlite *db, struct error *err)
+{
+	int rc = run_sql(db->db, pragmas);
+
+	if (rc == SQLITE_OK)
+		rc = run_sql(db->db, "BEGIN IMMEDIATE; COMMIT;");
+	if (rc == SQLITE_OK)
+		rc = set_fold_at_close(db->db, true);
+	if (rc != SQLITE_OK)
+		return sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "open", err);
+	return STATUS_OK;
+}
+
+static enum status open_existing(struct kv_sqlite *db, struct error *err)
+{
+	enum status st = open_connection(db->path, &db->db, err);
+
+	if (st == STATUS_OK)
+		st = check_identity(db, err);
+	if (st == STATUS_OK)
+		st = check_whole(db, err);
+	if (st == STATUS_OK)
+		st = kv_sqlite_prepare(db, err);
+	if (st == STATUS_OK)
+		st = take_over(db, err);
+	return st;
+}
+
+static struct kv_sqlite *new_closed(const char *path)
+{
+	struct kv_sqlite *db = malloc(sizeof(*db));
+	pthread_mutexattr_t recursive;
+
+	if (!db)
+		return NULL;
+	*db = (struct kv_sqlite){.path = strdup(path)};
+	if (!db->path) {
+		free(db);
+		return NULL;
+	}
+	(void)pthread_mutexattr_init(&recursive); /* these cannot fail on Linux */
+	(void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	(void)pthread_mutex_init(&db->lock, &recursive);
+	(void)pthread_mutexattr_destroy(&recursive);
+	return db;
+}
+
+DEFINE_CLEANUP(struct kv_sqlite, kv_sqlite_close)
+
+enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct error *err)
+{
+	cleanup(kv_sqlite_closep) struct kv_sqlite *db = NULL;
+	enum presence presence = PRESENCE_FILE;
+	enum status st = look(path, &presence, err);
+
+	if (st == STATUS_OK && presence == PRESENCE_MISSING)
+		st = create(path, err);
+	if (st != STATUS_OK)
+		return st;
+	db = new_closed(path);
+	if (!db)
+		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
+	st = open_existing(db, err);
+	if (st != STATUS_OK)
+		return st;
+	*ret = TAKE_PTR(db);
+	return STATUS_OK;
+}
+
+void kv_sqlite_close(struct kv_sqlite *db)
+{
+	if (!db)
+		return;
+	for (size_t i = 0; i < QUERY_N; i++)
+		(void)sqlite3_finalize(db->statements[i]);
+	(void)sqlite3_close(db->db); /* folds the log into the file; if that fails, the next open does it */
+	(void)pthread_mutex_destroy(&db->lock);
+	free(db->path);
+	free(db);
+}

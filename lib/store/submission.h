@@ -1,0 +1,49 @@
+#pragma once
+/* One thing handed to the writer and back: a transaction, a barrier or a compaction. */
+
+#include "store/kv.h"
+
+#include <sys/queue.h>
+
+enum submission_kind {
+	SUBMISSION_TXN,
+	SUBMISSION_BARRIER,
+	SUBMISSION_COMPACT,
+};
+
+enum submission_outcome {
+	SUBMISSION_PENDING,
+	SUBMISSION_DURABLE,
+	SUBMISSION_CONFLICT, /* a condition did not hold; .conflict says which */
+	SUBMISSION_FAILED,   /* the store is broken; the writer says why */
+};
+
+struct kv_conflict {
+	const struct kv_condition *condition; /* points into the transaction */
+	uint64_t found_revision;	      /* 0: the key does not exist */
+};
+
+struct submission {
+	STAILQ_ENTRY(submission) next;
+	enum submission_kind kind;
+	struct kv_txn txn; /* SUBMISSION_TXN; everything in it lies in this allocation */
+	uint64_t revision; /* of SUBMISSION_COMPACT when handed in; of the store when it comes back */
+	size_t bytes;	   /* size of the allocation */
+	kv_done_fn *done;  /* may be NULL */
+	void *userdata;
+	enum submission_outcome outcome;
+	struct kv_conflict conflict;
+};
+
+STAILQ_HEAD(submission_list, submission);
+
+/** A submission without a transaction; NULL when out of memory. Owned by the caller, free(). */
+struct submission *submission_new(enum submission_kind kind, kv_done_fn *done, void *userdata);
+
+/** Same, with a deep copy of @txn, whose limits have been checked. */
+struct submission *submission_new_txn(const struct kv_txn *txn, kv_done_fn *done, void *userdata);
+
+/** Bytes of the keys and values of @txn, whose keys have been checked. */
+size_t submission_payload(const struct kv_txn *txn);
+
+void submission_list_free(struct submission_list *list);

@@ -1,0 +1,263 @@
+#include "store/writer.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+struct writer {
+	struct kv_sqlite *db; /* borrowed */
+	pthread_t thread;
+	int done_fd; /* eventfd */
+
+	pthread_mutex_t lock; /* for everything below */
+	pthread_cond_t work;
+	struct submission_list queue;
+	struct submission_list done;
+	struct writer_stats stats;
+	struct error failure; /* status STATUS_OK until a commit fails, then for ever */
+	bool is_stopping;
+};
+
+/* What one batch did, for the statistics. */
+struct batch {
+	struct submission_list list;
+	uint64_t transactions;
+	uint64_t revision;
+	bool is_written;
+};
+
+/* Move the head of the queue into @batch, within the bounds of a batch. */
+static void take_head(struct writer *w, struct batch *batch)
+{
+	size_t n = 0;
+	size_t bytes = 0;
+
+	while (!STAILQ_EMPTY(&w->queue) && n < WRITER_BATCH_MAX && bytes < WRITER_BATCH_BYTES_MAX) {
+		struct submission *s = STAILQ_FIRST(&w->queue);
+
+		STAILQ_REMOVE_HEAD(&w->queue, next);
+		STAILQ_INSERT_TAIL(&batch->list, s, next);
+		n++;
+		bytes += s->bytes;
+	}
+}
+
+/* Wait for work. Returns false when there is none left and the writer has to end. An empty batch is a call to
+ * trim the change feed while nobody waits. */
+static bool take_batch(struct writer *w, struct batch *batch)
+{
+	bool is_ending;
+
+	*batch = (struct batch){.list = STAILQ_HEAD_INITIALIZER(batch->list)};
+	(void)pthread_mutex_lock(&w->lock);
+	while (STAILQ_EMPTY(&w->queue) && !w->is_stopping &&
+	       !(w->failure.status == STATUS_OK && kv_sqlite_has_trim(w->db)))
+		(void)pthread_cond_wait(&w->work, &w->lock);
+	is_ending = STAILQ_EMPTY(&w->queue) && w->is_stopping;
+	take_head(w, batch);
+	(void)pthread_mutex_unlock(&w->lock);
+	return !is_ending;
+}
+
+static enum status apply_one(struct kv_sqlite *db, struct submission *s, struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	switch (s->kind) {
+	case SUBMISSION_TXN:
+		st = kv_sqlite_apply(db, &s->txn, &s->revision, &s->conflict, err);
+		break;
+	case SUBMISSION_COMPACT:
+		kv_sqlite_compact(db, s->revision);
+		s->revision = db->now.revision;
+		break;
+	case SUBMISSION_BARRIER:
+		s->revision = db->now.revision;
+		break;
+	}
+	s->outcome = st == STATUS_ABORTED ? SUBMISSION_CONFLICT : SUBMISSION_DURABLE;
+	return st == STATUS_ABORTED ? STATUS_OK : st;
+}
+
+static enum status apply_batch(struct kv_sqlite *db, struct batch *batch, struct error *err)
+{
+	struct submission *s;
+	enum status st = kv_sqlite_begin(db, err);
+
+	if (st != STATUS_OK)
+		return st;
+	STAILQ_FOREACH(s, &batch->list, next)
+	{
+		st = apply_one(db, s, err);
+		if (st != STATUS_OK)
+			break;
+		batch->transactions += s->kind == SUBMISSION_TXN && s->outcome == SUBMISSION_DURABLE;
+	}
+	if (st == STATUS_OK)
+		st = kv_sqlite_trim(db, err);
+	if (st != STATUS_OK) {
+		kv_sqlite_rollback(db);
+		return st;
+	}
+	batch->revision = db->now.revision;
+	batch->is_written = db->now.revision != db->committed.revision;
+	return kv_sqlite_commit(db, err);
+}
+
+static void fail_batch(struct batch *batch)
+{
+	struct submission *s;
+
+	STAILQ_FOREACH(s, &batch->list, next)
+	s->outcome = SUBMISSION_FAILED;
+}
+
+/* Publish the result of a batch. The failure becomes visible together with the first submissions that carry
+ * it. */
+static void give_back(struct writer *w, struct batch *batch, const struct error *failure)
+{
+	static const uint64_t one = 1;
+
+	(void)pthread_mutex_lock(&w->lock);
+	if (failure->status != STATUS_OK) {
+		w->failure = *failure;
+	} else if (batch->is_written) {
+		w->stats.revision = batch->revision;
+		w->stats.commits++;
+		w->stats.transactions += batch->transactions;
+		if (batch->transactions > w->stats.largest_batch)
+			w->stats.largest_batch = batch->transactions;
+	}
+	STAILQ_CONCAT(&w->done, &batch->list);
+	(void)pthread_mutex_unlock(&w->lock);
+	/* Fails only when the counter is full, and then the descriptor is readable as it has to be. */
+	(void)fd_write_all(w->done_fd, &one, sizeof(one));
+}
+
+static void *writer_main(void *userdata)
+{
+	struct writer *w = userdata;
+	struct error failure = {.status = STATUS_OK};
+	struct batch batch;
+
+	while (take_batch(w, &batch)) {
+		if (failure.status == STATUS_OK && apply_batch(w->db, &batch, &failure) != STATUS_OK)
+			kv_sqlite_freeze(w->db);
+		if (failure.status != STATUS_OK)
+			fail_batch(&batch);
+		give_back(w, &batch, &failure);
+	}
+	return NULL;
+}
+
+/* Signals belong to the event loop, so the thread starts with all of them blocked. */
+static int start_thread(struct writer *w)
+{
+	sigset_t all;
+	sigset_t before;
+	int r;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&w->thread, NULL, writer_main, w);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -r;
+}
+
+static void writer_free(struct writer *w)
+{
+	submission_list_free(&w->done);
+	(void)pthread_cond_destroy(&w->work);
+	(void)pthread_mutex_destroy(&w->lock);
+	close_fdp(&w->done_fd);
+	free(w);
+}
+
+enum status writer_start(struct kv_sqlite *db, struct writer **ret, struct error *err)
+{
+	struct writer *w = malloc(sizeof(*w));
+	int r = 0;
+
+	if (!w)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "store %s: out of memory", db->path);
+	*w = (struct writer){
+		.db = db,
+		.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.work = PTHREAD_COND_INITIALIZER,
+		.queue = STAILQ_HEAD_INITIALIZER(w->queue),
+		.done = STAILQ_HEAD_INITIALIZER(w->done),
+		.stats = {.revision = db->committed.revision},
+	};
+	if (w->done_fd < 0)
+		r = -errno;
+	if (r == 0)
+		r = start_thread(w);
+	if (r < 0) {
+		writer_free(w);
+		return error_set(err, status_from_errno(r), r, "store %s: start the writer", db->path);
+	}
+	*ret = w;
+	return STATUS_OK;
+}
+
+void writer_stop(struct writer *w)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	w->is_stopping = true;
+	(void)pthread_cond_signal(&w->work);
+	(void)pthread_mutex_unlock(&w->lock);
+	(void)pthread_join(w->thread, NULL);
+	writer_free(w);
+}
+
+void writer_put(struct writer *w, struct submission *submission)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	STAILQ_INSERT_TAIL(&w->queue, submission, next);
+	(void)pthread_cond_signal(&w->work);
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+int writer_fd(const struct writer *w)
+{
+	return w->done_fd;
+}
+
+void writer_collect(struct writer *w, struct submission_list *list)
+{
+	uint64_t count;
+
+	/* Reset before looking: what arrives in between makes the descriptor readable again. */
+	(void)!read(w->done_fd, &count, sizeof(count));
+	(void)pthread_mutex_lock(&w->lock);
+	STAILQ_CONCAT(list, &w->done);
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+enum status writer_failure(struct writer *w, struct error *err)
+{
+	enum status st;
+
+	(void)pthread_mutex_lock(&w->lock);
+	st = w->failure.status;
+	if (st != STATUS_OK)
+		*err = w->failure;
+	(void)pthread_mutex_unlock(&w->lock);
+	return st;
+}
+
+struct writer_stats writer_stats(struct writer *w)
+{
+	struct writer_stats stats;
+
+	(void)pthread_mutex_lock(&w->lock);
+	stats = w->stats;
+	(void)pthread_mutex_unlock(&w->lock);
+	return stats;
+}

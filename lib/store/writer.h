@@ -1,0 +1,42 @@
+#pragma once
+/* The thread that writes: it takes what has queued while the last commit was on its way to the disk, commits
+ * it as one batch and hands it back through an eventfd.
+ *
+ * All functions are for the thread of the event loop. */
+
+#include "store/kv_sqlite.h"
+#include "store/submission.h"
+
+enum {
+	WRITER_BATCH_MAX = 1024,	  /* submissions in one commit */
+	WRITER_BATCH_BYTES_MAX = 8 << 20, /* a batch ends with the submission that reaches it */
+};
+
+struct writer;
+
+struct writer_stats {
+	uint64_t revision; /* committed */
+	uint64_t commits;
+	uint64_t transactions;
+	uint64_t largest_batch;
+};
+
+/** Start the thread on @db, which is borrowed and must not be written to by anyone else. */
+enum status writer_start(struct kv_sqlite *db, struct writer **ret, struct error *err);
+
+/** Let the thread finish everything that was handed in, and end it; frees what was not collected. */
+void writer_stop(struct writer *writer);
+
+/** Hand @submission over. */
+void writer_put(struct writer *writer, struct submission *submission);
+
+/** Becomes readable when there is something to collect; owned by the writer. */
+int writer_fd(const struct writer *writer);
+
+/** Append what is finished to @list, in the order in which it was handed in. */
+void writer_collect(struct writer *writer, struct submission_list *list);
+
+/** Why the store is broken: STATUS_OK if it is not, else a filled @err. */
+enum status writer_failure(struct writer *writer, struct error *err);
+
+struct writer_stats writer_stats(struct writer *writer);

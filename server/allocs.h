@@ -1,0 +1,25 @@
+#pragma once
+/* Allocations: submission, stop, and what their nodes report. */
+
+#include "state.h"
+
+#include "base/error.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct change;
+struct server;
+struct rpc_call;
+
+/* Handlers of the service Allocations. */
+void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void allocs_handle_stop(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void allocs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void allocs_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+/** The node is back in another boot: what ran there is lost. One transaction per allocation. */
+enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);
+
+/** Stage in @change that the allocation is lost, with the reason; its work has ended. */
+enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,
+			struct error *err);

@@ -1,0 +1,68 @@
+#pragma once
+/* The one way by which state changes: a set of objects that become durable together.
+ *
+ * change_put_*() stages copies; change_commit() submits them to the store as one transaction and, once that
+ * was accepted, applies them to memory, so that the next request sees them; the done function runs when they
+ * are durable, and only then may anybody outside be told. A change that fails half-way has changed nothing.
+ * When the store cannot commit, memory is ahead of the disk: the server ends (server_fail) and starts again
+ * from the store. */
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "model/node.h"
+#include "model/volume.h"
+#include "store/kv.h"
+
+#include <stdbool.h>
+
+struct server;
+
+enum {
+	CHANGE_OBJECTS_MAX = 64, /* an allocation with all its volumes' claims and their history fits */
+	CHANGE_KEY_SIZE = 256,
+};
+
+enum change_kind {
+	CHANGE_PUT_VOLUME,
+	CHANGE_PUT_ALLOC,
+	CHANGE_PUT_CLAIM,
+	CHANGE_PUT_NODE,
+	CHANGE_DELETE_VOLUME,
+	CHANGE_DELETE_CLAIM,
+	CHANGE_KIND_N,
+};
+
+struct change_object {
+	enum change_kind kind;
+	char key[CHANGE_KEY_SIZE];
+	void *value; /* owned copy: struct volume, alloc, claim or node; of deletions: with the ids set */
+};
+
+struct change {
+	struct change_object objects[CHANGE_OBJECTS_MAX];
+	size_t n;
+	enum status status; /* the first failure sticks and is returned by change_commit() */
+	struct error error;
+};
+
+#define CHANGE_INIT    \
+	{              \
+		.n = 0 \
+	}
+
+void change_release(struct change *change);
+
+void change_put_volume(struct change *change, const struct volume *volume);
+void change_put_alloc(struct change *change, const struct alloc *alloc);
+void change_put_claim(struct change *change, const struct claim *claim);
+void change_put_node(struct change *change, const struct node *node);
+void change_delete_volume(struct change *change, const struct volume *volume);
+void change_delete_claim(struct change *change, const struct claim *claim);
+
+/** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */
+typedef void change_done_fn(struct server *server, void *userdata);
+
+/** Submit and apply. @done may be NULL. An empty change is durable as soon as everything before it is. */
+enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
+			  struct error *err);

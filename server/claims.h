@@ -1,0 +1,33 @@
+#pragma once
+/* The life of claims: granting one to a node, and giving it back step by step.
+ *
+ * Everything that changes a claim goes through here; the rules are claim_step() and admission_check() of
+ * lib/model. */
+
+#include "change.h"
+#include "state.h"
+
+#include "model/claim.h"
+
+struct server;
+
+/** Apply one event to a claim and stage the outcome in @change, together with the steps that follow by
+ * themselves (a volume without a controller is freed as soon as its node has let go). @ret the claim as it
+ * will be. */
+enum status claims_step(struct change *change, const struct claim_entry *entry,
+			const struct claim_event *event, struct claim *ret, struct error *err);
+
+/** The allocation has ended: every live claim of it is to be released. */
+enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
+			    struct error *err);
+
+/** Ask the nodes for what is still missing: starts, keeps or stops the retries of one claim according to its
+ * state. To be called after each committed change of it. */
+void claims_drive(struct server *server, struct claim_entry *entry);
+
+/** Drive every live claim of a node, after it connected or an allocation of it ended. */
+void claims_drive_node(struct server *server, struct node_entry *node);
+
+/** Free what the node held in an earlier boot. One transaction per claim. */
+enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,
+			    struct error *err);

@@ -1,0 +1,197 @@
+#include "dev.h"
+
+#include "ticket_issuer.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "model/claim.h"
+#include "rpc/pki.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CERT_DAYS = 365 };
+
+static enum status make_folder(const char *path, struct error *err)
+{
+	if (mkdir(path, 0755) == 0 || errno == EEXIST)
+		return STATUS_OK;
+	return error_set(err, status_from_errno(errno), errno, "make the folder %s", path);
+}
+
+/* What exists already is fine. */
+static enum status allow_existing(enum status st)
+{
+	return st == STATUS_ALREADY_EXISTS ? STATUS_OK : st;
+}
+
+struct tls_paths {
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+};
+
+static enum status tls_paths(const char *dir, const char *name, struct tls_paths *ret, struct error *err)
+{
+	if (str_format(ret->cert, sizeof(ret->cert), "%s/tls/%s.pem", dir, name) < 0 ||
+	    str_format(ret->key, sizeof(ret->key), "%s/tls/%s.key", dir, name) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path %s is too long", dir);
+	return STATUS_OK;
+}
+
+struct issue {
+	const char *dir;
+	const char *cluster;
+	const char *file; /* "server" */
+	const char *role; /* in the identity */
+	const char *name;
+};
+
+static enum status issue(const struct tls_paths *ca, const struct issue *issue, struct error *err)
+{
+	static const char *const dns[] = {"localhost"};
+	static const char *const ip[] = {"127.0.0.1", "::1"};
+	char uri[256];
+	struct tls_paths paths;
+	const struct pki_cert_request request = {
+		.uri = uri,
+		.common_name = issue->name,
+		.dns_names = dns,
+		.n_dns_names = ARRAY_SIZE(dns),
+		.ip_addresses = ip,
+		.n_ip_addresses = ARRAY_SIZE(ip),
+		.days = CERT_DAYS,
+	};
+	enum status st = tls_paths(issue->dir, issue->file, &paths, err);
+
+	if (st != STATUS_OK)
+		return st;
+	(void)str_format(uri, sizeof(uri), "holdfast://%s/%s/%s", issue->cluster, issue->role, issue->name);
+	return allow_existing(pki_issue(ca->key, ca->cert, &request, paths.key, paths.cert, err));
+}
+
+static enum status issue_nodes(const struct dev_options *options, const struct tls_paths *ca,
+			       const char *cluster, struct error *err)
+{
+	for (size_t i = 0; i < options->n_nodes; i++) {
+		char file[NODE_ID_MAX + 8];
+		enum status st;
+
+		if (!id_is_name(options->nodes[i], NODE_ID_MAX))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "--node: '%.64s' is not a node id (A-Z a-z 0-9 _ and -, up to %d)",
+					 options->nodes[i], NODE_ID_MAX);
+		(void)str_format(file, sizeof(file), "node-%s", options->nodes[i]);
+		st = issue(ca,
+			   &(struct issue){.dir = options->dir,
+					   .cluster = cluster,
+					   .file = file,
+					   .role = "node",
+					   .name = options->nodes[i]},
+			   err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static enum status make_identities(const struct dev_options *options, const char *cluster, struct error *err)
+{
+	struct tls_paths ca;
+	enum status st = tls_paths(options->dir, "ca", &ca, err);
+
+	if (st == STATUS_OK)
+		st = allow_existing(pki_make_ca(ca.key, ca.cert, cluster, err));
+	if (st == STATUS_OK)
+		st = issue(&ca,
+			   &(struct issue){.dir = options->dir,
+					   .cluster = cluster,
+					   .file = "server",
+					   .role = "server",
+					   .name = "dev"},
+			   err);
+	if (st == STATUS_OK)
+		st = issue(&ca,
+			   &(struct issue){.dir = options->dir,
+					   .cluster = cluster,
+					   .file = "operator",
+					   .role = "operator",
+					   .name = "dev"},
+			   err);
+	if (st == STATUS_OK)
+		st = issue_nodes(options, &ca, cluster, err);
+	return st;
+}
+
+/* The public half in the form in which policies name it. */
+static enum status write_public_key(const struct config *config, const char *dir, struct error *err)
+{
+	struct ticket_issuer *issuer;
+	uint8_t key[TICKET_KEY_SIZE];
+	char text[2 * TICKET_KEY_SIZE + 2];
+	char path[PATH_MAX];
+	enum status st = ticket_issuer_new(config->ticket_key, config->cluster, &issuer, err);
+	int r;
+
+	if (st != STATUS_OK)
+		return st;
+	ticket_issuer_public_key(issuer, key);
+	ticket_issuer_free(issuer);
+	hex_encode(text, key, sizeof(key));
+	text[sizeof(text) - 2] = '\n';
+	(void)str_format(path, sizeof(path), "%s/ticket.pub", dir);
+	r = file_write_atomic(path, 0644, text, sizeof(text) - 1);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+static enum status fill_config(const struct dev_options *options, const char *cluster, struct config *config,
+			       struct error *err)
+{
+	struct tls_paths server;
+	struct tls_paths ca;
+
+	if (tls_paths(options->dir, "server", &server, err) != STATUS_OK ||
+	    tls_paths(options->dir, "ca", &ca, err) != STATUS_OK)
+		return STATUS_INVALID_ARGUMENT;
+	config->dev = true;
+	config->port = options->port;
+	if (str_copy(config->cluster, sizeof(config->cluster), cluster) < 0 ||
+	    str_copy(config->data_dir, sizeof(config->data_dir), options->dir) < 0 ||
+	    str_copy(config->ca, sizeof(config->ca), ca.cert) < 0 ||
+	    str_copy(config->cert, sizeof(config->cert), server.cert) < 0 ||
+	    str_copy(config->key, sizeof(config->key), server.key) < 0 ||
+	    str_format(config->ticket_key, sizeof(config->ticket_key), "%s/ticket.key", options->dir) < 0 ||
+	    str_format(config->address_file, sizeof(config->address_file), "%s/address", options->dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path %s is too long", options->dir);
+	return STATUS_OK;
+}
+
+enum status dev_prepare(const struct dev_options *options, struct config *config, struct error *err)
+{
+	const char *cluster = options->cluster ? options->cluster : "dev";
+	char tls[PATH_MAX];
+	enum status st;
+
+	if (!path_is_normal(options->dir) || str_format(tls, sizeof(tls), "%s/tls", options->dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "--dev: '%s' is not an absolute path without . and .. parts", options->dir);
+	if (!id_is_name(cluster, CONFIG_CLUSTER_SIZE - 1))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--cluster: '%s' is not a cluster's name",
+				 cluster);
+	config_init(config);
+	st = fill_config(options, cluster, config, err);
+	if (st == STATUS_OK)
+		st = make_folder(options->dir, err);
+	if (st == STATUS_OK)
+		st = make_folder(tls, err);
+	if (st == STATUS_OK)
+		st = make_identities(options, cluster, err);
+	if (st == STATUS_OK)
+		st = allow_existing(ticket_key_make(config->ticket_key, err));
+	if (st == STATUS_OK)
+		st = write_public_key(config, options->dir, err);
+	return st;
+}

@@ -1,0 +1,9 @@
+#pragma once
+/* Filling the state from the store at start-up. */
+
+#include "base/error.h"
+
+struct server;
+
+/** STATUS_DATA_LOSS names the record that cannot be read or that points nowhere. */
+enum status load_state(struct server *server, struct error *err);

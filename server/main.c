@@ -1,0 +1,158 @@
+/* holdfast-server: argv, then server_run(). */
+
+#include "dev.h"
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "log/log.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { EXIT_OK = 0, EXIT_FAIL = 1, EXIT_USAGE = 2, NODES_MAX = 64 };
+
+static const char usage_text[] =
+	"usage: holdfast-server [--config FILE] [--check-config]\n"
+	"       holdfast-server --dev DIR [--cluster NAME] [--node NAME]... [--port PORT]\n"
+	"\n"
+	"The claim server: decides who may use a volume.\n"
+	"\n"
+	"  -c, --config FILE   settings (default " HOLDFAST_SERVER_CONFIG ")\n"
+	"      --check-config  read the settings, say what is wrong, and end\n"
+	"      --dev DIR       development on loopback: make a CA, keys and certificates in DIR; no access "
+	"control\n"
+	"      --cluster NAME  with --dev: name of the cluster (default dev)\n"
+	"      --node NAME     with --dev: make a certificate for this node; may be repeated\n"
+	"      --port PORT     with --dev: listen here (default: a free port, written to DIR/address)\n"
+	"  -v, --verbose       log more\n"
+	"  -V, --version       print the version\n"
+	"  -h, --help          print this text\n";
+
+struct arguments {
+	const char *config_path;
+	bool check_config;
+	int log_level;
+	struct dev_options dev;
+	const char *nodes[NODES_MAX];
+};
+
+enum long_option { OPT_CHECK = 256, OPT_DEV, OPT_CLUSTER, OPT_NODE, OPT_PORT };
+
+static const struct option long_options[] = {
+	{"config", required_argument, NULL, 'c'},
+	{"check-config", no_argument, NULL, OPT_CHECK},
+	{"dev", required_argument, NULL, OPT_DEV},
+	{"cluster", required_argument, NULL, OPT_CLUSTER},
+	{"node", required_argument, NULL, OPT_NODE},
+	{"port", required_argument, NULL, OPT_PORT},
+	{"verbose", no_argument, NULL, 'v'},
+	{"version", no_argument, NULL, 'V'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static int usage_error(const char *message)
+{
+	(void)fprintf(stderr, "holdfast-server: %s\nTry: holdfast-server --help\n", message);
+	return EXIT_USAGE;
+}
+
+/* Returns -1 to go on, else the exit status. */
+static int take_option(int opt, struct arguments *args)
+{
+	switch (opt) {
+	case 'c':
+		args->config_path = optarg;
+		return -1;
+	case OPT_CHECK:
+		args->check_config = true;
+		return -1;
+	case OPT_DEV:
+		args->dev.dir = optarg;
+		return -1;
+	case OPT_CLUSTER:
+		args->dev.cluster = optarg;
+		return -1;
+	case OPT_NODE:
+		if (args->dev.n_nodes == NODES_MAX)
+			return usage_error("too many --node");
+		args->nodes[args->dev.n_nodes++] = optarg;
+		return -1;
+	case OPT_PORT:
+		if (parse_u32(optarg, 1, 65535, &args->dev.port) < 0)
+			return usage_error("--port: a number from 1 to 65535 is wanted");
+		return -1;
+	case 'v':
+		args->log_level = LOG_DEBUG;
+		return -1;
+	case 'V':
+		(void)puts("holdfast-server " HOLDFAST_VERSION);
+		return EXIT_OK;
+	case 'h':
+		(void)fputs(usage_text, stdout);
+		return EXIT_OK;
+	default:
+		return usage_error("unknown option");
+	}
+}
+
+static int parse_arguments(int argc, char **argv, struct arguments *args)
+{
+	int opt;
+
+	*args = (struct arguments){.config_path = HOLDFAST_SERVER_CONFIG, .log_level = LOG_INFO};
+	args->dev.nodes = args->nodes;
+	while ((opt = getopt_long(argc, argv, "c:vVh", long_options, NULL)) != -1) {
+		int r = take_option(opt, args);
+
+		if (r >= 0)
+			return r;
+	}
+	if (optind != argc)
+		return usage_error("unexpected argument");
+	if (!args->dev.dir && (args->dev.cluster || args->dev.n_nodes > 0 || args->dev.port != 0))
+		return usage_error("--cluster, --node and --port go with --dev");
+	return -1;
+}
+
+static int fail(const struct error *err)
+{
+	log_line(LOG_ERR, "%s", err->msg);
+	return EXIT_FAIL;
+}
+
+static int serve(const struct config *config)
+{
+	struct server *server;
+	struct error err;
+	enum status st = server_new(config, &server, &err);
+
+	if (st != STATUS_OK)
+		return fail(&err);
+	st = server_run(server, &err);
+	server_free(server);
+	return st == STATUS_OK ? EXIT_OK : fail(&err);
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments args;
+	struct config config;
+	struct error err;
+	enum status st;
+	int r = parse_arguments(argc, argv, &args);
+
+	if (r >= 0)
+		return r;
+	log_init("holdfast-server", args.log_level);
+	config_init(&config);
+	st = args.dev.dir ? dev_prepare(&args.dev, &config, &err)
+			  : config_load(args.config_path, &config, &err);
+	if (st != STATUS_OK)
+		return fail(&err);
+	if (args.check_config)
+		return EXIT_OK;
+	return serve(&config);
+}

@@ -1,0 +1,65 @@
+#include "reply.h"
+
+#include "access.h"
+#include "change.h"
+#include "server.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+
+struct reply {
+	struct rpc_call *call;
+	ProtobufCMessage *message; /* owned */
+};
+
+static void send_reply(struct server *server, void *userdata)
+{
+	cleanup_free struct reply *reply = userdata;
+
+	(void)server;
+	rpc_call_reply(reply->call, reply->message);
+	protobuf_c_message_free_unpacked(reply->message, NULL);
+}
+
+void reply_error(struct rpc_call *call, enum status status, const char *message)
+{
+	struct error err;
+
+	(void)error_set(&err, status, 0, "%s", message);
+	rpc_call_fail(call, &err);
+}
+
+void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message)
+{
+	struct change nothing = CHANGE_INIT;
+	struct reply *reply;
+	struct error err;
+
+	if (!message) {
+		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	if (kv_stats(server->kv).pending == 0) {
+		rpc_call_reply(call, message);
+		protobuf_c_message_free_unpacked(message, NULL);
+		return;
+	}
+	reply = calloc(1, sizeof(*reply));
+	if (!reply) {
+		protobuf_c_message_free_unpacked(message, NULL);
+		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	*reply = (struct reply){.call = call, .message = message};
+	if (change_commit(server, &nothing, send_reply, reply, &err) != STATUS_OK) {
+		free(reply);
+		protobuf_c_message_free_unpacked(message, NULL);
+		rpc_call_fail(call, &err);
+	}
+}
+
+enum status reply_check_operator(struct server *server, struct rpc_call *call, struct error *err)
+{
+	return access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, NULL, err);
+}

@@ -1,0 +1,34 @@
+#pragma once
+/* Answers of reads: built from memory, sent once everything they may show is durable. */
+
+#include "base/error.h"
+#include "rpc/server.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct server;
+
+/** Send @message, which is owned from here on, when all changes submitted so far are on the disk: a reader
+ * never sees what a crash could take back. */
+void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message);
+
+/** Answer with an error made here. */
+void reply_error(struct rpc_call *call, enum status status, const char *message);
+
+/** May the caller make an operator's call? */
+enum status reply_check_operator(struct server *server, struct rpc_call *call, struct error *err);
+
+/* Define the rpc_unary_fn @name for operators: what @handle returns as an error is the answer.
+ * enum status handle(struct server *, struct rpc_call *, const Request *, struct error *) answers itself when
+ * OK. */
+#define DEFINE_OPERATOR_METHOD(name, Request, handle)                                   \
+	void name(struct rpc_call *call, const ProtobufCMessage *request, void *server) \
+	{                                                                               \
+		struct error err;                                                       \
+		enum status st = reply_check_operator(server, call, &err);              \
+                                                                                        \
+		if (st == STATUS_OK)                                                    \
+			st = handle(server, call, (const Request *)request, &err);      \
+		if (st != STATUS_OK)                                                    \
+			rpc_call_fail(call, &err);                                      \
+	}

@@ -1,0 +1,186 @@
+#include "server.h"
+
+#include "load.h"
+#include "services.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "log/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+enum {
+	EXIT_FAILED = 1,
+	DRAIN_TURN_US = 100000,
+	DRAIN_MAX_US = 10000000,
+};
+
+static enum status open_store(struct server *server, struct error *err)
+{
+	char path[PATH_MAX];
+	enum status st;
+
+	if (str_format(path, sizeof(path), "%s/holdfast.db", server->config.data_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	st = kv_open_sqlite(server->event, path, &server->kv, err);
+	return st == STATUS_OK ? load_state(server, err) : st;
+}
+
+static enum status write_address(const struct server *server, uint16_t port, struct error *err)
+{
+	char text[CONFIG_HOST_SIZE + 16];
+	int n = str_format(text, sizeof(text), "%s:%u\n", server->config.host, (unsigned int)port);
+	int r;
+
+	if (server->config.address_file[0] == '\0')
+		return STATUS_OK;
+	r = file_write_atomic(server->config.address_file, 0644, text, (size_t)n);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", server->config.address_file)
+		     : STATUS_OK;
+}
+
+static enum status start_listening(struct server *server, struct error *err)
+{
+	const struct rpc_tls_files files = {
+		.ca = server->config.ca, .cert = server->config.cert, .key = server->config.key};
+	uint16_t port = 0;
+	enum status st = rpc_tls_new(&files, &server->tls, err);
+
+	if (st == STATUS_OK)
+		st = rpc_server_new(server->event, services, n_services, NULL, server, &server->rpc, err);
+	if (st == STATUS_OK)
+		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,
+					   server->tls, &port, err);
+	if (st == STATUS_OK)
+		st = write_address(server, port, err);
+	if (st != STATUS_OK)
+		return st;
+	log_line(LOG_NOTICE, "listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
+		 server->config.cluster, server->config.dev ? ", development mode: no access control" : "");
+	return STATUS_OK;
+}
+
+static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
+{
+	struct server *server = userdata;
+	struct error err;
+
+	(void)source;
+	(void)si;
+	if (rpc_tls_reload(server->tls, &err) == STATUS_OK)
+		log_line(LOG_NOTICE, "certificates loaded again");
+	else
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay");
+	return 0;
+}
+
+static enum status add_signals(sd_event *event, struct server *server, struct error *err)
+{
+	sigset_t set;
+	int r;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	/* before the store starts its thread, so that no thread has them unblocked */
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "block signals");
+	r = sd_event_add_signal(event, NULL, SIGTERM, NULL, NULL); /* no handler: the loop ends with 0 */
+	if (r >= 0)
+		r = sd_event_add_signal(event, NULL, SIGINT, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(event, NULL, SIGHUP, on_hangup, server);
+	if (r >= 0)
+		r = sd_event_set_watchdog(event, true);
+	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "set up the event loop") : STATUS_OK;
+}
+
+static enum status build(struct server *server, struct error *err)
+{
+	enum status st;
+	int r = sd_event_new(&server->event);
+
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "make an event loop");
+	st = add_signals(server->event, server, err);
+	if (st == STATUS_OK)
+		st = ticket_issuer_new(server->config.ticket_key, server->config.cluster, &server->issuer,
+				       err);
+	if (st == STATUS_OK)
+		st = open_store(server, err);
+	if (st == STATUS_OK)
+		st = start_listening(server, err);
+	return st;
+}
+
+enum status server_new(const struct config *config, struct server **ret, struct error *err)
+{
+	struct server *server = calloc(1, sizeof(*server));
+	enum status st;
+
+	if (!server)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	server->config = *config;
+	state_init(&server->state);
+	st = build(server, err);
+	if (st != STATUS_OK) {
+		server_free(server);
+		return st;
+	}
+	*ret = server;
+	return STATUS_OK;
+}
+
+/* Let changes that are under way give their answers and return their memory; a loop that has ended cannot. */
+static void drain(struct server *server)
+{
+	uint64_t limit = clock_monotonic_us() + DRAIN_MAX_US;
+
+	while (server->kv && kv_stats(server->kv).pending > 0 && clock_monotonic_us() < limit)
+		if (sd_event_run(server->event, DRAIN_TURN_US) < 0)
+			return;
+}
+
+void server_free(struct server *server)
+{
+	if (!server)
+		return;
+	/* sessions end with the RPC server; then nobody submits; then nobody looks at the state */
+	rpc_server_free(server->rpc);
+	drain(server);
+	kv_close(server->kv);
+	state_release(&server->state);
+	ticket_issuer_free(server->issuer);
+	rpc_tls_free(server->tls);
+	(void)sd_event_unref(server->event);
+	free(server);
+}
+
+void server_fail(struct server *server, const struct error *err)
+{
+	if (server->failed)
+		return;
+	server->failed = true;
+	log_ctx(LOG_ERR, &(struct log_ctx){.err = err},
+		"the store failed; ending, to start again from what is durable");
+	(void)sd_event_exit(server->event, EXIT_FAILED);
+}
+
+enum status server_run(struct server *server, struct error *err)
+{
+	int r;
+
+	(void)sd_notify(0, "READY=1\nSTATUS=serving");
+	r = sd_event_loop(server->event);
+	(void)sd_notify(0, "STOPPING=1");
+	if (server->failed)
+		return error_set(err, STATUS_DATA_LOSS, 0, "the store failed");
+	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "the event loop failed") : STATUS_OK;
+}

@@ -1,0 +1,39 @@
+#pragma once
+/* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
+
+#include "config.h"
+#include "state.h"
+#include "ticket_issuer.h"
+
+#include "base/error.h"
+#include "rpc/server.h"
+#include "rpc/tls.h"
+#include "store/kv.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <systemd/sd-event.h>
+
+struct server {
+	struct config config;
+	sd_event *event;
+	struct kv *kv;
+	struct state state;
+	struct ticket_issuer *issuer;
+	struct rpc_tls *tls;
+	struct rpc_server *rpc;
+	size_t n_watches;
+	size_t n_sessions;
+	bool failed;
+};
+
+/** Open the store, load the state, listen. @config is copied. @ret owned by the caller, server_free(). */
+enum status server_new(const struct config *config, struct server **ret, struct error *err);
+
+/** Run until SIGTERM or SIGINT (STATUS_OK), or until the store broke (its error). */
+enum status server_run(struct server *server, struct error *err);
+
+void server_free(struct server *server);
+
+/** End the server: state in memory may be ahead of the disk. Calls that are still open get no answer. */
+void server_fail(struct server *server, const struct error *err);

@@ -1,0 +1,114 @@
+#include "server.h"
+#include "session.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/pb.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+
+void session_end(struct session *session, const struct error *err)
+{
+	if (session->closing)
+		return;
+	session->closing = true;
+	log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .op = "session", .err = err},
+		"ending the session");
+	rpc_call_fail(session->call, err);
+}
+
+static void send_down(struct session *session, const Holdfast__V1__SessionDown *message)
+{
+	struct error err;
+
+	if (session->closing)
+		return;
+	if (rpc_call_send(session->call, &message->base, &err) != STATUS_OK)
+		session_end(session, &err);
+}
+
+void session_run_alloc(struct session *session, const struct alloc *alloc)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__RunAlloc run = HOLDFAST__V1__RUN_ALLOC__INIT;
+
+	run.alloc = alloc_to_pb(alloc);
+	if (!run.alloc)
+		return; /* memory is short: the node gets it when it connects again */
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN;
+	down.run = &run;
+	send_down(session, &down);
+	holdfast__v1__allocation__free_unpacked(run.alloc, NULL);
+}
+
+void session_stop_alloc(struct session *session, const char *alloc_id)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_copy(id, sizeof(id), alloc_id);
+	stop.alloc_id = id;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
+	down.stop = &stop;
+	send_down(session, &down);
+}
+
+void session_release_claim(struct session *session, const struct claim *claim)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__ReleaseClaim release = HOLDFAST__V1__RELEASE_CLAIM__INIT;
+	char wire_volume[WIRE_VOLUME_SIZE];
+
+	release.claim = claim_to_pb(claim);
+	if (!release.claim)
+		return; /* retried by the claim's timer */
+	volume_wire_name(claim->namespace, claim->volume_id, wire_volume);
+	release.wire_volume = wire_volume;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE;
+	down.release = &release;
+	send_down(session, &down);
+	holdfast__v1__claim__free_unpacked(release.claim, NULL);
+}
+
+void session_welcome(struct session *session)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	char version[] = HOLDFAST_VERSION;
+
+	welcome.server_version = version;
+	welcome.cluster = session->server->config.cluster;
+	welcome.heartbeat_ms = (uint32_t)(session->server->config.heartbeat_us / USEC_PER_MSEC);
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	send_down(session, &down);
+}
+
+void session_receipt_ack(struct session *session, const char *claim_id, bool released)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_copy(id, sizeof(id), claim_id);
+	ack.claim_id = id;
+	ack.released = released;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK;
+	down.receipt_ack = &ack;
+	send_down(session, &down);
+}
+
+void session_forget_alloc(struct session *session, const char *alloc_id)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_copy(id, sizeof(id), alloc_id);
+	forget.alloc_id = id;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
+	down.forget = &forget;
+	send_down(session, &down);
+}

@@ -1,0 +1,307 @@
+#include "state.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_volumes(const struct volume_entry *a, const struct volume_entry *b)
+{
+	int c = strcmp(a->volume.namespace, b->volume.namespace);
+
+	return c != 0 ? c : strcmp(a->volume.id, b->volume.id);
+}
+
+static int compare_allocs(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	return strcmp(a->alloc.id, b->alloc.id);
+}
+
+static int compare_claims(const struct claim_entry *a, const struct claim_entry *b)
+{
+	return strcmp(a->claim.id, b->claim.id);
+}
+
+static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
+{
+	return strcmp(a->node.id, b->node.id);
+}
+
+TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
+TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
+TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
+TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
+
+/* Keys for look-ups: entries with only their key set. Too long a key finds nothing, as it must. */
+
+static bool volume_key(struct volume_entry *key, const char *namespace, const char *id)
+{
+	return str_copy(key->volume.namespace, sizeof(key->volume.namespace), namespace) == 0 &&
+	       str_copy(key->volume.id, sizeof(key->volume.id), id) == 0;
+}
+
+void state_init(struct state *state)
+{
+	*state = (struct state){0};
+	RB_INIT(&state->volumes);
+	RB_INIT(&state->allocs);
+	RB_INIT(&state->claims);
+	RB_INIT(&state->nodes);
+}
+
+void state_release(struct state *state)
+{
+	struct claim_entry *claim;
+	struct volume_entry *volume;
+	struct alloc_entry *alloc;
+	struct node_entry *node;
+
+	while ((claim = RB_MIN(claim_tree, &state->claims)))
+		state_delete_claim(state, claim);
+	while ((volume = RB_MIN(volume_tree, &state->volumes)))
+		state_delete_volume(state, volume);
+	while ((alloc = RB_MIN(alloc_tree, &state->allocs))) {
+		assert(LIST_EMPTY(&alloc->watches)); /* watches end with the RPC server, before the state */
+		RB_REMOVE(alloc_tree, &state->allocs, alloc);
+		free(alloc);
+	}
+	while ((node = RB_MIN(node_tree, &state->nodes))) {
+		RB_REMOVE(node_tree, &state->nodes, node);
+		free(node);
+	}
+}
+
+struct volume_entry *state_volume(struct state *state, const char *namespace, const char *id)
+{
+	struct volume_entry key;
+
+	return volume_key(&key, namespace, id) ? RB_FIND(volume_tree, &state->volumes, &key) : NULL;
+}
+
+struct alloc_entry *state_alloc(struct state *state, const char *id)
+{
+	struct alloc_entry key;
+
+	return str_copy(key.alloc.id, sizeof(key.alloc.id), id) == 0
+		       ? RB_FIND(alloc_tree, &state->allocs, &key)
+		       : NULL;
+}
+
+struct claim_entry *state_claim(struct state *state, const char *id)
+{
+	struct claim_entry key;
+
+	return str_copy(key.claim.id, sizeof(key.claim.id), id) == 0
+		       ? RB_FIND(claim_tree, &state->claims, &key)
+		       : NULL;
+}
+
+struct node_entry *state_node(struct state *state, const char *id)
+{
+	struct node_entry key;
+
+	return str_copy(key.node.id, sizeof(key.node.id), id) == 0 ? RB_FIND(node_tree, &state->nodes, &key)
+								   : NULL;
+}
+
+struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id)
+{
+	struct volume_entry key;
+
+	return volume_key(&key, namespace, id) ? RB_NFIND(volume_tree, &state->volumes, &key) : NULL;
+}
+
+struct volume_entry *state_volume_next(struct volume_entry *entry)
+{
+	return RB_NEXT(volume_tree, NULL, entry);
+}
+
+struct alloc_entry *state_alloc_from(struct state *state, const char *id)
+{
+	struct alloc_entry key;
+
+	return str_copy(key.alloc.id, sizeof(key.alloc.id), id) == 0
+		       ? RB_NFIND(alloc_tree, &state->allocs, &key)
+		       : NULL;
+}
+
+struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
+{
+	return RB_NEXT(alloc_tree, NULL, entry);
+}
+
+struct node_entry *state_node_from(struct state *state, const char *id)
+{
+	struct node_entry key;
+
+	return str_copy(key.node.id, sizeof(key.node.id), id) == 0 ? RB_NFIND(node_tree, &state->nodes, &key)
+								   : NULL;
+}
+
+struct node_entry *state_node_next(struct node_entry *entry)
+{
+	return RB_NEXT(node_tree, NULL, entry);
+}
+
+static enum status no_memory(struct error *err, const char *what)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a %s", what);
+}
+
+enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err)
+{
+	struct volume_entry *entry = state_volume(state, volume->namespace, volume->id);
+
+	if (!entry) {
+		entry = calloc(1, sizeof(*entry));
+		if (!entry)
+			return no_memory(err, "volume");
+		entry->volume = *volume;
+		LIST_INIT(&entry->claims);
+		RB_INSERT(volume_tree, &state->volumes, entry);
+		state->n_volumes++;
+	}
+	entry->volume = *volume;
+	return STATUS_OK;
+}
+
+/* The entry of a node that may not have been seen yet. */
+static struct node_entry *node_or_new(struct state *state, const char *id)
+{
+	struct node_entry *entry = state_node(state, id);
+
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	(void)str_copy(entry->node.id, sizeof(entry->node.id), id);
+	LIST_INIT(&entry->allocs);
+	LIST_INIT(&entry->claims);
+	RB_INSERT(node_tree, &state->nodes, entry);
+	state->n_nodes++;
+	return entry;
+}
+
+enum status state_put_node(struct state *state, const struct node *node, struct error *err)
+{
+	struct node_entry *entry = node_or_new(state, node->id);
+
+	if (!entry)
+		return no_memory(err, "node");
+	entry->node = *node;
+	return STATUS_OK;
+}
+
+enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(state, alloc->id);
+	struct node_entry *node;
+
+	if (entry) {
+		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		entry->alloc = *alloc;
+		return STATUS_OK;
+	}
+	node = node_or_new(state, alloc->node_id);
+	entry = node ? calloc(1, sizeof(*entry)) : NULL;
+	if (!entry)
+		return no_memory(err, "allocation");
+	entry->alloc = *alloc;
+	LIST_INIT(&entry->claims);
+	LIST_INIT(&entry->watches);
+	RB_INSERT(alloc_tree, &state->allocs, entry);
+	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
+	state->n_allocs++;
+	return STATUS_OK;
+}
+
+static void count_live(struct state *state, struct claim_entry *entry, bool was_live, bool is_live)
+{
+	if (was_live == is_live)
+		return;
+	if (is_live) {
+		entry->volume->n_live++;
+		state->n_claims++;
+	} else {
+		entry->volume->n_live--;
+		state->n_claims--;
+	}
+}
+
+static enum status insert_claim(struct state *state, const struct claim *claim, struct error *err)
+{
+	struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
+	struct alloc_entry *alloc = state_alloc(state, claim->allocation_id);
+	struct node_entry *node;
+	struct claim_entry *entry;
+
+	if (!volume)
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "claim %s is of volume %s/%s, which does not exist", claim->id,
+				 claim->namespace, claim->volume_id);
+	node = node_or_new(state, claim->node_id);
+	entry = node ? calloc(1, sizeof(*entry)) : NULL;
+	if (!entry)
+		return no_memory(err, "claim");
+	entry->claim = *claim;
+	entry->volume = volume;
+	RB_INSERT(claim_tree, &state->claims, entry);
+	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
+	LIST_INSERT_HEAD(&node->claims, entry, of_node);
+	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
+		LIST_INSERT_HEAD(&alloc->claims, entry, of_alloc);
+	count_live(state, entry, false, claim_is_live(claim));
+	return STATUS_OK;
+}
+
+enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err)
+{
+	struct claim_entry *entry = state_claim(state, claim->id);
+
+	if (!entry)
+		return insert_claim(state, claim, err);
+	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
+	entry->claim = *claim;
+	return STATUS_OK;
+}
+
+void state_delete_volume(struct state *state, struct volume_entry *entry)
+{
+	struct claim_entry *claim;
+
+	while ((claim = LIST_FIRST(&entry->claims)))
+		state_delete_claim(state, claim);
+	RB_REMOVE(volume_tree, &state->volumes, entry);
+	state->n_volumes--;
+	free(entry);
+}
+
+void state_delete_claim(struct state *state, struct claim_entry *entry)
+{
+	count_live(state, entry, claim_is_live(&entry->claim), false);
+	RB_REMOVE(claim_tree, &state->claims, entry);
+	LIST_REMOVE(entry, of_volume);
+	LIST_REMOVE(entry, of_node);
+	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
+		LIST_REMOVE(entry, of_alloc);
+	(void)sd_event_source_disable_unref(entry->release_timer);
+	free(entry);
+}
+
+struct claim_entry *state_live_claim(struct alloc_entry *alloc, const char *volume_id)
+{
+	struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &alloc->claims, of_alloc)
+		if (claim_is_live(&entry->claim) && str_eq(entry->claim.volume_id, volume_id))
+			return entry;
+	return NULL;
+}
+
+bool node_is_connected(const struct node_entry *node)
+{
+	return node->session != NULL;
+}

@@ -1,0 +1,174 @@
+#include "ticket_issuer.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <mounthelper_wire.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct ticket_issuer {
+	EVP_PKEY *key;
+	char cluster[TICKET_CLUSTER_SIZE];
+};
+
+static void free_pkey(EVP_PKEY **key)
+{
+	EVP_PKEY_free(*key);
+}
+
+static void free_bio(BIO **bio)
+{
+	(void)BIO_free(*bio);
+}
+
+static void free_md_ctx(EVP_MD_CTX **ctx)
+{
+	EVP_MD_CTX_free(*ctx);
+}
+
+enum status ticket_key_make(const char *key_path, struct error *err)
+{
+	cleanup(free_pkey) EVP_PKEY *key = NULL;
+	cleanup(free_bio) BIO *bio = BIO_new(BIO_s_mem());
+	char *pem = NULL;
+	long len;
+	int r;
+
+	if (access(key_path, F_OK) == 0)
+		return error_set(err, STATUS_ALREADY_EXISTS, 0, "%s exists already", key_path);
+	key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+	if (!key || !bio || PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) != 1)
+		return error_set(err, STATUS_INTERNAL, 0, "make an Ed25519 key for %s", key_path);
+	len = BIO_get_mem_data(bio, &pem);
+	r = file_write_atomic(key_path, 0600, pem, (size_t)len);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", key_path) : STATUS_OK;
+}
+
+static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *err)
+{
+	cleanup_fclose FILE *f = fopen(key_path, "re");
+	struct stat st;
+
+	if (!f || fstat(fileno(f), &st) < 0)
+		return error_set(err, status_from_errno(errno), errno, "read the ticket key %s", key_path);
+	if ((st.st_mode & 077) != 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the ticket key %s can be read by others than its owner; run: chmod 600 %s",
+				 key_path, key_path);
+	*ret = PEM_read_PrivateKey(f, NULL, NULL, NULL);
+	if (!*ret || EVP_PKEY_get_id(*ret) != EVP_PKEY_ED25519)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s is not an Ed25519 private key in PEM",
+				 key_path);
+	return STATUS_OK;
+}
+
+enum status ticket_issuer_new(const char *key_path, const char *cluster, struct ticket_issuer **ret,
+			      struct error *err)
+{
+	cleanup(free_pkey) EVP_PKEY *key = NULL;
+	enum status st = load_key(key_path, &key, err);
+	struct ticket_issuer *issuer;
+
+	if (st != STATUS_OK)
+		return st;
+	issuer = calloc(1, sizeof(*issuer));
+	if (!issuer)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (str_copy(issuer->cluster, sizeof(issuer->cluster), cluster) < 0) {
+		free(issuer);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the cluster's name is too long for a ticket");
+	}
+	issuer->key = TAKE_PTR(key);
+	*ret = issuer;
+	return STATUS_OK;
+}
+
+void ticket_issuer_free(struct ticket_issuer *issuer)
+{
+	if (!issuer)
+		return;
+	EVP_PKEY_free(issuer->key);
+	free(issuer);
+}
+
+void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE])
+{
+	size_t len = TICKET_KEY_SIZE;
+
+	(void)EVP_PKEY_get_raw_public_key(issuer->key, ret, &len); /* of an Ed25519 key: cannot fail */
+}
+
+/* The source as the agent will name it to the helper, with the device numbers left zero. */
+static enum status make_source(const struct source *from, struct mh_source *ret, struct error *err)
+{
+	memset(ret, 0, sizeof(*ret));
+	switch (from->class) {
+	case SOURCE_BLOCK:
+		ret->class = MH_CLASS_BLOCK;
+		if (str_copy(ret->u.block.by_id, sizeof(ret->u.block.by_id), from->by_id) < 0)
+			break;
+		return STATUS_OK;
+	case SOURCE_TMPFS:
+		ret->class = MH_CLASS_TMPFS;
+		ret->u.tmpfs.size_bytes = from->size_bytes;
+		ret->u.tmpfs.inodes = from->inodes;
+		return STATUS_OK;
+	case SOURCE_NFS4:
+	case SOURCE_BIND:
+	case SOURCE_UNSPECIFIED:
+	case SOURCE_CLASS_N:
+		break;
+	}
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "volumes of this source class cannot be granted yet");
+}
+
+static enum status sign(const struct ticket_issuer *issuer, struct ticket *ticket, struct error *err)
+{
+	cleanup(free_md_ctx) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	size_t len = sizeof(ticket->signature);
+
+	if (!ctx || EVP_DigestSignInit(ctx, NULL, NULL, NULL, issuer->key) != 1 ||
+	    EVP_DigestSign(ctx, ticket->signature, &len, (const unsigned char *)ticket, TICKET_SIGNED_SIZE) !=
+		    1 ||
+	    len != sizeof(ticket->signature))
+		return error_set(err, STATUS_INTERNAL, 0, "sign a ticket");
+	return STATUS_OK;
+}
+
+enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
+			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			 struct error *err)
+{
+	struct ticket ticket = {
+		.magic = TICKET_MAGIC,
+		.version = TICKET_VERSION,
+		.generation = claim->generation,
+		.not_after_ms = (uint64_t)not_after_ms,
+		.read_only = claim->mode == CLAIM_READ,
+		.propagation = (uint8_t)claim->propagation,
+	};
+	struct mh_source source;
+	enum status st = make_source(&volume->source, &source, err);
+
+	if (st != STATUS_OK)
+		return st;
+	memcpy(ticket.cluster, issuer->cluster, sizeof(ticket.cluster));
+	volume_wire_name(volume->namespace, volume->id, ticket.volume);
+	if (str_copy(ticket.node, sizeof(ticket.node), claim->node_id) < 0 ||
+	    str_copy(ticket.boot_id, sizeof(ticket.boot_id), claim->boot_id) < 0 ||
+	    str_copy(ticket.alloc, sizeof(ticket.alloc), claim->allocation_id) < 0 ||
+	    str_copy(ticket.profile, sizeof(ticket.profile), volume->profile) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "claim %s does not fit a ticket", claim->id);
+	(void)SHA256((const unsigned char *)&source, sizeof(source), ticket.source_digest);
+	st = sign(issuer, &ticket, err);
+	if (st == STATUS_OK)
+		*ret = ticket;
+	return st;
+}

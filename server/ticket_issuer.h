@@ -1,0 +1,27 @@
+#pragma once
+/* Makes and signs tickets for the mount helper. */
+
+#include "base/error.h"
+#include "model/claim.h"
+#include "model/volume.h"
+
+#include <stdint.h>
+#include <ticket.h>
+
+struct ticket_issuer;
+
+/** Make a new Ed25519 key: @key_path (PEM, 0600). An existing file is STATUS_ALREADY_EXISTS. */
+enum status ticket_key_make(const char *key_path, struct error *err);
+
+/** Load the key. Refused when others than its owner can read it. @ret owned by the caller. */
+enum status ticket_issuer_new(const char *key_path, const char *cluster, struct ticket_issuer **ret,
+			      struct error *err);
+void ticket_issuer_free(struct ticket_issuer *issuer);
+
+/** The public key that helpers' policies must name. */
+void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
+
+/** What @claim allows its node to do with @volume until @not_after_ms. */
+enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
+			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			 struct error *err);

@@ -1,0 +1,428 @@
+"""A small machine room on this machine: a claim server, agents with their mount helpers, and a real disk.
+
+Everything lives below /opt/holdfast-dev, but for the accounts and one link in /dev/disk/by-id; close() removes all of
+it. The demo, the integration tests and the benchmarks all stand on this.
+"""
+
+import fcntl
+import grp
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+PREFIX = "/opt/holdfast-dev"
+BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "world")
+GROUP = "holdfast-dev"
+HELPER_USER = "holdfast-mount"
+CLUSTER = "demo"
+
+
+class Failure(Exception):
+    """A step that did not do what it should; the text says what and where to look."""
+
+
+def run(*args, check=True, **kwargs):
+    """Run a program and return what it printed."""
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
+    if check and done.returncode != 0:
+        raise Failure(f"{' '.join(args)}: exit {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+    return done
+
+
+def wait_for(what, condition, seconds=20):
+    """Poll a condition that another process brings about; its value once it is true."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise Failure(f"waited {seconds} s for {what}")
+        time.sleep(0.02)
+
+
+def proc_status(pid):
+    """/proc/PID/status as a dict."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def mounts_below(folder):
+    """Lines of this process's mount table whose target is below folder."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
+        return [line.rstrip("\n") for line in f if line.split(" ")[4].startswith(folder + "/")]
+
+
+class Daemon:
+    """A process of ours with its log."""
+
+    def __init__(self, world, name, argv):
+        self.name, self.argv, self.log = name, argv, os.path.join(world.logs, name + ".log")
+        self.process = None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self, sig=signal.SIGKILL):
+        """End it and wait until it is gone."""
+        if self.alive():
+            self.process.send_signal(sig)
+        if self.process:
+            self.process.wait(timeout=20)
+
+    def said(self, seconds=0):
+        """What it logged so far."""
+        if seconds:
+            time.sleep(seconds)
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+
+class Node:
+    """One agent with its account, trees and block in the helpers' policy."""
+
+    def __init__(self, world, number):
+        self.world = world
+        self.id = f"node-{number}"
+        self.user = f"{GROUP}-{number}"
+        self.dir = f"{PREFIX}/run/{self.id}"
+        self.data = f"{PREFIX}/var/{self.id}"
+        self.trail = f"{PREFIX}/trail/{self.id}.log"
+        self.socket = f"{self.data}/agent.sock"
+        self.config = f"{PREFIX}/etc/holdfast/{self.id}.hcl"
+        self.daemon = Daemon(
+            world,
+            self.id,
+            ["setpriv", f"--reuid={self.user}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all"]
+            + [f"{PREFIX}/sbin/holdfast-agent", "--config", self.config],
+        )
+
+    @property
+    def uid(self):
+        return pwd.getpwnam(self.user).pw_uid
+
+    def policy(self):
+        helper = pwd.getpwnam(HELPER_USER)
+        return f"""agent {self.uid} {{
+	cluster = {CLUSTER}
+	node = {self.id}
+	helper_uid = {helper.pw_uid}
+	helper_gid = {helper.pw_gid}
+	stage_base = {self.dir}/stage
+	publish_base = {self.dir}/publish
+	log = {self.trail}
+	lock_dir = {self.dir}/lock
+	ticket = required
+	ticket_key = {self.world.ticket_key()}
+	ops_per_second = {self.world.ops_per_second}
+	burst = {self.world.burst}
+	profile disk {{
+		class = block
+		fstype = ext4
+		trust = trusted
+		by_id = {self.world.by_id_prefix}
+	}}
+	profile scratch {{
+		class = tmpfs
+		fstype = tmpfs
+		trust = trusted
+		max_size = 268435456
+	}}
+}}
+"""
+
+    def settings(self):
+        host, port = self.world.address()
+        return f"""cluster = "{CLUSTER}"
+node_id = "{self.id}"
+data_dir = "{self.data}"
+socket = "{self.socket}"
+server {{
+  host = "{host}"
+  port = {port}
+  server_uri = "holdfast://{CLUSTER}/server/dev"
+}}
+tls {{
+  ca = "{PREFIX}/var/server/tls/ca.pem"
+  cert = "{PREFIX}/var/server/tls/node-{self.id}.pem"
+  key = "{self.data}/node.key"
+}}
+helper {{
+  path = "{PREFIX}/libexec/holdfast/holdfast-mounthelper"
+}}
+"""
+
+    def prepare(self):
+        """Folders, key and settings; the policy is written by the world, for all nodes at once."""
+        helper, group = pwd.getpwnam(HELPER_USER), grp.getgrnam(GROUP).gr_gid
+        os.makedirs(self.dir, 0o755)
+        for name, uid, gid, mode in (
+            ("stage", helper.pw_uid, helper.pw_gid, 0o700),
+            ("publish", helper.pw_uid, helper.pw_gid, 0o711),
+            ("lock", 0, 0, 0o755),
+        ):
+            os.mkdir(f"{self.dir}/{name}")
+            os.chown(f"{self.dir}/{name}", uid, gid)
+            os.chmod(f"{self.dir}/{name}", mode)
+        os.makedirs(self.data, 0o750)
+        os.chown(self.data, self.uid, group)
+        with open(self.trail, "ab"):
+            pass
+        shutil.copyfile(f"{PREFIX}/var/server/tls/node-{self.id}.key", f"{self.data}/node.key")
+        os.chown(f"{self.data}/node.key", self.uid, group)
+        os.chmod(f"{self.data}/node.key", 0o600)
+        with open(self.config, "w", encoding="ascii") as f:
+            f.write(self.settings())
+
+    def start(self):
+        self.daemon.start()
+
+    def status(self):
+        """The agent's own word, or None while it does not answer."""
+        done = self.world.holdfast("agent", "status", "--socket", self.socket, "--json", check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def wait_connected(self):
+        def connected():
+            if not self.daemon.alive():
+                raise Failure(f"agent {self.id} ended; see {self.daemon.log}")
+            status = self.status()
+            return status and status["connected"] and status["helper"]["running"]
+
+        wait_for(f"agent {self.id} to connect (log: {self.daemon.log})", connected)
+
+    def helper_pid(self):
+        status = self.status()
+        return status["helper"]["pid"] if status and status["helper"]["running"] else None
+
+    def published(self, alloc, slot=0):
+        return f"{self.dir}/publish/{alloc}/{slot}"
+
+    def mounts(self):
+        return mounts_below(self.dir)
+
+
+class World:
+    """Make it with open(), and always close() it."""
+
+    def __init__(self, nodes=2, ops_per_second=100, burst=200):
+        self.ops_per_second, self.burst = ops_per_second, burst
+        self.logs = f"{PREFIX}/log"
+        self.by_id_prefix = "holdfast-dev-"
+        self.by_id = f"{self.by_id_prefix}{os.getpid()}"
+        self.loop = None
+        self.made = []  # accounts made here, to be removed
+        self.lock = None
+        self.nodes = [Node(self, i + 1) for i in range(nodes)]
+        self.server = None
+
+    # --- making -------------------------------------------------------------------------------------------
+
+    def open(self):
+        if os.geteuid() != 0:
+            raise Failure("this needs root: accounts, loop devices and a setuid program are made")
+        self.lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"{PREFIX} is in use by another run of demo, test or bench") from None
+        self.remove_leftovers()
+        self.make_accounts()
+        self.install()
+        self.make_trees()
+        self.make_disk()
+        self.server = Daemon(
+            self,
+            "server",
+            ["setpriv", f"--reuid={GROUP}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all"]
+            + [f"{PREFIX}/sbin/holdfast-server", "--dev", f"{PREFIX}/var/server", "--cluster", CLUSTER]
+            + [arg for node in self.nodes for arg in ("--node", node.id)],
+        )
+        self.start_server()
+        for node in self.nodes:
+            node.prepare()
+        self.write_policy()
+        return self
+
+    def make_accounts(self):
+        for name, args in (
+            (HELPER_USER, ["--user-group"]),
+            (GROUP, ["--user-group"]),
+            *((node.user, ["--no-user-group", "--gid", GROUP]) for node in self.nodes),
+        ):
+            if run("getent", "passwd", name, check=False).returncode == 0:
+                continue
+            run("useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell",
+                "/usr/sbin/nologin", *args, name)
+            self.made.append(name)
+
+    def install(self):
+        run("cmake", "--install", BUILD)
+        helper = f"{PREFIX}/libexec/holdfast/holdfast-mounthelper"
+        os.chown(helper, 0, grp.getgrnam(GROUP).gr_gid)
+        os.chmod(helper, 0o4750)
+        for folder in ("etc/holdfast", "var", "trail", "log", "run"):
+            os.makedirs(f"{PREFIX}/{folder}", 0o755, exist_ok=True)
+        os.chmod(PREFIX, 0o755)
+
+    def make_trees(self):
+        # a shared mount of its own: what is mounted in it reaches every namespace made from ours, as on a host
+        # where systemd makes the root shared
+        run("mount", "-t", "tmpfs", "-o", "mode=0755,size=16m", "holdfast-dev", f"{PREFIX}/run")
+        run("mount", "--make-shared", f"{PREFIX}/run")
+
+    def make_disk(self):
+        image = f"{PREFIX}/disk.img"
+        with open(image, "wb") as f:
+            f.truncate(64 << 20)
+        run("mkfs.ext4", "-q", "-E", "root_owner=0:0", image)
+        self.loop = run("losetup", "--find", "--show", image).stdout.strip()
+        os.makedirs("/dev/disk/by-id", 0o755, exist_ok=True)
+        os.symlink(f"../../{os.path.basename(self.loop)}", f"/dev/disk/by-id/{self.by_id}")
+
+    def write_policy(self):
+        path = f"{PREFIX}/etc/holdfast/mounthelper.policy"
+        with open(path, "w", encoding="ascii") as f:
+            f.write("".join(node.policy() for node in self.nodes))
+        os.chmod(path, 0o644)
+
+    # --- using --------------------------------------------------------------------------------------------
+
+    def address(self):
+        with open(f"{PREFIX}/var/server/address", encoding="ascii") as f:
+            host, port = f.read().strip().rsplit(":", 1)
+        return host, int(port)
+
+    def ticket_key(self):
+        with open(f"{PREFIX}/var/server/ticket.pub", encoding="ascii") as f:
+            return f.read().strip()
+
+    def start_server(self):
+        """Start it; after the first time on the same port, so that the agents find it again."""
+        path = f"{PREFIX}/var/server/address"
+        folder = os.path.dirname(path)
+        os.makedirs(folder, 0o755, exist_ok=True)
+        os.chown(folder, pwd.getpwnam(GROUP).pw_uid, grp.getgrnam(GROUP).gr_gid)
+        if os.path.exists(path) and "--port" not in self.server.argv:
+            self.server.argv += ["--port", str(self.address()[1])]
+        if os.path.exists(path):
+            os.unlink(path)
+        self.server.start()
+
+        def listening():
+            if not self.server.alive():
+                raise Failure(f"the server ended; see {self.server.log}")
+            return os.path.exists(path)
+
+        wait_for(f"the server to listen (log: {self.server.log})", listening)
+
+    def start_agents(self):
+        for node in self.nodes:
+            node.start()
+        for node in self.nodes:
+            node.wait_connected()
+
+    def holdfast(self, *args, check=True):
+        """The command line, as an operator uses it."""
+        return run(f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", *args, check=check)
+
+    def json(self, *args):
+        return json.loads(self.holdfast(*args, "--json").stdout)
+
+    def spec(self, name, text):
+        """Write a specification file and return its path."""
+        path = f"{PREFIX}/etc/{name}"
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text)
+        return path
+
+    def volume_spec(self):
+        return self.spec(
+            "volume.hcl",
+            f"""id      = "db"
+type    = "native"
+profile = "disk"
+
+source {{
+  class = "block"
+  by_id = "{self.by_id}"
+}}
+
+capability {{
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}}
+""",
+        )
+
+    def alloc_spec(self, name="app"):
+        return self.spec(
+            f"{name}.hcl",
+            f"""name   = "{name}"
+driver = "none"
+
+volume "data" {{
+  source          = "db"
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}}
+""",
+        )
+
+    def claims(self, volume="db"):
+        return self.json("volume", "status", volume)["volume"].get("claims", [])
+
+    def live_claims(self, volume="db"):
+        return [c for c in self.claims(volume) if c["state"] != "FREED"]
+
+    # --- removing -----------------------------------------------------------------------------------------
+
+    def close(self):
+        for daemon in [node.daemon for node in self.nodes] + [self.server]:
+            if daemon:
+                daemon.kill(signal.SIGTERM)
+        self.remove_leftovers()
+        for name in reversed(self.made):
+            run("userdel", name, check=False)
+        if self.lock:
+            self.lock.close()
+
+    def remove_leftovers(self):
+        """Mounts deepest first, the loop device, the link, and then only files of ours on no other file system."""
+        for line in reversed(mounts_below(PREFIX)):
+            run("umount", line.split(" ")[4], check=False)
+        for line in run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").stdout.splitlines():
+            name, _, back = line.partition(" ")
+            if back.strip().split(" (deleted)")[0] == f"{PREFIX}/disk.img":
+                run("losetup", "--detach", name, check=False)
+        if os.path.isdir("/dev/disk/by-id"):
+            for name in os.listdir("/dev/disk/by-id"):
+                if name.startswith(self.by_id_prefix):
+                    os.unlink(f"/dev/disk/by-id/{name}")
+            for folder in ("/dev/disk/by-id", "/dev/disk"):
+                if not os.listdir(folder):
+                    os.rmdir(folder)
+        if mounts_below(PREFIX):
+            raise Failure(f"something is still mounted below {PREFIX}: {mounts_below(PREFIX)[0]}")
+        if os.path.isdir(PREFIX):
+            run("find", PREFIX, "-xdev", "-depth", "-delete")
+
+
+def show(text):
+    print(text, flush=True)
+    sys.stdout.flush()

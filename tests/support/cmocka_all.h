@@ -1,0 +1,10 @@
+#pragma once
+/* cmocka.h with the headers that it expects before itself. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* keep: cmocka.h comes last */
+#include <cmocka.h>

@@ -1,0 +1,404 @@
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+#include "conf/conf.h"
+
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+static struct conf *parse(const char *text)
+{
+	struct conf *conf = NULL;
+	struct error err = {0};
+
+	if (conf_parse(text, "t.hcl", &conf, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	return conf;
+}
+
+static void expect_tree(const char *text, const char *want)
+{
+	struct conf *conf = parse(text);
+	char *got = json_dumps(conf_root(conf), JSON_COMPACT);
+
+	assert_string_equal(got, want);
+	free(got);
+	conf_free(conf);
+}
+
+static void expect_error(const char *text, const char *want)
+{
+	struct conf *conf = NULL;
+	struct error err = {0};
+	enum status status = conf_parse(text, "t.hcl", &conf, &err);
+
+	if (status != STATUS_INVALID_ARGUMENT)
+		fail_msg("%s: %s", text, status_name(status));
+	assert_null(conf);
+	assert_string_equal(err.msg, want);
+}
+
+static void a_volume_file_and_its_json_form_give_the_same_tree(void **state)
+{
+	struct conf *hcl = NULL;
+	struct conf *json = NULL;
+	struct error err = {0};
+
+	(void)state;
+	if (conf_load(GOLDEN_DIR "/volume.hcl", &hcl, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	if (conf_load(GOLDEN_DIR "/volume.json", &json, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_true(json_equal(conf_root(hcl), conf_root(json)));
+	conf_free(hcl);
+	conf_free(json);
+}
+
+static void every_form_of_the_subset_is_read(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *tree;
+	} cases[] = {
+		{"", "{}"},
+		{"\n \t\r\n# c\n// c\n/* c\n c */", "{}"},
+		{"a = 1", "{\"a\":1}"},
+		{"a: \"x\"\nb=2 # c", "{\"a\":\"x\",\"b\":2}"},
+		{"\"quoted key\" = true", "{\"quoted key\":true}"},
+		{"a-b.c_d = false", "{\"a-b.c_d\":false}"},
+		{"a = null\r\n", "{\"a\":null}"},
+		{"a = -0.5", "{\"a\":-0.5}"},
+		{"a = 9223372036854775807", "{\"a\":9223372036854775807}"},
+		{"a = -9223372036854775808", "{\"a\":-9223372036854775808}"},
+		{"a = 1e+2", "{\"a\":100.0}"},
+		{"a = []", "{\"a\":[]}"},
+		{"a = [\n1,\n# c\n[2], ]", "{\"a\":[1,[2]]}"},
+		{"a = {}", "{\"a\":{}}"},
+		{"a = { b = 1, c: 2\n d = 3 }", "{\"a\":{\"b\":1,\"c\":2,\"d\":3}}"},
+		{"b {}\nc { }", "{\"b\":{},\"c\":{}}"},
+		{"b { a = 1 }\nb { a = 2 }\nb {}", "{\"b\":[{\"a\":1},{\"a\":2},{}]}"},
+		{"b \"x\" { a = 1 }\nb y {}", "{\"b\":{\"x\":{\"a\":1},\"y\":{}}}"},
+		{"a = \"\\n\\t\\r\\\"\\\\\\u0041\\u00e9\\u20aC\"",
+		 "{\"a\":\"\\n\\t\\r\\\"\\\\A\xc3\xa9\xe2\x82\xac\"}"},
+		{"a = \"$${b} %%{c} $$ $ % 5%\"", "{\"a\":\"${b} %{c} $$ $ % 5%\"}"},
+		{"a = <<X\n  1\n 2\nX\nb = 1", "{\"a\":\"  1\\n 2\\n\",\"b\":1}"},
+		{"a = <<-X\n\t1\n\n\t\t2\n\tX", "{\"a\":\"1\\n\\n\\t2\\n\"}"},
+		{"a = <<-X\n  X1\n XX\n X", "{\"a\":\" X1\\nXX\\n\"}"},
+		{"a = <<X\r\none\r\nX\r\n", "{\"a\":\"one\\n\"}"},
+		{"a = <<X\nX\n", "{\"a\":\"\"}"},
+		{"a = <<X\n\"$${y}\"\nX", "{\"a\":\"\\\"${y}\\\"\\n\"}"},
+		{"{ \"a\": [1, {\"b\": \"\\\"}\"}, 1e2] }", "{\"a\":[1,{\"b\":\"\\\"}\"},100.0]}"},
+		{" \n{}", "{}"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		expect_tree(cases[i].text, cases[i].tree);
+}
+
+static void every_mistake_is_told_with_its_line(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *error;
+	} cases[] = {
+		{"a = 1\na = 2", "t.hcl:2: 'a' is given twice, first in line 1"},
+		{"\na {}\na = 2", "t.hcl:3: 'a' is given twice, first in line 2"},
+		{"a = {}\na {}", "t.hcl:2: 'a' is given twice in different forms, first in line 1"},
+		{"a {}\na \"x\" {}", "t.hcl:2: 'a' is given twice in different forms, first in line 1"},
+		{"a \"x\" {}\na {}", "t.hcl:2: 'a' is given twice in different forms, first in line 1"},
+		{"a \"x\" {}\n\na \"x\" {}", "t.hcl:3: 'x' is the label of two blocks, first in line 1"},
+		{"a", "t.hcl:1: '=' or '{' expected, found the end of the file"},
+		{"a\n=1", "t.hcl:1: '=' or '{' expected, found the end of the line"},
+		{"a \"x\" \"y\" {}", "t.hcl:1: '{' expected, found a string"},
+		{"a =", "t.hcl:1: a value expected, found the end of the file"},
+		{"a =\n1", "t.hcl:1: a value expected, found the end of the line"},
+		{"a = }", "t.hcl:1: a value expected, found '}'"},
+		{"= 1", "t.hcl:1: a name expected, found '='"},
+		{"5 = 1", "t.hcl:1: a name expected, found '5'"},
+		{"a = 1 b = 2", "t.hcl:1: the end of the line expected, found 'b'"},
+		{"a = 1, b = 2", "t.hcl:1: the end of the line expected, found ','"},
+		{"a {} b {}", "t.hcl:1: the end of the line expected, found 'b'"},
+		{"a = {b = 1,, c = 2}", "t.hcl:1: a name expected, found ','"},
+		{"a {\nb = 1\n", "t.hcl:1: the '{' has no closing '}'"},
+		{"\na = {\n", "t.hcl:2: the '{' has no closing '}'"},
+		{"}", "t.hcl:1: a name expected, found '}'"},
+		{"a = [1\n2]", "t.hcl:2: ',' or ']' expected, found '2'"},
+		{"a = [,]", "t.hcl:1: a value expected, found ','"},
+		{"\na = [\n1,\n", "t.hcl:2: the list has no closing ']'"},
+		{"\na = [\n1\n", "t.hcl:2: the list has no closing ']'"},
+		{"a = [}", "t.hcl:1: a value expected, found '}'"},
+		{"a = yes", "t.hcl:1: 'yes' must be quoted, only true, false and null are not"},
+		{"a = 10GiB", "t.hcl:1: '10GiB' is not a number, quote values with a unit"},
+		{"a = 010", "t.hcl:1: '010' is not a number, quote values with a unit"},
+		{"a = -", "t.hcl:1: '-' is not a number, quote values with a unit"},
+		{"a = 1.2.3", "t.hcl:1: '1.2.3' is not a number, quote values with a unit"},
+		{"a = 9223372036854775808",
+		 "t.hcl:1: '9223372036854775808' is not a number, quote values with a unit"},
+		{"a = \"x", "t.hcl:1: the string has no end"},
+		{"a = \"x\n\"", "t.hcl:1: the string has no end"},
+		{"a = \"x\001\"", "t.hcl:1: the string holds the control character 0x01"},
+		{"\n\na = \"\\x\"",
+		 "t.hcl:3: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX"},
+		{"a = \"\\ud800\"",
+		 "t.hcl:1: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX"},
+		{"a = \"\\u0000\"",
+		 "t.hcl:1: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX"},
+		{"a = \"\\u12\"",
+		 "t.hcl:1: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX"},
+		{"a = \"\\",
+		 "t.hcl:1: unknown escape in a string, there are \\n \\t \\r \\\" \\\\ and \\uXXXX"},
+		{"a = \"${b}\"",
+		 "t.hcl:1: expressions are not supported, write $${ for the characters ${ (and "
+		 "%%{ for %{)"},
+		{"a = \"%{b}\"",
+		 "t.hcl:1: expressions are not supported, write $${ for the characters ${ (and "
+		 "%%{ for %{)"},
+		{"a = <<X\n1\n${b}\nX",
+		 "t.hcl:3: expressions are not supported, write $${ for the characters "
+		 "${ (and %%{ for %{)"},
+		{"\na = <<X\n1\nXX\n", "t.hcl:2: the heredoc has no closing X"},
+		{"a = <<X\n1", "t.hcl:1: the heredoc has no closing X"},
+		{"a = <<X", "t.hcl:1: a heredoc begins with <<WORD (or <<-WORD) at the end of a line"},
+		{"a = << X\nX", "t.hcl:1: a heredoc begins with <<WORD (or <<-WORD) at the end of a line"},
+		{"a = <<\nX", "t.hcl:1: a heredoc begins with <<WORD (or <<-WORD) at the end of a line"},
+		{"a = <<X y\nX", "t.hcl:1: a heredoc begins with <<WORD (or <<-WORD) at the end of a line"},
+		{"a = 1\n/* x\n", "t.hcl:2: the comment has no end"},
+		{"a = 1\n/*/\n", "t.hcl:2: the comment has no end"},
+		{"/* \n */ a = ;", "t.hcl:2: unexpected character ';'"},
+		{"a = /", "t.hcl:1: unexpected character '/'"},
+		{"a = <x", "t.hcl:1: unexpected character '<'"},
+		{"a = \001", "t.hcl:1: unexpected byte 0x01"},
+		{"a = 1\nb = \xc3\xa9", "t.hcl:2: unexpected byte 0xc3"},
+		{"a = 1\nb = \"\xff\"", "t.hcl:2: the text is not UTF-8"},
+		{"a = <<X\n1\n2\nX\nb", "t.hcl:5: '=' or '{' expected, found the end of the file"},
+		{"a = [\n\n\n]\nb", "t.hcl:5: '=' or '{' expected, found the end of the file"},
+		{"{\n\"a\": 1,\n\"a\": 2}", "t.hcl:3: duplicate object key near '\"a\"'"},
+		{"{\n\"a\": 1,\n}", "t.hcl:3: string or '}' expected near '}'"},
+		{"{} x", "t.hcl:1: end of file expected near 'x'"},
+		{"{", "t.hcl:1: string or '}' expected near end of file"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		expect_error(cases[i].text, cases[i].error);
+}
+
+static char *repeat(const char *open, const char *middle, const char *close, int n)
+{
+	struct strbuf text = STRBUF_INIT(4096);
+
+	for (int i = 0; i < n; i++)
+		strbuf_puts(&text, open);
+	strbuf_puts(&text, middle);
+	for (int i = 0; i < n; i++)
+		strbuf_puts(&text, close);
+	return strbuf_take(&text);
+}
+
+static void nesting_ends_at_the_limit_in_every_form(void **state)
+{
+	static const struct {
+		const char *start, *open, *middle, *close, *end;
+		int above; /* levels that start has */
+	} forms[] = {
+		{"", "a {\n", "b = 1", "\n}\n", "", 0},	    {"a = ", "[", "1", "]", "", 0},
+		{"a = ", "{ b = ", "1", " }", "", 0},	    {"{\"a\": ", "[", "1", "]", "}", 0},
+		{"{\"a\": ", "{\"b\": ", "1", "}", "}", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		for (int depth = CONF_DEPTH_MAX; depth <= CONF_DEPTH_MAX + 1; depth++) {
+			char *body = repeat(forms[i].open, forms[i].middle, forms[i].close, depth);
+			struct conf *conf = NULL;
+			struct error err = {0};
+			char text[4096];
+			enum status status;
+
+			(void)str_format(text, sizeof(text), "%s%s%s", forms[i].start, body, forms[i].end);
+			status = conf_parse(text, "t.hcl", &conf, &err);
+			if (depth == CONF_DEPTH_MAX && status != STATUS_OK)
+				fail_msg("form %zu: %s", i, err.msg);
+			if (depth > CONF_DEPTH_MAX) {
+				assert_int_equal(status, STATUS_INVALID_ARGUMENT);
+				assert_non_null(strstr(err.msg, ": nested deeper than 32 levels"));
+			}
+			conf_free(conf);
+			free(body);
+		}
+	}
+}
+
+static void siblings_do_not_count_as_levels(void **state)
+{
+	static const struct {
+		const char *start, *each, *end;
+	} forms[] = {
+		{"a = [", "[], {}, ", "]"},
+		{"", "b { }\n", ""},
+		{"{\"a\": [0", ", [], {}", "]}"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		char *body = repeat(forms[i].each, "", "", 2 * CONF_DEPTH_MAX);
+		char text[4096];
+
+		(void)str_format(text, sizeof(text), "%s%s%s", forms[i].start, body, forms[i].end);
+		conf_free(parse(text));
+		free(body);
+	}
+}
+
+static void a_file_may_be_as_long_as_the_limit_and_no_longer(void **state)
+{
+	char *text = malloc(CONF_SIZE_MAX + 2);
+	char path[] = "/tmp/conf-XXXXXX";
+	struct conf *conf = NULL;
+	struct error err = {0};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	memset(text, ' ', CONF_SIZE_MAX + 1);
+	text[CONF_SIZE_MAX] = '\0';
+	conf_free(parse(text));
+	assert_int_equal(fd_write_all(fd, text, CONF_SIZE_MAX), 0);
+	assert_int_equal(conf_load(path, &conf, &err), STATUS_OK);
+	conf_free(conf);
+	conf = NULL;
+	text[CONF_SIZE_MAX] = ' ';
+	text[CONF_SIZE_MAX + 1] = '\0';
+	expect_error(text, "t.hcl: longer than 1048576 bytes");
+	assert_int_equal(fd_write_all(fd, text, 1), 0);
+	assert_int_equal(conf_load(path, &conf, &err), STATUS_INVALID_ARGUMENT);
+	assert_true(str_starts_with(err.msg, path));
+	assert_null(conf);
+	assert_int_equal(unlink(path), 0);
+	(void)close(fd);
+	free(text);
+}
+
+static void files_that_are_none_are_refused(void **state)
+{
+	char path[] = "/tmp/conf-XXXXXX";
+	struct conf *conf = NULL;
+	struct error err = {0};
+	char want[64];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_int_equal(conf_load("/nonexistent/x.hcl", &conf, &err), STATUS_NOT_FOUND);
+	assert_string_equal(err.msg, "read /nonexistent/x.hcl: No such file or directory");
+	assert_int_equal(conf_load("/tmp", &conf, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "read /tmp: Is a directory");
+	assert_int_equal(conf_load("/dev/null", &conf, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "/dev/null: not a regular file");
+	assert_int_equal(fd_write_all(fd, "a = 1\nb\0= 2", 11), 0);
+	assert_int_equal(conf_load(path, &conf, &err), STATUS_INVALID_ARGUMENT);
+	(void)str_format(want, sizeof(want), "%s:2: the file holds a NUL byte", path);
+	assert_string_equal(err.msg, want);
+	assert_null(conf);
+	assert_int_equal(unlink(path), 0);
+	(void)close(fd);
+}
+
+static void standard_input_is_read_and_named(void **state)
+{
+	int saved = dup(STDIN_FILENO);
+	struct conf *conf = NULL;
+	struct error err = {0};
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(fd_write_all(ends[1], "a =", 3), 0);
+	(void)close(ends[1]);
+	assert_true(dup2(ends[0], STDIN_FILENO) == STDIN_FILENO);
+	assert_int_equal(conf_load("-", &conf, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "standard input:1: a value expected, found the end of the file");
+	assert_true(dup2(saved, STDIN_FILENO) == STDIN_FILENO);
+	(void)close(ends[0]);
+	(void)close(saved);
+}
+
+static void expect_place(const struct conf *conf, const json_t *object, const char *key, const char *want)
+{
+	struct error err = {0};
+
+	assert_int_equal(conf_error(conf, object, key, &err, "%s", "x"), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, want);
+}
+
+/* The same members on the same lines in both forms. */
+static void members_know_their_lines_in_both_forms(void **state)
+{
+	static const char *const texts[] = {
+		"a = 1\nb {\n c = [\n 1,\n 2]\n d = { e = 1 }\n}\nf = \"x\"\n",
+		"{\"a\": 1,\n\"b\": {\n \"c\": [\n 1,\n 2],\n \"d\": {\"e\": \"}\\\\\\\"\"}\n}\n,\"f\": "
+		"\"x\"}\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct conf *conf = parse(texts[i]);
+		json_t *root = conf_root(conf);
+		json_t *b = json_object_get(root, "b");
+		json_t *other = json_object();
+
+		expect_place(conf, root, "a", "t.hcl:1: x");
+		expect_place(conf, root, "b", "t.hcl:2: x");
+		expect_place(conf, b, "c", "t.hcl:3: x");
+		expect_place(conf, b, "d", "t.hcl:6: x");
+		expect_place(conf, json_object_get(b, "d"), "e", "t.hcl:6: x");
+		expect_place(conf, root, "f", "t.hcl:8: x");
+		expect_place(conf, b, "missing", "t.hcl:2: x");
+		expect_place(conf, b, NULL, "t.hcl:2: x");
+		expect_place(conf, other, "a", "t.hcl: x");
+		json_decref(other);
+		conf_free(conf);
+	}
+}
+
+static void a_list_of_blocks_knows_the_lines_of_each(void **state)
+{
+	struct conf *conf = parse("b { a = 1 }\n\nb { a = 2 }\nl \"x\" {\n  a = 3 }\nl \"y\" { a = 4 }");
+	json_t *root = conf_root(conf);
+	json_t *list = json_object_get(root, "b");
+	json_t *labelled = json_object_get(root, "l");
+
+	(void)state;
+	expect_place(conf, json_array_get(list, 0), "a", "t.hcl:1: x");
+	expect_place(conf, json_array_get(list, 1), "a", "t.hcl:3: x");
+	expect_place(conf, json_array_get(list, 1), NULL, "t.hcl:3: x");
+	expect_place(conf, json_object_get(labelled, "x"), "a", "t.hcl:5: x");
+	expect_place(conf, labelled, "y", "t.hcl:6: x");
+	conf_free(conf);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_volume_file_and_its_json_form_give_the_same_tree),
+		cmocka_unit_test(every_form_of_the_subset_is_read),
+		cmocka_unit_test(every_mistake_is_told_with_its_line),
+		cmocka_unit_test(nesting_ends_at_the_limit_in_every_form),
+		cmocka_unit_test(siblings_do_not_count_as_levels),
+		cmocka_unit_test(a_file_may_be_as_long_as_the_limit_and_no_longer),
+		cmocka_unit_test(files_that_are_none_are_refused),
+		cmocka_unit_test(standard_input_is_read_and_named),
+		cmocka_unit_test(members_know_their_lines_in_both_forms),
+		cmocka_unit_test(a_list_of_blocks_knows_the_lines_of_each),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "conf/conf.h"
+
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+struct settings {
+	char name[8];
+	char dir[32];
+	bool enabled;
+	uint32_t port;
+	uint64_t count;
+	uint64_t size;
+	uint64_t timeout_us;
+	char blocks[64]; /* labels and values, in the order they came */
+};
+
+static enum status take_block(const struct conf *conf, const char *label, json_t *body, void *target,
+			      struct error *err)
+{
+	struct settings *settings = target;
+	uint32_t weight = 0;
+	const struct conf_field fields[] = {
+		{.key = "weight", .type = CONF_U32, .offset = 0, .required = true},
+	};
+	size_t n = strlen(settings->blocks);
+	enum status status = conf_bind(conf, body, fields, ARRAY_SIZE(fields), &weight, err);
+
+	if (status == STATUS_OK)
+		(void)str_format(settings->blocks + n, sizeof(settings->blocks) - n, "%s=%u ",
+				 label ? label : "-", weight);
+	return status;
+}
+
+#define MEMBER(name) .offset = offsetof(struct settings, name)
+
+static const struct conf_field fields[] = {
+	{.key = "name", .type = CONF_STRING, MEMBER(name), .size = sizeof(((struct settings *)0)->name)},
+	{.key = "data_dir", .type = CONF_PATH, MEMBER(dir), .size = sizeof(((struct settings *)0)->dir)},
+	{.key = "enabled", .type = CONF_BOOL, MEMBER(enabled)},
+	{.key = "port", .type = CONF_U32, MEMBER(port), .min = 1, .max = 65535},
+	{.key = "count", .type = CONF_U64, MEMBER(count), .min = 2},
+	{.key = "size", .type = CONF_SIZE, MEMBER(size), .min = 1024, .max = 4096},
+	{.key = "timeout", .type = CONF_DURATION, MEMBER(timeout_us), .min = 1000, .max = 60000000},
+	{.key = "peer", .type = CONF_BLOCKS, .block = take_block},
+};
+
+static enum status bind(const char *text, struct settings *settings, struct error *err)
+{
+	struct conf *conf = NULL;
+	enum status status;
+
+	if (conf_parse(text, "t.hcl", &conf, err) != STATUS_OK)
+		fail_msg("%s", err->msg);
+	status = conf_bind(conf, conf_root(conf), fields, ARRAY_SIZE(fields), settings, err);
+	conf_free(conf);
+	return status;
+}
+
+static void good_values_are_filled_in_and_absent_ones_keep_their_defaults(void **state)
+{
+	struct settings settings = {.name = "keep", .port = 7, .count = 9};
+	struct error err = {0};
+
+	(void)state;
+	if (bind("data_dir = \"/var/lib/x\"\nenabled = true\nsize = \"4KiB\"\ntimeout = \"1m\"\nname = null\n"
+		 "peer \"b\" { weight = 1 }\npeer \"a\" { weight = 4294967295 }",
+		 &settings, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_string_equal(settings.name, "keep");
+	assert_string_equal(settings.dir, "/var/lib/x");
+	assert_true(settings.enabled);
+	assert_int_equal(settings.port, 7);
+	assert_int_equal(settings.count, 9);
+	assert_int_equal(settings.size, 4096);
+	assert_int_equal(settings.timeout_us, 60000000);
+	assert_string_equal(settings.blocks, "b=1 a=4294967295 ");
+}
+
+static void the_ends_of_every_range_are_inside(void **state)
+{
+	static const char *const texts[] = {
+		"name = \"1234567\"",	       "port = 1",	   "port = 65535", "count = 2",
+		"count = 9223372036854775807", "size = 1024",	   "size = 4096",  "timeout = \"1ms\"",
+		"timeout = \"60s\"",	       "data_dir = \"/\"", "name = \"\"",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct settings settings = {.port = 7};
+		struct error err = {0};
+
+		if (bind(texts[i], &settings, &err) != STATUS_OK)
+			fail_msg("%s", err.msg);
+	}
+}
+
+static void wrong_values_are_told_with_file_and_line(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *error;
+	} cases[] = {
+		{"\nporrt = 5", "t.hcl:2: unknown key 'porrt', did you mean 'port'?"},
+		{"zzz = 5", "t.hcl:1: unknown key 'zzz'"},
+		{"name = 5", "t.hcl:1: 'name' must be a string"},
+		{"name = \"12345678\"", "t.hcl:1: 'name' may have 7 bytes at most"},
+		{"data_dir = 5", "t.hcl:1: 'data_dir' must be a string"},
+		{"data_dir = \"a/b\"",
+		 "t.hcl:1: 'data_dir' must be an absolute path without '.', '..' and doubled slashes"},
+		{"data_dir = \"/a/../b\"",
+		 "t.hcl:1: 'data_dir' must be an absolute path without '.', '..' and doubled slashes"},
+		{"enabled = 1", "t.hcl:1: 'enabled' must be true or false"},
+		{"enabled = \"yes\"", "t.hcl:1: 'enabled' must be true or false"},
+		{"port = 0", "t.hcl:1: 'port' must be 1 to 65535"},
+		{"port = 65536", "t.hcl:1: 'port' must be 1 to 65535"},
+		{"port = -1", "t.hcl:1: 'port' must be 1 to 65535"},
+		{"port = \"5\"", "t.hcl:1: 'port' must be a whole number"},
+		{"port = 5.0", "t.hcl:1: 'port' must be a whole number"},
+		{"count = 1", "t.hcl:1: 'count' must be 2 to 9223372036854775807"},
+		{"size = 1023", "t.hcl:1: 'size' must be 1024 to 4096 bytes"},
+		{"size = \"5KiB\"", "t.hcl:1: 'size' must be 1024 to 4096 bytes"},
+		{"size = \"5 apples\"",
+		 "t.hcl:1: 'size' must be a size, a number of bytes or as in \"10GiB\""},
+		{"size = -5", "t.hcl:1: 'size' must be a size, a number of bytes or as in \"10GiB\""},
+		{"size = true", "t.hcl:1: 'size' must be a size, a number of bytes or as in \"10GiB\""},
+		{"timeout = \"61s\"", "t.hcl:1: 'timeout' must be 1ms to 1m00s"},
+		{"timeout = \"999us\"", "t.hcl:1: 'timeout' must be 1ms to 1m00s"},
+		{"timeout = 5", "t.hcl:1: 'timeout' must be a duration with its unit, as in \"90s\""},
+		{"timeout = \"5\"", "t.hcl:1: 'timeout' must be a duration with its unit, as in \"90s\""},
+		{"peer = 5", "t.hcl:1: 'peer' must be a block"},
+		{"peer = [{}, 5]", "t.hcl:1: 'weight' is missing"},
+		{"peer = [5]", "t.hcl:1: 'peer' must be a block"},
+		{"peer \"x\" {\n}", "t.hcl:1: 'weight' is missing"},
+		{"port = 5\npeer \"x\" {\nwieght = 1\n}",
+		 "t.hcl:3: unknown key 'wieght', did you mean 'weight'?"},
+		{"peer \"x\" {\nweight = 4294967296\n}", "t.hcl:2: 'weight' must be 0 to 4294967295"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct settings settings = {.port = 7};
+		struct error err = {0};
+
+		assert_int_equal(bind(cases[i].text, &settings, &err), STATUS_INVALID_ARGUMENT);
+		assert_string_equal(err.msg, cases[i].error);
+	}
+}
+
+static void blocks_come_in_every_form(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *blocks;
+	} cases[] = {
+		{"peer { weight = 1 }", "-=1 "},
+		{"peer { weight = 1 }\npeer { weight = 2 }", "-=1 -=2 "},
+		{"peer = { weight = 1 }", "-=1 "},
+		{"peer = { x = { weight = 1 } }", "x=1 "},
+		{"peer x { weight = 1 }", "x=1 "},
+		{"{\"peer\": {\"x\": {\"weight\": 1}, \"y\": {\"weight\": 2}}}", "x=1 y=2 "},
+		{"{\"peer\": {\"weight\": 3}}", "-=3 "},
+		{"{\"peer\": [{\"weight\": 3}, {\"weight\": 4}]}", "-=3 -=4 "},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct settings settings = {.port = 7};
+		struct error err = {0};
+
+		if (bind(cases[i].text, &settings, &err) != STATUS_OK)
+			fail_msg("%s", err.msg);
+		assert_string_equal(settings.blocks, cases[i].blocks);
+	}
+}
+
+static void a_failed_block_ends_the_binding(void **state)
+{
+	struct settings settings = {.port = 7};
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(bind("peer \"a\" { }\npeer \"b\" { weight = 1 }", &settings, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "t.hcl:1: 'weight' is missing");
+	assert_string_equal(settings.blocks, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good_values_are_filled_in_and_absent_ones_keep_their_defaults),
+		cmocka_unit_test(the_ends_of_every_range_are_inside),
+		cmocka_unit_test(wrong_values_are_told_with_file_and_line),
+		cmocka_unit_test(blocks_come_in_every_form),
+		cmocka_unit_test(a_failed_block_ends_the_binding),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "conf/conf.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+struct tree {
+	char main[64];
+	char dir[64];
+	char names[CONF_DROPINS_MAX + 8][32]; /* files of dir, to be removed */
+	int n;
+};
+
+static int setup(void **state)
+{
+	static struct tree tree;
+	char folder[] = "/tmp/conf-XXXXXX";
+
+	if (!mkdtemp(folder))
+		return -1;
+	tree.n = 0;
+	(void)str_format(tree.main, sizeof(tree.main), "%s/agent.hcl", folder);
+	(void)str_format(tree.dir, sizeof(tree.dir), "%s/agent.d", folder);
+	*state = &tree;
+	return mkdir(tree.dir, 0700);
+}
+
+static void dropin(struct tree *tree, const char *name, const char *text)
+{
+	char path[128];
+
+	(void)str_format(path, sizeof(path), "%s/%s", tree->dir, name);
+	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
+	(void)str_copy(tree->names[tree->n++], sizeof(tree->names[0]), name);
+}
+
+static int teardown(void **state)
+{
+	struct tree *tree = *state;
+	char path[128];
+
+	for (int i = 0; i < tree->n; i++) {
+		(void)str_format(path, sizeof(path), "%s/%s", tree->dir, tree->names[i]);
+		(void)unlink(path);
+	}
+	(void)unlink(tree->main);
+	(void)rmdir(tree->dir);
+	*strrchr(tree->main, '/') = '\0';
+	return rmdir(tree->main);
+}
+
+static struct conf *load(const struct tree *tree)
+{
+	struct conf *conf = NULL;
+	struct error err = {0};
+
+	if (conf_load_merged(tree->main, tree->dir, &conf, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	return conf;
+}
+
+static void expect_place(const struct conf *conf, const char *block, const char *key, const char *want)
+{
+	json_t *object = block ? json_object_get(conf_root(conf), block) : conf_root(conf);
+	struct error err = {0};
+
+	assert_int_equal(conf_error(conf, object, key, &err, "x"), STATUS_INVALID_ARGUMENT);
+	if (!strstr(err.msg, want))
+		fail_msg("'%s' is not in '%s'", want, err.msg);
+}
+
+static void later_files_replace_values_and_merge_objects(void **state)
+{
+	static const char main_text[] =
+		"a = 1\nb { x = 1\n y = [1, 2] }\nc = \"main\"\np \"one\" { k = 1 }\n";
+	struct tree *tree = *state;
+	struct conf *conf;
+	char *got;
+
+	assert_int_equal(file_write_atomic(tree->main, 0600, main_text, strlen(main_text)), 0);
+	dropin(tree, "20-b.json", "{\n\"a\": 3,\n\"b\": {\"y\": [3]}}");
+	dropin(tree, "10-a.hcl", "a = 2\nb {\n\n z = 9 }\nd = true\np \"one\" { k = 2 }\np \"two\" { }\n");
+	dropin(tree, "30-ignored.conf", "not = read ]");
+	dropin(tree, ".40-hidden.hcl", "not = read ]");
+	conf = load(tree);
+	got = json_dumps(conf_root(conf), JSON_COMPACT);
+	assert_string_equal(
+		got, "{\"a\":3,\"b\":{\"x\":1,\"y\":[3],\"z\":9},\"c\":\"main\",\"p\":{\"one\":{\"k\":2},"
+		     "\"two\":{}},\"d\":true}");
+	free(got);
+	expect_place(conf, NULL, "a", "/agent.d/20-b.json:2: x");
+	expect_place(conf, NULL, "c", "/agent.hcl:4: x");
+	expect_place(conf, NULL, "d", "/agent.d/10-a.hcl:5: x");
+	expect_place(conf, "b", "x", "/agent.hcl:2: x");
+	expect_place(conf, "b", "y", "/agent.d/20-b.json:3: x");
+	expect_place(conf, "b", "z", "/agent.d/10-a.hcl:4: x");
+	expect_place(conf, "p", "two", "/agent.d/10-a.hcl:7: x");
+	conf_free(conf);
+}
+
+static void a_replaced_object_gives_way_to_a_value_and_back(void **state)
+{
+	struct tree *tree = *state;
+	struct conf *conf;
+	char *got;
+
+	assert_int_equal(file_write_atomic(tree->main, 0600, "a { b = 1 }\nc = 1\n", 18), 0);
+	dropin(tree, "1.hcl", "a = 5\nc { d = 1 }");
+	dropin(tree, "2.hcl", "c { e = 2 }");
+	conf = load(tree);
+	got = json_dumps(conf_root(conf), JSON_COMPACT);
+	assert_string_equal(got, "{\"a\":5,\"c\":{\"d\":1,\"e\":2}}");
+	free(got);
+	conf_free(conf);
+}
+
+static void a_missing_folder_is_fine_and_a_missing_main_file_is_not(void **state)
+{
+	struct tree *tree = *state;
+	struct conf *conf = NULL;
+	struct error err = {0};
+
+	assert_int_equal(conf_load_merged(tree->main, tree->dir, &conf, &err), STATUS_NOT_FOUND);
+	assert_null(conf);
+	assert_int_equal(file_write_atomic(tree->main, 0600, "a = 1", 5), 0);
+	assert_int_equal(conf_load_merged(tree->main, "/nonexistent/conf.d", &conf, &err), STATUS_OK);
+	conf_free(conf);
+	conf = NULL;
+	assert_int_equal(conf_load_merged(tree->main, tree->main, &conf, &err), STATUS_INVALID_ARGUMENT);
+	assert_null(conf);
+}
+
+static void a_mistake_in_a_drop_in_names_that_file(void **state)
+{
+	struct tree *tree = *state;
+	struct conf *conf = NULL;
+	struct error err = {0};
+
+	assert_int_equal(file_write_atomic(tree->main, 0600, "a = 1", 5), 0);
+	dropin(tree, "1.hcl", "b = 1\n");
+	dropin(tree, "2.hcl", "b = 1\nc = ]\n");
+	assert_int_equal(conf_load_merged(tree->main, tree->dir, &conf, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "/agent.d/2.hcl:2: a value expected"));
+	assert_null(conf);
+}
+
+static void the_number_of_drop_ins_is_limited(void **state)
+{
+	struct tree *tree = *state;
+	struct conf *conf = NULL;
+	struct error err = {0};
+
+	assert_int_equal(file_write_atomic(tree->main, 0600, "a = 1", 5), 0);
+	for (int i = 0; i < CONF_DROPINS_MAX; i++) {
+		char name[32];
+
+		(void)str_format(name, sizeof(name), "%03d.hcl", i);
+		dropin(tree, name, "a = 2");
+	}
+	conf_free(load(tree));
+	dropin(tree, "one-more.hcl", "a = 3");
+	assert_int_equal(conf_load_merged(tree->main, tree->dir, &conf, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "more than 256 files"));
+	assert_null(conf);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(later_files_replace_values_and_merge_objects, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_replaced_object_gives_way_to_a_value_and_back, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_missing_folder_is_fine_and_a_missing_main_file_is_not,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_mistake_in_a_drop_in_names_that_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_number_of_drop_ins_is_limited, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

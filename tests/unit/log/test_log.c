@@ -1,0 +1,301 @@
+/* Where lines go, how many, and what an entry of the journal holds. */
+
+#include "cmocka_all.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "log/journal.h"
+#include "log/rate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { CAPTURE_MAX = 1 << 20 };
+
+/* --- models: the clocks and journald --- */
+
+static struct {
+	uint64_t now_us;
+	int journal_result;
+	int n_entries;
+	char entry[20000]; /* the last one, a field a line */
+} fake;
+
+int64_t __wrap_clock_realtime_ms(void);
+uint64_t __wrap_clock_monotonic_us(void);
+int __wrap_sd_journal_sendv(const struct iovec *fields, int n);
+
+int64_t __wrap_clock_realtime_ms(void)
+{
+	return 0;
+}
+
+uint64_t __wrap_clock_monotonic_us(void)
+{
+	return fake.now_us;
+}
+
+int __wrap_sd_journal_sendv(const struct iovec *fields, int n)
+{
+	size_t used = 0;
+
+	fake.n_entries++;
+	for (int i = 0; i < n; i++) {
+		int len = str_format(fake.entry + used, sizeof(fake.entry) - used, "%.*s\n",
+				     (int)fields[i].iov_len, (const char *)fields[i].iov_base);
+
+		assert_true(len > 0);
+		used += (size_t)len;
+	}
+	return fake.journal_result;
+}
+
+/* --- fixture: standard error is a file --- */
+
+struct capture {
+	int saved_fd;
+	FILE *file;
+};
+
+static int capture_setup(void **state)
+{
+	struct capture *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->saved_fd = dup(STDERR_FILENO);
+	c->file = tmpfile();
+	assert_non_null(c->file);
+	assert_true(dup2(fileno(c->file), STDERR_FILENO) >= 0);
+	/* beyond the window of whatever was logged before */
+	fake.now_us += 2 * (uint64_t)LOG_RATE_WINDOW_US;
+	fake.journal_result = 0;
+	fake.n_entries = 0;
+	fake.entry[0] = '\0';
+	assert_int_equal(unsetenv("JOURNAL_STREAM"), 0);
+	log_init("test", LOG_INFO);
+	*state = c;
+	return 0;
+}
+
+static int capture_teardown(void **state)
+{
+	struct capture *c = *state;
+
+	assert_true(dup2(c->saved_fd, STDERR_FILENO) >= 0);
+	(void)close(c->saved_fd);
+	(void)fclose(c->file);
+	free(c);
+	return 0;
+}
+
+/* What was written to standard error so far; free(). */
+static char *captured(struct capture *c)
+{
+	char *text = NULL;
+
+	assert_int_equal(lseek(fileno(c->file), 0, SEEK_SET), 0);
+	assert_int_equal(fd_read_all(fileno(c->file), CAPTURE_MAX, &text, NULL), 0);
+	return text;
+}
+
+static void pretend_journal(void)
+{
+	char stream[64];
+	struct stat st;
+
+	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
+	(void)str_format(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev,
+			 (unsigned long long)st.st_ino);
+	assert_int_equal(setenv("JOURNAL_STREAM", stream, 1), 0);
+	log_init("test", LOG_INFO);
+}
+
+#define TS "ts=1970-01-01T00:00:00.000Z"
+
+static void a_line_goes_to_standard_error(void **state)
+{
+	const struct error err = {.status = STATUS_NOT_FOUND, .sys_errno = ENOENT, .msg = "volume db: gone"};
+	cleanup_free char *text = NULL;
+
+	log_ctx(LOG_WARNING, &(struct log_ctx){.volume = "db", .err = &err}, "stage %d failed", 3);
+	log_line(LOG_INFO, "plain");
+	text = captured(*state);
+	assert_string_equal(text,
+			    TS " level=warning ident=test msg=\"stage 3 failed: volume db: gone\" volume=db "
+			       "status=NOT_FOUND errno=2\n" TS " level=info ident=test msg=plain\n");
+	assert_int_equal(fake.n_entries, 0);
+}
+
+static void lines_above_the_priority_are_dropped_uncounted(void **state)
+{
+	cleanup_free char *text = NULL;
+
+	for (int i = 0; i < 2 * LOG_RATE_LINES; i++)
+		log_line(LOG_DEBUG, "noise");
+	log_line(LOG_INFO, "signal");
+	text = captured(*state);
+	assert_string_equal(text, TS " level=info ident=test msg=signal\n");
+}
+
+static int count_lines(const char *text)
+{
+	int n = 0;
+
+	for (; *text != '\0'; text++)
+		n += *text == '\n';
+	return n;
+}
+
+static void at_most_200_lines_a_second_are_written_and_the_rest_is_counted(void **state)
+{
+	cleanup_free char *before = NULL;
+	cleanup_free char *after = NULL;
+	const char *tail;
+
+	for (int i = 0; i < LOG_RATE_LINES + 55; i++)
+		log_line(LOG_INFO, "line");
+	fake.now_us += LOG_RATE_WINDOW_US - 1;
+	log_line(LOG_INFO, "too early");
+	before = captured(*state);
+	assert_int_equal(count_lines(before), LOG_RATE_LINES);
+	fake.now_us += 1;
+	log_line(LOG_INFO, "again");
+	log_line(LOG_INFO, "and again");
+	after = captured(*state);
+	tail = after + strlen(before);
+	assert_string_equal(
+		tail,
+		TS " level=warning ident=test msg=\"56 log lines dropped, more than 200 a second\"\n" TS
+		   " level=info ident=test msg=again\n" TS " level=info ident=test msg=\"and again\"\n");
+}
+
+static void an_overlong_line_is_cut_but_stays_one_line(void **state)
+{
+	static char word[20000];
+	cleanup_free char *text = NULL;
+
+	memset(word, 'x', sizeof(word) - 1);
+	log_ctx(LOG_INFO, &(struct log_ctx){.volume = word}, "%s", word);
+	text = captured(*state);
+	assert_int_equal(count_lines(text), 1);
+	assert_int_equal(text[strlen(text) - 1], '\n');
+	assert_true(strlen(text) <= 8192);
+}
+
+static void the_journal_gets_fields(void **state)
+{
+	const struct error err = {.status = STATUS_ABORTED, .sys_errno = EBUSY, .msg = "busy"};
+	const struct log_ctx ctx = {"v", "a", "n", "c", "p", "stage", "uid:1", &err};
+	cleanup_free char *text = NULL;
+
+	pretend_journal();
+	log_ctx(LOG_ERR, &ctx, "stage");
+	assert_string_equal(fake.entry,
+			    "PRIORITY=3\nMESSAGE=stage: busy\nSYSLOG_IDENTIFIER=test\n"
+			    "HOLDFAST_VOLUME=v\nHOLDFAST_ALLOC=a\nHOLDFAST_NODE=n\nHOLDFAST_CLAIM=c\n"
+			    "HOLDFAST_PLUGIN=p\nHOLDFAST_OP=stage\nHOLDFAST_PEER=uid:1\n"
+			    "HOLDFAST_STATUS=ABORTED\nERRNO=16\n");
+	text = captured(*state);
+	assert_string_equal(text, "");
+}
+
+static void a_value_cannot_forge_a_field_of_the_journal(void **state)
+{
+	(void)state;
+	pretend_journal();
+	log_ctx(LOG_INFO, &(struct log_ctx){.volume = "v\nHOLDFAST_NODE=other"}, "a\nb");
+	assert_string_equal(fake.entry, "PRIORITY=6\nMESSAGE=a\\nb\nSYSLOG_IDENTIFIER=test\n"
+					"HOLDFAST_VOLUME=v\\nHOLDFAST_NODE=other\n");
+}
+
+static void fields_without_room_are_left_out(void **state)
+{
+	static char word[9000];
+
+	(void)state;
+	memset(word, 'x', sizeof(word) - 1);
+	pretend_journal();
+	log_ctx(LOG_INFO, &(struct log_ctx){.volume = word, .alloc = word, .node = word}, "m");
+	assert_int_equal(fake.n_entries, 1);
+	assert_int_equal(count_lines(fake.entry), 5); /* volume whole, alloc cut short, no node */
+	assert_non_null(strstr(fake.entry, "MESSAGE=m\n"));
+}
+
+static void a_journal_that_fails_is_replaced_by_standard_error(void **state)
+{
+	cleanup_free char *text = NULL;
+
+	pretend_journal();
+	fake.journal_result = -ENOTCONN;
+	log_line(LOG_INFO, "still told");
+	text = captured(*state);
+	assert_string_equal(text, TS " level=info ident=test msg=\"still told\"\n");
+}
+
+static void only_the_journals_own_stream_counts(void **state)
+{
+	static const struct {
+		const char *stream;
+		bool expected;
+	} cases[] = {
+		{"8:12345", true},
+		{NULL, false},
+		{"", false},
+		{"8", false},
+		{":", false},
+		{"8:", false},
+		{":12345", false},
+		{"9:12345", false},
+		{"8:12346", false},
+		{"8:12345 ", false},
+		{" 8:12345", false},
+		{"8:12345:1", false},
+		{"+8:12345", false},
+		{"0x8:12345", false},
+		{"8:18446744073709551616", false},
+		{"00000000000000000000000000000000000008:12345", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(journal_is_stream(cases[i].stream, 8, 12345), cases[i].expected);
+	assert_true(journal_is_stream("18446744073709551615:18446744073709551615", UINT64_MAX, UINT64_MAX));
+}
+
+static void the_rate_is_counted_in_windows(void **state)
+{
+	struct log_rate rate = {0};
+
+	(void)state;
+	for (int i = 0; i < LOG_RATE_LINES; i++)
+		assert_true(log_rate_admit(&rate, 5000000));
+	assert_false(log_rate_admit(&rate, 5000000));
+	assert_false(log_rate_admit(&rate, 5999999));
+	assert_int_equal(log_rate_take_dropped(&rate), 2);
+	assert_int_equal(log_rate_take_dropped(&rate), 0);
+	assert_true(log_rate_admit(&rate, 6000000));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, capture_setup, capture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_line_goes_to_standard_error),
+		TEST(lines_above_the_priority_are_dropped_uncounted),
+		TEST(at_most_200_lines_a_second_are_written_and_the_rest_is_counted),
+		TEST(an_overlong_line_is_cut_but_stays_one_line),
+		TEST(the_journal_gets_fields),
+		TEST(a_value_cannot_forge_a_field_of_the_journal),
+		TEST(fields_without_room_are_left_out),
+		TEST(a_journal_that_fails_is_replaced_by_standard_error),
+		cmocka_unit_test(only_the_journals_own_stream_counts),
+		cmocka_unit_test(the_rate_is_counted_in_windows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

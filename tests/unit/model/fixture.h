@@ -1,0 +1,91 @@
+#pragma once
+/* Model values that are valid as they are; tests change what they are about. */
+
+#include "unit.h"
+
+#include "base/str.h"
+#include "model/admission.h"
+
+#define ALLOC_1 "01890000-0000-7000-8000-000000000001"
+#define ALLOC_2 "01890000-0000-7000-8000-000000000002"
+#define BOOT_1 "b0010000-0000-4000-8000-000000000001"
+#define BOOT_2 "b0010000-0000-4000-8000-000000000002"
+
+static inline struct volume a_volume(void)
+{
+	struct volume v = {
+		.id = "db",
+		.namespace = NAMESPACE_DEFAULT,
+		.name = "db",
+		.external_id = "db",
+		.type = VOLUME_NATIVE,
+		.plugin_id = PLUGIN_NATIVE,
+		.profile = "disk",
+		.source = {.class = SOURCE_BLOCK, .by_id = "holdfast-db"},
+		.capabilities = {{SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM}},
+		.n_capabilities = 1,
+	};
+
+	return v;
+}
+
+static inline struct alloc an_alloc(const char *id, const char *node)
+{
+	struct alloc a = {
+		.namespace = NAMESPACE_DEFAULT,
+		.name = "app",
+		.driver = "none",
+		.volumes = {{.name = "data",
+			     .source = "db",
+			     .access_mode = SINGLE_NODE_WRITER,
+			     .attachment_mode = ATTACHMENT_FILE_SYSTEM}},
+		.n_volumes = 1,
+		.desired_status = DESIRED_RUN,
+		.client_status = CLIENT_PENDING,
+	};
+
+	assert_int_equal(str_copy(a.id, sizeof(a.id), id), 0);
+	assert_int_equal(str_copy(a.node_id, sizeof(a.node_id), node), 0);
+	return a;
+}
+
+static inline struct node a_node(const char *id)
+{
+	struct node n = {
+		.boot_id = BOOT_1,
+		.status = NODE_READY,
+		.plugins = {{.plugin_id = PLUGIN_NATIVE,
+			     .profile = "disk",
+			     .class = SOURCE_BLOCK,
+			     .healthy = true}},
+		.n_plugins = 1,
+	};
+
+	assert_int_equal(str_copy(n.id, sizeof(n.id), id), 0);
+	return n;
+}
+
+static inline struct claim a_claim(enum claim_state state)
+{
+	struct claim c = {
+		.id = "01890000-0000-7000-8000-00000000c001",
+		.volume_id = "db",
+		.namespace = NAMESPACE_DEFAULT,
+		.external_id = "db",
+		.plugin_id = PLUGIN_NATIVE,
+		.profile = "disk",
+		.allocation_id = ALLOC_1,
+		.node_id = "n1",
+		.boot_id = BOOT_1,
+		.external_node_id = "ext-n1",
+		.mode = CLAIM_WRITE,
+		.access_mode = SINGLE_NODE_WRITER,
+		.attachment_mode = ATTACHMENT_FILE_SYSTEM,
+		.generation = 3,
+		.state = state,
+		.sent_to_node = true,
+		.create_time_ms = 1000,
+	};
+
+	return c;
+}

@@ -1,0 +1,217 @@
+#include "fixture.h"
+
+#include <string.h>
+
+/* One world: volume db, allocation 2 on node n2 asking for it. */
+struct world {
+	struct volume volume;
+	struct alloc alloc;
+	struct node node;
+	struct claim held;
+	const struct claim *claims[1];
+	struct admission in;
+};
+
+static void make_world(struct world *w)
+{
+	w->volume = a_volume();
+	w->alloc = an_alloc(ALLOC_2, "n2");
+	w->node = a_node("n2");
+	w->held = a_claim(CLAIM_TAKEN);
+	w->claims[0] = &w->held;
+	w->in = (struct admission){
+		.volume_id = "db",
+		.volume = &w->volume,
+		.alloc = &w->alloc,
+		.alloc_id = ALLOC_2,
+		.node = &w->node,
+		.volume_name = "data",
+		.claims = w->claims,
+		.n_claims = 0,
+		.now_ms = 91000,
+	};
+}
+
+static enum status check(const struct world *w, struct error *err)
+{
+	const struct claim *same = NULL;
+
+	return admission_check(&w->in, &same, err);
+}
+
+static void a_free_volume_is_granted(void **state)
+{
+	struct world w;
+
+	(void)state;
+	make_world(&w);
+	assert_int_equal(check(&w, NULL), STATUS_OK);
+}
+
+static void each_check_has_its_own_error(void **state)
+{
+	struct world w;
+	struct error err;
+
+	(void)state;
+	make_world(&w);
+	w.in.volume = NULL;
+	assert_int_equal(check(&w, &err), STATUS_NOT_FOUND);
+	make_world(&w);
+	w.in.alloc = NULL;
+	assert_int_equal(check(&w, &err), STATUS_NOT_FOUND);
+	assert_non_null(strstr(err.msg, ALLOC_2));
+	make_world(&w);
+	w.node = a_node("n3");
+	assert_int_equal(check(&w, &err), STATUS_PERMISSION_DENIED);
+	make_world(&w);
+	w.in.volume_name = "other";
+	assert_int_equal(check(&w, &err), STATUS_PERMISSION_DENIED);
+	make_world(&w);
+	w.alloc.desired_status = DESIRED_STOP;
+	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
+	make_world(&w);
+	w.alloc.client_status = CLIENT_FAILED;
+	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
+	make_world(&w);
+	w.alloc.volumes[0].access_mode = MULTI_NODE_MULTI_WRITER;
+	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "multi-node-multi-writer"));
+	make_world(&w);
+	w.node.n_plugins = 0;
+	assert_int_equal(check(&w, &err), STATUS_UNAVAILABLE);
+	make_world(&w);
+	w.node.plugins[0].healthy = false;
+	assert_int_equal(check(&w, &err), STATUS_UNAVAILABLE);
+	make_world(&w);
+	assert_int_equal(str_copy(w.alloc.namespace, sizeof(w.alloc.namespace), "other"), 0);
+	assert_int_equal(check(&w, &err), STATUS_PERMISSION_DENIED);
+}
+
+static void a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do(void **state)
+{
+	struct world w;
+	struct error err;
+
+	(void)state;
+	make_world(&w);
+	w.in.n_claims = 1;
+	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, ALLOC_1));
+	assert_non_null(strstr(err.msg, "node n1"));
+	assert_non_null(strstr(err.msg, "claim taken"));
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_1));
+}
+
+static void a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state(void **state)
+{
+	(void)state;
+	for (int s = CLAIM_RESERVED; s < CLAIM_FREED; s++) {
+		bool connected = false;
+		struct world w;
+		struct error err;
+
+		make_world(&w);
+		w.held.state = (enum claim_state)s;
+		w.in.n_claims = 1;
+		w.in.holder_connected = &connected;
+		assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
+		if (s == CLAIM_UNPUBLISHING)
+			assert_non_null(strstr(err.msg, "--attest"));
+	}
+}
+
+static void the_same_allocation_gets_its_own_claim_again(void **state)
+{
+	struct world w;
+	const struct claim *same = NULL;
+
+	(void)state;
+	make_world(&w);
+	w.in.n_claims = 1;
+	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
+	w.node.n_plugins = 0; /* a repeat does not depend on the plugin */
+	assert_int_equal(admission_check(&w.in, &same, NULL), STATUS_ALREADY_EXISTS);
+	assert_ptr_equal(same, &w.held);
+	w.held.state = CLAIM_UNPUBLISHING;
+	assert_int_equal(check(&w, NULL), STATUS_FAILED_PRECONDITION);
+}
+
+static void another_attachment_mode_than_the_holders_is_refused(void **state)
+{
+	struct world w;
+
+	(void)state;
+	make_world(&w);
+	w.volume.capabilities[0].access_mode = MULTI_NODE_MULTI_WRITER;
+	w.alloc.volumes[0].access_mode = MULTI_NODE_MULTI_WRITER;
+	w.held.access_mode = MULTI_NODE_MULTI_WRITER;
+	w.in.n_claims = 1;
+	assert_int_equal(check(&w, NULL), STATUS_OK);
+	w.held.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	assert_int_equal(check(&w, NULL), STATUS_FAILED_PRECONDITION);
+}
+
+/* Rows: access mode of both sides. Columns: held read / write, and the newcomer's mode and node.
+ * The table of Nomad (nomad-facts 2.5) with node identity, and the two single-node writer modes. */
+static void room_beside_one_holder(void **state)
+{
+	/* same node: rr rw wr ww, other node: rr rw wr ww (held mode first) */
+	static const struct {
+		enum access_mode mode;
+		const char *room;
+	} rows[] = {
+		{SINGLE_NODE_READER_ONLY, "........"},	 {SINGLE_NODE_WRITER, ".+......"},
+		{SINGLE_NODE_SINGLE_WRITER, "........"}, {SINGLE_NODE_MULTI_WRITER, "++++...."},
+		{MULTI_NODE_READER_ONLY, "+...+..."},	 {MULTI_NODE_SINGLE_WRITER, "+++.+++."},
+		{MULTI_NODE_MULTI_WRITER, "++++++++"},
+	};
+
+	(void)state;
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		for (int i = 0; i < 8; i++) {
+			struct claim held = a_claim(CLAIM_TAKEN);
+			const struct claim *claims[] = {&held};
+			const struct claim *blocker;
+			const char *node = i < 4 ? "n1" : "n2";
+			enum claim_mode mode = (i & 1) != 0 ? CLAIM_WRITE : CLAIM_READ;
+
+			held.mode = (i & 2) != 0 ? CLAIM_WRITE : CLAIM_READ;
+			held.access_mode = rows[r].mode;
+			if (held.mode == CLAIM_WRITE && !access_mode_is_writer(rows[r].mode))
+				continue; /* nobody holds such a claim */
+			assert_int_equal(admission_has_room(rows[r].mode, mode, node, claims, 1, &blocker),
+					 rows[r].room[i] == '+');
+		}
+	}
+}
+
+static void the_holders_rules_bind_the_newcomer_too(void **state)
+{
+	struct claim held = a_claim(CLAIM_TAKEN);
+	const struct claim *claims[] = {&held};
+	const struct claim *blocker = NULL;
+
+	(void)state;
+	held.access_mode = MULTI_NODE_READER_ONLY;
+	held.mode = CLAIM_READ;
+	assert_false(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_WRITE, "n2", claims, 1, &blocker));
+	assert_ptr_equal(blocker, &held);
+	assert_true(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_READ, "n2", claims, 1, &blocker));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_free_volume_is_granted),
+		cmocka_unit_test(each_check_has_its_own_error),
+		cmocka_unit_test(a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do),
+		cmocka_unit_test(a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state),
+		cmocka_unit_test(the_same_allocation_gets_its_own_claim_again),
+		cmocka_unit_test(another_attachment_mode_than_the_holders_is_refused),
+		cmocka_unit_test(room_beside_one_holder),
+		cmocka_unit_test(the_holders_rules_bind_the_newcomer_too),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+#include "fixture.h"
+
+#include <string.h>
+
+static void a_complete_submission_is_valid(void **state)
+{
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	(void)state;
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	a.id[0] = '\0';
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+}
+
+static void reader(struct alloc *a)
+{
+	a->volumes[0].access_mode = SINGLE_NODE_READER_ONLY;
+}
+static void bidirectional_reader(struct alloc *a)
+{
+	a->volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
+	a->volumes[0].read_only = true;
+}
+static void no_mode(struct alloc *a)
+{
+	a->volumes[0].access_mode = ACCESS_MODE_UNSPECIFIED;
+}
+static void same_source(struct alloc *a)
+{
+	a->volumes[1] = a->volumes[0];
+	(void)str_copy(a->volumes[1].name, sizeof(a->volumes[1].name), "more");
+	a->n_volumes = 2;
+}
+static void same_name(struct alloc *a)
+{
+	a->volumes[1] = a->volumes[0];
+	(void)str_copy(a->volumes[1].source, sizeof(a->volumes[1].source), "other");
+	a->n_volumes = 2;
+}
+static void slash_in_source(struct alloc *a)
+{
+	(void)str_copy(a->volumes[0].source, sizeof(a->volumes[0].source), "a/b");
+}
+static void dots_as_name(struct alloc *a)
+{
+	(void)str_copy(a->volumes[0].name, sizeof(a->volumes[0].name), "..");
+}
+static void upper_case_id(struct alloc *a)
+{
+	a->id[0] = 'A';
+}
+static void other_driver(struct alloc *a)
+{
+	(void)str_copy(a->driver, sizeof(a->driver), "exec");
+}
+static void no_node(struct alloc *a)
+{
+	a->node_id[0] = '\0';
+}
+static void no_volumes(struct alloc *a)
+{
+	a->n_volumes = 0;
+}
+
+static void contradictions_and_bad_names_are_refused_by_field(void **state)
+{
+	static const struct {
+		void (*break_it)(struct alloc *);
+		const char *says;
+		const char *also;
+		enum status status;
+	} cases[] = {
+		{reader, "access_mode", "read_only", STATUS_INVALID_ARGUMENT},
+		{bidirectional_reader, "propagation", "read_only", STATUS_INVALID_ARGUMENT},
+		{no_mode, "access_mode", "missing", STATUS_INVALID_ARGUMENT},
+		{same_source, "data", "more", STATUS_INVALID_ARGUMENT},
+		{same_name, "data", "twice", STATUS_INVALID_ARGUMENT},
+		{slash_in_source, "source", "a/b", STATUS_INVALID_ARGUMENT},
+		{dots_as_name, "volume", "..", STATUS_INVALID_ARGUMENT},
+		{upper_case_id, "id", "UUID", STATUS_INVALID_ARGUMENT},
+		{other_driver, "driver", "exec", STATUS_UNIMPLEMENTED},
+		{no_node, "node", "placement", STATUS_UNIMPLEMENTED},
+		{no_volumes, "volume", "at least one", STATUS_INVALID_ARGUMENT},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct alloc a = an_alloc(ALLOC_1, "n1");
+		struct error err;
+
+		cases[i].break_it(&a);
+		assert_int_equal(alloc_validate(&a, &err), cases[i].status);
+		assert_non_null(strstr(err.msg, cases[i].says));
+		assert_non_null(strstr(err.msg, cases[i].also));
+	}
+}
+
+static void only_the_nodes_word_makes_an_allocation_terminal(void **state)
+{
+	static const bool terminal[CLIENT_N] = {
+		[CLIENT_COMPLETE] = true, [CLIENT_FAILED] = true, [CLIENT_LOST] = true};
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	(void)state;
+	a.desired_status = DESIRED_STOP;
+	for (int s = 0; s < CLIENT_N; s++) {
+		a.client_status = (enum client_status)s;
+		assert_int_equal(alloc_is_client_terminal(&a), terminal[s]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_complete_submission_is_valid),
+		cmocka_unit_test(contradictions_and_bad_names_are_refused_by_field),
+		cmocka_unit_test(only_the_nodes_word_makes_an_allocation_terminal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+#include "fixture.h"
+
+#include "model/explain.h"
+
+#include <string.h>
+
+enum { NOW = 5000 };
+
+static struct claim_event event(enum claim_event_type type)
+{
+	return (struct claim_event){.type = type, .now_ms = NOW};
+}
+
+/* The whole table of states and events, with a receipt as evidence. R: refused, "-": passed, N: noted and
+ * stays. */
+static void every_pair_of_state_and_event_does_what_the_design_says(void **state)
+{
+	static const char *const expected[CLAIM_STATE_N][CLAIM_EVENT_N] = {
+		/*			 mounted  ended		  evidence	   nodefail ctl ctlfail free
+		 */
+		[CLAIM_RESERVED] = {"taken", "unpublishing", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_TAKEN] = {"-", "unpublishing", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_UNPUBLISHING] = {"-", "-", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_NODE_DETACHED] = {"-", "-", "-", "-", "controller-detached", "N", "R"},
+		[CLAIM_CONTROLLER_DETACHED] = {"-", "-", "-", "-", "-", "-", "freed"},
+		[CLAIM_FREED] = {"-", "-", "-", "-", "-", "-", "-"},
+	};
+
+	(void)state;
+	for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++) {
+		for (int e = 0; e < CLAIM_EVENT_N; e++) {
+			struct claim before = a_claim((enum claim_state)s);
+			struct claim claim = before;
+			struct claim_event ev = event((enum claim_event_type)e);
+			const char *want = expected[s][e];
+			bool changed = false;
+			struct error err;
+			enum status st;
+
+			ev.evidence = EVIDENCE_RECEIPT;
+			ev.detail = "detail";
+			st = claim_step(&claim, &ev, &changed, &err);
+			if (str_eq(want, "R")) {
+				assert_int_equal(st, STATUS_FAILED_PRECONDITION);
+				assert_memory_equal(&claim, &before, sizeof(claim));
+				continue;
+			}
+			assert_int_equal(st, STATUS_OK);
+			if (str_eq(want, "-")) {
+				assert_false(changed);
+				assert_memory_equal(&claim, &before, sizeof(claim));
+				continue;
+			}
+			assert_true(changed);
+			assert_int_equal(claim.modify_time_ms, NOW);
+			if (str_eq(want, "N")) {
+				assert_int_equal(claim.state, before.state);
+				assert_int_equal(claim.attempts, 1);
+				assert_string_equal(claim.last_error, "detail");
+				continue;
+			}
+			assert_string_equal(claim_state_name(claim.state), want);
+		}
+	}
+}
+
+static void modes_boot_and_provider_node_stay_through_every_step(void **state)
+{
+	static const enum claim_event_type way[] = {
+		CLAIM_EVENT_MOUNTED,  CLAIM_EVENT_WORK_ENDED,	       CLAIM_EVENT_NODE_FAILED,
+		CLAIM_EVENT_EVIDENCE, CLAIM_EVENT_CONTROLLER_DETACHED, CLAIM_EVENT_FREE};
+	struct claim first = a_claim(CLAIM_RESERVED);
+	struct claim claim = first;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(way); i++) {
+		struct claim_event ev = event(way[i]);
+		bool changed = false;
+
+		ev.evidence = EVIDENCE_RECEIPT;
+		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+		assert_true(changed);
+		assert_int_equal(claim.mode, first.mode);
+		assert_int_equal(claim.access_mode, first.access_mode);
+		assert_int_equal(claim.attachment_mode, first.attachment_mode);
+		assert_int_equal(claim.generation, first.generation);
+		assert_string_equal(claim.boot_id, first.boot_id);
+		assert_string_equal(claim.external_node_id, first.external_node_id);
+		assert_string_equal(claim.node_id, first.node_id);
+	}
+	assert_int_equal(claim.state, CLAIM_FREED);
+	assert_int_equal(claim.evidence, EVIDENCE_RECEIPT);
+	assert_false(claim_is_live(&claim));
+}
+
+static void a_grant_that_never_left_the_server_is_freed_at_once(void **state)
+{
+	struct claim claim = a_claim(CLAIM_RESERVED);
+	struct claim_event ev = event(CLAIM_EVENT_WORK_ENDED);
+	bool changed = false;
+
+	(void)state;
+	claim.sent_to_node = false;
+	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.state, CLAIM_FREED);
+	assert_int_equal(claim.evidence, EVIDENCE_NONE);
+}
+
+static void no_claim_that_may_be_mounted_leaves_its_node_without_evidence(void **state)
+{
+	static const enum claim_state held[] = {CLAIM_RESERVED, CLAIM_TAKEN, CLAIM_UNPUBLISHING};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
+		for (int e = 0; e < CLAIM_EVENT_N; e++) {
+			struct claim claim = a_claim(held[i]);
+			struct claim_event ev = event((enum claim_event_type)e);
+			bool changed;
+
+			ev.evidence = EVIDENCE_NONE;
+			(void)claim_step(&claim, &ev, &changed, NULL);
+			assert_true(claim.state <= CLAIM_UNPUBLISHING);
+		}
+	}
+}
+
+static void a_new_boot_counts_only_when_the_boot_is_another_one(void **state)
+{
+	static const struct {
+		const char *detail;
+		enum status expected;
+	} cases[] = {
+		{BOOT_1, STATUS_FAILED_PRECONDITION},
+		{"", STATUS_FAILED_PRECONDITION},
+		{NULL, STATUS_FAILED_PRECONDITION},
+		{BOOT_2, STATUS_OK},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct claim claim = a_claim(CLAIM_TAKEN);
+		struct claim_event ev = event(CLAIM_EVENT_EVIDENCE);
+		bool changed = false;
+		struct error err;
+
+		ev.evidence = EVIDENCE_NEW_BOOT;
+		ev.detail = cases[i].detail;
+		assert_int_equal(claim_step(&claim, &ev, &changed, &err), cases[i].expected);
+		assert_int_equal(claim.state,
+				 cases[i].expected == STATUS_OK ? CLAIM_NODE_DETACHED : CLAIM_TAKEN);
+	}
+}
+
+static void an_operators_word_needs_a_reason_and_ended_work(void **state)
+{
+	struct claim_event ev = event(CLAIM_EVENT_EVIDENCE);
+	struct claim claim = a_claim(CLAIM_TAKEN);
+	bool changed = false;
+	struct error err;
+
+	(void)state;
+	ev.evidence = EVIDENCE_OPERATOR;
+	ev.detail = "ann: machine is in the skip";
+	assert_int_equal(claim_step(&claim, &ev, &changed, &err), STATUS_FAILED_PRECONDITION);
+	claim = a_claim(CLAIM_UNPUBLISHING);
+	ev.detail = "";
+	assert_int_equal(claim_step(&claim, &ev, &changed, &err), STATUS_INVALID_ARGUMENT);
+	ev.detail = "ann: machine is in the skip";
+	assert_int_equal(claim_step(&claim, &ev, &changed, &err), STATUS_OK);
+	assert_int_equal(claim.evidence, EVIDENCE_OPERATOR);
+	assert_string_equal(claim.evidence_detail, ev.detail);
+}
+
+static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
+{
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	struct claim_event failed = event(CLAIM_EVENT_NODE_FAILED);
+	struct claim_event receipt = event(CLAIM_EVENT_EVIDENCE);
+	bool changed;
+
+	(void)state;
+	failed.detail = "target is busy";
+	assert_int_equal(claim_step(&claim, &failed, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim_step(&claim, &failed, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.attempts, 2);
+	receipt.evidence = EVIDENCE_RECEIPT;
+	assert_int_equal(claim_step(&claim, &receipt, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.attempts, 0);
+	assert_string_equal(claim.last_error, "");
+}
+
+static void the_explanation_names_holder_state_evidence_error_and_next_command(void **state)
+{
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	char text[EXPLAIN_SIZE];
+
+	(void)state;
+	claim.attempts = 4;
+	assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "target is busy"), 0);
+	(void)explain_claim(&claim, false, 91000, text);
+	assert_non_null(strstr(text, ALLOC_1));
+	assert_non_null(strstr(text, "node n1"));
+	assert_non_null(strstr(text, "since 1m30s"));
+	assert_non_null(strstr(text, "unpublishing"));
+	assert_non_null(strstr(text, "generation 3"));
+	assert_non_null(strstr(text, "evidence"));
+	assert_non_null(strstr(text, "attempt 4"));
+	assert_non_null(strstr(text, "target is busy"));
+	assert_non_null(strstr(text, "holdfast volume detach db n1 --attest REASON"));
+	claim.state = CLAIM_TAKEN;
+	(void)explain_claim(&claim, true, 91000, text);
+	assert_non_null(strstr(text, "holdfast alloc stop " ALLOC_1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_pair_of_state_and_event_does_what_the_design_says),
+		cmocka_unit_test(modes_boot_and_provider_node_stay_through_every_step),
+		cmocka_unit_test(a_grant_that_never_left_the_server_is_freed_at_once),
+		cmocka_unit_test(no_claim_that_may_be_mounted_leaves_its_node_without_evidence),
+		cmocka_unit_test(a_new_boot_counts_only_when_the_boot_is_another_one),
+		cmocka_unit_test(an_operators_word_needs_a_reason_and_ended_work),
+		cmocka_unit_test(a_failure_is_counted_and_forgotten_by_the_next_state),
+		cmocka_unit_test(the_explanation_names_holder_state_evidence_error_and_next_command),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+#include "fixture.h"
+
+#include "model/pb.h"
+
+#include <string.h>
+
+/* A claim with every field different from its default, so that a lost field is seen. */
+static struct claim full_claim(void)
+{
+	struct claim c = a_claim(CLAIM_NODE_DETACHED);
+
+	c.propagation = PROPAGATION_HOST_TO_TASK;
+	c.evidence = EVIDENCE_OPERATOR;
+	(void)str_copy(c.evidence_detail, sizeof(c.evidence_detail), "ann: gone");
+	(void)str_copy(c.last_error, sizeof(c.last_error), "busy");
+	c.attempts = 7;
+	c.modify_time_ms = -2;
+	c.create_index = UINT64_MAX;
+	c.modify_index = 12;
+	return c;
+}
+
+/* Through the bytes, as the store and the wire do. */
+static void a_claim_survives_the_wire_whole(void **state)
+{
+	struct claim before = full_claim();
+	struct claim after;
+	Holdfast__V1__Claim *pb = claim_to_pb(&before);
+	Holdfast__V1__Claim *back;
+	uint8_t bytes[4096];
+	size_t n;
+
+	(void)state;
+	assert_non_null(pb);
+	n = protobuf_c_message_pack(&pb->base, bytes);
+	assert_true(n < sizeof(bytes));
+	back = holdfast__v1__claim__unpack(NULL, n, bytes);
+	assert_non_null(back);
+	assert_int_equal(claim_from_pb(back, &after, NULL), STATUS_OK);
+	assert_memory_equal(&before, &after, sizeof(before));
+	protobuf_c_message_free_unpacked(&pb->base, NULL);
+	protobuf_c_message_free_unpacked(&back->base, NULL);
+}
+
+static void volume_alloc_and_node_come_back_as_they_went(void **state)
+{
+	struct volume v = a_volume();
+	struct volume v2;
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+	struct alloc a2;
+	struct node n = a_node("n1");
+	struct node n2;
+	Holdfast__V1__Volume *vp;
+	Holdfast__V1__Allocation *ap;
+	Holdfast__V1__Node *np;
+
+	(void)state;
+	v.n_capabilities = VOLUME_CAPABILITIES_MAX;
+	for (uint32_t i = 0; i < v.n_capabilities; i++)
+		v.capabilities[i] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};
+	a.n_published = 1;
+	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
+	vp = volume_to_pb(&v);
+	ap = alloc_to_pb(&a);
+	np = node_to_pb(&n);
+	assert_int_equal(volume_from_pb(vp, &v2, NULL), STATUS_OK);
+	assert_int_equal(alloc_from_pb(ap, &a2, NULL), STATUS_OK);
+	assert_int_equal(node_from_pb(np, &n2, NULL), STATUS_OK);
+	assert_memory_equal(&v, &v2, sizeof(v));
+	assert_memory_equal(&a, &a2, sizeof(a));
+	assert_memory_equal(&n, &n2, sizeof(n));
+	protobuf_c_message_free_unpacked(&vp->base, NULL);
+	protobuf_c_message_free_unpacked(&ap->base, NULL);
+	protobuf_c_message_free_unpacked(&np->base, NULL);
+}
+
+static void text_one_byte_too_long_is_refused_by_name(void **state)
+{
+	char text[VOLUME_ID_MAX + 2];
+	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
+	struct volume v = {.id = "untouched"};
+	struct error err;
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	text[VOLUME_ID_MAX] = '\0';
+	pb.id = text;
+	assert_int_equal(volume_from_pb(&pb, &v, NULL), STATUS_OK);
+	assert_int_equal(strlen(v.id), VOLUME_ID_MAX);
+	text[VOLUME_ID_MAX] = 'a';
+	text[VOLUME_ID_MAX + 1] = '\0';
+	(void)str_copy(v.id, sizeof(v.id), "untouched");
+	assert_int_equal(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "id"));
+	assert_string_equal(v.id, "untouched");
+}
+
+static void values_outside_an_enum_are_refused_with_their_path(void **state)
+{
+	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Capability good = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability bad = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *list[] = {&good, &bad};
+	static const int wrong[] = {-1, ACCESS_MODE_N, INT32_MAX};
+	struct volume v;
+	struct error err;
+
+	(void)state;
+	pb.requested_capabilities = list;
+	pb.n_requested_capabilities = 2;
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		memcpy(&bad.access_mode, &wrong[i], sizeof(int));
+		assert_int_equal(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT);
+		assert_non_null(strstr(err.msg, "requested_capabilities[1]: access_mode"));
+	}
+}
+
+static void one_entry_too_many_is_refused(void **state)
+{
+	Holdfast__V1__Capability one = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *list[VOLUME_CAPABILITIES_MAX + 1];
+	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
+	struct volume v;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		list[i] = &one;
+	pb.requested_capabilities = list;
+	pb.n_requested_capabilities = VOLUME_CAPABILITIES_MAX;
+	assert_int_equal(volume_from_pb(&pb, &v, NULL), STATUS_OK);
+	pb.n_requested_capabilities++;
+	assert_int_equal(volume_from_pb(&pb, &v, NULL), STATUS_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_claim_survives_the_wire_whole),
+		cmocka_unit_test(volume_alloc_and_node_come_back_as_they_went),
+		cmocka_unit_test(text_one_byte_too_long_is_refused_by_name),
+		cmocka_unit_test(values_outside_an_enum_are_refused_with_their_path),
+		cmocka_unit_test(one_entry_too_many_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,212 @@
+#include "fixture.h"
+
+#include "base/id.h"
+
+#include <string.h>
+
+static void a_complete_registration_is_valid(void **state)
+{
+	struct volume v = a_volume();
+
+	(void)state;
+	assert_int_equal(volume_validate(&v, NULL), STATUS_OK);
+}
+
+static void defaults_fill_what_may_be_left_out(void **state)
+{
+	struct volume v = {.id = "db", .type = VOLUME_NATIVE};
+
+	(void)state;
+	volume_default(&v);
+	assert_string_equal(v.namespace, "default");
+	assert_string_equal(v.name, "db");
+	assert_string_equal(v.external_id, "db");
+	assert_string_equal(v.plugin_id, "native");
+}
+
+static void break_id(struct volume *v)
+{
+	(void)str_copy(v->id, sizeof(v->id), "a/b");
+}
+static void dot_id(struct volume *v)
+{
+	(void)str_copy(v->id, sizeof(v->id), "..");
+}
+static void empty_id(struct volume *v)
+{
+	v->id[0] = '\0';
+}
+static void break_namespace(struct volume *v)
+{
+	(void)str_copy(v->namespace, sizeof(v->namespace), "a.b");
+}
+static void no_type(struct volume *v)
+{
+	v->type = VOLUME_TYPE_UNSPECIFIED;
+}
+static void csi_type(struct volume *v)
+{
+	v->type = VOLUME_CSI;
+}
+static void foreign_plugin(struct volume *v)
+{
+	(void)str_copy(v->plugin_id, sizeof(v->plugin_id), "ebs");
+}
+static void break_profile(struct volume *v)
+{
+	(void)str_copy(v->profile, sizeof(v->profile), "Disk");
+}
+static void no_source(struct volume *v)
+{
+	v->source.class = SOURCE_UNSPECIFIED;
+}
+static void slash_in_by_id(struct volume *v)
+{
+	(void)str_copy(v->source.by_id, sizeof(v->source.by_id), "../sda");
+}
+static void dot_in_front_of_by_id(struct volume *v)
+{
+	(void)str_copy(v->source.by_id, sizeof(v->source.by_id), ".x");
+}
+static void tmpfs_without_size(struct volume *v)
+{
+	v->source = (struct source){.class = SOURCE_TMPFS, .inodes = 10};
+}
+static void tmpfs_without_inodes(struct volume *v)
+{
+	v->source = (struct source){.class = SOURCE_TMPFS, .size_bytes = 4096};
+}
+static void nfs_source(struct volume *v)
+{
+	v->source.class = SOURCE_NFS4;
+}
+static void no_capability(struct volume *v)
+{
+	v->n_capabilities = 0;
+}
+static void no_access_mode(struct volume *v)
+{
+	v->capabilities[0].access_mode = ACCESS_MODE_UNSPECIFIED;
+}
+static void block_device_of_a_native_volume(struct volume *v)
+{
+	v->capabilities[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+}
+
+static void what_is_wrong_is_named_with_its_field(void **state)
+{
+	static const struct {
+		void (*break_it)(struct volume *);
+		const char *field;
+		enum status status;
+	} cases[] = {
+		{break_id, "id:", STATUS_INVALID_ARGUMENT},
+		{dot_id, "id:", STATUS_INVALID_ARGUMENT},
+		{empty_id, "id:", STATUS_INVALID_ARGUMENT},
+		{break_namespace, "namespace:", STATUS_INVALID_ARGUMENT},
+		{no_type, "type:", STATUS_INVALID_ARGUMENT},
+		{csi_type, "type:", STATUS_UNIMPLEMENTED},
+		{foreign_plugin, "plugin_id:", STATUS_INVALID_ARGUMENT},
+		{break_profile, "profile:", STATUS_INVALID_ARGUMENT},
+		{no_source, "source.class:", STATUS_INVALID_ARGUMENT},
+		{slash_in_by_id, "source.by_id:", STATUS_INVALID_ARGUMENT},
+		{dot_in_front_of_by_id, "source.by_id:", STATUS_INVALID_ARGUMENT},
+		{tmpfs_without_size, "source.size_bytes:", STATUS_INVALID_ARGUMENT},
+		{tmpfs_without_inodes, "source.inodes:", STATUS_INVALID_ARGUMENT},
+		{nfs_source, "source.class:", STATUS_UNIMPLEMENTED},
+		{no_capability, "capability:", STATUS_INVALID_ARGUMENT},
+		{no_access_mode, "capability[0].access_mode", STATUS_INVALID_ARGUMENT},
+		{block_device_of_a_native_volume, "capability[0].attachment_mode", STATUS_INVALID_ARGUMENT},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct volume v = a_volume();
+		struct error err;
+
+		cases[i].break_it(&v);
+		assert_int_equal(volume_validate(&v, &err), cases[i].status);
+		assert_true(str_starts_with(err.msg, cases[i].field));
+	}
+}
+
+static void an_equal_registration_changes_nothing(void **state)
+{
+	struct volume current = a_volume();
+	struct volume update = a_volume();
+	bool changed = true;
+
+	(void)state;
+	assert_int_equal(volume_merge(&current, &update, true, &changed, NULL), STATUS_OK);
+	assert_false(changed);
+}
+
+static void source_profile_and_ids_are_immutable(void **state)
+{
+	void (*const changes[])(struct volume *) = {slash_in_by_id, break_profile, foreign_plugin, csi_type};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		struct volume current = a_volume();
+		struct volume update = a_volume();
+		bool changed = false;
+
+		changes[i](&update);
+		assert_int_equal(volume_merge(&current, &update, false, &changed, NULL),
+				 STATUS_FAILED_PRECONDITION);
+		assert_int_equal(volume_validate(&current, NULL), STATUS_OK);
+	}
+}
+
+static void capabilities_are_replaced_unless_claims_stand_on_them(void **state)
+{
+	struct volume current = a_volume();
+	struct volume update = a_volume();
+	bool changed = false;
+
+	(void)state;
+	update.capabilities[0].access_mode = MULTI_NODE_READER_ONLY;
+	assert_int_equal(volume_merge(&current, &update, true, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	assert_true(volume_has_capability(&current, SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM));
+	assert_int_equal(volume_merge(&current, &update, false, &changed, NULL), STATUS_OK);
+	assert_true(changed);
+	assert_true(volume_has_capability(&current, MULTI_NODE_READER_ONLY, ATTACHMENT_FILE_SYSTEM));
+}
+
+static void wire_names_are_labels_and_differ_where_ids_or_namespaces_differ(void **state)
+{
+	static const char *const ids[] = {"db", "DB", "d_b", "d-b", "0", "Z_9-x"};
+	char seen[2 * ARRAY_SIZE(ids)][WIRE_VOLUME_SIZE];
+	char longest[VOLUME_ID_MAX + 1];
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		volume_wire_name("default", ids[i], seen[n++]);
+		volume_wire_name("other", ids[i], seen[n++]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		assert_true(id_is_label(seen[i]));
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(seen[i], seen[k]);
+	}
+	memset(longest, 'x', VOLUME_ID_MAX);
+	longest[VOLUME_ID_MAX] = '\0';
+	volume_wire_name("default", longest, seen[0]);
+	assert_true(id_is_label(seen[0]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_complete_registration_is_valid),
+		cmocka_unit_test(defaults_fill_what_may_be_left_out),
+		cmocka_unit_test(what_is_wrong_is_named_with_its_field),
+		cmocka_unit_test(an_equal_registration_changes_nothing),
+		cmocka_unit_test(source_profile_and_ids_are_immutable),
+		cmocka_unit_test(capabilities_are_replaced_unless_claims_stand_on_them),
+		cmocka_unit_test(wire_names_are_labels_and_differ_where_ids_or_namespaces_differ),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

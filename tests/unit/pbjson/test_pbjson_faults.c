@@ -1,0 +1,122 @@
+/* Every allocation fails in turn: the answer is RESOURCE_EXHAUSTED, nothing is handed out, and (under the
+ * address sanitizer) nothing is leaked. */
+
+#include "random_message.h"
+
+#include "rpc/pbjson.h"
+
+#include <all.pb-c.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+char *__real_strdup(const char *s);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+char *__wrap_strdup(const char *s);
+
+static long countdown = -1; /* allocations until the one that fails; negative: none does */
+
+static bool now_fails(void)
+{
+	return countdown >= 0 && countdown-- == 0;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return now_fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return now_fails() ? NULL : __real_calloc(n, size);
+}
+
+char *__wrap_strdup(const char *s)
+{
+	return now_fails() ? NULL : __real_strdup(s);
+}
+
+static const ProtobufCMessageDescriptor *const all = &test__v1__all__descriptor;
+
+static void decoding_survives_the_failure_of_every_allocation(void **state)
+{
+	ProtobufCMessage *message = random_message(all, 4);
+	json_t *json = NULL;
+	long failures = 0;
+
+	(void)state;
+	assert_int_equal(pbjson_encode(message, 0, &json, NULL), STATUS_OK);
+	for (;;) {
+		struct error err = {0};
+		ProtobufCMessage *got = NULL;
+		enum status status;
+		bool failed;
+
+		countdown = failures;
+		status = pbjson_decode(all, json, 0, &got, &err);
+		failed = countdown < 0;
+		countdown = -1;
+		if (!failed) {
+			assert_int_equal(status, STATUS_OK);
+			protobuf_c_message_free_unpacked(got, NULL);
+			break;
+		}
+		assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
+		assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
+		assert_null(got);
+		failures++;
+	}
+	assert_in_range(failures, 50, 10000);
+	json_decref(json);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void encoding_survives_the_failure_of_every_allocation(void **state)
+{
+	ProtobufCMessage *message = random_message(all, 4);
+	long failures = 0;
+
+	(void)state;
+	for (;;) {
+		struct error err = {0};
+		json_t *json = NULL;
+		enum status status;
+		bool failed;
+
+		countdown = failures;
+		status = pbjson_encode(message, PBJSON_DEFAULTS, &json, &err);
+		failed = countdown < 0;
+		countdown = -1;
+		if (!failed) {
+			assert_int_equal(status, STATUS_OK);
+			json_decref(json);
+			break;
+		}
+		assert_int_equal(status, STATUS_RESOURCE_EXHAUSTED);
+		assert_null(json);
+		failures++;
+	}
+	assert_in_range(failures, 50, 10000);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(decoding_survives_the_failure_of_every_allocation),
+		cmocka_unit_test(encoding_survives_the_failure_of_every_allocation),
+	};
+
+	json_set_alloc_funcs(__wrap_malloc, free);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

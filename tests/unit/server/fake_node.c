@@ -1,0 +1,225 @@
+#include "fake_node.h"
+
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define TIMEOUT_US (5 * USEC_PER_SEC)
+
+static void copy_id(char *dst, const char *src)
+{
+	assert_int_equal(str_copy(dst, UUID_TEXT_SIZE, src), 0);
+}
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata; /* welcome is what the test waits for */
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
+	struct fake_node *node = userdata;
+
+	(void)stream;
+	switch (down->message_case) {
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
+		node->welcomed = true;
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN:
+		node->runs++;
+		copy_id(node->last_run, down->run->alloc->id);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP:
+		node->stops++;
+		copy_id(node->last_stop, down->stop->alloc_id);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK:
+		node->acks++;
+		copy_id(node->last_ack, down->receipt_ack->claim_id);
+		node->last_ack_released = down->receipt_ack->released;
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE:
+		node->releases++;
+		copy_id(node->last_release, down->release->claim->id);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
+		node->forgets++;
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
+	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
+		fail_msg("an empty message came down");
+	}
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct fake_node *node = userdata;
+
+	(void)stream;
+	node->closed = true;
+	node->closed_status = status;
+	(void)snprintf(node->closed_message, sizeof(node->closed_message), "%s", err ? err->msg : "");
+	node->stream = NULL;
+}
+
+static const struct rpc_stream_events events = {
+	.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+
+void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, const char *cert, uint16_t port)
+{
+	char ca[PATH_MAX];
+	char pem[PATH_MAX];
+	char key[PATH_MAX];
+	const struct rpc_tls_files files = {.ca = ca, .cert = pem, .key = key};
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = port};
+
+	*node = (struct fake_node){.event = event};
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", dir);
+	(void)str_format(pem, sizeof(pem), "%s/tls/%s.pem", dir, cert);
+	(void)str_format(key, sizeof(key), "%s/tls/%s.key", dir, cert);
+	assert_int_equal(rpc_tls_new(&files, &node->tls, NULL), STATUS_OK);
+	endpoint.tls = node->tls;
+	assert_int_equal(rpc_client_new(event, &endpoint, &node->client, NULL), STATUS_OK);
+}
+
+void fake_node_release(struct fake_node *node)
+{
+	rpc_stream_cancel(node->stream);
+	rpc_client_free(node->client);
+	rpc_tls_free(node->tls);
+}
+
+static void send_up(struct fake_node *node, const Holdfast__V1__SessionUp *up)
+{
+	assert_non_null(node->stream);
+	assert_int_equal(rpc_stream_send(node->stream, &up->base, NULL), STATUS_OK);
+}
+
+static void forget_what_came(struct fake_node *node)
+{
+	node->welcomed = node->closed = node->last_ack_released = false;
+	node->runs = node->stops = node->releases = node->acks = node->forgets = 0;
+	node->last_run[0] = node->last_stop[0] = node->last_ack[0] = node->last_release[0] = '\0';
+	node->closed_message[0] = '\0';
+}
+
+void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
+		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
+	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
+	char native[] = "native";
+	char profile[] = "disk";
+	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
+
+	forget_what_came(node);
+	assert_int_equal(str_copy(node->id, sizeof(node->id), id), 0);
+	copy_id(node->boot_id, boot_id);
+	plugin.plugin_id = native;
+	plugin.profile = profile;
+	plugin.healthy = true;
+	hello.node_id = node->id;
+	hello.boot_id = node->boot_id;
+	hello.plugins = plugins;
+	hello.n_plugins = 1;
+	hello.allocs = allocs;
+	hello.n_allocs = n_allocs;
+	hello.picture_complete = true;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
+	up.hello = &hello;
+	assert_int_equal(rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session",
+					 TIMEOUT_US, &events, node, &node->stream, NULL),
+			 STATUS_OK);
+	send_up(node, &up);
+	while (!node->welcomed && !node->closed) {
+		assert_true(clock_monotonic_us() < limit);
+		assert_true(sd_event_run(node->event, 10000) >= 0);
+	}
+}
+
+void fake_node_disconnect(struct fake_node *node)
+{
+	rpc_stream_cancel(node->stream);
+	node->stream = NULL;
+}
+
+void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	char id[UUID_TEXT_SIZE];
+
+	copy_id(id, alloc_id);
+	alloc.alloc_id = id;
+	alloc.client_status = status;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &alloc;
+	send_up(node, &up);
+}
+
+static void send_receipt(struct fake_node *node, const struct claim *claim,
+			 Holdfast__V1__ClaimReceipt *receipt)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	struct claim copy = *claim;
+
+	receipt->claim_id = copy.id;
+	receipt->boot_id = copy.boot_id;
+	receipt->generation = copy.generation;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
+	up.receipt = receipt;
+	send_up(node, &up);
+}
+
+void fake_node_send_mounted(struct fake_node *node, const struct claim *claim)
+{
+	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+
+	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
+	receipt.mounted = true;
+	send_receipt(node, claim, &receipt);
+}
+
+void fake_node_send_released(struct fake_node *node, const struct claim *claim)
+{
+	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+
+	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
+	receipt.released = true;
+	send_receipt(node, claim, &receipt);
+}
+
+void fake_node_send_failed(struct fake_node *node, const struct claim *claim, const char *error)
+{
+	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+	char text[256];
+
+	assert_int_equal(str_copy(text, sizeof(text), error), 0);
+	receipt.error = text;
+	send_receipt(node, claim, &receipt);
+}
+
+enum status fake_node_claim(struct fake_node *node, const char *volume, const char *alloc,
+			    Holdfast__V1__ClaimVolumeResponse **ret, struct error *err)
+{
+	Holdfast__V1__ClaimVolumeRequest request = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT;
+	char volume_id[VOLUME_ID_MAX + 1];
+	char alloc_id[UUID_TEXT_SIZE];
+	char name[] = "data";
+
+	assert_int_equal(str_copy(volume_id, sizeof(volume_id), volume), 0);
+	copy_id(alloc_id, alloc);
+	request.volume_id = volume_id;
+	request.allocation_id = alloc_id;
+	request.volume_name = name;
+	return rpc_client_call_sync(node->client, &holdfast__v1__volumes__descriptor, "Claim", &request.base,
+				    TIMEOUT_US, (ProtobufCMessage **)ret, err);
+}

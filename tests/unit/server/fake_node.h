@@ -1,0 +1,50 @@
+#pragma once
+/* A node's side of a session, under the test's control: says what the test tells it to, keeps what comes
+ * down. */
+
+#include "base/error.h"
+#include "model/claim.h"
+#include "rpc/client.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+
+struct fake_node {
+	sd_event *event; /* borrowed */
+	struct rpc_tls *tls;
+	struct rpc_client *client;
+	struct rpc_stream *stream; /* NULL: not connected */
+	char id[NODE_ID_MAX + 1];
+	char boot_id[UUID_TEXT_SIZE];
+	/* what came down since it connected */
+	bool welcomed;
+	int runs, stops, releases, acks, forgets;
+	char last_run[UUID_TEXT_SIZE];
+	char last_stop[UUID_TEXT_SIZE];
+	char last_ack[UUID_TEXT_SIZE];
+	bool last_ack_released;
+	char last_release[UUID_TEXT_SIZE]; /* claim */
+	bool closed;
+	enum status closed_status;
+	char closed_message[ERROR_MSG_MAX];
+};
+
+/** Load the certificate DIR/tls/CERT.pem and .key and make a client; not connected yet. */
+void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, const char *cert,
+		    uint16_t port);
+void fake_node_release(struct fake_node *node);
+
+/** Open a session and say hello as node @id in @boot_id; @allocs may be NULL. Waits for welcome or for the
+ * end. */
+void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
+		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs);
+void fake_node_disconnect(struct fake_node *node);
+
+void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status);
+void fake_node_send_mounted(struct fake_node *node, const struct claim *claim);
+void fake_node_send_released(struct fake_node *node, const struct claim *claim);
+void fake_node_send_failed(struct fake_node *node, const struct claim *claim, const char *error);
+
+/** Volumes.Claim; @ret owned by the caller. */
+enum status fake_node_claim(struct fake_node *node, const char *volume, const char *alloc,
+			    Holdfast__V1__ClaimVolumeResponse **ret, struct error *err);

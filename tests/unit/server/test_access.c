@@ -1,0 +1,119 @@
+#include "access.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+static void identities_are_read_whole_or_not_at_all(void **state)
+{
+	static const struct {
+		const char *uri;
+		enum status status;
+		enum role role;
+	} cases[] = {
+		{"holdfast://c1/node/n1", STATUS_OK, ROLE_NODE},
+		{"holdfast://c1/operator/ann", STATUS_OK, ROLE_OPERATOR},
+		{"holdfast://c1/server/s1", STATUS_OK, ROLE_SERVER},
+		{"", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c2/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1x/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/root/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/nod/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/node/", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/node", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1//n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/node/n1/", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/node/n1/x", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/node/../operator/ann", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/node/n.1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"HOLDFAST://c1/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct identity who = {0};
+		struct error err;
+
+		assert_int_equal(identity_parse(cases[i].uri, "c1", &who, &err), cases[i].status);
+		assert_int_equal(who.role, cases[i].role);
+	}
+}
+
+static void a_name_of_63_bytes_fits_and_one_more_does_not(void **state)
+{
+	char uri[128];
+	struct identity who;
+
+	(void)state;
+	(void)str_format(uri, sizeof(uri), "holdfast://c1/node/%063d", 7);
+	assert_int_equal(identity_parse(uri, "c1", &who, NULL), STATUS_OK);
+	assert_int_equal(strlen(who.name), NODE_ID_MAX);
+	(void)str_format(uri, sizeof(uri), "holdfast://c1/node/%064d", 7);
+	assert_int_equal(identity_parse(uri, "c1", &who, NULL), STATUS_UNAUTHENTICATED);
+}
+
+static struct rpc_peer peer(const char *uri)
+{
+	struct rpc_peer p = {.kind = RPC_PEER_TLS};
+
+	assert_int_equal(str_copy(p.uri, sizeof(p.uri), uri), 0);
+	return p;
+}
+
+static void only_operators_make_operators_calls(void **state)
+{
+	static const struct {
+		const char *uri;
+		bool dev;
+		enum status status;
+	} cases[] = {
+		{"holdfast://c1/operator/ann", false, STATUS_OK},
+		{"holdfast://c1/node/n1", false, STATUS_PERMISSION_DENIED},
+		{"holdfast://c1/node/n1", true, STATUS_PERMISSION_DENIED},
+		{"holdfast://c1/server/s1", false, STATUS_PERMISSION_DENIED},
+		{"", false, STATUS_UNAUTHENTICATED},
+		{"", true, STATUS_OK},
+		{"holdfast://c2/operator/ann", true, STATUS_UNAUTHENTICATED},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct rpc_peer p = peer(cases[i].uri);
+
+		assert_int_equal(access_operator(&p, "c1", cases[i].dev, NULL, NULL), cases[i].status);
+	}
+}
+
+static void only_nodes_make_nodes_calls(void **state)
+{
+	static const struct {
+		const char *uri;
+		enum status status;
+	} cases[] = {
+		{"holdfast://c1/node/n1", STATUS_OK},
+		{"holdfast://c1/operator/ann", STATUS_PERMISSION_DENIED},
+		{"", STATUS_UNAUTHENTICATED},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct rpc_peer p = peer(cases[i].uri);
+		struct identity who;
+
+		assert_int_equal(access_node(&p, "c1", &who, NULL), cases[i].status);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(identities_are_read_whole_or_not_at_all),
+		cmocka_unit_test(a_name_of_63_bytes_fits_and_one_more_does_not),
+		cmocka_unit_test(only_operators_make_operators_calls),
+		cmocka_unit_test(only_nodes_make_nodes_calls),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

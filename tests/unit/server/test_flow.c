@@ -1,0 +1,579 @@
+/* The whole server over its real port and store: what operators and nodes see, and that a restart changes
+ * nothing. */
+
+#include "dev.h"
+#include "fake_node.h"
+#include "server.h"
+#include "unit.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <holdfast/v1/allocations.pb-c.h>
+#include <limits.h>
+#include <string.h>
+#include <ticket.h>
+
+#define ALLOC_1 "01890000-0000-7000-8000-000000000001"
+#define ALLOC_2 "01890000-0000-7000-8000-000000000002"
+#define BOOT_1 "b0010000-0000-4000-8000-000000000001"
+#define BOOT_2 "b0010000-0000-4000-8000-000000000002"
+#define TIMEOUT_US (5 * USEC_PER_SEC)
+
+struct fixture {
+	char dir[64];
+	struct server *server;
+	sd_event *event;
+	struct fake_node operator; /* only its client is used */
+	struct fake_node n1;
+	struct fake_node n2;
+};
+
+#define UNTIL(f, condition)                                                \
+	do {                                                               \
+		uint64_t limit_ = clock_monotonic_us() + TIMEOUT_US;       \
+		while (!(condition)) {                                     \
+			assert_true(clock_monotonic_us() < limit_);        \
+			assert_true(sd_event_run((f)->event, 10000) >= 0); \
+		}                                                          \
+	} while (0)
+
+static const char *const nodes[] = {"n1", "n2"};
+
+static uint16_t start_server(struct fixture *f)
+{
+	const struct dev_options options = {.dir = f->dir, .cluster = "c1", .nodes = nodes, .n_nodes = 2};
+	cleanup_free char *address = NULL;
+	char path[PATH_MAX];
+	struct config config;
+	uint32_t port;
+
+	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	assert_int_equal(server_new(&config, &f->server, NULL), STATUS_OK);
+	f->event = f->server->event;
+	(void)str_format(path, sizeof(path), "%s/address", f->dir);
+	assert_int_equal(file_read(path, 100, &address, NULL), 0);
+	address[strcspn(address, "\n")] = '\0';
+	assert_int_equal(parse_u32(strrchr(address, ':') + 1, 1, 65535, &port), 0);
+	return (uint16_t)port;
+}
+
+static void start(struct fixture *f)
+{
+	uint16_t port = start_server(f);
+
+	fake_node_init(&f->operator, f->event, f->dir, "operator", port);
+	fake_node_init(&f->n1, f->event, f->dir, "node-n1", port);
+	fake_node_init(&f->n2, f->event, f->dir, "node-n2", port);
+}
+
+static void stop(struct fixture *f)
+{
+	fake_node_release(&f->operator);
+	fake_node_release(&f->n1);
+	fake_node_release(&f->n2);
+	server_free(f->server);
+}
+
+/* As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
+static void restart(struct fixture *f)
+{
+	stop(f);
+	start(f);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-server-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	start(f);
+	*state = f;
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	stop(f);
+	assert_int_equal(nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	free(f);
+	return 0;
+}
+
+static enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service, const char *method,
+			const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err)
+{
+	ProtobufCMessage *response = NULL;
+	enum status st =
+		rpc_client_call_sync(as->client, service, method, request, TIMEOUT_US, &response, err);
+
+	if (ret)
+		*ret = response;
+	else if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	return st;
+}
+
+static enum status register_volume(struct fixture *f, struct fake_node *as, struct error *err)
+{
+	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	char id[] = "db";
+	char profile[] = "disk";
+	char by_id[] = "wwn-0x1";
+
+	(void)f;
+	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
+	source.by_id = by_id;
+	volume.id = id;
+	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
+	volume.profile = profile;
+	volume.source = &source;
+	volume.requested_capabilities = capabilities;
+	volume.n_requested_capabilities = 1;
+	request.volume = &volume;
+	return call(as, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err);
+}
+
+static enum status run_alloc(struct fixture *f, const char *id, const char *node, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+	char alloc_id[UUID_TEXT_SIZE];
+	char node_id[NODE_ID_MAX + 1];
+	char name[] = "app";
+	char volume_name[] = "data";
+	char source[] = "db";
+
+	(void)str_copy(alloc_id, sizeof(alloc_id), id);
+	(void)str_copy(node_id, sizeof(node_id), node);
+	volume.name = volume_name;
+	volume.source = source;
+	volume.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	alloc.id = alloc_id;
+	alloc.name = name;
+	alloc.node_id = node_id;
+	alloc.volumes = volumes;
+	alloc.n_volumes = 1;
+	request.allocation = &alloc;
+	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
+}
+
+static enum status stop_alloc(struct fixture *f, const char *id, struct error *err)
+{
+	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	char alloc_id[UUID_TEXT_SIZE];
+
+	(void)str_copy(alloc_id, sizeof(alloc_id), id);
+	request.id = alloc_id;
+	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Stop", &request.base, NULL, err);
+}
+
+static enum status detach(struct fixture *f, const char *node, const char *reason, struct error *err)
+{
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+	char node_id[NODE_ID_MAX + 1];
+	char text[128];
+
+	(void)str_copy(node_id, sizeof(node_id), node);
+	(void)str_copy(text, sizeof(text), reason);
+	request.id = id;
+	request.node_id = node_id;
+	request.attest_reason = text;
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
+}
+
+/* The claim that an allocation holds on db, live or not, newest first; a copy. */
+static struct claim claim_of(struct fixture *f, const char *alloc)
+{
+	struct alloc_entry *entry = state_alloc(&f->server->state, alloc);
+	struct claim_entry *claim = entry ? LIST_FIRST(&entry->claims) : NULL;
+
+	assert_non_null(claim);
+	return claim->claim;
+}
+
+static enum claim_state state_of(struct fixture *f, const char *alloc)
+{
+	return claim_of(f, alloc).state;
+}
+
+/* Volume db, allocation 1 on n1 with its claim taken. */
+static void take_volume(struct fixture *f)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_mounted(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, f->n1.acks == 1);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_RUNNING);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_volume_is_granted_taken_released_and_handed_on(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct ticket ticket;
+	struct claim claim;
+	struct error err;
+
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, ALLOC_1));
+	assert_non_null(strstr(err.msg, "node n1"));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	UNTIL(f, f->n1.stops == 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN); /* told to stop is not stopped */
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.forgets == 1);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_FREED);
+	assert_int_equal(claim.evidence, EVIDENCE_RECEIPT);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_2, &response, &err), STATUS_OK);
+	assert_int_equal(response->ticket.len, sizeof(ticket));
+	memcpy(&ticket, response->ticket.data, sizeof(ticket));
+	assert_string_equal(ticket.node, "n2");
+	assert_int_equal(ticket.generation, 2); /* the second writer */
+	assert_int_equal(response->claim->generation, 2);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+static void a_repeated_claim_is_the_same_claim_with_a_fresh_ticket(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim before;
+
+	take_volume(f);
+	before = claim_of(f, ALLOC_1);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+		assert_string_equal(response->claim->id, before.id);
+		assert_int_equal(response->claim->generation, before.generation);
+		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	}
+	assert_int_equal(f->server->state.n_claims, 1);
+}
+
+static void a_restart_of_the_server_at_any_step_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+
+	take_volume(f);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_RUNNING);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.runs == 1); /* told again: it is idempotent */
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	assert_int_equal(response->claim->generation, 1);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	restart(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.stops == 1);
+	assert_int_equal(f->n1.runs, 0);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED); /* without a receipt */
+	UNTIL(f, f->n1.releases >= 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.releases >= 1);
+	assert_string_equal(f->n1.last_release, claim.id);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, f->n1.acks == 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+}
+
+static void a_lost_node_keeps_its_claim_until_a_new_boot(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0); /* the same boot proves nothing */
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	assert_string_equal(claim_of(f, ALLOC_1).evidence_detail, BOOT_2);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+}
+
+static void a_second_machine_with_the_same_certificate_frees_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct fake_node clone;
+	uint16_t port = 0;
+	cleanup_free char *address = NULL;
+	char path[PATH_MAX];
+	uint32_t number;
+
+	take_volume(f);
+	(void)str_format(path, sizeof(path), "%s/address", f->dir);
+	assert_int_equal(file_read(path, 100, &address, NULL), 0);
+	address[strcspn(address, "\n")] = '\0';
+	assert_int_equal(parse_u32(strrchr(address, ':') + 1, 1, 65535, &number), 0);
+	port = (uint16_t)number;
+	fake_node_init(&clone, f->event, f->dir, "node-n1", port);
+	fake_node_connect(&clone, "n1", BOOT_2, NULL, 0);
+	assert_true(clone.closed);
+	assert_int_equal(clone.closed_status, STATUS_ALREADY_EXISTS);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_true(node_is_connected(state_node(&f->server->state, "n1")));
+	fake_node_release(&clone);
+}
+
+static void an_operators_word_frees_only_what_cannot_answer_and_was_stopped(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_FAILED_PRECONDITION); /* it is connected */
+	assert_int_equal(detach(f, "n1", "", &err), STATUS_FAILED_PRECONDITION); /* its work goes on */
+	assert_int_equal(detach(f, "n2", "", &err), STATUS_NOT_FOUND);
+	assert_int_equal(detach(f, "n3", "", &err), STATUS_NOT_FOUND);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_FAILED_PRECONDITION); /* not stopped */
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_1));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(detach(f, "n1", "", &err), STATUS_FAILED_PRECONDITION); /* nobody's word */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_OPERATOR);
+	assert_string_equal(claim_of(f, ALLOC_1).evidence_detail, "dev: it burnt");
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+}
+
+static void a_node_reaches_only_what_is_its_own(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	struct error err;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_1, &response, &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(register_volume(f, &f->n2, &err), STATUS_PERMISSION_DENIED);
+	fake_node_send_released(&f->n2, &claim);
+	UNTIL(f, f->n2.closed);
+	assert_int_equal(f->n2.closed_status, STATUS_PERMISSION_DENIED);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	fake_node_send_alloc(&f->n2, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n2.closed);
+	assert_int_equal(f->n2.closed_status, STATUS_PERMISSION_DENIED);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_RUNNING);
+	fake_node_connect(&f->n2, "n1", BOOT_2, NULL, 0); /* calls itself n1 */
+	assert_true(f->n2.closed);
+	assert_int_equal(f->n2.closed_status, STATUS_PERMISSION_DENIED);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void receipts_of_another_boot_or_generation_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct claim good;
+	struct claim bad;
+
+	take_volume(f);
+	good = claim_of(f, ALLOC_1);
+	bad = good;
+	bad.generation++;
+	fake_node_send_released(&f->n1, &bad);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	bad = good;
+	(void)str_copy(bad.boot_id, sizeof(bad.boot_id), BOOT_2);
+	fake_node_send_released(&f->n1, &bad);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_repeated_receipt_is_acknowledged_again(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &claim);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, f->n1.acks == 3);
+	assert_true(f->n1.last_ack_released);
+	assert_string_equal(f->n1.last_ack, claim.id);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
+static void a_failed_release_stays_is_counted_and_is_asked_for_again(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.releases == 1);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_failed(&f->n1, &claim, "target is busy");
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	assert_string_equal(claim_of(f, ALLOC_1).last_error, "target is busy");
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	UNTIL(f, f->n1.releases == 2);
+}
+
+static void what_the_node_has_and_the_server_does_not_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	char id[] = ALLOC_2;
+
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	assert_true(f->n1.welcomed);
+	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK); /* a round trip */
+	assert_int_equal(f->n1.stops, 0);
+	assert_int_equal(f->n1.forgets, 0);
+	assert_false(f->n1.closed);
+}
+
+static void submissions_are_idempotent_by_id_and_content(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", &err), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n2", &err), STATUS_ALREADY_EXISTS);
+	assert_int_equal(stop_alloc(f, ALLOC_1, &err), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_1, &err), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_2, &err), STATUS_NOT_FOUND);
+	assert_int_equal(register_volume(f, &f->operator, & err), STATUS_OK);
+}
+
+static void history_is_bounded(void **state)
+{
+	struct fixture *f = *state;
+	struct claim_entry *claim;
+	int n = 0;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (int i = 0; i < 3 * CLAIM_HISTORY_MAX; i++) {
+		Holdfast__V1__ClaimVolumeResponse *response = NULL;
+		char id[UUID_TEXT_SIZE];
+		struct claim held;
+
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-a000-%012d", i);
+		assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
+		assert_int_equal(fake_node_claim(&f->n1, "db", id, &response, NULL), STATUS_OK);
+		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+		held = claim_of(f, id);
+		fake_node_send_released(&f->n1, &held);
+		UNTIL(f, f->n1.acks == i + 1);
+	}
+	LIST_FOREACH (claim, &state_volume(&f->server->state, "default", "db")->claims, of_volume)
+		n++;
+	assert_int_equal(n, CLAIM_HISTORY_MAX);
+	assert_int_equal(f->server->state.n_claims, 0);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
+			 3 * CLAIM_HISTORY_MAX);
+	restart(f);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
+			 3 * CLAIM_HISTORY_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_volume_is_granted_taken_released_and_handed_on, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_repeated_claim_is_the_same_claim_with_a_fresh_ticket, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_restart_of_the_server_at_any_step_changes_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_lost_node_keeps_its_claim_until_a_new_boot, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_second_machine_with_the_same_certificate_frees_nothing,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			an_operators_word_frees_only_what_cannot_answer_and_was_stopped, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_node_reaches_only_what_is_its_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(receipts_of_another_boot_or_generation_are_refused, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_repeated_receipt_is_acknowledged_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failed_release_stays_is_counted_and_is_asked_for_again,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(what_the_node_has_and_the_server_does_not_is_kept, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(submissions_are_idempotent_by_id_and_content, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(history_is_bounded, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

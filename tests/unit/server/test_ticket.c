@@ -1,0 +1,163 @@
+#include "ticket_issuer.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <mounthelper_wire.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct fixture {
+	char dir[64];
+	char key_path[96];
+	struct ticket_issuer *issuer;
+	uint8_t public_key[TICKET_KEY_SIZE];
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-ticket-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	(void)str_format(f->key_path, sizeof(f->key_path), "%s/ticket.key", f->dir);
+	assert_int_equal(ticket_key_make(f->key_path, NULL), STATUS_OK);
+	assert_int_equal(ticket_issuer_new(f->key_path, "c1", &f->issuer, NULL), STATUS_OK);
+	ticket_issuer_public_key(f->issuer, f->public_key);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	ticket_issuer_free(f->issuer);
+	(void)unlink(f->key_path);
+	assert_int_equal(rmdir(f->dir), 0);
+	free(f);
+	return 0;
+}
+
+static bool is_signed(const struct fixture *f, const struct ticket *ticket)
+{
+	EVP_PKEY *key =
+		EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, f->public_key, sizeof(f->public_key));
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	bool good;
+
+	assert_int_equal(EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key), 1);
+	good = EVP_DigestVerify(ctx, ticket->signature, sizeof(ticket->signature),
+				(const unsigned char *)ticket, TICKET_SIGNED_SIZE) == 1;
+	EVP_MD_CTX_free(ctx);
+	EVP_PKEY_free(key);
+	return good;
+}
+
+static const struct claim a_claim = {
+	.id = "01890000-0000-7000-8000-00000000c001",
+	.allocation_id = "01890000-0000-7000-8000-000000000001",
+	.node_id = "n1",
+	.boot_id = "b0010000-0000-4000-8000-000000000001",
+	.mode = CLAIM_WRITE,
+	.propagation = PROPAGATION_HOST_TO_TASK,
+	.generation = 7,
+};
+
+static const struct volume a_volume = {
+	.id = "db",
+	.namespace = "default",
+	.profile = "disk",
+	.source = {.class = SOURCE_BLOCK, .by_id = "wwn-0x1"},
+};
+
+static void a_ticket_says_what_the_claim_says_and_is_signed(void **state)
+{
+	const struct fixture *f = *state;
+	char wire[WIRE_VOLUME_SIZE];
+	struct ticket t;
+
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 123456, &t, NULL), STATUS_OK);
+	volume_wire_name("default", "db", wire);
+	assert_int_equal(t.magic, TICKET_MAGIC);
+	assert_string_equal(t.cluster, "c1");
+	assert_string_equal(t.node, "n1");
+	assert_string_equal(t.boot_id, a_claim.boot_id);
+	assert_string_equal(t.alloc, a_claim.allocation_id);
+	assert_string_equal(t.volume, wire);
+	assert_string_equal(t.profile, "disk");
+	assert_int_equal(t.generation, 7);
+	assert_int_equal(t.not_after_ms, 123456);
+	assert_int_equal(t.read_only, 0);
+	assert_int_equal(t.propagation, TICKET_PROPAGATION_HOST_TO_TASK);
+	assert_true(is_signed(f, &t));
+}
+
+static void a_readers_ticket_forbids_writing(void **state)
+{
+	const struct fixture *f = *state;
+	struct claim reader = a_claim;
+	struct ticket t;
+
+	reader.mode = CLAIM_READ;
+	assert_int_equal(ticket_issue(f->issuer, &reader, &a_volume, 1, &t, NULL), STATUS_OK);
+	assert_int_equal(t.read_only, 1);
+}
+
+static void every_changed_byte_breaks_the_signature(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket t;
+
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
+	for (size_t i = 0; i < sizeof(t); i++) {
+		((uint8_t *)&t)[i] ^= 1;
+		assert_false(is_signed(f, &t));
+		((uint8_t *)&t)[i] ^= 1;
+	}
+	assert_true(is_signed(f, &t));
+}
+
+static void the_digest_is_that_of_the_source_without_device_numbers(void **state)
+{
+	const struct fixture *f = *state;
+	struct mh_source source = {.class = MH_CLASS_BLOCK};
+	uint8_t digest[SHA256_DIGEST_LENGTH];
+	struct ticket t;
+
+	(void)str_copy(source.u.block.by_id, sizeof(source.u.block.by_id), "wwn-0x1");
+	(void)SHA256((const unsigned char *)&source, sizeof(source), digest);
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
+	assert_memory_equal(t.source_digest, digest, sizeof(digest));
+}
+
+static void a_key_that_others_can_read_or_that_is_none_is_refused(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket_issuer *issuer;
+	struct error err;
+
+	assert_int_equal(chmod(f->key_path, 0640), 0);
+	assert_int_equal(ticket_issuer_new(f->key_path, "c1", &issuer, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "chmod 600"));
+	assert_int_equal(chmod(f->key_path, 0600), 0);
+	assert_int_equal(ticket_issuer_new("/dev/null", "c1", &issuer, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(ticket_issuer_new("/nonexistent/key", "c1", &issuer, &err), STATUS_NOT_FOUND);
+	assert_int_equal(ticket_key_make(f->key_path, &err), STATUS_ALREADY_EXISTS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_ticket_says_what_the_claim_says_and_is_signed),
+		cmocka_unit_test(a_readers_ticket_forbids_writing),
+		cmocka_unit_test(every_changed_byte_breaks_the_signature),
+		cmocka_unit_test(the_digest_is_that_of_the_source_without_device_numbers),
+		cmocka_unit_test(a_key_that_others_can_read_or_that_is_none_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

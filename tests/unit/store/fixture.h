@@ -1,0 +1,53 @@
+#pragma once
+/* A store in a temporary directory with its event loop. */
+
+#include "cmocka_all.h"
+#include "temp_dir.h"
+
+#include "store/kv.h"
+
+enum { PATIENCE_US = 20 * 1000000 }; /* for one turn of a loop that has something to do */
+
+struct fixture {
+	char dir[TEMP_DIR_SIZE];
+	char path[TEMP_PATH_SIZE];
+	sd_event *event;
+	struct kv *kv; /* NULL while closed */
+};
+
+/* The answer to one submission. */
+struct answer {
+	int count; /* how often the done function ran */
+	uint64_t revision;
+	struct error err; /* STATUS_OK when there was none */
+};
+
+/** cmocka fixtures: an open store, and a directory without one. */
+int fixture_setup(void **state);
+int fixture_setup_closed(void **state);
+int fixture_teardown(void **state);
+
+void fixture_open(struct fixture *f);
+void fixture_close(struct fixture *f);
+
+/** Give a forked child an event loop of its own; the store must be closed. */
+void fixture_after_fork(struct fixture *f);
+
+/** A kv_done_fn whose userdata is a struct answer. */
+void answer_fill(uint64_t revision, const struct error *err, void *userdata);
+
+/** Run the loop until @answer is there. */
+void await(struct fixture *f, const struct answer *answer);
+
+/** Submit and wait. */
+struct answer commit(struct fixture *f, const struct kv_txn *txn);
+
+/** Put or (NULL) delete one key and wait; fails the test unless it succeeds. Returns the revision. */
+uint64_t put(struct fixture *f, const char *key, const char *value);
+
+/** Put without waiting; @answer may be NULL. */
+void put_async(struct fixture *f, const char *key, const char *value, struct answer *answer);
+
+/** Everything under @prefix, or every change, as "key=value@create,mod " (value "-" for a deletion). */
+const char *range_text(struct fixture *f, const char *prefix);
+const char *changes_text(struct fixture *f, uint64_t revision);

@@ -1,0 +1,431 @@
+/* The contract of the store: order, conditions, group commit, reading, compaction. */
+
+#include "fixture.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <string.h>
+
+static void a_key_is_read_back_with_its_revisions(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(kv_revision(f->kv), 0);
+	assert_int_equal(put(f, "a", "1"), 1);
+	assert_int_equal(put(f, "b", "2"), 2);
+	assert_int_equal(put(f, "a", "3"), 3);
+	assert_int_equal(kv_revision(f->kv), 3);
+	assert_string_equal(range_text(f, ""), "a=3@1,3 b=2@2,2 ");
+}
+
+static void a_deleted_key_is_gone_and_created_anew(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	assert_int_equal(put(f, "a", NULL), 2);
+	assert_string_equal(range_text(f, ""), "");
+	assert_int_equal(put(f, "a", "2"), 3);
+	assert_string_equal(range_text(f, ""), "a=2@3,3 ");
+}
+
+static void what_changes_nothing_has_no_revision_of_its_own(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	assert_int_equal(put(f, "missing", NULL), 1);
+	assert_int_equal(commit(f, &(struct kv_txn){0}).revision, 1);
+	assert_string_equal(changes_text(f, 0), "a=1@1,1 ");
+}
+
+static void operations_of_a_transaction_share_a_revision_and_keep_their_order(void **state)
+{
+	struct fixture *f = *state;
+	const struct kv_op ops[] = {
+		{.key = "z", .value = "1", .len = 1},
+		{.key = "a", .value = "2", .len = 1},
+		{.key = "z", .value = NULL},
+		{.key = "z", .value = "3", .len = 1},
+	};
+
+	assert_int_equal(commit(f, &(struct kv_txn){.ops = ops, .n_ops = 4}).revision, 1);
+	assert_string_equal(changes_text(f, 0), "z=1@1,1 a=2@1,1 z=-@0,1 z=3@1,1 ");
+	assert_string_equal(range_text(f, ""), "a=2@1,1 z=3@1,1 ");
+}
+
+static const char bytes[] = {0, 'x', 0, (char)0xff};
+
+static bool check_bytes(const struct kv_item *item, void *userdata)
+{
+	int *n = userdata;
+
+	assert_int_equal(item->len, sizeof(bytes));
+	assert_memory_equal(item->value, bytes, sizeof(bytes));
+	(*n)++;
+	return true;
+}
+
+static void values_with_nul_bytes_come_back_whole(void **state)
+{
+	struct fixture *f = *state;
+	const struct kv_op op = {.key = "a", .value = bytes, .len = sizeof(bytes)};
+	int n = 0;
+
+	(void)commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1});
+	assert_int_equal(kv_range(f->kv, "a", check_bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(kv_changes(f->kv, 0, check_bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(n, 2);
+}
+
+struct condition_case {
+	const char *key;
+	uint64_t mod_revision;
+	bool holds;
+	const char *message;
+};
+
+static void conditions_compare_the_revision_of_a_key(void **state)
+{
+	static const struct condition_case cases[] = {
+		{"a", 2, true, NULL},
+		{"a", 1, false, "key a was changed at revision 2, expected 1"},
+		{"a", 3, false, "key a was changed at revision 2, expected 3"},
+		{"a", 0, false, "key a exists already, at revision 2"},
+		{"a", UINT64_MAX, false, "key a was changed at revision 2"},
+		{"none", 0, true, NULL},
+		{"none", 2, false, "key none does not exist, expected at revision 2"},
+	};
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	(void)put(f, "a", "2");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct kv_condition condition = {.key = cases[i].key, .mod_revision = cases[i].mod_revision};
+		struct answer answer =
+			commit(f, &(struct kv_txn){.conditions = &condition, .n_conditions = 1});
+
+		assert_int_equal(answer.err.status, cases[i].holds ? STATUS_OK : STATUS_ABORTED);
+		assert_int_equal(answer.revision, cases[i].holds ? 2 : 0);
+		if (!cases[i].holds)
+			assert_non_null(strstr(answer.err.msg, cases[i].message));
+	}
+}
+
+static void an_aborted_transaction_writes_nothing_and_costs_no_revision(void **state)
+{
+	struct fixture *f = *state;
+	const struct kv_condition conditions[] = {{.key = "b", .mod_revision = 0},
+						  {.key = "a", .mod_revision = 9}};
+	const struct kv_op ops[] = {{.key = "a", .value = "2", .len = 1},
+				    {.key = "b", .value = "3", .len = 1}};
+
+	(void)put(f, "a", "1");
+	assert_int_equal(commit(f, &(struct kv_txn){conditions, 2, ops, 2}).err.status, STATUS_ABORTED);
+	assert_string_equal(range_text(f, ""), "a=1@1,1 ");
+	assert_string_equal(changes_text(f, 0), "a=1@1,1 ");
+	assert_int_equal(put(f, "c", "4"), 2);
+}
+
+static void an_abort_inside_a_batch_leaves_its_neighbours_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct answer answers[4] = {0};
+	const struct kv_condition must_not_exist = {.key = "a", .mod_revision = 0};
+	const struct kv_op op = {.key = "a", .value = "x", .len = 1};
+	const struct kv_txn create = {&must_not_exist, 1, &op, 1};
+
+	put_async(f, "first", "1", &answers[0]);
+	assert_int_equal(kv_submit(f->kv, &create, answer_fill, &answers[1], NULL), STATUS_OK);
+	assert_int_equal(kv_submit(f->kv, &create, answer_fill, &answers[2], NULL), STATUS_OK);
+	put_async(f, "last", "1", &answers[3]);
+	await(f, &answers[3]);
+	assert_int_equal(answers[1].revision, 2);
+	assert_int_equal(answers[2].err.status, STATUS_ABORTED);
+	assert_int_equal(answers[3].revision, 3);
+	assert_string_equal(range_text(f, ""), "a=x@2,2 first=1@1,1 last=1@3,3 ");
+}
+
+struct sequence {
+	uint64_t expected; /* revision of the next answer */
+};
+
+static void check_sequence(uint64_t revision, const struct error *err, void *userdata)
+{
+	struct sequence *sequence = userdata;
+
+	assert_null(err);
+	assert_int_equal(revision, sequence->expected);
+	sequence->expected++;
+}
+
+static void many_submissions_are_answered_in_order_with_few_commits(void **state)
+{
+	struct fixture *f = *state;
+	struct sequence sequence = {.expected = 1};
+	struct kv_stats stats;
+
+	for (int i = 0; i < 3000; i++) {
+		char key[16];
+		struct kv_op op = {.key = key, .value = "v", .len = 1};
+
+		(void)str_format(key, sizeof(key), "k%d", i % 100);
+		assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, check_sequence,
+					   &sequence, NULL),
+				 STATUS_OK);
+		assert_int_equal(sequence.expected, 1); /* never from inside kv_submit */
+	}
+	assert_int_equal(kv_stats(f->kv).pending, 3000);
+	while (sequence.expected <= 3000)
+		assert_true(sd_event_run(f->event, PATIENCE_US) > 0);
+	stats = kv_stats(f->kv);
+	assert_int_equal(stats.pending, 0);
+	assert_int_equal(stats.transactions, 3000);
+	assert_in_range(stats.commits, 3, 300);
+	assert_in_range(stats.largest_batch, 10, 1024);
+}
+
+static void a_barrier_comes_after_everything_before_it(void **state)
+{
+	struct fixture *f = *state;
+	struct answer last = {0};
+	struct answer barrier = {0};
+
+	for (int i = 0; i < 50; i++)
+		put_async(f, "a", "1", NULL);
+	put_async(f, "a", "2", &last);
+	assert_int_equal(kv_barrier(f->kv, answer_fill, &barrier, NULL), STATUS_OK);
+	assert_int_equal(barrier.count, 0);
+	await(f, &barrier);
+	assert_int_equal(last.count, 1);
+	assert_int_equal(barrier.revision, 51);
+}
+
+static void a_barrier_on_an_idle_store_is_answered(void **state)
+{
+	struct fixture *f = *state;
+	struct answer barrier = {0};
+
+	assert_int_equal(kv_barrier(f->kv, answer_fill, &barrier, NULL), STATUS_OK);
+	assert_int_equal(barrier.count, 0);
+	await(f, &barrier);
+	assert_int_equal(barrier.revision, 0);
+	assert_int_equal(kv_stats(f->kv).commits, 0);
+}
+
+static void a_range_holds_exactly_the_keys_with_the_prefix(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	(void)put(f, "a/", "2");
+	(void)put(f, "a/b", "3");
+	(void)put(f, "a/~~", "4");
+	(void)put(f, "a0", "5");
+	(void)put(f, "a~", "6");
+	(void)put(f, "a~~", "7");
+	(void)put(f, "b", "8");
+	(void)put(f, " ", "9");
+	assert_string_equal(range_text(f, "a/"), "a/=2@2,2 a/b=3@3,3 a/~~=4@4,4 ");
+	assert_string_equal(range_text(f, "a~"), "a~=6@6,6 a~~=7@7,7 ");
+	assert_string_equal(range_text(f, "b"), "b=8@8,8 ");
+	assert_string_equal(range_text(f, "c"), "");
+	assert_string_equal(range_text(f, " "), " =9@9,9 ");
+	assert_string_equal(range_text(f, ""), " =9@9,9 a=1@1,1 a/=2@2,2 a/b=3@3,3 a/~~=4@4,4 a0=5@5,5 "
+					       "a~=6@6,6 a~~=7@7,7 b=8@8,8 ");
+}
+
+static void every_printable_last_byte_of_a_prefix_selects_its_own_keys(void **state)
+{
+	struct fixture *f = *state;
+
+	for (char c = 0x20; c < 0x7f; c++)
+		put_async(f, (char[]){'p', c, 'x', '\0'}, "v", NULL);
+	(void)put(f, "last", "v");
+	for (char c = 0x20; c < 0x7f; c++) {
+		const char *text = range_text(f, (char[]){'p', c, '\0'});
+
+		assert_int_equal(text[1], c);
+		assert_null(strstr(text + 1, " p")); /* one item */
+	}
+}
+
+static bool stop_at_second(const struct kv_item *item, void *userdata)
+{
+	int *n = userdata;
+
+	(void)item;
+	return ++*n < 2;
+}
+
+static void a_reader_can_stop_early(void **state)
+{
+	struct fixture *f = *state;
+	int n = 0;
+
+	for (int i = 0; i < 5; i++)
+		(void)put(f, (char[]){(char)('a' + i), '\0'}, "v");
+	assert_int_equal(kv_range(f->kv, "", stop_at_second, &n, NULL), STATUS_OK);
+	assert_int_equal(n, 2);
+	assert_int_equal(kv_changes(f->kv, 0, stop_at_second, &n, NULL), STATUS_OK);
+	assert_int_equal(n, 3);
+	(void)put(f, "z", "v"); /* a stopped read holds nothing back */
+}
+
+static bool read_again(const struct kv_item *item, void *userdata)
+{
+	struct fixture *f = userdata;
+
+	assert_string_equal(range_text(f, item->key), "a=1@1,1 ");
+	put_async(f, "written-while-reading", "1", NULL);
+	return true;
+}
+
+static void a_reader_may_read_and_write_in_its_callback(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	assert_int_equal(kv_range(f->kv, "", read_again, f, NULL), STATUS_OK);
+	(void)put(f, "b", "1");
+	assert_string_equal(range_text(f, "w"), "written-while-reading=1@2,2 ");
+}
+
+static void changes_are_a_feed_from_any_revision(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	(void)put(f, "b", "2");
+	(void)put(f, "a", NULL);
+	assert_string_equal(changes_text(f, 0), "a=1@1,1 b=2@2,2 a=-@0,3 ");
+	assert_string_equal(changes_text(f, 2), "a=-@0,3 ");
+	assert_string_equal(changes_text(f, 3), "");
+	assert_int_equal(kv_changes(f->kv, 4, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
+}
+
+static void compaction_forgets_changes_and_nothing_else(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+	struct answer barrier = {0};
+
+	(void)put(f, "a", "1");
+	(void)put(f, "b", "2");
+	(void)put(f, "a", "3");
+	assert_int_equal(kv_compact(f->kv, 2, NULL), STATUS_OK);
+	assert_int_equal(kv_barrier(f->kv, answer_fill, &barrier, NULL), STATUS_OK);
+	await(f, &barrier);
+	assert_int_equal(kv_changes(f->kv, 1, stop_at_second, NULL, &err), STATUS_OUT_OF_RANGE);
+	assert_non_null(strstr(err.msg, "compacted away up to 2"));
+	assert_string_equal(changes_text(f, 2), "a=3@1,3 ");
+	assert_string_equal(range_text(f, ""), "a=3@1,3 b=2@2,2 ");
+}
+
+static void the_revision_never_goes_back_when_all_is_deleted_and_compacted(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	(void)put(f, "a", NULL);
+	assert_int_equal(kv_compact(f->kv, UINT64_MAX, NULL), STATUS_OK); /* at most up to the last */
+	fixture_close(f);
+	fixture_open(f);
+	assert_int_equal(kv_revision(f->kv), 2);
+	assert_string_equal(changes_text(f, 2), "");
+	assert_int_equal(kv_changes(f->kv, 1, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
+	assert_int_equal(put(f, "a", "2"), 3);
+	assert_string_equal(changes_text(f, 2), "a=2@3,3 ");
+}
+
+static void compaction_is_in_order_with_transactions(void **state)
+{
+	struct fixture *f = *state;
+	struct answer last = {0};
+
+	put_async(f, "a", "1", NULL);
+	assert_int_equal(kv_compact(f->kv, UINT64_MAX, NULL), STATUS_OK);
+	put_async(f, "a", "2", &last);
+	assert_int_equal(kv_compact(f->kv, 0, NULL), STATUS_OK); /* less than already forgotten: no change */
+	await(f, &last);
+	assert_string_equal(changes_text(f, 1), "a=2@1,2 ");
+}
+
+static void closing_waits_for_what_was_submitted_and_stays_silent(void **state)
+{
+	struct fixture *f = *state;
+	struct answer answers[100] = {0};
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
+		put_async(f, "a", "v", &answers[i]);
+	fixture_close(f);
+	assert_true(sd_event_run(f->event, 0) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
+		assert_int_equal(answers[i].count, 0);
+	fixture_open(f);
+	assert_int_equal(kv_revision(f->kv), 100);
+}
+
+static void close_in_answer(uint64_t revision, const struct error *err, void *userdata)
+{
+	struct fixture *f = userdata;
+
+	(void)revision;
+	(void)err;
+	fixture_close(f);
+}
+
+static void a_done_function_may_close_the_store(void **state)
+{
+	struct fixture *f = *state;
+	struct answer after = {0};
+	struct kv_op op = {.key = "a", .value = "v", .len = 1};
+
+	assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, close_in_answer, f, NULL),
+			 STATUS_OK);
+	put_async(f, "b", "v", &after);
+	while (f->kv)
+		assert_true(sd_event_run(f->event, PATIENCE_US) > 0);
+	assert_int_equal(after.count, 0);
+	fixture_open(f);
+	assert_int_equal(kv_revision(f->kv), 2);
+}
+
+static void closing_nothing_is_allowed(void **state)
+{
+	(void)state;
+	kv_close(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_key_is_read_back_with_its_revisions),
+		TEST(a_deleted_key_is_gone_and_created_anew),
+		TEST(what_changes_nothing_has_no_revision_of_its_own),
+		TEST(operations_of_a_transaction_share_a_revision_and_keep_their_order),
+		TEST(values_with_nul_bytes_come_back_whole),
+		TEST(conditions_compare_the_revision_of_a_key),
+		TEST(an_aborted_transaction_writes_nothing_and_costs_no_revision),
+		TEST(an_abort_inside_a_batch_leaves_its_neighbours_alone),
+		TEST(many_submissions_are_answered_in_order_with_few_commits),
+		TEST(a_barrier_comes_after_everything_before_it),
+		TEST(a_barrier_on_an_idle_store_is_answered),
+		TEST(a_range_holds_exactly_the_keys_with_the_prefix),
+		TEST(every_printable_last_byte_of_a_prefix_selects_its_own_keys),
+		TEST(a_reader_can_stop_early),
+		TEST(a_reader_may_read_and_write_in_its_callback),
+		TEST(changes_are_a_feed_from_any_revision),
+		TEST(compaction_forgets_changes_and_nothing_else),
+		TEST(the_revision_never_goes_back_when_all_is_deleted_and_compacted),
+		TEST(compaction_is_in_order_with_transactions),
+		TEST(closing_waits_for_what_was_submitted_and_stays_silent),
+		TEST(a_done_function_may_close_the_store),
+		cmocka_unit_test(closing_nothing_is_allowed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,501 @@
+/* What can be at the path: nothing, a store, somebody's store, and everything that is none. */
+
+#include "fixture.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "store/kv_sqlite.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { NOBODY = 65534, FILE_MAX = 1 << 24 };
+
+static void expect_refusal(struct fixture *f, const char *path, enum status expected, const char *part)
+{
+	struct error err = {.status = STATUS_OK};
+
+	assert_int_equal(kv_open_sqlite(f->event, path, &f->kv, &err), expected);
+	assert_null(f->kv);
+	if (!strstr(err.msg, path) || !strstr(err.msg, part))
+		fail_msg("'%s' does not name %s and '%s'", err.msg, path, part);
+}
+
+static void write_file(const char *path, const void *bytes, size_t n)
+{
+	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fd_write_all(fd, bytes, n), 0);
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* A store with some pages of content, closed. Returns its bytes. */
+static char *make_store(struct fixture *f, size_t *ret_len)
+{
+	char *bytes = NULL;
+
+	fixture_open(f);
+	for (int i = 0; i < 200; i++) {
+		char key[32];
+
+		(void)str_format(key, sizeof(key), "key/%03d", i);
+		put_async(f, key, "a value of some length, so that there are several pages", NULL);
+	}
+	fixture_close(f);
+	assert_int_equal(file_read(f->path, FILE_MAX, &bytes, ret_len), 0);
+	return bytes;
+}
+
+static void a_new_store_is_private_to_its_owner_and_leaves_nothing_beside(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+	char wal[TEMP_PATH_SIZE + 8];
+	mode_t before = umask(0);
+
+	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
+	fixture_open(f);
+	(void)umask(before);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_nlink, 1);
+	(void)put(f, "a", "1");
+	assert_int_equal(stat(wal, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	fixture_close(f);
+	assert_int_equal(unlink(f->path), 0);
+	assert_int_equal(rmdir(f->dir), 0); /* nothing else was there */
+	assert_int_equal(mkdir(f->dir, 0700), 0);
+}
+
+static void content_is_there_after_reopening(void **state)
+{
+	struct fixture *f = *state;
+
+	fixture_open(f);
+	(void)put(f, "a", "1");
+	(void)put(f, "b", "2");
+	for (int i = 0; i < 3; i++) {
+		fixture_close(f);
+		fixture_open(f);
+		assert_int_equal(kv_revision(f->kv), 2);
+		assert_string_equal(range_text(f, ""), "a=1@1,1 b=2@2,2 ");
+		assert_string_equal(changes_text(f, 1), "b=2@2,2 ");
+	}
+}
+
+static void durability_is_switched_on(void **state)
+{
+	static const struct {
+		const char *query;
+		const char *expected;
+	} cases[] = {
+		{"PRAGMA journal_mode", "wal"},		 {"PRAGMA synchronous", "2"},
+		{"PRAGMA locking_mode", "exclusive"},	 {"PRAGMA wal_autocheckpoint", "4000"},
+		{"PRAGMA trusted_schema", "0"},		 {"PRAGMA user_version", "1"},
+		{"PRAGMA application_id", "1215261796"},
+	};
+	struct fixture *f = *state;
+	struct kv_sqlite *db = NULL;
+
+	assert_int_equal(kv_sqlite_open(f->path, &db, NULL), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		sqlite3_stmt *statement = NULL;
+
+		assert_int_equal(sqlite3_prepare_v2(db->db, cases[i].query, -1, &statement, NULL), SQLITE_OK);
+		assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+		assert_string_equal((const char *)sqlite3_column_text(statement, 0), cases[i].expected);
+		(void)sqlite3_finalize(statement);
+	}
+	kv_sqlite_close(db);
+}
+
+static void a_second_opener_in_the_same_process_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct kv *first;
+
+	fixture_open(f);
+	first = f->kv;
+	f->kv = NULL;
+	expect_refusal(f, f->path, STATUS_FAILED_PRECONDITION, "another process holds this file");
+	f->kv = first;
+	(void)put(f, "a", "1"); /* and the first is none the worse */
+}
+
+static void a_second_process_is_refused_until_the_first_ends(void **state)
+{
+	struct fixture *f = *state;
+	int up[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(up), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct kv_sqlite *db = NULL;
+
+		if (kv_sqlite_open(f->path, &db, NULL) != STATUS_OK)
+			_exit(1);
+		_exit(write(up[1], "x", 1) == 1 && pause() ? 0 : 1);
+	}
+	(void)close(up[1]);
+	assert_int_equal(read(up[0], &byte, 1), 1);
+	expect_refusal(f, f->path, STATUS_FAILED_PRECONDITION, "another process holds this file");
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	(void)close(up[0]);
+	fixture_open(f);
+	(void)put(f, "a", "1");
+}
+
+static void a_refused_second_opener_does_not_drop_the_lock_of_the_first(void **state)
+{
+	struct fixture *f = *state;
+	struct kv *first;
+	int status;
+	pid_t pid;
+
+	fixture_open(f);
+	first = f->kv;
+	f->kv = NULL;
+	expect_refusal(f, f->path, STATUS_FAILED_PRECONDITION, "another process");
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		/* execs nothing, but opens the file anew as another process would */
+		sqlite3 *db = NULL;
+
+		(void)sqlite3_open(f->path, &db);
+		_exit(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_BUSY ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	f->kv = first;
+}
+
+static void a_missing_folder_is_named(void **state)
+{
+	struct fixture *f = *state;
+	char path[TEMP_PATH_SIZE];
+
+	expect_refusal(f, temp_dir_path(path, f->dir, "none/test.db"), STATUS_NOT_FOUND,
+		       "make its folder exist");
+}
+
+static void a_folder_in_place_of_the_file_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_refusal(f, f->dir, STATUS_FAILED_PRECONDITION, "not a regular file");
+}
+
+static void a_path_beyond_the_limit_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	char path[5000];
+
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(kv_open_sqlite(f->event, path, &f->kv, NULL), STATUS_INVALID_ARGUMENT);
+}
+
+static void an_empty_file_is_damage_not_a_fresh_start(void **state)
+{
+	struct fixture *f = *state;
+
+	write_file(f->path, "", 0);
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "is empty, not a database");
+}
+
+static void a_log_without_its_file_is_damage_not_a_fresh_start(void **state)
+{
+	struct fixture *f = *state;
+	char wal[TEMP_PATH_SIZE + 8];
+
+	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
+	write_file(wal, "some log", 8);
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "its log (-wal) is still there");
+	write_file(wal, "", 0); /* an empty log says nothing */
+	fixture_open(f);
+}
+
+static void a_text_file_is_not_a_database(void **state)
+{
+	static const char text[] = "# some configuration\nkey = value\n";
+	struct fixture *f = *state;
+	char big[8192];
+
+	write_file(f->path, text, sizeof(text) - 1);
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "not a database");
+	memset(big, 'x', sizeof(big));
+	write_file(f->path, big, sizeof(big));
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "not a database");
+}
+
+static void random_bytes_are_not_a_database(void **state)
+{
+	struct fixture *f = *state;
+	char bytes[3 * 4096];
+
+	srandom(7);
+	for (int round = 0; round < 20; round++) {
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (char)random();
+		if (round % 2 == 1) /* past the magic, into the parser of the header */
+			memcpy(bytes, "SQLite format 3", 16);
+		write_file(f->path, bytes, sizeof(bytes));
+		assert_int_equal(kv_open_sqlite(f->event, f->path, &f->kv, NULL), STATUS_DATA_LOSS);
+	}
+}
+
+static void somebody_elses_database_is_refused_and_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_free char *before = NULL;
+	cleanup_free char *after = NULL;
+	size_t before_len;
+	size_t after_len;
+
+	run_sql(f->path, "CREATE TABLE t(a); INSERT INTO t VALUES(1);");
+	assert_int_equal(file_read(f->path, FILE_MAX, &before, &before_len), 0);
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "not one of Holdfast");
+	assert_int_equal(file_read(f->path, FILE_MAX, &after, &after_len), 0);
+	assert_int_equal(before_len, after_len);
+	assert_memory_equal(before, after, before_len);
+}
+
+static void a_newer_schema_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	free(make_store(f, &(size_t){0}));
+	run_sql(f->path, "PRAGMA user_version=2");
+	expect_refusal(f, f->path, STATUS_DATA_LOSS,
+		       "written by a newer version (schema 2, this one knows 1)");
+	run_sql(f->path, "PRAGMA user_version=1");
+	fixture_open(f);
+}
+
+static void a_refused_store_keeps_its_log(void **state)
+{
+	struct fixture *f = *state;
+	char wal[TEMP_PATH_SIZE + 8];
+	struct stat before;
+	struct stat after;
+	pid_t pid;
+	int status;
+
+	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
+	free(make_store(f, &(size_t){0}));
+	run_sql(f->path, "PRAGMA user_version=2");
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		sqlite3 *db = NULL; /* dies with the change in the log */
+
+		(void)sqlite3_open(f->path, &db);
+		_exit(sqlite3_exec(db, "DELETE FROM kv", NULL, NULL, NULL) == SQLITE_OK ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(stat(wal, &before), 0);
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "newer version");
+	assert_int_equal(stat(wal, &after), 0);
+	assert_int_equal(before.st_size, after.st_size);
+}
+
+static void missing_tables_and_rows_are_damage(void **state)
+{
+	static const char *const statements[] = {
+		"DROP TABLE kv",
+		"DROP TABLE changes",
+		"DROP TABLE position",
+		"DELETE FROM position",
+		"UPDATE position SET revision = 100",
+		"UPDATE position SET compacted = 201",
+		"UPDATE position SET revision = -1, compacted = -1; DELETE FROM changes",
+	};
+	struct fixture *f = *state;
+	cleanup_free char *bytes = NULL;
+	size_t n;
+
+	bytes = make_store(f, &n);
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
+		write_file(f->path, bytes, n);
+		run_sql(f->path, statements[i]);
+		expect_refusal(f, f->path, STATUS_DATA_LOSS, "damaged");
+	}
+}
+
+static void a_cut_file_is_damage(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_free char *bytes = NULL;
+	size_t n;
+
+	bytes = make_store(f, &n);
+	assert_true(n >= 5 * (size_t)4096);
+	for (size_t len = 1; len < n; len += len < 4096 ? 500 : 1777) {
+		write_file(f->path, bytes, len);
+		assert_int_equal(kv_open_sqlite(f->event, f->path, &f->kv, NULL), STATUS_DATA_LOSS);
+	}
+	write_file(f->path, bytes, n);
+	fixture_open(f);
+}
+
+static bool count_items(const struct kv_item *item, void *userdata)
+{
+	int *n = userdata;
+
+	assert_non_null(item->key);
+	(*n)++;
+	return true;
+}
+
+/* Open what may be damaged: either it is refused, or it can be read to the end or to an error. */
+static bool is_readable(struct fixture *f)
+{
+	int n = 0;
+	enum status st = kv_open_sqlite(f->event, f->path, &f->kv, NULL);
+
+	if (st != STATUS_OK)
+		return false;
+	st = kv_range(f->kv, "", count_items, &n, NULL);
+	if (st == STATUS_OK)
+		st = kv_changes(f->kv, 0, count_items, &n, NULL);
+	fixture_close(f);
+	return st == STATUS_OK;
+}
+
+static void a_flipped_byte_of_the_header_is_refused_or_harmless(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_free char *bytes = NULL;
+	size_t n;
+	int refused = 0;
+
+	bytes = make_store(f, &n);
+	for (size_t i = 0; i < 100; i++) {
+		bytes[i] = (char)~bytes[i];
+		write_file(f->path, bytes, n);
+		refused += !is_readable(f);
+		bytes[i] = (char)~bytes[i];
+	}
+	assert_in_range(refused, 30, 99); /* magic, page size, format, application, version ... */
+}
+
+static void a_flipped_byte_anywhere_never_crashes_the_reader(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_free char *bytes = NULL;
+	size_t n;
+
+	bytes = make_store(f, &n);
+	for (size_t i = 100; i < n; i += 97) {
+		bytes[i] = (char)~bytes[i];
+		write_file(f->path, bytes, n);
+		(void)is_readable(f);
+		bytes[i] = (char)~bytes[i];
+	}
+}
+
+/* Run @body as a user without privileges; it returns whether all is as it should be. */
+static bool as_nobody(struct fixture *f, bool (*body)(struct fixture *f))
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (geteuid() == 0 && (setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
+			_exit(2);
+		_exit(body(f) ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status == 0;
+}
+
+static bool open_is_denied(struct fixture *f)
+{
+	struct error err;
+
+	return kv_open_sqlite(f->event, f->path, &f->kv, &err) == STATUS_PERMISSION_DENIED &&
+	       strstr(err.msg, f->path) && strstr(err.msg, "make its folder");
+}
+
+static void a_folder_without_write_permission_is_named(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(chmod(f->dir, 0555), 0);
+	assert_true(as_nobody(f, open_is_denied));
+	assert_int_equal(chmod(f->dir, 0700), 0);
+}
+
+static bool open_of_read_only_is_denied(struct fixture *f)
+{
+	struct error err;
+
+	return kv_open_sqlite(f->event, f->path, &f->kv, &err) == STATUS_PERMISSION_DENIED &&
+	       strstr(err.msg, f->path) && strstr(err.msg, "cannot be written");
+}
+
+static void a_read_only_file_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	free(make_store(f, &(size_t){0}));
+	assert_int_equal(chmod(f->path, 0444), 0);
+	assert_int_equal(chmod(f->dir, 0777), 0);
+	assert_true(as_nobody(f, open_of_read_only_is_denied));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup_closed, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_new_store_is_private_to_its_owner_and_leaves_nothing_beside),
+		TEST(content_is_there_after_reopening),
+		TEST(durability_is_switched_on),
+		TEST(a_second_opener_in_the_same_process_is_refused),
+		TEST(a_second_process_is_refused_until_the_first_ends),
+		TEST(a_refused_second_opener_does_not_drop_the_lock_of_the_first),
+		TEST(a_missing_folder_is_named),
+		TEST(a_folder_in_place_of_the_file_is_refused),
+		TEST(a_path_beyond_the_limit_is_refused),
+		TEST(an_empty_file_is_damage_not_a_fresh_start),
+		TEST(a_log_without_its_file_is_damage_not_a_fresh_start),
+		TEST(a_text_file_is_not_a_database),
+		TEST(random_bytes_are_not_a_database),
+		TEST(somebody_elses_database_is_refused_and_left_alone),
+		TEST(a_newer_schema_is_refused),
+		TEST(a_refused_store_keeps_its_log),
+		TEST(missing_tables_and_rows_are_damage),
+		TEST(a_cut_file_is_damage),
+		TEST(a_flipped_byte_of_the_header_is_refused_or_harmless),
+		TEST(a_flipped_byte_anywhere_never_crashes_the_reader),
+		TEST(a_folder_without_write_permission_is_named),
+		TEST(a_read_only_file_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

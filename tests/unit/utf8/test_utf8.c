@@ -1,0 +1,79 @@
+#include "base/cleanup.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+/* The bytes of a code point of @length bytes, whether it may be written so or not. */
+static size_t put(uint32_t code, size_t length, char *out)
+{
+	static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0, 0xf8};
+
+	if (length == 1) {
+		out[0] = (char)code;
+		return 1;
+	}
+	for (size_t i = length; i-- > 1; code >>= 6)
+		out[i] = (char)(0x80 | (code & 0x3f));
+	out[0] = (char)(lead[length] | code);
+	return length;
+}
+
+static size_t shortest(uint32_t code)
+{
+	return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+}
+
+static void every_code_point_is_valid_in_its_shortest_form_alone(void **state)
+{
+	(void)state;
+	for (uint32_t code = 0; code < 0x110400; code++) {
+		bool good = code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff);
+
+		for (size_t length = shortest(code); length <= 4; length++) {
+			char text[4];
+			size_t n = put(code, length, text);
+
+			if (utf8_is_valid(text, n) != (good && length == shortest(code)))
+				fail_msg("U+%04X in %zu bytes", code, length);
+		}
+	}
+}
+
+static void a_cut_sequence_is_invalid_wherever_it_is_cut(void **state)
+{
+	static const char *const texts[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x92\xa9"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		for (size_t n = 1; n < strlen(texts[i]); n++)
+			assert_false(utf8_is_valid(texts[i], n));
+}
+
+static void one_bad_byte_spoils_good_text(void **state)
+{
+	(void)state;
+	assert_true(utf8_is_valid("", 0));
+	assert_true(utf8_is_valid("gr\xc3\xbc\xc3\x9f dich", 11));
+	assert_false(utf8_is_valid("gr\xfc dich", 8));
+	assert_false(utf8_is_valid("a\x80", 2));
+	assert_false(utf8_is_valid("\xc3(", 2));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_code_point_is_valid_in_its_shortest_form_alone),
+		cmocka_unit_test(a_cut_sequence_is_invalid_wherever_it_is_cut),
+		cmocka_unit_test(one_bad_byte_spoils_good_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
