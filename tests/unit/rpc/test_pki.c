@@ -1,3 +1,5 @@
+#include "temp_dir.h"
+
 #include "../unit.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -6,7 +8,6 @@
 #include "rpc/pki.h"
 #include "rpc/tls_session.h"
 
-#include <dirent.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,9 @@
 
 #define NODE_URI "holdfast://lab/node/n1"
 
-enum { PATH_SIZE = 256 };
-
 struct folder {
-	char dir[PATH_SIZE];
-	char paths[8][PATH_SIZE];
+	char dir[TEMP_DIR_SIZE];
+	char paths[8][TEMP_PATH_SIZE];
 	size_t next;
 };
 
@@ -28,8 +27,7 @@ static int setup(void **state)
 	struct folder *folder = calloc(1, sizeof(*folder));
 
 	assert_non_null(folder);
-	(void)str_copy(folder->dir, sizeof(folder->dir), "/tmp/holdfast-pki-XXXXXX");
-	assert_non_null(mkdtemp(folder->dir));
+	temp_dir_make(folder->dir);
 	*state = folder;
 	return 0;
 }
@@ -37,25 +35,15 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct folder *folder = *state;
-	DIR *dir = opendir(folder->dir);
-	const struct dirent *entry;
 
-	assert_non_null(dir);
-	while ((entry = readdir(dir)) != NULL)
-		if (entry->d_name[0] != '.')
-			(void)unlinkat(dirfd(dir), entry->d_name, 0);
-	(void)closedir(dir);
-	assert_int_equal(rmdir(folder->dir), 0);
+	temp_dir_remove(folder->dir);
 	free(folder);
 	return 0;
 }
 
 static const char *path(struct folder *folder, const char *name)
 {
-	char *p = folder->paths[folder->next++ % ARRAY_SIZE(folder->paths)];
-
-	assert_true(str_format(p, PATH_SIZE, "%s/%s", folder->dir, name) > 0);
-	return p;
+	return temp_dir_path(folder->paths[folder->next++ % ARRAY_SIZE(folder->paths)], folder->dir, name);
 }
 
 static enum status issue(struct folder *folder, const struct pki_cert_request *request, struct error *err)
