@@ -9,8 +9,10 @@ enum status h2_fill(struct h2 *h2, struct transport *tr, struct error *err)
 		size_t n;
 		enum status st = h2_send(h2, &bytes, &n, err);
 
-		if (st != STATUS_OK || n == 0)
-			return st;
+		if (st != STATUS_OK)
+			return transport_is_drained(tr) ? st : STATUS_OK; /* the last words first */
+		if (n == 0)
+			return STATUS_OK;
 		if (!transport_put(tr, bytes, n))
 			return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send");
 	}

@@ -1,6 +1,7 @@
 /* The JSON form of a server's unary calls: Connect's unary protocol. */
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
 #include "rpc/pbjson.h"
@@ -55,6 +56,10 @@ static enum status respond(struct rpc_call *call, int http_status, const char *b
 	size_t n = 0;
 	enum status st;
 
+	if (call->h1) {
+		h1_respond(call->h1, http_status, body);
+		return STATUS_OK;
+	}
 	(void)snprintf(status, sizeof(status), "%d", http_status);
 	(void)snprintf(length, sizeof(length), "%zu", strlen(body));
 	headers[n++] = h2_header(":status", status);
@@ -90,16 +95,21 @@ void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 	}
 }
 
+char *json_error_body(const struct error *err)
+{
+	const char *message = utf8_is_valid(err->msg, strlen(err->msg))
+				      ? err->msg
+				      : "the error's message is no text that JSON could carry";
+	cleanup(json_decrefp) json_t *json =
+		json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", message);
+
+	return json ? json_dumps(json, JSON_COMPACT) : NULL;
+}
+
 void json_call_fail(struct rpc_call *call, int http_status, const struct error *err)
 {
-	cleanup(json_decrefp) json_t *json = NULL;
-	cleanup_free char *text = NULL;
+	cleanup_free char *body = json_error_body(err);
 
-	json = json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", err->msg);
-	if (!json) /* the message is no UTF-8 */
-		json = json_pack("{s:s, s:s}", "code", connect_code(err->status), "message",
-				 "the server's error message cannot be shown as JSON");
-	text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-	if (!text || respond(call, http_status, text, NULL) != STATUS_OK)
+	if (respond(call, http_status, body ? body : "{}", NULL) != STATUS_OK)
 		h2_stream_reset(&call->stream, NGHTTP2_INTERNAL_ERROR);
 }

@@ -99,8 +99,8 @@ static bool accept_one(struct listener *listener)
 
 	fd = accept4(listener->fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-		if (timer_arm(listener->event, &listener->pause, PAUSE_US, on_pause_over, listener) >= 0)
-			(void)sd_event_source_set_enabled(listener->io, SD_EVENT_OFF);
+		(void)sd_event_source_set_enabled(listener->io, SD_EVENT_OFF);
+		(void)timer_arm(listener->event, &listener->pause, PAUSE_US, on_pause_over, listener);
 		return false;
 	}
 	if (fd < 0)
@@ -146,9 +146,13 @@ static enum status listener_new(sd_event *event, int bound_fd, listener_accept_f
 		.on_accept = on_accept,
 		.userdata = userdata,
 	};
-	r = listen(bound_fd, BACKLOG) < 0
-		    ? -errno
-		    : sd_event_add_io(event, &listener->io, bound_fd, EPOLLIN, on_connection, listener);
+	r = listen(bound_fd, BACKLOG) < 0 ? -errno : 0;
+	/* now: there may be no descriptor left for it when it is needed */
+	if (r == 0)
+		r = timer_arm(event, &listener->pause, PAUSE_US, on_pause_over, listener);
+	timer_disarm(listener->pause);
+	if (r >= 0)
+		r = sd_event_add_io(event, &listener->io, bound_fd, EPOLLIN, on_connection, listener);
 	if (r < 0) {
 		listener_free(listener);
 		return error_set(err, status_from_errno(r), r, "listen");

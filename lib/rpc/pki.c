@@ -38,6 +38,15 @@ static enum status openssl_error(const char *doing, const char *what, struct err
 			 tls_error_text(text, sizeof(text)));
 }
 
+/* Text that reads the same everywhere: ASCII, no spaces, not empty. */
+static bool is_printable(const char *text)
+{
+	for (const char *c = text; *c; c++)
+		if (*c <= 0x20 || *c >= 0x7f)
+			return false;
+	return text[0] != '\0';
+}
+
 static bool set_serial(X509 *cert)
 {
 	cleanup(BN_freep) BIGNUM *serial = BN_new();
@@ -76,31 +85,42 @@ static bool add_extension(X509 *cert, X509V3_CTX *ctx, int nid, const char *valu
 }
 
 /* Add one name to @names; the text is data, never parsed as OpenSSL's configuration syntax. */
-static bool add_name(GENERAL_NAMES *names, int type, const char *text)
+static enum status add_name(GENERAL_NAMES *names, int type, const char *text, struct error *err)
 {
-	GENERAL_NAME *name = a2i_GENERAL_NAME(NULL, NULL, NULL, type, text, 0);
+	GENERAL_NAME *name = is_printable(text) ? a2i_GENERAL_NAME(NULL, NULL, NULL, type, text, 0) : NULL;
 
+	ERR_clear_error();
 	if (!name)
-		return false;
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "\"%s\" is no %s for a certificate", text,
+				 type == GEN_IPADD ? "IP address" : "name");
 	if (sk_GENERAL_NAME_push(names, name) == 0) {
 		GENERAL_NAME_free(name);
-		return false;
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a certificate");
 	}
-	return true;
+	return STATUS_OK;
 }
 
-static bool add_alt_names(X509 *cert, const struct pki_cert_request *request)
+static void free_namesp(GENERAL_NAMES **names)
 {
-	GENERAL_NAMES *names = GENERAL_NAMES_new();
-	bool ok = names && add_name(names, GEN_URI, request->uri);
+	GENERAL_NAMES_free(*names);
+}
 
-	for (size_t i = 0; ok && i < request->n_dns_names; i++)
-		ok = add_name(names, GEN_DNS, request->dns_names[i]);
-	for (size_t i = 0; ok && i < request->n_ip_addresses; i++)
-		ok = add_name(names, GEN_IPADD, request->ip_addresses[i]);
-	ok = ok && X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) == 1;
-	GENERAL_NAMES_free(names);
-	return ok;
+static enum status add_alt_names(X509 *cert, const struct pki_cert_request *request, struct error *err)
+{
+	cleanup(free_namesp) GENERAL_NAMES *names = GENERAL_NAMES_new();
+	enum status st;
+
+	if (!names)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a certificate");
+	st = add_name(names, GEN_URI, request->uri, err);
+	for (size_t i = 0; st == STATUS_OK && i < request->n_dns_names; i++)
+		st = add_name(names, GEN_DNS, request->dns_names[i], err);
+	for (size_t i = 0; st == STATUS_OK && i < request->n_ip_addresses; i++)
+		st = add_name(names, GEN_IPADD, request->ip_addresses[i], err);
+	if (st == STATUS_OK &&
+	    X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, X509V3_ADD_DEFAULT) != 1)
+		st = openssl_error("name", request->uri, err);
+	return st;
 }
 
 /* Key identifiers and what the certificate is for, then the signature. */
@@ -116,7 +136,7 @@ static bool finish_ca(X509 *cert, EVP_PKEY *key)
 	       X509_sign(cert, key, EVP_sha256()) > 0;
 }
 
-static bool finish_leaf(X509 *cert, X509 *ca_cert, EVP_PKEY *ca_key, const struct pki_cert_request *request)
+static bool finish_leaf(X509 *cert, X509 *ca_cert, EVP_PKEY *ca_key)
 {
 	X509V3_CTX ctx;
 
@@ -127,7 +147,7 @@ static bool finish_leaf(X509 *cert, X509 *ca_cert, EVP_PKEY *ca_key, const struc
 	       add_extension(cert, &ctx, NID_ext_key_usage, "serverAuth,clientAuth") &&
 	       add_extension(cert, &ctx, NID_subject_key_identifier, "hash") &&
 	       add_extension(cert, &ctx, NID_authority_key_identifier, "keyid") &&
-	       add_alt_names(cert, request) && X509_sign(cert, ca_key, EVP_sha256()) > 0;
+	       X509_sign(cert, ca_key, EVP_sha256()) > 0;
 }
 
 static enum status write_bio(BIO *bio, const char *path, mode_t mode, struct error *err)
@@ -240,11 +260,6 @@ static enum status check_request(const struct pki_cert_request *request, struct 
 				 "the identity \"%s\" is no URI of less than %d bytes, like "
 				 "holdfast://CLUSTER/node/NAME",
 				 request->uri ? request->uri : "", RPC_URI_SIZE);
-	for (const char *c = request->uri; *c; c++)
-		if (*c <= 0x20 || *c >= 0x7f)
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "the identity \"%s\" has a character that is not printable ASCII",
-					 request->uri);
 	if (request->days == 0 || request->days > DAYS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "a certificate is valid for 1 to %d days, not %u", DAYS_MAX, request->days);
@@ -288,7 +303,12 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 	ERR_clear_error();
 	key = EVP_EC_gen("P-256");
 	cert = key ? cert_new(key, request->common_name, request->days) : NULL;
-	if (!cert || !finish_leaf(cert, sk_X509_value(ca_certs, 0), ca_key, request))
+	if (!cert)
+		return openssl_error("make a certificate for", request->uri, err);
+	st = add_alt_names(cert, request, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!finish_leaf(cert, sk_X509_value(ca_certs, 0), ca_key))
 		return openssl_error("make a certificate for", request->uri, err);
 	return write_pair(key, key_path, cert, cert_path, err);
 }

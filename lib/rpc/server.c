@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "rpc/listener.h"
 #include "rpc/server_internal.h"
+#include "rpc/tls_session.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -156,6 +157,9 @@ enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, u
 	enum status st;
 
 	assert(tls != NULL);
+	st = tls_session_check_server(tls, err);
+	if (st != STATUS_OK)
+		return st;
 	if (!door)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "listen on %s port %u", host, port);
 	st = listener_new_tcp(server->event, host, port, on_accept, door, &door->listener, &bound, err);

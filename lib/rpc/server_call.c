@@ -18,9 +18,22 @@ struct rpc_call *server_call_new(struct server_conn *conn)
 	return call;
 }
 
-static void call_free(struct rpc_call *call)
+/* Nothing can be said to the client any more. */
+static void disconnect(struct rpc_call *call)
 {
 	h2_stream_detach(&call->stream);
+	if (call->h1)
+		h1_forget(TAKE_PTR(call->h1), call);
+}
+
+static bool is_connected(const struct rpc_call *call)
+{
+	return call->stream.h2 || call->h1;
+}
+
+static void call_free(struct rpc_call *call)
+{
+	disconnect(call);
 	(void)sd_event_source_disable_unref(call->deadline);
 	server_conn_unref(call->conn);
 	free(call->end_message);
@@ -184,7 +197,7 @@ static void hang_up(struct rpc_call *call)
 
 	switch (call->state) {
 	case CALL_HANDLED:
-		h2_stream_detach(&call->stream);
+		disconnect(call);
 		timer_disarm(call->deadline);
 		return;
 	case CALL_STREAMING:
@@ -260,14 +273,14 @@ void *rpc_call_data(const struct rpc_call *call)
 static void settle(struct rpc_call *call)
 {
 	leave_handler(call, CALL_ENDED);
-	if (!call->stream.h2)
+	if (!is_connected(call))
 		call_free(call);
 }
 
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
 	assert(call->state == CALL_HANDLED);
-	if (call->stream.h2 && !call->answered) {
+	if (is_connected(call) && !call->answered) {
 		if (is_grpc(call))
 			grpc_call_reply(call, message);
 		else
@@ -280,7 +293,7 @@ void rpc_call_fail(struct rpc_call *call, const struct error *err)
 {
 	assert(err->status != STATUS_OK);
 	if (call->state == CALL_HANDLED) {
-		if (call->stream.h2 && !call->answered)
+		if (is_connected(call) && !call->answered)
 			server_call_refuse(call, err);
 		settle(call);
 	} else if (call->state == CALL_STREAMING) {

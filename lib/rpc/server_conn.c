@@ -6,6 +6,7 @@
 #include "rpc/tls_session.h"
 
 #include <assert.h>
+#include <string.h>
 
 const struct server_timing server_timing_default = {
 	.handshake_us = 10 * USEC_PER_SEC,
@@ -22,7 +23,7 @@ void server_conn_unref(struct server_conn *conn)
 {
 	if (--conn->refs > 0)
 		return;
-	assert(!conn->transport && !conn->h2);
+	assert(!conn->transport && !conn->h2 && !conn->h1);
 	if (conn->server)
 		server_conn_orphan(conn);
 	free(conn);
@@ -53,16 +54,38 @@ static struct h2_stream *on_begin(void *userdata)
 	struct server_conn *conn = userdata;
 	struct rpc_call *call = server_call_new(conn);
 
-	timer_disarm(conn->timer);
+	server_conn_disarm(conn);
 	return call ? &call->stream : NULL;
+}
+
+void server_conn_wake(struct server_conn *conn)
+{
+	if (conn->transport)
+		transport_wake(conn->transport);
+}
+
+void server_conn_fail(struct server_conn *conn, const struct error *why)
+{
+	if (conn->transport)
+		transport_fail(conn->transport, why);
+}
+
+void server_conn_arm(struct server_conn *conn)
+{
+	/* arming an existing timer anew does not fail */
+	if (conn->is_open)
+		(void)timer_arm(conn->server->event, &conn->timer, conn->server->timing.first_request_us,
+				on_timer, conn);
+}
+
+void server_conn_disarm(struct server_conn *conn)
+{
+	timer_disarm(conn->timer);
 }
 
 static void on_wake(void *userdata)
 {
-	struct server_conn *conn = userdata;
-
-	if (conn->transport)
-		transport_wake(conn->transport);
+	server_conn_wake(userdata);
 }
 
 static const struct h2_ops h2_ops = {
@@ -91,40 +114,73 @@ static enum status start_h2(struct server_conn *conn, struct error *err)
 static enum status on_up(void *userdata, struct error *err)
 {
 	struct server_conn *conn = userdata;
-	int r;
 
+	(void)err;
 	if (transport_ssl(conn->transport))
 		tls_session_peer_uri(transport_ssl(conn->transport), conn->peer.uri);
-	r = timer_arm(conn->server->event, &conn->timer, conn->server->timing.first_request_us, on_timer,
-		      conn);
-	if (r < 0)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
-	return start_h2(conn, err);
+	server_conn_arm(conn);
+	return STATUS_OK;
+}
+
+static enum status receive(struct server_conn *conn, const uint8_t *bytes, size_t n, struct error *err)
+{
+	return conn->h2 ? h2_recv(conn->h2, bytes, n, err) : h1_recv(conn->h1, bytes, n, err);
+}
+
+/* What does the client speak? Decided by its first four bytes; with fewer they are kept. */
+static enum status listen_to_first(struct server_conn *conn, const uint8_t *bytes, size_t n,
+				   struct error *err)
+{
+	static const char h2_begin[SERVER_FIRST_MAX + 1] = {'P', 'R', 'I', ' '};
+	size_t known = conn->n_first;
+	char begin[sizeof(h2_begin)];
+	enum status st;
+
+	memcpy(begin, conn->first, known);
+	while (known < sizeof(begin) && known - conn->n_first < n) {
+		begin[known] = (char)bytes[known - conn->n_first];
+		known++;
+	}
+	if (memcmp(begin, h2_begin, known) != 0) {
+		st = h1_new(conn, &conn->h1, err);
+	} else if (known == sizeof(begin)) {
+		st = start_h2(conn, err);
+	} else {
+		memcpy(conn->first, begin, known);
+		conn->n_first = known;
+		return STATUS_OK;
+	}
+	if (st == STATUS_OK && conn->n_first > 0)
+		st = receive(conn, conn->first, conn->n_first, err);
+	return st == STATUS_OK ? receive(conn, bytes, n, err) : st;
 }
 
 static enum status on_bytes(void *userdata, const uint8_t *bytes, size_t n, struct error *err)
 {
 	struct server_conn *conn = userdata;
 
-	return h2_recv(conn->h2, bytes, n, err);
+	return conn->h2 || conn->h1 ? receive(conn, bytes, n, err) : listen_to_first(conn, bytes, n, err);
 }
 
 static enum status on_fill(void *userdata, struct error *err)
 {
 	struct server_conn *conn = userdata;
 
-	return h2_fill(conn->h2, conn->transport, err);
+	if (conn->h2)
+		return h2_fill(conn->h2, conn->transport, err);
+	return conn->h1 ? h1_fill(conn->h1, conn->transport, err) : STATUS_OK;
 }
 
 static void on_edge(void *userdata)
 {
 	struct server_conn *conn = userdata;
 
-	if (!conn->h2)
-		return;
 	server_conn_ref(conn);
 	conn->server->in_handler = true;
-	h2_dispatch(conn->h2);
+	if (conn->h2)
+		h2_dispatch(conn->h2);
+	if (conn->h1)
+		h1_dispatch(conn->h1);
 	if (conn->server)
 		conn->server->in_handler = false;
 	server_conn_unref(conn);
@@ -196,6 +252,10 @@ void server_conn_close(struct server_conn *conn)
 		h2_abort(conn->h2);
 		h2_dispatch(conn->h2);
 		h2_free(TAKE_PTR(conn->h2));
+	}
+	if (conn->h1) {
+		h1_abort(conn->h1);
+		h1_free(TAKE_PTR(conn->h1));
 	}
 	server_conn_unref(conn);
 }

@@ -1,6 +1,7 @@
 #pragma once
 /* What the files of the server share: the server, its connections and the calls on them. */
 
+#include "rpc/h1.h"
 #include "rpc/h2.h"
 #include "rpc/request_head.h"
 #include "rpc/server.h"
@@ -13,6 +14,8 @@ struct server_timing {
 };
 
 extern const struct server_timing server_timing_default;
+
+enum { SERVER_FIRST_MAX = 3 }; /* one less than "PRI ", how HTTP/2 begins */
 
 struct rpc_server {
 	sd_event *event; /* borrowed */
@@ -32,7 +35,10 @@ struct server_conn {
 	struct rpc_server *server; /* NULL once the server is gone */
 	bool is_open;
 	struct transport *transport; /* NULL once disconnected */
-	struct h2 *h2;
+	struct h2 *h2;		     /* what the client speaks: one of both, or nothing said yet */
+	struct h1 *h1;
+	size_t n_first;			 /* bytes in first */
+	uint8_t first[SERVER_FIRST_MAX]; /* too few to tell what it speaks */
 	sd_event_source *timer;
 	struct rpc_peer peer;
 	unsigned int refs;
@@ -51,6 +57,16 @@ void server_conn_close(struct server_conn *conn);
 /** The server is going away; handlers still hold calls of this closed connection. */
 void server_conn_orphan(struct server_conn *conn);
 
+/** There is something to send or to dispatch. */
+void server_conn_wake(struct server_conn *conn);
+
+/** End it from the event loop. */
+void server_conn_fail(struct server_conn *conn, const struct error *why);
+
+/** No request is in progress: the next one must come in time; or one has come. */
+void server_conn_arm(struct server_conn *conn);
+void server_conn_disarm(struct server_conn *conn);
+
 void server_conn_ref(struct server_conn *conn);
 void server_conn_unref(struct server_conn *conn);
 
@@ -64,7 +80,8 @@ enum call_state {
 };
 
 struct rpc_call {
-	struct h2_stream stream;
+	struct h2_stream stream;  /* with HTTP/1.1 only its received bytes and flags are used */
+	struct h1 *h1;		  /* NULL: HTTP/2, or disconnected */
 	struct server_conn *conn; /* a reference */
 	struct request_head head;
 	const struct rpc_method *method;
@@ -105,3 +122,6 @@ enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *messag
 void json_call_receive(struct rpc_call *call);
 void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 void json_call_fail(struct rpc_call *call, int http_status, const struct error *err);
+
+/** Connect's JSON of an error; NULL when memory is short. Owned by the caller, free(). */
+char *json_error_body(const struct error *err);

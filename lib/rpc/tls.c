@@ -214,14 +214,19 @@ static enum status session_new(const struct rpc_tls *tls, SSL_CTX *ctx, int fd, 
 	return STATUS_OK;
 }
 
+enum status tls_session_check_server(const struct rpc_tls *tls, struct error *err)
+{
+	return tls->server ? STATUS_OK
+			   : error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				       "TLS with the CA %s has no certificate to serve with", tls->ca);
+}
+
 enum status tls_session_accept(struct rpc_tls *tls, int fd, SSL **ret, struct error *err)
 {
-	enum status st;
+	enum status st = tls_session_check_server(tls, err);
 
-	if (!tls->server)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "TLS with the CA %s has no certificate to serve with", tls->ca);
-	st = session_new(tls, tls->server, fd, ret, err);
+	if (st == STATUS_OK)
+		st = session_new(tls, tls->server, fd, ret, err);
 	if (st == STATUS_OK)
 		SSL_set_accept_state(*ret);
 	return st;

@@ -8,8 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/** Has @tls a certificate to serve with? STATUS_FAILED_PRECONDITION otherwise. */
+enum status tls_session_check_server(const struct rpc_tls *tls, struct error *err);
+
 /** A session on a non-blocking socket; writing never raises SIGPIPE. @ret owned by the caller, SSL_free();
- * @fd stays the caller's and must outlive it. STATUS_FAILED_PRECONDITION without a certificate. */
+ * @fd stays the caller's and must outlive it. To accept takes tls_session_check_server(). */
 enum status tls_session_accept(struct rpc_tls *tls, int fd, SSL **ret, struct error *err);
 enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct error *err);
 

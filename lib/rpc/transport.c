@@ -262,7 +262,6 @@ static void flush(struct transport *tr)
 
 	while (tr->state == TRANSPORT_UP) {
 		if (!transport_is_full(tr) && tr->ops->on_fill(tr->userdata, &err) != STATUS_OK) {
-			(void)drain(tr); /* the protocol's last words */
 			transport_fail(tr, &err);
 			return;
 		}
@@ -385,6 +384,11 @@ bool transport_put(struct transport *tr, const void *bytes, size_t n)
 bool transport_is_full(const struct transport *tr)
 {
 	return byteq_len(&tr->out) >= OUT_FULL;
+}
+
+bool transport_is_drained(const struct transport *tr)
+{
+	return byteq_len(&tr->out) == 0;
 }
 
 uint64_t transport_last_rx_us(const struct transport *tr)

@@ -47,6 +47,9 @@ void transport_fail(struct transport *tr, const struct error *why);
 bool transport_put(struct transport *tr, const void *bytes, size_t n);
 bool transport_is_full(const struct transport *tr);
 
+/** Has the socket taken all that was put? */
+bool transport_is_drained(const struct transport *tr);
+
 /** Monotonic time of the last byte received, or of the start. */
 uint64_t transport_last_rx_us(const struct transport *tr);
 

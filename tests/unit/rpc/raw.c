@@ -78,6 +78,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 		lost(raw);
 		return 0;
 	}
+	if (!raw->session && raw->n_received + (size_t)n < sizeof(raw->text))
+		memcpy(raw->text + raw->n_received, bytes, (size_t)n);
 	raw->n_received += (size_t)n;
 	if (!raw->session)
 		return 0;
@@ -110,6 +112,19 @@ size_t raw_send(struct raw *raw, const void *bytes, size_t n)
 		sent += (size_t)r;
 	}
 	return sent;
+}
+
+void raw_expect(struct raw *raw, const char *end)
+{
+	while (!strstr(raw->text, end)) {
+		size_t before = raw->n_received;
+
+		if (raw->closed)
+			fail_msg("closed after: %s", raw->text);
+		while (raw->n_received == before && !raw->closed)
+			if (sd_event_run(raw->world->event, WORLD_CALL_US) <= 0)
+				fail_msg("waiting for %s after: %s", end, raw->text);
+	}
 }
 
 void raw_read(struct raw *raw, bool reads)

@@ -23,7 +23,8 @@ struct raw {
 	nghttp2_session *session; /* NULL: bytes only */
 	bool closed;		  /* by the server */
 	bool reads;
-	size_t n_received; /* bytes */
+	size_t n_received;	  /* bytes */
+	char text[RAW_TEXT_SIZE]; /* the first of them, NUL-terminated, when there is no session */
 	size_t n_answers;
 	struct raw_answer *answers[64];
 	int32_t ids[64];
@@ -58,6 +59,9 @@ void raw_call(struct raw *raw, const struct raw_request *request, struct raw_ans
 
 /** Send what the session has. */
 void raw_flush(struct raw *raw);
+
+/** Run until @end has come, or fail. */
+void raw_expect(struct raw *raw, const char *end);
 
 /** Reset the stream of a request. */
 void raw_reset(struct raw *raw, const struct raw_answer *answer);

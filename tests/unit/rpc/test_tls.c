@@ -1,10 +1,17 @@
 #include "tls_world.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
+#include "rpc/client_internal.h"
+#include "rpc/server_internal.h"
+#include "rpc/tls_session.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void a_call_is_answered_over_tls_and_carries_the_identity(void **state)
@@ -87,6 +94,245 @@ static void a_server_with_another_identity_is_not_spoken_to(void **state)
 	rpc_client_free(client);
 }
 
+static void calls_and_streams_of_any_size_pass_through_tls(void **state)
+{
+	struct tls_world *tw = *state;
+	struct session session;
+	struct answer answer;
+	struct error err;
+
+	tw->world->answer_bytes = 3000000;
+	assert_int_equal(world_get_now(tw->world, tw->client, "huge", &answer), STATUS_OK);
+	assert_int_equal(answer.why_len, 3000000);
+	session_open(&session, tw->world, tw->client);
+	for (int i = 0; i < 300; i++)
+		assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+	world_run_until_count(tw->world, &session.n_messages, 300);
+	rpc_stream_cancel(session.stream);
+	world_run_until_count(tw->world, &tw->world->n_closed, 1);
+}
+
+static void a_name_is_resolved_when_connecting(void **state)
+{
+	struct tls_world *tw = *state;
+	const struct rpc_endpoint good = {.host = "localhost", .port = tw->port, .tls = tw->node_tls};
+	const struct rpc_endpoint bad = {
+		.host = "no.such.host.invalid", .port = tw->port, .tls = tw->node_tls};
+	struct rpc_client *client = NULL;
+	struct answer answer;
+	struct error err;
+
+	assert_int_equal(rpc_client_new(tw->world->event, &good, &client, &err), STATUS_OK);
+	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_OK);
+	rpc_client_free(client);
+	assert_int_equal(rpc_client_new(tw->world->event, &bad, &client, &err), STATUS_OK);
+	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answer.err.msg, "no.such.host.invalid"));
+	/* and nobody waits for the thread that is still asking */
+	(void)world_get(tw->world, client, "db", WORLD_CALL_US, &answer);
+	rpc_client_free(client);
+	assert_int_equal(answer.status, STATUS_CANCELLED);
+}
+
+static void a_port_where_nobody_listens_is_named(void **state)
+{
+	struct tls_world *tw = *state;
+	struct rpc_client *client;
+	struct answer answer;
+
+	rpc_server_free(TAKE_PTR(tw->world->server));
+	client = tls_world_client(tw, tw->node_tls, NULL);
+	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answer.err.msg, "127.0.0.1:"));
+	assert_non_null(strstr(answer.err.msg, "refused"));
+	rpc_client_free(client);
+}
+
+/* A connection to the TLS port without TLS on it. */
+static int connect_plain(const struct tls_world *tw)
+{
+	const struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_port = htons(tw->port),
+		.sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
+	};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+static int on_plain_end(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	char bytes[256];
+	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+	(void)events;
+	if (n > 0)
+		return 0;
+	*(bool *)userdata = true;
+	return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+}
+
+static void wait_for_end(struct tls_world *tw, int fd)
+{
+	sd_event_source *io = NULL;
+	bool ended = false;
+
+	assert_true(sd_event_add_io(tw->world->event, &io, fd, EPOLLIN, on_plain_end, &ended) >= 0);
+	world_run_until(tw->world, &ended);
+	(void)sd_event_source_disable_unref(io);
+}
+
+static void what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else(void **state)
+{
+	static const uint8_t hello[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3};
+	struct tls_world *tw = *state;
+	struct answer answer;
+
+	for (size_t n = 0; n <= sizeof(hello); n++) {
+		int fd = connect_plain(tw);
+
+		assert_int_equal(send(fd, hello, n, MSG_NOSIGNAL), n);
+		(void)shutdown(fd, SHUT_WR);
+		wait_for_end(tw, fd);
+		(void)close(fd);
+	}
+	for (unsigned int seed = 0; seed < 50; seed++) {
+		unsigned int state_of_seed = seed;
+		uint8_t bytes[300];
+		int fd = connect_plain(tw);
+
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (uint8_t)rand_r(&state_of_seed);
+		(void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+		(void)shutdown(fd, SHUT_WR);
+		wait_for_end(tw, fd);
+		(void)close(fd);
+	}
+	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
+	assert_int_equal(tw->world->server->n_conns, 1);
+}
+
+static void a_handshake_that_does_not_end_is_ended(void **state)
+{
+	struct tls_world *tw = *state;
+	int fd;
+
+	tw->world->server->timing.handshake_us = 30 * USEC_PER_MSEC;
+	fd = connect_plain(tw);
+	wait_for_end(tw, fd);
+	(void)close(fd);
+	assert_int_equal(tw->world->server->n_conns, 0);
+}
+
+static void a_server_that_accepts_and_says_nothing_is_given_up(void **state)
+{
+	struct tls_world *tw = *state;
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct rpc_client *client;
+	struct answer answer;
+
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+	tw->port = ntohs(address.sin_port);
+	client = tls_world_client(tw, tw->node_tls, NULL);
+	client->timing.connect_us = 30 * USEC_PER_MSEC;
+	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answer.err.msg, "no connection within"));
+	rpc_client_free(client);
+	(void)close(fd);
+}
+
+static void reloading_counts_for_new_connections_and_a_broken_file_changes_nothing(void **state)
+{
+	struct tls_world *tw = *state;
+	struct rpc_client *later;
+	struct answer answer;
+	struct error err;
+
+	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
+	assert_int_equal(file_write_atomic(world_path(tw->world, "server.crt"), 0644, "rubbish", 7), 0);
+	assert_int_equal(rpc_tls_reload(tw->server_tls, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "server.crt"));
+	later = tls_world_client(tw, tw->node_tls, SERVER_URI);
+	assert_int_equal(world_get_now(tw->world, later, "db", &answer), STATUS_OK);
+	rpc_client_free(later);
+	assert_int_equal(unlink(world_path(tw->world, "server.crt")), 0);
+	assert_int_equal(unlink(world_path(tw->world, "server.key")), 0);
+	tls_world_issue(tw, "ca", "server", "holdfast://lab/server/renewed");
+	assert_int_equal(rpc_tls_reload(tw->server_tls, &err), STATUS_OK);
+	later = tls_world_client(tw, tw->node_tls, "holdfast://lab/server/renewed");
+	assert_int_equal(world_get_now(tw->world, later, "db", &answer), STATUS_OK);
+	rpc_client_free(later);
+	/* the old connection goes on under the old identity */
+	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
+}
+
+/* How a peer that is not us shakes hands. */
+struct stranger {
+	int max_version;
+	const unsigned char *alpn; /* NULL: none */
+	unsigned int alpn_len;
+	bool accepted;
+};
+
+static void tls_below_13_and_other_protocols_are_refused(void **state)
+{
+	static const unsigned char h2[] = "\x02h2";
+	static const unsigned char old[] = "\x06spdy/3";
+	static const struct stranger strangers[] = {
+		{TLS1_3_VERSION, h2, sizeof(h2) - 1, true},
+		{TLS1_2_VERSION, h2, sizeof(h2) - 1, false},
+		{TLS1_3_VERSION, old, sizeof(old) - 1, false},
+	};
+	struct tls_world *tw = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(strangers); i++) {
+		SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+		SSL *ssl;
+		int fd = connect_plain(tw);
+		int r = -1;
+
+		assert_int_equal(SSL_CTX_set_max_proto_version(ctx, strangers[i].max_version), 1);
+		assert_int_equal(SSL_CTX_set_alpn_protos(ctx, strangers[i].alpn, strangers[i].alpn_len), 0);
+		ssl = SSL_new(ctx);
+		assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+		assert_int_equal(SSL_set_fd(ssl, fd), 1);
+		for (int turn = 0; turn < 100000; turn++) {
+			int error;
+
+			r = SSL_connect(ssl);
+			error = SSL_get_error(ssl, r);
+			if (r == 1 || (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE))
+				break;
+			assert_true(sd_event_run(tw->world->event, 1000) >= 0);
+		}
+		assert_int_equal(r == 1, strangers[i].accepted);
+		SSL_free(ssl);
+		SSL_CTX_free(ctx);
+		(void)close(fd);
+		world_settle(tw->world);
+	}
+}
+
+static void a_server_without_a_certificate_cannot_listen_to_anybody(void **state)
+{
+	struct tls_world *tw = *state;
+	struct rpc_tls *tls = tls_world_load(tw, "ca", NULL);
+	SSL *ssl = NULL;
+	struct error err;
+
+	assert_int_equal(tls_session_accept(tls, 0, &ssl, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "ca.crt"));
+	assert_int_equal(rpc_server_listen_tls(tw->world->server, "127.0.0.1", 0, tls, NULL, &err),
+			 STATUS_FAILED_PRECONDITION);
+	rpc_tls_free(tls);
+}
+
 #define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -95,6 +341,15 @@ static const struct CMUnitTest tests[] = {
 	TLS_TEST(a_server_of_another_ca_is_not_spoken_to),
 	TLS_TEST(a_client_certificate_of_another_ca_is_refused),
 	TLS_TEST(a_server_with_another_identity_is_not_spoken_to),
+	TLS_TEST(calls_and_streams_of_any_size_pass_through_tls),
+	TLS_TEST(a_name_is_resolved_when_connecting),
+	TLS_TEST(a_port_where_nobody_listens_is_named),
+	TLS_TEST(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else),
+	TLS_TEST(a_handshake_that_does_not_end_is_ended),
+	TLS_TEST(a_server_that_accepts_and_says_nothing_is_given_up),
+	TLS_TEST(reloading_counts_for_new_connections_and_a_broken_file_changes_nothing),
+	TLS_TEST(tls_below_13_and_other_protocols_are_refused),
+	TLS_TEST(a_server_without_a_certificate_cannot_listen_to_anybody),
 };
 
 int main(void)

@@ -3,11 +3,9 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void world_answer(struct rpc_call *call, const char *id)
 {
@@ -161,8 +159,7 @@ int world_setup_with(void **state, const struct rpc_server_limits *limits)
 	struct error err;
 
 	assert_non_null(world);
-	(void)str_copy(world->dir, sizeof(world->dir), "/tmp/holdfast-rpc-XXXXXX");
-	assert_non_null(mkdtemp(world->dir));
+	temp_dir_make(world->dir);
 	(void)str_format(world->socket, sizeof(world->socket), "%s/s", world->dir);
 	assert_true(sd_event_new(&world->event) >= 0);
 	fill_services(world);
@@ -181,19 +178,6 @@ int world_setup(void **state)
 	return world_setup_with(state, NULL);
 }
 
-static void remove_dir(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	assert_non_null(dir);
-	while ((entry = readdir(dir)) != NULL)
-		if (!str_eq(entry->d_name, ".") && !str_eq(entry->d_name, ".."))
-			(void)unlinkat(dirfd(dir), entry->d_name, 0);
-	(void)closedir(dir);
-	assert_int_equal(rmdir(path), 0);
-}
-
 int world_teardown(void **state)
 {
 	struct world *world = *state;
@@ -204,7 +188,7 @@ int world_teardown(void **state)
 		if (world->held[i])
 			world_answer(world->held[i], "too late");
 	sd_event_unref(world->event);
-	remove_dir(world->dir);
+	temp_dir_remove(world->dir);
 	free(world);
 	return 0;
 }
@@ -246,12 +230,10 @@ void world_settle(struct world *world)
 
 const char *world_path(struct world *world, const char *name)
 {
-	static char paths[4][2 * WORLD_PATH_SIZE];
+	static char paths[4][TEMP_PATH_SIZE];
 	static size_t next;
-	char *path = paths[next++ % ARRAY_SIZE(paths)];
 
-	(void)str_format(path, sizeof(paths[0]), "%s/%s", world->dir, name);
-	return path;
+	return temp_dir_path(paths[next++ % ARRAY_SIZE(paths)], world->dir, name);
 }
 
 struct rpc_client *world_client(struct world *world)

@@ -1,6 +1,8 @@
 #pragma once
 /* A server of Volumes and Nodes with a scripted mind, and clients for it, on one event loop. */
 
+#include "temp_dir.h"
+
 #include "../unit.h"
 #include "base/error.h"
 #include "holdfast/v1/nodes.pb-c.h"
@@ -11,7 +13,7 @@
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
-enum { WORLD_HELD_MAX = 8, WORLD_PATH_SIZE = 128, WORLD_WAIT_S = 20 };
+enum { WORLD_HELD_MAX = 8, WORLD_PATH_SIZE = 96, WORLD_WAIT_S = 20 };
 static const uint64_t WORLD_CALL_US = UINT64_C(15000000);
 
 /* What Volumes/Get does depends on the id asked for:
@@ -21,7 +23,7 @@ static const uint64_t WORLD_CALL_US = UINT64_C(15000000);
  * it is refused; anything else comes back as a welcome. */
 struct world {
 	sd_event *event;
-	char dir[WORLD_PATH_SIZE];
+	char dir[TEMP_DIR_SIZE];
 	char socket[WORLD_PATH_SIZE];
 	struct rpc_stream_handlers handlers; /* of Nodes/Session */
 	struct rpc_method node_methods[1];

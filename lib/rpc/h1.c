@@ -1,0 +1,224 @@
+#include "rpc/h1.h"
+
+#include "base/cleanup.h"
+#include "rpc/grpc_status.h"
+#include "rpc/h1_head.h"
+#include "rpc/server_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	AHEAD_MAX = 64 * 1024, /* bytes sent ahead of the answer to an earlier request */
+	RESPONSE_HEAD_SIZE = 256,
+};
+
+struct h1 {
+	struct server_conn *conn;
+	struct byteq in;       /* not yet looked at */
+	struct byteq out;      /* not yet with the transport */
+	struct rpc_call *call; /* in progress; NULL: none */
+	uint64_t body_left;    /* of the request in progress, still to come; may outlive the call */
+	bool close;	       /* after what is in out */
+	bool dispatching;
+	bool doomed; /* freed while dispatching */
+};
+
+enum status h1_new(struct server_conn *conn, struct h1 **ret, struct error *err)
+{
+	struct h1 *h1 = malloc(sizeof(*h1));
+
+	if (!h1)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "start HTTP/1.1");
+	*h1 = (struct h1){.conn = conn, .in = BYTEQ_INIT, .out = BYTEQ_INIT};
+	*ret = h1;
+	return STATUS_OK;
+}
+
+void h1_free(struct h1 *h1)
+{
+	if (!h1)
+		return;
+	assert(!h1->call);
+	if (h1->dispatching) {
+		h1->doomed = true;
+		return;
+	}
+	byteq_release(&h1->in);
+	byteq_release(&h1->out);
+	free(h1);
+}
+
+enum status h1_recv(struct h1 *h1, const uint8_t *bytes, size_t n, struct error *err)
+{
+	if (h1->close)
+		return STATUS_OK; /* nobody listens any more */
+	if (byteq_len(&h1->in) + n > AHEAD_MAX || !byteq_put(&h1->in, bytes, n))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "too many requests are sent ahead");
+	server_conn_wake(h1->conn);
+	return STATUS_OK;
+}
+
+enum status h1_fill(struct h1 *h1, struct transport *tr, struct error *err)
+{
+	size_t n = byteq_len(&h1->out);
+
+	if (n > 0 && !transport_put(tr, byteq_data(&h1->out), n))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send");
+	byteq_take(&h1->out, n);
+	if (h1->close && transport_is_drained(tr))
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the last answer is sent");
+	return STATUS_OK;
+}
+
+static void put(struct h1 *h1, const char *text)
+{
+	struct error err;
+
+	if (!byteq_put(&h1->out, text, strlen(text))) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "answer");
+		server_conn_fail(h1->conn, &err);
+	}
+}
+
+static void put_response(struct h1 *h1, int http_status, const char *body)
+{
+	char head[RESPONSE_HEAD_SIZE];
+
+	(void)snprintf(head, sizeof(head),
+		       "HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n%s%s\r\n",
+		       http_status, http_status == 200 ? "OK" : "Error", strlen(body),
+		       http_status == 405 ? "allow: POST\r\n" : "", h1->close ? "connection: close\r\n" : "");
+	put(h1, head);
+	put(h1, body);
+	server_conn_wake(h1->conn);
+}
+
+void h1_respond(struct h1 *h1, int http_status, const char *body)
+{
+	/* what HEAD makes of a body only the end of the connection tells */
+	h1->close |= http_status == 405;
+	put_response(h1, http_status, body);
+	h1->call->stream.closed = true;
+}
+
+void h1_forget(struct h1 *h1, const struct rpc_call *call)
+{
+	assert(h1->call == call);
+	h1->call = NULL;
+	server_conn_arm(h1->conn);
+}
+
+/* Refuse what is not even a request, or cannot be read to its end. */
+static void refuse(struct h1 *h1, int http_status, const struct error *err)
+{
+	cleanup_free char *body = NULL;
+
+	h1->close = true;
+	h1->body_left = 0;
+	byteq_take(&h1->in, byteq_len(&h1->in));
+	body = json_error_body(err);
+	put_response(h1, http_status, body ? body : "{}");
+}
+
+/* Begin the request whose head is at the front, if it is there. Returns whether something has happened. */
+static bool begin(struct h1 *h1)
+{
+	size_t max = h1->conn->server->limits.message_bytes;
+	struct rpc_call *call;
+	struct h1_head head;
+	struct error err;
+	int http = 0;
+
+	switch (h1_head_read((const char *)byteq_data(&h1->in), byteq_len(&h1->in), &head, &http, &err)) {
+	case H1_HEAD_MORE:
+		return false;
+	case H1_HEAD_BAD:
+		refuse(h1, http, &err);
+		return false;
+	case H1_HEAD_WHOLE:
+		break;
+	}
+	if (head.content_length > max) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "the request has more than %zu bytes",
+				max);
+		refuse(h1, 413, &err);
+		return false;
+	}
+	call = server_call_new(h1->conn);
+	if (!call) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "take a request");
+		refuse(h1, 503, &err);
+		return false;
+	}
+	byteq_take(&h1->in, head.size);
+	server_conn_disarm(h1->conn);
+	h1->call = call;
+	h1->body_left = head.content_length;
+	h1->close = head.close;
+	if (head.expects_continue && head.content_length > 0)
+		put(h1, "HTTP/1.1 100 Continue\r\n\r\n");
+	if (head.request.kind == REQUEST_GRPC)
+		head.request.kind = REQUEST_OTHER; /* it needs trailers */
+	call->h1 = h1;
+	call->head = head.request;
+	call->stream.headers_in = true;
+	call->stream.in_end = h1->body_left == 0;
+	server_call_on_ready(&call->stream);
+	return true;
+}
+
+/* Move what is there of the body to the call, or past it when the call was answered before. */
+static bool feed(struct h1 *h1)
+{
+	size_t n = byteq_len(&h1->in);
+
+	if (n > h1->body_left)
+		n = (size_t)h1->body_left;
+	if (n == 0)
+		return false;
+	h1->body_left -= n;
+	if (h1->call) {
+		struct h2_stream *stream = &h1->call->stream;
+
+		stream->in_overflow |= !byteq_put(&stream->in, byteq_data(&h1->in), n);
+		stream->in_end = h1->body_left == 0;
+		server_call_on_ready(stream);
+	}
+	if (!h1->doomed)
+		byteq_take(&h1->in, n);
+	return true;
+}
+
+static bool step(struct h1 *h1)
+{
+	if (h1->call && h1->call->stream.closed) {
+		server_call_on_ready(&h1->call->stream);
+		return true;
+	}
+	if (h1->body_left > 0)
+		return feed(h1);
+	return !h1->call && !h1->close && begin(h1);
+}
+
+void h1_dispatch(struct h1 *h1)
+{
+	if (h1->dispatching)
+		return;
+	h1->dispatching = true;
+	while (!h1->doomed && step(h1))
+		;
+	h1->dispatching = false;
+	if (h1->doomed)
+		h1_free(h1);
+}
+
+void h1_abort(struct h1 *h1)
+{
+	if (!h1->call)
+		return;
+	h1->call->stream.closed = true;
+	server_call_on_ready(&h1->call->stream);
+}

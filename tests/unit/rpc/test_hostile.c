@@ -1,0 +1,357 @@
+#include "raw.h"
+
+#include "base/str.h"
+#include "rpc/request_head.h"
+#include "rpc/server_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+
+static void check_alive(struct world *world)
+{
+	struct answer answer;
+
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+}
+
+/* Send bytes, half-close, wait for the server to be done with the connection. */
+static void throw_at(struct world *world, const void *bytes, size_t n, bool with_preface)
+{
+	struct raw raw;
+
+	raw_open(&raw, world, false);
+	if (with_preface)
+		(void)raw_send(&raw, preface, sizeof(preface) - 1);
+	(void)raw_send(&raw, bytes, n);
+	(void)shutdown(raw.fd, SHUT_WR);
+	world_run_until(world, &raw.closed);
+	raw_close(&raw);
+}
+
+static void random_bytes_end_the_connection_and_nothing_else(void **state)
+{
+	struct world *world = *state;
+	unsigned int seed = 1;
+
+	for (int round = 0; round < 300; round++) {
+		uint8_t bytes[512];
+		size_t n = (size_t)rand_r(&seed) % sizeof(bytes) + 1;
+
+		for (size_t i = 0; i < n; i++)
+			bytes[i] = (uint8_t)rand_r(&seed);
+		throw_at(world, bytes, n, round % 2 == 0);
+	}
+	check_alive(world);
+}
+
+static size_t random_frame(unsigned int *seed, uint8_t *frame)
+{
+	size_t n = (size_t)rand_r(seed) % 64;
+	uint32_t stream = (uint32_t)rand_r(seed) % 4;
+
+	frame[0] = frame[1] = 0;
+	frame[2] = (uint8_t)n;
+	frame[3] = (uint8_t)(rand_r(seed) % 12);
+	frame[4] = (uint8_t)rand_r(seed);
+	frame[5] = frame[6] = frame[7] = 0;
+	frame[8] = (uint8_t)stream;
+	for (size_t i = 0; i < n; i++)
+		frame[9 + i] = (uint8_t)rand_r(seed);
+	return 9 + n;
+}
+
+static void random_frames_end_the_connection_and_nothing_else(void **state)
+{
+	struct world *world = *state;
+	unsigned int seed = 2;
+
+	for (int round = 0; round < 500; round++) {
+		uint8_t bytes[16 * 73];
+		size_t n = 0;
+
+		for (int i = 0; i < 16; i++)
+			n += random_frame(&seed, bytes + n);
+		throw_at(world, bytes, n, true);
+	}
+	check_alive(world);
+}
+
+#define GRPC_HEAD                                   \
+	{":method", "POST"}, {":scheme", "http"},   \
+	{                                           \
+		":path", "/holdfast.v1.Volumes/Get" \
+	}
+
+static void calls_that_are_wrong_get_the_answer_that_says_so(void **state)
+{
+	static const struct row {
+		struct raw_field fields[7];
+		const char *body;
+		size_t body_len;
+		const char *expected[3]; /* lines of the headers */
+	} rows[] = {
+		/* the compressed flag */
+		{{GRPC_HEAD, {"content-type", "application/grpc"}}, "\1\0\0\0\0", 5, {"grpc-status: 12\n"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}, {"grpc-encoding", "gzip"}},
+		 "\1\0\0\0\0",
+		 5,
+		 {"grpc-status: 12\n", "grpc-accept-encoding: identity\n"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}}, "\2\0\0\0\0", 5, {"grpc-status: 13\n"}},
+		/* no protobuf, no whole message, no message, two messages */
+		{{GRPC_HEAD, {"content-type", "application/grpc"}},
+		 "\0\0\0\0\2\xff\xff",
+		 7,
+		 {"grpc-status: 13\n"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}},
+		 "\0\0\0\0\2\x0a",
+		 6,
+		 {"grpc-status: 3\n"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}}, "", 0, {"grpc-status: 3\n"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}},
+		 "\0\0\0\0\0\0\0\0\0\0",
+		 10,
+		 {"grpc-status: 12\n", "one message"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}},
+		 "\0\xff\xff\xff\xff",
+		 5,
+		 {"grpc-status: 8\n"}},
+		/* nothing of that name */
+		{{{":method", "POST"},
+		  {":scheme", "http"},
+		  {":path", "/a.B/C"},
+		  {"content-type", "application/grpc"}},
+		 "",
+		 0,
+		 {":status: 200\n", "grpc-status: 12\n", "/a.B/C"}},
+		{{{":method", "POST"},
+		  {":scheme", "http"},
+		  {":path", ""},
+		  {"content-type", "application/grpc"}},
+		 "",
+		 0,
+		 {"grpc-status: 12\n"}},
+		{{{":method", "POST"},
+		  {":scheme", "http"},
+		  {":path", "/holdfast.v1.Volumes/Get/"},
+		  {"content-type", "application/grpc"}},
+		 "",
+		 0,
+		 {"grpc-status: 12\n"}},
+		{{{":method", "POST"},
+		  {":scheme", "http"},
+		  {":path", "holdfast.v1.Volumes/Get"},
+		  {"content-type", "application/grpc"}},
+		 "",
+		 0,
+		 {"grpc-status: 12\n"}},
+		/* no call at all */
+		{{GRPC_HEAD, {"content-type", "text/plain"}}, "", 0, {":status: 415\n"}},
+		{{GRPC_HEAD}, "", 0, {":status: 415\n"}},
+		{{{":method", "GET"}, {":scheme", "http"}, {":path", "/"}},
+		 "",
+		 0,
+		 {":status: 405\n", "allow: POST\n"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}, {"grpc-timeout", "soon"}},
+		 "",
+		 0,
+		 {"grpc-status: 3\n"}},
+	};
+	struct world *world = *state;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct raw_answer answer;
+
+		raw_call(&raw,
+			 &(struct raw_request){.fields = rows[i].fields,
+					       .body = rows[i].body,
+					       .body_len = rows[i].body_len},
+			 &answer);
+		for (size_t k = 0; k < ARRAY_SIZE(rows[i].expected) && rows[i].expected[k]; k++)
+			if (!strstr(answer.headers, rows[i].expected[k]))
+				fail_msg("row %zu lacks %s: %s", i, rows[i].expected[k], answer.headers);
+	}
+	assert_false(raw.closed);
+	assert_int_equal(world->n_calls, 0);
+	raw_close(&raw);
+}
+
+static void refusals_do_not_wait_for_the_rest_of_the_request(void **state)
+{
+	static const struct raw_field unknown[] = {{":method", "POST"},
+						   {":scheme", "http"},
+						   {":path", "/a.B/C"},
+						   {"content-type", "application/grpc"},
+						   {NULL, NULL}};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.fields = unknown, .open = true}, &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 12\n"));
+	assert_int_equal(answer.reset_code, NGHTTP2_NO_ERROR);
+	raw_call(&raw, &(struct raw_request){.body = "\0\xff\xff\xff\xff", .body_len = 5, .open = true},
+		 &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 8\n"));
+	assert_int_equal(answer.reset_code, NGHTTP2_NO_ERROR);
+	raw_close(&raw);
+}
+
+static void malformed_pseudo_headers_reset_the_stream_alone(void **state)
+{
+	static const struct raw_field blocks[][6] = {
+		{{":method", "POST"}, {":scheme", "http"}, {"content-type", "application/grpc"}},
+		{GRPC_HEAD, {":path", "/again"}, {"content-type", "application/grpc"}},
+		{{"content-type", "application/grpc"}, GRPC_HEAD},
+		{GRPC_HEAD, {":status", "200"}, {"content-type", "application/grpc"}},
+	};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		raw_call(&raw, &(struct raw_request){.fields = blocks[i]}, &answer);
+		assert_int_equal(answer.reset_code, NGHTTP2_PROTOCOL_ERROR);
+		assert_string_equal(answer.headers, "");
+	}
+	assert_false(raw.closed);
+	raw_close(&raw);
+}
+
+static void the_path_of_the_socket_is_taken_as_authority(void **state)
+{
+	static const struct raw_field fields[] = {GRPC_HEAD,
+						  {":authority", "/run/holdfast/agent.sock"},
+						  {"content-type", "application/grpc"},
+						  {NULL, NULL}};
+	struct world *world = *state;
+	struct raw_answer answer;
+	uint8_t frame[64];
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw,
+		 &(struct raw_request){
+			 .fields = fields, .body = frame, .body_len = raw_get_frame(frame, "db")},
+		 &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
+	raw_close(&raw);
+}
+
+static void header_lists_above_the_limit_are_refused_in_words(void **state)
+{
+	static char value[REQUEST_HEADERS_MAX];
+	struct raw_field fields[] = {
+		GRPC_HEAD, {"content-type", "application/grpc"}, {"x", value}, {NULL, NULL}};
+	struct world *world = *state;
+	struct request_head head = {0};
+	struct raw_answer answer;
+	uint8_t frame[64];
+	struct raw raw;
+	size_t rest;
+
+	for (size_t i = 0; i < 4; i++)
+		request_head_add(&head, (const uint8_t *)fields[i].name, strlen(fields[i].name),
+				 (const uint8_t *)fields[i].value, strlen(fields[i].value));
+	rest = REQUEST_HEADERS_MAX - head.bytes - 1 - 32;
+	raw_open(&raw, world, true);
+	for (size_t over = 0; over <= 1; over++) {
+		memset(value, 0, sizeof(value));
+		memset(value, 'v', rest + over);
+		raw_call(&raw,
+			 &(struct raw_request){
+				 .fields = fields, .body = frame, .body_len = raw_get_frame(frame, "db")},
+			 &answer);
+		assert_non_null(strstr(answer.headers, over ? "grpc-status: 8\n" : "grpc-status: 0\n"));
+	}
+	raw_close(&raw);
+}
+
+static void a_flood_of_resets_is_borne_or_ended(void **state)
+{
+	struct world *world = *state;
+	struct raw_answer answers[60];
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	for (size_t i = 0; i < ARRAY_SIZE(answers) && !raw.closed; i++) {
+		raw_start(&raw, &(struct raw_request){.open = true}, &answers[i]);
+		raw_reset(&raw, &answers[i]);
+	}
+	world_settle(world);
+	check_alive(world);
+	raw_close(&raw);
+}
+
+/* HEADERS without END_HEADERS, then CONTINUATION for ever. */
+static void endless_headers_end_the_connection(void **state)
+{
+	static const uint8_t headers[9] = {0, 0, 0, 1, 0, 0, 0, 0, 1};
+	uint8_t continuation[9 + 256] = {0, 1, 0, 9, 0, 0, 0, 0, 1};
+	struct world *world = *state;
+	struct raw raw;
+
+	/* literal fields without indexing, name "a", empty value, again and again */
+	for (size_t i = 9; i + 4 <= sizeof(continuation); i += 4)
+		memcpy(continuation + i, "\0\1a\0", 4);
+	raw_open(&raw, world, false);
+	(void)raw_send(&raw, preface, sizeof(preface) - 1);
+	(void)raw_send(&raw, headers, sizeof(headers));
+	for (int i = 0; i < 2000 && !raw.closed; i++) {
+		(void)raw_send(&raw, continuation, sizeof(continuation));
+		world_settle(world);
+	}
+	assert_true(raw.closed);
+	check_alive(world);
+	raw_close(&raw);
+}
+
+static void a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind(void **state)
+{
+	struct world *world = *state;
+	uint8_t frame[64];
+	struct raw_request request = {.body = frame, .body_len = raw_get_frame(frame, "hold"), .open = true};
+
+	for (int step = 0; step < 4; step++) {
+		struct raw_answer answer;
+		struct raw raw;
+
+		raw_open(&raw, world, step > 0);
+		request.open = step == 1;
+		if (step > 0)
+			raw_start(&raw, &request, &answer);
+		if (step > 2)
+			world_settle(world);
+		raw_close(&raw);
+		world_settle(world);
+		/* what a handler holds is all that may be left */
+		assert_int_equal(world->server->n_conns, world->n_held);
+	}
+	check_alive(world);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+static const struct CMUnitTest tests[] = {
+	WORLD_TEST(random_bytes_end_the_connection_and_nothing_else),
+	WORLD_TEST(random_frames_end_the_connection_and_nothing_else),
+	WORLD_TEST(calls_that_are_wrong_get_the_answer_that_says_so),
+	WORLD_TEST(refusals_do_not_wait_for_the_rest_of_the_request),
+	WORLD_TEST(malformed_pseudo_headers_reset_the_stream_alone),
+	WORLD_TEST(the_path_of_the_socket_is_taken_as_authority),
+	WORLD_TEST(header_lists_above_the_limit_are_refused_in_words),
+	WORLD_TEST(a_flood_of_resets_is_borne_or_ended),
+	WORLD_TEST(endless_headers_end_the_connection),
+	WORLD_TEST(a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,400 @@
+#include "gate.h"
+#include "raw.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "rpc/client_internal.h"
+#include "rpc/server_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Limits small enough to reach. */
+enum { CALLS = 3, CONNECTIONS = 3, MESSAGE = 20000, HELD = 30000 };
+
+static int setup_small(void **state)
+{
+	return world_setup_with(state, &(struct rpc_server_limits){.message_bytes = MESSAGE,
+								   .connection_bytes = HELD,
+								   .connections = CONNECTIONS,
+								   .calls = CALLS});
+}
+
+static int setup_wide_messages(void **state)
+{
+	return world_setup_with(state, &(struct rpc_server_limits){.message_bytes = 10 * MESSAGE,
+								   .connection_bytes = HELD,
+								   .connections = CONNECTIONS,
+								   .calls = CALLS});
+}
+
+/* An id that makes a GetVolumeRequest of @size bytes. */
+static char *id_for_message(size_t size)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	char *id = malloc(size + 1);
+
+	assert_non_null(id);
+	for (size_t n = size; n > 0; n--) {
+		memset(id, 'i', n);
+		id[n] = '\0';
+		request.id = id;
+		if (protobuf_c_message_get_packed_size(&request.base) == size)
+			return id;
+	}
+	fail();
+	return NULL;
+}
+
+static enum status send_message_of(struct world *world, struct rpc_client *client, size_t size,
+				   struct answer *answer)
+{
+	char *id = id_for_message(size);
+	enum status st = world_get_now(world, client, id, answer);
+
+	free(id);
+	return st;
+}
+
+static void a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	assert_int_equal(send_message_of(world, world->client, 1024 * 1024, &answer), STATUS_OK);
+	assert_int_equal(world->n_calls, 1);
+	assert_int_equal(send_message_of(world, world->client, 1024 * 1024 + 1, &answer),
+			 STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(answer.err.msg, "1048577"));
+	assert_non_null(strstr(answer.err.msg, "1048576"));
+	assert_int_equal(world->n_calls, 1);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+}
+
+static void the_limit_of_a_message_is_the_one_that_was_set(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	assert_int_equal(send_message_of(world, world->client, MESSAGE, &answer), STATUS_OK);
+	assert_int_equal(send_message_of(world, world->client, MESSAGE + 1, &answer),
+			 STATUS_RESOURCE_EXHAUSTED);
+}
+
+static void the_limit_holds_for_messages_of_streams(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	char text[MESSAGE + 2];
+	struct error err;
+
+	session_open(&session, world, world->client);
+	memset(text, 't', sizeof(text));
+	text[MESSAGE - 8] = '\0'; /* two fields with a tag and three bytes of length at most */
+	assert_int_equal(session_send(&session, text, &err), STATUS_OK);
+	world_run_until_count(world, &session.n_messages, 1);
+	text[MESSAGE - 8] = 't';
+	text[MESSAGE + 1] = '\0';
+	assert_int_equal(session_send(&session, text, &err), STATUS_OK);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(world->n_closed, 1);
+}
+
+static void an_answer_may_be_as_large_as_the_client_takes(void **state)
+{
+	const size_t limit = 100000;
+	struct world *world = *state;
+	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .message_bytes = limit};
+	struct rpc_client *client = NULL;
+	struct answer answer;
+	struct error err;
+
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_OK);
+	world->answer_bytes = limit - 4; /* tag and length */
+	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_OK);
+	assert_int_equal(answer.why_len, limit - 4);
+	world->answer_bytes++;
+	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(answer.err.msg, "100001"));
+	assert_non_null(strstr(answer.err.msg, "holdfast.v1.Volumes/Get"));
+	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
+	rpc_client_free(client);
+}
+
+static void answers_of_four_mebibytes_are_taken_by_default(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	world->answer_bytes = 4 * 1024 * 1024 - 5;
+	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_OK);
+	world->answer_bytes++;
+	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
+}
+
+static void an_answer_above_the_connections_limit_becomes_an_error(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	world->answer_bytes = HELD - 4 - 5;
+	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_OK);
+	world->answer_bytes++;
+	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(answer.err.msg, "/holdfast.v1.Volumes/Get"));
+}
+
+static void requests_that_come_in_together_share_the_connections_limit(void **state)
+{
+	struct world *world = *state;
+
+	for (size_t over = 0; over <= 1; over++) {
+		/* two halves: the one is not complete, the other one uses up what is left */
+		static const uint8_t prefix[5] = {0, 0, 0, 0xff, 0xff};
+		size_t first = 12000;
+		size_t second = HELD - first + over;
+		uint8_t *body = calloc(1, HELD);
+		struct raw_answer a;
+		struct raw_answer b;
+		struct raw raw;
+
+		assert_non_null(body);
+		memcpy(body, prefix, sizeof(prefix));
+		raw_open(&raw, world, true);
+		world_settle(world);
+		raw_start(&raw, &(struct raw_request){.body = body, .body_len = first, .open = true}, &a);
+		raw_start(&raw, &(struct raw_request){.body = body, .body_len = second, .open = true}, &b);
+		world_settle(world);
+		assert_false(a.done);
+		assert_int_equal(b.done, over);
+		if (over)
+			assert_non_null(strstr(b.headers, "grpc-status: 8\n"));
+		raw_close(&raw);
+		world_settle(world);
+		free(body);
+	}
+}
+
+static void calls_above_the_limit_wait_for_their_turn(void **state)
+{
+	struct world *world = *state;
+	struct answer answers[CALLS + 1];
+	struct answer first;
+
+	/* so that the client knows the server's limit */
+	assert_int_equal(world_get_now(world, world->client, "db", &first), STATUS_OK);
+	for (size_t i = 0; i < CALLS + 1; i++)
+		(void)world_get(world, world->client, "hold", WORLD_CALL_US, &answers[i]);
+	world_run_until_count(world, &world->n_held, CALLS);
+	world_settle(world);
+	assert_int_equal(world->n_held, CALLS);
+	world_answer(TAKE_PTR(world->held[0]), "first");
+	world_run_until_count(world, &world->n_held, CALLS + 1);
+	rpc_client_free(TAKE_PTR(world->client));
+}
+
+static void calls_that_were_abandoned_but_not_answered_still_count(void **state)
+{
+	struct world *world = *state;
+	struct raw_answer answers[CALLS + 2];
+	uint8_t frame[64];
+	struct raw_request request = {.body = frame, .body_len = raw_get_frame(frame, "hold")};
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	for (size_t i = 0; i < CALLS; i++) {
+		raw_start(&raw, &request, &answers[i]);
+		world_run_until_count(world, &world->n_held, i + 1);
+		raw_reset(&raw, &answers[i]);
+		world_settle(world);
+	}
+	raw_call(&raw, &request, &answers[CALLS]);
+	assert_non_null(strstr(answers[CALLS].headers, "grpc-status: 8\n"));
+	assert_int_equal(world->n_held, CALLS);
+	world_answer(TAKE_PTR(world->held[0]), "late");
+	raw_start(&raw, &request, &answers[CALLS + 1]);
+	world_run_until_count(world, &world->n_held, CALLS + 1);
+	raw_close(&raw);
+}
+
+static void connections_above_the_limit_are_closed_at_once(void **state)
+{
+	struct world *world = *state;
+	struct raw raws[CONNECTIONS];
+	struct answer answer;
+
+	for (size_t i = 0; i < CONNECTIONS; i++)
+		raw_open(&raws[i], world, true);
+	world_settle(world);
+	assert_int_equal(world->server->n_conns, CONNECTIONS);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_UNAVAILABLE);
+	raw_close(&raws[0]);
+	world_settle(world);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+	for (size_t i = 1; i < CONNECTIONS; i++) {
+		assert_false(raws[i].closed);
+		raw_close(&raws[i]);
+	}
+}
+
+static void connections_that_left_unanswered_calls_behind_still_count(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		struct rpc_client *client = world_client(world);
+
+		(void)world_get(world, client, "hold", WORLD_CALL_US, &answer);
+		world_run_until_count(world, &world->n_held, i + 1);
+		rpc_client_free(client);
+	}
+	world_settle(world);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_UNAVAILABLE);
+	world_answer(TAKE_PTR(world->held[1]), "late");
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+}
+
+static void a_client_that_says_nothing_is_let_go(void **state)
+{
+	struct world *world = *state;
+	struct raw raw;
+
+	world->server->timing.handshake_us = 20 * USEC_PER_MSEC;
+	world->server->timing.first_request_us = 20 * USEC_PER_MSEC;
+	raw_open(&raw, world, false);
+	world_run_until(world, &raw.closed);
+	raw_close(&raw);
+	raw_open(&raw, world, true);
+	world_run_until(world, &raw.closed);
+	raw_close(&raw);
+	assert_int_equal(world->server->n_conns, 0);
+}
+
+static int set_flag(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	*(bool *)userdata = true;
+	return 0;
+}
+
+static void a_client_that_has_called_once_may_stay(void **state)
+{
+	struct world *world = *state;
+	sd_event_source *timer = NULL;
+	struct raw_answer answer;
+	bool passed = false;
+	uint8_t frame[64];
+	struct raw raw;
+
+	world->server->timing.first_request_us = 20 * USEC_PER_MSEC;
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "db")}, &answer);
+	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, 60 * USEC_PER_MSEC,
+					       1000, set_flag, &passed) >= 0);
+	world_run_until(world, &passed);
+	assert_false(raw.closed);
+	(void)sd_event_source_disable_unref(timer);
+	raw_close(&raw);
+}
+
+static void a_request_without_a_deadline_must_come_to_its_end_in_time(void **state)
+{
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	world->server->timing.request_us = 20 * USEC_PER_MSEC;
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.body = "\0", .body_len = 1, .open = true}, &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
+	/* the handler may take longer */
+	raw_close(&raw);
+}
+
+static void a_peer_that_sends_without_reading_is_cut_off(void **state)
+{
+	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+	static const uint8_t ping[17] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1};
+	struct world *world = *state;
+	struct raw raw;
+	size_t sent = 0;
+
+	raw_open(&raw, world, false);
+	raw_read(&raw, false);
+	(void)raw_send(&raw, preface, sizeof(preface) - 1);
+	while (!raw.closed && sent < 100000000) {
+		size_t n = raw_send(&raw, ping, sizeof(ping));
+
+		sent += n;
+		if (n < sizeof(ping))
+			world_settle(world);
+		if (world->server->n_conns == 0 && sent > 100000)
+			break;
+	}
+	assert_true(sent < 10000000);
+	assert_int_equal(world->server->n_conns, 0);
+	raw_close(&raw);
+}
+
+static void running_out_of_descriptors_does_not_spin_and_passes(void **state)
+{
+	struct world *world = *state;
+	struct rlimit before;
+	struct rlimit few;
+	struct answer answer;
+	struct raw raw;
+	size_t turns = 0;
+	uint64_t until_us;
+	int next;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	raw_open(&raw, world, true);
+	next = dup(0);
+	(void)close(next);
+	few = before;
+	few.rlim_cur = (rlim_t)next;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	until_us = clock_monotonic_us() + 50 * USEC_PER_MSEC;
+	while (clock_monotonic_us() < until_us) {
+		assert_true(sd_event_run(world->event, 10 * USEC_PER_MSEC) >= 0);
+		turns++;
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_true(turns < 20);
+	assert_int_equal(world->server->n_conns, 0);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+	assert_int_equal(world->server->n_conns, 2);
+	raw_close(&raw);
+}
+
+#define WORLD_TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
+
+static const struct CMUnitTest tests[] = {
+	WORLD_TEST(a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not, world_setup),
+	WORLD_TEST(the_limit_of_a_message_is_the_one_that_was_set, setup_small),
+	WORLD_TEST(the_limit_holds_for_messages_of_streams, setup_small),
+	WORLD_TEST(an_answer_may_be_as_large_as_the_client_takes, world_setup),
+	WORLD_TEST(answers_of_four_mebibytes_are_taken_by_default, world_setup),
+	WORLD_TEST(an_answer_above_the_connections_limit_becomes_an_error, setup_small),
+	WORLD_TEST(requests_that_come_in_together_share_the_connections_limit, setup_wide_messages),
+	WORLD_TEST(calls_above_the_limit_wait_for_their_turn, setup_small),
+	WORLD_TEST(calls_that_were_abandoned_but_not_answered_still_count, setup_small),
+	WORLD_TEST(connections_above_the_limit_are_closed_at_once, setup_small),
+	WORLD_TEST(connections_that_left_unanswered_calls_behind_still_count, setup_small),
+	WORLD_TEST(a_client_that_says_nothing_is_let_go, world_setup),
+	WORLD_TEST(a_client_that_has_called_once_may_stay, world_setup),
+	WORLD_TEST(a_request_without_a_deadline_must_come_to_its_end_in_time, world_setup),
+	WORLD_TEST(a_peer_that_sends_without_reading_is_cut_off, world_setup),
+	WORLD_TEST(running_out_of_descriptors_does_not_spin_and_passes, world_setup),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

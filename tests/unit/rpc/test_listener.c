@@ -1,0 +1,208 @@
+#include "tls_world.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static unsigned int mode_of(const char *p)
+{
+	struct stat st;
+
+	assert_int_equal(lstat(p, &st), 0);
+	return st.st_mode & 07777U;
+}
+
+static void the_socket_has_the_mode_asked_for_whatever_the_umask(void **state)
+{
+	static const mode_t masks[] = {0, 022, 077, 0777};
+	static const mode_t modes[] = {0600, 0660, 0666};
+	struct tls_world *tw = *state;
+	struct error err;
+
+	for (size_t m = 0; m < ARRAY_SIZE(masks); m++)
+		for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+			const char *path = world_path(tw->world, "other");
+			mode_t before = umask(masks[m]);
+			enum status st = rpc_server_listen_unix(tw->world->server, path, modes[i], &err);
+
+			(void)umask(before);
+			assert_int_equal(st, STATUS_OK);
+			assert_int_equal(mode_of(path), modes[i]);
+			assert_int_equal(unlink(path), 0);
+		}
+}
+
+/* What a process that died leaves behind. */
+static void leave_socket(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), path), 0);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	(void)close(fd);
+}
+
+static void a_stale_socket_is_replaced(void **state)
+{
+	struct tls_world *tw = *state;
+	const char *path = world_path(tw->world, "stale");
+	const struct rpc_endpoint endpoint = {.unix_path = path};
+	struct rpc_client *client = NULL;
+	struct answer answer;
+	struct error err;
+
+	leave_socket(path);
+	assert_int_equal(rpc_server_listen_unix(tw->world->server, path, 0600, &err), STATUS_OK);
+	assert_int_equal(rpc_client_new(tw->world->event, &endpoint, &client, &err), STATUS_OK);
+	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_OK);
+	rpc_client_free(client);
+}
+
+static void a_live_socket_is_refused_and_stays(void **state)
+{
+	struct tls_world *tw = *state;
+	struct answer answer;
+	struct error err;
+
+	assert_int_equal(rpc_server_listen_unix(tw->world->server, tw->world->socket, 0600, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, tw->world->socket));
+	assert_non_null(strstr(err.msg, "listens there already"));
+	assert_int_equal(world_get_now(tw->world, tw->world->client, "db", &answer), STATUS_OK);
+}
+
+static void what_is_no_socket_is_not_touched(void **state)
+{
+	struct tls_world *tw = *state;
+	struct error err;
+
+	assert_int_equal(
+		rpc_server_listen_unix(tw->world->server, world_path(tw->world, "ca.crt"), 0600, &err),
+		STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "ca.crt"));
+	assert_int_equal(access(world_path(tw->world, "ca.crt"), F_OK), 0);
+	/* nor what a link points to */
+	leave_socket(world_path(tw->world, "victim"));
+	assert_int_equal(symlink("victim", world_path(tw->world, "link")), 0);
+	assert_int_equal(rpc_server_listen_unix(tw->world->server, world_path(tw->world, "link"), 0600, &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(access(world_path(tw->world, "victim"), F_OK), 0);
+}
+
+static void paths_that_cannot_be_are_refused(void **state)
+{
+	struct tls_world *tw = *state;
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1];
+	struct error err;
+
+	assert_int_equal(rpc_server_listen_unix(tw->world->server, "", 0600, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(rpc_server_listen_unix(tw->world->server, "/no/such/folder/s", 0600, &err),
+			 STATUS_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "/no/such/folder/s"));
+	memset(path, 'p', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(rpc_server_listen_unix(tw->world->server, path, 0600, &err),
+			 STATUS_INVALID_ARGUMENT);
+	path[sizeof(path) - 2] = '\0';
+	assert_int_not_equal(rpc_server_listen_unix(tw->world->server, path, 0600, &err),
+			     STATUS_INVALID_ARGUMENT);
+	(void)unlink(path);
+}
+
+static void freeing_the_server_removes_its_socket_but_not_that_of_a_successor(void **state)
+{
+	struct tls_world *tw = *state;
+	const char *path = world_path(tw->world, "successor");
+	struct rpc_server *other = NULL;
+	struct error err;
+
+	assert_int_equal(rpc_server_new(tw->world->event, NULL, 0, NULL, NULL, &other, &err), STATUS_OK);
+	assert_int_equal(rpc_server_listen_unix(other, path, 0600, &err), STATUS_OK);
+	rpc_server_free(other);
+	assert_int_not_equal(access(path, F_OK), 0);
+	assert_int_equal(rpc_server_new(tw->world->event, NULL, 0, NULL, NULL, &other, &err), STATUS_OK);
+	assert_int_equal(rpc_server_listen_unix(other, path, 0600, &err), STATUS_OK);
+	assert_int_equal(unlink(path), 0);
+	leave_socket(path);
+	rpc_server_free(other);
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+static void a_port_in_use_is_named_with_what_to_do(void **state)
+{
+	struct tls_world *tw = *state;
+	char port[16];
+	struct error err;
+
+	(void)str_format(port, sizeof(port), "port %u", tw->port);
+	assert_int_equal(
+		rpc_server_listen_tls(tw->world->server, "127.0.0.1", tw->port, tw->server_tls, NULL, &err),
+		STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "127.0.0.1"));
+	assert_non_null(strstr(err.msg, port));
+	assert_non_null(strstr(err.msg, "ss -tlnp"));
+}
+
+static void addresses_that_are_none_of_ours_are_refused(void **state)
+{
+	static const char *const no_address[] = {"", "localhost", "1.2.3.4.5", "::g", "127.0.0.1:80"};
+	struct tls_world *tw = *state;
+	uint16_t port = 7;
+	struct error err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(no_address); i++)
+		assert_int_equal(rpc_server_listen_tls(tw->world->server, no_address[i], 0, tw->server_tls,
+						       &port, &err),
+				 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(
+		rpc_server_listen_tls(tw->world->server, "192.0.2.1", 0, tw->server_tls, &port, &err),
+		STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "192.0.2.1"));
+	assert_int_equal(port, 7);
+}
+
+static void ipv6_is_served_too_and_shown_in_brackets(void **state)
+{
+	struct tls_world *tw = *state;
+	struct rpc_client *client = NULL;
+	struct rpc_endpoint endpoint = {.host = "::1", .tls = tw->node_tls, .server_uri = SERVER_URI};
+	struct answer answer;
+	struct error err;
+
+	if (rpc_server_listen_tls(tw->world->server, "::1", 0, tw->server_tls, &endpoint.port, &err) !=
+	    STATUS_OK) {
+		print_message("this machine has no IPv6: %s\n", err.msg);
+		skip();
+	}
+	assert_int_equal(rpc_client_new(tw->world->event, &endpoint, &client, &err), STATUS_OK);
+	assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_OK);
+	assert_memory_equal(tw->world->peer.address, "[::1]:", 6);
+	rpc_client_free(client);
+}
+
+#define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
+
+static const struct CMUnitTest tests[] = {
+	TLS_TEST(the_socket_has_the_mode_asked_for_whatever_the_umask),
+	TLS_TEST(a_stale_socket_is_replaced),
+	TLS_TEST(a_live_socket_is_refused_and_stays),
+	TLS_TEST(what_is_no_socket_is_not_touched),
+	TLS_TEST(paths_that_cannot_be_are_refused),
+	TLS_TEST(freeing_the_server_removes_its_socket_but_not_that_of_a_successor),
+	TLS_TEST(a_port_in_use_is_named_with_what_to_do),
+	TLS_TEST(addresses_that_are_none_of_ours_are_refused),
+	TLS_TEST(ipv6_is_served_too_and_shown_in_brackets),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+#include "temp_dir.h"
+
+#include "../unit.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "rpc/pem.h"
+#include "rpc/pki.h"
+#include "rpc/tls_session.h"
+
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NODE_URI "holdfast://lab/node/n1"
+
+struct folder {
+	char dir[TEMP_DIR_SIZE];
+	char paths[8][TEMP_PATH_SIZE];
+	size_t next;
+};
+
+static int setup(void **state)
+{
+	struct folder *folder = calloc(1, sizeof(*folder));
+
+	assert_non_null(folder);
+	temp_dir_make(folder->dir);
+	*state = folder;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct folder *folder = *state;
+
+	temp_dir_remove(folder->dir);
+	free(folder);
+	return 0;
+}
+
+static const char *path(struct folder *folder, const char *name)
+{
+	return temp_dir_path(folder->paths[folder->next++ % ARRAY_SIZE(folder->paths)], folder->dir, name);
+}
+
+static enum status issue(struct folder *folder, const struct pki_cert_request *request, struct error *err)
+{
+	return pki_issue(path(folder, "ca.key"), path(folder, "ca.crt"), request, path(folder, "n.key"),
+			 path(folder, "n.crt"), err);
+}
+
+static const struct pki_cert_request node_request = {
+	.uri = NODE_URI,
+	.common_name = "n1",
+	.dns_names = (const char *const[]){"n1.lab", "localhost"},
+	.n_dns_names = 2,
+	.ip_addresses = (const char *const[]){"192.0.2.7", "2001:db8::7"},
+	.n_ip_addresses = 2,
+	.days = 90,
+};
+
+static void make_pair(struct folder *folder)
+{
+	struct error err;
+
+	if (pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err) != STATUS_OK ||
+	    issue(folder, &node_request, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static X509 *load(struct folder *folder, const char *name)
+{
+	STACK_OF(X509) *certs = NULL;
+	struct error err;
+	X509 *cert;
+
+	assert_int_equal(pem_read_certs(path(folder, name), &certs, &err), STATUS_OK);
+	assert_int_equal(sk_X509_num(certs), 1);
+	cert = sk_X509_pop(certs);
+	sk_X509_free(certs);
+	return cert;
+}
+
+static unsigned int mode_of(const char *p)
+{
+	struct stat st;
+
+	assert_int_equal(stat(p, &st), 0);
+	return st.st_mode & 07777U;
+}
+
+static void keys_are_for_their_owner_and_certificates_for_everybody(void **state)
+{
+	struct folder *folder = *state;
+	mode_t before = umask(0);
+
+	make_pair(folder);
+	(void)umask(before);
+	assert_int_equal(mode_of(path(folder, "ca.key")), 0600);
+	assert_int_equal(mode_of(path(folder, "n.key")), 0600);
+	assert_int_equal(mode_of(path(folder, "ca.crt")), 0644);
+	assert_int_equal(mode_of(path(folder, "n.crt")), 0644);
+}
+
+static void an_issued_certificate_chains_to_its_ca_for_both_roles(void **state)
+{
+	static const int purposes[] = {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT};
+	struct folder *folder = *state;
+	X509 *ca;
+	X509 *cert;
+
+	make_pair(folder);
+	ca = load(folder, "ca.crt");
+	cert = load(folder, "n.crt");
+	for (size_t i = 0; i < ARRAY_SIZE(purposes); i++) {
+		X509_STORE *store = X509_STORE_new();
+		X509_STORE_CTX *ctx = X509_STORE_CTX_new();
+
+		assert_int_equal(X509_STORE_add_cert(store, ca), 1);
+		assert_int_equal(X509_STORE_CTX_init(ctx, store, cert, NULL), 1);
+		assert_int_equal(X509_STORE_CTX_set_purpose(ctx, purposes[i]), 1);
+		X509_STORE_CTX_set_flags(ctx, X509_V_FLAG_X509_STRICT);
+		assert_int_equal(X509_verify_cert(ctx), 1);
+		X509_STORE_CTX_free(ctx);
+		X509_STORE_free(store);
+	}
+	assert_int_equal(X509_check_ca(ca), 1);
+	assert_int_equal(X509_check_ca(cert), 0);
+	X509_free(ca);
+	X509_free(cert);
+}
+
+static void critical(const X509 *cert, int nid, bool expected)
+{
+	int is_critical = -1;
+	void *extension = X509_get_ext_d2i(cert, nid, &is_critical, NULL);
+
+	assert_non_null(extension);
+	assert_int_equal(is_critical, expected);
+	if (nid == NID_basic_constraints)
+		BASIC_CONSTRAINTS_free(extension);
+	else
+		ASN1_BIT_STRING_free(extension);
+}
+
+static void certificates_say_what_they_are_for(void **state)
+{
+	struct folder *folder = *state;
+	X509 *ca;
+	X509 *cert;
+
+	make_pair(folder);
+	ca = load(folder, "ca.crt");
+	cert = load(folder, "n.crt");
+	critical(ca, NID_basic_constraints, true);
+	critical(ca, NID_key_usage, true);
+	critical(cert, NID_basic_constraints, true);
+	critical(cert, NID_key_usage, true);
+	assert_int_equal(X509_get_key_usage(ca), KU_KEY_CERT_SIGN | KU_CRL_SIGN);
+	assert_int_equal(X509_get_key_usage(cert), KU_DIGITAL_SIGNATURE);
+	assert_int_equal(X509_get_extended_key_usage(cert), XKU_SSL_SERVER | XKU_SSL_CLIENT);
+	assert_int_equal(X509_get_pathlen(ca), 0);
+	assert_int_equal(X509_get_version(cert), X509_VERSION_3);
+	X509_free(ca);
+	X509_free(cert);
+}
+
+static void an_issued_certificate_carries_all_its_names(void **state)
+{
+	struct folder *folder = *state;
+	char uri[RPC_URI_SIZE];
+	X509 *cert;
+
+	make_pair(folder);
+	cert = load(folder, "n.crt");
+	assert_true(tls_cert_uri(cert, uri));
+	assert_string_equal(uri, NODE_URI);
+	assert_int_equal(X509_check_host(cert, "n1.lab", 0, 0, NULL), 1);
+	assert_int_equal(X509_check_host(cert, "localhost", 0, 0, NULL), 1);
+	assert_int_equal(X509_check_host(cert, "n2.lab", 0, 0, NULL), 0);
+	assert_int_equal(X509_check_ip_asc(cert, "192.0.2.7", 0), 1);
+	assert_int_equal(X509_check_ip_asc(cert, "2001:db8::7", 0), 1);
+	assert_int_equal(X509_check_ip_asc(cert, "192.0.2.8", 0), 0);
+	X509_free(cert);
+}
+
+static void certificates_are_valid_from_a_little_before_now_for_the_days_asked_for(void **state)
+{
+	struct folder *folder = *state;
+	X509 *cert;
+	int days = 0;
+	int seconds = 0;
+
+	make_pair(folder);
+	cert = load(folder, "n.crt");
+	assert_int_equal(ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(cert), NULL), 1);
+	assert_int_equal(days, 0);
+	assert_in_range(seconds, 300, 400);
+	assert_int_equal(ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(cert)), 1);
+	assert_in_range(days * 86400 + seconds, 90 * 86400 - 100, 90 * 86400);
+	X509_free(cert);
+}
+
+static void serial_numbers_are_long_and_differ(void **state)
+{
+	struct folder *folder = *state;
+	X509 *first;
+	X509 *second;
+
+	make_pair(folder);
+	first = load(folder, "n.crt");
+	assert_int_equal(unlink(path(folder, "n.crt")), 0);
+	assert_int_equal(unlink(path(folder, "n.key")), 0);
+	assert_int_equal(issue(folder, &node_request, NULL), STATUS_OK);
+	second = load(folder, "n.crt");
+	assert_int_not_equal(ASN1_INTEGER_cmp(X509_get0_serialNumber(first), X509_get0_serialNumber(second)),
+			     0);
+	assert_in_range(ASN1_STRING_length(X509_get0_serialNumber(first)), 12, 16);
+	assert_in_range(ASN1_STRING_length(X509_get0_serialNumber(second)), 12, 16);
+	X509_free(first);
+	X509_free(second);
+}
+
+static void what_exists_is_left_alone(void **state)
+{
+	struct folder *folder = *state;
+	cleanup_free char *before = NULL;
+	cleanup_free char *after = NULL;
+	struct error err;
+
+	make_pair(folder);
+	assert_int_equal(file_read(path(folder, "ca.key"), 10000, &before, NULL), 0);
+	assert_int_equal(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err),
+			 STATUS_ALREADY_EXISTS);
+	assert_int_equal(issue(folder, &node_request, &err), STATUS_ALREADY_EXISTS);
+	assert_int_equal(file_read(path(folder, "ca.key"), 10000, &after, NULL), 0);
+	assert_string_equal(before, after);
+}
+
+static void half_a_pair_is_explained_and_not_completed(void **state)
+{
+	static const char *const halves[] = {"n.key", "n.crt"};
+	struct folder *folder = *state;
+
+	make_pair(folder);
+	for (size_t i = 0; i < ARRAY_SIZE(halves); i++) {
+		const char *missing = halves[i];
+		const char *there = halves[1 - i];
+		struct error err;
+
+		assert_int_equal(unlink(path(folder, missing)), 0);
+		assert_int_equal(issue(folder, &node_request, &err), STATUS_ALREADY_EXISTS);
+		assert_non_null(strstr(err.msg, missing));
+		assert_non_null(strstr(err.msg, there));
+		assert_non_null(strstr(err.msg, "missing half"));
+		assert_int_not_equal(access(path(folder, missing), F_OK), 0);
+		assert_int_equal(unlink(path(folder, there)), 0);
+		assert_int_equal(issue(folder, &node_request, &err), STATUS_OK);
+	}
+}
+
+static void requests_that_make_no_sense_are_refused(void **state)
+{
+	static char long_uri[RPC_URI_SIZE + 1];
+	static char long_name[66];
+	struct folder *folder = *state;
+	struct pki_cert_request bad[9];
+	struct error err;
+	size_t n = 0;
+
+	make_pair(folder);
+	assert_int_equal(unlink(path(folder, "n.key")), 0);
+	assert_int_equal(unlink(path(folder, "n.crt")), 0);
+	memset(long_name, 'n', 65);
+	(void)str_copy(long_uri, sizeof(long_uri), "holdfast://");
+	memset(long_uri + 11, 'u', RPC_URI_SIZE - 11);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		bad[i] = node_request;
+	bad[n++].uri = NULL;
+	bad[n++].uri = "";
+	bad[n++].uri = "no uri";
+	bad[n++].uri = "holdfast://lab/node/with space";
+	bad[n++].uri = long_uri;
+	bad[n++].common_name = "";
+	bad[n++].common_name = long_name;
+	bad[n++].days = 0;
+	bad[n++].days = 36501;
+	assert_int_equal(n, ARRAY_SIZE(bad));
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(issue(folder, &bad[i], &err), STATUS_INVALID_ARGUMENT);
+		assert_int_not_equal(access(path(folder, "n.key"), F_OK), 0);
+	}
+	long_uri[RPC_URI_SIZE - 1] = '\0';
+	long_name[64] = '\0';
+	bad[0] = node_request;
+	bad[0].uri = long_uri;
+	bad[0].common_name = long_name;
+	bad[0].days = 36500;
+	assert_int_equal(issue(folder, &bad[0], &err), STATUS_OK);
+}
+
+static void names_that_cannot_be_written_leave_nothing_behind(void **state)
+{
+	static const char *const no_address[] = {"not-an-address"};
+	static const char *const no_name[] = {"two words"};
+	struct pki_cert_request request = node_request;
+	struct folder *folder = *state;
+	struct error err;
+
+	assert_int_equal(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err), STATUS_OK);
+	request.ip_addresses = no_address;
+	request.n_ip_addresses = 1;
+	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "not-an-address"));
+	request = node_request;
+	request.dns_names = no_name;
+	request.n_dns_names = 1;
+	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "two words"));
+	assert_int_not_equal(access(path(folder, "n.key"), F_OK), 0);
+	/* a key whose certificate cannot be written is taken back */
+	assert_int_equal(
+		pki_make_ca(path(folder, "new.key"), path(folder, "no/such/folder/new.crt"), "lab", &err),
+		STATUS_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "no/such/folder/new.crt"));
+	assert_int_not_equal(access(path(folder, "new.key"), F_OK), 0);
+}
+
+static void a_ca_whose_halves_do_not_match_issues_nothing(void **state)
+{
+	struct folder *folder = *state;
+	struct error err;
+
+	assert_int_equal(pki_make_ca(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", &err), STATUS_OK);
+	assert_int_equal(pki_make_ca(path(folder, "cb.key"), path(folder, "cb.crt"), "lab", &err), STATUS_OK);
+	assert_int_equal(pki_issue(path(folder, "ca.key"), path(folder, "cb.crt"), &node_request,
+				   path(folder, "n.key"), path(folder, "n.crt"), &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "ca.key"));
+	assert_non_null(strstr(err.msg, "cb.crt"));
+	assert_int_equal(pki_issue(path(folder, "gone.key"), path(folder, "ca.crt"), &node_request,
+				   path(folder, "n.key"), path(folder, "n.crt"), &err),
+			 STATUS_NOT_FOUND);
+}
+
+#define PKI_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	PKI_TEST(keys_are_for_their_owner_and_certificates_for_everybody),
+	PKI_TEST(an_issued_certificate_chains_to_its_ca_for_both_roles),
+	PKI_TEST(certificates_say_what_they_are_for),
+	PKI_TEST(an_issued_certificate_carries_all_its_names),
+	PKI_TEST(certificates_are_valid_from_a_little_before_now_for_the_days_asked_for),
+	PKI_TEST(serial_numbers_are_long_and_differ),
+	PKI_TEST(what_exists_is_left_alone),
+	PKI_TEST(half_a_pair_is_explained_and_not_completed),
+	PKI_TEST(requests_that_make_no_sense_are_refused),
+	PKI_TEST(names_that_cannot_be_written_leave_nothing_behind),
+	PKI_TEST(a_ca_whose_halves_do_not_match_issues_nothing),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
