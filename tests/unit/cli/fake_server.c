@@ -213,6 +213,7 @@ static ProtobufCMessage *get_alloc(const ProtobufCMessage *request)
 	if (ask->wait_ms > fake.longest_wait_ms)
 		fake.longest_wait_ms = ask->wait_ms;
 	fake.gets++;
+	fake.last_index = ask->index;
 	answer->allocation = alloc_new(ask->id, fake.gets < 8 ? fake.gets : 7);
 	return &answer->base;
 }

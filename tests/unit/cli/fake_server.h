@@ -34,6 +34,7 @@ struct fake_server {
 	bool why;
 	unsigned int gets;
 	uint32_t longest_wait_ms;
+	uint64_t last_index;
 };
 
 extern struct fake_server fake;

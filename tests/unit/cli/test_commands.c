@@ -222,8 +222,23 @@ static void running_waits_until_the_allocation_runs(void **state)
 	assert_string_equal(fake.spec_id, ALLOC_ID);
 	assert_string_equal(fake.node_id, "node-1");
 	assert_int_equal(fake.gets, 2);
+	assert_int_equal(fake.last_index, 2); /* of the answer before: wait for the next change */
 	assert_in_range(fake.longest_wait_ms, 1, 30000);
 	expect_output("running");
+}
+
+static void an_unknown_node_is_the_servers_to_refuse(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\nnode = \"node-9\"\n");
+	expect_ok(with_spec("alloc run @ --no-wait"));
+	assert_string_equal(fake.node_id, "node-9");
+	write_spec("name = \"app\"\nnode = \"node-\"\n");
+	expect_failure(with_spec("alloc run @ --no-wait"), STATUS_FAILED_PRECONDITION,
+		       "may be node node-1, node-2");
+	fake.node_ids[1] = NULL;
+	expect_ok(with_spec("alloc run @ --no-wait"));
+	assert_string_equal(fake.node_id, "node-1");
 }
 
 static void a_failed_allocation_fails_the_command_with_the_nodes_words(void **state)
@@ -250,6 +265,8 @@ static void waiting_ends_at_its_timeout(void **state)
 		       "is still pending: waiting for the node; it goes on without us");
 	fake.calls[0] = '\0';
 	expect_usage_error(with_spec("alloc run @ --timeout soon"), "'soon' is not a duration");
+	expect_usage_error(with_spec("alloc run @ --timeout 0s"), "'0s' is not a duration");
+	expect_usage_error(with_spec("alloc run @ --timeout 25h"), "'25h' is not a duration");
 }
 
 static void no_wait_returns_at_once(void **state)
@@ -400,6 +417,7 @@ int main(void)
 		cmocka_unit_test_setup(an_empty_attestation_is_none, setup),
 		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, setup),
 		cmocka_unit_test_setup(running_waits_until_the_allocation_runs, setup),
+		cmocka_unit_test_setup(an_unknown_node_is_the_servers_to_refuse, setup),
 		cmocka_unit_test_setup(a_failed_allocation_fails_the_command_with_the_nodes_words, setup),
 		cmocka_unit_test_setup(waiting_ends_at_its_timeout, setup),
 		cmocka_unit_test_setup(no_wait_returns_at_once, setup),
