@@ -20,18 +20,41 @@ int64_t clock_realtime_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Civil date of a day number, days since 1970-01-01. Years begin in March here, so that the leap day is the
+ * last one. Not gmtime_r(), which reads the time-zone file of the machine: the mount helper must not open
+ * files. Source: Howard Hinnant, chrono-compatible low-level date algorithms. */
+static void civil_from_days(int64_t days, unsigned int *ret_year, unsigned int *ret_month,
+			    unsigned int *ret_day)
+{
+	int64_t shifted = days + 719468; /* 0000-03-01 is day 0 */
+	int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+	int64_t day_of_era = shifted - era * 146097;
+	int64_t year_of_era =
+		(day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+	int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+	int64_t month = (5 * day_of_year + 2) / 153; /* 0 is March */
+
+	*ret_day = (unsigned int)(day_of_year - (153 * month + 2) / 5 + 1);
+	*ret_month = (unsigned int)(month < 10 ? month + 3 : month - 9);
+	*ret_year = (unsigned int)(year_of_era + era * 400 + (*ret_month <= 2));
+}
+
 char *clock_format(int64_t realtime_ms, char text[static CLOCK_TEXT_SIZE])
 {
-	time_t seconds = (time_t)(realtime_ms / 1000);
-	struct tm utc;
-	size_t n;
+	static const int64_t ms_per_day = INT64_C(86400000);
+	int64_t days = realtime_ms / ms_per_day - (realtime_ms % ms_per_day < 0);
+	unsigned int ms = (unsigned int)(realtime_ms - days * ms_per_day); /* of the day */
+	unsigned int year;
+	unsigned int month;
+	unsigned int day;
 
-	if (!gmtime_r(&seconds, &utc)) {
+	if (days > INT64_C(2932896) || days < INT64_C(-719162)) { /* years 1 to 9999 */
 		(void)snprintf(text, CLOCK_TEXT_SIZE, "@%" PRId64, realtime_ms);
 		return text;
 	}
-	n = strftime(text, CLOCK_TEXT_SIZE, "%Y-%m-%dT%H:%M:%S", &utc);
-	(void)snprintf(text + n, CLOCK_TEXT_SIZE - n, ".%03dZ", (int)(realtime_ms % 1000));
+	civil_from_days(days, &year, &month, &day);
+	(void)snprintf(text, CLOCK_TEXT_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year % 10000, month % 13,
+		       day % 32, ms / 3600000 % 24, ms / 60000 % 60, ms / 1000 % 60, ms % 1000);
 	return text;
 }
 

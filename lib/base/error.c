@@ -29,22 +29,25 @@ static const char *const status_names[STATUS_N] = {
 	[STATUS_UNAUTHENTICATED] = "UNAUTHENTICATED",
 };
 
-enum status error_set(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
+void error_fill(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
 {
+	char msg[ERROR_MSG_MAX]; /* apart from err->msg, which may be an argument */
 	va_list args;
 	int n;
 
 	assert(status != STATUS_OK);
 	if (!err)
-		return status;
+		return;
+	va_start(args, fmt);
+	n = vsnprintf(msg, sizeof(msg), fmt, args);
+	va_end(args);
+	if (n < 0)
+		msg[0] = '\0';
+	else if ((size_t)n < sizeof(msg) && sys_errno != 0)
+		(void)snprintf(msg + n, sizeof(msg) - (size_t)n, ": %s", strerror(abs(sys_errno)));
 	err->status = status;
 	err->sys_errno = abs(sys_errno);
-	va_start(args, fmt);
-	n = vsnprintf(err->msg, sizeof(err->msg), fmt, args);
-	va_end(args);
-	if (n >= 0 && (size_t)n < sizeof(err->msg) && err->sys_errno != 0)
-		(void)snprintf(err->msg + n, sizeof(err->msg) - (size_t)n, ": %s", strerror(err->sys_errno));
-	return status;
+	memcpy(err->msg, msg, strlen(msg) + 1);
 }
 
 enum status error_prefix(struct error *err, const char *fmt, ...)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +21,17 @@ static bool reserve(struct strbuf *sb, size_t n)
 	size_t cap = sb->cap ? sb->cap : 256;
 	char *data;
 
+	assert(sb->max < SIZE_MAX / 2);
 	if (sb->error)
 		return false;
 	if (n > sb->max || sb->len > sb->max - n) {
 		sb->error = -EMSGSIZE;
 		return false;
 	}
-	while (cap < sb->len + n + 1)
+	while (cap <= sb->len + n)
 		cap *= 2;
+	if (cap > sb->max + 1)
+		cap = sb->max + 1;
 	if (cap == sb->cap)
 		return true;
 	data = realloc(sb->data, cap);
@@ -63,6 +67,8 @@ void strbuf_printf(struct strbuf *sb, const char *fmt, ...)
 	va_start(args, fmt);
 	n = vsnprintf(NULL, 0, fmt, args);
 	va_end(args);
+	if (n < 0 && !sb->error)
+		sb->error = -EMSGSIZE; /* longer than an int can say */
 	if (n < 0 || !reserve(sb, (size_t)n))
 		return;
 	va_start(args, fmt);

@@ -13,7 +13,7 @@ struct strbuf {
 	char *data; /* owned */
 	size_t len;
 	size_t cap;
-	size_t max; /* most bytes of content */
+	size_t max; /* most bytes of content; below SIZE_MAX / 2 */
 	int error;  /* 0, -ENOMEM or -EMSGSIZE */
 };
 

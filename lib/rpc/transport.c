@@ -261,14 +261,12 @@ static void flush(struct transport *tr)
 	struct error err;
 
 	while (tr->state == TRANSPORT_UP) {
-		size_t before = byteq_len(&tr->out);
-
 		if (!transport_is_full(tr) && tr->ops->on_fill(tr->userdata, &err) != STATUS_OK) {
 			(void)drain(tr); /* the protocol's last words */
 			transport_fail(tr, &err);
 			return;
 		}
-		if (!drain(tr) || tr->blocked || (before == 0 && byteq_len(&tr->out) == 0))
+		if (byteq_len(&tr->out) == 0 || !drain(tr) || tr->blocked)
 			break;
 	}
 	wait_for(tr, tr->blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);

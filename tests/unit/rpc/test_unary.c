@@ -1,9 +1,11 @@
-#include "world.h"
+#include "gate.h"
+#include "raw.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static void a_call_is_answered_over_a_unix_socket(void **state)
@@ -30,6 +32,31 @@ static void the_server_knows_who_called(void **state)
 	assert_string_equal(world->peer.address, world->socket);
 }
 
+static void many_calls_at_once_are_all_answered(void **state)
+{
+	enum { N = 600 }; /* more than may be under way at a time */
+	struct world *world = *state;
+	struct answer *answers = calloc(N, sizeof(*answers));
+	size_t n_ok = 0;
+
+	assert_non_null(answers);
+	for (size_t i = 0; i < N; i++) {
+		char id[16];
+
+		(void)str_format(id, sizeof(id), "v%zu", i);
+		(void)world_get(world, world->client, id, WORLD_CALL_US, &answers[i]);
+	}
+	for (size_t i = 0; i < N; i++) {
+		char id[16];
+
+		(void)str_format(id, sizeof(id), "v%zu", i);
+		world_run_until(world, &answers[i].done);
+		n_ok += answers[i].status == STATUS_OK && str_eq(answers[i].id, id);
+	}
+	assert_int_equal(n_ok, N);
+	free(answers);
+}
+
 static void an_error_arrives_with_its_code_and_its_exact_text(void **state)
 {
 	struct world *world = *state;
@@ -49,12 +76,422 @@ static void the_longest_error_message_arrives_whole(void **state)
 	assert_int_equal(strspn(answer.err.msg, "%"), ERROR_MSG_MAX - 1);
 }
 
+static void an_unknown_method_is_unimplemented_by_name(void **state)
+{
+	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	struct world *world = *state;
+	struct answer answer = {.done = false};
+	struct error err;
+
+	assert_int_equal(rpc_client_call(world->client, &holdfast__v1__volumes__descriptor, "List",
+					 &request.base, WORLD_CALL_US, world_on_done, &answer, NULL, &err),
+			 STATUS_OK);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_UNIMPLEMENTED);
+	assert_non_null(strstr(answer.err.msg, "/holdfast.v1.Volumes/List"));
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+}
+
+static void a_call_without_a_deadline_is_not_started(void **state)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	struct world *world = *state;
+	struct answer answer = {.done = false};
+	struct error err;
+
+	assert_int_equal(rpc_client_call(world->client, &holdfast__v1__volumes__descriptor, "Get",
+					 &request.base, 0, world_on_done, &answer, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "holdfast.v1.Volumes/Get"));
+	assert_false(answer.done);
+}
+
+static void the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	(void)world_get(world, world->client, "hold", 30 * USEC_PER_MSEC, &answer);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
+	assert_non_null(strstr(answer.err.msg, "holdfast.v1.Volumes/Get"));
+	assert_non_null(strstr(answer.err.msg, world->socket));
+	world_settle(world);
+	assert_int_equal(world->n_held, 1);
+	world_answer(TAKE_PTR(world->held[0]), "late");
+	world_settle(world);
+	assert_int_equal(answer.n_done, 1);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+}
+
+static void the_server_answers_deadline_exceeded_while_the_handler_still_holds_the_call(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Volumes/Get"},
+		{"content-type", "application/grpc"},
+		{"grpc-timeout", "30m"},
+		{NULL, NULL},
+	};
+	struct world *world = *state;
+	struct raw_answer answer;
+	uint8_t frame[64];
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw,
+		 &(struct raw_request){
+			 .fields = fields, .body = frame, .body_len = raw_get_frame(frame, "hold")},
+		 &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
+	assert_non_null(strstr(answer.headers, "/holdfast.v1.Volumes/Get"));
+	assert_int_equal(world->n_held, 1);
+	world_answer(TAKE_PTR(world->held[0]), "late");
+	world_settle(world);
+	assert_false(raw.closed);
+	raw_close(&raw);
+}
+
+static void a_request_that_does_not_come_to_its_end_meets_its_deadline(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Volumes/Get"},
+		{"content-type", "application/grpc"},
+		{"grpc-timeout", "30m"},
+		{NULL, NULL},
+	};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.fields = fields, .body = "\0\0", .body_len = 2, .open = true},
+		 &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
+	assert_int_equal(answer.reset_code, NGHTTP2_NO_ERROR);
+	assert_int_equal(world->n_calls, 0);
+	raw_close(&raw);
+}
+
+static void a_deadline_of_zero_has_passed(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Volumes/Get"},
+		{"content-type", "application/grpc"},
+		{"grpc-timeout", "0m"},
+		{NULL, NULL},
+	};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
+	raw_close(&raw);
+}
+
+static void a_cancelled_call_is_not_heard_of_again(void **state)
+{
+	struct world *world = *state;
+	struct answer cancelled;
+	struct answer answer;
+	struct rpc_pending *pending = world_get(world, world->client, "hold", WORLD_CALL_US, &cancelled);
+
+	world_run_until_count(world, &world->n_held, 1);
+	rpc_pending_cancel(pending);
+	world_settle(world);
+	world_answer(TAKE_PTR(world->held[0]), "late");
+	world_settle(world);
+	assert_false(cancelled.done);
+	/* before it was even sent */
+	rpc_pending_cancel(world_get(world, world->client, "hold", WORLD_CALL_US, &cancelled));
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+	assert_false(cancelled.done);
+	assert_int_equal(world->n_held, 1);
+}
+
+static void calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	(void)world_get(world, world->client, "hold", WORLD_CALL_US, &answer);
+	world_run_until_count(world, &world->n_held, 1);
+	rpc_server_free(world->server);
+	world->server = NULL;
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answer.err.msg, world->socket));
+	assert_non_null(strstr(answer.err.msg, "connection lost"));
+	assert_int_equal(rpc_call_peer(world->held[0])->pid, getpid());
+	world_answer(TAKE_PTR(world->held[0]), "for nobody");
+}
+
+static void a_client_that_dies_leaves_the_call_to_its_handler(void **state)
+{
+	struct world *world = *state;
+	struct rpc_client *client = world_client(world);
+	struct answer answer;
+
+	(void)world_get(world, client, "hold", WORLD_CALL_US, &answer);
+	world_run_until_count(world, &world->n_held, 1);
+	rpc_client_free(client);
+	assert_int_equal(answer.status, STATUS_CANCELLED);
+	assert_int_equal(answer.n_done, 1);
+	world_settle(world);
+	assert_int_equal(rpc_call_peer(world->held[0])->pid, getpid());
+	world_answer(TAKE_PTR(world->held[0]), "for nobody");
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+}
+
+static void the_next_call_connects_again(void **state)
+{
+	struct world *world = *state;
+	struct gate gate;
+	struct rpc_client *client;
+	struct answer answer;
+
+	gate_open(&gate, world);
+	client = gate_client(&gate);
+	assert_int_equal(world_get_now(world, client, "a", &answer), STATUS_OK);
+	gate_close(&gate);
+	world_settle(world);
+	assert_int_equal(unlink(gate.path), 0);
+	assert_int_equal(world_get_now(world, client, "b", &answer), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answer.err.msg, "cannot connect"));
+	gate_open(&gate, world);
+	assert_int_equal(world_get_now(world, client, "c", &answer), STATUS_OK);
+	assert_string_equal(answer.id, "c");
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static void a_server_that_is_not_there_is_named(void **state)
+{
+	const struct rpc_endpoint endpoint = {.unix_path = "/nonexistent/holdfast.sock"};
+	struct world *world = *state;
+	struct rpc_client *client = NULL;
+	struct answer answer;
+	struct error err;
+
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_OK);
+	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answer.err.msg, "/nonexistent/holdfast.sock"));
+	assert_non_null(strstr(answer.err.msg, "is the server running?"));
+	rpc_client_free(client);
+}
+
+static void a_call_on_a_dead_connection_cannot_hang(void **state)
+{
+	struct world *world = *state;
+	struct gate gate;
+	struct rpc_client *client;
+	struct answer answer;
+
+	gate_open(&gate, world);
+	gate.shut = true;
+	client = gate_client(&gate);
+	(void)world_get(world, client, "db", 30 * USEC_PER_MSEC, &answer);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static void every_way_of_cutting_the_bytes_gives_the_same_answer(void **state)
+{
+	struct world *world = *state;
+
+	for (size_t piece = 1; piece <= 40; piece++) {
+		struct gate gate;
+		struct rpc_client *client;
+		struct answer answer;
+
+		gate_open(&gate, world);
+		gate.piece = piece;
+		client = gate_client(&gate);
+		assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
+		assert_string_equal(answer.id, "db");
+		assert_int_equal(world_get_now(world, client, "missing", &answer), STATUS_NOT_FOUND);
+		rpc_client_free(client);
+		gate_close(&gate);
+		assert_int_equal(unlink(gate.path), 0);
+	}
+}
+
+static void a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody(void **state)
+{
+	struct world *world = *state;
+	bool whole = false;
+
+	for (size_t n = 1; !whole; n++) {
+		struct gate gate;
+		struct rpc_client *client;
+		struct answer answer;
+
+		gate_open(&gate, world);
+		gate.cut_up_after = n;
+		client = gate_client(&gate);
+		whole = world_get_now(world, client, "db", &answer) == STATUS_OK;
+		if (!whole)
+			assert_int_equal(answer.status, STATUS_UNAVAILABLE);
+		assert_true(n < 2000);
+		rpc_client_free(client);
+		gate_close(&gate);
+		assert_int_equal(unlink(gate.path), 0);
+	}
+	assert_int_equal(world->n_held, 0);
+}
+
+static void freeing_the_client_ends_its_calls_at_once(void **state)
+{
+	struct world *world = *state;
+	struct rpc_client *client = world_client(world);
+	struct answer connecting;
+	struct answer a;
+	struct answer b;
+
+	(void)world_get(world, client, "hold", WORLD_CALL_US, &connecting);
+	rpc_client_free(client);
+	assert_int_equal(connecting.status, STATUS_CANCELLED);
+	client = world_client(world);
+	(void)world_get(world, client, "hold", WORLD_CALL_US, &a);
+	(void)world_get(world, client, "hold", WORLD_CALL_US, &b);
+	world_run_until_count(world, &world->n_held, 2);
+	rpc_client_free(client);
+	assert_int_equal(a.status, STATUS_CANCELLED);
+	assert_int_equal(b.status, STATUS_CANCELLED);
+	assert_int_equal(a.n_done, 1);
+	assert_int_equal(b.n_done, 1);
+}
+
+/* The owner of a client that is freed by the first of two answers. */
+struct suicide {
+	struct rpc_client *client;
+	size_t n_done;
+	enum status last;
+	enum status nested; /* of a call started while closing */
+};
+
+static void free_client(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	struct suicide *suicide = userdata;
+	struct error ignored;
+
+	(void)response;
+	(void)err;
+	suicide->n_done++;
+	suicide->last = status;
+	if (suicide->n_done == 2)
+		suicide->nested =
+			rpc_client_call(suicide->client, &holdfast__v1__volumes__descriptor, "Get",
+					&request.base, WORLD_CALL_US, free_client, suicide, NULL, &ignored);
+	rpc_client_free(suicide->client);
+}
+
+static void a_client_may_be_freed_by_an_answer_while_others_wait(void **state)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	struct world *world = *state;
+	struct suicide suicide = {.client = world_client(world)};
+	struct error err;
+
+	request.id = (char *)(uintptr_t) "db";
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rpc_client_call(suicide.client, &holdfast__v1__volumes__descriptor, "Get",
+						 &request.base, WORLD_CALL_US, free_client, &suicide, NULL,
+						 &err),
+				 STATUS_OK);
+	world_run_until_count(world, &suicide.n_done, 2);
+	assert_int_equal(suicide.last, STATUS_CANCELLED);
+	assert_int_equal(suicide.nested, STATUS_CANCELLED);
+	world_settle(world);
+}
+
+static void a_synchronous_call_returns_its_answer_or_its_error(void **state)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	struct world *world = *state;
+	ProtobufCMessage *response = NULL;
+	struct error err;
+
+	request.id = (char *)(uintptr_t) "db";
+	assert_int_equal(rpc_client_call_sync(world->client, &holdfast__v1__volumes__descriptor, "Get",
+					      &request.base, WORLD_CALL_US, &response, &err),
+			 STATUS_OK);
+	assert_string_equal(((Holdfast__V1__GetVolumeResponse *)response)->volume->id, "db");
+	protobuf_c_message_free_unpacked(response, NULL);
+	response = NULL;
+	request.id = (char *)(uintptr_t) "missing";
+	assert_int_equal(rpc_client_call_sync(world->client, &holdfast__v1__volumes__descriptor, "Get",
+					      &request.base, WORLD_CALL_US, &response, &err),
+			 STATUS_NOT_FOUND);
+	assert_null(response);
+	assert_non_null(strstr(err.msg, "100% away"));
+	assert_int_equal(rpc_client_call_sync(world->client, &holdfast__v1__volumes__descriptor, "Get",
+					      &request.base, 0, &response, &err),
+			 STATUS_INVALID_ARGUMENT);
+}
+
+static int end_loop(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)usec;
+	(void)userdata;
+	return sd_event_exit(sd_event_source_get_event(source), 0);
+}
+
+static void a_synchronous_call_ends_with_the_event_loop(void **state)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	struct world *world = *state;
+	sd_event_source *timer = NULL;
+	ProtobufCMessage *response = NULL;
+	struct error err;
+
+	request.id = (char *)(uintptr_t) "hold";
+	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, 20000, 1000, end_loop,
+					       NULL) >= 0);
+	assert_int_equal(rpc_client_call_sync(world->client, &holdfast__v1__volumes__descriptor, "Get",
+					      &request.base, WORLD_CALL_US, &response, &err),
+			 STATUS_CANCELLED);
+	assert_null(response);
+	(void)sd_event_source_disable_unref(timer);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup_teardown(a_call_is_answered_over_a_unix_socket, world_setup, world_teardown),
-	cmocka_unit_test_setup_teardown(the_server_knows_who_called, world_setup, world_teardown),
-	cmocka_unit_test_setup_teardown(an_error_arrives_with_its_code_and_its_exact_text, world_setup,
-					world_teardown),
-	cmocka_unit_test_setup_teardown(the_longest_error_message_arrives_whole, world_setup, world_teardown),
+	WORLD_TEST(a_call_is_answered_over_a_unix_socket),
+	WORLD_TEST(the_server_knows_who_called),
+	WORLD_TEST(many_calls_at_once_are_all_answered),
+	WORLD_TEST(an_error_arrives_with_its_code_and_its_exact_text),
+	WORLD_TEST(the_longest_error_message_arrives_whole),
+	WORLD_TEST(an_unknown_method_is_unimplemented_by_name),
+	WORLD_TEST(a_call_without_a_deadline_is_not_started),
+	WORLD_TEST(the_client_gives_up_at_its_deadline_and_the_late_answer_is_dropped),
+	WORLD_TEST(the_server_answers_deadline_exceeded_while_the_handler_still_holds_the_call),
+	WORLD_TEST(a_request_that_does_not_come_to_its_end_meets_its_deadline),
+	WORLD_TEST(a_deadline_of_zero_has_passed),
+	WORLD_TEST(a_cancelled_call_is_not_heard_of_again),
+	WORLD_TEST(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer),
+	WORLD_TEST(a_client_that_dies_leaves_the_call_to_its_handler),
+	WORLD_TEST(the_next_call_connects_again),
+	WORLD_TEST(a_server_that_is_not_there_is_named),
+	WORLD_TEST(a_call_on_a_dead_connection_cannot_hang),
+	WORLD_TEST(every_way_of_cutting_the_bytes_gives_the_same_answer),
+	WORLD_TEST(a_request_cut_off_after_any_byte_ends_the_call_and_harms_nobody),
+	WORLD_TEST(freeing_the_client_ends_its_calls_at_once),
+	WORLD_TEST(a_client_may_be_freed_by_an_answer_while_others_wait),
+	WORLD_TEST(a_synchronous_call_returns_its_answer_or_its_error),
+	WORLD_TEST(a_synchronous_call_ends_with_the_event_loop),
 };
 
 int main(void)

@@ -144,11 +144,16 @@ static const struct rpc_stream_handlers session_handlers = {
 	.on_half_close = on_session_half_close,
 };
 static const struct rpc_method volume_methods[] = {{.name = "Get", .unary = on_get}};
-static const struct rpc_method node_methods[] = {{.name = "Session", .stream = &session_handlers}};
-static const struct rpc_service services[] = {
-	{&holdfast__v1__volumes__descriptor, volume_methods, ARRAY_SIZE(volume_methods)},
-	{&holdfast__v1__nodes__descriptor, node_methods, ARRAY_SIZE(node_methods)},
-};
+
+static void fill_services(struct world *world)
+{
+	world->handlers = session_handlers;
+	world->node_methods[0] = (struct rpc_method){.name = "Session", .stream = &world->handlers};
+	world->services[0] = (struct rpc_service){&holdfast__v1__volumes__descriptor, volume_methods,
+						  ARRAY_SIZE(volume_methods)};
+	world->services[1] = (struct rpc_service){&holdfast__v1__nodes__descriptor, world->node_methods,
+						  ARRAY_SIZE(world->node_methods)};
+}
 
 int world_setup_with(void **state, const struct rpc_server_limits *limits)
 {
@@ -160,8 +165,9 @@ int world_setup_with(void **state, const struct rpc_server_limits *limits)
 	assert_non_null(mkdtemp(world->dir));
 	(void)str_format(world->socket, sizeof(world->socket), "%s/s", world->dir);
 	assert_true(sd_event_new(&world->event) >= 0);
-	assert_int_equal(rpc_server_new(world->event, services, ARRAY_SIZE(services), limits, world,
-					&world->server, &err),
+	fill_services(world);
+	assert_int_equal(rpc_server_new(world->event, world->services, ARRAY_SIZE(world->services), limits,
+					world, &world->server, &err),
 			 STATUS_OK);
 	if (rpc_server_listen_unix(world->server, world->socket, 0600, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
@@ -347,15 +353,33 @@ static const struct rpc_stream_events session_events = {
 	.on_closed = on_closed,
 };
 
-void session_open(struct session *session, struct world *world, struct rpc_client *client)
+static void open_stream(struct session *session, struct world *world, struct rpc_client *client,
+			const char *method, uint64_t timeout_us)
 {
 	struct error err;
 
 	*session = (struct session){.world = world};
-	if (rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session", WORLD_CALL_US,
-			    &session_events, session, &session->stream, &err) != STATUS_OK)
+	if (rpc_stream_open(client, &holdfast__v1__nodes__descriptor, method, timeout_us, &session_events,
+			    session, &session->stream, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);
 	assert_false(session->opened);
+}
+
+void session_open(struct session *session, struct world *world, struct rpc_client *client)
+{
+	open_stream(session, world, client, "Session", WORLD_CALL_US);
+}
+
+void session_open_within(struct session *session, struct world *world, struct rpc_client *client,
+			 uint64_t timeout_us)
+{
+	open_stream(session, world, client, "Session", timeout_us);
+}
+
+void session_open_method(struct session *session, struct world *world, struct rpc_client *client,
+			 const char *method)
+{
+	open_stream(session, world, client, method, WORLD_CALL_US);
 }
 
 enum status session_send(struct session *session, const char *boot_id, struct error *err)

@@ -23,6 +23,9 @@ struct world {
 	sd_event *event;
 	char dir[WORLD_PATH_SIZE];
 	char socket[WORLD_PATH_SIZE];
+	struct rpc_stream_handlers handlers; /* of Nodes/Session */
+	struct rpc_method node_methods[1];
+	struct rpc_service services[2];
 	struct rpc_server *server;
 	struct rpc_client *client;
 	struct rpc_call *held[WORLD_HELD_MAX];
@@ -97,4 +100,9 @@ struct session {
 };
 
 void session_open(struct session *session, struct world *world, struct rpc_client *client);
+void session_open_within(struct session *session, struct world *world, struct rpc_client *client,
+			 uint64_t timeout_us);
+/** As if another method of Nodes were a stream. */
+void session_open_method(struct session *session, struct world *world, struct rpc_client *client,
+			 const char *method);
 enum status session_send(struct session *session, const char *boot_id, struct error *err);

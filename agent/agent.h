@@ -1,0 +1,30 @@
+#pragma once
+/* The agent: owns the event loop and every part; wiring only. */
+
+#include "config.h"
+
+#include "base/error.h"
+
+#include <systemd/sd-event.h>
+
+struct agent;
+
+/** Open everything that must be there: journal, identity, local socket. Nothing is started.
+ * Blocks SIGCHLD, SIGTERM and SIGINT in this thread.
+ * @event  borrowed
+ * @config borrowed, must outlive the agent
+ * @ret    owned by the caller, agent_free() */
+enum status agent_new(sd_event *event, const struct config *config, struct agent **ret, struct error *err);
+
+/** Start the mount helper; the session follows when the kernel picture is there, or after a while without it.
+ */
+enum status agent_start(struct agent *agent, struct error *err);
+
+/** End the event loop upon SIGTERM and SIGINT; tell the service manager how it goes. */
+enum status agent_supervise(struct agent *agent, struct error *err);
+
+/** Lets go of everything; mounts stay as they are. NULL is allowed. */
+void agent_free(struct agent *agent);
+
+/** agent_new() to agent_free() around the event loop. STATUS_OK after SIGTERM or SIGINT. */
+enum status agent_run(const struct config *config, struct error *err);

@@ -1,0 +1,232 @@
+#include "alloc_record.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+#include "base/names.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <holdfast/v1/journal.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const phase_names[ALLOC_PHASE_N] = {
+	[ALLOC_NEW] = "new",	     [ALLOC_CLAIMING] = "claiming", [ALLOC_MOUNTING] = "mounting",
+	[ALLOC_RUNNING] = "running", [ALLOC_STOPPING] = "stopping", [ALLOC_STOPPED] = "stopped",
+};
+
+const char *alloc_phase_name(enum alloc_phase phase)
+{
+	const char *name = names_get(phase_names, ALLOC_PHASE_N, (int)phase);
+
+	return name ? name : "invalid";
+}
+
+bool volume_record_is_live(const struct volume_record *volume)
+{
+	return volume->state == VOLUME_CLAIMED || volume->state == VOLUME_PUBLISHED;
+}
+
+static struct alloc_record *record_alloc(const struct alloc *alloc)
+{
+	struct alloc_record *record;
+
+	assert(alloc->n_volumes <= ALLOC_VOLUMES_MAX);
+	record = calloc(1, sizeof(*record) + alloc->n_volumes * sizeof(record->volumes[0]));
+	if (record)
+		record->alloc = *alloc;
+	return record;
+}
+
+enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, struct alloc_record **ret,
+			     struct error *err)
+{
+	struct alloc_record *record;
+
+	if (!id_is_uuid(alloc->id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "allocation id '%s' is not a lower-case UUID", alloc->id);
+	if (!str_eq(alloc->driver, "none"))
+		return error_set(err, STATUS_UNIMPLEMENTED, 0,
+				 "allocation %s wants driver '%s'; this agent has driver 'none' (mount only)",
+				 alloc->id, alloc->driver);
+	record = record_alloc(alloc);
+	if (!record)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take allocation %s",
+				 alloc->id);
+	(void)str_copy(record->boot_id, sizeof(record->boot_id), boot_id);
+	record->alloc.client_status = CLIENT_PENDING;
+	record->alloc.client_description[0] = '\0';
+	record->alloc.client_code = 0;
+	record->alloc.n_published = 0;
+	*ret = record;
+	return STATUS_OK;
+}
+
+/* A message that borrows everything from the record: for packing, never to be freed. */
+static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVolume *pb,
+			  Holdfast__V1__Source *source)
+{
+	struct volume_target *target = &volume->target;
+
+	holdfast__v1__source__init(source);
+	source->class_ = (Holdfast__V1__SourceClass)target->source.class;
+	source->by_id = target->source.by_id;
+	source->size_bytes = target->source.size_bytes;
+	source->inodes = target->source.inodes;
+	holdfast__v1__journal_volume__init(pb);
+	pb->state = (Holdfast__V1__JournalVolumeState)volume->state;
+	pb->claim_id = volume->claim_id;
+	pb->generation = volume->generation;
+	pb->mode = (Holdfast__V1__ClaimMode)volume->mode;
+	pb->volume_id = target->volume_id;
+	pb->namespace_ = target->namespace;
+	pb->wire_volume = target->wire_volume;
+	pb->profile = target->profile;
+	pb->source = source;
+	pb->dev_major = target->dev_major;
+	pb->dev_minor = target->dev_minor;
+	if (target->has_ticket) {
+		pb->ticket.data = (uint8_t *)&target->ticket;
+		pb->ticket.len = sizeof(target->ticket);
+	}
+}
+
+enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t *ret_len, struct error *err)
+{
+	Holdfast__V1__JournalAlloc pb = HOLDFAST__V1__JOURNAL_ALLOC__INIT;
+	Holdfast__V1__JournalVolume volumes[ALLOC_VOLUMES_MAX];
+	Holdfast__V1__JournalVolume *list[ALLOC_VOLUMES_MAX];
+	Holdfast__V1__Source sources[ALLOC_VOLUMES_MAX];
+	uint8_t *bytes;
+
+	pb.allocation = alloc_to_pb(&record->alloc);
+	if (!pb.allocation)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot journal allocation %s",
+				 record->alloc.id);
+	pb.phase = (Holdfast__V1__JournalPhase)record->phase;
+	pb.final_status = (Holdfast__V1__ClientStatus)record->final_status;
+	pb.boot_id = record->boot_id;
+	pb.volumes = list;
+	pb.n_volumes = record->alloc.n_volumes;
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		borrow_volume(&record->volumes[i], &volumes[i], &sources[i]);
+		list[i] = &volumes[i];
+	}
+	*ret_len = holdfast__v1__journal_alloc__get_packed_size(&pb);
+	bytes = malloc(*ret_len);
+	if (bytes)
+		(void)holdfast__v1__journal_alloc__pack(&pb, bytes);
+	protobuf_c_message_free_unpacked(&pb.allocation->base, NULL);
+	if (!bytes)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot journal allocation %s",
+				 record->alloc.id);
+	*ret = bytes;
+	return STATUS_OK;
+}
+
+static bool take_text(char *dst, size_t size, const char *src)
+{
+	return str_copy(dst, size, src) == 0;
+}
+
+/* False for what cannot have been written by us. */
+static bool take_volume(struct volume_record *volume, const struct alloc *alloc, uint32_t i,
+			const Holdfast__V1__JournalVolume *pb)
+{
+	const struct volume_request *request = &alloc->volumes[i];
+	struct volume_target *target = &volume->target;
+
+	if ((unsigned int)pb->state >= VOLUME_RECORD_STATE_N || (unsigned int)pb->mode >= CLAIM_MODE_N)
+		return false;
+	volume->state = (enum volume_record_state)pb->state;
+	if (volume->state == VOLUME_NONE)
+		return true;
+	if (!pb->source || (unsigned int)pb->source->class_ >= SOURCE_CLASS_N ||
+	    !id_is_label(pb->wire_volume) || !id_is_uuid(pb->claim_id) ||
+	    (pb->ticket.len != 0 && pb->ticket.len != sizeof(target->ticket)))
+		return false;
+	volume->generation = pb->generation;
+	volume->mode = (enum claim_mode)pb->mode;
+	*target = (struct volume_target){
+		.slot = (uint8_t)i,
+		.source = {.class = (enum source_class)pb->source->class_,
+			   .size_bytes = pb->source->size_bytes,
+			   .inodes = pb->source->inodes},
+		.dev_major = pb->dev_major,
+		.dev_minor = pb->dev_minor,
+		.stage_read_only = volume->mode == CLAIM_READ,
+		.read_only = request->read_only || volume->mode == CLAIM_READ,
+		.exec = request->exec,
+		.propagation = request->propagation,
+		.has_ticket = pb->ticket.len != 0,
+	};
+	if (target->has_ticket)
+		memcpy(&target->ticket, pb->ticket.data, sizeof(target->ticket));
+	return take_text(volume->claim_id, sizeof(volume->claim_id), pb->claim_id) &&
+	       take_text(target->volume_id, sizeof(target->volume_id), pb->volume_id) &&
+	       take_text(target->namespace, sizeof(target->namespace), pb->namespace_) &&
+	       take_text(target->wire_volume, sizeof(target->wire_volume), pb->wire_volume) &&
+	       take_text(target->profile, sizeof(target->profile), pb->profile) &&
+	       take_text(target->source.by_id, sizeof(target->source.by_id), pb->source->by_id) &&
+	       take_text(target->alloc_id, sizeof(target->alloc_id), alloc->id);
+}
+
+static enum status damaged(struct error *err, const char *id)
+{
+	return error_set(err, STATUS_DATA_LOSS, 0, "the journal's record of allocation '%.64s' is damaged",
+			 id);
+}
+
+static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_record **ret, struct error *err)
+{
+	cleanup_free struct alloc_record *record = NULL;
+	cleanup_free struct alloc *alloc = calloc(1, sizeof(*alloc));
+	enum status status;
+
+	if (!alloc)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read the journal");
+	if (!pb->allocation)
+		return damaged(err, "?");
+	status = alloc_from_pb(pb->allocation, alloc, err);
+	if (status != STATUS_OK) {
+		(void)error_prefix(err, "the journal's record of allocation '%.64s' is damaged",
+				   pb->allocation->id);
+		err->status = STATUS_DATA_LOSS;
+		return STATUS_DATA_LOSS;
+	}
+	if (!id_is_uuid(alloc->id) || pb->n_volumes != alloc->n_volumes ||
+	    (unsigned int)pb->phase >= ALLOC_PHASE_N || (unsigned int)pb->final_status >= CLIENT_N ||
+	    alloc->n_published > alloc->n_volumes)
+		return damaged(err, alloc->id);
+	record = record_alloc(alloc);
+	if (!record)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read the journal");
+	record->phase = (enum alloc_phase)pb->phase;
+	record->final_status = (enum client_status)pb->final_status;
+	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id))
+		return damaged(err, alloc->id);
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		if (!take_volume(&record->volumes[i], alloc, i, pb->volumes[i]))
+			return damaged(err, alloc->id);
+	}
+	*ret = TAKE_PTR(record);
+	return STATUS_OK;
+}
+
+enum status alloc_record_unpack(const void *bytes, size_t n, struct alloc_record **ret, struct error *err)
+{
+	Holdfast__V1__JournalAlloc *pb = holdfast__v1__journal_alloc__unpack(NULL, n, bytes);
+	struct error failure;
+	enum status status;
+
+	if (!pb)
+		return damaged(err, "?");
+	status = from_pb(pb, ret, &failure);
+	protobuf_c_message_free_unpacked(&pb->base, NULL);
+	if (status != STATUS_OK && err)
+		*err = failure;
+	return status;
+}

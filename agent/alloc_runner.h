@@ -1,0 +1,82 @@
+#pragma once
+/* Runs one allocation: does what alloc_next() says, journals what comes of it, and tells. */
+
+#include "alloc_record.h"
+#include "journal.h"
+#include "receipts.h"
+#include "volume_manager.h"
+
+#include "base/error.h"
+#include "rpc/client.h"
+
+#include <systemd/sd-event.h>
+
+enum {
+	CLAIM_RETRY_MIN_MS = 500,
+	CLAIM_RETRY_MAX_MS = 30000,
+};
+
+/* What runners stand on and whom they tell; all borrowed. */
+struct runner_env {
+	sd_event *event;
+	struct journal *journal;
+	struct receipts *receipts;
+	struct volume_manager *volumes;
+	struct rpc_client *rpc;
+	const char *node_id;
+	const char *boot_id;
+	uint64_t claim_timeout_us;
+	/* the allocation's status has changed, and durably */
+	void (*on_status)(const struct alloc *alloc, void *userdata);
+	/* a receipt is durable and among the receipts */
+	void (*on_receipt)(const struct receipt *receipt, void *userdata);
+	/* a release failed and is retried */
+	void (*on_release_error)(const char *claim_id, uint64_t generation, const struct error *err,
+				 void *userdata);
+	/* the journal cannot be written: the agent must end */
+	void (*on_broken)(const struct error *err, void *userdata);
+	void *userdata;
+};
+
+struct alloc_runner;
+
+/** @record taken over. Nothing happens before alloc_runner_start().
+ * @ret owned by the caller, alloc_runner_free() */
+enum status alloc_runner_new(const struct runner_env *env, struct alloc_record *record,
+			     struct alloc_runner **ret, struct error *err);
+
+/** Journal the record as it is, for one that is new. */
+void alloc_runner_save(struct alloc_runner *runner);
+
+/** Go on from where the record stands. There must be a kernel picture. */
+void alloc_runner_start(struct alloc_runner *runner);
+
+/** The server wants it stopped. */
+void alloc_runner_stop(struct alloc_runner *runner);
+
+/** It cannot go on: undo and fail. */
+void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);
+
+/** The node was rebooted: nothing is left of it here. */
+void alloc_runner_rebooted(struct alloc_runner *runner);
+
+const struct alloc_record *alloc_runner_record(const struct alloc_runner *runner);
+
+/** Is it stopped, and all of that durable? Then it may be forgotten. */
+bool alloc_runner_is_over(const struct alloc_runner *runner);
+
+/* What it is doing, for people; step NULL: nothing. */
+struct alloc_runner_info {
+	const char *step; /* claim, or a step of volume_task_info() */
+	const char *volume_id;
+	int64_t since_ms;
+	int64_t deadline_ms; /* of this attempt, or when the next one begins; 0: unknown */
+	uint32_t attempts;
+	const char *last_error; /* empty: none */
+};
+
+struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner);
+
+/** No callbacks. The helper client and the volume manager must be freed before, the journal closed. NULL is
+ * allowed. */
+void alloc_runner_free(struct alloc_runner *runner);

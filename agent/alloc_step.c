@@ -1,0 +1,219 @@
+#include "alloc_step.h"
+
+#include "base/str.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Phase after an event; NO: not allowed. */
+#define NO ALLOC_PHASE_N
+
+/* clang-format off */
+static const enum alloc_phase next_phase[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
+	/*                        NEW             CLAIMING        MOUNTING        RUNNING         STOPPING        STOPPED */
+	[ALLOC_EVENT_CLAIM] =    {ALLOC_CLAIMING, ALLOC_CLAIMING, ALLOC_CLAIMING, NO,             NO,             NO},
+	[ALLOC_EVENT_CLAIMED] =  {NO,             ALLOC_MOUNTING, NO,             NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_MOUNTED] =  {NO,             ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_RUN] =      {ALLOC_RUNNING,  ALLOC_RUNNING,  ALLOC_RUNNING,  NO,             NO,             NO},
+	[ALLOC_EVENT_FAIL] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
+	[ALLOC_EVENT_STOP] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
+	[ALLOC_EVENT_RELEASED] = {NO,             NO,             NO,             NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_FINISH] =   {NO,             NO,             NO,             NO,             ALLOC_STOPPED,  NO},
+	[ALLOC_EVENT_REBOOTED] = {ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  NO},
+};
+/* clang-format on */
+
+static void describe(struct alloc *alloc, enum status code, const char *text)
+{
+	alloc->client_code = (int32_t)code;
+	(void)snprintf(alloc->client_description, sizeof(alloc->client_description), "%s", text);
+}
+
+static void apply_grant(struct alloc_record *record, uint32_t i, const struct claim_grant *grant)
+{
+	const struct volume_request *request = &record->alloc.volumes[i];
+	struct volume_record *volume = &record->volumes[i];
+
+	volume->state = VOLUME_CLAIMED;
+	volume->generation = grant->claim.generation;
+	volume->mode = grant->claim.mode;
+	volume->is_granted_now = true;
+	memcpy(volume->claim_id, grant->claim.id, sizeof(volume->claim_id));
+	volume->target = (struct volume_target){
+		.slot = (uint8_t)i,
+		.source = grant->volume.source,
+		.stage_read_only = grant->claim.mode == CLAIM_READ,
+		.read_only = request->read_only || grant->claim.mode == CLAIM_READ,
+		.exec = request->exec,
+		.propagation = request->propagation,
+		.has_ticket = grant->has_ticket,
+		.ticket = grant->ticket,
+	};
+	memcpy(volume->target.volume_id, grant->volume.id, sizeof(volume->target.volume_id));
+	memcpy(volume->target.namespace, grant->volume.namespace, sizeof(volume->target.namespace));
+	memcpy(volume->target.wire_volume, grant->wire_volume, sizeof(volume->target.wire_volume));
+	memcpy(volume->target.alloc_id, record->alloc.id, sizeof(volume->target.alloc_id));
+	memcpy(volume->target.profile, grant->volume.profile, sizeof(volume->target.profile));
+}
+
+static void apply_mounted(struct alloc_record *record, uint32_t i, const struct volume_mounted *mounted)
+{
+	struct volume_record *volume = &record->volumes[i];
+	struct alloc_volume *published = &record->alloc.published[i];
+
+	volume->state = VOLUME_PUBLISHED;
+	volume->target.dev_major = mounted->dev_major;
+	volume->target.dev_minor = mounted->dev_minor;
+	*published = (struct alloc_volume){0};
+	memcpy(published->name, record->alloc.volumes[i].name, sizeof(published->name));
+	memcpy(published->path, mounted->path, sizeof(published->path));
+	memcpy(published->claim_id, volume->claim_id, sizeof(published->claim_id));
+	record->alloc.n_published = i + 1;
+}
+
+static void apply_released(struct alloc_record *record, uint32_t i)
+{
+	record->volumes[i].state = VOLUME_RELEASED;
+	if (record->alloc.n_published > i)
+		record->alloc.n_published = i;
+}
+
+static void apply_rebooted(struct alloc_record *record, bool was_stopping)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		if (volume_record_is_live(&record->volumes[i]))
+			record->volumes[i].state = VOLUME_RELEASED;
+	}
+	record->alloc.n_published = 0;
+	if (was_stopping) {
+		record->alloc.client_status = record->final_status;
+		return;
+	}
+	record->alloc.client_status = record->final_status = CLIENT_LOST;
+	describe(&record->alloc, STATUS_ABORTED, "node was rebooted");
+}
+
+/* Does the volume's own state allow the event? */
+static bool volume_allows(const struct alloc_record *record, const struct alloc_event *event)
+{
+	enum volume_record_state state;
+
+	switch (event->type) {
+	case ALLOC_EVENT_CLAIMED:
+	case ALLOC_EVENT_MOUNTED:
+	case ALLOC_EVENT_RELEASED:
+		if (event->volume >= record->alloc.n_volumes)
+			return false;
+		state = record->volumes[event->volume].state;
+		if (event->type == ALLOC_EVENT_CLAIMED)
+			return state == VOLUME_NONE || state == VOLUME_CLAIMED;
+		if (event->type == ALLOC_EVENT_MOUNTED)
+			return state == VOLUME_CLAIMED;
+		return state == VOLUME_CLAIMED || state == VOLUME_PUBLISHED;
+	case ALLOC_EVENT_CLAIM:
+	case ALLOC_EVENT_RUN:
+	case ALLOC_EVENT_FAIL:
+	case ALLOC_EVENT_STOP:
+	case ALLOC_EVENT_FINISH:
+	case ALLOC_EVENT_REBOOTED:
+	case ALLOC_EVENT_N:
+		break;
+	}
+	return true;
+}
+
+bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
+{
+	enum alloc_phase before = record->phase;
+	enum alloc_phase phase;
+
+	assert(event->type < ALLOC_EVENT_N && before < ALLOC_PHASE_N);
+	phase = next_phase[event->type][before];
+	if (phase == NO || !volume_allows(record, event))
+		return false;
+	record->phase = phase;
+	switch (event->type) {
+	case ALLOC_EVENT_CLAIM:
+		return before != phase;
+	case ALLOC_EVENT_CLAIMED:
+		apply_grant(record, event->volume, event->grant);
+		return true;
+	case ALLOC_EVENT_MOUNTED:
+		apply_mounted(record, event->volume, event->mounted);
+		return true;
+	case ALLOC_EVENT_RUN:
+		record->alloc.client_status = CLIENT_RUNNING;
+		describe(&record->alloc, STATUS_OK, "");
+		return true;
+	case ALLOC_EVENT_FAIL:
+		record->final_status = CLIENT_FAILED;
+		describe(&record->alloc, event->err->status, event->err->msg);
+		return true;
+	case ALLOC_EVENT_STOP:
+		record->final_status = CLIENT_COMPLETE;
+		record->alloc.desired_status = DESIRED_STOP;
+		describe(&record->alloc, STATUS_OK, "");
+		return true;
+	case ALLOC_EVENT_RELEASED:
+		apply_released(record, event->volume);
+		return true;
+	case ALLOC_EVENT_FINISH:
+		record->alloc.client_status = record->final_status;
+		record->alloc.n_published = 0;
+		return true;
+	case ALLOC_EVENT_REBOOTED:
+		apply_rebooted(record, before == ALLOC_STOPPING);
+		return true;
+	case ALLOC_EVENT_N:
+		break;
+	}
+	return false;
+}
+
+bool volume_record_ticket_expired(const struct volume_record *volume, int64_t now_ms)
+{
+	return volume->target.has_ticket && (int64_t)volume->target.ticket.not_after_ms <= now_ms;
+}
+
+static struct alloc_next next_start(const struct alloc_record *record, int64_t now_ms)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_record *volume = &record->volumes[i];
+
+		if (volume->state == VOLUME_PUBLISHED)
+			continue;
+		if (volume->state == VOLUME_CLAIMED &&
+		    (volume->is_granted_now ||
+		     !volume_record_ticket_expired(volume, now_ms + TICKET_MARGIN_MS)))
+			return (struct alloc_next){ALLOC_DO_MOUNT, i};
+		return (struct alloc_next){ALLOC_DO_CLAIM, i};
+	}
+	return (struct alloc_next){.action = ALLOC_DO_RUN};
+}
+
+static struct alloc_next next_stop(const struct alloc_record *record)
+{
+	for (uint32_t i = record->alloc.n_volumes; i-- > 0;) {
+		if (volume_record_is_live(&record->volumes[i]))
+			return (struct alloc_next){ALLOC_DO_UNMOUNT, i};
+	}
+	return (struct alloc_next){.action = ALLOC_DO_FINISH};
+}
+
+struct alloc_next alloc_next(const struct alloc_record *record, int64_t now_ms)
+{
+	switch (record->phase) {
+	case ALLOC_NEW:
+	case ALLOC_CLAIMING:
+	case ALLOC_MOUNTING:
+		return next_start(record, now_ms);
+	case ALLOC_STOPPING:
+		return next_stop(record);
+	case ALLOC_RUNNING:
+	case ALLOC_STOPPED:
+	case ALLOC_PHASE_N:
+		break;
+	}
+	return (struct alloc_next){.action = ALLOC_DO_NOTHING};
+}

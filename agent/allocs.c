@@ -1,0 +1,405 @@
+#include "allocs.h"
+
+#include "adopt.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/tree.h"
+#include "log/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+struct alloc_entry {
+	RB_ENTRY(alloc_entry) entry;
+	char id[UUID_TEXT_SIZE];
+	struct alloc_runner *runner;
+};
+
+RB_HEAD(alloc_tree, alloc_entry);
+
+struct release_entry {
+	LIST_ENTRY(release_entry) entry;
+	struct release *release;
+};
+
+struct allocs {
+	const struct runner_env *env; /* borrowed */
+	struct alloc_tree tree;
+	size_t n;
+	LIST_HEAD(, release_entry) releases;
+	size_t n_releases;
+	bool is_adopted;
+};
+
+static int compare(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(alloc_tree, alloc_entry, entry, compare)
+
+static struct alloc_entry *find(const struct allocs *allocs, const char *id)
+{
+	struct alloc_tree root = allocs->tree; /* a lookup changes nothing, the macro does not know */
+	struct alloc_entry key = {0};
+
+	if (str_copy(key.id, sizeof(key.id), id) < 0)
+		return NULL;
+	return RB_FIND(alloc_tree, &root, &key);
+}
+
+/* @record is taken over in any case. */
+static enum status add(struct allocs *allocs, struct alloc_record *record, struct alloc_runner **ret,
+		       struct error *err)
+{
+	cleanup_free struct alloc_record *owned = record;
+	struct alloc_entry *entry;
+	enum status status;
+
+	if (allocs->n >= ALLOCS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "this node has %d allocations already, the most an agent takes", ALLOCS_MAX);
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take allocation %s",
+				 record->alloc.id);
+	memcpy(entry->id, record->alloc.id, sizeof(entry->id));
+	status = alloc_runner_new(allocs->env, record, &entry->runner, err);
+	if (status != STATUS_OK) {
+		free(entry);
+		return status;
+	}
+	(void)TAKE_PTR(owned);
+	RB_INSERT(alloc_tree, &allocs->tree, entry);
+	allocs->n++;
+	*ret = entry->runner;
+	return STATUS_OK;
+}
+
+static enum status on_alloc(struct alloc_record *record, void *userdata, struct error *err)
+{
+	struct alloc_runner *runner;
+
+	return add(userdata, record, &runner, err);
+}
+
+static enum status on_receipt(const struct receipt *receipt, void *userdata, struct error *err)
+{
+	struct allocs *allocs = userdata;
+
+	return receipts_add(allocs->env->receipts, receipt, err);
+}
+
+enum status allocs_load(struct allocs *allocs, struct error *err)
+{
+	static const struct journal_reader reader = {.on_alloc = on_alloc, .on_receipt = on_receipt};
+
+	return journal_read(allocs->env->journal, &reader, allocs, err);
+}
+
+static void adopt(struct alloc_runner *runner, const struct picture *picture, const char *boot_id)
+{
+	const struct alloc_record *record = alloc_runner_record(runner);
+	const struct log_ctx ctx = {.alloc = record->alloc.id, .op = "adopt"};
+	struct error why;
+
+	switch (adopt_decide(record, picture, boot_id, &why)) {
+	case ADOPT_KEEP:
+		log_ctx(LOG_INFO, &ctx, "adopted with %u volumes", record->alloc.n_volumes);
+		break;
+	case ADOPT_GO_ON:
+		log_ctx(LOG_INFO, &ctx, "goes on from phase %s", alloc_phase_name(record->phase));
+		break;
+	case ADOPT_FAIL:
+		alloc_runner_fail(runner, &why);
+		break;
+	case ADOPT_REBOOTED:
+		alloc_runner_rebooted(runner);
+		break;
+	case ADOPT_NOTHING:
+	case ADOPT_ACTION_N:
+		break;
+	}
+	alloc_runner_start(runner);
+}
+
+void allocs_adopt(struct allocs *allocs, const struct picture *picture)
+{
+	struct release_entry *release, *next;
+	struct alloc_entry *entry;
+
+	allocs->is_adopted = true;
+	RB_FOREACH (entry, alloc_tree, &allocs->tree)
+		adopt(entry->runner, picture, allocs->env->boot_id);
+	for (release = LIST_FIRST(&allocs->releases); release; release = next) {
+		next = LIST_NEXT(release, entry);
+		release_start(release->release);
+	}
+}
+
+bool allocs_is_adopted(const struct allocs *allocs)
+{
+	return allocs->is_adopted;
+}
+
+enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct error *err)
+{
+	struct alloc_entry *known = find(allocs, alloc->id);
+	struct alloc_record *record;
+	struct alloc_runner *runner;
+	enum status status;
+
+	if (known) {
+		allocs->env->on_status(&alloc_runner_record(known->runner)->alloc, allocs->env->userdata);
+		return STATUS_OK;
+	}
+	status = alloc_record_new(alloc, allocs->env->boot_id, &record, err);
+	if (status == STATUS_OK)
+		status = add(allocs, record, &runner, err);
+	if (status != STATUS_OK)
+		return status;
+	alloc_runner_save(runner);
+	if (allocs->is_adopted)
+		alloc_runner_start(runner);
+	return STATUS_OK;
+}
+
+bool allocs_stop(struct allocs *allocs, const char *id)
+{
+	struct alloc_entry *entry = find(allocs, id);
+
+	if (!entry)
+		return false;
+	if (alloc_runner_is_over(entry->runner))
+		allocs->env->on_status(&alloc_runner_record(entry->runner)->alloc, allocs->env->userdata);
+	else
+		alloc_runner_stop(entry->runner);
+	return true;
+}
+
+static void drop(struct allocs *allocs, struct alloc_entry *entry)
+{
+	RB_REMOVE(alloc_tree, &allocs->tree, entry);
+	allocs->n--;
+	alloc_runner_free(entry->runner);
+	free(entry);
+}
+
+void allocs_forget(struct allocs *allocs, const char *id)
+{
+	const struct journal_write write = {.forget_alloc = id};
+	struct alloc_entry *entry = find(allocs, id);
+	struct error err;
+
+	if (!entry)
+		return;
+	if (!alloc_runner_is_over(entry->runner)) {
+		log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = id, .op = "forget"},
+			"the server forgets an allocation that has not ended here, ignoring");
+		return;
+	}
+	if (journal_write(allocs->env->journal, &write, NULL, NULL, &err) != STATUS_OK) {
+		allocs->env->on_broken(&err, allocs->env->userdata);
+		return;
+	}
+	drop(allocs, entry);
+}
+
+static void on_release_done(struct release *release, void *userdata)
+{
+	struct allocs *allocs = userdata;
+	struct release_entry *entry;
+
+	LIST_FOREACH (entry, &allocs->releases, entry) {
+		if (entry->release == release)
+			break;
+	}
+	if (entry) {
+		LIST_REMOVE(entry, entry);
+		allocs->n_releases--;
+		free(entry);
+	}
+	release_free(release);
+}
+
+static enum status begin_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
+				 struct error *err)
+{
+	struct release_entry *entry;
+	enum status status;
+
+	LIST_FOREACH (entry, &allocs->releases, entry) {
+		if (str_eq(release_claim_id(entry->release), claim->id))
+			return STATUS_OK;
+	}
+	if (allocs->n_releases >= RELEASES_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%d claims are being released already",
+				 RELEASES_MAX);
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot release claim %s",
+				 claim->id);
+	status = release_new(allocs->env, claim, wire_volume, on_release_done, allocs, &entry->release, err);
+	if (status != STATUS_OK) {
+		free(entry);
+		return status;
+	}
+	LIST_INSERT_HEAD(&allocs->releases, entry, entry);
+	allocs->n_releases++;
+	if (allocs->is_adopted)
+		release_start(entry->release);
+	return STATUS_OK;
+}
+
+enum status allocs_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
+			   struct error *err)
+{
+	const struct receipt *receipt = receipts_find(allocs->env->receipts, claim->id, true);
+	const struct alloc_entry *entry = find(allocs, claim->allocation_id);
+	enum alloc_phase phase = entry ? alloc_runner_record(entry->runner)->phase : ALLOC_STOPPED;
+
+	if (receipt) {
+		allocs->env->on_receipt(receipt, allocs->env->userdata);
+		return STATUS_OK;
+	}
+	/* on its way by itself, or asked for again when it has ended without it */
+	if (phase == ALLOC_STOPPING)
+		return STATUS_OK;
+	if (phase != ALLOC_STOPPED)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "allocation %s is %s on this node: stop it before its claim on volume %s is "
+				 "released (holdfast alloc stop %s)",
+				 claim->allocation_id, alloc_phase_name(phase), claim->volume_id,
+				 claim->allocation_id);
+	return begin_release(allocs, claim, wire_volume, err);
+}
+
+/* The volume that an allocation has, or may have, at a slot. */
+static const struct volume_record *volume_at(const struct allocs *allocs, const char *alloc_id, uint8_t slot)
+{
+	const struct alloc_entry *entry = find(allocs, alloc_id);
+	const struct alloc_record *record = entry ? alloc_runner_record(entry->runner) : NULL;
+
+	if (!record || slot >= record->alloc.n_volumes || !volume_record_is_live(&record->volumes[slot]))
+		return NULL;
+	return &record->volumes[slot];
+}
+
+bool allocs_know_publish(const struct allocs *allocs, const char *alloc_id, uint8_t slot)
+{
+	return volume_at(allocs, alloc_id, slot) != NULL;
+}
+
+static bool journal_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
+			 uint8_t but_slot)
+{
+	struct alloc_tree root = allocs->tree;
+	struct alloc_entry *entry;
+
+	RB_FOREACH (entry, alloc_tree, &root) {
+		const struct alloc_record *record = alloc_runner_record(entry->runner);
+
+		for (uint8_t i = 0; i < record->alloc.n_volumes; i++) {
+			if (volume_record_is_live(&record->volumes[i]) &&
+			    str_eq(record->volumes[i].target.wire_volume, wire_volume) &&
+			    !(i == but_slot && str_eq(entry->id, but_alloc)))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume)
+{
+	return journal_uses(allocs, wire_volume, "", 0);
+}
+
+/* A publish that no allocation accounts for keeps whatever is staged from its device. */
+static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
+			uint8_t but_slot)
+{
+	const struct picture *picture = volume_manager_picture(allocs->env->volumes);
+	const struct picture_mount *staged = picture_staged(picture, wire_volume);
+	struct picture_mount *published = NULL;
+
+	if (!staged)
+		return false;
+	while ((published = picture_next_published(picture, published))) {
+		if (published->dev_major != staged->dev_major || published->dev_minor != staged->dev_minor)
+			continue;
+		if (published->slot == but_slot && str_eq(published->alloc, but_alloc))
+			continue;
+		if (!volume_at(allocs, published->alloc, published->slot))
+			return true;
+	}
+	return false;
+}
+
+bool allocs_use_volume(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata)
+{
+	const struct allocs *allocs = userdata;
+
+	return journal_uses(allocs, wire_volume, alloc_id, slot) ||
+	       kernel_uses(allocs, wire_volume, alloc_id, slot);
+}
+
+size_t allocs_count(const struct allocs *allocs)
+{
+	return allocs->n;
+}
+
+const struct alloc_runner *allocs_next(const struct allocs *allocs, const struct alloc_runner *previous)
+{
+	struct alloc_tree root = allocs->tree;
+	struct alloc_entry *entry;
+
+	if (!previous)
+		entry = RB_MIN(alloc_tree, &root);
+	else
+		entry = RB_NEXT(alloc_tree, &root, find(allocs, alloc_runner_record(previous)->alloc.id));
+	return entry ? entry->runner : NULL;
+}
+
+const struct release *allocs_next_release(const struct allocs *allocs, const struct release *previous)
+{
+	const struct release_entry *entry = LIST_FIRST(&allocs->releases);
+
+	while (previous && entry && entry->release != previous)
+		entry = LIST_NEXT(entry, entry);
+	if (previous && entry)
+		entry = LIST_NEXT(entry, entry);
+	return entry ? entry->release : NULL;
+}
+
+enum status allocs_new(const struct runner_env *env, struct allocs **ret, struct error *err)
+{
+	struct allocs *allocs = calloc(1, sizeof(*allocs));
+
+	if (!allocs)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot keep allocations");
+	allocs->env = env;
+	RB_INIT(&allocs->tree);
+	LIST_INIT(&allocs->releases);
+	*ret = allocs;
+	return STATUS_OK;
+}
+
+void allocs_free(struct allocs *allocs)
+{
+	struct release_entry *release;
+	struct alloc_entry *entry;
+
+	if (!allocs)
+		return;
+	while ((entry = RB_MIN(alloc_tree, &allocs->tree)))
+		drop(allocs, entry);
+	while ((release = LIST_FIRST(&allocs->releases))) {
+		LIST_REMOVE(release, entry);
+		release_free(release->release);
+		free(release);
+	}
+	free(allocs);
+}

@@ -1,0 +1,190 @@
+#include "config.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/names.h"
+#include "base/str.h"
+#include "conf/conf.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <syslog.h>
+
+enum {
+	PORT_DEFAULT = 4656,
+	START_TIMEOUT_DEFAULT_S = 5,
+	REQUEST_TIMEOUT_DEFAULT_S = 60,
+	CLAIM_TIMEOUT_DEFAULT_S = 30,
+	CONNECT_TIMEOUT_DEFAULT_S = 10,
+	TIMEOUT_MIN_MS = 100,
+	TIMEOUT_MAX_S = 3600,
+	LEVEL_SIZE = 16,
+};
+
+DEFINE_CLEANUP(struct conf, conf_free)
+
+/* While the file is read. */
+struct reading {
+	struct config config;
+	char log_level[LEVEL_SIZE];
+	const json_t *root;
+};
+
+#define FIELD_SIZE(member) sizeof(((struct reading *)0)->config.member)
+#define TEXT(key_, type_, member)                                                          \
+	.key = (key_), .type = (type_), .offset = offsetof(struct reading, config.member), \
+	.size = FIELD_SIZE(member)
+#define TIMEOUT(key_, member)                                                                            \
+	{                                                                                                \
+		.key = (key_), .type = CONF_DURATION, .offset = offsetof(struct reading, config.member), \
+		.min = TIMEOUT_MIN_MS * USEC_PER_MSEC, .max = TIMEOUT_MAX_S * USEC_PER_SEC               \
+	}
+
+static const struct conf_field server_fields[] = {
+	{TEXT("host", CONF_STRING, server.host), .required = true},
+	{.key = "port",
+	 .type = CONF_U32,
+	 .offset = offsetof(struct reading, config.server.port),
+	 .min = 1,
+	 .max = 65535},
+	{TEXT("server_uri", CONF_STRING, server.server_uri), .required = true},
+};
+
+static const struct conf_field tls_fields[] = {
+	{TEXT("ca", CONF_PATH, tls.ca)},
+	{TEXT("cert", CONF_PATH, tls.cert)},
+	{TEXT("key", CONF_PATH, tls.key)},
+};
+
+static const struct conf_field helper_fields[] = {
+	{TEXT("path", CONF_PATH, helper.path)},
+	TIMEOUT("start_timeout", helper.start_timeout_us),
+	TIMEOUT("request_timeout", helper.request_timeout_us),
+};
+
+static enum status bind_server(const struct conf *conf, const char *label, json_t *body, void *target,
+			       struct error *err)
+{
+	return conf_bind(conf, body, server_fields, ARRAY_SIZE(server_fields), target, err);
+}
+
+static enum status bind_tls(const struct conf *conf, const char *label, json_t *body, void *target,
+			    struct error *err)
+{
+	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
+}
+
+static enum status bind_helper(const struct conf *conf, const char *label, json_t *body, void *target,
+			       struct error *err)
+{
+	return conf_bind(conf, body, helper_fields, ARRAY_SIZE(helper_fields), target, err);
+}
+
+static const struct conf_field top_fields[] = {
+	{TEXT("cluster", CONF_STRING, cluster), .required = true},
+	{TEXT("node_id", CONF_STRING, node_id), .required = true},
+	{TEXT("data_dir", CONF_PATH, data_dir)},
+	{TEXT("socket", CONF_PATH, socket)},
+	{.key = "log_level",
+	 .type = CONF_STRING,
+	 .offset = offsetof(struct reading, log_level),
+	 .size = LEVEL_SIZE},
+	TIMEOUT("claim_timeout", claim_timeout_us),
+	TIMEOUT("connect_timeout", connect_timeout_us),
+	{.key = "server", .type = CONF_BLOCKS, .required = true, .block = bind_server},
+	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
+	{.key = "helper", .type = CONF_BLOCKS, .block = bind_helper},
+};
+
+static const char *const level_names[LOG_DEBUG + 1] = {
+	[LOG_ERR] = "error", [LOG_WARNING] = "warning", [LOG_NOTICE] = "notice",
+	[LOG_INFO] = "info", [LOG_DEBUG] = "debug",
+};
+
+int config_log_level(const char *word)
+{
+	return names_find(level_names, ARRAY_SIZE(level_names), word);
+}
+
+void config_init(struct config *config)
+{
+	*config = (struct config){
+		.data_dir = "/var/lib/holdfast/agent",
+		.socket = "/run/holdfast/agent.sock",
+		.log_level = LOG_INFO,
+		.claim_timeout_us = CLAIM_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
+		.connect_timeout_us = CONNECT_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
+		.server = {.port = PORT_DEFAULT},
+		.tls = {.ca = "/etc/holdfast/tls/ca.pem",
+			.cert = "/etc/holdfast/tls/node.pem",
+			.key = "/etc/holdfast/tls/node.key"},
+		.helper = {.path = HOLDFAST_MOUNTHELPER_PATH,
+			   .start_timeout_us = START_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
+			   .request_timeout_us = REQUEST_TIMEOUT_DEFAULT_S * USEC_PER_SEC},
+	};
+}
+
+/* What the table of fields cannot say. */
+static enum status check(const struct conf *conf, struct reading *reading, struct error *err)
+{
+	struct config *config = &reading->config;
+	char uri_prefix[CONFIG_HOST_SIZE];
+
+	if (!id_is_name(config->cluster, CONFIG_NAME_SIZE - 1))
+		return conf_error(conf, reading->root, "cluster", err,
+				  "cluster: 1 to %d of A-Z a-z 0-9 _ and -", CONFIG_NAME_SIZE - 1);
+	if (!id_is_name(config->node_id, CONFIG_NAME_SIZE - 1))
+		return conf_error(conf, reading->root, "node_id", err,
+				  "node_id: 1 to %d of A-Z a-z 0-9 _ and -, as in the node's certificate",
+				  CONFIG_NAME_SIZE - 1);
+	/* any certificate of the CA would do otherwise: that of another node too */
+	(void)str_format(uri_prefix, sizeof(uri_prefix), "holdfast://%s/server/", config->cluster);
+	if (!str_starts_with(config->server.server_uri, uri_prefix))
+		return conf_error(conf, json_object_get(reading->root, "server"), "server_uri", err,
+				  "server_uri: the server's identity begins with '%s'", uri_prefix);
+	if (config->server.host[0] == '\0')
+		return conf_error(conf, json_object_get(reading->root, "server"), "host", err,
+				  "host: the server's address or name is missing");
+	if (reading->log_level[0] == '\0')
+		return STATUS_OK;
+	config->log_level = config_log_level(reading->log_level);
+	if (config->log_level < 0)
+		return conf_error(conf, reading->root, "log_level", err,
+				  "log_level: error, warning, notice, info or debug");
+	return STATUS_OK;
+}
+
+static enum status dropin_folder(const char *path, char ret[static CONFIG_PATH_SIZE], struct error *err)
+{
+	size_t n = strlen(path);
+
+	if (n > 4 && str_eq(path + n - 4, ".hcl"))
+		n -= 4;
+	if (str_format(ret, CONFIG_PATH_SIZE, "%.*s.d", (int)n, path) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path '%s' is too long", path);
+	return STATUS_OK;
+}
+
+enum status config_load(const char *path, struct config *ret, struct error *err)
+{
+	cleanup(conf_freep) struct conf *conf = NULL;
+	struct reading reading = {0};
+	char folder[CONFIG_PATH_SIZE];
+	enum status status;
+
+	status = dropin_folder(path, folder, err);
+	if (status == STATUS_OK)
+		status = conf_load_merged(path, folder, &conf, err);
+	if (status != STATUS_OK)
+		return status;
+	config_init(&reading.config);
+	reading.root = conf_root(conf);
+	status = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), &reading, err);
+	if (status == STATUS_OK)
+		status = check(conf, &reading, err);
+	if (status != STATUS_OK)
+		return status;
+	*ret = reading.config;
+	return STATUS_OK;
+}

@@ -1,0 +1,49 @@
+#pragma once
+/* Settings of the agent, from /etc/holdfast/agent.hcl and its drop-in folder. */
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+#define CONFIG_PATH_DEFAULT "/etc/holdfast/agent.hcl"
+
+enum {
+	CONFIG_NAME_SIZE = 64,
+	CONFIG_PATH_SIZE = 256,
+	CONFIG_SOCKET_SIZE = 108, /* what sun_path holds */
+	CONFIG_HOST_SIZE = 256,
+};
+
+struct config {
+	char cluster[CONFIG_NAME_SIZE];
+	char node_id[CONFIG_NAME_SIZE];
+	char data_dir[CONFIG_PATH_SIZE];
+	char socket[CONFIG_SOCKET_SIZE];
+	int log_level; /* of syslog(3) */
+	uint64_t claim_timeout_us;
+	uint64_t connect_timeout_us;
+	struct {
+		char host[CONFIG_HOST_SIZE];
+		uint32_t port;
+		char server_uri[CONFIG_HOST_SIZE];
+	} server;
+	struct {
+		char ca[CONFIG_PATH_SIZE];
+		char cert[CONFIG_PATH_SIZE];
+		char key[CONFIG_PATH_SIZE];
+	} tls;
+	struct {
+		char path[CONFIG_PATH_SIZE];
+		uint64_t start_timeout_us;
+		uint64_t request_timeout_us;
+	} helper;
+};
+
+/** Everything that has a default. */
+void config_init(struct config *config);
+
+/** Read @path and `<@path without .hcl>.d/`. Errors name file and line. */
+enum status config_load(const char *path, struct config *ret, struct error *err);
+
+/** LOG_* of "error", "warning", "notice", "info" or "debug"; negative for another word. */
+int config_log_level(const char *word);

@@ -1,0 +1,95 @@
+#include "device.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#define BY_ID_FOLDER "/dev/disk/by-id"
+
+static enum status block_source(const char *by_id, struct mh_source *source, struct error *err)
+{
+	char path[sizeof(BY_ID_FOLDER) + 1 + MH_BY_ID_SIZE];
+	struct stat st;
+	int r;
+
+	if (str_copy(source->u.block.by_id, sizeof(source->u.block.by_id), by_id) < 0 || by_id[0] == '\0' ||
+	    by_id[0] == '.' || strchr(by_id, '/') ||
+	    str_format(path, sizeof(path), BY_ID_FOLDER "/%s", by_id) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "'%s' cannot be an entry of " BY_ID_FOLDER,
+				 by_id);
+	r = sys_fstatat(AT_FDCWD, path, &st, 0);
+	if (r == -ENOENT)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"device %s is not on this node (source.by_id of the volume; see: ls " BY_ID_FOLDER
+			")",
+			path);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "cannot look at device %s", path);
+	if (!S_ISBLK(st.st_mode))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "%s is not a block device", path);
+	source->u.block.major = major(st.st_rdev);
+	source->u.block.minor = minor(st.st_rdev);
+	return STATUS_OK;
+}
+
+enum status device_source(const struct source *source, struct mh_source *ret, struct error *err)
+{
+	struct mh_source made;
+	enum status status;
+
+	memset(&made, 0, sizeof(made));
+	switch (source->class) {
+	case SOURCE_BLOCK:
+		made.class = MH_CLASS_BLOCK;
+		status = block_source(source->by_id, &made, err);
+		if (status != STATUS_OK)
+			return status;
+		break;
+	case SOURCE_TMPFS:
+		made.class = MH_CLASS_TMPFS;
+		made.u.tmpfs.size_bytes = source->size_bytes;
+		made.u.tmpfs.inodes = source->inodes;
+		break;
+	case SOURCE_NFS4:
+	case SOURCE_BIND:
+	case SOURCE_UNSPECIFIED:
+	case SOURCE_CLASS_N:
+		return error_set(
+			err, STATUS_UNIMPLEMENTED, 0,
+			"this agent cannot stage volumes of source class %d; block and tmpfs are built",
+			(int)source->class);
+	}
+	*ret = made;
+	return STATUS_OK;
+}
+
+/* File systems that list their superblocks in /sys/fs/TYPE/DEVICE. */
+static const char *const listing_types[] = {"ext4", "xfs", "erofs", "f2fs"};
+
+bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
+{
+	char path[64], link[256], listed[320];
+	const char *name;
+	struct stat st;
+	int n;
+
+	(void)str_format(path, sizeof(path), "/sys/dev/block/%u:%u", dev_major, dev_minor);
+	n = sys_readlinkat(AT_FDCWD, path, link, sizeof(link) - 1);
+	if (n <= 0)
+		return false;
+	link[n] = '\0';
+	name = strrchr(link, '/');
+	name = name ? name + 1 : link;
+	for (size_t i = 0; i < ARRAY_SIZE(listing_types); i++) {
+		if (str_format(listed, sizeof(listed), "/sys/fs/%s/%s", listing_types[i], name) > 0 &&
+		    sys_fstatat(AT_FDCWD, listed, &st, 0) == 0)
+			return true;
+	}
+	return false;
+}

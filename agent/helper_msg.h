@@ -1,0 +1,75 @@
+#pragma once
+/* Messages to and from the mount helper: building requests, checking what comes back. Pure.
+ *
+ * The helper is trusted with more than we are, and its messages are checked nevertheless: a mix-up of replies
+ * must end in an error, never in a mount taken for another one. Source: proto/mounthelper_wire.h. */
+
+#include "mounthelper_wire.h"
+
+#include "base/error.h"
+#include "model/modes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One request as it goes onto the wire; header.length says how much of it is used. */
+union helper_request {
+	struct mh_header header;
+	struct mh_ack ack;
+	struct mh_stage stage;
+	struct mh_publish publish;
+	struct mh_unpublish unpublish;
+	struct mh_unstage unstage;
+	struct mh_list list;
+};
+
+/* What answers it: list for MH_OP_LIST, else reply. */
+union helper_reply {
+	struct mh_header header;
+	struct mh_reply reply;
+	struct mh_list_reply list;
+};
+
+/* A mount as the helper is asked for it; strings borrowed. */
+struct helper_mount {
+	const char *volume;  /* name towards the helper */
+	const char *profile; /* entry of its policy */
+	const char *alloc;
+	uint8_t slot;
+	bool read_only;
+	bool exec;
+	enum propagation propagation;
+	const struct mh_source *source;
+	const struct ticket *ticket; /* NULL: none */
+};
+
+/* Builders: STATUS_INVALID_ARGUMENT for what cannot be said on the wire. seq is filled in by
+ * helper_request_seal() when the request is sent. */
+enum status helper_request_stage(const struct helper_mount *mount, union helper_request *ret,
+				 struct error *err);
+enum status helper_request_publish(const struct helper_mount *mount, union helper_request *ret,
+				   struct error *err);
+enum status helper_request_unpublish(const char *volume, const char *alloc, uint8_t slot,
+				     union helper_request *ret, struct error *err);
+enum status helper_request_unstage(const char *volume, union helper_request *ret, struct error *err);
+void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret);
+void helper_request_ack(union helper_request *ret);
+
+/** Number a request: @seq is that of the previous one on this connection plus 1. */
+void helper_request_seal(union helper_request *request, uint64_t seq);
+
+/** Check the helper's first message. STATUS_UNIMPLEMENTED for another version, STATUS_DATA_LOSS when
+ * malformed. */
+enum status helper_hello_check(const void *bytes, size_t n, struct mh_hello *ret, struct error *err);
+
+/** Check the answer to @request; STATUS_DATA_LOSS when it is malformed or answers something else. */
+enum status helper_reply_check(const void *bytes, size_t n, const union helper_request *request,
+			       union helper_reply *ret, struct error *err);
+
+/** The outcome that a reply reports: STATUS_OK for MH_OK and MH_ALREADY, else a code and a sentence.
+ * @subject what was asked about, for the sentence: "volume db-0123" */
+enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err);
+
+/** "STAGE"; never NULL. */
+const char *helper_op_name(unsigned int op);

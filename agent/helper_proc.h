@@ -1,0 +1,51 @@
+#pragma once
+/* One instance of the mount helper: a child process, its socket, and the reason why it ended.
+ *
+ * It cannot be killed by us: it is another user's process. Closing the socket is the only way to end it; one
+ * that hangs in the kernel stays until the kernel lets go. */
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <systemd/sd-event.h>
+
+enum {
+	HELPER_STDERR_MAX = 768,     /* kept of what it says on stderr; the rest is read and dropped */
+	HELPER_EXIT_GRACE_MS = 1000, /* from the end of the socket to the end of the process */
+	HELPER_EXIT_NOT_SETUID = 71, /* no setuid bit, or no_new_privs */
+};
+
+struct helper_proc;
+
+struct helper_proc_events {
+	/* a datagram; @n may be 0 or too large by one to tell that it was cut */
+	void (*on_message)(struct helper_proc *proc, const void *bytes, size_t n, void *userdata);
+	/* It is over, exactly once: the process ended, or (@still_running) it did not within the grace period
+	 * after its socket was closed. @err says why. The handler may call helper_proc_free(), unless still
+	 * running. */
+	void (*on_gone)(struct helper_proc *proc, bool still_running, const struct error *err,
+			void *userdata);
+	/* a process that was still running has ended; helper_proc_free() is due */
+	void (*on_reaped)(struct helper_proc *proc, void *userdata);
+};
+
+/** Start the program at @path with a socket on descriptor 3 and no arguments.
+ * SIGCHLD must be blocked. @event and @events borrowed.
+ * @ret owned by the caller, helper_proc_free() */
+enum status helper_proc_start(sd_event *event, const char *path, const struct helper_proc_events *events,
+			      void *userdata, struct helper_proc **ret, struct error *err);
+
+/** Send one datagram; never blocks. STATUS_UNAVAILABLE when the helper does not read or is gone. */
+enum status helper_proc_send(struct helper_proc *proc, const void *bytes, size_t n, struct error *err);
+
+/** Close the socket, so that the helper ends; no more messages. on_gone follows from the event loop.
+ * @why the reason that on_gone gives */
+void helper_proc_close(struct helper_proc *proc, const struct error *why);
+
+pid_t helper_proc_pid(const struct helper_proc *proc);
+
+/** Forget it without callbacks; the process ends by itself as its socket closes. NULL is allowed. */
+void helper_proc_free(struct helper_proc *proc);

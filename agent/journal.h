@@ -1,0 +1,50 @@
+#pragma once
+/* What the agent must not forget: allocations and receipts, in a store on disk.
+ *
+ * Writes are answered in their order, once they are durable. After a failed write the journal is broken and
+ * the agent must end: what it knows may be ahead of the disk. */
+
+#include "alloc_record.h"
+#include "receipts.h"
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+enum { JOURNAL_COMPACT_WRITES = 256 }; /* history of the store is dropped after so many */
+
+struct journal;
+
+/** Open or create `<data_dir>/agent.db`; a journal of another node or cluster is
+ * STATUS_FAILED_PRECONDITION. @ret owned by the caller, journal_close() */
+enum status journal_open(sd_event *event, const char *data_dir, const char *cluster, const char *node_id,
+			 struct journal **ret, struct error *err);
+
+/** Waits for what was written; its callbacks do not run. NULL is allowed. */
+void journal_close(struct journal *journal);
+
+struct journal_reader {
+	/* @record handed over, free() */
+	enum status (*on_alloc)(struct alloc_record *record, void *userdata, struct error *err);
+	enum status (*on_receipt)(const struct receipt *receipt, void *userdata, struct error *err);
+};
+
+/** Read everything, once, at start-up: blocks. STATUS_DATA_LOSS for a damaged record. */
+enum status journal_read(struct journal *journal, const struct journal_reader *reader, void *userdata,
+			 struct error *err);
+
+/* One transaction; any part may be absent. */
+struct journal_write {
+	struct alloc_record *alloc;	    /* to be stored */
+	const char *forget_alloc;	    /* id */
+	const struct receipt *receipt;	    /* to be stored */
+	const struct receipt *drop_receipt; /* acknowledged */
+};
+
+/** @err NULL: durable. */
+typedef void journal_done_fn(const struct error *err, void *userdata);
+
+/** @done may be NULL; it never runs inside this call. */
+enum status journal_write(struct journal *journal, const struct journal_write *write, journal_done_fn *done,
+			  void *userdata, struct error *err);

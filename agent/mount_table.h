@@ -1,0 +1,43 @@
+#pragma once
+/* What this process's mount namespace shows: read only, by libmount. */
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MOUNT_OPTIONS_SIZE = 256 };
+
+enum mount_propagation {
+	MOUNT_PRIVATE,
+	MOUNT_SHARED,
+	MOUNT_SLAVE,
+	MOUNT_SLAVE_SHARED,
+	MOUNT_UNBINDABLE,
+	MOUNT_PROPAGATION_N,
+};
+
+/* The topmost mount at a path. */
+struct mount_view {
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	bool is_read_only; /* of the mount or of its file system */
+	bool is_nosuid;
+	bool is_nodev;
+	bool is_noexec;
+	enum mount_propagation propagation;
+	char options[MOUNT_OPTIONS_SIZE]; /* of the mount, for people; cut at the end */
+};
+
+struct mount_table;
+
+/** Read the table. @ret owned by the caller, mount_table_free() */
+enum status mount_table_read(struct mount_table **ret, struct error *err);
+void mount_table_free(struct mount_table *table);
+
+/** STATUS_NOT_FOUND when nothing is mounted exactly at @path. */
+enum status mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+			     struct error *err);
+
+/** "private", "shared", "slave", "slave,shared", "unbindable". */
+const char *mount_propagation_name(enum mount_propagation propagation);

@@ -1,0 +1,268 @@
+#include "report.h"
+
+#include "mount_table.h"
+#include "verify.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Holdfast__V1__GetAgentStatusResponse report;
+typedef Holdfast__V1__AgentMount mount_row;
+typedef Holdfast__V1__AgentOperation operation_row;
+
+DEFINE_CLEANUP(struct mount_table, mount_table_free)
+
+/* An empty string stays the descriptor's own; false when memory is short. */
+static bool put_text(char **dst, const char *text)
+{
+	if (text[0] == '\0')
+		return true;
+	*dst = strdup(text);
+	return *dst != NULL;
+}
+
+static bool put_device(char **dst, uint32_t dev_major, uint32_t dev_minor)
+{
+	char text[32];
+
+	(void)str_format(text, sizeof(text), "%u:%u", dev_major, dev_minor);
+	return put_text(dst, text);
+}
+
+static bool put_helper(report *pb, const struct helper_info *helper)
+{
+	Holdfast__V1__AgentHelper *row = malloc(sizeof(*row));
+
+	if (!row)
+		return false;
+	holdfast__v1__agent_helper__init(row);
+	pb->helper = row;
+	row->running = helper->is_running;
+	row->pid = (uint32_t)helper->pid;
+	row->ticket_optional = helper->ticket_optional;
+	row->restarts = helper->starts > 0 ? helper->starts - 1 : 0;
+	return put_text(&row->door, helper->door == 1	? "setuid"
+				    : helper->door == 2 ? "socket"
+							: "") &&
+	       put_text(&row->policy_digest, helper->policy_digest) &&
+	       put_text(&row->last_error,
+			helper->last_error.status != STATUS_OK ? helper->last_error.msg : "");
+}
+
+static bool put_allocs(report *pb, const struct allocs *allocs)
+{
+	const struct alloc_runner *runner = NULL;
+	size_t n = allocs_count(allocs);
+
+	pb->allocations = calloc(n + 1, sizeof(*pb->allocations));
+	if (!pb->allocations)
+		return false;
+	while ((runner = allocs_next(allocs, runner))) {
+		assert(pb->n_allocations < n);
+		pb->allocations[pb->n_allocations] = alloc_to_pb(&alloc_runner_record(runner)->alloc);
+		if (!pb->allocations[pb->n_allocations])
+			return false;
+		pb->n_allocations++;
+	}
+	return true;
+}
+
+static mount_row *mount_add(report *pb)
+{
+	mount_row *row = malloc(sizeof(*row));
+
+	if (!row)
+		return NULL;
+	holdfast__v1__agent_mount__init(row);
+	pb->mounts[pb->n_mounts++] = row;
+	return row;
+}
+
+/* What the mount table shows at the row's path, and whether it is what was asked for. */
+static bool put_view(mount_row *row, const struct mount_table *table, const struct volume_record *volume,
+		     const struct picture_mount *published)
+{
+	const struct verify_reply reply = {
+		.state = published ? published->state : 0,
+		.dev_major = published ? published->dev_major : 0,
+		.dev_minor = published ? published->dev_minor : 0,
+	};
+	struct verify_wanted wanted = {.path = row->path};
+	struct mount_view view;
+
+	if (!table || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
+		return true;
+	if (volume) {
+		wanted.read_only = volume->target.read_only;
+		wanted.exec = volume->target.exec;
+		wanted.propagation = volume->target.propagation;
+		row->verified = published && volume->target.dev_major == view.dev_major &&
+				volume->target.dev_minor == view.dev_minor &&
+				verify_publish(&wanted, &reply, &view, NULL) == STATUS_OK;
+	}
+	return put_text(&row->options, view.options) &&
+	       put_text(&row->propagation, mount_propagation_name(view.propagation));
+}
+
+static bool put_record_mounts(report *pb, const struct report_facts *facts, const struct alloc_record *record,
+			      const struct mount_table *table)
+{
+	for (uint8_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_record *volume = &record->volumes[i];
+		const struct picture_mount *published =
+			facts->picture ? picture_published(facts->picture, record->alloc.id, i) : NULL;
+		mount_row *row;
+
+		if (volume->state != VOLUME_PUBLISHED)
+			continue;
+		row = mount_add(pb);
+		if (!row || !put_text(&row->volume_id, volume->target.volume_id) ||
+		    !put_text(&row->namespace_, volume->target.namespace) ||
+		    !put_text(&row->alloc_id, record->alloc.id) ||
+		    !put_text(&row->path, record->alloc.published[i].path) ||
+		    !put_device(&row->device, volume->target.dev_major, volume->target.dev_minor) ||
+		    !put_view(row, table, volume, published))
+			return false;
+	}
+	return true;
+}
+
+static bool put_unknown(report *pb, const struct report_facts *facts, const struct picture_mount *mount,
+			const struct mount_table *table)
+{
+	char volume[sizeof("unknown, staged as ") + MH_LABEL_SIZE] = "unknown";
+	char path[ALLOC_PATH_MAX + 1] = "";
+	mount_row *row = mount_add(pb);
+
+	if (mount->alloc[0] == '\0')
+		(void)str_format(volume, sizeof(volume), "unknown, staged as %s", mount->volume);
+	else
+		(void)str_format(path, sizeof(path), "%s/%s/%u", facts->helper->publish_base, mount->alloc,
+				 mount->slot);
+	return row && put_text(&row->volume_id, volume) && put_text(&row->alloc_id, mount->alloc) &&
+	       put_text(&row->path, path) && put_device(&row->device, mount->dev_major, mount->dev_minor) &&
+	       put_view(row, table, NULL, mount);
+}
+
+static bool put_unknowns(report *pb, const struct report_facts *facts, const struct mount_table *table)
+{
+	struct picture_mount *mount = NULL;
+
+	if (!facts->picture)
+		return true;
+	while ((mount = picture_next_published(facts->picture, mount))) {
+		if (!allocs_know_publish(facts->allocs, mount->alloc, mount->slot) &&
+		    !put_unknown(pb, facts, mount, table))
+			return false;
+	}
+	while ((mount = picture_next_staged(facts->picture, mount))) {
+		if (!allocs_know_stage(facts->allocs, mount->volume) && !put_unknown(pb, facts, mount, table))
+			return false;
+	}
+	return true;
+}
+
+static bool put_mounts(report *pb, const struct report_facts *facts)
+{
+	cleanup(mount_table_freep) struct mount_table *table = NULL;
+	const struct alloc_runner *runner = NULL;
+	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
+
+	if (facts->picture)
+		n += facts->picture->n_published + facts->picture->n_staged;
+	pb->mounts = calloc(n + 1, sizeof(*pb->mounts));
+	if (!pb->mounts)
+		return false;
+	/* without the table the rows lack what it would say */
+	(void)mount_table_read(&table, NULL);
+	while ((runner = allocs_next(facts->allocs, runner))) {
+		if (!put_record_mounts(pb, facts, alloc_runner_record(runner), table))
+			return false;
+	}
+	return put_unknowns(pb, facts, table);
+}
+
+static bool put_operation(report *pb, const char *alloc_id, const struct alloc_runner_info *info)
+{
+	operation_row *row;
+
+	if (!info->step)
+		return true;
+	row = malloc(sizeof(*row));
+	if (!row)
+		return false;
+	holdfast__v1__agent_operation__init(row);
+	pb->operations[pb->n_operations++] = row;
+	row->since_ms = info->since_ms;
+	row->deadline_ms = info->deadline_ms;
+	row->attempts = info->attempts;
+	return put_text(&row->volume_id, info->volume_id) && put_text(&row->alloc_id, alloc_id) &&
+	       put_text(&row->step, info->step) && put_text(&row->last_error, info->last_error);
+}
+
+static struct alloc_runner_info release_row(const struct release *release)
+{
+	struct alloc_runner_info info = {.last_error = "", .volume_id = release_volume_id(release)};
+	struct volume_task_info task;
+
+	info.step = "release";
+	if (!release_info(release, &task))
+		return info;
+	info.step = task.step;
+	info.since_ms = task.since_ms;
+	info.deadline_ms = task.next_try_ms;
+	info.attempts = task.attempts;
+	info.last_error = task.last_error;
+	return info;
+}
+
+static bool put_operations(report *pb, const struct allocs *allocs)
+{
+	const struct alloc_runner *runner = NULL;
+	const struct release *release = NULL;
+	struct alloc_runner_info info;
+
+	pb->operations = calloc(allocs_count(allocs) + RELEASES_MAX, sizeof(*pb->operations));
+	if (!pb->operations)
+		return false;
+	while ((runner = allocs_next(allocs, runner))) {
+		info = alloc_runner_info(runner);
+		if (!put_operation(pb, alloc_runner_record(runner)->alloc.id, &info))
+			return false;
+	}
+	while ((release = allocs_next_release(allocs, release))) {
+		info = release_row(release);
+		if (!put_operation(pb, release_alloc_id(release), &info))
+			return false;
+	}
+	return true;
+}
+
+report *report_make(const struct report_facts *facts)
+{
+	const struct session_info *session = facts->session;
+	report *pb = malloc(sizeof(*pb));
+
+	if (!pb)
+		return NULL;
+	holdfast__v1__get_agent_status_response__init(pb);
+	pb->connected = session->is_up;
+	pb->connected_since_ms = session->since_ms;
+	pb->receipts_pending = (uint32_t)receipts_count(facts->receipts);
+	if (put_text(&pb->version, facts->version) && put_text(&pb->node_id, facts->node_id) &&
+	    put_text(&pb->cluster, facts->cluster) && put_text(&pb->boot_id, facts->boot_id) &&
+	    put_text(&pb->server, facts->server) &&
+	    put_text(&pb->last_session_error,
+		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
+	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
+	    put_operations(pb, facts->allocs))
+		return pb;
+	protobuf_c_message_free_unpacked(&pb->base, NULL);
+	return NULL;
+}

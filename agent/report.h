@@ -1,0 +1,25 @@
+#pragma once
+/* What `holdfast agent status` shows. */
+
+#include "allocs.h"
+#include "helper_client.h"
+#include "session.h"
+#include "volume_manager.h"
+
+#include <holdfast/v1/agent.pb-c.h>
+
+struct report_facts {
+	const char *version;
+	const char *node_id;
+	const char *cluster;
+	const char *boot_id;
+	const char *server; /* where it is, for people */
+	const struct session_info *session;
+	const struct helper_info *helper;
+	const struct allocs *allocs;
+	const struct picture *picture; /* NULL: not read yet */
+	const struct receipts *receipts;
+};
+
+/** Returns what protobuf_c_message_free_unpacked() frees; NULL when memory is short. */
+Holdfast__V1__GetAgentStatusResponse *report_make(const struct report_facts *facts);

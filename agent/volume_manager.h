@@ -1,0 +1,108 @@
+#pragma once
+/* Mounting and unmounting volumes through the helper: operations of one volume one after another over its
+ * whole stage..unstage life, different volumes side by side.
+ *
+ * Nothing is sent before there is a kernel picture. An unmount is repeated with a capped, jittered back-off
+ * until it succeeds and is never forced; while it waits, others have their turn. A volume is unstaged only
+ * when nobody else uses it, asked at that moment. */
+
+#include "helper_client.h"
+#include "picture.h"
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/volume.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-event.h>
+
+enum {
+	VOLUME_TASKS_MAX = 8192,
+	VOLUME_RETRY_MIN_MS = 250,
+	VOLUME_RETRY_MAX_MS = 30000,
+};
+
+struct volume_manager;
+struct volume_task;
+
+/* Which publish of which volume. An unmount uses the first part only. */
+struct volume_target {
+	char volume_id[VOLUME_ID_MAX + 1]; /* for people */
+	char namespace[NAMESPACE_MAX + 1];
+	char wire_volume[WIRE_VOLUME_SIZE];
+	char alloc_id[UUID_TEXT_SIZE];
+	uint8_t slot;
+	struct source source;
+	uint32_t dev_major; /* of the staged file system, as far as known: 0:0 when not */
+	uint32_t dev_minor;
+
+	char profile[PROFILE_MAX + 1];
+	bool stage_read_only;
+	bool read_only;
+	bool exec;
+	enum propagation propagation;
+	bool has_ticket;
+	struct ticket ticket;
+};
+
+struct volume_mounted {
+	char path[ALLOC_PATH_MAX + 1];
+	uint32_t dev_major;
+	uint32_t dev_minor;
+};
+
+/** @mounted of a mount that succeeded, else NULL; @err NULL on success. The task is gone afterwards. */
+typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
+
+/** An unmount failed and will be tried again. */
+typedef void volume_retry_fn(const struct error *err, void *userdata);
+
+/** Does anything on this node use the staged volume, apart from the publish at @alloc_id and @slot?
+ * @alloc_id empty: apart from nothing */
+typedef bool volume_in_use_fn(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata);
+
+/** @event and @helper borrowed. */
+enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,
+			       void *userdata, struct volume_manager **ret, struct error *err);
+
+/** No callbacks; @helper must be freed before. NULL is allowed. */
+void volume_manager_free(struct volume_manager *manager);
+
+/** Take over the kernel picture just read; what was queued goes on. */
+void volume_manager_set_picture(struct volume_manager *manager, struct picture *picture);
+
+/** The picture, kept up to date; NULL before the first. */
+const struct picture *volume_manager_picture(const struct volume_manager *manager);
+
+/** Stage (if needed), publish and verify. @target copied. @done runs once, from the event loop.
+ * @ret for volume_task_cancel() and volume_task_info(), until @done ran */
+enum status volume_manager_mount(struct volume_manager *manager, const struct volume_target *target,
+				 volume_done_fn *done, void *userdata, struct volume_task **ret,
+				 struct error *err);
+
+/** Unpublish, and unstage when nobody else uses the volume; repeated until done. What is not there is done.
+ * @retry told of each failure; may be NULL */
+enum status volume_manager_unmount(struct volume_manager *manager, const struct volume_target *target,
+				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
+				   struct volume_task **ret, struct error *err);
+
+/** The last part of an unmount: unstage when nobody at all uses the volume. The target's allocation and slot
+ * do not count; the rest is as above. */
+enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
+				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
+				   struct volume_task **ret, struct error *err);
+
+/** A mount is not wanted any more: it ends with STATUS_CANCELLED after the step it is in, or succeeds if that
+ * was the last. Nothing is undone. */
+void volume_task_cancel(struct volume_task *task);
+
+struct volume_task_info {
+	const char *step;
+	int64_t since_ms;    /* wall clock, when the task was queued */
+	int64_t next_try_ms; /* wall clock, 0: not waiting for another attempt */
+	uint32_t attempts;
+	const char *last_error; /* borrowed; empty: none */
+};
+
+struct volume_task_info volume_task_info(const struct volume_task *task);

@@ -1,0 +1,54 @@
+#pragma once
+/* The file systems the helper knows, and the closed list of options a policy may choose from.
+ *
+ * Whatever names a path, a device, a descriptor or a user is absent on purpose. */
+
+#include "mounthelper_wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum fs_kind {
+	FS_EXT4,
+	FS_XFS,
+	FS_EROFS,
+	FS_SQUASHFS,
+	FS_TMPFS,
+	FS_N,
+};
+
+struct fs_type {
+	const char *name; /* for fsopen(2) */
+	enum mh_class class;
+	uint64_t magic;		/* statfs f_type */
+	bool always_read_only;	/* has no write support */
+	bool fit_for_untrusted; /* small read-only code, may parse an image that somebody else made */
+	bool has_sysfs;		/* /sys/fs/NAME/DEVICE exists as long as the superblock does */
+	const char
+		*read_only_option; /* forced with ro: never write to the medium, not even to replay a log */
+	const char *forced_key;	   /* forced always, or NULL */
+	const char *forced_value;
+};
+
+struct fs_option {
+	const char *word;   /* in the policy */
+	uint32_t kinds;	    /* 1 << enum fs_kind */
+	const char *key;    /* for fsconfig(2), or NULL for an attribute of the mount */
+	const char *value;  /* NULL: a flag */
+	uint32_t attribute; /* MOUNT_ATTR_*, or 0 */
+};
+
+enum { FS_OPTION_N = 5 };
+
+extern const struct fs_type fs_types[FS_N];
+extern const struct fs_option fs_options[FS_OPTION_N];
+
+/** Index of the type called @name, or -EINVAL. */
+int fs_kind_find(const char *name);
+
+/** Index of the option called by the @n bytes at @word, or -EINVAL. */
+int fs_option_find(const char *word, size_t n);
+
+/** The kind with statfs magic @magic, or -EINVAL. */
+int fs_kind_of_magic(uint64_t magic);

@@ -1,0 +1,53 @@
+#pragma once
+/* Everything a running helper holds: descriptors opened before the lock-down and root's policy. */
+
+#include "limits.h"
+#include "mountinfo.h"
+#include "policy.h"
+#include "state.h"
+#include "trail.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	HELPER_SOCKET_FD = 3,
+	HELPER_INSTANCES = 8,
+};
+
+enum door {
+	DOOR_SETUID = 1,
+	DOOR_SOCKET = 2,
+};
+
+/* One of the two trees below which the helper mounts; nobody but its uid and root can write there. */
+struct tree {
+	int fd;		   /* O_PATH */
+	uint64_t mount_id; /* a directory in it that is no mount has the same */
+	const char *path;
+};
+
+struct helper {
+	const struct policy *policy;
+	const struct agent_policy *agent;
+	uint8_t policy_digest[TICKET_DIGEST_SIZE];
+	char boot_id[TICKET_UUID_SIZE];
+	enum door door;
+	pid_t own_pid;
+	uint32_t peer_uid;
+	pid_t peer_pid;
+	struct tree stage;
+	struct tree publish;
+	int root_fd;  /* "/" where the mounts are made */
+	int dev_fd;   /* /dev there */
+	int sysfs_fd; /* /sys/fs there */
+	int state_fd; /* locks: see locks.h */
+	int audit_fd; /* or -1 */
+	struct state_table *state;
+	struct trail trail;
+	bool type_available[FS_N];
+	struct rate rate;
+	struct refusals refusals;
+	struct mountinfo mountinfo;
+};

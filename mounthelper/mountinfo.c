@@ -1,0 +1,194 @@
+#include "mountinfo.h"
+
+#include "base/parse.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The next field of the line, unescaped: the kernel writes blank, tab, newline and backslash as \040 \011
+ * \012 \134 (and \043 for #). Any other escape is not the kernel's. NULL at the end of the line. */
+static char *next_field(char **p)
+{
+	char *start = *p;
+	char *out = start;
+	char *in = start;
+
+	if (*start == '\0')
+		return NULL;
+	while (*in != '\0' && *in != ' ') {
+		if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' && in[2] <= '7' &&
+		    in[3] >= '0' && in[3] <= '7') {
+			char c = (char)((in[1] - '0') << 6 | (in[2] - '0') << 3 | (in[3] - '0'));
+
+			if (c == '\0' || !strchr(" \t\n\\#", c))
+				return NULL;
+			*out++ = c;
+			in += 4;
+		} else {
+			*out++ = *in++;
+		}
+	}
+	*p = *in == ' ' ? in + 1 : in;
+	*out = '\0';
+	return start;
+}
+
+static int parse_device(char *text, struct mount_entry *entry)
+{
+	char *colon = strchr(text, ':');
+
+	if (!colon)
+		return -EBADMSG;
+	*colon = '\0';
+	if (parse_u32(text, 0, UINT32_MAX, &entry->dev_major) < 0 ||
+	    parse_u32(colon + 1, 0, UINT32_MAX, &entry->dev_minor) < 0)
+		return -EBADMSG;
+	return 0;
+}
+
+/* "shared:N", "master:N", "propagate_from:N", "unbindable" up to the lone dash. */
+static int parse_optional(char **p, struct mount_entry *entry)
+{
+	for (;;) {
+		char *field = next_field(p);
+
+		if (!field)
+			return -EBADMSG;
+		if (str_eq(field, "-"))
+			return 0;
+		if (str_starts_with(field, "shared:"))
+			entry->shared = true;
+		else if (str_starts_with(field, "master:"))
+			entry->slave = true;
+	}
+}
+
+int mountinfo_parse(char *line, struct mount_entry *ret)
+{
+	struct mount_entry entry = {0};
+	char *p = line;
+	char *id = next_field(&p);
+	char *parent = id ? next_field(&p) : NULL;
+	char *device = parent ? next_field(&p) : NULL;
+
+	if (!device || parse_u64(id, 0, UINT64_MAX, &entry.id) < 0 ||
+	    parse_u64(parent, 0, UINT64_MAX, &entry.parent) < 0 || parse_device(device, &entry) < 0)
+		return -EBADMSG;
+	entry.root = next_field(&p);
+	entry.point = entry.root ? next_field(&p) : NULL;
+	entry.options = entry.point ? next_field(&p) : NULL;
+	if (!entry.options || parse_optional(&p, &entry) < 0)
+		return -EBADMSG;
+	entry.type = next_field(&p);
+	entry.source = entry.type ? next_field(&p) : NULL; /* may be empty */
+	entry.super_options = entry.source ? next_field(&p) : NULL;
+	if (!entry.super_options || *p != '\0')
+		return -EBADMSG;
+	*ret = entry;
+	return 0;
+}
+
+bool mount_option_is_set(const char *options, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = options;; p++) {
+		size_t n = strcspn(p, ",");
+
+		if (n == len && memcmp(p, word, n) == 0)
+			return true;
+		p += n;
+		if (*p == '\0')
+			return false;
+	}
+}
+
+static int visit_line(char *line, size_t n, mount_visit_fn *visit, void *userdata)
+{
+	struct mount_entry entry;
+	int r;
+
+	if (memchr(line, '\0', n))
+		return -EBADMSG;
+	line[n] = '\0';
+	r = mountinfo_parse(line, &entry);
+	return r < 0 ? r : visit(&entry, userdata);
+}
+
+/* Visit the whole lines among the @have bytes; *@have becomes what is left, moved to the front. */
+static int visit_lines(char *buf, size_t *have, mount_visit_fn *visit, void *userdata)
+{
+	char *line = buf;
+	char *newline;
+
+	while ((newline = memchr(line, '\n', *have - (size_t)(line - buf)))) {
+		int r = visit_line(line, (size_t)(newline - line), visit, userdata);
+
+		if (r != 0)
+			return r;
+		line = newline + 1;
+	}
+	*have -= (size_t)(line - buf);
+	memmove(buf, line, *have);
+	return 0;
+}
+
+int mountinfo_each(struct mountinfo *mi, mount_visit_fn *visit, void *userdata)
+{
+	off_t offset = 0;
+	size_t have = 0;
+
+	for (;;) {
+		ssize_t n;
+		int r;
+
+		if (have == sizeof(mi->buf))
+			return -EMSGSIZE;
+		n = sys_pread(mi->fd, mi->buf + have, sizeof(mi->buf) - have, offset);
+		if (n == -EINTR)
+			continue;
+		if (n < 0)
+			return (int)n;
+		if (n == 0)
+			return have == 0 ? 0 : -EBADMSG;
+		offset += n;
+		have += (size_t)n;
+		r = visit_lines(mi->buf, &have, visit, userdata);
+		if (r != 0)
+			return r;
+	}
+}
+
+struct find {
+	uint64_t id;
+	struct mount_facts facts;
+};
+
+static int visit_find(const struct mount_entry *entry, void *userdata)
+{
+	struct find *find = userdata;
+
+	if (entry->id != find->id)
+		return 0;
+	find->facts.shared = entry->shared;
+	find->facts.slave = entry->slave;
+	find->facts.root_is_whole = str_eq(entry->root, "/");
+	(void)str_copy(find->facts.type, sizeof(find->facts.type), entry->type);
+	(void)str_copy(find->facts.source, sizeof(find->facts.source), entry->source);
+	return 1;
+}
+
+int mountinfo_find(struct mountinfo *mi, uint64_t mount_id, struct mount_facts *ret)
+{
+	struct find find = {.id = mount_id};
+	int r = mountinfo_each(mi, visit_find, &find);
+
+	if (r == 0)
+		return -ENOENT;
+	if (r < 0)
+		return r;
+	*ret = find.facts;
+	return 0;
+}

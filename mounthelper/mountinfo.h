@@ -1,0 +1,57 @@
+#pragma once
+/* Read the mount table from a descriptor of /proc/self/mountinfo that was opened before the filter.
+ *
+ * Its text is hostile input: names of mounts and sources come from whoever could mount. Lines are bounded, a
+ * NUL byte or a malformed line fails the whole pass, and nothing is allocated. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MOUNTINFO_LINE_MAX = 128 * 1024 };
+
+/* One line; strings point into the caller's line and are unescaped. */
+struct mount_entry {
+	uint64_t id;
+	uint64_t parent;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	const char *root;
+	const char *point;
+	const char *options; /* of the mount */
+	bool shared;
+	bool slave;
+	const char *type;
+	const char *source;
+	const char *super_options;
+};
+
+/** Take @line (NUL-terminated, without its newline) apart in place. Returns 0 or -EBADMSG. Pure. */
+int mountinfo_parse(char *line, struct mount_entry *ret);
+
+/** Is @word one of the comma-separated words of @options? */
+bool mount_option_is_set(const char *options, const char *word);
+
+struct mountinfo {
+	int fd;
+	char buf[MOUNTINFO_LINE_MAX];
+};
+
+/** Called for each mount; a value other than 0 ends the pass and is its result. */
+typedef int mount_visit_fn(const struct mount_entry *entry, void *userdata);
+
+/** One pass over all mounts, oldest first. Returns 0, what @visit returned, -EMSGSIZE for a line that is too
+ * long, -EBADMSG for a malformed one, or another negative errno. */
+int mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
+
+/* What only the mount table tells of a mount. */
+struct mount_facts {
+	bool shared;
+	bool slave;
+	bool root_is_whole; /* the root of its file system, not a subtree */
+	char type[32];
+	char source[96]; /* empty when longer */
+};
+
+/** Facts of the mount with id @mount_id. Returns 0, -ENOENT, or as mountinfo_each(). */
+int mountinfo_find(struct mountinfo *mountinfo, uint64_t mount_id, struct mount_facts *ret);

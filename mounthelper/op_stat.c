@@ -1,0 +1,44 @@
+#include "ops.h"
+#include "trees.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+#include <sys/vfs.h>
+
+static int open_asked(struct helper *h, const struct mh_stat *req, struct place *ret)
+{
+	cleanup_place struct place alloc = PLACE_INIT;
+	char slot[SLOT_NAME_SIZE];
+	int r;
+
+	if (req->alloc[0] == '\0')
+		return place_open(h->stage.fd, req->volume, ret);
+	r = place_open(h->publish.fd, req->alloc, &alloc);
+	return r < 0 ? r : place_open(alloc.fd, slot_name(req->slot, slot), ret);
+}
+
+struct outcome op_stat(struct helper *h, const struct mh_stat *req)
+{
+	cleanup_place struct place place = PLACE_INIT;
+	struct mount_facts facts;
+	struct statfs fs;
+	struct outcome outcome = {.status = MH_OK};
+	int r = open_asked(h, req, &place);
+
+	if (r == -ENOENT || (r == 0 && !place.is_mount_root))
+		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
+	if (r == 0)
+		r = sys_fstatfs(place.fd, &fs);
+	if (r < 0)
+		return outcome_kernel(STEP_OPEN, r);
+	r = mountinfo_find(&h->mountinfo, place.mount_id, &facts);
+	if (r < 0)
+		return outcome_kernel(STEP_TABLE, r);
+	outcome.state =
+		outcome_state(req->alloc[0] == '\0' ? MH_STATE_STAGED : MH_STATE_PUBLISHED, fs.f_flags);
+	outcome.state |= facts.shared ? MH_STATE_SHARED : 0;
+	outcome.dev_major = place.dev_major;
+	outcome.dev_minor = place.dev_minor;
+	return outcome;
+}

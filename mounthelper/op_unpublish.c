@@ -1,0 +1,102 @@
+#include "locks.h"
+#include "ops.h"
+#include "trees.h"
+
+#include "base/sys.h"
+
+#include <errno.h>
+
+struct unpublishing {
+	struct helper *h;
+	const struct mh_unpublish *req;
+	struct place alloc;
+	char slot[SLOT_NAME_SIZE];
+};
+
+/* rmdir of the slot and, when it was the last one, of the allocation. */
+static struct outcome remove_directories(const struct unpublishing *u, enum mh_status done)
+{
+	int r = sys_rmdirat(u->alloc.fd, u->slot);
+
+	if (r < 0 && r != -ENOENT)
+		return outcome_kernel(STEP_REMOVE, r);
+	r = sys_rmdirat(u->h->publish.fd, u->req->alloc);
+	if (r < 0 && r != -ENOENT && r != -ENOTEMPTY)
+		return outcome_kernel(STEP_REMOVE, r);
+	return outcome_stop(done, STEP_NONE, REASON_NONE);
+}
+
+/* When the volume is still staged, what is published must be it. */
+static struct outcome check_volume(const struct unpublishing *u, const struct place *target)
+{
+	cleanup_place struct place staged = PLACE_INIT;
+	int r = place_open(u->h->stage.fd, u->req->volume, &staged);
+
+	if (r < 0 && r != -ENOENT)
+		return outcome_kernel(STEP_OPEN, r);
+	if (r == 0 && staged.is_mount_root && !place_is_same(&staged, target))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
+static struct outcome unmount(const struct unpublishing *u)
+{
+	cleanup_place struct place left = PLACE_INIT;
+	int r = place_unmount(u->h, u->alloc.fd, u->slot, u->req->detach);
+
+	if (r == -EBUSY)
+		return outcome_stop(MH_BUSY, STEP_UNMOUNT, REASON_IN_USE);
+	if (r < 0)
+		return outcome_kernel(STEP_UNMOUNT, r);
+	r = place_open(u->alloc.fd, u->slot, &left);
+	if (r < 0)
+		return outcome_kernel(STEP_VERIFY, r);
+	if (left.is_mount_root)
+		return outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED);
+	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
+static struct outcome unpublish_in_alloc(const struct unpublishing *u)
+{
+	struct place target = PLACE_INIT;
+	struct outcome outcome = {.status = MH_OK};
+	int r;
+
+	if (!place_is_own(u->h, &u->h->publish, &u->alloc))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	r = place_open(u->alloc.fd, u->slot, &target);
+	if (r == -ENOENT)
+		return remove_directories(u, MH_ALREADY);
+	if (r < 0)
+		return outcome_kernel(STEP_OPEN, r);
+	if (target.is_mount_root)
+		outcome = check_volume(u, &target);
+	place_release(&target); /* a descriptor of the mount would keep it busy */
+	if (outcome.status == MH_OK && target.is_mount_root)
+		outcome = unmount(u);
+	if (outcome.status != MH_OK)
+		return outcome;
+	outcome = remove_directories(u, MH_OK);
+	outcome.dev_major = target.dev_major;
+	outcome.dev_minor = target.dev_minor;
+	return outcome;
+}
+
+struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
+{
+	struct unpublishing u = {.h = h, .req = req, .alloc = PLACE_INIT};
+	struct outcome outcome;
+	int r = lock_alloc(h->state_fd, req->alloc);
+
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	(void)slot_name(req->slot, u.slot);
+	r = place_open(h->publish.fd, req->alloc, &u.alloc);
+	if (r == -ENOENT)
+		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
+	if (r < 0)
+		return outcome_kernel(STEP_OPEN, r);
+	outcome = unpublish_in_alloc(&u);
+	place_release(&u.alloc);
+	return outcome;
+}

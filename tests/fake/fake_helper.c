@@ -1,0 +1,379 @@
+/* The program of fake_helper.h. */
+
+#include "fake_helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SOCKET = 3 };
+
+static struct fake_state *state;
+static uint64_t seq;
+
+static void violate(const char *what)
+{
+	if (!state->violation[0])
+		(void)snprintf(state->violation, sizeof(state->violation), "%s", what);
+	_exit(99);
+}
+
+static void die(void)
+{
+	(void)kill(getpid(), SIGKILL);
+}
+
+static void hang(void)
+{
+	for (;;)
+		(void)pause();
+}
+
+static void map_state(const char *program)
+{
+	char path[4096], folder[4096];
+	int fd;
+
+	(void)snprintf(folder, sizeof(folder), "%s", program);
+	(void)snprintf(path, sizeof(path), "%s/" FAKE_STATE_NAME, dirname(folder));
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		_exit(98);
+	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (state == MAP_FAILED)
+		_exit(98);
+}
+
+static struct fake_mount *find(const char *volume, const char *alloc, uint8_t slot)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		struct fake_mount *mount = &state->mounts[i];
+
+		if (!mount->is_used || strcmp(mount->alloc, alloc) != 0)
+			continue;
+		if (alloc[0] ? mount->slot == slot : strcmp(mount->volume, volume) == 0)
+			return mount;
+	}
+	return NULL;
+}
+
+static bool is_published(const char *volume)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		if (state->mounts[i].is_used && state->mounts[i].alloc[0] &&
+		    strcmp(state->mounts[i].volume, volume) == 0)
+			return true;
+	}
+	return false;
+}
+
+static struct fake_mount *add(const char *volume, const char *alloc)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		struct fake_mount *mount = &state->mounts[i];
+
+		if (mount->is_used)
+			continue;
+		memset(mount, 0, sizeof(*mount));
+		mount->is_used = true;
+		(void)snprintf(mount->volume, sizeof(mount->volume), "%s", volume);
+		(void)snprintf(mount->alloc, sizeof(mount->alloc), "%s", alloc);
+		return mount;
+	}
+	violate("the model is full");
+	return NULL;
+}
+
+static bool take(uint32_t *counter)
+{
+	if (*counter == 0)
+		return false;
+	--*counter;
+	return true;
+}
+
+static uint16_t mount_bits(const struct fake_mount *mount)
+{
+	unsigned int bits = mount->alloc[0] ? MH_STATE_PUBLISHED : MH_STATE_STAGED;
+
+	if (mount->read_only)
+		bits |= MH_STATE_READ_ONLY;
+	if (mount->exec)
+		bits |= MH_STATE_EXEC;
+	if (mount->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
+		bits |= MH_STATE_SHARED;
+	return (uint16_t)bits;
+}
+
+static void describe(struct mh_reply *reply, const struct fake_mount *mount)
+{
+	reply->state = mount_bits(mount);
+	reply->dev_major = mount->major;
+	reply->dev_minor = mount->minor;
+}
+
+static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)
+{
+	const struct mh_stage *request = bytes;
+	struct fake_mount *mount = find(request->volume, "", 0);
+
+	if (take(&state->refuse_stage))
+		return MH_REFUSED;
+	if (mount) {
+		describe(reply, mount);
+		return MH_ALREADY;
+	}
+	mount = add(request->volume, "");
+	mount->read_only = request->read_only;
+	if (request->source.class == MH_CLASS_BLOCK) {
+		mount->major = request->source.u.block.major;
+		mount->minor = request->source.u.block.minor;
+	} else {
+		mount->minor = 100 + state->next_minor++;
+	}
+	describe(reply, mount);
+	return MH_OK;
+}
+
+static enum mh_status do_publish(const void *bytes, struct mh_reply *reply)
+{
+	const struct mh_publish *request = bytes;
+	struct fake_mount *staged = find(request->volume, "", 0);
+	struct fake_mount *mount = find(request->volume, request->alloc, request->slot);
+
+	if (take(&state->refuse_publish))
+		return MH_REFUSED;
+	if (!staged)
+		return MH_NOT_FOUND;
+	if (mount) {
+		describe(reply, mount);
+		return strcmp(mount->volume, request->volume) == 0 ? MH_ALREADY : MH_CONFLICT;
+	}
+	mount = add(request->volume, request->alloc);
+	mount->slot = request->slot;
+	mount->read_only = state->weak_publish ? 0 : request->read_only;
+	mount->exec = state->weak_publish ? 1 : request->exec;
+	mount->propagation = request->propagation;
+	mount->major = staged->major;
+	mount->minor = staged->minor;
+	describe(reply, mount);
+	return MH_OK;
+}
+
+static enum mh_status do_unpublish(const void *bytes, struct mh_reply *reply)
+{
+	const struct mh_unpublish *request = bytes;
+	struct fake_mount *mount = find(request->volume, request->alloc, request->slot);
+
+	(void)reply;
+	if (!mount)
+		return MH_OK;
+	if (strcmp(mount->volume, request->volume) != 0)
+		return MH_CONFLICT;
+	if (take(&state->busy_unpublish))
+		return MH_BUSY;
+	mount->is_used = false;
+	return MH_OK;
+}
+
+static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
+{
+	const struct mh_unstage *request = bytes;
+	struct fake_mount *mount = find(request->volume, "", 0);
+
+	if (!mount)
+		return MH_NOT_FOUND;
+	if (is_published(request->volume) || take(&state->busy_unstage))
+		return MH_BUSY;
+	mount->is_used = false;
+	if (state->sb_alive)
+		reply->state = MH_STATE_SB_ALIVE;
+	return MH_OK;
+}
+
+static bool entry_at(enum mh_list_kind kind, size_t i, struct mh_list_entry *ret)
+{
+	const struct fake_mount *mount = &state->mounts[i];
+
+	memset(ret, 0, sizeof(*ret));
+	if (kind == MH_LIST_PROFILES) {
+		if (i >= state->n_profiles)
+			return false;
+		memcpy(ret->volume, state->profiles[i].name, sizeof(ret->volume));
+		ret->class = state->profiles[i].class;
+		ret->state = state->profiles[i].is_available ? MH_STATE_AVAILABLE : 0;
+		return true;
+	}
+	if (!mount->is_used || (mount->alloc[0] != '\0') != (kind == MH_LIST_PUBLISHED))
+		return false;
+	memcpy(kind == MH_LIST_STAGED ? ret->volume : ret->alloc,
+	       kind == MH_LIST_STAGED ? mount->volume : mount->alloc,
+	       kind == MH_LIST_STAGED ? sizeof(ret->volume) : sizeof(ret->alloc));
+	ret->slot = mount->slot;
+	ret->dev_major = mount->major;
+	ret->dev_minor = mount->minor;
+	ret->state = mount_bits(mount);
+	return true;
+}
+
+/* Pages of two, so that every test reads several. */
+static void do_list(const struct mh_list *request)
+{
+	struct mh_list_reply reply = {.header = request->header};
+
+	reply.header.length = sizeof(reply);
+	for (size_t i = request->cursor; i < FAKE_MOUNTS_MAX; i++) {
+		if (!entry_at(request->kind, i, &reply.entries[reply.count]))
+			continue;
+		if (++reply.count < 2)
+			continue;
+		reply.cursor = (uint32_t)i + 1;
+		break;
+	}
+	(void)send(SOCKET, &reply, sizeof(reply), MSG_NOSIGNAL);
+}
+
+static const struct {
+	size_t size;
+	enum mh_status (*run)(const void *bytes, struct mh_reply *reply);
+} ops[MH_OP_N] = {
+	[MH_OP_STAGE] = {sizeof(struct mh_stage), do_stage},
+	[MH_OP_PUBLISH] = {sizeof(struct mh_publish), do_publish},
+	[MH_OP_UNPUBLISH] = {sizeof(struct mh_unpublish), do_unpublish},
+	[MH_OP_UNSTAGE] = {sizeof(struct mh_unstage), do_unstage},
+};
+
+static void record(uint16_t op, const void *bytes, uint16_t status)
+{
+	struct fake_log *log = &state->log[state->n_log % FAKE_LOG_MAX];
+	const struct mh_unpublish *unpublish = bytes;
+	const struct mh_publish *publish = bytes;
+
+	memset(log, 0, sizeof(*log));
+	log->op = op;
+	log->status = status;
+	memcpy(log->volume, publish->volume, sizeof(log->volume)); /* first in every request */
+	if (op == MH_OP_PUBLISH) {
+		memcpy(log->alloc, publish->alloc, sizeof(log->alloc));
+		log->slot = publish->slot;
+	} else if (op == MH_OP_UNPUBLISH) {
+		memcpy(log->alloc, unpublish->alloc, sizeof(log->alloc));
+		log->slot = unpublish->slot;
+	}
+	state->n_log++;
+}
+
+static enum fake_fault next_fault(void)
+{
+	uint32_t call = ++state->calls;
+
+	if (state->fault_call == 0 || call < state->fault_call ||
+	    call >= state->fault_call + state->fault_calls)
+		return FAKE_FAULT_NONE;
+	return state->fault;
+}
+
+static void answer(struct mh_reply *reply, enum fake_fault fault)
+{
+	uint8_t big[MH_MESSAGE_MAX + 8] = {0};
+	size_t n = sizeof(*reply);
+
+	if (fault == FAKE_WRONG_SEQ)
+		reply->header.seq++;
+	if (fault == FAKE_OVERSIZE)
+		n = sizeof(big);
+	if (fault == FAKE_SHORT)
+		n = sizeof(*reply) - 1;
+	memcpy(big, reply, sizeof(*reply));
+	(void)send(SOCKET, big, n, MSG_NOSIGNAL);
+	if (fault == FAKE_TWICE)
+		(void)send(SOCKET, big, n, MSG_NOSIGNAL);
+}
+
+static void serve(const void *bytes, size_t n)
+{
+	const struct mh_header *header = bytes;
+	struct mh_reply reply = {.header = *header};
+	enum fake_fault fault;
+
+	if (n < sizeof(*header) || header->length != n || header->seq != ++seq)
+		violate("header");
+	if (header->op == MH_OP_ACK) {
+		if (seq != 1)
+			violate("ACK out of order");
+		return;
+	}
+	if (seq == 1)
+		violate("request before ACK");
+	if (header->op == MH_OP_LIST) {
+		do_list(bytes);
+		return;
+	}
+	if (header->op >= MH_OP_N || !ops[header->op].run || ops[header->op].size != n)
+		violate("operation");
+	fault = next_fault();
+	if (fault == FAKE_DIE_BEFORE)
+		die();
+	if (fault == FAKE_HANG)
+		hang();
+	reply.header.length = sizeof(reply);
+	reply.record = state->calls;
+	reply.status = (uint16_t)ops[header->op].run(bytes, &reply);
+	record(header->op, bytes, reply.status);
+	if (fault == FAKE_DIE_AFTER)
+		die();
+	answer(&reply, fault);
+}
+
+static void start(void)
+{
+	struct mh_hello hello = {
+		.header = {.magic = MH_MAGIC,
+			   .version = MH_VERSION,
+			   .op = MH_OP_HELLO,
+			   .length = sizeof(hello)},
+		.cluster = "test",
+		.node = "n1",
+		.publish_base = FAKE_PUBLISH_BASE,
+		.helper_pid = (uint32_t)getpid(),
+		.door = 1,
+	};
+	enum fake_start how = state->start_times > 0 ? state->start : FAKE_START_OK;
+
+	state->pids[state->starts++ % FAKE_PIDS_MAX] = getpid();
+	if (state->start_times > 0)
+		state->start_times--;
+	if (how == FAKE_START_EXIT) {
+		if (!state->start_silently)
+			(void)dprintf(STDERR_FILENO, "refused to start\nsecond line\n");
+		_exit(state->start_code);
+	}
+	if (how == FAKE_START_MUTE)
+		hang();
+	if (how == FAKE_START_VERSION)
+		hello.header.version++;
+	(void)send(SOCKET, &hello, sizeof(hello), MSG_NOSIGNAL);
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t bytes[MH_MESSAGE_MAX] __attribute__((aligned(8)));
+	ssize_t n;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (argc != 1)
+		return 97;
+	map_state(argv[0]);
+	start();
+	while ((n = recv(SOCKET, bytes, sizeof(bytes), 0)) > 0)
+		serve(bytes, (size_t)n);
+	return 0;
+}

@@ -1,0 +1,96 @@
+#pragma once
+/* A model of the mount helper: a program that speaks its wire protocol and mounts nothing.
+ *
+ * "The kernel" and the faults to inject are a file, `state` in the folder of the path by which the program
+ * was started, mapped by the program and by the test: what is mounted outlives every instance, as with the
+ * real one. */
+
+#include "mounthelper_wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	FAKE_MOUNTS_MAX = 256,
+	FAKE_LOG_MAX = 4096,
+	FAKE_PIDS_MAX = 256,
+	FAKE_PROFILES_MAX = 16,
+};
+
+#define FAKE_PUBLISH_BASE "/run/fake/publish"
+#define FAKE_STATE_NAME "state"
+
+/* What goes wrong with a request. */
+enum fake_fault {
+	FAKE_FAULT_NONE,
+	FAKE_DIE_BEFORE, /* dies without doing it */
+	FAKE_DIE_AFTER,	 /* does it and dies without answering */
+	FAKE_HANG,	 /* never answers and does not end with its socket */
+	FAKE_WRONG_SEQ,
+	FAKE_OVERSIZE,
+	FAKE_SHORT,
+	FAKE_TWICE, /* answers twice */
+	FAKE_FAULT_N,
+};
+
+enum fake_start {
+	FAKE_START_OK,
+	FAKE_START_EXIT,    /* with start_code, and a line on stderr */
+	FAKE_START_MUTE,    /* no HELLO */
+	FAKE_START_VERSION, /* HELLO of another version */
+};
+
+struct fake_mount {
+	bool is_used;
+	char volume[MH_LABEL_SIZE];
+	char alloc[MH_UUID_SIZE]; /* empty: a stage */
+	uint8_t slot;
+	uint8_t read_only;
+	uint8_t exec;
+	uint8_t propagation;
+	uint32_t minor; /* of device 0:minor; a block volume has the device asked for */
+	uint32_t major;
+};
+
+struct fake_log {
+	uint16_t op;
+	uint16_t status;
+	char volume[MH_LABEL_SIZE];
+	char alloc[MH_UUID_SIZE];
+	uint8_t slot;
+};
+
+struct fake_profile {
+	char name[MH_LABEL_SIZE];
+	uint8_t class;
+	uint8_t is_available;
+};
+
+struct fake_state {
+	/* set by the test */
+	uint32_t fault_call;  /* number of the request, from 1, over all instances; LIST not counted */
+	uint32_t fault_calls; /* how many in a row, from there */
+	enum fake_fault fault;
+	enum fake_start start;
+	uint32_t start_times; /* how many instances start that way */
+	int start_code;
+	bool start_silently; /* without the line on stderr */
+	uint32_t busy_unpublish; /* the next so many answer BUSY */
+	uint32_t busy_unstage;
+	uint32_t refuse_stage;
+	uint32_t refuse_publish;
+	bool weak_publish; /* publishes come back writable and executable, whatever was asked */
+	bool sb_alive;	   /* UNSTAGE leaves the superblock in use */
+	struct fake_profile profiles[FAKE_PROFILES_MAX];
+	uint32_t n_profiles;
+	/* set by the program */
+	uint32_t starts;
+	uint32_t calls;
+	pid_t pids[FAKE_PIDS_MAX];
+	uint32_t next_minor;
+	struct fake_mount mounts[FAKE_MOUNTS_MAX];
+	uint32_t n_log;
+	struct fake_log log[FAKE_LOG_MAX]; /* STAGE, PUBLISH, UNPUBLISH, UNSTAGE as they were done */
+	char violation[128];		   /* the first thing that the real helper would have died of */
+};

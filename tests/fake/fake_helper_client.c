@@ -1,0 +1,113 @@
+#include "fake_helper_client.h"
+
+#include "cmocka_all.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void fake_helper_init(struct fake_helper *fake)
+{
+	char path[96];
+	int fd;
+
+	(void)snprintf(fake->folder, sizeof(fake->folder), "/tmp/holdfast-agent-XXXXXX");
+	assert_non_null(mkdtemp(fake->folder));
+	(void)snprintf(fake->path, sizeof(fake->path), "%s/helper", fake->folder);
+	assert_int_equal(symlink(FAKE_HELPER_PROGRAM, fake->path), 0);
+	(void)snprintf(path, sizeof(path), "%s/" FAKE_STATE_NAME, fake->folder);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, sizeof(*fake->state)), 0);
+	fake->state = mmap(NULL, sizeof(*fake->state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(fake->state != MAP_FAILED);
+	close(fd);
+}
+
+static void remove_folder(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		(void)unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+	(void)rmdir(folder);
+}
+
+/* Only what still is a child of this process: a pid that was reaped may be somebody else's by now. */
+static void end_child(pid_t pid)
+{
+	siginfo_t info = {0};
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return;
+	if (info.si_pid == 0)
+		(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+void fake_helper_release(struct fake_helper *fake)
+{
+	for (size_t i = 0; i < FAKE_PIDS_MAX; i++) {
+		if (fake->state->pids[i] > 0)
+			end_child(fake->state->pids[i]);
+	}
+	(void)munmap(fake->state, sizeof(*fake->state));
+	remove_folder(fake->folder);
+}
+
+unsigned int fake_helper_count(const struct fake_helper *fake, enum mh_op op, enum mh_status status,
+			       const char *volume, const char *alloc)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < fake->state->n_log && i < FAKE_LOG_MAX; i++) {
+		const struct fake_log *log = &fake->state->log[i];
+
+		if (log->op == op && log->status == status && (!volume || strcmp(log->volume, volume) == 0) &&
+		    (!alloc || strcmp(log->alloc, alloc) == 0))
+			n++;
+	}
+	return n;
+}
+
+const struct fake_mount *fake_helper_mount(const struct fake_helper *fake, const char *volume,
+					   const char *alloc, unsigned int slot)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		const struct fake_mount *mount = &fake->state->mounts[i];
+
+		if (!mount->is_used || strcmp(mount->alloc, alloc) != 0)
+			continue;
+		if (alloc[0] ? mount->slot == slot : strcmp(mount->volume, volume) == 0)
+			return mount;
+	}
+	return NULL;
+}
+
+void fake_helper_put(struct fake_helper *fake, const char *volume, const char *alloc, unsigned int slot,
+		     uint32_t minor)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		struct fake_mount *mount = &fake->state->mounts[i];
+
+		if (mount->is_used)
+			continue;
+		memset(mount, 0, sizeof(*mount));
+		(void)snprintf(mount->volume, sizeof(mount->volume), "%s", volume);
+		(void)snprintf(mount->alloc, sizeof(mount->alloc), "%s", alloc);
+		mount->slot = (uint8_t)slot;
+		mount->minor = minor;
+		mount->is_used = true;
+		return;
+	}
+	fail_msg("the model is full");
+}

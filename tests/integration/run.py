@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Run every integration test of this folder, one line each, and end with `N passed, N failed`.
+
+A pattern as argument runs the tests whose name contains it.
+"""
+
+import os
+import shutil
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+LOGS = "/tmp/holdfast-integration-logs"
+
+
+class Result(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.passed, self.bad, self.started = 0, 0, 0.0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.started = time.monotonic()
+
+    def say(self, word, test, text=""):
+        print(f"{word:6} {test.id()} ({time.monotonic() - self.started:.1f} s){text}", flush=True)
+
+    def addSuccess(self, test):
+        self.passed += 1
+        self.say("ok", test)
+
+    def failed(self, test, err):
+        self.bad += 1
+        kept = keep_logs(test)
+        self.say("FAILED", test, f"\n{self._exc_info_to_string(err, test)}logs: {kept}")
+
+    def addFailure(self, test, err):
+        self.failed(test, err)
+
+    def addError(self, test, err):
+        self.failed(test, err)
+
+    def addSkip(self, test, reason):
+        self.bad += 1  # nothing here may be skipped: what cannot run has not been tested
+        self.say("FAILED", test, f": skipped: {reason}")
+
+
+def keep_logs(test):
+    """The world is about to be removed: keep what its daemons said."""
+    source = "/opt/holdfast-dev/log"
+    target = os.path.join(LOGS, test.id())
+    if os.path.isdir(source):
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+    return target
+
+
+def flatten(suite):
+    for item in suite:
+        if isinstance(item, unittest.TestSuite):
+            yield from flatten(item)
+        else:
+            yield item
+
+
+def main():
+    pattern = sys.argv[1] if len(sys.argv) > 1 else ""
+    loaded = unittest.TestLoader().discover(os.path.dirname(os.path.abspath(__file__)), pattern="test_*.py")
+    suite = unittest.TestSuite()
+    # keep classes together, because a class shares a world
+    suite.addTests(test for test in flatten(loaded) if pattern in test.id())
+    result = Result()
+    suite.run(result)
+    print(f"{result.passed} passed, {result.bad} failed")
+    return 0 if result.bad == 0 and result.passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

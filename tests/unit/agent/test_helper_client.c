@@ -1,0 +1,396 @@
+#include "fake_helper_client.h"
+#include "helper_client.h"
+#include "cmocka_all.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-event.h>
+
+#define ALLOC "0190a5a0-0000-7000-8000-000000000001"
+
+enum { RESULTS_MAX = HELPER_QUEUE_MAX + 8 };
+
+struct fixture {
+	struct fake_helper fake;
+	sd_event *event;
+	struct helper_client *client;
+	unsigned int ready, down;
+	struct error last_down;
+	unsigned int n_results;
+	struct result {
+		bool is_answered;
+		uint16_t op;
+		uint16_t status;
+		struct error err;
+	} results[RESULTS_MAX];
+};
+
+static void on_ready(void *userdata)
+{
+	((struct fixture *)userdata)->ready++;
+}
+
+static void on_down(const struct error *err, void *userdata)
+{
+	struct fixture *f = userdata;
+
+	f->down++;
+	f->last_down = *err;
+}
+
+static const struct helper_client_events events = {.on_ready = on_ready, .on_down = on_down};
+
+static void on_done(const union helper_reply *reply, const struct error *err, void *userdata)
+{
+	struct fixture *f = userdata;
+	struct result *result = &f->results[f->n_results++];
+
+	assert_true((reply == NULL) != (err == NULL));
+	*result = (struct result){.is_answered = reply != NULL};
+	if (reply) {
+		result->op = reply->header.op;
+		result->status = reply->header.op == MH_OP_LIST ? reply->list.status : reply->reply.status;
+	} else {
+		result->err = *err;
+	}
+}
+
+static void make_client(struct fixture *f, uint64_t request_timeout_ms)
+{
+	const struct helper_client_options options = {
+		.path = f->fake.path,
+		.start_timeout_us = 300 * USEC_PER_MSEC,
+		.request_timeout_us = request_timeout_ms * USEC_PER_MSEC,
+	};
+	struct error err;
+
+	assert_int_equal(helper_client_new(f->event, &options, &events, f, &f->client, &err), STATUS_OK);
+	assert_int_equal(helper_client_start(f->client, &err), STATUS_OK);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+	assert_non_null(f);
+	fake_helper_init(&f->fake);
+	assert_true(sd_event_new(&f->event) >= 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_string_equal(f->fake.state->violation, "");
+	helper_client_free(f->client);
+	sd_event_unref(f->event);
+	fake_helper_release(&f->fake);
+	free(f);
+	return 0;
+}
+
+/* Run the loop until *@counter reaches @n; ten seconds are a failure. */
+static void run_until(struct fixture *f, const unsigned int *counter, unsigned int n)
+{
+	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+
+	while (*counter < n) {
+		assert_true(clock_monotonic_us() < end);
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+}
+
+static void request(struct fixture *f, enum mh_op op, unsigned int slot)
+{
+	static const struct mh_source source = {.class = MH_CLASS_TMPFS, .u.tmpfs = {1, 1}};
+	const struct helper_mount mount = {
+		.volume = "v", .profile = "p", .alloc = ALLOC, .slot = (uint8_t)slot, .source = &source};
+	union helper_request req;
+	struct error err;
+
+	switch (op) {
+	case MH_OP_STAGE:
+		assert_int_equal(helper_request_stage(&mount, &req, &err), STATUS_OK);
+		break;
+	case MH_OP_PUBLISH:
+		assert_int_equal(helper_request_publish(&mount, &req, &err), STATUS_OK);
+		break;
+	case MH_OP_UNPUBLISH:
+		assert_int_equal(helper_request_unpublish("v", ALLOC, (uint8_t)slot, &req, &err), STATUS_OK);
+		break;
+	case MH_OP_UNSTAGE:
+		assert_int_equal(helper_request_unstage("v", &req, &err), STATUS_OK);
+		break;
+	case MH_OP_LIST:
+		helper_request_list(MH_LIST_STAGED, 0, &req);
+		break;
+	case MH_OP_HELLO:
+	case MH_OP_ACK:
+	case MH_OP_STAT:
+	case MH_OP_N:
+		fail();
+	}
+	assert_int_equal(helper_client_request(f->client, &req,
+					       op == MH_OP_LIST ? HELPER_URGENT : HELPER_NORMAL, on_done, f,
+					       &err),
+			 STATUS_OK);
+}
+
+static void requests_are_answered_in_order_and_lists_first(void **state)
+{
+	struct fixture *f = *state;
+	static const uint16_t order[] = {MH_OP_LIST, MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH,
+					 MH_OP_UNSTAGE};
+
+	make_client(f, 5000);
+	request(f, MH_OP_STAGE, 0);
+	request(f, MH_OP_PUBLISH, 0);
+	request(f, MH_OP_LIST, 0);
+	request(f, MH_OP_UNPUBLISH, 0);
+	request(f, MH_OP_UNSTAGE, 0);
+	assert_int_equal(f->n_results, 0);
+	run_until(f, &f->n_results, 5);
+	for (size_t i = 0; i < 5; i++) {
+		assert_true(f->results[i].is_answered);
+		assert_int_equal(f->results[i].op, order[i]);
+		assert_int_equal(f->results[i].status, MH_OK);
+	}
+	assert_int_equal(f->ready, 1);
+	assert_int_equal(f->fake.state->starts, 1);
+	assert_true(helper_client_info(f->client)->is_running);
+	assert_string_equal(helper_client_info(f->client)->publish_base, FAKE_PUBLISH_BASE);
+	assert_int_equal(helper_client_info(f->client)->queued, 0);
+}
+
+/* At every request, each way of dying: the request is done once, told once, and everything after it follows.
+ */
+static void no_request_is_lost_or_told_twice_when_the_helper_dies(void **state)
+{
+	static const enum fake_fault deaths[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ,
+						 FAKE_OVERSIZE,	  FAKE_SHORT,	  FAKE_TWICE};
+
+	(void)state;
+	for (size_t d = 0; d < sizeof(deaths) / sizeof(*deaths); d++) {
+		for (uint32_t at = 1; at <= 4; at++) {
+			struct fixture *f;
+			void *fixture = NULL;
+
+			(void)setup(&fixture);
+			f = fixture;
+			f->fake.state->fault = deaths[d];
+			f->fake.state->fault_call = at;
+			f->fake.state->fault_calls = 1;
+			make_client(f, 5000);
+			request(f, MH_OP_STAGE, 0);
+			request(f, MH_OP_PUBLISH, 0);
+			request(f, MH_OP_UNPUBLISH, 0);
+			request(f, MH_OP_UNSTAGE, 0);
+			run_until(f, &f->n_results, 4);
+			for (size_t i = 0; i < 4; i++)
+				assert_true(f->results[i].is_answered);
+			/* what was done stays done once */
+			assert_int_equal(fake_helper_count(&f->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
+			assert_int_equal(fake_helper_count(&f->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 1);
+			assert_null(fake_helper_mount(&f->fake, "v", "", 0));
+			if (deaths[d] != FAKE_TWICE || at < 4)
+				assert_int_equal(f->fake.state->starts, 2);
+			(void)teardown(&fixture);
+		}
+	}
+}
+
+static void a_request_that_ends_two_helpers_fails_and_the_next_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.state->fault = FAKE_DIE_BEFORE;
+	f->fake.state->fault_call = 1;
+	f->fake.state->fault_calls = 2;
+	make_client(f, 5000);
+	request(f, MH_OP_STAGE, 0);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->n_results, 2);
+	assert_false(f->results[0].is_answered);
+	assert_int_equal(f->results[0].err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(f->results[0].err.msg, "signal 9"));
+	assert_true(f->results[1].is_answered);
+	assert_int_equal(f->fake.state->starts, 3);
+	assert_int_equal(f->down, 2);
+}
+
+static void a_hanging_helper_is_given_up_and_replaced(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.state->fault = FAKE_HANG;
+	f->fake.state->fault_call = 1;
+	f->fake.state->fault_calls = 1;
+	make_client(f, 150);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->n_results, 1);
+	assert_int_equal(f->results[0].err.status, STATUS_DEADLINE_EXCEEDED);
+	assert_non_null(strstr(f->results[0].err.msg, "did not answer STAGE within 150ms"));
+	run_until(f, &f->ready, 2);
+	assert_int_equal(helper_client_info(f->client)->abandoned, 1);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->n_results, 2);
+	assert_true(f->results[1].is_answered);
+}
+
+static void the_end_of_an_abandoned_helper_is_noticed(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t end = clock_monotonic_us() + 5 * USEC_PER_SEC;
+
+	f->fake.state->fault = FAKE_HANG;
+	f->fake.state->fault_call = 1;
+	f->fake.state->fault_calls = 1;
+	make_client(f, 100);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->ready, 2);
+	assert_int_equal(helper_client_info(f->client)->abandoned, 1);
+	assert_int_equal(kill(f->fake.state->pids[0], SIGKILL), 0);
+	while (helper_client_info(f->client)->abandoned > 0) {
+		assert_true(clock_monotonic_us() < end);
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+	assert_true(helper_client_info(f->client)->is_running);
+}
+
+static void a_missing_setuid_bit_is_explained(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.state->start = FAKE_START_EXIT;
+	f->fake.state->start_code = 71;
+	f->fake.state->start_silently = true;
+	f->fake.state->start_times = 2;
+	make_client(f, 5000);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->down, 1);
+	assert_int_equal(f->last_down.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(f->last_down.msg, "exit code 71"));
+	assert_non_null(strstr(f->last_down.msg, "chmod 4750"));
+	assert_false(helper_client_info(f->client)->is_running);
+	run_until(f, &f->n_results, 1);
+	assert_true(f->results[0].is_answered);
+	assert_int_equal(f->fake.state->starts, 3);
+	assert_int_equal(helper_client_info(f->client)->failures, 0);
+	assert_int_equal(helper_client_info(f->client)->last_error.status, STATUS_OK);
+}
+
+static void the_first_line_of_its_stderr_is_the_reason(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.state->start = FAKE_START_EXIT;
+	f->fake.state->start_code = 71;
+	f->fake.state->start_times = 1;
+	make_client(f, 5000);
+	run_until(f, &f->down, 1);
+	assert_non_null(strstr(f->last_down.msg, "exit code 71: refused to start"));
+	assert_null(strstr(f->last_down.msg, "second line"));
+}
+
+static void a_mute_start_ends_with_its_timeout(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.state->start = FAKE_START_MUTE;
+	f->fake.state->start_times = 1;
+	make_client(f, 5000);
+	run_until(f, &f->ready, 1);
+	assert_int_equal(f->down, 1);
+	assert_non_null(strstr(f->last_down.msg, "did not say HELLO within 300ms"));
+}
+
+static void another_version_of_the_helper_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.state->start = FAKE_START_VERSION;
+	f->fake.state->start_times = 1;
+	make_client(f, 5000);
+	run_until(f, &f->down, 1);
+	assert_int_equal(f->last_down.status, STATUS_UNIMPLEMENTED);
+	run_until(f, &f->ready, 1);
+}
+
+static void a_request_does_not_wait_for_ever_without_a_helper(void **state)
+{
+	struct fixture *f = *state;
+
+	f->fake.state->start = FAKE_START_EXIT;
+	f->fake.state->start_code = 78;
+	f->fake.state->start_times = UINT32_MAX;
+	make_client(f, 100);
+	request(f, MH_OP_STAGE, 0);
+	request(f, MH_OP_LIST, 0);
+	run_until(f, &f->n_results, 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(f->results[i].err.status, STATUS_DEADLINE_EXCEEDED);
+		assert_non_null(strstr(f->results[i].err.msg, "refused to start"));
+	}
+}
+
+static void a_program_that_does_not_exist_is_an_error_with_its_path(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(unlink(f->fake.path), 0);
+	make_client(f, 5000);
+	run_until(f, &f->down, 1);
+	assert_int_equal(f->last_down.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(f->last_down.msg, f->fake.path));
+}
+
+static void the_queue_is_bounded(void **state)
+{
+	struct fixture *f = *state;
+	union helper_request req;
+	struct error err;
+
+	make_client(f, 5000);
+	for (unsigned int i = 0; i < HELPER_QUEUE_MAX; i++)
+		request(f, MH_OP_UNPUBLISH, i % 32);
+	helper_request_list(MH_LIST_STAGED, 0, &req);
+	assert_int_equal(helper_client_request(f->client, &req, HELPER_URGENT, on_done, f, &err),
+			 STATUS_RESOURCE_EXHAUSTED);
+	run_until(f, &f->n_results, HELPER_QUEUE_MAX);
+	request(f, MH_OP_LIST, 0);
+	run_until(f, &f->n_results, HELPER_QUEUE_MAX + 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(requests_are_answered_in_order_and_lists_first, setup,
+						teardown),
+		cmocka_unit_test(no_request_is_lost_or_told_twice_when_the_helper_dies),
+		cmocka_unit_test_setup_teardown(a_request_that_ends_two_helpers_fails_and_the_next_goes_on,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_hanging_helper_is_given_up_and_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_end_of_an_abandoned_helper_is_noticed, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_missing_setuid_bit_is_explained, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_first_line_of_its_stderr_is_the_reason, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_mute_start_ends_with_its_timeout, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_version_of_the_helper_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_request_does_not_wait_for_ever_without_a_helper, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_program_that_does_not_exist_is_an_error_with_its_path,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(the_queue_is_bounded, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,308 @@
+#include "helper_msg.h"
+#include "cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALLOC "0190a5a0-0000-7000-8000-000000000001"
+
+static const struct mh_source tmpfs = {.class = MH_CLASS_TMPFS, .u.tmpfs = {.size_bytes = 4096, .inodes = 8}};
+
+static struct helper_mount mount_ok(void)
+{
+	return (struct helper_mount){
+		.volume = "db-0123456789abcdef",
+		.profile = "scratch",
+		.alloc = ALLOC,
+		.slot = MH_SLOT_MAX,
+		.read_only = true,
+		.propagation = PROPAGATION_HOST_TO_TASK,
+		.source = &tmpfs,
+	};
+}
+
+static void requests_are_the_wire_structs(void **state)
+{
+	struct ticket ticket = {.magic = TICKET_MAGIC, .generation = 7};
+	struct helper_mount mount = mount_ok();
+	union helper_request request;
+	struct error err;
+
+	mount.ticket = &ticket;
+	assert_int_equal(helper_request_stage(&mount, &request, &err), STATUS_OK);
+	assert_int_equal(request.header.length, sizeof(struct mh_stage));
+	assert_int_equal(request.header.op, MH_OP_STAGE);
+	assert_string_equal(request.stage.volume, mount.volume);
+	assert_string_equal(request.stage.profile, "scratch");
+	assert_string_equal(request.stage.alloc, ALLOC);
+	assert_int_equal(request.stage.read_only, 1);
+	assert_memory_equal(&request.stage.source, &tmpfs, sizeof(tmpfs));
+	assert_memory_equal(&request.stage.ticket, &ticket, sizeof(ticket));
+
+	assert_int_equal(helper_request_publish(&mount, &request, &err), STATUS_OK);
+	assert_int_equal(request.header.length, sizeof(struct mh_publish));
+	assert_int_equal(request.publish.slot, MH_SLOT_MAX);
+	assert_int_equal(request.publish.read_only, 1);
+	assert_int_equal(request.publish.exec, 0);
+	assert_int_equal(request.publish.propagation, TICKET_PROPAGATION_HOST_TO_TASK);
+	assert_memory_equal(&request.publish.ticket, &ticket, sizeof(ticket));
+
+	assert_int_equal(helper_request_unpublish("v", ALLOC, 3, &request, &err), STATUS_OK);
+	assert_int_equal(request.header.length, sizeof(struct mh_unpublish));
+	assert_int_equal(request.unpublish.slot, 3);
+	assert_int_equal(request.unpublish.detach, 0);
+
+	assert_int_equal(helper_request_unstage("v", &request, &err), STATUS_OK);
+	assert_int_equal(request.header.length, sizeof(struct mh_unstage));
+	assert_string_equal(request.unstage.volume, "v");
+
+	helper_request_list(MH_LIST_PUBLISHED, 5, &request);
+	helper_request_seal(&request, 9);
+	assert_int_equal(request.header.length, sizeof(struct mh_list));
+	assert_int_equal(request.header.seq, 9);
+	assert_int_equal(request.list.kind, MH_LIST_PUBLISHED);
+	assert_int_equal(request.list.cursor, 5);
+}
+
+static void what_the_wire_cannot_say_is_refused(void **state)
+{
+	char label64[65];
+	union helper_request request = {0};
+	union helper_request untouched = request;
+	struct helper_mount mount;
+	struct error err;
+
+	memset(label64, 'a', 64);
+	label64[64] = '\0';
+	mount = mount_ok();
+	mount.volume = label64;
+	assert_int_equal(helper_request_stage(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	mount.volume = label64 + 1;
+	assert_int_equal(helper_request_stage(&mount, &untouched, &err), STATUS_OK);
+	memset(&untouched, 0, sizeof(untouched));
+	mount = mount_ok();
+	mount.volume = "../x";
+	assert_int_equal(helper_request_publish(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "'../x'"));
+	mount = mount_ok();
+	mount.profile = "";
+	assert_int_equal(helper_request_stage(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_publish(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	mount = mount_ok();
+	mount.alloc = "0190A5A0-0000-7000-8000-000000000001";
+	assert_int_equal(helper_request_stage(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_publish(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	mount = mount_ok();
+	mount.slot = MH_SLOT_MAX + 1;
+	assert_int_equal(helper_request_publish(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	mount = mount_ok();
+	mount.propagation = PROPAGATION_N;
+	assert_int_equal(helper_request_publish(&mount, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_unpublish("V", ALLOC, 0, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_unpublish("v", "", 0, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_unpublish("v", ALLOC, MH_SLOT_MAX + 1, &request, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_unstage(".", &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_memory_equal(&request, &untouched, sizeof(request));
+}
+
+static struct mh_hello hello_ok(void)
+{
+	return (struct mh_hello){
+		.header = {.magic = MH_MAGIC,
+			   .version = MH_VERSION,
+			   .op = MH_OP_HELLO,
+			   .length = sizeof(struct mh_hello)},
+		.cluster = "prod",
+		.node = "n1",
+		.publish_base = "/run/holdfast/publish",
+		.door = 1,
+	};
+}
+
+static void hello_is_read(void **state)
+{
+	struct mh_hello hello = hello_ok();
+	struct mh_hello got;
+	struct error err;
+
+	assert_int_equal(helper_hello_check(&hello, sizeof(hello), &got, &err), STATUS_OK);
+	assert_memory_equal(&hello, &got, sizeof(got));
+	hello.door = 2;
+	assert_int_equal(helper_hello_check(&hello, sizeof(hello), &got, &err), STATUS_OK);
+}
+
+/* Every single byte of the message changed to every one of a few values: accepted only where it is content.
+ */
+static void no_change_of_framing_in_hello_is_accepted(void **state)
+{
+	struct mh_hello hello = hello_ok();
+	struct mh_hello got;
+	struct error err;
+
+	for (size_t n = 0; n < sizeof(hello); n++)
+		assert_int_equal(helper_hello_check(&hello, n, &got, &err), STATUS_DATA_LOSS);
+	for (size_t i = 0; i < sizeof(hello); i++) {
+		uint8_t bytes[sizeof(hello)];
+		bool is_content = i >= offsetof(struct mh_hello, policy_digest) &&
+				  i < offsetof(struct mh_hello, cluster);
+
+		memcpy(bytes, &hello, sizeof(bytes));
+		bytes[i] ^= 0x81;
+		if (i >= offsetof(struct mh_hello, helper_pid) && i < offsetof(struct mh_hello, door))
+			is_content = true;
+		/* inside of a text another character is content too; after its end it is not */
+		if ((i >= offsetof(struct mh_hello, cluster) && i < offsetof(struct mh_hello, cluster) + 4) ||
+		    (i >= offsetof(struct mh_hello, node) && i < offsetof(struct mh_hello, node) + 2) ||
+		    (i > offsetof(struct mh_hello, publish_base) &&
+		     i < offsetof(struct mh_hello, publish_base) + strlen(hello.publish_base)))
+			is_content = true;
+		/* a text may grow by the character after it */
+		if (i == offsetof(struct mh_hello, cluster) + 4 || i == offsetof(struct mh_hello, node) + 2 ||
+		    i == offsetof(struct mh_hello, publish_base) + strlen(hello.publish_base))
+			is_content = true;
+		assert_int_equal(helper_hello_check(bytes, sizeof(bytes), &got, &err) == STATUS_OK,
+				 is_content);
+	}
+}
+
+static void another_version_is_told_apart_from_damage(void **state)
+{
+	struct mh_hello hello = hello_ok();
+	struct mh_hello got;
+	struct error err;
+
+	hello.header.version = MH_VERSION + 1;
+	assert_int_equal(helper_hello_check(&hello, sizeof(hello), &got, &err), STATUS_UNIMPLEMENTED);
+	assert_non_null(strstr(err.msg, "same release"));
+}
+
+static void no_change_of_framing_in_a_reply_is_accepted(void **state)
+{
+	union helper_request request;
+	union helper_reply got;
+	struct mh_reply reply;
+	struct error err;
+
+	assert_int_equal(helper_request_unstage("v", &request, &err), STATUS_OK);
+	helper_request_seal(&request, 5);
+	reply = (struct mh_reply){.header = request.header, .status = MH_BUSY, .sys_errno = 16};
+	reply.header.length = sizeof(reply);
+	assert_int_equal(helper_reply_check(&reply, sizeof(reply), &request, &got, &err), STATUS_OK);
+	assert_int_equal(got.reply.status, MH_BUSY);
+	for (size_t n = 0; n < sizeof(reply); n++)
+		assert_int_equal(helper_reply_check(&reply, n, &request, &got, &err), STATUS_DATA_LOSS);
+	for (size_t i = 0; i < sizeof(struct mh_header); i++) {
+		struct mh_reply changed = reply;
+
+		((uint8_t *)&changed)[i] ^= 0x81;
+		assert_int_not_equal(helper_reply_check(&changed, sizeof(changed), &request, &got, &err),
+				     STATUS_OK);
+	}
+	reply.status = MH_STATUS_N;
+	assert_int_equal(helper_reply_check(&reply, sizeof(reply), &request, &got, &err), STATUS_DATA_LOSS);
+}
+
+static enum status check_list(enum mh_list_kind kind, uint32_t asked, const struct mh_list_reply *list)
+{
+	struct mh_list_reply reply = *list;
+	union helper_request request;
+	union helper_reply got;
+	struct error err;
+
+	helper_request_list(kind, asked, &request);
+	helper_request_seal(&request, 2);
+	reply.header = request.header;
+	reply.header.length = sizeof(reply);
+	return helper_reply_check(&reply, sizeof(reply), &request, &got, &err);
+}
+
+static void lists_are_checked_by_their_kind(void **state)
+{
+	const struct mh_list_entry staged = {.volume = "v"};
+	const struct mh_list_entry published = {.alloc = ALLOC, .slot = 1};
+	const struct mh_list_entry profile = {.volume = "p", .class = MH_CLASS_BIND};
+	struct mh_list_reply list = {.count = 1, .entries = {staged}};
+
+	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_OK);
+	assert_int_equal(check_list(MH_LIST_PUBLISHED, 0, &list), STATUS_DATA_LOSS);
+	assert_int_equal(check_list(MH_LIST_PROFILES, 0, &list), STATUS_DATA_LOSS);
+	list.entries[0] = published;
+	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
+	assert_int_equal(check_list(MH_LIST_PUBLISHED, 0, &list), STATUS_OK);
+	list.entries[0] = profile;
+	assert_int_equal(check_list(MH_LIST_PROFILES, 0, &list), STATUS_OK);
+	list.entries[0].class = MH_CLASS_N;
+	assert_int_equal(check_list(MH_LIST_PROFILES, 0, &list), STATUS_DATA_LOSS);
+	list.entries[0] = published;
+	list.entries[0].slot = MH_SLOT_MAX + 1;
+	assert_int_equal(check_list(MH_LIST_PUBLISHED, 0, &list), STATUS_DATA_LOSS);
+	list.entries[0] = staged;
+	memset(list.entries[0].volume, 'v', sizeof(list.entries[0].volume));
+	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
+	list.entries[0] = staged;
+	list.entries[0].volume[10] = 'x';
+	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
+}
+
+static void a_list_must_end_and_stay_within_its_page(void **state)
+{
+	struct mh_list_reply list = {.count = MH_LIST_MAX};
+
+	for (size_t i = 0; i < MH_LIST_MAX; i++)
+		list.entries[i] = (struct mh_list_entry){.volume = "v"};
+	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_OK);
+	list.count = MH_LIST_MAX + 1;
+	assert_int_equal(check_list(MH_LIST_STAGED, 0, &list), STATUS_DATA_LOSS);
+	list.count = 0;
+	list.cursor = 8;
+	assert_int_equal(check_list(MH_LIST_STAGED, 7, &list), STATUS_OK);
+	assert_int_equal(check_list(MH_LIST_STAGED, 8, &list), STATUS_DATA_LOSS);
+	assert_int_equal(check_list(MH_LIST_STAGED, 9, &list), STATUS_DATA_LOSS);
+}
+
+static void every_outcome_has_a_code_and_a_sentence(void **state)
+{
+	static const enum status expected[MH_STATUS_N] = {
+		[MH_OK] = STATUS_OK,
+		[MH_ALREADY] = STATUS_OK,
+		[MH_REFUSED] = STATUS_PERMISSION_DENIED,
+		[MH_NOT_FOUND] = STATUS_NOT_FOUND,
+		[MH_BUSY] = STATUS_FAILED_PRECONDITION,
+		[MH_CONFLICT] = STATUS_ALREADY_EXISTS,
+		[MH_LIMIT] = STATUS_RESOURCE_EXHAUSTED,
+		[MH_UNAVAILABLE] = STATUS_UNAVAILABLE,
+		[MH_KERNEL] = STATUS_INTERNAL,
+		[MH_INTERNAL] = STATUS_INTERNAL,
+	};
+
+	for (uint16_t i = 0; i < MH_STATUS_N; i++) {
+		struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = i, .step = 4, .record = 77};
+		struct error err = {0};
+
+		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), expected[i]);
+		if (expected[i] == STATUS_OK)
+			continue;
+		assert_int_equal(err.status, expected[i]);
+		assert_non_null(strstr(err.msg, "STAGE of volume db: "));
+		assert_non_null(strstr(err.msg, "record 77"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(requests_are_the_wire_structs),
+		cmocka_unit_test(what_the_wire_cannot_say_is_refused),
+		cmocka_unit_test(hello_is_read),
+		cmocka_unit_test(no_change_of_framing_in_hello_is_accepted),
+		cmocka_unit_test(another_version_is_told_apart_from_damage),
+		cmocka_unit_test(no_change_of_framing_in_a_reply_is_accepted),
+		cmocka_unit_test(lists_are_checked_by_their_kind),
+		cmocka_unit_test(a_list_must_end_and_stay_within_its_page),
+		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

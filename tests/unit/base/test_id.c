@@ -1,0 +1,96 @@
+#include "cmocka_all.h"
+
+#include "base/cleanup.h"
+#include "base/id.h"
+
+#include <string.h>
+
+struct text_case {
+	const char *text;
+	bool expected;
+};
+
+static void labels_are_lower_case_without_dots(void **state)
+{
+	static const struct text_case cases[] = {
+		{"a", true},	{"0", true},	     {"a-b", true},  {"a-", true},   {"db-01", true},
+		{"", false},	{"-a", false},	     {"A", false},   {"aB", false},  {".", false},
+		{"..", false},	{"a.b", false},	     {"a_b", false}, {"a/b", false}, {"a b", false},
+		{"a\n", false}, {"\xc3\xbc", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(id_is_label(cases[i].text), cases[i].expected);
+}
+
+static void labels_have_at_most_63_characters(void **state)
+{
+	char text[65];
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	text[64] = '\0';
+	assert_false(id_is_label(text));
+	text[63] = '\0';
+	assert_true(id_is_label(text));
+}
+
+static void names_begin_with_a_letter_or_digit(void **state)
+{
+	static const struct text_case cases[] = {
+		{"a", true},   {"Z9", true},  {"a_b-C", true}, {"a_", true},   {"", false},    {"_a", false},
+		{"-a", false}, {".", false},  {"a.b", false},  {"a/b", false}, {"a b", false}, {"a\n", false},
+		{"a@", false}, {"a[", false}, {"a`", false},   {"a{", false},  {"a/", false},  {"a:", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(id_is_name(cases[i].text, 8), cases[i].expected);
+}
+
+static void names_have_at_most_as_many_characters_as_allowed(void **state)
+{
+	(void)state;
+	assert_true(id_is_name("abcd", 4));
+	assert_false(id_is_name("abcde", 4));
+	assert_true(id_is_name("a", 1));
+	assert_false(id_is_name("ab", 1));
+	assert_false(id_is_name("a", 0));
+}
+
+static void uuids_have_36_lower_case_characters(void **state)
+{
+	static const struct text_case cases[] = {
+		{"01890a5d-ac96-774b-bcce-b302099a8057", true},
+		{"00000000-0000-0000-0000-000000000000", true},
+		{"01890A5D-ac96-774b-bcce-b302099a8057", false},
+		{"01890a5d-ac96-774b-bcce-b302099a805", false},
+		{"01890a5d-ac96-774b-bcce-b302099a80577", false},
+		{"01890a5dac96774bbcceb302099a8057", false},
+		{"01890a5d0ac96-774b-bcce-b302099a805", false},
+		{"0189-0a5d-ac96-774b-bcceb302099a8057", false},
+		{"g1890a5d-ac96-774b-bcce-b302099a8057", false},
+		{"01890a5d-ac96-774b-bcce-b302099a805/", false},
+		{"01890a5d-ac96-774b-bcce-b302099a805:", false},
+		{"01890a5d-ac96-774b-bcce-b302099a805`", false},
+		{"", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(id_is_uuid(cases[i].text), cases[i].expected);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(labels_are_lower_case_without_dots),
+		cmocka_unit_test(labels_have_at_most_63_characters),
+		cmocka_unit_test(names_begin_with_a_letter_or_digit),
+		cmocka_unit_test(names_have_at_most_as_many_characters_as_allowed),
+		cmocka_unit_test(uuids_have_36_lower_case_characters),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

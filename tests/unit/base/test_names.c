@@ -1,0 +1,48 @@
+#include "cmocka_all.h"
+
+#include "base/names.h"
+
+#include <errno.h>
+#include <limits.h>
+
+static const char *const colours[] = {"red", NULL, "blue"};
+
+static void a_value_has_its_name(void **state)
+{
+	(void)state;
+	assert_string_equal(names_get(colours, 3, 0), "red");
+	assert_string_equal(names_get(colours, 3, 2), "blue");
+}
+
+static void values_outside_or_without_a_name_have_none(void **state)
+{
+	(void)state;
+	assert_null(names_get(colours, 3, 1));
+	assert_null(names_get(colours, 3, 3));
+	assert_null(names_get(colours, 3, -1));
+	assert_null(names_get(colours, 3, INT_MIN));
+	assert_null(names_get(colours, 2, 2));
+}
+
+static void a_name_leads_to_its_value_exactly(void **state)
+{
+	(void)state;
+	assert_int_equal(names_find(colours, 3, "red"), 0);
+	assert_int_equal(names_find(colours, 3, "blue"), 2);
+	assert_int_equal(names_find(colours, 2, "blue"), -EINVAL);
+	assert_int_equal(names_find(colours, 3, "Red"), -EINVAL);
+	assert_int_equal(names_find(colours, 3, "re"), -EINVAL);
+	assert_int_equal(names_find(colours, 3, "redd"), -EINVAL);
+	assert_int_equal(names_find(colours, 3, ""), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_value_has_its_name),
+		cmocka_unit_test(values_outside_or_without_a_name_have_none),
+		cmocka_unit_test(a_name_leads_to_its_value_exactly),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+#include "cmocka_all.h"
+
+#include "base/cleanup.h"
+#include "base/parse.h"
+
+#include <errno.h>
+
+enum { UNTOUCHED = 4711 };
+
+struct number_case {
+	const char *text;
+	int result;
+	uint64_t value; /* when the result is 0 */
+};
+
+static void check(const struct number_case *c, int result, uint64_t value)
+{
+	if (result != c->result || value != (result == 0 ? c->value : UNTOUCHED))
+		fail_msg("'%s': %d, %llu", c->text, result, (unsigned long long)value);
+}
+
+static void numbers_are_digits_within_bounds(void **state)
+{
+	static const struct number_case cases[] = {
+		{"10", 0, 10},
+		{"20", 0, 20},
+		{"15", 0, 15},
+		{"0015", 0, 15},
+		{"9", -ERANGE, 0},
+		{"21", -ERANGE, 0},
+		{"", -EINVAL, 0},
+		{" 15", -EINVAL, 0},
+		{"15 ", -EINVAL, 0},
+		{"+15", -EINVAL, 0},
+		{"-15", -EINVAL, 0},
+		{"0x0f", -EINVAL, 0},
+		{"15a", -EINVAL, 0},
+		{"1e1", -EINVAL, 0},
+		{"15\n", -EINVAL, 0},
+		{"18446744073709551616", -ERANGE, 0},
+		{"99999999999999999999999", -ERANGE, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t value = UNTOUCHED;
+		uint32_t small = UNTOUCHED;
+
+		int r = parse_u64(cases[i].text, 10, 20, &value);
+
+		check(&cases[i], r, value);
+		r = parse_u32(cases[i].text, 10, 20, &small);
+		check(&cases[i], r, small);
+	}
+}
+
+static void numbers_reach_the_ends_of_their_types(void **state)
+{
+	uint64_t value = UNTOUCHED;
+	uint32_t small = UNTOUCHED;
+
+	(void)state;
+	assert_int_equal(parse_u64("18446744073709551615", 0, UINT64_MAX, &value), 0);
+	assert_true(value == UINT64_MAX);
+	assert_int_equal(parse_u64("18446744073709551616", 0, UINT64_MAX, &value), -ERANGE);
+	assert_int_equal(parse_u64("18446744073709551620", 0, UINT64_MAX, &value), -ERANGE);
+	assert_int_equal(parse_u32("4294967295", 0, UINT32_MAX, &small), 0);
+	assert_true(small == UINT32_MAX);
+	assert_int_equal(parse_u32("4294967296", 0, UINT32_MAX, &small), -ERANGE);
+}
+
+static void booleans_are_two_pairs_of_words(void **state)
+{
+	static const char *const refused[] = {"", "1", "0", "on", "off", "Yes", "TRUE", "y", "yes ", "nope"};
+	bool value = false;
+
+	(void)state;
+	assert_int_equal(parse_bool("yes", &value), 0);
+	assert_true(value);
+	assert_int_equal(parse_bool("no", &value), 0);
+	assert_false(value);
+	assert_int_equal(parse_bool("true", &value), 0);
+	assert_true(value);
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		assert_int_equal(parse_bool(refused[i], &value), -EINVAL);
+	assert_true(value);
+	assert_int_equal(parse_bool("false", &value), 0);
+	assert_false(value);
+}
+
+static void sizes_have_decimal_and_binary_units(void **state)
+{
+	static const struct number_case cases[] = {
+		{"0", 0, 0},
+		{"512", 0, 512},
+		{"512B", 0, 512},
+		{"1K", 0, 1000},
+		{"1KB", 0, 1000},
+		{"1KiB", 0, 1024},
+		{"2M", 0, 2000000},
+		{"2MB", 0, 2000000},
+		{"2MiB", 0, 2097152},
+		{"3G", 0, 3000000000},
+		{"3GB", 0, 3000000000},
+		{"10GiB", 0, 10737418240},
+		{"10 GiB", 0, 10737418240},
+		{"1T", 0, 1000000000000},
+		{"1TB", 0, 1000000000000},
+		{"1TiB", 0, 1099511627776},
+		{"16777215TiB", 0, UINT64_C(16777215) << 40},
+		{"16777216TiB", -ERANGE, 0},
+		{"18446744073709551615", 0, UINT64_MAX},
+		{"18446744073709551615B", 0, UINT64_MAX},
+		{"18446744073709551616", -ERANGE, 0},
+		{"18446744073709551615K", -ERANGE, 0},
+		{"", -EINVAL, 0},
+		{"GiB", -EINVAL, 0},
+		{"1.5G", -EINVAL, 0},
+		{"1  G", -EINVAL, 0},
+		{"1 ", -EINVAL, 0},
+		{" 1", -EINVAL, 0},
+		{"1G ", -EINVAL, 0},
+		{"-1G", -EINVAL, 0},
+		{"1gib", -EINVAL, 0},
+		{"1Gi", -EINVAL, 0},
+		{"1P", -EINVAL, 0},
+		{"1GiBx", -EINVAL, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t value = UNTOUCHED;
+		int r = parse_size(cases[i].text, &value);
+
+		check(&cases[i], r, value);
+	}
+}
+
+static void durations_have_a_unit(void **state)
+{
+	static const struct number_case cases[] = {
+		{"0s", 0, 0},
+		{"7us", 0, 7},
+		{"7ms", 0, 7000},
+		{"90s", 0, 90000000},
+		{"5m", 0, 300000000},
+		{"2h", 0, 7200000000},
+		{"3d", 0, 259200000000},
+		{"213503982d", 0, UINT64_C(213503982) * 86400000000},
+		{"213503983d", -ERANGE, 0},
+		{"18446744073709551615us", 0, UINT64_MAX},
+		{"18446744073709551616us", -ERANGE, 0},
+		{"90", -EINVAL, 0},
+		{"", -EINVAL, 0},
+		{"s", -EINVAL, 0},
+		{"1 s", -EINVAL, 0},
+		{"1s ", -EINVAL, 0},
+		{"1m30s", -EINVAL, 0},
+		{"1.5h", -EINVAL, 0},
+		{"-1s", -EINVAL, 0},
+		{"1S", -EINVAL, 0},
+		{"1w", -EINVAL, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t value = UNTOUCHED;
+		int r = parse_duration(cases[i].text, &value);
+
+		check(&cases[i], r, value);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_are_digits_within_bounds),
+		cmocka_unit_test(numbers_reach_the_ends_of_their_types),
+		cmocka_unit_test(booleans_are_two_pairs_of_words),
+		cmocka_unit_test(sizes_have_decimal_and_binary_units),
+		cmocka_unit_test(durations_have_a_unit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

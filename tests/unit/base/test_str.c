@@ -1,0 +1,148 @@
+#include "cmocka_all.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void a_copy_fits_or_is_empty(void **state)
+{
+	char dst[5];
+
+	(void)state;
+	assert_int_equal(str_copy(dst, sizeof(dst), "abcd"), 0);
+	assert_string_equal(dst, "abcd");
+	assert_int_equal(str_copy(dst, sizeof(dst), "abcde"), -ENAMETOOLONG);
+	assert_string_equal(dst, "");
+	assert_int_equal(str_copy(dst, sizeof(dst), ""), 0);
+	assert_string_equal(dst, "");
+	assert_int_equal(str_copy(dst, 1, ""), 0);
+	memset(dst, 'X', sizeof(dst));
+	assert_int_equal(str_copy(dst, 0, ""), -ENAMETOOLONG);
+	assert_int_equal(dst[0], 'X');
+}
+
+static void a_formatted_text_fits_or_is_empty(void **state)
+{
+	char dst[5];
+
+	(void)state;
+	assert_int_equal(str_format(dst, sizeof(dst), "%d", 1234), 4);
+	assert_string_equal(dst, "1234");
+	assert_int_equal(str_format(dst, sizeof(dst), "%d", 12345), -ENAMETOOLONG);
+	assert_string_equal(dst, "");
+	assert_int_equal(str_format(dst, 0, "%d", 1), -ENAMETOOLONG);
+}
+
+static void comparison_is_of_the_whole_or_of_the_beginning(void **state)
+{
+	(void)state;
+	assert_true(str_eq("a", "a"));
+	assert_true(str_eq("", ""));
+	assert_false(str_eq("a", "ab"));
+	assert_false(str_eq("a", "A"));
+	assert_true(str_starts_with("abc", "ab"));
+	assert_true(str_starts_with("abc", ""));
+	assert_true(str_starts_with("ab", "ab"));
+	assert_false(str_starts_with("a", "ab"));
+	assert_false(str_starts_with("xab", "ab"));
+}
+
+static void every_byte_survives_hex(void **state)
+{
+	uint8_t bytes[256];
+	uint8_t back[256];
+	char hex[513];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)i;
+	hex_encode(hex, bytes, sizeof(bytes));
+	assert_int_equal(strlen(hex), 512);
+	assert_memory_equal(hex, "000102", 6);
+	assert_string_equal(hex + 506, "fdfeff");
+	assert_int_equal(hex_decode(back, sizeof(back), hex), 0);
+	assert_memory_equal(bytes, back, sizeof(bytes));
+}
+
+static void hex_has_exactly_the_digits_that_are_wanted(void **state)
+{
+	static const char *const refused[] = {"",     "0a1",  "0a1b2", "0a1b2c", "0g1b", "0a1/",
+					      "0a1:", "0a1@", "0a1`",  "0a1G",	 " a1b", "0x1b"};
+	uint8_t bytes[2] = {7, 7};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		assert_int_equal(hex_decode(bytes, sizeof(bytes), refused[i]), -EINVAL);
+		assert_true(bytes[0] == 7 && bytes[1] == 7);
+	}
+	assert_int_equal(hex_decode(bytes, sizeof(bytes), "aFA0"), 0);
+	assert_true(bytes[0] == 0xaf && bytes[1] == 0xa0);
+	assert_int_equal(hex_decode(bytes, 0, ""), 0);
+}
+
+/* UTF-8 by the arithmetic of RFC 3629, as a model of the table. */
+static size_t encode(uint32_t c, char text[static 5])
+{
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+
+	memset(text, 0, 5);
+	for (size_t i = n - 1; i > 0; i--) {
+		text[i] = (char)(0x80 | (c & 0x3f));
+		c >>= 6;
+	}
+	text[0] = (char)(first[n] | c);
+	return n;
+}
+
+static void every_code_point_but_surrogates_is_a_sequence(void **state)
+{
+	(void)state;
+	for (uint32_t c = 0; c < 0x120000; c++) {
+		bool is_valid = c < 0xd800 || (c > 0xdfff && c <= 0x10ffff);
+		char text[5];
+		size_t n = encode(c, text);
+
+		assert_int_equal(str_utf8_sequence(text), is_valid ? n : 0);
+		if (n > 1) {
+			text[n - 1] = '\0'; /* cut */
+			assert_int_equal(str_utf8_sequence(text), 0);
+		}
+	}
+}
+
+static void overlong_and_stray_bytes_are_no_sequences(void **state)
+{
+	static const char *const refused[] = {"\x80",
+					      "\xbf",
+					      "\xc0\x80",
+					      "\xc1\xbf",
+					      "\xe0\x9f\xbf",
+					      "\xf0\x8f\xbf\xbf",
+					      "\xf5\x80\x80\x80",
+					      "\xff",
+					      "\xc3(",
+					      "\xe2\x82(",
+					      "\xe2(\x82"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		assert_int_equal(str_utf8_sequence(refused[i]), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_copy_fits_or_is_empty),
+		cmocka_unit_test(a_formatted_text_fits_or_is_empty),
+		cmocka_unit_test(comparison_is_of_the_whole_or_of_the_beginning),
+		cmocka_unit_test(every_byte_survives_hex),
+		cmocka_unit_test(hex_has_exactly_the_digits_that_are_wanted),
+		cmocka_unit_test(every_code_point_but_surrogates_is_a_sequence),
+		cmocka_unit_test(overlong_and_stray_bytes_are_no_sequences),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+#include "cmocka_all.h"
+
+#include "base/strbuf.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void check_invariants(const struct strbuf *sb)
+{
+	if (!sb->data) {
+		assert_int_equal(sb->len, 0);
+		return;
+	}
+	assert_true(sb->len < sb->cap);
+	assert_true(sb->cap <= sb->max + 1);
+	assert_int_equal(sb->data[sb->len], '\0');
+}
+
+static void content_is_collected_and_handed_over(void **state)
+{
+	struct strbuf sb = STRBUF_INIT(100);
+	cleanup_free char *text = NULL;
+
+	(void)state;
+	strbuf_puts(&sb, "a");
+	strbuf_put(&sb, "bcd", 2);
+	strbuf_printf(&sb, "%d-%s", 7, "x");
+	check_invariants(&sb);
+	text = strbuf_take(&sb);
+	assert_string_equal(text, "abc7-x");
+	assert_null(sb.data);
+	check_invariants(&sb);
+	strbuf_puts(&sb, "anew");
+	assert_string_equal(sb.data, "anew");
+	strbuf_release(&sb);
+	check_invariants(&sb);
+}
+
+static void an_empty_buffer_is_an_empty_string(void **state)
+{
+	struct strbuf sb = STRBUF_INIT(0);
+	cleanup_free char *text = strbuf_take(&sb);
+
+	(void)state;
+	assert_string_equal(text, "");
+}
+
+static void content_ends_exactly_at_the_limit(void **state)
+{
+	static const size_t limits[] = {0, 1, 255, 256, 257, 511, 512, 1000};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		cleanup_strbuf struct strbuf sb = STRBUF_INIT(limits[i]);
+		cleanup_strbuf struct strbuf printed = STRBUF_INIT(limits[i]);
+
+		for (size_t n = 0; n < limits[i]; n++) {
+			strbuf_put(&sb, "x", 1);
+			strbuf_printf(&printed, "%c", 'x');
+			check_invariants(&sb);
+			check_invariants(&printed);
+		}
+		assert_int_equal(sb.error, 0);
+		assert_int_equal(printed.error, 0);
+		assert_int_equal(sb.len, limits[i]);
+		strbuf_put(&sb, "x", 1);
+		strbuf_printf(&printed, "%c", 'x');
+		assert_int_equal(sb.error, -EMSGSIZE);
+		assert_int_equal(printed.error, -EMSGSIZE);
+		assert_int_equal(sb.len, limits[i]);
+		check_invariants(&sb);
+	}
+}
+
+static void the_first_failure_sticks(void **state)
+{
+	struct strbuf sb = STRBUF_INIT(3);
+
+	(void)state;
+	strbuf_puts(&sb, "ab");
+	strbuf_puts(&sb, "cd");
+	strbuf_puts(&sb, "c");
+	strbuf_printf(&sb, "c");
+	assert_int_equal(sb.len, 2);
+	assert_int_equal(sb.error, -EMSGSIZE);
+	assert_null(strbuf_take(&sb));
+	assert_null(sb.data);
+}
+
+static void a_huge_piece_is_refused_before_it_is_read(void **state)
+{
+	struct strbuf sb = STRBUF_INIT(3);
+
+	(void)state;
+	strbuf_put(&sb, "x", 1);
+	strbuf_put(&sb, "x", SIZE_MAX);
+	assert_int_equal(sb.error, -EMSGSIZE);
+	assert_int_equal(sb.len, 1);
+	strbuf_release(&sb);
+}
+
+static void consuming_moves_the_rest_to_the_front(void **state)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(100);
+
+	(void)state;
+	strbuf_consume(&sb, 0);
+	strbuf_puts(&sb, "hello");
+	strbuf_consume(&sb, 0);
+	assert_string_equal(sb.data, "hello");
+	strbuf_consume(&sb, 2);
+	assert_string_equal(sb.data, "llo");
+	strbuf_consume(&sb, 3);
+	assert_int_equal(sb.len, 0);
+	check_invariants(&sb);
+	strbuf_puts(&sb, "again");
+	assert_string_equal(sb.data, "again");
+}
+
+enum { MODEL_MAX = 3000 };
+
+static void random_use_agrees_with_a_plain_array(void **state)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(MODEL_MAX);
+	char model[MODEL_MAX];
+	char piece[400];
+	size_t len = 0;
+
+	(void)state;
+	srandom(3);
+	for (int i = 0; i < 20000; i++) {
+		size_t n = (size_t)random() % sizeof(piece);
+
+		if (random() % 3 == 0) {
+			n = n > len ? len : n;
+			strbuf_consume(&sb, n);
+			memmove(model, model + n, len - n);
+			len -= n;
+		} else if (n <= MODEL_MAX - len) {
+			memset(piece, 'a' + i % 26, sizeof(piece));
+			strbuf_put(&sb, piece, n);
+			memcpy(model + len, piece, n);
+			len += n;
+		}
+		check_invariants(&sb);
+		assert_int_equal(sb.len, len);
+		if (len > 0)
+			assert_memory_equal(sb.data, model, len);
+	}
+	assert_int_equal(sb.error, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(content_is_collected_and_handed_over),
+		cmocka_unit_test(an_empty_buffer_is_an_empty_string),
+		cmocka_unit_test(content_ends_exactly_at_the_limit),
+		cmocka_unit_test(the_first_failure_sticks),
+		cmocka_unit_test(a_huge_piece_is_refused_before_it_is_read),
+		cmocka_unit_test(consuming_moves_the_rest_to_the_front),
+		cmocka_unit_test(random_use_agrees_with_a_plain_array),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

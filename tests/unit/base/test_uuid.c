@@ -1,0 +1,62 @@
+#include "cmocka_all.h"
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "base/uuid.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 1000 };
+
+static int64_t time_of(const char *uuid)
+{
+	char hex[13];
+
+	assert_true(str_format(hex, sizeof(hex), "%.8s%.4s", uuid, uuid + 9) == 12);
+	return (int64_t)strtoull(hex, NULL, 16);
+}
+
+static void a_uuid_is_of_version_7_and_carries_the_time(void **state)
+{
+	int64_t before = clock_realtime_ms();
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		char uuid[UUID_SIZE];
+
+		assert_int_equal(uuid_new(uuid), 0);
+		assert_true(id_is_uuid(uuid));
+		assert_int_equal(uuid[14], '7');
+		assert_non_null(strchr("89ab", uuid[19]));
+		assert_in_range(time_of(uuid), before, clock_realtime_ms());
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void no_two_are_alike(void **state)
+{
+	static char uuids[MANY][UUID_SIZE];
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(uuid_new(uuids[i]), 0);
+	qsort(uuids, MANY, UUID_SIZE, compare);
+	for (int i = 1; i < MANY; i++)
+		assert_string_not_equal(uuids[i - 1], uuids[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_uuid_is_of_version_7_and_carries_the_time),
+		cmocka_unit_test(no_two_are_alike),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

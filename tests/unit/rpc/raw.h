@@ -1,0 +1,66 @@
+#pragma once
+/* A client that is not ours: nghttp2 by hand, or any bytes at all, on the world's unix socket. */
+
+#include "world.h"
+
+#include <nghttp2/nghttp2.h>
+
+enum { RAW_TEXT_SIZE = 8192, RAW_BODY_SIZE = 4096 };
+
+/* One request's answer. */
+struct raw_answer {
+	char headers[RAW_TEXT_SIZE]; /* "name: value\n", trailers too */
+	char body[RAW_BODY_SIZE];    /* NUL-terminated, cut */
+	size_t body_len;	     /* all of it */
+	bool done;		     /* the stream is closed, or the connection is */
+	uint32_t reset_code;	     /* NGHTTP2_NO_ERROR unless the server reset the stream */
+};
+
+struct raw {
+	struct world *world;
+	int fd;
+	sd_event_source *io;
+	nghttp2_session *session; /* NULL: bytes only */
+	bool closed;		  /* by the server */
+	bool reads;
+	size_t n_received; /* bytes */
+	size_t n_answers;
+	struct raw_answer *answers[64];
+	int32_t ids[64];
+};
+
+/** Connect; @h2: with a session whose settings are sent. */
+void raw_open(struct raw *raw, struct world *world, bool h2);
+void raw_close(struct raw *raw);
+
+/** Stop or go on reading what the server sends. */
+void raw_read(struct raw *raw, bool reads);
+
+/** Send bytes as they are. Returns how many the socket took. */
+size_t raw_send(struct raw *raw, const void *bytes, size_t n);
+
+struct raw_field {
+	const char *name;
+	const char *value;
+};
+
+struct raw_request {
+	const struct raw_field *fields; /* up to a NULL name; NULL: those of a gRPC call of Volumes/Get */
+	const void *body;
+	size_t body_len;
+	bool open; /* the body is not ended */
+};
+
+void raw_start(struct raw *raw, const struct raw_request *request, struct raw_answer *answer);
+
+/** Start and run to the end. */
+void raw_call(struct raw *raw, const struct raw_request *request, struct raw_answer *answer);
+
+/** Send what the session has. */
+void raw_flush(struct raw *raw);
+
+/** Reset the stream of a request. */
+void raw_reset(struct raw *raw, const struct raw_answer *answer);
+
+/** A gRPC frame with a GetVolumeRequest of @id into @frame of at least 64 bytes; returns its length. */
+size_t raw_get_frame(uint8_t *frame, const char *id);

@@ -1,0 +1,85 @@
+#include "../unit.h"
+#include "rpc/byteq.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes(void **state)
+{
+	struct byteq q = BYTEQ_INIT;
+	uint8_t in = 0;
+	uint8_t out = 0;
+	unsigned int seed = 7;
+
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		uint8_t chunk[300];
+		size_t n = (size_t)rand_r(&seed) % sizeof(chunk);
+		size_t take;
+
+		for (size_t i = 0; i < n; i++)
+			chunk[i] = in++;
+		assert_true(byteq_put(&q, chunk, n));
+		take = (size_t)rand_r(&seed) % (byteq_len(&q) + 1);
+		for (size_t i = 0; i < take; i++)
+			assert_int_equal(byteq_data(&q)[i], out++);
+		byteq_take(&q, take);
+		assert_int_equal((uint8_t)(in - out), (uint8_t)byteq_len(&q));
+	}
+	byteq_release(&q);
+}
+
+static void an_empty_queue_has_no_bytes_and_can_be_taken_from(void **state)
+{
+	struct byteq q = BYTEQ_INIT;
+
+	(void)state;
+	assert_int_equal(byteq_len(&q), 0);
+	byteq_take(&q, 0);
+	assert_true(byteq_put(&q, NULL, 0));
+	assert_int_equal(byteq_len(&q), 0);
+	byteq_release(&q);
+}
+
+static void a_queue_that_was_large_gives_its_memory_back_when_empty(void **state)
+{
+	struct byteq q = BYTEQ_INIT;
+	char *block = calloc(1, 1024 * 1024);
+
+	(void)state;
+	assert_non_null(block);
+	assert_true(byteq_put(&q, block, 1024 * 1024));
+	byteq_take(&q, 1024 * 1024);
+	assert_int_equal(q.buf.cap, 0);
+	assert_true(byteq_put(&q, "again", 5));
+	assert_memory_equal(byteq_data(&q), "again", 5);
+	byteq_release(&q);
+	free(block);
+}
+
+static void what_was_taken_does_not_pile_up_in_front(void **state)
+{
+	struct byteq q = BYTEQ_INIT;
+	char chunk[1000] = {0};
+
+	(void)state;
+	assert_true(byteq_put(&q, chunk, sizeof(chunk)));
+	for (int i = 0; i < 10000; i++) {
+		assert_true(byteq_put(&q, chunk, sizeof(chunk)));
+		byteq_take(&q, sizeof(chunk));
+	}
+	assert_true(q.buf.cap <= 16 * sizeof(chunk));
+	byteq_release(&q);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes),
+	cmocka_unit_test(an_empty_queue_has_no_bytes_and_can_be_taken_from),
+	cmocka_unit_test(a_queue_that_was_large_gives_its_memory_back_when_empty),
+	cmocka_unit_test(what_was_taken_does_not_pile_up_in_front),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+#include "../unit.h"
+#include "base/str.h"
+#include "rpc/request_head.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELDS_MAX = 8 };
+
+/* A header block, ended by a NULL name. */
+struct field {
+	const char *name;
+	const char *value;
+};
+
+static void collect(struct request_head *head, const struct field *fields)
+{
+	*head = (struct request_head){0};
+	for (; fields->name; fields++)
+		request_head_add(head, (const uint8_t *)fields->name, strlen(fields->name),
+				 (const uint8_t *)fields->value, strlen(fields->value));
+}
+
+#define PSEUDO                                    \
+	{":method", "POST"}, {":scheme", "http"}, \
+	{                                         \
+		":path", "/a.B/C"                 \
+	}
+
+static void a_call_is_accepted_as_clients_send_it(void **state)
+{
+	static const struct row {
+		struct field fields[FIELDS_MAX];
+		enum request_kind kind;
+		uint64_t timeout_us;
+	} rows[] = {
+		{{PSEUDO, {"content-type", "application/grpc"}}, REQUEST_GRPC, 0},
+		{{PSEUDO, {"content-type", "application/grpc+proto"}}, REQUEST_GRPC, 0},
+		{{PSEUDO, {"content-type", "Application/GRPC; x=y"}}, REQUEST_GRPC, 0},
+		{{PSEUDO, {"content-type", "application/json"}}, REQUEST_JSON, 0},
+		{{PSEUDO, {"content-type", "application/json; charset=utf-8"}}, REQUEST_JSON, 0},
+		/* old clients put the socket's path here */
+		{{{":authority", "/run/x.sock"}, PSEUDO, {"content-type", "application/grpc"}},
+		 REQUEST_GRPC,
+		 0},
+		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-timeout", "20m"}},
+		 REQUEST_GRPC,
+		 20000},
+		{{PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "3"}},
+		 REQUEST_JSON,
+		 3000},
+		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-encoding", "identity"}},
+		 REQUEST_GRPC,
+		 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct request_head head;
+		struct error err;
+		int http = 0;
+
+		collect(&head, rows[i].fields);
+		assert_false(request_head_is_malformed(&head));
+		assert_int_equal(request_head_check(&head, &http, &err), STATUS_OK);
+		assert_string_equal(head.path, "/a.B/C");
+		assert_int_equal(head.kind, rows[i].kind);
+		assert_int_equal(head.has_timeout, rows[i].timeout_us > 0);
+		assert_int_equal(head.timeout_us, rows[i].timeout_us);
+	}
+}
+
+static void what_is_no_call_is_refused_with_its_own_status(void **state)
+{
+	static const struct row {
+		struct field fields[FIELDS_MAX];
+		int http;
+		enum status status;
+	} rows[] = {
+		{{{":method", "GET"},
+		  {":scheme", "http"},
+		  {":path", "/"},
+		  {"content-type", "application/grpc"}},
+		 405,
+		 STATUS_INVALID_ARGUMENT},
+		{{{":method", "POSTPOSTPOSTPOST"},
+		  {":scheme", "http"},
+		  {":path", "/"},
+		  {"content-type", "application/json"}},
+		 405,
+		 STATUS_INVALID_ARGUMENT},
+		{{PSEUDO}, 415, STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "text/html"}}, 415, STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "application/grpc-web"}}, 415, STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "application/grpc+json"}}, 415, STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "application/jsonx"}}, 415, STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "application/jso"}}, 415, STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", ""}}, 415, STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-encoding", "gzip"}},
+		 501,
+		 STATUS_UNIMPLEMENTED},
+		{{PSEUDO, {"content-type", "application/json"}, {"content-encoding", "br"}},
+		 501,
+		 STATUS_UNIMPLEMENTED},
+		{{PSEUDO, {"content-type", "application/grpc"}, {"grpc-timeout", "123456789S"}},
+		 400,
+		 STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "12345678901"}},
+		 400,
+		 STATUS_INVALID_ARGUMENT},
+		{{PSEUDO, {"content-type", "application/json"}, {"connect-timeout-ms", "-1"}},
+		 400,
+		 STATUS_INVALID_ARGUMENT},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct request_head head;
+		struct error err = {0};
+		int http = 0;
+
+		collect(&head, rows[i].fields);
+		assert_false(request_head_is_malformed(&head));
+		assert_int_equal(request_head_check(&head, &http, &err), rows[i].status);
+		assert_int_equal(http, rows[i].http);
+		assert_int_equal(err.status, rows[i].status);
+		assert_true(strlen(err.msg) > 10);
+	}
+}
+
+static void pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malformed(void **state)
+{
+	static const struct field blocks[][FIELDS_MAX] = {
+		{{NULL, NULL}},
+		{{":method", "POST"}, {":scheme", "http"}},
+		{{":method", "POST"}, {":path", "/"}},
+		{{":scheme", "http"}, {":path", "/"}},
+		{PSEUDO, {":path", "/other"}},
+		{PSEUDO, {":method", "POST"}},
+		{PSEUDO, {":status", "200"}},
+		{PSEUDO, {":", ""}},
+		{{":method", "POST"}, {"te", "trailers"}, {":scheme", "http"}, {":path", "/"}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		struct request_head head;
+
+		collect(&head, blocks[i]);
+		assert_true(request_head_is_malformed(&head));
+	}
+}
+
+static void a_path_may_be_as_long_as_the_limit_and_no_longer(void **state)
+{
+	struct field fields[] = {{":method", "POST"},
+				 {":scheme", "http"},
+				 {":path", NULL},
+				 {"content-type", "application/grpc"},
+				 {NULL, NULL}};
+	struct request_head head;
+	struct error err;
+	int http = 0;
+
+	(void)state;
+	for (size_t n = REQUEST_PATH_MAX; n <= REQUEST_PATH_MAX + 1; n++) {
+		char *path = calloc(1, n + 1);
+
+		assert_non_null(path);
+		memset(path, '/', n);
+		fields[2].value = path;
+		collect(&head, fields);
+		if (n == REQUEST_PATH_MAX) {
+			assert_int_equal(request_head_check(&head, &http, &err), STATUS_OK);
+			assert_string_equal(head.path, path);
+		} else {
+			assert_int_equal(request_head_check(&head, &http, &err), STATUS_UNIMPLEMENTED);
+			assert_int_equal(http, 414);
+			assert_string_equal(head.path, "");
+		}
+		free(path);
+	}
+}
+
+static void a_path_with_a_nul_inside_is_not_its_first_half(void **state)
+{
+	struct request_head head = {0};
+
+	(void)state;
+	request_head_add(&head, (const uint8_t *)":path", 5, (const uint8_t *)"/a.B/C\0x", 8);
+	assert_string_equal(head.path, "");
+	assert_true(head.long_path);
+}
+
+static void header_lists_may_be_as_large_as_the_limit_and_no_larger(void **state)
+{
+	static const struct field fields[] = {PSEUDO, {"content-type", "application/grpc"}, {NULL, NULL}};
+	static char value[REQUEST_HEADERS_MAX];
+	struct request_head head;
+	struct error err;
+	int http = 0;
+
+	(void)state;
+	memset(value, 'v', sizeof(value));
+	for (size_t over = 0; over <= 1; over++) {
+		size_t rest;
+
+		collect(&head, fields);
+		rest = REQUEST_HEADERS_MAX - head.bytes - strlen("x") - 32 + over;
+		request_head_add(&head, (const uint8_t *)"x", 1, (const uint8_t *)value, rest);
+		assert_int_equal(head.bytes, REQUEST_HEADERS_MAX + over);
+		assert_int_equal(request_head_check(&head, &http, &err),
+				 over ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
+	}
+	assert_int_equal(http, 431);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_call_is_accepted_as_clients_send_it),
+	cmocka_unit_test(what_is_no_call_is_refused_with_its_own_status),
+	cmocka_unit_test(pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malformed),
+	cmocka_unit_test(a_path_may_be_as_long_as_the_limit_and_no_longer),
+	cmocka_unit_test(a_path_with_a_nul_inside_is_not_its_first_half),
+	cmocka_unit_test(header_lists_may_be_as_large_as_the_limit_and_no_larger),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

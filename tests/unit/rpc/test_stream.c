@@ -1,0 +1,508 @@
+#include "gate.h"
+#include "raw.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "rpc/client_internal.h"
+#include "rpc/h2_internal.h"
+#include "rpc/server_internal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void open_session(struct session *session, struct world *world, struct rpc_client *client)
+{
+	session_open(session, world, client);
+	world_run_until(world, &session->opened);
+}
+
+static void messages_go_both_ways_in_their_order(void **state)
+{
+	enum { N = 500 };
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+	char text[32];
+
+	open_session(&session, world, world->client);
+	assert_int_equal(world->n_opened, 1);
+	for (int i = 0; i < N; i++) {
+		(void)str_format(text, sizeof(text), "m%d", i);
+		assert_int_equal(session_send(&session, text, &err), STATUS_OK);
+	}
+	world_run_until_count(world, &session.n_messages, N);
+	assert_string_equal(session.last, text);
+	assert_int_equal(world->n_messages, N);
+	rpc_stream_cancel(session.stream);
+	world_run_until_count(world, &world->n_closed, 1);
+	assert_false(session.closed);
+}
+
+static void a_stream_is_open_when_the_server_has_accepted_it_without_a_message(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+
+	open_session(&session, world, world->client);
+	assert_int_equal(session.n_messages, 0);
+	assert_false(session.closed);
+	rpc_stream_cancel(session.stream);
+	rpc_stream_cancel(NULL);
+}
+
+static void what_is_sent_before_the_stream_is_open_arrives(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	session_open(&session, world, world->client);
+	assert_int_equal(session_send(&session, "early", &err), STATUS_OK);
+	world_run_until_count(world, &session.n_messages, 1);
+	assert_string_equal(session.last, "early");
+	rpc_stream_cancel(session.stream);
+}
+
+static void the_server_ends_a_stream_well(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, world->client);
+	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_OK);
+	assert_int_equal(world->n_closed, 1);
+}
+
+static void the_server_ends_a_stream_with_an_error(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, world->client);
+	assert_int_equal(session_send(&session, "before", &err), STATUS_OK);
+	assert_int_equal(session_send(&session, "fail", &err), STATUS_OK);
+	assert_int_equal(session_send(&session, "after", &err), STATUS_OK);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_ABORTED);
+	assert_string_equal(session.err.msg, "as you wish");
+	assert_int_equal(session.n_messages, 1);
+	assert_int_equal(world->n_messages, 2);
+	assert_int_equal(world->n_closed, 1);
+}
+
+static void the_server_may_end_a_stream_at_any_time(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, world->client);
+	(void)error_set(&err, STATUS_UNAUTHENTICATED, 0, "go away");
+	rpc_call_fail(world->stream, &err);
+	assert_int_equal(world->n_closed, 0);
+	rpc_call_fail(world->stream, &err);
+	rpc_call_finish(world->stream);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_UNAUTHENTICATED);
+	assert_int_equal(world->n_closed, 1);
+}
+
+static void a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct answer answer;
+
+	open_session(&session, world, world->client);
+	rpc_stream_cancel(session.stream);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+	world_run_until_count(world, &world->n_closed, 1);
+	assert_false(session.closed);
+}
+
+static void freeing_the_server_closes_its_streams_on_both_sides(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+
+	open_session(&session, world, world->client);
+	rpc_server_free(world->server);
+	world->server = NULL;
+	assert_int_equal(world->n_closed, 1);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(session.err.msg, world->socket));
+}
+
+static void freeing_the_client_closes_its_streams_on_both_sides(void **state)
+{
+	struct world *world = *state;
+	struct rpc_client *client = world_client(world);
+	struct session session;
+
+	open_session(&session, world, client);
+	rpc_client_free(client);
+	assert_true(session.closed);
+	assert_int_equal(session.status, STATUS_CANCELLED);
+	world_run_until_count(world, &world->n_closed, 1);
+}
+
+static void the_client_may_be_freed_by_a_message_with_more_to_come(void **state)
+{
+	struct world *world = *state;
+	struct rpc_client *client = world_client(world);
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, client);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(session_send(&session, "m", &err), STATUS_OK);
+	session.free_on_message = client;
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_CANCELLED);
+	assert_int_equal(session.n_messages, 1);
+	world_run_until_count(world, &world->n_closed, 1);
+}
+
+static void a_stream_may_be_cancelled_by_a_message_with_more_to_come(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, world->client);
+	session.cancel_on_message = true;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(session_send(&session, "m", &err), STATUS_OK);
+	world_run_until_count(world, &world->n_closed, 1);
+	assert_int_equal(session.n_messages, 1);
+	assert_false(session.closed);
+}
+
+static void a_stream_that_nobody_accepts_ends_in_time(void **state)
+{
+	struct world *world = *state;
+	struct session session = {.world = world};
+	struct gate gate;
+	struct rpc_client *client;
+	struct error err;
+
+	gate_open(&gate, world);
+	gate.shut = true;
+	client = gate_client(&gate);
+	session_open_within(&session, world, client, 30 * USEC_PER_MSEC);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_DEADLINE_EXCEEDED);
+	assert_false(session.opened);
+	assert_int_equal(rpc_stream_open(client, &holdfast__v1__nodes__descriptor, "Session", 0, NULL, NULL,
+					 NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static void opening_in_time_is_all_that_the_time_limit_is_about(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct answer answer;
+
+	session_open_within(&session, world, world->client, 50 * USEC_PER_MSEC);
+	world_run_until(world, &session.opened);
+	(void)world_get(world, world->client, "hold", 100 * USEC_PER_MSEC, &answer);
+	world_run_until(world, &answer.done);
+	assert_false(session.closed);
+	rpc_stream_cancel(session.stream);
+}
+
+static void a_refused_stream_is_never_open(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+
+	session_open_method(&session, world, world->client, "List");
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_UNIMPLEMENTED);
+	assert_false(session.opened);
+}
+
+static void half_closing_is_told_or_ends_the_stream(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Nodes/Session"},
+		{"content-type", "application/grpc"},
+		{NULL, NULL},
+	};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.fields = fields}, &answer);
+	assert_int_equal(world->n_half_closed, 1);
+	assert_int_equal(world->n_closed, 1);
+	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
+	world->handlers.on_half_close = NULL;
+	raw_call(&raw, &(struct raw_request){.fields = fields}, &answer);
+	assert_int_equal(world->n_half_closed, 1);
+	assert_int_equal(world->n_closed, 2);
+	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
+	raw_close(&raw);
+}
+
+static void the_deadline_of_a_stream_ends_it(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Nodes/Session"},
+		{"content-type", "application/grpc"},
+		{"grpc-timeout", "30m"},
+		{NULL, NULL},
+	};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	assert_int_equal(world->n_opened, 1);
+	assert_int_equal(world->n_closed, 1);
+	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
+	raw_close(&raw);
+}
+
+static void a_reader_that_does_not_read_costs_no_more_than_the_limit(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct gate gate;
+	struct rpc_client *client;
+	struct error err;
+
+	gate_open(&gate, world);
+	client = gate_client(&gate);
+	open_session(&session, world, client);
+	assert_int_equal(session_send(&session, "flood", &err), STATUS_OK);
+	while (world->n_messages == 0)
+		assert_true(sd_event_run(world->event, WORLD_CALL_US) > 0);
+	assert_int_equal(world->flood_status, STATUS_RESOURCE_EXHAUSTED);
+	/* 8 MiB in messages of 4 KiB and a few bytes each */
+	assert_in_range(world->n_flood, 2000, 2048);
+	world_run_until_count(world, &session.n_messages, world->n_flood);
+	/* what has been read makes room again */
+	assert_int_equal(session_send(&session, "ping", &err), STATUS_OK);
+	world_run_until_count(world, &session.n_messages, world->n_flood + 1);
+	assert_string_equal(session.last, "ping");
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static void a_server_that_does_not_read_costs_the_client_no_more_than_its_limit(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct gate gate;
+	struct rpc_client *client;
+	char text[32768];
+	struct error err;
+	enum status st;
+	size_t n = 0;
+
+	gate_open(&gate, world);
+	client = gate_client(&gate);
+	open_session(&session, world, client);
+	gate.shut = true;
+	memset(text, 't', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	do
+		st = session_send(&session, text, &err);
+	while (st == STATUS_OK && ++n < 10000);
+	assert_int_equal(st, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "holdfast.v1.Nodes/Session"));
+	assert_in_range(n, 1000, 1024); /* 32 MiB */
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static void what_comes_after_the_end_is_not_heard(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct error err;
+
+	open_session(&session, world, world->client);
+	rpc_call_finish(world->stream);
+	assert_int_equal(session_send(&session, "late", &err), STATUS_OK);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_OK);
+	assert_int_equal(world->n_messages, 0);
+}
+
+static void a_silent_server_is_noticed_while_a_stream_is_open(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct gate gate;
+	struct rpc_client *client;
+	uint64_t start_us;
+
+	gate_open(&gate, world);
+	client = gate_client(&gate);
+	client->timing.keepalive_us = 40 * USEC_PER_MSEC;
+	client->timing.silence_us = 40 * USEC_PER_MSEC;
+	open_session(&session, world, client);
+	gate.shut = true;
+	start_us = clock_monotonic_us();
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(session.err.msg, "silent"));
+	assert_true(clock_monotonic_us() - start_us >= 70 * USEC_PER_MSEC);
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static int set_flag(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	*(bool *)userdata = true;
+	return 0;
+}
+
+static void wait_ms(struct world *world, uint64_t ms)
+{
+	sd_event_source *timer = NULL;
+	bool passed = false;
+
+	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, ms * USEC_PER_MSEC,
+					       1000, set_flag, &passed) >= 0);
+	world_run_until(world, &passed);
+	(void)sd_event_source_disable_unref(timer);
+}
+
+static void a_quiet_stream_to_a_living_server_stays_open(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+
+	world->client->timing.keepalive_us = 10 * USEC_PER_MSEC;
+	world->client->timing.silence_us = 2 * USEC_PER_SEC;
+	open_session(&session, world, world->client);
+	wait_ms(world, 100);
+	assert_false(session.closed);
+	rpc_stream_cancel(session.stream);
+}
+
+static void an_idle_connection_without_streams_is_not_asked(void **state)
+{
+	struct world *world = *state;
+	struct gate gate;
+	struct rpc_client *client;
+	struct answer answer;
+	size_t up;
+
+	gate_open(&gate, world);
+	client = gate_client(&gate);
+	client->timing.keepalive_us = 10 * USEC_PER_MSEC;
+	client->timing.silence_us = 10 * USEC_PER_MSEC;
+	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
+	world_settle(world);
+	up = gate.pairs[0].up;
+	wait_ms(world, 60);
+	assert_int_equal(gate.pairs[0].up, up);
+	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
+	assert_int_equal(gate.n_pairs, 1);
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static void after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct gate gate;
+	struct rpc_client *client;
+	struct server_conn *conn;
+	struct answer answer;
+	struct error err;
+
+	gate_open(&gate, world);
+	client = gate_client(&gate);
+	open_session(&session, world, client);
+	assert_int_equal(gate.n_pairs, 1);
+	conn = LIST_FIRST(&world->server->conns);
+	assert_int_equal(nghttp2_submit_goaway(conn->h2->session, NGHTTP2_FLAG_NONE,
+					       nghttp2_session_get_last_proc_stream_id(conn->h2->session),
+					       NGHTTP2_NO_ERROR, NULL, 0),
+			 0);
+	transport_wake(conn->transport);
+	world_settle(world);
+	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
+	assert_int_equal(gate.n_pairs, 2);
+	assert_int_equal(session_send(&session, "still here", &err), STATUS_OK);
+	world_run_until_count(world, &session.n_messages, 1);
+	assert_string_equal(session.last, "still here");
+	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_OK);
+	world_settle(world);
+	assert_int_equal(world->server->n_conns, 1);
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
+static void a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+	struct server_conn *conn;
+
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+	conn = LIST_FIRST(&world->server->conns);
+	(void)world_get(world, world->client, "db", WORLD_CALL_US, &answer);
+	h2_goodbye(conn->h2);
+	world_run_until(world, &answer.done);
+	assert_true(answer.status == STATUS_OK || answer.status == STATUS_UNAVAILABLE);
+	assert_int_equal(world_get_now(world, world->client, "db", &answer), STATUS_OK);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+static const struct CMUnitTest tests[] = {
+	WORLD_TEST(messages_go_both_ways_in_their_order),
+	WORLD_TEST(a_stream_is_open_when_the_server_has_accepted_it_without_a_message),
+	WORLD_TEST(what_is_sent_before_the_stream_is_open_arrives),
+	WORLD_TEST(the_server_ends_a_stream_well),
+	WORLD_TEST(the_server_ends_a_stream_with_an_error),
+	WORLD_TEST(the_server_may_end_a_stream_at_any_time),
+	WORLD_TEST(a_stream_that_is_cancelled_closes_at_the_server_and_is_silent_here),
+	WORLD_TEST(freeing_the_server_closes_its_streams_on_both_sides),
+	WORLD_TEST(freeing_the_client_closes_its_streams_on_both_sides),
+	WORLD_TEST(the_client_may_be_freed_by_a_message_with_more_to_come),
+	WORLD_TEST(a_stream_may_be_cancelled_by_a_message_with_more_to_come),
+	WORLD_TEST(a_stream_that_nobody_accepts_ends_in_time),
+	WORLD_TEST(opening_in_time_is_all_that_the_time_limit_is_about),
+	WORLD_TEST(a_refused_stream_is_never_open),
+	WORLD_TEST(half_closing_is_told_or_ends_the_stream),
+	WORLD_TEST(the_deadline_of_a_stream_ends_it),
+	WORLD_TEST(a_reader_that_does_not_read_costs_no_more_than_the_limit),
+	WORLD_TEST(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit),
+	WORLD_TEST(what_comes_after_the_end_is_not_heard),
+	WORLD_TEST(a_silent_server_is_noticed_while_a_stream_is_open),
+	WORLD_TEST(a_quiet_stream_to_a_living_server_stays_open),
+	WORLD_TEST(an_idle_connection_without_streams_is_not_asked),
+	WORLD_TEST(after_goaway_new_calls_take_a_new_connection_and_old_streams_go_on),
+	WORLD_TEST(a_call_that_meets_goaway_on_its_way_is_unavailable_or_answered),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
