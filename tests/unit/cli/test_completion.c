@@ -46,8 +46,10 @@ static void the_script_offers_words_options_and_nothing_twice(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		const char *at = strstr(script, lines[i]);
 
-		if (!at)
+		if (!at) {
 			fail_msg("%s is not in\n%s", lines[i], script);
+			break;
+		}
 		assert_null(strstr(at + 1, lines[i]));
 	}
 	assert_non_null(strstr(script, "\t\t\"volume status\"*) words=\" --help --json"));
