@@ -81,10 +81,14 @@ static void on_run_durable(struct server *server, void *userdata)
 /* Is @wanted what was submitted under this id before? */
 static bool same_submission(const struct alloc *known, const struct alloc *wanted)
 {
-	return str_eq(known->namespace, wanted->namespace) && str_eq(known->name, wanted->name) &&
-	       str_eq(known->node_id, wanted->node_id) && str_eq(known->driver, wanted->driver) &&
-	       known->n_volumes == wanted->n_volumes &&
-	       memcmp(known->volumes, wanted->volumes, sizeof(known->volumes)) == 0;
+	if (!str_eq(known->namespace, wanted->namespace) || !str_eq(known->name, wanted->name) ||
+	    !str_eq(known->node_id, wanted->node_id) || !str_eq(known->driver, wanted->driver) ||
+	    known->n_volumes != wanted->n_volumes)
+		return false;
+	for (uint32_t i = 0; i < known->n_volumes; i++)
+		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
+			return false;
+	return true;
 }
 
 static enum status check_volumes(struct server *server, const struct alloc *alloc, struct error *err)

@@ -13,6 +13,7 @@
 #include "model/pb.h"
 #include "rpc/server.h"
 
+#include <assert.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static enum status find_holders(struct server *server, struct volume_entry *volu
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "volume %s has %d claims, the most there may be", volume->volume.id,
 				 CLAIMS_PER_VOLUME_MAX);
-	holders->claims = calloc(volume->n_live + 1, sizeof(*holders->claims));
+	holders->claims = calloc(volume->n_live + 1, sizeof(const struct claim *));
 	holders->connected = calloc(volume->n_live + 1, sizeof(*holders->connected));
 	if (!holders->claims || !holders->connected)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
@@ -200,6 +201,7 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 	enum status st;
 	int r;
 
+	assert(asked->alloc && request); /* admitted */
 	if (!grant)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	if (volume_request_mode(request) == CLAIM_WRITE) {
@@ -258,6 +260,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return grant(server, call, &asked, err);
 	if (st != STATUS_ALREADY_EXISTS)
 		return st;
+	assert(same); /* that is what the status means */
 	again = calloc(1, sizeof(*again));
 	if (!again)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");

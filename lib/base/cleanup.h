@@ -35,12 +35,14 @@ static inline void fclosep(FILE **f)
 #define cleanup_fclose cleanup(fclosep)
 
 /* DEFINE_CLEANUP(struct claim, claim_free) defines claim_freep for use with cleanup(). */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
 #define DEFINE_CLEANUP(type, func)           \
 	static inline void func##p(type **p) \
 	{                                    \
 		if (*p)                      \
 			func(*p);            \
 	}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define TAKE_FD(fd)                        \
 	__extension__({                    \

@@ -29,7 +29,7 @@ static const char *const status_names[STATUS_N] = {
 	[STATUS_UNAUTHENTICATED] = "UNAUTHENTICATED",
 };
 
-enum status error_set(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
+void error_fill(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
 {
 	char msg[ERROR_MSG_MAX]; /* apart from err->msg, which may be an argument */
 	va_list args;
@@ -37,7 +37,7 @@ enum status error_set(struct error *err, enum status status, int sys_errno, cons
 
 	assert(status != STATUS_OK);
 	if (!err)
-		return status;
+		return;
 	va_start(args, fmt);
 	n = vsnprintf(msg, sizeof(msg), fmt, args);
 	va_end(args);
@@ -48,7 +48,6 @@ enum status error_set(struct error *err, enum status status, int sys_errno, cons
 	err->status = status;
 	err->sys_errno = abs(sys_errno);
 	memcpy(err->msg, msg, strlen(msg) + 1);
-	return status;
 }
 
 enum status error_prefix(struct error *err, const char *fmt, ...)

@@ -38,14 +38,26 @@ struct error {
 	char msg[ERROR_MSG_MAX]; /* who, what, where, why and the next command; cut at the end if too long */
 };
 
-/** Fill @err and return @status.
+/** What error_set() does, without its value. */
+void error_fill(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/** enum status error_set(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
  *
+ * Fill @err and return @status.
  * @err       may be NULL
  * @status    not STATUS_OK
  * @sys_errno errno of either sign, or 0; when not 0 its text is appended to the message
- * @fmt       printf format without a trailing newline */
-enum status error_set(struct error *err, enum status status, int sys_errno, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+ * @fmt       printf format without a trailing newline
+ * A macro, so that static analysis sees that what it returns is a failure. */
+#define error_set(err, status_, ...)                           \
+	__extension__({                                        \
+		enum status error_status_ = (status_);         \
+		if (error_status_ == STATUS_OK)                \
+			__builtin_unreachable();               \
+		error_fill((err), error_status_, __VA_ARGS__); \
+		error_status_;                                 \
+	})
 
 /** Put "<prefix>: " before the message of a filled @err and return its status; @err must not be NULL. */
 enum status error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -79,8 +79,12 @@ int hex_decode(void *dst, size_t n, const char *hex)
 	for (size_t i = 0; i < 2 * n; i++)
 		if (hex_digit(hex[i]) < 0)
 			return -EINVAL;
-	for (size_t i = 0; i < n; i++)
-		out[i] = (uint8_t)(hex_digit(hex[2 * i]) << 4 | hex_digit(hex[2 * i + 1]));
+	for (size_t i = 0; i < n; i++) {
+		unsigned int high = (unsigned int)hex_digit(hex[2 * i]);
+		unsigned int low = (unsigned int)hex_digit(hex[2 * i + 1]);
+
+		out[i] = (uint8_t)(high << 4 | low);
+	}
 	return 0;
 }
 

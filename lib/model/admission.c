@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "model/explain.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 /* May a new claim stand beside @held under the rules of @access? */
@@ -47,6 +48,8 @@ bool admission_has_room(enum access_mode access, enum claim_mode mode, const cha
 		return false;
 	for (size_t i = 0; i < n_claims; i++) {
 		const struct claim *held = claims[i];
+
+		assert(held);
 
 		/* the rules of both sides must allow it: the newcomer's, and those under which others hold it
 		 */

@@ -135,6 +135,13 @@ const struct volume_request *alloc_find_volume(const struct alloc *alloc, const 
 	return NULL;
 }
 
+bool volume_request_eq(const struct volume_request *a, const struct volume_request *b)
+{
+	return str_eq(a->name, b->name) && str_eq(a->source, b->source) && a->access_mode == b->access_mode &&
+	       a->attachment_mode == b->attachment_mode && a->read_only == b->read_only &&
+	       a->propagation == b->propagation && a->exec == b->exec;
+}
+
 enum claim_mode volume_request_mode(const struct volume_request *request)
 {
 	return request->read_only ? CLAIM_READ : CLAIM_WRITE;

@@ -80,6 +80,9 @@ bool alloc_is_client_terminal(const struct alloc *alloc);
 /** The volume request called @name, or NULL. */
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name);
 
+/** Do both ask for the same? */
+bool volume_request_eq(const struct volume_request *a, const struct volume_request *b);
+
 /** Claim mode that a request means. */
 enum claim_mode volume_request_mode(const struct volume_request *request);
 

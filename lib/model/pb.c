@@ -274,7 +274,7 @@ static bool put_list(const struct field_map *field, const char *from, const char
 	list = calloc(n, sizeof(ProtobufCMessage *));
 	if (!list)
 		return false;
-	memcpy(to, &list, sizeof(list));
+	*(ProtobufCMessage ***)to = list;
 	for (uint32_t i = 0; i < n; i++) {
 		list[i] = to_message(field->message, from + i * field->message->size);
 		if (!list[i])
@@ -304,7 +304,7 @@ static bool put_field(const struct message_map *map, const struct field_map *fie
 	case FIELD_MESSAGE: {
 		ProtobufCMessage *sub = to_message(field->message, from);
 
-		memcpy(to, &sub, sizeof(sub));
+		*(ProtobufCMessage **)(void *)to = sub;
 		return sub != NULL;
 	}
 	case FIELD_LIST:
@@ -372,10 +372,9 @@ static enum status get_enum(const struct field_map *field, const char *from, cha
 
 static enum status get_message(const struct field_map *field, const char *from, char *to, struct error *err)
 {
-	const ProtobufCMessage *sub;
+	const ProtobufCMessage *sub = *(const ProtobufCMessage *const *)(const void *)from;
 	enum status st;
 
-	memcpy(&sub, from, sizeof(sub));
 	if (!sub)
 		return STATUS_OK; /* absent: zero */
 	st = from_message(field->message, sub, to, err);
@@ -384,16 +383,15 @@ static enum status get_message(const struct field_map *field, const char *from, 
 	return st;
 }
 
-static enum status get_list(const struct field_map *field, const char *from, size_t n, char *to,
+static enum status get_list(const struct field_map *field, const void *from, size_t n, char *to,
 			    char *count_at, struct error *err)
 {
-	ProtobufCMessage *const *list;
+	ProtobufCMessage *const *list = *(ProtobufCMessage *const *const *)from;
 	uint32_t count = (uint32_t)n;
 
 	if (n > field->size)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %zu entries, at most %zu are allowed",
 				 field->name, n, field->size);
-	memcpy(&list, from, sizeof(list));
 	for (uint32_t i = 0; i < count; i++) {
 		enum status st = from_message(field->message, list[i], to + i * field->message->size, err);
 

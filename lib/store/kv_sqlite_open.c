@@ -336,7 +336,7 @@ DEFINE_CLEANUP(struct kv_sqlite, kv_sqlite_close)
 enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct error *err)
 {
 	cleanup(kv_sqlite_closep) struct kv_sqlite *db = NULL;
-	enum presence presence;
+	enum presence presence = PRESENCE_FILE;
 	enum status st = look(path, &presence, err);
 
 	if (st == STATUS_OK && presence == PRESENCE_MISSING)

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -168,30 +169,40 @@ static int start_thread(struct writer *w)
 	return -r;
 }
 
+static void writer_free(struct writer *w)
+{
+	submission_list_free(&w->done);
+	(void)pthread_cond_destroy(&w->work);
+	(void)pthread_mutex_destroy(&w->lock);
+	close_fdp(&w->done_fd);
+	free(w);
+}
+
 enum status writer_start(struct kv_sqlite *db, struct writer **ret, struct error *err)
 {
-	cleanup_close int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	cleanup_free struct writer *w = malloc(sizeof(*w));
-	int r;
+	struct writer *w = malloc(sizeof(*w));
+	int r = 0;
 
-	if (done_fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "store %s: eventfd", db->path);
 	if (!w)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "store %s: out of memory", db->path);
 	*w = (struct writer){
 		.db = db,
-		.done_fd = done_fd,
+		.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.work = PTHREAD_COND_INITIALIZER,
 		.queue = STAILQ_HEAD_INITIALIZER(w->queue),
 		.done = STAILQ_HEAD_INITIALIZER(w->done),
 		.stats = {.revision = db->committed.revision},
 	};
-	r = start_thread(w);
-	if (r < 0)
-		return error_set(err, status_from_errno(r), r, "store %s: start the writer thread", db->path);
-	(void)TAKE_FD(done_fd);
-	*ret = TAKE_PTR(w);
+	if (w->done_fd < 0)
+		r = -errno;
+	if (r == 0)
+		r = start_thread(w);
+	if (r < 0) {
+		writer_free(w);
+		return error_set(err, status_from_errno(r), r, "store %s: start the writer", db->path);
+	}
+	*ret = w;
 	return STATUS_OK;
 }
 
@@ -202,12 +213,7 @@ void writer_stop(struct writer *w)
 	(void)pthread_cond_signal(&w->work);
 	(void)pthread_mutex_unlock(&w->lock);
 	(void)pthread_join(w->thread, NULL);
-
-	submission_list_free(&w->done);
-	(void)pthread_cond_destroy(&w->work);
-	(void)pthread_mutex_destroy(&w->lock);
-	close_fdp(&w->done_fd);
-	free(w);
+	writer_free(w);
 }
 
 void writer_put(struct writer *w, struct submission *submission)

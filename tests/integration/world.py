@@ -130,6 +130,7 @@ class Node:
 	ticket = required
 	ticket_key = {self.world.ticket_key()}
 	ops_per_second = {self.world.ops_per_second}
+	burst = {self.world.burst}
 	profile disk {{
 		class = block
 		fstype = ext4
@@ -219,8 +220,8 @@ helper {{
 class World:
     """Make it with open(), and always close() it."""
 
-    def __init__(self, nodes=2, ops_per_second=100):
-        self.ops_per_second = ops_per_second
+    def __init__(self, nodes=2, ops_per_second=100, burst=200):
+        self.ops_per_second, self.burst = ops_per_second, burst
         self.logs = f"{PREFIX}/log"
         self.by_id_prefix = "holdfast-dev-"
         self.by_id = f"{self.by_id_prefix}{os.getpid()}"

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_US = 20 * 1000000 };
-
 static char listing[1 << 20];
 
 int fixture_setup_closed(void **state)

@@ -6,6 +6,8 @@
 
 #include "store/kv.h"
 
+enum { PATIENCE_US = 20 * 1000000 }; /* for one turn of a loop that has something to do */
+
 struct fixture {
 	char dir[TEMP_DIR_SIZE];
 	char path[TEMP_PATH_SIZE];

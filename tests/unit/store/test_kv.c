@@ -178,7 +178,7 @@ static void many_submissions_are_answered_in_order_with_few_commits(void **state
 	}
 	assert_int_equal(kv_stats(f->kv).pending, 3000);
 	while (sequence.expected <= 3000)
-		assert_true(sd_event_run(f->event, 20 * 1000000) > 0);
+		assert_true(sd_event_run(f->event, PATIENCE_US) > 0);
 	stats = kv_stats(f->kv);
 	assert_int_equal(stats.pending, 0);
 	assert_int_equal(stats.transactions, 3000);
@@ -386,7 +386,7 @@ static void a_done_function_may_close_the_store(void **state)
 			 STATUS_OK);
 	put_async(f, "b", "v", &after);
 	while (f->kv)
-		assert_true(sd_event_run(f->event, 20 * 1000000) > 0);
+		assert_true(sd_event_run(f->event, PATIENCE_US) > 0);
 	assert_int_equal(after.count, 0);
 	fixture_open(f);
 	assert_int_equal(kv_revision(f->kv), 2);

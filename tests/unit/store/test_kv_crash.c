@@ -13,7 +13,14 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-enum { ROUNDS = 60, ROUNDS_PER_FILE = 12, KILL_WITHIN_US = 40000, OUTSTANDING = 32 };
+enum {
+	ROUNDS = 60,
+	ROUNDS_PER_FILE = 12,
+	KILL_WITHIN_US = 40000,
+	OUTSTANDING = 32,
+	CREATIONS = 80,
+	CREATION_WITHIN_US = 8000
+};
 
 /* --- the process that gets killed: an endless stream of transactions --- */
 
@@ -126,12 +133,19 @@ static uint64_t check_state(struct fixture *f, uint64_t acknowledged)
 	uint64_t revision = kv_revision(f->kv);
 
 	assert_true(revision >= acknowledged);
-	assert_true(revision <= acknowledged + 2 * OUTSTANDING); /* nothing from nowhere */
+	assert_true(revision <= acknowledged + UINT64_C(2) * OUTSTANDING); /* nothing from nowhere */
 	assert_int_equal(kv_range(f->kv, "first/", count_in_order, &first, NULL), STATUS_OK);
 	assert_int_equal(kv_range(f->kv, "second/", count_in_order, &second, NULL), STATUS_OK);
 	assert_int_equal(first.n, revision);
 	assert_int_equal(second.n, revision);
 	return revision;
+}
+
+static void use_new_folder(struct fixture *f)
+{
+	temp_dir_remove(f->dir);
+	temp_dir_make(f->dir);
+	(void)temp_dir_path(f->path, f->dir, "test.db");
 }
 
 static void everything_acknowledged_survives_kill_9_at_any_moment(void **state)
@@ -146,9 +160,7 @@ static void everything_acknowledged_survives_kill_9_at_any_moment(void **state)
 		uint64_t acknowledged;
 
 		if (round % ROUNDS_PER_FILE == 0) {
-			temp_dir_remove(f->dir);
-			temp_dir_make(f->dir);
-			(void)temp_dir_path(f->path, f->dir, "test.db");
+			use_new_folder(f);
 			revision = 0;
 		}
 		acknowledged = stream_and_kill(f->path, moment_us, revision);
@@ -161,9 +173,33 @@ static void everything_acknowledged_survives_kill_9_at_any_moment(void **state)
 	assert_true(total > 0);
 }
 
+static void a_store_whose_creation_was_killed_can_be_opened(void **state)
+{
+	struct fixture *f = *state;
+	int n_missing = 0;
+	int n_streaming = 0;
+
+	for (int round = 0; round < CREATIONS; round++) {
+		uint64_t acknowledged;
+
+		use_new_folder(f);
+		acknowledged = stream_and_kill(f->path, (int64_t)CREATION_WITHIN_US * round / CREATIONS, 0);
+		n_missing += access(f->path, F_OK) < 0;
+		n_streaming += acknowledged > 0;
+		fixture_open(f);
+		(void)check_state(f, acknowledged);
+		fixture_close(f);
+	}
+	print_message("%d kills: %d before the store was there, %d when it was in use\n", CREATIONS,
+		      n_missing, n_streaming);
+	assert_true(n_missing > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_store_whose_creation_was_killed_can_be_opened,
+						fixture_setup_closed, fixture_teardown),
 		cmocka_unit_test_setup_teardown(everything_acknowledged_survives_kill_9_at_any_moment,
 						fixture_setup_closed, fixture_teardown),
 	};

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "store/kv_sqlite.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,16 +20,18 @@
 
 /* --- the model of a failing sqlite: the n-th call that can fail returns .code --- */
 
+enum layer { LAYER_SQLITE, LAYER_MEMORY, LAYER_SYSTEM };
+
 static struct {
 	int code; /* SQLITE_OK: nothing fails */
 	long countdown;
-	bool is_allocation; /* count allocations instead */
+	enum layer layer; /* whose calls count */
 	bool has_failed;
 } fault;
 
-static bool hits(bool is_allocation)
+static bool hits(enum layer layer)
 {
-	if (fault.code == SQLITE_OK || fault.is_allocation != is_allocation || --fault.countdown != 0)
+	if (fault.code == SQLITE_OK || fault.layer != layer || --fault.countdown != 0)
 		return false;
 	fault.has_failed = true;
 	return true;
@@ -48,39 +51,70 @@ int __wrap_sqlite3_prepare_v3(sqlite3 *db, const char *sql, int n, unsigned int 
 			      const char **tail);
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
+int __real_eventfd(unsigned int count, int flags);
+int __wrap_eventfd(unsigned int count, int flags);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+			  void *userdata);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+			  void *userdata);
+int __real_sd_event_add_io(sd_event *event, sd_event_source **ret, int fd, uint32_t events,
+			   sd_event_io_handler_t callback, void *userdata);
+int __wrap_sd_event_add_io(sd_event *event, sd_event_source **ret, int fd, uint32_t events,
+			   sd_event_io_handler_t callback, void *userdata);
 
 int __wrap_sqlite3_step(sqlite3_stmt *statement)
 {
-	return hits(false) ? fault.code : __real_sqlite3_step(statement);
+	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_step(statement);
 }
 
 int __wrap_sqlite3_exec(sqlite3 *db, const char *sql, int (*callback)(void *, int, char **, char **),
 			void *userdata, char **message)
 {
-	return hits(false) ? fault.code : __real_sqlite3_exec(db, sql, callback, userdata, message);
+	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_exec(db, sql, callback, userdata, message);
 }
 
 int __wrap_sqlite3_prepare_v2(sqlite3 *db, const char *sql, int n, sqlite3_stmt **ret, const char **tail)
 {
-	return hits(false) ? fault.code : __real_sqlite3_prepare_v2(db, sql, n, ret, tail);
+	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_prepare_v2(db, sql, n, ret, tail);
 }
 
 int __wrap_sqlite3_prepare_v3(sqlite3 *db, const char *sql, int n, unsigned int flags, sqlite3_stmt **ret,
 			      const char **tail)
 {
-	return hits(false) ? fault.code : __real_sqlite3_prepare_v3(db, sql, n, flags, ret, tail);
+	return hits(LAYER_SQLITE) ? fault.code : __real_sqlite3_prepare_v3(db, sql, n, flags, ret, tail);
 }
 
 void *__wrap_malloc(size_t n)
 {
-	return hits(true) ? NULL : __real_malloc(n);
+	return hits(LAYER_MEMORY) ? NULL : __real_malloc(n);
 }
 
-static void arm(int code, long countdown, bool is_allocation)
+int __wrap_eventfd(unsigned int count, int flags)
+{
+	if (!hits(LAYER_SYSTEM))
+		return __real_eventfd(count, flags);
+	errno = EMFILE;
+	return -1;
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *),
+			  void *userdata)
+{
+	return hits(LAYER_SYSTEM) ? EMFILE : __real_pthread_create(thread, attr, body, userdata);
+}
+
+int __wrap_sd_event_add_io(sd_event *event, sd_event_source **ret, int fd, uint32_t events,
+			   sd_event_io_handler_t callback, void *userdata)
+{
+	return hits(LAYER_SYSTEM) ? -EMFILE
+				  : __real_sd_event_add_io(event, ret, fd, events, callback, userdata);
+}
+
+static void arm(int code, long countdown, enum layer layer)
 {
 	fault.code = code;
 	fault.countdown = countdown;
-	fault.is_allocation = is_allocation;
+	fault.layer = layer;
 	fault.has_failed = false;
 }
 
@@ -114,7 +148,7 @@ static void a_failed_open_at_any_step_says_so_and_can_be_repeated(void **state)
 
 			if (is_new)
 				(void)unlink(f->path);
-			arm(codes[i].code, n, false);
+			arm(codes[i].code, n, LAYER_SQLITE);
 			st = kv_open_sqlite(f->event, f->path, &f->kv, &err);
 			has_failed = disarm();
 			assert_int_equal(st, has_failed ? codes[i].status : STATUS_OK);
@@ -136,11 +170,27 @@ static void an_open_without_memory_says_so(void **state)
 	for (long n = 1; has_failed; n++) {
 		enum status st;
 
-		arm(SQLITE_NOMEM, n, true);
+		arm(SQLITE_NOMEM, n, LAYER_MEMORY);
 		st = kv_open_sqlite(f->event, f->path, &f->kv, NULL);
 		has_failed = disarm();
 		assert_int_equal(st, has_failed ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
 		fixture_close(f);
+	}
+}
+
+static void an_open_without_descriptors_or_threads_says_so(void **state)
+{
+	struct fixture *f = *state;
+
+	for (long n = 1; n <= 4; n++) {
+		struct error err = {.status = STATUS_OK};
+		enum status st;
+
+		arm(SQLITE_NOMEM, n, LAYER_SYSTEM); /* any code but SQLITE_OK */
+		st = kv_open_sqlite(f->event, f->path, &f->kv, &err);
+		assert_int_equal(disarm(), n < 4); /* eventfd, thread, event source */
+		assert_int_equal(st, n < 4 ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
+		assert_int_equal(err.sys_errno, n < 4 ? EMFILE : 0);
 	}
 }
 
@@ -150,14 +200,14 @@ static void submitting_without_memory_submits_nothing(void **state)
 	struct kv_op op = {.key = "a", .value = "1", .len = 1};
 
 	fixture_open(f);
-	arm(SQLITE_NOMEM, 1, true);
+	arm(SQLITE_NOMEM, 1, LAYER_MEMORY);
 	assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, NULL),
 			 STATUS_RESOURCE_EXHAUSTED);
 	assert_true(disarm());
-	arm(SQLITE_NOMEM, 1, true);
+	arm(SQLITE_NOMEM, 1, LAYER_MEMORY);
 	assert_int_equal(kv_barrier(f->kv, NULL, NULL, NULL), STATUS_RESOURCE_EXHAUSTED);
 	assert_true(disarm());
-	arm(SQLITE_NOMEM, 1, true);
+	arm(SQLITE_NOMEM, 1, LAYER_MEMORY);
 	assert_int_equal(kv_compact(f->kv, 1, NULL), STATUS_RESOURCE_EXHAUSTED);
 	assert_true(disarm());
 	assert_int_equal(kv_stats(f->kv).pending, 0);
@@ -206,7 +256,7 @@ static bool break_at(struct fixture *f, int code, enum status expected, long n)
 	fixture_open(f);
 	(void)put(f, "keep", "1");
 	(void)put(f, "gone", "1");
-	arm(code, n, false);
+	arm(code, n, LAYER_SQLITE);
 	submit_work(f, answers);
 	await(f, &answers[1]);
 	has_failed = disarm();
@@ -255,11 +305,11 @@ static void a_failed_read_is_an_error_and_breaks_nothing(void **state)
 	for (long n = 1; n <= 3; n++) {
 		struct error err;
 
-		arm(SQLITE_CORRUPT, n, false);
+		arm(SQLITE_CORRUPT, n, LAYER_SQLITE);
 		assert_int_equal(kv_range(f->kv, "", ignore_item, NULL, &err), STATUS_DATA_LOSS);
 		assert_true(disarm());
 		assert_non_null(strstr(err.msg, "damaged"));
-		arm(SQLITE_IOERR_READ, n, false);
+		arm(SQLITE_IOERR_READ, n, LAYER_SQLITE);
 		assert_int_equal(kv_changes(f->kv, 0, ignore_item, NULL, NULL), STATUS_INTERNAL);
 		assert_true(disarm());
 	}
@@ -389,6 +439,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_failed_open_at_any_step_says_so_and_can_be_repeated),
 		TEST(an_open_without_memory_says_so),
+		TEST(an_open_without_descriptors_or_threads_says_so),
 		TEST(submitting_without_memory_submits_nothing),
 		TEST(a_failure_at_any_step_of_a_batch_breaks_the_store_and_keeps_what_was_committed),
 		TEST(a_failed_read_is_an_error_and_breaks_nothing),

@@ -61,7 +61,7 @@ static void check_answer(uint64_t revision, const struct error *err, void *userd
 static void settle(struct model *m)
 {
 	while (m->n_answered < m->n_submitted)
-		assert_true(sd_event_run(m->f->event, 20 * 1000000) > 0);
+		assert_true(sd_event_run(m->f->event, PATIENCE_US) > 0);
 }
 
 static void expect(struct model *m, struct expectation expected)

@@ -1,0 +1,205 @@
+#include "commands.h"
+#include "connect.h"
+#include "output.h"
+#include "pick.h"
+#include "show.h"
+#include "spec.h"
+#include "wait.h"
+
+#include "base/id.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "conf/conf.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <string.h>
+
+#define WAIT_DEFAULT_US (5 * 60 * USEC_PER_SEC)
+#define WAIT_MAX_US (24 * 3600 * USEC_PER_SEC)
+
+static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
+
+static enum status wait_timeout(struct invocation *inv, uint64_t *ret_us, struct error *err)
+{
+	const char *text = inv->options[OPT_TIMEOUT];
+
+	*ret_us = WAIT_DEFAULT_US;
+	if (text && (parse_duration(text, ret_us) < 0 || *ret_us == 0 || *ret_us > WAIT_MAX_US))
+		return usage_error(inv, err, "'%s' is not a duration up to a day, as in 90s, 5m", text);
+	return STATUS_OK;
+}
+
+static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation **ret, struct error *err)
+{
+	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
+	struct conf *conf = NULL;
+	enum status status;
+
+	if (inv->options[OPT_ID] && !id_is_uuid(inv->options[OPT_ID]))
+		return usage_error(inv, err, "--id must be a UUID in lower case, not '%s'",
+				   inv->options[OPT_ID]);
+	status = conf_load(inv->args[0], &conf, err);
+	if (status == STATUS_OK)
+		status = spec_alloc(conf, &alloc, err);
+	conf_free(conf);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_NAMESPACE, &alloc->namespace_, err);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_NODE, &alloc->node_id, err);
+	if (status == STATUS_OK)
+		status = option_apply(inv, OPT_ID, &alloc->id, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(alloc);
+	return status;
+}
+
+/* Complete the node's id. One that the server does not know stays: the refusal is the server's. */
+static enum status complete_node(struct connection *connection, Holdfast__V1__Allocation *alloc,
+				 struct error *err)
+{
+	char node[PICK_ID_SIZE];
+	enum status status;
+	char *copy;
+
+	if (!alloc->node_id[0])
+		return STATUS_OK;
+	status = pick_node(connection, alloc->node_id, node, err);
+	if (status == STATUS_NOT_FOUND)
+		return STATUS_OK;
+	if (status != STATUS_OK || str_eq(node, alloc->node_id))
+		return status;
+	copy = strdup(node);
+	if (!copy)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "node %s", node);
+	free(alloc->node_id);
+	alloc->node_id = copy;
+	return STATUS_OK;
+}
+
+/* Wait for @goal and print how it ended. */
+static enum status finish(struct invocation *inv, struct connection *connection,
+			  const Holdfast__V1__Allocation *known, enum wait_goal goal, struct error *err)
+{
+	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
+	uint64_t timeout_us;
+	enum status status = wait_timeout(inv, &timeout_us, err);
+	enum status printed = STATUS_OK;
+
+	if (status == STATUS_OK)
+		status = wait_alloc(connection, known, goal, timeout_us, &answer, err);
+	if (answer && inv->options[OPT_JSON])
+		printed = print_answer(&answer->base, status == STATUS_OK ? err : NULL);
+	if (status != STATUS_OK || inv->options[OPT_JSON])
+		return status != STATUS_OK ? status : printed;
+	return show_alloc(answer->allocation, err);
+}
+
+enum status cmd_alloc_run(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	cleanup_message Holdfast__V1__RunAllocationResponse *answer = NULL;
+	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	uint64_t timeout_us;
+	enum status status = wait_timeout(inv, &timeout_us, err);
+
+	if (status == STATUS_OK)
+		status = load_alloc(inv, &alloc, err);
+	if (status == STATUS_OK)
+		status = connect_server(inv, &connection, err);
+	if (status == STATUS_OK)
+		status = complete_node(connection, alloc, err);
+	if (status != STATUS_OK)
+		return status;
+	request.allocation = alloc;
+	status = connection_call(connection, allocations, "Run", &request.base, CALL_TIMEOUT_US,
+				 (ProtobufCMessage **)(void *)&answer, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!answer->allocation)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
+	if (!inv->options[OPT_NO_WAIT])
+		return finish(inv, connection, answer->allocation, WAIT_RUNNING, err);
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("allocation %s is accepted", answer->allocation->id);
+	return STATUS_OK;
+}
+
+enum status cmd_alloc_stop(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	cleanup_message Holdfast__V1__StopAllocationResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	char id[PICK_ID_SIZE];
+	uint64_t timeout_us;
+	enum status status = wait_timeout(inv, &timeout_us, err);
+
+	if (status == STATUS_OK)
+		status = connect_server(inv, &connection, err);
+	if (status == STATUS_OK)
+		status = pick_alloc(connection, inv->args[0], id, err);
+	if (status != STATUS_OK)
+		return status;
+	request.id = id;
+	status = connection_call(connection, allocations, "Stop", &request.base, CALL_TIMEOUT_US,
+				 (ProtobufCMessage **)(void *)&answer, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!answer->allocation)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
+	/* what had ended before is stopped, however it ended */
+	if (!inv->options[OPT_NO_WAIT] && !alloc_is_terminal(answer->allocation))
+		return finish(inv, connection, answer->allocation, WAIT_TERMINAL, err);
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("allocation %s %s", id,
+		   alloc_is_terminal(answer->allocation) ? "has ended" : "is being stopped");
+	return STATUS_OK;
+}
+
+static enum status list_allocs(struct invocation *inv, struct connection *connection, struct error *err)
+{
+	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ListAllocationsResponse *answer = NULL;
+	char node[PICK_ID_SIZE];
+	enum status status = STATUS_OK;
+
+	if (inv->options[OPT_NODE]) {
+		status = pick_node(connection, inv->options[OPT_NODE], node, err);
+		request.node_id = node;
+	}
+	if (status == STATUS_OK)
+		status = connection_call(connection, allocations, "List", &request.base, CALL_TIMEOUT_US,
+					 (ProtobufCMessage **)(void *)&answer, err);
+	if (status != STATUS_OK)
+		return status;
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	return show_allocs(answer->allocations, answer->n_allocations, NULL, err);
+}
+
+enum status cmd_alloc_status(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	char id[PICK_ID_SIZE];
+	enum status status = connect_server(inv, &connection, err);
+
+	if (status == STATUS_OK && inv->n_args == 0)
+		return list_allocs(inv, connection, err);
+	if (status == STATUS_OK)
+		status = pick_alloc(connection, inv->args[0], id, err);
+	if (status != STATUS_OK)
+		return status;
+	request.id = id;
+	status = connection_call(connection, allocations, "Get", &request.base, CALL_TIMEOUT_US,
+				 (ProtobufCMessage **)(void *)&answer, err);
+	if (status != STATUS_OK)
+		return status;
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	status = show_alloc(answer->allocation, err);
+	return status == STATUS_OK ? show_claims(answer->claims, answer->n_claims, "claims", err) : status;
+}

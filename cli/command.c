@@ -1,0 +1,297 @@
+#include "command.h"
+
+#include "base/cleanup.h"
+#include "base/closest.h"
+#include "base/str.h"
+
+#include <getopt.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum {
+	COMMAND_WORDS_MAX = 3,
+	COMMAND_NAME_SIZE = 96,
+	FIRST_LONG = 256, /* getopt's value of option 0, above all characters */
+};
+
+static bool is_given(const struct invocation *inv, int id)
+{
+	return inv->options[id] != NULL;
+}
+
+/* Tables for getopt_long(), made from ours. */
+struct getopt_tables {
+	struct option options[OPTION_N + 1];
+	char letters[3 * OPTION_N + 2];
+};
+
+static void make_tables(struct getopt_tables *tables)
+{
+	size_t n = 0;
+
+	*tables = (struct getopt_tables){.letters = ":"};
+	n++;
+	for (int id = 0; id < OPTION_N; id++) {
+		const struct option_info *info = &command_options[id];
+
+		tables->options[id] = (struct option){
+			.name = info->name,
+			.has_arg = info->arg ? required_argument : no_argument,
+			.val = FIRST_LONG + id,
+		};
+		if (!info->letter)
+			continue;
+		tables->letters[n++] = info->letter;
+		if (info->arg)
+			tables->letters[n++] = ':';
+	}
+	tables->letters[n] = '\0';
+}
+
+static int id_of_letter(int letter)
+{
+	for (int id = 0; id < OPTION_N; id++)
+		if (command_options[id].letter == letter)
+			return id;
+	return -1;
+}
+
+/* getopt_long() returned '?' or ':'. */
+static enum status bad_option(int found, char **argv, struct error *err)
+{
+	int id = optopt >= FIRST_LONG ? optopt - FIRST_LONG : id_of_letter(optopt);
+	const char *names[OPTION_N];
+	const char *given = argv[optind - 1];
+	const char *meant;
+	char name[COMMAND_NAME_SIZE];
+
+	if (found == ':')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "option --%s needs its %s",
+				 command_options[id].name, command_options[id].arg);
+	if (id >= 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "option --%s takes no argument",
+				 command_options[id].name);
+	if (optopt)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown option -%c", optopt);
+	for (int i = 0; i < OPTION_N; i++)
+		names[i] = command_options[i].name;
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(given + 2, "="), given + 2);
+	meant = closest(name, names, OPTION_N);
+	if (meant)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown option --%s, did you mean --%s?",
+				 name, meant);
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown option --%s", name);
+}
+
+static enum status take_options(int argc, char **argv, struct invocation *inv, struct error *err)
+{
+	struct getopt_tables tables;
+	int found;
+
+	make_tables(&tables);
+	opterr = 0;
+	optind = 0; /* begin anew */
+	while ((found = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
+		int id = found >= FIRST_LONG ? found - FIRST_LONG : id_of_letter(found);
+
+		if (found == '?' || found == ':')
+			return bad_option(found, argv, err);
+		if (inv->options[id] && command_options[id].arg)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "option --%s is given twice",
+					 command_options[id].name);
+		inv->options[id] = optarg ? optarg : "";
+	}
+	inv->n_args = argc - optind;
+	inv->args = argv + optind;
+	return STATUS_OK;
+}
+
+/* How many of the words are the path of @command; 0 when it is another command. */
+static int match_words(const char *path, char *const *words, int n)
+{
+	int used = 0;
+
+	while (*path) {
+		size_t length = strcspn(path, " ");
+
+		if (used == n || strlen(words[used]) != length || strncmp(words[used], path, length) != 0)
+			return 0;
+		used++;
+		path += length;
+		path += strspn(path, " ");
+	}
+	return used;
+}
+
+bool command_in_group(const char *path, const char *group)
+{
+	size_t n = group ? strlen(group) : 0;
+
+	return n == 0 || (strncmp(path, group, n) == 0 && path[n] == ' ');
+}
+
+static bool is_group(const char *word)
+{
+	for (size_t i = 0; i < n_commands; i++)
+		if (command_in_group(commands[i].path, word))
+			return true;
+	return false;
+}
+
+/* The words that were meant to be a command, as many as a path may have. */
+static void joined(const struct invocation *inv, char name[COMMAND_NAME_SIZE])
+{
+	name[0] = '\0';
+	for (int i = 0; i < inv->n_args && i < COMMAND_WORDS_MAX - 1; i++) {
+		size_t n = strlen(name);
+
+		(void)snprintf(name + n, COMMAND_NAME_SIZE - n, "%s%s", n ? " " : "", inv->args[i]);
+	}
+}
+
+static enum status unknown_command(const struct invocation *inv, struct error *err)
+{
+	const char *paths[128];
+	char name[COMMAND_NAME_SIZE];
+	const char *meant;
+	size_t n = 0;
+
+	if (inv->n_args == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no command is given");
+	if (inv->group && inv->n_args == 1)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "what should '%s' do?", inv->group);
+	for (; n < n_commands && n < ARRAY_SIZE(paths); n++)
+		paths[n] = commands[n].path;
+	joined(inv, name);
+	meant = closest(name, paths, n);
+	if (!meant && inv->n_args > 1)
+		meant = closest(inv->args[0], paths, n);
+	if (meant)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown command '%s', did you mean '%s'?",
+				 name, meant);
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown command '%s'", name);
+}
+
+static enum status find_command(struct invocation *inv, struct error *err)
+{
+	int best = 0;
+
+	for (size_t i = 0; i < n_commands; i++) {
+		int used = match_words(commands[i].path, inv->args, inv->n_args);
+
+		if (used <= best)
+			continue;
+		best = used;
+		inv->command = &commands[i];
+	}
+	if (inv->command) {
+		inv->args += best;
+		inv->n_args -= best;
+		return STATUS_OK;
+	}
+	if (inv->n_args > 0 && is_group(inv->args[0]))
+		inv->group = inv->args[0];
+	if (is_given(inv, OPT_HELP) && (inv->n_args == 0 || (inv->group && inv->n_args == 1)))
+		return STATUS_OK;
+	return unknown_command(inv, err);
+}
+
+static enum status check_command(const struct invocation *inv, struct error *err)
+{
+	const struct command *command = inv->command;
+
+	for (int id = 0; id < OPTION_N; id++)
+		if (is_given(inv, id) && !((common_options | command->options) & OPTION_BIT(id)))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s has no option --%s",
+					 command->path, command_options[id].name);
+	if (inv->n_args < command->min_args)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s needs more arguments: %s",
+				 command->path, command->args);
+	if (inv->n_args > command->max_args)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: unexpected argument '%s'",
+				 command->path, inv->args[command->max_args]);
+	return STATUS_OK;
+}
+
+enum status command_parse(int argc, char **argv, struct invocation *ret, struct error *err)
+{
+	enum status status;
+
+	*ret = (struct invocation){.command = NULL};
+	status = take_options(argc, argv, ret, err);
+	if (status == STATUS_OK)
+		status = find_command(ret, err);
+	if (status != STATUS_OK || !ret->command || is_given(ret, OPT_HELP) || !ret->command->run)
+		return status;
+	return check_command(ret, err);
+}
+
+enum status usage_error(struct invocation *inv, struct error *err, const char *fmt, ...)
+{
+	char message[ERROR_MSG_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(message, sizeof(message), fmt, args);
+	va_end(args);
+	inv->is_usage_error = true;
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s", message);
+}
+
+char *option_text(const struct invocation *inv, enum option_id id)
+{
+	return (char *)(uintptr_t)(inv->options[id] ? inv->options[id] : "");
+}
+
+enum status option_apply(struct invocation *inv, enum option_id id, char **field, struct error *err)
+{
+	const char *value = inv->options[id];
+	char *copy;
+
+	if (!value || str_eq(value, *field))
+		return STATUS_OK;
+	if ((*field)[0] != '\0')
+		return usage_error(inv, err, "--%s %s contradicts the file, which says '%s'",
+				   command_options[id].name, value, *field);
+	copy = strdup(value);
+	if (!copy)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "--%s", command_options[id].name);
+	if (*field != protobuf_c_empty_string)
+		free(*field);
+	*field = copy;
+	return STATUS_OK;
+}
+
+static void print_option(FILE *out, const struct option_info *info)
+{
+	char text[COMMAND_NAME_SIZE];
+
+	(void)snprintf(text, sizeof(text), "--%s%s%s", info->name, info->arg ? " " : "",
+		       info->arg ? info->arg : "");
+	if (info->letter)
+		(void)fprintf(out, "  -%c, %-24s %s\n", info->letter, text, info->help);
+	else
+		(void)fprintf(out, "      %-24s %s\n", text, info->help);
+}
+
+void command_usage(FILE *out, const struct command *command)
+{
+	(void)fprintf(out, "usage: holdfast %s [options]%s%s\n\n%s.%s\n\noptions:\n", command->path,
+		      command->args[0] ? " " : "", command->args, command->help,
+		      command->run ? "" : " (not built yet)");
+	for (int id = 0; id < OPTION_N; id++)
+		if (command->options & OPTION_BIT(id))
+			print_option(out, &command_options[id]);
+	for (int id = 0; id < OPTION_N; id++)
+		if (common_options & OPTION_BIT(id))
+			print_option(out, &command_options[id]);
+}
+
+void command_list(FILE *out, const char *group)
+{
+	for (size_t i = 0; i < n_commands; i++)
+		if (command_in_group(commands[i].path, group))
+			(void)fprintf(out, "  %-24s %s%s\n", commands[i].path, commands[i].help,
+				      commands[i].run ? "" : " (not built yet)");
+}

@@ -1,0 +1,36 @@
+#pragma once
+/* One connection, one call at a time: what a command needs of a server or an agent. */
+
+#include "command.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct connection;
+
+#define CALL_TIMEOUT_US (30 * USEC_PER_SEC)
+
+/** To the claim server, or to the agent of this machine. Dialling is left to the first call.
+ * @ret owned by the caller, connection_free() */
+enum status connect_server(struct invocation *inv, struct connection **ret, struct error *err);
+enum status connect_agent(struct invocation *inv, struct connection **ret, struct error *err);
+
+void connection_free(struct connection *connection);
+DEFINE_CLEANUP(struct connection, connection_free)
+
+/** Call @method and wait for the answer.
+ * @ret owned by the caller, protobuf_c_message_free_unpacked() */
+enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
+			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
+			    ProtobufCMessage **ret, struct error *err);
+
+/* Variables that own a message. */
+static inline void message_freep(void *message)
+{
+	protobuf_c_message_free_unpacked(*(ProtobufCMessage **)message, NULL);
+}
+
+#define cleanup_message cleanup(message_freep)
+#define cleanup_connection cleanup(connection_freep)

@@ -1,0 +1,55 @@
+#pragma once
+/* What people and programs see: tables, fields and JSON on standard output. Text from elsewhere is made
+ * harmless for terminals. */
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <jansson.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct column {
+	const char *name;
+	bool is_state; /* words with a colour: running, failed, pending ... */
+	bool is_number;
+};
+
+struct table;
+
+/** Errors stick and are told by table_print(). NULL when memory is short. */
+struct table *table_new(const struct column *columns, size_t n);
+void table_free(struct table *table);
+DEFINE_CLEANUP(struct table, table_free)
+
+/** Add a line of as many @cells as there are columns; NULL and "" are shown as "-". */
+void table_add(struct table *table, const char *const *cells);
+
+/** Print with a @title line above when it is not NULL. A NULL @table is STATUS_RESOURCE_EXHAUSTED. */
+enum status table_print(struct table *table, const char *title, struct error *err);
+
+/** "Name  value"; NULL and "" are shown as "-". */
+void print_field(const char *name, const char *value);
+
+/** printf and a newline to standard output, made harmless. */
+void print_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/** Text of several lines. */
+void print_text(FILE *out, const char *text);
+
+/** The API's message as JSON, as the .proto file names the fields, with defaults. */
+enum status print_answer(const ProtobufCMessage *message, struct error *err);
+
+/** Print @json and drop the reference; NULL means that memory ran out. */
+enum status print_json(json_t *json, struct error *err);
+
+enum { AGE_SIZE = CLOCK_TEXT_SIZE };
+
+/** Time since @realtime_ms as of @now_ms: "3h05m", "0s" for the future; "" for 0. Returns @text. */
+const char *age_text(int64_t realtime_ms, int64_t now_ms, char text[static AGE_SIZE]);
+
+/** May @fd show colours: a terminal, and NO_COLOR is not set? */
+bool has_colors(int fd);

@@ -1,0 +1,138 @@
+#include "settings.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ADDRESS_FILE_MAX = 512 };
+
+static const char *const environment[OPTION_N] = {
+	[OPT_ADDRESS] = "HOLDFAST_ADDR",	  [OPT_CA] = "HOLDFAST_CACERT",
+	[OPT_CERT] = "HOLDFAST_CLIENT_CERT",	  [OPT_KEY] = "HOLDFAST_CLIENT_KEY",
+	[OPT_SERVER_URI] = "HOLDFAST_SERVER_URI", [OPT_DEV_DIR] = "HOLDFAST_DEV_DIR",
+	[OPT_SOCKET] = "HOLDFAST_AGENT_SOCKET",
+};
+
+/* From the option or its variable; an empty variable counts as unset. */
+static const char *setting(const struct invocation *inv, enum option_id id)
+{
+	const char *value = inv->options[id];
+
+	if (!value && environment[id])
+		value = getenv(environment[id]);
+	return value && value[0] ? value : NULL;
+}
+
+int parse_address(const char *text, char ret_host[static HOST_SIZE], uint16_t *ret_port)
+{
+	const char *colon = strrchr(text, ':');
+	const char *start = text;
+	const char *end = colon;
+	uint32_t port;
+
+	if (!colon || colon == text || parse_u32(colon + 1, 1, UINT16_MAX, &port) < 0)
+		return -EINVAL;
+	if (text[0] == '[') {
+		if (colon[-1] != ']')
+			return -EINVAL;
+		start++;
+		end--;
+	} else if (memchr(text, ':', (size_t)(colon - text))) {
+		return -EINVAL; /* which colon of a bare IPv6 address? */
+	}
+	if (end <= start || str_format(ret_host, HOST_SIZE, "%.*s", (int)(end - start), start) < 0)
+		return -EINVAL;
+	*ret_port = (uint16_t)port;
+	return 0;
+}
+
+static enum status read_dev_address(const char *dir, char ret[static ADDRESS_FILE_MAX], struct error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+	int r;
+
+	if (str_format(path, sizeof(path), "%s/address", dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "%s", dir);
+	r = file_read(path, ADDRESS_FILE_MAX - 1, &text, NULL);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s (is a server running with --dev %s?)",
+				 path, dir);
+	text[strcspn(text, "\n")] = '\0';
+	(void)str_copy(ret, ADDRESS_FILE_MAX, text);
+	return STATUS_OK;
+}
+
+/* The file given for @id, or the one of the dev folder. */
+static enum status file_setting(struct invocation *inv, enum option_id id, const char *dev_dir,
+				const char *dev_name, char ret[static PATH_MAX], struct error *err)
+{
+	const char *given = setting(inv, id);
+	int r = 0;
+
+	if (given)
+		r = str_copy(ret, PATH_MAX, given);
+	else if (dev_dir)
+		r = str_format(ret, PATH_MAX, "%s/tls/%s", dev_dir, dev_name);
+	else
+		ret[0] = '\0';
+	return r < 0 ? usage_error(inv, err, "the path of --%s is too long", command_options[id].name)
+		     : STATUS_OK;
+}
+
+static enum status resolve_address(struct invocation *inv, const char *dev_dir,
+				   struct server_settings *settings, struct error *err)
+{
+	const char *address = setting(inv, OPT_ADDRESS);
+	char dev_address[ADDRESS_FILE_MAX];
+
+	if (!address && !dev_dir)
+		return usage_error(
+			inv, err,
+			"no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server "
+			"started with --dev: --dev-dir DIR or HOLDFAST_DEV_DIR)");
+	if (!address) {
+		enum status status = read_dev_address(dev_dir, dev_address, err);
+
+		if (status != STATUS_OK)
+			return status;
+		address = dev_address;
+	}
+	if (parse_address(address, settings->host, &settings->port) < 0)
+		return usage_error(inv, err, "'%s' is not an address: HOST:PORT, [V6ADDRESS]:PORT", address);
+	return STATUS_OK;
+}
+
+enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err)
+{
+	const char *dev_dir = setting(inv, OPT_DEV_DIR);
+	struct server_settings settings = {.server_uri = setting(inv, OPT_SERVER_URI)};
+	enum status status = resolve_address(inv, dev_dir, &settings, err);
+
+	if (status == STATUS_OK)
+		status = file_setting(inv, OPT_CA, dev_dir, "ca.pem", settings.ca, err);
+	if (status == STATUS_OK)
+		status = file_setting(inv, OPT_CERT, dev_dir, "operator.pem", settings.cert, err);
+	if (status == STATUS_OK)
+		status = file_setting(inv, OPT_KEY, dev_dir, "operator.key", settings.key, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!settings.ca[0])
+		return usage_error(inv, err,
+				   "no certificates to trust: give --ca FILE or set HOLDFAST_CACERT");
+	if (!settings.cert[0] != !settings.key[0])
+		return usage_error(inv, err, "--cert and --key go together");
+	*ret = settings;
+	return STATUS_OK;
+}
+
+const char *agent_socket_path(const struct invocation *inv)
+{
+	const char *path = setting(inv, OPT_SOCKET);
+
+	return path ? path : HOLDFAST_AGENT_SOCKET_PATH;
+}

@@ -1,0 +1,96 @@
+#include "output.h"
+#include "show.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "rpc/pbjson_word.h"
+
+static const char *desired(const Holdfast__V1__Allocation *a, char text[static PBJSON_WORD_SIZE])
+{
+	return pbjson_word_text(&holdfast__v1__desired_status__descriptor, (int)a->desired_status, text);
+}
+
+static const char *client(const Holdfast__V1__Allocation *a, char text[static PBJSON_WORD_SIZE])
+{
+	return pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)a->client_status, text);
+}
+
+enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const char *title,
+			struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "ID"},	  {.name = "NAME"},	   {.name = "NAMESPACE"},
+		{.name = "NODE"}, {.name = "DESIRED"},	   {.name = "STATUS", .is_state = true},
+		{.name = "AGE"},  {.name = "DESCRIPTION"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (n == 0) {
+		if (!title)
+			print_line("no allocations");
+		return STATUS_OK;
+	}
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < n; i++) {
+		const Holdfast__V1__Allocation *a = allocs[i];
+		char wanted[PBJSON_WORD_SIZE], status[PBJSON_WORD_SIZE], age[AGE_SIZE];
+
+		table_add(table,
+			  (const char *const[]){a->id, a->name, a->namespace_, a->node_id, desired(a, wanted),
+						client(a, status), age_text(a->create_time_ms, now_ms, age),
+						a->client_description});
+	}
+	return table_print(table, title, err);
+}
+
+static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "NAME"},      {.name = "VOLUME"},	{.name = "ACCESS MODE"},
+		{.name = "READ ONLY"}, {.name = "PROPAGATION"}, {.name = "PUBLISHED AT"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (alloc->n_volumes == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < alloc->n_volumes; i++) {
+		const Holdfast__V1__VolumeRequest *v = alloc->volumes[i];
+		char mode[PBJSON_WORD_SIZE], propagation[PBJSON_WORD_SIZE];
+		const char *path = "";
+
+		for (size_t k = 0; k < alloc->n_published; k++)
+			if (str_eq(alloc->published[k]->name, v->name))
+				path = alloc->published[k]->path;
+		table_add(table,
+			  (const char *const[]){v->name, v->source,
+						pbjson_word_text(&holdfast__v1__access_mode__descriptor,
+								 (int)v->access_mode, mode),
+						v->read_only ? "read only" : "",
+						pbjson_word_text(&holdfast__v1__propagation__descriptor,
+								 (int)v->propagation, propagation),
+						path});
+	}
+	return table_print(table, "volumes", err);
+}
+
+enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	int64_t now_ms = clock_realtime_ms();
+	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
+
+	if (!alloc)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
+	print_field("ID", alloc->id);
+	print_field("name", alloc->name);
+	print_field("namespace", alloc->namespace_);
+	print_field("node", alloc->node_id);
+	print_field("driver", alloc->driver);
+	print_field("desired", desired(alloc, text));
+	print_field("status", client(alloc, text));
+	print_field("description", alloc->client_description);
+	print_field("age", age_text(alloc->create_time_ms, now_ms, age));
+	print_field("changed", age_text(alloc->modify_time_ms, now_ms, age));
+	return show_requests(alloc, err);
+}

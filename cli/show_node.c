@@ -1,0 +1,87 @@
+#include "output.h"
+#include "show.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "rpc/pbjson_word.h"
+
+#include <inttypes.h>
+
+enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "ID"},	     {.name = "STATUS", .is_state = true},
+		{.name = "ADDRESS"}, {.name = "VERSION"},
+		{.name = "KERNEL"},  {.name = "PLUGINS HEALTHY"},
+		{.name = "SEEN"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (n == 0) {
+		print_line("no nodes");
+		return STATUS_OK;
+	}
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < n; i++) {
+		const Holdfast__V1__Node *node = nodes[i];
+		char status[PBJSON_WORD_SIZE], healthy[48], age[AGE_SIZE];
+		size_t n_healthy = 0;
+
+		for (size_t k = 0; k < node->n_plugins; k++)
+			n_healthy += node->plugins[k]->healthy != 0;
+		(void)str_format(healthy, sizeof(healthy), "%zu/%zu", n_healthy, node->n_plugins);
+		table_add(table,
+			  (const char *const[]){node->id,
+						pbjson_word_text(&holdfast__v1__node_status__descriptor,
+								 (int)node->status, status),
+						node->address, node->agent_version, node->kernel, healthy,
+						age_text(node->last_seen_ms, now_ms, age)});
+	}
+	return table_print(table, NULL, err);
+}
+
+static enum status show_plugins(const Holdfast__V1__Node *node, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "PLUGIN"},   {.name = "PROFILE"},
+		{.name = "CLASS"},    {.name = "HEALTHY", .is_state = true},
+		{.name = "PROVIDER"}, {.name = "DESCRIPTION"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+
+	if (node->n_plugins == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < node->n_plugins; i++) {
+		const Holdfast__V1__NodePlugin *p = node->plugins[i];
+		char class[PBJSON_WORD_SIZE];
+
+		table_add(table, (const char *const[]){
+					 p->plugin_id, p->profile,
+					 p->class_ ? pbjson_word_text(&holdfast__v1__source_class__descriptor,
+								      (int)p->class_, class)
+						   : "",
+					 p->healthy ? "yes" : "no", p->provider, p->health_description});
+	}
+	return table_print(table, "plugins", err);
+}
+
+enum status show_node(const Holdfast__V1__Node *node, struct error *err)
+{
+	int64_t now_ms = clock_realtime_ms();
+	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
+
+	if (!node)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
+	print_field("ID", node->id);
+	print_field("status",
+		    pbjson_word_text(&holdfast__v1__node_status__descriptor, (int)node->status, text));
+	print_field("address", node->address);
+	print_field("boot ID", node->boot_id);
+	print_field("agent", node->agent_version);
+	print_field("kernel", node->kernel);
+	print_field("seen", age_text(node->last_seen_ms, now_ms, age));
+	print_field("age", age_text(node->create_time_ms, now_ms, age));
+	return show_plugins(node, err);
+}

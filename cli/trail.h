@@ -1,0 +1,89 @@
+#pragma once
+/* The mount helper's trail: lines of key=value, each carrying the SHA-256 of the line before it. Pure. */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+	TRAIL_LINE_MAX = 4096, /* bytes without the newline; the helper's own limit is lower */
+	TRAIL_FIELDS_MAX = 64,
+	TRAIL_HASH_SIZE = 65, /* lower-case hex and NUL */
+};
+
+struct trail_field {
+	const char *key;
+	const char *value;
+};
+
+/* A record; everything borrowed from the line. */
+struct trail_record {
+	struct trail_field fields[TRAIL_FIELDS_MAX];
+	size_t n;
+};
+
+/** Split @line in place. False for anything that is not a whole record: no ts first, no prev last, a key
+ * twice, more fields than the limit. */
+bool trail_parse(char *line, struct trail_record *ret);
+
+/** Value of @key, or "". */
+const char *trail_get(const struct trail_record *record, const char *key);
+
+/** NULL when memory is short. @ret owned by the caller */
+json_t *trail_to_json(const struct trail_record *record);
+
+/* Which records to show; NULL means any. */
+struct trail_filter {
+	const char *volume; /* whole value */
+	const char *alloc;  /* beginning of the value */
+	const char *result; /* whole value of res */
+	const char *since;  /* RFC 3339 UTC or its beginning */
+};
+
+bool trail_matches(const struct trail_record *record, const struct trail_filter *filter);
+
+enum trail_fault {
+	TRAIL_INTACT,
+	TRAIL_CHANGED,	 /* the hash of the line before is not the line's prev */
+	TRAIL_GAP,	 /* numbers are missing, or run backwards, under a valid chain */
+	TRAIL_START,	 /* the first record has a predecessor */
+	TRAIL_UNVOUCHED, /* a torn line after a torn line */
+	TRAIL_TOO_LONG,	 /* no line of a trail is */
+	TRAIL_CUT,	 /* the last line has no end */
+	TRAIL_HEAD,	 /* the last line is not the one expected */
+};
+
+/** A sentence without the line number. */
+const char *trail_fault_text(enum trail_fault fault);
+
+/* What a verification has found so far. Begin with TRAIL_CHECK_INIT. */
+struct trail_check {
+	bool rotated; /* the first record may have a predecessor */
+	uint64_t lines;
+	uint64_t records;
+	uint64_t torn;		    /* lines that were never finished, followed by good ones */
+	bool is_torn;		    /* the last line is */
+	uint64_t rec;		    /* number of the last record, 0 before the first */
+	char head[TRAIL_HASH_SIZE]; /* hash of the last line; of no line: zeroes */
+	enum trail_fault fault;	    /* the first one */
+	uint64_t fault_line;
+	uint64_t faults; /* how many */
+};
+
+#define TRAIL_CHECK_INIT(rotated_)    \
+	{                             \
+		.rotated = (rotated_) \
+	}
+
+/** Take in the next line of @n bytes, NUL-terminated, without its newline. @complete: it had one. */
+void trail_check_line(struct trail_check *check, const char *line, size_t n, bool complete);
+
+/** After the last line; @head is the hash expected of it, or NULL. */
+void trail_check_end(struct trail_check *check, const char *head);
+
+/** Read the next line of at most TRAIL_LINE_MAX bytes without its newline into @line of TRAIL_LINE_MAX + 1. A
+ * longer line is passed over: @ret_length is TRAIL_LINE_MAX + 1 then. Returns false at the end of the file or
+ * on an error, see ferror(). */
+bool trail_read_line(FILE *file, char *line, size_t *ret_length, bool *ret_complete);

@@ -1,0 +1,367 @@
+/* Claims per second of a running claim server, over TLS, as a node makes them, with 1 and with 64
+ * outstanding, against durable single-row commits of plain sqlite on the same disk. Rounds are interleaved;
+ * ratios are what counts.
+ *
+ *   bench_claims DEV_DIR NODE FOLDER
+ *
+ * DEV_DIR is the folder of a server started with --dev, which has a certificate for NODE; the sqlite file of
+ * the comparison is made in FOLDER and removed. */
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "rpc/client.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	ROUNDS = 5,
+	CLAIMS_1 = 200,	  /* per round, one after the other */
+	CLAIMS_64 = 3000, /* per round, 64 at a time */
+	COMMITS = 300,	  /* per round */
+	VALUE_SIZE = 300, /* about what a claim's record has */
+	OBJECTS = ROUNDS * (CLAIMS_1 + CLAIMS_64),
+};
+
+#define TIMEOUT_US (30 * USEC_PER_SEC)
+
+struct bench {
+	sd_event *event;
+	struct rpc_client *operator;
+	struct rpc_client *node;
+	struct rpc_stream *session;
+	bool welcomed;
+	char node_id[64];
+	int next;	 /* object to be used next */
+	int outstanding; /* calls under way */
+};
+
+static _Noreturn void die(const char *what, const char *why)
+{
+	(void)fprintf(stderr, "bench_claims: %s: %s\n", what, why);
+	exit(1);
+}
+
+static void must(const char *what, enum status st, const struct error *err)
+{
+	if (st != STATUS_OK)
+		die(what, err->msg);
+}
+
+static struct rpc_client *connect_as(struct bench *b, const char *dir, const char *cert)
+{
+	char path[3][PATH_MAX];
+	const struct rpc_tls_files files = {.ca = path[0], .cert = path[1], .key = path[2]};
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1"};
+	cleanup_free char *address = NULL;
+	struct rpc_client *client;
+	struct rpc_tls *tls; /* lives as long as the program */
+	struct error err;
+	uint32_t port;
+
+	(void)str_format(path[0], PATH_MAX, "%s/address", dir);
+	if (file_read(path[0], 100, &address, NULL) < 0)
+		die(path[0], "cannot be read");
+	address[strcspn(address, "\n")] = '\0';
+	if (!strrchr(address, ':') || parse_u32(strrchr(address, ':') + 1, 1, 65535, &port) < 0)
+		die(path[0], "holds no HOST:PORT");
+	endpoint.port = (uint16_t)port;
+	(void)str_format(path[0], PATH_MAX, "%s/tls/ca.pem", dir);
+	(void)str_format(path[1], PATH_MAX, "%s/tls/%s.pem", dir, cert);
+	(void)str_format(path[2], PATH_MAX, "%s/tls/%s.key", dir, cert);
+	must("load a certificate", rpc_tls_new(&files, &tls, &err), &err);
+	endpoint.tls = tls;
+	must("make a client", rpc_client_new(b->event, &endpoint, &client, &err), &err);
+	return client;
+}
+
+static void turn(struct bench *b)
+{
+	if (sd_event_run(b->event, UINT64_MAX) < 0)
+		die("event loop", "failed");
+}
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	struct bench *b = userdata;
+
+	(void)stream;
+	if (((const Holdfast__V1__SessionDown *)message)->message_case ==
+	    HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME)
+		b->welcomed = true; /* the work that comes down is not done: only claims are measured */
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	(void)stream;
+	(void)status;
+	(void)userdata;
+	die("session", err ? err->msg : "closed");
+}
+
+static const struct rpc_stream_events events = {on_open, on_message, on_closed};
+
+static void open_session(struct bench *b)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
+	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
+	char boot_id[] = "b0010000-0000-4000-8000-000000000001";
+	char native[] = "native";
+	char profile[] = "scratch";
+	struct error err;
+
+	plugin.plugin_id = native;
+	plugin.profile = profile;
+	plugin.healthy = true;
+	hello.node_id = b->node_id;
+	hello.boot_id = boot_id;
+	hello.plugins = plugins;
+	hello.n_plugins = 1;
+	hello.picture_complete = true;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
+	up.hello = &hello;
+	must("open a session",
+	     rpc_stream_open(b->node, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US, &events, b,
+			     &b->session, &err),
+	     &err);
+	must("say hello", rpc_stream_send(b->session, &up.base, &err), &err);
+	while (!b->welcomed)
+		turn(b);
+}
+
+static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct bench *b = userdata;
+
+	(void)response;
+	if (status != STATUS_OK)
+		die("call", err->msg);
+	b->outstanding--;
+}
+
+static void register_volume(struct bench *b, int n)
+{
+	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	char id[32];
+	char profile[] = "scratch";
+	struct error err;
+
+	(void)str_format(id, sizeof(id), "bench-%d", n);
+	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	source.class_ = HOLDFAST__V1__SOURCE_CLASS__TMPFS;
+	source.size_bytes = 1 << 20;
+	source.inodes = 100;
+	volume.id = id;
+	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
+	volume.profile = profile;
+	volume.source = &source;
+	volume.requested_capabilities = capabilities;
+	volume.n_requested_capabilities = 1;
+	request.volume = &volume;
+	must("register",
+	     rpc_client_call(b->operator, & holdfast__v1__volumes__descriptor, "Register", &request.base,
+			     TIMEOUT_US, on_done, b, NULL, &err),
+	     &err);
+	b->outstanding++;
+}
+
+static void alloc_id(int n, char id[static 37])
+{
+	(void)str_format(id, 37, "01890000-0000-7000-8000-%012d", n);
+}
+
+static void run_alloc(struct bench *b, int n)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+	char id[37];
+	char source[32];
+	char name[] = "data";
+	struct error err;
+
+	alloc_id(n, id);
+	(void)str_format(source, sizeof(source), "bench-%d", n);
+	volume.name = name;
+	volume.source = source;
+	volume.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	alloc.id = id;
+	alloc.name = name;
+	alloc.node_id = b->node_id;
+	alloc.volumes = volumes;
+	alloc.n_volumes = 1;
+	request.allocation = &alloc;
+	must("run",
+	     rpc_client_call(b->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base,
+			     TIMEOUT_US, on_done, b, NULL, &err),
+	     &err);
+	b->outstanding++;
+}
+
+static void claim(struct bench *b, int n)
+{
+	Holdfast__V1__ClaimVolumeRequest request = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT;
+	char id[37];
+	char source[32];
+	char name[] = "data";
+	struct error err;
+
+	alloc_id(n, id);
+	(void)str_format(source, sizeof(source), "bench-%d", n);
+	request.volume_id = source;
+	request.allocation_id = id;
+	request.volume_name = name;
+	must("claim",
+	     rpc_client_call(b->node, &holdfast__v1__volumes__descriptor, "Claim", &request.base, TIMEOUT_US,
+			     on_done, b, NULL, &err),
+	     &err);
+	b->outstanding++;
+}
+
+/* Call @start for @n objects, at most @width at a time; returns the calls per second. */
+static double many(struct bench *b, void (*start)(struct bench *, int), int from, int n, int width)
+{
+	uint64_t begin = clock_monotonic_us();
+
+	for (int i = 0; i < n; i++) {
+		while (b->outstanding >= width)
+			turn(b);
+		start(b, from + i);
+	}
+	while (b->outstanding > 0)
+		turn(b);
+	return (double)n * (double)USEC_PER_SEC / (double)(clock_monotonic_us() - begin);
+}
+
+static void sql(sqlite3 *db, const char *text)
+{
+	if (sqlite3_exec(db, text, NULL, NULL, NULL) != SQLITE_OK)
+		die(text, sqlite3_errmsg(db));
+}
+
+/* Durable commits of one row, one after the other. */
+static double plain_sqlite(sqlite3 *db)
+{
+	char value[VALUE_SIZE];
+	sqlite3_stmt *put;
+	uint64_t begin;
+
+	memset(value, 'x', sizeof(value));
+	if (sqlite3_prepare_v2(db, "insert or replace into t values(?1, ?2)", -1, &put, NULL) != SQLITE_OK)
+		die("prepare", sqlite3_errmsg(db));
+	begin = clock_monotonic_us();
+	for (int i = 0; i < COMMITS; i++) {
+		sql(db, "begin immediate");
+		(void)sqlite3_bind_int(put, 1, i);
+		(void)sqlite3_bind_blob(put, 2, value, sizeof(value), SQLITE_STATIC);
+		if (sqlite3_step(put) != SQLITE_DONE)
+			die("insert", sqlite3_errmsg(db));
+		(void)sqlite3_reset(put);
+		sql(db, "commit");
+	}
+	begin = clock_monotonic_us() - begin;
+	(void)sqlite3_finalize(put);
+	return (double)COMMITS * (double)USEC_PER_SEC / (double)begin;
+}
+
+static sqlite3 *open_sqlite(const char *path)
+{
+	sqlite3 *db;
+
+	if (sqlite3_open(path, &db) != SQLITE_OK)
+		die(path, sqlite3_errmsg(db));
+	sql(db, "pragma journal_mode=wal; pragma synchronous=full; pragma locking_mode=exclusive;"
+		"pragma wal_autocheckpoint=4000; create table t(k integer primary key, v blob)");
+	return db;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a;
+	double y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+	qsort(values, ROUNDS, sizeof(*values), compare);
+	return values[ROUNDS / 2];
+}
+
+static void measure(struct bench *b, sqlite3 *db)
+{
+	double one[ROUNDS];
+	double many64[ROUNDS];
+	double plain[ROUNDS];
+	double ratio_one[ROUNDS];
+	double ratio_many[ROUNDS];
+	int next = 0;
+
+	for (int r = 0; r < ROUNDS; r++) {
+		plain[r] = plain_sqlite(db);
+		one[r] = many(b, claim, next, CLAIMS_1, 1);
+		next += CLAIMS_1;
+		many64[r] = many(b, claim, next, CLAIMS_64, 64);
+		next += CLAIMS_64;
+		ratio_one[r] = one[r] / plain[r];
+		ratio_many[r] = many64[r] / plain[r];
+	}
+	(void)printf("{\"sqlite_commits_per_s\": %.0f, \"claims_per_s_1\": %.0f, \"claims_per_s_64\": %.0f, "
+		     "\"ratio_1\": %.3f, \"ratio_64\": %.3f}\n",
+		     median(plain), median(one), median(many64), median(ratio_one), median(ratio_many));
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = {0};
+	char cert[80];
+	char path[PATH_MAX];
+	sqlite3 *db;
+
+	if (argc != 4 || str_copy(b.node_id, sizeof(b.node_id), argv[2]) < 0) {
+		(void)fputs("usage: bench_claims DEV_DIR NODE FOLDER\n", stderr);
+		return 2;
+	}
+	if (sd_event_new(&b.event) < 0)
+		die("event loop", "cannot be made");
+	(void)str_format(cert, sizeof(cert), "node-%s", b.node_id);
+	(void)str_format(path, sizeof(path), "%s/bench.db", argv[3]);
+	b.operator= connect_as(&b, argv[1], "operator");
+	b.node = connect_as(&b, argv[1], cert);
+	open_session(&b);
+	(void)many(&b, register_volume, 0, OBJECTS, 64);
+	(void)many(&b, run_alloc, 0, OBJECTS, 64);
+	db = open_sqlite(path);
+	measure(&b, db);
+	(void)sqlite3_close(db);
+	(void)unlink(path);
+	rpc_stream_cancel(b.session);
+	rpc_client_free(b.node);
+	rpc_client_free(b.operator);
+	return 0;
+}

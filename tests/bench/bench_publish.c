@@ -1,0 +1,315 @@
+/* One publish and one unpublish, three ways: through the socket to the mount helper, as raw system calls of
+ * one process, and as mount --bind and umount commands. Prints nanoseconds per pair; ./dev bench makes ratios
+ * of them.
+ *
+ *   bench_publish helper HELPER TICKET_KEY CLUSTER NODE PAIRS     as the agent's uid
+ *   bench_publish raw FOLDER PAIRS                                as root, FOLDER on a file system of its own
+ *   bench_publish commands FOLDER PAIRS                           as root
+ */
+
+#include "ticket_issuer.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <mounthelper_wire.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define ALLOC "01890000-0000-7000-8000-00000000be01"
+#define HOUR_MS (INT64_C(3600) * 1000)
+
+extern char **environ;
+
+static _Noreturn void die(const char *what, int r)
+{
+	(void)fprintf(stderr, "bench_publish: %s: %s\n", what, strerror(r < 0 ? -r : r));
+	exit(1);
+}
+
+static int must(const char *what, int r)
+{
+	if (r < 0)
+		die(what, r);
+	return r;
+}
+
+/* --- through the helper
+ * ----------------------------------------------------------------------------------------- */
+
+struct helper {
+	int fd;
+	uint64_t seq;
+};
+
+static int spawn_helper(const char *path)
+{
+	char *argv[] = {strdup(path), NULL};
+	int pair[2];
+	pid_t pid;
+
+	if (!argv[0] || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) < 0)
+		die("socketpair", errno);
+	pid = fork();
+	if (pid < 0)
+		die("fork", errno);
+	if (pid == 0) {
+		(void)close(pair[0]);
+		if (pair[1] != 3 && dup2(pair[1], 3) < 0)
+			_exit(1);
+		(void)execv(path, argv);
+		_exit(1);
+	}
+	free(argv[0]);
+	(void)close(pair[1]);
+	return pair[0];
+}
+
+static void exchange(struct helper *h, struct mh_header *request, uint16_t op, size_t size,
+		     struct mh_reply *reply)
+{
+	*request = (struct mh_header){.magic = MH_MAGIC,
+				      .version = MH_VERSION,
+				      .op = op,
+				      .length = (uint32_t)size,
+				      .seq = ++h->seq};
+	if (send(h->fd, request, size, MSG_NOSIGNAL) != (ssize_t)size)
+		die("send", errno);
+	if (!reply)
+		return;
+	if (recv(h->fd, reply, sizeof(*reply), 0) != (ssize_t)sizeof(*reply))
+		die("the helper ended", errno);
+	if (reply->status != MH_OK && reply->status != MH_ALREADY) {
+		(void)fprintf(stderr, "bench_publish: op %u: status %u errno %u step %u\n", (unsigned int)op,
+			      (unsigned int)reply->status, (unsigned int)reply->sys_errno,
+			      (unsigned int)reply->step);
+		exit(1);
+	}
+}
+
+static void read_boot_id(char boot_id[static UUID_TEXT_SIZE])
+{
+	cleanup_free char *text = NULL;
+
+	must("read the boot id", file_read("/proc/sys/kernel/random/boot_id", 64, &text, NULL));
+	text[strcspn(text, "\n")] = '\0';
+	must("boot id", str_copy(boot_id, UUID_TEXT_SIZE, text));
+}
+
+static const struct volume bench_volume = {
+	.id = "bench",
+	.namespace = "default",
+	.profile = "scratch",
+	.source = {.class = SOURCE_TMPFS, .size_bytes = 1 << 20, .inodes = 100},
+};
+
+static void make_ticket(const char *key, const char *cluster, const char *node, struct ticket *ticket)
+{
+	struct ticket_issuer *issuer;
+	struct claim claim = {.allocation_id = ALLOC, .mode = CLAIM_WRITE, .generation = 1};
+	struct error err;
+
+	read_boot_id(claim.boot_id);
+	must("node", str_copy(claim.node_id, sizeof(claim.node_id), node));
+	if (ticket_issuer_new(key, cluster, &issuer, &err) != STATUS_OK ||
+	    ticket_issue(issuer, &claim, &bench_volume, clock_realtime_ms() + HOUR_MS, ticket, &err) !=
+		    STATUS_OK) {
+		(void)fprintf(stderr, "bench_publish: %s\n", err.msg);
+		exit(1);
+	}
+	ticket_issuer_free(issuer);
+}
+
+static void stage(struct helper *h, const struct ticket *ticket)
+{
+	struct mh_stage request = {.ticket = *ticket};
+	struct mh_reply reply;
+
+	memcpy(request.volume, ticket->volume, sizeof(request.volume));
+	memcpy(request.profile, ticket->profile, sizeof(request.profile));
+	memcpy(request.alloc, ticket->alloc, sizeof(request.alloc));
+	request.source.class = MH_CLASS_TMPFS;
+	request.source.u.tmpfs.size_bytes = bench_volume.source.size_bytes;
+	request.source.u.tmpfs.inodes = bench_volume.source.inodes;
+	exchange(h, &request.header, MH_OP_STAGE, sizeof(request), &reply);
+}
+
+static void publish_pair(struct helper *h, const struct ticket *ticket)
+{
+	struct mh_publish publish = {.ticket = *ticket};
+	struct mh_unpublish unpublish = {0};
+	struct mh_reply reply;
+
+	memcpy(publish.volume, ticket->volume, sizeof(publish.volume));
+	memcpy(publish.profile, ticket->profile, sizeof(publish.profile));
+	memcpy(publish.alloc, ticket->alloc, sizeof(publish.alloc));
+	exchange(h, &publish.header, MH_OP_PUBLISH, sizeof(publish), &reply);
+	memcpy(unpublish.volume, ticket->volume, sizeof(unpublish.volume));
+	memcpy(unpublish.alloc, ticket->alloc, sizeof(unpublish.alloc));
+	exchange(h, &unpublish.header, MH_OP_UNPUBLISH, sizeof(unpublish), &reply);
+}
+
+static void unstage(struct helper *h, const struct ticket *ticket)
+{
+	struct mh_unstage request = {0};
+	struct mh_reply reply;
+
+	memcpy(request.volume, ticket->volume, sizeof(request.volume));
+	exchange(h, &request.header, MH_OP_UNSTAGE, sizeof(request), &reply);
+}
+
+static uint64_t measure_helper(char **argv, uint32_t pairs)
+{
+	struct helper h = {.fd = spawn_helper(argv[0])};
+	struct mh_hello hello;
+	struct mh_ack ack;
+	struct ticket ticket;
+	uint64_t start;
+
+	make_ticket(argv[1], argv[2], argv[3], &ticket);
+	if (recv(h.fd, &hello, sizeof(hello), 0) != (ssize_t)sizeof(hello))
+		die("no HELLO from the helper", errno);
+	exchange(&h, &ack.header, MH_OP_ACK, sizeof(ack), NULL);
+	stage(&h, &ticket);
+	start = clock_monotonic_us();
+	for (uint32_t i = 0; i < pairs; i++)
+		publish_pair(&h, &ticket);
+	start = clock_monotonic_us() - start;
+	unstage(&h, &ticket);
+	(void)close(h.fd);
+	(void)wait(NULL);
+	return start * 1000 / pairs;
+}
+
+/* --- raw system calls
+ * ------------------------------------------------------------------------------------------- */
+
+static int raw_tmpfs(void)
+{
+	cleanup_close int fs = must("fsopen", sys_fsopen("tmpfs", SYS_FSOPEN_CLOEXEC));
+
+	must("size", sys_fsconfig(fs, SYS_FSCONFIG_SET_STRING, "size", "1048576", 0));
+	must("create", sys_fsconfig(fs, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0));
+	return must("fsmount",
+		    sys_fsmount(fs, SYS_FSMOUNT_CLOEXEC, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV));
+}
+
+/* The calls of the helper that make and remove the mount, without its checks and its trail. */
+static void raw_pair(int base, int staged)
+{
+	enum { DIRECTORY = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+	const struct sys_mount_attr restricted = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV |
+							      SYS_MOUNT_ATTR_NOEXEC,
+						  .propagation = MS_PRIVATE};
+	const struct sys_mount_attr private = {.propagation = MS_PRIVATE};
+	int alloc;
+	int slot;
+	int clone;
+
+	must("mkdir", sys_mkdirat(base, ALLOC, 0755));
+	alloc = must("open", sys_openat(base, ALLOC, DIRECTORY));
+	must("mkdir", sys_mkdirat(alloc, "0", 0755));
+	slot = must("open", sys_openat(alloc, "0", DIRECTORY));
+	clone = must("open_tree", sys_open_tree(staged, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH));
+	must("mount_setattr", sys_mount_setattr(clone, "", AT_EMPTY_PATH, &restricted));
+	must("move_mount",
+	     sys_move_mount(clone, "", slot, "", SYS_MOVE_MOUNT_F_EMPTY_PATH | SYS_MOVE_MOUNT_T_EMPTY_PATH));
+	must("mount_setattr", sys_mount_setattr(clone, "", AT_EMPTY_PATH, &private));
+	(void)close(clone);
+	(void)close(slot);
+	must("fchdir", sys_fchdir(alloc));
+	must("umount2", sys_umount2("0", SYS_UMOUNT_NOFOLLOW));
+	must("rmdir", sys_rmdirat(alloc, "0"));
+	must("fchdir", sys_fchdir(base));
+	(void)close(alloc);
+	must("rmdir", sys_rmdirat(base, ALLOC));
+}
+
+static uint64_t measure_raw(char **argv, uint32_t pairs)
+{
+	int base = must("open", sys_openat(AT_FDCWD, argv[0], O_PATH | O_DIRECTORY | O_CLOEXEC));
+	int staged = raw_tmpfs();
+	uint64_t start = clock_monotonic_us();
+
+	for (uint32_t i = 0; i < pairs; i++)
+		raw_pair(base, staged);
+	return (clock_monotonic_us() - start) * 1000 / pairs;
+}
+
+/* --- commands
+ * --------------------------------------------------------------------------------------------------- */
+
+static void command(char *const argv[])
+{
+	pid_t pid;
+	int status;
+	int r = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+
+	if (r != 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		die(argv[0], r ? r : EIO);
+}
+
+static uint64_t measure_commands(char **argv, uint32_t pairs)
+{
+	char from[512];
+	char to[512];
+	char mount_word[] = "mount";
+	char bind_word[] = "--bind";
+	char umount_word[] = "umount";
+	char *const mount_argv[] = {mount_word, bind_word, from, to, NULL};
+	char *const umount_argv[] = {umount_word, to, NULL};
+	uint64_t start;
+
+	must("path", str_format(from, sizeof(from), "%s/from", argv[0]));
+	must("path", str_format(to, sizeof(to), "%s/to", argv[0]));
+	must("mkdir", sys_mkdirat(AT_FDCWD, from, 0755));
+	must("mkdir", sys_mkdirat(AT_FDCWD, to, 0755));
+	start = clock_monotonic_us();
+	for (uint32_t i = 0; i < pairs; i++) {
+		command(mount_argv);
+		command(umount_argv);
+	}
+	start = clock_monotonic_us() - start;
+	must("rmdir", sys_rmdirat(AT_FDCWD, from));
+	must("rmdir", sys_rmdirat(AT_FDCWD, to));
+	return start * 1000 / pairs;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int args;
+		uint64_t (*measure)(char **argv, uint32_t pairs);
+	} ways[] = {
+		{"helper", 4, measure_helper},
+		{"raw", 1, measure_raw},
+		{"commands", 1, measure_commands},
+	};
+
+	for (size_t i = 0; argc > 2 && i < ARRAY_SIZE(ways); i++) {
+		uint32_t pairs;
+
+		if (!str_eq(argv[1], ways[i].name) || argc != ways[i].args + 3 ||
+		    parse_u32(argv[argc - 1], 1, 10000000, &pairs) < 0)
+			continue;
+		(void)printf("%" PRIu64 "\n", ways[i].measure(argv + 2, pairs));
+		return 0;
+	}
+	(void)fputs("usage: bench_publish helper HELPER TICKET_KEY CLUSTER NODE PAIRS\n"
+		    "       bench_publish raw FOLDER PAIRS\n"
+		    "       bench_publish commands FOLDER PAIRS\n",
+		    stderr);
+	return 2;
+}

@@ -1,0 +1,211 @@
+#include "command.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+enum { WORDS_MAX = 16 };
+
+/* Split @line at its blanks and parse it as a command line. */
+static enum status parse(const char *line, struct invocation *inv, struct error *err)
+{
+	static char copy[256];
+	static char *argv[WORDS_MAX + 1];
+	char *rest = copy;
+	int argc = 0;
+
+	assert_true(str_format(copy, sizeof(copy), "holdfast%s%s", line[0] ? " " : "", line) > 0);
+	while (argc < WORDS_MAX && (argv[argc] = strsep(&rest, " ")) != NULL)
+		argc++;
+	argv[argc] = NULL;
+	return command_parse(argc, argv, inv, err);
+}
+
+static void good(const char *line, const char *path, struct invocation *inv)
+{
+	struct error err = {.msg = ""};
+
+	if (parse(line, inv, &err) != STATUS_OK)
+		fail_msg("%s: %s", line, err.msg);
+	assert_non_null(inv->command);
+	assert_string_equal(inv->command->path, path);
+}
+
+static void a_command_takes_its_words_and_leaves_the_arguments(void **state)
+{
+	struct invocation inv;
+
+	(void)state;
+	good("volume register -", "volume register", &inv);
+	assert_int_equal(inv.n_args, 1);
+	assert_string_equal(inv.args[0], "-");
+	good("volume snapshot list", "volume snapshot list", &inv);
+	assert_int_equal(inv.n_args, 0);
+	good("volume detach db n1", "volume detach", &inv);
+	assert_int_equal(inv.n_args, 2);
+	assert_string_equal(inv.args[1], "n1");
+	good("version", "version", &inv);
+	good("audit show a b c d", "audit show", &inv);
+	assert_int_equal(inv.n_args, 4);
+}
+
+static void options_may_stand_anywhere(void **state)
+{
+	static const char *const lines[] = {
+		"--address h:1 volume status --why --json db",
+		"volume --address=h:1 status db --why --json",
+		"volume status --json --why --address h:1 db",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		struct invocation inv;
+
+		good(lines[i], "volume status", &inv);
+		assert_string_equal(inv.options[OPT_ADDRESS], "h:1");
+		assert_string_equal(inv.options[OPT_WHY], "");
+		assert_string_equal(inv.options[OPT_JSON], "");
+		assert_null(inv.options[OPT_CA]);
+		assert_int_equal(inv.n_args, 1);
+		assert_string_equal(inv.args[0], "db");
+	}
+}
+
+static void words_after_two_dashes_are_arguments(void **state)
+{
+	struct invocation inv;
+
+	(void)state;
+	good("volume status -- --why", "volume status", &inv);
+	assert_string_equal(inv.args[0], "--why");
+	assert_null(inv.options[OPT_WHY]);
+}
+
+static void mistakes_are_told_with_what_was_meant(void **state)
+{
+	static const struct {
+		const char *line;
+		const char *error;
+	} cases[] = {
+		{"", "no command is given"},
+		{"volume", "what should 'volume' do?"},
+		{"volume snapshot",
+		 "unknown command 'volume snapshot', did you mean 'volume snapshot list'?"},
+		{"bogus", "unknown command 'bogus'"},
+		{"versoin", "unknown command 'versoin', did you mean 'version'?"},
+		{"volume regster x", "unknown command 'volume regster', did you mean 'volume register'?"},
+		{"vol status", "unknown command 'vol status', did you mean 'volume status'?"},
+		{"volume status a b", "volume status: unexpected argument 'b'"},
+		{"volume register", "volume register needs more arguments: FILE|-"},
+		{"volume detach db", "volume detach needs more arguments: ID NODE"},
+		{"node status --why", "node status has no option --why"},
+		{"volume status --wyh", "unknown option --wyh, did you mean --why?"},
+		{"volume status --zzzz=1", "unknown option --zzzz"},
+		{"volume status -x", "unknown option -x"},
+		{"volume status --json=1", "option --json takes no argument"},
+		{"volume status --address", "option --address needs its HOST:PORT"},
+		{"volume status --address a --address b", "option --address is given twice"},
+		{"--why", "no command is given"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct invocation inv;
+		struct error err = {.msg = ""};
+
+		if (parse(cases[i].line, &inv, &err) != STATUS_INVALID_ARGUMENT)
+			fail_msg("'%s' passed", cases[i].line);
+		assert_string_equal(err.msg, cases[i].error);
+	}
+}
+
+static void help_is_given_for_everything_groups_and_commands(void **state)
+{
+	struct invocation inv;
+	struct error err = {.msg = ""};
+
+	(void)state;
+	assert_int_equal(parse("--help", &inv, &err), STATUS_OK);
+	assert_null(inv.command);
+	assert_null(inv.group);
+	assert_int_equal(parse("volume -h", &inv, &err), STATUS_OK);
+	assert_null(inv.command);
+	assert_string_equal(inv.group, "volume");
+	good("volume register --help", "volume register", &inv); /* though FILE is missing */
+	assert_int_equal(parse("bogus --help", &inv, &err), STATUS_INVALID_ARGUMENT);
+}
+
+static void commands_to_come_take_whatever_is_given(void **state)
+{
+	struct invocation inv;
+
+	(void)state;
+	good("volume create a b c --why", "volume create", &inv);
+	assert_null(inv.command->run);
+}
+
+static void the_table_is_sound(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < n_commands; i++) {
+		const struct command *command = &commands[i];
+
+		assert_true(command->min_args <= command->max_args || !command->run);
+		assert_int_equal(command->options & common_options, 0);
+		assert_true(command->help[strlen(command->help) - 1] != '.');
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(command->path, commands[k].path);
+	}
+	for (int id = 0; id < OPTION_N; id++) {
+		assert_non_null(command_options[id].name);
+		assert_non_null(command_options[id].help);
+		for (int k = 0; k < id; k++)
+			assert_string_not_equal(command_options[id].name, command_options[k].name);
+	}
+}
+
+static void an_option_fills_a_field_but_does_not_contradict_the_file(void **state)
+{
+	struct invocation inv = {.options = {[OPT_NODE] = "n1"}};
+	struct error err = {.msg = ""};
+	char *field = strdup("");
+
+	(void)state;
+	assert_int_equal(option_apply(&inv, OPT_ID, &field, &err), STATUS_OK);
+	assert_string_equal(field, "");
+	assert_int_equal(option_apply(&inv, OPT_NODE, &field, &err), STATUS_OK);
+	assert_string_equal(field, "n1");
+	assert_int_equal(option_apply(&inv, OPT_NODE, &field, &err), STATUS_OK);
+	assert_false(inv.is_usage_error);
+	inv.options[OPT_NODE] = "n2";
+	assert_int_equal(option_apply(&inv, OPT_NODE, &field, &err), STATUS_INVALID_ARGUMENT);
+	assert_true(inv.is_usage_error);
+	assert_string_equal(err.msg, "--node n2 contradicts the file, which says 'n1'");
+	assert_string_equal(field, "n1");
+	free(field);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_command_takes_its_words_and_leaves_the_arguments),
+		cmocka_unit_test(options_may_stand_anywhere),
+		cmocka_unit_test(words_after_two_dashes_are_arguments),
+		cmocka_unit_test(mistakes_are_told_with_what_was_meant),
+		cmocka_unit_test(help_is_given_for_everything_groups_and_commands),
+		cmocka_unit_test(commands_to_come_take_whatever_is_given),
+		cmocka_unit_test(the_table_is_sound),
+		cmocka_unit_test(an_option_fills_a_field_but_does_not_contradict_the_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

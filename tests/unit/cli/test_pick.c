@@ -1,0 +1,102 @@
+#include "pick.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+static const struct candidate volumes[] = {{.id = "db"}, {.id = "db2"}, {.id = "db-old"}, {.id = "web"}};
+
+static void an_exact_match_wins_over_longer_ones(void **state)
+{
+	size_t found = 99;
+
+	(void)state;
+	assert_int_equal(pick("volume", "db", volumes, 4, &found, NULL), STATUS_OK);
+	assert_int_equal(found, 0);
+	assert_int_equal(pick("volume", "db2", volumes, 4, &found, NULL), STATUS_OK);
+	assert_int_equal(found, 1);
+	/* wherever it stands */
+	assert_int_equal(pick("volume", "db",
+			      (struct candidate[]){{.id = "db2"}, {.id = "db"}, {.id = "db3"}}, 3, &found,
+			      NULL),
+			 STATUS_OK);
+	assert_int_equal(found, 1);
+}
+
+static void the_only_beginning_is_meant(void **state)
+{
+	size_t found = 99;
+
+	(void)state;
+	assert_int_equal(pick("volume", "w", volumes, 4, &found, NULL), STATUS_OK);
+	assert_int_equal(found, 3);
+	assert_int_equal(pick("volume", "db-", volumes, 4, &found, NULL), STATUS_OK);
+	assert_int_equal(found, 2);
+}
+
+static void several_are_listed_and_none_is_said(void **state)
+{
+	struct error err = {.msg = ""};
+	size_t found = 99;
+
+	(void)state;
+	assert_int_equal(pick("volume", "d", volumes, 4, &found, &err), STATUS_FAILED_PRECONDITION);
+	assert_string_equal(err.msg, "'d' is not clear, it may be volume db, db2, db-old");
+	assert_int_equal(pick("volume", "x", volumes, 4, &found, &err), STATUS_NOT_FOUND);
+	assert_string_equal(err.msg, "no volume is called 'x' or begins with it");
+	assert_int_equal(pick("volume", "x", NULL, 0, &found, &err), STATUS_NOT_FOUND);
+	assert_int_equal(found, 99);
+}
+
+static void many_are_cut_short(void **state)
+{
+	struct candidate many[13];
+	struct error err = {.msg = ""};
+	size_t found;
+
+	(void)state;
+	for (size_t i = 0; i < 13; i++)
+		many[i] = (struct candidate){.id = "aa"};
+	many[0].id = "ab";
+	assert_int_equal(pick("node", "a", many + 2, 10, &found, &err), STATUS_FAILED_PRECONDITION);
+	assert_null(strstr(err.msg, "more"));
+	for (size_t i = 0; i < 13; i++)
+		many[i].id = i % 2 ? "ab" : "ac";
+	assert_int_equal(pick("node", "a", many, 13, &found, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, " and 3 more"));
+}
+
+static void the_same_id_in_two_namespaces_asks_for_the_namespace(void **state)
+{
+	static const struct candidate two[] = {{.id = "db", .namespace = "a"},
+					       {.id = "db", .namespace = "b"},
+					       {.id = "db2", .namespace = "a"}};
+	struct error err = {.msg = ""};
+	size_t found;
+
+	(void)state;
+	assert_int_equal(pick("volume", "db", two, 3, &found, &err), STATUS_FAILED_PRECONDITION);
+	assert_string_equal(err.msg, "'db' is not clear, it may be volume a/db, b/db (give --namespace)");
+	assert_int_equal(pick("volume", "db2", two, 3, &found, &err), STATUS_OK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_exact_match_wins_over_longer_ones),
+		cmocka_unit_test(the_only_beginning_is_meant),
+		cmocka_unit_test(several_are_listed_and_none_is_said),
+		cmocka_unit_test(many_are_cut_short),
+		cmocka_unit_test(the_same_id_in_two_namespaces_asks_for_the_namespace),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,212 @@
+#include "settings.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+static const char *const variables[] = {"HOLDFAST_ADDR",	"HOLDFAST_CACERT",     "HOLDFAST_CLIENT_CERT",
+					"HOLDFAST_CLIENT_KEY",	"HOLDFAST_SERVER_URI", "HOLDFAST_DEV_DIR",
+					"HOLDFAST_AGENT_SOCKET"};
+
+static int clear_environment(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
+		assert_int_equal(unsetenv(variables[i]), 0);
+	return 0;
+}
+
+static void addresses_are_a_host_and_a_port(void **state)
+{
+	static const struct {
+		const char *text;
+		const char *host; /* NULL: refused */
+		int port;
+	} cases[] = {
+		{"127.0.0.1:4646", "127.0.0.1", 4646},
+		{"server.example:1", "server.example", 1},
+		{"[::1]:65535", "::1", 65535},
+		{"h:0", NULL, 0},
+		{"h:65536", NULL, 0},
+		{"h:", NULL, 0},
+		{"h", NULL, 0},
+		{":5", NULL, 0},
+		{"", NULL, 0},
+		{"::1:5", NULL, 0},
+		{"[]:5", NULL, 0},
+		{"[::1:5", NULL, 0},
+		{"[:5", NULL, 0},
+		{"h:+5", NULL, 0},
+		{"h: 5", NULL, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char host[HOST_SIZE] = "untouched";
+		uint16_t port = 9;
+		int r = parse_address(cases[i].text, host, &port);
+
+		if ((r == 0) != (cases[i].host != NULL))
+			fail_msg("'%s' gave %d", cases[i].text, r);
+		if (r < 0)
+			continue;
+		assert_string_equal(host, cases[i].host);
+		assert_int_equal(port, cases[i].port);
+	}
+}
+
+static void a_host_may_be_as_long_as_the_limit(void **state)
+{
+	char text[HOST_SIZE + 8];
+	char host[HOST_SIZE];
+	uint16_t port;
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	memcpy(text + HOST_SIZE - 1, ":5", 3);
+	assert_int_equal(parse_address(text, host, &port), 0);
+	text[HOST_SIZE - 1] = 'a';
+	memcpy(text + HOST_SIZE, ":5", 3);
+	assert_int_equal(parse_address(text, host, &port), -EINVAL);
+}
+
+static void options_win_over_the_environment(void **state)
+{
+	struct invocation inv = {.options = {[OPT_ADDRESS] = "a:1", [OPT_CA] = "/ca"}};
+	struct server_settings settings;
+	struct error err = {.msg = ""};
+
+	(void)state;
+	assert_int_equal(setenv("HOLDFAST_ADDR", "b:2", 1), 0);
+	assert_int_equal(setenv("HOLDFAST_CLIENT_CERT", "/c", 1), 0);
+	assert_int_equal(setenv("HOLDFAST_CLIENT_KEY", "/k", 1), 0);
+	assert_int_equal(setenv("HOLDFAST_SERVER_URI", "holdfast://c/server/s", 1), 0);
+	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
+	assert_string_equal(settings.host, "a");
+	assert_int_equal(settings.port, 1);
+	assert_string_equal(settings.ca, "/ca");
+	assert_string_equal(settings.cert, "/c");
+	assert_string_equal(settings.key, "/k");
+	assert_string_equal(settings.server_uri, "holdfast://c/server/s");
+	inv.options[OPT_ADDRESS] = NULL;
+	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
+	assert_string_equal(settings.host, "b");
+}
+
+static void what_is_missing_is_said_as_a_usage_error(void **state)
+{
+	static const struct {
+		const char *address, *ca, *cert, *key, *error;
+	} cases[] = {
+		{NULL, "/ca", NULL, NULL,
+		 "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
+		 "with "
+		 "--dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"},
+		{"", "/ca", NULL, NULL,
+		 "no server is named: give --address HOST:PORT or set HOLDFAST_ADDR (for a server started "
+		 "with "
+		 "--dev: --dev-dir DIR or HOLDFAST_DEV_DIR)"},
+		{"x", "/ca", NULL, NULL, "'x' is not an address: HOST:PORT, [V6ADDRESS]:PORT"},
+		{"a:1", NULL, NULL, NULL, "no certificates to trust: give --ca FILE or set HOLDFAST_CACERT"},
+		{"a:1", "/ca", "/c", NULL, "--cert and --key go together"},
+		{"a:1", "/ca", NULL, "/k", "--cert and --key go together"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct invocation inv = {.options = {[OPT_ADDRESS] = cases[i].address,
+						     [OPT_CA] = cases[i].ca,
+						     [OPT_CERT] = cases[i].cert,
+						     [OPT_KEY] = cases[i].key}};
+		struct server_settings settings;
+		struct error err = {.msg = ""};
+
+		assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_INVALID_ARGUMENT);
+		assert_true(inv.is_usage_error);
+		assert_string_equal(err.msg, cases[i].error);
+	}
+}
+
+static void a_client_may_have_no_identity(void **state)
+{
+	struct invocation inv = {.options = {[OPT_ADDRESS] = "a:1", [OPT_CA] = "/ca"}};
+	struct server_settings settings;
+
+	(void)state;
+	assert_int_equal(server_settings_resolve(&inv, &settings, NULL), STATUS_OK);
+	assert_string_equal(settings.cert, "");
+	assert_string_equal(settings.key, "");
+	assert_null(settings.server_uri);
+}
+
+static void the_dev_folder_answers_everything_and_options_still_win(void **state)
+{
+	struct invocation inv = {.command = NULL};
+	struct server_settings settings;
+	struct error err = {.msg = ""};
+	char dir[] = "/tmp/cli-XXXXXX";
+	char path[64];
+	char want[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	inv.options[OPT_DEV_DIR] = dir;
+	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_NOT_FOUND);
+	assert_false(inv.is_usage_error);
+	assert_true(str_format(path, sizeof(path), "%s/address", dir) > 0);
+	assert_int_equal(file_write_atomic(path, 0600, "127.0.0.1:5000\n", 15), 0);
+	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
+	assert_int_equal(settings.port, 5000);
+	assert_true(str_format(want, sizeof(want), "%s/tls/ca.pem", dir) > 0);
+	assert_string_equal(settings.ca, want);
+	assert_true(str_format(want, sizeof(want), "%s/tls/operator.pem", dir) > 0);
+	assert_string_equal(settings.cert, want);
+	assert_true(str_format(want, sizeof(want), "%s/tls/operator.key", dir) > 0);
+	assert_string_equal(settings.key, want);
+	inv.options[OPT_ADDRESS] = "other:7";
+	inv.options[OPT_CA] = "/other";
+	assert_int_equal(server_settings_resolve(&inv, &settings, &err), STATUS_OK);
+	assert_string_equal(settings.host, "other");
+	assert_string_equal(settings.ca, "/other");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static void the_agents_socket_has_a_default(void **state)
+{
+	struct invocation inv = {.command = NULL};
+
+	(void)state;
+	assert_true(agent_socket_path(&inv)[0] == '/');
+	assert_int_equal(setenv("HOLDFAST_AGENT_SOCKET", "/e", 1), 0);
+	assert_string_equal(agent_socket_path(&inv), "/e");
+	inv.options[OPT_SOCKET] = "/o";
+	assert_string_equal(agent_socket_path(&inv), "/o");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses_are_a_host_and_a_port),
+		cmocka_unit_test(a_host_may_be_as_long_as_the_limit),
+		cmocka_unit_test_setup(options_win_over_the_environment, clear_environment),
+		cmocka_unit_test_setup(what_is_missing_is_said_as_a_usage_error, clear_environment),
+		cmocka_unit_test_setup(a_client_may_have_no_identity, clear_environment),
+		cmocka_unit_test_setup(the_dev_folder_answers_everything_and_options_still_win,
+				       clear_environment),
+		cmocka_unit_test_setup(the_agents_socket_has_a_default, clear_environment),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

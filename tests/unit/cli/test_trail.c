@@ -1,0 +1,441 @@
+#include "trail.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+enum { LINES = 6 };
+
+/* A trail of @n good lines, written as the helper writes them. */
+struct trail {
+	char lines[LINES][256];
+	int n;
+	char prev[TRAIL_HASH_SIZE];
+};
+
+static void hash(const char *line, char ret[static TRAIL_HASH_SIZE])
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+	unsigned int n = 0;
+
+	assert_int_equal(EVP_Digest(line, strlen(line), digest, &n, EVP_sha256(), NULL), 1);
+	hex_encode(ret, digest, n);
+}
+
+static void add(struct trail *trail, unsigned int rec, const char *middle)
+{
+	char *line = trail->lines[trail->n++];
+
+	assert_true(str_format(line, sizeof(trail->lines[0]),
+			       "ts=2025-01-31T12:00:0%u.000Z rec=%u cluster=c node=n1 %s prev=%s", rec % 10,
+			       rec, middle, trail->prev) > 0);
+	hash(line, trail->prev);
+}
+
+static struct trail good_trail(void)
+{
+	struct trail trail = {.n = 0};
+
+	memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
+	for (unsigned int i = 1; i <= LINES; i++)
+		add(&trail, i, "op=stage phase=intent seq=7 vol=db");
+	return trail;
+}
+
+static struct trail_check check_lines(char lines[][256], int n, bool rotated, const char *head)
+{
+	struct trail_check check = TRAIL_CHECK_INIT(rotated);
+
+	for (int i = 0; i < n; i++)
+		trail_check_line(&check, lines[i], strlen(lines[i]), true);
+	trail_check_end(&check, head);
+	return check;
+}
+
+static void expect_fault(const struct trail_check *check, enum trail_fault fault, uint64_t line)
+{
+	assert_string_equal(trail_fault_text(check->fault), trail_fault_text(fault));
+	assert_int_equal(check->fault_line, line);
+	assert_true(check->faults > 0);
+}
+
+static void a_good_trail_is_intact_and_has_the_head_of_its_last_line(void **state)
+{
+	struct trail trail = good_trail();
+	struct trail_check check = check_lines(trail.lines, LINES, false, trail.prev);
+
+	(void)state;
+	assert_int_equal(check.faults, 0);
+	assert_int_equal(check.records, LINES);
+	assert_int_equal(check.torn, 0);
+	assert_string_equal(check.head, trail.prev);
+}
+
+static void an_empty_trail_is_intact_and_has_the_head_of_the_beginning(void **state)
+{
+	struct trail_check check = check_lines(NULL, 0, false, NULL);
+
+	(void)state;
+	assert_int_equal(check.faults, 0);
+	assert_int_equal(strspn(check.head, "0"), TRAIL_HASH_SIZE - 1);
+	check = check_lines(NULL, 0, false, good_trail().prev);
+	expect_fault(&check, TRAIL_HEAD, 0);
+}
+
+/* Every edit of one byte of every line shows: in the line after it, or against the head for the last one. */
+static void every_edit_of_a_byte_shows(void **state)
+{
+	const struct trail good = good_trail();
+
+	(void)state;
+	for (int i = 0; i < LINES; i++) {
+		for (size_t k = 0; k < strlen(good.lines[i]); k++) {
+			struct trail trail = good;
+			struct trail_check check;
+
+			trail.lines[i][k] ^= 1;
+			check = check_lines(trail.lines, LINES, false, good.prev);
+			if (check.faults == 0)
+				fail_msg("byte %zu of line %d", k, i + 1);
+			if (check.fault_line > (uint64_t)(i + 2))
+				fail_msg("byte %zu of line %d shows in line %d", k, i + 1,
+					 (int)check.fault_line);
+		}
+	}
+}
+
+static void every_deleted_line_shows_and_the_last_one_by_the_head(void **state)
+{
+	(void)state;
+	for (int i = 0; i < LINES; i++) {
+		struct trail trail = good_trail();
+		struct trail_check check;
+
+		memmove(trail.lines[i], trail.lines[i + 1], sizeof(trail.lines[0]) * (size_t)(LINES - 1 - i));
+		check = check_lines(trail.lines, LINES - 1, false, trail.prev);
+		if (i == 0)
+			expect_fault(&check, TRAIL_START, 1);
+		else if (i == LINES - 1)
+			expect_fault(&check, TRAIL_HEAD, LINES - 1);
+		else
+			expect_fault(&check, TRAIL_CHANGED, (uint64_t)i + 1);
+		check = check_lines(trail.lines, LINES - 1, false, NULL);
+		assert_int_equal(check.faults == 0, i == LINES - 1); /* only the head tells of the end */
+	}
+}
+
+static void two_swapped_lines_show(void **state)
+{
+	(void)state;
+	for (int i = 0; i + 1 < LINES; i++) {
+		struct trail trail = good_trail();
+		struct trail_check check;
+		char other[256];
+
+		memcpy(other, trail.lines[i], sizeof(other));
+		memcpy(trail.lines[i], trail.lines[i + 1], sizeof(other));
+		memcpy(trail.lines[i + 1], other, sizeof(other));
+		check = check_lines(trail.lines, LINES, false, NULL);
+		expect_fault(&check, i == 0 ? TRAIL_START : TRAIL_CHANGED, (uint64_t)i + 1);
+	}
+}
+
+static void a_line_put_in_shows_in_itself_or_the_next_one(void **state)
+{
+	static const char *const extras[] = {
+		"ts=2025-01-31T12:00:00.000Z rec=3 op=stage "
+		"prev=0000000000000000000000000000000000000000000000000000000000000000",
+		"garbage",
+		"",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(extras); i++) {
+		struct trail trail = good_trail();
+		struct trail_check check = TRAIL_CHECK_INIT(false);
+
+		for (int k = 0; k < LINES; k++) {
+			trail_check_line(&check, trail.lines[k], strlen(trail.lines[k]), true);
+			if (k == 1)
+				trail_check_line(&check, extras[i], strlen(extras[i]), true);
+		}
+		trail_check_end(&check, trail.prev);
+		expect_fault(&check, TRAIL_CHANGED, i == 0 ? 3 : 4);
+	}
+}
+
+static void every_cut_of_the_last_line_shows(void **state)
+{
+	struct trail trail = good_trail();
+	size_t length = strlen(trail.lines[LINES - 1]);
+
+	(void)state;
+	for (size_t n = 1; n <= length; n++) {
+		struct trail_check check = TRAIL_CHECK_INIT(false);
+		char cut[256];
+
+		for (int k = 0; k + 1 < LINES; k++)
+			trail_check_line(&check, trail.lines[k], strlen(trail.lines[k]), true);
+		(void)str_format(cut, sizeof(cut), "%.*s", (int)n, trail.lines[LINES - 1]);
+		trail_check_line(&check, cut, n, false);
+		trail_check_end(&check, NULL);
+		assert_int_equal(check.faults > 0, 1);
+		assert_int_equal(check.fault_line, LINES);
+	}
+}
+
+/* As the helper mends it: the torn line gets its newline, the next record its hash. */
+static void a_line_torn_by_a_crash_is_told_but_no_fault(void **state)
+{
+	static const char *const torn[] = {
+		"ts=2025-01-31T12:00:03.0",
+		"ts=2025-01-31T12:00:03.000Z rec=3 cluster=c node=n1 op=st",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(torn); i++) {
+		struct trail trail = {.n = 0};
+		struct trail_check check;
+
+		memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
+		add(&trail, 1, "op=start phase=event seq=0");
+		add(&trail, 2, "op=stage phase=intent seq=1");
+		(void)str_copy(trail.lines[trail.n++], sizeof(trail.lines[0]), torn[i]);
+		hash(torn[i], trail.prev);
+		add(&trail, i == 0 ? 3 : 4, "op=start phase=event seq=0");
+		check = check_lines(trail.lines, trail.n, false, trail.prev);
+		if (check.faults)
+			fail_msg("%s: line %d: %s", torn[i], (int)check.fault_line,
+				 trail_fault_text(check.fault));
+		assert_int_equal(check.torn, 1);
+		assert_int_equal(check.records, 3);
+	}
+}
+
+static void two_torn_lines_in_a_row_are_a_fault(void **state)
+{
+	struct trail trail = good_trail();
+	struct trail_check check = TRAIL_CHECK_INIT(false);
+
+	(void)state;
+	trail_check_line(&check, trail.lines[0], strlen(trail.lines[0]), true);
+	trail_check_line(&check, "ts=1", 4, true);
+	trail_check_line(&check, "ts=2", 4, true);
+	expect_fault(&check, TRAIL_UNVOUCHED, 3);
+}
+
+static void numbers_follow_each_other_but_may_begin_anew_with_a_start(void **state)
+{
+	static const struct {
+		unsigned int rec;
+		const char *middle;
+		bool is_gap;
+	} cases[] = {
+		{3, "op=stage phase=intent", false}, {4, "op=stage phase=intent", true},
+		{2, "op=stage phase=intent", true},  {1, "op=stage phase=intent", true},
+		{1, "op=start phase=event", false},  {2, "op=start phase=event", true},
+		{5, "op=start phase=event", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct trail trail = {.n = 0};
+		struct trail_check check;
+
+		memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
+		add(&trail, 1, "op=start phase=event");
+		add(&trail, 2, "op=stage phase=intent");
+		add(&trail, cases[i].rec, cases[i].middle);
+		check = check_lines(trail.lines, 3, false, NULL);
+		if (cases[i].is_gap)
+			expect_fault(&check, TRAIL_GAP, 3);
+		else
+			assert_int_equal(check.faults, 0);
+	}
+}
+
+static void a_rotated_file_may_begin_anywhere(void **state)
+{
+	struct trail trail = good_trail();
+	struct trail_check check = check_lines(trail.lines + 2, LINES - 2, true, trail.prev);
+
+	(void)state;
+	assert_int_equal(check.faults, 0);
+	check = check_lines(trail.lines + 2, LINES - 2, false, trail.prev);
+	expect_fault(&check, TRAIL_START, 1);
+	assert_int_equal(check.faults, 1);
+}
+
+static void a_line_may_be_as_long_as_the_limit_and_no_longer(void **state)
+{
+	char *text = malloc(TRAIL_LINE_MAX + 3);
+	char line[TRAIL_LINE_MAX + 1];
+	FILE *file = tmpfile();
+	bool complete = false;
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(file);
+	memset(text, 'a', TRAIL_LINE_MAX + 1);
+	assert_int_equal(fwrite(text, 1, TRAIL_LINE_MAX, file), TRAIL_LINE_MAX);
+	assert_int_equal(fputc('\n', file), '\n');
+	assert_int_equal(fwrite(text, 1, TRAIL_LINE_MAX + 1, file), TRAIL_LINE_MAX + 1);
+	assert_true(fputs("\nlast", file) >= 0);
+	rewind(file);
+	assert_true(trail_read_line(file, line, &n, &complete));
+	assert_int_equal(n, TRAIL_LINE_MAX);
+	assert_int_equal(strlen(line), TRAIL_LINE_MAX);
+	assert_true(trail_read_line(file, line, &n, &complete));
+	assert_int_equal(n, TRAIL_LINE_MAX + 1);
+	assert_true(complete);
+	assert_true(trail_read_line(file, line, &n, &complete));
+	assert_string_equal(line, "last");
+	assert_false(complete);
+	assert_false(trail_read_line(file, line, &n, &complete));
+	(void)fclose(file);
+	free(text);
+}
+
+static void a_line_that_is_too_long_is_a_fault(void **state)
+{
+	struct trail_check check = TRAIL_CHECK_INIT(false);
+
+	(void)state;
+	trail_check_line(&check, "", TRAIL_LINE_MAX + 1, true);
+	expect_fault(&check, TRAIL_TOO_LONG, 1);
+}
+
+static void records_are_split_or_refused(void **state)
+{
+	static const struct {
+		const char *line;
+		bool is_good;
+	} cases[] = {
+		{"ts=1 rec=2 prev=ab", true},
+		{"ts=1 vol= prev=ab", true},
+		{"ts=1 src=a=b prev=ab", true},
+		{"rec=2 prev=ab", false},
+		{"ts=1 rec=2", false},
+		{"ts=1 prev=a rec=2", false},
+		{"ts=1  rec=2 prev=ab", false},
+		{"ts=1 rec prev=ab", false},
+		{"ts=1 rec=2 rec=3 prev=a", false},
+		{"ts=1 vol= vol=x prev=a", false},
+		{"ts=1 R=2 prev=ab", false},
+		{"ts=1 =2 prev=ab", false},
+		{"", false},
+		{"ts=1 prev=ab ", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct trail_record record;
+		char line[64];
+
+		(void)str_copy(line, sizeof(line), cases[i].line);
+		if (trail_parse(line, &record) != cases[i].is_good)
+			fail_msg("'%s'", cases[i].line);
+	}
+}
+
+static void a_record_may_have_as_many_fields_as_the_limit(void **state)
+{
+	(void)state;
+	for (int extra = 0; extra <= 1; extra++) {
+		struct strbuf line = STRBUF_INIT(4096);
+		struct trail_record record;
+		char *text;
+
+		strbuf_puts(&line, "ts=1");
+		for (int i = 0; i < TRAIL_FIELDS_MAX - 2 + extra; i++)
+			strbuf_printf(&line, " %c%c=1", 'a' + i / 26, 'a' + i % 26);
+		strbuf_puts(&line, " prev=1");
+		text = strbuf_take(&line);
+		assert_int_equal(trail_parse(text, &record), extra == 0);
+		free(text);
+	}
+}
+
+static void filters_pick_by_volume_allocation_result_and_time(void **state)
+{
+	static const struct {
+		struct trail_filter filter;
+		bool matches;
+	} cases[] = {
+		{{NULL, NULL, NULL, NULL}, true},
+		{{.volume = "db"}, true},
+		{{.volume = "d"}, false},
+		{{.alloc = "0189"}, true},
+		{{.alloc = "0189-full"}, true},
+		{{.alloc = "full"}, false},
+		{{.result = "failed"}, true},
+		{{.result = "success"}, false},
+		{{.since = "2025-01-31"}, true},
+		{{.since = "2025-01-31T12:00:00.000Z"}, true},
+		{{.since = "2025-01-31T12:00:00.001Z"}, false},
+		{{.volume = "db", .result = "success"}, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char line[] = "ts=2025-01-31T12:00:00.000Z vol=db alloc=0189-full res=failed prev=ab";
+		struct trail_record record;
+
+		assert_true(trail_parse(line, &record));
+		if (trail_matches(&record, &cases[i].filter) != cases[i].matches)
+			fail_msg("case %zu", i);
+	}
+}
+
+static void a_record_is_an_object_of_strings_in_json(void **state)
+{
+	char line[] = "ts=1 rec=2 vol= prev=ab";
+	struct trail_record record;
+	json_t *json;
+	char *text;
+
+	(void)state;
+	assert_true(trail_parse(line, &record));
+	json = trail_to_json(&record);
+	text = json_dumps(json, JSON_COMPACT);
+	assert_string_equal(text, "{\"ts\":\"1\",\"rec\":\"2\",\"vol\":\"\",\"prev\":\"ab\"}");
+	free(text);
+	json_decref(json);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_good_trail_is_intact_and_has_the_head_of_its_last_line),
+		cmocka_unit_test(an_empty_trail_is_intact_and_has_the_head_of_the_beginning),
+		cmocka_unit_test(every_edit_of_a_byte_shows),
+		cmocka_unit_test(every_deleted_line_shows_and_the_last_one_by_the_head),
+		cmocka_unit_test(two_swapped_lines_show),
+		cmocka_unit_test(a_line_put_in_shows_in_itself_or_the_next_one),
+		cmocka_unit_test(every_cut_of_the_last_line_shows),
+		cmocka_unit_test(a_line_torn_by_a_crash_is_told_but_no_fault),
+		cmocka_unit_test(two_torn_lines_in_a_row_are_a_fault),
+		cmocka_unit_test(numbers_follow_each_other_but_may_begin_anew_with_a_start),
+		cmocka_unit_test(a_rotated_file_may_begin_anywhere),
+		cmocka_unit_test(a_line_may_be_as_long_as_the_limit_and_no_longer),
+		cmocka_unit_test(a_line_that_is_too_long_is_a_fault),
+		cmocka_unit_test(records_are_split_or_refused),
+		cmocka_unit_test(a_record_may_have_as_many_fields_as_the_limit),
+		cmocka_unit_test(filters_pick_by_volume_allocation_result_and_time),
+		cmocka_unit_test(a_record_is_an_object_of_strings_in_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+#include "fixture.h"
+
+#include "base/str.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+	uint8_t public_key[crypto_sign_PUBLICKEYBYTES];
+	uint8_t secret[crypto_sign_SECRETKEYBYTES];
+	bool made;
+} pairs[3];
+
+static void make_pair(int which)
+{
+	uint8_t seed[crypto_sign_SEEDBYTES];
+
+	memset(seed, 17 + which, sizeof(seed));
+	if (!pairs[which].made)
+		assert_int_equal(crypto_sign_seed_keypair(pairs[which].public_key, pairs[which].secret, seed),
+				 0);
+	pairs[which].made = true;
+}
+
+const uint8_t *fixture_public_key(int which)
+{
+	make_pair(which);
+	return pairs[which].public_key;
+}
+
+void fixture_sign(struct ticket *ticket, int which)
+{
+	make_pair(which);
+	(void)crypto_sign_detached(ticket->signature, NULL, (const unsigned char *)ticket, TICKET_SIGNED_SIZE,
+				   pairs[which].secret);
+}
+
+const char *fixture_policy_text(const char *extra)
+{
+	static char text[4096];
+	char hex[2 * TICKET_KEY_SIZE + 1];
+
+	hex_encode(hex, fixture_public_key(0), TICKET_KEY_SIZE);
+	assert_true(
+		str_format(
+			text, sizeof(text),
+			"agent %d {\n"
+			"cluster = demo; node = node-1\n"
+			"helper_uid = %d; helper_gid = %d\n"
+			"stage_base = /srv/stage\n"
+			"publish_base = /srv/publish\n"
+			"log = /var/log/trail\n"
+			"lock_dir = /run/hf\n"
+			"max_tmpfs_total = 4MiB\n"
+			"ticket_key = %s\n%s\n"
+			"profile db { class = block; fstype = ext4; trust = trusted; exec = yes\n"
+			"by_id = holdfast-demo-; options = discard,noatime }\n"
+			"profile ro { class = block; fstype = ext4; trust = trusted; ro = yes\n"
+			"by_id = exact:holdfast-demo-1 }\n"
+			"profile image { class = block; fstype = squashfs; trust = untrusted; ro = yes\n"
+			"by_id = holdfast-demo- }\n"
+			"profile mem { class = tmpfs; fstype = tmpfs; max_size = 2MiB; max_inodes = 1000 }\n"
+			"}\n",
+			FIXTURE_UID, FIXTURE_HELPER_UID, FIXTURE_HELPER_UID, hex, extra) > 0);
+	return text;
+}
+
+void fixture_policy(const char *extra, struct policy *ret)
+{
+	const char *text = fixture_policy_text(extra);
+	struct error err = {.msg = ""};
+
+	if (policy_parse("fixture", text, strlen(text), ret, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static struct ticket grant(const char *volume, const char *alloc, const char *profile,
+			   const struct mh_source *source)
+{
+	struct ticket ticket = {.magic = TICKET_MAGIC,
+				.version = TICKET_VERSION,
+				.cluster = "demo",
+				.node = "node-1",
+				.boot_id = FIXTURE_BOOT_ID,
+				.generation = 7,
+				.not_after_ms = FIXTURE_NOW_MS + 60000};
+
+	(void)str_copy(ticket.volume, sizeof(ticket.volume), volume);
+	(void)str_copy(ticket.alloc, sizeof(ticket.alloc), alloc);
+	(void)str_copy(ticket.profile, sizeof(ticket.profile), profile);
+	ticket_source_digest(source, ticket.source_digest);
+	fixture_sign(&ticket, 0);
+	return ticket;
+}
+
+static struct mh_header header(uint16_t op, size_t size)
+{
+	return (struct mh_header){
+		.magic = MH_MAGIC, .version = MH_VERSION, .op = op, .length = (uint32_t)size, .seq = 2};
+}
+
+void fixture_grant_stage(struct mh_stage *req)
+{
+	req->ticket = grant(req->volume, req->alloc, req->profile, &req->source);
+}
+
+void fixture_grant_publish(struct mh_publish *req, const struct mh_source *source)
+{
+	req->ticket = grant(req->volume, req->alloc, req->profile, source);
+}
+
+struct mh_stage fixture_stage(void)
+{
+	struct mh_stage req = {
+		.header = header(MH_OP_STAGE, sizeof(req)),
+		.volume = "vol-1",
+		.profile = "db",
+		.alloc = FIXTURE_ALLOC,
+		.source = {
+			.class = MH_CLASS_BLOCK,
+			.u.block = {.by_id = FIXTURE_BY_ID, .major = FIXTURE_MAJOR, .minor = FIXTURE_MINOR}}};
+
+	fixture_grant_stage(&req);
+	return req;
+}
+
+struct mh_stage fixture_stage_tmpfs(void)
+{
+	struct mh_stage req = {
+		.header = header(MH_OP_STAGE, sizeof(req)),
+		.volume = "mem-1",
+		.profile = "mem",
+		.alloc = FIXTURE_ALLOC,
+		.source = {.class = MH_CLASS_TMPFS, .u.tmpfs = {.size_bytes = 1 << 20, .inodes = 100}}};
+
+	fixture_grant_stage(&req);
+	return req;
+}
+
+struct mh_publish fixture_publish(void)
+{
+	const struct mh_stage stage = fixture_stage();
+	struct mh_publish req = {.header = header(MH_OP_PUBLISH, sizeof(req)),
+				 .volume = "vol-1",
+				 .profile = "db",
+				 .alloc = FIXTURE_ALLOC,
+				 .slot = 2};
+
+	fixture_grant_publish(&req, &stage.source);
+	return req;
+}
+
+struct mh_publish fixture_publish_tmpfs(void)
+{
+	const struct mh_stage stage = fixture_stage_tmpfs();
+	struct mh_publish req = {.header = header(MH_OP_PUBLISH, sizeof(req)),
+				 .volume = "mem-1",
+				 .profile = "mem",
+				 .alloc = FIXTURE_ALLOC,
+				 .slot = 2};
+
+	fixture_grant_publish(&req, &stage.source);
+	return req;
+}
+
+struct mh_unpublish fixture_unpublish(void)
+{
+	return (struct mh_unpublish){.header = header(MH_OP_UNPUBLISH, sizeof(struct mh_unpublish)),
+				     .volume = "vol-1",
+				     .alloc = FIXTURE_ALLOC,
+				     .slot = 2};
+}
+
+struct mh_unstage fixture_unstage(void)
+{
+	return (struct mh_unstage){.header = header(MH_OP_UNSTAGE, sizeof(struct mh_unstage)),
+				   .volume = "vol-1"};
+}

@@ -1,0 +1,40 @@
+#pragma once
+/* A policy, a key pair and requests that are granted: tests break one thing at a time. */
+
+#include "policy.h"
+#include "ticket_check.h"
+#include "unit.h"
+#include "wire.h"
+
+#include <mounthelper_wire.h>
+
+#define FIXTURE_BOOT_ID "0d3b9a4c-1111-4222-8333-444455556666"
+#define FIXTURE_ALLOC "aaaaaaaa-1111-2222-3333-444444444444"
+#define FIXTURE_BY_ID "holdfast-demo-1"
+#define FIXTURE_NOW_MS INT64_C(1700000000000)
+
+enum { FIXTURE_UID = 995, FIXTURE_HELPER_UID = 994, FIXTURE_MAJOR = 7, FIXTURE_MINOR = 3 };
+
+/** Policy text with a block profile "db", a read-only one "ro", an untrusted one "image", a tmpfs one "mem".
+ * @extra is put into the agent's block; the ticket key is the fixture's. */
+const char *fixture_policy_text(const char *extra);
+
+/** That text, parsed. */
+void fixture_policy(const char *extra, struct policy *ret);
+
+/** Sign @ticket with key @which (0 or 1). */
+void fixture_sign(struct ticket *ticket, int which);
+
+/** The public key @which. */
+const uint8_t *fixture_public_key(int which);
+
+struct mh_stage fixture_stage(void);	   /* block, profile db, writable, with a valid ticket */
+struct mh_stage fixture_stage_tmpfs(void); /* profile mem, 1 MiB */
+struct mh_publish fixture_publish(void);   /* of fixture_stage() */
+struct mh_publish fixture_publish_tmpfs(void);
+struct mh_unpublish fixture_unpublish(void);
+struct mh_unstage fixture_unstage(void);
+
+/** Give the request's ticket the request's own fields again and sign it. */
+void fixture_grant_stage(struct mh_stage *req);
+void fixture_grant_publish(struct mh_publish *req, const struct mh_source *source);

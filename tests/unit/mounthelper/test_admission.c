@@ -1,0 +1,264 @@
+#include "admission.h"
+#include "block_source.h"
+#include "entry.h"
+#include "fixture.h"
+#include "trees.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct policy policy;
+static struct helper helper;
+static struct admission admission;
+
+static void use_policy(const char *extra)
+{
+	fixture_policy(extra, &policy);
+	helper = (struct helper){.policy = &policy, .agent = policy_agent(&policy, FIXTURE_UID)};
+	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
+	for (int i = 0; i < FS_N; i++)
+		helper.type_available[i] = true;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	use_policy("");
+	return 0;
+}
+
+static enum reason stage(struct mh_stage req)
+{
+	return admit_stage(&helper, &req, FIXTURE_NOW_MS, &admission);
+}
+
+static enum reason publish(struct mh_publish req)
+{
+	return admit_publish(&helper, &req, FIXTURE_NOW_MS, &admission);
+}
+
+/* Change the request, sign a ticket for exactly that, and see what policy says. */
+#define STAGE(statement, reason)                        \
+	do {                                            \
+		req = good;                             \
+		statement;                              \
+		fixture_grant_stage(&req);              \
+		assert_int_equal(stage(req), (reason)); \
+	} while (0)
+
+static void stage_is_admitted_only_within_its_profile(void **state)
+{
+	struct mh_stage good = fixture_stage();
+	struct mh_stage req;
+
+	(void)state;
+	STAGE((void)0, REASON_NONE);
+	assert_string_equal(admission.profile->name, "db");
+	assert_ptr_not_equal(admission.ticket, NULL);
+	STAGE(req.read_only = 1, REASON_NONE);
+	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "other"), REASON_PROFILE_UNKNOWN);
+	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "mem"), REASON_CLASS);
+	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "ro"), REASON_READ_ONLY);
+	STAGE(req.source.u.block.by_id[0] = 'H', REASON_BY_ID);
+	for (uint8_t class = MH_CLASS_NFS4; class < MH_CLASS_N; class ++)
+		STAGE(req.source.class = class, REASON_UNIMPLEMENTED);
+	helper.type_available[FS_EXT4] = false;
+	STAGE((void)0, REASON_TYPE_UNAVAILABLE);
+}
+
+static void tmpfs_has_its_limits(void **state)
+{
+	struct mh_stage good = fixture_stage_tmpfs();
+	struct mh_stage req;
+
+	(void)state;
+	STAGE((void)0, REASON_NONE);
+	STAGE(req.source.u.tmpfs.size_bytes = 0, REASON_TMPFS_SIZE);
+	STAGE(req.source.u.tmpfs.size_bytes = 2 << 20, REASON_NONE);
+	STAGE(req.source.u.tmpfs.size_bytes = (2 << 20) + 1, REASON_TMPFS_SIZE);
+	STAGE(req.source.u.tmpfs.inodes = 0, REASON_TMPFS_INODES);
+	STAGE(req.source.u.tmpfs.inodes = 1000, REASON_NONE);
+	STAGE(req.source.u.tmpfs.inodes = 1001, REASON_TMPFS_INODES);
+}
+
+static void publish_is_admitted_only_within_its_profile(void **state)
+{
+	struct mh_publish req = fixture_publish();
+
+	(void)state;
+	assert_int_equal(publish(req), REASON_NONE);
+	req.exec = 1;
+	assert_int_equal(publish(req), REASON_NONE);
+	req.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
+	assert_int_equal(publish(req), REASON_UNIMPLEMENTED);
+	req = fixture_publish_tmpfs();
+	req.exec = 1;
+	assert_int_equal(publish(req), REASON_EXEC);
+	req = fixture_publish();
+	(void)str_copy(req.profile, MH_LABEL_SIZE, "ro");
+	assert_int_equal(publish(req), REASON_READ_ONLY);
+	(void)str_copy(req.profile, MH_LABEL_SIZE, "nothing");
+	assert_int_equal(publish(req), REASON_PROFILE_UNKNOWN);
+}
+
+static void a_ticket_is_required_unless_the_policy_says_otherwise(void **state)
+{
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	memset(&s.ticket, 0, sizeof(s.ticket));
+	memset(&p.ticket, 0, sizeof(p.ticket));
+	assert_int_equal(stage(s), REASON_TICKET_MISSING);
+	assert_int_equal(publish(p), REASON_TICKET_MISSING);
+	use_policy("ticket = optional");
+	assert_int_equal(stage(s), REASON_NONE);
+	assert_null(admission.ticket);
+	assert_int_equal(publish(p), REASON_NONE);
+	/* one that is given must be good all the same */
+	s.ticket.magic = TICKET_MAGIC;
+	p.ticket.magic = TICKET_MAGIC;
+	assert_int_equal(stage(s), REASON_TICKET_SIGNATURE);
+	assert_int_equal(publish(p), REASON_TICKET_SIGNATURE);
+}
+
+static void a_ticket_for_another_request_is_not_good_for_this_one(void **state)
+{
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	s.volume[4] = '2';
+	assert_int_equal(stage(s), REASON_TICKET_VOLUME);
+	s = fixture_stage();
+	s.source.u.block.by_id[14] = '2';
+	assert_int_equal(stage(s), REASON_TICKET_SOURCE);
+	s = fixture_stage();
+	s.source.u.block.minor = 9; /* the node's own business */
+	assert_int_equal(stage(s), REASON_NONE);
+	p.alloc[0] = 'b';
+	assert_int_equal(publish(p), REASON_TICKET_ALLOC);
+	p = fixture_publish();
+	p.ticket.read_only = 1;
+	fixture_sign(&p.ticket, 0);
+	assert_int_equal(publish(p), REASON_TICKET_READ_ONLY);
+	p.read_only = 1;
+	assert_int_equal(publish(p), REASON_NONE);
+}
+
+static void detaching_needs_the_policys_word(void **state)
+{
+	(void)state;
+	assert_int_equal(admit_detach(&helper, 0), REASON_NONE);
+	assert_int_equal(admit_detach(&helper, 1), REASON_DETACH);
+	use_policy("allow_detach = yes");
+	assert_int_equal(admit_detach(&helper, 1), REASON_NONE);
+}
+
+static void only_our_own_names_are_found_in_the_table(void **state)
+{
+	static const struct {
+		const char *point;
+		enum tree_kind kind;
+	} rows[] = {
+		{"/srv/stage/vol-1", TREE_STAGED},
+		{"/srv/stage", TREE_NONE},
+		{"/srv/stage/", TREE_NONE},
+		{"/srv/stage/Vol", TREE_NONE},
+		{"/srv/stage/vol/x", TREE_NONE},
+		{"/srv/stagevol-1", TREE_NONE},
+		{"/srv/stage2/vol-1", TREE_NONE},
+		{"/x/srv/stage/vol-1", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "/31", TREE_PUBLISHED},
+		{"/srv/publish/" FIXTURE_ALLOC "/32", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "/", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC, TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "/1/2", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "0/1", TREE_NONE},
+		{"/srv/publish/vol-1/1", TREE_NONE},
+		{"/", TREE_NONE},
+		{"", TREE_NONE},
+	};
+	struct tree_name name;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (tree_classify(helper.agent, rows[i].point, &name) != rows[i].kind)
+			fail_msg("%s", rows[i].point);
+	(void)tree_classify(helper.agent, rows[8].point, &name);
+	assert_string_equal(name.alloc, FIXTURE_ALLOC);
+	assert_int_equal(name.slot, 31);
+	assert_string_equal(name.volume, "");
+}
+
+static void a_by_id_link_leads_to_one_name_in_dev(void **state)
+{
+	static const char *const bad[] = {"../..",	"../../",	"../../a/b",  "../../..",
+					  "../loop0",	"../../../sda", "/dev/loop0", "loop0",
+					  "../../Loop", "../../a.b"};
+	char name[DEVICE_NAME_SIZE];
+	char longest[6 + DEVICE_NAME_SIZE];
+
+	(void)state;
+	assert_int_equal(by_id_target("../../loop0", 11, name), 0);
+	assert_string_equal(name, "loop0");
+	assert_int_equal(by_id_target("../../dm-0xyz", 10, name), 0); /* readlink does not terminate */
+	assert_string_equal(name, "dm-0");
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_int_equal(by_id_target(bad[i], strlen(bad[i]), name), -EINVAL);
+	memset(longest, 'a', sizeof(longest));
+	memcpy(longest, "../../", 6);
+	assert_int_equal(by_id_target(longest, sizeof(longest) - 1, name), 0);
+	assert_int_equal(strlen(name), DEVICE_NAME_SIZE - 1);
+	assert_int_equal(by_id_target(longest, sizeof(longest), name), -EINVAL);
+}
+
+static void only_a_setuid_start_by_somebody_else_is_served(void **state)
+{
+	static const struct {
+		struct entry_facts facts;
+		enum exit_code code; /* EXIT_CLOSED: served */
+		const char *word;
+	} rows[] = {
+		{{1, true, true, false, 995, 0}, EXIT_CLOSED, ""},
+		{{2, true, true, false, 995, 0}, EXIT_ARGUMENTS, "no arguments"},
+		{{0, false, true, false, 995, 0}, EXIT_ARGUMENTS, "no arguments"},
+		{{1, false, true, false, 995, 0}, EXIT_ARGUMENTS, "no arguments"},
+		{{1, true, false, true, 995, 995}, EXIT_PRIVILEGE, "no_new_privs on"},
+		{{1, true, false, false, 995, 995}, EXIT_PRIVILEGE, "mode 4750"},
+		{{1, true, true, false, 0, 0}, EXIT_PRIVILEGE, "started by root"},
+		{{1, true, false, false, 0, 0}, EXIT_PRIVILEGE, "started by root"},
+		{{1, true, false, false, 995, 0}, EXIT_PRIVILEGE, "AT_SECURE"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct error err = {.msg = ""};
+		enum exit_code code = EXIT_CLOSED;
+		enum status st = entry_check(&rows[i].facts, &code, &err);
+
+		assert_int_equal(st == STATUS_OK, rows[i].code == EXIT_CLOSED);
+		if (st != STATUS_OK)
+			assert_int_equal(code, rows[i].code);
+		assert_non_null(strstr(err.msg, rows[i].word));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(stage_is_admitted_only_within_its_profile, setup),
+		cmocka_unit_test_setup(tmpfs_has_its_limits, setup),
+		cmocka_unit_test_setup(publish_is_admitted_only_within_its_profile, setup),
+		cmocka_unit_test_setup(a_ticket_is_required_unless_the_policy_says_otherwise, setup),
+		cmocka_unit_test_setup(a_ticket_for_another_request_is_not_good_for_this_one, setup),
+		cmocka_unit_test_setup(detaching_needs_the_policys_word, setup),
+		cmocka_unit_test_setup(only_our_own_names_are_found_in_the_table, setup),
+		cmocka_unit_test(a_by_id_link_leads_to_one_name_in_dev),
+		cmocka_unit_test(only_a_setuid_start_by_somebody_else_is_served),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

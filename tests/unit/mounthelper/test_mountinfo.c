@@ -1,0 +1,221 @@
+#include "mountinfo.h"
+#include "unit.h"
+
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct mountinfo table;
+
+static int parse(const char *line, struct mount_entry *ret)
+{
+	static char copy[4096];
+
+	(void)str_copy(copy, sizeof(copy), line);
+	return mountinfo_parse(copy, ret);
+}
+
+static void a_line_of_the_kernel_is_taken_apart(void **state)
+{
+	struct mount_entry e;
+
+	(void)state;
+	assert_int_equal(parse("36 35 98:7 /mnt1 /mnt2 rw,noatime master:1 shared:2 - ext4 /dev/root "
+			       "rw,errors=continue",
+			       &e),
+			 0);
+	assert_int_equal(e.id, 36);
+	assert_int_equal(e.parent, 35);
+	assert_int_equal(e.dev_major, 98);
+	assert_int_equal(e.dev_minor, 7);
+	assert_string_equal(e.root, "/mnt1");
+	assert_string_equal(e.point, "/mnt2");
+	assert_string_equal(e.options, "rw,noatime");
+	assert_true(e.shared);
+	assert_true(e.slave);
+	assert_string_equal(e.type, "ext4");
+	assert_string_equal(e.source, "/dev/root");
+	assert_string_equal(e.super_options, "rw,errors=continue");
+	assert_int_equal(parse("1 0 0:1 / / rw - tmpfs x rw", &e), 0);
+	assert_false(e.shared);
+	assert_false(e.slave);
+	assert_int_equal(parse("1 0 0:1 / / rw unbindable propagate_from:3 - tmpfs x rw", &e), 0);
+	assert_false(e.shared);
+	assert_int_equal(parse("1 0 0:1 / / rw - tmpfs  rw", &e), 0); /* a mount may have an empty source */
+	assert_string_equal(e.source, "");
+}
+
+static void the_kernels_escapes_are_undone_and_no_others(void **state)
+{
+	struct mount_entry e;
+
+	(void)state;
+	assert_int_equal(parse("1 0 0:1 / /a\\040b\\011c\\012d\\134e rw - t\\043 s\\040s rw", &e), 0);
+	assert_string_equal(e.point, "/a b\tc\nd\\e");
+	assert_string_equal(e.type, "t#");
+	assert_string_equal(e.source, "s s");
+	assert_int_equal(parse("1 0 0:1 / /a\\000b rw - t s rw", &e), -EBADMSG);
+	assert_int_equal(parse("1 0 0:1 / /a\\101b rw - t s rw", &e), -EBADMSG);
+	assert_int_equal(parse("1 0 0:1 / /a\\04 rw - t s rw", &e), 0);
+	assert_string_equal(e.point, "/a\\04");
+	/* " - " inside a name stays inside */
+	assert_int_equal(parse("1 0 0:1 / /a\\040-\\040ext4 rw - t s rw", &e), 0);
+	assert_string_equal(e.point, "/a - ext4");
+	assert_string_equal(e.type, "t");
+}
+
+static void malformed_lines_are_refused(void **state)
+{
+	static const char *const lines[] = {
+		"",
+		" ",
+		"1",
+		"1 0",
+		"1 0 0:1",
+		"1 0 0:1 /",
+		"1 0 0:1 / /",
+		"1 0 0:1 / / rw",
+		"1 0 0:1 / / rw -",
+		"1 0 0:1 / / rw - t",
+		"1 0 0:1 / / rw - t s",
+		"1 0 0:1 / / rw - t s rw more",
+		"x 0 0:1 / / rw - t s rw",
+		"1 y 0:1 / / rw - t s rw",
+		"1 0 01 / / rw - t s rw",
+		"1 0 0: / / rw - t s rw",
+		"1 0 :1 / / rw - t s rw",
+		"1 0 a:1 / / rw - t s rw",
+		"1 0 4294967296:1 / / rw - t s rw",
+		"18446744073709551616 0 0:1 / / rw - t s rw",
+		"-1 0 0:1 / / rw - t s rw",
+		"1 0 0:1 / / rw shared:1 t s rw",
+		"1 0 0:-1 / / rw - t s rw",
+	};
+	struct mount_entry e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		if (parse(lines[i], &e) != -EBADMSG)
+			fail_msg("accepted: %s", lines[i]);
+}
+
+static void options_are_compared_as_whole_words(void **state)
+{
+	(void)state;
+	assert_true(mount_option_is_set("ro", "ro"));
+	assert_true(mount_option_is_set("rw,nosuid,ro", "ro"));
+	assert_true(mount_option_is_set("nosuid,nodev", "nosuid"));
+	assert_false(mount_option_is_set("errors=remount-ro", "ro"));
+	assert_false(mount_option_is_set("rox,xro", "ro"));
+	assert_false(mount_option_is_set("", "ro"));
+}
+
+static void open_text(const char *text, size_t n)
+{
+	char path[] = "/tmp/holdfast-mountinfo-XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	(void)unlink(path);
+	assert_int_equal(write(fd, text, n), (ssize_t)n);
+	table.fd = fd;
+}
+
+static int count(const struct mount_entry *entry, void *userdata)
+{
+	(void)entry;
+	(*(int *)userdata)++;
+	return 0;
+}
+
+static int count_text(const char *text, size_t n, int *ret_count)
+{
+	int r;
+
+	*ret_count = 0;
+	open_text(text, n);
+	r = mountinfo_each(&table, count, ret_count);
+	(void)close(table.fd);
+	return r;
+}
+
+static void the_whole_table_is_read_however_long_it_is(void **state)
+{
+	enum { LINES = 20000 };
+	char *text = malloc((size_t)LINES * 64);
+	size_t n = 0;
+	int found = 0;
+
+	(void)state;
+	for (int i = 1; i <= LINES; i++)
+		n += (size_t)str_format(text + n, 64, "%d 1 0:9 / /m/%d rw - tmpfs t rw,size=1k\n", i, i);
+	assert_int_equal(count_text(text, n, &found), 0);
+	assert_int_equal(found, LINES);
+	assert_int_equal(count_text(text, n - 1, &found), -EBADMSG); /* the last line is cut */
+	assert_int_equal(found, LINES - 1);
+	assert_int_equal(count_text("", 0, &found), 0);
+	free(text);
+}
+
+static void a_line_has_a_limit_and_no_nul(void **state)
+{
+	static const char end[] = " rw - t s rw\n";
+	char *text = malloc(MOUNTINFO_LINE_MAX + 1);
+	int found;
+
+	(void)state;
+	memset(text, 'a', MOUNTINFO_LINE_MAX + 1);
+	memcpy(text, "1 0 0:1 / /", 11);
+	memcpy(text + MOUNTINFO_LINE_MAX - strlen(end), end, strlen(end));
+	assert_int_equal(count_text(text, MOUNTINFO_LINE_MAX, &found), 0);
+	assert_int_equal(found, 1);
+	memset(text + MOUNTINFO_LINE_MAX - strlen(end), 'a', strlen(end));
+	memcpy(text + MOUNTINFO_LINE_MAX + 1 - strlen(end), end, strlen(end));
+	assert_int_equal(count_text(text, MOUNTINFO_LINE_MAX + 1, &found), -EMSGSIZE);
+	assert_int_equal(found, 0);
+	assert_int_equal(count_text("1 0 0:1 / /\0a rw - t s rw\n", 26, &found), -EBADMSG);
+	free(text);
+}
+
+static void one_mount_is_found_by_its_id(void **state)
+{
+	static const char text[] = "10 1 0:9 / /a rw - tmpfs one rw\n"
+				   "11 1 7:3 /sub /b rw shared:4 - ext4 /dev/loop3 rw\n"
+				   "12 1 7:3 / /c rw master:4 - ext4 /dev/loop3 rw\n";
+	struct mount_facts facts;
+
+	(void)state;
+	open_text(text, sizeof(text) - 1);
+	assert_int_equal(mountinfo_find(&table, 11, &facts), 0);
+	assert_true(facts.shared);
+	assert_false(facts.slave);
+	assert_false(facts.root_is_whole);
+	assert_string_equal(facts.source, "/dev/loop3");
+	assert_int_equal(mountinfo_find(&table, 12, &facts), 0);
+	assert_false(facts.shared);
+	assert_true(facts.slave);
+	assert_true(facts.root_is_whole);
+	assert_int_equal(mountinfo_find(&table, 1, &facts), -ENOENT);
+	(void)close(table.fd);
+	assert_int_equal(mountinfo_find(&table, 1, &facts), -EBADF);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_line_of_the_kernel_is_taken_apart),
+		cmocka_unit_test(the_kernels_escapes_are_undone_and_no_others),
+		cmocka_unit_test(malformed_lines_are_refused),
+		cmocka_unit_test(options_are_compared_as_whole_words),
+		cmocka_unit_test(the_whole_table_is_read_however_long_it_is),
+		cmocka_unit_test(a_line_has_a_limit_and_no_nul),
+		cmocka_unit_test(one_mount_is_found_by_its_id),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,360 @@
+#include "fixture.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct policy policy;
+
+/* A complete block; %s is put before its closing brace. */
+#define AGENT(uid, folder, rest)                                                                      \
+	"agent " uid " {\ncluster = demo\nnode = n1\nhelper_uid = 994\nhelper_gid = 994\n"            \
+	"stage_base = /" folder "/stage\npublish_base = /" folder "/publish\nlog = /" folder "/log\n" \
+	"lock_dir = /" folder "/lock\nticket = optional\n" rest "}\n"
+#define BLOCK(rest) AGENT("995", "a", rest)
+
+static void the_parsed_policy_is_what_was_written(void **state)
+{
+	const struct agent_policy *agent;
+	const struct profile *db;
+
+	(void)state;
+	fixture_policy("allow_detach = yes; max_staged = 5 # comment\ncontainer = no", &policy);
+	agent = policy_agent(&policy, FIXTURE_UID);
+	assert_non_null(agent);
+	assert_string_equal(agent->cluster, "demo");
+	assert_string_equal(agent->node, "node-1");
+	assert_int_equal(agent->helper_uid, FIXTURE_HELPER_UID);
+	assert_string_equal(agent->publish_base, "/srv/publish");
+	assert_string_equal(agent->lock_dir, "/run/hf");
+	assert_int_equal(agent->ticket_optional, 0);
+	assert_int_equal(agent->keys.n, 1);
+	assert_memory_equal(agent->keys.key[0], fixture_public_key(0), TICKET_KEY_SIZE);
+	assert_true(agent->allow_detach);
+	assert_false(agent->container);
+	assert_int_equal(agent->max_staged, 5);
+	assert_int_equal(agent->max_published, 4096);
+	assert_int_equal(agent->max_per_alloc, 32);
+	assert_int_equal(agent->ops_per_second, 20);
+	assert_int_equal(agent->burst, 100);
+	assert_int_equal(agent->max_tmpfs_total, 4 << 20);
+	assert_int_equal(agent->n_profiles, 4);
+	db = policy_profile(&policy, agent, "db");
+	assert_non_null(db);
+	assert_int_equal(db->class, MH_CLASS_BLOCK);
+	assert_int_equal(db->kind, FS_EXT4);
+	assert_int_equal(db->trust, TRUST_TRUSTED);
+	assert_true(db->exec);
+	assert_false(db->read_only);
+	assert_int_equal(db->options, 1 << fs_option_find("discard", 7) | 1 << fs_option_find("noatime", 7));
+	assert_true(policy_profile(&policy, agent, "ro")->by_id.rule[0].exact);
+	assert_int_equal(policy_profile(&policy, agent, "mem")->max_size, 2 << 20);
+	assert_null(policy_profile(&policy, agent, "d"));
+	assert_null(policy_agent(&policy, 1));
+}
+
+static void two_agents_have_their_own_profiles(void **state)
+{
+	static const char text[] =
+		AGENT("995", "a", "profile m { class = tmpfs; fstype = tmpfs; max_size = 4KiB }\n")
+			AGENT("996", "b", "profile n { class = tmpfs; fstype = tmpfs; max_size = 8KiB }\n");
+
+	(void)state;
+	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, NULL), STATUS_OK);
+	assert_null(policy_profile(&policy, policy_agent(&policy, 995), "n"));
+	assert_int_equal(policy_profile(&policy, policy_agent(&policy, 996), "n")->max_size, 8192);
+}
+
+#define TMPFS "profile m { class = tmpfs; fstype = tmpfs; max_size = 1MiB }\n"
+#define DISK(rest) "profile d { class = block; fstype = ext4; trust = trusted; by_id = x; " rest " }\n"
+
+static const struct refusal {
+	const char *text;
+	const char *message;
+} refusals[] = {
+	/* the file */
+	{"", "p:1: no agent"},
+	{"# nothing\n\n", "p:3: no agent"},
+	{"agent 995 {\n", "p:2: expected a key or }"},
+	{"hello\n", "p:1: expected: agent UID {"},
+	{"= 3\n", "p:1: expected: agent UID {"},
+	{"agent {\n}", "p:1: expected a uid after agent"},
+	{"agent x {\n}", "p:1: agent x: must be a uid"},
+	{"agent 0 {\n}", "p:1: agent 0: must be a uid"},
+	{"agent 4294967295 {\n}", "p:1: agent 4294967295: must be a uid"},
+	{"agent -1 {\n}", "p:1: agent -1: must be a uid"},
+	{"agent 995\n{\n}", "p:1: expected { after the agent's uid"},
+	{"agent 995 {\n}\n", "p:1: the agent's block has no cluster"},
+	{BLOCK("") "}\n", "p:12: expected: agent UID {"},
+	{BLOCK("") BLOCK(""), "p:12: agent 995 is given twice"},
+	{"a\tb\n\x80\n", "p:2: byte 0x80"},
+	{"\r\n", "p:1: byte 0x0d"},
+	{"\x7f", "p:1: byte 0x7f"},
+	/* statements */
+	{BLOCK("hello = 1\n"), "p:11: unknown key 'hello' in the agent's block"},
+	{BLOCK("node = n2\n"), "p:11: node is given twice"},
+	{BLOCK("container\n"), "p:11: expected = after the key"},
+	{BLOCK("container = \n"), "p:11: expected a value after ="},
+	{BLOCK("container = yes no\n"), "p:11: expected the end of the line or ;"},
+	{BLOCK("container = = yes\n"), "p:11: expected a value after ="},
+	{BLOCK("{\n}\n"), "p:11: expected a key or }"},
+	{BLOCK("container = maybe\n"), "p:11: container = maybe: must be yes or no"},
+	{BLOCK("allow_detach = 1\n"), "p:11: allow_detach = 1: must be yes or no"},
+	{BLOCK("ticket = no\n"), "p:11: ticket is given twice"},
+	{BLOCK("ticket_key = 00\n"), "p:11: ticket_key = 00: must be 64 hex digits"},
+	{BLOCK("max_staged = 0\n"), "p:11: max_staged = 0: must be 1 to 4096"},
+	{BLOCK("max_staged = 4097\n"), "p:11: max_staged = 4097: must be 1 to 4096"},
+	{BLOCK("max_published = 32769\n"), "p:11: max_published = 32769: must be"},
+	{BLOCK("max_per_alloc = 33\n"), "p:11: max_per_alloc = 33: must be 1 to 32"},
+	{BLOCK("ops_per_second = 1001\n"), "p:11: ops_per_second = 1001: must be 1 to 1000"},
+	{BLOCK("burst = 0\n"), "p:11: burst = 0: must be"},
+	{BLOCK("max_tmpfs_total = 4095\n"), "p:11: max_tmpfs_total = 4095: must be a size"},
+	/* the agent as a whole */
+	{"agent 994 {\ncluster = demo\nnode = n\nhelper_uid = 994\nhelper_gid = 1\nstage_base = /s\n"
+	 "publish_base = /p\nlog = /l\nlock_dir = /k\nticket = optional\n}\n",
+	 "p:1: agent 994: helper_uid must differ"},
+	{"agent 995 {\ncluster = demo\nnode = n\nhelper_uid = 994\nhelper_gid = 1\nstage_base = /s\n"
+	 "publish_base = /p\nlog = /l\nlock_dir = /k\n}\n",
+	 "p:1: agent 995: ticket = required needs a ticket_key"},
+	{"agent 995 {\ncluster = demo\nnode = n\nhelper_uid = 994\nhelper_gid = 1\nstage_base = /s\n"
+	 "publish_base = /s/p\nlog = /l\nlock_dir = /k\nticket = optional\n}\n",
+	 "p:1: agent 995: stage_base, publish_base, log and lock_dir must not contain each other"},
+	{"agent 995 {\ncluster = demo\nnode = n\nhelper_uid = 994\nhelper_gid = 1\nstage_base = /s\n"
+	 "publish_base = /p\nlog = /s\nlock_dir = /k\nticket = optional\n}\n",
+	 "p:1: agent 995: stage_base, publish_base, log and lock_dir must not contain each other"},
+	{AGENT("995", "a", "") AGENT("996", "a", ""),
+	 "p:12: agent 996: stage_base, publish_base, log and lock_dir overlap"},
+	{AGENT("995", "a", "") AGENT("996", "a/log", ""), "p:12: agent 996: stage_base, publish_base"},
+	{AGENT("995", "a", "") AGENT("994", "b", ""), "p:12: agent 994: helper_uid must differ"},
+	{"agent 995 {\ncluster = de.mo\n", "p:2: cluster = de.mo: must be a name"},
+	{"agent 995 {\nhelper_uid = 0\n", "p:2: helper_uid = 0: must be an id"},
+	{"agent 995 {\nhelper_gid = 4294967295\n", "p:2: helper_gid = 4294967295: must be an id"},
+	{"agent 995 {\nstage_base = srv\n", "p:2: stage_base = srv: must be an absolute path"},
+	{"agent 995 {\nstage_base = /\n", "p:2: stage_base = /: must be an absolute path"},
+	{"agent 995 {\nstage_base = /a/../b\n", "p:2: stage_base = /a/../b: must be an absolute path"},
+	{"agent 995 {\nstage_base = /a//b\n", "p:2: stage_base = /a//b: must be"},
+	{"agent 995 {\nstage_base = /a/\n", "p:2: stage_base = /a/: must be"},
+	/* profiles */
+	{BLOCK("profile {\n}\n"), "p:11: expected a name after profile"},
+	{BLOCK("profile A {\n}\n"), "p:11: profile A: the name must be"},
+	{BLOCK("profile a\n{\n}\n"), "p:11: expected { after the profile's name"},
+	{BLOCK("profile a {\n}\n"), "p:11: the profile has no class"},
+	{BLOCK("profile a { class = tmpfs\n}\n"), "p:11: the profile has no fstype"},
+	{BLOCK(TMPFS TMPFS), "p:12: profile m is given twice"},
+	{BLOCK("profile a { profile b {\n} }\n"), "p:11: unknown key 'profile' in the profile"},
+	{BLOCK("profile a { node = x\n}\n"), "p:11: unknown key 'node' in the profile"},
+	{BLOCK("profile a { class = nfs4\n}\n"), "p:11: class = nfs4: must be block or tmpfs"},
+	{BLOCK("profile a { class = block; fstype = btrfs\n}\n"), "p:11: fstype = btrfs: must be"},
+	{BLOCK("profile a { class = block; fstype = tmpfs }\n"), "p:11: profile a: class and fstype do not"},
+	{BLOCK("profile a { class = tmpfs; fstype = ext4 }\n"), "p:11: profile a: class and fstype do not"},
+	{BLOCK("profile a { class = block; fstype = ext4; by_id = x }\n"),
+	 "p:11: profile a: a block profile needs trust"},
+	{BLOCK("profile a { class = block; fstype = ext4; trust = trusted }\n"), "needs at least one by_id"},
+	{BLOCK("profile a { class = tmpfs; fstype = tmpfs }\n"),
+	 "p:11: profile a: a tmpfs profile needs max_size"},
+	{BLOCK("profile a { class = tmpfs; fstype = tmpfs; max_size = 1M; by_id = x }\n"),
+	 "by_id belongs to block"},
+	{BLOCK(DISK("max_size = 1M")), "p:11: profile d: max_size belongs to tmpfs"},
+	{BLOCK("profile a { class = block; fstype = squashfs; trust = trusted; by_id = x }\n"),
+	 "needs ro = yes"},
+	{BLOCK("profile a { class = block; fstype = ext4; trust = untrusted; ro = yes; by_id = x }\n"),
+	 "trust = untrusted needs fstype"},
+	{BLOCK("profile a { class = block; fstype = erofs; trust = untrusted; ro = yes; exec = yes; by_id = "
+	       "x }\n"),
+	 "trust = untrusted forbids exec and shared"},
+	{BLOCK("profile a { class = block; fstype = erofs; trust = untrusted; ro = yes; shared = yes; by_id "
+	       "= x }\n"),
+	 "trust = untrusted forbids exec and shared"},
+	{BLOCK("profile a { class = block; fstype = ext4; trust = both\n}\n"),
+	 "trust = both: must be trusted or"},
+	{BLOCK(DISK("options = suid")), "p:11: options = suid: must be of"},
+	{BLOCK(DISK("options = discard,discard")), "options = discard,discard: names an option twice"},
+	{BLOCK(DISK("options = discard,")), "options = discard,: must be of"},
+	{BLOCK(DISK("options = nouuid")), "profile d: options has one that this fstype does not know"},
+	{BLOCK(DISK("by_id = .x")), "by_id = .x: must be at most 128"},
+	{BLOCK(DISK("by_id = a/b")), "by_id = a/b: must be at most 128"},
+	{BLOCK(DISK("by_id = exact:")), "by_id = exact:: must be at most 128"},
+	{BLOCK(DISK(
+		 "by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a")),
+	 "may be given at most 8 times"},
+	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_size = 4095 }\n"),
+	 "max_size = 4095: must be a size"},
+	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_inodes = 2147483649 }\n"),
+	 "max_inodes = 2147483649"},
+	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_size = 1M } x\n"),
+	 "p:11: expected the end of the line after }"},
+};
+
+static void every_mistake_is_refused_with_its_line(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		struct error err = {.msg = ""};
+		enum status st = policy_parse("p", refusals[i].text, strlen(refusals[i].text), &policy, &err);
+
+		if (st != STATUS_INVALID_ARGUMENT || !strstr(err.msg, refusals[i].message))
+			fail_msg("row %zu: status %d, said \"%s\", should say \"%s\"", i, (int)st, err.msg,
+				 refusals[i].message);
+		if (strncmp(err.msg, "p:", 2) != 0)
+			fail_msg("row %zu has no place: %s", i, err.msg);
+	}
+}
+
+static void every_key_is_required_or_has_a_default(void **state)
+{
+	static const char *const required[] = {"cluster", "node",	"helper_uid",	"helper_gid",
+					       "log",	  "stage_base", "publish_base", "lock_dir"};
+	static const char text[] = BLOCK("");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(required); i++) {
+		struct error err = {.msg = ""};
+		char *copy = strdup(text);
+		char *line = strstr(copy, required[i]);
+
+		assert_non_null(line);
+		line[0] = '#';
+		assert_int_equal(policy_parse("p", copy, strlen(copy), &policy, &err),
+				 STATUS_INVALID_ARGUMENT);
+		assert_string_equal(err.msg + strlen("p:1: the agent's block has no "), required[i]);
+		free(copy);
+	}
+	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, NULL), STATUS_OK);
+}
+
+static void limits_hold_exactly(void **state)
+{
+	static char text[POLICY_TEXT_MAX + 2];
+	const size_t n = strlen(fixture_policy_text(""));
+	char word[POLICY_WORD_MAX + 64];
+	struct error err = {.msg = ""};
+
+	(void)state;
+	memset(text, '\n', sizeof(text));
+	memcpy(text, fixture_policy_text(""), n);
+	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX, &policy, NULL), STATUS_OK);
+	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX + 1, &policy, &err),
+			 STATUS_INVALID_ARGUMENT);
+	memset(word, 'a', sizeof(word));
+	assert_int_equal(policy_parse("p", word, POLICY_WORD_MAX, &policy, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "expected: agent"));
+	assert_int_equal(policy_parse("p", word, POLICY_WORD_MAX + 1, &policy, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "a word of 256 bytes"));
+}
+
+/* @n tmpfs profiles in one agent's block. */
+static size_t many_profiles(char *text, size_t size, int n)
+{
+	int used = str_format(text, size, "%s", BLOCK(""));
+
+	used -= 2; /* the closing brace */
+	for (int i = 0; i < n; i++)
+		used += str_format(text + used, size - (size_t)used,
+				   "profile p%d { class = tmpfs; fstype = tmpfs; max_size = 4KiB }\n", i);
+	return (size_t)(used + str_format(text + used, size - (size_t)used, "}\n"));
+}
+
+static void numbers_of_profiles_and_agents_are_bounded(void **state)
+{
+	static char text[POLICY_TEXT_MAX];
+	struct error err = {.msg = ""};
+	size_t n = many_profiles(text, sizeof(text), POLICY_PROFILE_MAX);
+	int used = 0;
+
+	(void)state;
+	assert_int_equal(policy_parse("p", text, n, &policy, NULL), STATUS_OK);
+	assert_int_equal(policy.n_profiles, POLICY_PROFILE_MAX);
+	n = many_profiles(text, sizeof(text), POLICY_PROFILE_MAX + 1);
+	assert_int_equal(policy_parse("p", text, n, &policy, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "p:75: more than 64 profiles"));
+	for (int i = 0; i <= POLICY_AGENT_MAX; i++) {
+		used += str_format(
+			text + used, sizeof(text) - (size_t)used,
+			"agent %d { cluster = d; node = n; helper_uid = 9; helper_gid = 9; ticket = "
+			"optional\n"
+			"stage_base = /%d/s; publish_base = /%d/p; log = /%d/l; lock_dir = /%d/k }\n",
+			1000 + i, i, i, i, i);
+		assert_int_equal(policy_parse("p", text, (size_t)used, &policy, &err),
+				 i < POLICY_AGENT_MAX ? STATUS_OK : STATUS_INVALID_ARGUMENT);
+	}
+	assert_non_null(strstr(err.msg, "p:33: more than 16 agents"));
+}
+
+static void paths_of_255_bytes_fit_and_longer_ones_do_not(void **state)
+{
+	char text[1024];
+	char path[MH_PATH_SIZE + 1];
+	struct error err = {.msg = ""};
+	int n;
+
+	(void)state;
+	memset(path, 'a', sizeof(path));
+	for (size_t i = 0; i < sizeof(path); i += 64)
+		path[i] = '/';
+	path[MH_PATH_SIZE - 1] = '\0';
+	n = str_format(text, sizeof(text),
+		       "agent 9 { cluster = d; node = n; helper_uid = 8; helper_gid = 8; ticket = optional\n"
+		       "stage_base = /s; publish_base = %s; log = /l; lock_dir = /k }\n",
+		       path);
+	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &err), STATUS_OK);
+	path[MH_PATH_SIZE - 1] = 'a';
+	path[MH_PATH_SIZE] = '\0';
+	n = str_format(text, sizeof(text), "agent 9 {\npublish_base = %s\n", path);
+	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "p:2: a word of 256 bytes"));
+}
+
+static void a_policy_cut_anywhere_is_refused(void **state)
+{
+	char text[4096];
+	size_t n;
+
+	(void)state;
+	(void)str_copy(text, sizeof(text), fixture_policy_text(""));
+	n = strlen(text) - 2; /* without the closing brace */
+	for (size_t i = 0; i <= n; i++) {
+		char *exact = malloc(i + 1); /* so that a sanitizer sees a read beyond */
+
+		memcpy(exact, text, i);
+		assert_int_equal(policy_parse("p", exact, i, &policy, NULL), STATUS_INVALID_ARGUMENT);
+		free(exact);
+	}
+}
+
+static void by_id_rules_match_prefixes_and_whole_names(void **state)
+{
+	const struct agent_policy *agent;
+	const struct profile *prefix;
+	const struct profile *exact;
+
+	(void)state;
+	fixture_policy("", &policy);
+	agent = policy_agent(&policy, FIXTURE_UID);
+	prefix = policy_profile(&policy, agent, "db");
+	exact = policy_profile(&policy, agent, "ro");
+	assert_true(profile_allows_by_id(prefix, "holdfast-demo-1"));
+	assert_true(profile_allows_by_id(prefix, "holdfast-demo-"));
+	assert_false(profile_allows_by_id(prefix, "holdfast-demo"));
+	assert_false(profile_allows_by_id(prefix, "xholdfast-demo-1"));
+	assert_true(profile_allows_by_id(exact, "holdfast-demo-1"));
+	assert_false(profile_allows_by_id(exact, "holdfast-demo-11"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_parsed_policy_is_what_was_written),
+		cmocka_unit_test(two_agents_have_their_own_profiles),
+		cmocka_unit_test(every_mistake_is_refused_with_its_line),
+		cmocka_unit_test(every_key_is_required_or_has_a_default),
+		cmocka_unit_test(limits_hold_exactly),
+		cmocka_unit_test(numbers_of_profiles_and_agents_are_bounded),
+		cmocka_unit_test(paths_of_255_bytes_fit_and_longer_ones_do_not),
+		cmocka_unit_test(a_policy_cut_anywhere_is_refused),
+		cmocka_unit_test(by_id_rules_match_prefixes_and_whole_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,203 @@
+#include "fixture.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+static struct ticket_keys keys;
+
+static struct ticket_expectation expectation(const struct mh_stage *req)
+{
+	static uint8_t digest[TICKET_DIGEST_SIZE];
+
+	keys.n = 1;
+	memcpy(keys.key[0], fixture_public_key(0), TICKET_KEY_SIZE);
+	ticket_source_digest(&req->source, digest);
+	return (struct ticket_expectation){.keys = &keys,
+					   .cluster = "demo",
+					   .node = "node-1",
+					   .boot_id = FIXTURE_BOOT_ID,
+					   .volume = "vol-1",
+					   .alloc = FIXTURE_ALLOC,
+					   .profile = "db",
+					   .source_digest = digest,
+					   .writable = true,
+					   .propagation = TICKET_PROPAGATION_PRIVATE,
+					   .now_ms = FIXTURE_NOW_MS};
+}
+
+static void a_ticket_for_this_request_is_good(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+
+	(void)state;
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_NONE);
+	want.source_digest = NULL;
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_NONE);
+}
+
+#define SIGNED(statement, reason)                                    \
+	do {                                                         \
+		t = req.ticket;                                      \
+		statement;                                           \
+		fixture_sign(&t, 0);                                 \
+		assert_int_equal(ticket_check(&t, &want), (reason)); \
+	} while (0)
+
+static void each_wrong_field_has_its_own_reason(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	struct ticket t;
+
+	(void)state;
+	SIGNED(t.magic++, REASON_TICKET_FORMAT);
+	SIGNED(t.version++, REASON_TICKET_FORMAT);
+	SIGNED(t.reserved = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.reserved2[5] = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.read_only = 2, REASON_TICKET_FORMAT);
+	SIGNED(t.propagation = TICKET_PROPAGATION_N, REASON_TICKET_FORMAT);
+	SIGNED(t.cluster[63] = 1, REASON_TICKET_FORMAT);
+	SIGNED(memset(t.node, 'a', sizeof(t.node)), REASON_TICKET_FORMAT);
+	SIGNED(memset(t.boot_id, 'a', sizeof(t.boot_id)), REASON_TICKET_FORMAT);
+	SIGNED(t.volume[63] = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.alloc[39] = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.profile[63] = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.cluster[0] = 'D', REASON_TICKET_CLUSTER);
+	SIGNED(t.cluster[3] = '\0', REASON_TICKET_CLUSTER);
+	SIGNED(t.node[5] = '2', REASON_TICKET_NODE);
+	SIGNED(t.node[6] = '0', REASON_TICKET_NODE);
+	SIGNED(t.boot_id[0] = '1', REASON_TICKET_BOOT);
+	SIGNED(t.volume[4] = '2', REASON_TICKET_VOLUME);
+	SIGNED(t.alloc[0] = 'b', REASON_TICKET_ALLOC);
+	SIGNED(t.profile[0] = 'x', REASON_TICKET_PROFILE);
+	SIGNED(t.source_digest[31] ^= 1, REASON_TICKET_SOURCE);
+	SIGNED(t.read_only = 1, REASON_TICKET_READ_ONLY);
+	SIGNED(t.generation = UINT64_MAX, REASON_NONE);
+}
+
+static void a_changed_byte_anywhere_breaks_the_signature(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(struct ticket); i++) {
+		struct ticket t = req.ticket;
+
+		((uint8_t *)&t)[i] ^= 0x40;
+		assert_int_equal(ticket_check(&t, &want), REASON_TICKET_SIGNATURE);
+	}
+}
+
+static void only_the_policys_keys_count_and_both_of_them(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	struct ticket t = req.ticket;
+
+	(void)state;
+	fixture_sign(&t, 1);
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_SIGNATURE);
+	keys.n = 2;
+	memcpy(keys.key[1], fixture_public_key(1), TICKET_KEY_SIZE);
+	assert_int_equal(ticket_check(&t, &want), REASON_NONE);
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_NONE);
+	fixture_sign(&t, 2);
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_SIGNATURE);
+	keys.n = 0;
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_TICKET_SIGNATURE);
+}
+
+static void it_ends_with_the_millisecond_after_not_after(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+
+	(void)state;
+	want.now_ms = (int64_t)req.ticket.not_after_ms - 1;
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_NONE);
+	want.now_ms++;
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_NONE);
+	want.now_ms++;
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_TICKET_EXPIRED);
+	want.now_ms = -1;
+	assert_int_equal(ticket_check(&req.ticket, &want), REASON_TICKET_EXPIRED);
+}
+
+static void less_than_granted_is_allowed_and_more_is_not(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	struct ticket t;
+
+	(void)state;
+	want.writable = false;
+	SIGNED(t.read_only = 1, REASON_NONE);
+	SIGNED(t.read_only = 0, REASON_NONE);
+	for (uint8_t granted = 0; granted < TICKET_PROPAGATION_N; granted++) {
+		for (uint8_t asked = 0; asked < TICKET_PROPAGATION_N; asked++) {
+			want.propagation = asked;
+			SIGNED(t.propagation = granted,
+			       asked <= granted ? REASON_NONE : REASON_TICKET_PROPAGATION);
+		}
+	}
+}
+
+static void no_ticket_is_all_zero(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	struct ticket t = {.magic = 0};
+
+	(void)state;
+	assert_true(ticket_is_absent(&t));
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_MISSING);
+	t.signature[63] = 1;
+	assert_false(ticket_is_absent(&t));
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_SIGNATURE);
+}
+
+static void the_source_digest_leaves_out_device_numbers_and_nothing_else(void **state)
+{
+	/* SHA-256 of 288 bytes: 1, seven zeroes, "holdfast-demo-1", zeroes; computed elsewhere */
+	static const char known[] = "037050cca5e71781f89226732affbe7c3a3ebf3675b2d382234eba09a0ff5c96";
+	char hex[2 * TICKET_DIGEST_SIZE + 1];
+	struct mh_stage req = fixture_stage();
+	uint8_t digest[TICKET_DIGEST_SIZE];
+	uint8_t other[TICKET_DIGEST_SIZE];
+
+	(void)state;
+	ticket_source_digest(&req.source, digest);
+	hex_encode(hex, digest, sizeof(digest));
+	assert_string_equal(hex, known);
+	req.source.u.block.major = 99;
+	req.source.u.block.minor = 98;
+	ticket_source_digest(&req.source, other);
+	assert_memory_equal(digest, other, sizeof(digest));
+	req.source.u.block.by_id[0] = 'x';
+	ticket_source_digest(&req.source, other);
+	assert_memory_not_equal(digest, other, sizeof(digest));
+	req = fixture_stage_tmpfs();
+	ticket_source_digest(&req.source, digest);
+	req.source.u.tmpfs.inodes++;
+	ticket_source_digest(&req.source, other);
+	assert_memory_not_equal(digest, other, sizeof(digest));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_ticket_for_this_request_is_good),
+		cmocka_unit_test(each_wrong_field_has_its_own_reason),
+		cmocka_unit_test(a_changed_byte_anywhere_breaks_the_signature),
+		cmocka_unit_test(only_the_policys_keys_count_and_both_of_them),
+		cmocka_unit_test(it_ends_with_the_millisecond_after_not_after),
+		cmocka_unit_test(less_than_granted_is_allowed_and_more_is_not),
+		cmocka_unit_test(no_ticket_is_all_zero),
+		cmocka_unit_test(the_source_digest_leaves_out_device_numbers_and_nothing_else),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
