@@ -201,7 +201,7 @@ static void take_status(struct model_server *model, const Holdfast__V1__AllocSta
 						      &alloc->published[alloc->n_published++], NULL),
 				 STATUS_OK);
 	if (alloc->client_status == CLIENT_RUNNING && alloc->desired_status == DESIRED_RUN &&
-	    alloc->n_published != alloc->n_volumes)
+	    alloc->client_code == 0 && alloc->n_published != alloc->n_volumes)
 		violate(model, "runs without all volumes", alloc->id);
 	if (!alloc_is_client_terminal(alloc))
 		return;
