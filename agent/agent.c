@@ -17,6 +17,7 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "model/node.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -278,7 +279,8 @@ static void on_helper_down(const struct error *err, void *userdata)
 	if (failures <= HELPER_FAILURES_TOLD || failures % 20 == 0)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "helper", .err = err},
 			"mount helper does not run, what is mounted stays");
-	if (failures == HELPER_FAILURES_TOLD && agent->is_session_started)
+	/* without a helper there is nothing to wait for, and whoever asks must hear of it */
+	if (!agent->is_session_started || failures == HELPER_FAILURES_TOLD)
 		renew_session(agent);
 	notify_status(agent);
 }

@@ -96,7 +96,7 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 	struct verify_wanted wanted = {.path = row->path};
 	struct mount_view view;
 
-	if (!table || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
+	if (!table || row->path[0] == '\0' || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
 		return true;
 	if (volume) {
 		wanted.read_only = volume->target.read_only;

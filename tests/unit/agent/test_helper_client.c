@@ -1,6 +1,6 @@
+#include "cmocka_all.h"
 #include "fake_helper_client.h"
 #include "helper_client.h"
-#include "cmocka_all.h"
 
 #include "base/clock.h"
 

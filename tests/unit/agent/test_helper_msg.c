@@ -1,5 +1,5 @@
-#include "helper_msg.h"
 #include "cmocka_all.h"
+#include "helper_msg.h"
 
 #include <stdio.h>
 #include <stdlib.h>

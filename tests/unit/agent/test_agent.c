@@ -1,0 +1,923 @@
+#include "journal.h"
+#include "world.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- conditions --- */
+
+static enum client_status status_of(struct world *w, const char *id)
+{
+	struct model_alloc *entry = model_server_alloc(&w->server, id);
+
+	return entry ? entry->alloc.client_status : CLIENT_UNSPECIFIED;
+}
+
+static bool a_runs(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_RUNNING;
+}
+
+static bool a_and_b_run(struct world *w)
+{
+	return a_runs(w) && status_of(w, ALLOC_B) == CLIENT_RUNNING;
+}
+
+static bool a_ended(struct world *w)
+{
+	const struct model_alloc *entry = model_server_alloc(&w->server, ALLOC_A);
+
+	return entry && alloc_is_client_terminal(&entry->alloc);
+}
+
+static bool a_ended_and_all_is_released(struct world *w)
+{
+	return a_ended(w) && model_server_unreleased(&w->server) == 0;
+}
+
+static bool is_connected(struct world *w)
+{
+	return w->server.session && w->server.hellos > 0;
+}
+
+static bool has_whole_picture(struct world *w)
+{
+	return is_connected(w) && w->server.picture_complete;
+}
+
+static bool two_heartbeats(struct world *w)
+{
+	return w->server.heartbeats >= 2;
+}
+
+/* Nothing of the model's mounts is left. */
+static void expect_nothing_mounted(struct world *w)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++)
+		assert_false(w->fake.state->mounts[i].is_used);
+}
+
+static unsigned int done(struct world *w, enum mh_op op)
+{
+	return fake_helper_count(&w->fake, op, MH_OK, NULL, NULL);
+}
+
+static void run_a(struct world *w, uint32_t n_volumes)
+{
+	const struct alloc alloc = world_alloc(ALLOC_A, n_volumes);
+
+	model_server_run(&w->server, &alloc);
+}
+
+static void start_with_a(struct world *w, uint32_t n_volumes)
+{
+	world_start_agent(w);
+	run_a(w, n_volumes);
+	WORLD_UNTIL(w, a_runs);
+}
+
+static void stop_a(struct world *w)
+{
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+/* --- an ordinary life --- */
+
+static void an_allocation_runs_with_its_volumes_and_gives_them_back(void **state)
+{
+	struct world *w = *state;
+	const struct model_alloc *a;
+
+	start_with_a(w, 2);
+	a = model_server_alloc(&w->server, ALLOC_A);
+	assert_int_equal(a->alloc.n_published, 2);
+	assert_string_equal(a->alloc.published[1].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/1");
+	assert_string_equal(a->alloc.published[1].claim_id,
+			    model_server_claim(&w->server, ALLOC_A, "v1")->claim.id);
+	assert_true(model_server_claim(&w->server, ALLOC_A, "v0")->is_mounted);
+	assert_int_equal(w->server.hello_plugins, 1);
+	stop_a(w);
+	assert_int_equal(a->alloc.client_status, CLIENT_COMPLETE);
+	for (unsigned int i = 0; i < w->server.n_claims; i++)
+		assert_true(w->server.claims[i].released_clock < a->clock);
+	expect_nothing_mounted(w);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	assert_int_equal(done(w, MH_OP_PUBLISH), 2);
+	assert_int_equal(w->server.claim_calls, 2);
+}
+
+static void what_has_ended_is_forgotten(void **state)
+{
+	struct world *w = *state;
+	unsigned int hellos;
+
+	start_with_a(w, 1);
+	stop_a(w);
+	world_idle(w, 50);
+	world_kill_agent(w);
+	hellos = w->server.hellos;
+	world_start_agent(w);
+	while (w->server.hellos == hellos || !w->server.picture_complete)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(w->server.hello_allocs, 0);
+}
+
+static void the_session_beats(void **state)
+{
+	struct world *w = *state;
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, two_heartbeats);
+	assert_true(w->server.picture_complete);
+}
+
+static void an_allocation_without_volumes_runs(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 0);
+	stop_a(w);
+	assert_int_equal(w->server.claim_calls, 0);
+}
+
+static void a_volume_shared_on_the_node_is_unstaged_by_its_last_user(void **state)
+{
+	struct world *w = *state;
+	const struct alloc b = world_alloc(ALLOC_B, 1);
+
+	start_with_a(w, 1);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, a_and_b_run);
+	assert_int_equal(done(w, MH_OP_STAGE), 1);
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, a_ended);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 0);
+	assert_non_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
+	assert_true(model_server_claim(&w->server, ALLOC_A, "v0")->is_released);
+	model_server_want_stop(&w->server, ALLOC_B);
+	while (model_server_unreleased(&w->server) > 0)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	expect_nothing_mounted(w);
+}
+
+/* --- repeats --- */
+
+static void the_same_order_again_only_repeats_the_status(void **state)
+{
+	struct world *w = *state;
+	unsigned int before;
+
+	start_with_a(w, 2);
+	before = model_server_alloc(&w->server, ALLOC_A)->statuses;
+	model_server_run_again(&w->server, ALLOC_A);
+	model_server_run_again(&w->server, ALLOC_A);
+	while (model_server_alloc(&w->server, ALLOC_A)->statuses < before + 2)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(w->server.claim_calls, 2);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	stop_a(w);
+}
+
+static bool unknown_is_complete(struct world *w)
+{
+	return status_of(w, ALLOC_B) == CLIENT_COMPLETE;
+}
+
+static void stopping_what_is_not_known_is_complete(void **state)
+{
+	struct world *w = *state;
+	struct alloc b = world_alloc(ALLOC_B, 1);
+
+	b.desired_status = DESIRED_STOP;
+	model_server_run(&w->server, &b); /* nobody is connected: only noted */
+	world_start_agent(w);
+	WORLD_UNTIL(w, unknown_is_complete);
+	assert_int_equal(w->server.claim_calls, 0);
+}
+
+static bool receipts_came_twice(struct world *w)
+{
+	return w->server.n_claims == 1 && w->server.claims[0].receipts >= 2;
+}
+
+static void receipts_are_repeated_until_they_are_acknowledged(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->server.hold_acks = true;
+	start_with_a(w, 1);
+	assert_int_equal(w->server.claims[0].receipts, 1);
+	model_server_hang_up(&w->server);
+	WORLD_UNTIL(w, receipts_came_twice);
+	report = world_report(w);
+	assert_int_equal(report->receipts_pending, 1);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	w->server.hold_acks = false;
+	world_kill_agent(w); /* the journal has it too */
+	world_start_agent(w);
+	while (w->server.claims[0].receipts < 3)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	world_idle(w, 50);
+	report = world_report(w);
+	assert_int_equal(report->receipts_pending, 0);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+/* --- claims --- */
+
+static bool claim_is_held(struct world *w)
+{
+	return w->server.n_held > 0;
+}
+
+static void a_stop_before_the_claim_is_answered_gives_it_back(void **state)
+{
+	struct world *w = *state;
+
+	w->server.hold_claims = true;
+	world_start_agent(w);
+	run_a(w, 2);
+	WORLD_UNTIL(w, claim_is_held);
+	model_server_want_stop(&w->server, ALLOC_A);
+	world_idle(w, 50);
+	assert_false(a_ended(w));
+	model_server_answer(&w->server);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	assert_int_equal(w->server.claim_calls, 1);
+	assert_int_equal(done(w, MH_OP_STAGE), 0);
+}
+
+static bool a_claim_was_refused(struct world *w)
+{
+	return w->server.claim_calls >= 1 && status_of(w, ALLOC_A) == CLIENT_PENDING &&
+	       strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "the model says no");
+}
+
+static void a_claim_is_asked_for_again_while_the_trouble_passes(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->server.fail_claims = 2;
+	w->server.fail_status = STATUS_UNAVAILABLE;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_claim_was_refused);
+	report = world_report(w);
+	assert_int_equal(report->n_operations, 1);
+	assert_string_equal(report->operations[0]->step, "claim");
+	assert_string_equal(report->operations[0]->volume_id, "vol0");
+	assert_non_null(strstr(report->operations[0]->last_error, "the model says no"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	WORLD_UNTIL(w, a_runs);
+	assert_int_equal(w->server.claim_calls, 3);
+	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "");
+}
+
+static void a_stop_does_not_wait_for_the_next_attempt(void **state)
+{
+	struct world *w = *state;
+
+	w->server.fail_claims = UINT32_MAX;
+	w->server.fail_status = STATUS_UNAVAILABLE;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_claim_was_refused);
+	stop_a(w);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+}
+
+static void a_claim_that_is_refused_fails_the_allocation_with_the_servers_words(void **state)
+{
+	struct world *w = *state;
+	const struct model_alloc *a;
+
+	w->server.fail_claims = 1;
+	w->server.fail_status = STATUS_FAILED_PRECONDITION;
+	world_start_agent(w);
+	run_a(w, 2);
+	WORLD_UNTIL(w, a_ended);
+	a = model_server_alloc(&w->server, ALLOC_A);
+	assert_int_equal(a->alloc.client_status, CLIENT_FAILED);
+	assert_int_equal(a->alloc.client_code, STATUS_FAILED_PRECONDITION);
+	assert_string_equal(a->alloc.client_description, "volume vol0: the model says no");
+	assert_int_equal(w->server.claim_calls, 1);
+}
+
+static void an_expired_ticket_is_renewed_once(void **state)
+{
+	struct world *w = *state;
+
+	w->server.ticket_ttl_ms = -1;
+	w->fake.state->refuse_stage = 1;
+	start_with_a(w, 1);
+	assert_int_equal(w->server.claim_calls, 2);
+	assert_int_equal(w->server.n_claims, 1);
+	stop_a(w);
+}
+
+static void a_second_refusal_is_final(void **state)
+{
+	struct world *w = *state;
+
+	w->server.ticket_ttl_ms = -1;
+	w->fake.state->refuse_stage = 2;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_int_equal(w->server.claim_calls, 2);
+}
+
+/* --- failures of mounts --- */
+
+static void expect_failed_and_undone(struct world *w, enum status code, const char *words)
+{
+	const struct model_alloc *a;
+
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	a = model_server_alloc(&w->server, ALLOC_A);
+	assert_int_equal(a->alloc.client_status, CLIENT_FAILED);
+	assert_int_equal(a->alloc.client_code, code);
+	if (!strstr(a->alloc.client_description, words))
+		fail_msg("'%s' lacks '%s'", a->alloc.client_description, words);
+	for (unsigned int i = 0; i < w->server.n_claims; i++)
+		assert_true(w->server.claims[i].released_clock < a->clock);
+	expect_nothing_mounted(w);
+}
+
+static void a_stage_that_is_refused_undoes_what_was_done(void **state)
+{
+	struct world *w = *state;
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	w->server.hold_claims = true;
+	run_a(w, 2);
+	WORLD_UNTIL(w, claim_is_held);
+	model_server_answer(&w->server);
+	while (done(w, MH_OP_PUBLISH) < 1)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	w->fake.state->refuse_stage = 1; /* the second volume's */
+	expect_failed_and_undone(w, STATUS_PERMISSION_DENIED, "STAGE of volume vol1");
+	assert_int_equal(w->server.n_claims, 2);
+}
+
+static void a_publish_that_is_refused_undoes_the_stage(void **state)
+{
+	struct world *w = *state;
+
+	w->fake.state->refuse_publish = 1;
+	world_start_agent(w);
+	run_a(w, 1);
+	expect_failed_and_undone(w, STATUS_PERMISSION_DENIED, "PUBLISH of volume vol0");
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 1);
+}
+
+static void a_publish_weaker_than_asked_for_is_undone(void **state)
+{
+	struct world *w = *state;
+
+	w->fake.state->weak_publish = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	expect_failed_and_undone(w, STATUS_FAILED_PRECONDITION, "not as asked for");
+}
+
+static void a_device_that_is_not_there_fails_before_anything_is_staged(void **state)
+{
+	struct world *w = *state;
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	w->server.class = SOURCE_BLOCK;
+	(void)str_copy(alloc.volumes[0].source, sizeof(alloc.volumes[0].source), "missing");
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	expect_failed_and_undone(w, STATUS_NOT_FOUND, "/dev/disk/by-id/disk-missing");
+	assert_int_equal(done(w, MH_OP_STAGE), 0);
+}
+
+static void what_this_agent_cannot_run_is_refused(void **state)
+{
+	struct world *w = *state;
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	(void)str_copy(alloc.driver, sizeof(alloc.driver), "docker");
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	expect_failed_and_undone(w, STATUS_UNIMPLEMENTED, "docker");
+	assert_int_equal(w->server.claim_calls, 0);
+}
+
+/* --- releases that take their time --- */
+
+static bool release_failed_twice(struct world *w)
+{
+	return w->server.n_claims == 1 && w->server.claims[0].errors >= 2;
+}
+
+static void a_busy_volume_is_tried_again_and_never_torn_away(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	start_with_a(w, 1);
+	w->fake.state->busy_unpublish = UINT32_MAX;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	assert_non_null(strstr(w->server.claims[0].last_error, "in use"));
+	assert_false(w->server.claims[0].is_released);
+	assert_false(a_ended(w));
+	report = world_report(w);
+	assert_int_equal(report->n_operations, 1);
+	assert_string_equal(report->operations[0]->alloc_id, ALLOC_A);
+	assert_true(report->operations[0]->attempts >= 2);
+	assert_non_null(strstr(report->operations[0]->last_error, "in use"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	w->fake.state->busy_unpublish = 0;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	expect_nothing_mounted(w);
+}
+
+static void a_stage_that_is_busy_is_tried_again(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	w->fake.state->busy_unstage = 1;
+	stop_a(w);
+	assert_int_equal(w->server.claims[0].errors, 1);
+	expect_nothing_mounted(w);
+}
+
+static void a_superblock_that_lives_elsewhere_is_no_release(void **state)
+{
+	struct world *w = *state;
+
+	w->server.class = SOURCE_BLOCK;
+	start_with_a(w, 1);
+	w->superblock_lives = true;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 1);
+	assert_non_null(strstr(w->server.claims[0].last_error, "still in use"));
+	assert_non_null(strstr(w->server.claims[0].last_error, "8:16"));
+	assert_false(w->server.claims[0].is_released);
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+/* --- mounts that nobody accounts for --- */
+
+static void an_unknown_mount_is_kept_and_shown(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	fake_helper_put(&w->fake, "other", "", 0, 77);
+	fake_helper_put(&w->fake, "other", ALLOC_B, 3, 77);
+	start_with_a(w, 1);
+	stop_a(w);
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 3));
+	assert_non_null(fake_helper_mount(&w->fake, "other", "", 0));
+	report = world_report(w);
+	assert_int_equal(report->n_mounts, 2);
+	assert_string_equal(report->mounts[0]->volume_id, "unknown");
+	assert_string_equal(report->mounts[0]->alloc_id, ALLOC_B);
+	assert_string_equal(report->mounts[0]->path, FAKE_PUBLISH_BASE "/" ALLOC_B "/3");
+	assert_string_equal(report->mounts[0]->device, "0:77");
+	assert_string_equal(report->mounts[1]->volume_id, "unknown, staged as other");
+	assert_false(report->mounts[0]->verified);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+static void an_unknown_user_keeps_a_volume_staged(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0,
+			fake_helper_mount(&w->fake, world_wire("vol0"), "", 0)->minor);
+	world_kill_agent(w);
+	world_start_agent(w); /* reads it from the kernel */
+	WORLD_UNTIL(w, has_whole_picture);
+	stop_a(w);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 0);
+	assert_non_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
+}
+
+static bool all_is_released(struct world *w)
+{
+	return model_server_unreleased(&w->server) == 0;
+}
+
+static void a_claim_without_allocation_is_cleaned_up_at_the_servers_word(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+	char wire[WIRE_VOLUME_SIZE];
+
+	(void)str_copy(wire, sizeof(wire), world_wire("vol0"));
+	fake_helper_put(&w->fake, wire, "", 0, 77);
+	fake_helper_put(&w->fake, wire, ALLOC_B, 2, 77);
+	fake_helper_put(&w->fake, "other", "", 0, 78);
+	fake_helper_put(&w->fake, "other", ALLOC_B, 1, 78);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	w->fake.state->busy_unpublish = 1;
+	model_server_release(&w->server, claim);
+	model_server_release(&w->server, claim); /* twice is once */
+	WORLD_UNTIL(w, all_is_released);
+	assert_int_equal(claim->errors, 1);
+	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 2));
+	assert_null(fake_helper_mount(&w->fake, wire, "", 0));
+	/* what is of another volume stays */
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 1));
+	assert_non_null(fake_helper_mount(&w->fake, "other", "", 0));
+	assert_int_equal(fake_helper_count(&w->fake, MH_OP_UNPUBLISH, MH_CONFLICT, NULL, NULL), 0);
+}
+
+static void a_claim_of_which_nothing_is_there_is_released_at_once(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, all_is_released);
+}
+
+static bool claim_was_refused_to_be_released(struct world *w)
+{
+	return w->server.claims[0].errors > 0;
+}
+
+static void the_claim_of_an_allocation_at_work_is_not_released(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	model_server_release(&w->server, &w->server.claims[0]);
+	WORLD_UNTIL(w, claim_was_refused_to_be_released);
+	assert_non_null(strstr(w->server.claims[0].last_error, "holdfast alloc stop " ALLOC_A));
+	assert_false(w->server.claims[0].is_released);
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_A, 0));
+	stop_a(w);
+}
+
+/* --- restarts --- */
+
+static void a_server_that_is_away_changes_nothing(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+	unsigned int hellos;
+
+	start_with_a(w, 1);
+	model_server_stop(&w->server);
+	world_kill_agent(w);
+	world_start_agent(w);
+	do {
+		world_idle(w, 20);
+		report = world_report(w);
+		if (report->helper->running && report->last_session_error[0])
+			break;
+		protobuf_c_message_free_unpacked(&report->base, NULL);
+	} while (true);
+	assert_false(report->connected);
+	assert_int_equal(report->n_allocations, 1);
+	assert_int_equal(report->allocations[0]->client_status, CLIENT_RUNNING);
+	assert_int_equal(report->n_mounts, 1);
+	assert_true(report->mounts[0]->verified);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	hellos = w->server.hellos;
+	world_start_server(w);
+	while (w->server.hellos == hellos)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(w->server.hello_allocs, 1);
+	assert_int_equal(done(w, MH_OP_STAGE) + done(w, MH_OP_PUBLISH), 2);
+	assert_int_equal(w->server.claim_calls, 1);
+	stop_a(w);
+}
+
+static void a_server_of_another_cluster_is_left_alone(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->server.other_cluster = true;
+	world_start_agent(w);
+	while (w->server.hellos < 2)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	report = world_report(w);
+	assert_false(report->connected);
+	assert_non_null(strstr(report->last_session_error, "cluster 'other'"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+static void a_mount_that_somebody_took_away_fails_its_allocation(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 2);
+	world_kill_agent(w);
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		if (str_eq(w->fake.state->mounts[i].alloc, ALLOC_A) && w->fake.state->mounts[i].slot == 1)
+			w->fake.state->mounts[i].is_used = false;
+	}
+	world_start_agent(w);
+	expect_failed_and_undone(w, STATUS_ABORTED, "vol1 is no longer mounted");
+}
+
+/* Rewrite the journal as if it had been written before a reboot. */
+static enum status keep_record(struct alloc_record *record, void *userdata, struct error *err)
+{
+	*(struct alloc_record **)userdata = record;
+	return STATUS_OK;
+}
+
+static enum status ignore_receipt(const struct receipt *receipt, void *userdata, struct error *err)
+{
+	return STATUS_OK;
+}
+
+static void age_journal(struct world *w)
+{
+	static const struct journal_reader reader = {.on_alloc = keep_record, .on_receipt = ignore_receipt};
+	struct alloc_record *record = NULL;
+	struct journal *journal;
+	struct error err;
+
+	assert_int_equal(journal_open(w->event, w->config.data_dir, MODEL_CLUSTER, "n1", &journal, &err),
+			 STATUS_OK);
+	assert_int_equal(journal_read(journal, &reader, &record, &err), STATUS_OK);
+	assert_non_null(record);
+	(void)str_copy(record->boot_id, sizeof(record->boot_id), "00000000-0000-0000-0000-000000000001");
+	assert_int_equal(journal_write(journal, &(struct journal_write){.alloc = record}, NULL, NULL, &err),
+			 STATUS_OK);
+	journal_close(journal);
+	free(record);
+}
+
+static void after_a_reboot_the_allocation_is_lost_and_nothing_is_touched(void **state)
+{
+	struct world *w = *state;
+	unsigned int receipts;
+
+	start_with_a(w, 2);
+	world_idle(w, 50); /* until the receipts are acknowledged */
+	receipts = w->server.claims[0].receipts + w->server.claims[1].receipts;
+	world_kill_agent(w);
+	age_journal(w);
+	memset(w->fake.state->mounts, 0, sizeof(w->fake.state->mounts));
+	w->fake.state->n_log = 0;
+	w->server.hold_forget = true;
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_ended);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
+	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+			    "node was rebooted");
+	assert_int_equal(w->server.claims[0].receipts + w->server.claims[1].receipts, receipts);
+	assert_int_equal(done(w, MH_OP_STAGE) + done(w, MH_OP_PUBLISH) + done(w, MH_OP_UNPUBLISH), 0);
+}
+
+/* --- the mount helper --- */
+
+static bool told_without_picture(struct world *w)
+{
+	return is_connected(w) && !w->server.picture_complete;
+}
+
+static void without_a_helper_nothing_is_claimed_and_with_it_work_goes_on(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->fake.state->start = FAKE_START_EXIT;
+	w->fake.state->start_code = 71;
+	w->fake.state->start_times = UINT32_MAX;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, told_without_picture);
+	assert_int_equal(w->server.hello_plugins, 0);
+	world_idle(w, 300);
+	assert_int_equal(w->server.claim_calls, 0);
+	report = world_report(w);
+	assert_false(report->helper->running);
+	assert_non_null(strstr(report->helper->last_error, "exit code 71: refused to start"));
+	assert_int_equal(report->n_allocations, 1);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	w->fake.state->start_times = 0;
+	WORLD_UNTIL(w, a_runs);
+	assert_true(w->server.picture_complete);
+	assert_int_equal(w->server.hello_plugins, 1);
+}
+
+/* Dying or answering wrongly at each operation of a whole life: the same end, nothing done twice. */
+static void a_helper_that_dies_at_any_operation_loses_nothing(void **state)
+{
+	static const enum fake_fault faults[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ};
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+		for (uint32_t call = 1; call <= 8; call++) {
+			void *world = NULL;
+			struct world *w;
+
+			(void)world_setup(&world);
+			w = world;
+			w->fake.state->fault = faults[i];
+			w->fake.state->fault_call = call;
+			w->fake.state->fault_calls = 1;
+			start_with_a(w, 2);
+			stop_a(w);
+			assert_int_equal(w->fake.state->starts, 2);
+			assert_int_equal(done(w, MH_OP_STAGE), 2);
+			assert_int_equal(done(w, MH_OP_PUBLISH), 2);
+			expect_nothing_mounted(w);
+			(void)world_teardown(&world);
+		}
+	}
+}
+
+static bool helper_is_replaced(struct world *w)
+{
+	return w->fake.state->starts >= 2;
+}
+
+static void a_helper_that_hangs_fails_the_allocation_and_is_replaced(void **state)
+{
+	struct world *w = *state;
+
+	w->config.helper.request_timeout_us = 200 * USEC_PER_MSEC;
+	w->fake.state->fault = FAKE_HANG;
+	w->fake.state->fault_call = 2;
+	w->fake.state->fault_calls = 1;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, helper_is_replaced);
+	expect_failed_and_undone(w, STATUS_DEADLINE_EXCEEDED, "did not answer PUBLISH");
+}
+
+/* --- kill at every step --- */
+
+enum { TURNS_MAX = 4000, KILL_STRIDE = 7 };
+
+/* Kill the agent after @turns turns of the loop on the way up, start it again, and see it come up as if
+ * nothing had happened. False: it was up before. */
+static bool kill_on_the_way_up(unsigned int turns)
+{
+	void *world = NULL;
+	struct world *w;
+	bool was_up;
+
+	(void)world_setup(&world);
+	w = world;
+	world_start_agent(w);
+	run_a(w, 2);
+	was_up = world_turns(w, turns, a_runs);
+	world_kill_agent(w);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, a_runs);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	assert_int_equal(done(w, MH_OP_PUBLISH), 2);
+	assert_int_equal(w->server.n_claims, 2);
+	world_idle(w, 30);
+	assert_true(w->server.claims[0].is_mounted && w->server.claims[1].is_mounted);
+	stop_a(w);
+	expect_nothing_mounted(w);
+	(void)world_teardown(&world);
+	return !was_up;
+}
+
+static void killed_anywhere_on_the_way_up_it_comes_up_once(void **state)
+{
+	unsigned int turns = 1;
+
+	while (kill_on_the_way_up(turns)) {
+		turns += KILL_STRIDE;
+		assert_true(turns < TURNS_MAX);
+	}
+	assert_true(turns > 5 * KILL_STRIDE);
+}
+
+static bool kill_on_the_way_down(unsigned int turns)
+{
+	void *world = NULL;
+	struct world *w;
+	bool was_down;
+
+	(void)world_setup(&world);
+	w = world;
+	start_with_a(w, 2);
+	model_server_want_stop(&w->server, ALLOC_A);
+	was_down = world_turns(w, turns, a_ended_and_all_is_released);
+	world_kill_agent(w);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	assert_int_equal(w->server.n_claims, 2);
+	expect_nothing_mounted(w);
+	(void)world_teardown(&world);
+	return !was_down;
+}
+
+static void killed_anywhere_on_the_way_down_it_goes_down_once(void **state)
+{
+	unsigned int turns = 1;
+
+	while (kill_on_the_way_down(turns)) {
+		turns += KILL_STRIDE;
+		assert_true(turns < TURNS_MAX);
+	}
+	assert_true(turns > 3 * KILL_STRIDE);
+}
+
+/* The session ends at every step; the agent and its work do not. */
+static void a_session_that_ends_anywhere_changes_nothing(void **state)
+{
+	for (unsigned int turns = 1; turns < 150; turns += 2 * KILL_STRIDE) {
+		void *world = NULL;
+		struct world *w;
+
+		(void)world_setup(&world);
+		w = world;
+		world_start_agent(w);
+		run_a(w, 2);
+		WORLD_UNTIL(w, is_connected);
+		(void)world_turns(w, turns, a_runs);
+		if (w->server.session)
+			model_server_hang_up(&w->server);
+		WORLD_UNTIL(w, a_runs);
+		model_server_want_stop(&w->server, ALLOC_A);
+		(void)world_turns(w, turns, a_ended);
+		if (w->server.session)
+			model_server_hang_up(&w->server);
+		WORLD_UNTIL(w, a_ended_and_all_is_released);
+		assert_int_equal(done(w, MH_OP_STAGE), 2);
+		assert_int_equal(w->server.n_claims, 2);
+		expect_nothing_mounted(w);
+		(void)world_teardown(&world);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_allocation_runs_with_its_volumes_and_gives_them_back),
+		TEST(what_has_ended_is_forgotten),
+		TEST(the_session_beats),
+		TEST(an_allocation_without_volumes_runs),
+		TEST(a_volume_shared_on_the_node_is_unstaged_by_its_last_user),
+		TEST(the_same_order_again_only_repeats_the_status),
+		TEST(stopping_what_is_not_known_is_complete),
+		TEST(receipts_are_repeated_until_they_are_acknowledged),
+		TEST(a_stop_before_the_claim_is_answered_gives_it_back),
+		TEST(a_claim_is_asked_for_again_while_the_trouble_passes),
+		TEST(a_stop_does_not_wait_for_the_next_attempt),
+		TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words),
+		TEST(an_expired_ticket_is_renewed_once),
+		TEST(a_second_refusal_is_final),
+		TEST(a_stage_that_is_refused_undoes_what_was_done),
+		TEST(a_publish_that_is_refused_undoes_the_stage),
+		TEST(a_publish_weaker_than_asked_for_is_undone),
+		TEST(a_device_that_is_not_there_fails_before_anything_is_staged),
+		TEST(what_this_agent_cannot_run_is_refused),
+		TEST(a_busy_volume_is_tried_again_and_never_torn_away),
+		TEST(a_stage_that_is_busy_is_tried_again),
+		TEST(a_superblock_that_lives_elsewhere_is_no_release),
+		TEST(an_unknown_mount_is_kept_and_shown),
+		TEST(an_unknown_user_keeps_a_volume_staged),
+		TEST(a_claim_without_allocation_is_cleaned_up_at_the_servers_word),
+		TEST(a_claim_of_which_nothing_is_there_is_released_at_once),
+		TEST(the_claim_of_an_allocation_at_work_is_not_released),
+		TEST(a_server_that_is_away_changes_nothing),
+		TEST(a_server_of_another_cluster_is_left_alone),
+		TEST(a_mount_that_somebody_took_away_fails_its_allocation),
+		TEST(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched),
+		TEST(without_a_helper_nothing_is_claimed_and_with_it_work_goes_on),
+		cmocka_unit_test(a_helper_that_dies_at_any_operation_loses_nothing),
+		TEST(a_helper_that_hangs_fails_the_allocation_and_is_replaced),
+		cmocka_unit_test(killed_anywhere_on_the_way_up_it_comes_up_once),
+		cmocka_unit_test(killed_anywhere_on_the_way_down_it_goes_down_once),
+		cmocka_unit_test(a_session_that_ends_anywhere_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
+}
