@@ -75,23 +75,26 @@ static int on_keepalive(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct client_conn *conn = userdata;
 	const struct client_timing *timing = &conn->client->timing;
-	uint64_t silent_us = clock_monotonic_us() - transport_last_rx_us(conn->transport);
+	uint64_t last_rx_us = transport_last_rx_us(conn->transport);
+	uint64_t silent_us = clock_monotonic_us() - last_rx_us;
 	uint64_t next_us = timing->keepalive_us;
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
 	(void)source;
 	(void)usec;
-	if (silent_us < timing->keepalive_us) {
-		conn->pinged = false;
-		next_us -= silent_us;
-	} else if (conn->pinged) {
+	if (last_rx_us >= conn->pinged_us)
+		conn->pinged_us = 0; /* the answer, or anything else: how long ago does not matter */
+	if (conn->pinged_us != 0) {
 		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the server has been silent for %s",
 				clock_format_duration(silent_us, text));
 		transport_fail(conn->transport, &err);
 		return 0;
-	} else {
-		conn->pinged = h2_ping(conn->h2, &err) == STATUS_OK;
+	}
+	if (silent_us < timing->keepalive_us) {
+		next_us -= silent_us;
+	} else if (h2_ping(conn->h2, &err) == STATUS_OK) {
+		conn->pinged_us = clock_monotonic_us();
 		next_us = timing->silence_us;
 	}
 	(void)timer_arm(conn->client->event, &conn->keepalive_timer, next_us, on_keepalive, conn);

@@ -236,11 +236,13 @@ class World:
     def open(self):
         if os.geteuid() != 0:
             raise Failure("this needs root: accounts, loop devices and a setuid program are made")
-        self.lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
+        lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            lock.close()
             raise Failure(f"{PREFIX} is in use by another run of demo, test or bench") from None
+        self.lock = lock  # from here on everything below PREFIX is ours to remove
         self.remove_leftovers()
         self.make_accounts()
         self.install()
@@ -393,14 +395,16 @@ volume "data" {{
     # --- removing -----------------------------------------------------------------------------------------
 
     def close(self):
+        if not self.lock:
+            return
         for daemon in [node.daemon for node in self.nodes] + [self.server]:
             if daemon:
                 daemon.kill(signal.SIGTERM)
         self.remove_leftovers()
         for name in reversed(self.made):
             run("userdel", name, check=False)
-        if self.lock:
-            self.lock.close()
+        self.lock.close()
+        self.lock = None
 
     def remove_leftovers(self):
         """Mounts deepest first, the loop device, the link, and then only files of ours on no other file system."""
