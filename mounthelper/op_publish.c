@@ -48,7 +48,7 @@ static int64_t deny_flags(const struct publishing *p)
 
 static struct outcome open_staged(struct publishing *p)
 {
-	struct statfs fs;
+	struct statfs fs = {.f_type = 0};
 	int r = place_open(p->h->stage.fd, p->req->volume, &p->staged);
 
 	if (r == -ENOENT || (r == 0 && !p->staged.is_mount_root))
@@ -101,8 +101,8 @@ static struct outcome make_target(struct publishing *p)
 
 static struct outcome already_there(struct publishing *p)
 {
-	struct mount_facts facts;
-	struct statfs fs;
+	struct mount_facts facts = {.shared = false};
+	struct statfs fs = {.f_type = 0};
 	int r = sys_fstatfs(p->target.fd, &fs);
 
 	if (r < 0)

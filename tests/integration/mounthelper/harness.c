@@ -114,8 +114,9 @@ static void make_dev(void)
 
 static void install_program(void)
 {
-	static const char *const install[] = {"/usr/bin/install",    "-m", "4755", TEST_PROGRAM,
-					      TEST_PREFIX "/helper", NULL};
+	static const char program[] = TEST_PROGRAM;
+	static const char target[] = TEST_PREFIX "/helper";
+	static const char *const install[] = {"/usr/bin/install", "-m", "4755", program, target, NULL};
 
 	assert_int_equal(run_program(install), 0);
 }

@@ -934,6 +934,7 @@ void fake_kernel_open(struct helper *h)
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->state_fd = FAKE_STATE_FD;
+	h->audit_fd = -EBADF;
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
 	h->trail.fd = FAKE_LOG_FD;
 	h->trail.read_fd = FAKE_LOG_READ_FD;

@@ -365,26 +365,32 @@ static void an_intent_that_was_lost_shows_in_the_result(void **state)
 	fail_msg("no record says trail=degraded");
 }
 
-static void limits_of_the_policy_hold(void **state)
+static void staged_volumes_are_limited(void **state)
 {
-	struct mh_publish p = fixture_publish();
 	struct mh_stage s = fixture_stage_tmpfs();
 
 	(void)state;
-	new_world("max_staged = 2; max_published = 3; max_per_alloc = 2");
+	new_world("max_staged = 2");
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	ASSERT_REPLY(stage(s), MH_OK);
 	(void)str_copy(s.volume, MH_LABEL_SIZE, "mem-2");
 	fixture_grant_stage(&s);
 	ASSERT_REPLY(stage(s), MH_LIMIT);
 	ASSERT_SAID("reason=max-staged");
-	for (uint8_t slot = 0; slot < 3; slot++) {
-		p.slot = slot;
-		ASSERT_REPLY(publish(p), slot < 2 ? MH_OK : MH_LIMIT);
-	}
+}
+
+static void publishes_are_limited_in_all_and_per_allocation(void **state)
+{
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	new_world("max_published = 3; max_per_alloc = 2");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	for (p.slot = 0; p.slot < 2; p.slot++)
+		ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(publish(p), MH_LIMIT);
 	ASSERT_SAID("reason=max-per-alloc");
 	p.alloc[0] = 'b';
-	p.slot = 0;
 	grant_publish(&p);
 	ASSERT_REPLY(publish(p), MH_OK);
 	p.alloc[0] = 'c';
@@ -400,10 +406,10 @@ static void all_tmpfs_together_have_a_limit(void **state)
 
 	(void)state;
 	s.source.u.tmpfs.size_bytes = 2 << 20; /* of 4 MiB */
-	for (char c = '1'; c <= '3'; c++) {
-		s.volume[4] = c;
+	for (int i = 1; i <= 3; i++) {
+		s.volume[4] = (char)('0' + i);
 		fixture_grant_stage(&s);
-		ASSERT_REPLY(stage(s), c < '3' ? MH_OK : MH_LIMIT);
+		ASSERT_REPLY(stage(s), i < 3 ? MH_OK : MH_LIMIT);
 	}
 	ASSERT_SAID("reason=max-tmpfs-total");
 	s.source.u.tmpfs.size_bytes = 1; /* a page all the same */
@@ -864,7 +870,8 @@ int main(void)
 		TEST(intent_and_result_are_on_record),
 		TEST(without_a_trail_only_cleaning_up_goes_on),
 		TEST(an_intent_that_was_lost_shows_in_the_result),
-		TEST(limits_of_the_policy_hold),
+		TEST(staged_volumes_are_limited),
+		TEST(publishes_are_limited_in_all_and_per_allocation),
 		TEST(all_tmpfs_together_have_a_limit),
 		TEST(publishing_needs_the_staged_volume),
 		TEST(the_ticket_must_name_the_source_that_is_staged),

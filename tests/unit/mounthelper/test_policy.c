@@ -253,7 +253,8 @@ static size_t many_profiles(char *text, size_t size, int n)
 	for (int i = 0; i < n; i++)
 		used += str_format(text + used, size - (size_t)used,
 				   "profile p%d { class = tmpfs; fstype = tmpfs; max_size = 4KiB }\n", i);
-	return (size_t)(used + str_format(text + used, size - (size_t)used, "}\n"));
+	used += str_format(text + used, size - (size_t)used, "}\n");
+	return (size_t)used;
 }
 
 static void numbers_of_profiles_and_agents_are_bounded(void **state)
