@@ -19,6 +19,7 @@
 #include "log/log.h"
 #include "model/node.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -303,6 +304,7 @@ static void on_picture(struct picture *picture, const struct error *err, void *u
 				 agent, NULL);
 		return;
 	}
+	assert(picture);
 	backoff_reset(&agent->picture_backoff);
 	volume_manager_set_picture(agent->volumes, picture);
 	if (!allocs_is_adopted(agent->allocs)) {

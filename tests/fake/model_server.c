@@ -380,7 +380,7 @@ static void read_boot_id(char ret[static UUID_TEXT_SIZE])
 
 	assert_non_null(f);
 	assert_non_null(fgets(ret, UUID_TEXT_SIZE, f));
-	fclose(f);
+	(void)fclose(f);
 }
 
 static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)

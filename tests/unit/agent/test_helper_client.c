@@ -51,12 +51,12 @@ static void on_done(const union helper_reply *reply, const struct error *err, vo
 
 	assert_true((reply == NULL) != (err == NULL));
 	*result = (struct result){.is_answered = reply != NULL};
-	if (reply) {
-		result->op = reply->header.op;
-		result->status = reply->header.op == MH_OP_LIST ? reply->list.status : reply->reply.status;
-	} else {
+	if (err)
 		result->err = *err;
-	}
+	if (!reply)
+		return;
+	result->op = reply->header.op;
+	result->status = reply->header.op == MH_OP_LIST ? reply->list.status : reply->reply.status;
 }
 
 static void make_client(struct fixture *f, uint64_t request_timeout_ms)

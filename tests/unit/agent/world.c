@@ -3,6 +3,7 @@
 #include "mount_table.h"
 
 #include "base/clock.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "log/log.h"
@@ -45,11 +46,15 @@ void __wrap_mount_table_free(struct mount_table *table)
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err)
 {
-	char alloc[UUID_TEXT_SIZE];
+	static const char base[] = FAKE_PUBLISH_BASE "/";
+	char alloc[UUID_TEXT_SIZE] = {0};
 	const struct fake_mount *mount;
-	unsigned int slot;
+	uint32_t slot;
 
-	assert_int_equal(sscanf(path, FAKE_PUBLISH_BASE "/%36[^/]/%u", alloc, &slot), 2);
+	/* BASE/ALLOCATION/SLOT */
+	assert_true(str_starts_with(path, base) && strlen(path) > strlen(base) + UUID_TEXT_SIZE);
+	memcpy(alloc, path + strlen(base), UUID_TEXT_SIZE - 1);
+	assert_int_equal(parse_u32(path + strlen(base) + UUID_TEXT_SIZE, 0, MH_SLOT_MAX, &slot), 0);
 	mount = fake_helper_mount(&current->fake, "", alloc, slot);
 	if (!mount)
 		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
@@ -297,6 +302,6 @@ const char *world_boot_id(void)
 
 	assert_non_null(f);
 	assert_non_null(fgets(text, sizeof(text), f));
-	fclose(f);
+	(void)fclose(f);
 	return text;
 }
