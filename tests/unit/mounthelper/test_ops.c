@@ -694,7 +694,7 @@ static void sweep_kill(enum fake_fault fault)
 {
 	char end[4096];
 
-	for (int op = 0; op < OPERATIONS; op++) {
+	for (volatile int op = 0; op < OPERATIONS; op++) {
 		describe_end((enum operation_name)op, end, sizeof(end));
 		for (volatile int call = 1;; call++) {
 			prepare((enum operation_name)op);
