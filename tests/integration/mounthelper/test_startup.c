@@ -138,7 +138,7 @@ static void make_a_mess(void)
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)setitimer(ITIMER_REAL, &soon, NULL);
 	for (int i = 0; i < 30; i++)
-		(void)dup(STDERR_FILENO);
+		(void)!dup(STDERR_FILENO);
 	(void)close(0);
 	(void)close(1);
 	(void)setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_cur = 0, .rlim_max = RLIM_INFINITY});
