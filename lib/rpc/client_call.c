@@ -132,7 +132,8 @@ void client_call_on_ready(struct h2_stream *stream)
 		h2_stream_take(stream, byteq_len(&stream->in)); /* some page for people */
 	else if (!call->ops->on_progress(call))
 		return;
-	if (!stream->closed)
+	/* a server may leave it at its last word without closing our half */
+	if (!stream->closed && !(stream->in_end && stream->headers_in))
 		return;
 	st = result(call, &err);
 	client_call_end(call, st, &err);

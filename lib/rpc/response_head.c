@@ -35,8 +35,6 @@ void response_head_add(struct response_head *head, const uint8_t *name, size_t n
 	} else if (equals(name, name_len, "content-type")) {
 		head->is_grpc = value_len >= sizeof(grpc) - 1 &&
 				strncasecmp((const char *)value, grpc, sizeof(grpc) - 1) == 0;
-	} else if (equals(name, name_len, "grpc-encoding")) {
-		head->encoded = !equals(value, value_len, "identity");
 	} else if (equals(name, name_len, "grpc-status")) {
 		head->has_status = true;
 		head->status = grpc_status_parse(value, value_len);

@@ -14,7 +14,6 @@ struct response_head {
 	size_t bytes; /* header list size so far */
 	int http_status;
 	bool is_grpc; /* content type */
-	bool encoded;
 	bool has_status;
 	enum status status;
 	char message[ERROR_MSG_MAX];

@@ -1,0 +1,16 @@
+// What both directions share: the services, as the .proto files of this repository say.
+const grpc = require('@grpc/grpc-js');
+const loader = require('@grpc/proto-loader');
+const fs = require('fs');
+const path = require('path');
+
+const protos = process.env.HOLDFAST_PROTOS;
+const definition = loader.loadSync(['holdfast/v1/volumes.proto', 'holdfast/v1/nodes.proto'], {
+  includeDirs: [protos], keepCase: true, longs: String, enums: String, defaults: true, oneofs: true,
+});
+exports.grpc = grpc;
+exports.v1 = grpc.loadPackageDefinition(definition).holdfast.v1;
+exports.read = (dir, file) => fs.readFileSync(path.join(dir, file));
+
+// Odd characters that have to survive percent-encoding.
+exports.MISSING = 'volume "missing" is 100% away\nna\u00efve';

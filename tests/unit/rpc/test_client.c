@@ -1,0 +1,321 @@
+#include "stranger.h"
+
+#include "base/str.h"
+#include "rpc/response_head.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static const struct stranger_field grpc_headers[] = {{":status", "200"},
+						     {"content-type", "application/grpc+proto"},
+						     {"grpc-encoding", "identity"},
+						     {NULL, NULL}};
+static const struct stranger_field ok_trailers[] = {
+	{"grpc-status", "0"}, {"grpc-message", "OK"}, {NULL, NULL}};
+
+/* GetVolumeResponse{volume{id: "db"}} as a frame. */
+static const char db_frame[] = "\0\0\0\0\6\x0a\4\x0a\2db";
+enum { DB_FRAME_LEN = sizeof(db_frame) - 1 };
+
+static enum status call(struct world *world, struct stranger *stranger, const struct stranger_script *script,
+			struct answer *answer)
+{
+	stranger->script = *script;
+	return world_get_now(world, stranger->client, "db", answer);
+}
+
+static void requests_look_as_every_server_wants_them(void **state)
+{
+	static const char *const lines[] = {
+		":method: POST\n",	     ":scheme: http\n", ":path: /holdfast.v1.Volumes/Get\n",
+		":authority: localhost\n",   "te: trailers\n",	"content-type: application/grpc\n",
+		"grpc-timeout: 15000000u\n",
+	};
+	struct world *world = *state;
+	struct answer answer;
+	struct stranger stranger;
+
+	stranger_open(&stranger, world);
+	assert_int_equal(call(world, &stranger,
+			      &(struct stranger_script){.headers = grpc_headers,
+							.body = db_frame,
+							.body_len = DB_FRAME_LEN,
+							.trailers = ok_trailers},
+			      &answer),
+			 STATUS_OK);
+	assert_string_equal(answer.id, "db");
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		if (!strstr(stranger.headers, lines[i]))
+			fail_msg("%s is missing: %s", lines[i], stranger.headers);
+	assert_null(strstr(stranger.headers, "grpc-encoding"));
+	stranger_close(&stranger);
+}
+
+static void odd_answers_become_errors_that_say_what_was_odd(void **state)
+{
+	static const struct stranger_field early[] = {{":status", "103"}, {"grpc-status", "7"}, {NULL, NULL}};
+	static const struct stranger_field not_found[] = {{":status", "200"},
+							  {"content-type", "application/grpc"},
+							  {"grpc-status", "5"},
+							  {"grpc-message", "gone%21"},
+							  {NULL, NULL}};
+	static const struct stranger_field ok_only[] = {
+		{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "0"}, {NULL, NULL}};
+	static const struct stranger_field html[] = {
+		{":status", "200"}, {"content-type", "text/html"}, {NULL, NULL}};
+	static const struct stranger_field unsupported[] = {{":status", "415"}, {NULL, NULL}};
+	static const struct stranger_field overloaded[] = {
+		{":status", "503"}, {"content-type", "text/html"}, {NULL, NULL}};
+	static const struct stranger_field no_status[] = {{"x", "y"}, {NULL, NULL}};
+	static const struct stranger_field odd_status[] = {{"grpc-status", "99"}, {NULL, NULL}};
+	static const struct row {
+		const char *name;
+		struct stranger_script script;
+		enum status status;
+		const char *text;
+	} rows[] = {
+		{"informational headers first",
+		 {.early = early,
+		  .headers = grpc_headers,
+		  .body = db_frame,
+		  .body_len = DB_FRAME_LEN,
+		  .trailers = ok_trailers},
+		 STATUS_OK,
+		 ""},
+		{"trailers only", {.headers = not_found}, STATUS_NOT_FOUND, "gone!"},
+		{"trailers only, then a reset",
+		 {.headers = not_found, .reset = true, .reset_code = NGHTTP2_NO_ERROR},
+		 STATUS_NOT_FOUND,
+		 "gone!"},
+		{"OK without a message", {.headers = ok_only}, STATUS_INTERNAL, "without a message"},
+		{"two messages",
+		 {.headers = grpc_headers,
+		  .body = "\0\0\0\0\0\0\0\0\0\0",
+		  .body_len = 10,
+		  .trailers = ok_trailers},
+		 STATUS_INTERNAL,
+		 "more than one"},
+		{"a message with an error",
+		 {.headers = grpc_headers,
+		  .body = db_frame,
+		  .body_len = DB_FRAME_LEN,
+		  .trailers = odd_status},
+		 STATUS_UNKNOWN,
+		 "UNKNOWN"},
+		{"no status in the trailers",
+		 {.headers = grpc_headers, .body = db_frame, .body_len = DB_FRAME_LEN, .trailers = no_status},
+		 STATUS_UNKNOWN,
+		 "without a status"},
+		{"no trailers",
+		 {.headers = grpc_headers, .body = db_frame, .body_len = DB_FRAME_LEN},
+		 STATUS_UNKNOWN,
+		 "without a status"},
+		{"half a message",
+		 {.headers = grpc_headers, .body = db_frame, .body_len = 7, .trailers = ok_trailers},
+		 STATUS_INTERNAL,
+		 "without a message"},
+		{"a compressed message",
+		 {.headers = grpc_headers, .body = "\1\0\0\0\0", .body_len = 5, .trailers = ok_trailers},
+		 STATUS_UNIMPLEMENTED,
+		 "compressed"},
+		{"no protobuf",
+		 {.headers = grpc_headers, .body = "\0\0\0\0\1\xff", .body_len = 6, .trailers = ok_trailers},
+		 STATUS_INTERNAL,
+		 "GetVolumeResponse"},
+		{"a page",
+		 {.headers = html, .body = "<html>", .body_len = 6},
+		 STATUS_UNKNOWN,
+		 "without a status"},
+		{"415", {.headers = unsupported}, STATUS_UNKNOWN, "415"},
+		{"503 with a page",
+		 {.headers = overloaded, .body = "<html>", .body_len = 6},
+		 STATUS_UNAVAILABLE,
+		 "503"},
+		{"refused",
+		 {.reset = true, .reset_code = NGHTTP2_REFUSED_STREAM},
+		 STATUS_UNAVAILABLE,
+		 "no more calls"},
+		{"cancelled", {.reset = true, .reset_code = NGHTTP2_CANCEL}, STATUS_CANCELLED, "CANCEL"},
+		{"calm",
+		 {.reset = true, .reset_code = NGHTTP2_ENHANCE_YOUR_CALM},
+		 STATUS_RESOURCE_EXHAUSTED,
+		 "ENHANCE_YOUR_CALM"},
+		{"reset without an error", {.reset = true}, STATUS_INTERNAL, "NO_ERROR"},
+		{"goodbye", {.goodbye = true}, STATUS_UNAVAILABLE, "no more calls"},
+		{"hung up", {.hang_up = true}, STATUS_UNAVAILABLE, "connection lost"},
+	};
+	struct world *world = *state;
+	struct stranger stranger;
+
+	stranger_open(&stranger, world);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct answer answer;
+		enum status st = call(world, &stranger, &rows[i].script, &answer);
+
+		if (st != rows[i].status || !strstr(answer.err.msg, rows[i].text))
+			fail_msg("%s: %s %s", rows[i].name, status_name(st), answer.err.msg);
+		if (st != STATUS_OK && st != STATUS_NOT_FOUND)
+			assert_non_null(strstr(answer.err.msg, "holdfast.v1.Volumes/Get at unix:"));
+	}
+	stranger_close(&stranger);
+}
+
+static void a_cancel_after_the_deadline_is_the_deadline(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+	struct stranger stranger;
+
+	stranger_open(&stranger, world);
+	stranger.script = (struct stranger_script){.reset = true, .reset_code = NGHTTP2_CANCEL};
+	(void)world_get(world, stranger.client, "db", 1, &answer);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
+	stranger_close(&stranger);
+}
+
+static void an_answer_to_half_a_request_ends_the_call(void **state)
+{
+	static const struct stranger_field denied[] = {{":status", "200"},
+						       {"content-type", "application/grpc"},
+						       {"grpc-status", "7"},
+						       {"grpc-message", "no"},
+						       {NULL, NULL}};
+	struct world *world = *state;
+	struct answer answer;
+	struct stranger stranger;
+	char id[200000];
+
+	memset(id, 'i', sizeof(id) - 1);
+	id[sizeof(id) - 1] = '\0';
+	stranger_open(&stranger, world);
+	stranger.script = (struct stranger_script){.headers = denied, .at_once = true};
+	assert_int_equal(world_get_now(world, stranger.client, id, &answer), STATUS_PERMISSION_DENIED);
+	assert_string_equal(answer.err.msg, "no");
+	stranger_close(&stranger);
+}
+
+static void a_stream_ends_with_the_servers_last_word(void **state)
+{
+	struct world *world = *state;
+	struct session session;
+	struct stranger stranger;
+
+	stranger_open(&stranger, world);
+	stranger.script = (struct stranger_script){
+		.headers = grpc_headers, .body = "", .body_len = 0, .trailers = ok_trailers, .at_once = true};
+	session_open(&session, world, stranger.client);
+	world_run_until(world, &session.closed);
+	assert_true(session.opened);
+	assert_int_equal(session.status, STATUS_OK);
+	stranger_close(&stranger);
+}
+
+static void a_stream_that_is_answered_with_a_status_alone_is_never_open(void **state)
+{
+	static const struct stranger_field denied[] = {
+		{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "7"}, {NULL, NULL}};
+	struct world *world = *state;
+	struct session session;
+	struct stranger stranger;
+
+	stranger_open(&stranger, world);
+	stranger.script = (struct stranger_script){.headers = denied, .at_once = true};
+	session_open(&session, world, stranger.client);
+	world_run_until(world, &session.closed);
+	assert_false(session.opened);
+	assert_int_equal(session.status, STATUS_PERMISSION_DENIED);
+	stranger_close(&stranger);
+}
+
+static void trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused(void **state)
+{
+	static char message[RESPONSE_HEADERS_MAX / 4];
+	struct stranger_field trailers[] = {{"grpc-status", "13"}, {"grpc-message", message}, {"x1", message},
+					    {"x2", message},	   {"x3", message},	      {NULL, NULL}};
+	struct world *world = *state;
+	struct answer answer;
+	struct stranger stranger;
+
+	stranger_open(&stranger, world);
+	memset(message, 'm', 10000);
+	assert_int_equal(
+		call(world, &stranger,
+		     &(struct stranger_script){
+			     .headers = grpc_headers, .body = "", .body_len = 0, .trailers = trailers},
+		     &answer),
+		STATUS_INTERNAL);
+	assert_int_equal(strspn(answer.err.msg, "m"), ERROR_MSG_MAX - 1);
+	memset(message, 'm', sizeof(message) - 1);
+	assert_int_equal(
+		call(world, &stranger,
+		     &(struct stranger_script){
+			     .headers = grpc_headers, .body = "", .body_len = 0, .trailers = trailers},
+		     &answer),
+		STATUS_RESOURCE_EXHAUSTED);
+	stranger_close(&stranger);
+}
+
+/* Says one thing to everybody who comes. */
+struct chatty {
+	int fd;
+	sd_event_source *io;
+	const char *words;
+};
+
+static int on_guest(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	const struct chatty *chatty = userdata;
+	int guest = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+
+	(void)source;
+	(void)events;
+	(void)send(guest, chatty->words, strlen(chatty->words), MSG_NOSIGNAL);
+	(void)close(guest);
+	return 0;
+}
+
+static void a_server_that_is_no_http2_server_is_said_to_be_none(void **state)
+{
+	struct world *world = *state;
+	const char *path = world_path(world, "chatty");
+	const struct rpc_endpoint endpoint = {.unix_path = path};
+	struct rpc_client *client = NULL;
+	struct answer answer;
+	struct error err;
+	struct chatty chatty = {.words = "SSH-2.0-OpenSSH_9.2\r\nanything that is long enough\r\n"};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	chatty.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), path), 0);
+	assert_int_equal(bind(chatty.fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(chatty.fd, 4), 0);
+	assert_true(sd_event_add_io(world->event, &chatty.io, chatty.fd, EPOLLIN, on_guest, &chatty) >= 0);
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_OK);
+	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answer.err.msg, path));
+	rpc_client_free(client);
+	(void)sd_event_source_disable_unref(chatty.io);
+	(void)close(chatty.fd);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+static const struct CMUnitTest tests[] = {
+	WORLD_TEST(requests_look_as_every_server_wants_them),
+	WORLD_TEST(odd_answers_become_errors_that_say_what_was_odd),
+	WORLD_TEST(a_cancel_after_the_deadline_is_the_deadline),
+	WORLD_TEST(an_answer_to_half_a_request_ends_the_call),
+	WORLD_TEST(a_stream_ends_with_the_servers_last_word),
+	WORLD_TEST(a_stream_that_is_answered_with_a_status_alone_is_never_open),
+	WORLD_TEST(trailers_of_kilobytes_are_cut_and_more_than_the_limit_is_refused),
+	WORLD_TEST(a_server_that_is_no_http2_server_is_said_to_be_none),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
