@@ -131,7 +131,8 @@ static _Noreturn void be_agent(const struct agent_start *how, int control, int m
 	if (how->as_root)
 		how->as_root();
 	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	    socketpair(AF_UNIX, (how->stream_socket ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair) <
+		    0)
 		_exit(125);
 	helper = fork();
 	if (helper == 0)

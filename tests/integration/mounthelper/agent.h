@@ -22,7 +22,7 @@ struct agent_start {
 	void (*before_exec)(void); /* in the process that becomes the helper */
 	const char *const *argv;   /* NULL: the program's name alone */
 	bool no_socket;		   /* descriptor 3 is a file */
-	bool no_exec_wait;	   /* do not wait for HELLO */
+	bool stream_socket;	   /* descriptor 3 is of the wrong type */
 };
 
 /** Start the helper and wait for HELLO, then send ACK. Returns false when it ended instead. */

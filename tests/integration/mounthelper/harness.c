@@ -220,6 +220,30 @@ void assert_last_record(const char *text)
 	free(log);
 }
 
+void assert_status(pid_t pid, const char *key, const char *value)
+{
+	char path[64];
+	char pattern[64];
+	char *text;
+	char *at;
+	size_t n;
+
+	(void)str_format(path, sizeof(path), "/proc/%d/status", (int)pid);
+	assert_int_equal(file_read(path, 1 << 16, &text, NULL), 0);
+	(void)str_format(pattern, sizeof(pattern), "\n%s:", key);
+	at = strstr(text, pattern);
+	assert_non_null(at);
+	at += strlen(pattern);
+	at += strspn(at, "\t ");
+	at[strcspn(at, "\n")] = '\0';
+	n = strlen(at);
+	while (n > 0 && at[n - 1] == ' ')
+		at[--n] = '\0';
+	if (!str_eq(at, value))
+		fail_msg("%s is \"%s\", must be \"%s\"", key, at, value);
+	free(text);
+}
+
 struct looking {
 	const char *point;
 	char line[4096]; /* copy of the strings found */

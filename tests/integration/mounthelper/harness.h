@@ -39,6 +39,9 @@ char *world_log(void);
 /** Does the log's last record contain @text? Fails the test if not. */
 void assert_last_record(const char *text);
 
+/** Is the line @key of /proc/PID/status @value, but for blanks at its end? Fails the test if not. */
+void assert_status(pid_t pid, const char *key, const char *value);
+
 /** Run a program as root and wait; its exit status. */
 int run_program(const char *const argv[]);
 

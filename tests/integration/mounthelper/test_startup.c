@@ -94,6 +94,8 @@ static void odd_starts_are_refused(void **state)
 	assert_refuses(&(struct agent_start){.argv = two}, EXIT_ARGUMENTS, "no arguments");
 	assert_refuses(&(struct agent_start){.no_socket = true}, EXIT_DESCRIPTORS,
 		       "descriptor 3 is not a socket");
+	assert_refuses(&(struct agent_start){.stream_socket = true}, EXIT_DESCRIPTORS,
+		       "not an AF_UNIX SOCK_SEQPACKET");
 	assert_refuses(&(struct agent_start){.uid = OTHER_UID}, EXIT_POLICY,
 		       POLICY_PATH "|no block for agent uid 64103");
 }
@@ -131,7 +133,7 @@ static void make_a_mess(void)
 	struct itimerval soon = {.it_value = {.tv_usec = 50000}};
 	sigset_t all;
 
-	(void)umask(0);
+	(void)umask(0777);
 	(void)!chdir(TEST_PREFIX);
 	(void)signal(SIGTERM, SIG_IGN);
 	(void)sigfillset(&all);
@@ -181,6 +183,8 @@ static void whatever_the_caller_left_is_gone(void **state)
 	(void)str_format(path, sizeof(path), "/proc/%d/cwd", (int)agent.helper);
 	assert_true(readlink(path, target, sizeof(target) - 1) > 0);
 	assert_string_equal(target, "/");
+	assert_status(agent.helper, "SigBlk", "0000000000000000");
+	assert_status(agent.helper, "SigIgn", "0000000001001000"); /* SIGPIPE and SIGXFSZ alone */
 	assert_int_equal(count_descriptors(agent.helper, "/dev/null"), 3);
 	assert_int_equal(count_descriptors(agent.helper, "memfd"), 0);
 	assert_true(count_descriptors(agent.helper, NULL) <= 16);

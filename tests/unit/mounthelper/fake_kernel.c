@@ -87,7 +87,13 @@ static struct {
 	bool no_excl;
 	bool lock_held;
 	bool log_full;
+	bool log_short;
 	bool superblock_elsewhere;
+	bool private_has_no_effect;
+	const char *race_path;
+	uint32_t race_major;
+	struct flock locks[8];
+	size_t n_locks;
 } k;
 
 static struct {
@@ -481,11 +487,17 @@ static int create(struct descriptor *context, bool exclusive)
 		assert_non_null(strstr(k.options, "errors=remount-ro;"));
 	if (block && k.superblock_elsewhere)
 		return -EBUSY;
+	context->fs = -1;
 	for (int i = 0; i < SYSTEMS && block; i++)
 		if (k.systems[i].used && k.systems[i].dev_major == k.rdev_major &&
 		    k.systems[i].dev_minor == k.rdev_minor)
-			return -EBUSY;
-	context->fs = block ? new_system(type->name, source, k.rdev_major, k.rdev_minor)
+			context->fs = i;
+	if (context->fs >= 0) {
+		context->created = true;
+		return exclusive ? -EBUSY : 0; /* shared silently, with the options it had */
+	}
+	context->fs = block ? new_system(type->name, source, k.race_major ? k.race_major : k.rdev_major,
+					 k.rdev_minor)
 			    : new_system(type->name, source, 0, k.next_anonymous++);
 	fs = &k.systems[context->fs];
 	fs->ro = strstr(k.options, ";ro;") != NULL || type->always_read_only;
@@ -524,6 +536,16 @@ static int do_fsconfig(int fd, unsigned int cmd, const char *key, const void *va
 	return -EINVAL;
 }
 
+/* Another process of root mounts something meanwhile. */
+static void run_race(void)
+{
+	const char *path = k.race_path;
+
+	k.race_path = NULL;
+	if (path)
+		fake_mount_other(path);
+}
+
 static int do_fsmount(int fd, unsigned int flags, unsigned int attributes)
 {
 	const unsigned int floor = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC |
@@ -531,6 +553,7 @@ static int do_fsmount(int fd, unsigned int flags, unsigned int attributes)
 	struct descriptor *context = get_fd(fd);
 
 	assert_true(context->created);
+	run_race();
 	assert_int_equal(flags, SYS_FSMOUNT_CLOEXEC);
 	assert_int_equal(attributes & floor, floor);
 	return new_fd(
@@ -545,6 +568,7 @@ static int do_open_tree(int fd, const char *path, unsigned int flags)
 	assert_string_equal(path, "");
 	assert_int_equal(flags, SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
 	assert_int_equal(at.node, k.systems[k.nodes[at.node].fs].root);
+	run_race();
 	mount = new_mount(k.nodes[at.node].fs, k.mounts[at.mount].attr);
 	k.mounts[mount].shared = k.mounts[at.mount].shared;
 	return new_fd((struct descriptor){.kind = FD_MOUNT, .mount = mount, .fs = -1});
@@ -587,7 +611,8 @@ static int do_mount_setattr(int fd, const char *path, unsigned int flags, const 
 	if (mount->attached)
 		assert_int_equal(attr->attr_set | attr->attr_clr, 0); /* flags only while nobody can see it */
 	mount->attr = (mount->attr & ~attr->attr_clr) | attr->attr_set;
-	mount->shared = false;
+	if (!mount->attached || !k.private_has_no_effect)
+		mount->shared = false;
 	return 0;
 }
 
@@ -624,6 +649,8 @@ static long do_write(int fd, const void *bytes, size_t n)
 	assert_int_equal(fd, FAKE_LOG_FD);
 	if (k.log_full)
 		return -ENOSPC;
+	if (k.log_short)
+		n /= 2;
 	assert_true(k.log_len + n < LOG);
 	memcpy(k.log + k.log_len, bytes, n);
 	k.log_len += n;
@@ -686,10 +713,29 @@ static long do_pread(int fd, void *buf, size_t n, off_t offset)
 	return (long)n;
 }
 
-static int do_ofd_lock(int fd, int cmd)
+static int do_ofd_lock(int fd, int cmd, const struct flock *lock)
 {
 	assert_true(fd == FAKE_STATE_FD || fd == FAKE_LOG_FD);
-	return cmd == F_OFD_SETLK && k.lock_held ? -EAGAIN : 0;
+	if (cmd == F_OFD_SETLK && k.lock_held)
+		return -EAGAIN;
+	if (fd == FAKE_STATE_FD) {
+		assert_true(k.n_locks < ARRAY_SIZE(k.locks));
+		k.locks[k.n_locks++] = *lock;
+	}
+	return 0;
+}
+
+/* The kernel never fails to give a lock back. A length of 0 reaches to the end. */
+static void do_ofd_unlock(int fd, const struct flock *lock)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < k.n_locks && fd == FAKE_STATE_FD; i++)
+		if (k.locks[i].l_start < lock->l_start ||
+		    (lock->l_len != 0 && k.locks[i].l_start >= lock->l_start + lock->l_len))
+			k.locks[kept++] = k.locks[i];
+	if (fd == FAKE_STATE_FD)
+		k.n_locks = kept;
 }
 
 /* Seam. The linker sends the calls of the code under test here. */
@@ -818,10 +864,11 @@ int __wrap_sys_fdatasync(int fd)
 
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock)
 {
-	/* the kernel does not fail to give a lock back */
-	if (lock->l_type == F_UNLCK)
+	if (lock->l_type == F_UNLCK) {
+		do_ofd_unlock(fd, lock);
 		return 0;
-	CALL(int, do_ofd_lock(fd, cmd));
+	}
+	CALL(int, do_ofd_lock(fd, cmd, lock));
 }
 
 int __wrap_close(int fd)
@@ -945,6 +992,7 @@ void fake_process_died(void)
 	for (int i = 0; i < FDS; i++)
 		k.fds[i].kind = FD_FREE;
 	k.cwd = k.base[0];
+	k.n_locks = 0;
 	drop_unused();
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 }
@@ -956,6 +1004,11 @@ int fake_open_descriptors(void)
 	for (int i = 0; i < FDS; i++)
 		n += k.fds[i].kind != FD_FREE;
 	return n;
+}
+
+int fake_locks_held(void)
+{
+	return (int)k.n_locks;
 }
 
 bool fake_cwd_is_root(void)
@@ -1039,10 +1092,10 @@ void fake_make_directory(const char *path, uint32_t uid, uint16_t mode)
 	(void)make_path(path, uid, (uint16_t)(S_IFDIR | mode));
 }
 
-static void attach_system(const char *path, int fs)
+static void attach_system(const char *path, int fs, uint64_t attr)
 {
 	struct position at;
-	int mount = new_mount(fs, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
+	int mount = new_mount(fs, attr);
 
 	assert_true(walk(path, &at));
 	at = top(at);
@@ -1053,7 +1106,8 @@ static void attach_system(const char *path, int fs)
 
 void fake_mount_other(const char *path)
 {
-	attach_system(path, new_system("tmpfs", "other", 0, k.next_anonymous++));
+	attach_system(path, new_system("tmpfs", "other", 0, k.next_anonymous++),
+		      SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
 }
 
 void fake_mount_inside(const char *path)
@@ -1069,7 +1123,7 @@ void fake_mount_inside(const char *path)
 
 void fake_mount_device_elsewhere(void)
 {
-	attach_system("/mnt", new_system("ext4", "/dev/loop3", k.rdev_major, k.rdev_minor));
+	attach_system("/mnt", new_system("ext4", "/dev/loop3", k.rdev_major, k.rdev_minor), PLAIN_ATTR);
 }
 
 void fake_set_busy(const char *path, bool busy)
@@ -1107,4 +1161,38 @@ uint64_t fake_flags(const char *path)
 {
 	assert_non_null(mount_on(path));
 	return mount_on(path)->attr;
+}
+
+void fake_mount_again(const char *path)
+{
+	const struct mount *mount = mount_on(path);
+
+	assert_non_null(mount);
+	attach_system(path, mount->fs, mount->attr);
+}
+
+void fake_race_mount(const char *path)
+{
+	k.race_path = path;
+}
+
+void fake_race_device(uint32_t dev_major)
+{
+	k.race_major = dev_major;
+}
+
+void fake_private_has_no_effect(void)
+{
+	k.private_has_no_effect = true;
+}
+
+void fake_log_short(bool cut)
+{
+	k.log_short = cut;
+}
+
+void fake_set_flags(const char *path, uint64_t attr)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->attr = attr;
 }

@@ -47,6 +47,9 @@ void fake_process_died(void);
 int fake_open_descriptors(void);
 bool fake_cwd_is_root(void);
 
+/** Locks held on the state file. */
+int fake_locks_held(void);
+
 /** The trees as text: one line per directory below the bases and per attached mount. */
 const char *fake_summary(void);
 
@@ -69,5 +72,11 @@ void fake_set_busy(const char *path, bool busy); /* open files on the mount ther
 void fake_set_shared(const char *path);
 void fake_set_link(const char *target);
 void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block);
+void fake_mount_again(const char *path);   /* the same file system once more, on top */
+void fake_race_mount(const char *path);	   /* fake_mount_other() as soon as the next mount is made */
+void fake_race_device(uint32_t dev_major); /* the node's device is another one by the time it is opened */
+void fake_private_has_no_effect(void);	   /* of attached mounts */
+void fake_log_short(bool cut);		   /* half a record fits */
+void fake_set_flags(const char *path, uint64_t attr);
 bool fake_is_mount(const char *path);
 uint64_t fake_flags(const char *path); /* MOUNT_ATTR_* of the mount there */

@@ -138,6 +138,12 @@ static void a_ticket_for_another_request_is_not_good_for_this_one(void **state)
 	s = fixture_stage();
 	s.source.u.block.minor = 9; /* the node's own business */
 	assert_int_equal(stage(s), REASON_NONE);
+	s = fixture_stage();
+	s.ticket.read_only = 1;
+	fixture_sign(&s.ticket, 0);
+	assert_int_equal(stage(s), REASON_TICKET_READ_ONLY);
+	s.read_only = 1;
+	assert_int_equal(stage(s), REASON_NONE);
 	p.alloc[0] = 'b';
 	assert_int_equal(publish(p), REASON_TICKET_ALLOC);
 	p = fixture_publish();

@@ -70,6 +70,7 @@ static struct mh_reply run(const void *request, size_t n)
 	assert_int_equal(answer.header.seq, req.header.seq);
 	assert_int_equal(answer.header.length, sizeof(struct mh_reply));
 	assert_int_equal(fake_open_descriptors(), 0);
+	assert_int_equal(fake_locks_held(), 0);
 	return answer.reply;
 }
 
@@ -149,7 +150,9 @@ static void a_volume_lives_from_stage_to_unstage(void **state)
 			 SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | 0x10);
 	assert_null(strstr(fake_summary(), "shared"));
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	assert_non_null(state_staged(helper.state, "vol-1"));
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_null(state_staged(helper.state, "vol-1"));
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
 	assert_true(fake_cwd_is_root());
 }
@@ -243,6 +246,11 @@ static void an_older_kernel_creates_without_the_exclusive_command(void **state)
 	(void)state;
 	fake_no_create_excl();
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	new_world("");
+	fake_no_create_excl();
+	fake_mount_device_elsewhere(); /* seen in the table alone */
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=mountinfo reason=device-mounted");
 }
 
 static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
@@ -265,6 +273,75 @@ static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
 	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, 1000, 0755);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
+}
+
+static void a_mount_that_appears_meanwhile_is_not_stacked_upon(void **state)
+{
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	fake_race_mount(STAGED);
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=attach reason=other-mount");
+	new_world("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_race_mount(PUBLISHED);
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	/* and one that was there before, with the very flags that are asked for */
+	p.exec = 1;
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	assert_true(fake_is_mount(PUBLISHED));
+}
+
+static void what_the_kernel_shows_afterwards_must_be_what_was_asked_for(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+
+	(void)state;
+	fake_race_device(FIXTURE_MAJOR + 1);
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+	assert_int_equal(answer.reply.status, MH_INTERNAL);
+	assert_false(fake_is_mount(STAGED));
+	new_world("");
+	fake_private_has_no_effect();
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+	ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition res=failed");
+	assert_int_equal(answer.reply.status, MH_INTERNAL);
+	assert_false(fake_is_mount(STAGED)); /* what was attached is gone again */
+}
+
+static void a_publish_never_relies_on_the_flags_of_the_stage(void **state)
+{
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	ASSERT_REPLY(stage(s), MH_OK);
+	fake_set_flags(STAGED, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
+	ASSERT_REPLY(publish(p), MH_OK);
+	assert_int_equal(fake_flags(PUBLISHED),
+			 SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC);
+	new_world("");
+	(void)str_copy(s.profile, MH_LABEL_SIZE, "image");
+	(void)str_copy(p.profile, MH_LABEL_SIZE, "image");
+	s.read_only = p.read_only = 1;
+	fixture_grant_stage(&s);
+	fixture_grant_publish(&p, &s.source);
+	ASSERT_REPLY(stage(s), MH_OK);
+	fake_set_flags(STAGED, 0);
+	ASSERT_REPLY(publish(p), MH_OK);
+	assert_int_equal(fake_flags(PUBLISHED), inert | SYS_MOUNT_ATTR_RDONLY);
+}
+
+static void a_record_that_is_cut_counts_as_not_written(void **state)
+{
+	(void)state;
+	fake_log_short(true);
+	assert_int_equal(stage(fixture_stage()).status, MH_UNAVAILABLE);
+	assert_false(fake_is_mount(STAGED));
+	fake_log_short(false);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 }
 
 static void the_device_must_be_what_the_request_says(void **state)
@@ -538,7 +615,15 @@ static void a_second_mount_on_a_publish_is_reported(void **state)
 	fake_mount_other(PUBLISHED);
 	/* what is visible there is not the volume */
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
 	assert_true(fake_is_mount(PUBLISHED));
+	new_world("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	fake_mount_again(PUBLISHED);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
+	ASSERT_SAID("reason=stacked");
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 }
 
 static void unstage_says_whether_the_superblock_lives_on(void **state)
@@ -865,6 +950,10 @@ int main(void)
 		TEST(a_medium_in_use_elsewhere_is_a_conflict),
 		TEST(an_older_kernel_creates_without_the_exclusive_command),
 		TEST(what_stands_in_the_way_is_a_conflict_and_stays),
+		TEST(a_mount_that_appears_meanwhile_is_not_stacked_upon),
+		TEST(what_the_kernel_shows_afterwards_must_be_what_was_asked_for),
+		TEST(a_publish_never_relies_on_the_flags_of_the_stage),
+		TEST(a_record_that_is_cut_counts_as_not_written),
 		TEST(the_device_must_be_what_the_request_says),
 		TEST(a_refusal_tells_the_agent_nothing_and_the_trail_why),
 		TEST(intent_and_result_are_on_record),
