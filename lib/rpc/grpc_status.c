@@ -59,7 +59,9 @@ size_t grpc_message_decode(char *dst, size_t size, const uint8_t *bytes, size_t 
 			if (hex_decode(&c, 1, hex) == 0)
 				i += 2;
 		}
-		dst[o++] = c ? (char)c : '?';
+		if (c == '\0')
+			c = '?';
+		dst[o++] = (char)c;
 	}
 	if (i < n)
 		o = without_cut_character(dst, o);

@@ -92,7 +92,7 @@ static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 /* Takes one connection; false when there is none. */
 static bool accept_one(struct listener *listener)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
 	socklen_t len = sizeof(address);
 	cleanup_close int fd = -EBADF;
 	struct rpc_peer peer;
@@ -264,13 +264,16 @@ static int bind_tcp(const struct addrinfo *info, int *ret_fd)
 
 static enum status bound_port(int fd, uint16_t *ret_port, struct error *err)
 {
-	struct sockaddr_storage address;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} address = {.in6 = {.sin6_family = AF_UNSPEC}};
 	socklen_t len = sizeof(address);
 
-	if (getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+	if (getsockname(fd, &address.any, &len) < 0)
 		return error_set(err, STATUS_INTERNAL, errno, "ask for the port in use");
-	*ret_port = ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
-							: ((const struct sockaddr_in *)&address)->sin_port);
+	*ret_port = ntohs(address.any.sa_family == AF_INET6 ? address.in6.sin6_port : address.in.sin_port);
 	return STATUS_OK;
 }
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 static const struct rpc_server_limits default_limits = {
-	.message_bytes = 1024 * 1024,
-	.connection_bytes = 8 * 1024 * 1024,
+	.message_bytes = (size_t)1024 * 1024,
+	.connection_bytes = (size_t)8 * 1024 * 1024,
 	.connections = 4096,
 	.calls = 256,
 };

@@ -170,7 +170,7 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *use
 	assert_int_equal(nghttp2_session_callbacks_new(&callbacks), 0);
 	assert_int_equal(nghttp2_option_new(&option), 0);
 	nghttp2_option_set_no_http_messaging(option, 1);
-	nghttp2_option_set_max_send_header_block_length(option, 1024 * 1024);
+	nghttp2_option_set_max_send_header_block_length(option, (size_t)1024 * 1024);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin);
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);

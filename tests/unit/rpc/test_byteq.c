@@ -44,12 +44,13 @@ static void an_empty_queue_has_no_bytes_and_can_be_taken_from(void **state)
 static void a_queue_that_was_large_gives_its_memory_back_when_empty(void **state)
 {
 	struct byteq q = BYTEQ_INIT;
-	char *block = calloc(1, 1024 * 1024);
+	const size_t mebibyte = (size_t)1024 * 1024;
+	char *block = calloc(1, mebibyte);
 
 	(void)state;
 	assert_non_null(block);
-	assert_true(byteq_put(&q, block, 1024 * 1024));
-	byteq_take(&q, 1024 * 1024);
+	assert_true(byteq_put(&q, block, mebibyte));
+	byteq_take(&q, mebibyte);
 	assert_int_equal(q.buf.cap, 0);
 	assert_true(byteq_put(&q, "again", 5));
 	assert_memory_equal(byteq_data(&q), "again", 5);

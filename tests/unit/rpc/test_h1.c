@@ -185,15 +185,11 @@ static void a_client_that_waits_for_100_gets_it(void **state)
 
 static void slow_http1_clients_are_let_go(void **state)
 {
-	static const char *const beginnings[] = {
-		"P",
-		"POST / HT",
-		/* one request is over, the next one does not come */
-		H1_POST("12") "\r\n{\"id\": \"d1\"}",
-		/* answered already, but its body does not end */
-		"POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
-		"12\r\n\r\n{",
-	};
+	static const char whole[] = H1_POST("12") "\r\n{\"id\": \"d1\"}"; /* and no other follows */
+	static const char refused[] = H1_POST("12") "Expect: nothing\r\n\r\n{";
+	static const char unended[] =
+		H1_POST("12") "Content-Encoding: x\r\n\r\n{"; /* answered, but not over */
+	static const char *const beginnings[] = {"P", "POST / HT", whole, refused, unended};
 	struct world *world = *state;
 
 	world->server->timing.first_request_us = 30 * USEC_PER_MSEC;

@@ -133,6 +133,7 @@ static void bytes_that_are_no_text_are_refused(void **state)
 static void a_head_may_be_as_large_as_the_limit_and_no_larger(void **state)
 {
 	static const char begin[] = "GET / HTTP/1.1\r\nHost: a\r\nX: ";
+	static const uint8_t end[4] = {'\r', '\n', '\r', '\n'};
 
 	(void)state;
 	for (size_t n = H1_HEAD_MAX; n <= H1_HEAD_MAX + 1; n++) {
@@ -143,7 +144,7 @@ static void a_head_may_be_as_large_as_the_limit_and_no_larger(void **state)
 		assert_non_null(text);
 		memset(text, 'x', n);
 		memcpy(text, begin, sizeof(begin) - 1);
-		memcpy(text + n - 4, "\r\n\r\n", 4);
+		memcpy(text + n - sizeof(end), end, sizeof(end));
 		assert_int_equal(h1_head_read(text, n, &head, &http, NULL),
 				 n == H1_HEAD_MAX ? H1_HEAD_WHOLE : H1_HEAD_BAD);
 		assert_int_equal(http, n == H1_HEAD_MAX ? 0 : 431);

@@ -293,13 +293,14 @@ static void a_flood_of_resets_is_borne_or_ended(void **state)
 static void endless_headers_end_the_connection(void **state)
 {
 	static const uint8_t headers[9] = {0, 0, 0, 1, 0, 0, 0, 0, 1};
+	static const uint8_t field[4] = {0, 1, 'a', 0};
 	uint8_t continuation[9 + 256] = {0, 1, 0, 9, 0, 0, 0, 0, 1};
 	struct world *world = *state;
 	struct raw raw;
 
 	/* literal fields without indexing, name "a", empty value, again and again */
-	for (size_t i = 9; i + 4 <= sizeof(continuation); i += 4)
-		memcpy(continuation + i, "\0\1a\0", 4);
+	for (size_t i = 9; i + sizeof(field) <= sizeof(continuation); i += sizeof(field))
+		memcpy(continuation + i, field, sizeof(field));
 	raw_open(&raw, world, false);
 	(void)raw_send(&raw, preface, sizeof(preface) - 1);
 	(void)raw_send(&raw, headers, sizeof(headers));

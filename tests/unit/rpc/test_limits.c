@@ -25,7 +25,7 @@ static int setup_small(void **state)
 
 static int setup_wide_messages(void **state)
 {
-	return world_setup_with(state, &(struct rpc_server_limits){.message_bytes = 10 * MESSAGE,
+	return world_setup_with(state, &(struct rpc_server_limits){.message_bytes = 10 * (size_t)MESSAGE,
 								   .connection_bytes = HELD,
 								   .connections = CONNECTIONS,
 								   .calls = CALLS});
@@ -61,12 +61,13 @@ static enum status send_message_of(struct world *world, struct rpc_client *clien
 
 static void a_request_of_one_mebibyte_is_taken_and_one_byte_more_is_not(void **state)
 {
+	const size_t mebibyte = (size_t)1024 * 1024;
 	struct world *world = *state;
 	struct answer answer;
 
-	assert_int_equal(send_message_of(world, world->client, 1024 * 1024, &answer), STATUS_OK);
+	assert_int_equal(send_message_of(world, world->client, mebibyte, &answer), STATUS_OK);
 	assert_int_equal(world->n_calls, 1);
-	assert_int_equal(send_message_of(world, world->client, 1024 * 1024 + 1, &answer),
+	assert_int_equal(send_message_of(world, world->client, mebibyte + 1, &answer),
 			 STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(answer.err.msg, "1048577"));
 	assert_non_null(strstr(answer.err.msg, "1048576"));

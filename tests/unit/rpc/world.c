@@ -262,6 +262,10 @@ void world_on_done(enum status status, const ProtobufCMessage *response, const s
 		answer->err = *err;
 		return;
 	}
+	if (!message) {
+		fail();
+		return;
+	}
 	answer->why_len = strlen(message->why);
 	if (message->volume)
 		assert_int_equal(str_copy(answer->id, sizeof(answer->id), message->volume->id), 0);
