@@ -403,6 +403,8 @@ static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, voi
 	claim = model_server_claim(model, request->allocation_id, request->volume_name);
 	if (!claim || claim->is_released) {
 		read_boot_id(boot_id);
+		if (model->other_boot)
+			boot_id[0] = boot_id[0] == '0' ? '1' : '0';
 		claim = model_server_add_claim(model, request->allocation_id, request->volume_id, boot_id);
 		(void)str_copy(claim->name, sizeof(claim->name), request->volume_name);
 	}

@@ -51,6 +51,7 @@ struct model_server {
 	bool hold_acks;
 	bool hold_forget;
 	bool other_cluster;
+	bool other_boot; /* claims are granted for another boot than the node's */
 	int64_t ticket_ttl_ms;
 	enum source_class class; /* of every volume */
 	/* seen */

@@ -281,17 +281,50 @@ static void a_claim_is_asked_for_again_while_the_trouble_passes(void **state)
 	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "");
 }
 
+static bool three_claims_failed(struct world *w)
+{
+	return w->server.claim_calls >= 3;
+}
+
 static void a_stop_does_not_wait_for_the_next_attempt(void **state)
 {
 	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+	int64_t next_ms;
 
 	w->server.fail_claims = UINT32_MAX;
 	w->server.fail_status = STATUS_UNAVAILABLE;
 	world_start_agent(w);
 	run_a(w, 1);
-	WORLD_UNTIL(w, a_claim_was_refused);
+	WORLD_UNTIL(w, three_claims_failed);
+	do {
+		report = world_report(w);
+		assert_int_equal(report->n_operations, 1);
+		next_ms = report->operations[0]->attempts == 3 ? report->operations[0]->deadline_ms : 0;
+		protobuf_c_message_free_unpacked(&report->base, NULL);
+	} while (next_ms == 0);
 	stop_a(w);
+	assert_true(clock_realtime_ms() < next_ms);
+	assert_int_equal(w->server.claim_calls, 3);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+}
+
+static bool a_failed(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_FAILED;
+}
+
+static void a_grant_for_another_boot_is_not_used(void **state)
+{
+	struct world *w = *state;
+
+	w->server.other_boot = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_failed);
+	assert_non_null(
+		strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "another boot"));
+	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
 static void a_claim_that_is_refused_fails_the_allocation_with_the_servers_words(void **state)
@@ -530,6 +563,7 @@ static void a_claim_without_allocation_is_cleaned_up_at_the_servers_word(void **
 	(void)str_copy(wire, sizeof(wire), world_wire("vol0"));
 	fake_helper_put(&w->fake, wire, "", 0, 77);
 	fake_helper_put(&w->fake, wire, ALLOC_B, 2, 77);
+	fake_helper_put(&w->fake, wire, ALLOC_B, 5, 77);
 	fake_helper_put(&w->fake, "other", "", 0, 78);
 	fake_helper_put(&w->fake, "other", ALLOC_B, 1, 78);
 	world_start_agent(w);
@@ -540,11 +574,31 @@ static void a_claim_without_allocation_is_cleaned_up_at_the_servers_word(void **
 	WORLD_UNTIL(w, all_is_released);
 	assert_int_equal(claim->errors, 1);
 	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 2));
+	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 5));
 	assert_null(fake_helper_mount(&w->fake, wire, "", 0));
 	/* what is of another volume stays */
 	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 1));
 	assert_non_null(fake_helper_mount(&w->fake, "other", "", 0));
 	assert_int_equal(fake_helper_count(&w->fake, MH_OP_UNPUBLISH, MH_CONFLICT, NULL, NULL), 0);
+}
+
+/* The stage has gone; what another volume explains is not touched, the rest is taken for the claim's. */
+static void a_publish_without_its_stage_is_cleaned_up_too(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0, 77);
+	fake_helper_put(&w->fake, "other", "", 0, 78);
+	fake_helper_put(&w->fake, "other", ALLOC_B, 1, 78);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, all_is_released);
+	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 1));
+	assert_int_equal(claim->errors, 0);
 }
 
 static void a_claim_of_which_nothing_is_there_is_released_at_once(void **state)
@@ -891,6 +945,7 @@ int main(void)
 		TEST(a_stop_before_the_claim_is_answered_gives_it_back),
 		TEST(a_claim_is_asked_for_again_while_the_trouble_passes),
 		TEST(a_stop_does_not_wait_for_the_next_attempt),
+		TEST(a_grant_for_another_boot_is_not_used),
 		TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words),
 		TEST(an_expired_ticket_is_renewed_once),
 		TEST(a_second_refusal_is_final),
@@ -905,6 +960,7 @@ int main(void)
 		TEST(an_unknown_mount_is_kept_and_shown),
 		TEST(an_unknown_user_keeps_a_volume_staged),
 		TEST(a_claim_without_allocation_is_cleaned_up_at_the_servers_word),
+		TEST(a_publish_without_its_stage_is_cleaned_up_too),
 		TEST(a_claim_of_which_nothing_is_there_is_released_at_once),
 		TEST(the_claim_of_an_allocation_at_work_is_not_released),
 		TEST(a_server_that_is_away_changes_nothing),
