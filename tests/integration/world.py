@@ -20,6 +20,7 @@ BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bu
 GROUP = "holdfast-dev"
 HELPER_USER = "holdfast-mount"
 CLUSTER = "demo"
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's constant
 
 
 class Failure(Exception):
@@ -50,6 +51,11 @@ def proc_status(pid):
     """/proc/PID/status as a dict."""
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def in_container():
+    """In a pid namespace of our own the helper must be told that this is meant."""
+    return os.stat("/proc/self/ns/pid").st_ino != INITIAL_PID_NAMESPACE
 
 
 def mounts_below(folder):
@@ -127,6 +133,7 @@ class Node:
 	publish_base = {self.dir}/publish
 	log = {self.trail}
 	lock_dir = {self.dir}/lock
+	container = {"yes" if in_container() else "no"}
 	ticket = required
 	ticket_key = {self.world.ticket_key()}
 	ops_per_second = {self.world.ops_per_second}
@@ -236,13 +243,7 @@ class World:
     def open(self):
         if os.geteuid() != 0:
             raise Failure("this needs root: accounts, loop devices and a setuid program are made")
-        lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            raise Failure(f"{PREFIX} is in use by another run of demo, test or bench") from None
-        self.lock = lock  # from here on everything below PREFIX is ours to remove
+        self.take_lock()
         self.remove_leftovers()
         self.make_accounts()
         self.install()
@@ -260,6 +261,24 @@ class World:
             node.prepare()
         self.write_policy()
         return self
+
+    def take_lock(self):
+        """From here on everything below PREFIX is ours to remove."""
+        lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
+
+        def free():
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                return False
+
+        try:
+            wait_for(f"another run of demo, test or bench to leave {PREFIX}", free, seconds=120)
+        except Failure:
+            lock.close()
+            raise
+        self.lock = lock
 
     def make_accounts(self):
         for name, args in (
