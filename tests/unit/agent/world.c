@@ -19,8 +19,6 @@
 static char pki_dir[TEMP_DIR_SIZE];
 static struct world *current; /* for the functions that replace others at link time */
 
-/* --- the mount table and the devices of the model --- */
-
 enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err);
 void __wrap_mount_table_free(struct mount_table *table);
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
@@ -89,8 +87,6 @@ int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
 	memcpy(buf, target, sizeof(target) - 1);
 	return (int)sizeof(target) - 1;
 }
-
-/* --- making and ending --- */
 
 int world_group_setup(void **state)
 {
@@ -250,8 +246,6 @@ const char *world_wire(const char *volume)
 	volume_wire_name("default", volume, wire);
 	return wire;
 }
-
-/* --- the local socket --- */
 
 struct answer {
 	bool is_there;
