@@ -425,14 +425,25 @@ volume "data" {{
         self.lock.close()
         self.lock = None
 
+    def detach_disk(self):
+        """Detach the loop device of this disk, known by device and inode: another container may have one of the same
+        name."""
+        image = f"{PREFIX}/disk.img"
+        if not os.path.exists(image):
+            return
+        st = os.stat(image)
+        mine = [str(st.st_ino), f"{os.major(st.st_dev)}:{os.minor(st.st_dev)}"]
+        columns = "NAME,BACK-INO,BACK-MAJ:MIN"
+        for line in run("losetup", "--list", "--noheadings", "--output", columns).stdout.splitlines():
+            name, *back = line.split()
+            if back == mine:
+                run("losetup", "--detach", name, check=False)
+
     def remove_leftovers(self):
         """Mounts deepest first, the loop device, the link, and then only files of ours on no other file system."""
         for line in reversed(mounts_below(PREFIX)):
             run("umount", line.split(" ")[4], check=False)
-        for line in run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").stdout.splitlines():
-            name, _, back = line.partition(" ")
-            if back.strip().split(" (deleted)")[0] == f"{PREFIX}/disk.img":
-                run("losetup", "--detach", name, check=False)
+        self.detach_disk()
         if os.path.isdir("/dev/disk/by-id"):
             for name in os.listdir("/dev/disk/by-id"):
                 if name.startswith(self.by_id_prefix):
