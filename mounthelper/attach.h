@@ -1,7 +1,8 @@
 #pragma once
 /* Put a detached mount into one of the trees: the part that STAGE and PUBLISH share. */
 
-#include "ops.h"
+#include "helper.h"
+#include "outcome.h"
 #include "trees.h"
 
 struct attach {

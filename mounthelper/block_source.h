@@ -1,7 +1,8 @@
 #pragma once
 /* Find the block device behind an entry of /dev/disk/by-id. */
 
-#include "ops.h"
+#include "helper.h"
+#include "outcome.h"
 
 enum { DEVICE_NAME_SIZE = 64 };
 

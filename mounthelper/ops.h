@@ -4,24 +4,8 @@
 
 #include "admission.h"
 #include "helper.h"
+#include "outcome.h"
 #include "wire.h"
-
-/* How an operation ended. */
-struct outcome {
-	enum mh_status status;
-	int sys_errno; /* negative or positive, 0 for none */
-	enum step step;
-	enum reason reason;
-	uint16_t state; /* MH_STATE_* */
-	uint32_t dev_major;
-	uint32_t dev_minor;
-};
-
-/** Outcome of a step that the kernel refused. */
-struct outcome outcome_kernel(enum step step, int r);
-
-/** Outcome of a request that stops for @reason. */
-struct outcome outcome_stop(enum mh_status status, enum step step, enum reason reason);
 
 /** Handlers: run with the volume's lock held and the intent on record. They leave either nothing attached or
  * what was asked for, and the same request again succeeds. Source: CSI NodeStageVolume and friends. */
@@ -42,6 +26,3 @@ union mh_answer {
 /** Run one decoded request to its answer.
  * Returns REASON_NONE to go on, or why the helper must end after sending. */
 enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret);
-
-/** @state plus what the statfs flags @f_flags of a mount tell. */
-uint16_t outcome_state(uint16_t state, int64_t f_flags);

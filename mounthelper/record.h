@@ -2,7 +2,10 @@
 /* What goes on record: the helper's own life, and intent and result of each operation. All return 0 or a
  * negative errno of the trail. */
 
-#include "ops.h"
+#include "admission.h"
+#include "helper.h"
+#include "outcome.h"
+#include "wire.h"
 
 /** Record START with what this process is and found, STOP, or VIOLATION with its reason. */
 int record_start(struct helper *h, uint32_t instance, bool container, uint32_t staged, uint32_t published);
