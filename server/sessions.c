@@ -35,7 +35,7 @@ static struct session *session_of(struct server *server, const char *node_id)
 /* What to tell the node once a change is durable. */
 struct told {
 	char node_id[NODE_ID_MAX + 1];
-	char id[UUID_TEXT_SIZE]; /* of the claim or allocation */
+	char id[UUID_TEXT_SIZE]; /* of the claim, the allocation or the boot */
 	bool released;
 };
 
@@ -150,10 +150,9 @@ static enum status take_alloc_status(struct session *session, const Holdfast__V1
 	if (!str_eq(entry->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);
-	if (alloc_is_client_terminal(&entry->alloc)) { /* terminal is for ever: the node may forget it */
-		session_forget_alloc(session, entry->alloc.id);
-		return STATUS_OK;
-	}
+	if (alloc_is_client_terminal(
+		    &entry->alloc)) /* for ever: the node may forget it, once that is durable */
+		return commit_and_tell(session, &change, on_terminal_durable, entry->alloc.id, false, err);
 	*alloc = entry->alloc;
 	st = apply_alloc_status(status, alloc, err);
 	if (st != STATUS_OK)
@@ -194,10 +193,9 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	struct claim after;
 	enum status st;
 
-	if (!entry) { /* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost */
-		session_receipt_ack(session, receipt->claim_id, released);
-		return STATUS_OK;
-	}
+	if (!entry) /* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost */
+		return commit_and_tell(session, &change, on_receipt_durable, receipt->claim_id, released,
+				       err);
 	if (!str_eq(entry->claim.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s",
 				 entry->claim.id, session->node_id);
@@ -305,6 +303,16 @@ static void send_work(struct session *session, struct node_entry *node)
 	claims_drive_node(session->server, node);
 }
 
+/* Work goes down once everything that it may stem from is on the disk. */
+static void on_hello_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct told *told = userdata;
+	struct node_entry *node = state_node(&server->state, told->node_id);
+
+	if (node && node->session && str_eq(node->session->boot_id, told->id))
+		send_work(node->session, node);
+}
+
 static enum status check_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
 			       struct error *err)
 {
@@ -334,6 +342,7 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 {
 	struct server *server = session->server;
 	struct node_entry *node = state_node(&server->state, session->node_id);
+	cleanup(change_release) struct change nothing = CHANGE_INIT;
 	bool rebooted;
 	enum status st = check_hello(session, hello, err);
 
@@ -359,8 +368,7 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
 		"connected from %s, boot %s%s", rpc_call_peer(session->call)->address, session->boot_id,
 		rebooted ? " (a new one)" : "");
-	send_work(session, node);
-	return STATUS_OK;
+	return commit_and_tell(session, &nothing, on_hello_durable, session->boot_id, false, err);
 }
 
 static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)
