@@ -45,7 +45,7 @@ struct client_conn {
 	sd_event_source *connect_timer;
 	sd_event_source *keepalive_timer;
 	bool up;	  /* requests can be sent */
-	bool pinged;	  /* the server owes us a sign */
+	uint64_t ping_us; /* when the server was asked for a sign that has not come; UINT64_MAX: not asked */
 	size_t n_streams; /* bidirectional ones: they want to know when the server is gone */
 	struct error why; /* it was lost; valid when not open */
 	LIST_ENTRY(client_conn) all;
