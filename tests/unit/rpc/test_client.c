@@ -214,6 +214,18 @@ static void two_messages_that_come_one_after_the_other_are_two_messages(void **s
 			      &answer),
 			 STATUS_OK);
 	assert_int_equal(answer.why_len, WHY);
+	stranger.script = (struct stranger_script){.headers = grpc_headers,
+						   .body = body,
+						   .body_len = sizeof(body),
+						   .pause_at = FRAME,
+						   .trailers = ok_trailers};
+	(void)world_get(world, stranger.client, "db", WORLD_CALL_US, &answer);
+	world_settle(world);
+	assert_false(answer.done);
+	stranger_resume(&stranger);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_INTERNAL);
+	assert_non_null(strstr(answer.err.msg, "more than one"));
 	assert_int_equal(call(world, &stranger,
 			      &(struct stranger_script){.headers = grpc_headers,
 							.body = body,
