@@ -72,11 +72,18 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 	record->alloc.n_published = i + 1;
 }
 
+static void keep_published(struct alloc *alloc, uint32_t n)
+{
+	if (alloc->n_published <= n)
+		return;
+	memset(&alloc->published[n], 0, (alloc->n_published - n) * sizeof(alloc->published[0]));
+	alloc->n_published = n;
+}
+
 static void apply_released(struct alloc_record *record, uint32_t i)
 {
 	record->volumes[i].state = VOLUME_RELEASED;
-	if (record->alloc.n_published > i)
-		record->alloc.n_published = i;
+	keep_published(&record->alloc, i);
 }
 
 static void apply_rebooted(struct alloc_record *record, bool was_stopping)
@@ -85,7 +92,7 @@ static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 		if (volume_record_is_live(&record->volumes[i]))
 			record->volumes[i].state = VOLUME_RELEASED;
 	}
-	record->alloc.n_published = 0;
+	keep_published(&record->alloc, 0);
 	if (was_stopping) {
 		record->alloc.client_status = record->final_status;
 		return;
@@ -160,7 +167,7 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		return true;
 	case ALLOC_EVENT_FINISH:
 		record->alloc.client_status = record->final_status;
-		record->alloc.n_published = 0;
+		keep_published(&record->alloc, 0);
 		return true;
 	case ALLOC_EVENT_REBOOTED:
 		apply_rebooted(record, before == ALLOC_STOPPING);

@@ -133,16 +133,19 @@ static enum status check(const struct conf *conf, struct reading *reading, struc
 
 	if (!id_is_name(config->cluster, CONFIG_NAME_SIZE - 1))
 		return conf_error(conf, reading->root, "cluster", err,
-				  "cluster: 1 to %d of A-Z a-z 0-9 _ and -", CONFIG_NAME_SIZE - 1);
+				  "cluster '%s': a name is 1 to %d of A-Z a-z 0-9 _ and -", config->cluster,
+				  CONFIG_NAME_SIZE - 1);
 	if (!id_is_name(config->node_id, CONFIG_NAME_SIZE - 1))
 		return conf_error(conf, reading->root, "node_id", err,
-				  "node_id: 1 to %d of A-Z a-z 0-9 _ and -, as in the node's certificate",
-				  CONFIG_NAME_SIZE - 1);
+				  "node_id '%s': a name is 1 to %d of A-Z a-z 0-9 _ and -, as in the node's "
+				  "certificate",
+				  config->node_id, CONFIG_NAME_SIZE - 1);
 	/* any certificate of the CA would do otherwise: that of another node too */
 	(void)str_format(uri_prefix, sizeof(uri_prefix), "holdfast://%s/server/", config->cluster);
 	if (!str_starts_with(config->server.server_uri, uri_prefix))
 		return conf_error(conf, json_object_get(reading->root, "server"), "server_uri", err,
-				  "server_uri: the server's identity begins with '%s'", uri_prefix);
+				  "server_uri '%s': the server's identity begins with '%s'",
+				  config->server.server_uri, uri_prefix);
 	if (config->server.host[0] == '\0')
 		return conf_error(conf, json_object_get(reading->root, "server"), "host", err,
 				  "host: the server's address or name is missing");
@@ -151,7 +154,8 @@ static enum status check(const struct conf *conf, struct reading *reading, struc
 	config->log_level = config_log_level(reading->log_level);
 	if (config->log_level < 0)
 		return conf_error(conf, reading->root, "log_level", err,
-				  "log_level: error, warning, notice, info or debug");
+				  "log_level '%s': it is error, warning, notice, info or debug",
+				  reading->log_level);
 	return STATUS_OK;
 }
 

@@ -33,7 +33,7 @@ Holdfast__V1__AllocStatus *hello_alloc_status(const struct alloc *alloc, bool is
 		goto fail;
 	if (is_short || alloc->n_published == 0)
 		return pb;
-	pb->published = calloc(alloc->n_published, sizeof(*pb->published));
+	pb->published = calloc(alloc->n_published, sizeof(void *));
 	if (!pb->published)
 		goto fail;
 	for (uint32_t i = 0; i < alloc->n_published; i++) {
@@ -55,7 +55,7 @@ static bool put_allocs(Holdfast__V1__SessionHello *hello, const struct allocs *a
 
 	if (n == 0)
 		return true;
-	hello->allocs = calloc(n, sizeof(*hello->allocs));
+	hello->allocs = calloc(n, sizeof(void *));
 	if (!hello->allocs)
 		return false;
 	while ((runner = allocs_next(allocs, runner))) {
@@ -108,7 +108,7 @@ static bool put_plugins(Holdfast__V1__SessionHello *hello, const struct hello_fa
 {
 	if (!facts->picture || facts->picture->n_profiles == 0)
 		return true;
-	hello->plugins = calloc(NODE_PLUGINS_MAX, sizeof(*hello->plugins));
+	hello->plugins = calloc(NODE_PLUGINS_MAX, sizeof(void *));
 	if (!hello->plugins)
 		return false;
 	for (size_t i = 0; i < facts->picture->n_profiles && hello->n_plugins < NODE_PLUGINS_MAX; i++) {

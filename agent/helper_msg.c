@@ -34,6 +34,7 @@ static void request_init(union helper_request *request, enum mh_op op, size_t le
 	};
 }
 
+/* The fields are zero beforehand and stay so after the text. */
 static enum status put_label(char dst[static MH_LABEL_SIZE], const char *what, const char *label,
 			     struct error *err)
 {
@@ -43,8 +44,7 @@ static enum status put_label(char dst[static MH_LABEL_SIZE], const char *what, c
 			"%s '%s' cannot be said to the mount helper: it must be [a-z0-9][a-z0-9-]*, at "
 			"most 63 characters",
 			what, label);
-	memset(dst, 0, MH_LABEL_SIZE);
-	memcpy(dst, label, strlen(label));
+	(void)str_copy(dst, MH_LABEL_SIZE, label); /* fits: a label is shorter */
 	return STATUS_OK;
 }
 
@@ -53,8 +53,7 @@ static enum status put_alloc(char dst[static MH_UUID_SIZE], const char *alloc, s
 	if (!id_is_uuid(alloc))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "allocation id '%s' is not a lower-case UUID", alloc);
-	memset(dst, 0, MH_UUID_SIZE);
-	memcpy(dst, alloc, strlen(alloc));
+	(void)str_copy(dst, MH_UUID_SIZE, alloc); /* fits: a UUID is shorter */
 	return STATUS_OK;
 }
 

@@ -145,12 +145,46 @@ static void tell_end(struct helper_proc *proc)
 	proc->events->on_gone(proc, !proc->has_exited, &err, proc->userdata);
 }
 
+static void await_exit(struct helper_proc *proc);
+static void drain(struct helper_proc *proc);
+
+static void note_exit(struct helper_proc *proc, const siginfo_t *info)
+{
+	proc->has_exited = true;
+	proc->wait_code = info->si_code;
+	proc->wait_status = info->si_status;
+}
+
+/* Has it ended without an event? While somebody traces it the kernel tells the tracer first, and the event
+ * loop takes that for no end at all. */
+static bool reap(struct helper_proc *proc)
+{
+	siginfo_t info = {0};
+
+	if (waitid(P_PID, (id_t)proc->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
+		return false;
+	proc->child_source = sd_event_source_disable_unref(proc->child_source);
+	note_exit(proc, &info);
+	drain(proc);
+	return true;
+}
+
 static int on_grace(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	tell_end(userdata);
+	struct helper_proc *proc = userdata;
+
+	wakeup_disarm(&proc->grace_timer);
+	if (reap(proc)) {
+		tell_end(proc);
+		return 0;
+	}
+	if (!proc->is_gone)
+		tell_end(proc);
+	await_exit(proc);
 	return 0;
 }
 
+/* Until its end, or the next look at it. */
 static void await_exit(struct helper_proc *proc)
 {
 	if (proc->has_exited || proc->grace_timer)
@@ -215,19 +249,22 @@ static int on_socket_readable(sd_event_source *source, int fd, uint32_t revents,
 	return 0;
 }
 
-static int on_child_exit(sd_event_source *source, const siginfo_t *info, void *userdata)
+/* What it said before it ended still counts. */
+static void drain(struct helper_proc *proc)
 {
-	struct helper_proc *proc = userdata;
-
-	proc->has_exited = true;
-	proc->wait_code = info->si_code;
-	proc->wait_status = info->si_status;
-	/* what it said before it ended still counts */
 	while (proc->socket >= 0 && receive(proc))
 		;
 	close_socket(proc);
 	read_stderr(proc);
 	close_stderr(proc);
+}
+
+static int on_child_exit(sd_event_source *source, const siginfo_t *info, void *userdata)
+{
+	struct helper_proc *proc = userdata;
+
+	note_exit(proc, info);
+	drain(proc);
 	tell_end(proc);
 	return 0;
 }

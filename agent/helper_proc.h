@@ -14,7 +14,8 @@
 
 enum {
 	HELPER_STDERR_MAX = 768,     /* kept of what it says on stderr; the rest is read and dropped */
-	HELPER_EXIT_GRACE_MS = 1000, /* from the end of the socket to the end of the process */
+	HELPER_EXIT_GRACE_MS = 1000, /* from the end of the socket to the end of the process, and between
+				       looks at one that still runs */
 	HELPER_EXIT_NOT_SETUID = 71, /* no setuid bit, or no_new_privs */
 };
 

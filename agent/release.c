@@ -56,9 +56,9 @@ static uint32_t find_slots(const struct release *release)
 	const struct picture_mount *staged = picture_staged(picture, release->target.wire_volume);
 	uint32_t slots = 0;
 
-	for (uint8_t slot = 0; slot <= MH_SLOT_MAX; slot++) {
+	for (unsigned int slot = 0; slot <= MH_SLOT_MAX; slot++) {
 		const struct picture_mount *published =
-			picture_published(picture, release->target.alloc_id, slot);
+			picture_published(picture, release->target.alloc_id, (uint8_t)slot);
 
 		if (!published)
 			continue;

@@ -60,7 +60,7 @@ static bool put_allocs(report *pb, const struct allocs *allocs)
 	const struct alloc_runner *runner = NULL;
 	size_t n = allocs_count(allocs);
 
-	pb->allocations = calloc(n + 1, sizeof(*pb->allocations));
+	pb->allocations = calloc(n + 1, sizeof(void *));
 	if (!pb->allocations)
 		return false;
 	while ((runner = allocs_next(allocs, runner))) {
@@ -96,7 +96,7 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 	struct verify_wanted wanted = {.path = row->path};
 	struct mount_view view;
 
-	if (!table || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
+	if (!table || row->path[0] == '\0' || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
 		return true;
 	if (volume) {
 		wanted.read_only = volume->target.read_only;
@@ -176,7 +176,7 @@ static bool put_mounts(report *pb, const struct report_facts *facts)
 
 	if (facts->picture)
 		n += facts->picture->n_published + facts->picture->n_staged;
-	pb->mounts = calloc(n + 1, sizeof(*pb->mounts));
+	pb->mounts = calloc(n + 1, sizeof(void *));
 	if (!pb->mounts)
 		return false;
 	/* without the table the rows lack what it would say */
@@ -228,7 +228,7 @@ static bool put_operations(report *pb, const struct allocs *allocs)
 	const struct release *release = NULL;
 	struct alloc_runner_info info;
 
-	pb->operations = calloc(allocs_count(allocs) + RELEASES_MAX, sizeof(*pb->operations));
+	pb->operations = calloc(allocs_count(allocs) + RELEASES_MAX, sizeof(void *));
 	if (!pb->operations)
 		return false;
 	while ((runner = allocs_next(allocs, runner))) {

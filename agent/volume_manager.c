@@ -1,69 +1,16 @@
 #include "volume_manager.h"
 
-#include "backoff.h"
-#include "device.h"
-#include "mount_table.h"
-#include "verify.h"
-#include "volume_op.h"
+#include "volume_task.h"
 #include "wakeup.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "base/tree.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
-
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
-
-struct volume_queue;
-
-struct volume_task {
-	TAILQ_ENTRY(volume_task) entry;
-	LIST_ENTRY(volume_task) all;
-	struct volume_manager *manager;
-	struct volume_queue *queue;
-	struct volume_target target;
-	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT or _RELEASE */
-	enum volume_op_state state;
-	bool is_cancelled;
-	volume_done_fn *done;
-	volume_retry_fn *retry;
-	void *userdata;
-	struct backoff backoff;
-	sd_event_source *timer; /* runs while waiting for another attempt */
-	int64_t since_ms;
-	int64_t next_try_ms;
-	struct error last_error;
-	struct mh_reply publish_reply;
-};
-
-/* The operations of one volume; lives as long as it has tasks. */
-struct volume_queue {
-	RB_ENTRY(volume_queue) entry;
-	char wire_volume[WIRE_VOLUME_SIZE];
-	TAILQ_HEAD(, volume_task) waiting;
-	struct volume_task *current;
-	size_t n_tasks; /* waiting, current and between two attempts */
-};
-
-RB_HEAD(volume_queues, volume_queue);
-
-struct volume_manager {
-	sd_event *event;	      /* borrowed */
-	struct helper_client *helper; /* borrowed */
-	volume_in_use_fn *in_use;
-	void *userdata;
-	struct picture *picture;
-	struct volume_queues queues;
-	LIST_HEAD(, volume_task) tasks;
-	size_t n_tasks;
-	sd_event_source *dispatch; /* deferred: begins what can begin */
-};
 
 DEFINE_CLEANUP(struct volume_manager, volume_manager_free)
 
@@ -73,8 +20,6 @@ static int compare_queues(const struct volume_queue *a, const struct volume_queu
 }
 
 TREE_GENERATE(volume_queues, volume_queue, entry, compare_queues)
-
-static void task_event(struct volume_task *task, enum volume_op_event event, const struct error *err);
 
 static void kick(struct volume_manager *manager)
 {
@@ -124,7 +69,7 @@ static void task_free(struct volume_task *task)
 	free(task);
 }
 
-static void task_finish(struct volume_task *task, const struct volume_mounted *mounted,
+void volume_task_finish(struct volume_task *task, const struct volume_mounted *mounted,
 			const struct error *err)
 {
 	volume_done_fn *done = task->done;
@@ -146,8 +91,7 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* Step aside, so that others of the volume have their turn, and try again later. */
-static void task_retry(struct volume_task *task)
+void volume_task_retry(struct volume_task *task)
 {
 	uint64_t delay_us = backoff_next(&task->backoff, backoff_random());
 
@@ -160,254 +104,6 @@ static void task_retry(struct volume_task *task)
 		task->retry(&task->last_error, task->userdata);
 }
 
-static void picture_note(struct volume_task *task, enum mh_list_kind kind, const struct mh_reply *reply)
-{
-	struct mh_list_entry entry = {
-		.dev_major = reply->dev_major,
-		.dev_minor = reply->dev_minor,
-		.state = reply->state,
-	};
-
-	if (kind == MH_LIST_STAGED) {
-		(void)str_copy(entry.volume, sizeof(entry.volume), task->target.wire_volume);
-	} else {
-		(void)str_copy(entry.alloc, sizeof(entry.alloc), task->target.alloc_id);
-		entry.slot = task->target.slot;
-	}
-	/* what does not fit is read with the next picture */
-	(void)picture_add(task->manager->picture, kind, &entry, NULL);
-}
-
-/* A block device whose file system lives on in another mount namespace is still being written to: that is no
- * release, whatever was unmounted here. */
-static enum status check_superblock(struct volume_task *task, const struct mh_reply *reply, struct error *err)
-{
-	const struct volume_target *target = &task->target;
-
-	if (target->source.class != SOURCE_BLOCK)
-		return STATUS_OK;
-	if ((reply->state & MH_STATE_SB_ALIVE) == 0 &&
-	    ((target->dev_major == 0 && target->dev_minor == 0) ||
-	     !device_has_superblock(target->dev_major, target->dev_minor)))
-		return STATUS_OK;
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"volume %s is unmounted here, but its file system (device %u:%u) is still in use: another "
-		"mount namespace (a container, a unit) holds a copy of the mount; find it with: grep %u:%u "
-		"/proc/*/mountinfo",
-		target->volume_id, target->dev_major, target->dev_minor, target->dev_major,
-		target->dev_minor);
-}
-
-static enum status take_reply(struct volume_task *task, const struct mh_reply *reply, struct error *err)
-{
-	struct picture *picture = task->manager->picture;
-	char subject[sizeof("volume ") + VOLUME_ID_MAX];
-	enum status status;
-
-	(void)str_format(subject, sizeof(subject), "volume %s", task->target.volume_id);
-	status = helper_reply_outcome(reply, subject, err);
-	if (reply->header.op == MH_OP_UNSTAGE && status == STATUS_NOT_FOUND)
-		status = STATUS_OK;
-	if (status != STATUS_OK)
-		return status;
-	switch (reply->header.op) {
-	case MH_OP_STAGE:
-		picture_note(task, MH_LIST_STAGED, reply);
-		return STATUS_OK;
-	case MH_OP_PUBLISH:
-		picture_note(task, MH_LIST_PUBLISHED, reply);
-		task->publish_reply = *reply;
-		return STATUS_OK;
-	case MH_OP_UNPUBLISH:
-		picture_remove_published(picture, task->target.alloc_id, task->target.slot);
-		return STATUS_OK;
-	default:
-		picture_remove_staged(picture, task->target.wire_volume);
-		return check_superblock(task, reply, err);
-	}
-}
-
-static void on_reply(const union helper_reply *reply, const struct error *err, void *userdata)
-{
-	struct volume_task *task = userdata;
-	struct error failure;
-
-	if (err) {
-		task_event(task, VOLUME_OP_FAILED, err);
-		return;
-	}
-	if (take_reply(task, &reply->reply, &failure) != STATUS_OK) {
-		task_event(task, VOLUME_OP_FAILED, &failure);
-		return;
-	}
-	if (task->is_cancelled) {
-		(void)error_set(&failure, STATUS_CANCELLED, 0, "the allocation was stopped");
-		task_event(task, VOLUME_OP_CANCELLED, &failure);
-		return;
-	}
-	task_event(task, VOLUME_OP_OK, NULL);
-}
-
-static enum status make_request(struct volume_task *task, enum volume_op_action action,
-				union helper_request *request, struct error *err)
-{
-	const struct volume_target *target = &task->target;
-	struct mh_source source;
-	struct helper_mount mount = {
-		.volume = target->wire_volume,
-		.profile = target->profile,
-		.alloc = target->alloc_id,
-		.slot = target->slot,
-		.exec = target->exec,
-		.propagation = target->propagation,
-		.source = &source,
-		.ticket = target->has_ticket ? &target->ticket : NULL,
-	};
-	enum status status;
-
-	if (action == VOLUME_OP_UNPUBLISH)
-		return helper_request_unpublish(target->wire_volume, target->alloc_id, target->slot, request,
-						err);
-	if (action == VOLUME_OP_UNSTAGE)
-		return helper_request_unstage(target->wire_volume, request, err);
-	if (action == VOLUME_OP_PUBLISH) {
-		mount.read_only = target->read_only;
-		return helper_request_publish(&mount, request, err);
-	}
-	status = device_source(&target->source, &source, err);
-	if (status != STATUS_OK)
-		return status;
-	mount.read_only = target->stage_read_only;
-	return helper_request_stage(&mount, request, err);
-}
-
-static void task_send(struct volume_task *task, enum volume_op_action action)
-{
-	union helper_request request;
-	enum status status;
-	struct error err;
-
-	status = make_request(task, action, &request, &err);
-	if (status == STATUS_OK)
-		status = helper_client_request(task->manager->helper, &request, HELPER_NORMAL, on_reply, task,
-					       &err);
-	if (status != STATUS_OK)
-		task_event(task, VOLUME_OP_FAILED, &err);
-}
-
-static enum status verify(const struct volume_task *task, const char *path, struct error *err)
-{
-	cleanup(mount_table_freep) struct mount_table *table = NULL;
-	const struct verify_wanted wanted = {
-		.path = path,
-		.read_only = task->target.read_only,
-		.exec = task->target.exec,
-		.propagation = task->target.propagation,
-	};
-	const struct verify_reply reply = {
-		.state = task->publish_reply.state,
-		.dev_major = task->publish_reply.dev_major,
-		.dev_minor = task->publish_reply.dev_minor,
-	};
-	struct mount_view view;
-	enum status status;
-
-	status = mount_table_read(&table, err);
-	if (status == STATUS_OK)
-		status = mount_table_find(table, path, &view, err);
-	if (status == STATUS_NOT_FOUND)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is published at %s, but this agent does not see it there: its mount "
-			"namespace must receive mounts of the host (no PrivateMounts= or MountFlags=private "
-			"in its unit)",
-			task->target.volume_id, path);
-	if (status != STATUS_OK)
-		return status;
-	return verify_publish(&wanted, &reply, &view, err);
-}
-
-static void task_verify(struct volume_task *task)
-{
-	struct volume_mounted mounted = {
-		.dev_major = task->publish_reply.dev_major,
-		.dev_minor = task->publish_reply.dev_minor,
-	};
-	struct error err;
-	enum status status;
-
-	if (str_format(mounted.path, sizeof(mounted.path), "%s/%s/%u",
-		       helper_client_info(task->manager->helper)->publish_base, task->target.alloc_id,
-		       task->target.slot) < 0)
-		status = error_set(&err, STATUS_INTERNAL, 0, "the path of volume %s is too long",
-				   task->target.volume_id);
-	else
-		status = verify(task, mounted.path, &err);
-	if (status != STATUS_OK) {
-		task_event(task, VOLUME_OP_FAILED, &err);
-		return;
-	}
-	task->state = volume_op_step(task->state, VOLUME_OP_OK).next;
-	task_finish(task, &mounted, NULL);
-}
-
-static void task_check(struct volume_task *task)
-{
-	struct volume_manager *manager = task->manager;
-	struct volume_target *target = &task->target;
-	const struct picture_mount *staged = picture_staged(manager->picture, target->wire_volume);
-	const char *alloc_id = task->kind == VOLUME_OP_RELEASE ? "" : target->alloc_id;
-	bool in_use = manager->in_use(target->wire_volume, alloc_id, target->slot, manager->userdata);
-
-	/* for the check after unstaging, when the picture has forgotten it */
-	if (staged) {
-		target->dev_major = staged->dev_major;
-		target->dev_minor = staged->dev_minor;
-	}
-	task_event(task, in_use ? VOLUME_OP_IN_USE : VOLUME_OP_OK, NULL);
-}
-
-/* The task may be gone afterwards. */
-static void task_event(struct volume_task *task, enum volume_op_event event, const struct error *err)
-{
-	struct volume_op_step step = volume_op_step(task->state, event);
-
-	assert(step.action != VOLUME_OP_REFUSE);
-	task->state = step.next;
-	if (err)
-		task->last_error = *err;
-	switch (step.action) {
-	case VOLUME_OP_STAGE:
-	case VOLUME_OP_PUBLISH:
-	case VOLUME_OP_UNPUBLISH:
-	case VOLUME_OP_UNSTAGE:
-		task_send(task, step.action);
-		return;
-	case VOLUME_OP_VERIFY:
-		task_verify(task);
-		return;
-	case VOLUME_OP_CHECK:
-		task_check(task);
-		return;
-	case VOLUME_OP_SUCCEED:
-		task_finish(task, NULL, NULL);
-		return;
-	case VOLUME_OP_FAIL: {
-		struct error failure = task->last_error;
-
-		task_finish(task, NULL, &failure);
-		return;
-	}
-	case VOLUME_OP_RETRY:
-		task_retry(task);
-		return;
-	case VOLUME_OP_REFUSE:
-	case VOLUME_OP_ACTION_N:
-		return;
-	}
-}
-
 static void task_begin(struct volume_queue *queue, struct volume_task *task)
 {
 	struct error err;
@@ -416,10 +112,10 @@ static void task_begin(struct volume_queue *queue, struct volume_task *task)
 	queue->current = task;
 	if (task->is_cancelled) {
 		(void)error_set(&err, STATUS_CANCELLED, 0, "the allocation was stopped");
-		task_event(task, VOLUME_OP_CANCELLED, &err);
+		volume_task_event(task, VOLUME_OP_CANCELLED, &err);
 		return;
 	}
-	task_event(task, task->kind, NULL);
+	volume_task_event(task, task->kind, NULL);
 }
 
 /* One task per turn: whatever its callback does to the queues, the walk starts anew. */

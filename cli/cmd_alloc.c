@@ -11,11 +11,12 @@
 #include "base/str.h"
 #include "conf/conf.h"
 
+#include <assert.h>
 #include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>
 
-#define WAIT_DEFAULT_US (5 * 60 * USEC_PER_SEC)
-#define WAIT_MAX_US (24 * 3600 * USEC_PER_SEC)
+#define WAIT_DEFAULT_US (UINT64_C(300) * USEC_PER_SEC)
+#define WAIT_MAX_US (UINT64_C(86400) * USEC_PER_SEC)
 
 static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
 
@@ -61,6 +62,7 @@ static enum status complete_node(struct connection *connection, Holdfast__V1__Al
 	enum status status;
 	char *copy;
 
+	assert(alloc);
 	if (!alloc->node_id[0])
 		return STATUS_OK;
 	status = pick_node(connection, alloc->node_id, node, err);
@@ -91,6 +93,7 @@ static enum status finish(struct invocation *inv, struct connection *connection,
 		printed = print_answer(&answer->base, status == STATUS_OK ? err : NULL);
 	if (status != STATUS_OK || inv->options[OPT_JSON])
 		return status != STATUS_OK ? status : printed;
+	assert(answer);
 	return show_alloc(answer->allocation, err);
 }
 

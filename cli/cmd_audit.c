@@ -171,7 +171,8 @@ enum status cmd_audit_show(struct invocation *inv, struct error *err)
 	if (show.is_json)
 		(void)putchar('[');
 	else
-		show.table = table = table_new(columns, ARRAY_SIZE(columns));
+		table = table_new(columns, ARRAY_SIZE(columns));
+	show.table = table;
 	for (int i = 0; i < inv->n_args && status == STATUS_OK; i++)
 		status = show_file(&show, inv->args[i], err);
 	return status == STATUS_OK ? end_show(&show, err) : status;

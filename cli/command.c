@@ -51,7 +51,7 @@ static void make_tables(struct getopt_tables *tables)
 
 static int id_of_letter(int letter)
 {
-	for (int id = 0; id < OPTION_N; id++)
+	for (int id = 0; letter && id < OPTION_N; id++)
 		if (command_options[id].letter == letter)
 			return id;
 	return -1;

@@ -68,7 +68,7 @@ void completion_bash(FILE *out)
 {
 	(void)fputs("# bash completion for holdfast\n"
 		    "_holdfast() {\n"
-		    "\tlocal current=${COMP_WORDS[COMP_CWORD]} line= words= word\n"
+		    "\tlocal current=${COMP_WORDS[COMP_CWORD]} line='' words='' word\n"
 		    "\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
 		    "\t\t[[ $word == -* ]] || line+=\"${line:+ }$word\"\n"
 		    "\tdone\n"

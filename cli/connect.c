@@ -4,6 +4,7 @@
 
 #include "rpc/client.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct connection {
@@ -40,6 +41,7 @@ static enum status connection_new(struct connection **ret, struct error *err)
 static enum status open_client(struct connection *connection, const struct rpc_endpoint *endpoint,
 			       struct error *err)
 {
+	assert(connection);
 	return rpc_client_new(connection->event, endpoint, &connection->client, err);
 }
 
@@ -56,8 +58,10 @@ static enum status open_server(struct connection *connection, const struct serve
 		.port = settings->port,
 		.server_uri = settings->server_uri,
 	};
-	enum status status = rpc_tls_new(&files, &connection->tls, err);
+	enum status status;
 
+	assert(connection);
+	status = rpc_tls_new(&files, &connection->tls, err);
 	endpoint.tls = connection->tls;
 	return status == STATUS_OK ? open_client(connection, &endpoint, err) : status;
 }

@@ -88,7 +88,7 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 				   struct server_settings *settings, struct error *err)
 {
 	const char *address = setting(inv, OPT_ADDRESS);
-	char dev_address[ADDRESS_FILE_MAX];
+	char dev_address[ADDRESS_FILE_MAX] = "";
 
 	if (!address && !dev_dir)
 		return usage_error(

@@ -127,6 +127,13 @@ static void hash(const char *line, size_t n, char ret[static TRAIL_HASH_SIZE])
 	hex_encode(ret, digest, length);
 }
 
+/* Numbers count up; they may begin anew where a helper started. */
+static bool follows(const struct trail_check *check, const struct trail_record *record, uint64_t rec)
+{
+	return check->rec == 0 || rec == check->rec + 1 ||
+	       (rec == 1 && str_eq(trail_get(record, "op"), "start"));
+}
+
 /* The record's place in the chain. */
 static void check_record(struct trail_check *check, const struct trail_record *record)
 {
@@ -138,11 +145,7 @@ static void check_record(struct trail_check *check, const struct trail_record *r
 		note(check, TRAIL_CHANGED);
 	if (is_first && !check->rotated && is_hash(prev) && !str_eq(prev, zeroes))
 		note(check, TRAIL_START);
-	if (parse_u64(trail_get(record, "rec"), 1, UINT64_MAX, &rec) < 0)
-		note(check, TRAIL_GAP);
-	else if (check->rec != 0 && rec != check->rec + 1 &&
-		 !(rec == 1 &&
-		   str_eq(trail_get(record, "op"), "start"))) /* numbers begin anew at most there */
+	if (parse_u64(trail_get(record, "rec"), 1, UINT64_MAX, &rec) < 0 || !follows(check, record, rec))
 		note(check, TRAIL_GAP);
 	check->rec = rec;
 	check->records++;

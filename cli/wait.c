@@ -4,6 +4,7 @@
 
 #include "rpc/pbjson_word.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -124,6 +125,7 @@ enum status wait_alloc(struct connection *connection, const Holdfast__V1__Alloca
 		if (status != STATUS_OK)
 			break;
 		message_freep(&last);
+		assert(answer);
 		last = answer;
 		known = answer->allocation;
 		if (is_there(known, goal)) {

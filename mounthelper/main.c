@@ -66,52 +66,63 @@ static uint32_t shed_caller(int argc, char **argv)
 	return facts.ruid;
 }
 
-/* B. See the machine as PID 1 sees it, read root's policy, and open what will be needed. */
-static void look_around(struct helper *h, uint32_t ruid, uint32_t *ret_instance)
+/* The policy's block for the caller, or the end. */
+static const struct agent_policy *find_agent(uint32_t ruid)
+{
+	const struct agent_policy *agent = policy_agent(&policy, ruid);
+
+	if (agent)
+		return agent;
+	error_fill(&error, STATUS_PERMISSION_DENIED, 0,
+		   HOLDFAST_POLICY_PATH ": no block for agent uid %u; add: agent %u {...}", ruid, ruid);
+	startup_fail(message_fd, EXIT_POLICY, &error);
+}
+
+/* B. See the machine as PID 1 sees it, read root's policy, and open what will be needed. Returns the caller's
+ * block. */
+static const struct agent_policy *look_around(struct helper *h, uint32_t ruid, uint32_t *ret_instance)
 {
 	struct view view = VIEW_INIT;
+	const struct agent_policy *agent;
 
 	if (sodium_init() < 0)
 		must(error_set(&error, STATUS_INTERNAL, 0, "initialise libsodium"), EXIT_PROCESS);
 	must(view_enter_host(&view, &h->mountinfo, &error), EXIT_NAMESPACE);
 	must(policy_file_load(view.host_root_fd, HOLDFAST_POLICY_PATH, &policy, h->policy_digest, &error),
 	     EXIT_POLICY);
-	h->agent = policy_agent(&policy, ruid);
-	if (!h->agent)
-		must(error_set(&error, STATUS_PERMISSION_DENIED, 0,
-			       HOLDFAST_POLICY_PATH ": no block for agent uid %u; add: agent %u {...}", ruid,
-			       ruid),
-		     EXIT_POLICY);
+	agent = find_agent(ruid);
+	h->agent = agent;
 	memcpy(h->boot_id, view.boot_id, sizeof(h->boot_id));
 	must(channel_open(h, ruid, &error), EXIT_DESCRIPTORS);
 	must(setup_trail(h, view.host_root_fd, ret_instance, &error), EXIT_TRAIL);
-	must(view_settle(&view, h->agent->container, &error), EXIT_NAMESPACE);
+	must(view_settle(&view, agent->container, &error), EXIT_NAMESPACE);
 	must(view_open_mountinfo(&view, &h->mountinfo.fd, &error), EXIT_NAMESPACE);
 	must(setup_trees(h, &error), EXIT_TREES);
 	setup_types(h);
 	h->audit_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT);
 	view_release(&view);
+	return agent;
 }
 
-static void record_arrival(struct helper *h, uint32_t instance)
+static void record_arrival(struct helper *h, const struct agent_policy *agent, uint32_t instance)
 {
 	struct census census = {.alloc = NULL};
 	int r = census_take(h, &census);
 
 	if (r < 0)
 		must(error_set(&error, STATUS_INTERNAL, r, "read the mount table"), EXIT_TREES);
-	r = record_start(h, instance, h->agent->container, census.staged, census.published);
+	r = record_start(h, instance, agent->container, census.staged, census.published);
 	if (r < 0)
 		must(error_set(&error, STATUS_UNAVAILABLE, r,
-			       "append to the log %s (EBADMSG: its end is no record of this program; move it "
-			       "away and "
+			       "append to the log %s (if its end is no record of this program, move it away "
+			       "and "
 			       "create an empty one)",
-			       h->agent->log),
+			       agent->log),
 		     EXIT_TRAIL);
 }
 
 /* C. Give up everything that serving does not need. */
-static void lock_down(struct helper *h)
+static void lock_down(struct helper *h, const struct agent_policy *agent)
 {
 	const struct filter_fds fds = {.socket = HELPER_SOCKET_FD,
 				       .log = h->trail.fd,
@@ -121,8 +132,8 @@ static void lock_down(struct helper *h)
 				       .audit = h->audit_fd};
 	void *filter = NULL;
 
-	must(sandbox_drop(h->agent->helper_uid, h->agent->helper_gid, &error), EXIT_LOCKDOWN);
-	must(filter_build(&fds, h->agent->allow_detach, &filter, &error), EXIT_LOCKDOWN);
+	must(sandbox_drop(agent->helper_uid, agent->helper_gid, &error), EXIT_LOCKDOWN);
+	must(filter_build(&fds, agent->allow_detach, &filter, &error), EXIT_LOCKDOWN);
 	/* nothing is ever written there again, and under the filter nothing could */
 	close_fdp(&message_fd);
 	message_fd = -EBADF;
@@ -134,12 +145,13 @@ int main(int argc, char **argv)
 {
 	uint32_t instance = 0;
 	uint32_t ruid = shed_caller(argc, argv);
+	const struct agent_policy *agent;
 
 	helper.door = DOOR_SETUID;
 	helper.own_pid = getpid();
-	look_around(&helper, ruid, &instance);
-	rate_init(&helper.rate, helper.agent->ops_per_second, helper.agent->burst, clock_monotonic_us());
-	record_arrival(&helper, instance);
-	lock_down(&helper);
+	agent = look_around(&helper, ruid, &instance);
+	rate_init(&helper.rate, agent->ops_per_second, agent->burst, clock_monotonic_us());
+	record_arrival(&helper, agent, instance);
+	lock_down(&helper, agent);
 	_exit((int)serve(&helper));
 }

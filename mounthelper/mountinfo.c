@@ -1,5 +1,6 @@
 #include "mountinfo.h"
 
+#include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -7,8 +8,25 @@
 #include <errno.h>
 #include <string.h>
 
-/* The next field of the line, unescaped: the kernel writes blank, tab, newline and backslash as \040 \011
- * \012 \134 (and \043 for #). Any other escape is not the kernel's. NULL at the end of the line. */
+/* What the kernel writes for characters that would end a field, a line or an escape. */
+static const struct {
+	char code[5];
+	char c;
+} escapes[] = {{"\\040", ' '}, {"\\011", '\t'}, {"\\012", '\n'}, {"\\134", '\\'}, {"\\043", '#'}};
+
+/* The character at *@p, which is moved behind it. Any other backslash is a file system's own and stays. */
+static char take_char(char **p)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(escapes); i++) {
+		if (strncmp(*p, escapes[i].code, 4) == 0) {
+			*p += 4;
+			return escapes[i].c;
+		}
+	}
+	return *(*p)++;
+}
+
+/* The next field of the line, unescaped in place. NULL at the end of the line. */
 static char *next_field(char **p)
 {
 	char *start = *p;
@@ -17,19 +35,8 @@ static char *next_field(char **p)
 
 	if (*start == '\0')
 		return NULL;
-	while (*in != '\0' && *in != ' ') {
-		if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' && in[2] <= '7' &&
-		    in[3] >= '0' && in[3] <= '7') {
-			char c = (char)((in[1] - '0') << 6 | (in[2] - '0') << 3 | (in[3] - '0'));
-
-			if (c == '\0' || !strchr(" \t\n\\#", c))
-				return NULL;
-			*out++ = c;
-			in += 4;
-		} else {
-			*out++ = *in++;
-		}
-	}
+	while (*in != '\0' && *in != ' ')
+		*out++ = take_char(&in);
 	*p = *in == ' ' ? in + 1 : in;
 	*out = '\0';
 	return start;

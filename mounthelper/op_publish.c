@@ -48,7 +48,7 @@ static int64_t deny_flags(const struct publishing *p)
 
 static struct outcome open_staged(struct publishing *p)
 {
-	struct statfs fs;
+	struct statfs fs = {.f_type = 0};
 	int r = place_open(p->h->stage.fd, p->req->volume, &p->staged);
 
 	if (r == -ENOENT || (r == 0 && !p->staged.is_mount_root))
@@ -101,8 +101,8 @@ static struct outcome make_target(struct publishing *p)
 
 static struct outcome already_there(struct publishing *p)
 {
-	struct mount_facts facts;
-	struct statfs fs;
+	struct mount_facts facts = {.shared = false};
+	struct statfs fs = {.f_type = 0};
 	int r = sys_fstatfs(p->target.fd, &fs);
 
 	if (r < 0)
@@ -192,6 +192,16 @@ static struct outcome publish_new(struct publishing *p)
 	return outcome;
 }
 
+/* Remove the empty directories of a publish that did not come about; a mount or another slot there refuses.
+ */
+static void tidy(const struct publishing *p)
+{
+	if (p->target.fd >= 0 && place_is_own(p->h, &p->h->publish, &p->target))
+		(void)sys_rmdirat(p->alloc.fd, p->slot);
+	if (p->alloc.fd >= 0 && place_is_own(p->h, &p->h->publish, &p->alloc))
+		(void)sys_rmdirat(p->h->publish.fd, p->req->alloc);
+}
+
 struct outcome op_publish(struct helper *h, const struct mh_publish *req, const struct admission *admission)
 {
 	cleanup(publishing_release) struct publishing p = {.h = h,
@@ -212,10 +222,7 @@ struct outcome op_publish(struct helper *h, const struct mh_publish *req, const 
 	outcome = make_target(&p);
 	if (outcome.status == MH_OK)
 		outcome = p.target.is_mount_root ? already_there(&p) : publish_new(&p);
-	if (outcome.status != MH_OK && outcome.status != MH_ALREADY && p.alloc.fd >= 0) {
-		/* tidy; a mount or another slot there refuses */
-		(void)sys_rmdirat(p.alloc.fd, p.slot);
-		(void)sys_rmdirat(h->publish.fd, req->alloc);
-	}
+	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
+		tidy(&p);
 	return outcome;
 }

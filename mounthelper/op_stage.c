@@ -64,8 +64,8 @@ static bool is_as_asked(const struct staging *s, const struct mount_facts *facts
 
 static struct outcome already_there(struct staging *s)
 {
-	struct mount_facts facts;
-	struct statfs fs;
+	struct mount_facts facts = {.shared = false};
+	struct statfs fs = {.f_type = 0};
 	int r = sys_fstatfs(s->target.fd, &fs);
 
 	if (r == 0)
@@ -181,7 +181,7 @@ static struct outcome make_detached(const struct staging *s, int *ret_fd)
 	cleanup_close int fs_fd = sys_fsopen(s->type->name, SYS_FSOPEN_CLOEXEC);
 	cleanup_close int mount_fd = -EBADF;
 	struct place root = PLACE_INIT;
-	struct statfs fs;
+	struct statfs fs = {.f_type = 0};
 	int r;
 
 	if (fs_fd == -ENODEV)

@@ -21,8 +21,8 @@ static int open_asked(struct helper *h, const struct mh_stat *req, struct place 
 struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 {
 	cleanup_place struct place place = PLACE_INIT;
-	struct mount_facts facts;
-	struct statfs fs;
+	struct mount_facts facts = {.shared = false};
+	struct statfs fs = {.f_type = 0};
 	struct outcome outcome = {.status = MH_OK};
 	int r = open_asked(h, req, &place);
 

@@ -33,8 +33,8 @@ static struct outcome examine(struct unstaging *u, const struct place *staged)
 {
 	struct census census = {
 		.dev_major = staged->dev_major, .dev_minor = staged->dev_minor, .parent = staged->mount_id};
-	struct mount_facts facts;
-	struct statfs fs;
+	struct mount_facts facts = {.shared = false};
+	struct statfs fs = {.f_type = 0};
 	int r = census_take(u->h, &census);
 
 	if (r == 0)

@@ -1,6 +1,7 @@
 #include "policy.h"
 
 #include "policy_check.h"
+#include "policy_lexer.h"
 
 #include "base/cleanup.h"
 #include "base/id.h"
@@ -11,25 +12,9 @@
 
 #include <string.h>
 
-enum token_kind {
-	TOKEN_EOF,
-	TOKEN_END, /* of a statement: a new line or a semicolon */
-	TOKEN_OPEN,
-	TOKEN_CLOSE,
-	TOKEN_EQUALS,
-	TOKEN_WORD,
-};
-
 struct parser {
-	const char *file;
-	const char *p;
-	const char *end;
-	unsigned int line;     /* of p */
-	enum token_kind token; /* the one just taken */
-	unsigned int token_line;
-	char word[POLICY_WORD_MAX + 1];
+	struct policy_lexer lexer;
 	struct policy *policy;
-	struct error *err;
 };
 
 static const char *const class_words[MH_CLASS_N] = {
@@ -41,109 +26,6 @@ static const char *const trust_words[] = {
 	[TRUST_UNTRUSTED] = "untrusted",
 };
 static const char *const ticket_words[] = {"required", "optional"};
-
-#define REFUSE(parser, at_line, fmt, ...)                                                            \
-	error_set((parser)->err, STATUS_INVALID_ARGUMENT, 0, "%s:%u: " fmt, (parser)->file, at_line, \
-		  ##__VA_ARGS__)
-
-/* Lexer */
-
-static bool is_word_char(char c)
-{
-	return c > ' ' && c < 127 && !strchr("{}=;#", c);
-}
-
-static enum status take_word(struct parser *ps)
-{
-	const char *start = ps->p;
-	size_t n;
-
-	while (ps->p < ps->end && is_word_char(*ps->p))
-		ps->p++;
-	n = (size_t)(ps->p - start);
-	if (n > POLICY_WORD_MAX)
-		return REFUSE(ps, ps->line, "a word of %zu bytes; at most %d fit", n, POLICY_WORD_MAX);
-	memcpy(ps->word, start, n);
-	ps->word[n] = '\0';
-	ps->token = TOKEN_WORD;
-	return STATUS_OK;
-}
-
-static void skip_blanks(struct parser *ps)
-{
-	while (ps->p < ps->end && (*ps->p == ' ' || *ps->p == '\t'))
-		ps->p++;
-	if (ps->p < ps->end && *ps->p == '#')
-		while (ps->p < ps->end && *ps->p != '\n')
-			ps->p++;
-}
-
-static enum status next_token(struct parser *ps)
-{
-	skip_blanks(ps);
-	ps->token_line = ps->line;
-	if (ps->p == ps->end) {
-		ps->token = TOKEN_EOF;
-		return STATUS_OK;
-	}
-	if (is_word_char(*ps->p))
-		return take_word(ps);
-	switch (*ps->p) {
-	case '\n':
-		ps->line++;
-		ps->token = TOKEN_END;
-		break;
-	case ';':
-		ps->token = TOKEN_END;
-		break;
-	case '{':
-		ps->token = TOKEN_OPEN;
-		break;
-	case '}':
-		ps->token = TOKEN_CLOSE;
-		break;
-	default: /* '=': check_alphabet() let nothing else through */
-		ps->token = TOKEN_EQUALS;
-		break;
-	}
-	ps->p++;
-	return STATUS_OK;
-}
-
-/* The next token that is not the end of an empty statement. */
-static enum status next_statement(struct parser *ps)
-{
-	enum status st;
-
-	do {
-		st = next_token(ps);
-	} while (st == STATUS_OK && ps->token == TOKEN_END);
-	return st;
-}
-
-static enum status expect(struct parser *ps, enum token_kind kind, const char *what)
-{
-	enum status st = next_token(ps);
-
-	if (st != STATUS_OK)
-		return st;
-	return ps->token == kind ? STATUS_OK : REFUSE(ps, ps->token_line, "expected %s", what);
-}
-
-static enum status check_alphabet(struct parser *ps)
-{
-	unsigned int line = 1;
-
-	for (const char *c = ps->p; c < ps->end; c++) {
-		if (*c == '\n')
-			line++;
-		else if (*c != '\t' && (*c < ' ' || *c > '~'))
-			return REFUSE(ps, line,
-				      "byte 0x%02x; only printable ASCII, tabs and new lines are allowed",
-				      (unsigned int)(unsigned char)*c);
-	}
-	return STATUS_OK;
-}
 
 /* Values. A setter returns NULL, or what the value must be. */
 
@@ -340,33 +222,33 @@ static int find_key(const struct key *keys, size_t n, const char *name)
 	return -1;
 }
 
-/* "KEY = VALUE" and its end; ps->word is KEY. A closing brace may stand for the end. */
+/* "KEY = VALUE" and its end; ps->lexer.word is KEY. A closing brace may stand for the end. */
 static enum status parse_assignment(struct parser *ps, const struct key *keys, size_t n, void *object,
 				    uint64_t *seen, const char *where)
 {
-	unsigned int line = ps->token_line;
-	int i = find_key(keys, n, ps->word);
+	unsigned int line = ps->lexer.token_line;
+	int i = find_key(keys, n, ps->lexer.word);
 	const char *complaint;
 	enum status st;
 
 	if (i < 0)
-		return REFUSE(ps, line, "unknown key '%s' in %s", ps->word, where);
+		return REFUSE(&ps->lexer, line, "unknown key '%s' in %s", ps->lexer.word, where);
 	if ((*seen & UINT64_C(1) << i) != 0 && (keys[i].flags & KEY_REPEATS) == 0)
-		return REFUSE(ps, line, "%s is given twice", keys[i].name);
+		return REFUSE(&ps->lexer, line, "%s is given twice", keys[i].name);
 	*seen |= UINT64_C(1) << i;
-	st = expect(ps, TOKEN_EQUALS, "= after the key");
+	st = lexer_expect(&ps->lexer, TOKEN_EQUALS, "= after the key");
 	if (st == STATUS_OK)
-		st = expect(ps, TOKEN_WORD, "a value after =");
+		st = lexer_expect(&ps->lexer, TOKEN_WORD, "a value after =");
 	if (st != STATUS_OK)
 		return st;
-	complaint = keys[i].set((char *)object + keys[i].offset, ps->word, &keys[i]);
+	complaint = keys[i].set((char *)object + keys[i].offset, ps->lexer.word, &keys[i]);
 	if (complaint)
-		return REFUSE(ps, line, "%s = %s: %s", keys[i].name, ps->word, complaint);
-	st = next_token(ps);
+		return REFUSE(&ps->lexer, line, "%s = %s: %s", keys[i].name, ps->lexer.word, complaint);
+	st = lexer_next(&ps->lexer);
 	if (st != STATUS_OK)
 		return st;
-	if (ps->token != TOKEN_END && ps->token != TOKEN_CLOSE)
-		return REFUSE(ps, line, "expected the end of the line or ; after the value of %s",
+	if (ps->lexer.token != TOKEN_END && ps->lexer.token != TOKEN_CLOSE)
+		return REFUSE(&ps->lexer, line, "expected the end of the line or ; after the value of %s",
 			      keys[i].name);
 	return STATUS_OK;
 }
@@ -376,7 +258,7 @@ static enum status check_required(struct parser *ps, const struct key *keys, siz
 {
 	for (size_t i = 0; i < n; i++)
 		if ((keys[i].flags & KEY_REQUIRED) != 0 && (seen & UINT64_C(1) << i) == 0)
-			return REFUSE(ps, line, "%s has no %s", where, keys[i].name);
+			return REFUSE(&ps->lexer, line, "%s has no %s", where, keys[i].name);
 	return STATUS_OK;
 }
 
@@ -385,38 +267,39 @@ static enum status next_in_block(struct parser *ps, const char *where)
 {
 	enum status st = STATUS_OK;
 
-	if (ps->token != TOKEN_CLOSE)
-		st = next_statement(ps);
+	if (ps->lexer.token != TOKEN_CLOSE)
+		st = lexer_next_statement(&ps->lexer);
 	if (st != STATUS_OK)
 		return st;
-	if (ps->token != TOKEN_CLOSE && ps->token != TOKEN_WORD)
-		return REFUSE(ps, ps->token_line, "expected a key or } in %s", where);
+	if (ps->lexer.token != TOKEN_CLOSE && ps->lexer.token != TOKEN_WORD)
+		return REFUSE(&ps->lexer, ps->lexer.token_line, "expected a key or } in %s", where);
 	return STATUS_OK;
 }
 
 static enum status parse_profile(struct parser *ps, struct agent_policy *agent)
 {
 	struct profile profile = {.max_inodes = 65536};
-	unsigned int line = ps->token_line;
+	unsigned int line = ps->lexer.token_line;
 	struct policy *policy = ps->policy;
 	const char *complaint;
 	uint64_t seen = 0;
-	enum status st = expect(ps, TOKEN_WORD, "a name after profile");
+	enum status st = lexer_expect(&ps->lexer, TOKEN_WORD, "a name after profile");
 
 	if (st != STATUS_OK)
 		return st;
-	if (!id_is_label(ps->word))
-		return REFUSE(ps, line, "profile %s: the name must be a-z, 0-9 and -, at most 63 of them",
-			      ps->word);
-	(void)str_copy(profile.name, sizeof(profile.name), ps->word);
+	if (!id_is_label(ps->lexer.word))
+		return REFUSE(&ps->lexer, line,
+			      "profile %s: the name must be a-z, 0-9 and -, at most 63 of them",
+			      ps->lexer.word);
+	(void)str_copy(profile.name, sizeof(profile.name), ps->lexer.word);
 	if (policy_profile(policy, agent, profile.name))
-		return REFUSE(ps, line, "profile %s is given twice", profile.name);
+		return REFUSE(&ps->lexer, line, "profile %s is given twice", profile.name);
 	if (policy->n_profiles == POLICY_PROFILE_MAX)
-		return REFUSE(ps, line, "more than %d profiles", POLICY_PROFILE_MAX);
-	st = expect(ps, TOKEN_OPEN, "{ after the profile's name");
+		return REFUSE(&ps->lexer, line, "more than %d profiles", POLICY_PROFILE_MAX);
+	st = lexer_expect(&ps->lexer, TOKEN_OPEN, "{ after the profile's name");
 	while (st == STATUS_OK) {
 		st = next_in_block(ps, "the profile");
-		if (st != STATUS_OK || ps->token == TOKEN_CLOSE)
+		if (st != STATUS_OK || ps->lexer.token == TOKEN_CLOSE)
 			break;
 		st = parse_assignment(ps, profile_keys, ARRAY_SIZE(profile_keys), &profile, &seen,
 				      "the profile");
@@ -427,7 +310,7 @@ static enum status parse_profile(struct parser *ps, struct agent_policy *agent)
 		return st;
 	complaint = policy_check_profile(&profile);
 	if (complaint)
-		return REFUSE(ps, line, "profile %s: %s", profile.name, complaint);
+		return REFUSE(&ps->lexer, line, "profile %s: %s", profile.name, complaint);
 	policy->profiles[policy->n_profiles++] = profile;
 	agent->n_profiles++;
 	return STATUS_OK;
@@ -439,17 +322,18 @@ static enum status parse_agent_block(struct parser *ps, struct agent_policy *age
 
 	for (;;) {
 		st = next_in_block(ps, "the agent's block");
-		if (st != STATUS_OK || ps->token == TOKEN_CLOSE)
+		if (st != STATUS_OK || ps->lexer.token == TOKEN_CLOSE)
 			return st;
-		if (!str_eq(ps->word, "profile")) {
+		if (!str_eq(ps->lexer.word, "profile")) {
 			st = parse_assignment(ps, agent_keys, ARRAY_SIZE(agent_keys), agent, seen,
 					      "the agent's block");
 		} else {
 			st = parse_profile(ps, agent);
 			if (st == STATUS_OK)
-				st = next_token(ps); /* past the profile's closing brace */
-			if (st == STATUS_OK && ps->token != TOKEN_END && ps->token != TOKEN_CLOSE)
-				return REFUSE(ps, ps->token_line, "expected the end of the line after }");
+				st = lexer_next(&ps->lexer); /* past the profile's closing brace */
+			if (st == STATUS_OK && ps->lexer.token != TOKEN_END && ps->lexer.token != TOKEN_CLOSE)
+				return REFUSE(&ps->lexer, ps->lexer.token_line,
+					      "expected the end of the line after }");
 		}
 		if (st != STATUS_OK)
 			return st;
@@ -460,13 +344,13 @@ static enum status parse_agent(struct parser *ps)
 {
 	struct policy *policy = ps->policy;
 	struct agent_policy *agent = &policy->agents[policy->n_agents];
-	unsigned int line = ps->token_line;
+	unsigned int line = ps->lexer.token_line;
 	const char *complaint;
 	uint64_t seen = 0;
 	enum status st;
 
 	if (policy->n_agents == POLICY_AGENT_MAX)
-		return REFUSE(ps, line, "more than %d agents", POLICY_AGENT_MAX);
+		return REFUSE(&ps->lexer, line, "more than %d agents", POLICY_AGENT_MAX);
 	*agent = (struct agent_policy){.line = line,
 				       .max_staged = 256,
 				       .max_published = 4096,
@@ -475,14 +359,15 @@ static enum status parse_agent(struct parser *ps)
 				       .ops_per_second = 20,
 				       .burst = 100,
 				       .first_profile = policy->n_profiles};
-	st = expect(ps, TOKEN_WORD, "a uid after agent");
+	st = lexer_expect(&ps->lexer, TOKEN_WORD, "a uid after agent");
 	if (st != STATUS_OK)
 		return st;
-	if (parse_u32(ps->word, 1, UINT32_MAX - 1, &agent->uid) < 0)
-		return REFUSE(ps, line, "agent %s: must be a uid from 1 to 4294967294", ps->word);
+	if (parse_u32(ps->lexer.word, 1, UINT32_MAX - 1, &agent->uid) < 0)
+		return REFUSE(&ps->lexer, line, "agent %s: must be a uid from 1 to 4294967294",
+			      ps->lexer.word);
 	if (policy_agent(policy, agent->uid))
-		return REFUSE(ps, line, "agent %u is given twice", agent->uid);
-	st = expect(ps, TOKEN_OPEN, "{ after the agent's uid");
+		return REFUSE(&ps->lexer, line, "agent %u is given twice", agent->uid);
+	st = lexer_expect(&ps->lexer, TOKEN_OPEN, "{ after the agent's uid");
 	if (st == STATUS_OK)
 		st = parse_agent_block(ps, agent, &seen);
 	if (st == STATUS_OK)
@@ -491,29 +376,30 @@ static enum status parse_agent(struct parser *ps)
 		return st;
 	complaint = policy_check_agent(policy, agent);
 	if (complaint)
-		return REFUSE(ps, line, "agent %u: %s", agent->uid, complaint);
+		return REFUSE(&ps->lexer, line, "agent %u: %s", agent->uid, complaint);
 	policy->n_agents++;
 	return STATUS_OK;
 }
 
 enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret, struct error *err)
 {
-	struct parser ps = {.file = file, .p = text, .end = text + n, .line = 1, .policy = ret, .err = err};
+	struct parser ps = {.lexer = {.file = file, .p = text, .end = text + n, .line = 1, .err = err},
+			    .policy = ret};
 	enum status st;
 
 	*ret = (struct policy){0};
 	if (n > POLICY_TEXT_MAX)
-		return REFUSE(&ps, 1U, "more than %d bytes", POLICY_TEXT_MAX);
-	st = check_alphabet(&ps);
+		return REFUSE(&ps.lexer, 1U, "more than %d bytes", POLICY_TEXT_MAX);
+	st = lexer_check_alphabet(&ps.lexer);
 	while (st == STATUS_OK) {
-		st = next_statement(&ps);
-		if (st != STATUS_OK || ps.token == TOKEN_EOF)
+		st = lexer_next_statement(&ps.lexer);
+		if (st != STATUS_OK || ps.lexer.token == TOKEN_EOF)
 			break;
-		if (ps.token != TOKEN_WORD || !str_eq(ps.word, "agent"))
-			return REFUSE(&ps, ps.token_line, "expected: agent UID {");
+		if (ps.lexer.token != TOKEN_WORD || !str_eq(ps.lexer.word, "agent"))
+			return REFUSE(&ps.lexer, ps.lexer.token_line, "expected: agent UID {");
 		st = parse_agent(&ps);
 	}
 	if (st == STATUS_OK && ret->n_agents == 0)
-		return REFUSE(&ps, ps.line, "no agent");
+		return REFUSE(&ps.lexer, ps.lexer.line, "no agent");
 	return st;
 }

@@ -1,5 +1,7 @@
 #include "record.h"
 
+#include "audit.h"
+
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -103,6 +105,16 @@ static void begin(struct record *record, const char *op, const char *phase, uint
 	record_number(record, "seq", seq);
 }
 
+/* Own log first, then the kernel's audit. Intents stay in the own log: their results follow. */
+static int put(struct helper *h, const struct record *record, uint64_t *ret_rec)
+{
+	int r = trail_append(&h->trail, record, ret_rec);
+
+	if (r == 0)
+		audit_send(h->audit_fd, (uint32_t)*ret_rec, record->text + 1); /* without the first blank */
+	return r;
+}
+
 int record_start(struct helper *h, uint32_t instance, bool container, uint32_t staged, uint32_t published)
 {
 	struct record record = RECORD_INIT;
@@ -120,7 +132,7 @@ int record_start(struct helper *h, uint32_t instance, bool container, uint32_t s
 	record_word(&record, "boot", h->boot_id);
 	record_hex(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
-	return trail_append(&h->trail, &record, &rec);
+	return put(h, &record, &rec);
 }
 
 int record_end(struct helper *h, const char *event, enum reason reason, uint64_t seq)
@@ -131,7 +143,7 @@ int record_end(struct helper *h, const char *event, enum reason reason, uint64_t
 	begin(&record, event, "event", seq);
 	put_peer(&record, h);
 	record_word(&record, "reason", reason_word(reason));
-	return trail_append(&h->trail, &record, &rec);
+	return put(h, &record, &rec);
 }
 
 int record_refusal(struct helper *h, const union mh_request *req, enum reason reason, uint64_t *ret_rec)
@@ -143,7 +155,7 @@ int record_refusal(struct helper *h, const union mh_request *req, enum reason re
 	put_peer(&record, h);
 	record_word(&record, "reason", reason_word(reason));
 	record_word(&record, "res", "failed");
-	return trail_append(&h->trail, &record, ret_rec);
+	return put(h, &record, ret_rec);
 }
 
 int record_intent(struct helper *h, const union mh_request *req, const struct admission *admission,
@@ -177,7 +189,7 @@ int record_result(struct helper *h, const union mh_request *req, const struct ad
 	if (degraded)
 		record_word(&record, "trail", "degraded");
 	record_word(&record, "res", good ? "success" : "failed");
-	return trail_append(&h->trail, &record, ret_rec);
+	return put(h, &record, ret_rec);
 }
 
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
@@ -191,6 +203,5 @@ void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
 	begin(&record, "refusals", "event", 0);
 	record_number(&record, "count", n);
 	put_peer(&record, h);
-	(void)trail_append(&h->trail, &record,
-			   &rec); /* only a summary; the next record shows the gap in seq */
+	(void)put(h, &record, &rec); /* only a summary; the next record shows the gap in seq */
 }

@@ -34,8 +34,8 @@ static bool is_local(uint64_t magic)
 static enum status check_tree(struct helper *h, const struct tree *tree, const struct place *place,
 			      mode_t mode, struct error *err)
 {
-	struct mount_facts facts;
-	struct statfs fs;
+	struct mount_facts facts = {.shared = false};
+	struct statfs fs = {.f_type = 0};
 	int r = sys_fstatfs(tree->fd, &fs);
 
 	if (r == 0)
@@ -107,7 +107,7 @@ static enum status open_dev(struct helper *h, struct error *err)
 
 static enum status open_sysfs(struct helper *h, struct error *err)
 {
-	struct statfs fs;
+	struct statfs fs = {.f_type = 0};
 	int r;
 
 	h->sysfs_fd = path_open_trusted(h->root_fd, "/sys/fs");

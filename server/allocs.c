@@ -54,20 +54,21 @@ static enum status commit_for(struct server *server, struct change *change, stru
 	return st;
 }
 
-static void reply_run(struct rpc_call *call, const struct alloc *alloc)
+/* Answer with @response, whose member @slot is the allocation. */
+static void reply_alloc(struct rpc_call *call, const ProtobufCMessage *response,
+			Holdfast__V1__Allocation **slot, const struct alloc *alloc)
 {
-	Holdfast__V1__RunAllocationResponse response = HOLDFAST__V1__RUN_ALLOCATION_RESPONSE__INIT;
-
-	response.allocation = alloc_to_pb(alloc);
-	if (response.allocation)
-		rpc_call_reply(call, &response.base);
+	*slot = alloc_to_pb(alloc);
+	if (*slot)
+		rpc_call_reply(call, response);
 	else
 		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	holdfast__v1__allocation__free_unpacked(response.allocation, NULL);
+	holdfast__v1__allocation__free_unpacked(*slot, NULL);
 }
 
 static void on_run_durable(struct server *server, void *userdata)
 {
+	Holdfast__V1__RunAllocationResponse response = HOLDFAST__V1__RUN_ALLOCATION_RESPONSE__INIT;
 	cleanup_free struct waiting *waiting = userdata;
 	const struct alloc_entry *entry = state_alloc(&server->state, waiting->alloc_id);
 	const struct node_entry *node = state_node(&server->state, entry->alloc.node_id);
@@ -75,7 +76,7 @@ static void on_run_durable(struct server *server, void *userdata)
 	if (node && node_is_connected(node) && entry->alloc.desired_status == DESIRED_RUN &&
 	    !alloc_is_client_terminal(&entry->alloc))
 		session_run_alloc(node->session, &entry->alloc);
-	reply_run(waiting->call, &entry->alloc);
+	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
 /* Is @wanted what was submitted under this id before? */
@@ -164,27 +165,16 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 
 DEFINE_OPERATOR_METHOD(allocs_handle_run, Holdfast__V1__RunAllocationRequest, handle_run)
 
-static void reply_stop(struct rpc_call *call, const struct alloc *alloc)
-{
-	Holdfast__V1__StopAllocationResponse response = HOLDFAST__V1__STOP_ALLOCATION_RESPONSE__INIT;
-
-	response.allocation = alloc_to_pb(alloc);
-	if (response.allocation)
-		rpc_call_reply(call, &response.base);
-	else
-		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	holdfast__v1__allocation__free_unpacked(response.allocation, NULL);
-}
-
 static void on_stop_durable(struct server *server, void *userdata)
 {
+	Holdfast__V1__StopAllocationResponse response = HOLDFAST__V1__STOP_ALLOCATION_RESPONSE__INIT;
 	cleanup_free struct waiting *waiting = userdata;
 	const struct alloc_entry *entry = state_alloc(&server->state, waiting->alloc_id);
 	const struct node_entry *node = state_node(&server->state, entry->alloc.node_id);
 
 	if (node && node_is_connected(node) && !alloc_is_client_terminal(&entry->alloc))
 		session_stop_alloc(node->session, entry->alloc.id);
-	reply_stop(waiting->call, &entry->alloc);
+	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
 static bool has_live_claims(struct alloc_entry *entry)

@@ -110,7 +110,8 @@ static uint64_t retry_delay_us(uint32_t asks)
 		ms *= 2;
 	if (ms > RELEASE_RETRY_MAX_MS)
 		ms = RELEASE_RETRY_MAX_MS;
-	(void)getrandom(&jitter, sizeof(jitter), GRND_NONBLOCK); /* without: no jitter, no harm */
+	if (getrandom(&jitter, sizeof(jitter), GRND_NONBLOCK) < 0)
+		jitter = 0; /* no harm */
 	return (ms - jitter % (ms / 4)) * USEC_PER_MSEC;
 }
 

@@ -348,6 +348,7 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 		return st;
 	node = state_node(&server->state, session->node_id);
 	adopt_session(session, node);
+	session_welcome(session); /* before anything else goes down */
 	st = take_statuses(session, hello, err);
 	if (st == STATUS_OK && rebooted)
 		st = allocs_node_rebooted(server, node, err);
@@ -358,7 +359,6 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
 		"connected from %s, boot %s%s", rpc_call_peer(session->call)->address, session->boot_id,
 		rebooted ? " (a new one)" : "");
-	session_welcome(session);
 	send_work(session, node);
 	return STATUS_OK;
 }

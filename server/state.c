@@ -9,38 +9,30 @@
 
 static int compare_volumes(const struct volume_entry *a, const struct volume_entry *b)
 {
-	int c = strcmp(a->volume.namespace, b->volume.namespace);
+	int c = strcmp(a->namespace, b->namespace);
 
-	return c != 0 ? c : strcmp(a->volume.id, b->volume.id);
+	return c != 0 ? c : strcmp(a->id, b->id);
 }
 
 static int compare_allocs(const struct alloc_entry *a, const struct alloc_entry *b)
 {
-	return strcmp(a->alloc.id, b->alloc.id);
+	return strcmp(a->id, b->id);
 }
 
 static int compare_claims(const struct claim_entry *a, const struct claim_entry *b)
 {
-	return strcmp(a->claim.id, b->claim.id);
+	return strcmp(a->id, b->id);
 }
 
 static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
 {
-	return strcmp(a->node.id, b->node.id);
+	return strcmp(a->id, b->id);
 }
 
 TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
-
-/* Keys for look-ups: entries with only their key set. Too long a key finds nothing, as it must. */
-
-static bool volume_key(struct volume_entry *key, const char *namespace, const char *id)
-{
-	return str_copy(key->volume.namespace, sizeof(key->volume.namespace), namespace) == 0 &&
-	       str_copy(key->volume.id, sizeof(key->volume.id), id) == 0;
-}
 
 void state_init(struct state *state)
 {
@@ -73,44 +65,48 @@ void state_release(struct state *state)
 	}
 }
 
+/* Look-ups take entries of which only the key is set. */
+
 struct volume_entry *state_volume(struct state *state, const char *namespace, const char *id)
 {
 	struct volume_entry key;
 
-	return volume_key(&key, namespace, id) ? RB_FIND(volume_tree, &state->volumes, &key) : NULL;
+	key.namespace = namespace;
+	key.id = id;
+	return RB_FIND(volume_tree, &state->volumes, &key);
 }
 
 struct alloc_entry *state_alloc(struct state *state, const char *id)
 {
 	struct alloc_entry key;
 
-	return str_copy(key.alloc.id, sizeof(key.alloc.id), id) == 0
-		       ? RB_FIND(alloc_tree, &state->allocs, &key)
-		       : NULL;
+	key.id = id;
+	return RB_FIND(alloc_tree, &state->allocs, &key);
 }
 
 struct claim_entry *state_claim(struct state *state, const char *id)
 {
 	struct claim_entry key;
 
-	return str_copy(key.claim.id, sizeof(key.claim.id), id) == 0
-		       ? RB_FIND(claim_tree, &state->claims, &key)
-		       : NULL;
+	key.id = id;
+	return RB_FIND(claim_tree, &state->claims, &key);
 }
 
 struct node_entry *state_node(struct state *state, const char *id)
 {
 	struct node_entry key;
 
-	return str_copy(key.node.id, sizeof(key.node.id), id) == 0 ? RB_FIND(node_tree, &state->nodes, &key)
-								   : NULL;
+	key.id = id;
+	return RB_FIND(node_tree, &state->nodes, &key);
 }
 
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id)
 {
 	struct volume_entry key;
 
-	return volume_key(&key, namespace, id) ? RB_NFIND(volume_tree, &state->volumes, &key) : NULL;
+	key.namespace = namespace;
+	key.id = id;
+	return RB_NFIND(volume_tree, &state->volumes, &key);
 }
 
 struct volume_entry *state_volume_next(struct volume_entry *entry)
@@ -122,9 +118,8 @@ struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 {
 	struct alloc_entry key;
 
-	return str_copy(key.alloc.id, sizeof(key.alloc.id), id) == 0
-		       ? RB_NFIND(alloc_tree, &state->allocs, &key)
-		       : NULL;
+	key.id = id;
+	return RB_NFIND(alloc_tree, &state->allocs, &key);
 }
 
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
@@ -136,8 +131,8 @@ struct node_entry *state_node_from(struct state *state, const char *id)
 {
 	struct node_entry key;
 
-	return str_copy(key.node.id, sizeof(key.node.id), id) == 0 ? RB_NFIND(node_tree, &state->nodes, &key)
-								   : NULL;
+	key.id = id;
+	return RB_NFIND(node_tree, &state->nodes, &key);
 }
 
 struct node_entry *state_node_next(struct node_entry *entry)
@@ -159,6 +154,8 @@ enum status state_put_volume(struct state *state, const struct volume *volume, s
 		if (!entry)
 			return no_memory(err, "volume");
 		entry->volume = *volume;
+		entry->namespace = entry->volume.namespace;
+		entry->id = entry->volume.id;
 		LIST_INIT(&entry->claims);
 		RB_INSERT(volume_tree, &state->volumes, entry);
 		state->n_volumes++;
@@ -178,6 +175,7 @@ static struct node_entry *node_or_new(struct state *state, const char *id)
 	if (!entry)
 		return NULL;
 	(void)str_copy(entry->node.id, sizeof(entry->node.id), id);
+	entry->id = entry->node.id;
 	LIST_INIT(&entry->allocs);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(node_tree, &state->nodes, entry);
@@ -210,6 +208,7 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 	if (!entry)
 		return no_memory(err, "allocation");
 	entry->alloc = *alloc;
+	entry->id = entry->alloc.id;
 	LIST_INIT(&entry->claims);
 	LIST_INIT(&entry->watches);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
@@ -247,6 +246,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	if (!entry)
 		return no_memory(err, "claim");
 	entry->claim = *claim;
+	entry->id = entry->claim.id;
 	entry->volume = volume;
 	RB_INSERT(claim_tree, &state->claims, entry);
 	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);

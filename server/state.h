@@ -30,6 +30,7 @@ LIST_HEAD(claim_list, claim_entry);
 LIST_HEAD(watch_list, watch);
 
 struct claim_entry {
+	const char *id; /* of the value below: the tree's key */
 	struct claim claim;
 	RB_ENTRY(claim_entry) by_id;
 	LIST_ENTRY(claim_entry) of_volume; /* of the volume's list, newest first */
@@ -42,13 +43,16 @@ struct claim_entry {
 };
 
 struct volume_entry {
+	const char *namespace; /* of the value below: the tree's key, with id */
+	const char *id;
 	struct volume volume;
-	RB_ENTRY(volume_entry) by_key; /* namespace and id */
+	RB_ENTRY(volume_entry) by_key;
 	struct claim_list claims;
 	size_t n_live;
 };
 
 struct alloc_entry {
+	const char *id; /* of the value below: the tree's key */
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
@@ -58,6 +62,7 @@ struct alloc_entry {
 LIST_HEAD(alloc_list, alloc_entry);
 
 struct node_entry {
+	const char *id; /* of the value below: the tree's key */
 	struct node node;
 	RB_ENTRY(node_entry) by_id;
 	struct alloc_list allocs;

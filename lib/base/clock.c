@@ -23,8 +23,7 @@ int64_t clock_realtime_ms(void)
 /* Civil date of a day number, days since 1970-01-01. Years begin in March here, so that the leap day is the
  * last one. Not gmtime_r(), which reads the time-zone file of the machine: the mount helper must not open
  * files. Source: Howard Hinnant, chrono-compatible low-level date algorithms. */
-static void civil_from_days(int64_t days, unsigned int *ret_year, unsigned int *ret_month,
-			    unsigned int *ret_day)
+static void civil_from_days(int64_t days, int *ret_year, unsigned int *ret_month, unsigned int *ret_day)
 {
 	int64_t shifted = days + 719468; /* 0000-03-01 is day 0 */
 	int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
@@ -36,24 +35,26 @@ static void civil_from_days(int64_t days, unsigned int *ret_year, unsigned int *
 
 	*ret_day = (unsigned int)(day_of_year - (153 * month + 2) / 5 + 1);
 	*ret_month = (unsigned int)(month < 10 ? month + 3 : month - 9);
-	*ret_year = (unsigned int)(year_of_era + era * 400 + (*ret_month <= 2));
+	*ret_year = (int)(year_of_era + era * 400 + (*ret_month <= 2));
 }
 
 char *clock_format(int64_t realtime_ms, char text[static CLOCK_TEXT_SIZE])
 {
 	static const int64_t ms_per_day = INT64_C(86400000);
-	int64_t days = realtime_ms / ms_per_day - (realtime_ms % ms_per_day < 0);
-	unsigned int ms = (unsigned int)(realtime_ms - days * ms_per_day); /* of the day */
-	unsigned int year;
+	int64_t days = realtime_ms / ms_per_day;
+	int64_t rest = realtime_ms % ms_per_day;
+	unsigned int ms; /* of the day */
+	int year;
 	unsigned int month;
 	unsigned int day;
 
-	if (days > INT64_C(2932896) || days < INT64_C(-719162)) { /* years 1 to 9999 */
-		(void)snprintf(text, CLOCK_TEXT_SIZE, "@%" PRId64, realtime_ms);
-		return text;
+	if (rest < 0) {
+		days--;
+		rest += ms_per_day;
 	}
-	civil_from_days(days, &year, &month, &day);
-	(void)snprintf(text, CLOCK_TEXT_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year % 10000, month % 13,
+	ms = (unsigned int)rest;
+	civil_from_days(days, &year, &month, &day); /* 64 bits of milliseconds are 292 million years */
+	(void)snprintf(text, CLOCK_TEXT_SIZE, "%04d-%02u-%02uT%02u:%02u:%02u.%03uZ", year, month % 13,
 		       day % 32, ms / 3600000 % 24, ms / 60000 % 60, ms / 1000 % 60, ms % 1000);
 	return text;
 }

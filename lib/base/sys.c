@@ -124,6 +124,13 @@ ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
 	return r < 0 ? -errno : r;
 }
 
+ssize_t sys_recvfrom(int fd, void *buf, size_t n, int flags)
+{
+	ssize_t r = recvfrom(fd, buf, n, flags, NULL, NULL);
+
+	return r < 0 ? -errno : r;
+}
+
 ssize_t sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
 		   unsigned int to_len)
 {

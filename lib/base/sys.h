@@ -66,5 +66,6 @@ ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset);
 int sys_fdatasync(int fd);
 int sys_ofd_lock(int fd, int cmd, struct flock *lock);
 ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags);
+ssize_t sys_recvfrom(int fd, void *buf, size_t n, int flags); /* whoever sent it */
 ssize_t sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
 		   unsigned int to_len);

@@ -17,9 +17,6 @@ const struct client_timing client_timing_default = {
 /* Bytes of requests and answers that wait in memory. */
 enum { HELD_MAX = 32 * 1024 * 1024 };
 
-/* Later than any byte could have come. */
-static const uint64_t NOT_PINGED = UINT64_MAX;
-
 static void conn_ref(struct client_conn *conn)
 {
 	conn->refs++;
@@ -80,24 +77,26 @@ static int on_keepalive(sd_event_source *source, uint64_t usec, void *userdata)
 	const struct client_timing *timing = &conn->client->timing;
 	uint64_t last_rx_us = transport_last_rx_us(conn->transport);
 	uint64_t silent_us = clock_monotonic_us() - last_rx_us;
-	uint64_t next_us = timing->silence_us;
+	uint64_t next_us = timing->keepalive_us;
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
 	(void)source;
 	(void)usec;
-	if (last_rx_us > conn->ping_us)
-		conn->ping_us = NOT_PINGED; /* any sign will do */
-	if (conn->ping_us != NOT_PINGED) {
+	if (last_rx_us >= conn->pinged_us)
+		conn->pinged_us = 0; /* the answer, or anything else: how long ago does not matter */
+	if (conn->pinged_us != 0) {
 		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the server has been silent for %s",
 				clock_format_duration(silent_us, text));
 		transport_fail(conn->transport, &err);
 		return 0;
 	}
-	if (silent_us < timing->keepalive_us)
-		next_us = timing->keepalive_us - silent_us;
-	else if (h2_ping(conn->h2, &err) == STATUS_OK)
-		conn->ping_us = clock_monotonic_us();
+	if (silent_us < timing->keepalive_us) {
+		next_us -= silent_us;
+	} else if (h2_ping(conn->h2, &err) == STATUS_OK) {
+		conn->pinged_us = clock_monotonic_us();
+		next_us = timing->silence_us;
+	}
 	(void)timer_arm(conn->client->event, &conn->keepalive_timer, next_us, on_keepalive, conn);
 	return 0;
 }
@@ -110,7 +109,7 @@ static void keepalive(struct client_conn *conn)
 		timer_disarm(conn->keepalive_timer);
 		return;
 	}
-	conn->ping_us = NOT_PINGED;
+	conn->pinged_us = 0;
 	/* memory short: TCP's own keepalive is left */
 	if (timer_arm(client->event, &conn->keepalive_timer, client->timing.keepalive_us, on_keepalive,
 		      conn) >= 0)
@@ -274,7 +273,7 @@ enum status client_conn_get(struct rpc_client *client, struct client_conn **ret,
 	conn = malloc(sizeof(*conn));
 	if (!conn)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "connect to %s", client->name);
-	*conn = (struct client_conn){.client = client, .refs = 1, .ping_us = NOT_PINGED};
+	*conn = (struct client_conn){.client = client, .refs = 1};
 	st = start(conn, err);
 	if (st != STATUS_OK) {
 		dial_cancel(conn->dial);

@@ -44,10 +44,10 @@ struct client_conn {
 	struct h2 *h2;
 	sd_event_source *connect_timer;
 	sd_event_source *keepalive_timer;
-	bool up;	  /* requests can be sent */
-	uint64_t ping_us; /* when the server was asked for a sign that has not come; UINT64_MAX: not asked */
-	size_t n_streams; /* bidirectional ones: they want to know when the server is gone */
-	struct error why; /* it was lost; valid when not open */
+	bool up;	    /* requests can be sent */
+	uint64_t pinged_us; /* when the server was asked for a sign that it still owes us; 0: it was not */
+	size_t n_streams;   /* bidirectional ones: they want to know when the server is gone */
+	struct error why;   /* it was lost; valid when not open */
 	LIST_ENTRY(client_conn) all;
 };
 

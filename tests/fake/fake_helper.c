@@ -369,6 +369,7 @@ int main(int argc, char **argv)
 	ssize_t n;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* a test traces it */
 	if (argc != 1)
 		return 97;
 	map_state(argv[0]);

@@ -75,7 +75,7 @@ struct fake_state {
 	enum fake_start start;
 	uint32_t start_times; /* how many instances start that way */
 	int start_code;
-	bool start_silently; /* without the line on stderr */
+	bool start_silently;	 /* without the line on stderr */
 	uint32_t busy_unpublish; /* the next so many answer BUSY */
 	uint32_t busy_unstage;
 	uint32_t refuse_stage;

@@ -17,7 +17,7 @@ LOGS = "/tmp/holdfast-integration-logs"
 class Result(unittest.TestResult):
     def __init__(self):
         super().__init__()
-        self.passed, self.bad, self.started = 0, 0, 0.0
+        self.passed, self.bad, self.started = 0, 0, time.monotonic()
 
     def startTest(self, test):
         super().startTest(test)

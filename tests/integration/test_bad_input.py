@@ -194,5 +194,5 @@ class TestBadInput(WorldTest):
 
         self.with_helper_broken(lambda: os.chown(policy, self.node.uid, 0), restore, "mounthelper.policy", "root|uid 0")
         self.with_helper_broken(lambda: os.chmod(policy, 0o666), restore, "mounthelper.policy", "writ")
-        self.with_helper_broken(lambda: append("agnet 5 {\n}\n"), restore, r"mounthelper.policy:\d+", "agnet")
+        self.with_helper_broken(lambda: append("agnet 5 {\n}\n"), restore, r"mounthelper.policy:\d+", "agent UID")
         self.with_helper_broken(lambda: os.unlink(policy), restore, "mounthelper.policy")

@@ -64,7 +64,7 @@ class TestPath(WorldTest):
         self.world.holdfast(
             "volume", "register",
             self.world.spec("scratch.hcl", 'id = "scratch"\ntype = "native"\nprofile = "scratch"\n'
-                            'source {\n  class = "tmpfs"\n  size_bytes = "8MiB"\n  inodes = 1000\n}\n'
+                            'source {\n  class = "tmpfs"\n  size = "8MiB"\n  inodes = 1000\n}\n'
                             'capability {\n  access_mode = "single-node-single-writer"\n'
                             '  attachment_mode = "file-system"\n}\n'))
         spec = self.world.spec(

@@ -20,6 +20,7 @@ BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bu
 GROUP = "holdfast-dev"
 HELPER_USER = "holdfast-mount"
 CLUSTER = "demo"
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's constant
 
 
 class Failure(Exception):
@@ -50,6 +51,11 @@ def proc_status(pid):
     """/proc/PID/status as a dict."""
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def in_container():
+    """In a pid namespace of our own the helper must be told that this is meant."""
+    return os.stat("/proc/self/ns/pid").st_ino != INITIAL_PID_NAMESPACE
 
 
 def mounts_below(folder):
@@ -127,6 +133,7 @@ class Node:
 	publish_base = {self.dir}/publish
 	log = {self.trail}
 	lock_dir = {self.dir}/lock
+	container = {"yes" if in_container() else "no"}
 	ticket = required
 	ticket_key = {self.world.ticket_key()}
 	ops_per_second = {self.world.ops_per_second}
@@ -236,11 +243,7 @@ class World:
     def open(self):
         if os.geteuid() != 0:
             raise Failure("this needs root: accounts, loop devices and a setuid program are made")
-        self.lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Failure(f"{PREFIX} is in use by another run of demo, test or bench") from None
+        self.take_lock()
         self.remove_leftovers()
         self.make_accounts()
         self.install()
@@ -258,6 +261,24 @@ class World:
             node.prepare()
         self.write_policy()
         return self
+
+    def take_lock(self):
+        """From here on everything below PREFIX is ours to remove."""
+        lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
+
+        def free():
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                return False
+
+        try:
+            wait_for(f"another run of demo, test or bench to leave {PREFIX}", free, seconds=120)
+        except Failure:
+            lock.close()
+            raise
+        self.lock = lock
 
     def make_accounts(self):
         for name, args in (
@@ -393,23 +414,36 @@ volume "data" {{
     # --- removing -----------------------------------------------------------------------------------------
 
     def close(self):
+        if not self.lock:
+            return
         for daemon in [node.daemon for node in self.nodes] + [self.server]:
             if daemon:
                 daemon.kill(signal.SIGTERM)
         self.remove_leftovers()
         for name in reversed(self.made):
             run("userdel", name, check=False)
-        if self.lock:
-            self.lock.close()
+        self.lock.close()
+        self.lock = None
+
+    def detach_disk(self):
+        """Detach the loop device of this disk, known by device and inode: another container may have one of the same
+        name."""
+        image = f"{PREFIX}/disk.img"
+        if not os.path.exists(image):
+            return
+        st = os.stat(image)
+        mine = [str(st.st_ino), f"{os.major(st.st_dev)}:{os.minor(st.st_dev)}"]
+        columns = "NAME,BACK-INO,BACK-MAJ:MIN"
+        for line in run("losetup", "--list", "--noheadings", "--output", columns).stdout.splitlines():
+            name, *back = line.split()
+            if back == mine:
+                run("losetup", "--detach", name, check=False)
 
     def remove_leftovers(self):
         """Mounts deepest first, the loop device, the link, and then only files of ours on no other file system."""
         for line in reversed(mounts_below(PREFIX)):
             run("umount", line.split(" ")[4], check=False)
-        for line in run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").stdout.splitlines():
-            name, _, back = line.partition(" ")
-            if back.strip().split(" (deleted)")[0] == f"{PREFIX}/disk.img":
-                run("losetup", "--detach", name, check=False)
+        self.detach_disk()
         if os.path.isdir("/dev/disk/by-id"):
             for name in os.listdir("/dev/disk/by-id"):
                 if name.startswith(self.by_id_prefix):

@@ -14,7 +14,7 @@ work=$build/grpc-interop
 }
 mkdir -p "$work"
 cp "$here"/package.json "$here"/package-lock.json "$here"/*.js "$work"
-(cd "$work" && npm ci --silent --no-audit --no-fund)
+(cd "$work" && npm ci --loglevel=error --no-audit --no-fund)
 export HOLDFAST_PROTOS=$root/proto
 
 dir=$(mktemp -d /tmp/holdfast-interop-XXXXXX)

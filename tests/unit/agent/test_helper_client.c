@@ -1,6 +1,6 @@
+#include "cmocka_all.h"
 #include "fake_helper_client.h"
 #include "helper_client.h"
-#include "cmocka_all.h"
 
 #include "base/clock.h"
 
@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <systemd/sd-event.h>
+#include <unistd.h>
 
 #define ALLOC "0190a5a0-0000-7000-8000-000000000001"
 
@@ -51,12 +54,12 @@ static void on_done(const union helper_reply *reply, const struct error *err, vo
 
 	assert_true((reply == NULL) != (err == NULL));
 	*result = (struct result){.is_answered = reply != NULL};
-	if (reply) {
-		result->op = reply->header.op;
-		result->status = reply->header.op == MH_OP_LIST ? reply->list.status : reply->reply.status;
-	} else {
+	if (err)
 		result->err = *err;
-	}
+	if (!reply)
+		return;
+	result->op = reply->header.op;
+	result->status = reply->header.op == MH_OP_LIST ? reply->list.status : reply->reply.status;
 }
 
 static void make_client(struct fixture *f, uint64_t request_timeout_ms)
@@ -267,6 +270,59 @@ static void the_end_of_an_abandoned_helper_is_noticed(void **state)
 	assert_true(helper_client_info(f->client)->is_running);
 }
 
+/* A tracer of the helper, as strace is, which holds back its end for some time; negative: not allowed here.
+ */
+static pid_t trace(pid_t helper)
+{
+	int ready[2];
+	char ok = 'n';
+	pid_t tracer;
+
+	assert_int_equal(pipe(ready), 0);
+	tracer = fork();
+	assert_true(tracer >= 0);
+	if (tracer == 0) {
+		ok = ptrace(PTRACE_SEIZE, helper, NULL, NULL) == 0 ? 'y' : 'n';
+		(void)!write(ready[1], &ok, 1);
+		(void)pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &ok, 1), 1);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+	if (ok == 'y')
+		return tracer;
+	(void)kill(tracer, SIGKILL);
+	(void)waitpid(tracer, NULL, 0);
+	return -1;
+}
+
+static void the_end_of_a_traced_helper_is_noticed_in_the_end(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+	pid_t tracer;
+
+	make_client(f, 5000);
+	run_until(f, &f->ready, 1);
+	tracer = trace(f->fake.state->pids[0]);
+	if (tracer < 0) {
+		print_message("tracing is not allowed here\n");
+		skip();
+	}
+	assert_int_equal(kill(f->fake.state->pids[0], SIGKILL), 0);
+	run_until(f, &f->ready, 2);
+	assert_int_equal(helper_client_info(f->client)->abandoned, 1);
+	assert_int_equal(kill(tracer, SIGKILL), 0);
+	assert_int_equal(waitpid(tracer, NULL, 0), tracer);
+	while (helper_client_info(f->client)->abandoned > 0) {
+		assert_true(clock_monotonic_us() < end);
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->n_results, 1);
+}
+
 static void a_missing_setuid_bit_is_explained(void **state)
 {
 	struct fixture *f = *state;
@@ -381,6 +437,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_hanging_helper_is_given_up_and_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_end_of_an_abandoned_helper_is_noticed, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_end_of_a_traced_helper_is_noticed_in_the_end, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_missing_setuid_bit_is_explained, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_first_line_of_its_stderr_is_the_reason, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_mute_start_ends_with_its_timeout, setup, teardown),

@@ -1,5 +1,5 @@
-#include "helper_msg.h"
 #include "cmocka_all.h"
+#include "helper_msg.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,8 +277,9 @@ static void every_outcome_has_a_code_and_a_sentence(void **state)
 		[MH_INTERNAL] = STATUS_INTERNAL,
 	};
 
-	for (uint16_t i = 0; i < MH_STATUS_N; i++) {
-		struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = i, .step = 4, .record = 77};
+	for (unsigned int i = 0; i < MH_STATUS_N; i++) {
+		struct mh_reply reply = {
+			.header.op = MH_OP_STAGE, .status = (uint16_t)i, .step = 4, .record = 77};
 		struct error err = {0};
 
 		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), expected[i]);

@@ -109,7 +109,7 @@ static void every_edit_of_a_byte_shows(void **state)
 			check = check_lines(trail.lines, LINES, false, good.prev);
 			if (check.faults == 0)
 				fail_msg("byte %zu of line %d", k, i + 1);
-			if (check.fault_line > (uint64_t)(i + 2))
+			if (check.fault_line > (uint64_t)i + 2)
 				fail_msg("byte %zu of line %d shows in line %d", k, i + 1,
 					 (int)check.fault_line);
 		}
@@ -224,6 +224,54 @@ static void a_line_torn_by_a_crash_is_told_but_no_fault(void **state)
 	}
 }
 
+static void a_torn_number_that_does_not_follow_is_not_believed(void **state)
+{
+	static const char torn[] = "ts=2025-01-31T12:00:03.000Z rec=9 cluster=c";
+	struct trail trail = {.n = 0};
+	struct trail_check check;
+
+	(void)state;
+	memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
+	add(&trail, 1, "op=start phase=event seq=0");
+	(void)str_copy(trail.lines[trail.n++], sizeof(trail.lines[0]), torn);
+	hash(torn, trail.prev);
+	add(&trail, 10, "op=stage phase=intent seq=0");
+	check = check_lines(trail.lines, trail.n, false, NULL);
+	expect_fault(&check, TRAIL_GAP, 3);
+}
+
+static void a_line_with_a_nul_byte_is_no_record(void **state)
+{
+	struct trail trail = good_trail();
+	struct trail_check check = TRAIL_CHECK_INIT(false);
+	size_t n = strlen(trail.lines[0]);
+
+	(void)state;
+	trail.lines[0][n + 1] = 'x';
+	trail_check_line(&check, trail.lines[0], n + 2, true);
+	assert_int_equal(check.records, 0);
+	assert_int_equal(check.torn, 1);
+}
+
+static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
+{
+	static const char *const prevs[] = {
+		"xyz",
+		"0000000000000000000000000000000000000000000000000000000000000000f",
+		"000000000000000000000000000000000000000000000000000000000000000F",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(prevs); i++) {
+		struct trail_check check = TRAIL_CHECK_INIT(true);
+		char line[128];
+
+		(void)str_format(line, sizeof(line), "ts=1 rec=1 prev=%s", prevs[i]);
+		trail_check_line(&check, line, strlen(line), true);
+		expect_fault(&check, TRAIL_CHANGED, 1);
+	}
+}
+
 static void two_torn_lines_in_a_row_are_a_fault(void **state)
 {
 	struct trail trail = good_trail();
@@ -311,10 +359,14 @@ static void a_line_may_be_as_long_as_the_limit_and_no_longer(void **state)
 static void a_line_that_is_too_long_is_a_fault(void **state)
 {
 	struct trail_check check = TRAIL_CHECK_INIT(false);
+	char *line = calloc(1, TRAIL_LINE_MAX + 1);
 
 	(void)state;
-	trail_check_line(&check, "", TRAIL_LINE_MAX + 1, true);
-	expect_fault(&check, TRAIL_TOO_LONG, 1);
+	trail_check_line(&check, line, TRAIL_LINE_MAX, true);
+	assert_int_equal(check.faults, 0);
+	trail_check_line(&check, line, TRAIL_LINE_MAX + 1, true);
+	expect_fault(&check, TRAIL_TOO_LONG, 2);
+	free(line);
 }
 
 static void records_are_split_or_refused(void **state)
@@ -426,6 +478,9 @@ int main(void)
 		cmocka_unit_test(a_line_put_in_shows_in_itself_or_the_next_one),
 		cmocka_unit_test(every_cut_of_the_last_line_shows),
 		cmocka_unit_test(a_line_torn_by_a_crash_is_told_but_no_fault),
+		cmocka_unit_test(a_torn_number_that_does_not_follow_is_not_believed),
+		cmocka_unit_test(a_line_with_a_nul_byte_is_no_record),
+		cmocka_unit_test(a_prev_that_is_no_hash_shows_even_in_a_rotated_file),
 		cmocka_unit_test(two_torn_lines_in_a_row_are_a_fault),
 		cmocka_unit_test(numbers_follow_each_other_but_may_begin_anew_with_a_start),
 		cmocka_unit_test(a_rotated_file_may_begin_anywhere),

@@ -62,8 +62,8 @@ static void stage_is_admitted_only_within_its_profile(void **state)
 	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "mem"), REASON_CLASS);
 	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "ro"), REASON_READ_ONLY);
 	STAGE(req.source.u.block.by_id[0] = 'H', REASON_BY_ID);
-	for (uint8_t class = MH_CLASS_NFS4; class < MH_CLASS_N; class ++)
-		STAGE(req.source.class = class, REASON_UNIMPLEMENTED);
+	for (unsigned int class = MH_CLASS_NFS4; class < MH_CLASS_N; class ++)
+		STAGE(req.source.class = (uint8_t) class, REASON_UNIMPLEMENTED);
 	helper.type_available[FS_EXT4] = false;
 	STAGE((void)0, REASON_TYPE_UNAVAILABLE);
 }
@@ -138,6 +138,12 @@ static void a_ticket_for_another_request_is_not_good_for_this_one(void **state)
 	s = fixture_stage();
 	s.source.u.block.minor = 9; /* the node's own business */
 	assert_int_equal(stage(s), REASON_NONE);
+	s = fixture_stage();
+	s.ticket.read_only = 1;
+	fixture_sign(&s.ticket, 0);
+	assert_int_equal(stage(s), REASON_TICKET_READ_ONLY);
+	s.read_only = 1;
+	assert_int_equal(stage(s), REASON_NONE);
 	p.alloc[0] = 'b';
 	assert_int_equal(publish(p), REASON_TICKET_ALLOC);
 	p = fixture_publish();
@@ -209,7 +215,8 @@ static void a_by_id_link_leads_to_one_name_in_dev(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(by_id_target(bad[i], strlen(bad[i]), name), -EINVAL);
 	memset(longest, 'a', sizeof(longest));
-	memcpy(longest, "../../", 6);
+	for (size_t i = 0; i < strlen("../../"); i++)
+		longest[i] = "../../"[i];
 	assert_int_equal(by_id_target(longest, sizeof(longest) - 1, name), 0);
 	assert_int_equal(strlen(name), DEVICE_NAME_SIZE - 1);
 	assert_int_equal(by_id_target(longest, sizeof(longest), name), -EINVAL);

@@ -59,10 +59,11 @@ static void the_kernels_escapes_are_undone_and_no_others(void **state)
 	assert_string_equal(e.point, "/a b\tc\nd\\e");
 	assert_string_equal(e.type, "t#");
 	assert_string_equal(e.source, "s s");
-	assert_int_equal(parse("1 0 0:1 / /a\\000b rw - t s rw", &e), -EBADMSG);
-	assert_int_equal(parse("1 0 0:1 / /a\\101b rw - t s rw", &e), -EBADMSG);
-	assert_int_equal(parse("1 0 0:1 / /a\\04 rw - t s rw", &e), 0);
-	assert_string_equal(e.point, "/a\\04");
+	assert_int_equal(parse("1 0 0:1 / /a\\000b\\101\\04 rw - t s rw", &e), 0);
+	assert_string_equal(e.point, "/a\\000b\\101\\04");
+	/* an escaped backslash does not begin an escape */
+	assert_int_equal(parse("1 0 0:1 / /a\\134040 rw - t s rw", &e), 0);
+	assert_string_equal(e.point, "/a\\040");
 	/* " - " inside a name stays inside */
 	assert_int_equal(parse("1 0 0:1 / /a\\040-\\040ext4 rw - t s rw", &e), 0);
 	assert_string_equal(e.point, "/a - ext4");
@@ -162,24 +163,37 @@ static void the_whole_table_is_read_however_long_it_is(void **state)
 	free(text);
 }
 
+/* A well-formed line of exactly @n bytes with its newline; not NUL-terminated. */
+static char *long_line(size_t n)
+{
+	static const char begin[] = "1 0 0:1 / /";
+	static const char end[] = " rw - t s rw\n";
+	char *text = malloc(n + 1);
+
+	memset(text, 'a', n);
+	text[n] = '\0';
+	for (size_t i = 0; i < strlen(begin); i++)
+		text[i] = begin[i];
+	for (size_t i = 0; i < strlen(end); i++)
+		text[n - strlen(end) + i] = end[i];
+	return text;
+}
+
 static void a_line_has_a_limit_and_no_nul(void **state)
 {
-	static const char end[] = " rw - t s rw\n";
-	char *text = malloc(MOUNTINFO_LINE_MAX + 1);
+	static const char with_nul[] = "1 0 0:1 / /\0a rw - t s rw\n";
+	char *fits = long_line(MOUNTINFO_LINE_MAX);
+	char *too_long = long_line(MOUNTINFO_LINE_MAX + 1);
 	int found;
 
 	(void)state;
-	memset(text, 'a', MOUNTINFO_LINE_MAX + 1);
-	memcpy(text, "1 0 0:1 / /", 11);
-	memcpy(text + MOUNTINFO_LINE_MAX - strlen(end), end, strlen(end));
-	assert_int_equal(count_text(text, MOUNTINFO_LINE_MAX, &found), 0);
+	assert_int_equal(count_text(fits, MOUNTINFO_LINE_MAX, &found), 0);
 	assert_int_equal(found, 1);
-	memset(text + MOUNTINFO_LINE_MAX - strlen(end), 'a', strlen(end));
-	memcpy(text + MOUNTINFO_LINE_MAX + 1 - strlen(end), end, strlen(end));
-	assert_int_equal(count_text(text, MOUNTINFO_LINE_MAX + 1, &found), -EMSGSIZE);
+	assert_int_equal(count_text(too_long, MOUNTINFO_LINE_MAX + 1, &found), -EMSGSIZE);
 	assert_int_equal(found, 0);
-	assert_int_equal(count_text("1 0 0:1 / /\0a rw - t s rw\n", 26, &found), -EBADMSG);
-	free(text);
+	assert_int_equal(count_text(with_nul, sizeof(with_nul) - 1, &found), -EBADMSG);
+	free(fits);
+	free(too_long);
 }
 
 static void one_mount_is_found_by_its_id(void **state)

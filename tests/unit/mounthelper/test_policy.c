@@ -66,6 +66,7 @@ static void two_agents_have_their_own_profiles(void **state)
 	assert_int_equal(policy_profile(&policy, policy_agent(&policy, 996), "n")->max_size, 8192);
 }
 
+#define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define TMPFS "profile m { class = tmpfs; fstype = tmpfs; max_size = 1MiB }\n"
 #define DISK(rest) "profile d { class = block; fstype = ext4; trust = trusted; by_id = x; " rest " }\n"
 
@@ -103,6 +104,8 @@ static const struct refusal {
 	{BLOCK("allow_detach = 1\n"), "p:11: allow_detach = 1: must be yes or no"},
 	{BLOCK("ticket = no\n"), "p:11: ticket is given twice"},
 	{BLOCK("ticket_key = 00\n"), "p:11: ticket_key = 00: must be 64 hex digits"},
+	{BLOCK("ticket_key = " KEY "; ticket_key = " KEY "; ticket_key = " KEY "\n"),
+	 "may be given at most twice"},
 	{BLOCK("max_staged = 0\n"), "p:11: max_staged = 0: must be 1 to 4096"},
 	{BLOCK("max_staged = 4097\n"), "p:11: max_staged = 4097: must be 1 to 4096"},
 	{BLOCK("max_published = 32769\n"), "p:11: max_published = 32769: must be"},
@@ -253,7 +256,8 @@ static size_t many_profiles(char *text, size_t size, int n)
 	for (int i = 0; i < n; i++)
 		used += str_format(text + used, size - (size_t)used,
 				   "profile p%d { class = tmpfs; fstype = tmpfs; max_size = 4KiB }\n", i);
-	return (size_t)(used + str_format(text + used, size - (size_t)used, "}\n"));
+	used += str_format(text + used, size - (size_t)used, "}\n");
+	return (size_t)used;
 }
 
 static void numbers_of_profiles_and_agents_are_bounded(void **state)

@@ -136,10 +136,10 @@ static void less_than_granted_is_allowed_and_more_is_not(void **state)
 	want.writable = false;
 	SIGNED(t.read_only = 1, REASON_NONE);
 	SIGNED(t.read_only = 0, REASON_NONE);
-	for (uint8_t granted = 0; granted < TICKET_PROPAGATION_N; granted++) {
-		for (uint8_t asked = 0; asked < TICKET_PROPAGATION_N; asked++) {
-			want.propagation = asked;
-			SIGNED(t.propagation = granted,
+	for (unsigned int granted = 0; granted < TICKET_PROPAGATION_N; granted++) {
+		for (unsigned int asked = 0; asked < TICKET_PROPAGATION_N; asked++) {
+			want.propagation = (uint8_t)asked;
+			SIGNED(t.propagation = (uint8_t)granted,
 			       asked <= granted ? REASON_NONE : REASON_TICKET_PROPAGATION);
 		}
 	}

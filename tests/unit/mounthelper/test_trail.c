@@ -50,9 +50,10 @@ static uint64_t append(const char *op)
 	return rec;
 }
 
-static char *whole_file(void)
+/* Not inlined: gcc 12 then takes the result for the address of the variable. */
+static __attribute__((noinline)) char *whole_file(void)
 {
-	char *text;
+	char *text = NULL;
 
 	assert_int_equal(file_read(path, 1 << 20, &text, NULL), 0);
 	return text;
@@ -178,6 +179,30 @@ static void a_file_that_is_no_trail_is_left_alone(void **state)
 	free(text);
 }
 
+static int read_end_of(const char *tail, bool whole)
+{
+	struct trail_end end;
+
+	return trail_read_end(tail, strlen(tail), whole, &end) < 0 ? -1 : (int)end.rec;
+}
+
+static void only_a_complete_number_counts(void **state)
+{
+	(void)state;
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b\n", true), 6);
+	assert_int_equal(read_end_of("ts=1 rec=5x a=b\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec= a=b\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec=0 a=b\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec=18446744073709551615 a=b\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b\nts=1 rec=6\n", true), 6);
+	/* the beginning of the last line must be in sight, or its digest would be another one's */
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b\n", false), -1);
+	assert_int_equal(read_end_of("a=b\nts=1 rec=5 a=b\n", false), 6);
+	assert_int_equal(read_end_of("", true), 1);
+	assert_int_equal(read_end_of("", false), -1);
+	assert_int_equal(read_end_of("\n", true), -1);
+}
+
 static void values_outside_the_alphabet_cannot_forge_anything(void **state)
 {
 	struct record record = RECORD_INIT;
@@ -234,6 +259,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_trail_that_begins_with_a_torn_line_goes_on, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_is_no_trail_is_left_alone, setup, teardown),
+		cmocka_unit_test(only_a_complete_number_counts),
 		cmocka_unit_test(values_outside_the_alphabet_cannot_forge_anything),
 		cmocka_unit_test_setup_teardown(a_record_that_does_not_fit_is_not_cut_but_refused, setup,
 						teardown),

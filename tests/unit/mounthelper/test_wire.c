@@ -88,6 +88,7 @@ static void every_other_size_is_a_violation(void **state)
 			assert_int_equal(decode(&req, n), REASON_SIZE);
 			req.header.length = (uint32_t)n; /* lying about it does not help */
 			assert_int_equal(decode(&req, n), REASON_SIZE);
+			assert_int_equal(decode(&req, size), REASON_SIZE);
 			req.header.length = size;
 		}
 	}

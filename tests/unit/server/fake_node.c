@@ -27,6 +27,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	struct fake_node *node = userdata;
 
 	(void)stream;
+	/* welcome comes first, and once */
+	assert_int_equal(node->welcomed, down->message_case != HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME);
 	switch (down->message_case) {
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
 		node->welcomed = true;

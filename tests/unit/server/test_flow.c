@@ -501,6 +501,24 @@ static void what_the_node_has_and_the_server_does_not_is_kept(void **state)
 	assert_false(f->n1.closed);
 }
 
+static void a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.forgets == 1);
+	fake_node_disconnect(&f->n1); /* as if forget had been lost */
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	assert_true(f->n1.welcomed);
+	UNTIL(f, f->n1.forgets == 1);
+}
+
 static void submissions_are_idempotent_by_id_and_content(void **state)
 {
 	struct fixture *f = *state;
@@ -570,6 +588,9 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(what_the_node_has_and_the_server_does_not_is_kept, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(submissions_are_idempotent_by_id_and_content, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(history_is_bounded, setup, teardown),

@@ -1,0 +1,289 @@
+#include "agent_parts.h"
+#include "hello.h"
+#include "report.h"
+#include "wakeup.h"
+
+#include "base/clock.h"
+#include "log/log.h"
+
+#include <assert.h>
+#include <systemd/sd-daemon.h>
+
+enum {
+	HELPER_FAILURES_TOLD = 3, /* in a row; then the server is told that nothing can be mounted */
+};
+
+static void notify_status(const struct agent *agent)
+{
+	const struct helper_info *helper = helper_client_info(agent->helper);
+	const struct session_info *session = session_info(agent->session);
+
+	(void)sd_notifyf(0, "STATUS=%s; mount helper %s; %zu allocations",
+			 session->is_up ? "connected to the server" : "not connected to the server",
+			 helper->is_running ? "runs" : "does not run", allocs_count(agent->allocs));
+}
+
+/* The journal cannot be trusted any more: end, and begin again from what is on the disk. */
+static void on_broken(const struct error *err, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	if (agent->broken.status != STATUS_OK)
+		return;
+	agent->broken = *err;
+	(void)sd_event_exit(agent->event, (int)err->status);
+}
+
+static void on_alloc_status(const struct alloc *alloc, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	session_send_status(agent->session, alloc);
+	notify_status(agent);
+}
+
+static void on_receipt(const struct receipt *receipt, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	session_send_receipt(agent->session, receipt);
+}
+
+static void on_release_error(const char *claim_id, uint64_t generation, const struct error *err,
+			     void *userdata)
+{
+	struct agent *agent = userdata;
+
+	session_send_release_error(agent->session, claim_id, generation, err);
+}
+
+static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata)
+{
+	struct agent *agent = userdata;
+	const struct hello_facts facts = {
+		.node_id = agent->config->node_id,
+		.boot_id = agent->boot_id,
+		.agent_version = HOLDFAST_VERSION,
+		.kernel = agent->kernel,
+		.helper = helper_client_info(agent->helper),
+		.picture = volume_manager_picture(agent->volumes),
+		.allocs = agent->allocs,
+	};
+
+	return hello_make(&facts, ret_is_short);
+}
+
+static void on_session_up(bool sends_statuses, void *userdata)
+{
+	struct agent *agent = userdata;
+	const struct alloc_runner *runner = NULL;
+	const struct receipt *receipt = NULL;
+
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
+		"connected to the server");
+	while ((receipt = receipts_next(agent->receipts, receipt)))
+		session_send_receipt(agent->session, receipt);
+	while (sends_statuses && (runner = allocs_next(agent->allocs, runner)))
+		session_send_status(agent->session, &alloc_runner_record(runner)->alloc);
+	notify_status(agent);
+}
+
+static void on_session_down(const struct error *err, void *userdata)
+{
+	struct agent *agent = userdata;
+	uint32_t attempts = session_info(agent->session)->attempts;
+
+	/* the first loss, then now and then */
+	if (attempts <= 1 || attempts % 20 == 0)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "session", .peer = agent->server, .err = err},
+			"no session with the server, what is mounted stays");
+	notify_status(agent);
+}
+
+static void on_run(const struct alloc *alloc, void *userdata)
+{
+	struct agent *agent = userdata;
+	struct error err;
+
+	if (allocs_run(agent->allocs, alloc, &err) == STATUS_OK)
+		return;
+	log_ctx(LOG_ERR, &(struct log_ctx){.alloc = alloc->id, .op = "run", .err = &err},
+		"allocation is refused");
+	session_send_refusal(agent->session, alloc->id, &err);
+}
+
+static void on_stop(const char *alloc_id, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	if (!allocs_stop(agent->allocs, alloc_id))
+		session_send_unknown(agent->session, alloc_id);
+}
+
+static void on_ack(const char *claim_id, bool is_released, void *userdata)
+{
+	struct agent *agent = userdata;
+	const struct receipt *receipt = receipts_find(agent->receipts, claim_id, is_released);
+	const struct journal_write write = {.drop_receipt = receipt};
+	struct error err;
+
+	if (!receipt)
+		return;
+	if (journal_write(agent->journal, &write, NULL, NULL, &err) != STATUS_OK) {
+		on_broken(&err, agent);
+		return;
+	}
+	(void)receipts_remove(agent->receipts, claim_id, is_released);
+}
+
+static void on_release(const struct claim *claim, const char *wire_volume, void *userdata)
+{
+	struct agent *agent = userdata;
+	struct error err;
+
+	if (allocs_release(agent->allocs, claim, wire_volume, &err) == STATUS_OK)
+		return;
+	log_ctx(LOG_WARNING,
+		&(struct log_ctx){
+			.claim = claim->id, .alloc = claim->allocation_id, .op = "release", .err = &err},
+		"claim is not released");
+	session_send_release_error(agent->session, claim->id, claim->generation, &err);
+}
+
+static void on_forget(const char *alloc_id, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	allocs_forget(agent->allocs, alloc_id);
+}
+
+const struct session_handlers agent_session_handlers = {
+	.make_hello = make_hello,
+	.on_up = on_session_up,
+	.on_down = on_session_down,
+	.on_run = on_run,
+	.on_stop = on_stop,
+	.on_ack = on_ack,
+	.on_release = on_release,
+	.on_forget = on_forget,
+};
+
+/* Begin the first session, or another one when the hello would say something else. */
+static void renew_session(struct agent *agent)
+{
+	if (!agent->is_session_started)
+		(void)sd_notify(0, "READY=1");
+	agent->is_session_started = true;
+	wakeup_disarm(&agent->session_timer);
+	session_restart(agent->session);
+	notify_status(agent);
+}
+
+int agent_on_picture_overdue(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "adopt"},
+		"the mount helper has not told what is mounted yet: nothing is mounted or released until it "
+		"does");
+	renew_session(agent);
+	return 0;
+}
+
+static int on_picture_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct agent *agent = userdata;
+	struct error err;
+
+	wakeup_disarm(&agent->picture_timer);
+	if (helper_client_info(agent->helper)->is_running &&
+	    picture_load_start(&agent->picture_load, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = &err},
+			"cannot read what is mounted");
+	return 0;
+}
+
+static void on_helper_ready(void *userdata)
+{
+	struct agent *agent = userdata;
+	const struct helper_info *helper = helper_client_info(agent->helper);
+
+	log_ctx(LOG_INFO, &(struct log_ctx){.op = "helper"}, "mount helper runs, pid %d, policy %.16s%s%s",
+		helper->pid, helper->policy_digest, helper->ticket_optional ? ", tickets optional" : "",
+		helper->container ? ", in this mount namespace" : "");
+	(void)on_picture_due(NULL, 0, agent);
+	notify_status(agent);
+}
+
+static void on_helper_down(const struct error *err, void *userdata)
+{
+	struct agent *agent = userdata;
+	uint32_t failures = helper_client_info(agent->helper)->failures;
+
+	if (failures <= HELPER_FAILURES_TOLD || failures % 20 == 0)
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "helper", .err = err},
+			"mount helper does not run, what is mounted stays");
+	/* without a helper there is nothing to wait for, and whoever asks must hear of it */
+	if (!agent->is_session_started || failures == HELPER_FAILURES_TOLD)
+		renew_session(agent);
+	notify_status(agent);
+}
+
+const struct helper_client_events agent_helper_events = {
+	.on_ready = on_helper_ready,
+	.on_down = on_helper_down,
+};
+
+void agent_on_picture(struct picture *picture, const struct error *err, void *userdata)
+{
+	struct agent *agent = userdata;
+	const struct picture *before = volume_manager_picture(agent->volumes);
+	bool is_news = !before || !picture || !hello_fingerprint_equal(before, picture);
+
+	if (err) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = err}, "cannot read what is mounted");
+		(void)wakeup_arm(agent->event, &agent->picture_timer,
+				 backoff_next(&agent->picture_backoff, backoff_random()), on_picture_due,
+				 agent, NULL);
+		return;
+	}
+	assert(picture);
+	backoff_reset(&agent->picture_backoff);
+	volume_manager_set_picture(agent->volumes, picture);
+	if (!allocs_is_adopted(agent->allocs)) {
+		allocs_adopt(agent->allocs, picture);
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "adopt"},
+			"%zu volumes are staged, %zu published, %zu allocations journalled",
+			picture->n_staged, picture->n_published, allocs_count(agent->allocs));
+	}
+	if (is_news)
+		renew_session(agent);
+}
+
+Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
+{
+	struct agent *agent = userdata;
+	const struct report_facts facts = {
+		.version = HOLDFAST_VERSION,
+		.node_id = agent->config->node_id,
+		.cluster = agent->config->cluster,
+		.boot_id = agent->boot_id,
+		.server = agent->server,
+		.session = session_info(agent->session),
+		.helper = helper_client_info(agent->helper),
+		.allocs = agent->allocs,
+		.picture = volume_manager_picture(agent->volumes),
+		.receipts = agent->receipts,
+	};
+
+	return report_make(&facts);
+}
+
+void agent_fill_env(struct agent *agent, struct runner_env *env)
+{
+	env->on_status = on_alloc_status;
+	env->on_receipt = on_receipt;
+	env->on_release_error = on_release_error;
+	env->on_broken = on_broken;
+	env->userdata = agent;
+}

@@ -1,0 +1,50 @@
+#pragma once
+/* The agent's parts, between those who make them and those who let them speak to each other. For those files
+ * only. */
+
+#include "agent.h"
+#include "allocs.h"
+#include "backoff.h"
+#include "helper_client.h"
+#include "journal.h"
+#include "local.h"
+#include "picture_load.h"
+#include "session.h"
+
+#include "model/node.h"
+
+struct agent {
+	sd_event *event;	     /* borrowed */
+	const struct config *config; /* borrowed */
+	char boot_id[UUID_TEXT_SIZE];
+	char kernel[NODE_TEXT_MAX + 1];
+	char server[CONFIG_HOST_SIZE + 8]; /* for people */
+	struct journal *journal;
+	struct receipts *receipts;
+	struct rpc_tls *tls;
+	struct rpc_client *rpc;
+	struct helper_client *helper;
+	struct picture_load picture_load;
+	struct backoff picture_backoff;
+	sd_event_source *picture_timer;
+	struct volume_manager *volumes;
+	struct runner_env env;
+	struct allocs *allocs;
+	struct session *session;
+	sd_event_source *session_timer; /* until the first session */
+	bool is_session_started;
+	struct local *local;
+	struct error broken; /* why the loop was ended; status OK: it was not */
+};
+
+/* What each part calls; userdata is the agent. */
+extern const struct session_handlers agent_session_handlers;
+extern const struct helper_client_events agent_helper_events;
+local_report_fn agent_report;
+picture_done_fn agent_on_picture;
+
+/** Fill in whom runners tell. */
+void agent_fill_env(struct agent *agent, struct runner_env *env);
+
+/** The helper has not told in time what is mounted: begin the session without. */
+int agent_on_picture_overdue(sd_event_source *source, uint64_t usec, void *userdata);

@@ -1,0 +1,68 @@
+#pragma once
+/* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
+ * two files only. */
+
+#include "backoff.h"
+#include "volume_manager.h"
+#include "volume_op.h"
+
+#include "base/tree.h"
+
+#include <sys/queue.h>
+
+struct volume_queue;
+
+struct volume_task {
+	TAILQ_ENTRY(volume_task) entry;
+	LIST_ENTRY(volume_task) all;
+	struct volume_manager *manager;
+	struct volume_queue *queue;
+	struct volume_target target;
+	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT or _RELEASE */
+	enum volume_op_state state;
+	bool is_cancelled;
+	volume_done_fn *done;
+	volume_retry_fn *retry;
+	void *userdata;
+	struct backoff backoff;
+	sd_event_source *timer; /* runs while waiting for another attempt */
+	int64_t since_ms;
+	int64_t next_try_ms;
+	struct error last_error;
+	struct mh_reply publish_reply;
+};
+
+/* The operations of one volume; lives as long as it has tasks. */
+struct volume_queue {
+	RB_ENTRY(volume_queue) entry;
+	char wire_volume[WIRE_VOLUME_SIZE];
+	TAILQ_HEAD(, volume_task) waiting;
+	struct volume_task *current;
+	size_t n_tasks; /* waiting, current and between two attempts */
+};
+
+RB_HEAD(volume_queues, volume_queue);
+
+struct volume_manager {
+	sd_event *event;	      /* borrowed */
+	struct helper_client *helper; /* borrowed */
+	volume_in_use_fn *in_use;
+	void *userdata;
+	struct picture *picture;
+	struct volume_queues queues;
+	LIST_HEAD(, volume_task) tasks;
+	size_t n_tasks;
+	sd_event_source *dispatch; /* deferred: begins what can begin */
+};
+
+/** Let @event happen to the task: do what the table of steps says. The task may be gone afterwards. */
+void volume_task_event(struct volume_task *task, enum volume_op_event event, const struct error *err);
+
+/* What the manager does at the end of a task, or of an attempt. */
+
+/** Out of its queue, tell, and away. */
+void volume_task_finish(struct volume_task *task, const struct volume_mounted *mounted,
+			const struct error *err);
+
+/** Step aside, so that others of the volume have their turn, and try again later. */
+void volume_task_retry(struct volume_task *task);

@@ -1,0 +1,495 @@
+#include "model_server.h"
+
+#include "cmocka_all.h"
+#include "temp_dir.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "model/pb.h"
+#include "rpc/pki.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Holdfast__V1__SessionUp session_up;
+typedef Holdfast__V1__SessionDown session_down;
+
+static void violate(struct model_server *model, const char *what, const char *id)
+{
+	if (!model->violation[0])
+		(void)snprintf(model->violation, sizeof(model->violation), "%s: %s", what, id);
+}
+
+static void issue(const char *dir, const char *name, const char *uri)
+{
+	static const char *const addresses[] = {"127.0.0.1"};
+	char ca_key[TEMP_PATH_SIZE], ca[TEMP_PATH_SIZE], key[TEMP_PATH_SIZE], cert[TEMP_PATH_SIZE];
+	const struct pki_cert_request request = {
+		.uri = uri, .common_name = name, .ip_addresses = addresses, .n_ip_addresses = 1, .days = 2};
+	char file[64];
+	struct error err;
+
+	(void)snprintf(file, sizeof(file), "%s.key", name);
+	(void)temp_dir_path(key, dir, file);
+	(void)snprintf(file, sizeof(file), "%s.pem", name);
+	(void)temp_dir_path(cert, dir, file);
+	if (pki_issue(temp_dir_path(ca_key, dir, "ca.key"), temp_dir_path(ca, dir, "ca.pem"), &request, key,
+		      cert, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+void model_server_make_pki(const char *dir)
+{
+	char key[TEMP_PATH_SIZE], cert[TEMP_PATH_SIZE];
+	struct error err;
+
+	if (pki_make_ca(temp_dir_path(key, dir, "ca.key"), temp_dir_path(cert, dir, "ca.pem"), MODEL_CLUSTER,
+			&err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	issue(dir, "server", MODEL_SERVER_URI);
+	issue(dir, "node", "holdfast://" MODEL_CLUSTER "/node/n1");
+}
+
+struct model_alloc *model_server_alloc(struct model_server *model, const char *alloc_id)
+{
+	for (unsigned int i = 0; i < model->n_allocs; i++) {
+		if (str_eq(model->allocs[i].alloc.id, alloc_id))
+			return &model->allocs[i];
+	}
+	return NULL;
+}
+
+struct model_claim *model_server_claim(struct model_server *model, const char *alloc_id, const char *name)
+{
+	for (unsigned int i = model->n_claims; i-- > 0;) {
+		if (str_eq(model->claims[i].claim.allocation_id, alloc_id) &&
+		    str_eq(model->claims[i].name, name))
+			return &model->claims[i];
+	}
+	return NULL;
+}
+
+static struct model_claim *find_claim(struct model_server *model, const char *id)
+{
+	for (unsigned int i = 0; i < model->n_claims; i++) {
+		if (str_eq(model->claims[i].claim.id, id))
+			return &model->claims[i];
+	}
+	return NULL;
+}
+
+unsigned int model_server_unreleased(const struct model_server *model)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < model->n_claims; i++)
+		n += !model->claims[i].is_released;
+	return n;
+}
+
+static void send_down(struct model_server *model, const session_down *down)
+{
+	struct error err;
+
+	if (model->session && rpc_call_send(model->session, &down->base, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static void send_run(struct model_server *model, const struct alloc *alloc)
+{
+	Holdfast__V1__RunAlloc run = HOLDFAST__V1__RUN_ALLOC__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	run.alloc = alloc_to_pb(alloc);
+	assert_non_null(run.alloc);
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN;
+	down.run = &run;
+	send_down(model, &down);
+	protobuf_c_message_free_unpacked(&run.alloc->base, NULL);
+}
+
+static void send_stop(struct model_server *model, char *id)
+{
+	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	stop.alloc_id = id;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
+	down.stop = &stop;
+	send_down(model, &down);
+}
+
+static void send_forget(struct model_server *model, char *id)
+{
+	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	forget.alloc_id = id;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
+	down.forget = &forget;
+	if (!model->hold_forget)
+		send_down(model, &down);
+}
+
+void model_server_release(struct model_server *model, const struct model_claim *claim)
+{
+	Holdfast__V1__ReleaseClaim release = HOLDFAST__V1__RELEASE_CLAIM__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(claim->claim.namespace, claim->claim.volume_id, wire);
+	release.claim = claim_to_pb(&claim->claim);
+	release.wire_volume = wire;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE;
+	down.release = &release;
+	send_down(model, &down);
+	protobuf_c_message_free_unpacked(&release.claim->base, NULL);
+}
+
+static void send_ack(struct model_server *model, char *claim_id, bool is_released)
+{
+	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	ack.claim_id = claim_id;
+	ack.released = is_released;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK;
+	down.receipt_ack = &ack;
+	if (!model->hold_acks)
+		send_down(model, &down);
+}
+
+/* The work of an allocation has ended: what the node has not released is asked for. */
+static void release_rest(struct model_server *model, const char *alloc_id)
+{
+	for (unsigned int i = 0; i < model->n_claims; i++) {
+		if (!model->claims[i].is_released && str_eq(model->claims[i].claim.allocation_id, alloc_id))
+			model_server_release(model, &model->claims[i]);
+	}
+}
+
+static void take_status(struct model_server *model, const Holdfast__V1__AllocStatus *status)
+{
+	struct model_alloc *entry = model_server_alloc(model, status->alloc_id);
+	struct alloc *alloc;
+
+	if (!entry) {
+		send_forget(model, status->alloc_id);
+		return;
+	}
+	alloc = &entry->alloc;
+	entry->statuses++;
+	entry->clock = model->clock;
+	if (alloc_is_client_terminal(alloc)) {
+		if ((int)alloc->client_status != (int)status->client_status)
+			violate(model, "status changed after the end", alloc->id);
+		send_forget(model, alloc->id);
+		return;
+	}
+	alloc->client_status = (enum client_status)status->client_status;
+	alloc->client_code = status->code;
+	(void)snprintf(alloc->client_description, sizeof(alloc->client_description), "%s",
+		       status->description);
+	alloc->n_published = 0;
+	for (size_t i = 0; i < status->n_published; i++)
+		assert_int_equal(alloc_volume_from_pb(status->published[i],
+						      &alloc->published[alloc->n_published++], NULL),
+				 STATUS_OK);
+	if (alloc->client_status == CLIENT_RUNNING && alloc->desired_status == DESIRED_RUN &&
+	    alloc->client_code == 0 && alloc->n_published != alloc->n_volumes)
+		violate(model, "runs without all volumes", alloc->id);
+	if (!alloc_is_client_terminal(alloc))
+		return;
+	release_rest(model, alloc->id);
+	send_forget(model, alloc->id);
+}
+
+static bool is_published(const struct model_server *model, const struct model_claim *claim)
+{
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(claim->claim.namespace, claim->claim.volume_id, wire);
+	for (unsigned int slot = 0; slot <= MH_SLOT_MAX; slot++) {
+		const struct fake_mount *mount =
+			fake_helper_mount(model->fake, "", claim->claim.allocation_id, slot);
+
+		if (mount && str_eq(mount->volume, wire))
+			return true;
+	}
+	return false;
+}
+
+static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimReceipt *receipt)
+{
+	struct model_claim *claim = find_claim(model, receipt->claim_id);
+	const struct model_alloc *alloc;
+	bool is_released = receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
+
+	if (!claim || !str_eq(claim->claim.boot_id, receipt->boot_id) ||
+	    claim->claim.generation != receipt->generation) {
+		violate(model, "receipt for what was never granted", receipt->claim_id);
+		return;
+	}
+	if (receipt->error[0] != '\0') {
+		claim->errors++;
+		(void)snprintf(claim->last_error, sizeof(claim->last_error), "%s", receipt->error);
+		return;
+	}
+	claim->receipts++;
+	if (is_released && is_published(model, claim))
+		violate(model, "released while published", receipt->claim_id);
+	alloc = model_server_alloc(model, claim->claim.allocation_id);
+	if (!is_released && alloc && alloc->alloc.desired_status == DESIRED_RUN &&
+	    !is_published(model, claim))
+		violate(model, "mounted receipt without a mount", receipt->claim_id);
+	if (is_released && !claim->is_released)
+		claim->released_clock = model->clock;
+	claim->is_released |= is_released;
+	claim->is_mounted |= !is_released;
+	send_ack(model, receipt->claim_id, is_released);
+}
+
+static void take_hello(struct model_server *model, const Holdfast__V1__SessionHello *hello)
+{
+	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	char cluster[16];
+
+	model->hellos++;
+	model->picture_complete = hello->picture_complete;
+	model->hello_allocs = (unsigned int)hello->n_allocs;
+	model->hello_plugins = (unsigned int)hello->n_plugins;
+	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
+	welcome.cluster = cluster;
+	welcome.heartbeat_ms = SESSION_HEARTBEAT_FAST_MS;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	send_down(model, &down);
+	for (size_t i = 0; i < hello->n_allocs; i++)
+		take_status(model, hello->allocs[i]);
+	for (unsigned int i = 0; i < model->n_allocs; i++) {
+		struct alloc *alloc = &model->allocs[i].alloc;
+
+		if (alloc_is_client_terminal(alloc))
+			release_rest(model, alloc->id);
+		else if (alloc->desired_status == DESIRED_STOP)
+			send_stop(model, alloc->id);
+		else
+			send_run(model, alloc);
+	}
+}
+
+static void on_open(struct rpc_call *call, void *userdata)
+{
+	struct model_server *model = userdata;
+
+	model->session = call;
+}
+
+static void on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	const session_up *up = (const session_up *)(const void *)message;
+	struct model_server *model = userdata;
+
+	if (call != model->session)
+		return;
+	model->clock++;
+	switch (up->message_case) {
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO:
+		take_hello(model, up->hello);
+		return;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT:
+		model->heartbeats++;
+		return;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC:
+		take_status(model, up->alloc);
+		return;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT:
+		take_receipt(model, up->receipt);
+		return;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
+	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
+		violate(model, "unknown message", "");
+		return;
+	}
+}
+
+static void on_closed(struct rpc_call *call, void *userdata)
+{
+	struct model_server *model = userdata;
+
+	if (call == model->session)
+		model->session = NULL;
+}
+
+struct model_claim *model_server_add_claim(struct model_server *model, const char *alloc_id,
+					   const char *volume, const char *boot_id)
+{
+	struct model_claim *claim = &model->claims[model->n_claims++];
+
+	assert_true(model->n_claims <= MODEL_CLAIMS_MAX);
+	*claim = (struct model_claim){.claim = {.mode = CLAIM_WRITE,
+						.access_mode = SINGLE_NODE_MULTI_WRITER,
+						.attachment_mode = ATTACHMENT_FILE_SYSTEM,
+						.generation = 100 + model->n_claims,
+						.state = CLAIM_RESERVED}};
+	assert_int_equal(uuid_new(claim->claim.id), 0);
+	(void)str_copy(claim->claim.volume_id, sizeof(claim->claim.volume_id), volume);
+	(void)str_copy(claim->claim.namespace, sizeof(claim->claim.namespace), "default");
+	(void)str_copy(claim->claim.allocation_id, sizeof(claim->claim.allocation_id), alloc_id);
+	(void)str_copy(claim->claim.node_id, sizeof(claim->claim.node_id), "n1");
+	(void)str_copy(claim->claim.boot_id, sizeof(claim->claim.boot_id), boot_id);
+	return claim;
+}
+
+static void reply_claim(struct model_server *model, struct rpc_call *call, const struct claim *claim)
+{
+	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	struct ticket ticket = {.magic = TICKET_MAGIC,
+				.generation = claim->generation,
+				.not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)};
+	struct volume volume = {.type = VOLUME_NATIVE,
+				.profile = "scratch",
+				.source = {.class = model->class, .size_bytes = 4096, .inodes = 8}};
+	char wire[WIRE_VOLUME_SIZE];
+
+	if (model->class == SOURCE_BLOCK)
+		(void)str_format(volume.source.by_id, sizeof(volume.source.by_id), "disk-%s",
+				 claim->volume_id);
+	(void)str_copy(volume.id, sizeof(volume.id), claim->volume_id);
+	(void)str_copy(volume.namespace, sizeof(volume.namespace), claim->namespace);
+	volume_wire_name(claim->namespace, claim->volume_id, wire);
+	response.claim = claim_to_pb(claim);
+	response.volume = volume_to_pb(&volume);
+	response.wire_volume = wire;
+	response.ticket.data = (uint8_t *)&ticket;
+	response.ticket.len = sizeof(ticket);
+	rpc_call_reply(call, &response.base);
+	protobuf_c_message_free_unpacked(&response.claim->base, NULL);
+	protobuf_c_message_free_unpacked(&response.volume->base, NULL);
+}
+
+static void read_boot_id(char ret[static UUID_TEXT_SIZE])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	assert_non_null(f);
+	assert_non_null(fgets(ret, UUID_TEXT_SIZE, f));
+	(void)fclose(f);
+}
+
+static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__ClaimVolumeRequest *request =
+		(const Holdfast__V1__ClaimVolumeRequest *)(const void *)message;
+	struct model_server *model = userdata;
+	struct model_claim *claim;
+	char boot_id[UUID_TEXT_SIZE];
+	struct error err;
+
+	model->claim_calls++;
+	if (model->fail_claims > 0) {
+		model->fail_claims--;
+		(void)error_set(&err, model->fail_status, 0, "volume %s: the model says no",
+				request->volume_id);
+		rpc_call_fail(call, &err);
+		return;
+	}
+	claim = model_server_claim(model, request->allocation_id, request->volume_name);
+	if (!claim || claim->is_released) {
+		read_boot_id(boot_id);
+		if (model->other_boot)
+			boot_id[0] = boot_id[0] == '0' ? '1' : '0';
+		claim = model_server_add_claim(model, request->allocation_id, request->volume_id, boot_id);
+		(void)str_copy(claim->name, sizeof(claim->name), request->volume_name);
+	}
+	if (!model->hold_claims) {
+		reply_claim(model, call, &claim->claim);
+		return;
+	}
+	assert_true(model->n_held < MODEL_HELD_MAX);
+	model->held[model->n_held] = call;
+	model->held_for[model->n_held++] = claim->claim;
+}
+
+void model_server_answer(struct model_server *model)
+{
+	for (unsigned int i = 0; i < model->n_held; i++)
+		reply_claim(model, model->held[i], &model->held_for[i]);
+	model->n_held = 0;
+	model->hold_claims = false;
+}
+
+static const struct rpc_stream_handlers session_handlers = {
+	.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+static const struct rpc_method node_methods[] = {{.name = "Session", .stream = &session_handlers}};
+static const struct rpc_method volume_methods[] = {{.name = "Claim", .unary = on_claim}};
+static const struct rpc_service services[] = {
+	{.descriptor = &holdfast__v1__nodes__descriptor, .methods = node_methods, .n_methods = 1},
+	{.descriptor = &holdfast__v1__volumes__descriptor, .methods = volume_methods, .n_methods = 1},
+};
+
+void model_server_start(struct model_server *model, const char *pki_dir, uint16_t port)
+{
+	char ca[TEMP_PATH_SIZE], cert[TEMP_PATH_SIZE], key[TEMP_PATH_SIZE];
+	const struct rpc_tls_files files = {.ca = temp_dir_path(ca, pki_dir, "ca.pem"),
+					    .cert = temp_dir_path(cert, pki_dir, "server.pem"),
+					    .key = temp_dir_path(key, pki_dir, "server.key")};
+	struct error err;
+
+	if (rpc_tls_new(&files, &model->tls, &err) != STATUS_OK ||
+	    rpc_server_new(model->event, services, ARRAY_SIZE(services), NULL, model, &model->rpc, &err) !=
+		    STATUS_OK ||
+	    rpc_server_listen_tls(model->rpc, "127.0.0.1", port, model->tls, &model->port, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+void model_server_stop(struct model_server *model)
+{
+	if (model->n_held > 0)
+		model_server_answer(model);
+	rpc_server_free(model->rpc);
+	rpc_tls_free(model->tls);
+	model->rpc = NULL;
+	model->tls = NULL;
+	model->session = NULL;
+}
+
+void model_server_run(struct model_server *model, const struct alloc *alloc)
+{
+	struct model_alloc *entry = &model->allocs[model->n_allocs++];
+
+	assert_true(model->n_allocs <= MODEL_ALLOCS_MAX);
+	*entry = (struct model_alloc){.alloc = *alloc};
+	send_run(model, alloc);
+}
+
+void model_server_run_again(struct model_server *model, const char *alloc_id)
+{
+	send_run(model, &model_server_alloc(model, alloc_id)->alloc);
+}
+
+void model_server_want_stop(struct model_server *model, const char *alloc_id)
+{
+	struct model_alloc *entry = model_server_alloc(model, alloc_id);
+	char id[UUID_TEXT_SIZE];
+
+	if (entry)
+		entry->alloc.desired_status = DESIRED_STOP;
+	(void)str_copy(id, sizeof(id), alloc_id);
+	send_stop(model, id);
+}
+
+void model_server_hang_up(struct model_server *model)
+{
+	struct error err;
+
+	assert_non_null(model->session);
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "the model hangs up");
+	rpc_call_fail(TAKE_PTR(model->session), &err);
+}

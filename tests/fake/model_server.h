@@ -1,0 +1,107 @@
+#pragma once
+/* A model of the claim server, in the process of the test: sessions and claims over TLS, with what an agent
+ * must never do written down as violations. */
+
+#include "fake_helper_client.h"
+
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "rpc/server.h"
+
+#include <systemd/sd-event.h>
+
+enum {
+	MODEL_ALLOCS_MAX = 32,
+	MODEL_CLAIMS_MAX = 128,
+	MODEL_HELD_MAX = 32,
+	SESSION_HEARTBEAT_FAST_MS = 50,
+};
+
+#define MODEL_CLUSTER "test"
+#define MODEL_SERVER_URI "holdfast://test/server/s1"
+
+struct model_alloc {
+	struct alloc alloc; /* as sent, with what was last reported */
+	unsigned int statuses;
+	unsigned int clock; /* of the last status */
+};
+
+struct model_claim {
+	struct claim claim;
+	char name[PROFILE_MAX + 1];
+	bool is_mounted;
+	bool is_released;
+	unsigned int released_clock;
+	unsigned int receipts;
+	unsigned int errors;
+	char last_error[1024];
+};
+
+struct model_server {
+	sd_event *event;		/* borrowed */
+	const struct fake_helper *fake; /* borrowed; the truth about mounts */
+	struct rpc_tls *tls;
+	struct rpc_server *rpc;
+	uint16_t port;
+	struct rpc_call *session;
+	/* set by tests */
+	bool hold_claims;	  /* claims wait until model_server_answer() */
+	unsigned int fail_claims; /* the next so many fail ... */
+	enum status fail_status;  /* ... with this */
+	bool hold_acks;
+	bool hold_forget;
+	bool other_cluster;
+	bool other_boot; /* claims are granted for another boot than the node's */
+	int64_t ticket_ttl_ms;
+	enum source_class class; /* of every volume */
+	/* seen */
+	unsigned int clock; /* counts messages */
+	unsigned int hellos;
+	bool picture_complete;
+	unsigned int hello_allocs;
+	unsigned int hello_plugins;
+	unsigned int heartbeats;
+	unsigned int claim_calls;
+	unsigned int n_allocs;
+	struct model_alloc allocs[MODEL_ALLOCS_MAX];
+	unsigned int n_claims;
+	struct model_claim claims[MODEL_CLAIMS_MAX];
+	unsigned int n_held;
+	struct rpc_call *held[MODEL_HELD_MAX];
+	struct claim held_for[MODEL_HELD_MAX];
+	char violation[256];
+};
+
+/** Make CA, server and node certificates in @dir; asserts. */
+void model_server_make_pki(const char *dir);
+
+/** @port 0: chosen; asserts. @pki_dir of model_server_make_pki() */
+void model_server_start(struct model_server *model, const char *pki_dir, uint16_t port);
+
+/** What it knows stays, as in a database. */
+void model_server_stop(struct model_server *model);
+
+/** From now on the allocation is to run; told at once to a node that is connected. */
+void model_server_run(struct model_server *model, const struct alloc *alloc);
+void model_server_want_stop(struct model_server *model, const char *alloc_id);
+
+/** Send RunAlloc once more. */
+void model_server_run_again(struct model_server *model, const char *alloc_id);
+
+/** Order the release of a claim as if the node had it. */
+void model_server_release(struct model_server *model, const struct model_claim *claim);
+
+/** A claim that the server holds, whatever the node knows of it. */
+struct model_claim *model_server_add_claim(struct model_server *model, const char *alloc_id,
+					   const char *volume, const char *boot_id);
+
+/** Answer the claims that were held. */
+void model_server_answer(struct model_server *model);
+
+/** End the session. */
+void model_server_hang_up(struct model_server *model);
+
+struct model_alloc *model_server_alloc(struct model_server *model, const char *alloc_id);
+/** Of one volume request; NULL: none. */
+struct model_claim *model_server_claim(struct model_server *model, const char *alloc_id, const char *name);
+unsigned int model_server_unreleased(const struct model_server *model);

@@ -1,0 +1,27 @@
+/* The end of the log, as a killed instance or a full disk may have left it. */
+
+#include "trail.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct trail_end end;
+	char *tail;
+
+	if (size == 0)
+		return 0;
+	tail = malloc(size);
+	if (!tail)
+		return 0;
+	memcpy(tail, data + 1, size - 1);
+	tail[size - 1] = '\0';
+	if (trail_read_end(tail, size - 1, (data[0] & 1) != 0, &end) == 0)
+		assert(end.rec > 0 && strlen(end.prev) == TRAIL_DIGEST_HEX);
+	free(tail);
+	return 0;
+}

@@ -1,0 +1,84 @@
+#include "scenario.h"
+
+#include <string.h>
+
+enum client_status status_of(struct world *w, const char *id)
+{
+	struct model_alloc *entry = model_server_alloc(&w->server, id);
+
+	return entry ? entry->alloc.client_status : CLIENT_UNSPECIFIED;
+}
+
+bool a_runs(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_RUNNING;
+}
+
+bool a_ended(struct world *w)
+{
+	const struct model_alloc *entry = model_server_alloc(&w->server, ALLOC_A);
+
+	return entry && alloc_is_client_terminal(&entry->alloc);
+}
+
+bool a_ended_and_all_is_released(struct world *w)
+{
+	return a_ended(w) && model_server_unreleased(&w->server) == 0;
+}
+
+bool is_connected(struct world *w)
+{
+	return w->server.session && w->server.hellos > 0;
+}
+
+bool has_whole_picture(struct world *w)
+{
+	return is_connected(w) && w->server.picture_complete;
+}
+
+/* Nothing of the model's mounts is left. */
+void expect_nothing_mounted(struct world *w)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++)
+		assert_false(w->fake.state->mounts[i].is_used);
+}
+
+unsigned int done(struct world *w, enum mh_op op)
+{
+	return fake_helper_count(&w->fake, op, MH_OK, NULL, NULL);
+}
+
+void run_a(struct world *w, uint32_t n_volumes)
+{
+	const struct alloc alloc = world_alloc(ALLOC_A, n_volumes);
+
+	model_server_run(&w->server, &alloc);
+}
+
+void start_with_a(struct world *w, uint32_t n_volumes)
+{
+	world_start_agent(w);
+	run_a(w, n_volumes);
+	WORLD_UNTIL(w, a_runs);
+}
+
+void stop_a(struct world *w)
+{
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+void expect_failed_and_undone(struct world *w, enum status code, const char *words)
+{
+	const struct model_alloc *a;
+
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	a = model_server_alloc(&w->server, ALLOC_A);
+	assert_int_equal(a->alloc.client_status, CLIENT_FAILED);
+	assert_int_equal(a->alloc.client_code, code);
+	if (!strstr(a->alloc.client_description, words))
+		fail_msg("'%s' lacks '%s'", a->alloc.client_description, words);
+	for (unsigned int i = 0; i < w->server.n_claims; i++)
+		assert_true(w->server.claims[i].released_clock < a->clock);
+	expect_nothing_mounted(w);
+}

@@ -1,0 +1,29 @@
+#pragma once
+/* What tests of a whole agent say again and again. */
+
+#include "world.h"
+
+/* Conditions about allocation A. */
+bool a_runs(struct world *w);
+bool a_ended(struct world *w);
+bool a_ended_and_all_is_released(struct world *w);
+
+bool is_connected(struct world *w);
+bool has_whole_picture(struct world *w);
+
+/** As the server knows it. */
+enum client_status status_of(struct world *w, const char *id);
+
+/** Operations of the helper that changed something. */
+unsigned int done(struct world *w, enum mh_op op);
+
+/** The server wants A to run with so many volumes. */
+void run_a(struct world *w, uint32_t n_volumes);
+/** An agent that runs A. */
+void start_with_a(struct world *w, uint32_t n_volumes);
+/** The server wants A to stop; all is released afterwards. */
+void stop_a(struct world *w);
+
+void expect_nothing_mounted(struct world *w);
+/** A failed with this code and these words, and everything was undone before it was told. */
+void expect_failed_and_undone(struct world *w, enum status code, const char *words);

@@ -1,0 +1,386 @@
+#include "scenario.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <string.h>
+
+static bool a_and_b_run(struct world *w)
+{
+	return a_runs(w) && status_of(w, ALLOC_B) == CLIENT_RUNNING;
+}
+
+static bool two_heartbeats(struct world *w)
+{
+	return w->server.heartbeats >= 2;
+}
+
+static void an_allocation_runs_with_its_volumes_and_gives_them_back(void **state)
+{
+	struct world *w = *state;
+	const struct model_alloc *a;
+
+	start_with_a(w, 2);
+	a = model_server_alloc(&w->server, ALLOC_A);
+	assert_int_equal(a->alloc.n_published, 2);
+	assert_string_equal(a->alloc.published[1].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/1");
+	assert_string_equal(a->alloc.published[1].claim_id,
+			    model_server_claim(&w->server, ALLOC_A, "v1")->claim.id);
+	assert_true(model_server_claim(&w->server, ALLOC_A, "v0")->is_mounted);
+	assert_int_equal(w->server.hello_plugins, 1);
+	stop_a(w);
+	assert_int_equal(a->alloc.client_status, CLIENT_COMPLETE);
+	for (unsigned int i = 0; i < w->server.n_claims; i++)
+		assert_true(w->server.claims[i].released_clock < a->clock);
+	expect_nothing_mounted(w);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	assert_int_equal(done(w, MH_OP_PUBLISH), 2);
+	assert_int_equal(w->server.claim_calls, 2);
+}
+
+static void what_has_ended_is_forgotten(void **state)
+{
+	struct world *w = *state;
+	unsigned int hellos;
+
+	start_with_a(w, 1);
+	stop_a(w);
+	world_idle(w, 50);
+	world_kill_agent(w);
+	hellos = w->server.hellos;
+	world_start_agent(w);
+	while (w->server.hellos == hellos || !w->server.picture_complete)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(w->server.hello_allocs, 0);
+}
+
+static void the_session_beats(void **state)
+{
+	struct world *w = *state;
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, two_heartbeats);
+	assert_true(w->server.picture_complete);
+}
+
+static void an_allocation_without_volumes_runs(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 0);
+	stop_a(w);
+	assert_int_equal(w->server.claim_calls, 0);
+}
+
+static void a_volume_shared_on_the_node_is_unstaged_by_its_last_user(void **state)
+{
+	struct world *w = *state;
+	const struct alloc b = world_alloc(ALLOC_B, 1);
+
+	start_with_a(w, 1);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, a_and_b_run);
+	assert_int_equal(done(w, MH_OP_STAGE), 1);
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, a_ended);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 0);
+	assert_non_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
+	assert_true(model_server_claim(&w->server, ALLOC_A, "v0")->is_released);
+	model_server_want_stop(&w->server, ALLOC_B);
+	while (model_server_unreleased(&w->server) > 0)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	expect_nothing_mounted(w);
+}
+
+static void the_same_order_again_only_repeats_the_status(void **state)
+{
+	struct world *w = *state;
+	unsigned int before;
+
+	start_with_a(w, 2);
+	before = model_server_alloc(&w->server, ALLOC_A)->statuses;
+	model_server_run_again(&w->server, ALLOC_A);
+	model_server_run_again(&w->server, ALLOC_A);
+	while (model_server_alloc(&w->server, ALLOC_A)->statuses < before + 2)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(w->server.claim_calls, 2);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	stop_a(w);
+}
+
+static bool unknown_is_complete(struct world *w)
+{
+	return status_of(w, ALLOC_B) == CLIENT_COMPLETE;
+}
+
+static void stopping_what_is_not_known_is_complete(void **state)
+{
+	struct world *w = *state;
+	struct alloc b = world_alloc(ALLOC_B, 1);
+
+	b.desired_status = DESIRED_STOP;
+	model_server_run(&w->server, &b); /* nobody is connected: only noted */
+	world_start_agent(w);
+	WORLD_UNTIL(w, unknown_is_complete);
+	assert_int_equal(w->server.claim_calls, 0);
+}
+
+static bool receipts_came_twice(struct world *w)
+{
+	return w->server.n_claims == 1 && w->server.claims[0].receipts >= 2;
+}
+
+static void receipts_are_repeated_until_they_are_acknowledged(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->server.hold_acks = true;
+	start_with_a(w, 1);
+	assert_int_equal(w->server.claims[0].receipts, 1);
+	model_server_hang_up(&w->server);
+	WORLD_UNTIL(w, receipts_came_twice);
+	report = world_report(w);
+	assert_int_equal(report->receipts_pending, 1);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	w->server.hold_acks = false;
+	world_kill_agent(w); /* the journal has it too */
+	world_start_agent(w);
+	while (w->server.claims[0].receipts < 3)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	world_idle(w, 50);
+	report = world_report(w);
+	assert_int_equal(report->receipts_pending, 0);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+static bool claim_is_held(struct world *w)
+{
+	return w->server.n_held > 0;
+}
+
+static void a_stop_before_the_claim_is_answered_gives_it_back(void **state)
+{
+	struct world *w = *state;
+
+	w->server.hold_claims = true;
+	world_start_agent(w);
+	run_a(w, 2);
+	WORLD_UNTIL(w, claim_is_held);
+	model_server_want_stop(&w->server, ALLOC_A);
+	world_idle(w, 50);
+	assert_false(a_ended(w));
+	model_server_answer(&w->server);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	assert_int_equal(w->server.claim_calls, 1);
+	assert_int_equal(done(w, MH_OP_STAGE), 0);
+}
+
+static bool a_claim_was_refused(struct world *w)
+{
+	return w->server.claim_calls >= 1 && status_of(w, ALLOC_A) == CLIENT_PENDING &&
+	       strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "the model says no");
+}
+
+static void a_claim_is_asked_for_again_while_the_trouble_passes(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->server.fail_claims = 2;
+	w->server.fail_status = STATUS_UNAVAILABLE;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_claim_was_refused);
+	report = world_report(w);
+	assert_int_equal(report->n_operations, 1);
+	assert_string_equal(report->operations[0]->step, "claim");
+	assert_string_equal(report->operations[0]->volume_id, "vol0");
+	assert_non_null(strstr(report->operations[0]->last_error, "the model says no"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	WORLD_UNTIL(w, a_runs);
+	assert_int_equal(w->server.claim_calls, 3);
+	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "");
+}
+
+static bool three_claims_failed(struct world *w)
+{
+	return w->server.claim_calls >= 3;
+}
+
+static void a_stop_does_not_wait_for_the_next_attempt(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+	int64_t next_ms;
+
+	w->server.fail_claims = UINT32_MAX;
+	w->server.fail_status = STATUS_UNAVAILABLE;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, three_claims_failed);
+	do {
+		report = world_report(w);
+		assert_int_equal(report->n_operations, 1);
+		next_ms = report->operations[0]->attempts == 3 ? report->operations[0]->deadline_ms : 0;
+		protobuf_c_message_free_unpacked(&report->base, NULL);
+	} while (next_ms == 0);
+	stop_a(w);
+	assert_true(clock_realtime_ms() < next_ms);
+	assert_int_equal(w->server.claim_calls, 3);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+}
+
+static bool a_failed(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_FAILED;
+}
+
+static void a_grant_for_another_boot_is_not_used(void **state)
+{
+	struct world *w = *state;
+
+	w->server.other_boot = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_failed);
+	assert_non_null(
+		strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "another boot"));
+	assert_int_equal(done(w, MH_OP_STAGE), 0);
+}
+
+static void a_claim_that_is_refused_fails_the_allocation_with_the_servers_words(void **state)
+{
+	struct world *w = *state;
+	const struct model_alloc *a;
+
+	w->server.fail_claims = 1;
+	w->server.fail_status = STATUS_FAILED_PRECONDITION;
+	world_start_agent(w);
+	run_a(w, 2);
+	WORLD_UNTIL(w, a_ended);
+	a = model_server_alloc(&w->server, ALLOC_A);
+	assert_int_equal(a->alloc.client_status, CLIENT_FAILED);
+	assert_int_equal(a->alloc.client_code, STATUS_FAILED_PRECONDITION);
+	assert_string_equal(a->alloc.client_description, "volume vol0: the model says no");
+	assert_int_equal(w->server.claim_calls, 1);
+}
+
+static void an_expired_ticket_is_renewed_once(void **state)
+{
+	struct world *w = *state;
+
+	w->server.ticket_ttl_ms = -1;
+	w->fake.state->refuse_stage = 1;
+	start_with_a(w, 1);
+	assert_int_equal(w->server.claim_calls, 2);
+	assert_int_equal(w->server.n_claims, 1);
+	stop_a(w);
+}
+
+static void a_second_refusal_is_final(void **state)
+{
+	struct world *w = *state;
+
+	w->server.ticket_ttl_ms = -1;
+	w->fake.state->refuse_stage = 2;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_int_equal(w->server.claim_calls, 2);
+}
+
+static void a_stage_that_is_refused_undoes_what_was_done(void **state)
+{
+	struct world *w = *state;
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	w->server.hold_claims = true;
+	run_a(w, 2);
+	WORLD_UNTIL(w, claim_is_held);
+	model_server_answer(&w->server);
+	while (done(w, MH_OP_PUBLISH) < 1)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	w->fake.state->refuse_stage = 1; /* the second volume's */
+	expect_failed_and_undone(w, STATUS_PERMISSION_DENIED, "STAGE of volume vol1");
+	assert_int_equal(w->server.n_claims, 2);
+}
+
+static void a_publish_that_is_refused_undoes_the_stage(void **state)
+{
+	struct world *w = *state;
+
+	w->fake.state->refuse_publish = 1;
+	world_start_agent(w);
+	run_a(w, 1);
+	expect_failed_and_undone(w, STATUS_PERMISSION_DENIED, "PUBLISH of volume vol0");
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 1);
+}
+
+static void a_publish_weaker_than_asked_for_is_undone(void **state)
+{
+	struct world *w = *state;
+
+	w->fake.state->weak_publish = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	expect_failed_and_undone(w, STATUS_FAILED_PRECONDITION, "not as asked for");
+}
+
+static void a_device_that_is_not_there_fails_before_anything_is_staged(void **state)
+{
+	struct world *w = *state;
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	w->server.class = SOURCE_BLOCK;
+	(void)str_copy(alloc.volumes[0].source, sizeof(alloc.volumes[0].source), "missing");
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	expect_failed_and_undone(w, STATUS_NOT_FOUND, "/dev/disk/by-id/disk-missing");
+	assert_int_equal(done(w, MH_OP_STAGE), 0);
+}
+
+static void what_this_agent_cannot_run_is_refused(void **state)
+{
+	struct world *w = *state;
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	(void)str_copy(alloc.driver, sizeof(alloc.driver), "docker");
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	expect_failed_and_undone(w, STATUS_UNIMPLEMENTED, "docker");
+	assert_int_equal(w->server.claim_calls, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_allocation_runs_with_its_volumes_and_gives_them_back),
+		TEST(what_has_ended_is_forgotten),
+		TEST(the_session_beats),
+		TEST(an_allocation_without_volumes_runs),
+		TEST(a_volume_shared_on_the_node_is_unstaged_by_its_last_user),
+		TEST(the_same_order_again_only_repeats_the_status),
+		TEST(stopping_what_is_not_known_is_complete),
+		TEST(receipts_are_repeated_until_they_are_acknowledged),
+		TEST(a_stop_before_the_claim_is_answered_gives_it_back),
+		TEST(a_claim_is_asked_for_again_while_the_trouble_passes),
+		TEST(a_stop_does_not_wait_for_the_next_attempt),
+		TEST(a_grant_for_another_boot_is_not_used),
+		TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words),
+		TEST(an_expired_ticket_is_renewed_once),
+		TEST(a_second_refusal_is_final),
+		TEST(a_stage_that_is_refused_undoes_what_was_done),
+		TEST(a_publish_that_is_refused_undoes_the_stage),
+		TEST(a_publish_weaker_than_asked_for_is_undone),
+		TEST(a_device_that_is_not_there_fails_before_anything_is_staged),
+		TEST(what_this_agent_cannot_run_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
+}

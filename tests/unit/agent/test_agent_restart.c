@@ -1,0 +1,507 @@
+#include "journal.h"
+#include "scenario.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool release_failed_twice(struct world *w)
+{
+	return w->server.n_claims == 1 && w->server.claims[0].errors >= 2;
+}
+
+static void a_busy_volume_is_tried_again_and_never_torn_away(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	start_with_a(w, 1);
+	w->fake.state->busy_unpublish = UINT32_MAX;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	assert_non_null(strstr(w->server.claims[0].last_error, "in use"));
+	assert_false(w->server.claims[0].is_released);
+	assert_false(a_ended(w));
+	report = world_report(w);
+	assert_int_equal(report->n_operations, 1);
+	assert_string_equal(report->operations[0]->alloc_id, ALLOC_A);
+	assert_true(report->operations[0]->attempts >= 2);
+	assert_non_null(strstr(report->operations[0]->last_error, "in use"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	w->fake.state->busy_unpublish = 0;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	expect_nothing_mounted(w);
+}
+
+static void a_stage_that_is_busy_is_tried_again(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	w->fake.state->busy_unstage = 1;
+	stop_a(w);
+	assert_int_equal(w->server.claims[0].errors, 1);
+	expect_nothing_mounted(w);
+}
+
+static void a_superblock_that_lives_elsewhere_is_no_release(void **state)
+{
+	struct world *w = *state;
+
+	w->server.class = SOURCE_BLOCK;
+	start_with_a(w, 1);
+	w->superblock_lives = true;
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed_twice);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 1);
+	assert_non_null(strstr(w->server.claims[0].last_error, "still in use"));
+	assert_non_null(strstr(w->server.claims[0].last_error, "8:16"));
+	assert_false(w->server.claims[0].is_released);
+	w->superblock_lives = false;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+static void an_unknown_mount_is_kept_and_shown(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	fake_helper_put(&w->fake, "other", "", 0, 77);
+	fake_helper_put(&w->fake, "other", ALLOC_B, 3, 77);
+	start_with_a(w, 1);
+	stop_a(w);
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 3));
+	assert_non_null(fake_helper_mount(&w->fake, "other", "", 0));
+	report = world_report(w);
+	assert_int_equal(report->n_mounts, 2);
+	assert_string_equal(report->mounts[0]->volume_id, "unknown");
+	assert_string_equal(report->mounts[0]->alloc_id, ALLOC_B);
+	assert_string_equal(report->mounts[0]->path, FAKE_PUBLISH_BASE "/" ALLOC_B "/3");
+	assert_string_equal(report->mounts[0]->device, "0:77");
+	assert_string_equal(report->mounts[1]->volume_id, "unknown, staged as other");
+	assert_false(report->mounts[0]->verified);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+static void an_unknown_user_keeps_a_volume_staged(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0,
+			fake_helper_mount(&w->fake, world_wire("vol0"), "", 0)->minor);
+	world_kill_agent(w);
+	world_start_agent(w); /* reads it from the kernel */
+	WORLD_UNTIL(w, has_whole_picture);
+	stop_a(w);
+	assert_int_equal(done(w, MH_OP_UNSTAGE), 0);
+	assert_non_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
+}
+
+static bool all_is_released(struct world *w)
+{
+	return model_server_unreleased(&w->server) == 0;
+}
+
+static void a_claim_without_allocation_is_cleaned_up_at_the_servers_word(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+	char wire[WIRE_VOLUME_SIZE];
+
+	(void)str_copy(wire, sizeof(wire), world_wire("vol0"));
+	fake_helper_put(&w->fake, wire, "", 0, 77);
+	fake_helper_put(&w->fake, wire, ALLOC_B, 2, 77);
+	fake_helper_put(&w->fake, wire, ALLOC_B, 5, 77);
+	fake_helper_put(&w->fake, "other", "", 0, 78);
+	fake_helper_put(&w->fake, "other", ALLOC_B, 1, 78);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	w->fake.state->busy_unpublish = 1;
+	model_server_release(&w->server, claim);
+	model_server_release(&w->server, claim); /* twice is once */
+	WORLD_UNTIL(w, all_is_released);
+	assert_int_equal(claim->errors, 1);
+	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 2));
+	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 5));
+	assert_null(fake_helper_mount(&w->fake, wire, "", 0));
+	/* what is of another volume stays */
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 1));
+	assert_non_null(fake_helper_mount(&w->fake, "other", "", 0));
+	assert_int_equal(fake_helper_count(&w->fake, MH_OP_UNPUBLISH, MH_CONFLICT, NULL, NULL), 0);
+}
+
+/* The stage has gone; what another volume explains is not touched, the rest is taken for the claim's. */
+static void a_publish_without_its_stage_is_cleaned_up_too(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0, 77);
+	fake_helper_put(&w->fake, "other", "", 0, 78);
+	fake_helper_put(&w->fake, "other", ALLOC_B, 1, 78);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, all_is_released);
+	assert_null(fake_helper_mount(&w->fake, "", ALLOC_B, 0));
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_B, 1));
+	assert_int_equal(claim->errors, 0);
+}
+
+static void a_claim_of_which_nothing_is_there_is_released_at_once(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, all_is_released);
+}
+
+static bool claim_was_refused_to_be_released(struct world *w)
+{
+	return w->server.claims[0].errors > 0;
+}
+
+static void the_claim_of_an_allocation_at_work_is_not_released(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	model_server_release(&w->server, &w->server.claims[0]);
+	WORLD_UNTIL(w, claim_was_refused_to_be_released);
+	assert_non_null(strstr(w->server.claims[0].last_error, "holdfast alloc stop " ALLOC_A));
+	assert_false(w->server.claims[0].is_released);
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_A, 0));
+	stop_a(w);
+}
+
+static void a_server_that_is_away_changes_nothing(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+	unsigned int hellos;
+
+	start_with_a(w, 1);
+	model_server_stop(&w->server);
+	world_kill_agent(w);
+	world_start_agent(w);
+	do {
+		world_idle(w, 20);
+		report = world_report(w);
+		if (report->helper->running && report->last_session_error[0])
+			break;
+		protobuf_c_message_free_unpacked(&report->base, NULL);
+	} while (true);
+	assert_false(report->connected);
+	assert_int_equal(report->n_allocations, 1);
+	assert_int_equal(report->allocations[0]->client_status, CLIENT_RUNNING);
+	assert_int_equal(report->n_mounts, 1);
+	assert_true(report->mounts[0]->verified);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	hellos = w->server.hellos;
+	world_start_server(w);
+	while (w->server.hellos == hellos)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(w->server.hello_allocs, 1);
+	assert_int_equal(done(w, MH_OP_STAGE) + done(w, MH_OP_PUBLISH), 2);
+	assert_int_equal(w->server.claim_calls, 1);
+	stop_a(w);
+}
+
+static void a_server_of_another_cluster_is_left_alone(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->server.other_cluster = true;
+	world_start_agent(w);
+	while (w->server.hellos < 2)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	report = world_report(w);
+	assert_false(report->connected);
+	assert_non_null(strstr(report->last_session_error, "cluster 'other'"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+static void a_mount_that_somebody_took_away_fails_its_allocation(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 2);
+	world_kill_agent(w);
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		if (str_eq(w->fake.state->mounts[i].alloc, ALLOC_A) && w->fake.state->mounts[i].slot == 1)
+			w->fake.state->mounts[i].is_used = false;
+	}
+	world_start_agent(w);
+	expect_failed_and_undone(w, STATUS_ABORTED, "vol1 is no longer mounted");
+}
+
+/* Rewrite the journal as if it had been written before a reboot. */
+static enum status keep_record(struct alloc_record *record, void *userdata, struct error *err)
+{
+	*(struct alloc_record **)userdata = record;
+	return STATUS_OK;
+}
+
+static enum status ignore_receipt(const struct receipt *receipt, void *userdata, struct error *err)
+{
+	return STATUS_OK;
+}
+
+static void age_journal(struct world *w)
+{
+	static const struct journal_reader reader = {.on_alloc = keep_record, .on_receipt = ignore_receipt};
+	struct alloc_record *record = NULL;
+	struct journal *journal;
+	struct error err;
+
+	assert_int_equal(journal_open(w->event, w->config.data_dir, MODEL_CLUSTER, "n1", &journal, &err),
+			 STATUS_OK);
+	assert_int_equal(journal_read(journal, &reader, &record, &err), STATUS_OK);
+	assert_non_null(record);
+	(void)str_copy(record->boot_id, sizeof(record->boot_id), "00000000-0000-0000-0000-000000000001");
+	assert_int_equal(journal_write(journal, &(struct journal_write){.alloc = record}, NULL, NULL, &err),
+			 STATUS_OK);
+	journal_close(journal);
+	free(record);
+}
+
+static void after_a_reboot_the_allocation_is_lost_and_nothing_is_touched(void **state)
+{
+	struct world *w = *state;
+	unsigned int receipts;
+
+	start_with_a(w, 2);
+	world_idle(w, 50); /* until the receipts are acknowledged */
+	receipts = w->server.claims[0].receipts + w->server.claims[1].receipts;
+	world_kill_agent(w);
+	age_journal(w);
+	memset(w->fake.state->mounts, 0, sizeof(w->fake.state->mounts));
+	w->fake.state->n_log = 0;
+	w->server.hold_forget = true;
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_ended);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
+	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+			    "node was rebooted");
+	assert_int_equal(w->server.claims[0].receipts + w->server.claims[1].receipts, receipts);
+	assert_int_equal(done(w, MH_OP_STAGE) + done(w, MH_OP_PUBLISH) + done(w, MH_OP_UNPUBLISH), 0);
+}
+
+static bool told_without_picture(struct world *w)
+{
+	return is_connected(w) && !w->server.picture_complete;
+}
+
+static void without_a_helper_nothing_is_claimed_and_with_it_work_goes_on(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	w->fake.state->start = FAKE_START_EXIT;
+	w->fake.state->start_code = 71;
+	w->fake.state->start_times = UINT32_MAX;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, told_without_picture);
+	assert_int_equal(w->server.hello_plugins, 0);
+	world_idle(w, 300);
+	assert_int_equal(w->server.claim_calls, 0);
+	report = world_report(w);
+	assert_false(report->helper->running);
+	assert_non_null(strstr(report->helper->last_error, "exit code 71: refused to start"));
+	assert_int_equal(report->n_allocations, 1);
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	w->fake.state->start_times = 0;
+	WORLD_UNTIL(w, a_runs);
+	assert_true(w->server.picture_complete);
+	assert_int_equal(w->server.hello_plugins, 1);
+}
+
+/* Dying or answering wrongly at each operation of a whole life: the same end, nothing done twice. */
+static void a_helper_that_dies_at_any_operation_loses_nothing(void **state)
+{
+	static const enum fake_fault faults[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ};
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+		for (uint32_t call = 1; call <= 8; call++) {
+			void *world = NULL;
+			struct world *w;
+
+			(void)world_setup(&world);
+			w = world;
+			w->fake.state->fault = faults[i];
+			w->fake.state->fault_call = call;
+			w->fake.state->fault_calls = 1;
+			start_with_a(w, 2);
+			stop_a(w);
+			assert_int_equal(w->fake.state->starts, 2);
+			assert_int_equal(done(w, MH_OP_STAGE), 2);
+			assert_int_equal(done(w, MH_OP_PUBLISH), 2);
+			expect_nothing_mounted(w);
+			(void)world_teardown(&world);
+		}
+	}
+}
+
+static bool helper_is_replaced(struct world *w)
+{
+	return w->fake.state->starts >= 2;
+}
+
+static void a_helper_that_hangs_fails_the_allocation_and_is_replaced(void **state)
+{
+	struct world *w = *state;
+
+	w->config.helper.request_timeout_us = 200 * USEC_PER_MSEC;
+	w->fake.state->fault = FAKE_HANG;
+	w->fake.state->fault_call = 2;
+	w->fake.state->fault_calls = 1;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, helper_is_replaced);
+	expect_failed_and_undone(w, STATUS_DEADLINE_EXCEEDED, "did not answer PUBLISH");
+}
+
+enum { TURNS_MAX = 4000, KILL_STRIDE = 7 };
+
+/* Kill the agent after @turns turns of the loop on the way up, start it again, and see it come up as if
+ * nothing had happened. False: it was up before. */
+static bool kill_on_the_way_up(unsigned int turns)
+{
+	void *world = NULL;
+	struct world *w;
+	bool was_up;
+
+	(void)world_setup(&world);
+	w = world;
+	world_start_agent(w);
+	run_a(w, 2);
+	was_up = world_turns(w, turns, a_runs);
+	world_kill_agent(w);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, a_runs);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	assert_int_equal(done(w, MH_OP_PUBLISH), 2);
+	assert_int_equal(w->server.n_claims, 2);
+	world_idle(w, 30);
+	assert_true(w->server.claims[0].is_mounted && w->server.claims[1].is_mounted);
+	stop_a(w);
+	expect_nothing_mounted(w);
+	(void)world_teardown(&world);
+	return !was_up;
+}
+
+static void killed_anywhere_on_the_way_up_it_comes_up_once(void **state)
+{
+	unsigned int turns = 1;
+
+	while (kill_on_the_way_up(turns)) {
+		turns += KILL_STRIDE;
+		assert_true(turns < TURNS_MAX);
+	}
+	assert_true(turns > 5 * KILL_STRIDE);
+}
+
+static bool kill_on_the_way_down(unsigned int turns)
+{
+	void *world = NULL;
+	struct world *w;
+	bool was_down;
+
+	(void)world_setup(&world);
+	w = world;
+	start_with_a(w, 2);
+	model_server_want_stop(&w->server, ALLOC_A);
+	was_down = world_turns(w, turns, a_ended_and_all_is_released);
+	world_kill_agent(w);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	assert_int_equal(done(w, MH_OP_STAGE), 2);
+	assert_int_equal(w->server.n_claims, 2);
+	expect_nothing_mounted(w);
+	(void)world_teardown(&world);
+	return !was_down;
+}
+
+static void killed_anywhere_on_the_way_down_it_goes_down_once(void **state)
+{
+	unsigned int turns = 1;
+
+	while (kill_on_the_way_down(turns)) {
+		turns += KILL_STRIDE;
+		assert_true(turns < TURNS_MAX);
+	}
+	assert_true(turns > 3 * KILL_STRIDE);
+}
+
+/* The session ends at every step; the agent and its work do not. */
+static void a_session_that_ends_anywhere_changes_nothing(void **state)
+{
+	for (unsigned int turns = 1; turns < 150; turns += 2 * KILL_STRIDE) {
+		void *world = NULL;
+		struct world *w;
+
+		(void)world_setup(&world);
+		w = world;
+		world_start_agent(w);
+		run_a(w, 2);
+		WORLD_UNTIL(w, is_connected);
+		(void)world_turns(w, turns, a_runs);
+		if (w->server.session)
+			model_server_hang_up(&w->server);
+		WORLD_UNTIL(w, a_runs);
+		model_server_want_stop(&w->server, ALLOC_A);
+		(void)world_turns(w, turns, a_ended);
+		if (w->server.session)
+			model_server_hang_up(&w->server);
+		WORLD_UNTIL(w, a_ended_and_all_is_released);
+		assert_int_equal(done(w, MH_OP_STAGE), 2);
+		assert_int_equal(w->server.n_claims, 2);
+		expect_nothing_mounted(w);
+		(void)world_teardown(&world);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_busy_volume_is_tried_again_and_never_torn_away),
+		TEST(a_stage_that_is_busy_is_tried_again),
+		TEST(a_superblock_that_lives_elsewhere_is_no_release),
+		TEST(an_unknown_mount_is_kept_and_shown),
+		TEST(an_unknown_user_keeps_a_volume_staged),
+		TEST(a_claim_without_allocation_is_cleaned_up_at_the_servers_word),
+		TEST(a_publish_without_its_stage_is_cleaned_up_too),
+		TEST(a_claim_of_which_nothing_is_there_is_released_at_once),
+		TEST(the_claim_of_an_allocation_at_work_is_not_released),
+		TEST(a_server_that_is_away_changes_nothing),
+		TEST(a_server_of_another_cluster_is_left_alone),
+		TEST(a_mount_that_somebody_took_away_fails_its_allocation),
+		TEST(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched),
+		TEST(without_a_helper_nothing_is_claimed_and_with_it_work_goes_on),
+		cmocka_unit_test(a_helper_that_dies_at_any_operation_loses_nothing),
+		TEST(a_helper_that_hangs_fails_the_allocation_and_is_replaced),
+		cmocka_unit_test(killed_anywhere_on_the_way_up_it_comes_up_once),
+		cmocka_unit_test(killed_anywhere_on_the_way_down_it_goes_down_once),
+		cmocka_unit_test(a_session_that_ends_anywhere_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
+}

@@ -1,0 +1,314 @@
+#include "cmocka_all.h"
+#include "records.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAR_FUTURE_MS = 2000000, TICKET_END_MS = 1000000 };
+
+static void expect_next(const struct alloc_record *record, int64_t now_ms, enum alloc_action action,
+			uint32_t volume)
+{
+	struct alloc_next next = alloc_next(record, now_ms);
+
+	assert_int_equal(next.action, action);
+	if (action == ALLOC_DO_CLAIM || action == ALLOC_DO_MOUNT || action == ALLOC_DO_UNMOUNT)
+		assert_int_equal(next.volume, volume);
+}
+
+/* Do what alloc_next() says until nothing is left; returns the actions as letters with the volume. */
+static void play(struct alloc_record *record, char *trace, size_t size)
+{
+	trace[0] = '\0';
+	for (int turn = 0; turn < 100; turn++) {
+		static const char letters[ALLOC_ACTION_N + 1] = ".CMRUF";
+		struct alloc_next next = alloc_next(record, 0);
+		struct claim_grant grant;
+		struct volume_mounted mounted;
+		struct alloc_event event = {.volume = next.volume, .grant = &grant, .mounted = &mounted};
+		size_t n = strlen(trace);
+
+		if (next.action == ALLOC_DO_NOTHING)
+			return;
+		assert_true(n + 3 < size);
+		trace[n] = letters[next.action];
+		trace[n + 1] = (char)('0' + (next.action == ALLOC_DO_RUN || next.action == ALLOC_DO_FINISH
+						     ? 0
+						     : next.volume));
+		trace[n + 2] = '\0';
+		switch (next.action) {
+		case ALLOC_DO_CLAIM:
+			(void)alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+			grant = records_grant(record, next.volume);
+			event.type = ALLOC_EVENT_CLAIMED;
+			break;
+		case ALLOC_DO_MOUNT:
+			mounted = records_mounted(next.volume);
+			event.type = ALLOC_EVENT_MOUNTED;
+			break;
+		case ALLOC_DO_RUN:
+			event.type = ALLOC_EVENT_RUN;
+			break;
+		case ALLOC_DO_UNMOUNT:
+			event.type = ALLOC_EVENT_RELEASED;
+			break;
+		case ALLOC_DO_FINISH:
+			event.type = ALLOC_EVENT_FINISH;
+			break;
+		case ALLOC_DO_NOTHING:
+		case ALLOC_ACTION_N:
+			return;
+		}
+		assert_true(alloc_step(record, &event));
+	}
+	fail_msg("it never ends");
+}
+
+static void volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse(void **state)
+{
+	struct alloc_record *record = records_make(3);
+	char trace[64];
+
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "C0M0C1M1C2M2R0");
+	assert_int_equal(record->phase, ALLOC_RUNNING);
+	assert_int_equal(record->alloc.client_status, CLIENT_RUNNING);
+	assert_int_equal(record->alloc.n_published, 3);
+	assert_string_equal(record->alloc.published[2].name, "v2");
+	assert_string_equal(record->alloc.published[2].path, "/publish/" ALLOC_ID "/2");
+	assert_string_equal(record->alloc.published[2].claim_id, record->volumes[2].claim_id);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "U2U1U0F0");
+	assert_int_equal(record->phase, ALLOC_STOPPED);
+	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
+	assert_int_equal(record->alloc.n_published, 0);
+	free(record);
+}
+
+static void without_volumes_it_simply_runs(void **state)
+{
+	struct alloc_record *record = records_make(0);
+	char trace[16];
+
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "R0");
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "F0");
+	free(record);
+}
+
+/* Stopped or failed with any number of volumes claimed and published: exactly those are undone, in reverse.
+ */
+static void whatever_was_granted_is_given_back(void **state)
+{
+	static const enum alloc_event_type ends[] = {ALLOC_EVENT_STOP, ALLOC_EVENT_FAIL};
+	const struct error failure = {.status = STATUS_NOT_FOUND, .msg = "no such device"};
+
+	for (uint32_t claimed = 0; claimed <= 3; claimed++) {
+		for (uint32_t published = claimed ? claimed - 1 : 0; published <= claimed; published++) {
+			for (size_t e = 0; e < 2; e++) {
+				struct alloc_record *record = records_make(3);
+				char trace[64], expected[64] = "";
+
+				records_drive(record, claimed ? ALLOC_MOUNTING : ALLOC_NEW, published,
+					      claimed);
+				assert_true(alloc_step(
+					record, &(struct alloc_event){.type = ends[e], .err = &failure}));
+				for (uint32_t i = claimed; i-- > 0;)
+					(void)str_format(expected + strlen(expected), 8, "U%u", i);
+				(void)str_format(expected + strlen(expected), 8, "F0");
+				play(record, trace, sizeof(trace));
+				assert_string_equal(trace, expected);
+				assert_int_equal(record->alloc.client_status, ends[e] == ALLOC_EVENT_FAIL
+										      ? CLIENT_FAILED
+										      : CLIENT_COMPLETE);
+				assert_string_equal(record->alloc.client_description,
+						    ends[e] == ALLOC_EVENT_FAIL ? "no such device" : "");
+				assert_int_equal(record->alloc.client_code,
+						 ends[e] == ALLOC_EVENT_FAIL ? STATUS_NOT_FOUND : STATUS_OK);
+				free(record);
+			}
+		}
+	}
+}
+
+static void a_failure_stays_a_failure_when_a_stop_follows(void **state)
+{
+	const struct error failure = {.status = STATUS_INTERNAL, .msg = "first"};
+	const struct error later = {.status = STATUS_ABORTED, .msg = "second"};
+	struct alloc_record *record = records_make(1);
+
+	records_drive(record, ALLOC_RUNNING, 1, 1);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = &failure}));
+	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = &later}));
+	assert_int_equal(record->final_status, CLIENT_FAILED);
+	assert_string_equal(record->alloc.client_description, "first");
+	free(record);
+}
+
+static void a_grant_that_comes_after_the_stop_is_given_back(void **state)
+{
+	struct alloc_record *record = records_make(1);
+	struct claim_grant grant = records_grant(record, 0);
+	char trace[16];
+
+	records_drive(record, ALLOC_CLAIMING, 0, 0);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .grant = &grant}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "U0F0");
+	free(record);
+}
+
+/* In every phase every event: what the drawn table allows and nothing else. */
+static void events_are_taken_in_their_phases_only(void **state)
+{
+	static const char *const allowed[ALLOC_EVENT_N] = {
+		/* new, claiming, mounting (volume 0 claimed), running, stopping (claimed), stopped */
+		[ALLOC_EVENT_CLAIM] = "y-y---", /* claiming already: no change */
+		[ALLOC_EVENT_CLAIMED] = "-y--y-", [ALLOC_EVENT_MOUNTED] = "--y-y-",
+		[ALLOC_EVENT_RUN] = "yyy---",	  [ALLOC_EVENT_FAIL] = "yyyy--",
+		[ALLOC_EVENT_STOP] = "yyyy--",	  [ALLOC_EVENT_RELEASED] = "----y-",
+		[ALLOC_EVENT_FINISH] = "----y-",  [ALLOC_EVENT_REBOOTED] = "yyyyy-",
+	};
+	const struct error failure = {.status = STATUS_INTERNAL, .msg = "x"};
+
+	for (enum alloc_event_type e = 0; e < ALLOC_EVENT_N; e++) {
+		for (enum alloc_phase p = 0; p < ALLOC_PHASE_N; p++) {
+			struct alloc_record *record = records_make(1);
+			struct claim_grant grant = records_grant(record, 0);
+			struct volume_mounted mounted = records_mounted(0);
+			struct alloc_event event = {
+				.type = e, .grant = &grant, .mounted = &mounted, .err = &failure};
+			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
+
+			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);
+			assert_int_equal(alloc_step(record, &event), allowed[e][p] == 'y');
+			free(record);
+		}
+	}
+}
+
+static void events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused(void **state)
+{
+	struct alloc_record *record = records_make(1);
+	struct claim_grant grant = records_grant(record, 0);
+	struct volume_mounted mounted = records_mounted(0);
+
+	records_drive(record, ALLOC_CLAIMING, 0, 0);
+	assert_false(alloc_step(
+		record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .volume = 1, .grant = &grant}));
+	assert_false(alloc_step(
+		record,
+		&(struct alloc_event){.type = ALLOC_EVENT_MOUNTED, .volume = 0, .mounted = &mounted}));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED, .volume = 0}));
+	assert_int_equal(record->volumes[0].state, VOLUME_NONE);
+	free(record);
+}
+
+static void a_grant_becomes_the_target_of_the_mount(void **state)
+{
+	struct alloc_record *record = records_make(2);
+	struct claim_grant grant = records_grant(record, 1);
+	const struct volume_target *target = &record->volumes[1].target;
+
+	record->alloc.volumes[1].exec = true;
+	record->alloc.volumes[1].propagation = PROPAGATION_HOST_TO_TASK;
+	grant.claim.mode = CLAIM_READ;
+	records_drive(record, ALLOC_MOUNTING, 1, 1);
+	(void)alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+	assert_true(alloc_step(
+		record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .volume = 1, .grant = &grant}));
+	assert_int_equal(target->slot, 1);
+	assert_true(target->stage_read_only);
+	assert_true(target->read_only);
+	assert_true(target->exec);
+	assert_int_equal(target->propagation, PROPAGATION_HOST_TO_TASK);
+	assert_string_equal(target->alloc_id, ALLOC_ID);
+	assert_string_equal(target->wire_volume, "vol1-0123456789abcdef");
+	assert_string_equal(target->profile, "scratch");
+	assert_memory_equal(&target->ticket, &grant.ticket, sizeof(grant.ticket));
+	assert_int_equal(record->volumes[1].generation, 41);
+	free(record);
+}
+
+static void a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable(void **state)
+{
+	struct alloc_record *record = records_make(1);
+
+	record->alloc.volumes[0].read_only = true;
+	records_drive(record, ALLOC_MOUNTING, 0, 1);
+	assert_false(record->volumes[0].target.stage_read_only);
+	assert_true(record->volumes[0].target.read_only);
+	free(record);
+}
+
+static void a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used(void **state)
+{
+	struct alloc_record *record = records_make(1);
+	struct volume_record *volume = &record->volumes[0];
+
+	records_drive(record, ALLOC_MOUNTING, 0, 1);
+	expect_next(record, FAR_FUTURE_MS, ALLOC_DO_MOUNT, 0);
+	volume->is_granted_now = false;
+	expect_next(record, TICKET_END_MS - TICKET_MARGIN_MS - 1, ALLOC_DO_MOUNT, 0);
+	expect_next(record, TICKET_END_MS - TICKET_MARGIN_MS, ALLOC_DO_CLAIM, 0);
+	assert_false(volume_record_ticket_expired(volume, TICKET_END_MS - 1));
+	assert_true(volume_record_ticket_expired(volume, TICKET_END_MS));
+	volume->target.has_ticket = false;
+	expect_next(record, FAR_FUTURE_MS, ALLOC_DO_MOUNT, 0);
+	free(record);
+}
+
+static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
+{
+	static const struct {
+		enum alloc_phase phase;
+		enum client_status end;
+	} cases[] = {
+		{ALLOC_NEW, CLIENT_LOST},     {ALLOC_CLAIMING, CLIENT_LOST},   {ALLOC_MOUNTING, CLIENT_LOST},
+		{ALLOC_RUNNING, CLIENT_LOST}, {ALLOC_STOPPING, CLIENT_FAILED},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct alloc_record *record = records_make(2);
+		uint32_t n = cases[i].phase == ALLOC_NEW || cases[i].phase == ALLOC_CLAIMING ? 0 : 2;
+
+		records_drive(record, cases[i].phase, n, n);
+		assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
+		assert_int_equal(record->phase, ALLOC_STOPPED);
+		assert_int_equal(record->alloc.client_status, cases[i].end);
+		if (cases[i].end == CLIENT_LOST)
+			assert_string_equal(record->alloc.client_description, "node was rebooted");
+		assert_int_equal(record->alloc.n_published, 0);
+		expect_next(record, 0, ALLOC_DO_NOTHING, 0);
+		for (uint32_t v = 0; v < 2; v++)
+			assert_false(volume_record_is_live(&record->volumes[v]));
+		free(record);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse),
+		cmocka_unit_test(without_volumes_it_simply_runs),
+		cmocka_unit_test(whatever_was_granted_is_given_back),
+		cmocka_unit_test(a_failure_stays_a_failure_when_a_stop_follows),
+		cmocka_unit_test(a_grant_that_comes_after_the_stop_is_given_back),
+		cmocka_unit_test(events_are_taken_in_their_phases_only),
+		cmocka_unit_test(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused),
+		cmocka_unit_test(a_grant_becomes_the_target_of_the_mount),
+		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
+		cmocka_unit_test(a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used),
+		cmocka_unit_test(after_a_reboot_nothing_is_left_and_nothing_is_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

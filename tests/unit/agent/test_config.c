@@ -1,0 +1,174 @@
+#include "cmocka_all.h"
+#include "config.h"
+#include "temp_dir.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#define SERVER "server {\n host = \"10.0.0.1\"\n server_uri = \"holdfast://prod/server/s1\"\n}\n"
+#define GOOD "cluster = \"prod\"\nnode_id = \"n1\"\n" SERVER
+
+struct fixture {
+	char dir[TEMP_DIR_SIZE];
+	char path[TEMP_PATH_SIZE];
+	struct config config;
+	struct error err;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	temp_dir_make(f->dir);
+	(void)temp_dir_path(f->path, f->dir, "agent.hcl");
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	temp_dir_remove(f->dir);
+	free(f);
+	return 0;
+}
+
+static enum status load(struct fixture *f, const char *text)
+{
+	assert_int_equal(file_write_atomic(f->path, 0600, text, strlen(text)), 0);
+	f->err = (struct error){0};
+	return config_load(f->path, &f->config, &f->err);
+}
+
+static void what_is_left_out_has_a_default(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(load(f, GOOD), STATUS_OK);
+	assert_string_equal(f->config.data_dir, "/var/lib/holdfast/agent");
+	assert_string_equal(f->config.socket, "/run/holdfast/agent.sock");
+	assert_int_equal(f->config.server.port, 4656);
+	assert_int_equal(f->config.log_level, LOG_INFO);
+	assert_int_equal(f->config.helper.request_timeout_us, 60 * USEC_PER_SEC);
+	assert_int_equal(f->config.helper.start_timeout_us, 5 * USEC_PER_SEC);
+	assert_non_null(strstr(f->config.helper.path, "/holdfast-mounthelper"));
+}
+
+static void everything_can_be_set(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(
+		load(f, "cluster = \"c\"\nnode_id = \"n\"\ndata_dir = \"/d\"\nsocket = \"/s\"\n"
+			"log_level = \"debug\"\nclaim_timeout = \"7s\"\nconnect_timeout = \"8s\"\n"
+			"server {\n host = \"h\"\n port = 1\n server_uri = \"holdfast://c/server/x\"\n}\n"
+			"tls {\n ca = \"/ca\"\n cert = \"/cert\"\n key = \"/key\"\n}\n"
+			"helper {\n path = \"/h\"\n start_timeout = \"2s\"\n request_timeout = \"3s\"\n}\n"),
+		STATUS_OK);
+	assert_string_equal(f->config.data_dir, "/d");
+	assert_string_equal(f->config.socket, "/s");
+	assert_int_equal(f->config.log_level, LOG_DEBUG);
+	assert_int_equal(f->config.claim_timeout_us, 7 * USEC_PER_SEC);
+	assert_int_equal(f->config.connect_timeout_us, 8 * USEC_PER_SEC);
+	assert_string_equal(f->config.server.host, "h");
+	assert_int_equal(f->config.server.port, 1);
+	assert_string_equal(f->config.tls.ca, "/ca");
+	assert_string_equal(f->config.tls.cert, "/cert");
+	assert_string_equal(f->config.tls.key, "/key");
+	assert_string_equal(f->config.helper.path, "/h");
+	assert_int_equal(f->config.helper.start_timeout_us, 2 * USEC_PER_SEC);
+	assert_int_equal(f->config.helper.request_timeout_us, 3 * USEC_PER_SEC);
+}
+
+static void mistakes_are_errors_with_their_line(void **state)
+{
+	static const struct {
+		const char *text, *where, *what;
+	} cases[] = {
+		{"cluster = \"prod\"\nnodeid = \"n1\"\n" SERVER, "agent.hcl:2: ", "nodeid"},
+		{"cluster = \"prod\"\n" SERVER, "agent.hcl", "node_id"},
+		{"node_id = \"n1\"\n" SERVER, "agent.hcl", "cluster"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\n", "agent.hcl", "server"},
+		{"cluster = \"prod\"\nnode_id = \"n.1\"\n" SERVER, "agent.hcl:2: ", "n.1"},
+		{"cluster = \"a b\"\nnode_id = \"n1\"\n" SERVER, "agent.hcl:1: ", "a b"},
+		{GOOD "data_dir = \"var\"\n", "agent.hcl:7: ", "data_dir"},
+		{GOOD "socket = 5\n", "agent.hcl:7: ", "socket"},
+		{GOOD "log_level = \"loud\"\n", "agent.hcl:7: ", "loud"},
+		{GOOD "claim_timeout = \"99ms\"\n", "agent.hcl:7: ", "claim_timeout"},
+		{GOOD "claim_timeout = \"3601s\"\n", "agent.hcl:7: ", "claim_timeout"},
+		{GOOD "helper {\n path = \"x\"\n}\n", "agent.hcl:8: ", "path"},
+		{GOOD "helper {\n arguments = \"x\"\n}\n", "agent.hcl:8: ", "arguments"},
+		{GOOD "tls {\n cipher = \"x\"\n}\n", "agent.hcl:8: ", "cipher"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n port = 65536\n server_uri "
+		 "= "
+		 "\"holdfast://prod/server/s\"\n}\n",
+		 "agent.hcl:5: ", "port"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n}\n", "agent.hcl",
+		 "server_uri"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n server_uri = "
+		 "\"holdfast://prod/node/n2\"\n}\n",
+		 "agent.hcl:5: ", "holdfast://prod/server/"},
+		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"\"\n server_uri = "
+		 "\"holdfast://prod/server/s\"\n}\n",
+		 "agent.hcl:4: ", "host"},
+		{GOOD "x = [1,\n", "agent.hcl", ""},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		assert_int_equal(load(f, cases[i].text), STATUS_INVALID_ARGUMENT);
+		if (!strstr(f->err.msg, cases[i].where) || !strstr(f->err.msg, cases[i].what))
+			fail_msg("case %zu: %s", i, f->err.msg);
+	}
+}
+
+static void limits_themselves_are_accepted(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(load(f, GOOD "claim_timeout = \"100ms\"\nconnect_timeout = \"1h\"\n"), STATUS_OK);
+}
+
+static void drop_ins_replace_values(void **state)
+{
+	struct fixture *f = *state;
+	char folder[TEMP_PATH_SIZE], path[TEMP_PATH_SIZE];
+
+	assert_int_equal(mkdir(temp_dir_path(folder, f->dir, "agent.d"), 0700), 0);
+	(void)temp_dir_path(path, f->dir, "agent.d/10-x.hcl");
+	assert_int_equal(file_write_atomic(path, 0600, "log_level = \"error\"\n", 20), 0);
+	assert_int_equal(load(f, GOOD "log_level = \"debug\"\n"), STATUS_OK);
+	assert_int_equal(f->config.log_level, LOG_ERR);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void a_missing_file_is_named(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_not_equal(config_load(f->path, &f->config, &f->err), STATUS_OK);
+	assert_non_null(strstr(f->err.msg, f->path));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_left_out_has_a_default, setup, teardown),
+		cmocka_unit_test_setup_teardown(everything_can_be_set, setup, teardown),
+		cmocka_unit_test_setup_teardown(mistakes_are_errors_with_their_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(limits_themselves_are_accepted, setup, teardown),
+		cmocka_unit_test_setup_teardown(drop_ins_replace_values, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_missing_file_is_named, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+#include "cmocka_all.h"
+#include "journal.h"
+#include "records.h"
+#include "temp_dir.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+	char dir[TEMP_DIR_SIZE];
+	sd_event *event;
+	struct journal *journal;
+	unsigned int written;
+	struct alloc_record *record; /* the last one read */
+	unsigned int n_allocs;
+	struct receipt receipts[4];
+	unsigned int n_receipts;
+};
+
+static void open_journal(struct fixture *f)
+{
+	struct error err;
+
+	if (journal_open(f->event, f->dir, "c", "n1", &f->journal, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	temp_dir_make(f->dir);
+	assert_true(sd_event_new(&f->event) >= 0);
+	open_journal(f);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	journal_close(f->journal);
+	sd_event_unref(f->event);
+	temp_dir_remove(f->dir);
+	free(f->record);
+	free(f);
+	return 0;
+}
+
+static void on_written(const struct error *err, void *userdata)
+{
+	struct fixture *f = userdata;
+
+	assert_null(err);
+	f->written++;
+}
+
+static void write_now(struct fixture *f, const struct journal_write *write)
+{
+	unsigned int before = f->written;
+	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+	struct error err;
+
+	assert_int_equal(journal_write(f->journal, write, on_written, f, &err), STATUS_OK);
+	assert_int_equal(f->written, before);
+	while (f->written == before) {
+		assert_true(clock_monotonic_us() < end);
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+}
+
+static enum status on_alloc(struct alloc_record *record, void *userdata, struct error *err)
+{
+	struct fixture *f = userdata;
+
+	free(f->record);
+	f->record = record;
+	f->n_allocs++;
+	return STATUS_OK;
+}
+
+static enum status on_receipt(const struct receipt *receipt, void *userdata, struct error *err)
+{
+	struct fixture *f = userdata;
+
+	f->receipts[f->n_receipts++] = *receipt;
+	return STATUS_OK;
+}
+
+/* Close, open again, and read. */
+static void read_again(struct fixture *f)
+{
+	static const struct journal_reader reader = {.on_alloc = on_alloc, .on_receipt = on_receipt};
+	struct error err;
+
+	journal_close(f->journal);
+	f->journal = NULL;
+	open_journal(f);
+	f->n_allocs = f->n_receipts = 0;
+	if (journal_read(f->journal, &reader, f, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static void a_record_comes_back_as_it_was_in_every_phase(void **state)
+{
+	struct fixture *f = *state;
+
+	for (enum alloc_phase phase = 0; phase < ALLOC_PHASE_N; phase++) {
+		struct alloc_record *record = records_make(3);
+		uint32_t n = phase == ALLOC_NEW || phase == ALLOC_CLAIMING ? 0 : 3;
+
+		record->alloc.volumes[1].read_only = true;
+		record->alloc.volumes[2].exec = true;
+		record->alloc.volumes[2].propagation = PROPAGATION_BIDIRECTIONAL;
+		records_drive(record, phase, phase == ALLOC_MOUNTING ? 2 : n, n);
+		write_now(f, &(struct journal_write){.alloc = record});
+		read_again(f);
+		assert_int_equal(f->n_allocs, 1);
+		assert_memory_equal(&f->record->alloc, &record->alloc, sizeof(record->alloc));
+		assert_int_equal(f->record->phase, record->phase);
+		assert_int_equal(f->record->final_status, record->final_status);
+		assert_string_equal(f->record->boot_id, BOOT_ID);
+		for (uint32_t i = 0; i < 3; i++) {
+			record->volumes[i].is_granted_now = false; /* of the run, not of the record */
+			assert_memory_equal(&f->record->volumes[i], &record->volumes[i],
+					    sizeof(record->volumes[i]));
+		}
+		free(record);
+	}
+}
+
+static void receipts_come_back_until_they_are_dropped(void **state)
+{
+	struct fixture *f = *state;
+	struct receipt mounted = {.claim_id = "0190a5a0-0000-7000-8000-00000000c100",
+				  .boot_id = BOOT_ID,
+				  .generation = UINT64_MAX};
+	struct receipt released = mounted;
+	struct alloc_record *record = records_make(1);
+
+	released.is_released = true;
+	write_now(f, &(struct journal_write){.alloc = record, .receipt = &mounted});
+	write_now(f, &(struct journal_write){.receipt = &released});
+	read_again(f);
+	assert_int_equal(f->n_allocs, 1);
+	assert_int_equal(f->n_receipts, 2);
+	assert_memory_equal(&f->receipts[0], &mounted, sizeof(mounted));
+	assert_memory_equal(&f->receipts[1], &released, sizeof(released));
+	write_now(f, &(struct journal_write){.drop_receipt = &mounted, .forget_alloc = ALLOC_ID});
+	read_again(f);
+	assert_int_equal(f->n_allocs, 0);
+	assert_int_equal(f->n_receipts, 1);
+	assert_true(f->receipts[0].is_released);
+	free(record);
+}
+
+static void the_journal_of_another_node_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct journal *other;
+	struct error err;
+
+	journal_close(f->journal);
+	f->journal = NULL;
+	assert_int_equal(journal_open(f->event, f->dir, "c", "n2", &other, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "node n1 of cluster c"));
+	assert_int_equal(journal_open(f->event, f->dir, "d", "n1", &other, &err), STATUS_FAILED_PRECONDITION);
+	open_journal(f);
+}
+
+/* Cut at every length, and every byte changed: read back or refused, never half. */
+static void a_damaged_record_is_refused_or_whole(void **state)
+{
+	struct alloc_record *record = records_make(2);
+	struct alloc_record *got = NULL;
+	uint8_t *bytes;
+	size_t n;
+	struct error err;
+
+	records_drive(record, ALLOC_RUNNING, 2, 2);
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, &err), STATUS_OK);
+	for (size_t i = 0; i < n; i++) {
+		enum status status = alloc_record_unpack(bytes, i, &got, &err);
+
+		if (status == STATUS_OK) {
+			/* a cut between fields: what remains must be consistent */
+			assert_true(got->phase < ALLOC_PHASE_N);
+			free(got);
+			continue;
+		}
+		assert_int_equal(status, STATUS_DATA_LOSS);
+	}
+	for (size_t i = 0; i < n; i++) {
+		bytes[i] ^= 0xff;
+		if (alloc_record_unpack(bytes, n, &got, &err) == STATUS_OK)
+			free(got);
+		bytes[i] ^= 0xff;
+	}
+	free(bytes);
+	free(record);
+}
+
+static void receipts_are_kept_in_order_and_bounded(void **state)
+{
+	struct receipts *receipts = receipts_new();
+	const struct receipt *next = NULL;
+	struct receipt receipt = {.boot_id = BOOT_ID};
+	struct error err;
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < RECEIPTS_MAX; i++) {
+		(void)str_format(receipt.claim_id, sizeof(receipt.claim_id), "%08u", i / 2);
+		receipt.is_released = i % 2 == 0;
+		assert_int_equal(receipts_add(receipts, &receipt, &err), STATUS_OK);
+	}
+	assert_int_equal(receipts_add(receipts, &receipt, &err), STATUS_OK); /* the same word again */
+	(void)str_copy(receipt.claim_id, sizeof(receipt.claim_id), "x");
+	assert_int_equal(receipts_add(receipts, &receipt, &err), STATUS_RESOURCE_EXHAUSTED);
+	while ((next = receipts_next(receipts, next))) {
+		char expected[UUID_TEXT_SIZE];
+
+		(void)str_format(expected, sizeof(expected), "%08zu", n / 2);
+		assert_string_equal(next->claim_id, expected);
+		assert_int_equal(next->is_released, n % 2 == 1);
+		n++;
+	}
+	assert_int_equal(n, RECEIPTS_MAX);
+	assert_non_null(receipts_find(receipts, "00000007", true));
+	assert_true(receipts_remove(receipts, "00000007", true));
+	assert_false(receipts_remove(receipts, "00000007", true));
+	assert_non_null(receipts_find(receipts, "00000007", false));
+	assert_int_equal(receipts_count(receipts), RECEIPTS_MAX - 1);
+	receipts_free(receipts);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_record_comes_back_as_it_was_in_every_phase, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(receipts_come_back_until_they_are_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_journal_of_another_node_is_refused, setup, teardown),
+		cmocka_unit_test(a_damaged_record_is_refused_or_whole),
+		cmocka_unit_test(receipts_are_kept_in_order_and_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

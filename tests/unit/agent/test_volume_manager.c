@@ -1,0 +1,280 @@
+#include "cmocka_all.h"
+#include "fake_helper_client.h"
+#include "mount_table.h"
+#include "volume_manager.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALLOC_A "0190a5a0-0000-7000-8000-0000000000a1"
+#define ALLOC_B "0190a5a0-0000-7000-8000-0000000000b2"
+
+enum { RESULTS_MAX = 16 };
+
+struct fixture {
+	struct fake_helper fake;
+	sd_event *event;
+	struct helper_client *helper;
+	struct volume_manager *manager;
+	bool in_use;
+	char asked[UUID_TEXT_SIZE]; /* allocation that in_use was last asked about */
+	unsigned int ready;
+	unsigned int n_done;
+	unsigned int retries;
+	struct result {
+		const char *name;
+		enum status status;
+		char path[ALLOC_PATH_MAX + 1];
+	} results[RESULTS_MAX];
+};
+
+struct request {
+	struct fixture *f;
+	const char *name;
+	struct volume_task *task;
+};
+
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err);
+
+/* Every mount is as the model made it: its first device. */
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err)
+{
+	*ret = (struct mount_view){.dev_minor = 100, .is_nosuid = true, .is_nodev = true, .is_noexec = true};
+	return STATUS_OK;
+}
+
+static bool in_use(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata)
+{
+	struct fixture *f = userdata;
+
+	(void)str_copy(f->asked, sizeof(f->asked), alloc_id);
+	return f->in_use;
+}
+
+static void on_ready(void *userdata)
+{
+	((struct fixture *)userdata)->ready++;
+}
+
+static void on_down(const struct error *err, void *userdata)
+{
+}
+
+static void on_done(const struct volume_mounted *mounted, const struct error *err, void *userdata)
+{
+	struct request *request = userdata;
+	struct result *result = &request->f->results[request->f->n_done++];
+
+	*result = (struct result){.name = request->name, .status = err ? err->status : STATUS_OK};
+	if (mounted)
+		(void)str_copy(result->path, sizeof(result->path), mounted->path);
+	request->task = NULL;
+}
+
+static void on_retry(const struct error *err, void *userdata)
+{
+	((struct request *)userdata)->f->retries++;
+}
+
+static int setup(void **state)
+{
+	static const struct helper_client_events events = {.on_ready = on_ready, .on_down = on_down};
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct helper_client_options options = {.start_timeout_us = 5 * USEC_PER_SEC,
+						.request_timeout_us = 5 * USEC_PER_SEC};
+	sigset_t set;
+	struct error err;
+
+	assert_non_null(f);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+	fake_helper_init(&f->fake);
+	options.path = f->fake.path;
+	assert_true(sd_event_new(&f->event) >= 0);
+	assert_int_equal(helper_client_new(f->event, &options, &events, f, &f->helper, &err), STATUS_OK);
+	assert_int_equal(volume_manager_new(f->event, f->helper, in_use, f, &f->manager, &err), STATUS_OK);
+	assert_int_equal(helper_client_start(f->helper, &err), STATUS_OK);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_string_equal(f->fake.state->violation, "");
+	helper_client_free(f->helper);
+	volume_manager_free(f->manager);
+	sd_event_unref(f->event);
+	fake_helper_release(&f->fake);
+	free(f);
+	return 0;
+}
+
+static void run_until(struct fixture *f, const unsigned int *counter, unsigned int n)
+{
+	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+
+	while (*counter < n) {
+		assert_true(clock_monotonic_us() < end);
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+}
+
+static struct volume_target target(const char *volume, const char *alloc)
+{
+	struct volume_target t = {.profile = "p",
+				  .source = {.class = SOURCE_TMPFS, .size_bytes = 1, .inodes = 1}};
+
+	(void)str_copy(t.volume_id, sizeof(t.volume_id), volume);
+	(void)str_copy(t.wire_volume, sizeof(t.wire_volume), volume);
+	(void)str_copy(t.alloc_id, sizeof(t.alloc_id), alloc);
+	return t;
+}
+
+static void mount(struct request *request, const char *volume, const char *alloc)
+{
+	struct volume_target t = target(volume, alloc);
+	struct error err;
+
+	assert_int_equal(
+		volume_manager_mount(request->f->manager, &t, on_done, request, &request->task, &err),
+		STATUS_OK);
+}
+
+static void unmount(struct request *request, const char *volume, const char *alloc)
+{
+	struct volume_target t = target(volume, alloc);
+	struct error err;
+
+	assert_int_equal(volume_manager_unmount(request->f->manager, &t, on_done, on_retry, request,
+						&request->task, &err),
+			 STATUS_OK);
+}
+
+static void nothing_is_sent_before_there_is_a_picture(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+
+	mount(&a, "v", ALLOC_A);
+	run_until(f, &f->ready, 1);
+	for (int i = 0; i < 20; i++)
+		assert_true(sd_event_run(f->event, 5 * USEC_PER_MSEC) >= 0);
+	assert_int_equal(f->fake.state->calls, 0);
+	assert_string_equal(volume_task_info(a.task).step, "queued");
+	volume_manager_set_picture(f->manager, picture_new());
+	run_until(f, &f->n_done, 1);
+	assert_int_equal(f->results[0].status, STATUS_OK);
+	assert_string_equal(f->results[0].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/0");
+}
+
+static void the_picture_follows_what_is_done(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+	const struct picture *picture;
+
+	volume_manager_set_picture(f->manager, picture_new());
+	picture = volume_manager_picture(f->manager);
+	mount(&a, "v", ALLOC_A);
+	run_until(f, &f->n_done, 1);
+	assert_int_equal(picture_staged(picture, "v")->dev_minor, 100);
+	assert_int_equal(picture_published(picture, ALLOC_A, 0)->dev_minor, 100);
+	unmount(&a, "v", ALLOC_A);
+	run_until(f, &f->n_done, 2);
+	assert_null(picture_staged(picture, "v"));
+	assert_null(picture_published(picture, ALLOC_A, 0));
+	assert_string_equal(f->asked, ALLOC_A);
+}
+
+static void operations_of_one_volume_come_one_after_another(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
+	static const uint16_t order[] = {MH_OP_STAGE,	MH_OP_PUBLISH, MH_OP_UNPUBLISH,
+					 MH_OP_UNSTAGE, MH_OP_STAGE,   MH_OP_PUBLISH};
+
+	volume_manager_set_picture(f->manager, picture_new());
+	mount(&a, "v", ALLOC_A);
+	unmount(&b, "v", ALLOC_A);
+	mount(&c, "v", ALLOC_B);
+	run_until(f, &f->n_done, 3);
+	assert_string_equal(f->results[0].name, "a");
+	assert_string_equal(f->results[1].name, "b");
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++)
+		assert_int_equal(f->fake.state->log[i].op, order[i]);
+}
+
+static void who_waits_for_another_attempt_lets_others_go_first(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"}, c = {.f = f, .name = "c"};
+
+	volume_manager_set_picture(f->manager, picture_new());
+	mount(&a, "v", ALLOC_A);
+	run_until(f, &f->n_done, 1);
+	f->fake.state->busy_unpublish = 1;
+	f->in_use = true;
+	unmount(&b, "v", ALLOC_A);
+	mount(&c, "v", ALLOC_B);
+	run_until(f, &f->n_done, 3);
+	assert_int_equal(f->retries, 1);
+	assert_string_equal(f->results[1].name, "c");
+	assert_string_equal(f->results[2].name, "b");
+	assert_int_equal(fake_helper_count(&f->fake, MH_OP_UNSTAGE, MH_OK, NULL, NULL), 0);
+}
+
+static void a_mount_that_is_not_wanted_any_more_ends_early(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"}, b = {.f = f, .name = "b"};
+
+	volume_manager_set_picture(f->manager, picture_new());
+	mount(&a, "v", ALLOC_A);
+	mount(&b, "v", ALLOC_B);
+	while (!str_eq(volume_task_info(a.task).step, "stage"))
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	volume_task_cancel(a.task);
+	volume_task_cancel(b.task);
+	run_until(f, &f->n_done, 2);
+	assert_int_equal(f->results[0].status, STATUS_CANCELLED);
+	assert_int_equal(f->results[1].status, STATUS_CANCELLED);
+	assert_int_equal(f->fake.state->calls, 1);
+}
+
+static void operations_are_bounded(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+	struct volume_target t = target("v", ALLOC_A);
+	struct error err;
+
+	for (int i = 0; i < VOLUME_TASKS_MAX; i++)
+		mount(&a, "v", ALLOC_A);
+	assert_int_equal(volume_manager_mount(f->manager, &t, on_done, &a, &a.task, &err),
+			 STATUS_RESOURCE_EXHAUSTED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nothing_is_sent_before_there_is_a_picture),
+		TEST(the_picture_follows_what_is_done),
+		TEST(operations_of_one_volume_come_one_after_another),
+		TEST(who_waits_for_another_attempt_lets_others_go_first),
+		TEST(a_mount_that_is_not_wanted_any_more_ends_early),
+		TEST(operations_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

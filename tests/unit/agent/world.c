@@ -1,0 +1,301 @@
+#include "world.h"
+
+#include "mount_table.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "log/log.h"
+#include "rpc/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+static char pki_dir[TEMP_DIR_SIZE];
+static struct world *current; /* for the functions that replace others at link time */
+
+enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err);
+void __wrap_mount_table_free(struct mount_table *table);
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err);
+int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
+int __real_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
+int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
+int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
+
+static char no_table;
+
+enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err)
+{
+	*ret = (struct mount_table *)(void *)&no_table;
+	return STATUS_OK;
+}
+
+void __wrap_mount_table_free(struct mount_table *table)
+{
+	assert_ptr_equal(table, &no_table);
+}
+
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err)
+{
+	static const char base[] = FAKE_PUBLISH_BASE "/";
+	char alloc[UUID_TEXT_SIZE] = {0};
+	const struct fake_mount *mount;
+	uint32_t slot;
+
+	/* BASE/ALLOCATION/SLOT */
+	assert_true(str_starts_with(path, base) && strlen(path) > strlen(base) + UUID_TEXT_SIZE);
+	memcpy(alloc, path + strlen(base), UUID_TEXT_SIZE - 1);
+	assert_int_equal(parse_u32(path + strlen(base) + UUID_TEXT_SIZE, 0, MH_SLOT_MAX, &slot), 0);
+	mount = fake_helper_mount(&current->fake, "", alloc, slot);
+	if (!mount)
+		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
+	*ret = (struct mount_view){.dev_major = mount->major,
+				   .dev_minor = mount->minor,
+				   .is_read_only = mount->read_only,
+				   .is_nosuid = true,
+				   .is_nodev = true,
+				   .is_noexec = !mount->exec,
+				   .options = "nosuid,nodev"};
+	return STATUS_OK;
+}
+
+int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
+{
+	if (str_starts_with(name, "/dev/disk/by-id/disk-vol")) {
+		*ret = (struct stat){.st_mode = S_IFBLK, .st_rdev = makedev(8, 16)};
+		return 0;
+	}
+	if (str_eq(name, "/sys/fs/ext4/sdb"))
+		return current->superblock_lives ? 0 : -ENOENT;
+	return __real_sys_fstatat(dir_fd, name, ret, flags);
+}
+
+int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
+{
+	static const char target[] = "../../devices/x/block/sdb";
+
+	if (!str_eq(name, "/sys/dev/block/8:16"))
+		return __real_sys_readlinkat(dir_fd, name, buf, size);
+	assert_true(size >= sizeof(target));
+	memcpy(buf, target, sizeof(target) - 1);
+	return (int)sizeof(target) - 1;
+}
+
+int world_group_setup(void **state)
+{
+	log_init("test", -1);
+	temp_dir_make(pki_dir);
+	model_server_make_pki(pki_dir);
+	return 0;
+}
+
+int world_group_teardown(void **state)
+{
+	temp_dir_remove(pki_dir);
+	return 0;
+}
+
+static void set_path(char *dst, size_t size, const char *dir, const char *name)
+{
+	assert_true(str_format(dst, size, "%s/%s", dir, name) > 0);
+}
+
+struct world *world_new(void)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	current = w;
+	fake_helper_init(&w->fake);
+	(void)str_copy(w->fake.state->profiles[0].name, MH_LABEL_SIZE, "scratch");
+	w->fake.state->profiles[0].class = MH_CLASS_TMPFS;
+	w->fake.state->profiles[0].is_available = 1;
+	w->fake.state->n_profiles = 1;
+	assert_true(sd_event_new(&w->event) >= 0);
+	w->server.event = w->event;
+	w->server.fake = &w->fake;
+	w->server.ticket_ttl_ms = 120000;
+	w->server.class = SOURCE_TMPFS;
+	config_init(&w->config);
+	(void)str_copy(w->config.cluster, sizeof(w->config.cluster), MODEL_CLUSTER);
+	(void)str_copy(w->config.node_id, sizeof(w->config.node_id), "n1");
+	(void)str_copy(w->config.server.host, sizeof(w->config.server.host), "127.0.0.1");
+	(void)str_copy(w->config.server.server_uri, sizeof(w->config.server.server_uri), MODEL_SERVER_URI);
+	(void)str_copy(w->config.data_dir, sizeof(w->config.data_dir), w->fake.folder);
+	(void)str_copy(w->config.helper.path, sizeof(w->config.helper.path), w->fake.path);
+	set_path(w->config.socket, sizeof(w->config.socket), w->fake.folder, "agent.sock");
+	set_path(w->config.tls.ca, sizeof(w->config.tls.ca), pki_dir, "ca.pem");
+	set_path(w->config.tls.cert, sizeof(w->config.tls.cert), pki_dir, "node.pem");
+	set_path(w->config.tls.key, sizeof(w->config.tls.key), pki_dir, "node.key");
+	w->config.helper.request_timeout_us = 5 * USEC_PER_SEC;
+	return w;
+}
+
+void world_free(struct world *w)
+{
+	world_kill_agent(w);
+	if (w->server.rpc)
+		model_server_stop(&w->server);
+	sd_event_unref(w->event);
+	assert_string_equal(w->server.violation, "");
+	assert_string_equal(w->fake.state->violation, "");
+	fake_helper_release(&w->fake);
+	free(w);
+	current = NULL;
+}
+
+int world_setup(void **state)
+{
+	struct world *w = world_new();
+
+	model_server_start(&w->server, pki_dir, 0);
+	*state = w;
+	return 0;
+}
+
+int world_teardown(void **state)
+{
+	world_free(*state);
+	return 0;
+}
+
+void world_restart_server(struct world *w)
+{
+	model_server_stop(&w->server);
+	model_server_start(&w->server, pki_dir, w->server.port);
+}
+
+void world_start_server(struct world *w)
+{
+	model_server_start(&w->server, pki_dir, w->server.port);
+}
+
+void world_start_agent(struct world *w)
+{
+	struct error err;
+
+	assert_null(w->agent);
+	w->config.server.port = w->server.port;
+	if (agent_new(w->event, &w->config, &w->agent, &err) != STATUS_OK ||
+	    agent_start(w->agent, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+void world_kill_agent(struct world *w)
+{
+	agent_free(w->agent);
+	w->agent = NULL;
+}
+
+bool world_turns(struct world *w, unsigned int n, world_condition *condition)
+{
+	for (unsigned int i = 0; i < n && !condition(w); i++)
+		assert_true(sd_event_run(w->event, 2000 * USEC_PER_MSEC) >= 0);
+	return condition(w);
+}
+
+void world_until(struct world *w, const char *what, world_condition *condition)
+{
+	uint64_t end = clock_monotonic_us() + 20 * USEC_PER_SEC;
+
+	while (!condition(w)) {
+		if (clock_monotonic_us() > end)
+			fail_msg("waited in vain for %s", what);
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+}
+
+void world_idle(struct world *w, unsigned int ms)
+{
+	uint64_t end = clock_monotonic_us() + ms * USEC_PER_MSEC;
+
+	while (clock_monotonic_us() < end)
+		assert_true(sd_event_run(w->event, 10 * USEC_PER_MSEC) >= 0);
+}
+
+struct alloc world_alloc(const char *id, uint32_t n)
+{
+	struct alloc alloc = {.n_volumes = n, .desired_status = DESIRED_RUN};
+
+	(void)str_copy(alloc.id, sizeof(alloc.id), id);
+	(void)str_copy(alloc.name, sizeof(alloc.name), "app");
+	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), "n1");
+	alloc_default(&alloc);
+	for (uint32_t i = 0; i < n; i++) {
+		struct volume_request *request = &alloc.volumes[i];
+
+		(void)str_format(request->name, sizeof(request->name), "v%u", i);
+		(void)str_format(request->source, sizeof(request->source), "vol%u", i);
+		request->access_mode = SINGLE_NODE_MULTI_WRITER;
+		request->attachment_mode = ATTACHMENT_FILE_SYSTEM;
+	}
+	return alloc;
+}
+
+const char *world_wire(const char *volume)
+{
+	static char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name("default", volume, wire);
+	return wire;
+}
+
+struct answer {
+	bool is_there;
+	Holdfast__V1__GetAgentStatusResponse *report;
+};
+
+static void on_report(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	struct answer *answer = userdata;
+	uint8_t *bytes;
+	size_t n;
+
+	if (status != STATUS_OK)
+		fail_msg("%s", err->msg);
+	answer->is_there = true;
+	/* a copy that outlives the callback */
+	n = protobuf_c_message_get_packed_size(response);
+	bytes = malloc(n + 1);
+	(void)protobuf_c_message_pack(response, bytes);
+	answer->report = holdfast__v1__get_agent_status_response__unpack(NULL, n, bytes);
+	free(bytes);
+}
+
+Holdfast__V1__GetAgentStatusResponse *world_report(struct world *w)
+{
+	Holdfast__V1__GetAgentStatusRequest request = HOLDFAST__V1__GET_AGENT_STATUS_REQUEST__INIT;
+	const struct rpc_endpoint endpoint = {.unix_path = w->config.socket};
+	struct rpc_client *client;
+	struct answer answer = {0};
+	struct error err;
+
+	assert_int_equal(rpc_client_new(w->event, &endpoint, &client, &err), STATUS_OK);
+	assert_int_equal(rpc_client_call(client, &holdfast__v1__agent__descriptor, "Status", &request.base,
+					 5 * USEC_PER_SEC, on_report, &answer, NULL, &err),
+			 STATUS_OK);
+	while (!answer.is_there)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	rpc_client_free(client);
+	assert_non_null(answer.report);
+	return answer.report;
+}
+
+const char *world_boot_id(void)
+{
+	static char text[UUID_TEXT_SIZE];
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	(void)fclose(f);
+	return text;
+}

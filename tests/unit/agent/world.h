@@ -1,0 +1,65 @@
+#pragma once
+/* A whole agent in the test's process, between a model of the server and a model of the mount helper. */
+
+#include "agent.h"
+#include "cmocka_all.h"
+#include "fake_helper_client.h"
+#include "model_server.h"
+#include "temp_dir.h"
+
+#include <holdfast/v1/agent.pb-c.h>
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+#define ALLOC_A "0190a5a0-0000-7000-8000-0000000000a1"
+#define ALLOC_B "0190a5a0-0000-7000-8000-0000000000b2"
+
+struct world {
+	struct fake_helper fake;
+	struct model_server server;
+	struct config config;
+	sd_event *event;
+	struct agent *agent;
+	bool superblock_lives; /* of every block device, as /sys/fs shows it */
+};
+
+/* One certificate authority for all tests of the program. */
+int world_group_setup(void **state);
+int world_group_teardown(void **state);
+
+/** Everything stopped, nothing started. */
+struct world *world_new(void);
+/** Fails the test on any violation. */
+void world_free(struct world *w);
+int world_setup(void **state); /* with a server */
+int world_teardown(void **state);
+
+/** Server gone and back on the same port, with what it knew; or back only. */
+void world_restart_server(struct world *w);
+void world_start_server(struct world *w);
+
+void world_start_agent(struct world *w);
+/** As if killed: what was not yet on the disk may be lost, nothing is tidied up. */
+void world_kill_agent(struct world *w);
+
+typedef bool world_condition(struct world *w);
+/** Run the loop until @condition holds; 20 seconds are a failure that prints @what. */
+void world_until(struct world *w, const char *what, world_condition *condition);
+#define WORLD_UNTIL(w, condition) world_until((w), #condition, (condition))
+
+/** Run @n turns of the loop, or until @condition holds; true: it does. */
+bool world_turns(struct world *w, unsigned int n, world_condition *condition);
+
+/** Run the loop for a while in which nothing of note may happen. */
+void world_idle(struct world *w, unsigned int ms);
+
+/** An allocation for this node, with @n volumes vol0, vol1, ... */
+struct alloc world_alloc(const char *id, uint32_t n);
+
+/** Name of volume @volume towards the helper. */
+const char *world_wire(const char *volume);
+
+/** The agent's own report; protobuf_c_message_free_unpacked() */
+Holdfast__V1__GetAgentStatusResponse *world_report(struct world *w);
+
+const char *world_boot_id(void);

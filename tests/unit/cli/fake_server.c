@@ -1,0 +1,302 @@
+#include "fake_server.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "rpc/client.h"
+
+#include <holdfast/v1/agent.pb-c.h>
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <string.h>
+
+struct fake_server fake;
+
+enum status __wrap_rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err);
+void __wrap_rpc_tls_free(struct rpc_tls *tls);
+enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
+				  struct rpc_client **ret, struct error *err);
+void __wrap_rpc_client_free(struct rpc_client *client);
+enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+					const char *method, const ProtobufCMessage *request,
+					uint64_t timeout_us, ProtobufCMessage **ret_response,
+					struct error *err);
+
+enum status __wrap_rpc_tls_new(const struct rpc_tls_files *files, struct rpc_tls **ret, struct error *err)
+{
+	(void)err;
+	*ret = files->ca ? malloc(1) : NULL;
+	return STATUS_OK;
+}
+
+void __wrap_rpc_tls_free(struct rpc_tls *tls)
+{
+	free(tls);
+}
+
+enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
+				  struct rpc_client **ret, struct error *err)
+{
+	(void)event;
+	(void)err;
+	*ret = endpoint->unix_path || endpoint->tls ? malloc(1) : NULL;
+	return STATUS_OK;
+}
+
+void __wrap_rpc_client_free(struct rpc_client *client)
+{
+	free(client);
+}
+
+static void called(const char *service, const char *method, const char *argument)
+{
+	size_t n = strlen(fake.calls);
+
+	(void)str_format(fake.calls + n, sizeof(fake.calls) - n, "%s.%s(%s) ", service, method, argument);
+}
+
+/* An answer of @descriptor, all fields at their defaults. */
+static void *answer_new(const ProtobufCMessageDescriptor *descriptor)
+{
+	ProtobufCMessage *answer = calloc(1, descriptor->sizeof_message);
+
+	descriptor->message_init(answer);
+	return answer;
+}
+
+/* Give @list room for FAKE_MAX messages. */
+static void *list_new(void)
+{
+	return calloc(FAKE_MAX, sizeof(void *));
+}
+
+static Holdfast__V1__Volume *volume_new(const char *id)
+{
+	Holdfast__V1__Volume *volume = answer_new(&holdfast__v1__volume__descriptor);
+
+	volume->id = strdup(id);
+	volume->namespace_ = strdup("default");
+	return volume;
+}
+
+static Holdfast__V1__Allocation *alloc_new(const char *id, unsigned int step)
+{
+	Holdfast__V1__Allocation *alloc = answer_new(&holdfast__v1__allocation__descriptor);
+
+	while (step > 0 && !fake.steps[step].client_status)
+		step--;
+	alloc->id = strdup(id);
+	alloc->client_status = (Holdfast__V1__ClientStatus)fake.steps[step].client_status;
+	alloc->client_description = strdup(fake.steps[step].description ? fake.steps[step].description : "");
+	alloc->modify_index = step + 1;
+	return alloc;
+}
+
+static ProtobufCMessage *list_volumes(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__ListVolumesRequest *ask = (const void *)request;
+	Holdfast__V1__ListVolumesResponse *answer =
+		answer_new(&holdfast__v1__list_volumes_response__descriptor);
+
+	called("Volumes", "List", ask->prefix);
+	answer->volumes = list_new();
+	for (size_t i = 0; i < FAKE_MAX && fake.volume_ids[i]; i++)
+		if (str_starts_with(fake.volume_ids[i], ask->prefix))
+			answer->volumes[answer->n_volumes++] = volume_new(fake.volume_ids[i]);
+	return &answer->base;
+}
+
+static ProtobufCMessage *get_volume(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__GetVolumeRequest *ask = (const void *)request;
+	Holdfast__V1__GetVolumeResponse *answer = answer_new(&holdfast__v1__get_volume_response__descriptor);
+
+	called("Volumes", "Get", ask->id);
+	fake.why = ask->why;
+	answer->volume = volume_new(ask->id);
+	answer->why = strdup(ask->why ? "held by nobody\nnext: nothing" : "");
+	return &answer->base;
+}
+
+static ProtobufCMessage *register_volume(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__RegisterVolumeRequest *ask = (const void *)request;
+	Holdfast__V1__RegisterVolumeResponse *answer =
+		answer_new(&holdfast__v1__register_volume_response__descriptor);
+
+	called("Volumes", "Register", ask->volume->id);
+	(void)str_copy(fake.spec_id, sizeof(fake.spec_id), ask->volume->id);
+	answer->volume = volume_new(ask->volume->id);
+	answer->created = true;
+	return &answer->base;
+}
+
+static ProtobufCMessage *deregister_volume(const ProtobufCMessage *request)
+{
+	called("Volumes", "Deregister",
+	       ((const Holdfast__V1__DeregisterVolumeRequest *)(const void *)request)->id);
+	return answer_new(&holdfast__v1__deregister_volume_response__descriptor);
+}
+
+static ProtobufCMessage *detach_volume(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__DetachVolumeRequest *ask = (const void *)request;
+
+	called("Volumes", "Detach", ask->id);
+	(void)str_copy(fake.node_id, sizeof(fake.node_id), ask->node_id);
+	(void)str_copy(fake.attest_reason, sizeof(fake.attest_reason), ask->attest_reason);
+	return answer_new(&holdfast__v1__detach_volume_response__descriptor);
+}
+
+static ProtobufCMessage *list_nodes(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__ListNodesRequest *ask = (const void *)request;
+	Holdfast__V1__ListNodesResponse *answer = answer_new(&holdfast__v1__list_nodes_response__descriptor);
+
+	called("Nodes", "List", ask->prefix);
+	answer->nodes = list_new();
+	for (size_t i = 0; i < FAKE_MAX && fake.node_ids[i]; i++) {
+		Holdfast__V1__Node *node;
+
+		if (!str_starts_with(fake.node_ids[i], ask->prefix))
+			continue;
+		node = answer_new(&holdfast__v1__node__descriptor);
+		node->id = strdup(fake.node_ids[i]);
+		answer->nodes[answer->n_nodes++] = node;
+	}
+	return &answer->base;
+}
+
+static ProtobufCMessage *get_node(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__GetNodeRequest *ask = (const void *)request;
+	Holdfast__V1__GetNodeResponse *answer = answer_new(&holdfast__v1__get_node_response__descriptor);
+
+	called("Nodes", "Get", ask->id);
+	answer->node = answer_new(&holdfast__v1__node__descriptor);
+	answer->node->id = strdup(ask->id);
+	return &answer->base;
+}
+
+static ProtobufCMessage *run_alloc(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__RunAllocationRequest *ask = (const void *)request;
+	Holdfast__V1__RunAllocationResponse *answer =
+		answer_new(&holdfast__v1__run_allocation_response__descriptor);
+
+	called("Allocations", "Run", ask->allocation->name);
+	(void)str_copy(fake.spec_id, sizeof(fake.spec_id), ask->allocation->id);
+	(void)str_copy(fake.node_id, sizeof(fake.node_id), ask->allocation->node_id);
+	answer->allocation = alloc_new(ask->allocation->id, 0);
+	return &answer->base;
+}
+
+static ProtobufCMessage *stop_alloc(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__StopAllocationRequest *ask = (const void *)request;
+	Holdfast__V1__StopAllocationResponse *answer =
+		answer_new(&holdfast__v1__stop_allocation_response__descriptor);
+
+	called("Allocations", "Stop", ask->id);
+	answer->allocation = alloc_new(ask->id, 0);
+	return &answer->base;
+}
+
+static ProtobufCMessage *get_alloc(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__GetAllocationRequest *ask = (const void *)request;
+	Holdfast__V1__GetAllocationResponse *answer =
+		answer_new(&holdfast__v1__get_allocation_response__descriptor);
+
+	called("Allocations", "Get", ask->id);
+	if (ask->wait_ms > fake.longest_wait_ms)
+		fake.longest_wait_ms = ask->wait_ms;
+	fake.gets++;
+	fake.last_index = ask->index;
+	answer->allocation = alloc_new(ask->id, fake.gets < 8 ? fake.gets : 7);
+	return &answer->base;
+}
+
+static ProtobufCMessage *list_allocs(const ProtobufCMessage *request)
+{
+	const Holdfast__V1__ListAllocationsRequest *ask = (const void *)request;
+	Holdfast__V1__ListAllocationsResponse *answer =
+		answer_new(&holdfast__v1__list_allocations_response__descriptor);
+
+	called("Allocations", "List", ask->prefix);
+	(void)str_copy(fake.node_id, sizeof(fake.node_id), ask->node_id);
+	answer->allocations = list_new();
+	for (size_t i = 0; i < FAKE_MAX && fake.alloc_ids[i]; i++)
+		if (str_starts_with(fake.alloc_ids[i], ask->prefix))
+			answer->allocations[answer->n_allocations++] = alloc_new(fake.alloc_ids[i], 0);
+	return &answer->base;
+}
+
+static ProtobufCMessage *operator_status(const ProtobufCMessage *request)
+{
+	Holdfast__V1__GetStatusResponse *answer = answer_new(&holdfast__v1__get_status_response__descriptor);
+
+	(void)request;
+	called("Operator", "Status", "");
+	answer->cluster = strdup("demo");
+	answer->volumes = 3;
+	answer->ticket_key.data = malloc(32);
+	answer->ticket_key.len = 32;
+	memset(answer->ticket_key.data, 0xab, 32);
+	return &answer->base;
+}
+
+static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
+{
+	Holdfast__V1__GetAgentStatusResponse *answer =
+		answer_new(&holdfast__v1__get_agent_status_response__descriptor);
+
+	(void)request;
+	called("Agent", "Status", "");
+	answer->node_id = strdup("n1");
+	answer->last_session_error = strdup("bad \033[2J bytes");
+	answer->mounts = list_new();
+	answer->mounts[answer->n_mounts++] = answer_new(&holdfast__v1__agent_mount__descriptor);
+	answer->mounts[0]->path = strdup("/run/holdfast/pub/1");
+	return &answer->base;
+}
+
+enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
+					const char *method, const ProtobufCMessage *request,
+					uint64_t timeout_us, ProtobufCMessage **ret_response,
+					struct error *err)
+{
+	static const struct {
+		const char *service;
+		const char *method;
+		ProtobufCMessage *(*answer)(const ProtobufCMessage *request);
+	} methods[] = {
+		{"Volumes", "List", list_volumes},
+		{"Volumes", "Get", get_volume},
+		{"Volumes", "Register", register_volume},
+		{"Volumes", "Deregister", deregister_volume},
+		{"Volumes", "Detach", detach_volume},
+		{"Nodes", "List", list_nodes},
+		{"Nodes", "Get", get_node},
+		{"Allocations", "Run", run_alloc},
+		{"Allocations", "Stop", stop_alloc},
+		{"Allocations", "Get", get_alloc},
+		{"Allocations", "List", list_allocs},
+		{"Operator", "Status", operator_status},
+		{"Agent", "Status", agent_status},
+	};
+
+	(void)client;
+	if (timeout_us == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no timeout");
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		if (!str_eq(service->short_name, methods[i].service) || !str_eq(method, methods[i].method))
+			continue;
+		if (fake.failing && str_eq(fake.failing, method))
+			return error_set(err, fake.failure, 0, "the server says no");
+		*ret_response = methods[i].answer(request);
+		return STATUS_OK;
+	}
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "%s.%s is not modelled", service->short_name, method);
+}

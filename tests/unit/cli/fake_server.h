@@ -1,0 +1,40 @@
+#pragma once
+/* A model of the server behind the client's interface: a few objects, and what was asked of it. */
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FAKE_MAX = 4, FAKE_TEXT = 128 };
+
+struct fake_alloc_step {
+	int client_status; /* HOLDFAST__V1__CLIENT_STATUS__... */
+	const char *description;
+};
+
+struct fake_server {
+	/* what it holds */
+	const char *volume_ids[FAKE_MAX];
+	const char *node_ids[FAKE_MAX];
+	const char *alloc_ids[FAKE_MAX];
+	struct fake_alloc_step
+		steps[8]; /* what an allocation goes through, one per Get; the last one stays */
+
+	/* how it fails: a method's name, and how */
+	const char *failing;
+	enum status failure;
+
+	/* what it was asked */
+	char calls[512]; /* "Volumes.List(d) Volumes.Get(db) " */
+	char attest_reason[FAKE_TEXT];
+	char spec_id[FAKE_TEXT]; /* of the volume or allocation it got */
+	char node_id[FAKE_TEXT];
+	bool why;
+	unsigned int gets;
+	uint32_t longest_wait_ms;
+	uint64_t last_index;
+};
+
+extern struct fake_server fake;

@@ -1,0 +1,445 @@
+/* Every command against a model of the server: what it asks, what it prints, how it ends. */
+
+#include "command.h"
+#include "fake_server.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+enum { WORDS_MAX = 16, OUTPUT_MAX = 1 << 16 };
+
+#define ALLOC_ID "01890000-0000-7000-8000-000000000001"
+
+/* How a command ended. */
+struct ending {
+	enum status status;
+	bool is_usage_error;
+	struct error err;
+	char output[OUTPUT_MAX];
+};
+
+static struct ending ending;
+static char spec_path[] = "/tmp/cli-spec-XXXXXX";
+
+/* Run a command line, split at its blanks, with the server's address given; what it prints is in ending. */
+static void run(const char *line)
+{
+	static char copy[512];
+	char *argv[WORDS_MAX + 1];
+	char *rest = copy;
+	struct invocation inv;
+	int saved = dup(STDOUT_FILENO);
+	int out = memfd_create("output", 0);
+	ssize_t n;
+	int argc = 0;
+
+	assert_true(saved >= 0 && out >= 0);
+	assert_true(str_format(copy, sizeof(copy), "holdfast --address=h:1 --ca=/ca %s", line) > 0);
+	while (argc < WORDS_MAX && (argv[argc] = strsep(&rest, " ")) != NULL)
+		argc++;
+	argv[argc] = NULL;
+	ending = (struct ending){.status = STATUS_OK};
+	if (command_parse(argc, argv, &inv, &ending.err) != STATUS_OK)
+		fail_msg("%s: %s", line, ending.err.msg);
+	(void)fflush(stdout);
+	assert_true(dup2(out, STDOUT_FILENO) >= 0);
+	ending.status = inv.command->run(&inv, &ending.err);
+	ending.is_usage_error = inv.is_usage_error;
+	(void)fflush(stdout);
+	assert_true(dup2(saved, STDOUT_FILENO) >= 0);
+	n = pread(out, ending.output, sizeof(ending.output) - 1, 0);
+	assert_true(n >= 0);
+	(void)close(out);
+	(void)close(saved);
+}
+
+static void expect_ok(const char *line)
+{
+	run(line);
+	if (ending.status != STATUS_OK)
+		fail_msg("%s: %s", line, ending.err.msg);
+}
+
+static void expect_failure(const char *line, enum status status, const char *text)
+{
+	run(line);
+	assert_string_equal(status_name(ending.status), status_name(status));
+	if (!strstr(ending.err.msg, text))
+		fail_msg("%s: %s", line, ending.err.msg);
+}
+
+static void expect_usage_error(const char *line, const char *text)
+{
+	expect_failure(line, STATUS_INVALID_ARGUMENT, text);
+	assert_true(ending.is_usage_error);
+	assert_string_equal(fake.calls, "");
+}
+
+static void expect_output(const char *text)
+{
+	if (!strstr(ending.output, text))
+		fail_msg("'%s' is not in:\n%s", text, ending.output);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	fake = (struct fake_server){
+		.volume_ids = {"db", "db2", "web"},
+		.node_ids = {"node-1", "node-2"},
+		.alloc_ids = {ALLOC_ID, "02"},
+		.steps = {{HOLDFAST__V1__CLIENT_STATUS__PENDING, ""}},
+	};
+	return unsetenv("HOLDFAST_DEV_DIR");
+}
+
+static void write_spec(const char *text)
+{
+	assert_int_equal(file_write_atomic(spec_path, 0600, text, strlen(text)), 0);
+}
+
+static const char *with_spec(const char *fmt)
+{
+	static char line[256];
+	char form[128];
+
+	assert_true(str_format(form, sizeof(form), "%s", fmt) > 0);
+	*strchr(form, '@') = '\0';
+	assert_true(str_format(line, sizeof(line), "%s%s%s", form, spec_path, strchr(fmt, '@') + 1) > 0);
+	return line;
+}
+
+static void volumes_are_listed_in_a_table_or_json(void **state)
+{
+	json_t *json;
+
+	(void)state;
+	expect_ok("volume status");
+	assert_string_equal(fake.calls, "Volumes.List() ");
+	expect_output("ID");
+	expect_output("db2");
+	expect_output("web");
+	assert_null(strchr(ending.output, '\033')); /* no terminal, no colours */
+	expect_ok("volume status --json");
+	json = json_loads(ending.output, 0, NULL);
+	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 3);
+	assert_string_equal(json_string_value(json_object_get(json, "index")), "0");
+	json_decref(json);
+}
+
+static void one_volume_is_found_by_its_beginning(void **state)
+{
+	(void)state;
+	expect_ok("volume status w");
+	assert_string_equal(fake.calls, "Volumes.List(w) Volumes.Get(web) ");
+	assert_false(fake.why);
+	fake.calls[0] = '\0';
+	expect_ok("volume status db --why");
+	assert_string_equal(fake.calls, "Volumes.List(db) Volumes.Get(db) ");
+	assert_true(fake.why);
+	expect_output("\nwhy\nheld by nobody\nnext: nothing\n");
+	expect_failure("volume status d", STATUS_FAILED_PRECONDITION, "it may be volume db, db2");
+	expect_failure("volume status x", STATUS_NOT_FOUND, "no volume is called 'x'");
+}
+
+static void why_needs_a_volume(void **state)
+{
+	(void)state;
+	expect_usage_error("volume status --why", "give its ID");
+}
+
+static void a_volume_is_registered_from_its_file(void **state)
+{
+	(void)state;
+	write_spec("id = \"db\"\ntype = \"native\"\n");
+	expect_ok(with_spec("volume register @"));
+	assert_string_equal(fake.spec_id, "db");
+	expect_output("volume db is registered\n");
+	write_spec("id = \"db\"\nnamespace = \"a\"\n");
+	fake.calls[0] = '\0';
+	expect_usage_error(with_spec("volume register --namespace b @"), "contradicts the file");
+	write_spec("idd = \"db\"\n");
+	expect_failure(with_spec("volume register @"), STATUS_INVALID_ARGUMENT, ":1: unknown key 'idd'");
+	assert_false(ending.is_usage_error);
+	assert_string_equal(fake.calls, "");
+}
+
+static void a_volume_is_deregistered_and_detached_by_prefix(void **state)
+{
+	(void)state;
+	expect_ok("volume deregister w");
+	assert_string_equal(fake.calls, "Volumes.List(w) Volumes.Deregister(web) ");
+	fake.calls[0] = '\0';
+	expect_ok("volume detach web node-1");
+	assert_string_equal(fake.calls, "Volumes.List(web) Nodes.List(node-1) Volumes.Detach(web) ");
+	assert_string_equal(fake.node_id, "node-1");
+	assert_string_equal(fake.attest_reason, "");
+	expect_ok("volume detach web gone --attest pulled-the-plug");
+	assert_string_equal(fake.node_id, "gone"); /* its claims may outlive the node */
+	assert_string_equal(fake.attest_reason, "pulled-the-plug");
+	expect_failure("volume detach web node", STATUS_FAILED_PRECONDITION, "it may be node node-1, node-2");
+}
+
+static void an_empty_attestation_is_none(void **state)
+{
+	(void)state;
+	expect_usage_error("volume detach web node-1 --attest=", "needs a reason");
+}
+
+static void the_servers_refusal_is_passed_on(void **state)
+{
+	(void)state;
+	fake.failing = "Deregister";
+	fake.failure = STATUS_FAILED_PRECONDITION;
+	expect_failure("volume deregister web", STATUS_FAILED_PRECONDITION, "the server says no");
+	assert_false(ending.is_usage_error);
+}
+
+static void running_waits_until_the_allocation_runs(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\n");
+	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__PENDING, "staging"};
+	fake.steps[2] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__RUNNING, ""};
+	expect_ok(with_spec("alloc run @ --node node-1 --id " ALLOC_ID));
+	assert_string_equal(fake.spec_id, ALLOC_ID);
+	assert_string_equal(fake.node_id, "node-1");
+	assert_int_equal(fake.gets, 2);
+	assert_int_equal(fake.last_index, 2); /* of the answer before: wait for the next change */
+	assert_in_range(fake.longest_wait_ms, 1, 30000);
+	expect_output("running");
+}
+
+static void an_unknown_node_is_the_servers_to_refuse(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\nnode = \"node-9\"\n");
+	expect_ok(with_spec("alloc run @ --no-wait"));
+	assert_string_equal(fake.node_id, "node-9");
+	write_spec("name = \"app\"\nnode = \"node-\"\n");
+	expect_failure(with_spec("alloc run @ --no-wait"), STATUS_FAILED_PRECONDITION,
+		       "may be node node-1, node-2");
+	fake.node_ids[1] = NULL;
+	expect_ok(with_spec("alloc run @ --no-wait"));
+	assert_string_equal(fake.node_id, "node-1");
+}
+
+static void a_failed_allocation_fails_the_command_with_the_nodes_words(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\n");
+	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__FAILED, "volume db is held"};
+	expect_failure(with_spec("alloc run @ --node node-1 --id " ALLOC_ID), STATUS_FAILED_PRECONDITION,
+		       "allocation " ALLOC_ID " is failed: volume db is held");
+	assert_string_equal(ending.output, "");
+	fake.gets = 0;
+	expect_failure(with_spec("alloc run @ --json --node node-1 --id " ALLOC_ID),
+		       STATUS_FAILED_PRECONDITION, "volume db is held");
+	expect_output("\"client_description\": \"volume db is held\"");
+}
+
+static void waiting_ends_at_its_timeout(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\n");
+	fake.steps[0].description = "waiting for the node";
+	expect_failure(with_spec("alloc run @ --timeout 1ms --node node-1 --id " ALLOC_ID),
+		       STATUS_DEADLINE_EXCEEDED,
+		       "is still pending: waiting for the node; it goes on without us");
+	fake.calls[0] = '\0';
+	expect_usage_error(with_spec("alloc run @ --timeout soon"), "'soon' is not a duration");
+	expect_usage_error(with_spec("alloc run @ --timeout 0s"), "'0s' is not a duration");
+	expect_usage_error(with_spec("alloc run @ --timeout 25h"), "'25h' is not a duration");
+}
+
+static void no_wait_returns_at_once(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\n");
+	expect_ok(with_spec("alloc run @ --no-wait --node node-1 --id " ALLOC_ID));
+	assert_int_equal(fake.gets, 0);
+	expect_output("allocation " ALLOC_ID " is accepted\n");
+	expect_ok("alloc stop --no-wait 01");
+	assert_int_equal(fake.gets, 0);
+	expect_output("allocation " ALLOC_ID " is being stopped\n");
+}
+
+static void an_id_must_be_a_uuid(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\n");
+	expect_usage_error(with_spec("alloc run @ --id app-1"), "--id must be a UUID");
+}
+
+static void stopping_waits_for_the_end_of_the_allocation(void **state)
+{
+	(void)state;
+	fake.steps[0].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__RUNNING, "unpublishing"};
+	fake.steps[2] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__COMPLETE, ""};
+	expect_ok("alloc stop 01");
+	assert_string_equal(fake.calls, "Allocations.List(01) Allocations.Stop(" ALLOC_ID
+					") Allocations.Get(" ALLOC_ID ") Allocations.Get(" ALLOC_ID ") ");
+	expect_output("complete");
+}
+
+static void stopping_what_has_ended_is_success_and_does_not_wait(void **state)
+{
+	(void)state;
+	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__FAILED, "long ago"};
+	expect_ok("alloc stop 01");
+	assert_int_equal(fake.gets, 0);
+	expect_output("has ended");
+}
+
+static void stopping_fails_when_the_allocation_does(void **state)
+{
+	(void)state;
+	fake.steps[1] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__LOST, ""};
+	expect_failure("alloc stop 01", STATUS_FAILED_PRECONDITION, "is lost: the node gave no reason");
+}
+
+static void allocations_are_listed_by_node_and_shown(void **state)
+{
+	(void)state;
+	expect_ok("alloc status --node node-2");
+	assert_string_equal(fake.node_id, "node-2");
+	expect_output(ALLOC_ID);
+	expect_ok("alloc status 01");
+	expect_output("status               pending");
+}
+
+static void nodes_and_the_server_are_shown(void **state)
+{
+	(void)state;
+	expect_ok("node status");
+	expect_output("node-2");
+	fake.calls[0] = '\0';
+	expect_ok("node status node-1");
+	assert_string_equal(fake.calls, "Nodes.List(node-1) Nodes.Get(node-1) ");
+	expect_ok("operator status");
+	expect_output("cluster              demo\n");
+	expect_output(
+		"ticket key           abababababababababababababababababababababababababababababababab\n");
+}
+
+static void the_agents_words_cannot_move_the_cursor(void **state)
+{
+	(void)state;
+	expect_ok("agent status");
+	expect_output("bad \\x1b[2J bytes");
+	expect_output("/run/holdfast/pub/1");
+	assert_null(strchr(ending.output, '\033'));
+}
+
+static void empty_lists_say_so(void **state)
+{
+	(void)state;
+	fake = (struct fake_server){.failing = NULL};
+	expect_ok("volume status");
+	assert_string_equal(ending.output, "no volumes\n");
+	expect_ok("node status");
+	assert_string_equal(ending.output, "no nodes\n");
+	expect_ok("alloc status");
+	assert_string_equal(ending.output, "no allocations\n");
+}
+
+/* Two records as the helper writes them; the hash of the first is the prev of the second. */
+#define DB_HASH "e8853f44e6e3518b"
+#define RECORD_1                                                                          \
+	"ts=2025-01-31T12:00:00.000Z rec=1 cluster=c node=n1 op=start phase=event seq=0 " \
+	"prev=0000000000000000000000000000000000000000000000000000000000000000\n"
+
+static void a_trail_is_verified_and_shown(void **state)
+{
+	(void)state;
+	write_spec(RECORD_1);
+	expect_ok(with_spec("audit verify @"));
+	expect_output(": 1 records, the chain is intact\nhead ");
+	expect_ok(with_spec("audit verify --json @"));
+	expect_output("\"intact\": true");
+	expect_failure(with_spec("audit verify @ --head "
+				 "1111111111111111111111111111111111111111111111111111111111111111"),
+		       STATUS_DATA_LOSS, ":1: the last record is not the expected one");
+	expect_output("NOT INTACT");
+	expect_ok(with_spec("audit show @"));
+	expect_output("start");
+	expect_ok(with_spec("audit show @ --volume db"));
+	assert_string_equal(ending.output, "no records\n");
+	expect_ok(with_spec("audit show @ --json --since 2025-01-31T12"));
+	expect_output("[\n  {\"ts\":\"2025-01-31T12:00:00.000Z\",\"rec\":\"1\"");
+	expect_ok(with_spec("audit show @ --json --since 1h"));
+	assert_string_equal(ending.output, "[]\n");
+	expect_usage_error(with_spec("audit show @ --since yesterday"), "'yesterday' is neither");
+	expect_usage_error(with_spec("audit verify @ --head 12"), "64 hex digits");
+	expect_failure("audit show /nonexistent", STATUS_NOT_FOUND, "open /nonexistent");
+	expect_failure("audit verify /tmp", STATUS_INVALID_ARGUMENT, "read /tmp: Is a directory");
+}
+
+static void a_volume_is_found_in_the_trail_under_its_name_towards_the_helper(void **state)
+{
+	(void)state;
+	/* 16 hex digits of SHA-256("default/db") */
+	write_spec("ts=2025-01-31T12:00:00.000Z rec=1 vol=db-" DB_HASH " prev=0\n"
+		   "ts=2025-01-31T12:00:01.000Z rec=2 vol=db-0000000000000000 prev=0\n");
+	expect_ok(with_spec("audit show @ --volume db"));
+	expect_output("db-" DB_HASH);
+	assert_null(strstr(ending.output, "db-0000000000000000"));
+	expect_ok(with_spec("audit show @ --volume db-0000000000000000"));
+	expect_output("db-0000000000000000");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(volumes_are_listed_in_a_table_or_json, setup),
+		cmocka_unit_test_setup(one_volume_is_found_by_its_beginning, setup),
+		cmocka_unit_test_setup(why_needs_a_volume, setup),
+		cmocka_unit_test_setup(a_volume_is_registered_from_its_file, setup),
+		cmocka_unit_test_setup(a_volume_is_deregistered_and_detached_by_prefix, setup),
+		cmocka_unit_test_setup(an_empty_attestation_is_none, setup),
+		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, setup),
+		cmocka_unit_test_setup(running_waits_until_the_allocation_runs, setup),
+		cmocka_unit_test_setup(an_unknown_node_is_the_servers_to_refuse, setup),
+		cmocka_unit_test_setup(a_failed_allocation_fails_the_command_with_the_nodes_words, setup),
+		cmocka_unit_test_setup(waiting_ends_at_its_timeout, setup),
+		cmocka_unit_test_setup(no_wait_returns_at_once, setup),
+		cmocka_unit_test_setup(an_id_must_be_a_uuid, setup),
+		cmocka_unit_test_setup(stopping_waits_for_the_end_of_the_allocation, setup),
+		cmocka_unit_test_setup(stopping_what_has_ended_is_success_and_does_not_wait, setup),
+		cmocka_unit_test_setup(stopping_fails_when_the_allocation_does, setup),
+		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, setup),
+		cmocka_unit_test_setup(nodes_and_the_server_are_shown, setup),
+		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, setup),
+		cmocka_unit_test_setup(empty_lists_say_so, setup),
+		cmocka_unit_test_setup(a_trail_is_verified_and_shown, setup),
+		cmocka_unit_test_setup(a_volume_is_found_in_the_trail_under_its_name_towards_the_helper,
+				       setup),
+	};
+	int fd = mkstemp(spec_path);
+	int failed;
+
+	if (fd < 0)
+		return 1;
+	(void)close(fd);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	(void)unlink(spec_path);
+	return failed;
+}

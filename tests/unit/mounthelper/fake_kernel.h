@@ -1,0 +1,82 @@
+#pragma once
+/* A small model of what the mount helper asks of the kernel: one directory tree, file systems, mounts,
+ * descriptors, the helper's log. It stands behind the sys_* seam (--wrap) and asserts on every call what must
+ * hold whatever the helper was asked: floor flags before a mount is visible, O_PATH opens, one-component
+ * names, NOFOLLOW. */
+
+#include "helper.h"
+#include "unit.h"
+
+#include <setjmp.h>
+
+enum {
+	FAKE_ROOT_FD = 1000,
+	FAKE_STAGE_FD,
+	FAKE_PUBLISH_FD,
+	FAKE_DEV_FD,
+	FAKE_SYSFS_FD,
+	FAKE_MOUNTINFO_FD,
+	FAKE_STATE_FD,
+	FAKE_LOG_FD,
+	FAKE_LOG_READ_FD,
+	FAKE_DYNAMIC_FD = 1100,
+};
+
+/** Forget everything and build the tree of the fixture's policy: empty bases, one device with a by-id link.
+ */
+void fake_kernel_reset(void);
+
+/** Connect @h to it. */
+void fake_kernel_open(struct helper *h);
+
+/* Faults. Calls are counted from 1 since fake_fault(). */
+enum fake_fault {
+	FAKE_NO_FAULT,
+	FAKE_FAIL,	  /* the call does nothing and fails with the errno */
+	FAKE_KILL_BEFORE, /* the process dies instead of the call: longjmp to fake_killed */
+	FAKE_KILL_AFTER,  /* or right after it */
+};
+extern jmp_buf fake_killed;
+void fake_fault(enum fake_fault fault, int at_call, int sys_errno);
+bool fake_fault_fired(void);
+
+/** What the kernel does when a process is gone: descriptors, detached mounts and locks vanish. */
+void fake_process_died(void);
+
+/** Dynamic descriptors still open. */
+int fake_open_descriptors(void);
+bool fake_cwd_is_root(void);
+
+/** Locks held on the state file. */
+int fake_locks_held(void);
+
+/** The trees as text: one line per directory below the bases and per attached mount. */
+const char *fake_summary(void);
+
+/** The log so far. */
+const char *fake_log(void);
+
+/** Options given to the last fsopen context: "key=value;" or "key;". */
+const char *fake_options(void);
+
+/* Circumstances. */
+void fake_no_create_excl(void);		  /* a kernel before 6.6 */
+void fake_lock_held_elsewhere(bool held); /* F_OFD_SETLK fails */
+void fake_log_full(bool full);
+void fake_mount_device_elsewhere(void);
+void fake_superblock_elsewhere(bool alive); /* in a namespace that our table does not show */
+void fake_make_directory(const char *path, uint32_t uid, uint16_t mode); /* "/srv/stage/x" */
+void fake_mount_other(const char *path);	 /* another file system on top of the directory */
+void fake_mount_inside(const char *path);	 /* another one on a directory within what is mounted there */
+void fake_set_busy(const char *path, bool busy); /* open files on the mount there */
+void fake_set_shared(const char *path);
+void fake_set_link(const char *target);
+void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block);
+void fake_mount_again(const char *path);   /* the same file system once more, on top */
+void fake_race_mount(const char *path);	   /* fake_mount_other() as soon as the next mount is made */
+void fake_race_device(uint32_t dev_major); /* the node's device is another one by the time it is opened */
+void fake_private_has_no_effect(void);	   /* of attached mounts */
+void fake_log_short(bool cut);		   /* half a record fits */
+void fake_set_flags(const char *path, uint64_t attr);
+bool fake_is_mount(const char *path);
+uint64_t fake_flags(const char *path); /* MOUNT_ATTR_* of the mount there */

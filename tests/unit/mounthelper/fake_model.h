@@ -1,0 +1,126 @@
+#pragma once
+/* Inside the model: its state and its calls (fake_kernel.c), circumstances and looking (fake_world.c), and
+ * the seam that adds faults and puts the calls in the kernel's place (fake_seam.c). */
+
+#include "fake_kernel.h"
+
+#include "base/sys.h"
+
+#include <fcntl.h>
+
+enum { NODES = 512, MOUNTS = 128, SYSTEMS = 64, FDS = 64, LOG = 1 << 18, PLAIN_ATTR = 0 };
+
+struct node {
+	bool used;
+	int parent; /* index; the root of a file system is its own parent */
+	int fs;
+	char name[64];
+	uint32_t uid;
+	uint16_t mode; /* with the type */
+	uint64_t ino;
+	char link[80];
+};
+
+struct system {
+	bool used;
+	char type[16];
+	char source[80];
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	bool ro;
+	uint64_t blocks;
+	uint64_t inodes;
+	int root;
+};
+
+struct mount {
+	bool used;
+	bool attached;
+	bool shared;
+	bool busy;
+	uint64_t id;
+	int fs;
+	int at_mount;
+	int at_node;
+	uint64_t attr;
+};
+
+struct position {
+	int mount;
+	int node;
+};
+
+enum fd_kind { FD_FREE, FD_PATH, FD_MOUNT, FD_CONTEXT };
+
+struct descriptor {
+	enum fd_kind kind;
+	struct position at; /* FD_PATH */
+	int mount;	    /* FD_MOUNT */
+	int fs;		    /* FD_CONTEXT: being made, or -1 */
+	bool created;
+};
+
+struct model {
+	struct node nodes[NODES];
+	struct system systems[SYSTEMS];
+	struct mount mounts[MOUNTS];
+	struct descriptor fds[FDS];
+	struct position base[5]; /* root, stage, publish, dev, sysfs */
+	struct position cwd;
+	uint64_t next_mount_id;
+	uint64_t next_ino;
+	uint32_t next_anonymous;
+	char log[LOG];
+	size_t log_len;
+	char table[LOG];
+	size_t table_len;
+	char options[1024];
+	uint32_t rdev_major;
+	uint32_t rdev_minor;
+	bool no_excl;
+	bool lock_held;
+	bool log_full;
+	bool log_short;
+	bool superblock_elsewhere;
+	bool private_has_no_effect;
+	const char *race_path;
+	uint32_t race_major;
+	struct flock locks[8];
+	size_t n_locks;
+};
+
+extern struct model k;
+
+/* Parts of the tree. */
+int new_node(int parent, int fs, const char *name, uint32_t uid, uint16_t mode);
+int find_node(int parent, const char *name);
+int new_system(const char *type, const char *source, uint32_t dev_major, uint32_t dev_minor);
+int new_mount(int fs, uint64_t attr);
+int mount_at(struct position at);
+struct position root_of(int mount);
+struct position top(struct position at);
+void drop_unused(void);
+size_t path_of(struct position at, char *ret, size_t size);
+
+/* The calls. */
+int model_openat(int dir_fd, const char *name, int flags);
+int model_statx(int fd, const char *name, int flags, struct statx *ret);
+int model_mkdirat(int dir_fd, const char *name, mode_t mode);
+int model_rmdirat(int dir_fd, const char *name);
+int model_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
+int model_fstat(int fd, struct stat *ret);
+int model_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
+int model_fstatfs(int fd, struct statfs *ret);
+int model_fchdir(int fd);
+int model_fsopen(const char *type, unsigned int flags);
+int model_fsconfig(int fd, unsigned int cmd, const char *key, const void *value, int aux);
+int model_fsmount(int fd, unsigned int flags, unsigned int attributes);
+int model_open_tree(int fd, const char *path, unsigned int flags);
+int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
+int model_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
+int model_umount2(const char *name, int flags);
+long model_write(int fd, const void *bytes, size_t n);
+long model_pread(int fd, void *buf, size_t n, off_t offset);
+int model_ofd_lock(int fd, int cmd, const struct flock *lock);
+void model_ofd_unlock(int fd, const struct flock *lock);
+void model_close(int fd);

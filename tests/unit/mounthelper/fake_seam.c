@@ -1,0 +1,209 @@
+#include "fake_model.h"
+#include "fixture.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+static struct {
+	enum fake_fault fault;
+	int at;
+	int err;
+	int calls;
+	bool fired;
+} f;
+
+jmp_buf fake_killed;
+
+void fake_fault(enum fake_fault fault, int at_call, int sys_errno)
+{
+	f.fault = fault;
+	f.at = at_call;
+	f.err = sys_errno;
+	f.calls = 0;
+	f.fired = false;
+}
+
+bool fake_fault_fired(void)
+{
+	return f.fired;
+}
+
+/* 0 to go on, else what the call returns. */
+static int enter(void)
+{
+	f.calls++;
+	if (f.fault == FAKE_NO_FAULT || f.calls != f.at)
+		return 0;
+	f.fired = true;
+	if (f.fault == FAKE_KILL_BEFORE)
+		longjmp(fake_killed, 1);
+	return f.fault == FAKE_FAIL ? -f.err : 0;
+}
+
+static long leave(long r)
+{
+	if (f.fault == FAKE_KILL_AFTER && f.calls == f.at)
+		longjmp(fake_killed, 1);
+	return r;
+}
+
+#define CALL(type, expression)                          \
+	do {                                            \
+		int failed_ = enter();                  \
+		if (failed_ < 0)                        \
+			return (type)failed_;           \
+		return (type)leave((long)(expression)); \
+	} while (0)
+
+/* Seam. The linker sends the calls of the code under test here. */
+
+int __wrap_sys_openat(int dir_fd, const char *name, int flags);
+int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret);
+int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode);
+int __wrap_sys_rmdirat(int dir_fd, const char *name);
+int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
+int __wrap_sys_fstat(int fd, struct stat *ret);
+int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
+int __wrap_sys_fstatfs(int fd, struct statfs *ret);
+int __wrap_sys_fchdir(int fd);
+int __wrap_sys_fsopen(const char *type, unsigned int flags);
+int __wrap_sys_fsconfig(int fd, unsigned int cmd, const char *key, const void *value, int aux);
+int __wrap_sys_fsmount(int fd, unsigned int flags, unsigned int attributes);
+int __wrap_sys_open_tree(int fd, const char *path, unsigned int flags);
+int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
+int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
+int __wrap_sys_umount2(const char *name, int flags);
+ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
+int __wrap_sys_fdatasync(int fd);
+int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock);
+int __wrap_close(int fd);
+int __real_close(int fd);
+int64_t __wrap_clock_realtime_ms(void);
+uint64_t __wrap_clock_monotonic_us(void);
+
+int __wrap_sys_openat(int dir_fd, const char *name, int flags)
+{
+	CALL(int, model_openat(dir_fd, name, flags));
+}
+
+int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
+{
+	(void)mask;
+	CALL(int, model_statx(fd, name, flags, ret));
+}
+
+int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode)
+{
+	CALL(int, model_mkdirat(dir_fd, name, mode));
+}
+
+int __wrap_sys_rmdirat(int dir_fd, const char *name)
+{
+	CALL(int, model_rmdirat(dir_fd, name));
+}
+
+int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
+{
+	CALL(int, model_readlinkat(dir_fd, name, buf, size));
+}
+
+int __wrap_sys_fstat(int fd, struct stat *ret)
+{
+	CALL(int, model_fstat(fd, ret));
+}
+
+int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
+{
+	CALL(int, model_fstatat(dir_fd, name, ret, flags));
+}
+
+int __wrap_sys_fstatfs(int fd, struct statfs *ret)
+{
+	CALL(int, model_fstatfs(fd, ret));
+}
+
+int __wrap_sys_fchdir(int fd)
+{
+	CALL(int, model_fchdir(fd));
+}
+
+int __wrap_sys_fsopen(const char *type, unsigned int flags)
+{
+	CALL(int, model_fsopen(type, flags));
+}
+
+int __wrap_sys_fsconfig(int fd, unsigned int cmd, const char *key, const void *value, int aux)
+{
+	CALL(int, model_fsconfig(fd, cmd, key, value, aux));
+}
+
+int __wrap_sys_fsmount(int fd, unsigned int flags, unsigned int attributes)
+{
+	CALL(int, model_fsmount(fd, flags, attributes));
+}
+
+int __wrap_sys_open_tree(int fd, const char *path, unsigned int flags)
+{
+	CALL(int, model_open_tree(fd, path, flags));
+}
+
+int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags)
+{
+	CALL(int, model_move_mount(from_fd, from, to_fd, to, flags));
+}
+
+int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr)
+{
+	CALL(int, model_mount_setattr(fd, path, flags, attr));
+}
+
+int __wrap_sys_umount2(const char *name, int flags)
+{
+	CALL(int, model_umount2(name, flags));
+}
+
+ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n)
+{
+	CALL(ssize_t, model_write(fd, bytes, n));
+}
+
+ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset)
+{
+	CALL(ssize_t, model_pread(fd, buf, n, offset));
+}
+
+int __wrap_sys_fdatasync(int fd)
+{
+	assert_int_equal(fd, FAKE_LOG_FD);
+	CALL(int, 0);
+}
+
+int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock)
+{
+	if (lock->l_type == F_UNLCK) {
+		model_ofd_unlock(fd, lock);
+		return 0;
+	}
+	CALL(int, model_ofd_lock(fd, cmd, lock));
+}
+
+int __wrap_close(int fd)
+{
+	if (fd < FAKE_ROOT_FD)
+		return __real_close(fd);
+	model_close(fd);
+	return 0;
+}
+
+int64_t __wrap_clock_realtime_ms(void)
+{
+	return FIXTURE_NOW_MS;
+}
+
+uint64_t __wrap_clock_monotonic_us(void)
+{
+	static uint64_t now;
+
+	return now += 1000000; /* the rate never interferes */
+}

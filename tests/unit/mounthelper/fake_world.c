@@ -1,0 +1,311 @@
+#include "fake_model.h"
+#include "fixture.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int make_path(const char *path, uint32_t uid, uint16_t mode)
+{
+	char copy[512];
+	char *part;
+	char *rest = copy;
+	int node = k.systems[0].root;
+
+	(void)str_copy(copy, sizeof(copy), path + 1);
+	while ((part = strsep(&rest, "/"))) {
+		int next = find_node(node, part);
+
+		node = next >= 0 ? next : new_node(node, 0, part, uid, mode);
+	}
+	return node;
+}
+
+/* Where the path leads, through the mounts on the way but not through one on its end. */
+static bool walk(const char *path, struct position *ret)
+{
+	char copy[512];
+	char *part;
+	char *rest = copy;
+	struct position at = root_of(0);
+
+	(void)str_copy(copy, sizeof(copy), path + 1);
+	while ((part = strsep(&rest, "/"))) {
+		struct position here = top(at);
+		int node = find_node(here.node, part);
+
+		if (node < 0)
+			return false;
+		at = (struct position){.mount = here.mount, .node = node};
+	}
+	*ret = at;
+	return true;
+}
+
+static struct mount *mount_on(const char *path)
+{
+	struct position at;
+	int mount;
+
+	if (!walk(path, &at))
+		return NULL;
+	mount = mount_at(at);
+	return mount < 0 ? NULL : &k.mounts[mount];
+}
+
+void fake_kernel_reset(void)
+{
+	static const char *const bases[] = {"", "/srv/stage", "/srv/publish", "/dev", "/sys/fs"};
+	int node;
+
+	memset(&k, 0, sizeof(k));
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+	k.next_mount_id = 20;
+	k.next_ino = 1000;
+	k.next_anonymous = 40;
+	(void)new_system("tmpfs", "root", 0, 30);
+	(void)new_mount(0, PLAIN_ATTR);
+	k.mounts[0].attached = true;
+	k.mounts[0].shared = true;
+	(void)make_path("/srv", 0, S_IFDIR | 0755);
+	(void)make_path("/srv/stage", FIXTURE_HELPER_UID, S_IFDIR | 0700);
+	(void)make_path("/srv/publish", FIXTURE_HELPER_UID, S_IFDIR | 0711);
+	(void)make_path("/dev/disk/by-id", 0, S_IFDIR | 0755);
+	(void)make_path("/sys/fs", 0, S_IFDIR | 0755);
+	(void)make_path("/mnt", 0, S_IFDIR | 0755);
+	node = make_path("/dev/disk/by-id/" FIXTURE_BY_ID, 0, S_IFLNK | 0777);
+	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../loop3");
+	(void)make_path("/dev/loop3", 0, S_IFBLK | 0660);
+	k.rdev_major = FIXTURE_MAJOR;
+	k.rdev_minor = FIXTURE_MINOR;
+	k.base[0] = root_of(0);
+	for (size_t i = 1; i < ARRAY_SIZE(bases); i++)
+		assert_true(walk(bases[i], &k.base[i]));
+	k.cwd = k.base[0];
+}
+
+void fake_kernel_open(struct helper *h)
+{
+	h->root_fd = FAKE_ROOT_FD;
+	h->stage = (struct tree){.fd = FAKE_STAGE_FD, .mount_id = 20, .path = "/srv/stage"};
+	h->publish = (struct tree){.fd = FAKE_PUBLISH_FD, .mount_id = 20, .path = "/srv/publish"};
+	h->dev_fd = FAKE_DEV_FD;
+	h->sysfs_fd = FAKE_SYSFS_FD;
+	h->state_fd = FAKE_STATE_FD;
+	h->audit_fd = -EBADF;
+	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
+	h->trail.fd = FAKE_LOG_FD;
+	h->trail.read_fd = FAKE_LOG_READ_FD;
+}
+
+void fake_process_died(void)
+{
+	for (int i = 0; i < FDS; i++)
+		k.fds[i].kind = FD_FREE;
+	k.cwd = k.base[0];
+	k.n_locks = 0;
+	drop_unused();
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+}
+
+int fake_open_descriptors(void)
+{
+	int n = 0;
+
+	for (int i = 0; i < FDS; i++)
+		n += k.fds[i].kind != FD_FREE;
+	return n;
+}
+
+int fake_locks_held(void)
+{
+	return (int)k.n_locks;
+}
+
+bool fake_cwd_is_root(void)
+{
+	return k.cwd.mount == k.base[0].mount && k.cwd.node == k.base[0].node;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *fake_summary(void)
+{
+	static char lines[128][640];
+	static char text[128 * 640];
+	const char *sorted[128];
+	size_t n = 0;
+	size_t used = 0;
+
+	for (int i = 0; i < NODES; i++) {
+		char path[512];
+
+		if (!k.nodes[i].used || k.nodes[i].fs != 0)
+			continue;
+		(void)path_of((struct position){.mount = 0, .node = i}, path, sizeof(path));
+		if (str_starts_with(path, "/srv/"))
+			(void)str_format(lines[n++], sizeof(lines[0]), "dir %s\n", path);
+	}
+	for (int i = 1; i < MOUNTS; i++) {
+		char path[512];
+
+		if (!k.mounts[i].used || !k.mounts[i].attached)
+			continue;
+		(void)path_of(root_of(i), path, sizeof(path));
+		(void)str_format(lines[n++], sizeof(lines[0]), "mount %s %s %llx%s\n", path,
+				 k.systems[k.mounts[i].fs].source, (unsigned long long)k.mounts[i].attr,
+				 k.mounts[i].shared ? " shared" : "");
+	}
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = lines[i];
+	qsort(sorted, n, sizeof(sorted[0]), compare_lines);
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		used += (size_t)str_format(text + used, sizeof(text) - used, "%s", sorted[i]);
+	return text;
+}
+
+const char *fake_log(void)
+{
+	return k.log;
+}
+
+const char *fake_options(void)
+{
+	return k.options;
+}
+
+void fake_no_create_excl(void)
+{
+	k.no_excl = true;
+}
+
+void fake_lock_held_elsewhere(bool held)
+{
+	k.lock_held = held;
+}
+
+void fake_log_full(bool full)
+{
+	k.log_full = full;
+}
+
+void fake_superblock_elsewhere(bool alive)
+{
+	k.superblock_elsewhere = alive;
+}
+
+void fake_make_directory(const char *path, uint32_t uid, uint16_t mode)
+{
+	(void)make_path(path, uid, (uint16_t)(S_IFDIR | mode));
+}
+
+static void attach_system(const char *path, int fs, uint64_t attr)
+{
+	struct position at;
+	int mount = new_mount(fs, attr);
+
+	assert_true(walk(path, &at));
+	at = top(at);
+	k.mounts[mount].attached = true;
+	k.mounts[mount].at_mount = at.mount;
+	k.mounts[mount].at_node = at.node;
+}
+
+void fake_mount_other(const char *path)
+{
+	attach_system(path, new_system("tmpfs", "other", 0, k.next_anonymous++),
+		      SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
+}
+
+void fake_mount_inside(const char *path)
+{
+	int within = (int)(mount_on(path) - k.mounts);
+	int mount = new_mount(new_system("tmpfs", "inside", 0, k.next_anonymous++), PLAIN_ATTR);
+
+	k.mounts[mount].attached = true;
+	k.mounts[mount].at_mount = within;
+	k.mounts[mount].at_node =
+		new_node(root_of(within).node, k.mounts[within].fs, "sub", 0, S_IFDIR | 0755);
+}
+
+void fake_mount_device_elsewhere(void)
+{
+	attach_system("/mnt", new_system("ext4", "/dev/loop3", k.rdev_major, k.rdev_minor), PLAIN_ATTR);
+}
+
+void fake_set_busy(const char *path, bool busy)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->busy = busy;
+}
+
+void fake_set_shared(const char *path)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->shared = true;
+}
+
+void fake_set_link(const char *target)
+{
+	int node = make_path("/dev/disk/by-id/" FIXTURE_BY_ID, 0, S_IFLNK);
+
+	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), target);
+}
+
+void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block)
+{
+	k.rdev_major = dev_major;
+	k.rdev_minor = dev_minor;
+	k.nodes[make_path("/dev/loop3", 0, 0)].mode = is_block ? S_IFBLK | 0660 : S_IFREG | 0660;
+}
+
+bool fake_is_mount(const char *path)
+{
+	return mount_on(path) != NULL;
+}
+
+uint64_t fake_flags(const char *path)
+{
+	assert_non_null(mount_on(path));
+	return mount_on(path)->attr;
+}
+
+void fake_mount_again(const char *path)
+{
+	const struct mount *mount = mount_on(path);
+
+	assert_non_null(mount);
+	attach_system(path, mount->fs, mount->attr);
+}
+
+void fake_race_mount(const char *path)
+{
+	k.race_path = path;
+}
+
+void fake_race_device(uint32_t dev_major)
+{
+	k.race_major = dev_major;
+}
+
+void fake_private_has_no_effect(void)
+{
+	k.private_has_no_effect = true;
+}
+
+void fake_log_short(bool cut)
+{
+	k.log_short = cut;
+}
+
+void fake_set_flags(const char *path, uint64_t attr)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->attr = attr;
+}

@@ -1,0 +1,732 @@
+#include "workbench.h"
+
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const uint64_t inert =
+	SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW;
+
+static void a_volume_lives_from_stage_to_unstage(void **state)
+{
+	struct mh_reply reply;
+
+	(void)state;
+	reply = stage(fixture_stage());
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_STAGED);
+	assert_int_equal(reply.dev_major, FIXTURE_MAJOR);
+	assert_int_equal(reply.dev_minor, FIXTURE_MINOR);
+	assert_int_equal(fake_flags(STAGED), inert | 0x10 /* noatime */);
+	assert_string_equal(fake_options(), "source=/dev/loop3;errors=remount-ro;discard;");
+	reply = publish(fixture_publish());
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PUBLISHED);
+	assert_int_equal(fake_flags(PUBLISHED),
+			 SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | 0x10);
+	assert_null(strstr(fake_summary(), "shared"));
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	assert_non_null(state_staged(helper.state, "vol-1"));
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_null(state_staged(helper.state, "vol-1"));
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+	assert_true(fake_cwd_is_root());
+}
+
+static void every_request_may_be_repeated(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_ALREADY);
+	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_ALREADY);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
+}
+
+static void a_tmpfs_has_size_and_inodes_and_is_told_apart_by_them(void **state)
+{
+	struct mh_stage req = fixture_stage_tmpfs();
+
+	(void)state;
+	ASSERT_REPLY(stage(req), MH_OK);
+	assert_string_equal(fake_options(), "source=holdfast:mem-1;size=1048576;nr_inodes=100;mode=1777;");
+	ASSERT_REPLY(stage(req), MH_ALREADY);
+	req.source.u.tmpfs.inodes++;
+	fixture_grant_stage(&req);
+	ASSERT_REPLY(stage(req), MH_CONFLICT);
+	ASSERT_REPLY(publish(fixture_publish_tmpfs()), MH_OK);
+}
+
+static void read_only_reaches_the_superblock_and_every_mount(void **state)
+{
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+	struct mh_reply reply;
+
+	(void)state;
+	s.read_only = 1;
+	reply = stage(s);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_STAGED | MH_STATE_READ_ONLY);
+	assert_string_equal(fake_options(), "source=/dev/loop3;errors=remount-ro;ro;noload;discard;");
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=staged-read-only");
+	p.read_only = 1;
+	p.exec = 1;
+	reply = publish(p);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PUBLISHED | MH_STATE_READ_ONLY | MH_STATE_EXEC);
+	assert_int_equal(fake_flags(PUBLISHED),
+			 SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_RDONLY | 0x10);
+	p.exec = 0;
+	ASSERT_REPLY(publish(p), MH_CONFLICT); /* flags of a live publish are never changed */
+	s.read_only = 0;
+	ASSERT_REPLY(stage(s), MH_CONFLICT);
+}
+
+static void an_untrusted_image_stays_without_symlinks(void **state)
+{
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	(void)str_copy(s.profile, MH_LABEL_SIZE, "image");
+	(void)str_copy(p.profile, MH_LABEL_SIZE, "image");
+	s.read_only = p.read_only = 1;
+	fixture_grant_stage(&s);
+	fixture_grant_publish(&p, &s.source);
+	ASSERT_REPLY(stage(s), MH_OK);
+	ASSERT_REPLY(publish(p), MH_OK);
+	assert_int_equal(fake_flags(PUBLISHED), inert | SYS_MOUNT_ATTR_RDONLY);
+}
+
+static void a_medium_in_use_elsewhere_is_a_conflict(void **state)
+{
+	(void)state;
+	fake_mount_device_elsewhere();
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("reason=device-mounted");
+	assert_false(fake_is_mount(STAGED));
+	new_world("");
+	fake_superblock_elsewhere(true); /* only the kernel's exclusive create sees it */
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=create reason=device-mounted");
+}
+
+static void an_older_kernel_creates_without_the_exclusive_command(void **state)
+{
+	(void)state;
+	fake_no_create_excl();
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	new_world("");
+	fake_no_create_excl();
+	fake_mount_device_elsewhere(); /* seen in the table alone */
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=mountinfo reason=device-mounted");
+}
+
+static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
+{
+	(void)state;
+	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
+	fake_mount_other(STAGED);
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	assert_true(fake_is_mount(STAGED));
+	new_world("");
+	fake_make_directory(STAGED, 1000, 0755);
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("reason=foreign-directory");
+	new_world("");
+	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0775);
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	new_world("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, 1000, 0755);
+	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
+}
+
+static void a_mount_that_appears_meanwhile_is_not_stacked_upon(void **state)
+{
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	fake_race_mount(STAGED);
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=attach reason=other-mount");
+	new_world("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_race_mount(PUBLISHED);
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	/* and one that was there before, with the very flags that are asked for */
+	p.exec = 1;
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	assert_true(fake_is_mount(PUBLISHED));
+}
+
+static void what_the_kernel_shows_afterwards_must_be_what_was_asked_for(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+
+	(void)state;
+	fake_race_device(FIXTURE_MAJOR + 1);
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+	assert_int_equal(answer.reply.status, MH_INTERNAL);
+	assert_false(fake_is_mount(STAGED));
+	new_world("");
+	fake_private_has_no_effect();
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+	ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition res=failed");
+	assert_int_equal(answer.reply.status, MH_INTERNAL);
+	assert_false(fake_is_mount(STAGED)); /* what was attached is gone again */
+}
+
+static void a_publish_never_relies_on_the_flags_of_the_stage(void **state)
+{
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	ASSERT_REPLY(stage(s), MH_OK);
+	fake_set_flags(STAGED, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
+	ASSERT_REPLY(publish(p), MH_OK);
+	assert_int_equal(fake_flags(PUBLISHED),
+			 SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC);
+	new_world("");
+	(void)str_copy(s.profile, MH_LABEL_SIZE, "image");
+	(void)str_copy(p.profile, MH_LABEL_SIZE, "image");
+	s.read_only = p.read_only = 1;
+	fixture_grant_stage(&s);
+	fixture_grant_publish(&p, &s.source);
+	ASSERT_REPLY(stage(s), MH_OK);
+	fake_set_flags(STAGED, 0);
+	ASSERT_REPLY(publish(p), MH_OK);
+	assert_int_equal(fake_flags(PUBLISHED), inert | SYS_MOUNT_ATTR_RDONLY);
+}
+
+static void a_record_that_is_cut_counts_as_not_written(void **state)
+{
+	(void)state;
+	fake_log_short(true);
+	assert_int_equal(stage(fixture_stage()).status, MH_UNAVAILABLE);
+	assert_false(fake_is_mount(STAGED));
+	fake_log_short(false);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+}
+
+static void the_device_must_be_what_the_request_says(void **state)
+{
+	(void)state;
+	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true);
+	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
+	ASSERT_SAID("reason=device-number");
+	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR, false);
+	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
+	ASSERT_SAID("reason=not-a-block-device");
+	fake_set_link("../../../etc/shadow");
+	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
+	ASSERT_SAID("reason=by-id-link");
+	fake_set_link("../../loop9");
+	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
+	ASSERT_SAID("errno=2 step=source");
+}
+
+static void a_refusal_tells_the_agent_nothing_and_the_trail_why(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct mh_reply reply;
+
+	(void)state;
+	req.ticket.signature[0] ^= 1;
+	reply = stage(req);
+	ASSERT_REPLY(reply, MH_REFUSED);
+	assert_int_equal(reply.sys_errno, 0);
+	assert_int_equal(reply.step, 0);
+	assert_int_equal(reply.state, 0);
+	assert_int_equal(reply.record, 0);
+	ASSERT_SAID("op=stage phase=refused seq=2 vol=vol-1 ");
+	ASSERT_SAID("reason=ticket-signature res=failed");
+	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true);
+	reply = stage(fixture_stage());
+	ASSERT_REPLY(reply, MH_REFUSED);
+	assert_int_equal(reply.step, 0);
+	assert_int_equal(reply.dev_major, 0);
+}
+
+static void intent_and_result_are_on_record(void **state)
+{
+	struct mh_reply reply;
+	const char *log;
+	char wanted[64];
+
+	(void)state;
+	reply = stage(fixture_stage());
+	log = fake_log();
+	assert_non_null(strstr(log, "op=stage phase=intent seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
+				    " profile=db ro=0 src=" FIXTURE_BY_ID
+				    " dev=7:3 fstype=ext4 gen=7 peer_uid=995 "
+				    "peer_pid=4711 door=setuid policy=0000000000000000 prev="));
+	ASSERT_SAID("op=stage phase=result seq=2 vol=vol-1 ");
+	ASSERT_SAID("status=ok errno=0 step=none reason=none res=success prev=");
+	(void)str_format(wanted, sizeof(wanted), " rec=%u ", (unsigned int)reply.record);
+	ASSERT_SAID(wanted);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_SAID("op=unstage phase=result seq=2 vol=vol-1 detach=0 dev=7:3 ");
+}
+
+static void without_a_trail_only_cleaning_up_goes_on(void **state)
+{
+	struct mh_reply reply;
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	fake_log_full(true);
+	reply = stage(fixture_stage());
+	assert_int_equal(reply.status, MH_UNAVAILABLE);
+	assert_int_equal(reply.step, STEP_TRAIL);
+	assert_int_equal(publish(fixture_publish()).status, MH_UNAVAILABLE);
+	reply = unpublish(fixture_unpublish());
+	assert_int_equal(reply.status, MH_OK);
+	assert_int_equal(unstage(fixture_unstage()).status, MH_OK);
+	fake_log_full(false);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
+}
+
+static void an_intent_that_was_lost_shows_in_the_result(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	/* 1 volume lock, 2 trail lock, 3 fstat, 4 pread.., find the first write by failing each call until it
+	 * shows */
+	for (int call = 1; call < 12; call++) {
+		struct mh_unstage req = fixture_unstage();
+
+		fake_fault(FAKE_FAIL, call, EIO);
+		(void)unstage(req);
+		fake_fault(FAKE_NO_FAULT, 0, 0);
+		if (strstr(fake_log(), "trail=degraded"))
+			return;
+		ASSERT_REPLY(stage(fixture_stage()), fake_is_mount(STAGED) ? MH_ALREADY : MH_OK);
+	}
+	fail_msg("no record says trail=degraded");
+}
+
+static void staged_volumes_are_limited(void **state)
+{
+	struct mh_stage s = fixture_stage_tmpfs();
+
+	(void)state;
+	new_world("max_staged = 2");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(stage(s), MH_OK);
+	(void)str_copy(s.volume, MH_LABEL_SIZE, "mem-2");
+	fixture_grant_stage(&s);
+	ASSERT_REPLY(stage(s), MH_LIMIT);
+	ASSERT_SAID("reason=max-staged");
+}
+
+static void publishes_are_limited_in_all_and_per_allocation(void **state)
+{
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	new_world("max_published = 3; max_per_alloc = 2");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	for (p.slot = 0; p.slot < 2; p.slot++)
+		ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(publish(p), MH_LIMIT);
+	ASSERT_SAID("reason=max-per-alloc");
+	p.alloc[0] = 'b';
+	grant_publish(&p);
+	ASSERT_REPLY(publish(p), MH_OK);
+	p.alloc[0] = 'c';
+	grant_publish(&p);
+	ASSERT_REPLY(publish(p), MH_LIMIT);
+	ASSERT_SAID("reason=max-published");
+	assert_null(strstr(fake_summary(), "caaaaaaa")); /* no directory is left behind */
+}
+
+static void all_tmpfs_together_have_a_limit(void **state)
+{
+	struct mh_stage s = fixture_stage_tmpfs();
+
+	(void)state;
+	s.source.u.tmpfs.size_bytes = 2 << 20; /* of 4 MiB */
+	for (int i = 1; i <= 3; i++) {
+		s.volume[4] = (char)('0' + i);
+		fixture_grant_stage(&s);
+		ASSERT_REPLY(stage(s), i < 3 ? MH_OK : MH_LIMIT);
+	}
+	ASSERT_SAID("reason=max-tmpfs-total");
+	s.source.u.tmpfs.size_bytes = 1; /* a page all the same */
+	fixture_grant_stage(&s);
+	ASSERT_REPLY(stage(s), MH_LIMIT);
+}
+
+static void publishing_needs_the_staged_volume(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(publish(fixture_publish()), MH_NOT_FOUND);
+	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
+	ASSERT_REPLY(publish(fixture_publish()), MH_NOT_FOUND);
+	assert_null(strstr(fake_summary(), FIXTURE_ALLOC));
+}
+
+static void the_ticket_must_name_the_source_that_is_staged(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage other = fixture_stage();
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	other.source.u.block.by_id[14] = '2';
+	fixture_grant_publish(&p, &other.source);
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=ticket-source");
+	p = fixture_publish();
+	(void)str_copy(p.profile, MH_LABEL_SIZE, "ro");
+	p.read_only = 1;
+	grant_publish(&p);
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=staged-profile");
+	/* somebody removed the state file: staging again is enough */
+	memset(helper.state->slot, 0, sizeof(helper.state->slot));
+	ASSERT_REPLY(publish(fixture_publish()), MH_REFUSED);
+	ASSERT_SAID("reason=source-unknown");
+	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+}
+
+static void an_older_generation_is_refused_for_stage_and_publish(void **state)
+{
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	s.ticket.generation = 9;
+	fixture_sign(&s.ticket, 0);
+	ASSERT_REPLY(stage(s), MH_OK);
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=ticket-generation");
+	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
+	p.ticket.generation = 9;
+	fixture_sign(&p.ticket, 0);
+	ASSERT_REPLY(publish(p), MH_OK);
+	start_helper(""); /* another instance knows it, too */
+	ASSERT_REPLY(publish(fixture_publish()), MH_REFUSED);
+}
+
+static void a_submount_of_the_staged_volume_is_never_uncovered(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_mount_inside(STAGED);
+	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
+	ASSERT_SAID("reason=submount");
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=submount");
+	assert_true(fake_is_mount(STAGED));
+}
+
+static void a_mount_stacked_on_a_staged_volume_is_told(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_mount_other(STAGED);
+	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
+	ASSERT_SAID("reason=stacked");
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+}
+
+static void unpublish_touches_only_the_volume_it_names(void **state)
+{
+	struct mh_unpublish u = fixture_unpublish();
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	(void)str_copy(u.volume, MH_LABEL_SIZE, "mem-1");
+	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
+	assert_true(fake_is_mount(PUBLISHED));
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+}
+
+static void busy_is_told_and_detaching_needs_permission(void **state)
+{
+	struct mh_unpublish u = fixture_unpublish();
+
+	(void)state;
+	new_world("allow_detach = yes");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	fake_set_busy(PUBLISHED, true);
+	ASSERT_REPLY(unpublish(u), MH_BUSY);
+	ASSERT_SAID("reason=in-use");
+	assert_true(fake_is_mount(PUBLISHED));
+	u.detach = 1;
+	start_helper("");
+	ASSERT_REPLY(unpublish(u), MH_REFUSED);
+	ASSERT_SAID("reason=detach-not-allowed");
+	start_helper("allow_detach = yes");
+	ASSERT_REPLY(unpublish(u), MH_OK);
+	assert_false(fake_is_mount(PUBLISHED));
+}
+
+static void a_second_mount_on_a_publish_is_reported(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	fake_mount_other(PUBLISHED);
+	/* what is visible there is not the volume */
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	assert_true(fake_is_mount(PUBLISHED));
+	new_world("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	fake_mount_again(PUBLISHED);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
+	ASSERT_SAID("reason=stacked");
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+}
+
+static void unstage_says_whether_the_superblock_lives_on(void **state)
+{
+	struct mh_reply reply;
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_superblock_elsewhere(true);
+	reply = unstage(fixture_unstage());
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_SB_ALIVE);
+	fake_superblock_elsewhere(false);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	assert_int_equal(unstage(fixture_unstage()).state, 0);
+}
+
+static void another_instance_on_the_same_volume_means_busy(void **state)
+{
+	(void)state;
+	fake_lock_held_elsewhere(true);
+	ASSERT_REPLY(stage(fixture_stage()), MH_BUSY);
+	ASSERT_SAID("phase=refused");
+	ASSERT_SAID("reason=volume-locked");
+	fake_lock_held_elsewhere(false);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+}
+
+static void a_mount_left_shared_by_a_dead_instance_is_made_private(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_set_shared(STAGED);
+	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
+	assert_null(strstr(fake_summary(), "shared"));
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	fake_set_shared(PUBLISHED);
+	ASSERT_REPLY(publish(fixture_publish()), MH_ALREADY);
+	assert_null(strstr(fake_summary(), "shared"));
+}
+
+static void too_many_refusals_end_the_helper_with_a_summary(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+
+	(void)state;
+	req.stage.ticket.signature[0] ^= 1;
+	helper.refusals =
+		(struct refusals){.window_us = UINT64_MAX / 2, .count = REFUSALS_MAX - 2, .unrecorded = 5};
+	helper.refusals.window_us = 0; /* long ago: the summary comes first, and a new window begins */
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_non_null(strstr(fake_log(), "op=refusals phase=event seq=0 count=5 "));
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+}
+
+static struct mh_list_reply list(uint8_t kind, uint32_t cursor)
+{
+	union mh_request req = {.list = {.header = {.op = MH_OP_LIST, .length = sizeof(req.list), .seq = 3},
+					 .kind = kind,
+					 .cursor = cursor}};
+	union mh_answer answer;
+
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.header.length, sizeof(answer.list));
+	assert_int_equal(answer.list.status, MH_OK);
+	return answer.list;
+}
+
+static struct mh_reply stat_of(const char *volume, const char *alloc, uint8_t slot)
+{
+	struct mh_stat req = {.header = {.op = MH_OP_STAT, .length = sizeof(req), .seq = 3}, .slot = slot};
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	(void)str_copy(req.alloc, sizeof(req.alloc), alloc);
+	return run(&req, sizeof(req));
+}
+
+static void state_is_read_from_the_kernel(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_reply reply;
+
+	(void)state;
+	assert_int_equal(stat_of("vol-1", "", 0).status, MH_NOT_FOUND);
+	assert_int_equal(stat_of("", FIXTURE_ALLOC, 2).status, MH_NOT_FOUND);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	p.read_only = 1;
+	ASSERT_REPLY(publish(p), MH_OK);
+	reply = stat_of("vol-1", "", 0);
+	assert_int_equal(reply.status, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_STAGED);
+	assert_int_equal(reply.dev_minor, FIXTURE_MINOR);
+	reply = stat_of("", FIXTURE_ALLOC, 2);
+	assert_int_equal(reply.state, MH_STATE_PUBLISHED | MH_STATE_READ_ONLY);
+	fake_set_shared(PUBLISHED);
+	assert_int_equal(stat_of("", FIXTURE_ALLOC, 2).state,
+			 MH_STATE_PUBLISHED | MH_STATE_READ_ONLY | MH_STATE_SHARED);
+	assert_int_equal(stat_of("", FIXTURE_ALLOC, 3).status, MH_NOT_FOUND);
+}
+
+static void lists_come_in_pages_of_eight(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_list_reply page;
+	uint32_t seen = 0;
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	page = list(MH_LIST_PUBLISHED, 0);
+	assert_int_equal(page.count, 0);
+	assert_int_equal(page.cursor, 0);
+	for (p.slot = 0; p.slot < 17; p.slot++)
+		ASSERT_REPLY(publish(p), MH_OK);
+	page = list(MH_LIST_PUBLISHED, 0);
+	assert_int_equal(page.count, 8);
+	assert_int_equal(page.cursor, 8);
+	page = list(MH_LIST_PUBLISHED, page.cursor);
+	assert_int_equal(page.cursor, 16);
+	for (uint16_t i = 0; i < page.count; i++)
+		seen |= 1U << page.entries[i].slot;
+	page = list(MH_LIST_PUBLISHED, page.cursor);
+	assert_int_equal(page.count, 1);
+	assert_int_equal(page.cursor, 0);
+	assert_int_equal(seen, 0xff00);
+	assert_string_equal(page.entries[0].alloc, FIXTURE_ALLOC);
+	assert_string_equal(page.entries[0].volume, "");
+	assert_int_equal(page.entries[0].slot, 16);
+	assert_int_equal(page.entries[0].state, MH_STATE_PUBLISHED);
+	p.slot = 16;
+	page = list(MH_LIST_PUBLISHED, 9);
+	assert_int_equal(page.count, 8); /* exactly the last page */
+	assert_int_equal(page.cursor, 0);
+	page = list(MH_LIST_STAGED, 0);
+	assert_int_equal(page.count, 1);
+	assert_string_equal(page.entries[0].volume, "vol-1");
+	assert_int_equal(page.entries[0].state, MH_STATE_STAGED);
+	assert_int_equal(page.entries[0].dev_major, FIXTURE_MAJOR);
+	page = list(MH_LIST_STAGED, UINT32_MAX);
+	assert_int_equal(page.count, 0);
+}
+
+static void profiles_are_what_the_policy_offers(void **state)
+{
+	struct mh_list_reply page;
+
+	(void)state;
+	helper.type_available[FS_SQUASHFS] = false;
+	page = list(MH_LIST_PROFILES, 0);
+	assert_int_equal(page.count, 4);
+	assert_string_equal(page.entries[0].volume, "db");
+	assert_int_equal(page.entries[0].class, MH_CLASS_BLOCK);
+	assert_int_equal(page.entries[0].state, MH_STATE_AVAILABLE | MH_STATE_EXEC);
+	assert_int_equal(page.entries[1].state, MH_STATE_AVAILABLE | MH_STATE_READ_ONLY);
+	assert_int_equal(page.entries[2].state, MH_STATE_READ_ONLY);
+	assert_int_equal(page.entries[3].class, MH_CLASS_TMPFS);
+	page = list(MH_LIST_PROFILES, 3);
+	assert_int_equal(page.count, 1);
+	assert_string_equal(page.entries[0].volume, "mem");
+}
+
+static void over_the_rate_nothing_is_done(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+
+	(void)state;
+	rate_init(&helper.rate, 1, 1, UINT64_MAX);
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.reply.status, MH_OK);
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	helper.rate = (struct rate){.per_second = 1, .burst = 1, .credit_us = 0, .last_us = UINT64_MAX};
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.reply.status, MH_LIMIT);
+	ASSERT_SAID("reason=rate-limit");
+	helper.rate.last_us = UINT64_MAX;
+	req.list = (struct mh_list){.header = {.op = MH_OP_LIST, .length = sizeof(req.list)}};
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.list.status, MH_LIMIT);
+	assert_int_equal(answer.header.length, sizeof(answer.list));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_volume_lives_from_stage_to_unstage),
+		TEST(every_request_may_be_repeated),
+		TEST(a_tmpfs_has_size_and_inodes_and_is_told_apart_by_them),
+		TEST(read_only_reaches_the_superblock_and_every_mount),
+		TEST(an_untrusted_image_stays_without_symlinks),
+		TEST(a_medium_in_use_elsewhere_is_a_conflict),
+		TEST(an_older_kernel_creates_without_the_exclusive_command),
+		TEST(what_stands_in_the_way_is_a_conflict_and_stays),
+		TEST(a_mount_that_appears_meanwhile_is_not_stacked_upon),
+		TEST(what_the_kernel_shows_afterwards_must_be_what_was_asked_for),
+		TEST(a_publish_never_relies_on_the_flags_of_the_stage),
+		TEST(a_record_that_is_cut_counts_as_not_written),
+		TEST(the_device_must_be_what_the_request_says),
+		TEST(a_refusal_tells_the_agent_nothing_and_the_trail_why),
+		TEST(intent_and_result_are_on_record),
+		TEST(without_a_trail_only_cleaning_up_goes_on),
+		TEST(an_intent_that_was_lost_shows_in_the_result),
+		TEST(staged_volumes_are_limited),
+		TEST(publishes_are_limited_in_all_and_per_allocation),
+		TEST(all_tmpfs_together_have_a_limit),
+		TEST(publishing_needs_the_staged_volume),
+		TEST(the_ticket_must_name_the_source_that_is_staged),
+		TEST(an_older_generation_is_refused_for_stage_and_publish),
+		TEST(a_submount_of_the_staged_volume_is_never_uncovered),
+		TEST(a_mount_stacked_on_a_staged_volume_is_told),
+		TEST(unpublish_touches_only_the_volume_it_names),
+		TEST(busy_is_told_and_detaching_needs_permission),
+		TEST(a_second_mount_on_a_publish_is_reported),
+		TEST(unstage_says_whether_the_superblock_lives_on),
+		TEST(another_instance_on_the_same_volume_means_busy),
+		TEST(a_mount_left_shared_by_a_dead_instance_is_made_private),
+		TEST(too_many_refusals_end_the_helper_with_a_summary),
+		TEST(state_is_read_from_the_kernel),
+		TEST(lists_come_in_pages_of_eight),
+		TEST(profiles_are_what_the_policy_offers),
+		TEST(over_the_rate_nothing_is_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

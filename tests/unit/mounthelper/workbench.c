@@ -1,0 +1,107 @@
+#include "workbench.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct policy policy;
+struct helper helper;
+
+/* A helper process that has just started. */
+void start_helper(const char *extra)
+{
+	struct state_table *table = helper.state;
+
+	fixture_policy(extra, &policy);
+	helper = (struct helper){.policy = &policy,
+				 .agent = policy_agent(&policy, FIXTURE_UID),
+				 .door = DOOR_SETUID,
+				 .peer_uid = FIXTURE_UID,
+				 .peer_pid = 4711,
+				 .state = table,
+				 .trail = {.cluster = "demo", .node = "node-1"}};
+	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
+	for (int i = 0; i < FS_N; i++)
+		helper.type_available[i] = true;
+	rate_init(&helper.rate, 1000, 1000, 0);
+	fake_kernel_open(&helper);
+	state_open(helper.state, FIXTURE_BOOT_ID);
+}
+
+void new_world(const char *extra)
+{
+	fake_kernel_reset();
+	memset(helper.state, 0, sizeof(*helper.state));
+	start_helper(extra);
+}
+
+int setup(void **state)
+{
+	(void)state;
+	helper.state = calloc(1, sizeof(*helper.state));
+	new_world("");
+	return 0;
+}
+
+int teardown(void **state)
+{
+	(void)state;
+	free(helper.state);
+	return 0;
+}
+
+struct mh_reply run(const void *request, size_t n)
+{
+	union mh_request req = {.bytes = {0}};
+	union mh_answer answer;
+
+	memcpy(&req, request, n);
+	(void)ops_run(&helper, &req, &answer);
+	assert_int_equal(answer.header.op, req.header.op);
+	assert_int_equal(answer.header.seq, req.header.seq);
+	assert_int_equal(answer.header.length, sizeof(struct mh_reply));
+	assert_int_equal(fake_open_descriptors(), 0);
+	assert_int_equal(fake_locks_held(), 0);
+	return answer.reply;
+}
+
+struct mh_reply stage(struct mh_stage req)
+{
+	return run(&req, sizeof(req));
+}
+
+struct mh_reply publish(struct mh_publish req)
+{
+	return run(&req, sizeof(req));
+}
+
+struct mh_reply unpublish(struct mh_unpublish req)
+{
+	return run(&req, sizeof(req));
+}
+
+struct mh_reply unstage(struct mh_unstage req)
+{
+	return run(&req, sizeof(req));
+}
+
+const char *last_record(void)
+{
+	static char line[2048];
+	const char *log = fake_log();
+	size_t n = strlen(log);
+	const char *start;
+
+	assert_true(n > 0 && log[n - 1] == '\n');
+	start = memrchr(log, '\n', n - 1);
+	(void)str_copy(line, sizeof(line), start ? start + 1 : log);
+	return line;
+}
+
+void grant_publish(struct mh_publish *req)
+{
+	const struct mh_stage staged = fixture_stage();
+
+	fixture_grant_publish(req, &staged.source);
+}

@@ -1,0 +1,48 @@
+#pragma once
+/* A helper before the model of the kernel: what the tests of the operations share. */
+
+#include "fake_kernel.h"
+#include "fixture.h"
+#include "ops.h"
+
+#define STAGED "/srv/stage/vol-1"
+#define PUBLISHED "/srv/publish/" FIXTURE_ALLOC "/2"
+
+extern struct helper helper;
+
+/** cmocka fixtures: a new world with the fixture's policy. */
+int setup(void **state);
+int teardown(void **state);
+
+/** Begin again, with @extra in the agent's block. */
+void new_world(const char *extra);
+
+/** A helper process that has just started in the same world. */
+void start_helper(const char *extra);
+
+/** Run a request to its reply; descriptors and locks must be given back. */
+struct mh_reply run(const void *request, size_t n);
+struct mh_reply stage(struct mh_stage req);
+struct mh_reply publish(struct mh_publish req);
+struct mh_reply unpublish(struct mh_unpublish req);
+struct mh_reply unstage(struct mh_unstage req);
+
+/** The last line of the log. */
+const char *last_record(void);
+
+/** Sign a ticket for @req, of the fixture's disk. */
+void grant_publish(struct mh_publish *req);
+
+#define ASSERT_REPLY(reply, want)                                                                         \
+	do {                                                                                              \
+		struct mh_reply reply_ = (reply);                                                         \
+		if (reply_.status != (want))                                                              \
+			fail_msg("status %u step %u errno %u, wanted %d; %s", reply_.status, reply_.step, \
+				 reply_.sys_errno, (int)(want), last_record());                           \
+	} while (0)
+
+#define ASSERT_SAID(text)                                                        \
+	do {                                                                     \
+		if (!strstr(last_record(), (text)))                              \
+			fail_msg("\"%s\" is not in: %s", (text), last_record()); \
+	} while (0)
