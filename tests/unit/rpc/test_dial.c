@@ -115,11 +115,11 @@ static void the_first_address_that_answers_is_taken(void **state)
 {
 	struct outcome outcome = {.fd = -1};
 	struct dial *dial = NULL;
-	struct sockaddr_in peer;
+	struct sockaddr_in peer = {.sin_family = AF_UNSPEC};
 	socklen_t len = sizeof(peer);
 	struct error err;
 	uint16_t port;
-	int fd;
+	int fd = -1;
 
 	port = listen_somewhere(&fd);
 	add_address("127.0.0.2", port); /* bound to .1, so nobody is there */
@@ -141,7 +141,7 @@ static void when_none_answers_the_last_error_is_told(void **state)
 	struct dial *dial = NULL;
 	struct error err;
 	uint16_t port;
-	int fd;
+	int fd = -1;
 
 	port = listen_somewhere(&fd);
 	(void)close(fd);
@@ -172,7 +172,7 @@ static void a_dial_may_be_cancelled_at_any_time(void **state)
 	struct dial *dial = NULL;
 	struct error err;
 	uint16_t port;
-	int fd;
+	int fd = -1;
 
 	port = listen_somewhere(&fd);
 	add_address("127.0.0.2", port);
