@@ -103,12 +103,18 @@ static int on_keepalive(sd_event_source *source, uint64_t usec, void *userdata)
 
 static void keepalive(struct client_conn *conn)
 {
-	if (conn->up && conn->n_streams > 0)
-		/* re-arming an existing timer does not fail; without a new one TCP's own keepalive is left */
-		(void)timer_arm(conn->client->event, &conn->keepalive_timer,
-				conn->client->timing.keepalive_us, on_keepalive, conn);
-	else
+	struct rpc_client *client = conn->client;
+
+	if (!conn->up || conn->n_streams == 0) {
 		timer_disarm(conn->keepalive_timer);
+		return;
+	}
+	conn->pinged_us = 0;
+	/* memory short: TCP's own keepalive is left */
+	if (timer_arm(client->event, &conn->keepalive_timer, client->timing.keepalive_us, on_keepalive,
+		      conn) >= 0)
+		/* a sign that has arrived counts, even if this process slept too long to see it in time */
+		(void)sd_event_source_set_priority(conn->keepalive_timer, SD_EVENT_PRIORITY_IDLE);
 }
 
 void client_conn_count_stream(struct client_conn *conn, int change)

@@ -47,13 +47,25 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
+/* The server takes no more: what has not been sent never will be, though nghttp2 would wait for a free stream
+ * before it said so. */
+static void refuse_unsent(struct h2 *h2, int32_t last_stream_id)
+{
+	struct h2_stream *stream;
+
+	LIST_FOREACH (stream, &h2->streams, all)
+		if (stream->id > last_stream_id || !nghttp2_session_find_stream(h2->session, stream->id))
+			h2_stream_close(stream, NGHTTP2_REFUSED_STREAM);
+	h2->ops->on_goaway(h2->userdata);
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
 {
 	struct h2 *h2 = userdata;
 	struct h2_stream *stream;
 
-	if (frame->hd.type == NGHTTP2_GOAWAY && h2->ops->on_goaway)
-		h2->ops->on_goaway(h2->userdata);
+	if (frame->hd.type == NGHTTP2_GOAWAY && !h2->config.server)
+		refuse_unsent(h2, frame->goaway.last_stream_id);
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
 	stream = stream_of(session, frame->hd.stream_id);

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "rpc/grpc_frame.h"
+#include "rpc/message_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ enum message_result message_read(struct h2_stream *stream, const ProtobufCMessag
 	struct grpc_frame frame = {0};
 	enum message_result result = look(stream, max, &frame, err);
 	ProtobufCMessage *message;
+	const char *field = NULL;
 
 	if (result != MESSAGE_TAKEN)
 		return result;
@@ -77,6 +79,12 @@ enum message_result message_read(struct h2_stream *stream, const ProtobufCMessag
 	h2_stream_take(stream, GRPC_PREFIX_SIZE + frame.length);
 	if (!message) {
 		(void)error_set(err, STATUS_INTERNAL, 0, "the message is no valid %s", type->name);
+		return MESSAGE_REFUSED;
+	}
+	if (!message_text_is_valid(message, &field)) {
+		(void)error_set(err, STATUS_INTERNAL, 0, "the message is no valid %s: %s is not UTF-8",
+				type->name, field);
+		protobuf_c_message_free_unpacked(message, NULL);
 		return MESSAGE_REFUSED;
 	}
 	*ret = message;

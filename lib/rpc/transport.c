@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 enum {
+	/* One read. The largest TLS record fits, so OpenSSL never keeps bytes that epoll does not know of. */
 	CHUNK = 16 * 1024,   /* one read; a TLS record at most */
 	READS_PER_TURN = 16, /* then others have their turn */
 	ROUNDS_PER_TURN = 4,
@@ -41,7 +42,6 @@ struct transport {
 	bool tls_broken; /* no close_notify is possible */
 	bool running;	 /* a callback of ours is on the stack */
 	bool doomed;	 /* freed by its owner while running */
-	bool more;	 /* its turn of reading was cut short */
 	bool dirty;	 /* woken while running: on_edge and on_fill have to run once more */
 	uint64_t last_rx_us;
 	struct byteq out;
@@ -225,7 +225,6 @@ static void receive(struct transport *tr)
 	uint8_t chunk[CHUNK];
 	struct error err;
 
-	tr->more = false;
 	for (int i = 0; i < READS_PER_TURN && tr->state == TRANSPORT_UP && !tr->doomed; i++) {
 		ssize_t n = read_some(tr, chunk, sizeof(chunk));
 
@@ -240,8 +239,6 @@ static void receive(struct transport *tr)
 		if (!tr->ssl && (size_t)n < sizeof(chunk))
 			return;
 	}
-	/* more may be there; OpenSSL may hold bytes that epoll does not know of */
-	tr->more = true;
 }
 
 static bool drain(struct transport *tr)
@@ -293,13 +290,13 @@ static int turn(struct transport *tr, bool readable)
 	tr->dirty = true;
 	if (tr->state < TRANSPORT_UP)
 		start(tr);
-	if (tr->state == TRANSPORT_UP && (readable || tr->more))
+	if (tr->state == TRANSPORT_UP && readable)
 		receive(tr);
 	settle(tr);
 	tr->running = false;
 	if (tr->doomed)
 		destroy(tr);
-	else if (tr->state < TRANSPORT_TOLD && (tr->dirty || tr->more))
+	else if (tr->state < TRANSPORT_TOLD && tr->dirty)
 		transport_wake(tr);
 	return 0;
 }

@@ -31,6 +31,12 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	nghttp2_nv trailers[8];
 
 	(void)source;
+	if (stranger->script.pause_at > stranger->body_sent &&
+	    n > stranger->script.pause_at - stranger->body_sent)
+		n = stranger->script.pause_at - stranger->body_sent;
+	if (stranger->script.pause_at > 0 && stranger->script.pause_at == stranger->body_sent &&
+	    stranger->paused)
+		return NGHTTP2_ERR_DEFERRED;
 	if (n > size)
 		n = size;
 	memcpy(buf, (const char *)stranger->script.body + stranger->body_sent, n);
@@ -74,6 +80,8 @@ static void answer(struct stranger *stranger, int32_t id)
 	nghttp2_nv headers[16];
 
 	stranger->body_sent = 0;
+	stranger->paused = true;
+	stranger->stream_id = id;
 	if (script->early)
 		assert_int_equal(nghttp2_submit_headers(stranger->session, NGHTTP2_FLAG_NONE, id, NULL,
 							headers, copy_fields(headers, 16, script->early),
@@ -127,6 +135,13 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	assert_true(str_format(stranger->headers + used, sizeof(stranger->headers) - used, "%.*s: %.*s\n",
 			       (int)name_len, (const char *)name, (int)value_len, (const char *)value) > 0);
 	return 0;
+}
+
+void stranger_resume(struct stranger *stranger)
+{
+	stranger->paused = false;
+	assert_int_equal(nghttp2_session_resume_data(stranger->session, stranger->stream_id), 0);
+	flush(stranger);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)

@@ -16,6 +16,7 @@ struct stranger_script {
 	const struct stranger_field *headers; /* up to a NULL name; NULL: no answer at all */
 	const void *body;		      /* NULL: the headers end the stream */
 	size_t body_len;
+	size_t pause_at; /* not 0: body bytes after which it waits for stranger_resume() */
 	const struct stranger_field *trailers; /* NULL: the body ends the stream */
 	bool reset;			       /* with reset_code, after the answer if there is one */
 	uint32_t reset_code;
@@ -34,7 +35,9 @@ struct stranger {
 	sd_event_source *io;
 	nghttp2_session *session;
 	size_t body_sent;
-	int32_t answered; /* the stream answered in this turn; 0: none */
+	bool paused;
+	int32_t stream_id; /* of the last request */
+	int32_t answered;  /* the stream answered in this turn; 0: none */
 	size_t n_requests;
 	size_t n_connections;
 	struct rpc_client *client; /* of this server */
@@ -42,4 +45,5 @@ struct stranger {
 };
 
 void stranger_open(struct stranger *stranger, struct world *world);
+void stranger_resume(struct stranger *stranger);
 void stranger_close(struct stranger *stranger);

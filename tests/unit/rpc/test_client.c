@@ -1,7 +1,7 @@
 #include "stranger.h"
 
 #include "base/str.h"
-#include "rpc/response_head.h"
+#include "rpc/client_internal.h"
 
 #include <string.h>
 #include <sys/epoll.h>
@@ -69,6 +69,8 @@ static void odd_answers_become_errors_that_say_what_was_odd(void **state)
 	static const struct stranger_field unsupported[] = {{":status", "415"}, {NULL, NULL}};
 	static const struct stranger_field overloaded[] = {
 		{":status", "503"}, {"content-type", "text/html"}, {NULL, NULL}};
+	static const struct stranger_field grpc_503[] = {
+		{":status", "503"}, {"content-type", "application/grpc"}, {NULL, NULL}};
 	static const struct stranger_field no_status[] = {{"x", "y"}, {NULL, NULL}};
 	static const struct stranger_field odd_status[] = {{"grpc-status", "99"}, {NULL, NULL}};
 	static const struct row {
@@ -134,6 +136,10 @@ static void odd_answers_become_errors_that_say_what_was_odd(void **state)
 		 {.headers = overloaded, .body = "<html>", .body_len = 6},
 		 STATUS_UNAVAILABLE,
 		 "503"},
+		{"503 that calls itself gRPC",
+		 {.headers = grpc_503, .body = "\1\1\1\1\1", .body_len = 5},
+		 STATUS_UNAVAILABLE,
+		 "503"},
 		{"refused",
 		 {.reset = true, .reset_code = NGHTTP2_REFUSED_STREAM},
 		 STATUS_UNAVAILABLE,
@@ -171,9 +177,62 @@ static void a_cancel_after_the_deadline_is_the_deadline(void **state)
 
 	stranger_open(&stranger, world);
 	stranger.script = (struct stranger_script){.reset = true, .reset_code = NGHTTP2_CANCEL};
-	(void)world_get(world, stranger.client, "db", 1, &answer);
+	(void)world_get(world, stranger.client, "db", WORLD_CALL_US, &answer);
+	/* as if it had passed in the meantime, but its timer had not been looked at */
+	LIST_FIRST(&stranger.client->calls)->deadline_us = 0;
 	world_run_until(world, &answer.done);
 	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
+	stranger_close(&stranger);
+}
+
+static void two_messages_that_come_one_after_the_other_are_two_messages(void **state)
+{
+	enum { WHY = 60000, FRAME = 5 + 4 + WHY };
+	static const uint8_t head[9] = {0,
+					0,
+					0,
+					(4 + WHY) >> 8,
+					(4 + WHY) & 0xff,
+					0x12,
+					0x80 | (WHY & 0x7f),
+					0x80 | (WHY >> 7 & 0x7f),
+					WHY >> 14};
+	static uint8_t body[2 * FRAME];
+	struct world *world = *state;
+	struct stranger stranger;
+	struct answer answer;
+
+	memset(body, 'w', sizeof(body));
+	memcpy(body, head, sizeof(head));
+	memcpy(body + FRAME, head, sizeof(head));
+	stranger_open(&stranger, world);
+	assert_int_equal(call(world, &stranger,
+			      &(struct stranger_script){.headers = grpc_headers,
+							.body = body,
+							.body_len = FRAME,
+							.trailers = ok_trailers},
+			      &answer),
+			 STATUS_OK);
+	assert_int_equal(answer.why_len, WHY);
+	stranger.script = (struct stranger_script){.headers = grpc_headers,
+						   .body = body,
+						   .body_len = sizeof(body),
+						   .pause_at = FRAME,
+						   .trailers = ok_trailers};
+	(void)world_get(world, stranger.client, "db", WORLD_CALL_US, &answer);
+	world_settle(world);
+	assert_false(answer.done);
+	stranger_resume(&stranger);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_INTERNAL);
+	assert_non_null(strstr(answer.err.msg, "more than one"));
+	assert_int_equal(call(world, &stranger,
+			      &(struct stranger_script){.headers = grpc_headers,
+							.body = body,
+							.body_len = sizeof(body),
+							.trailers = ok_trailers},
+			      &answer),
+			 STATUS_INTERNAL);
 	stranger_close(&stranger);
 }
 
@@ -308,6 +367,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(requests_look_as_every_server_wants_them),
 	WORLD_TEST(odd_answers_become_errors_that_say_what_was_odd),
 	WORLD_TEST(a_cancel_after_the_deadline_is_the_deadline),
+	WORLD_TEST(two_messages_that_come_one_after_the_other_are_two_messages),
 	WORLD_TEST(an_answer_to_half_a_request_ends_the_call),
 	WORLD_TEST(a_stream_ends_with_the_servers_last_word),
 	WORLD_TEST(a_stream_that_is_answered_with_a_status_alone_is_never_open),

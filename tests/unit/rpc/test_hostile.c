@@ -106,6 +106,10 @@ static void calls_that_are_wrong_get_the_answer_that_says_so(void **state)
 		 7,
 		 {"grpc-status: 13\n"}},
 		{{GRPC_HEAD, {"content-type", "application/grpc"}},
+		 "\0\0\0\0\3\x0a\1\xff",
+		 8,
+		 {"grpc-status: 13\n", "id is not UTF-8"}},
+		{{GRPC_HEAD, {"content-type", "application/grpc"}},
 		 "\0\0\0\0\2\x0a",
 		 6,
 		 {"grpc-status: 3\n"}},
@@ -221,6 +225,32 @@ static void malformed_pseudo_headers_reset_the_stream_alone(void **state)
 		assert_string_equal(answer.headers, "");
 	}
 	assert_false(raw.closed);
+	raw_close(&raw);
+}
+
+static void trailers_of_a_request_change_nothing(void **state)
+{
+	static const nghttp2_nv trailer = {.name = (uint8_t *)(uintptr_t) "content-type",
+					   .value = (uint8_t *)(uintptr_t) "application/json",
+					   .namelen = 12,
+					   .valuelen = 16};
+	struct world *world = *state;
+	struct raw_answer answer;
+	uint8_t frame[64];
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_start(&raw,
+		  &(struct raw_request){
+			  .body = frame, .body_len = raw_get_frame(frame, "missing"), .open = true},
+		  &answer);
+	world_settle(world);
+	assert_int_equal(nghttp2_submit_headers(raw.session, NGHTTP2_FLAG_END_STREAM, raw.ids[0], NULL,
+						&trailer, 1, NULL),
+			 0);
+	raw_flush(&raw);
+	world_run_until(world, &answer.done);
+	assert_non_null(strstr(answer.headers, "grpc-status: 5\n"));
 	raw_close(&raw);
 }
 
@@ -345,6 +375,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(calls_that_are_wrong_get_the_answer_that_says_so),
 	WORLD_TEST(refusals_do_not_wait_for_the_rest_of_the_request),
 	WORLD_TEST(malformed_pseudo_headers_reset_the_stream_alone),
+	WORLD_TEST(trailers_of_a_request_change_nothing),
 	WORLD_TEST(the_path_of_the_socket_is_taken_as_authority),
 	WORLD_TEST(header_lists_above_the_limit_are_refused_in_words),
 	WORLD_TEST(a_flood_of_resets_is_borne_or_ended),

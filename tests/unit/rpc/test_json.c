@@ -195,6 +195,45 @@ static void the_deadline_of_a_json_call_is_kept(void **state)
 	raw_close(&raw);
 }
 
+static void set_window(struct raw *raw, uint32_t size)
+{
+	const nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, size};
+
+	assert_int_equal(nghttp2_submit_settings(raw->session, NGHTTP2_FLAG_NONE, &entry, 1), 0);
+	raw_flush(raw);
+}
+
+static void a_late_answer_does_not_mix_with_the_deadlines_error(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Volumes/Get"},
+		{"content-type", "application/json"},
+		{"connect-timeout-ms", "30"},
+		{NULL, NULL},
+	};
+	static const char hold[] = "{\"id\": \"hold\"}";
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	set_window(&raw, 0); /* so that the error cannot be sent before the answer comes */
+	raw_start(&raw, &(struct raw_request){.fields = fields, .body = hold, .body_len = strlen(hold)},
+		  &answer);
+	while (answer.headers[0] == '\0')
+		assert_true(sd_event_run(world->event, WORLD_CALL_US) > 0);
+	world_answer(TAKE_PTR(world->held[0]), "late");
+	world_settle(world);
+	set_window(&raw, 65535);
+	world_run_until(world, &answer.done);
+	assert_non_null(strstr(answer.headers, ":status: 504\n"));
+	assert_string_equal(text_of(answer.body, "code"), "deadline_exceeded");
+	assert_null(strstr(answer.body, "late"));
+	raw_close(&raw);
+}
+
 static void an_error_that_is_no_utf8_is_still_an_error(void **state)
 {
 	static const char hold[] = "{\"id\": \"hold\"}";
@@ -355,6 +394,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(deeply_nested_json_is_refused),
 	WORLD_TEST(other_paths_kinds_and_methods_are_refused_with_their_status),
 	WORLD_TEST(the_deadline_of_a_json_call_is_kept),
+	WORLD_TEST(a_late_answer_does_not_mix_with_the_deadlines_error),
 	WORLD_TEST(an_error_that_is_no_utf8_is_still_an_error),
 	cmocka_unit_test_setup_teardown(json_requests_have_the_limit_of_messages, setup_small,
 					world_teardown),

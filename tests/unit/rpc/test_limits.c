@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "rpc/client_internal.h"
+#include "rpc/h2_internal.h"
 #include "rpc/server_internal.h"
 
 #include <stdlib.h>
@@ -180,6 +181,42 @@ static void requests_that_come_in_together_share_the_connections_limit(void **st
 	}
 }
 
+static void what_was_abandoned_half_way_does_not_count_any_more(void **state)
+{
+	struct world *world = *state;
+	uint8_t *body = calloc(1, HELD);
+	static const uint8_t head[9] = {0,
+					0,
+					0,
+					(HELD - 5) >> 8,
+					(HELD - 5) & 0xff,
+					0x0a,
+					0x80 | ((HELD - 9) & 0x7f),
+					0x80 | ((HELD - 9) >> 7 & 0x7f),
+					(HELD - 9) >> 14};
+	struct raw_answer answers[20];
+	struct raw_answer last;
+	struct raw raw;
+
+	assert_non_null(body);
+	body[3] = 0xff;
+	raw_open(&raw, world, true);
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		raw_start(&raw, &(struct raw_request){.body = body, .body_len = 20000, .open = true},
+			  &answers[i]);
+		world_settle(world);
+		raw_reset(&raw, &answers[i]);
+		world_settle(world);
+	}
+	/* all of the limit is there again: GetVolumeRequest{id} of HELD bytes with its frame */
+	memset(body, 'i', HELD);
+	memcpy(body, head, sizeof(head));
+	raw_call(&raw, &(struct raw_request){.body = body, .body_len = HELD}, &last);
+	assert_non_null(strstr(last.headers, "grpc-status: 0\n"));
+	raw_close(&raw);
+	free(body);
+}
+
 static void calls_above_the_limit_wait_for_their_turn(void **state)
 {
 	struct world *world = *state;
@@ -196,6 +233,30 @@ static void calls_above_the_limit_wait_for_their_turn(void **state)
 	world_answer(TAKE_PTR(world->held[0]), "first");
 	world_run_until_count(world, &world->n_held, CALLS + 1);
 	rpc_client_free(TAKE_PTR(world->client));
+}
+
+static void calls_that_wait_for_their_turn_end_when_the_server_takes_no_more(void **state)
+{
+	struct world *world = *state;
+	struct answer answers[CALLS + 1];
+	struct server_conn *conn;
+
+	assert_int_equal(world_get_now(world, world->client, "db", &answers[0]), STATUS_OK);
+	for (size_t i = 0; i < CALLS + 1; i++)
+		(void)world_get(world, world->client, "hold", WORLD_CALL_US, &answers[i]);
+	world_run_until_count(world, &world->n_held, CALLS);
+	conn = LIST_FIRST(&world->server->conns);
+	/* the first of two, as servers that end gracefully send it: it names no stream */
+	assert_int_equal(nghttp2_submit_shutdown_notice(conn->h2->session), 0);
+	transport_wake(conn->transport);
+	world_run_until(world, &answers[CALLS].done);
+	assert_int_equal(answers[CALLS].status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(answers[CALLS].err.msg, "no more calls"));
+	for (size_t i = 0; i < CALLS; i++) {
+		world_answer(TAKE_PTR(world->held[i]), "db");
+		world_run_until(world, &answers[i].done);
+		assert_int_equal(answers[i].status, STATUS_OK);
+	}
 }
 
 static void calls_that_were_abandoned_but_not_answered_still_count(void **state)
@@ -284,23 +345,29 @@ static int set_flag(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static void pass_ms(struct world *world, uint64_t ms)
+{
+	sd_event_source *timer = NULL;
+	bool passed = false;
+
+	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, ms * USEC_PER_MSEC,
+					       1000, set_flag, &passed) >= 0);
+	world_run_until(world, &passed);
+	(void)sd_event_source_disable_unref(timer);
+}
+
 static void a_client_that_has_called_once_may_stay(void **state)
 {
 	struct world *world = *state;
-	sd_event_source *timer = NULL;
 	struct raw_answer answer;
-	bool passed = false;
 	uint8_t frame[64];
 	struct raw raw;
 
 	world->server->timing.first_request_us = 20 * USEC_PER_MSEC;
 	raw_open(&raw, world, true);
 	raw_call(&raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "db")}, &answer);
-	assert_true(sd_event_add_time_relative(world->event, &timer, CLOCK_MONOTONIC, 60 * USEC_PER_MSEC,
-					       1000, set_flag, &passed) >= 0);
-	world_run_until(world, &passed);
+	pass_ms(world, 60);
 	assert_false(raw.closed);
-	(void)sd_event_source_disable_unref(timer);
 	raw_close(&raw);
 }
 
@@ -308,13 +375,21 @@ static void a_request_without_a_deadline_must_come_to_its_end_in_time(void **sta
 {
 	struct world *world = *state;
 	struct raw_answer answer;
+	uint8_t frame[64];
 	struct raw raw;
 
 	world->server->timing.request_us = 20 * USEC_PER_MSEC;
 	raw_open(&raw, world, true);
 	raw_call(&raw, &(struct raw_request){.body = "\0", .body_len = 1, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
-	/* the handler may take longer */
+	/* its handler may take longer */
+	raw_start(&raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "hold")},
+		  &answer);
+	pass_ms(world, 60);
+	assert_false(answer.done);
+	world_answer(TAKE_PTR(world->held[0]), "db");
+	world_run_until(world, &answer.done);
+	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
 	raw_close(&raw);
 }
 
@@ -339,6 +414,55 @@ static void a_peer_that_sends_without_reading_is_cut_off(void **state)
 			break;
 	}
 	assert_true(sent < 10000000);
+	assert_int_equal(world->server->n_conns, 0);
+	raw_close(&raw);
+}
+
+/* A literal field without indexing; returns its length. */
+static size_t put_field(uint8_t *at, const char *name, const char *value)
+{
+	size_t n = strlen(name);
+	size_t v = strlen(value);
+
+	at[0] = 0;
+	at[1] = (uint8_t)n;
+	memcpy(at + 2, name, n);
+	at[2 + n] = (uint8_t)v;
+	memcpy(at + 3 + n, value, v);
+	return 3 + n + v;
+}
+
+static void a_peer_that_calls_without_reading_the_answers_is_cut_off(void **state)
+{
+	static const uint8_t preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+	uint8_t request[256] = {0, 0, 0, 1, 5};
+	struct world *world = *state;
+	size_t n = 9;
+	size_t sent = 0;
+	struct raw raw;
+
+	n += put_field(request + n, ":method", "POST");
+	n += put_field(request + n, ":scheme", "http");
+	n += put_field(request + n, ":path", "/no.Such/Method");
+	n += put_field(request + n, "content-type", "application/grpc");
+	request[2] = (uint8_t)(n - 9);
+	raw_open(&raw, world, false);
+	raw_read(&raw, false);
+	(void)raw_send(&raw, preface, sizeof(preface) - 1);
+	for (uint32_t id = 1; !raw.closed && sent < 20000000; id += 2) {
+		request[6] = (uint8_t)(id >> 16);
+		request[7] = (uint8_t)(id >> 8);
+		request[8] = (uint8_t)id;
+		while (!raw.closed && raw_send(&raw, request, n) == 0) {
+			world_settle(world);
+			if (world->server->n_conns == 0)
+				break;
+		}
+		sent += n;
+		if (sent > 1000000 && world->server->n_conns == 0)
+			break;
+	}
+	assert_true(sent < 5000000);
 	assert_int_equal(world->server->n_conns, 0);
 	raw_close(&raw);
 }
@@ -384,7 +508,9 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(answers_of_four_mebibytes_are_taken_by_default, world_setup),
 	WORLD_TEST(an_answer_above_the_connections_limit_becomes_an_error, setup_small),
 	WORLD_TEST(requests_that_come_in_together_share_the_connections_limit, setup_wide_messages),
+	WORLD_TEST(what_was_abandoned_half_way_does_not_count_any_more, setup_wide_messages),
 	WORLD_TEST(calls_above_the_limit_wait_for_their_turn, setup_small),
+	WORLD_TEST(calls_that_wait_for_their_turn_end_when_the_server_takes_no_more, setup_small),
 	WORLD_TEST(calls_that_were_abandoned_but_not_answered_still_count, setup_small),
 	WORLD_TEST(connections_above_the_limit_are_closed_at_once, setup_small),
 	WORLD_TEST(connections_that_left_unanswered_calls_behind_still_count, setup_small),
@@ -392,6 +518,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(a_client_that_has_called_once_may_stay, world_setup),
 	WORLD_TEST(a_request_without_a_deadline_must_come_to_its_end_in_time, world_setup),
 	WORLD_TEST(a_peer_that_sends_without_reading_is_cut_off, world_setup),
+	WORLD_TEST(a_peer_that_calls_without_reading_the_answers_is_cut_off, world_setup),
 	WORLD_TEST(running_out_of_descriptors_does_not_spin_and_passes, world_setup),
 };
 

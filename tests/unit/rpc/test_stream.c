@@ -256,6 +256,71 @@ static void half_closing_is_told_or_ends_the_stream(void **state)
 	raw_close(&raw);
 }
 
+/* The client says its last and the server goes on. */
+static void note_half_close(struct rpc_call *call, void *userdata)
+{
+	struct world *world = userdata;
+
+	(void)call;
+	world->n_half_closed++;
+}
+
+static void half_closing_is_told_once_and_the_server_may_go_on(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Nodes/Session"},
+		{"content-type", "application/grpc"},
+		{NULL, NULL},
+	};
+	Holdfast__V1__SessionDown down;
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct error err;
+	struct raw raw;
+
+	holdfast__v1__session_down__init(&down);
+	world->handlers.on_half_close = note_half_close;
+	raw_open(&raw, world, true);
+	raw_start(&raw, &(struct raw_request){.fields = fields}, &answer);
+	world_run_until_count(world, &world->n_half_closed, 1);
+	h2_stream_wake(&world->stream->stream);
+	world_settle(world);
+	assert_int_equal(world->n_half_closed, 1);
+	assert_int_equal(rpc_call_send(world->stream, &down.base, &err), STATUS_OK);
+	rpc_call_finish(world->stream);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.body_len, 5);
+	assert_non_null(strstr(answer.headers, "grpc-status: 0\n"));
+	raw_close(&raw);
+}
+
+static void nothing_is_told_of_a_stream_that_its_handler_has_ended(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Nodes/Session"},
+		{"content-type", "application/grpc"},
+		{NULL, NULL},
+	};
+	/* SessionUp{heartbeat{boot_id: "finish"}}, and half-closed with it */
+	static const char finish[] = "\0\0\0\0\x0a\x12\x08\x0a\6finish";
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw,
+		 &(struct raw_request){.fields = fields, .body = finish, .body_len = sizeof(finish) - 1},
+		 &answer);
+	assert_int_equal(world->n_messages, 1);
+	assert_int_equal(world->n_half_closed, 0);
+	assert_int_equal(world->n_closed, 1);
+	raw_close(&raw);
+}
+
 static void the_deadline_of_a_stream_ends_it(void **state)
 {
 	static const struct raw_field fields[] = {
@@ -407,6 +472,7 @@ static void an_idle_connection_without_streams_is_not_asked(void **state)
 	struct world *world = *state;
 	struct gate gate;
 	struct rpc_client *client;
+	struct session session;
 	struct answer answer;
 	size_t up;
 
@@ -415,7 +481,10 @@ static void an_idle_connection_without_streams_is_not_asked(void **state)
 	client->timing.keepalive_us = 10 * USEC_PER_MSEC;
 	client->timing.silence_us = 10 * USEC_PER_MSEC;
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_OK);
-	world_settle(world);
+	/* nor one that had a stream */
+	open_session(&session, world, client);
+	rpc_stream_cancel(session.stream);
+	world_run_until_count(world, &world->n_closed, 1);
 	up = gate.pairs[0].up;
 	wait_ms(world, 60);
 	assert_int_equal(gate.pairs[0].up, up);
@@ -493,6 +562,8 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(opening_in_time_is_all_that_the_time_limit_is_about),
 	WORLD_TEST(a_refused_stream_is_never_open),
 	WORLD_TEST(half_closing_is_told_or_ends_the_stream),
+	WORLD_TEST(half_closing_is_told_once_and_the_server_may_go_on),
+	WORLD_TEST(nothing_is_told_of_a_stream_that_its_handler_has_ended),
 	WORLD_TEST(the_deadline_of_a_stream_ends_it),
 	WORLD_TEST(a_reader_that_does_not_read_costs_no_more_than_the_limit),
 	WORLD_TEST(a_server_that_does_not_read_costs_the_client_no_more_than_its_limit),

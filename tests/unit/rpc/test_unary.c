@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "rpc/client_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -272,6 +273,26 @@ static void the_next_call_connects_again(void **state)
 	gate_close(&gate);
 }
 
+static void a_connection_outlives_the_time_for_making_it(void **state)
+{
+	struct world *world = *state;
+	struct gate gate;
+	struct rpc_client *client;
+	struct answer answer;
+
+	gate_open(&gate, world);
+	client = gate_client(&gate);
+	client->timing.connect_us = 30 * USEC_PER_MSEC;
+	assert_int_equal(world_get_now(world, client, "a", &answer), STATUS_OK);
+	(void)world_get(world, client, "hold", 60 * USEC_PER_MSEC, &answer);
+	world_run_until(world, &answer.done);
+	assert_int_equal(answer.status, STATUS_DEADLINE_EXCEEDED);
+	assert_int_equal(world_get_now(world, client, "b", &answer), STATUS_OK);
+	assert_int_equal(gate.n_pairs, 1);
+	rpc_client_free(client);
+	gate_close(&gate);
+}
+
 static void a_server_that_is_not_there_is_named(void **state)
 {
 	const struct rpc_endpoint endpoint = {.unix_path = "/nonexistent/holdfast.sock"};
@@ -484,6 +505,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(calls_end_unavailable_when_the_server_dies_and_handlers_may_still_answer),
 	WORLD_TEST(a_client_that_dies_leaves_the_call_to_its_handler),
 	WORLD_TEST(the_next_call_connects_again),
+	WORLD_TEST(a_connection_outlives_the_time_for_making_it),
 	WORLD_TEST(a_server_that_is_not_there_is_named),
 	WORLD_TEST(a_call_on_a_dead_connection_cannot_hang),
 	WORLD_TEST(every_way_of_cutting_the_bytes_gives_the_same_answer),
