@@ -293,7 +293,8 @@ static void send_work(struct session *session, struct node_entry *node)
 	struct alloc_entry *entry;
 
 	LIST_FOREACH (entry, &node->allocs, of_node) {
-		if (alloc_is_client_terminal(&entry->alloc))
+		/* what is not on the disk yet is sent when it is: see on_run_durable() */
+		if (alloc_is_client_terminal(&entry->alloc) || entry->alloc.create_index == 0)
 			continue;
 		if (entry->alloc.desired_status == DESIRED_RUN)
 			session_run_alloc(session, &entry->alloc);
