@@ -276,6 +276,12 @@ uint64_t fake_flags(const char *path)
 	return mount_on(path)->attr;
 }
 
+uint64_t fake_inodes(const char *path)
+{
+	assert_non_null(mount_on(path));
+	return k.systems[mount_on(path)->fs].inodes;
+}
+
 void fake_mount_again(const char *path)
 {
 	const struct mount *mount = mount_on(path);

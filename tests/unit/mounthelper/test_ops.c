@@ -406,6 +406,31 @@ static void the_ticket_must_name_the_source_that_is_staged(void **state)
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 }
 
+static void without_a_ticket_the_profile_that_staged_must_be_known_too(void **state)
+{
+	static const char extra[] =
+		"ticket = optional\n"
+		"profile app { class = block; fstype = squashfs; trust = trusted; ro = yes\n"
+		"exec = yes; by_id = exact:holdfast-demo-9 }";
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	new_world(extra);
+	(void)str_copy(s.profile, MH_LABEL_SIZE, "image");
+	(void)str_copy(p.profile, MH_LABEL_SIZE, "app");
+	s.read_only = p.read_only = p.exec = 1;
+	memset(&s.ticket, 0, sizeof(s.ticket));
+	memset(&p.ticket, 0, sizeof(p.ticket));
+	ASSERT_REPLY(stage(s), MH_OK);
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	/* as after a helper that was killed between attaching the volume and remembering its profile */
+	memset(helper.state->slot, 0, sizeof(helper.state->slot));
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=source-unknown");
+	assert_false(fake_is_mount(PUBLISHED));
+}
+
 static void an_older_generation_is_refused_for_stage_and_publish(void **state)
 {
 	struct mh_stage s = fixture_stage();
@@ -712,6 +737,7 @@ int main(void)
 		TEST(all_tmpfs_together_have_a_limit),
 		TEST(publishing_needs_the_staged_volume),
 		TEST(the_ticket_must_name_the_source_that_is_staged),
+		TEST(without_a_ticket_the_profile_that_staged_must_be_known_too),
 		TEST(an_older_generation_is_refused_for_stage_and_publish),
 		TEST(a_submount_of_the_staged_volume_is_never_uncovered),
 		TEST(a_mount_stacked_on_a_staged_volume_is_told),
