@@ -78,6 +78,7 @@ void fake_race_device(uint32_t dev_major); /* the node's device is another one b
 void fake_private_has_no_effect(void);	   /* of attached mounts */
 void fake_log_short(bool cut);		   /* half a record fits */
 void fake_set_flags(const char *path, uint64_t attr);
+void fake_unmount(const char *path); /* by root's hand */
 bool fake_is_mount(const char *path);
 uint64_t fake_flags(const char *path);	/* MOUNT_ATTR_* of the mount there */
 uint64_t fake_inodes(const char *path); /* of the tmpfs there */

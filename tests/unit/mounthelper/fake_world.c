@@ -265,6 +265,13 @@ void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block)
 	k.nodes[make_path("/dev/loop3", 0, 0)].mode = is_block ? S_IFBLK | 0660 : S_IFREG | 0660;
 }
 
+void fake_unmount(const char *path)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->attached = false;
+	drop_unused();
+}
+
 bool fake_is_mount(const char *path)
 {
 	return mount_on(path) != NULL;

@@ -487,6 +487,23 @@ static void unpublish_touches_only_the_volume_it_names(void **state)
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 }
 
+static void unpublish_takes_no_wrong_name_for_a_staged_volume(void **state)
+{
+	struct mh_unpublish u = fixture_unpublish();
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	(void)str_copy(u.volume, MH_LABEL_SIZE, "nothing"); /* the trail would say so */
+	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	assert_true(fake_is_mount(PUBLISHED));
+	/* somebody unmounted the stage by hand: what no volume explains may go */
+	fake_unmount(STAGED);
+	ASSERT_REPLY(unpublish(u), MH_OK);
+	assert_false(fake_is_mount(PUBLISHED));
+}
+
 static void busy_is_told_and_detaching_needs_permission(void **state)
 {
 	struct mh_unpublish u = fixture_unpublish();
@@ -742,6 +759,7 @@ int main(void)
 		TEST(a_submount_of_the_staged_volume_is_never_uncovered),
 		TEST(a_mount_stacked_on_a_staged_volume_is_told),
 		TEST(unpublish_touches_only_the_volume_it_names),
+		TEST(unpublish_takes_no_wrong_name_for_a_staged_volume),
 		TEST(busy_is_told_and_detaching_needs_permission),
 		TEST(a_second_mount_on_a_publish_is_reported),
 		TEST(unstage_says_whether_the_superblock_lives_on),
