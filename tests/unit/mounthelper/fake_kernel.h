@@ -63,6 +63,7 @@ const char *fake_options(void);
 void fake_no_create_excl(void);		  /* a kernel before 6.6 */
 void fake_lock_held_elsewhere(bool held); /* F_OFD_SETLK fails */
 void fake_log_full(bool full);
+void fake_log_deleted(bool deleted);
 void fake_mount_device_elsewhere(void);
 void fake_superblock_elsewhere(bool alive); /* in a namespace that our table does not show */
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode); /* "/srv/stage/x" */

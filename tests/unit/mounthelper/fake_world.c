@@ -190,6 +190,11 @@ void fake_lock_held_elsewhere(bool held)
 	k.lock_held = held;
 }
 
+void fake_log_deleted(bool deleted)
+{
+	k.log_deleted = deleted;
+}
+
 void fake_log_full(bool full)
 {
 	k.log_full = full;

@@ -301,6 +301,17 @@ static void without_a_trail_only_cleaning_up_goes_on(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
 }
 
+static void a_log_that_was_deleted_is_no_trail(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_log_deleted(true); /* what is written now goes with this process */
+	assert_int_equal(publish(fixture_publish()).status, MH_UNAVAILABLE);
+	assert_false(fake_is_mount(PUBLISHED));
+	assert_int_equal(unstage(fixture_unstage()).status, MH_OK);
+	assert_null(strstr(fake_log(), "op=unstage"));
+}
+
 static void an_intent_that_was_lost_shows_in_the_result(void **state)
 {
 	(void)state;
@@ -748,6 +759,7 @@ int main(void)
 		TEST(a_refusal_tells_the_agent_nothing_and_the_trail_why),
 		TEST(intent_and_result_are_on_record),
 		TEST(without_a_trail_only_cleaning_up_goes_on),
+		TEST(a_log_that_was_deleted_is_no_trail),
 		TEST(an_intent_that_was_lost_shows_in_the_result),
 		TEST(staged_volumes_are_limited),
 		TEST(publishes_are_limited_in_all_and_per_allocation),
