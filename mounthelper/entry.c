@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -99,14 +100,24 @@ enum status entry_descriptors(int *message_fd, struct error *err)
 	return STATUS_OK;
 }
 
+/* SIGXFSZ: a write beyond a limit must fail, not kill; SIGPIPE: the same for the agent's end. The others come
+ * from a terminal, which asks for no permission: the caller may hold its other end. */
+static bool is_ignored(int signal_number)
+{
+	static const int ignored[] = {SIGPIPE, SIGXFSZ, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		if (ignored[i] == signal_number)
+			return true;
+	return false;
+}
+
 static enum status reset_signals(struct error *err)
 {
 	sigset_t none;
 
 	for (int i = 1; i < NSIG; i++) {
-		/* SIGXFSZ: a write beyond a limit must fail, not kill; SIGPIPE: the same for the agent's end
-		 */
-		struct sigaction action = {.sa_handler = i == SIGPIPE || i == SIGXFSZ ? SIG_IGN : SIG_DFL};
+		struct sigaction action = {.sa_handler = is_ignored(i) ? SIG_IGN : SIG_DFL};
 
 		if (i != SIGKILL && i != SIGSTOP && sigaction(i, &action, NULL) < 0 && errno != EINVAL)
 			return error_set(err, STATUS_INTERNAL, errno, "reset signal %d", i);
@@ -133,7 +144,8 @@ enum status entry_process_state(struct error *err)
 	if (chdir("/") < 0)
 		return error_set(err, STATUS_INTERNAL, errno, "change to /");
 	(void)umask(022); /* mkdirat(0755) must mean 0755 */
-	(void)setsid();	  /* fails for a group leader, which is as good */
+	(void)setsid();	  /* fails for a group leader, which therefore keeps a terminal it may have */
+	(void)personality(PER_LINUX); /* execve() leaves flags that change what uname() says */
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	/* a niced helper is slow, not wrong: best effort */
 	(void)sched_setscheduler(0, SCHED_OTHER, &normal);

@@ -64,7 +64,8 @@ static struct outcome open_staged(struct publishing *p)
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
-/* The ticket names a source: it must be what stands there. */
+/* The ticket names a source: it must be what stands there. Without a ticket the profile still must be the one
+ * that staged: it decides about exec and symlinks. */
 static struct outcome check_source(const struct publishing *p, const struct ticket *ticket)
 {
 	struct outcome outcome = outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
@@ -74,10 +75,10 @@ static struct outcome check_source(const struct publishing *p, const struct tick
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
 	staged = state_staged(p->h->state, p->req->volume);
-	if (staged && !str_eq(staged->profile, p->req->profile))
-		outcome = outcome_stop(MH_REFUSED, STEP_STATE, REASON_STAGED_PROFILE);
-	else if (ticket && !staged)
+	if (!staged)
 		outcome = outcome_stop(MH_REFUSED, STEP_STATE, REASON_SOURCE_UNKNOWN);
+	else if (!str_eq(staged->profile, p->req->profile))
+		outcome = outcome_stop(MH_REFUSED, STEP_STATE, REASON_STAGED_PROFILE);
 	else if (ticket && memcmp(staged->source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
 		outcome = outcome_stop(MH_REFUSED, STEP_STATE, REASON_TICKET_SOURCE);
 	unlock_table(p->h->state_fd);

@@ -211,6 +211,20 @@ static struct outcome make_detached(const struct staging *s, int *ret_fd)
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
+/* What was staged under this name before must not be remembered of this mount, should this process die
+ * between attaching and remembering: then the source is unknown, and PUBLISH is refused until STAGE came
+ * again. */
+static struct outcome forget_source(const struct staging *s)
+{
+	int r = lock_table(s->h->state_fd);
+
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	state_clear_staged(s->h->state, s->req->volume);
+	unlock_table(s->h->state_fd);
+	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
 static struct outcome stage_new(struct staging *s)
 {
 	cleanup_close int mount_fd = -EBADF;
@@ -226,6 +240,8 @@ static struct outcome stage_new(struct staging *s)
 	outcome = check_room(s);
 	if (outcome.status == MH_OK)
 		outcome = make_detached(s, &mount_fd);
+	if (outcome.status == MH_OK)
+		outcome = forget_source(s);
 	if (outcome.status == MH_OK) {
 		attach.mount_fd = TAKE_FD(mount_fd);
 		outcome = attach_mount(s->h, &attach);

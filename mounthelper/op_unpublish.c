@@ -26,7 +26,21 @@ static struct outcome remove_directories(const struct unpublishing *u, enum mh_s
 	return outcome_stop(done, STEP_NONE, REASON_NONE);
 }
 
-/* When the volume is still staged, what is published must be it. */
+/* Is another volume staged that what is published belongs to? Then the trail would name the wrong one. */
+static struct outcome check_others(const struct unpublishing *u, const struct place *target)
+{
+	struct census census = {.dev_major = target->dev_major, .dev_minor = target->dev_minor};
+	int r = census_take(u->h, &census);
+
+	if (r < 0)
+		return outcome_kernel(STEP_TABLE, r);
+	if (census.staged_on_device != 0)
+		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_OTHER_MOUNT);
+	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
+/* What is published must be the volume. What no staged volume explains may go under any name: somebody
+ * unmounted its stage by hand. */
 static struct outcome check_volume(const struct unpublishing *u, const struct place *target)
 {
 	cleanup_place struct place staged = PLACE_INIT;
@@ -34,7 +48,9 @@ static struct outcome check_volume(const struct unpublishing *u, const struct pl
 
 	if (r < 0 && r != -ENOENT)
 		return outcome_kernel(STEP_OPEN, r);
-	if (r == 0 && staged.is_mount_root && !place_is_same(&staged, target))
+	if (r == -ENOENT || !staged.is_mount_root)
+		return check_others(u, target);
+	if (!place_is_same(&staged, target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }

@@ -162,6 +162,8 @@ static int read_end(const struct trail *trail, struct trail_end *ret)
 
 	if (r < 0)
 		return r;
+	if (st.st_nlink == 0)
+		return -ESTALE; /* deleted: what is written there nobody will ever read */
 	from = st.st_size > TAIL_MAX ? st.st_size - TAIL_MAX : 0;
 	while (have < (size_t)(st.st_size - from)) {
 		ssize_t n = sys_pread(trail->read_fd, tail + have, (size_t)(st.st_size - from) - have,

@@ -41,7 +41,8 @@ void record_hex(struct record *record, const char *key, const void *bytes, size_
 
 /** Append the record to the file and wait for the medium.
  * @ret_rec its number in the file
- * Returns 0 or a negative errno; -EBADMSG when the file does not end like a trail. */
+ * Returns 0 or a negative errno; -EBADMSG when the file does not end like a trail, -ESTALE when it was
+ * deleted. */
 int trail_append(const struct trail *trail, const struct record *record, uint64_t *ret_rec);
 
 /* What the end of the file says about the next record. */

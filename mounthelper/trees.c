@@ -165,6 +165,7 @@ static int visit_census(const struct mount_entry *entry, void *userdata)
 	c->children += c->parent != 0 && entry->parent == c->parent;
 	if (kind == TREE_STAGED) {
 		c->staged++;
+		c->staged_on_device += on_device;
 		if (str_eq(entry->type, "tmpfs") &&
 		    __builtin_add_overflow(c->tmpfs_bytes, tmpfs_size(entry->super_options), &c->tmpfs_bytes))
 			c->tmpfs_bytes = UINT64_MAX;

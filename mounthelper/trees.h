@@ -84,6 +84,7 @@ struct census {
 	uint32_t published;
 	uint32_t in_alloc;
 	uint32_t on_device;	      /* mounts of the device anywhere */
+	uint32_t staged_on_device;    /* of them, staged by us */
 	uint32_t published_on_device; /* of them, publishes of ours */
 	uint32_t children;	      /* mounts directly on the parent */
 	uint64_t tmpfs_bytes;	      /* staged; UINT64_MAX when one hides its size */

@@ -8,11 +8,15 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/ttydefaults.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* The helper must not start, end with @code, and say all of @words (separated by |) on one line. */
@@ -184,12 +188,75 @@ static void whatever_the_caller_left_is_gone(void **state)
 	assert_true(readlink(path, target, sizeof(target) - 1) > 0);
 	assert_string_equal(target, "/");
 	assert_status(agent.helper, "SigBlk", "0000000000000000");
-	assert_status(agent.helper, "SigIgn", "0000000001001000"); /* SIGPIPE and SIGXFSZ alone */
+	/* SIGPIPE, SIGXFSZ and what a terminal sends */
+	assert_status(agent.helper, "SigIgn", "0000000001381007");
 	assert_int_equal(count_descriptors(agent.helper, "/dev/null"), 3);
 	assert_int_equal(count_descriptors(agent.helper, "memfd"), 0);
 	assert_true(count_descriptors(agent.helper, NULL) <= 16);
 	expect_unpublish(&agent, unpublish("mem-1"), MH_OK);
 	expect_unstage(&agent, unstage("mem-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), 0);
+}
+
+static char terminal[64];
+
+/* The helper would lead the session of a terminal whose other end the agent holds. */
+static void take_a_terminal(void)
+{
+	(void)setsid();
+	(void)open(terminal, O_RDWR | O_CLOEXEC);
+}
+
+static void assert_terminal_cannot(int master, struct agent *agent, char c)
+{
+	assert_int_equal(write(master, &c, 1), 1);
+	(void)usleep(20000);
+	expect_stage(agent, stage_tmpfs(), c == CINTR ? MH_OK : MH_ALREADY);
+}
+
+static void a_terminal_of_the_caller_has_no_power_over_it(void **state)
+{
+	struct agent agent;
+	int unlocked = 0;
+	int master;
+	int n = -1;
+
+	(void)state;
+	assert_int_equal(mkdir("/dev/pts", 0755), 0);
+	assert_int_equal(mount("pts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=0666"), 0);
+	master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	assert_int_equal(ioctl(master, TIOCSPTLCK, &unlocked), 0);
+	assert_int_equal(ioctl(master, TIOCGPTN, &n), 0);
+	assert_true(str_format(terminal, sizeof(terminal), "/dev/pts/%d", n) > 0);
+	assert_true(agent_start(&agent, &(struct agent_start){.before_exec = take_a_terminal}));
+	assert_terminal_cannot(master, &agent, CINTR);
+	assert_terminal_cannot(master, &agent, CQUIT);
+	assert_terminal_cannot(master, &agent, CSUSP);
+	(void)close(master); /* hang up */
+	(void)usleep(20000);
+	expect_unstage(&agent, unstage("mem-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), 0);
+	assert_int_equal(umount2("/dev/pts", MNT_DETACH), 0);
+	assert_int_equal(rmdir("/dev/pts"), 0);
+}
+
+static void name_another_kernel(void)
+{
+	(void)personality(UNAME26);
+}
+
+static void the_kernel_on_record_is_the_real_one(void **state)
+{
+	struct agent agent;
+	struct utsname system;
+	char wanted[128];
+
+	(void)state;
+	assert_int_equal(uname(&system), 0);
+	assert_true(str_format(wanted, sizeof(wanted), " kernel=%s ", system.release) > 0);
+	assert_true(agent_start(&agent, &(struct agent_start){.before_exec = name_another_kernel}));
+	assert_last_record("op=start");
+	assert_last_record(wanted);
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
@@ -339,6 +406,8 @@ int main(void)
 		TEST(odd_starts_are_refused),
 		TEST(hostile_limits_are_refused_when_they_cannot_be_raised),
 		TEST(whatever_the_caller_left_is_gone),
+		TEST(a_terminal_of_the_caller_has_no_power_over_it),
+		TEST(the_kernel_on_record_is_the_real_one),
 		TEST(a_policy_mistake_is_told_with_its_line),
 		TEST(a_policy_that_others_can_change_is_not_read),
 		TEST(trees_must_be_the_helpers_and_below_roots),

@@ -253,7 +253,7 @@ int model_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
 
 int model_fstat(int fd, struct stat *ret)
 {
-	*ret = (struct stat){.st_size = (off_t)k.log_len};
+	*ret = (struct stat){.st_size = (off_t)k.log_len, .st_nlink = k.log_deleted ? 0 : 1};
 	if (fd != FAKE_LOG_READ_FD) {
 		ret->st_uid = k.nodes[position_of(fd).node].uid;
 		ret->st_mode = k.nodes[position_of(fd).node].mode;

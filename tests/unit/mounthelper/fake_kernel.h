@@ -63,6 +63,7 @@ const char *fake_options(void);
 void fake_no_create_excl(void);		  /* a kernel before 6.6 */
 void fake_lock_held_elsewhere(bool held); /* F_OFD_SETLK fails */
 void fake_log_full(bool full);
+void fake_log_deleted(bool deleted);
 void fake_mount_device_elsewhere(void);
 void fake_superblock_elsewhere(bool alive); /* in a namespace that our table does not show */
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode); /* "/srv/stage/x" */
@@ -78,5 +79,7 @@ void fake_race_device(uint32_t dev_major); /* the node's device is another one b
 void fake_private_has_no_effect(void);	   /* of attached mounts */
 void fake_log_short(bool cut);		   /* half a record fits */
 void fake_set_flags(const char *path, uint64_t attr);
+void fake_unmount(const char *path); /* by root's hand */
 bool fake_is_mount(const char *path);
-uint64_t fake_flags(const char *path); /* MOUNT_ATTR_* of the mount there */
+uint64_t fake_flags(const char *path);	/* MOUNT_ATTR_* of the mount there */
+uint64_t fake_inodes(const char *path); /* of the tmpfs there */

@@ -80,6 +80,7 @@ struct model {
 	bool no_excl;
 	bool lock_held;
 	bool log_full;
+	bool log_deleted;
 	bool log_short;
 	bool superblock_elsewhere;
 	bool private_has_no_effect;

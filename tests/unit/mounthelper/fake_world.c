@@ -190,6 +190,11 @@ void fake_lock_held_elsewhere(bool held)
 	k.lock_held = held;
 }
 
+void fake_log_deleted(bool deleted)
+{
+	k.log_deleted = deleted;
+}
+
 void fake_log_full(bool full)
 {
 	k.log_full = full;
@@ -265,6 +270,13 @@ void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block)
 	k.nodes[make_path("/dev/loop3", 0, 0)].mode = is_block ? S_IFBLK | 0660 : S_IFREG | 0660;
 }
 
+void fake_unmount(const char *path)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->attached = false;
+	drop_unused();
+}
+
 bool fake_is_mount(const char *path)
 {
 	return mount_on(path) != NULL;
@@ -274,6 +286,12 @@ uint64_t fake_flags(const char *path)
 {
 	assert_non_null(mount_on(path));
 	return mount_on(path)->attr;
+}
+
+uint64_t fake_inodes(const char *path)
+{
+	assert_non_null(mount_on(path));
+	return k.systems[mount_on(path)->fs].inodes;
 }
 
 void fake_mount_again(const char *path)

@@ -131,6 +131,50 @@ static void dying_after_any_call_is_repaired_by_the_same_request(void **state)
 	sweep_kill(FAKE_KILL_AFTER);
 }
 
+/* Perform @request and die right after call @call. False when there was no such call. */
+static bool die_in(const void *request, size_t n, int call)
+{
+	bool fired;
+
+	fake_fault(FAKE_KILL_AFTER, call, 0);
+	if (setjmp(fake_killed) == 0)
+		(void)run(request, n);
+	fired = fake_fault_fired();
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+	if (fired) {
+		fake_process_died();
+		start_helper("");
+	}
+	return fired;
+}
+
+static void no_death_leaves_a_volume_with_the_memory_of_another_source(void **state)
+{
+	const struct mh_stage wanted = fixture_stage_tmpfs();
+	struct mh_stage other = fixture_stage_tmpfs();
+	struct mh_unstage u = fixture_unstage();
+	volatile bool first_died = true;
+
+	(void)state;
+	(void)str_copy(u.volume, MH_LABEL_SIZE, "mem-1");
+	other.source.u.tmpfs.inodes++;
+	fixture_grant_stage(&other);
+	for (volatile int first = 1; first_died; first++) {
+		volatile bool second_died = true;
+
+		for (volatile int second = 1; second_died; second++) {
+			new_world("");
+			ASSERT_REPLY(stage(wanted), MH_OK);
+			first_died = die_in(&u, sizeof(u), first);
+			second_died = die_in(&other, sizeof(other), second);
+			/* this ticket is for the first source */
+			if (publish(fixture_publish_tmpfs()).status == MH_OK)
+				assert_int_equal(fake_inodes("/srv/stage/mem-1"),
+						 wanted.source.u.tmpfs.inodes);
+		}
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -139,6 +183,7 @@ int main(void)
 		TEST(failing_any_call_leaves_nothing_half_done),
 		TEST(dying_before_any_call_is_repaired_by_the_same_request),
 		TEST(dying_after_any_call_is_repaired_by_the_same_request),
+		TEST(no_death_leaves_a_volume_with_the_memory_of_another_source),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

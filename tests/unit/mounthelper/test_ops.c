@@ -301,6 +301,17 @@ static void without_a_trail_only_cleaning_up_goes_on(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
 }
 
+static void a_log_that_was_deleted_is_no_trail(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_log_deleted(true); /* what is written now goes with this process */
+	assert_int_equal(publish(fixture_publish()).status, MH_UNAVAILABLE);
+	assert_false(fake_is_mount(PUBLISHED));
+	assert_int_equal(unstage(fixture_unstage()).status, MH_OK);
+	assert_null(strstr(fake_log(), "op=unstage"));
+}
+
 static void an_intent_that_was_lost_shows_in_the_result(void **state)
 {
 	(void)state;
@@ -406,6 +417,31 @@ static void the_ticket_must_name_the_source_that_is_staged(void **state)
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 }
 
+static void without_a_ticket_the_profile_that_staged_must_be_known_too(void **state)
+{
+	static const char extra[] =
+		"ticket = optional\n"
+		"profile app { class = block; fstype = squashfs; trust = trusted; ro = yes\n"
+		"exec = yes; by_id = exact:holdfast-demo-9 }";
+	struct mh_stage s = fixture_stage();
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	new_world(extra);
+	(void)str_copy(s.profile, MH_LABEL_SIZE, "image");
+	(void)str_copy(p.profile, MH_LABEL_SIZE, "app");
+	s.read_only = p.read_only = p.exec = 1;
+	memset(&s.ticket, 0, sizeof(s.ticket));
+	memset(&p.ticket, 0, sizeof(p.ticket));
+	ASSERT_REPLY(stage(s), MH_OK);
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	/* as after a helper that was killed between attaching the volume and remembering its profile */
+	memset(helper.state->slot, 0, sizeof(helper.state->slot));
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=source-unknown");
+	assert_false(fake_is_mount(PUBLISHED));
+}
+
 static void an_older_generation_is_refused_for_stage_and_publish(void **state)
 {
 	struct mh_stage s = fixture_stage();
@@ -460,6 +496,23 @@ static void unpublish_touches_only_the_volume_it_names(void **state)
 	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
 	assert_true(fake_is_mount(PUBLISHED));
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+}
+
+static void unpublish_takes_no_wrong_name_for_a_staged_volume(void **state)
+{
+	struct mh_unpublish u = fixture_unpublish();
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	(void)str_copy(u.volume, MH_LABEL_SIZE, "nothing"); /* the trail would say so */
+	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	assert_true(fake_is_mount(PUBLISHED));
+	/* somebody unmounted the stage by hand: what no volume explains may go */
+	fake_unmount(STAGED);
+	ASSERT_REPLY(unpublish(u), MH_OK);
+	assert_false(fake_is_mount(PUBLISHED));
 }
 
 static void busy_is_told_and_detaching_needs_permission(void **state)
@@ -706,16 +759,19 @@ int main(void)
 		TEST(a_refusal_tells_the_agent_nothing_and_the_trail_why),
 		TEST(intent_and_result_are_on_record),
 		TEST(without_a_trail_only_cleaning_up_goes_on),
+		TEST(a_log_that_was_deleted_is_no_trail),
 		TEST(an_intent_that_was_lost_shows_in_the_result),
 		TEST(staged_volumes_are_limited),
 		TEST(publishes_are_limited_in_all_and_per_allocation),
 		TEST(all_tmpfs_together_have_a_limit),
 		TEST(publishing_needs_the_staged_volume),
 		TEST(the_ticket_must_name_the_source_that_is_staged),
+		TEST(without_a_ticket_the_profile_that_staged_must_be_known_too),
 		TEST(an_older_generation_is_refused_for_stage_and_publish),
 		TEST(a_submount_of_the_staged_volume_is_never_uncovered),
 		TEST(a_mount_stacked_on_a_staged_volume_is_told),
 		TEST(unpublish_touches_only_the_volume_it_names),
+		TEST(unpublish_takes_no_wrong_name_for_a_staged_volume),
 		TEST(busy_is_told_and_detaching_needs_permission),
 		TEST(a_second_mount_on_a_publish_is_reported),
 		TEST(unstage_says_whether_the_superblock_lives_on),
