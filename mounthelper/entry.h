@@ -1,6 +1,6 @@
 #pragma once
-/* Shed what the caller left in this process, before anything is read or parsed. Source: execve(2); the list
- * of what a setuid program inherits is in docs/threat-model.md. */
+/* Shed what the caller left in this process, before anything is read or parsed. Source: execve(2)
+ * on what a program inherits. */
 
 #include "startup.h"
 

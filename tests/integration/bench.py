@@ -37,7 +37,7 @@ class Bench:
 
     def use_trail(self, path):
         with open(path, "ab"):
-            pass
+            os.chmod(path, 0o600)
         self.node.trail = path
         self.world.write_policy()
 
