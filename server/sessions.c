@@ -150,14 +150,17 @@ static enum status take_alloc_status(struct session *session, const Holdfast__V1
 	if (!str_eq(entry->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);
-	if (alloc_is_client_terminal(&entry->alloc)) { /* terminal is for ever: the node may forget it */
-		session_forget_alloc(session, entry->alloc.id);
-		return STATUS_OK;
-	}
 	*alloc = entry->alloc;
 	st = apply_alloc_status(status, alloc, err);
 	if (st != STATUS_OK)
 		return st;
+	if (alloc_is_client_terminal(&entry->alloc)) { /* for ever: there the node has to get, too */
+		if (alloc_is_client_terminal(alloc))
+			session_forget_alloc(session, entry->alloc.id);
+		else
+			session_stop_alloc(session, entry->alloc.id);
+		return STATUS_OK;
+	}
 	alloc->modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, alloc);
 	if (!alloc_is_client_terminal(alloc))
