@@ -236,13 +236,14 @@ static enum status check_rival(const struct session *session, const struct node_
 }
 
 static enum status node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
-				   const struct node *current, struct node *ret, struct error *err)
+				   const char *boot_id, const struct node *current, struct node *ret,
+				   struct error *err)
 {
 	*ret = *current;
 	if (hello->n_plugins > NODE_PLUGINS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d plugins", NODE_PLUGINS_MAX);
 	(void)str_copy(ret->id, sizeof(ret->id), session->node_id);
-	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), session->boot_id);
+	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), boot_id);
 	set_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
 	set_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
 	set_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
@@ -262,7 +263,7 @@ static enum status node_from_hello(const struct session *session, const Holdfast
 }
 
 static enum status store_node(struct session *session, const Holdfast__V1__SessionHello *hello,
-			      struct error *err)
+			      const char *boot_id, struct error *err)
 {
 	struct server *server = session->server;
 	const struct node_entry *entry = state_node(&server->state, session->node_id);
@@ -273,7 +274,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 
 	if (!node)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = node_from_hello(session, hello, entry ? &entry->node : &none, node, err);
+	st = node_from_hello(session, hello, boot_id, entry ? &entry->node : &none, node, err);
 	if (st != STATUS_OK)
 		return st;
 	change_put_node(&change, node);
@@ -332,11 +333,24 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	node->session = session;
 }
 
+/* What follows from the node being in another boot than before. The new boot id is stored last: whatever
+ * fails or is lost in a crash is then done again upon the next hello. */
+static enum status take_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
+				 struct node_entry *node, struct error *err)
+{
+	enum status st = allocs_node_rebooted(session->server, node, err);
+
+	if (st == STATUS_OK)
+		st = claims_new_boot(session->server, node, session->boot_id, err);
+	return st == STATUS_OK ? store_node(session, hello, session->boot_id, err) : st;
+}
+
 static enum status take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
 			      struct error *err)
 {
 	struct server *server = session->server;
 	struct node_entry *node = state_node(&server->state, session->node_id);
+	char known_boot[UUID_TEXT_SIZE];
 	bool rebooted;
 	enum status st = check_hello(session, hello, err);
 
@@ -346,7 +360,8 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 		return st;
 	rebooted = node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, hello->boot_id);
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
-	st = store_node(session, hello, err);
+	(void)str_copy(known_boot, sizeof(known_boot), rebooted ? node->node.boot_id : session->boot_id);
+	st = store_node(session, hello, known_boot, err);
 	if (st != STATUS_OK)
 		return st;
 	node = state_node(&server->state, session->node_id);
@@ -354,9 +369,7 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	session_welcome(session); /* before anything else goes down */
 	st = take_statuses(session, hello, err);
 	if (st == STATUS_OK && rebooted)
-		st = allocs_node_rebooted(server, node, err);
-	if (st == STATUS_OK && rebooted)
-		st = claims_new_boot(server, node, hello->boot_id, err);
+		st = take_new_boot(session, hello, node, err);
 	if (st != STATUS_OK)
 		return st;
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},

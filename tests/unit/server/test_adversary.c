@@ -41,12 +41,51 @@ static void a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_i
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
 }
 
+static void a_new_boot_frees_claims_although_its_first_hello_broke_off(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	lose_node(f, &f->n1);
+	status.alloc_id = id;
+	status.client_status = (Holdfast__V1__ClientStatus)99;
+	fake_node_connect(&f->n1, "n1", BOOT_2, list, 1);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+}
+
+/* Whatever a crash leaves out, the next hello of that boot does again. */
+static void the_new_boot_of_a_node_is_stored_after_what_follows_from_it(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	lose_node(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK); /* all of it is durable */
+	assert_string_equal(state_node(&f->server->state, "n1")->node.boot_id, BOOT_2);
+	assert_true(state_node(&f->server->state, "n1")->node.modify_index >
+		    claim_of(f, ALLOC_1).modify_index);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(a_new_boot_frees_claims_although_its_first_hello_broke_off,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(the_new_boot_of_a_node_is_stored_after_what_follows_from_it,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
