@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/pb.h"
@@ -318,8 +319,8 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the agent calls itself node '%.64s' but its certificate is of node %s",
 				 hello->node_id, session->node_id);
-	if (strnlen(hello->boot_id, UUID_TEXT_SIZE) != UUID_TEXT_SIZE - 1)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is malformed");
+	if (!id_is_uuid(hello->boot_id)) /* another spelling would pass for another boot */
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is not a lower-case UUID");
 	return STATUS_OK;
 }
 

@@ -76,6 +76,24 @@ static void the_new_boot_of_a_node_is_stored_after_what_follows_from_it(void **s
 		    claim_of(f, ALLOC_1).modify_index);
 }
 
+static void a_boot_id_is_a_lower_case_uuid(void **state)
+{
+	static const char *const refused[] = {
+		"B0010000-0000-4000-8000-000000000001",	   "b0010000-0000-4000-8000-00000000000",  "",
+		"b0010000-0000-4000-8000-00000000000\xff", "b00100000000-4000-8000-000000000001-",
+	};
+	struct fixture *f = *state;
+
+	take_volume(f);
+	lose_node(f, &f->n1);
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		fake_node_connect(&f->n1, "n1", refused[i], NULL, 0);
+		assert_true(f->n1.closed);
+		assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	}
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -86,6 +104,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(the_new_boot_of_a_node_is_stored_after_what_follows_from_it,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_boot_id_is_a_lower_case_uuid, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
