@@ -79,7 +79,16 @@ static void on_terminal_durable(struct server *server, void *userdata)
 		claims_drive(server, entry);
 }
 
-/* Commit @change; afterwards tell the node with @done. */
+static void on_end_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct told *told = userdata;
+	struct session *session = session_of(server, told->node_id);
+
+	if (session)
+		session_stop_alloc(session, told->id);
+}
+
+/* Commit @change, which may be empty; afterwards tell the node with @done. */
 static enum status commit_and_tell(struct session *session, struct change *change, change_done_fn *done,
 				   const char *id, bool released, struct error *err)
 {
@@ -155,13 +164,10 @@ static enum status take_alloc_status(struct session *session, const Holdfast__V1
 	st = apply_alloc_status(status, alloc, err);
 	if (st != STATUS_OK)
 		return st;
-	if (alloc_is_client_terminal(&entry->alloc)) { /* for ever: there the node has to get, too */
-		if (alloc_is_client_terminal(alloc))
-			session_forget_alloc(session, entry->alloc.id);
-		else
-			session_stop_alloc(session, entry->alloc.id);
-		return STATUS_OK;
-	}
+	if (alloc_is_client_terminal(&entry->alloc)) /* for ever: there the node has to get, too */
+		return commit_and_tell(session, &change,
+				       alloc_is_client_terminal(alloc) ? on_terminal_durable : on_end_durable,
+				       alloc->id, false, err);
 	alloc->modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, alloc);
 	if (!alloc_is_client_terminal(alloc))
@@ -198,10 +204,9 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 	struct claim after;
 	enum status st;
 
-	if (!entry) { /* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost */
-		session_receipt_ack(session, receipt->claim_id, released);
-		return STATUS_OK;
-	}
+	if (!entry) /* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost */
+		return commit_and_tell(session, &change, on_receipt_durable, receipt->claim_id, released,
+				       err);
 	if (!str_eq(entry->claim.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s",
 				 entry->claim.id, session->node_id);
@@ -294,13 +299,19 @@ static enum status take_statuses(struct session *session, const Holdfast__V1__Se
 	return STATUS_OK;
 }
 
+/* A crash could take a submission back that is still on its way to the disk: it is sent from there. */
+static bool alloc_is_durable(const struct alloc_entry *entry)
+{
+	return entry->alloc.create_index > 0;
+}
+
 /* Everything the node should do, again: each message is idempotent. */
 static void send_work(struct session *session, struct node_entry *node)
 {
 	struct alloc_entry *entry;
 
 	LIST_FOREACH (entry, &node->allocs, of_node) {
-		if (alloc_is_client_terminal(&entry->alloc))
+		if (alloc_is_client_terminal(&entry->alloc) || !alloc_is_durable(entry))
 			continue;
 		if (entry->alloc.desired_status == DESIRED_RUN)
 			session_run_alloc(session, &entry->alloc);

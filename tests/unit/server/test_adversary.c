@@ -5,7 +5,9 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "model/pb.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>
 
 static void lose_node(struct fixture *f, struct fake_node *node)
@@ -94,6 +96,73 @@ static void a_boot_id_is_a_lower_case_uuid(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
+static int forgets_at_the_time;
+
+static void finish_twice(struct fixture *f)
+{
+	struct node_entry *node = state_node(&f->server->state, "n1");
+
+	node->node.last_seen_ms = 0;
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_heartbeat(&f->n1);
+	UNTIL(f, node->node.last_seen_ms != 0); /* all three have been read */
+	settle(f);
+	forgets_at_the_time = f->n1.forgets;
+}
+
+static void a_node_forgets_an_allocation_only_when_its_end_is_durable(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	while_the_disk_stalls(f, finish_twice);
+	assert_int_equal(forgets_at_the_time, 0);
+	UNTIL(f, f->n1.forgets == 2);
+}
+
+static void on_run(enum status status, const ProtobufCMessage *response, const struct error *err,
+		   void *userdata)
+{
+	(void)response;
+	(void)err;
+	*(enum status *)userdata = status;
+}
+
+static enum status run_answer;
+static int runs_at_the_time;
+
+static void run_and_connect(struct fixture *f)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	struct alloc alloc = state_alloc(&f->server->state, ALLOC_1)->alloc;
+
+	(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_2);
+	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), "n2");
+	request.allocation = alloc_to_pb(&alloc);
+	run_answer = STATUS_UNKNOWN;
+	if (rpc_client_call(f->operator.client, &holdfast__v1__allocations__descriptor, "Run", &request.base,
+			    TIMEOUT_US, on_run, &run_answer, NULL, NULL) == STATUS_OK)
+		UNTIL(f, state_alloc(&f->server->state, ALLOC_2));
+	holdfast__v1__allocation__free_unpacked(request.allocation, NULL);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	settle(f);
+	runs_at_the_time = f->n2.runs;
+}
+
+static void a_node_that_connects_is_given_only_work_that_is_durable(void **state)
+{
+	struct fixture *f = *state;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	take_volume(f);
+	lose_node(f, &f->n2);
+	while_the_disk_stalls(f, run_and_connect);
+	assert_int_equal(runs_at_the_time, 0);
+	UNTIL(f, f->n2.runs == 1);
+	UNTIL(f, run_answer == STATUS_OK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -105,6 +174,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_new_boot_of_a_node_is_stored_after_what_follows_from_it,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_boot_id_is_a_lower_case_uuid, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_node_forgets_an_allocation_only_when_its_end_is_durable,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_node_that_connects_is_given_only_work_that_is_durable,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
