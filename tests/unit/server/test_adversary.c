@@ -163,6 +163,35 @@ static void a_node_that_connects_is_given_only_work_that_is_durable(void **state
 	UNTIL(f, run_answer == STATUS_OK);
 }
 
+static void ignore_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+			  void *userdata)
+{
+	(void)status;
+	(void)response;
+	(void)err;
+	(void)userdata;
+}
+
+static void a_server_with_waiting_calls_can_end(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	request.id = id;
+	request.index = UINT64_MAX;
+	request.wait_ms = UINT32_MAX;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__allocations__descriptor,
+						 "Get", &request.base, TIMEOUT_US, ignore_answer, NULL, NULL,
+						 NULL),
+				 STATUS_OK);
+	UNTIL(f, f->server->n_watches == 3);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +207,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_node_that_connects_is_given_only_work_that_is_durable,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_server_with_waiting_calls_can_end, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
