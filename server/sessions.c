@@ -178,6 +178,21 @@ static enum status take_alloc_status(struct session *session, const Holdfast__V1
 	return commit_and_tell(session, &change, on_terminal_durable, alloc->id, false, err);
 }
 
+/* Does the receipt affirm one of the two? A field that is there but false denies it. */
+static bool says_what(const Holdfast__V1__ClaimReceipt *receipt)
+{
+	switch (receipt->what_case) {
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED:
+		return receipt->mounted;
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED:
+		return receipt->released;
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT__NOT_SET:
+	case _HOLDFAST__V1__CLAIM_RECEIPT__WHAT__CASE_IS_INT_SIZE:
+		break;
+	}
+	return false;
+}
+
 static void receipt_event(const Holdfast__V1__ClaimReceipt *receipt, struct claim_event *event)
 {
 	*event = (struct claim_event){.now_ms = clock_realtime_ms()};
@@ -214,7 +229,7 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the receipt for claim %s is of another boot or generation",
 				 entry->claim.id);
-	if (receipt->error[0] == '\0' && receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT__NOT_SET)
+	if (receipt->error[0] == '\0' && !says_what(receipt))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the receipt for claim %s says nothing",
 				 entry->claim.id);
 	receipt_event(receipt, &event);

@@ -192,6 +192,19 @@ static void a_server_with_waiting_calls_can_end(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
+static void a_receipt_that_denies_the_release_is_no_evidence(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_not_released(&f->n1, &claim);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +221,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_node_that_connects_is_given_only_work_that_is_durable,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_server_with_waiting_calls_can_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_receipt_that_denies_the_release_is_no_evidence, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
