@@ -205,6 +205,39 @@ static void a_receipt_that_denies_the_release_is_no_evidence(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
+static enum status claim_answer;
+
+static void on_claim(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	(void)response;
+	(void)err;
+	(void)userdata;
+	claim_answer = status;
+}
+
+static void claim_and_fail(struct fixture *f)
+{
+	claim_answer = STATUS_UNKNOWN;
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claim, NULL);
+	UNTIL(f, f->server->state.n_claims == 1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+}
+
+static void there_is_no_ticket_for_a_claim_that_is_being_released(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	while_the_disk_stalls(f, claim_and_fail);
+	UNTIL(f, claim_answer != STATUS_UNKNOWN);
+	assert_int_equal(claim_answer, STATUS_ABORTED);
+	UNTIL(f, f->n1.releases >= 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +255,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_server_with_waiting_calls_can_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_receipt_that_denies_the_release_is_no_evidence, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(there_is_no_ticket_for_a_claim_that_is_being_released, setup,
 						teardown),
 	};
 
