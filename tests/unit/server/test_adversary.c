@@ -9,6 +9,7 @@
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>
+#include <ticket.h>
 
 static void lose_node(struct fixture *f, struct fake_node *node)
 {
@@ -17,6 +18,19 @@ static void lose_node(struct fixture *f, struct fake_node *node)
 	(void)str_copy(id, sizeof(id), node->id);
 	fake_node_disconnect(node);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, id)));
+}
+
+/* Allocation @alloc on @node gets its claim on db; a copy of the ticket. */
+static struct ticket get_ticket(struct fake_node *node, const char *alloc)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct ticket ticket;
+
+	assert_int_equal(fake_node_claim(node, "db", alloc, &response, NULL), STATUS_OK);
+	assert_int_equal(response->ticket.len, sizeof(ticket));
+	memcpy(&ticket, response->ticket.data, sizeof(ticket));
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	return ticket;
 }
 
 static void a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it(void **state)
@@ -238,6 +252,19 @@ static void there_is_no_ticket_for_a_claim_that_is_being_released(void **state)
 	UNTIL(f, f->n1.releases >= 1);
 }
 
+/* A helper that has seen the second one's ticket refuses lower ones, and both stand on the volume. */
+static void a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation(void **state)
+{
+	struct fixture *f = *state;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_MULTI_WRITER;
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(get_ticket(&f->n1, ALLOC_2).generation, 2);
+	assert_int_equal(get_ticket(&f->n1, ALLOC_1).generation, 2);
+	assert_int_equal(claim_of(f, ALLOC_1).generation, 1); /* receipts name the grant's own */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +285,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(there_is_no_ticket_for_a_claim_that_is_being_released, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
