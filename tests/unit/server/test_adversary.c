@@ -265,6 +265,28 @@ static void a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation(void *
 	assert_int_equal(claim_of(f, ALLOC_1).generation, 1); /* receipts name the grant's own */
 }
 
+/* A helper refuses tickets of a lower generation than it has seen for a volume in this boot. */
+static void the_generation_of_a_volume_never_goes_back(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take_volume(f);
+	for (int i = 0; i < 2; i++) {
+		claim = claim_of(f, i == 0 ? ALLOC_1 : ALLOC_2);
+		fake_node_send_released(&f->n1, &claim);
+		UNTIL(f, claim_of(f, i == 0 ? ALLOC_1 : ALLOC_2).state == CLAIM_FREED);
+		assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+		if (i == 1)
+			break;
+		restart(f);
+		assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+		assert_true(get_ticket(&f->n1, ALLOC_2).generation > claim.generation);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +309,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(the_generation_of_a_volume_never_goes_back, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
