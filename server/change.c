@@ -125,9 +125,25 @@ void change_put_node(struct change *change, const struct node *node)
 	stage(change, CHANGE_PUT_NODE, key, node, sizeof(*node));
 }
 
+void change_put_floor(struct change *change, uint64_t generation_floor)
+{
+	stage(change, CHANGE_PUT_FLOOR, KEY_GENERATION_FLOOR, &generation_floor, sizeof(generation_floor));
+}
+
 static bool is_deletion(enum change_kind kind)
 {
 	return kind == CHANGE_DELETE_VOLUME || kind == CHANGE_DELETE_CLAIM;
+}
+
+static ProtobufCMessage *floor_message(uint64_t generation_floor)
+{
+	Holdfast__V1__GenerationFloor *pb = malloc(sizeof(*pb));
+
+	if (!pb)
+		return NULL;
+	holdfast__v1__generation_floor__init(pb);
+	pb->generation = generation_floor;
+	return &pb->base;
 }
 
 static ProtobufCMessage *object_message(const struct change_object *object)
@@ -163,6 +179,8 @@ static ProtobufCMessage *object_message(const struct change_object *object)
 		stored->create_index = stored->modify_index = 0;
 		return (ProtobufCMessage *)node_to_pb(stored);
 	}
+	case CHANGE_PUT_FLOOR:
+		return floor_message(*(const uint64_t *)object->value);
 	case CHANGE_DELETE_VOLUME:
 	case CHANGE_DELETE_CLAIM:
 	case CHANGE_KIND_N:
@@ -200,6 +218,9 @@ static enum status apply_object(struct state *state, const struct change_object 
 		return state_put_claim(state, object->value, err);
 	case CHANGE_PUT_NODE:
 		return state_put_node(state, object->value, err);
+	case CHANGE_PUT_FLOOR:
+		state->generation_floor = *(const uint64_t *)object->value;
+		return STATUS_OK;
 	case CHANGE_DELETE_VOLUME: {
 		const struct volume *volume = object->value;
 		struct volume_entry *entry = state_volume(state, volume->namespace, volume->id);
@@ -282,6 +303,7 @@ static void note_revision(struct state *state, const struct change_object *objec
 			set_index(revision, &e->node.create_index, &e->node.modify_index);
 		break;
 	}
+	case CHANGE_PUT_FLOOR:
 	case CHANGE_DELETE_VOLUME:
 	case CHANGE_DELETE_CLAIM:
 	case CHANGE_KIND_N:

@@ -28,6 +28,7 @@ enum change_kind {
 	CHANGE_PUT_ALLOC,
 	CHANGE_PUT_CLAIM,
 	CHANGE_PUT_NODE,
+	CHANGE_PUT_FLOOR,
 	CHANGE_DELETE_VOLUME,
 	CHANGE_DELETE_CLAIM,
 	CHANGE_KIND_N,
@@ -36,7 +37,8 @@ enum change_kind {
 struct change_object {
 	enum change_kind kind;
 	char key[CHANGE_KEY_SIZE];
-	void *value; /* owned copy: struct volume, alloc, claim or node; of deletions: with the ids set */
+	void *value; /* owned copy: struct volume, alloc, claim or node, uint64_t; of deletions: with the ids
+			set */
 };
 
 struct change {
@@ -57,6 +59,7 @@ void change_put_volume(struct change *change, const struct volume *volume);
 void change_put_alloc(struct change *change, const struct alloc *alloc);
 void change_put_claim(struct change *change, const struct claim *claim);
 void change_put_node(struct change *change, const struct node *node);
+void change_put_floor(struct change *change, uint64_t generation_floor);
 void change_delete_volume(struct change *change, const struct volume *volume);
 void change_delete_claim(struct change *change, const struct claim *claim);
 

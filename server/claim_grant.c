@@ -152,7 +152,7 @@ static void on_granted(struct server *server, void *userdata)
 	const struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
 	struct error err;
 
-	if (entry && claim_is_live(&entry->claim)) {
+	if (entry && entry->claim.state <= CLAIM_TAKEN) {
 		reply_claim(server, grant->call, entry);
 		return;
 	}

@@ -4,3 +4,4 @@
 #define PREFIX_ALLOC "alloc/"
 #define PREFIX_CLAIM "claim/"
 #define PREFIX_NODE "node/"
+#define KEY_GENERATION_FLOOR "meta/generation-floor"

@@ -63,6 +63,19 @@ static enum status load_claim(struct state *state, const struct kv_item *item, s
 	return state_put_claim(state, &claim, err);
 }
 
+static enum status load_floor(struct state *state, const struct kv_item *item, struct error *err)
+{
+	Holdfast__V1__GenerationFloor *pb =
+		holdfast__v1__generation_floor__unpack(NULL, item->len, item->value);
+
+	(void)err;
+	if (!pb)
+		return STATUS_DATA_LOSS;
+	state->generation_floor = pb->generation;
+	holdfast__v1__generation_floor__free_unpacked(pb, NULL);
+	return STATUS_OK;
+}
+
 struct load_step {
 	const char *prefix;
 	enum status (*load)(struct state *state, const struct kv_item *item, struct error *err);
@@ -71,10 +84,8 @@ struct load_step {
 /* Claims come last: they link to all the others. Their ids are time-ordered, so each volume's list ends up
  * newest first. */
 static const struct load_step load_steps[] = {
-	{PREFIX_VOLUME, load_volume},
-	{PREFIX_NODE, load_node},
-	{PREFIX_ALLOC, load_alloc},
-	{PREFIX_CLAIM, load_claim},
+	{KEY_GENERATION_FLOOR, load_floor}, {PREFIX_VOLUME, load_volume}, {PREFIX_NODE, load_node},
+	{PREFIX_ALLOC, load_alloc},	    {PREFIX_CLAIM, load_claim},
 };
 
 struct load_context {

@@ -2,6 +2,7 @@
 
 #include "load.h"
 #include "services.h"
+#include "watch.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -152,8 +153,10 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
-	/* sessions end with the RPC server; then nobody submits; then nobody looks at the state */
+	/* sessions end with the RPC server, calls that wait by hand; then nobody submits; then nobody looks
+	 * at the state */
 	rpc_server_free(server->rpc);
+	watch_cancel_all(server);
 	drain(server);
 	kv_close(server->kv);
 	state_release(&server->state);

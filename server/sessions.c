@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/pb.h"
@@ -35,7 +36,7 @@ static struct session *session_of(struct server *server, const char *node_id)
 /* What to tell the node once a change is durable. */
 struct told {
 	char node_id[NODE_ID_MAX + 1];
-	char id[UUID_TEXT_SIZE]; /* of the claim, the allocation or the boot */
+	char id[UUID_TEXT_SIZE]; /* of the claim or allocation */
 	bool released;
 };
 
@@ -78,7 +79,16 @@ static void on_terminal_durable(struct server *server, void *userdata)
 		claims_drive(server, entry);
 }
 
-/* Commit @change; afterwards tell the node with @done. */
+static void on_end_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct told *told = userdata;
+	struct session *session = session_of(server, told->node_id);
+
+	if (session)
+		session_stop_alloc(session, told->id);
+}
+
+/* Commit @change, which may be empty; afterwards tell the node with @done. */
 static enum status commit_and_tell(struct session *session, struct change *change, change_done_fn *done,
 				   const char *id, bool released, struct error *err)
 {
@@ -150,13 +160,14 @@ static enum status take_alloc_status(struct session *session, const Holdfast__V1
 	if (!str_eq(entry->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);
-	if (alloc_is_client_terminal(
-		    &entry->alloc)) /* for ever: the node may forget it, once that is durable */
-		return commit_and_tell(session, &change, on_terminal_durable, entry->alloc.id, false, err);
 	*alloc = entry->alloc;
 	st = apply_alloc_status(status, alloc, err);
 	if (st != STATUS_OK)
 		return st;
+	if (alloc_is_client_terminal(&entry->alloc)) /* for ever: there the node has to get, too */
+		return commit_and_tell(session, &change,
+				       alloc_is_client_terminal(alloc) ? on_terminal_durable : on_end_durable,
+				       alloc->id, false, err);
 	alloc->modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, alloc);
 	if (!alloc_is_client_terminal(alloc))
@@ -165,6 +176,21 @@ static enum status take_alloc_status(struct session *session, const Holdfast__V1
 	if (st != STATUS_OK)
 		return st;
 	return commit_and_tell(session, &change, on_terminal_durable, alloc->id, false, err);
+}
+
+/* Does the receipt affirm one of the two? A field that is there but false denies it. */
+static bool says_what(const Holdfast__V1__ClaimReceipt *receipt)
+{
+	switch (receipt->what_case) {
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED:
+		return receipt->mounted;
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED:
+		return receipt->released;
+	case HOLDFAST__V1__CLAIM_RECEIPT__WHAT__NOT_SET:
+	case _HOLDFAST__V1__CLAIM_RECEIPT__WHAT__CASE_IS_INT_SIZE:
+		break;
+	}
+	return false;
 }
 
 static void receipt_event(const Holdfast__V1__ClaimReceipt *receipt, struct claim_event *event)
@@ -203,7 +229,7 @@ static enum status take_receipt(struct session *session, const Holdfast__V1__Cla
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the receipt for claim %s is of another boot or generation",
 				 entry->claim.id);
-	if (receipt->error[0] == '\0' && receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT__NOT_SET)
+	if (receipt->error[0] == '\0' && !says_what(receipt))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the receipt for claim %s says nothing",
 				 entry->claim.id);
 	receipt_event(receipt, &event);
@@ -231,13 +257,14 @@ static enum status check_rival(const struct session *session, const struct node_
 }
 
 static enum status node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
-				   const struct node *current, struct node *ret, struct error *err)
+				   const char *boot_id, const struct node *current, struct node *ret,
+				   struct error *err)
 {
 	*ret = *current;
 	if (hello->n_plugins > NODE_PLUGINS_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d plugins", NODE_PLUGINS_MAX);
 	(void)str_copy(ret->id, sizeof(ret->id), session->node_id);
-	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), session->boot_id);
+	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), boot_id);
 	set_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
 	set_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
 	set_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
@@ -257,7 +284,7 @@ static enum status node_from_hello(const struct session *session, const Holdfast
 }
 
 static enum status store_node(struct session *session, const Holdfast__V1__SessionHello *hello,
-			      struct error *err)
+			      const char *boot_id, struct error *err)
 {
 	struct server *server = session->server;
 	const struct node_entry *entry = state_node(&server->state, session->node_id);
@@ -268,7 +295,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 
 	if (!node)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = node_from_hello(session, hello, entry ? &entry->node : &none, node, err);
+	st = node_from_hello(session, hello, boot_id, entry ? &entry->node : &none, node, err);
 	if (st != STATUS_OK)
 		return st;
 	change_put_node(&change, node);
@@ -287,14 +314,19 @@ static enum status take_statuses(struct session *session, const Holdfast__V1__Se
 	return STATUS_OK;
 }
 
+/* A crash could take a submission back that is still on its way to the disk: it is sent from there. */
+static bool alloc_is_durable(const struct alloc_entry *entry)
+{
+	return entry->alloc.create_index > 0;
+}
+
 /* Everything the node should do, again: each message is idempotent. */
 static void send_work(struct session *session, struct node_entry *node)
 {
 	struct alloc_entry *entry;
 
 	LIST_FOREACH (entry, &node->allocs, of_node) {
-		/* what is not on the disk yet is sent when it is: see on_run_durable() */
-		if (alloc_is_client_terminal(&entry->alloc) || entry->alloc.create_index == 0)
+		if (alloc_is_client_terminal(&entry->alloc) || !alloc_is_durable(entry))
 			continue;
 		if (entry->alloc.desired_status == DESIRED_RUN)
 			session_run_alloc(session, &entry->alloc);
@@ -302,16 +334,6 @@ static void send_work(struct session *session, struct node_entry *node)
 			session_stop_alloc(session, entry->alloc.id);
 	}
 	claims_drive_node(session->server, node);
-}
-
-/* Work goes down once everything that it may stem from is on the disk. */
-static void on_hello_durable(struct server *server, void *userdata)
-{
-	cleanup_free struct told *told = userdata;
-	struct node_entry *node = state_node(&server->state, told->node_id);
-
-	if (node && node->session && str_eq(node->session->boot_id, told->id))
-		send_work(node->session, node);
 }
 
 static enum status check_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
@@ -323,8 +345,8 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "the agent calls itself node '%.64s' but its certificate is of node %s",
 				 hello->node_id, session->node_id);
-	if (strnlen(hello->boot_id, UUID_TEXT_SIZE) != UUID_TEXT_SIZE - 1)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is malformed");
+	if (!id_is_uuid(hello->boot_id)) /* another spelling would pass for another boot */
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is not a lower-case UUID");
 	return STATUS_OK;
 }
 
@@ -338,12 +360,24 @@ static void adopt_session(struct session *session, struct node_entry *node)
 	node->session = session;
 }
 
+/* What follows from the node being in another boot than before. The new boot id is stored last: whatever
+ * fails or is lost in a crash is then done again upon the next hello. */
+static enum status take_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
+				 struct node_entry *node, struct error *err)
+{
+	enum status st = allocs_node_rebooted(session->server, node, err);
+
+	if (st == STATUS_OK)
+		st = claims_new_boot(session->server, node, session->boot_id, err);
+	return st == STATUS_OK ? store_node(session, hello, session->boot_id, err) : st;
+}
+
 static enum status take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
 			      struct error *err)
 {
 	struct server *server = session->server;
 	struct node_entry *node = state_node(&server->state, session->node_id);
-	cleanup(change_release) struct change nothing = CHANGE_INIT;
+	char known_boot[UUID_TEXT_SIZE];
 	bool rebooted;
 	enum status st = check_hello(session, hello, err);
 
@@ -353,7 +387,8 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 		return st;
 	rebooted = node && node->node.boot_id[0] != '\0' && !str_eq(node->node.boot_id, hello->boot_id);
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
-	st = store_node(session, hello, err);
+	(void)str_copy(known_boot, sizeof(known_boot), rebooted ? node->node.boot_id : session->boot_id);
+	st = store_node(session, hello, known_boot, err);
 	if (st != STATUS_OK)
 		return st;
 	node = state_node(&server->state, session->node_id);
@@ -361,15 +396,14 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	session_welcome(session); /* before anything else goes down */
 	st = take_statuses(session, hello, err);
 	if (st == STATUS_OK && rebooted)
-		st = allocs_node_rebooted(server, node, err);
-	if (st == STATUS_OK && rebooted)
-		st = claims_new_boot(server, node, hello->boot_id, err);
+		st = take_new_boot(session, hello, node, err);
 	if (st != STATUS_OK)
 		return st;
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
 		"connected from %s, boot %s%s", rpc_call_peer(session->call)->address, session->boot_id,
 		rebooted ? " (a new one)" : "");
-	return commit_and_tell(session, &nothing, on_hello_durable, session->boot_id, false, err);
+	send_work(session, node);
+	return STATUS_OK;
 }
 
 static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)

@@ -55,7 +55,7 @@ void state_release(struct state *state)
 	while ((volume = RB_MIN(volume_tree, &state->volumes)))
 		state_delete_volume(state, volume);
 	while ((alloc = RB_MIN(alloc_tree, &state->allocs))) {
-		assert(LIST_EMPTY(&alloc->watches)); /* watches end with the RPC server, before the state */
+		assert(LIST_EMPTY(&alloc->watches)); /* watches end before the state */
 		RB_REMOVE(alloc_tree, &state->allocs, alloc);
 		free(alloc);
 	}

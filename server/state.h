@@ -81,6 +81,7 @@ struct state {
 	struct claim_tree claims;
 	struct node_tree nodes;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
+	uint64_t generation_floor;		       /* of volumes that are gone; new ones begin there */
 };
 
 void state_init(struct state *state);

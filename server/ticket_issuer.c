@@ -149,7 +149,8 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 	struct ticket ticket = {
 		.magic = TICKET_MAGIC,
 		.version = TICKET_VERSION,
-		.generation = claim->generation,
+		/* not the claim's: beside a later writer of a shared volume the helper refuses that */
+		.generation = volume->generation,
 		.not_after_ms = (uint64_t)not_after_ms,
 		.read_only = claim->mode == CLAIM_READ,
 		.propagation = (uint8_t)claim->propagation,

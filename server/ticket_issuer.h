@@ -21,7 +21,8 @@ void ticket_issuer_free(struct ticket_issuer *issuer);
 /** The public key that helpers' policies must name. */
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
 
-/** What @claim allows its node to do with @volume until @not_after_ms. */
+/** What @claim, which must be held, allows its node to do with @volume until @not_after_ms. It is of the
+ * volume's generation now: the newest among those who hold it together. */
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
 			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err);

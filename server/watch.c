@@ -18,13 +18,18 @@ struct watch {
 	watch_ready_fn *ready;
 };
 
-static void end(struct watch *watch)
+static void watch_free(struct watch *watch)
 {
 	LIST_REMOVE(watch, of_alloc);
 	watch->server->n_watches--;
-	watch->ready(watch->server, watch->call, watch->entry);
 	(void)sd_event_source_disable_unref(watch->timer);
 	free(watch);
+}
+
+static void end(struct watch *watch)
+{
+	watch->ready(watch->server, watch->call, watch->entry);
+	watch_free(watch);
 }
 
 static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
@@ -68,4 +73,18 @@ void watch_wake(struct alloc_entry *entry)
 	/* ready() answers calls and starts no watch, so this ends */
 	while ((watch = LIST_FIRST(&entry->watches)))
 		end(watch);
+}
+
+void watch_cancel_all(struct server *server)
+{
+	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};
+	struct alloc_entry *entry = state_alloc_from(&server->state, "");
+	struct watch *watch;
+
+	for (; entry; entry = state_alloc_next(entry)) {
+		while ((watch = LIST_FIRST(&entry->watches))) {
+			rpc_call_fail(watch->call, &ending);
+			watch_free(watch);
+		}
+	}
 }

@@ -21,3 +21,6 @@ enum status watch_alloc(struct server *server, struct alloc_entry *entry, struct
 
 /** End every watch of @entry now. */
 void watch_wake(struct alloc_entry *entry);
+
+/** Refuse every call that waits, because the server ends. */
+void watch_cancel_all(struct server *server);

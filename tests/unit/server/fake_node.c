@@ -120,6 +120,7 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
 	char native[] = "native";
 	char profile[] = "disk";
+	char version[256] = "";
 	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
 
 	forget_what_came(node);
@@ -128,6 +129,9 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	plugin.plugin_id = native;
 	plugin.profile = profile;
 	plugin.healthy = true;
+	if (node->agent_version)
+		assert_int_equal(str_copy(version, sizeof(version), node->agent_version), 0);
+	hello.agent_version = version;
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
 	hello.plugins = plugins;
@@ -151,6 +155,17 @@ void fake_node_disconnect(struct fake_node *node)
 {
 	rpc_stream_cancel(node->stream);
 	node->stream = NULL;
+}
+
+void fake_node_send_heartbeat(struct fake_node *node)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
+
+	heartbeat.boot_id = node->boot_id;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
+	up.heartbeat = &heartbeat;
+	send_up(node, &up);
 }
 
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
@@ -199,29 +214,60 @@ void fake_node_send_released(struct fake_node *node, const struct claim *claim)
 	send_receipt(node, claim, &receipt);
 }
 
+void fake_node_send_not_released(struct fake_node *node, const struct claim *claim)
+{
+	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+
+	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
+	receipt.released = false;
+	send_receipt(node, claim, &receipt);
+}
+
 void fake_node_send_failed(struct fake_node *node, const struct claim *claim, const char *error)
 {
 	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
-	char text[256];
+	char text[1024];
 
 	assert_int_equal(str_copy(text, sizeof(text), error), 0);
 	receipt.error = text;
 	send_receipt(node, claim, &receipt);
 }
 
+/* A request with the memory of its texts. */
+struct claim_request {
+	Holdfast__V1__ClaimVolumeRequest pb;
+	char volume[VOLUME_ID_MAX + 1];
+	char alloc[UUID_TEXT_SIZE];
+	char name[8];
+};
+
+static void make_claim_request(struct claim_request *request, const char *volume, const char *alloc)
+{
+	*request = (struct claim_request){.pb = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT, .name = "data"};
+	assert_int_equal(str_copy(request->volume, sizeof(request->volume), volume), 0);
+	copy_id(request->alloc, alloc);
+	request->pb.volume_id = request->volume;
+	request->pb.allocation_id = request->alloc;
+	request->pb.volume_name = request->name;
+}
+
+void fake_node_start_claim(struct fake_node *node, const char *volume, const char *alloc, rpc_done_fn *done,
+			   void *userdata)
+{
+	struct claim_request request;
+
+	make_claim_request(&request, volume, alloc);
+	assert_int_equal(rpc_client_call(node->client, &holdfast__v1__volumes__descriptor, "Claim",
+					 &request.pb.base, TIMEOUT_US, done, userdata, NULL, NULL),
+			 STATUS_OK);
+}
+
 enum status fake_node_claim(struct fake_node *node, const char *volume, const char *alloc,
 			    Holdfast__V1__ClaimVolumeResponse **ret, struct error *err)
 {
-	Holdfast__V1__ClaimVolumeRequest request = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT;
-	char volume_id[VOLUME_ID_MAX + 1];
-	char alloc_id[UUID_TEXT_SIZE];
-	char name[] = "data";
+	struct claim_request request;
 
-	assert_int_equal(str_copy(volume_id, sizeof(volume_id), volume), 0);
-	copy_id(alloc_id, alloc);
-	request.volume_id = volume_id;
-	request.allocation_id = alloc_id;
-	request.volume_name = name;
-	return rpc_client_call_sync(node->client, &holdfast__v1__volumes__descriptor, "Claim", &request.base,
-				    TIMEOUT_US, (ProtobufCMessage **)ret, err);
+	make_claim_request(&request, volume, alloc);
+	return rpc_client_call_sync(node->client, &holdfast__v1__volumes__descriptor, "Claim",
+				    &request.pb.base, TIMEOUT_US, (ProtobufCMessage **)ret, err);
 }

@@ -16,6 +16,7 @@ struct fake_node {
 	struct rpc_stream *stream; /* NULL: not connected */
 	char id[NODE_ID_MAX + 1];
 	char boot_id[UUID_TEXT_SIZE];
+	const char *agent_version; /* borrowed; NULL: says none */
 	/* what came down since it connected */
 	bool welcomed;
 	int runs, stops, releases, acks, forgets;
@@ -40,10 +41,18 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs);
 void fake_node_disconnect(struct fake_node *node);
 
+void fake_node_send_heartbeat(struct fake_node *node);
+
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status);
 void fake_node_send_mounted(struct fake_node *node, const struct claim *claim);
 void fake_node_send_released(struct fake_node *node, const struct claim *claim);
+/** A receipt that speaks of the release and says that there was none. */
+void fake_node_send_not_released(struct fake_node *node, const struct claim *claim);
 void fake_node_send_failed(struct fake_node *node, const struct claim *claim, const char *error);
+
+/** Volumes.Claim without waiting; @done as of rpc_client_call(). */
+void fake_node_start_claim(struct fake_node *node, const char *volume, const char *alloc, rpc_done_fn *done,
+			   void *userdata);
 
 /** Volumes.Claim; @ret owned by the caller. */
 enum status fake_node_claim(struct fake_node *node, const char *volume, const char *alloc,

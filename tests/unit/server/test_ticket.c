@@ -71,6 +71,7 @@ static const struct volume a_volume = {
 	.id = "db",
 	.namespace = "default",
 	.profile = "disk",
+	.generation = 8, /* another writer was let in beside */
 	.source = {.class = SOURCE_BLOCK, .by_id = "wwn-0x1"},
 };
 
@@ -89,7 +90,7 @@ static void a_ticket_says_what_the_claim_says_and_is_signed(void **state)
 	assert_string_equal(t.alloc, a_claim.allocation_id);
 	assert_string_equal(t.volume, wire);
 	assert_string_equal(t.profile, "disk");
-	assert_int_equal(t.generation, 7);
+	assert_int_equal(t.generation, 8);
 	assert_int_equal(t.not_after_ms, 123456);
 	assert_int_equal(t.read_only, 0);
 	assert_int_equal(t.propagation, TICKET_PROPAGATION_HOST_TO_TASK);

@@ -1,0 +1,252 @@
+#include "cluster.h"
+
+#include "dev.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <holdfast/v1/allocations.pb-c.h>
+#include <limits.h>
+#include <string.h>
+
+static const char *const nodes[] = {"n1", "n2"};
+
+static uint16_t start_server(struct fixture *f)
+{
+	const struct dev_options options = {.dir = f->dir, .cluster = "c1", .nodes = nodes, .n_nodes = 2};
+	cleanup_free char *address = NULL;
+	char path[PATH_MAX];
+	struct config config;
+	uint32_t port;
+
+	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	assert_int_equal(server_new(&config, &f->server, NULL), STATUS_OK);
+	f->event = f->server->event;
+	(void)str_format(path, sizeof(path), "%s/address", f->dir);
+	assert_int_equal(file_read(path, 100, &address, NULL), 0);
+	address[strcspn(address, "\n")] = '\0';
+	assert_int_equal(parse_u32(strrchr(address, ':') + 1, 1, 65535, &port), 0);
+	return (uint16_t)port;
+}
+
+static void start(struct fixture *f)
+{
+	uint16_t port = start_server(f);
+
+	fake_node_init(&f->operator, f->event, f->dir, "operator", port);
+	fake_node_init(&f->n1, f->event, f->dir, "node-n1", port);
+	fake_node_init(&f->n2, f->event, f->dir, "node-n2", port);
+}
+
+static void stop(struct fixture *f)
+{
+	fake_node_release(&f->operator);
+	fake_node_release(&f->n1);
+	fake_node_release(&f->n2);
+	server_free(f->server);
+}
+
+void restart(struct fixture *f)
+{
+	stop(f);
+	start(f);
+}
+
+int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-server-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	start(f);
+	*state = f;
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	stop(f);
+	assert_int_equal(nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	free(f);
+	return 0;
+}
+
+enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service, const char *method,
+		 const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err)
+{
+	ProtobufCMessage *response = NULL;
+	enum status st =
+		rpc_client_call_sync(as->client, service, method, request, TIMEOUT_US, &response, err);
+
+	if (ret)
+		*ret = response;
+	else if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	return st;
+}
+
+enum status register_volume(struct fixture *f, struct fake_node *as, struct error *err)
+{
+	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	char id[] = "db";
+	char profile[] = "disk";
+	char by_id[] = "wwn-0x1";
+
+	capability.access_mode = f->access_mode;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
+	source.by_id = by_id;
+	volume.id = id;
+	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
+	volume.profile = profile;
+	volume.source = &source;
+	volume.requested_capabilities = capabilities;
+	volume.n_requested_capabilities = 1;
+	request.volume = &volume;
+	return call(as, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err);
+}
+
+enum status run_alloc(struct fixture *f, const char *id, const char *node, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+	char alloc_id[UUID_TEXT_SIZE];
+	char node_id[NODE_ID_MAX + 1];
+	char name[] = "app";
+	char volume_name[] = "data";
+	char source[] = "db";
+
+	(void)str_copy(alloc_id, sizeof(alloc_id), id);
+	(void)str_copy(node_id, sizeof(node_id), node);
+	volume.name = volume_name;
+	volume.source = source;
+	volume.access_mode = f->access_mode;
+	alloc.id = alloc_id;
+	alloc.name = name;
+	alloc.node_id = node_id;
+	alloc.volumes = volumes;
+	alloc.n_volumes = 1;
+	request.allocation = &alloc;
+	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
+}
+
+enum status stop_alloc(struct fixture *f, const char *id, struct error *err)
+{
+	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	char alloc_id[UUID_TEXT_SIZE];
+
+	(void)str_copy(alloc_id, sizeof(alloc_id), id);
+	request.id = alloc_id;
+	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Stop", &request.base, NULL, err);
+}
+
+enum status deregister_volume(struct fixture *f, struct error *err)
+{
+	Holdfast__V1__DeregisterVolumeRequest request = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+
+	request.id = id;
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Deregister", &request.base, NULL,
+		    err);
+}
+
+enum status detach(struct fixture *f, const char *node, const char *reason, struct error *err)
+{
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+	char node_id[NODE_ID_MAX + 1];
+	char text[128];
+
+	(void)str_copy(node_id, sizeof(node_id), node);
+	(void)str_copy(text, sizeof(text), reason);
+	request.id = id;
+	request.node_id = node_id;
+	request.attest_reason = text;
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
+}
+
+struct claim claim_of(struct fixture *f, const char *alloc)
+{
+	struct alloc_entry *entry = state_alloc(&f->server->state, alloc);
+	struct claim_entry *claim = entry ? LIST_FIRST(&entry->claims) : NULL;
+
+	assert_non_null(claim);
+	return claim->claim;
+}
+
+enum claim_state state_of(struct fixture *f, const char *alloc)
+{
+	return claim_of(f, alloc).state;
+}
+
+struct stall {
+	struct fixture *f;
+	void (*during)(struct fixture *f);
+};
+
+static bool on_stalled(const struct kv_item *item, void *userdata)
+{
+	const struct stall *stall = userdata;
+
+	(void)item;
+	stall->during(stall->f);
+	return false;
+}
+
+/* Whoever reads the store keeps its writer out. */
+void while_the_disk_stalls(struct fixture *f, void (*during)(struct fixture *f))
+{
+	struct stall stall = {.f = f, .during = during};
+
+	assert_int_equal(kv_range(f->server->kv, "", on_stalled, &stall, NULL), STATUS_OK);
+}
+
+void settle(struct fixture *f)
+{
+	enum { TURNS = 100, TURN_US = 1000 };
+
+	for (int i = 0; i < TURNS; i++)
+		assert_true(sd_event_run(f->event, TURN_US) >= 0);
+}
+
+void take_volume(struct fixture *f)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_mounted(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, f->n1.acks == 1);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_RUNNING);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}

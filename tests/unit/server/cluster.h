@@ -1,0 +1,64 @@
+#pragma once
+/* One server with its store and port, an operator and two nodes, in one process and one event loop. */
+
+#include "fake_node.h"
+#include "server.h"
+
+#include "base/clock.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+#define ALLOC_1 "01890000-0000-7000-8000-000000000001"
+#define ALLOC_2 "01890000-0000-7000-8000-000000000002"
+#define BOOT_1 "b0010000-0000-4000-8000-000000000001"
+#define BOOT_2 "b0010000-0000-4000-8000-000000000002"
+#define TIMEOUT_US (5 * USEC_PER_SEC)
+
+struct fixture {
+	char dir[64];
+	struct server *server;
+	sd_event *event;
+	Holdfast__V1__AccessMode access_mode; /* that volume db offers and allocations ask for */
+	struct fake_node operator;	      /* only its client is used */
+	struct fake_node n1;
+	struct fake_node n2;
+};
+
+#define UNTIL(f, condition)                                                \
+	do {                                                               \
+		uint64_t limit_ = clock_monotonic_us() + TIMEOUT_US;       \
+		while (!(condition)) {                                     \
+			assert_true(clock_monotonic_us() < limit_);        \
+			assert_true(sd_event_run((f)->event, 10000) >= 0); \
+		}                                                          \
+	} while (0)
+
+/* Some turns of the loop that wait for nothing: what was to come has come. */
+void settle(struct fixture *f);
+
+int setup(void **state);
+int teardown(void **state);
+
+/** As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
+void restart(struct fixture *f);
+
+/** One call, answered; @ret may be NULL, else owned by the caller. */
+enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service, const char *method,
+		 const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err);
+
+enum status register_volume(struct fixture *f, struct fake_node *as, struct error *err);
+enum status run_alloc(struct fixture *f, const char *id, const char *node, struct error *err);
+enum status stop_alloc(struct fixture *f, const char *id, struct error *err);
+enum status deregister_volume(struct fixture *f, struct error *err);
+enum status detach(struct fixture *f, const char *node, const char *reason, struct error *err);
+
+/** The claim that an allocation holds on db, live or not, newest first; a copy. */
+struct claim claim_of(struct fixture *f, const char *alloc);
+enum claim_state state_of(struct fixture *f, const char *alloc);
+
+/** Run @during while no write gets to the disk; everything else goes on. What it sees is to be judged after
+ * it: a failed assertion inside would leave the store locked. */
+void while_the_disk_stalls(struct fixture *f, void (*during)(struct fixture *f));
+
+/** Volume db, allocation 1 on n1 with its claim taken. */
+void take_volume(struct fixture *f);

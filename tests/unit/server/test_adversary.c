@@ -1,0 +1,316 @@
+/* What must not happen: a second writer, a claim that nobody can free, a word before it is durable, a server
+ * that one node or one text brings down. */
+
+#include "cluster.h"
+#include "unit.h"
+
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <string.h>
+#include <ticket.h>
+
+static void lose_node(struct fixture *f, struct fake_node *node)
+{
+	char id[NODE_ID_MAX + 1];
+
+	(void)str_copy(id, sizeof(id), node->id);
+	fake_node_disconnect(node);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, id)));
+}
+
+/* Allocation @alloc on @node gets its claim on db; a copy of the ticket. */
+static struct ticket get_ticket(struct fake_node *node, const char *alloc)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct ticket ticket;
+
+	assert_int_equal(fake_node_claim(node, "db", alloc, &response, NULL), STATUS_OK);
+	assert_int_equal(response->ticket.len, sizeof(ticket));
+	memcpy(&ticket, response->ticket.data, sizeof(ticket));
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	return ticket;
+}
+
+static void a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	lose_node(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(detach(f, "n1", "it burnt", NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING; /* the operator was wrong */
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1);
+	UNTIL(f, f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop, ALLOC_1);
+	settle(f);
+	assert_int_equal(f->n1.forgets, 0); /* not before it has ended there */
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.forgets == 1);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+}
+
+static void a_new_boot_frees_claims_although_its_first_hello_broke_off(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	lose_node(f, &f->n1);
+	status.alloc_id = id;
+	status.client_status = (Holdfast__V1__ClientStatus)99;
+	fake_node_connect(&f->n1, "n1", BOOT_2, list, 1);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+}
+
+/* Whatever a crash leaves out, the next hello of that boot does again. */
+static void the_new_boot_of_a_node_is_stored_after_what_follows_from_it(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	lose_node(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK); /* all of it is durable */
+	assert_string_equal(state_node(&f->server->state, "n1")->node.boot_id, BOOT_2);
+	assert_true(state_node(&f->server->state, "n1")->node.modify_index >
+		    claim_of(f, ALLOC_1).modify_index);
+}
+
+static void a_boot_id_is_a_lower_case_uuid(void **state)
+{
+	static const char *const refused[] = {
+		"B0010000-0000-4000-8000-000000000001",	   "b0010000-0000-4000-8000-00000000000",  "",
+		"b0010000-0000-4000-8000-00000000000\xff", "b00100000000-4000-8000-000000000001-",
+	};
+	struct fixture *f = *state;
+
+	take_volume(f);
+	lose_node(f, &f->n1);
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		fake_node_connect(&f->n1, "n1", refused[i], NULL, 0);
+		assert_true(f->n1.closed);
+		assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	}
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static int forgets_at_the_time;
+
+static void finish_twice(struct fixture *f)
+{
+	struct node_entry *node = state_node(&f->server->state, "n1");
+
+	node->node.last_seen_ms = 0;
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	fake_node_send_heartbeat(&f->n1);
+	UNTIL(f, node->node.last_seen_ms != 0); /* all three have been read */
+	settle(f);
+	forgets_at_the_time = f->n1.forgets;
+}
+
+static void a_node_forgets_an_allocation_only_when_its_end_is_durable(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	while_the_disk_stalls(f, finish_twice);
+	assert_int_equal(forgets_at_the_time, 0);
+	UNTIL(f, f->n1.forgets == 2);
+}
+
+static void on_run(enum status status, const ProtobufCMessage *response, const struct error *err,
+		   void *userdata)
+{
+	(void)response;
+	(void)err;
+	*(enum status *)userdata = status;
+}
+
+static enum status run_answer;
+static int runs_at_the_time;
+
+static void run_and_connect(struct fixture *f)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	struct alloc alloc = state_alloc(&f->server->state, ALLOC_1)->alloc;
+
+	(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_2);
+	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), "n2");
+	request.allocation = alloc_to_pb(&alloc);
+	run_answer = STATUS_UNKNOWN;
+	if (rpc_client_call(f->operator.client, &holdfast__v1__allocations__descriptor, "Run", &request.base,
+			    TIMEOUT_US, on_run, &run_answer, NULL, NULL) == STATUS_OK)
+		UNTIL(f, state_alloc(&f->server->state, ALLOC_2));
+	holdfast__v1__allocation__free_unpacked(request.allocation, NULL);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	settle(f);
+	runs_at_the_time = f->n2.runs;
+}
+
+static void a_node_that_connects_is_given_only_work_that_is_durable(void **state)
+{
+	struct fixture *f = *state;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	take_volume(f);
+	lose_node(f, &f->n2);
+	while_the_disk_stalls(f, run_and_connect);
+	assert_int_equal(runs_at_the_time, 0);
+	UNTIL(f, f->n2.runs == 1);
+	UNTIL(f, run_answer == STATUS_OK);
+}
+
+static void ignore_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+			  void *userdata)
+{
+	(void)status;
+	(void)response;
+	(void)err;
+	(void)userdata;
+}
+
+static void a_server_with_waiting_calls_can_end(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	request.id = id;
+	request.index = UINT64_MAX;
+	request.wait_ms = UINT32_MAX;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__allocations__descriptor,
+						 "Get", &request.base, TIMEOUT_US, ignore_answer, NULL, NULL,
+						 NULL),
+				 STATUS_OK);
+	UNTIL(f, f->server->n_watches == 3);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_receipt_that_denies_the_release_is_no_evidence(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_not_released(&f->n1, &claim);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static enum status claim_answer;
+
+static void on_claim(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	(void)response;
+	(void)err;
+	(void)userdata;
+	claim_answer = status;
+}
+
+static void claim_and_fail(struct fixture *f)
+{
+	claim_answer = STATUS_UNKNOWN;
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claim, NULL);
+	UNTIL(f, f->server->state.n_claims == 1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+}
+
+static void there_is_no_ticket_for_a_claim_that_is_being_released(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	while_the_disk_stalls(f, claim_and_fail);
+	UNTIL(f, claim_answer != STATUS_UNKNOWN);
+	assert_int_equal(claim_answer, STATUS_ABORTED);
+	UNTIL(f, f->n1.releases >= 1);
+}
+
+/* A helper that has seen the second one's ticket refuses lower ones, and both stand on the volume. */
+static void a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation(void **state)
+{
+	struct fixture *f = *state;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_MULTI_WRITER;
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(get_ticket(&f->n1, ALLOC_2).generation, 2);
+	assert_int_equal(get_ticket(&f->n1, ALLOC_1).generation, 2);
+	assert_int_equal(claim_of(f, ALLOC_1).generation, 1); /* receipts name the grant's own */
+}
+
+/* A helper refuses tickets of a lower generation than it has seen for a volume in this boot. */
+static void the_generation_of_a_volume_never_goes_back(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take_volume(f);
+	for (int i = 0; i < 2; i++) {
+		claim = claim_of(f, i == 0 ? ALLOC_1 : ALLOC_2);
+		fake_node_send_released(&f->n1, &claim);
+		UNTIL(f, claim_of(f, i == 0 ? ALLOC_1 : ALLOC_2).state == CLAIM_FREED);
+		assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+		if (i == 1)
+			break;
+		restart(f);
+		assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+		assert_true(get_ticket(&f->n1, ALLOC_2).generation > claim.generation);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(a_new_boot_frees_claims_although_its_first_hello_broke_off,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(the_new_boot_of_a_node_is_stored_after_what_follows_from_it,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_boot_id_is_a_lower_case_uuid, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_node_forgets_an_allocation_only_when_its_end_is_durable,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_node_that_connects_is_given_only_work_that_is_durable,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_server_with_waiting_calls_can_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_receipt_that_denies_the_release_is_no_evidence, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(there_is_no_ticket_for_a_claim_that_is_being_released, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(the_generation_of_a_volume_never_goes_back, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
