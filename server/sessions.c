@@ -129,6 +129,22 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 	return take_published(from, to, err);
 }
 
+/* Terminal is for ever. A node that has ended, too, may forget; one that was thought lost, upon an operator's
+ * word, and still has the allocation must let go of it. */
+static void over_already(struct session *session, const struct alloc *alloc,
+			 const Holdfast__V1__AllocStatus *status)
+{
+	int there = (int)status->client_status;
+
+	if (there == CLIENT_COMPLETE || there == CLIENT_FAILED || there == CLIENT_LOST) {
+		session_forget_alloc(session, alloc->id);
+		return;
+	}
+	log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .alloc = alloc->id, .op = "session"},
+		"the node still has an allocation that is over here, telling it to stop");
+	session_stop_alloc(session, alloc->id);
+}
+
 /* The node's word about one allocation. */
 static enum status take_alloc_status(struct session *session, const Holdfast__V1__AllocStatus *status,
 				     struct error *err)
@@ -150,8 +166,8 @@ static enum status take_alloc_status(struct session *session, const Holdfast__V1
 	if (!str_eq(entry->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);
-	if (alloc_is_client_terminal(&entry->alloc)) { /* terminal is for ever: the node may forget it */
-		session_forget_alloc(session, entry->alloc.id);
+	if (alloc_is_client_terminal(&entry->alloc)) {
+		over_already(session, &entry->alloc, status);
 		return STATUS_OK;
 	}
 	*alloc = entry->alloc;
