@@ -159,25 +159,14 @@ static enum status check(const struct conf *conf, struct reading *reading, struc
 	return STATUS_OK;
 }
 
-static enum status dropin_folder(const char *path, char ret[static CONFIG_PATH_SIZE], struct error *err)
-{
-	size_t n = strlen(path);
-
-	if (n > 4 && str_eq(path + n - 4, ".hcl"))
-		n -= 4;
-	if (str_format(ret, CONFIG_PATH_SIZE, "%.*s.d", (int)n, path) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the path '%s' is too long", path);
-	return STATUS_OK;
-}
-
 enum status config_load(const char *path, struct config *ret, struct error *err)
 {
 	cleanup(conf_freep) struct conf *conf = NULL;
 	struct reading reading = {0};
-	char folder[CONFIG_PATH_SIZE];
+	char folder[PATH_MAX];
 	enum status status;
 
-	status = dropin_folder(path, folder, err);
+	status = conf_dropin_dir(path, folder, err);
 	if (status == STATUS_OK)
 		status = conf_load_merged(path, folder, &conf, err);
 	if (status != STATUS_OK)

@@ -303,8 +303,7 @@ struct outcome {
 static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_OK] = {STATUS_OK, ""},
 	[MH_ALREADY] = {STATUS_OK, ""},
-	[MH_REFUSED] = {STATUS_PERMISSION_DENIED,
-			"refused by its policy or for the ticket; the reason is in its trail"},
+	[MH_REFUSED] = {STATUS_PERMISSION_DENIED, "refused by its policy or for the ticket"},
 	[MH_NOT_FOUND] = {STATUS_NOT_FOUND, "the volume is not staged"},
 	[MH_BUSY] =
 		{STATUS_FAILED_PRECONDITION,
@@ -321,13 +320,17 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err)
 {
 	const struct outcome *outcome;
+	char where[64] = "the reason in";
 
 	assert(reply->status < MH_STATUS_N);
 	outcome = &outcomes[reply->status];
 	if (outcome->status == STATUS_OK)
 		return STATUS_OK;
+	/* a refusal is told with neither step nor record: the agent is not to learn more */
+	if (reply->record > 0)
+		(void)str_format(where, sizeof(where), "step %u, record %" PRIu64 " of", reply->step,
+				 reply->record);
 	return error_set(err, outcome->status, reply->sys_errno,
-			 "%s of %s: mount helper: %s (step %u, record %" PRIu64 "; see: holdfast audit show)",
-			 helper_op_name(reply->header.op), subject, outcome->text, reply->step,
-			 reply->record);
+			 "%s of %s: mount helper: %s (see %s its trail: holdfast audit show FILE)",
+			 helper_op_name(reply->header.op), subject, outcome->text, where);
 }

@@ -188,8 +188,11 @@ enum status cmd_alloc_status(struct invocation *inv, struct error *err)
 	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
 	cleanup_connection struct connection *connection = NULL;
 	char id[PICK_ID_SIZE];
-	enum status status = connect_server(inv, &connection, err);
+	enum status status;
 
+	if (inv->options[OPT_NODE] && inv->n_args > 0)
+		return usage_error(inv, err, "--node is for the list: give it without an ID");
+	status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK && inv->n_args == 0)
 		return list_allocs(inv, connection, err);
 	if (status == STATUS_OK)

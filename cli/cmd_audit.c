@@ -46,6 +46,15 @@ static enum status read_failed(const char *path, FILE *file, struct error *err)
 	return STATUS_OK;
 }
 
+static enum status check_result(struct invocation *inv, struct error *err)
+{
+	const char *word = inv->options[OPT_RESULT];
+
+	if (!word || str_eq(word, "success") || str_eq(word, "failed"))
+		return STATUS_OK;
+	return usage_error(inv, err, "'%s' is no result: success, failed", word);
+}
+
 /* "2h" ago, or a time as it is written in the trail, or its beginning. */
 static enum status parse_since(struct invocation *inv, struct show *show, struct error *err)
 {
@@ -133,11 +142,9 @@ static enum status end_show(struct show *show, struct error *err)
 {
 	enum status status = STATUS_OK;
 
-	if (show->is_json)
-		(void)printf("%s]\n", show->shown ? "\n" : "");
-	else if (show->shown == 0)
+	if (!show->is_json && show->shown == 0)
 		print_line("no records");
-	else
+	else if (!show->is_json)
 		status = table_print(show->table, NULL, err);
 	if (status == STATUS_OK && show->unreadable)
 		(void)fprintf(stderr, "holdfast: %" PRIu64 " lines are no records (holdfast audit verify)\n",
@@ -162,7 +169,10 @@ enum status cmd_audit_show(struct invocation *inv, struct error *err)
 			   .result = inv->options[OPT_RESULT]},
 		.is_json = inv->options[OPT_JSON] != NULL,
 	};
-	enum status status = parse_since(inv, &show, err);
+	enum status status = check_result(inv, err);
+
+	if (status == STATUS_OK)
+		status = parse_since(inv, &show, err);
 
 	if (status != STATUS_OK)
 		return status;
@@ -175,6 +185,8 @@ enum status cmd_audit_show(struct invocation *inv, struct error *err)
 	show.table = table;
 	for (int i = 0; i < inv->n_args && status == STATUS_OK; i++)
 		status = show_file(&show, inv->args[i], err);
+	if (show.is_json) /* what was printed is JSON even when the rest could not be read */
+		(void)printf("%s]\n", show.shown ? "\n" : "");
 	return status == STATUS_OK ? end_show(&show, err) : status;
 }
 
@@ -206,7 +218,7 @@ static enum status show_check(const struct invocation *inv, const struct trail_c
 			err);
 	print_line("%s: %" PRIu64 " records, %s", path, check->records,
 		   check->faults ? "NOT INTACT" : "the chain is intact");
-	if (check->torn)
+	if (check->torn && check->faults == 0)
 		print_line("%" PRIu64
 			   " lines were never finished, as a crash leaves them; the records after them "
 			   "vouch for them",

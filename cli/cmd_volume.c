@@ -50,6 +50,8 @@ enum status cmd_volume_register(struct invocation *inv, struct error *err)
 		return print_answer(&answer->base, err);
 	print_line("volume %s %s", answer->volume ? answer->volume->id : volume->id,
 		   answer->created ? "is registered" : "was registered already, it is up to date");
+	if (answer->volume && !answer->volume->schedulable)
+		print_line("it cannot be used yet: %s", answer->volume->unschedulable_reason);
 	return STATUS_OK;
 }
 
@@ -138,6 +140,15 @@ static enum status pick_claim_node(struct connection *connection, const char *gi
 	return str_copy(ret, PICK_ID_SIZE, given) < 0 ? status : STATUS_OK;
 }
 
+/* An operator's word is about what was named, not about what begins like it: another node may be left when
+ * the one that is meant is gone. */
+static enum status check_whole(struct invocation *inv, const char *given, const char *id, struct error *err)
+{
+	if (!inv->options[OPT_ATTEST] || str_eq(given, id))
+		return STATUS_OK;
+	return usage_error(inv, err, "--attest needs whole ids: '%s' is only the beginning of %s", given, id);
+}
+
 enum status cmd_volume_detach(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
@@ -156,6 +167,10 @@ enum status cmd_volume_detach(struct invocation *inv, struct error *err)
 				     err);
 	if (status == STATUS_OK)
 		status = pick_claim_node(connection, inv->args[1], node, err);
+	if (status == STATUS_OK)
+		status = check_whole(inv, inv->args[0], id, err);
+	if (status == STATUS_OK)
+		status = check_whole(inv, inv->args[1], node, err);
 	if (status != STATUS_OK)
 		return status;
 	request.id = id;

@@ -173,10 +173,20 @@ static enum status unknown_command(const struct invocation *inv, struct error *e
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "unknown command '%s'", name);
 }
 
+static const struct command *command_named(const char *path)
+{
+	for (size_t i = 0; i < n_commands; i++)
+		if (str_eq(commands[i].path, path))
+			return &commands[i];
+	return NULL;
+}
+
 static enum status find_command(struct invocation *inv, struct error *err)
 {
 	int best = 0;
 
+	if (inv->n_args == 0 && is_given(inv, OPT_VERSION))
+		inv->command = command_named("version");
 	for (size_t i = 0; i < n_commands; i++) {
 		int used = match_words(commands[i].path, inv->args, inv->n_args);
 

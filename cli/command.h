@@ -9,6 +9,7 @@
 
 enum option_id {
 	OPT_HELP,
+	OPT_VERSION,
 	OPT_JSON,
 	OPT_ADDRESS,
 	OPT_CA,

@@ -64,13 +64,33 @@ static void print_options(FILE *out, uint32_t options)
 			(void)fprintf(out, " --%s", command_options[id].name);
 }
 
+/* A pattern of them: "--address|--ca|..." */
+static void print_options_with_arguments(FILE *out)
+{
+	const char *divider = "";
+
+	for (int id = 0; id < OPTION_N; id++) {
+		if (!command_options[id].arg)
+			continue;
+		(void)fprintf(out, "%s--%s", divider, command_options[id].name);
+		divider = "|";
+	}
+}
+
 void completion_bash(FILE *out)
 {
 	(void)fputs("# bash completion for holdfast\n"
 		    "_holdfast() {\n"
-		    "\tlocal current=${COMP_WORDS[COMP_CWORD]} line='' words='' word\n"
+		    "\tlocal current=${COMP_WORDS[COMP_CWORD]} line='' words='' word before=''\n"
 		    "\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-		    "\t\t[[ $word == -* ]] || line+=\"${line:+ }$word\"\n"
+		    "\t\tcase $before in\n"
+		    "\t\t",
+		    out);
+	print_options_with_arguments(out);
+	(void)fputs(") ;;\n" /* the word is its argument */
+		    "\t\t*) [[ $word == -* ]] || line+=\"${line:+ }$word\" ;;\n"
+		    "\t\tesac\n"
+		    "\t\tbefore=$word\n"
 		    "\tdone\n"
 		    "\tcase $line in\n",
 		    out);

@@ -31,8 +31,13 @@ static enum status ambiguous(const char *what, const char *given, bool exact,
 	}
 	if (matches > listed)
 		strbuf_printf(&names, " and %zu more", matches - listed);
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "'%s' is not clear, it may be %s %s%s", given,
-			 what, names.data ? names.data : "", exact ? " (give --namespace)" : "");
+	if (exact)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "more than one %s is called '%s', give --namespace: %s", what, given,
+				 names.data ? names.data : "");
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "more than one %s begins with '%s', give more of it: %s", what, given,
+			 names.data ? names.data : "");
 }
 
 enum status pick(const char *what, const char *given, const struct candidate *candidates, size_t n,

@@ -10,9 +10,12 @@ static void show_helper(const Holdfast__V1__AgentHelper *helper)
 {
 	char text[96];
 
-	(void)str_format(
-		text, sizeof(text), "%s, pid %" PRIu32 ", %.16s door, started %" PRIu32 " times again",
-		helper->running ? "running" : "not running", helper->pid, helper->door, helper->restarts);
+	if (helper->running)
+		(void)str_format(text, sizeof(text),
+				 "running, pid %" PRIu32 ", %.16s door, restarts: %" PRIu32, helper->pid,
+				 helper->door, helper->restarts);
+	else
+		(void)str_format(text, sizeof(text), "not running, restarts: %" PRIu32, helper->restarts);
 	print_field("mount helper", text);
 	if (helper->ticket_optional)
 		print_field("tickets",

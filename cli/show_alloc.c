@@ -89,7 +89,8 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
 	print_field("driver", alloc->driver);
 	print_field("desired", desired(alloc, text));
 	print_field("status", client(alloc, text));
-	print_field("description", alloc->client_description);
+	if (alloc->client_description[0])
+		print_field("description", alloc->client_description);
 	print_field("age", age_text(alloc->create_time_ms, now_ms, age));
 	print_field("changed", age_text(alloc->modify_time_ms, now_ms, age));
 	return show_requests(alloc, err);

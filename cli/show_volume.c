@@ -98,12 +98,15 @@ static void show_fields(const Holdfast__V1__Volume *v)
 		print_field("because", v->unschedulable_reason);
 	(void)str_format(number, sizeof(number), "%" PRIu32, v->nodes_healthy);
 	print_field("nodes healthy", number);
-	print_field("access mode", word(&holdfast__v1__access_mode__descriptor, (int)v->access_mode, text));
-	print_field("attachment mode",
-		    word(&holdfast__v1__attachment_mode__descriptor, (int)v->attachment_mode, text));
-	(void)str_format(number, sizeof(number), "%" PRIu32 " readers, %" PRIu32 " writers", v->readers,
+	(void)str_format(number, sizeof(number), "readers: %" PRIu32 ", writers: %" PRIu32, v->readers,
 			 v->writers);
-	print_field("in use by", number);
+	print_field("in use by", v->readers + v->writers > 0 ? number : "nobody");
+	if (v->access_mode) /* those of the claims: a free volume has none */
+		print_field("access mode",
+			    word(&holdfast__v1__access_mode__descriptor, (int)v->access_mode, text));
+	if (v->attachment_mode)
+		print_field("attachment mode",
+			    word(&holdfast__v1__attachment_mode__descriptor, (int)v->attachment_mode, text));
 	(void)str_format(number, sizeof(number), "%" PRIu64, v->generation);
 	print_field("generation", number);
 	print_field("age", age_text(v->create_time_ms, now_ms, number));

@@ -187,13 +187,13 @@ void trail_check_line(struct trail_check *check, const char *line, size_t n, boo
 	memcpy(copy, line, n);
 	copy[n] = '\0';
 	is_whole = strlen(copy) == n && trail_parse(copy, &record);
+	if (!complete) /* said first: what is missing explains what else is wrong with the line */
+		note(check, TRAIL_CUT);
 	if (is_whole)
 		check_record(check, &record);
 	else if (complete)
 		check_torn(check, line);
 	check->is_torn = !is_whole;
-	if (!complete)
-		note(check, TRAIL_CUT);
 	hash(line, n, check->head);
 }
 

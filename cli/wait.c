@@ -96,14 +96,27 @@ static enum status get(struct connection *connection, const Holdfast__V1__Alloca
 	return STATUS_OK;
 }
 
-static enum status too_late(const Holdfast__V1__Allocation *alloc, struct error *err)
+/* What the node said last when it tried and could not; "" when it said nothing. */
+static const char *last_error(const Holdfast__V1__GetAllocationResponse *answer)
 {
+	for (size_t i = 0; i < answer->n_claims; i++)
+		if (answer->claims[i]->last_error[0])
+			return answer->claims[i]->last_error;
+	return "";
+}
+
+static enum status too_late(const Holdfast__V1__GetAllocationResponse *answer, struct error *err)
+{
+	const Holdfast__V1__Allocation *alloc = answer->allocation;
+	const char *why = alloc->client_description[0] ? alloc->client_description : last_error(answer);
 	char word[PBJSON_WORD_SIZE];
 
-	return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
-			 "allocation %s is still %s%s%s; it goes on without us (holdfast alloc status %s)",
-			 alloc->id, status_word(alloc, word), alloc->client_description[0] ? ": " : "",
-			 alloc->client_description, alloc->id);
+	return error_set(
+		err, STATUS_DEADLINE_EXCEEDED, 0,
+		"allocation %s on node %s is still %s%s%s; it goes on without us. Next: holdfast alloc "
+		"status %s, holdfast node status %s",
+		alloc->id, alloc->node_id, status_word(alloc, word), why[0] ? ": " : "", why, alloc->id,
+		alloc->node_id);
 }
 
 enum status wait_alloc(struct connection *connection, const Holdfast__V1__Allocation *known,
@@ -133,7 +146,7 @@ enum status wait_alloc(struct connection *connection, const Holdfast__V1__Alloca
 			break;
 		}
 		if (clock_monotonic_us() >= deadline_us) {
-			status = too_late(known, err);
+			status = too_late(last, err);
 			break;
 		}
 	}

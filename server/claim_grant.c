@@ -3,6 +3,7 @@
 #include "access.h"
 #include "change.h"
 #include "server.h"
+#include "volume_view.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -22,14 +23,14 @@
 /* The live claims of a volume as admission wants them. */
 struct holders {
 	const struct claim **claims; /* owned array of borrowed claims */
-	bool *connected;	     /* owned */
+	struct holder *about;	     /* owned */
 	size_t n;
 };
 
 static void release_holders(struct holders *holders)
 {
 	free(holders->claims);
-	free(holders->connected);
+	free(holders->about);
 }
 
 static enum status find_holders(struct server *server, struct volume_entry *volume, struct holders *holders,
@@ -42,16 +43,14 @@ static enum status find_holders(struct server *server, struct volume_entry *volu
 				 "volume %s has %d claims, the most there may be", volume->volume.id,
 				 CLAIMS_PER_VOLUME_MAX);
 	holders->claims = calloc(volume->n_live + 1, sizeof(const struct claim *));
-	holders->connected = calloc(volume->n_live + 1, sizeof(*holders->connected));
-	if (!holders->claims || !holders->connected)
+	holders->about = calloc(volume->n_live + 1, sizeof(*holders->about));
+	if (!holders->claims || !holders->about)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		const struct node_entry *node = state_node(&server->state, entry->claim.node_id);
-
 		if (!claim_is_live(&entry->claim))
 			continue;
 		holders->claims[holders->n] = &entry->claim;
-		holders->connected[holders->n] = node && node_is_connected(node);
+		holders->about[holders->n] = claim_holder(server, &entry->claim);
 		holders->n++;
 	}
 	return STATUS_OK;
@@ -88,7 +87,7 @@ static enum status admit(struct server *server, const struct asked *asked, const
 		if (st != STATUS_OK)
 			return st;
 		in.claims = holders.claims;
-		in.holder_connected = holders.connected;
+		in.holders = holders.about;
 		in.n_claims = holders.n;
 	}
 	return admission_check(&in, ret_same, err);

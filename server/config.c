@@ -95,12 +95,10 @@ enum status config_load(const char *path, struct config *config, struct error *e
 {
 	cleanup(release_conf) struct conf *conf = NULL;
 	char dropins[PATH_MAX];
-	enum status st;
+	enum status st = conf_dropin_dir(path, dropins, err);
 
-	if (str_format(dropins, sizeof(dropins), "%s.d", path) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "the path of the configuration is too long");
-	st = conf_load_merged(path, dropins, &conf, err);
+	if (st == STATUS_OK)
+		st = conf_load_merged(path, dropins, &conf, err);
 	if (st != STATUS_OK)
 		return st;
 	st = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);

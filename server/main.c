@@ -53,9 +53,11 @@ static const struct option long_options[] = {
 	{0},
 };
 
+static const char try_help[] = "Try: holdfast-server --help\n";
+
 static int usage_error(const char *message)
 {
-	(void)fprintf(stderr, "holdfast-server: %s\nTry: holdfast-server --help\n", message);
+	(void)fprintf(stderr, "holdfast-server: %s\n%s", message, try_help);
 	return EXIT_USAGE;
 }
 
@@ -93,8 +95,9 @@ static int take_option(int opt, struct arguments *args)
 	case 'h':
 		(void)fputs(usage_text, stdout);
 		return EXIT_OK;
-	default:
-		return usage_error("unknown option");
+	default: /* getopt has said what is wrong */
+		(void)fputs(try_help, stderr);
+		return EXIT_USAGE;
 	}
 }
 

@@ -3,15 +3,15 @@
 #include "server.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "base/strbuf.h"
-#include "model/explain.h"
 #include "model/pb.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHY_MAX = 64 * 1024 };
+enum { WHY_MAX = 64 * 1024, REASON_SIZE = 512 };
 
 static uint32_t healthy_nodes(struct server *server, const struct volume *volume)
 {
@@ -24,6 +24,16 @@ static uint32_t healthy_nodes(struct server *server, const struct volume *volume
 		n += plugin && plugin->healthy && node_is_connected(node);
 	}
 	return n;
+}
+
+static void say_unschedulable(const struct volume *volume, char ret[static REASON_SIZE])
+{
+	bool has_profile = volume->profile[0] != '\0';
+
+	(void)str_format(
+		ret, REASON_SIZE,
+		"no connected node offers plugin %s%s%s in good health; see holdfast node status NODE",
+		volume->plugin_id, has_profile ? " with profile " : "", volume->profile);
 }
 
 static void derive_modes(struct volume_entry *entry, Holdfast__V1__Volume *view)
@@ -64,6 +74,7 @@ static bool add_claims(struct volume_entry *entry, Holdfast__V1__Volume *view)
 Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims)
 {
 	Holdfast__V1__Volume *view = volume_to_pb(&entry->volume);
+	char reason[REASON_SIZE];
 	bool ok = view != NULL;
 
 	if (!ok)
@@ -72,8 +83,8 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 	view->nodes_healthy = healthy_nodes(server, &entry->volume);
 	view->schedulable = view->nodes_healthy > 0;
 	if (!view->schedulable) {
-		view->unschedulable_reason =
-			strdup("no connected node offers its plugin and profile in good health");
+		say_unschedulable(&entry->volume, reason);
+		view->unschedulable_reason = strdup(reason);
 		ok = view->unschedulable_reason != NULL;
 	}
 	if (ok && with_claims)
@@ -84,6 +95,17 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 	return NULL;
 }
 
+struct holder claim_holder(struct server *server, const struct claim *claim)
+{
+	const struct node_entry *node = state_node(&server->state, claim->node_id);
+	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+
+	return (struct holder){
+		.is_connected = node && node_is_connected(node),
+		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
+	};
+}
+
 char *volume_why(struct server *server, struct volume_entry *entry)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(WHY_MAX);
@@ -92,15 +114,19 @@ char *volume_why(struct server *server, struct volume_entry *entry)
 	int64_t now_ms = clock_realtime_ms();
 
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
-		const struct node_entry *node = state_node(&server->state, claim->claim.node_id);
+		struct holder holder = claim_holder(server, &claim->claim);
 
-		if (!claim_is_live(&claim->claim))
-			continue;
-		strbuf_printf(&sb, "%s\n",
-			      explain_claim(&claim->claim, node && node_is_connected(node), now_ms, line));
+		if (claim_is_live(&claim->claim))
+			strbuf_printf(&sb, "%s\n", explain_claim(&claim->claim, &holder, now_ms, line));
 	}
-	if (sb.len == 0)
+	if (sb.len > 0)
+		return strbuf_take(&sb);
+	if (healthy_nodes(server, &entry->volume) == 0) {
+		say_unschedulable(&entry->volume, line);
+		strbuf_printf(&sb, "volume %s is free, but no node can use it: %s\n", entry->volume.id, line);
+	} else {
 		strbuf_printf(&sb, "volume %s is free: nobody holds it (generation %" PRIu64 ")\n",
 			      entry->volume.id, entry->volume.generation);
+	}
 	return strbuf_take(&sb);
 }

@@ -3,6 +3,8 @@
 
 #include "state.h"
 
+#include "model/explain.h"
+
 #include <holdfast/v1/types.pb-c.h>
 
 struct server;
@@ -11,6 +13,10 @@ struct server;
  * the caller. Costs the number of nodes for schedulability. */
 Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims);
 
-/** Who holds it and what is missing, one line per live claim. NULL when memory is short; owned by the caller.
+/** What is known about the holder of a claim, for explain_claim(). */
+struct holder claim_holder(struct server *server, const struct claim *claim);
+
+/** Who holds it and what is missing, one line per live claim; what keeps a free one from being used. NULL
+ * when memory is short; owned by the caller.
  */
 char *volume_why(struct server *server, struct volume_entry *entry);

@@ -230,8 +230,8 @@ static enum status refuse_in_use(struct server *server, struct volume_entry *ent
 	if (why)
 		why[strcspn(why, "\n")] = '\0';
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "volume %s is in use by %zu claims; the newest: %s", entry->volume.id, entry->n_live,
-			 why ? why : "(out of memory)");
+			 "volume %s is claimed (live claims: %zu; the newest: %s)", entry->volume.id,
+			 entry->n_live, why ? why : "(out of memory)");
 }
 
 static enum status handle_deregister(struct server *server, struct rpc_call *call,
@@ -324,6 +324,15 @@ static enum status attest_claim(struct server *server, struct change *change, st
 	return st;
 }
 
+static enum status refuse_working(struct server *server, const struct claim *claim, struct error *err)
+{
+	struct holder holder = claim_holder(server, claim);
+	char why[EXPLAIN_SIZE];
+
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s is in use: %s", claim->volume_id,
+			 explain_claim(claim, &holder, clock_realtime_ms(), why));
+}
+
 static enum status detach_all(struct server *server, struct change *change, struct volume_entry *volume,
 			      const struct node_entry *node, const char *detail, struct error *err)
 {
@@ -349,13 +358,7 @@ static enum status detach_all(struct server *server, struct change *change, stru
 	if (n == 0)
 		return error_set(err, STATUS_NOT_FOUND, 0, "node %s holds no claim of volume %s",
 				 node->node.id, volume->volume.id);
-	if (working)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "volume %s is in use by allocation %s on node %s; stop it first: holdfast "
-				 "alloc stop %s",
-				 volume->volume.id, working->allocation_id, node->node.id,
-				 working->allocation_id);
-	return STATUS_OK;
+	return working ? refuse_working(server, working, err) : STATUS_OK;
 }
 
 static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request,

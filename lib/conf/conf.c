@@ -245,6 +245,18 @@ enum status conf_load_merged(const char *path, const char *dropin_dir, struct co
 	return status;
 }
 
+enum status conf_dropin_dir(const char *path, char ret[static PATH_MAX], struct error *err)
+{
+	const size_t suffix = strlen(".hcl");
+	size_t n = strlen(path);
+
+	if (n > suffix && str_eq(path + n - suffix, ".hcl"))
+		n -= suffix;
+	if (str_format(ret, PATH_MAX, "%.*s.d", (int)n, path) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, ENAMETOOLONG, "the path '%.64s...'", path);
+	return STATUS_OK;
+}
+
 enum status conf_error(const struct conf *conf, const json_t *object, const char *key, struct error *err,
 		       const char *fmt, ...)
 {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,9 @@ enum status conf_load(const char *path, struct conf **ret, struct error *err);
 /** Load @path, then every *.hcl and *.json of @dropin_dir in lexical order, later values replacing earlier
  * ones (objects are merged, lists replaced). A missing folder is fine, a missing main file is not. */
 enum status conf_load_merged(const char *path, const char *dropin_dir, struct conf **ret, struct error *err);
+
+/** The drop-in folder of the file at @path: "/etc/x.hcl" has "/etc/x.d". */
+enum status conf_dropin_dir(const char *path, char ret[static PATH_MAX], struct error *err);
 
 void conf_free(struct conf *conf);
 

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "model/explain.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -135,12 +134,14 @@ static const struct claim *find_own(const struct admission *in)
 	return NULL;
 }
 
-static bool is_connected(const struct admission *in, const struct claim *claim)
+static const struct holder *find_holder(const struct admission *in, const struct claim *claim)
 {
-	for (size_t i = 0; in->holder_connected && i < in->n_claims; i++)
+	static const struct holder working = {.is_connected = true, .is_stopping = false};
+
+	for (size_t i = 0; in->holders && i < in->n_claims; i++)
 		if (in->claims[i] == claim)
-			return in->holder_connected[i];
-	return true;
+			return &in->holders[i];
+	return &working;
 }
 
 static enum status refuse_held(const struct admission *in, const struct volume_request *request,
@@ -155,7 +156,7 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s is not free for %s (%s): %s",
 			 in->volume_id, claim_mode_name(volume_request_mode(request)),
 			 access_mode_name(request->access_mode),
-			 explain_claim(blocker, is_connected(in, blocker), in->now_ms, why));
+			 explain_claim(blocker, find_holder(in, blocker), in->now_ms, why));
 }
 
 enum status admission_check(const struct admission *in, const struct claim **ret_same, struct error *err)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "model/explain.h"
 #include "model/node.h"
 #include "model/volume.h"
 
@@ -20,8 +21,8 @@ struct admission {
 	const char *volume_name;	   /* of the allocation's volume request */
 	const struct claim *const *claims; /* every live claim of the volume */
 	size_t n_claims;
-	const bool *holder_connected; /* per claim: has its node a session now? NULL: unknown */
-	int64_t now_ms;		      /* for "since" in refusals */
+	const struct holder *holders; /* per claim; NULL: all work, on connected nodes */
+	int64_t now_ms;		      /* for "for how long" in refusals */
 };
 
 /** Check in the order of design 4.2: volume exists, allocation exists and is for this node and asks for the

@@ -8,9 +8,13 @@
 
 enum { EXPLAIN_SIZE = 768 };
 
-/** One sentence or two: holder, node, since when, state, evidence that is missing, retries, last error, next
- * command.
- * @node_connected whether the node has a session now
- * Writes into @dst of EXPLAIN_SIZE, returns it. */
-char *explain_claim(const struct claim *claim, bool node_connected, int64_t now_ms,
+/* What is known about the holder of a claim beside the claim. */
+struct holder {
+	bool is_connected; /* its node has a session now */
+	bool is_stopping;  /* its allocation has been told to stop */
+};
+
+/** One sentence or two: holder, node, for how long, state, evidence that is missing, retries, last error,
+ * next command. Writes into @dst of EXPLAIN_SIZE, returns it. */
+char *explain_claim(const struct claim *claim, const struct holder *holder, int64_t now_ms,
 		    char dst[static EXPLAIN_SIZE]);

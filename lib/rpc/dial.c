@@ -84,11 +84,15 @@ static void unix_error(int sys_errno, struct error *err)
 	switch (sys_errno) {
 	case ENOENT:
 		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno,
-				"there is no socket, is the server running?");
+				"there is no socket, is its service running?");
 		break;
 	case ECONNREFUSED:
 		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno,
-				"nobody listens on the socket, is the server running?");
+				"nobody listens on the socket, is its service running?");
+		break;
+	case EACCES:
+		(void)error_set(err, STATUS_PERMISSION_DENIED, sys_errno,
+				"the socket is not open to this user");
 		break;
 	case EAGAIN:
 		(void)error_set(err, STATUS_UNAVAILABLE, sys_errno,

@@ -54,8 +54,8 @@ class WorldTest(unittest.TestCase):
             "alloc", "run", self.world.alloc_spec(), "--node", node.id, "--id", alloc or self.alloc, check=check
         )
 
-    def stop_alloc(self, alloc=None, check=True):
-        return self.world.holdfast("alloc", "stop", alloc or self.alloc, check=check)
+    def stop_alloc(self, alloc=None, check=True, timeout="5m"):
+        return self.world.holdfast("alloc", "stop", alloc or self.alloc, "--timeout", timeout, check=check)
 
     def client_status(self, alloc=None):
         return self.world.json("alloc", "status", alloc or self.alloc)["allocation"]["client_status"]

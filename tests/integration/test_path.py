@@ -108,6 +108,30 @@ class TestPath(WorldTest):
             self.assertEqual(self.node.mounts(), before)
             self.assertEqual(len(self.world.live_claims()), 1)
 
+    def test_a_node_that_was_given_up_lets_go_when_it_is_back(self):
+        self.run_alloc()
+        self.node.daemon.kill()
+
+        def is_disconnected():
+            return self.world.json("node", "status", self.node.id)["node"]["status"] == "DISCONNECTED"
+
+        wait_for("the server to notice", is_disconnected)
+        why = self.world.holdfast("volume", "status", "db", "--why").stdout
+        self.assertIn(f"Next: holdfast alloc stop {self.alloc}", why)
+        self.stop_alloc(check=False, timeout="1s")
+        why = self.world.holdfast("volume", "status", "db", "--why").stdout
+        self.assertNotIn("holdfast alloc stop", why)
+        self.assertIn(f"holdfast volume detach db {self.node.id} --attest REASON", why)
+        detached = self.world.json("volume", "detach", "db", self.node.id, "--attest", "its power is off")
+        self.assertEqual(detached["claims"][0]["evidence"], "EVIDENCE_OPERATOR")
+        self.assert_mounted_once()  # the word was wrong
+        self.node.start()
+        self.node.wait_connected()
+        wait_for("the node to let go", lambda: not self.node.mounts())
+        wait_for("the node to forget", lambda: not self.node.status().get("allocations"))
+        self.assertEqual(self.client_status(), "LOST")
+        self.assertEqual(self.world.claims()[0]["evidence"], "EVIDENCE_OPERATOR")
+
     def test_the_helper_is_replaced_when_it_dies_idle(self):
         first = self.node.helper_pid()
         os.kill(first, signal.SIGKILL)

@@ -287,7 +287,12 @@ static void every_outcome_has_a_code_and_a_sentence(void **state)
 			continue;
 		assert_int_equal(err.status, expected[i]);
 		assert_non_null(strstr(err.msg, "STAGE of volume db: "));
-		assert_non_null(strstr(err.msg, "record 77"));
+		assert_non_null(strstr(err.msg, "record 77 of its trail: holdfast audit show FILE"));
+		reply.record = 0;
+		(void)helper_reply_outcome(&reply, "volume db", &err);
+		assert_null(strstr(err.msg, "record"));
+		assert_non_null(strstr(err.msg, "(see the reason in its trail: holdfast audit show FILE)"));
+		reply.record = 77;
 	}
 }
 

@@ -87,6 +87,7 @@ static Holdfast__V1__Allocation *alloc_new(const char *id, unsigned int step)
 	while (step > 0 && !fake.steps[step].client_status)
 		step--;
 	alloc->id = strdup(id);
+	alloc->node_id = strdup("node-1");
 	alloc->client_status = (Holdfast__V1__ClientStatus)fake.steps[step].client_status;
 	alloc->client_description = strdup(fake.steps[step].description ? fake.steps[step].description : "");
 	alloc->modify_index = step + 1;
@@ -129,6 +130,7 @@ static ProtobufCMessage *register_volume(const ProtobufCMessage *request)
 	(void)str_copy(fake.spec_id, sizeof(fake.spec_id), ask->volume->id);
 	answer->volume = volume_new(ask->volume->id);
 	answer->created = true;
+	answer->volume->unschedulable_reason = strdup("no node has it");
 	return &answer->base;
 }
 

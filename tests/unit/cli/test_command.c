@@ -80,6 +80,16 @@ static void options_may_stand_anywhere(void **state)
 	}
 }
 
+static void the_version_is_an_option_too(void **state)
+{
+	struct invocation inv;
+
+	(void)state;
+	good("--version", "version", &inv);
+	good("-V --json", "version", &inv);
+	good("version", "version", &inv);
+}
+
 static void words_after_two_dashes_are_arguments(void **state)
 {
 	struct invocation inv;
@@ -107,6 +117,7 @@ static void mistakes_are_told_with_what_was_meant(void **state)
 		{"volume status a b", "volume status: unexpected argument 'b'"},
 		{"volume register", "volume register needs more arguments: FILE|-"},
 		{"volume detach db", "volume detach needs more arguments: ID NODE"},
+		{"node status --version", "node status has no option --version"},
 		{"node status --why", "node status has no option --why"},
 		{"volume status --wyh", "unknown option --wyh, did you mean --why?"},
 		{"volume status --zzzz=1", "unknown option --zzzz"},
@@ -199,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_command_takes_its_words_and_leaves_the_arguments),
 		cmocka_unit_test(options_may_stand_anywhere),
+		cmocka_unit_test(the_version_is_an_option_too),
 		cmocka_unit_test(words_after_two_dashes_are_arguments),
 		cmocka_unit_test(mistakes_are_told_with_what_was_meant),
 		cmocka_unit_test(help_is_given_for_everything_groups_and_commands),

@@ -155,7 +155,8 @@ static void one_volume_is_found_by_its_beginning(void **state)
 	assert_string_equal(fake.calls, "Volumes.List(db) Volumes.Get(db) ");
 	assert_true(fake.why);
 	expect_output("\nwhy\nheld by nobody\nnext: nothing\n");
-	expect_failure("volume status d", STATUS_FAILED_PRECONDITION, "it may be volume db, db2");
+	expect_failure("volume status d", STATUS_FAILED_PRECONDITION,
+		       "more than one volume begins with 'd', give more of it: db, db2");
 	expect_failure("volume status x", STATUS_NOT_FOUND, "no volume is called 'x'");
 }
 
@@ -171,7 +172,7 @@ static void a_volume_is_registered_from_its_file(void **state)
 	write_spec("id = \"db\"\ntype = \"native\"\n");
 	expect_ok(with_spec("volume register @"));
 	assert_string_equal(fake.spec_id, "db");
-	expect_output("volume db is registered\n");
+	expect_output("volume db is registered\nit cannot be used yet: no node has it\n");
 	write_spec("id = \"db\"\nnamespace = \"a\"\n");
 	fake.calls[0] = '\0';
 	expect_usage_error(with_spec("volume register --namespace b @"), "contradicts the file");
@@ -194,7 +195,22 @@ static void a_volume_is_deregistered_and_detached_by_prefix(void **state)
 	expect_ok("volume detach web gone --attest pulled-the-plug");
 	assert_string_equal(fake.node_id, "gone"); /* its claims may outlive the node */
 	assert_string_equal(fake.attest_reason, "pulled-the-plug");
-	expect_failure("volume detach web node", STATUS_FAILED_PRECONDITION, "it may be node node-1, node-2");
+	expect_failure("volume detach web node", STATUS_FAILED_PRECONDITION,
+		       "give more of it: node-1, node-2");
+}
+
+static void an_attestation_names_volume_and_node_in_full(void **state)
+{
+	(void)state;
+	fake.node_ids[1] = NULL;
+	fake.calls[0] = '\0';
+	expect_failure("volume detach web node --attest off", STATUS_INVALID_ARGUMENT,
+		       "--attest needs whole ids: 'node' is only the beginning of node-1");
+	assert_true(ending.is_usage_error);
+	expect_failure("volume detach w node-1 --attest off", STATUS_INVALID_ARGUMENT,
+		       "--attest needs whole ids: 'w' is only the beginning of web");
+	assert_null(strstr(fake.calls, "Detach"));
+	expect_ok("volume detach w node");
 }
 
 static void an_empty_attestation_is_none(void **state)
@@ -235,7 +251,7 @@ static void an_unknown_node_is_the_servers_to_refuse(void **state)
 	assert_string_equal(fake.node_id, "node-9");
 	write_spec("name = \"app\"\nnode = \"node-\"\n");
 	expect_failure(with_spec("alloc run @ --no-wait"), STATUS_FAILED_PRECONDITION,
-		       "may be node node-1, node-2");
+		       "give more of it: node-1, node-2");
 	fake.node_ids[1] = NULL;
 	expect_ok(with_spec("alloc run @ --no-wait"));
 	assert_string_equal(fake.node_id, "node-1");
@@ -260,9 +276,10 @@ static void waiting_ends_at_its_timeout(void **state)
 	(void)state;
 	write_spec("name = \"app\"\n");
 	fake.steps[0].description = "waiting for the node";
-	expect_failure(with_spec("alloc run @ --timeout 1ms --node node-1 --id " ALLOC_ID),
-		       STATUS_DEADLINE_EXCEEDED,
-		       "is still pending: waiting for the node; it goes on without us");
+	expect_failure(
+		with_spec("alloc run @ --timeout 1ms --node node-1 --id " ALLOC_ID), STATUS_DEADLINE_EXCEEDED,
+		"allocation " ALLOC_ID " on node node-1 is still pending: waiting for the node; it goes "
+		"on without us. Next: holdfast alloc status " ALLOC_ID ", holdfast node status node-1");
 	fake.calls[0] = '\0';
 	expect_usage_error(with_spec("alloc run @ --timeout soon"), "'soon' is not a duration");
 	expect_usage_error(with_spec("alloc run @ --timeout 0s"), "'0s' is not a duration");
@@ -322,6 +339,8 @@ static void allocations_are_listed_by_node_and_shown(void **state)
 	expect_ok("alloc status --node node-2");
 	assert_string_equal(fake.node_id, "node-2");
 	expect_output(ALLOC_ID);
+	fake.calls[0] = '\0';
+	expect_usage_error("alloc status 01 --node node-2", "--node is for the list");
 	expect_ok("alloc status 01");
 	expect_output("status               pending");
 }
@@ -388,7 +407,11 @@ static void a_trail_is_verified_and_shown(void **state)
 	expect_ok(with_spec("audit show @ --json --since 1h"));
 	assert_string_equal(ending.output, "[]\n");
 	expect_usage_error(with_spec("audit show @ --since yesterday"), "'yesterday' is neither");
+	expect_usage_error(with_spec("audit show @ --result refused"),
+			   "'refused' is no result: success, failed");
 	expect_usage_error(with_spec("audit verify @ --head 12"), "64 hex digits");
+	expect_failure("audit show /nonexistent --json", STATUS_NOT_FOUND, "open /nonexistent");
+	assert_string_equal(ending.output, "[]\n");
 	expect_failure("audit show /nonexistent", STATUS_NOT_FOUND, "open /nonexistent");
 	expect_failure("audit verify /tmp", STATUS_INVALID_ARGUMENT, "read /tmp: Is a directory");
 }
@@ -414,6 +437,7 @@ int main(void)
 		cmocka_unit_test_setup(why_needs_a_volume, setup),
 		cmocka_unit_test_setup(a_volume_is_registered_from_its_file, setup),
 		cmocka_unit_test_setup(a_volume_is_deregistered_and_detached_by_prefix, setup),
+		cmocka_unit_test_setup(an_attestation_names_volume_and_node_in_full, setup),
 		cmocka_unit_test_setup(an_empty_attestation_is_none, setup),
 		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, setup),
 		cmocka_unit_test_setup(running_waits_until_the_allocation_runs, setup),

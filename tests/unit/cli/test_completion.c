@@ -54,6 +54,8 @@ static void the_script_offers_words_options_and_nothing_twice(void **state)
 	}
 	assert_non_null(strstr(script, "\t\t\"volume status\"*) words=\" --help --json"));
 	assert_non_null(strstr(script, " --why\" ;;\n"));
+	assert_non_null(strstr(script, "--address|--ca|"));
+	assert_null(strstr(script, "--json|"));
 	free(script);
 }
 

@@ -155,8 +155,8 @@ static void two_swapped_lines_show(void **state)
 static void a_line_put_in_shows_in_itself_or_the_next_one(void **state)
 {
 	static const char *const extras[] = {
-		"ts=2025-01-31T12:00:00.000Z rec=3 op=stage "
-		"prev=0000000000000000000000000000000000000000000000000000000000000000",
+		("ts=2025-01-31T12:00:00.000Z rec=3 op=stage "
+		 "prev=0000000000000000000000000000000000000000000000000000000000000000"),
 		"garbage",
 		"",
 	};

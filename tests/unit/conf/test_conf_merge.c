@@ -174,9 +174,28 @@ static void the_number_of_drop_ins_is_limited(void **state)
 	assert_null(conf);
 }
 
+static void the_drop_in_folder_is_named_after_the_file(void **state)
+{
+	char dir[PATH_MAX];
+	char path[PATH_MAX];
+	struct error err;
+
+	(void)state;
+	assert_int_equal(conf_dropin_dir("/etc/holdfast/agent.hcl", dir, &err), STATUS_OK);
+	assert_string_equal(dir, "/etc/holdfast/agent.d");
+	assert_int_equal(conf_dropin_dir("settings", dir, &err), STATUS_OK);
+	assert_string_equal(dir, "settings.d");
+	memset(path, 'a', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(conf_dropin_dir(path, dir, &err), STATUS_INVALID_ARGUMENT);
+	path[sizeof(path) - 3] = '\0'; /* ".d" just fits */
+	assert_int_equal(conf_dropin_dir(path, dir, &err), STATUS_OK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_drop_in_folder_is_named_after_the_file),
 		cmocka_unit_test_setup_teardown(later_files_replace_values_and_merge_objects, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_replaced_object_gives_way_to_a_value_and_back, setup,

@@ -107,16 +107,16 @@ static void a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state(void **
 {
 	(void)state;
 	for (int s = CLAIM_RESERVED; s < CLAIM_FREED; s++) {
-		bool connected = false;
+		const struct holder lost = {.is_connected = false, .is_stopping = s % 2 == 0};
 		struct world w;
 		struct error err;
 
 		make_world(&w);
 		w.held.state = (enum claim_state)s;
 		w.in.n_claims = 1;
-		w.in.holder_connected = &connected;
+		w.in.holders = &lost;
 		assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
-		if (s == CLAIM_UNPUBLISHING)
+		if (s <= CLAIM_UNPUBLISHING) /* beyond it the node has let go */
 			assert_non_null(strstr(err.msg, "--attest"));
 	}
 }

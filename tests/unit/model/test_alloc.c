@@ -21,6 +21,14 @@ static void bidirectional_reader(struct alloc *a)
 	a->volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
 	a->volumes[0].read_only = true;
 }
+static void host_to_task(struct alloc *a)
+{
+	a->volumes[0].propagation = PROPAGATION_HOST_TO_TASK;
+}
+static void bidirectional(struct alloc *a)
+{
+	a->volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
+}
 static void no_mode(struct alloc *a)
 {
 	a->volumes[0].access_mode = ACCESS_MODE_UNSPECIFIED;
@@ -72,6 +80,8 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 	} cases[] = {
 		{reader, "access_mode", "read_only", STATUS_INVALID_ARGUMENT},
 		{bidirectional_reader, "propagation", "read_only", STATUS_INVALID_ARGUMENT},
+		{host_to_task, "volume data: propagation", "private", STATUS_UNIMPLEMENTED},
+		{bidirectional, "volume data: propagation", "private", STATUS_UNIMPLEMENTED},
 		{no_mode, "access_mode", "missing", STATUS_INVALID_ARGUMENT},
 		{same_source, "data", "more", STATUS_INVALID_ARGUMENT},
 		{same_name, "data", "twice", STATUS_INVALID_ARGUMENT},

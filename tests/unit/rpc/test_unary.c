@@ -304,7 +304,7 @@ static void a_server_that_is_not_there_is_named(void **state)
 	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_OK);
 	assert_int_equal(world_get_now(world, client, "db", &answer), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(answer.err.msg, "/nonexistent/holdfast.sock"));
-	assert_non_null(strstr(answer.err.msg, "is the server running?"));
+	assert_non_null(strstr(answer.err.msg, "is its service running?"));
 	rpc_client_free(client);
 }
 

@@ -95,8 +95,8 @@ static void the_new_boot_of_a_node_is_stored_after_what_follows_from_it(void **s
 static void a_boot_id_is_a_lower_case_uuid(void **state)
 {
 	static const char *const refused[] = {
-		"B0010000-0000-4000-8000-000000000001",	   "b0010000-0000-4000-8000-00000000000",  "",
-		"b0010000-0000-4000-8000-00000000000\xff", "b00100000000-4000-8000-000000000001-",
+		"B0010000-0000-4000-8000-000000000001", "b0010000-0000-4000-8000-00000000000",	"",
+		"b0010000-0000-4000-8000-00000000000g", "b00100000000-4000-8000-000000000001-",
 	};
 	struct fixture *f = *state;
 
