@@ -287,6 +287,50 @@ static void the_generation_of_a_volume_never_goes_back(void **state)
 	}
 }
 
+static void an_operators_word_frees_any_number_of_claims_of_a_lost_node(void **state)
+{
+	enum { CLAIMS = 70 };
+	struct fixture *f = *state;
+	struct claim_entry *claim;
+	int n = 0;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (int i = 0; i < CLAIMS; i++) {
+		char id[UUID_TEXT_SIZE];
+
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-a000-%012d", i);
+		assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
+		(void)get_ticket(&f->n1, id);
+		assert_int_equal(stop_alloc(f, id, NULL), STATUS_OK);
+	}
+	lose_node(f, &f->n1);
+	assert_int_equal(detach(f, "n1", "it burnt", NULL), STATUS_OK);
+	assert_int_equal(f->server->state.n_claims, 0);
+	LIST_FOREACH (claim, &state_volume(&f->server->state, "default", "db")->claims, of_volume) {
+		assert_int_equal(claim->claim.evidence, EVIDENCE_OPERATOR);
+		n++;
+	}
+	assert_int_equal(n, CLAIM_HISTORY_MAX);
+	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+}
+
+static void an_operators_word_frees_nothing_when_one_claim_is_still_to_work(void **state)
+{
+	struct fixture *f = *state;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	(void)get_ticket(&f->n1, ALLOC_2);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	lose_node(f, &f->n1);
+	assert_int_equal(detach(f, "n1", "it burnt", NULL), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(f->server->state.n_claims, 2);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_RESERVED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,6 +354,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_fresh_ticket_of_a_shared_volume_is_of_its_newest_generation,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(the_generation_of_a_volume_never_goes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_operators_word_frees_any_number_of_claims_of_a_lost_node,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			an_operators_word_frees_nothing_when_one_claim_is_still_to_work, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
