@@ -1,10 +1,10 @@
 #include "model/explain.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "base/strbuf.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static void say_holder(struct strbuf *sb, const struct claim *claim, int64_t now_ms)
 {
@@ -66,6 +66,6 @@ char *explain_claim(const struct claim *claim, bool node_connected, int64_t now_
 	if (claim->last_error[0] != '\0')
 		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", claim->attempts,
 			      claim->last_error);
-	(void)snprintf(dst, EXPLAIN_SIZE, "%s", sb.data ? sb.data : "");
+	str_copy_text(dst, EXPLAIN_SIZE, sb.data ? sb.data : "");
 	return dst;
 }

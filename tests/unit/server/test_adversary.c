@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "model/pb.h"
+#include "rpc/pbjson.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>
@@ -331,6 +332,56 @@ static void an_operators_word_frees_nothing_when_one_claim_is_still_to_work(void
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_RESERVED);
 }
 
+static void can_be_shown(const ProtobufCMessage *message)
+{
+	json_t *json = NULL;
+
+	assert_int_equal(pbjson_encode(message, PBJSON_DEFAULTS, &json, NULL), STATUS_OK);
+	json_decref(json);
+}
+
+static void whatever_a_node_says_can_be_shown(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__ListNodesRequest list = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char id[] = "db";
+	char text[603] = "";
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	for (size_t i = 0; i + 2 < sizeof(text); i += 2)
+		memcpy(text + i, "\xc3\xa4", 2); /* its cut falls into a character */
+	fake_node_send_failed(&f->n1, &claim, text);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	request.id = id;
+	request.why = true;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+				      &response, NULL),
+				 STATUS_OK);
+		can_be_shown(response);
+		protobuf_c_message_free_unpacked(response, NULL);
+		if (i == 0) {
+			fake_node_send_failed(&f->n1, &claim, "\xff\x1b[2J\xe2\x82 busy\n");
+			UNTIL(f, claim_of(f, ALLOC_1).attempts == 2);
+		}
+	}
+	assert_string_equal(claim_of(f, ALLOC_1).last_error, "??[2J?? busy ");
+	lose_node(f, &f->n1);
+	f->n1.agent_version = "1\x80\x1b[31m";
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__nodes__descriptor, "List", &list.base, &response, NULL),
+		STATUS_OK);
+	can_be_shown(response);
+	protobuf_c_message_free_unpacked(response, NULL);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.agent_version, "1??[31m");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +409,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			an_operators_word_frees_nothing_when_one_claim_is_still_to_work, setup, teardown),
+		cmocka_unit_test_setup_teardown(whatever_a_node_says_can_be_shown, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
