@@ -1,6 +1,7 @@
 /* What must not happen: a second writer, a claim that nobody can free, a word before it is durable, a server
  * that one node or one text brings down. */
 
+#include "change.h"
 #include "cluster.h"
 #include "unit.h"
 
@@ -382,6 +383,28 @@ static void whatever_a_node_says_can_be_shown(void **state)
 	assert_string_equal(state_node(&f->server->state, "n1")->node.agent_version, "1??[31m");
 }
 
+static bool stop_at_once(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	(void)userdata;
+	return false;
+}
+
+static void the_store_does_not_grow_with_every_change(void **state)
+{
+	enum { STATUSES = 2 * CHANGE_COMPACT_COMMITS };
+	struct fixture *f = *state;
+	uint64_t before;
+
+	take_volume(f);
+	before = kv_revision(f->server->kv);
+	for (int i = 0; i < STATUSES; i++)
+		fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, kv_revision(f->server->kv) >= before + STATUSES);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_int_equal(kv_changes(f->server->kv, before, stop_at_once, NULL, NULL), STATUS_OUT_OF_RANGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -410,6 +433,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			an_operators_word_frees_nothing_when_one_claim_is_still_to_work, setup, teardown),
 		cmocka_unit_test_setup_teardown(whatever_a_node_says_can_be_shown, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_store_does_not_grow_with_every_change, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
