@@ -311,6 +311,14 @@ static void note_revision(struct state *state, const struct change_object *objec
 	}
 }
 
+static void compact(struct server *server, uint64_t revision)
+{
+	if (++server->n_commits < CHANGE_COMPACT_COMMITS)
+		return;
+	server->n_commits = 0;
+	(void)kv_compact(server->kv, revision, NULL); /* only space is lost when it does not work */
+}
+
 static void on_durable(uint64_t revision, const struct error *err, void *userdata)
 {
 	cleanup(commit_freep) struct commit *commit = userdata;
@@ -321,6 +329,8 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	}
 	for (size_t i = 0; i < commit->n; i++)
 		note_revision(&commit->server->state, &commit->objects[i], revision);
+	if (commit->n > 0)
+		compact(commit->server, revision);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
 }

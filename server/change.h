@@ -21,6 +21,7 @@ struct server;
 enum {
 	CHANGE_OBJECTS_MAX = 64, /* an allocation with all its volumes' claims and their history fits */
 	CHANGE_KEY_SIZE = 256,
+	CHANGE_COMPACT_COMMITS = 1024, /* after so many, the store forgets its change feed: nobody reads it */
 };
 
 enum change_kind {

@@ -30,7 +30,10 @@ static enum status open_store(struct server *server, struct error *err)
 	if (str_format(path, sizeof(path), "%s/holdfast.db", server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
 	st = kv_open_sqlite(server->event, path, &server->kv, err);
-	return st == STATUS_OK ? load_state(server, err) : st;
+	if (st == STATUS_OK)
+		st = load_state(server, err);
+	/* what the last run left, however short runs are */
+	return st == STATUS_OK ? kv_compact(server->kv, kv_revision(server->kv), err) : st;
 }
 
 static enum status write_address(const struct server *server, uint16_t port, struct error *err)

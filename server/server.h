@@ -24,6 +24,7 @@ struct server {
 	struct rpc_server *rpc;
 	size_t n_watches;
 	size_t n_sessions;
+	unsigned int n_commits; /* since the change feed was last compacted */
 	bool failed;
 };
 

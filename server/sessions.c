@@ -103,11 +103,6 @@ static enum status commit_and_tell(struct session *session, struct change *chang
 	return st;
 }
 
-static void set_text(char *dst, size_t size, const char *text)
-{
-	(void)snprintf(dst, size, "%s", text); /* cut: for people */
-}
-
 static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct error *err)
 {
 	if (from->n_published > ALLOC_VOLUMES_MAX)
@@ -135,7 +130,7 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 				 status);
 	to->client_status = (enum client_status)status;
 	to->client_code = from->code;
-	set_text(to->client_description, sizeof(to->client_description), from->description);
+	str_copy_text(to->client_description, sizeof(to->client_description), from->description);
 	return take_published(from, to, err);
 }
 
@@ -265,9 +260,9 @@ static enum status node_from_hello(const struct session *session, const Holdfast
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d plugins", NODE_PLUGINS_MAX);
 	(void)str_copy(ret->id, sizeof(ret->id), session->node_id);
 	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), boot_id);
-	set_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
-	set_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
-	set_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
+	str_copy_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
+	str_copy_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
+	str_copy_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
 	ret->status = NODE_READY;
 	ret->n_plugins = 0;
 	for (size_t i = 0; i < hello->n_plugins; i++) {

@@ -121,3 +121,49 @@ size_t str_utf8_sequence(const char *s)
 	}
 	return 0;
 }
+
+/* Bytes of the printable character at the start of @s, or 0. The second range of controls is U+0080 to
+ * U+009f.
+ */
+static size_t printable(const char *s)
+{
+	size_t n = str_utf8_sequence(s);
+
+	if (n == 1 && (is_between(s[0], 0, 0x1f) || s[0] == 0x7f))
+		return 0;
+	if (n == 2 && is_between(s[0], 0xc2, 0xc2) && is_between(s[1], 0x80, 0x9f))
+		return 0;
+	return n;
+}
+
+void str_copy_text(char *dst, size_t size, const char *src)
+{
+	size_t at = 0;
+
+	while (*src != '\0') {
+		size_t n = printable(src);
+		size_t taken = n > 0 ? n : 1;
+
+		if (taken >= size - at)
+			break;
+		if (n > 0)
+			memcpy(dst + at, src, n);
+		else
+			dst[at] = strchr("\t\n\r", *src) ? ' ' : '?';
+		at += taken;
+		src += taken;
+	}
+	dst[at] = '\0';
+}
+
+bool str_is_text(const char *s)
+{
+	while (*s != '\0') {
+		size_t n = printable(s);
+
+		if (n == 0)
+			return false;
+		s += n;
+	}
+	return true;
+}

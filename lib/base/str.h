@@ -9,6 +9,13 @@
  * Returns 0, or -ENAMETOOLONG and an empty @dst when it does not fit: a cut name would be another name. */
 int str_copy(char *dst, size_t size, const char *src);
 
+/** Copy a text for people from anywhere into @dst of @size bytes (at least 1): cut between characters when it
+ * does not fit, white space as blanks, "?" for every control character and byte that is not UTF-8. */
+void str_copy_text(char *dst, size_t size, const char *src);
+
+/** Is @s UTF-8 without control characters? */
+bool str_is_text(const char *s);
+
 /** printf into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst. */
 int str_format(char *dst, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

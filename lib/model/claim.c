@@ -4,7 +4,6 @@
 #include "base/str.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *const state_names[CLAIM_STATE_N] = {
@@ -116,7 +115,7 @@ bool claim_is_live(const struct claim *claim)
 /* Cut what is too long: a text for people, not a name. */
 static void note_text(char *dst, size_t size, const char *text)
 {
-	(void)snprintf(dst, size, "%s", text ? text : "");
+	str_copy_text(dst, size, text ? text : "");
 }
 
 /* Is the evidence worth something for this claim in this state? */

@@ -6,7 +6,6 @@
 #include "model/volume.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static void say_holder(struct strbuf *sb, const struct claim *claim, int64_t now_ms)
 {
@@ -97,6 +96,6 @@ char *explain_claim(const struct claim *claim, const struct holder *holder, int6
 	if (claim->last_error[0] != '\0')
 		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", claim->attempts,
 			      claim->last_error);
-	(void)snprintf(dst, EXPLAIN_SIZE, "%s", sb.data ? sb.data : "");
+	str_copy_text(dst, EXPLAIN_SIZE, sb.data ? sb.data : "");
 	return dst;
 }

@@ -1,6 +1,7 @@
 #include "model/pb.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -14,7 +15,8 @@
 struct message_map;
 
 enum field_kind {
-	FIELD_STRING,
+	FIELD_STRING, /* exact */
+	FIELD_TEXT,   /* for people: cut and cleaned rather than refused */
 	FIELD_NUMBER, /* bool, 32 or 64 bits: the width comes from the descriptor */
 	FIELD_ENUM,
 	FIELD_MESSAGE,
@@ -43,6 +45,11 @@ struct message_map {
 	{                                                                                \
 		.name = #member, .kind = FIELD_STRING, .offset = offsetof(type, member), \
 		.size = SIZE_OF(type, member)                                            \
+	}
+#define TEXT(type, member)                                                             \
+	{                                                                              \
+		.name = #member, .kind = FIELD_TEXT, .offset = offsetof(type, member), \
+		.size = SIZE_OF(type, member)                                          \
 	}
 #define NUMBER(type, member)                                                             \
 	{                                                                                \
@@ -123,10 +130,10 @@ static const struct field_map claim_fields[] = {
 	NUMBER(struct claim, generation),
 	ENUM(struct claim, state, CLAIM_STATE_N),
 	ENUM(struct claim, evidence, EVIDENCE_N),
-	STRING(struct claim, evidence_detail),
+	TEXT(struct claim, evidence_detail),
 	NUMBER(struct claim, sent_to_node),
 	NUMBER(struct claim, attempts),
-	STRING(struct claim, last_error),
+	TEXT(struct claim, last_error),
 	NUMBER(struct claim, create_time_ms),
 	NUMBER(struct claim, modify_time_ms),
 	NUMBER(struct claim, create_index),
@@ -163,7 +170,7 @@ static const struct field_map alloc_fields[] = {
 	LIST(struct alloc, "volumes", volumes, n_volumes, &volume_request_map),
 	ENUM(struct alloc, desired_status, DESIRED_N),
 	ENUM(struct alloc, client_status, CLIENT_N),
-	STRING(struct alloc, client_description),
+	TEXT(struct alloc, client_description),
 	NUMBER(struct alloc, client_code),
 	LIST(struct alloc, "published", published, n_published, &alloc_volume_map),
 	NUMBER(struct alloc, create_time_ms),
@@ -177,8 +184,8 @@ static const struct message_map alloc_map =
 static const struct field_map node_plugin_fields[] = {
 	STRING(struct node_plugin, plugin_id),		 STRING(struct node_plugin, profile),
 	ENUM(struct node_plugin, class, SOURCE_CLASS_N), NUMBER(struct node_plugin, healthy),
-	STRING(struct node_plugin, health_description),	 STRING(struct node_plugin, provider),
-	STRING(struct node_plugin, provider_version),
+	TEXT(struct node_plugin, health_description),	 TEXT(struct node_plugin, provider),
+	TEXT(struct node_plugin, provider_version),
 };
 static const struct message_map node_plugin_map =
 	MAP(struct node_plugin, holdfast__v1__node_plugin__descriptor, node_plugin_fields);
@@ -187,9 +194,9 @@ static const struct field_map node_fields[] = {
 	STRING(struct node, id),
 	STRING(struct node, boot_id),
 	ENUM(struct node, status, NODE_STATUS_N),
-	STRING(struct node, agent_version),
-	STRING(struct node, kernel),
-	STRING(struct node, address),
+	TEXT(struct node, agent_version),
+	TEXT(struct node, kernel),
+	TEXT(struct node, address),
 	LIST(struct node, "plugins", plugins, n_plugins, &node_plugin_map),
 	NUMBER(struct node, last_seen_ms),
 	NUMBER(struct node, create_time_ms),
@@ -294,6 +301,7 @@ static bool put_field(const struct message_map *map, const struct field_map *fie
 
 	switch (field->kind) {
 	case FIELD_STRING:
+	case FIELD_TEXT:
 		return put_string(from, (char **)(void *)to);
 	case FIELD_NUMBER:
 		put_number(field, pb, from, to);
@@ -340,6 +348,9 @@ static enum status get_string(const struct field_map *field, const char *from, c
 	if (n >= field->size)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: longer than %zu bytes", field->name,
 				 field->size - 1);
+	if (from && !str_is_text(from))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: has bytes that are no printable UTF-8",
+				 field->name);
 	memcpy(to, n > 0 ? from : "", n + 1);
 	return STATUS_OK;
 }
@@ -415,6 +426,12 @@ static enum status get_field(const struct message_map *map, const struct field_m
 	switch (field->kind) {
 	case FIELD_STRING:
 		return get_string(field, *(char *const *)(const void *)from, to, err);
+	case FIELD_TEXT: {
+		const char *text = *(char *const *)(const void *)from;
+
+		str_copy_text(to, field->size, text ? text : "");
+		return STATUS_OK;
+	}
 	case FIELD_NUMBER:
 		get_number(field, pb, from, to);
 		return STATUS_OK;

@@ -132,6 +132,40 @@ static void overlong_and_stray_bytes_are_no_sequences(void **state)
 		assert_int_equal(str_utf8_sequence(refused[i]), 0);
 }
 
+static void a_text_for_people_is_cut_between_characters_and_cleaned(void **state)
+{
+	static const struct {
+		size_t size;
+		const char *from;
+		const char *to;
+		bool is_clean;
+	} cases[] = {
+		{1, "a", "", true},
+		{2, "\xc3\xa4", "", true},
+		{3, "\xc3\xa4", "\xc3\xa4", true},
+		{4, "\xc3\xa4\xc3\xa4", "\xc3\xa4", true},
+		{5, "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", true},
+		{4, "\xf0\x9f\x98\x80", "", true},
+		{16, "a\tb\r\nc", "a b  c", false},
+		{16, "\x1b[31m\x7f\x01", "?[31m??", false},
+		{16,
+		 "\xc2\x9b"
+		 "1m\xc2\xa0",
+		 "??1m\xc2\xa0"}, /* CSI in one character */
+		{16, "\xff\xe2\x82", "???", false},
+	};
+	char dst[16];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(dst, 'x', sizeof(dst));
+		str_copy_text(dst, cases[i].size, cases[i].from);
+		assert_string_equal(dst, cases[i].to);
+		assert_true(str_is_text(dst));
+		assert_int_equal(str_is_text(cases[i].from), cases[i].is_clean);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +176,7 @@ int main(void)
 		cmocka_unit_test(hex_has_exactly_the_digits_that_are_wanted),
 		cmocka_unit_test(every_code_point_but_surrogates_is_a_sequence),
 		cmocka_unit_test(overlong_and_stray_bytes_are_no_sequences),
+		cmocka_unit_test(a_text_for_people_is_cut_between_characters_and_cleaned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,6 +95,25 @@ static void text_one_byte_too_long_is_refused_by_name(void **state)
 	assert_string_equal(v.id, "untouched");
 }
 
+static void names_are_refused_and_texts_cleaned_when_they_are_not_printable(void **state)
+{
+	char name[] = "db\x1b[2J";
+	char text[] = "bad\xff news";
+	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	struct node_plugin got = {0};
+	struct volume v = {0};
+	struct error err;
+
+	(void)state;
+	pb.name = name;
+	assert_int_equal(volume_from_pb(&pb, &v, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "name"));
+	plugin.health_description = text;
+	assert_int_equal(node_plugin_from_pb(&plugin, &got, NULL), STATUS_OK);
+	assert_string_equal(got.health_description, "bad? news");
+}
+
 static void values_outside_an_enum_are_refused_with_their_path(void **state)
 {
 	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
@@ -138,6 +157,7 @@ int main(void)
 		cmocka_unit_test(a_claim_survives_the_wire_whole),
 		cmocka_unit_test(volume_alloc_and_node_come_back_as_they_went),
 		cmocka_unit_test(text_one_byte_too_long_is_refused_by_name),
+		cmocka_unit_test(names_are_refused_and_texts_cleaned_when_they_are_not_printable),
 		cmocka_unit_test(values_outside_an_enum_are_refused_with_their_path),
 		cmocka_unit_test(one_entry_too_many_is_refused),
 	};

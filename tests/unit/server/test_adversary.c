@@ -1,11 +1,13 @@
 /* What must not happen: a second writer, a claim that nobody can free, a word before it is durable, a server
  * that one node or one text brings down. */
 
+#include "change.h"
 #include "cluster.h"
 #include "unit.h"
 
 #include "base/str.h"
 #include "model/pb.h"
+#include "rpc/pbjson.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>
@@ -331,6 +333,78 @@ static void an_operators_word_frees_nothing_when_one_claim_is_still_to_work(void
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_RESERVED);
 }
 
+static void can_be_shown(const ProtobufCMessage *message)
+{
+	json_t *json = NULL;
+
+	assert_int_equal(pbjson_encode(message, PBJSON_DEFAULTS, &json, NULL), STATUS_OK);
+	json_decref(json);
+}
+
+static void whatever_a_node_says_can_be_shown(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__ListNodesRequest list = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char id[] = "db";
+	char text[603] = "";
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	for (size_t i = 0; i + 2 < sizeof(text); i += 2)
+		memcpy(text + i, "\xc3\xa4", 2); /* its cut falls into a character */
+	fake_node_send_failed(&f->n1, &claim, text);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	request.id = id;
+	request.why = true;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+				      &response, NULL),
+				 STATUS_OK);
+		can_be_shown(response);
+		protobuf_c_message_free_unpacked(response, NULL);
+		if (i == 0) {
+			fake_node_send_failed(&f->n1, &claim, "\xff\x1b[2J\xe2\x82 busy\n");
+			UNTIL(f, claim_of(f, ALLOC_1).attempts == 2);
+		}
+	}
+	assert_string_equal(claim_of(f, ALLOC_1).last_error, "??[2J?? busy ");
+	lose_node(f, &f->n1);
+	f->n1.agent_version = "1\x80\x1b[31m";
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__nodes__descriptor, "List", &list.base, &response, NULL),
+		STATUS_OK);
+	can_be_shown(response);
+	protobuf_c_message_free_unpacked(response, NULL);
+	assert_string_equal(state_node(&f->server->state, "n1")->node.agent_version, "1??[31m");
+}
+
+static bool stop_at_once(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	(void)userdata;
+	return false;
+}
+
+static void the_store_does_not_grow_with_every_change(void **state)
+{
+	enum { STATUSES = 2 * CHANGE_COMPACT_COMMITS };
+	struct fixture *f = *state;
+	uint64_t before;
+
+	take_volume(f);
+	before = kv_revision(f->server->kv);
+	for (int i = 0; i < STATUSES; i++)
+		fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, kv_revision(f->server->kv) >= before + STATUSES);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_int_equal(kv_changes(f->server->kv, before, stop_at_once, NULL, NULL), STATUS_OUT_OF_RANGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +432,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			an_operators_word_frees_nothing_when_one_claim_is_still_to_work, setup, teardown),
+		cmocka_unit_test_setup_teardown(whatever_a_node_says_can_be_shown, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_store_does_not_grow_with_every_change, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
