@@ -103,6 +103,16 @@ enum status cmd_volume_status(struct invocation *inv, struct error *err)
 	return show_volume(answer->volume, answer->why, err);
 }
 
+/* What cannot be undone is about what was named, not about what begins like it: something else may be left
+ * when the one that is meant is gone. */
+static enum status check_whole(struct invocation *inv, const char *what, const char *given, const char *id,
+			       struct error *err)
+{
+	if (str_eq(given, id))
+		return STATUS_OK;
+	return usage_error(inv, err, "%s needs whole ids: '%s' is only the beginning of %s", what, given, id);
+}
+
 enum status cmd_volume_deregister(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__DeregisterVolumeRequest request = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
@@ -115,6 +125,8 @@ enum status cmd_volume_deregister(struct invocation *inv, struct error *err)
 	if (status == STATUS_OK)
 		status = pick_volume(connection, inv->args[0], inv->options[OPT_NAMESPACE], id, namespace,
 				     err);
+	if (status == STATUS_OK)
+		status = check_whole(inv, "deregister", inv->args[0], id, err);
 	if (status != STATUS_OK)
 		return status;
 	request.id = id;
@@ -140,13 +152,14 @@ static enum status pick_claim_node(struct connection *connection, const char *gi
 	return str_copy(ret, PICK_ID_SIZE, given) < 0 ? status : STATUS_OK;
 }
 
-/* An operator's word is about what was named, not about what begins like it: another node may be left when
- * the one that is meant is gone. */
-static enum status check_whole(struct invocation *inv, const char *given, const char *id, struct error *err)
+static enum status check_attest(struct invocation *inv, const char *id, const char *node, struct error *err)
 {
-	if (!inv->options[OPT_ATTEST] || str_eq(given, id))
+	enum status status;
+
+	if (!inv->options[OPT_ATTEST])
 		return STATUS_OK;
-	return usage_error(inv, err, "--attest needs whole ids: '%s' is only the beginning of %s", given, id);
+	status = check_whole(inv, "--attest", inv->args[0], id, err);
+	return status == STATUS_OK ? check_whole(inv, "--attest", inv->args[1], node, err) : status;
 }
 
 enum status cmd_volume_detach(struct invocation *inv, struct error *err)
@@ -168,9 +181,7 @@ enum status cmd_volume_detach(struct invocation *inv, struct error *err)
 	if (status == STATUS_OK)
 		status = pick_claim_node(connection, inv->args[1], node, err);
 	if (status == STATUS_OK)
-		status = check_whole(inv, inv->args[0], id, err);
-	if (status == STATUS_OK)
-		status = check_whole(inv, inv->args[1], node, err);
+		status = check_attest(inv, id, node, err);
 	if (status != STATUS_OK)
 		return status;
 	request.id = id;

@@ -129,6 +129,9 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 	st = check_volumes(server, alloc, err);
 	if (st != STATUS_OK)
 		return st;
+	if (!node_is_connected(state_node(&server->state, alloc->node_id)))
+		(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+				 "waiting for node %s, which is not connected", alloc->node_id);
 	change_put_alloc(&change, alloc);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.alloc = alloc->id, .node = alloc->node_id, .op = "run"},
 		"allocation %s submitted", alloc->name);

@@ -182,11 +182,15 @@ static void a_volume_is_registered_from_its_file(void **state)
 	assert_string_equal(fake.calls, "");
 }
 
-static void a_volume_is_deregistered_and_detached_by_prefix(void **state)
+static void a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix(void **state)
 {
 	(void)state;
-	expect_ok("volume deregister w");
-	assert_string_equal(fake.calls, "Volumes.List(w) Volumes.Deregister(web) ");
+	expect_failure("volume deregister w", STATUS_INVALID_ARGUMENT,
+		       "deregister needs whole ids: 'w' is only the beginning of web");
+	assert_string_equal(fake.calls, "Volumes.List(w) ");
+	fake.calls[0] = '\0';
+	expect_ok("volume deregister web");
+	assert_string_equal(fake.calls, "Volumes.List(web) Volumes.Deregister(web) ");
 	fake.calls[0] = '\0';
 	expect_ok("volume detach web node-1");
 	assert_string_equal(fake.calls, "Volumes.List(web) Nodes.List(node-1) Volumes.Detach(web) ");
@@ -436,7 +440,8 @@ int main(void)
 		cmocka_unit_test_setup(one_volume_is_found_by_its_beginning, setup),
 		cmocka_unit_test_setup(why_needs_a_volume, setup),
 		cmocka_unit_test_setup(a_volume_is_registered_from_its_file, setup),
-		cmocka_unit_test_setup(a_volume_is_deregistered_and_detached_by_prefix, setup),
+		cmocka_unit_test_setup(a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix,
+				       setup),
 		cmocka_unit_test_setup(an_attestation_names_volume_and_node_in_full, setup),
 		cmocka_unit_test_setup(an_empty_attestation_is_none, setup),
 		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, setup),

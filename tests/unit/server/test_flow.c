@@ -288,6 +288,20 @@ static void a_finished_allocation_that_the_node_still_has_is_forgotten_after_wel
 	UNTIL(f, f->n1.forgets == 1);
 }
 
+static void an_allocation_for_a_node_that_is_away_says_what_it_waits_for(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_non_null(strstr(state_alloc(&f->server->state, ALLOC_1)->alloc.client_description, "node n1"));
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.runs == 1);
+}
+
 static void submissions_are_idempotent_by_id_and_content(void **state)
 {
 	struct fixture *f = *state;
@@ -360,6 +374,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_finished_allocation_that_the_node_still_has_is_forgotten_after_welcome, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(an_allocation_for_a_node_that_is_away_says_what_it_waits_for,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(submissions_are_idempotent_by_id_and_content, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(history_is_bounded, setup, teardown),
