@@ -360,7 +360,7 @@ static void whatever_a_node_says_can_be_shown(void **state)
 	request.id = id;
 	request.why = true;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(call(&f->operator, &holdfast__v1__volumes__descriptor, "Get", &request.base,
+		assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
 				      &response, NULL),
 				 STATUS_OK);
 		can_be_shown(response);
@@ -376,7 +376,7 @@ static void whatever_a_node_says_can_be_shown(void **state)
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_true(f->n1.welcomed);
 	assert_int_equal(
-		call(&f->operator, &holdfast__v1__nodes__descriptor, "List", &list.base, &response, NULL),
+		call(&f->operator, & holdfast__v1__nodes__descriptor, "List", &list.base, &response, NULL),
 		STATUS_OK);
 	can_be_shown(response);
 	protobuf_c_message_free_unpacked(response, NULL);
