@@ -233,7 +233,7 @@ class World:
         self.by_id_prefix = "holdfast-dev-"
         self.by_id = f"{self.by_id_prefix}{os.getpid()}"
         self.loop = None
-        self.made = []  # accounts made here, to be removed
+        self.made = []  # accounts made here, to be removed; also noted in the lock file
         self.lock = None
         self.nodes = [Node(self, i + 1) for i in range(nodes)]
         self.server = None
@@ -264,7 +264,7 @@ class World:
 
     def take_lock(self):
         """From here on everything below PREFIX is ours to remove."""
-        lock = open("/run/lock/holdfast-dev", "w", encoding="ascii")
+        lock = open("/run/lock/holdfast-dev", "a+", encoding="ascii")
 
         def free():
             try:
@@ -279,6 +279,8 @@ class World:
             lock.close()
             raise
         self.lock = lock
+        lock.seek(0)
+        self.made = lock.read().split()  # by a run that was interrupted
 
     def make_accounts(self):
         for name, args in (
@@ -291,6 +293,7 @@ class World:
             run("useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell",
                 "/usr/sbin/nologin", *args, name)
             self.made.append(name)
+            print(name, file=self.lock, flush=True)
 
     def install(self):
         run("cmake", "--install", BUILD)
@@ -422,6 +425,7 @@ volume "data" {{
         self.remove_leftovers()
         for name in reversed(self.made):
             run("userdel", name, check=False)
+        self.lock.truncate(0)
         self.lock.close()
         self.lock = None
 
