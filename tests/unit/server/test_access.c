@@ -19,7 +19,7 @@ static void identities_are_read_whole_or_not_at_all(void **state)
 		{"holdfast://c2/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
 		{"holdfast://c1x/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
 		{"holdfast://c/node/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
-		{"holdfast://c1/root/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
+		{"holdfast://c1/admin/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
 		{"holdfast://c1/nod/n1", STATUS_UNAUTHENTICATED, ROLE_NONE},
 		{"holdfast://c1/node/", STATUS_UNAUTHENTICATED, ROLE_NONE},
 		{"holdfast://c1/node", STATUS_UNAUTHENTICATED, ROLE_NONE},
