@@ -43,15 +43,7 @@ static struct waiting *waiting_new(struct rpc_call *call, const char *alloc_id)
 static enum status commit_for(struct server *server, struct change *change, struct rpc_call *call,
 			      const char *alloc_id, change_done_fn *done, struct error *err)
 {
-	struct waiting *waiting = waiting_new(call, alloc_id);
-	enum status st;
-
-	if (!waiting)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = change_commit(server, change, done, waiting, err);
-	if (st != STATUS_OK)
-		free(waiting);
-	return st;
+	return change_commit_taking(server, change, done, waiting_new(call, alloc_id), err);
 }
 
 /* Answer with @response, whose member @slot is the allocation. */

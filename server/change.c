@@ -402,3 +402,17 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	}
 	return STATUS_OK;
 }
+
+enum status change_commit_taking(struct server *server, struct change *change, change_done_fn *done,
+				 void *userdata, struct error *err)
+{
+	cleanup_free void *taken = userdata;
+	enum status st;
+
+	if (!taken)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = change_commit(server, change, done, taken, err);
+	if (st == STATUS_OK)
+		(void)TAKE_PTR(taken);
+	return st;
+}

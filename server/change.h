@@ -70,3 +70,8 @@ typedef void change_done_fn(struct server *server, void *userdata);
 /** Submit and apply. @done may be NULL. An empty change is durable as soon as everything before it is. */
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err);
+
+/** change_commit() with a @userdata from malloc() that is handed over: @done frees it, or this does when it
+ * fails. NULL is STATUS_RESOURCE_EXHAUSTED, so that an allocation need not be checked before. */
+enum status change_commit_taking(struct server *server, struct change *change, change_done_fn *done,
+				 void *userdata, struct error *err);

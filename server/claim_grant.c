@@ -117,6 +117,17 @@ struct grant {
 	char claim_id[UUID_TEXT_SIZE];
 };
 
+static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
+{
+	struct grant *grant = calloc(1, sizeof(*grant));
+
+	if (!grant)
+		return NULL;
+	grant->call = call;
+	(void)str_copy(grant->claim_id, sizeof(grant->claim_id), claim_id);
+	return grant;
+}
+
 static void reply_claim(struct server *server, struct rpc_call *call, const struct claim_entry *entry)
 {
 	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
@@ -194,15 +205,12 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 	struct volume_entry *entry = state_volume(&server->state, asked->namespace, asked->volume_id);
 	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	cleanup_free struct grant *grant = calloc(1, sizeof(*grant));
 	struct volume volume = entry->volume;
 	struct claim claim;
 	enum status st;
 	int r;
 
 	assert(asked->alloc && request); /* admitted */
-	if (!grant)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	if (volume_request_mode(request) == CLAIM_WRITE) {
 		volume.generation++;
 		change_put_volume(&change, &volume);
@@ -212,12 +220,9 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make a claim id");
 	change_put_claim(&change, &claim);
-	*grant = (struct grant){.call = call};
-	memcpy(grant->claim_id, claim.id, sizeof(grant->claim_id));
-	st = change_commit(server, &change, on_granted, grant, err);
+	st = change_commit_taking(server, &change, on_granted, grant_new(call, claim.id), err);
 	if (st != STATUS_OK)
 		return st;
-	(void)TAKE_PTR(grant);
 	log_ctx(LOG_NOTICE,
 		&(struct log_ctx){.volume = volume.id,
 				  .alloc = claim.allocation_id,
@@ -242,7 +247,6 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	const struct claim *same = NULL;
 	struct node_entry *node;
 	struct identity who;
-	struct grant *again;
 	enum status st = access_node(rpc_call_peer(call), server->config.cluster, &who, err);
 
 	if (st != STATUS_OK)
@@ -260,16 +264,9 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	if (st != STATUS_ALREADY_EXISTS)
 		return st;
 	assert(same); /* that is what the status means */
-	again = calloc(1, sizeof(*again));
-	if (!again)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	*again = (struct grant){.call = call};
-	memcpy(again->claim_id, same->id, sizeof(again->claim_id));
-	st = change_commit(server, &(struct change)CHANGE_INIT, on_granted, again,
-			   err); /* waits for the first grant */
-	if (st != STATUS_OK)
-		free(again);
-	return st;
+	/* waits for the first grant */
+	return change_commit_taking(server, &(struct change)CHANGE_INIT, on_granted,
+				    grant_new(call, same->id), err);
 }
 
 void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server)

@@ -1,8 +1,5 @@
 #pragma once
-/* The life of claims: granting one to a node, and giving it back step by step.
- *
- * Everything that changes a claim goes through here; the rules are claim_step() and admission_check() of
- * lib/model. */
+/* Giving claims back, step by step. The rules are claim_step() of lib/model; granting is in claim_grant.h. */
 
 #include "change.h"
 #include "state.h"

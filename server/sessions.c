@@ -92,15 +92,8 @@ static void on_end_durable(struct server *server, void *userdata)
 static enum status commit_and_tell(struct session *session, struct change *change, change_done_fn *done,
 				   const char *id, bool released, struct error *err)
 {
-	struct told *told = told_new(session->node_id, id, released);
-	enum status st;
-
-	if (!told)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = change_commit(session->server, change, done, told, err);
-	if (st != STATUS_OK)
-		free(told);
-	return st;
+	return change_commit_taking(session->server, change, done, told_new(session->node_id, id, released),
+				    err);
 }
 
 static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct error *err)

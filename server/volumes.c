@@ -45,20 +45,6 @@ static struct waiting *waiting_new(struct rpc_call *call, const struct volume *v
 	return waiting;
 }
 
-/* Commit @change; @waiting is owned from here on. */
-static enum status commit_for(struct server *server, struct change *change, struct waiting *waiting,
-			      change_done_fn *done, struct error *err)
-{
-	enum status st;
-
-	if (!waiting)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = change_commit(server, change, done, waiting, err);
-	if (st != STATUS_OK)
-		free(waiting);
-	return st;
-}
-
 static enum status no_such_volume(const char *namespace, const char *id, struct error *err)
 {
 	return error_set(err, STATUS_NOT_FOUND, 0,
@@ -95,7 +81,7 @@ static enum status register_new(struct server *server, struct rpc_call *call, st
 		waiting->created = true;
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = volume->id, .op = "register"},
 		"registered in namespace %s", volume->namespace);
-	return commit_for(server, &change, waiting, on_registered, err);
+	return change_commit_taking(server, &change, on_registered, waiting, err);
 }
 
 static enum status register_again(struct server *server, struct rpc_call *call,
@@ -113,7 +99,7 @@ static enum status register_again(struct server *server, struct rpc_call *call,
 		merged.modify_time_ms = clock_realtime_ms();
 		change_put_volume(&change, &merged);
 	}
-	return commit_for(server, &change, waiting_new(call, &merged), on_registered, err);
+	return change_commit_taking(server, &change, on_registered, waiting_new(call, &merged), err);
 }
 
 static enum status handle_register(struct server *server, struct rpc_call *call,
@@ -254,7 +240,7 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 		change_put_floor(&change, entry->volume.generation);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"},
 		"deregistered from namespace %s", namespace);
-	return commit_for(server, &change, waiting_new(call, &entry->volume), on_deregistered, err);
+	return change_commit_taking(server, &change, on_deregistered, waiting_new(call, &entry->volume), err);
 }
 
 DEFINE_OPERATOR_METHOD(volumes_handle_deregister, Holdfast__V1__DeregisterVolumeRequest, handle_deregister)
@@ -438,7 +424,7 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	waiting = waiting_new(call, &entry->volume);
 	if (waiting)
 		(void)str_copy(waiting->node_id, sizeof(waiting->node_id), node->node.id);
-	return commit_for(server, &nothing, waiting, on_detached, err);
+	return change_commit_taking(server, &nothing, on_detached, waiting, err);
 }
 
 DEFINE_OPERATOR_METHOD(volumes_handle_detach, Holdfast__V1__DetachVolumeRequest, handle_detach)
