@@ -296,11 +296,6 @@ void session_restart(struct session *session)
 	wait_to_connect(session, 0);
 }
 
-bool session_is_up(const struct session *session)
-{
-	return session->state == SESSION_UP;
-}
-
 const struct session_info *session_info(const struct session *session)
 {
 	return &session->info;

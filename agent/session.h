@@ -62,8 +62,6 @@ void session_free(struct session *session);
 
 /** Connect; or, when there is a session, end it and say a new hello in another one. From the event loop. */
 void session_restart(struct session *session);
-
-bool session_is_up(const struct session *session);
 const struct session_info *session_info(const struct session *session);
 
 /** Nothing happens without a session. */

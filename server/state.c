@@ -291,16 +291,6 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	free(entry);
 }
 
-struct claim_entry *state_live_claim(struct alloc_entry *alloc, const char *volume_id)
-{
-	struct claim_entry *entry;
-
-	LIST_FOREACH (entry, &alloc->claims, of_alloc)
-		if (claim_is_live(&entry->claim) && str_eq(entry->claim.volume_id, volume_id))
-			return entry;
-	return NULL;
-}
-
 bool node_is_connected(const struct node_entry *node)
 {
 	return node->session != NULL;

@@ -111,7 +111,4 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 void state_delete_volume(struct state *state, struct volume_entry *entry);
 void state_delete_claim(struct state *state, struct claim_entry *entry);
 
-/** The live claim that an allocation holds on a volume, or NULL. */
-struct claim_entry *state_live_claim(struct alloc_entry *alloc, const char *volume_id);
-
 bool node_is_connected(const struct node_entry *node);

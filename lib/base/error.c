@@ -122,13 +122,6 @@ const char *status_name(enum status status)
 	return name ? name : status_names[STATUS_UNKNOWN];
 }
 
-enum status status_from_name(const char *name)
-{
-	int status = names_find(status_names, STATUS_N, name);
-
-	return status < 0 ? STATUS_UNKNOWN : (enum status)status;
-}
-
 enum status status_from_number(long number)
 {
 	return number >= 0 && number < STATUS_N ? (enum status)number : STATUS_UNKNOWN;

@@ -68,8 +68,5 @@ enum status status_from_errno(int sys_errno);
 /** Canonical name, "NOT_FOUND"; "UNKNOWN" for a value outside the enum. */
 const char *status_name(enum status status);
 
-/** The status called @name (upper case), or STATUS_UNKNOWN. */
-enum status status_from_name(const char *name);
-
 /** Fold a number from the wire into the enum: unknown codes are STATUS_UNKNOWN, as gRPC prescribes. */
 enum status status_from_number(long number);

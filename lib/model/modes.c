@@ -75,21 +75,3 @@ bool access_mode_is_writer(enum access_mode mode)
 	}
 	return false;
 }
-
-bool access_mode_is_single_node(enum access_mode mode)
-{
-	switch (mode) {
-	case SINGLE_NODE_READER_ONLY:
-	case SINGLE_NODE_WRITER:
-	case SINGLE_NODE_SINGLE_WRITER:
-	case SINGLE_NODE_MULTI_WRITER:
-		return true;
-	case ACCESS_MODE_UNSPECIFIED:
-	case MULTI_NODE_READER_ONLY:
-	case MULTI_NODE_SINGLE_WRITER:
-	case MULTI_NODE_MULTI_WRITER:
-	case ACCESS_MODE_N:
-		break;
-	}
-	return false;
-}

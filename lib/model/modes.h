@@ -45,6 +45,3 @@ const char *claim_mode_name(enum claim_mode mode);
 
 /** Does the mode allow anybody to write? */
 bool access_mode_is_writer(enum access_mode mode);
-
-/** Must all claims of this mode be on one node? */
-bool access_mode_is_single_node(enum access_mode mode);

@@ -49,5 +49,3 @@ struct node {
 
 /** The fingerprint entry that serves @volume on this node, or NULL. */
 const struct node_plugin *node_find_plugin(const struct node *node, const struct volume *volume);
-
-const char *node_status_name(enum node_status status);

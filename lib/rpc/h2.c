@@ -278,8 +278,3 @@ enum status h2_ping(struct h2 *h2, struct error *err)
 	h2->ops->on_wake(h2->userdata);
 	return STATUS_OK;
 }
-
-bool h2_has_streams(const struct h2 *h2)
-{
-	return !LIST_EMPTY(&h2->streams);
-}

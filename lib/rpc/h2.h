@@ -89,8 +89,6 @@ void h2_goodbye(struct h2 *h2);
 
 enum status h2_ping(struct h2 *h2, struct error *err);
 
-bool h2_has_streams(const struct h2 *h2);
-
 /** Client: start a request whose body comes by h2_stream_write(). */
 enum status h2_stream_request(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *headers, size_t n,
 			      struct error *err);

@@ -85,11 +85,13 @@ static void a_prefix_goes_before_and_the_end_is_cut(void **state)
 	assert_string_equal(err.msg + ERROR_MSG_MAX - 1 - 5, ": abc");
 }
 
-static void every_status_has_a_name_that_leads_back(void **state)
+static void every_status_has_a_name_of_its_own(void **state)
 {
 	(void)state;
 	for (int i = 0; i < STATUS_N; i++) {
-		assert_int_equal(status_from_name(status_name((enum status)i)), i);
+		assert_non_null(status_name((enum status)i));
+		for (int k = 0; k < i; k++)
+			assert_string_not_equal(status_name((enum status)i), status_name((enum status)k));
 		assert_int_equal(status_from_number(i), i);
 	}
 	assert_string_equal(status_name(STATUS_OK), "OK");
@@ -100,8 +102,6 @@ static void what_is_no_status_is_unknown(void **state)
 {
 	(void)state;
 	assert_string_equal(status_name((enum status)STATUS_N), "UNKNOWN");
-	assert_int_equal(status_from_name("not_found"), STATUS_UNKNOWN);
-	assert_int_equal(status_from_name(""), STATUS_UNKNOWN);
 	assert_int_equal(status_from_number(-1), STATUS_UNKNOWN);
 	assert_int_equal(status_from_number(STATUS_N), STATUS_UNKNOWN);
 	assert_int_equal(status_from_number(LONG_MAX), STATUS_UNKNOWN);
@@ -148,7 +148,7 @@ int main(void)
 		cmocka_unit_test(a_message_is_cut_at_the_end),
 		cmocka_unit_test(a_message_may_be_built_from_the_one_before),
 		cmocka_unit_test(a_prefix_goes_before_and_the_end_is_cut),
-		cmocka_unit_test(every_status_has_a_name_that_leads_back),
+		cmocka_unit_test(every_status_has_a_name_of_its_own),
 		cmocka_unit_test(what_is_no_status_is_unknown),
 		cmocka_unit_test(an_errno_has_a_status),
 	};
