@@ -22,26 +22,6 @@ static enum reason admit_ticket(const struct helper *h, const struct ticket *tic
 	return reason;
 }
 
-static enum reason admit_source(const struct profile *profile, const struct mh_source *source)
-{
-	switch ((enum mh_class)source->class) {
-	case MH_CLASS_BLOCK:
-		return profile_allows_by_id(profile, source->u.block.by_id) ? REASON_NONE : REASON_BY_ID;
-	case MH_CLASS_TMPFS:
-		if (source->u.tmpfs.size_bytes == 0 || source->u.tmpfs.size_bytes > profile->max_size)
-			return REASON_TMPFS_SIZE;
-		if (source->u.tmpfs.inodes == 0 || source->u.tmpfs.inodes > profile->max_inodes)
-			return REASON_TMPFS_INODES;
-		return REASON_NONE;
-	case MH_CLASS_NFS4:
-	case MH_CLASS_BIND:
-	case MH_CLASS_CSI:
-	case MH_CLASS_N:
-		break;
-	}
-	return REASON_UNIMPLEMENTED;
-}
-
 static enum reason admit_profile(const struct helper *h, const char *name, const struct profile **ret)
 {
 	const struct profile *profile = policy_profile(h->policy, h->agent, name);
@@ -65,8 +45,6 @@ enum reason admit_stage(const struct helper *h, const struct mh_stage *req, int6
 					  .now_ms = now_ms};
 	enum reason reason;
 
-	if (req->source.class != MH_CLASS_BLOCK && req->source.class != MH_CLASS_TMPFS)
-		return REASON_UNIMPLEMENTED;
 	reason = admit_profile(h, req->profile, &admission.profile);
 	if (reason != REASON_NONE)
 		return reason;
@@ -74,7 +52,7 @@ enum reason admit_stage(const struct helper *h, const struct mh_stage *req, int6
 		return REASON_CLASS;
 	if (!req->read_only && admission.profile->read_only)
 		return REASON_READ_ONLY;
-	reason = admit_source(admission.profile, &req->source);
+	reason = profile_admit_source(admission.profile, &req->source);
 	if (reason != REASON_NONE)
 		return reason;
 	ticket_source_digest(&req->source, admission.source_digest);
@@ -104,8 +82,12 @@ enum reason admit_publish(const struct helper *h, const struct mh_publish *req, 
 		return REASON_READ_ONLY;
 	if (req->exec && !admission.profile->exec)
 		return REASON_EXEC;
-	if (req->propagation != TICKET_PROPAGATION_PRIVATE)
-		return REASON_UNIMPLEMENTED;
+	if (req->propagation != TICKET_PROPAGATION_PRIVATE && !admission.profile->shared)
+		return REASON_PROPAGATION;
+	if (req->propagation == TICKET_PROPAGATION_BIDIRECTIONAL && req->read_only)
+		return REASON_PROPAGATION;
+	if (req->slot >= h->agent->max_per_alloc)
+		return REASON_MAX_PER_ALLOC;
 	reason = admit_ticket(h, &req->ticket, &want, &admission);
 	if (reason == REASON_NONE)
 		*ret = admission;

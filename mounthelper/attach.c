@@ -8,21 +8,69 @@
 #include <sys/mount.h>
 #include <sys/vfs.h>
 
-static int set_private(int mount_fd)
+static int set_propagation(int mount_fd, enum propagation propagation)
 {
-	const struct sys_mount_attr attr = {.propagation = MS_PRIVATE};
+	static const uint64_t flags[] = {
+		[PROPAGATION_PRIVATE] = MS_PRIVATE,
+		[PROPAGATION_SLAVE] = MS_SLAVE,
+		[PROPAGATION_PEER] = MS_SHARED,
+	};
+	const struct sys_mount_attr attr = {.propagation = flags[propagation]};
 
 	return sys_mount_setattr(mount_fd, "", AT_EMPTY_PATH, &attr);
 }
 
-int attach_make_private(struct helper *h, int mount_fd, uint64_t mount_id, struct mount_facts *ret_facts)
+static bool has_propagation(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
 {
-	int r = mountinfo_find(&h->mountinfo, mount_id, ret_facts);
+	switch (propagation) {
+	case PROPAGATION_PRIVATE:
+		return facts->peer_group == 0 && facts->master == 0;
+	case PROPAGATION_SLAVE:
+		return facts->peer_group == 0 && facts->master == group && group != 0;
+	case PROPAGATION_PEER:
+		break;
+	}
+	return facts->peer_group != 0 && facts->master == 0 && (group == 0 || facts->peer_group == group);
+}
 
-	if (r < 0 || (!ret_facts->shared && !ret_facts->slave))
-		return r;
-	r = set_private(mount_fd);
-	return r < 0 ? r : mountinfo_find(&h->mountinfo, mount_id, ret_facts);
+/* What an instance leaves that dies between attaching and setting the propagation: the peer group that the
+ * shared parent gave. */
+static bool is_mendable(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
+{
+	return facts->peer_group != 0 && facts->peer_group != group &&
+	       facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
+}
+
+struct outcome attach_mend(struct helper *h, const struct place *place, enum propagation propagation,
+			   uint64_t group)
+{
+	struct mount_facts facts;
+	int r = mount_facts(h, place, &facts);
+
+	if (r < 0)
+		return outcome_kernel(STEP_TABLE, r);
+	if (has_propagation(&facts, propagation, group))
+		return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+	if (!is_mendable(&facts, propagation, group))
+		return outcome_stop(MH_CONFLICT, STEP_PRIVATE, REASON_OTHER_MOUNT);
+	r = set_propagation(place->fd, propagation);
+	if (r == 0)
+		r = mount_facts(h, place, &facts);
+	if (r < 0)
+		return outcome_kernel(STEP_PRIVATE, r);
+	if (!has_propagation(&facts, propagation, group))
+		return outcome_stop(MH_INTERNAL, STEP_PRIVATE, REASON_POSTCONDITION);
+	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
+static unsigned int propagation_state(enum propagation propagation)
+{
+	static const unsigned int bits[] = {
+		[PROPAGATION_SLAVE] = MH_STATE_SLAVE,
+		[PROPAGATION_PEER] = MH_STATE_SHARED,
+	};
+
+	return bits[propagation];
 }
 
 /* The target must still be what was checked: a descriptor of a directory goes on naming it when something is
@@ -38,24 +86,22 @@ static bool target_is_unchanged(const struct attach *attach)
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
 	cleanup_place struct place now = PLACE_INIT;
-	struct mount_facts facts = {.shared = false};
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int r = place_open(attach->dir_fd, attach->name, &now);
 
 	if (r == 0)
 		r = sys_fstatfs(now.fd, &fs);
 	if (r == 0)
-		r = mountinfo_find(&h->mountinfo, attached->mount_id, &facts);
+		r = mount_facts(h, attached, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	if (!now.is_mount_root || now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
 	    (fs.f_flags & attach->want_flags) != attach->want_flags ||
-	    (fs.f_flags & attach->deny_flags) != 0 || facts.shared || facts.slave)
+	    (fs.f_flags & attach->deny_flags) != 0 ||
+	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
-	return (struct outcome){.status = MH_OK,
-				.state = outcome_state(0, fs.f_flags),
-				.dev_major = now.dev_major,
-				.dev_minor = now.dev_minor};
+	return outcome_mounted(MH_OK, &now, &fs, propagation_state(attach->propagation));
 }
 
 /* Unmount what was just attached, if it is still what stands there. */
@@ -76,7 +122,7 @@ static void undo(struct helper *h, struct attach *attach, const struct place *at
 struct outcome attach_mount(struct helper *h, struct attach *attach)
 {
 	const unsigned int empty_paths = SYS_MOVE_MOUNT_F_EMPTY_PATH | SYS_MOVE_MOUNT_T_EMPTY_PATH;
-	struct outcome outcome = {.status = MH_OK};
+	struct outcome outcome;
 	struct place attached = PLACE_INIT;
 	int r;
 
@@ -88,7 +134,7 @@ struct outcome attach_mount(struct helper *h, struct attach *attach)
 	r = sys_move_mount(attach->mount_fd, "", attach->target->fd, "", empty_paths);
 	if (r < 0)
 		return outcome_kernel(STEP_ATTACH, r);
-	r = set_private(attach->mount_fd);
+	r = set_propagation(attach->mount_fd, attach->propagation);
 	outcome = r < 0 ? outcome_kernel(STEP_PRIVATE, r) : verify(h, attach, &attached);
 	if (outcome.status != MH_OK) {
 		undo(h, attach, &attached);

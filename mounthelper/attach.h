@@ -1,9 +1,16 @@
 #pragma once
-/* Put a detached mount into one of the trees: the part that STAGE and PUBLISH share. */
+/* Put a detached mount into one of the trees, with the propagation it shall have: the part that STAGE and
+ * PUBLISH share. Source: mount_namespaces(7), shared subtrees. */
 
 #include "helper.h"
+#include "mounts.h"
 #include "outcome.h"
-#include "trees.h"
+
+enum propagation {
+	PROPAGATION_PRIVATE, /* nothing crosses */
+	PROPAGATION_SLAVE,   /* new mounts come from the peer group @group */
+	PROPAGATION_PEER,    /* of the peer group @group; of a new one when that is 0 */
+};
 
 struct attach {
 	int mount_fd;	      /* the detached mount; closed by attach_mount() when it has to undo */
@@ -12,12 +19,16 @@ struct attach {
 	struct place *target; /* as it was checked */
 	int64_t want_flags;   /* ST_* the mount must show */
 	int64_t deny_flags;   /* ST_* it must not show */
+	enum propagation propagation;
+	uint64_t group; /* see there */
 };
 
-/** Attach, make private (a shared parent has just made it shared), and read back that exactly this mount
- * stands there with the flags wanted. On failure what was attached is unmounted again. Returns MH_OK with
- * state and device filled, or what failed. */
+/** Attach, set the propagation again (a shared parent has just made the mount shared), and read back that
+ * exactly this mount stands there with the flags and the propagation wanted. On failure what was attached is
+ * unmounted again. Returns MH_OK with state and device filled, or what failed. */
 struct outcome attach_mount(struct helper *h, struct attach *attach);
 
-/** Make the mount at @mount_fd private if the table says that it is not. Returns 0 or a negative errno. */
-int attach_make_private(struct helper *h, int mount_fd, uint64_t mount_id, struct mount_facts *ret_facts);
+/** Give the mount that stands at @place the propagation wanted, if an instance that was killed between
+ * attaching and setting it left it otherwise. MH_OK, MH_KERNEL, or MH_INTERNAL when it cannot be had. */
+struct outcome attach_mend(struct helper *h, const struct place *place, enum propagation propagation,
+			   uint64_t group);

@@ -59,6 +59,8 @@ static const struct rule fixed_rules[] = {
 	{SCMP_SYS(mount_setattr), 2, {IS(2, AT_EMPTY_PATH), IS(4, sizeof(struct sys_mount_attr))}},
 	{SCMP_SYS(move_mount), 1, {IS(4, MOVE_MOUNT)}},
 	{SCMP_SYS(umount2), 1, {IS(1, SYS_UMOUNT_NOFOLLOW)}},
+	{SYS_NR_STATMOUNT, 0, {{0}}},
+	{SYS_NR_LISTMOUNT, 0, {{0}}},
 	{SCMP_SYS(clock_gettime), 0, {{0}}},
 	{SCMP_SYS(rt_sigreturn), 0, {{0}}},
 	{SCMP_SYS(exit_group), 0, {{0}}},

@@ -16,6 +16,7 @@ enum fs_kind {
 	FS_SQUASHFS,
 	FS_TMPFS,
 	FS_N,
+	FS_ANY = FS_N, /* of classes that mount no file system of their own: bind, csi */
 };
 
 struct fs_type {

@@ -2,10 +2,11 @@
 /* Everything a running helper holds: descriptors opened before the lock-down and root's policy. */
 
 #include "limits.h"
-#include "mountinfo.h"
 #include "policy.h"
 #include "state.h"
 #include "trail.h"
+
+#include "base/mountinfo.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,11 +40,12 @@ struct helper {
 	pid_t peer_pid;
 	struct tree stage;
 	struct tree publish;
-	int root_fd;  /* "/" where the mounts are made */
-	int dev_fd;   /* /dev there */
-	int sysfs_fd; /* /sys/fs there */
-	int state_fd; /* locks: see locks.h */
-	int audit_fd; /* or -1 */
+	int root_fd;	    /* "/" where the mounts are made */
+	int dev_fd;	    /* /dev there */
+	int sysfs_fd;	    /* /sys/fs there */
+	int sysfs_block_fd; /* /sys/dev/block there */
+	int state_fd;	    /* locks: see locks.h */
+	int audit_fd;	    /* or -1 */
 	struct state_table *state;
 	struct trail trail;
 	bool type_available[FS_N];

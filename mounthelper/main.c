@@ -36,6 +36,7 @@ static struct helper helper = {.policy = &policy,
 			       .root_fd = -EBADF,
 			       .dev_fd = -EBADF,
 			       .sysfs_fd = -EBADF,
+			       .sysfs_block_fd = -EBADF,
 			       .state_fd = -EBADF,
 			       .audit_fd = -EBADF,
 			       .trail = {.fd = -EBADF, .read_fd = -EBADF},
@@ -106,7 +107,7 @@ static const struct agent_policy *look_around(struct helper *h, uint32_t ruid, u
 
 static void record_arrival(struct helper *h, const struct agent_policy *agent, uint32_t instance)
 {
-	struct census census = {.alloc = NULL};
+	struct census census = {.staged = 0};
 	int r = census_take(h, &census);
 
 	if (r < 0)

@@ -1,6 +1,7 @@
 #include "ops.h"
 #include "trees.h"
 
+#include "base/mountinfo.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -40,8 +41,10 @@ static int visit_mount(const struct mount_entry *mount, void *userdata)
 		state |= MH_STATE_READ_ONLY;
 	if (!mount_option_is_set(mount->options, "noexec"))
 		state |= MH_STATE_EXEC;
-	if (mount->shared)
+	if (mount->peer_group != 0)
 		state |= MH_STATE_SHARED;
+	if (mount->master != 0)
+		state |= MH_STATE_SLAVE;
 	(void)str_copy(entry->volume, sizeof(entry->volume), name.volume);
 	(void)str_copy(entry->alloc, sizeof(entry->alloc), name.alloc);
 	entry->slot = name.slot;
@@ -65,7 +68,8 @@ static void list_profiles(struct listing *l)
 		state |= profile->read_only ? MH_STATE_READ_ONLY : 0U;
 		state |= profile->exec ? MH_STATE_EXEC : 0U;
 		state |= profile->shared ? MH_STATE_SHARED : 0U;
-		state |= l->h->type_available[profile->kind] ? MH_STATE_AVAILABLE : 0U;
+		state |= (profile->kind == FS_ANY || l->h->type_available[profile->kind]) ? MH_STATE_AVAILABLE
+											  : 0U;
 		(void)str_copy(entry->volume, sizeof(entry->volume), profile->name);
 		entry->class = (uint8_t)profile->class;
 		entry->state = (uint16_t)state;

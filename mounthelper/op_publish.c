@@ -24,8 +24,16 @@ struct publishing {
 	struct place staged;
 	struct place alloc;
 	struct place target;
+	uint64_t group; /* the stage's peer group, 0 when it is private */
+	enum propagation propagation;
 	char slot[SLOT_NAME_SIZE];
 	bool nosymfollow;
+};
+
+static const enum propagation propagations[TICKET_PROPAGATION_N] = {
+	[TICKET_PROPAGATION_PRIVATE] = PROPAGATION_PRIVATE,
+	[TICKET_PROPAGATION_HOST_TO_TASK] = PROPAGATION_SLAVE,
+	[TICKET_PROPAGATION_BIDIRECTIONAL] = PROPAGATION_PEER,
 };
 
 static void publishing_release(struct publishing *p)
@@ -46,21 +54,42 @@ static int64_t deny_flags(const struct publishing *p)
 	return (p->req->read_only ? 0 : ST_RDONLY) | (p->req->exec ? ST_NOEXEC : 0);
 }
 
+/* Where the volume's mount stands: a csi plugin's own publish lies one level deeper. */
+static int open_stage(struct publishing *p)
+{
+	cleanup_place struct place volume = PLACE_INIT;
+	int r;
+
+	if (p->profile->class != MH_CLASS_CSI)
+		return place_open(p->h->stage.fd, p->req->volume, &p->staged);
+	r = place_open(p->h->stage.fd, p->req->volume, &volume);
+	return r < 0 ? r : place_open(volume.fd, MH_CSI_PUBLISH, &p->staged);
+}
+
 static struct outcome open_staged(struct publishing *p)
 {
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
-	int r = place_open(p->h->stage.fd, p->req->volume, &p->staged);
+	int r = open_stage(p);
 
 	if (r == -ENOENT || (r == 0 && !p->staged.is_mount_root))
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r == 0)
 		r = sys_fstatfs(p->staged.fd, &fs);
+	if (r == 0)
+		r = mount_facts(p->h, &p->staged, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if ((uint64_t)fs.f_type != fs_types[p->profile->kind].magic)
+	if (p->profile->kind != FS_ANY && (uint64_t)fs.f_type != fs_types[p->profile->kind].magic)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
 	if ((fs.f_flags & ST_RDONLY) != 0 && !p->req->read_only)
 		return outcome_stop(MH_REFUSED, STEP_OPEN, REASON_STAGED_READ_ONLY);
+	if (p->propagation != PROPAGATION_PRIVATE && facts.peer_group == 0)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_PROPAGATION);
+	/* a clone without its submounts would uncover what they hide */
+	if (facts.has_submounts)
+		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
+	p->group = facts.peer_group;
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
@@ -69,17 +98,17 @@ static struct outcome open_staged(struct publishing *p)
 static struct outcome check_source(const struct publishing *p, const struct ticket *ticket)
 {
 	struct outcome outcome = outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
-	const struct state_slot *staged;
+	const struct state_slot *slot;
 	int r = lock_table(p->h->state_fd);
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
-	staged = state_staged(p->h->state, p->req->volume);
-	if (!staged)
+	slot = state_find(p->h->state, p->req->volume);
+	if (!slot || slot->stage != STATE_STAGED)
 		outcome = outcome_stop(MH_REFUSED, STEP_STATE, REASON_SOURCE_UNKNOWN);
-	else if (!str_eq(staged->profile, p->req->profile))
+	else if (!str_eq(slot->profile, p->req->profile))
 		outcome = outcome_stop(MH_REFUSED, STEP_STATE, REASON_STAGED_PROFILE);
-	else if (ticket && memcmp(staged->source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
+	else if (ticket && memcmp(slot->source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
 		outcome = outcome_stop(MH_REFUSED, STEP_STATE, REASON_TICKET_SOURCE);
 	unlock_table(p->h->state_fd);
 	return outcome;
@@ -102,8 +131,8 @@ static struct outcome make_target(struct publishing *p)
 
 static struct outcome already_there(struct publishing *p)
 {
-	struct mount_facts facts = {.shared = false};
 	struct statfs fs = {.f_type = 0};
+	struct outcome outcome;
 	int r = sys_fstatfs(p->target.fd, &fs);
 
 	if (r < 0)
@@ -111,41 +140,44 @@ static struct outcome already_there(struct publishing *p)
 	if (!place_is_same(&p->target, &p->staged) || (fs.f_flags & want_flags(p)) != want_flags(p) ||
 	    (fs.f_flags & deny_flags(p)) != 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	/* an instance that was killed between attaching and making private left it shared */
-	r = attach_make_private(p->h, p->target.fd, p->target.mount_id, &facts);
-	if (r < 0)
-		return outcome_kernel(STEP_PRIVATE, r);
-	if (facts.shared || facts.slave)
-		return outcome_stop(MH_INTERNAL, STEP_PRIVATE, REASON_POSTCONDITION);
-	return (struct outcome){.status = MH_ALREADY,
-				.state = outcome_state(MH_STATE_PUBLISHED, fs.f_flags),
-				.dev_major = p->target.dev_major,
-				.dev_minor = p->target.dev_minor};
+	outcome = attach_mend(p->h, &p->target, p->propagation, p->group);
+	if (outcome.status != MH_OK)
+		return outcome;
+	return outcome_mounted(MH_ALREADY, &p->target, &fs, MH_STATE_PUBLISHED | outcome.state);
 }
 
-static struct outcome check_room(struct publishing *p)
+/* Counted before the mount is there, so that a death leaves the count too high, never too low. */
+static struct outcome count_in(const struct publishing *p)
 {
-	struct census census = {.alloc = p->req->alloc, .parent = p->staged.mount_id};
-	const struct agent_policy *agent = p->h->agent;
-	int r = census_take(p->h, &census);
+	int r = lock_table(p->h->state_fd);
 
 	if (r < 0)
-		return outcome_kernel(STEP_TABLE, r);
-	/* a clone without its submounts would uncover what they hide */
-	if (census.children != 0)
-		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
-	if (census.published >= agent->max_published)
-		return outcome_stop(MH_LIMIT, STEP_TABLE, REASON_MAX_PUBLISHED);
-	if (census.in_alloc >= agent->max_per_alloc)
-		return outcome_stop(MH_LIMIT, STEP_TABLE, REASON_MAX_PER_ALLOC);
+		return outcome_kernel(STEP_LOCK, r);
+	r = state_begin_publish(p->h->state, p->req->volume, p->h->agent->max_published);
+	unlock_table(p->h->state_fd);
+	if (r < 0)
+		return outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_PUBLISHED);
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
+static void count_out(const struct publishing *p)
+{
+	if (lock_table(p->h->state_fd) < 0)
+		return;
+	state_end_publish(p->h->state, p->req->volume);
+	unlock_table(p->h->state_fd);
 }
 
 /* One call gives the clone all its final attributes while nobody can see it. */
 static struct outcome make_clone(const struct publishing *p, int *ret_fd)
 {
+	static const uint64_t propagation_flags[] = {
+		[PROPAGATION_PRIVATE] = MS_PRIVATE,
+		[PROPAGATION_SLAVE] = MS_SLAVE,
+		[PROPAGATION_PEER] = 0, /* a clone begins as a peer of what it is cloned from */
+	};
 	struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV,
-				      .propagation = MS_PRIVATE};
+				      .propagation = propagation_flags[p->propagation]};
 	cleanup_close int fd =
 		sys_open_tree(p->staged.fd, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
 	int r;
@@ -176,20 +208,25 @@ static struct outcome publish_new(struct publishing *p)
 				.name = p->slot,
 				.target = &p->target,
 				.want_flags = want_flags(p),
-				.deny_flags = deny_flags(p)};
+				.deny_flags = deny_flags(p),
+				.propagation = p->propagation,
+				.group = p->group};
 	struct outcome outcome;
 
 	if (!place_is_own(p->h, &p->h->publish, &p->target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	outcome = check_room(p);
+	outcome = make_clone(p, &clone_fd);
 	if (outcome.status == MH_OK)
-		outcome = make_clone(p, &clone_fd);
+		outcome = count_in(p);
 	if (outcome.status != MH_OK)
 		return outcome;
 	attach.mount_fd = TAKE_FD(clone_fd);
 	outcome = attach_mount(p->h, &attach);
-	outcome.state |= outcome.status == MH_OK ? MH_STATE_PUBLISHED : 0;
 	close_fdp(&attach.mount_fd);
+	if (outcome.status == MH_OK)
+		outcome.state |= MH_STATE_PUBLISHED;
+	else
+		count_out(p);
 	return outcome;
 }
 
@@ -211,6 +248,7 @@ struct outcome op_publish(struct helper *h, const struct mh_publish *req, const 
 							   .staged = PLACE_INIT,
 							   .alloc = PLACE_INIT,
 							   .target = PLACE_INIT,
+							   .propagation = propagations[req->propagation],
 							   .nosymfollow = admission->profile->trust ==
 									  TRUST_UNTRUSTED};
 	struct outcome outcome = open_staged(&p);

@@ -5,6 +5,7 @@
 #include "trees.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -25,6 +26,7 @@ struct staging {
 	struct block_source block; /* class block */
 	char source[MH_LABEL_SIZE + 16];
 	struct place target;
+	enum propagation propagation;
 };
 
 static void staging_release(struct staging *s)
@@ -37,9 +39,11 @@ static bool is_block(const struct staging *s)
 	return s->type->class == MH_CLASS_BLOCK;
 }
 
-static uint64_t tmpfs_blocks(const struct staging *s)
+uint64_t tmpfs_bytes(const struct mh_source *source)
 {
-	return (s->req->source.u.tmpfs.size_bytes + TMPFS_PAGE - 1) / TMPFS_PAGE;
+	if (source->class != MH_CLASS_TMPFS)
+		return 0;
+	return (source->u.tmpfs.size_bytes + TMPFS_PAGE - 1) / TMPFS_PAGE * TMPFS_PAGE;
 }
 
 /* Stage mounts are inert, whatever the publish may allow: nobody but the helper reaches them. */
@@ -51,11 +55,10 @@ static int64_t floor_flags(const struct staging *s)
 /* Is the mount that already stands there the one that is asked for? */
 static bool is_as_asked(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
 {
-	bool same_medium = is_block(s)
-				   ? s->target.dev_major == s->block.dev_major &&
-					     s->target.dev_minor == s->block.dev_minor
-				   : str_eq(facts->source, s->source) && fs->f_blocks == tmpfs_blocks(s) &&
-					     fs->f_files == s->req->source.u.tmpfs.inodes;
+	bool same_medium = is_block(s) ? s->target.dev_major == s->block.dev_major &&
+						 s->target.dev_minor == s->block.dev_minor
+				       : fs->f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
+						 fs->f_files == s->req->source.u.tmpfs.inodes;
 
 	return same_medium && (uint64_t)fs->f_type == s->type->magic && facts->root_is_whole &&
 	       (fs->f_flags & floor_flags(s)) == floor_flags(s) &&
@@ -64,49 +67,55 @@ static bool is_as_asked(const struct staging *s, const struct mount_facts *facts
 
 static struct outcome already_there(struct staging *s)
 {
-	struct mount_facts facts = {.shared = false};
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
+	struct outcome outcome;
 	int r = sys_fstatfs(s->target.fd, &fs);
 
 	if (r == 0)
-		r = mountinfo_find(&s->h->mountinfo, s->target.mount_id, &facts);
+		r = mount_facts(s->h, &s->target, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (!is_as_asked(s, &facts, &fs))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	/* an instance that was killed between attaching and making private left it shared */
-	r = attach_make_private(s->h, s->target.fd, s->target.mount_id, &facts);
-	if (r < 0)
-		return outcome_kernel(STEP_PRIVATE, r);
-	if (facts.shared || facts.slave)
-		return outcome_stop(MH_INTERNAL, STEP_PRIVATE, REASON_POSTCONDITION);
-	return (struct outcome){.status = MH_ALREADY,
-				.state = outcome_state(MH_STATE_STAGED, fs.f_flags),
-				.dev_major = s->target.dev_major,
-				.dev_minor = s->target.dev_minor};
+	outcome = attach_mend(s->h, &s->target, s->propagation, 0);
+	if (outcome.status != MH_OK)
+		return outcome;
+	return outcome_mounted(MH_ALREADY, &s->target, &fs, MH_STATE_STAGED);
 }
 
-static struct outcome check_room(struct staging *s)
+/* Count the volume, and forget what was staged under its name: should this process die between attaching and
+ * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
+static struct outcome count_in(const struct staging *s)
+{
+	const struct agent_policy *agent = s->h->agent;
+	const struct state_limits limits = {.max_staged = agent->max_staged,
+					    .max_tmpfs_total = agent->max_tmpfs_total};
+	int r = lock_table(s->h->state_fd);
+
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &limits,
+			      clock_realtime_ms());
+	unlock_table(s->h->state_fd);
+	if (r == -EMFILE)
+		return outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_STAGED);
+	if (r == -EDQUOT)
+		return outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_TMPFS);
+	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL)
+		     : outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
+/* Without CREATE_EXCL, before Linux 6.6, only our own namespace can be looked through. */
+static struct outcome check_device_unmounted(const struct staging *s)
 {
 	struct census census = {.dev_major = s->block.dev_major, .dev_minor = s->block.dev_minor};
-	const struct agent_policy *agent = s->h->agent;
-	int r;
+	int r = census_take(s->h, &census);
 
-	if (!is_block(s)) {
-		r = lock_tmpfs(s->h->state_fd);
-		if (r < 0)
-			return outcome_kernel(STEP_LOCK, r);
-	}
-	r = census_take(s->h, &census);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (census.on_device != 0)
 		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_DEVICE_MOUNTED);
-	if (census.staged >= agent->max_staged)
-		return outcome_stop(MH_LIMIT, STEP_TABLE, REASON_MAX_STAGED);
-	if (!is_block(s) && (census.tmpfs_bytes > agent->max_tmpfs_total ||
-			     tmpfs_blocks(s) * TMPFS_PAGE > agent->max_tmpfs_total - census.tmpfs_bytes))
-		return outcome_stop(MH_LIMIT, STEP_TABLE, REASON_MAX_TMPFS);
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
@@ -122,7 +131,7 @@ static int set_tmpfs_options(const struct staging *s, int fs_fd)
 	char number[24];
 	int r;
 
-	(void)str_format(number, sizeof(number), "%" PRIu64, tmpfs_blocks(s) * TMPFS_PAGE);
+	(void)str_format(number, sizeof(number), "%" PRIu64, tmpfs_bytes(&s->req->source));
 	r = set_option(fs_fd, "size", number);
 	if (r < 0)
 		return r;
@@ -163,17 +172,24 @@ static unsigned int mount_attributes(const struct staging *s)
 }
 
 /* A block device whose superblock is alive anywhere, even in a namespace that we cannot see, must not be
- * shared: its options would silently be the older ones. Kernels before 6.6 do not know the command; there
- * check_room() has looked through our own namespace. */
-static int create_superblock(const struct staging *s, int fs_fd)
+ * shared: its options would silently be the older ones. */
+static struct outcome create_superblock(const struct staging *s, int fs_fd)
 {
+	struct outcome outcome = outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 	int r = -EOPNOTSUPP;
 
-	if (is_block(s))
+	if (is_block(s)) {
 		r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE_EXCL, NULL, NULL, 0);
-	if (r == -EOPNOTSUPP)
+		if (r == -EOPNOTSUPP)
+			outcome = check_device_unmounted(s);
+	}
+	if (r == -EOPNOTSUPP && outcome.status == MH_OK)
 		r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-	return r;
+	if (outcome.status != MH_OK)
+		return outcome;
+	if (r == -EBUSY)
+		return outcome_stop(MH_CONFLICT, STEP_CREATE, REASON_DEVICE_MOUNTED);
+	return r < 0 ? outcome_kernel(STEP_CREATE, r) : outcome;
 }
 
 static struct outcome make_detached(const struct staging *s, int *ret_fd)
@@ -182,6 +198,7 @@ static struct outcome make_detached(const struct staging *s, int *ret_fd)
 	cleanup_close int mount_fd = -EBADF;
 	struct place root = PLACE_INIT;
 	struct statfs fs = {.f_type = 0};
+	struct outcome outcome;
 	int r;
 
 	if (fs_fd == -ENODEV)
@@ -191,11 +208,9 @@ static struct outcome make_detached(const struct staging *s, int *ret_fd)
 	r = set_options(s, fs_fd);
 	if (r < 0)
 		return outcome_kernel(STEP_OPTION, r);
-	r = create_superblock(s, fs_fd);
-	if (r == -EBUSY)
-		return outcome_stop(MH_CONFLICT, STEP_CREATE, REASON_DEVICE_MOUNTED);
-	if (r < 0)
-		return outcome_kernel(STEP_CREATE, r);
+	outcome = create_superblock(s, fs_fd);
+	if (outcome.status != MH_OK)
+		return outcome;
 	mount_fd = sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC, mount_attributes(s));
 	if (mount_fd < 0)
 		return outcome_kernel(STEP_FSMOUNT, mount_fd);
@@ -211,42 +226,46 @@ static struct outcome make_detached(const struct staging *s, int *ret_fd)
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
-/* What was staged under this name before must not be remembered of this mount, should this process die
- * between attaching and remembering: then the source is unknown, and PUBLISH is refused until STAGE came
- * again. */
-static struct outcome forget_source(const struct staging *s)
+static void count_out(const struct staging *s)
 {
-	int r = lock_table(s->h->state_fd);
-
-	if (r < 0)
-		return outcome_kernel(STEP_LOCK, r);
+	if (lock_table(s->h->state_fd) < 0)
+		return;
 	state_clear_staged(s->h->state, s->req->volume);
 	unlock_table(s->h->state_fd);
-	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
-static struct outcome stage_new(struct staging *s)
+static struct outcome attach_new(struct staging *s)
 {
 	cleanup_close int mount_fd = -EBADF;
 	struct attach attach = {.dir_fd = s->h->stage.fd,
 				.name = s->req->volume,
 				.target = &s->target,
 				.want_flags = floor_flags(s),
-				.deny_flags = s->req->read_only ? 0 : ST_RDONLY};
+				.deny_flags = s->req->read_only ? 0 : ST_RDONLY,
+				.propagation = s->propagation};
+	struct outcome outcome = make_detached(s, &mount_fd);
+
+	if (outcome.status != MH_OK)
+		return outcome;
+	attach.mount_fd = TAKE_FD(mount_fd);
+	outcome = attach_mount(s->h, &attach);
+	close_fdp(&attach.mount_fd);
+	if (outcome.status == MH_OK)
+		outcome.state |= MH_STATE_STAGED;
+	return outcome;
+}
+
+static struct outcome stage_new(struct staging *s)
+{
 	struct outcome outcome;
 
 	if (!place_is_own(s->h, &s->h->stage, &s->target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	outcome = check_room(s);
-	if (outcome.status == MH_OK)
-		outcome = make_detached(s, &mount_fd);
-	if (outcome.status == MH_OK)
-		outcome = forget_source(s);
+	outcome = count_in(s);
 	if (outcome.status == MH_OK) {
-		attach.mount_fd = TAKE_FD(mount_fd);
-		outcome = attach_mount(s->h, &attach);
-		outcome.state |= outcome.status == MH_OK ? MH_STATE_STAGED : 0;
-		close_fdp(&attach.mount_fd);
+		outcome = attach_new(s);
+		if (outcome.status != MH_OK)
+			count_out(s);
 	}
 	if (outcome.status != MH_OK)
 		(void)sys_rmdirat(s->h->stage.fd, s->req->volume); /* tidy; a mount there refuses */
@@ -255,11 +274,13 @@ static struct outcome stage_new(struct staging *s)
 
 struct outcome op_stage(struct helper *h, const struct mh_stage *req, const struct admission *admission)
 {
-	cleanup(staging_release) struct staging s = {.h = h,
-						     .req = req,
-						     .profile = admission->profile,
-						     .type = &fs_types[admission->profile->kind],
-						     .target = PLACE_INIT};
+	cleanup(staging_release) struct staging s = {
+		.h = h,
+		.req = req,
+		.profile = admission->profile,
+		.type = &fs_types[admission->profile->kind],
+		.target = PLACE_INIT,
+		.propagation = admission->profile->shared ? PROPAGATION_PEER : PROPAGATION_PRIVATE};
 	struct outcome outcome = {.status = MH_OK};
 	int r;
 

@@ -1,3 +1,4 @@
+#include "mounts.h"
 #include "ops.h"
 #include "trees.h"
 
@@ -21,9 +22,9 @@ static int open_asked(struct helper *h, const struct mh_stat *req, struct place 
 struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 {
 	cleanup_place struct place place = PLACE_INIT;
-	struct mount_facts facts = {.shared = false};
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
-	struct outcome outcome = {.status = MH_OK};
+	unsigned int state = req->alloc[0] == '\0' ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
 	int r = open_asked(h, req, &place);
 
 	if (r == -ENOENT || (r == 0 && !place.is_mount_root))
@@ -32,13 +33,10 @@ struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 		r = sys_fstatfs(place.fd, &fs);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	r = mountinfo_find(&h->mountinfo, place.mount_id, &facts);
+	r = mount_facts(h, &place, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
-	outcome.state =
-		outcome_state(req->alloc[0] == '\0' ? MH_STATE_STAGED : MH_STATE_PUBLISHED, fs.f_flags);
-	outcome.state |= facts.shared ? MH_STATE_SHARED : 0;
-	outcome.dev_major = place.dev_major;
-	outcome.dev_minor = place.dev_minor;
-	return outcome;
+	state |= facts.peer_group != 0 ? MH_STATE_SHARED : 0U;
+	state |= facts.master != 0 ? MH_STATE_SLAVE : 0U;
+	return outcome_mounted(MH_OK, &place, &fs, state);
 }

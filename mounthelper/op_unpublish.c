@@ -1,4 +1,5 @@
 #include "locks.h"
+#include "mounts.h"
 #include "ops.h"
 #include "trees.h"
 
@@ -39,12 +40,27 @@ static struct outcome check_others(const struct unpublishing *u, const struct pl
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
+/* The volume's mount: a csi plugin's own publish lies one level deeper. */
+static int open_staged(const struct unpublishing *u, struct place *ret)
+{
+	cleanup_place struct place volume = PLACE_INIT;
+	int r = place_open(u->h->stage.fd, u->req->volume, &volume);
+
+	if (r < 0 || volume.is_mount_root) {
+		*ret = volume;
+		volume.fd = -EBADF;
+		return r;
+	}
+	return place_open(volume.fd, MH_CSI_PUBLISH, ret);
+}
+
 /* What is published must be the volume. What no staged volume explains may go under any name: somebody
- * unmounted its stage by hand. */
-static struct outcome check_volume(const struct unpublishing *u, const struct place *target)
+ * unmounted its stage by hand. @ret_counted: it was counted as a publish of the volume. */
+static struct outcome check_volume(const struct unpublishing *u, const struct place *target,
+				   bool *ret_counted)
 {
 	cleanup_place struct place staged = PLACE_INIT;
-	int r = place_open(u->h->stage.fd, u->req->volume, &staged);
+	int r = open_staged(u, &staged);
 
 	if (r < 0 && r != -ENOENT)
 		return outcome_kernel(STEP_OPEN, r);
@@ -52,10 +68,11 @@ static struct outcome check_volume(const struct unpublishing *u, const struct pl
 		return check_others(u, target);
 	if (!place_is_same(&staged, target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	*ret_counted = true;
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
 }
 
-static struct outcome unmount(const struct unpublishing *u)
+static struct outcome unmount(const struct unpublishing *u, bool counted)
 {
 	cleanup_place struct place left = PLACE_INIT;
 	int r = place_unmount(u->h, u->alloc.fd, u->slot, u->req->detach);
@@ -64,6 +81,10 @@ static struct outcome unmount(const struct unpublishing *u)
 		return outcome_stop(MH_BUSY, STEP_UNMOUNT, REASON_IN_USE);
 	if (r < 0)
 		return outcome_kernel(STEP_UNMOUNT, r);
+	if (counted && lock_table(u->h->state_fd) == 0) {
+		state_end_publish(u->h->state, u->req->volume);
+		unlock_table(u->h->state_fd);
+	}
 	r = place_open(u->alloc.fd, u->slot, &left);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
@@ -76,6 +97,7 @@ static struct outcome unpublish_in_alloc(const struct unpublishing *u)
 {
 	struct place target = PLACE_INIT;
 	struct outcome outcome = {.status = MH_OK};
+	bool counted = false;
 	int r;
 
 	if (!place_is_own(u->h, &u->h->publish, &u->alloc))
@@ -86,10 +108,10 @@ static struct outcome unpublish_in_alloc(const struct unpublishing *u)
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
 	if (target.is_mount_root)
-		outcome = check_volume(u, &target);
+		outcome = check_volume(u, &target, &counted);
 	place_release(&target); /* a descriptor of the mount would keep it busy */
 	if (outcome.status == MH_OK && target.is_mount_root)
-		outcome = unmount(u);
+		outcome = unmount(u, counted);
 	if (outcome.status != MH_OK)
 		return outcome;
 	outcome = remove_directories(u, MH_OK);

@@ -1,3 +1,5 @@
+#include "locks.h"
+#include "mounts.h"
 #include "ops.h"
 #include "trees.h"
 
@@ -17,38 +19,74 @@ struct unstaging {
 	uint32_t dev_minor;
 };
 
-/* Where the kernel shows the superblock as long as it lives. */
-static void note_superblock(struct unstaging *u, const struct statfs *fs, const struct mount_facts *facts)
+/* Where the kernel shows the superblock as long as it lives: its device by the name of its node. */
+static void note_superblock(struct unstaging *u, const struct place *staged, const struct statfs *fs)
 {
-	static const char dev[] = "/dev/";
 	int kind = fs_kind_of_magic((uint64_t)fs->f_type);
+	char device[24];
+	char target[256];
+	char *name;
+	int n;
 
-	if (kind < 0 || !fs_types[kind].has_sysfs || !str_starts_with(facts->source, dev))
+	if (kind < 0 || !fs_types[kind].has_sysfs)
 		return;
-	(void)str_format(u->sysfs_name, sizeof(u->sysfs_name), "%s/%s", fs_types[kind].name,
-			 facts->source + strlen(dev));
+	(void)str_format(device, sizeof(device), "%u:%u", staged->dev_major, staged->dev_minor);
+	n = sys_readlinkat(u->h->sysfs_block_fd, device, target, sizeof(target) - 1);
+	if (n <= 0)
+		return;
+	target[n] = '\0';
+	name = strrchr(target, '/');
+	if (name)
+		(void)str_format(u->sysfs_name, sizeof(u->sysfs_name), "%s/%s", fs_types[kind].name,
+				 name + 1);
 }
 
-static struct outcome examine(struct unstaging *u, const struct place *staged)
+/* The count of publishes is never too low: only when it is not zero the mount table is asked. */
+static struct outcome check_publishes(const struct unstaging *u, const struct place *staged)
 {
-	struct census census = {
-		.dev_major = staged->dev_major, .dev_minor = staged->dev_minor, .parent = staged->mount_id};
-	struct mount_facts facts = {.shared = false};
-	struct statfs fs = {.f_type = 0};
-	int r = census_take(u->h, &census);
+	struct census census = {.dev_major = staged->dev_major, .dev_minor = staged->dev_minor};
+	const struct state_slot *slot;
+	bool counted;
+	int r = lock_table(u->h->state_fd);
 
-	if (r == 0)
-		r = mountinfo_find(&u->h->mountinfo, staged->mount_id, &facts);
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	slot = state_find(u->h->state, u->req->volume);
+	counted = !slot || slot->stage == STATE_UNSTAGED || slot->published != 0;
+	unlock_table(u->h->state_fd);
+	if (!counted)
+		return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+	r = census_take(u->h, &census);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (census.published_on_device != 0)
 		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_PUBLISHED);
-	if (census.children != 0)
+	r = lock_table(u->h->state_fd);
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	state_set_published(u->h->state, u->req->volume, 0);
+	unlock_table(u->h->state_fd);
+	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+}
+
+static struct outcome examine(struct unstaging *u, const struct place *staged)
+{
+	struct mount_facts facts = {.peer_group = 0};
+	struct statfs fs = {.f_type = 0};
+	struct outcome outcome = check_publishes(u, staged);
+	int r;
+
+	if (outcome.status != MH_OK)
+		return outcome;
+	r = mount_facts(u->h, staged, &facts);
+	if (r < 0)
+		return outcome_kernel(STEP_TABLE, r);
+	if (facts.has_submounts)
 		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT);
 	r = sys_fstatfs(staged->fd, &fs);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	note_superblock(u, &fs, &facts);
+	note_superblock(u, staged, &fs);
 	u->dev_major = staged->dev_major;
 	u->dev_minor = staged->dev_minor;
 	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);

@@ -36,16 +36,23 @@ static enum reason admit_op_unstage(const struct helper *h, const union mh_reque
 	return admit_detach(h, req->unstage.detach);
 }
 
+/* Where the mount of an earlier boot of this table, or of nobody, stands already, it is counted now. */
 static struct outcome remember_staged(struct helper *h, const struct mh_stage *req,
 				      const struct admission *admission, struct outcome outcome)
 {
+	const struct state_limits unlimited = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
+	const struct state_slot *slot;
 	int r = lock_table(h->state_fd);
 
-	if (r == 0) {
-		r = state_set_staged(h->state, req->volume, req->profile, admission->source_digest,
-				     clock_realtime_ms());
-		unlock_table(h->state_fd);
-	}
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	slot = state_find(h->state, req->volume);
+	if (!slot || slot->stage == STATE_UNSTAGED)
+		r = state_begin_stage(h->state, req->volume, tmpfs_bytes(&req->source), &unlimited,
+				      clock_realtime_ms());
+	if (r == 0)
+		state_set_staged(h->state, req->volume, req->profile, admission->source_digest);
+	unlock_table(h->state_fd);
 	/* the mount stands; without the memory of its source a publish that needs it is refused */
 	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : outcome;
 }
@@ -165,7 +172,7 @@ static enum mh_status status_of_refusal(enum reason reason)
 {
 	if (reason == REASON_LOCKED)
 		return MH_BUSY;
-	if (reason == REASON_STATE_FULL || reason == REASON_RATE)
+	if (reason == REASON_STATE_FULL || reason == REASON_RATE || reason == REASON_MAX_PER_ALLOC)
 		return MH_LIMIT;
 	return reason == REASON_TYPE_UNAVAILABLE ? MH_UNAVAILABLE : MH_REFUSED;
 }

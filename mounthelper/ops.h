@@ -16,6 +16,9 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req);
 struct outcome op_stat(struct helper *h, const struct mh_stat *req);
 void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *reply);
 
+/** What a tmpfs @source counts against max_tmpfs_total: whole pages; 0 for other classes. */
+uint64_t tmpfs_bytes(const struct mh_source *source);
+
 /* What the caller has to send, and whether the helper goes on. */
 union mh_answer {
 	struct mh_header header;

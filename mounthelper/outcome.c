@@ -1,6 +1,9 @@
 #include "outcome.h"
 
+#include "mounts.h"
+
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 struct outcome outcome_kernel(enum step step, int r)
 {
@@ -12,11 +15,13 @@ struct outcome outcome_stop(enum mh_status status, enum step step, enum reason r
 	return (struct outcome){.status = status, .step = step, .reason = reason};
 }
 
-uint16_t outcome_state(uint16_t state, int64_t f_flags)
+struct outcome outcome_mounted(enum mh_status status, const struct place *place, const struct statfs *fs,
+			       unsigned int state)
 {
-	unsigned int bits = state;
-
-	bits |= (f_flags & ST_RDONLY) != 0 ? MH_STATE_READ_ONLY : 0U;
-	bits |= (f_flags & ST_NOEXEC) == 0 ? MH_STATE_EXEC : 0U;
-	return (uint16_t)bits;
+	state |= (fs->f_flags & ST_RDONLY) != 0 ? MH_STATE_READ_ONLY : 0U;
+	state |= (fs->f_flags & ST_NOEXEC) == 0 ? MH_STATE_EXEC : 0U;
+	return (struct outcome){.status = status,
+				.state = (uint16_t)state,
+				.dev_major = place->dev_major,
+				.dev_minor = place->dev_minor};
 }

@@ -22,5 +22,10 @@ struct outcome outcome_kernel(enum step step, int r);
 /** Outcome of a request that stops for @reason. */
 struct outcome outcome_stop(enum mh_status status, enum step step, enum reason reason);
 
-/** @state plus what the statfs flags @f_flags of a mount tell. */
-uint16_t outcome_state(uint16_t state, int64_t f_flags);
+struct place;
+struct statfs;
+
+/** Outcome of a request after which @place, with the statfs @fs, is mounted: state bits and device.
+ * @state what is known besides, MH_STATE_* */
+struct outcome outcome_mounted(enum mh_status status, const struct place *place, const struct statfs *fs,
+			       unsigned int state);

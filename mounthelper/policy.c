@@ -1,8 +1,8 @@
 #include "policy.h"
 
 #include "policy_check.h"
-#include "policy_lexer.h"
 
+#include "base/block_lexer.h"
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/names.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct parser {
-	struct policy_lexer lexer;
+	struct block_lexer lexer;
 	struct policy *policy;
 };
 
@@ -130,11 +130,11 @@ static const char *set_ticket_key(void *field, const char *text, const struct ke
 static const char *set_by_id(void *field, const char *text, const struct key *key)
 {
 	static const char exact[] = "exact:";
-	struct by_id_rules *rules = field;
-	struct by_id_rule *rule = &rules->rule[rules->n];
+	struct profile *profile = field;
+	struct by_id_rule *rule = &profile->by_id[profile->n_by_id];
 
 	(void)key;
-	if (rules->n == POLICY_BY_ID_MAX)
+	if (profile->n_by_id == POLICY_RULE_MAX)
 		return "may be given at most 8 times";
 	rule->exact = str_starts_with(text, exact);
 	if (rule->exact)
@@ -142,7 +142,7 @@ static const char *set_by_id(void *field, const char *text, const struct key *ke
 	if (!by_id_is_valid(text))
 		return "must be at most 128 of A-Z a-z 0-9 : . _ + - and not begin with a dot";
 	(void)str_copy(rule->text, sizeof(rule->text), text);
-	rules->n++;
+	profile->n_by_id++;
 	return NULL;
 }
 
@@ -193,6 +193,8 @@ static const struct key agent_keys[] = {
 	{"max_tmpfs_total", set_size, A(max_tmpfs_total), 0, .min = 4096, .max = UINT64_C(1) << 60,
 	 .must = "must be a size from 4KiB on, as 64MiB"},
 	{"ops_per_second", set_u32, A(ops_per_second), 0, .min = 1, .max = 1000, .must = "must be 1 to 1000"},
+	{"starts_per_minute", set_u32, A(starts_per_minute), 0, .min = 1, .max = 6000,
+	 .must = "must be 1 to 6000"},
 	{"burst", set_u32, A(burst), 0, .min = 1, .max = 10000, .must = "must be 1 to 10000"},
 };
 
@@ -207,7 +209,7 @@ static const struct key profile_keys[] = {
 	{"exec", set_bool, P(exec), 0},
 	{"shared", set_bool, P(shared), 0},
 	{"options", set_options, P(options), 0},
-	{"by_id", set_by_id, P(by_id), KEY_REPEATS},
+	{"by_id", set_by_id, 0, KEY_REPEATS},
 	{"max_size", set_size, P(max_size), 0, .min = 4096, .max = UINT64_C(1) << 50,
 	 .must = "must be a size from 4KiB on, as 64MiB"},
 	{"max_inodes", set_u64, P(max_inodes), 0, .min = 1, .max = UINT64_C(1) << 31,
@@ -278,7 +280,7 @@ static enum status next_in_block(struct parser *ps, const char *where)
 
 static enum status parse_profile(struct parser *ps, struct agent_policy *agent)
 {
-	struct profile profile = {.max_inodes = 65536};
+	struct profile profile = {.max_inodes = 65536, .line = ps->lexer.token_line};
 	unsigned int line = ps->lexer.token_line;
 	struct policy *policy = ps->policy;
 	const char *complaint;
@@ -358,6 +360,8 @@ static enum status parse_agent(struct parser *ps)
 				       .max_tmpfs_total = UINT64_C(1) << 30,
 				       .ops_per_second = 20,
 				       .burst = 100,
+				       .starts_per_minute = 60,
+				       .nfs_timeout_s = 30,
 				       .first_profile = policy->n_profiles};
 	st = lexer_expect(&ps->lexer, TOKEN_WORD, "a uid after agent");
 	if (st != STATUS_OK)
@@ -381,7 +385,8 @@ static enum status parse_agent(struct parser *ps)
 	return STATUS_OK;
 }
 
-enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret, struct error *err)
+enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret,
+			 unsigned int *ret_line, struct error *err)
 {
 	struct parser ps = {.lexer = {.file = file, .p = text, .end = text + n, .line = 1, .err = err},
 			    .policy = ret};
@@ -400,6 +405,8 @@ enum status policy_parse(const char *file, const char *text, size_t n, struct po
 		st = parse_agent(&ps);
 	}
 	if (st == STATUS_OK && ret->n_agents == 0)
-		return REFUSE(&ps.lexer, ps.lexer.line, "no agent");
+		st = REFUSE(&ps.lexer, ps.lexer.line, "no agent");
+	if (st != STATUS_OK)
+		*ret_line = ps.lexer.token_line;
 	return st;
 }

@@ -53,6 +53,7 @@ enum status policy_file_load(int root_fd, const char *path, struct policy *ret,
 {
 	static char text[POLICY_TEXT_MAX + 1];
 	cleanup_close int fd = root_file_open(root_fd, path, O_RDONLY, 0);
+	unsigned int line;
 	ssize_t n;
 
 	if (fd < 0)
@@ -65,5 +66,5 @@ enum status policy_file_load(int root_fd, const char *path, struct policy *ret,
 	if (n < 0)
 		return error_set(err, STATUS_INTERNAL, (int)n, "read policy %s", path);
 	(void)crypto_hash_sha256(ret_digest, (const unsigned char *)text, (unsigned long long)n);
-	return policy_parse(path, text, (size_t)n, ret, err);
+	return policy_parse(path, text, (size_t)n, ret, &line, err);
 }

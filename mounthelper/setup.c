@@ -1,6 +1,7 @@
 #include "setup.h"
 
 #include "locks.h"
+#include "mounts.h"
 #include "policy_file.h"
 #include "trees.h"
 
@@ -34,12 +35,12 @@ static bool is_local(uint64_t magic)
 static enum status check_tree(struct helper *h, const struct tree *tree, const struct place *place,
 			      mode_t mode, struct error *err)
 {
-	struct mount_facts facts = {.shared = false};
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int r = sys_fstatfs(tree->fd, &fs);
 
 	if (r == 0)
-		r = mountinfo_find(&h->mountinfo, place->mount_id, &facts);
+		r = mount_facts(h, place, &facts);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "examine %s", tree->path);
 	if (place->uid != h->agent->helper_uid || (place->mode & 07777) != mode)
@@ -55,7 +56,7 @@ static enum status check_tree(struct helper *h, const struct tree *tree, const s
 			"%s is on a file system of type 0x%llx; it must be on ext4, xfs, btrfs or tmpfs",
 			tree->path, (unsigned long long)fs.f_type);
 	/* below a private mount an unmount would leave copies behind in the namespaces of tasks */
-	if (!facts.shared)
+	if (facts.peer_group == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the mount that holds %s is not shared: mount --make-shared it", tree->path);
 	return STATUS_OK;
@@ -84,23 +85,33 @@ static enum status open_tree_base(struct helper *h, const char *path, mode_t mod
 	return status;
 }
 
+/* devtmpfs reports the f_type of tmpfs: only the table tells them apart. */
+static int visit_dev(const struct mount_entry *entry, void *userdata)
+{
+	char(*type)[16] = userdata;
+
+	if (str_eq(entry->point, "/dev"))
+		(void)str_copy(*type, sizeof(*type), entry->type);
+	return 0;
+}
+
 static enum status open_dev(struct helper *h, struct error *err)
 {
 	struct place place = PLACE_INIT;
-	struct mount_facts facts = {.shared = false};
+	char type[16] = "";
 	bool fit;
 	int r;
 
 	h->dev_fd = path_open_trusted(h->root_fd, "/dev");
 	r = h->dev_fd < 0 ? h->dev_fd : place_of_fd(h->dev_fd, &place);
 	if (r == 0)
-		r = mountinfo_find(&h->mountinfo, place.mount_id, &facts);
+		r = mountinfo_each(&h->mountinfo, visit_dev, &type);
 	if (r < 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, r, "open /dev");
-	fit = str_eq(facts.type, "devtmpfs") || (h->agent->container && str_eq(facts.type, "tmpfs"));
-	if (!fit || place.uid != 0 || (place.mode & 022) != 0)
+	fit = str_eq(type, "devtmpfs") || (h->agent->container && str_eq(type, "tmpfs"));
+	if (!fit || !place.is_mount_root || place.uid != 0 || (place.mode & 022) != 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "/dev is not a devtmpfs of root (type %s, uid %u, mode %04o)", facts.type,
+				 "/dev is not a devtmpfs of root (type %s, uid %u, mode %04o)", type,
 				 place.uid, (unsigned int)place.mode & 07777);
 	return STATUS_OK;
 }
@@ -116,6 +127,9 @@ static enum status open_sysfs(struct helper *h, struct error *err)
 		return error_set(err, STATUS_FAILED_PRECONDITION, r, "open /sys/fs");
 	if (fs.f_type != SYSFS_MAGIC)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "/sys/fs is not on sysfs");
+	h->sysfs_block_fd = path_open_trusted(h->root_fd, "/sys/dev/block");
+	if (h->sysfs_block_fd < 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, h->sysfs_block_fd, "open /sys/dev/block");
 	return STATUS_OK;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
-/* What must outlive one helper process within a boot: the newest generation seen of each volume, and what was
- * staged under its name. Shared by all instances of one agent's block through a mapped file.
+/* What must outlive one helper process within a boot, for all instances of one agent's block: the newest
+ * generation seen of each volume, what was staged under its name, and counts, so that no request has to walk
+ * the mount table. A mapped file; every function but state_open() is called with lock_table() held.
  *
- * Everything is written so that SIGKILL between any two stores leaves a valid table: a slot counts only while
- * its `valid` is set, and that is stored last. Contents of another boot are void: its mounts are gone and its
- * tickets name another boot id. */
+ * Written so that SIGKILL between any two stores leaves a valid table: a slot counts only while its `valid`
+ * is set, and that is stored last. A count is raised before the mount is attached and lowered after it is
+ * gone: a death in between leaves it too high, never too low. Contents of another boot are void: its mounts
+ * are gone and its tickets name another boot id. */
 
 #include "mounthelper_wire.h"
 
@@ -14,15 +16,24 @@
 
 enum {
 	STATE_MAGIC = 0x53484d48, /* "HMHS" */
-	STATE_VERSION = 1,
-	STATE_SLOTS = 4096,
+	STATE_VERSION = 2,
+	STATE_SLOTS = 4096, /* a power of two: slots are found by hash, and never become unused again */
+};
+
+enum state_stage {
+	STATE_UNSTAGED,
+	STATE_STAGING, /* counted; what stands there is not known: PUBLISH is refused, STAGE mends it */
+	STATE_STAGED,  /* profile and digest say from what */
 };
 
 struct state_slot {
 	uint32_t valid;
-	uint32_t staged; /* digest and profile are meaningful */
+	uint32_t stage; /* enum state_stage */
 	uint64_t generation;
-	uint64_t not_after_ms; /* of the newest ticket; afterwards the slot may be reused */
+	uint64_t not_after_ms; /* of the newest ticket; afterwards an unstaged slot may be reused */
+	uint64_t tmpfs_bytes;  /* counted for this volume */
+	uint32_t published;    /* publishes of it, or more */
+	uint32_t reserved;
 	char volume[MH_LABEL_SIZE];
 	char profile[MH_LABEL_SIZE];
 	uint8_t source_digest[TICKET_DIGEST_SIZE];
@@ -34,7 +45,10 @@ struct state_header {
 	uint32_t slots;
 	uint32_t slot_size;
 	char boot_id[TICKET_UUID_SIZE];
-	uint8_t reserved[8];
+	uint32_t staged;      /* slots that are not STATE_UNSTAGED */
+	uint32_t published;   /* sum over the slots */
+	uint64_t tmpfs_bytes; /* sum over the slots */
+	uint64_t starts_us;   /* bucket of starts: monotonic time up to which starts are paid for */
 };
 
 struct state_table {
@@ -42,25 +56,45 @@ struct state_table {
 	struct state_slot slot[STATE_SLOTS];
 };
 
-_Static_assert(sizeof(struct state_slot) == 184, "no padding");
-_Static_assert(sizeof(struct state_header) == 64, "no padding");
-
-/** Keep the table if it is of this format and boot, else begin a new one. The caller holds the table's lock.
- */
+/** Keep the table if it is of this format and boot, else begin a new one; recomputes the sums of the header
+ * from the slots, which a death may have left behind. */
 void state_open(struct state_table *table, const char *boot_id);
 
+/** May another instance start? At most @per_minute in a minute, of which as many at once. Counts it. */
+bool state_admit_start(struct state_table *table, uint32_t per_minute, uint64_t now_us);
+
 /** Admit a ticket of @generation for @volume and remember it.
- * Returns 0; -ESTALE when a newer one has been seen; -ENOSPC when every slot is taken by an unexpired volume.
- */
+ * Returns 0; -ESTALE when a newer one has been seen; -ENOSPC when every slot is taken. */
 int state_admit(struct state_table *table, const char *volume, uint64_t generation, uint64_t not_after_ms,
 		int64_t now_ms);
 
-/** Remember that @volume is staged from the source with @digest. Errors as state_admit(). */
-int state_set_staged(struct state_table *table, const char *volume, const char *profile,
-		     const uint8_t digest[static TICKET_DIGEST_SIZE], int64_t now_ms);
+/* What STAGE counts against the policy. */
+struct state_limits {
+	uint32_t max_staged;
+	uint64_t max_tmpfs_total;
+};
 
-/** Forget what was staged as @volume; its generation stays. */
+/** Before the mount is made: count @volume, and forget what was staged under its name.
+ * Returns 0, -EMFILE for max_staged, -EDQUOT for max_tmpfs_total, -ENOSPC when every slot is taken. */
+int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
+		      const struct state_limits *limits, int64_t now_ms);
+
+/** The mount stands: remember its source. @volume has been through state_begin_stage(). */
+void state_set_staged(struct state_table *table, const char *volume, const char *profile,
+		      const uint8_t digest[static TICKET_DIGEST_SIZE]);
+
+/** The mount is gone, or did not come about; the generation stays. */
 void state_clear_staged(struct state_table *table, const char *volume);
 
-/** What is staged as @volume, or NULL when that is not known. */
-const struct state_slot *state_staged(const struct state_table *table, const char *volume);
+/** The slot of @volume, or NULL. */
+const struct state_slot *state_find(const struct state_table *table, const char *volume);
+
+/** Count one publish of @volume before it is attached; -EMFILE when @max are counted already, -ENOENT for a
+ * volume without a slot. */
+int state_begin_publish(struct state_table *table, const char *volume, uint32_t max);
+
+/** One publish of @volume is gone, or did not come about. */
+void state_end_publish(struct state_table *table, const char *volume);
+
+/** The mount table was counted: this many publishes of @volume there are. */
+void state_set_published(struct state_table *table, const char *volume, uint32_t published);

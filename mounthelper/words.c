@@ -4,8 +4,8 @@
 #include "base/names.h"
 
 #define WORDS_NAME(name, word) [name] = (word),
-static const char *const steps[] = {STEPS(WORDS_NAME)};
-static const char *const reasons[] = {REASONS(WORDS_NAME)};
+static const char *const steps[] = {MH_STEPS(WORDS_NAME)};
+static const char *const reasons[] = {MH_REASONS(WORDS_NAME)};
 
 static const char *const ops[MH_OP_N] = {
 	[MH_OP_HELLO] = "hello",	 [MH_OP_ACK] = "ack",

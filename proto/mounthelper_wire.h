@@ -6,8 +6,9 @@
  * zero to their end, booleans exactly 0 or 1, reserved bytes 0. A datagram that breaks any of this ends the
  * helper.
  *
- * Order: the helper sends HELLO (struct mh_hello) once it is locked down; the agent answers with MH_OP_ACK;
- * then requests, each answered by one struct mh_reply (MH_OP_LIST: struct mh_list_reply). */
+ * Order: the helper sends HELLO (struct mh_hello) once it is locked down, or FAILURE (struct mh_failure) and
+ * ends; the agent answers HELLO with MH_OP_ACK; then requests, each answered by one struct mh_reply
+ * (MH_OP_LIST: struct mh_list_reply). */
 
 #include "ticket.h"
 
@@ -15,7 +16,7 @@
 
 enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
-	MH_VERSION = 1,
+	MH_VERSION = 2,
 	MH_MESSAGE_MAX = 1024,
 	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
@@ -26,6 +27,11 @@ enum {
 	MH_LIST_MAX = 8,
 };
 
+/* Below the stage base a volume of class csi is VOLUME/staging, VOLUME/publish: the plugin's staging target
+ * path and target path. The helper makes VOLUME and VOLUME/staging; the plugin makes VOLUME/publish. */
+#define MH_CSI_STAGING "staging"
+#define MH_CSI_PUBLISH "publish"
+
 enum mh_op {
 	MH_OP_HELLO = 1,
 	MH_OP_ACK = 2,
@@ -35,6 +41,7 @@ enum mh_op {
 	MH_OP_UNSTAGE = 6,
 	MH_OP_STAT = 7,
 	MH_OP_LIST = 8,
+	MH_OP_FAILURE = 9, /* from the helper, instead of HELLO */
 	MH_OP_N,
 };
 
@@ -61,8 +68,10 @@ enum {
 	MH_STATE_SB_ALIVE =
 		1 << 3, /* after UNSTAGE: the superblock is still in use somewhere, keep the device */
 	MH_STATE_EXEC = 1 << 4,
-	MH_STATE_SHARED = 1 << 5,
+	MH_STATE_SHARED = 1 << 5, /* in a peer group: new mounts below reach its peers and come from them */
 	MH_STATE_AVAILABLE = 1 << 6, /* of a profile: its file system type is known to the kernel */
+	MH_STATE_SLAVE = 1 << 7,     /* new mounts below come from the master peer group */
+	MH_STATE_PREPARED = 1 << 8,  /* csi: the plugin's directories are there, its mount is not yet */
 };
 
 enum mh_class {
@@ -106,7 +115,8 @@ struct mh_source {
 			char export[MH_EXPORT_SIZE];
 		} nfs4;
 		struct {
-			char name[MH_LABEL_SIZE]; /* host volume of the policy */
+			char name[MH_LABEL_SIZE]; /* host volume of the policy; equal to the request's profile
+						   */
 		} bind;
 		uint8_t bytes[280];
 	} u;
@@ -118,11 +128,21 @@ struct mh_hello {
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
 	char publish_base[MH_PATH_SIZE]; /* publishes appear at publish_base/ALLOC/SLOT */
+	char stage_base[MH_PATH_SIZE];	 /* for the paths of a csi plugin */
 	uint32_t helper_pid;
 	uint8_t door;		 /* 1 setuid, 2 socket */
 	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
 	uint8_t ticket_optional; /* 1: stand-alone use, tickets are not required */
 	uint8_t reserved[9];
+};
+
+/* Why the helper ends before it serves. */
+struct mh_failure {
+	struct mh_header header;   /* op MH_OP_FAILURE, seq 0 */
+	uint16_t word;		   /* enum mh_start, mounthelper_words.h */
+	uint16_t sys_errno;	   /* positive, or 0 */
+	uint32_t number;	   /* what the sentence of the word calls N, or 0 */
+	char detail[MH_PATH_SIZE]; /* the path or name meant, or empty */
 };
 
 struct mh_ack {
@@ -195,9 +215,9 @@ struct mh_reply {
 	struct mh_header header; /* op and seq of the request */
 	uint16_t status;	 /* enum mh_status */
 	uint16_t sys_errno;	 /* positive, or 0 */
-	uint16_t step;	    /* where it failed: enum in mounthelper/ops.h, for the trail and for reports */
-	uint16_t state;	    /* MH_STATE_* */
-	uint32_t dev_major; /* of the mounted file system */
+	uint16_t step;		 /* where it failed: enum mh_step, mounthelper_words.h */
+	uint16_t state;		 /* MH_STATE_* */
+	uint32_t dev_major;	 /* of the mounted file system */
 	uint32_t dev_minor;
 	uint64_t record; /* id of the result record in the trail */
 };
@@ -226,7 +246,8 @@ struct mh_list_reply {
 
 _Static_assert(sizeof(struct mh_header) == 32, "no padding");
 _Static_assert(sizeof(struct mh_source) == 288, "no padding");
-_Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 256 + 16, "no padding");
+_Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 256 + 256 + 16, "no padding");
+_Static_assert(sizeof(struct mh_failure) == 32 + 8 + 256, "no padding");
 _Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 464, "no padding");
 _Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 464, "no padding");
 _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");

@@ -93,6 +93,28 @@ int sys_umount2(const char *name, int flags)
 	return result(umount2(name, flags));
 }
 
+/* struct mnt_id_req of linux/mount.h, version 0. */
+struct mount_request {
+	uint32_t size;
+	uint32_t spare;
+	uint64_t mount_id;
+	uint64_t param;
+};
+
+int sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
+{
+	const struct mount_request req = {.size = sizeof(req), .mount_id = mount_id, .param = mask};
+
+	return (int)result(syscall(SYS_NR_STATMOUNT, &req, ret, sizeof(*ret), 0));
+}
+
+ssize_t sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n)
+{
+	const struct mount_request req = {.size = sizeof(req), .mount_id = mount_id};
+
+	return result(syscall(SYS_NR_LISTMOUNT, &req, ret_ids, n, 0));
+}
+
 ssize_t sys_write(int fd, const void *bytes, size_t n)
 {
 	ssize_t r = write(fd, bytes, n);

@@ -23,6 +23,34 @@ struct sys_mount_attr {
 	uint64_t userns_fd;
 };
 
+/* struct statmount of statmount(2), as far as it is used; strings begin at `strings`. Source: linux/mount.h.
+ */
+struct sys_statmount {
+	uint32_t size;
+	uint32_t mnt_opts;
+	uint64_t mask;
+	uint32_t sb_dev_major;
+	uint32_t sb_dev_minor;
+	uint64_t sb_magic;
+	uint32_t sb_flags;
+	uint32_t fs_type;
+	uint64_t mnt_id;
+	uint64_t mnt_parent_id;
+	uint32_t mnt_id_old;
+	uint32_t mnt_parent_id_old;
+	uint64_t mnt_attr;
+	uint64_t mnt_propagation;
+	uint64_t mnt_peer_group;
+	uint64_t mnt_master;
+	uint64_t propagate_from;
+	uint32_t mnt_root; /* offset into strings */
+	uint32_t mnt_point;
+	uint64_t spare[50];
+	char strings[4096 + 64]; /* room for a path */
+};
+
+_Static_assert(offsetof(struct sys_statmount, strings) == 512, "as the kernel has it");
+
 /* Constants of the new mount API, own copies so that old headers do not matter. Source: linux/mount.h. */
 enum {
 	SYS_OPEN_TREE_CLONE = 1,
@@ -39,6 +67,11 @@ enum {
 	SYS_MOUNT_ATTR_NODEV = 0x04,
 	SYS_MOUNT_ATTR_NOEXEC = 0x08,
 	SYS_MOUNT_ATTR_NOSYMFOLLOW = 0x00200000,
+	SYS_STATMOUNT_MNT_BASIC = 0x02,
+	SYS_STATMOUNT_MNT_ROOT = 0x08,
+	SYS_STATX_MNT_ID_UNIQUE = 0x4000,
+	SYS_NR_STATMOUNT = 457, /* the same on every architecture */
+	SYS_NR_LISTMOUNT = 458,
 	SYS_UMOUNT_DETACH = 2,
 	SYS_UMOUNT_NOFOLLOW = 8,
 };
@@ -60,6 +93,10 @@ int sys_open_tree(int dir_fd, const char *path, unsigned int flags);
 int sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
 int sys_mount_setattr(int dir_fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
 int sys_umount2(const char *name, int flags);
+/* Since Linux 6.8; @mount_id as statx(2) gives it for SYS_STATX_MNT_ID_UNIQUE. sys_listmount() returns how
+ * many of the mounts below were written to @ret_ids. */
+int sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
+ssize_t sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
 
 ssize_t sys_write(int fd, const void *bytes, size_t n);
 ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset);

@@ -1,6 +1,6 @@
 /* A line of the mount table: names in it come from whoever could mount. */
 
-#include "mountinfo.h"
+#include "base/mountinfo.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* A machine for the mount helper: the setuid program, policy, log, trees and one block device below
  * TEST_PREFIX, all of it on file systems that only this mount namespace sees. */
 
-#include "mountinfo.h"
+#include "base/mountinfo.h"
 #include "unit.h"
 
 #include <mounthelper_wire.h>

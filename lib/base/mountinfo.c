@@ -1,4 +1,4 @@
-#include "mountinfo.h"
+#include "base/mountinfo.h"
 
 #include "base/cleanup.h"
 #include "base/parse.h"
@@ -65,10 +65,12 @@ static int parse_optional(char **p, struct mount_entry *entry)
 			return -EBADMSG;
 		if (str_eq(field, "-"))
 			return 0;
-		if (str_starts_with(field, "shared:"))
-			entry->shared = true;
-		else if (str_starts_with(field, "master:"))
-			entry->slave = true;
+		if (str_starts_with(field, "shared:") &&
+		    parse_u64(field + 7, 1, UINT64_MAX, &entry->peer_group) < 0)
+			return -EBADMSG;
+		if (str_starts_with(field, "master:") &&
+		    parse_u64(field + 7, 1, UINT64_MAX, &entry->master) < 0)
+			return -EBADMSG;
 	}
 }
 
@@ -166,36 +168,4 @@ int mountinfo_each(struct mountinfo *mi, mount_visit_fn *visit, void *userdata)
 		if (r != 0)
 			return r;
 	}
-}
-
-struct find {
-	uint64_t id;
-	struct mount_facts facts;
-};
-
-static int visit_find(const struct mount_entry *entry, void *userdata)
-{
-	struct find *find = userdata;
-
-	if (entry->id != find->id)
-		return 0;
-	find->facts.shared = entry->shared;
-	find->facts.slave = entry->slave;
-	find->facts.root_is_whole = str_eq(entry->root, "/");
-	(void)str_copy(find->facts.type, sizeof(find->facts.type), entry->type);
-	(void)str_copy(find->facts.source, sizeof(find->facts.source), entry->source);
-	return 1;
-}
-
-int mountinfo_find(struct mountinfo *mi, uint64_t mount_id, struct mount_facts *ret)
-{
-	struct find find = {.id = mount_id};
-	int r = mountinfo_each(mi, visit_find, &find);
-
-	if (r == 0)
-		return -ENOENT;
-	if (r < 0)
-		return r;
-	*ret = find.facts;
-	return 0;
 }

@@ -1,4 +1,4 @@
-#include "policy_lexer.h"
+#include "base/block_lexer.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -8,7 +8,7 @@ static bool is_word_char(char c)
 	return c > ' ' && c < 127 && !strchr("{}=;#", c);
 }
 
-static enum status take_word(struct policy_lexer *lx)
+static enum status take_word(struct block_lexer *lx)
 {
 	const char *start = lx->p;
 	size_t n;
@@ -16,15 +16,15 @@ static enum status take_word(struct policy_lexer *lx)
 	while (lx->p < lx->end && is_word_char(*lx->p))
 		lx->p++;
 	n = (size_t)(lx->p - start);
-	if (n > POLICY_WORD_MAX)
-		return REFUSE(lx, lx->line, "a word of %zu bytes; at most %d fit", n, POLICY_WORD_MAX);
+	if (n > BLOCK_WORD_MAX)
+		return REFUSE(lx, lx->line, "a word of %zu bytes; at most %d fit", n, BLOCK_WORD_MAX);
 	memcpy(lx->word, start, n);
 	lx->word[n] = '\0';
 	lx->token = TOKEN_WORD;
 	return STATUS_OK;
 }
 
-static void skip_blanks(struct policy_lexer *lx)
+static void skip_blanks(struct block_lexer *lx)
 {
 	while (lx->p < lx->end && (*lx->p == ' ' || *lx->p == '\t'))
 		lx->p++;
@@ -33,7 +33,7 @@ static void skip_blanks(struct policy_lexer *lx)
 			lx->p++;
 }
 
-enum status lexer_next(struct policy_lexer *lx)
+enum status lexer_next(struct block_lexer *lx)
 {
 	skip_blanks(lx);
 	lx->token_line = lx->line;
@@ -65,7 +65,7 @@ enum status lexer_next(struct policy_lexer *lx)
 	return STATUS_OK;
 }
 
-enum status lexer_next_statement(struct policy_lexer *lx)
+enum status lexer_next_statement(struct block_lexer *lx)
 {
 	enum status st;
 
@@ -75,7 +75,7 @@ enum status lexer_next_statement(struct policy_lexer *lx)
 	return st;
 }
 
-enum status lexer_expect(struct policy_lexer *lx, enum token_kind kind, const char *what)
+enum status lexer_expect(struct block_lexer *lx, enum token_kind kind, const char *what)
 {
 	enum status st = lexer_next(lx);
 
@@ -84,7 +84,7 @@ enum status lexer_expect(struct policy_lexer *lx, enum token_kind kind, const ch
 	return lx->token == kind ? STATUS_OK : REFUSE(lx, lx->token_line, "expected %s", what);
 }
 
-enum status lexer_check_alphabet(struct policy_lexer *lx)
+enum status lexer_check_alphabet(struct block_lexer *lx)
 {
 	unsigned int line = 1;
 

@@ -1,7 +1,10 @@
 #pragma once
-/* Tokens of the policy file, with their line numbers. Used by policy.c alone. */
+/* Tokens of a text of nested blocks, with their line numbers: words, `=`, `{`, `}`; a new line or a semicolon
+ * ends a statement, `#` begins a comment. Printable ASCII alone. Nothing is allocated. */
 
-#include "policy.h"
+#include "base/error.h"
+
+enum { BLOCK_WORD_MAX = 255 };
 
 enum token_kind {
 	TOKEN_EOF,
@@ -12,30 +15,30 @@ enum token_kind {
 	TOKEN_WORD,
 };
 
-struct policy_lexer {
+struct block_lexer {
 	const char *file; /* for messages */
 	const char *p;
 	const char *end;
 	unsigned int line;     /* of p */
 	enum token_kind token; /* the one just taken */
 	unsigned int token_line;
-	char word[POLICY_WORD_MAX + 1];
+	char word[BLOCK_WORD_MAX + 1];
 	struct error *err;
 };
 
-/* Refuse the policy at a line of it. */
+/* Refuse the text at a line of it. */
 #define REFUSE(lexer, at_line, fmt, ...)                                                           \
 	error_set((lexer)->err, STATUS_INVALID_ARGUMENT, 0, "%s:%u: " fmt, (lexer)->file, at_line, \
 		  ##__VA_ARGS__)
 
 /** Is all of the text printable ASCII, tabs and new lines? */
-enum status lexer_check_alphabet(struct policy_lexer *lexer);
+enum status lexer_check_alphabet(struct block_lexer *lexer);
 
 /** Take the next token. */
-enum status lexer_next(struct policy_lexer *lexer);
+enum status lexer_next(struct block_lexer *lexer);
 
 /** Take the next token that is not the end of an empty statement. */
-enum status lexer_next_statement(struct policy_lexer *lexer);
+enum status lexer_next_statement(struct block_lexer *lexer);
 
 /** Take the next token, which must be of @kind; @what says so to people. */
-enum status lexer_expect(struct policy_lexer *lexer, enum token_kind kind, const char *what);
+enum status lexer_expect(struct block_lexer *lexer, enum token_kind kind, const char *what);

@@ -1,4 +1,4 @@
-#include "mountinfo.h"
+#include "base/mountinfo.h"
 #include "unit.h"
 
 #include "base/str.h"

@@ -1,5 +1,5 @@
 #pragma once
-/* Read the mount table from a descriptor of /proc/self/mountinfo that was opened before the filter.
+/* Read the mount table from a descriptor of /proc/PID/mountinfo.
  *
  * Its text is hostile input: names of mounts and sources come from whoever could mount. Lines are bounded, a
  * NUL byte or a malformed line fails the whole pass, and nothing is allocated. */
@@ -19,8 +19,8 @@ struct mount_entry {
 	const char *root;
 	const char *point;
 	const char *options; /* of the mount */
-	bool shared;
-	bool slave;
+	uint64_t peer_group; /* 0: not shared */
+	uint64_t master;     /* peer group it is a slave of, or 0 */
 	const char *type;
 	const char *source;
 	const char *super_options;
@@ -43,15 +43,3 @@ typedef int mount_visit_fn(const struct mount_entry *entry, void *userdata);
 /** One pass over all mounts, oldest first. Returns 0, what @visit returned, -EMSGSIZE for a line that is too
  * long, -EBADMSG for a malformed one, or another negative errno. */
 int mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
-
-/* What only the mount table tells of a mount. */
-struct mount_facts {
-	bool shared;
-	bool slave;
-	bool root_is_whole; /* the root of its file system, not a subtree */
-	char type[32];
-	char source[96]; /* empty when longer */
-};
-
-/** Facts of the mount with id @mount_id. Returns 0, -ENOENT, or as mountinfo_each(). */
-int mountinfo_find(struct mountinfo *mountinfo, uint64_t mount_id, struct mount_facts *ret);

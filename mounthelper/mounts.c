@@ -1,0 +1,144 @@
+#include "mounts.h"
+
+#include "base/mountinfo.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <string.h>
+
+void place_release(struct place *place)
+{
+	close_fdp(&place->fd);
+	place->fd = -EBADF;
+}
+
+int place_of_fd(int fd, struct place *ret)
+{
+	const unsigned int needed = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO;
+	const unsigned int either = STATX_MNT_ID | SYS_STATX_MNT_ID_UNIQUE;
+	struct statx st;
+	int r = sys_statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, needed | either,
+			  &st);
+
+	if (r < 0)
+		return r;
+	if ((st.stx_mask & needed) != needed || (st.stx_mask & either) == 0 ||
+	    (st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0)
+		return -EOPNOTSUPP;
+	*ret = (struct place){.fd = -EBADF,
+			      .mount_id = st.stx_mnt_id,
+			      .id_is_unique = (st.stx_mask & SYS_STATX_MNT_ID_UNIQUE) != 0,
+			      .ino = st.stx_ino,
+			      .dev_major = st.stx_dev_major,
+			      .dev_minor = st.stx_dev_minor,
+			      .uid = st.stx_uid,
+			      .mode = st.stx_mode,
+			      .is_mount_root = (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0};
+	return 0;
+}
+
+int place_open(int dir_fd, const char *name, struct place *ret)
+{
+	cleanup_close int fd = sys_openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return TAKE_FD(fd);
+	r = place_of_fd(fd, ret);
+	if (r == 0)
+		ret->fd = TAKE_FD(fd);
+	return r;
+}
+
+int place_make(int dir_fd, const char *name, struct place *ret)
+{
+	int r = sys_mkdirat(dir_fd, name, 0755);
+
+	if (r < 0 && r != -EEXIST)
+		return r;
+	return place_open(dir_fd, name, ret);
+}
+
+bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
+{
+	return !place->is_mount_root && place->uid == h->agent->helper_uid && (place->mode & 022) == 0 &&
+	       place->mount_id == tree->mount_id;
+}
+
+bool place_is_same(const struct place *a, const struct place *b)
+{
+	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && a->ino == b->ino;
+}
+
+int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach)
+{
+	int r = sys_fchdir(dir_fd);
+
+	if (r < 0)
+		return r;
+	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | (detach ? SYS_UMOUNT_DETACH : 0));
+	(void)sys_fchdir(h->root_fd); /* only keeps the tree from being pinned by our working directory */
+	return r;
+}
+
+static int ask_for_one(uint64_t mount_id, struct mount_facts *ret)
+{
+	struct sys_statmount st;
+	uint64_t below;
+	ssize_t n;
+	int r = sys_statmount(mount_id, SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_ROOT, &st);
+
+	if (r < 0)
+		return r;
+	if ((st.mask & SYS_STATMOUNT_MNT_BASIC) == 0 || (st.mask & SYS_STATMOUNT_MNT_ROOT) == 0 ||
+	    st.mnt_root >= sizeof(st.strings))
+		return -EOPNOTSUPP;
+	n = sys_listmount(mount_id, &below, 1);
+	if (n < 0)
+		return (int)n;
+	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
+				    .master = st.mnt_master,
+				    .root_is_whole = str_eq(st.strings + st.mnt_root, "/"),
+				    .has_submounts = n > 0};
+	return 0;
+}
+
+struct search {
+	uint64_t id;
+	bool found;
+	struct mount_facts facts;
+};
+
+static int visit(const struct mount_entry *entry, void *userdata)
+{
+	struct search *search = userdata;
+
+	if (entry->parent == search->id && entry->id != search->id)
+		search->facts.has_submounts = true;
+	if (entry->id != search->id)
+		return 0;
+	search->found = true;
+	search->facts.peer_group = entry->peer_group;
+	search->facts.master = entry->master;
+	search->facts.root_is_whole = str_eq(entry->root, "/");
+	return 0;
+}
+
+int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret)
+{
+	struct search search = {.id = place->mount_id};
+	int r;
+
+	if (place->id_is_unique)
+		return ask_for_one(place->mount_id, ret);
+	r = mountinfo_each(&h->mountinfo, visit, &search);
+	if (r < 0)
+		return r;
+	if (!search.found)
+		return -ENOENT;
+	*ret = search.facts;
+	return 0;
+}

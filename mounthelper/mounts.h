@@ -1,0 +1,61 @@
+#pragma once
+/* What stands at a name, and what only the kernel's mount table tells about it.
+ *
+ * Linux 6.8 answers for one mount (statmount(2), listmount(2)); before that the whole table has to be read.
+ * Which of the two it is shows in the ids that statx(2) gives: unique ones come with the new calls. */
+
+#include "helper.h"
+
+#include "base/cleanup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What one name is at this moment, pinned. */
+struct place {
+	int fd; /* O_PATH, owned */
+	uint64_t mount_id;
+	bool id_is_unique; /* never used again, and known to statmount(2) */
+	uint64_t ino;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t uid;
+	uint16_t mode;
+	bool is_mount_root;
+};
+
+#define PLACE_INIT           \
+	{                    \
+		.fd = -EBADF \
+	}
+#define cleanup_place cleanup(place_release)
+
+void place_release(struct place *place);
+
+/** Pin the directory @name in @dir_fd. Returns 0 or a negative errno; @ret untouched then. */
+int place_open(int dir_fd, const char *name, struct place *ret);
+
+/** What an open descriptor is, without taking it over: ret->fd stays -EBADF. */
+int place_of_fd(int fd, struct place *ret);
+
+/** mkdirat, then place_open; a directory that exists is fine. */
+int place_make(int dir_fd, const char *name, struct place *ret);
+
+/** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
+bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
+
+/** Do both show the same directory of the same file system? */
+bool place_is_same(const struct place *a, const struct place *b);
+
+/** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
+int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
+
+struct mount_facts {
+	uint64_t peer_group; /* 0: not shared */
+	uint64_t master;     /* peer group it is a slave of, or 0 */
+	bool root_is_whole;  /* the root of its file system, not a subtree */
+	bool has_submounts;  /* anything is mounted below */
+};
+
+/** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
+int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret);
