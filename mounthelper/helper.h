@@ -14,6 +14,7 @@
 
 enum {
 	HELPER_SOCKET_FD = 3,
+	HELPER_MESSAGE_FD = 4, /* the caller's standard error, until the lock-down */
 	HELPER_INSTANCES = 8,
 };
 
@@ -35,17 +36,20 @@ struct helper {
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	char boot_id[TICKET_UUID_SIZE];
 	enum door door;
+	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */
 	pid_t own_pid;
 	uint32_t peer_uid;
 	pid_t peer_pid;
 	struct tree stage;
 	struct tree publish;
-	int root_fd;	    /* "/" where the mounts are made */
-	int dev_fd;	    /* /dev there */
-	int sysfs_fd;	    /* /sys/fs there */
-	int sysfs_block_fd; /* /sys/dev/block there */
-	int state_fd;	    /* locks: see locks.h */
-	int audit_fd;	    /* or -1 */
+	int root_fd;		 /* "/" where the mounts are made */
+	int dev_fd;		 /* /dev there */
+	int sysfs_fd;		 /* /sys/fs there */
+	int sysfs_block_fd;	 /* /sys/dev/block there */
+	int state_fd;		 /* locks: see locks.h */
+	int audit_fd;		 /* or negative */
+	int journal_fd;		 /* connected; or negative */
+	bool log_is_append_only; /* by its attribute, chattr +a */
 	struct state_table *state;
 	struct trail trail;
 	bool type_available[FS_N];

@@ -24,3 +24,10 @@ int path_open_trusted(int root_fd, const char *path);
 
 /** path_open_trusted() of the parent; writes the last component into @ret_name of NAME_MAX + 1 bytes. */
 int path_open_trusted_parent(int root_fd, const char *path, char *ret_name);
+
+/** Open the regular file @path with @flags (not following a link; O_CREAT makes it with mode 0600), below
+ * directories that path_open_trusted() accepts, the parent included.
+ *
+ * It must belong to uid 0 or @owner, have one link, and be writable by its owner alone: else -EPERM. Returns
+ * the descriptor or a negative errno. */
+int path_open_trusted_file(int root_fd, const char *path, int flags, uid_t owner);
