@@ -146,7 +146,7 @@ static struct position position_of(int fd)
 {
 	struct descriptor *descriptor;
 
-	if (fd >= FAKE_ROOT_FD && fd <= FAKE_SYSFS_FD)
+	if (fd >= FAKE_ROOT_FD && fd <= FAKE_SYSFS_BLOCK_FD)
 		return k.base[fd - FAKE_ROOT_FD];
 	descriptor = get_fd(fd);
 	assert_int_not_equal(descriptor->kind, FD_CONTEXT);

@@ -65,7 +65,7 @@ struct model {
 	struct system systems[SYSTEMS];
 	struct mount mounts[MOUNTS];
 	struct descriptor fds[FDS];
-	struct position base[5]; /* root, stage, publish, dev, sysfs */
+	struct position base[6]; /* root, stage, publish, dev, sysfs, its block devices */
 	struct position cwd;
 	uint64_t next_mount_id;
 	uint64_t next_ino;

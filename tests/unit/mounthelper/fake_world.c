@@ -57,7 +57,8 @@ static struct mount *mount_on(const char *path)
 
 void fake_kernel_reset(void)
 {
-	static const char *const bases[] = {"", "/srv/stage", "/srv/publish", "/dev", "/sys/fs"};
+	static const char *const bases[] = {"",	    "/srv/stage", "/srv/publish",
+					    "/dev", "/sys/fs",	  "/sys/dev/block"};
 	int node;
 
 	memset(&k, 0, sizeof(k));
@@ -74,6 +75,9 @@ void fake_kernel_reset(void)
 	(void)make_path("/srv/publish", FIXTURE_HELPER_UID, S_IFDIR | 0711);
 	(void)make_path("/dev/disk/by-id", 0, S_IFDIR | 0755);
 	(void)make_path("/sys/fs", 0, S_IFDIR | 0755);
+	(void)make_path("/sys/dev/block", 0, S_IFDIR | 0755);
+	node = make_path("/sys/dev/block/7:3", 0, S_IFLNK | 0777);
+	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../devices/virtual/block/loop3");
 	(void)make_path("/mnt", 0, S_IFDIR | 0755);
 	node = make_path("/dev/disk/by-id/" FIXTURE_BY_ID, 0, S_IFLNK | 0777);
 	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../loop3");
@@ -93,6 +97,7 @@ void fake_kernel_open(struct helper *h)
 	h->publish = (struct tree){.fd = FAKE_PUBLISH_FD, .mount_id = 20, .path = "/srv/publish"};
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
+	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;
 	h->state_fd = FAKE_STATE_FD;
 	h->audit_fd = -EBADF;
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
