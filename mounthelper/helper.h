@@ -7,6 +7,7 @@
 #include "trail.h"
 
 #include "base/mountinfo.h"
+#include "base/rate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,16 +43,16 @@ struct helper {
 	pid_t peer_pid;
 	struct tree stage;
 	struct tree publish;
-	int root_fd;		 /* "/" where the mounts are made */
-	int dev_fd;		 /* /dev there */
-	int sysfs_fd;		 /* /sys/fs there */
-	int sysfs_block_fd;	 /* /sys/dev/block there */
-	int state_fd;		 /* locks: see locks.h */
-	int audit_fd;		 /* or negative */
-	int journal_fd;		 /* connected; or negative */
-	bool log_is_append_only; /* by its attribute, chattr +a */
+	int root_fd;	    /* "/" where the mounts are made */
+	int dev_fd;	    /* /dev there */
+	int sysfs_fd;	    /* /sys/fs there */
+	int sysfs_block_fd; /* /sys/dev/block there */
+	int state_fd;	    /* locks: see locks.h */
+	int audit_fd;	    /* or negative */
+	int journal_fd;	    /* the same */
 	struct state_table *state;
 	struct trail trail;
+	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	struct rate rate;
 	struct refusals refusals;

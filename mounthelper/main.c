@@ -38,10 +38,13 @@ static void look_around(struct helper *h)
 static void record_arrival(struct helper *h)
 {
 	struct census census = {.staged = 0};
+	int sys_errno = 0;
+	enum mh_start word;
 
 	start_sys(census_take(h, &census), START_TREE, h->agent->stage_base);
-	start_sys(record_start(h, h->instance, h->agent->container, census.staged, census.published),
-		  START_LOG_END, h->agent->log);
+	word = record_start(h, h->instance, census.staged, census.published, &sys_errno);
+	if (word != START_OK)
+		start_fail(word, sys_errno, 0, h->agent->log);
 }
 
 int main(int argc, char **argv)

@@ -125,7 +125,7 @@ static struct outcome remove_and_look(const struct unstaging *u)
 	return outcome;
 }
 
-struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
+static struct outcome unstage(struct helper *h, const struct mh_unstage *req)
 {
 	struct unstaging u = {.h = h, .req = req};
 	struct place staged = PLACE_INIT;
@@ -144,4 +144,15 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
 	if (outcome.status == MH_OK && staged.is_mount_root)
 		outcome = unmount(&u);
 	return outcome.status == MH_OK ? remove_and_look(&u) : outcome;
+}
+
+struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
+{
+	struct outcome outcome = unstage(h, req);
+
+	if ((outcome.status == MH_OK || outcome.status == MH_ALREADY) && lock_table(h->state_fd) == 0) {
+		state_clear_staged(h->state, req->volume);
+		unlock_table(h->state_fd);
+	}
+	return outcome;
 }

@@ -2,7 +2,6 @@
 #include "record.h"
 #include "startup.h"
 
-#include "base/clock.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -125,8 +124,6 @@ enum mh_exit serve(struct helper *h)
 	while (reason == REASON_NONE)
 		reason = serve_one(h, ++seq);
 	code = exit_of(reason);
-	record_refusals_summary(h, clock_monotonic_us(), true);
-	/* the end comes anyway; a trail that is gone has shown in the replies */
-	(void)record_end(h, code == MH_EXIT_VIOLATION ? "violation" : "stop", reason, seq);
+	record_end(h, code == MH_EXIT_VIOLATION, reason, seq);
 	return code;
 }

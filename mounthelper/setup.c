@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/journal_socket.h"
+#include "base/kernel_audit.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -11,13 +13,11 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
-#include <linux/netlink.h>
 #include <signal.h>
 #include <sodium.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/vfs.h>
 
 enum {
@@ -122,24 +122,15 @@ static void map_state(struct helper *h)
 	start_need(may_start, START_START_RATE, agent->starts_per_minute, "");
 }
 
-/* Connected, so that nothing needs an address. A machine without a journal is fine. */
-static int open_journal(void)
-{
-	const struct sockaddr_un journal = {.sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket"};
-	cleanup_close int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	return connect(fd, (const struct sockaddr *)&journal, sizeof(journal)) < 0 ? -errno : TAKE_FD(fd);
-}
-
 void setup_records(struct helper *h, int root_fd)
 {
 	open_log(h, root_fd);
 	open_state(h, root_fd);
 	map_state(h);
-	h->audit_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT);
+	h->audit_fd = kernel_audit_open();
 	if (!h->agent->audit_optional)
-		start_libc(h->audit_fd, START_AUDIT, "");
-	h->journal_fd = open_journal();
+		start_sys(h->audit_fd, START_AUDIT, "");
+	h->journal_fd = journal_socket_open();
 }
 
 static void on_alarm(int signal_number)
