@@ -54,7 +54,7 @@ void setup_peer(struct helper *h)
 void setup_policy(struct helper *h, int root_fd, const char *path, struct policy *ret)
 {
 	cleanup_close int fd =
-		start_sys(path_open_trusted_file(root_fd, path, O_RDONLY, 0), START_POLICY, path);
+		start_sys(path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0), START_POLICY, path);
 	cleanup_free char *text = NULL;
 	unsigned int line = 0;
 	size_t n = 0;
@@ -79,9 +79,10 @@ static void open_log(struct helper *h, int root_fd)
 
 	h->trail.cluster = h->agent->cluster;
 	h->trail.node = h->agent->node;
-	h->trail.fd =
-		start_sys(path_open_trusted_file(root_fd, path, O_WRONLY | O_APPEND, owner), START_LOG, path);
-	h->trail.read_fd = start_sys(path_open_trusted_file(root_fd, path, O_RDONLY, owner), START_LOG, path);
+	h->trail.fd = start_sys(path_open_trusted_file(root_fd, path, owner, O_WRONLY | O_APPEND, 0),
+				START_LOG, path);
+	h->trail.read_fd =
+		start_sys(path_open_trusted_file(root_fd, path, owner, O_RDONLY, 0), START_LOG, path);
 	h->log_is_append_only =
 		ioctl(h->trail.read_fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_APPEND_FL) != 0;
 }
@@ -94,8 +95,9 @@ static void open_state(struct helper *h, int root_fd)
 	int r;
 
 	(void)str_format(path, sizeof(path), "%s/state", agent->lock_dir);
-	h->state_fd = start_sys(path_open_trusted_file(root_fd, path, O_RDWR | O_CREAT, agent->helper_uid),
-				START_STATE, agent->lock_dir);
+	h->state_fd =
+		start_sys(path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600),
+			  START_STATE, agent->lock_dir);
 	/* a new one is for both doors; without CAP_CHOWN it stays the setuid door's */
 	if (h->door == DOOR_SETUID && fstat(h->state_fd, &st) == 0 && st.st_size == 0)
 		(void)!fchown(h->state_fd, agent->helper_uid, agent->helper_gid);

@@ -108,7 +108,7 @@ int path_open_trusted_parent(int root_fd, const char *path, char *ret_name)
 	return TAKE_FD(fd);
 }
 
-int path_open_trusted_file(int root_fd, const char *path, int flags, uid_t owner)
+int path_open_trusted_file(int root_fd, const char *path, uid_t owner, int flags, mode_t mode)
 {
 	char name[NAME_MAX + 1];
 	cleanup_close int dir = path_open_trusted_parent(root_fd, path, name);
@@ -117,12 +117,13 @@ int path_open_trusted_file(int root_fd, const char *path, int flags, uid_t owner
 
 	if (dir < 0)
 		return TAKE_FD(dir);
-	/* without O_NONBLOCK a FIFO would wait here, before it is refused */
-	fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+	fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || (st.st_uid != 0 && st.st_uid != owner) ||
-	    (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if ((st.st_uid != 0 && st.st_uid != owner) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+	    st.st_nlink != 1)
 		return -EPERM;
 	return TAKE_FD(fd);
 }

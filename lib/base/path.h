@@ -25,9 +25,9 @@ int path_open_trusted(int root_fd, const char *path);
 /** path_open_trusted() of the parent; writes the last component into @ret_name of NAME_MAX + 1 bytes. */
 int path_open_trusted_parent(int root_fd, const char *path, char *ret_name);
 
-/** Open the regular file @path with @flags (not following a link; O_CREAT makes it with mode 0600), below
- * directories that path_open_trusted() accepts, the parent included.
+/** Open the file @path below trusted directories with openat(2)'s @flags and @mode.
  *
- * It must belong to uid 0 or @owner, have one link, and be writable by its owner alone: else -EPERM. Returns
- * the descriptor or a negative errno. */
-int path_open_trusted_file(int root_fd, const char *path, int flags, uid_t owner);
+ * It must be a regular file with one name, of uid 0 or of @owner, and writable by its owner alone. Returns
+ * the descriptor; -EINVAL when it is no regular file, -EPERM when it or a level above is not trusted, or
+ * another errno as above. */
+int path_open_trusted_file(int root_fd, const char *path, uid_t owner, int flags, mode_t mode);
