@@ -180,13 +180,19 @@ void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_
 	trail_idle(&h->trail);
 }
 
-static void put_outcome(struct keyline *record, const union mh_request *req, const struct outcome *outcome)
+/* The device that is mounted, unless the request named it. */
+static void put_mounted(struct keyline *record, const union mh_request *req, const struct outcome *outcome)
+{
+	bool is_named = req->header.op == MH_OP_STAGE && req->stage.source.class == MH_CLASS_BLOCK;
+
+	if ((outcome->dev_major != 0 || outcome->dev_minor != 0) && !is_named)
+		put_device(record, outcome->dev_major, outcome->dev_minor);
+}
+
+static void put_outcome(struct keyline *record, const struct outcome *outcome)
 {
 	bool is_good = outcome->status == MH_OK || outcome->status == MH_ALREADY;
-	bool has_device = req->header.op == MH_OP_STAGE && req->stage.source.class == MH_CLASS_BLOCK;
 
-	if ((outcome->dev_major != 0 || outcome->dev_minor != 0) && !has_device)
-		put_device(record, outcome->dev_major, outcome->dev_minor);
 	keyline_word(record, "status", status_word(outcome->status));
 	keyline_number(record, "errno", (uint64_t)abs(outcome->sys_errno));
 	keyline_word(record, "step", step_word(outcome->step));
@@ -200,20 +206,19 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 		   const struct outcome *outcome, uint64_t *ret_rec)
 {
 	struct keyline record = KEYLINE_INIT;
+	const char *phase = outcome ? "result" : "intent";
 
-	begin(&record, op_word(req->header.op),
-	      !admission ? "refused"
-	      : outcome	 ? "result"
-			 : "intent",
-	      req->header.seq);
+	begin(&record, op_word(req->header.op), admission ? phase : "refused", req->header.seq);
 	put_request(&record, req);
 	if (admission && admission->profile && admission->profile->kind < FS_N)
 		keyline_word(&record, "fstype", fs_types[admission->profile->kind].name);
 	if (admission && admission->ticket)
 		keyline_number(&record, "gen", admission->ticket->generation);
+	if (outcome)
+		put_mounted(&record, req, outcome);
 	put_peer(&record, h);
 	if (outcome)
-		put_outcome(&record, req, outcome);
+		put_outcome(&record, outcome);
 	return put(h, &record, ret_rec);
 }
 

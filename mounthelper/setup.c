@@ -183,7 +183,7 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 				    .fs_magic = (uint64_t)fs.f_type,
 				    .peer_group = mount.peer_group};
 	word = setup_check_tree(&facts, h->agent->helper_uid, mode);
-	start_need(word == START_OK, word, h->agent->helper_uid, path);
+	start_need(word == START_OK, word, word == START_TREE_OWNER ? h->agent->helper_uid : 0, path);
 	return (struct tree){.fd = fd, .mount_id = place.mount_id, .path = path};
 }
 

@@ -73,10 +73,14 @@ static int read_end(struct trail *trail, uint64_t size)
 {
 	char tail[TAIL_MAX];
 	size_t n = size > sizeof(tail) ? sizeof(tail) : (size_t)size;
-	ssize_t got = sys_pread(trail->read_fd, tail, n, (off_t)(size - n));
 
-	if (got != (ssize_t)n)
-		return got < 0 ? (int)got : -EIO;
+	for (size_t have = 0; have < n;) {
+		ssize_t got = sys_pread(trail->read_fd, tail + have, n - have, (off_t)(size - n + have));
+
+		if (got <= 0)
+			return got < 0 ? (int)got : -EIO;
+		have += (size_t)got;
+	}
 	return trail_read_end(tail, n, n == size, &trail->end);
 }
 
@@ -126,7 +130,7 @@ static int append_locked(struct trail *trail, const struct keyline *record, cons
 	struct stat st;
 	ssize_t written;
 	int n;
-	int r = sys_fstat(trail->fd, &st);
+	int r = sys_fstat(trail->read_fd, &st);
 
 	if (r == 0 && st.st_nlink == 0)
 		return -ESTALE; /* deleted: what is written there nobody will ever read */

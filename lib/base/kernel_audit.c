@@ -30,6 +30,8 @@ int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
 	} answer;
 	ssize_t n;
 
+	if (fd < 0) /* not even the call: a filter may allow it for a real descriptor only */
+		return -EBADF;
 	if (str_copy(message.text, sizeof(message.text), text) < 0)
 		return -EMSGSIZE;
 	message.header.nlmsg_len = (uint32_t)NLMSG_LENGTH(strlen(text) + 1);
@@ -37,11 +39,13 @@ int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
 		       (const struct sockaddr *)&kernel, sizeof(kernel));
 	if (n <= 0) /* without the capability some kernels say 0 */
 		return n < 0 ? (int)n : -EPERM;
-	/* the kernel answers before the send returns */
-	n = sys_recvfrom(fd, &answer, sizeof(answer), MSG_DONTWAIT);
-	if (n < (ssize_t)NLMSG_LENGTH(sizeof(answer.error)))
-		return n < 0 ? (int)n : -EPROTO;
-	if (answer.header.nlmsg_type != NLMSG_ERROR || answer.header.nlmsg_seq != seq)
+	/* the kernel answers before the send returns; an older answer may have been left */
+	do {
+		n = sys_recvfrom(fd, &answer, sizeof(answer), MSG_DONTWAIT);
+		if (n < (ssize_t)NLMSG_LENGTH(sizeof(answer.error)))
+			return n < 0 ? (int)n : -EPROTO;
+	} while (answer.header.nlmsg_seq != seq);
+	if (answer.header.nlmsg_type != NLMSG_ERROR)
 		return -EPROTO;
 	return answer.error.error;
 }

@@ -215,7 +215,7 @@ static void a_unit_that_takes_too_much_is_told_where_it_hurts(void **state)
 		0, EACCES);
 	REFUSES(&(struct agent_start){.as_root = elsewhere_without_sys_chroot}, START_NAMESPACE, "setns", 0,
 		EPERM);
-	REFUSES(&(struct agent_start){.as_root = without_setpcap}, START_LOCKDOWN, "bounding set");
+	REFUSES(&(struct agent_start){.as_root = without_setpcap}, START_LOCKDOWN, "securebits", 0, EPERM);
 }
 
 static void audit_is_required_unless_the_policy_says_otherwise(void **state)
