@@ -1,13 +1,14 @@
 /* What a program inherits, made here and reset in a child. */
 
-#include "base/process.h"
+#include "unit.h"
 
 #include "base/cleanup.h"
-#include "unit.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -62,7 +63,8 @@ static int check_reset(void)
 		if (sigaction(i, NULL, &action) == 0)
 			HOLDS(6, action.sa_handler == (is_ignored ? SIG_IGN : SIG_DFL));
 	}
-	HOLDS(7, getitimer(ITIMER_PROF, &timer) == 0 && timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0);
+	HOLDS(7, getitimer(ITIMER_PROF, &timer) == 0 && timer.it_value.tv_sec == 0 &&
+			 timer.it_value.tv_usec == 0);
 	HOLDS(8, getsid(0) == getpid());
 	return 0;
 }

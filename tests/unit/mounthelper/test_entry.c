@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 
 #include <linux/magic.h>
+#include <string.h>
 
 enum { AGENT = 995, SERVICE = 996, NO_DOOR = 0 };
 
@@ -53,7 +54,8 @@ static void a_tree_is_fit_only_with_owner_mode_file_system_and_propagation(void 
 	static const struct tree_facts fit = {
 		.uid = SERVICE, .mode = 0700, .fs_magic = EXT4_SUPER_MAGIC, .peer_group = 7};
 	static const uint64_t local[] = {EXT4_SUPER_MAGIC, 0x58465342, BTRFS_SUPER_MAGIC, TMPFS_MAGIC};
-	static const uint64_t other[] = {NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, RAMFS_MAGIC, 0};
+	static const uint64_t other[] = {NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+					 RAMFS_MAGIC, 0};
 	struct tree_facts facts = fit;
 
 	(void)state;
