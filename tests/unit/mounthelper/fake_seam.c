@@ -23,6 +23,11 @@ void fake_fault(enum fake_fault fault, int at_call, int sys_errno)
 	f.fired = false;
 }
 
+int fake_calls(void)
+{
+	return f.calls;
+}
+
 bool fake_fault_fired(void)
 {
 	return f.fired;
@@ -73,6 +78,8 @@ int __wrap_sys_open_tree(int fd, const char *path, unsigned int flags);
 int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
 int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
 int __wrap_sys_umount2(const char *name, int flags);
+int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 int __wrap_sys_fdatasync(int fd);
@@ -89,8 +96,7 @@ int __wrap_sys_openat(int dir_fd, const char *name, int flags)
 
 int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
-	(void)mask;
-	CALL(int, model_statx(fd, name, flags, ret));
+	CALL(int, model_statx(fd, name, flags, mask, ret));
 }
 
 int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode)
@@ -161,6 +167,16 @@ int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const
 int __wrap_sys_umount2(const char *name, int flags)
 {
 	CALL(int, model_umount2(name, flags));
+}
+
+int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
+{
+	CALL(int, model_statmount(mount_id, mask, ret));
+}
+
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n)
+{
+	CALL(ssize_t, model_listmount(mount_id, ret_ids, n));
 }
 
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n)

@@ -28,9 +28,9 @@ static void a_volume_lives_from_stage_to_unstage(void **state)
 			 SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | 0x10);
 	assert_null(strstr(fake_summary(), "shared"));
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
-	assert_non_null(state_staged(helper.state, "vol-1"));
+	assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_STAGED);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
-	assert_null(state_staged(helper.state, "vol-1"));
+	assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_UNSTAGED);
 	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
 	assert_true(fake_cwd_is_root());
 }
@@ -357,6 +357,7 @@ static void publishes_are_limited_in_all_and_per_allocation(void **state)
 	ASSERT_REPLY(publish(p), MH_LIMIT);
 	ASSERT_SAID("reason=max-per-alloc");
 	p.alloc[0] = 'b';
+	p.slot = 0;
 	grant_publish(&p);
 	ASSERT_REPLY(publish(p), MH_OK);
 	p.alloc[0] = 'c';
