@@ -414,7 +414,7 @@ static int create(struct descriptor *context, bool exclusive)
 
 	assert_true(option("source", source, sizeof(source)));
 	assert_int_equal(exclusive, block && !k.no_excl);
-	if (type->forced_key)
+	if (context->mount == FS_EXT4)
 		assert_non_null(strstr(k.options, "errors=remount-ro;"));
 	if (block && k.superblock_elsewhere)
 		return -EBUSY;

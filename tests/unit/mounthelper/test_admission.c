@@ -1,7 +1,7 @@
 #include "admission.h"
-#include "block_source.h"
 #include "entry.h"
 #include "fixture.h"
+#include "source.h"
 #include "trees.h"
 
 #include "base/str.h"
@@ -62,8 +62,8 @@ static void stage_is_admitted_only_within_its_profile(void **state)
 	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "mem"), REASON_CLASS);
 	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "ro"), REASON_READ_ONLY);
 	STAGE(req.source.u.block.by_id[0] = 'H', REASON_BY_ID);
-	for (unsigned int class = MH_CLASS_NFS4; class < MH_CLASS_N; class ++)
-		STAGE(req.source.class = (uint8_t) class, REASON_UNIMPLEMENTED);
+	for (unsigned int class = MH_CLASS_TMPFS; class < MH_CLASS_N; class ++)
+		STAGE(req.source.class = (uint8_t) class, REASON_CLASS);
 	helper.type_available[FS_EXT4] = false;
 	STAGE((void)0, REASON_TYPE_UNAVAILABLE);
 }
@@ -92,7 +92,7 @@ static void publish_is_admitted_only_within_its_profile(void **state)
 	req.exec = 1;
 	assert_int_equal(publish(req), REASON_NONE);
 	req.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
-	assert_int_equal(publish(req), REASON_UNIMPLEMENTED);
+	assert_int_equal(publish(req), REASON_PROPAGATION);
 	req = fixture_publish_tmpfs();
 	req.exec = 1;
 	assert_int_equal(publish(req), REASON_EXEC);
