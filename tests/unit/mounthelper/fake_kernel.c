@@ -432,7 +432,9 @@ static int create(struct descriptor *context, bool exclusive)
 			    : new_system(type->name, source, 0, k.next_anonymous++);
 	fs = &k.systems[context->fs];
 	fs->ro = strstr(k.options, ";ro;") != NULL || type->always_read_only;
-	if (!block) {
+	if (type->class == MH_CLASS_NFS4)
+		assert_true(k.timer_s > 0); /* a server may never answer */
+	if (type->class == MH_CLASS_TMPFS) {
 		assert_true(option("size", number, sizeof(number)));
 		fs->blocks = strtoull(number, NULL, 10) / 4096;
 		assert_true(option("nr_inodes", number, sizeof(number)));

@@ -61,6 +61,9 @@ const char *fake_log(void);
 /** Options given to the last fsopen context: "key=value;" or "key;". */
 const char *fake_options(void);
 
+/** Seconds that the alarm is set to, 0 for none. */
+unsigned int fake_timer(void);
+
 /** Passes over the mount table since the world began. */
 int fake_table_passes(void);
 

@@ -127,6 +127,7 @@ void fake_process_died(void)
 		k.fds[i].kind = FD_FREE;
 	k.cwd = k.base[0];
 	k.n_locks = 0;
+	k.timer_s = 0;
 	drop_unused();
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 }
@@ -254,7 +255,10 @@ void fake_superblock_elsewhere(bool alive)
 
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode)
 {
-	(void)make_path(path, uid, (uint16_t)(S_IFDIR | mode));
+	int node = make_path(path, uid, (uint16_t)(S_IFDIR | mode));
+
+	k.nodes[node].uid = uid;
+	k.nodes[node].mode = (uint16_t)(S_IFDIR | mode);
 }
 
 static void attach_system(const char *path, int fs, int root, uint64_t attr)
@@ -392,6 +396,11 @@ void fake_mount_foreign(int n)
 
 	for (int i = 0; i < n; i++)
 		attach_system("/mnt", fs, k.systems[fs].root, PLAIN_ATTR);
+}
+
+unsigned int fake_timer(void)
+{
+	return k.timer_s;
 }
 
 int fake_table_passes(void)
