@@ -47,9 +47,13 @@ static struct outcome remember_staged(struct helper *h, const struct mh_stage *r
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
 	slot = state_find(h->state, req->volume);
-	if (!slot || slot->stage == STATE_UNSTAGED)
+	if (!slot || slot->stage == STATE_UNSTAGED) {
 		r = state_begin_stage(h->state, req->volume, tmpfs_bytes(&req->source), &unlimited,
 				      clock_realtime_ms());
+		/* nobody knows how often it is published: one too many makes UNSTAGE look */
+		if (r == 0)
+			r = state_begin_publish(h->state, req->volume, 0, UINT32_MAX);
+	}
 	if (r == 0)
 		state_set_staged(h->state, req->volume, req->profile, admission->source_digest);
 	unlock_table(h->state_fd);
