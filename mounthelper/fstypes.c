@@ -37,21 +37,17 @@ const struct fs_option fs_options[FS_OPTION_N] = {
 	{NULL, XFS, FS_READ_ONLY, "norecovery", NULL, 0},
 	{NULL, TMPFS, FS_ALWAYS, "mode", "1777", 0},
 	/* a writer waits for its server, because a write that is given up is lost; a reader gets an error */
-	{NULL, NFS4, FS_ALWAYS, "vers", "4.2", 0},
 	{NULL, NFS4, FS_WRITABLE, "hard", NULL, 0},
 	{NULL, NFS4, FS_READ_ONLY, "softerr", NULL, 0},
 	{NULL, NFS4, FS_READ_ONLY, "timeo", "100", 0},
 	{NULL, NFS4, FS_READ_ONLY, "retrans", "2", 0},
-	/* for the policy to choose; the kernel takes the last of those with one key */
+	/* for the policy to choose */
 	{"noatime", EXT4 | XFS | TMPFS, FS_ALWAYS, NULL, NULL, MOUNT_ATTR_NOATIME_},
 	{"discard", EXT4 | XFS, FS_WRITABLE, "discard", NULL, 0},
 	{"nodelalloc", EXT4, FS_WRITABLE, "nodelalloc", NULL, 0},
 	{"data-journal", EXT4, FS_WRITABLE, "data", "journal", 0},
 	{"nouuid", XFS, FS_ALWAYS, "nouuid", NULL, 0},
-	{"vers-4.1", NFS4, FS_ALWAYS, "vers", "4.1", 0},
 };
-
-const char *const nfs_sec_words[NFS_SEC_N] = {"sys", "krb5", "krb5i", "krb5p"};
 
 int fs_kind_find(const char *name)
 {

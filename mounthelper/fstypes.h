@@ -43,11 +43,10 @@ struct fs_option {
 	uint32_t attribute; /* MOUNT_ATTR_*, or 0 */
 };
 
-enum { FS_OPTION_N = 16, NFS_SEC_N = 4 };
+enum { FS_OPTION_N = 14 };
 
 extern const struct fs_type fs_types[FS_N + 1]; /* that of FS_ANY is only a name for people */
 extern const struct fs_option fs_options[FS_OPTION_N];
-extern const char *const nfs_sec_words[NFS_SEC_N];
 
 /** Index of the type called @name, or -EINVAL. */
 int fs_kind_find(const char *name);

@@ -4,8 +4,6 @@
 
 #include "base/clock.h"
 
-enum { ST_NOSYMFOLLOW_ = 0x2000 };
-
 static const struct source_class *const classes[MH_CLASS_N] = {
 	[MH_CLASS_BLOCK] = &source_block,
 	[MH_CLASS_TMPFS] = &source_tmpfs,
@@ -16,7 +14,7 @@ static const struct source_class *const classes[MH_CLASS_N] = {
 
 static int64_t floor_flags(const struct staging *s)
 {
-	return ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_NOSYMFOLLOW_ | (s->req->read_only ? ST_RDONLY : 0);
+	return ST_NOSUID | ST_NODEV | ST_NOEXEC | SHOWN_NOSYMFOLLOW | (s->req->read_only ? ST_RDONLY : 0);
 }
 
 /* Is this a mount of the file system and the device that were found? */
@@ -86,8 +84,19 @@ static struct outcome count_out(struct staging *s)
 	return OUTCOME_OK;
 }
 
+/* What stood before the table was made anew. Nobody knows how often it is published: one too many makes
+ * UNSTAGE look. */
+static struct outcome adopt(struct staging *s)
+{
+	struct outcome outcome = count(s, UINT32_MAX, UINT64_MAX);
+
+	if (outcome.status == MH_OK)
+		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
+	return outcome;
+}
+
 /* The mount stands: remember of what, but not over another profile, which decides about exec and propagation
- * of its publishes. What stood before the table was made anew is counted now. */
+ * of its publishes. */
 static struct outcome remember(struct staging *s)
 {
 	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
@@ -97,7 +106,7 @@ static struct outcome remember(struct staging *s)
 	if (s->was_known && !str_eq(slot->profile, s->req->profile))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	if (!slot || slot->stage == STATE_UNSTAGED)
-		outcome = count(s, UINT32_MAX, UINT64_MAX);
+		outcome = adopt(s);
 	if (outcome.status == MH_OK)
 		state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
 	return outcome;

@@ -4,7 +4,6 @@
 #include "base/path.h"
 
 #include <string.h>
-#include <sys/mount.h>
 
 static int visit(const struct mount_entry *entry, void *userdata)
 {
@@ -48,8 +47,8 @@ static struct outcome find(struct staging *s)
  * between the host's directory and the tasks. */
 static struct outcome make(const struct staging *s, int *ret_fd)
 {
-	const uint64_t propagation = s->propagation == PROPAGATION_PEER ? 0 : MS_PRIVATE;
-	const struct sys_mount_attr attr = {.attr_set = stage_attributes(s), .propagation = propagation};
+	const struct sys_mount_attr attr = {.attr_set = stage_attributes(s),
+					    .propagation = propagation_flag(s->propagation)};
 	int r;
 
 	*ret_fd = sys_open_tree(s->origin.fd, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);

@@ -26,8 +26,10 @@ static struct outcome find(struct staging *s)
 static int set_options(const struct staging *s, int fs_fd)
 {
 	char text[INET6_ADDRSTRLEN];
-	int r = filesystem_set(fs_fd, "addr", address(s, text));
+	int r = filesystem_set(fs_fd, "vers", nfs_vers_words[s->profile->vers]);
 
+	if (r == 0)
+		r = filesystem_set(fs_fd, "addr", address(s, text));
 	if (r == 0)
 		r = filesystem_set(fs_fd, "proto", is_v6(s) ? "tcp6" : "tcp");
 	return r < 0 ? r : filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);

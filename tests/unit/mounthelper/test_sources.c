@@ -245,7 +245,7 @@ static void nfs_options_are_exactly_these(void **state)
 
 	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
-	assert_string_equal(fake_options(), "source=10.1.2.3:/srv/a;vers=4.2;hard;addr=10.1.2.3;proto=tcp;"
+	assert_string_equal(fake_options(), "source=10.1.2.3:/srv/a;hard;vers=4.2;addr=10.1.2.3;proto=tcp;"
 					    "sec=sys;");
 	assert_int_equal(fake_flags(STAGED), inert);
 	begin();
@@ -254,12 +254,11 @@ static void nfs_options_are_exactly_these(void **state)
 	req.read_only = 1;
 	fixture_grant_stage(&req);
 	mine[NFS].sec = 3;
-	mine[NFS].options = UINT32_C(1) << fs_option_find("vers-4.1", 8);
+	mine[NFS].vers = 1;
 	(void)str_copy(mine[NFS].selinux_context, POLICY_CONTEXT_SIZE, "u:r:t:s0");
 	ASSERT_REPLY(stage(req), MH_OK);
-	assert_string_equal(fake_options(),
-			    "source=[fd01::9]:/srv/a;ro;vers=4.2;softerr;timeo=100;retrans=2;vers=4.1;"
-			    "context=u:r:t:s0;addr=fd01::9;proto=tcp6;sec=krb5p;");
+	assert_string_equal(fake_options(), "source=[fd01::9]:/srv/a;ro;softerr;timeo=100;retrans=2;"
+					    "context=u:r:t:s0;vers=4.1;addr=fd01::9;proto=tcp6;sec=krb5p;");
 	assert_int_equal(fake_flags(STAGED), inert | SYS_MOUNT_ATTR_RDONLY);
 }
 
