@@ -216,8 +216,9 @@ void setup_types(struct helper *h)
 {
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++) {
 		uint32_t kind = h->policy->profiles[h->agent->first_profile + i].kind;
-		cleanup_close int fd = sys_fsopen(fs_types[kind].name, SYS_FSOPEN_CLOEXEC);
+		cleanup_close int fd = kind < FS_N ? sys_fsopen(fs_types[kind].name, SYS_FSOPEN_CLOEXEC) : -1;
 
-		h->type_available[kind] = fd >= 0;
+		if (kind < FS_N)
+			h->type_available[kind] = fd >= 0;
 	}
 }
