@@ -272,7 +272,7 @@ static struct outcome stage_new(struct staging *s)
 	return outcome;
 }
 
-struct outcome op_stage(struct helper *h, const struct mh_stage *req, const struct admission *admission)
+static struct outcome stage(struct helper *h, const struct mh_stage *req, const struct admission *admission)
 {
 	cleanup(staging_release) struct staging s = {
 		.h = h,
@@ -296,4 +296,38 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 	if (r < 0)
 		return outcome_kernel(STEP_DIRECTORY, r);
 	return s.target.is_mount_root ? already_there(&s) : stage_new(&s);
+}
+
+/* Where the mount of an earlier boot of this table, or of nobody, stands already, it is counted now. */
+static struct outcome remember_staged(struct helper *h, const struct mh_stage *req,
+				      const struct admission *admission, struct outcome outcome)
+{
+	const struct state_limits unlimited = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
+	const struct state_slot *slot;
+	int r = lock_table(h->state_fd);
+
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	slot = state_find(h->state, req->volume);
+	if (!slot || slot->stage == STATE_UNSTAGED) {
+		r = state_begin_stage(h->state, req->volume, tmpfs_bytes(&req->source), &unlimited,
+				      clock_realtime_ms());
+		/* nobody knows how often it is published: one too many makes UNSTAGE look */
+		if (r == 0)
+			r = state_begin_publish(h->state, req->volume, 0, UINT32_MAX);
+	}
+	if (r == 0)
+		state_set_staged(h->state, req->volume, req->profile, admission->source_digest);
+	unlock_table(h->state_fd);
+	/* the mount stands; without the memory of its source a publish that needs it is refused */
+	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : outcome;
+}
+
+struct outcome op_stage(struct helper *h, const struct mh_stage *req, const struct admission *admission)
+{
+	struct outcome outcome = stage(h, req, admission);
+
+	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
+		return outcome;
+	return remember_staged(h, req, admission, outcome);
 }

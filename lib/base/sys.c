@@ -134,6 +134,11 @@ int sys_fdatasync(int fd)
 	return result(fdatasync(fd));
 }
 
+int sys_fallocate(int fd, int mode, off_t offset, off_t n)
+{
+	return result(fallocate(fd, mode, offset, n));
+}
+
 int sys_ofd_lock(int fd, int cmd, struct flock *lock)
 {
 	return result(fcntl(fd, cmd, lock));
