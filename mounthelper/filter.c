@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <seccomp.h>
 
 enum {
@@ -74,6 +75,7 @@ static enum status add_descriptor_rules(scmp_filter_ctx filter, const struct fil
 		{SCMP_SYS(sendto), 1, {IS(0, fds->socket)}},
 		{SCMP_SYS(write), 1, {IS(0, fds->log)}},
 		{SCMP_SYS(fdatasync), 1, {IS(0, fds->log)}},
+		{SCMP_SYS(fallocate), 2, {IS(0, fds->log), IS(1, FALLOC_FL_KEEP_SIZE)}},
 		{SCMP_SYS(pread64), 1, {IS(0, fds->log_read)}},
 		{SCMP_SYS(pread64), 1, {IS(0, fds->mountinfo)}},
 		{SCMP_SYS(fcntl), 2, {IS(0, fds->log), IS(1, F_OFD_SETLKW)}},
@@ -84,10 +86,13 @@ static enum status add_descriptor_rules(scmp_filter_ctx filter, const struct fil
 		{SCMP_SYS(sendto), 1, {IS(0, fds->audit)}},
 		{SCMP_SYS(recvfrom), 1, {IS(0, fds->audit)}},
 	};
+	const struct rule journal_rule = {SCMP_SYS(sendto), 1, {IS(0, fds->journal)}};
 	enum status status = add(filter, rules, ARRAY_SIZE(rules), err);
 
 	if (status == STATUS_OK && fds->audit >= 0)
 		status = add(filter, audit_rules, ARRAY_SIZE(audit_rules), err);
+	if (status == STATUS_OK && fds->journal >= 0)
+		status = add(filter, &journal_rule, 1, err);
 	return status;
 }
 

@@ -12,7 +12,8 @@ struct filter_fds {
 	int log_read;
 	int mountinfo;
 	int state;
-	int audit; /* or negative */
+	int audit;   /* or negative */
+	int journal; /* or negative */
 };
 
 /** Build the filter; @ret is for filter_load() only. */

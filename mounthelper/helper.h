@@ -7,6 +7,7 @@
 #include "trail.h"
 
 #include "base/mountinfo.h"
+#include "base/rate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,7 +46,8 @@ struct helper {
 	int sysfs_fd;	    /* /sys/fs there */
 	int sysfs_block_fd; /* /sys/dev/block there */
 	int state_fd;	    /* locks: see locks.h */
-	int audit_fd;	    /* or -1 */
+	int audit_fd;	    /* or negative */
+	int journal_fd;	    /* the same */
 	struct state_table *state;
 	struct trail trail;
 	bool type_available[FS_N];

@@ -20,9 +20,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/journal_socket.h"
+#include "base/kernel_audit.h"
 
 #include <errno.h>
-#include <linux/netlink.h>
 #include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,6 +40,7 @@ static struct helper helper = {.policy = &policy,
 			       .sysfs_block_fd = -EBADF,
 			       .state_fd = -EBADF,
 			       .audit_fd = -EBADF,
+			       .journal_fd = -EBADF,
 			       .trail = {.fd = -EBADF, .read_fd = -EBADF},
 			       .mountinfo = {.fd = -EBADF}};
 static int message_fd = STDERR_FILENO;
@@ -102,7 +104,8 @@ static const struct agent_policy *look_around(struct helper *h, uint32_t ruid, u
 	must(view_open_mountinfo(&view, &h->mountinfo.fd, &error), EXIT_NAMESPACE);
 	must(setup_trees(h, &error), EXIT_TREES);
 	setup_types(h);
-	h->audit_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT);
+	h->audit_fd = kernel_audit_open();
+	h->journal_fd = journal_socket_open();
 	view_release(&view);
 	return agent;
 }
@@ -114,12 +117,13 @@ static void record_arrival(struct helper *h, const struct agent_policy *agent, u
 
 	if (r < 0)
 		must(error_set(&error, STATUS_INTERNAL, r, "read the mount table"), EXIT_TREES);
-	r = record_start(h, instance, agent->container, census.staged, census.published);
-	if (r < 0)
+	if (record_start(h, instance, census.staged, census.published, &r) == START_AUDIT)
+		must(error_set(&error, STATUS_UNAVAILABLE, r, "the kernel's audit takes no records"),
+		     EXIT_TRAIL);
+	if (r != 0)
 		must(error_set(&error, STATUS_UNAVAILABLE, r,
 			       "append to the log %s (if its end is no record of this program, move it away "
-			       "and "
-			       "create an empty one)",
+			       "and create an empty one)",
 			       agent->log),
 		     EXIT_TRAIL);
 }
@@ -132,7 +136,8 @@ static void lock_down(struct helper *h, const struct agent_policy *agent)
 				       .log_read = h->trail.read_fd,
 				       .mountinfo = h->mountinfo.fd,
 				       .state = h->state_fd,
-				       .audit = h->audit_fd};
+				       .audit = h->audit_fd,
+				       .journal = h->journal_fd};
 	void *filter = NULL;
 
 	must(sandbox_drop(agent->helper_uid, agent->helper_gid, &error), EXIT_LOCKDOWN);

@@ -70,8 +70,6 @@ enum exit_code serve(struct helper *h)
 	while (reason == REASON_NONE)
 		reason = serve_one(h, ++seq);
 	code = code_of(reason);
-	record_refusals_summary(h, clock_monotonic_us(), true);
-	/* the end comes anyway; a trail that is gone has shown in the replies */
-	(void)record_end(h, code == EXIT_VIOLATION ? "violation" : "stop", reason, seq);
+	record_end(h, code == EXIT_VIOLATION, reason, seq);
 	return code;
 }
