@@ -84,7 +84,7 @@ const char *policy_check_profile(const struct profile *profile)
 		return "class and fstype do not go together";
 	if (type && type->always_read_only && !profile->read_only)
 		return "this fstype needs ro = yes";
-	if (profile->class == MH_CLASS_BLOCK && is_untrusted && type && !type->fit_for_untrusted)
+	if (is_untrusted && type && profile->class != MH_CLASS_NFS4 && !type->fit_for_untrusted)
 		return "trust = untrusted needs fstype = erofs or squashfs";
 	if (is_untrusted && (profile->exec || profile->shared))
 		return "trust = untrusted forbids exec and shared";
