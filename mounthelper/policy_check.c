@@ -18,37 +18,6 @@ bool export_is_valid(const char *s)
 	return strnlen(s, MH_EXPORT_SIZE) < MH_EXPORT_SIZE && path_is_normal(s) && str_is_made_of(s, "/._-");
 }
 
-static enum reason admit_by_id(const struct profile *profile, const char *by_id)
-{
-	for (uint32_t i = 0; i < profile->n_by_id; i++) {
-		const struct by_id_rule *rule = &profile->by_id[i];
-
-		if (rule->exact ? str_eq(by_id, rule->text) : str_starts_with(by_id, rule->text))
-			return REASON_NONE;
-	}
-	return REASON_BY_ID;
-}
-
-enum reason profile_admit_source(const struct profile *profile, const struct mh_source *source)
-{
-	switch ((enum mh_class)source->class) {
-	case MH_CLASS_BLOCK:
-		return admit_by_id(profile, source->u.block.by_id);
-	case MH_CLASS_TMPFS:
-		if (source->u.tmpfs.size_bytes == 0 || source->u.tmpfs.size_bytes > profile->max_size)
-			return REASON_TMPFS_SIZE;
-		if (source->u.tmpfs.inodes == 0 || source->u.tmpfs.inodes > profile->max_inodes)
-			return REASON_TMPFS_INODES;
-		return REASON_NONE;
-	case MH_CLASS_NFS4:
-	case MH_CLASS_BIND:
-	case MH_CLASS_CSI:
-	case MH_CLASS_N:
-		break;
-	}
-	return REASON_CLASS;
-}
-
 const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid)
 {
 	for (uint32_t i = 0; i < policy->n_agents; i++)

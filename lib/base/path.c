@@ -61,7 +61,7 @@ static int open_component(int dir_fd, const char *name, size_t n)
 
 static int walk(int root_fd, const char *path)
 {
-	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const char *p = path;
 
 	if (dir < 0)
