@@ -70,6 +70,33 @@ static void the_rule_that_matches_is_named_among_several(void **state)
 			    "allowed\n1:agent 995\n10:profile many\n12:by_id = c\nticket");
 }
 
+static void an_nfs4_source_is_allowed_by_a_server_and_an_export(void **state)
+{
+	static const char extra[] =
+		"profile nas { class = nfs4\nserver = 10.0.0.0/8\nserver = 192.168.0.0/16\n"
+		"export = /a\nexport = /srv\n}\nhostvol data { path = /data; owner_uid = 5 }";
+	struct question q = stage("nas", NULL);
+
+	(void)state;
+	q.source = (struct mh_source){.class = MH_CLASS_NFS4,
+				      .u.nfs4 = {.family = 4, .addr = {192, 168, 7, 1}, .export = "/srv/x"}};
+	assert_string_equal(ask(extra, &q),
+			    "allowed\n1:agent 995\n10:profile nas\n12:server = 192.168.0.0/16\n"
+			    "14:export = /srv\nticket");
+	q.source.u.nfs4.addr[1] = 1;
+	assert_non_null(
+		strstr(ask(extra, &q), "11:profile nas has no server that holds the address: server = 10."));
+	q.source.u.nfs4.addr[1] = 168;
+	(void)str_copy(q.source.u.nfs4.export, MH_EXPORT_SIZE, "/srvx");
+	assert_non_null(
+		strstr(ask(extra, &q), "13:profile nas has no export that the path is below: export = /a"));
+	q = stage("data", NULL);
+	assert_string_equal(ask(extra, &q), "allowed\n1:agent 995\n16:hostvol data\n16:path = /data\nticket");
+	q.source.class = MH_CLASS_BIND;
+	(void)str_copy(q.source.u.bind.name, MH_LABEL_SIZE, "other");
+	assert_string_equal(ask(extra, &q), "refused\n16:hostvol data is not the host volume asked for");
+}
+
 static void what_is_refused_names_the_line_and_key(void **state)
 {
 	struct question q = stage("db", "other");
@@ -135,6 +162,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_allowed_names_block_profile_and_rule),
 		cmocka_unit_test(the_rule_that_matches_is_named_among_several),
+		cmocka_unit_test(an_nfs4_source_is_allowed_by_a_server_and_an_export),
 		cmocka_unit_test(what_is_refused_names_the_line_and_key),
 		cmocka_unit_test(keys_of_other_blocks_are_not_taken_for_it),
 	};
