@@ -77,13 +77,6 @@ const char *policy_check_agent(const struct policy *policy, const struct agent_p
 	return NULL;
 }
 
-static bool is_within(const char *path, const char *base)
-{
-	size_t n = strlen(base);
-
-	return str_starts_with(path, base) && (path[n] == '\0' || path[n] == '/');
-}
-
 /* The trees, logs and lock_dirs of all agents, then the host volumes; NULL for other profiles. */
 static const char *nth_path(const struct policy *policy, uint32_t i, unsigned int *ret_line)
 {
@@ -111,7 +104,7 @@ const char *policy_check_paths(const struct policy *policy, unsigned int *ret_li
 			const char *a = nth_path(policy, i, &line[0]);
 			const char *b = nth_path(policy, j, &line[1]);
 
-			if (!b || !(is_within(a, b) || is_within(b, a)))
+			if (!b || !(path_is_within(a, b) || path_is_within(b, a)))
 				continue;
 			*ret_line = line[0] > line[1] ? line[0] : line[1];
 			return "a stage_base, publish_base, log, lock_dir or path of a hostvol contains "

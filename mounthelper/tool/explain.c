@@ -91,14 +91,14 @@ static struct answer_line *add_line(const struct asked *asked, unsigned int line
 
 static void add_block(const struct asked *asked, bool is_of_agent)
 {
-	struct answer_line *line = add_line(asked, is_of_agent ? asked->agent->line : asked->profile->line);
+	const struct profile *profile = is_of_agent ? NULL : asked->profile;
+	struct answer_line *line = add_line(asked, profile ? profile->line : asked->agent->line);
 
-	if (is_of_agent)
+	if (!profile)
 		(void)str_format(line->text, sizeof(line->text), "agent %u", asked->agent->uid);
 	else
 		(void)str_format(line->text, sizeof(line->text), "%s %s",
-				 asked->profile->class == MH_CLASS_BIND ? "hostvol" : "profile",
-				 asked->profile->name);
+				 profile->class == MH_CLASS_BIND ? "hostvol" : "profile", profile->name);
 }
 
 static void add_value(const struct asked *asked, const char *key, bool is_of_agent, uint32_t nth)
@@ -236,7 +236,7 @@ void explain(const char *text, size_t n, const struct policy *policy, const stru
 	add_block(&asked, true);
 	if (asked.profile)
 		add_block(&asked, false);
-	if (q->op == MH_OP_STAGE)
+	if (q->op == MH_OP_STAGE && asked.profile)
 		add_rules(&asked, &source);
 	if (q->op == MH_OP_PUBLISH && q->exec)
 		add_value(&asked, "exec", false, 0);

@@ -87,10 +87,10 @@ static bool take_detach(struct arguments *args, const char *text)
 
 static bool take_propagation(struct arguments *args, const char *text)
 {
-	for (uint8_t i = 0; i < TICKET_PROPAGATION_N; i++) {
-		if (!str_eq(text, propagation_word(i)))
+	for (unsigned int i = 0; i < TICKET_PROPAGATION_N; i++) {
+		if (!str_eq(text, propagation_word((uint8_t)i)))
 			continue;
-		args->question.propagation = i;
+		args->question.propagation = (uint8_t)i;
 		return true;
 	}
 	return false;
@@ -198,9 +198,9 @@ static int take_options(int argc, char **argv, struct arguments *args)
 
 static int take_operation(const char *word, struct question *q)
 {
-	for (uint16_t op = MH_OP_STAGE; op <= MH_OP_UNSTAGE; op++)
-		if (str_eq(word, op_word(op)))
-			q->op = op;
+	for (unsigned int op = MH_OP_STAGE; op <= MH_OP_UNSTAGE; op++)
+		if (str_eq(word, op_word((uint16_t)op)))
+			q->op = (uint16_t)op;
 	if (q->op == 0)
 		return usage("'%s' is none of stage, publish, unpublish, unstage", word);
 	if (q->op != MH_OP_STAGE && q->op != MH_OP_PUBLISH)

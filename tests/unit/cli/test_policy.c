@@ -16,11 +16,10 @@ int __wrap_execv(const char *path, char *const argv[]);
 
 int __wrap_execv(const char *path, char *const argv[])
 {
-	assert_true(str_format(executed, sizeof(executed), "%s", strrchr(path, '/')) > 0);
-	for (; *argv; argv++) {
-		(void)strcat(executed, " ");
-		(void)strcat(executed, *argv);
-	}
+	int n = str_format(executed, sizeof(executed), "%s", strrchr(path, '/'));
+
+	for (; *argv; argv++)
+		n += str_format(executed + n, sizeof(executed) - (size_t)n, " %s", *argv);
 	errno = exec_errno;
 	return -1;
 }
