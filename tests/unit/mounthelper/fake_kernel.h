@@ -20,6 +20,8 @@ enum {
 	FAKE_STATE_FD,
 	FAKE_LOG_FD,
 	FAKE_LOG_READ_FD,
+	FAKE_AUDIT_FD,
+	FAKE_JOURNAL_FD,
 	FAKE_DYNAMIC_FD = 1100,
 };
 
@@ -57,6 +59,19 @@ const char *fake_summary(void);
 
 /** The log so far. */
 const char *fake_log(void);
+
+/** What the kernel's audit confirmed, one line per record, and what the journal got; empty after
+ * fake_sinks_reset(). */
+const char *fake_audit(void);
+const char *fake_journal(void);
+void fake_sinks_reset(void);
+void fake_audit_answers(int sys_errno); /* instead of confirming */
+void fake_audit_is_mute(void);		/* takes records and sends no answer */
+void fake_audit_takes_nothing(void);	/* send returns 0, as without the capability */
+
+/** Bytes reserved beyond the log's end, and how often that was asked for. */
+uint64_t fake_log_ahead(void);
+int fake_reservations(void);
 
 /** Options given to the last fsopen context: "key=value;" or "key;". */
 const char *fake_options(void);

@@ -84,6 +84,10 @@ ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 int __wrap_sys_fdatasync(int fd);
 int __wrap_sys_set_timer(unsigned int seconds);
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n);
+ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+			  unsigned int to_len);
+ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags);
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock);
 int __wrap_close(int fd);
 int __real_close(int fd);
@@ -202,6 +206,24 @@ int __wrap_sys_fdatasync(int fd)
 {
 	assert_int_equal(fd, FAKE_LOG_FD);
 	CALL(int, 0);
+}
+
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
+{
+	CALL(int, model_fallocate(fd, mode, offset, n));
+}
+
+ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+			  unsigned int to_len)
+{
+	(void)to;
+	(void)to_len;
+	CALL(ssize_t, model_sendto(fd, bytes, n, flags));
+}
+
+ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags)
+{
+	CALL(ssize_t, model_recvfrom(fd, buf, n, flags));
 }
 
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock)

@@ -75,6 +75,7 @@ void fake_kernel_reset(void)
 	int node;
 
 	memset(&k, 0, sizeof(k));
+	fake_sinks_reset();
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 	k.next_mount_id = 20;
 	k.next_ino = 1000;
@@ -115,7 +116,8 @@ void fake_kernel_open(struct helper *h)
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;
 	h->state_fd = FAKE_STATE_FD;
-	h->audit_fd = -EBADF;
+	h->audit_fd = FAKE_AUDIT_FD;
+	h->journal_fd = FAKE_JOURNAL_FD;
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
 	h->trail.fd = FAKE_LOG_FD;
 	h->trail.read_fd = FAKE_LOG_READ_FD;
@@ -128,6 +130,7 @@ void fake_process_died(void)
 	k.cwd = k.base[0];
 	k.n_locks = 0;
 	k.timer_s = 0;
+	fake_sinks_process_died();
 	drop_unused();
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 }

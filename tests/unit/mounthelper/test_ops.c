@@ -724,15 +724,15 @@ static void over_the_rate_nothing_is_done(void **state)
 	union mh_answer answer;
 
 	(void)state;
-	rate_init(&helper.rate, 1, 1, UINT64_MAX);
+	rate_init(&helper.rate, 1, 1, 0);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_OK);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
-	helper.rate = (struct rate){.per_second = 1, .burst = 1, .credit_us = 0, .last_us = UINT64_MAX};
+	helper.rate = (struct rate){.cost_us = 1, .most_us = 1, .paid_us = UINT64_MAX};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_LIMIT);
 	ASSERT_SAID("reason=rate-limit");
-	helper.rate.last_us = UINT64_MAX;
+	helper.rate.paid_us = UINT64_MAX;
 	req.list = (struct mh_list){.header = {.op = MH_OP_LIST, .length = sizeof(req.list)}};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.list.status, MH_LIMIT);
