@@ -374,7 +374,7 @@ static void kill_at_each_call(const struct operation *op, enum fake_fault fault)
 
 static void sweep(enum fake_fault fault)
 {
-	static const int errors[] = {EIO, EPERM, EBUSY, EINVAL, EAGAIN, EINTR};
+	static const int errors[] = {EIO, ENOMEM, EPERM, EBUSY, EINVAL, EAGAIN, ENOSPC, EINTR};
 
 	for (volatile int old = 0; old < 2; old++) {
 		fake_kernel_before_6_8(old == 1);
