@@ -35,6 +35,7 @@ const struct fs_type fs_types[FS_N] = {
 			 .always_read_only = true,
 			 .fit_for_untrusted = true},
 	[FS_TMPFS] = {.name = "tmpfs", .class = MH_CLASS_TMPFS, .magic = TMPFS_MAGIC},
+	[FS_NFS4] = {.name = "nfs4", .class = MH_CLASS_NFS4, .magic = NFS_SUPER_MAGIC},
 };
 
 #define KIND(k) (UINT32_C(1) << (k))

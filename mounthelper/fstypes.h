@@ -15,6 +15,7 @@ enum fs_kind {
 	FS_EROFS,
 	FS_SQUASHFS,
 	FS_TMPFS,
+	FS_NFS4,
 	FS_N,
 	FS_ANY = FS_N, /* of classes that mount no file system of their own: bind, csi */
 };

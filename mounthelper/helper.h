@@ -15,6 +15,7 @@
 
 enum {
 	HELPER_SOCKET_FD = 3,
+	HELPER_MESSAGE_FD = 4, /* the caller's standard error, until the lock-down */
 	HELPER_INSTANCES = 8,
 };
 
@@ -36,6 +37,7 @@ struct helper {
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	char boot_id[TICKET_UUID_SIZE];
 	enum door door;
+	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */
 	pid_t own_pid;
 	uint32_t peer_uid;
 	pid_t peer_pid;
@@ -50,6 +52,7 @@ struct helper {
 	int journal_fd;	    /* the same */
 	struct state_table *state;
 	struct trail trail;
+	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	struct rate rate;
 	struct refusals refusals;

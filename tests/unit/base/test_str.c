@@ -166,6 +166,43 @@ static void a_text_for_people_is_cut_between_characters_and_cleaned(void **state
 	}
 }
 
+static void texts_are_made_of_letters_digits_and_what_is_added(void **state)
+{
+	(void)state;
+	assert_true(str_is_made_of("", ""));
+	assert_true(str_is_made_of("azAZ09", ""));
+	assert_true(str_is_made_of("a-b.c", ".-"));
+	for (unsigned int c = 1; c < 256; c++) {
+		const char text[] = {'a', (char)c, '\0'};
+		bool is_alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		assert_int_equal(str_is_made_of(text, ""), is_alnum);
+		assert_int_equal(str_is_made_of(text, "_"), is_alnum || c == '_');
+	}
+}
+
+static void a_padded_string_has_one_form(void **state)
+{
+	char bytes[8] = "abc";
+
+	(void)state;
+	assert_true(str_is_padded(bytes, sizeof(bytes)));
+	assert_true(str_is_padded("", 1));
+	assert_false(str_is_padded("", 0));
+	assert_false(str_is_padded(bytes, 3)); /* not terminated */
+	assert_true(str_is_padded(bytes, 4));
+	for (size_t i = 4; i < sizeof(bytes); i++) {
+		bytes[i] = 1;
+		assert_false(str_is_padded(bytes, sizeof(bytes)));
+		assert_false(bytes_are_zero(bytes + 3, sizeof(bytes) - 3));
+		bytes[i] = 0;
+	}
+	assert_true(bytes_are_zero(bytes + 3, sizeof(bytes) - 3));
+	assert_true(bytes_are_zero(bytes, 0));
+	memset(bytes, 'x', sizeof(bytes));
+	assert_false(str_is_padded(bytes, sizeof(bytes)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,6 +213,8 @@ int main(void)
 		cmocka_unit_test(hex_has_exactly_the_digits_that_are_wanted),
 		cmocka_unit_test(every_code_point_but_surrogates_is_a_sequence),
 		cmocka_unit_test(overlong_and_stray_bytes_are_no_sequences),
+		cmocka_unit_test(texts_are_made_of_letters_digits_and_what_is_added),
+		cmocka_unit_test(a_padded_string_has_one_form),
 		cmocka_unit_test(a_text_for_people_is_cut_between_characters_and_cleaned),
 	};
 
