@@ -4,8 +4,9 @@
 usage: test_audit.py RULES COMMAND...
 
 Starts an auditd of its own with RULES, runs COMMAND, which uses the helper and prints its log, and looks at the
-records with ausearch. The machine's auditing is off again afterwards."""
+records with ausearch. The machine's auditing is as before afterwards."""
 
+import atexit
 import fcntl
 import os
 import re
@@ -50,11 +51,14 @@ def audit_state():
 
 
 class Auditd:
-    """auditd in the foreground, with everything below one folder."""
+    """auditd, not as a daemon, with everything below one folder. (-f would write no log.)"""
 
     def __init__(self, folder):
         self.folder = folder
         self.process = None
+        self.before = audit_state()
+        if self.before["pid"] != "0":
+            raise RuntimeError("an audit daemon runs on this machine; stop it for this test")
 
     def start(self, rules):
         os.mkdir(f"{self.folder}/plugins.d", 0o700)
@@ -62,7 +66,10 @@ class Auditd:
             config.write(CONFIG.format(folder=self.folder))
         with open(f"{self.folder}/auditd.out", "wb") as out:
             self.process = subprocess.Popen(
-                ["auditd", "-f", "-c", self.folder, "-s", "enable"], stdout=out, stderr=out, stdin=subprocess.DEVNULL
+                ["setpriv", "--pdeathsig", "TERM", "auditd", "-n", "-c", self.folder, "-s", "enable"],
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
             )
         for _ in range(100):
             state = audit_state()
@@ -76,11 +83,15 @@ class Auditd:
         subprocess.run(["auditctl", "-R", rules], check=True, stdout=subprocess.DEVNULL)
 
     def stop(self):
-        for command in (["-D", "-k", KEY], ["-e", "0"], ["-b", "64"]):
+        """Leave no trace; calling it again does nothing."""
+        if not self.process:
+            return
+        before = self.before
+        for command in (["-D", "-k", KEY], ["-e", before["enabled"]], ["-b", before["backlog_limit"]]):
             subprocess.run(["auditctl", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        if self.process:
-            self.process.terminate()
-            self.process.wait()
+        self.process.terminate()
+        self.process.wait()
+        self.process = None
 
     def search(self, *options):
         """What ausearch prints; "" when it finds nothing."""
@@ -98,13 +109,11 @@ class AuditTest(unittest.TestCase):
         lock = open(LOCK, "w")
         cls.addClassCleanup(lock.close)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        state = audit_state()
-        if state["pid"] != "0" or state["enabled"] != "0":
-            raise RuntimeError("an audit daemon runs on this machine; stop it for this test, and auditctl -e 0")
         folder = tempfile.TemporaryDirectory(prefix="holdfast-audit-")
         cls.addClassCleanup(folder.cleanup)
         cls.auditd = Auditd(folder.name)
         cls.addClassCleanup(cls.auditd.stop)
+        atexit.register(cls.auditd.stop)
         cls.auditd.start(cls.RULES)
         cls.run_command()
 
@@ -170,7 +179,7 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     AuditTest.RULES, AuditTest.COMMAND = sys.argv[1], sys.argv[2:]
-    # so that auditing is switched off again when somebody stops the test
+    # so that auditing is as before again when somebody stops the test
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     unittest.main(argv=sys.argv[:1], verbosity=2)
 
