@@ -79,6 +79,9 @@ const char *fake_options(void);
 /** Passes over the mount table since the world began. */
 int fake_table_passes(void);
 
+/** How far the clock moves whenever it is looked at; 1 s since the reset, so that no rate interferes. */
+void fake_clock_step(uint64_t us);
+
 /* Circumstances. */
 void fake_kernel_before_6_8(bool old);	  /* no unique ids, statmount, listmount; outlives a reset */
 void fake_no_create_excl(void);		  /* a kernel before 6.6 */

@@ -1,6 +1,8 @@
 #include "fake_model.h"
 #include "fixture.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
@@ -239,9 +241,16 @@ int64_t __wrap_clock_realtime_ms(void)
 	return FIXTURE_NOW_MS;
 }
 
+static uint64_t clock_step_us = USEC_PER_SEC;
+
+void fake_clock_step(uint64_t us)
+{
+	clock_step_us = us;
+}
+
 uint64_t __wrap_clock_monotonic_us(void)
 {
 	static uint64_t now;
 
-	return now += 1000000; /* the rate never interferes */
+	return now += clock_step_us;
 }

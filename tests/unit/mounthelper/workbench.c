@@ -26,6 +26,8 @@ void start_helper(const char *extra)
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
 	rate_init(&helper.rate, 1000, 1000, 0);
+	rate_init(&helper.refusals.recorded, 1000, 1000, 0);
+	rate_init(&helper.refusals.borne, 1000, 1000, 0);
 	fake_kernel_open(&helper);
 	state_open(helper.state, FIXTURE_BOOT_ID);
 }
