@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
-#include <signal.h>
 #include <sodium.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -135,17 +134,10 @@ void setup_records(struct helper *h, int root_fd)
 	h->journal_fd = journal_socket_open();
 }
 
-static void on_alarm(int signal_number)
-{
-	(void)signal_number; /* it interrupts a system call, which is all it is for */
-}
-
 void setup_waits(const struct helper *h)
 {
 	const struct timeval second = {.tv_sec = 1};
-	const struct sigaction alarm = {.sa_handler = on_alarm};
 
-	start_libc(sigaction(SIGALRM, &alarm, NULL), START_PROCESS, "SIGALRM");
 	if (h->agent->sync_batch)
 		start_libc(set_option(SO_RCVTIMEO, &second, sizeof(second)), START_SOCKET, "");
 }

@@ -79,8 +79,8 @@ void setup_trees(struct helper *h);
 /** Ask the kernel for every file system type of the policy: the only moment when a module may be loaded. */
 void setup_types(struct helper *h);
 
-/** What wakes the serving phase up: SIGALRM, which sources arm, and, with trail_sync = batch, a second
- * without a request. */
+/** What wakes the serving phase up: with trail_sync = batch, a second without a request. SIGALRM, which STAGE
+ * of nfs4 arms, is left at its default, because a wait for a server ends for nothing less than death. */
 void setup_waits(const struct helper *h);
 
 /* What a tree is, as far as it must be fit. */

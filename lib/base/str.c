@@ -164,6 +164,15 @@ static size_t printable(const char *s)
 	return n;
 }
 
+uint64_t str_hash(uint64_t seed, const char *s)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ seed;
+
+	for (; *s != '\0'; s++)
+		h = (h ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
+	return h;
+}
+
 void str_copy_text(char *dst, size_t size, const char *src)
 {
 	size_t at = 0;

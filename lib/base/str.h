@@ -25,6 +25,10 @@ bool str_eq(const char *a, const char *b);
 /** Does @s begin with @prefix? */
 bool str_starts_with(const char *s, const char *prefix);
 
+/** FNV-1a over @s, begun from @seed: the same for the same text, spread over 64 bits. Whoever chooses the
+ * text can make two of them meet. */
+uint64_t str_hash(uint64_t seed, const char *s);
+
 /** Has @s nothing but ASCII letters, digits and characters of @extra? */
 bool str_is_made_of(const char *s, const char *extra);
 

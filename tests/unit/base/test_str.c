@@ -166,6 +166,17 @@ static void a_text_for_people_is_cut_between_characters_and_cleaned(void **state
 	}
 }
 
+/* Values of the FNV reference, for the seed 0. */
+static void a_hash_is_fnv_and_depends_on_seed_and_text(void **state)
+{
+	(void)state;
+	assert_true(str_hash(0, "") == UINT64_C(0xcbf29ce484222325));
+	assert_true(str_hash(0, "a") == UINT64_C(0xaf63dc4c8601ec8c));
+	assert_true(str_hash(0, "foobar") == UINT64_C(0x85944171f73967e8));
+	assert_true(str_hash(1, "a") != str_hash(0, "a"));
+	assert_true(str_hash(0, "ab") != str_hash(0, "ba"));
+}
+
 static void texts_are_made_of_letters_digits_and_what_is_added(void **state)
 {
 	(void)state;
@@ -209,6 +220,7 @@ int main(void)
 		cmocka_unit_test(a_copy_fits_or_is_empty),
 		cmocka_unit_test(a_formatted_text_fits_or_is_empty),
 		cmocka_unit_test(comparison_is_of_the_whole_or_of_the_beginning),
+		cmocka_unit_test(a_hash_is_fnv_and_depends_on_seed_and_text),
 		cmocka_unit_test(every_byte_survives_hex),
 		cmocka_unit_test(hex_has_exactly_the_digits_that_are_wanted),
 		cmocka_unit_test(every_code_point_but_surrogates_is_a_sequence),

@@ -76,6 +76,9 @@ int fake_reservations(void);
 /** Options given to the last fsopen context: "key=value;" or "key;". */
 const char *fake_options(void);
 
+/** Seconds that the alarm is set to, 0 for none. */
+unsigned int fake_timer(void);
+
 /** Passes over the mount table since the world began. */
 int fake_table_passes(void);
 
@@ -95,6 +98,9 @@ void fake_mount_other(const char *path);	 /* another file system on top of the d
 void fake_mount_inside(const char *path);	 /* another one on a directory within what is mounted there */
 void fake_set_busy(const char *path, bool busy); /* open files on the mount there */
 void fake_set_shared(const char *path);
+void fake_set_private(const char *path);
+/** Of the mount there: " shared", " shared peer of PATH", " slave of PATH", "", and so on. */
+const char *fake_propagation(const char *path);
 void fake_set_link(const char *target);
 void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block);
 void fake_mount_again(const char *path);   /* the same file system once more, on top */
@@ -109,5 +115,6 @@ bool fake_is_mount(const char *path);
 void fake_mount_part(const char *path, const char *of, const char *directory);
 void fake_mount_foreign(int n);
 void fake_make_file(const char *path);
+void fake_remove(const char *path);
 uint64_t fake_flags(const char *path);	/* MOUNT_ATTR_* of the mount there */
 uint64_t fake_inodes(const char *path); /* of the tmpfs there */

@@ -154,7 +154,7 @@ static void a_staged_or_published_volume_keeps_its_slot(void **state)
 		if (i % 2 == 0)
 			assert_int_equal(begin_stage(table->slot[i].volume, 0, &plenty), 0);
 		else
-			assert_int_equal(state_begin_publish(table, table->slot[i].volume, UINT32_MAX), 0);
+			assert_int_equal(state_begin_publish(table, table->slot[i].volume, 1, UINT32_MAX), 0);
 	}
 	assert_int_equal(state_admit(table, "new", 1, FIXTURE_NOW_MS + 9, FIXTURE_NOW_MS + 1), 0);
 	assert_string_equal(table->slot[100].volume, "new");
