@@ -18,6 +18,12 @@ struct outcome {
 	bool is_degraded; /* done although its intent could not be put on record */
 };
 
+#define OUTCOME_OK              \
+	(struct outcome)        \
+	{                       \
+		.status = MH_OK \
+	}
+
 /** Outcome of a step that the kernel refused. */
 struct outcome outcome_kernel(enum step step, int r);
 

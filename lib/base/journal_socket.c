@@ -39,6 +39,6 @@ void journal_socket_send(int fd, int priority, const char *identifier, const cha
 		}
 		n = more < 0 ? more : n + more;
 	}
-	if (n > 0)
+	if (fd >= 0 && n > 0)
 		(void)sys_sendto(fd, entry, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 }

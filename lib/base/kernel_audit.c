@@ -30,6 +30,8 @@ int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
 	} answer;
 	ssize_t n;
 
+	if (fd < 0) /* not even the call: a filter may allow it for a real descriptor only */
+		return -EBADF;
 	if (str_copy(message.text, sizeof(message.text), text) < 0)
 		return -EMSGSIZE;
 	message.header.nlmsg_len = (uint32_t)NLMSG_LENGTH(strlen(text) + 1);

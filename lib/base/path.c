@@ -33,6 +33,13 @@ bool path_is_normal(const char *path)
 	return true;
 }
 
+bool path_is_within(const char *path, const char *base)
+{
+	size_t n = base[1] == '\0' ? 0 : strlen(base); /* everything is below "/" */
+
+	return strncmp(path, base, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
 static int check_trusted(int fd)
 {
 	struct stat st;
@@ -61,7 +68,7 @@ static int open_component(int dir_fd, const char *name, size_t n)
 
 static int walk(int root_fd, const char *path)
 {
-	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const char *p = path;
 
 	if (dir < 0)

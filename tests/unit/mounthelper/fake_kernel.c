@@ -416,9 +416,9 @@ static int create(struct descriptor *context, bool exclusive)
 
 	assert_true(option("source", source, sizeof(source)));
 	assert_int_equal(exclusive, block && !k.no_excl);
-	if (type->forced_key)
+	if (context->mount == FS_EXT4)
 		assert_non_null(strstr(k.options, "errors=remount-ro;"));
-	if (block && k.superblock_elsewhere)
+	if (exclusive && k.superblock_elsewhere)
 		return -EBUSY;
 	context->fs = -1;
 	for (int i = 0; i < SYSTEMS && block; i++)
@@ -434,7 +434,9 @@ static int create(struct descriptor *context, bool exclusive)
 			    : new_system(type->name, source, 0, k.next_anonymous++);
 	fs = &k.systems[context->fs];
 	fs->ro = strstr(k.options, ";ro;") != NULL || type->always_read_only;
-	if (!block) {
+	if (type->class == MH_CLASS_NFS4)
+		assert_true(k.timer_s > 0); /* a server may never answer */
+	if (type->class == MH_CLASS_TMPFS) {
 		assert_true(option("size", number, sizeof(number)));
 		fs->blocks = strtoull(number, NULL, 10) / 4096;
 		assert_true(option("nr_inodes", number, sizeof(number)));

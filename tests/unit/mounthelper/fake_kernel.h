@@ -78,8 +78,14 @@ int fake_reservations(void);
 /** Options given to the last fsopen context: "key=value;" or "key;". */
 const char *fake_options(void);
 
+/** Seconds that the alarm is set to, 0 for none. */
+unsigned int fake_timer(void);
+
 /** Passes over the mount table since the world began. */
 int fake_table_passes(void);
+
+/** How far the clock moves whenever it is looked at; 1 s since the reset, so that no rate interferes. */
+void fake_clock_step(uint64_t us);
 
 /* Circumstances. */
 void fake_kernel_before_6_8(bool old);	  /* no unique ids, statmount, listmount; outlives a reset */

@@ -88,6 +88,7 @@ struct model {
 	bool log_short;
 	bool superblock_elsewhere;
 	bool private_has_no_effect;
+	unsigned int timer_s;
 	const char *race_path;
 	uint32_t race_major;
 	struct flock locks[8];

@@ -1,6 +1,7 @@
 #include "fake_model.h"
 #include "fixture.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -100,6 +101,7 @@ ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 int __wrap_sys_fdatasync(int fd);
+int __wrap_sys_set_timer(unsigned int seconds);
 int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n);
 ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
 			  unsigned int to_len);
@@ -210,6 +212,14 @@ ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset)
 	CALL(ssize_t, model_pread(fd, buf, n, offset));
 }
 
+int __wrap_sys_set_timer(unsigned int seconds)
+{
+	k.timer_s = 0; /* taking it back never fails */
+	if (seconds == 0)
+		return 0;
+	CALL(int, (k.timer_s = seconds, 0));
+}
+
 int __wrap_sys_fdatasync(int fd)
 {
 	assert_int_equal(fd, FAKE_LOG_FD);
@@ -256,9 +266,16 @@ int64_t __wrap_clock_realtime_ms(void)
 	return FIXTURE_NOW_MS;
 }
 
+static uint64_t clock_step_us = USEC_PER_SEC;
+
+void fake_clock_step(uint64_t us)
+{
+	clock_step_us = us;
+}
+
 uint64_t __wrap_clock_monotonic_us(void)
 {
 	static uint64_t now;
 
-	return now += 1000000; /* the rate never interferes */
+	return now += clock_step_us;
 }

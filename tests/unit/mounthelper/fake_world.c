@@ -76,6 +76,7 @@ void fake_kernel_reset(void)
 
 	memset(&k, 0, sizeof(k));
 	fake_sinks_reset();
+	fake_clock_step(1000000);
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 	k.next_mount_id = 20;
 	k.next_ino = 1000;
@@ -129,6 +130,7 @@ void fake_process_died(void)
 		k.fds[i].kind = FD_FREE;
 	k.cwd = k.base[0];
 	k.n_locks = 0;
+	k.timer_s = 0;
 	fake_sinks_process_died();
 	drop_unused();
 	fake_fault(FAKE_NO_FAULT, 0, 0);
@@ -262,7 +264,10 @@ void fake_superblock_elsewhere(bool alive)
 
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode)
 {
-	(void)make_path(path, uid, (uint16_t)(S_IFDIR | mode));
+	int node = make_path(path, uid, (uint16_t)(S_IFDIR | mode));
+
+	k.nodes[node].uid = uid;
+	k.nodes[node].mode = (uint16_t)(S_IFDIR | mode);
 }
 
 static void attach_system(const char *path, int fs, int root, uint64_t attr)
@@ -400,6 +405,11 @@ void fake_mount_foreign(int n)
 
 	for (int i = 0; i < n; i++)
 		attach_system("/mnt", fs, k.systems[fs].root, PLAIN_ATTR);
+}
+
+unsigned int fake_timer(void)
+{
+	return k.timer_s;
 }
 
 int fake_table_passes(void)

@@ -26,6 +26,8 @@ void start_helper(const char *extra)
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
 	rate_init(&helper.rate, 1000, 1000, 0);
+	rate_init(&helper.refusals.recorded, 1000, 1000, 0);
+	rate_init(&helper.refusals.borne, 1000, 1000, 0);
 	fake_kernel_open(&helper);
 	state_open(helper.state, FIXTURE_BOOT_ID);
 }
@@ -64,6 +66,7 @@ struct mh_reply run(const void *request, size_t n)
 	assert_int_equal(answer.header.length, sizeof(struct mh_reply));
 	assert_int_equal(fake_open_descriptors(), 0);
 	assert_int_equal(fake_locks_held(), 0);
+	assert_int_equal(fake_timer(), 0);
 	return answer.reply;
 }
 
