@@ -1,7 +1,6 @@
 #pragma once
 /* Everything a running helper holds: descriptors opened before the lock-down and root's policy. */
 
-#include "limits.h"
 #include "policy.h"
 #include "state.h"
 #include "trail.h"
@@ -29,6 +28,14 @@ struct tree {
 	int fd;		   /* O_PATH */
 	uint64_t mount_id; /* a directory in it that is no mount has the same */
 	const char *path;
+};
+
+/* Refused requests: how many get a record of their own, the others get one together, and how many are borne.
+ */
+struct refusals {
+	struct rate recorded;
+	struct rate borne;
+	uint32_t unrecorded;
 };
 
 struct helper {

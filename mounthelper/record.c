@@ -152,6 +152,8 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 	uint64_t rec = 0;
 	int r;
 
+	rate_init(&h->refusals.recorded, REFUSALS_RECORDED / REFUSALS_PERIOD, REFUSALS_RECORDED, 0);
+	rate_init(&h->refusals.borne, REFUSALS_BORNE / REFUSALS_PERIOD, REFUSALS_BORNE, 0);
 	h->trail.head = &h->state->header.trail;
 	h->trail.batch = h->agent->sync_batch != 0;
 	(void)uname(&system);
@@ -224,8 +226,10 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
 {
-	uint32_t n = refusals_take_summary(&h->refusals, now_us, at_end);
+	uint32_t n = h->refusals.unrecorded;
 
-	if (n > 0)
-		put_event(h, "refusals", 0, REASON_NONE, n);
+	if (n == 0 || !(at_end || rate_take(&h->refusals.recorded, now_us)))
+		return;
+	put_event(h, "refusals", 0, REASON_NONE, n);
+	h->refusals.unrecorded = 0;
 }

@@ -12,7 +12,7 @@ void keyline_word(struct keyline *line, const char *key, const char *value)
 {
 	char hex[2 * KEYLINE_VALUE_MAX + 1] = "";
 	size_t n = strlen(value);
-	bool is_plain = n > 0 && strspn(value, plain) == n;
+	bool is_plain = strspn(value, plain) == n;
 	int r = -ENAMETOOLONG;
 
 	if (!is_plain && n <= KEYLINE_VALUE_MAX)

@@ -169,7 +169,7 @@ static void a_start_must_reach_log_and_audit(void **state)
 static void the_end_says_why_and_sums_up_the_refusals(void **state)
 {
 	(void)state;
-	helper.refusals = (struct refusals){.count = 25, .unrecorded = 5};
+	helper.refusals.unrecorded = 5;
 	record_end(&helper, false, REASON_CLOSED, 9);
 	ASSERT_SAID(" op=stop phase=event seq=9 peer_uid=995 ");
 	ASSERT_SAID(" reason=closed res=success ");
