@@ -140,6 +140,7 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 	case MH_OP_HELLO:
 	case MH_OP_ACK:
 	case MH_OP_STAT:
+	case MH_OP_FAILURE:
 	case MH_OP_N:
 		fail();
 	}
