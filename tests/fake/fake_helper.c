@@ -138,6 +138,8 @@ static uint16_t mount_bits(const struct fake_mount *mount)
 		bits |= MH_STATE_EXEC;
 	if (mount->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
 		bits |= MH_STATE_SHARED;
+	if (mount->propagation == TICKET_PROPAGATION_HOST_TO_TASK)
+		bits |= MH_STATE_SLAVE;
 	return (uint16_t)bits;
 }
 
