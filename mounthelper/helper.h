@@ -7,6 +7,7 @@
 #include "trail.h"
 
 #include "base/mountinfo.h"
+#include "base/rate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 
 enum {
 	HELPER_SOCKET_FD = 3,
+	HELPER_MESSAGE_FD = 4, /* the caller's standard error, until the lock-down */
 	HELPER_INSTANCES = 8,
 };
 
@@ -35,6 +37,7 @@ struct helper {
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	char boot_id[TICKET_UUID_SIZE];
 	enum door door;
+	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */
 	pid_t own_pid;
 	uint32_t peer_uid;
 	pid_t peer_pid;
@@ -45,9 +48,11 @@ struct helper {
 	int sysfs_fd;	    /* /sys/fs there */
 	int sysfs_block_fd; /* /sys/dev/block there */
 	int state_fd;	    /* locks: see locks.h */
-	int audit_fd;	    /* or -1 */
+	int audit_fd;	    /* or negative */
+	int journal_fd;	    /* the same */
 	struct state_table *state;
 	struct trail trail;
+	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	struct rate rate;
 	struct refusals refusals;

@@ -14,13 +14,14 @@ void start_helper(const char *extra)
 	struct state_table *table = helper.state;
 
 	fixture_policy(extra, &policy);
-	helper = (struct helper){.policy = &policy,
-				 .agent = policy_agent(&policy, FIXTURE_UID),
-				 .door = DOOR_SETUID,
-				 .peer_uid = FIXTURE_UID,
-				 .peer_pid = 4711,
-				 .state = table,
-				 .trail = {.cluster = "demo", .node = "node-1"}};
+	helper =
+		(struct helper){.policy = &policy,
+				.agent = policy_agent(&policy, FIXTURE_UID),
+				.door = DOOR_SETUID,
+				.peer_uid = FIXTURE_UID,
+				.peer_pid = 4711,
+				.state = table,
+				.trail = {.cluster = "demo", .node = "node-1", .head = &table->header.trail}};
 	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
@@ -63,6 +64,7 @@ struct mh_reply run(const void *request, size_t n)
 	assert_int_equal(answer.header.length, sizeof(struct mh_reply));
 	assert_int_equal(fake_open_descriptors(), 0);
 	assert_int_equal(fake_locks_held(), 0);
+	assert_int_equal(fake_timer(), 0);
 	return answer.reply;
 }
 
