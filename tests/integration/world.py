@@ -108,6 +108,7 @@ class Node:
         self.user = f"{GROUP}-{number}"
         self.dir = f"{PREFIX}/run/{self.id}"
         self.data = f"{PREFIX}/var/{self.id}"
+        self.hostvol = f"{self.dir}/data"
         self.trail = f"{PREFIX}/trail/{self.id}.log"
         self.socket = f"{self.data}/agent.sock"
         self.config = f"{PREFIX}/etc/holdfast/{self.id}.hcl"
@@ -149,6 +150,12 @@ class Node:
 		fstype = tmpfs
 		trust = trusted
 		max_size = 268435456
+		shared = yes
+		exec = yes
+	}}
+	hostvol data {{
+		path = {self.hostvol}
+		owner_uid = {self.uid}
 	}}
 }}
 """
@@ -182,6 +189,7 @@ helper {{
             ("stage", helper.pw_uid, helper.pw_gid, 0o700),
             ("publish", helper.pw_uid, helper.pw_gid, 0o711),
             ("lock", 0, 0, 0o755),
+            ("data", self.uid, group, 0o755),
         ):
             os.mkdir(f"{self.dir}/{name}")
             os.chown(f"{self.dir}/{name}", uid, gid)
