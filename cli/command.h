@@ -28,7 +28,10 @@ enum option_id {
 	OPT_VOLUME,
 	OPT_ALLOC,
 	OPT_RESULT,
+	OPT_OPERATION,
 	OPT_SINCE,
+	OPT_UNTIL,
+	OPT_UNFINISHED,
 	OPT_HEAD,
 	OPT_ROTATED,
 	OPT_UID, /* from here to the last one: of policy explain, given on to holdfast-policy */

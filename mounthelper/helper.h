@@ -1,7 +1,6 @@
 #pragma once
 /* Everything a running helper holds: descriptors opened before the lock-down and root's policy. */
 
-#include "limits.h"
 #include "policy.h"
 #include "state.h"
 #include "trail.h"
@@ -19,16 +18,21 @@ enum {
 	HELPER_INSTANCES = 8,
 };
 
-enum door {
-	DOOR_SETUID = 1,
-	DOOR_SOCKET = 2,
-};
+enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
 
 /* One of the two trees below which the helper mounts; nobody but its uid and root can write there. */
 struct tree {
 	int fd;		   /* O_PATH */
 	uint64_t mount_id; /* a directory in it that is no mount has the same */
 	const char *path;
+};
+
+/* Refused requests: how many get a record of their own, the others get one together, and how many are borne.
+ */
+struct refusals {
+	struct rate recorded;
+	struct rate borne;
+	uint32_t unrecorded;
 };
 
 struct helper {

@@ -22,12 +22,6 @@ static const char *volume_of(const union mh_request *req)
 	return req->stage.volume;
 }
 
-/* Goes on when the trail cannot be written. */
-static bool cleans_up(const union mh_request *req)
-{
-	return req->header.op == MH_OP_UNPUBLISH || req->header.op == MH_OP_UNSTAGE;
-}
-
 static enum reason admit_by_policy(const struct helper *h, const union mh_request *req, struct admission *ret)
 {
 	if (req->header.op == MH_OP_STAGE)
@@ -86,46 +80,39 @@ static enum mh_status status_of(enum reason reason)
 	return reason == REASON_TYPE_UNAVAILABLE ? MH_UNAVAILABLE : MH_REFUSED;
 }
 
-/* Count a refusal and put it on record unless there are too many. Returns why the helper must end, if so. */
+/* Put a refusal on record, or count it when there are too many. Returns why the helper must end, if so. */
 static enum reason refuse(struct helper *h, const union mh_request *req, enum reason reason,
 			  struct outcome *ret)
 {
+	uint64_t now_us = clock_monotonic_us();
 	uint64_t rec;
 
 	*ret = outcome_stop(status_of(reason), STEP_NONE, reason);
-	/* without a trail nothing was done either */
-	if (refusals_add(&h->refusals, clock_monotonic_us()))
-		(void)record_request(h, req, NULL, ret, &rec);
-	return h->refusals.count >= REFUSALS_MAX ? REASON_REFUSALS : REASON_NONE;
-}
-
-static struct outcome run_on_record(struct helper *h, const union mh_request *req,
-				    const struct admission *admission, uint64_t *ret_rec)
-{
-	bool is_degraded = record_request(h, req, admission, NULL, ret_rec) < 0;
-	struct outcome outcome = outcome_stop(MH_UNAVAILABLE, STEP_TRAIL, REASON_NONE);
-
-	if (!is_degraded || cleans_up(req))
-		outcome = run(h, req, admission);
-	outcome.is_degraded = is_degraded;
-	/* done is done: a result that cannot be written shows as an intent without one */
-	(void)record_request(h, req, admission, &outcome, ret_rec);
-	return outcome;
+	if (rate_take(&h->refusals.recorded, now_us))
+		(void)record_request(h, req, NULL, ret, &rec); /* without a trail nothing was done either */
+	else
+		h->refusals.unrecorded++;
+	return rate_take(&h->refusals.borne, now_us) ? REASON_NONE : REASON_REFUSALS;
 }
 
 static enum reason run_operation(struct helper *h, const union mh_request *req, struct outcome *ret,
 				 uint64_t *ret_rec)
 {
+	bool cleans_up = req->header.op == MH_OP_UNPUBLISH || req->header.op == MH_OP_UNSTAGE;
 	struct admission admission = {.profile = NULL};
 	enum reason reason = admit(h, req, &admission);
-	enum reason end = REASON_NONE;
+	bool is_degraded;
 
 	if (reason != REASON_NONE)
-		end = refuse(h, req, reason, ret);
-	else
-		*ret = run_on_record(h, req, &admission, ret_rec);
-	lock_release(h->state_fd);
-	return ret->status == MH_INTERNAL ? REASON_POSTCONDITION : end;
+		return refuse(h, req, reason, ret);
+	is_degraded = record_request(h, req, &admission, NULL, ret_rec) < 0;
+	*ret = outcome_stop(MH_UNAVAILABLE, STEP_TRAIL, REASON_NONE);
+	if (!is_degraded || cleans_up)
+		*ret = run(h, req, &admission);
+	ret->is_degraded = is_degraded;
+	/* done is done: a result that cannot be written shows as an intent without one */
+	(void)record_request(h, req, &admission, ret, ret_rec);
+	return ret->status == MH_INTERNAL ? REASON_POSTCONDITION : REASON_NONE;
 }
 
 static void fill_reply(struct mh_reply *reply, const struct outcome *outcome, uint64_t rec)
@@ -164,6 +151,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 		outcome = op_stat(h, &req->stat);
 	else
 		end = run_operation(h, req, &outcome, &rec);
+	lock_release(h->state_fd);
 	if (!is_list)
 		fill_reply(&ret->reply, &outcome, rec);
 	else if (outcome.status != MH_OK)

@@ -7,8 +7,15 @@
 #include "outcome.h"
 #include "wire.h"
 
-/** Record START with what this process is and found; the first record, which sets up h->trail but for its
- * descriptors and names. Returns START_OK, or START_LOG_END or START_AUDIT with @ret_errno (positive). */
+enum {
+	REFUSALS_RECORDED = 20, /* within 10 s, */
+	REFUSALS_BORNE = 199,	/* and so many; one more ends the helper */
+	REFUSALS_PERIOD = 10,
+};
+
+/** Record START with what this process is and found; the first record, which sets up h->refusals, and
+ * h->trail but for its descriptors and names. Returns START_OK, or START_LOG_END or START_AUDIT with
+ * @ret_errno (positive). */
 enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged, uint32_t published,
 			   int *ret_errno);
 
@@ -22,5 +29,5 @@ void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_
 int record_request(struct helper *h, const union mh_request *req, const struct admission *admission,
 		   const struct outcome *outcome, uint64_t *ret_rec);
 
-/** One record for the refusals that were only counted, when their window is over or @at_end. */
+/** One record for the refusals that were only counted, @at_end or as soon as the rate of records allows. */
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end);

@@ -42,12 +42,13 @@ static uint64_t number_of(char *line, size_t n)
 
 int trail_read_end(char *tail, size_t n, bool whole, struct trail_end *ret)
 {
+	static const uint8_t nothing[crypto_hash_sha256_BYTES];
 	struct trail_end end = {.torn = n > 0 && tail[n - 1] != '\n'};
 	char *stop = tail + n - (n > 0 && !end.torn);
 	bool is_first = n == 0;
 
-	memset(end.digest, '0', sizeof(end.digest));
-	end.digest[0][TRAIL_DIGEST_HEX] = end.digest[1][TRAIL_DIGEST_HEX] = '\0';
+	hex_encode(end.digest[0], nothing, sizeof(nothing));
+	hex_encode(end.digest[1], nothing, sizeof(nothing));
 	/* lines from the last one back, to one that is a record: a death leaves unfinished ones behind it */
 	for (int i = 0; !is_first && (i < 2 || end.rec == 0); i++) {
 		char *newline = memrchr(tail, '\n', (size_t)(stop - tail));
@@ -178,7 +179,6 @@ int trail_append(struct trail *trail, const struct keyline *record, uint64_t *re
 		*ret_rec = trail->end.rec;
 		return 0;
 	}
-	trail->known_size = 0;
 	(void)str_format(trail->line, sizeof(trail->line), "ts=%s cluster=%s node=%s%s", time, trail->cluster,
 			 trail->node, record->text);
 	return r;

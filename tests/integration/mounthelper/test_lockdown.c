@@ -247,10 +247,9 @@ static const struct variant full_variant = {.detach = true, .nfs4 = true};
 
 static _Noreturn void load_and_probe(const struct variant *variant, const struct probe *probe)
 {
-	static struct policy policy = {.n_profiles = 2};
-	struct agent_policy agent_policy = {.n_profiles = 2, .allow_detach = variant->detach};
-	struct helper h = {.policy = &policy,
-			   .agent = &agent_policy,
+	struct agent_policy agent_policy = {.allow_detach = variant->detach};
+	struct helper h = {.agent = &agent_policy,
+			   .type_available = {[FS_TMPFS] = true, [FS_NFS4] = variant->nfs4},
 			   .trail = {.fd = FD_LOG, .read_fd = FD_LOG_READ},
 			   .mountinfo = {.fd = FD_TABLE},
 			   .state_fd = FD_STATE,
@@ -260,8 +259,6 @@ static _Noreturn void load_and_probe(const struct variant *variant, const struct
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int dir_fd = open(TEST_PREFIX "/probe", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	policy.profiles[0].class = MH_CLASS_TMPFS;
-	policy.profiles[1].class = variant->nfs4 ? MH_CLASS_NFS4 : MH_CLASS_BLOCK;
 	for (int fd = FD_LOG; fd <= FD_OTHER; fd++)
 		(void)dup2(fd == FD_DIR ? dir_fd : null_fd, fd);
 	(void)dup2(null_fd, FD_SOCKET);
@@ -428,12 +425,11 @@ static void an_argument_outside_its_rule_kills(void **state)
 
 /* Rules of the whole filter, in any variant. */
 static const long allowed_calls[] = {
-	SYS_recvmsg,	  SYS_sendto,	     SYS_recvfrom,  SYS_openat,	       SYS_close,
-	SYS_statx,	  SYS_newfstatat,    SYS_fstatfs,   SYS_readlinkat,    SYS_NR_STATMOUNT,
-	SYS_NR_LISTMOUNT, SYS_mkdirat,	     SYS_unlinkat,  SYS_fchdir,	       SYS_fsopen,
-	SYS_fsconfig,	  SYS_fsmount,	     SYS_open_tree, SYS_mount_setattr, SYS_move_mount,
-	SYS_umount2,	  SYS_clock_gettime, SYS_write,	    SYS_fdatasync,     SYS_fallocate,
-	SYS_fcntl,	  SYS_pread64,	     SYS_setitimer, SYS_rt_sigreturn,  SYS_exit_group,
+	SYS_recvmsg,	   SYS_sendto,	   SYS_recvfrom,   SYS_openat,	      SYS_close,	SYS_statx,
+	SYS_newfstatat,	   SYS_fstatfs,	   SYS_readlinkat, SYS_NR_STATMOUNT,  SYS_NR_LISTMOUNT, SYS_mkdirat,
+	SYS_unlinkat,	   SYS_fchdir,	   SYS_fsopen,	   SYS_fsconfig,      SYS_fsmount,	SYS_open_tree,
+	SYS_mount_setattr, SYS_move_mount, SYS_umount2,	   SYS_clock_gettime, SYS_write,	SYS_fdatasync,
+	SYS_fallocate,	   SYS_fcntl,	   SYS_pread64,	   SYS_setitimer,     SYS_exit_group,
 };
 
 static bool is_allowed(long call)

@@ -1,6 +1,5 @@
 /* STAGE of real file systems, host directories and a plugin's mount, through the real helper. */
-#include "agent.h"
-#include "ticket_check.h"
+#include "volume.h"
 
 #include "base/str.h"
 
@@ -13,16 +12,14 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, ATTEMPTS = 100, TASK_UID = 64104 };
+enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, ATTEMPTS = 100 };
 
 #define IMAGES TEST_PREFIX "/images"
 #define TREE TEST_PREFIX "/tree"
 #define BY_HAND TEST_PREFIX "/by-hand"
 #define HOST TEST_PREFIX "/host"
-#define STAGED STAGE_BASE "/vol-1"
 #define TARGET STAGED "/" MH_CSI_PUBLISH
 
 static const char policy[] =
@@ -143,34 +140,6 @@ static bool is_unchanged(const char *image, const char *copy)
 
 /* Requests */
 
-static void sign_for(struct ticket *ticket, const char *profile, const struct mh_source *source)
-{
-	(void)str_copy(ticket->profile, sizeof(ticket->profile), profile);
-	ticket_source_digest(source, ticket->source_digest);
-	sign_ticket(ticket);
-}
-
-static struct mh_stage stage_of(const char *profile, struct mh_source source, bool read_only)
-{
-	struct mh_stage req = stage_disk();
-
-	(void)str_copy(req.profile, sizeof(req.profile), profile);
-	req.source = source;
-	req.read_only = read_only;
-	sign_for(&req.ticket, profile, &source);
-	return req;
-}
-
-static struct mh_publish publish_of(const char *profile, struct mh_source source, bool read_only)
-{
-	struct mh_publish req = publish_disk();
-
-	(void)str_copy(req.profile, sizeof(req.profile), profile);
-	req.read_only = read_only;
-	sign_for(&req.ticket, profile, &source);
-	return req;
-}
-
 static struct mh_source medium(void)
 {
 	return (struct mh_source){.class = MH_CLASS_BLOCK,
@@ -188,67 +157,6 @@ static struct mh_source hostvol(const char *name)
 static struct mh_source plugin(void)
 {
 	return (struct mh_source){.class = MH_CLASS_CSI};
-}
-
-static struct mount_entry shown(const char *point)
-{
-	struct mount_entry entry = {.id = 0};
-
-	if (!find_mount(point, &entry))
-		fail_msg("nothing is mounted at %s", point);
-	return entry;
-}
-
-static void assert_words(const char *options, const char *present, const char *absent)
-{
-	char words[256];
-	char *rest = words;
-	char *word;
-
-	(void)str_format(words, sizeof(words), "%s", present);
-	while ((word = strsep(&rest, ",")))
-		if (*word && !mount_option_is_set(options, word))
-			fail_msg("%s is not among %s", word, options);
-	(void)str_format(words, sizeof(words), "%s", absent);
-	rest = words;
-	while ((word = strsep(&rest, ",")))
-		if (*word && mount_option_is_set(options, word))
-			fail_msg("%s is among %s", word, options);
-}
-
-static void assert_inert(const char *more)
-{
-	const struct mount_entry entry = shown(STAGED);
-
-	assert_words(entry.options, "nosuid,nodev,noexec,nosymfollow", "");
-	assert_words(entry.options, more, "");
-	assert_int_equal(entry.peer_group, 0);
-	assert_int_equal(entry.master, 0);
-}
-
-static void take_away(void)
-{
-	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
-	assert_int_equal(count_mounts(), 0);
-}
-
-/* Act as the task. Returns errno, or 0. */
-static int task_writes(const char *path)
-{
-	pid_t pid = fork();
-	int status = -1;
-
-	if (pid == 0) {
-		int fd = -1;
-
-		if (setresgid(TASK_UID, TASK_UID, TASK_UID) == 0 &&
-		    setresuid(TASK_UID, TASK_UID, TASK_UID) == 0)
-			fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-		_exit(fd < 0 ? errno : 0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WEXITSTATUS(status);
 }
 
 /* The machine */
@@ -314,7 +222,7 @@ static void ext4_is_staged_with_its_options_whatever_its_superblock_says(void **
 	expect_stage(&agent, stage_of("ext4", medium(), true), MH_CONFLICT);
 	expect_publish(&agent, publish_of("ext4", medium(), false), MH_OK);
 	assert_int_equal(task_writes(PUBLISHED "/kept"), 0);
-	take_away();
+	take_away(&agent);
 	/* options for writing are left out: the kernel would refuse them without a journal */
 	expect_stage(&agent, stage_of("ext4", medium(), true), MH_OK);
 	assert_inert("ro,noatime");
@@ -323,7 +231,7 @@ static void ext4_is_staged_with_its_options_whatever_its_superblock_says(void **
 	expect_publish(&agent, publish_of("ext4", medium(), true), MH_OK);
 	assert_int_equal(access(PUBLISHED "/kept", F_OK), 0);
 	assert_int_equal(task_writes(PUBLISHED "/more"), EROFS);
-	take_away();
+	take_away(&agent);
 }
 
 /* Stage @image read-only, look around, and take it away: not one byte is another. */
@@ -334,7 +242,7 @@ static void read_without_a_trace(const char *image, const char *profile)
 	expect_stage(&agent, stage_of(profile, medium(), true), MH_OK);
 	expect_publish(&agent, publish_of(profile, medium(), true), MH_OK);
 	RUN("/bin/sh", "-c", "ls -lR " PUBLISHED " >" IMAGES "/list");
-	take_away();
+	take_away(&agent);
 	eject();
 	assert_true(is_unchanged(image, IMAGES "/before"));
 }
@@ -395,14 +303,14 @@ static void xfs_is_staged_with_its_options(void **state)
 	assert_words(entry.super_options, "rw,nouuid", "norecovery");
 	expect_publish(&agent, publish_of("xfs", medium(), false), MH_OK);
 	MUST(mkdir(PUBLISHED "/made", 0755));
-	take_away();
+	take_away(&agent);
 	expect_stage(&agent, stage_of("xfs", medium(), true), MH_OK);
 	assert_inert("ro");
 	entry = shown(STAGED);
 	assert_words(entry.super_options, "ro,nouuid,norecovery", "");
 	expect_publish(&agent, publish_of("xfs", medium(), true), MH_OK);
 	assert_int_equal(access(PUBLISHED "/made", F_OK), 0);
-	take_away();
+	take_away(&agent);
 }
 
 /* An image that somebody else made: read-only, and a publish that follows no link and runs nothing. */
@@ -425,7 +333,7 @@ static void stage_untrusted(const char *image, const char *type)
 	assert_words(shown(PUBLISHED).options, "ro,nosuid,nodev,noexec,nosymfollow", "");
 	assert_int_equal(access(PUBLISHED "/hello", R_OK), 0);
 	assert_int_equal(access(PUBLISHED "/link", R_OK), -1);
-	take_away();
+	take_away(&agent);
 	expect_stage(&agent, stage_of("ext4", medium(), true), MH_KERNEL); /* it is none */
 	assert_last_record("step=create");
 	assert_int_equal(count_mounts(), 0);
@@ -461,7 +369,7 @@ static void a_host_volume_is_staged_inert_and_published(void **state)
 	assert_words(shown(PUBLISHED).options, "rw,nosuid,nodev", "noexec");
 	assert_int_equal(task_writes(PUBLISHED "/from-task"), 0);
 	assert_int_equal(access(HOST "/data/from-task", F_OK), 0);
-	take_away();
+	take_away(&agent);
 	/* the host's own mount is as it was */
 	assert_words(shown(HOST).options, "rw", "nosuid,nodev,noexec,nosymfollow");
 	expect_stage(&agent, stage_of("frozen", hostvol("frozen"), false), MH_REFUSED);
@@ -470,7 +378,7 @@ static void a_host_volume_is_staged_inert_and_published(void **state)
 	assert_inert("ro");
 	expect_publish(&agent, publish_of("frozen", hostvol("frozen"), true), MH_OK);
 	assert_int_equal(task_writes(PUBLISHED "/no"), EROFS);
-	take_away();
+	take_away(&agent);
 	expect_stage(&agent, stage_of("frozen", hostvol("data"), true), MH_REFUSED);
 	assert_last_record("reason=hostvol-mismatch");
 }

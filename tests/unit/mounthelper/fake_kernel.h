@@ -41,6 +41,8 @@ enum fake_fault {
 };
 extern jmp_buf fake_killed;
 void fake_fault(enum fake_fault fault, int at_call, int sys_errno);
+/** The same, counting only the calls sys_@name. */
+void fake_fault_in(enum fake_fault fault, const char *name, int at_call);
 bool fake_fault_fired(void);
 int fake_calls(void); /* since fake_fault() */
 
@@ -81,6 +83,9 @@ unsigned int fake_timer(void);
 
 /** Passes over the mount table since the world began. */
 int fake_table_passes(void);
+
+/** How far the clock moves whenever it is looked at; 1 s since the reset, so that no rate interferes. */
+void fake_clock_step(uint64_t us);
 
 /* Circumstances. */
 void fake_kernel_before_6_8(bool old);	  /* no unique ids, statmount, listmount; outlives a reset */

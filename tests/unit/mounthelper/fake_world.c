@@ -76,6 +76,7 @@ void fake_kernel_reset(void)
 
 	memset(&k, 0, sizeof(k));
 	fake_sinks_reset();
+	fake_clock_step(1000000);
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 	k.next_mount_id = 20;
 	k.next_ino = 1000;
