@@ -331,6 +331,10 @@ static void what_was_written_to_the_old_file_after_the_joint_must_say_so(void **
 		check = check_files(old.lines, old.n, young.lines, young.n, young.prev);
 		assert_int_equal(check.fault, cases[i].fault);
 		assert_int_equal(check.fault_line, cases[i].fault == TRAIL_INTACT ? 0 : 1);
+		trail_check_next_file(&check); /* one more, after a file without such records */
+		add(&young, 5, "op=start phase=event head=rotated");
+		trail_check_line(&check, young.lines[2], strlen(young.lines[2]), true);
+		assert_int_equal(check.fault, cases[i].fault);
 	}
 }
 
