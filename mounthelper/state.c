@@ -172,13 +172,6 @@ const struct state_slot *state_find(const struct state_table *table, const char 
 	return find((struct state_table *)(uintptr_t)table, volume, -1); /* nothing is written */
 }
 
-static void set_published(struct state_table *table, struct state_slot *slot, uint32_t published)
-{
-	table->header.published += published - slot->published;
-	slot->published = published;
-	BARRIER();
-}
-
 int state_begin_publish(struct state_table *table, const char *volume, uint64_t key, uint32_t max)
 {
 	struct state_slot *slot = find(table, volume, -1);
@@ -188,22 +181,19 @@ int state_begin_publish(struct state_table *table, const char *volume, uint64_t 
 	if (table->header.published >= max)
 		return -EMFILE;
 	slot->published_key = key;
-	set_published(table, slot, slot->published + 1);
+	slot->published++;
+	table->header.published++;
+	BARRIER();
 	return 0;
 }
 
-void state_end_publish(struct state_table *table, const char *volume)
+void state_end_publish(struct state_table *table, const char *volume, bool all)
 {
 	struct state_slot *slot = find(table, volume, -1);
+	uint32_t n = !slot ? 0 : all ? slot->published : slot->published > 0;
 
-	if (slot && slot->published > 0)
-		set_published(table, slot, slot->published - 1);
-}
-
-void state_set_published(struct state_table *table, const char *volume, uint32_t published)
-{
-	struct state_slot *slot = find(table, volume, -1);
-
-	if (slot)
-		set_published(table, slot, published);
+	if (n == 0)
+		return;
+	table->header.published -= n;
+	slot->published -= n;
 }
