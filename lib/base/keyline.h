@@ -28,5 +28,8 @@ struct keyline {
 void keyline_word(struct keyline *line, const char *key, const char *value);
 void keyline_number(struct keyline *line, const char *key, uint64_t value);
 
+/** Append several: key, value, key, value, ... NULL. */
+void keyline_words(struct keyline *line, ...) __attribute__((sentinel));
+
 /** Append @n bytes as lower-case hex. */
 void keyline_hex(struct keyline *line, const char *key, const void *bytes, size_t n);
