@@ -156,6 +156,7 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 	keyline_number(&record, "container", h->agent->container);
 	keyline_number(&record, "staged", staged);
 	keyline_number(&record, "published", published);
+	keyline_number(&record, "append_only", h->log_is_append_only);
 	keyline_words(&record, "kernel", system.release, "boot", h->boot_id, NULL);
 	keyline_hex(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
