@@ -6,15 +6,6 @@
 #include "mounts.h"
 #include "outcome.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
-
 enum { DEVICE_NAME_SIZE = 64 };
 
 /* STAGE under construction. */
@@ -25,6 +16,7 @@ struct staging {
 	const struct source_class *class; /* NULL: csi, whose plugin mounts */
 	const uint8_t *digest;		  /* of the source, TICKET_DIGEST_SIZE */
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
+	struct state_limits limits;
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
 	enum propagation propagation;
