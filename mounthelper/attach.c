@@ -26,8 +26,7 @@ static int set_propagation(int mount_fd, enum propagation propagation)
 static bool has_propagation(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
 {
 	if (propagation == PROPAGATION_PEER)
-		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group) &&
-		       facts->master == 0;
+		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group);
 	return facts->peer_group == 0 && facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
 }
 

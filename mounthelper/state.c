@@ -114,16 +114,22 @@ int state_admit(struct state_table *table, const char *volume, uint64_t generati
 	return 0;
 }
 
-/* The sums follow the slots; a death in between is mended by the next state_open(). */
+/* A sum is raised before its slot and lowered after it: too high after a death, until the next state_open().
+ */
 static void set_stage(struct state_table *table, struct state_slot *slot, enum state_stage stage,
 		      uint64_t tmpfs_bytes)
 {
-	table->header.staged -= slot->stage != STATE_UNSTAGED;
+	bool was_counted = slot->stage != STATE_UNSTAGED;
+	uint64_t old_bytes = slot->tmpfs_bytes;
+
 	table->header.staged += stage != STATE_UNSTAGED;
-	table->header.tmpfs_bytes += tmpfs_bytes - slot->tmpfs_bytes;
+	table->header.tmpfs_bytes += tmpfs_bytes;
+	BARRIER();
 	slot->tmpfs_bytes = tmpfs_bytes;
 	slot->stage = (uint32_t)stage;
 	BARRIER();
+	table->header.staged -= was_counted;
+	table->header.tmpfs_bytes -= old_bytes;
 }
 
 int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
@@ -181,8 +187,9 @@ int state_begin_publish(struct state_table *table, const char *volume, uint64_t 
 	if (table->header.published >= max)
 		return -EMFILE;
 	slot->published_key = key;
-	slot->published++;
 	table->header.published++;
+	BARRIER();
+	slot->published++;
 	BARRIER();
 	return 0;
 }
@@ -194,6 +201,7 @@ void state_end_publish(struct state_table *table, const char *volume, bool all)
 
 	if (n == 0)
 		return;
-	table->header.published -= n;
 	slot->published -= n;
+	BARRIER();
+	table->header.published -= n;
 }

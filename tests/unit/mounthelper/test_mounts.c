@@ -150,6 +150,23 @@ static void what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else(vo
 	each_kernel(mend_each);
 }
 
+/* As a host volume below a shared mount of a container has it. */
+static void what_a_stage_is_a_slave_of_its_peers_are_slaves_of(void **state)
+{
+	(void)state;
+	new_world(SHARING);
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	fake_set_slave(MEMORY);
+	ASSERT_REPLY(stage(stage_pair()), MH_ALREADY);
+	for (int i = 0; i < TICKET_PROPAGATION_N; i++) {
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, i)), MH_OK);
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, i)), MH_ALREADY);
+	}
+	assert_string_equal(fake_propagation(slots[0]), "");
+	assert_string_equal(fake_propagation(slots[1]), " slave of " MEMORY);
+	assert_string_equal(fake_propagation(slots[2]), " shared peer of " MEMORY " slave");
+}
+
 static void a_propagation_that_cannot_be_had_leaves_no_mount(void **state)
 {
 	(void)state;
@@ -535,6 +552,7 @@ int main(void)
 		TEST(another_propagation_than_asked_for_is_a_conflict_and_stays),
 		TEST(a_private_stage_is_published_privately_only),
 		TEST(what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else),
+		TEST(what_a_stage_is_a_slave_of_its_peers_are_slaves_of),
 		TEST(a_propagation_that_cannot_be_had_leaves_no_mount),
 		TEST(what_a_csi_plugin_published_is_cloned_for_allocations),
 		TEST(what_a_dead_plugin_left_mounted_goes_and_is_on_record),
