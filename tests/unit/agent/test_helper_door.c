@@ -46,7 +46,8 @@ static void behind_the_socket_door_too_a_hanging_one_is_kept_in_sight(void **sta
 	f->fake.state->door = 2;
 	fake_helper_listen(&f->fake);
 	pool_inject(f, FAKE_HANG, "", 1);
-	pool_make(f, 1, 150);
+	pool_make(f, 1, 400);
+	pool_count(f, &f->ready, 1);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_count(f, &f->n_results, 1);
 	assert_int_equal(f->results[0].err.status, STATUS_DEADLINE_EXCEEDED);

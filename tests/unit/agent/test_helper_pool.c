@@ -135,7 +135,8 @@ static void when_all_hang_all_are_replaced(void **state)
 	struct pool *f = *state;
 
 	pool_inject(f, FAKE_HANG, "", 2);
-	pool_make(f, 2, 150);
+	pool_make(f, 2, 400);
+	pool_count(f, &f->ready, 2);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
 	pool_count(f, &f->n_results, 2);
@@ -187,7 +188,7 @@ static void a_hanging_nfs_server_delays_no_other_volume(void **state)
 	struct pool *f = *state;
 
 	pool_inject(f, FAKE_HANG, "n", 1000);
-	pool_make(f, 1, 400);
+	pool_make(f, 1, 600);
 	pool_count(f, &f->ready, 1);
 	assert_int_equal(f->fake.state->starts, 1); /* that of NFS is not needed yet */
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
@@ -267,9 +268,10 @@ static void an_end_with_work_under_way_calls_nobody(void **state)
 	pool_make(f, 2, 5000);
 	for (size_t v = 0; v < 3; v++)
 		pool_ask(f, MH_OP_STAGE, volumes[v], HELPER_NORMAL);
+	pool_until(f, two_are_under_way);
 	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
-	pool_count(f, &f->ready, 2);
+	pool_idle(f);
 	helper_client_free(f->client);
 	f->client = NULL;
 	pool_idle(f);

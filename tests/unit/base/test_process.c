@@ -89,21 +89,34 @@ static int check_descriptors(void)
 	return 0;
 }
 
+static int set_descriptors(rlim_t wanted, rlim_t least, rlim_t *ret_hard)
+{
+	const struct process_limit limits[] = {{RLIMIT_CORE, "core", 0, 0},
+					       {RLIMIT_NOFILE, "descriptors", wanted, least}};
+	const struct process_limit *failed = NULL;
+	int r = process_set_limits(limits, ARRAY_SIZE(limits), &failed, ret_hard);
+
+	return failed == (r < 0 ? &limits[1] : NULL) ? r : 1;
+}
+
 static int check_limits(void)
 {
+	const struct process_limit unknown = {-1, "none", 1, 1};
+	const struct process_limit *failed = NULL;
 	struct rlimit limit = {.rlim_cur = 20, .rlim_max = 30};
 	rlim_t hard = 0;
 
 	HOLDS(1, setgid(65534) == 0 || geteuid() != 0);
 	HOLDS(2, setuid(65534) == 0 || geteuid() != 0);
 	HOLDS(3, setrlimit(RLIMIT_NOFILE, &limit) == 0);
-	HOLDS(4, process_set_limit(RLIMIT_NOFILE, 40, 31, &hard) == -EPERM && hard == 30);
+	HOLDS(4, set_descriptors(40, 31, &hard) == -EPERM && hard == 30);
+	HOLDS(5, getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max == 0);
 	hard = 0;
-	HOLDS(5, process_set_limit(RLIMIT_NOFILE, 40, 30, &hard) == 0 && hard == 0);
-	HOLDS(6, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 30 && limit.rlim_max == 30);
-	HOLDS(7, process_set_limit(RLIMIT_NOFILE, 25, 25, &hard) == 0);
-	HOLDS(8, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 25 && limit.rlim_max == 25);
-	HOLDS(9, process_set_limit(-1, 1, 1, &hard) == -EINVAL);
+	HOLDS(6, set_descriptors(40, 30, &hard) == 0 && hard == 0);
+	HOLDS(7, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 30 && limit.rlim_max == 30);
+	HOLDS(8, set_descriptors(25, 25, &hard) == 0);
+	HOLDS(9, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 25 && limit.rlim_max == 25);
+	HOLDS(10, process_set_limits(&unknown, 1, &failed, &hard) == -EINVAL && failed == &unknown);
 	return 0;
 }
 
