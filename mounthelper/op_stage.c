@@ -67,16 +67,23 @@ static struct outcome count_out(struct staging *s)
 	return OUTCOME_OK;
 }
 
-/* The mount stands: remember of what, but not over another profile, which decides about exec and propagation
- * of its publishes. */
+/* Nothing is staged over another profile, which decides about exec and propagation of its publishes. */
+static struct outcome recall(struct staging *s)
+{
+	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
+
+	s->was_known = slot && slot->stage == STATE_STAGED;
+	if (s->was_known && !str_eq(slot->profile, s->req->profile))
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
+	return OUTCOME_OK;
+}
+
+/* The mount stands as it shall: remember of what. */
 static struct outcome remember(struct staging *s)
 {
 	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
 	struct outcome outcome = OUTCOME_OK;
 
-	s->was_known = slot && slot->stage == STATE_STAGED;
-	if (s->was_known && !str_eq(slot->profile, s->req->profile))
-		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	if (!slot || slot->stage == STATE_UNSTAGED) {
 		/* it stood before the table was made anew; one publish too many makes UNSTAGE look */
 		s->limits = (struct state_limits){UINT32_MAX, UINT64_MAX};
@@ -92,6 +99,7 @@ static struct outcome already_there(struct staging *s)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
+	unsigned int state = MH_STATE_STAGED;
 	struct outcome outcome;
 	enum reason reason;
 	int r = sys_fstatfs(s->target.fd, &fs);
@@ -103,14 +111,17 @@ static struct outcome already_there(struct staging *s)
 	reason = compare(s, &facts, &fs);
 	if (reason != REASON_NONE)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, reason);
-	outcome = in_table(s, remember);
-	/* a plugin's mount stays as it is, unless publishes shall be of its peer group */
+	outcome = in_table(s, recall);
+	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
+	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
 	if (outcome.status == MH_OK && (s->class || s->propagation == PROPAGATION_PEER))
-		outcome = attach_mend(s->h, &s->target, s->propagation, 0);
+		outcome = attach_mend(s->h, &s->target, s->propagation, s->was_known ? facts.peer_group : 0);
+	state |= outcome.state;
+	if (outcome.status == MH_OK)
+		outcome = in_table(s, remember);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs,
-			       MH_STATE_STAGED | outcome.state);
+	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs, state);
 }
 
 static struct outcome attach_new(struct staging *s)
