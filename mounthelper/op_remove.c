@@ -60,7 +60,7 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 {
 	cleanup_place struct place staged = PLACE_INIT;
 	struct census census = {.staged = 0};
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	int e = volume_open(r->h, r->volume, &staged);
 
 	if (e == 0)
@@ -155,7 +155,7 @@ static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 
 static struct outcome may_unstage(struct removal *r, const struct place *mount)
 {
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	struct outcome outcome;
 	int e = mount_facts(r->h, mount, &facts);
