@@ -167,14 +167,17 @@ static void a_shared_host_volume_stays_a_peer_of_its_host_directory(void **state
 	assert_null(strstr(fake_summary(), "shared"));
 }
 
-static void what_hangs_on_a_master_cannot_be_shared(void **state)
+static void a_master_of_the_host_directory_does_not_matter(void **state)
 {
 	(void)state;
 	k.mounts[0].master = 99;
-	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_CONFLICT);
-	ASSERT_SAID("step=source reason=propagation-not-allowed");
+	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_OK);
+	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_ALREADY);
+	assert_string_equal(fake_propagation(STAGED), " shared slave");
+	begin();
+	k.mounts[0].master = 99;
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
-	assert_null(strstr(fake_summary(), "shared"));
+	assert_string_equal(fake_propagation(STAGED), "");
 }
 
 static void refused_host_path(const char *what)
@@ -552,7 +555,7 @@ int main(void)
 		TEST(a_host_volume_is_a_clone_with_the_floor_flags),
 		TEST(another_directory_of_the_same_device_is_another_volume),
 		TEST(a_shared_host_volume_stays_a_peer_of_its_host_directory),
-		TEST(what_hangs_on_a_master_cannot_be_shared),
+		TEST(a_master_of_the_host_directory_does_not_matter),
 		TEST(a_host_path_that_others_can_change_is_refused),
 		TEST(what_a_mount_below_a_host_volume_hides_stays_hidden),
 		TEST(a_host_volume_is_asked_for_by_its_own_name),
