@@ -53,12 +53,12 @@ static void hang(void)
 }
 
 /* False: the agent has gone meanwhile. */
-static bool await_go(void)
+static bool await_go(enum fake_fault fault)
 {
 	struct pollfd socket = {.fd = SOCKET, .events = POLLIN};
 
 	while (__atomic_load_n(&state->go, __ATOMIC_SEQ_CST) == 0) {
-		if (poll(&socket, 1, 1) != 0)
+		if (poll(&socket, fault == FAKE_WAIT ? 1 : 0, 1) != 0)
 			return false;
 	}
 	return true;
@@ -368,7 +368,7 @@ static void serve(const void *bytes, size_t n)
 	unlock_state();
 	if (fault == FAKE_HANG)
 		hang();
-	if (fault == FAKE_WAIT && !await_go())
+	if ((fault == FAKE_WAIT || fault == FAKE_LATE) && !await_go(fault))
 		fault = FAKE_DIE_BEFORE;
 	lock_state();
 	state->under_way--;

@@ -32,6 +32,7 @@ enum fake_fault {
 	FAKE_SHORT,
 	FAKE_TWICE, /* answers twice */
 	FAKE_WAIT,  /* does it when the test says go, unless its socket ends before */
+	FAKE_LATE,  /* the same, whether its socket ends or not */
 	FAKE_FAULT_N,
 };
 
