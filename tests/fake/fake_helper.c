@@ -191,7 +191,7 @@ static enum mh_status do_publish(const void *bytes, struct mh_reply *reply)
 	mount->slot = request->slot;
 	mount->read_only = state->weak_publish ? 0 : request->read_only;
 	mount->exec = state->weak_publish ? 1 : request->exec;
-	mount->propagation = request->propagation;
+	mount->propagation = state->deaf_to_propagation ? 0 : request->propagation;
 	mount->major = staged->major;
 	mount->minor = staged->minor;
 	describe(reply, mount);
@@ -292,6 +292,8 @@ static void record(uint16_t op, const void *bytes, uint16_t status)
 	log->status = status;
 	log->pid = getpid();
 	memcpy(log->volume, publish->volume, sizeof(log->volume)); /* first in every request */
+	if (op == MH_OP_STAGE)
+		log->class = ((const struct mh_stage *)bytes)->source.class;
 	if (op == MH_OP_PUBLISH) {
 		memcpy(log->alloc, publish->alloc, sizeof(log->alloc));
 		log->slot = publish->slot;
