@@ -103,7 +103,7 @@ static void every_header_field_is_checked(void **state)
 	req.header.magic ^= 1;
 	assert_int_equal(decode(&req, sizeof(req.list)), REASON_MAGIC);
 	req.header = good;
-	req.header.version = 2;
+	req.header.version = MH_VERSION + 1;
 	assert_int_equal(decode(&req, sizeof(req.list)), REASON_VERSION);
 	req.header = good;
 	req.header.flags = 1U << 31;
