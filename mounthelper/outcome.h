@@ -4,6 +4,7 @@
 #include "mounthelper_wire.h"
 #include "words.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct outcome {
@@ -14,7 +15,14 @@ struct outcome {
 	uint16_t state; /* MH_STATE_* */
 	uint32_t dev_major;
 	uint32_t dev_minor;
+	bool is_degraded; /* done although its intent could not be put on record */
 };
+
+#define OUTCOME_OK              \
+	(struct outcome)        \
+	{                       \
+		.status = MH_OK \
+	}
 
 /** Outcome of a step that the kernel refused. */
 struct outcome outcome_kernel(enum step step, int r);

@@ -1,77 +1,93 @@
-#include "serve.h"
-
-#include "channel.h"
 #include "ops.h"
 #include "record.h"
+#include "startup.h"
 
-#include "base/clock.h"
+#include "base/peer_socket.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-static bool send_hello(const struct helper *h)
+/* Wait for one datagram of the process that was there at the start. REASON_NONE and its length, REASON_CLOSED
+ * at the end, or the violation. */
+static enum reason receive(struct helper *h, void *buf, size_t size, size_t *ret_n)
 {
+	const struct ucred peer = {.uid = h->peer_uid, .pid = h->peer_pid};
+	ssize_t n;
+
+	/* a second without a request, with trail_sync = batch: see setup_waits() */
+	while ((n = peer_socket_receive(HELPER_SOCKET_FD, &peer, buf, size)) == -EAGAIN)
+		trail_idle(&h->trail);
+	if (n > 0) {
+		*ret_n = (size_t)n;
+		return REASON_NONE;
+	}
+	if (n == -EMSGSIZE)
+		return REASON_TRUNCATED;
+	if (n == -EBADMSG)
+		return REASON_CONTROL;
+	return n == -EACCES ? REASON_CREDENTIALS : REASON_CLOSED;
+}
+
+static enum reason send_hello(const struct helper *h)
+{
+	const struct agent_policy *agent = h->agent;
 	struct mh_hello hello = {.header = {.magic = MH_MAGIC,
 					    .version = MH_VERSION,
 					    .op = MH_OP_HELLO,
 					    .length = sizeof(hello)},
 				 .helper_pid = (uint32_t)h->own_pid,
 				 .door = (uint8_t)h->door,
-				 .container = h->agent->container,
-				 .ticket_optional = h->agent->ticket_optional != 0};
+				 .container = agent->container,
+				 .ticket_optional = agent->ticket_optional != 0};
 
 	memcpy(hello.policy_digest, h->policy_digest, sizeof(hello.policy_digest));
-	(void)str_copy(hello.cluster, sizeof(hello.cluster), h->agent->cluster);
-	(void)str_copy(hello.node, sizeof(hello.node), h->agent->node);
-	(void)str_copy(hello.publish_base, sizeof(hello.publish_base), h->agent->publish_base);
-	return channel_send(&hello, sizeof(hello));
+	(void)str_copy(hello.cluster, sizeof(hello.cluster), agent->cluster);
+	(void)str_copy(hello.node, sizeof(hello.node), agent->node);
+	(void)str_copy(hello.publish_base, sizeof(hello.publish_base), agent->publish_base);
+	(void)str_copy(hello.stage_base, sizeof(hello.stage_base), agent->stage_base);
+	return peer_socket_send(HELPER_SOCKET_FD, &hello, sizeof(hello)) < 0 ? REASON_SEND : REASON_NONE;
 }
 
 /* One request from arrival to answer. Returns REASON_NONE to go on. */
 static enum reason serve_one(struct helper *h, uint64_t seq)
 {
-	union mh_request request;
 	union mh_request received = {.bytes = {0}};
+	union mh_request request;
 	union mh_answer answer;
-	enum reason reason;
 	size_t n = 0;
+	enum reason reason = receive(h, &received, sizeof(received), &n);
 
-	reason = channel_receive(h, &received, sizeof(received), &n);
 	if (reason == REASON_NONE)
 		reason = wire_decode(&received, n, seq, &request);
-	if (reason != REASON_NONE)
+	if (reason != REASON_NONE || request.header.op == MH_OP_ACK)
 		return reason;
-	if (request.header.op == MH_OP_ACK)
-		return REASON_NONE;
 	reason = ops_run(h, &request, &answer);
-	if (!channel_send(&answer, answer.header.length) && reason == REASON_NONE)
+	if (peer_socket_send(HELPER_SOCKET_FD, &answer, answer.header.length) < 0 && reason == REASON_NONE)
 		reason = REASON_SEND;
 	return reason;
 }
 
-static enum exit_code code_of(enum reason reason)
+static enum mh_exit exit_of(enum reason reason)
 {
 	if (reason == REASON_CLOSED)
-		return EXIT_CLOSED;
+		return MH_EXIT_CLOSED;
 	if (reason == REASON_SEND)
-		return EXIT_SEND;
+		return MH_EXIT_SEND;
 	if (reason == REASON_REFUSALS)
-		return EXIT_REFUSALS;
-	return reason == REASON_POSTCONDITION ? EXIT_INTERNAL : EXIT_VIOLATION;
+		return MH_EXIT_REFUSALS;
+	return reason == REASON_POSTCONDITION ? MH_EXIT_INTERNAL : MH_EXIT_VIOLATION;
 }
 
-enum exit_code serve(struct helper *h)
+enum mh_exit serve(struct helper *h)
 {
-	enum reason reason = send_hello(h) ? REASON_NONE : REASON_SEND;
+	enum reason reason = send_hello(h);
 	uint64_t seq = 0;
-	enum exit_code code;
+	enum mh_exit code;
 
 	while (reason == REASON_NONE)
 		reason = serve_one(h, ++seq);
-	code = code_of(reason);
-	record_refusals_summary(h, clock_monotonic_us(), true);
-	/* the end comes anyway; a trail that is gone has shown in the replies */
-	(void)record_end(h, code == EXIT_VIOLATION ? "violation" : "stop", reason, seq);
+	code = exit_of(reason);
+	record_end(h, code == MH_EXIT_VIOLATION, reason, seq);
 	return code;
 }

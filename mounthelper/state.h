@@ -9,6 +9,7 @@
  * are gone and its tickets name another boot id. */
 
 #include "mounthelper_wire.h"
+#include "trail.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,9 +31,10 @@ struct state_slot {
 	uint32_t valid;
 	uint32_t stage; /* enum state_stage */
 	uint64_t generation;
-	uint64_t not_after_ms; /* of the newest ticket; afterwards an unstaged slot may be reused */
-	uint64_t tmpfs_bytes;  /* counted for this volume */
-	uint32_t published;    /* publishes of it, or more */
+	uint64_t not_after_ms;	/* of the newest ticket; afterwards an unstaged slot may be reused */
+	uint64_t tmpfs_bytes;	/* counted for this volume */
+	uint64_t published_key; /* mount_key() of what was published last */
+	uint32_t published;	/* publishes of it, or more */
 	uint32_t reserved;
 	char volume[MH_LABEL_SIZE];
 	char profile[MH_LABEL_SIZE];
@@ -45,10 +47,11 @@ struct state_header {
 	uint32_t slots;
 	uint32_t slot_size;
 	char boot_id[TICKET_UUID_SIZE];
-	uint32_t staged;      /* slots that are not STATE_UNSTAGED */
-	uint32_t published;   /* sum over the slots */
-	uint64_t tmpfs_bytes; /* sum over the slots */
-	uint64_t starts_us;   /* bucket of starts: monotonic time up to which starts are paid for */
+	uint32_t staged;	 /* slots that are not STATE_UNSTAGED */
+	uint32_t published;	 /* sum over the slots */
+	uint64_t tmpfs_bytes;	 /* sum over the slots */
+	uint64_t starts_us;	 /* bucket of starts: monotonic time up to which starts are paid for */
+	struct trail_head trail; /* stored under the lock of the log, not of the table */
 };
 
 struct state_table {
@@ -89,9 +92,9 @@ void state_clear_staged(struct state_table *table, const char *volume);
 /** The slot of @volume, or NULL. */
 const struct state_slot *state_find(const struct state_table *table, const char *volume);
 
-/** Count one publish of @volume before it is attached; -EMFILE when @max are counted already, -ENOENT for a
- * volume without a slot. */
-int state_begin_publish(struct state_table *table, const char *volume, uint32_t max);
+/** Count one publish of @volume, of a mount with @key, before it is attached; -EMFILE when @max are counted
+ * already, -ENOENT for a volume without a slot. */
+int state_begin_publish(struct state_table *table, const char *volume, uint64_t key, uint32_t max);
 
 /** One publish of @volume is gone, or did not come about. */
 void state_end_publish(struct state_table *table, const char *volume);

@@ -1,11 +1,15 @@
 #include "fake_model.h"
 #include "fixture.h"
 
+#include "base/clock.h"
+#include "base/str.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
 static struct {
 	enum fake_fault fault;
+	const char *name; /* of the calls that count, NULL: all */
 	int at;
 	int err;
 	int calls;
@@ -17,10 +21,22 @@ jmp_buf fake_killed;
 void fake_fault(enum fake_fault fault, int at_call, int sys_errno)
 {
 	f.fault = fault;
+	f.name = NULL;
 	f.at = at_call;
 	f.err = sys_errno;
 	f.calls = 0;
 	f.fired = false;
+}
+
+void fake_fault_in(enum fake_fault fault, const char *name, int at_call)
+{
+	fake_fault(fault, at_call, 0);
+	f.name = name;
+}
+
+int fake_calls(void)
+{
+	return f.calls;
 }
 
 bool fake_fault_fired(void)
@@ -28,9 +44,16 @@ bool fake_fault_fired(void)
 	return f.fired;
 }
 
-/* 0 to go on, else what the call returns. */
-static int enter(void)
+static bool counts(const char *function)
 {
+	return !f.name || str_eq(function + strlen("__wrap_sys_"), f.name);
+}
+
+/* 0 to go on, else what the call returns. */
+static int enter(const char *function)
+{
+	if (!counts(function))
+		return 0;
 	f.calls++;
 	if (f.fault == FAKE_NO_FAULT || f.calls != f.at)
 		return 0;
@@ -40,19 +63,19 @@ static int enter(void)
 	return f.fault == FAKE_FAIL ? -f.err : 0;
 }
 
-static long leave(long r)
+static long leave(const char *function, long r)
 {
-	if (f.fault == FAKE_KILL_AFTER && f.calls == f.at)
+	if (f.fault == FAKE_KILL_AFTER && f.calls == f.at && counts(function))
 		longjmp(fake_killed, 1);
 	return r;
 }
 
-#define CALL(type, expression)                          \
-	do {                                            \
-		int failed_ = enter();                  \
-		if (failed_ < 0)                        \
-			return (type)failed_;           \
-		return (type)leave((long)(expression)); \
+#define CALL(type, expression)                                    \
+	do {                                                      \
+		int failed_ = enter(__func__);                    \
+		if (failed_ < 0)                                  \
+			return (type)failed_;                     \
+		return (type)leave(__func__, (long)(expression)); \
 	} while (0)
 
 /* Seam. The linker sends the calls of the code under test here. */
@@ -73,9 +96,16 @@ int __wrap_sys_open_tree(int fd, const char *path, unsigned int flags);
 int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
 int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
 int __wrap_sys_umount2(const char *name, int flags);
+int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 int __wrap_sys_fdatasync(int fd);
+int __wrap_sys_set_timer(unsigned int seconds);
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n);
+ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+			  unsigned int to_len);
+ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags);
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock);
 int __wrap_close(int fd);
 int __real_close(int fd);
@@ -89,8 +119,7 @@ int __wrap_sys_openat(int dir_fd, const char *name, int flags)
 
 int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
-	(void)mask;
-	CALL(int, model_statx(fd, name, flags, ret));
+	CALL(int, model_statx(fd, name, flags, mask, ret));
 }
 
 int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode)
@@ -163,6 +192,16 @@ int __wrap_sys_umount2(const char *name, int flags)
 	CALL(int, model_umount2(name, flags));
 }
 
+int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
+{
+	CALL(int, model_statmount(mount_id, mask, ret));
+}
+
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n)
+{
+	CALL(ssize_t, model_listmount(mount_id, ret_ids, n));
+}
+
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n)
 {
 	CALL(ssize_t, model_write(fd, bytes, n));
@@ -173,10 +212,36 @@ ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset)
 	CALL(ssize_t, model_pread(fd, buf, n, offset));
 }
 
+int __wrap_sys_set_timer(unsigned int seconds)
+{
+	k.timer_s = 0; /* taking it back never fails */
+	if (seconds == 0)
+		return 0;
+	CALL(int, (k.timer_s = seconds, 0));
+}
+
 int __wrap_sys_fdatasync(int fd)
 {
 	assert_int_equal(fd, FAKE_LOG_FD);
 	CALL(int, 0);
+}
+
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
+{
+	CALL(int, model_fallocate(fd, mode, offset, n));
+}
+
+ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+			  unsigned int to_len)
+{
+	(void)to;
+	(void)to_len;
+	CALL(ssize_t, model_sendto(fd, bytes, n, flags));
+}
+
+ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags)
+{
+	CALL(ssize_t, model_recvfrom(fd, buf, n, flags));
 }
 
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock)
@@ -201,9 +266,16 @@ int64_t __wrap_clock_realtime_ms(void)
 	return FIXTURE_NOW_MS;
 }
 
+static uint64_t clock_step_us = USEC_PER_SEC;
+
+void fake_clock_step(uint64_t us)
+{
+	clock_step_us = us;
+}
+
 uint64_t __wrap_clock_monotonic_us(void)
 {
 	static uint64_t now;
 
-	return now += 1000000; /* the rate never interferes */
+	return now += clock_step_us;
 }

@@ -14,17 +14,20 @@ void start_helper(const char *extra)
 	struct state_table *table = helper.state;
 
 	fixture_policy(extra, &policy);
-	helper = (struct helper){.policy = &policy,
-				 .agent = policy_agent(&policy, FIXTURE_UID),
-				 .door = DOOR_SETUID,
-				 .peer_uid = FIXTURE_UID,
-				 .peer_pid = 4711,
-				 .state = table,
-				 .trail = {.cluster = "demo", .node = "node-1"}};
+	helper =
+		(struct helper){.policy = &policy,
+				.agent = policy_agent(&policy, FIXTURE_UID),
+				.door = DOOR_SETUID,
+				.peer_uid = FIXTURE_UID,
+				.peer_pid = 4711,
+				.state = table,
+				.trail = {.cluster = "demo", .node = "node-1", .head = &table->header.trail}};
 	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
 	rate_init(&helper.rate, 1000, 1000, 0);
+	rate_init(&helper.refusals.recorded, 1000, 1000, 0);
+	rate_init(&helper.refusals.borne, 1000, 1000, 0);
 	fake_kernel_open(&helper);
 	state_open(helper.state, FIXTURE_BOOT_ID);
 }
@@ -63,6 +66,7 @@ struct mh_reply run(const void *request, size_t n)
 	assert_int_equal(answer.header.length, sizeof(struct mh_reply));
 	assert_int_equal(fake_open_descriptors(), 0);
 	assert_int_equal(fake_locks_held(), 0);
+	assert_int_equal(fake_timer(), 0);
 	return answer.reply;
 }
 
@@ -104,4 +108,66 @@ void grant_publish(struct mh_publish *req)
 	const struct mh_stage staged = fixture_stage();
 
 	fixture_grant_publish(req, &staged.source);
+}
+
+struct mh_stage stage_pair(void)
+{
+	struct mh_stage req = fixture_stage_tmpfs();
+
+	(void)str_copy(req.profile, sizeof(req.profile), "pair");
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	return req;
+}
+
+struct mh_publish publish_pair(uint8_t slot, int propagation)
+{
+	struct mh_publish req = fixture_publish_tmpfs();
+
+	(void)str_copy(req.profile, sizeof(req.profile), "pair");
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	req.slot = slot;
+	req.propagation = (uint8_t)propagation;
+	return req;
+}
+
+struct mh_unpublish unpublish_of(const char *volume, uint8_t slot)
+{
+	struct mh_unpublish req = fixture_unpublish();
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	req.slot = slot;
+	return req;
+}
+
+struct mh_unstage unstage_of(const char *volume)
+{
+	struct mh_unstage req = fixture_unstage();
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	return req;
+}
+
+void make_csi(const char *volume)
+{
+	static const struct state_limits unlimited = {.max_staged = UINT32_MAX};
+	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
+	char path[128];
+
+	assert_int_equal(state_begin_stage(helper.state, volume, 0, &unlimited, FIXTURE_NOW_MS), 0);
+	state_set_staged(helper.state, volume, "plug", digest);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s", volume);
+	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s/staging", volume);
+	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s/publish", volume);
+	fake_make_directory(path, 0, 0750);
+}
+
+struct mh_publish publish_csi(const char *volume, uint8_t slot)
+{
+	struct mh_publish req = publish_pair(slot, TICKET_PROPAGATION_PRIVATE);
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	(void)str_copy(req.profile, sizeof(req.profile), "plug");
+	return req;
 }
