@@ -41,7 +41,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 			   uint64_t group)
 {
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	int r = mount_facts(h, place, &facts);
 
 	if (r < 0)
@@ -82,7 +82,7 @@ static bool target_is_unchanged(const struct attach *attach)
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
 	cleanup_place struct place now = PLACE_INIT;
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int r = place_open(attach->dir_fd, attach->name, &now);
 

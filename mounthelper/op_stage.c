@@ -88,7 +88,7 @@ static struct outcome remember(struct staging *s)
 		/* it stood before the table was made anew; one publish too many makes UNSTAGE look */
 		s->limits = (struct state_limits){UINT32_MAX, UINT64_MAX};
 		outcome = count_in(s);
-		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
+		(void)state_begin_publish(s->h->state, s->req->volume, s->key, UINT32_MAX);
 	}
 	if (outcome.status == MH_OK)
 		state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
@@ -108,6 +108,7 @@ static struct outcome already_there(struct staging *s)
 		r = mount_facts(s->h, &s->target, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
+	s->key = facts.key;
 	reason = compare(s, &facts, &fs);
 	if (reason != REASON_NONE)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, reason);

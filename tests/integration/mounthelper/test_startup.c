@@ -122,6 +122,29 @@ static void hello_says_whose_helper_this_is(void **state)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
+static void make_socket_not_wait(void)
+{
+	(void)fcntl(3, F_SETFL, O_NONBLOCK);
+}
+
+static void a_socket_that_does_not_wait_ends_it(void **state)
+{
+	static const struct agent_start impatient = {.before_exec = make_socket_not_wait};
+	static const char *const policies[] = {"", "trail_sync = batch"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(policies); i++) {
+		struct agent agent;
+
+		world_policy("required", policies[i]);
+		assert_true(agent_start(&agent, &impatient));
+		(void)usleep(100000); /* it must not spin until the socket is closed */
+		assert_last_record("op=stop");
+		assert_last_record("reason=closed");
+		assert_int_equal(agent_stop_code(&agent), 0);
+	}
+}
+
 static void set_no_new_privs(void)
 {
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -743,6 +766,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(hello_says_whose_helper_this_is),
+		TEST(a_socket_that_does_not_wait_ends_it),
 		TEST(neither_door_is_open_without_privilege),
 		TEST(odd_starts_are_refused),
 		TEST(a_unit_that_takes_too_much_is_told_where_it_hurts),

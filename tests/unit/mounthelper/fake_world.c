@@ -442,7 +442,7 @@ void fake_set_private(const char *path)
 
 void fake_remove(const char *path)
 {
-	struct position at;
+	struct position at = {.mount = 0};
 
 	assert_true(walk(path, &at));
 	assert_int_equal(mount_at(at), -1);
