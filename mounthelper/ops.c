@@ -168,11 +168,8 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	uint64_t rec = 0;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->header = (struct mh_header){.magic = MH_MAGIC,
-					 .version = MH_VERSION,
-					 .op = req->header.op,
-					 .length = is_list ? sizeof(ret->list) : sizeof(ret->reply),
-					 .seq = req->header.seq};
+	ret->header = mh_header_make(req->header.op, is_list ? sizeof(ret->list) : sizeof(ret->reply),
+				     req->header.seq);
 	record_refusals_summary(h, now_us, false);
 	if (!rate_take(&h->rate, now_us))
 		end = refuse(h, req, REASON_RATE, &outcome);
