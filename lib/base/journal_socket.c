@@ -25,9 +25,12 @@ void journal_socket_send(int fd, int priority, const char *identifier, const cha
 			 const struct journal_field *fields, size_t n_fields)
 {
 	char entry[ENTRY_MAX];
-	int n = str_format(entry, sizeof(entry), "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nMESSAGE=%s\n", priority,
-			   identifier, text);
+	int n;
 
+	if (fd < 0)
+		return;
+	n = str_format(entry, sizeof(entry), "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nMESSAGE=%s\n", priority,
+		       identifier, text);
 	for (size_t i = 0; i < n_fields && n > 0; i++) {
 		const char *value = strstr(text, fields[i].key);
 		int more = 0;
@@ -39,6 +42,6 @@ void journal_socket_send(int fd, int priority, const char *identifier, const cha
 		}
 		n = more < 0 ? more : n + more;
 	}
-	if (fd >= 0 && n > 0)
+	if (n > 0)
 		(void)sys_sendto(fd, entry, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 }

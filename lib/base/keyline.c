@@ -2,38 +2,61 @@
 
 #include "base/str.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
-static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:+/@,-";
+/* From + to : are + , - . / and the digits. */
+static bool is_plain(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '+' && c <= ':') || c == '@' ||
+	       c == '_';
+}
+
+/* Not by printf: a record is some twenty words, and there are four records to a publish and its end. */
+static void put(struct keyline *line, const char *bytes, size_t n)
+{
+	memcpy(line->text + line->len, bytes, n);
+	line->len += n;
+}
 
 void keyline_word(struct keyline *line, const char *key, const char *value)
 {
-	char hex[2 * KEYLINE_VALUE_MAX + 1] = "";
+	static const char digits[] = "0123456789ABCDEF";
+	size_t key_len = strlen(key);
 	size_t n = strlen(value);
-	bool is_plain = strspn(value, plain) == n;
-	int r = -ENAMETOOLONG;
+	size_t n_plain = 0;
+	size_t needed;
 
-	if (!is_plain && n <= KEYLINE_VALUE_MAX)
-		hex_encode(hex, value, n);
-	for (char *digit = hex; *digit != '\0'; digit++)
-		if (*digit >= 'a')
-			*digit = (char)(*digit - 'a' + 'A');
-	if (n <= KEYLINE_VALUE_MAX)
-		r = str_format(line->text + line->len, sizeof(line->text) - line->len, " %s=%s", key,
-			       is_plain ? value : hex);
-	line->overflow = line->overflow || r < 0;
-	line->len += r < 0 ? 0 : (size_t)r;
+	while (n_plain < n && is_plain(value[n_plain]))
+		n_plain++;
+	needed = 1 + key_len + 1 + (n_plain == n ? n : 2 * n);
+	if (n > KEYLINE_VALUE_MAX || needed >= sizeof(line->text) - line->len) {
+		line->overflow = true;
+		return;
+	}
+	put(line, " ", 1);
+	put(line, key, key_len);
+	put(line, "=", 1);
+	if (n_plain == n)
+		put(line, value, n);
+	for (size_t i = 0; i < n && n_plain < n; i++) {
+		unsigned int byte = (unsigned char)value[i];
+
+		put(line, (const char[]){digits[byte >> 4], digits[byte & 15]}, 2);
+	}
+	line->text[line->len] = '\0';
 }
 
 void keyline_number(struct keyline *line, const char *key, uint64_t value)
 {
-	char digits[24];
+	char text[24] = "";
+	char *digit = text + sizeof(text) - 1;
 
-	(void)str_format(digits, sizeof(digits), "%" PRIu64, value);
-	keyline_word(line, key, digits);
+	do {
+		*--digit = (char)('0' + value % 10);
+		value /= 10;
+	} while (value != 0);
+	keyline_word(line, key, digit);
 }
 
 void keyline_words(struct keyline *line, ...)
