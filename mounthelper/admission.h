@@ -8,6 +8,9 @@ struct admission {
 	const struct profile *profile;		   /* of STAGE and PUBLISH */
 	const struct ticket *ticket;		   /* NULL: none was needed and none given */
 	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* of STAGE */
+	/* What the state table knew of the volume, filled by the frame. Nobody else changes that while the
+	 * volume is locked. */
+	struct state_slot slot;
 };
 
 /** May @req be tried, which is STAGE, PUBLISH, UNPUBLISH or UNSTAGE? @now_ms is CLOCK_REALTIME. Fill @ret, or

@@ -69,16 +69,6 @@ bool attributes_show(const struct statfs *fs, uint64_t attributes)
 	       ((fs->f_flags & st_nosymfollow) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
 }
 
-/* The target must still be what was checked: a descriptor of a directory goes on naming it when something is
- * mounted over it, and attaching there would stack. */
-static bool target_is_unchanged(const struct attach *attach)
-{
-	cleanup_place struct place now = PLACE_INIT;
-
-	return place_open(attach->dir_fd, attach->name, &now) == 0 && !now.is_mount_root &&
-	       now.mount_id == attach->target->mount_id && place_is_same(&now, attach->target);
-}
-
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
 	cleanup_place struct place now = PLACE_INIT;
@@ -116,15 +106,22 @@ static void undo(struct helper *h, struct attach *attach, const struct place *at
 struct outcome attach_mount(struct helper *h, struct attach *attach)
 {
 	const unsigned int empty_paths = SYS_MOVE_MOUNT_F_EMPTY_PATH | SYS_MOVE_MOUNT_T_EMPTY_PATH;
+	cleanup_place struct place target = PLACE_INIT;
 	struct place attached = PLACE_INIT;
 	struct outcome outcome;
 	int r = place_of_fd(attach->mount_fd, &attached);
 
+	/* only now: a descriptor of a directory goes on naming it when something is mounted over it, and
+	 * attaching there would stack */
+	if (r == 0)
+		r = place_open(attach->dir_fd, attach->name, &target);
 	if (r < 0)
-		return outcome_kernel(STEP_VERIFY, r);
-	if (!target_is_unchanged(attach))
+		return outcome_kernel(STEP_OPEN, r);
+	if (target.is_mount_root)
 		return outcome_stop(MH_CONFLICT, STEP_ATTACH, REASON_OTHER_MOUNT);
-	r = sys_move_mount(attach->mount_fd, "", attach->target->fd, "", empty_paths);
+	if (!place_is_own(h, attach->tree, &target))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	r = sys_move_mount(attach->mount_fd, "", target.fd, "", empty_paths);
 	if (r < 0)
 		return outcome_kernel(STEP_ATTACH, r);
 	r = set_propagation(attach->mount_fd, attach->propagation);

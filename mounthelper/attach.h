@@ -21,18 +21,19 @@ uint64_t propagation_flag(enum propagation propagation);
 bool attributes_show(const struct statfs *fs, uint64_t attributes);
 
 struct attach {
-	int mount_fd;	      /* the detached mount; closed by attach_mount() when it has to undo */
-	int dir_fd;	      /* pinned parent of the target */
-	const char *name;     /* of the target in it */
-	struct place *target; /* as it was checked */
-	uint64_t attributes;  /* MOUNT_ATTR_* the mount has, see attributes_show() */
+	int mount_fd;		 /* the detached mount; closed by attach_mount() when it has to undo */
+	const struct tree *tree; /* the one it goes to */
+	int dir_fd;		 /* pinned parent of the target, in the tree */
+	const char *name;	 /* of the target in it, an empty directory of ours */
+	uint64_t attributes;	 /* MOUNT_ATTR_* the mount has, see attributes_show() */
 	enum propagation propagation;
 	uint64_t group; /* see there; for PROPAGATION_PRIVATE the one it must not be of */
 };
 
-/** Attach, set the propagation again (a shared parent has just made the mount shared), and read back that
- * exactly this mount stands there with the flags and the propagation wanted. On failure what was attached is
- * unmounted again. Returns MH_OK with state and device filled, or what failed. */
+/** Look at the target, attach there, set the propagation again (a shared parent has just made the mount
+ * shared), and read back that exactly this mount stands there with the flags and the propagation wanted. On
+ * failure what was attached is unmounted again. Returns MH_OK with state and device filled, or what failed.
+ */
 struct outcome attach_mount(struct helper *h, struct attach *attach);
 
 /** Give the mount that stands at @place the propagation wanted, if an instance that was killed between

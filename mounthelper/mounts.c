@@ -68,7 +68,7 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, bool det
 	if (r < 0)
 		return r;
 	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | (detach ? SYS_UMOUNT_DETACH : 0));
-	(void)sys_fchdir(h->root_fd); /* only keeps the tree from being pinned by our working directory */
+	(void)sys_fchdir(h->root_fd); /* between requests nothing is resolved from below the trees */
 	return r;
 }
 
@@ -82,8 +82,6 @@ static int ask_for_one(uint64_t mount_id, struct mount_facts *ret)
 	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_ROOT;
 	struct sys_statmount st;
 	const char *root;
-	uint64_t below;
-	ssize_t n;
 	int r = sys_statmount(mount_id, mask, &st);
 
 	if (r < 0)
@@ -91,20 +89,15 @@ static int ask_for_one(uint64_t mount_id, struct mount_facts *ret)
 	if ((st.mask & mask) != mask || st.mnt_root >= sizeof(st.strings))
 		return -EOPNOTSUPP;
 	root = st.strings + st.mnt_root;
-	n = sys_listmount(mount_id, &below, 1);
-	if (n < 0)
-		return (int)n;
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
 				    .key = mount_key(st.sb_dev_major, st.sb_dev_minor, root),
-				    .root_is_whole = str_eq(root, "/"),
-				    .has_submounts = n > 0};
+				    .root_is_whole = str_eq(root, "/")};
 	return 0;
 }
 
 struct search {
 	uint64_t id;
-	bool found;
 	struct mount_facts facts;
 };
 
@@ -112,18 +105,14 @@ static int visit(const struct mount_entry *entry, void *userdata)
 {
 	struct search *search = userdata;
 
-	if (entry->id == search->id) {
-		search->found = true;
-		search->facts = (struct mount_facts){
-			.peer_group = entry->peer_group,
-			.master = entry->master,
-			.key = mount_key(entry->dev_major, entry->dev_minor, entry->root),
-			.root_is_whole = str_eq(entry->root, "/"),
-			.has_submounts = search->facts.has_submounts};
-	} else if (entry->parent == search->id) {
-		search->facts.has_submounts = true;
-	}
-	return 0;
+	if (entry->id != search->id)
+		return 0;
+	search->facts =
+		(struct mount_facts){.peer_group = entry->peer_group,
+				     .master = entry->master,
+				     .key = mount_key(entry->dev_major, entry->dev_minor, entry->root),
+				     .root_is_whole = str_eq(entry->root, "/")};
+	return 1;
 }
 
 int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret)
@@ -134,8 +123,22 @@ int mount_facts(struct helper *h, const struct place *place, struct mount_facts 
 	if (place->id_is_unique)
 		return ask_for_one(place->mount_id, ret);
 	r = mountinfo_each(&h->mountinfo, visit, &search);
-	if (r < 0 || !search.found)
+	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
 	*ret = search.facts;
 	return 0;
+}
+
+static int visit_child(const struct mount_entry *entry, void *userdata)
+{
+	return entry->parent == *(const uint64_t *)userdata;
+}
+
+int mount_has_submounts(struct helper *h, const struct place *place)
+{
+	uint64_t id = place->mount_id;
+	uint64_t below;
+
+	return place->id_is_unique ? (int)sys_listmount(id, &below, 1)
+				   : mountinfo_each(&h->mountinfo, visit_child, &id);
 }

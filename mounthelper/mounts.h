@@ -62,7 +62,6 @@ struct mount_facts {
 	uint64_t master;     /* peer group it is a slave of, or 0 */
 	uint64_t key;	     /* of its device and its root there: see mount_key() */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
-	bool has_submounts;  /* anything is mounted below */
 };
 
 /** The same for all mounts of one directory of one file system, as the table names them: mounts of one device
@@ -71,3 +70,6 @@ uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root);
 
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
 int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret);
+
+/** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. */
+int mount_has_submounts(struct helper *h, const struct place *place);

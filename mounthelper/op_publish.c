@@ -12,7 +12,6 @@ struct publishing {
 	const struct admission *admission;
 	struct place staged;
 	struct place alloc;
-	struct place target;
 	char slot[SLOT_NAME_SIZE];
 	struct sys_mount_attr attr; /* of the clone, all in one call while nobody can see it */
 	struct attach attach;
@@ -22,7 +21,6 @@ struct publishing {
 static void publishing_release(struct publishing *p)
 {
 	close_fdp(&p->attach.mount_fd);
-	place_release(&p->target);
 	place_release(&p->alloc);
 	place_release(&p->staged);
 }
@@ -46,7 +44,7 @@ static void decide(struct publishing *p)
 	p->attr.attr_clr = may_clear & ~p->attr.attr_set;
 	p->attach.attributes = p->attr.attr_set;
 	p->attach.name = slot_name(p->req->slot, p->slot);
-	p->attach.target = &p->target;
+	p->attach.tree = &p->h->publish;
 }
 
 static struct outcome open_staged(struct publishing *p)
@@ -62,17 +60,19 @@ static struct outcome open_staged(struct publishing *p)
 		r = sys_fstatfs(p->staged.fd, &fs);
 	if (r == 0)
 		r = mount_facts(p->h, &p->staged, &facts);
+	/* a clone without its submounts would uncover what they hide */
+	if (r == 0)
+		r = mount_has_submounts(p->h, &p->staged);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
+	if (r > 0)
+		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
 	if (profile->kind != FS_ANY && (uint64_t)fs.f_type != fs_types[profile->kind].magic)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
 	if ((fs.f_flags & ST_RDONLY) != 0 && !p->req->read_only)
 		return outcome_stop(MH_REFUSED, STEP_OPEN, REASON_STAGED_READ_ONLY);
 	if (p->attach.propagation != PROPAGATION_PRIVATE && facts.peer_group == 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_PROPAGATION);
-	/* a clone without its submounts would uncover what they hide */
-	if (facts.has_submounts)
-		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
 	p->attach.group = facts.peer_group;
 	p->key = facts.key;
 	return OUTCOME_OK;
@@ -83,59 +83,54 @@ static struct outcome open_staged(struct publishing *p)
 static struct outcome check_source(const struct publishing *p)
 {
 	const struct ticket *ticket = p->admission->ticket;
-	struct state_slot slot;
-	int r = counts_of(p->h, p->req->volume, &slot);
+	const struct state_slot *slot = &p->admission->slot;
 
-	if (r < 0)
-		return outcome_kernel(STEP_LOCK, r);
-	if (slot.stage != STATE_STAGED)
+	if (slot->stage != STATE_STAGED)
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_SOURCE_UNKNOWN);
-	if (!str_eq(slot.profile, p->req->profile))
+	if (!str_eq(slot->profile, p->req->profile))
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_STAGED_PROFILE);
-	if (ticket && memcmp(slot.source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
+	if (ticket && memcmp(slot->source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_TICKET_SOURCE);
 	return OUTCOME_OK;
 }
 
-static struct outcome make_target(struct publishing *p)
+static struct outcome open_alloc(struct publishing *p)
 {
+	/* against another instance's PUBLISH at the same slot, which would stack */
 	int r = lock_alloc(p->h->state_fd, p->req->alloc);
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
 	r = place_make(p->h->publish.fd, p->req->alloc, &p->alloc);
-	if (r == 0 && !place_is_own(p->h, &p->h->publish, &p->alloc))
-		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	if (r == 0)
-		r = place_make(p->alloc.fd, p->slot, &p->target);
+	if (r < 0)
+		return outcome_kernel(STEP_DIRECTORY, r);
 	p->attach.dir_fd = p->alloc.fd;
-	return r < 0 ? outcome_kernel(STEP_DIRECTORY, r) : OUTCOME_OK;
+	return place_is_own(p->h, &p->h->publish, &p->alloc)
+		       ? OUTCOME_OK
+		       : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 }
 
-static struct outcome already_there(struct publishing *p)
+static struct outcome already_there(struct publishing *p, const struct place *mount)
 {
 	struct statfs fs = {.f_type = 0};
 	struct outcome outcome;
-	int r = sys_fstatfs(p->target.fd, &fs);
+	int r = sys_fstatfs(mount->fd, &fs);
 
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if (!place_is_same(&p->target, &p->staged) || !attributes_show(&fs, p->attach.attributes))
+	if (!place_is_same(mount, &p->staged) || !attributes_show(&fs, p->attach.attributes))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	outcome = attach_mend(p->h, &p->target, p->attach.propagation, p->attach.group);
+	outcome = attach_mend(p->h, mount, p->attach.propagation, p->attach.group);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(MH_ALREADY, &p->target, &fs, MH_STATE_PUBLISHED | outcome.state);
+	return outcome_mounted(MH_ALREADY, mount, &fs, MH_STATE_PUBLISHED | outcome.state);
 }
 
 static struct outcome publish_new(struct publishing *p)
 {
 	struct outcome outcome;
-	int r;
+	int r = sys_open_tree(p->staged.fd, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
 
-	if (!place_is_own(p->h, &p->h->publish, &p->target))
-		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	r = sys_open_tree(p->staged.fd, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
 	if (r < 0)
 		return outcome_kernel(STEP_CLONE, r);
 	p->attach.mount_fd = r;
@@ -155,14 +150,26 @@ static struct outcome publish_new(struct publishing *p)
 	return outcome;
 }
 
-/* Remove the empty directories of a publish that did not come about; a mount or another slot there refuses.
- */
-static void tidy(const struct publishing *p)
+static struct outcome publish(struct publishing *p)
 {
-	if (p->target.fd >= 0 && place_is_own(p->h, &p->h->publish, &p->target))
-		(void)sys_rmdirat(p->alloc.fd, p->slot);
-	if (p->alloc.fd >= 0 && place_is_own(p->h, &p->h->publish, &p->alloc))
-		(void)sys_rmdirat(p->h->publish.fd, p->req->alloc);
+	cleanup_place struct place present = PLACE_INIT;
+	int r = sys_mkdirat(p->alloc.fd, p->slot, 0755);
+
+	if (r == -EEXIST) {
+		r = place_open(p->alloc.fd, p->slot, &present);
+		if (r == 0 && present.is_mount_root)
+			return already_there(p, &present);
+	}
+	return r < 0 ? outcome_kernel(STEP_DIRECTORY, r) : publish_new(p);
+}
+
+/* Remove an empty directory of a publish that did not come about; a mount or another slot there refuses. */
+static void tidy(const struct helper *h, int dir_fd, const char *name)
+{
+	cleanup_place struct place left = PLACE_INIT;
+
+	if (place_open(dir_fd, name, &left) == 0 && place_is_own(h, &h->publish, &left))
+		(void)sys_rmdirat(dir_fd, name);
 }
 
 struct outcome op_publish(struct helper *h, const struct mh_publish *req, const struct admission *admission)
@@ -172,7 +179,6 @@ struct outcome op_publish(struct helper *h, const struct mh_publish *req, const 
 							   .admission = admission,
 							   .staged = PLACE_INIT,
 							   .alloc = PLACE_INIT,
-							   .target = PLACE_INIT,
 							   .attach.mount_fd = -EBADF};
 	struct outcome outcome;
 
@@ -181,10 +187,12 @@ struct outcome op_publish(struct helper *h, const struct mh_publish *req, const 
 	if (outcome.status == MH_OK)
 		outcome = check_source(&p);
 	if (outcome.status == MH_OK)
-		outcome = make_target(&p);
+		outcome = open_alloc(&p);
 	if (outcome.status == MH_OK)
-		outcome = p.target.is_mount_root ? already_there(&p) : publish_new(&p);
-	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
-		tidy(&p);
+		outcome = publish(&p);
+	if (outcome.status != MH_OK && outcome.status != MH_ALREADY && p.alloc.fd >= 0) {
+		tidy(h, p.alloc.fd, p.slot);
+		tidy(h, h->publish.fd, req->alloc);
+	}
 	return outcome;
 }

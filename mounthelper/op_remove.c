@@ -11,51 +11,45 @@ struct removal {
 	struct helper *h;
 	const char *volume;
 	bool detach;
+	const struct state_slot *slot; /* UNSTAGE: what is known of the volume */
 	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
 	bool unmounted;
 	struct place last;    /* what was unmounted last, released */
 	char superblock[128]; /* TYPE/DEVICE below /sys/fs; empty when there is none */
 };
 
-static struct outcome unmount(struct removal *r, int dir_fd, const char *name, const struct place *mount)
-{
-	cleanup_place struct place left = PLACE_INIT;
-	int e = place_unmount(r->h, dir_fd, name, r->detach);
-
-	if (e == -EBUSY)
-		return outcome_stop(MH_BUSY, STEP_UNMOUNT, REASON_IN_USE);
-	if (e < 0)
-		return outcome_kernel(STEP_UNMOUNT, e);
-	r->unmounted = true;
-	r->last = *mount;
-	e = place_open(dir_fd, name, &left);
-	if (e < 0)
-		return outcome_kernel(STEP_VERIFY, e);
-	return left.is_mount_root ? outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED) : OUTCOME_OK;
-}
-
 /* Unmount what stands at @name and remove the directory. MH_ALREADY when there is nothing of that name. */
 static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 {
 	struct place place = PLACE_INIT;
 	struct outcome outcome = OUTCOME_OK;
-	enum step step = STEP_OPEN;
 	int e = place_open(dir_fd, name, &place);
 
-	if (e == 0 && place.is_mount_root)
-		outcome = r->check(r, &place);
-	place_release(&place); /* a descriptor of the mount would keep it busy */
-	if (e == 0 && place.is_mount_root && outcome.status == MH_OK)
-		outcome = unmount(r, dir_fd, name, &place);
-	if (outcome.status != MH_OK)
-		return outcome;
-	if (e == 0) {
-		step = STEP_REMOVE;
-		e = sys_rmdirat(dir_fd, name);
-	}
 	if (e == -ENOENT)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
-	return e < 0 ? outcome_kernel(step, e) : OUTCOME_OK;
+	if (e < 0)
+		return outcome_kernel(STEP_OPEN, e);
+	if (place.is_mount_root)
+		outcome = r->check(r, &place);
+	place_release(&place); /* a descriptor of the mount would keep it busy */
+	if (outcome.status != MH_OK)
+		return outcome;
+	if (place.is_mount_root) {
+		e = place_unmount(r->h, dir_fd, name, r->detach);
+		if (e == -EBUSY)
+			return outcome_stop(MH_BUSY, STEP_UNMOUNT, REASON_IN_USE);
+		if (e < 0)
+			return outcome_kernel(STEP_UNMOUNT, e);
+		r->unmounted = true;
+		r->last = place;
+	}
+	e = sys_rmdirat(dir_fd, name);
+	/* a mount stands there all the same: somebody stacked one */
+	if (e == -EBUSY)
+		return outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED);
+	if (e == -ENOENT)
+		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
+	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
 }
 
 /* What is published must be the volume. What no staged volume explains may go under any name: somebody
@@ -140,16 +134,11 @@ static int note_superblock(struct removal *r, const struct place *mount)
  * table decides: is a mount with the key of what is staged among our publishes? */
 static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 {
-	struct census census = {.key = staged_key};
-	struct state_slot slot;
-	int e = counts_of(r->h, r->volume, &slot);
+	struct census census = {.key = staged_key != 0 ? staged_key : r->slot->published_key};
+	int e;
 
-	if (e < 0)
-		return outcome_kernel(STEP_LOCK, e);
-	if (slot.published == 0 && (slot.stage != STATE_UNSTAGED || staged_key == 0))
+	if (r->slot->published == 0 && (r->slot->stage != STATE_UNSTAGED || staged_key == 0))
 		return OUTCOME_OK;
-	if (staged_key == 0)
-		census.key = slot.published_key;
 	e = census_take(r->h, &census);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
@@ -166,11 +155,11 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 
 	if (e == 0)
 		e = note_superblock(r, mount);
+	if (e == 0)
+		e = mount_has_submounts(r->h, mount);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
-	if (facts.has_submounts)
-		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT);
-	return check_publishes(r, facts.key);
+	return e > 0 ? outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT) : check_publishes(r, facts.key);
 }
 
 /* The directories of a csi plugin, and what one that died left mounted there. */
@@ -200,9 +189,13 @@ static void forget(struct helper *h, const char *volume)
 
 /* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does
  * the superblock show whether anything is left. */
-struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
+struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const struct admission *admission)
 {
-	struct removal r = {.h = h, .volume = req->volume, .detach = req->detach, .check = may_unstage};
+	struct removal r = {.h = h,
+			    .volume = req->volume,
+			    .detach = req->detach,
+			    .slot = &admission->slot,
+			    .check = may_unstage};
 	struct place volume = PLACE_INIT;
 	struct outcome outcome = OUTCOME_OK;
 	bool plugin_left;

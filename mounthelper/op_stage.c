@@ -19,18 +19,13 @@ static bool is_of_device(const struct staging *s, const struct place *root)
 	       (s->origin.dev_major == root->dev_major && s->origin.dev_minor == root->dev_minor);
 }
 
-/* Is the mount that stands there the one that is asked for? A plugin's has the flags that the plugin gave it:
- * the floor comes with the publish, which is a clone without submounts. */
-static enum reason compare(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+/* Is the mount that stands there the one that is asked for? */
+static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
 {
 	const uint64_t magic = fs_types[s->profile->kind].magic;
-	bool is_same;
 
-	if (!s->class)
-		return facts->has_submounts ? REASON_SUBMOUNT : REASON_NONE;
-	is_same = is_of_device(s, &s->target) && (magic == 0 || (uint64_t)fs->f_type == magic) &&
-		  attributes_show(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
-	return is_same ? REASON_NONE : REASON_OTHER_MOUNT;
+	return is_of_device(s, &s->target) && (magic == 0 || (uint64_t)fs->f_type == magic) &&
+	       attributes_show(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
 }
 
 /* Run @visit with the state table to ourselves. */
@@ -67,17 +62,6 @@ static struct outcome count_out(struct staging *s)
 	return OUTCOME_OK;
 }
 
-/* Nothing is staged over another profile, which decides about exec and propagation of its publishes. */
-static struct outcome recall(struct staging *s)
-{
-	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
-
-	s->was_known = slot && slot->stage == STATE_STAGED;
-	if (s->was_known && !str_eq(slot->profile, s->req->profile))
-		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
-	return OUTCOME_OK;
-}
-
 /* The mount stands as it shall: remember of what. */
 static struct outcome remember(struct staging *s)
 {
@@ -100,36 +84,43 @@ static struct outcome already_there(struct staging *s)
 	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	unsigned int state = MH_STATE_STAGED;
-	struct outcome outcome;
-	enum reason reason;
+	bool was_known = s->slot->stage == STATE_STAGED;
+	struct outcome outcome = OUTCOME_OK;
 	int r = sys_fstatfs(s->target.fd, &fs);
 
 	if (r == 0)
 		r = mount_facts(s->h, &s->target, &facts);
+	/* a plugin's has the flags that the plugin gave it: the floor comes with the publish, which is a
+	 * clone without submounts */
+	if (r == 0 && !s->class)
+		r = mount_has_submounts(s->h, &s->target);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
+	if (r > 0)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_SUBMOUNT);
+	if (s->class && !is_same(s, &facts, &fs))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	/* the profile decides about exec and propagation of the publishes */
+	if (was_known && !str_eq(s->slot->profile, s->req->profile))
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	s->key = facts.key;
-	reason = compare(s, &facts, &fs);
-	if (reason != REASON_NONE)
-		return outcome_stop(MH_CONFLICT, STEP_OPEN, reason);
-	outcome = in_table(s, recall);
 	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
 	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
-	if (outcome.status == MH_OK && (s->class || s->propagation == PROPAGATION_PEER))
-		outcome = attach_mend(s->h, &s->target, s->propagation, s->was_known ? facts.peer_group : 0);
+	if (s->class || s->propagation == PROPAGATION_PEER)
+		outcome = attach_mend(s->h, &s->target, s->propagation, was_known ? facts.peer_group : 0);
 	state |= outcome.state;
 	if (outcome.status == MH_OK)
 		outcome = in_table(s, remember);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs, state);
+	return outcome_mounted(s->class || was_known ? MH_ALREADY : MH_OK, &s->target, &fs, state);
 }
 
 static struct outcome attach_new(struct staging *s)
 {
-	struct attach attach = {.dir_fd = s->h->stage.fd,
+	struct attach attach = {.tree = &s->h->stage,
+				.dir_fd = s->h->stage.fd,
 				.name = s->req->volume,
-				.target = &s->target,
 				.attributes = stage_attributes(s),
 				.propagation = s->propagation};
 	struct place root = PLACE_INIT;
@@ -218,6 +209,7 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .profile = admission->profile,
 			    .class = classes[req->source.class],
 			    .digest = admission->source_digest,
+			    .slot = &admission->slot,
 			    .limits = {h->agent->max_staged, h->agent->max_tmpfs_total},
 			    .origin = PLACE_INIT,
 			    .target = PLACE_INIT,

@@ -30,29 +30,27 @@ static struct outcome dispatch(struct helper *h, const union mh_request *req,
 	if (req->header.op == MH_OP_PUBLISH)
 		return op_publish(h, &req->publish, admission);
 	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish)
-						 : op_unstage(h, &req->unstage);
+						 : op_unstage(h, &req->unstage, admission);
 }
 
 /* Does it look at what a server holds? Of STAT the volume may not be known, but it never takes long
  * otherwise. */
-static bool asks_a_server(struct helper *h, const union mh_request *req, const struct profile *profile)
+static bool asks_a_server(const struct helper *h, const union mh_request *req,
+			  const struct admission *admission)
 {
-	const struct profile *profiles = &h->policy->profiles[h->agent->first_profile];
-	struct state_slot slot;
+	const struct profile *profile = admission->profile;
 
-	for (uint32_t i = 0; i < h->agent->n_profiles && req->header.op == MH_OP_STAT; i++)
-		if (profiles[i].class == MH_CLASS_NFS4)
-			return true;
-	if (!profile && counts_of(h, req->stage.volume, &slot) == 0)
-		profile = policy_profile(h->policy, h->agent, slot.profile);
-	return profile && profile->class == MH_CLASS_NFS4;
+	if (!profile)
+		profile = policy_profile(h->policy, h->agent, admission->slot.profile);
+	return h->type_available[FS_NFS4] &&
+	       (req->header.op == MH_OP_STAT || (profile && profile->class == MH_CLASS_NFS4));
 }
 
 /* A server may never answer, not even for a mount that stands. The alarm ends this process: the trail keeps
  * an intent without a result, and the agent starts another one. */
 static struct outcome run(struct helper *h, const union mh_request *req, const struct admission *admission)
 {
-	bool is_bounded = asks_a_server(h, req, admission->profile);
+	bool is_bounded = asks_a_server(h, req, admission);
 	struct outcome outcome;
 
 	if (is_bounded && sys_set_timer(h->agent->nfs_timeout_s) < 0)
@@ -63,20 +61,25 @@ static struct outcome run(struct helper *h, const union mh_request *req, const s
 	return outcome;
 }
 
-static enum reason admit_generation(struct helper *h, const union mh_request *req,
-				    const struct admission *admission)
+/* One look at the state table: is the ticket's generation the newest, and what is known of the volume? */
+static enum reason consult_table(struct helper *h, const union mh_request *req, struct admission *ret)
 {
-	const struct ticket *ticket = admission->ticket;
-	int r;
+	const struct state_slot *slot;
+	int r = 0;
 
-	if (!ticket)
+	/* of an UNPUBLISH it only decides about the alarm */
+	if (req->header.op == MH_OP_UNPUBLISH && !h->type_available[FS_NFS4])
 		return REASON_NONE;
 	r = lock_table(h->state_fd);
-	if (r == 0) {
-		r = state_admit(h->state, req->stage.volume, ticket->generation, ticket->not_after_ms,
-				clock_realtime_ms());
-		unlock_table(h->state_fd);
-	}
+	if (r < 0)
+		return REASON_LOCKED;
+	if (ret->ticket)
+		r = state_admit(h->state, req->stage.volume, ret->ticket->generation,
+				ret->ticket->not_after_ms, clock_realtime_ms());
+	slot = state_find(h->state, req->stage.volume);
+	if (slot)
+		ret->slot = *slot;
+	unlock_table(h->state_fd);
 	if (r == -ESTALE)
 		return REASON_TICKET_GENERATION;
 	return r < 0 ? REASON_STATE_FULL : REASON_NONE;
@@ -89,7 +92,7 @@ static enum reason admit(struct helper *h, const union mh_request *req, struct a
 
 	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;
-	return reason == REASON_NONE ? admit_generation(h, req, ret) : reason;
+	return reason == REASON_NONE ? consult_table(h, req, ret) : reason;
 }
 
 static enum mh_status status_of(enum reason reason)

@@ -15,13 +15,13 @@ struct staging {
 	const struct profile *profile;
 	const struct source_class *class; /* NULL: csi, whose plugin mounts */
 	const uint8_t *digest;		  /* of the source, TICKET_DIGEST_SIZE */
+	const struct state_slot *slot;	  /* what was known of the volume */
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
 	struct state_limits limits;
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
 	enum propagation propagation;
-	uint64_t key;	/* of the mount that stood there */
-	bool was_known; /* staged from this profile before */
+	uint64_t key; /* of the mount that stood there */
 };
 
 struct source_class {

@@ -127,7 +127,6 @@ static int sync_log(struct trail *trail)
 
 static int append_locked(struct trail *trail, const struct keyline *record, const char *time)
 {
-	char bytes[TRAIL_LINE_MAX + 2];
 	const char *head = "";
 	bool is_moved;
 	struct stat st;
@@ -155,11 +154,15 @@ static int append_locked(struct trail *trail, const struct keyline *record, cons
 		       trail->cluster, trail->node, record->text, head, trail->end.digest[0]);
 	if (n < 0 || record->overflow)
 		return -EMSGSIZE;
-	n = str_format(bytes, sizeof(bytes), "%s%s\n", trail->end.torn ? "\n" : "", trail->line);
-	written = sys_write(trail->fd, bytes, (size_t)n);
-	if (written != n)
+	written = trail->end.torn ? sys_write(trail->fd, "\n", 1) : 1;
+	if (written != 1)
+		return written < 0 ? (int)written : -ENOSPC;
+	trail->line[n] = '\n';
+	written = sys_write(trail->fd, trail->line, (size_t)n + 1);
+	trail->line[n] = '\0';
+	if (written != n + 1)
 		return written < 0 ? (int)written : -ENOSPC; /* torn; the next record mends the chain */
-	trail->known_size = (uint64_t)st.st_size + (uint64_t)n;
+	trail->known_size = (uint64_t)st.st_size + trail->end.torn + (uint64_t)written;
 	trail->end.rec++;
 	trail->end.torn = false;
 	digest_of(trail->line, strlen(trail->line), trail->end.digest[0]);

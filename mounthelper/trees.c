@@ -97,19 +97,6 @@ int census_take(struct helper *h, struct census *census)
 	return mountinfo_each(&h->mountinfo, visit_census, &counting);
 }
 
-int counts_of(struct helper *h, const char *volume, struct state_slot *ret)
-{
-	const struct state_slot *slot;
-	int r = lock_table(h->state_fd);
-
-	if (r < 0)
-		return r;
-	slot = state_find(h->state, volume);
-	*ret = slot ? *slot : (struct state_slot){.valid = 0};
-	unlock_table(h->state_fd);
-	return 0;
-}
-
 int counts_begin_publish(struct helper *h, const char *volume, uint64_t key)
 {
 	struct census census = {.staged = 0};

@@ -55,9 +55,6 @@ int census_take(struct helper *h, struct census *census);
 
 /* The counts of the state table, each under its lock. */
 
-/** Copy the slot of @volume; all zero when it has none. Returns 0 or a negative errno. */
-int counts_of(struct helper *h, const char *volume, struct state_slot *ret);
-
 /** Count one publish of @volume, of a mount with @key, before it is attached. At the limit of the policy the
  * mount table decides. Returns 0, -EMFILE, or another negative errno. */
 int counts_begin_publish(struct helper *h, const char *volume, uint64_t key);
