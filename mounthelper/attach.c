@@ -42,7 +42,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 {
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
 	struct mount_facts facts = {.peer_group = 0};
-	int r = mount_facts(h, place, &facts);
+	int r = mount_facts(&h->mountinfo, place, &facts);
 
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
@@ -52,7 +52,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 		return outcome_stop(MH_CONFLICT, STEP_PRIVATE, REASON_OTHER_MOUNT);
 	r = set_propagation(place->fd, propagation);
 	if (r == 0)
-		r = mount_facts(h, place, &facts);
+		r = mount_facts(&h->mountinfo, place, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_PRIVATE, r);
 	if (!has_propagation(&facts, propagation, group))
@@ -79,7 +79,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	if (r == 0)
 		r = sys_fstatfs(now.fd, &fs);
 	if (r == 0)
-		r = mount_facts(h, attached, &facts);
+		r = mount_facts(&h->mountinfo, attached, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	if (now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||

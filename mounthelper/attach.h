@@ -2,8 +2,8 @@
 /* Put a detached mount into one of the trees, with the propagation it shall have: the part that STAGE and
  * PUBLISH share. Source: mount_namespaces(7), shared subtrees. */
 
-#include "mounts.h"
 #include "outcome.h"
+#include "trees.h"
 
 enum propagation {
 	PROPAGATION_PRIVATE, /* nothing crosses */

@@ -59,10 +59,10 @@ static struct outcome open_staged(struct publishing *p)
 	if (r == 0)
 		r = sys_fstatfs(p->staged.fd, &fs);
 	if (r == 0)
-		r = mount_facts(p->h, &p->staged, &facts);
+		r = mount_facts(&p->h->mountinfo, &p->staged, &facts);
 	/* a clone without its submounts would uncover what they hide */
 	if (r == 0)
-		r = mount_has_submounts(p->h, &p->staged);
+		r = mount_has_submounts(&p->h->mountinfo, &p->staged);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
 	if (r > 0)

@@ -40,7 +40,7 @@ struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 	if (r == 0)
 		r = sys_fstatfs(place.fd, &fs);
 	if (r == 0)
-		r = mount_facts(h, &place, &facts);
+		r = mount_facts(&h->mountinfo, &place, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
 	state |= (facts.peer_group != 0 ? MH_STATE_SHARED : 0U) | (facts.master != 0 ? MH_STATE_SLAVE : 0U);

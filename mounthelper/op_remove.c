@@ -66,7 +66,7 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 			       ? OUTCOME_OK
 			       : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (e == -ENOENT)
-		e = mount_facts(r->h, mount, &facts);
+		e = mount_facts(&r->h->mountinfo, mount, &facts);
 	if (e < 0)
 		return outcome_kernel(STEP_OPEN, e);
 	census.key = facts.key;
@@ -151,12 +151,12 @@ static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 static struct outcome may_unstage(struct removal *r, const struct place *mount)
 {
 	struct mount_facts facts = {.peer_group = 0};
-	int e = mount_facts(r->h, mount, &facts);
+	int e = mount_facts(&r->h->mountinfo, mount, &facts);
 
 	if (e == 0)
 		e = note_superblock(r, mount);
 	if (e == 0)
-		e = mount_has_submounts(r->h, mount);
+		e = mount_has_submounts(&r->h->mountinfo, mount);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
 	return e > 0 ? outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT) : check_publishes(r, facts.key);

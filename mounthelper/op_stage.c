@@ -89,11 +89,11 @@ static struct outcome already_there(struct staging *s)
 	int r = sys_fstatfs(s->target.fd, &fs);
 
 	if (r == 0)
-		r = mount_facts(s->h, &s->target, &facts);
+		r = mount_facts(&s->h->mountinfo, &s->target, &facts);
 	/* a plugin's has the flags that the plugin gave it: the floor comes with the publish, which is a
 	 * clone without submounts */
 	if (r == 0 && !s->class)
-		r = mount_has_submounts(s->h, &s->target);
+		r = mount_has_submounts(&s->h->mountinfo, &s->target);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (r > 0)

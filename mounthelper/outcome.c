@@ -1,6 +1,9 @@
 #include "outcome.h"
 
-#include "mounts.h"
+#include "base/place.h"
+
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 struct outcome outcome_kernel(enum step step, int r)
 {

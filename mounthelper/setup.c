@@ -137,7 +137,7 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 	enum mh_start word;
 
 	start_sys(place_of_fd(fd, &place), START_TREE, path);
-	start_sys(mount_facts(h, &place, &mount), START_TREE, path);
+	start_sys(mount_facts(&h->mountinfo, &place, &mount), START_TREE, path);
 	start_sys(sys_fstatfs(fd, &fs), START_TREE, path);
 	word = setup_check_tree(&place, (uint64_t)fs.f_type, mount.peer_group, uid, mode);
 	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);

@@ -2,9 +2,6 @@
 /* STAGE, class by class: op_stage.c is the frame, and each class of volume adds one struct source_class. */
 
 #include "attach.h"
-#include "helper.h"
-#include "mounts.h"
-#include "outcome.h"
 
 enum { DEVICE_NAME_SIZE = 64 };
 

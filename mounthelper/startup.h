@@ -4,7 +4,7 @@
 
 #include "helper.h"
 #include "mounthelper_words.h"
-#include "mounts.h"
+#include "trees.h"
 
 #include <linux/capability.h>
 

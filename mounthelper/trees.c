@@ -13,6 +13,23 @@ char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
 	return ret;
 }
 
+bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
+{
+	return !place->is_mount_root && place->uid == h->agent->helper_uid && (place->mode & 022) == 0 &&
+	       place->mount_id == tree->mount_id;
+}
+
+int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach)
+{
+	int r = sys_fchdir(dir_fd);
+
+	if (r < 0)
+		return r;
+	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | (detach ? SYS_UMOUNT_DETACH : 0));
+	(void)sys_fchdir(h->root_fd); /* between requests nothing is resolved from below the trees */
+	return r;
+}
+
 int volume_open(const struct helper *h, const char *volume, struct place *ret)
 {
 	cleanup_place struct place inner = PLACE_INIT;

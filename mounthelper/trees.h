@@ -8,7 +8,15 @@
  *
  * Every name is one component that the helper formed itself; links are never followed. */
 
-#include "mounts.h"
+#include "helper.h"
+
+#include "base/place.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 enum { SLOT_NAME_SIZE = 4 };
 
@@ -18,6 +26,12 @@ char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE]);
 /** Pin the staged mount of @volume. Returns 0; -ENOENT when there is none, with what there is of its
  * directory in @ret; or another negative errno. @ret is to be released in any case. */
 int volume_open(const struct helper *h, const char *volume, struct place *ret);
+
+/** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
+bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
+
+/** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
+int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
 
 enum tree_kind {
 	TREE_NONE,

@@ -511,18 +511,18 @@ static void ask_for_facts(void)
 	fake_set_private("/srv/stage/two");
 	assert_int_equal(place_open(helper.stage.fd, "one", &whole), 0);
 	assert_int_equal(place_open(helper.stage.fd, "two", &part), 0);
-	assert_int_equal(mount_facts(&helper, &whole, &w), 0);
-	assert_int_equal(mount_facts(&helper, &part, &p), 0);
+	assert_int_equal(mount_facts(&helper.mountinfo, &whole, &w), 0);
+	assert_int_equal(mount_facts(&helper.mountinfo, &part, &p), 0);
 	assert_true(w.root_is_whole);
-	assert_int_equal(mount_has_submounts(&helper, &whole), 1);
+	assert_int_equal(mount_has_submounts(&helper.mountinfo, &whole), 1);
 	assert_true(w.peer_group != 0);
 	assert_false(p.root_is_whole);
-	assert_int_equal(mount_has_submounts(&helper, &part), 0);
+	assert_int_equal(mount_has_submounts(&helper.mountinfo, &part), 0);
 	assert_true(p.peer_group == 0 && p.master == 0);
 	assert_true(w.key == mount_key(whole.dev_major, whole.dev_minor, "/"));
 	assert_true(p.key == mount_key(part.dev_major, part.dev_minor, "/sub"));
 	part.mount_id += 1000;
-	assert_int_equal(mount_facts(&helper, &part, &p), -ENOENT);
+	assert_int_equal(mount_facts(&helper.mountinfo, &part, &p), -ENOENT);
 }
 
 static void facts_of_one_mount_are_the_same_by_both_ways(void **state)

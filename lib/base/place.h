@@ -4,20 +4,14 @@
  * Linux 6.8 answers for one mount (statmount(2), listmount(2)); before that the whole table has to be read.
  * Which of the two it is shows in the ids that statx(2) gives: unique ones come with the new calls. */
 
-#include "helper.h"
-
 #include "base/cleanup.h"
-#include "base/str.h"
-#include "base/sys.h"
+#include "base/mountinfo.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
 
-/* What one name is at this moment, pinned. */
+/* What one name of a directory is at this moment, pinned. */
 struct place {
 	int fd; /* O_PATH, owned */
 	uint64_t mount_id;
@@ -48,14 +42,8 @@ int place_of_fd(int fd, struct place *ret);
 /** mkdirat, then place_open; a directory that exists is fine. */
 int place_make(int dir_fd, const char *name, struct place *ret);
 
-/** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
-bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
-
 /** Do both show the same directory of the same file system? */
 bool place_is_same(const struct place *a, const struct place *b);
-
-/** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
-int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
 
 struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
@@ -69,7 +57,7 @@ struct mount_facts {
 uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root);
 
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
-int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret);
+int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
 /** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. */
-int mount_has_submounts(struct helper *h, const struct place *place);
+int mount_has_submounts(struct mountinfo *table, const struct place *place);

@@ -1,5 +1,9 @@
-#include "mounts.h"
+#include "base/place.h"
 
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <fcntl.h>
 #include <linux/stat.h>
 
 void place_release(struct place *place)
@@ -50,26 +54,9 @@ int place_make(int dir_fd, const char *name, struct place *ret)
 	return r < 0 && r != -EEXIST ? r : place_open(dir_fd, name, ret);
 }
 
-bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
-{
-	return !place->is_mount_root && place->uid == h->agent->helper_uid && (place->mode & 022) == 0 &&
-	       place->mount_id == tree->mount_id;
-}
-
 bool place_is_same(const struct place *a, const struct place *b)
 {
 	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && a->ino == b->ino;
-}
-
-int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach)
-{
-	int r = sys_fchdir(dir_fd);
-
-	if (r < 0)
-		return r;
-	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | (detach ? SYS_UMOUNT_DETACH : 0));
-	(void)sys_fchdir(h->root_fd); /* between requests nothing is resolved from below the trees */
-	return r;
 }
 
 uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root)
@@ -115,14 +102,14 @@ static int visit(const struct mount_entry *entry, void *userdata)
 	return 1;
 }
 
-int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret)
+int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret)
 {
 	struct search search = {.id = place->mount_id};
 	int r;
 
 	if (place->id_is_unique)
 		return ask_for_one(place->mount_id, ret);
-	r = mountinfo_each(&h->mountinfo, visit, &search);
+	r = mountinfo_each(table, visit, &search);
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
 	*ret = search.facts;
@@ -134,11 +121,11 @@ static int visit_child(const struct mount_entry *entry, void *userdata)
 	return entry->parent == *(const uint64_t *)userdata;
 }
 
-int mount_has_submounts(struct helper *h, const struct place *place)
+int mount_has_submounts(struct mountinfo *table, const struct place *place)
 {
 	uint64_t id = place->mount_id;
 	uint64_t below;
 
 	return place->id_is_unique ? (int)sys_listmount(id, &below, 1)
-				   : mountinfo_each(&h->mountinfo, visit_child, &id);
+				   : mountinfo_each(table, visit_child, &id);
 }

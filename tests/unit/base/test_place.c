@@ -1,0 +1,127 @@
+#include "unit.h"
+
+#include "base/place.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/holdfast-place-XXXXXX";
+static int dir_fd;
+
+static int set_up(void **state)
+{
+	(void)state;
+	dir_fd = mkdtemp(folder) ? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	return dir_fd < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	(void)unlinkat(dir_fd, "link", 0);
+	(void)unlinkat(dir_fd, "a", AT_REMOVEDIR);
+	(void)unlinkat(dir_fd, "b", AT_REMOVEDIR);
+	(void)close(dir_fd);
+	return rmdir(folder);
+}
+
+static void a_directory_is_pinned_and_described(void **state)
+{
+	cleanup_place struct place made = PLACE_INIT;
+	cleanup_place struct place again = PLACE_INIT;
+	cleanup_place struct place other = PLACE_INIT;
+	struct place of_fd = PLACE_INIT;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(place_make(dir_fd, "a", &made), 0);
+	assert_int_equal(place_make(dir_fd, "a", &again), 0);
+	assert_int_equal(place_make(dir_fd, "b", &other), 0);
+	assert_int_equal(fstatat(dir_fd, "a", &st, 0), 0);
+	assert_int_equal(made.ino, st.st_ino);
+	assert_int_equal(made.uid, geteuid());
+	assert_int_equal(made.mode, st.st_mode);
+	assert_false(made.is_mount_root);
+	assert_true(place_is_same(&made, &again));
+	assert_false(place_is_same(&made, &other));
+	assert_int_equal(place_of_fd(made.fd, &of_fd), 0);
+	assert_true(place_is_same(&made, &of_fd));
+	assert_int_equal(of_fd.fd, -EBADF);
+	place_release(&made);
+	assert_int_equal(made.fd, -EBADF);
+	assert_int_equal(made.ino, st.st_ino);
+}
+
+static void only_directories_of_that_very_name_are_opened(void **state)
+{
+	struct place place = {.fd = -7};
+
+	(void)state;
+	assert_int_equal(symlinkat("/", dir_fd, "link"), 0);
+	assert_int_equal(place_open(dir_fd, "link", &place), -ENOTDIR);
+	assert_int_equal(place_open(dir_fd, "missing", &place), -ENOENT);
+	assert_int_equal(place_open(dir_fd, "link", &place), -ENOTDIR);
+	assert_int_equal(place_make(dir_fd, "missing/below", &place), -ENOENT);
+	assert_int_equal(place.fd, -7);
+}
+
+/* The id of a mount as the table knows it. */
+static uint64_t id_in_table(int fd)
+{
+	char path[64];
+	char line[128];
+	unsigned long long id = 0;
+	FILE *f;
+
+	(void)str_format(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		(void)sscanf(line, "mnt_id: %llu", &id); /* NOLINT(cert-err34-c) */
+	(void)fclose(f);
+	return id;
+}
+
+static void the_table_and_the_calls_for_one_mount_agree(void **state)
+{
+	static struct mountinfo table;
+	cleanup_place struct place proc = PLACE_INIT;
+	struct mount_facts facts = {.peer_group = 0};
+	struct mount_facts by_table = {.peer_group = 0};
+	struct place in_table;
+
+	(void)state;
+	table.fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	assert_true(table.fd >= 0);
+	assert_int_equal(place_open(AT_FDCWD, "/proc", &proc), 0);
+	assert_true(proc.is_mount_root);
+	in_table = proc;
+	in_table.id_is_unique = false;
+	in_table.mount_id = id_in_table(proc.fd);
+	assert_int_equal(mount_facts(&table, &proc, &facts), 0);
+	assert_int_equal(mount_facts(&table, &in_table, &by_table), 0);
+	assert_true(facts.peer_group == by_table.peer_group && facts.master == by_table.master);
+	assert_true(facts.key == by_table.key && facts.root_is_whole == by_table.root_is_whole);
+	assert_true(facts.key == mount_key(proc.dev_major, proc.dev_minor, "/") || !facts.root_is_whole);
+	assert_int_equal(mount_has_submounts(&table, &proc), mount_has_submounts(&table, &in_table));
+	in_table.mount_id = UINT32_MAX;
+	assert_int_equal(mount_facts(&table, &in_table, &by_table), -ENOENT);
+	assert_int_equal(mount_has_submounts(&table, &in_table), 0);
+	(void)close(table.fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_directory_is_pinned_and_described),
+		cmocka_unit_test(only_directories_of_that_very_name_are_opened),
+		cmocka_unit_test(the_table_and_the_calls_for_one_mount_agree),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
