@@ -3,8 +3,8 @@
 
 #include "policy.h"
 #include "state.h"
-#include "trail.h"
 
+#include "base/chain_log.h"
 #include "base/mountinfo.h"
 #include "base/rate.h"
 
@@ -55,7 +55,7 @@ struct helper {
 	int audit_fd;	    /* or negative */
 	int journal_fd;	    /* the same */
 	struct state_table *state;
-	struct trail trail;
+	struct chain_log trail;
 	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	struct rate rate;

@@ -112,7 +112,7 @@ static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec
 {
 	const char *line = h->trail.line;
 	uint64_t rec = 0;
-	int r = trail_append(&h->trail, record, &rec);
+	int r = chain_log_append(&h->trail, record, &rec);
 	int audit = kernel_audit_send(h->audit_fd, TRUSTED_APP, (uint32_t)rec, line);
 
 	journal_socket_send(h->journal_fd, strstr(line, " res=failed") ? LOG_WARNING : LOG_INFO,
@@ -172,7 +172,7 @@ void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_
 {
 	record_refusals_summary(h, 0, true);
 	put_event(h, is_violation ? "violation" : "stop", seq, reason, 0);
-	trail_idle(&h->trail);
+	chain_log_idle(&h->trail);
 }
 
 /* The device that is mounted, unless the request named it. */

@@ -24,7 +24,7 @@ static enum reason receive(struct helper *h, void *buf, size_t size, size_t *ret
 		 */
 		if (n != -EAGAIN || clock_monotonic_us() - since_us < USEC_PER_SEC / 2)
 			break;
-		trail_idle(&h->trail);
+		chain_log_idle(&h->trail);
 	}
 	if (n > 0) {
 		*ret_n = (size_t)n;

@@ -42,7 +42,7 @@ static void intent_and_result_go_to_all_three_sinks_with_one_text(void **state)
 	assert_int_equal(count(fake_log(), " phase=result "), 4);
 	assert_string_equal(fake_audit(), fake_log());
 	for (const char *line = fake_log(); *line != '\0'; line = strchr(line, '\n') + 1) {
-		char text[TRAIL_LINE_MAX + 16];
+		char text[CHAIN_LOG_LINE_MAX + 16];
 
 		(void)str_format(text, sizeof(text), "\nMESSAGE=%.*s\n", (int)strcspn(line, "\n"), line);
 		assert_int_equal(count(fake_journal(), text), 1);
@@ -279,8 +279,8 @@ static void the_longest_names_fit_a_record(void **state)
 	(void)state;
 	fill(cluster, sizeof(cluster));
 	fill(node, sizeof(node));
-	helper.trail.cluster = cluster;
-	helper.trail.node = node;
+	helper.trail.origin = (struct keyline)KEYLINE_INIT;
+	keyline_words(&helper.trail.origin, "cluster", cluster, "node", node, NULL);
 	helper.trail.head->rec = UINT64_MAX - 3;
 	helper.peer_uid = UINT32_MAX;
 	helper.peer_pid = INT32_MAX;
@@ -292,22 +292,22 @@ static void the_longest_names_fit_a_record(void **state)
 	fill(req.stage.source.u.nfs4.export, MH_EXPORT_SIZE);
 	assert_int_equal(record_request(&helper, &req, &admission, &outcome, &rec), 0);
 	ASSERT_SAID(" head=rotated "); /* which makes it longer still */
-	assert_true(strlen(last_record()) <= TRAIL_LINE_MAX);
+	assert_true(strlen(last_record()) <= CHAIN_LOG_LINE_MAX);
 }
 
 /* Every line names the digest of the line before, whatever that line is. */
 static void check_chain(void)
 {
-	char prev[TRAIL_DIGEST_HEX + 1];
+	char prev[CHAIN_LOG_DIGEST_HEX + 1];
 
-	memset(prev, '0', TRAIL_DIGEST_HEX);
-	prev[TRAIL_DIGEST_HEX] = '\0';
+	memset(prev, '0', CHAIN_LOG_DIGEST_HEX);
+	prev[CHAIN_LOG_DIGEST_HEX] = '\0';
 	for (const char *line = fake_log(); *line != '\0'; line = strchr(line, '\n') + 1) {
 		size_t n = strcspn(line, "\n");
 		uint8_t digest[crypto_hash_sha256_BYTES];
 
-		assert_true(n > TRAIL_DIGEST_HEX && line[n] == '\n');
-		assert_memory_equal(line + n - TRAIL_DIGEST_HEX, prev, TRAIL_DIGEST_HEX);
+		assert_true(n > CHAIN_LOG_DIGEST_HEX && line[n] == '\n');
+		assert_memory_equal(line + n - CHAIN_LOG_DIGEST_HEX, prev, CHAIN_LOG_DIGEST_HEX);
 		(void)crypto_hash_sha256(digest, (const unsigned char *)line, n);
 		hex_encode(prev, digest, sizeof(digest));
 	}

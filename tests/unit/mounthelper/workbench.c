@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +15,14 @@ void start_helper(const char *extra)
 	struct state_table *table = helper.state;
 
 	fixture_policy(extra, &policy);
-	helper =
-		(struct helper){.policy = &policy,
-				.agent = policy_agent(&policy, FIXTURE_UID),
-				.door = DOOR_SETUID,
-				.peer_uid = FIXTURE_UID,
-				.peer_pid = 4711,
-				.state = table,
-				.trail = {.cluster = "demo", .node = "node-1", .head = &table->header.trail}};
+	helper = (struct helper){.policy = &policy,
+				 .agent = policy_agent(&policy, FIXTURE_UID),
+				 .door = DOOR_SETUID,
+				 .peer_uid = FIXTURE_UID,
+				 .peer_pid = 4711,
+				 .state = table,
+				 .trail = {.sha256 = crypto_hash_sha256, .head = &table->header.trail}};
+	keyline_words(&helper.trail.origin, "cluster", "demo", "node", "node-1", NULL);
 	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;

@@ -1,6 +1,6 @@
-#include "trail.h"
 #include "unit.h"
 
+#include "base/chain_log.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 static char path[64];
-static struct trail trail;
-static struct trail_head head;
+static struct chain_log trail;
+static struct chain_log_head head;
 
 /* How often the trail asked the kernel, and the clock it sees. */
 static struct {
@@ -51,7 +51,7 @@ int __wrap_sys_fdatasync(int fd)
 int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
 {
 	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE);
-	assert_int_equal(n, TRAIL_AHEAD);
+	assert_int_equal(n, CHAIN_LOG_AHEAD);
 	seam.reservations++;
 	return __real_sys_fallocate(fd, mode, offset, n);
 }
@@ -62,17 +62,17 @@ uint64_t __wrap_clock_monotonic_us(void)
 }
 
 /* A process that has just started on the file. */
-static void open_trail(struct trail *ret)
+static void open_trail(struct chain_log *ret)
 {
-	*ret = (struct trail){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC),
-			      .read_fd = open(path, O_RDONLY | O_CLOEXEC),
-			      .cluster = "demo",
-			      .node = "n1",
-			      .head = &head};
+	*ret = (struct chain_log){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC),
+				  .read_fd = open(path, O_RDONLY | O_CLOEXEC),
+				  .sha256 = crypto_hash_sha256,
+				  .head = &head};
+	keyline_words(&ret->origin, "cluster", "demo", "node", "n1", NULL);
 	assert_true(ret->fd >= 0 && ret->read_fd >= 0);
 }
 
-static void close_trail(struct trail *t)
+static void close_trail(struct chain_log *t)
 {
 	(void)close(t->fd);
 	(void)close(t->read_fd);
@@ -121,7 +121,7 @@ static uint64_t append(const char *op)
 	uint64_t rec = 0;
 
 	keyline_word(&record, "op", op);
-	assert_int_equal(trail_append(&trail, &record, &rec), 0);
+	assert_int_equal(chain_log_append(&trail, &record, &rec), 0);
 	return rec;
 }
 
@@ -151,7 +151,7 @@ static int check_chain(void)
 		*end = '\0';
 		at = strstr(line, " prev=");
 		/* a torn line may have lost its own, but is in the next one's */
-		if (at && strlen(at) == strlen(" prev=") + TRAIL_DIGEST_HEX)
+		if (at && strlen(at) == strlen(" prev=") + CHAIN_LOG_DIGEST_HEX)
 			assert_string_equal(at + strlen(" prev="), prev);
 		(void)crypto_hash_sha256(digest, (unsigned char *)line, (unsigned long long)(end - line));
 		hex_encode(prev, digest, sizeof(digest));
@@ -179,7 +179,7 @@ static void records_are_numbered_and_chained(void **state)
 static void another_instance_goes_on_in_the_same_chain(void **state)
 {
 	struct keyline record = KEYLINE_INIT;
-	struct trail other;
+	struct chain_log other;
 	uint64_t rec;
 
 	(void)state;
@@ -187,7 +187,7 @@ static void another_instance_goes_on_in_the_same_chain(void **state)
 	keyline_word(&record, "op", "publish");
 	for (uint64_t i = 0; i < 5; i++) {
 		assert_int_equal(append("stage"), 2 * i + 1);
-		assert_int_equal(trail_append(&other, &record, &rec), 0);
+		assert_int_equal(chain_log_append(&other, &record, &rec), 0);
 		assert_int_equal(rec, 2 * i + 2);
 	}
 	seam.syncs = 0;
@@ -197,7 +197,7 @@ static void another_instance_goes_on_in_the_same_chain(void **state)
 
 static void the_end_is_read_only_when_somebody_else_was_there(void **state)
 {
-	struct trail other;
+	struct chain_log other;
 
 	(void)state;
 	(void)append("stage");
@@ -210,7 +210,7 @@ static void the_end_is_read_only_when_somebody_else_was_there(void **state)
 		struct keyline record = KEYLINE_INIT;
 		uint64_t rec;
 
-		assert_int_equal(trail_append(&other, &record, &rec), 0);
+		assert_int_equal(chain_log_append(&other, &record, &rec), 0);
 		assert_int_equal(rec, 4);
 	}
 	close_trail(&other);
@@ -278,10 +278,10 @@ static void a_file_that_is_no_trail_is_left_alone(void **state)
 
 	(void)state;
 	put_raw(junk, sizeof(junk) - 1);
-	assert_int_equal(trail_append(&trail, &record, &rec), -EBADMSG);
+	assert_int_equal(chain_log_append(&trail, &record, &rec), -EBADMSG);
 	memset(big, 'a', sizeof(big));
 	put_raw(big, sizeof(big));
-	assert_int_equal(trail_append(&trail, &record, &rec), -EBADMSG);
+	assert_int_equal(chain_log_append(&trail, &record, &rec), -EBADMSG);
 	assert_int_equal(rec, 77);
 	text = whole_file();
 	assert_int_equal(strlen(text), sizeof(junk) - 1 + sizeof(big));
@@ -293,10 +293,11 @@ static void a_file_that_is_no_trail_is_left_alone(void **state)
 static int read_end_of(const char *tail, bool whole)
 {
 	char copy[4096];
-	struct trail_end end;
+	struct chain_log_end end;
 
 	(void)str_copy(copy, sizeof(copy), tail);
-	return trail_read_end(copy, strlen(copy), whole, &end) < 0 ? -1 : (int)end.rec;
+	return chain_log_read_end(copy, strlen(copy), whole, crypto_hash_sha256, &end) < 0 ? -1
+											   : (int)end.rec;
 }
 
 static void only_a_whole_record_has_a_number(void **state)
@@ -324,7 +325,7 @@ static void only_a_whole_record_has_a_number(void **state)
 /* The last line of the file. */
 static const char *last_line(void)
 {
-	static char line[TRAIL_LINE_MAX + 1];
+	static char line[CHAIN_LOG_LINE_MAX + 1];
 	char *text = whole_file();
 	size_t n = strlen(text);
 	const char *start = memrchr(text, '\n', n - 1);
@@ -337,7 +338,7 @@ static const char *last_line(void)
 
 static void an_empty_file_continues_the_chain_of_the_one_before(void **state)
 {
-	char before[TRAIL_DIGEST_HEX + 1];
+	char before[CHAIN_LOG_DIGEST_HEX + 1];
 	char want[128];
 
 	(void)state;
@@ -356,7 +357,7 @@ static void an_empty_file_continues_the_chain_of_the_one_before(void **state)
 static void who_still_writes_to_the_old_file_says_so_and_leaves_the_head(void **state)
 {
 	char old[80];
-	struct trail young;
+	struct chain_log young;
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec;
 
@@ -370,20 +371,20 @@ static void who_still_writes_to_the_old_file_says_so_and_leaves_the_head(void **
 	(void)append("stage"); /* nobody has begun the new file: the chain is still in the old one */
 	assert_null(strstr(trail.line, "head="));
 	open_trail(&young);
-	assert_int_equal(trail_append(&young, &record, &rec), 0);
+	assert_int_equal(chain_log_append(&young, &record, &rec), 0);
 	assert_int_equal(rec, 4);
 	assert_non_null(strstr(young.line, " head=rotated "));
 	for (uint64_t i = 4; i < 7; i++) {
 		assert_int_equal(append("publish"), i);
 		assert_non_null(strstr(trail.line, " head=moved "));
 		assert_int_equal(head.rec, i);
-		assert_int_equal(trail_append(&young, &record, &rec), 0);
+		assert_int_equal(chain_log_append(&young, &record, &rec), 0);
 		assert_int_equal(rec, i + 1);
 		assert_null(strstr(young.line, "head="));
 	}
 	close_trail(&young);
 	open_trail(&young);
-	assert_int_equal(trail_append(&young, &record, &rec), 0);
+	assert_int_equal(chain_log_append(&young, &record, &rec), 0);
 	assert_int_equal(rec, 8);
 	assert_null(strstr(young.line, "head="));
 	close_trail(&young);
@@ -417,7 +418,7 @@ static void a_log_whose_end_was_cut_off_is_told(void **state)
 
 static void a_death_before_the_head_was_stored_is_no_mismatch(void **state)
 {
-	struct trail_head before;
+	struct chain_log_head before;
 
 	(void)state;
 	(void)append("stage");
@@ -452,7 +453,7 @@ static void every_record_is_brought_to_the_medium(void **state)
 		(void)append("stage");
 		assert_int_equal(seam.syncs, i);
 	}
-	trail_idle(&trail);
+	chain_log_idle(&trail);
 	assert_int_equal(seam.syncs, 3);
 }
 
@@ -469,11 +470,11 @@ static void a_batch_is_brought_to_the_medium_once_a_second_and_when_idle(void **
 	seam.now_us++;
 	(void)append("stage");
 	assert_int_equal(seam.syncs, 2);
-	trail_idle(&trail);
+	chain_log_idle(&trail);
 	assert_int_equal(seam.syncs, 2);
 	(void)append("stage");
-	trail_idle(&trail);
-	trail_idle(&trail);
+	chain_log_idle(&trail);
+	chain_log_idle(&trail);
 	assert_int_equal(seam.syncs, 3);
 	assert_int_equal(check_chain(), 5);
 }
@@ -488,8 +489,8 @@ static void what_could_not_be_brought_to_the_medium_shows_with_the_next_record(v
 	(void)append("stage");
 	(void)append("stage");
 	seam.sync_result = -EIO;
-	trail_idle(&trail);
-	assert_int_equal(trail_append(&trail, &record, &rec), -EIO);
+	chain_log_idle(&trail);
+	assert_int_equal(chain_log_append(&trail, &record, &rec), -EIO);
 	seam.sync_result = 0;
 	assert_int_equal(append("stage"), 4); /* the record is in the file all the same */
 	assert_null(strstr(last_line(), "head="));
@@ -508,7 +509,7 @@ static void room_is_reserved_ahead_without_changing_the_size(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_size, strlen(text));
 	free(text);
-	if (st.st_blocks * 512 >= TRAIL_AHEAD) { /* not every file system can */
+	if (st.st_blocks * 512 >= CHAIN_LOG_AHEAD) { /* not every file system can */
 		for (int i = 0; i < 100; i++)
 			(void)append("stage");
 		assert_int_equal(seam.reservations, 1);
@@ -528,12 +529,12 @@ static void a_record_that_does_not_fit_is_not_cut_but_refused(void **state)
 	for (int i = 0; i < 6; i++)
 		keyline_word(&record, "a", value);
 	assert_false(record.overflow);
-	assert_int_equal(trail_append(&trail, &record, &rec), -EMSGSIZE); /* with what is put around it */
+	assert_int_equal(chain_log_append(&trail, &record, &rec), -EMSGSIZE); /* with what is put around it */
 	keyline_word(&record, "a", value);
 	assert_true(record.overflow);
 	record.len = 0;
 	record.text[0] = '\0';
-	assert_int_equal(trail_append(&trail, &record, &rec), -EMSGSIZE);
+	assert_int_equal(chain_log_append(&trail, &record, &rec), -EMSGSIZE);
 	assert_int_equal(check_chain(), 0);
 }
 
@@ -546,7 +547,7 @@ static void a_log_that_was_deleted_is_no_trail(void **state)
 	(void)append("stage");
 	assert_int_equal(unlink(path), 0);
 	keyline_word(&record, "op", "stage");
-	assert_int_equal(trail_append(&trail, &record, &rec), -ESTALE);
+	assert_int_equal(chain_log_append(&trail, &record, &rec), -ESTALE);
 	assert_int_equal(rec, 7);
 	/* for the other sinks: without number and chain */
 	assert_null(strstr(trail.line, "rec="));

@@ -1,4 +1,4 @@
-#include "trail.h"
+#include "base/chain_log.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
@@ -9,17 +9,17 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/falloc.h>
-#include <sodium.h>
 #include <stdatomic.h>
 #include <string.h>
 
-enum { TAIL_MAX = 4 * TRAIL_LINE_MAX };
+enum { TAIL_MAX = 4 * CHAIN_LOG_LINE_MAX, DIGEST_SIZE = CHAIN_LOG_DIGEST_HEX / 2 };
 
-static void digest_of(const char *line, size_t n, char ret[static TRAIL_DIGEST_HEX + 1])
+static void digest_of(chain_log_digest_fn *sha256, const char *line, size_t n,
+		      char ret[static CHAIN_LOG_DIGEST_HEX + 1])
 {
-	uint8_t digest[crypto_hash_sha256_BYTES];
+	uint8_t digest[DIGEST_SIZE];
 
-	(void)crypto_hash_sha256(digest, (const unsigned char *)line, (unsigned long long)n);
+	(void)sha256(digest, (const unsigned char *)line, (unsigned long long)n);
 	hex_encode(ret, digest, sizeof(digest));
 }
 
@@ -29,7 +29,7 @@ static uint64_t number_of(char *line, size_t n)
 {
 	static const char prev[] = " prev=";
 	static const char rec[] = " rec=";
-	size_t chain = strlen(prev) + TRAIL_DIGEST_HEX;
+	size_t chain = strlen(prev) + CHAIN_LOG_DIGEST_HEX;
 	char *at = memmem(line, n, rec, strlen(rec));
 	char *end = at ? memchr(at + strlen(rec), ' ', (size_t)(line + n - at) - strlen(rec)) : NULL;
 	uint64_t number = 0;
@@ -40,10 +40,11 @@ static uint64_t number_of(char *line, size_t n)
 	return parse_u64(at + strlen(rec), 1, UINT64_MAX - 1, &number) == 0 ? number : 0;
 }
 
-int trail_read_end(char *tail, size_t n, bool whole, struct trail_end *ret)
+int chain_log_read_end(char *tail, size_t n, bool whole, chain_log_digest_fn *sha256,
+		       struct chain_log_end *ret)
 {
-	static const uint8_t nothing[crypto_hash_sha256_BYTES];
-	struct trail_end end = {.torn = n > 0 && tail[n - 1] != '\n'};
+	static const uint8_t nothing[DIGEST_SIZE];
+	struct chain_log_end end = {.torn = n > 0 && tail[n - 1] != '\n'};
 	char *stop = tail + n - (n > 0 && !end.torn);
 	bool is_first = n == 0;
 
@@ -58,7 +59,7 @@ int trail_read_end(char *tail, size_t n, bool whole, struct trail_end *ret)
 		if (is_first && !whole)
 			break; /* its beginning is out of sight */
 		if (i < 2)
-			digest_of(start, (size_t)(stop - start), end.digest[i]);
+			digest_of(sha256, start, (size_t)(stop - start), end.digest[i]);
 		if (end.rec == 0)
 			end.rec = number_of(start, (size_t)(stop - start));
 		stop = start - 1;
@@ -70,27 +71,27 @@ int trail_read_end(char *tail, size_t n, bool whole, struct trail_end *ret)
 }
 
 /* Where the next record goes, from the file or from the head. Returns 0 or a negative errno. */
-static int read_end(struct trail *trail, uint64_t size)
+static int read_end(struct chain_log *log, uint64_t size)
 {
 	char tail[TAIL_MAX];
 	size_t n = size > sizeof(tail) ? sizeof(tail) : (size_t)size;
 
 	for (size_t have = 0; have < n;) {
-		ssize_t got = sys_pread(trail->read_fd, tail + have, n - have, (off_t)(size - n + have));
+		ssize_t got = sys_pread(log->read_fd, tail + have, n - have, (off_t)(size - n + have));
 
 		if (got <= 0)
 			return got < 0 ? (int)got : -EIO;
 		have += (size_t)got;
 	}
-	return trail_read_end(tail, n, n == size, &trail->end);
+	return chain_log_read_end(tail, n, n == size, log->sha256, &log->end);
 }
 
 /* Is the end of the file what the head says? Returns what there is to say about it, or "". One line more than
  * the head knows is what a death between the write and store_head() leaves. */
-static const char *compare_head(struct trail *trail, uint64_t size)
+static const char *compare_head(struct chain_log *log, uint64_t size)
 {
-	const struct trail_head *head = trail->head;
-	struct trail_end *end = &trail->end;
+	const struct chain_log_head *head = log->head;
+	struct chain_log_end *end = &log->end;
 
 	if (head->rec == 0)
 		return size == 0 ? "" : " head=unknown";
@@ -106,7 +107,7 @@ static const char *compare_head(struct trail *trail, uint64_t size)
 }
 
 /* A death in between leaves no number, hence no false alarm. */
-static void store_head(struct trail_head *head, const struct trail_end *end, uint64_t file)
+static void store_head(struct chain_log_head *head, const struct chain_log_end *end, uint64_t file)
 {
 	head->rec = 0;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -116,85 +117,83 @@ static void store_head(struct trail_head *head, const struct trail_end *end, uin
 	head->rec = end->rec;
 }
 
-static int sync_log(struct trail *trail)
+static int sync_log(struct chain_log *log)
 {
-	int r = sys_fdatasync(trail->fd);
+	int r = sys_fdatasync(log->fd);
 
-	trail->unsynced = r < 0;
-	trail->synced_us = r < 0 ? 0 : clock_monotonic_us();
+	log->unsynced = r < 0;
+	log->synced_us = r < 0 ? 0 : clock_monotonic_us();
 	return r;
 }
 
-static int append_locked(struct trail *trail, const struct keyline *record, const char *time)
+static int append_locked(struct chain_log *log, const struct keyline *record, const char *time)
 {
 	const char *head = "";
 	bool is_moved;
 	struct stat st;
 	ssize_t written;
 	int n;
-	int r = sys_fstat(trail->read_fd, &st);
+	int r = sys_fstat(log->read_fd, &st);
 
 	if (r == 0 && st.st_nlink == 0)
 		return -ESTALE; /* deleted: what is written there nobody will ever read */
 	/* what this process once wrote to is not where a younger one writes: the chain has gone on there */
-	is_moved = r == 0 && trail->known_size != 0 && trail->head->file != (uint64_t)st.st_ino;
+	is_moved = r == 0 && log->known_size != 0 && log->head->file != (uint64_t)st.st_ino;
 	/* of another size: another instance or root was there */
-	if (r == 0 && (trail->known_size == 0 || (uint64_t)st.st_size != trail->known_size)) {
-		r = read_end(trail, (uint64_t)st.st_size);
-		head = r == 0 ? compare_head(trail, (uint64_t)st.st_size) : "";
+	if (r == 0 && (log->known_size == 0 || (uint64_t)st.st_size != log->known_size)) {
+		r = read_end(log, (uint64_t)st.st_size);
+		head = r == 0 ? compare_head(log, (uint64_t)st.st_size) : "";
 	}
 	if (r < 0)
 		return r;
 	head = is_moved ? " head=moved" : head;
 	/* keeps room for cleaning up when the disk is full; without it the write may still succeed */
-	if (st.st_blocks * 512 < st.st_size + TRAIL_AHEAD_MIN)
-		(void)sys_fallocate(trail->fd, FALLOC_FL_KEEP_SIZE, st.st_size, TRAIL_AHEAD);
-	n = str_format(trail->line, sizeof(trail->line),
-		       "ts=%s rec=%" PRIu64 " cluster=%s node=%s%s%s prev=%s", time, trail->end.rec + 1,
-		       trail->cluster, trail->node, record->text, head, trail->end.digest[0]);
+	if (st.st_blocks * 512 < st.st_size + CHAIN_LOG_AHEAD_MIN)
+		(void)sys_fallocate(log->fd, FALLOC_FL_KEEP_SIZE, st.st_size, CHAIN_LOG_AHEAD);
+	n = str_format(log->line, sizeof(log->line), "ts=%s rec=%" PRIu64 "%s%s%s prev=%s", time,
+		       log->end.rec + 1, log->origin.text, record->text, head, log->end.digest[0]);
 	if (n < 0 || record->overflow)
 		return -EMSGSIZE;
-	written = trail->end.torn ? sys_write(trail->fd, "\n", 1) : 1;
+	written = log->end.torn ? sys_write(log->fd, "\n", 1) : 1;
 	if (written != 1)
 		return written < 0 ? (int)written : -ENOSPC;
-	trail->line[n] = '\n';
-	written = sys_write(trail->fd, trail->line, (size_t)n + 1);
-	trail->line[n] = '\0';
+	log->line[n] = '\n';
+	written = sys_write(log->fd, log->line, (size_t)n + 1);
+	log->line[n] = '\0';
 	if (written != n + 1)
 		return written < 0 ? (int)written : -ENOSPC; /* torn; the next record mends the chain */
-	trail->known_size = (uint64_t)st.st_size + trail->end.torn + (uint64_t)written;
-	trail->end.rec++;
-	trail->end.torn = false;
-	digest_of(trail->line, strlen(trail->line), trail->end.digest[0]);
+	log->known_size = (uint64_t)st.st_size + log->end.torn + (uint64_t)written;
+	log->end.rec++;
+	log->end.torn = false;
+	digest_of(log->sha256, log->line, strlen(log->line), log->end.digest[0]);
 	if (!is_moved)
-		store_head(trail->head, &trail->end, (uint64_t)st.st_ino);
-	trail->unsynced = true;
-	return trail->batch && clock_monotonic_us() - trail->synced_us < USEC_PER_SEC ? 0 : sync_log(trail);
+		store_head(log->head, &log->end, (uint64_t)st.st_ino);
+	log->unsynced = true;
+	return log->batch && clock_monotonic_us() - log->synced_us < USEC_PER_SEC ? 0 : sync_log(log);
 }
 
-int trail_append(struct trail *trail, const struct keyline *record, uint64_t *ret_rec)
+int chain_log_append(struct chain_log *log, const struct keyline *record, uint64_t *ret_rec)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	char time[CLOCK_TEXT_SIZE];
-	int r = sys_ofd_lock(trail->fd, F_OFD_SETLKW, &lock);
+	int r = sys_ofd_lock(log->fd, F_OFD_SETLKW, &lock);
 
 	(void)clock_format(clock_realtime_ms(), time);
 	if (r == 0) {
-		r = append_locked(trail, record, time);
+		r = append_locked(log, record, time);
 		lock.l_type = F_UNLCK;
-		(void)sys_ofd_lock(trail->fd, F_OFD_SETLKW, &lock); /* it is held: cannot fail */
+		(void)sys_ofd_lock(log->fd, F_OFD_SETLKW, &lock); /* it is held: cannot fail */
 	}
 	if (r == 0) {
-		*ret_rec = trail->end.rec;
+		*ret_rec = log->end.rec;
 		return 0;
 	}
-	(void)str_format(trail->line, sizeof(trail->line), "ts=%s cluster=%s node=%s%s", time, trail->cluster,
-			 trail->node, record->text);
+	(void)str_format(log->line, sizeof(log->line), "ts=%s%s%s", time, log->origin.text, record->text);
 	return r;
 }
 
-void trail_idle(struct trail *trail)
+void chain_log_idle(struct chain_log *log)
 {
-	if (trail->unsynced)
-		(void)sync_log(trail);
+	if (log->unsynced)
+		(void)sync_log(log);
 }
