@@ -1,6 +1,7 @@
 #include "base/chain_log.h"
 
 #include "base/clock.h"
+#include "base/ofd_lock.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -174,15 +175,13 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 
 int chain_log_append(struct chain_log *log, const struct keyline *record, uint64_t *ret_rec)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	char time[CLOCK_TEXT_SIZE];
-	int r = sys_ofd_lock(log->fd, F_OFD_SETLKW, &lock);
+	int r = ofd_lock(log->fd, 0, 0, true);
 
 	(void)clock_format(clock_realtime_ms(), time);
 	if (r == 0) {
 		r = append_locked(log, record, time);
-		lock.l_type = F_UNLCK;
-		(void)sys_ofd_lock(log->fd, F_OFD_SETLKW, &lock); /* it is held: cannot fail */
+		ofd_unlock(log->fd, 0, 0);
 	}
 	if (r == 0) {
 		*ret_rec = log->end.rec;

@@ -1,0 +1,60 @@
+#include "unit.h"
+
+#include "base/ofd_lock.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/holdfast-lock-XXXXXX";
+static int one;
+static int two;
+
+static int set_up(void **state)
+{
+	(void)state;
+	one = mkstemp(path);
+	two = open(path, O_RDWR | O_CLOEXEC);
+	return one < 0 || two < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	(void)close(one);
+	(void)close(two);
+	return unlink(path);
+}
+
+static void a_range_belongs_to_one_open_file_at_a_time(void **state)
+{
+	const int64_t far = INT64_C(1) << 61;
+
+	(void)state;
+	assert_int_equal(ofd_lock(one, far, 2, false), 0);
+	assert_int_equal(ofd_lock(one, far, 2, false), 0); /* its own again */
+	assert_int_equal(ofd_lock(two, far + 1, 1, false), -EAGAIN);
+	assert_int_equal(ofd_lock(two, far + 2, 1, true), 0);
+	assert_int_equal(ofd_lock(two, far - 1, 1, true), 0);
+	ofd_unlock(one, far + 1, 1);
+	assert_int_equal(ofd_lock(two, far + 1, 1, false), 0);
+	assert_int_equal(ofd_lock(two, far, 1, false), -EAGAIN);
+	ofd_unlock(two, far - 1, 0); /* to the end, and only its own */
+	assert_int_equal(ofd_lock(one, far + 1, 0, false), 0);
+	assert_int_equal(ofd_lock(two, far, 1, false), -EAGAIN);
+	ofd_unlock(one, 0, 0);
+	assert_int_equal(ofd_lock(two, 0, 0, false), 0);
+	ofd_unlock(two, 0, 0);
+	assert_int_equal(ofd_lock(-1, 0, 0, true), -EBADF);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_range_belongs_to_one_open_file_at_a_time),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
