@@ -179,14 +179,6 @@ static struct outcome take_away_inside(struct removal *r, const struct place *vo
 	return outcome;
 }
 
-static void forget(struct helper *h, const char *volume)
-{
-	if (lock_table(h->state_fd) < 0)
-		return; /* counted too high */
-	state_clear_staged(h->state, volume);
-	unlock_table(h->state_fd);
-}
-
 /* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does
  * the superblock show whether anything is left. */
 struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const struct admission *admission)
@@ -213,7 +205,7 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const 
 		outcome = outcome_stop(MH_BUSY, outcome.step, REASON_PLUGIN_TARGET);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
-	forget(h, req->volume);
+	counts_end_stage(h, req->volume);
 	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;

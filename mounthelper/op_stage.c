@@ -28,26 +28,18 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts, co
 	       attributes_show(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
 }
 
-/* Run @visit with the state table to ourselves. */
-static struct outcome in_table(struct staging *s, struct outcome (*visit)(struct staging *s))
+/* Count the volume, and forget what was staged under its name: should this process die between attaching and
+ * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
+static struct outcome count_in(const struct staging *s)
 {
-	struct outcome outcome;
+	const struct state_limits limits = {s->h->agent->max_staged, s->h->agent->max_tmpfs_total};
 	int r = lock_table(s->h->state_fd);
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
-	outcome = visit(s);
+	r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &limits,
+			      clock_realtime_ms());
 	unlock_table(s->h->state_fd);
-	return outcome;
-}
-
-/* Count the volume, and forget what was staged under its name: should this process die between attaching and
- * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
-static struct outcome count_in(struct staging *s)
-{
-	int r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &s->limits,
-				  clock_realtime_ms());
-
 	if (r == 0)
 		return OUTCOME_OK;
 	return outcome_stop(MH_LIMIT, STEP_STATE,
@@ -56,27 +48,23 @@ static struct outcome count_in(struct staging *s)
 					   : REASON_STATE_FULL);
 }
 
-static struct outcome count_out(struct staging *s)
+/* The mount stands as it shall: remember of what. If it @was_there uncounted, before the table was made anew,
+ * one publish too many makes UNSTAGE look. */
+static struct outcome remember(const struct staging *s, bool was_there)
 {
-	state_clear_staged(s->h->state, s->req->volume);
-	return OUTCOME_OK;
-}
+	const struct state_limits no_limits = {UINT32_MAX, UINT64_MAX};
+	int r = lock_table(s->h->state_fd);
 
-/* The mount stands as it shall: remember of what. */
-static struct outcome remember(struct staging *s)
-{
-	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
-	struct outcome outcome = OUTCOME_OK;
-
-	if (!slot || slot->stage == STATE_UNSTAGED) {
-		/* it stood before the table was made anew; one publish too many makes UNSTAGE look */
-		s->limits = (struct state_limits){UINT32_MAX, UINT64_MAX};
-		outcome = count_in(s);
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	if (was_there && s->slot->stage == STATE_UNSTAGED) {
+		r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &no_limits,
+				      clock_realtime_ms());
 		(void)state_begin_publish(s->h->state, s->req->volume, s->key, UINT32_MAX);
 	}
-	if (outcome.status == MH_OK)
-		state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
-	return outcome;
+	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
+	unlock_table(s->h->state_fd);
+	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : OUTCOME_OK;
 }
 
 static struct outcome already_there(struct staging *s)
@@ -110,7 +98,7 @@ static struct outcome already_there(struct staging *s)
 		outcome = attach_mend(s->h, &s->target, s->propagation, was_known ? facts.peer_group : 0);
 	state |= outcome.state;
 	if (outcome.status == MH_OK)
-		outcome = in_table(s, remember);
+		outcome = remember(s, true);
 	if (outcome.status != MH_OK)
 		return outcome;
 	return outcome_mounted(s->class || was_known ? MH_ALREADY : MH_OK, &s->target, &fs, state);
@@ -145,13 +133,17 @@ static struct outcome attach_new(struct staging *s)
 
 static struct outcome stage_new(struct staging *s)
 {
-	struct outcome outcome = in_table(s, count_in);
+	struct outcome outcome = count_in(s);
 	struct outcome remembered;
 
 	if (outcome.status != MH_OK)
 		return outcome;
 	outcome = attach_new(s);
-	remembered = in_table(s, outcome.status == MH_OK ? remember : count_out);
+	if (outcome.status != MH_OK) {
+		counts_end_stage(s->h, s->req->volume);
+		return outcome;
+	}
+	remembered = remember(s, false);
 	/* the mount stands; without the memory of its source a publish is refused until STAGE came again */
 	return remembered.status == MH_OK ? outcome : remembered;
 }
@@ -159,7 +151,7 @@ static struct outcome stage_new(struct staging *s)
 /* The plugin mounts later, and STAGE comes again. */
 static struct outcome prepare(struct staging *s)
 {
-	struct outcome outcome = in_table(s, count_in);
+	struct outcome outcome = count_in(s);
 
 	if (outcome.status == MH_OK)
 		outcome.state = MH_STATE_PREPARED;
@@ -210,7 +202,6 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .class = classes[req->source.class],
 			    .digest = admission->source_digest,
 			    .slot = &admission->slot,
-			    .limits = {h->agent->max_staged, h->agent->max_tmpfs_total},
 			    .origin = PLACE_INIT,
 			    .target = PLACE_INIT,
 			    .propagation =

@@ -14,7 +14,6 @@ struct staging {
 	const uint8_t *digest;		  /* of the source, TICKET_DIGEST_SIZE */
 	const struct state_slot *slot;	  /* what was known of the volume */
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
-	struct state_limits limits;
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
 	enum propagation propagation;

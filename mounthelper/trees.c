@@ -135,3 +135,11 @@ void counts_end_publish(struct helper *h, const char *volume, bool all)
 	state_end_publish(h->state, volume, all);
 	unlock_table(h->state_fd);
 }
+
+void counts_end_stage(struct helper *h, const char *volume)
+{
+	if (lock_table(h->state_fd) < 0)
+		return;
+	state_clear_staged(h->state, volume);
+	unlock_table(h->state_fd);
+}

@@ -75,3 +75,6 @@ int counts_begin_publish(struct helper *h, const char *volume, uint64_t key);
 
 /** One publish of @volume is gone, or all of them. Should the lock not be had, the count stays too high. */
 void counts_end_publish(struct helper *h, const char *volume, bool all);
+
+/** The staged mount of @volume is gone, or did not come about. The same. */
+void counts_end_stage(struct helper *h, const char *volume);
