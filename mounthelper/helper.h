@@ -24,7 +24,6 @@ enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
 struct tree {
 	int fd;		   /* O_PATH */
 	uint64_t mount_id; /* a directory in it that is no mount has the same */
-	const char *path;
 };
 
 /* Refused requests: how many get a record of their own, the others get one together, and how many are borne.
@@ -51,7 +50,7 @@ struct helper {
 	int dev_fd;	    /* /dev there */
 	int sysfs_fd;	    /* /sys/fs there */
 	int sysfs_block_fd; /* /sys/dev/block there */
-	int state_fd;	    /* locks: see locks.h */
+	int state_fd;	    /* of state and locks */
 	int audit_fd;	    /* or negative */
 	int journal_fd;	    /* the same */
 	struct state_table *state;

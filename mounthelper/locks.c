@@ -1,5 +1,3 @@
-#include "locks.h"
-
 #include "helper.h"
 
 #include "base/ofd_lock.h"

@@ -1,5 +1,4 @@
 #include "attach.h"
-#include "locks.h"
 #include "ops.h"
 #include "trees.h"
 

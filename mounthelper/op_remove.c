@@ -1,7 +1,6 @@
 /* UNPUBLISH and UNSTAGE: unmount what stands at one name, if it is what was meant and nothing needs it, and
  * remove the directory. */
 
-#include "locks.h"
 #include "ops.h"
 #include "trees.h"
 

@@ -1,4 +1,3 @@
-#include "locks.h"
 #include "ops.h"
 #include "source.h"
 

@@ -1,6 +1,5 @@
 #include "ops.h"
 
-#include "locks.h"
 #include "record.h"
 #include "trees.h"
 

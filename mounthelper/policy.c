@@ -1,7 +1,5 @@
 #include "policy.h"
 
-#include "policy_check.h"
-
 #include "base/block_keys.h"
 #include "base/cleanup.h"
 #include "base/id.h"

@@ -1,4 +1,4 @@
-#include "policy_check.h"
+#include "policy.h"
 
 #include "base/cleanup.h"
 #include "base/path.h"

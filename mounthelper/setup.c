@@ -1,4 +1,3 @@
-#include "locks.h"
 #include "startup.h"
 
 #include "base/clock.h"
@@ -141,7 +140,7 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 	start_sys(sys_fstatfs(fd, &fs), START_TREE, path);
 	word = setup_check_tree(&place, (uint64_t)fs.f_type, mount.peer_group, uid, mode);
 	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);
-	return (struct tree){.fd = fd, .mount_id = place.mount_id, .path = path};
+	return (struct tree){.fd = fd, .mount_id = place.mount_id};
 }
 
 static int open_dev(struct helper *h)

@@ -1,17 +1,11 @@
 /* May a volume of a profile have the source that is asked for? */
 #include "policy.h"
 
+#include "base/parse.h"
+#include "base/path.h"
 #include "base/str.h"
 
 #include <string.h>
-
-static bool is_within(const uint8_t addr[static 16], const uint8_t net[static 16], unsigned int bits)
-{
-	size_t whole = bits / 8;
-
-	return memcmp(addr, net, whole) == 0 &&
-	       (bits % 8 == 0 || (addr[whole] ^ net[whole]) >> (8 - bits % 8) == 0);
-}
 
 /* Addresses that are this node itself, or no server's: unspecified, loopback, multicast and reserved ones,
  * and IPv4 in the clothes of IPv6. */
@@ -32,7 +26,7 @@ static bool server_is_allowed(const struct profile *profile, uint8_t family, con
 		const struct server_rule *rule = &profile->server[i];
 		bool names_special = rule->prefix_bits >= 8 && is_special(family, rule->addr);
 
-		if (rule->family == family && is_within(addr, rule->addr, rule->prefix_bits) &&
+		if (rule->family == family && network_contains(rule->addr, rule->prefix_bits, addr) &&
 		    (names_special || !is_special(family, addr)))
 			return true;
 	}
@@ -41,13 +35,9 @@ static bool server_is_allowed(const struct profile *profile, uint8_t family, con
 
 static bool export_is_allowed(const struct profile *profile, const char *export)
 {
-	for (uint32_t i = 0; i < profile->n_exports; i++) {
-		const char *prefix = profile->export[i];
-		size_t n = str_eq(prefix, "/") ? 0 : strlen(prefix);
-
-		if (strncmp(export, prefix, n) == 0 && (export[n] == '/' || export[n] == '\0'))
+	for (uint32_t i = 0; i < profile->n_exports; i++)
+		if (path_is_within(export, profile->export[i]))
 			return true;
-	}
 	return false;
 }
 

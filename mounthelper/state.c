@@ -1,5 +1,6 @@
 #include "state.h"
 
+#include "base/rate.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -44,13 +45,12 @@ void state_open(struct state_table *table, const char *boot_id)
 bool state_admit_start(struct state_table *table, uint32_t per_minute, uint64_t now_us)
 {
 	const uint64_t minute_us = UINT64_C(60) * 1000 * 1000;
-	uint64_t paid_us = table->header.starts_us > now_us ? table->header.starts_us : now_us;
+	struct rate starts = {
+		.cost_us = minute_us / per_minute, .most_us = minute_us, .paid_us = table->header.starts_us};
+	bool admitted = rate_take(&starts, now_us);
 
-	paid_us += minute_us / per_minute;
-	if (paid_us - now_us > minute_us)
-		return false;
-	table->header.starts_us = paid_us;
-	return true;
+	table->header.starts_us = starts.paid_us;
+	return admitted;
 }
 
 static bool is_reusable(const struct state_slot *slot, int64_t now_ms)

@@ -1,7 +1,5 @@
 #include "trees.h"
 
-#include "locks.h"
-
 #include "base/id.h"
 #include "base/parse.h"
 

@@ -149,3 +149,11 @@ int parse_network(const char *s, uint8_t *ret_family, uint8_t ret_addr[static 16
 	*ret_bits = (uint8_t)bits;
 	return 0;
 }
+
+bool network_contains(const uint8_t net[static 16], unsigned int bits, const uint8_t addr[static 16])
+{
+	size_t whole = bits / 8;
+
+	return memcmp(addr, net, whole) == 0 &&
+	       (bits % 8 == 0 || (addr[whole] ^ net[whole]) >> (8 - bits % 8) == 0);
+}

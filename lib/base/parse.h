@@ -27,3 +27,7 @@ int parse_duration(const char *s, uint64_t *ret_us);
  * @ret_family 4 or 6
  * @ret_addr   network order, 4 or 16 bytes, zero to the end */
 int parse_network(const char *s, uint8_t *ret_family, uint8_t ret_addr[static 16], uint8_t *ret_bits);
+
+/** Is @addr in the network of the first @bits (0 to 128) of @net? Both of the same family, as
+ * parse_network() gives them. */
+bool network_contains(const uint8_t net[static 16], unsigned int bits, const uint8_t addr[static 16]);

@@ -221,6 +221,41 @@ static void networks_are_addresses_without_stray_bits(void **state)
 	}
 }
 
+static void a_network_contains_what_shares_its_first_bits(void **state)
+{
+	static const struct {
+		const char *net;
+		const char *addr;
+		bool is_in;
+	} cases[] = {
+		{"0.0.0.0/0", "255.1.2.3", true},
+		{"10.0.0.0/8", "10.255.255.255", true},
+		{"10.0.0.0/8", "11.0.0.0", false},
+		{"10.8.0.0/13", "10.15.255.255", true},
+		{"10.8.0.0/13", "10.16.0.0", false},
+		{"10.1.2.3", "10.1.2.3", true},
+		{"10.1.2.3", "10.1.2.2", false},
+		{"10.1.2.2/31", "10.1.2.3", true},
+		{"2001:db8::/33", "2001:db8:7fff::1", true},
+		{"2001:db8::/33", "2001:db8:8000::1", false},
+		{"2001:db8::1", "2001:db8::1", true},
+		{"2001:db8::1", "2001:db8::", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint8_t net[16];
+		uint8_t addr[16];
+		uint8_t family;
+		uint8_t bits;
+		uint8_t all;
+
+		assert_int_equal(parse_network(cases[i].net, &family, net, &bits), 0);
+		assert_int_equal(parse_network(cases[i].addr, &family, addr, &all), 0);
+		assert_int_equal(network_contains(net, bits, addr), cases[i].is_in);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +265,7 @@ int main(void)
 		cmocka_unit_test(sizes_have_decimal_and_binary_units),
 		cmocka_unit_test(durations_have_a_unit),
 		cmocka_unit_test(networks_are_addresses_without_stray_bits),
+		cmocka_unit_test(a_network_contains_what_shares_its_first_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
