@@ -82,6 +82,7 @@ void filter_load(const struct helper *h)
 	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), START_LOCKDOWN,
 		  "filter");
 	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 1), START_LOCKDOWN, "filter");
+	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2), START_LOCKDOWN, "filter");
 	add_rules(filter, h);
 	(void)close(HELPER_MESSAGE_FD);
 	start_sys(seccomp_load(filter), START_LOCKDOWN, "filter");
