@@ -6,38 +6,41 @@ static const struct {
 	uint64_t flag;	    /* for mount_setattr(2) */
 	unsigned int state; /* MH_STATE_* */
 } propagations[] = {
-	[PROPAGATION_PRIVATE] = {MS_PRIVATE, 0},
-	[PROPAGATION_SLAVE] = {MS_SLAVE, MH_STATE_SLAVE},
-	[PROPAGATION_PEER] = {MS_SHARED, MH_STATE_SHARED},
+	[TICKET_PROPAGATION_PRIVATE] = {MS_PRIVATE, 0},
+	[TICKET_PROPAGATION_HOST_TO_TASK] = {MS_SLAVE, MH_STATE_SLAVE},
+	[TICKET_PROPAGATION_BIDIRECTIONAL] = {MS_SHARED, MH_STATE_SHARED},
 };
 
-uint64_t propagation_flag(enum propagation propagation)
+uint64_t propagation_flag(enum ticket_propagation propagation)
 {
 	return propagations[propagation].flag;
 }
 
-static int set_propagation(int mount_fd, enum propagation propagation)
+static int set_propagation(int mount_fd, enum ticket_propagation propagation)
 {
 	const struct sys_mount_attr attr = {.propagation = propagation_flag(propagation)};
 
 	return sys_mount_setattr(mount_fd, "", AT_EMPTY_PATH, &attr);
 }
 
-static bool has_propagation(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
+static bool has_propagation(const struct mount_facts *facts, enum ticket_propagation propagation,
+			    uint64_t group)
 {
-	if (propagation == PROPAGATION_PEER)
+	if (propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
 		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group);
-	return facts->peer_group == 0 && facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
+	return facts->peer_group == 0 &&
+	       facts->master == (propagation == TICKET_PROPAGATION_HOST_TO_TASK ? group : 0);
 }
 
 /* A peer is what it shall be before it is attached, so it is never left otherwise. */
-static bool is_mendable(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
+static bool is_mendable(const struct mount_facts *facts, enum ticket_propagation propagation, uint64_t group)
 {
-	return propagation != PROPAGATION_PEER && facts->peer_group != 0 && facts->peer_group != group &&
-	       facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
+	return propagation != TICKET_PROPAGATION_BIDIRECTIONAL && facts->peer_group != 0 &&
+	       facts->peer_group != group &&
+	       facts->master == (propagation == TICKET_PROPAGATION_HOST_TO_TASK ? group : 0);
 }
 
-struct outcome attach_mend(struct helper *h, const struct place *place, enum propagation propagation,
+struct outcome attach_mend(struct helper *h, const struct place *place, enum ticket_propagation propagation,
 			   uint64_t group)
 {
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
@@ -60,15 +63,6 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 	return outcome;
 }
 
-bool attributes_show(const struct statfs *fs, uint64_t attributes)
-{
-	const int64_t same_in_both = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC; /* 1, 2, 4, 8 */
-	const int64_t st_nosymfollow = 0x2000; /* which libc does not name */
-
-	return (fs->f_flags & same_in_both) == ((int64_t)attributes & same_in_both) &&
-	       ((fs->f_flags & st_nosymfollow) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
-}
-
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
 	cleanup_place struct place now = PLACE_INIT;
@@ -83,7 +77,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	if (now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
-	    !attributes_show(&fs, attach->attributes) ||
+	    !mount_shows(&fs, attach->attributes) ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
 	return outcome_mounted(MH_OK, &now, &fs, propagations[attach->propagation].state);

@@ -5,29 +5,22 @@
 #include "outcome.h"
 #include "trees.h"
 
-enum propagation {
-	PROPAGATION_PRIVATE, /* nothing crosses */
-	PROPAGATION_SLAVE,   /* new mounts come from the peer group @group */
-	PROPAGATION_PEER, /* of the peer group @group, of any when that is 0; which may be a slave of others
-			   */
-};
+/* The propagation a mount shall have: private, nothing crosses; host-to-task, a slave of the peer group
+ * @group, where new mounts come from; bidirectional, of the peer group @group, of any when that is 0, which
+ * may be a slave of others. */
 
 /** MS_* for mount_setattr(2). Set on a clone while it is detached: it begins as a peer of what it was cloned
  * from. */
-uint64_t propagation_flag(enum propagation propagation);
-
-/** Does @fs show of the attributes that restrict a mount (read-only, nosuid, nodev, noexec, nosymfollow)
- * exactly those of @attributes, MOUNT_ATTR_*? A read-only superblock shows like a read-only mount. */
-bool attributes_show(const struct statfs *fs, uint64_t attributes);
+uint64_t propagation_flag(enum ticket_propagation propagation);
 
 struct attach {
 	int mount_fd;		 /* the detached mount; closed by attach_mount() when it has to undo */
 	const struct tree *tree; /* the one it goes to */
 	int dir_fd;		 /* pinned parent of the target, in the tree */
 	const char *name;	 /* of the target in it, an empty directory of ours */
-	uint64_t attributes;	 /* MOUNT_ATTR_* the mount has, see attributes_show() */
-	enum propagation propagation;
-	uint64_t group; /* see there; for PROPAGATION_PRIVATE the one it must not be of */
+	uint64_t attributes;	 /* MOUNT_ATTR_* the mount has, see mount_shows() */
+	enum ticket_propagation propagation;
+	uint64_t group; /* see there; for a private one the one it must not be of */
 };
 
 /** Look at the target, attach there, set the propagation again (a shared parent has just made the mount
@@ -40,5 +33,5 @@ struct outcome attach_mount(struct helper *h, struct attach *attach);
  * attaching and setting it left it otherwise: then it is in the peer group of its own that a shared parent
  * gives. Any other propagation was meant by somebody and is MH_CONFLICT. Returns MH_OK with the state's bits
  * of the propagation, MH_KERNEL, or MH_INTERNAL when it cannot be had. */
-struct outcome attach_mend(struct helper *h, const struct place *place, enum propagation propagation,
+struct outcome attach_mend(struct helper *h, const struct place *place, enum ticket_propagation propagation,
 			   uint64_t group);

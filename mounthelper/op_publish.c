@@ -26,15 +26,10 @@ static void publishing_release(struct publishing *p)
 
 static void decide(struct publishing *p)
 {
-	static const enum propagation propagations[TICKET_PROPAGATION_N] = {
-		[TICKET_PROPAGATION_PRIVATE] = PROPAGATION_PRIVATE,
-		[TICKET_PROPAGATION_HOST_TO_TASK] = PROPAGATION_SLAVE,
-		[TICKET_PROPAGATION_BIDIRECTIONAL] = PROPAGATION_PEER,
-	};
 	const uint64_t may_clear = SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW;
 	bool untrusted = p->admission->profile->trust == TRUST_UNTRUSTED;
 
-	p->attach.propagation = propagations[p->req->propagation];
+	p->attach.propagation = (enum ticket_propagation)p->req->propagation;
 	p->attr.propagation = propagation_flag(p->attach.propagation);
 	p->attr.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV |
 			   (p->req->read_only ? SYS_MOUNT_ATTR_RDONLY : 0U) |
@@ -70,7 +65,7 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
 	if ((fs.f_flags & ST_RDONLY) != 0 && !p->req->read_only)
 		return outcome_stop(MH_REFUSED, STEP_OPEN, REASON_STAGED_READ_ONLY);
-	if (p->attach.propagation != PROPAGATION_PRIVATE && facts.peer_group == 0)
+	if (p->attach.propagation != TICKET_PROPAGATION_PRIVATE && facts.peer_group == 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_PROPAGATION);
 	p->attach.group = facts.peer_group;
 	p->key = facts.key;
@@ -117,7 +112,7 @@ static struct outcome already_there(struct publishing *p, const struct place *mo
 
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if (!place_is_same(mount, &p->staged) || !attributes_show(&fs, p->attach.attributes))
+	if (!place_is_same(mount, &p->staged) || !mount_shows(&fs, p->attach.attributes))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	outcome = attach_mend(p->h, mount, p->attach.propagation, p->attach.group);
 	if (outcome.status != MH_OK)

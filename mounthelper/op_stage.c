@@ -24,7 +24,7 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts, co
 	const uint64_t magic = fs_types[s->profile->kind].magic;
 
 	return is_of_device(s, &s->target) && (magic == 0 || (uint64_t)fs->f_type == magic) &&
-	       attributes_show(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
+	       mount_shows(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
 }
 
 /* Count the volume, and forget what was staged under its name: should this process die between attaching and
@@ -93,7 +93,7 @@ static struct outcome already_there(struct staging *s)
 	s->key = facts.key;
 	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
 	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
-	if (s->class || s->propagation == PROPAGATION_PEER)
+	if (s->class || s->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
 		outcome = attach_mend(s->h, &s->target, s->propagation, was_known ? facts.peer_group : 0);
 	state |= outcome.state;
 	if (outcome.status == MH_OK)
@@ -203,8 +203,8 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .slot = &admission->slot,
 			    .origin = PLACE_INIT,
 			    .target = PLACE_INIT,
-			    .propagation =
-				    admission->profile->shared ? PROPAGATION_PEER : PROPAGATION_PRIVATE};
+			    .propagation = admission->profile->shared ? TICKET_PROPAGATION_BIDIRECTIONAL
+								      : TICKET_PROPAGATION_PRIVATE};
 	struct outcome outcome;
 
 	(void)str_format(s.source, sizeof(s.source), "holdfast:%s", req->volume);

@@ -16,7 +16,7 @@ struct staging {
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
-	enum propagation propagation;
+	enum ticket_propagation propagation;
 	uint64_t key; /* of the mount that stood there */
 };
 

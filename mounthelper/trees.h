@@ -15,8 +15,6 @@
 #include "base/sys.h"
 
 #include <fcntl.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
 
 enum { SLOT_NAME_SIZE = 4 };
 

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 /* What one name of a directory is at this moment, pinned. */
 struct place {
@@ -61,3 +63,7 @@ int mount_facts(struct mountinfo *table, const struct place *place, struct mount
 
 /** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. */
 int mount_has_submounts(struct mountinfo *table, const struct place *place);
+
+/** Does @fs show of the attributes that restrict a mount (read-only, nosuid, nodev, noexec, nosymfollow)
+ * exactly those of @attributes, MOUNT_ATTR_*? A read-only superblock shows like a read-only mount. */
+bool mount_shows(const struct statfs *fs, uint64_t attributes);

@@ -2,6 +2,7 @@
 
 #include "base/place.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -115,11 +116,35 @@ static void the_table_and_the_calls_for_one_mount_agree(void **state)
 	(void)close(table.fd);
 }
 
+static void attributes_are_compared_one_by_one(void **state)
+{
+	static const uint64_t attributes[] = {SYS_MOUNT_ATTR_RDONLY, SYS_MOUNT_ATTR_NOSUID,
+					      SYS_MOUNT_ATTR_NODEV, SYS_MOUNT_ATTR_NOEXEC,
+					      SYS_MOUNT_ATTR_NOSYMFOLLOW};
+	static const int flags[] = {ST_RDONLY, ST_NOSUID, ST_NODEV, ST_NOEXEC, 0x2000};
+	const int others = ST_NOATIME | 0x20; /* the kernel's mark for valid flags */
+
+	(void)state;
+	for (unsigned int shown = 0; shown < 1U << ARRAY_SIZE(flags); shown++) {
+		for (unsigned int wanted = 0; wanted < 1U << ARRAY_SIZE(flags); wanted++) {
+			struct statfs fs = {.f_flags = others};
+			uint64_t want = 0x10; /* noatime restricts nothing */
+
+			for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+				fs.f_flags |= (shown >> i & 1) != 0 ? flags[i] : 0;
+				want |= (wanted >> i & 1) != 0 ? attributes[i] : 0;
+			}
+			assert_int_equal(mount_shows(&fs, want), shown == wanted);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_directory_is_pinned_and_described),
 		cmocka_unit_test(only_directories_of_that_very_name_are_opened),
+		cmocka_unit_test(attributes_are_compared_one_by_one),
 		cmocka_unit_test(the_table_and_the_calls_for_one_mount_agree),
 	};
 
