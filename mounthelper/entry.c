@@ -20,10 +20,7 @@ static const struct {
 
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail)
 {
-	struct mh_failure failure = {.header = {.magic = MH_MAGIC,
-						.version = MH_VERSION,
-						.op = MH_OP_FAILURE,
-						.length = sizeof(failure)},
+	struct mh_failure failure = {.header = mh_header_make(MH_OP_FAILURE, sizeof(failure), 0),
 				     .word = (uint16_t)word,
 				     .sys_errno = (uint16_t)sys_errno,
 				     .number = number};

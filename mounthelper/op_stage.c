@@ -223,17 +223,10 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .target = PLACE_INIT,
 			    .propagation =
 				    admission->profile->shared ? PROPAGATION_PEER : PROPAGATION_PRIVATE};
-	bool waits = req->source.class == MH_CLASS_NFS4;
 	struct outcome outcome;
 
 	(void)str_format(s.source, sizeof(s.source), "holdfast:%s", req->volume);
-	/* A server may never answer, not even for a mount that stands. The alarm ends this process: the trail
-	 * keeps an intent without a result, and the agent starts another one. */
-	if (waits && sys_set_timer(h->agent->nfs_timeout_s) < 0)
-		return outcome_stop(MH_INTERNAL, STEP_SOURCE, REASON_POSTCONDITION);
 	outcome = stage(&s);
-	if (waits)
-		(void)sys_set_timer(0);
 	place_release(&s.origin);
 	place_release(&s.target);
 	return outcome;

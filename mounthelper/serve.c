@@ -40,10 +40,7 @@ static enum reason receive(struct helper *h, void *buf, size_t size, size_t *ret
 static enum reason send_hello(const struct helper *h)
 {
 	const struct agent_policy *agent = h->agent;
-	struct mh_hello hello = {.header = {.magic = MH_MAGIC,
-					    .version = MH_VERSION,
-					    .op = MH_OP_HELLO,
-					    .length = sizeof(hello)},
+	struct mh_hello hello = {.header = mh_header_make(MH_OP_HELLO, sizeof(hello), 0),
 				 .helper_pid = (uint32_t)h->own_pid,
 				 .door = (uint8_t)h->door,
 				 .container = agent->container,

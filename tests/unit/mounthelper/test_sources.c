@@ -293,6 +293,28 @@ static void an_export_is_known_again_by_server_and_path(void **state)
 	ASSERT_SAID("reason=other-mount");
 }
 
+/* The model asserts that the alarm is set whenever a server is asked, and run() that it is taken back. */
+static void no_operation_waits_for_a_server_without_an_alarm(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage req = request(NFS);
+	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
+	struct mh_stat of_publish = {.header = p.header, .alloc = FIXTURE_ALLOC, .slot = p.slot};
+
+	(void)state;
+	of_volume.header.op = of_publish.header.op = MH_OP_STAT;
+	(void)str_copy(p.profile, sizeof(p.profile), mine[NFS].name);
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(publish(p), MH_ALREADY);
+	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(run(&of_publish, sizeof(of_publish)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+}
+
 /* csi */
 
 #define TARGET STAGED "/" MH_CSI_PUBLISH
@@ -561,6 +583,7 @@ int main(void)
 		TEST(a_host_volume_is_asked_for_by_its_own_name),
 		TEST(nfs_options_are_exactly_these),
 		TEST(an_export_is_known_again_by_server_and_path),
+		TEST(no_operation_waits_for_a_server_without_an_alarm),
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
