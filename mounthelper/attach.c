@@ -1,10 +1,6 @@
 #include "attach.h"
 
-#include "base/sys.h"
-
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/vfs.h>
 
 static const struct {
 	uint64_t flag;	    /* for mount_setattr(2) */
@@ -30,8 +26,7 @@ static int set_propagation(int mount_fd, enum propagation propagation)
 static bool has_propagation(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
 {
 	if (propagation == PROPAGATION_PEER)
-		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group) &&
-		       facts->master == 0;
+		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group);
 	return facts->peer_group == 0 && facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
 }
 
@@ -46,7 +41,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 			   uint64_t group)
 {
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	int r = mount_facts(h, place, &facts);
 
 	if (r < 0)
@@ -65,6 +60,15 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 	return outcome;
 }
 
+bool attributes_show(const struct statfs *fs, uint64_t attributes)
+{
+	const int64_t same_in_both = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC; /* 1, 2, 4, 8 */
+	const int64_t st_nosymfollow = 0x2000; /* which libc does not name */
+
+	return (fs->f_flags & same_in_both) == ((int64_t)attributes & same_in_both) &&
+	       ((fs->f_flags & st_nosymfollow) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
+}
+
 /* The target must still be what was checked: a descriptor of a directory goes on naming it when something is
  * mounted over it, and attaching there would stack. */
 static bool target_is_unchanged(const struct attach *attach)
@@ -78,7 +82,7 @@ static bool target_is_unchanged(const struct attach *attach)
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
 	cleanup_place struct place now = PLACE_INIT;
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int r = place_open(attach->dir_fd, attach->name, &now);
 
@@ -89,7 +93,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	if (now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
-	    (fs.f_flags & (attach->want_flags | attach->deny_flags)) != attach->want_flags ||
+	    !attributes_show(&fs, attach->attributes) ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
 	return outcome_mounted(MH_OK, &now, &fs, propagations[attach->propagation].state);

@@ -12,35 +12,24 @@ static const struct source_class *const classes[MH_CLASS_N] = {
 	[MH_CLASS_CSI] = NULL, /* its plugin mounts */
 };
 
-static int64_t floor_flags(const struct staging *s)
+/* Is this of the device that was found, if one was? */
+static bool is_of_device(const struct staging *s, const struct place *root)
 {
-	return ST_NOSUID | ST_NODEV | ST_NOEXEC | SHOWN_NOSYMFOLLOW | (s->req->read_only ? ST_RDONLY : 0);
-}
-
-/* Is this a mount of the file system and the device that were found? */
-static bool is_of_origin(const struct staging *s, const struct place *root, const struct statfs *fs)
-{
-	uint64_t magic = fs_types[s->profile->kind].magic;
-	bool has_device = s->origin.dev_major != 0 || s->origin.dev_minor != 0;
-
-	return (magic == 0 || (uint64_t)fs->f_type == magic) &&
-	       (!has_device ||
-		(root->dev_major == s->origin.dev_major && root->dev_minor == s->origin.dev_minor));
+	return (s->origin.dev_major == 0 && s->origin.dev_minor == 0) ||
+	       (s->origin.dev_major == root->dev_major && s->origin.dev_minor == root->dev_minor);
 }
 
 /* Is the mount that stands there the one that is asked for? A plugin's has the flags that the plugin gave it:
  * the floor comes with the publish, which is a clone without submounts. */
 static enum reason compare(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
 {
+	const uint64_t magic = fs_types[s->profile->kind].magic;
 	bool is_same;
 
 	if (!s->class)
 		return facts->has_submounts ? REASON_SUBMOUNT : REASON_NONE;
-	is_same = is_of_origin(s, &s->target, fs) && (fs->f_flags & floor_flags(s)) == floor_flags(s) &&
-		  ((fs->f_flags & ST_RDONLY) != 0) == (s->req->read_only == 1) &&
-		  (facts->root_is_whole || s->profile->class == MH_CLASS_BIND ||
-		   s->profile->class == MH_CLASS_NFS4) &&
-		  (!s->class->is_same || s->class->is_same(s, fs));
+	is_same = is_of_device(s, &s->target) && (magic == 0 || (uint64_t)fs->f_type == magic) &&
+		  attributes_show(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
 	return is_same ? REASON_NONE : REASON_OTHER_MOUNT;
 }
 
@@ -57,10 +46,11 @@ static struct outcome in_table(struct staging *s, struct outcome (*visit)(struct
 	return outcome;
 }
 
-static struct outcome count(const struct staging *s, uint32_t max_staged, uint64_t max_tmpfs_total)
+/* Count the volume, and forget what was staged under its name: should this process die between attaching and
+ * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
+static struct outcome count_in(struct staging *s)
 {
-	const struct state_limits limits = {.max_staged = max_staged, .max_tmpfs_total = max_tmpfs_total};
-	int r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &limits,
+	int r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &s->limits,
 				  clock_realtime_ms());
 
 	if (r == 0)
@@ -71,33 +61,33 @@ static struct outcome count(const struct staging *s, uint32_t max_staged, uint64
 					   : REASON_STATE_FULL);
 }
 
-/* Count the volume, and forget what was staged under its name: should this process die between attaching and
- * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
-static struct outcome count_in(struct staging *s)
-{
-	return count(s, s->h->agent->max_staged, s->h->agent->max_tmpfs_total);
-}
-
 static struct outcome count_out(struct staging *s)
 {
 	state_clear_staged(s->h->state, s->req->volume);
 	return OUTCOME_OK;
 }
 
-/* The mount stands: remember of what, but not over another profile, which decides about exec and propagation
- * of its publishes. */
+/* Nothing is staged over another profile, which decides about exec and propagation of its publishes. */
+static struct outcome recall(struct staging *s)
+{
+	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
+
+	s->was_known = slot && slot->stage == STATE_STAGED;
+	if (s->was_known && !str_eq(slot->profile, s->req->profile))
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
+	return OUTCOME_OK;
+}
+
+/* The mount stands as it shall: remember of what. */
 static struct outcome remember(struct staging *s)
 {
 	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
 	struct outcome outcome = OUTCOME_OK;
 
-	s->was_known = slot && slot->stage == STATE_STAGED;
-	if (s->was_known && !str_eq(slot->profile, s->req->profile))
-		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	if (!slot || slot->stage == STATE_UNSTAGED) {
-		/* it stood before the table was made anew: one publish too many makes UNSTAGE look for them
-		 */
-		outcome = count(s, UINT32_MAX, UINT64_MAX);
+		/* it stood before the table was made anew; one publish too many makes UNSTAGE look */
+		s->limits = (struct state_limits){UINT32_MAX, UINT64_MAX};
+		outcome = count_in(s);
 		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
 	}
 	if (outcome.status == MH_OK)
@@ -109,6 +99,7 @@ static struct outcome already_there(struct staging *s)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
+	unsigned int state = MH_STATE_STAGED;
 	struct outcome outcome;
 	enum reason reason;
 	int r = sys_fstatfs(s->target.fd, &fs);
@@ -120,54 +111,54 @@ static struct outcome already_there(struct staging *s)
 	reason = compare(s, &facts, &fs);
 	if (reason != REASON_NONE)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, reason);
-	outcome = in_table(s, remember);
-	/* a plugin's mount stays as it is, unless publishes shall be of its peer group */
+	outcome = in_table(s, recall);
+	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
+	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
 	if (outcome.status == MH_OK && (s->class || s->propagation == PROPAGATION_PEER))
-		outcome = attach_mend(s->h, &s->target, s->propagation, 0);
+		outcome = attach_mend(s->h, &s->target, s->propagation, s->was_known ? facts.peer_group : 0);
+	state |= outcome.state;
+	if (outcome.status == MH_OK)
+		outcome = in_table(s, remember);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs,
-			       MH_STATE_STAGED | outcome.state);
+	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs, state);
 }
 
-static struct outcome attach_new(struct staging *s, struct attach *attach)
+static struct outcome attach_new(struct staging *s)
 {
+	struct attach attach = {.dir_fd = s->h->stage.fd,
+				.name = s->req->volume,
+				.target = &s->target,
+				.attributes = stage_attributes(s),
+				.propagation = s->propagation};
 	struct place root = PLACE_INIT;
-	struct statfs fs = {.f_type = 0};
-	struct outcome outcome = s->class->make(s, &attach->mount_fd);
+	cleanup_close int mount_fd = -EBADF;
+	struct outcome outcome = s->class->make(s, &mount_fd);
 	int r;
 
 	if (outcome.status != MH_OK)
 		return outcome;
-	r = place_of_fd(attach->mount_fd, &root);
-	if (r == 0)
-		r = sys_fstatfs(attach->mount_fd, &fs);
+	r = place_of_fd(mount_fd, &root);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	/* a name in /dev may have come to mean another device between our look and the kernel's */
-	if (!is_of_origin(s, &root, &fs))
+	if (!is_of_device(s, &root))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
-	outcome = attach_mount(s->h, attach);
+	attach.mount_fd = TAKE_FD(mount_fd);
+	outcome = attach_mount(s->h, &attach);
+	close_fdp(&attach.mount_fd);
 	outcome.state |= outcome.status == MH_OK ? MH_STATE_STAGED : 0;
 	return outcome;
 }
 
 static struct outcome stage_new(struct staging *s)
 {
-	struct attach attach = {.mount_fd = -EBADF,
-				.dir_fd = s->h->stage.fd,
-				.name = s->req->volume,
-				.target = &s->target,
-				.want_flags = floor_flags(s),
-				.deny_flags = s->req->read_only ? 0 : ST_RDONLY,
-				.propagation = s->propagation};
 	struct outcome outcome = in_table(s, count_in);
 	struct outcome remembered;
 
 	if (outcome.status != MH_OK)
 		return outcome;
-	outcome = attach_new(s, &attach);
-	close_fdp(&attach.mount_fd);
+	outcome = attach_new(s);
 	remembered = in_table(s, outcome.status == MH_OK ? remember : count_out);
 	/* the mount stands; without the memory of its source a publish is refused until STAGE came again */
 	return remembered.status == MH_OK ? outcome : remembered;
@@ -226,6 +217,7 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .profile = admission->profile,
 			    .class = classes[req->source.class],
 			    .digest = admission->source_digest,
+			    .limits = {h->agent->max_staged, h->agent->max_tmpfs_total},
 			    .origin = PLACE_INIT,
 			    .target = PLACE_INIT,
 			    .propagation =

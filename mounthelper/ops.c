@@ -9,18 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What changes mounts has the volume's name first. */
+/* What changes mounts has the volume's name first: whichever it is, it is req->stage.volume. */
 #define VOLUME_COMES_FIRST(type) \
 	_Static_assert(offsetof(struct type, volume) == sizeof(struct mh_header), "volume comes first")
 VOLUME_COMES_FIRST(mh_stage);
 VOLUME_COMES_FIRST(mh_publish);
 VOLUME_COMES_FIRST(mh_unpublish);
 VOLUME_COMES_FIRST(mh_unstage);
-
-static const char *volume_of(const union mh_request *req)
-{
-	return req->stage.volume;
-}
 
 static enum reason admit_by_policy(const struct helper *h, const union mh_request *req, struct admission *ret)
 {
@@ -52,7 +47,7 @@ static enum reason admit_generation(struct helper *h, const union mh_request *re
 		return REASON_NONE;
 	r = lock_table(h->state_fd);
 	if (r == 0) {
-		r = state_admit(h->state, volume_of(req), ticket->generation, ticket->not_after_ms,
+		r = state_admit(h->state, req->stage.volume, ticket->generation, ticket->not_after_ms,
 				clock_realtime_ms());
 		unlock_table(h->state_fd);
 	}
@@ -66,7 +61,7 @@ static enum reason admit(struct helper *h, const union mh_request *req, struct a
 {
 	enum reason reason = admit_by_policy(h, req, ret);
 
-	if (reason == REASON_NONE && lock_volume(h->state_fd, volume_of(req)) < 0)
+	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;
 	return reason == REASON_NONE ? admit_generation(h, req, ret) : reason;
 }
@@ -137,11 +132,8 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	uint64_t rec = 0;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->header = (struct mh_header){.magic = MH_MAGIC,
-					 .version = MH_VERSION,
-					 .op = req->header.op,
-					 .length = is_list ? sizeof(ret->list) : sizeof(ret->reply),
-					 .seq = req->header.seq};
+	ret->header = mh_header_make(req->header.op, is_list ? sizeof(ret->list) : sizeof(ret->reply),
+				     req->header.seq);
 	record_refusals_summary(h, now_us, false);
 	if (!rate_take(&h->rate, now_us))
 		end = refuse(h, req, REASON_RATE, &outcome);

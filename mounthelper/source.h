@@ -6,15 +6,6 @@
 #include "mounts.h"
 #include "outcome.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
-
 enum { DEVICE_NAME_SIZE = 64 };
 
 /* STAGE under construction. */
@@ -25,6 +16,7 @@ struct staging {
 	const struct source_class *class; /* NULL: csi, whose plugin mounts */
 	const uint8_t *digest;		  /* of the source, TICKET_DIGEST_SIZE */
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
+	struct state_limits limits;
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
 	enum propagation propagation;
@@ -36,8 +28,8 @@ struct source_class {
 	struct outcome (*find)(struct staging *s);
 	/* Make the detached mount with stage_attributes(). */
 	struct outcome (*make)(const struct staging *s, int *ret_fd);
-	/* A mount root with the floor flags stands at the target: is it of this source? */
-	bool (*is_same)(const struct staging *s, const struct statfs *fs);
+	/* A mount of the device found and with the floor flags stands at the target: is it of this source? */
+	bool (*is_same)(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs);
 	/* For filesystem_make(): options of the class; or NULL. Returns 0 or a negative errno. */
 	int (*set_options)(const struct staging *s, int fs_fd);
 	/* For filesystem_make(): instead of FSCONFIG_CMD_CREATE; or NULL. Returns 0 or a negative errno. */
@@ -61,6 +53,6 @@ int filesystem_set(int fs_fd, const char *key, const char *value);
 /** class csi: make the plugin's folders below the target; its mount is the target if it stands. */
 struct outcome csi_enter(struct staging *s);
 
-/** Name of the device that the link text @target of @n bytes points to: "../../" and one `[a-z0-9-]+`.
- * Returns 0 or -EINVAL. Pure. */
-int by_id_target(const char *target, size_t n, char ret[static DEVICE_NAME_SIZE]);
+/** Name of the device that the link text @target points to: "../../" and one `[a-z0-9-]+` that is shorter
+ * than DEVICE_NAME_SIZE. Returns 0 or -EINVAL. Pure. */
+int by_id_target(const char *target, char ret[static DEVICE_NAME_SIZE]);

@@ -57,11 +57,11 @@ static struct trail good_trail(void)
 
 static struct trail_check check_lines(char lines[][256], int n, bool rotated, const char *head)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(rotated);
+	struct trail_check check = TRAIL_CHECK_INIT(rotated, head);
 
 	for (int i = 0; i < n; i++)
 		trail_check_line(&check, lines[i], strlen(lines[i]), true);
-	trail_check_end(&check, head);
+	trail_check_end(&check);
 	return check;
 }
 
@@ -93,6 +93,23 @@ static void an_empty_trail_is_intact_and_has_the_head_of_the_beginning(void **st
 	assert_int_equal(strspn(check.head, "0"), TRAIL_HASH_SIZE - 1);
 	check = check_lines(NULL, 0, false, good_trail().prev);
 	expect_fault(&check, TRAIL_HEAD, 0);
+}
+
+static void a_head_that_was_kept_is_found_in_a_trail_that_has_grown(void **state)
+{
+	struct trail trail = good_trail();
+
+	(void)state;
+	for (int i = 0; i < LINES; i++) {
+		struct trail_check check;
+		char head[TRAIL_HASH_SIZE];
+
+		hash(trail.lines[i], head);
+		check = check_lines(trail.lines, LINES, false, head);
+		assert_int_equal(check.faults, 0);
+		check = check_lines(trail.lines, i, false, head);
+		expect_fault(&check, TRAIL_HEAD, (uint64_t)i);
+	}
 }
 
 /* Every edit of one byte of every line shows: in the line after it, or against the head for the last one. */
@@ -165,14 +182,14 @@ static void a_line_put_in_shows_in_itself_or_the_next_one(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(extras); i++) {
 		struct trail trail = good_trail();
-		struct trail_check check = TRAIL_CHECK_INIT(false);
+		struct trail_check check = TRAIL_CHECK_INIT(false, trail.prev);
 
 		for (int k = 0; k < LINES; k++) {
 			trail_check_line(&check, trail.lines[k], strlen(trail.lines[k]), true);
 			if (k == 1)
 				trail_check_line(&check, extras[i], strlen(extras[i]), true);
 		}
-		trail_check_end(&check, trail.prev);
+		trail_check_end(&check);
 		expect_fault(&check, TRAIL_CHANGED, i == 0 ? 3 : 4);
 	}
 }
@@ -184,14 +201,14 @@ static void every_cut_of_the_last_line_shows(void **state)
 
 	(void)state;
 	for (size_t n = 1; n <= length; n++) {
-		struct trail_check check = TRAIL_CHECK_INIT(false);
+		struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 		char cut[256];
 
 		for (int k = 0; k + 1 < LINES; k++)
 			trail_check_line(&check, trail.lines[k], strlen(trail.lines[k]), true);
 		(void)str_format(cut, sizeof(cut), "%.*s", (int)n, trail.lines[LINES - 1]);
 		trail_check_line(&check, cut, n, false);
-		trail_check_end(&check, NULL);
+		trail_check_end(&check);
 		assert_int_equal(check.faults > 0, 1);
 		assert_int_equal(check.fault_line, LINES);
 	}
@@ -244,14 +261,14 @@ static void a_torn_number_does_not_count(void **state)
 static struct trail_check check_files(char first[][256], int n_first, char second[][256], int n_second,
 				      const char *head)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, head);
 
 	for (int i = 0; i < n_first; i++)
 		trail_check_line(&check, first[i], strlen(first[i]), true);
 	trail_check_next_file(&check);
 	for (int i = 0; i < n_second; i++)
 		trail_check_line(&check, second[i], strlen(second[i]), true);
-	trail_check_end(&check, head);
+	trail_check_end(&check);
 	return check;
 }
 
@@ -282,6 +299,42 @@ static void a_record_that_is_missing_between_two_files_shows(void **state)
 		assert_int_equal(check.fault_file, 1);
 		check = check_files(trail.lines, LINES, trail.lines, LINES, trail.prev); /* twice the same */
 		expect_fault(&check, TRAIL_JOINT, 1);
+	}
+}
+
+/* A helper that had not been replaced yet wrote to the old file after the new one was begun. */
+static void what_was_written_to_the_old_file_after_the_joint_must_say_so(void **state)
+{
+	static const struct {
+		const char *last;
+		enum trail_fault fault;
+	} cases[] = {
+		{"op=stop phase=event head=moved", TRAIL_INTACT},
+		{"op=stop phase=event head=other", TRAIL_JOINT},
+		{"op=stop phase=event", TRAIL_JOINT},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct trail old = {.n = 0};
+		struct trail young = {.n = 0};
+		struct trail_check check;
+
+		memset(old.prev, '0', TRAIL_HASH_SIZE - 1);
+		add(&old, 1, "op=start phase=event");
+		add(&old, 2, "op=stage phase=intent");
+		memcpy(young.prev, old.prev, sizeof(young.prev));
+		add(&old, 3, cases[i].last);
+		add(&old, 4, "op=stop phase=event head=moved");
+		add(&young, 3, "op=start phase=event head=rotated");
+		add(&young, 4, "op=stop phase=event");
+		check = check_files(old.lines, old.n, young.lines, young.n, young.prev);
+		assert_int_equal(check.fault, cases[i].fault);
+		assert_int_equal(check.fault_line, cases[i].fault == TRAIL_INTACT ? 0 : 1);
+		trail_check_next_file(&check); /* one more, after a file without such records */
+		add(&young, 5, "op=start phase=event head=rotated");
+		trail_check_line(&check, young.lines[2], strlen(young.lines[2]), true);
+		assert_int_equal(check.fault, cases[i].fault);
 	}
 }
 
@@ -363,7 +416,7 @@ static void the_oldest_intent_gives_way_at_the_limit(void **state)
 static void a_line_with_a_nul_byte_is_no_record(void **state)
 {
 	struct trail trail = good_trail();
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 	size_t n = strlen(trail.lines[0]);
 
 	(void)state;
@@ -383,7 +436,7 @@ static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(prevs); i++) {
-		struct trail_check check = TRAIL_CHECK_INIT(true);
+		struct trail_check check = TRAIL_CHECK_INIT(true, NULL);
 		char line[128];
 
 		(void)str_format(line, sizeof(line), "ts=1 rec=1 prev=%s", prevs[i]);
@@ -395,7 +448,7 @@ static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
 static void two_torn_lines_in_a_row_are_a_fault(void **state)
 {
 	struct trail trail = good_trail();
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 
 	(void)state;
 	trail_check_line(&check, trail.lines[0], strlen(trail.lines[0]), true);
@@ -478,7 +531,7 @@ static void a_line_may_be_as_long_as_the_limit_and_no_longer(void **state)
 
 static void a_line_that_is_too_long_is_a_fault(void **state)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 	char *line = calloc(1, TRAIL_LINE_MAX + 1);
 
 	(void)state;
@@ -600,6 +653,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_trail_is_intact_and_has_the_head_of_its_last_line),
 		cmocka_unit_test(an_empty_trail_is_intact_and_has_the_head_of_the_beginning),
+		cmocka_unit_test(a_head_that_was_kept_is_found_in_a_trail_that_has_grown),
 		cmocka_unit_test(every_edit_of_a_byte_shows),
 		cmocka_unit_test(every_deleted_line_shows_and_the_last_one_by_the_head),
 		cmocka_unit_test(two_swapped_lines_show),
@@ -609,6 +663,7 @@ int main(void)
 		cmocka_unit_test(a_torn_number_does_not_count),
 		cmocka_unit_test(a_chain_goes_on_in_the_next_file),
 		cmocka_unit_test(a_record_that_is_missing_between_two_files_shows),
+		cmocka_unit_test(what_was_written_to_the_old_file_after_the_joint_must_say_so),
 		cmocka_unit_test(what_the_helper_missed_is_a_fault),
 		cmocka_unit_test(intents_wait_for_their_results_in_order),
 		cmocka_unit_test(the_oldest_intent_gives_way_at_the_limit),
