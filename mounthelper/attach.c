@@ -1,56 +1,58 @@
 #include "attach.h"
 
-#include "base/cleanup.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/vfs.h>
 
+static const struct {
+	uint64_t flag;	    /* for mount_setattr(2) */
+	unsigned int state; /* MH_STATE_* */
+} propagations[] = {
+	[PROPAGATION_PRIVATE] = {MS_PRIVATE, 0},
+	[PROPAGATION_SLAVE] = {MS_SLAVE, MH_STATE_SLAVE},
+	[PROPAGATION_PEER] = {MS_SHARED, MH_STATE_SHARED},
+};
+
+uint64_t propagation_flag(enum propagation propagation)
+{
+	return propagations[propagation].flag;
+}
+
 static int set_propagation(int mount_fd, enum propagation propagation)
 {
-	static const uint64_t flags[] = {
-		[PROPAGATION_PRIVATE] = MS_PRIVATE,
-		[PROPAGATION_SLAVE] = MS_SLAVE,
-		[PROPAGATION_PEER] = MS_SHARED,
-	};
-	const struct sys_mount_attr attr = {.propagation = flags[propagation]};
+	const struct sys_mount_attr attr = {.propagation = propagation_flag(propagation)};
 
 	return sys_mount_setattr(mount_fd, "", AT_EMPTY_PATH, &attr);
 }
 
 static bool has_propagation(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
 {
-	switch (propagation) {
-	case PROPAGATION_PRIVATE:
-		return facts->peer_group == 0 && facts->master == 0;
-	case PROPAGATION_SLAVE:
-		return facts->peer_group == 0 && facts->master == group && group != 0;
-	case PROPAGATION_PEER:
-		break;
-	}
-	return facts->peer_group != 0 && facts->master == 0 && (group == 0 || facts->peer_group == group);
+	if (propagation == PROPAGATION_PEER)
+		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group) &&
+		       facts->master == 0;
+	return facts->peer_group == 0 && facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
 }
 
-/* What an instance leaves that dies between attaching and setting the propagation: the peer group that the
- * shared parent gave. */
+/* A peer is what it shall be before it is attached, so it is never left otherwise. */
 static bool is_mendable(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
 {
-	return facts->peer_group != 0 && facts->peer_group != group &&
+	return propagation != PROPAGATION_PEER && facts->peer_group != 0 && facts->peer_group != group &&
 	       facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
 }
 
 struct outcome attach_mend(struct helper *h, const struct place *place, enum propagation propagation,
 			   uint64_t group)
 {
+	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
 	struct mount_facts facts;
 	int r = mount_facts(h, place, &facts);
 
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (has_propagation(&facts, propagation, group))
-		return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
+		return outcome;
 	if (!is_mendable(&facts, propagation, group))
 		return outcome_stop(MH_CONFLICT, STEP_PRIVATE, REASON_OTHER_MOUNT);
 	r = set_propagation(place->fd, propagation);
@@ -60,17 +62,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 		return outcome_kernel(STEP_PRIVATE, r);
 	if (!has_propagation(&facts, propagation, group))
 		return outcome_stop(MH_INTERNAL, STEP_PRIVATE, REASON_POSTCONDITION);
-	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
-}
-
-static unsigned int propagation_state(enum propagation propagation)
-{
-	static const unsigned int bits[] = {
-		[PROPAGATION_SLAVE] = MH_STATE_SLAVE,
-		[PROPAGATION_PEER] = MH_STATE_SHARED,
-	};
-
-	return bits[propagation];
+	return outcome;
 }
 
 /* The target must still be what was checked: a descriptor of a directory goes on naming it when something is
@@ -86,7 +78,7 @@ static bool target_is_unchanged(const struct attach *attach)
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
 	cleanup_place struct place now = PLACE_INIT;
-	struct mount_facts facts = {.peer_group = 0};
+	struct mount_facts facts;
 	struct statfs fs = {.f_type = 0};
 	int r = place_open(attach->dir_fd, attach->name, &now);
 
@@ -96,20 +88,18 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 		r = mount_facts(h, attached, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
-	if (!now.is_mount_root || now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
-	    (fs.f_flags & attach->want_flags) != attach->want_flags ||
-	    (fs.f_flags & attach->deny_flags) != 0 ||
+	if (now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
+	    (fs.f_flags & (attach->want_flags | attach->deny_flags)) != attach->want_flags ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
-	return outcome_mounted(MH_OK, &now, &fs, propagation_state(attach->propagation));
+	return outcome_mounted(MH_OK, &now, &fs, propagations[attach->propagation].state);
 }
 
 /* Unmount what was just attached, if it is still what stands there. */
 static void undo(struct helper *h, struct attach *attach, const struct place *attached)
 {
 	struct place now = PLACE_INIT;
-	bool ours = place_open(attach->dir_fd, attach->name, &now) == 0 && now.is_mount_root &&
-		    now.mount_id == attached->mount_id;
+	bool ours = place_open(attach->dir_fd, attach->name, &now) == 0 && now.mount_id == attached->mount_id;
 
 	/* a descriptor of the mount would keep it busy */
 	place_release(&now);
@@ -122,15 +112,14 @@ static void undo(struct helper *h, struct attach *attach, const struct place *at
 struct outcome attach_mount(struct helper *h, struct attach *attach)
 {
 	const unsigned int empty_paths = SYS_MOVE_MOUNT_F_EMPTY_PATH | SYS_MOVE_MOUNT_T_EMPTY_PATH;
-	struct outcome outcome;
 	struct place attached = PLACE_INIT;
-	int r;
+	struct outcome outcome;
+	int r = place_of_fd(attach->mount_fd, &attached);
 
-	if (!target_is_unchanged(attach))
-		return outcome_stop(MH_CONFLICT, STEP_ATTACH, REASON_OTHER_MOUNT);
-	r = place_of_fd(attach->mount_fd, &attached);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
+	if (!target_is_unchanged(attach))
+		return outcome_stop(MH_CONFLICT, STEP_ATTACH, REASON_OTHER_MOUNT);
 	r = sys_move_mount(attach->mount_fd, "", attach->target->fd, "", empty_paths);
 	if (r < 0)
 		return outcome_kernel(STEP_ATTACH, r);

@@ -12,6 +12,12 @@ enum propagation {
 	PROPAGATION_PEER,    /* of the peer group @group; of a new one when that is 0 */
 };
 
+/** MS_* for mount_setattr(2). Set on a clone while it is detached: it begins as a peer of what it was cloned
+ * from. */
+uint64_t propagation_flag(enum propagation propagation);
+
+enum { SHOWN_NOSYMFOLLOW = 0x2000 }; /* ST_NOSYMFOLLOW, which libc does not name */
+
 struct attach {
 	int mount_fd;	      /* the detached mount; closed by attach_mount() when it has to undo */
 	int dir_fd;	      /* pinned parent of the target */
@@ -20,7 +26,7 @@ struct attach {
 	int64_t want_flags;   /* ST_* the mount must show */
 	int64_t deny_flags;   /* ST_* it must not show */
 	enum propagation propagation;
-	uint64_t group; /* see there */
+	uint64_t group; /* see there; for PROPAGATION_PRIVATE the one it must not be of */
 };
 
 /** Attach, set the propagation again (a shared parent has just made the mount shared), and read back that
@@ -29,6 +35,8 @@ struct attach {
 struct outcome attach_mount(struct helper *h, struct attach *attach);
 
 /** Give the mount that stands at @place the propagation wanted, if an instance that was killed between
- * attaching and setting it left it otherwise. MH_OK, MH_KERNEL, or MH_INTERNAL when it cannot be had. */
+ * attaching and setting it left it otherwise: then it is in the peer group of its own that a shared parent
+ * gives. Any other propagation was meant by somebody and is MH_CONFLICT. Returns MH_OK with the state's bits
+ * of the propagation, MH_KERNEL, or MH_INTERNAL when it cannot be had. */
 struct outcome attach_mend(struct helper *h, const struct place *place, enum propagation propagation,
 			   uint64_t group);

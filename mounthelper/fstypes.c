@@ -8,43 +8,45 @@
 
 enum { XFS_MAGIC = 0x58465342, MOUNT_ATTR_NOATIME_ = 0x10 };
 
-/* errors=remount-ro: the superblock of an ext4 image may ask for a panic of the whole node on its first
- * error. noload, norecovery: a read-only mount would replay the journal, which writes to the medium. */
-const struct fs_type fs_types[FS_N] = {
-	[FS_EXT4] = {.name = "ext4",
-		     .class = MH_CLASS_BLOCK,
-		     .magic = EXT4_SUPER_MAGIC,
-		     .has_sysfs = true,
-		     .read_only_option = "noload",
-		     .forced_key = "errors",
-		     .forced_value = "remount-ro"},
-	[FS_XFS] = {.name = "xfs",
-		    .class = MH_CLASS_BLOCK,
-		    .magic = XFS_MAGIC,
-		    .has_sysfs = true,
-		    .read_only_option = "norecovery"},
-	[FS_EROFS] = {.name = "erofs",
-		      .class = MH_CLASS_BLOCK,
-		      .magic = EROFS_SUPER_MAGIC_V1,
-		      .always_read_only = true,
-		      .fit_for_untrusted = true,
-		      .has_sysfs = true},
-	[FS_SQUASHFS] = {.name = "squashfs",
-			 .class = MH_CLASS_BLOCK,
-			 .magic = SQUASHFS_MAGIC,
-			 .always_read_only = true,
-			 .fit_for_untrusted = true},
-	[FS_TMPFS] = {.name = "tmpfs", .class = MH_CLASS_TMPFS, .magic = TMPFS_MAGIC},
+const struct fs_type fs_types[FS_N + 1] = {
+	/*               name        class             magic                 sysfs, always ro, for untrusted
+	 */
+	[FS_EXT4] = {"ext4", MH_CLASS_BLOCK, EXT4_SUPER_MAGIC, true, false, false},
+	[FS_XFS] = {"xfs", MH_CLASS_BLOCK, XFS_MAGIC, true, false, false},
+	[FS_EROFS] = {"erofs", MH_CLASS_BLOCK, EROFS_SUPER_MAGIC_V1, true, true, true},
+	[FS_SQUASHFS] = {"squashfs", MH_CLASS_BLOCK, SQUASHFS_MAGIC, false, true, true},
+	[FS_TMPFS] = {"tmpfs", MH_CLASS_TMPFS, TMPFS_MAGIC, false, false, false},
+	[FS_NFS4] = {"nfs4", MH_CLASS_NFS4, NFS_SUPER_MAGIC, false, false, false},
+	[FS_ANY] = {.name = "any"},
 };
 
-#define KIND(k) (UINT32_C(1) << (k))
+enum {
+	EXT4 = 1 << FS_EXT4,
+	XFS = 1 << FS_XFS,
+	TMPFS = 1 << FS_TMPFS,
+	NFS4 = 1 << FS_NFS4,
+	EVERY = (1 << FS_N) - 1,
+};
 
 const struct fs_option fs_options[FS_OPTION_N] = {
-	{"noatime", KIND(FS_EXT4) | KIND(FS_XFS) | KIND(FS_TMPFS), NULL, NULL, MOUNT_ATTR_NOATIME_},
-	{"discard", KIND(FS_EXT4) | KIND(FS_XFS), "discard", NULL, 0},
-	{"nodelalloc", KIND(FS_EXT4), "nodelalloc", NULL, 0},
-	{"data-journal", KIND(FS_EXT4), "data", "journal", 0},
-	{"nouuid", KIND(FS_XFS), "nouuid", NULL, 0},
+	{NULL, EVERY, FS_READ_ONLY, "ro", NULL, 0},
+	/* the superblock of an image may ask for a panic of the whole node on its first error */
+	{NULL, EXT4, FS_ALWAYS, "errors", "remount-ro", 0},
+	/* a read-only mount would replay the journal; xfs writes to its log even when it is clean */
+	{NULL, EXT4, FS_READ_ONLY, "noload", NULL, 0},
+	{NULL, XFS, FS_READ_ONLY, "norecovery", NULL, 0},
+	{NULL, TMPFS, FS_ALWAYS, "mode", "1777", 0},
+	/* a writer waits for its server, because a write that is given up is lost; a reader gets an error */
+	{NULL, NFS4, FS_WRITABLE, "hard", NULL, 0},
+	{NULL, NFS4, FS_READ_ONLY, "softerr", NULL, 0},
+	{NULL, NFS4, FS_READ_ONLY, "timeo", "100", 0},
+	{NULL, NFS4, FS_READ_ONLY, "retrans", "2", 0},
+	/* for the policy to choose */
+	{"noatime", EXT4 | XFS | TMPFS, FS_ALWAYS, NULL, NULL, MOUNT_ATTR_NOATIME_},
+	{"discard", EXT4 | XFS, FS_WRITABLE, "discard", NULL, 0},
+	{"nodelalloc", EXT4, FS_WRITABLE, "nodelalloc", NULL, 0},
+	{"data-journal", EXT4, FS_WRITABLE, "data", "journal", 0},
+	{"nouuid", XFS, FS_ALWAYS, "nouuid", NULL, 0},
 };
 
 int fs_kind_find(const char *name)
@@ -58,7 +60,8 @@ int fs_kind_find(const char *name)
 int fs_option_find(const char *word, size_t n)
 {
 	for (int i = 0; i < FS_OPTION_N; i++)
-		if (strlen(fs_options[i].word) == n && memcmp(fs_options[i].word, word, n) == 0)
+		if (fs_options[i].word && strlen(fs_options[i].word) == n &&
+		    memcmp(fs_options[i].word, word, n) == 0)
 			return i;
 	return -EINVAL;
 }

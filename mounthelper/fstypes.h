@@ -1,7 +1,6 @@
 #pragma once
-/* The file systems the helper knows, and the closed list of options a policy may choose from.
- *
- * Whatever names a path, a device, a descriptor or a user is absent on purpose. */
+/* The file systems the helper knows, and every option it may give them: what is forced, and the closed list a
+ * policy may choose from. Whatever names a path, a device, a descriptor or a user is absent on purpose. */
 
 #include "mounthelper_wire.h"
 
@@ -15,6 +14,7 @@ enum fs_kind {
 	FS_EROFS,
 	FS_SQUASHFS,
 	FS_TMPFS,
+	FS_NFS4,
 	FS_N,
 	FS_ANY = FS_N, /* of classes that mount no file system of their own: bind, csi */
 };
@@ -23,26 +23,29 @@ struct fs_type {
 	const char *name; /* for fsopen(2) */
 	enum mh_class class;
 	uint64_t magic;		/* statfs f_type */
+	bool has_sysfs;		/* /sys/fs/NAME/DEVICE exists as long as the superblock does */
 	bool always_read_only;	/* has no write support */
 	bool fit_for_untrusted; /* small read-only code, may parse an image that somebody else made */
-	bool has_sysfs;		/* /sys/fs/NAME/DEVICE exists as long as the superblock does */
-	const char
-		*read_only_option; /* forced with ro: never write to the medium, not even to replay a log */
-	const char *forced_key;	   /* forced always, or NULL */
-	const char *forced_value;
+};
+
+enum fs_when {
+	FS_ALWAYS,
+	FS_WRITABLE,
+	FS_READ_ONLY,
 };
 
 struct fs_option {
-	const char *word;   /* in the policy */
+	const char *word;   /* in the policy; NULL: forced, whatever the policy says */
 	uint32_t kinds;	    /* 1 << enum fs_kind */
+	enum fs_when when;  /* kind of mount it has a meaning for */
 	const char *key;    /* for fsconfig(2), or NULL for an attribute of the mount */
 	const char *value;  /* NULL: a flag */
 	uint32_t attribute; /* MOUNT_ATTR_*, or 0 */
 };
 
-enum { FS_OPTION_N = 5 };
+enum { FS_OPTION_N = 14 };
 
-extern const struct fs_type fs_types[FS_N];
+extern const struct fs_type fs_types[FS_N + 1]; /* that of FS_ANY is only a name for people */
 extern const struct fs_option fs_options[FS_OPTION_N];
 
 /** Index of the type called @name, or -EINVAL. */

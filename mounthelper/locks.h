@@ -1,8 +1,6 @@
 #pragma once
 /* Locks between the instances of one agent's block: byte ranges of the state file. They belong to the open
- * file, so the kernel drops them with the process. Order: volume, allocation or tmpfs, table. */
-
-#include <stdint.h>
+ * file, so the kernel drops them with the process. Order: volume, allocation, table. */
 
 /** Take one of HELPER_INSTANCES places until this process ends. Returns its number, or -EAGAIN. */
 int lock_instance(int fd);
@@ -12,9 +10,6 @@ int lock_volume(int fd, const char *volume);
 
 /** Wait for the lock of @alloc's directory, held only while one publish is made or removed. */
 int lock_alloc(int fd, const char *alloc);
-
-/** Wait for the lock under which the total size of all tmpfs is checked and raised. */
-int lock_tmpfs(int fd);
 
 /** Wait for the lock of the state table. */
 int lock_table(int fd);

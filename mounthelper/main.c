@@ -85,11 +85,13 @@ static const struct agent_policy *look_around(struct helper *h, uint32_t ruid, u
 {
 	struct view view = VIEW_INIT;
 	const struct agent_policy *agent;
+	unsigned int line;
 
 	if (sodium_init() < 0)
 		must(error_set(&error, STATUS_INTERNAL, 0, "initialise libsodium"), EXIT_PROCESS);
 	must(view_enter_host(&view, &h->mountinfo, &error), EXIT_NAMESPACE);
-	must(policy_file_load(view.host_root_fd, HOLDFAST_POLICY_PATH, &policy, h->policy_digest, &error),
+	must(policy_file_load(view.host_root_fd, HOLDFAST_POLICY_PATH, &policy, h->policy_digest, &line,
+			      &error),
 	     EXIT_POLICY);
 	agent = find_agent(ruid);
 	h->agent = agent;

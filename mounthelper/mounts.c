@@ -1,13 +1,11 @@
 #include "mounts.h"
 
-#include "base/mountinfo.h"
 #include "base/str.h"
 #include "base/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
-#include <string.h>
 
 void place_release(struct place *place)
 {
@@ -43,11 +41,8 @@ int place_of_fd(int fd, struct place *ret)
 int place_open(int dir_fd, const char *name, struct place *ret)
 {
 	cleanup_close int fd = sys_openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r;
+	int r = fd < 0 ? fd : place_of_fd(fd, ret);
 
-	if (fd < 0)
-		return TAKE_FD(fd);
-	r = place_of_fd(fd, ret);
 	if (r == 0)
 		ret->fd = TAKE_FD(fd);
 	return r;
@@ -57,9 +52,7 @@ int place_make(int dir_fd, const char *name, struct place *ret)
 {
 	int r = sys_mkdirat(dir_fd, name, 0755);
 
-	if (r < 0 && r != -EEXIST)
-		return r;
-	return place_open(dir_fd, name, ret);
+	return r < 0 && r != -EEXIST ? r : place_open(dir_fd, name, ret);
 }
 
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
@@ -84,24 +77,32 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, bool det
 	return r;
 }
 
+uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root)
+{
+	return str_hash((uint64_t)dev_major << 32 | dev_minor, root);
+}
+
 static int ask_for_one(uint64_t mount_id, struct mount_facts *ret)
 {
+	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_ROOT;
 	struct sys_statmount st;
+	const char *root;
 	uint64_t below;
 	ssize_t n;
-	int r = sys_statmount(mount_id, SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_ROOT, &st);
+	int r = sys_statmount(mount_id, mask, &st);
 
 	if (r < 0)
 		return r;
-	if ((st.mask & SYS_STATMOUNT_MNT_BASIC) == 0 || (st.mask & SYS_STATMOUNT_MNT_ROOT) == 0 ||
-	    st.mnt_root >= sizeof(st.strings))
+	if ((st.mask & mask) != mask || st.mnt_root >= sizeof(st.strings))
 		return -EOPNOTSUPP;
+	root = st.strings + st.mnt_root;
 	n = sys_listmount(mount_id, &below, 1);
 	if (n < 0)
 		return (int)n;
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
-				    .root_is_whole = str_eq(st.strings + st.mnt_root, "/"),
+				    .key = mount_key(st.sb_dev_major, st.sb_dev_minor, root),
+				    .root_is_whole = str_eq(root, "/"),
 				    .has_submounts = n > 0};
 	return 0;
 }
@@ -116,14 +117,17 @@ static int visit(const struct mount_entry *entry, void *userdata)
 {
 	struct search *search = userdata;
 
-	if (entry->parent == search->id && entry->id != search->id)
+	if (entry->id == search->id) {
+		search->found = true;
+		search->facts = (struct mount_facts){
+			.peer_group = entry->peer_group,
+			.master = entry->master,
+			.key = mount_key(entry->dev_major, entry->dev_minor, entry->root),
+			.root_is_whole = str_eq(entry->root, "/"),
+			.has_submounts = search->facts.has_submounts};
+	} else if (entry->parent == search->id) {
 		search->facts.has_submounts = true;
-	if (entry->id != search->id)
-		return 0;
-	search->found = true;
-	search->facts.peer_group = entry->peer_group;
-	search->facts.master = entry->master;
-	search->facts.root_is_whole = str_eq(entry->root, "/");
+	}
 	return 0;
 }
 
@@ -135,10 +139,8 @@ int mount_facts(struct helper *h, const struct place *place, struct mount_facts 
 	if (place->id_is_unique)
 		return ask_for_one(place->mount_id, ret);
 	r = mountinfo_each(&h->mountinfo, visit, &search);
-	if (r < 0)
-		return r;
-	if (!search.found)
-		return -ENOENT;
+	if (r < 0 || !search.found)
+		return r < 0 ? r : -ENOENT;
 	*ret = search.facts;
 	return 0;
 }

@@ -30,6 +30,7 @@ struct place {
 	}
 #define cleanup_place cleanup(place_release)
 
+/** Close the descriptor; the rest stays to be read. */
 void place_release(struct place *place);
 
 /** Pin the directory @name in @dir_fd. Returns 0 or a negative errno; @ret untouched then. */
@@ -53,9 +54,14 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, bool det
 struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */
+	uint64_t key;	     /* of its device and its root there: see mount_key() */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
 	bool has_submounts;  /* anything is mounted below */
 };
+
+/** The same for all mounts of one directory of one file system, as the table names them: mounts of one device
+ * differ by their root. */
+uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root);
 
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
 int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret);

@@ -1,68 +1,115 @@
-#include "attach.h"
-#include "block_source.h"
 #include "locks.h"
 #include "ops.h"
-#include "trees.h"
+#include "source.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
-#include "base/sys.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
-
-enum { TMPFS_PAGE = 4096, ST_NOSYMFOLLOW_ = 0x2000 };
-
-/* STAGE under construction. */
-struct staging {
-	struct helper *h;
-	const struct mh_stage *req;
-	const struct profile *profile;
-	const struct fs_type *type;
-	struct block_source block; /* class block */
-	char source[MH_LABEL_SIZE + 16];
-	struct place target;
-	enum propagation propagation;
+static const struct source_class *const classes[MH_CLASS_N] = {
+	[MH_CLASS_BLOCK] = &source_block,
+	[MH_CLASS_TMPFS] = &source_tmpfs,
+	[MH_CLASS_NFS4] = &source_nfs4,
+	[MH_CLASS_BIND] = &source_bind,
+	[MH_CLASS_CSI] = NULL, /* its plugin mounts */
 };
 
-static void staging_release(struct staging *s)
-{
-	place_release(&s->target);
-}
-
-static bool is_block(const struct staging *s)
-{
-	return s->type->class == MH_CLASS_BLOCK;
-}
-
-uint64_t tmpfs_bytes(const struct mh_source *source)
-{
-	if (source->class != MH_CLASS_TMPFS)
-		return 0;
-	return (source->u.tmpfs.size_bytes + TMPFS_PAGE - 1) / TMPFS_PAGE * TMPFS_PAGE;
-}
-
-/* Stage mounts are inert, whatever the publish may allow: nobody but the helper reaches them. */
 static int64_t floor_flags(const struct staging *s)
 {
-	return ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_NOSYMFOLLOW_ | (s->req->read_only ? ST_RDONLY : 0);
+	return ST_NOSUID | ST_NODEV | ST_NOEXEC | SHOWN_NOSYMFOLLOW | (s->req->read_only ? ST_RDONLY : 0);
 }
 
-/* Is the mount that already stands there the one that is asked for? */
-static bool is_as_asked(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+/* Is this a mount of the file system and the device that were found? */
+static bool is_of_origin(const struct staging *s, const struct place *root, const struct statfs *fs)
 {
-	bool same_medium = is_block(s) ? s->target.dev_major == s->block.dev_major &&
-						 s->target.dev_minor == s->block.dev_minor
-				       : fs->f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
-						 fs->f_files == s->req->source.u.tmpfs.inodes;
+	uint64_t magic = fs_types[s->profile->kind].magic;
+	bool has_device = s->origin.dev_major != 0 || s->origin.dev_minor != 0;
 
-	return same_medium && (uint64_t)fs->f_type == s->type->magic && facts->root_is_whole &&
-	       (fs->f_flags & floor_flags(s)) == floor_flags(s) &&
-	       ((fs->f_flags & ST_RDONLY) != 0) == (s->req->read_only == 1);
+	return (magic == 0 || (uint64_t)fs->f_type == magic) &&
+	       (!has_device ||
+		(root->dev_major == s->origin.dev_major && root->dev_minor == s->origin.dev_minor));
+}
+
+/* Is the mount that stands there the one that is asked for? A plugin's has the flags that the plugin gave it:
+ * the floor comes with the publish, which is a clone without submounts. */
+static enum reason compare(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+{
+	bool is_same;
+
+	if (!s->class)
+		return facts->has_submounts ? REASON_SUBMOUNT : REASON_NONE;
+	is_same = is_of_origin(s, &s->target, fs) && (fs->f_flags & floor_flags(s)) == floor_flags(s) &&
+		  ((fs->f_flags & ST_RDONLY) != 0) == (s->req->read_only == 1) &&
+		  (facts->root_is_whole || s->profile->class == MH_CLASS_BIND ||
+		   s->profile->class == MH_CLASS_NFS4) &&
+		  (!s->class->is_same || s->class->is_same(s, fs));
+	return is_same ? REASON_NONE : REASON_OTHER_MOUNT;
+}
+
+/* Run @visit with the state table to ourselves. */
+static struct outcome in_table(struct staging *s, struct outcome (*visit)(struct staging *s))
+{
+	struct outcome outcome;
+	int r = lock_table(s->h->state_fd);
+
+	if (r < 0)
+		return outcome_kernel(STEP_LOCK, r);
+	outcome = visit(s);
+	unlock_table(s->h->state_fd);
+	return outcome;
+}
+
+static struct outcome count(const struct staging *s, uint32_t max_staged, uint64_t max_tmpfs_total)
+{
+	const struct state_limits limits = {.max_staged = max_staged, .max_tmpfs_total = max_tmpfs_total};
+	int r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &limits,
+				  clock_realtime_ms());
+
+	if (r == 0)
+		return OUTCOME_OK;
+	return outcome_stop(MH_LIMIT, STEP_STATE,
+			    r == -EMFILE   ? REASON_MAX_STAGED
+			    : r == -EDQUOT ? REASON_MAX_TMPFS
+					   : REASON_STATE_FULL);
+}
+
+/* Count the volume, and forget what was staged under its name: should this process die between attaching and
+ * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
+static struct outcome count_in(struct staging *s)
+{
+	return count(s, s->h->agent->max_staged, s->h->agent->max_tmpfs_total);
+}
+
+static struct outcome count_out(struct staging *s)
+{
+	state_clear_staged(s->h->state, s->req->volume);
+	return OUTCOME_OK;
+}
+
+/* What stood before the table was made anew. Nobody knows how often it is published: one too many makes
+ * UNSTAGE look. */
+static struct outcome adopt(struct staging *s)
+{
+	struct outcome outcome = count(s, UINT32_MAX, UINT64_MAX);
+
+	if (outcome.status == MH_OK)
+		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
+	return outcome;
+}
+
+/* The mount stands: remember of what, but not over another profile, which decides about exec and propagation
+ * of its publishes. */
+static struct outcome remember(struct staging *s)
+{
+	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
+	struct outcome outcome = OUTCOME_OK;
+
+	s->was_known = slot && slot->stage == STATE_STAGED;
+	if (s->was_known && !str_eq(slot->profile, s->req->profile))
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
+	if (!slot || slot->stage == STATE_UNSTAGED)
+		outcome = adopt(s);
+	if (outcome.status == MH_OK)
+		state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
+	return outcome;
 }
 
 static struct outcome already_there(struct staging *s)
@@ -70,203 +117,110 @@ static struct outcome already_there(struct staging *s)
 	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	struct outcome outcome;
+	enum reason reason;
 	int r = sys_fstatfs(s->target.fd, &fs);
 
 	if (r == 0)
 		r = mount_facts(s->h, &s->target, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
-	if (!is_as_asked(s, &facts, &fs))
-		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	outcome = attach_mend(s->h, &s->target, s->propagation, 0);
+	reason = compare(s, &facts, &fs);
+	if (reason != REASON_NONE)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, reason);
+	outcome = in_table(s, remember);
+	/* a plugin's mount stays as it is, unless publishes shall be of its peer group */
+	if (outcome.status == MH_OK && (s->class || s->propagation == PROPAGATION_PEER))
+		outcome = attach_mend(s->h, &s->target, s->propagation, 0);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(MH_ALREADY, &s->target, &fs, MH_STATE_STAGED);
+	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs,
+			       MH_STATE_STAGED | outcome.state);
 }
 
-/* Count the volume, and forget what was staged under its name: should this process die between attaching and
- * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
-static struct outcome count_in(const struct staging *s)
+static struct outcome attach_new(struct staging *s, struct attach *attach)
 {
-	const struct agent_policy *agent = s->h->agent;
-	const struct state_limits limits = {.max_staged = agent->max_staged,
-					    .max_tmpfs_total = agent->max_tmpfs_total};
-	int r = lock_table(s->h->state_fd);
-
-	if (r < 0)
-		return outcome_kernel(STEP_LOCK, r);
-	r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &limits,
-			      clock_realtime_ms());
-	unlock_table(s->h->state_fd);
-	if (r == -EMFILE)
-		return outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_STAGED);
-	if (r == -EDQUOT)
-		return outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_TMPFS);
-	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL)
-		     : outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
-}
-
-/* Without CREATE_EXCL, before Linux 6.6, only our own namespace can be looked through. */
-static struct outcome check_device_unmounted(const struct staging *s)
-{
-	struct census census = {.dev_major = s->block.dev_major, .dev_minor = s->block.dev_minor};
-	int r = census_take(s->h, &census);
-
-	if (r < 0)
-		return outcome_kernel(STEP_TABLE, r);
-	if (census.on_device != 0)
-		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_DEVICE_MOUNTED);
-	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
-}
-
-static int set_option(int fs_fd, const char *key, const char *value)
-{
-	if (!value)
-		return sys_fsconfig(fs_fd, SYS_FSCONFIG_SET_FLAG, key, NULL, 0);
-	return sys_fsconfig(fs_fd, SYS_FSCONFIG_SET_STRING, key, value, 0);
-}
-
-static int set_tmpfs_options(const struct staging *s, int fs_fd)
-{
-	char number[24];
-	int r;
-
-	(void)str_format(number, sizeof(number), "%" PRIu64, tmpfs_bytes(&s->req->source));
-	r = set_option(fs_fd, "size", number);
-	if (r < 0)
-		return r;
-	(void)str_format(number, sizeof(number), "%" PRIu64, s->req->source.u.tmpfs.inodes);
-	r = set_option(fs_fd, "nr_inodes", number);
-	return r < 0 ? r : set_option(fs_fd, "mode", "1777");
-}
-
-static int set_options(const struct staging *s, int fs_fd)
-{
-	int r = set_option(fs_fd, "source", s->source);
-
-	if (r == 0 && s->type->forced_key)
-		r = set_option(fs_fd, s->type->forced_key, s->type->forced_value);
-	if (r == 0 && s->req->read_only)
-		r = set_option(fs_fd, "ro", NULL);
-	if (r == 0 && s->req->read_only && s->type->read_only_option)
-		r = set_option(fs_fd, s->type->read_only_option, NULL);
-	if (r == 0 && s->type->class == MH_CLASS_TMPFS)
-		r = set_tmpfs_options(s, fs_fd);
-	for (int i = 0; i < FS_OPTION_N && r == 0; i++)
-		if ((s->profile->options & UINT32_C(1) << i) != 0 && fs_options[i].key)
-			r = set_option(fs_fd, fs_options[i].key, fs_options[i].value);
-	return r;
-}
-
-static unsigned int mount_attributes(const struct staging *s)
-{
-	unsigned int attributes = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC |
-				  SYS_MOUNT_ATTR_NOSYMFOLLOW;
-
-	if (s->req->read_only)
-		attributes |= SYS_MOUNT_ATTR_RDONLY;
-	for (int i = 0; i < FS_OPTION_N; i++)
-		if ((s->profile->options & UINT32_C(1) << i) != 0)
-			attributes |= fs_options[i].attribute;
-	return attributes;
-}
-
-/* A block device whose superblock is alive anywhere, even in a namespace that we cannot see, must not be
- * shared: its options would silently be the older ones. */
-static struct outcome create_superblock(const struct staging *s, int fs_fd)
-{
-	struct outcome outcome = outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
-	int r = -EOPNOTSUPP;
-
-	if (is_block(s)) {
-		r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE_EXCL, NULL, NULL, 0);
-		if (r == -EOPNOTSUPP)
-			outcome = check_device_unmounted(s);
-	}
-	if (r == -EOPNOTSUPP && outcome.status == MH_OK)
-		r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-	if (outcome.status != MH_OK)
-		return outcome;
-	if (r == -EBUSY)
-		return outcome_stop(MH_CONFLICT, STEP_CREATE, REASON_DEVICE_MOUNTED);
-	return r < 0 ? outcome_kernel(STEP_CREATE, r) : outcome;
-}
-
-static struct outcome make_detached(const struct staging *s, int *ret_fd)
-{
-	cleanup_close int fs_fd = sys_fsopen(s->type->name, SYS_FSOPEN_CLOEXEC);
-	cleanup_close int mount_fd = -EBADF;
 	struct place root = PLACE_INIT;
 	struct statfs fs = {.f_type = 0};
-	struct outcome outcome;
+	struct outcome outcome = s->class->make(s, &attach->mount_fd);
 	int r;
 
-	if (fs_fd == -ENODEV)
-		return outcome_stop(MH_UNAVAILABLE, STEP_FSOPEN, REASON_TYPE_UNAVAILABLE);
-	if (fs_fd < 0)
-		return outcome_kernel(STEP_FSOPEN, fs_fd);
-	r = set_options(s, fs_fd);
-	if (r < 0)
-		return outcome_kernel(STEP_OPTION, r);
-	outcome = create_superblock(s, fs_fd);
 	if (outcome.status != MH_OK)
 		return outcome;
-	mount_fd = sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC, mount_attributes(s));
-	if (mount_fd < 0)
-		return outcome_kernel(STEP_FSMOUNT, mount_fd);
-	r = place_of_fd(mount_fd, &root);
+	r = place_of_fd(attach->mount_fd, &root);
 	if (r == 0)
-		r = sys_fstatfs(mount_fd, &fs);
+		r = sys_fstatfs(attach->mount_fd, &fs);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
-	if ((uint64_t)fs.f_type != s->type->magic ||
-	    (is_block(s) && (root.dev_major != s->block.dev_major || root.dev_minor != s->block.dev_minor)))
+	/* a name in /dev may have come to mean another device between our look and the kernel's */
+	if (!is_of_origin(s, &root, &fs))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
-	*ret_fd = TAKE_FD(mount_fd);
-	return outcome_stop(MH_OK, STEP_NONE, REASON_NONE);
-}
-
-static void count_out(const struct staging *s)
-{
-	if (lock_table(s->h->state_fd) < 0)
-		return;
-	state_clear_staged(s->h->state, s->req->volume);
-	unlock_table(s->h->state_fd);
-}
-
-static struct outcome attach_new(struct staging *s)
-{
-	cleanup_close int mount_fd = -EBADF;
-	struct attach attach = {.dir_fd = s->h->stage.fd,
-				.name = s->req->volume,
-				.target = &s->target,
-				.want_flags = floor_flags(s),
-				.deny_flags = s->req->read_only ? 0 : ST_RDONLY,
-				.propagation = s->propagation};
-	struct outcome outcome = make_detached(s, &mount_fd);
-
-	if (outcome.status != MH_OK)
-		return outcome;
-	attach.mount_fd = TAKE_FD(mount_fd);
-	outcome = attach_mount(s->h, &attach);
-	close_fdp(&attach.mount_fd);
-	if (outcome.status == MH_OK)
-		outcome.state |= MH_STATE_STAGED;
+	outcome = attach_mount(s->h, attach);
+	outcome.state |= outcome.status == MH_OK ? MH_STATE_STAGED : 0;
 	return outcome;
 }
 
 static struct outcome stage_new(struct staging *s)
 {
-	struct outcome outcome;
+	struct attach attach = {.mount_fd = -EBADF,
+				.dir_fd = s->h->stage.fd,
+				.name = s->req->volume,
+				.target = &s->target,
+				.want_flags = floor_flags(s),
+				.deny_flags = s->req->read_only ? 0 : ST_RDONLY,
+				.propagation = s->propagation};
+	struct outcome outcome = in_table(s, count_in);
+	struct outcome remembered;
 
+	if (outcome.status != MH_OK)
+		return outcome;
+	outcome = attach_new(s, &attach);
+	close_fdp(&attach.mount_fd);
+	remembered = in_table(s, outcome.status == MH_OK ? remember : count_out);
+	/* the mount stands; without the memory of its source a publish is refused until STAGE came again */
+	return remembered.status == MH_OK ? outcome : remembered;
+}
+
+/* The plugin mounts later, and STAGE comes again. */
+static struct outcome prepare(struct staging *s)
+{
+	struct outcome outcome = in_table(s, count_in);
+
+	if (outcome.status == MH_OK)
+		outcome.state = MH_STATE_PREPARED;
+	else
+		(void)sys_rmdirat(s->target.fd, MH_CSI_STAGING);
+	return outcome;
+}
+
+/* Open the directory of the volume; a plugin's folders in it are not to be covered. */
+static struct outcome open_target(struct staging *s)
+{
+	cleanup_place struct place folder = PLACE_INIT;
+	int r = place_make(s->h->stage.fd, s->req->volume, &s->target);
+
+	if (r < 0)
+		return outcome_kernel(STEP_DIRECTORY, r);
+	if (s->class && s->target.is_mount_root)
+		return OUTCOME_OK;
 	if (!place_is_own(s->h, &s->h->stage, &s->target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	outcome = count_in(s);
-	if (outcome.status == MH_OK) {
-		outcome = attach_new(s);
-		if (outcome.status != MH_OK)
-			count_out(s);
-	}
+	if (!s->class)
+		return csi_enter(s);
+	r = place_open(s->target.fd, MH_CSI_STAGING, &folder);
+	return r == -ENOENT ? OUTCOME_OK : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
+}
+
+static struct outcome stage(struct staging *s)
+{
+	struct outcome outcome = s->class && s->class->find ? s->class->find(s) : OUTCOME_OK;
+
+	if (outcome.status == MH_OK)
+		outcome = open_target(s);
+	if (outcome.status != MH_OK)
+		return outcome;
+	if (s->target.is_mount_root)
+		return already_there(s);
+	outcome = s->class ? stage_new(s) : prepare(s);
 	if (outcome.status != MH_OK)
 		(void)sys_rmdirat(s->h->stage.fd, s->req->volume); /* tidy; a mount there refuses */
 	return outcome;
@@ -274,26 +228,27 @@ static struct outcome stage_new(struct staging *s)
 
 struct outcome op_stage(struct helper *h, const struct mh_stage *req, const struct admission *admission)
 {
-	cleanup(staging_release) struct staging s = {
-		.h = h,
-		.req = req,
-		.profile = admission->profile,
-		.type = &fs_types[admission->profile->kind],
-		.target = PLACE_INIT,
-		.propagation = admission->profile->shared ? PROPAGATION_PEER : PROPAGATION_PRIVATE};
-	struct outcome outcome = {.status = MH_OK};
-	int r;
+	struct staging s = {.h = h,
+			    .req = req,
+			    .profile = admission->profile,
+			    .class = classes[req->source.class],
+			    .digest = admission->source_digest,
+			    .origin = PLACE_INIT,
+			    .target = PLACE_INIT,
+			    .propagation =
+				    admission->profile->shared ? PROPAGATION_PEER : PROPAGATION_PRIVATE};
+	bool waits = req->source.class == MH_CLASS_NFS4;
+	struct outcome outcome;
 
-	if (is_block(&s)) {
-		outcome = block_source_find(h, &req->source, &s.block);
-		(void)str_copy(s.source, sizeof(s.source), s.block.path);
-	} else {
-		(void)str_format(s.source, sizeof(s.source), "holdfast:%s", req->volume);
-	}
-	if (outcome.status != MH_OK)
-		return outcome;
-	r = place_make(h->stage.fd, req->volume, &s.target);
-	if (r < 0)
-		return outcome_kernel(STEP_DIRECTORY, r);
-	return s.target.is_mount_root ? already_there(&s) : stage_new(&s);
+	(void)str_format(s.source, sizeof(s.source), "holdfast:%s", req->volume);
+	/* A server may never answer, not even for a mount that stands. The alarm ends this process: the trail
+	 * keeps an intent without a result, and the agent starts another one. */
+	if (waits && sys_set_timer(h->agent->nfs_timeout_s) < 0)
+		return outcome_stop(MH_INTERNAL, STEP_SOURCE, REASON_POSTCONDITION);
+	outcome = stage(&s);
+	if (waits)
+		(void)sys_set_timer(0);
+	place_release(&s.origin);
+	place_release(&s.target);
+	return outcome;
 }

@@ -36,35 +36,10 @@ static enum reason admit_op_unstage(const struct helper *h, const union mh_reque
 	return admit_detach(h, req->unstage.detach);
 }
 
-/* Where the mount of an earlier boot of this table, or of nobody, stands already, it is counted now. */
-static struct outcome remember_staged(struct helper *h, const struct mh_stage *req,
-				      const struct admission *admission, struct outcome outcome)
-{
-	const struct state_limits unlimited = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
-	const struct state_slot *slot;
-	int r = lock_table(h->state_fd);
-
-	if (r < 0)
-		return outcome_kernel(STEP_LOCK, r);
-	slot = state_find(h->state, req->volume);
-	if (!slot || slot->stage == STATE_UNSTAGED)
-		r = state_begin_stage(h->state, req->volume, tmpfs_bytes(&req->source), &unlimited,
-				      clock_realtime_ms());
-	if (r == 0)
-		state_set_staged(h->state, req->volume, req->profile, admission->source_digest);
-	unlock_table(h->state_fd);
-	/* the mount stands; without the memory of its source a publish that needs it is refused */
-	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : outcome;
-}
-
 static struct outcome run_stage(struct helper *h, const union mh_request *req,
 				const struct admission *admission)
 {
-	struct outcome outcome = op_stage(h, &req->stage, admission);
-
-	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
-		return outcome;
-	return remember_staged(h, &req->stage, admission, outcome);
+	return op_stage(h, &req->stage, admission);
 }
 
 static struct outcome run_publish(struct helper *h, const union mh_request *req,

@@ -16,6 +16,12 @@ struct outcome {
 	uint32_t dev_minor;
 };
 
+#define OUTCOME_OK              \
+	(struct outcome)        \
+	{                       \
+		.status = MH_OK \
+	}
+
 /** Outcome of a step that the kernel refused. */
 struct outcome outcome_kernel(enum step step, int r);
 

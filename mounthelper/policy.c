@@ -2,151 +2,89 @@
 
 #include "policy_check.h"
 
-#include "base/block_lexer.h"
+#include "base/block_keys.h"
 #include "base/cleanup.h"
 #include "base/id.h"
-#include "base/names.h"
 #include "base/parse.h"
 #include "base/path.h"
 #include "base/str.h"
 
 #include <string.h>
 
+/* What a block is: an agent's, or a profile of a class. A key names the blocks that may and that must have
+ * it. */
+enum {
+	IN_AGENT = 0,
+	IN_PROFILE = MH_CLASS_N, /* whose class is not known yet */
+	AGENT = 1 << IN_AGENT,
+	BLOCK = 1 << MH_CLASS_BLOCK,
+	TMPFS = 1 << MH_CLASS_TMPFS,
+	NFS4 = 1 << MH_CLASS_NFS4,
+	BIND = 1 << MH_CLASS_BIND,
+	CSI = 1 << MH_CLASS_CSI,
+	PROFILE = 1 << IN_PROFILE,
+	CLASSES = BLOCK | TMPFS | NFS4 | CSI, /* of a profile; a hostvol is of class bind */
+	ANY = CLASSES | BIND,
+};
+
+/* The classes as they are written, which have no blanks. */
+static const char *const class_words[] = {
+	[IN_AGENT] = "not of a profile",
+	[MH_CLASS_BLOCK] = "block",
+	[MH_CLASS_TMPFS] = "tmpfs",
+	[MH_CLASS_NFS4] = "nfs4",
+	[MH_CLASS_BIND] = "host volume",
+	[MH_CLASS_CSI] = "csi",
+	[IN_PROFILE] = "its class must come first",
+};
+static const char *const trust_words[] = {[TRUST_TRUSTED] = "trusted", [TRUST_UNTRUSTED] = "untrusted"};
+static const char *const must_words[] = {"required", "optional"};
+static const char *const sync_words[] = {"always", "batch"};
+const char *const nfs_sec_words[NFS_SEC_N] = {"sys", "krb5", "krb5i", "krb5p"};
+const char *const nfs_vers_words[NFS_VERS_N] = {"4.2", "4.1"};
+
 struct parser {
 	struct block_lexer lexer;
 	struct policy *policy;
+	uint32_t n_profiles; /* of these alone */
+	uint32_t n_hostvols;
 };
 
-static const char *const class_words[MH_CLASS_N] = {
-	[MH_CLASS_BLOCK] = "block",
-	[MH_CLASS_TMPFS] = "tmpfs",
-};
-static const char *const trust_words[] = {
-	[TRUST_TRUSTED] = "trusted",
-	[TRUST_UNTRUSTED] = "untrusted",
-};
-static const char *const ticket_words[] = {"required", "optional"};
+/* Values of this policy alone. */
 
-/* Values. A setter returns NULL, or what the value must be. */
-
-struct key;
-typedef const char *set_fn(void *field, const char *text, const struct key *key);
-
-enum { KEY_REQUIRED = 1 << 0, KEY_REPEATS = 1 << 1 };
-
-struct key {
-	const char *name;
-	set_fn *set;
-	size_t offset;
-	unsigned int flags;
-	uint64_t min; /* of a number */
-	uint64_t max;
-	const char *must; /* of a number or word: the sentence for people */
-	const char *const *words;
-	size_t n_words;
-};
-
-static const char *set_u32(void *field, const char *text, const struct key *key)
-{
-	return parse_u32(text, (uint32_t)key->min, (uint32_t)key->max, field) < 0 ? key->must : NULL;
-}
-
-static const char *set_u64(void *field, const char *text, const struct key *key)
-{
-	return parse_u64(text, key->min, key->max, field) < 0 ? key->must : NULL;
-}
-
-static const char *set_size(void *field, const char *text, const struct key *key)
-{
-	uint64_t size;
-
-	if (parse_size(text, &size) < 0 || size < key->min || size > key->max)
-		return key->must;
-	memcpy(field, &size, sizeof(size));
-	return NULL;
-}
-
-static const char *set_bool(void *field, const char *text, const struct key *key)
-{
-	(void)key;
-	return parse_bool(text, field) < 0 ? "must be yes or no" : NULL;
-}
-
-static const char *set_name(void *field, const char *text, const struct key *key)
-{
-	if (!id_is_name(text, TICKET_NODE_SIZE - 1))
-		return "must be a name of at most 63 letters, digits, - and _";
-	(void)str_copy(field, TICKET_NODE_SIZE, text);
-	(void)key;
-	return NULL;
-}
-
-static const char *set_path(void *field, const char *text, const struct key *key)
-{
-	(void)key;
-	if (!path_is_normal(text) || text[1] == '\0')
-		return "must be an absolute path below / without ., .., // and a trailing slash";
-	if (str_copy(field, MH_PATH_SIZE, text) < 0)
-		return "must have at most 255 bytes";
-	return NULL;
-}
-
-static const char *set_word(void *field, const char *text, const struct key *key)
-{
-	int i = names_find(key->words, key->n_words, text);
-	uint32_t value = (uint32_t)i;
-
-	if (i < 0)
-		return key->must;
-	memcpy(field, &value, sizeof(value));
-	return NULL;
-}
-
-static const char *set_kind(void *field, const char *text, const struct key *key)
+static bool set_kind(void *field, const char *text, const struct block_key *key)
 {
 	int i = fs_kind_find(text);
 	uint32_t value = (uint32_t)i;
 
 	(void)key;
 	if (i < 0)
-		return "must be ext4, xfs, erofs, squashfs or tmpfs";
+		return false;
 	memcpy(field, &value, sizeof(value));
-	return NULL;
+	return true;
 }
 
-static const char *set_ticket_key(void *field, const char *text, const struct key *key)
-{
-	struct ticket_keys *keys = field;
-
-	(void)key;
-	if (keys->n == POLICY_KEY_MAX)
-		return "may be given at most twice";
-	if (hex_decode(keys->key[keys->n], TICKET_KEY_SIZE, text) < 0)
-		return "must be 64 hex digits";
-	keys->n++;
-	return NULL;
-}
-
-static const char *set_by_id(void *field, const char *text, const struct key *key)
+static bool set_by_id(void *field, const char *text, const struct block_key *key)
 {
 	static const char exact[] = "exact:";
-	struct profile *profile = field;
-	struct by_id_rule *rule = &profile->by_id[profile->n_by_id];
+	struct by_id_rule *rule = field;
 
 	(void)key;
-	if (profile->n_by_id == POLICY_RULE_MAX)
-		return "may be given at most 8 times";
 	rule->exact = str_starts_with(text, exact);
 	if (rule->exact)
 		text += sizeof(exact) - 1;
-	if (!by_id_is_valid(text))
-		return "must be at most 128 of A-Z a-z 0-9 : . _ + - and not begin with a dot";
-	(void)str_copy(rule->text, sizeof(rule->text), text);
-	profile->n_by_id++;
-	return NULL;
+	return by_id_is_valid(text) && str_copy(rule->text, sizeof(rule->text), text) == 0;
 }
 
-static const char *set_options(void *field, const char *text, const struct key *key)
+static bool set_server(void *field, const char *text, const struct block_key *key)
+{
+	struct server_rule *rule = field;
+
+	(void)key;
+	return parse_network(text, &rule->family, rule->addr, &rule->prefix_bits) == 0;
+}
+
+static bool set_options(void *field, const char *text, const struct block_key *key)
 {
 	uint32_t *options = field;
 
@@ -155,205 +93,151 @@ static const char *set_options(void *field, const char *text, const struct key *
 		size_t n = strcspn(text, ",");
 		int i = fs_option_find(text, n);
 
-		if (i < 0)
-			return "must be of noatime, discard, nodelalloc, data-journal, nouuid";
-		if ((*options & UINT32_C(1) << i) != 0)
-			return "names an option twice";
+		if (i < 0 || (*options & UINT32_C(1) << i) != 0)
+			return false;
 		*options |= UINT32_C(1) << i;
 		if (text[n] == '\0')
-			return NULL;
+			return true;
 		text += n + 1;
 	}
+}
+
+static bool is_name(const char *text)
+{
+	return id_is_name(text, TICKET_NODE_SIZE - 1);
+}
+
+static bool is_context(const char *text)
+{
+	return str_is_made_of(text, "_:.,-") && text[0] >= 'a' && text[0] <= 'z';
+}
+
+static bool is_path(const char *text)
+{
+	return path_is_normal(text) && text[1] != '\0';
 }
 
 /* Keys */
 
 #define A(field) offsetof(struct agent_policy, field)
 #define P(field) offsetof(struct profile, field)
-#define UID_LIMITS .min = 1, .max = UINT32_MAX - 1, .must = "must be an id from 1 to 4294967294"
+#define STRING(valid, bytes, what) block_set_string, (what), .is_valid = (valid), .size = (bytes)
+#define NAME STRING(is_name, TICKET_NODE_SIZE, "a name of at most 63 letters, digits, - and _")
+#define PATH STRING(is_path, MH_PATH_SIZE, "an absolute path below / without ., .., // and a trailing slash")
+#define BOOL block_set_bool, "yes or no"
+#define NUMBER(low, high) block_set_u32, #low " to " #high, .min = (low), .max = (high)
+#define UID NUMBER(1, 4294967294)
+#define SIZE(high, what) block_set_size, (what), .min = 4096, .max = UINT64_C(1) << (high)
+#define WORDS(table, what) block_set_word, (what), .words = (table), .size = ARRAY_SIZE(table)
 
-static const struct key agent_keys[] = {
-	{"cluster", set_name, A(cluster), KEY_REQUIRED},
-	{"node", set_name, A(node), KEY_REQUIRED},
-	{"helper_uid", set_u32, A(helper_uid), KEY_REQUIRED, UID_LIMITS},
-	{"helper_gid", set_u32, A(helper_gid), KEY_REQUIRED, UID_LIMITS},
-	{"stage_base", set_path, A(stage_base), KEY_REQUIRED},
-	{"publish_base", set_path, A(publish_base), KEY_REQUIRED},
-	{"log", set_path, A(log), KEY_REQUIRED},
-	{"lock_dir", set_path, A(lock_dir), KEY_REQUIRED},
-	{"ticket", set_word, A(ticket_optional), 0, .must = "must be required or optional",
-	 .words = ticket_words, .n_words = ARRAY_SIZE(ticket_words)},
-	{"ticket_key", set_ticket_key, A(keys), KEY_REPEATS},
-	{"container", set_bool, A(container), 0},
-	{"allow_detach", set_bool, A(allow_detach), 0},
-	{"max_staged", set_u32, A(max_staged), 0, .min = 1, .max = 4096, .must = "must be 1 to 4096"},
-	{"max_published", set_u32, A(max_published), 0, .min = 1, .max = 32768, .must = "must be 1 to 32768"},
-	{"max_per_alloc", set_u32, A(max_per_alloc), 0, .min = 1, .max = MH_SLOT_MAX + 1,
-	 .must = "must be 1 to 32"},
-	{"max_tmpfs_total", set_size, A(max_tmpfs_total), 0, .min = 4096, .max = UINT64_C(1) << 60,
-	 .must = "must be a size from 4KiB on, as 64MiB"},
-	{"ops_per_second", set_u32, A(ops_per_second), 0, .min = 1, .max = 1000, .must = "must be 1 to 1000"},
-	{"starts_per_minute", set_u32, A(starts_per_minute), 0, .min = 1, .max = 6000,
-	 .must = "must be 1 to 6000"},
-	{"burst", set_u32, A(burst), 0, .min = 1, .max = 10000, .must = "must be 1 to 10000"},
+static const struct block_key keys[] = {
+	{"cluster", AGENT, AGENT, A(cluster), NAME},
+	{"node", AGENT, AGENT, A(node), NAME},
+	{"helper_uid", AGENT, AGENT, A(helper_uid), UID},
+	{"helper_gid", AGENT, AGENT, A(helper_gid), UID},
+	{"stage_base", AGENT, AGENT, A(stage_base), PATH},
+	{"publish_base", AGENT, AGENT, A(publish_base), PATH},
+	{"log", AGENT, AGENT, A(log), PATH},
+	{"lock_dir", AGENT, AGENT, A(lock_dir), PATH},
+	{"ticket", AGENT, 0, A(ticket_optional), WORDS(must_words, "required or optional")},
+	{"ticket_key", AGENT, 0, A(keys.key), block_set_hex, "64 hex digits", .size = TICKET_KEY_SIZE,
+	 .times = POLICY_KEY_MAX, .count = A(keys.n)},
+	{"audit", AGENT, 0, A(audit_optional), WORDS(must_words, "required or optional")},
+	{"trail_sync", AGENT, 0, A(sync_batch), WORDS(sync_words, "always or batch")},
+	{"container", AGENT, 0, A(container), BOOL},
+	{"allow_detach", AGENT, 0, A(allow_detach), BOOL},
+	{"max_staged", AGENT, 0, A(max_staged), NUMBER(1, 4096)},
+	{"max_published", AGENT, 0, A(max_published), NUMBER(1, 32768)},
+	{"max_per_alloc", AGENT, 0, A(max_per_alloc), NUMBER(1, 32)},
+	{"max_tmpfs_total", AGENT, 0, A(max_tmpfs_total), SIZE(60, "a size from 4KiB on, as 64MiB")},
+	{"ops_per_second", AGENT, 0, A(ops_per_second), NUMBER(1, 1000)},
+	{"burst", AGENT, 0, A(burst), NUMBER(1, 10000)},
+	{"starts_per_minute", AGENT, 0, A(starts_per_minute), NUMBER(1, 6000)},
+	{"nfs_timeout", AGENT, 0, A(nfs_timeout_s), NUMBER(1, 600)},
+
+	{"class", PROFILE | CLASSES, PROFILE, P(class), WORDS(class_words, "block, tmpfs, nfs4 or csi"),
+	 .makes_kind = true},
+	{"fstype", BLOCK | TMPFS | NFS4, BLOCK, P(kind), set_kind,
+	 "ext4, xfs, erofs or squashfs for block, tmpfs, nfs4"},
+	{"trust", ANY & ~TMPFS, BLOCK, P(trust), WORDS(trust_words, "trusted or untrusted")},
+	{"ro", ANY, 0, P(read_only), BOOL},
+	{"exec", ANY, 0, P(exec), BOOL},
+	{"shared", ANY, 0, P(shared), BOOL},
+	{"options", BLOCK | TMPFS | NFS4, 0, P(options), set_options,
+	 "of noatime, discard, nodelalloc, data-journal, nouuid, each once, with commas"},
+	{"selinux_context", BLOCK | TMPFS | NFS4, 0, P(selinux_context),
+	 STRING(is_context, POLICY_CONTEXT_SIZE, "USER:ROLE:TYPE or USER:ROLE:TYPE:RANGE")},
+	{"by_id", BLOCK, BLOCK, P(by_id), set_by_id,
+	 "at most 128 of A-Z a-z 0-9 : . _ + - not beginning with a dot, exact: before it for a whole name",
+	 .size = sizeof(struct by_id_rule), .times = POLICY_RULE_MAX, .count = P(n_by_id)},
+	{"max_size", TMPFS, TMPFS, P(max_size), SIZE(50, "a size from 4KiB on, as 64MiB")},
+	{"max_inodes", TMPFS, 0, P(max_inodes), block_set_size, "1 to 2147483648", .min = 1,
+	 .max = UINT64_C(1) << 31},
+	{"server", NFS4, NFS4, P(server), set_server, "ADDRESS or ADDRESS/BITS without bits beyond BITS",
+	 .size = sizeof(struct server_rule), .times = POLICY_RULE_MAX, .count = P(n_servers)},
+	{"export", NFS4, NFS4, P(export),
+	 STRING(export_is_valid, MH_EXPORT_SIZE, "an absolute path of A-Z a-z 0-9 . _ -"),
+	 .times = POLICY_RULE_MAX, .count = P(n_exports)},
+	{"sec", NFS4, 0, P(sec), WORDS(nfs_sec_words, "sys, krb5, krb5i or krb5p")},
+	{"vers", NFS4, 0, P(vers), WORDS(nfs_vers_words, "4.1 or 4.2")},
+	{"path", BIND, BIND, P(path), PATH},
+	{"owner_uid", BIND, BIND, P(owner_uid), NUMBER(0, 4294967294)},
 };
 
-static const struct key profile_keys[] = {
-	{"class", set_word, P(class), KEY_REQUIRED,
-	 .must = "must be block or tmpfs (nfs4, bind and csi are not supported by this version)",
-	 .words = class_words, .n_words = ARRAY_SIZE(class_words)},
-	{"fstype", set_kind, P(kind), KEY_REQUIRED},
-	{"trust", set_word, P(trust), 0, .must = "must be trusted or untrusted", .words = trust_words,
-	 .n_words = ARRAY_SIZE(trust_words)},
-	{"ro", set_bool, P(read_only), 0},
-	{"exec", set_bool, P(exec), 0},
-	{"shared", set_bool, P(shared), 0},
-	{"options", set_options, P(options), 0},
-	{"by_id", set_by_id, 0, KEY_REPEATS},
-	{"max_size", set_size, P(max_size), 0, .min = 4096, .max = UINT64_C(1) << 50,
-	 .must = "must be a size from 4KiB on, as 64MiB"},
-	{"max_inodes", set_u64, P(max_inodes), 0, .min = 1, .max = UINT64_C(1) << 31,
-	 .must = "must be 1 to 2147483648"},
-};
+_Static_assert(ARRAY_SIZE(keys) <= BLOCK_KEYS_MAX, "they fit block.seen");
 
-static int find_key(const struct key *keys, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (str_eq(keys[i].name, name))
-			return (int)i;
-	return -1;
-}
-
-/* "KEY = VALUE" and its end; ps->lexer.word is KEY. A closing brace may stand for the end. */
-static enum status parse_assignment(struct parser *ps, const struct key *keys, size_t n, void *object,
-				    uint64_t *seen, const char *where)
-{
-	unsigned int line = ps->lexer.token_line;
-	int i = find_key(keys, n, ps->lexer.word);
-	const char *complaint;
-	enum status st;
-
-	if (i < 0)
-		return REFUSE(&ps->lexer, line, "unknown key '%s' in %s", ps->lexer.word, where);
-	if ((*seen & UINT64_C(1) << i) != 0 && (keys[i].flags & KEY_REPEATS) == 0)
-		return REFUSE(&ps->lexer, line, "%s is given twice", keys[i].name);
-	*seen |= UINT64_C(1) << i;
-	st = lexer_expect(&ps->lexer, TOKEN_EQUALS, "= after the key");
-	if (st == STATUS_OK)
-		st = lexer_expect(&ps->lexer, TOKEN_WORD, "a value after =");
-	if (st != STATUS_OK)
-		return st;
-	complaint = keys[i].set((char *)object + keys[i].offset, ps->lexer.word, &keys[i]);
-	if (complaint)
-		return REFUSE(&ps->lexer, line, "%s = %s: %s", keys[i].name, ps->lexer.word, complaint);
-	st = lexer_next(&ps->lexer);
-	if (st != STATUS_OK)
-		return st;
-	if (ps->lexer.token != TOKEN_END && ps->lexer.token != TOKEN_CLOSE)
-		return REFUSE(&ps->lexer, line, "expected the end of the line or ; after the value of %s",
-			      keys[i].name);
-	return STATUS_OK;
-}
-
-static enum status check_required(struct parser *ps, const struct key *keys, size_t n, uint64_t seen,
-				  unsigned int line, const char *where)
-{
-	for (size_t i = 0; i < n; i++)
-		if ((keys[i].flags & KEY_REQUIRED) != 0 && (seen & UINT64_C(1) << i) == 0)
-			return REFUSE(&ps->lexer, line, "%s has no %s", where, keys[i].name);
-	return STATUS_OK;
-}
-
-/* After an assignment the closing brace may have been taken already. */
-static enum status next_in_block(struct parser *ps, const char *where)
-{
-	enum status st = STATUS_OK;
-
-	if (ps->lexer.token != TOKEN_CLOSE)
-		st = lexer_next_statement(&ps->lexer);
-	if (st != STATUS_OK)
-		return st;
-	if (ps->lexer.token != TOKEN_CLOSE && ps->lexer.token != TOKEN_WORD)
-		return REFUSE(&ps->lexer, ps->lexer.token_line, "expected a key or } in %s", where);
-	return STATUS_OK;
-}
+static const char *const inner_words[] = {"profile", "hostvol", NULL};
+static const struct block_table table = {
+	.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = class_words, .inner_words = inner_words};
 
 static enum status parse_profile(struct parser *ps, struct agent_policy *agent)
 {
-	struct profile profile = {.max_inodes = 65536, .line = ps->lexer.token_line};
-	unsigned int line = ps->lexer.token_line;
-	struct policy *policy = ps->policy;
-	const char *complaint;
-	uint64_t seen = 0;
-	enum status st = lexer_expect(&ps->lexer, TOKEN_WORD, "a name after profile");
+	struct profile *profile = &ps->policy->profiles[ps->policy->n_profiles];
+	bool is_hostvol = str_eq(ps->lexer.word, "hostvol");
+	uint32_t *n = is_hostvol ? &ps->n_hostvols : &ps->n_profiles;
+	struct block block = {.table = &table,
+			      .word = is_hostvol ? "hostvol" : "profile",
+			      .kind = is_hostvol ? (uint32_t)MH_CLASS_BIND : (uint32_t)IN_PROFILE,
+			      .object = profile};
+	enum status st = block_open(&ps->lexer, &block);
 
 	if (st != STATUS_OK)
 		return st;
-	if (!id_is_label(ps->lexer.word))
-		return REFUSE(&ps->lexer, line,
-			      "profile %s: the name must be a-z, 0-9 and -, at most 63 of them",
-			      ps->lexer.word);
-	(void)str_copy(profile.name, sizeof(profile.name), ps->lexer.word);
-	if (policy_profile(policy, agent, profile.name))
-		return REFUSE(&ps->lexer, line, "profile %s is given twice", profile.name);
-	if (policy->n_profiles == POLICY_PROFILE_MAX)
-		return REFUSE(&ps->lexer, line, "more than %d profiles", POLICY_PROFILE_MAX);
-	st = lexer_expect(&ps->lexer, TOKEN_OPEN, "{ after the profile's name");
-	while (st == STATUS_OK) {
-		st = next_in_block(ps, "the profile");
-		if (st != STATUS_OK || ps->lexer.token == TOKEN_CLOSE)
-			break;
-		st = parse_assignment(ps, profile_keys, ARRAY_SIZE(profile_keys), &profile, &seen,
-				      "the profile");
-	}
+	if (!id_is_label(block.name) || policy_profile(ps->policy, agent, block.name))
+		return REFUSE(&ps->lexer, block.line, "%s %s: must be a new name of a-z, 0-9 and -",
+			      block.word, block.name);
+	if (*n == POLICY_PROFILE_MAX)
+		return REFUSE(&ps->lexer, block.line, "more than %d of %s", POLICY_PROFILE_MAX, block.word);
+	*profile = (struct profile){
+		.line = block.line, .class = MH_CLASS_BIND, .kind = FS_ANY, .max_inodes = 65536};
+	(void)str_copy(profile->name, sizeof(profile->name), block.name);
+	st = block_read(&ps->lexer, &block);
+	if (profile->kind == FS_ANY && profile->class == MH_CLASS_TMPFS)
+		profile->kind = FS_TMPFS;
+	if (profile->kind == FS_ANY && profile->class == MH_CLASS_NFS4)
+		profile->kind = FS_NFS4;
 	if (st == STATUS_OK)
-		st = check_required(ps, profile_keys, ARRAY_SIZE(profile_keys), seen, line, "the profile");
+		st = block_check(&ps->lexer, &block, policy_check_profile(profile));
 	if (st != STATUS_OK)
 		return st;
-	complaint = policy_check_profile(&profile);
-	if (complaint)
-		return REFUSE(&ps->lexer, line, "profile %s: %s", profile.name, complaint);
-	policy->profiles[policy->n_profiles++] = profile;
+	++*n;
 	agent->n_profiles++;
-	return STATUS_OK;
-}
-
-static enum status parse_agent_block(struct parser *ps, struct agent_policy *agent, uint64_t *seen)
-{
-	enum status st = STATUS_OK;
-
-	for (;;) {
-		st = next_in_block(ps, "the agent's block");
-		if (st != STATUS_OK || ps->lexer.token == TOKEN_CLOSE)
-			return st;
-		if (!str_eq(ps->lexer.word, "profile")) {
-			st = parse_assignment(ps, agent_keys, ARRAY_SIZE(agent_keys), agent, seen,
-					      "the agent's block");
-		} else {
-			st = parse_profile(ps, agent);
-			if (st == STATUS_OK)
-				st = lexer_next(&ps->lexer); /* past the profile's closing brace */
-			if (st == STATUS_OK && ps->lexer.token != TOKEN_END && ps->lexer.token != TOKEN_CLOSE)
-				return REFUSE(&ps->lexer, ps->lexer.token_line,
-					      "expected the end of the line after }");
-		}
-		if (st != STATUS_OK)
-			return st;
-	}
+	ps->policy->n_profiles++;
+	return block_end_statement(&ps->lexer, "}");
 }
 
 static enum status parse_agent(struct parser *ps)
 {
 	struct policy *policy = ps->policy;
 	struct agent_policy *agent = &policy->agents[policy->n_agents];
-	unsigned int line = ps->lexer.token_line;
-	const char *complaint;
-	uint64_t seen = 0;
-	enum status st;
+	struct block block = {.table = &table, .word = "agent", .kind = IN_AGENT, .object = agent};
+	enum status st = block_open(&ps->lexer, &block);
 
+	if (st != STATUS_OK)
+		return st;
 	if (policy->n_agents == POLICY_AGENT_MAX)
-		return REFUSE(&ps->lexer, line, "more than %d agents", POLICY_AGENT_MAX);
-	*agent = (struct agent_policy){.line = line,
+		return REFUSE(&ps->lexer, block.line, "more than %d agents", POLICY_AGENT_MAX);
+	*agent = (struct agent_policy){.line = block.line,
 				       .max_staged = 256,
 				       .max_published = 4096,
 				       .max_per_alloc = MH_SLOT_MAX + 1,
@@ -363,26 +247,19 @@ static enum status parse_agent(struct parser *ps)
 				       .starts_per_minute = 60,
 				       .nfs_timeout_s = 30,
 				       .first_profile = policy->n_profiles};
-	st = lexer_expect(&ps->lexer, TOKEN_WORD, "a uid after agent");
-	if (st != STATUS_OK)
-		return st;
-	if (parse_u32(ps->lexer.word, 1, UINT32_MAX - 1, &agent->uid) < 0)
-		return REFUSE(&ps->lexer, line, "agent %s: must be a uid from 1 to 4294967294",
-			      ps->lexer.word);
-	if (policy_agent(policy, agent->uid))
-		return REFUSE(&ps->lexer, line, "agent %u is given twice", agent->uid);
-	st = lexer_expect(&ps->lexer, TOKEN_OPEN, "{ after the agent's uid");
+	if (parse_u32(block.name, 1, UINT32_MAX - 1, &agent->uid) < 0 || policy_agent(policy, agent->uid))
+		return REFUSE(&ps->lexer, block.line, "agent %s: must be a new uid from 1 to 4294967294",
+			      block.name);
+	do {
+		st = block_read(&ps->lexer, &block);
+		if (st == STATUS_OK && ps->lexer.token != TOKEN_CLOSE)
+			st = parse_profile(ps, agent);
+	} while (st == STATUS_OK && ps->lexer.token != TOKEN_CLOSE);
 	if (st == STATUS_OK)
-		st = parse_agent_block(ps, agent, &seen);
+		st = block_check(&ps->lexer, &block, policy_check_agent(policy, agent));
 	if (st == STATUS_OK)
-		st = check_required(ps, agent_keys, ARRAY_SIZE(agent_keys), seen, line, "the agent's block");
-	if (st != STATUS_OK)
-		return st;
-	complaint = policy_check_agent(policy, agent);
-	if (complaint)
-		return REFUSE(&ps->lexer, line, "agent %u: %s", agent->uid, complaint);
-	policy->n_agents++;
-	return STATUS_OK;
+		policy->n_agents++;
+	return st;
 }
 
 enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret,
@@ -390,23 +267,29 @@ enum status policy_parse(const char *file, const char *text, size_t n, struct po
 {
 	struct parser ps = {.lexer = {.file = file, .p = text, .end = text + n, .line = 1, .err = err},
 			    .policy = ret};
-	enum status st;
+	const char *complaint;
+	enum status st = STATUS_OK;
 
 	*ret = (struct policy){0};
 	if (n > POLICY_TEXT_MAX)
-		return REFUSE(&ps.lexer, 1U, "more than %d bytes", POLICY_TEXT_MAX);
-	st = lexer_check_alphabet(&ps.lexer);
+		st = REFUSE(&ps.lexer, 1U, "more than %d bytes", POLICY_TEXT_MAX);
+	if (st == STATUS_OK)
+		st = lexer_check_alphabet(&ps.lexer);
 	while (st == STATUS_OK) {
 		st = lexer_next_statement(&ps.lexer);
 		if (st != STATUS_OK || ps.lexer.token == TOKEN_EOF)
 			break;
 		if (ps.lexer.token != TOKEN_WORD || !str_eq(ps.lexer.word, "agent"))
-			return REFUSE(&ps.lexer, ps.lexer.token_line, "expected: agent UID {");
-		st = parse_agent(&ps);
+			st = REFUSE(&ps.lexer, ps.lexer.token_line, "expected: agent UID {");
+		else
+			st = parse_agent(&ps);
 	}
 	if (st == STATUS_OK && ret->n_agents == 0)
 		st = REFUSE(&ps.lexer, ps.lexer.line, "no agent");
+	complaint = st == STATUS_OK ? policy_check_paths(ret, &ps.lexer.line) : NULL;
+	if (complaint)
+		st = REFUSE(&ps.lexer, ps.lexer.line, "%s", complaint);
 	if (st != STATUS_OK)
-		*ret_line = ps.lexer.token_line;
+		*ret_line = ps.lexer.error_line;
 	return st;
 }

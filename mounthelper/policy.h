@@ -3,7 +3,7 @@
  *
  *	agent UID {
  *		key = value
- *		profile NAME { class = block | tmpfs | nfs4 | csi; ... }
+ *		profile NAME { class = block | tmpfs | nfs4 | csi, which comes first; ... }
  *		hostvol NAME { path = /srv/data; owner_uid = 1000; ... }
  *	}
  *
@@ -28,7 +28,13 @@ enum {
 	POLICY_RULE_MAX = 8,	 /* by_id, server, export: each */
 	POLICY_KEY_MAX = 2,
 	POLICY_CONTEXT_SIZE = 128,
+	NFS_SEC_N = 4,
+	NFS_VERS_N = 2,
 };
+
+/* Of the NFS client's options sec and vers; the first one is the default. */
+extern const char *const nfs_sec_words[NFS_SEC_N];
+extern const char *const nfs_vers_words[NFS_VERS_N];
 
 struct by_id_rule {
 	bool exact; /* else a prefix */
@@ -36,8 +42,8 @@ struct by_id_rule {
 };
 
 struct server_rule {
-	uint8_t family; /* 4 or 6 */
-	uint8_t addr[16];
+	uint8_t family;	  /* 4 or 6 */
+	uint8_t addr[16]; /* network order; zero beyond prefix_bits */
 	uint8_t prefix_bits;
 };
 
@@ -52,7 +58,7 @@ struct profile {
 	bool exec;
 	bool shared;	  /* host-to-task and bidirectional propagation are allowed */
 	uint32_t options; /* 1 << index into fs_options */
-	char selinux_context[POLICY_CONTEXT_SIZE];
+	char selinux_context[POLICY_CONTEXT_SIZE]; /* of every file of the mount, or empty */
 	/* block */
 	uint32_t n_by_id;
 	struct by_id_rule by_id[POLICY_RULE_MAX];
@@ -65,6 +71,7 @@ struct profile {
 	uint32_t n_exports;
 	char export[POLICY_RULE_MAX][MH_EXPORT_SIZE]; /* prefixes, on a component boundary */
 	uint32_t sec;				      /* index into nfs_sec_words */
+	uint32_t vers;				      /* index into nfs_vers_words */
 	/* bind */
 	char path[MH_PATH_SIZE];
 	uint32_t owner_uid;
@@ -120,7 +127,7 @@ struct policy {
 /** Parse @n bytes at @text.
  *
  * @file     only for messages, which begin with FILE:LINE:
- * @ret      filled on success only
+ * @ret      holds nothing of use after a failure
  * @ret_line of the mistake, untouched on success
  * Returns STATUS_INVALID_ARGUMENT for anything that is not a complete, consistent policy. */
 enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret,

@@ -1,6 +1,7 @@
 #include "policy_check.h"
 
 #include "base/cleanup.h"
+#include "base/path.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -9,47 +10,12 @@ bool by_id_is_valid(const char *s)
 {
 	size_t n = strnlen(s, MH_BY_ID_SIZE);
 
-	if (n == 0 || n > 128 || s[0] == '.')
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		bool alnum = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
-			     (s[i] >= '0' && s[i] <= '9');
-
-		if (!alnum && !strchr(":._+-", s[i]))
-			return false;
-	}
-	return true;
+	return n > 0 && n <= 128 && s[0] != '.' && str_is_made_of(s, ":._+-");
 }
 
-static enum reason admit_by_id(const struct profile *profile, const char *by_id)
+bool export_is_valid(const char *s)
 {
-	for (uint32_t i = 0; i < profile->n_by_id; i++) {
-		const struct by_id_rule *rule = &profile->by_id[i];
-
-		if (rule->exact ? str_eq(by_id, rule->text) : str_starts_with(by_id, rule->text))
-			return REASON_NONE;
-	}
-	return REASON_BY_ID;
-}
-
-enum reason profile_admit_source(const struct profile *profile, const struct mh_source *source)
-{
-	switch ((enum mh_class)source->class) {
-	case MH_CLASS_BLOCK:
-		return admit_by_id(profile, source->u.block.by_id);
-	case MH_CLASS_TMPFS:
-		if (source->u.tmpfs.size_bytes == 0 || source->u.tmpfs.size_bytes > profile->max_size)
-			return REASON_TMPFS_SIZE;
-		if (source->u.tmpfs.inodes == 0 || source->u.tmpfs.inodes > profile->max_inodes)
-			return REASON_TMPFS_INODES;
-		return REASON_NONE;
-	case MH_CLASS_NFS4:
-	case MH_CLASS_BIND:
-	case MH_CLASS_CSI:
-	case MH_CLASS_N:
-		break;
-	}
-	return REASON_CLASS;
+	return strnlen(s, MH_EXPORT_SIZE) < MH_EXPORT_SIZE && path_is_normal(s) && str_is_made_of(s, "/._-");
 }
 
 const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid)
@@ -80,27 +46,35 @@ static const char *check_options(const struct profile *profile)
 
 const char *policy_check_profile(const struct profile *profile)
 {
-	const struct fs_type *type = &fs_types[profile->kind];
+	const struct fs_type *type = profile->kind < FS_N ? &fs_types[profile->kind] : NULL;
+	bool is_untrusted = profile->trust == TRUST_UNTRUSTED;
 
-	if (profile->class != type->class)
+	if (type && profile->class != type->class)
 		return "class and fstype do not go together";
-	if (type->class == MH_CLASS_BLOCK && profile->trust == TRUST_UNSET)
-		return "a block profile needs trust = trusted or untrusted";
-	if (type->class == MH_CLASS_BLOCK && profile->n_by_id == 0)
-		return "a block profile needs at least one by_id";
-	if (type->class != MH_CLASS_BLOCK && profile->n_by_id != 0)
-		return "by_id belongs to block profiles";
-	if (type->class == MH_CLASS_TMPFS && profile->max_size == 0)
-		return "a tmpfs profile needs max_size";
-	if (type->class != MH_CLASS_TMPFS && profile->max_size != 0)
-		return "max_size belongs to tmpfs profiles";
-	if (type->always_read_only && !profile->read_only)
+	if (type && type->always_read_only && !profile->read_only)
 		return "this fstype needs ro = yes";
-	if (profile->trust == TRUST_UNTRUSTED && !type->fit_for_untrusted)
+	if (profile->class == MH_CLASS_BLOCK && is_untrusted && type && !type->fit_for_untrusted)
 		return "trust = untrusted needs fstype = erofs or squashfs";
-	if (profile->trust == TRUST_UNTRUSTED && (profile->exec || profile->shared))
+	if (is_untrusted && (profile->exec || profile->shared))
 		return "trust = untrusted forbids exec and shared";
 	return check_options(profile);
+}
+
+const char *policy_check_agent(const struct policy *policy, const struct agent_policy *agent)
+{
+	const struct profile *profiles = &policy->profiles[agent->first_profile];
+
+	if (agent->helper_uid == agent->uid)
+		return "helper_uid must differ from the agent's uid";
+	if (!agent->ticket_optional && agent->keys.n == 0)
+		return "ticket = required needs a ticket_key";
+	for (uint32_t i = 0; i < policy->n_agents; i++)
+		if (agent->uid == policy->agents[i].helper_uid || policy->agents[i].uid == agent->helper_uid)
+			return "an agent has the uid of another agent's helper";
+	for (uint32_t i = 0; i < agent->n_profiles; i++)
+		if (profiles[i].max_size > agent->max_tmpfs_total)
+			return "a profile's max_size is above max_tmpfs_total";
+	return NULL;
 }
 
 static bool is_within(const char *path, const char *base)
@@ -110,41 +84,39 @@ static bool is_within(const char *path, const char *base)
 	return str_starts_with(path, base) && (path[n] == '\0' || path[n] == '/');
 }
 
-static bool overlap(const char *a, const char *b)
+/* The trees, logs and lock_dirs of all agents, then the host volumes; NULL for other profiles. */
+static const char *nth_path(const struct policy *policy, uint32_t i, unsigned int *ret_line)
 {
-	return is_within(a, b) || is_within(b, a);
+	const struct profile *profile;
+
+	if (i < 4 * policy->n_agents) {
+		const struct agent_policy *agent = &policy->agents[i / 4];
+
+		*ret_line = agent->line;
+		return (const char *const[]){agent->stage_base, agent->publish_base, agent->log,
+					     agent->lock_dir}[i % 4];
+	}
+	profile = &policy->profiles[i - 4 * policy->n_agents];
+	*ret_line = profile->line;
+	return profile->class == MH_CLASS_BIND ? profile->path : NULL;
 }
 
-static const char *check_separate(const struct agent_policy *a, const struct agent_policy *b)
+const char *policy_check_paths(const struct policy *policy, unsigned int *ret_line)
 {
-	const char *const paths_a[] = {a->stage_base, a->publish_base, a->log, a->lock_dir};
-	const char *const paths_b[] = {b->stage_base, b->publish_base, b->log, b->lock_dir};
+	const uint32_t n = 4 * policy->n_agents;
+	unsigned int line[2];
 
-	for (size_t i = 0; i < ARRAY_SIZE(paths_a); i++)
-		for (size_t j = 0; j < ARRAY_SIZE(paths_b); j++)
-			if (overlap(paths_a[i], paths_b[j]))
-				return "stage_base, publish_base, log and lock_dir overlap with another "
-				       "agent's";
-	if (a->uid == b->helper_uid || b->uid == a->helper_uid)
-		return "an agent has the uid of another agent's helper";
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t j = i + 1; j < n + policy->n_profiles; j++) {
+			const char *a = nth_path(policy, i, &line[0]);
+			const char *b = nth_path(policy, j, &line[1]);
+
+			if (!b || !(is_within(a, b) || is_within(b, a)))
+				continue;
+			*ret_line = line[0] > line[1] ? line[0] : line[1];
+			return "a stage_base, publish_base, log, lock_dir or path of a hostvol contains "
+			       "another";
+		}
+	}
 	return NULL;
-}
-
-const char *policy_check_agent(const struct policy *policy, const struct agent_policy *agent)
-{
-	const char *const paths[] = {agent->stage_base, agent->publish_base, agent->log, agent->lock_dir};
-	const char *complaint = NULL;
-
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		for (size_t j = i + 1; j < ARRAY_SIZE(paths); j++)
-			if (overlap(paths[i], paths[j]))
-				return "stage_base, publish_base, log and lock_dir must not contain each "
-				       "other";
-	if (agent->helper_uid == agent->uid)
-		return "helper_uid must differ from the agent's uid";
-	if (!agent->ticket_optional && agent->keys.n == 0)
-		return "ticket = required needs a ticket_key";
-	for (uint32_t i = 0; i < policy->n_agents && !complaint; i++)
-		complaint = check_separate(agent, &policy->agents[i]);
-	return complaint;
 }

@@ -4,14 +4,9 @@
 
 #include "policy.h"
 
-#include "base/error.h"
-
 /** Read and parse @path below @root_fd.
- * @ret_digest SHA-256 of the file, TICKET_DIGEST_SIZE bytes */
+ * @ret_digest SHA-256 of the file, TICKET_DIGEST_SIZE bytes
+ * @ret_line   of a mistake in its text, for STATUS_INVALID_ARGUMENT with no errno; else untouched */
 enum status policy_file_load(int root_fd, const char *path, struct policy *ret,
-			     uint8_t ret_digest[static TICKET_DIGEST_SIZE], struct error *err);
-
-/** Open @path of root below @root_fd with @flags: regular, uid 0, not writable by others, one link.
- * Shared with the log and the state file. Returns the descriptor or a negative errno; -EPERM when it is not.
- */
-int root_file_open(int root_fd, const char *path, int flags, unsigned int mode);
+			     uint8_t ret_digest[static TICKET_DIGEST_SIZE], unsigned int *ret_line,
+			     struct error *err);

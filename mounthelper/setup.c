@@ -152,8 +152,8 @@ static enum status open_log(struct helper *h, int host_root_fd, struct error *er
 {
 	const char *path = h->agent->log;
 
-	h->trail = (struct trail){.fd = root_file_open(host_root_fd, path, O_WRONLY | O_APPEND, 0),
-				  .read_fd = root_file_open(host_root_fd, path, O_RDONLY, 0),
+	h->trail = (struct trail){.fd = path_open_trusted_file(host_root_fd, path, 0, O_WRONLY | O_APPEND, 0),
+				  .read_fd = path_open_trusted_file(host_root_fd, path, 0, O_RDONLY, 0),
 				  .cluster = h->agent->cluster,
 				  .node = h->agent->node};
 	if (h->trail.fd < 0 || h->trail.read_fd < 0)
@@ -196,7 +196,7 @@ enum status setup_trail(struct helper *h, int host_root_fd, uint32_t *ret_instan
 	if (status != STATUS_OK)
 		return status;
 	(void)str_format(path, sizeof(path), "%s/state", h->agent->lock_dir);
-	h->state_fd = root_file_open(host_root_fd, path, O_RDWR | O_CREAT, 0600);
+	h->state_fd = path_open_trusted_file(host_root_fd, path, 0, O_RDWR | O_CREAT, 0600);
 	if (h->state_fd < 0)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, h->state_fd,

@@ -30,9 +30,10 @@ struct state_slot {
 	uint32_t valid;
 	uint32_t stage; /* enum state_stage */
 	uint64_t generation;
-	uint64_t not_after_ms; /* of the newest ticket; afterwards an unstaged slot may be reused */
-	uint64_t tmpfs_bytes;  /* counted for this volume */
-	uint32_t published;    /* publishes of it, or more */
+	uint64_t not_after_ms;	/* of the newest ticket; afterwards an unstaged slot may be reused */
+	uint64_t tmpfs_bytes;	/* counted for this volume */
+	uint64_t published_key; /* mount_key() of what was published last */
+	uint32_t published;	/* publishes of it, or more */
 	uint32_t reserved;
 	char volume[MH_LABEL_SIZE];
 	char profile[MH_LABEL_SIZE];
@@ -89,9 +90,9 @@ void state_clear_staged(struct state_table *table, const char *volume);
 /** The slot of @volume, or NULL. */
 const struct state_slot *state_find(const struct state_table *table, const char *volume);
 
-/** Count one publish of @volume before it is attached; -EMFILE when @max are counted already, -ENOENT for a
- * volume without a slot. */
-int state_begin_publish(struct state_table *table, const char *volume, uint32_t max);
+/** Count one publish of @volume, of a mount with @key, before it is attached; -EMFILE when @max are counted
+ * already, -ENOENT for a volume without a slot. */
+int state_begin_publish(struct state_table *table, const char *volume, uint64_t key, uint32_t max);
 
 /** One publish of @volume is gone, or did not come about. */
 void state_end_publish(struct state_table *table, const char *volume);

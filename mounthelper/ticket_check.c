@@ -1,7 +1,5 @@
 #include "ticket_check.h"
 
-#include "wire.h"
-
 #include "base/str.h"
 
 #include <sodium.h>
@@ -11,9 +9,17 @@ _Static_assert(TICKET_SIGNATURE_SIZE == crypto_sign_BYTES, "Ed25519");
 _Static_assert(TICKET_KEY_SIZE == crypto_sign_PUBLICKEYBYTES, "Ed25519");
 _Static_assert(TICKET_DIGEST_SIZE == crypto_hash_sha256_BYTES, "SHA-256");
 
+/* A ticket comes with STAGE and with each PUBLISH: the last ones whose signature was good, whole, with the
+ * key that it was good for. */
+static struct {
+	struct ticket ticket;
+	uint8_t key[TICKET_KEY_SIZE];
+} verified[TICKET_CACHE_SIZE];
+static unsigned int n_verified;
+
 bool ticket_is_absent(const struct ticket *ticket)
 {
-	return wire_is_zero(ticket, sizeof(*ticket));
+	return bytes_are_zero(ticket, sizeof(*ticket));
 }
 
 void ticket_source_digest(const struct mh_source *source, uint8_t ret[static TICKET_DIGEST_SIZE])
@@ -27,11 +33,32 @@ void ticket_source_digest(const struct mh_source *source, uint8_t ret[static TIC
 	(void)crypto_hash_sha256(ret, (const unsigned char *)&plain, sizeof(plain)); /* cannot fail */
 }
 
+static bool is_verified(const struct ticket *ticket, const uint8_t *key)
+{
+	for (size_t i = 0; i < TICKET_CACHE_SIZE; i++)
+		if (memcmp(&verified[i].ticket, ticket, sizeof(*ticket)) == 0 &&
+		    memcmp(verified[i].key, key, TICKET_KEY_SIZE) == 0)
+			return true;
+	return false;
+}
+
+static bool verify(const struct ticket *ticket, const uint8_t *key)
+{
+	unsigned int slot = n_verified % TICKET_CACHE_SIZE;
+
+	if (crypto_sign_verify_detached(ticket->signature, (const unsigned char *)ticket, TICKET_SIGNED_SIZE,
+					key) != 0)
+		return false;
+	verified[slot].ticket = *ticket;
+	memcpy(verified[slot].key, key, TICKET_KEY_SIZE);
+	n_verified++;
+	return true;
+}
+
 static bool is_signed(const struct ticket *ticket, const struct ticket_keys *keys)
 {
 	for (uint32_t i = 0; i < keys->n; i++)
-		if (crypto_sign_verify_detached(ticket->signature, (const unsigned char *)ticket,
-						TICKET_SIGNED_SIZE, keys->key[i]) == 0)
+		if (is_verified(ticket, keys->key[i]) || verify(ticket, keys->key[i]))
 			return true;
 	return false;
 }
@@ -39,11 +66,11 @@ static bool is_signed(const struct ticket *ticket, const struct ticket_keys *key
 static bool is_well_formed(const struct ticket *t)
 {
 	return t->magic == TICKET_MAGIC && t->version == TICKET_VERSION && t->reserved == 0 &&
-	       wire_is_zero(t->reserved2, sizeof(t->reserved2)) && t->read_only <= 1 &&
-	       t->propagation < TICKET_PROPAGATION_N && wire_is_string(t->cluster, sizeof(t->cluster)) &&
-	       wire_is_string(t->node, sizeof(t->node)) && wire_is_string(t->boot_id, sizeof(t->boot_id)) &&
-	       wire_is_string(t->volume, sizeof(t->volume)) && wire_is_string(t->alloc, sizeof(t->alloc)) &&
-	       wire_is_string(t->profile, sizeof(t->profile));
+	       bytes_are_zero(t->reserved2, sizeof(t->reserved2)) && t->read_only <= 1 &&
+	       t->propagation < TICKET_PROPAGATION_N && str_is_padded(t->cluster, sizeof(t->cluster)) &&
+	       str_is_padded(t->node, sizeof(t->node)) && str_is_padded(t->boot_id, sizeof(t->boot_id)) &&
+	       str_is_padded(t->volume, sizeof(t->volume)) && str_is_padded(t->alloc, sizeof(t->alloc)) &&
+	       str_is_padded(t->profile, sizeof(t->profile));
 }
 
 enum reason ticket_check(const struct ticket *t, const struct ticket_expectation *want)

@@ -1,9 +1,12 @@
 #pragma once
-/* Verify what the claim server granted. Pure: time, keys and expectations are arguments. */
+/* Verify what the claim server granted. Time, keys and expectations are arguments; the signatures of the last
+ * tickets are remembered, which changes no answer. */
 
 #include "policy.h"
 #include "ticket.h"
 #include "words.h"
+
+enum { TICKET_CACHE_SIZE = 16 };
 
 struct ticket_expectation {
 	const struct ticket_keys *keys;

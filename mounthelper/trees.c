@@ -1,10 +1,12 @@
 #include "trees.h"
 
+#include "locks.h"
+
 #include "base/id.h"
-#include "base/mountinfo.h"
 #include "base/parse.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <string.h>
 
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
@@ -13,44 +15,60 @@ char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
 	return ret;
 }
 
-/* The part of @point behind "@base/", or NULL. */
-static const char *below(const char *point, const char *base)
+int volume_open(const struct helper *h, const char *volume, struct place *ret)
 {
-	size_t n = strlen(base);
+	cleanup_place struct place inner = PLACE_INIT;
+	int r = place_open(h->stage.fd, volume, ret);
 
-	return str_starts_with(point, base) && point[n] == '/' ? point + n + 1 : NULL;
+	if (r < 0 || ret->is_mount_root)
+		return r;
+	r = place_open(ret->fd, MH_CSI_PUBLISH, &inner);
+	if (r < 0 || !inner.is_mount_root)
+		return r < 0 ? r : -ENOENT;
+	place_release(ret);
+	*ret = inner;
+	inner.fd = -EBADF;
+	return 0;
 }
 
-static bool classify_publish(const char *rest, struct tree_name *name)
+/* Take "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
+static const char *take_name(const char *point, const char *base, char *ret, size_t size)
 {
-	const char *slash = strchr(rest, '/');
-	uint32_t slot;
+	size_t n = strlen(base);
+	const char *name = point + n + 1;
+	size_t len;
 
-	if (!slash || (size_t)(slash - rest) >= sizeof(name->alloc))
-		return false;
-	memcpy(name->alloc, rest, (size_t)(slash - rest));
-	if (!id_is_uuid(name->alloc) || parse_u32(slash + 1, 0, MH_SLOT_MAX, &slot) < 0)
-		return false;
-	name->slot = (uint8_t)slot;
-	return true;
+	if (!str_starts_with(point, base) || point[n] != '/')
+		return NULL;
+	len = strcspn(name, "/");
+	if (len >= size)
+		return NULL;
+	memcpy(ret, name, len);
+	return name + len;
 }
 
 enum tree_kind tree_classify(const struct agent_policy *agent, const char *point, struct tree_name *ret)
 {
 	struct tree_name name = {.slot = 0};
-	const char *staged = below(point, agent->stage_base);
-	const char *published = below(point, agent->publish_base);
+	enum tree_kind kind = TREE_NONE;
+	const char *rest = take_name(point, agent->stage_base, name.volume, sizeof(name.volume));
+	uint32_t slot;
 
-	if (staged && id_is_label(staged)) {
-		(void)str_copy(name.volume, sizeof(name.volume), staged);
-		*ret = name;
-		return TREE_STAGED;
+	if (rest && id_is_label(name.volume)) {
+		if (*rest == '\0' || str_eq(rest, "/" MH_CSI_PUBLISH))
+			kind = TREE_STAGED;
+		else if (str_eq(rest, "/" MH_CSI_STAGING))
+			kind = TREE_PLUGIN;
 	}
-	if (published && classify_publish(published, &name)) {
-		*ret = name;
-		return TREE_PUBLISHED;
+	rest = take_name(point, agent->publish_base, name.alloc, sizeof(name.alloc));
+	if (rest && id_is_uuid(name.alloc) && *rest == '/' &&
+	    parse_u32(rest + 1, 0, MH_SLOT_MAX, &slot) == 0) {
+		name.slot = (uint8_t)slot;
+		kind = TREE_PUBLISHED;
 	}
-	return TREE_NONE;
+	if (kind != TREE_NONE)
+		*ret = name;
+	return kind;
 }
 
 struct counting {
@@ -64,17 +82,13 @@ static int visit_census(const struct mount_entry *entry, void *userdata)
 	struct census *c = counting->census;
 	struct tree_name name;
 	enum tree_kind kind = tree_classify(counting->agent, entry->point, &name);
-	bool on_device = (c->dev_major != 0 || c->dev_minor != 0) && entry->dev_major == c->dev_major &&
-			 entry->dev_minor == c->dev_minor;
+	bool alike = mount_key(entry->dev_major, entry->dev_minor, entry->root) == c->key;
 
-	c->on_device += on_device;
-	if (kind == TREE_STAGED) {
-		c->staged++;
-		c->staged_on_device += on_device;
-	} else if (kind == TREE_PUBLISHED) {
-		c->published++;
-		c->published_on_device += on_device;
-	}
+	c->on_device += entry->dev_major == c->dev_major && entry->dev_minor == c->dev_minor;
+	c->staged += kind == TREE_STAGED;
+	c->published += kind == TREE_PUBLISHED;
+	c->staged_alike += kind == TREE_STAGED && alike;
+	c->published_alike += kind == TREE_PUBLISHED && alike;
 	return 0;
 }
 
@@ -83,4 +97,53 @@ int census_take(struct helper *h, struct census *census)
 	struct counting counting = {.agent = h->agent, .census = census};
 
 	return mountinfo_each(&h->mountinfo, visit_census, &counting);
+}
+
+int counts_of(struct helper *h, const char *volume, struct state_slot *ret)
+{
+	const struct state_slot *slot;
+	int r = lock_table(h->state_fd);
+
+	if (r < 0)
+		return r;
+	slot = state_find(h->state, volume);
+	*ret = slot ? *slot : (struct state_slot){.valid = 0};
+	unlock_table(h->state_fd);
+	return 0;
+}
+
+static int begin_publish(struct helper *h, const char *volume, uint64_t key, uint32_t max)
+{
+	int r = lock_table(h->state_fd);
+
+	if (r < 0)
+		return r;
+	r = state_begin_publish(h->state, volume, key, max);
+	unlock_table(h->state_fd);
+	return r;
+}
+
+int counts_begin_publish(struct helper *h, const char *volume, uint64_t key)
+{
+	struct census census = {.staged = 0};
+	int r = begin_publish(h, volume, key, h->agent->max_published);
+
+	if (r != -EMFILE)
+		return r;
+	r = census_take(h, &census);
+	if (r < 0)
+		return r;
+	return census.published < h->agent->max_published ? begin_publish(h, volume, key, UINT32_MAX)
+							  : -EMFILE;
+}
+
+void counts_end_publish(struct helper *h, const char *volume, bool all)
+{
+	if (lock_table(h->state_fd) < 0)
+		return;
+	if (all)
+		state_set_published(h->state, volume, 0);
+	else
+		state_end_publish(h->state, volume);
+	unlock_table(h->state_fd);
 }

@@ -2,20 +2,27 @@
 /* Names below the two trees, and what the whole mount table says about them.
  *
  *	stage base/VOLUME		one staged file system
+ *	stage base/VOLUME/staging	class csi: what the plugin stages for itself
+ *	stage base/VOLUME/publish	class csi: what it publishes, which is the staged mount for us
  *	publish base/ALLOC/SLOT		one publish of a volume for an allocation
  *
  * Every name is one component that the helper formed itself; links are never followed. */
 
-#include "helper.h"
+#include "mounts.h"
 
 enum { SLOT_NAME_SIZE = 4 };
 
 /** Name of the directory of @slot; returns @ret. */
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE]);
 
+/** Pin the staged mount of @volume. Returns 0; -ENOENT when there is none, with what there is of its
+ * directory in @ret; or another negative errno. @ret is to be released in any case. */
+int volume_open(const struct helper *h, const char *volume, struct place *ret);
+
 enum tree_kind {
 	TREE_NONE,
 	TREE_STAGED,
+	TREE_PLUGIN, /* VOLUME/staging */
 	TREE_PUBLISHED,
 };
 
@@ -34,13 +41,26 @@ struct census {
 	/* asked for */
 	uint32_t dev_major; /* of the device, 0:0 for none */
 	uint32_t dev_minor;
+	uint64_t key; /* mount_key(), 0 for none */
 	/* found */
 	uint32_t staged;
 	uint32_t published;
-	uint32_t on_device;	      /* mounts of the device anywhere */
-	uint32_t staged_on_device;    /* of them, staged by us */
-	uint32_t published_on_device; /* of them, publishes of ours */
+	uint32_t on_device;	  /* mounts of the device anywhere */
+	uint32_t staged_alike;	  /* staged by us, with the key */
+	uint32_t published_alike; /* publishes of ours, with the key */
 };
 
 /** Fill the answers in @census by one pass. Returns 0 or a negative errno. */
 int census_take(struct helper *h, struct census *census);
+
+/* The counts of the state table, each under its lock. */
+
+/** Copy the slot of @volume; all zero when it has none. Returns 0 or a negative errno. */
+int counts_of(struct helper *h, const char *volume, struct state_slot *ret);
+
+/** Count one publish of @volume, of a mount with @key, before it is attached. At the limit of the policy the
+ * mount table decides. Returns 0, -EMFILE, or another negative errno. */
+int counts_begin_publish(struct helper *h, const char *volume, uint64_t key);
+
+/** One publish of @volume is gone, or all of them. Should the lock not be had, the count stays too high. */
+void counts_end_publish(struct helper *h, const char *volume, bool all);

@@ -3,155 +3,116 @@
 #include "policy.h"
 
 #include "base/id.h"
+#include "base/str.h"
 
 #include <string.h>
 
-bool wire_is_zero(const void *bytes, size_t n)
-{
-	const uint8_t *p = bytes;
+/* Fields as they follow each other. ANY + N and ZERO + N are N bytes of any value and of zeroes. */
+enum field {
+	END,
+	LABEL,
+	UUID,
+	BY_ID,
+	EXPORT,
+	BOOL,
+	SLOT,
+	PROPAGATION,
+	LIST_KIND,
+	FAMILY_4,
+	FAMILY_6,
+	FIELD_N,
+	ANY = 1 << 12,
+	ZERO = 1 << 13,
+	SIZE_MASK = ANY - 1,
+};
 
-	for (size_t i = 0; i < n; i++)
-		if (p[i] != 0)
+static const struct {
+	uint16_t size;
+	bool (*is_text)(const char *text); /* else a byte from min to max */
+	uint8_t min;
+	uint8_t max;
+} fields[FIELD_N] = {
+	[LABEL] = {MH_LABEL_SIZE, id_is_label},
+	[UUID] = {MH_UUID_SIZE, id_is_uuid},
+	[BY_ID] = {MH_BY_ID_SIZE, by_id_is_valid},
+	[EXPORT] = {MH_EXPORT_SIZE, export_is_valid},
+	[BOOL] = {1, .max = 1},
+	[SLOT] = {1, .max = MH_SLOT_MAX},
+	[PROPAGATION] = {1, .max = TICKET_PROPAGATION_N - 1},
+	[LIST_KIND] = {1, .max = MH_LIST_PROFILES},
+	[FAMILY_4] = {1, .min = 4, .max = 4},
+	[FAMILY_6] = {1, .min = 6, .max = 6},
+};
+
+/* What follows the header of each operation; two forms of STAT, and the forms of a source. */
+enum shape {
+	STAT_ALLOC = MH_OP_N,
+	NFS4_IPV6,
+	SOURCE, /* plus enum mh_class */
+	SHAPE_N = SOURCE + MH_CLASS_N,
+};
+
+static const uint16_t shapes[SHAPE_N][10] = {
+	[MH_OP_STAGE] = {LABEL, LABEL, UUID, BOOL, ZERO + 7, ANY + sizeof(struct mh_source),
+			 ANY + sizeof(struct ticket)},
+	[MH_OP_PUBLISH] = {LABEL, LABEL, UUID, SLOT, BOOL, BOOL, PROPAGATION, ZERO + 4,
+			   ANY + sizeof(struct ticket)},
+	[MH_OP_UNPUBLISH] = {LABEL, UUID, SLOT, BOOL, ZERO + 6},
+	[MH_OP_UNSTAGE] = {LABEL, BOOL, ZERO + 7},
+	[MH_OP_STAT] = {LABEL, ZERO + MH_UUID_SIZE, ZERO + 8},
+	[STAT_ALLOC] = {ZERO + MH_LABEL_SIZE, UUID, SLOT, ZERO + 7},
+	[MH_OP_LIST] = {LIST_KIND, ZERO + 3, ANY + 4},
+	[SOURCE + MH_CLASS_BLOCK] = {ANY + 1, ZERO + 7, BY_ID, ANY + 8, ZERO + 140},
+	[SOURCE + MH_CLASS_TMPFS] = {ANY + 1, ZERO + 7, ANY + 16, ZERO + 264},
+	[SOURCE + MH_CLASS_NFS4] = {ANY + 1, ZERO + 7, FAMILY_4, ZERO + 7, ANY + 4, ZERO + 12, EXPORT},
+	[NFS4_IPV6] = {ANY + 1, ZERO + 7, FAMILY_6, ZERO + 7, ANY + 16, EXPORT},
+	[SOURCE + MH_CLASS_BIND] = {ANY + 1, ZERO + 7, LABEL, ZERO + 216},
+	[SOURCE + MH_CLASS_CSI] = {ANY + 1, ZERO + 7, ZERO + 280},
+};
+
+static size_t field_size(uint16_t field)
+{
+	return field < FIELD_N ? fields[field].size : field & SIZE_MASK;
+}
+
+static bool field_is_valid(uint16_t field, const char *at)
+{
+	if (field >= FIELD_N)
+		return (field & ANY) != 0 || bytes_are_zero(at, field_size(field));
+	if (fields[field].is_text)
+		return str_is_padded(at, fields[field].size) && fields[field].is_text(at);
+	return (uint8_t)*at >= fields[field].min && (uint8_t)*at <= fields[field].max;
+}
+
+static size_t shape_size(uint32_t shape)
+{
+	size_t n = 0;
+
+	for (const uint16_t *field = shapes[shape]; *field != END; field++)
+		n += field_size(*field);
+	return n;
+}
+
+static bool shape_is_valid(uint32_t shape, const void *bytes)
+{
+	const char *at = bytes;
+
+	for (const uint16_t *field = shapes[shape]; *field != END; at += field_size(*field++))
+		if (!field_is_valid(*field, at))
 			return false;
 	return true;
-}
-
-bool wire_is_string(const char *s, size_t n)
-{
-	size_t len = strnlen(s, n);
-
-	return len < n && wire_is_zero(s + len, n - len);
-}
-
-#define IS_ZERO(array) wire_is_zero(array, sizeof(array))
-#define IS_STRING(array) wire_is_string(array, sizeof(array))
-
-static bool is_label(const char s[static MH_LABEL_SIZE])
-{
-	return wire_is_string(s, MH_LABEL_SIZE) && id_is_label(s);
-}
-
-static bool is_uuid(const char s[static MH_UUID_SIZE])
-{
-	return wire_is_string(s, MH_UUID_SIZE) && id_is_uuid(s);
-}
-
-static bool is_bool(uint8_t b)
-{
-	return b <= 1;
-}
-
-static bool is_export(const char *path)
-{
-	return path[0] == '/';
 }
 
 static bool source_is_valid(const struct mh_source *source)
 {
-	size_t used;
+	uint32_t shape = SOURCE + source->class;
 
-	if (!IS_ZERO(source->reserved))
+	if (source->class == 0 || source->class >= MH_CLASS_N)
 		return false;
-	switch (source->class) {
-	case MH_CLASS_BLOCK:
-		used = sizeof(source->u.block);
-		if (!IS_STRING(source->u.block.by_id) || !by_id_is_valid(source->u.block.by_id))
-			return false;
-		break;
-	case MH_CLASS_TMPFS:
-		used = sizeof(source->u.tmpfs);
-		break;
-	case MH_CLASS_NFS4:
-		used = sizeof(source->u.nfs4);
-		if ((source->u.nfs4.family != 4 && source->u.nfs4.family != 6) ||
-		    !IS_ZERO(source->u.nfs4.reserved) || !IS_STRING(source->u.nfs4.export) ||
-		    !is_export(source->u.nfs4.export))
-			return false;
-		if (source->u.nfs4.family == 4 && !wire_is_zero(source->u.nfs4.addr + 4, 12))
-			return false;
-		break;
-	case MH_CLASS_BIND:
-		used = sizeof(source->u.bind);
-		if (!is_label(source->u.bind.name))
-			return false;
-		break;
-	case MH_CLASS_CSI:
-		used = 0;
-		break;
-	default:
-		return false;
-	}
-	return wire_is_zero(source->u.bytes + used, sizeof(source->u.bytes) - used);
+	if (source->class == MH_CLASS_NFS4 && source->u.nfs4.family == 6)
+		shape = NFS4_IPV6;
+	return shape_is_valid(shape, source);
 }
-
-static bool ack_is_valid(const union mh_request *req)
-{
-	(void)req;
-	return true;
-}
-
-static bool stage_is_valid(const union mh_request *req)
-{
-	const struct mh_stage *m = &req->stage;
-
-	return is_label(m->volume) && is_label(m->profile) && is_uuid(m->alloc) && is_bool(m->read_only) &&
-	       IS_ZERO(m->reserved) && source_is_valid(&m->source);
-}
-
-static bool publish_is_valid(const union mh_request *req)
-{
-	const struct mh_publish *m = &req->publish;
-
-	return is_label(m->volume) && is_label(m->profile) && is_uuid(m->alloc) && m->slot <= MH_SLOT_MAX &&
-	       is_bool(m->read_only) && is_bool(m->exec) && m->propagation < TICKET_PROPAGATION_N &&
-	       IS_ZERO(m->reserved);
-}
-
-static bool unpublish_is_valid(const union mh_request *req)
-{
-	const struct mh_unpublish *m = &req->unpublish;
-
-	return is_label(m->volume) && is_uuid(m->alloc) && m->slot <= MH_SLOT_MAX && is_bool(m->detach) &&
-	       IS_ZERO(m->reserved);
-}
-
-static bool unstage_is_valid(const union mh_request *req)
-{
-	const struct mh_unstage *m = &req->unstage;
-
-	return is_label(m->volume) && is_bool(m->detach) && IS_ZERO(m->reserved);
-}
-
-static bool stat_is_valid(const union mh_request *req)
-{
-	const struct mh_stat *m = &req->stat;
-
-	if (!IS_ZERO(m->reserved))
-		return false;
-	if (m->alloc[0] == '\0')
-		return IS_ZERO(m->alloc) && m->slot == 0 && is_label(m->volume);
-	return is_uuid(m->alloc) && m->slot <= MH_SLOT_MAX && IS_ZERO(m->volume);
-}
-
-static bool list_is_valid(const union mh_request *req)
-{
-	const struct mh_list *m = &req->list;
-
-	return m->kind <= MH_LIST_PROFILES && IS_ZERO(m->reserved);
-}
-
-static const struct {
-	size_t size;
-	bool (*is_valid)(const union mh_request *req);
-} formats[MH_OP_N] = {
-	[MH_OP_ACK] = {sizeof(struct mh_ack), ack_is_valid},
-	[MH_OP_STAGE] = {sizeof(struct mh_stage), stage_is_valid},
-	[MH_OP_PUBLISH] = {sizeof(struct mh_publish), publish_is_valid},
-	[MH_OP_UNPUBLISH] = {sizeof(struct mh_unpublish), unpublish_is_valid},
-	[MH_OP_UNSTAGE] = {sizeof(struct mh_unstage), unstage_is_valid},
-	[MH_OP_STAT] = {sizeof(struct mh_stat), stat_is_valid},
-	[MH_OP_LIST] = {sizeof(struct mh_list), list_is_valid},
-};
 
 static enum reason check_header(const struct mh_header *header, size_t n, uint64_t seq)
 {
@@ -159,9 +120,9 @@ static enum reason check_header(const struct mh_header *header, size_t n, uint64
 		return REASON_MAGIC;
 	if (header->version != MH_VERSION)
 		return REASON_VERSION;
-	if (header->op >= MH_OP_N || formats[header->op].size == 0)
+	if (header->op < MH_OP_ACK || header->op > MH_OP_LIST)
 		return REASON_UNKNOWN_OP;
-	if (header->length != n || formats[header->op].size != n)
+	if (header->length != n || sizeof(*header) + shape_size(header->op) != n)
 		return REASON_SIZE;
 	if (header->flags != 0 || header->reserved != 0)
 		return REASON_RESERVED;
@@ -176,6 +137,7 @@ enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_requ
 {
 	union mh_request req = {.bytes = {0}};
 	enum reason reason;
+	uint32_t shape;
 
 	if (n < sizeof(req.header) || n > sizeof(req))
 		return REASON_SIZE;
@@ -183,7 +145,11 @@ enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_requ
 	reason = check_header(&req.header, n, seq);
 	if (reason != REASON_NONE)
 		return reason;
-	if (!formats[req.header.op].is_valid(&req))
+	shape = req.header.op;
+	if (shape == MH_OP_STAT && req.stat.alloc[0] != '\0')
+		shape = STAT_ALLOC;
+	if (!shape_is_valid(shape, req.bytes + sizeof(req.header)) ||
+	    (shape == MH_OP_STAGE && !source_is_valid(&req.stage.source)))
 		return REASON_FIELD;
 	*ret = req;
 	return REASON_NONE;

@@ -27,9 +27,3 @@ union mh_request {
  * @ret filled on success only
  * Returns REASON_NONE or the kind of violation. */
 enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_request *ret);
-
-/** Is @n bytes at @s a string: NUL-terminated and zero to the end? */
-bool wire_is_string(const char *s, size_t n);
-
-/** Are all @n bytes zero? */
-bool wire_is_zero(const void *bytes, size_t n);

@@ -22,14 +22,15 @@ struct block_lexer {
 	unsigned int line;     /* of p */
 	enum token_kind token; /* the one just taken */
 	unsigned int token_line;
+	unsigned int error_line; /* of the last refusal */
 	char word[BLOCK_WORD_MAX + 1];
 	struct error *err;
 };
 
 /* Refuse the text at a line of it. */
-#define REFUSE(lexer, at_line, fmt, ...)                                                           \
-	error_set((lexer)->err, STATUS_INVALID_ARGUMENT, 0, "%s:%u: " fmt, (lexer)->file, at_line, \
-		  ##__VA_ARGS__)
+#define REFUSE(lexer, at_line, fmt, ...)                                                                     \
+	((lexer)->error_line = (at_line), error_set((lexer)->err, STATUS_INVALID_ARGUMENT, 0, "%s:%u: " fmt, \
+						    (lexer)->file, (lexer)->error_line, ##__VA_ARGS__))
 
 /** Is all of the text printable ASCII, tabs and new lines? */
 enum status lexer_check_alphabet(struct block_lexer *lexer);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -122,4 +123,29 @@ int parse_duration(const char *s, uint64_t *ret_us)
 	};
 
 	return parse_with_unit(s, false, units, ARRAY_SIZE(units), ret_us);
+}
+
+int parse_network(const char *s, uint8_t *ret_family, uint8_t ret_addr[static 16], uint8_t *ret_bits)
+{
+	bool is_v6 = strchr(s, ':') != NULL;
+	uint32_t bits = is_v6 ? 128 : 32;
+	size_t n = strcspn(s, "/");
+	uint8_t addr[16] = {0};
+	char text[INET6_ADDRSTRLEN];
+
+	if (n >= sizeof(text))
+		return -EINVAL;
+	memcpy(text, s, n);
+	text[n] = '\0';
+	if (s[n] == '/' && parse_u32(s + n + 1, 0, bits, &bits) < 0)
+		return -EINVAL;
+	if (inet_pton(is_v6 ? AF_INET6 : AF_INET, text, addr) != 1)
+		return -EINVAL;
+	for (uint32_t i = bits; i < 8 * sizeof(addr); i++)
+		if ((addr[i / 8] & 0x80U >> i % 8) != 0)
+			return -EINVAL;
+	*ret_family = is_v6 ? 6 : 4;
+	memcpy(ret_addr, addr, sizeof(addr));
+	*ret_bits = (uint8_t)bits;
+	return 0;
 }

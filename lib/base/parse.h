@@ -22,3 +22,8 @@ int parse_size(const char *s, uint64_t *ret_bytes);
 
 /** Duration in microseconds: digits and one of us, ms, s, m, h, d ("90s", "5m"). A bare number is refused. */
 int parse_duration(const char *s, uint64_t *ret_us);
+
+/** "ADDRESS" or "ADDRESS/BITS" of IPv4 or IPv6, without address bits beyond BITS.
+ * @ret_family 4 or 6
+ * @ret_addr   network order, 4 or 16 bytes, zero to the end */
+int parse_network(const char *s, uint8_t *ret_family, uint8_t ret_addr[static 16], uint8_t *ret_bits);

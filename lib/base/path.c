@@ -61,7 +61,7 @@ static int open_component(int dir_fd, const char *name, size_t n)
 
 static int walk(int root_fd, const char *path)
 {
-	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int dir = sys_openat(root_fd, ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	const char *p = path;
 
 	if (dir < 0)
@@ -105,5 +105,25 @@ int path_open_trusted_parent(int root_fd, const char *path, char *ret_name)
 	if (r < 0)
 		return r;
 	(void)str_copy(ret_name, NAME_MAX + 1, slash + 1);
+	return TAKE_FD(fd);
+}
+
+int path_open_trusted_file(int root_fd, const char *path, uid_t owner, int flags, mode_t mode)
+{
+	char name[NAME_MAX + 1];
+	cleanup_close int dir = path_open_trusted_parent(root_fd, path, name);
+	cleanup_close int fd = -EBADF;
+	struct stat st;
+
+	if (dir < 0)
+		return TAKE_FD(dir);
+	fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if ((st.st_uid != 0 && st.st_uid != owner) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+	    st.st_nlink != 1)
+		return -EPERM;
 	return TAKE_FD(fd);
 }

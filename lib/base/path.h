@@ -24,3 +24,10 @@ int path_open_trusted(int root_fd, const char *path);
 
 /** path_open_trusted() of the parent; writes the last component into @ret_name of NAME_MAX + 1 bytes. */
 int path_open_trusted_parent(int root_fd, const char *path, char *ret_name);
+
+/** Open the file @path below trusted directories with openat(2)'s @flags and @mode.
+ *
+ * It must be a regular file with one name, of uid 0 or of @owner, and writable by its owner alone. Returns
+ * the descriptor; -EINVAL when it is no regular file, -EPERM when it or a level above is not trusted, or
+ * another errno as above. */
+int path_open_trusted_file(int root_fd, const char *path, uid_t owner, int flags, mode_t mode);

@@ -47,6 +47,34 @@ bool str_starts_with(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
+bool str_is_made_of(const char *s, const char *extra)
+{
+	for (; *s != '\0'; s++) {
+		bool is_letter = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z');
+
+		if (!is_letter && !(*s >= '0' && *s <= '9') && !strchr(extra, *s))
+			return false;
+	}
+	return true;
+}
+
+bool bytes_are_zero(const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < n; i++)
+		if (p[i] != 0)
+			return false;
+	return true;
+}
+
+bool str_is_padded(const char *s, size_t n)
+{
+	size_t used = strnlen(s, n);
+
+	return used < n && bytes_are_zero(s + used, n - used);
+}
+
 void hex_encode(char *dst, const void *bytes, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -134,6 +162,15 @@ static size_t printable(const char *s)
 	if (n == 2 && is_between(s[0], 0xc2, 0xc2) && is_between(s[1], 0x80, 0x9f))
 		return 0;
 	return n;
+}
+
+uint64_t str_hash(uint64_t seed, const char *s)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ seed;
+
+	for (; *s != '\0'; s++)
+		h = (h ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
+	return h;
 }
 
 void str_copy_text(char *dst, size_t size, const char *src)

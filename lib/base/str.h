@@ -25,6 +25,19 @@ bool str_eq(const char *a, const char *b);
 /** Does @s begin with @prefix? */
 bool str_starts_with(const char *s, const char *prefix);
 
+/** FNV-1a over @s, begun from @seed: the same for the same text, spread over 64 bits. Whoever chooses the
+ * text can make two of them meet. */
+uint64_t str_hash(uint64_t seed, const char *s);
+
+/** Has @s nothing but ASCII letters, digits and characters of @extra? */
+bool str_is_made_of(const char *s, const char *extra);
+
+/** Are the @n bytes at @s a NUL-terminated string and zeroes to their end: the one form of its text? */
+bool str_is_padded(const char *s, size_t n);
+
+/** Are all @n bytes zero? */
+bool bytes_are_zero(const void *bytes, size_t n);
+
 /** Write @n bytes as 2 @n lower-case hex digits and a NUL; @dst holds at least 2 @n + 1. */
 void hex_encode(char *dst, const void *bytes, size_t n);
 

@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -132,6 +133,13 @@ ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset)
 int sys_fdatasync(int fd)
 {
 	return result(fdatasync(fd));
+}
+
+int sys_set_timer(unsigned int seconds)
+{
+	const struct itimerval timer = {.it_value = {.tv_sec = seconds}};
+
+	return result(setitimer(ITIMER_REAL, &timer, NULL));
 }
 
 int sys_ofd_lock(int fd, int cmd, struct flock *lock)

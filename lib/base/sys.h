@@ -67,6 +67,7 @@ enum {
 	SYS_MOUNT_ATTR_NODEV = 0x04,
 	SYS_MOUNT_ATTR_NOEXEC = 0x08,
 	SYS_MOUNT_ATTR_NOSYMFOLLOW = 0x00200000,
+	SYS_STATMOUNT_SB_BASIC = 0x01,
 	SYS_STATMOUNT_MNT_BASIC = 0x02,
 	SYS_STATMOUNT_MNT_ROOT = 0x08,
 	SYS_STATX_MNT_ID_UNIQUE = 0x4000,
@@ -101,6 +102,8 @@ ssize_t sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
 ssize_t sys_write(int fd, const void *bytes, size_t n);
 ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset);
 int sys_fdatasync(int fd);
+/* SIGALRM in so many seconds; 0: none. */
+int sys_set_timer(unsigned int seconds);
 int sys_ofd_lock(int fd, int cmd, struct flock *lock);
 ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags);
 ssize_t sys_recvfrom(int fd, void *buf, size_t n, int flags); /* whoever sent it */

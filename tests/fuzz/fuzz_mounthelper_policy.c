@@ -11,14 +11,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct policy policy;
 	struct error err = {.msg = ""};
-	enum status st = policy_parse("fuzz", (const char *)data, size, &policy, &err);
+	unsigned int line;
+	enum status st = policy_parse("fuzz", (const char *)data, size, &policy, &line, &err);
 
 	if (st != STATUS_OK) {
 		assert(st == STATUS_INVALID_ARGUMENT && strncmp(err.msg, "fuzz:", 5) == 0);
 		return 0;
 	}
 	assert(policy.n_agents > 0 && policy.n_agents <= POLICY_AGENT_MAX &&
-	       policy.n_profiles <= POLICY_PROFILE_MAX);
+	       policy.n_profiles <= 2 * POLICY_PROFILE_MAX);
 	for (uint32_t i = 0; i < policy.n_agents; i++) {
 		const struct agent_policy *agent = &policy.agents[i];
 

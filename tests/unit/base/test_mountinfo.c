@@ -1,6 +1,6 @@
-#include "base/mountinfo.h"
 #include "unit.h"
 
+#include "base/mountinfo.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -36,16 +36,16 @@ static void a_line_of_the_kernel_is_taken_apart(void **state)
 	assert_string_equal(e.root, "/mnt1");
 	assert_string_equal(e.point, "/mnt2");
 	assert_string_equal(e.options, "rw,noatime");
-	assert_true(e.shared);
-	assert_true(e.slave);
+	assert_int_equal(e.peer_group, 2);
+	assert_int_equal(e.master, 1);
 	assert_string_equal(e.type, "ext4");
 	assert_string_equal(e.source, "/dev/root");
 	assert_string_equal(e.super_options, "rw,errors=continue");
 	assert_int_equal(parse("1 0 0:1 / / rw - tmpfs x rw", &e), 0);
-	assert_false(e.shared);
-	assert_false(e.slave);
+	assert_int_equal(e.peer_group, 0);
+	assert_int_equal(e.master, 0);
 	assert_int_equal(parse("1 0 0:1 / / rw unbindable propagate_from:3 - tmpfs x rw", &e), 0);
-	assert_false(e.shared);
+	assert_int_equal(e.peer_group | e.master, 0);
 	assert_int_equal(parse("1 0 0:1 / / rw - tmpfs  rw", &e), 0); /* a mount may have an empty source */
 	assert_string_equal(e.source, "");
 }
@@ -96,6 +96,11 @@ static void malformed_lines_are_refused(void **state)
 		"-1 0 0:1 / / rw - t s rw",
 		"1 0 0:1 / / rw shared:1 t s rw",
 		"1 0 0:-1 / / rw - t s rw",
+		"1 0 0:1 / / rw shared:x - t s rw",
+		"1 0 0:1 / / rw shared: - t s rw",
+		"1 0 0:1 / / rw shared:0 - t s rw",
+		"1 0 0:1 / / rw master:0 - t s rw",
+		"1 0 0:1 / / rw master:18446744073709551616 - t s rw",
 	};
 	struct mount_entry e;
 
@@ -196,27 +201,25 @@ static void a_line_has_a_limit_and_no_nul(void **state)
 	free(too_long);
 }
 
-static void one_mount_is_found_by_its_id(void **state)
+static int stop_at_second(const struct mount_entry *entry, void *userdata)
+{
+	*(uint64_t *)userdata = entry->id;
+	return entry->id == 11 ? 7 : 0;
+}
+
+static void a_pass_ends_where_the_visitor_says(void **state)
 {
 	static const char text[] = "10 1 0:9 / /a rw - tmpfs one rw\n"
 				   "11 1 7:3 /sub /b rw shared:4 - ext4 /dev/loop3 rw\n"
 				   "12 1 7:3 / /c rw master:4 - ext4 /dev/loop3 rw\n";
-	struct mount_facts facts;
+	uint64_t last = 0;
 
 	(void)state;
 	open_text(text, sizeof(text) - 1);
-	assert_int_equal(mountinfo_find(&table, 11, &facts), 0);
-	assert_true(facts.shared);
-	assert_false(facts.slave);
-	assert_false(facts.root_is_whole);
-	assert_string_equal(facts.source, "/dev/loop3");
-	assert_int_equal(mountinfo_find(&table, 12, &facts), 0);
-	assert_false(facts.shared);
-	assert_true(facts.slave);
-	assert_true(facts.root_is_whole);
-	assert_int_equal(mountinfo_find(&table, 1, &facts), -ENOENT);
+	assert_int_equal(mountinfo_each(&table, stop_at_second, &last), 7);
+	assert_int_equal(last, 11);
 	(void)close(table.fd);
-	assert_int_equal(mountinfo_find(&table, 1, &facts), -EBADF);
+	assert_int_equal(mountinfo_each(&table, stop_at_second, &last), -EBADF);
 }
 
 int main(void)
@@ -228,7 +231,7 @@ int main(void)
 		cmocka_unit_test(options_are_compared_as_whole_words),
 		cmocka_unit_test(the_whole_table_is_read_however_long_it_is),
 		cmocka_unit_test(a_line_has_a_limit_and_no_nul),
-		cmocka_unit_test(one_mount_is_found_by_its_id),
+		cmocka_unit_test(a_pass_ends_where_the_visitor_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,6 +171,56 @@ static void durations_have_a_unit(void **state)
 	}
 }
 
+static void networks_are_addresses_without_stray_bits(void **state)
+{
+	static const struct {
+		const char *text;
+		uint8_t family; /* 0: refused */
+		uint8_t bits;
+		uint8_t addr[16];
+	} networks[] = {
+		{"10.0.0.1", 4, 32, {10, 0, 0, 1}},
+		{"10.16.0.0/12", 4, 12, {10, 16}},
+		{"0.0.0.0/0", 4, 0, {0}},
+		{"255.255.255.255/32", 4, 32, {255, 255, 255, 255}},
+		{"::1", 6, 128, {[15] = 1}},
+		{"fd00::/8", 6, 8, {0xfd}},
+		{"::/0", 6, 0, {0}},
+		{"::ffff:10.0.0.1/128", 6, 128, {[10] = 0xff, 0xff, 10, 0, 0, 1}},
+		{.text = ""},
+		{.text = "/8"},
+		{.text = "10.0.0.1/31"},
+		{.text = "10.0.0.0/"},
+		{.text = "10.0.0.0/33"},
+		{.text = "10.0.0.0/-1"},
+		{.text = "10.0.0.0/8/8"},
+		{.text = "10.0.0"},
+		{.text = "010.0.0.1x"},
+		{.text = "10.0.0.256"},
+		{.text = " 10.0.0.1"},
+		{.text = "fd00::/129"},
+		{.text = "fd00::1/127"},
+		{.text = "fd00:::1"},
+		{.text = "fe80::1%eth0"},
+		{.text = "host.example"},
+		{.text = "1111:1111:1111:1111:1111:1111:255.255.255.2555"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(networks); i++) {
+		uint8_t addr[16] = {77};
+		uint8_t family = 77;
+		uint8_t bits = 77;
+		int r = parse_network(networks[i].text, &family, addr, &bits);
+
+		assert_int_equal(r, networks[i].family ? 0 : -EINVAL);
+		assert_int_equal(family, networks[i].family ? networks[i].family : 77);
+		assert_int_equal(bits, networks[i].family ? networks[i].bits : 77);
+		if (r == 0)
+			assert_memory_equal(addr, networks[i].addr, sizeof(addr));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +229,7 @@ int main(void)
 		cmocka_unit_test(booleans_are_two_pairs_of_words),
 		cmocka_unit_test(sizes_have_decimal_and_binary_units),
 		cmocka_unit_test(durations_have_a_unit),
+		cmocka_unit_test(networks_are_addresses_without_stray_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

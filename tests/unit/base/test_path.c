@@ -248,6 +248,42 @@ static void the_longest_name_fits(void **state)
 	assert_int_equal(open_and_close(f, path), 0);
 }
 
+static int open_file(struct fixture *f, const char *path, uid_t owner)
+{
+	cleanup_close int fd = path_open_trusted_file(f->root_fd, path, owner, O_RDONLY, 0);
+
+	return fd < 0 ? fd : 0;
+}
+
+static void a_trusted_file_is_regular_and_only_its_owner_writes_it(void **state)
+{
+	static const mode_t modes[] = {0664, 0646, 0620, 0602};
+	struct fixture *f = *state;
+
+	require_root();
+	assert_int_equal(open_file(f, "/file", 0), 0);
+	assert_int_equal(open_file(f, "/nothing", 0), -ENOENT);
+	assert_int_equal(open_file(f, "/a", 0), -EINVAL);
+	assert_int_equal(open_file(f, "/link", 0), -ELOOP);
+	assert_int_equal(open_file(f, "file", 0), -EINVAL);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		assert_int_equal(fchmodat(f->root_fd, "file", modes[i], 0), 0);
+		assert_int_equal(open_file(f, "/file", 0), -EPERM);
+	}
+	assert_int_equal(fchmodat(f->root_fd, "file", 0600, 0), 0);
+	assert_int_equal(linkat(f->root_fd, "file", f->root_fd, "second", 0), 0);
+	assert_int_equal(open_file(f, "/file", 0), -EPERM);
+	assert_int_equal(unlinkat(f->root_fd, "second", 0), 0);
+	assert_int_equal(fchownat(f->root_fd, "file", NOBODY, 0, 0), 0);
+	assert_int_equal(open_file(f, "/file", 0), -EPERM);
+	assert_int_equal(open_file(f, "/file", NOBODY - 1), -EPERM);
+	assert_int_equal(open_file(f, "/file", NOBODY), 0);
+	assert_int_equal(fchownat(f->root_fd, "file", 0, 0, 0), 0);
+	assert_int_equal(open_file(f, "/file", NOBODY), 0);
+	assert_int_equal(fchmodat(f->root_fd, "a", 0777, 0), 0);
+	assert_int_equal(open_file(f, "/a/file", 0), -EPERM);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -264,6 +300,7 @@ int main(void)
 		TEST(the_parent_is_opened_and_the_last_name_told),
 		TEST(the_parent_itself_must_be_roots_alone),
 		TEST(the_longest_name_fits),
+		TEST(a_trusted_file_is_regular_and_only_its_owner_writes_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,16 +166,67 @@ static void a_text_for_people_is_cut_between_characters_and_cleaned(void **state
 	}
 }
 
+/* Values of the FNV reference, for the seed 0. */
+static void a_hash_is_fnv_and_depends_on_seed_and_text(void **state)
+{
+	(void)state;
+	assert_true(str_hash(0, "") == UINT64_C(0xcbf29ce484222325));
+	assert_true(str_hash(0, "a") == UINT64_C(0xaf63dc4c8601ec8c));
+	assert_true(str_hash(0, "foobar") == UINT64_C(0x85944171f73967e8));
+	assert_true(str_hash(1, "a") != str_hash(0, "a"));
+	assert_true(str_hash(0, "ab") != str_hash(0, "ba"));
+}
+
+static void texts_are_made_of_letters_digits_and_what_is_added(void **state)
+{
+	(void)state;
+	assert_true(str_is_made_of("", ""));
+	assert_true(str_is_made_of("azAZ09", ""));
+	assert_true(str_is_made_of("a-b.c", ".-"));
+	for (unsigned int c = 1; c < 256; c++) {
+		const char text[] = {'a', (char)c, '\0'};
+		bool is_alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		assert_int_equal(str_is_made_of(text, ""), is_alnum);
+		assert_int_equal(str_is_made_of(text, "_"), is_alnum || c == '_');
+	}
+}
+
+static void a_padded_string_has_one_form(void **state)
+{
+	char bytes[8] = "abc";
+
+	(void)state;
+	assert_true(str_is_padded(bytes, sizeof(bytes)));
+	assert_true(str_is_padded("", 1));
+	assert_false(str_is_padded("", 0));
+	assert_false(str_is_padded(bytes, 3)); /* not terminated */
+	assert_true(str_is_padded(bytes, 4));
+	for (size_t i = 4; i < sizeof(bytes); i++) {
+		bytes[i] = 1;
+		assert_false(str_is_padded(bytes, sizeof(bytes)));
+		assert_false(bytes_are_zero(bytes + 3, sizeof(bytes) - 3));
+		bytes[i] = 0;
+	}
+	assert_true(bytes_are_zero(bytes + 3, sizeof(bytes) - 3));
+	assert_true(bytes_are_zero(bytes, 0));
+	memset(bytes, 'x', sizeof(bytes));
+	assert_false(str_is_padded(bytes, sizeof(bytes)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_fits_or_is_empty),
 		cmocka_unit_test(a_formatted_text_fits_or_is_empty),
 		cmocka_unit_test(comparison_is_of_the_whole_or_of_the_beginning),
+		cmocka_unit_test(a_hash_is_fnv_and_depends_on_seed_and_text),
 		cmocka_unit_test(every_byte_survives_hex),
 		cmocka_unit_test(hex_has_exactly_the_digits_that_are_wanted),
 		cmocka_unit_test(every_code_point_but_surrogates_is_a_sequence),
 		cmocka_unit_test(overlong_and_stray_bytes_are_no_sequences),
+		cmocka_unit_test(texts_are_made_of_letters_digits_and_what_is_added),
+		cmocka_unit_test(a_padded_string_has_one_form),
 		cmocka_unit_test(a_text_for_people_is_cut_between_characters_and_cleaned),
 	};
 

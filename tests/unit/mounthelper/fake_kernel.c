@@ -61,12 +61,13 @@ int new_system(const char *type, const char *source, uint32_t dev_major, uint32_
 	return -1;
 }
 
-int new_mount(int fs, uint64_t attr)
+int new_mount(int fs, int root, uint64_t attr)
 {
 	for (int i = 0; i < MOUNTS; i++) {
 		if (k.mounts[i].used)
 			continue;
-		k.mounts[i] = (struct mount){.used = true, .id = k.next_mount_id++, .fs = fs, .attr = attr};
+		k.mounts[i] = (struct mount){
+			.used = true, .id = k.next_mount_id++, .fs = fs, .root = root, .attr = attr};
 		return i;
 	}
 	fail_msg("the model is out of mounts");
@@ -87,7 +88,7 @@ int mount_at(struct position at)
 
 struct position root_of(int mount)
 {
-	return (struct position){.mount = mount, .node = k.systems[k.mounts[mount].fs].root};
+	return (struct position){.mount = mount, .node = k.mounts[mount].root};
 }
 
 struct position top(struct position at)
@@ -99,6 +100,63 @@ struct position top(struct position at)
 	return at;
 }
 
+static bool has_other_peers(int mount)
+{
+	for (int i = 0; i < MOUNTS; i++)
+		if (k.mounts[i].used && i != mount && k.mounts[i].group == k.mounts[mount].group)
+			return true;
+	return false;
+}
+
+/* do_make_slave() of the kernel: the slaves of a group that ends go to its last member's master. */
+static void leave_group(int mount)
+{
+	struct mount *m = &k.mounts[mount];
+	uint64_t group = m->group;
+
+	if (group == 0)
+		return;
+	if (has_other_peers(mount)) {
+		m->master = group;
+	} else {
+		for (int i = 0; i < MOUNTS; i++)
+			if (k.mounts[i].used && k.mounts[i].master == group)
+				k.mounts[i].master = m->master;
+	}
+	m->group = 0;
+}
+
+/* change_mnt_propagation() of the kernel. */
+void set_propagation_of(int mount, uint64_t propagation)
+{
+	struct mount *m = &k.mounts[mount];
+
+	if (propagation == MS_SHARED) {
+		m->group = m->group ? m->group : k.next_group++;
+		return;
+	}
+	leave_group(mount);
+	if (propagation == MS_PRIVATE)
+		m->master = 0;
+}
+
+/* Below a shared mount everything becomes shared; a slave stays one besides. */
+void attach_at(int mount, struct position at)
+{
+	k.mounts[mount].attached = true;
+	k.mounts[mount].at_mount = at.mount;
+	k.mounts[mount].at_node = at.node;
+	if (k.mounts[at.mount].group != 0)
+		set_propagation_of(mount, MS_SHARED);
+}
+
+static void drop_nodes(int fs)
+{
+	for (int i = 0; i < NODES; i++)
+		if (k.nodes[i].fs == fs)
+			k.nodes[i].used = false;
+}
+
 /* The file system goes with its last mount or context. */
 void drop_unused(void)
 {
@@ -107,8 +165,10 @@ void drop_unused(void)
 
 		for (int j = 0; j < FDS; j++)
 			held |= k.fds[j].kind == FD_MOUNT && k.fds[j].mount == i;
-		if (!held)
+		if (!held && k.mounts[i].used) {
+			leave_group(i);
 			k.mounts[i].used = false;
+		}
 	}
 	for (int i = 0; i < SYSTEMS; i++) {
 		bool held = false;
@@ -119,7 +179,7 @@ void drop_unused(void)
 			held |= k.fds[j].kind == FD_CONTEXT && k.fds[j].fs == i;
 		if (!held && k.systems[i].used) {
 			k.systems[i].used = false;
-			k.nodes[k.systems[i].root].used = false;
+			drop_nodes(i);
 		}
 	}
 }
@@ -146,7 +206,7 @@ static struct position position_of(int fd)
 {
 	struct descriptor *descriptor;
 
-	if (fd >= FAKE_ROOT_FD && fd <= FAKE_SYSFS_FD)
+	if (fd >= FAKE_ROOT_FD && fd <= FAKE_SYSFS_BLOCK_FD)
 		return k.base[fd - FAKE_ROOT_FD];
 	descriptor = get_fd(fd);
 	assert_int_not_equal(descriptor->kind, FD_CONTEXT);
@@ -179,7 +239,7 @@ int model_openat(int dir_fd, const char *name, int flags)
 	return new_fd((struct descriptor){.kind = FD_PATH, .at = at, .fs = -1});
 }
 
-int model_statx(int fd, const char *name, int flags, struct statx *ret)
+int model_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
 	struct position at = position_of(fd);
 	const struct node *node = &k.nodes[at.node];
@@ -195,7 +255,11 @@ int model_statx(int fd, const char *name, int flags, struct statx *ret)
 			      .stx_dev_minor = fs->dev_minor,
 			      .stx_mnt_id = k.mounts[at.mount].id,
 			      .stx_attributes_mask = STATX_ATTR_MOUNT_ROOT};
-	if (at.node == fs->root)
+	if (has_unique_ids() && (mask & SYS_STATX_MNT_ID_UNIQUE) != 0) {
+		ret->stx_mask |= SYS_STATX_MNT_ID_UNIQUE;
+		ret->stx_mnt_id += UNIQUE_ID;
+	}
+	if (at.node == k.mounts[at.mount].root)
 		ret->stx_attributes = STATX_ATTR_MOUNT_ROOT;
 	if (S_ISBLK(node->mode)) {
 		ret->stx_rdev_major = k.rdev_major;
@@ -350,7 +414,7 @@ static int create(struct descriptor *context, bool exclusive)
 
 	assert_true(option("source", source, sizeof(source)));
 	assert_int_equal(exclusive, block && !k.no_excl);
-	if (type->forced_key)
+	if (context->mount == FS_EXT4)
 		assert_non_null(strstr(k.options, "errors=remount-ro;"));
 	if (block && k.superblock_elsewhere)
 		return -EBUSY;
@@ -368,7 +432,9 @@ static int create(struct descriptor *context, bool exclusive)
 			    : new_system(type->name, source, 0, k.next_anonymous++);
 	fs = &k.systems[context->fs];
 	fs->ro = strstr(k.options, ";ro;") != NULL || type->always_read_only;
-	if (!block) {
+	if (type->class == MH_CLASS_NFS4)
+		assert_true(k.timer_s > 0); /* a server may never answer */
+	if (type->class == MH_CLASS_TMPFS) {
 		assert_true(option("size", number, sizeof(number)));
 		fs->blocks = strtoull(number, NULL, 10) / 4096;
 		assert_true(option("nr_inodes", number, sizeof(number)));
@@ -424,7 +490,9 @@ int model_fsmount(int fd, unsigned int flags, unsigned int attributes)
 	assert_int_equal(flags, SYS_FSMOUNT_CLOEXEC);
 	assert_int_equal(attributes & floor, floor);
 	return new_fd(
-		(struct descriptor){.kind = FD_MOUNT, .mount = new_mount(context->fs, attributes), .fs = -1});
+		(struct descriptor){.kind = FD_MOUNT,
+				    .mount = new_mount(context->fs, k.systems[context->fs].root, attributes),
+				    .fs = -1});
 }
 
 int model_open_tree(int fd, const char *path, unsigned int flags)
@@ -434,10 +502,11 @@ int model_open_tree(int fd, const char *path, unsigned int flags)
 
 	assert_string_equal(path, "");
 	assert_int_equal(flags, SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
-	assert_int_equal(at.node, k.systems[k.nodes[at.node].fs].root);
+	assert_true(S_ISDIR(k.nodes[at.node].mode));
 	run_race();
-	mount = new_mount(k.nodes[at.node].fs, k.mounts[at.mount].attr);
-	k.mounts[mount].shared = k.mounts[at.mount].shared;
+	mount = new_mount(k.nodes[at.node].fs, at.node, k.mounts[at.mount].attr);
+	k.mounts[mount].group = k.mounts[at.mount].group;
+	k.mounts[mount].master = k.mounts[at.mount].master;
 	return new_fd((struct descriptor){.kind = FD_MOUNT, .mount = mount, .fs = -1});
 }
 
@@ -457,10 +526,7 @@ int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, u
 	assert_int_equal(mount_at(at), -1); /* never stack */
 	if (!k.nodes[at.node].used)
 		return -ENOENT;
-	mount->attached = true;
-	mount->at_mount = at.mount;
-	mount->at_node = at.node;
-	mount->shared |= k.mounts[at.mount].shared;
+	attach_at(descriptor->mount, at);
 	return 0;
 }
 
@@ -473,13 +539,14 @@ int model_mount_setattr(int fd, const char *path, unsigned int flags, const stru
 	assert_int_equal(flags, AT_EMPTY_PATH);
 	assert_int_equal(
 		attr->attr_clr & (SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_RDONLY), 0);
-	assert_int_equal(attr->propagation, MS_PRIVATE);
-	assert_int_equal(at.node, k.systems[mount->fs].root);
+	assert_true(attr->propagation == 0 || attr->propagation == MS_PRIVATE ||
+		    attr->propagation == MS_SLAVE || attr->propagation == MS_SHARED);
+	assert_int_equal(at.node, mount->root);
 	if (mount->attached)
 		assert_int_equal(attr->attr_set | attr->attr_clr, 0); /* flags only while nobody can see it */
 	mount->attr = (mount->attr & ~attr->attr_clr) | attr->attr_set;
-	if (!mount->attached || !k.private_has_no_effect)
-		mount->shared = false;
+	if (attr->propagation != 0 && (!mount->attached || !k.private_has_no_effect))
+		set_propagation_of(at.mount, attr->propagation);
 	return 0;
 }
 
@@ -529,7 +596,7 @@ size_t path_of(struct position at, char *ret, size_t size)
 {
 	char parent[512] = "";
 
-	if (at.node == k.systems[k.nodes[at.node].fs].root) {
+	if (at.node == k.mounts[at.mount].root) {
 		const struct mount *mount = &k.mounts[at.mount];
 
 		if (!mount->attached || at.mount == 0)
@@ -542,24 +609,93 @@ size_t path_of(struct position at, char *ret, size_t size)
 	return (size_t)str_format(ret, size, "%s/%s", parent, k.nodes[at.node].name);
 }
 
+/* The path of @node in its file system. */
+static void root_path(int node, char *ret, size_t size)
+{
+	char parent[256];
+
+	if (k.nodes[node].parent == node) {
+		(void)str_copy(ret, size, "/");
+		return;
+	}
+	root_path(k.nodes[node].parent, parent, sizeof(parent));
+	(void)str_format(ret, size, "%s/%s", parent[1] != '\0' ? parent : "", k.nodes[node].name);
+}
+
+static struct mount *mount_of_unique(uint64_t id)
+{
+	for (int i = 0; i < MOUNTS; i++)
+		if (k.mounts[i].used && k.mounts[i].attached && k.mounts[i].id + UNIQUE_ID == id)
+			return &k.mounts[i];
+	return NULL;
+}
+
+int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
+{
+	const struct mount *mount = mount_of_unique(id);
+
+	assert_true(has_unique_ids());
+	if (!mount)
+		return -ENOENT;
+	*ret = (struct sys_statmount){.mask = mask,
+				      .sb_dev_major = k.systems[mount->fs].dev_major,
+				      .sb_dev_minor = k.systems[mount->fs].dev_minor,
+				      .mnt_id = id,
+				      .mnt_peer_group = mount->group,
+				      .mnt_master = mount->master};
+	root_path(mount->root, ret->strings, sizeof(ret->strings));
+	return 0;
+}
+
+/* Everything below, not only the mounts on the mount itself. */
+long model_listmount(uint64_t id, uint64_t *ret_ids, size_t n)
+{
+	const struct mount *of = mount_of_unique(id);
+	size_t found = 0;
+
+	assert_true(has_unique_ids());
+	if (!of)
+		return -ENOENT;
+	for (int i = 1; i < MOUNTS && found < n; i++) {
+		int above = i;
+
+		if (!k.mounts[i].used || !k.mounts[i].attached || &k.mounts[i] == of)
+			continue;
+		while (above != 0 && &k.mounts[above] != of)
+			above = k.mounts[above].at_mount;
+		if (&k.mounts[above] == of)
+			ret_ids[found++] = k.mounts[i].id + UNIQUE_ID;
+	}
+	return (long)found;
+}
+
 static void make_table(void)
 {
 	k.table_len = 0;
+	k.passes++;
 	for (int i = 0; i < MOUNTS; i++) {
 		const struct mount *m = &k.mounts[i];
 		const struct system *fs = &k.systems[m->fs];
 		char point[512];
+		char root[256];
+		char tags[64] = "";
 
 		if (!m->used || !m->attached)
 			continue;
 		(void)path_of(root_of(i), point, sizeof(point));
+		root_path(m->root, root, sizeof(root));
+		if (m->group != 0)
+			(void)str_format(tags, sizeof(tags), "shared:%llu ", (unsigned long long)m->group);
+		if (m->master != 0)
+			(void)str_format(tags + strlen(tags), sizeof(tags) - strlen(tags), "master:%llu ",
+					 (unsigned long long)m->master);
 		k.table_len += (size_t)str_format(
 			k.table + k.table_len, sizeof(k.table) - k.table_len,
-			"%llu %llu %u:%u / %s %s%s %s- %s %s %s,size=%lluk\n", (unsigned long long)m->id,
-			(unsigned long long)k.mounts[m->at_mount].id, fs->dev_major, fs->dev_minor,
+			"%llu %llu %u:%u %s %s %s%s %s- %s %s %s,size=%lluk\n", (unsigned long long)m->id,
+			(unsigned long long)k.mounts[m->at_mount].id, fs->dev_major, fs->dev_minor, root,
 			point[0] != '\0' ? point : "/", (m->attr & SYS_MOUNT_ATTR_RDONLY) != 0 ? "ro" : "rw",
-			(m->attr & SYS_MOUNT_ATTR_NOEXEC) != 0 ? ",noexec" : "", m->shared ? "shared:1 " : "",
-			fs->type, fs->source, fs->ro ? "ro" : "rw", (unsigned long long)fs->blocks * 4);
+			(m->attr & SYS_MOUNT_ATTR_NOEXEC) != 0 ? ",noexec" : "", tags, fs->type, fs->source,
+			fs->ro ? "ro" : "rw", (unsigned long long)fs->blocks * 4);
 	}
 }
 

@@ -15,6 +15,7 @@ enum {
 	FAKE_PUBLISH_FD,
 	FAKE_DEV_FD,
 	FAKE_SYSFS_FD,
+	FAKE_SYSFS_BLOCK_FD,
 	FAKE_MOUNTINFO_FD,
 	FAKE_STATE_FD,
 	FAKE_LOG_FD,
@@ -39,6 +40,7 @@ enum fake_fault {
 extern jmp_buf fake_killed;
 void fake_fault(enum fake_fault fault, int at_call, int sys_errno);
 bool fake_fault_fired(void);
+int fake_calls(void); /* since fake_fault() */
 
 /** What the kernel does when a process is gone: descriptors, detached mounts and locks vanish. */
 void fake_process_died(void);
@@ -59,7 +61,14 @@ const char *fake_log(void);
 /** Options given to the last fsopen context: "key=value;" or "key;". */
 const char *fake_options(void);
 
+/** Seconds that the alarm is set to, 0 for none. */
+unsigned int fake_timer(void);
+
+/** Passes over the mount table since the world began. */
+int fake_table_passes(void);
+
 /* Circumstances. */
+void fake_kernel_before_6_8(bool old);	  /* no unique ids, statmount, listmount; outlives a reset */
 void fake_no_create_excl(void);		  /* a kernel before 6.6 */
 void fake_lock_held_elsewhere(bool held); /* F_OFD_SETLK fails */
 void fake_log_full(bool full);
@@ -81,5 +90,9 @@ void fake_log_short(bool cut);		   /* half a record fits */
 void fake_set_flags(const char *path, uint64_t attr);
 void fake_unmount(const char *path); /* by root's hand */
 bool fake_is_mount(const char *path);
+/* Mount @directory of what is mounted at @of at @path: another mount of the same device. */
+void fake_mount_part(const char *path, const char *of, const char *directory);
+void fake_mount_foreign(int n);
+void fake_make_file(const char *path);
 uint64_t fake_flags(const char *path);	/* MOUNT_ATTR_* of the mount there */
 uint64_t fake_inodes(const char *path); /* of the tmpfs there */

@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 
-enum { NODES = 512, MOUNTS = 128, SYSTEMS = 64, FDS = 64, LOG = 1 << 18, PLAIN_ATTR = 0 };
+enum { NODES = 512, MOUNTS = 512, SYSTEMS = 64, FDS = 64, LOG = 1 << 18, PLAIN_ATTR = 0 };
 
 struct node {
 	bool used;
@@ -36,10 +36,12 @@ struct system {
 struct mount {
 	bool used;
 	bool attached;
-	bool shared;
 	bool busy;
-	uint64_t id;
+	uint64_t id;	 /* of mountinfo; UNIQUE_ID more for statx and statmount */
+	uint64_t group;	 /* peer group, or 0 */
+	uint64_t master; /* peer group it is a slave of, or 0 */
 	int fs;
+	int root; /* node */
 	int at_mount;
 	int at_node;
 	uint64_t attr;
@@ -65,9 +67,11 @@ struct model {
 	struct system systems[SYSTEMS];
 	struct mount mounts[MOUNTS];
 	struct descriptor fds[FDS];
-	struct position base[5]; /* root, stage, publish, dev, sysfs */
+	struct position base[6]; /* root, stage, publish, dev, sysfs, its block devices */
 	struct position cwd;
 	uint64_t next_mount_id;
+	uint64_t next_group;
+	int passes; /* over the mount table */
 	uint64_t next_ino;
 	uint32_t next_anonymous;
 	char log[LOG];
@@ -84,11 +88,15 @@ struct model {
 	bool log_short;
 	bool superblock_elsewhere;
 	bool private_has_no_effect;
+	unsigned int timer_s;
 	const char *race_path;
 	uint32_t race_major;
 	struct flock locks[8];
 	size_t n_locks;
 };
+
+/* What mount ids that are never used again begin with. */
+#define UNIQUE_ID (UINT64_C(1) << 32)
 
 extern struct model k;
 
@@ -96,16 +104,19 @@ extern struct model k;
 int new_node(int parent, int fs, const char *name, uint32_t uid, uint16_t mode);
 int find_node(int parent, const char *name);
 int new_system(const char *type, const char *source, uint32_t dev_major, uint32_t dev_minor);
-int new_mount(int fs, uint64_t attr);
+int new_mount(int fs, int root, uint64_t attr);
 int mount_at(struct position at);
 struct position root_of(int mount);
 struct position top(struct position at);
+void set_propagation_of(int mount, uint64_t propagation);
+void attach_at(int mount, struct position at);
+bool has_unique_ids(void);
 void drop_unused(void);
 size_t path_of(struct position at, char *ret, size_t size);
 
 /* The calls. */
 int model_openat(int dir_fd, const char *name, int flags);
-int model_statx(int fd, const char *name, int flags, struct statx *ret);
+int model_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret);
 int model_mkdirat(int dir_fd, const char *name, mode_t mode);
 int model_rmdirat(int dir_fd, const char *name);
 int model_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
@@ -120,6 +131,8 @@ int model_open_tree(int fd, const char *path, unsigned int flags);
 int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
 int model_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
 int model_umount2(const char *name, int flags);
+int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret);
+long model_listmount(uint64_t id, uint64_t *ret_ids, size_t n);
 long model_write(int fd, const void *bytes, size_t n);
 long model_pread(int fd, void *buf, size_t n, off_t offset);
 int model_ofd_lock(int fd, int cmd, const struct flock *lock);

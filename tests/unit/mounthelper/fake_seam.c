@@ -23,6 +23,11 @@ void fake_fault(enum fake_fault fault, int at_call, int sys_errno)
 	f.fired = false;
 }
 
+int fake_calls(void)
+{
+	return f.calls;
+}
+
 bool fake_fault_fired(void)
 {
 	return f.fired;
@@ -73,9 +78,12 @@ int __wrap_sys_open_tree(int fd, const char *path, unsigned int flags);
 int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *to, unsigned int flags);
 int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
 int __wrap_sys_umount2(const char *name, int flags);
+int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 int __wrap_sys_fdatasync(int fd);
+int __wrap_sys_set_timer(unsigned int seconds);
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock);
 int __wrap_close(int fd);
 int __real_close(int fd);
@@ -89,8 +97,7 @@ int __wrap_sys_openat(int dir_fd, const char *name, int flags)
 
 int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
-	(void)mask;
-	CALL(int, model_statx(fd, name, flags, ret));
+	CALL(int, model_statx(fd, name, flags, mask, ret));
 }
 
 int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode)
@@ -163,6 +170,16 @@ int __wrap_sys_umount2(const char *name, int flags)
 	CALL(int, model_umount2(name, flags));
 }
 
+int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
+{
+	CALL(int, model_statmount(mount_id, mask, ret));
+}
+
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n)
+{
+	CALL(ssize_t, model_listmount(mount_id, ret_ids, n));
+}
+
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n)
 {
 	CALL(ssize_t, model_write(fd, bytes, n));
@@ -171,6 +188,14 @@ ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n)
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset)
 {
 	CALL(ssize_t, model_pread(fd, buf, n, offset));
+}
+
+int __wrap_sys_set_timer(unsigned int seconds)
+{
+	k.timer_s = 0; /* taking it back never fails */
+	if (seconds == 0)
+		return 0;
+	CALL(int, (k.timer_s = seconds, 0));
 }
 
 int __wrap_sys_fdatasync(int fd)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 
 static int make_path(const char *path, uint32_t uid, uint16_t mode)
 {
@@ -55,9 +56,22 @@ static struct mount *mount_on(const char *path)
 	return mount < 0 ? NULL : &k.mounts[mount];
 }
 
+static bool before_6_8;
+
+void fake_kernel_before_6_8(bool old)
+{
+	before_6_8 = old;
+}
+
+bool has_unique_ids(void)
+{
+	return !before_6_8;
+}
+
 void fake_kernel_reset(void)
 {
-	static const char *const bases[] = {"", "/srv/stage", "/srv/publish", "/dev", "/sys/fs"};
+	static const char *const bases[] = {"",	    "/srv/stage", "/srv/publish",
+					    "/dev", "/sys/fs",	  "/sys/dev/block"};
 	int node;
 
 	memset(&k, 0, sizeof(k));
@@ -66,14 +80,18 @@ void fake_kernel_reset(void)
 	k.next_ino = 1000;
 	k.next_anonymous = 40;
 	(void)new_system("tmpfs", "root", 0, 30);
-	(void)new_mount(0, PLAIN_ATTR);
+	k.next_group = 1;
+	(void)new_mount(0, k.systems[0].root, PLAIN_ATTR);
 	k.mounts[0].attached = true;
-	k.mounts[0].shared = true;
+	set_propagation_of(0, MS_SHARED);
 	(void)make_path("/srv", 0, S_IFDIR | 0755);
 	(void)make_path("/srv/stage", FIXTURE_HELPER_UID, S_IFDIR | 0700);
 	(void)make_path("/srv/publish", FIXTURE_HELPER_UID, S_IFDIR | 0711);
 	(void)make_path("/dev/disk/by-id", 0, S_IFDIR | 0755);
 	(void)make_path("/sys/fs", 0, S_IFDIR | 0755);
+	(void)make_path("/sys/dev/block", 0, S_IFDIR | 0755);
+	node = make_path("/sys/dev/block/7:3", 0, S_IFLNK | 0777);
+	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../devices/virtual/block/loop3");
 	(void)make_path("/mnt", 0, S_IFDIR | 0755);
 	node = make_path("/dev/disk/by-id/" FIXTURE_BY_ID, 0, S_IFLNK | 0777);
 	(void)str_copy(k.nodes[node].link, sizeof(k.nodes[node].link), "../../loop3");
@@ -88,11 +106,14 @@ void fake_kernel_reset(void)
 
 void fake_kernel_open(struct helper *h)
 {
+	uint64_t base_id = k.mounts[0].id + (has_unique_ids() ? UNIQUE_ID : 0);
+
 	h->root_fd = FAKE_ROOT_FD;
-	h->stage = (struct tree){.fd = FAKE_STAGE_FD, .mount_id = 20, .path = "/srv/stage"};
-	h->publish = (struct tree){.fd = FAKE_PUBLISH_FD, .mount_id = 20, .path = "/srv/publish"};
+	h->stage = (struct tree){.fd = FAKE_STAGE_FD, .mount_id = base_id, .path = "/srv/stage"};
+	h->publish = (struct tree){.fd = FAKE_PUBLISH_FD, .mount_id = base_id, .path = "/srv/publish"};
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
+	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;
 	h->state_fd = FAKE_STATE_FD;
 	h->audit_fd = -EBADF;
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
@@ -106,6 +127,7 @@ void fake_process_died(void)
 		k.fds[i].kind = FD_FREE;
 	k.cwd = k.base[0];
 	k.n_locks = 0;
+	k.timer_s = 0;
 	drop_unused();
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 }
@@ -134,6 +156,32 @@ static int compare_lines(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Group numbers differ from run to run: say with whom. */
+static const char *propagation_words(int mount)
+{
+	static char words[640];
+	const struct mount *m = &k.mounts[mount];
+	char path[512];
+
+	words[0] = '\0';
+	if (m->group != 0)
+		(void)str_copy(words, sizeof(words), " shared");
+	for (int i = 1; i < MOUNTS; i++) {
+		const struct mount *other = &k.mounts[i];
+
+		if (!other->used || i == mount || other->group == 0 ||
+		    (other->group != m->group && other->group != m->master))
+			continue;
+		(void)path_of(root_of(i), path, sizeof(path));
+		(void)str_format(words, sizeof(words), "%s %s",
+				 other->group == m->group ? " peer of" : " slave of", path);
+		break;
+	}
+	if (m->master != 0 && !strstr(words, "slave of"))
+		(void)str_copy(words, sizeof(words), " slave");
+	return words;
+}
+
 const char *fake_summary(void)
 {
 	static char lines[128][640];
@@ -159,7 +207,7 @@ const char *fake_summary(void)
 		(void)path_of(root_of(i), path, sizeof(path));
 		(void)str_format(lines[n++], sizeof(lines[0]), "mount %s %s %llx%s\n", path,
 				 k.systems[k.mounts[i].fs].source, (unsigned long long)k.mounts[i].attr,
-				 k.mounts[i].shared ? " shared" : "");
+				 propagation_words(i));
 	}
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = lines[i];
@@ -207,41 +255,43 @@ void fake_superblock_elsewhere(bool alive)
 
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode)
 {
-	(void)make_path(path, uid, (uint16_t)(S_IFDIR | mode));
+	int node = make_path(path, uid, (uint16_t)(S_IFDIR | mode));
+
+	k.nodes[node].uid = uid;
+	k.nodes[node].mode = (uint16_t)(S_IFDIR | mode);
 }
 
-static void attach_system(const char *path, int fs, uint64_t attr)
+static void attach_system(const char *path, int fs, int root, uint64_t attr)
 {
 	struct position at;
-	int mount = new_mount(fs, attr);
+	int mount = new_mount(fs, root, attr);
 
 	assert_true(walk(path, &at));
-	at = top(at);
-	k.mounts[mount].attached = true;
-	k.mounts[mount].at_mount = at.mount;
-	k.mounts[mount].at_node = at.node;
+	attach_at(mount, top(at));
 }
 
 void fake_mount_other(const char *path)
 {
-	attach_system(path, new_system("tmpfs", "other", 0, k.next_anonymous++),
-		      SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
+	int fs = new_system("tmpfs", "other", 0, k.next_anonymous++);
+
+	attach_system(path, fs, k.systems[fs].root, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
 }
 
 void fake_mount_inside(const char *path)
 {
 	int within = (int)(mount_on(path) - k.mounts);
-	int mount = new_mount(new_system("tmpfs", "inside", 0, k.next_anonymous++), PLAIN_ATTR);
+	int fs = new_system("tmpfs", "inside", 0, k.next_anonymous++);
+	int node = new_node(root_of(within).node, k.mounts[within].fs, "sub", 0, S_IFDIR | 0755);
 
-	k.mounts[mount].attached = true;
-	k.mounts[mount].at_mount = within;
-	k.mounts[mount].at_node =
-		new_node(root_of(within).node, k.mounts[within].fs, "sub", 0, S_IFDIR | 0755);
+	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		  (struct position){.mount = within, .node = node});
 }
 
 void fake_mount_device_elsewhere(void)
 {
-	attach_system("/mnt", new_system("ext4", "/dev/loop3", k.rdev_major, k.rdev_minor), PLAIN_ATTR);
+	int fs = new_system("ext4", "/dev/loop3", k.rdev_major, k.rdev_minor);
+
+	attach_system("/mnt", fs, k.systems[fs].root, PLAIN_ATTR);
 }
 
 void fake_set_busy(const char *path, bool busy)
@@ -253,7 +303,7 @@ void fake_set_busy(const char *path, bool busy)
 void fake_set_shared(const char *path)
 {
 	assert_non_null(mount_on(path));
-	mount_on(path)->shared = true;
+	set_propagation_of((int)(mount_on(path) - k.mounts), MS_SHARED);
 }
 
 void fake_set_link(const char *target)
@@ -299,7 +349,7 @@ void fake_mount_again(const char *path)
 	const struct mount *mount = mount_on(path);
 
 	assert_non_null(mount);
-	attach_system(path, mount->fs, mount->attr);
+	attach_system(path, mount->fs, mount->root, mount->attr);
 }
 
 void fake_race_mount(const char *path)
@@ -326,4 +376,39 @@ void fake_set_flags(const char *path, uint64_t attr)
 {
 	assert_non_null(mount_on(path));
 	mount_on(path)->attr = attr;
+}
+
+void fake_mount_part(const char *path, const char *of, const char *directory)
+{
+	const struct mount *mount = mount_on(of);
+	int node;
+
+	assert_non_null(mount);
+	node = find_node(mount->root, directory);
+	if (node < 0)
+		node = new_node(mount->root, mount->fs, directory, 0, S_IFDIR | 0755);
+	attach_system(path, mount->fs, node, mount->attr);
+}
+
+void fake_mount_foreign(int n)
+{
+	int fs = new_system("tmpfs", "foreign", 0, k.next_anonymous++);
+
+	for (int i = 0; i < n; i++)
+		attach_system("/mnt", fs, k.systems[fs].root, PLAIN_ATTR);
+}
+
+unsigned int fake_timer(void)
+{
+	return k.timer_s;
+}
+
+int fake_table_passes(void)
+{
+	return k.passes;
+}
+
+void fake_make_file(const char *path)
+{
+	(void)make_path(path, 0, S_IFREG | 0644);
 }

@@ -1,7 +1,7 @@
 #include "admission.h"
-#include "block_source.h"
 #include "entry.h"
 #include "fixture.h"
+#include "source.h"
 #include "trees.h"
 
 #include "base/str.h"
@@ -62,8 +62,8 @@ static void stage_is_admitted_only_within_its_profile(void **state)
 	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "mem"), REASON_CLASS);
 	STAGE((void)str_copy(req.profile, MH_LABEL_SIZE, "ro"), REASON_READ_ONLY);
 	STAGE(req.source.u.block.by_id[0] = 'H', REASON_BY_ID);
-	for (unsigned int class = MH_CLASS_NFS4; class < MH_CLASS_N; class ++)
-		STAGE(req.source.class = (uint8_t) class, REASON_UNIMPLEMENTED);
+	for (unsigned int class = MH_CLASS_TMPFS; class < MH_CLASS_N; class ++)
+		STAGE(req.source.class = (uint8_t) class, REASON_CLASS);
 	helper.type_available[FS_EXT4] = false;
 	STAGE((void)0, REASON_TYPE_UNAVAILABLE);
 }
@@ -83,6 +83,101 @@ static void tmpfs_has_its_limits(void **state)
 	STAGE(req.source.u.tmpfs.inodes = 1001, REASON_TMPFS_INODES);
 }
 
+struct server {
+	uint8_t family;
+	uint8_t addr[16];
+	uint8_t bits;
+};
+
+static void a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accident(void **state)
+{
+	static const struct {
+		struct server rule;
+		struct server asked; /* without bits */
+		bool allowed;
+	} rows[] = {
+		{{4, {10, 1, 2, 3}, 32}, {4, {10, 1, 2, 3}, 0}, true},
+		{{4, {10, 1, 2, 3}, 32}, {4, {10, 1, 2, 2}, 0}, false},
+		{{4, {10, 1, 2, 2}, 31}, {4, {10, 1, 2, 3}, 0}, true},
+		{{4, {10, 1, 2, 0}, 31}, {4, {10, 1, 2, 3}, 0}, false},
+		{{4, {10, 0, 0, 0}, 8}, {4, {10, 255, 255, 255}, 0}, true},
+		{{4, {10, 0, 0, 0}, 8}, {4, {11, 0, 0, 0}, 0}, false},
+		{{4, {10, 128, 0, 0}, 9}, {4, {10, 129, 0, 0}, 0}, true},
+		{{4, {10, 128, 0, 0}, 9}, {4, {10, 127, 0, 0}, 0}, false},
+		{{4, {0}, 0}, {4, {192, 0, 2, 1}, 0}, true},
+		{{4, {0}, 0}, {4, {127, 0, 0, 1}, 0}, false},
+		{{4, {0}, 0}, {4, {0}, 0}, false},
+		{{4, {0}, 0}, {4, {224, 0, 0, 1}, 0}, false},
+		{{4, {0}, 0}, {4, {239, 255, 255, 255}, 0}, false},
+		{{4, {0}, 0}, {4, {255, 255, 255, 255}, 0}, false},
+		{{4, {126, 0, 0, 0}, 7}, {4, {127, 0, 0, 1}, 0}, false},
+		{{4, {127, 0, 0, 0}, 8}, {4, {127, 0, 0, 1}, 0}, true},
+		{{4, {127, 0, 0, 1}, 32}, {4, {127, 0, 0, 1}, 0}, true},
+		{{4, {224, 0, 0, 0}, 4}, {4, {224, 0, 0, 1}, 0}, false},
+		{{4, {239, 0, 0, 0}, 8}, {4, {239, 0, 0, 1}, 0}, true},
+		{{4, {0}, 8}, {4, {0}, 0}, true},
+		{{6, {0}, 0}, {6, {0x20, 1, [15] = 1}, 0}, true},
+		{{6, {0}, 0}, {6, {[15] = 1}, 0}, false},
+		{{6, {0}, 0}, {6, {0}, 0}, false},
+		{{6, {0}, 0}, {6, {0xff, 2, [15] = 1}, 0}, false},
+		{{6, {0}, 0}, {6, {[10] = 0xff, 0xff, 127, 0, 0, 1}, 0}, false},
+		{{6, {[15] = 1}, 128}, {6, {[15] = 1}, 0}, true},
+		{{6, {0xff, 2}, 16}, {6, {0xff, 2, [15] = 1}, 0}, true},
+		{{6, {0xfd, 1}, 16}, {6, {0xfd, 1, [15] = 9}, 0}, true},
+		{{6, {0xfd, 1}, 16}, {6, {0xfd, 2, [15] = 9}, 0}, false},
+		{{6, {10, 1, 2, 3}, 32}, {4, {10, 1, 2, 3}, 0}, false},
+		{{4, {10, 1, 2, 3}, 32}, {6, {10, 1, 2, 3}, 0}, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct profile profile = {.n_servers = 2, .n_exports = 1, .export = {"/"}};
+		struct mh_source source = {.class = MH_CLASS_NFS4,
+					   .u.nfs4 = {.family = rows[i].asked.family, .export = "/a"}};
+
+		profile.server[0] =
+			(struct server_rule){.family = 4, .addr = {203, 0, 113, 1}, .prefix_bits = 32};
+		profile.server[1].family = rows[i].rule.family;
+		profile.server[1].prefix_bits = rows[i].rule.bits;
+		memcpy(profile.server[1].addr, rows[i].rule.addr, 16);
+		memcpy(source.u.nfs4.addr, rows[i].asked.addr, 16);
+		if (profile_admit_source(&profile, &source) !=
+		    (rows[i].allowed ? REASON_NONE : REASON_SERVER))
+			fail_msg("row %zu", i);
+	}
+}
+
+static void an_export_is_allowed_below_a_prefix_on_a_component_boundary(void **state)
+{
+	static const struct {
+		const char *prefix;
+		const char *export;
+		bool allowed;
+	} rows[] = {
+		{"/srv", "/srv", true},	     {"/srv", "/srv/a", true}, {"/srv", "/srv2", false},
+		{"/srv", "/sr", false},	     {"/srv", "/", false},     {"/srv", "/a/srv", false},
+		{"/srv/a", "/srv/b", false}, {"/", "/", true},	       {"/", "/srv/a", true},
+		{"/srv/a", "/srv", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct profile profile = {.n_servers = 1,
+					  .server = {{.family = 4, .addr = {10}, .prefix_bits = 8}},
+					  .n_exports = 2,
+					  .export = {"/never"}};
+		struct mh_source source = {.class = MH_CLASS_NFS4, .u.nfs4 = {.family = 4, .addr = {10, 1}}};
+
+		(void)str_copy(profile.export[1], MH_EXPORT_SIZE, rows[i].prefix);
+		(void)str_copy(source.u.nfs4.export, MH_EXPORT_SIZE, rows[i].export);
+		if (profile_admit_source(&profile, &source) !=
+		    (rows[i].allowed ? REASON_NONE : REASON_EXPORT))
+			fail_msg("%s below %s", rows[i].export, rows[i].prefix);
+		profile.n_exports = 0;
+		assert_int_equal(profile_admit_source(&profile, &source), REASON_EXPORT);
+	}
+}
+
 static void publish_is_admitted_only_within_its_profile(void **state)
 {
 	struct mh_publish req = fixture_publish();
@@ -92,7 +187,7 @@ static void publish_is_admitted_only_within_its_profile(void **state)
 	req.exec = 1;
 	assert_int_equal(publish(req), REASON_NONE);
 	req.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
-	assert_int_equal(publish(req), REASON_UNIMPLEMENTED);
+	assert_int_equal(publish(req), REASON_PROPAGATION);
 	req = fixture_publish_tmpfs();
 	req.exec = 1;
 	assert_int_equal(publish(req), REASON_EXEC);
@@ -258,6 +353,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(stage_is_admitted_only_within_its_profile, setup),
 		cmocka_unit_test_setup(tmpfs_has_its_limits, setup),
+		cmocka_unit_test(a_server_is_allowed_by_a_prefix_and_none_holds_special_ones_by_accident),
+		cmocka_unit_test(an_export_is_allowed_below_a_prefix_on_a_component_boundary),
 		cmocka_unit_test_setup(publish_is_admitted_only_within_its_profile, setup),
 		cmocka_unit_test_setup(a_ticket_is_required_unless_the_policy_says_otherwise, setup),
 		cmocka_unit_test_setup(a_ticket_for_another_request_is_not_good_for_this_one, setup),

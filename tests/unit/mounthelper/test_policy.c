@@ -1,11 +1,13 @@
 #include "fixture.h"
 
+#include "base/block_lexer.h"
 #include "base/str.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct policy policy;
+static unsigned int line;
 
 /* A complete block; %s is put before its closing brace. */
 #define AGENT(uid, folder, rest)                                                                      \
@@ -48,10 +50,65 @@ static void the_parsed_policy_is_what_was_written(void **state)
 	assert_true(db->exec);
 	assert_false(db->read_only);
 	assert_int_equal(db->options, 1 << fs_option_find("discard", 7) | 1 << fs_option_find("noatime", 7));
-	assert_true(policy_profile(&policy, agent, "ro")->by_id.rule[0].exact);
+	assert_true(policy_profile(&policy, agent, "ro")->by_id[0].exact);
 	assert_int_equal(policy_profile(&policy, agent, "mem")->max_size, 2 << 20);
 	assert_null(policy_profile(&policy, agent, "d"));
 	assert_null(policy_agent(&policy, 1));
+}
+
+static void every_class_has_its_own_values(void **state)
+{
+	static const char text[] =
+		BLOCK("audit = optional; trail_sync = batch; starts_per_minute = 7; nfs_timeout = 5\n"
+		      "profile n { class = nfs4; server = 10.16.0.0/12; server = fd00:12::/32; export = /a; "
+		      "export = /\n"
+		      "sec = krb5i; vers = 4.1; selinux_context = u:r:t:s0 }\n"
+		      "hostvol h { path = /data; owner_uid = 1000; shared = yes }\n"
+		      "profile c { class = csi; exec = yes }\n"
+		      "profile m { class = tmpfs; max_size = 1MiB }\n");
+	const struct agent_policy *agent;
+	const struct profile *p;
+
+	(void)state;
+	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
+	agent = policy_agent(&policy, 995);
+	assert_int_equal(agent->line, 1);
+	assert_int_equal(agent->audit_optional, 1);
+	assert_int_equal(agent->sync_batch, 1);
+	assert_int_equal(agent->starts_per_minute, 7);
+	assert_int_equal(agent->nfs_timeout_s, 5);
+	p = policy_profile(&policy, agent, "n");
+	assert_int_equal(p->line, 12);
+	assert_int_equal(p->class, MH_CLASS_NFS4);
+	assert_int_equal(p->kind, FS_NFS4);
+	assert_int_equal(p->n_servers, 2);
+	assert_int_equal(p->server[0].family, 4);
+	assert_int_equal(p->server[0].prefix_bits, 12);
+	assert_memory_equal(p->server[0].addr, "\x0a\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+	assert_int_equal(p->server[1].family, 6);
+	assert_int_equal(p->server[1].prefix_bits, 32);
+	assert_memory_equal(p->server[1].addr, "\xfd\x00\0\x12\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+	assert_int_equal(p->n_exports, 2);
+	assert_string_equal(p->export[0], "/a");
+	assert_string_equal(p->export[1], "/");
+	assert_string_equal(nfs_sec_words[p->sec], "krb5i");
+	assert_string_equal(nfs_vers_words[p->vers], "4.1");
+	assert_string_equal(p->selinux_context, "u:r:t:s0");
+	p = policy_profile(&policy, agent, "h");
+	assert_int_equal(p->class, MH_CLASS_BIND);
+	assert_int_equal(p->kind, FS_ANY);
+	assert_string_equal(p->path, "/data");
+	assert_int_equal(p->owner_uid, 1000);
+	assert_true(p->shared);
+	p = policy_profile(&policy, agent, "c");
+	assert_int_equal(p->class, MH_CLASS_CSI);
+	assert_int_equal(p->kind, FS_ANY);
+	assert_true(p->exec);
+	p = policy_profile(&policy, agent, "m");
+	assert_int_equal(p->kind, FS_TMPFS);
+	assert_int_equal(p->max_inodes, 65536);
+	assert_string_equal(nfs_sec_words[p->sec], "sys");
+	assert_string_equal(nfs_vers_words[p->vers], "4.2");
 }
 
 static void two_agents_have_their_own_profiles(void **state)
@@ -61,18 +118,19 @@ static void two_agents_have_their_own_profiles(void **state)
 			AGENT("996", "b", "profile n { class = tmpfs; fstype = tmpfs; max_size = 8KiB }\n");
 
 	(void)state;
-	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, NULL), STATUS_OK);
+	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 	assert_null(policy_profile(&policy, policy_agent(&policy, 995), "n"));
 	assert_int_equal(policy_profile(&policy, policy_agent(&policy, 996), "n")->max_size, 8192);
 }
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define TMPFS "profile m { class = tmpfs; fstype = tmpfs; max_size = 1MiB }\n"
+#define NFS(rest) "profile n { class = nfs4; server = 10.0.0.1; export = /e; " rest " }\n"
 #define DISK(rest) "profile d { class = block; fstype = ext4; trust = trusted; by_id = x; " rest " }\n"
 
 static const struct refusal {
 	const char *text;
-	const char *message;
+	const char *message; /* NULL: it is none */
 } refusals[] = {
 	/* the file */
 	{"", "p:1: no agent"},
@@ -80,21 +138,21 @@ static const struct refusal {
 	{"agent 995 {\n", "p:2: expected a key or }"},
 	{"hello\n", "p:1: expected: agent UID {"},
 	{"= 3\n", "p:1: expected: agent UID {"},
-	{"agent {\n}", "p:1: expected a uid after agent"},
-	{"agent x {\n}", "p:1: agent x: must be a uid"},
-	{"agent 0 {\n}", "p:1: agent 0: must be a uid"},
-	{"agent 4294967295 {\n}", "p:1: agent 4294967295: must be a uid"},
-	{"agent -1 {\n}", "p:1: agent -1: must be a uid"},
-	{"agent 995\n{\n}", "p:1: expected { after the agent's uid"},
-	{"agent 995 {\n}\n", "p:1: the agent's block has no cluster"},
+	{"agent {\n}", "p:1: expected a name after the word"},
+	{"agent x {\n}", "p:1: agent x: must be a new uid"},
+	{"agent 0 {\n}", "p:1: agent 0: must be a new uid"},
+	{"agent 4294967295 {\n}", "p:1: agent 4294967295: must be a new uid"},
+	{"agent -1 {\n}", "p:1: agent -1: must be a new uid"},
+	{"agent 995\n{\n}", "p:1: expected { after the name"},
+	{"agent 995 {\n}\n", "p:1: agent 995 has no cluster"},
 	{BLOCK("") "}\n", "p:12: expected: agent UID {"},
-	{BLOCK("") BLOCK(""), "p:12: agent 995 is given twice"},
+	{BLOCK("") BLOCK(""), "p:12: agent 995: must be a new uid"},
 	{"a\tb\n\x80\n", "p:2: byte 0x80"},
 	{"\r\n", "p:1: byte 0x0d"},
 	{"\x7f", "p:1: byte 0x7f"},
 	/* statements */
-	{BLOCK("hello = 1\n"), "p:11: unknown key 'hello' in the agent's block"},
-	{BLOCK("node = n2\n"), "p:11: node is given twice"},
+	{BLOCK("hello = 1\n"), "p:11: unknown key 'hello' in agent 995 (not of a profile)"},
+	{BLOCK("node = n2\n"), "p:11: node is given more than 1 times"},
 	{BLOCK("container\n"), "p:11: expected = after the key"},
 	{BLOCK("container = \n"), "p:11: expected a value after ="},
 	{BLOCK("container = yes no\n"), "p:11: expected the end of the line or ;"},
@@ -102,10 +160,10 @@ static const struct refusal {
 	{BLOCK("{\n}\n"), "p:11: expected a key or }"},
 	{BLOCK("container = maybe\n"), "p:11: container = maybe: must be yes or no"},
 	{BLOCK("allow_detach = 1\n"), "p:11: allow_detach = 1: must be yes or no"},
-	{BLOCK("ticket = no\n"), "p:11: ticket is given twice"},
+	{BLOCK("ticket = no\n"), "p:11: ticket is given more than 1 times"},
 	{BLOCK("ticket_key = 00\n"), "p:11: ticket_key = 00: must be 64 hex digits"},
 	{BLOCK("ticket_key = " KEY "; ticket_key = " KEY "; ticket_key = " KEY "\n"),
-	 "may be given at most twice"},
+	 "p:11: ticket_key is given more than 2 times"},
 	{BLOCK("max_staged = 0\n"), "p:11: max_staged = 0: must be 1 to 4096"},
 	{BLOCK("max_staged = 4097\n"), "p:11: max_staged = 4097: must be 1 to 4096"},
 	{BLOCK("max_published = 32769\n"), "p:11: max_published = 32769: must be"},
@@ -122,43 +180,46 @@ static const struct refusal {
 	 "p:1: agent 995: ticket = required needs a ticket_key"},
 	{"agent 995 {\ncluster = demo\nnode = n\nhelper_uid = 994\nhelper_gid = 1\nstage_base = /s\n"
 	 "publish_base = /s/p\nlog = /l\nlock_dir = /k\nticket = optional\n}\n",
-	 "p:1: agent 995: stage_base, publish_base, log and lock_dir must not contain each other"},
+	 "p:1: a stage_base, publish_base, log, lock_dir or path of a hostvol contains another"},
 	{"agent 995 {\ncluster = demo\nnode = n\nhelper_uid = 994\nhelper_gid = 1\nstage_base = /s\n"
 	 "publish_base = /p\nlog = /s\nlock_dir = /k\nticket = optional\n}\n",
-	 "p:1: agent 995: stage_base, publish_base, log and lock_dir must not contain each other"},
+	 "p:1: a stage_base, publish_base, log, lock_dir or path of a hostvol contains another"},
 	{AGENT("995", "a", "") AGENT("996", "a", ""),
-	 "p:12: agent 996: stage_base, publish_base, log and lock_dir overlap"},
-	{AGENT("995", "a", "") AGENT("996", "a/log", ""), "p:12: agent 996: stage_base, publish_base"},
+	 "p:12: a stage_base, publish_base, log, lock_dir or path"},
+	{AGENT("995", "a", "") AGENT("996", "a/log", ""), "p:12: a stage_base, publish_base"},
 	{AGENT("995", "a", "") AGENT("994", "b", ""), "p:12: agent 994: helper_uid must differ"},
 	{"agent 995 {\ncluster = de.mo\n", "p:2: cluster = de.mo: must be a name"},
-	{"agent 995 {\nhelper_uid = 0\n", "p:2: helper_uid = 0: must be an id"},
-	{"agent 995 {\nhelper_gid = 4294967295\n", "p:2: helper_gid = 4294967295: must be an id"},
+	{"agent 995 {\nhelper_uid = 0\n", "p:2: helper_uid = 0: must be 1 to 4294967294"},
+	{"agent 995 {\nhelper_gid = 4294967295\n", "p:2: helper_gid = 4294967295: must be 1 to 4294967294"},
 	{"agent 995 {\nstage_base = srv\n", "p:2: stage_base = srv: must be an absolute path"},
 	{"agent 995 {\nstage_base = /\n", "p:2: stage_base = /: must be an absolute path"},
 	{"agent 995 {\nstage_base = /a/../b\n", "p:2: stage_base = /a/../b: must be an absolute path"},
 	{"agent 995 {\nstage_base = /a//b\n", "p:2: stage_base = /a//b: must be"},
 	{"agent 995 {\nstage_base = /a/\n", "p:2: stage_base = /a/: must be"},
 	/* profiles */
-	{BLOCK("profile {\n}\n"), "p:11: expected a name after profile"},
-	{BLOCK("profile A {\n}\n"), "p:11: profile A: the name must be"},
-	{BLOCK("profile a\n{\n}\n"), "p:11: expected { after the profile's name"},
-	{BLOCK("profile a {\n}\n"), "p:11: the profile has no class"},
-	{BLOCK("profile a { class = tmpfs\n}\n"), "p:11: the profile has no fstype"},
-	{BLOCK(TMPFS TMPFS), "p:12: profile m is given twice"},
-	{BLOCK("profile a { profile b {\n} }\n"), "p:11: unknown key 'profile' in the profile"},
-	{BLOCK("profile a { node = x\n}\n"), "p:11: unknown key 'node' in the profile"},
-	{BLOCK("profile a { class = nfs4\n}\n"), "p:11: class = nfs4: must be block or tmpfs"},
+	{BLOCK("profile {\n}\n"), "p:11: expected a name after the word"},
+	{BLOCK("profile A {\n}\n"), "p:11: profile A: must be a new name"},
+	{BLOCK("profile a\n{\n}\n"), "p:11: expected { after the name"},
+	{BLOCK("profile a {\n}\n"), "p:11: profile a has no class"},
+	{BLOCK("profile a { class = block; trust = trusted; by_id = x }\n"), "p:11: profile a has no fstype"},
+	{BLOCK(TMPFS TMPFS), "p:12: profile m: must be a new name"},
+	{BLOCK("profile a { profile b {\n} }\n"),
+	 "p:11: unknown key 'profile' in profile a (its class must come first)"},
+	{BLOCK("profile a { node = x\n}\n"),
+	 "p:11: unknown key 'node' in profile a (its class must come first)"},
+	{BLOCK("profile a { class = bind\n}\n"), "p:11: class = bind: must be block, tmpfs, nfs4 or csi"},
 	{BLOCK("profile a { class = block; fstype = btrfs\n}\n"), "p:11: fstype = btrfs: must be"},
-	{BLOCK("profile a { class = block; fstype = tmpfs }\n"), "p:11: profile a: class and fstype do not"},
-	{BLOCK("profile a { class = tmpfs; fstype = ext4 }\n"), "p:11: profile a: class and fstype do not"},
-	{BLOCK("profile a { class = block; fstype = ext4; by_id = x }\n"),
-	 "p:11: profile a: a block profile needs trust"},
-	{BLOCK("profile a { class = block; fstype = ext4; trust = trusted }\n"), "needs at least one by_id"},
-	{BLOCK("profile a { class = tmpfs; fstype = tmpfs }\n"),
-	 "p:11: profile a: a tmpfs profile needs max_size"},
+	{BLOCK("profile a { class = block; fstype = tmpfs; trust = trusted; by_id = x }\n"),
+	 "p:11: profile a: class and fstype do not"},
+	{BLOCK("profile a { class = tmpfs; fstype = ext4; max_size = 4KiB }\n"),
+	 "p:11: profile a: class and fstype do not"},
+	{BLOCK("profile a { class = block; fstype = ext4; by_id = x }\n"), "p:11: profile a has no trust"},
+	{BLOCK("profile a { class = block; fstype = ext4; trust = trusted }\n"),
+	 "p:11: profile a has no by_id"},
+	{BLOCK("profile a { class = tmpfs; fstype = tmpfs }\n"), "p:11: profile a has no max_size"},
 	{BLOCK("profile a { class = tmpfs; fstype = tmpfs; max_size = 1M; by_id = x }\n"),
-	 "by_id belongs to block"},
-	{BLOCK(DISK("max_size = 1M")), "p:11: profile d: max_size belongs to tmpfs"},
+	 "p:11: unknown key 'by_id' in profile a (tmpfs)"},
+	{BLOCK(DISK("max_size = 1M")), "p:11: unknown key 'max_size' in profile d (block)"},
 	{BLOCK("profile a { class = block; fstype = squashfs; trust = trusted; by_id = x }\n"),
 	 "needs ro = yes"},
 	{BLOCK("profile a { class = block; fstype = ext4; trust = untrusted; ro = yes; by_id = x }\n"),
@@ -172,7 +233,7 @@ static const struct refusal {
 	{BLOCK("profile a { class = block; fstype = ext4; trust = both\n}\n"),
 	 "trust = both: must be trusted or"},
 	{BLOCK(DISK("options = suid")), "p:11: options = suid: must be of"},
-	{BLOCK(DISK("options = discard,discard")), "options = discard,discard: names an option twice"},
+	{BLOCK(DISK("options = discard,discard")), "options = discard,discard: must be of noatime"},
 	{BLOCK(DISK("options = discard,")), "options = discard,: must be of"},
 	{BLOCK(DISK("options = nouuid")), "profile d: options has one that this fstype does not know"},
 	{BLOCK(DISK("by_id = .x")), "by_id = .x: must be at most 128"},
@@ -180,27 +241,121 @@ static const struct refusal {
 	{BLOCK(DISK("by_id = exact:")), "by_id = exact:: must be at most 128"},
 	{BLOCK(DISK(
 		 "by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a; by_id = a")),
-	 "may be given at most 8 times"},
+	 "p:11: by_id is given more than 8 times"},
 	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_size = 4095 }\n"),
 	 "max_size = 4095: must be a size"},
 	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_inodes = 2147483649 }\n"),
 	 "max_inodes = 2147483649"},
 	{BLOCK("profile m { class = tmpfs; fstype = tmpfs; max_size = 1M } x\n"),
-	 "p:11: expected the end of the line after }"},
+	 "p:11: expected the end of the line or ; after }"},
+	/* nfs4 */
+	{BLOCK(NFS("")), NULL},
+	{BLOCK(NFS("server = 10.0.0.0/8; server = 10.1.2.3/32; server = fd00::/8; server = ::1/128\n"
+		   "server = 0.0.0.0/0; server = ::/0; server = 10.255.255.255")),
+	 NULL},
+	{BLOCK(NFS("sec = krb5p; vers = 4.1; fstype = nfs4; options = noatime\n"
+		   "selinux_context = system_u:object_r:nfs_t:s0:c0.c1023,c5")),
+	 "options has one that this fstype does not know"},
+	{BLOCK(NFS("sec = krb5p; vers = 4.1; fstype = nfs4; trust = untrusted; ro = yes")), NULL},
+	{BLOCK("profile n { class = nfs4; server = 10.0.0.1 }\n"), "p:11: profile n has no export"},
+	{BLOCK("profile n { class = nfs4; export = /e }\n"), "p:11: profile n has no server"},
+	{BLOCK(NFS("server = 10.0.0.1/31")), "server = 10.0.0.1/31: must be ADDRESS"},
+	{BLOCK(NFS("server = 10.0.0.1/33")), "server = 10.0.0.1/33: must be ADDRESS"},
+	{BLOCK(NFS("server = fd00::1/127")), "server = fd00::1/127: must be ADDRESS"},
+	{BLOCK(NFS("server = fd00::/129")), "server = fd00::/129: must be ADDRESS"},
+	{BLOCK(NFS("server = nas.example")), "server = nas.example: must be ADDRESS"},
+	{BLOCK(NFS("server = 10.0.0.0/")), "server = 10.0.0.0/: must be ADDRESS"},
+	{BLOCK(NFS("export = a")), "export = a: must be an absolute path"},
+	{BLOCK(NFS("export = /a/")), "export = /a/: must be an absolute path"},
+	{BLOCK(NFS("export = /a/../b")), "export = /a/../b: must be an absolute path"},
+	{BLOCK(NFS("export = /a,b")), "export = /a,b: must be an absolute path"},
+	{BLOCK(NFS("export = /1; export = /2; export = /3; export = /4; export = /5; export = /6; export = "
+		   "/7")),
+	 NULL},
+	{BLOCK(NFS(
+		 "export = /1; export = /2; export = /3; export = /4; export = /5; export = /6; export = /7\n"
+		 "export = /8")),
+	 "p:12: export is given more than 8 times"},
+	{BLOCK(NFS("sec = none")), "sec = none: must be sys, krb5, krb5i or krb5p"},
+	{BLOCK(NFS("vers = 4.0")), "vers = 4.0: must be 4.1 or 4.2"},
+	{BLOCK(NFS("fstype = ext4")), "p:11: profile n: class and fstype do not go together"},
+	{BLOCK(NFS("fstype = nfs")), "fstype = nfs: must be"},
+	{BLOCK(NFS("by_id = x")), "unknown key 'by_id' in profile n (nfs4)"},
+	{BLOCK(NFS("trust = untrusted; shared = yes")), "trust = untrusted forbids exec and shared"},
+	{BLOCK(NFS("selinux_context = a b")),
+	 "p:11: expected the end of the line or ; after selinux_context"},
+	{BLOCK(NFS("selinux_context = :u:r:t")), "selinux_context = :u:r:t: must be USER:ROLE:TYPE"},
+	{BLOCK(NFS("selinux_context = u:r:t\"x")), "must be USER:ROLE:TYPE"},
+	{BLOCK(DISK("server = 10.0.0.1")), "unknown key 'server' in profile d (block)"},
+	/* csi */
+	{BLOCK("profile p { class = csi }\n"), NULL},
+	{BLOCK("profile p { class = csi; shared = yes; exec = yes; ro = yes; trust = trusted }\n"), NULL},
+	{BLOCK("profile p { class = csi; fstype = ext4 }\n"), "unknown key 'fstype' in profile p (csi)"},
+	{BLOCK("profile p { class = csi; options = noatime }\n"), "unknown key 'options' in profile p (csi)"},
+	{BLOCK("profile p { class = csi; selinux_context = u:r:t }\n"), "unknown key 'selinux_context'"},
+	{BLOCK("profile p { ro = yes; class = csi }\n"),
+	 "unknown key 'ro' in profile p (its class must come first)"},
+	{BLOCK("profile p { class = csi; class = csi }\n"), "class is given more than 1 times"},
+	{BLOCK("profile m { class = tmpfs; max_size = 1GiB }\n"), NULL},
+	{BLOCK("profile m { class = tmpfs; max_size = 1073741825 }\n"),
+	 "p:1: agent 995: a profile's max_size is above max_tmpfs_total"},
+	{BLOCK("profile m { class = tmpfs; trust = trusted; max_size = 1M }\n"), "unknown key 'trust'"},
+	/* host volumes */
+	{BLOCK("hostvol h { path = /data; owner_uid = 0 }\n"), NULL},
+	{BLOCK("hostvol h { path = /data; owner_uid = 4294967294; ro = yes; exec = yes; shared = yes }\n"
+	       "hostvol i { path = /data/i; owner_uid = 5; trust = untrusted }\n"),
+	 NULL},
+	{BLOCK("hostvol h { path = /data }\n"), "p:11: hostvol h has no owner_uid"},
+	{BLOCK("hostvol h { owner_uid = 1 }\n"), "p:11: hostvol h has no path"},
+	{BLOCK("hostvol h { path = /; owner_uid = 1 }\n"), "path = /: must be an absolute path"},
+	{BLOCK("hostvol h { path = /data; owner_uid = 4294967295 }\n"),
+	 "owner_uid = 4294967295: must be 0 to"},
+	{BLOCK("hostvol h { class = bind; path = /data; owner_uid = 1 }\n"),
+	 "unknown key 'class' in hostvol h (host volume)"},
+	{BLOCK("hostvol h { path = /data; owner_uid = 1; by_id = x }\n"), "unknown key 'by_id' in hostvol h"},
+	{BLOCK("hostvol h { path = /data; owner_uid = 1; trust = untrusted; exec = yes }\n"),
+	 "p:11: hostvol h: trust = untrusted forbids exec and shared"},
+	{BLOCK("hostvol m { path = /data; owner_uid = 1 }\n" TMPFS), "p:12: profile m: must be a new name"},
+	{BLOCK("hostvol h { path = /a; owner_uid = 1 }\n"), "p:11: a stage_base, publish_base, log"},
+	{BLOCK("hostvol h { path = /a/stage/x; owner_uid = 1 }\n"), "p:11: a stage_base"},
+	{BLOCK("hostvol h { path = /a/log; owner_uid = 1 }\n"), "p:11: a stage_base"},
+	{BLOCK("hostvol h { path = /a/lock/x; owner_uid = 1 }\n"), "p:11: a stage_base"},
+	{BLOCK("hostvol h { path = /a/stagex; owner_uid = 1 }\n"), NULL},
+	{BLOCK("hostvol h { path = /b/publish; owner_uid = 1 }\n") AGENT("996", "b", ""),
+	 "p:13: a stage_base, publish_base"},
+	/* the agent's other keys */
+	{BLOCK("audit = optional; trail_sync = batch; starts_per_minute = 6000; nfs_timeout = 600\n"), NULL},
+	{BLOCK("audit = required; trail_sync = always; starts_per_minute = 1; nfs_timeout = 1\n"), NULL},
+	{BLOCK("audit = no\n"), "audit = no: must be required or optional"},
+	{BLOCK("trail_sync = never\n"), "trail_sync = never: must be always or batch"},
+	{BLOCK("starts_per_minute = 0\n"), "starts_per_minute = 0: must be 1 to 6000"},
+	{BLOCK("starts_per_minute = 6001\n"), "starts_per_minute = 6001: must be 1 to 6000"},
+	{BLOCK("nfs_timeout = 0\n"), "nfs_timeout = 0: must be 1 to 600"},
+	{BLOCK("nfs_timeout = 601\n"), "nfs_timeout = 601: must be 1 to 600"},
+	{BLOCK("fstype = ext4\n"), "unknown key 'fstype' in agent 995 (not of a profile)"},
+	{BLOCK("a-name-of-more-than-all-the-keys-have = 1\n"), "unknown key 'a-name"},
+	{"agent 00000000000000000000000000000000000000000000000000000000000000995 {\n}\n",
+	 "the name must have at most 63 bytes"},
 };
 
-static void every_mistake_is_refused_with_its_line(void **state)
+static void mistakes_are_refused_with_their_line_and_neighbours_are_not(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		struct error err = {.msg = ""};
-		enum status st = policy_parse("p", refusals[i].text, strlen(refusals[i].text), &policy, &err);
+		enum status st =
+			policy_parse("p", refusals[i].text, strlen(refusals[i].text), &policy, &line, &err);
 
+		if (!refusals[i].message) {
+			if (st != STATUS_OK)
+				fail_msg("row %zu: %s", i, err.msg);
+			continue;
+		}
 		if (st != STATUS_INVALID_ARGUMENT || !strstr(err.msg, refusals[i].message))
 			fail_msg("row %zu: status %d, said \"%s\", should say \"%s\"", i, (int)st, err.msg,
 				 refusals[i].message);
-		if (strncmp(err.msg, "p:", 2) != 0)
-			fail_msg("row %zu has no place: %s", i, err.msg);
+		if (strtoul(err.msg + 2, NULL, 10) != line || strncmp(err.msg, "p:", 2) != 0)
+			fail_msg("row %zu is told at line %u, but says %s", i, line, err.msg);
 	}
 }
 
@@ -214,48 +369,51 @@ static void every_key_is_required_or_has_a_default(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(required); i++) {
 		struct error err = {.msg = ""};
 		char *copy = strdup(text);
-		char *line = strstr(copy, required[i]);
+		char *at = strstr(copy, required[i]);
 
-		assert_non_null(line);
-		line[0] = '#';
-		assert_int_equal(policy_parse("p", copy, strlen(copy), &policy, &err),
+		assert_non_null(at);
+		at[0] = '#';
+		assert_int_equal(policy_parse("p", copy, strlen(copy), &policy, &line, &err),
 				 STATUS_INVALID_ARGUMENT);
-		assert_string_equal(err.msg + strlen("p:1: the agent's block has no "), required[i]);
+		assert_string_equal(err.msg + strlen("p:1: agent 995 has no "), required[i]);
 		free(copy);
 	}
-	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, NULL), STATUS_OK);
+	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
 }
 
 static void limits_hold_exactly(void **state)
 {
 	static char text[POLICY_TEXT_MAX + 2];
 	const size_t n = strlen(fixture_policy_text(""));
-	char word[POLICY_WORD_MAX + 64];
+	char word[BLOCK_WORD_MAX + 64];
 	struct error err = {.msg = ""};
 
 	(void)state;
 	memset(text, '\n', sizeof(text));
 	memcpy(text, fixture_policy_text(""), n);
-	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX, &policy, NULL), STATUS_OK);
-	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX + 1, &policy, &err),
+	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX, &policy, &line, NULL), STATUS_OK);
+	assert_int_equal(policy_parse("p", text, POLICY_TEXT_MAX + 1, &policy, &line, &err),
 			 STATUS_INVALID_ARGUMENT);
 	memset(word, 'a', sizeof(word));
-	assert_int_equal(policy_parse("p", word, POLICY_WORD_MAX, &policy, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(policy_parse("p", word, BLOCK_WORD_MAX, &policy, &line, &err),
+			 STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "expected: agent"));
-	assert_int_equal(policy_parse("p", word, POLICY_WORD_MAX + 1, &policy, &err),
+	assert_int_equal(policy_parse("p", word, BLOCK_WORD_MAX + 1, &policy, &line, &err),
 			 STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "a word of 256 bytes"));
 }
 
-/* @n tmpfs profiles in one agent's block. */
-static size_t many_profiles(char *text, size_t size, int n)
+/* So many blocks of each kind in one agent's block. */
+static size_t many(char *text, size_t size, int n_profiles, int n_hostvols)
 {
 	int used = str_format(text, size, "%s", BLOCK(""));
 
 	used -= 2; /* the closing brace */
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n_profiles; i++)
+		used += str_format(text + used, size - (size_t)used, "profile p%d { class = csi }\n", i);
+	for (int i = 0; i < n_hostvols; i++)
 		used += str_format(text + used, size - (size_t)used,
-				   "profile p%d { class = tmpfs; fstype = tmpfs; max_size = 4KiB }\n", i);
+				   "hostvol h%d { path = /data; owner_uid = 1 }\n", i);
 	used += str_format(text + used, size - (size_t)used, "}\n");
 	return (size_t)used;
 }
@@ -264,15 +422,18 @@ static void numbers_of_profiles_and_agents_are_bounded(void **state)
 {
 	static char text[POLICY_TEXT_MAX];
 	struct error err = {.msg = ""};
-	size_t n = many_profiles(text, sizeof(text), POLICY_PROFILE_MAX);
+	size_t n = many(text, sizeof(text), POLICY_PROFILE_MAX, POLICY_PROFILE_MAX);
 	int used = 0;
 
 	(void)state;
-	assert_int_equal(policy_parse("p", text, n, &policy, NULL), STATUS_OK);
-	assert_int_equal(policy.n_profiles, POLICY_PROFILE_MAX);
-	n = many_profiles(text, sizeof(text), POLICY_PROFILE_MAX + 1);
-	assert_int_equal(policy_parse("p", text, n, &policy, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "p:75: more than 64 profiles"));
+	assert_int_equal(policy_parse("p", text, n, &policy, &line, NULL), STATUS_OK);
+	assert_int_equal(policy.n_profiles, 2 * POLICY_PROFILE_MAX);
+	n = many(text, sizeof(text), 0, POLICY_PROFILE_MAX + 1);
+	assert_int_equal(policy_parse("p", text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "p:75: more than 64 of hostvol"));
+	n = many(text, sizeof(text), POLICY_PROFILE_MAX + 1, 0);
+	assert_int_equal(policy_parse("p", text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "p:75: more than 64 of profile"));
 	for (int i = 0; i <= POLICY_AGENT_MAX; i++) {
 		used += str_format(
 			text + used, sizeof(text) - (size_t)used,
@@ -280,7 +441,7 @@ static void numbers_of_profiles_and_agents_are_bounded(void **state)
 			"optional\n"
 			"stage_base = /%d/s; publish_base = /%d/p; log = /%d/l; lock_dir = /%d/k }\n",
 			1000 + i, i, i, i, i);
-		assert_int_equal(policy_parse("p", text, (size_t)used, &policy, &err),
+		assert_int_equal(policy_parse("p", text, (size_t)used, &policy, &line, &err),
 				 i < POLICY_AGENT_MAX ? STATUS_OK : STATUS_INVALID_ARGUMENT);
 	}
 	assert_non_null(strstr(err.msg, "p:33: more than 16 agents"));
@@ -302,11 +463,11 @@ static void paths_of_255_bytes_fit_and_longer_ones_do_not(void **state)
 		       "agent 9 { cluster = d; node = n; helper_uid = 8; helper_gid = 8; ticket = optional\n"
 		       "stage_base = /s; publish_base = %s; log = /l; lock_dir = /k }\n",
 		       path);
-	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &err), STATUS_OK);
+	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &line, &err), STATUS_OK);
 	path[MH_PATH_SIZE - 1] = 'a';
 	path[MH_PATH_SIZE] = '\0';
 	n = str_format(text, sizeof(text), "agent 9 {\npublish_base = %s\n", path);
-	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(policy_parse("p", text, (size_t)n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "p:2: a word of 256 bytes"));
 }
 
@@ -322,9 +483,17 @@ static void a_policy_cut_anywhere_is_refused(void **state)
 		char *exact = malloc(i + 1); /* so that a sanitizer sees a read beyond */
 
 		memcpy(exact, text, i);
-		assert_int_equal(policy_parse("p", exact, i, &policy, NULL), STATUS_INVALID_ARGUMENT);
+		assert_int_equal(policy_parse("p", exact, i, &policy, &line, NULL), STATUS_INVALID_ARGUMENT);
 		free(exact);
 	}
+}
+
+static bool allows_by_id(const struct profile *profile, const char *by_id)
+{
+	struct mh_source source = {.class = MH_CLASS_BLOCK};
+
+	(void)str_copy(source.u.block.by_id, sizeof(source.u.block.by_id), by_id);
+	return profile_admit_source(profile, &source) == REASON_NONE;
 }
 
 static void by_id_rules_match_prefixes_and_whole_names(void **state)
@@ -338,20 +507,21 @@ static void by_id_rules_match_prefixes_and_whole_names(void **state)
 	agent = policy_agent(&policy, FIXTURE_UID);
 	prefix = policy_profile(&policy, agent, "db");
 	exact = policy_profile(&policy, agent, "ro");
-	assert_true(profile_allows_by_id(prefix, "holdfast-demo-1"));
-	assert_true(profile_allows_by_id(prefix, "holdfast-demo-"));
-	assert_false(profile_allows_by_id(prefix, "holdfast-demo"));
-	assert_false(profile_allows_by_id(prefix, "xholdfast-demo-1"));
-	assert_true(profile_allows_by_id(exact, "holdfast-demo-1"));
-	assert_false(profile_allows_by_id(exact, "holdfast-demo-11"));
+	assert_true(allows_by_id(prefix, "holdfast-demo-1"));
+	assert_true(allows_by_id(prefix, "holdfast-demo-"));
+	assert_false(allows_by_id(prefix, "holdfast-demo"));
+	assert_false(allows_by_id(prefix, "xholdfast-demo-1"));
+	assert_true(allows_by_id(exact, "holdfast-demo-1"));
+	assert_false(allows_by_id(exact, "holdfast-demo-11"));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_parsed_policy_is_what_was_written),
+		cmocka_unit_test(every_class_has_its_own_values),
 		cmocka_unit_test(two_agents_have_their_own_profiles),
-		cmocka_unit_test(every_mistake_is_refused_with_its_line),
+		cmocka_unit_test(mistakes_are_refused_with_their_line_and_neighbours_are_not),
 		cmocka_unit_test(every_key_is_required_or_has_a_default),
 		cmocka_unit_test(limits_hold_exactly),
 		cmocka_unit_test(numbers_of_profiles_and_agents_are_bounded),

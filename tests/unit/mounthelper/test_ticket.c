@@ -5,6 +5,19 @@
 #include <string.h>
 
 static struct ticket_keys keys;
+static unsigned int n_verifications;
+
+int __real_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
+				       const unsigned char *pk);
+int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
+				       const unsigned char *pk);
+
+int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
+				       const unsigned char *pk)
+{
+	n_verifications++;
+	return __real_crypto_sign_verify_detached(sig, m, n, pk);
+}
 
 static struct ticket_expectation expectation(const struct mh_stage *req)
 {
@@ -186,6 +199,102 @@ static void the_source_digest_leaves_out_device_numbers_and_nothing_else(void **
 	assert_memory_not_equal(digest, other, sizeof(digest));
 }
 
+/* A good ticket that no other test has. */
+static struct ticket fresh(const struct mh_stage *req, uint64_t generation)
+{
+	struct ticket t = req->ticket;
+
+	t.generation = generation;
+	fixture_sign(&t, 0);
+	return t;
+}
+
+static void the_signature_of_a_known_ticket_is_not_computed_again(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	struct ticket t[TICKET_CACHE_SIZE + 1];
+
+	(void)state;
+	n_verifications = 0;
+	for (unsigned int i = 0; i < ARRAY_SIZE(t); i++) {
+		t[i] = fresh(&req, 1000 + i);
+		for (int again = 0; again < 3; again++)
+			assert_int_equal(ticket_check(&t[i], &want), REASON_NONE);
+		assert_int_equal(n_verifications, i + 1);
+	}
+	assert_int_equal(ticket_check(&t[1], &want), REASON_NONE); /* the last 16 are known */
+	assert_int_equal(n_verifications, ARRAY_SIZE(t));
+	assert_int_equal(ticket_check(&t[0], &want), REASON_NONE); /* it has made room for the 17th */
+	assert_int_equal(n_verifications, ARRAY_SIZE(t) + 1);
+}
+
+static void a_known_ticket_with_a_changed_byte_is_unknown(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	const struct ticket good = fresh(&req, 2000);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good); i++) {
+		struct ticket t = good;
+
+		assert_int_equal(ticket_check(&good, &want), REASON_NONE);
+		for (unsigned int bit = 0; bit < 8; bit++) {
+			t = good;
+			((uint8_t *)&t)[i] ^= (uint8_t)(1U << bit);
+			n_verifications = 0;
+			assert_int_equal(ticket_check(&t, &want), REASON_TICKET_SIGNATURE);
+			assert_int_equal(n_verifications, 1);
+		}
+	}
+}
+
+static void a_known_ticket_is_held_against_every_request(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	const struct ticket_expectation same = want;
+	const struct ticket t = fresh(&req, 3000);
+	uint8_t digest[TICKET_DIGEST_SIZE] = {0};
+
+	(void)state;
+	assert_int_equal(ticket_check(&t, &want), REASON_NONE);
+	want.now_ms = (int64_t)t.not_after_ms + 1;
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_EXPIRED);
+	want = same;
+	want.boot_id = "00000000-1111-4222-8333-444455556666";
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_BOOT);
+	want = same;
+	want.volume = "vol-2";
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_VOLUME);
+	want = same;
+	want.alloc = "bbbbbbbb-1111-2222-3333-444444444444";
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_ALLOC);
+	want = same;
+	want.source_digest = digest;
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_SOURCE);
+	want = same;
+	want.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_PROPAGATION);
+	assert_int_equal(ticket_check(&t, &same), REASON_NONE);
+}
+
+static void a_ticket_known_by_a_key_that_is_gone_is_refused(void **state)
+{
+	struct mh_stage req = fixture_stage();
+	struct ticket_expectation want = expectation(&req);
+	const struct ticket t = fresh(&req, 4000);
+
+	(void)state;
+	assert_int_equal(ticket_check(&t, &want), REASON_NONE);
+	memcpy(keys.key[0], fixture_public_key(1), TICKET_KEY_SIZE);
+	assert_int_equal(ticket_check(&t, &want), REASON_TICKET_SIGNATURE);
+	keys.n = 2; /* while keys are rotated both count, in either order */
+	memcpy(keys.key[1], fixture_public_key(0), TICKET_KEY_SIZE);
+	assert_int_equal(ticket_check(&t, &want), REASON_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +305,10 @@ int main(void)
 		cmocka_unit_test(it_ends_with_the_millisecond_after_not_after),
 		cmocka_unit_test(less_than_granted_is_allowed_and_more_is_not),
 		cmocka_unit_test(no_ticket_is_all_zero),
+		cmocka_unit_test(the_signature_of_a_known_ticket_is_not_computed_again),
+		cmocka_unit_test(a_known_ticket_with_a_changed_byte_is_unknown),
+		cmocka_unit_test(a_known_ticket_is_held_against_every_request),
+		cmocka_unit_test(a_ticket_known_by_a_key_that_is_gone_is_refused),
 		cmocka_unit_test(the_source_digest_leaves_out_device_numbers_and_nothing_else),
 	};
 

@@ -63,6 +63,7 @@ struct mh_reply run(const void *request, size_t n)
 	assert_int_equal(answer.header.length, sizeof(struct mh_reply));
 	assert_int_equal(fake_open_descriptors(), 0);
 	assert_int_equal(fake_locks_held(), 0);
+	assert_int_equal(fake_timer(), 0);
 	return answer.reply;
 }
 

@@ -1,10 +1,55 @@
+/* STAT and LIST: read from the kernel, nothing is changed. */
+
 #include "ops.h"
 #include "trees.h"
 
-#include "base/mountinfo.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 #include <string.h>
+#include <sys/vfs.h>
+
+static int open_publish(const struct helper *h, const struct mh_stat *req, struct place *ret)
+{
+	cleanup_place struct place alloc = PLACE_INIT;
+	char slot[SLOT_NAME_SIZE];
+	int r = place_open(h->publish.fd, req->alloc, &alloc);
+
+	if (r == 0)
+		r = place_open(alloc.fd, slot_name(req->slot, slot), ret);
+	return r == 0 && !ret->is_mount_root ? -ENOENT : r;
+}
+
+/* A volume of class csi for which the plugin has not done its part. */
+static bool is_prepared(const struct place *volume)
+{
+	cleanup_place struct place staging = PLACE_INIT;
+
+	return volume->fd >= 0 && place_open(volume->fd, MH_CSI_STAGING, &staging) == 0;
+}
+
+struct outcome op_stat(struct helper *h, const struct mh_stat *req)
+{
+	cleanup_place struct place place = PLACE_INIT;
+	bool of_volume = req->alloc[0] == '\0';
+	unsigned int state = of_volume ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
+	struct mount_facts facts;
+	struct statfs fs = {.f_type = 0};
+	int r = of_volume ? volume_open(h, req->volume, &place) : open_publish(h, req, &place);
+
+	if (r == -ENOENT && of_volume && is_prepared(&place))
+		return (struct outcome){.status = MH_OK, .state = MH_STATE_PREPARED};
+	if (r == -ENOENT)
+		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
+	if (r == 0)
+		r = sys_fstatfs(place.fd, &fs);
+	if (r == 0)
+		r = mount_facts(h, &place, &facts);
+	if (r < 0)
+		return outcome_kernel(STEP_OPEN, r);
+	state |= (facts.peer_group != 0 ? MH_STATE_SHARED : 0U) | (facts.master != 0 ? MH_STATE_SLAVE : 0U);
+	return outcome_mounted(MH_OK, &place, &fs, state);
+}
 
 struct listing {
 	struct helper *h;

@@ -1,0 +1,179 @@
+#include "base/block_keys.h"
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <string.h>
+
+bool block_set_u32(void *field, const char *text, const struct block_key *key)
+{
+	return parse_u32(text, (uint32_t)key->min, (uint32_t)key->max, field) == 0;
+}
+
+bool block_set_size(void *field, const char *text, const struct block_key *key)
+{
+	uint64_t size;
+
+	if (parse_size(text, &size) < 0 || size < key->min || size > key->max)
+		return false;
+	memcpy(field, &size, sizeof(size));
+	return true;
+}
+
+bool block_set_bool(void *field, const char *text, const struct block_key *key)
+{
+	(void)key;
+	return parse_bool(text, field) == 0;
+}
+
+bool block_set_string(void *field, const char *text, const struct block_key *key)
+{
+	return key->is_valid(text) && str_copy(field, key->size, text) == 0;
+}
+
+bool block_set_word(void *field, const char *text, const struct block_key *key)
+{
+	int i = names_find(key->words, key->size, text);
+	uint32_t value = (uint32_t)i;
+
+	if (i < 0)
+		return false;
+	memcpy(field, &value, sizeof(value));
+	return true;
+}
+
+bool block_set_hex(void *field, const char *text, const struct block_key *key)
+{
+	return hex_decode(field, key->size, text) == 0;
+}
+
+static const struct block_key *find_key(const struct block *block, const char *name)
+{
+	const struct block_table *table = block->table;
+
+	for (size_t i = 0; i < table->n_keys; i++)
+		if ((table->keys[i].may & UINT32_C(1) << block->kind) != 0 &&
+		    str_eq(table->keys[i].name, name))
+			return &table->keys[i];
+	return NULL;
+}
+
+static bool is_seen(const struct block *block, const struct block_key *key)
+{
+	return (block->seen & UINT64_C(1) << (key - block->table->keys)) != 0;
+}
+
+/* Where the next value of @key goes, or NULL when there were enough. */
+static void *field_of(const struct block *block, const struct block_key *key, uint32_t *n)
+{
+	char *object = block->object;
+
+	*n = 0;
+	if (key->times == 0)
+		return is_seen(block, key) ? NULL : object + key->offset;
+	memcpy(n, object + key->count, sizeof(*n));
+	return *n == key->times ? NULL : object + key->offset + *n * key->size;
+}
+
+static void value_was_set(struct block *block, const struct block_key *key, uint32_t n)
+{
+	char *object = block->object;
+
+	block->seen |= UINT64_C(1) << (key - block->table->keys);
+	n++;
+	if (key->times != 0)
+		memcpy(object + key->count, &n, sizeof(n));
+	if (key->makes_kind)
+		memcpy(&block->kind, object + key->offset, sizeof(block->kind));
+}
+
+/* "KEY = VALUE" and its end; the lexer's word is KEY. */
+static enum status read_assignment(struct block_lexer *lx, struct block *block)
+{
+	const struct block_key *key = find_key(block, lx->word);
+	unsigned int line = lx->token_line;
+	enum status st;
+	void *field;
+	uint32_t n;
+
+	if (!key)
+		return REFUSE(lx, line, "unknown key '%s' in %s %s (%s)", lx->word, block->word, block->name,
+			      block->table->kind_words[block->kind]);
+	field = field_of(block, key, &n);
+	if (!field)
+		return REFUSE(lx, line, "%s is given more than %u times", key->name,
+			      key->times == 0 ? 1U : key->times);
+	st = lexer_expect(lx, TOKEN_EQUALS, "= after the key");
+	if (st == STATUS_OK)
+		st = lexer_expect(lx, TOKEN_WORD, "a value after =");
+	if (st != STATUS_OK)
+		return st;
+	if (!key->set(field, lx->word, key))
+		return REFUSE(lx, line, "%s = %s: must be %s", key->name, lx->word, key->is);
+	value_was_set(block, key, n);
+	return block_end_statement(lx, key->name);
+}
+
+enum status block_end_statement(struct block_lexer *lx, const char *after)
+{
+	enum status st = lexer_next(lx);
+
+	if (st == STATUS_OK && lx->token != TOKEN_END && lx->token != TOKEN_CLOSE)
+		return REFUSE(lx, lx->token_line, "expected the end of the line or ; after %s", after);
+	return st;
+}
+
+enum status block_open(struct block_lexer *lx, struct block *block)
+{
+	enum status st = lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block");
+
+	if (st != STATUS_OK)
+		return st;
+	block->line = lx->token_line;
+	block->seen = 0;
+	if (str_copy(block->name, sizeof(block->name), lx->word) < 0)
+		return REFUSE(lx, block->line, "%s %s: the name must have at most %d bytes", block->word,
+			      lx->word, BLOCK_NAME_SIZE - 1);
+	return lexer_expect(lx, TOKEN_OPEN, "{ after the name");
+}
+
+static bool begins_inner(const struct block_lexer *lx, const struct block *block)
+{
+	if (block->kind != 0 || lx->token != TOKEN_WORD)
+		return false;
+	for (const char *const *word = block->table->inner_words; *word; word++)
+		if (str_eq(*word, lx->word))
+			return true;
+	return false;
+}
+
+enum status block_read(struct block_lexer *lx, struct block *block)
+{
+	enum status st = STATUS_OK;
+
+	while (st == STATUS_OK && lx->token != TOKEN_CLOSE) {
+		st = lexer_next_statement(lx);
+		if (st != STATUS_OK || lx->token == TOKEN_CLOSE || begins_inner(lx, block))
+			break;
+		if (lx->token != TOKEN_WORD)
+			return REFUSE(lx, lx->token_line, "expected a key or } in %s %s", block->word,
+				      block->name);
+		st = read_assignment(lx, block);
+	}
+	return st;
+}
+
+enum status block_check(struct block_lexer *lx, const struct block *block, const char *complaint)
+{
+	const struct block_key *keys = block->table->keys;
+
+	for (size_t i = 0; i < block->table->n_keys; i++)
+		if ((keys[i].must & UINT32_C(1) << block->kind) != 0 && !is_seen(block, &keys[i]))
+			return REFUSE(lx, block->line, "%s %s has no %s", block->word, block->name,
+				      keys[i].name);
+	if (complaint)
+		return REFUSE(lx, block->line, "%s %s: %s", block->word, block->name, complaint);
+	return STATUS_OK;
+}

@@ -1,0 +1,64 @@
+/* A new mount of a file system of the kernel's: fsopen(2), options, fsmount(2). */
+#include "source.h"
+
+int filesystem_set(int fs_fd, const char *key, const char *value)
+{
+	if (!value)
+		return sys_fsconfig(fs_fd, SYS_FSCONFIG_SET_FLAG, key, NULL, 0);
+	return sys_fsconfig(fs_fd, SYS_FSCONFIG_SET_STRING, key, value, 0);
+}
+
+static bool applies(const struct staging *s, int i)
+{
+	bool is_chosen = !fs_options[i].word || (s->profile->options & UINT32_C(1) << i) != 0;
+
+	return is_chosen && (fs_options[i].kinds & UINT32_C(1) << s->profile->kind) != 0 &&
+	       fs_options[i].when != (s->req->read_only ? FS_WRITABLE : FS_READ_ONLY);
+}
+
+static int set_options(const struct staging *s, int fs_fd)
+{
+	int r = filesystem_set(fs_fd, "source", s->source);
+
+	for (int i = 0; i < FS_OPTION_N && r == 0; i++)
+		if (fs_options[i].key && applies(s, i))
+			r = filesystem_set(fs_fd, fs_options[i].key, fs_options[i].value);
+	if (r == 0 && s->profile->selinux_context[0] != '\0')
+		r = filesystem_set(fs_fd, "context", s->profile->selinux_context);
+	return r == 0 && s->class->set_options ? s->class->set_options(s, fs_fd) : r;
+}
+
+unsigned int stage_attributes(const struct staging *s)
+{
+	unsigned int attributes = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC |
+				  SYS_MOUNT_ATTR_NOSYMFOLLOW;
+
+	if (s->req->read_only)
+		attributes |= SYS_MOUNT_ATTR_RDONLY;
+	for (int i = 0; i < FS_OPTION_N; i++)
+		if (applies(s, i))
+			attributes |= fs_options[i].attribute;
+	return attributes;
+}
+
+struct outcome filesystem_make(const struct staging *s, int *ret_fd)
+{
+	cleanup_close int fs_fd = sys_fsopen(fs_types[s->profile->kind].name, SYS_FSOPEN_CLOEXEC);
+	int r;
+
+	if (fs_fd == -ENODEV)
+		return outcome_stop(MH_UNAVAILABLE, STEP_FSOPEN, REASON_TYPE_UNAVAILABLE);
+	if (fs_fd < 0)
+		return outcome_kernel(STEP_FSOPEN, fs_fd);
+	r = set_options(s, fs_fd);
+	if (r < 0)
+		return outcome_kernel(STEP_OPTION, r);
+	r = s->class->create ? s->class->create(s, fs_fd)
+			     : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+	if (r == -EBUSY)
+		return outcome_stop(MH_CONFLICT, STEP_CREATE, REASON_DEVICE_MOUNTED);
+	if (r < 0)
+		return outcome_kernel(STEP_CREATE, r);
+	*ret_fd = sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC, stage_attributes(s));
+	return *ret_fd < 0 ? outcome_kernel(STEP_FSMOUNT, *ret_fd) : OUTCOME_OK;
+}

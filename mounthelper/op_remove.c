@@ -1,0 +1,225 @@
+/* UNPUBLISH and UNSTAGE: unmount what stands at one name, if it is what was meant and nothing needs it, and
+ * remove the directory. */
+
+#include "locks.h"
+#include "ops.h"
+#include "trees.h"
+
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+struct removal {
+	struct helper *h;
+	const char *volume;
+	bool detach;
+	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
+	bool unmounted;
+	struct place last;    /* what was unmounted last, released */
+	char superblock[128]; /* TYPE/DEVICE below /sys/fs; empty when there is none */
+};
+
+static const struct outcome ok = {.status = MH_OK};
+
+static struct outcome unmount(struct removal *r, int dir_fd, const char *name, const struct place *mount)
+{
+	cleanup_place struct place left = PLACE_INIT;
+	int e = place_unmount(r->h, dir_fd, name, r->detach);
+
+	if (e == -EBUSY)
+		return outcome_stop(MH_BUSY, STEP_UNMOUNT, REASON_IN_USE);
+	if (e < 0)
+		return outcome_kernel(STEP_UNMOUNT, e);
+	r->unmounted = true;
+	r->last = *mount;
+	e = place_open(dir_fd, name, &left);
+	if (e < 0)
+		return outcome_kernel(STEP_VERIFY, e);
+	return left.is_mount_root ? outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED) : ok;
+}
+
+/* Unmount what stands at @name and remove the directory. MH_ALREADY when there is nothing of that name. */
+static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
+{
+	struct place place = PLACE_INIT;
+	struct outcome outcome = ok;
+	int e = place_open(dir_fd, name, &place);
+
+	if (e == 0 && place.is_mount_root)
+		outcome = r->check(r, &place);
+	place_release(&place); /* a descriptor of the mount would keep it busy */
+	if (e == 0 && place.is_mount_root && outcome.status == MH_OK)
+		outcome = unmount(r, dir_fd, name, &place);
+	if (outcome.status != MH_OK)
+		return outcome;
+	e = e == 0 ? sys_rmdirat(dir_fd, name) : e;
+	if (e == -ENOENT)
+		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
+	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : ok;
+}
+
+/* What is published must be the volume. What no staged volume explains may go under any name: somebody
+ * unmounted its stage by hand. */
+static struct outcome may_unpublish(struct removal *r, const struct place *mount)
+{
+	cleanup_place struct place staged = PLACE_INIT;
+	struct census census = {.staged = 0};
+	struct mount_facts facts;
+	int e = volume_open(r->h, r->volume, &staged);
+
+	if (e == 0)
+		return place_is_same(&staged, mount)
+			       ? ok
+			       : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	if (e == -ENOENT)
+		e = mount_facts(r->h, mount, &facts);
+	if (e < 0)
+		return outcome_kernel(STEP_OPEN, e);
+	census.key = facts.key;
+	e = census_take(r->h, &census);
+	if (e < 0)
+		return outcome_kernel(STEP_TABLE, e);
+	return census.staged_alike == 0 ? ok : outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_OTHER_MOUNT);
+}
+
+struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
+{
+	struct removal r = {.h = h, .volume = req->volume, .detach = req->detach, .check = may_unpublish};
+	cleanup_place struct place alloc = PLACE_INIT;
+	char slot[SLOT_NAME_SIZE];
+	struct outcome outcome;
+	int e = lock_alloc(h->state_fd, req->alloc);
+
+	if (e < 0)
+		return outcome_kernel(STEP_LOCK, e);
+	e = place_open(h->publish.fd, req->alloc, &alloc);
+	if (e == -ENOENT)
+		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
+	if (e < 0)
+		return outcome_kernel(STEP_OPEN, e);
+	if (!place_is_own(h, &h->publish, &alloc))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	outcome = take_away(&r, alloc.fd, slot_name(req->slot, slot));
+	if (r.unmounted)
+		counts_end_publish(h, req->volume, false);
+	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
+		return outcome;
+	e = sys_rmdirat(h->publish.fd, req->alloc);
+	if (e < 0 && e != -ENOENT && e != -ENOTEMPTY)
+		return outcome_kernel(STEP_REMOVE, e);
+	outcome.dev_major = r.last.dev_major;
+	outcome.dev_minor = r.last.dev_minor;
+	return outcome;
+}
+
+/* Where the kernel shows the superblock as long as it lives: its device by the name of its node. */
+static void note_superblock(struct removal *r, const struct place *mount, const struct statfs *fs)
+{
+	int kind = fs_kind_of_magic((uint64_t)fs->f_type);
+	char device[24];
+	char target[256];
+	char *name;
+	int n;
+
+	if (kind < 0 || !fs_types[kind].has_sysfs)
+		return;
+	(void)str_format(device, sizeof(device), "%u:%u", mount->dev_major, mount->dev_minor);
+	n = sys_readlinkat(r->h->sysfs_block_fd, device, target, sizeof(target) - 1);
+	if (n <= 0)
+		return;
+	target[n] = '\0';
+	name = strrchr(target, '/');
+	if (name)
+		(void)str_format(r->superblock, sizeof(r->superblock), "%s%s", fs_types[kind].name, name);
+}
+
+/* The count of publishes is never too low. When it is not zero, or the volume was not counted, the mount
+ * table decides: is a mount with the key of what is staged among our publishes? */
+static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
+{
+	struct census census = {.key = staged_key};
+	struct state_slot slot;
+	int e = counts_of(r->h, r->volume, &slot);
+
+	if (e < 0)
+		return outcome_kernel(STEP_LOCK, e);
+	if (slot.published == 0 && (slot.stage != STATE_UNSTAGED || staged_key == 0))
+		return ok;
+	if (staged_key == 0)
+		census.key = slot.published_key;
+	e = census_take(r->h, &census);
+	if (e < 0)
+		return outcome_kernel(STEP_TABLE, e);
+	if (census.published_alike != 0)
+		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_PUBLISHED);
+	counts_end_publish(r->h, r->volume, true);
+	return ok;
+}
+
+static struct outcome may_unstage(struct removal *r, const struct place *mount)
+{
+	struct mount_facts facts;
+	struct statfs fs = {.f_type = 0};
+	struct outcome outcome;
+	int e = mount_facts(r->h, mount, &facts);
+
+	if (e == 0)
+		e = sys_fstatfs(mount->fd, &fs);
+	if (e < 0)
+		return outcome_kernel(STEP_TABLE, e);
+	outcome = check_publishes(r, facts.key);
+	if (outcome.status == MH_OK && facts.has_submounts)
+		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT);
+	note_superblock(r, mount, &fs);
+	return outcome;
+}
+
+/* The directories of a csi plugin, and what one that died left mounted there. */
+static struct outcome take_away_inside(struct removal *r, const struct place *volume)
+{
+	static const char *const names[] = {MH_CSI_PUBLISH, MH_CSI_STAGING};
+	struct outcome outcome;
+
+	if (!place_is_own(r->h, &r->h->stage, volume))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	outcome = check_publishes(r, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names) && outcome.status == MH_OK; i++) {
+		outcome = take_away(r, volume->fd, names[i]);
+		if (outcome.status == MH_ALREADY)
+			outcome = ok;
+	}
+	return outcome;
+}
+
+/* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does
+ * the superblock show whether anything is left. */
+struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
+{
+	struct removal r = {.h = h, .volume = req->volume, .detach = req->detach, .check = may_unstage};
+	struct place volume = PLACE_INIT;
+	struct outcome outcome = ok;
+	bool plugin_left;
+	struct stat st;
+	int e = place_open(h->stage.fd, req->volume, &volume);
+
+	if (e == 0 && !volume.is_mount_root)
+		outcome = take_away_inside(&r, &volume);
+	place_release(&volume);
+	plugin_left = r.unmounted;
+	if (outcome.status == MH_OK)
+		outcome = take_away(&r, h->stage.fd, req->volume);
+	/* a file, or whatever else: it is not ours, and nothing is ever removed recursively */
+	if (outcome.step == STEP_REMOVE && (outcome.sys_errno == -ENOTEMPTY || outcome.sys_errno == -ENOTDIR))
+		outcome = outcome_stop(MH_BUSY, STEP_REMOVE, REASON_PLUGIN_TARGET);
+	if (outcome.status != MH_OK)
+		return outcome;
+	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
+	outcome.dev_major = r.last.dev_major;
+	outcome.dev_minor = r.last.dev_minor;
+	if (r.superblock[0] != '\0' && sys_fstatat(h->sysfs_fd, r.superblock, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		outcome.state = MH_STATE_SB_ALIVE;
+	return outcome;
+}

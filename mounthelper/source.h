@@ -1,0 +1,66 @@
+#pragma once
+/* STAGE, class by class: op_stage.c is the frame, and each class of volume adds one struct source_class. */
+
+#include "attach.h"
+#include "helper.h"
+#include "mounts.h"
+#include "outcome.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+enum { DEVICE_NAME_SIZE = 64 };
+
+/* STAGE under construction. */
+struct staging {
+	struct helper *h;
+	const struct mh_stage *req;
+	const struct profile *profile;
+	const struct source_class *class; /* NULL: csi, whose plugin mounts */
+	const uint8_t *digest;		  /* of the source, TICKET_DIGEST_SIZE */
+	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
+	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
+	struct place target; /* where the volume stands or shall stand */
+	enum propagation propagation;
+	bool was_known; /* staged from this profile before */
+};
+
+struct source_class {
+	/* Find what the request means before anything is made; or NULL. */
+	struct outcome (*find)(struct staging *s);
+	/* Make the detached mount with stage_attributes(). */
+	struct outcome (*make)(const struct staging *s, int *ret_fd);
+	/* A mount root with the floor flags stands at the target: is it of this source? */
+	bool (*is_same)(const struct staging *s, const struct statfs *fs);
+	/* For filesystem_make(): options of the class; or NULL. Returns 0 or a negative errno. */
+	int (*set_options)(const struct staging *s, int fs_fd);
+	/* For filesystem_make(): instead of FSCONFIG_CMD_CREATE; or NULL. Returns 0 or a negative errno. */
+	int (*create)(const struct staging *s, int fs_fd);
+};
+
+extern const struct source_class source_block;
+extern const struct source_class source_tmpfs;
+extern const struct source_class source_nfs4;
+extern const struct source_class source_bind;
+
+/** Stage mounts are inert, whatever a publish may allow: nobody but the helper shall reach them. */
+unsigned int stage_attributes(const struct staging *s);
+
+/** What all classes share that the kernel mounts by fsopen(2). */
+struct outcome filesystem_make(const struct staging *s, int *ret_fd);
+
+/** Set one option of the context @fs_fd; a flag when @value is NULL. Returns 0 or a negative errno. */
+int filesystem_set(int fs_fd, const char *key, const char *value);
+
+/** class csi: make the plugin's folders below the target; its mount is the target if it stands. */
+struct outcome csi_enter(struct staging *s);
+
+/** Name of the device that the link text @target of @n bytes points to: "../../" and one `[a-z0-9-]+`.
+ * Returns 0 or -EINVAL. Pure. */
+int by_id_target(const char *target, size_t n, char ret[static DEVICE_NAME_SIZE]);

@@ -1,0 +1,67 @@
+/* bind: a directory of the host that the policy names. */
+#include "source.h"
+
+#include "base/path.h"
+
+#include <string.h>
+
+static int visit(const struct mount_entry *entry, void *userdata)
+{
+	const char *path = userdata;
+	size_t n = str_eq(path, "/") ? 0 : strlen(path);
+
+	return strncmp(entry->point, path, n) == 0 && entry->point[n] == '/';
+}
+
+/* Every directory above it is root's, so that nobody else picks what is mounted. Nothing may be mounted
+ * below: a clone would uncover what that hides. The kernel lists the submounts of a mount, not of a directory
+ * in it, so this is a pass over the whole table: only here, once for each volume that is staged. */
+static struct outcome find(struct staging *s)
+{
+	struct mount_facts facts = {.peer_group = 0};
+	struct statfs fs = {.f_type = 0};
+	int fd = path_open_trusted(s->h->root_fd, s->profile->path);
+	int r = fd < 0 ? fd : place_of_fd(fd, &s->origin);
+
+	s->origin.fd = fd;
+	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
+		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
+	if (r == 0)
+		r = sys_fstatfs(fd, &fs);
+	if (r == 0)
+		r = mount_facts(s->h, &s->origin, &facts);
+	if (r < 0)
+		return outcome_kernel(STEP_SOURCE, r);
+	if (s->origin.uid != s->profile->owner_uid || ((fs.f_flags & ST_RDONLY) != 0 && !s->req->read_only))
+		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
+	/* a slave that is shared again has peers and a master, which no publish expects */
+	if (s->propagation == PROPAGATION_PEER && facts.master != 0)
+		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_PROPAGATION);
+	r = mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s->profile->path);
+	if (r < 0)
+		return outcome_kernel(STEP_TABLE, r);
+	return r > 0 ? outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_SUBMOUNT) : OUTCOME_OK;
+}
+
+/* A clone begins as a peer of what it is cloned from, and stays one if the profile is shared: so mounts cross
+ * between the host's directory and the tasks. */
+static struct outcome make(const struct staging *s, int *ret_fd)
+{
+	const struct sys_mount_attr attr = {.attr_set = stage_attributes(s),
+					    .propagation = propagation_flag(s->propagation)};
+	int r;
+
+	*ret_fd = sys_open_tree(s->origin.fd, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
+	if (*ret_fd < 0)
+		return outcome_kernel(STEP_CLONE, *ret_fd);
+	r = sys_mount_setattr(*ret_fd, "", AT_EMPTY_PATH, &attr);
+	return r < 0 ? outcome_kernel(STEP_RESTRICT, r) : OUTCOME_OK;
+}
+
+static bool is_same(const struct staging *s, const struct statfs *fs)
+{
+	(void)fs;
+	return place_is_same(&s->target, &s->origin);
+}
+
+const struct source_class source_bind = {.find = find, .make = make, .is_same = is_same};

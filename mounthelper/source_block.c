@@ -1,0 +1,86 @@
+/* block: a disk or an image by its entry in /dev/disk/by-id. */
+#include "source.h"
+#include "trees.h"
+
+#include "base/path.h"
+
+#include <limits.h>
+#include <linux/stat.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int by_id_target(const char *target, size_t n, char ret[static DEVICE_NAME_SIZE])
+{
+	static const char up[] = "../../";
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+	const size_t skip = sizeof(up) - 1;
+
+	if (n <= skip || n - skip >= DEVICE_NAME_SIZE || memcmp(target, up, skip) != 0)
+		return -EINVAL;
+	for (size_t i = skip; i < n; i++)
+		if (!memchr(allowed, target[i], sizeof(allowed) - 1))
+			return -EINVAL;
+	memcpy(ret, target + skip, n - skip);
+	ret[n - skip] = '\0';
+	return 0;
+}
+
+/* Name in /dev behind the link, which only root can have made. */
+static int read_link(const struct helper *h, const char *by_id, char ret[static DEVICE_NAME_SIZE])
+{
+	char path[sizeof("/disk/by-id/") + MH_BY_ID_SIZE];
+	char target[DEVICE_NAME_SIZE + 8];
+	char name[NAME_MAX + 1];
+	cleanup_close int dir = -EBADF;
+	int n;
+
+	(void)str_format(path, sizeof(path), "/disk/by-id/%s", by_id);
+	dir = path_open_trusted_parent(h->dev_fd, path, name);
+	n = dir < 0 ? dir : sys_readlinkat(dir, name, target, sizeof(target));
+	return n < 0 ? n : by_id_target(target, (size_t)n, ret);
+}
+
+/* Pin the node and compare its number with what the request expects. */
+static struct outcome find(struct staging *s)
+{
+	const struct mh_source *source = &s->req->source;
+	cleanup_close int fd = -EBADF;
+	char name[DEVICE_NAME_SIZE];
+	struct statx st;
+	int r = read_link(s->h, source->u.block.by_id, name);
+
+	if (r == -EINVAL)
+		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_LINK);
+	if (r == 0)
+		r = fd = sys_openat(s->h->dev_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (r >= 0)
+		r = sys_statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &st);
+	if (r < 0)
+		return outcome_kernel(STEP_SOURCE, r);
+	if (!S_ISBLK(st.stx_mode))
+		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_NOT_BLOCK);
+	if (st.stx_rdev_major != source->u.block.major || st.stx_rdev_minor != source->u.block.minor)
+		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_DEVICE_NUMBER);
+	s->origin.dev_major = st.stx_rdev_major;
+	s->origin.dev_minor = st.stx_rdev_minor;
+	(void)str_format(s->source, sizeof(s->source), "/dev/%s", name);
+	return OUTCOME_OK;
+}
+
+/* A device whose superblock is alive anywhere, even in a namespace that we cannot see, must not be shared:
+ * its options would silently be the older ones. Before Linux 6.6 only our own namespace can be looked
+ * through. */
+static int create(const struct staging *s, int fs_fd)
+{
+	struct census census = {.dev_major = s->origin.dev_major, .dev_minor = s->origin.dev_minor};
+	int r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE_EXCL, NULL, NULL, 0);
+
+	if (r != -EOPNOTSUPP)
+		return r;
+	r = census_take(s->h, &census);
+	if (r == 0 && census.on_device != 0)
+		r = -EBUSY;
+	return r < 0 ? r : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+}
+
+const struct source_class source_block = {.find = find, .make = filesystem_make, .create = create};

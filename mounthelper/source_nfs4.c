@@ -1,0 +1,54 @@
+/* nfs4: an export of a server named by its address. The kernel mounts it alone: no mount.nfs, no DNS. */
+#include "source.h"
+
+#include <arpa/inet.h>
+
+static bool is_v6(const struct staging *s)
+{
+	return s->req->source.u.nfs4.family == 6;
+}
+
+/* Address of the server as text; returns @ret. */
+static const char *address(const struct staging *s, char ret[static INET6_ADDRSTRLEN])
+{
+	return inet_ntop(is_v6(s) ? AF_INET6 : AF_INET, s->req->source.u.nfs4.addr, ret, INET6_ADDRSTRLEN);
+}
+
+static struct outcome find(struct staging *s)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	(void)str_format(s->source, sizeof(s->source), "%s%s%s:%s", is_v6(s) ? "[" : "", address(s, text),
+			 is_v6(s) ? "]" : "", s->req->source.u.nfs4.export);
+	return OUTCOME_OK;
+}
+
+static int set_options(const struct staging *s, int fs_fd)
+{
+	char text[INET6_ADDRSTRLEN];
+	int r = filesystem_set(fs_fd, "vers", nfs_vers_words[s->profile->vers]);
+
+	if (r == 0)
+		r = filesystem_set(fs_fd, "addr", address(s, text));
+	if (r == 0)
+		r = filesystem_set(fs_fd, "proto", is_v6(s) ? "tcp6" : "tcp");
+	return r < 0 ? r : filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);
+}
+
+static int visit(const struct mount_entry *entry, void *userdata)
+{
+	const struct staging *s = userdata;
+
+	return entry->dev_major == s->target.dev_major && entry->dev_minor == s->target.dev_minor &&
+	       str_eq(entry->source, s->source);
+}
+
+/* Only the mount table says of what server and export a mount is. */
+static bool is_same(const struct staging *s, const struct statfs *fs)
+{
+	(void)fs;
+	return mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s) > 0;
+}
+
+const struct source_class source_nfs4 = {
+	.find = find, .make = filesystem_make, .is_same = is_same, .set_options = set_options};

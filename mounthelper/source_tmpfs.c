@@ -1,0 +1,36 @@
+/* tmpfs: always of a given size and number of inodes; the total of all of them is bounded in the state table.
+ */
+#include "ops.h"
+#include "source.h"
+
+#include <inttypes.h>
+
+enum { TMPFS_PAGE = 4096 };
+
+uint64_t tmpfs_bytes(const struct mh_source *source)
+{
+	if (source->class != MH_CLASS_TMPFS)
+		return 0;
+	return (source->u.tmpfs.size_bytes + TMPFS_PAGE - 1) / TMPFS_PAGE * TMPFS_PAGE;
+}
+
+static int set_options(const struct staging *s, int fs_fd)
+{
+	char size[24];
+	char inodes[24];
+	int r;
+
+	(void)str_format(size, sizeof(size), "%" PRIu64, tmpfs_bytes(&s->req->source));
+	(void)str_format(inodes, sizeof(inodes), "%" PRIu64, s->req->source.u.tmpfs.inodes);
+	r = filesystem_set(fs_fd, "size", size);
+	return r < 0 ? r : filesystem_set(fs_fd, "nr_inodes", inodes);
+}
+
+static bool is_same(const struct staging *s, const struct statfs *fs)
+{
+	return fs->f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
+	       fs->f_files == s->req->source.u.tmpfs.inodes;
+}
+
+const struct source_class source_tmpfs = {
+	.make = filesystem_make, .is_same = is_same, .set_options = set_options};

@@ -1,0 +1,138 @@
+/* A table of keys against texts: the policy of the mount helper tests the details. */
+
+#include "cmocka_all.h"
+
+#include "base/block_keys.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <string.h>
+
+enum { KIND_TOP = 0, KIND_A = 1, KIND_B = 2, KIND_OPEN = 3 };
+
+struct object {
+	uint32_t kind;
+	uint32_t number;
+	uint64_t size;
+	bool flag;
+	char text[8];
+	uint8_t hex[2][2];
+	uint32_t n_hex;
+	uint32_t word;
+};
+
+static bool is_lower(const char *text)
+{
+	return text[0] >= 'a' && text[0] <= 'z';
+}
+
+static const char *const kinds[] = {"top", "a", "b", "open"};
+static const char *const words[] = {"zero", "one"};
+static const char *const inner[] = {"inner", NULL};
+
+#define AT(field) offsetof(struct object, field)
+
+static const struct block_key keys[] = {
+	{"kind", 1 << KIND_OPEN | 1 << KIND_A | 1 << KIND_B, 1 << KIND_OPEN, AT(kind), block_set_word,
+	 "a or b", .words = kinds, .size = 3, .makes_kind = true},
+	{"number", 1 << KIND_TOP | 1 << KIND_A, 1 << KIND_TOP, AT(number), block_set_u32, "2 to 3", .min = 2,
+	 .max = 3},
+	{"size", 1 << KIND_A, 1 << KIND_A, AT(size), block_set_size, "a size", .min = 1, .max = 1024},
+	{"flag", 1 << KIND_B, 0, AT(flag), block_set_bool, "yes or no"},
+	{"text", 1 << KIND_B, 0, AT(text), block_set_string, "lower case", .is_valid = is_lower, .size = 8},
+	{"hex", 1 << KIND_B, 0, AT(hex), block_set_hex, "4 digits", .size = 2, .times = 2,
+	 .count = AT(n_hex)},
+	{"word", 1 << KIND_B, 0, AT(word), block_set_word, "zero or one", .words = words, .size = 2},
+};
+static const struct block_table table = {
+	.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = kinds, .inner_words = inner};
+
+/* "NAME { ..." of one block of @kind. */
+static enum status read_block(const char *text, uint32_t kind, struct object *object, struct error *err)
+{
+	struct block_lexer lx = {.file = "f", .p = text, .end = text + strlen(text), .line = 1, .err = err};
+	struct block block = {.table = &table, .word = "block", .kind = kind, .object = object};
+	enum status st = block_open(&lx, &block);
+
+	if (st == STATUS_OK)
+		st = block_read(&lx, &block);
+	if (st == STATUS_OK && lx.token == TOKEN_WORD)
+		return error_set(err, STATUS_ABORTED, 0, "inside: %s", lx.word);
+	return st == STATUS_OK ? block_check(&lx, &block, object->number == 3 ? "three is bad" : NULL) : st;
+}
+
+static void values_go_where_the_table_says(void **state)
+{
+	struct object object = {.kind = 0};
+
+	(void)state;
+	assert_int_equal(read_block("x {\n kind = b; flag = yes # comment\n\n text = abcdefg; hex = 0aFF\n"
+				    "hex = 0102; word = one }",
+				    KIND_OPEN, &object, NULL),
+			 STATUS_OK);
+	assert_int_equal(object.kind, KIND_B);
+	assert_true(object.flag);
+	assert_string_equal(object.text, "abcdefg");
+	assert_int_equal(object.n_hex, 2);
+	assert_memory_equal(object.hex, "\x0a\xff\x01\x02", 4);
+	assert_int_equal(object.word, 1);
+	assert_int_equal(read_block("x { kind = a; size = 1KiB }", KIND_OPEN, &object, NULL), STATUS_OK);
+	assert_int_equal(object.size, 1024);
+}
+
+static void mistakes_are_told_with_line_and_key(void **state)
+{
+	static const struct {
+		uint32_t kind;
+		const char *text;
+		const char *message;
+	} cases[] = {
+		{KIND_TOP, "{", "f:1: expected a name"},
+		{KIND_TOP, "x\n{", "f:1: expected { after the name"},
+		{KIND_TOP, "x {", "f:1: expected a key or } in block x"},
+		{KIND_TOP, "x {\n}", "f:1: block x has no number"},
+		{KIND_TOP, "x {\nnumber = 3 }", "f:1: block x: three is bad"},
+		{KIND_TOP, "x {\nnumber = 4 }", "f:2: number = 4: must be 2 to 3"},
+		{KIND_TOP, "x {\nnumber = 2\nnumber = 2 }", "f:3: number is given more than 1 times"},
+		{KIND_TOP, "x {\nnumber 2", "f:2: expected = after the key"},
+		{KIND_TOP, "x {\nnumber = {", "f:2: expected a value after ="},
+		{KIND_TOP, "x {\nnumber = 2 2", "f:2: expected the end of the line or ; after number"},
+		{KIND_TOP, "x {\nflag = yes", "f:2: unknown key 'flag' in block x (top)"},
+		{KIND_TOP, "x {\nnumber = 2\ninner y {", "inside: inner"},
+		{KIND_A, "x {\ninner y {", "f:2: unknown key 'inner' in block x (a)"},
+		{KIND_A, "x { size = 1025 }", "f:1: size = 1025: must be a size"},
+		{KIND_A, "x { }", "f:1: block x has no size"},
+		{KIND_OPEN, "x { }", "f:1: block x has no kind"},
+		{KIND_OPEN, "x { flag = yes", "f:1: unknown key 'flag' in block x (open)"},
+		{KIND_OPEN, "x { kind = top-", "f:1: kind = top-: must be a or b"},
+		{KIND_OPEN, "x { kind = a; kind = a", "f:1: kind is given more than 1 times"},
+		{KIND_B, "x { text = abcdefgh }", "f:1: text = abcdefgh: must be lower case"},
+		{KIND_B, "x { text = Abc }", "f:1: text = Abc: must be lower case"},
+		{KIND_B, "x { hex = 01 }", "f:1: hex = 01: must be 4 digits"},
+		{KIND_B, "x { hex = 0101; hex = 0101; hex = 0101 }", "f:1: hex is given more than 2 times"},
+		{KIND_B, "x { flag = 1 }", "f:1: flag = 1: must be yes or no"},
+		{KIND_B, "x { word = two }", "f:1: word = two: must be zero or one"},
+		{KIND_B, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa { }",
+		 "at most 63 bytes"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct object object = {.kind = 0};
+		struct error err = {.msg = ""};
+
+		assert_int_not_equal(read_block(cases[i].text, cases[i].kind, &object, &err), STATUS_OK);
+		if (!strstr(err.msg, cases[i].message))
+			fail_msg("%s: said %s, should say %s", cases[i].text, err.msg, cases[i].message);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_go_where_the_table_says),
+		cmocka_unit_test(mistakes_are_told_with_line_and_key),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

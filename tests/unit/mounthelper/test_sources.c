@@ -1,0 +1,498 @@
+/* STAGE of every class of volume before the model of the kernel: what each finds, refuses, mounts and knows
+ * again. */
+#include "fake_model.h"
+#include "workbench.h"
+
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { OWNER = 1000, OWN_PROFILES = 7 };
+
+static const uint64_t inert =
+	SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW;
+
+/* The fixture's policy and one profile of each class that it lacks, which tests may change. */
+static struct policy policy;
+static struct profile *mine;
+enum { HOSTVOL, HOSTVOL_SHARED, NFS, PLUGIN, PLUGIN_SHARED, OTHER_PLUGIN, LABELLED };
+
+static const struct profile templates[OWN_PROFILES] = {
+	[HOSTVOL] = {.name = "data",
+		     .class = MH_CLASS_BIND,
+		     .kind = FS_ANY,
+		     .path = "/data/a/vol",
+		     .owner_uid = OWNER},
+	[HOSTVOL_SHARED] = {.name = "shared",
+			    .class = MH_CLASS_BIND,
+			    .kind = FS_ANY,
+			    .path = "/data/a/vol",
+			    .owner_uid = OWNER,
+			    .shared = true},
+	[NFS] = {.name = "filer",
+		 .class = MH_CLASS_NFS4,
+		 .kind = FS_NFS4,
+		 .n_servers = 2,
+		 .server = {{.family = 4, .addr = {10, 1}, .prefix_bits = 16},
+			    {.family = 6, .addr = {0xfd, 1}, .prefix_bits = 16}},
+		 .n_exports = 1,
+		 .export = {"/srv"}},
+	[PLUGIN] = {.name = "hostpath", .class = MH_CLASS_CSI, .kind = FS_ANY},
+	[PLUGIN_SHARED] = {.name = "spreading", .class = MH_CLASS_CSI, .kind = FS_ANY, .shared = true},
+	[OTHER_PLUGIN] = {.name = "other", .class = MH_CLASS_CSI, .kind = FS_ANY},
+	[LABELLED] = {.name = "labelled",
+		      .class = MH_CLASS_TMPFS,
+		      .kind = FS_TMPFS,
+		      .max_size = 1 << 20,
+		      .max_inodes = 100,
+		      .selinux_context = "system_u:object_r:holdfast_volume_t:s0"},
+};
+
+static void use_policy(void)
+{
+	policy = *helper.policy;
+	mine = &policy.profiles[policy.n_profiles];
+	memcpy(mine, templates, sizeof(templates));
+	policy.n_profiles += OWN_PROFILES;
+	policy.agents[0].n_profiles += OWN_PROFILES;
+	policy.agents[0].nfs_timeout_s = 30;
+	helper.policy = &policy;
+	helper.agent = &policy.agents[0];
+}
+
+static void begin(void)
+{
+	new_world("");
+	use_policy();
+	fake_make_directory("/data", 0, 0755);
+	fake_make_directory("/data/a", 0, 0755);
+	fake_make_directory("/data/a/vol", OWNER, 0700);
+}
+
+static int begin_test(void **state)
+{
+	(void)setup(state);
+	begin();
+	return 0;
+}
+
+static struct mh_stage request(int profile)
+{
+	const struct profile *p = &mine[profile];
+	struct mh_stage req = fixture_stage();
+
+	req.source = (struct mh_source){.class = (uint8_t)p->class};
+	(void)str_copy(req.profile, sizeof(req.profile), p->name);
+	if (p->class == MH_CLASS_BIND)
+		(void)str_copy(req.source.u.bind.name, MH_LABEL_SIZE, p->name);
+	if (p->class == MH_CLASS_NFS4) {
+		req.source.u.nfs4.family = 4;
+		memcpy(req.source.u.nfs4.addr, (uint8_t[4]){10, 1, 2, 3}, 4);
+		(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/a");
+	}
+	if (p->class == MH_CLASS_TMPFS)
+		req.source.u.tmpfs.size_bytes = req.source.u.tmpfs.inodes = 100;
+	fixture_grant_stage(&req);
+	return req;
+}
+
+static struct mh_reply stage_of(int profile)
+{
+	return stage(request(profile));
+}
+
+static struct mh_reply stage_read_only(int profile)
+{
+	struct mh_stage req = request(profile);
+
+	req.read_only = 1;
+	return stage(req);
+}
+
+static const char *remembered_profile(void)
+{
+	const struct state_slot *slot = state_find(helper.state, "vol-1");
+
+	return slot && slot->stage == STATE_STAGED ? slot->profile : "";
+}
+
+/* bind */
+
+static void a_host_volume_is_a_clone_with_the_floor_flags(void **state)
+{
+	struct mh_reply reply = stage_of(HOSTVOL);
+
+	(void)state;
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_STAGED);
+	assert_int_equal(fake_flags(STAGED), inert);
+	assert_null(strstr(fake_summary(), "shared"));
+	assert_string_equal(remembered_profile(), "data");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_ALREADY);
+	ASSERT_REPLY(stage_read_only(HOSTVOL), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	begin();
+	reply = stage_read_only(HOSTVOL);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_STAGED | MH_STATE_READ_ONLY);
+	assert_int_equal(fake_flags(STAGED), inert | SYS_MOUNT_ATTR_RDONLY);
+}
+
+static void another_directory_of_the_same_device_is_another_volume(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	fake_make_directory("/data/a/vol2", OWNER, 0700);
+	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/data/a/vol2");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+}
+
+static void a_shared_host_volume_stays_a_peer_of_its_host_directory(void **state)
+{
+	struct mh_reply reply;
+
+	(void)state;
+	reply = stage_of(HOSTVOL_SHARED);
+	ASSERT_REPLY(reply, MH_OK);
+	for (int i = 1; i < MOUNTS; i++)
+		if (k.mounts[i].used)
+			assert_int_equal(k.mounts[i].group, k.mounts[0].group);
+	assert_non_null(strstr(fake_summary(), "shared"));
+	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_ALREADY);
+	begin();
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	assert_null(strstr(fake_summary(), "shared"));
+}
+
+static void refused_host_path(const char *what)
+{
+	struct mh_reply reply = stage_of(HOSTVOL);
+
+	if (reply.status != MH_REFUSED || reply.step != 0 || !strstr(last_record(), "reason=host-path"))
+		fail_msg("%s: status %u, %s", what, reply.status, last_record());
+	assert_false(fake_is_mount(STAGED));
+	begin();
+}
+
+static void a_host_path_that_others_can_change_is_refused(void **state)
+{
+	(void)state;
+	fake_make_directory("/data/a", OWNER, 0755);
+	refused_host_path("an ancestor that is not root's");
+	fake_make_directory("/data/a", 0, 0775);
+	refused_host_path("an ancestor that a group can write");
+	fake_make_directory("/data", 0, 0757);
+	refused_host_path("an ancestor that everybody can write");
+	fake_make_directory("/data", 0, 01777);
+	refused_host_path("a sticky ancestor");
+	fake_make_directory("/data/a/vol", OWNER + 1, 0700);
+	refused_host_path("another owner");
+	mine[HOSTVOL].owner_uid = 0;
+	refused_host_path("another owner than root");
+	fake_make_file("/data/a/file");
+	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/data/a/file");
+	refused_host_path("no directory");
+	fake_make_file("/data/a/file");
+	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/data/a/file/vol");
+	refused_host_path("no directory on the way");
+	fake_mount_other("/data/a/vol");
+	fake_set_flags("/data/a/vol", SYS_MOUNT_ATTR_RDONLY);
+	mine[HOSTVOL].owner_uid = 0;
+	refused_host_path("writable on a read-only mount");
+	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/data/nothing");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_KERNEL);
+	ASSERT_SAID("errno=2 step=source");
+}
+
+static void what_a_mount_below_a_host_volume_hides_stays_hidden(void **state)
+{
+	(void)state;
+	fake_make_directory("/data/a/vol/sub/deep", 0, 0755);
+	fake_make_directory("/data/a/vol2", 0, 0755);
+	fake_mount_other("/data/a/vol2"); /* a neighbour's does not matter */
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	begin();
+	fake_make_directory("/data/a/vol/sub/deep", 0, 0755);
+	fake_mount_other("/data/a/vol/sub/deep");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT);
+	ASSERT_SAID("step=source reason=submount");
+	assert_false(fake_is_mount(STAGED));
+	begin();
+	(void)str_copy(mine[HOSTVOL].path, MH_PATH_SIZE, "/");
+	mine[HOSTVOL].owner_uid = 0;
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT); /* everything is below it */
+}
+
+static void a_host_volume_is_asked_for_by_its_own_name(void **state)
+{
+	struct mh_stage req = request(HOSTVOL);
+
+	(void)state;
+	(void)str_copy(req.source.u.bind.name, MH_LABEL_SIZE, "shared");
+	fixture_grant_stage(&req);
+	ASSERT_REPLY(stage(req), MH_REFUSED);
+	ASSERT_SAID("reason=hostvol-mismatch");
+}
+
+/* nfs4 */
+
+static void nfs_options_are_exactly_these(void **state)
+{
+	struct mh_stage req = request(NFS);
+
+	(void)state;
+	ASSERT_REPLY(stage(req), MH_OK);
+	assert_string_equal(fake_options(), "source=10.1.2.3:/srv/a;hard;vers=4.2;addr=10.1.2.3;proto=tcp;"
+					    "sec=sys;");
+	assert_int_equal(fake_flags(STAGED), inert);
+	begin();
+	req.source.u.nfs4.family = 6;
+	memcpy(req.source.u.nfs4.addr, (uint8_t[16]){0xfd, 1, [15] = 9}, 16);
+	req.read_only = 1;
+	fixture_grant_stage(&req);
+	mine[NFS].sec = 3;
+	mine[NFS].vers = 1;
+	(void)str_copy(mine[NFS].selinux_context, POLICY_CONTEXT_SIZE, "u:r:t:s0");
+	ASSERT_REPLY(stage(req), MH_OK);
+	assert_string_equal(fake_options(), "source=[fd01::9]:/srv/a;ro;softerr;timeo=100;retrans=2;"
+					    "context=u:r:t:s0;vers=4.1;addr=fd01::9;proto=tcp6;sec=krb5p;");
+	assert_int_equal(fake_flags(STAGED), inert | SYS_MOUNT_ATTR_RDONLY);
+}
+
+static void an_export_is_known_again_by_server_and_path(void **state)
+{
+	struct mh_stage req = request(NFS);
+
+	(void)state;
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(stage(req), MH_ALREADY);
+	(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/b");
+	fixture_grant_stage(&req);
+	ASSERT_REPLY(stage(req), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	req = request(NFS);
+	req.source.u.nfs4.addr[3]++;
+	fixture_grant_stage(&req);
+	ASSERT_REPLY(stage(req), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+}
+
+/* csi */
+
+#define TARGET STAGED "/" MH_CSI_PUBLISH
+
+static void plugin_mounts(void)
+{
+	fake_make_directory(TARGET, 0, 0750);
+	fake_mount_other(TARGET);
+}
+
+static void a_plugin_finds_its_folders_and_its_mount_is_found(void **state)
+{
+	struct mh_reply reply = stage_of(PLUGIN);
+
+	(void)state;
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\ndir " STAGED "\ndir " STAGED
+					    "/" MH_CSI_STAGING "\n");
+	assert_string_equal(remembered_profile(), "");
+	reply = stage_of(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	fake_make_directory(TARGET, 0, 0750); /* the plugin's, not yet mounted on */
+	reply = stage_of(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	fake_mount_other(TARGET);
+	fake_mount_other(STAGED "/" MH_CSI_STAGING);
+	reply = stage_of(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state & (MH_STATE_STAGED | MH_STATE_PREPARED), MH_STATE_STAGED);
+	assert_string_equal(remembered_profile(), "hostpath");
+	ASSERT_REPLY(stage_of(PLUGIN), MH_ALREADY);
+	/* the floor is the publish's: the plugin's own mount is left as it is */
+	assert_int_equal(fake_flags(TARGET), SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV);
+	/* a helper that knows nothing of it says so */
+	start_helper("");
+	use_policy();
+	memset(helper.state->slot, 0, sizeof(helper.state->slot));
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_ALREADY);
+	fake_unmount(TARGET); /* the plugin took it back */
+	reply = stage_of(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	assert_string_equal(remembered_profile(), "");
+}
+
+static void a_plugins_mount_with_others_below_is_a_conflict(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	plugin_mounts();
+	fake_mount_inside(TARGET);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
+	ASSERT_SAID("reason=submount");
+	assert_string_equal(remembered_profile(), "");
+}
+
+static void a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage_of(PLUGIN_SHARED), MH_OK);
+	plugin_mounts();
+	fake_set_shared(TARGET);
+	ASSERT_REPLY(stage_of(PLUGIN_SHARED), MH_OK);
+	begin();
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	plugin_mounts();
+	fake_set_shared(TARGET);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	assert_non_null(strstr(fake_summary(), "shared"));
+}
+
+static void what_stands_in_a_plugins_way_is_a_conflict_and_stays(void **state)
+{
+	(void)state;
+	fake_make_directory(STAGED, 0, 0755);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
+	ASSERT_SAID("reason=foreign-directory");
+	begin();
+	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
+	fake_make_directory(STAGED "/" MH_CSI_STAGING, 0, 0755);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
+	ASSERT_SAID("reason=foreign-directory");
+	begin();
+	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
+	fake_mount_other(STAGED);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
+	assert_true(fake_is_mount(STAGED));
+	begin();
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	fake_make_file(TARGET); /* a device for a block attachment */
+	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
+	ASSERT_SAID("reason=plugin-target");
+}
+
+static void a_volume_of_one_profile_is_not_staged_as_one_of_another(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT); /* it would cover the plugin's folders */
+	ASSERT_SAID("reason=staged-profile");
+	plugin_mounts();
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	ASSERT_REPLY(stage_of(OTHER_PLUGIN), MH_CONFLICT);
+	ASSERT_SAID("reason=staged-profile");
+	assert_string_equal(remembered_profile(), "hostpath");
+	begin();
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_CONFLICT);
+	ASSERT_SAID("reason=staged-profile");
+	assert_null(strstr(fake_summary(), "shared")); /* nothing was changed before that was seen */
+}
+
+static void a_prepared_volume_counts_and_one_too_many_leaves_nothing(void **state)
+{
+	(void)state;
+	policy.agents[0].max_staged = 1;
+	ASSERT_REPLY(stage(fixture_stage_tmpfs()), MH_OK);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_LIMIT);
+	ASSERT_SAID("reason=max-staged");
+	assert_null(strstr(fake_summary(), STAGED));
+	policy.agents[0].max_staged = 2;
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	assert_int_equal(helper.state->header.staged, 2);
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	assert_int_equal(helper.state->header.staged, 2);
+}
+
+/* All */
+
+static void the_policys_label_is_the_context_option(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage_of(LABELLED), MH_OK);
+	assert_string_equal(fake_options(),
+			    "source=holdfast:vol-1;mode=1777;context=system_u:object_r:holdfast_volume_t:s0;"
+			    "size=4096;nr_inodes=100;");
+}
+
+static void a_type_that_the_kernel_lacks_is_unavailable(void **state)
+{
+	(void)state;
+	helper.type_available[FS_NFS4] = false;
+	ASSERT_REPLY(stage_of(NFS), MH_UNAVAILABLE);
+	ASSERT_SAID("reason=type-unavailable");
+	memset(helper.type_available, 0, sizeof(helper.type_available));
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* needs none */
+}
+
+/* Fail every call, die before and after every call: the same request again leads to the same end, and nothing
+ * but a finished mount is ever seen. */
+static void every_class_survives_every_fault(void **state)
+{
+	static const enum fake_fault faults[] = {FAKE_FAIL, FAKE_KILL_BEFORE, FAKE_KILL_AFTER};
+	static const int profiles[] = {HOSTVOL, HOSTVOL_SHARED, NFS, PLUGIN};
+	static char end[4096];
+
+	(void)state;
+	for (volatile size_t i = 0; i < 3 * ARRAY_SIZE(profiles); i++) {
+		const int profile = profiles[i / 3];
+
+		begin();
+		ASSERT_REPLY(stage_of(profile), MH_OK);
+		(void)str_copy(end, sizeof(end), fake_summary());
+		for (volatile int call = 1;; call++) {
+			volatile bool fired = true;
+
+			begin();
+			fake_fault(faults[i % 3], call, EIO);
+			if (setjmp(fake_killed) == 0) {
+				(void)stage_of(profile);
+				fired = fake_fault_fired();
+			}
+			fake_process_died();
+			start_helper("");
+			use_policy();
+			(void)stage_of(profile);
+			if (!str_eq(fake_summary(), end))
+				fail_msg("profile %d, fault %d, call %d: %s", profile, (int)(i % 3), call,
+					 last_record());
+			if (!fired)
+				break;
+		}
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_host_volume_is_a_clone_with_the_floor_flags),
+		TEST(another_directory_of_the_same_device_is_another_volume),
+		TEST(a_shared_host_volume_stays_a_peer_of_its_host_directory),
+		TEST(a_host_path_that_others_can_change_is_refused),
+		TEST(what_a_mount_below_a_host_volume_hides_stays_hidden),
+		TEST(a_host_volume_is_asked_for_by_its_own_name),
+		TEST(nfs_options_are_exactly_these),
+		TEST(an_export_is_known_again_by_server_and_path),
+		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
+		TEST(a_plugins_mount_with_others_below_is_a_conflict),
+		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
+		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
+		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
+		TEST(a_prepared_volume_counts_and_one_too_many_leaves_nothing),
+		TEST(the_policys_label_is_the_context_option),
+		TEST(a_type_that_the_kernel_lacks_is_unavailable),
+		TEST(every_class_survives_every_fault),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
