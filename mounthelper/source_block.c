@@ -67,9 +67,20 @@ static struct outcome find(struct staging *s)
 	return OUTCOME_OK;
 }
 
+/* /sys/fs/TYPE/DEVICE is there as long as the superblock is, whatever namespace has it. */
+static bool superblock_is_alive(const struct staging *s)
+{
+	const struct fs_type *type = &fs_types[s->profile->kind];
+	char name[2 * DEVICE_NAME_SIZE];
+	struct stat st;
+
+	(void)str_format(name, sizeof(name), "%s/%s", type->name, s->source + strlen("/dev/"));
+	return type->has_sysfs && sys_fstatat(s->h->sysfs_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* A device whose superblock is alive anywhere, even in a namespace that we cannot see, must not be shared:
- * its options would silently be the older ones. Before Linux 6.6 only our own namespace can be looked
- * through. */
+ * its options would silently be the older ones. Before Linux 6.6 the kernel cannot be told; what it shows of
+ * its superblocks must do, and the mount table for types that it does not show. */
 static int create(const struct staging *s, int fs_fd)
 {
 	struct census census = {.dev_major = s->origin.dev_major, .dev_minor = s->origin.dev_minor};
@@ -78,7 +89,7 @@ static int create(const struct staging *s, int fs_fd)
 	if (r != -EOPNOTSUPP)
 		return r;
 	r = census_take(s->h, &census);
-	if (r == 0 && census.on_device != 0)
+	if (r == 0 && (census.on_device != 0 || superblock_is_alive(s)))
 		r = -EBUSY;
 	return r < 0 ? r : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 }

@@ -416,7 +416,7 @@ static int create(struct descriptor *context, bool exclusive)
 	assert_int_equal(exclusive, block && !k.no_excl);
 	if (context->mount == FS_EXT4)
 		assert_non_null(strstr(k.options, "errors=remount-ro;"));
-	if (block && k.superblock_elsewhere)
+	if (exclusive && k.superblock_elsewhere)
 		return -EBUSY;
 	context->fs = -1;
 	for (int i = 0; i < SYSTEMS && block; i++)

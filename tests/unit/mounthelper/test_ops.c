@@ -129,6 +129,12 @@ static void an_older_kernel_creates_without_the_exclusive_command(void **state)
 	fake_mount_device_elsewhere(); /* seen in the table alone */
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
 	ASSERT_SAID("step=create reason=device-mounted");
+	new_world("");
+	fake_no_create_excl();
+	fake_superblock_elsewhere(true); /* seen in /sys/fs alone; the kernel would share it */
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=create reason=device-mounted");
+	assert_false(fake_is_mount(STAGED));
 }
 
 static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
