@@ -28,13 +28,29 @@ enum option_id {
 	OPT_VOLUME,
 	OPT_ALLOC,
 	OPT_RESULT,
+	OPT_OPERATION,
 	OPT_SINCE,
+	OPT_UNTIL,
+	OPT_UNFINISHED,
 	OPT_HEAD,
 	OPT_ROTATED,
+	OPT_UID, /* from here to the last one: of policy explain, given on to holdfast-policy */
+	OPT_PROFILE,
+	OPT_BY_ID,
+	OPT_TMPFS_SIZE,
+	OPT_INODES,
+	OPT_SERVER,
+	OPT_EXPORT,
+	OPT_HOSTVOL,
+	OPT_READ_ONLY,
+	OPT_EXEC,
+	OPT_PROPAGATION,
+	OPT_SLOT,
+	OPT_DETACH,
 	OPTION_N,
 };
 
-#define OPTION_BIT(id) (UINT32_C(1) << (id))
+#define OPTION_BIT(id) (UINT64_C(1) << (id))
 
 struct option_info {
 	const char *name; /* long form, without dashes */
@@ -54,7 +70,7 @@ struct command {
 	const char *path; /* words divided by one space */
 	const char *args; /* for the usage */
 	const char *help;
-	uint32_t options; /* bits of option_id beside those that every command has */
+	uint64_t options; /* bits of option_id beside those that every command has */
 	int min_args;
 	int max_args;
 	command_fn *run; /* NULL: not built yet */
@@ -66,7 +82,7 @@ extern const struct command commands[];
 extern const size_t n_commands;
 
 /** Options that every command takes. */
-extern const uint32_t common_options;
+extern const uint64_t common_options;
 
 /* A parsed command line. Everything is borrowed from argv. */
 struct invocation {

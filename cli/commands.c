@@ -33,17 +33,38 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_VOLUME] = {.name = "volume", .arg = "NAME", .help = "records of this volume"},
 	[OPT_ALLOC] = {.name = "alloc", .arg = "ID", .help = "records of this allocation, or of a prefix"},
 	[OPT_RESULT] = {.name = "result", .arg = "WORD", .help = "records with this result: success, failed"},
+	[OPT_OPERATION] = {.name = "operation",
+			   .arg = "WORD",
+			   .help = "records of this one: stage, publish, start"},
 	[OPT_SINCE] = {.name = "since", .arg = "TIME", .help = "records since then: 2h, 2025-01-31T12:00"},
+	[OPT_UNTIL] = {.name = "until", .arg = "TIME", .help = "records up to then"},
+	[OPT_UNFINISHED] = {.name = "unfinished", .help = "intents without a result alone"},
 	[OPT_HEAD] = {.name = "head", .arg = "HASH", .help = "hash that the last record must have"},
-	[OPT_ROTATED] = {.name = "rotated", .help = "the file continues one that was rotated away"},
+	[OPT_ROTATED] = {.name = "rotated", .help = "the first file continues one that is not there"},
+	[OPT_UID] = {.name = "uid", .arg = "UID", .help = "of the agent; may be left out if there is one"},
+	[OPT_PROFILE] = {.name = "profile", .arg = "NAME", .help = "of the policy"},
+	[OPT_BY_ID] = {.name = "by-id", .arg = "NAME", .help = "in /dev/disk/by-id, of a block profile"},
+	[OPT_TMPFS_SIZE] = {.name = "tmpfs-size", .arg = "SIZE", .help = "of a tmpfs profile: 64MiB"},
+	[OPT_INODES] = {.name = "inodes", .arg = "N", .help = "of a tmpfs profile"},
+	[OPT_SERVER] = {.name = "server", .arg = "ADDRESS", .help = "of an nfs4 profile"},
+	[OPT_EXPORT] = {.name = "export", .arg = "PATH", .help = "of an nfs4 profile"},
+	[OPT_HOSTVOL] = {.name = "hostvol", .arg = "NAME", .help = "host volume of the policy"},
+	[OPT_READ_ONLY] = {.name = "read-only", .help = "ask for a read-only mount"},
+	[OPT_EXEC] = {.name = "exec", .help = "ask for programs on it to be run"},
+	[OPT_PROPAGATION] = {.name = "propagation",
+			     .arg = "WORD",
+			     .help = "ask for private, host-to-task or bidirectional"},
+	[OPT_SLOT] = {.name = "slot", .arg = "N", .help = "of the allocation, 0 to 31"},
+	[OPT_DETACH] = {.name = "detach", .help = "ask for a busy mount to be detached"},
 };
 
-const uint32_t common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_ADDRESS) |
+const uint64_t common_options = OPTION_BIT(OPT_HELP) | OPTION_BIT(OPT_JSON) | OPTION_BIT(OPT_ADDRESS) |
 				OPTION_BIT(OPT_CA) | OPTION_BIT(OPT_CERT) | OPTION_BIT(OPT_KEY) |
 				OPTION_BIT(OPT_SERVER_URI) | OPTION_BIT(OPT_DEV_DIR) |
 				OPTION_BIT(OPT_SOCKET) | OPTION_BIT(OPT_NAMESPACE);
 
 #define WAITING (OPTION_BIT(OPT_NO_WAIT) | OPTION_BIT(OPT_TIMEOUT))
+#define REQUEST ((OPTION_BIT(OPTION_N) - 1) & ~(OPTION_BIT(OPT_UID) - 1))
 #define LATER(path_, args_, help_)                                \
 	{                                                         \
 		.path = (path_), .args = (args_), .help = (help_) \
@@ -117,22 +138,31 @@ const struct command commands[] = {
 	 .help = "Show the node agent of this machine: mounts and what it is doing",
 	 .run = cmd_agent_status},
 	{.path = "audit show",
-	 .args = "FILE...",
+	 .args = "[FILE...]",
 	 .help = "Show records of the mount helper's trail",
 	 .options = OPTION_BIT(OPT_VOLUME) | OPTION_BIT(OPT_ALLOC) | OPTION_BIT(OPT_RESULT) |
-		    OPTION_BIT(OPT_SINCE),
-	 .min_args = 1,
+		    OPTION_BIT(OPT_OPERATION) | OPTION_BIT(OPT_SINCE) | OPTION_BIT(OPT_UNTIL) |
+		    OPTION_BIT(OPT_UNFINISHED),
 	 .max_args = ANY_ARGS,
 	 .run = cmd_audit_show},
 	{.path = "audit verify",
-	 .args = "FILE",
+	 .args = "[FILE...]",
 	 .help = "Check that no record of a trail was changed, removed or inserted",
 	 .options = OPTION_BIT(OPT_HEAD) | OPTION_BIT(OPT_ROTATED),
-	 .min_args = 1,
-	 .max_args = 1,
+	 .max_args = ANY_ARGS,
 	 .run = cmd_audit_verify},
-	LATER("policy check", "[FILE]", "Check the mount helper's policy"),
-	LATER("policy explain", "[FILE]", "Say what the mount helper's policy allows"),
+	{.path = "policy check",
+	 .args = "[FILE]",
+	 .help = "Check the mount helper's policy",
+	 .max_args = 1,
+	 .run = cmd_policy_check},
+	{.path = "policy explain",
+	 .args = "stage|publish|unpublish|unstage [FILE]",
+	 .help = "Say whether the mount helper's policy allows a request, and by which lines",
+	 .options = REQUEST,
+	 .min_args = 1,
+	 .max_args = 2,
+	 .run = cmd_policy_explain},
 	{.path = "operator status",
 	 .args = "",
 	 .help = "Show the server: counts, index and ticket key",

@@ -57,7 +57,7 @@ static void print_groups(FILE *out, int n)
 	}
 }
 
-static void print_options(FILE *out, uint32_t options)
+static void print_options(FILE *out, uint64_t options)
 {
 	for (int id = 0; id < OPTION_N; id++)
 		if (options & OPTION_BIT(id))

@@ -4,8 +4,10 @@
 #include "base/names.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char zeroes[TRAIL_HASH_SIZE] =
@@ -88,8 +90,66 @@ bool trail_matches(const struct trail_record *record, const struct trail_filter 
 		return false;
 	if (filter->result && !str_eq(trail_get(record, "res"), filter->result))
 		return false;
+	if (filter->operation && !str_eq(trail_get(record, "op"), filter->operation))
+		return false;
 	/* all times are written alike, in UTC: their order is that of the text */
-	return !filter->since || strcmp(trail_get(record, "ts"), filter->since) >= 0;
+	if (filter->since && strcmp(trail_get(record, "ts"), filter->since) < 0)
+		return false;
+	return !filter->until || strncmp(trail_get(record, "ts"), filter->until, strlen(filter->until)) <= 0;
+}
+
+/* What an intent and its result have in common. Instances may share everything but the volume, on which only
+ * one works at a time. NULL when memory is short. */
+static char *operation_key(const struct trail_record *record)
+{
+	static const char *const keys[] = {"node", "peer_pid", "seq", "op", "vol", "alloc", "slot"};
+	struct strbuf key = STRBUF_INIT(TRAIL_LINE_MAX + 1);
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		strbuf_printf(&key, "%s ", trail_get(record, keys[i]));
+	return strbuf_take(&key);
+}
+
+/* Take out intent @i; frees its key. */
+static char *take_intent(struct trail_open *open, size_t i)
+{
+	char *line = open->intents[i].line;
+
+	free(open->intents[i].key);
+	open->n--;
+	memmove(&open->intents[i], &open->intents[i + 1], (open->n - i) * sizeof(open->intents[0]));
+	return line;
+}
+
+char *trail_open_take(struct trail_open *open)
+{
+	return open->n > 0 ? take_intent(open, 0) : NULL;
+}
+
+bool trail_open_add(struct trail_open *open, const char *line, const struct trail_record *record,
+		    char **ret_line)
+{
+	bool is_intent = str_eq(trail_get(record, "phase"), "intent");
+	char *key;
+	size_t i = 0;
+
+	*ret_line = NULL;
+	if (!is_intent && !str_eq(trail_get(record, "phase"), "result"))
+		return true;
+	key = operation_key(record);
+	if (!key)
+		return false;
+	while (i < open->n && !str_eq(open->intents[i].key, key))
+		i++;
+	if (!is_intent) {
+		free(key);
+		free(i < open->n ? take_intent(open, i) : NULL);
+		return true;
+	}
+	if (i < open->n || i == TRAIL_OPEN_MAX)
+		*ret_line = take_intent(open, i < open->n ? i : 0);
+	open->intents[open->n] = (struct trail_intent){.key = key, .line = strdup(line)};
+	return open->intents[open->n++].line != NULL;
 }
 
 const char *trail_fault_text(enum trail_fault fault)
@@ -99,6 +159,8 @@ const char *trail_fault_text(enum trail_fault fault)
 		[TRAIL_CHANGED] = "the line before it was changed, removed or inserted",
 		[TRAIL_GAP] = "its number does not follow the one of the record before it",
 		[TRAIL_START] = "the beginning of the trail is missing (--rotated allows that)",
+		[TRAIL_JOINT] = "it does not continue the file before it",
+		[TRAIL_MISMATCH] = "the mount helper found records missing here that it had written",
 		[TRAIL_UNVOUCHED] = "two unfinished lines in a row, nothing vouches for the first",
 		[TRAIL_TOO_LONG] = "the line is longer than any record",
 		[TRAIL_CUT] = "the line has no end, it was cut off or never finished",
@@ -114,6 +176,7 @@ static void note(struct trail_check *check, enum trail_fault fault)
 	if (check->faults++ > 0)
 		return;
 	check->fault = fault;
+	check->fault_file = check->files;
 	check->fault_line = check->lines;
 }
 
@@ -140,36 +203,20 @@ static void check_record(struct trail_check *check, const struct trail_record *r
 	const char *prev = trail_get(record, "prev");
 	uint64_t rec = 0;
 	bool is_first = check->lines == 1;
+	bool is_beginning = is_first && check->files == 0;
 
 	if (!is_hash(prev) || (!is_first && !str_eq(prev, check->head)))
 		note(check, TRAIL_CHANGED);
-	if (is_first && !check->rotated && is_hash(prev) && !str_eq(prev, zeroes))
+	else if (is_beginning && !check->rotated && !str_eq(prev, zeroes))
 		note(check, TRAIL_START);
+	else if (is_first && !is_beginning && !str_eq(prev, check->head))
+		note(check, TRAIL_JOINT);
+	if (str_eq(trail_get(record, "head"), "mismatch"))
+		note(check, TRAIL_MISMATCH);
 	if (parse_u64(trail_get(record, "rec"), 1, UINT64_MAX, &rec) < 0 || !follows(check, record, rec))
 		note(check, TRAIL_GAP);
 	check->rec = rec;
 	check->records++;
-}
-
-/* A torn line cannot tell its place; the next record vouches for it by its prev. When its number got written,
- * the next record counts on from there. */
-static void check_torn(struct trail_check *check, const char *line)
-{
-	const char *at = strstr(line, " rec=");
-	char digits[24];
-	uint64_t rec;
-	size_t n;
-
-	if (check->is_torn)
-		note(check, TRAIL_UNVOUCHED);
-	check->torn++;
-	if (!at)
-		return;
-	at += strlen(" rec=");
-	n = strspn(at, "0123456789");
-	if (at[n] == ' ' && str_format(digits, sizeof(digits), "%.*s", (int)n, at) >= 0 &&
-	    parse_u64(digits, 1, UINT64_MAX, &rec) == 0 && (check->rec == 0 || rec == check->rec + 1))
-		check->rec = rec;
 }
 
 void trail_check_line(struct trail_check *check, const char *line, size_t n, bool complete)
@@ -191,15 +238,25 @@ void trail_check_line(struct trail_check *check, const char *line, size_t n, boo
 		note(check, TRAIL_CUT);
 	if (is_whole)
 		check_record(check, &record);
-	else if (complete)
-		check_torn(check, line);
+	else if (complete && check->is_torn)
+		note(check, TRAIL_UNVOUCHED);
+	/* a torn line cannot tell its place; the next record vouches for it by its prev */
+	check->torn += !is_whole && complete;
 	check->is_torn = !is_whole;
 	hash(line, n, check->head);
 }
 
+void trail_check_next_file(struct trail_check *check)
+{
+	if (check->files == 0 && check->lines == 0)
+		memcpy(check->head, zeroes, sizeof(check->head));
+	check->files++;
+	check->lines = 0;
+}
+
 void trail_check_end(struct trail_check *check, const char *head)
 {
-	if (check->lines == 0)
+	if (check->lines == 0 && check->files == 0)
 		memcpy(check->head, zeroes, sizeof(check->head));
 	if (head && !str_eq(check->head, head))
 		note(check, TRAIL_HEAD);

@@ -36,19 +36,43 @@ json_t *trail_to_json(const struct trail_record *record);
 
 /* Which records to show; NULL means any. */
 struct trail_filter {
-	const char *volume; /* whole value */
-	const char *alloc;  /* beginning of the value */
-	const char *result; /* whole value of res */
-	const char *since;  /* RFC 3339 UTC or its beginning */
+	const char *volume;    /* whole value */
+	const char *alloc;     /* beginning of the value */
+	const char *result;    /* whole value of res */
+	const char *operation; /* whole value of op */
+	const char *since;     /* RFC 3339 UTC or its beginning */
+	const char *until;     /* the same; all that begins with it is still in */
 };
 
 bool trail_matches(const struct trail_record *record, const struct trail_filter *filter);
+
+enum { TRAIL_OPEN_MAX = 64 }; /* far more than helpers that can be at work at once */
+
+/* Operations whose intent has been seen, and no result yet: in the order of the file. Begin with zeroes. */
+struct trail_open {
+	size_t n;
+	struct trail_intent {
+		char *key;
+		char *line;
+	} intents[TRAIL_OPEN_MAX];
+};
+
+/** Take in the next record, @line, and the same split. An intent that can no longer get a result, because it
+ * came again or because too many younger ones wait, is given out as @ret_line, owned by the caller; else
+ * NULL. False when memory is short. */
+bool trail_open_add(struct trail_open *open, const char *line, const struct trail_record *record,
+		    char **ret_line);
+
+/** Take out the oldest intent that waits: its line, owned by the caller, or NULL. */
+char *trail_open_take(struct trail_open *open);
 
 enum trail_fault {
 	TRAIL_INTACT,
 	TRAIL_CHANGED,	 /* the hash of the line before is not the line's prev */
 	TRAIL_GAP,	 /* numbers are missing, or run backwards, under a valid chain */
 	TRAIL_START,	 /* the first record has a predecessor */
+	TRAIL_JOINT,	 /* the first record of a further file does not follow the last one before */
+	TRAIL_MISMATCH,	 /* the helper itself missed its last record */
 	TRAIL_UNVOUCHED, /* a torn line after a torn line */
 	TRAIL_TOO_LONG,	 /* no line of a trail is */
 	TRAIL_CUT,	 /* the last line has no end */
@@ -60,14 +84,16 @@ const char *trail_fault_text(enum trail_fault fault);
 
 /* What a verification has found so far. Begin with TRAIL_CHECK_INIT. */
 struct trail_check {
-	bool rotated; /* the first record may have a predecessor */
-	uint64_t lines;
+	bool rotated;	/* the first record may have a predecessor */
+	size_t files;	/* before this one */
+	uint64_t lines; /* of this file */
 	uint64_t records;
 	uint64_t torn;		    /* lines that were never finished, followed by good ones */
 	bool is_torn;		    /* the last line is */
 	uint64_t rec;		    /* number of the last record, 0 before the first */
 	char head[TRAIL_HASH_SIZE]; /* hash of the last line; of no line: zeroes */
 	enum trail_fault fault;	    /* the first one */
+	size_t fault_file;	    /* counted from 0 */
 	uint64_t fault_line;
 	uint64_t faults; /* how many */
 };
@@ -79,6 +105,9 @@ struct trail_check {
 
 /** Take in the next line of @n bytes, NUL-terminated, without its newline. @complete: it had one. */
 void trail_check_line(struct trail_check *check, const char *line, size_t n, bool complete);
+
+/** What follows is another file, in which the chain goes on. */
+void trail_check_next_file(struct trail_check *check);
 
 /** After the last line; @head is the hash expected of it, or NULL. */
 void trail_check_end(struct trail_check *check, const char *head);

@@ -1,11 +1,11 @@
-#include "filter.h"
+#include "startup.h"
 
 #include "base/cleanup.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <seccomp.h>
+#include <sys/time.h>
 
 enum {
 	OPEN_DIRECTORY = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
@@ -21,24 +21,29 @@ struct rule {
 	struct scmp_arg_cmp arg[2];
 };
 
-#define IS(index, value) SCMP_CMP32(index, SCMP_CMP_EQ, value)
+#define IS(index, value) SCMP_CMP32(index, SCMP_CMP_EQ, (uint32_t)(value))
 #define HAS(index, mask) SCMP_CMP32(index, SCMP_CMP_MASKED_EQ, mask, mask)
 
-static enum status add(scmp_filter_ctx filter, const struct rule *rules, size_t n, struct error *err)
+static bool has_class(const struct helper *h, enum mh_class class)
 {
-	for (size_t i = 0; i < n; i++) {
-		int r = seccomp_rule_add_exact_array(filter, SCMP_ACT_ALLOW, rules[i].call, rules[i].n,
-						     rules[i].arg);
+	for (uint32_t i = 0; i < h->agent->n_profiles; i++)
+		if (h->policy->profiles[h->agent->first_profile + i].class == class)
+			return true;
+	return false;
+}
 
-		if (r < 0)
-			return error_set(err, STATUS_INTERNAL, r, "filter rule for system call %d",
-					 rules[i].call);
-	}
-	return STATUS_OK;
+static void add(scmp_filter_ctx filter, const struct rule *rules, size_t n)
+{
+	for (const struct rule *rule = rules; rule < rules + n; rule++)
+		start_sys(
+			seccomp_rule_add_exact_array(filter, SCMP_ACT_ALLOW, rule->call, rule->n, rule->arg),
+			START_LOCKDOWN, "filter rule");
 }
 
 /* Opens are O_PATH only: after the lock-down this process can neither read nor write a file by name. */
 static const struct rule fixed_rules[] = {
+	{SCMP_SYS(recvmsg), 1, {IS(0, HELPER_SOCKET_FD)}},
+	{SCMP_SYS(sendto), 1, {IS(0, HELPER_SOCKET_FD)}},
 	{SCMP_SYS(openat), 1, {IS(2, OPEN_DIRECTORY)}},
 	{SCMP_SYS(openat), 1, {IS(2, OPEN_NODE)}},
 	{SCMP_SYS(close), 0, {{0}}},
@@ -46,6 +51,8 @@ static const struct rule fixed_rules[] = {
 	{SCMP_SYS(newfstatat), 0, {{0}}},
 	{SCMP_SYS(fstatfs), 0, {{0}}},
 	{SCMP_SYS(readlinkat), 0, {{0}}},
+	{SYS_NR_STATMOUNT, 0, {{0}}},
+	{SYS_NR_LISTMOUNT, 0, {{0}}},
 	{SCMP_SYS(mkdirat), 1, {IS(2, 0755)}},
 	{SCMP_SYS(unlinkat), 1, {IS(2, AT_REMOVEDIR)}},
 	{SCMP_SYS(fchdir), 0, {{0}}},
@@ -59,63 +66,48 @@ static const struct rule fixed_rules[] = {
 	{SCMP_SYS(mount_setattr), 2, {IS(2, AT_EMPTY_PATH), IS(4, sizeof(struct sys_mount_attr))}},
 	{SCMP_SYS(move_mount), 1, {IS(4, MOVE_MOUNT)}},
 	{SCMP_SYS(umount2), 1, {IS(1, SYS_UMOUNT_NOFOLLOW)}},
-	{SYS_NR_STATMOUNT, 0, {{0}}},
-	{SYS_NR_LISTMOUNT, 0, {{0}}},
 	{SCMP_SYS(clock_gettime), 0, {{0}}},
 	{SCMP_SYS(rt_sigreturn), 0, {{0}}},
 	{SCMP_SYS(exit_group), 0, {{0}}},
 };
 
-static enum status add_descriptor_rules(scmp_filter_ctx filter, const struct filter_fds *fds,
-					struct error *err)
+static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 {
-	const struct rule rules[] = {
-		{SCMP_SYS(recvmsg), 1, {IS(0, fds->socket)}},
-		{SCMP_SYS(sendto), 1, {IS(0, fds->socket)}},
-		{SCMP_SYS(write), 1, {IS(0, fds->log)}},
-		{SCMP_SYS(fdatasync), 1, {IS(0, fds->log)}},
-		{SCMP_SYS(pread64), 1, {IS(0, fds->log_read)}},
-		{SCMP_SYS(pread64), 1, {IS(0, fds->mountinfo)}},
-		{SCMP_SYS(fcntl), 2, {IS(0, fds->log), IS(1, F_OFD_SETLKW)}},
-		{SCMP_SYS(fcntl), 2, {IS(0, fds->state), IS(1, F_OFD_SETLKW)}},
-		{SCMP_SYS(fcntl), 2, {IS(0, fds->state), IS(1, F_OFD_SETLK)}},
+	const struct rule descriptor_rules[] = {
+		{SCMP_SYS(write), 1, {IS(0, h->trail.fd)}},
+		{SCMP_SYS(fdatasync), 1, {IS(0, h->trail.fd)}},
+		{SCMP_SYS(fallocate), 2, {IS(0, h->trail.fd), IS(1, FALLOC_FL_KEEP_SIZE)}},
+		{SCMP_SYS(fcntl), 2, {IS(0, h->trail.fd), IS(1, F_OFD_SETLKW)}},
+		{SCMP_SYS(pread64), 1, {IS(0, h->trail.read_fd)}},
+		{SCMP_SYS(pread64), 1, {IS(0, h->mountinfo.fd)}},
+		{SCMP_SYS(fcntl), 2, {IS(0, h->state_fd), IS(1, F_OFD_SETLKW)}},
+		{SCMP_SYS(fcntl), 2, {IS(0, h->state_fd), IS(1, F_OFD_SETLK)}},
 	};
 	const struct rule audit_rules[] = {
-		{SCMP_SYS(sendto), 1, {IS(0, fds->audit)}},
-		{SCMP_SYS(recvfrom), 1, {IS(0, fds->audit)}},
+		{SCMP_SYS(sendto), 1, {IS(0, h->audit_fd)}},
+		{SCMP_SYS(recvfrom), 1, {IS(0, h->audit_fd)}},
 	};
-	enum status status = add(filter, rules, ARRAY_SIZE(rules), err);
-
-	if (status == STATUS_OK && fds->audit >= 0)
-		status = add(filter, audit_rules, ARRAY_SIZE(audit_rules), err);
-	return status;
-}
-
-enum status filter_build(const struct filter_fds *fds, bool allow_detach, void **ret, struct error *err)
-{
+	const struct rule journal = {SCMP_SYS(sendto), 1, {IS(0, h->journal_fd)}};
 	const struct rule detach = {SCMP_SYS(umount2), 1, {IS(1, SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_DETACH)}};
-	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
-	enum status status;
-	int r;
+	const struct rule timeout = {SCMP_SYS(setitimer), 1, {IS(0, ITIMER_REAL)}};
 
-	if (!filter)
-		return error_set(err, STATUS_INTERNAL, ENOMEM, "begin the seccomp filter");
-	r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	if (r == 0)
-		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 1);
-	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "set up the seccomp filter");
-	status = add(filter, fixed_rules, ARRAY_SIZE(fixed_rules), err);
-	if (status == STATUS_OK)
-		status = add_descriptor_rules(filter, fds, err);
-	if (status == STATUS_OK && allow_detach)
-		status = add(filter, &detach, 1, err);
-	if (status == STATUS_OK)
-		*ret = filter;
-	return status;
+	add(filter, fixed_rules, ARRAY_SIZE(fixed_rules));
+	add(filter, descriptor_rules, ARRAY_SIZE(descriptor_rules));
+	add(filter, audit_rules, h->audit_fd >= 0 ? ARRAY_SIZE(audit_rules) : 0);
+	add(filter, &journal, h->journal_fd >= 0);
+	add(filter, &detach, h->agent->allow_detach);
+	add(filter, &timeout, has_class(h, MH_CLASS_NFS4));
 }
 
-int filter_load(void *filter)
+void filter_load(const struct helper *h)
 {
-	return seccomp_load(filter);
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
+
+	start_need(filter != NULL, START_LOCKDOWN, 0, "filter");
+	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), START_LOCKDOWN,
+		  "filter");
+	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 1), START_LOCKDOWN, "filter");
+	add_rules(filter, h);
+	(void)close(HELPER_MESSAGE_FD);
+	start_sys(seccomp_load(filter), START_LOCKDOWN, "filter");
 }

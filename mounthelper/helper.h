@@ -1,12 +1,12 @@
 #pragma once
 /* Everything a running helper holds: descriptors opened before the lock-down and root's policy. */
 
-#include "limits.h"
 #include "policy.h"
 #include "state.h"
 #include "trail.h"
 
 #include "base/mountinfo.h"
+#include "base/rate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +14,7 @@
 
 enum {
 	HELPER_SOCKET_FD = 3,
+	HELPER_MESSAGE_FD = 4, /* the caller's standard error, until the lock-down */
 	HELPER_INSTANCES = 8,
 };
 
@@ -29,12 +30,21 @@ struct tree {
 	const char *path;
 };
 
+/* Refused requests: how many get a record of their own, the others get one together, and how many are borne.
+ */
+struct refusals {
+	struct rate recorded;
+	struct rate borne;
+	uint32_t unrecorded;
+};
+
 struct helper {
 	const struct policy *policy;
 	const struct agent_policy *agent;
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	char boot_id[TICKET_UUID_SIZE];
 	enum door door;
+	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */
 	pid_t own_pid;
 	uint32_t peer_uid;
 	pid_t peer_pid;
@@ -45,9 +55,11 @@ struct helper {
 	int sysfs_fd;	    /* /sys/fs there */
 	int sysfs_block_fd; /* /sys/dev/block there */
 	int state_fd;	    /* locks: see locks.h */
-	int audit_fd;	    /* or -1 */
+	int audit_fd;	    /* or negative */
+	int journal_fd;	    /* the same */
 	struct state_table *state;
 	struct trail trail;
+	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	struct rate rate;
 	struct refusals refusals;

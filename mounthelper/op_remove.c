@@ -194,6 +194,14 @@ static struct outcome take_away_inside(struct removal *r, const struct place *vo
 	return outcome;
 }
 
+static void forget(struct helper *h, const char *volume)
+{
+	if (lock_table(h->state_fd) < 0)
+		return; /* counted too high */
+	state_clear_staged(h->state, volume);
+	unlock_table(h->state_fd);
+}
+
 /* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does
  * the superblock show whether anything is left. */
 struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
@@ -214,8 +222,9 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
 	/* a file, or whatever else: it is not ours, and nothing is ever removed recursively */
 	if (outcome.step == STEP_REMOVE && (outcome.sys_errno == -ENOTEMPTY || outcome.sys_errno == -ENOTDIR))
 		outcome = outcome_stop(MH_BUSY, STEP_REMOVE, REASON_PLUGIN_TARGET);
-	if (outcome.status != MH_OK)
+	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
+	forget(h, req->volume);
 	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;

@@ -84,17 +84,6 @@ static struct outcome count_out(struct staging *s)
 	return OUTCOME_OK;
 }
 
-/* What stood before the table was made anew. Nobody knows how often it is published: one too many makes
- * UNSTAGE look. */
-static struct outcome adopt(struct staging *s)
-{
-	struct outcome outcome = count(s, UINT32_MAX, UINT64_MAX);
-
-	if (outcome.status == MH_OK)
-		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
-	return outcome;
-}
-
 /* The mount stands: remember of what, but not over another profile, which decides about exec and propagation
  * of its publishes. */
 static struct outcome remember(struct staging *s)
@@ -105,8 +94,12 @@ static struct outcome remember(struct staging *s)
 	s->was_known = slot && slot->stage == STATE_STAGED;
 	if (s->was_known && !str_eq(slot->profile, s->req->profile))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
-	if (!slot || slot->stage == STATE_UNSTAGED)
-		outcome = adopt(s);
+	if (!slot || slot->stage == STATE_UNSTAGED) {
+		/* it stood before the table was made anew: one publish too many makes UNSTAGE look for them
+		 */
+		outcome = count(s, UINT32_MAX, UINT64_MAX);
+		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
+	}
 	if (outcome.status == MH_OK)
 		state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
 	return outcome;

@@ -9,104 +9,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adapters of one shape, for the table below. */
-
-static enum reason admit_op_stage(const struct helper *h, const union mh_request *req, struct admission *ret)
-{
-	return admit_stage(h, &req->stage, clock_realtime_ms(), ret);
-}
-
-static enum reason admit_op_publish(const struct helper *h, const union mh_request *req,
-				    struct admission *ret)
-{
-	return admit_publish(h, &req->publish, clock_realtime_ms(), ret);
-}
-
-static enum reason admit_op_unpublish(const struct helper *h, const union mh_request *req,
-				      struct admission *ret)
-{
-	(void)ret;
-	return admit_detach(h, req->unpublish.detach);
-}
-
-static enum reason admit_op_unstage(const struct helper *h, const union mh_request *req,
-				    struct admission *ret)
-{
-	(void)ret;
-	return admit_detach(h, req->unstage.detach);
-}
-
-static struct outcome run_stage(struct helper *h, const union mh_request *req,
-				const struct admission *admission)
-{
-	return op_stage(h, &req->stage, admission);
-}
-
-static struct outcome run_publish(struct helper *h, const union mh_request *req,
-				  const struct admission *admission)
-{
-	return op_publish(h, &req->publish, admission);
-}
-
-static struct outcome run_unpublish(struct helper *h, const union mh_request *req,
-				    const struct admission *admission)
-{
-	(void)admission;
-	return op_unpublish(h, &req->unpublish);
-}
-
-static struct outcome run_unstage(struct helper *h, const union mh_request *req,
-				  const struct admission *admission)
-{
-	struct outcome outcome = op_unstage(h, &req->unstage);
-
-	(void)admission;
-	if ((outcome.status == MH_OK || outcome.status == MH_ALREADY) && lock_table(h->state_fd) == 0) {
-		state_clear_staged(h->state, req->unstage.volume);
-		unlock_table(h->state_fd);
-	}
-	return outcome;
-}
-
-/* What changes mounts. The volume's name is the first field of each of these requests. */
-static const struct operation {
-	bool cleans_up; /* goes on when the trail cannot be written */
-	enum reason (*admit)(const struct helper *h, const union mh_request *req, struct admission *ret);
-	struct outcome (*run)(struct helper *h, const union mh_request *req,
-			      const struct admission *admission);
-} operations[MH_OP_N] = {
-	[MH_OP_STAGE] = {false, admit_op_stage, run_stage},
-	[MH_OP_PUBLISH] = {false, admit_op_publish, run_publish},
-	[MH_OP_UNPUBLISH] = {true, admit_op_unpublish, run_unpublish},
-	[MH_OP_UNSTAGE] = {true, admit_op_unstage, run_unstage},
-};
-
-_Static_assert(offsetof(struct mh_stage, volume) == sizeof(struct mh_header), "volume comes first");
-_Static_assert(offsetof(struct mh_publish, volume) == sizeof(struct mh_header), "volume comes first");
-_Static_assert(offsetof(struct mh_unpublish, volume) == sizeof(struct mh_header), "volume comes first");
-_Static_assert(offsetof(struct mh_unstage, volume) == sizeof(struct mh_header), "volume comes first");
+/* What changes mounts has the volume's name first. */
+#define VOLUME_COMES_FIRST(type) \
+	_Static_assert(offsetof(struct type, volume) == sizeof(struct mh_header), "volume comes first")
+VOLUME_COMES_FIRST(mh_stage);
+VOLUME_COMES_FIRST(mh_publish);
+VOLUME_COMES_FIRST(mh_unpublish);
+VOLUME_COMES_FIRST(mh_unstage);
 
 static const char *volume_of(const union mh_request *req)
 {
 	return req->stage.volume;
 }
 
-/* Count a refusal and put it on record unless there are too many. REFUSED tells the agent nothing more. */
-static enum reason refuse(struct helper *h, const union mh_request *req, enum reason reason)
+static enum reason admit_by_policy(const struct helper *h, const union mh_request *req, struct admission *ret)
 {
-	uint64_t rec;
+	if (req->header.op == MH_OP_STAGE)
+		return admit_stage(h, &req->stage, clock_realtime_ms(), ret);
+	if (req->header.op == MH_OP_PUBLISH)
+		return admit_publish(h, &req->publish, clock_realtime_ms(), ret);
+	return admit_detach(h,
+			    req->header.op == MH_OP_UNPUBLISH ? req->unpublish.detach : req->unstage.detach);
+}
 
-	switch (refusals_add(&h->refusals, clock_monotonic_us())) {
-	case REFUSAL_RECORD:
-		/* without a trail nothing was done either */
-		(void)record_refusal(h, req, reason, &rec);
-		return REASON_NONE;
-	case REFUSAL_COUNT:
-		return REASON_NONE;
-	case REFUSAL_END:
-		break;
-	}
-	return REASON_REFUSALS;
+static struct outcome run(struct helper *h, const union mh_request *req, const struct admission *admission)
+{
+	if (req->header.op == MH_OP_STAGE)
+		return op_stage(h, &req->stage, admission);
+	if (req->header.op == MH_OP_PUBLISH)
+		return op_publish(h, &req->publish, admission);
+	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish)
+						 : op_unstage(h, &req->unstage);
 }
 
 static enum reason admit_generation(struct helper *h, const union mh_request *req,
@@ -118,32 +51,27 @@ static enum reason admit_generation(struct helper *h, const union mh_request *re
 	if (!ticket)
 		return REASON_NONE;
 	r = lock_table(h->state_fd);
-	if (r < 0)
-		return REASON_STATE_FULL;
-	r = state_admit(h->state, volume_of(req), ticket->generation, ticket->not_after_ms,
-			clock_realtime_ms());
-	unlock_table(h->state_fd);
+	if (r == 0) {
+		r = state_admit(h->state, volume_of(req), ticket->generation, ticket->not_after_ms,
+				clock_realtime_ms());
+		unlock_table(h->state_fd);
+	}
 	if (r == -ESTALE)
 		return REASON_TICKET_GENERATION;
 	return r < 0 ? REASON_STATE_FULL : REASON_NONE;
 }
 
-/* What stops a request before its intent: REASON_NONE when nothing does. */
-static enum reason admit(struct helper *h, const struct operation *op, const union mh_request *req,
-			 struct admission *admission)
+/* What stops a request before its intent: REASON_NONE when nothing does, and the volume is locked. */
+static enum reason admit(struct helper *h, const union mh_request *req, struct admission *ret)
 {
-	enum reason reason = op->admit(h, req, admission);
-	int r;
+	enum reason reason = admit_by_policy(h, req, ret);
 
-	if (reason != REASON_NONE)
-		return reason;
-	r = lock_volume(h->state_fd, volume_of(req));
-	if (r < 0)
-		return REASON_LOCKED;
-	return admit_generation(h, req, admission);
+	if (reason == REASON_NONE && lock_volume(h->state_fd, volume_of(req)) < 0)
+		reason = REASON_LOCKED;
+	return reason == REASON_NONE ? admit_generation(h, req, ret) : reason;
 }
 
-static enum mh_status status_of_refusal(enum reason reason)
+static enum mh_status status_of(enum reason reason)
 {
 	if (reason == REASON_LOCKED)
 		return MH_BUSY;
@@ -152,34 +80,45 @@ static enum mh_status status_of_refusal(enum reason reason)
 	return reason == REASON_TYPE_UNAVAILABLE ? MH_UNAVAILABLE : MH_REFUSED;
 }
 
-static struct outcome run_on_record(struct helper *h, const struct operation *op, const union mh_request *req,
-				    const struct admission *admission, uint64_t *ret_rec)
+/* Put a refusal on record, or count it when there are too many. Returns why the helper must end, if so. */
+static enum reason refuse(struct helper *h, const union mh_request *req, enum reason reason,
+			  struct outcome *ret)
 {
-	bool degraded = record_intent(h, req, admission, ret_rec) < 0;
-	struct outcome outcome;
+	uint64_t now_us = clock_monotonic_us();
+	uint64_t rec;
 
-	if (degraded && !op->cleans_up)
-		return outcome_stop(MH_UNAVAILABLE, STEP_TRAIL, REASON_NONE);
-	outcome = op->run(h, req, admission);
+	*ret = outcome_stop(status_of(reason), STEP_NONE, reason);
+	if (rate_take(&h->refusals.recorded, now_us))
+		(void)record_request(h, req, NULL, ret, &rec); /* without a trail nothing was done either */
+	else
+		h->refusals.unrecorded++;
+	return rate_take(&h->refusals.borne, now_us) ? REASON_NONE : REASON_REFUSALS;
+}
+
+static enum reason run_operation(struct helper *h, const union mh_request *req, struct outcome *ret,
+				 uint64_t *ret_rec)
+{
+	bool cleans_up = req->header.op == MH_OP_UNPUBLISH || req->header.op == MH_OP_UNSTAGE;
+	struct admission admission = {.profile = NULL};
+	enum reason reason = admit(h, req, &admission);
+	bool is_degraded;
+
+	if (reason != REASON_NONE)
+		return refuse(h, req, reason, ret);
+	is_degraded = record_request(h, req, &admission, NULL, ret_rec) < 0;
+	*ret = outcome_stop(MH_UNAVAILABLE, STEP_TRAIL, REASON_NONE);
+	if (!is_degraded || cleans_up)
+		*ret = run(h, req, &admission);
+	ret->is_degraded = is_degraded;
 	/* done is done: a result that cannot be written shows as an intent without one */
-	(void)record_result(h, req, admission, &outcome, degraded, ret_rec);
-	return outcome;
+	(void)record_request(h, req, &admission, ret, ret_rec);
+	return ret->status == MH_INTERNAL ? REASON_POSTCONDITION : REASON_NONE;
 }
 
-static void fill_header(struct mh_header *header, const union mh_request *req, size_t size)
+static void fill_reply(struct mh_reply *reply, const struct outcome *outcome, uint64_t rec)
 {
-	*header = (struct mh_header){.magic = MH_MAGIC,
-				     .version = MH_VERSION,
-				     .op = req->header.op,
-				     .length = (uint32_t)size,
-				     .seq = req->header.seq};
-}
-
-static void fill_reply(struct mh_reply *reply, const union mh_request *req, const struct outcome *outcome,
-		       uint64_t rec)
-{
-	*reply = (struct mh_reply){.status = (uint16_t)outcome->status, .record = rec};
-	fill_header(&reply->header, req, sizeof(*reply));
+	reply->status = (uint16_t)outcome->status;
+	reply->record = rec;
 	if (outcome->status == MH_REFUSED)
 		return; /* no oracle: the reason is in the trail */
 	reply->sys_errno = (uint16_t)abs(outcome->sys_errno);
@@ -189,59 +128,33 @@ static void fill_reply(struct mh_reply *reply, const union mh_request *req, cons
 	reply->dev_minor = outcome->dev_minor;
 }
 
-static enum reason run_operation(struct helper *h, const union mh_request *req, struct mh_reply *reply)
+enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret)
 {
-	const struct operation *op = &operations[req->header.op];
-	struct admission admission = {.profile = NULL};
-	enum reason reason = admit(h, op, req, &admission);
+	bool is_list = req->header.op == MH_OP_LIST;
+	uint64_t now_us = clock_monotonic_us();
 	struct outcome outcome = {.status = MH_OK};
 	enum reason end = REASON_NONE;
 	uint64_t rec = 0;
 
-	if (reason != REASON_NONE) {
-		outcome = outcome_stop(status_of_refusal(reason), STEP_NONE, reason);
-		end = refuse(h, req, reason);
-	} else {
-		outcome = run_on_record(h, op, req, &admission, &rec);
-		if (outcome.status == MH_INTERNAL)
-			end = REASON_POSTCONDITION;
-	}
-	lock_release(h->state_fd);
-	fill_reply(reply, req, &outcome, rec);
-	return end;
-}
-
-static enum reason answer_over_rate(struct helper *h, const union mh_request *req, union mh_answer *answer)
-{
-	const struct outcome outcome = {.status = MH_LIMIT, .reason = REASON_RATE};
-
-	if (req->header.op == MH_OP_LIST) {
-		answer->list.status = MH_LIMIT;
-		fill_header(&answer->list.header, req, sizeof(answer->list));
-	} else {
-		fill_reply(&answer->reply, req, &outcome, 0);
-	}
-	return refuse(h, req, REASON_RATE);
-}
-
-enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret)
-{
-	uint64_t now_us = clock_monotonic_us();
-	struct outcome outcome;
-
 	memset(ret, 0, sizeof(*ret));
+	ret->header = (struct mh_header){.magic = MH_MAGIC,
+					 .version = MH_VERSION,
+					 .op = req->header.op,
+					 .length = is_list ? sizeof(ret->list) : sizeof(ret->reply),
+					 .seq = req->header.seq};
 	record_refusals_summary(h, now_us, false);
 	if (!rate_take(&h->rate, now_us))
-		return answer_over_rate(h, req, ret);
-	if (req->header.op == MH_OP_LIST) {
-		fill_header(&ret->list.header, req, sizeof(ret->list));
+		end = refuse(h, req, REASON_RATE, &outcome);
+	else if (is_list)
 		op_list(h, &req->list, &ret->list);
-		return REASON_NONE;
-	}
-	if (req->header.op == MH_OP_STAT) {
+	else if (req->header.op == MH_OP_STAT)
 		outcome = op_stat(h, &req->stat);
-		fill_reply(&ret->reply, req, &outcome, 0);
-		return REASON_NONE;
-	}
-	return run_operation(h, req, &ret->reply);
+	else
+		end = run_operation(h, req, &outcome, &rec);
+	lock_release(h->state_fd);
+	if (!is_list)
+		fill_reply(&ret->reply, &outcome, rec);
+	else if (outcome.status != MH_OK)
+		ret->list.status = (uint16_t)outcome.status;
+	return end;
 }

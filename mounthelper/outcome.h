@@ -4,6 +4,7 @@
 #include "mounthelper_wire.h"
 #include "words.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct outcome {
@@ -14,6 +15,7 @@ struct outcome {
 	uint16_t state; /* MH_STATE_* */
 	uint32_t dev_major;
 	uint32_t dev_minor;
+	bool is_degraded; /* done although its intent could not be put on record */
 };
 
 #define OUTCOME_OK              \

@@ -159,7 +159,7 @@ static const struct block_key keys[] = {
 	 .makes_kind = true},
 	{"fstype", BLOCK | TMPFS | NFS4, BLOCK, P(kind), set_kind,
 	 "ext4, xfs, erofs or squashfs for block, tmpfs, nfs4"},
-	{"trust", ANY & ~TMPFS, BLOCK, P(trust), WORDS(trust_words, "trusted or untrusted")},
+	{"trust", ANY, BLOCK, P(trust), WORDS(trust_words, "trusted or untrusted")},
 	{"ro", ANY, 0, P(read_only), BOOL},
 	{"exec", ANY, 0, P(exec), BOOL},
 	{"shared", ANY, 0, P(shared), BOOL},

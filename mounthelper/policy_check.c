@@ -53,7 +53,7 @@ const char *policy_check_profile(const struct profile *profile)
 		return "class and fstype do not go together";
 	if (type && type->always_read_only && !profile->read_only)
 		return "this fstype needs ro = yes";
-	if (profile->class == MH_CLASS_BLOCK && is_untrusted && type && !type->fit_for_untrusted)
+	if (is_untrusted && type && profile->class != MH_CLASS_NFS4 && !type->fit_for_untrusted)
 		return "trust = untrusted needs fstype = erofs or squashfs";
 	if (is_untrusted && (profile->exec || profile->shared))
 		return "trust = untrusted forbids exec and shared";
@@ -75,13 +75,6 @@ const char *policy_check_agent(const struct policy *policy, const struct agent_p
 		if (profiles[i].max_size > agent->max_tmpfs_total)
 			return "a profile's max_size is above max_tmpfs_total";
 	return NULL;
-}
-
-static bool is_within(const char *path, const char *base)
-{
-	size_t n = strlen(base);
-
-	return str_starts_with(path, base) && (path[n] == '\0' || path[n] == '/');
 }
 
 /* The trees, logs and lock_dirs of all agents, then the host volumes; NULL for other profiles. */
@@ -111,7 +104,7 @@ const char *policy_check_paths(const struct policy *policy, unsigned int *ret_li
 			const char *a = nth_path(policy, i, &line[0]);
 			const char *b = nth_path(policy, j, &line[1]);
 
-			if (!b || !(is_within(a, b) || is_within(b, a)))
+			if (!b || !(path_is_within(a, b) || path_is_within(b, a)))
 				continue;
 			*ret_line = line[0] > line[1] ? line[0] : line[1];
 			return "a stage_base, publish_base, log, lock_dir or path of a hostvol contains "

@@ -1,207 +1,235 @@
 #include "record.h"
 
-#include "audit.h"
-
+#include "base/cleanup.h"
+#include "base/journal_socket.h"
+#include "base/kernel_audit.h"
 #include "base/str.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
+#include <syslog.h>
 
-static const char *const door_words[] = {[DOOR_SETUID] = "setuid", [DOOR_SOCKET] = "socket"};
+enum { TRUSTED_APP = 1121 }; /* type of audit messages */
 
-static void put_device(struct record *record, uint32_t dev_major, uint32_t dev_minor)
+static const struct journal_field journal_fields[] = {
+	{" node=", "HOLDFAST_NODE"},	 {" op=", "HOLDFAST_OP"},	{" phase=", "HOLDFAST_PHASE"},
+	{" vol=", "HOLDFAST_VOLUME"},	 {" alloc=", "HOLDFAST_ALLOC"}, {" rec=", "HOLDFAST_RECORD"},
+	{" reason=", "HOLDFAST_REASON"}, {" res=", "HOLDFAST_RESULT"},
+};
+
+/* What of a request is put on record, in this order: numbers of one or eight bytes, and strings. */
+static const struct field {
+	uint8_t op;
+	uint8_t class; /* of the source, 0 for any */
+	const char *key;
+	size_t offset;
+	size_t size;
+} fields[] = {
+#define FIELD(op, class, key, member)                               \
+	{                                                           \
+		op, class, key, offsetof(union mh_request, member), \
+			sizeof(((union mh_request *)NULL)->member)  \
+	}
+	FIELD(MH_OP_STAGE, 0, "vol", stage.volume),
+	FIELD(MH_OP_STAGE, 0, "alloc", stage.alloc),
+	FIELD(MH_OP_STAGE, 0, "profile", stage.profile),
+	FIELD(MH_OP_STAGE, 0, "ro", stage.read_only),
+	FIELD(MH_OP_STAGE, MH_CLASS_BLOCK, "src", stage.source.u.block.by_id),
+	FIELD(MH_OP_STAGE, MH_CLASS_TMPFS, "size", stage.source.u.tmpfs.size_bytes),
+	FIELD(MH_OP_STAGE, MH_CLASS_TMPFS, "inodes", stage.source.u.tmpfs.inodes),
+	FIELD(MH_OP_STAGE, MH_CLASS_NFS4, "src", stage.source.u.nfs4.export),
+	FIELD(MH_OP_STAGE, MH_CLASS_BIND, "src", stage.source.u.bind.name),
+	FIELD(MH_OP_STAGE, MH_CLASS_CSI, "src", stage.profile),
+	FIELD(MH_OP_PUBLISH, 0, "vol", publish.volume),
+	FIELD(MH_OP_PUBLISH, 0, "alloc", publish.alloc),
+	FIELD(MH_OP_PUBLISH, 0, "slot", publish.slot),
+	FIELD(MH_OP_PUBLISH, 0, "profile", publish.profile),
+	FIELD(MH_OP_PUBLISH, 0, "ro", publish.read_only),
+	FIELD(MH_OP_PUBLISH, 0, "exec", publish.exec),
+	FIELD(MH_OP_UNPUBLISH, 0, "vol", unpublish.volume),
+	FIELD(MH_OP_UNPUBLISH, 0, "alloc", unpublish.alloc),
+	FIELD(MH_OP_UNPUBLISH, 0, "slot", unpublish.slot),
+	FIELD(MH_OP_UNPUBLISH, 0, "detach", unpublish.detach),
+	FIELD(MH_OP_UNSTAGE, 0, "vol", unstage.volume),
+	FIELD(MH_OP_UNSTAGE, 0, "detach", unstage.detach),
+#undef FIELD
+};
+
+static void put_device(struct keyline *record, uint32_t dev_major, uint32_t dev_minor)
 {
 	char text[24];
 
 	(void)str_format(text, sizeof(text), "%u:%u", dev_major, dev_minor);
-	record_word(record, "dev", text);
+	keyline_word(record, "dev", text);
 }
 
-static void put_source(struct record *record, const struct mh_source *source)
+static void put_field(struct keyline *record, const struct field *field, const uint8_t *value)
 {
-	switch ((enum mh_class)source->class) {
-	case MH_CLASS_BLOCK:
-		record_word(record, "src", source->u.block.by_id);
+	uint64_t number = *value;
+
+	if (field->size == sizeof(number))
+		memcpy(&number, value, sizeof(number));
+	if (field->size <= sizeof(number))
+		keyline_number(record, field->key, number);
+	else
+		keyline_word(record, field->key, (const char *)value);
+}
+
+static void put_request(struct keyline *record, const union mh_request *req)
+{
+	const struct mh_source *source = &req->stage.source;
+	uint8_t class = req->header.op == MH_OP_STAGE ? source->class : 0;
+	char address[INET6_ADDRSTRLEN] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (fields[i].op == req->header.op && (fields[i].class == 0 || fields[i].class == class))
+			put_field(record, &fields[i], req->bytes + fields[i].offset);
+	if (class == MH_CLASS_BLOCK)
 		put_device(record, source->u.block.major, source->u.block.minor);
-		break;
-	case MH_CLASS_TMPFS:
-		record_number(record, "size", source->u.tmpfs.size_bytes);
-		record_number(record, "inodes", source->u.tmpfs.inodes);
-		break;
-	case MH_CLASS_NFS4:
-	case MH_CLASS_BIND:
-	case MH_CLASS_CSI:
-	case MH_CLASS_N:
-		break;
+	if (class == MH_CLASS_NFS4) {
+		(void)inet_ntop(source->u.nfs4.family == 4 ? AF_INET : AF_INET6, source->u.nfs4.addr, address,
+				sizeof(address));
+		keyline_word(record, "addr", address);
 	}
+	if (req->header.op == MH_OP_PUBLISH)
+		keyline_word(record, "prop", propagation_word(req->publish.propagation));
 }
 
-static void put_publish(struct record *record, const struct mh_publish *m)
+static void begin(struct keyline *record, const char *op, const char *phase, uint64_t seq)
 {
-	record_word(record, "vol", m->volume);
-	record_word(record, "alloc", m->alloc);
-	record_number(record, "slot", m->slot);
-	record_word(record, "profile", m->profile);
-	record_number(record, "ro", m->read_only);
-	record_number(record, "exec", m->exec);
-	record_word(record, "prop", propagation_word(m->propagation));
+	keyline_word(record, "op", op);
+	keyline_word(record, "phase", phase);
+	keyline_number(record, "seq", seq);
 }
 
-static void put_request(struct record *record, const union mh_request *req)
+static void put_peer(struct keyline *record, const struct helper *h)
 {
-	switch (req->header.op) {
-	case MH_OP_STAGE:
-		record_word(record, "vol", req->stage.volume);
-		record_word(record, "alloc", req->stage.alloc);
-		record_word(record, "profile", req->stage.profile);
-		record_number(record, "ro", req->stage.read_only);
-		put_source(record, &req->stage.source);
-		break;
-	case MH_OP_PUBLISH:
-		put_publish(record, &req->publish);
-		break;
-	case MH_OP_UNPUBLISH:
-		record_word(record, "vol", req->unpublish.volume);
-		record_word(record, "alloc", req->unpublish.alloc);
-		record_number(record, "slot", req->unpublish.slot);
-		record_number(record, "detach", req->unpublish.detach);
-		break;
-	case MH_OP_UNSTAGE:
-		record_word(record, "vol", req->unstage.volume);
-		record_number(record, "detach", req->unstage.detach);
-		break;
-	default: /* STAT and LIST appear only when over the rate */
-		break;
-	}
+	keyline_number(record, "peer_uid", h->peer_uid);
+	keyline_number(record, "peer_pid", (uint64_t)h->peer_pid);
+	keyline_word(record, "door", h->door == DOOR_SETUID ? "setuid" : "socket");
+	keyline_hex(record, "policy", h->policy_digest, 8);
 }
 
-/* Has put_request() recorded a device number already? */
-static bool names_device(const union mh_request *req)
+/* To the three sinks. The others get it even when the own log does not take it. */
+static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
 {
-	return req->header.op == MH_OP_STAGE && req->stage.source.class == MH_CLASS_BLOCK;
-}
+	const char *line = h->trail.line;
+	uint64_t rec = 0;
+	int r = trail_append(&h->trail, record, &rec);
+	int audit = kernel_audit_send(h->audit_fd, TRUSTED_APP, (uint32_t)rec, line);
 
-static void put_admission(struct record *record, const struct admission *admission)
-{
-	if (admission->profile)
-		record_word(record, "fstype", fs_types[admission->profile->kind].name);
-	if (admission->ticket)
-		record_number(record, "gen", admission->ticket->generation);
-}
-
-static void put_peer(struct record *record, const struct helper *h)
-{
-	record_number(record, "peer_uid", h->peer_uid);
-	record_number(record, "peer_pid", (uint64_t)h->peer_pid);
-	record_word(record, "door", door_words[h->door]);
-	record_hex(record, "policy", h->policy_digest, 8);
-}
-
-static void begin(struct record *record, const char *op, const char *phase, uint64_t seq)
-{
-	record_word(record, "op", op);
-	record_word(record, "phase", phase);
-	record_number(record, "seq", seq);
-}
-
-/* Own log first, then the kernel's audit. Intents stay in the own log: their results follow. */
-static int put(struct helper *h, const struct record *record, uint64_t *ret_rec)
-{
-	int r = trail_append(&h->trail, record, ret_rec);
-
+	journal_socket_send(h->journal_fd, strstr(line, " res=failed") ? LOG_WARNING : LOG_INFO,
+			    "holdfast-mounthelper", line, journal_fields, ARRAY_SIZE(journal_fields));
 	if (r == 0)
-		audit_send(h->audit_fd, (uint32_t)*ret_rec, record->text + 1); /* without the first blank */
-	return r;
+		*ret_rec = rec;
+	return r == 0 && !h->agent->audit_optional ? audit : r;
 }
 
-int record_start(struct helper *h, uint32_t instance, bool container, uint32_t staged, uint32_t published)
+/* Of what happens to the helper itself. */
+static void put_event(struct helper *h, const char *op, uint64_t seq, enum reason reason, uint32_t count)
 {
-	struct record record = RECORD_INIT;
-	struct utsname system;
+	struct keyline record = KEYLINE_INIT;
+	bool is_good = reason == REASON_CLOSED;
 	uint64_t rec;
 
+	begin(&record, op, "event", seq);
+	if (count > 0)
+		keyline_number(&record, "count", count);
+	put_peer(&record, h);
+	keyline_word(&record, "reason", reason_word(reason));
+	keyline_word(&record, "res", is_good ? "success" : "failed");
+	(void)put(h, &record, &rec); /* a trail that is gone has shown in the replies */
+}
+
+enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged, uint32_t published,
+			   int *ret_errno)
+{
+	struct keyline record = KEYLINE_INIT;
+	struct utsname system = {.release = ""};
+	uint64_t rec = 0;
+	int r;
+
+	rate_init(&h->refusals.recorded, REFUSALS_RECORDED / REFUSALS_PERIOD, REFUSALS_RECORDED, 0);
+	rate_init(&h->refusals.borne, REFUSALS_BORNE / REFUSALS_PERIOD, REFUSALS_BORNE, 0);
+	h->trail.head = &h->state->header.trail;
+	h->trail.batch = h->agent->sync_batch != 0;
+	(void)uname(&system);
 	begin(&record, "start", "event", 0);
-	record_word(&record, "version", HOLDFAST_VERSION);
-	record_number(&record, "instance", instance);
-	record_number(&record, "container", container);
-	record_number(&record, "staged", staged);
-	record_number(&record, "published", published);
-	if (uname(&system) == 0)
-		record_word(&record, "kernel", system.release);
-	record_word(&record, "boot", h->boot_id);
-	record_hex(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
+	keyline_word(&record, "version", HOLDFAST_VERSION);
+	keyline_number(&record, "instance", instance);
+	keyline_number(&record, "container", h->agent->container);
+	keyline_number(&record, "staged", staged);
+	keyline_number(&record, "published", published);
+	keyline_word(&record, "kernel", system.release);
+	keyline_word(&record, "boot", h->boot_id);
+	keyline_hex(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
-	return put(h, &record, &rec);
+	keyline_word(&record, "res", "success");
+	r = put(h, &record, &rec);
+	if (r == 0)
+		return START_OK;
+	*ret_errno = -r;
+	return rec == 0 ? START_LOG_END : START_AUDIT;
 }
 
-int record_end(struct helper *h, const char *event, enum reason reason, uint64_t seq)
+void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_t seq)
 {
-	struct record record = RECORD_INIT;
-	uint64_t rec;
-
-	begin(&record, event, "event", seq);
-	put_peer(&record, h);
-	record_word(&record, "reason", reason_word(reason));
-	return put(h, &record, &rec);
+	record_refusals_summary(h, 0, true);
+	put_event(h, is_violation ? "violation" : "stop", seq, reason, 0);
+	trail_idle(&h->trail);
 }
 
-int record_refusal(struct helper *h, const union mh_request *req, enum reason reason, uint64_t *ret_rec)
+/* The device that is mounted, unless the request named it. */
+static void put_mounted(struct keyline *record, const union mh_request *req, const struct outcome *outcome)
 {
-	struct record record = RECORD_INIT;
+	bool is_named = req->header.op == MH_OP_STAGE && req->stage.source.class == MH_CLASS_BLOCK;
 
-	begin(&record, op_word(req->header.op), "refused", req->header.seq);
+	if ((outcome->dev_major != 0 || outcome->dev_minor != 0) && !is_named)
+		put_device(record, outcome->dev_major, outcome->dev_minor);
+}
+
+static void put_outcome(struct keyline *record, const struct outcome *outcome)
+{
+	bool is_good = outcome->status == MH_OK || outcome->status == MH_ALREADY;
+
+	keyline_word(record, "status", status_word(outcome->status));
+	keyline_number(record, "errno", (uint64_t)abs(outcome->sys_errno));
+	keyline_word(record, "step", step_word(outcome->step));
+	keyline_word(record, "reason", reason_word(outcome->reason));
+	if (outcome->is_degraded)
+		keyline_word(record, "trail", "degraded");
+	keyline_word(record, "res", is_good ? "success" : "failed");
+}
+
+int record_request(struct helper *h, const union mh_request *req, const struct admission *admission,
+		   const struct outcome *outcome, uint64_t *ret_rec)
+{
+	struct keyline record = KEYLINE_INIT;
+	const char *phase = outcome ? "result" : "intent";
+
+	begin(&record, op_word(req->header.op), admission ? phase : "refused", req->header.seq);
 	put_request(&record, req);
+	if (admission && admission->profile && admission->profile->kind < FS_N)
+		keyline_word(&record, "fstype", fs_types[admission->profile->kind].name);
+	if (admission && admission->ticket)
+		keyline_number(&record, "gen", admission->ticket->generation);
+	if (outcome)
+		put_mounted(&record, req, outcome);
 	put_peer(&record, h);
-	record_word(&record, "reason", reason_word(reason));
-	record_word(&record, "res", "failed");
-	return put(h, &record, ret_rec);
-}
-
-int record_intent(struct helper *h, const union mh_request *req, const struct admission *admission,
-		  uint64_t *ret_rec)
-{
-	struct record record = RECORD_INIT;
-
-	begin(&record, op_word(req->header.op), "intent", req->header.seq);
-	put_request(&record, req);
-	put_admission(&record, admission);
-	put_peer(&record, h);
-	return trail_append(&h->trail, &record, ret_rec);
-}
-
-int record_result(struct helper *h, const union mh_request *req, const struct admission *admission,
-		  const struct outcome *outcome, bool degraded, uint64_t *ret_rec)
-{
-	bool good = outcome->status == MH_OK || outcome->status == MH_ALREADY;
-	struct record record = RECORD_INIT;
-
-	begin(&record, op_word(req->header.op), "result", req->header.seq);
-	put_request(&record, req);
-	put_admission(&record, admission);
-	if ((outcome->dev_major != 0 || outcome->dev_minor != 0) && !names_device(req))
-		put_device(&record, outcome->dev_major, outcome->dev_minor);
-	put_peer(&record, h);
-	record_word(&record, "status", status_word(outcome->status));
-	record_number(&record, "errno", (uint64_t)abs(outcome->sys_errno));
-	record_word(&record, "step", step_word(outcome->step));
-	record_word(&record, "reason", reason_word(outcome->reason));
-	if (degraded)
-		record_word(&record, "trail", "degraded");
-	record_word(&record, "res", good ? "success" : "failed");
+	if (outcome)
+		put_outcome(&record, outcome);
 	return put(h, &record, ret_rec);
 }
 
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
 {
-	uint32_t n = refusals_take_summary(&h->refusals, now_us, at_end);
-	struct record record = RECORD_INIT;
-	uint64_t rec;
+	uint32_t n = h->refusals.unrecorded;
 
-	if (n == 0)
+	if (n == 0 || !(at_end || rate_take(&h->refusals.recorded, now_us)))
 		return;
-	begin(&record, "refusals", "event", 0);
-	record_number(&record, "count", n);
-	put_peer(&record, h);
-	(void)put(h, &record, &rec); /* only a summary; the next record shows the gap in seq */
+	put_event(h, "refusals", 0, REASON_NONE, n);
+	h->refusals.unrecorded = 0;
 }

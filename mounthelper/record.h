@@ -1,21 +1,33 @@
 #pragma once
-/* What goes on record: the helper's own life, and intent and result of each operation. All return 0 or a
- * negative errno of the trail. */
+/* What goes on record, to the own log, the kernel's audit and the journal, in this order: the helper's own
+ * life, and intent and result of each operation. */
 
 #include "admission.h"
 #include "helper.h"
 #include "outcome.h"
 #include "wire.h"
 
-/** Record START with what this process is and found, STOP, or VIOLATION with its reason. */
-int record_start(struct helper *h, uint32_t instance, bool container, uint32_t staged, uint32_t published);
-int record_end(struct helper *h, const char *event, enum reason reason, uint64_t seq);
+enum {
+	REFUSALS_RECORDED = 20, /* within 10 s, */
+	REFUSALS_BORNE = 199,	/* and so many; one more ends the helper */
+	REFUSALS_PERIOD = 10,
+};
 
-int record_refusal(struct helper *h, const union mh_request *req, enum reason reason, uint64_t *ret_rec);
-int record_intent(struct helper *h, const union mh_request *req, const struct admission *admission,
-		  uint64_t *ret_rec);
-int record_result(struct helper *h, const union mh_request *req, const struct admission *admission,
-		  const struct outcome *outcome, bool degraded, uint64_t *ret_rec);
+/** Record START with what this process is and found; the first record, which sets up h->refusals, and
+ * h->trail but for its descriptors and names. Returns START_OK, or START_LOG_END or START_AUDIT with
+ * @ret_errno (positive). */
+enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged, uint32_t published,
+			   int *ret_errno);
 
-/** One record for the refusals that were only counted, when their window is over or the helper ends. */
+/** Record what refusals are left, and STOP or, for @is_violation, VIOLATION; bring everything to the medium.
+ */
+void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_t seq);
+
+/** Record the intent of a request, its result when there is an @outcome, or its refusal without @admission.
+ * @ret_rec number in the own log, untouched on failure
+ * Returns 0, or a negative errno when the own log, or audit where the policy requires it, did not take it. */
+int record_request(struct helper *h, const union mh_request *req, const struct admission *admission,
+		   const struct outcome *outcome, uint64_t *ret_rec);
+
+/** One record for the refusals that were only counted, @at_end or as soon as the rate of records allows. */
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end);

@@ -1,223 +1,225 @@
-#include "setup.h"
-
 #include "locks.h"
 #include "mounts.h"
-#include "policy_file.h"
-#include "trees.h"
+#include "startup.h"
 
-#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/journal_socket.h"
+#include "base/kernel_audit.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
+#include <sodium.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-enum { STAGE_MODE = 0700, PUBLISH_MODE = 0711 };
+enum {
+	STAGE_MODE = 0700,
+	PUBLISH_MODE = 0711,
+	XFS_MAGIC = 0x58465342,
+	SEND_BUFFER = 64 * 1024,
+	SO_PASSRIGHTS_ = 83,
+};
 
-/* Local file systems whose directories only the local kernel changes. */
-static bool is_local(uint64_t magic)
+static int set_option(int option, const void *value, socklen_t n)
 {
-	static const uint64_t local[] = {EXT4_SUPER_MAGIC, 0x58465342 /* xfs */, BTRFS_SUPER_MAGIC,
-					 TMPFS_MAGIC};
-
-	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
-		if (local[i] == magic)
-			return true;
-	return false;
+	return setsockopt(HELPER_SOCKET_FD, SOL_SOCKET, option, value, n);
 }
 
-static enum status check_tree(struct helper *h, const struct tree *tree, const struct place *place,
-			      mode_t mode, struct error *err)
+void setup_peer(struct helper *h)
 {
-	struct mount_facts facts = {.peer_group = 0};
-	struct statfs fs = {.f_type = 0};
-	int r = sys_fstatfs(tree->fd, &fs);
+	const int on = 1;
+	const int off = 0;
+	const int send_buffer = SEND_BUFFER;
+	struct ucred peer;
+	socklen_t n = sizeof(peer);
 
-	if (r == 0)
-		r = mount_facts(h, place, &facts);
-	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "examine %s", tree->path);
-	if (place->uid != h->agent->helper_uid || (place->mode & 07777) != mode)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"%s belongs to uid %u with mode %04o, it must be uid %u with mode %04o: chown %u %s; "
-			"chmod %04o %s",
-			tree->path, place->uid, (unsigned int)place->mode & 07777, h->agent->helper_uid,
-			(unsigned int)mode, h->agent->helper_uid, tree->path, (unsigned int)mode, tree->path);
-	if (!is_local((uint64_t)fs.f_type))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"%s is on a file system of type 0x%llx; it must be on ext4, xfs, btrfs or tmpfs",
-			tree->path, (unsigned long long)fs.f_type);
-	/* below a private mount an unmount would leave copies behind in the namespaces of tasks */
-	if (facts.peer_group == 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "the mount that holds %s is not shared: mount --make-shared it", tree->path);
-	return STATUS_OK;
+	start_libc(getsockopt(HELPER_SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &n), START_SOCKET, "");
+	start_need(h->door == DOOR_SOCKET || peer.uid == h->peer_uid, START_PEER, peer.uid, "");
+	start_libc(set_option(SO_PASSCRED, &on, sizeof(on)), START_SOCKET, "");
+	start_libc(set_option(SO_SNDBUF, &send_buffer, sizeof(send_buffer)), START_SOCKET, "");
+	/* since 6.16; elsewhere descriptors are dropped on arrival, because there is no room for them */
+	(void)set_option(SO_PASSRIGHTS_, &off, sizeof(off));
+	h->peer_uid = peer.uid;
+	h->peer_pid = peer.pid;
 }
 
-static enum status open_tree_base(struct helper *h, const char *path, mode_t mode, struct tree *tree,
-				  struct error *err)
+void setup_policy(struct helper *h, int root_fd, const char *path, struct policy *ret)
 {
-	struct place place = PLACE_INIT;
-	enum status status;
-	int r;
-
-	tree->path = path;
-	tree->fd = path_open_trusted(h->root_fd, path);
-	if (tree->fd < 0)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, tree->fd,
-			"open %s: it must be a directory, and every directory above it must belong to root "
-			"and be writable by root only",
-			path);
-	r = place_of_fd(tree->fd, &place);
-	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "examine %s", path);
-	status = check_tree(h, tree, &place, mode, err);
-	tree->mount_id = place.mount_id;
-	return status;
-}
-
-/* devtmpfs reports the f_type of tmpfs: only the table tells them apart. */
-static int visit_dev(const struct mount_entry *entry, void *userdata)
-{
-	char(*type)[16] = userdata;
-
-	if (str_eq(entry->point, "/dev"))
-		(void)str_copy(*type, sizeof(*type), entry->type);
-	return 0;
-}
-
-static enum status open_dev(struct helper *h, struct error *err)
-{
-	struct place place = PLACE_INIT;
-	char type[16] = "";
-	bool fit;
-	int r;
-
-	h->dev_fd = path_open_trusted(h->root_fd, "/dev");
-	r = h->dev_fd < 0 ? h->dev_fd : place_of_fd(h->dev_fd, &place);
-	if (r == 0)
-		r = mountinfo_each(&h->mountinfo, visit_dev, &type);
-	if (r < 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, r, "open /dev");
-	fit = str_eq(type, "devtmpfs") || (h->agent->container && str_eq(type, "tmpfs"));
-	if (!fit || !place.is_mount_root || place.uid != 0 || (place.mode & 022) != 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "/dev is not a devtmpfs of root (type %s, uid %u, mode %04o)", type,
-				 place.uid, (unsigned int)place.mode & 07777);
-	return STATUS_OK;
-}
-
-static enum status open_sysfs(struct helper *h, struct error *err)
-{
-	struct statfs fs = {.f_type = 0};
-	int r;
-
-	h->sysfs_fd = path_open_trusted(h->root_fd, "/sys/fs");
-	r = h->sysfs_fd < 0 ? h->sysfs_fd : sys_fstatfs(h->sysfs_fd, &fs);
-	if (r < 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, r, "open /sys/fs");
-	if (fs.f_type != SYSFS_MAGIC)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "/sys/fs is not on sysfs");
-	h->sysfs_block_fd = path_open_trusted(h->root_fd, "/sys/dev/block");
-	if (h->sysfs_block_fd < 0)
-		return error_set(err, STATUS_FAILED_PRECONDITION, h->sysfs_block_fd, "open /sys/dev/block");
-	return STATUS_OK;
-}
-
-enum status setup_trees(struct helper *h, struct error *err)
-{
+	cleanup_close int fd =
+		start_sys(path_open_trusted_file(root_fd, path, 0, O_RDONLY, 0), START_POLICY, path);
+	cleanup_free char *text = NULL;
+	unsigned int line = 0;
+	size_t n = 0;
 	enum status status;
 
-	h->root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (h->root_fd < 0)
-		return error_set(err, STATUS_INTERNAL, errno, "open /");
-	status = open_tree_base(h, h->agent->stage_base, STAGE_MODE, &h->stage, err);
-	if (status == STATUS_OK)
-		status = open_tree_base(h, h->agent->publish_base, PUBLISH_MODE, &h->publish, err);
-	if (status == STATUS_OK)
-		status = open_dev(h, err);
-	return status == STATUS_OK ? open_sysfs(h, err) : status;
+	start_sys(fd_read_all(fd, POLICY_TEXT_MAX, &text, &n), START_POLICY, path);
+	status = policy_parse(path, text, n, ret, &line, NULL);
+	start_need(status == STATUS_OK, START_POLICY_TEXT, line, path);
+	(void)crypto_hash_sha256(h->policy_digest, (const unsigned char *)text, n);
+	h->policy = ret;
+	h->agent = policy_agent(ret, h->peer_uid);
+	start_need(h->agent != NULL, START_POLICY_AGENT, h->peer_uid, path);
+	start_need(h->door == DOOR_SETUID || geteuid() == h->agent->helper_uid, START_HELPER_UID,
+		   h->agent->helper_uid, path);
 }
 
-static enum status open_log(struct helper *h, int host_root_fd, struct error *err)
+static void open_log(struct helper *h, int root_fd)
 {
 	const char *path = h->agent->log;
+	const uint32_t owner = h->agent->helper_uid;
+	int flags = 0;
 
-	h->trail = (struct trail){.fd = path_open_trusted_file(host_root_fd, path, 0, O_WRONLY | O_APPEND, 0),
-				  .read_fd = path_open_trusted_file(host_root_fd, path, 0, O_RDONLY, 0),
-				  .cluster = h->agent->cluster,
-				  .node = h->agent->node};
-	if (h->trail.fd < 0 || h->trail.read_fd < 0)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, h->trail.fd < 0 ? h->trail.fd : h->trail.read_fd,
-			"log %s (in the mount namespace of PID 1): it must exist as a regular file of root, "
-			"and "
-			"every directory above it must belong to root and be writable by root only: install "
-			"-m 0600 /dev/null %s",
-			path, path);
-	return STATUS_OK;
+	h->trail.cluster = h->agent->cluster;
+	h->trail.node = h->agent->node;
+	h->trail.fd = start_sys(path_open_trusted_file(root_fd, path, owner, O_WRONLY | O_APPEND, 0),
+				START_LOG, path);
+	h->trail.read_fd =
+		start_sys(path_open_trusted_file(root_fd, path, owner, O_RDONLY, 0), START_LOG, path);
+	h->log_is_append_only =
+		ioctl(h->trail.read_fd, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_APPEND_FL) != 0;
 }
 
-static enum status map_state(struct helper *h, const char *path, struct error *err)
+static void open_state(struct helper *h, int root_fd)
 {
-	void *map;
-	int r = lock_table(h->state_fd);
-
-	/* reserve the blocks: a store into a hole of a full disk would kill */
-	if (r == 0)
-		r = -posix_fallocate(h->state_fd, 0, sizeof(struct state_table));
-	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "reserve %zu bytes for %s",
-				 sizeof(struct state_table), path);
-	map = mmap(NULL, sizeof(struct state_table), PROT_READ | PROT_WRITE, MAP_SHARED, h->state_fd, 0);
-	if (map == MAP_FAILED)
-		return error_set(err, STATUS_INTERNAL, errno, "map %s", path);
-	h->state = map;
-	state_open(h->state, h->boot_id);
-	unlock_table(h->state_fd);
-	return STATUS_OK;
-}
-
-enum status setup_trail(struct helper *h, int host_root_fd, uint32_t *ret_instance, struct error *err)
-{
+	const struct agent_policy *agent = h->agent;
 	char path[MH_PATH_SIZE + 8];
-	enum status status = open_log(h, host_root_fd, err);
+	struct stat st;
 	int r;
 
-	if (status != STATUS_OK)
-		return status;
-	(void)str_format(path, sizeof(path), "%s/state", h->agent->lock_dir);
-	h->state_fd = path_open_trusted_file(host_root_fd, path, 0, O_RDWR | O_CREAT, 0600);
-	if (h->state_fd < 0)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, h->state_fd,
-			"open %s (in the mount namespace of PID 1): lock_dir must exist, and it and every "
-			"directory above it must belong to root and be writable by root only",
-			path);
+	(void)str_format(path, sizeof(path), "%s/state", agent->lock_dir);
+	h->state_fd =
+		start_sys(path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600),
+			  START_STATE, agent->lock_dir);
+	/* a new one is for both doors; without CAP_CHOWN it stays the setuid door's */
+	if (h->door == DOOR_SETUID && fstat(h->state_fd, &st) == 0 && st.st_size == 0)
+		(void)!fchown(h->state_fd, agent->helper_uid, agent->helper_gid);
 	r = lock_instance(h->state_fd);
-	if (r < 0)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r,
-				 "%d instances already run for agent uid %u; end one", HELPER_INSTANCES,
-				 h->agent->uid);
-	*ret_instance = (uint32_t)r;
-	return map_state(h, path, err);
+	start_need(r >= 0, START_INSTANCES, HELPER_INSTANCES, "");
+	h->instance = (uint32_t)r;
+}
+
+static void map_state(struct helper *h)
+{
+	const struct agent_policy *agent = h->agent;
+	bool may_start;
+	void *map;
+
+	start_sys(lock_table(h->state_fd), START_STATE, agent->lock_dir);
+	/* reserve the blocks: a store into a hole of a full disk would kill */
+	start_sys(-posix_fallocate(h->state_fd, 0, sizeof(*h->state)), START_STATE, agent->lock_dir);
+	map = mmap(NULL, sizeof(*h->state), PROT_READ | PROT_WRITE, MAP_SHARED, h->state_fd, 0);
+	start_need(map != MAP_FAILED, START_STATE, 0, agent->lock_dir);
+	h->state = map;
+	state_open(h->state, h->boot_id);
+	may_start = state_admit_start(h->state, agent->starts_per_minute, clock_monotonic_us());
+	unlock_table(h->state_fd);
+	start_need(may_start, START_START_RATE, agent->starts_per_minute, "");
+}
+
+void setup_records(struct helper *h, int root_fd)
+{
+	open_log(h, root_fd);
+	open_state(h, root_fd);
+	map_state(h);
+	h->audit_fd = kernel_audit_open();
+	if (!h->agent->audit_optional)
+		start_sys(h->audit_fd, START_AUDIT, "");
+	h->journal_fd = journal_socket_open();
+}
+
+void setup_waits(const struct helper *h)
+{
+	const struct timeval second = {.tv_sec = 1};
+
+	if (h->agent->sync_batch)
+		start_libc(set_option(SO_RCVTIMEO, &second, sizeof(second)), START_SOCKET, "");
+}
+
+enum mh_start setup_check_tree(const struct tree_facts *facts, uint32_t helper_uid, uint32_t mode)
+{
+	/* local file systems, whose directories only the local kernel changes */
+	static const uint64_t local[] = {EXT4_SUPER_MAGIC, XFS_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC};
+	bool is_local = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
+		is_local |= facts->fs_magic == local[i];
+	if (facts->uid != helper_uid || facts->mode != mode)
+		return START_TREE_OWNER;
+	if (!is_local)
+		return START_TREE_FS;
+	/* below a private mount an unmount would leave copies behind in the namespaces of tasks */
+	return facts->peer_group != 0 ? START_OK : START_TREE_PRIVATE;
+}
+
+static struct tree open_tree_base(struct helper *h, const char *path, uint32_t mode)
+{
+	int fd = start_sys(path_open_trusted(h->root_fd, path), START_TREE, path);
+	struct mount_facts mount = {.peer_group = 0};
+	struct place place = PLACE_INIT;
+	struct statfs fs = {.f_type = 0};
+	struct tree_facts facts;
+	enum mh_start word;
+
+	start_sys(place_of_fd(fd, &place), START_TREE, path);
+	start_sys(mount_facts(h, &place, &mount), START_TREE, path);
+	start_sys(sys_fstatfs(fd, &fs), START_TREE, path);
+	facts = (struct tree_facts){.uid = place.uid,
+				    .mode = place.mode & 07777U,
+				    .fs_magic = (uint64_t)fs.f_type,
+				    .peer_group = mount.peer_group};
+	word = setup_check_tree(&facts, h->agent->helper_uid, mode);
+	start_need(word == START_OK, word, word == START_TREE_OWNER ? h->agent->helper_uid : 0, path);
+	return (struct tree){.fd = fd, .mount_id = place.mount_id, .path = path};
+}
+
+static int open_dev(struct helper *h)
+{
+	int fd = start_sys(path_open_trusted(h->root_fd, "/dev"), START_DEV, "/dev");
+	struct place place = PLACE_INIT;
+	struct mount_at at = {.id = 0};
+
+	start_sys(place_of_fd(fd, &place), START_DEV, "/dev");
+	/* devtmpfs reports the f_type of tmpfs: only the table tells them apart */
+	start_sys(mountinfo_at(&h->mountinfo, "/dev", &at), START_DEV, "/dev");
+	start_need(str_eq(at.type, "devtmpfs") || (h->agent->container && str_eq(at.type, "tmpfs")),
+		   START_DEV, 0, "/dev");
+	start_need(place.is_mount_root && place.uid == 0 && (place.mode & 022) == 0, START_DEV, 0, "/dev");
+	return fd;
+}
+
+static int open_sys(const struct helper *h, const char *path)
+{
+	int fd = start_sys(path_open_trusted(h->root_fd, path), START_DEV, path);
+	struct statfs fs = {.f_type = 0};
+
+	start_sys(sys_fstatfs(fd, &fs), START_DEV, path);
+	start_need(fs.f_type == SYSFS_MAGIC, START_DEV, 0, path);
+	return fd;
+}
+
+void setup_trees(struct helper *h)
+{
+	h->stage = open_tree_base(h, h->agent->stage_base, STAGE_MODE);
+	h->publish = open_tree_base(h, h->agent->publish_base, PUBLISH_MODE);
+	h->dev_fd = open_dev(h);
+	h->sysfs_fd = open_sys(h, "/sys/fs");
+	h->sysfs_block_fd = open_sys(h, "/sys/dev/block");
 }
 
 void setup_types(struct helper *h)
 {
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++) {
 		uint32_t kind = h->policy->profiles[h->agent->first_profile + i].kind;
-		cleanup_close int fd = sys_fsopen(fs_types[kind].name, SYS_FSOPEN_CLOEXEC);
+		cleanup_close int fd = kind < FS_N ? sys_fsopen(fs_types[kind].name, SYS_FSOPEN_CLOEXEC) : -1;
 
-		h->type_available[kind] = fd >= 0;
+		if (kind < FS_N)
+			h->type_available[kind] = fd >= 0;
 	}
 }

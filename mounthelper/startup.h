@@ -1,28 +1,122 @@
 #pragma once
-/* How a start can end. Every step of main.c's ladder has one code, and one line on the descriptor that was
- * standard error. */
+/* From exec to HELLO, in the order of main.c. What fails here ends the process in place, with a word of
+ * proto/mounthelper_words.h: nothing has been mounted yet, so there is nothing to undo. */
 
-#include "base/error.h"
+#include "helper.h"
+#include "mounthelper_words.h"
 
-enum exit_code {
-	EXIT_CLOSED = 0, /* the agent closed the socket */
-	EXIT_ARGUMENTS = 70,
-	EXIT_PRIVILEGE = 71,
-	EXIT_DESCRIPTORS = 72,
-	EXIT_PROCESS = 73,
-	EXIT_NAMESPACE = 74,
-	EXIT_LIMITS = 75,
-	EXIT_TRAIL = 76, /* log, lock folder, state, instances */
-	EXIT_TREES = 77,
-	EXIT_POLICY = 78,
-	EXIT_LOCKDOWN = 79,
-	EXIT_VIOLATION = 80, /* the agent broke the protocol */
-	EXIT_INTERNAL = 81,  /* a post-condition failed */
-	EXIT_REFUSALS = 82,  /* too many refused requests */
-	EXIT_SEND = 83,	     /* the agent does not read its replies */
+#include <linux/capability.h>
+
+/** End: say why on the socket (struct mh_failure), if descriptor 3 is one, and on the caller's standard
+ * error, and exit with the word's code.
+ *
+ * @sys_errno positive, or 0
+ * @number    what the word's sentence calls N, or 0
+ * @detail    the path or name meant, or "" */
+_Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail);
+
+/** Go on only if @ok. */
+void start_need(bool ok, enum mh_start word, uint32_t number, const char *detail);
+
+/** Go on only if a call of the C library did not return -1, or one of ours no negative errno. Return @r. */
+int start_libc(int r, enum mh_start word, const char *detail);
+int start_sys(int r, enum mh_start word, const char *detail);
+
+/* A. entry.c: shed what the caller left in this process, before anything is read or parsed. */
+
+/* What the kernel says of how this process was started. */
+struct entry_facts {
+	int argc;
+	bool has_argv0;
+	bool at_secure;	 /* the exec raised privileges */
+	bool is_capable; /* SANDBOX_CAPABILITIES are permitted */
+	uint32_t ruid;
+	uint32_t euid;
 };
 
-/** End with @code after one line "holdfast-mounthelper: exit CODE: MESSAGE" on @message_fd (or none if
- * negative).
- */
-_Noreturn void startup_fail(int message_fd, enum exit_code code, const struct error *err);
+/** Which door was it? Pure. START_OK and @ret, or why it is none. */
+enum mh_start entry_door(const struct entry_facts *facts, enum door *ret);
+
+/** Environment, descriptors, process state, limits, and in the setuid door the uid shared with the caller:
+ * afterwards it can neither signal nor trace this process. Fills h->door and, in the setuid door,
+ * h->peer_uid. */
+void entry_shed(int argc, char **argv, struct helper *h);
+
+/* B. view.c: a procfs that nobody else can touch, PID 1's mount namespace for what belongs to root (policy,
+ * log, state), and the namespace in which the mounts are made. */
+
+struct view {
+	int proc_fd;	 /* own instance of procfs, attached nowhere */
+	int home_ns_fd;	 /* the caller's mount namespace, or negative when it was not left */
+	int root_fd;	 /* "/" where root's files are */
+	bool is_at_home; /* the caller's mount namespace is PID 1's */
+	bool is_initial; /* initial user and pid namespaces */
+};
+
+/** Make the own procfs, read h->boot_id, and enter PID 1's mount namespace unless this is it. The socket door
+ * has no privilege to enter one, and needs none: who made its namespace is root. */
+struct view view_enter_host(struct helper *h);
+
+/** Settle in the namespace of the mounts: the caller's if the policy says container, else PID 1's, and then
+ * only in the initial user and pid namespaces. Opens h->root_fd and h->mountinfo there and closes @view. */
+void view_settle(struct helper *h, const struct view *view);
+
+/* setup.c: read root's policy and open what serving needs: nothing can be opened afterwards. */
+
+/** Pin the peer of the socket in h->peer_uid and h->peer_pid; in the setuid door it must have the uid that
+ * started this process. */
+void setup_peer(struct helper *h);
+
+/** Read the policy at @path below @root_fd into @ret, and find the block of the agent h->peer_uid. */
+void setup_policy(struct helper *h, int root_fd, const char *path, struct policy *ret);
+
+/** Log, state file, an instance's place and the leave to start, below @root_fd; audit and journal. */
+void setup_records(struct helper *h, int root_fd);
+
+/** Trees, /dev and /sys, below h->root_fd. */
+void setup_trees(struct helper *h);
+
+/** Ask the kernel for every file system type of the policy: the only moment when a module may be loaded. */
+void setup_types(struct helper *h);
+
+/** What wakes the serving phase up: with trail_sync = batch, a second without a request. SIGALRM, which STAGE
+ * of nfs4 arms, is left at its default, because a wait for a server ends for nothing less than death. */
+void setup_waits(const struct helper *h);
+
+/* What a tree is, as far as it must be fit. */
+struct tree_facts {
+	uint32_t uid;
+	uint32_t mode;	     /* permission bits */
+	uint64_t fs_magic;   /* statfs f_type */
+	uint64_t peer_group; /* of the mount that holds it; 0: not shared */
+};
+
+/** Is it fit to be a tree of @helper_uid with @mode? START_OK, or why not. Pure. */
+enum mh_start setup_check_tree(const struct tree_facts *facts, uint32_t helper_uid, uint32_t mode);
+
+/* C. sandbox.c, filter.c: give up everything that serving does not need. */
+
+/* All capabilities that serving needs, as bits. */
+#define SANDBOX_CAPABILITIES (UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_AUDIT_WRITE)
+
+/** Are all of @capabilities in the permitted set? */
+bool sandbox_is_permitted(uint64_t capabilities);
+
+/** Become the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES, an empty bounding set,
+ * locked securebits and no_new_privs, and check that the kernel says so.
+ *
+ * The socket door begins with that uid. Without CAP_SETPCAP it cannot empty the bounding set or lock the
+ * securebits; then nothing but SANDBOX_CAPABILITIES may be in the set. */
+void sandbox_drop(enum door door, const struct agent_policy *agent);
+
+/** Allow the system calls of the serving phase, with the arguments that they may have; everything else,
+ * foreign architectures included, kills the process. docs/man/holdfast-mounthelper.8.scd shows the same
+ * table.
+ *
+ * Closes HELPER_MESSAGE_FD, which nothing can be written to afterwards. What libseccomp allocated is never
+ * freed: freeing would need system calls that are gone. */
+void filter_load(const struct helper *h);
+
+/** D. serve.c: send HELLO, serve one request after another until the agent closes or breaks the protocol, put
+ * the end on record. Returns what to exit with. */
+enum mh_exit serve(struct helper *h);

@@ -9,6 +9,7 @@
  * are gone and its tickets name another boot id. */
 
 #include "mounthelper_wire.h"
+#include "trail.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,10 +47,11 @@ struct state_header {
 	uint32_t slots;
 	uint32_t slot_size;
 	char boot_id[TICKET_UUID_SIZE];
-	uint32_t staged;      /* slots that are not STATE_UNSTAGED */
-	uint32_t published;   /* sum over the slots */
-	uint64_t tmpfs_bytes; /* sum over the slots */
-	uint64_t starts_us;   /* bucket of starts: monotonic time up to which starts are paid for */
+	uint32_t staged;	 /* slots that are not STATE_UNSTAGED */
+	uint32_t published;	 /* sum over the slots */
+	uint64_t tmpfs_bytes;	 /* sum over the slots */
+	uint64_t starts_us;	 /* bucket of starts: monotonic time up to which starts are paid for */
+	struct trail_head trail; /* stored under the lock of the log, not of the table */
 };
 
 struct state_table {

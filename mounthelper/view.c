@@ -1,40 +1,30 @@
-#include "view.h"
+#include "startup.h"
 
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "base/sys.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Inode numbers of the initial namespaces are part of the kernel's interface. Source: linux/proc_ns.h. */
 static const ino_t initial_user_ns = 0xEFFFFFFDU;
 static const ino_t initial_pid_ns = 0xEFFFFFFCU;
 
-void view_release(struct view *view)
-{
-	close_fdp(&view->proc_fd);
-	close_fdp(&view->home_ns_fd);
-	close_fdp(&view->host_root_fd);
-}
-
 static int make_procfs(void)
 {
-	cleanup_close int fs_fd = sys_fsopen("proc", SYS_FSOPEN_CLOEXEC);
-	int r;
+	cleanup_close int fs_fd = start_sys(sys_fsopen("proc", SYS_FSOPEN_CLOEXEC), START_PROCFS, "");
 
-	if (fs_fd < 0)
-		return TAKE_FD(fs_fd);
-	r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-	if (r < 0)
-		return r;
-	return sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC,
-			   SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC);
+	start_sys(sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0), START_PROCFS, "");
+	return start_sys(sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC,
+				     SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC),
+			 START_PROCFS, "");
+}
+
+static int open_proc(int proc_fd, const char *name)
+{
+	return start_libc(openat(proc_fd, name, O_RDONLY | O_CLOEXEC), START_PROCFS, name);
 }
 
 static bool is_namespace(int proc_fd, const char *link, ino_t inode)
@@ -44,122 +34,75 @@ static bool is_namespace(int proc_fd, const char *link, ino_t inode)
 	return fstatat(proc_fd, link, &st, 0) == 0 && st.st_ino == inode;
 }
 
-static enum status read_boot_id(struct view *view, struct error *err)
+static void read_boot_id(int proc_fd, char ret[static TICKET_UUID_SIZE])
 {
-	cleanup_close int fd = openat(view->proc_fd, "sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	static const char name[] = "sys/kernel/random/boot_id";
+	cleanup_close int fd = open_proc(proc_fd, name);
 	char text[TICKET_UUID_SIZE] = "";
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
 
-	if (n != 37 || text[36] != '\n')
-		return error_set(err, STATUS_INTERNAL, n < 0 ? errno : 0, "read the boot id");
+	start_need(n == 37 && text[36] == '\n', START_PROCFS, 0, name);
 	text[36] = '\0';
-	if (!id_is_uuid(text))
-		return error_set(err, STATUS_INTERNAL, 0, "the boot id is not a UUID");
-	memcpy(view->boot_id, text, sizeof(text));
-	return STATUS_OK;
+	start_need(id_is_uuid(text) && str_copy(ret, TICKET_UUID_SIZE, text) == 0, START_PROCFS, 0, name);
 }
 
-static enum status enter(int ns_fd, const char *what, struct error *err)
+static void enter(int ns_fd)
 {
-	if (setns(ns_fd, CLONE_NEWNS) < 0 || chdir("/") < 0)
-		return error_set(err, STATUS_PERMISSION_DENIED, errno,
-				 "enter %s mount namespace (does the agent's unit allow CAP_SYS_ADMIN, "
-				 "CAP_SYS_CHROOT and CAP_SYS_PTRACE in CapabilityBoundingSet=?)",
-				 what);
-	return STATUS_OK;
+	start_libc(setns(ns_fd, CLONE_NEWNS), START_NAMESPACE, "setns");
+	start_libc(chdir("/"), START_NAMESPACE, "/");
 }
 
-static int visit_root(const struct mount_entry *entry, void *userdata)
+static int open_root(void)
 {
-	if (!str_eq(entry->point, "/"))
-		return 0;
-	*(uint64_t *)userdata = entry->id;
-	return 1;
+	return start_libc(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), START_NAMESPACE, "/");
 }
 
-/* Id of the mount that the process sees as its root; 0 when it sees none, as in a chroot. */
-static uint64_t root_mount(const struct view *view, const char *table_path, struct mountinfo *table)
+/* Id of the mount that a process sees as its root; 0 when it sees none, as in a chroot. */
+static uint64_t root_mount(struct mountinfo *table, int proc_fd, const char *name)
 {
-	cleanup_close int fd = openat(view->proc_fd, table_path, O_RDONLY | O_CLOEXEC);
-	uint64_t id = 0;
+	struct mount_at root = {.id = 0};
 
-	table->fd = fd;
-	if (fd >= 0 && mountinfo_each(table, visit_root, &id) != 1)
-		id = 0;
-	table->fd = -EBADF;
-	return id;
+	table->fd = open_proc(proc_fd, name);
+	(void)mountinfo_at(table, "/", &root);
+	close_fdp(&table->fd);
+	return root.id;
 }
 
-/* A mount is part of exactly one namespace, and its id stays its own as long as it lives: who has PID 1's
- * root mount as root is in PID 1's namespace, and in no chroot. Knowing this needs no privilege, so an agent
- * that runs without a mount namespace of its own needs neither CAP_SYS_PTRACE nor CAP_SYS_CHROOT in its unit.
- */
-static bool shares_root(const struct view *view, struct mountinfo *table)
+struct view view_enter_host(struct helper *h)
 {
-	uint64_t first = root_mount(view, "1/mountinfo", table);
+	struct view view = {.proc_fd = make_procfs(), .home_ns_fd = -EBADF};
+	uint64_t first = root_mount(&h->mountinfo, view.proc_fd, "1/mountinfo");
 
-	return first != 0 && first == root_mount(view, "self/mountinfo", table);
+	view.is_initial = is_namespace(view.proc_fd, "self/ns/user", initial_user_ns) &&
+			  is_namespace(view.proc_fd, "self/ns/pid", initial_pid_ns);
+	read_boot_id(view.proc_fd, h->boot_id);
+	/* A mount is part of exactly one namespace, and its id stays its own as long as it lives: who has PID
+	 * 1's root mount as root is in PID 1's namespace, and in no chroot. Knowing this needs no privilege,
+	 * so an agent without a mount namespace of its own needs neither CAP_SYS_PTRACE nor CAP_SYS_CHROOT.
+	 */
+	view.is_at_home = first != 0 && first == root_mount(&h->mountinfo, view.proc_fd, "self/mountinfo");
+	if (!view.is_at_home && h->door == DOOR_SETUID) {
+		cleanup_close int host_ns_fd = start_libc(
+			openat(view.proc_fd, "1/ns/mnt", O_RDONLY | O_CLOEXEC), START_NAMESPACE, "1/ns/mnt");
+
+		view.home_ns_fd = open_proc(view.proc_fd, "self/ns/mnt");
+		enter(host_ns_fd);
+	}
+	view.root_fd = open_root();
+	return view;
 }
 
-static enum status leave_home(struct view *view, struct error *err)
+void view_settle(struct helper *h, const struct view *view)
 {
-	cleanup_close int host_ns_fd = openat(view->proc_fd, "1/ns/mnt", O_RDONLY | O_CLOEXEC);
+	bool container = h->agent->container;
 
-	if (host_ns_fd < 0)
-		return error_set(
-			err, STATUS_PERMISSION_DENIED, errno,
-			"open the mount namespace of PID 1 (does the agent's unit allow CAP_SYS_PTRACE in "
-			"CapabilityBoundingSet=?)");
-	view->home_ns_fd = openat(view->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	if (view->home_ns_fd < 0)
-		return error_set(err, STATUS_INTERNAL, errno, "open the caller's mount namespace");
-	return enter(host_ns_fd, "PID 1's", err);
-}
-
-enum status view_enter_host(struct view *view, struct mountinfo *table, struct error *err)
-{
-	enum status status;
-
-	view->proc_fd = make_procfs();
-	if (view->proc_fd < 0)
-		return error_set(err, STATUS_INTERNAL, view->proc_fd,
-				 "make an own procfs (does the agent's unit allow CAP_SYS_ADMIN?)");
-	view->initial = is_namespace(view->proc_fd, "self/ns/user", initial_user_ns) &&
-			is_namespace(view->proc_fd, "self/ns/pid", initial_pid_ns);
-	status = read_boot_id(view, err);
-	if (status != STATUS_OK)
-		return status;
-	view->at_home = shares_root(view, table);
-	if (!view->at_home)
-		status = leave_home(view, err);
-	if (status != STATUS_OK)
-		return status;
-	view->host_root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (view->host_root_fd < 0)
-		return error_set(err, STATUS_INTERNAL, errno, "open /");
-	return STATUS_OK;
-}
-
-enum status view_settle(struct view *view, bool container, struct error *err)
-{
-	if (container && view->at_home)
-		return STATUS_OK;
-	if (container)
-		return enter(view->home_ns_fd, "the caller's", err);
-	if (!view->initial)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"not in the initial user and pid namespaces: set container = yes in the policy if "
-			"this is meant");
-	return STATUS_OK;
-}
-
-enum status view_open_mountinfo(const struct view *view, int *ret_fd, struct error *err)
-{
-	int fd = openat(view->proc_fd, "self/mountinfo", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return error_set(err, STATUS_INTERNAL, errno, "open the mount table");
-	*ret_fd = fd;
-	return STATUS_OK;
+	if (container && view->home_ns_fd >= 0)
+		enter(view->home_ns_fd);
+	start_need(container || view->is_at_home || view->home_ns_fd >= 0, START_NAMESPACE, 0, "");
+	start_need(container || view->is_initial, START_NOT_INITIAL, 0, "");
+	h->root_fd = open_root();
+	h->mountinfo.fd = open_proc(view->proc_fd, "self/mountinfo");
+	close_fdp(&view->proc_fd);
+	close_fdp(&view->home_ns_fd);
+	close_fdp(&view->root_fd);
 }

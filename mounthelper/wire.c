@@ -7,41 +7,30 @@
 
 #include <string.h>
 
-/* Fields as they follow each other. ANY + N and ZERO + N are N bytes of any value and of zeroes. */
+/* Fields as they follow each other: a text, or a kind and a number. */
 enum field {
 	END,
 	LABEL,
 	UUID,
 	BY_ID,
 	EXPORT,
-	BOOL,
-	SLOT,
-	PROPAGATION,
-	LIST_KIND,
-	FAMILY_4,
-	FAMILY_6,
-	FIELD_N,
-	ANY = 1 << 12,
-	ZERO = 1 << 13,
-	SIZE_MASK = ANY - 1,
+	ANY = 1 << 12,	 /* plus a number of bytes */
+	ZERO = 2 << 12,	 /* plus a number of bytes */
+	UP_TO = 3 << 12, /* plus the highest value of one byte */
+	BOOL = UP_TO + 1,
+	SLOT = UP_TO + MH_SLOT_MAX,
+	PROPAGATION = UP_TO + TICKET_PROPAGATION_N - 1,
+	LIST_KIND = UP_TO + MH_LIST_PROFILES,
 };
 
 static const struct {
-	uint16_t size;
-	bool (*is_text)(const char *text); /* else a byte from min to max */
-	uint8_t min;
-	uint8_t max;
-} fields[FIELD_N] = {
+	size_t size;
+	bool (*is_valid)(const char *text);
+} texts[] = {
 	[LABEL] = {MH_LABEL_SIZE, id_is_label},
 	[UUID] = {MH_UUID_SIZE, id_is_uuid},
 	[BY_ID] = {MH_BY_ID_SIZE, by_id_is_valid},
 	[EXPORT] = {MH_EXPORT_SIZE, export_is_valid},
-	[BOOL] = {1, .max = 1},
-	[SLOT] = {1, .max = MH_SLOT_MAX},
-	[PROPAGATION] = {1, .max = TICKET_PROPAGATION_N - 1},
-	[LIST_KIND] = {1, .max = MH_LIST_PROFILES},
-	[FAMILY_4] = {1, .min = 4, .max = 4},
-	[FAMILY_6] = {1, .min = 6, .max = 6},
 };
 
 /* What follows the header of each operation; two forms of STAT, and the forms of a source. */
@@ -64,24 +53,26 @@ static const uint16_t shapes[SHAPE_N][10] = {
 	[MH_OP_LIST] = {LIST_KIND, ZERO + 3, ANY + 4},
 	[SOURCE + MH_CLASS_BLOCK] = {ANY + 1, ZERO + 7, BY_ID, ANY + 8, ZERO + 140},
 	[SOURCE + MH_CLASS_TMPFS] = {ANY + 1, ZERO + 7, ANY + 16, ZERO + 264},
-	[SOURCE + MH_CLASS_NFS4] = {ANY + 1, ZERO + 7, FAMILY_4, ZERO + 7, ANY + 4, ZERO + 12, EXPORT},
-	[NFS4_IPV6] = {ANY + 1, ZERO + 7, FAMILY_6, ZERO + 7, ANY + 16, EXPORT},
+	[SOURCE + MH_CLASS_NFS4] = {ANY + 1, ZERO + 7, ANY + 1, ZERO + 7, ANY + 4, ZERO + 12, EXPORT},
+	[NFS4_IPV6] = {ANY + 1, ZERO + 7, ANY + 1, ZERO + 7, ANY + 16, EXPORT},
 	[SOURCE + MH_CLASS_BIND] = {ANY + 1, ZERO + 7, LABEL, ZERO + 216},
 	[SOURCE + MH_CLASS_CSI] = {ANY + 1, ZERO + 7, ZERO + 280},
 };
 
 static size_t field_size(uint16_t field)
 {
-	return field < FIELD_N ? fields[field].size : field & SIZE_MASK;
+	if (field < ANY)
+		return texts[field].size;
+	return field >= UP_TO ? 1 : field % ANY;
 }
 
 static bool field_is_valid(uint16_t field, const char *at)
 {
-	if (field >= FIELD_N)
-		return (field & ANY) != 0 || bytes_are_zero(at, field_size(field));
-	if (fields[field].is_text)
-		return str_is_padded(at, fields[field].size) && fields[field].is_text(at);
-	return (uint8_t)*at >= fields[field].min && (uint8_t)*at <= fields[field].max;
+	if (field < ANY)
+		return str_is_padded(at, texts[field].size) && texts[field].is_valid(at);
+	if (field >= UP_TO)
+		return (uint8_t)*at <= field % ANY;
+	return field < ZERO || bytes_are_zero(at, field % ANY);
 }
 
 static size_t shape_size(uint32_t shape)
@@ -105,13 +96,11 @@ static bool shape_is_valid(uint32_t shape, const void *bytes)
 
 static bool source_is_valid(const struct mh_source *source)
 {
-	uint32_t shape = SOURCE + source->class;
-
 	if (source->class == 0 || source->class >= MH_CLASS_N)
 		return false;
-	if (source->class == MH_CLASS_NFS4 && source->u.nfs4.family == 6)
-		shape = NFS4_IPV6;
-	return shape_is_valid(shape, source);
+	if (source->class != MH_CLASS_NFS4 || source->u.nfs4.family == 4)
+		return shape_is_valid(SOURCE + source->class, source);
+	return source->u.nfs4.family == 6 && shape_is_valid(NFS4_IPV6, source);
 }
 
 static enum reason check_header(const struct mh_header *header, size_t n, uint64_t seq)

@@ -169,3 +169,34 @@ int mountinfo_each(struct mountinfo *mi, mount_visit_fn *visit, void *userdata)
 			return r;
 	}
 }
+
+struct finding {
+	const char *point;
+	bool found;
+	struct mount_at at;
+};
+
+static int visit_point(const struct mount_entry *entry, void *userdata)
+{
+	struct finding *finding = userdata;
+
+	if (!str_eq(entry->point, finding->point))
+		return 0;
+	finding->found = true;
+	finding->at.id = entry->id;
+	(void)str_copy(finding->at.type, sizeof(finding->at.type), entry->type);
+	return 0;
+}
+
+int mountinfo_at(struct mountinfo *mi, const char *point, struct mount_at *ret)
+{
+	struct finding finding = {.point = point};
+	int r = mountinfo_each(mi, visit_point, &finding);
+
+	if (r < 0)
+		return r;
+	if (!finding.found)
+		return -ENOENT;
+	*ret = finding.at;
+	return 0;
+}

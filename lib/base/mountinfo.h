@@ -43,3 +43,12 @@ typedef int mount_visit_fn(const struct mount_entry *entry, void *userdata);
 /** One pass over all mounts, oldest first. Returns 0, what @visit returned, -EMSGSIZE for a line that is too
  * long, -EBADMSG for a malformed one, or another negative errno. */
 int mountinfo_each(struct mountinfo *mountinfo, mount_visit_fn *visit, void *userdata);
+
+/* What stands at one mount point. */
+struct mount_at {
+	uint64_t id;
+	char type[16]; /* empty for a longer name */
+};
+
+/** Look up what was mounted at @point last. Returns 0, -ENOENT, or as mountinfo_each(). */
+int mountinfo_at(struct mountinfo *mountinfo, const char *point, struct mount_at *ret);

@@ -33,6 +33,13 @@ bool path_is_normal(const char *path)
 	return true;
 }
 
+bool path_is_within(const char *path, const char *base)
+{
+	size_t n = base[1] == '\0' ? 0 : strlen(base); /* everything is below "/" */
+
+	return strncmp(path, base, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
 static int check_trusted(int fd)
 {
 	struct stat st;

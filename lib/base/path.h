@@ -12,6 +12,9 @@
  * PATH_MAX? */
 bool path_is_normal(const char *path);
 
+/** Is @path @base itself or below it? Both are path_is_normal(). */
+bool path_is_within(const char *path, const char *base);
+
 /** Open the directory @path with O_PATH by walking from the directory @root_fd.
  *
  * @root_fd descriptor of "/" in the mount namespace meant

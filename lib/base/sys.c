@@ -142,6 +142,11 @@ int sys_set_timer(unsigned int seconds)
 	return result(setitimer(ITIMER_REAL, &timer, NULL));
 }
 
+int sys_fallocate(int fd, int mode, off_t offset, off_t n)
+{
+	return result(fallocate(fd, mode, offset, n));
+}
+
 int sys_ofd_lock(int fd, int cmd, struct flock *lock)
 {
 	return result(fcntl(fd, cmd, lock));

@@ -104,6 +104,7 @@ ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset);
 int sys_fdatasync(int fd);
 /* SIGALRM in so many seconds; 0: none. */
 int sys_set_timer(unsigned int seconds);
+int sys_fallocate(int fd, int mode, off_t offset, off_t n);
 int sys_ofd_lock(int fd, int cmd, struct flock *lock);
 ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags);
 ssize_t sys_recvfrom(int fd, void *buf, size_t n, int flags); /* whoever sent it */

@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(tail, data + 1, size - 1);
 	tail[size - 1] = '\0';
 	if (trail_read_end(tail, size - 1, (data[0] & 1) != 0, &end) == 0)
-		assert(end.rec > 0 && strlen(end.prev) == TRAIL_DIGEST_HEX);
+		assert(strlen(end.digest[0]) == TRAIL_DIGEST_HEX &&
+		       strlen(end.digest[1]) == TRAIL_DIGEST_HEX);
 	free(tail);
 	return 0;
 }

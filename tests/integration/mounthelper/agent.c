@@ -8,11 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +29,39 @@ enum command {
 
 enum { HELPER_SOCKET = 3, REPLY_TIMEOUT_S = 20 };
 
-/* In the process that becomes the helper. */
+static void become_user(uid_t uid)
+{
+	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+		_exit(125);
+}
+
+/* As systemd does for User=, AmbientCapabilities=, CapabilityBoundingSet= and NoNewPrivileges=yes. */
+static void become_service(const struct service *service)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	const uint32_t low = (uint32_t)service->ambient;
+	const uint32_t high = (uint32_t)(service->ambient >> 32);
+	const struct __user_cap_data_struct data[2] = {
+		{.effective = low, .permitted = low, .inheritable = low},
+		{.effective = high, .permitted = high, .inheritable = high}};
+	const uid_t uid = service->uid != 0 ? service->uid : HELPER_UID;
+	const gid_t group = service->supplementary_group;
+
+	for (unsigned long cap = 0; cap < 64; cap++)
+		if ((service->bounding >> cap & 1) == 0)
+			(void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(group != 0, &group) < 0 ||
+	    setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
+	    syscall(SYS_capset, &header, data) < 0)
+		_exit(123);
+	for (unsigned long cap = 0; cap < 64; cap++)
+		if ((service->ambient >> cap & 1) != 0 &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+			_exit(122);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* In the process that becomes the helper, still as root. */
 static _Noreturn void become_helper(const struct agent_start *how, int socket, int message_fd)
 {
 	static const char *const alone[] = {"holdfast-mounthelper", NULL};
@@ -39,6 +74,10 @@ static _Noreturn void become_helper(const struct agent_start *how, int socket, i
 	if (socket != HELPER_SOCKET)
 		(void)dup2(socket, HELPER_SOCKET);
 	(void)fcntl(HELPER_SOCKET, F_SETFD, 0);
+	if (how->service)
+		become_service(how->service);
+	else if (!how->by_root)
+		become_user(how->uid != 0 ? how->uid : AGENT_UID);
 	if (how->before_exec)
 		how->before_exec();
 	/* execve(2) changes nothing it is given */
@@ -123,6 +162,7 @@ static _Noreturn void be_agent(const struct agent_start *how, int control, int m
 	const uid_t uid = how->uid != 0 ? how->uid : AGENT_UID;
 	const struct timeval timeout = {.tv_sec = REPLY_TIMEOUT_S};
 	uint8_t hello[1 + sizeof(struct mh_hello)];
+	struct mh_header first = {.op = 0};
 	siginfo_t info;
 	int pair[2];
 	ssize_t n;
@@ -130,18 +170,23 @@ static _Noreturn void be_agent(const struct agent_start *how, int control, int m
 
 	if (how->as_root)
 		how->as_root();
-	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
+	/* who makes the socket is its peer, but the helper's process begins as root */
+	if (seteuid(how->peer_uid != 0 ? how->peer_uid : uid) < 0 ||
 	    socketpair(AF_UNIX, (how->stream_socket ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair) <
-		    0)
+		    0 ||
+	    seteuid(0) < 0)
 		_exit(125);
 	helper = fork();
 	if (helper == 0)
 		become_helper(how, pair[1], message_fd);
+	become_user(uid);
 	(void)close(pair[1]);
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	n = recv(pair[0], hello + 1, sizeof(hello) - 1, 0);
-	hello[0] = n > 0;
-	if (n <= 0) /* until it has said why */
+	if (n >= (ssize_t)sizeof(first))
+		memcpy(&first, hello + 1, sizeof(first));
+	hello[0] = first.op == MH_OP_HELLO;
+	if (hello[0] == 0) /* until it has said why */
 		(void)waitid(P_PID, (id_t)helper, &info, WEXITED | WNOWAIT);
 	(void)send(control, hello, n > 0 ? (size_t)n + 1 : 1, 0);
 	carry(control, pair[0], helper);
@@ -187,8 +232,11 @@ bool agent_start(struct agent *agent, const struct agent_start *how)
 	agent->control = control[0];
 	n = recv(agent->control, buf, sizeof(buf), 0);
 	assert_true(n >= 1);
-	if (buf[0] == 0)
+	if (buf[0] == 0) {
+		assert_true(n == 1 || n == 1 + (ssize_t)sizeof(agent->failure));
+		memcpy(&agent->failure, buf + 1, (size_t)n - 1);
 		return false;
+	}
 	assert_int_equal(n, sizeof(buf));
 	memcpy(&agent->hello, buf + 1, sizeof(agent->hello));
 	agent->helper = (pid_t)agent->hello.helper_pid;

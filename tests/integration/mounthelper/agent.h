@@ -13,16 +13,28 @@ struct agent {
 	int message_fd; /* what the helper wrote to its standard error */
 	pid_t helper;	/* from HELLO */
 	struct mh_hello hello;
+	struct mh_failure failure; /* of a start that was refused; all zero when it said nothing */
 	uint64_t seq;
 };
 
+/* How systemd starts the service of the socket door. */
+struct service {
+	uint64_t ambient;
+	uint64_t bounding;
+	uint32_t uid;		      /* 0: HELPER_UID */
+	uint32_t supplementary_group; /* 0: none */
+};
+
 struct agent_start {
-	uint32_t uid;		   /* 0: AGENT_UID */
-	void (*as_root)(void);	   /* in the agent process, before it drops to its uid */
-	void (*before_exec)(void); /* in the process that becomes the helper */
-	const char *const *argv;   /* NULL: the program's name alone */
-	bool no_socket;		   /* descriptor 3 is a file */
-	bool stream_socket;	   /* descriptor 3 is of the wrong type */
+	uint32_t uid;		       /* 0: AGENT_UID */
+	void (*as_root)(void);	       /* in the agent process, before it drops to its uid */
+	void (*before_exec)(void);     /* in the process that becomes the helper */
+	const char *const *argv;       /* NULL: the program's name alone */
+	const struct service *service; /* NULL: the setuid door */
+	uint32_t peer_uid;	       /* maker of the socket, 0: @uid */
+	bool by_root;		       /* root executes it */
+	bool no_socket;		       /* descriptor 3 is a file */
+	bool stream_socket;	       /* descriptor 3 is of the wrong type */
 };
 
 /** Start the helper and wait for HELLO, then send ACK. Returns false when it ended instead. */

@@ -2,8 +2,9 @@
 /* A machine for the mount helper: the setuid program, policy, log, trees and one block device below
  * TEST_PREFIX, all of it on file systems that only this mount namespace sees. */
 
-#include "base/mountinfo.h"
 #include "unit.h"
+
+#include "base/mountinfo.h"
 
 #include <mounthelper_wire.h>
 #include <sys/types.h>
@@ -13,6 +14,7 @@ enum { AGENT_UID = 64101, HELPER_UID = 64102, OTHER_UID = 64103 };
 
 #define POLICY_PATH TEST_PREFIX "/etc/mounthelper.policy"
 #define LOG_PATH TEST_PREFIX "/log/trail"
+#define STATE_PATH TEST_PREFIX "/lock/state"
 #define STAGE_BASE TEST_PREFIX "/trees/stage"
 #define PUBLISH_BASE TEST_PREFIX "/trees/publish"
 #define BY_ID "holdfast-test-disk"
@@ -38,6 +40,9 @@ char *world_log(void);
 
 /** Does the log's last record contain @text? Fails the test if not. */
 void assert_last_record(const char *text);
+
+/** Copy the line @key of /proc/PID/status, without blanks at its end. */
+void status_value(pid_t pid, const char *key, char ret[static 256]);
 
 /** Is the line @key of /proc/PID/status @value, but for blanks at its end? Fails the test if not. */
 void assert_status(pid_t pid, const char *key, const char *value);

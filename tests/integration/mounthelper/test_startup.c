@@ -1,10 +1,12 @@
 #include "agent.h"
-#include "startup.h"
+#include "mounthelper_words.h"
+#include "policy.h"
 
 #include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -19,29 +21,70 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The helper must not start, end with @code, and say all of @words (separated by |) on one line. */
-static void assert_refuses(const struct agent_start *how, enum exit_code code, const char *words)
-{
-	char prefix[64];
-	char copy[256];
-	char *rest = copy;
-	char *word;
-	struct agent agent;
-	const char *said;
+#define START_ROW(name, code, word, sentence) [name] = {code, word},
+static const struct {
+	int code;
+	const char *word;
+} starts[START_N] = {MH_STARTS(START_ROW)};
 
-	if (agent_start(&agent, how))
-		fail_msg("it started; wanted exit %d", (int)code);
-	said = agent_message(&agent);
-	(void)str_format(prefix, sizeof(prefix), "holdfast-mounthelper: exit %d: ", (int)code);
-	if (!str_starts_with(said, prefix) || strchr(said, '\n') != said + strlen(said) - 1)
-		fail_msg("said \"%s\", wanted one line beginning \"%s\"", said, prefix);
-	(void)str_copy(copy, sizeof(copy), words);
-	while ((word = strsep(&rest, "|")))
-		if (!strstr(said, word))
-			fail_msg("\"%s\" is not in \"%s\"", word, said);
-	assert_int_equal(agent_stop_code(&agent), (int)code);
+/* Every word that a test has provoked. */
+static bool seen[START_N];
+
+struct refusal {
+	enum mh_start word;
+	const char *detail;
+	uint32_t number;
+	int sys_errno;	/* -1: some */
+	bool is_silent; /* descriptor 3 is no socket to say it on */
+};
+
+static void assert_said(struct agent *agent, const struct refusal *want)
+{
+	char line[512];
+	const struct mh_failure *failure = &agent->failure;
+
+	if (want->is_silent) {
+		assert_int_equal(failure->header.op, 0);
+	} else {
+		assert_int_equal(failure->header.magic, MH_MAGIC);
+		assert_int_equal(failure->header.version, MH_VERSION);
+		assert_int_equal(failure->header.op, MH_OP_FAILURE);
+		assert_int_equal(failure->header.length, sizeof(*failure));
+		assert_int_equal(failure->header.seq, 0);
+		if (failure->word != want->word)
+			fail_msg("word %s, wanted %s", starts[failure->word].word, starts[want->word].word);
+		assert_string_equal(failure->detail, want->detail);
+		assert_int_equal(failure->number, want->number);
+		if (want->sys_errno >= 0)
+			assert_int_equal(failure->sys_errno, want->sys_errno);
+		else
+			assert_int_not_equal(failure->sys_errno, 0);
+	}
+	(void)str_format(line, sizeof(line), "holdfast-mounthelper: %s %s (%u) errno %d\n",
+			 starts[want->word].word, want->detail[0] != '\0' ? want->detail : "-", want->number,
+			 want->is_silent ? want->sys_errno : failure->sys_errno);
+	assert_string_equal(agent_message(agent), line);
 }
 
+/* The helper must not start, and say why on the socket, on standard error and by its exit code. */
+static void assert_refuses(const struct agent_start *how, const struct refusal *want)
+{
+	struct agent agent;
+
+	if (agent_start(&agent, how))
+		fail_msg("it started; wanted %s", starts[want->word].word);
+	assert_said(&agent, want);
+	assert_int_equal(agent_stop_code(&agent), starts[want->word].code);
+	seen[want->word] = true;
+}
+
+#define REFUSES(how, ...) assert_refuses(how, &(struct refusal){__VA_ARGS__})
+
+#define TWO (UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_AUDIT_WRITE)
+#define THREE (TWO | UINT64_C(1) << CAP_SETPCAP)
+
+static const struct service service = {.ambient = TWO, .bounding = TWO};
+static const struct agent_start as_service = {.service = &service};
 static const struct agent_start plainly = {.uid = 0};
 
 static int as_before(void **state)
@@ -54,6 +97,8 @@ static int as_before(void **state)
 	assert_int_equal(chmod(TEST_PREFIX "/etc", 0755), 0);
 	assert_int_equal(chown(STAGE_BASE, HELPER_UID, HELPER_UID), 0);
 	assert_int_equal(mount(NULL, TEST_PREFIX "/trees", NULL, MS_SHARED, NULL), 0);
+	assert_int_equal(chown(LOG_PATH, 0, 0), 0);
+	assert_int_equal(chmod(LOG_PATH, 0600), 0);
 	world_policy("required", "");
 	return 0;
 }
@@ -69,6 +114,7 @@ static void hello_says_whose_helper_this_is(void **state)
 	assert_string_equal(agent.hello.cluster, "demo");
 	assert_string_equal(agent.hello.node, "node-1");
 	assert_string_equal(agent.hello.publish_base, PUBLISH_BASE);
+	assert_string_equal(agent.hello.stage_base, STAGE_BASE);
 	assert_int_equal(agent.hello.door, 1);
 	assert_int_equal(agent.hello.container, 1);
 	assert_int_equal(agent.hello.ticket_optional, 0);
@@ -81,13 +127,35 @@ static void set_no_new_privs(void)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-static void without_setuid_it_says_what_to_change(void **state)
+static void neither_door_is_open_without_privilege(void **state)
 {
+	static const struct service half = {.ambient = UINT64_C(1) << CAP_SYS_ADMIN, .bounding = TWO};
+
 	(void)state;
-	assert_refuses(&(struct agent_start){.before_exec = set_no_new_privs}, EXIT_PRIVILEGE,
-		       "setuid bit|no_new_privs on|mode 4750|nosuid");
+	REFUSES(&(struct agent_start){.before_exec = set_no_new_privs}, START_NOT_PRIVILEGED, "");
+	REFUSES(&(struct agent_start){.service = &half}, START_NOT_PRIVILEGED, "");
 	assert_int_equal(chmod(TEST_PREFIX "/helper", 0755), 0);
-	assert_refuses(&plainly, EXIT_PRIVILEGE, "setuid bit|no_new_privs off|4750");
+	REFUSES(&plainly, START_NOT_PRIVILEGED, "");
+	REFUSES(&(struct agent_start){.by_root = true}, START_BY_ROOT, "");
+	assert_int_equal(chmod(TEST_PREFIX "/helper", 04755), 0);
+	REFUSES(&(struct agent_start){.by_root = true}, START_BY_ROOT, "");
+	assert_int_equal(mount(NULL, TEST_PREFIX, NULL, MS_REMOUNT | MS_BIND | MS_NOSUID, NULL), 0);
+	REFUSES(&plainly, START_NOT_PRIVILEGED, "");
+	assert_int_equal(mount(NULL, TEST_PREFIX, NULL, MS_REMOUNT | MS_BIND, NULL), 0);
+}
+
+static void leave_for_another_namespace(void)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+	    mount(NULL, TEST_PREFIX "/trees", NULL, MS_SHARED, NULL) < 0)
+		_exit(124);
+}
+
+static void replace_null_device(void)
+{
+	leave_for_another_namespace();
+	if (mount("/dev/full", "/dev/null", NULL, MS_BIND, NULL) < 0)
+		_exit(124);
 }
 
 static void odd_starts_are_refused(void **state)
@@ -95,13 +163,73 @@ static void odd_starts_are_refused(void **state)
 	static const char *const two[] = {"holdfast-mounthelper", "--help", NULL};
 
 	(void)state;
-	assert_refuses(&(struct agent_start){.argv = two}, EXIT_ARGUMENTS, "no arguments");
-	assert_refuses(&(struct agent_start){.no_socket = true}, EXIT_DESCRIPTORS,
-		       "descriptor 3 is not a socket");
-	assert_refuses(&(struct agent_start){.stream_socket = true}, EXIT_DESCRIPTORS,
-		       "not an AF_UNIX SOCK_SEQPACKET");
-	assert_refuses(&(struct agent_start){.uid = OTHER_UID}, EXIT_POLICY,
-		       POLICY_PATH "|no block for agent uid 64103");
+	REFUSES(&(struct agent_start){.argv = two}, START_ARGUMENTS, "");
+	REFUSES(&(struct agent_start){.no_socket = true}, START_SOCKET, "", .is_silent = true);
+	REFUSES(&(struct agent_start){.stream_socket = true}, START_SOCKET, "", .is_silent = true);
+	REFUSES(&(struct agent_start){.as_root = replace_null_device}, START_DESCRIPTORS, "/dev/null", 0,
+		ENODEV);
+	REFUSES(&(struct agent_start){.peer_uid = OTHER_UID}, START_PEER, "", OTHER_UID);
+	REFUSES(&(struct agent_start){.uid = OTHER_UID}, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);
+}
+
+/* What the agent's unit may lack in CapabilityBoundingSet=. */
+
+static void without_setgid(void)
+{
+	(void)prctl(PR_CAPBSET_DROP, CAP_SETGID, 0, 0, 0);
+}
+
+static void without_sys_admin(void)
+{
+	(void)prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0);
+}
+
+static void elsewhere_without_sys_ptrace(void)
+{
+	leave_for_another_namespace();
+	(void)prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0);
+}
+
+static void elsewhere_without_sys_chroot(void)
+{
+	leave_for_another_namespace();
+	(void)prctl(PR_CAPBSET_DROP, CAP_SYS_CHROOT, 0, 0, 0);
+}
+
+static void without_setpcap(void)
+{
+	(void)prctl(PR_CAPBSET_DROP, CAP_SETPCAP, 0, 0, 0);
+}
+
+static void without_audit_write(void)
+{
+	(void)prctl(PR_CAPBSET_DROP, CAP_AUDIT_WRITE, 0, 0, 0);
+}
+
+static void a_unit_that_takes_too_much_is_told_where_it_hurts(void **state)
+{
+	(void)state;
+	REFUSES(&(struct agent_start){.as_root = without_setgid}, START_BECOME_ROOT, "setgroups", 0, EPERM);
+	REFUSES(&(struct agent_start){.as_root = without_sys_admin}, START_PROCFS, "", 0, EPERM);
+	REFUSES(&(struct agent_start){.as_root = elsewhere_without_sys_ptrace}, START_NAMESPACE, "1/ns/mnt",
+		0, EACCES);
+	REFUSES(&(struct agent_start){.as_root = elsewhere_without_sys_chroot}, START_NAMESPACE, "setns", 0,
+		EPERM);
+	REFUSES(&(struct agent_start){.as_root = without_setpcap}, START_LOCKDOWN, "securebits", 0, EPERM);
+}
+
+static void audit_is_required_unless_the_policy_says_otherwise(void **state)
+{
+	struct agent agent;
+
+	(void)state;
+	world_policy("required", "audit = required");
+	REFUSES(&(struct agent_start){.as_root = without_audit_write}, START_AUDIT, LOG_PATH, 0, -1);
+	world_policy("required", "audit = optional");
+	/* but the capability itself must be there */
+	REFUSES(&(struct agent_start){.as_root = without_audit_write}, START_LOCKDOWN, "capset");
+	assert_true(agent_start(&agent, &plainly));
+	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
 static void lower_file_size(void)
@@ -114,21 +242,21 @@ static void lower_descriptors(void)
 	(void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 20, .rlim_max = 20});
 }
 
+static void without_sys_resource(void)
+{
+	(void)prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);
+}
+
 static void hostile_limits_are_refused_when_they_cannot_be_raised(void **state)
 {
-	(void)state;
-	/* raising needs CAP_SYS_RESOURCE, which this machine may have or not */
-	if (prctl(PR_CAPBSET_READ, 24, 0, 0, 0) == 1) {
-		struct agent agent;
+	static const struct agent_start small = {.as_root = without_sys_resource,
+						 .before_exec = lower_file_size};
+	static const struct agent_start few = {.as_root = without_sys_resource,
+					       .before_exec = lower_descriptors};
 
-		assert_true(agent_start(&agent, &(struct agent_start){.before_exec = lower_file_size}));
-		assert_int_equal(agent_stop_code(&agent), 0);
-		return;
-	}
-	assert_refuses(&(struct agent_start){.before_exec = lower_file_size}, EXIT_LIMITS,
-		       "RLIMIT_FSIZE is 4096|CAP_SYS_RESOURCE");
-	assert_refuses(&(struct agent_start){.before_exec = lower_descriptors}, EXIT_LIMITS,
-		       "RLIMIT_NOFILE is 20");
+	(void)state;
+	REFUSES(&small, START_LIMIT, "RLIMIT_FSIZE", 4096, EPERM);
+	REFUSES(&few, START_LIMIT, "RLIMIT_NOFILE", 20, EPERM);
 }
 
 /* What a hostile agent leaves in the process it starts. */
@@ -264,64 +392,117 @@ static void a_policy_mistake_is_told_with_its_line(void **state)
 {
 	(void)state;
 	world_policy_text("agent 64101 {\n\tcluster = demo\n\tcolour = red\n}\n");
-	assert_refuses(&plainly, EXIT_POLICY, POLICY_PATH ":3: unknown key 'colour'");
+	REFUSES(&plainly, START_POLICY_TEXT, POLICY_PATH, 3);
 	assert_int_equal(unlink(POLICY_PATH), 0);
-	assert_refuses(&plainly, EXIT_POLICY, POLICY_PATH);
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, ENOENT);
 }
 
 static void a_policy_that_others_can_change_is_not_read(void **state)
 {
 	(void)state;
 	assert_int_equal(chmod(POLICY_PATH, 0664), 0);
-	assert_refuses(&plainly, EXIT_POLICY, "regular file of root");
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EPERM);
 	assert_int_equal(chmod(POLICY_PATH, 0644), 0);
 	assert_int_equal(chown(POLICY_PATH, AGENT_UID, 0), 0);
-	assert_refuses(&plainly, EXIT_POLICY, "regular file of root");
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EPERM);
+	/* the helper's uid may own the log, not the policy */
+	assert_int_equal(chown(POLICY_PATH, HELPER_UID, 0), 0);
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EPERM);
 	assert_int_equal(chown(POLICY_PATH, 0, 0), 0);
 	assert_int_equal(link(POLICY_PATH, TEST_PREFIX "/etc/second"), 0);
-	assert_refuses(&plainly, EXIT_POLICY, "regular file of root");
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EPERM);
 	assert_int_equal(unlink(TEST_PREFIX "/etc/second"), 0);
 	assert_int_equal(chmod(TEST_PREFIX "/etc", 0777), 0);
-	assert_refuses(&plainly, EXIT_POLICY, "every directory above");
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EPERM);
 	assert_int_equal(chmod(TEST_PREFIX "/etc", 0755), 0);
 	assert_int_equal(rename(POLICY_PATH, TEST_PREFIX "/etc/real"), 0);
 	assert_int_equal(symlink("real", POLICY_PATH), 0);
-	assert_refuses(&plainly, EXIT_POLICY, POLICY_PATH);
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, ELOOP);
+	assert_int_equal(unlink(POLICY_PATH), 0);
+	assert_int_equal(mkfifo(POLICY_PATH, 0600), 0);
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EINVAL);
 	assert_int_equal(unlink(POLICY_PATH), 0);
 	assert_int_equal(unlink(TEST_PREFIX "/etc/real"), 0);
+}
+
+static void a_policy_has_a_limit(void **state)
+{
+	static char text[POLICY_TEXT_MAX + 2];
+	struct agent agent;
+	ssize_t n;
+	int fd;
+
+	(void)state;
+	fd = open(POLICY_PATH, O_RDONLY | O_CLOEXEC);
+	n = read(fd, text, sizeof(text) - 1);
+	(void)close(fd);
+	assert_true(n > 0);
+	memset(text + n, '\n', POLICY_TEXT_MAX - (size_t)n);
+	world_policy_text(text);
+	assert_true(agent_start(&agent, &plainly));
+	assert_int_equal(agent_stop_code(&agent), 0);
+	text[POLICY_TEXT_MAX] = '\n';
+	world_policy_text(text);
+	REFUSES(&plainly, START_POLICY, POLICY_PATH, 0, EFBIG);
 }
 
 static void trees_must_be_the_helpers_and_below_roots(void **state)
 {
 	(void)state;
 	assert_int_equal(chmod(STAGE_BASE, 0755), 0);
-	assert_refuses(&plainly, EXIT_TREES, STAGE_BASE "|mode 0755|chmod 0700");
+	REFUSES(&plainly, START_TREE_OWNER, STAGE_BASE, HELPER_UID);
 	assert_int_equal(chmod(STAGE_BASE, 0700), 0);
 	assert_int_equal(chmod(PUBLISH_BASE, 01777), 0);
-	assert_refuses(&plainly, EXIT_TREES, PUBLISH_BASE "|chmod 0711");
+	REFUSES(&plainly, START_TREE_OWNER, PUBLISH_BASE, HELPER_UID);
 	assert_int_equal(chmod(PUBLISH_BASE, 0711), 0);
 	assert_int_equal(chown(STAGE_BASE, AGENT_UID, AGENT_UID), 0);
-	assert_refuses(&plainly, EXIT_TREES, "belongs to uid 64101|chown 64102");
+	REFUSES(&plainly, START_TREE_OWNER, STAGE_BASE, HELPER_UID);
 	assert_int_equal(chown(STAGE_BASE, HELPER_UID, HELPER_UID), 0);
 	assert_int_equal(chmod(TEST_PREFIX "/trees", 01777), 0);
-	assert_refuses(&plainly, EXIT_TREES, "every directory above it");
+	REFUSES(&plainly, START_TREE, STAGE_BASE, 0, EPERM);
 	assert_int_equal(chmod(TEST_PREFIX "/trees", 0755), 0);
 	assert_int_equal(mount(NULL, TEST_PREFIX "/trees", NULL, MS_PRIVATE, NULL), 0);
-	assert_refuses(&plainly, EXIT_TREES, "not shared|--make-shared");
+	REFUSES(&plainly, START_TREE_PRIVATE, STAGE_BASE);
+	assert_int_equal(mount(NULL, TEST_PREFIX "/trees", NULL, MS_SHARED, NULL), 0);
+	assert_int_equal(mount("odd", STAGE_BASE, "ramfs", 0, "mode=0700"), 0);
+	assert_int_equal(chown(STAGE_BASE, HELPER_UID, HELPER_UID), 0);
+	REFUSES(&plainly, START_TREE_FS, STAGE_BASE);
+	assert_int_equal(umount2(STAGE_BASE, 0), 0);
+}
+
+static void dev_and_sys_must_be_roots(void **state)
+{
+	(void)state;
+	assert_int_equal(chmod("/dev", 0777), 0);
+	REFUSES(&plainly, START_DEV, "/dev");
+	assert_int_equal(chmod("/dev", 0755), 0);
+	assert_int_equal(chown("/dev", HELPER_UID, 0), 0);
+	REFUSES(&plainly, START_DEV, "/dev");
+	assert_int_equal(chown("/dev", 0, 0), 0);
+	assert_int_equal(mount("sys", "/sys/fs", "tmpfs", 0, "mode=0755"), 0);
+	REFUSES(&plainly, START_DEV, "/sys/fs");
+	assert_int_equal(umount2("/sys/fs", 0), 0);
 }
 
 static void the_log_and_the_lock_folder_must_be_roots(void **state)
 {
+	struct agent agent;
+
 	(void)state;
 	assert_int_equal(chmod(TEST_PREFIX "/lock", 0777), 0);
-	assert_refuses(&plainly, EXIT_TRAIL, TEST_PREFIX "/lock/state");
+	REFUSES(&plainly, START_STATE, TEST_PREFIX "/lock", 0, EPERM);
 	assert_int_equal(chmod(TEST_PREFIX "/lock", 0755), 0);
 	assert_int_equal(rename(LOG_PATH, TEST_PREFIX "/log/away"), 0);
-	assert_refuses(&plainly, EXIT_TRAIL, LOG_PATH "|install -m 0600");
+	REFUSES(&plainly, START_LOG, LOG_PATH, 0, ENOENT);
 	assert_int_equal(rename(TEST_PREFIX "/log/away", LOG_PATH), 0);
 	assert_int_equal(chmod(LOG_PATH, 0666), 0);
-	assert_refuses(&plainly, EXIT_TRAIL, LOG_PATH);
+	REFUSES(&plainly, START_LOG, LOG_PATH, 0, EPERM);
 	assert_int_equal(chmod(LOG_PATH, 0600), 0);
+	assert_int_equal(chown(LOG_PATH, AGENT_UID, 0), 0);
+	REFUSES(&plainly, START_LOG, LOG_PATH, 0, EPERM);
+	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
+	assert_true(agent_start(&agent, &plainly));
+	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
 static void a_log_that_is_no_trail_is_not_written_to(void **state)
@@ -333,7 +514,7 @@ static void a_log_that_is_no_trail_is_not_written_to(void **state)
 	fd = open(LOG_PATH, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(fd, "hello\n", 6), 6);
 	(void)close(fd);
-	assert_refuses(&plainly, EXIT_TRAIL, LOG_PATH "|no record of this program");
+	REFUSES(&plainly, START_LOG_END, LOG_PATH, 0, EBADMSG);
 	assert_int_equal(rename(TEST_PREFIX "/log/away", LOG_PATH), 0);
 }
 
@@ -344,11 +525,33 @@ static void eight_instances_run_and_no_ninth(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(agents); i++)
 		agent_up(&agents[i]);
-	assert_refuses(&plainly, EXIT_TRAIL, "8 instances already run");
+	REFUSES(&plainly, START_INSTANCES, "", 8);
 	assert_int_equal(agent_stop_code(&agents[3]), 0);
 	agent_up(&agents[3]);
 	for (size_t i = 0; i < ARRAY_SIZE(agents); i++)
 		assert_int_equal(agent_stop_code(&agents[i]), 0);
+}
+
+static void starts_have_a_rate(void **state)
+{
+	struct agent agent;
+	char *before;
+	char *after;
+
+	(void)state;
+	assert_int_equal(unlink(STATE_PATH), 0);
+	world_policy("required", "starts_per_minute = 2");
+	for (int i = 0; i < 2; i++) {
+		agent_up(&agent);
+		assert_int_equal(agent_stop_code(&agent), 0);
+	}
+	before = world_log();
+	REFUSES(&plainly, START_START_RATE, "", 2);
+	after = world_log();
+	assert_string_equal(before, after); /* what is refused so leaves no record that could fill the disk */
+	free(before);
+	free(after);
+	assert_int_equal(unlink(STATE_PATH), 0);
 }
 
 static void enter_a_namespace_with_another_policy(void)
@@ -356,9 +559,8 @@ static void enter_a_namespace_with_another_policy(void)
 	static const char hostile[] = "agent 64101 {\n";
 	int fd;
 
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
-	    mount(NULL, TEST_PREFIX "/trees", NULL, MS_SHARED, NULL) < 0 ||
-	    mount("etc", TEST_PREFIX "/etc", "tmpfs", 0, NULL) < 0)
+	leave_for_another_namespace();
+	if (mount("etc", TEST_PREFIX "/etc", "tmpfs", 0, NULL) < 0)
 		_exit(124);
 	fd = open(POLICY_PATH, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	(void)!write(fd, hostile, sizeof(hostile) - 1);
@@ -382,6 +584,8 @@ static void the_policy_is_pid_1s_whatever_the_callers_namespace_shows(void **sta
 
 static void without_container_other_namespaces_are_refused(void **state)
 {
+	static const struct agent_start service_elsewhere = {.as_root = leave_for_another_namespace,
+							     .service = &service};
 	char text[2048];
 
 	(void)state;
@@ -392,8 +596,129 @@ static void without_container_other_namespaces_are_refused(void **state)
 			       "; lock_dir = " TEST_PREFIX "/lock }\n",
 			       AGENT_UID, HELPER_UID, HELPER_UID) > 0);
 	world_policy_text(text);
-	assert_refuses(&plainly, EXIT_NAMESPACE,
-		       "not in the initial user and pid namespaces|container = yes");
+	REFUSES(&plainly, START_NOT_INITIAL, "");
+	/* the socket door cannot leave another mount namespace */
+	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
+	REFUSES(&service_elsewhere, START_NAMESPACE, "");
+}
+
+/* The socket door. */
+
+/* The log is given to the helper's uid by who sets the machine up, the state file by the setuid door. */
+static int for_both_doors(void **state)
+{
+	struct agent agent;
+	struct stat st;
+
+	(void)as_before(state);
+	(void)unlink(STATE_PATH);
+	agent_up(&agent);
+	assert_int_equal(agent_stop_code(&agent), 0);
+	assert_int_equal(stat(STATE_PATH, &st), 0);
+	assert_int_equal(st.st_uid, HELPER_UID);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
+	return 0;
+}
+
+static void a_service_serves_without_the_setuid_bit(void **state)
+{
+	struct agent agent;
+
+	(void)state;
+	assert_int_equal(chmod(TEST_PREFIX "/helper", 0755), 0);
+	if (!agent_start(&agent, &as_service))
+		fail_msg("%s", agent_message(&agent));
+	assert_int_equal(agent.hello.door, 2);
+	assert_int_equal(agent.hello.container, 1);
+	expect_stage(&agent, stage_disk(), MH_OK);
+	expect_publish(&agent, publish_disk(), MH_OK);
+	assert_last_record("door=socket");
+	assert_last_record("peer_uid=64101");
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), 0);
+}
+
+static void both_doors_lead_to_the_same_process(void **state)
+{
+	static const char *const keys[] = {"Uid",     "Gid",	"Groups", "CapInh", "CapPrm",
+					   "CapEff",  "CapBnd", "CapAmb", "Umask",  "NoNewPrivs",
+					   "Seccomp", "SigBlk", "SigIgn", "SigCgt"};
+	static const struct service may_set = {.ambient = THREE, .bounding = THREE};
+	struct agent setuid_door;
+	struct agent socket_door;
+	struct agent small_door;
+
+	(void)state;
+	agent_up(&setuid_door);
+	assert_true(agent_start(&socket_door, &(struct agent_start){.service = &may_set}));
+	assert_true(agent_start(&small_door, &as_service));
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		char value[256];
+
+		status_value(setuid_door.helper, keys[i], value);
+		assert_status(socket_door.helper, keys[i], value);
+		/* without CAP_SETPCAP nothing can be taken out of the bounding set */
+		assert_status(small_door.helper, keys[i],
+			      str_eq(keys[i], "CapBnd") ? "0000000020200000" : value);
+	}
+	assert_int_equal(agent_stop_code(&setuid_door), 0);
+	assert_int_equal(agent_stop_code(&socket_door), 0);
+	assert_int_equal(agent_stop_code(&small_door), 0);
+}
+
+static void a_service_must_be_the_one_the_policy_names(void **state)
+{
+	static const struct service other_uid = {.ambient = TWO, .bounding = TWO, .uid = OTHER_UID};
+	static const struct service wide = {.ambient = TWO, .bounding = ~UINT64_C(0)};
+	static const struct service in_group = {.ambient = TWO, .bounding = TWO, .supplementary_group = 4};
+	static const struct agent_start of_other_agent = {.service = &service, .uid = OTHER_UID};
+	static const struct service own_group = {
+		.ambient = TWO, .bounding = TWO, .supplementary_group = HELPER_UID};
+	struct agent agent;
+
+	(void)state;
+	REFUSES(&(struct agent_start){.service = &other_uid}, START_HELPER_UID, POLICY_PATH, HELPER_UID);
+	REFUSES(&(struct agent_start){.service = &wide}, START_LOCKDOWN, "bounding set");
+	REFUSES(&(struct agent_start){.service = &in_group}, START_LOCKDOWN, "supplementary groups");
+	assert_true(agent_start(&agent, &(struct agent_start){.service = &own_group}));
+	assert_int_equal(agent_stop_code(&agent), 0);
+	REFUSES(&of_other_agent, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);
+}
+
+static void a_service_needs_files_of_its_own_uid(void **state)
+{
+	(void)state;
+	assert_int_equal(chown(LOG_PATH, 0, 0), 0);
+	REFUSES(&as_service, START_LOG, LOG_PATH, 0, EACCES);
+	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
+	assert_int_equal(unlink(STATE_PATH), 0);
+	REFUSES(&as_service, START_STATE, TEST_PREFIX "/lock", 0, EACCES);
+}
+
+static void a_helper_that_syncs_in_batches_wakes_up_and_goes_on(void **state)
+{
+	struct agent agent;
+
+	(void)state;
+	world_policy("required", "trail_sync = batch");
+	agent_up(&agent);
+	expect_stage(&agent, stage_tmpfs(), MH_OK);
+	(void)usleep(1200000); /* it wakes up after a second without a request */
+	expect_unstage(&agent, unstage("mem-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), 0);
+}
+
+/* The words that no test can provoke: calls that do not fail in a process like this. */
+static void every_word_of_the_table_was_seen(void **state)
+{
+	static const bool never[START_N] = {[START_OK] = true, [START_PROCESS] = true};
+
+	(void)state;
+	for (size_t i = 0; i < START_N; i++)
+		if (seen[i] == never[i])
+			fail_msg("%s was %sprovoked", starts[i].word, seen[i] ? "" : "not ");
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, as_before)
@@ -402,20 +727,31 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(hello_says_whose_helper_this_is),
-		TEST(without_setuid_it_says_what_to_change),
+		TEST(neither_door_is_open_without_privilege),
 		TEST(odd_starts_are_refused),
+		TEST(a_unit_that_takes_too_much_is_told_where_it_hurts),
+		TEST(audit_is_required_unless_the_policy_says_otherwise),
 		TEST(hostile_limits_are_refused_when_they_cannot_be_raised),
 		TEST(whatever_the_caller_left_is_gone),
 		TEST(a_terminal_of_the_caller_has_no_power_over_it),
 		TEST(the_kernel_on_record_is_the_real_one),
 		TEST(a_policy_mistake_is_told_with_its_line),
 		TEST(a_policy_that_others_can_change_is_not_read),
+		TEST(a_policy_has_a_limit),
 		TEST(trees_must_be_the_helpers_and_below_roots),
+		TEST(dev_and_sys_must_be_roots),
 		TEST(the_log_and_the_lock_folder_must_be_roots),
 		TEST(a_log_that_is_no_trail_is_not_written_to),
 		TEST(eight_instances_run_and_no_ninth),
+		TEST(starts_have_a_rate),
 		TEST(the_policy_is_pid_1s_whatever_the_callers_namespace_shows),
 		TEST(without_container_other_namespaces_are_refused),
+		cmocka_unit_test_setup(a_service_serves_without_the_setuid_bit, for_both_doors),
+		cmocka_unit_test_setup(both_doors_lead_to_the_same_process, for_both_doors),
+		cmocka_unit_test_setup(a_service_must_be_the_one_the_policy_names, for_both_doors),
+		cmocka_unit_test_setup(a_service_needs_files_of_its_own_uid, for_both_doors),
+		TEST(a_helper_that_syncs_in_batches_wakes_up_and_goes_on),
+		cmocka_unit_test(every_word_of_the_table_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, world_up, world_down);

@@ -222,6 +222,30 @@ static void a_pass_ends_where_the_visitor_says(void **state)
 	assert_int_equal(mountinfo_each(&table, stop_at_second, &last), -EBADF);
 }
 
+static void what_was_mounted_last_at_a_point_is_found(void **state)
+{
+	static const char text[] = "10 1 0:9 / /a rw - tmpfs one rw\n"
+				   "11 1 7:3 / /a rw - ext4 /dev/loop3 rw\n"
+				   "12 1 7:3 / /a/b rw - a-type-with-a-long-name x rw\n"
+				   "13 1 7:3 / /a rw -broken\n";
+	struct mount_at at = {.id = 1};
+
+	(void)state;
+	open_text(text, strlen(text) - strlen("13 1 7:3 / /a rw -broken\n"));
+	assert_int_equal(mountinfo_at(&table, "/c", &at), -ENOENT);
+	assert_int_equal(at.id, 1);
+	assert_int_equal(mountinfo_at(&table, "/a", &at), 0);
+	assert_int_equal(at.id, 11);
+	assert_string_equal(at.type, "ext4");
+	assert_int_equal(mountinfo_at(&table, "/a/b", &at), 0);
+	assert_int_equal(at.id, 12);
+	assert_string_equal(at.type, "");
+	(void)close(table.fd);
+	open_text(text, strlen(text));
+	assert_int_equal(mountinfo_at(&table, "/a", &at), -EBADMSG);
+	(void)close(table.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +256,7 @@ int main(void)
 		cmocka_unit_test(the_whole_table_is_read_however_long_it_is),
 		cmocka_unit_test(a_line_has_a_limit_and_no_nul),
 		cmocka_unit_test(a_pass_ends_where_the_visitor_says),
+		cmocka_unit_test(what_was_mounted_last_at_a_point_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

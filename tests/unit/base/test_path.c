@@ -55,6 +55,19 @@ static void normal_paths_and_their_components_have_limits(void **state)
 	assert_true(path_is_normal(path));
 }
 
+static void a_path_is_within_itself_and_its_parents(void **state)
+{
+	(void)state;
+	assert_true(path_is_within("/a/b", "/a/b"));
+	assert_true(path_is_within("/a/b", "/a"));
+	assert_true(path_is_within("/a/b", "/"));
+	assert_true(path_is_within("/", "/"));
+	assert_false(path_is_within("/a", "/a/b"));
+	assert_false(path_is_within("/", "/a"));
+	assert_false(path_is_within("/ab", "/a"));
+	assert_false(path_is_within("/a", "/ab"));
+}
+
 struct fixture {
 	char dir[TEMP_DIR_SIZE];
 	int root_fd;
@@ -291,6 +304,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(normal_paths_are_absolute_and_plain),
 		cmocka_unit_test(normal_paths_and_their_components_have_limits),
+		cmocka_unit_test(a_path_is_within_itself_and_its_parents),
 		TEST(system_folders_are_trusted_for_everybody),
 		TEST(below_a_folder_that_everybody_writes_nothing_is_trusted),
 		TEST(without_root_its_own_folders_are_not_trusted),

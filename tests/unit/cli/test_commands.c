@@ -118,11 +118,15 @@ static void write_spec(const char *text)
 static const char *with_spec(const char *fmt)
 {
 	static char line[256];
-	char form[128];
+	size_t n = 0;
 
-	assert_true(str_format(form, sizeof(form), "%s", fmt) > 0);
-	*strchr(form, '@') = '\0';
-	assert_true(str_format(line, sizeof(line), "%s%s%s", form, spec_path, strchr(fmt, '@') + 1) > 0);
+	for (; *fmt != '\0'; fmt++) {
+		int more = *fmt == '@' ? str_format(line + n, sizeof(line) - n, "%s", spec_path)
+				       : str_format(line + n, sizeof(line) - n, "%c", *fmt);
+
+		assert_true(more > 0);
+		n += (size_t)more;
+	}
 	return line;
 }
 
@@ -407,17 +411,52 @@ static void a_trail_is_verified_and_shown(void **state)
 	expect_ok(with_spec("audit show @ --volume db"));
 	assert_string_equal(ending.output, "no records\n");
 	expect_ok(with_spec("audit show @ --json --since 2025-01-31T12"));
-	expect_output("[\n  {\"ts\":\"2025-01-31T12:00:00.000Z\",\"rec\":\"1\"");
+	expect_output("{\"ts\":\"2025-01-31T12:00:00.000Z\",\"rec\":\"1\"");
 	expect_ok(with_spec("audit show @ --json --since 1h"));
-	assert_string_equal(ending.output, "[]\n");
+	assert_string_equal(ending.output, "");
+	expect_ok(with_spec("audit show @ --operation start --until 2025-01-31"));
+	expect_output("start");
+	expect_ok(with_spec("audit show @ --operation stage"));
+	assert_string_equal(ending.output, "no records\n");
+	expect_usage_error(with_spec("audit show @ --until tomorrow"), "'tomorrow' is neither");
 	expect_usage_error(with_spec("audit show @ --since yesterday"), "'yesterday' is neither");
 	expect_usage_error(with_spec("audit show @ --result refused"),
 			   "'refused' is no result: success, failed");
 	expect_usage_error(with_spec("audit verify @ --head 12"), "64 hex digits");
 	expect_failure("audit show /nonexistent --json", STATUS_NOT_FOUND, "open /nonexistent");
-	assert_string_equal(ending.output, "[]\n");
+	assert_string_equal(ending.output, "");
 	expect_failure("audit show /nonexistent", STATUS_NOT_FOUND, "open /nonexistent");
 	expect_failure("audit verify /tmp", STATUS_INVALID_ARGUMENT, "read /tmp: Is a directory");
+}
+
+static void a_trail_of_several_files_is_verified_in_order(void **state)
+{
+	(void)state;
+	write_spec(RECORD_1);
+	expect_failure(with_spec("audit verify @ @"), STATUS_DATA_LOSS,
+		       ":1: it does not continue the file before it");
+	expect_output(" to ");
+	expect_failure(with_spec("audit verify --json @ @"), STATUS_DATA_LOSS, "it does not continue");
+	expect_output("\"files\": [");
+	expect_output("\"first_fault_line\": 1");
+}
+
+static void intents_without_a_result_are_shown_alone(void **state)
+{
+	(void)state;
+	write_spec("ts=1 rec=1 op=stage phase=intent seq=2 vol=done prev=0\n"
+		   "ts=1 rec=2 op=stage phase=intent seq=3 vol=lost prev=0\n"
+		   "ts=1 rec=3 op=stage phase=result seq=2 vol=done res=success prev=0\n"
+		   "ts=1 rec=4 op=stage phase=intent seq=4 vol=alone prev=0\n");
+	expect_ok(with_spec("audit show @ --unfinished"));
+	expect_output("lost");
+	expect_output("alone");
+	assert_null(strstr(ending.output, "done"));
+	expect_ok(with_spec("audit show @ --unfinished --volume lost --json"));
+	expect_output("\"vol\":\"lost\"");
+	assert_null(strstr(ending.output, "alone"));
+	expect_ok(with_spec("audit show @ --unfinished --volume done"));
+	assert_string_equal(ending.output, "no records\n");
 }
 
 static void a_volume_is_found_in_the_trail_under_its_name_towards_the_helper(void **state)
@@ -459,6 +498,8 @@ int main(void)
 		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, setup),
 		cmocka_unit_test_setup(empty_lists_say_so, setup),
 		cmocka_unit_test_setup(a_trail_is_verified_and_shown, setup),
+		cmocka_unit_test_setup(a_trail_of_several_files_is_verified_in_order, setup),
+		cmocka_unit_test_setup(intents_without_a_result_are_shown_alone, setup),
 		cmocka_unit_test_setup(a_volume_is_found_in_the_trail_under_its_name_towards_the_helper,
 				       setup),
 	};

@@ -214,7 +214,7 @@ static void a_line_torn_by_a_crash_is_told_but_no_fault(void **state)
 		add(&trail, 2, "op=stage phase=intent seq=1");
 		(void)str_copy(trail.lines[trail.n++], sizeof(trail.lines[0]), torn[i]);
 		hash(torn[i], trail.prev);
-		add(&trail, i == 0 ? 3 : 4, "op=start phase=event seq=0");
+		add(&trail, 3, "op=start phase=event seq=0");
 		check = check_lines(trail.lines, trail.n, false, trail.prev);
 		if (check.faults)
 			fail_msg("%s: line %d: %s", torn[i], (int)check.fault_line,
@@ -224,9 +224,9 @@ static void a_line_torn_by_a_crash_is_told_but_no_fault(void **state)
 	}
 }
 
-static void a_torn_number_that_does_not_follow_is_not_believed(void **state)
+static void a_torn_number_does_not_count(void **state)
 {
-	static const char torn[] = "ts=2025-01-31T12:00:03.000Z rec=9 cluster=c";
+	static const char torn[] = "ts=2025-01-31T12:00:03.000Z rec=2 cluster=c";
 	struct trail trail = {.n = 0};
 	struct trail_check check;
 
@@ -235,9 +235,126 @@ static void a_torn_number_that_does_not_follow_is_not_believed(void **state)
 	add(&trail, 1, "op=start phase=event seq=0");
 	(void)str_copy(trail.lines[trail.n++], sizeof(trail.lines[0]), torn);
 	hash(torn, trail.prev);
-	add(&trail, 10, "op=stage phase=intent seq=0");
+	add(&trail, 3, "op=stage phase=intent seq=0");
 	check = check_lines(trail.lines, trail.n, false, NULL);
 	expect_fault(&check, TRAIL_GAP, 3);
+}
+
+static struct trail_check check_files(char first[][256], int n_first, char second[][256], int n_second,
+				      const char *head)
+{
+	struct trail_check check = TRAIL_CHECK_INIT(false);
+
+	for (int i = 0; i < n_first; i++)
+		trail_check_line(&check, first[i], strlen(first[i]), true);
+	trail_check_next_file(&check);
+	for (int i = 0; i < n_second; i++)
+		trail_check_line(&check, second[i], strlen(second[i]), true);
+	trail_check_end(&check, head);
+	return check;
+}
+
+static void a_chain_goes_on_in_the_next_file(void **state)
+{
+	(void)state;
+	for (int cut = 0; cut <= LINES; cut++) {
+		struct trail trail = good_trail();
+		struct trail_check check =
+			check_files(trail.lines, cut, trail.lines + cut, LINES - cut, trail.prev);
+
+		if (check.faults)
+			fail_msg("cut after %d: file %zu line %d: %s", cut, check.fault_file,
+				 (int)check.fault_line, trail_fault_text(check.fault));
+		assert_int_equal(check.records, LINES);
+	}
+}
+
+static void a_record_that_is_missing_between_two_files_shows(void **state)
+{
+	(void)state;
+	for (int cut = 1; cut + 1 < LINES; cut++) {
+		struct trail trail = good_trail();
+		struct trail_check check =
+			check_files(trail.lines, cut, trail.lines + cut + 1, LINES - cut - 1, trail.prev);
+
+		expect_fault(&check, TRAIL_JOINT, 1);
+		assert_int_equal(check.fault_file, 1);
+		check = check_files(trail.lines, LINES, trail.lines, LINES, trail.prev); /* twice the same */
+		expect_fault(&check, TRAIL_JOINT, 1);
+	}
+}
+
+static void what_the_helper_missed_is_a_fault(void **state)
+{
+	struct trail trail = {.n = 0};
+	struct trail_check check;
+
+	(void)state;
+	memset(trail.prev, '0', TRAIL_HASH_SIZE - 1);
+	add(&trail, 1, "op=start phase=event head=rotated");
+	add(&trail, 2, "op=start phase=event head=unknown");
+	assert_int_equal(check_lines(trail.lines, trail.n, false, NULL).faults, 0);
+	add(&trail, 3, "op=start phase=event head=mismatch");
+	check = check_lines(trail.lines, trail.n, false, NULL);
+	expect_fault(&check, TRAIL_MISMATCH, 3);
+}
+
+/* Feed an intent or a result; returns the seq of the intent that turned out to be unfinished, or 0. */
+static int feed(struct trail_open *open, const char *phase, int seq)
+{
+	struct trail_record record;
+	char line[128];
+	char copy[128];
+	char *out = NULL;
+	int n = 0;
+
+	(void)str_format(line, sizeof(line), "ts=1 op=stage phase=%s seq=%d vol=v peer_pid=7 prev=0", phase,
+			 seq);
+	memcpy(copy, line, sizeof(copy));
+	assert_true(trail_parse(copy, &record));
+	assert_true(trail_open_add(open, line, &record, &out));
+	if (out)
+		assert_int_equal(sscanf(out, "ts=1 op=stage phase=intent seq=%d", &n), 1);
+	free(out);
+	return n;
+}
+
+static void intents_wait_for_their_results_in_order(void **state)
+{
+	struct trail_open open = {.n = 0};
+	char *line;
+
+	(void)state;
+	for (int seq = 1; seq <= 4; seq++)
+		assert_int_equal(feed(&open, "intent", seq), 0);
+	assert_int_equal(feed(&open, "result", 2), 0);
+	assert_int_equal(feed(&open, "result", 9), 0); /* of an intent in an older file */
+	assert_int_equal(feed(&open, "refused", 3), 0);
+	assert_int_equal(feed(&open, "event", 3), 0);
+	assert_int_equal(feed(&open, "intent", 3), 3); /* the first one never ended */
+	assert_int_equal(open.n, 3);
+	for (int i = 0; i < 3; i++) {
+		static const char *const want[] = {"seq=1 ", "seq=4 ", "seq=3 "};
+
+		line = trail_open_take(&open);
+		assert_non_null(strstr(line, want[i]));
+		free(line);
+	}
+	assert_null(trail_open_take(&open));
+}
+
+static void the_oldest_intent_gives_way_at_the_limit(void **state)
+{
+	struct trail_open open = {.n = 0};
+
+	(void)state;
+	for (int seq = 1; seq <= TRAIL_OPEN_MAX; seq++)
+		assert_int_equal(feed(&open, "intent", seq), 0);
+	assert_int_equal(feed(&open, "intent", TRAIL_OPEN_MAX + 1), 1);
+	assert_int_equal(feed(&open, "intent", TRAIL_OPEN_MAX + 2), 2);
+	assert_int_equal(open.n, TRAIL_OPEN_MAX);
+	while (open.n > 0)
+		free(trail_open_take(&open));
 }
 
 static void a_line_with_a_nul_byte_is_no_record(void **state)
@@ -438,11 +555,19 @@ static void filters_pick_by_volume_allocation_result_and_time(void **state)
 		{{.since = "2025-01-31T12:00:00.000Z"}, true},
 		{{.since = "2025-01-31T12:00:00.001Z"}, false},
 		{{.volume = "db", .result = "success"}, false},
+		{{.operation = "stage"}, true},
+		{{.operation = "unstage"}, false},
+		{{.until = "2025-01-31"}, true}, /* that day too */
+		{{.until = "2025-01-31T12:00:00.000Z"}, true},
+		{{.until = "2025-01-31T11"}, false},
+		{{.until = "2025-01-30"}, false},
+		{{.until = "2026"}, true},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char line[] = "ts=2025-01-31T12:00:00.000Z vol=db alloc=0189-full res=failed prev=ab";
+		char line[] =
+			"ts=2025-01-31T12:00:00.000Z op=stage vol=db alloc=0189-full res=failed prev=ab";
 		struct trail_record record;
 
 		assert_true(trail_parse(line, &record));
@@ -478,7 +603,12 @@ int main(void)
 		cmocka_unit_test(a_line_put_in_shows_in_itself_or_the_next_one),
 		cmocka_unit_test(every_cut_of_the_last_line_shows),
 		cmocka_unit_test(a_line_torn_by_a_crash_is_told_but_no_fault),
-		cmocka_unit_test(a_torn_number_that_does_not_follow_is_not_believed),
+		cmocka_unit_test(a_torn_number_does_not_count),
+		cmocka_unit_test(a_chain_goes_on_in_the_next_file),
+		cmocka_unit_test(a_record_that_is_missing_between_two_files_shows),
+		cmocka_unit_test(what_the_helper_missed_is_a_fault),
+		cmocka_unit_test(intents_wait_for_their_results_in_order),
+		cmocka_unit_test(the_oldest_intent_gives_way_at_the_limit),
 		cmocka_unit_test(a_line_with_a_nul_byte_is_no_record),
 		cmocka_unit_test(a_prev_that_is_no_hash_shows_even_in_a_rotated_file),
 		cmocka_unit_test(two_torn_lines_in_a_row_are_a_fault),

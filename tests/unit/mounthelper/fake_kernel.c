@@ -317,7 +317,9 @@ int model_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
 
 int model_fstat(int fd, struct stat *ret)
 {
-	*ret = (struct stat){.st_size = (off_t)k.log_len, .st_nlink = k.log_deleted ? 0 : 1};
+	*ret = (struct stat){.st_size = (off_t)k.log_len,
+			     .st_blocks = (blkcnt_t)((k.log_len + fake_log_ahead() + 511) / 512),
+			     .st_nlink = k.log_deleted ? 0 : 1};
 	if (fd != FAKE_LOG_READ_FD) {
 		ret->st_uid = k.nodes[position_of(fd).node].uid;
 		ret->st_mode = k.nodes[position_of(fd).node].mode;

@@ -20,6 +20,8 @@ enum {
 	FAKE_STATE_FD,
 	FAKE_LOG_FD,
 	FAKE_LOG_READ_FD,
+	FAKE_AUDIT_FD,
+	FAKE_JOURNAL_FD,
 	FAKE_DYNAMIC_FD = 1100,
 };
 
@@ -58,6 +60,19 @@ const char *fake_summary(void);
 /** The log so far. */
 const char *fake_log(void);
 
+/** What the kernel's audit confirmed, one line per record, and what the journal got; empty after
+ * fake_sinks_reset(). */
+const char *fake_audit(void);
+const char *fake_journal(void);
+void fake_sinks_reset(void);
+void fake_audit_answers(int sys_errno); /* instead of confirming */
+void fake_audit_is_mute(void);		/* takes records and sends no answer */
+void fake_audit_takes_nothing(void);	/* send returns 0, as without the capability */
+
+/** Bytes reserved beyond the log's end, and how often that was asked for. */
+uint64_t fake_log_ahead(void);
+int fake_reservations(void);
+
 /** Options given to the last fsopen context: "key=value;" or "key;". */
 const char *fake_options(void);
 
@@ -66,6 +81,9 @@ unsigned int fake_timer(void);
 
 /** Passes over the mount table since the world began. */
 int fake_table_passes(void);
+
+/** How far the clock moves whenever it is looked at; 1 s since the reset, so that no rate interferes. */
+void fake_clock_step(uint64_t us);
 
 /* Circumstances. */
 void fake_kernel_before_6_8(bool old);	  /* no unique ids, statmount, listmount; outlives a reset */
@@ -80,6 +98,9 @@ void fake_mount_other(const char *path);	 /* another file system on top of the d
 void fake_mount_inside(const char *path);	 /* another one on a directory within what is mounted there */
 void fake_set_busy(const char *path, bool busy); /* open files on the mount there */
 void fake_set_shared(const char *path);
+void fake_set_private(const char *path);
+/** Of the mount there: " shared", " shared peer of PATH", " slave of PATH", "", and so on. */
+const char *fake_propagation(const char *path);
 void fake_set_link(const char *target);
 void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block);
 void fake_mount_again(const char *path);   /* the same file system once more, on top */
@@ -94,5 +115,6 @@ bool fake_is_mount(const char *path);
 void fake_mount_part(const char *path, const char *of, const char *directory);
 void fake_mount_foreign(int n);
 void fake_make_file(const char *path);
+void fake_remove(const char *path);
 uint64_t fake_flags(const char *path);	/* MOUNT_ATTR_* of the mount there */
 uint64_t fake_inodes(const char *path); /* of the tmpfs there */

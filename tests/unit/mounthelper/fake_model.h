@@ -135,6 +135,10 @@ int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret);
 long model_listmount(uint64_t id, uint64_t *ret_ids, size_t n);
 long model_write(int fd, const void *bytes, size_t n);
 long model_pread(int fd, void *buf, size_t n, off_t offset);
+void fake_sinks_process_died(void);
+int model_fallocate(int fd, int mode, off_t offset, off_t n); /* this and the next two: fake_sinks.c */
+long model_sendto(int fd, const void *bytes, size_t n, int flags);
+long model_recvfrom(int fd, void *buf, size_t n, int flags);
 int model_ofd_lock(int fd, int cmd, const struct flock *lock);
 void model_ofd_unlock(int fd, const struct flock *lock);
 void model_close(int fd);

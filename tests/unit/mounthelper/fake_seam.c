@@ -1,6 +1,8 @@
 #include "fake_model.h"
 #include "fixture.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
@@ -84,6 +86,10 @@ ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 int __wrap_sys_fdatasync(int fd);
 int __wrap_sys_set_timer(unsigned int seconds);
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n);
+ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+			  unsigned int to_len);
+ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags);
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock);
 int __wrap_close(int fd);
 int __real_close(int fd);
@@ -204,6 +210,24 @@ int __wrap_sys_fdatasync(int fd)
 	CALL(int, 0);
 }
 
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
+{
+	CALL(int, model_fallocate(fd, mode, offset, n));
+}
+
+ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
+			  unsigned int to_len)
+{
+	(void)to;
+	(void)to_len;
+	CALL(ssize_t, model_sendto(fd, bytes, n, flags));
+}
+
+ssize_t __wrap_sys_recvfrom(int fd, void *buf, size_t n, int flags)
+{
+	CALL(ssize_t, model_recvfrom(fd, buf, n, flags));
+}
+
 int __wrap_sys_ofd_lock(int fd, int cmd, struct flock *lock)
 {
 	if (lock->l_type == F_UNLCK) {
@@ -226,9 +250,16 @@ int64_t __wrap_clock_realtime_ms(void)
 	return FIXTURE_NOW_MS;
 }
 
+static uint64_t clock_step_us = USEC_PER_SEC;
+
+void fake_clock_step(uint64_t us)
+{
+	clock_step_us = us;
+}
+
 uint64_t __wrap_clock_monotonic_us(void)
 {
 	static uint64_t now;
 
-	return now += 1000000; /* the rate never interferes */
+	return now += clock_step_us;
 }

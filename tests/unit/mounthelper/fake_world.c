@@ -75,6 +75,8 @@ void fake_kernel_reset(void)
 	int node;
 
 	memset(&k, 0, sizeof(k));
+	fake_sinks_reset();
+	fake_clock_step(1000000);
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 	k.next_mount_id = 20;
 	k.next_ino = 1000;
@@ -115,7 +117,8 @@ void fake_kernel_open(struct helper *h)
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;
 	h->state_fd = FAKE_STATE_FD;
-	h->audit_fd = -EBADF;
+	h->audit_fd = FAKE_AUDIT_FD;
+	h->journal_fd = FAKE_JOURNAL_FD;
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
 	h->trail.fd = FAKE_LOG_FD;
 	h->trail.read_fd = FAKE_LOG_READ_FD;
@@ -128,6 +131,7 @@ void fake_process_died(void)
 	k.cwd = k.base[0];
 	k.n_locks = 0;
 	k.timer_s = 0;
+	fake_sinks_process_died();
 	drop_unused();
 	fake_fault(FAKE_NO_FAULT, 0, 0);
 }
@@ -156,29 +160,34 @@ static int compare_lines(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* The first other mount in peer group @group, as " WORDS PATH". */
+static void name_member(uint64_t group, int but, const char *words, char *ret, size_t size)
+{
+	char path[512];
+
+	for (int i = 1; i < MOUNTS; i++) {
+		if (!k.mounts[i].used || i == but || k.mounts[i].group != group)
+			continue;
+		(void)path_of(root_of(i), path, sizeof(path));
+		(void)str_format(ret, size, " %s %s", words, path);
+		return;
+	}
+}
+
 /* Group numbers differ from run to run: say with whom. */
 static const char *propagation_words(int mount)
 {
-	static char words[640];
+	static char words[1200];
 	const struct mount *m = &k.mounts[mount];
-	char path[512];
+	char peer[560] = "";
+	char master[560] = " slave";
 
-	words[0] = '\0';
 	if (m->group != 0)
-		(void)str_copy(words, sizeof(words), " shared");
-	for (int i = 1; i < MOUNTS; i++) {
-		const struct mount *other = &k.mounts[i];
-
-		if (!other->used || i == mount || other->group == 0 ||
-		    (other->group != m->group && other->group != m->master))
-			continue;
-		(void)path_of(root_of(i), path, sizeof(path));
-		(void)str_format(words, sizeof(words), "%s %s",
-				 other->group == m->group ? " peer of" : " slave of", path);
-		break;
-	}
-	if (m->master != 0 && !strstr(words, "slave of"))
-		(void)str_copy(words, sizeof(words), " slave");
+		name_member(m->group, mount, "peer of", peer, sizeof(peer));
+	if (m->master != 0)
+		name_member(m->master, mount, "slave of", master, sizeof(master));
+	(void)str_format(words, sizeof(words), "%s%s%s", m->group != 0 ? " shared" : "", peer,
+			 m->master != 0 ? master : "");
 	return words;
 }
 
@@ -411,4 +420,25 @@ int fake_table_passes(void)
 void fake_make_file(const char *path)
 {
 	(void)make_path(path, 0, S_IFREG | 0644);
+}
+
+const char *fake_propagation(const char *path)
+{
+	assert_non_null(mount_on(path));
+	return propagation_words((int)(mount_on(path) - k.mounts));
+}
+
+void fake_set_private(const char *path)
+{
+	assert_non_null(mount_on(path));
+	set_propagation_of((int)(mount_on(path) - k.mounts), MS_PRIVATE);
+}
+
+void fake_remove(const char *path)
+{
+	struct position at;
+
+	assert_true(walk(path, &at));
+	assert_int_equal(mount_at(at), -1);
+	k.nodes[at.node].used = false;
 }

@@ -70,7 +70,7 @@ void fixture_policy(const char *extra, struct policy *ret)
 {
 	const char *text = fixture_policy_text(extra);
 	struct error err = {.msg = ""};
-	unsigned int line = 0;
+	unsigned int line;
 
 	if (policy_parse("fixture", text, strlen(text), ret, &line, &err) != STATUS_OK)
 		fail_msg("%s", err.msg);

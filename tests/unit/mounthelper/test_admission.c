@@ -1,5 +1,4 @@
 #include "admission.h"
-#include "entry.h"
 #include "fixture.h"
 #include "source.h"
 #include "trees.h"
@@ -317,37 +316,6 @@ static void a_by_id_link_leads_to_one_name_in_dev(void **state)
 	assert_int_equal(by_id_target(longest, sizeof(longest), name), -EINVAL);
 }
 
-static void only_a_setuid_start_by_somebody_else_is_served(void **state)
-{
-	static const struct {
-		struct entry_facts facts;
-		enum exit_code code; /* EXIT_CLOSED: served */
-		const char *word;
-	} rows[] = {
-		{{1, true, true, false, 995, 0}, EXIT_CLOSED, ""},
-		{{2, true, true, false, 995, 0}, EXIT_ARGUMENTS, "no arguments"},
-		{{0, false, true, false, 995, 0}, EXIT_ARGUMENTS, "no arguments"},
-		{{1, false, true, false, 995, 0}, EXIT_ARGUMENTS, "no arguments"},
-		{{1, true, false, true, 995, 995}, EXIT_PRIVILEGE, "no_new_privs on"},
-		{{1, true, false, false, 995, 995}, EXIT_PRIVILEGE, "mode 4750"},
-		{{1, true, true, false, 0, 0}, EXIT_PRIVILEGE, "started by root"},
-		{{1, true, false, false, 0, 0}, EXIT_PRIVILEGE, "started by root"},
-		{{1, true, false, false, 995, 0}, EXIT_PRIVILEGE, "AT_SECURE"},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct error err = {.msg = ""};
-		enum exit_code code = EXIT_CLOSED;
-		enum status st = entry_check(&rows[i].facts, &code, &err);
-
-		assert_int_equal(st == STATUS_OK, rows[i].code == EXIT_CLOSED);
-		if (st != STATUS_OK)
-			assert_int_equal(code, rows[i].code);
-		assert_non_null(strstr(err.msg, rows[i].word));
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -361,7 +329,6 @@ int main(void)
 		cmocka_unit_test_setup(detaching_needs_the_policys_word, setup),
 		cmocka_unit_test_setup(only_our_own_names_are_found_in_the_table, setup),
 		cmocka_unit_test(a_by_id_link_leads_to_one_name_in_dev),
-		cmocka_unit_test(only_a_setuid_start_by_somebody_else_is_served),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+#include "record.h"
 #include "workbench.h"
 
 #include "base/str.h"
@@ -603,20 +604,57 @@ static void a_mount_left_shared_by_a_dead_instance_is_made_private(void **state)
 	assert_null(strstr(fake_summary(), "shared"));
 }
 
-static void too_many_refusals_end_the_helper_with_a_summary(void **state)
+static int count_in_log(const char *text)
+{
+	int n = 0;
+
+	for (const char *at = fake_log(); (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
 {
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
+	int sys_errno;
 
 	(void)state;
 	req.stage.ticket.signature[0] ^= 1;
-	helper.refusals =
-		(struct refusals){.window_us = UINT64_MAX / 2, .count = REFUSALS_MAX - 2, .unrecorded = 5};
-	helper.refusals.window_us = 0; /* long ago: the summary comes first, and a new window begins */
-	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
-	assert_non_null(strstr(fake_log(), "op=refusals phase=event seq=0 count=5 "));
-	for (int i = 0; i < 100; i++)
+	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	fake_clock_step(1);
+	for (int i = 1; i < 200; i++)
 		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(count_in_log(" phase=refused "), 20);
+	assert_int_equal(count_in_log(" op=refusals "), 0);
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_REFUSALS);
+	assert_int_equal(answer.reply.status, MH_REFUSED);
+	record_end(&helper, false, REASON_REFUSALS, 200);
+	assert_int_equal(count_in_log(" op=refusals phase=event seq=0 count=180 "), 1);
+}
+
+static void refusals_that_come_slowly_are_all_recorded(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+	int sys_errno;
+
+	(void)state;
+	req.stage.ticket.signature[0] ^= 1;
+	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	for (int i = 0; i < 60; i++)
+		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(count_in_log(" phase=refused "), 60);
+	/* after a burst the next request brings the summary */
+	fake_clock_step(1);
+	for (int i = 0; i < 30; i++)
+		(void)ops_run(&helper, &req, &answer);
+	assert_int_equal(count_in_log(" op=refusals "), 0);
+	fake_clock_step(10 * 1000000);
+	(void)ops_run(&helper, &req, &answer);
+	assert_int_equal(count_in_log(" op=refusals phase=event seq=0 count=10 "), 1);
+	record_refusals_summary(&helper, 0, true);
+	assert_int_equal(count_in_log(" op=refusals "), 1);
 }
 
 static struct mh_list_reply list(uint8_t kind, uint32_t cursor)
@@ -730,15 +768,15 @@ static void over_the_rate_nothing_is_done(void **state)
 	union mh_answer answer;
 
 	(void)state;
-	rate_init(&helper.rate, 1, 1, UINT64_MAX);
+	rate_init(&helper.rate, 1, 1, 0);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_OK);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
-	helper.rate = (struct rate){.per_second = 1, .burst = 1, .credit_us = 0, .last_us = UINT64_MAX};
+	helper.rate = (struct rate){.cost_us = 1, .most_us = 1, .paid_us = UINT64_MAX};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_LIMIT);
 	ASSERT_SAID("reason=rate-limit");
-	helper.rate.last_us = UINT64_MAX;
+	helper.rate.paid_us = UINT64_MAX;
 	req.list = (struct mh_list){.header = {.op = MH_OP_LIST, .length = sizeof(req.list)}};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.list.status, MH_LIMIT);
@@ -784,7 +822,8 @@ int main(void)
 		TEST(unstage_says_whether_the_superblock_lives_on),
 		TEST(another_instance_on_the_same_volume_means_busy),
 		TEST(a_mount_left_shared_by_a_dead_instance_is_made_private),
-		TEST(too_many_refusals_end_the_helper_with_a_summary),
+		TEST(too_many_refusals_are_summed_up_and_end_the_helper),
+		TEST(refusals_that_come_slowly_are_all_recorded),
 		TEST(state_is_read_from_the_kernel),
 		TEST(lists_come_in_pages_of_eight),
 		TEST(profiles_are_what_the_policy_offers),

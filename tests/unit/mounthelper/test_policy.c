@@ -299,7 +299,9 @@ static const struct refusal {
 	{BLOCK("profile m { class = tmpfs; max_size = 1GiB }\n"), NULL},
 	{BLOCK("profile m { class = tmpfs; max_size = 1073741825 }\n"),
 	 "p:1: agent 995: a profile's max_size is above max_tmpfs_total"},
-	{BLOCK("profile m { class = tmpfs; trust = trusted; max_size = 1M }\n"), "unknown key 'trust'"},
+	{BLOCK("profile m { class = tmpfs; trust = trusted; max_size = 1M }\n"), NULL},
+	{BLOCK("profile m { class = tmpfs; trust = untrusted; max_size = 1M }\n"),
+	 "trust = untrusted needs fstype"},
 	/* host volumes */
 	{BLOCK("hostvol h { path = /data; owner_uid = 0 }\n"), NULL},
 	{BLOCK("hostvol h { path = /data; owner_uid = 4294967294; ro = yes; exec = yes; shared = yes }\n"

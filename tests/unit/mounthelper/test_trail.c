@@ -1,38 +1,113 @@
 #include "trail.h"
 #include "unit.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[64];
 static struct trail trail;
+static struct trail_head head;
+
+/* How often the trail asked the kernel, and the clock it sees. */
+static struct {
+	int reads;
+	int syncs;
+	int reservations;
+	int sync_result;
+	uint64_t now_us;
+} seam;
+
+ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
+ssize_t __real_sys_pread(int fd, void *buf, size_t n, off_t offset);
+int __wrap_sys_fdatasync(int fd);
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n);
+int __real_sys_fallocate(int fd, int mode, off_t offset, off_t n);
+uint64_t __wrap_clock_monotonic_us(void);
+
+ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset)
+{
+	seam.reads++;
+	return __real_sys_pread(fd, buf, n, offset);
+}
+
+int __wrap_sys_fdatasync(int fd)
+{
+	(void)fd;
+	seam.syncs++;
+	return seam.sync_result;
+}
+
+int __wrap_sys_fallocate(int fd, int mode, off_t offset, off_t n)
+{
+	assert_int_equal(mode, FALLOC_FL_KEEP_SIZE);
+	assert_int_equal(n, TRAIL_AHEAD);
+	seam.reservations++;
+	return __real_sys_fallocate(fd, mode, offset, n);
+}
+
+uint64_t __wrap_clock_monotonic_us(void)
+{
+	return seam.now_us;
+}
+
+/* A process that has just started on the file. */
+static void open_trail(struct trail *ret)
+{
+	*ret = (struct trail){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC),
+			      .read_fd = open(path, O_RDONLY | O_CLOEXEC),
+			      .cluster = "demo",
+			      .node = "n1",
+			      .head = &head};
+	assert_true(ret->fd >= 0 && ret->read_fd >= 0);
+}
+
+static void close_trail(struct trail *t)
+{
+	(void)close(t->fd);
+	(void)close(t->read_fd);
+}
 
 static int setup(void **state)
 {
 	(void)state;
+	memset(&seam, 0, sizeof(seam));
+	memset(&head, 0, sizeof(head));
+	seam.now_us = 10 * USEC_PER_SEC;
 	(void)str_copy(path, sizeof(path), "/tmp/holdfast-trail-XXXXXX");
 	(void)close(mkstemp(path));
-	trail = (struct trail){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC),
-			       .read_fd = open(path, O_RDONLY | O_CLOEXEC),
-			       .cluster = "demo",
-			       .node = "n1"};
-	return trail.fd >= 0 && trail.read_fd >= 0 ? 0 : -1;
+	open_trail(&trail);
+	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	(void)close(trail.fd);
-	(void)close(trail.read_fd);
+	close_trail(&trail);
 	return unlink(path);
+}
+
+static void restart(void)
+{
+	close_trail(&trail);
+	open_trail(&trail);
+}
+
+/* What root does to rotate the log, and restarts the agent. */
+static void rotate(void)
+{
+	assert_int_equal(truncate(path, 0), 0); /* a new file for all that the helper can see */
+	restart();
 }
 
 static void put_raw(const char *text, size_t n)
@@ -42,10 +117,10 @@ static void put_raw(const char *text, size_t n)
 
 static uint64_t append(const char *op)
 {
-	struct record record = RECORD_INIT;
+	struct keyline record = KEYLINE_INIT;
 	uint64_t rec = 0;
 
-	record_word(&record, "op", op);
+	keyline_word(&record, "op", op);
 	assert_int_equal(trail_append(&trail, &record, &rec), 0);
 	return rec;
 }
@@ -103,22 +178,46 @@ static void records_are_numbered_and_chained(void **state)
 
 static void another_instance_goes_on_in_the_same_chain(void **state)
 {
-	struct trail other = trail;
-	struct record record = RECORD_INIT;
+	struct keyline record = KEYLINE_INIT;
+	struct trail other;
 	uint64_t rec;
 
 	(void)state;
-	other.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	other.read_fd = open(path, O_RDONLY | O_CLOEXEC);
-	record_word(&record, "op", "publish");
+	open_trail(&other);
+	keyline_word(&record, "op", "publish");
 	for (uint64_t i = 0; i < 5; i++) {
 		assert_int_equal(append("stage"), 2 * i + 1);
 		assert_int_equal(trail_append(&other, &record, &rec), 0);
 		assert_int_equal(rec, 2 * i + 2);
 	}
-	(void)close(other.fd);
-	(void)close(other.read_fd);
+	seam.syncs = 0;
+	close_trail(&other);
 	assert_int_equal(check_chain(), 10);
+}
+
+static void the_end_is_read_only_when_somebody_else_was_there(void **state)
+{
+	struct trail other;
+
+	(void)state;
+	(void)append("stage");
+	seam.reads = 0; /* of an empty file */
+	(void)append("stage");
+	(void)append("stage");
+	assert_int_equal(seam.reads, 0);
+	open_trail(&other);
+	{
+		struct keyline record = KEYLINE_INIT;
+		uint64_t rec;
+
+		assert_int_equal(trail_append(&other, &record, &rec), 0);
+		assert_int_equal(rec, 4);
+	}
+	close_trail(&other);
+	assert_int_equal(seam.reads, 1);
+	assert_int_equal(append("stage"), 5);
+	assert_int_equal(seam.reads, 2);
+	assert_int_equal(check_chain(), 5);
 }
 
 static void a_torn_line_stays_in_the_chain_wherever_it_was_cut(void **state)
@@ -140,15 +239,25 @@ static void a_torn_line_stays_in_the_chain_wherever_it_was_cut(void **state)
 
 		assert_int_equal(ftruncate(trail.fd, 0), 0);
 		put_raw(text, cut);
+		restart();
 		rec = append("publish");
-		/* the torn line's own number counts as soon as it is complete */
-		assert_true(rec == 11 || rec == 12);
-		assert_int_equal(rec == 12,
-				 strstr(text + first, "rec=11 ") + strlen("rec=11 ") <= text + cut);
+		/* a line is a record when only its newline is missing */
+		assert_int_equal(rec, cut == n - 1 ? 12 : 11);
 		assert_int_equal(check_chain(), 12);
 		assert_int_equal(append("unstage"), rec + 1);
+		assert_int_equal(check_chain(), 13);
 	}
 	free(text);
+}
+
+static void a_death_after_the_newline_that_mends_is_mended_too(void **state)
+{
+	(void)state;
+	(void)append("stage");
+	put_raw("ts=2026 rec=2 clus\n", 19);
+	restart();
+	assert_int_equal(append("publish"), 2);
+	assert_int_equal(check_chain(), 3);
 }
 
 static void a_trail_that_begins_with_a_torn_line_goes_on(void **state)
@@ -163,7 +272,7 @@ static void a_file_that_is_no_trail_is_left_alone(void **state)
 {
 	static const char junk[] = "this is somebody's letter\n";
 	char big[8192];
-	struct record record = RECORD_INIT;
+	struct keyline record = KEYLINE_INIT;
 	uint64_t rec = 77;
 	char *text;
 
@@ -179,90 +288,256 @@ static void a_file_that_is_no_trail_is_left_alone(void **state)
 	free(text);
 }
 
+#define CHAIN " prev=0000000000000000000000000000000000000000000000000000000000000000"
+
 static int read_end_of(const char *tail, bool whole)
 {
+	char copy[4096];
 	struct trail_end end;
 
-	return trail_read_end(tail, strlen(tail), whole, &end) < 0 ? -1 : (int)end.rec;
+	(void)str_copy(copy, sizeof(copy), tail);
+	return trail_read_end(copy, strlen(copy), whole, &end) < 0 ? -1 : (int)end.rec;
 }
 
-static void only_a_complete_number_counts(void **state)
+static void only_a_whole_record_has_a_number(void **state)
 {
 	(void)state;
-	assert_int_equal(read_end_of("ts=1 rec=5 a=b\n", true), 6);
-	assert_int_equal(read_end_of("ts=1 rec=5x a=b\n", true), -1);
-	assert_int_equal(read_end_of("ts=1 rec= a=b\n", true), -1);
-	assert_int_equal(read_end_of("ts=1 rec=0 a=b\n", true), -1);
-	assert_int_equal(read_end_of("ts=1 rec=18446744073709551615 a=b\n", true), -1);
-	assert_int_equal(read_end_of("ts=1 rec=5 a=b\nts=1 rec=6\n", true), 6);
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b" CHAIN "\n", true), 5);
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b" CHAIN, true), 5);
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec=5x a=b" CHAIN "\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec= a=b" CHAIN "\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec=0 a=b" CHAIN "\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec=18446744073709551615 a=b" CHAIN "\n", true), -1);
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b" CHAIN "\nts=1 rec=6\n", true), 5);
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b" CHAIN "\nts=1\nts=1 rec=6 a", true), 5);
 	/* the beginning of the last line must be in sight, or its digest would be another one's */
-	assert_int_equal(read_end_of("ts=1 rec=5 a=b\n", false), -1);
-	assert_int_equal(read_end_of("a=b\nts=1 rec=5 a=b\n", false), 6);
-	assert_int_equal(read_end_of("", true), 1);
+	assert_int_equal(read_end_of("ts=1 rec=5 a=b" CHAIN "\n", false), -1);
+	assert_int_equal(read_end_of("a=b\nts=1 rec=5 a=b" CHAIN "\n", false), 5);
+	assert_int_equal(read_end_of("", true), 0);
 	assert_int_equal(read_end_of("", false), -1);
 	assert_int_equal(read_end_of("\n", true), -1);
+	assert_int_equal(read_end_of("\n\n", true), -1);
+	assert_int_equal(read_end_of("\n\n", false), -1);
 }
 
-static void values_outside_the_alphabet_cannot_forge_anything(void **state)
+/* The last line of the file. */
+static const char *last_line(void)
 {
-	struct record record = RECORD_INIT;
+	static char line[TRAIL_LINE_MAX + 1];
+	char *text = whole_file();
+	size_t n = strlen(text);
+	const char *start = memrchr(text, '\n', n - 1);
+
+	assert_true(n > 0);
+	(void)str_copy(line, sizeof(line), start ? start + 1 : text);
+	free(text);
+	return line;
+}
+
+static void an_empty_file_continues_the_chain_of_the_one_before(void **state)
+{
+	char before[TRAIL_DIGEST_HEX + 1];
+	char want[128];
 
 	(void)state;
-	record_word(&record, "a", "x\nop=stage");
-	record_word(&record, "b", "x y");
-	record_word(&record, "c", "it's");
-	record_word(&record, "d", "");
-	record_word(&record, "e", "a=b");
-	record_word(&record, "f", "Az09._:+/@,-");
-	record_number(&record, "g", UINT64_MAX);
-	record_hex(&record, "h", "\xab\x01", 2);
-	assert_false(record.overflow);
-	assert_string_equal(record.text,
-			    " a=780A6F703D7374616765 b=782079 c=69742773 d= e=613D62 f=Az09._:+/@,- "
-			    "g=18446744073709551615 h=ab01");
+	(void)append("stage");
+	(void)append("stage");
+	assert_null(strstr(last_line(), "head="));
+	memcpy(before, trail.end.digest[0], sizeof(before));
+	rotate();
+	assert_int_equal(append("start"), 3);
+	(void)str_format(want, sizeof(want), " op=start head=rotated prev=%s\n", before);
+	assert_non_null(strstr(last_line(), want));
+	assert_int_equal(append("stage"), 4);
+	assert_null(strstr(last_line(), "head="));
+}
+
+static void a_log_whose_end_was_cut_off_is_told(void **state)
+{
+	char *text;
+	size_t n;
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		(void)append("stage");
+	text = whole_file();
+	n = (size_t)(strstr(text, "rec=5 ") - text);
+	while (text[n - 1] != '\n')
+		n--;
+	free(text);
+	assert_int_equal(truncate(path, (off_t)n), 0);
+	assert_int_equal(append("publish"), 5); /* even while the helper runs */
+	assert_non_null(strstr(last_line(), " head=mismatch "));
+	assert_int_equal(check_chain(), 5);
+	assert_int_equal(append("publish"), 6);
+	assert_null(strstr(last_line(), "head="));
+	restart();
+	(void)append("start");
+	assert_null(strstr(last_line(), "head="));
+}
+
+static void a_death_before_the_head_was_stored_is_no_mismatch(void **state)
+{
+	struct trail_head before;
+
+	(void)state;
+	(void)append("stage");
+	before = head;
+	(void)append("stage");
+	head = before;
+	restart();
+	assert_int_equal(append("start"), 3);
+	assert_null(strstr(last_line(), "head="));
+	head = before; /* two records further on something is wrong */
+	restart();
+	(void)append("start");
+	assert_non_null(strstr(last_line(), "head=mismatch"));
+}
+
+static void a_head_that_is_not_known_is_told_and_no_reproach(void **state)
+{
+	(void)state;
+	(void)append("stage");
+	memset(&head, 0, sizeof(head)); /* another boot */
+	restart();
+	assert_int_equal(append("start"), 2);
+	assert_non_null(strstr(last_line(), " head=unknown "));
+	assert_int_equal(check_chain(), 2);
+	assert_int_equal(head.rec, 2);
+}
+
+static void every_record_is_brought_to_the_medium(void **state)
+{
+	(void)state;
+	for (int i = 1; i <= 3; i++) {
+		(void)append("stage");
+		assert_int_equal(seam.syncs, i);
+	}
+	trail_idle(&trail);
+	assert_int_equal(seam.syncs, 3);
+}
+
+static void a_batch_is_brought_to_the_medium_once_a_second_and_when_idle(void **state)
+{
+	(void)state;
+	trail.batch = true;
+	(void)append("stage"); /* the last time was long ago */
+	assert_int_equal(seam.syncs, 1);
+	seam.now_us += USEC_PER_SEC - 1;
+	(void)append("stage");
+	(void)append("stage");
+	assert_int_equal(seam.syncs, 1);
+	seam.now_us++;
+	(void)append("stage");
+	assert_int_equal(seam.syncs, 2);
+	trail_idle(&trail);
+	assert_int_equal(seam.syncs, 2);
+	(void)append("stage");
+	trail_idle(&trail);
+	trail_idle(&trail);
+	assert_int_equal(seam.syncs, 3);
+	assert_int_equal(check_chain(), 5);
+}
+
+static void what_could_not_be_brought_to_the_medium_shows_with_the_next_record(void **state)
+{
+	struct keyline record = KEYLINE_INIT;
+	uint64_t rec = 0;
+
+	(void)state;
+	trail.batch = true;
+	(void)append("stage");
+	(void)append("stage");
+	seam.sync_result = -EIO;
+	trail_idle(&trail);
+	assert_int_equal(trail_append(&trail, &record, &rec), -EIO);
+	seam.sync_result = 0;
+	assert_int_equal(append("stage"), 4); /* the record is in the file all the same */
+	assert_null(strstr(last_line(), "head="));
+	assert_int_equal(check_chain(), 4);
+}
+
+static void room_is_reserved_ahead_without_changing_the_size(void **state)
+{
+	struct stat st;
+	char *text;
+
+	(void)state;
+	(void)append("stage");
+	assert_int_equal(seam.reservations, 1);
+	text = whole_file();
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, strlen(text));
+	free(text);
+	if (st.st_blocks * 512 >= TRAIL_AHEAD) { /* not every file system can */
+		for (int i = 0; i < 100; i++)
+			(void)append("stage");
+		assert_int_equal(seam.reservations, 1);
+	}
+	assert_true(check_chain() >= 1);
 }
 
 static void a_record_that_does_not_fit_is_not_cut_but_refused(void **state)
 {
-	struct record record = RECORD_INIT;
-	char value[TRAIL_VALUE_MAX + 2];
+	struct keyline record = KEYLINE_INIT;
+	char value[161];
 	uint64_t rec;
 
 	(void)state;
 	memset(value, 'a', sizeof(value));
-	value[TRAIL_VALUE_MAX] = '\0';
-	record_word(&record, "a", value);
-	assert_false(record.overflow);
-	value[TRAIL_VALUE_MAX] = 'a';
-	value[TRAIL_VALUE_MAX + 1] = '\0';
-	record_word(&record, "b", value);
-	assert_true(record.overflow);
-	assert_int_equal(trail_append(&trail, &record, &rec), -EMSGSIZE);
-	record = (struct record)RECORD_INIT;
-	value[TRAIL_VALUE_MAX] = '\0';
+	value[160] = '\0';
 	for (int i = 0; i < 6; i++)
-		record_word(&record, "a", value);
+		keyline_word(&record, "a", value);
 	assert_false(record.overflow);
 	assert_int_equal(trail_append(&trail, &record, &rec), -EMSGSIZE); /* with what is put around it */
-	record_word(&record, "a", value);
+	keyline_word(&record, "a", value);
 	assert_true(record.overflow);
+	record.len = 0;
+	record.text[0] = '\0';
+	assert_int_equal(trail_append(&trail, &record, &rec), -EMSGSIZE);
 	assert_int_equal(check_chain(), 0);
+}
+
+static void a_log_that_was_deleted_is_no_trail(void **state)
+{
+	struct keyline record = KEYLINE_INIT;
+	uint64_t rec = 7;
+
+	(void)state;
+	(void)append("stage");
+	assert_int_equal(unlink(path), 0);
+	keyline_word(&record, "op", "stage");
+	assert_int_equal(trail_append(&trail, &record, &rec), -ESTALE);
+	assert_int_equal(rec, 7);
+	/* for the other sinks: without number and chain */
+	assert_null(strstr(trail.line, "rec="));
+	assert_non_null(strstr(trail.line, " cluster=demo node=n1 op=stage"));
+	(void)close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 }
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(records_are_numbered_and_chained, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_instance_goes_on_in_the_same_chain, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_torn_line_stays_in_the_chain_wherever_it_was_cut, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_trail_that_begins_with_a_torn_line_goes_on, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_file_that_is_no_trail_is_left_alone, setup, teardown),
-		cmocka_unit_test(only_a_complete_number_counts),
-		cmocka_unit_test(values_outside_the_alphabet_cannot_forge_anything),
-		cmocka_unit_test_setup_teardown(a_record_that_does_not_fit_is_not_cut_but_refused, setup,
-						teardown),
+		TEST(records_are_numbered_and_chained),
+		TEST(another_instance_goes_on_in_the_same_chain),
+		TEST(the_end_is_read_only_when_somebody_else_was_there),
+		TEST(a_torn_line_stays_in_the_chain_wherever_it_was_cut),
+		TEST(a_death_after_the_newline_that_mends_is_mended_too),
+		TEST(a_trail_that_begins_with_a_torn_line_goes_on),
+		TEST(a_file_that_is_no_trail_is_left_alone),
+		TEST(only_a_whole_record_has_a_number),
+		TEST(an_empty_file_continues_the_chain_of_the_one_before),
+		TEST(a_log_whose_end_was_cut_off_is_told),
+		TEST(a_death_before_the_head_was_stored_is_no_mismatch),
+		TEST(a_head_that_is_not_known_is_told_and_no_reproach),
+		TEST(every_record_is_brought_to_the_medium),
+		TEST(a_batch_is_brought_to_the_medium_once_a_second_and_when_idle),
+		TEST(what_could_not_be_brought_to_the_medium_shows_with_the_next_record),
+		TEST(room_is_reserved_ahead_without_changing_the_size),
+		TEST(a_record_that_does_not_fit_is_not_cut_but_refused),
+		TEST(a_log_that_was_deleted_is_no_trail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,17 +14,20 @@ void start_helper(const char *extra)
 	struct state_table *table = helper.state;
 
 	fixture_policy(extra, &policy);
-	helper = (struct helper){.policy = &policy,
-				 .agent = policy_agent(&policy, FIXTURE_UID),
-				 .door = DOOR_SETUID,
-				 .peer_uid = FIXTURE_UID,
-				 .peer_pid = 4711,
-				 .state = table,
-				 .trail = {.cluster = "demo", .node = "node-1"}};
+	helper =
+		(struct helper){.policy = &policy,
+				.agent = policy_agent(&policy, FIXTURE_UID),
+				.door = DOOR_SETUID,
+				.peer_uid = FIXTURE_UID,
+				.peer_pid = 4711,
+				.state = table,
+				.trail = {.cluster = "demo", .node = "node-1", .head = &table->header.trail}};
 	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
 	rate_init(&helper.rate, 1000, 1000, 0);
+	rate_init(&helper.refusals.recorded, 1000, 1000, 0);
+	rate_init(&helper.refusals.borne, 1000, 1000, 0);
 	fake_kernel_open(&helper);
 	state_open(helper.state, FIXTURE_BOOT_ID);
 }

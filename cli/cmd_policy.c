@@ -1,0 +1,63 @@
+#include "commands.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <unistd.h>
+
+/* The command line of holdfast-policy. */
+struct tool {
+	char words[OPTION_N + 4][PATH_MAX];
+	char *argv[OPTION_N + 5];
+	int n;
+	bool is_too_long;
+};
+
+static void add_word(struct tool *tool, const char *dashes, const char *name, const char *equals,
+		     const char *value)
+{
+	char *word = tool->words[tool->n];
+
+	if (str_format(word, PATH_MAX, "%s%s%s%s", dashes, name, equals, value) < 0)
+		tool->is_too_long = true;
+	tool->argv[tool->n++] = word;
+}
+
+/* Become holdfast-policy, which has the parser of the mount helper: what it prints and how it ends is the
+ * command's answer. */
+static enum status run_tool(struct invocation *inv, const char *const *words, struct error *err)
+{
+	static struct tool tool;
+
+	tool.n = 0;
+	add_word(&tool, "", "holdfast-policy", "", "");
+	for (int id = 0; id < OPTION_N; id++) {
+		const struct option_info *info = &command_options[id];
+
+		if (inv->options[id] && (id == OPT_JSON || id >= OPT_UID))
+			add_word(&tool, "--", info->name, info->arg ? "=" : "", inv->options[id]);
+	}
+	add_word(&tool, "--", "", "", "");
+	for (; *words; words++)
+		add_word(&tool, "", *words, "", "");
+	tool.argv[tool.n] = NULL;
+	if (tool.is_too_long)
+		return usage_error(inv, err, "an argument of more than %d bytes", PATH_MAX - 1);
+	(void)execv(HOLDFAST_POLICY_TOOL_PATH, tool.argv);
+	return error_set(err, status_from_errno(errno), errno, "run %s", HOLDFAST_POLICY_TOOL_PATH);
+}
+
+enum status cmd_policy_check(struct invocation *inv, struct error *err)
+{
+	const char *file = inv->n_args > 0 ? inv->args[0] : HOLDFAST_POLICY_PATH;
+
+	return run_tool(inv, (const char *const[]){"check", file, NULL}, err);
+}
+
+enum status cmd_policy_explain(struct invocation *inv, struct error *err)
+{
+	const char *file = inv->n_args > 1 ? inv->args[1] : HOLDFAST_POLICY_PATH;
+
+	return run_tool(inv, (const char *const[]){"explain", inv->args[0], file, NULL}, err);
+}

@@ -1,0 +1,51 @@
+#include "base/kernel_audit.h"
+
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int kernel_audit_open(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
+{
+	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	struct {
+		struct nlmsghdr header;
+		char text[KERNEL_AUDIT_TEXT_MAX];
+	} message = {
+		.header = {.nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK, .nlmsg_seq = seq}};
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr error;
+		uint8_t original[sizeof(message)]; /* sent back with an error */
+	} answer;
+	ssize_t n;
+
+	if (fd < 0) /* not even the call: a filter may allow it for a real descriptor only */
+		return -EBADF;
+	if (str_copy(message.text, sizeof(message.text), text) < 0)
+		return -EMSGSIZE;
+	message.header.nlmsg_len = (uint32_t)NLMSG_LENGTH(strlen(text) + 1);
+	n = sys_sendto(fd, &message, message.header.nlmsg_len, MSG_DONTWAIT | MSG_NOSIGNAL,
+		       (const struct sockaddr *)&kernel, sizeof(kernel));
+	if (n <= 0) /* without the capability some kernels say 0 */
+		return n < 0 ? (int)n : -EPERM;
+	/* the kernel answers before the send returns; an older answer may have been left */
+	do {
+		n = sys_recvfrom(fd, &answer, sizeof(answer), MSG_DONTWAIT);
+		if (n < (ssize_t)NLMSG_LENGTH(sizeof(answer.error)))
+			return n < 0 ? (int)n : -EPROTO;
+	} while (answer.header.nlmsg_seq != seq);
+	if (answer.header.nlmsg_type != NLMSG_ERROR)
+		return -EPROTO;
+	return answer.error.error;
+}

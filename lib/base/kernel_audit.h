@@ -1,0 +1,19 @@
+#pragma once
+/* The kernel's audit, spoken to without libaudit: one send and one receive per record. */
+
+#include <stdint.h>
+
+enum { KERNEL_AUDIT_TEXT_MAX = 2048 }; /* bytes with the NUL; what is longer is not sent */
+
+/** Open a socket to it. Returns the descriptor or a negative errno. */
+int kernel_audit_open(void);
+
+/** Put @text on record with @type, a message type that programs may use (1100 to 1199, 2100 to 2999). Never
+ * waits.
+ *
+ * @text without quotes and new lines, which the kernel would store as they are
+ * @seq  any number
+ * Returns 0 when the kernel has confirmed it, else a negative errno: -EPERM without CAP_AUDIT_WRITE. Taken is
+ * not yet stored: with auditing switched off the kernel confirms and forgets. Source: audit_user(8), the
+ * kernel's audit_receive_msg(). */
+int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text);

@@ -1,0 +1,32 @@
+#pragma once
+/* A line of " key=value" words in a fixed buffer, for records that people and audit tools read: whatever the
+ * values are, nobody can forge a word, a quote or a line with them. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	KEYLINE_SIZE = 1024,
+	KEYLINE_VALUE_MAX = 255, /* bytes of one value before any encoding */
+};
+
+/* Begin with KEYLINE_INIT. */
+struct keyline {
+	char text[KEYLINE_SIZE]; /* NUL-terminated */
+	size_t len;
+	bool overflow; /* something did not fit and is not there */
+};
+
+#define KEYLINE_INIT     \
+	{                \
+		.len = 0 \
+	}
+
+/** Append " key=value". A value with other bytes than `A-Za-z0-9._:+/@,-` becomes upper-case hex as a whole.
+ */
+void keyline_word(struct keyline *line, const char *key, const char *value);
+void keyline_number(struct keyline *line, const char *key, uint64_t value);
+
+/** Append @n bytes as lower-case hex. */
+void keyline_hex(struct keyline *line, const char *key, const void *bytes, size_t n);

@@ -1,0 +1,86 @@
+#include "base/process.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static int reset_signals(const int *ignored)
+{
+	sigset_t none;
+
+	for (int i = 1; i < NSIG; i++)
+		if (i != SIGKILL && i != SIGSTOP && signal(i, SIG_DFL) == SIG_ERR && errno != EINVAL)
+			return -errno;
+	for (; *ignored != 0; ignored++)
+		if (signal(*ignored, SIG_IGN) == SIG_ERR)
+			return -errno;
+	(void)sigemptyset(&none);
+	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+int process_reset(const int *ignored)
+{
+	static const enum __itimer_which timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+	const struct itimerval off = {.it_interval = {.tv_sec = 0}};
+	const struct sched_param normal = {.sched_priority = 0};
+	int r;
+
+	/* the timers first: what they send may be deadly once it is unblocked */
+	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
+		if (setitimer(timers[i], &off, NULL) < 0)
+			return -errno;
+	r = reset_signals(ignored);
+	if (r < 0)
+		return r;
+	if (chdir("/") < 0)
+		return -errno;
+	(void)umask(022);
+	(void)setsid();		      /* fails for a group leader, which keeps a terminal it may have */
+	(void)personality(PER_LINUX); /* execve() leaves flags that change what uname() says */
+	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+	/* a niced process is slow, not wrong: best effort */
+	(void)sched_setscheduler(0, SCHED_OTHER, &normal);
+	(void)setpriority(PRIO_PROCESS, 0, 0);
+	return 0;
+}
+
+int process_reset_descriptors(int n)
+{
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
+
+	if (null_fd < 0 || fstat(null_fd, &st) < 0)
+		return -errno;
+	if (!S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
+		return -ENODEV;
+	for (int fd = 0; fd < n; fd++)
+		if ((fd <= STDERR_FILENO || fcntl(fd, F_GETFD) < 0) && dup2(null_fd, fd) < 0)
+			return -errno;
+	/* null_fd is among these, unless it was one that had to be filled */
+	return close_range((unsigned int)n, ~0U, 0) < 0 ? -errno : 0;
+}
+
+int process_set_limit(int resource, rlim_t wanted, rlim_t least, rlim_t *ret_hard)
+{
+	struct rlimit limit = {.rlim_cur = wanted, .rlim_max = wanted};
+
+	if (setrlimit((__rlimit_resource_t)resource, &limit) == 0)
+		return 0;
+	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
+		return -errno;
+	if (limit.rlim_max < least) {
+		*ret_hard = limit.rlim_max;
+		return -EPERM;
+	}
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+}

@@ -1,0 +1,22 @@
+#pragma once
+/* Put a process into a known state, whatever it inherited across execve(2): for programs that do not trust
+ * who started them. All return 0 or a negative errno. Source: execve(2), on what is preserved. */
+
+#include <sys/resource.h>
+
+/** Timers off, signals at their defaults and unblocked, "/" as working directory, umask 022, a session of its
+ * own unless it leads a process group, PER_LINUX, no parent-death signal, scheduling as usual.
+ *
+ * @ignored signals to ignore, ended by 0 */
+int process_reset(const int *ignored);
+
+/** 0, 1, 2 become /dev/null, and so does every other below @n that is closed; from @n on all are closed.
+ * -ENODEV when /dev/null is something else. */
+int process_reset_descriptors(int n);
+
+/** Set hard and soft limit of @resource to @wanted, or, where that cannot be raised, the soft to the hard
+ * one.
+ *
+ * @least    -EPERM when the limit would be lower
+ * @ret_hard the hard limit found, filled on -EPERM only */
+int process_set_limit(int resource, rlim_t wanted, rlim_t least, rlim_t *ret_hard);

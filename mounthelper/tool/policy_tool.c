@@ -1,0 +1,334 @@
+/* holdfast-policy: check a policy of the mount helper, and say what it allows. The parser and the decisions
+ * are the helper's own; the program has no privilege and reads one file. `holdfast policy` runs it. */
+
+#include "explain.h"
+#include "words.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2 };
+
+struct arguments {
+	bool is_json;
+	const char *file;
+	const char *uid; /* NULL: the only agent's */
+	struct question question;
+};
+
+static struct policy policy;
+
+__attribute__((format(printf, 1, 2))) static int usage(const char *fmt, ...)
+{
+	va_list args;
+
+	(void)fputs("holdfast policy: ", stderr);
+	va_start(args, fmt);
+	(void)vfprintf(stderr, fmt, args);
+	va_end(args);
+	(void)fputs("\nholdfast policy check --help and holdfast policy explain --help show the usage\n",
+		    stderr);
+	return EXIT_USAGE;
+}
+
+/* Options: each says whether its argument is one. */
+
+typedef bool take_fn(struct arguments *args, const char *text);
+
+static bool take_json(struct arguments *args, const char *text)
+{
+	(void)text;
+	args->is_json = true;
+	return true;
+}
+
+static bool take_uid(struct arguments *args, const char *text)
+{
+	args->uid = text;
+	return true;
+}
+
+static bool take_profile(struct arguments *args, const char *text)
+{
+	args->question.profile = text;
+	return id_is_label(text);
+}
+
+static bool take_read_only(struct arguments *args, const char *text)
+{
+	(void)text;
+	args->question.read_only = true;
+	return true;
+}
+
+static bool take_exec(struct arguments *args, const char *text)
+{
+	(void)text;
+	args->question.exec = true;
+	return true;
+}
+
+static bool take_detach(struct arguments *args, const char *text)
+{
+	(void)text;
+	args->question.detach = true;
+	return true;
+}
+
+static bool take_propagation(struct arguments *args, const char *text)
+{
+	for (unsigned int i = 0; i < TICKET_PROPAGATION_N; i++) {
+		if (!str_eq(text, propagation_word((uint8_t)i)))
+			continue;
+		args->question.propagation = (uint8_t)i;
+		return true;
+	}
+	return false;
+}
+
+static bool take_slot(struct arguments *args, const char *text)
+{
+	uint32_t slot;
+
+	if (parse_u32(text, 0, MH_SLOT_MAX, &slot) < 0)
+		return false;
+	args->question.slot = (uint8_t)slot;
+	return true;
+}
+
+/* Options of different classes do not go together. */
+static bool is_of_class(struct arguments *args, enum mh_class class)
+{
+	struct mh_source *source = &args->question.source;
+	bool fits = source->class == 0 || source->class == (uint8_t) class;
+
+	source->class = (uint8_t) class;
+	return fits;
+}
+
+static bool take_by_id(struct arguments *args, const char *text)
+{
+	return is_of_class(args, MH_CLASS_BLOCK) && by_id_is_valid(text) &&
+	       str_copy(args->question.source.u.block.by_id, MH_BY_ID_SIZE, text) == 0;
+}
+
+static bool take_tmpfs_size(struct arguments *args, const char *text)
+{
+	return is_of_class(args, MH_CLASS_TMPFS) &&
+	       parse_size(text, &args->question.source.u.tmpfs.size_bytes) == 0;
+}
+
+static bool take_inodes(struct arguments *args, const char *text)
+{
+	return is_of_class(args, MH_CLASS_TMPFS) &&
+	       parse_u64(text, 1, UINT64_MAX, &args->question.source.u.tmpfs.inodes) == 0;
+}
+
+static bool take_server(struct arguments *args, const char *text)
+{
+	struct mh_source *source = &args->question.source;
+	uint8_t bits;
+
+	return is_of_class(args, MH_CLASS_NFS4) && !strchr(text, '/') &&
+	       parse_network(text, &source->u.nfs4.family, source->u.nfs4.addr, &bits) == 0;
+}
+
+static bool take_export(struct arguments *args, const char *text)
+{
+	return is_of_class(args, MH_CLASS_NFS4) && export_is_valid(text) &&
+	       str_copy(args->question.source.u.nfs4.export, MH_EXPORT_SIZE, text) == 0;
+}
+
+static bool take_hostvol(struct arguments *args, const char *text)
+{
+	return is_of_class(args, MH_CLASS_BIND) && id_is_label(text) &&
+	       str_copy(args->question.source.u.bind.name, MH_LABEL_SIZE, text) == 0;
+}
+
+static const struct option options[] = {
+	{"json", no_argument, NULL, 0},
+	{"uid", required_argument, NULL, 0},
+	{"profile", required_argument, NULL, 0},
+	{"read-only", no_argument, NULL, 0},
+	{"exec", no_argument, NULL, 0},
+	{"detach", no_argument, NULL, 0},
+	{"propagation", required_argument, NULL, 0},
+	{"slot", required_argument, NULL, 0},
+	{"by-id", required_argument, NULL, 0},
+	{"tmpfs-size", required_argument, NULL, 0},
+	{"inodes", required_argument, NULL, 0},
+	{"server", required_argument, NULL, 0},
+	{"export", required_argument, NULL, 0},
+	{"hostvol", required_argument, NULL, 0},
+	{NULL, 0, NULL, 0},
+};
+
+/* In the order of the options. */
+static take_fn *const takers[] = {
+	take_json, take_uid,   take_profile,	take_read_only, take_exec,   take_detach, take_propagation,
+	take_slot, take_by_id, take_tmpfs_size, take_inodes,	take_server, take_export, take_hostvol};
+
+_Static_assert(ARRAY_SIZE(takers) + 1 == ARRAY_SIZE(options), "one for each");
+
+/* Returns 0 or EXIT_USAGE. */
+static int take_options(int argc, char **argv, struct arguments *args)
+{
+	int index = 0;
+	int id;
+
+	while ((id = getopt_long(argc, argv, "", options, &index)) != -1) {
+		if (id == '?')
+			return usage("wrong option");
+		if (!takers[index](args, optarg))
+			return usage("--%s %s: no such value, or of another class than an option before it",
+				     options[index].name, optarg ? optarg : "");
+	}
+	return 0;
+}
+
+static int take_operation(const char *word, struct question *q)
+{
+	for (unsigned int op = MH_OP_STAGE; op <= MH_OP_UNSTAGE; op++)
+		if (str_eq(word, op_word((uint16_t)op)))
+			q->op = (uint16_t)op;
+	if (q->op == 0)
+		return usage("'%s' is none of stage, publish, unpublish, unstage", word);
+	if (q->op != MH_OP_STAGE && q->op != MH_OP_PUBLISH)
+		return 0;
+	if (!q->profile && q->source.class == MH_CLASS_BIND)
+		q->profile = q->source.u.bind.name;
+	if (!q->profile)
+		return usage("%s needs --profile or --hostvol", word);
+	return 0;
+}
+
+/* Output */
+
+static int print_json(json_t *json)
+{
+	bool is_printed = json && json_dumpf(json, stdout, JSON_INDENT(2)) == 0 && putchar('\n') == '\n';
+
+	json_decref(json);
+	return is_printed ? 0 : -1;
+}
+
+static int refuse_file(const struct arguments *args, unsigned int line, const char *message)
+{
+	if (args->is_json)
+		(void)print_json(json_pack("{sb ss sI ss}", "ok", 0, "file", args->file, "line",
+					   (json_int_t)line, "message", message));
+	else
+		(void)fprintf(stderr, "%s\n", message);
+	return EXIT_FAILURE;
+}
+
+static int check(const struct arguments *args)
+{
+	if (args->is_json)
+		return print_json(json_pack("{sb ss sI sI}", "ok", 1, "file", args->file, "agents",
+					    (json_int_t)policy.n_agents, "profiles",
+					    (json_int_t)policy.n_profiles)) < 0;
+	return printf("ok: %u agents, %u profiles\n", policy.n_agents, policy.n_profiles) < 0;
+}
+
+static int print_answer(const struct arguments *args, const struct agent_policy *agent,
+			const struct answer *a)
+{
+	bool is_allowed = a->reason == REASON_NONE;
+	json_t *lines = args->is_json ? json_array() : NULL;
+
+	if (!args->is_json)
+		(void)printf("%s%s\n",
+			     is_allowed ? "allowed" : "refused: ", is_allowed ? "" : reason_word(a->reason));
+	for (uint32_t i = 0; i < a->n_lines; i++) {
+		if (!args->is_json)
+			(void)printf("%s:%u: %s\n", args->file, a->lines[i].line, a->lines[i].text);
+		else
+			(void)json_array_append_new(lines,
+						    json_pack("{sI ss}", "line", (json_int_t)a->lines[i].line,
+							      "text", a->lines[i].text));
+	}
+	if (args->is_json)
+		(void)print_json(json_pack("{sb ss ss sI sb so}", "allowed", is_allowed, "reason",
+					   reason_word(a->reason), "file", args->file, "uid",
+					   (json_int_t)agent->uid, "needs_ticket", a->needs_ticket, "lines",
+					   lines));
+	else if (a->needs_ticket)
+		(void)puts("A ticket of the claim server is needed besides (ticket = required).");
+	return is_allowed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int answer(struct arguments *args, const char *text, size_t n)
+{
+	const struct agent_policy *agent = &policy.agents[0];
+	struct mh_source *source = &args->question.source;
+	const struct profile *profile;
+	struct answer answer;
+	uint32_t uid;
+
+	if (!args->uid && policy.n_agents > 1)
+		return usage("%s has several agents: say which with --uid", args->file);
+	if (args->uid) {
+		if (parse_u32(args->uid, 0, UINT32_MAX, &uid) < 0)
+			return usage("--uid %s: must be a number", args->uid);
+		agent = policy_agent(&policy, uid);
+		if (!agent)
+			return refuse_file(args, 0, "refused: the policy has no block for that uid");
+	}
+	profile = args->question.profile ? policy_profile(&policy, agent, args->question.profile) : NULL;
+	if (profile && args->question.op == MH_OP_STAGE && source->class == 0 &&
+	    profile->class == MH_CLASS_BLOCK)
+		return usage("profile %s needs --by-id", profile->name);
+	if (profile && args->question.op == MH_OP_STAGE && profile->class == MH_CLASS_NFS4 &&
+	    (source->class == 0 || source->u.nfs4.family == 0 || source->u.nfs4.export[0] == '\0'))
+		return usage("profile %s needs --server and --export", profile->name);
+	if (profile && source->class == MH_CLASS_TMPFS && source->u.tmpfs.size_bytes == 0)
+		source->u.tmpfs.size_bytes = profile->max_size;
+	if (profile && source->class == MH_CLASS_TMPFS && source->u.tmpfs.inodes == 0)
+		source->u.tmpfs.inodes = profile->max_inodes;
+	explain(text, n, &policy, agent, &args->question, &answer);
+	return print_answer(args, agent, &answer);
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments args = {.is_json = false};
+	cleanup_free char *text = NULL;
+	struct error err = {.msg = ""};
+	unsigned int line = 0;
+	bool is_explain;
+	size_t n;
+	int r = take_options(argc, argv, &args);
+
+	if (r != 0)
+		return r;
+	if (optind + 2 > argc)
+		return usage("check FILE or explain OPERATION FILE is expected");
+	is_explain = str_eq(argv[optind], "explain");
+	if (argc - optind != (is_explain ? 3 : 2) || (!is_explain && !str_eq(argv[optind], "check")))
+		return usage("check FILE or explain OPERATION FILE is expected");
+	args.file = argv[argc - 1];
+	if (is_explain)
+		r = take_operation(argv[optind + 1], &args.question);
+	if (r != 0)
+		return r;
+	r = file_read(args.file, POLICY_TEXT_MAX, &text, &n);
+	if (r < 0) {
+		(void)error_set(&err, status_from_errno(r), r, "%s", args.file);
+		return refuse_file(&args, 0, err.msg);
+	}
+	if (policy_parse(args.file, text, n, &policy, &line, &err) != STATUS_OK)
+		return refuse_file(&args, line, err.msg);
+	r = is_explain ? answer(&args, text, n) : check(&args);
+	return fflush(stdout) == 0 && !ferror(stdout) ? r : EXIT_FAILURE;
+}

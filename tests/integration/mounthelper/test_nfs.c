@@ -1,0 +1,163 @@
+/* Class nfs4 through the real helper. Needs, as tests/vm/payloads/nfs makes them:
+ *	127.0.0.1	serves /srv/holdfast/rw, writable for everybody, and /srv/holdfast/ro with a file
+ *	127.0.0.2	refuses connections
+ *	192.0.2.2	never answers
+ * Run it as the root tests are run, in mount and pid namespaces of its own. */
+#include "volume.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TIMEOUT_S = 2, MARGIN_S = 8 };
+
+static const char policy[] = "\tnfs_timeout = 2\n"
+			     "\tprofile filer { class = nfs4; export = /srv/holdfast\n"
+			     "\t\tserver = 127.0.0.0/8; server = 192.0.2.0/24 }\n"
+			     "\tprofile wide { class = nfs4; export = /srv/holdfast; server = 0.0.0.0/0 }\n";
+
+static struct agent agent;
+
+static struct mh_source export_of(const uint8_t addr[static 4], const char *path)
+{
+	struct mh_source source = {.class = MH_CLASS_NFS4, .u.nfs4.family = 4};
+
+	memcpy(source.u.nfs4.addr, addr, 4);
+	(void)str_copy(source.u.nfs4.export, sizeof(source.u.nfs4.export), path);
+	return source;
+}
+
+static const uint8_t serving[] = {127, 0, 0, 1};
+static const uint8_t refusing[] = {127, 0, 0, 2};
+static const uint8_t silent[] = {192, 0, 2, 2};
+
+static int group_up(void **state)
+{
+	int r = world_up(state);
+
+	world_policy("required", policy);
+	return r;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	agent_up(&agent);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	(void)agent_stop(&agent);
+	(void)umount2(PUBLISHED, MNT_DETACH);
+	(void)umount2(STAGED, MNT_DETACH);
+	(void)rmdir(STAGED);
+	return count_mounts();
+}
+
+static void an_export_is_staged_written_and_kept(void **state)
+{
+	const struct mh_source source = export_of(serving, "/srv/holdfast/rw");
+
+	(void)state;
+	(void)unlink("/srv/holdfast/rw/from-task");
+	expect_stage(&agent, stage_of("filer", source, false), MH_OK);
+	assert_inert("rw");
+	assert_string_equal(shown(STAGED).type, "nfs4");
+	assert_string_equal(shown(STAGED).source, "127.0.0.1:/srv/holdfast/rw");
+	assert_words(shown(STAGED).super_options, "rw,vers=4.2,hard,proto=tcp,sec=sys,addr=127.0.0.1",
+		     "soft,softerr");
+	expect_stage(&agent, stage_of("filer", source, false), MH_ALREADY);
+	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/ro"), false), MH_CONFLICT);
+	assert_last_record("reason=other-mount");
+	expect_publish(&agent, publish_of("filer", source, false), MH_OK);
+	assert_words(shown(PUBLISHED).options, "rw,nosuid,nodev,noexec", "");
+	assert_int_equal(task_writes(PUBLISHED "/from-task"), 0);
+	take_away(&agent);
+	assert_int_equal(access("/srv/holdfast/rw/from-task", F_OK), 0);
+}
+
+static void a_reader_gets_errors_instead_of_waiting(void **state)
+{
+	const struct mh_source source = export_of(serving, "/srv/holdfast/ro");
+
+	(void)state;
+	expect_stage(&agent, stage_of("filer", source, true), MH_OK);
+	assert_inert("ro");
+	assert_words(shown(STAGED).super_options, "ro,vers=4.2,softerr,timeo=100,retrans=2", "hard");
+	expect_publish(&agent, publish_of("filer", source, true), MH_OK);
+	assert_int_equal(access(PUBLISHED "/file", R_OK), 0);
+	take_away(&agent);
+}
+
+static void only_the_policys_servers_and_exports_are_asked(void **state)
+{
+	static const uint8_t other[] = {198, 51, 100, 1};
+
+	(void)state;
+	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast2"), false), MH_REFUSED);
+	assert_last_record("reason=export-not-allowed");
+	expect_stage(&agent, stage_of("filer", export_of(other, "/srv/holdfast/rw"), false), MH_REFUSED);
+	assert_last_record("reason=server-not-allowed");
+	expect_stage(&agent, stage_of("wide", export_of(serving, "/srv/holdfast/rw"), false), MH_REFUSED);
+	assert_last_record("reason=server-not-allowed");
+	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/none"), false), MH_KERNEL);
+	assert_last_record("errno=2 step=create");
+	assert_int_equal(count_mounts(), 0);
+}
+
+static void a_server_that_refuses_is_an_error_at_once(void **state)
+{
+	uint64_t before = clock_monotonic_us();
+
+	(void)state;
+	expect_stage(&agent, stage_of("filer", export_of(refusing, "/srv/holdfast/rw"), true), MH_KERNEL);
+	assert_last_record("step=create");
+	assert_true(clock_monotonic_us() - before < TIMEOUT_S * UINT64_C(1000000));
+	assert_int_equal(count_mounts(), 0);
+}
+
+/* The helper dies instead of waiting; the trail has an intent without a result, and the next one goes on. */
+static void a_server_that_never_answers_costs_one_helper(void **state)
+{
+	struct mh_stage req = stage_of("filer", export_of(silent, "/srv/holdfast/rw"), false);
+	uint64_t before = clock_monotonic_us();
+	struct mh_reply reply;
+	int status;
+
+	(void)state;
+	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
+	assert_true(clock_monotonic_us() - before >= TIMEOUT_S * UINT64_C(1000000));
+	assert_true(clock_monotonic_us() - before < (TIMEOUT_S + MARGIN_S) * UINT64_C(1000000));
+	status = agent_stop(&agent);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGALRM);
+	assert_last_record("op=stage phase=intent");
+	assert_int_equal(count_mounts(), 0);
+	agent_up(&agent);
+	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/rw"), false), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_export_is_staged_written_and_kept),
+		TEST(a_reader_gets_errors_instead_of_waiting),
+		TEST(only_the_policys_servers_and_exports_are_asked),
+		TEST(a_server_that_refuses_is_an_error_at_once),
+		TEST(a_server_that_never_answers_costs_one_helper),
+	};
+
+	return cmocka_run_group_tests(tests, group_up, world_down);
+}

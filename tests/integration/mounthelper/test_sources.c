@@ -1,0 +1,543 @@
+/* STAGE of real file systems, host directories and a plugin's mount, through the real helper. */
+#include "volume.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, ATTEMPTS = 100 };
+
+#define IMAGES TEST_PREFIX "/images"
+#define TREE TEST_PREFIX "/tree"
+#define BY_HAND TEST_PREFIX "/by-hand"
+#define HOST TEST_PREFIX "/host"
+#define TARGET STAGED "/" MH_CSI_PUBLISH
+
+static const char policy[] =
+	"\tprofile ext4 { class = block; fstype = ext4; trust = trusted; exec = yes; by_id = source-\n"
+	"\t\toptions = discard,data-journal,noatime }\n"
+	"\tprofile xfs { class = block; fstype = xfs; trust = trusted; by_id = source-; options = nouuid }\n"
+	"\tprofile erofs { class = block; fstype = erofs; trust = untrusted; ro = yes; by_id = source- }\n"
+	"\tprofile squashfs { class = block; fstype = squashfs; trust = untrusted; ro = yes\n"
+	"\t\tby_id = source- }\n"
+	"\thostvol data { path = " HOST "/data; owner_uid = 64104; exec = yes }\n"
+	"\thostvol spread { path = " HOST "/data; owner_uid = 64104; shared = yes }\n"
+	"\thostvol frozen { path = " HOST "/data; owner_uid = 64104; ro = yes }\n"
+	"\tprofile plugin { class = csi; exec = yes }\n";
+
+static struct agent agent;
+
+static void must(bool ok, const char *what)
+{
+	if (!ok)
+		fail_msg("%s: %s", what, strerror(errno));
+}
+
+#define MUST(expression) must((expression) >= 0, #expression)
+#define RUN(...) assert_int_equal(run_program((const char *const[]){__VA_ARGS__, NULL}), 0)
+
+/* Media */
+
+static int loop_fd = -1;
+static unsigned int loop_minor;
+
+static void eject(void)
+{
+	if (loop_fd >= 0)
+		(void)close(loop_fd); /* it was the last user */
+	loop_fd = -1;
+	(void)unlink("/dev/disk/by-id/source-1");
+}
+
+/* Make @image the only medium. */
+static void insert(const char *image)
+{
+	struct loop_config config = {.info = {.lo_flags = LO_FLAGS_AUTOCLEAR}};
+	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int fd = open(image, O_RDWR | O_CLOEXEC);
+	char node[32];
+	char link[32];
+
+	eject();
+	MUST(control);
+	MUST(fd);
+	config.fd = (uint32_t)fd;
+	for (int i = 0; i < ATTEMPTS && loop_fd < 0; i++) {
+		int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+		MUST(n);
+		loop_minor = (unsigned int)n;
+		(void)str_format(node, sizeof(node), "/dev/loop%d", n);
+		(void)mknod(node, S_IFBLK | 0660, makedev(LOOP_MAJOR, loop_minor));
+		loop_fd = open(node, O_RDWR | O_CLOEXEC);
+		if (ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0)
+			break;
+		(void)close(loop_fd); /* somebody else on this machine was faster */
+		loop_fd = -1;
+	}
+	must(loop_fd >= 0, "take a loop device");
+	(void)close(control);
+	(void)close(fd);
+	(void)str_format(link, sizeof(link), "../../loop%u", loop_minor);
+	MUST(symlink(link, "/dev/disk/by-id/source-1"));
+}
+
+static void make_empty(const char *image, off_t size)
+{
+	int fd = open(image, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	MUST(fd);
+	MUST(ftruncate(fd, size));
+	(void)close(fd);
+}
+
+static void mount_by_hand(const char *type, const char *options)
+{
+	char node[32];
+
+	(void)str_format(node, sizeof(node), "/dev/loop%u", loop_minor);
+	MUST(mount(node, BY_HAND, type, strstr(options, "ro") ? MS_RDONLY : 0, NULL));
+}
+
+static void write_file(const char *path)
+{
+	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+
+	MUST(fd);
+	assert_int_equal(write(fd, "text\n", 5), 5);
+	(void)close(fd);
+}
+
+/* Copy the medium as it is while somebody writes to it: its log has to be replayed. */
+static void make_dirty(const char *image, const char *type, const char *dirty)
+{
+	int fd;
+
+	insert(image);
+	mount_by_hand(type, "");
+	write_file(BY_HAND "/file");
+	fd = open(BY_HAND, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	MUST(syncfs(fd));
+	(void)close(fd);
+	RUN("/bin/cp", "--sparse=always", image, dirty);
+	MUST(umount(BY_HAND));
+	eject();
+}
+
+static bool is_unchanged(const char *image, const char *copy)
+{
+	return run_program((const char *const[]){"/usr/bin/cmp", "-s", image, copy, NULL}) == 0;
+}
+
+/* Requests */
+
+static struct mh_source medium(void)
+{
+	return (struct mh_source){.class = MH_CLASS_BLOCK,
+				  .u.block = {.by_id = "source-1", .major = LOOP_MAJOR, .minor = loop_minor}};
+}
+
+static struct mh_source hostvol(const char *name)
+{
+	struct mh_source source = {.class = MH_CLASS_BIND};
+
+	(void)str_copy(source.u.bind.name, sizeof(source.u.bind.name), name);
+	return source;
+}
+
+static struct mh_source plugin(void)
+{
+	return (struct mh_source){.class = MH_CLASS_CSI};
+}
+
+/* The machine */
+
+static int group_up(void **state)
+{
+	MUST(world_up(state));
+	world_policy("required", policy);
+	MUST(mknod("/dev/loop-control", S_IFCHR | 0600, makedev(CONTROL_MAJOR, CONTROL_MINOR)));
+	MUST(mkdir(IMAGES, 0700));
+	MUST(mkdir(TREE, 0755));
+	MUST(mkdir(BY_HAND, 0755));
+	MUST(mkdir(HOST, 0755));
+	MUST(mount("host", HOST, "tmpfs", 0, "mode=0755"));
+	write_file(TREE "/hello");
+	MUST(symlink("hello", TREE "/link"));
+	return 0;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	agent_up(&agent);
+	(void)mkdir(HOST "/data", 0755);
+	return chown(HOST "/data", TASK_UID, TASK_UID);
+}
+
+static int stop(void **state)
+{
+	static const char *const points[] = {PUBLISHED, STAGED, TARGET, HOST "/data/sub", BY_HAND};
+
+	(void)state;
+	(void)agent_stop(&agent);
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
+		(void)umount2(points[i], MNT_DETACH);
+	(void)rmdir(TARGET);
+	(void)rmdir(STAGED "/" MH_CSI_STAGING);
+	(void)rmdir(STAGED);
+	(void)unlink(HOST "/data");
+	(void)chmod(HOST, 0755);
+	eject();
+	return count_mounts();
+}
+
+/* block */
+
+static void ext4_is_staged_with_its_options_whatever_its_superblock_says(void **state)
+{
+	static const char image[] = IMAGES "/ext4";
+	struct mount_entry entry;
+
+	(void)state;
+	make_empty(image, 16 << 20);
+	RUN("/sbin/mkfs.ext4", "-q", "-F", "-E", "root_owner=64104:64104", image);
+	RUN("/sbin/debugfs", "-w", "-R", "set_super_value errors 3", image);
+	insert(image);
+	expect_stage(&agent, stage_of("ext4", medium(), false), MH_OK);
+	assert_inert("rw,noatime");
+	entry = shown(STAGED);
+	assert_string_equal(entry.type, "ext4");
+	assert_words(entry.super_options, "rw,errors=remount-ro,data=journal,discard", "errors=panic");
+	expect_stage(&agent, stage_of("ext4", medium(), false), MH_ALREADY);
+	expect_stage(&agent, stage_of("ext4", medium(), true), MH_CONFLICT);
+	expect_publish(&agent, publish_of("ext4", medium(), false), MH_OK);
+	assert_int_equal(task_writes(PUBLISHED "/kept"), 0);
+	take_away(&agent);
+	/* options for writing are left out: the kernel would refuse them without a journal */
+	expect_stage(&agent, stage_of("ext4", medium(), true), MH_OK);
+	assert_inert("ro,noatime");
+	entry = shown(STAGED);
+	assert_words(entry.super_options, "ro,errors=remount-ro,norecovery", "errors=panic,data=journal");
+	expect_publish(&agent, publish_of("ext4", medium(), true), MH_OK);
+	assert_int_equal(access(PUBLISHED "/kept", F_OK), 0);
+	assert_int_equal(task_writes(PUBLISHED "/more"), EROFS);
+	take_away(&agent);
+}
+
+/* Stage @image read-only, look around, and take it away: not one byte is another. */
+static void read_without_a_trace(const char *image, const char *profile)
+{
+	RUN("/bin/cp", "--sparse=always", image, IMAGES "/before");
+	insert(image);
+	expect_stage(&agent, stage_of(profile, medium(), true), MH_OK);
+	expect_publish(&agent, publish_of(profile, medium(), true), MH_OK);
+	RUN("/bin/sh", "-c", "ls -lR " PUBLISHED " >" IMAGES "/list");
+	take_away(&agent);
+	eject();
+	assert_true(is_unchanged(image, IMAGES "/before"));
+}
+
+/* What mount -o ro alone does, or this test would prove nothing. */
+static void plain_read_only_leaves_traces(const char *image, const char *type)
+{
+	insert(image);
+	mount_by_hand(type, "ro");
+	MUST(umount(BY_HAND));
+	eject();
+	assert_false(is_unchanged(image, IMAGES "/before"));
+}
+
+static void a_read_only_stage_does_not_replay_the_journal_of_ext4(void **state)
+{
+	static const char image[] = IMAGES "/ext4";
+	static const char dirty[] = IMAGES "/ext4.dirty";
+
+	(void)state;
+	make_empty(image, 16 << 20);
+	RUN("/sbin/mkfs.ext4", "-q", "-F", image);
+	make_dirty(image, "ext4", dirty);
+	read_without_a_trace(dirty, "ext4");
+	plain_read_only_leaves_traces(dirty, "ext4");
+	read_without_a_trace(image, "ext4");
+}
+
+static void a_read_only_stage_does_not_touch_the_log_of_xfs(void **state)
+{
+	static const char image[] = IMAGES "/xfs";
+	static const char dirty[] = IMAGES "/xfs.dirty";
+
+	(void)state;
+	make_empty(image, 320 << 20);
+	RUN("/sbin/mkfs.xfs", "-q", "-f", image);
+	make_dirty(image, "xfs", dirty);
+	read_without_a_trace(dirty, "xfs");
+	plain_read_only_leaves_traces(dirty, "xfs");
+	read_without_a_trace(image, "xfs");
+	/* not even a clean log is left alone by the kernel's own idea of read-only */
+	plain_read_only_leaves_traces(image, "xfs");
+}
+
+static void xfs_is_staged_with_its_options(void **state)
+{
+	static const char image[] = IMAGES "/xfs";
+	struct mount_entry entry;
+
+	(void)state;
+	make_empty(image, 320 << 20);
+	RUN("/sbin/mkfs.xfs", "-q", "-f", image);
+	insert(image);
+	expect_stage(&agent, stage_of("xfs", medium(), false), MH_OK);
+	assert_inert("rw");
+	entry = shown(STAGED);
+	assert_string_equal(entry.type, "xfs");
+	assert_words(entry.super_options, "rw,nouuid", "norecovery");
+	expect_publish(&agent, publish_of("xfs", medium(), false), MH_OK);
+	MUST(mkdir(PUBLISHED "/made", 0755));
+	take_away(&agent);
+	expect_stage(&agent, stage_of("xfs", medium(), true), MH_OK);
+	assert_inert("ro");
+	entry = shown(STAGED);
+	assert_words(entry.super_options, "ro,nouuid,norecovery", "");
+	expect_publish(&agent, publish_of("xfs", medium(), true), MH_OK);
+	assert_int_equal(access(PUBLISHED "/made", F_OK), 0);
+	take_away(&agent);
+}
+
+/* An image that somebody else made: read-only, and a publish that follows no link and runs nothing. */
+static void stage_untrusted(const char *image, const char *type)
+{
+	struct mh_publish p;
+
+	insert(image);
+	expect_stage(&agent, stage_of(type, medium(), false), MH_REFUSED);
+	assert_last_record("reason=profile-read-only");
+	expect_stage(&agent, stage_of(type, medium(), true), MH_OK);
+	assert_inert("ro");
+	assert_string_equal(shown(STAGED).type, type);
+	p = publish_of(type, medium(), true);
+	p.exec = 1;
+	expect_publish(&agent, p, MH_REFUSED);
+	assert_last_record("reason=exec-not-allowed");
+	expect_publish(&agent, publish_of(type, medium(), false), MH_REFUSED);
+	expect_publish(&agent, publish_of(type, medium(), true), MH_OK);
+	assert_words(shown(PUBLISHED).options, "ro,nosuid,nodev,noexec,nosymfollow", "");
+	assert_int_equal(access(PUBLISHED "/hello", R_OK), 0);
+	assert_int_equal(access(PUBLISHED "/link", R_OK), -1);
+	take_away(&agent);
+	expect_stage(&agent, stage_of("ext4", medium(), true), MH_KERNEL); /* it is none */
+	assert_last_record("step=create");
+	assert_int_equal(count_mounts(), 0);
+}
+
+static void an_erofs_image_is_read_without_trust(void **state)
+{
+	(void)state;
+	RUN("/usr/bin/mkfs.erofs", "--quiet", IMAGES "/erofs", TREE);
+	stage_untrusted(IMAGES "/erofs", "erofs");
+}
+
+static void a_squashfs_image_is_read_without_trust(void **state)
+{
+	(void)state;
+	RUN("/usr/bin/mksquashfs", TREE, IMAGES "/squashfs", "-quiet", "-no-progress");
+	stage_untrusted(IMAGES "/squashfs", "squashfs");
+}
+
+/* bind */
+
+static void a_host_volume_is_staged_inert_and_published(void **state)
+{
+	struct mh_publish p;
+
+	(void)state;
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_OK);
+	assert_inert("rw");
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_ALREADY);
+	p = publish_of("data", hostvol("data"), false);
+	p.exec = 1;
+	expect_publish(&agent, p, MH_OK);
+	assert_words(shown(PUBLISHED).options, "rw,nosuid,nodev", "noexec");
+	assert_int_equal(task_writes(PUBLISHED "/from-task"), 0);
+	assert_int_equal(access(HOST "/data/from-task", F_OK), 0);
+	take_away(&agent);
+	/* the host's own mount is as it was */
+	assert_words(shown(HOST).options, "rw", "nosuid,nodev,noexec,nosymfollow");
+	expect_stage(&agent, stage_of("frozen", hostvol("frozen"), false), MH_REFUSED);
+	assert_last_record("reason=profile-read-only");
+	expect_stage(&agent, stage_of("frozen", hostvol("frozen"), true), MH_OK);
+	assert_inert("ro");
+	expect_publish(&agent, publish_of("frozen", hostvol("frozen"), true), MH_OK);
+	assert_int_equal(task_writes(PUBLISHED "/no"), EROFS);
+	take_away(&agent);
+	expect_stage(&agent, stage_of("frozen", hostvol("data"), true), MH_REFUSED);
+	assert_last_record("reason=hostvol-mismatch");
+}
+
+static void expect_host_path_refused(void)
+{
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_REFUSED);
+	assert_last_record("reason=host-path");
+	assert_int_equal(count_mounts(), 0);
+}
+
+static void a_host_path_that_others_can_change_is_refused(void **state)
+{
+	(void)state;
+	MUST(chmod(HOST, 0777));
+	expect_host_path_refused();
+	MUST(chmod(HOST, 01777));
+	expect_host_path_refused();
+	MUST(chmod(HOST, 0755));
+	MUST(chown(HOST "/data", TASK_UID + 1, 0));
+	expect_host_path_refused();
+	MUST(chown(HOST "/data", TASK_UID, 0));
+	MUST(rename(HOST "/data", HOST "/elsewhere"));
+	MUST(symlink("elsewhere", HOST "/data"));
+	expect_host_path_refused();
+	MUST(unlink(HOST "/data"));
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_KERNEL);
+	assert_last_record("errno=2");
+	MUST(rename(HOST "/elsewhere", HOST "/data"));
+	MUST(mkdir(HOST "/data/sub", 0755));
+	MUST(mount("below", HOST "/data/sub", "tmpfs", 0, NULL));
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_CONFLICT);
+	assert_last_record("reason=submount");
+	MUST(umount(HOST "/data/sub"));
+	MUST(mount(NULL, HOST, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL));
+	expect_host_path_refused();
+	MUST(mount(NULL, HOST, NULL, MS_REMOUNT | MS_BIND, NULL));
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	MUST(rmdir(HOST "/data/sub"));
+}
+
+static void mounts_of_the_host_reach_a_shared_host_volume_alone(void **state)
+{
+	struct mount_entry entry;
+
+	(void)state;
+	MUST(mount(NULL, HOST, NULL, MS_SHARED, NULL));
+	MUST(mkdir(HOST "/data/sub", 0755));
+	expect_stage(&agent, stage_of("spread", hostvol("spread"), false), MH_OK);
+	entry = shown(STAGED);
+	assert_int_not_equal(entry.peer_group, 0);
+	assert_int_equal(entry.peer_group, shown(HOST).peer_group);
+	MUST(mount("later", HOST "/data/sub", "tmpfs", 0, NULL));
+	assert_true(find_mount(STAGED "/sub", &entry));
+	MUST(umount(HOST "/data/sub"));
+	assert_false(find_mount(STAGED "/sub", &entry));
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_CONFLICT);
+	assert_last_record("reason=staged-profile");
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_OK);
+	assert_inert("rw");
+	MUST(mount("later", HOST "/data/sub", "tmpfs", 0, NULL));
+	assert_false(find_mount(STAGED "/sub", &entry));
+	MUST(umount(HOST "/data/sub"));
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	MUST(rmdir(HOST "/data/sub"));
+	MUST(mount(NULL, HOST, NULL, MS_PRIVATE, NULL));
+}
+
+/* csi: the test is the plugin. */
+
+static void plugin_mounts(void)
+{
+	MUST(mkdir(TARGET, 0750));
+	MUST(mount("plugin", TARGET, "tmpfs", 0, "mode=0777"));
+}
+
+static void a_plugins_mount_gets_the_floor_when_it_is_published(void **state)
+{
+	struct mh_reply reply;
+	struct stat st;
+
+	(void)state;
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_NOT_FOUND);
+	reply = expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	MUST(stat(STAGED "/" MH_CSI_STAGING, &st));
+	assert_int_equal(st.st_uid, HELPER_UID);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_NOT_FOUND);
+	plugin_mounts();
+	reply = expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	assert_true((reply.state & MH_STATE_STAGED) != 0);
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_ALREADY);
+	/* suid, dev, exec and rw as the plugin left them, and none of it in the publish */
+	assert_words(shown(TARGET).options, "rw", "nosuid,nodev,noexec");
+	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_OK);
+	assert_words(shown(PUBLISHED).options, "ro,nosuid,nodev,noexec", "rw");
+	assert_int_equal(shown(PUBLISHED).peer_group, 0);
+	assert_int_equal(task_writes(PUBLISHED "/no"), EROFS);
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
+	assert_int_equal(task_writes(PUBLISHED "/yes"), 0);
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	MUST(umount(TARGET));
+	MUST(rmdir(TARGET));
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	assert_int_equal(access(STAGED, F_OK), -1);
+}
+
+static void what_a_plugin_mounted_below_its_target_is_a_conflict(void **state)
+{
+	(void)state;
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	plugin_mounts();
+	MUST(mkdir(TARGET "/sub", 0755));
+	MUST(mount("below", TARGET "/sub", "tmpfs", 0, NULL));
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_CONFLICT);
+	assert_last_record("reason=submount");
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_CONFLICT);
+	MUST(umount(TARGET "/sub"));
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+}
+
+static void what_a_dead_plugin_left_is_taken_away(void **state)
+{
+	(void)state;
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	MUST(mount("staged", STAGED "/" MH_CSI_STAGING, "tmpfs", 0, NULL));
+	plugin_mounts();
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	assert_last_record("reason=plugin-left-mount");
+	assert_int_equal(count_mounts(), 0);
+	assert_int_equal(access(STAGED, F_OK), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(ext4_is_staged_with_its_options_whatever_its_superblock_says),
+		TEST(a_read_only_stage_does_not_replay_the_journal_of_ext4),
+		TEST(a_read_only_stage_does_not_touch_the_log_of_xfs),
+		TEST(xfs_is_staged_with_its_options),
+		TEST(an_erofs_image_is_read_without_trust),
+		TEST(a_squashfs_image_is_read_without_trust),
+		TEST(a_host_volume_is_staged_inert_and_published),
+		TEST(a_host_path_that_others_can_change_is_refused),
+		TEST(mounts_of_the_host_reach_a_shared_host_volume_alone),
+		TEST(a_plugins_mount_gets_the_floor_when_it_is_published),
+		TEST(what_a_plugin_mounted_below_its_target_is_a_conflict),
+		TEST(what_a_dead_plugin_left_is_taken_away),
+	};
+
+	return cmocka_run_group_tests(tests, group_up, world_down);
+}

@@ -1,0 +1,99 @@
+#include "volume.h"
+
+#include "ticket_check.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void sign_for(struct ticket *ticket, const char *profile, const struct mh_source *source)
+{
+	(void)str_copy(ticket->profile, sizeof(ticket->profile), profile);
+	ticket_source_digest(source, ticket->source_digest);
+	sign_ticket(ticket);
+}
+
+struct mh_stage stage_of(const char *profile, struct mh_source source, bool read_only)
+{
+	struct mh_stage req = stage_disk();
+
+	(void)str_copy(req.profile, sizeof(req.profile), profile);
+	req.source = source;
+	req.read_only = read_only;
+	sign_for(&req.ticket, profile, &source);
+	return req;
+}
+
+struct mh_publish publish_of(const char *profile, struct mh_source source, bool read_only)
+{
+	struct mh_publish req = publish_disk();
+
+	(void)str_copy(req.profile, sizeof(req.profile), profile);
+	req.read_only = read_only;
+	sign_for(&req.ticket, profile, &source);
+	return req;
+}
+
+struct mount_entry shown(const char *point)
+{
+	struct mount_entry entry = {.id = 0};
+
+	if (!find_mount(point, &entry))
+		fail_msg("nothing is mounted at %s", point);
+	return entry;
+}
+
+void assert_words(const char *options, const char *present, const char *absent)
+{
+	char words[256];
+	char *rest = words;
+	char *word;
+
+	(void)str_format(words, sizeof(words), "%s", present);
+	while ((word = strsep(&rest, ",")))
+		if (*word && !mount_option_is_set(options, word))
+			fail_msg("%s is not among %s", word, options);
+	(void)str_format(words, sizeof(words), "%s", absent);
+	rest = words;
+	while ((word = strsep(&rest, ",")))
+		if (*word && mount_option_is_set(options, word))
+			fail_msg("%s is among %s", word, options);
+}
+
+void assert_inert(const char *more)
+{
+	const struct mount_entry entry = shown(STAGED);
+
+	assert_words(entry.options, "nosuid,nodev,noexec,nosymfollow", "");
+	assert_words(entry.options, more, "");
+	assert_int_equal(entry.peer_group, 0);
+	assert_int_equal(entry.master, 0);
+}
+
+void take_away(struct agent *agent)
+{
+	expect_unpublish(agent, unpublish("vol-1"), MH_OK);
+	expect_unstage(agent, unstage("vol-1"), MH_OK);
+	assert_int_equal(count_mounts(), 0);
+}
+
+int task_writes(const char *path)
+{
+	pid_t pid = fork();
+	int status = -1;
+
+	if (pid == 0) {
+		int fd = -1;
+
+		if (setresgid(TASK_UID, TASK_UID, TASK_UID) == 0 &&
+		    setresuid(TASK_UID, TASK_UID, TASK_UID) == 0)
+			fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+		_exit(fd < 0 ? errno : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WEXITSTATUS(status);
+}

@@ -1,0 +1,124 @@
+"""holdfast policy: a file of the mount helper's policy is checked and explained without starting a helper."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from world import BUILD
+
+TOOL = os.path.join(BUILD, "mounthelper", "tool", "holdfast-policy")
+
+AGENT = """agent {uid} {{
+	cluster = demo
+	node = node-1
+	helper_uid = 994
+	helper_gid = 994
+	stage_base = /{uid}/stage
+	publish_base = /{uid}/publish
+	log = /{uid}/trail
+	lock_dir = /{uid}/lock
+	ticket = {ticket}
+{profiles}}}
+"""
+PROFILES = """	profile disk { class = block; fstype = ext4; trust = trusted
+		by_id = scsi-
+	}
+	profile scratch { class = tmpfs; max_size = 1MiB; shared = yes }
+	profile plugin { class = csi }
+"""
+
+
+def policy(uid=995, profiles=PROFILES, ticket="optional"):
+    return AGENT.format(uid=uid, profiles=profiles, ticket=ticket)
+
+
+class TestPolicy(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = os.path.join(folder.name, "mounthelper.policy")
+        self.write(policy())
+
+    def write(self, text):
+        with open(self.file, "w", encoding="ascii") as f:
+            f.write(text)
+
+    def tool(self, *args):
+        done = subprocess.run([TOOL, *args, self.file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=10, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_check(self):
+        self.assertEqual(self.tool("check"), (0, "ok: 1 agents, 3 profiles\n", ""))
+        self.write(policy() + policy(996))
+        self.assertEqual(self.tool("check"), (0, "ok: 2 agents, 6 profiles\n", ""))
+        code, out, _ = self.tool("check", "--json")
+        self.assertEqual((code, json.loads(out)), (0, {"ok": True, "file": self.file, "agents": 2, "profiles": 6}))
+
+    def test_check_says_file_and_line(self):
+        for text, line, words in (
+            (policy(profiles="\tmax_stage = 3\n"), 11, "unknown key 'max_stage'"),
+            (policy(ticket="required"), 1, "needs a ticket_key"),
+            (policy() + policy(), 17, "agent 995: must be a new uid"),
+            ("", 1, "no agent"),
+        ):
+            self.write(text)
+            with self.subTest(text=text):
+                code, out, err = self.tool("check")
+                self.assertEqual((code, out), (1, ""))
+                self.assertTrue(err.startswith(f"{self.file}:{line}: "), err)
+                self.assertIn(words, err)
+                self.assertEqual(len(err.splitlines()), 1)
+                code, out, err = self.tool("--json", "check")
+                self.assertEqual((code, json.loads(out)["ok"], json.loads(out)["line"], err), (1, False, line, ""))
+        os.unlink(self.file)
+        self.assertIn(self.file, self.tool("check")[2])
+
+    def test_explain_allows(self):
+        code, out, _ = self.tool("explain", "--uid", "995", "stage", "--profile", "disk", "--by-id", "scsi-1")
+        self.assertEqual(code, 0)
+        self.assertEqual(out.splitlines(), ["allowed", f"{self.file}:1: agent 995", f"{self.file}:11: profile disk",
+                                            f"{self.file}:12: by_id = scsi-"])
+        code, out, _ = self.tool("explain", "publish", "--profile", "scratch", "--propagation", "bidirectional", "--json")
+        answer = json.loads(out)
+        self.assertEqual((code, answer["allowed"], answer["reason"], answer["needs_ticket"]), (0, True, "none", False))
+        self.assertEqual(answer["lines"][-1], {"line": 14, "text": "shared = yes"})
+        self.write(policy(ticket="required\n\tticket_key = " + "ab" * 32))
+        self.assertIn("A ticket of the claim server is needed besides",
+                      self.tool("explain", "stage", "--profile", "plugin")[1])
+
+    def test_explain_refuses(self):
+        for args, reason, line, words in (
+            (["stage", "--profile", "disk", "--by-id", "usb-1"], "by-id-not-allowed", 12, "by_id = scsi-"),
+            (["stage", "--profile", "disc", "--by-id", "usb-1"], "profile-unknown", 1, "agent 995"),
+            (["stage", "--profile", "scratch", "--tmpfs-size", "2MiB"], "size-not-allowed", 14, "max_size = 1MiB"),
+            (["publish", "--profile", "disk", "--exec"], "exec-not-allowed", 11, "exec is not set"),
+            (["publish", "--profile", "disk", "--propagation", "host-to-task"], "propagation-not-allowed", 11, "shared"),
+            (["unstage", "--detach"], "detach-not-allowed", 1, "allow_detach is not set"),
+        ):
+            with self.subTest(args=args):
+                code, out, _ = self.tool("explain", *args)
+                self.assertEqual(code, 1)
+                self.assertEqual(out.splitlines()[0], f"refused: {reason}")
+                self.assertTrue(out.splitlines()[-1].startswith(f"{self.file}:{line}: "), out)
+                self.assertIn(words, out.splitlines()[-1])
+                answer = json.loads(self.tool("explain", *args, "--json")[1])
+                self.assertEqual((answer["allowed"], answer["reason"], answer["lines"][-1]["line"]), (False, reason, line))
+
+    def test_explain_usage(self):
+        for args in (["stage"], ["mount"], ["stage", "--profile", "disk"], ["stage", "--profile", "A"],
+                     ["stage", "--profile", "scratch", "--by-id", "x", "--inodes", "1"], ["publish", "--slot", "32"],
+                     ["publish", "--profile", "disk", "--propagation", "shared"], ["--colour", "unstage"]):
+            with self.subTest(args=args):
+                code, out, err = self.tool("explain", *args)
+                self.assertEqual((code, out), (2, ""), err)
+        self.assertEqual(self.tool("explain", "--uid", "5", "unstage")[0], 1)
+        self.write(policy() + policy(996))
+        self.assertEqual(self.tool("explain", "unstage")[0], 2)
+        self.assertEqual(self.tool("explain", "--uid", "996", "unstage")[0], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,70 @@
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/journal_socket.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const struct journal_field fields[] = {{" vol=", "HOLDFAST_VOLUME"}, {" res=", "HOLDFAST_RESULT"}};
+
+static void words_of_the_text_become_fields(void **state)
+{
+	char got[512] = "";
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
+	journal_socket_send(pair[0], 4, "mounter", "ts=1 vol=db-1 res=failed", fields, ARRAY_SIZE(fields));
+	assert_true(recv(pair[1], got, sizeof(got) - 1, MSG_DONTWAIT) > 0);
+	assert_string_equal(got, "PRIORITY=4\nSYSLOG_IDENTIFIER=mounter\nMESSAGE=ts=1 vol=db-1 res=failed\n"
+				 "HOLDFAST_VOLUME=db-1\nHOLDFAST_RESULT=failed\n");
+	memset(got, 0, sizeof(got));
+	journal_socket_send(pair[0], 6, "mounter", "ts=1 op=stop", fields, ARRAY_SIZE(fields));
+	assert_true(recv(pair[1], got, sizeof(got) - 1, MSG_DONTWAIT) > 0);
+	assert_string_equal(got, "PRIORITY=6\nSYSLOG_IDENTIFIER=mounter\nMESSAGE=ts=1 op=stop\n");
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+}
+
+static void a_journal_that_does_not_listen_is_not_waited_for(void **state)
+{
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
+	for (int i = 0; i < 5000; i++) /* more than its queue holds */
+		journal_socket_send(pair[0], 6, "mounter", "ts=1 vol=db-1", fields, ARRAY_SIZE(fields));
+	(void)close(pair[1]);
+	journal_socket_send(pair[0], 6, "mounter", "ts=1 vol=db-1", fields, ARRAY_SIZE(fields));
+	(void)close(pair[0]);
+	journal_socket_send(-EBADF, 6, "mounter", "ts=1 vol=db-1", fields, ARRAY_SIZE(fields));
+}
+
+static void a_text_that_does_not_fit_is_not_sent(void **state)
+{
+	static char text[16384];
+	char got[16];
+	int pair[2];
+
+	(void)state;
+	memset(text, 'a', sizeof(text) - 1);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
+	journal_socket_send(pair[0], 6, "mounter", text, fields, ARRAY_SIZE(fields));
+	assert_int_equal(recv(pair[1], got, sizeof(got), MSG_DONTWAIT), -1);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words_of_the_text_become_fields),
+		cmocka_unit_test(a_journal_that_does_not_listen_is_not_waited_for),
+		cmocka_unit_test(a_text_that_does_not_fit_is_not_sent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

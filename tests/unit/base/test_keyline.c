@@ -1,0 +1,96 @@
+#include "unit.h"
+
+#include "base/keyline.h"
+
+#include <string.h>
+
+static void values_outside_the_alphabet_cannot_forge_anything(void **state)
+{
+	struct keyline line = KEYLINE_INIT;
+
+	(void)state;
+	keyline_word(&line, "a", "x\nop=stage");
+	keyline_word(&line, "b", "x y");
+	keyline_word(&line, "c", "it's");
+	keyline_word(&line, "d", "");
+	keyline_word(&line, "e", "a=b");
+	keyline_word(&line, "f", "Az09._:+/@,-");
+	keyline_number(&line, "g", UINT64_MAX);
+	keyline_hex(&line, "h", "\xab\x01", 2);
+	keyline_word(&line, "i", "\"\xff");
+	assert_false(line.overflow);
+	assert_string_equal(line.text,
+			    " a=780A6F703D7374616765 b=782079 c=69742773 d= e=613D62 f=Az09._:+/@,- "
+			    "g=18446744073709551615 h=ab01 i=22FF");
+	assert_int_equal(line.len, strlen(line.text));
+}
+
+static void every_byte_is_either_plain_or_encoded(void **state)
+{
+	(void)state;
+	for (int c = 1; c < 256; c++) {
+		struct keyline line = KEYLINE_INIT;
+		const char value[] = {(char)c, '\0'};
+
+		keyline_word(&line, "k", value);
+		assert_int_equal(strspn(line.text + 3, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+						       "0123456789._:+/@,-"),
+				 strlen(line.text + 3));
+		assert_true(strlen(line.text + 3) == 1 || strlen(line.text + 3) == 2);
+	}
+}
+
+static void a_value_that_is_too_long_is_not_cut_but_told(void **state)
+{
+	struct keyline line = KEYLINE_INIT;
+	char value[KEYLINE_VALUE_MAX + 2];
+
+	(void)state;
+	memset(value, 'a', sizeof(value));
+	value[KEYLINE_VALUE_MAX] = '\0';
+	keyline_word(&line, "a", value);
+	assert_false(line.overflow);
+	value[KEYLINE_VALUE_MAX] = 'a';
+	value[KEYLINE_VALUE_MAX + 1] = '\0';
+	keyline_word(&line, "b", value);
+	assert_true(line.overflow);
+	assert_int_equal(line.len, KEYLINE_VALUE_MAX + 3);
+	assert_int_equal(strlen(line.text), line.len);
+
+	line = (struct keyline)KEYLINE_INIT;
+	keyline_hex(&line, "a", value, KEYLINE_VALUE_MAX / 2);
+	assert_false(line.overflow);
+	keyline_hex(&line, "b", value, KEYLINE_VALUE_MAX / 2 + 1);
+	assert_true(line.overflow);
+}
+
+static void a_full_line_takes_no_more(void **state)
+{
+	char value[KEYLINE_VALUE_MAX + 1];
+	struct keyline line = KEYLINE_INIT;
+
+	(void)state;
+	memset(value, ' ', sizeof(value)); /* twice as long when encoded */
+	value[KEYLINE_VALUE_MAX] = '\0';
+	keyline_word(&line, "a", value);
+	assert_int_equal(line.len, 3 + 2 * KEYLINE_VALUE_MAX);
+	value[(KEYLINE_SIZE - 1 - line.len - 3) / 2] = '\0';
+	keyline_word(&line, "b", value);
+	assert_false(line.overflow);
+	assert_true(line.len >= KEYLINE_SIZE - 2);
+	keyline_word(&line, "c", "x");
+	assert_true(line.overflow);
+	assert_int_equal(strlen(line.text), line.len);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_outside_the_alphabet_cannot_forge_anything),
+		cmocka_unit_test(every_byte_is_either_plain_or_encoded),
+		cmocka_unit_test(a_value_that_is_too_long_is_not_cut_but_told),
+		cmocka_unit_test(a_full_line_takes_no_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

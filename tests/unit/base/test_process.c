@@ -1,0 +1,135 @@
+/* What a program inherits, made here and reset in a child. */
+
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+/* Run @check in a child; it exits with the number of its first line that does not hold, 0 if all do. */
+static void in_child(int (*check)(void))
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(check());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+#define HOLDS(n, condition)         \
+	do {                        \
+		if (!(condition))   \
+			return (n); \
+	} while (0)
+
+static int check_reset(void)
+{
+	static const int ignored[] = {SIGPIPE, SIGXFSZ, 0};
+	const struct itimerval soon = {.it_value = {.tv_usec = 1000}};
+	struct itimerval timer;
+	struct sigaction action;
+	sigset_t mask;
+	char cwd[64];
+
+	(void)umask(0777);
+	(void)sigfillset(&mask);
+	(void)sigprocmask(SIG_SETMASK, &mask, NULL);
+	(void)signal(SIGTERM, SIG_IGN);
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)setitimer(ITIMER_PROF, &soon, NULL);
+	HOLDS(1, chdir("/tmp") == 0);
+	HOLDS(2, process_reset(ignored) == 0);
+	HOLDS(3, getcwd(cwd, sizeof(cwd)) && strcmp(cwd, "/") == 0);
+	HOLDS(4, umask(0) == 022);
+	(void)sigprocmask(SIG_SETMASK, NULL, &mask);
+	for (int i = 1; i < NSIG; i++) {
+		bool is_ignored = i == SIGPIPE || i == SIGXFSZ;
+
+		HOLDS(5, sigismember(&mask, i) != 1);
+		if (sigaction(i, NULL, &action) == 0)
+			HOLDS(6, action.sa_handler == (is_ignored ? SIG_IGN : SIG_DFL));
+	}
+	HOLDS(7, getitimer(ITIMER_PROF, &timer) == 0 && timer.it_value.tv_sec == 0 &&
+			 timer.it_value.tv_usec == 0);
+	HOLDS(8, getsid(0) == getpid());
+	return 0;
+}
+
+static int check_descriptors(void)
+{
+	struct stat st;
+	int kept = open("/", O_RDONLY | O_CLOEXEC);
+
+	HOLDS(1, dup2(kept, 3) == 3 && dup2(kept, 60) == 60);
+	(void)close(0);
+	(void)close(4);
+	HOLDS(2, process_reset_descriptors(5) == 0);
+	for (int fd = 0; fd < 5; fd++) {
+		HOLDS(3, fstat(fd, &st) == 0);
+		HOLDS(4, fd == 3 ? S_ISDIR(st.st_mode) : S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
+	}
+	for (int fd = 5; fd < 256; fd++)
+		HOLDS(5, fcntl(fd, F_GETFD) < 0 && errno == EBADF);
+	return 0;
+}
+
+static int check_limits(void)
+{
+	struct rlimit limit = {.rlim_cur = 20, .rlim_max = 30};
+	rlim_t hard = 0;
+
+	HOLDS(1, setgid(65534) == 0 || geteuid() != 0);
+	HOLDS(2, setuid(65534) == 0 || geteuid() != 0);
+	HOLDS(3, setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	HOLDS(4, process_set_limit(RLIMIT_NOFILE, 40, 31, &hard) == -EPERM && hard == 30);
+	hard = 0;
+	HOLDS(5, process_set_limit(RLIMIT_NOFILE, 40, 30, &hard) == 0 && hard == 0);
+	HOLDS(6, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 30 && limit.rlim_max == 30);
+	HOLDS(7, process_set_limit(RLIMIT_NOFILE, 25, 25, &hard) == 0);
+	HOLDS(8, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 25 && limit.rlim_max == 25);
+	HOLDS(9, process_set_limit(-1, 1, 1, &hard) == -EINVAL);
+	return 0;
+}
+
+static void what_the_caller_left_is_reset(void **state)
+{
+	(void)state;
+	in_child(check_reset);
+}
+
+static void descriptors_are_null_kept_or_closed(void **state)
+{
+	(void)state;
+	in_child(check_descriptors);
+}
+
+static void a_limit_is_set_or_the_hard_one_must_do(void **state)
+{
+	(void)state;
+	in_child(check_limits);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_the_caller_left_is_reset),
+		cmocka_unit_test(descriptors_are_null_kept_or_closed),
+		cmocka_unit_test(a_limit_is_set_or_the_hard_one_must_do),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

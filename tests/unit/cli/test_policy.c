@@ -1,0 +1,108 @@
+/* `holdfast policy` becomes another program: with which words? */
+
+#include "command.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <string.h>
+
+static char executed[1024];
+static int exec_errno;
+
+int __wrap_execv(const char *path, char *const argv[]);
+
+int __wrap_execv(const char *path, char *const argv[])
+{
+	int n = str_format(executed, sizeof(executed), "%s", strrchr(path, '/'));
+
+	for (; *argv; argv++)
+		n += str_format(executed + n, sizeof(executed) - (size_t)n, " %s", *argv);
+	errno = exec_errno;
+	return -1;
+}
+
+/* The error after a command line that could not become the program. */
+static struct error run(const char *line)
+{
+	static char copy[512];
+	struct error err = {.msg = ""};
+	struct invocation inv;
+	char *argv[32];
+	char *rest = copy;
+	int argc = 0;
+
+	assert_int_equal(str_copy(copy, sizeof(copy), line), 0);
+	while ((argv[argc] = strsep(&rest, " ")) != NULL)
+		argc++;
+	executed[0] = '\0';
+	exec_errno = ENOENT;
+	if (command_parse(argc, argv, &inv, &err) == STATUS_OK)
+		assert_int_not_equal(inv.command->run(&inv, &err), STATUS_OK);
+	return err;
+}
+
+static void what_is_given_is_given_on(void **state)
+{
+	static const struct {
+		const char *line;
+		const char *words; /* after the options */
+	} cases[] = {
+		{"holdfast policy check", "/holdfast-policy holdfast-policy -- check " POLICY},
+		{"holdfast policy check --json f", "/holdfast-policy holdfast-policy --json -- check f"},
+		{"holdfast policy check -- --json", "/holdfast-policy holdfast-policy -- check --json"},
+		{"holdfast policy explain unstage",
+		 "/holdfast-policy holdfast-policy -- explain unstage " POLICY},
+		{"holdfast policy explain --uid 995 stage f --profile db --by-id=x --read-only",
+		 "/holdfast-policy holdfast-policy --uid=995 --profile=db --by-id=x --read-only -- explain "
+		 "stage f"},
+		{"holdfast policy explain publish --exec --propagation bidirectional --slot 3 --detach "
+		 "--hostvol h",
+		 "/holdfast-policy holdfast-policy --hostvol=h --exec --propagation=bidirectional --slot=3 "
+		 "--detach -- "
+		 "explain publish " POLICY},
+		{"holdfast policy explain stage --server 10.0.0.1 --export /e --tmpfs-size 1M --inodes 5",
+		 "/holdfast-policy holdfast-policy --tmpfs-size=1M --inodes=5 --server=10.0.0.1 --export=/e "
+		 "-- explain "
+		 "stage " POLICY},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct error err = run(cases[i].line);
+
+		assert_string_equal(executed, cases[i].words);
+		if (err.status != STATUS_NOT_FOUND || !strstr(err.msg, "/holdfast-policy"))
+			fail_msg("%s: %s", cases[i].line, err.msg);
+	}
+}
+
+static void what_is_no_request_is_not_given_on(void **state)
+{
+	static const char *const lines[] = {
+		"holdfast policy explain",
+		"holdfast policy explain a b c",
+		"holdfast policy check a b",
+		"holdfast policy check --uid 5",
+		"holdfast policy explain stage --attest x",
+		"holdfast volume status --uid 5",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		assert_int_equal(run(lines[i]).status, STATUS_INVALID_ARGUMENT);
+		assert_string_equal(executed, "");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_given_is_given_on),
+		cmocka_unit_test(what_is_no_request_is_not_given_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/* The decisions of the start: pure functions of what the kernel says. */
+
+#include "fixture.h"
+#include "startup.h"
+
+#include "base/cleanup.h"
+
+#include <linux/magic.h>
+#include <string.h>
+
+enum { AGENT = 995, SERVICE = 996, NO_DOOR = 0 };
+
+static void there_are_two_doors_and_no_third_one(void **state)
+{
+	static const struct {
+		struct entry_facts facts;
+		enum mh_start word;
+		int door;
+	} rows[] = {
+		/* argc, argv[0], AT_SECURE, capable, ruid, euid */
+		{{1, true, true, true, AGENT, 0}, START_OK, DOOR_SETUID},
+		{{1, true, true, false, AGENT, 0}, START_OK, DOOR_SETUID}, /* what lacks shows later */
+		{{1, true, false, true, SERVICE, SERVICE}, START_OK, DOOR_SOCKET},
+		/* no_new_privs, nosuid, or no setuid bit */
+		{{1, true, false, false, AGENT, AGENT}, START_NOT_PRIVILEGED, NO_DOOR},
+		/* file capabilities, or setuid to somebody else */
+		{{1, true, true, true, AGENT, AGENT}, START_NOT_PRIVILEGED, NO_DOOR},
+		{{1, true, true, true, AGENT, SERVICE}, START_NOT_PRIVILEGED, NO_DOOR},
+		{{1, true, false, true, AGENT, SERVICE}, START_NOT_PRIVILEGED, NO_DOOR},
+		/* euid 0 without the exec that raises to it */
+		{{1, true, false, true, AGENT, 0}, START_NOT_PRIVILEGED, NO_DOOR},
+		{{1, true, true, true, 0, 0}, START_BY_ROOT, NO_DOOR},
+		{{1, true, false, true, 0, 0}, START_BY_ROOT, NO_DOOR},
+		{{1, true, true, true, 0, AGENT}, START_BY_ROOT, NO_DOOR},
+		{{2, true, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
+		{{0, false, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
+		{{0, true, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
+		{{1, false, true, true, AGENT, 0}, START_ARGUMENTS, NO_DOOR},
+		{{2, true, false, true, SERVICE, SERVICE}, START_ARGUMENTS, NO_DOOR},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		enum door door = (enum door)NO_DOOR;
+		enum mh_start word = entry_door(&rows[i].facts, &door);
+
+		if (word != rows[i].word || (int)door != rows[i].door)
+			fail_msg("row %zu: word %d, door %d", i, (int)word, (int)door);
+	}
+}
+
+static void a_tree_is_fit_only_with_owner_mode_file_system_and_propagation(void **state)
+{
+	static const struct tree_facts fit = {
+		.uid = SERVICE, .mode = 0700, .fs_magic = EXT4_SUPER_MAGIC, .peer_group = 7};
+	static const uint64_t local[] = {EXT4_SUPER_MAGIC, 0x58465342, BTRFS_SUPER_MAGIC, TMPFS_MAGIC};
+	static const uint64_t other[] = {NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+					 RAMFS_MAGIC, 0};
+	struct tree_facts facts = fit;
+
+	(void)state;
+	for (uint32_t mode = 0; mode <= 07777; mode++) {
+		facts.mode = mode;
+		assert_int_equal(setup_check_tree(&facts, SERVICE, 0700),
+				 mode == 0700 ? START_OK : START_TREE_OWNER);
+	}
+	facts = fit;
+	assert_int_equal(setup_check_tree(&facts, SERVICE, 0711), START_TREE_OWNER);
+	assert_int_equal(setup_check_tree(&facts, AGENT, 0700), START_TREE_OWNER);
+	for (size_t i = 0; i < ARRAY_SIZE(local); i++) {
+		facts.fs_magic = local[i];
+		assert_int_equal(setup_check_tree(&facts, SERVICE, 0700), START_OK);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++) {
+		facts.fs_magic = other[i];
+		assert_int_equal(setup_check_tree(&facts, SERVICE, 0700), START_TREE_FS);
+	}
+	facts = fit;
+	facts.peer_group = 0;
+	assert_int_equal(setup_check_tree(&facts, SERVICE, 0700), START_TREE_PRIVATE);
+}
+
+static void every_start_word_has_its_own_word_and_a_code_of_its_step(void **state)
+{
+#define ROW(name, code, word, sentence) {code, word, sentence},
+	static const struct {
+		int code;
+		const char *word;
+		const char *sentence;
+	} rows[] = {MH_STARTS(ROW)};
+
+	(void)state;
+	assert_int_equal(ARRAY_SIZE(rows), START_N);
+	for (size_t i = 1; i < ARRAY_SIZE(rows); i++) {
+		assert_true(rows[i].code >= 70 && rows[i].code <= 79);
+		assert_true(strlen(rows[i].sentence) > 0);
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(rows[i].word, rows[k].word);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(there_are_two_doors_and_no_third_one),
+		cmocka_unit_test(a_tree_is_fit_only_with_owner_mode_file_system_and_propagation),
+		cmocka_unit_test(every_start_word_has_its_own_word_and_a_code_of_its_step),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

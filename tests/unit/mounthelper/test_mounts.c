@@ -1,0 +1,628 @@
+/* Propagation, the directories of csi volumes, counts, and what a request costs. */
+
+#include "trees.h"
+#include "workbench.h"
+
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define EXTRA                                                                                         \
+	"ticket = optional\n"                                                                         \
+	"profile pair { class = tmpfs; fstype = tmpfs; max_size = 2MiB; max_inodes = 1000; shared = " \
+	"yes }\n"                                                                                     \
+	"profile plug { class = csi; shared = yes }\n"
+#define MEMORY "/srv/stage/mem-1"
+#define PLUGIN_STAGING "/srv/stage/vol-1/staging"
+#define PLUGIN_PUBLISH "/srv/stage/vol-1/publish"
+
+static const char *const slots[] = {"/srv/publish/" FIXTURE_ALLOC "/0", "/srv/publish/" FIXTURE_ALLOC "/1",
+				    "/srv/publish/" FIXTURE_ALLOC "/2"};
+
+static const struct {
+	const char *shown;
+	uint16_t state;
+} propagations[TICKET_PROPAGATION_N] = {
+	[TICKET_PROPAGATION_PRIVATE] = {"", 0},
+	[TICKET_PROPAGATION_HOST_TO_TASK] = {" slave of " MEMORY, MH_STATE_SLAVE},
+	[TICKET_PROPAGATION_BIDIRECTIONAL] = {" shared peer of " MEMORY, MH_STATE_SHARED},
+};
+
+static struct mh_stage stage_pair(void)
+{
+	struct mh_stage req = fixture_stage_tmpfs();
+
+	(void)str_copy(req.profile, sizeof(req.profile), "pair");
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	return req;
+}
+
+static struct mh_publish publish_pair(uint8_t slot, int propagation)
+{
+	struct mh_publish req = fixture_publish_tmpfs();
+
+	(void)str_copy(req.profile, sizeof(req.profile), "pair");
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	req.slot = slot;
+	req.propagation = (uint8_t)propagation;
+	return req;
+}
+
+static struct mh_unpublish unpublish_of(const char *volume, uint8_t slot)
+{
+	struct mh_unpublish req = fixture_unpublish();
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	req.slot = slot;
+	return req;
+}
+
+static struct mh_unstage unstage_of(const char *volume)
+{
+	struct mh_unstage req = fixture_unstage();
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	return req;
+}
+
+static struct mh_reply stat_of(const char *volume, int slot)
+{
+	struct mh_stat req = {.header = {.op = MH_OP_STAT, .length = sizeof(req), .seq = 3}};
+
+	if (slot < 0)
+		(void)str_copy(req.volume, sizeof(req.volume), volume);
+	else
+		(void)str_copy(req.alloc, sizeof(req.alloc), FIXTURE_ALLOC);
+	req.slot = slot < 0 ? 0 : (uint8_t)slot;
+	return run(&req, sizeof(req));
+}
+
+/* A volume of class csi as STAGE and the plugin leave it. */
+static void make_csi(const char *volume)
+{
+	static const struct state_limits unlimited = {.max_staged = UINT32_MAX};
+	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
+	char path[128];
+
+	assert_int_equal(state_begin_stage(helper.state, volume, 0, &unlimited, FIXTURE_NOW_MS), 0);
+	state_set_staged(helper.state, volume, "plug", digest);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s", volume);
+	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s/staging", volume);
+	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s/publish", volume);
+	fake_make_directory(path, 0, 0750);
+}
+
+static struct mh_publish publish_csi(const char *volume, uint8_t slot)
+{
+	struct mh_publish req = publish_pair(slot, TICKET_PROPAGATION_PRIVATE);
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	(void)str_copy(req.profile, sizeof(req.profile), "plug");
+	return req;
+}
+
+/* Both kinds of kernel in turn. */
+static void each_kernel(void (*test)(void))
+{
+	for (int old = 0; old < 2; old++) {
+		fake_kernel_before_6_8(old == 1);
+		new_world(EXTRA);
+		test();
+	}
+	fake_kernel_before_6_8(false);
+}
+
+static void publish_each_way(void)
+{
+	struct mh_reply reply = stage(stage_pair());
+
+	ASSERT_REPLY(reply, MH_OK);
+	assert_string_equal(fake_propagation(MEMORY), " shared");
+	assert_int_equal(reply.state, MH_STATE_STAGED | MH_STATE_SHARED);
+	for (int i = 0; i < TICKET_PROPAGATION_N; i++) {
+		uint16_t state = MH_STATE_PUBLISHED | propagations[i].state;
+
+		reply = publish(publish_pair((uint8_t)i, i));
+		ASSERT_REPLY(reply, MH_OK);
+		assert_int_equal(reply.state, state);
+		assert_string_equal(fake_propagation(slots[i]), propagations[i].shown);
+		reply = publish(publish_pair((uint8_t)i, i));
+		ASSERT_REPLY(reply, MH_ALREADY);
+		assert_int_equal(reply.state, state);
+		assert_int_equal(stat_of("", i).state, state);
+	}
+	assert_int_equal(stat_of("mem-1", -1).state, MH_STATE_STAGED | MH_STATE_SHARED);
+}
+
+static void each_propagation_is_had_and_told(void **state)
+{
+	(void)state;
+	each_kernel(publish_each_way);
+}
+
+static void ask_for_others(void)
+{
+	char before[4096];
+
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	for (int i = 0; i < TICKET_PROPAGATION_N; i++)
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, i)), MH_OK);
+	(void)str_copy(before, sizeof(before), fake_summary());
+	for (int i = 0; i < TICKET_PROPAGATION_N; i++) {
+		for (int other = 0; other < TICKET_PROPAGATION_N; other++) {
+			if (other == i)
+				continue;
+			ASSERT_REPLY(publish(publish_pair((uint8_t)i, other)), MH_CONFLICT);
+			ASSERT_SAID("step=private reason=other-mount");
+			assert_string_equal(fake_summary(), before);
+		}
+	}
+}
+
+static void another_propagation_than_asked_for_is_a_conflict_and_stays(void **state)
+{
+	(void)state;
+	each_kernel(ask_for_others);
+}
+
+static void a_private_stage_is_published_privately_only(void **state)
+{
+	struct mh_stage s = fixture_stage_tmpfs();
+
+	(void)state;
+	new_world(EXTRA);
+	ASSERT_REPLY(stage(s), MH_OK); /* profile mem does not share */
+	assert_string_equal(fake_propagation(MEMORY), "");
+	for (int i = TICKET_PROPAGATION_HOST_TO_TASK; i < TICKET_PROPAGATION_N; i++) {
+		struct mh_publish p = publish_pair(0, i);
+
+		(void)str_copy(p.profile, sizeof(p.profile), "mem");
+		ASSERT_REPLY(publish(p), MH_REFUSED);
+		ASSERT_SAID("reason=propagation-not-allowed");
+	}
+	/* the profile shares now, the mount is older */
+	new_world(EXTRA);
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	fake_set_private(MEMORY);
+	for (int i = TICKET_PROPAGATION_HOST_TO_TASK; i < TICKET_PROPAGATION_N; i++) {
+		ASSERT_REPLY(publish(publish_pair(0, i)), MH_CONFLICT);
+		ASSERT_SAID("step=open reason=propagation-not-allowed");
+		assert_false(fake_is_mount(slots[0]));
+	}
+	ASSERT_REPLY(publish(publish_pair(0, TICKET_PROPAGATION_PRIVATE)), MH_OK);
+	/* nothing private is made shared afterwards */
+	ASSERT_REPLY(stage(stage_pair()), MH_CONFLICT);
+	assert_string_equal(fake_propagation(MEMORY), "");
+}
+
+/* What the kernel makes of a mount below a shared one, and a dead instance leaves. */
+static void mend_each(void)
+{
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	for (int i = TICKET_PROPAGATION_PRIVATE; i <= TICKET_PROPAGATION_HOST_TO_TASK; i++) {
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, i)), MH_OK);
+		fake_set_shared(slots[i]);
+		assert_non_null(strstr(fake_propagation(slots[i]), " shared"));
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, i)), MH_ALREADY);
+		assert_string_equal(fake_propagation(slots[i]), propagations[i].shown);
+		fake_set_shared(slots[i]);
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, 1 - i)), MH_CONFLICT);
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, TICKET_PROPAGATION_BIDIRECTIONAL)),
+			     MH_CONFLICT);
+		assert_non_null(strstr(fake_propagation(slots[i]), " shared"));
+	}
+}
+
+static void what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else(void **state)
+{
+	(void)state;
+	each_kernel(mend_each);
+}
+
+static void a_propagation_that_cannot_be_had_leaves_no_mount(void **state)
+{
+	(void)state;
+	for (int i = TICKET_PROPAGATION_PRIVATE; i <= TICKET_PROPAGATION_HOST_TO_TASK; i++) {
+		union mh_request req = {.publish = publish_pair(0, i)};
+		union mh_answer answer;
+
+		new_world(EXTRA);
+		ASSERT_REPLY(stage(stage_pair()), MH_OK);
+		fake_private_has_no_effect();
+		assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+		ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition");
+		assert_false(fake_is_mount(slots[0]));
+	}
+}
+
+static void publish_csi_volume(void)
+{
+	struct mh_reply reply;
+
+	make_csi("vol-1");
+	assert_int_equal(stat_of("vol-1", -1).state, MH_STATE_PREPARED);
+	assert_int_equal(stat_of("vol-1", -1).status, MH_OK);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_NOT_FOUND);
+	fake_mount_other(PLUGIN_PUBLISH);
+	assert_int_equal(stat_of("vol-1", -1).state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
+	reply = publish(publish_csi("vol-1", 0));
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(fake_flags(slots[0]),
+			 SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_ALREADY);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	assert_false(fake_is_mount(slots[0]));
+	assert_true(fake_is_mount(PLUGIN_PUBLISH));
+}
+
+static void what_a_csi_plugin_published_is_cloned_for_allocations(void **state)
+{
+	(void)state;
+	each_kernel(publish_csi_volume);
+}
+
+static void take_what_plugins_left(void)
+{
+	/* a bit for each: publish mounted, staging mounted, publish there, staging there */
+	for (unsigned int left = 0; left < 16; left++) {
+		bool mounted = (left & 3) != 0;
+		struct mh_reply reply;
+
+		if (((left & 1) != 0 && (left & 4) == 0) || ((left & 2) != 0 && (left & 8) == 0))
+			continue;
+		new_world(EXTRA);
+		make_csi("vol-1");
+		if ((left & 2) != 0)
+			fake_mount_other(PLUGIN_STAGING);
+		if ((left & 1) != 0)
+			fake_mount_other(PLUGIN_PUBLISH);
+		if ((left & 4) == 0)
+			fake_remove(PLUGIN_PUBLISH);
+		if ((left & 8) == 0)
+			fake_remove(PLUGIN_STAGING);
+		reply = unstage(fixture_unstage());
+		ASSERT_REPLY(reply, MH_OK);
+		ASSERT_SAID(mounted ? "reason=plugin-left-mount res=success" : "reason=none res=success");
+		assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+		assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_UNSTAGED);
+		ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
+	}
+}
+
+static void what_a_dead_plugin_left_mounted_goes_and_is_on_record(void **state)
+{
+	(void)state;
+	each_kernel(take_what_plugins_left);
+}
+
+static void keep_published_csi(void)
+{
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	assert_true(fake_is_mount(PLUGIN_PUBLISH));
+	/* the plugin took its own mount away: ours is a clone and stays */
+	fake_unmount(PLUGIN_PUBLISH);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	/* and a count that is too high does not keep it for ever */
+	make_csi("vol-1");
+	assert_int_equal(state_begin_publish(helper.state, "vol-1", 4711, UINT32_MAX), 0);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_int_equal(state_find(helper.state, "vol-1")->published, 0);
+}
+
+static void a_published_csi_volume_is_not_unstaged(void **state)
+{
+	(void)state;
+	each_kernel(keep_published_csi);
+}
+
+static void what_a_plugin_left_besides_mounts_is_never_removed(void **state)
+{
+	static const char *const files[] = {PLUGIN_PUBLISH "/device", PLUGIN_STAGING "/file",
+					    "/srv/stage/vol-1/other"};
+
+	(void)state;
+	for (size_t i = 0; i <= ARRAY_SIZE(files); i++) {
+		new_world(EXTRA);
+		make_csi("vol-1");
+		if (i < ARRAY_SIZE(files)) {
+			fake_make_file(files[i]);
+		} else { /* a device target is a file itself */
+			fake_remove(PLUGIN_PUBLISH);
+			fake_make_file(PLUGIN_PUBLISH);
+		}
+		ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+		ASSERT_SAID("reason=plugin-target");
+		assert_non_null(strstr(fake_summary(), i < ARRAY_SIZE(files) ? files[i] : PLUGIN_PUBLISH));
+		assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_STAGED);
+		fake_remove(i < ARRAY_SIZE(files) ? files[i] : PLUGIN_PUBLISH);
+		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	}
+}
+
+static void a_plugins_mount_that_is_in_use_or_stacked_is_told(void **state)
+{
+	(void)state;
+	new_world(EXTRA);
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_STAGING);
+	fake_set_busy(PLUGIN_STAGING, true);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=in-use");
+	fake_set_busy(PLUGIN_STAGING, false);
+	fake_mount_inside(PLUGIN_STAGING);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=submount");
+	new_world(EXTRA);
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_STAGING);
+	fake_mount_other(PLUGIN_STAGING);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
+	ASSERT_SAID("reason=stacked");
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	/* a directory that somebody else owns is nobody's volume */
+	fake_make_directory("/srv/stage/vol-1", 1000, 0755);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
+	ASSERT_SAID("reason=foreign-directory");
+}
+
+/* Two volumes on one device, as a plugin or a host volume has them. */
+static void share_a_device(void)
+{
+	make_csi("vol-1");
+	make_csi("vol-2");
+	fake_make_directory("/mnt/disk", 0, 0755);
+	fake_mount_other("/mnt/disk");
+	fake_mount_part(PLUGIN_PUBLISH, "/mnt/disk", "one");
+	fake_mount_part("/srv/stage/vol-2/publish", "/mnt/disk", "two");
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(publish(publish_csi("vol-2", 1)), MH_OK);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
+	ASSERT_REPLY(unpublish(unpublish_of("nothing", 0)), MH_CONFLICT);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 1)), MH_OK);
+	/* in doubt the mount table is asked: for this volume, not for its device */
+	assert_int_equal(state_begin_publish(helper.state, "vol-2", 4711, UINT32_MAX), 0);
+	ASSERT_REPLY(unstage(unstage_of("vol-2")), MH_OK);
+	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+}
+
+static void volumes_of_one_device_are_told_apart_by_their_root(void **state)
+{
+	(void)state;
+	each_kernel(share_a_device);
+}
+
+static void lose_the_state_file(void)
+{
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	ASSERT_REPLY(publish(publish_pair(0, 0)), MH_OK);
+	memset(helper.state, 0, sizeof(*helper.state));
+	start_helper(EXTRA);
+	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	ASSERT_REPLY(stage(stage_pair()), MH_ALREADY); /* known again, but not how often it is published */
+	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
+	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
+}
+
+static void a_lost_state_file_never_lets_a_published_volume_be_unstaged(void **state)
+{
+	(void)state;
+	each_kernel(lose_the_state_file);
+}
+
+static void at_the_limit_the_mount_table_decides(void **state)
+{
+	(void)state;
+	new_world(EXTRA "max_published = 2\n");
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	/* two deaths between counting and attaching */
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(state_begin_publish(helper.state, "mem-1", 1, UINT32_MAX), 0);
+	for (uint8_t slot = 0; slot < 2; slot++)
+		ASSERT_REPLY(publish(publish_pair(slot, 0)), MH_OK);
+	ASSERT_REPLY(publish(publish_pair(2, 0)), MH_LIMIT);
+	ASSERT_SAID("reason=max-published");
+	assert_null(strstr(fake_summary(), slots[2]));
+}
+
+/* A mount that could not be undone still counts. */
+static void a_publish_that_may_stand_there_stays_counted(void **state)
+{
+	union mh_request req = {.publish = publish_pair(0, 0)};
+	union mh_answer answer;
+
+	(void)state;
+	new_world(EXTRA);
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	fake_private_has_no_effect();
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+	assert_int_equal(state_find(helper.state, "mem-1")->published, 1);
+}
+
+struct cost {
+	int calls[10];
+	int passes;
+};
+
+static int calls_of(struct mh_reply reply, enum mh_status want)
+{
+	int calls = fake_calls();
+
+	ASSERT_REPLY(reply, want);
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+	return calls;
+}
+
+static struct cost live_a_life(int foreign)
+{
+	struct cost cost = {.passes = 0};
+	size_t n = 0;
+
+	new_world(EXTRA);
+	fake_mount_foreign(foreign);
+	cost.calls[n++] = calls_of(stage(fixture_stage()), MH_OK);
+	cost.calls[n++] = calls_of(stage(stage_pair()), MH_OK);
+	cost.calls[n++] = calls_of(stage(stage_pair()), MH_ALREADY);
+	for (int i = 0; i < TICKET_PROPAGATION_N; i++)
+		cost.calls[n++] = calls_of(publish(publish_pair((uint8_t)i, i)), MH_OK);
+	cost.calls[n++] = calls_of(publish(publish_pair(0, 0)), MH_ALREADY);
+	cost.calls[n++] = calls_of(stat_of("mem-1", -1), MH_OK);
+	for (int i = 0; i < TICKET_PROPAGATION_N; i++)
+		cost.calls[n] += calls_of(unpublish(unpublish_of("mem-1", (uint8_t)i)), MH_OK);
+	n++;
+	cost.calls[n++] = calls_of(unstage(unstage_of("mem-1")), MH_OK);
+	assert_int_equal(n, ARRAY_SIZE(cost.calls));
+	cost.passes = fake_table_passes();
+	return cost;
+}
+
+static void no_request_costs_more_because_others_have_mounts(void **state)
+{
+	struct cost alone;
+	struct cost crowded;
+
+	(void)state;
+	alone = live_a_life(0);
+	crowded = live_a_life(200);
+	assert_memory_equal(&alone, &crowded, sizeof(alone));
+	assert_int_equal(crowded.passes, 0);
+	/* before Linux 6.8 there is no other way to ask for one mount */
+	fake_kernel_before_6_8(true);
+	assert_true(live_a_life(0).passes > 0);
+	fake_kernel_before_6_8(false);
+}
+
+static void names_below_the_trees_are_classified(void **state)
+{
+	static const struct {
+		const char *point;
+		enum tree_kind kind;
+	} rows[] = {
+		{"/srv/stage/a", TREE_STAGED},
+		{"/srv/stage/a/publish", TREE_STAGED},
+		{"/srv/stage/a/staging", TREE_PLUGIN},
+		{"/srv/stage/staging", TREE_STAGED},
+		{"/srv/stage/a/publish/", TREE_NONE},
+		{"/srv/stage/a/publish/x", TREE_NONE},
+		{"/srv/stage/a/other", TREE_NONE},
+		{"/srv/stage/a/", TREE_NONE},
+		{"/srv/stage/", TREE_NONE},
+		{"/srv/stage", TREE_NONE},
+		{"/srv/stagea", TREE_NONE},
+		{"/srv/stage/A", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "/0", TREE_PUBLISHED},
+		{"/srv/publish/" FIXTURE_ALLOC "/31", TREE_PUBLISHED},
+		{"/srv/publish/" FIXTURE_ALLOC "/32", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "/0/publish", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "/", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC, TREE_NONE},
+		{"/srv/publish/a/0", TREE_NONE},
+		{"/mnt/srv/stage/a", TREE_NONE},
+	};
+	struct tree_name name;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (tree_classify(helper.agent, rows[i].point, &name) != rows[i].kind)
+			fail_msg("%s", rows[i].point);
+	assert_int_equal(tree_classify(helper.agent, rows[1].point, &name), TREE_STAGED);
+	assert_string_equal(name.volume, "a");
+	assert_string_equal(name.alloc, "");
+	assert_int_equal(tree_classify(helper.agent, rows[13].point, &name), TREE_PUBLISHED);
+	assert_string_equal(name.volume, "");
+	assert_string_equal(name.alloc, FIXTURE_ALLOC);
+	assert_int_equal(name.slot, 31);
+}
+
+/* mount_facts() by both ways. */
+static void ask_for_facts(void)
+{
+	cleanup_place struct place whole = PLACE_INIT;
+	cleanup_place struct place part = PLACE_INIT;
+	struct mount_facts w;
+	struct mount_facts p;
+
+	fake_make_directory("/srv/stage/one", FIXTURE_HELPER_UID, 0755);
+	fake_make_directory("/srv/stage/two", FIXTURE_HELPER_UID, 0755);
+	fake_mount_other("/srv/stage/one");
+	fake_mount_part("/srv/stage/two", "/srv/stage/one", "sub");
+	fake_mount_inside("/srv/stage/one");
+	fake_set_private("/srv/stage/two");
+	assert_int_equal(place_open(helper.stage.fd, "one", &whole), 0);
+	assert_int_equal(place_open(helper.stage.fd, "two", &part), 0);
+	assert_int_equal(mount_facts(&helper, &whole, &w), 0);
+	assert_int_equal(mount_facts(&helper, &part, &p), 0);
+	assert_true(w.root_is_whole);
+	assert_true(w.has_submounts);
+	assert_true(w.peer_group != 0);
+	assert_false(p.root_is_whole);
+	assert_false(p.has_submounts);
+	assert_true(p.peer_group == 0 && p.master == 0);
+	assert_true(w.key == mount_key(whole.dev_major, whole.dev_minor, "/"));
+	assert_true(p.key == mount_key(part.dev_major, part.dev_minor, "/sub"));
+	part.mount_id += 1000;
+	assert_int_equal(mount_facts(&helper, &part, &p), -ENOENT);
+}
+
+static void facts_of_one_mount_are_the_same_by_both_ways(void **state)
+{
+	(void)state;
+	each_kernel(ask_for_facts);
+}
+
+static void lists_know_what_is_staged_one_level_deeper(void **state)
+{
+	union mh_request req = {.list = {.header = {.op = MH_OP_LIST, .length = sizeof(req.list), .seq = 3}}};
+	union mh_answer answer;
+
+	(void)state;
+	new_world(EXTRA);
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_STAGING);
+	fake_mount_other(PLUGIN_PUBLISH);
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(answer.list.count, 1);
+	assert_string_equal(answer.list.entries[0].volume, "vol-1");
+	assert_int_equal(answer.list.entries[0].state & MH_STATE_STAGED, MH_STATE_STAGED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(each_propagation_is_had_and_told),
+		TEST(another_propagation_than_asked_for_is_a_conflict_and_stays),
+		TEST(a_private_stage_is_published_privately_only),
+		TEST(what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else),
+		TEST(a_propagation_that_cannot_be_had_leaves_no_mount),
+		TEST(what_a_csi_plugin_published_is_cloned_for_allocations),
+		TEST(what_a_dead_plugin_left_mounted_goes_and_is_on_record),
+		TEST(a_published_csi_volume_is_not_unstaged),
+		TEST(what_a_plugin_left_besides_mounts_is_never_removed),
+		TEST(a_plugins_mount_that_is_in_use_or_stacked_is_told),
+		TEST(volumes_of_one_device_are_told_apart_by_their_root),
+		TEST(a_lost_state_file_never_lets_a_published_volume_be_unstaged),
+		TEST(at_the_limit_the_mount_table_decides),
+		TEST(a_publish_that_may_stand_there_stays_counted),
+		TEST(no_request_costs_more_because_others_have_mounts),
+		TEST(names_below_the_trees_are_classified),
+		TEST(facts_of_one_mount_are_the_same_by_both_ways),
+		TEST(lists_know_what_is_staged_one_level_deeper),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/* mounthelper.policy(5) against the parser: every key is explained, every example is accepted. */
+
+#include "fixture.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AGENT                                                                                  \
+	"agent 5 { cluster = c; node = n; helper_uid = 6; helper_gid = 6; ticket = optional\n" \
+	"stage_base = /s; publish_base = /p; log = /l; lock_dir = /k\n%s\n}\n"
+
+enum { TEXT_MAX = 1 << 20 };
+
+static char *read_text(const char *path)
+{
+	char *text = NULL;
+
+	if (file_read(path, TEXT_MAX, &text, NULL) < 0)
+		fail_msg("%s cannot be read", path);
+	return text;
+}
+
+/* The rows of the parser's table begin with a tab, a brace and the name. */
+static void every_key_is_in_the_manual(void **state)
+{
+	char *source = read_text(POLICY_SOURCE);
+	char *manual = read_text(POLICY_MANUAL);
+	char *rest = strstr(source, "keys[] = {");
+	unsigned int n = 0;
+
+	(void)state;
+	assert_non_null(rest);
+	*strstr(rest, "\n};") = '\0';
+	while ((rest = strstr(rest, "\n\t{\"")) != NULL) {
+		char wanted[64];
+
+		rest += strlen("\n\t{\"");
+		assert_true(str_format(wanted, sizeof(wanted), "\n*%.*s*", (int)strcspn(rest, "\""), rest) >
+			    0);
+		if (!strstr(manual, wanted) && !strstr(manual, (wanted[0] = ' ', wanted)))
+			fail_msg("the manual does not explain%s", wanted);
+		n++;
+	}
+	assert_true(n > 30);
+	free(source);
+	free(manual);
+}
+
+static void accept(const char *text)
+{
+	static struct policy policy;
+	struct error err = {.msg = ""};
+	unsigned int line;
+
+	if (policy_parse("example", text, strlen(text), &policy, &line, &err) != STATUS_OK)
+		fail_msg("%s\n%s", err.msg, text);
+}
+
+static void every_example_is_accepted(void **state)
+{
+	char *manual = read_text(POLICY_MANUAL);
+	static char whole[4096];
+	unsigned int n = 0;
+	char *rest = manual;
+
+	(void)state;
+	while ((rest = strstr(rest, "\n```\n")) != NULL) {
+		char *example = rest + strlen("\n```\n");
+
+		rest = strstr(example, "\n```\n");
+		assert_non_null(rest);
+		*rest++ = '\0';
+		rest += strlen("```");
+		if (strstr(example, "UID")) /* the skeleton */
+			continue;
+		n++;
+		if (!str_starts_with(example, "agent "))
+			assert_true(str_format(whole, sizeof(whole), AGENT, example) > 0);
+		accept(str_starts_with(example, "agent ") ? example : whole);
+	}
+	assert_true(n >= 6);
+	free(manual);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_key_is_in_the_manual),
+		cmocka_unit_test(every_example_is_accepted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

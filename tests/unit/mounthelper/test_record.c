@@ -1,0 +1,342 @@
+#include "record.h"
+#include "workbench.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <string.h>
+
+static int count(const char *text, const char *word)
+{
+	int n = 0;
+
+	for (const char *at = text; (at = strstr(at, word)); at++)
+		n++;
+	return n;
+}
+
+static struct agent_policy agent;
+
+/* The fixture's agent with the word of the policy on audit. */
+static void audit_is_optional(bool optional)
+{
+	agent = *helper.agent;
+	agent.audit_optional = optional;
+	helper.agent = &agent;
+}
+
+static void run_all(enum mh_status stage_status, enum mh_status publish_status)
+{
+	ASSERT_REPLY(stage(fixture_stage()), stage_status);
+	ASSERT_REPLY(publish(fixture_publish()), publish_status);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+}
+
+static void intent_and_result_go_to_all_three_sinks_with_one_text(void **state)
+{
+	(void)state;
+	run_all(MH_OK, MH_OK);
+	assert_int_equal(count(fake_log(), " phase=intent "), 4);
+	assert_int_equal(count(fake_log(), " phase=result "), 4);
+	assert_string_equal(fake_audit(), fake_log());
+	for (const char *line = fake_log(); *line != '\0'; line = strchr(line, '\n') + 1) {
+		char text[TRAIL_LINE_MAX + 16];
+
+		(void)str_format(text, sizeof(text), "\nMESSAGE=%.*s\n", (int)strcspn(line, "\n"), line);
+		assert_int_equal(count(fake_journal(), text), 1);
+	}
+	assert_int_equal(count(fake_journal(), "PRIORITY=6\nSYSLOG_IDENTIFIER=holdfast-mounthelper\n"), 8);
+	assert_int_equal(count(fake_journal(), "\nHOLDFAST_OP=publish\nHOLDFAST_PHASE=result\n"
+					       "HOLDFAST_VOLUME=vol-1\nHOLDFAST_ALLOC=" FIXTURE_ALLOC "\n"),
+			 1);
+	assert_int_equal(count(fake_journal(), "\nHOLDFAST_RESULT=success\n"), 4);
+	assert_null(strstr(fake_log(), "degraded"));
+}
+
+static void a_refusal_is_a_warning_with_its_reason(void **state)
+{
+	struct mh_stage req = fixture_stage();
+
+	(void)state;
+	(void)str_copy(req.profile, sizeof(req.profile), "nonesuch");
+	ASSERT_REPLY(stage(req), MH_REFUSED);
+	ASSERT_SAID("phase=refused");
+	ASSERT_SAID(" reason=profile-unknown res=failed ");
+	assert_non_null(strstr(fake_journal(), "PRIORITY=4\n"));
+	assert_non_null(strstr(fake_journal(), "HOLDFAST_REASON=profile-unknown\nHOLDFAST_RESULT=failed\n"));
+	assert_string_equal(fake_audit(), fake_log());
+}
+
+static void expect_no_new_mounts(void)
+{
+	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
+	assert_false(fake_is_mount(STAGED));
+	ASSERT_SAID("phase=result");
+	ASSERT_SAID("status=unavailable errno=0 step=trail reason=none trail=degraded res=failed");
+	ASSERT_REPLY(publish(fixture_publish()), MH_UNAVAILABLE);
+}
+
+/* Make audit fail in way @way; false when there are no more. */
+static bool break_audit(int way)
+{
+	switch (way) {
+	case 0:
+		fake_audit_answers(EPERM);
+		return true;
+	case 1:
+		fake_audit_is_mute();
+		return true;
+	case 2:
+		fake_audit_takes_nothing();
+		return true;
+	case 3:
+		helper.audit_fd = FAKE_AUDIT_FD;
+		fake_audit_answers(ECONNREFUSED);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void without_required_audit_only_cleaning_up_goes_on(void **state)
+{
+	(void)state;
+	for (int way = 0; break_audit(way); way++) {
+		expect_no_new_mounts();
+		new_world("");
+		ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+		ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+		(void)break_audit(way);
+		ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+		ASSERT_SAID(" trail=degraded res=success ");
+		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+		ASSERT_SAID(" trail=degraded res=success ");
+		new_world("");
+	}
+}
+
+static void without_optional_audit_everything_goes_on(void **state)
+{
+	(void)state;
+	for (int way = 0; break_audit(way); way++) {
+		audit_is_optional(true);
+		run_all(MH_OK, MH_OK);
+		assert_null(strstr(fake_log(), "degraded"));
+		assert_string_equal(fake_audit(), "");
+		new_world("");
+	}
+}
+
+static void what_the_log_does_not_take_the_other_sinks_still_get(void **state)
+{
+	const char *audit;
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_log_full(true);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	audit = strstr(fake_audit(), "op=unstage phase=result");
+	assert_non_null(audit);
+	assert_non_null(strstr(audit, " trail=degraded res=success\n")); /* no number, no chain */
+	assert_non_null(strstr(fake_journal(), "MESSAGE=ts=2023-11-14T22:13:20.000Z cluster=demo node=node-1 "
+					       "op=unstage phase=result"));
+	assert_null(strstr(fake_log(), "op=unstage"));
+}
+
+static void a_start_must_reach_log_and_audit(void **state)
+{
+	int sys_errno = 0;
+
+	(void)state;
+	assert_int_equal(record_start(&helper, 3, 1, 2, &sys_errno), START_OK);
+	assert_int_equal(sys_errno, 0);
+	ASSERT_SAID(" op=start phase=event seq=0 version=");
+	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 kernel=");
+	ASSERT_SAID(" boot=" FIXTURE_BOOT_ID " digest=0000");
+	ASSERT_SAID(" peer_uid=995 peer_pid=4711 door=setuid policy=0000000000000000 res=success ");
+	fake_audit_answers(EPERM);
+	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_AUDIT);
+	assert_int_equal(sys_errno, EPERM);
+	audit_is_optional(true);
+	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	fake_log_full(true);
+	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_LOG_END);
+	assert_int_equal(sys_errno, ENOSPC);
+}
+
+static void the_end_says_why_and_sums_up_the_refusals(void **state)
+{
+	(void)state;
+	helper.refusals.unrecorded = 5;
+	record_end(&helper, false, REASON_CLOSED, 9);
+	ASSERT_SAID(" op=stop phase=event seq=9 peer_uid=995 ");
+	ASSERT_SAID(" reason=closed res=success ");
+	assert_non_null(strstr(fake_log(), " op=refusals phase=event seq=0 count=5 "));
+	record_end(&helper, true, REASON_MAGIC, 10);
+	ASSERT_SAID(" op=violation phase=event seq=10 ");
+	ASSERT_SAID(" reason=magic res=failed ");
+	assert_string_equal(fake_audit(), fake_log());
+}
+
+static void put(const union mh_request *req)
+{
+	const struct admission admission = {.profile = NULL};
+	const struct outcome outcome = {.status = MH_OK};
+	uint64_t rec;
+
+	assert_int_equal(record_request(&helper, req, &admission, &outcome, &rec), 0);
+}
+
+static void every_class_of_source_is_named(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	struct mh_source *source = &req.stage.source;
+
+	(void)state;
+	put(&req);
+	ASSERT_SAID(" src=" FIXTURE_BY_ID " dev=7:3 ");
+	*source = (struct mh_source){.class = MH_CLASS_TMPFS,
+				     .u.tmpfs = {.size_bytes = UINT64_C(1) << 40, .inodes = 77}};
+	put(&req);
+	ASSERT_SAID(" size=1099511627776 inodes=77 ");
+	*source = (struct mh_source){.class = MH_CLASS_NFS4, .u.nfs4 = {.family = 4, .addr = {192, 0, 2, 9}}};
+	(void)str_copy(source->u.nfs4.export, MH_EXPORT_SIZE, "/srv/a-b_c.d");
+	put(&req);
+	ASSERT_SAID(" src=/srv/a-b_c.d addr=192.0.2.9 ");
+	*source = (struct mh_source){
+		.class = MH_CLASS_NFS4,
+		.u.nfs4 = {.family = 6, .addr = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}, .export = "/"}};
+	put(&req);
+	ASSERT_SAID(" src=/ addr=2001:db8::1 ");
+	*source = (struct mh_source){.class = MH_CLASS_BIND, .u.bind = {.name = "media"}};
+	put(&req);
+	ASSERT_SAID(" src=media ");
+	*source = (struct mh_source){.class = MH_CLASS_CSI};
+	(void)str_copy(req.stage.profile, MH_LABEL_SIZE, "ceph");
+	put(&req);
+	ASSERT_SAID(" profile=ceph ro=0 src=ceph ");
+}
+
+static void every_operation_names_what_it_asks_for(void **state)
+{
+	union mh_request req = {.publish = fixture_publish()};
+
+	(void)state;
+	req.publish.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
+	req.publish.exec = 1;
+	put(&req);
+	ASSERT_SAID(" op=publish phase=result seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
+		    " slot=2 profile=db ro=0 exec=1 prop=host-to-task peer_uid=");
+	req = (union mh_request){.unpublish = fixture_unpublish()};
+	req.unpublish.detach = 1;
+	put(&req);
+	ASSERT_SAID(" op=unpublish phase=result seq=2 vol=vol-1 alloc=" FIXTURE_ALLOC
+		    " slot=2 detach=1 peer_uid=");
+	req = (union mh_request){.unstage = fixture_unstage()};
+	put(&req);
+	ASSERT_SAID(" op=unstage phase=result seq=2 vol=vol-1 detach=0 peer_uid=");
+}
+
+static void fill(char *label, size_t size)
+{
+	memset(label, 'x', size - 1);
+	label[size - 1] = '\0';
+}
+
+/* Whatever is asked for can be put on record. */
+static void the_longest_names_fit_a_record(void **state)
+{
+	static char cluster[TICKET_CLUSTER_SIZE];
+	static char node[TICKET_NODE_SIZE];
+	const struct profile profile = {.kind = FS_SQUASHFS};
+	const struct ticket ticket = {.generation = UINT64_MAX};
+	const struct admission admission = {.profile = &profile, .ticket = &ticket};
+	const struct outcome outcome = {.status = MH_UNAVAILABLE,
+					.sys_errno = 133,
+					.step = STEP_ATTACH,
+					.reason = REASON_FOREIGN_DIRECTORY,
+					.dev_major = 4095,
+					.dev_minor = 1048575,
+					.is_degraded = true};
+	union mh_request req = {.stage = fixture_stage()};
+	uint64_t rec;
+
+	(void)state;
+	fill(cluster, sizeof(cluster));
+	fill(node, sizeof(node));
+	helper.trail.cluster = cluster;
+	helper.trail.node = node;
+	helper.trail.head->rec = UINT64_MAX - 3;
+	helper.peer_uid = UINT32_MAX;
+	helper.peer_pid = INT32_MAX;
+	req.stage.header.seq = UINT64_MAX;
+	fill(req.stage.volume, sizeof(req.stage.volume));
+	fill(req.stage.profile, sizeof(req.stage.profile));
+	req.stage.source = (struct mh_source){.class = MH_CLASS_NFS4, .u.nfs4 = {.family = 6}};
+	memset(req.stage.source.u.nfs4.addr, 0x11, sizeof(req.stage.source.u.nfs4.addr));
+	fill(req.stage.source.u.nfs4.export, MH_EXPORT_SIZE);
+	assert_int_equal(record_request(&helper, &req, &admission, &outcome, &rec), 0);
+	ASSERT_SAID(" head=rotated "); /* which makes it longer still */
+	assert_true(strlen(last_record()) <= TRAIL_LINE_MAX);
+}
+
+/* Every line names the digest of the line before, whatever that line is. */
+static void check_chain(void)
+{
+	char prev[TRAIL_DIGEST_HEX + 1];
+
+	memset(prev, '0', TRAIL_DIGEST_HEX);
+	prev[TRAIL_DIGEST_HEX] = '\0';
+	for (const char *line = fake_log(); *line != '\0'; line = strchr(line, '\n') + 1) {
+		size_t n = strcspn(line, "\n");
+		uint8_t digest[crypto_hash_sha256_BYTES];
+
+		assert_true(n > TRAIL_DIGEST_HEX && line[n] == '\n');
+		assert_memory_equal(line + n - TRAIL_DIGEST_HEX, prev, TRAIL_DIGEST_HEX);
+		(void)crypto_hash_sha256(digest, (const unsigned char *)line, n);
+		hex_encode(prev, digest, sizeof(digest));
+	}
+}
+
+static void the_chain_holds_whatever_call_a_death_comes_at(void **state)
+{
+	volatile bool fired = true;
+
+	(void)state;
+	for (volatile int at = 1; fired; at++) {
+		for (volatile int after = 0; after < 2; after++) {
+			new_world("");
+			fake_fault(after ? FAKE_KILL_AFTER : FAKE_KILL_BEFORE, at, 0);
+			if (setjmp(fake_killed) == 0)
+				run_all(MH_OK, MH_OK);
+			fired = fake_fault_fired();
+			fake_process_died();
+			start_helper("");
+			(void)unstage(fixture_unstage()); /* whatever is left: it is put on record */
+			assert_null(strstr(fake_log(), "head=mismatch"));
+			check_chain();
+		}
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(intent_and_result_go_to_all_three_sinks_with_one_text),
+		TEST(a_refusal_is_a_warning_with_its_reason),
+		TEST(without_required_audit_only_cleaning_up_goes_on),
+		TEST(without_optional_audit_everything_goes_on),
+		TEST(what_the_log_does_not_take_the_other_sinks_still_get),
+		TEST(a_start_must_reach_log_and_audit),
+		TEST(the_end_says_why_and_sums_up_the_refusals),
+		TEST(every_class_of_source_is_named),
+		TEST(every_operation_names_what_it_asks_for),
+		TEST(the_longest_names_fit_a_record),
+		TEST(the_chain_holds_whatever_call_a_death_comes_at),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
