@@ -9,6 +9,7 @@
 enum {
 	KEYLINE_SIZE = 1024,
 	KEYLINE_VALUE_MAX = 255, /* bytes of one value before any encoding */
+	KEYLINE_SHA256_MAX = 32,
 };
 
 /* Begin with KEYLINE_INIT. */
@@ -28,5 +29,6 @@ struct keyline {
 void keyline_word(struct keyline *line, const char *key, const char *value);
 void keyline_number(struct keyline *line, const char *key, uint64_t value);
 
-/** Append @n bytes as lower-case hex. */
-void keyline_hex(struct keyline *line, const char *key, const void *bytes, size_t n);
+/** Append the first @n bytes of a SHA-256 as sha256:HEX. Hex alone would be an encoded text to ausearch(8).
+ */
+void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n);
