@@ -1,6 +1,7 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
+#include "base/peer_socket.h"
 #include "base/process.h"
 #include "base/str.h"
 
@@ -10,23 +11,12 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 
 #define START_ROW(name, code, word, sentence) [name] = {code, word},
 static const struct {
 	int code;
 	const char *word;
 } starts[START_N] = {MH_STARTS(START_ROW)};
-
-static bool is_agent_socket(int fd)
-{
-	int type = 0;
-	int domain = 0;
-	socklen_t n = sizeof(int);
-
-	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_SEQPACKET &&
-	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
-}
 
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail)
 {
@@ -42,8 +32,8 @@ _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, co
 
 	(void)str_copy(failure.detail, sizeof(failure.detail), detail);
 	/* whether either arrives is the caller's business, who has the exit code as well */
-	if (is_agent_socket(HELPER_SOCKET_FD))
-		(void)send(HELPER_SOCKET_FD, &failure, sizeof(failure), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (peer_socket_is_one(HELPER_SOCKET_FD))
+		(void)peer_socket_send(HELPER_SOCKET_FD, &failure, sizeof(failure));
 	n = str_format(line, sizeof(line), "holdfast-mounthelper: %s %s (%u) errno %d\n", starts[word].word,
 		       failure.detail[0] != '\0' ? failure.detail : "-", number, sys_errno);
 	if (n > 0)
@@ -118,20 +108,23 @@ static const int ignored_signals[] = {SIGPIPE, SIGXFSZ, SIGHUP,	 SIGINT, SIGQUIT
 void entry_shed(int argc, char **argv, struct helper *h)
 {
 	static char *no_environment[] = {NULL};
-	const struct entry_facts facts = {.argc = argc,
-					  .has_argv0 = argc > 0 && argv[0] != NULL,
-					  .at_secure = getauxval(AT_SECURE) != 0,
-					  .is_capable = sandbox_is_permitted(SANDBOX_CAPABILITIES),
-					  .ruid = getuid(),
-					  .euid = geteuid()};
-	enum mh_start word = entry_door(&facts, &h->door);
+	struct process_capabilities caps = {.permitted = 0};
+	struct entry_facts facts = {.argc = argc,
+				    .has_argv0 = argc > 0 && argv[0] != NULL,
+				    .at_secure = getauxval(AT_SECURE) != 0,
+				    .ruid = getuid(),
+				    .euid = geteuid()};
+	enum mh_start word;
 
 	environ = no_environment;
+	(void)process_capabilities(&caps);
+	facts.is_capable = (caps.permitted & SANDBOX_CAPABILITIES) == SANDBOX_CAPABILITIES;
+	word = entry_door(&facts, &h->door);
 	if (dup3(STDERR_FILENO, HELPER_MESSAGE_FD, O_CLOEXEC) < 0)
 		(void)close(HELPER_MESSAGE_FD); /* without standard error there is nobody to tell */
 	start_need(word == START_OK, word, 0, "");
 	/* before anything is opened, which could land there */
-	start_need(is_agent_socket(HELPER_SOCKET_FD), START_SOCKET, 0, "");
+	start_need(peer_socket_is_one(HELPER_SOCKET_FD), START_SOCKET, 0, "");
 	start_sys(process_reset_descriptors(HELPER_MESSAGE_FD + 1), START_DESCRIPTORS, "/dev/null");
 	start_sys(process_reset(ignored_signals), START_PROCESS, "");
 	set_limits();

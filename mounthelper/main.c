@@ -10,22 +10,27 @@
 #include "startup.h"
 #include "trees.h"
 
-#include "base/clock.h"
-
-#include <signal.h>
 #include <sodium.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* Static because they are large and the stack is small; everything below gets them as arguments. */
 static struct policy policy;
 static struct helper helper;
 
-/* B. See the machine as root made it, and open what will be needed. */
-static void look_around(struct helper *h)
+int main(int argc, char **argv)
 {
-	struct view view = view_enter_host(h);
+	struct helper *h = &helper;
+	struct census census = {.staged = 0};
+	struct view view;
+	enum mh_start word;
+	int sys_errno = 0;
 
+	/* A. Shed what the caller left, before anything is parsed. */
+	entry_shed(argc, argv, h);
+	h->own_pid = getpid();
+	start_need(sodium_init() >= 0, START_PROCESS, 0, "libsodium");
+	/* B. See the machine as root made it, and open what will be needed. */
+	view = view_enter_host(h);
 	setup_peer(h);
 	setup_policy(h, view.root_fd, HOLDFAST_POLICY_PATH, &policy);
 	setup_records(h, view.root_fd);
@@ -33,30 +38,12 @@ static void look_around(struct helper *h)
 	setup_trees(h);
 	setup_types(h);
 	setup_waits(h);
-}
-
-static void record_arrival(struct helper *h)
-{
-	struct census census = {.staged = 0};
-	int sys_errno = 0;
-	enum mh_start word;
-
 	start_sys(census_take(h, &census), START_TREE, h->agent->stage_base);
 	word = record_start(h, h->instance, census.staged, census.published, &sys_errno);
 	if (word != START_OK)
 		start_fail(word, sys_errno, 0, h->agent->log);
-}
-
-int main(int argc, char **argv)
-{
-	entry_shed(argc, argv, &helper); /* A. before anything is parsed */
-	helper.own_pid = getpid();
-	start_need(sodium_init() >= 0, START_PROCESS, 0, "libsodium");
-	look_around(&helper);
-	rate_init(&helper.rate, helper.agent->ops_per_second, helper.agent->burst, clock_monotonic_us());
-	record_arrival(&helper);
-	/* C. give up everything that serving does not need */
-	sandbox_drop(helper.door, helper.agent);
-	filter_load(&helper);
-	_exit((int)serve(&helper));
+	/* C. Give up everything that serving does not need. */
+	sandbox_drop(h->door, h->agent);
+	filter_load(h);
+	_exit((int)serve(h));
 }

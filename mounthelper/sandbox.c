@@ -1,85 +1,42 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
+#include "base/process.h"
 
 #include <cap-ng.h>
 #include <grp.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 enum {
 	SECUREBITS = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
 		     SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
 		     SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED | SECBIT_KEEP_CAPS_LOCKED,
-	CAPABILITY_N = 64, /* as many as the kernel's interface has room for */
 	PR_SET_MDWE_ = 65,
 	PR_MDWE_REFUSE_EXEC_GAIN_ = 1,
 };
 
-struct capabilities {
-	uint64_t effective;
-	uint64_t permitted;
-	uint64_t inheritable;
-};
-
-/* From the kernel: what a library says of them is not believed. */
-static struct capabilities read_capabilities(void)
+static struct process_capabilities read_capabilities(void)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
+	struct process_capabilities caps = {.effective = 0};
 
-	start_libc((int)syscall(SYS_capget, &header, data), START_LOCKDOWN, "capget");
-	return (struct capabilities){.effective = (uint64_t)data[1].effective << 32 | data[0].effective,
-				     .permitted = (uint64_t)data[1].permitted << 32 | data[0].permitted,
-				     .inheritable =
-					     (uint64_t)data[1].inheritable << 32 | data[0].inheritable};
+	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
+	return caps;
 }
 
-bool sandbox_is_permitted(uint64_t capabilities)
-{
-	return (read_capabilities().permitted & capabilities) == capabilities;
-}
-
-static bool has_ids(uint32_t uid, uint32_t gid)
-{
-	uid_t u[3];
-	gid_t g[3];
-
-	return getresuid(&u[0], &u[1], &u[2]) == 0 && u[0] == uid && u[1] == uid && u[2] == uid &&
-	       getresgid(&g[0], &g[1], &g[2]) == 0 && g[0] == gid && g[1] == gid && g[2] == gid;
-}
-
-/* systemd gives a service its own group once more as a supplementary one. */
-static bool has_no_group_but(uint32_t gid)
-{
-	gid_t group = gid;
-	int n = getgroups(1, &group);
-
-	return n >= 0 && group == gid;
-}
-
-static bool is_bounded_to(uint64_t allowed)
-{
-	for (unsigned long cap = 0; cap < CAPABILITY_N; cap++)
-		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1 && (allowed >> cap & 1) == 0)
-			return false;
-	return true;
-}
-
+/* From the kernel: what a library says is not believed. */
 static void check(const struct agent_policy *agent, bool is_complete)
 {
-	const struct capabilities now = read_capabilities();
+	const struct process_capabilities caps = read_capabilities();
 	const struct {
 		bool is_so;
 		const char *what;
 	} checks[] = {
-		{has_ids(agent->helper_uid, agent->helper_gid), "uid or gid"},
-		{has_no_group_but(agent->helper_gid), "supplementary groups"},
-		{now.effective == SANDBOX_CAPABILITIES, "effective capabilities"},
-		{now.permitted == SANDBOX_CAPABILITIES, "permitted capabilities"},
-		{now.inheritable == 0, "inheritable capabilities"},
-		{is_bounded_to(is_complete ? 0 : SANDBOX_CAPABILITIES), "bounding set"},
+		{process_has_ids(agent->helper_uid, agent->helper_gid), "uids, gids and groups"},
+		{caps.effective == SANDBOX_CAPABILITIES, "effective capabilities"},
+		{caps.permitted == SANDBOX_CAPABILITIES, "permitted capabilities"},
+		{caps.inheritable == 0, "inheritable capabilities"},
+		{(caps.bounding & (is_complete ? ~UINT64_C(0) : ~SANDBOX_CAPABILITIES)) == 0, "bounding set"},
 		{!is_complete || prctl(PR_GET_SECUREBITS, 0, 0, 0, 0) == SECUREBITS, "securebits"},
 		{prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "no_new_privs"},
 		{prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0, "dumpable"},
@@ -94,7 +51,7 @@ void sandbox_drop(enum door door, const struct agent_policy *agent)
 {
 	const uint32_t uid = agent->helper_uid;
 	const uint32_t gid = agent->helper_gid;
-	bool is_complete = door == DOOR_SETUID || sandbox_is_permitted(UINT64_C(1) << CAP_SETPCAP);
+	bool is_complete = door == DOOR_SETUID || (read_capabilities().permitted >> CAP_SETPCAP & 1) != 0;
 
 	capng_clear(CAPNG_SELECT_BOTH);
 	if (is_complete) {

@@ -2,70 +2,34 @@
 #include "record.h"
 #include "startup.h"
 
+#include "base/peer_socket.h"
 #include "base/str.h"
-#include "base/sys.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
-
-static enum reason check_control(const struct helper *h, struct msghdr *msg)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	struct ucred sender;
-
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
-	    c->cmsg_len != CMSG_LEN(sizeof(sender)) || CMSG_NXTHDR(msg, c))
-		return REASON_CONTROL;
-	memcpy(&sender, CMSG_DATA(c), sizeof(sender));
-	return sender.uid == h->peer_uid && sender.pid == h->peer_pid ? REASON_NONE : REASON_CREDENTIALS;
-}
 
 /* Wait for one datagram of the process that was there at the start. REASON_NONE and its length, REASON_CLOSED
  * at the end, or the violation. */
 static enum reason receive(struct helper *h, void *buf, size_t size, size_t *ret_n)
 {
-	/* room for exactly one set of credentials */
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred))];
-	} control;
-	struct iovec iov = {.iov_base = buf, .iov_len = size};
-	struct msghdr msg;
+	const struct ucred peer = {.uid = h->peer_uid, .pid = h->peer_pid};
 	ssize_t n;
 
-	do {
-		msg = (struct msghdr){.msg_iov = &iov,
-				      .msg_iovlen = 1,
-				      .msg_control = control.bytes,
-				      .msg_controllen = sizeof(control.bytes)};
-		n = sys_recvmsg(HELPER_SOCKET_FD, &msg, MSG_CMSG_CLOEXEC);
-		if (n == -EAGAIN) /* only with trail_sync = batch, see main.c */
-			trail_idle(&h->trail);
-	} while (n == -EINTR || n == -EAGAIN);
-	/* an empty datagram looks the same, and is as good a reason to go */
-	if (n <= 0)
-		return REASON_CLOSED;
-	if ((msg.msg_flags & MSG_TRUNC) != 0)
+	/* a second without a request, with trail_sync = batch: see setup_waits() */
+	while ((n = peer_socket_receive(HELPER_SOCKET_FD, &peer, buf, size)) == -EAGAIN)
+		trail_idle(&h->trail);
+	if (n > 0) {
+		*ret_n = (size_t)n;
+		return REASON_NONE;
+	}
+	if (n == -EMSGSIZE)
 		return REASON_TRUNCATED;
-	if ((msg.msg_flags & MSG_CTRUNC) != 0)
+	if (n == -EBADMSG)
 		return REASON_CONTROL;
-	*ret_n = (size_t)n;
-	return check_control(h, &msg);
+	return n == -EACCES ? REASON_CREDENTIALS : REASON_CLOSED;
 }
 
-/* False when the agent does not take it at once. */
-static bool give(const void *bytes, size_t n)
-{
-	ssize_t sent;
-
-	do {
-		sent = sys_sendto(HELPER_SOCKET_FD, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
-	} while (sent == -EINTR);
-	return sent == (ssize_t)n;
-}
-
-static bool give_hello(const struct helper *h)
+static enum reason send_hello(const struct helper *h)
 {
 	const struct agent_policy *agent = h->agent;
 	struct mh_hello hello = {.header = {.magic = MH_MAGIC,
@@ -82,7 +46,7 @@ static bool give_hello(const struct helper *h)
 	(void)str_copy(hello.node, sizeof(hello.node), agent->node);
 	(void)str_copy(hello.publish_base, sizeof(hello.publish_base), agent->publish_base);
 	(void)str_copy(hello.stage_base, sizeof(hello.stage_base), agent->stage_base);
-	return give(&hello, sizeof(hello));
+	return peer_socket_send(HELPER_SOCKET_FD, &hello, sizeof(hello)) < 0 ? REASON_SEND : REASON_NONE;
 }
 
 /* One request from arrival to answer. Returns REASON_NONE to go on. */
@@ -99,7 +63,7 @@ static enum reason serve_one(struct helper *h, uint64_t seq)
 	if (reason != REASON_NONE || request.header.op == MH_OP_ACK)
 		return reason;
 	reason = ops_run(h, &request, &answer);
-	if (!give(&answer, answer.header.length) && reason == REASON_NONE)
+	if (peer_socket_send(HELPER_SOCKET_FD, &answer, answer.header.length) < 0 && reason == REASON_NONE)
 		reason = REASON_SEND;
 	return reason;
 }
@@ -117,7 +81,7 @@ static enum mh_exit exit_of(enum reason reason)
 
 enum mh_exit serve(struct helper *h)
 {
-	enum reason reason = give_hello(h) ? REASON_NONE : REASON_SEND;
+	enum reason reason = send_hello(h);
 	uint64_t seq = 0;
 	enum mh_exit code;
 

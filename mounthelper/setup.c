@@ -1,5 +1,4 @@
 #include "locks.h"
-#include "mounts.h"
 #include "startup.h"
 
 #include "base/clock.h"
@@ -7,6 +6,7 @@
 #include "base/journal_socket.h"
 #include "base/kernel_audit.h"
 #include "base/path.h"
+#include "base/peer_socket.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -24,28 +24,14 @@ enum {
 	PUBLISH_MODE = 0711,
 	XFS_MAGIC = 0x58465342,
 	SEND_BUFFER = 64 * 1024,
-	SO_PASSRIGHTS_ = 83,
 };
-
-static int set_option(int option, const void *value, socklen_t n)
-{
-	return setsockopt(HELPER_SOCKET_FD, SOL_SOCKET, option, value, n);
-}
 
 void setup_peer(struct helper *h)
 {
-	const int on = 1;
-	const int off = 0;
-	const int send_buffer = SEND_BUFFER;
-	struct ucred peer;
-	socklen_t n = sizeof(peer);
+	struct ucred peer = {.uid = 0};
 
-	start_libc(getsockopt(HELPER_SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &n), START_SOCKET, "");
+	start_sys(peer_socket_pin(HELPER_SOCKET_FD, SEND_BUFFER, &peer), START_SOCKET, "");
 	start_need(h->door == DOOR_SOCKET || peer.uid == h->peer_uid, START_PEER, peer.uid, "");
-	start_libc(set_option(SO_PASSCRED, &on, sizeof(on)), START_SOCKET, "");
-	start_libc(set_option(SO_SNDBUF, &send_buffer, sizeof(send_buffer)), START_SOCKET, "");
-	/* since 6.16; elsewhere descriptors are dropped on arrival, because there is no room for them */
-	(void)set_option(SO_PASSRIGHTS_, &off, sizeof(off));
 	h->peer_uid = peer.uid;
 	h->peer_pid = peer.pid;
 }
@@ -90,15 +76,14 @@ static void open_state(struct helper *h, int root_fd)
 {
 	const struct agent_policy *agent = h->agent;
 	char path[MH_PATH_SIZE + 8];
-	struct stat st;
 	int r;
 
 	(void)str_format(path, sizeof(path), "%s/state", agent->lock_dir);
 	h->state_fd =
 		start_sys(path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600),
 			  START_STATE, agent->lock_dir);
-	/* a new one is for both doors; without CAP_CHOWN it stays the setuid door's */
-	if (h->door == DOOR_SETUID && fstat(h->state_fd, &st) == 0 && st.st_size == 0)
+	/* it is for both doors; without CAP_CHOWN it stays the setuid door's */
+	if (h->door == DOOR_SETUID)
 		(void)!fchown(h->state_fd, agent->helper_uid, agent->helper_gid);
 	r = lock_instance(h->state_fd);
 	start_need(r >= 0, START_INSTANCES, HELPER_INSTANCES, "");
@@ -134,48 +119,43 @@ void setup_records(struct helper *h, int root_fd)
 	h->journal_fd = journal_socket_open();
 }
 
-void setup_waits(const struct helper *h)
+void setup_waits(struct helper *h)
 {
 	const struct timeval second = {.tv_sec = 1};
 
+	rate_init(&h->rate, h->agent->ops_per_second, h->agent->burst, clock_monotonic_us());
 	if (h->agent->sync_batch)
-		start_libc(set_option(SO_RCVTIMEO, &second, sizeof(second)), START_SOCKET, "");
+		start_libc(setsockopt(HELPER_SOCKET_FD, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second)),
+			   START_SOCKET, "");
 }
 
-enum mh_start setup_check_tree(const struct tree_facts *facts, uint32_t helper_uid, uint32_t mode)
+enum mh_start setup_check_tree(const struct place *place, uint64_t magic, uint64_t peer_group,
+			       uint32_t helper_uid, uint32_t mode)
 {
-	/* local file systems, whose directories only the local kernel changes */
-	static const uint64_t local[] = {EXT4_SUPER_MAGIC, XFS_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC};
-	bool is_local = false;
-
-	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
-		is_local |= facts->fs_magic == local[i];
-	if (facts->uid != helper_uid || facts->mode != mode)
+	if (place->uid != helper_uid || (place->mode & 07777U) != mode)
 		return START_TREE_OWNER;
-	if (!is_local)
+	/* local file systems, whose directories only the local kernel changes */
+	if (magic != EXT4_SUPER_MAGIC && magic != XFS_MAGIC && magic != BTRFS_SUPER_MAGIC &&
+	    magic != TMPFS_MAGIC)
 		return START_TREE_FS;
 	/* below a private mount an unmount would leave copies behind in the namespaces of tasks */
-	return facts->peer_group != 0 ? START_OK : START_TREE_PRIVATE;
+	return peer_group != 0 ? START_OK : START_TREE_PRIVATE;
 }
 
 static struct tree open_tree_base(struct helper *h, const char *path, uint32_t mode)
 {
 	int fd = start_sys(path_open_trusted(h->root_fd, path), START_TREE, path);
+	const uint32_t uid = h->agent->helper_uid;
 	struct mount_facts mount = {.peer_group = 0};
 	struct place place = PLACE_INIT;
 	struct statfs fs = {.f_type = 0};
-	struct tree_facts facts;
 	enum mh_start word;
 
 	start_sys(place_of_fd(fd, &place), START_TREE, path);
 	start_sys(mount_facts(h, &place, &mount), START_TREE, path);
 	start_sys(sys_fstatfs(fd, &fs), START_TREE, path);
-	facts = (struct tree_facts){.uid = place.uid,
-				    .mode = place.mode & 07777U,
-				    .fs_magic = (uint64_t)fs.f_type,
-				    .peer_group = mount.peer_group};
-	word = setup_check_tree(&facts, h->agent->helper_uid, mode);
-	start_need(word == START_OK, word, word == START_TREE_OWNER ? h->agent->helper_uid : 0, path);
+	word = setup_check_tree(&place, (uint64_t)fs.f_type, mount.peer_group, uid, mode);
+	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);
 	return (struct tree){.fd = fd, .mount_id = place.mount_id, .path = path};
 }
 

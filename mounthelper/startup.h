@@ -4,6 +4,7 @@
 
 #include "helper.h"
 #include "mounthelper_words.h"
+#include "mounts.h"
 
 #include <linux/capability.h>
 
@@ -50,7 +51,6 @@ struct view {
 	int home_ns_fd;	 /* the caller's mount namespace, or negative when it was not left */
 	int root_fd;	 /* "/" where root's files are */
 	bool is_at_home; /* the caller's mount namespace is PID 1's */
-	bool is_initial; /* initial user and pid namespaces */
 };
 
 /** Make the own procfs, read h->boot_id, and enter PID 1's mount namespace unless this is it. The socket door
@@ -79,28 +79,19 @@ void setup_trees(struct helper *h);
 /** Ask the kernel for every file system type of the policy: the only moment when a module may be loaded. */
 void setup_types(struct helper *h);
 
-/** What wakes the serving phase up: with trail_sync = batch, a second without a request. SIGALRM, which STAGE
- * of nfs4 arms, is left at its default, because a wait for a server ends for nothing less than death. */
-void setup_waits(const struct helper *h);
+/** Time: the rate of requests, and, with trail_sync = batch, a second without a request. SIGALRM, which STAGE of
+ * nfs4 arms, is left at its default, because a wait for a server ends for nothing less than death. */
+void setup_waits(struct helper *h);
 
-/* What a tree is, as far as it must be fit. */
-struct tree_facts {
-	uint32_t uid;
-	uint32_t mode;	     /* permission bits */
-	uint64_t fs_magic;   /* statfs f_type */
-	uint64_t peer_group; /* of the mount that holds it; 0: not shared */
-};
-
-/** Is it fit to be a tree of @helper_uid with @mode? START_OK, or why not. Pure. */
-enum mh_start setup_check_tree(const struct tree_facts *facts, uint32_t helper_uid, uint32_t mode);
+/** Is @place, in a mount of the peer group @peer_group (0: not shared) on a file system with the statfs magic
+ * @magic, fit to be a tree of @helper_uid with @mode? START_OK, or why not. Pure. */
+enum mh_start setup_check_tree(const struct place *place, uint64_t magic, uint64_t peer_group,
+			       uint32_t helper_uid, uint32_t mode);
 
 /* C. sandbox.c, filter.c: give up everything that serving does not need. */
 
 /* All capabilities that serving needs, as bits. */
 #define SANDBOX_CAPABILITIES (UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_AUDIT_WRITE)
-
-/** Are all of @capabilities in the permitted set? */
-bool sandbox_is_permitted(uint64_t capabilities);
 
 /** Become the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES, an empty bounding set,
  * locked securebits and no_new_privs, and check that the kernel says so.

@@ -1,49 +1,14 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
-#include "base/id.h"
-#include "base/str.h"
-#include "base/sys.h"
+#include "base/procfs.h"
 
 #include <fcntl.h>
 #include <sched.h>
 
-/* Inode numbers of the initial namespaces are part of the kernel's interface. Source: linux/proc_ns.h. */
-static const ino_t initial_user_ns = 0xEFFFFFFDU;
-static const ino_t initial_pid_ns = 0xEFFFFFFCU;
-
-static int make_procfs(void)
-{
-	cleanup_close int fs_fd = start_sys(sys_fsopen("proc", SYS_FSOPEN_CLOEXEC), START_PROCFS, "");
-
-	start_sys(sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0), START_PROCFS, "");
-	return start_sys(sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC,
-				     SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC),
-			 START_PROCFS, "");
-}
-
 static int open_proc(int proc_fd, const char *name)
 {
 	return start_libc(openat(proc_fd, name, O_RDONLY | O_CLOEXEC), START_PROCFS, name);
-}
-
-static bool is_namespace(int proc_fd, const char *link, ino_t inode)
-{
-	struct stat st;
-
-	return fstatat(proc_fd, link, &st, 0) == 0 && st.st_ino == inode;
-}
-
-static void read_boot_id(int proc_fd, char ret[static TICKET_UUID_SIZE])
-{
-	static const char name[] = "sys/kernel/random/boot_id";
-	cleanup_close int fd = open_proc(proc_fd, name);
-	char text[TICKET_UUID_SIZE] = "";
-	ssize_t n = read(fd, text, sizeof(text) - 1);
-
-	start_need(n == 37 && text[36] == '\n', START_PROCFS, 0, name);
-	text[36] = '\0';
-	start_need(id_is_uuid(text) && str_copy(ret, TICKET_UUID_SIZE, text) == 0, START_PROCFS, 0, name);
 }
 
 static void enter(int ns_fd)
@@ -68,19 +33,22 @@ static uint64_t root_mount(struct mountinfo *table, int proc_fd, const char *nam
 	return root.id;
 }
 
+/* A mount is part of exactly one namespace, and its id stays its own as long as it lives: who has PID 1's
+ * root mount as root is in PID 1's namespace, and in no chroot. Knowing this needs no privilege, so an agent
+ * without a mount namespace of its own needs neither CAP_SYS_PTRACE nor CAP_SYS_CHROOT in its unit. */
+static bool shares_root(struct mountinfo *table, int proc_fd)
+{
+	uint64_t first = root_mount(table, proc_fd, "1/mountinfo");
+
+	return first != 0 && first == root_mount(table, proc_fd, "self/mountinfo");
+}
+
 struct view view_enter_host(struct helper *h)
 {
-	struct view view = {.proc_fd = make_procfs(), .home_ns_fd = -EBADF};
-	uint64_t first = root_mount(&h->mountinfo, view.proc_fd, "1/mountinfo");
+	struct view view = {.proc_fd = start_sys(procfs_make(), START_PROCFS, ""), .home_ns_fd = -EBADF};
 
-	view.is_initial = is_namespace(view.proc_fd, "self/ns/user", initial_user_ns) &&
-			  is_namespace(view.proc_fd, "self/ns/pid", initial_pid_ns);
-	read_boot_id(view.proc_fd, h->boot_id);
-	/* A mount is part of exactly one namespace, and its id stays its own as long as it lives: who has PID
-	 * 1's root mount as root is in PID 1's namespace, and in no chroot. Knowing this needs no privilege,
-	 * so an agent without a mount namespace of its own needs neither CAP_SYS_PTRACE nor CAP_SYS_CHROOT.
-	 */
-	view.is_at_home = first != 0 && first == root_mount(&h->mountinfo, view.proc_fd, "self/mountinfo");
+	start_sys(procfs_boot_id(view.proc_fd, h->boot_id), START_PROCFS, "boot_id");
+	view.is_at_home = shares_root(&h->mountinfo, view.proc_fd);
 	if (!view.is_at_home && h->door == DOOR_SETUID) {
 		cleanup_close int host_ns_fd = start_libc(
 			openat(view.proc_fd, "1/ns/mnt", O_RDONLY | O_CLOEXEC), START_NAMESPACE, "1/ns/mnt");
@@ -99,7 +67,7 @@ void view_settle(struct helper *h, const struct view *view)
 	if (container && view->home_ns_fd >= 0)
 		enter(view->home_ns_fd);
 	start_need(container || view->is_at_home || view->home_ns_fd >= 0, START_NAMESPACE, 0, "");
-	start_need(container || view->is_initial, START_NOT_INITIAL, 0, "");
+	start_need(container || procfs_is_initial(view->proc_fd), START_NOT_INITIAL, 0, "");
 	h->root_fd = open_root();
 	h->mountinfo.fd = open_proc(view->proc_fd, "self/mountinfo");
 	close_fdp(&view->proc_fd);

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -83,4 +85,34 @@ int process_set_limit(int resource, rlim_t wanted, rlim_t least, rlim_t *ret_har
 	}
 	limit.rlim_cur = limit.rlim_max;
 	return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+}
+
+enum { CAPABILITY_N = 64 }; /* as many as the kernel's interface has room for */
+
+int process_capabilities(struct process_capabilities *ret)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return -errno;
+	*ret = (struct process_capabilities){
+		.effective = (uint64_t)data[1].effective << 32 | data[0].effective,
+		.permitted = (uint64_t)data[1].permitted << 32 | data[0].permitted,
+		.inheritable = (uint64_t)data[1].inheritable << 32 | data[0].inheritable};
+	for (unsigned long cap = 0; cap < CAPABILITY_N; cap++)
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
+			ret->bounding |= UINT64_C(1) << cap;
+	return 0;
+}
+
+bool process_has_ids(uid_t uid, gid_t gid)
+{
+	uid_t u[3];
+	gid_t g[3];
+	gid_t group = gid;
+
+	return getresuid(&u[0], &u[1], &u[2]) == 0 && u[0] == uid && u[1] == uid && u[2] == uid &&
+	       getresgid(&g[0], &g[1], &g[2]) == 0 && g[0] == gid && g[1] == gid && g[2] == gid &&
+	       getgroups(1, &group) >= 0 && group == gid;
 }

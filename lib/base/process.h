@@ -2,7 +2,10 @@
 /* Put a process into a known state, whatever it inherited across execve(2): for programs that do not trust
  * who started them. All return 0 or a negative errno. Source: execve(2), on what is preserved. */
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 
 /** Timers off, signals at their defaults and unblocked, "/" as working directory, umask 022, a session of its
  * own unless it leads a process group, PER_LINUX, no parent-death signal, scheduling as usual.
@@ -20,3 +23,16 @@ int process_reset_descriptors(int n);
  * @least    -EPERM when the limit would be lower
  * @ret_hard the hard limit found, filled on -EPERM only */
 int process_set_limit(int resource, rlim_t wanted, rlim_t least, rlim_t *ret_hard);
+
+struct process_capabilities {
+	uint64_t effective;
+	uint64_t permitted;
+	uint64_t inheritable;
+	uint64_t bounding;
+};
+
+/** Read the process's capability sets from the kernel, as bits. */
+int process_capabilities(struct process_capabilities *ret);
+
+/** Are all its uids @uid and all its gids @gid, and is it in no other group? */
+bool process_has_ids(uid_t uid, gid_t gid);

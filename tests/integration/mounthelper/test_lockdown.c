@@ -247,10 +247,9 @@ static const struct variant full_variant = {.detach = true, .nfs4 = true};
 
 static _Noreturn void load_and_probe(const struct variant *variant, const struct probe *probe)
 {
-	static struct policy policy = {.n_profiles = 2};
-	struct agent_policy agent_policy = {.n_profiles = 2, .allow_detach = variant->detach};
-	struct helper h = {.policy = &policy,
-			   .agent = &agent_policy,
+	struct agent_policy agent_policy = {.allow_detach = variant->detach};
+	struct helper h = {.agent = &agent_policy,
+			   .type_available = {[FS_TMPFS] = true, [FS_NFS4] = variant->nfs4},
 			   .trail = {.fd = FD_LOG, .read_fd = FD_LOG_READ},
 			   .mountinfo = {.fd = FD_TABLE},
 			   .state_fd = FD_STATE,
@@ -260,8 +259,6 @@ static _Noreturn void load_and_probe(const struct variant *variant, const struct
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int dir_fd = open(TEST_PREFIX "/probe", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	policy.profiles[0].class = MH_CLASS_TMPFS;
-	policy.profiles[1].class = variant->nfs4 ? MH_CLASS_NFS4 : MH_CLASS_BLOCK;
 	for (int fd = FD_LOG; fd <= FD_OTHER; fd++)
 		(void)dup2(fd == FD_DIR ? dir_fd : null_fd, fd);
 	(void)dup2(null_fd, FD_SOCKET);

@@ -681,7 +681,7 @@ static void a_service_must_be_the_one_the_policy_names(void **state)
 	(void)state;
 	REFUSES(&(struct agent_start){.service = &other_uid}, START_HELPER_UID, POLICY_PATH, HELPER_UID);
 	REFUSES(&(struct agent_start){.service = &wide}, START_LOCKDOWN, "bounding set");
-	REFUSES(&(struct agent_start){.service = &in_group}, START_LOCKDOWN, "supplementary groups");
+	REFUSES(&(struct agent_start){.service = &in_group}, START_LOCKDOWN, "uids, gids and groups");
 	assert_true(agent_start(&agent, &(struct agent_start){.service = &own_group}));
 	assert_int_equal(agent_stop_code(&agent), 0);
 	REFUSES(&of_other_agent, START_POLICY_AGENT, POLICY_PATH, OTHER_UID);

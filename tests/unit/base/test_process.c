@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -105,6 +107,55 @@ static int check_limits(void)
 	return 0;
 }
 
+static int check_capabilities(void)
+{
+	struct process_capabilities caps;
+	const uint64_t chown_bit = UINT64_C(1) << CAP_CHOWN;
+
+	HOLDS(1, process_capabilities(&caps) == 0);
+	HOLDS(2, (caps.effective & ~caps.permitted) == 0);
+	if (geteuid() != 0)
+		return 0;
+	HOLDS(3, (caps.effective & chown_bit) != 0 && (caps.bounding & chown_bit) != 0);
+	HOLDS(4, prctl(PR_CAPBSET_DROP, CAP_CHOWN, 0, 0, 0) == 0);
+	HOLDS(5, process_capabilities(&caps) == 0);
+	HOLDS(6, (caps.effective & chown_bit) != 0 && (caps.bounding & chown_bit) == 0);
+	HOLDS(7, setuid(65534) == 0);
+	HOLDS(8, process_capabilities(&caps) == 0);
+	HOLDS(9, caps.effective == 0 && caps.permitted == 0 && caps.bounding != 0);
+	return 0;
+}
+
+static int check_ids(void)
+{
+	const gid_t groups[] = {65534, 4};
+
+	HOLDS(1, !process_has_ids(getuid() + 1, getgid()) && !process_has_ids(getuid(), getgid() + 1));
+	if (geteuid() != 0)
+		return 0;
+	HOLDS(2, setgroups(0, NULL) == 0 && process_has_ids(0, 0));
+	HOLDS(3, setresgid(65534, 65534, 0) == 0 && !process_has_ids(0, 65534));
+	HOLDS(4, setresgid(65534, 65534, 65534) == 0 && process_has_ids(0, 65534));
+	HOLDS(5, setgroups(1, groups) == 0 && process_has_ids(0, 65534)); /* its own group once more */
+	HOLDS(6, setgroups(1, groups + 1) == 0 && !process_has_ids(0, 65534));
+	HOLDS(7, setgroups(2, groups) == 0 && !process_has_ids(0, 65534));
+	HOLDS(8,
+	      setgroups(0, NULL) == 0 && setresuid(65534, 65534, 0) == 0 && !process_has_ids(65534, 65534));
+	return 0;
+}
+
+static void capabilities_are_the_kernels_word(void **state)
+{
+	(void)state;
+	in_child(check_capabilities);
+}
+
+static void ids_are_all_of_them(void **state)
+{
+	(void)state;
+	in_child(check_ids);
+}
+
 static void what_the_caller_left_is_reset(void **state)
 {
 	(void)state;
@@ -126,6 +177,8 @@ static void a_limit_is_set_or_the_hard_one_must_do(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(capabilities_are_the_kernels_word),
+		cmocka_unit_test(ids_are_all_of_them),
 		cmocka_unit_test(what_the_caller_left_is_reset),
 		cmocka_unit_test(descriptors_are_null_kept_or_closed),
 		cmocka_unit_test(a_limit_is_set_or_the_hard_one_must_do),

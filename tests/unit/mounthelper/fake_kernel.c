@@ -161,23 +161,23 @@ static void drop_nodes(int fs)
 void drop_unused(void)
 {
 	for (int i = 0; i < MOUNTS; i++) {
-		bool held = k.mounts[i].attached;
+		bool held = !k.mounts[i].used || k.mounts[i].attached;
 
-		for (int j = 0; j < FDS; j++)
-			held |= k.fds[j].kind == FD_MOUNT && k.fds[j].mount == i;
-		if (!held && k.mounts[i].used) {
+		for (int j = 0; j < FDS && !held; j++)
+			held = k.fds[j].kind == FD_MOUNT && k.fds[j].mount == i;
+		if (!held) {
 			leave_group(i);
 			k.mounts[i].used = false;
 		}
 	}
 	for (int i = 0; i < SYSTEMS; i++) {
-		bool held = false;
+		bool held = !k.systems[i].used;
 
-		for (int j = 0; j < MOUNTS; j++)
-			held |= k.mounts[j].used && k.mounts[j].fs == i;
-		for (int j = 0; j < FDS; j++)
-			held |= k.fds[j].kind == FD_CONTEXT && k.fds[j].fs == i;
-		if (!held && k.systems[i].used) {
+		for (int j = 0; j < MOUNTS && !held; j++)
+			held = k.mounts[j].used && k.mounts[j].fs == i;
+		for (int j = 0; j < FDS && !held; j++)
+			held = k.fds[j].kind == FD_CONTEXT && k.fds[j].fs == i;
+		if (!held) {
 			k.systems[i].used = false;
 			drop_nodes(i);
 		}

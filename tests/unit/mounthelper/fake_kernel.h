@@ -41,6 +41,8 @@ enum fake_fault {
 };
 extern jmp_buf fake_killed;
 void fake_fault(enum fake_fault fault, int at_call, int sys_errno);
+/** The same, counting only the calls sys_@name. */
+void fake_fault_in(enum fake_fault fault, const char *name, int at_call);
 bool fake_fault_fired(void);
 int fake_calls(void); /* since fake_fault() */
 

@@ -2,12 +2,14 @@
 #include "fixture.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 
 #include <string.h>
 #include <sys/socket.h>
 
 static struct {
 	enum fake_fault fault;
+	const char *name; /* of the calls that count, NULL: all */
 	int at;
 	int err;
 	int calls;
@@ -19,10 +21,17 @@ jmp_buf fake_killed;
 void fake_fault(enum fake_fault fault, int at_call, int sys_errno)
 {
 	f.fault = fault;
+	f.name = NULL;
 	f.at = at_call;
 	f.err = sys_errno;
 	f.calls = 0;
 	f.fired = false;
+}
+
+void fake_fault_in(enum fake_fault fault, const char *name, int at_call)
+{
+	fake_fault(fault, at_call, 0);
+	f.name = name;
 }
 
 int fake_calls(void)
@@ -35,9 +44,16 @@ bool fake_fault_fired(void)
 	return f.fired;
 }
 
-/* 0 to go on, else what the call returns. */
-static int enter(void)
+static bool counts(const char *function)
 {
+	return !f.name || str_eq(function + strlen("__wrap_sys_"), f.name);
+}
+
+/* 0 to go on, else what the call returns. */
+static int enter(const char *function)
+{
+	if (!counts(function))
+		return 0;
 	f.calls++;
 	if (f.fault == FAKE_NO_FAULT || f.calls != f.at)
 		return 0;
@@ -47,19 +63,19 @@ static int enter(void)
 	return f.fault == FAKE_FAIL ? -f.err : 0;
 }
 
-static long leave(long r)
+static long leave(const char *function, long r)
 {
-	if (f.fault == FAKE_KILL_AFTER && f.calls == f.at)
+	if (f.fault == FAKE_KILL_AFTER && f.calls == f.at && counts(function))
 		longjmp(fake_killed, 1);
 	return r;
 }
 
-#define CALL(type, expression)                          \
-	do {                                            \
-		int failed_ = enter();                  \
-		if (failed_ < 0)                        \
-			return (type)failed_;           \
-		return (type)leave((long)(expression)); \
+#define CALL(type, expression)                                    \
+	do {                                                      \
+		int failed_ = enter(__func__);                    \
+		if (failed_ < 0)                                  \
+			return (type)failed_;                     \
+		return (type)leave(__func__, (long)(expression)); \
 	} while (0)
 
 /* Seam. The linker sends the calls of the code under test here. */

@@ -1,134 +1,590 @@
+/* Every call of every operation fails with each errno, or is the last one before or after which the process
+ * dies. Whatever happens: what stands there belongs to the beginning or the end, the trail is a chain with an
+ * intent for every change, no count is too low, and the same request leads to the same end. */
+
 #include "workbench.h"
 
 #include "base/str.h"
+#include "base/sys.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <string.h>
 
-enum operation_name { STAGE_BLOCK, STAGE_TMPFS, PUBLISH, UNPUBLISH, UNSTAGE, OPERATIONS };
+struct operation {
+	const char *name;
+	const char *word; /* in the trail; NULL: leaves no record */
+	void (*prepare)(void);
+	enum mh_status (*perform)(void);
+};
 
-static void prepare(enum operation_name op)
+static void nothing(void)
 {
-	new_world("");
-	if (op == PUBLISH || op == UNPUBLISH || op == UNSTAGE)
-		ASSERT_REPLY(stage(fixture_stage()), MH_OK);
-	if (op == UNPUBLISH)
-		ASSERT_REPLY(publish(fixture_publish()), MH_OK);
 }
 
-static struct mh_reply perform(enum operation_name op)
+static enum mh_status stage_block(void)
 {
-	switch (op) {
-	case STAGE_BLOCK:
-		return stage(fixture_stage());
-	case STAGE_TMPFS:
-		return stage(fixture_stage_tmpfs());
-	case PUBLISH:
-		return publish(fixture_publish());
-	case UNPUBLISH:
-		return unpublish(fixture_unpublish());
-	case UNSTAGE:
-	case OPERATIONS:
-		break;
+	return stage(fixture_stage()).status;
+}
+
+static enum mh_status stage_tmpfs(void)
+{
+	return stage(fixture_stage_tmpfs()).status;
+}
+
+static enum mh_status stage_shared(void)
+{
+	return stage(stage_pair()).status;
+}
+
+static void staged(void)
+{
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+}
+
+static void staged_shared(void)
+{
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+}
+
+static enum mh_status publish_private(void)
+{
+	return publish(publish_pair(2, TICKET_PROPAGATION_PRIVATE)).status;
+}
+
+static enum mh_status publish_slave(void)
+{
+	return publish(publish_pair(2, TICKET_PROPAGATION_HOST_TO_TASK)).status;
+}
+
+static enum mh_status publish_peer(void)
+{
+	return publish(publish_pair(2, TICKET_PROPAGATION_BIDIRECTIONAL)).status;
+}
+
+static enum mh_status publish_block(void)
+{
+	return publish(fixture_publish()).status;
+}
+
+static void published(void)
+{
+	staged();
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+}
+
+static void published_peer(void)
+{
+	staged_shared();
+	assert_int_equal(publish_peer(), MH_OK);
+}
+
+static enum mh_status unpublish_block(void)
+{
+	return unpublish(fixture_unpublish()).status;
+}
+
+static enum mh_status unpublish_peer(void)
+{
+	return unpublish(unpublish_of("mem-1", 2)).status;
+}
+
+static enum mh_status unstage_it(void)
+{
+	return unstage(fixture_unstage()).status;
+}
+
+static void counted_too_high(void)
+{
+	staged();
+	assert_int_equal(state_begin_publish(helper.state, "vol-1", 1, UINT32_MAX), 0);
+}
+
+static void left_by_plugin(void)
+{
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_STAGING);
+	fake_mount_other(PLUGIN_PUBLISH);
+}
+
+static void published_by_plugin(void)
+{
+	left_by_plugin();
+	ASSERT_REPLY(publish(publish_csi("vol-1", 2)), MH_OK);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 2)), MH_OK);
+}
+
+static enum mh_status publish_plugins(void)
+{
+	return publish(publish_csi("vol-1", 2)).status;
+}
+
+static enum mh_status stat_published(void)
+{
+	struct mh_stat req = {
+		.header = {.op = MH_OP_STAT, .length = sizeof(req)}, .alloc = FIXTURE_ALLOC, .slot = 2};
+
+	return run(&req, sizeof(req)).status;
+}
+
+static enum mh_status list_published(void)
+{
+	union mh_request req = {.list = {.header = {.op = MH_OP_LIST, .length = sizeof(req.list)},
+					 .kind = MH_LIST_PUBLISHED}};
+	union mh_answer answer;
+
+	(void)ops_run(&helper, &req, &answer);
+	assert_int_equal(answer.list.count, answer.list.status == MH_OK ? 1 : 0);
+	return answer.list.status;
+}
+
+static const struct operation operations[] = {
+	{"stage block", "stage", nothing, stage_block},
+	{"stage tmpfs", "stage", nothing, stage_tmpfs},
+	{"stage shared", "stage", nothing, stage_shared},
+	{"publish", "publish", staged, publish_block},
+	{"publish private", "publish", staged_shared, publish_private},
+	{"publish host-to-task", "publish", staged_shared, publish_slave},
+	{"publish bidirectional", "publish", staged_shared, publish_peer},
+	{"publish csi", "publish", left_by_plugin, publish_plugins},
+	{"unpublish", "unpublish", published, unpublish_block},
+	{"unpublish bidirectional", "unpublish", published_peer, unpublish_peer},
+	{"unstage", "unstage", staged, unstage_it},
+	{"unstage in doubt", "unstage", counted_too_high, unstage_it},
+	{"unstage csi leftovers", "unstage", left_by_plugin, unstage_it},
+	{"unstage csi after publish", "unstage", published_by_plugin, unstage_it},
+	{"stat", NULL, published, stat_published},
+	{"list", NULL, published, list_published},
+};
+
+enum { SUMMARY = 8192 };
+
+/* One run: what was there, and what shall be. */
+struct experiment {
+	const struct operation *op;
+	char before[SUMMARY];
+	char end[SUMMARY];
+	size_t log_before;
+};
+
+static void begin(struct experiment *e)
+{
+	new_world(SHARING);
+	e->op->prepare();
+	(void)str_copy(e->before, sizeof(e->before), fake_summary());
+	e->log_before = strlen(fake_log());
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+}
+
+static bool is_done(enum mh_status status)
+{
+	return status == MH_OK || status == MH_ALREADY;
+}
+
+static void learn_end(struct experiment *e, const struct operation *op)
+{
+	e->op = op;
+	begin(e);
+	if (!is_done(e->op->perform()))
+		fail_msg("%s: %s", op->name, last_record());
+	(void)str_copy(e->end, sizeof(e->end), fake_summary());
+	assert_true(fake_cwd_is_root());
+}
+
+static void cut_fields(char *line, int n)
+{
+	for (char *p = line; *p != '\0'; p++) {
+		if (*p == ' ' && --n == 0) {
+			*p = '\0';
+			return;
+		}
 	}
-	return unstage(fixture_unstage());
 }
 
-static void describe_end(enum operation_name op, char *ret, size_t size)
+/* Is the mount that @line names in @summary? Its propagation only counts when nobody died. */
+static bool has_mount(const char *summary, const char *line, bool exact)
 {
-	prepare(op);
-	ASSERT_REPLY(perform(op), MH_OK);
-	(void)str_copy(ret, size, fake_summary());
+	char wanted[700];
+	size_t n = strcspn(line, "\n");
+	const char *at;
+
+	assert_true(n < sizeof(wanted));
+	memcpy(wanted, line, n);
+	wanted[n] = '\0';
+	if (!exact) /* "mount PATH SOURCE FLAGS" */
+		cut_fields(wanted, 4);
+	at = strstr(summary, wanted);
+	return at && (!exact || at[n] == '\n');
 }
 
-static int count_mounts(const char *summary)
+/* Every mount of @a must be in @b or in @c. */
+static void assert_mounts_are_in(const char *a, const char *b, const char *c, bool exact)
 {
-	int n = 0;
+	for (const char *line = a; *line != '\0'; line += strcspn(line, "\n") + 1)
+		if (str_starts_with(line, "mount ") && !has_mount(b, line, exact) &&
+		    !has_mount(c, line, exact))
+			fail_msg("neither before nor after: %.*s", (int)strcspn(line, "\n"), line);
+}
 
-	for (const char *at = summary; (at = strstr(at, "mount ")); at++)
-		n++;
-	return n;
+/* What is in both summaries, as a summary. */
+static const char *common(const struct experiment *e)
+{
+	static char text[SUMMARY];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (const char *line = e->before; *line != '\0'; line += strcspn(line, "\n") + 1)
+		if (has_mount(e->end, line, true))
+			used += (size_t)str_format(text + used, sizeof(text) - used, "%.*s\n",
+						   (int)strcspn(line, "\n"), line);
+	return text;
+}
+
+static bool mounts_differ(const char *a, const char *b)
+{
+	for (const char *line = a; *line != '\0'; line += strcspn(line, "\n") + 1)
+		if (str_starts_with(line, "mount ") && !has_mount(b, line, false))
+			return true;
+	return false;
+}
+
+static void assert_counts_are_high_enough(void)
+{
+	const struct state_table *table = helper.state;
+	uint32_t staged_mounts = 0;
+	uint32_t published_mounts = 0;
+	uint32_t counted = 0;
+
+	for (const char *at = fake_summary(); *at != '\0'; at += strcspn(at, "\n") + 1) {
+		staged_mounts += str_starts_with(at, "mount /srv/stage/") && !strstr(at, "/staging ");
+		published_mounts += str_starts_with(at, "mount /srv/publish/");
+	}
+	for (size_t i = 0; i < STATE_SLOTS; i++)
+		counted += table->slot[i].published;
+	assert_true(table->header.staged >= staged_mounts);
+	assert_true(counted >= published_mounts);
+	assert_true(table->header.published >= published_mounts);
+}
+
+static const char *end_of_line(const char *line)
+{
+	const char *end = strchr(line, '\n');
+
+	assert_non_null(end); /* no torn record */
+	return end;
+}
+
+/* Each record carries the digest of the one before it. */
+static void assert_trail_is_chain(const char *log)
+{
+	char wanted[2 * crypto_hash_sha256_BYTES + 1];
+
+	memset(wanted, '0', sizeof(wanted) - 1);
+	wanted[sizeof(wanted) - 1] = '\0';
+	for (const char *line = log; *line != '\0'; line = end_of_line(line) + 1) {
+		size_t n = (size_t)(end_of_line(line) - line);
+		uint8_t digest[crypto_hash_sha256_BYTES];
+
+		if (n < sizeof(wanted) || memcmp(line + n - strlen(wanted), wanted, strlen(wanted)) != 0)
+			fail_msg("the chain is broken at: %.*s", (int)n, line);
+		(void)crypto_hash_sha256(digest, (const unsigned char *)line, n);
+		hex_encode(wanted, digest, sizeof(digest));
+	}
+	assert_null(strstr(log, "head=mismatch"));
+}
+
+/* No change without an intent; only cleaning up goes on without, and says so. */
+static void assert_trail(const struct experiment *e, bool died)
+{
+	const char *added = fake_log() + e->log_before;
+	char intent[64];
+
+	assert_trail_is_chain(fake_log());
+	if (!mounts_differ(e->before, fake_summary()) && !mounts_differ(fake_summary(), e->before))
+		return;
+	(void)str_format(intent, sizeof(intent), "op=%s phase=intent", e->op->word);
+	if (!strstr(added, intent) && (died || !strstr(added, "trail=degraded")))
+		fail_msg("a change without an intent: %s", added);
+}
+
+static void assert_consistent(const struct experiment *e, bool died)
+{
+	const char *now = fake_summary();
+
+	assert_mounts_are_in(now, e->before, e->end, !died);
+	assert_mounts_are_in(common(e), now, now, !died);
+	assert_counts_are_high_enough();
+	assert_trail(e, died);
+	assert_int_equal(fake_open_descriptors(), 0);
+	assert_int_equal(fake_locks_held(), 0);
 }
 
 /* After whatever happened, the same request again must lead to the same end. */
-static void repeat(enum operation_name op, const char *end, int call)
+static void repeat(const struct experiment *e, int call)
 {
-	struct mh_reply reply;
+	enum mh_status status;
 
 	fake_fault(FAKE_NO_FAULT, 0, 0);
-	reply = perform(op);
-	if (reply.status != MH_OK && reply.status != MH_ALREADY)
-		fail_msg("operation %d, call %d: repeated: %s", (int)op, call, last_record());
-	assert_string_equal(fake_summary(), end);
+	status = e->op->perform();
+	if (!is_done(status))
+		fail_msg("%s, call %d, repeated: %s", e->op->name, call, last_record());
+	assert_string_equal(fake_summary(), e->end);
+	assert_counts_are_high_enough();
+	assert_trail_is_chain(fake_log());
+}
+
+static void fail_each_call(const struct operation *op, int sys_errno)
+{
+	static struct experiment e;
+	enum mh_status status;
+
+	learn_end(&e, op);
+	for (int call = 1;; call++) {
+		begin(&e);
+		fake_fault(FAKE_FAIL, call, sys_errno);
+		status = op->perform();
+		if (!fake_fault_fired())
+			return;
+		if (is_done(status))
+			assert_string_equal(fake_summary(), e.end);
+		assert_consistent(&e, false);
+		repeat(&e, call);
+	}
+}
+
+static void kill_at_each_call(const struct operation *op, enum fake_fault fault)
+{
+	static struct experiment e;
+
+	learn_end(&e, op);
+	for (volatile int call = 1;; call++) {
+		begin(&e);
+		fake_fault(fault, call, 0);
+		if (setjmp(fake_killed) == 0) {
+			(void)op->perform();
+			if (!fake_fault_fired())
+				return;
+		}
+		fake_process_died();
+		start_helper(SHARING);
+		assert_consistent(&e, true);
+		repeat(&e, call);
+	}
+}
+
+static void sweep(enum fake_fault fault)
+{
+	static const int errors[] = {EIO, ENOMEM, EPERM, EBUSY, EINVAL, EAGAIN, ENOSPC, EINTR};
+
+	for (volatile int old = 0; old < 2; old++) {
+		fake_kernel_before_6_8(old == 1);
+		for (volatile size_t op = 0; op < ARRAY_SIZE(operations); op++) {
+			if (fault != FAKE_FAIL)
+				kill_at_each_call(&operations[op], fault);
+			for (volatile size_t i = 0; i < ARRAY_SIZE(errors) && fault == FAKE_FAIL; i++)
+				fail_each_call(&operations[op], errors[i]);
+		}
+	}
+	fake_kernel_before_6_8(false);
 }
 
 static void failing_any_call_leaves_nothing_half_done(void **state)
 {
-	static const int errors[] = {EIO, ENOMEM, EPERM, EBUSY, EINVAL};
-	char end[4096];
-	char before[4096];
-
 	(void)state;
-	for (int op = 0; op < OPERATIONS; op++) {
-		describe_end((enum operation_name)op, end, sizeof(end));
-		for (size_t e = 0; e < ARRAY_SIZE(errors); e++) {
-			for (int call = 1;; call++) {
-				struct mh_reply reply;
-				bool done;
-
-				prepare((enum operation_name)op);
-				(void)str_copy(before, sizeof(before), fake_summary());
-				fake_fault(FAKE_FAIL, call, errors[e]);
-				reply = perform((enum operation_name)op);
-				if (!fake_fault_fired())
-					break;
-				done = reply.status == MH_OK || reply.status == MH_ALREADY;
-				if (done)
-					assert_string_equal(fake_summary(), end);
-				else if (op == STAGE_BLOCK || op == STAGE_TMPFS || op == PUBLISH)
-					/* the trees may keep an empty directory, and a whole mount only when
-					 * what failed came after it */
-					assert_true(count_mounts(fake_summary()) == count_mounts(before) ||
-						    reply.step == STEP_STATE || reply.step == STEP_LOCK);
-				assert_null(strstr(fake_summary(), "shared"));
-				repeat((enum operation_name)op, end, call);
-			}
-		}
-	}
-}
-
-static void sweep_kill(enum fake_fault fault)
-{
-	char end[4096];
-
-	for (volatile int op = 0; op < OPERATIONS; op++) {
-		describe_end((enum operation_name)op, end, sizeof(end));
-		for (volatile int call = 1;; call++) {
-			prepare((enum operation_name)op);
-			fake_fault(fault, call, 0);
-			if (setjmp(fake_killed) == 0) {
-				(void)perform((enum operation_name)op);
-				if (!fake_fault_fired())
-					break;
-			}
-			fake_process_died();
-			start_helper("");
-			repeat((enum operation_name)op, end, call);
-			assert_true(fake_cwd_is_root());
-		}
-	}
+	sweep(FAKE_FAIL);
 }
 
 static void dying_before_any_call_is_repaired_by_the_same_request(void **state)
 {
 	(void)state;
-	sweep_kill(FAKE_KILL_BEFORE);
+	sweep(FAKE_KILL_BEFORE);
 }
 
 static void dying_after_any_call_is_repaired_by_the_same_request(void **state)
 {
 	(void)state;
-	sweep_kill(FAKE_KILL_AFTER);
+	sweep(FAKE_KILL_AFTER);
+}
+
+/* The rows of the table of failures: what exists after a death, and what the next request says. */
+
+/* Perform @op and die right after the @nth call @name; the next helper has started. */
+static void die_after(const struct operation *op, const char *name, int nth)
+{
+	new_world(SHARING);
+	op->prepare();
+	fake_fault_in(FAKE_KILL_AFTER, name, nth);
+	if (setjmp(fake_killed) == 0)
+		(void)op->perform();
+	assert_true(fake_fault_fired());
+	fake_process_died();
+	start_helper(SHARING);
+}
+
+/* The operations that are recorded under @word. */
+static const struct operation *next_of(const char *word, const struct operation *after)
+{
+	const struct operation *op = after ? after + 1 : operations;
+
+	for (; op < operations + ARRAY_SIZE(operations); op++)
+		if (op->word && (!word || str_eq(op->word, word)))
+			return op;
+	return NULL;
+}
+
+#define FOR_EACH(op, word) for (const struct operation *op = next_of(word, NULL); op; op = next_of(word, op))
+
+static int last_rmdir(const struct operation *op)
+{
+	if (op->prepare == left_by_plugin || op->prepare == published_by_plugin)
+		return 3; /* publish, staging, the volume */
+	return str_eq(op->word, "unpublish") ? 2 : 1;
+}
+
+static void killed_after_the_intent_record_nothing_exists_and_the_missing_result_shows(void **state)
+{
+	static struct experiment e;
+
+	(void)state;
+	FOR_EACH(op, NULL)
+	{
+		char phase[64];
+
+		learn_end(&e, op);
+		die_after(op, "fdatasync", 1);
+		(void)str_format(phase, sizeof(phase), "op=%s phase=intent", op->word);
+		ASSERT_SAID(phase);
+		assert_string_equal(fake_summary(), e.before);
+		assert_int_equal(op->perform(), MH_OK);
+		ASSERT_SAID("phase=result");
+		assert_string_equal(fake_summary(), e.end);
+	}
+}
+
+static void killed_after_mkdir_an_empty_directory_is_reused_or_removed(void **state)
+{
+	static const char *const words[] = {"stage", "publish"};
+	static struct experiment e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		FOR_EACH(op, words[i])
+		{
+			const char *volume = op->perform == stage_block || op->perform == publish_block ||
+							     op->perform == publish_plugins
+						     ? "vol-1"
+						     : "mem-1";
+
+			learn_end(&e, op);
+			die_after(op, "mkdirat", 1);
+			assert_false(mounts_differ(fake_summary(), e.before));
+			assert_true(strlen(fake_summary()) > strlen(e.before));
+			assert_int_equal(op->perform(), MH_OK);
+			assert_string_equal(fake_summary(), e.end);
+			die_after(op, "mkdirat", 1);
+			if (i == 0)
+				ASSERT_REPLY(unstage(unstage_of(volume)), MH_OK);
+			else
+				ASSERT_REPLY(unpublish(unpublish_of(volume, 2)), MH_ALREADY);
+			assert_string_equal(fake_summary(), e.before);
+		}
+	}
+}
+
+static void killed_after_the_detached_mount_was_made_nothing_exists(void **state)
+{
+	static const char *const rows[][2] = {{"stage", "fsmount"}, {"publish", "open_tree"}};
+	static struct experiment e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		FOR_EACH(op, rows[i][0])
+		{
+			learn_end(&e, op);
+			die_after(op, rows[i][1], 1);
+			assert_false(mounts_differ(fake_summary(), e.before));
+			assert_int_equal(op->perform(), MH_OK);
+			assert_string_equal(fake_summary(), e.end);
+		}
+	}
+}
+
+static void killed_after_move_mount_the_mount_is_shared_until_the_repeat_sets_it(void **state)
+{
+	static const char *const words[] = {"stage", "publish"};
+	static struct experiment e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		FOR_EACH(op, words[i])
+		{
+			learn_end(&e, op);
+			die_after(op, "move_mount", 1);
+			assert_true(mounts_differ(fake_summary(), e.before));
+			assert_non_null(strstr(fake_summary(), " shared"));
+			assert_int_equal(op->perform(), MH_ALREADY);
+			assert_string_equal(fake_summary(), e.end);
+		}
+	}
+}
+
+static void killed_before_the_result_record_it_is_done_and_recorded_by_the_repeat(void **state)
+{
+	static const char *const words[] = {"stage", "publish"};
+	static struct experiment e;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		FOR_EACH(op, words[i])
+		{
+			learn_end(&e, op);
+			die_after(op, "mount_setattr",
+				  1 + i); /* a publish sets the flags of its clone first */
+			assert_string_equal(fake_summary(), e.end);
+			assert_null(strstr(last_record(), "phase=result"));
+			assert_int_equal(op->perform(), MH_ALREADY);
+			ASSERT_SAID("phase=result");
+			ASSERT_SAID("status=already");
+			assert_string_equal(fake_summary(), e.end);
+		}
+	}
+}
+
+static void killed_after_umount_an_empty_directory_is_removed_by_the_repeat(void **state)
+{
+	static const char *const words[] = {"unpublish", "unstage"};
+	static struct experiment e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		FOR_EACH(op, words[i])
+		{
+			learn_end(&e, op);
+			die_after(op, "umount2", 1);
+			assert_true(mounts_differ(e.before, fake_summary()));
+			assert_true(strlen(fake_summary()) > strlen(e.end));
+			assert_int_equal(op->perform(), MH_OK);
+			assert_string_equal(fake_summary(), e.end);
+		}
+	}
+}
+
+static void killed_after_rmdir_it_is_done(void **state)
+{
+	static const char *const words[] = {"unpublish", "unstage"};
+	static struct experiment e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		FOR_EACH(op, words[i])
+		{
+			learn_end(&e, op);
+			die_after(op, "rmdirat", last_rmdir(op));
+			assert_string_equal(fake_summary(), e.end);
+			assert_int_equal(op->perform(), MH_ALREADY);
+			assert_string_equal(fake_summary(), e.end);
+		}
+	}
 }
 
 /* Perform @request and die right after call @call. False when there was no such call. */
@@ -152,11 +608,10 @@ static void no_death_leaves_a_volume_with_the_memory_of_another_source(void **st
 {
 	const struct mh_stage wanted = fixture_stage_tmpfs();
 	struct mh_stage other = fixture_stage_tmpfs();
-	struct mh_unstage u = fixture_unstage();
+	struct mh_unstage u = unstage_of("mem-1");
 	volatile bool first_died = true;
 
 	(void)state;
-	(void)str_copy(u.volume, MH_LABEL_SIZE, "mem-1");
 	other.source.u.tmpfs.inodes++;
 	fixture_grant_stage(&other);
 	for (volatile int first = 1; first_died; first++) {
@@ -169,8 +624,7 @@ static void no_death_leaves_a_volume_with_the_memory_of_another_source(void **st
 			second_died = die_in(&other, sizeof(other), second);
 			/* this ticket is for the first source */
 			if (publish(fixture_publish_tmpfs()).status == MH_OK)
-				assert_int_equal(fake_inodes("/srv/stage/mem-1"),
-						 wanted.source.u.tmpfs.inodes);
+				assert_int_equal(fake_inodes(MEMORY), wanted.source.u.tmpfs.inodes);
 		}
 	}
 }
@@ -183,6 +637,13 @@ int main(void)
 		TEST(failing_any_call_leaves_nothing_half_done),
 		TEST(dying_before_any_call_is_repaired_by_the_same_request),
 		TEST(dying_after_any_call_is_repaired_by_the_same_request),
+		TEST(killed_after_the_intent_record_nothing_exists_and_the_missing_result_shows),
+		TEST(killed_after_mkdir_an_empty_directory_is_reused_or_removed),
+		TEST(killed_after_the_detached_mount_was_made_nothing_exists),
+		TEST(killed_after_move_mount_the_mount_is_shared_until_the_repeat_sets_it),
+		TEST(killed_before_the_result_record_it_is_done_and_recorded_by_the_repeat),
+		TEST(killed_after_umount_an_empty_directory_is_removed_by_the_repeat),
+		TEST(killed_after_rmdir_it_is_done),
 		TEST(no_death_leaves_a_volume_with_the_memory_of_another_source),
 	};
 

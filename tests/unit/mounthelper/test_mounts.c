@@ -9,17 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define EXTRA                                                                                         \
-	"ticket = optional\n"                                                                         \
-	"profile pair { class = tmpfs; fstype = tmpfs; max_size = 2MiB; max_inodes = 1000; shared = " \
-	"yes }\n"                                                                                     \
-	"profile plug { class = csi; shared = yes }\n"
-#define MEMORY "/srv/stage/mem-1"
-#define PLUGIN_STAGING "/srv/stage/vol-1/staging"
-#define PLUGIN_PUBLISH "/srv/stage/vol-1/publish"
-
-static const char *const slots[] = {"/srv/publish/" FIXTURE_ALLOC "/0", "/srv/publish/" FIXTURE_ALLOC "/1",
-				    "/srv/publish/" FIXTURE_ALLOC "/2"};
+static const char *const slots[] = {SLOT("0"), SLOT("1"), SLOT("2")};
 
 static const struct {
 	const char *shown;
@@ -29,43 +19,6 @@ static const struct {
 	[TICKET_PROPAGATION_HOST_TO_TASK] = {" slave of " MEMORY, MH_STATE_SLAVE},
 	[TICKET_PROPAGATION_BIDIRECTIONAL] = {" shared peer of " MEMORY, MH_STATE_SHARED},
 };
-
-static struct mh_stage stage_pair(void)
-{
-	struct mh_stage req = fixture_stage_tmpfs();
-
-	(void)str_copy(req.profile, sizeof(req.profile), "pair");
-	memset(&req.ticket, 0, sizeof(req.ticket));
-	return req;
-}
-
-static struct mh_publish publish_pair(uint8_t slot, int propagation)
-{
-	struct mh_publish req = fixture_publish_tmpfs();
-
-	(void)str_copy(req.profile, sizeof(req.profile), "pair");
-	memset(&req.ticket, 0, sizeof(req.ticket));
-	req.slot = slot;
-	req.propagation = (uint8_t)propagation;
-	return req;
-}
-
-static struct mh_unpublish unpublish_of(const char *volume, uint8_t slot)
-{
-	struct mh_unpublish req = fixture_unpublish();
-
-	(void)str_copy(req.volume, sizeof(req.volume), volume);
-	req.slot = slot;
-	return req;
-}
-
-static struct mh_unstage unstage_of(const char *volume)
-{
-	struct mh_unstage req = fixture_unstage();
-
-	(void)str_copy(req.volume, sizeof(req.volume), volume);
-	return req;
-}
 
 static struct mh_reply stat_of(const char *volume, int slot)
 {
@@ -79,38 +32,12 @@ static struct mh_reply stat_of(const char *volume, int slot)
 	return run(&req, sizeof(req));
 }
 
-/* A volume of class csi as STAGE and the plugin leave it. */
-static void make_csi(const char *volume)
-{
-	static const struct state_limits unlimited = {.max_staged = UINT32_MAX};
-	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
-	char path[128];
-
-	assert_int_equal(state_begin_stage(helper.state, volume, 0, &unlimited, FIXTURE_NOW_MS), 0);
-	state_set_staged(helper.state, volume, "plug", digest);
-	(void)str_format(path, sizeof(path), "/srv/stage/%s", volume);
-	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
-	(void)str_format(path, sizeof(path), "/srv/stage/%s/staging", volume);
-	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
-	(void)str_format(path, sizeof(path), "/srv/stage/%s/publish", volume);
-	fake_make_directory(path, 0, 0750);
-}
-
-static struct mh_publish publish_csi(const char *volume, uint8_t slot)
-{
-	struct mh_publish req = publish_pair(slot, TICKET_PROPAGATION_PRIVATE);
-
-	(void)str_copy(req.volume, sizeof(req.volume), volume);
-	(void)str_copy(req.profile, sizeof(req.profile), "plug");
-	return req;
-}
-
 /* Both kinds of kernel in turn. */
 static void each_kernel(void (*test)(void))
 {
 	for (int old = 0; old < 2; old++) {
 		fake_kernel_before_6_8(old == 1);
-		new_world(EXTRA);
+		new_world(SHARING);
 		test();
 	}
 	fake_kernel_before_6_8(false);
@@ -174,7 +101,7 @@ static void a_private_stage_is_published_privately_only(void **state)
 	struct mh_stage s = fixture_stage_tmpfs();
 
 	(void)state;
-	new_world(EXTRA);
+	new_world(SHARING);
 	ASSERT_REPLY(stage(s), MH_OK); /* profile mem does not share */
 	assert_string_equal(fake_propagation(MEMORY), "");
 	for (int i = TICKET_PROPAGATION_HOST_TO_TASK; i < TICKET_PROPAGATION_N; i++) {
@@ -185,7 +112,7 @@ static void a_private_stage_is_published_privately_only(void **state)
 		ASSERT_SAID("reason=propagation-not-allowed");
 	}
 	/* the profile shares now, the mount is older */
-	new_world(EXTRA);
+	new_world(SHARING);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	fake_set_private(MEMORY);
 	for (int i = TICKET_PROPAGATION_HOST_TO_TASK; i < TICKET_PROPAGATION_N; i++) {
@@ -230,7 +157,7 @@ static void a_propagation_that_cannot_be_had_leaves_no_mount(void **state)
 		union mh_request req = {.publish = publish_pair(0, i)};
 		union mh_answer answer;
 
-		new_world(EXTRA);
+		new_world(SHARING);
 		ASSERT_REPLY(stage(stage_pair()), MH_OK);
 		fake_private_has_no_effect();
 		assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
@@ -274,7 +201,7 @@ static void take_what_plugins_left(void)
 
 		if (((left & 1) != 0 && (left & 4) == 0) || ((left & 2) != 0 && (left & 8) == 0))
 			continue;
-		new_world(EXTRA);
+		new_world(SHARING);
 		make_csi("vol-1");
 		if ((left & 2) != 0)
 			fake_mount_other(PLUGIN_STAGING);
@@ -333,7 +260,7 @@ static void what_a_plugin_left_besides_mounts_is_never_removed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i <= ARRAY_SIZE(files); i++) {
-		new_world(EXTRA);
+		new_world(SHARING);
 		make_csi("vol-1");
 		if (i < ARRAY_SIZE(files)) {
 			fake_make_file(files[i]);
@@ -353,7 +280,7 @@ static void what_a_plugin_left_besides_mounts_is_never_removed(void **state)
 static void a_plugins_mount_that_is_in_use_or_stacked_is_told(void **state)
 {
 	(void)state;
-	new_world(EXTRA);
+	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
 	fake_set_busy(PLUGIN_STAGING, true);
@@ -363,7 +290,7 @@ static void a_plugins_mount_that_is_in_use_or_stacked_is_told(void **state)
 	fake_mount_inside(PLUGIN_STAGING);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
 	ASSERT_SAID("reason=submount");
-	new_world(EXTRA);
+	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
 	fake_mount_other(PLUGIN_STAGING);
@@ -408,7 +335,7 @@ static void lose_the_state_file(void)
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	ASSERT_REPLY(publish(publish_pair(0, 0)), MH_OK);
 	memset(helper.state, 0, sizeof(*helper.state));
-	start_helper(EXTRA);
+	start_helper(SHARING);
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
 	ASSERT_SAID("reason=still-published");
 	ASSERT_REPLY(stage(stage_pair()), MH_ALREADY); /* known again, but not how often it is published */
@@ -426,7 +353,7 @@ static void a_lost_state_file_never_lets_a_published_volume_be_unstaged(void **s
 static void at_the_limit_the_mount_table_decides(void **state)
 {
 	(void)state;
-	new_world(EXTRA "max_published = 2\n");
+	new_world(SHARING "max_published = 2\n");
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	/* two deaths between counting and attaching */
 	for (int i = 0; i < 2; i++)
@@ -445,7 +372,7 @@ static void a_publish_that_may_stand_there_stays_counted(void **state)
 	union mh_answer answer;
 
 	(void)state;
-	new_world(EXTRA);
+	new_world(SHARING);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
 	fake_private_has_no_effect();
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
@@ -471,7 +398,7 @@ static struct cost live_a_life(int foreign)
 	struct cost cost = {.passes = 0};
 	size_t n = 0;
 
-	new_world(EXTRA);
+	new_world(SHARING);
 	fake_mount_foreign(foreign);
 	cost.calls[n++] = calls_of(stage(fixture_stage()), MH_OK);
 	cost.calls[n++] = calls_of(stage(stage_pair()), MH_OK);
@@ -589,7 +516,7 @@ static void lists_know_what_is_staged_one_level_deeper(void **state)
 	union mh_answer answer;
 
 	(void)state;
-	new_world(EXTRA);
+	new_world(SHARING);
 	make_csi("vol-1");
 	fake_mount_other(PLUGIN_STAGING);
 	fake_mount_other(PLUGIN_PUBLISH);

@@ -109,3 +109,65 @@ void grant_publish(struct mh_publish *req)
 
 	fixture_grant_publish(req, &staged.source);
 }
+
+struct mh_stage stage_pair(void)
+{
+	struct mh_stage req = fixture_stage_tmpfs();
+
+	(void)str_copy(req.profile, sizeof(req.profile), "pair");
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	return req;
+}
+
+struct mh_publish publish_pair(uint8_t slot, int propagation)
+{
+	struct mh_publish req = fixture_publish_tmpfs();
+
+	(void)str_copy(req.profile, sizeof(req.profile), "pair");
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	req.slot = slot;
+	req.propagation = (uint8_t)propagation;
+	return req;
+}
+
+struct mh_unpublish unpublish_of(const char *volume, uint8_t slot)
+{
+	struct mh_unpublish req = fixture_unpublish();
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	req.slot = slot;
+	return req;
+}
+
+struct mh_unstage unstage_of(const char *volume)
+{
+	struct mh_unstage req = fixture_unstage();
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	return req;
+}
+
+void make_csi(const char *volume)
+{
+	static const struct state_limits unlimited = {.max_staged = UINT32_MAX};
+	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
+	char path[128];
+
+	assert_int_equal(state_begin_stage(helper.state, volume, 0, &unlimited, FIXTURE_NOW_MS), 0);
+	state_set_staged(helper.state, volume, "plug", digest);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s", volume);
+	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s/staging", volume);
+	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s/publish", volume);
+	fake_make_directory(path, 0, 0750);
+}
+
+struct mh_publish publish_csi(const char *volume, uint8_t slot)
+{
+	struct mh_publish req = publish_pair(slot, TICKET_PROPAGATION_PRIVATE);
+
+	(void)str_copy(req.volume, sizeof(req.volume), volume);
+	(void)str_copy(req.profile, sizeof(req.profile), "plug");
+	return req;
+}

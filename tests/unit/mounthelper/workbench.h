@@ -8,6 +8,18 @@
 #define STAGED "/srv/stage/vol-1"
 #define PUBLISHED "/srv/publish/" FIXTURE_ALLOC "/2"
 
+#define SLOT(number) "/srv/publish/" FIXTURE_ALLOC "/" number
+#define MEMORY "/srv/stage/mem-1"
+#define PLUGIN_STAGING STAGED "/staging"
+#define PLUGIN_PUBLISH STAGED "/publish"
+
+/* For the agent's block: profiles that share, used without tickets. */
+#define SHARING                                                                                       \
+	"ticket = optional\n"                                                                         \
+	"profile pair { class = tmpfs; fstype = tmpfs; max_size = 2MiB; max_inodes = 1000; shared = " \
+	"yes }\n"                                                                                     \
+	"profile plug { class = csi; shared = yes }\n"
+
 extern struct helper helper;
 
 /** cmocka fixtures: a new world with the fixture's policy. */
@@ -26,6 +38,16 @@ struct mh_reply stage(struct mh_stage req);
 struct mh_reply publish(struct mh_publish req);
 struct mh_reply unpublish(struct mh_unpublish req);
 struct mh_reply unstage(struct mh_unstage req);
+
+/* Requests for SHARING: the volume mem-1 of profile pair, csi volumes of profile plug. */
+struct mh_stage stage_pair(void);
+struct mh_publish publish_pair(uint8_t slot, int propagation);
+struct mh_publish publish_csi(const char *volume, uint8_t slot);
+struct mh_unpublish unpublish_of(const char *volume, uint8_t slot);
+struct mh_unstage unstage_of(const char *volume);
+
+/** A volume of class csi as STAGE and its plugin leave it: directories, nothing mounted. */
+void make_csi(const char *volume);
 
 /** The last line of the log. */
 const char *last_record(void);
