@@ -17,30 +17,26 @@ static int64_t floor_flags(const struct staging *s)
 	return ST_NOSUID | ST_NODEV | ST_NOEXEC | SHOWN_NOSYMFOLLOW | (s->req->read_only ? ST_RDONLY : 0);
 }
 
-/* Is this a mount of the file system and the device that were found? */
-static bool is_of_origin(const struct staging *s, const struct place *root, const struct statfs *fs)
+/* Is this of the device that was found, if one was? */
+static bool is_of_device(const struct staging *s, const struct place *root)
 {
-	uint64_t magic = fs_types[s->profile->kind].magic;
-	bool has_device = s->origin.dev_major != 0 || s->origin.dev_minor != 0;
-
-	return (magic == 0 || (uint64_t)fs->f_type == magic) &&
-	       (!has_device ||
-		(root->dev_major == s->origin.dev_major && root->dev_minor == s->origin.dev_minor));
+	return (s->origin.dev_major == 0 && s->origin.dev_minor == 0) ||
+	       (s->origin.dev_major == root->dev_major && s->origin.dev_minor == root->dev_minor);
 }
 
 /* Is the mount that stands there the one that is asked for? A plugin's has the flags that the plugin gave it:
  * the floor comes with the publish, which is a clone without submounts. */
 static enum reason compare(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
 {
+	const uint64_t magic = fs_types[s->profile->kind].magic;
 	bool is_same;
 
 	if (!s->class)
 		return facts->has_submounts ? REASON_SUBMOUNT : REASON_NONE;
-	is_same = is_of_origin(s, &s->target, fs) && (fs->f_flags & floor_flags(s)) == floor_flags(s) &&
+	is_same = is_of_device(s, &s->target) && (magic == 0 || (uint64_t)fs->f_type == magic) &&
+		  (fs->f_flags & floor_flags(s)) == floor_flags(s) &&
 		  ((fs->f_flags & ST_RDONLY) != 0) == (s->req->read_only == 1) &&
-		  (facts->root_is_whole || s->profile->class == MH_CLASS_BIND ||
-		   s->profile->class == MH_CLASS_NFS4) &&
-		  (!s->class->is_same || s->class->is_same(s, fs));
+		  s->class->is_same(s, facts, fs);
 	return is_same ? REASON_NONE : REASON_OTHER_MOUNT;
 }
 
@@ -130,44 +126,42 @@ static struct outcome already_there(struct staging *s)
 			       MH_STATE_STAGED | outcome.state);
 }
 
-static struct outcome attach_new(struct staging *s, struct attach *attach)
+static struct outcome attach_new(struct staging *s)
 {
+	struct attach attach = {.dir_fd = s->h->stage.fd,
+				.name = s->req->volume,
+				.target = &s->target,
+				.want_flags = floor_flags(s),
+				.deny_flags = s->req->read_only ? 0 : ST_RDONLY,
+				.propagation = s->propagation};
 	struct place root = PLACE_INIT;
-	struct statfs fs = {.f_type = 0};
-	struct outcome outcome = s->class->make(s, &attach->mount_fd);
+	cleanup_close int mount_fd = -EBADF;
+	struct outcome outcome = s->class->make(s, &mount_fd);
 	int r;
 
 	if (outcome.status != MH_OK)
 		return outcome;
-	r = place_of_fd(attach->mount_fd, &root);
-	if (r == 0)
-		r = sys_fstatfs(attach->mount_fd, &fs);
+	r = place_of_fd(mount_fd, &root);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	/* a name in /dev may have come to mean another device between our look and the kernel's */
-	if (!is_of_origin(s, &root, &fs))
+	if (!is_of_device(s, &root))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
-	outcome = attach_mount(s->h, attach);
+	attach.mount_fd = TAKE_FD(mount_fd);
+	outcome = attach_mount(s->h, &attach);
+	close_fdp(&attach.mount_fd);
 	outcome.state |= outcome.status == MH_OK ? MH_STATE_STAGED : 0;
 	return outcome;
 }
 
 static struct outcome stage_new(struct staging *s)
 {
-	struct attach attach = {.mount_fd = -EBADF,
-				.dir_fd = s->h->stage.fd,
-				.name = s->req->volume,
-				.target = &s->target,
-				.want_flags = floor_flags(s),
-				.deny_flags = s->req->read_only ? 0 : ST_RDONLY,
-				.propagation = s->propagation};
 	struct outcome outcome = in_table(s, count_in);
 	struct outcome remembered;
 
 	if (outcome.status != MH_OK)
 		return outcome;
-	outcome = attach_new(s, &attach);
-	close_fdp(&attach.mount_fd);
+	outcome = attach_new(s);
 	remembered = in_table(s, outcome.status == MH_OK ? remember : count_out);
 	/* the mount stands; without the memory of its source a publish is refused until STAGE came again */
 	return remembered.status == MH_OK ? outcome : remembered;

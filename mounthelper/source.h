@@ -36,8 +36,8 @@ struct source_class {
 	struct outcome (*find)(struct staging *s);
 	/* Make the detached mount with stage_attributes(). */
 	struct outcome (*make)(const struct staging *s, int *ret_fd);
-	/* A mount root with the floor flags stands at the target: is it of this source? */
-	bool (*is_same)(const struct staging *s, const struct statfs *fs);
+	/* A mount of the device found and with the floor flags stands at the target: is it of this source? */
+	bool (*is_same)(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs);
 	/* For filesystem_make(): options of the class; or NULL. Returns 0 or a negative errno. */
 	int (*set_options)(const struct staging *s, int fs_fd);
 	/* For filesystem_make(): instead of FSCONFIG_CMD_CREATE; or NULL. Returns 0 or a negative errno. */
@@ -61,6 +61,6 @@ int filesystem_set(int fs_fd, const char *key, const char *value);
 /** class csi: make the plugin's folders below the target; its mount is the target if it stands. */
 struct outcome csi_enter(struct staging *s);
 
-/** Name of the device that the link text @target of @n bytes points to: "../../" and one `[a-z0-9-]+`.
- * Returns 0 or -EINVAL. Pure. */
-int by_id_target(const char *target, size_t n, char ret[static DEVICE_NAME_SIZE]);
+/** Name of the device that the link text @target points to: "../../" and one `[a-z0-9-]+` that is shorter
+ * than DEVICE_NAME_SIZE. Returns 0 or -EINVAL. Pure. */
+int by_id_target(const char *target, char ret[static DEVICE_NAME_SIZE]);

@@ -58,8 +58,9 @@ static struct outcome make(const struct staging *s, int *ret_fd)
 	return r < 0 ? outcome_kernel(STEP_RESTRICT, r) : OUTCOME_OK;
 }
 
-static bool is_same(const struct staging *s, const struct statfs *fs)
+static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
 {
+	(void)facts;
 	(void)fs;
 	return place_is_same(&s->target, &s->origin);
 }

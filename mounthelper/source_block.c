@@ -9,35 +9,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int by_id_target(const char *target, size_t n, char ret[static DEVICE_NAME_SIZE])
+int by_id_target(const char *target, char ret[static DEVICE_NAME_SIZE])
 {
-	static const char up[] = "../../";
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
-	const size_t skip = sizeof(up) - 1;
+	const char *name = str_starts_with(target, "../../") ? target + strlen("../../") : "";
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
 
-	if (n <= skip || n - skip >= DEVICE_NAME_SIZE || memcmp(target, up, skip) != 0)
+	if (n == 0 || name[n] != '\0' || n >= DEVICE_NAME_SIZE)
 		return -EINVAL;
-	for (size_t i = skip; i < n; i++)
-		if (!memchr(allowed, target[i], sizeof(allowed) - 1))
-			return -EINVAL;
-	memcpy(ret, target + skip, n - skip);
-	ret[n - skip] = '\0';
-	return 0;
+	return str_copy(ret, DEVICE_NAME_SIZE, name);
 }
 
 /* Name in /dev behind the link, which only root can have made. */
 static int read_link(const struct helper *h, const char *by_id, char ret[static DEVICE_NAME_SIZE])
 {
 	char path[sizeof("/disk/by-id/") + MH_BY_ID_SIZE];
-	char target[DEVICE_NAME_SIZE + 8];
+	char target[DEVICE_NAME_SIZE + 8] = "";
 	char name[NAME_MAX + 1];
 	cleanup_close int dir = -EBADF;
 	int n;
 
 	(void)str_format(path, sizeof(path), "/disk/by-id/%s", by_id);
 	dir = path_open_trusted_parent(h->dev_fd, path, name);
-	n = dir < 0 ? dir : sys_readlinkat(dir, name, target, sizeof(target));
-	return n < 0 ? n : by_id_target(target, (size_t)n, ret);
+	n = dir < 0 ? dir : sys_readlinkat(dir, name, target, sizeof(target) - 1); /* a cut one is too long */
+	return n < 0 ? n : by_id_target(target, ret);
 }
 
 /* Pin the node and compare its number with what the request expects. */
@@ -94,4 +88,12 @@ static int create(const struct staging *s, int fs_fd)
 	return r < 0 ? r : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 }
 
-const struct source_class source_block = {.find = find, .make = filesystem_make, .create = create};
+static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+{
+	(void)s;
+	(void)fs;
+	return facts->root_is_whole;
+}
+
+const struct source_class source_block = {
+	.find = find, .make = filesystem_make, .is_same = is_same, .create = create};

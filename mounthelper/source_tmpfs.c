@@ -26,9 +26,9 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r < 0 ? r : filesystem_set(fs_fd, "nr_inodes", inodes);
 }
 
-static bool is_same(const struct staging *s, const struct statfs *fs)
+static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
 {
-	return fs->f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
+	return facts->root_is_whole && fs->f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
 	       fs->f_files == s->req->source.u.tmpfs.inodes;
 }
 

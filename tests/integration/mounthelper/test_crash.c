@@ -106,7 +106,7 @@ static void assert_private(const char *point)
 	struct mount_entry mount;
 
 	assert_true(find_mount(point, &mount));
-	assert_false(mount.shared);
+	assert_int_equal(mount.peer_group, 0);
 	assert_true(mount_option_is_set(mount.options, "nosuid"));
 	assert_true(mount_option_is_set(mount.options, "nodev"));
 }

@@ -53,8 +53,8 @@ static void assert_options(const struct mount_entry *mount, const char *present,
 	while ((word = strsep(&rest, ",")))
 		if (*word && mount_option_is_set(mount->options, word))
 			fail_msg("%s is among %s", word, mount->options);
-	assert_false(mount->shared);
-	assert_false(mount->slave);
+	assert_int_equal(mount->peer_group, 0);
+	assert_int_equal(mount->master, 0);
 }
 
 /* Act as the task: a uid that is neither agent nor helper. @ret errno, or 0. */

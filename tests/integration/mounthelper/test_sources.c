@@ -234,17 +234,19 @@ static void ext4_is_staged_with_its_options_whatever_its_superblock_says(void **
 	take_away(&agent);
 }
 
+static const char before[] = IMAGES "/before";
+
 /* Stage @image read-only, look around, and take it away: not one byte is another. */
 static void read_without_a_trace(const char *image, const char *profile)
 {
-	RUN("/bin/cp", "--sparse=always", image, IMAGES "/before");
+	RUN("/bin/cp", "--sparse=always", image, before);
 	insert(image);
 	expect_stage(&agent, stage_of(profile, medium(), true), MH_OK);
 	expect_publish(&agent, publish_of(profile, medium(), true), MH_OK);
 	RUN("/bin/sh", "-c", "ls -lR " PUBLISHED " >" IMAGES "/list");
 	take_away(&agent);
 	eject();
-	assert_true(is_unchanged(image, IMAGES "/before"));
+	assert_true(is_unchanged(image, before));
 }
 
 /* What mount -o ro alone does, or this test would prove nothing. */
@@ -254,7 +256,7 @@ static void plain_read_only_leaves_traces(const char *image, const char *type)
 	mount_by_hand(type, "ro");
 	MUST(umount(BY_HAND));
 	eject();
-	assert_false(is_unchanged(image, IMAGES "/before"));
+	assert_false(is_unchanged(image, before));
 }
 
 static void a_read_only_stage_does_not_replay_the_journal_of_ext4(void **state)

@@ -414,6 +414,37 @@ static void a_prepared_volume_counts_and_one_too_many_leaves_nothing(void **stat
 
 /* All */
 
+static void a_mount_without_one_of_the_floor_flags_is_another_one(void **state)
+{
+	static const uint64_t floor[] = {SYS_MOUNT_ATTR_NOSUID, SYS_MOUNT_ATTR_NODEV, SYS_MOUNT_ATTR_NOEXEC,
+					 SYS_MOUNT_ATTR_NOSYMFOLLOW, SYS_MOUNT_ATTR_RDONLY};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(floor); i++) {
+		begin();
+		ASSERT_REPLY(stage_read_only(HOSTVOL), MH_OK);
+		fake_set_flags(STAGED, (inert | SYS_MOUNT_ATTR_RDONLY) & ~floor[i]);
+		ASSERT_REPLY(stage_read_only(HOSTVOL), MH_CONFLICT);
+		ASSERT_SAID("reason=other-mount");
+		fake_set_flags(STAGED, inert | SYS_MOUNT_ATTR_RDONLY);
+		ASSERT_REPLY(stage_read_only(HOSTVOL), MH_ALREADY);
+	}
+}
+
+/* The table is made anew when its format changes; the mounts stand. */
+static void what_stood_before_the_table_is_looked_for_before_it_is_taken_away(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	memset(helper.state, 0, sizeof(*helper.state));
+	start_helper("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
+	assert_int_equal(helper.state->header.staged, 1);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+}
+
 static void the_policys_label_is_the_context_option(void **state)
 {
 	(void)state;
@@ -489,6 +520,8 @@ int main(void)
 		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
 		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
 		TEST(a_prepared_volume_counts_and_one_too_many_leaves_nothing),
+		TEST(a_mount_without_one_of_the_floor_flags_is_another_one),
+		TEST(what_stood_before_the_table_is_looked_for_before_it_is_taken_away),
 		TEST(the_policys_label_is_the_context_option),
 		TEST(a_type_that_the_kernel_lacks_is_unavailable),
 		TEST(every_class_survives_every_fault),
