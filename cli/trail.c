@@ -23,6 +23,12 @@ static bool is_hash(const char *s)
 	return strlen(s) == TRAIL_HASH_SIZE - 1 && strspn(s, "0123456789abcdef") == TRAIL_HASH_SIZE - 1;
 }
 
+/* The beginning of a hash: its line was never finished. */
+static bool is_cut_hash(const char *s)
+{
+	return strlen(s) < TRAIL_HASH_SIZE - 1 && strspn(s, "0123456789abcdef") == strlen(s);
+}
+
 static bool add_field(struct trail_record *record, char *word)
 {
 	char *equals = strchr(word, '=');
@@ -233,7 +239,8 @@ void trail_check_line(struct trail_check *check, const char *line, size_t n, boo
 	}
 	memcpy(copy, line, n);
 	copy[n] = '\0';
-	is_whole = strlen(copy) == n && trail_parse(copy, &record);
+	is_whole =
+		strlen(copy) == n && trail_parse(copy, &record) && !is_cut_hash(trail_get(&record, "prev"));
 	if (!complete) /* said first: what is missing explains what else is wrong with the line */
 		note(check, TRAIL_CUT);
 	if (is_whole)

@@ -23,7 +23,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-enum { WORDS_MAX = 16, OUTPUT_MAX = 1 << 16 };
+enum { WORDS_MAX = 16, OUTPUT_MAX = 1 << 18 };
 
 #define ALLOC_ID "01890000-0000-7000-8000-000000000001"
 
@@ -441,6 +441,24 @@ static void a_trail_of_several_files_is_verified_in_order(void **state)
 	expect_output("\"first_fault_line\": 1");
 }
 
+static void a_long_trail_is_shown_in_pieces(void **state)
+{
+	static char text[2100 * 64];
+	size_t n = 0;
+	int headings = 0;
+
+	(void)state;
+	for (int i = 1; i <= 2001; i++)
+		n += (size_t)str_format(text + n, sizeof(text) - n, "ts=1 rec=%d op=stop vol=v%d prev=0\n", i,
+					i);
+	write_spec(text);
+	expect_ok(with_spec("audit show @"));
+	for (const char *at = ending.output; (at = strstr(at, "OPERATION")); at++)
+		headings++;
+	assert_int_equal(headings, 3);
+	expect_output("v2001");
+}
+
 static void intents_without_a_result_are_shown_alone(void **state)
 {
 	(void)state;
@@ -499,6 +517,7 @@ int main(void)
 		cmocka_unit_test_setup(empty_lists_say_so, setup),
 		cmocka_unit_test_setup(a_trail_is_verified_and_shown, setup),
 		cmocka_unit_test_setup(a_trail_of_several_files_is_verified_in_order, setup),
+		cmocka_unit_test_setup(a_long_trail_is_shown_in_pieces, setup),
 		cmocka_unit_test_setup(intents_without_a_result_are_shown_alone, setup),
 		cmocka_unit_test_setup(a_volume_is_found_in_the_trail_under_its_name_towards_the_helper,
 				       setup),
