@@ -125,9 +125,10 @@ static bool is_path(const char *text)
 #define NAME STRING(is_name, TICKET_NODE_SIZE, "a name of at most 63 letters, digits, - and _")
 #define PATH STRING(is_path, MH_PATH_SIZE, "an absolute path below / without ., .., // and a trailing slash")
 #define BOOL block_set_bool, "yes or no"
-#define NUMBER(low, high) block_set_u32, #low " to " #high, .min = (low), .max = (high)
-#define UID NUMBER(1, 4294967294)
-#define SIZE(high, what) block_set_size, (what), .min = 4096, .max = UINT64_C(1) << (high)
+#define NUMBER(low, high, text) block_set_u32, #low " to " #high, (text), .min = (low), .max = (high)
+#define UID NUMBER(1, 4294967294, NULL)
+#define SIZE(high, text) \
+	block_set_size, "a size from 4KiB on, as 64MiB", (text), .min = 4096, .max = UINT64_C(1) << (high)
 #define WORDS(table, what) block_set_word, (what), .words = (table), .size = ARRAY_SIZE(table)
 
 static const struct block_key keys[] = {
@@ -146,19 +147,20 @@ static const struct block_key keys[] = {
 	{"trail_sync", AGENT, 0, A(sync_batch), WORDS(sync_words, "always or batch")},
 	{"container", AGENT, 0, A(container), BOOL},
 	{"allow_detach", AGENT, 0, A(allow_detach), BOOL},
-	{"max_staged", AGENT, 0, A(max_staged), NUMBER(1, 4096)},
-	{"max_published", AGENT, 0, A(max_published), NUMBER(1, 32768)},
-	{"max_per_alloc", AGENT, 0, A(max_per_alloc), NUMBER(1, 32)},
-	{"max_tmpfs_total", AGENT, 0, A(max_tmpfs_total), SIZE(60, "a size from 4KiB on, as 64MiB")},
-	{"ops_per_second", AGENT, 0, A(ops_per_second), NUMBER(1, 1000)},
-	{"burst", AGENT, 0, A(burst), NUMBER(1, 10000)},
-	{"starts_per_minute", AGENT, 0, A(starts_per_minute), NUMBER(1, 6000)},
-	{"nfs_timeout", AGENT, 0, A(nfs_timeout_s), NUMBER(1, 600)},
+	{"max_staged", AGENT, 0, A(max_staged), NUMBER(1, 4096, "256")},
+	{"max_published", AGENT, 0, A(max_published), NUMBER(1, 32768, "4096")},
+	{"max_per_alloc", AGENT, 0, A(max_per_alloc), NUMBER(1, 32, "32")},
+	{"max_tmpfs_total", AGENT, 0, A(max_tmpfs_total), SIZE(60, "1GiB")},
+	{"ops_per_second", AGENT, 0, A(ops_per_second), NUMBER(1, 1000, "20")},
+	{"burst", AGENT, 0, A(burst), NUMBER(1, 10000, "100")},
+	{"starts_per_minute", AGENT, 0, A(starts_per_minute), NUMBER(1, 6000, "60")},
+	{"nfs_timeout", AGENT, 0, A(nfs_timeout_s), NUMBER(1, 600, "30")},
 
 	{"class", PROFILE | CLASSES, PROFILE, P(class), WORDS(class_words, "block, tmpfs, nfs4 or csi"),
 	 .makes_kind = true},
-	{"fstype", BLOCK | TMPFS | NFS4, BLOCK, P(kind), set_kind,
-	 "ext4, xfs, erofs or squashfs for block, tmpfs, nfs4"},
+	{"fstype", BLOCK, BLOCK, P(kind), set_kind, "ext4, xfs, erofs or squashfs"},
+	{"fstype", TMPFS, 0, P(kind), set_kind, "tmpfs", "tmpfs"},
+	{"fstype", NFS4, 0, P(kind), set_kind, "nfs4", "nfs4"},
 	{"trust", ANY, BLOCK, P(trust), WORDS(trust_words, "trusted or untrusted")},
 	{"ro", ANY, 0, P(read_only), BOOL},
 	{"exec", ANY, 0, P(exec), BOOL},
@@ -170,8 +172,8 @@ static const struct block_key keys[] = {
 	{"by_id", BLOCK, BLOCK, P(by_id), set_by_id,
 	 "at most 128 of A-Z a-z 0-9 : . _ + - not beginning with a dot, exact: before it for a whole name",
 	 .size = sizeof(struct by_id_rule), .times = POLICY_RULE_MAX, .count = P(n_by_id)},
-	{"max_size", TMPFS, TMPFS, P(max_size), SIZE(50, "a size from 4KiB on, as 64MiB")},
-	{"max_inodes", TMPFS, 0, P(max_inodes), block_set_size, "1 to 2147483648", .min = 1,
+	{"max_size", TMPFS, TMPFS, P(max_size), SIZE(50, NULL)},
+	{"max_inodes", TMPFS, 0, P(max_inodes), block_set_size, "1 to 2147483648", "65536", .min = 1,
 	 .max = UINT64_C(1) << 31},
 	{"server", NFS4, NFS4, P(server), set_server, "ADDRESS or ADDRESS/BITS without bits beyond BITS",
 	 .size = sizeof(struct server_rule), .times = POLICY_RULE_MAX, .count = P(n_servers)},
@@ -181,7 +183,7 @@ static const struct block_key keys[] = {
 	{"sec", NFS4, 0, P(sec), WORDS(nfs_sec_words, "sys, krb5, krb5i or krb5p")},
 	{"vers", NFS4, 0, P(vers), WORDS(nfs_vers_words, "4.1 or 4.2")},
 	{"path", BIND, BIND, P(path), PATH},
-	{"owner_uid", BIND, BIND, P(owner_uid), NUMBER(0, 4294967294)},
+	{"owner_uid", BIND, BIND, P(owner_uid), NUMBER(0, 4294967294, NULL)},
 };
 
 _Static_assert(ARRAY_SIZE(keys) <= BLOCK_KEYS_MAX, "they fit block.seen");
@@ -208,16 +210,13 @@ static enum status parse_profile(struct parser *ps, struct agent_policy *agent)
 			      block.word, block.name);
 	if (*n == POLICY_PROFILE_MAX)
 		return REFUSE(&ps->lexer, block.line, "more than %d of %s", POLICY_PROFILE_MAX, block.word);
-	*profile = (struct profile){
-		.line = block.line, .class = MH_CLASS_BIND, .kind = FS_ANY, .max_inodes = 65536};
+	*profile = (struct profile){.line = block.line, .class = MH_CLASS_BIND, .kind = FS_ANY};
 	(void)str_copy(profile->name, sizeof(profile->name), block.name);
 	st = block_read(&ps->lexer, &block);
-	if (profile->kind == FS_ANY && profile->class == MH_CLASS_TMPFS)
-		profile->kind = FS_TMPFS;
-	if (profile->kind == FS_ANY && profile->class == MH_CLASS_NFS4)
-		profile->kind = FS_NFS4;
 	if (st == STATUS_OK)
-		st = block_check(&ps->lexer, &block, policy_check_profile(profile));
+		st = block_finish(&ps->lexer, &block);
+	if (st == STATUS_OK)
+		st = block_judge(&ps->lexer, &block, policy_check_profile(profile));
 	if (st != STATUS_OK)
 		return st;
 	++*n;
@@ -237,16 +236,7 @@ static enum status parse_agent(struct parser *ps)
 		return st;
 	if (policy->n_agents == POLICY_AGENT_MAX)
 		return REFUSE(&ps->lexer, block.line, "more than %d agents", POLICY_AGENT_MAX);
-	*agent = (struct agent_policy){.line = block.line,
-				       .max_staged = 256,
-				       .max_published = 4096,
-				       .max_per_alloc = MH_SLOT_MAX + 1,
-				       .max_tmpfs_total = UINT64_C(1) << 30,
-				       .ops_per_second = 20,
-				       .burst = 100,
-				       .starts_per_minute = 60,
-				       .nfs_timeout_s = 30,
-				       .first_profile = policy->n_profiles};
+	*agent = (struct agent_policy){.line = block.line, .first_profile = policy->n_profiles};
 	if (parse_u32(block.name, 1, UINT32_MAX - 1, &agent->uid) < 0 || policy_agent(policy, agent->uid))
 		return REFUSE(&ps->lexer, block.line, "agent %s: must be a new uid from 1 to 4294967294",
 			      block.name);
@@ -256,7 +246,9 @@ static enum status parse_agent(struct parser *ps)
 			st = parse_profile(ps, agent);
 	} while (st == STATUS_OK && ps->lexer.token != TOKEN_CLOSE);
 	if (st == STATUS_OK)
-		st = block_check(&ps->lexer, &block, policy_check_agent(policy, agent));
+		st = block_finish(&ps->lexer, &block);
+	if (st == STATUS_OK)
+		st = block_judge(&ps->lexer, &block, policy_check_agent(policy, agent));
 	if (st == STATUS_OK)
 		policy->n_agents++;
 	return st;

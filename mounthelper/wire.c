@@ -3,30 +3,24 @@
 #include "policy.h"
 
 #include "base/id.h"
-#include "base/str.h"
+#include "base/layout.h"
 
 #include <string.h>
 
-/* Fields as they follow each other: a text, or a kind and a number. */
 enum field {
-	END,
-	LABEL,
+	LABEL = LAYOUT_END + 1,
 	UUID,
 	BY_ID,
 	EXPORT,
-	ANY = 1 << 12,	 /* plus a number of bytes */
-	ZERO = 2 << 12,	 /* plus a number of bytes */
-	UP_TO = 3 << 12, /* plus the highest value of one byte */
-	BOOL = UP_TO + 1,
-	SLOT = UP_TO + MH_SLOT_MAX,
-	PROPAGATION = UP_TO + TICKET_PROPAGATION_N - 1,
-	LIST_KIND = UP_TO + MH_LIST_PROFILES,
+	ANY = LAYOUT_ANY,
+	ZERO = LAYOUT_ZERO,
+	BOOL = LAYOUT_UP_TO + 1,
+	SLOT = LAYOUT_UP_TO + MH_SLOT_MAX,
+	PROPAGATION = LAYOUT_UP_TO + TICKET_PROPAGATION_N - 1,
+	LIST_KIND = LAYOUT_UP_TO + MH_LIST_PROFILES,
 };
 
-static const struct {
-	size_t size;
-	bool (*is_valid)(const char *text);
-} texts[] = {
+static const struct layout_text texts[] = {
 	[LABEL] = {MH_LABEL_SIZE, id_is_label},
 	[UUID] = {MH_UUID_SIZE, id_is_uuid},
 	[BY_ID] = {MH_BY_ID_SIZE, by_id_is_valid},
@@ -41,7 +35,7 @@ enum shape {
 	SHAPE_N = SOURCE + MH_CLASS_N,
 };
 
-static const uint16_t shapes[SHAPE_N][10] = {
+static const uint16_t shapes[SHAPE_N][12] = {
 	[MH_OP_STAGE] = {LABEL, LABEL, UUID, BOOL, ZERO + 7, ANY + sizeof(struct mh_source),
 			 ANY + sizeof(struct ticket)},
 	[MH_OP_PUBLISH] = {LABEL, LABEL, UUID, SLOT, BOOL, BOOL, PROPAGATION, ZERO + 4,
@@ -59,48 +53,13 @@ static const uint16_t shapes[SHAPE_N][10] = {
 	[SOURCE + MH_CLASS_CSI] = {ANY + 1, ZERO + 7, ZERO + 280},
 };
 
-static size_t field_size(uint16_t field)
-{
-	if (field < ANY)
-		return texts[field].size;
-	return field >= UP_TO ? 1 : field % ANY;
-}
-
-static bool field_is_valid(uint16_t field, const char *at)
-{
-	if (field < ANY)
-		return str_is_padded(at, texts[field].size) && texts[field].is_valid(at);
-	if (field >= UP_TO)
-		return (uint8_t)*at <= field % ANY;
-	return field < ZERO || bytes_are_zero(at, field % ANY);
-}
-
-static size_t shape_size(uint32_t shape)
-{
-	size_t n = 0;
-
-	for (const uint16_t *field = shapes[shape]; *field != END; field++)
-		n += field_size(*field);
-	return n;
-}
-
-static bool shape_is_valid(uint32_t shape, const void *bytes)
-{
-	const char *at = bytes;
-
-	for (const uint16_t *field = shapes[shape]; *field != END; at += field_size(*field++))
-		if (!field_is_valid(*field, at))
-			return false;
-	return true;
-}
-
 static bool source_is_valid(const struct mh_source *source)
 {
 	if (source->class == 0 || source->class >= MH_CLASS_N)
 		return false;
 	if (source->class != MH_CLASS_NFS4 || source->u.nfs4.family == 4)
-		return shape_is_valid(SOURCE + source->class, source);
-	return source->u.nfs4.family == 6 && shape_is_valid(NFS4_IPV6, source);
+		return layout_is_valid(shapes[SOURCE + source->class], texts, source);
+	return source->u.nfs4.family == 6 && layout_is_valid(shapes[NFS4_IPV6], texts, source);
 }
 
 static enum reason check_header(const struct mh_header *header, size_t n, uint64_t seq)
@@ -111,7 +70,7 @@ static enum reason check_header(const struct mh_header *header, size_t n, uint64
 		return REASON_VERSION;
 	if (header->op < MH_OP_ACK || header->op > MH_OP_LIST)
 		return REASON_UNKNOWN_OP;
-	if (header->length != n || sizeof(*header) + shape_size(header->op) != n)
+	if (header->length != n || sizeof(*header) + layout_size(shapes[header->op], texts) != n)
 		return REASON_SIZE;
 	if (header->flags != 0 || header->reserved != 0)
 		return REASON_RESERVED;
@@ -137,7 +96,7 @@ enum reason wire_decode(const void *bytes, size_t n, uint64_t seq, union mh_requ
 	shape = req.header.op;
 	if (shape == MH_OP_STAT && req.stat.alloc[0] != '\0')
 		shape = STAT_ALLOC;
-	if (!shape_is_valid(shape, req.bytes + sizeof(req.header)) ||
+	if (!layout_is_valid(shapes[shape], texts, req.bytes + sizeof(req.header)) ||
 	    (shape == MH_OP_STAGE && !source_is_valid(&req.stage.source)))
 		return REASON_FIELD;
 	*ret = req;

@@ -165,15 +165,26 @@ enum status block_read(struct block_lexer *lx, struct block *block)
 	return st;
 }
 
-enum status block_check(struct block_lexer *lx, const struct block *block, const char *complaint)
+enum status block_finish(struct block_lexer *lx, const struct block *block)
 {
 	const struct block_key *keys = block->table->keys;
 
-	for (size_t i = 0; i < block->table->n_keys; i++)
-		if ((keys[i].must & UINT32_C(1) << block->kind) != 0 && !is_seen(block, &keys[i]))
+	for (size_t i = 0; i < block->table->n_keys; i++) {
+		if (is_seen(block, &keys[i]))
+			continue;
+		if ((keys[i].must & UINT32_C(1) << block->kind) != 0)
 			return REFUSE(lx, block->line, "%s %s has no %s", block->word, block->name,
 				      keys[i].name);
-	if (complaint)
-		return REFUSE(lx, block->line, "%s %s: %s", block->word, block->name, complaint);
+		if (keys[i].initial && (keys[i].may & UINT32_C(1) << block->kind) != 0 &&
+		    !keys[i].set((char *)block->object + keys[i].offset, keys[i].initial, &keys[i]))
+			return REFUSE(lx, block->line, "%s has no good initial value", keys[i].name);
+	}
 	return STATUS_OK;
+}
+
+enum status block_judge(struct block_lexer *lx, const struct block *block, const char *complaint)
+{
+	if (!complaint)
+		return STATUS_OK;
+	return REFUSE(lx, block->line, "%s %s: %s", block->word, block->name, complaint);
 }

@@ -23,10 +23,11 @@ struct block_key {
 	size_t offset; /* of its field in the block's object */
 	/** Is @text a value? Then @field has it. */
 	bool (*set)(void *field, const char *text, const struct block_key *key);
-	const char *is; /* for people: what the value must be */
-	uint64_t min;	/* of a number or size */
-	uint64_t max;	/* of a number or size */
-	size_t size;	/* bytes of a string with its NUL, of hex digits, of one value of several; words */
+	const char *is;	     /* for people: what the value must be */
+	const char *initial; /* value of a block that does not give one; NULL: the object is left as it is */
+	uint64_t min;	     /* of a number or size */
+	uint64_t max;	     /* of a number or size */
+	size_t size; /* bytes of a string with its NUL, of hex digits, of one value of several; words */
 	bool (*is_valid)(const char *text); /* of a string */
 	const char *const *words;
 	uint32_t times;	 /* most values, an array; 0: one value, no array */
@@ -58,8 +59,11 @@ enum status block_open(struct block_lexer *lx, struct block *block);
 /** Take keys up to the closing brace, or up to a word that begins a block inside: the lexer's token tells. */
 enum status block_read(struct block_lexer *lx, struct block *block);
 
-/** After the closing brace: is every key there, and is @complaint NULL? It is said with the block's name. */
-enum status block_check(struct block_lexer *lx, const struct block *block, const char *complaint);
+/** After the closing brace: is every key there that must be? What was not given gets its initial value. */
+enum status block_finish(struct block_lexer *lx, const struct block *block);
+
+/** STATUS_OK when @complaint is NULL, else it is said with the block's name. */
+enum status block_judge(struct block_lexer *lx, const struct block *block, const char *complaint);
 
 /** Take the end of a line, a semicolon, or the closing brace that stands for both. */
 enum status block_end_statement(struct block_lexer *lx, const char *after);

@@ -190,7 +190,7 @@ static int take_options(int argc, char **argv, struct arguments *args)
 		if (id == '?')
 			return usage("wrong option");
 		if (!takers[index](args, optarg))
-			return usage("--%s %s: no such value, or of another class than an option before it",
+			return usage("--%s %s: malformed, or of another class than an option before it",
 				     options[index].name, optarg ? optarg : "");
 	}
 	return 0;

@@ -181,6 +181,7 @@ class TestBadInput(WorldTest):
     def test_a_policy_that_is_not_root_owned_or_wrong(self):
         policy = f"{PREFIX}/etc/holdfast/mounthelper.policy"
         saved = policy + ".saved"
+        self.assertIn("ok: ", self.world.holdfast("policy", "check").stdout)
         shutil.copy2(policy, saved)
 
         def restore():
@@ -194,5 +195,10 @@ class TestBadInput(WorldTest):
 
         self.with_helper_broken(lambda: os.chown(policy, self.node.uid, 0), restore, "mounthelper.policy", "root|uid 0")
         self.with_helper_broken(lambda: os.chmod(policy, 0o666), restore, "mounthelper.policy", "writ")
+        append("agnet 5 {\n}\n")
+        checked = self.world.holdfast("policy", "check", check=False)
+        self.assertEqual(checked.returncode, 1)
+        self.assertRegex(checked.stderr, r"^/.*mounthelper\.policy:\d+: expected: agent UID")
+        restore()
         self.with_helper_broken(lambda: append("agnet 5 {\n}\n"), restore, r"mounthelper.policy:\d+", "agent UID")
         self.with_helper_broken(lambda: os.unlink(policy), restore, "mounthelper.policy")

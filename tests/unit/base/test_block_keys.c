@@ -42,7 +42,8 @@ static const struct block_key keys[] = {
 	{"text", 1 << KIND_B, 0, AT(text), block_set_string, "lower case", .is_valid = is_lower, .size = 8},
 	{"hex", 1 << KIND_B, 0, AT(hex), block_set_hex, "4 digits", .size = 2, .times = 2,
 	 .count = AT(n_hex)},
-	{"word", 1 << KIND_B, 0, AT(word), block_set_word, "zero or one", .words = words, .size = 2},
+	{"word", 1 << KIND_B, 0, AT(word), block_set_word, "zero or one", .words = words, .size = 2,
+	 .initial = "one"},
 };
 static const struct block_table table = {
 	.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = kinds, .inner_words = inner};
@@ -58,7 +59,9 @@ static enum status read_block(const char *text, uint32_t kind, struct object *ob
 		st = block_read(&lx, &block);
 	if (st == STATUS_OK && lx.token == TOKEN_WORD)
 		return error_set(err, STATUS_ABORTED, 0, "inside: %s", lx.word);
-	return st == STATUS_OK ? block_check(&lx, &block, object->number == 3 ? "three is bad" : NULL) : st;
+	if (st == STATUS_OK)
+		st = block_finish(&lx, &block);
+	return st == STATUS_OK ? block_judge(&lx, &block, object->number == 3 ? "three is bad" : NULL) : st;
 }
 
 static void values_go_where_the_table_says(void **state)
@@ -67,7 +70,7 @@ static void values_go_where_the_table_says(void **state)
 
 	(void)state;
 	assert_int_equal(read_block("x {\n kind = b; flag = yes # comment\n\n text = abcdefg; hex = 0aFF\n"
-				    "hex = 0102; word = one }",
+				    "hex = 0102; word = zero }",
 				    KIND_OPEN, &object, NULL),
 			 STATUS_OK);
 	assert_int_equal(object.kind, KIND_B);
@@ -75,9 +78,12 @@ static void values_go_where_the_table_says(void **state)
 	assert_string_equal(object.text, "abcdefg");
 	assert_int_equal(object.n_hex, 2);
 	assert_memory_equal(object.hex, "\x0a\xff\x01\x02", 4);
-	assert_int_equal(object.word, 1);
+	assert_int_equal(object.word, 0);
 	assert_int_equal(read_block("x { kind = a; size = 1KiB }", KIND_OPEN, &object, NULL), STATUS_OK);
 	assert_int_equal(object.size, 1024);
+	assert_int_equal(object.word, 0); /* no key of this kind */
+	assert_int_equal(read_block("x { }", KIND_B, &object, NULL), STATUS_OK);
+	assert_int_equal(object.word, 1); /* the initial one */
 }
 
 static void mistakes_are_told_with_line_and_key(void **state)

@@ -40,6 +40,10 @@ static void the_parsed_policy_is_what_was_written(void **state)
 	assert_int_equal(agent->max_per_alloc, 32);
 	assert_int_equal(agent->ops_per_second, 20);
 	assert_int_equal(agent->burst, 100);
+	assert_int_equal(agent->starts_per_minute, 60);
+	assert_int_equal(agent->nfs_timeout_s, 30);
+	assert_int_equal(agent->audit_optional, 0);
+	assert_int_equal(agent->sync_batch, 0);
 	assert_int_equal(agent->max_tmpfs_total, 4 << 20);
 	assert_int_equal(agent->n_profiles, 4);
 	db = policy_profile(&policy, agent, "db");
