@@ -9,8 +9,7 @@
 enum { XFS_MAGIC = 0x58465342, MOUNT_ATTR_NOATIME_ = 0x10 };
 
 const struct fs_type fs_types[FS_N + 1] = {
-	/*               name        class             magic                 sysfs, always ro, for untrusted
-	 */
+	/* has_sysfs, always_read_only, fit_for_untrusted */
 	[FS_EXT4] = {"ext4", MH_CLASS_BLOCK, EXT4_SUPER_MAGIC, true, false, false},
 	[FS_XFS] = {"xfs", MH_CLASS_BLOCK, XFS_MAGIC, true, false, false},
 	[FS_EROFS] = {"erofs", MH_CLASS_BLOCK, EROFS_SUPER_MAGIC_V1, true, true, true},
@@ -32,7 +31,8 @@ const struct fs_option fs_options[FS_OPTION_N] = {
 	{NULL, EVERY, FS_READ_ONLY, "ro", NULL, 0},
 	/* the superblock of an image may ask for a panic of the whole node on its first error */
 	{NULL, EXT4, FS_ALWAYS, "errors", "remount-ro", 0},
-	/* a read-only mount would replay the journal; xfs writes to its log even when it is clean */
+	/* a read-only mount would replay the journal; xfs writes to its log even when it is clean. Not even
+	 * noload keeps ext4 from deleting orphans: against that only a read-only device helps */
 	{NULL, EXT4, FS_READ_ONLY, "noload", NULL, 0},
 	{NULL, XFS, FS_READ_ONLY, "norecovery", NULL, 0},
 	{NULL, TMPFS, FS_ALWAYS, "mode", "1777", 0},

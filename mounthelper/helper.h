@@ -18,10 +18,7 @@ enum {
 	HELPER_INSTANCES = 8,
 };
 
-enum door {
-	DOOR_SETUID = 1,
-	DOOR_SOCKET = 2,
-};
+enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
 
 /* One of the two trees below which the helper mounts; nobody but its uid and root can write there. */
 struct tree {

@@ -20,44 +20,6 @@ static const struct journal_field journal_fields[] = {
 	{" reason=", "HOLDFAST_REASON"}, {" res=", "HOLDFAST_RESULT"},
 };
 
-/* What of a request is put on record, in this order: numbers of one or eight bytes, and strings. */
-static const struct field {
-	uint8_t op;
-	uint8_t class; /* of the source, 0 for any */
-	const char *key;
-	size_t offset;
-	size_t size;
-} fields[] = {
-#define FIELD(op, class, key, member)                               \
-	{                                                           \
-		op, class, key, offsetof(union mh_request, member), \
-			sizeof(((union mh_request *)NULL)->member)  \
-	}
-	FIELD(MH_OP_STAGE, 0, "vol", stage.volume),
-	FIELD(MH_OP_STAGE, 0, "alloc", stage.alloc),
-	FIELD(MH_OP_STAGE, 0, "profile", stage.profile),
-	FIELD(MH_OP_STAGE, 0, "ro", stage.read_only),
-	FIELD(MH_OP_STAGE, MH_CLASS_BLOCK, "src", stage.source.u.block.by_id),
-	FIELD(MH_OP_STAGE, MH_CLASS_TMPFS, "size", stage.source.u.tmpfs.size_bytes),
-	FIELD(MH_OP_STAGE, MH_CLASS_TMPFS, "inodes", stage.source.u.tmpfs.inodes),
-	FIELD(MH_OP_STAGE, MH_CLASS_NFS4, "src", stage.source.u.nfs4.export),
-	FIELD(MH_OP_STAGE, MH_CLASS_BIND, "src", stage.source.u.bind.name),
-	FIELD(MH_OP_STAGE, MH_CLASS_CSI, "src", stage.profile),
-	FIELD(MH_OP_PUBLISH, 0, "vol", publish.volume),
-	FIELD(MH_OP_PUBLISH, 0, "alloc", publish.alloc),
-	FIELD(MH_OP_PUBLISH, 0, "slot", publish.slot),
-	FIELD(MH_OP_PUBLISH, 0, "profile", publish.profile),
-	FIELD(MH_OP_PUBLISH, 0, "ro", publish.read_only),
-	FIELD(MH_OP_PUBLISH, 0, "exec", publish.exec),
-	FIELD(MH_OP_UNPUBLISH, 0, "vol", unpublish.volume),
-	FIELD(MH_OP_UNPUBLISH, 0, "alloc", unpublish.alloc),
-	FIELD(MH_OP_UNPUBLISH, 0, "slot", unpublish.slot),
-	FIELD(MH_OP_UNPUBLISH, 0, "detach", unpublish.detach),
-	FIELD(MH_OP_UNSTAGE, 0, "vol", unstage.volume),
-	FIELD(MH_OP_UNSTAGE, 0, "detach", unstage.detach),
-#undef FIELD
-};
-
 static void put_device(struct keyline *record, uint32_t dev_major, uint32_t dev_minor)
 {
 	char text[24];
@@ -66,42 +28,74 @@ static void put_device(struct keyline *record, uint32_t dev_major, uint32_t dev_
 	keyline_word(record, "dev", text);
 }
 
-static void put_field(struct keyline *record, const struct field *field, const uint8_t *value)
+static const char *flag(uint8_t on)
 {
-	uint64_t number = *value;
+	return on ? "1" : "0";
+}
 
-	if (field->size == sizeof(number))
-		memcpy(&number, value, sizeof(number));
-	if (field->size <= sizeof(number))
-		keyline_number(record, field->key, number);
-	else
-		keyline_word(record, field->key, (const char *)value);
+static void put_source(struct keyline *record, const struct mh_stage *req)
+{
+	const struct mh_source *source = &req->source;
+	char address[INET6_ADDRSTRLEN] = "";
+
+	switch ((enum mh_class)source->class) {
+	case MH_CLASS_BLOCK:
+		keyline_word(record, "src", source->u.block.by_id);
+		put_device(record, source->u.block.major, source->u.block.minor);
+		break;
+	case MH_CLASS_TMPFS:
+		keyline_number(record, "size", source->u.tmpfs.size_bytes);
+		keyline_number(record, "inodes", source->u.tmpfs.inodes);
+		break;
+	case MH_CLASS_NFS4:
+		(void)inet_ntop(source->u.nfs4.family == 4 ? AF_INET : AF_INET6, source->u.nfs4.addr, address,
+				sizeof(address));
+		keyline_words(record, "src", source->u.nfs4.export, "addr", address, NULL);
+		break;
+	case MH_CLASS_BIND:
+		keyline_word(record, "src", source->u.bind.name);
+		break;
+	case MH_CLASS_CSI:
+		keyline_word(record, "src", req->profile); /* the plugin */
+		break;
+	case MH_CLASS_N:
+		break;
+	}
 }
 
 static void put_request(struct keyline *record, const union mh_request *req)
 {
-	const struct mh_source *source = &req->stage.source;
-	uint8_t class = req->header.op == MH_OP_STAGE ? source->class : 0;
-	char address[INET6_ADDRSTRLEN] = "";
+	const struct mh_stage *stage = &req->stage;
+	const struct mh_publish *publish = &req->publish;
 
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		if (fields[i].op == req->header.op && (fields[i].class == 0 || fields[i].class == class))
-			put_field(record, &fields[i], req->bytes + fields[i].offset);
-	if (class == MH_CLASS_BLOCK)
-		put_device(record, source->u.block.major, source->u.block.minor);
-	if (class == MH_CLASS_NFS4) {
-		(void)inet_ntop(source->u.nfs4.family == 4 ? AF_INET : AF_INET6, source->u.nfs4.addr, address,
-				sizeof(address));
-		keyline_word(record, "addr", address);
+	switch (req->header.op) {
+	case MH_OP_STAGE:
+		keyline_words(record, "vol", stage->volume, "alloc", stage->alloc, "profile", stage->profile,
+			      "ro", flag(stage->read_only), NULL);
+		put_source(record, stage);
+		break;
+	case MH_OP_PUBLISH:
+		keyline_words(record, "vol", publish->volume, "alloc", publish->alloc, NULL);
+		keyline_number(record, "slot", publish->slot);
+		keyline_words(record, "profile", publish->profile, "ro", flag(publish->read_only), "exec",
+			      flag(publish->exec), "prop", propagation_word(publish->propagation), NULL);
+		break;
+	case MH_OP_UNPUBLISH:
+		keyline_words(record, "vol", req->unpublish.volume, "alloc", req->unpublish.alloc, NULL);
+		keyline_number(record, "slot", req->unpublish.slot);
+		keyline_word(record, "detach", flag(req->unpublish.detach));
+		break;
+	case MH_OP_UNSTAGE:
+		keyline_words(record, "vol", req->unstage.volume, "detach", flag(req->unstage.detach), NULL);
+		break;
+	default: /* STAT and LIST appear only when over the rate */
+		break;
 	}
-	if (req->header.op == MH_OP_PUBLISH)
-		keyline_word(record, "prop", propagation_word(req->publish.propagation));
 }
 
 static void begin(struct keyline *record, const char *op, const char *phase, uint64_t seq)
 {
-	keyline_word(record, "op", op);
-	keyline_word(record, "phase", phase);
+	keyline_words(record, "op", op, "phase", phase, NULL);
 	keyline_number(record, "seq", seq);
 }
 
@@ -139,8 +133,7 @@ static void put_event(struct helper *h, const char *op, uint64_t seq, enum reaso
 	if (count > 0)
 		keyline_number(&record, "count", count);
 	put_peer(&record, h);
-	keyline_word(&record, "reason", reason_word(reason));
-	keyline_word(&record, "res", is_good ? "success" : "failed");
+	keyline_words(&record, "reason", reason_word(reason), "res", is_good ? "success" : "failed", NULL);
 	(void)put(h, &record, &rec); /* a trail that is gone has shown in the replies */
 }
 
@@ -163,8 +156,8 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 	keyline_number(&record, "container", h->agent->container);
 	keyline_number(&record, "staged", staged);
 	keyline_number(&record, "published", published);
-	keyline_word(&record, "kernel", system.release);
-	keyline_word(&record, "boot", h->boot_id);
+	keyline_number(&record, "append_only", h->log_is_append_only);
+	keyline_words(&record, "kernel", system.release, "boot", h->boot_id, NULL);
 	keyline_sha256(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
 	keyline_word(&record, "res", "success");
@@ -197,8 +190,7 @@ static void put_outcome(struct keyline *record, const struct outcome *outcome)
 
 	keyline_word(record, "status", status_word(outcome->status));
 	keyline_number(record, "errno", (uint64_t)abs(outcome->sys_errno));
-	keyline_word(record, "step", step_word(outcome->step));
-	keyline_word(record, "reason", reason_word(outcome->reason));
+	keyline_words(record, "step", step_word(outcome->step), "reason", reason_word(outcome->reason), NULL);
 	if (outcome->is_degraded)
 		keyline_word(record, "trail", "degraded");
 	keyline_word(record, "res", is_good ? "success" : "failed");

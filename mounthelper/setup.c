@@ -19,12 +19,7 @@
 #include <sys/socket.h>
 #include <sys/vfs.h>
 
-enum {
-	STAGE_MODE = 0700,
-	PUBLISH_MODE = 0711,
-	XFS_MAGIC = 0x58465342,
-	SEND_BUFFER = 64 * 1024,
-};
+enum { XFS_MAGIC = 0x58465342, SEND_BUFFER = 64 * 1024 };
 
 void setup_peer(struct helper *h)
 {
@@ -79,40 +74,29 @@ static void open_state(struct helper *h, int root_fd)
 	int r;
 
 	(void)str_format(path, sizeof(path), "%s/state", agent->lock_dir);
-	h->state_fd =
-		start_sys(path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600),
-			  START_STATE, agent->lock_dir);
+	r = path_open_trusted_file(root_fd, path, agent->helper_uid, O_RDWR | O_CREAT, 0600);
+	h->state_fd = start_sys(r, START_STATE, agent->lock_dir);
 	/* it is for both doors; without CAP_CHOWN it stays the setuid door's */
 	if (h->door == DOOR_SETUID)
 		(void)!fchown(h->state_fd, agent->helper_uid, agent->helper_gid);
 	r = lock_instance(h->state_fd);
 	start_need(r >= 0, START_INSTANCES, HELPER_INSTANCES, "");
 	h->instance = (uint32_t)r;
-}
-
-static void map_state(struct helper *h)
-{
-	const struct agent_policy *agent = h->agent;
-	bool may_start;
-	void *map;
-
 	start_sys(lock_table(h->state_fd), START_STATE, agent->lock_dir);
 	/* reserve the blocks: a store into a hole of a full disk would kill */
 	start_sys(-posix_fallocate(h->state_fd, 0, sizeof(*h->state)), START_STATE, agent->lock_dir);
-	map = mmap(NULL, sizeof(*h->state), PROT_READ | PROT_WRITE, MAP_SHARED, h->state_fd, 0);
-	start_need(map != MAP_FAILED, START_STATE, 0, agent->lock_dir);
-	h->state = map;
+	h->state = mmap(NULL, sizeof(*h->state), PROT_READ | PROT_WRITE, MAP_SHARED, h->state_fd, 0);
+	start_need(h->state != MAP_FAILED, START_STATE, 0, agent->lock_dir);
 	state_open(h->state, h->boot_id);
-	may_start = state_admit_start(h->state, agent->starts_per_minute, clock_monotonic_us());
+	r = state_admit_start(h->state, agent->starts_per_minute, clock_monotonic_us());
 	unlock_table(h->state_fd);
-	start_need(may_start, START_START_RATE, agent->starts_per_minute, "");
+	start_need(r, START_START_RATE, agent->starts_per_minute, "");
 }
 
 void setup_records(struct helper *h, int root_fd)
 {
 	open_log(h, root_fd);
 	open_state(h, root_fd);
-	map_state(h);
 	h->audit_fd = kernel_audit_open();
 	if (!h->agent->audit_optional)
 		start_sys(h->audit_fd, START_AUDIT, "");
@@ -164,13 +148,14 @@ static int open_dev(struct helper *h)
 	int fd = start_sys(path_open_trusted(h->root_fd, "/dev"), START_DEV, "/dev");
 	struct place place = PLACE_INIT;
 	struct mount_at at = {.id = 0};
+	bool is_devtmpfs;
 
 	start_sys(place_of_fd(fd, &place), START_DEV, "/dev");
 	/* devtmpfs reports the f_type of tmpfs: only the table tells them apart */
 	start_sys(mountinfo_at(&h->mountinfo, "/dev", &at), START_DEV, "/dev");
-	start_need(str_eq(at.type, "devtmpfs") || (h->agent->container && str_eq(at.type, "tmpfs")),
-		   START_DEV, 0, "/dev");
-	start_need(place.is_mount_root && place.uid == 0 && (place.mode & 022) == 0, START_DEV, 0, "/dev");
+	is_devtmpfs = str_eq(at.type, "devtmpfs") || (h->agent->container && str_eq(at.type, "tmpfs"));
+	start_need(is_devtmpfs && place.is_mount_root && place.uid == 0 && (place.mode & 022) == 0, START_DEV,
+		   0, "/dev");
 	return fd;
 }
 
@@ -186,8 +171,8 @@ static int open_sys(const struct helper *h, const char *path)
 
 void setup_trees(struct helper *h)
 {
-	h->stage = open_tree_base(h, h->agent->stage_base, STAGE_MODE);
-	h->publish = open_tree_base(h, h->agent->publish_base, PUBLISH_MODE);
+	h->stage = open_tree_base(h, h->agent->stage_base, 0700);
+	h->publish = open_tree_base(h, h->agent->publish_base, 0711);
 	h->dev_fd = open_dev(h);
 	h->sysfs_fd = open_sys(h, "/sys/fs");
 	h->sysfs_block_fd = open_sys(h, "/sys/dev/block");

@@ -117,7 +117,7 @@
 	X(START_SOCKET, 72, "socket", "descriptor 3 is not an AF_UNIX SOCK_SEQPACKET socket")                \
 	X(START_DESCRIPTORS, 72, "descriptors", "its descriptors could not be put in order")                 \
 	X(START_PEER, 72, "peer",                                                                            \
-	  "the socket on descriptor 3 was made by another uid than the one that started it")                 \
+	  "the socket on descriptor 3 was made by uid N, not by the one that started it")                    \
 	X(START_PROCESS, 73, "process", "the caller's process state could not be shed")                      \
 	X(START_BECOME_ROOT, 73, "become-root",                                                              \
 	  "it could not leave the caller's uid and groups; the agent's unit must allow CAP_SETUID and "      \
@@ -143,7 +143,8 @@
 	  "the state file below lock_dir must be a regular file of root or of the helper's uid that nobody " \
 	  "else can write, below directories of root")                                                       \
 	X(START_INSTANCES, 76, "instances", "N instances run already for this agent; end one")               \
-	X(START_START_RATE, 76, "start-rate", "it was started more often than starts_per_minute allows")     \
+	X(START_START_RATE, 76, "start-rate",                                                                \
+	  "it was started more than the N times that starts_per_minute allows")                              \
 	X(START_AUDIT, 76, "audit",                                                                          \
 	  "the kernel's audit takes no records, and the policy says audit = required")                       \
 	X(START_TREE, 77, "tree",                                                                            \

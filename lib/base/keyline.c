@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:+/@,-";
@@ -34,6 +35,17 @@ void keyline_number(struct keyline *line, const char *key, uint64_t value)
 
 	(void)str_format(digits, sizeof(digits), "%" PRIu64, value);
 	keyline_word(line, key, digits);
+}
+
+void keyline_words(struct keyline *line, ...)
+{
+	const char *key;
+	va_list args;
+
+	va_start(args, line);
+	while ((key = va_arg(args, const char *)))
+		keyline_word(line, key, va_arg(args, const char *));
+	va_end(args);
 }
 
 void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n)

@@ -29,6 +29,9 @@ struct keyline {
 void keyline_word(struct keyline *line, const char *key, const char *value);
 void keyline_number(struct keyline *line, const char *key, uint64_t value);
 
+/** Append several: key, value, key, value, ... NULL. */
+void keyline_words(struct keyline *line, ...) __attribute__((sentinel));
+
 /** Append the first @n bytes of a SHA-256 as sha256:HEX. Hex alone would be an encoded text to ausearch(8).
  */
 void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n);

@@ -49,6 +49,7 @@ static void must(bool ok, const char *what)
 
 static int loop_fd = -1;
 static unsigned int loop_minor;
+static bool is_write_protected; /* the next medium */
 
 static void eject(void)
 {
@@ -71,6 +72,7 @@ static void insert(const char *image)
 	MUST(control);
 	MUST(fd);
 	config.fd = (uint32_t)fd;
+	config.info.lo_flags |= is_write_protected ? LO_FLAGS_READ_ONLY : 0;
 	for (int i = 0; i < ATTEMPTS && loop_fd < 0; i++) {
 		int n = ioctl(control, LOOP_CTL_GET_FREE);
 
@@ -189,6 +191,7 @@ static int stop(void **state)
 	static const char *const points[] = {PUBLISHED, STAGED, TARGET, HOST "/data/sub", BY_HAND};
 
 	(void)state;
+	is_write_protected = false;
 	(void)agent_stop(&agent);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
 		(void)umount2(points[i], MNT_DETACH);
@@ -271,6 +274,38 @@ static void a_read_only_stage_does_not_replay_the_journal_of_ext4(void **state)
 	read_without_a_trace(dirty, "ext4");
 	plain_read_only_leaves_traces(dirty, "ext4");
 	read_without_a_trace(image, "ext4");
+}
+
+/* A file that is open and deleted is on the medium's list of orphans, once the journal is written out. Not
+ * even noload keeps the kernel from deleting it, but a read-only device does. */
+static void a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4(void **state)
+{
+	static const char image[] = IMAGES "/ext4";
+	static const char dirty[] = IMAGES "/ext4.orphan";
+	uint32_t flags = 0;
+	int orphan;
+	int root;
+
+	(void)state;
+	make_empty(image, 16 << 20);
+	RUN("/sbin/mkfs.ext4", "-q", "-F", image);
+	insert(image);
+	mount_by_hand("ext4", "");
+	write_file(BY_HAND "/orphan");
+	orphan = open(BY_HAND "/orphan", O_RDONLY | O_CLOEXEC);
+	root = open(BY_HAND, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	MUST(unlink(BY_HAND "/orphan"));
+	MUST(syncfs(root));
+	MUST(ioctl(root, _IOW('f', 43, uint32_t), &flags)); /* EXT4_IOC_CHECKPOINT */
+	MUST(syncfs(root));
+	RUN("/bin/cp", "--sparse=always", image, dirty);
+	(void)close(orphan);
+	(void)close(root);
+	MUST(umount(BY_HAND));
+	is_write_protected = true;
+	read_without_a_trace(dirty, "ext4");
+	is_write_protected = false;
+	plain_read_only_leaves_traces(dirty, "ext4");
 }
 
 static void a_read_only_stage_does_not_touch_the_log_of_xfs(void **state)
@@ -529,6 +564,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ext4_is_staged_with_its_options_whatever_its_superblock_says),
 		TEST(a_read_only_stage_does_not_replay_the_journal_of_ext4),
+		TEST(a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4),
 		TEST(a_read_only_stage_does_not_touch_the_log_of_xfs),
 		TEST(xfs_is_staged_with_its_options),
 		TEST(an_erofs_image_is_read_without_trust),

@@ -104,6 +104,13 @@ static void an_answer_to_an_older_record_is_passed_over(void **state)
 	assert_int_equal(kernel.receives, 3);
 }
 
+static void without_a_socket_nothing_is_sent(void **state)
+{
+	(void)state;
+	assert_int_equal(kernel_audit_send(-EPROTONOSUPPORT, 1121, 7, "x"), -EBADF);
+	assert_string_equal(kernel.text, "");
+}
+
 static void a_text_that_does_not_fit_is_not_cut(void **state)
 {
 	char text[KERNEL_AUDIT_TEXT_MAX + 1];
@@ -123,6 +130,7 @@ int main(void)
 		cmocka_unit_test_setup(a_confirmed_record_was_sent_as_it_is, confirm),
 		cmocka_unit_test_setup(nothing_but_the_kernels_word_is_success, confirm),
 		cmocka_unit_test_setup(an_answer_to_an_older_record_is_passed_over, confirm),
+		cmocka_unit_test_setup(without_a_socket_nothing_is_sent, confirm),
 		cmocka_unit_test_setup(a_text_that_does_not_fit_is_not_cut, confirm),
 	};
 

@@ -25,6 +25,16 @@ static void values_outside_the_alphabet_cannot_forge_anything(void **state)
 	assert_int_equal(line.len, strlen(line.text));
 }
 
+static void several_words_are_appended_in_order(void **state)
+{
+	struct keyline line = KEYLINE_INIT;
+
+	(void)state;
+	keyline_words(&line, "a", "1", "b", "x y", "c", "", NULL);
+	keyline_words(&line, NULL);
+	assert_string_equal(line.text, " a=1 b=782079 c=");
+}
+
 static void every_byte_is_either_plain_or_encoded(void **state)
 {
 	(void)state;
@@ -81,6 +91,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_outside_the_alphabet_cannot_forge_anything),
+		cmocka_unit_test(several_words_are_appended_in_order),
 		cmocka_unit_test(every_byte_is_either_plain_or_encoded),
 		cmocka_unit_test(a_value_that_is_too_long_is_not_cut_but_told),
 		cmocka_unit_test(a_full_line_takes_no_more),

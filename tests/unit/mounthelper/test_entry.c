@@ -4,6 +4,8 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
 
 #include <linux/magic.h>
 #include <string.h>
@@ -92,12 +94,43 @@ static void every_start_word_has_its_own_word_and_a_code_of_its_step(void **stat
 	}
 }
 
+/* But for white space, which the page breaks elsewhere. */
+static void squeeze(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from != '\0'; from++)
+		if (!strchr(" \t\n", *from))
+			*to++ = *from;
+	*to = '\0';
+}
+
+static void the_manual_has_every_word_with_code_and_sentence(void **state)
+{
+#define ENTRY(name, code, word, sentence) "*" word "* (" #code ") " sentence,
+	static const char *const entries[] = {MH_STARTS(ENTRY)};
+	char wanted[1024];
+	char *manual;
+
+	(void)state;
+	assert_int_equal(file_read(HELPER_MANUAL, 1 << 20, &manual, NULL), 0);
+	squeeze(manual);
+	for (size_t i = 1; i < ARRAY_SIZE(entries); i++) {
+		assert_int_equal(str_copy(wanted, sizeof(wanted), entries[i]), 0);
+		squeeze(wanted);
+		if (!strstr(manual, wanted))
+			fail_msg("not in " HELPER_MANUAL ": %s", entries[i]);
+	}
+	free(manual);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_are_two_doors_and_no_third_one),
 		cmocka_unit_test(a_tree_is_fit_only_with_owner_mode_file_system_and_propagation),
 		cmocka_unit_test(every_start_word_has_its_own_word_and_a_code_of_its_step),
+		cmocka_unit_test(the_manual_has_every_word_with_code_and_sentence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,19 @@ static void without_optional_audit_everything_goes_on(void **state)
 	}
 }
 
+static void sinks_that_could_not_be_opened_are_not_called(void **state)
+{
+	(void)state;
+	audit_is_optional(true);
+	helper.audit_fd = -EPROTONOSUPPORT;
+	helper.journal_fd = -ENOENT;
+	run_all(MH_OK, MH_OK); /* the model knows no other descriptors */
+	assert_string_equal(fake_audit(), "");
+	assert_string_equal(fake_journal(), "");
+	audit_is_optional(false);
+	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
+}
+
 static void what_the_log_does_not_take_the_other_sinks_still_get(void **state)
 {
 	const char *audit;
@@ -153,7 +166,7 @@ static void a_start_must_reach_log_and_audit(void **state)
 	assert_int_equal(record_start(&helper, 3, 1, 2, &sys_errno), START_OK);
 	assert_int_equal(sys_errno, 0);
 	ASSERT_SAID(" op=start phase=event seq=0 version=");
-	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 kernel=");
+	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 append_only=0 kernel=");
 	ASSERT_SAID(" boot=" FIXTURE_BOOT_ID " digest=sha256:0000");
 	ASSERT_SAID(" peer_uid=995 peer_pid=4711 door=setuid policy=sha256:0000000000000000 res=success ");
 	fake_audit_answers(EPERM);
@@ -329,6 +342,7 @@ int main(void)
 		TEST(a_refusal_is_a_warning_with_its_reason),
 		TEST(without_required_audit_only_cleaning_up_goes_on),
 		TEST(without_optional_audit_everything_goes_on),
+		TEST(sinks_that_could_not_be_opened_are_not_called),
 		TEST(what_the_log_does_not_take_the_other_sinks_still_get),
 		TEST(a_start_must_reach_log_and_audit),
 		TEST(the_end_says_why_and_sums_up_the_refusals),

@@ -431,6 +431,18 @@ static void a_mount_without_one_of_the_floor_flags_is_another_one(void **state)
 	}
 }
 
+static void another_file_system_on_the_same_device_is_another_volume(void **state)
+{
+	struct profile *db = &policy.profiles[0];
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	assert_string_equal(db->name, "db");
+	db->kind = FS_XFS;
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+}
+
 /* The table is made anew when its format changes; the mounts stand. */
 static void what_stood_before_the_table_is_looked_for_before_it_is_taken_away(void **state)
 {
@@ -521,6 +533,7 @@ int main(void)
 		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
 		TEST(a_prepared_volume_counts_and_one_too_many_leaves_nothing),
 		TEST(a_mount_without_one_of_the_floor_flags_is_another_one),
+		TEST(another_file_system_on_the_same_device_is_another_volume),
 		TEST(what_stood_before_the_table_is_looked_for_before_it_is_taken_away),
 		TEST(the_policys_label_is_the_context_option),
 		TEST(a_type_that_the_kernel_lacks_is_unavailable),
