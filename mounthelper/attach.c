@@ -1,10 +1,6 @@
 #include "attach.h"
 
-#include "base/sys.h"
-
-#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/vfs.h>
 
 static const struct {
 	uint64_t flag;	    /* for mount_setattr(2) */
@@ -65,6 +61,25 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 	return outcome;
 }
 
+bool attributes_show(const struct statfs *fs, uint64_t attributes)
+{
+	static const struct {
+		uint64_t attribute;
+		int64_t flag;
+	} bits[] = {
+		{SYS_MOUNT_ATTR_RDONLY, ST_RDONLY},
+		{SYS_MOUNT_ATTR_NOSUID, ST_NOSUID},
+		{SYS_MOUNT_ATTR_NODEV, ST_NODEV},
+		{SYS_MOUNT_ATTR_NOEXEC, ST_NOEXEC},
+		{SYS_MOUNT_ATTR_NOSYMFOLLOW, 0x2000 /* ST_NOSYMFOLLOW, which libc does not name */},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
+		if (((attributes & bits[i].attribute) != 0) != ((fs->f_flags & bits[i].flag) != 0))
+			return false;
+	return true;
+}
+
 /* The target must still be what was checked: a descriptor of a directory goes on naming it when something is
  * mounted over it, and attaching there would stack. */
 static bool target_is_unchanged(const struct attach *attach)
@@ -89,7 +104,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	if (now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
-	    (fs.f_flags & (attach->want_flags | attach->deny_flags)) != attach->want_flags ||
+	    !attributes_show(&fs, attach->attributes) ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
 	return outcome_mounted(MH_OK, &now, &fs, propagations[attach->propagation].state);

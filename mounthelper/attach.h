@@ -2,7 +2,6 @@
 /* Put a detached mount into one of the trees, with the propagation it shall have: the part that STAGE and
  * PUBLISH share. Source: mount_namespaces(7), shared subtrees. */
 
-#include "helper.h"
 #include "mounts.h"
 #include "outcome.h"
 
@@ -16,15 +15,16 @@ enum propagation {
  * from. */
 uint64_t propagation_flag(enum propagation propagation);
 
-enum { SHOWN_NOSYMFOLLOW = 0x2000 }; /* ST_NOSYMFOLLOW, which libc does not name */
+/** Does @fs show of the attributes that restrict a mount (read-only, nosuid, nodev, noexec, nosymfollow)
+ * exactly those of @attributes, MOUNT_ATTR_*? A read-only superblock shows like a read-only mount. */
+bool attributes_show(const struct statfs *fs, uint64_t attributes);
 
 struct attach {
 	int mount_fd;	      /* the detached mount; closed by attach_mount() when it has to undo */
 	int dir_fd;	      /* pinned parent of the target */
 	const char *name;     /* of the target in it */
 	struct place *target; /* as it was checked */
-	int64_t want_flags;   /* ST_* the mount must show */
-	int64_t deny_flags;   /* ST_* it must not show */
+	uint64_t attributes;  /* MOUNT_ATTR_* the mount has, see attributes_show() */
 	enum propagation propagation;
 	uint64_t group; /* see there; for PROPAGATION_PRIVATE the one it must not be of */
 };

@@ -1,10 +1,5 @@
 #include "mounts.h"
 
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/stat.h>
 
 void place_release(struct place *place)

@@ -7,9 +7,15 @@
 #include "helper.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
+#include "base/sys.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 /* What one name is at this moment, pinned. */
 struct place {

@@ -3,13 +3,7 @@
 #include "ops.h"
 #include "trees.h"
 
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <fcntl.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
 
 /* PUBLISH under construction. */
 struct publishing {
@@ -25,24 +19,12 @@ struct publishing {
 	uint64_t key; /* of the staged mount */
 };
 
-static const struct outcome ok = {.status = MH_OK};
-
 static void publishing_release(struct publishing *p)
 {
 	close_fdp(&p->attach.mount_fd);
 	place_release(&p->target);
 	place_release(&p->alloc);
 	place_release(&p->staged);
-}
-
-/* How the attributes of a mount show in statfs(2). */
-static int64_t shown(uint64_t attributes)
-{
-	return ((attributes & SYS_MOUNT_ATTR_RDONLY) != 0 ? ST_RDONLY : 0) |
-	       ((attributes & SYS_MOUNT_ATTR_NOSUID) != 0 ? ST_NOSUID : 0) |
-	       ((attributes & SYS_MOUNT_ATTR_NODEV) != 0 ? ST_NODEV : 0) |
-	       ((attributes & SYS_MOUNT_ATTR_NOEXEC) != 0 ? ST_NOEXEC : 0) |
-	       ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0 ? SHOWN_NOSYMFOLLOW : 0);
 }
 
 static void decide(struct publishing *p)
@@ -53,7 +35,6 @@ static void decide(struct publishing *p)
 		[TICKET_PROPAGATION_BIDIRECTIONAL] = PROPAGATION_PEER,
 	};
 	const uint64_t may_clear = SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW;
-	const uint64_t may_deny = SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_RDONLY;
 	bool untrusted = p->admission->profile->trust == TRUST_UNTRUSTED;
 
 	p->attach.propagation = propagations[p->req->propagation];
@@ -63,8 +44,7 @@ static void decide(struct publishing *p)
 			   (p->req->exec ? 0U : SYS_MOUNT_ATTR_NOEXEC) |
 			   (untrusted ? SYS_MOUNT_ATTR_NOSYMFOLLOW : 0U);
 	p->attr.attr_clr = may_clear & ~p->attr.attr_set;
-	p->attach.want_flags = shown(p->attr.attr_set);
-	p->attach.deny_flags = shown(may_deny & ~p->attr.attr_set);
+	p->attach.attributes = p->attr.attr_set;
 	p->attach.name = slot_name(p->req->slot, p->slot);
 	p->attach.target = &p->target;
 }
@@ -95,7 +75,7 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
 	p->attach.group = facts.peer_group;
 	p->key = facts.key;
-	return ok;
+	return OUTCOME_OK;
 }
 
 /* The ticket names a source: it must be what stands there. Without a ticket the profile still must be the one
@@ -114,7 +94,7 @@ static struct outcome check_source(const struct publishing *p)
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_STAGED_PROFILE);
 	if (ticket && memcmp(slot.source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_TICKET_SOURCE);
-	return ok;
+	return OUTCOME_OK;
 }
 
 static struct outcome make_target(struct publishing *p)
@@ -129,19 +109,18 @@ static struct outcome make_target(struct publishing *p)
 	if (r == 0)
 		r = place_make(p->alloc.fd, p->slot, &p->target);
 	p->attach.dir_fd = p->alloc.fd;
-	return r < 0 ? outcome_kernel(STEP_DIRECTORY, r) : ok;
+	return r < 0 ? outcome_kernel(STEP_DIRECTORY, r) : OUTCOME_OK;
 }
 
 static struct outcome already_there(struct publishing *p)
 {
-	int64_t flags = p->attach.want_flags | p->attach.deny_flags;
 	struct statfs fs = {.f_type = 0};
 	struct outcome outcome;
 	int r = sys_fstatfs(p->target.fd, &fs);
 
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if (!place_is_same(&p->target, &p->staged) || (fs.f_flags & flags) != p->attach.want_flags)
+	if (!place_is_same(&p->target, &p->staged) || !attributes_show(&fs, p->attach.attributes))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	outcome = attach_mend(p->h, &p->target, p->attach.propagation, p->attach.group);
 	if (outcome.status != MH_OK)

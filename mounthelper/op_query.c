@@ -3,11 +3,7 @@
 #include "ops.h"
 #include "trees.h"
 
-#include "base/str.h"
-#include "base/sys.h"
-
 #include <string.h>
-#include <sys/vfs.h>
 
 static int open_publish(const struct helper *h, const struct mh_stat *req, struct place *ret)
 {

@@ -5,12 +5,7 @@
 #include "ops.h"
 #include "trees.h"
 
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <fcntl.h>
 #include <string.h>
-#include <sys/vfs.h>
 
 struct removal {
 	struct helper *h;
@@ -21,8 +16,6 @@ struct removal {
 	struct place last;    /* what was unmounted last, released */
 	char superblock[128]; /* TYPE/DEVICE below /sys/fs; empty when there is none */
 };
-
-static const struct outcome ok = {.status = MH_OK};
 
 static struct outcome unmount(struct removal *r, int dir_fd, const char *name, const struct place *mount)
 {
@@ -38,14 +31,14 @@ static struct outcome unmount(struct removal *r, int dir_fd, const char *name, c
 	e = place_open(dir_fd, name, &left);
 	if (e < 0)
 		return outcome_kernel(STEP_VERIFY, e);
-	return left.is_mount_root ? outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED) : ok;
+	return left.is_mount_root ? outcome_stop(MH_CONFLICT, STEP_VERIFY, REASON_STACKED) : OUTCOME_OK;
 }
 
 /* Unmount what stands at @name and remove the directory. MH_ALREADY when there is nothing of that name. */
 static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 {
 	struct place place = PLACE_INIT;
-	struct outcome outcome = ok;
+	struct outcome outcome = OUTCOME_OK;
 	int e = place_open(dir_fd, name, &place);
 
 	if (e == 0 && place.is_mount_root)
@@ -58,7 +51,7 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 	e = e == 0 ? sys_rmdirat(dir_fd, name) : e;
 	if (e == -ENOENT)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
-	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : ok;
+	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
 }
 
 /* What is published must be the volume. What no staged volume explains may go under any name: somebody
@@ -72,7 +65,7 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 
 	if (e == 0)
 		return place_is_same(&staged, mount)
-			       ? ok
+			       ? OUTCOME_OK
 			       : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (e == -ENOENT)
 		e = mount_facts(r->h, mount, &facts);
@@ -82,7 +75,8 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 	e = census_take(r->h, &census);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
-	return census.staged_alike == 0 ? ok : outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_OTHER_MOUNT);
+	return census.staged_alike == 0 ? OUTCOME_OK
+					: outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_OTHER_MOUNT);
 }
 
 struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
@@ -147,7 +141,7 @@ static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 	if (e < 0)
 		return outcome_kernel(STEP_LOCK, e);
 	if (slot.published == 0 && (slot.stage != STATE_UNSTAGED || staged_key == 0))
-		return ok;
+		return OUTCOME_OK;
 	if (staged_key == 0)
 		census.key = slot.published_key;
 	e = census_take(r->h, &census);
@@ -156,7 +150,7 @@ static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 	if (census.published_alike != 0)
 		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_PUBLISHED);
 	counts_end_publish(r->h, r->volume, true);
-	return ok;
+	return OUTCOME_OK;
 }
 
 static struct outcome may_unstage(struct removal *r, const struct place *mount)
@@ -189,7 +183,7 @@ static struct outcome take_away_inside(struct removal *r, const struct place *vo
 	for (size_t i = 0; i < ARRAY_SIZE(names) && outcome.status == MH_OK; i++) {
 		outcome = take_away(r, volume->fd, names[i]);
 		if (outcome.status == MH_ALREADY)
-			outcome = ok;
+			outcome = OUTCOME_OK;
 	}
 	return outcome;
 }
@@ -208,7 +202,7 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
 {
 	struct removal r = {.h = h, .volume = req->volume, .detach = req->detach, .check = may_unstage};
 	struct place volume = PLACE_INIT;
-	struct outcome outcome = ok;
+	struct outcome outcome = OUTCOME_OK;
 	bool plugin_left;
 	struct stat st;
 	int e = place_open(h->stage.fd, req->volume, &volume);

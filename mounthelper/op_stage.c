@@ -12,11 +12,6 @@ static const struct source_class *const classes[MH_CLASS_N] = {
 	[MH_CLASS_CSI] = NULL, /* its plugin mounts */
 };
 
-static int64_t floor_flags(const struct staging *s)
-{
-	return ST_NOSUID | ST_NODEV | ST_NOEXEC | SHOWN_NOSYMFOLLOW | (s->req->read_only ? ST_RDONLY : 0);
-}
-
 /* Is this of the device that was found, if one was? */
 static bool is_of_device(const struct staging *s, const struct place *root)
 {
@@ -34,9 +29,7 @@ static enum reason compare(const struct staging *s, const struct mount_facts *fa
 	if (!s->class)
 		return facts->has_submounts ? REASON_SUBMOUNT : REASON_NONE;
 	is_same = is_of_device(s, &s->target) && (magic == 0 || (uint64_t)fs->f_type == magic) &&
-		  (fs->f_flags & floor_flags(s)) == floor_flags(s) &&
-		  ((fs->f_flags & ST_RDONLY) != 0) == (s->req->read_only == 1) &&
-		  s->class->is_same(s, facts, fs);
+		  attributes_show(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
 	return is_same ? REASON_NONE : REASON_OTHER_MOUNT;
 }
 
@@ -131,8 +124,7 @@ static struct outcome attach_new(struct staging *s)
 	struct attach attach = {.dir_fd = s->h->stage.fd,
 				.name = s->req->volume,
 				.target = &s->target,
-				.want_flags = floor_flags(s),
-				.deny_flags = s->req->read_only ? 0 : ST_RDONLY,
+				.attributes = stage_attributes(s),
 				.propagation = s->propagation};
 	struct place root = PLACE_INIT;
 	cleanup_close int mount_fd = -EBADF;

@@ -2,9 +2,6 @@
 
 #include "mounts.h"
 
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
-
 struct outcome outcome_kernel(enum step step, int r)
 {
 	return (struct outcome){.status = MH_KERNEL, .step = step, .sys_errno = r};

@@ -6,15 +6,6 @@
 #include "mounts.h"
 #include "outcome.h"
 
-#include "base/cleanup.h"
-#include "base/str.h"
-#include "base/sys.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
-
 enum { DEVICE_NAME_SIZE = 64 };
 
 /* STAGE under construction. */

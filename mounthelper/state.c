@@ -114,16 +114,22 @@ int state_admit(struct state_table *table, const char *volume, uint64_t generati
 	return 0;
 }
 
-/* The sums follow the slots; a death in between is mended by the next state_open(). */
+/* A sum is raised before its slot and lowered after it: too high after a death, until the next state_open().
+ */
 static void set_stage(struct state_table *table, struct state_slot *slot, enum state_stage stage,
 		      uint64_t tmpfs_bytes)
 {
-	table->header.staged -= slot->stage != STATE_UNSTAGED;
+	bool was_counted = slot->stage != STATE_UNSTAGED;
+	uint64_t old_bytes = slot->tmpfs_bytes;
+
 	table->header.staged += stage != STATE_UNSTAGED;
-	table->header.tmpfs_bytes += tmpfs_bytes - slot->tmpfs_bytes;
+	table->header.tmpfs_bytes += tmpfs_bytes;
+	BARRIER();
 	slot->tmpfs_bytes = tmpfs_bytes;
 	slot->stage = (uint32_t)stage;
 	BARRIER();
+	table->header.staged -= was_counted;
+	table->header.tmpfs_bytes -= old_bytes;
 }
 
 int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
@@ -172,13 +178,6 @@ const struct state_slot *state_find(const struct state_table *table, const char 
 	return find((struct state_table *)(uintptr_t)table, volume, -1); /* nothing is written */
 }
 
-static void set_published(struct state_table *table, struct state_slot *slot, uint32_t published)
-{
-	table->header.published += published - slot->published;
-	slot->published = published;
-	BARRIER();
-}
-
 int state_begin_publish(struct state_table *table, const char *volume, uint64_t key, uint32_t max)
 {
 	struct state_slot *slot = find(table, volume, -1);
@@ -188,22 +187,21 @@ int state_begin_publish(struct state_table *table, const char *volume, uint64_t 
 	if (table->header.published >= max)
 		return -EMFILE;
 	slot->published_key = key;
-	set_published(table, slot, slot->published + 1);
+	table->header.published++;
+	BARRIER();
+	slot->published++;
+	BARRIER();
 	return 0;
 }
 
-void state_end_publish(struct state_table *table, const char *volume)
+void state_end_publish(struct state_table *table, const char *volume, bool all)
 {
 	struct state_slot *slot = find(table, volume, -1);
+	uint32_t n = !slot ? 0 : all ? slot->published : slot->published > 0;
 
-	if (slot && slot->published > 0)
-		set_published(table, slot, slot->published - 1);
-}
-
-void state_set_published(struct state_table *table, const char *volume, uint32_t published)
-{
-	struct state_slot *slot = find(table, volume, -1);
-
-	if (slot)
-		set_published(table, slot, published);
+	if (n == 0)
+		return;
+	slot->published -= n;
+	BARRIER();
+	table->header.published -= n;
 }

@@ -96,8 +96,6 @@ const struct state_slot *state_find(const struct state_table *table, const char 
  * already, -ENOENT for a volume without a slot. */
 int state_begin_publish(struct state_table *table, const char *volume, uint64_t key, uint32_t max);
 
-/** One publish of @volume is gone, or did not come about. */
-void state_end_publish(struct state_table *table, const char *volume);
-
-/** The mount table was counted: this many publishes of @volume there are. */
-void state_set_published(struct state_table *table, const char *volume, uint32_t published);
+/** One publish of @volume is gone or did not come about; or, as the mount table says, there is none at @all.
+ */
+void state_end_publish(struct state_table *table, const char *volume, bool all);

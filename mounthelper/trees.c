@@ -4,9 +4,7 @@
 
 #include "base/id.h"
 #include "base/parse.h"
-#include "base/str.h"
 
-#include <errno.h>
 #include <string.h>
 
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
@@ -141,9 +139,6 @@ void counts_end_publish(struct helper *h, const char *volume, bool all)
 {
 	if (lock_table(h->state_fd) < 0)
 		return;
-	if (all)
-		state_set_published(h->state, volume, 0);
-	else
-		state_end_publish(h->state, volume);
+	state_end_publish(h->state, volume, all);
 	unlock_table(h->state_fd);
 }

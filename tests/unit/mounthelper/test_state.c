@@ -4,9 +4,13 @@
 #include "base/str.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const struct state_limits plenty = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
 static struct state_table *table;
@@ -162,6 +166,269 @@ static void a_staged_or_published_volume_keeps_its_slot(void **state)
 	assert_int_equal(state_admit(table, "newer", 1, FIXTURE_NOW_MS + 9, FIXTURE_NOW_MS + 1), -ENOSPC);
 }
 
+static void counts_of_publishes_have_a_limit_and_a_floor(void **state)
+{
+	(void)state;
+	assert_int_equal(state_begin_publish(table, "a", 1, 9), -ENOENT);
+	assert_int_equal(begin_stage("a", 0, &plenty), 0);
+	assert_int_equal(begin_stage("b", 0, &plenty), 0);
+	state_end_publish(table, "a", false);
+	assert_int_equal(state_find(table, "a")->published, 0);
+	assert_int_equal(state_begin_publish(table, "a", 17, 3), 0);
+	assert_int_equal(state_begin_publish(table, "a", 17, 3), 0);
+	assert_int_equal(state_begin_publish(table, "b", 18, 3), 0);
+	assert_int_equal(state_begin_publish(table, "b", 18, 3), -EMFILE);
+	assert_int_equal(table->header.published, 3);
+	assert_true(state_find(table, "a")->published_key == 17);
+	state_end_publish(table, "a", true);
+	assert_int_equal(state_find(table, "a")->published, 0);
+	assert_int_equal(table->header.published, 1);
+	state_end_publish(table, "b", false);
+	state_end_publish(table, "never-seen", true);
+	assert_int_equal(table->header.published, 0);
+}
+
+static void counts_of_stages_have_limits(void **state)
+{
+	const struct state_limits limits = {.max_staged = 2, .max_tmpfs_total = 100};
+
+	(void)state;
+	assert_int_equal(begin_stage("a", 60, &limits), 0);
+	assert_int_equal(begin_stage("b", 41, &limits), -EDQUOT);
+	assert_int_equal(begin_stage("b", 40, &limits), 0);
+	assert_int_equal(begin_stage("c", 0, &limits), -EMFILE);
+	assert_int_equal(begin_stage("a", 60, &limits), 0); /* counted already */
+	assert_int_equal(begin_stage("a", 61, &limits), -EDQUOT);
+	assert_int_equal(begin_stage("b", UINT64_MAX, &limits), -EDQUOT);
+	assert_int_equal(table->header.staged, 2);
+	assert_true(table->header.tmpfs_bytes == 100);
+	state_clear_staged(table, "a");
+	state_clear_staged(table, "a");
+	assert_int_equal(table->header.staged, 1);
+	assert_true(table->header.tmpfs_bytes == 40);
+	assert_int_equal(begin_stage("c", 60, &limits), 0);
+}
+
+static void starts_are_paid_for_by_the_minute(void **state)
+{
+	const uint64_t second_us = 1000000;
+	uint64_t now_us = 3600 * second_us;
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		assert_true(state_admit_start(table, 6, now_us));
+	assert_false(state_admit_start(table, 6, now_us));
+	assert_false(state_admit_start(table, 6, now_us + 10 * second_us - 1));
+	assert_true(state_admit_start(table, 6, now_us + 10 * second_us));
+	assert_false(state_admit_start(table, 6, now_us + 10 * second_us));
+	now_us += 3600 * second_us;
+	for (int i = 0; i < 6; i++)
+		assert_true(state_admit_start(table, 6, now_us));
+	assert_false(state_admit_start(table, 6, now_us));
+	state_open(table, FIXTURE_BOOT_ID);
+	assert_false(state_admit_start(table, 6, now_us));
+	state_open(table, "1d3b9a4c-1111-4222-8333-444455556666");
+	assert_true(state_admit_start(table, 6, now_us));
+}
+
+static void the_sums_are_made_anew_at_the_start(void **state)
+{
+	(void)state;
+	assert_int_equal(begin_stage("a", 7, &plenty), 0);
+	assert_int_equal(state_begin_publish(table, "a", 1, 9), 0);
+	table->header.staged = 77;
+	table->header.published = 77;
+	table->header.tmpfs_bytes = 77;
+	state_open(table, FIXTURE_BOOT_ID);
+	assert_int_equal(table->header.staged, 1);
+	assert_int_equal(table->header.published, 1);
+	assert_true(table->header.tmpfs_bytes == 7);
+}
+
+/* A process that dies after any of its stores. It runs instruction by instruction, and after each one that
+ * changed the table, what another process would find is looked at. */
+
+static const uint8_t other_digest[TICKET_DIGEST_SIZE] = {9, 8, 7};
+
+/* A name that is looked for in the same slot as "old". */
+static const char *name_that_meets_old(void)
+{
+	static char name[16];
+
+	for (int i = 0;
+	     name[0] == '\0' || ((str_hash(0, name) ^ str_hash(0, "old")) & (STATE_SLOTS - 1)) != 0; i++)
+		(void)str_format(name, sizeof(name), "n%d", i);
+	return name;
+}
+
+static void store_new_volume(void)
+{
+	(void)state_admit(table, name_that_meets_old(), 5, FIXTURE_NOW_MS + 9, FIXTURE_NOW_MS + 1);
+}
+
+static void store_generation(void)
+{
+	(void)state_admit(table, "a", 10, FIXTURE_NOW_MS + 5000, FIXTURE_NOW_MS);
+}
+
+static void store_begin_stage(void)
+{
+	(void)begin_stage("a", 5, &plenty);
+}
+
+static void store_staged(void)
+{
+	state_set_staged(table, "a", "other", other_digest);
+}
+
+static void store_unstaged(void)
+{
+	state_clear_staged(table, "a");
+}
+
+static void store_published(void)
+{
+	(void)state_begin_publish(table, "a", 4, UINT32_MAX);
+}
+
+static void store_unpublished(void)
+{
+	state_end_publish(table, "a", false);
+}
+
+static void store_another_boot(void)
+{
+	state_open(table, "1d3b9a4c-1111-4222-8333-444455556666");
+}
+
+static void (*const stores[])(void) = {store_new_volume,  store_generation,  store_begin_stage,
+				       store_staged,	  store_unstaged,    store_published,
+				       store_unpublished, store_another_boot};
+
+static bool is_staged_from(const struct state_slot *slot, const char *profile, const uint8_t *from)
+{
+	return str_eq(slot->profile, profile) && memcmp(slot->source_digest, from, sizeof(digest)) == 0;
+}
+
+static void assert_sums_are_high_enough(const struct state_table *t)
+{
+	uint32_t staged = 0;
+	uint32_t published = 0;
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < STATE_SLOTS; i++) {
+		staged += t->slot[i].stage != STATE_UNSTAGED;
+		published += t->slot[i].published;
+		bytes += t->slot[i].tmpfs_bytes;
+	}
+	assert_true(t->header.staged >= staged);
+	assert_true(t->header.published >= published);
+	assert_true(t->header.tmpfs_bytes >= bytes);
+}
+
+static void assert_valid(const struct state_table *t)
+{
+	const struct state_slot *a = state_find(t, "a");
+	const struct state_slot *fresh = state_find(t, name_that_meets_old());
+	const struct state_slot *old = state_find(t, "old");
+
+	if (t->header.magic != STATE_MAGIC)
+		return; /* void: begun anew by the next one */
+	if (!str_eq(t->header.boot_id, FIXTURE_BOOT_ID)) {
+		assert_true(!a && !fresh && !old);
+		return;
+	}
+	assert_sums_are_high_enough(t);
+	assert_non_null(a);
+	assert_true(a->generation == 9 || a->generation == 10);
+	assert_true(a->not_after_ms >= FIXTURE_NOW_MS + 1000);
+	assert_true(a->generation == 9 || a->not_after_ms == FIXTURE_NOW_MS + 5000);
+	assert_in_range(a->published, 1, 3);
+	if (a->stage == STATE_STAGED)
+		assert_true(is_staged_from(a, "db", digest) || is_staged_from(a, "other", other_digest));
+	if (fresh)
+		assert_true((fresh->generation == 0 || fresh->generation == 5) &&
+			    fresh->stage == STATE_UNSTAGED && fresh->published == 0);
+	if (old)
+		assert_int_equal(old->generation, 7);
+	assert_false(fresh && old);
+}
+
+/* "a" is staged and published twice; the slot of "old" may be reused. */
+static void prepare_for_death(void)
+{
+	memset(table, 0, sizeof(*table));
+	state_open(table, FIXTURE_BOOT_ID);
+	assert_int_equal(state_admit(table, "a", 9, FIXTURE_NOW_MS + 1000, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_admit(table, "old", 7, FIXTURE_NOW_MS, FIXTURE_NOW_MS), 0);
+	assert_int_equal(begin_stage("a", 7, &plenty), 0);
+	state_set_staged(table, "a", "db", digest);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(state_begin_publish(table, "a", 3, UINT32_MAX), 0);
+}
+
+/* What a store can change, of all the table. */
+struct watched {
+	struct state_header header;
+	struct state_slot a;
+	struct state_slot old;
+};
+
+static struct watched watch(size_t a, size_t old)
+{
+	return (struct watched){.header = table->header, .a = table->slot[a], .old = table->slot[old]};
+}
+
+enum { STEPS = 20000 }; /* wiping the whole table takes more: only its beginning is seen */
+
+/* Returns how many stores there were. */
+static int step_through(void (*store)(void))
+{
+	size_t a = (size_t)(state_find(table, "a") - table->slot);
+	size_t old = (size_t)(state_find(table, "old") - table->slot);
+	struct watched before = watch(a, old);
+	pid_t pid = fork();
+	int status = 0;
+	int steps = 0;
+	int n = 0;
+
+	if (pid == 0) {
+		(void)ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		(void)raise(SIGSTOP);
+		store();
+		_exit(0);
+	}
+	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+		struct watched now = watch(a, old);
+
+		if (memcmp(&before, &now, sizeof(now)) != 0) {
+			assert_valid(table);
+			before = now;
+			n++;
+		}
+		assert_int_equal(ptrace(steps++ < STEPS ? PTRACE_SINGLESTEP : PTRACE_CONT, pid, NULL, NULL),
+				 0);
+	}
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	return n;
+}
+
+static void a_death_after_any_store_leaves_a_valid_table(void **state)
+{
+	struct state_table *heap = table;
+
+	(void)state;
+	table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(table != MAP_FAILED);
+	for (size_t i = 0; i < ARRAY_SIZE(stores); i++) {
+		prepare_for_death();
+		assert_valid(table);
+		assert_in_range(step_through(stores[i]), 1, 1000);
+	}
+	(void)munmap(table, sizeof(*table));
+	table = heap;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -175,6 +442,11 @@ int main(void)
 		TEST(a_slot_is_reused_only_when_its_newest_ticket_is_over),
 		TEST(staged_sources_are_remembered_and_forgotten),
 		TEST(a_staged_or_published_volume_keeps_its_slot),
+		TEST(counts_of_publishes_have_a_limit_and_a_floor),
+		TEST(counts_of_stages_have_limits),
+		TEST(starts_are_paid_for_by_the_minute),
+		TEST(the_sums_are_made_anew_at_the_start),
+		TEST(a_death_after_any_store_leaves_a_valid_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
