@@ -46,10 +46,11 @@ static struct outcome in_table(struct staging *s, struct outcome (*visit)(struct
 	return outcome;
 }
 
-static struct outcome count(const struct staging *s, uint32_t max_staged, uint64_t max_tmpfs_total)
+/* Count the volume, and forget what was staged under its name: should this process die between attaching and
+ * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
+static struct outcome count_in(struct staging *s)
 {
-	const struct state_limits limits = {.max_staged = max_staged, .max_tmpfs_total = max_tmpfs_total};
-	int r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &limits,
+	int r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &s->limits,
 				  clock_realtime_ms());
 
 	if (r == 0)
@@ -58,13 +59,6 @@ static struct outcome count(const struct staging *s, uint32_t max_staged, uint64
 			    r == -EMFILE   ? REASON_MAX_STAGED
 			    : r == -EDQUOT ? REASON_MAX_TMPFS
 					   : REASON_STATE_FULL);
-}
-
-/* Count the volume, and forget what was staged under its name: should this process die between attaching and
- * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
-static struct outcome count_in(struct staging *s)
-{
-	return count(s, s->h->agent->max_staged, s->h->agent->max_tmpfs_total);
 }
 
 static struct outcome count_out(struct staging *s)
@@ -84,9 +78,9 @@ static struct outcome remember(struct staging *s)
 	if (s->was_known && !str_eq(slot->profile, s->req->profile))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	if (!slot || slot->stage == STATE_UNSTAGED) {
-		/* it stood before the table was made anew: one publish too many makes UNSTAGE look for them
-		 */
-		outcome = count(s, UINT32_MAX, UINT64_MAX);
+		/* it stood before the table was made anew; one publish too many makes UNSTAGE look */
+		s->limits = (struct state_limits){UINT32_MAX, UINT64_MAX};
+		outcome = count_in(s);
 		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
 	}
 	if (outcome.status == MH_OK)
@@ -212,6 +206,7 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .profile = admission->profile,
 			    .class = classes[req->source.class],
 			    .digest = admission->source_digest,
+			    .limits = {h->agent->max_staged, h->agent->max_tmpfs_total},
 			    .origin = PLACE_INIT,
 			    .target = PLACE_INIT,
 			    .propagation =

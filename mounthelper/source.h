@@ -16,6 +16,7 @@ struct staging {
 	const struct source_class *class; /* NULL: csi, whose plugin mounts */
 	const uint8_t *digest;		  /* of the source, TICKET_DIGEST_SIZE */
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
+	struct state_limits limits;
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
 	enum propagation propagation;

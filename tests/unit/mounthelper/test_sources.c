@@ -167,6 +167,16 @@ static void a_shared_host_volume_stays_a_peer_of_its_host_directory(void **state
 	assert_null(strstr(fake_summary(), "shared"));
 }
 
+static void what_hangs_on_a_master_cannot_be_shared(void **state)
+{
+	(void)state;
+	k.mounts[0].master = 99;
+	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_CONFLICT);
+	ASSERT_SAID("step=source reason=propagation-not-allowed");
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	assert_null(strstr(fake_summary(), "shared"));
+}
+
 static void refused_host_path(const char *what)
 {
 	struct mh_reply reply = stage_of(HOSTVOL);
@@ -431,6 +441,17 @@ static void a_mount_without_one_of_the_floor_flags_is_another_one(void **state)
 	}
 }
 
+static void a_part_of_the_device_is_another_volume(void **state)
+{
+	(void)state;
+	fake_mount_device_elsewhere();
+	fake_make_directory(STAGED, FIXTURE_HELPER_UID, 0755);
+	fake_mount_part(STAGED, "/mnt", "part");
+	fake_set_flags(STAGED, inert);
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=open reason=other-mount");
+}
+
 static void another_file_system_on_the_same_device_is_another_volume(void **state)
 {
 	struct profile *db = &policy.profiles[0];
@@ -476,6 +497,14 @@ static void a_type_that_the_kernel_lacks_is_unavailable(void **state)
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK); /* needs none */
 }
 
+/* Whatever happens, nothing crosses between the host's directory and a private volume. */
+static void assert_is_no_peer_of_the_host(void)
+{
+	for (int i = 1; i < MOUNTS; i++)
+		if (k.mounts[i].used)
+			assert_int_not_equal(k.mounts[i].group, k.mounts[0].group);
+}
+
 /* Fail every call, die before and after every call: the same request again leads to the same end, and nothing
  * but a finished mount is ever seen. */
 static void every_class_survives_every_fault(void **state)
@@ -501,6 +530,8 @@ static void every_class_survives_every_fault(void **state)
 				fired = fake_fault_fired();
 			}
 			fake_process_died();
+			if (profile == HOSTVOL)
+				assert_is_no_peer_of_the_host();
 			start_helper("");
 			use_policy();
 			(void)stage_of(profile);
@@ -521,6 +552,7 @@ int main(void)
 		TEST(a_host_volume_is_a_clone_with_the_floor_flags),
 		TEST(another_directory_of_the_same_device_is_another_volume),
 		TEST(a_shared_host_volume_stays_a_peer_of_its_host_directory),
+		TEST(what_hangs_on_a_master_cannot_be_shared),
 		TEST(a_host_path_that_others_can_change_is_refused),
 		TEST(what_a_mount_below_a_host_volume_hides_stays_hidden),
 		TEST(a_host_volume_is_asked_for_by_its_own_name),
@@ -533,6 +565,7 @@ int main(void)
 		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
 		TEST(a_prepared_volume_counts_and_one_too_many_leaves_nothing),
 		TEST(a_mount_without_one_of_the_floor_flags_is_another_one),
+		TEST(a_part_of_the_device_is_another_volume),
 		TEST(another_file_system_on_the_same_device_is_another_volume),
 		TEST(what_stood_before_the_table_is_looked_for_before_it_is_taken_away),
 		TEST(the_policys_label_is_the_context_option),
