@@ -310,8 +310,9 @@ static enum status show_check(const struct invocation *inv, const struct trail_c
 
 enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(inv->options[OPT_ROTATED] != NULL);
 	const char *head = inv->options[OPT_HEAD];
+	char want[TRAIL_HASH_SIZE];
+	struct trail_check check = TRAIL_CHECK_INIT(inv->options[OPT_ROTATED] != NULL, head ? want : NULL);
 	unsigned char digest[(TRAIL_HASH_SIZE - 1) / 2];
 	enum status status = STATUS_OK;
 	char **paths;
@@ -319,6 +320,8 @@ enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 
 	if (head && hex_decode(digest, sizeof(digest), head) < 0)
 		return usage_error(inv, err, "--head must be 64 hex digits");
+	if (head)
+		hex_encode(want, digest, sizeof(digest));
 	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
 		if (i > 0)
 			trail_check_next_file(&check);
@@ -326,7 +329,7 @@ enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 	}
 	if (status != STATUS_OK)
 		return status;
-	trail_check_end(&check, head);
+	trail_check_end(&check);
 	status = show_check(inv, &check, paths, n, err);
 	if (status != STATUS_OK || check.faults == 0)
 		return status;

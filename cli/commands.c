@@ -39,7 +39,7 @@ const struct option_info command_options[OPTION_N] = {
 	[OPT_SINCE] = {.name = "since", .arg = "TIME", .help = "records since then: 2h, 2025-01-31T12:00"},
 	[OPT_UNTIL] = {.name = "until", .arg = "TIME", .help = "records up to then"},
 	[OPT_UNFINISHED] = {.name = "unfinished", .help = "intents without a result alone"},
-	[OPT_HEAD] = {.name = "head", .arg = "HASH", .help = "hash that the last record must have"},
+	[OPT_HEAD] = {.name = "head", .arg = "HASH", .help = "hash that one of the records must have"},
 	[OPT_ROTATED] = {.name = "rotated", .help = "the first file continues one that is not there"},
 	[OPT_UID] = {.name = "uid", .arg = "UID", .help = "of the agent; may be left out if there is one"},
 	[OPT_PROFILE] = {.name = "profile", .arg = "NAME", .help = "of the policy"},

@@ -76,7 +76,7 @@ enum trail_fault {
 	TRAIL_UNVOUCHED, /* a torn line after a torn line */
 	TRAIL_TOO_LONG,	 /* no line of a trail is */
 	TRAIL_CUT,	 /* the last line has no end */
-	TRAIL_HEAD,	 /* the last line is not the one expected */
+	TRAIL_HEAD,	 /* no line has the hash that one must have */
 };
 
 /** A sentence without the line number. */
@@ -84,7 +84,9 @@ const char *trail_fault_text(enum trail_fault fault);
 
 /* What a verification has found so far. Begin with TRAIL_CHECK_INIT. */
 struct trail_check {
-	bool rotated;	/* the first record may have a predecessor */
+	bool rotated;	  /* the first record may have a predecessor */
+	const char *want; /* hash that some line must have, or NULL */
+	bool is_found;
 	size_t files;	/* before this one */
 	uint64_t lines; /* of this file */
 	uint64_t records;
@@ -98,9 +100,9 @@ struct trail_check {
 	uint64_t faults; /* how many */
 };
 
-#define TRAIL_CHECK_INIT(rotated_)    \
-	{                             \
-		.rotated = (rotated_) \
+#define TRAIL_CHECK_INIT(rotated_, want_)              \
+	{                                              \
+		.rotated = (rotated_), .want = (want_) \
 	}
 
 /** Take in the next line of @n bytes, NUL-terminated, without its newline. @complete: it had one. */
@@ -109,8 +111,8 @@ void trail_check_line(struct trail_check *check, const char *line, size_t n, boo
 /** What follows is another file, in which the chain goes on. */
 void trail_check_next_file(struct trail_check *check);
 
-/** After the last line; @head is the hash expected of it, or NULL. */
-void trail_check_end(struct trail_check *check, const char *head);
+/** After the last line. */
+void trail_check_end(struct trail_check *check);
 
 /** Read the next line of at most TRAIL_LINE_MAX bytes without its newline into @line of TRAIL_LINE_MAX + 1. A
  * longer line is passed over: @ret_length is TRAIL_LINE_MAX + 1 then. Returns false at the end of the file or

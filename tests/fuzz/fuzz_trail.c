@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(n % 2 == 0);
+	struct trail_check check = TRAIL_CHECK_INIT(n % 2 == 0, NULL);
 	char line[TRAIL_LINE_MAX + 1];
 	struct trail_record record;
 	bool is_complete;
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		if (length <= TRAIL_LINE_MAX && trail_parse(line, &record))
 			json_decref(trail_to_json(&record));
 	}
-	trail_check_end(&check, NULL);
+	trail_check_end(&check);
 	assert(check.records + check.torn <= check.lines);
 	(void)fclose(file);
 	return 0;

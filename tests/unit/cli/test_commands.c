@@ -404,7 +404,7 @@ static void a_trail_is_verified_and_shown(void **state)
 	expect_output("\"intact\": true");
 	expect_failure(with_spec("audit verify @ --head "
 				 "1111111111111111111111111111111111111111111111111111111111111111"),
-		       STATUS_DATA_LOSS, ":1: the last record is not the expected one");
+		       STATUS_DATA_LOSS, ":1: no record has the expected hash");
 	expect_output("NOT INTACT");
 	expect_ok(with_spec("audit show @"));
 	expect_output("start");

@@ -57,11 +57,11 @@ static struct trail good_trail(void)
 
 static struct trail_check check_lines(char lines[][256], int n, bool rotated, const char *head)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(rotated);
+	struct trail_check check = TRAIL_CHECK_INIT(rotated, head);
 
 	for (int i = 0; i < n; i++)
 		trail_check_line(&check, lines[i], strlen(lines[i]), true);
-	trail_check_end(&check, head);
+	trail_check_end(&check);
 	return check;
 }
 
@@ -93,6 +93,23 @@ static void an_empty_trail_is_intact_and_has_the_head_of_the_beginning(void **st
 	assert_int_equal(strspn(check.head, "0"), TRAIL_HASH_SIZE - 1);
 	check = check_lines(NULL, 0, false, good_trail().prev);
 	expect_fault(&check, TRAIL_HEAD, 0);
+}
+
+static void a_head_that_was_kept_is_found_in_a_trail_that_has_grown(void **state)
+{
+	struct trail trail = good_trail();
+
+	(void)state;
+	for (int i = 0; i < LINES; i++) {
+		struct trail_check check;
+		char head[TRAIL_HASH_SIZE];
+
+		hash(trail.lines[i], head);
+		check = check_lines(trail.lines, LINES, false, head);
+		assert_int_equal(check.faults, 0);
+		check = check_lines(trail.lines, i, false, head);
+		expect_fault(&check, TRAIL_HEAD, (uint64_t)i);
+	}
 }
 
 /* Every edit of one byte of every line shows: in the line after it, or against the head for the last one. */
@@ -165,14 +182,14 @@ static void a_line_put_in_shows_in_itself_or_the_next_one(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(extras); i++) {
 		struct trail trail = good_trail();
-		struct trail_check check = TRAIL_CHECK_INIT(false);
+		struct trail_check check = TRAIL_CHECK_INIT(false, trail.prev);
 
 		for (int k = 0; k < LINES; k++) {
 			trail_check_line(&check, trail.lines[k], strlen(trail.lines[k]), true);
 			if (k == 1)
 				trail_check_line(&check, extras[i], strlen(extras[i]), true);
 		}
-		trail_check_end(&check, trail.prev);
+		trail_check_end(&check);
 		expect_fault(&check, TRAIL_CHANGED, i == 0 ? 3 : 4);
 	}
 }
@@ -184,14 +201,14 @@ static void every_cut_of_the_last_line_shows(void **state)
 
 	(void)state;
 	for (size_t n = 1; n <= length; n++) {
-		struct trail_check check = TRAIL_CHECK_INIT(false);
+		struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 		char cut[256];
 
 		for (int k = 0; k + 1 < LINES; k++)
 			trail_check_line(&check, trail.lines[k], strlen(trail.lines[k]), true);
 		(void)str_format(cut, sizeof(cut), "%.*s", (int)n, trail.lines[LINES - 1]);
 		trail_check_line(&check, cut, n, false);
-		trail_check_end(&check, NULL);
+		trail_check_end(&check);
 		assert_int_equal(check.faults > 0, 1);
 		assert_int_equal(check.fault_line, LINES);
 	}
@@ -244,14 +261,14 @@ static void a_torn_number_does_not_count(void **state)
 static struct trail_check check_files(char first[][256], int n_first, char second[][256], int n_second,
 				      const char *head)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, head);
 
 	for (int i = 0; i < n_first; i++)
 		trail_check_line(&check, first[i], strlen(first[i]), true);
 	trail_check_next_file(&check);
 	for (int i = 0; i < n_second; i++)
 		trail_check_line(&check, second[i], strlen(second[i]), true);
-	trail_check_end(&check, head);
+	trail_check_end(&check);
 	return check;
 }
 
@@ -363,7 +380,7 @@ static void the_oldest_intent_gives_way_at_the_limit(void **state)
 static void a_line_with_a_nul_byte_is_no_record(void **state)
 {
 	struct trail trail = good_trail();
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 	size_t n = strlen(trail.lines[0]);
 
 	(void)state;
@@ -383,7 +400,7 @@ static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(prevs); i++) {
-		struct trail_check check = TRAIL_CHECK_INIT(true);
+		struct trail_check check = TRAIL_CHECK_INIT(true, NULL);
 		char line[128];
 
 		(void)str_format(line, sizeof(line), "ts=1 rec=1 prev=%s", prevs[i]);
@@ -395,7 +412,7 @@ static void a_prev_that_is_no_hash_shows_even_in_a_rotated_file(void **state)
 static void two_torn_lines_in_a_row_are_a_fault(void **state)
 {
 	struct trail trail = good_trail();
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 
 	(void)state;
 	trail_check_line(&check, trail.lines[0], strlen(trail.lines[0]), true);
@@ -478,7 +495,7 @@ static void a_line_may_be_as_long_as_the_limit_and_no_longer(void **state)
 
 static void a_line_that_is_too_long_is_a_fault(void **state)
 {
-	struct trail_check check = TRAIL_CHECK_INIT(false);
+	struct trail_check check = TRAIL_CHECK_INIT(false, NULL);
 	char *line = calloc(1, TRAIL_LINE_MAX + 1);
 
 	(void)state;
@@ -600,6 +617,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_trail_is_intact_and_has_the_head_of_its_last_line),
 		cmocka_unit_test(an_empty_trail_is_intact_and_has_the_head_of_the_beginning),
+		cmocka_unit_test(a_head_that_was_kept_is_found_in_a_trail_that_has_grown),
 		cmocka_unit_test(every_edit_of_a_byte_shows),
 		cmocka_unit_test(every_deleted_line_shows_and_the_last_one_by_the_head),
 		cmocka_unit_test(two_swapped_lines_show),
