@@ -96,8 +96,11 @@ static enum status open_rpc(struct agent *agent, struct error *err)
 static enum status open_helper(struct agent *agent, struct error *err)
 {
 	const struct config *config = agent->config;
+	bool is_socket = config->helper.socket[0] != '\0';
 	const struct helper_client_options options = {
-		.path = config->helper.path,
+		.door = {.path = is_socket ? config->helper.socket : config->helper.path,
+			 .is_socket = is_socket},
+		.instances = config->helper.instances,
 		.start_timeout_us = config->helper.start_timeout_us,
 		.request_timeout_us = config->helper.request_timeout_us,
 	};
@@ -145,6 +148,7 @@ static enum status block_signals(struct error *err)
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return error_set(err, STATUS_INTERNAL, errno, "cannot block signals");
 	return STATUS_OK;
@@ -196,6 +200,16 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
+/* The mount helpers' policy, their log and their program may be other ones now. */
+static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	log_line(LOG_NOTICE, "replacing the mount helper upon SIGHUP; what is mounted stays");
+	helper_client_restart(agent->helper);
+	return 0;
+}
+
 enum status agent_supervise(struct agent *agent, struct error *err)
 {
 	int r;
@@ -203,6 +217,8 @@ enum status agent_supervise(struct agent *agent, struct error *err)
 	r = sd_event_add_signal(agent->event, NULL, SIGTERM, on_signal, agent);
 	if (r >= 0)
 		r = sd_event_add_signal(agent->event, NULL, SIGINT, on_signal, agent);
+	if (r >= 0)
+		r = sd_event_add_signal(agent->event, NULL, SIGHUP, on_hangup, agent);
 	if (r >= 0)
 		r = sd_event_set_watchdog(agent->event, true);
 	if (r < 0)

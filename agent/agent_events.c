@@ -203,28 +203,36 @@ static int on_picture_due(sd_event_source *source, uint64_t usec, void *userdata
 	return 0;
 }
 
-static void on_helper_ready(void *userdata)
+static void on_helper_ready(pid_t pid, void *userdata)
 {
 	struct agent *agent = userdata;
 	const struct helper_info *helper = helper_client_info(agent->helper);
 
 	log_ctx(LOG_INFO, &(struct log_ctx){.op = "helper"}, "mount helper runs, pid %d, policy %.16s%s%s",
-		helper->pid, helper->policy_digest, helper->ticket_optional ? ", tickets optional" : "",
+		pid, helper->policy_digest, helper->ticket_optional ? ", tickets optional" : "",
 		helper->container ? ", in this mount namespace" : "");
-	(void)on_picture_due(NULL, 0, agent);
 	notify_status(agent);
+}
+
+static void on_helper_stale(void *userdata)
+{
+	(void)on_picture_due(NULL, 0, userdata);
 }
 
 static void on_helper_down(const struct error *err, void *userdata)
 {
 	struct agent *agent = userdata;
-	uint32_t failures = helper_client_info(agent->helper)->failures;
+	const struct helper_info *helper = helper_client_info(agent->helper);
+	uint32_t failures = helper->failures;
 
-	if (failures <= HELPER_FAILURES_TOLD || failures % 20 == 0)
+	if (helper->is_running)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "helper", .err = err},
+			"an instance of the mount helper is gone, others serve");
+	else if (failures <= HELPER_FAILURES_TOLD || failures % 20 == 0)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "helper", .err = err},
 			"mount helper does not run, what is mounted stays");
 	/* without a helper there is nothing to wait for, and whoever asks must hear of it */
-	if (!agent->is_session_started || failures == HELPER_FAILURES_TOLD)
+	if (!helper->is_running && (!agent->is_session_started || failures == HELPER_FAILURES_TOLD))
 		renew_session(agent);
 	notify_status(agent);
 }
@@ -232,6 +240,7 @@ static void on_helper_down(const struct error *err, void *userdata)
 const struct helper_client_events agent_helper_events = {
 	.on_ready = on_helper_ready,
 	.on_down = on_helper_down,
+	.on_stale = on_helper_stale,
 };
 
 void agent_on_picture(struct picture *picture, const struct error *err, void *userdata)
@@ -270,7 +279,7 @@ Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 		.boot_id = agent->boot_id,
 		.server = agent->server,
 		.session = session_info(agent->session),
-		.helper = helper_client_info(agent->helper),
+		.helper = agent->helper,
 		.allocs = agent->allocs,
 		.picture = volume_manager_picture(agent->volumes),
 		.receipts = agent->receipts,

@@ -76,6 +76,9 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 	source->by_id = target->source.by_id;
 	source->size_bytes = target->source.size_bytes;
 	source->inodes = target->source.inodes;
+	source->server = target->source.server;
+	source->export = target->source.export;
+	source->host_volume = target->source.host_volume;
 	holdfast__v1__journal_volume__init(pb);
 	pb->state = (Holdfast__V1__JournalVolumeState)volume->state;
 	pb->claim_id = volume->claim_id;
@@ -171,6 +174,10 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 	       take_text(target->wire_volume, sizeof(target->wire_volume), pb->wire_volume) &&
 	       take_text(target->profile, sizeof(target->profile), pb->profile) &&
 	       take_text(target->source.by_id, sizeof(target->source.by_id), pb->source->by_id) &&
+	       take_text(target->source.server, sizeof(target->source.server), pb->source->server) &&
+	       take_text(target->source.export, sizeof(target->source.export), pb->source->export) &&
+	       take_text(target->source.host_volume, sizeof(target->source.host_volume),
+			 pb->source->host_volume) &&
 	       take_text(target->alloc_id, sizeof(target->alloc_id), alloc->id);
 }
 

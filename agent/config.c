@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include "helper_client.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -59,6 +61,12 @@ static const struct conf_field tls_fields[] = {
 
 static const struct conf_field helper_fields[] = {
 	{TEXT("path", CONF_PATH, helper.path)},
+	{TEXT("socket", CONF_PATH, helper.socket)},
+	{.key = "instances",
+	 .type = CONF_U32,
+	 .offset = offsetof(struct reading, config.helper.instances),
+	 .min = 1,
+	 .max = HELPER_POOL_MAX},
 	TIMEOUT("start_timeout", helper.start_timeout_us),
 	TIMEOUT("request_timeout", helper.request_timeout_us),
 };
@@ -120,6 +128,7 @@ void config_init(struct config *config)
 			.cert = "/etc/holdfast/tls/node.pem",
 			.key = "/etc/holdfast/tls/node.key"},
 		.helper = {.path = HOLDFAST_MOUNTHELPER_PATH,
+			   .instances = HELPER_POOL_DEFAULT,
 			   .start_timeout_us = START_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
 			   .request_timeout_us = REQUEST_TIMEOUT_DEFAULT_S * USEC_PER_SEC},
 	};

@@ -34,6 +34,8 @@ struct config {
 	} tls;
 	struct {
 		char path[CONFIG_PATH_SIZE];
+		char socket[CONFIG_SOCKET_SIZE]; /* empty: started from path */
+		uint32_t instances;
 		uint64_t start_timeout_us;
 		uint64_t request_timeout_us;
 	} helper;

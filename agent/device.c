@@ -11,17 +11,14 @@
 
 #define BY_ID_FOLDER "/dev/disk/by-id"
 
-static enum status block_source(const char *by_id, struct mh_source *source, struct error *err)
+/* Which device the entry names now. */
+static enum status find_device(struct mh_source *source, struct error *err)
 {
 	char path[sizeof(BY_ID_FOLDER) + 1 + MH_BY_ID_SIZE];
 	struct stat st;
 	int r;
 
-	if (str_copy(source->u.block.by_id, sizeof(source->u.block.by_id), by_id) < 0 || by_id[0] == '\0' ||
-	    by_id[0] == '.' || strchr(by_id, '/') ||
-	    str_format(path, sizeof(path), BY_ID_FOLDER "/%s", by_id) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "'%s' cannot be an entry of " BY_ID_FOLDER,
-				 by_id);
+	(void)str_format(path, sizeof(path), BY_ID_FOLDER "/%s", source->u.block.by_id);
 	r = sys_fstatat(AT_FDCWD, path, &st, 0);
 	if (r == -ENOENT)
 		return error_set(
@@ -41,32 +38,13 @@ static enum status block_source(const char *by_id, struct mh_source *source, str
 enum status device_source(const struct source *source, struct mh_source *ret, struct error *err)
 {
 	struct mh_source made;
-	enum status status;
+	enum status status = source_to_wire(source, &made, err);
 
-	memset(&made, 0, sizeof(made));
-	switch (source->class) {
-	case SOURCE_BLOCK:
-		made.class = MH_CLASS_BLOCK;
-		status = block_source(source->by_id, &made, err);
-		if (status != STATUS_OK)
-			return status;
-		break;
-	case SOURCE_TMPFS:
-		made.class = MH_CLASS_TMPFS;
-		made.u.tmpfs.size_bytes = source->size_bytes;
-		made.u.tmpfs.inodes = source->inodes;
-		break;
-	case SOURCE_NFS4:
-	case SOURCE_BIND:
-	case SOURCE_UNSPECIFIED:
-	case SOURCE_CLASS_N:
-		return error_set(
-			err, STATUS_UNIMPLEMENTED, 0,
-			"this agent cannot stage volumes of source class %d; block and tmpfs are built",
-			(int)source->class);
-	}
-	*ret = made;
-	return STATUS_OK;
+	if (status == STATUS_OK && source->class == SOURCE_BLOCK)
+		status = find_device(&made, err);
+	if (status == STATUS_OK)
+		*ret = made;
+	return status;
 }
 
 /* File systems that list their superblocks in /sys/fs/TYPE/DEVICE. */

@@ -77,10 +77,6 @@ static bool is_native(const struct picture_profile *profile)
 	return profile->class != MH_CLASS_CSI;
 }
 
-_Static_assert((int)MH_CLASS_BLOCK == (int)SOURCE_BLOCK && (int)MH_CLASS_TMPFS == (int)SOURCE_TMPFS &&
-		       (int)MH_CLASS_NFS4 == (int)SOURCE_NFS4 && (int)MH_CLASS_BIND == (int)SOURCE_BIND,
-	       "the helper's classes are the model's");
-
 static Holdfast__V1__NodePlugin *plugin_of(const struct picture_profile *profile,
 					   const struct hello_facts *facts)
 {

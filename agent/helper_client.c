@@ -1,7 +1,6 @@
 #include "helper_client.h"
 
-#include "backoff.h"
-#include "helper_proc.h"
+#include "helper_instance.h"
 #include "wakeup.h"
 
 #include "base/cleanup.h"
@@ -12,58 +11,72 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
-
-enum instance_state {
-	INSTANCE_NONE,	   /* no instance; perhaps waiting to start one */
-	INSTANCE_STARTING, /* waiting for HELLO */
-	INSTANCE_READY,	   /* HELLO acknowledged */
-	INSTANCE_CLOSING,  /* its socket is closed, its end not yet seen */
-};
-
-struct helper_call {
-	TAILQ_ENTRY(helper_call) entry;
-	struct helper_client *client;
-	union helper_request request;
-	helper_done_fn *done;
-	void *userdata;
-	struct call_list *list; /* where it waits */
-	sd_event_source *timer;
-	unsigned int deaths; /* instances that died with it under way */
-};
-
-TAILQ_HEAD(call_list, helper_call);
-
-struct abandoned {
-	LIST_ENTRY(abandoned) entry;
-	struct helper_proc *proc;
-};
-
-struct helper_client {
-	sd_event *event; /* borrowed */
-	const struct helper_client_events *events;
-	void *userdata;
-	char *path;
-	uint64_t start_timeout_us;
-	uint64_t request_timeout_us;
-	enum instance_state state;
-	struct helper_proc *proc;
-	struct helper_call *current; /* under way, or to be repeated first */
-	bool current_is_sent;
-	uint64_t seq; /* of the last request on this connection */
-	struct call_list urgent, normal;
-	struct backoff backoff;
-	sd_event_source *restart_timer;
-	sd_event_source *start_timer;
-	sd_event_source *dispatch; /* deferred: sends the next request */
-	LIST_HEAD(, abandoned) abandoned;
-	struct helper_info info;
-};
 
 DEFINE_CLEANUP(struct helper_client, helper_client_free)
 
-static void start_instance(struct helper_client *client);
-static int on_request_timeout(sd_event_source *source, uint64_t usec, void *userdata);
+#define FOREACH_INSTANCE(i, client)                           \
+	for (struct helper_instance *i = (client)->instances; \
+	     i < (client)->instances + (client)->n_instances; i++)
+
+static struct helper_instance *nfs_instance(struct helper_client *client)
+{
+	return &client->instances[client->n_instances - 1];
+}
+
+static struct call_list *list_of(struct helper_call *call)
+{
+	return call->lane == HELPER_URGENT ? &call->client->urgent : &call->client->normal;
+}
+
+void client_kick(struct helper_client *client)
+{
+	/* cannot fail for a source that exists and is not floating */
+	(void)sd_event_source_set_enabled(client->dispatch, SD_EVENT_ONESHOT);
+}
+
+void client_refresh(struct helper_client *client)
+{
+	client->info.is_running = false;
+	client->info.pid = 0;
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->lane != HELPER_NORMAL || instance->state != INSTANCE_READY)
+			continue;
+		client->info.is_running = true;
+		client->info.pid = instance->pid;
+		return;
+	}
+}
+
+bool client_has_work(const struct helper_client *client, enum helper_lane lane)
+{
+	const struct helper_call *call;
+
+	TAILQ_FOREACH (call, &client->normal, entry) {
+		if (call->lane == lane)
+			return true;
+	}
+	return false;
+}
+
+bool client_may_start(const struct helper_client *client, enum helper_lane lane, struct error *err)
+{
+	const struct abandoned *abandoned;
+	unsigned int hanging_here = 0;
+	unsigned int alive = client->info.abandoned;
+
+	LIST_FOREACH (abandoned, &client->abandoned, entry)
+		hanging_here += abandoned->lane == lane;
+	for (size_t i = 0; i < client->n_instances; i++)
+		alive += client->instances[i].proc != NULL;
+	if (alive < HELPER_INSTANCES_MAX && (lane != HELPER_NFS || hanging_here < HELPER_NFS_ABANDONED_MAX))
+		return true;
+	(void)error_set(err, STATUS_UNAVAILABLE, 0,
+			"%u instances of the mount helper%s hang in the kernel, no other one is started: see "
+			"their stack in /proc/PID/stack, and the %s behind the volumes",
+			hanging_here, lane == HELPER_NFS ? " for NFS" : "",
+			lane == HELPER_NFS ? "NFS server" : "device or server");
+	return false;
+}
 
 static void call_free(struct helper_call *call)
 {
@@ -71,318 +84,239 @@ static void call_free(struct helper_call *call)
 	free(call);
 }
 
-/* The call is gone afterwards; its callback may queue others. */
-static void call_finish(struct helper_call *call, const union helper_reply *reply, const struct error *err)
+/* A change that may have been done after the list was read: read it again. */
+static void end_overlap(struct helper_client *client)
 {
+	if (!client->is_list_overlapped)
+		return;
+	client->is_list_overlapped = false;
+	client->events->on_stale(client->userdata);
+}
+
+/* The callback may queue other calls. */
+void client_finish(struct helper_call *call, const union helper_reply *reply, const struct error *err)
+{
+	struct helper_client *client = call->client;
 	helper_done_fn *done = call->done;
 	void *userdata = call->userdata;
+	bool is_nfs = call->lane == HELPER_NFS;
 
-	call->client->info.queued--;
+	if (reply && !is_nfs) {
+		client->info.failures = 0;
+		client->info.last_error = (struct error){0};
+	}
+	client->info.queued--;
+	client_kick(client);
 	call_free(call);
 	done(reply, err, userdata);
+	if (is_nfs)
+		end_overlap(client);
 }
 
-static void kick(struct helper_client *client)
+static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	/* cannot fail for a source that exists and is not floating */
-	(void)sd_event_source_set_enabled(client->dispatch, SD_EVENT_ONESHOT);
-}
+	struct helper_call *call = userdata;
+	struct helper_client *client = call->client;
+	const struct error *why =
+		call->lane == HELPER_NFS ? &nfs_instance(client)->last_error : &client->info.last_error;
+	char text[CLOCK_TEXT_SIZE];
+	struct error err;
 
-static void note_failure(struct helper_client *client, const struct error *err)
-{
-	client->info.last_error = *err;
-	if (client->info.failures < UINT32_MAX)
-		client->info.failures++;
-}
-
-static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct helper_client *client = userdata;
-
-	wakeup_disarm(&client->restart_timer);
-	start_instance(client);
+	TAILQ_REMOVE(list_of(call), call, entry);
+	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+			"%s waited %s for the mount helper (helper.request_timeout)%s%s",
+			helper_op_name(call->request.header.op),
+			clock_format_duration(client->request_timeout_us, text),
+			why->status != STATUS_OK ? "; " : "", why->status != STATUS_OK ? why->msg : "");
+	client_finish(call, NULL, &err);
 	return 0;
 }
 
-/* No instance is left: tell, and start another one after a delay. */
-static void go_down(struct helper_client *client, const struct error *why)
+void client_repeat(struct helper_call *call, const struct error *why)
 {
-	uint64_t delay_us = backoff_next(&client->backoff, backoff_random());
+	struct helper_client *client = call->client;
 	struct error err;
 
-	client->state = INSTANCE_NONE;
-	client->info.is_running = false;
-	client->info.pid = 0;
-	note_failure(client, why);
-	if (wakeup_arm(client->event, &client->restart_timer, delay_us, on_restart, client, &err) !=
-	    STATUS_OK)
-		client->info.last_error = err;
-	client->events->on_down(why, client->userdata);
-}
-
-/* The instance has gone: what was under way goes to the next one, unless it has killed two. */
-static void requeue_current(struct helper_client *client, const struct error *why)
-{
-	struct helper_call *call = client->current;
-	struct error err;
-
-	if (!call || !client->current_is_sent)
+	call->instance = NULL;
+	if (++call->deaths >= 2) {
+		err = *why;
+		err.status = STATUS_UNAVAILABLE;
+		(void)error_prefix(&err, "%s was sent to two instances of the mount helper and both ended",
+				   helper_op_name(call->request.header.op));
+		client_finish(call, NULL, &err);
 		return;
-	client->current_is_sent = false;
-	/* without a timer it waits for the next instance, however long */
-	(void)wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
-			 NULL);
-	if (++call->deaths < 2)
-		return;
-	client->current = NULL;
-	err = *why;
-	err.status = STATUS_UNAVAILABLE;
-	(void)error_prefix(&err, "%s was sent to two instances of the mount helper and both ended",
-			   helper_op_name(call->request.header.op));
-	call_finish(call, NULL, &err);
-}
-
-static void on_proc_gone(struct helper_proc *proc, bool still_running, const struct error *err,
-			 void *userdata)
-{
-	struct helper_client *client = userdata;
-	struct abandoned *abandoned;
-
-	assert(proc == client->proc);
-	wakeup_disarm(&client->start_timer);
-	client->proc = NULL;
-	if (!still_running) {
-		helper_proc_free(proc);
-	} else {
-		abandoned = calloc(1, sizeof(*abandoned));
-		if (abandoned) {
-			abandoned->proc = proc;
-			LIST_INSERT_HEAD(&client->abandoned, abandoned, entry);
-			client->info.abandoned++;
-		} else {
-			helper_proc_free(proc);
-		}
 	}
-	requeue_current(client, err);
-	go_down(client, err);
+	/* first of its volume, as it was before; without a timer it waits for an instance, however long */
+	wakeup_disarm(&call->timer);
+	(void)wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,
+			 NULL);
+	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	client_kick(client);
 }
 
-static void on_proc_reaped(struct helper_proc *proc, void *userdata)
+void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello)
 {
-	struct helper_client *client = userdata;
+	struct helper_client *client = instance->client;
+	struct helper_info *info = &client->info;
+	bool is_news = !info->is_running || instance->has_failed;
+	char digest[HELPER_DIGEST_TEXT];
+
+	client_refresh(client);
+	client_kick(client);
+	if (client->rolling == instance)
+		client->rolling = NULL;
+	if (instance->lane == HELPER_NORMAL) {
+		hex_encode(digest, hello->policy_digest, sizeof(hello->policy_digest));
+		is_news = is_news || !str_eq(digest, info->policy_digest);
+		info->door = hello->door;
+		info->container = hello->container == 1;
+		info->ticket_optional = hello->ticket_optional == 1;
+		memcpy(info->cluster, hello->cluster, sizeof(info->cluster));
+		memcpy(info->node, hello->node, sizeof(info->node));
+		memcpy(info->publish_base, hello->publish_base, sizeof(info->publish_base));
+		memcpy(info->policy_digest, digest, sizeof(digest));
+	}
+	client->events->on_ready(instance->pid, client->userdata);
+	if (instance->lane == HELPER_NORMAL && is_news)
+		client->events->on_stale(client->userdata);
+}
+
+void client_on_down(struct helper_instance *instance, const struct error *why)
+{
+	struct helper_client *client = instance->client;
+
+	client_refresh(client);
+	if (instance->lane == HELPER_NORMAL) {
+		client->info.last_error = *why;
+		if (client->info.failures < UINT32_MAX)
+			client->info.failures++;
+	}
+	client_kick(client);
+	client->events->on_down(why, client->userdata);
+	/* for the others when they are ready again; this one is perhaps never needed again */
+	if (instance->lane == HELPER_NFS && instance->seq > 1)
+		client->events->on_stale(client->userdata);
+}
+
+void client_on_abandoned_end(struct helper_client *client, const struct helper_proc *proc)
+{
 	struct abandoned *abandoned;
 
 	LIST_FOREACH (abandoned, &client->abandoned, entry) {
 		if (abandoned->proc == proc)
 			break;
 	}
-	if (abandoned) {
-		LIST_REMOVE(abandoned, entry);
-		free(abandoned);
-		client->info.abandoned--;
+	if (!abandoned)
+		return;
+	LIST_REMOVE(abandoned, entry);
+	free(abandoned);
+	client->info.abandoned--;
+	client->events->on_stale(client->userdata);
+}
+
+/* Is an earlier request of the same volume under way, or does one wait before @call? */
+static bool is_volume_taken(struct helper_client *client, const struct helper_call *call)
+{
+	const char *volume = helper_request_volume(&call->request);
+	const struct helper_call *earlier;
+
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->current && str_eq(helper_request_volume(&instance->current->request), volume))
+			return true;
 	}
-	helper_proc_free(proc);
-}
-
-static void give_up_instance(struct helper_client *client, const struct error *why)
-{
-	client->state = INSTANCE_CLOSING;
-	client->info.is_running = false;
-	helper_proc_close(client->proc, why);
-}
-
-static int on_start_timeout(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct helper_client *client = userdata;
-	char text[CLOCK_TEXT_SIZE];
-	struct error err;
-
-	wakeup_disarm(&client->start_timer);
-	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-			"the mount helper %s (pid %d) did not say HELLO within %s (helper.start_timeout)",
-			client->path, helper_proc_pid(client->proc),
-			clock_format_duration(client->start_timeout_us, text));
-	give_up_instance(client, &err);
-	return 0;
-}
-
-static void send_ack(struct helper_client *client)
-{
-	union helper_request ack;
-	struct error err;
-
-	helper_request_ack(&ack);
-	helper_request_seal(&ack, ++client->seq);
-	if (helper_proc_send(client->proc, &ack, ack.header.length, &err) != STATUS_OK)
-		give_up_instance(client, &err);
-}
-
-static void on_hello(struct helper_client *client, const void *bytes, size_t n)
-{
-	struct helper_info *info = &client->info;
-	struct mh_hello hello;
-	struct error err;
-
-	wakeup_disarm(&client->start_timer);
-	if (helper_hello_check(bytes, n, &hello, &err) != STATUS_OK) {
-		give_up_instance(client, &err);
-		return;
+	TAILQ_FOREACH (earlier, &client->normal, entry) {
+		if (earlier == call)
+			return false;
+		if (str_eq(helper_request_volume(&earlier->request), volume))
+			return true;
 	}
-	info->is_running = true;
-	info->pid = helper_proc_pid(client->proc);
-	info->door = hello.door;
-	info->container = hello.container == 1;
-	info->ticket_optional = hello.ticket_optional == 1;
-	memcpy(info->cluster, hello.cluster, sizeof(info->cluster));
-	memcpy(info->node, hello.node, sizeof(info->node));
-	memcpy(info->publish_base, hello.publish_base, sizeof(info->publish_base));
-	hex_encode(info->policy_digest, hello.policy_digest, sizeof(hello.policy_digest));
-	client->state = INSTANCE_READY;
-	send_ack(client);
-	if (client->state != INSTANCE_READY)
-		return;
-	kick(client);
-	client->events->on_ready(client->userdata);
+	return false;
 }
 
-static void on_reply(struct helper_client *client, const void *bytes, size_t n)
+/* One at a time, of the youngest instance, while no change is under way but for one of NFS. */
+static struct helper_call *next_list(struct helper_client *client, const struct helper_instance *instance)
 {
-	struct helper_call *call = client->current;
-	union helper_reply reply;
-	struct error err;
-
-	if (!call || !client->current_is_sent) {
-		(void)error_set(&err, STATUS_DATA_LOSS, 0,
-				"the mount helper sent a message that nobody asked for");
-		give_up_instance(client, &err);
-		return;
+	FOREACH_INSTANCE (other, client) {
+		if (other->lane != HELPER_NORMAL)
+			continue;
+		if (other->current || (other->state == INSTANCE_READY && other->birth > instance->birth))
+			return NULL;
 	}
-	if (helper_reply_check(bytes, n, &call->request, &reply, &err) != STATUS_OK) {
-		give_up_instance(client, &err);
-		return;
-	}
-	client->current = NULL;
-	client->current_is_sent = false;
-	backoff_reset(&client->backoff);
-	client->info.failures = 0;
-	client->info.last_error = (struct error){0};
-	kick(client);
-	call_finish(call, &reply, NULL);
+	if (nfs_instance(client)->current)
+		client->is_list_overlapped = true;
+	return TAILQ_FIRST(&client->urgent);
 }
 
-static void on_proc_message(struct helper_proc *proc, const void *bytes, size_t n, void *userdata)
+static bool is_list_under_way(struct helper_client *client)
 {
-	struct helper_client *client = userdata;
-
-	switch (client->state) {
-	case INSTANCE_STARTING:
-		on_hello(client, bytes, n);
-		return;
-	case INSTANCE_READY:
-		on_reply(client, bytes, n);
-		return;
-	case INSTANCE_NONE:
-	case INSTANCE_CLOSING:
-		return;
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->current && instance->current->lane == HELPER_URGENT)
+			return true;
 	}
+	return !TAILQ_EMPTY(&client->urgent);
 }
 
-static const struct helper_proc_events proc_events = {
-	.on_message = on_proc_message,
-	.on_gone = on_proc_gone,
-	.on_reaped = on_proc_reaped,
-};
-
-static void start_instance(struct helper_client *client)
+static struct helper_call *next_call(struct helper_client *client, const struct helper_instance *instance)
 {
-	struct error err;
+	struct helper_call *call;
 
-	assert(!client->proc);
-	if (client->info.abandoned >= HELPER_ABANDONED_MAX) {
-		(void)error_set(
-			&err, STATUS_UNAVAILABLE, 0,
-			"%u instances of the mount helper hang in the kernel, no other one is started: see "
-			"their stack in /proc/PID/stack, and the device or server behind the volumes",
-			client->info.abandoned);
-		go_down(client, &err);
-		return;
+	if (instance->lane == HELPER_NORMAL && !TAILQ_EMPTY(&client->urgent))
+		return next_list(client, instance);
+	if (is_list_under_way(client))
+		return NULL;
+	TAILQ_FOREACH (call, &client->normal, entry) {
+		if (call->lane == instance->lane && !is_volume_taken(client, call))
+			return call;
 	}
-	if (helper_proc_start(client->event, client->path, &proc_events, client, &client->proc, &err) !=
-	    STATUS_OK) {
-		go_down(client, &err);
-		return;
-	}
-	client->seq = 0;
-	client->state = INSTANCE_STARTING;
-	client->info.pid = helper_proc_pid(client->proc);
-	client->info.starts++;
-	if (wakeup_arm(client->event, &client->start_timer, client->start_timeout_us, on_start_timeout,
-		       client, &err) != STATUS_OK)
-		give_up_instance(client, &err);
+	return NULL;
 }
 
-static int on_request_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+/* Replace those that have nothing under way; of the pool one at a time, so that others serve meanwhile. */
+static void roll(struct helper_client *client)
 {
-	struct helper_call *call = userdata;
-	struct helper_client *client = call->client;
-	char text[CLOCK_TEXT_SIZE];
-	struct error err;
-
-	(void)clock_format_duration(client->request_timeout_us, text);
-	if (call != client->current) {
-		TAILQ_REMOVE(call->list, call, entry);
-		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-				"%s waited %s for the mount helper (helper.request_timeout)%s%s",
-				helper_op_name(call->request.header.op), text,
-				client->info.last_error.status != STATUS_OK ? "; " : "",
-				client->info.last_error.msg);
-	} else {
-		client->current = NULL;
-		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
-				"the mount helper did not answer %s within %s (helper.request_timeout)",
-				helper_op_name(call->request.header.op), text);
-		if (client->current_is_sent)
-			give_up_instance(client, &err);
-		client->current_is_sent = false;
+	FOREACH_INSTANCE (instance, client) {
+		if (!instance->is_restart_wanted || instance->state != INSTANCE_READY || instance->current)
+			continue;
+		if (instance->lane == HELPER_NORMAL) {
+			if (client->rolling)
+				continue;
+			client->rolling = instance;
+		}
+		instance_retire(instance);
 	}
-	call_finish(call, NULL, &err);
-	return 0;
-}
-
-static struct helper_call *take_next(struct helper_client *client)
-{
-	struct call_list *list = TAILQ_EMPTY(&client->urgent) ? &client->normal : &client->urgent;
-	struct helper_call *call = TAILQ_FIRST(list);
-
-	if (call)
-		TAILQ_REMOVE(list, call, entry);
-	return call;
 }
 
 static int on_dispatch(sd_event_source *source, void *userdata)
 {
 	struct helper_client *client = userdata;
-	struct helper_call *call;
-	struct error err;
 
-	if (client->state != INSTANCE_READY || client->current_is_sent)
-		return 0;
-	if (!client->current)
-		client->current = take_next(client);
-	call = client->current;
-	if (!call)
-		return 0;
-	helper_request_seal(&call->request, ++client->seq);
-	client->current_is_sent = true;
-	if (helper_proc_send(client->proc, &call->request, call->request.header.length, &err) != STATUS_OK ||
-	    wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
-		       &err) != STATUS_OK)
-		give_up_instance(client, &err);
+	roll(client);
+	FOREACH_INSTANCE (instance, client) {
+		struct helper_call *call;
+
+		if (instance->state != INSTANCE_READY || instance->current)
+			continue;
+		call = next_call(client, instance);
+		if (!call)
+			continue;
+		TAILQ_REMOVE(list_of(call), call, entry);
+		instance_send(instance, call);
+	}
 	return 0;
 }
 
+/* That of NFS is started by its first request, and again by the first one after its end. */
+static enum status wake_nfs(struct helper_client *client, struct error *err)
+{
+	struct helper_instance *instance = nfs_instance(client);
+
+	if (instance->state != INSTANCE_NONE || instance->restart_timer)
+		return STATUS_OK;
+	return instance_start_soon(instance, err);
+}
+
 enum status helper_client_request(struct helper_client *client, const union helper_request *request,
-				  enum helper_priority priority, helper_done_fn *done, void *userdata,
+				  enum helper_lane lane, helper_done_fn *done, void *userdata,
 				  struct error *err)
 {
 	struct helper_call *call;
@@ -396,19 +330,28 @@ enum status helper_client_request(struct helper_client *client, const union help
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot queue a request");
 	call->client = client;
 	call->request = *request;
+	call->lane = lane;
 	call->done = done;
 	call->userdata = userdata;
-	status = wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
+	status = wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,
 			    err);
+	if (status == STATUS_OK && lane == HELPER_NFS)
+		status = wake_nfs(client, err);
 	if (status != STATUS_OK) {
 		call_free(call);
 		return status;
 	}
-	call->list = priority == HELPER_URGENT ? &client->urgent : &client->normal;
-	TAILQ_INSERT_TAIL(call->list, call, entry);
+	TAILQ_INSERT_TAIL(list_of(call), call, entry);
 	client->info.queued++;
-	kick(client);
+	client_kick(client);
 	return STATUS_OK;
+}
+
+void helper_client_restart(struct helper_client *client)
+{
+	FOREACH_INSTANCE (instance, client)
+		instance->is_restart_wanted = instance->proc && instance->state != INSTANCE_CLOSING;
+	client_kick(client);
 }
 
 const struct helper_info *helper_client_info(const struct helper_client *client)
@@ -416,40 +359,61 @@ const struct helper_info *helper_client_info(const struct helper_client *client)
 	return &client->info;
 }
 
-enum status helper_client_new(sd_event *event, const struct helper_client_options *options,
-			      const struct helper_client_events *events, void *userdata,
-			      struct helper_client **ret, struct error *err)
+static enum status init(struct helper_client *client, const struct helper_client_options *options,
+			struct error *err)
 {
-	cleanup(helper_client_freep) struct helper_client *client = NULL;
 	int r;
 
-	client = calloc(1, sizeof(*client));
-	if (client)
-		client->path = strdup(options->path);
-	if (!client || !client->path)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot prepare the mount helper");
-	client->event = event;
-	client->events = events;
-	client->userdata = userdata;
 	client->start_timeout_us = options->start_timeout_us;
 	client->request_timeout_us = options->request_timeout_us;
-	client->backoff = (struct backoff)BACKOFF_INIT(HELPER_RESTART_MIN_MS * USEC_PER_MSEC,
-						       HELPER_RESTART_MAX_MS * USEC_PER_MSEC);
 	TAILQ_INIT(&client->urgent);
 	TAILQ_INIT(&client->normal);
 	LIST_INIT(&client->abandoned);
-	r = sd_event_add_defer(event, &client->dispatch, on_dispatch, client);
+	client->n_instances = options->instances + 1;
+	for (size_t i = 0; i < options->instances; i++)
+		instance_init(&client->instances[i], client, HELPER_NORMAL);
+	instance_init(nfs_instance(client), client, HELPER_NFS);
+	client->path = strdup(options->door.path);
+	client->door = (struct helper_door){.path = client->path, .is_socket = options->door.is_socket};
+	if (!client->path)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot prepare the mount helper");
+	r = sd_event_add_defer(client->event, &client->dispatch, on_dispatch, client);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(client->dispatch, SD_EVENT_OFF);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot prepare the mount helper");
+	return STATUS_OK;
+}
+
+enum status helper_client_new(sd_event *event, const struct helper_client_options *options,
+			      const struct helper_client_events *events, void *userdata,
+			      struct helper_client **ret, struct error *err)
+{
+	cleanup(helper_client_freep) struct helper_client *client = calloc(1, sizeof(*client));
+	enum status status;
+
+	assert(options->instances >= 1 && options->instances <= HELPER_POOL_MAX);
+	if (!client)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot prepare the mount helper");
+	client->event = event;
+	client->events = events;
+	client->userdata = userdata;
+	status = init(client, options, err);
+	if (status != STATUS_OK)
+		return status;
 	*ret = TAKE_PTR(client);
 	return STATUS_OK;
 }
 
 enum status helper_client_start(struct helper_client *client, struct error *err)
 {
-	return wakeup_arm(client->event, &client->restart_timer, 0, on_restart, client, err);
+	enum status status = STATUS_OK;
+
+	FOREACH_INSTANCE (instance, client) {
+		if (status == STATUS_OK && instance->lane == HELPER_NORMAL)
+			status = instance_start_soon(instance, err);
+	}
+	return status;
 }
 
 static void free_calls(struct call_list *list)
@@ -468,8 +432,11 @@ void helper_client_free(struct helper_client *client)
 
 	if (!client)
 		return;
-	if (client->current)
-		call_free(client->current);
+	FOREACH_INSTANCE (instance, client) {
+		if (instance->current)
+			call_free(instance->current);
+		instance_release(instance);
+	}
 	free_calls(&client->urgent);
 	free_calls(&client->normal);
 	while ((abandoned = LIST_FIRST(&client->abandoned))) {
@@ -477,9 +444,6 @@ void helper_client_free(struct helper_client *client)
 		helper_proc_free(abandoned->proc);
 		free(abandoned);
 	}
-	helper_proc_free(client->proc);
-	wakeup_disarm(&client->restart_timer);
-	wakeup_disarm(&client->start_timer);
 	sd_event_source_disable_unref(client->dispatch);
 	free(client->path);
 	free(client);

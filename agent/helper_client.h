@@ -1,11 +1,20 @@
 #pragma once
-/* The agent's side of the mount helper: starts it, keeps it running, one request at a time.
+/* The agent's side of the mount helper: a pool of instances, each with one request under way.
  *
- * Requests wait in a queue, each with a deadline. When the helper dies, the request under way is sent once
- * more to the next instance (every operation is idempotent) before anything else; a second death fails it. A
- * helper that does not answer in time is given up: its socket is closed and another one is started. */
+ * Requests wait in one queue, each with a deadline, and go to whichever instance of their lane is free;
+ * requests of one volume are carried out in the order in which they came. When an instance dies, the request
+ * under way is sent once more, before any other of its volume (every operation is idempotent); a second death
+ * fails it. An instance that does not answer in time is given up: its socket is closed and another one is
+ * started, as long as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
+ *
+ * NFS has an instance of its own, started on demand: a server that does not answer delays no other volume.
+ *
+ * A list is read as one: from the first urgent request to the last no change is begun, and the first waits
+ * until those under way are done. Only a change of the NFS lane may be under way meanwhile; when it ends, the
+ * list is stale. Lists are asked of the youngest instance, which knows the newest policy. */
 
 #include "helper_msg.h"
+#include "helper_proc.h"
 
 #include "base/error.h"
 
@@ -15,32 +24,36 @@
 #include <systemd/sd-event.h>
 
 enum {
-	HELPER_QUEUE_MAX = 2048,  /* requests waiting; one more is STATUS_RESOURCE_EXHAUSTED */
-	HELPER_ABANDONED_MAX = 4, /* hanging instances; no new one is started beyond them */
+	HELPER_QUEUE_MAX = 2048, /* requests waiting; one more is STATUS_RESOURCE_EXHAUSTED */
+	HELPER_POOL_DEFAULT = 2, /* instances, without that of NFS */
+	HELPER_POOL_MAX = 4,
+	HELPER_INSTANCES_MAX = 8,     /* with that of NFS and those that hang; the helper's own limit */
+	HELPER_NFS_ABANDONED_MAX = 2, /* hanging instances of the NFS lane; it gets no new one beyond them */
 	HELPER_RESTART_MIN_MS = 100,
 	HELPER_RESTART_MAX_MS = 15000,
 	HELPER_DIGEST_TEXT = 2 * TICKET_DIGEST_SIZE + 1,
 };
 
 struct helper_client;
-struct helper_call;
 
 struct helper_client_options {
-	const char *path;	     /* copied */
-	uint64_t start_timeout_us;   /* from exec to HELLO */
+	struct helper_door door;     /* copied */
+	unsigned int instances;	     /* 1 to HELPER_POOL_MAX */
+	uint64_t start_timeout_us;   /* from exec or connect to HELLO */
 	uint64_t request_timeout_us; /* of a request: once in the queue, once again under way */
 };
 
-/* What the running (or last) instance said in HELLO, and how it goes. */
+/* What the instance that spoke last said in HELLO, and how the pool goes. That of NFS counts only where it is
+ * said. */
 struct helper_info {
-	bool is_running; /* HELLO was seen and the process has not gone */
-	pid_t pid;	 /* 0: none */
-	uint8_t door;
+	bool is_running; /* at least one instance takes requests */
+	pid_t pid;	 /* of the first that does; 0: none */
+	uint8_t door;	 /* 1 setuid, 2 socket, 0 not known yet */
 	bool container;
 	bool ticket_optional;
-	uint32_t starts;    /* instances started so far */
+	uint32_t starts;    /* instances started so far, that of NFS included */
 	uint32_t failures;  /* in a row, without an answered request between them */
-	uint32_t abandoned; /* instances that hang */
+	uint32_t abandoned; /* instances that hang, that of NFS included */
 	uint32_t queued;    /* requests not answered yet */
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
@@ -49,11 +62,27 @@ struct helper_info {
 	struct error last_error; /* status OK: none since the last answered request */
 };
 
+/* One instance, for people. */
+struct helper_instance_info {
+	pid_t pid; /* 0: none now */
+	bool is_nfs;
+	const char *state; /* "ready", "starting", "ending", "hangs", "down", "idle" (NFS, not needed yet) */
+	uint8_t door;	   /* as above */
+	const char *op;	   /* under way: "STAGE"; NULL: nothing */
+	char volume[MH_LABEL_SIZE];	/* of the request under way; empty: none, or of no volume */
+	int64_t since_ms;		/* wall clock, when it was sent; 0: nothing is under way */
+	uint32_t restarts;		/* of this place in the pool */
+	char last_error[ERROR_MSG_MAX]; /* empty: none since its last answered request */
+};
+
 struct helper_client_events {
-	/* an instance is ready for requests */
-	void (*on_ready)(void *userdata);
-	/* the instance is gone or could not be started; another one follows after a delay */
+	/* an instance takes requests */
+	void (*on_ready)(pid_t pid, void *userdata);
+	/* an instance is gone or could not be started, against our will; another one follows after a delay */
 	void (*on_down)(const struct error *err, void *userdata);
+	/* what the lists said may have changed, or was never read: the first instance is ready, another
+	 * policy is in force, or something may have been done that was not answered */
+	void (*on_stale)(void *userdata);
 };
 
 /** @reply is borrowed and NULL unless @err is NULL: then the helper has answered, whatever it answered.
@@ -66,21 +95,30 @@ enum status helper_client_new(sd_event *event, const struct helper_client_option
 			      const struct helper_client_events *events, void *userdata,
 			      struct helper_client **ret, struct error *err);
 
-/** Closes the socket: the helper finishes what it does and ends. No callbacks. NULL is allowed. */
+/** Closes the sockets: the helpers finish what they do and end. No callbacks. NULL is allowed. */
 void helper_client_free(struct helper_client *client);
 
-/** Start the first instance, from the event loop; that it does not come up is told by on_down. Once. */
+/** Start the instances, from the event loop; that one does not come up is told by on_down. Once. */
 enum status helper_client_start(struct helper_client *client, struct error *err);
 
-enum helper_priority {
+/** Replace the instances by new ones, which read the policy anew: one after another, each after its request
+ * under way, the next only when the one before takes requests again. */
+void helper_client_restart(struct helper_client *client);
+
+enum helper_lane {
 	HELPER_NORMAL,
-	HELPER_URGENT, /* before every normal request: a list is read as one, without changes in between */
+	HELPER_NFS,    /* all requests of an NFS volume */
+	HELPER_URGENT, /* lists */
 };
 
 /** Queue a request; copied. @done runs exactly once, from the event loop, never from inside this call.
  * Fails with STATUS_RESOURCE_EXHAUSTED above HELPER_QUEUE_MAX. */
 enum status helper_client_request(struct helper_client *client, const union helper_request *request,
-				  enum helper_priority priority, helper_done_fn *done, void *userdata,
+				  enum helper_lane lane, helper_done_fn *done, void *userdata,
 				  struct error *err);
 
 const struct helper_info *helper_client_info(const struct helper_client *client);
+
+/** Every instance, those that hang last. Returns how many. */
+size_t helper_client_instances(const struct helper_client *client,
+			       struct helper_instance_info ret[static HELPER_INSTANCES_MAX]);

@@ -1,5 +1,7 @@
 #include "helper_msg.h"
 
+#include "mounthelper_words.h"
+
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/names.h"
@@ -14,7 +16,11 @@ static const char *const op_names[MH_OP_N] = {
 	[MH_OP_STAGE] = "STAGE",	 [MH_OP_PUBLISH] = "PUBLISH",
 	[MH_OP_UNPUBLISH] = "UNPUBLISH", [MH_OP_UNSTAGE] = "UNSTAGE",
 	[MH_OP_STAT] = "STAT",		 [MH_OP_LIST] = "LIST",
+	[MH_OP_FAILURE] = "FAILURE",
 };
+
+#define STEP_NAME(name, word) [name] = (word),
+static const char *const step_names[STEP_N] = {MH_STEPS(STEP_NAME)};
 
 const char *helper_op_name(unsigned int op)
 {
@@ -32,6 +38,28 @@ static void request_init(union helper_request *request, enum mh_op op, size_t le
 		.op = (uint16_t)op,
 		.length = (uint32_t)length,
 	};
+}
+
+const char *helper_request_volume(const union helper_request *request)
+{
+	switch ((enum mh_op)request->header.op) {
+	case MH_OP_STAGE:
+		return request->stage.volume;
+	case MH_OP_PUBLISH:
+		return request->publish.volume;
+	case MH_OP_UNPUBLISH:
+		return request->unpublish.volume;
+	case MH_OP_UNSTAGE:
+		return request->unstage.volume;
+	case MH_OP_HELLO:
+	case MH_OP_ACK:
+	case MH_OP_STAT:
+	case MH_OP_LIST:
+	case MH_OP_FAILURE:
+	case MH_OP_N:
+		break;
+	}
+	return "";
 }
 
 /* The fields are zero beforehand and stay so after the text. */
@@ -226,13 +254,28 @@ enum status helper_hello_check(const void *bytes, size_t n, struct mh_hello *ret
 		return status;
 	memcpy(&hello, bytes, sizeof(hello));
 	if (!is_text(hello.cluster, sizeof(hello.cluster)) || !is_text(hello.node, sizeof(hello.node)) ||
-	    !is_text(hello.publish_base, sizeof(hello.publish_base)) || hello.publish_base[0] != '/')
+	    !is_text(hello.publish_base, sizeof(hello.publish_base)) || hello.publish_base[0] != '/' ||
+	    !is_text(hello.stage_base, sizeof(hello.stage_base)))
 		return malformed(err, "HELLO", "text");
 	if ((hello.door != 1 && hello.door != 2) || hello.container > 1 || hello.ticket_optional > 1 ||
 	    !is_zero(hello.reserved, sizeof(hello.reserved)))
 		return malformed(err, "HELLO", "flags");
 	*ret = hello;
 	return STATUS_OK;
+}
+
+bool helper_failure_check(const void *bytes, size_t n, struct mh_failure *ret)
+{
+	const struct mh_header expected = {.op = MH_OP_FAILURE, .length = sizeof(struct mh_failure)};
+	struct mh_failure failure;
+
+	if (check_header(bytes, n, &expected, "FAILURE", NULL) != STATUS_OK)
+		return false;
+	memcpy(&failure, bytes, sizeof(failure));
+	if (!is_text(failure.detail, sizeof(failure.detail)) || !str_is_text(failure.detail))
+		return false;
+	*ret = failure;
+	return true;
 }
 
 /* Which strings an entry must have, by kind of list. */
@@ -322,14 +365,16 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 	const struct outcome *outcome;
 	char where[64] = "the reason in";
 
+	const char *step = names_get(step_names, STEP_N, reply->step);
+
 	assert(reply->status < MH_STATUS_N);
 	outcome = &outcomes[reply->status];
 	if (outcome->status == STATUS_OK)
 		return STATUS_OK;
 	/* a refusal is told with neither step nor record: the agent is not to learn more */
 	if (reply->record > 0)
-		(void)str_format(where, sizeof(where), "step %u, record %" PRIu64 " of", reply->step,
-				 reply->record);
+		(void)str_format(where, sizeof(where), "step %s, record %" PRIu64 " of",
+				 step ? step : "unknown", reply->record);
 	return error_set(err, outcome->status, reply->sys_errno,
 			 "%s of %s: mount helper: %s (see %s its trail: holdfast audit show FILE)",
 			 helper_op_name(reply->header.op), subject, outcome->text, where);

@@ -63,6 +63,9 @@ void helper_request_seal(union helper_request *request, uint64_t seq);
  * malformed. */
 enum status helper_hello_check(const void *bytes, size_t n, struct mh_hello *ret, struct error *err);
 
+/** Is this the last message of a helper that cannot start? */
+bool helper_failure_check(const void *bytes, size_t n, struct mh_failure *ret);
+
 /** Check the answer to @request; STATUS_DATA_LOSS when it is malformed or answers something else. */
 enum status helper_reply_check(const void *bytes, size_t n, const union helper_request *request,
 			       union helper_reply *ret, struct error *err);
@@ -73,3 +76,6 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 
 /** "STAGE"; never NULL. */
 const char *helper_op_name(unsigned int op);
+
+/** The volume that a request is about; empty for those of no volume. Borrowed from @request. */
+const char *helper_request_volume(const union helper_request *request);

@@ -1,10 +1,12 @@
 #include "helper_proc.h"
 
+#include "helper_end.h"
 #include "mounthelper_wire.h"
 #include "wakeup.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,13 +31,14 @@ struct helper_proc {
 	sd_event *event; /* borrowed */
 	const struct helper_proc_events *events;
 	void *userdata;
-	pid_t pid;
+	pid_t pid; /* 0: not a child of ours */
 	int socket;
 	int stderr_fd;
 	sd_event_source *socket_source;
 	sd_event_source *stderr_source;
 	sd_event_source *child_source;
 	sd_event_source *grace_timer;
+	bool is_closed; /* by us: what still comes is dropped */
 	bool has_exited;
 	bool is_gone; /* on_gone ran */
 	int wait_code;
@@ -43,40 +47,6 @@ struct helper_proc {
 	size_t stderr_len;
 	char stderr_text[HELPER_STDERR_MAX + 1];
 };
-
-/* What the helper's exit codes mean to an operator; used when it did not say it itself. */
-static const struct {
-	int code;
-	const char *text;
-} exit_reasons[] = {
-	{70, "it was not started as it must be"},
-	{HELPER_EXIT_NOT_SETUID,
-	 "it did not become root: give it back its mode (chown root:holdfast, chmod 4750), and keep "
-	 "NoNewPrivileges= and every unit option that implies it (see systemd.exec(5)), nosuid file systems "
-	 "and "
-	 "CapabilityBoundingSet= without CAP_SYS_ADMIN away from the agent"},
-	{72, "its descriptors are not what it expects"},
-	{73, "it could not shed the caller's process state"},
-	{74, "it could not enter the host's mount namespace"},
-	{75, "a resource limit of the agent's unit is too small for it"},
-	{76, "its trail cannot be written"},
-	{77, "its trees are not as they must be"},
-	{78, "its policy file is missing, malformed, or has no block for this agent's uid"},
-	{79, "it could not lock itself down"},
-	{80, "it says that this agent broke the protocol"},
-	{81, "a check after an operation failed"},
-	{82, "it has refused too many requests"},
-	{83, "it could not deliver its replies"},
-};
-
-static const char *exit_reason(int code)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(exit_reasons); i++) {
-		if (exit_reasons[i].code == code)
-			return exit_reasons[i].text;
-	}
-	return NULL;
-}
 
 /* The first line it wrote, control bytes masked. */
 static const char *stderr_line(struct helper_proc *proc)
@@ -94,26 +64,22 @@ static const char *stderr_line(struct helper_proc *proc)
 static void describe_end(struct helper_proc *proc, struct error *err)
 {
 	const char *line = stderr_line(proc);
-	const char *reason;
 
-	if (proc->why.status != STATUS_OK) {
+	if (proc->why.status != STATUS_OK)
 		*err = proc->why;
-		return;
-	}
-	if (!proc->has_exited) {
+	else if (!proc->has_exited)
 		(void)error_set(err, STATUS_UNAVAILABLE, 0,
 				"the mount helper (pid %d) closed its socket and does not end", proc->pid);
-		return;
-	}
-	if (proc->wait_code != CLD_EXITED) {
+	else if (proc->pid == 0)
+		(void)error_set(err, STATUS_UNAVAILABLE, 0,
+				"the mount helper behind helper.socket closed the connection; why is in the "
+				"journal of its unit and in its trail");
+	else if (proc->wait_code != CLD_EXITED)
 		(void)error_set(err, STATUS_UNAVAILABLE, 0,
 				"the mount helper (pid %d) was ended by signal %d (%s)", proc->pid,
 				proc->wait_status, strsignal(proc->wait_status));
-		return;
-	}
-	reason = line[0] ? line : exit_reason(proc->wait_status);
-	(void)error_set(err, STATUS_UNAVAILABLE, 0, "the mount helper (pid %d) ended with exit code %d%s%s",
-			proc->pid, proc->wait_status, reason ? ": " : "", reason ? reason : "");
+	else
+		helper_end_describe_exit(proc->pid, proc->wait_status, line, err);
 }
 
 static void close_socket(struct helper_proc *proc)
@@ -161,6 +127,8 @@ static bool reap(struct helper_proc *proc)
 {
 	siginfo_t info = {0};
 
+	if (proc->pid == 0)
+		return false;
 	if (waitid(P_PID, (id_t)proc->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid == 0)
 		return false;
 	proc->child_source = sd_event_source_disable_unref(proc->child_source);
@@ -222,7 +190,20 @@ static int on_stderr_readable(sd_event_source *source, int fd, uint32_t revents,
 	return 0;
 }
 
-/* One datagram per call; false when nothing more can come. */
+/* For one that is not our child this is all there will be of its end. */
+static void on_socket_end(struct helper_proc *proc)
+{
+	close_socket(proc);
+	if (proc->pid != 0) {
+		await_exit(proc);
+		return;
+	}
+	proc->has_exited = true;
+	tell_end(proc);
+}
+
+/* One datagram per call; the process may be gone afterwards when it returns false. False when nothing more
+ * can come. */
 static bool receive(struct helper_proc *proc)
 {
 	uint8_t bytes[RECEIVE_SIZE];
@@ -235,11 +216,11 @@ static bool receive(struct helper_proc *proc)
 		return false;
 	/* on SEQPACKET the end and an empty datagram look alike: the helper sends no empty ones */
 	if (n <= 0) {
-		close_socket(proc);
-		await_exit(proc);
+		on_socket_end(proc);
 		return false;
 	}
-	proc->events->on_message(proc, bytes, (size_t)n, proc->userdata);
+	if (!proc->is_closed)
+		proc->events->on_message(proc, bytes, (size_t)n, proc->userdata);
 	return proc->socket >= 0;
 }
 
@@ -303,39 +284,14 @@ static int spawn(const char *path, int socket, int stderr_fd, pid_t *ret_pid)
 	return -r;
 }
 
-static enum status watch(struct helper_proc *proc, struct error *err)
+/* A child of ours, with a socket on descriptor 3. */
+static enum status start_child(struct helper_proc *proc, const char *path, struct error *err)
 {
-	int r;
-
-	r = sd_event_add_child(proc->event, &proc->child_source, proc->pid, WEXITED, on_child_exit, proc);
-	if (r >= 0)
-		r = sd_event_add_io(proc->event, &proc->socket_source, proc->socket, EPOLLIN,
-				    on_socket_readable, proc);
-	if (r >= 0)
-		r = sd_event_add_io(proc->event, &proc->stderr_source, proc->stderr_fd, EPOLLIN,
-				    on_stderr_readable, proc);
-	if (r < 0)
-		return error_set(err, STATUS_INTERNAL, r, "cannot watch the mount helper");
-	return STATUS_OK;
-}
-
-enum status helper_proc_start(sd_event *event, const char *path, const struct helper_proc_events *events,
-			      void *userdata, struct helper_proc **ret, struct error *err)
-{
-	cleanup(helper_proc_freep) struct helper_proc *proc = NULL;
 	cleanup_close int child_socket = -EBADF;
 	cleanup_close int child_stderr = -EBADF;
-	enum status status;
 	int sockets[2], pipes[2];
 	int r;
 
-	proc = calloc(1, sizeof(*proc));
-	if (!proc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot start the mount helper");
-	proc->event = event;
-	proc->events = events;
-	proc->userdata = userdata;
-	proc->socket = proc->stderr_fd = -EBADF;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
 		return error_set(err, STATUS_INTERNAL, errno, "cannot make a socket for the mount helper");
 	proc->socket = sockets[0];
@@ -353,9 +309,53 @@ enum status helper_proc_start(sd_event *event, const char *path, const struct he
 			"cannot start the mount helper %s (helper.path; the agent's user must be allowed "
 			"to execute it)",
 			path);
-	status = watch(proc, err);
+	r = sd_event_add_child(proc->event, &proc->child_source, proc->pid, WEXITED, on_child_exit, proc);
+	if (r >= 0)
+		r = sd_event_add_io(proc->event, &proc->stderr_source, proc->stderr_fd, EPOLLIN,
+				    on_stderr_readable, proc);
+	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "cannot watch the mount helper") : STATUS_OK;
+}
+
+/* The service manager starts one for each connection. */
+static enum status connect_door(struct helper_proc *proc, const char *path, struct error *err)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	if (str_copy(address.sun_path, sizeof(address.sun_path), path) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "helper.socket: %s is too long", path);
+	proc->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (proc->socket < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "cannot make a socket for the mount helper");
+	/* of this family it succeeds or fails at once; EAGAIN is a full queue of the listener */
+	if (connect(proc->socket, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return error_set(
+			err, STATUS_UNAVAILABLE, errno,
+			"cannot connect to the mount helper's socket %s (helper.socket; its socket unit must "
+			"be started, and the agent's group must be allowed to write to it)",
+			path);
+	return STATUS_OK;
+}
+
+enum status helper_proc_start(sd_event *event, const struct helper_door *door,
+			      const struct helper_proc_events *events, void *userdata,
+			      struct helper_proc **ret, struct error *err)
+{
+	cleanup(helper_proc_freep) struct helper_proc *proc = calloc(1, sizeof(*proc));
+	enum status status;
+	int r;
+
+	if (!proc)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot start the mount helper");
+	proc->event = event;
+	proc->events = events;
+	proc->userdata = userdata;
+	proc->socket = proc->stderr_fd = -EBADF;
+	status = door->is_socket ? connect_door(proc, door->path, err) : start_child(proc, door->path, err);
 	if (status != STATUS_OK)
 		return status;
+	r = sd_event_add_io(event, &proc->socket_source, proc->socket, EPOLLIN, on_socket_readable, proc);
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "cannot watch the mount helper");
 	*ret = TAKE_PTR(proc);
 	return STATUS_OK;
 }
@@ -364,7 +364,7 @@ enum status helper_proc_send(struct helper_proc *proc, const void *bytes, size_t
 {
 	ssize_t sent;
 
-	if (proc->socket < 0)
+	if (proc->socket < 0 || proc->is_closed)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the mount helper is gone");
 	do {
 		sent = send(proc->socket, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -376,10 +376,15 @@ enum status helper_proc_send(struct helper_proc *proc, const void *bytes, size_t
 
 void helper_proc_close(struct helper_proc *proc, const struct error *why)
 {
-	if (proc->socket < 0)
+	if (proc->socket < 0 || proc->is_closed)
 		return;
 	proc->why = *why;
-	close_socket(proc);
+	proc->is_closed = true;
+	/* the connection shows when the other side is gone: keep our half of it to look at */
+	if (proc->pid != 0)
+		close_socket(proc);
+	else
+		(void)shutdown(proc->socket, SHUT_WR);
 	await_exit(proc);
 }
 

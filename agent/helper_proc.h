@@ -1,8 +1,10 @@
 #pragma once
-/* One instance of the mount helper: a child process, its socket, and the reason why it ended.
+/* One instance of the mount helper: its process, its socket, and the reason why it ended.
  *
- * It cannot be killed by us: it is another user's process. Closing the socket is the only way to end it; one
- * that hangs in the kernel stays until the kernel lets go. */
+ * Through the setuid door it is a child of ours; through the socket door it is started by the service manager
+ * for our connection, and its end is the end of the connection. It cannot be killed by us: it is another
+ * user's process. Ending the socket is the only way to end it; one that hangs in the kernel stays until the
+ * kernel lets go. */
 
 #include "base/error.h"
 
@@ -16,7 +18,11 @@ enum {
 	HELPER_STDERR_MAX = 768,     /* kept of what it says on stderr; the rest is read and dropped */
 	HELPER_EXIT_GRACE_MS = 1000, /* from the end of the socket to the end of the process, and between
 				       looks at one that still runs */
-	HELPER_EXIT_NOT_SETUID = 71, /* no setuid bit, or no_new_privs */
+};
+
+struct helper_door {
+	const char *path; /* of the program, or of the socket */
+	bool is_socket;	  /* connect to it; else start it */
 };
 
 struct helper_proc;
@@ -33,19 +39,21 @@ struct helper_proc_events {
 	void (*on_reaped)(struct helper_proc *proc, void *userdata);
 };
 
-/** Start the program at @path with a socket on descriptor 3 and no arguments.
- * SIGCHLD must be blocked. @event and @events borrowed.
+/** Start the program with a socket on descriptor 3 and no arguments, or connect to the socket; never blocks.
+ * SIGCHLD must be blocked. @event and @events borrowed, @door only during the call.
  * @ret owned by the caller, helper_proc_free() */
-enum status helper_proc_start(sd_event *event, const char *path, const struct helper_proc_events *events,
-			      void *userdata, struct helper_proc **ret, struct error *err);
+enum status helper_proc_start(sd_event *event, const struct helper_door *door,
+			      const struct helper_proc_events *events, void *userdata,
+			      struct helper_proc **ret, struct error *err);
 
 /** Send one datagram; never blocks. STATUS_UNAVAILABLE when the helper does not read or is gone. */
 enum status helper_proc_send(struct helper_proc *proc, const void *bytes, size_t n, struct error *err);
 
-/** Close the socket, so that the helper ends; no more messages. on_gone follows from the event loop.
+/** End the socket, so that the helper ends; no more messages. on_gone follows from the event loop.
  * @why the reason that on_gone gives */
 void helper_proc_close(struct helper_proc *proc, const struct error *why);
 
+/** 0 for one that the service manager started. */
 pid_t helper_proc_pid(const struct helper_proc *proc);
 
 /** Forget it without callbacks; the process ends by itself as its socket closes. NULL is allowed. */

@@ -171,15 +171,29 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 	memcpy(release->target.namespace, claim->namespace, sizeof(release->target.namespace));
 	memcpy(release->target.alloc_id, claim->allocation_id, sizeof(release->target.alloc_id));
 	(void)str_copy(release->target.wire_volume, sizeof(release->target.wire_volume), wire_volume);
-	/* of what class it is, nobody says: look at its superblock as of a block device's */
-	release->target.source.class = SOURCE_BLOCK;
+	(void)str_copy(release->target.profile, sizeof(release->target.profile), claim->profile);
 	*ret = release;
 	return STATUS_OK;
+}
+
+/* Of what class the volume is, only its profile says. Without that: look at its superblock as of a block
+ * device's. */
+static enum source_class find_class(const struct release *release)
+{
+	const struct picture *picture = volume_manager_picture(release->env->volumes);
+
+	for (size_t i = 0; i < picture->n_profiles; i++) {
+		if (str_eq(picture->profiles[i].name, release->target.profile) &&
+		    picture->profiles[i].class < MH_CLASS_CSI)
+			return (enum source_class)picture->profiles[i].class;
+	}
+	return SOURCE_BLOCK;
 }
 
 void release_start(struct release *release)
 {
 	assert(!release->task);
+	release->target.source.class = find_class(release);
 	release->slots = find_slots(release);
 	proceed(release);
 }

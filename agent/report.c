@@ -35,8 +35,46 @@ static bool put_device(char **dst, uint32_t dev_major, uint32_t dev_minor)
 	return put_text(dst, text);
 }
 
-static bool put_helper(report *pb, const struct helper_info *helper)
+static const char *door_name(uint8_t door)
 {
+	return door == 1 ? "setuid" : door == 2 ? "socket" : "";
+}
+
+static bool put_instance(Holdfast__V1__AgentHelper *helper, const struct helper_instance_info *info)
+{
+	Holdfast__V1__AgentHelperInstance *row = malloc(sizeof(*row));
+
+	if (!row)
+		return false;
+	holdfast__v1__agent_helper_instance__init(row);
+	helper->instances[helper->n_instances++] = row;
+	row->pid = (uint32_t)info->pid;
+	row->nfs = info->is_nfs;
+	row->since_ms = info->since_ms;
+	row->restarts = info->restarts;
+	return put_text(&row->state, info->state) && put_text(&row->door, door_name(info->door)) &&
+	       put_text(&row->operation, info->op ? info->op : "") && put_text(&row->volume, info->volume) &&
+	       put_text(&row->last_error, info->last_error);
+}
+
+static bool put_instances(Holdfast__V1__AgentHelper *row, const struct helper_client *client)
+{
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+	size_t n = helper_client_instances(client, infos);
+
+	row->instances = calloc(HELPER_INSTANCES_MAX, sizeof(void *));
+	if (!row->instances)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!put_instance(row, &infos[i]))
+			return false;
+	}
+	return true;
+}
+
+static bool put_helper(report *pb, const struct helper_client *client)
+{
+	const struct helper_info *helper = helper_client_info(client);
 	Holdfast__V1__AgentHelper *row = malloc(sizeof(*row));
 
 	if (!row)
@@ -46,10 +84,13 @@ static bool put_helper(report *pb, const struct helper_info *helper)
 	row->running = helper->is_running;
 	row->pid = (uint32_t)helper->pid;
 	row->ticket_optional = helper->ticket_optional;
-	row->restarts = helper->starts > 0 ? helper->starts - 1 : 0;
-	return put_text(&row->door, helper->door == 1	? "setuid"
-				    : helper->door == 2 ? "socket"
-							: "") &&
+	row->container = helper->container;
+	row->queued = helper->queued;
+	if (!put_instances(row, client))
+		return false;
+	for (size_t i = 0; i < row->n_instances; i++)
+		row->restarts += row->instances[i]->restarts;
+	return put_text(&row->door, door_name(helper->door)) &&
 	       put_text(&row->policy_digest, helper->policy_digest) &&
 	       put_text(&row->last_error,
 			helper->last_error.status != STATUS_OK ? helper->last_error.msg : "");
@@ -143,8 +184,8 @@ static bool put_unknown(report *pb, const struct report_facts *facts, const stru
 	if (mount->alloc[0] == '\0')
 		(void)str_format(volume, sizeof(volume), "unknown, staged as %s", mount->volume);
 	else
-		(void)str_format(path, sizeof(path), "%s/%s/%u", facts->helper->publish_base, mount->alloc,
-				 mount->slot);
+		(void)str_format(path, sizeof(path), "%s/%s/%u",
+				 helper_client_info(facts->helper)->publish_base, mount->alloc, mount->slot);
 	return row && put_text(&row->volume_id, volume) && put_text(&row->alloc_id, mount->alloc) &&
 	       put_text(&row->path, path) && put_device(&row->device, mount->dev_major, mount->dev_minor) &&
 	       put_view(row, table, NULL, mount);

@@ -15,7 +15,7 @@ struct report_facts {
 	const char *boot_id;
 	const char *server; /* where it is, for people */
 	const struct session_info *session;
-	const struct helper_info *helper;
+	const struct helper_client *helper;
 	const struct allocs *allocs;
 	const struct picture *picture; /* NULL: not read yet */
 	const struct receipts *receipts;

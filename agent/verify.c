@@ -2,7 +2,30 @@
 
 #include "mounthelper_wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+
+static const char *propagation_problem(enum propagation wanted, unsigned int state)
+{
+	bool is_shared = (state & MH_STATE_SHARED) != 0;
+	bool is_slave = (state & MH_STATE_SLAVE) != 0;
+
+	switch (wanted) {
+	case PROPAGATION_PRIVATE:
+		return is_shared  ? "it is shared, private was asked for"
+		       : is_slave ? "it is a slave of the host's mount, private was asked for"
+				  : NULL;
+	case PROPAGATION_HOST_TO_TASK:
+		return is_shared  ? "mounts made in it would reach the host, host-to-task was asked for"
+		       : is_slave ? NULL
+				  : "mounts of the host do not reach it, host-to-task was asked for";
+	case PROPAGATION_BIDIRECTIONAL:
+		return is_shared ? NULL : "it is not shared, bidirectional was asked for";
+	case PROPAGATION_N:
+		break;
+	}
+	return "its propagation cannot be judged";
+}
 
 static const char *reply_problem(const struct verify_wanted *wanted, const struct verify_reply *reply)
 {
@@ -12,9 +35,7 @@ static const char *reply_problem(const struct verify_wanted *wanted, const struc
 		return "it is writable to the mount helper, read-only was asked for";
 	if (!wanted->exec && (reply->state & MH_STATE_EXEC) != 0)
 		return "it allows execution to the mount helper, which was not asked for";
-	if (wanted->propagation == PROPAGATION_PRIVATE && (reply->state & MH_STATE_SHARED) != 0)
-		return "it is shared, private was asked for";
-	return NULL;
+	return propagation_problem(wanted->propagation, reply->state);
 }
 
 static const char *view_problem(const struct verify_wanted *wanted, const struct mount_view *view)

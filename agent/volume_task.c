@@ -141,8 +141,10 @@ static void task_send(struct volume_task *task, enum volume_op_action action)
 
 	status = make_request(task, action, &request, &err);
 	if (status == STATUS_OK)
-		status = helper_client_request(task->manager->helper, &request, HELPER_NORMAL, on_reply, task,
-					       &err);
+		status = helper_client_request(task->manager->helper, &request,
+					       task->target.source.class == SOURCE_NFS4 ? HELPER_NFS
+											: HELPER_NORMAL,
+					       on_reply, task, &err);
 	if (status != STATUS_OK)
 		volume_task_event(task, VOLUME_OP_FAILED, &err);
 }

@@ -12,16 +12,69 @@ static void show_helper(const Holdfast__V1__AgentHelper *helper)
 
 	if (helper->running)
 		(void)str_format(text, sizeof(text),
-				 "running, pid %" PRIu32 ", %.16s door, restarts: %" PRIu32, helper->pid,
-				 helper->door, helper->restarts);
+				 "running, %.16s door, restarts: %" PRIu32 ", waiting: %" PRIu32,
+				 helper->door, helper->restarts, helper->queued);
 	else
-		(void)str_format(text, sizeof(text), "not running, restarts: %" PRIu32, helper->restarts);
+		(void)str_format(text, sizeof(text), "not running, restarts: %" PRIu32 ", waiting: %" PRIu32,
+				 helper->restarts, helper->queued);
 	print_field("mount helper", text);
-	if (helper->ticket_optional)
-		print_field("tickets",
-			    "optional: the helper's policy allows mounts the server did not grant");
+	if (helper->policy_digest[0])
+		print_field("its policy", helper->policy_digest);
+	if (helper->container)
+		print_field("its mounts", "in the agent's mount namespace (container = yes)");
+	if (helper->running)
+		print_field(
+			"tickets",
+			helper->ticket_optional
+				? "optional (stand-alone use): mounts the server did not grant are allowed"
+				: "required");
 	if (helper->last_error[0])
 		print_field("its last error", helper->last_error);
+}
+
+enum { BUSY_SIZE = 160 };
+
+/* "STAGE of db-0123 for 4s" */
+static const char *busy_text(const Holdfast__V1__AgentHelperInstance *i, int64_t now_ms,
+			     char ret[static BUSY_SIZE])
+{
+	char age[AGE_SIZE];
+
+	ret[0] = '\0';
+	if (i->operation[0])
+		(void)str_format(ret, BUSY_SIZE, "%.16s%s%.64s for %s", i->operation,
+				 i->volume[0] ? " of " : "", i->volume, age_text(i->since_ms, now_ms, age));
+	return ret;
+}
+
+static enum status show_instances(const Holdfast__V1__AgentHelper *helper, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "PID", .is_number = true},
+		{.name = "DOOR"},
+		{.name = "FOR"},
+		{.name = "STATE", .is_state = true},
+		{.name = "BUSY WITH"},
+		{.name = "RESTARTS", .is_number = true},
+		{.name = "LAST ERROR"},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (helper->n_instances == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	for (size_t k = 0; k < helper->n_instances; k++) {
+		const Holdfast__V1__AgentHelperInstance *i = helper->instances[k];
+		char pid[16] = "", restarts[16], busy[BUSY_SIZE];
+
+		if (i->pid)
+			(void)str_format(pid, sizeof(pid), "%" PRIu32, i->pid);
+		(void)str_format(restarts, sizeof(restarts), "%" PRIu32, i->restarts);
+		table_add(table, (const char *const[]){pid, i->door, i->nfs ? "nfs" : "all but nfs", i->state,
+						       busy_text(i, now_ms, busy), restarts, i->last_error});
+	}
+	return table_print(table, "mount helpers", err);
 }
 
 static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent, struct error *err)
@@ -93,7 +146,9 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, struct
 		show_helper(agent->helper);
 	(void)str_format(text, sizeof(text), "%" PRIu32, agent->receipts_pending);
 	print_field("receipts pending", text);
-	status = show_allocs(agent->allocations, agent->n_allocations, "allocations", err);
+	status = agent->helper ? show_instances(agent->helper, err) : STATUS_OK;
+	if (status == STATUS_OK)
+		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", err);
 	if (status == STATUS_OK)
 		status = show_mounts(agent, err);
 	if (status == STATUS_OK)

@@ -67,6 +67,12 @@ static void show_source(const Holdfast__V1__Source *source)
 	print_field("source", word(&holdfast__v1__source_class__descriptor, (int)source->class_, class));
 	if (source->by_id[0])
 		print_field("by_id", source->by_id);
+	if (source->server[0])
+		print_field("server", source->server);
+	if (source->export[0])
+		print_field("export", source->export);
+	if (source->host_volume[0])
+		print_field("host volume", source->host_volume);
 	if (source->size_bytes) {
 		(void)str_format(number, sizeof(number), "%" PRIu64 " bytes", source->size_bytes);
 		print_field("size", number);

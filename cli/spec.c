@@ -41,6 +41,9 @@ static const struct spec_key source_keys[] = {
 	{.key = "by_id"},
 	{.key = "size", .field = "size_bytes"},
 	{.key = "inodes"},
+	{.key = "server"},
+	{.key = "export"},
+	{.key = "host_volume"},
 };
 static const struct spec_block source_block = SPEC_BLOCK_INIT(&holdfast__v1__source__descriptor, source_keys);
 

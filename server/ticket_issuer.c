@@ -105,30 +105,6 @@ void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[st
 	(void)EVP_PKEY_get_raw_public_key(issuer->key, ret, &len); /* of an Ed25519 key: cannot fail */
 }
 
-/* The source as the agent will name it to the helper, with the device numbers left zero. */
-static enum status make_source(const struct source *from, struct mh_source *ret, struct error *err)
-{
-	memset(ret, 0, sizeof(*ret));
-	switch (from->class) {
-	case SOURCE_BLOCK:
-		ret->class = MH_CLASS_BLOCK;
-		if (str_copy(ret->u.block.by_id, sizeof(ret->u.block.by_id), from->by_id) < 0)
-			break;
-		return STATUS_OK;
-	case SOURCE_TMPFS:
-		ret->class = MH_CLASS_TMPFS;
-		ret->u.tmpfs.size_bytes = from->size_bytes;
-		ret->u.tmpfs.inodes = from->inodes;
-		return STATUS_OK;
-	case SOURCE_NFS4:
-	case SOURCE_BIND:
-	case SOURCE_UNSPECIFIED:
-	case SOURCE_CLASS_N:
-		break;
-	}
-	return error_set(err, STATUS_UNIMPLEMENTED, 0, "volumes of this source class cannot be granted yet");
-}
-
 static enum status sign(const struct ticket_issuer *issuer, struct ticket *ticket, struct error *err)
 {
 	cleanup(free_md_ctx) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
@@ -156,7 +132,7 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 		.propagation = (uint8_t)claim->propagation,
 	};
 	struct mh_source source;
-	enum status st = make_source(&volume->source, &source, err);
+	enum status st = source_to_wire(&volume->source, &source, err);
 
 	if (st != STATUS_OK)
 		return st;

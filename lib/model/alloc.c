@@ -73,10 +73,6 @@ static enum status validate_request(const struct volume_request *request, struct
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: propagation bidirectional contradicts read_only = true",
 				 request->name);
-	if (request->propagation != PROPAGATION_PRIVATE)
-		return error_set(err, STATUS_UNIMPLEMENTED, 0,
-				 "volume %s: propagation %s is not built yet; use propagation = \"private\"",
-				 request->name, propagation_name(request->propagation));
 	return STATUS_OK;
 }
 

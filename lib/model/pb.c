@@ -82,6 +82,9 @@ static const struct field_map source_fields[] = {
 	STRING(struct source, by_id),
 	NUMBER(struct source, size_bytes),
 	NUMBER(struct source, inodes),
+	STRING(struct source, server),
+	STRING(struct source, export),
+	STRING(struct source, host_volume),
 };
 static const struct message_map source_map =
 	MAP(struct source, holdfast__v1__source__descriptor, source_fields);

@@ -7,9 +7,6 @@
 #include <openssl/sha.h>
 #include <string.h>
 
-/* The kernel's inode counters are 64 bits wide, its tmpfs option is not: keep to what fits 31 bits. */
-#define TMPFS_INODES_MAX (UINT64_C(1) << 31)
-
 void volume_default(struct volume *volume)
 {
 	if (volume->namespace[0] == '\0')
@@ -20,48 +17,10 @@ void volume_default(struct volume *volume)
 		(void)str_copy(volume->external_id, sizeof(volume->external_id), volume->id);
 	if (volume->type == VOLUME_NATIVE && volume->plugin_id[0] == '\0')
 		(void)str_copy(volume->plugin_id, sizeof(volume->plugin_id), PLUGIN_NATIVE);
-}
-
-static bool is_by_id(const char *s)
-{
-	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:._+-";
-	size_t n = strlen(s);
-
-	return n > 0 && s[0] != '.' && strspn(s, allowed) == n;
-}
-
-static enum status validate_source(const struct volume *volume, struct error *err)
-{
-	const struct source *source = &volume->source;
-
-	switch (source->class) {
-	case SOURCE_BLOCK:
-		if (!is_by_id(source->by_id))
-			return error_set(
-				err, STATUS_INVALID_ARGUMENT, 0,
-				"source.by_id: '%.64s' is not an entry of /dev/disk/by-id (1 to %d of "
-				"A-Z a-z 0-9 : . _ + -, not beginning with a dot)",
-				source->by_id, BY_ID_MAX);
-		return STATUS_OK;
-	case SOURCE_TMPFS:
-		if (source->size_bytes == 0)
-			return error_set(
-				err, STATUS_INVALID_ARGUMENT, 0,
-				"source.size_bytes: a tmpfs volume needs a size, for example \"64MiB\"");
-		if (source->inodes == 0 || source->inodes > TMPFS_INODES_MAX)
-			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-					 "source.inodes: a tmpfs volume needs 1 to %" PRIu64 " inodes",
-					 TMPFS_INODES_MAX);
-		return STATUS_OK;
-	case SOURCE_NFS4:
-	case SOURCE_BIND:
-		return error_set(err, STATUS_UNIMPLEMENTED, 0,
-				 "source.class: nfs4 and bind volumes are not built yet; use block or tmpfs");
-	case SOURCE_UNSPECIFIED:
-	case SOURCE_CLASS_N:
-		break;
-	}
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "source.class: say \"block\" or \"tmpfs\"");
+	/* a host volume is its own profile */
+	if (volume->source.class == SOURCE_BIND && volume->profile[0] == '\0')
+		(void)str_copy(volume->profile, sizeof(volume->profile), volume->source.host_volume);
+	source_default(&volume->source);
 }
 
 static enum status validate_native(const struct volume *volume, struct error *err)
@@ -78,7 +37,12 @@ static enum status validate_native(const struct volume *volume, struct error *er
 			"profile: a native volume needs the name of a profile of the helpers' policies "
 			"(a-z 0-9 and -, up to 63), not '%.64s'",
 			volume->profile);
-	return validate_source(volume, err);
+	if (volume->source.class == SOURCE_BIND && !str_eq(volume->profile, volume->source.host_volume))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "profile: a bind volume has its host volume '%s' as profile, or none, not "
+				 "'%s'",
+				 volume->source.host_volume, volume->profile);
+	return source_validate(&volume->source, err);
 }
 
 static enum status validate_capabilities(const struct volume *volume, struct error *err)
@@ -150,12 +114,6 @@ bool volume_has_capability(const struct volume *volume, enum access_mode access,
 		if (capability_eq(&volume->capabilities[i], &wanted))
 			return true;
 	return false;
-}
-
-static bool source_eq(const struct source *a, const struct source *b)
-{
-	return a->class == b->class && str_eq(a->by_id, b->by_id) && a->size_bytes == b->size_bytes &&
-	       a->inodes == b->inodes;
 }
 
 /* The first immutable field in which the two differ, or NULL. */

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "model/modes.h"
+#include "model/source.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +14,6 @@ enum {
 	PLUGIN_ID_MAX = 128,
 	PROFILE_MAX = 63,
 	EXTERNAL_ID_MAX = 256,
-	BY_ID_MAX = 128,
 	VOLUME_CAPABILITIES_MAX = 16,
 	WIRE_VOLUME_SIZE = 64,
 };
@@ -26,22 +26,6 @@ enum volume_type {
 	VOLUME_NATIVE,
 	VOLUME_CSI,
 	VOLUME_TYPE_N,
-};
-
-enum source_class {
-	SOURCE_UNSPECIFIED,
-	SOURCE_BLOCK,
-	SOURCE_TMPFS,
-	SOURCE_NFS4,
-	SOURCE_BIND,
-	SOURCE_CLASS_N,
-};
-
-struct source {
-	enum source_class class;
-	char by_id[BY_ID_MAX + 1]; /* block */
-	uint64_t size_bytes;	   /* tmpfs */
-	uint64_t inodes;	   /* tmpfs */
 };
 
 struct capability {
@@ -67,7 +51,7 @@ struct volume {
 	uint64_t modify_index;
 };
 
-/** Fill what may be left out: namespace, name, plugin of a native volume. */
+/** Fill what may be left out: namespace, name, plugin of a native volume, profile of one of class bind. */
 void volume_default(struct volume *volume);
 
 /** Check a registration; the first thing wrong is named with its field and what would be right. */

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -18,6 +20,19 @@ enum { SOCKET = 3 };
 
 static struct fake_state *state;
 static uint64_t seq;
+static int state_fd;
+
+/* Instances share the model. Their end, in whatever way, gives it free. */
+static void lock_state(void)
+{
+	while (flock(state_fd, LOCK_EX) < 0)
+		;
+}
+
+static void unlock_state(void)
+{
+	(void)flock(state_fd, LOCK_UN);
+}
 
 static void violate(const char *what)
 {
@@ -37,6 +52,18 @@ static void hang(void)
 		(void)pause();
 }
 
+/* False: the agent has gone meanwhile. */
+static bool await_go(void)
+{
+	struct pollfd socket = {.fd = SOCKET, .events = POLLIN};
+
+	while (__atomic_load_n(&state->go, __ATOMIC_SEQ_CST) == 0) {
+		if (poll(&socket, 1, 1) != 0)
+			return false;
+	}
+	return true;
+}
+
 static void map_state(const char *program)
 {
 	char path[4096], folder[4096];
@@ -47,6 +74,7 @@ static void map_state(const char *program)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		_exit(98);
+	state_fd = fd;
 	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (state == MAP_FAILED)
 		_exit(98);
@@ -110,6 +138,8 @@ static uint16_t mount_bits(const struct fake_mount *mount)
 		bits |= MH_STATE_EXEC;
 	if (mount->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
 		bits |= MH_STATE_SHARED;
+	if (mount->propagation == TICKET_PROPAGATION_HOST_TO_TASK)
+		bits |= MH_STATE_SLAVE;
 	return (uint16_t)bits;
 }
 
@@ -260,6 +290,7 @@ static void record(uint16_t op, const void *bytes, uint16_t status)
 	memset(log, 0, sizeof(*log));
 	log->op = op;
 	log->status = status;
+	log->pid = getpid();
 	memcpy(log->volume, publish->volume, sizeof(log->volume)); /* first in every request */
 	if (op == MH_OP_PUBLISH) {
 		memcpy(log->alloc, publish->alloc, sizeof(log->alloc));
@@ -271,10 +302,14 @@ static void record(uint16_t op, const void *bytes, uint16_t status)
 	state->n_log++;
 }
 
-static enum fake_fault next_fault(void)
+static enum fake_fault next_fault(const void *bytes)
 {
-	uint32_t call = ++state->calls;
+	const struct mh_publish *request = bytes; /* the volume is first in every request */
+	uint32_t call;
 
+	if (state->fault_volume[0] && strcmp(state->fault_volume, request->volume) != 0)
+		return FAKE_FAULT_NONE;
+	call = ++state->calls;
 	if (state->fault_call == 0 || call < state->fault_call ||
 	    call >= state->fault_call + state->fault_calls)
 		return FAKE_FAULT_NONE;
@@ -314,23 +349,56 @@ static void serve(const void *bytes, size_t n)
 	if (seq == 1)
 		violate("request before ACK");
 	if (header->op == MH_OP_LIST) {
+		lock_state();
+		state->lists++;
+		state->lists_beside += state->under_way > 0;
+		state->list_pid = getpid();
 		do_list(bytes);
+		unlock_state();
 		return;
 	}
 	if (header->op >= MH_OP_N || !ops[header->op].run || ops[header->op].size != n)
 		violate("operation");
-	fault = next_fault();
+	lock_state();
+	fault = next_fault(bytes);
 	if (fault == FAKE_DIE_BEFORE)
 		die();
+	if (++state->under_way > state->under_way_max)
+		state->under_way_max = state->under_way;
+	unlock_state();
 	if (fault == FAKE_HANG)
 		hang();
+	if (fault == FAKE_WAIT && !await_go())
+		fault = FAKE_DIE_BEFORE;
+	lock_state();
+	state->under_way--;
+	if (fault == FAKE_DIE_BEFORE)
+		_exit(0);
 	reply.header.length = sizeof(reply);
 	reply.record = state->calls;
 	reply.status = (uint16_t)ops[header->op].run(bytes, &reply);
 	record(header->op, bytes, reply.status);
 	if (fault == FAKE_DIE_AFTER)
 		die();
+	unlock_state();
 	answer(&reply, fault);
+}
+
+static void fail_to_start(void)
+{
+	struct mh_failure failure = {
+		.header = {.magic = MH_MAGIC,
+			   .version = MH_VERSION,
+			   .op = MH_OP_FAILURE,
+			   .length = sizeof(failure)},
+		.word = state->start_word,
+		.sys_errno = EPERM,
+		.number = 1024,
+		.detail = "nofile",
+	};
+
+	(void)send(SOCKET, &failure, sizeof(failure), MSG_NOSIGNAL);
+	_exit(state->start_code);
 }
 
 static void start(void)
@@ -344,13 +412,20 @@ static void start(void)
 		.node = "n1",
 		.publish_base = FAKE_PUBLISH_BASE,
 		.helper_pid = (uint32_t)getpid(),
-		.door = 1,
+		.policy_digest = {state->policy},
+		.door = state->door ? state->door : 1,
+		.ticket_optional = state->ticket_optional,
 	};
-	enum fake_start how = state->start_times > 0 ? state->start : FAKE_START_OK;
+	enum fake_start how;
 
+	lock_state();
+	how = state->start_times > 0 ? state->start : FAKE_START_OK;
 	state->pids[state->starts++ % FAKE_PIDS_MAX] = getpid();
 	if (state->start_times > 0)
 		state->start_times--;
+	unlock_state();
+	if (how == FAKE_START_FAILURE)
+		fail_to_start();
 	if (how == FAKE_START_EXIT) {
 		if (!state->start_silently)
 			(void)dprintf(STDERR_FILENO, "refused to start\nsecond line\n");

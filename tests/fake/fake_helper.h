@@ -31,6 +31,7 @@ enum fake_fault {
 	FAKE_OVERSIZE,
 	FAKE_SHORT,
 	FAKE_TWICE, /* answers twice */
+	FAKE_WAIT,  /* does it when the test says go, unless its socket ends before */
 	FAKE_FAULT_N,
 };
 
@@ -39,6 +40,7 @@ enum fake_start {
 	FAKE_START_EXIT,    /* with start_code, and a line on stderr */
 	FAKE_START_MUTE,    /* no HELLO */
 	FAKE_START_VERSION, /* HELLO of another version */
+	FAKE_START_FAILURE, /* FAILURE with start_word, then exit with start_code */
 };
 
 struct fake_mount {
@@ -59,6 +61,7 @@ struct fake_log {
 	char volume[MH_LABEL_SIZE];
 	char alloc[MH_UUID_SIZE];
 	uint8_t slot;
+	pid_t pid; /* of the instance */
 };
 
 struct fake_profile {
@@ -71,10 +74,16 @@ struct fake_state {
 	/* set by the test */
 	uint32_t fault_call;  /* number of the request, from 1, over all instances; LIST not counted */
 	uint32_t fault_calls; /* how many in a row, from there */
+	char fault_volume[MH_LABEL_SIZE]; /* only these requests count and fail; empty: all */
+	uint32_t go;			  /* not 0: what waits goes on */
 	enum fake_fault fault;
 	enum fake_start start;
 	uint32_t start_times; /* how many instances start that way */
 	int start_code;
+	uint16_t start_word;
+	uint8_t policy; /* first byte of the digest in HELLO */
+	uint8_t door;	/* in HELLO; 0: 1 */
+	uint8_t ticket_optional;
 	bool start_silently;	 /* without the line on stderr */
 	uint32_t busy_unpublish; /* the next so many answer BUSY */
 	uint32_t busy_unstage;
@@ -86,7 +95,12 @@ struct fake_state {
 	uint32_t n_profiles;
 	/* set by the program */
 	uint32_t starts;
-	uint32_t calls;
+	uint32_t calls; /* that count for faults */
+	uint32_t under_way;
+	uint32_t under_way_max; /* requests under way at the same time */
+	uint32_t lists;
+	uint32_t lists_beside; /* that were answered beside a change under way */
+	pid_t list_pid;	       /* who answered the last one */
 	pid_t pids[FAKE_PIDS_MAX];
 	uint32_t next_minor;
 	struct fake_mount mounts[FAKE_MOUNTS_MAX];

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,8 +57,49 @@ static void end_child(pid_t pid)
 	(void)waitpid(pid, NULL, 0);
 }
 
+static void serve_connections(const struct fake_helper *fake, int listener)
+{
+	char *const argv[] = {(char *)(uintptr_t)fake->path, NULL};
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGCHLD, SIG_IGN);
+	for (;;) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0 && fork() == 0) {
+			(void)dup2(fd, 3);
+			if (fd == 3)
+				(void)fcntl(3, F_SETFD, 0);
+			(void)execv(fake->path, argv);
+			_exit(127);
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+void fake_helper_listen(struct fake_helper *fake)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_true(listener >= 0);
+	(void)snprintf(fake->socket, sizeof(fake->socket), "%s/helper.sock", fake->folder);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", fake->socket);
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(listener, 8), 0);
+	fake->listener = fork();
+	assert_true(fake->listener >= 0);
+	if (fake->listener == 0)
+		serve_connections(fake, listener);
+	close(listener);
+}
+
 void fake_helper_release(struct fake_helper *fake)
 {
+	/* its children go with it */
+	if (fake->listener > 0)
+		end_child(fake->listener);
 	for (size_t i = 0; i < FAKE_PIDS_MAX; i++) {
 		if (fake->state->pids[i] > 0)
 			end_child(fake->state->pids[i]);

@@ -7,6 +7,8 @@ struct fake_helper {
 	char folder[64]; /* below /tmp; tests may put their own files there */
 	char path[96];	 /* of the program, as helper.path */
 	struct fake_state *state;
+	char socket[96]; /* as helper.socket, once somebody listens */
+	pid_t listener;
 };
 
 /** Make the folder and an empty state; asserts that it works. */
@@ -14,6 +16,9 @@ void fake_helper_init(struct fake_helper *fake);
 
 /** End instances that hang, remove the folder with all plain files in it. */
 void fake_helper_release(struct fake_helper *fake);
+
+/** Stand in for the service manager: start an instance for each connection to fake->socket. */
+void fake_helper_listen(struct fake_helper *fake);
 
 /** How often @op was done with @status to this volume (NULL: any) for this allocation (NULL: any). */
 unsigned int fake_helper_count(const struct fake_helper *fake, enum mh_op op, enum mh_status status,

@@ -353,11 +353,12 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 	struct ticket ticket = {.magic = TICKET_MAGIC,
 				.generation = claim->generation,
 				.not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)};
-	struct volume volume = {.type = VOLUME_NATIVE,
-				.profile = "scratch",
-				.source = {.class = model->class, .size_bytes = 4096, .inodes = 8}};
+	struct volume volume = {
+		.type = VOLUME_NATIVE, .profile = "scratch", .source = {.class = model->class}};
 	char wire[WIRE_VOLUME_SIZE];
 
+	if (model->class == SOURCE_TMPFS)
+		volume.source = (struct source){.class = SOURCE_TMPFS, .size_bytes = 4096, .inodes = 8};
 	if (model->class == SOURCE_BLOCK)
 		(void)str_format(volume.source.by_id, sizeof(volume.source.by_id), "disk-%s",
 				 claim->volume_id);

@@ -200,5 +200,6 @@ class TestBadInput(WorldTest):
         self.assertEqual(checked.returncode, 1)
         self.assertRegex(checked.stderr, r"^/.*mounthelper\.policy:\d+: expected: agent UID")
         restore()
-        self.with_helper_broken(lambda: append("agnet 5 {\n}\n"), restore, r"mounthelper.policy:\d+", "agent UID")
+        self.with_helper_broken(lambda: append("agnet 5 {\n}\n"), restore, r"mounthelper\.policy: line \d+ of",
+                                "holdfast policy check")
         self.with_helper_broken(lambda: os.unlink(policy), restore, "mounthelper.policy")

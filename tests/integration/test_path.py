@@ -78,6 +78,65 @@ class TestPath(WorldTest):
         wait_for("the claims to be freed", lambda: not self.world.live_claims("scratch"))
         self.assert_nothing_mounted()
 
+    def run_on(self, volume, source, request=""):
+        """Register a volume of one claim and run an allocation on it; the line of its publish in the mount table."""
+        self.world.holdfast(
+            "volume", "register",
+            self.world.spec(f"{volume}.hcl", f'id = "{volume}"\ntype = "native"\n{source}\n'
+                            'capability {\n  access_mode = "single-node-single-writer"\n'
+                            '  attachment_mode = "file-system"\n}\n'))
+        spec = self.world.spec(
+            "one.hcl", f'name = "one"\nvolume "v" {{\n  source = "{volume}"\n'
+            f'  access_mode = "single-node-single-writer"\n{request}}}\n')
+        self.world.holdfast("alloc", "run", spec, "--node", self.node.id, "--id", self.alloc)
+        path = self.node.published(self.alloc)
+        return next(line for line in self.node.mounts() if line.split(" ")[4] == path)
+
+    def test_a_host_volume_is_published_by_its_name(self):
+        with open(f"{self.node.hostvol}/known", "w", encoding="ascii") as f:
+            f.write("x")
+        line = self.run_on("models", 'source {\n  class = "bind"\n  host_volume = "data"\n}')
+        self.assertTrue(os.path.exists(f"{self.node.published(self.alloc)}/known"))
+        options = line.split(" ")[5].split(",")
+        for option in ("nosuid", "nodev", "noexec"):
+            self.assertIn(option, options)
+        shown = self.world.holdfast("volume", "status", "models").stdout
+        self.assertRegex(shown, r"host volume +data")
+        self.stop_alloc()
+        wait_for("the claims to be freed", lambda: not self.world.live_claims("models"))
+        self.assert_nothing_mounted()
+        self.assertTrue(os.path.exists(f"{self.node.hostvol}/known"))
+
+    def test_propagation_and_exec_are_as_asked_for(self):
+        scratch = 'profile = "scratch"\nsource {\n  class = "tmpfs"\n  size = "1MiB"\n  inodes = 100\n}'
+        for word, tag in (("private", None), ("host-to-task", "master:"), ("bidirectional", "shared:")):
+            type(self).serial += 1
+            self.alloc = self.alloc_id(0)
+            line = self.run_on(f"p-{word}", scratch, f'  propagation = "{word}"\n  exec = true\n')
+            tags = line.split(" ")[6:line.split(" ").index("-")]
+            self.assertEqual([t for t in tags if tag is None or not t.startswith(tag)], [], line)
+            self.assertEqual(len(tags), 0 if tag is None else 1, line)
+            self.assertNotIn("noexec", line.split(" ")[5].split(","))
+            self.assertTrue(all(m["verified"] for m in self.node.status()["mounts"]))
+            self.stop_alloc()
+            wait_for("the claims to be freed", lambda: not self.world.live_claims(f"p-{word}"))  # noqa: B023
+        self.assert_nothing_mounted()
+
+    def test_a_hangup_replaces_the_helpers_and_changes_no_mount(self):
+        self.run_alloc()
+        before = self.node.mounts()
+
+        def pids():
+            status = self.node.status()
+            return {i["pid"] for i in status["helper"]["instances"] if i.get("state") == "ready"}
+
+        wait_for("two helpers", lambda: len(pids()) == 2)
+        first = pids()
+        os.kill(self.node.daemon.pid, signal.SIGHUP)
+        wait_for("two other helpers", lambda: len(pids()) == 2 and not pids() & first)
+        self.assertEqual(self.node.mounts(), before)
+        self.stop_alloc()
+
     def test_a_busy_volume_is_not_torn_away(self):
         self.run_alloc()
         path = f"{self.node.published(self.alloc)}/open"

@@ -11,6 +11,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -99,6 +100,49 @@ class Daemon:
             return f.read()
 
 
+class Door:
+    """Stands in for a socket unit with Accept=yes: one mount helper without setuid bit for each connection."""
+
+    CAPS = "+sys_admin,+audit_write"
+
+    def __init__(self, node):
+        self.path = f"{node.dir}/helper.sock"
+        self.program = f"{PREFIX}/libexec/holdfast/mounthelper-of-the-socket-door"
+        shutil.copyfile(f"{PREFIX}/libexec/holdfast/holdfast-mounthelper", self.program)
+        os.chmod(self.program, 0o755)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(self.path)
+        os.chown(self.path, 0, grp.getgrnam(GROUP).gr_gid)
+        os.chmod(self.path, 0o660)
+        self.socket.listen(8)
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.serve()
+
+    def serve(self):
+        helper = pwd.getpwnam(HELPER_USER)
+        argv = ["setpriv", f"--reuid={helper.pw_uid}", f"--regid={helper.pw_gid}", "--clear-groups",
+                f"--inh-caps=-all,{self.CAPS}", f"--ambient-caps=-all,{self.CAPS}", f"--bounding-set=-all,{self.CAPS}",
+                self.program]
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        while True:
+            connection, _ = self.socket.accept()
+            if os.fork() == 0:
+                os.setsid()
+                os.dup2(connection.fileno(), 3)
+                os.set_inheritable(3, True)
+                os.execvp(argv[0], argv)
+            connection.close()
+
+    def close(self):
+        os.kill(self.pid, signal.SIGTERM)
+        os.waitpid(self.pid, 0)
+        self.socket.close()
+        os.unlink(self.path)
+        os.unlink(self.program)
+
+
 class Node:
     """One agent with its account, trees and block in the helpers' policy."""
 
@@ -108,9 +152,11 @@ class Node:
         self.user = f"{GROUP}-{number}"
         self.dir = f"{PREFIX}/run/{self.id}"
         self.data = f"{PREFIX}/var/{self.id}"
+        self.hostvol = f"{self.dir}/data"
         self.trail = f"{PREFIX}/trail/{self.id}.log"
         self.socket = f"{self.data}/agent.sock"
         self.config = f"{PREFIX}/etc/holdfast/{self.id}.hcl"
+        self.door = None  # the setuid one
         self.daemon = Daemon(
             world,
             self.id,
@@ -149,6 +195,12 @@ class Node:
 		fstype = tmpfs
 		trust = trusted
 		max_size = 268435456
+		shared = yes
+		exec = yes
+	}}
+	hostvol data {{
+		path = {self.hostvol}
+		owner_uid = {self.uid}
 	}}
 }}
 """
@@ -170,7 +222,7 @@ tls {{
   key = "{self.data}/node.key"
 }}
 helper {{
-  path = "{PREFIX}/libexec/holdfast/holdfast-mounthelper"
+  {f'socket = "{self.door.path}"' if self.door else f'path = "{PREFIX}/libexec/holdfast/holdfast-mounthelper"'}
 }}
 """
 
@@ -182,6 +234,7 @@ helper {{
             ("stage", helper.pw_uid, helper.pw_gid, 0o700),
             ("publish", helper.pw_uid, helper.pw_gid, 0o711),
             ("lock", 0, 0, 0o755),
+            ("data", self.uid, group, 0o755),
         ):
             os.mkdir(f"{self.dir}/{name}")
             os.chown(f"{self.dir}/{name}", uid, gid)
@@ -193,8 +246,23 @@ helper {{
         shutil.copyfile(f"{PREFIX}/var/server/tls/node-{self.id}.key", f"{self.data}/node.key")
         os.chown(f"{self.data}/node.key", self.uid, group)
         os.chmod(f"{self.data}/node.key", 0o600)
+        self.configure()
+
+    def configure(self):
         with open(self.config, "w", encoding="ascii") as f:
             f.write(self.settings())
+
+    def open_door(self):
+        """From now on through the socket door, which needs a trail of the helper's own."""
+        helper = pwd.getpwnam(HELPER_USER)
+        os.chown(self.trail, helper.pw_uid, helper.pw_gid)
+        self.door = Door(self)
+        self.configure()
+
+    def close_door(self):
+        self.door.close()
+        self.door = None
+        self.configure()
 
     def start(self):
         self.daemon.start()

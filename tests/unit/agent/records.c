@@ -42,7 +42,12 @@ struct claim_grant records_grant(const struct alloc_record *record, uint32_t i)
 	struct claim_grant grant = {
 		.claim = {.mode = CLAIM_WRITE, .generation = 40 + i},
 		.volume = {.type = VOLUME_NATIVE,
-			   .source = {.class = SOURCE_TMPFS, .size_bytes = 4096, .inodes = 9}},
+			   .source = {.class = SOURCE_TMPFS,
+				      .size_bytes = 4096,
+				      .inodes = 9,
+				      .server = "192.0.2.7",
+				      .export = "/a",
+				      .host_volume = "data"}},
 		.has_ticket = true,
 		.ticket = {.magic = TICKET_MAGIC, .not_after_ms = 1000000, .generation = 40 + i},
 	};

@@ -61,6 +61,8 @@ static void what_is_left_out_has_a_default(void **state)
 	assert_int_equal(f->config.helper.request_timeout_us, 60 * USEC_PER_SEC);
 	assert_int_equal(f->config.helper.start_timeout_us, 5 * USEC_PER_SEC);
 	assert_non_null(strstr(f->config.helper.path, "/holdfast-mounthelper"));
+	assert_string_equal(f->config.helper.socket, "");
+	assert_int_equal(f->config.helper.instances, 2);
 }
 
 static void everything_can_be_set(void **state)
@@ -72,7 +74,8 @@ static void everything_can_be_set(void **state)
 			"log_level = \"debug\"\nclaim_timeout = \"7s\"\nconnect_timeout = \"8s\"\n"
 			"server {\n host = \"h\"\n port = 1\n server_uri = \"holdfast://c/server/x\"\n}\n"
 			"tls {\n ca = \"/ca\"\n cert = \"/cert\"\n key = \"/key\"\n}\n"
-			"helper {\n path = \"/h\"\n start_timeout = \"2s\"\n request_timeout = \"3s\"\n}\n"),
+			"helper {\n path = \"/h\"\n start_timeout = \"2s\"\n request_timeout = \"3s\"\n"
+			" socket = \"/r/h.sock\"\n instances = 4\n}\n"),
 		STATUS_OK);
 	assert_string_equal(f->config.data_dir, "/d");
 	assert_string_equal(f->config.socket, "/s");
@@ -85,6 +88,8 @@ static void everything_can_be_set(void **state)
 	assert_string_equal(f->config.tls.cert, "/cert");
 	assert_string_equal(f->config.tls.key, "/key");
 	assert_string_equal(f->config.helper.path, "/h");
+	assert_string_equal(f->config.helper.socket, "/r/h.sock");
+	assert_int_equal(f->config.helper.instances, 4);
 	assert_int_equal(f->config.helper.start_timeout_us, 2 * USEC_PER_SEC);
 	assert_int_equal(f->config.helper.request_timeout_us, 3 * USEC_PER_SEC);
 }
@@ -107,6 +112,9 @@ static void mistakes_are_errors_with_their_line(void **state)
 		{GOOD "claim_timeout = \"3601s\"\n", "agent.hcl:7: ", "claim_timeout"},
 		{GOOD "helper {\n path = \"x\"\n}\n", "agent.hcl:8: ", "path"},
 		{GOOD "helper {\n arguments = \"x\"\n}\n", "agent.hcl:8: ", "arguments"},
+		{GOOD "helper {\n instances = 0\n}\n", "agent.hcl:8: ", "instances"},
+		{GOOD "helper {\n instances = 5\n}\n", "agent.hcl:8: ", "instances"},
+		{GOOD "helper {\n socket = \"run/x\"\n}\n", "agent.hcl:8: ", "socket"},
 		{GOOD "tls {\n cipher = \"x\"\n}\n", "agent.hcl:8: ", "cipher"},
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n port = 65536\n server_uri "
 		 "= "

@@ -21,7 +21,7 @@ struct fixture {
 	struct fake_helper fake;
 	sd_event *event;
 	struct helper_client *client;
-	unsigned int ready, down;
+	unsigned int ready, down, stale;
 	struct error last_down;
 	unsigned int n_results;
 	struct result {
@@ -32,9 +32,15 @@ struct fixture {
 	} results[RESULTS_MAX];
 };
 
-static void on_ready(void *userdata)
+static void on_ready(pid_t pid, void *userdata)
 {
+	assert_true(pid > 0);
 	((struct fixture *)userdata)->ready++;
+}
+
+static void on_stale(void *userdata)
+{
+	((struct fixture *)userdata)->stale++;
 }
 
 static void on_down(const struct error *err, void *userdata)
@@ -45,7 +51,8 @@ static void on_down(const struct error *err, void *userdata)
 	f->last_down = *err;
 }
 
-static const struct helper_client_events events = {.on_ready = on_ready, .on_down = on_down};
+static const struct helper_client_events events = {
+	.on_ready = on_ready, .on_down = on_down, .on_stale = on_stale};
 
 static void on_done(const union helper_reply *reply, const struct error *err, void *userdata)
 {
@@ -65,7 +72,8 @@ static void on_done(const union helper_reply *reply, const struct error *err, vo
 static void make_client(struct fixture *f, uint64_t request_timeout_ms)
 {
 	const struct helper_client_options options = {
-		.path = f->fake.path,
+		.door = {.path = f->fake.path},
+		.instances = 1,
 		.start_timeout_us = 300 * USEC_PER_MSEC,
 		.request_timeout_us = request_timeout_ms * USEC_PER_MSEC,
 	};
@@ -140,6 +148,7 @@ static void request(struct fixture *f, enum mh_op op, unsigned int slot)
 	case MH_OP_HELLO:
 	case MH_OP_ACK:
 	case MH_OP_STAT:
+	case MH_OP_FAILURE:
 	case MH_OP_N:
 		fail();
 	}
@@ -336,7 +345,7 @@ static void a_missing_setuid_bit_is_explained(void **state)
 	run_until(f, &f->down, 1);
 	assert_int_equal(f->last_down.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(f->last_down.msg, "exit code 71"));
-	assert_non_null(strstr(f->last_down.msg, "chmod 4750"));
+	assert_non_null(strstr(f->last_down.msg, "mode 4750"));
 	assert_false(helper_client_info(f->client)->is_running);
 	run_until(f, &f->n_results, 1);
 	assert_true(f->results[0].is_answered);

@@ -117,6 +117,7 @@ static struct mh_hello hello_ok(void)
 		.cluster = "prod",
 		.node = "n1",
 		.publish_base = "/run/holdfast/publish",
+		.stage_base = "/run/holdfast/stage",
 		.door = 1,
 	};
 }
@@ -156,11 +157,14 @@ static void no_change_of_framing_in_hello_is_accepted(void **state)
 		if ((i >= offsetof(struct mh_hello, cluster) && i < offsetof(struct mh_hello, cluster) + 4) ||
 		    (i >= offsetof(struct mh_hello, node) && i < offsetof(struct mh_hello, node) + 2) ||
 		    (i > offsetof(struct mh_hello, publish_base) &&
-		     i < offsetof(struct mh_hello, publish_base) + strlen(hello.publish_base)))
+		     i < offsetof(struct mh_hello, publish_base) + strlen(hello.publish_base)) ||
+		    (i >= offsetof(struct mh_hello, stage_base) &&
+		     i < offsetof(struct mh_hello, stage_base) + strlen(hello.stage_base)))
 			is_content = true;
 		/* a text may grow by the character after it */
 		if (i == offsetof(struct mh_hello, cluster) + 4 || i == offsetof(struct mh_hello, node) + 2 ||
-		    i == offsetof(struct mh_hello, publish_base) + strlen(hello.publish_base))
+		    i == offsetof(struct mh_hello, publish_base) + strlen(hello.publish_base) ||
+		    i == offsetof(struct mh_hello, stage_base) + strlen(hello.stage_base))
 			is_content = true;
 		assert_int_equal(helper_hello_check(bytes, sizeof(bytes), &got, &err) == STATUS_OK,
 				 is_content);

@@ -38,8 +38,9 @@ static void what_was_asked_for_is_accepted(void **state)
 	view.is_read_only = view.is_noexec = false;
 	view.propagation = MOUNT_SHARED;
 	assert_int_equal(check(loose, reply, view), STATUS_OK);
-	/* stricter than asked for is fine */
-	assert_int_equal(check(loose, good_reply, good_view), STATUS_OK);
+	/* stricter than asked for is fine, but for propagation */
+	reply.state = good_reply.state | MH_STATE_SHARED;
+	assert_int_equal(check(loose, reply, good_view), STATUS_OK);
 }
 
 static void each_witness_alone_can_object(void **state)
@@ -72,6 +73,29 @@ static void each_witness_alone_can_object(void **state)
 	view = good_view;
 	view.is_noexec = false;
 	assert_int_equal(check(strict, good_reply, view), STATUS_FAILED_PRECONDITION);
+}
+
+static void propagation_is_exactly_what_was_asked_for(void **state)
+{
+	static const unsigned int states[] = {0, MH_STATE_SLAVE, MH_STATE_SHARED,
+					      MH_STATE_SLAVE | MH_STATE_SHARED};
+	static const bool is_right[PROPAGATION_N][4] = {
+		[PROPAGATION_PRIVATE] = {true, false, false, false},
+		[PROPAGATION_HOST_TO_TASK] = {false, true, false, false},
+		[PROPAGATION_BIDIRECTIONAL] = {false, false, true, true},
+	};
+
+	for (int wanted = 0; wanted < PROPAGATION_N; wanted++) {
+		for (size_t i = 0; i < 4; i++) {
+			struct verify_wanted as_asked = strict;
+			struct verify_reply reply = good_reply;
+
+			as_asked.propagation = (enum propagation)wanted;
+			reply.state |= (uint16_t)states[i];
+			assert_int_equal(check(as_asked, reply, good_view),
+					 is_right[wanted][i] ? STATUS_OK : STATUS_FAILED_PRECONDITION);
+		}
+	}
 }
 
 static void the_real_mount_table_is_read(void **state)
@@ -118,6 +142,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_asked_for_is_accepted),
 		cmocka_unit_test(each_witness_alone_can_object),
+		cmocka_unit_test(propagation_is_exactly_what_was_asked_for),
 		cmocka_unit_test(the_real_mount_table_is_read),
 		cmocka_unit_test(neither_root_nor_capabilities_are_accepted),
 		cmocka_unit_test(the_status_is_for_root_and_the_agent_itself),

@@ -57,7 +57,11 @@ static bool in_use(const char *wire_volume, const char *alloc_id, uint8_t slot, 
 	return f->in_use;
 }
 
-static void on_ready(void *userdata)
+static void on_stale(void *userdata)
+{
+}
+
+static void on_ready(pid_t pid, void *userdata)
 {
 	((struct fixture *)userdata)->ready++;
 }
@@ -84,9 +88,11 @@ static void on_retry(const struct error *err, void *userdata)
 
 static int setup(void **state)
 {
-	static const struct helper_client_events events = {.on_ready = on_ready, .on_down = on_down};
+	static const struct helper_client_events events = {
+		.on_ready = on_ready, .on_down = on_down, .on_stale = on_stale};
 	struct fixture *f = calloc(1, sizeof(*f));
-	struct helper_client_options options = {.start_timeout_us = 5 * USEC_PER_SEC,
+	struct helper_client_options options = {.instances = HELPER_POOL_DEFAULT,
+						.start_timeout_us = 5 * USEC_PER_SEC,
 						.request_timeout_us = 5 * USEC_PER_SEC};
 	sigset_t set;
 	struct error err;
@@ -96,7 +102,7 @@ static int setup(void **state)
 	sigaddset(&set, SIGCHLD);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
 	fake_helper_init(&f->fake);
-	options.path = f->fake.path;
+	options.door.path = f->fake.path;
 	assert_true(sd_event_new(&f->event) >= 0);
 	assert_int_equal(helper_client_new(f->event, &options, &events, f, &f->helper, &err), STATUS_OK);
 	assert_int_equal(volume_manager_new(f->event, f->helper, in_use, f, &f->manager, &err), STATUS_OK);

@@ -72,6 +72,24 @@ static void a_native_volume_fills_every_field(void **state)
 	protobuf_c_message_free_unpacked(&v->base, NULL);
 }
 
+static void sources_of_every_class_are_read(void **state)
+{
+	Holdfast__V1__Volume *v = volume("id = \"a\"\ntype = \"native\"\nprofile = \"nfs\"\n"
+					 "source {\n  class = \"nfs4\"\n  server = \"192.0.2.7\"\n"
+					 "  export = \"/exports/a\"\n}\n");
+
+	(void)state;
+	assert_int_equal(v->source->class_, HOLDFAST__V1__SOURCE_CLASS__NFS4);
+	assert_string_equal(v->source->server, "192.0.2.7");
+	assert_string_equal(v->source->export, "/exports/a");
+	holdfast__v1__volume__free_unpacked(v, NULL);
+	v = volume("id = \"b\"\ntype = \"native\"\n"
+		   "source {\n  class = \"bind\"\n  host_volume = \"data\"\n}\n");
+	assert_int_equal(v->source->class_, HOLDFAST__V1__SOURCE_CLASS__BIND);
+	assert_string_equal(v->source->host_volume, "data");
+	holdfast__v1__volume__free_unpacked(v, NULL);
+}
+
 static void several_capabilities_keep_their_order_in_hcl_and_json(void **state)
 {
 	static const char *const texts[] = {
@@ -208,6 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_native_volume_fills_every_field),
+		cmocka_unit_test(sources_of_every_class_are_read),
 		cmocka_unit_test(several_capabilities_keep_their_order_in_hcl_and_json),
 		cmocka_unit_test(an_allocation_takes_its_volumes_by_label),
 		cmocka_unit_test(mistakes_in_volumes_have_file_and_line),

@@ -21,14 +21,6 @@ static void bidirectional_reader(struct alloc *a)
 	a->volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
 	a->volumes[0].read_only = true;
 }
-static void host_to_task(struct alloc *a)
-{
-	a->volumes[0].propagation = PROPAGATION_HOST_TO_TASK;
-}
-static void bidirectional(struct alloc *a)
-{
-	a->volumes[0].propagation = PROPAGATION_BIDIRECTIONAL;
-}
 static void no_mode(struct alloc *a)
 {
 	a->volumes[0].access_mode = ACCESS_MODE_UNSPECIFIED;
@@ -80,8 +72,6 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 	} cases[] = {
 		{reader, "access_mode", "read_only", STATUS_INVALID_ARGUMENT},
 		{bidirectional_reader, "propagation", "read_only", STATUS_INVALID_ARGUMENT},
-		{host_to_task, "volume data: propagation", "private", STATUS_UNIMPLEMENTED},
-		{bidirectional, "volume data: propagation", "private", STATUS_UNIMPLEMENTED},
 		{no_mode, "access_mode", "missing", STATUS_INVALID_ARGUMENT},
 		{same_source, "data", "more", STATUS_INVALID_ARGUMENT},
 		{same_name, "data", "twice", STATUS_INVALID_ARGUMENT},
@@ -105,6 +95,21 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 	}
 }
 
+static void mounts_may_come_from_the_host_for_all_and_go_there_from_writers(void **state)
+{
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	(void)state;
+	for (int p = 0; p < PROPAGATION_N; p++) {
+		a.volumes[0].propagation = (enum propagation)p;
+		a.volumes[0].read_only = false;
+		assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+		a.volumes[0].read_only = true;
+		assert_int_equal(alloc_validate(&a, NULL),
+				 p == PROPAGATION_BIDIRECTIONAL ? STATUS_INVALID_ARGUMENT : STATUS_OK);
+	}
+}
+
 static void only_the_nodes_word_makes_an_allocation_terminal(void **state)
 {
 	static const bool terminal[CLIENT_N] = {
@@ -124,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_complete_submission_is_valid),
 		cmocka_unit_test(contradictions_and_bad_names_are_refused_by_field),
+		cmocka_unit_test(mounts_may_come_from_the_host_for_all_and_go_there_from_writers),
 		cmocka_unit_test(only_the_nodes_word_makes_an_allocation_terminal),
 	};
 

@@ -55,6 +55,14 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	Holdfast__V1__Node *np;
 
 	(void)state;
+	/* every field, whether they make sense together or not */
+	v.source = (struct source){.class = SOURCE_BIND,
+				   .by_id = "b",
+				   .size_bytes = 1,
+				   .inodes = 2,
+				   .server = "192.0.2.7",
+				   .export = "/e",
+				   .host_volume = "h"};
 	v.n_capabilities = VOLUME_CAPABILITIES_MAX;
 	for (uint32_t i = 0; i < v.n_capabilities; i++)
 		v.capabilities[i] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};

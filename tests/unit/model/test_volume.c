@@ -24,6 +24,18 @@ static void defaults_fill_what_may_be_left_out(void **state)
 	assert_string_equal(v.plugin_id, "native");
 }
 
+static void a_host_volume_is_its_own_profile(void **state)
+{
+	struct volume v = a_volume();
+
+	(void)state;
+	v.profile[0] = '\0';
+	v.source = (struct source){.class = SOURCE_BIND, .host_volume = "data"};
+	volume_default(&v);
+	assert_string_equal(v.profile, "data");
+	assert_int_equal(volume_validate(&v, NULL), STATUS_OK);
+}
+
 static void break_id(struct volume *v)
 {
 	(void)str_copy(v->id, sizeof(v->id), "a/b");
@@ -76,9 +88,13 @@ static void tmpfs_without_inodes(struct volume *v)
 {
 	v->source = (struct source){.class = SOURCE_TMPFS, .size_bytes = 4096};
 }
-static void nfs_source(struct volume *v)
+static void nfs_source_with_a_name(struct volume *v)
 {
-	v->source.class = SOURCE_NFS4;
+	v->source = (struct source){.class = SOURCE_NFS4, .server = "nfs.example.org", .export = "/a"};
+}
+static void bind_with_another_profile(struct volume *v)
+{
+	v->source = (struct source){.class = SOURCE_BIND, .host_volume = "data"};
 }
 static void no_capability(struct volume *v)
 {
@@ -113,7 +129,8 @@ static void what_is_wrong_is_named_with_its_field(void **state)
 		{dot_in_front_of_by_id, "source.by_id:", STATUS_INVALID_ARGUMENT},
 		{tmpfs_without_size, "source.size_bytes:", STATUS_INVALID_ARGUMENT},
 		{tmpfs_without_inodes, "source.inodes:", STATUS_INVALID_ARGUMENT},
-		{nfs_source, "source.class:", STATUS_UNIMPLEMENTED},
+		{nfs_source_with_a_name, "source.server:", STATUS_INVALID_ARGUMENT},
+		{bind_with_another_profile, "profile:", STATUS_INVALID_ARGUMENT},
 		{no_capability, "capability:", STATUS_INVALID_ARGUMENT},
 		{no_access_mode, "capability[0].access_mode", STATUS_INVALID_ARGUMENT},
 		{block_device_of_a_native_volume, "capability[0].attachment_mode", STATUS_INVALID_ARGUMENT},
@@ -201,6 +218,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_complete_registration_is_valid),
 		cmocka_unit_test(defaults_fill_what_may_be_left_out),
+		cmocka_unit_test(a_host_volume_is_its_own_profile),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_field),
 		cmocka_unit_test(an_equal_registration_changes_nothing),
 		cmocka_unit_test(source_profile_and_ids_are_immutable),

@@ -1,0 +1,92 @@
+/* The mount helper behind a listening socket, as a service manager runs it. */
+
+#include "mounthelper_words.h"
+#include "pool.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const enum mh_op life[] = {MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH, MH_OP_UNSTAGE};
+
+static bool nothing_hangs(struct pool *f)
+{
+	return helper_client_info(f->client)->abandoned == 0;
+}
+
+static void the_socket_door_serves_as_the_other_one(void **state)
+{
+	struct pool *f = *state;
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+
+	f->fake.state->door = 2;
+	fake_helper_listen(&f->fake);
+	pool_inject(f, FAKE_DIE_AFTER, "", 1);
+	pool_make(f, 2, 5000);
+	for (size_t op = 0; op < 4; op++)
+		pool_ask(f, life[op], "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 4);
+	pool_count(f, &f->ready, 3);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(f->results[i].op, life[i]);
+	assert_int_equal(fake_helper_count(&f->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
+	assert_int_equal(f->down, 1);
+	assert_non_null(strstr(f->last_down.msg, "closed the connection"));
+	assert_int_equal(helper_client_info(f->client)->door, 2);
+	assert_int_equal(helper_client_instances(f->client, infos), 3);
+	assert_int_equal(infos[1].door, 2);
+	assert_true(infos[1].pid > 0 && infos[1].pid != infos[0].pid);
+	assert_string_equal(infos[2].state, "idle");
+}
+
+static void behind_the_socket_door_too_a_hanging_one_is_kept_in_sight(void **state)
+{
+	struct pool *f = *state;
+
+	f->fake.state->door = 2;
+	fake_helper_listen(&f->fake);
+	pool_inject(f, FAKE_HANG, "", 1);
+	pool_make(f, 1, 150);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 1);
+	assert_int_equal(f->results[0].err.status, STATUS_DEADLINE_EXCEEDED);
+	pool_count(f, &f->ready, 2);
+	assert_int_equal(helper_client_info(f->client)->abandoned, 1);
+	assert_int_equal(kill(f->fake.state->pids[0], SIGKILL), 0);
+	pool_until(f, nothing_hangs);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 2);
+	assert_true(f->results[1].is_answered);
+}
+
+static void what_keeps_the_socket_door_shut_is_told(void **state)
+{
+	struct pool *f = *state;
+
+	(void)snprintf(f->fake.socket, sizeof(f->fake.socket), "%s/nobody.sock", f->fake.folder);
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->down, 1);
+	assert_non_null(strstr(f->last_down.msg, "nobody.sock (helper.socket"));
+	helper_client_free(f->client);
+	f->fake.state->start = FAKE_START_FAILURE;
+	f->fake.state->start_word = START_HELPER_UID;
+	f->fake.state->start_times = 1;
+	fake_helper_listen(&f->fake);
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->down, 2);
+	assert_non_null(strstr(f->last_down.msg, "helper-uid: nofile: the unit of the socket door runs it"));
+	pool_count(f, &f->ready, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, pool_setup, pool_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_socket_door_serves_as_the_other_one),
+		TEST(behind_the_socket_door_too_a_hanging_one_is_kept_in_sight),
+		TEST(what_keeps_the_socket_door_shut_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,352 @@
+/* Several instances of the mount helper: who does what, and in which order. */
+
+#include "mounthelper_words.h"
+#include "pool.h"
+
+#include <signal.h>
+#include <string.h>
+
+static bool one_is_under_way(struct pool *f)
+{
+	return f->fake.state->under_way == 1;
+}
+
+static bool two_are_under_way(struct pool *f)
+{
+	return f->fake.state->under_way == 2;
+}
+
+static bool nothing_hangs(struct pool *f)
+{
+	return helper_client_info(f->client)->abandoned == 0;
+}
+
+static void two_volumes_are_served_at_the_same_time(void **state)
+{
+	struct pool *f = *state;
+
+	pool_inject(f, FAKE_WAIT, "", 2);
+	pool_make(f, 2, 5000);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_until(f, two_are_under_way);
+	assert_int_equal(f->n_results, 0);
+	f->fake.state->go = 1;
+	pool_count(f, &f->n_results, 2);
+	assert_true(f->results[0].is_answered && f->results[1].is_answered);
+	assert_int_equal(f->fake.state->starts, 2);
+	assert_int_equal(f->stale, 1);
+}
+
+static void one_volume_never_has_two_requests_under_way(void **state)
+{
+	struct pool *f = *state;
+
+	pool_inject(f, FAKE_WAIT, "", 1);
+	pool_make(f, 2, 5000);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_PUBLISH, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_UNPUBLISH, "a", HELPER_NFS); /* not even in another lane */
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 1);
+	assert_string_equal(f->results[0].name, "b");
+	f->fake.state->go = 1;
+	pool_count(f, &f->n_results, 4);
+	assert_int_equal(f->results[1].op, MH_OP_STAGE);
+	assert_int_equal(f->results[2].op, MH_OP_PUBLISH);
+	assert_int_equal(f->results[3].op, MH_OP_UNPUBLISH);
+}
+
+static const char *const volumes[] = {"a", "b", "c"};
+static const enum mh_op life[] = {MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH, MH_OP_UNSTAGE};
+
+/* Whoever dies at whichever request: each volume's life is lived in order, once, and told in order. */
+static void order_within_a_volume_survives_every_death(void **state)
+{
+	static const enum fake_fault deaths[] = {FAKE_DIE_BEFORE, FAKE_DIE_AFTER, FAKE_WRONG_SEQ};
+
+	for (uint32_t at = 1; at <= 12; at++) {
+		unsigned int told[3] = {0};
+		void *fixture = NULL;
+		struct pool *f;
+
+		(void)pool_setup(&fixture);
+		f = fixture;
+		pool_inject(f, deaths[at % 3], "", 1);
+		f->fake.state->fault_call = at;
+		pool_make(f, 1 + at % 4, 5000);
+		for (size_t op = 0; op < 4; op++) {
+			for (size_t v = 0; v < 3; v++)
+				pool_ask(f, life[op], volumes[v], HELPER_NORMAL);
+		}
+		pool_count(f, &f->n_results, 12);
+		for (size_t i = 0; i < 12; i++) {
+			size_t v = (size_t)(f->results[i].name[0] - 'a');
+
+			assert_true(f->results[i].is_answered);
+			assert_int_equal(f->results[i].op, life[told[v]++]);
+		}
+		for (size_t v = 0; v < 3; v++) {
+			assert_int_equal(fake_helper_count(&f->fake, MH_OP_STAGE, MH_OK, volumes[v], NULL),
+					 1);
+			assert_int_equal(fake_helper_count(&f->fake, MH_OP_PUBLISH, MH_OK, volumes[v], NULL),
+					 1);
+			assert_null(fake_helper_mount(&f->fake, volumes[v], "", 0));
+		}
+		assert_int_equal(helper_client_info(f->client)->queued, 0);
+		(void)pool_teardown(&fixture);
+	}
+}
+
+static void the_death_of_one_leaves_the_other_alone(void **state)
+{
+	struct pool *f = *state;
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+	pid_t victim = 0;
+
+	pool_inject(f, FAKE_WAIT, "", 2);
+	pool_make(f, 2, 5000);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_until(f, two_are_under_way);
+	for (size_t i = helper_client_instances(f->client, infos); i-- > 0;) {
+		if (strcmp(infos[i].volume, "a") == 0) {
+			assert_string_equal(infos[i].op, "STAGE");
+			assert_true(infos[i].since_ms > 0);
+			victim = infos[i].pid;
+		}
+	}
+	assert_true(victim > 0);
+	assert_int_equal(kill(victim, SIGKILL), 0);
+	pool_count(f, &f->n_results, 1); /* repeated elsewhere, where it does not wait */
+	assert_string_equal(f->results[0].name, "a");
+	assert_true(f->results[0].is_answered);
+	assert_int_equal(f->down, 1);
+	assert_false(f->was_down);
+	f->fake.state->go = 1;
+	pool_count(f, &f->n_results, 2);
+	assert_true(f->results[1].is_answered);
+	pool_count(f, &f->ready, 3);
+	assert_int_equal(f->stale, 2); /* something may have been done unseen */
+}
+
+static void when_all_hang_all_are_replaced(void **state)
+{
+	struct pool *f = *state;
+
+	pool_inject(f, FAKE_HANG, "", 2);
+	pool_make(f, 2, 150);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 2);
+	assert_int_equal(f->results[0].err.status, STATUS_DEADLINE_EXCEEDED);
+	assert_int_equal(f->results[1].err.status, STATUS_DEADLINE_EXCEEDED);
+	pool_count(f, &f->ready, 4);
+	assert_int_equal(helper_client_info(f->client)->abandoned, 2);
+	pool_ask(f, MH_OP_STAGE, "c", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 3);
+	assert_true(f->results[2].is_answered);
+	/* the end of one that hung may have changed something */
+	f->stale = 0;
+	assert_int_equal(kill(f->fake.state->pids[0], SIGKILL), 0);
+	assert_int_equal(kill(f->fake.state->pids[1], SIGKILL), 0);
+	pool_until(f, nothing_hangs);
+	assert_int_equal(f->stale, 2);
+}
+
+static void there_are_never_more_instances_than_the_helper_allows(void **state)
+{
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+	struct pool *f = *state;
+	unsigned int hanging = 0;
+
+	pool_inject(f, FAKE_HANG, "", 1000);
+	pool_make(f, 4, 100);
+	for (unsigned int i = 0; i < 12; i++)
+		pool_ask(f, MH_OP_STAGE, (const char *[]){"a", "b", "c", "d", "e", "f"}[i % 6],
+			 HELPER_NORMAL);
+	pool_count(f, &f->n_results, 12);
+	while (strstr(f->last_down.msg, "8 instances of the mount helper hang") == NULL) {
+		pool_ask(f, MH_OP_STAGE, "x", HELPER_NORMAL);
+		pool_count(f, &f->n_results, f->n_results + 1);
+	}
+	assert_int_equal(f->fake.state->starts, HELPER_INSTANCES_MAX);
+	assert_int_equal(helper_client_instances(f->client, infos), HELPER_INSTANCES_MAX);
+	for (size_t i = 0; i < HELPER_INSTANCES_MAX; i++)
+		hanging += strcmp(infos[i].state, "hangs") == 0 && strcmp(infos[i].op, "STAGE") == 0;
+	assert_true(hanging > 0);
+	assert_int_equal(helper_client_info(f->client)->abandoned, HELPER_INSTANCES_MAX);
+	f->fake.state->fault = FAKE_FAULT_NONE;
+	assert_int_equal(kill(f->fake.state->pids[0], SIGKILL), 0);
+	f->ready = 0;
+	pool_count(f, &f->ready, 1);
+}
+
+static void a_hanging_nfs_server_delays_no_other_volume(void **state)
+{
+	struct pool *f = *state;
+
+	pool_inject(f, FAKE_HANG, "n", 1000);
+	pool_make(f, 1, 400);
+	pool_count(f, &f->ready, 1);
+	assert_int_equal(f->fake.state->starts, 1); /* that of NFS is not needed yet */
+	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
+	pool_ask(f, MH_OP_STAGE, "m", HELPER_NFS);
+	pool_until(f, one_is_under_way);
+	assert_int_equal(f->fake.state->starts, 2);
+	for (size_t op = 0; op < 4; op++)
+		pool_ask(f, life[op], "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_string_equal(f->results[i].name, "a");
+	pool_count(f, &f->n_results, 6);
+	assert_false(f->results[4].is_answered);
+	/* replaced for the next one, but not for ever */
+	do {
+		pool_ask(f, MH_OP_STAGE, "m", HELPER_NFS);
+		pool_count(f, &f->n_results, f->n_results + 1);
+	} while (!f->results[f->n_results - 1].is_answered);
+	for (unsigned int i = 0; i < 8; i++) {
+		pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
+		pool_count(f, &f->n_results, f->n_results + 1);
+	}
+	assert_int_equal(f->fake.state->starts, 1 + HELPER_NFS_ABANDONED_MAX);
+	assert_non_null(strstr(f->results[f->n_results - 1].err.msg, "NFS"));
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, f->n_results + 1);
+	assert_true(f->results[f->n_results - 1].is_answered);
+}
+
+static void a_list_is_read_without_changes_beside_it(void **state)
+{
+	struct pool *f = *state;
+
+	pool_inject(f, FAKE_WAIT, "a", 1);
+	pool_make(f, 2, 5000);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_until(f, one_is_under_way);
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
+	pool_count(f, &f->ready, 3);
+	pool_idle(f);
+	assert_int_equal(f->n_results, 0);
+	f->fake.state->go = 1;
+	pool_count(f, &f->n_results, 4);
+	assert_string_equal(f->results[0].name, "a");
+	assert_string_equal(f->results[1].name, "list");
+	assert_int_equal(f->fake.state->lists_beside, 0);
+}
+
+static void a_list_beside_an_nfs_change_is_read_again_after_it(void **state)
+{
+	struct pool *f = *state;
+	unsigned int stale;
+
+	pool_inject(f, FAKE_WAIT, "n", 1);
+	pool_make(f, 2, 5000);
+	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
+	pool_until(f, one_is_under_way);
+	pool_count(f, &f->ready, 3);
+	stale = f->stale;
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_count(f, &f->n_results, 1);
+	assert_string_equal(f->results[0].name, "list");
+	assert_int_equal(f->fake.state->lists_beside, 1);
+	assert_int_equal(f->stale, stale);
+	f->fake.state->go = 1;
+	pool_count(f, &f->n_results, 2);
+	assert_int_equal(f->stale, stale + 1);
+}
+
+static void an_end_with_work_under_way_calls_nobody(void **state)
+{
+	struct pool *f = *state;
+
+	pool_inject(f, FAKE_WAIT, "", 3);
+	pool_make(f, 2, 5000);
+	for (size_t v = 0; v < 3; v++)
+		pool_ask(f, MH_OP_STAGE, volumes[v], HELPER_NORMAL);
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
+	pool_count(f, &f->ready, 2);
+	helper_client_free(f->client);
+	f->client = NULL;
+	pool_idle(f);
+	assert_int_equal(f->n_results, 0);
+}
+
+static void replacing_them_leaves_nobody_without_service(void **state)
+{
+	struct pool *f = *state;
+	pid_t first, second;
+
+	pool_inject(f, FAKE_WAIT, "a", 1);
+	pool_make(f, 2, 5000);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_until(f, one_is_under_way);
+	pool_count(f, &f->ready, 2);
+	first = f->fake.state->pids[0];
+	second = f->fake.state->pids[1];
+	f->fake.state->policy = 7;
+	helper_client_restart(f->client);
+	pool_count(f, &f->ready, 3); /* the idle one */
+	assert_int_equal(f->stale, 2);
+	assert_int_equal(strncmp(helper_client_info(f->client)->policy_digest, "0700", 4), 0);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 1);
+	assert_int_equal(f->fake.state->starts, 3);
+	f->fake.state->go = 1;
+	pool_count(f, &f->ready, 4);
+	assert_int_equal(f->n_results, 2);
+	assert_true(f->results[1].is_answered);
+	assert_int_equal(f->stale, 2);
+	assert_int_equal(f->down, 0);
+	assert_false(f->was_down);
+	/* lists go to who knows the policy best */
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_count(f, &f->n_results, 3);
+	assert_int_equal(f->fake.state->list_pid, f->fake.state->pids[3]);
+	assert_true(first != second);
+}
+
+static void a_replacement_that_does_not_start_stops_the_replacing(void **state)
+{
+	struct pool *f = *state;
+
+	pool_make(f, 2, 5000);
+	pool_count(f, &f->ready, 2);
+	f->fake.state->start = FAKE_START_FAILURE;
+	f->fake.state->start_word = START_POLICY_TEXT;
+	f->fake.state->start_code = 78;
+	f->fake.state->start_times = 3;
+	helper_client_restart(f->client);
+	pool_count(f, &f->down, 3);
+	assert_false(f->was_down);
+	assert_int_equal(f->fake.state->starts, 5);
+	assert_non_null(strstr(f->last_down.msg, "policy-text: nofile: line 1024 of the policy is wrong"));
+	pool_count(f, &f->ready, 4);
+	assert_int_equal(f->fake.state->starts, 7);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, pool_setup, pool_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(two_volumes_are_served_at_the_same_time),
+		TEST(one_volume_never_has_two_requests_under_way),
+		cmocka_unit_test(order_within_a_volume_survives_every_death),
+		TEST(the_death_of_one_leaves_the_other_alone),
+		TEST(when_all_hang_all_are_replaced),
+		TEST(there_are_never_more_instances_than_the_helper_allows),
+		TEST(a_hanging_nfs_server_delays_no_other_volume),
+		TEST(a_list_is_read_without_changes_beside_it),
+		TEST(a_list_beside_an_nfs_change_is_read_again_after_it),
+		TEST(an_end_with_work_under_way_calls_nobody),
+		TEST(replacing_them_leaves_nobody_without_service),
+		TEST(a_replacement_that_does_not_start_stops_the_replacing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
