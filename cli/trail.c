@@ -219,6 +219,7 @@ static void check_record(struct trail_check *check, const struct trail_record *r
 		note(check, TRAIL_JOINT);
 	if (str_eq(trail_get(record, "head"), "mismatch"))
 		note(check, TRAIL_MISMATCH);
+	check->is_moved = check->is_moved || str_eq(trail_get(record, "head"), "moved");
 	if (parse_u64(trail_get(record, "rec"), 1, UINT64_MAX, &rec) < 0 || !follows(check, record, rec))
 		note(check, TRAIL_GAP);
 	check->rec = rec;
@@ -251,13 +252,20 @@ void trail_check_line(struct trail_check *check, const char *line, size_t n, boo
 	check->torn += !is_whole && complete;
 	check->is_torn = !is_whole;
 	hash(line, n, check->head);
+	if (!check->is_moved) {
+		check->joint_rec = check->rec;
+		memcpy(check->joint, check->head, sizeof(check->joint));
+	}
 	check->is_found = check->is_found || (check->want && str_eq(check->head, check->want));
 }
 
 void trail_check_next_file(struct trail_check *check)
 {
 	if (check->files == 0 && check->lines == 0)
-		memcpy(check->head, zeroes, sizeof(check->head));
+		memcpy(check->joint, zeroes, sizeof(check->joint));
+	memcpy(check->head, check->joint, sizeof(check->head));
+	check->rec = check->joint_rec;
+	check->is_moved = false;
 	check->files++;
 	check->lines = 0;
 }

@@ -94,8 +94,11 @@ struct trail_check {
 	bool is_torn;		    /* the last line is */
 	uint64_t rec;		    /* number of the last record, 0 before the first */
 	char head[TRAIL_HASH_SIZE]; /* hash of the last line; of no line: zeroes */
-	enum trail_fault fault;	    /* the first one */
-	size_t fault_file;	    /* counted from 0 */
+	bool is_moved;		    /* a helper wrote here after the next file was begun */
+	uint64_t joint_rec;	    /* number and hash of the last line before that */
+	char joint[TRAIL_HASH_SIZE];
+	enum trail_fault fault; /* the first one */
+	size_t fault_file;	/* counted from 0 */
 	uint64_t fault_line;
 	uint64_t faults; /* how many */
 };

@@ -26,8 +26,7 @@ static int set_propagation(int mount_fd, enum propagation propagation)
 static bool has_propagation(const struct mount_facts *facts, enum propagation propagation, uint64_t group)
 {
 	if (propagation == PROPAGATION_PEER)
-		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group) &&
-		       facts->master == 0;
+		return facts->peer_group != 0 && (group == 0 || facts->peer_group == group);
 	return facts->peer_group == 0 && facts->master == (propagation == PROPAGATION_SLAVE ? group : 0);
 }
 
@@ -42,7 +41,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 			   uint64_t group)
 {
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	int r = mount_facts(h, place, &facts);
 
 	if (r < 0)
@@ -63,21 +62,11 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 
 bool attributes_show(const struct statfs *fs, uint64_t attributes)
 {
-	static const struct {
-		uint64_t attribute;
-		int64_t flag;
-	} bits[] = {
-		{SYS_MOUNT_ATTR_RDONLY, ST_RDONLY},
-		{SYS_MOUNT_ATTR_NOSUID, ST_NOSUID},
-		{SYS_MOUNT_ATTR_NODEV, ST_NODEV},
-		{SYS_MOUNT_ATTR_NOEXEC, ST_NOEXEC},
-		{SYS_MOUNT_ATTR_NOSYMFOLLOW, 0x2000 /* ST_NOSYMFOLLOW, which libc does not name */},
-	};
+	const int64_t same_in_both = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC; /* 1, 2, 4, 8 */
+	const int64_t st_nosymfollow = 0x2000; /* which libc does not name */
 
-	for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
-		if (((attributes & bits[i].attribute) != 0) != ((fs->f_flags & bits[i].flag) != 0))
-			return false;
-	return true;
+	return (fs->f_flags & same_in_both) == ((int64_t)attributes & same_in_both) &&
+	       ((fs->f_flags & st_nosymfollow) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
 }
 
 /* The target must still be what was checked: a descriptor of a directory goes on naming it when something is
@@ -93,7 +82,7 @@ static bool target_is_unchanged(const struct attach *attach)
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
 	cleanup_place struct place now = PLACE_INIT;
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int r = place_open(attach->dir_fd, attach->name, &now);
 

@@ -8,7 +8,8 @@
 enum propagation {
 	PROPAGATION_PRIVATE, /* nothing crosses */
 	PROPAGATION_SLAVE,   /* new mounts come from the peer group @group */
-	PROPAGATION_PEER,    /* of the peer group @group; of a new one when that is 0 */
+	PROPAGATION_PEER, /* of the peer group @group, of any when that is 0; which may be a slave of others
+			   */
 };
 
 /** MS_* for mount_setattr(2). Set on a clone while it is detached: it begins as a peer of what it was cloned

@@ -20,10 +20,7 @@ static const struct {
 
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail)
 {
-	struct mh_failure failure = {.header = {.magic = MH_MAGIC,
-						.version = MH_VERSION,
-						.op = MH_OP_FAILURE,
-						.length = sizeof(failure)},
+	struct mh_failure failure = {.header = mh_header_make(MH_OP_FAILURE, sizeof(failure), 0),
 				     .word = (uint16_t)word,
 				     .sys_errno = (uint16_t)sys_errno,
 				     .number = number};
@@ -73,31 +70,25 @@ enum mh_start entry_door(const struct entry_facts *facts, enum door *ret)
 
 #define MIB (UINT64_C(1) << 20)
 
+/* A hard limit below the least is refused, because raising it may not be possible. */
+static const struct process_limit limits[] = {
+	{RLIMIT_FSIZE, "RLIMIT_FSIZE", RLIM_INFINITY, RLIM_INFINITY},
+	{RLIMIT_CPU, "RLIMIT_CPU", RLIM_INFINITY, RLIM_INFINITY},
+	{RLIMIT_DATA, "RLIMIT_DATA", RLIM_INFINITY, 64 * MIB},
+	{RLIMIT_AS, "RLIMIT_AS", 256 * MIB, 64 * MIB},
+	{RLIMIT_STACK, "RLIMIT_STACK", 1 * MIB, MIB / 2},
+	{RLIMIT_NOFILE, "RLIMIT_NOFILE", 64, 64},
+	{RLIMIT_CORE, "RLIMIT_CORE", 0, 0},
+};
+
 static void set_limits(void)
 {
-	static const struct {
-		int resource;
-		const char *name;
-		rlim_t wanted;
-		rlim_t least; /* a hard limit below it is refused, because raising it may not be possible */
-	} limits[] = {
-		{RLIMIT_FSIZE, "RLIMIT_FSIZE", RLIM_INFINITY, RLIM_INFINITY},
-		{RLIMIT_CPU, "RLIMIT_CPU", RLIM_INFINITY, RLIM_INFINITY},
-		{RLIMIT_DATA, "RLIMIT_DATA", RLIM_INFINITY, 64 * MIB},
-		{RLIMIT_AS, "RLIMIT_AS", 256 * MIB, 64 * MIB},
-		{RLIMIT_STACK, "RLIMIT_STACK", 1 * MIB, MIB / 2},
-		{RLIMIT_NOFILE, "RLIMIT_NOFILE", 64, 64},
-		{RLIMIT_CORE, "RLIMIT_CORE", 0, 0},
-	};
+	const struct process_limit *limit = limits;
+	rlim_t hard = 0;
+	int r = process_set_limits(limits, ARRAY_SIZE(limits), &limit, &hard);
 
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		rlim_t hard = 0;
-		int r = process_set_limit(limits[i].resource, limits[i].wanted, limits[i].least, &hard);
-
-		if (r < 0)
-			start_fail(START_LIMIT, -r, hard < UINT32_MAX ? (uint32_t)hard : UINT32_MAX,
-				   limits[i].name);
-	}
+	if (r < 0)
+		start_fail(START_LIMIT, -r, hard < UINT32_MAX ? (uint32_t)hard : UINT32_MAX, limit->name);
 }
 
 /* SIGXFSZ: a write beyond a limit must fail, not kill; SIGPIPE: the same for the agent's end. The others come

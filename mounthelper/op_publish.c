@@ -52,7 +52,7 @@ static void decide(struct publishing *p)
 static struct outcome open_staged(struct publishing *p)
 {
 	const struct profile *profile = p->admission->profile;
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int r = volume_open(p->h, p->req->volume, &p->staged);
 

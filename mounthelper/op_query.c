@@ -29,7 +29,7 @@ struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 	cleanup_place struct place place = PLACE_INIT;
 	bool of_volume = req->alloc[0] == '\0';
 	unsigned int state = of_volume ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int r = of_volume ? volume_open(h, req->volume, &place) : open_publish(h, req, &place);
 

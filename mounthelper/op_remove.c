@@ -39,6 +39,7 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 {
 	struct place place = PLACE_INIT;
 	struct outcome outcome = OUTCOME_OK;
+	enum step step = STEP_OPEN;
 	int e = place_open(dir_fd, name, &place);
 
 	if (e == 0 && place.is_mount_root)
@@ -48,10 +49,13 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 		outcome = unmount(r, dir_fd, name, &place);
 	if (outcome.status != MH_OK)
 		return outcome;
-	e = e == 0 ? sys_rmdirat(dir_fd, name) : e;
+	if (e == 0) {
+		step = STEP_REMOVE;
+		e = sys_rmdirat(dir_fd, name);
+	}
 	if (e == -ENOENT)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
-	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
+	return e < 0 ? outcome_kernel(step, e) : OUTCOME_OK;
 }
 
 /* What is published must be the volume. What no staged volume explains may go under any name: somebody
@@ -60,7 +64,7 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 {
 	cleanup_place struct place staged = PLACE_INIT;
 	struct census census = {.staged = 0};
-	struct mount_facts facts;
+	struct mount_facts facts = {.peer_group = 0};
 	int e = volume_open(r->h, r->volume, &staged);
 
 	if (e == 0)
@@ -109,25 +113,27 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 	return outcome;
 }
 
-/* Where the kernel shows the superblock as long as it lives: its device by the name of its node. */
-static void note_superblock(struct removal *r, const struct place *mount, const struct statfs *fs)
+/* Where the kernel shows the superblock as long as it lives: its device by the name of its node. Without a
+ * block device it is nowhere to be seen, and a server that does not answer is not asked. */
+static int note_superblock(struct removal *r, const struct place *mount)
 {
-	int kind = fs_kind_of_magic((uint64_t)fs->f_type);
+	struct statfs fs = {.f_type = 0};
 	char device[24];
 	char target[256];
 	char *name;
-	int n;
+	int kind;
+	int n = mount->dev_major != 0 ? sys_fstatfs(mount->fd, &fs) : 0;
 
+	kind = n == 0 ? fs_kind_of_magic((uint64_t)fs.f_type) : n;
 	if (kind < 0 || !fs_types[kind].has_sysfs)
-		return;
+		return n;
 	(void)str_format(device, sizeof(device), "%u:%u", mount->dev_major, mount->dev_minor);
 	n = sys_readlinkat(r->h->sysfs_block_fd, device, target, sizeof(target) - 1);
-	if (n <= 0)
-		return;
-	target[n] = '\0';
+	target[n < 0 ? 0 : n] = '\0';
 	name = strrchr(target, '/');
 	if (name)
 		(void)str_format(r->superblock, sizeof(r->superblock), "%s%s", fs_types[kind].name, name);
+	return 0;
 }
 
 /* The count of publishes is never too low. When it is not zero, or the volume was not counted, the mount
@@ -155,20 +161,16 @@ static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 
 static struct outcome may_unstage(struct removal *r, const struct place *mount)
 {
-	struct mount_facts facts;
-	struct statfs fs = {.f_type = 0};
-	struct outcome outcome;
+	struct mount_facts facts = {.peer_group = 0};
 	int e = mount_facts(r->h, mount, &facts);
 
 	if (e == 0)
-		e = sys_fstatfs(mount->fd, &fs);
+		e = note_superblock(r, mount);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
-	outcome = check_publishes(r, facts.key);
-	if (outcome.status == MH_OK && facts.has_submounts)
+	if (facts.has_submounts)
 		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT);
-	note_superblock(r, mount, &fs);
-	return outcome;
+	return check_publishes(r, facts.key);
 }
 
 /* The directories of a csi plugin, and what one that died left mounted there. */
@@ -214,8 +216,8 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
 	if (outcome.status == MH_OK)
 		outcome = take_away(&r, h->stage.fd, req->volume);
 	/* a file, or whatever else: it is not ours, and nothing is ever removed recursively */
-	if (outcome.step == STEP_REMOVE && (outcome.sys_errno == -ENOTEMPTY || outcome.sys_errno == -ENOTDIR))
-		outcome = outcome_stop(MH_BUSY, STEP_REMOVE, REASON_PLUGIN_TARGET);
+	if (outcome.status == MH_KERNEL && (outcome.sys_errno == -ENOTEMPTY || outcome.sys_errno == -ENOTDIR))
+		outcome = outcome_stop(MH_BUSY, outcome.step, REASON_PLUGIN_TARGET);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	forget(h, req->volume);

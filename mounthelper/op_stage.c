@@ -67,21 +67,28 @@ static struct outcome count_out(struct staging *s)
 	return OUTCOME_OK;
 }
 
-/* The mount stands: remember of what, but not over another profile, which decides about exec and propagation
- * of its publishes. */
+/* Nothing is staged over another profile, which decides about exec and propagation of its publishes. */
+static struct outcome recall(struct staging *s)
+{
+	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
+
+	s->was_known = slot && slot->stage == STATE_STAGED;
+	if (s->was_known && !str_eq(slot->profile, s->req->profile))
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
+	return OUTCOME_OK;
+}
+
+/* The mount stands as it shall: remember of what. */
 static struct outcome remember(struct staging *s)
 {
 	const struct state_slot *slot = state_find(s->h->state, s->req->volume);
 	struct outcome outcome = OUTCOME_OK;
 
-	s->was_known = slot && slot->stage == STATE_STAGED;
-	if (s->was_known && !str_eq(slot->profile, s->req->profile))
-		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	if (!slot || slot->stage == STATE_UNSTAGED) {
 		/* it stood before the table was made anew; one publish too many makes UNSTAGE look */
 		s->limits = (struct state_limits){UINT32_MAX, UINT64_MAX};
 		outcome = count_in(s);
-		(void)state_begin_publish(s->h->state, s->req->volume, 0, UINT32_MAX);
+		(void)state_begin_publish(s->h->state, s->req->volume, s->key, UINT32_MAX);
 	}
 	if (outcome.status == MH_OK)
 		state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
@@ -92,6 +99,7 @@ static struct outcome already_there(struct staging *s)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
+	unsigned int state = MH_STATE_STAGED;
 	struct outcome outcome;
 	enum reason reason;
 	int r = sys_fstatfs(s->target.fd, &fs);
@@ -100,17 +108,21 @@ static struct outcome already_there(struct staging *s)
 		r = mount_facts(s->h, &s->target, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
+	s->key = facts.key;
 	reason = compare(s, &facts, &fs);
 	if (reason != REASON_NONE)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, reason);
-	outcome = in_table(s, remember);
-	/* a plugin's mount stays as it is, unless publishes shall be of its peer group */
+	outcome = in_table(s, recall);
+	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
+	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
 	if (outcome.status == MH_OK && (s->class || s->propagation == PROPAGATION_PEER))
-		outcome = attach_mend(s->h, &s->target, s->propagation, 0);
+		outcome = attach_mend(s->h, &s->target, s->propagation, s->was_known ? facts.peer_group : 0);
+	state |= outcome.state;
+	if (outcome.status == MH_OK)
+		outcome = in_table(s, remember);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs,
-			       MH_STATE_STAGED | outcome.state);
+	return outcome_mounted(s->class || s->was_known ? MH_ALREADY : MH_OK, &s->target, &fs, state);
 }
 
 static struct outcome attach_new(struct staging *s)
@@ -211,17 +223,10 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .target = PLACE_INIT,
 			    .propagation =
 				    admission->profile->shared ? PROPAGATION_PEER : PROPAGATION_PRIVATE};
-	bool waits = req->source.class == MH_CLASS_NFS4;
 	struct outcome outcome;
 
 	(void)str_format(s.source, sizeof(s.source), "holdfast:%s", req->volume);
-	/* A server may never answer, not even for a mount that stands. The alarm ends this process: the trail
-	 * keeps an intent without a result, and the agent starts another one. */
-	if (waits && sys_set_timer(h->agent->nfs_timeout_s) < 0)
-		return outcome_stop(MH_INTERNAL, STEP_SOURCE, REASON_POSTCONDITION);
 	outcome = stage(&s);
-	if (waits)
-		(void)sys_set_timer(0);
 	place_release(&s.origin);
 	place_release(&s.target);
 	return outcome;

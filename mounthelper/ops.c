@@ -2,25 +2,23 @@
 
 #include "locks.h"
 #include "record.h"
+#include "trees.h"
 
 #include "base/clock.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What changes mounts has the volume's name first. */
+/* What changes mounts has the volume's name first: whichever it is, it is req->stage.volume. */
 #define VOLUME_COMES_FIRST(type) \
 	_Static_assert(offsetof(struct type, volume) == sizeof(struct mh_header), "volume comes first")
 VOLUME_COMES_FIRST(mh_stage);
 VOLUME_COMES_FIRST(mh_publish);
 VOLUME_COMES_FIRST(mh_unpublish);
 VOLUME_COMES_FIRST(mh_unstage);
-
-static const char *volume_of(const union mh_request *req)
-{
-	return req->stage.volume;
-}
+VOLUME_COMES_FIRST(mh_stat);
 
 static enum reason admit_by_policy(const struct helper *h, const union mh_request *req, struct admission *ret)
 {
@@ -32,14 +30,47 @@ static enum reason admit_by_policy(const struct helper *h, const union mh_reques
 			    req->header.op == MH_OP_UNPUBLISH ? req->unpublish.detach : req->unstage.detach);
 }
 
-static struct outcome run(struct helper *h, const union mh_request *req, const struct admission *admission)
+static struct outcome dispatch(struct helper *h, const union mh_request *req,
+			       const struct admission *admission)
 {
+	if (req->header.op == MH_OP_STAT)
+		return op_stat(h, &req->stat);
 	if (req->header.op == MH_OP_STAGE)
 		return op_stage(h, &req->stage, admission);
 	if (req->header.op == MH_OP_PUBLISH)
 		return op_publish(h, &req->publish, admission);
 	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish)
 						 : op_unstage(h, &req->unstage);
+}
+
+/* Does it look at what a server holds? Of STAT the volume may not be known, but it never takes long
+ * otherwise. */
+static bool asks_a_server(struct helper *h, const union mh_request *req, const struct profile *profile)
+{
+	const struct profile *profiles = &h->policy->profiles[h->agent->first_profile];
+	struct state_slot slot;
+
+	for (uint32_t i = 0; i < h->agent->n_profiles && req->header.op == MH_OP_STAT; i++)
+		if (profiles[i].class == MH_CLASS_NFS4)
+			return true;
+	if (!profile && counts_of(h, req->stage.volume, &slot) == 0)
+		profile = policy_profile(h->policy, h->agent, slot.profile);
+	return profile && profile->class == MH_CLASS_NFS4;
+}
+
+/* A server may never answer, not even for a mount that stands. The alarm ends this process: the trail keeps
+ * an intent without a result, and the agent starts another one. */
+static struct outcome run(struct helper *h, const union mh_request *req, const struct admission *admission)
+{
+	bool is_bounded = asks_a_server(h, req, admission->profile);
+	struct outcome outcome;
+
+	if (is_bounded && sys_set_timer(h->agent->nfs_timeout_s) < 0)
+		return outcome_stop(MH_INTERNAL, STEP_SOURCE, REASON_POSTCONDITION);
+	outcome = dispatch(h, req, admission);
+	if (is_bounded)
+		(void)sys_set_timer(0);
+	return outcome;
 }
 
 static enum reason admit_generation(struct helper *h, const union mh_request *req,
@@ -52,7 +83,7 @@ static enum reason admit_generation(struct helper *h, const union mh_request *re
 		return REASON_NONE;
 	r = lock_table(h->state_fd);
 	if (r == 0) {
-		r = state_admit(h->state, volume_of(req), ticket->generation, ticket->not_after_ms,
+		r = state_admit(h->state, req->stage.volume, ticket->generation, ticket->not_after_ms,
 				clock_realtime_ms());
 		unlock_table(h->state_fd);
 	}
@@ -66,7 +97,7 @@ static enum reason admit(struct helper *h, const union mh_request *req, struct a
 {
 	enum reason reason = admit_by_policy(h, req, ret);
 
-	if (reason == REASON_NONE && lock_volume(h->state_fd, volume_of(req)) < 0)
+	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;
 	return reason == REASON_NONE ? admit_generation(h, req, ret) : reason;
 }
@@ -137,18 +168,15 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	uint64_t rec = 0;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->header = (struct mh_header){.magic = MH_MAGIC,
-					 .version = MH_VERSION,
-					 .op = req->header.op,
-					 .length = is_list ? sizeof(ret->list) : sizeof(ret->reply),
-					 .seq = req->header.seq};
+	ret->header = mh_header_make(req->header.op, is_list ? sizeof(ret->list) : sizeof(ret->reply),
+				     req->header.seq);
 	record_refusals_summary(h, now_us, false);
 	if (!rate_take(&h->rate, now_us))
 		end = refuse(h, req, REASON_RATE, &outcome);
 	else if (is_list)
 		op_list(h, &req->list, &ret->list);
 	else if (req->header.op == MH_OP_STAT)
-		outcome = op_stat(h, &req->stat);
+		outcome = run(h, req, &(struct admission){.profile = NULL});
 	else
 		end = run_operation(h, req, &outcome, &rec);
 	lock_release(h->state_fd);

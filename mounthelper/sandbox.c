@@ -16,27 +16,19 @@ enum {
 	PR_MDWE_REFUSE_EXEC_GAIN_ = 1,
 };
 
-static struct process_capabilities read_capabilities(void)
-{
-	struct process_capabilities caps = {.effective = 0};
-
-	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
-	return caps;
-}
-
 /* From the kernel: what a library says is not believed. */
-static void check(const struct agent_policy *agent, bool is_complete)
+static void check(const struct agent_policy *agent, const struct process_capabilities *caps, bool is_complete)
 {
-	const struct process_capabilities caps = read_capabilities();
 	const struct {
 		bool is_so;
 		const char *what;
 	} checks[] = {
 		{process_has_ids(agent->helper_uid, agent->helper_gid), "uids, gids and groups"},
-		{caps.effective == SANDBOX_CAPABILITIES, "effective capabilities"},
-		{caps.permitted == SANDBOX_CAPABILITIES, "permitted capabilities"},
-		{caps.inheritable == 0, "inheritable capabilities"},
-		{(caps.bounding & (is_complete ? ~UINT64_C(0) : ~SANDBOX_CAPABILITIES)) == 0, "bounding set"},
+		{caps->effective == SANDBOX_CAPABILITIES, "effective capabilities"},
+		{caps->permitted == SANDBOX_CAPABILITIES, "permitted capabilities"},
+		{caps->inheritable == 0, "inheritable capabilities"},
+		{(caps->bounding & (is_complete ? ~UINT64_C(0) : ~SANDBOX_CAPABILITIES)) == 0,
+		 "bounding set"},
 		{!is_complete || prctl(PR_GET_SECUREBITS, 0, 0, 0, 0) == SECUREBITS, "securebits"},
 		{prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "no_new_privs"},
 		{prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0, "dumpable"},
@@ -51,8 +43,11 @@ void sandbox_drop(enum door door, const struct agent_policy *agent)
 {
 	const uint32_t uid = agent->helper_uid;
 	const uint32_t gid = agent->helper_gid;
-	bool is_complete = door == DOOR_SETUID || (read_capabilities().permitted >> CAP_SETPCAP & 1) != 0;
+	struct process_capabilities caps = {.permitted = 0};
+	bool is_complete;
 
+	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
+	is_complete = door == DOOR_SETUID || (caps.permitted >> CAP_SETPCAP & 1) != 0;
 	capng_clear(CAPNG_SELECT_BOTH);
 	if (is_complete) {
 		start_need(capng_apply(CAPNG_SELECT_BOUNDS) == 0, START_LOCKDOWN, 0, "bounding set");
@@ -71,5 +66,6 @@ void sandbox_drop(enum door door, const struct agent_policy *agent)
 	start_libc(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), START_LOCKDOWN, "no_new_privs");
 	/* since 6.3; the filter forbids mprotect and mmap anyway */
 	(void)prctl(PR_SET_MDWE_, PR_MDWE_REFUSE_EXEC_GAIN_, 0, 0, 0);
-	check(agent, is_complete);
+	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
+	check(agent, &caps, is_complete);
 }

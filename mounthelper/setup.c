@@ -46,7 +46,8 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 	(void)crypto_hash_sha256(h->policy_digest, (const unsigned char *)text, n);
 	h->policy = ret;
 	h->agent = policy_agent(ret, h->peer_uid);
-	start_need(h->agent != NULL, START_POLICY_AGENT, h->peer_uid, path);
+	if (!h->agent)
+		start_fail(START_POLICY_AGENT, 0, h->peer_uid, path);
 	start_need(h->door == DOOR_SETUID || geteuid() == h->agent->helper_uid, START_HELPER_UID,
 		   h->agent->helper_uid, path);
 }

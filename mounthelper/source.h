@@ -20,6 +20,7 @@ struct staging {
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
 	enum propagation propagation;
+	uint64_t key;	/* of the mount that stood there */
 	bool was_known; /* staged from this profile before */
 };
 

@@ -18,7 +18,6 @@ static int visit(const struct mount_entry *entry, void *userdata)
  * in it, so this is a pass over the whole table: only here, once for each volume that is staged. */
 static struct outcome find(struct staging *s)
 {
-	struct mount_facts facts = {.peer_group = 0};
 	struct statfs fs = {.f_type = 0};
 	int fd = path_open_trusted(s->h->root_fd, s->profile->path);
 	int r = fd < 0 ? fd : place_of_fd(fd, &s->origin);
@@ -28,15 +27,10 @@ static struct outcome find(struct staging *s)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	if (r == 0)
 		r = sys_fstatfs(fd, &fs);
-	if (r == 0)
-		r = mount_facts(s->h, &s->origin, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_SOURCE, r);
 	if (s->origin.uid != s->profile->owner_uid || ((fs.f_flags & ST_RDONLY) != 0 && !s->req->read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
-	/* a slave that is shared again has peers and a master, which no publish expects */
-	if (s->propagation == PROPAGATION_PEER && facts.master != 0)
-		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_PROPAGATION);
 	r = mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s->profile->path);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);

@@ -8,7 +8,7 @@
 
 _Static_assert((STATE_SLOTS & (STATE_SLOTS - 1)) == 0, "slots are found by masking a hash");
 _Static_assert(sizeof(struct state_slot) == 208, "no padding");
-_Static_assert(sizeof(struct state_header) == 152, "no padding");
+_Static_assert(sizeof(struct state_header) == 160, "no padding");
 
 /* Orders stores as the next process sees them. The kernel keeps the mapped pages of a killed process, so it
  * is the compiler that must not move a store across this line. */

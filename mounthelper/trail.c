@@ -106,11 +106,12 @@ static const char *compare_head(struct trail *trail, uint64_t size)
 }
 
 /* A death in between leaves no number, hence no false alarm. */
-static void store_head(struct trail_head *head, const struct trail_end *end)
+static void store_head(struct trail_head *head, const struct trail_end *end, uint64_t file)
 {
 	head->rec = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	memcpy(head->digest, end->digest[0], sizeof(head->digest));
+	head->file = file;
 	atomic_signal_fence(memory_order_seq_cst);
 	head->rec = end->rec;
 }
@@ -128,6 +129,7 @@ static int append_locked(struct trail *trail, const struct keyline *record, cons
 {
 	char bytes[TRAIL_LINE_MAX + 2];
 	const char *head = "";
+	bool is_moved;
 	struct stat st;
 	ssize_t written;
 	int n;
@@ -135,6 +137,8 @@ static int append_locked(struct trail *trail, const struct keyline *record, cons
 
 	if (r == 0 && st.st_nlink == 0)
 		return -ESTALE; /* deleted: what is written there nobody will ever read */
+	/* what this process once wrote to is not where a younger one writes: the chain has gone on there */
+	is_moved = r == 0 && trail->known_size != 0 && trail->head->file != (uint64_t)st.st_ino;
 	/* of another size: another instance or root was there */
 	if (r == 0 && (trail->known_size == 0 || (uint64_t)st.st_size != trail->known_size)) {
 		r = read_end(trail, (uint64_t)st.st_size);
@@ -142,6 +146,7 @@ static int append_locked(struct trail *trail, const struct keyline *record, cons
 	}
 	if (r < 0)
 		return r;
+	head = is_moved ? " head=moved" : head;
 	/* keeps room for cleaning up when the disk is full; without it the write may still succeed */
 	if (st.st_blocks * 512 < st.st_size + TRAIL_AHEAD_MIN)
 		(void)sys_fallocate(trail->fd, FALLOC_FL_KEEP_SIZE, st.st_size, TRAIL_AHEAD);
@@ -158,7 +163,8 @@ static int append_locked(struct trail *trail, const struct keyline *record, cons
 	trail->end.rec++;
 	trail->end.torn = false;
 	digest_of(trail->line, strlen(trail->line), trail->end.digest[0]);
-	store_head(trail->head, &trail->end);
+	if (!is_moved)
+		store_head(trail->head, &trail->end, (uint64_t)st.st_ino);
 	trail->unsynced = true;
 	return trail->batch && clock_monotonic_us() - trail->synced_us < USEC_PER_SEC ? 0 : sync_log(trail);
 }

@@ -21,7 +21,8 @@ enum {
 
 /* What the instances together wrote last, in memory that they share and that outlives them. */
 struct trail_head {
-	uint64_t rec; /* 0: nothing is known */
+	uint64_t rec;  /* 0: nothing is known */
+	uint64_t file; /* inode of the file it is in: the newest one */
 	char digest[TRAIL_DIGEST_HEX];
 };
 
@@ -47,9 +48,10 @@ struct trail {
 };
 
 /** Append a record, of which @record is the middle, to the file; wait for the medium unless trail->batch and
- * less than a second has passed. When the file does not end as the head says, the record has a word about it:
- * head=rotated for an empty file that continues the chain, head=unknown after a reboot, head=mismatch when
- * somebody changed the end.
+ * less than a second has passed.
+ * When the file does not end as the head says, the record has a word about it: head=rotated for an empty file
+ * that continues the chain, head=moved in a file that another one has taken the place of already,
+ * head=unknown after a reboot, head=mismatch when somebody changed the end.
  *
  * trail->line is set in any case, without number and chain when the file cannot be written.
  * @ret_rec its number in the file, untouched on failure

@@ -110,29 +110,18 @@ int counts_of(struct helper *h, const char *volume, struct state_slot *ret)
 	return 0;
 }
 
-static int begin_publish(struct helper *h, const char *volume, uint64_t key, uint32_t max)
+int counts_begin_publish(struct helper *h, const char *volume, uint64_t key)
 {
+	struct census census = {.staged = 0};
 	int r = lock_table(h->state_fd);
 
 	if (r < 0)
 		return r;
-	r = state_begin_publish(h->state, volume, key, max);
+	r = state_begin_publish(h->state, volume, key, h->agent->max_published);
+	if (r == -EMFILE && census_take(h, &census) == 0 && census.published < h->agent->max_published)
+		r = state_begin_publish(h->state, volume, key, UINT32_MAX);
 	unlock_table(h->state_fd);
 	return r;
-}
-
-int counts_begin_publish(struct helper *h, const char *volume, uint64_t key)
-{
-	struct census census = {.staged = 0};
-	int r = begin_publish(h, volume, key, h->agent->max_published);
-
-	if (r != -EMFILE)
-		return r;
-	r = census_take(h, &census);
-	if (r < 0)
-		return r;
-	return census.published < h->agent->max_published ? begin_publish(h, volume, key, UINT32_MAX)
-							  : -EMFILE;
 }
 
 void counts_end_publish(struct helper *h, const char *volume, bool all)

@@ -12,6 +12,7 @@
 
 #include "ticket.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -93,6 +94,13 @@ struct mh_header {
 	uint64_t seq;	 /* the previous one plus 1; the first request (ACK) has 1 */
 	uint64_t reserved;
 };
+
+/** The header of a message of @length bytes. */
+static inline struct mh_header mh_header_make(uint16_t op, size_t length, uint64_t seq)
+{
+	return (struct mh_header){
+		.magic = MH_MAGIC, .version = MH_VERSION, .op = op, .length = (uint32_t)length, .seq = seq};
+}
 
 /* What to stage. The unused members of the union are zero. */
 struct mh_source {

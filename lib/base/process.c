@@ -71,20 +71,35 @@ int process_reset_descriptors(int n)
 	return close_range((unsigned int)n, ~0U, 0) < 0 ? -errno : 0;
 }
 
-int process_set_limit(int resource, rlim_t wanted, rlim_t least, rlim_t *ret_hard)
+static int set_limit(const struct process_limit *wanted, rlim_t *ret_hard)
 {
-	struct rlimit limit = {.rlim_cur = wanted, .rlim_max = wanted};
+	const __rlimit_resource_t resource = (__rlimit_resource_t)wanted->resource;
+	struct rlimit limit = {.rlim_cur = wanted->wanted, .rlim_max = wanted->wanted};
 
-	if (setrlimit((__rlimit_resource_t)resource, &limit) == 0)
+	if (setrlimit(resource, &limit) == 0)
 		return 0;
-	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
+	if (getrlimit(resource, &limit) < 0)
 		return -errno;
-	if (limit.rlim_max < least) {
+	if (limit.rlim_max < wanted->least) {
 		*ret_hard = limit.rlim_max;
 		return -EPERM;
 	}
 	limit.rlim_cur = limit.rlim_max;
-	return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+	return setrlimit(resource, &limit) < 0 ? -errno : 0;
+}
+
+int process_set_limits(const struct process_limit *limits, size_t n, const struct process_limit **ret_failed,
+		       rlim_t *ret_hard)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = set_limit(&limits[i], ret_hard);
+
+		if (r < 0) {
+			*ret_failed = &limits[i];
+			return r;
+		}
+	}
+	return 0;
 }
 
 enum { CAPABILITY_N = 64 }; /* as many as the kernel's interface has room for */

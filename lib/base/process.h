@@ -3,6 +3,7 @@
  * who started them. All return 0 or a negative errno. Source: execve(2), on what is preserved. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -17,12 +18,19 @@ int process_reset(const int *ignored);
  * -ENODEV when /dev/null is something else. */
 int process_reset_descriptors(int n);
 
-/** Set hard and soft limit of @resource to @wanted, or, where that cannot be raised, the soft to the hard
- * one.
+struct process_limit {
+	int resource; /* RLIMIT_* */
+	const char *name;
+	rlim_t wanted;
+	rlim_t least;
+};
+
+/** Set hard and soft limits to what is wanted, or, where that cannot be raised, the soft to the hard one.
  *
- * @least    -EPERM when the limit would be lower
- * @ret_hard the hard limit found, filled on -EPERM only */
-int process_set_limit(int resource, rlim_t wanted, rlim_t least, rlim_t *ret_hard);
+ * @ret_hard the hard limit found where it is less than the least: -EPERM
+ * Returns 0; or a negative errno and in @ret_failed whose it is. */
+int process_set_limits(const struct process_limit *limits, size_t n, const struct process_limit **ret_failed,
+		       rlim_t *ret_hard);
 
 struct process_capabilities {
 	uint64_t effective;

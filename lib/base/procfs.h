@@ -1,6 +1,6 @@
 #pragma once
-/* The kernel's own account of processes, from an instance of procfs that nobody else can touch: what is mounted
- * at /proc may be somebody's work. */
+/* The kernel's own account of processes, from an instance of procfs that nobody else can touch: what is
+ * mounted at /proc may be somebody's work. */
 
 #include "base/uuid.h"
 

@@ -1,10 +1,17 @@
-/* One publish and one unpublish, three ways: through the socket to the mount helper, as raw system calls of
- * one process, and as mount --bind and umount commands. Prints nanoseconds per pair; ./dev bench makes ratios
- * of them.
+/* One publish and one unpublish: through the socket to the mount helper, as raw system calls of one process,
+ * as the same system calls of a process behind a socket, and as mount --bind and umount commands. Prints
+ * nanoseconds per pair; ./dev bench makes ratios of them.
  *
  *   bench_publish helper HELPER TICKET_KEY CLUSTER NODE PAIRS     as the agent's uid
  *   bench_publish raw FOLDER PAIRS                                as root, FOLDER on a file system of its own
+ *   bench_publish socket FOLDER PAIRS                             as root
  *   bench_publish commands FOLDER PAIRS                           as root
+ *
+ * And what belongs to it:
+ *
+ *   bench_publish start HELPER STARTS    as the agent's uid: median nanoseconds from exec to HELLO
+ *   bench_publish memory HELPER 1        as the agent's uid: bytes of resident memory after the lock-down
+ *   bench_publish foreign FOLDER MOUNTS  as root: makes so many mounts below FOLDER, prints how many
  */
 
 #include "ticket_issuer.h"
@@ -175,17 +182,31 @@ static void unstage(struct helper *h, const struct ticket *ticket)
 	exchange(h, &request.header, MH_OP_UNSTAGE, sizeof(request), &reply);
 }
 
+static struct helper start_helper(const char *path, struct mh_hello *hello)
+{
+	struct helper h = {.fd = spawn_helper(path)};
+
+	if (recv(h.fd, hello, sizeof(*hello), 0) != (ssize_t)sizeof(*hello) ||
+	    hello->header.op != MH_OP_HELLO)
+		die("no HELLO from the helper", errno);
+	return h;
+}
+
+static void stop_helper(struct helper *h)
+{
+	(void)close(h->fd);
+	(void)wait(NULL);
+}
+
 static uint64_t measure_helper(char **argv, uint32_t pairs)
 {
-	struct helper h = {.fd = spawn_helper(argv[0])};
 	struct mh_hello hello;
+	struct helper h = start_helper(argv[0], &hello);
 	struct mh_ack ack;
 	struct ticket ticket;
 	uint64_t start;
 
 	make_ticket(argv[1], argv[2], argv[3], &ticket);
-	if (recv(h.fd, &hello, sizeof(hello), 0) != (ssize_t)sizeof(hello))
-		die("no HELLO from the helper", errno);
 	exchange(&h, &ack.header, MH_OP_ACK, sizeof(ack), NULL);
 	stage(&h, &ticket);
 	start = clock_monotonic_us();
@@ -193,13 +214,62 @@ static uint64_t measure_helper(char **argv, uint32_t pairs)
 		publish_pair(&h, &ticket);
 	start = clock_monotonic_us() - start;
 	unstage(&h, &ticket);
-	(void)close(h.fd);
-	(void)wait(NULL);
+	stop_helper(&h);
 	return per_pair(start, pairs);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a;
+	uint64_t y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static uint64_t measure_start(char **argv, uint32_t starts)
+{
+	uint64_t *us = calloc(starts, sizeof(*us));
+	uint64_t median;
+
+	if (!us)
+		die("memory", ENOMEM);
+	for (uint32_t i = 0; i < starts; i++) {
+		uint64_t start = clock_monotonic_us();
+		struct mh_hello hello;
+		struct helper h = start_helper(argv[0], &hello);
+
+		us[i] = clock_monotonic_us() - start;
+		stop_helper(&h);
+	}
+	qsort(us, starts, sizeof(*us), by_size);
+	median = us[starts / 2];
+	free(us);
+	return median * 1000;
+}
+
+static uint64_t measure_memory(char **argv, uint32_t unused)
+{
+	struct mh_hello hello;
+	struct helper h = start_helper(argv[0], &hello);
+	cleanup_free char *text = NULL;
+	char path[64];
+	const char *at;
+	unsigned long kib = 0;
+
+	(void)unused;
+	(void)str_format(path, sizeof(path), "/proc/%u/status", hello.helper_pid);
+	must("read its status", file_read(path, 1 << 16, &text, NULL));
+	at = strstr(text, "\nVmRSS:");
+	if (at)
+		kib = strtoul(at + strlen("\nVmRSS:"), NULL, 10);
+	stop_helper(&h);
+	return (uint64_t)kib * 1024;
 }
 
 /* --- raw system calls
  * ------------------------------------------------------------------------------------------- */
+
+enum { DIRECTORY = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 
 static int raw_tmpfs(void)
 {
@@ -211,10 +281,9 @@ static int raw_tmpfs(void)
 		    sys_fsmount(fs, SYS_FSMOUNT_CLOEXEC, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV));
 }
 
-/* The calls of the helper that make and remove the mount, without its checks and its trail. */
-static void raw_pair(int base, int staged)
+/* The calls of the helper that make the mount, without its checks and its trail. */
+static void raw_publish(int base, int staged)
 {
-	enum { DIRECTORY = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 	const struct sys_mount_attr restricted = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV |
 							      SYS_MOUNT_ATTR_NOEXEC,
 						  .propagation = MS_PRIVATE};
@@ -234,6 +303,14 @@ static void raw_pair(int base, int staged)
 	must("mount_setattr", sys_mount_setattr(clone, "", AT_EMPTY_PATH, &private));
 	(void)close(clone);
 	(void)close(slot);
+	(void)close(alloc);
+}
+
+/* And those that remove it. */
+static void raw_unpublish(int base)
+{
+	int alloc = must("open", sys_openat(base, ALLOC, DIRECTORY));
+
 	must("fchdir", sys_fchdir(alloc));
 	must("umount2", sys_umount2("0", SYS_UMOUNT_NOFOLLOW));
 	must("rmdir", sys_rmdirat(alloc, "0"));
@@ -248,9 +325,84 @@ static uint64_t measure_raw(char **argv, uint32_t pairs)
 	int staged = raw_tmpfs();
 	uint64_t start = clock_monotonic_us();
 
-	for (uint32_t i = 0; i < pairs; i++)
-		raw_pair(base, staged);
+	for (uint32_t i = 0; i < pairs; i++) {
+		raw_publish(base, staged);
+		raw_unpublish(base);
+	}
 	return per_pair(clock_monotonic_us() - start, pairs);
+}
+
+/* A request of the same size goes in, the calls are made, a reply of the same size comes back. */
+static _Noreturn void serve_raw(int socket, int base)
+{
+	int staged = raw_tmpfs();
+
+	for (;;) {
+		union {
+			struct mh_header header;
+			uint8_t bytes[MH_MESSAGE_MAX];
+		} request;
+		struct mh_reply reply = {.status = MH_OK};
+
+		if (recv(socket, &request, sizeof(request), 0) <= 0)
+			_exit(0);
+		if (request.header.op == MH_OP_PUBLISH)
+			raw_publish(base, staged);
+		else
+			raw_unpublish(base);
+		if (send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
+			_exit(0);
+	}
+}
+
+static uint64_t measure_socket(char **argv, uint32_t pairs)
+{
+	int base = must("open", sys_openat(AT_FDCWD, argv[0], O_PATH | O_DIRECTORY | O_CLOEXEC));
+	struct helper h = {.seq = 0};
+	struct ticket ticket = {.alloc = ALLOC};
+	uint64_t start;
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) < 0)
+		die("socketpair", errno);
+	pid = fork();
+	if (pid < 0)
+		die("fork", errno);
+	if (pid == 0) {
+		(void)close(pair[0]);
+		serve_raw(pair[1], base);
+	}
+	(void)close(pair[1]);
+	h.fd = pair[0];
+	start = clock_monotonic_us();
+	for (uint32_t i = 0; i < pairs; i++)
+		publish_pair(&h, &ticket);
+	start = clock_monotonic_us() - start;
+	stop_helper(&h);
+	return per_pair(start, pairs);
+}
+
+/* Mounts that are nobody's business, below a private mount. */
+static uint64_t make_foreign(char **argv, uint32_t mounts)
+{
+	int tmpfs = raw_tmpfs();
+	int base;
+
+	must("attach", sys_move_mount(tmpfs, "", AT_FDCWD, argv[0], SYS_MOVE_MOUNT_F_EMPTY_PATH));
+	must("private", mount(NULL, argv[0], NULL, MS_PRIVATE, NULL) < 0 ? -errno : 0);
+	base = must("open", sys_openat(AT_FDCWD, argv[0], O_PATH | O_DIRECTORY | O_CLOEXEC));
+	for (uint32_t i = 0; i < mounts; i++) {
+		int clone = must("open_tree",
+				 sys_open_tree(tmpfs, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH));
+		char name[16];
+
+		(void)str_format(name, sizeof(name), "%u", i);
+		must("mkdir", sys_mkdirat(base, name, 0755));
+		must("attach", sys_move_mount(clone, "", base, name, SYS_MOVE_MOUNT_F_EMPTY_PATH));
+		(void)close(clone);
+	}
+	return mounts;
 }
 
 /* --- commands
@@ -299,9 +451,9 @@ int main(int argc, char **argv)
 		int args;
 		uint64_t (*measure)(char **argv, uint32_t pairs);
 	} ways[] = {
-		{"helper", 4, measure_helper},
-		{"raw", 1, measure_raw},
-		{"commands", 1, measure_commands},
+		{"helper", 4, measure_helper},	   {"raw", 1, measure_raw},	{"socket", 1, measure_socket},
+		{"commands", 1, measure_commands}, {"start", 1, measure_start}, {"memory", 1, measure_memory},
+		{"foreign", 1, make_foreign},
 	};
 
 	for (size_t i = 0; argc > 2 && i < ARRAY_SIZE(ways); i++) {
@@ -314,8 +466,10 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	(void)fputs("usage: bench_publish helper HELPER TICKET_KEY CLUSTER NODE PAIRS\n"
-		    "       bench_publish raw FOLDER PAIRS\n"
-		    "       bench_publish commands FOLDER PAIRS\n",
+		    "       bench_publish raw|socket|commands FOLDER PAIRS\n"
+		    "       bench_publish start HELPER STARTS\n"
+		    "       bench_publish memory HELPER 1\n"
+		    "       bench_publish foreign FOLDER MOUNTS\n",
 		    stderr);
 	return 2;
 }

@@ -53,12 +53,12 @@ static void hang(void)
 }
 
 /* False: the agent has gone meanwhile. */
-static bool await_go(void)
+static bool await_go(enum fake_fault fault)
 {
 	struct pollfd socket = {.fd = SOCKET, .events = POLLIN};
 
 	while (__atomic_load_n(&state->go, __ATOMIC_SEQ_CST) == 0) {
-		if (poll(&socket, 1, 1) != 0)
+		if (poll(&socket, fault == FAKE_WAIT ? 1 : 0, 1) != 0)
 			return false;
 	}
 	return true;
@@ -191,7 +191,7 @@ static enum mh_status do_publish(const void *bytes, struct mh_reply *reply)
 	mount->slot = request->slot;
 	mount->read_only = state->weak_publish ? 0 : request->read_only;
 	mount->exec = state->weak_publish ? 1 : request->exec;
-	mount->propagation = request->propagation;
+	mount->propagation = state->deaf_to_propagation ? 0 : request->propagation;
 	mount->major = staged->major;
 	mount->minor = staged->minor;
 	describe(reply, mount);
@@ -292,6 +292,8 @@ static void record(uint16_t op, const void *bytes, uint16_t status)
 	log->status = status;
 	log->pid = getpid();
 	memcpy(log->volume, publish->volume, sizeof(log->volume)); /* first in every request */
+	if (op == MH_OP_STAGE)
+		log->class = ((const struct mh_stage *)bytes)->source.class;
 	if (op == MH_OP_PUBLISH) {
 		memcpy(log->alloc, publish->alloc, sizeof(log->alloc));
 		log->slot = publish->slot;
@@ -368,7 +370,7 @@ static void serve(const void *bytes, size_t n)
 	unlock_state();
 	if (fault == FAKE_HANG)
 		hang();
-	if (fault == FAKE_WAIT && !await_go())
+	if ((fault == FAKE_WAIT || fault == FAKE_LATE) && !await_go(fault))
 		fault = FAKE_DIE_BEFORE;
 	lock_state();
 	state->under_way--;

@@ -32,6 +32,7 @@ enum fake_fault {
 	FAKE_SHORT,
 	FAKE_TWICE, /* answers twice */
 	FAKE_WAIT,  /* does it when the test says go, unless its socket ends before */
+	FAKE_LATE,  /* the same, whether its socket ends or not */
 	FAKE_FAULT_N,
 };
 
@@ -61,7 +62,8 @@ struct fake_log {
 	char volume[MH_LABEL_SIZE];
 	char alloc[MH_UUID_SIZE];
 	uint8_t slot;
-	pid_t pid; /* of the instance */
+	uint8_t class; /* of a STAGE's source */
+	pid_t pid;     /* of the instance */
 };
 
 struct fake_profile {
@@ -89,8 +91,9 @@ struct fake_state {
 	uint32_t busy_unstage;
 	uint32_t refuse_stage;
 	uint32_t refuse_publish;
-	bool weak_publish; /* publishes come back writable and executable, whatever was asked */
-	bool sb_alive;	   /* UNSTAGE leaves the superblock in use */
+	bool weak_publish;	  /* publishes come back writable and executable, whatever was asked */
+	bool deaf_to_propagation; /* everything is private, whatever was asked */
+	bool sb_alive;		  /* UNSTAGE leaves the superblock in use */
 	struct fake_profile profiles[FAKE_PROFILES_MAX];
 	uint32_t n_profiles;
 	/* set by the program */

@@ -362,6 +362,11 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 	if (model->class == SOURCE_BLOCK)
 		(void)str_format(volume.source.by_id, sizeof(volume.source.by_id), "disk-%s",
 				 claim->volume_id);
+	if (model->class == SOURCE_NFS4)
+		volume.source =
+			(struct source){.class = SOURCE_NFS4, .server = "192.0.2.7", .export = "/exports/a"};
+	if (model->class == SOURCE_BIND)
+		volume.source = (struct source){.class = SOURCE_BIND, .host_volume = "scratch"};
 	(void)str_copy(volume.id, sizeof(volume.id), claim->volume_id);
 	(void)str_copy(volume.namespace, sizeof(volume.namespace), claim->namespace);
 	volume_wire_name(claim->namespace, claim->volume_id, wire);

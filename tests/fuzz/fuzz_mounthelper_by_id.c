@@ -1,5 +1,4 @@
-/* The text of a link in /dev/disk/by-id, as readlink(2) gives it: not terminated. Its device is opened below
- * /dev, so it must be one plain name. */
+/* The text of a link in /dev/disk/by-id. Its device is opened below /dev, so it must be one plain name. */
 
 #include "source.h"
 
@@ -11,15 +10,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *target = malloc(size > 0 ? size : 1); /* exactly as long: a read beyond is seen */
+	char *target = malloc(size + 1); /* exactly as long: a read beyond is seen */
 	char name[DEVICE_NAME_SIZE];
 
 	if (!target)
 		return 0;
 	memcpy(target, data, size);
-	if (by_id_target(target, size, name) == 0) {
-		assert(strnlen(name, sizeof(name)) == size - strlen("../../") && name[0] != '\0');
-		assert(memcmp(name, target + strlen("../../"), strlen(name)) == 0);
+	target[size] = '\0';
+	if (by_id_target(target, name) == 0) {
+		assert(strnlen(name, sizeof(name)) < sizeof(name) && name[0] != '\0');
+		assert(strncmp(target, "../../", strlen("../../")) == 0);
+		assert(strcmp(name, target + strlen("../../")) == 0);
 		assert(strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name));
 	}
 	free(target);

@@ -15,7 +15,10 @@ import sys
 from world import BUILD, CLUSTER, GROUP, PREFIX, Failure, World, run, show
 
 ROUNDS = 5
-PAIRS_HELPER, PAIRS_RAW, PAIRS_COMMANDS = 300, 3000, 100
+PAIRS_HELPER, PAIRS_RAW, PAIRS_COMMANDS = 1000, 3000, 100
+PAIRS_AMONG_FOREIGN = 300
+FOREIGN_MOUNTS = 10000
+STARTS = 41
 
 
 def program(name):
@@ -28,50 +31,81 @@ class Bench:
         self.node = self.world.nodes[0]
 
     def open(self):
-        # the trail on the disk where it would be, and, to show what its durability costs, on a tmpfs
         self.world.open()
         self.key = f"{self.node.data}/ticket.key"
         shutil.copyfile(f"{PREFIX}/var/server/ticket.key", self.key)
         os.chown(self.key, self.node.uid, grp.getgrnam(GROUP).gr_gid)
         os.chmod(self.key, 0o600)
+        self.folder = f"{PREFIX}/run/bench"
+        os.mkdir(self.folder)
 
-    def use_trail(self, path):
-        with open(path, "ab"):
-            os.chmod(path, 0o600)
-        self.node.trail = path
-        self.world.write_policy()
+    def as_root(self, way, number):
+        return int(run(program("bench_publish"), way, self.folder, str(number)).stdout)
 
-    def publish_through_helper(self):
-        as_agent = ["setpriv", f"--reuid={self.node.user}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all"]
+    def as_agent(self, way, *args):
         helper = f"{PREFIX}/libexec/holdfast/holdfast-mounthelper"
-        done = run(*as_agent, program("bench_publish"), "helper", helper, self.key, CLUSTER, self.node.id,
-                   str(PAIRS_HELPER))
-        return int(done.stdout)
+        drop = ["setpriv", f"--reuid={self.node.user}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all"]
+        return int(run(*drop, program("bench_publish"), way, helper, *map(str, args)).stdout)
 
-    def publish_raw(self, folder):
-        return int(run(program("bench_publish"), "raw", folder, str(PAIRS_RAW)).stdout)
+    def through_helper(self, trail_sync, pairs=PAIRS_HELPER):
+        self.node.trail_sync = trail_sync
+        self.world.write_policy()
+        return self.as_agent("helper", self.key, CLUSTER, self.node.id, pairs)
 
-    def publish_by_commands(self, folder):
-        return int(run(program("bench_publish"), "commands", folder, str(PAIRS_COMMANDS)).stdout)
+    def rounds(self, ways, pairs):
+        """Medians of the ways, and of their ratios within a round."""
+        rounds = [{name: measure() for name, measure in ways.items()} for _ in range(ROUNDS)]
+        result = {f"{name}_ns": round(statistics.median(r[name] for r in rounds)) for name in ways}
+        for name, other in pairs:
+            result[f"{name}_to_{other}"] = round(statistics.median(r[name] / r[other] for r in rounds), 3)
+        return result
 
     def publish(self):
-        folder = f"{PREFIX}/run/bench"
-        os.mkdir(folder)
-        disk, memory = self.node.trail, f"{PREFIX}/run/{self.node.id}/trail.log"
-        rounds = []
-        for _ in range(ROUNDS):
-            numbers = {"raw": self.publish_raw(folder), "commands": self.publish_by_commands(folder)}
-            self.use_trail(disk)
-            numbers["helper"] = self.publish_through_helper()
-            self.use_trail(memory)
-            numbers["helper_trail_in_memory"] = self.publish_through_helper()
-            rounds.append(numbers)
-        self.use_trail(disk)
-        result = {f"{name}_ns": round(statistics.median(r[name] for r in rounds)) for name in rounds[0]}
-        for name in ("helper", "helper_trail_in_memory"):
-            for other in ("raw", "commands"):
-                result[f"{name}_to_{other}"] = round(statistics.median(r[name] / r[other] for r in rounds), 3)
-        return result
+        helpers = ("helper_always", "helper_batch")
+        return self.rounds(
+            {
+                "raw": lambda: self.as_root("raw", PAIRS_RAW),
+                "socket": lambda: self.as_root("socket", PAIRS_RAW),
+                "commands": lambda: self.as_root("commands", PAIRS_COMMANDS),
+                "helper_always": lambda: self.through_helper("always"),
+                "helper_batch": lambda: self.through_helper("batch"),
+            },
+            [(helper, other) for helper in helpers for other in ("socket", "raw", "commands")],
+        )
+
+    def growth(self):
+        """The same among many mounts that are nobody's business, and what that does to the ratio."""
+        ways = {
+            "socket": lambda: self.as_root("socket", PAIRS_AMONG_FOREIGN),
+            "helper": lambda: self.through_helper("batch", PAIRS_AMONG_FOREIGN),
+        }
+        alone = self.rounds(ways, [("helper", "socket")])
+        foreign = f"{PREFIX}/log/foreign"
+        os.mkdir(foreign)
+        try:
+            run(program("bench_publish"), "foreign", foreign, str(FOREIGN_MOUNTS))
+            among = self.rounds(ways, [("helper", "socket")])
+        finally:
+            run("umount", "-l", foreign, check=False)
+        growth = {name: round(among[f"{name}_ns"] / alone[f"{name}_ns"], 3) for name in ways}
+        return {
+            "mounts": FOREIGN_MOUNTS,
+            "alone": alone,
+            "among": among,
+            "growth_socket": growth["socket"],
+            "growth_helper": growth["helper"],
+            "growth_helper_to_socket": round(growth["helper"] / growth["socket"], 3),
+        }
+
+    def helper(self):
+        """What one instance costs: time from exec to HELLO, which it sends locked down, memory, size."""
+        stripped = f"{PREFIX}/log/helper"
+        run("strip", "-o", stripped, f"{PREFIX}/libexec/holdfast/holdfast-mounthelper")
+        return {
+            "start_ns": self.as_agent("start", STARTS),
+            "resident_bytes": self.as_agent("memory", 1),
+            "stripped_bytes": os.path.getsize(stripped),
+        }
 
     def claims(self):
         folder = f"{PREFIX}/var/bench"
@@ -84,28 +118,53 @@ class Bench:
         return run(program("bench_store"), folder).stdout
 
 
+def show_publish(p):
+    show(f"publish + unpublish, median of {ROUNDS} interleaved rounds")
+    for name, text in (
+        ("raw", "the same raw system calls in one process"),
+        ("socket", "the same raw system calls behind a socket"),
+        ("helper_batch", "through the mount helper, trail_sync = batch"),
+        ("helper_always", "through the mount helper, trail_sync = always"),
+        ("commands", "mount --bind and umount as commands"),
+    ):
+        show(f"  {text:48}{p[f'{name}_ns'] / 1000:8.0f} us")
+    for name in ("helper_batch", "helper_always"):
+        for other in ("socket", "raw", "commands"):
+            show(f"  ratio {name.replace('helper_', 'helper, ')} : {other:34}{p[f'{name}_to_{other}']:8.2f}")
+
+
+def show_growth(g):
+    show(f"the same among {g['mounts']} foreign mounts")
+    for name, text in (("socket", "raw system calls behind a socket"), ("helper", "through the mount helper, batch")):
+        alone, among = g["alone"][f"{name}_ns"] / 1000, g["among"][f"{name}_ns"] / 1000
+        show(f"  {text:40}{alone:8.0f} us -> {among:8.0f} us  x {g[f'growth_{name}']:.2f}")
+    show(f"  ratio of the growths, helper : raw {g['growth_helper_to_socket']:26.2f}")
+
+
+def show_helper(h):
+    show("one instance of the mount helper")
+    show(f"  from exec to HELLO, locked down, median of {STARTS} {h['start_ns'] / 1e6:8.2f} ms")
+    show(f"  resident memory after the lock-down             {h['resident_bytes'] / 1024:8.0f} KiB")
+    show(f"  stripped program                                {h['stripped_bytes'] / 1024:8.0f} KiB")
+
+
 def main():
     bench = Bench()
     try:
         bench.open()
-        publish, claims, store = bench.publish(), bench.claims(), bench.store()
+        publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
+        claims, store = bench.claims(), bench.store()
     except Failure as e:
         print(f"bench: {e}", file=sys.stderr)
         return 1
     finally:
         bench.world.close()
     if "--json" in sys.argv[1:]:
-        print(json.dumps({"publish": publish, "claims": claims}, indent=2))
+        print(json.dumps({"publish": publish, "growth": growth, "helper": helper, "claims": claims}, indent=2))
         return 0
-    show("publish + unpublish, median of 5 interleaved rounds")
-    show(f"  through the mount helper, trail on disk       {publish['helper_ns'] / 1000:8.0f} us")
-    show(f"  through the mount helper, trail in memory     {publish['helper_trail_in_memory_ns'] / 1000:8.0f} us")
-    show(f"  the same raw system calls in one process      {publish['raw_ns'] / 1000:8.0f} us")
-    show(f"  mount --bind and umount as commands           {publish['commands_ns'] / 1000:8.0f} us")
-    show(f"  ratio helper : raw system calls               {publish['helper_to_raw']:8.2f}")
-    show(f"  ratio helper : commands                       {publish['helper_to_commands']:8.2f}")
-    show(f"  ratio helper, trail in memory : raw           {publish['helper_trail_in_memory_to_raw']:8.2f}")
-    show(f"  ratio helper, trail in memory : commands      {publish['helper_trail_in_memory_to_commands']:8.2f}")
+    show_publish(publish)
+    show_growth(growth)
+    show_helper(helper)
     show("claims against durable single-row sqlite commits on the same disk, median of 5 interleaved rounds")
     show(f"  sqlite commits per second                     {claims['sqlite_commits_per_s']:8.0f}")
     show(f"  claims per second, 1 outstanding              {claims['claims_per_s_1']:8.0f}")

@@ -154,6 +154,7 @@ class Node:
         self.data = f"{PREFIX}/var/{self.id}"
         self.hostvol = f"{self.dir}/data"
         self.trail = f"{PREFIX}/trail/{self.id}.log"
+        self.trail_sync = "always"
         self.socket = f"{self.data}/agent.sock"
         self.config = f"{PREFIX}/etc/holdfast/{self.id}.hcl"
         self.door = None  # the setuid one
@@ -182,6 +183,8 @@ class Node:
 	container = {"yes" if in_container() else "no"}
 	ticket = required
 	ticket_key = {self.world.ticket_key()}
+	trail_sync = {self.trail_sync}
+	starts_per_minute = 6000
 	ops_per_second = {self.world.ops_per_second}
 	burst = {self.world.burst}
 	profile disk {{

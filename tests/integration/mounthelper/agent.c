@@ -15,7 +15,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,6 +159,29 @@ static void carry(int control, int helper_socket, pid_t helper)
 	}
 }
 
+static const struct sockaddr_un door = {.sun_family = AF_UNIX, .sun_path = TEST_PREFIX "/door"};
+
+/* As the socket unit: listening in ret[1], for a connection that is still to be made. */
+static void open_door(int ret[2])
+{
+	(void)unlink(door.sun_path);
+	ret[0] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	ret[1] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (ret[0] < 0 || bind(ret[1], (const struct sockaddr *)&door, sizeof(door)) < 0 ||
+	    chmod(door.sun_path, 0666) < 0 || listen(ret[1], 1) < 0)
+		_exit(121);
+}
+
+/* A socket pair of the agent, though the process is root still. */
+static void make_pair(const struct agent_start *how, uid_t uid, int ret[2])
+{
+	const int type = how->stream_socket ? SOCK_STREAM : SOCK_SEQPACKET;
+
+	if (seteuid(how->peer_uid != 0 ? how->peer_uid : uid) < 0 ||
+	    socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ret) < 0 || seteuid(0) < 0)
+		_exit(125);
+}
+
 static _Noreturn void be_agent(const struct agent_start *how, int control, int message_fd)
 {
 	const uid_t uid = how->uid != 0 ? how->uid : AGENT_UID;
@@ -170,16 +195,16 @@ static _Noreturn void be_agent(const struct agent_start *how, int control, int m
 
 	if (how->as_root)
 		how->as_root();
-	/* who makes the socket is its peer, but the helper's process begins as root */
-	if (seteuid(how->peer_uid != 0 ? how->peer_uid : uid) < 0 ||
-	    socketpair(AF_UNIX, (how->stream_socket ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair) <
-		    0 ||
-	    seteuid(0) < 0)
-		_exit(125);
+	if (how->service)
+		open_door(pair);
+	else
+		make_pair(how, uid, pair);
 	helper = fork();
 	if (helper == 0)
-		become_helper(how, pair[1], message_fd);
+		become_helper(how, how->service ? accept(pair[1], NULL, NULL) : pair[1], message_fd);
 	become_user(uid);
+	if (how->service && connect(pair[0], (const struct sockaddr *)&door, sizeof(door)) < 0)
+		_exit(120);
 	(void)close(pair[1]);
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	n = recv(pair[0], hello + 1, sizeof(hello) - 1, 0);

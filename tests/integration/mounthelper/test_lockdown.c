@@ -31,6 +31,19 @@ static int start(void **state)
 	return 0;
 }
 
+/* The socket door: the log is the helper's, the state file became it when the setuid door made it. */
+static int start_service(void **state)
+{
+	static const uint64_t two = UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_AUDIT_WRITE;
+	static const struct service service = {.ambient = two, .bounding = two};
+
+	(void)state;
+	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
+	assert_true(agent_start(&agent, &(struct agent_start){.service = &service}));
+	assert_int_equal(agent.hello.door, DOOR_SOCKET);
+	return 0;
+}
+
 static void the_running_helper_has_two_capabilities_and_nothing_to_gain(void **state)
 {
 	static const struct {
@@ -501,6 +514,10 @@ static void there_is_no_way_back_from_the_sandbox(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, start)
+#define SERVICE_TEST(name)                             \
+	{                                              \
+		"service: " #name, name, start_service \
+	}
 
 int main(void)
 {
@@ -514,6 +531,9 @@ int main(void)
 		TEST(a_descriptor_in_a_message_never_arrives),
 		TEST(a_message_from_another_process_ends_it),
 		TEST(too_many_refusals_end_it),
+		SERVICE_TEST(the_agent_can_neither_signal_nor_look_into_it),
+		SERVICE_TEST(a_descriptor_in_a_message_never_arrives),
+		SERVICE_TEST(a_message_from_another_process_ends_it),
 		cmocka_unit_test_setup(each_rule_lets_its_call_through, make_probe_folder),
 		cmocka_unit_test_setup(an_argument_outside_its_rule_kills, make_probe_folder),
 		cmocka_unit_test_setup(every_other_call_kills, make_probe_folder),

@@ -1,8 +1,7 @@
 /* Class nfs4 through the real helper. Needs, as tests/vm/payloads/nfs makes them:
- *	127.0.0.1	serves /srv/holdfast/rw, writable for everybody, and /srv/holdfast/ro with a file
- *	127.0.0.2	refuses connections
- *	192.0.2.2	never answers
- * Run it as the root tests are run, in mount and pid namespaces of its own. */
+ *	127.0.0.1	serves /srv/holdfast/rw, writable for everybody, and /srv/holdfast/ro with a file; it
+ *is stopped and started again 127.0.0.2	refuses connections 192.0.2.2	never answers Run it as the
+ *root tests are run, in mount and pid namespaces of its own. */
 #include "volume.h"
 
 #include "base/clock.h"
@@ -16,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIMEOUT_S = 2, MARGIN_S = 8 };
+enum { TIMEOUT_S = 2, MARGIN_S = 8, TRIES = 20 };
 
 static const char policy[] = "\tnfs_timeout = 2\n"
 			     "\tprofile filer { class = nfs4; export = /srv/holdfast\n"
@@ -125,26 +124,64 @@ static void a_server_that_refuses_is_an_error_at_once(void **state)
 	assert_int_equal(count_mounts(), 0);
 }
 
+static void assert_died_of_alarm(void)
+{
+	int status = agent_stop(&agent);
+
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGALRM);
+}
+
 /* The helper dies instead of waiting; the trail has an intent without a result, and the next one goes on. */
 static void a_server_that_never_answers_costs_one_helper(void **state)
 {
 	struct mh_stage req = stage_of("filer", export_of(silent, "/srv/holdfast/rw"), false);
 	uint64_t before = clock_monotonic_us();
 	struct mh_reply reply;
-	int status;
 
 	(void)state;
 	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
 	assert_true(clock_monotonic_us() - before >= TIMEOUT_S * UINT64_C(1000000));
 	assert_true(clock_monotonic_us() - before < (TIMEOUT_S + MARGIN_S) * UINT64_C(1000000));
-	status = agent_stop(&agent);
-	assert_true(WIFSIGNALED(status));
-	assert_int_equal(WTERMSIG(status), SIGALRM);
+	assert_died_of_alarm();
 	assert_last_record("op=stage phase=intent");
 	assert_int_equal(count_mounts(), 0);
 	agent_up(&agent);
 	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/rw"), false), MH_OK);
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+static void a_server_that_goes_away_costs_one_helper_each_time(void **state)
+{
+	static const char *const down[] = {"/usr/sbin/rpc.nfsd", "0", NULL};
+	static const char *const up[] = {"/usr/sbin/rpc.nfsd",
+					 "--host",
+					 "127.0.0.1",
+					 "--no-nfs-version",
+					 "3",
+					 "--nfs-version",
+					 "4.2",
+					 "2",
+					 NULL};
+	struct mh_unstage req = unstage("vol-1");
+	struct mh_reply reply = {.status = MH_KERNEL};
+
+	(void)state;
+	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/rw"), false), MH_OK);
+	assert_int_equal(run_program(down), 0);
+	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
+	assert_died_of_alarm();
+	assert_last_record("op=unstage phase=intent");
+	assert_int_equal(count_mounts(), 1);
+	assert_int_equal(run_program(up), 0);
+	agent_up(&agent);
+	/* the client tries again at its own pace */
+	for (int i = 0; i < TRIES && !agent_call(&agent, &req, sizeof(req), &reply); i++) {
+		assert_died_of_alarm();
+		agent_up(&agent);
+	}
+	assert_int_equal(reply.status, MH_OK);
+	assert_int_equal(count_mounts(), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -157,6 +194,7 @@ int main(void)
 		TEST(only_the_policys_servers_and_exports_are_asked),
 		TEST(a_server_that_refuses_is_an_error_at_once),
 		TEST(a_server_that_never_answers_costs_one_helper),
+		TEST(a_server_that_goes_away_costs_one_helper_each_time),
 	};
 
 	return cmocka_run_group_tests(tests, group_up, world_down);

@@ -60,7 +60,7 @@ static char do_command(const char *command)
 	const char *path = command + 1;
 
 	if (command[0] == '?')
-		return is_mount(path);
+		return is_mount(path) ? 1 : 0;
 	if (command[0] == '+')
 		return mount("new", path, "tmpfs", 0, NULL) == 0 ? 0 : 2;
 	return umount2(path, UMOUNT_NOFOLLOW) == 0 ? 0 : 2;
@@ -69,9 +69,9 @@ static char do_command(const char *command)
 static _Noreturn void be_task(unsigned long flag, int fd)
 {
 	char command[PATH_SIZE];
-	char ready = unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | flag, NULL) < 0;
+	bool is_ready = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | flag, NULL) == 0;
 
-	(void)send(fd, &ready, 1, 0);
+	(void)send(fd, is_ready ? "y" : "n", 1, 0);
 	while (recv(fd, command, sizeof(command), 0) > 0) {
 		char answer = do_command(command);
 
@@ -84,7 +84,7 @@ static struct task task_up(enum task_kind kind)
 {
 	struct task task;
 	int pair[2];
-	char ready = 1;
+	char ready = 'n';
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	task = (struct task){.pid = fork(), .fd = pair[0]};
@@ -94,7 +94,7 @@ static struct task task_up(enum task_kind kind)
 	}
 	(void)close(pair[1]);
 	assert_int_equal(recv(task.fd, &ready, 1, 0), 1);
-	assert_int_equal(ready, 0);
+	assert_int_equal(ready, 'y');
 	return task;
 }
 

@@ -122,6 +122,29 @@ static void hello_says_whose_helper_this_is(void **state)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
+static void make_socket_not_wait(void)
+{
+	(void)fcntl(3, F_SETFL, O_NONBLOCK);
+}
+
+static void a_socket_that_does_not_wait_ends_it(void **state)
+{
+	static const struct agent_start impatient = {.before_exec = make_socket_not_wait};
+	static const char *const policies[] = {"", "trail_sync = batch"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(policies); i++) {
+		struct agent agent;
+
+		world_policy("required", policies[i]);
+		assert_true(agent_start(&agent, &impatient));
+		(void)usleep(100000); /* it must not spin until the socket is closed */
+		assert_last_record("op=stop");
+		assert_last_record("reason=closed");
+		assert_int_equal(agent_stop_code(&agent), 0);
+	}
+}
+
 static void set_no_new_privs(void)
 {
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -697,15 +720,31 @@ static void a_service_needs_files_of_its_own_uid(void **state)
 	REFUSES(&as_service, START_STATE, TEST_PREFIX "/lock", 0, EACCES);
 }
 
-static void a_helper_that_syncs_in_batches_wakes_up_and_goes_on(void **state)
+/* Does it wake up when nobody asks for anything? */
+static bool wakes_up_by_itself(struct agent *agent)
+{
+	char before[256];
+	char after[256];
+
+	(void)usleep(50000); /* until it waits */
+	status_value(agent->helper, "voluntary_ctxt_switches", before);
+	(void)usleep(1200000);
+	status_value(agent->helper, "voluntary_ctxt_switches", after);
+	return !str_eq(before, after);
+}
+
+static void a_helper_that_syncs_in_batches_wakes_up_after_a_second(void **state)
 {
 	struct agent agent;
 
 	(void)state;
+	agent_up(&agent);
+	assert_false(wakes_up_by_itself(&agent));
+	assert_int_equal(agent_stop_code(&agent), 0);
 	world_policy("required", "trail_sync = batch");
 	agent_up(&agent);
 	expect_stage(&agent, stage_tmpfs(), MH_OK);
-	(void)usleep(1200000); /* it wakes up after a second without a request */
+	assert_true(wakes_up_by_itself(&agent));
 	expect_unstage(&agent, unstage("mem-1"), MH_OK);
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
@@ -727,6 +766,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(hello_says_whose_helper_this_is),
+		TEST(a_socket_that_does_not_wait_ends_it),
 		TEST(neither_door_is_open_without_privilege),
 		TEST(odd_starts_are_refused),
 		TEST(a_unit_that_takes_too_much_is_told_where_it_hurts),
@@ -750,7 +790,7 @@ int main(void)
 		cmocka_unit_test_setup(both_doors_lead_to_the_same_process, for_both_doors),
 		cmocka_unit_test_setup(a_service_must_be_the_one_the_policy_names, for_both_doors),
 		cmocka_unit_test_setup(a_service_needs_files_of_its_own_uid, for_both_doors),
-		TEST(a_helper_that_syncs_in_batches_wakes_up_and_goes_on),
+		TEST(a_helper_that_syncs_in_batches_wakes_up_after_a_second),
 		cmocka_unit_test(every_word_of_the_table_was_seen),
 	};
 

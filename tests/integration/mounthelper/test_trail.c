@@ -95,6 +95,28 @@ static void a_running_helper_goes_on_in_the_file_that_was_moved_away(void **stat
 	assert_int_equal(verify(OLD_LOG, LOG_PATH), 0);
 }
 
+static void helpers_that_are_replaced_one_after_another_leave_one_chain(void **state)
+{
+	struct agent young;
+
+	(void)state;
+	agent_up(&agent);
+	assert_int_equal(rename(LOG_PATH, OLD_LOG), 0);
+	create_log();
+	expect_stage(&agent, stage_tmpfs(), MH_OK);
+	agent_up(&young);
+	expect_stage(&young, stage_disk(), MH_OK);
+	expect_unstage(&agent, unstage("mem-1"), MH_OK); /* still in the old file */
+	expect_unstage(&young, unstage("vol-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), MH_EXIT_CLOSED);
+	assert_int_equal(agent_stop_code(&young), MH_EXIT_CLOSED);
+	assert_false(log_has(" head=moved "));
+	assert_int_equal(verify(OLD_LOG, LOG_PATH), 0);
+	come_and_go();
+	assert_false(log_has(" head=mismatch "));
+	assert_int_equal(verify(OLD_LOG, LOG_PATH), 0);
+}
+
 static void records_that_were_cut_off_are_missed_at_the_next_start(void **state)
 {
 	char *log;
@@ -191,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_chain_goes_on_over_restarts_and_rotation),
 		TEST(a_running_helper_goes_on_in_the_file_that_was_moved_away),
+		TEST(helpers_that_are_replaced_one_after_another_leave_one_chain),
 		TEST(records_that_were_cut_off_are_missed_at_the_next_start),
 		TEST(without_its_log_a_helper_only_cleans_up),
 		TEST(a_full_disk_stops_new_mounts_and_lets_go_of_old_ones),

@@ -46,7 +46,8 @@ static void behind_the_socket_door_too_a_hanging_one_is_kept_in_sight(void **sta
 	f->fake.state->door = 2;
 	fake_helper_listen(&f->fake);
 	pool_inject(f, FAKE_HANG, "", 1);
-	pool_make(f, 1, 150);
+	pool_make(f, 1, 400);
+	pool_count(f, &f->ready, 1);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_count(f, &f->n_results, 1);
 	assert_int_equal(f->results[0].err.status, STATUS_DEADLINE_EXCEEDED);
@@ -57,6 +58,28 @@ static void behind_the_socket_door_too_a_hanging_one_is_kept_in_sight(void **sta
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_count(f, &f->n_results, 2);
 	assert_true(f->results[1].is_answered);
+}
+
+/* Its connection is still looked at, and the place in the pool is somebody else's by then. */
+static void what_a_given_up_one_says_at_last_is_not_heard(void **state)
+{
+	struct pool *f = *state;
+
+	f->fake.state->door = 2;
+	fake_helper_listen(&f->fake);
+	pool_inject(f, FAKE_LATE, "", 1);
+	pool_make(f, 1, 400);
+	pool_count(f, &f->ready, 1);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->ready, 2);
+	assert_int_equal(helper_client_info(f->client)->abandoned, 1);
+	f->fake.state->go = 1;
+	pool_until(f, nothing_hangs);
+	assert_int_equal(f->down, 1);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_count(f, &f->n_results, 2);
+	assert_true(f->results[1].is_answered);
+	assert_int_equal(f->fake.state->starts, 2);
 }
 
 static void what_keeps_the_socket_door_shut_is_told(void **state)
@@ -85,6 +108,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_socket_door_serves_as_the_other_one),
 		TEST(behind_the_socket_door_too_a_hanging_one_is_kept_in_sight),
+		TEST(what_a_given_up_one_says_at_last_is_not_heard),
 		TEST(what_keeps_the_socket_door_shut_is_told),
 	};
 

@@ -42,7 +42,7 @@ static void one_volume_never_has_two_requests_under_way(void **state)
 {
 	struct pool *f = *state;
 
-	pool_inject(f, FAKE_WAIT, "", 1);
+	pool_inject(f, FAKE_WAIT, "a", 1);
 	pool_make(f, 2, 5000);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_ask(f, MH_OP_PUBLISH, "a", HELPER_NORMAL);
@@ -135,7 +135,8 @@ static void when_all_hang_all_are_replaced(void **state)
 	struct pool *f = *state;
 
 	pool_inject(f, FAKE_HANG, "", 2);
-	pool_make(f, 2, 150);
+	pool_make(f, 2, 400);
+	pool_count(f, &f->ready, 2);
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
 	pool_count(f, &f->n_results, 2);
@@ -187,7 +188,7 @@ static void a_hanging_nfs_server_delays_no_other_volume(void **state)
 	struct pool *f = *state;
 
 	pool_inject(f, FAKE_HANG, "n", 1000);
-	pool_make(f, 1, 400);
+	pool_make(f, 1, 600);
 	pool_count(f, &f->ready, 1);
 	assert_int_equal(f->fake.state->starts, 1); /* that of NFS is not needed yet */
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
@@ -215,6 +216,32 @@ static void a_hanging_nfs_server_delays_no_other_volume(void **state)
 	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
 	pool_count(f, &f->n_results, f->n_results + 1);
 	assert_true(f->results[f->n_results - 1].is_answered);
+}
+
+static bool nfs_is_idle(struct pool *f)
+{
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+
+	return strcmp(infos[helper_client_instances(f->client, infos) - 1].state, "idle") == 0;
+}
+
+static void the_nfs_instance_comes_back_when_it_is_needed(void **state)
+{
+	struct pool *f = *state;
+
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->ready, 1);
+	assert_true(nfs_is_idle(f));
+	for (unsigned int i = 1; i <= 2; i++) {
+		pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
+		pool_count(f, &f->n_results, i);
+		pool_count(f, &f->ready, 1 + i);
+		assert_int_equal(f->fake.state->starts, 1 + i);
+		assert_int_equal(kill(f->fake.state->pids[f->fake.state->starts - 1], SIGKILL), 0);
+		pool_until(f, nfs_is_idle);
+	}
+	assert_int_equal(f->down, 2);
+	assert_true(helper_client_info(f->client)->is_running);
 }
 
 static void a_list_is_read_without_changes_beside_it(void **state)
@@ -267,9 +294,10 @@ static void an_end_with_work_under_way_calls_nobody(void **state)
 	pool_make(f, 2, 5000);
 	for (size_t v = 0; v < 3; v++)
 		pool_ask(f, MH_OP_STAGE, volumes[v], HELPER_NORMAL);
+	pool_until(f, two_are_under_way);
 	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
 	pool_ask(f, MH_OP_STAGE, "n", HELPER_NFS);
-	pool_count(f, &f->ready, 2);
+	pool_idle(f);
 	helper_client_free(f->client);
 	f->client = NULL;
 	pool_idle(f);
@@ -341,6 +369,7 @@ int main(void)
 		TEST(when_all_hang_all_are_replaced),
 		TEST(there_are_never_more_instances_than_the_helper_allows),
 		TEST(a_hanging_nfs_server_delays_no_other_volume),
+		TEST(the_nfs_instance_comes_back_when_it_is_needed),
 		TEST(a_list_is_read_without_changes_beside_it),
 		TEST(a_list_beside_an_nfs_change_is_read_again_after_it),
 		TEST(an_end_with_work_under_way_calls_nobody),

@@ -89,6 +89,16 @@ static int check_descriptors(void)
 	return 0;
 }
 
+static int set_descriptors(rlim_t wanted, rlim_t least, rlim_t *ret_hard)
+{
+	const struct process_limit limits[] = {{RLIMIT_CORE, "core", 0, 0},
+					       {RLIMIT_NOFILE, "descriptors", wanted, least}};
+	const struct process_limit *failed = NULL;
+	int r = process_set_limits(limits, ARRAY_SIZE(limits), &failed, ret_hard);
+
+	return failed == (r < 0 ? &limits[1] : NULL) ? r : 1;
+}
+
 static int check_limits(void)
 {
 	struct rlimit limit = {.rlim_cur = 20, .rlim_max = 30};
@@ -97,14 +107,25 @@ static int check_limits(void)
 	HOLDS(1, setgid(65534) == 0 || geteuid() != 0);
 	HOLDS(2, setuid(65534) == 0 || geteuid() != 0);
 	HOLDS(3, setrlimit(RLIMIT_NOFILE, &limit) == 0);
-	HOLDS(4, process_set_limit(RLIMIT_NOFILE, 40, 31, &hard) == -EPERM && hard == 30);
+	HOLDS(4, set_descriptors(40, 31, &hard) == -EPERM && hard == 30);
+	HOLDS(5, getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max == 0);
 	hard = 0;
-	HOLDS(5, process_set_limit(RLIMIT_NOFILE, 40, 30, &hard) == 0 && hard == 0);
-	HOLDS(6, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 30 && limit.rlim_max == 30);
-	HOLDS(7, process_set_limit(RLIMIT_NOFILE, 25, 25, &hard) == 0);
-	HOLDS(8, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 25 && limit.rlim_max == 25);
-	HOLDS(9, process_set_limit(-1, 1, 1, &hard) == -EINVAL);
+	HOLDS(6, set_descriptors(40, 30, &hard) == 0 && hard == 0);
+	HOLDS(7, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 30 && limit.rlim_max == 30);
+	HOLDS(8, set_descriptors(25, 25, &hard) == 0);
+	HOLDS(9, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 25 && limit.rlim_max == 25);
 	return 0;
+}
+
+static void a_limit_that_does_not_exist_is_named(void **state)
+{
+	const struct process_limit unknown = {-1, "none", 1, 1};
+	const struct process_limit *failed = NULL;
+	rlim_t hard = 0;
+
+	(void)state;
+	assert_int_equal(process_set_limits(&unknown, 1, &failed, &hard), -EINVAL);
+	assert_ptr_equal(failed, &unknown);
 }
 
 static int check_capabilities(void)
@@ -182,6 +203,7 @@ int main(void)
 		cmocka_unit_test(what_the_caller_left_is_reset),
 		cmocka_unit_test(descriptors_are_null_kept_or_closed),
 		cmocka_unit_test(a_limit_is_set_or_the_hard_one_must_do),
+		cmocka_unit_test(a_limit_that_does_not_exist_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <linux/mount.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/vfs.h>
 
 struct fixture {
@@ -153,6 +154,21 @@ static void our_constants_are_the_kernels(void **state)
 	assert_int_equal(sizeof(struct sys_mount_attr), sizeof(struct mount_attr));
 }
 
+static void an_alarm_is_set_once_and_taken_back(void **state)
+{
+	struct itimerval timer;
+
+	(void)state;
+	assert_int_equal(sys_set_timer(1000), 0);
+	assert_int_equal(getitimer(ITIMER_REAL, &timer), 0);
+	assert_in_range(timer.it_value.tv_sec, 998, 1000);
+	assert_int_equal(timer.it_interval.tv_sec, 0);
+	assert_int_equal(sys_set_timer(0), 0);
+	assert_int_equal(getitimer(ITIMER_REAL, &timer), 0);
+	assert_int_equal(timer.it_value.tv_sec, 0);
+	assert_int_equal(timer.it_value.tv_usec, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -163,6 +179,7 @@ int main(void)
 		TEST(bytes_are_written_synced_locked_and_read),
 		TEST(messages_are_sent_and_received),
 		cmocka_unit_test(mount_calls_fail_with_an_errno),
+		cmocka_unit_test(an_alarm_is_set_once_and_taken_back),
 		cmocka_unit_test(our_constants_are_the_kernels),
 	};
 

@@ -302,6 +302,42 @@ static void a_record_that_is_missing_between_two_files_shows(void **state)
 	}
 }
 
+/* A helper that had not been replaced yet wrote to the old file after the new one was begun. */
+static void what_was_written_to_the_old_file_after_the_joint_must_say_so(void **state)
+{
+	static const struct {
+		const char *last;
+		enum trail_fault fault;
+	} cases[] = {
+		{"op=stop phase=event head=moved", TRAIL_INTACT},
+		{"op=stop phase=event head=other", TRAIL_JOINT},
+		{"op=stop phase=event", TRAIL_JOINT},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct trail old = {.n = 0};
+		struct trail young = {.n = 0};
+		struct trail_check check;
+
+		memset(old.prev, '0', TRAIL_HASH_SIZE - 1);
+		add(&old, 1, "op=start phase=event");
+		add(&old, 2, "op=stage phase=intent");
+		memcpy(young.prev, old.prev, sizeof(young.prev));
+		add(&old, 3, cases[i].last);
+		add(&old, 4, "op=stop phase=event head=moved");
+		add(&young, 3, "op=start phase=event head=rotated");
+		add(&young, 4, "op=stop phase=event");
+		check = check_files(old.lines, old.n, young.lines, young.n, young.prev);
+		assert_int_equal(check.fault, cases[i].fault);
+		assert_int_equal(check.fault_line, cases[i].fault == TRAIL_INTACT ? 0 : 1);
+		trail_check_next_file(&check); /* one more, after a file without such records */
+		add(&young, 5, "op=start phase=event head=rotated");
+		trail_check_line(&check, young.lines[2], strlen(young.lines[2]), true);
+		assert_int_equal(check.fault, cases[i].fault);
+	}
+}
+
 static void what_the_helper_missed_is_a_fault(void **state)
 {
 	struct trail trail = {.n = 0};
@@ -627,6 +663,7 @@ int main(void)
 		cmocka_unit_test(a_torn_number_does_not_count),
 		cmocka_unit_test(a_chain_goes_on_in_the_next_file),
 		cmocka_unit_test(a_record_that_is_missing_between_two_files_shows),
+		cmocka_unit_test(what_was_written_to_the_old_file_after_the_joint_must_say_so),
 		cmocka_unit_test(what_the_helper_missed_is_a_fault),
 		cmocka_unit_test(intents_wait_for_their_results_in_order),
 		cmocka_unit_test(the_oldest_intent_gives_way_at_the_limit),

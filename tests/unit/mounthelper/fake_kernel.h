@@ -101,6 +101,7 @@ void fake_mount_inside(const char *path);	 /* another one on a directory within 
 void fake_set_busy(const char *path, bool busy); /* open files on the mount there */
 void fake_set_shared(const char *path);
 void fake_set_private(const char *path);
+void fake_set_slave(const char *path); /* besides */
 /** Of the mount there: " shared", " shared peer of PATH", " slave of PATH", "", and so on. */
 const char *fake_propagation(const char *path);
 void fake_set_link(const char *target);

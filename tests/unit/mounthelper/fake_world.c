@@ -428,6 +428,12 @@ const char *fake_propagation(const char *path)
 	return propagation_words((int)(mount_on(path) - k.mounts));
 }
 
+void fake_set_slave(const char *path)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->master = k.next_group++; /* of a group in another namespace */
+}
+
 void fake_set_private(const char *path)
 {
 	assert_non_null(mount_on(path));
@@ -436,7 +442,7 @@ void fake_set_private(const char *path)
 
 void fake_remove(const char *path)
 {
-	struct position at;
+	struct position at = {.mount = 0};
 
 	assert_true(walk(path, &at));
 	assert_int_equal(mount_at(at), -1);

@@ -119,6 +119,27 @@ static enum mh_status publish_plugins(void)
 	return publish(publish_csi("vol-1", 2)).status;
 }
 
+/* What instances leave that die between attaching and setting the propagation. */
+static void die_in(enum mh_status (*perform)(void))
+{
+	fake_fault_in(FAKE_KILL_AFTER, "move_mount", 1);
+	if (setjmp(fake_killed) == 0)
+		(void)perform();
+	fake_process_died();
+	start_helper(SHARING);
+}
+
+static void stage_left_shared(void)
+{
+	die_in(stage_block);
+}
+
+static void publish_left_shared(void)
+{
+	staged_shared();
+	die_in(publish_slave);
+}
+
 static enum mh_status stat_published(void)
 {
 	struct mh_stat req = {
@@ -153,6 +174,8 @@ static const struct operation operations[] = {
 	{"unstage in doubt", "unstage", counted_too_high, unstage_it},
 	{"unstage csi leftovers", "unstage", left_by_plugin, unstage_it},
 	{"unstage csi after publish", "unstage", published_by_plugin, unstage_it},
+	{"stage left shared", "stage", stage_left_shared, stage_block},
+	{"publish left shared", "publish", publish_left_shared, publish_slave},
 	{"stat", NULL, published, stat_published},
 	{"list", NULL, published, list_published},
 };
@@ -427,8 +450,9 @@ static const struct operation *next_of(const char *word, const struct operation 
 	const struct operation *op = after ? after + 1 : operations;
 
 	for (; op < operations + ARRAY_SIZE(operations); op++)
-		if (op->word && (!word || str_eq(op->word, word)))
-			return op;
+		if (op->word && (!word || str_eq(op->word, word)) && op->prepare != stage_left_shared &&
+		    op->prepare != publish_left_shared)
+			return op; /* from a clean beginning */
 	return NULL;
 }
 
@@ -588,7 +612,7 @@ static void killed_after_rmdir_it_is_done(void **state)
 }
 
 /* Perform @request and die right after call @call. False when there was no such call. */
-static bool die_in(const void *request, size_t n, int call)
+static bool die_at_call(const void *request, size_t n, int call)
 {
 	bool fired;
 
@@ -620,8 +644,8 @@ static void no_death_leaves_a_volume_with_the_memory_of_another_source(void **st
 		for (volatile int second = 1; second_died; second++) {
 			new_world("");
 			ASSERT_REPLY(stage(wanted), MH_OK);
-			first_died = die_in(&u, sizeof(u), first);
-			second_died = die_in(&other, sizeof(other), second);
+			first_died = die_at_call(&u, sizeof(u), first);
+			second_died = die_at_call(&other, sizeof(other), second);
 			/* this ticket is for the first source */
 			if (publish(fixture_publish_tmpfs()).status == MH_OK)
 				assert_int_equal(fake_inodes(MEMORY), wanted.source.u.tmpfs.inodes);

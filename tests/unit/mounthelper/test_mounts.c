@@ -150,6 +150,23 @@ static void what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else(vo
 	each_kernel(mend_each);
 }
 
+/* As a host volume below a shared mount of a container has it. */
+static void what_a_stage_is_a_slave_of_its_peers_are_slaves_of(void **state)
+{
+	(void)state;
+	new_world(SHARING);
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	fake_set_slave(MEMORY);
+	ASSERT_REPLY(stage(stage_pair()), MH_ALREADY);
+	for (int i = 0; i < TICKET_PROPAGATION_N; i++) {
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, i)), MH_OK);
+		ASSERT_REPLY(publish(publish_pair((uint8_t)i, i)), MH_ALREADY);
+	}
+	assert_string_equal(fake_propagation(slots[0]), "");
+	assert_string_equal(fake_propagation(slots[1]), " slave of " MEMORY);
+	assert_string_equal(fake_propagation(slots[2]), " shared peer of " MEMORY " slave");
+}
+
 static void a_propagation_that_cannot_be_had_leaves_no_mount(void **state)
 {
 	(void)state;
@@ -192,32 +209,36 @@ static void what_a_csi_plugin_published_is_cloned_for_allocations(void **state)
 	each_kernel(publish_csi_volume);
 }
 
+enum leftover { NOTHING, DIRECTORY, MOUNT, LEFTOVERS };
+
+static void leave(const char *path, int leftover)
+{
+	if (leftover == NOTHING)
+		fake_remove(path);
+	if (leftover == MOUNT)
+		fake_mount_other(path);
+}
+
+static void take_what_a_plugin_left(int publish_left, int staging_left)
+{
+	bool mounted = publish_left == MOUNT || staging_left == MOUNT;
+
+	new_world(SHARING);
+	make_csi("vol-1");
+	leave(PLUGIN_PUBLISH, publish_left);
+	leave(PLUGIN_STAGING, staging_left);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_SAID(mounted ? "reason=plugin-left-mount res=success" : "reason=none res=success");
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+	assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_UNSTAGED);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
+}
+
 static void take_what_plugins_left(void)
 {
-	/* a bit for each: publish mounted, staging mounted, publish there, staging there */
-	for (unsigned int left = 0; left < 16; left++) {
-		bool mounted = (left & 3) != 0;
-		struct mh_reply reply;
-
-		if (((left & 1) != 0 && (left & 4) == 0) || ((left & 2) != 0 && (left & 8) == 0))
-			continue;
-		new_world(SHARING);
-		make_csi("vol-1");
-		if ((left & 2) != 0)
-			fake_mount_other(PLUGIN_STAGING);
-		if ((left & 1) != 0)
-			fake_mount_other(PLUGIN_PUBLISH);
-		if ((left & 4) == 0)
-			fake_remove(PLUGIN_PUBLISH);
-		if ((left & 8) == 0)
-			fake_remove(PLUGIN_STAGING);
-		reply = unstage(fixture_unstage());
-		ASSERT_REPLY(reply, MH_OK);
-		ASSERT_SAID(mounted ? "reason=plugin-left-mount res=success" : "reason=none res=success");
-		assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
-		assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_UNSTAGED);
-		ASSERT_REPLY(unstage(fixture_unstage()), MH_ALREADY);
-	}
+	for (int p = NOTHING; p < LEFTOVERS; p++)
+		for (int s = NOTHING; s < LEFTOVERS; s++)
+			take_what_a_plugin_left(p, s);
 }
 
 static void what_a_dead_plugin_left_mounted_goes_and_is_on_record(void **state)
@@ -479,8 +500,8 @@ static void ask_for_facts(void)
 {
 	cleanup_place struct place whole = PLACE_INIT;
 	cleanup_place struct place part = PLACE_INIT;
-	struct mount_facts w;
-	struct mount_facts p;
+	struct mount_facts w = {.peer_group = 0};
+	struct mount_facts p = {.peer_group = 0};
 
 	fake_make_directory("/srv/stage/one", FIXTURE_HELPER_UID, 0755);
 	fake_make_directory("/srv/stage/two", FIXTURE_HELPER_UID, 0755);
@@ -535,6 +556,7 @@ int main(void)
 		TEST(another_propagation_than_asked_for_is_a_conflict_and_stays),
 		TEST(a_private_stage_is_published_privately_only),
 		TEST(what_a_shared_parent_made_of_a_publish_is_mended_and_nothing_else),
+		TEST(what_a_stage_is_a_slave_of_its_peers_are_slaves_of),
 		TEST(a_propagation_that_cannot_be_had_leaves_no_mount),
 		TEST(what_a_csi_plugin_published_is_cloned_for_allocations),
 		TEST(what_a_dead_plugin_left_mounted_goes_and_is_on_record),

@@ -596,6 +596,11 @@ static void a_mount_left_shared_by_a_dead_instance_is_made_private(void **state)
 	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	fake_set_shared(STAGED);
+	/* it was staged to the end: this is somebody's will */
+	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=private reason=other-mount");
+	assert_string_equal(fake_propagation(STAGED), " shared");
+	helper.state->slot[state_find(helper.state, "vol-1") - helper.state->slot].stage = STATE_STAGING;
 	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
 	assert_null(strstr(fake_summary(), "shared"));
 	ASSERT_REPLY(publish(fixture_publish()), MH_OK);

@@ -167,14 +167,17 @@ static void a_shared_host_volume_stays_a_peer_of_its_host_directory(void **state
 	assert_null(strstr(fake_summary(), "shared"));
 }
 
-static void what_hangs_on_a_master_cannot_be_shared(void **state)
+static void a_master_of_the_host_directory_does_not_matter(void **state)
 {
 	(void)state;
 	k.mounts[0].master = 99;
-	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_CONFLICT);
-	ASSERT_SAID("step=source reason=propagation-not-allowed");
+	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_OK);
+	ASSERT_REPLY(stage_of(HOSTVOL_SHARED), MH_ALREADY);
+	assert_string_equal(fake_propagation(STAGED), " shared slave");
+	begin();
+	k.mounts[0].master = 99;
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
-	assert_null(strstr(fake_summary(), "shared"));
+	assert_string_equal(fake_propagation(STAGED), "");
 }
 
 static void refused_host_path(const char *what)
@@ -288,6 +291,28 @@ static void an_export_is_known_again_by_server_and_path(void **state)
 	fixture_grant_stage(&req);
 	ASSERT_REPLY(stage(req), MH_CONFLICT);
 	ASSERT_SAID("reason=other-mount");
+}
+
+/* The model asserts that the alarm is set whenever a server is asked, and run() that it is taken back. */
+static void no_operation_waits_for_a_server_without_an_alarm(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage req = request(NFS);
+	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
+	struct mh_stat of_publish = {.header = p.header, .alloc = FIXTURE_ALLOC, .slot = p.slot};
+
+	(void)state;
+	of_volume.header.op = of_publish.header.op = MH_OP_STAT;
+	(void)str_copy(p.profile, sizeof(p.profile), mine[NFS].name);
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(publish(p), MH_ALREADY);
+	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(run(&of_publish, sizeof(of_publish)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
 /* csi */
@@ -552,12 +577,13 @@ int main(void)
 		TEST(a_host_volume_is_a_clone_with_the_floor_flags),
 		TEST(another_directory_of_the_same_device_is_another_volume),
 		TEST(a_shared_host_volume_stays_a_peer_of_its_host_directory),
-		TEST(what_hangs_on_a_master_cannot_be_shared),
+		TEST(a_master_of_the_host_directory_does_not_matter),
 		TEST(a_host_path_that_others_can_change_is_refused),
 		TEST(what_a_mount_below_a_host_volume_hides_stays_hidden),
 		TEST(a_host_volume_is_asked_for_by_its_own_name),
 		TEST(nfs_options_are_exactly_these),
 		TEST(an_export_is_known_again_by_server_and_path),
+		TEST(no_operation_waits_for_a_server_without_an_alarm),
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),

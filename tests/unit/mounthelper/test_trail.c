@@ -353,6 +353,44 @@ static void an_empty_file_continues_the_chain_of_the_one_before(void **state)
 	assert_null(strstr(last_line(), "head="));
 }
 
+static void who_still_writes_to_the_old_file_says_so_and_leaves_the_head(void **state)
+{
+	char old[80];
+	struct trail young;
+	struct keyline record = KEYLINE_INIT;
+	uint64_t rec;
+
+	(void)state;
+	keyline_word(&record, "op", "start");
+	(void)append("stage");
+	(void)append("stage");
+	(void)str_format(old, sizeof(old), "%s.1", path);
+	assert_int_equal(rename(path, old), 0);
+	(void)close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	(void)append("stage"); /* nobody has begun the new file: the chain is still in the old one */
+	assert_null(strstr(trail.line, "head="));
+	open_trail(&young);
+	assert_int_equal(trail_append(&young, &record, &rec), 0);
+	assert_int_equal(rec, 4);
+	assert_non_null(strstr(young.line, " head=rotated "));
+	for (uint64_t i = 4; i < 7; i++) {
+		assert_int_equal(append("publish"), i);
+		assert_non_null(strstr(trail.line, " head=moved "));
+		assert_int_equal(head.rec, i);
+		assert_int_equal(trail_append(&young, &record, &rec), 0);
+		assert_int_equal(rec, i + 1);
+		assert_null(strstr(young.line, "head="));
+	}
+	close_trail(&young);
+	open_trail(&young);
+	assert_int_equal(trail_append(&young, &record, &rec), 0);
+	assert_int_equal(rec, 8);
+	assert_null(strstr(young.line, "head="));
+	close_trail(&young);
+	assert_int_equal(rename(old, path), 0);
+	assert_int_equal(check_chain(), 6); /* of the old file, for itself */
+}
+
 static void a_log_whose_end_was_cut_off_is_told(void **state)
 {
 	char *text;
@@ -529,6 +567,7 @@ int main(void)
 		TEST(a_file_that_is_no_trail_is_left_alone),
 		TEST(only_a_whole_record_has_a_number),
 		TEST(an_empty_file_continues_the_chain_of_the_one_before),
+		TEST(who_still_writes_to_the_old_file_says_so_and_leaves_the_head),
 		TEST(a_log_whose_end_was_cut_off_is_told),
 		TEST(a_death_before_the_head_was_stored_is_no_mismatch),
 		TEST(a_head_that_is_not_known_is_told_and_no_reproach),

@@ -1,0 +1,162 @@
+/* Classes of volumes, propagation, and what the status says of the mount helpers. */
+
+#include "scenario.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <string.h>
+
+/* Who staged A's volume, and as what. */
+static const struct fake_log *staged(struct world *w)
+{
+	for (uint32_t i = 0; i < w->fake.state->n_log; i++) {
+		if (w->fake.state->log[i].op == MH_OP_STAGE)
+			return &w->fake.state->log[i];
+	}
+	fail_msg("nothing was staged");
+	return NULL;
+}
+
+static bool all_instances_are_ready(struct world *w)
+{
+	return w->fake.state->starts >= 2;
+}
+
+static bool everything_is_released(struct world *w)
+{
+	return model_server_unreleased(&w->server) == 0;
+}
+
+static void nfs_volumes_are_mounted_and_released_by_their_own_helper(void **state)
+{
+	struct world *w = *state;
+	pid_t helper;
+
+	w->server.class = SOURCE_NFS4;
+	start_with_a(w, 1);
+	helper = staged(w)->pid;
+	assert_int_equal(staged(w)->class, MH_CLASS_NFS4);
+	assert_int_equal(w->fake.state->starts, 3);
+	stop_a(w);
+	for (uint32_t i = 0; i < w->fake.state->n_log; i++)
+		assert_int_equal(w->fake.state->log[i].pid, helper);
+}
+
+static void a_release_takes_the_class_from_the_profile(void **state)
+{
+	struct world *w = *state;
+	struct model_claim *claim;
+
+	w->fake.state->profiles[0].class = MH_CLASS_NFS4;
+	fake_helper_put(&w->fake, world_wire("vol0"), "", 0, 100);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	WORLD_UNTIL(w, all_instances_are_ready);
+	claim = model_server_add_claim(&w->server, ALLOC_A, "vol0", world_boot_id());
+	(void)str_copy(claim->claim.profile, sizeof(claim->claim.profile), "scratch");
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, everything_is_released);
+	assert_int_equal(w->fake.state->starts, 3);
+	assert_int_equal(w->fake.state->log[0].op, MH_OP_UNSTAGE);
+}
+
+static void host_volumes_are_mounted_by_name(void **state)
+{
+	struct world *w = *state;
+
+	w->server.class = SOURCE_BIND;
+	start_with_a(w, 1);
+	assert_int_equal(staged(w)->class, MH_CLASS_BIND);
+	assert_int_equal(w->fake.state->starts, 2);
+	stop_a(w);
+}
+
+static void propagation_reaches_the_helper_and_is_read_back(void **state)
+{
+	struct world *w = *state;
+	struct alloc alloc = world_alloc(ALLOC_A, 3);
+
+	for (uint32_t i = 0; i < 3; i++)
+		alloc.volumes[i].propagation = (enum propagation)i;
+	alloc.volumes[1].exec = true;
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	WORLD_UNTIL(w, a_runs);
+	for (uint32_t i = 0; i < 3; i++) {
+		const struct fake_mount *mount = fake_helper_mount(&w->fake, "", ALLOC_A, i);
+
+		assert_int_equal(mount->propagation, i);
+		assert_int_equal(mount->exec, i == 1);
+	}
+	stop_a(w);
+}
+
+static void another_propagation_than_asked_for_is_undone(void **state)
+{
+	struct world *w = *state;
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	alloc.volumes[0].propagation = PROPAGATION_HOST_TO_TASK;
+	w->fake.state->deaf_to_propagation = true;
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	expect_failed_and_undone(w, STATUS_FAILED_PRECONDITION, "host-to-task was asked for");
+}
+
+/* They belong to plugins, which are fingerprinted apart. */
+static void profiles_of_class_csi_are_not_offered(void **state)
+{
+	static const enum mh_class classes[] = {MH_CLASS_CSI, MH_CLASS_TMPFS, MH_CLASS_CSI, MH_CLASS_BIND,
+						MH_CLASS_NFS4};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		w->fake.state->profiles[i] = (struct fake_profile){
+			.name = {'p', (char)('0' + i)}, .class = (uint8_t)classes[i], .is_available = 1};
+	}
+	w->fake.state->n_profiles = ARRAY_SIZE(classes);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	assert_int_equal(w->server.hello_plugins, 3);
+}
+
+static void the_status_shows_every_instance(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+	const Holdfast__V1__AgentHelper *helper;
+
+	w->fake.state->ticket_optional = 1;
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_instances_are_ready);
+	report = world_report(w);
+	helper = report->helper;
+	assert_true(helper->ticket_optional);
+	assert_int_equal(helper->n_instances, 3);
+	assert_string_equal(helper->instances[0]->state, "ready");
+	assert_string_equal(helper->instances[0]->door, "setuid");
+	assert_int_equal(helper->instances[0]->pid, helper->pid);
+	assert_false(helper->instances[1]->nfs);
+	assert_true(helper->instances[2]->nfs);
+	assert_string_equal(helper->instances[2]->state, "idle");
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	stop_a(w);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nfs_volumes_are_mounted_and_released_by_their_own_helper),
+		TEST(a_release_takes_the_class_from_the_profile),
+		TEST(host_volumes_are_mounted_by_name),
+		TEST(propagation_reaches_the_helper_and_is_read_back),
+		TEST(another_propagation_than_asked_for_is_undone),
+		TEST(profiles_of_class_csi_are_not_offered),
+		TEST(the_status_shows_every_instance),
+	};
+
+	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
+}
