@@ -50,9 +50,9 @@ void keyline_words(struct keyline *line, ...)
 
 void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n)
 {
-	char value[sizeof("sha256:") + 2 * KEYLINE_SHA256_MAX] = "sha256:";
+	char value[sizeof("sha256:") + KEYLINE_SHA256_DIGITS] = "sha256:";
 
-	assert(n <= KEYLINE_SHA256_MAX);
+	assert(2 * n <= KEYLINE_SHA256_DIGITS);
 	hex_encode(value + strlen(value), bytes, n);
 	keyline_word(line, key, value);
 }

@@ -9,7 +9,7 @@
 enum {
 	KEYLINE_SIZE = 1024,
 	KEYLINE_VALUE_MAX = 255, /* bytes of one value before any encoding */
-	KEYLINE_SHA256_MAX = 32,
+	KEYLINE_SHA256_DIGITS = 64,
 };
 
 /* Begin with KEYLINE_INIT. */
