@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -47,13 +48,11 @@ void keyline_words(struct keyline *line, ...)
 	va_end(args);
 }
 
-void keyline_hex(struct keyline *line, const char *key, const void *bytes, size_t n)
+void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n)
 {
-	char hex[KEYLINE_VALUE_MAX + 1] = "";
+	char value[sizeof("sha256:") + KEYLINE_SHA256_DIGITS] = "sha256:";
 
-	if (n <= KEYLINE_VALUE_MAX / 2)
-		hex_encode(hex, bytes, n);
-	else
-		line->overflow = true;
-	keyline_word(line, key, hex);
+	assert(2 * n <= KEYLINE_SHA256_DIGITS);
+	hex_encode(value + strlen(value), bytes, n);
+	keyline_word(line, key, value);
 }
