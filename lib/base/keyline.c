@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:+/@,-";
@@ -37,15 +36,10 @@ void keyline_number(struct keyline *line, const char *key, uint64_t value)
 	keyline_word(line, key, digits);
 }
 
-void keyline_words(struct keyline *line, ...)
+void keyline_pairs(struct keyline *line, const char *const pairs[])
 {
-	const char *key;
-	va_list args;
-
-	va_start(args, line);
-	while ((key = va_arg(args, const char *)))
-		keyline_word(line, key, va_arg(args, const char *));
-	va_end(args);
+	for (size_t i = 0; pairs[i]; i += 2)
+		keyline_word(line, pairs[i], pairs[i + 1]);
 }
 
 void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n)

@@ -311,7 +311,8 @@ static void start(void (*role)(void))
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		(void)setpriority(PRIO_PROCESS, 0, BEHIND); /* or the helper would hardly get its turn on a small machine */
+		(void)setpriority(PRIO_PROCESS, 0,
+				  BEHIND); /* or the helper would hardly get its turn on a small machine */
 		role();
 	}
 	processes[n_processes++] = pid;
