@@ -1,0 +1,465 @@
+/* What the helper promises whoever reads docs/helper-review.md, where no other test is about it: what no
+ * request and no policy can say, the limits as numbers, and how it ends. */
+
+#include "record.h"
+#include "startup.h"
+#include "workbench.h"
+
+#include "base/peer_socket.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What no request can say. */
+
+/* Bytes of a request that are no text: numbers, addresses, the signed ticket. */
+struct gap {
+	size_t begin;
+	size_t end;
+};
+
+#define GAP(type, member)                                                                  \
+	{                                                                                  \
+		offsetof(struct type, member),                                             \
+			offsetof(struct type, member) + sizeof(((struct type *)0)->member) \
+	}
+
+static const struct gap block_gaps[] = {
+	GAP(mh_stage, source.u.block.major), GAP(mh_stage, source.u.block.minor), GAP(mh_stage, ticket), {0}};
+static const struct gap tmpfs_gaps[] = {GAP(mh_stage, source.u.tmpfs), GAP(mh_stage, ticket), {0}};
+static const struct gap nfs4_gaps[] = {GAP(mh_stage, source.u.nfs4.addr), GAP(mh_stage, ticket), {0}};
+static const struct gap stage_gaps[] = {GAP(mh_stage, ticket), {0}};
+static const struct gap publish_gaps[] = {GAP(mh_publish, slot), GAP(mh_publish, ticket), {0}};
+static const struct gap unpublish_gaps[] = {GAP(mh_unpublish, slot), {0}};
+static const struct gap list_gaps[] = {GAP(mh_list, cursor), {0}};
+static const struct gap no_gaps[] = {{0}};
+
+static union mh_request stage_from(struct mh_source source)
+{
+	union mh_request req = {.stage = fixture_stage()};
+
+	req.stage.source = source;
+	return req;
+}
+
+static bool is_in(const struct gap *gaps, size_t at)
+{
+	for (; gaps->end != 0; gaps++)
+		if (at >= gaps->begin && at < gaps->end)
+			return true;
+	return false;
+}
+
+/* The export of an NFS server is the one path on the wire; it is a path of that server. */
+static bool is_export(const union mh_request *req, size_t at)
+{
+	const size_t begin = offsetof(struct mh_stage, source.u.nfs4.export);
+
+	return req->header.op == MH_OP_STAGE && req->stage.source.class == MH_CLASS_NFS4 && at >= begin &&
+	       at < begin + MH_EXPORT_SIZE;
+}
+
+static void assert_takes_no(const union mh_request *good, const struct gap *gaps, const char *bytes)
+{
+	union mh_request ignored;
+
+	assert_int_equal(wire_decode(good, good->header.length, 2, &ignored), REASON_NONE);
+	for (size_t at = sizeof(good->header); at < good->header.length; at++) {
+		if (is_in(gaps, at))
+			continue;
+		for (const char *c = bytes; *c != '\0'; c++) {
+			union mh_request req = *good;
+
+			if (*c == '/' && is_export(good, at))
+				continue;
+			req.bytes[at] = (uint8_t)*c;
+			if (wire_decode(&req, req.header.length, 2, &ignored) == REASON_NONE)
+				fail_msg("op %u takes '%c' at byte %zu", req.header.op, *c, at);
+		}
+	}
+}
+
+static void no_field_of_a_request_takes_a_path_an_option_or_a_line(void **state)
+{
+	/* a slash for a path; commas, equals signs, quotes and blanks for options, more fields or more lines
+	 */
+	static const char bytes[] = "/,=;'\"\\ \t\n%$&*?~^[]{}<>|()!#@`\x7f\xff";
+	const struct {
+		union mh_request req;
+		const struct gap *gaps;
+	} rows[] = {
+		{stage_from(fixture_stage().source), block_gaps},
+		{stage_from(fixture_stage_tmpfs().source), tmpfs_gaps},
+		{stage_from((struct mh_source){.class = MH_CLASS_NFS4,
+					       .u.nfs4 = {.family = 4, .addr = {10}, .export = "/a/b"}}),
+		 nfs4_gaps},
+		{stage_from((struct mh_source){.class = MH_CLASS_BIND, .u.bind = {.name = "models"}}),
+		 stage_gaps},
+		{stage_from((struct mh_source){.class = MH_CLASS_CSI}), stage_gaps},
+		{{.publish = fixture_publish()}, publish_gaps},
+		{{.unpublish = fixture_unpublish()}, unpublish_gaps},
+		{{.unstage = fixture_unstage()}, no_gaps},
+		{{.stat = {.header = mh_header_make(MH_OP_STAT, sizeof(struct mh_stat), 2), .volume = "v"}},
+		 no_gaps},
+		{{.list = {.header = mh_header_make(MH_OP_LIST, sizeof(struct mh_list), 2)}}, list_gaps},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_takes_no(&rows[i].req, rows[i].gaps, bytes);
+}
+
+static void every_publish_stands_two_names_below_its_base(void **state)
+{
+	struct mh_publish p = fixture_publish();
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	for (p.slot = 0; p.slot <= MH_SLOT_MAX; p.slot++) {
+		char path[128];
+
+		ASSERT_REPLY(publish(p), MH_OK);
+		(void)str_format(path, sizeof(path), "/srv/publish/" FIXTURE_ALLOC "/%u", p.slot);
+		assert_true(fake_is_mount(path));
+	}
+}
+
+/* What no policy can say. */
+
+static struct policy policy;
+
+/* A block of a policy up to the word in question, and from there on. */
+struct around {
+	const char *before;
+	const char *after;
+};
+
+static bool is_accepted(struct around block, const char *word)
+{
+	char extra[512];
+	const char *text;
+	unsigned int line;
+
+	assert_true(str_format(extra, sizeof(extra), "%s%s%s", block.before, word, block.after) >= 0);
+	text = fixture_policy_text(extra);
+	return policy_parse("p", text, strlen(text), &policy, &line, NULL) == STATUS_OK;
+}
+
+static void no_file_system_outside_the_list_can_be_named_in_a_policy(void **state)
+{
+	static const char *const refused[] = {
+		"btrfs",     "ntfs",	 "ntfs3",  "hfs",      "hfsplus", "udf",     "overlay",
+		"fuse",	     "fuseblk",	 "9p",	   "cifs",     "smb3",	  "ramfs",   "hugetlbfs",
+		"proc",	     "sysfs",	 "cgroup", "cgroup2",  "debugfs", "tracefs", "securityfs",
+		"configfs",  "bpf",	 "devpts", "devtmpfs", "mqueue",  "autofs",  "binfmt_misc",
+		"ext2",	     "ext3",	 "vfat",   "iso9660",  "nfs",	  "ceph",    "f2fs",
+		"selinuxfs", "efivarfs", "pstore", "virtiofs", "none",
+	};
+	static const struct around block = {"profile x { class = block; fstype = ",
+					    "; trust = trusted; ro = yes; by_id = y }"};
+	static const struct around tmpfs = {"profile x { class = tmpfs; fstype = ", "; max_size = 1MiB }"};
+	static const struct around nfs4 = {"profile x { class = nfs4; fstype = ",
+					   "; server = 10.0.0.1; export = /e }"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		if (is_accepted(block, refused[i]) || is_accepted(tmpfs, refused[i]) ||
+		    is_accepted(nfs4, refused[i]))
+			fail_msg("%s is accepted", refused[i]);
+	assert_true(is_accepted(block, "ext4"));
+	assert_true(is_accepted(block, "xfs"));
+	assert_true(is_accepted(block, "erofs"));
+	assert_true(is_accepted(block, "squashfs"));
+	assert_true(is_accepted(tmpfs, "tmpfs"));
+	assert_true(is_accepted(nfs4, "nfs4"));
+}
+
+static void no_option_that_names_a_file_a_device_or_a_user_can_be_chosen(void **state)
+{
+	static const char *const refused[] = {
+		"suid",	      "dev",	      "exec",	     "remount",
+		"bind",	      "journal_path", "journal_dev", "logdev",
+		"rtdev",      "usrjquota",    "grpjquota",   "quota",
+		"fd",	      "lowerdir",     "upperdir",    "workdir",
+		"uid",	      "gid",	      "mode",	     "errors",
+		"noload",     "norecovery",   "context",     "source",
+		"resuid",     "resgid",	      "dax",	     "test_dummy_encryption",
+		"size",	      "device",	      "fsid",	     "user_id",
+		"clientaddr", "mountaddr",    "loop",	     "noatime,fd",
+		"",	      "discard=1",
+	};
+	static const struct around block = {
+		"profile x { class = block; fstype = ext4; trust = trusted; by_id = y; options = ", " }"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		if (is_accepted(block, refused[i]))
+			fail_msg("%s is accepted", refused[i]);
+	assert_true(is_accepted(block, "noatime"));
+}
+
+/* The table itself: what is not forced is in this list. A new row has to be added here, and thought about. */
+static void every_option_of_the_table_is_one_that_was_agreed_on(void **state)
+{
+	static const char *const agreed[] = {
+		"ro",	      "errors=remount-ro", "noload",	"norecovery", "mode=1777",
+		"hard",	      "softerr",	   "timeo=100", "retrans=2",  "discard",
+		"nodelalloc", "data=journal",	   "nouuid",
+	};
+	char said[64];
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < FS_OPTION_N; i++) {
+		const struct fs_option *o = &fs_options[i];
+		bool is_agreed = false;
+
+		if (!o->key) {
+			assert_string_equal(o->word, "noatime"); /* an attribute of the mount */
+			continue;
+		}
+		(void)str_format(said, sizeof(said), "%s%s%s", o->key, o->value ? "=" : "",
+				 o->value ? o->value : "");
+		for (size_t j = 0; j < ARRAY_SIZE(agreed); j++)
+			is_agreed = is_agreed || str_eq(agreed[j], said);
+		if (!is_agreed)
+			fail_msg("%s was not agreed on", said);
+		n++;
+	}
+	assert_int_equal(n, ARRAY_SIZE(agreed));
+}
+
+static void limits_are_those_of_the_review_guide(void **state)
+{
+	const struct agent_policy *agent;
+
+	(void)state;
+	assert_int_equal(MH_MESSAGE_MAX, 1024);
+	assert_int_equal(MH_SLOT_MAX, 31);
+	assert_int_equal(MH_LIST_MAX, 8);
+	assert_int_equal(HELPER_INSTANCES, 8);
+	assert_int_equal(POLICY_TEXT_MAX, 64 * 1024);
+	assert_int_equal(POLICY_AGENT_MAX, 16);
+	assert_int_equal(POLICY_PROFILE_MAX, 64);
+	assert_int_equal(TRAIL_LINE_MAX, 1024);
+	assert_int_equal(TRAIL_AHEAD, 4 << 20);
+	assert_int_equal(STATE_SLOTS, 4096);
+	assert_int_equal(REFUSALS_RECORDED, 20);
+	assert_int_equal(REFUSALS_BORNE + 1, 200);
+	assert_int_equal(REFUSALS_PERIOD, 10);
+	assert_true(is_accepted((struct around){"", ""}, ""));
+	agent = policy_agent(&policy, FIXTURE_UID);
+	assert_int_equal(agent->max_staged, 256);
+	assert_int_equal(agent->max_published, 4096);
+	assert_int_equal(agent->max_per_alloc, 32);
+	assert_int_equal(agent->ops_per_second, 20);
+	assert_int_equal(agent->burst, 100);
+	assert_int_equal(agent->starts_per_minute, 60);
+	assert_int_equal(agent->nfs_timeout_s, 30);
+	assert_false(agent->allow_detach);
+	assert_false(agent->container);
+	assert_false(agent->ticket_optional);
+	assert_false(agent->audit_optional);
+	assert_false(agent->sync_batch);
+}
+
+/* What is not a directory. */
+
+static void what_is_no_directory_is_neither_mounted_on_nor_removed(void **state)
+{
+	static const char alloc[] = "/srv/publish/" FIXTURE_ALLOC;
+
+	(void)state;
+	fake_make_file(STAGED);
+	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	assert_non_null(strstr(fake_summary(), STAGED));
+	new_world("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_make_file(alloc);
+	ASSERT_REPLY(publish(fixture_publish()), MH_KERNEL);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_KERNEL);
+	assert_non_null(strstr(fake_summary(), alloc));
+	fake_remove(alloc);
+	fake_make_directory(alloc, FIXTURE_HELPER_UID, 0755);
+	fake_make_file(PUBLISHED);
+	ASSERT_REPLY(publish(fixture_publish()), MH_KERNEL);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_KERNEL);
+	assert_non_null(strstr(fake_summary(), PUBLISHED));
+	assert_false(fake_is_mount(PUBLISHED));
+}
+
+/* How it ends. The socket is a list of messages; the kernel is the model. */
+
+ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size);
+int __wrap_peer_socket_send(int fd, const void *bytes, size_t n);
+
+static struct {
+	union mh_request in[4];
+	int n_in;
+	int given;
+	ssize_t end;	   /* what comes after them: 0 at the end of the socket, or a negative errno */
+	int send_fails_at; /* counted from 1, HELLO first; 0: never */
+	int n_sent;
+	struct mh_reply last;
+} wire;
+
+ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size)
+{
+	assert_int_equal(fd, HELPER_SOCKET_FD);
+	assert_int_equal(peer->uid, FIXTURE_UID);
+	assert_int_equal(peer->pid, 4711);
+	if (wire.given == wire.n_in)
+		return wire.end;
+	assert_true(size >= sizeof(wire.in[0]));
+	memcpy(buf, &wire.in[wire.given], sizeof(wire.in[0]));
+	return (ssize_t)wire.in[wire.given++].header.length;
+}
+
+int __wrap_peer_socket_send(int fd, const void *bytes, size_t n)
+{
+	assert_int_equal(fd, HELPER_SOCKET_FD);
+	if (++wire.n_sent == wire.send_fails_at)
+		return -EPIPE;
+	if (n == sizeof(wire.last))
+		memcpy(&wire.last, bytes, n);
+	return 0;
+}
+
+static void say(const void *request, size_t n)
+{
+	union mh_request *req = &wire.in[wire.n_in];
+
+	*req = (union mh_request){.bytes = {0}};
+	memcpy(req, request, n);
+	req->header.seq = (uint64_t)++wire.n_in;
+}
+
+static int connected(void **state)
+{
+	const struct mh_ack ack = {.header = mh_header_make(MH_OP_ACK, sizeof(ack), 1)};
+
+	memset(&wire, 0, sizeof(wire));
+	say(&ack, sizeof(ack));
+	return setup(state);
+}
+
+static void the_end_of_the_socket_is_on_record_and_changes_nothing(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+
+	(void)state;
+	say(&s, sizeof(s));
+	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
+	assert_int_equal(wire.n_sent, 2);
+	assert_int_equal(wire.last.status, MH_OK);
+	ASSERT_SAID("op=stop phase=event seq=3 ");
+	ASSERT_SAID("reason=closed res=success");
+	assert_true(fake_is_mount(STAGED));
+	/* and so is one that says nothing at all */
+	(void)teardown(state);
+	(void)connected(state);
+	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
+	ASSERT_SAID("reason=closed");
+}
+
+static void what_was_asked_for_before_the_end_is_done_and_recorded(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+
+	(void)state;
+	say(&s, sizeof(s));
+	wire.send_fails_at = 2;
+	assert_int_equal(serve(&helper), MH_EXIT_SEND);
+	assert_true(fake_is_mount(STAGED));
+	assert_non_null(strstr(fake_log(), "op=stage phase=result seq=2 "));
+	ASSERT_SAID("op=stop phase=event");
+	ASSERT_SAID("reason=reply-not-taken res=failed");
+}
+
+static void whoever_does_not_take_hello_is_not_served(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+
+	(void)state;
+	say(&s, sizeof(s));
+	wire.send_fails_at = 1;
+	assert_int_equal(serve(&helper), MH_EXIT_SEND);
+	assert_int_equal(wire.given, 0);
+	assert_false(fake_is_mount(STAGED));
+}
+
+static void a_failed_post_condition_is_answered_and_ends_it(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+	const struct mh_stage t = fixture_stage_tmpfs();
+
+	(void)state;
+	say(&s, sizeof(s));
+	say(&t, sizeof(t)); /* is not served any more */
+	fake_private_has_no_effect();
+	assert_int_equal(serve(&helper), MH_EXIT_INTERNAL);
+	assert_int_equal(wire.last.status, MH_INTERNAL);
+	assert_int_equal(wire.given, 2);
+	assert_false(fake_is_mount(STAGED));
+	assert_false(fake_is_mount(MEMORY));
+	ASSERT_SAID("op=stop phase=event");
+	ASSERT_SAID("reason=post-condition res=failed");
+}
+
+static void a_violation_is_recorded_and_never_answered(void **state)
+{
+	static const struct {
+		ssize_t end;
+		const char *reason;
+	} rows[] = {
+		{-EMSGSIZE, "reason=truncated "},
+		{-EBADMSG, "reason=control-data "},
+		{-EACCES, "reason=credentials "},
+	};
+	const struct mh_unstage u = fixture_unstage();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)teardown(state);
+		(void)connected(state);
+		wire.end = rows[i].end;
+		assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
+		assert_int_equal(wire.n_sent, 1); /* HELLO */
+		ASSERT_SAID("op=violation phase=event seq=2 ");
+		ASSERT_SAID(rows[i].reason);
+	}
+	/* the first byte of a known operation that is out of its form, and nothing after it */
+	(void)teardown(state);
+	(void)connected(state);
+	say(&u, sizeof(u));
+	wire.in[1].unstage.detach = 2;
+	say(&u, sizeof(u));
+	assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
+	assert_int_equal(wire.given, 2);
+	ASSERT_SAID("reason=field ");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SERVE(name) cmocka_unit_test_setup_teardown(name, connected, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(no_field_of_a_request_takes_a_path_an_option_or_a_line),
+		TEST(every_publish_stands_two_names_below_its_base),
+		TEST(no_file_system_outside_the_list_can_be_named_in_a_policy),
+		TEST(no_option_that_names_a_file_a_device_or_a_user_can_be_chosen),
+		TEST(every_option_of_the_table_is_one_that_was_agreed_on),
+		TEST(limits_are_those_of_the_review_guide),
+		TEST(what_is_no_directory_is_neither_mounted_on_nor_removed),
+		SERVE(the_end_of_the_socket_is_on_record_and_changes_nothing),
+		SERVE(what_was_asked_for_before_the_end_is_done_and_recorded),
+		SERVE(whoever_does_not_take_hello_is_not_served),
+		SERVE(a_failed_post_condition_is_answered_and_ends_it),
+		SERVE(a_violation_is_recorded_and_never_answered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
