@@ -264,6 +264,73 @@ static void limits_are_those_of_the_review_guide(void **state)
 	assert_false(agent->sync_batch);
 }
 
+/* docs/architecture.md, Costs: who reads the whole mount table, and how often. */
+
+#define PASSES(n, statement)                                          \
+	do {                                                          \
+		int before_ = fake_table_passes();                    \
+		statement;                                            \
+		assert_int_equal(fake_table_passes() - before_, (n)); \
+	} while (0)
+
+static void list(uint8_t kind)
+{
+	union mh_request req = {
+		.list = {.header = mh_header_make(MH_OP_LIST, sizeof(req.list), 2), .kind = kind}};
+	union mh_answer answer;
+
+	(void)ops_run(&helper, &req, &answer);
+	assert_int_equal(answer.list.status, MH_OK);
+}
+
+static struct mh_stage of_profile(const char *profile, struct mh_source source)
+{
+	struct mh_stage req = fixture_stage();
+
+	(void)str_copy(req.profile, sizeof(req.profile), profile);
+	req.source = source;
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	return req;
+}
+
+static void what_reads_the_whole_mount_table_is_in_the_architecture(void **state)
+{
+	static const char policy_of_costs[] =
+		"ticket = optional; max_published = 1\n"
+		"hostvol models { path = /data/a; owner_uid = 1000 }\n"
+		"profile nas { class = nfs4; server = 10.0.0.1; export = /e }\n";
+	const struct mh_stage bound = of_profile(
+		"models", (struct mh_source){.class = MH_CLASS_BIND, .u.bind = {.name = "models"}});
+	const struct mh_stage exported = of_profile(
+		"nas", (struct mh_source){.class = MH_CLASS_NFS4,
+					  .u.nfs4 = {.family = 4, .addr = {10, 0, 0, 1}, .export = "/e"}});
+	struct mh_publish second = fixture_publish();
+
+	(void)state;
+	new_world(policy_of_costs);
+	PASSES(0, ASSERT_REPLY(stage(fixture_stage()), MH_OK));
+	PASSES(0, ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY));
+	PASSES(0, ASSERT_REPLY(publish(fixture_publish()), MH_OK));
+	second.slot++;
+	PASSES(1, ASSERT_REPLY(publish(second), MH_LIMIT));
+	PASSES(1, ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY));
+	PASSES(1, list(MH_LIST_STAGED));
+	PASSES(1, list(MH_LIST_PUBLISHED));
+	PASSES(0, list(MH_LIST_PROFILES));
+	fake_unmount(STAGED);
+	PASSES(1, ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK));
+	PASSES(0, ASSERT_REPLY(unstage(fixture_unstage()), MH_OK));
+	new_world(policy_of_costs);
+	fake_make_directory("/data", 0, 0755);
+	fake_make_directory("/data/a", 1000, 0755);
+	PASSES(1, ASSERT_REPLY(stage(bound), MH_OK));
+	PASSES(1, ASSERT_REPLY(stage(bound), MH_ALREADY));
+	new_world(policy_of_costs);
+	PASSES(0, ASSERT_REPLY(stage(exported), MH_OK));
+	PASSES(1, ASSERT_REPLY(stage(exported), MH_ALREADY));
+	PASSES(0, ASSERT_REPLY(unstage(fixture_unstage()), MH_OK));
+}
+
 /* What is not a directory. */
 
 static void what_is_no_directory_is_neither_mounted_on_nor_removed(void **state)
@@ -453,6 +520,7 @@ int main(void)
 		TEST(no_option_that_names_a_file_a_device_or_a_user_can_be_chosen),
 		TEST(every_option_of_the_table_is_one_that_was_agreed_on),
 		TEST(limits_are_those_of_the_review_guide),
+		TEST(what_reads_the_whole_mount_table_is_in_the_architecture),
 		TEST(what_is_no_directory_is_neither_mounted_on_nor_removed),
 		SERVE(the_end_of_the_socket_is_on_record_and_changes_nothing),
 		SERVE(what_was_asked_for_before_the_end_is_done_and_recorded),
