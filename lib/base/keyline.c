@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:+/@,-";
@@ -37,22 +36,17 @@ void keyline_number(struct keyline *line, const char *key, uint64_t value)
 	keyline_word(line, key, digits);
 }
 
-void keyline_words(struct keyline *line, ...)
+void keyline_pairs(struct keyline *line, const char *const pairs[])
 {
-	const char *key;
-	va_list args;
-
-	va_start(args, line);
-	while ((key = va_arg(args, const char *)))
-		keyline_word(line, key, va_arg(args, const char *));
-	va_end(args);
+	for (size_t i = 0; pairs[i]; i += 2)
+		keyline_word(line, pairs[i], pairs[i + 1]);
 }
 
 void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n)
 {
-	char value[sizeof("sha256:") + 2 * KEYLINE_SHA256_MAX] = "sha256:";
+	char value[sizeof("sha256:") + KEYLINE_SHA256_DIGITS] = "sha256:";
 
-	assert(n <= KEYLINE_SHA256_MAX);
+	assert(2 * n <= KEYLINE_SHA256_DIGITS);
 	hex_encode(value + strlen(value), bytes, n);
 	keyline_word(line, key, value);
 }

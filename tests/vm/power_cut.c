@@ -19,6 +19,7 @@
 #define DATA PUBLISHED "/data"
 #define TEXT "flushed before the power went\n"
 
+static const char log_path[] = LOG_PATH;
 static struct agent agent;
 
 static void must_run(const char *command)
@@ -98,7 +99,7 @@ static void a_disk_and_a_tmpfs_are_published(void **state)
 
 static void the_trail_verifies(void **state)
 {
-	const char *const argv[] = {TEST_CLI, "audit", "verify", LOG_PATH, NULL};
+	const char *const argv[] = {TEST_CLI, "audit", "verify", log_path, NULL};
 
 	(void)state;
 	assert_int_equal(run_program(argv), 0);
@@ -170,11 +171,11 @@ static int before(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(a_disk_and_a_tmpfs_are_published)};
 	int failed = cmocka_run_group_tests(tests, make_machine, NULL);
 
-	if (failed == 0)
-		must_run("touch " READY);
-	while (failed == 0) /* agent and helper live as long as this */
+	if (failed != 0)
+		return failed;
+	must_run("touch " READY);
+	for (;;) /* agent and helper live as long as this */
 		(void)pause();
-	return failed;
 }
 
 static int after(void)
