@@ -322,6 +322,7 @@ static void what_reads_the_whole_mount_table_is_in_the_architecture(void **state
 	costs(1, list(MH_LIST_PUBLISHED), MH_OK);
 	costs(0, list(MH_LIST_PROFILES), MH_OK);
 	fake_unmount(STAGED);
+	memset(helper.state->slot, 0, sizeof(helper.state->slot));
 	costs(1, unpublish(fixture_unpublish()), MH_OK);
 	costs(0, unstage(fixture_unstage()), MH_OK);
 	new_world(policy_of_costs);
