@@ -45,7 +45,7 @@ def tree():
 
 
 def documents():
-    return sorted(ROOT.glob("docs/*.md")) + [ROOT / "README.md", ROOT / "tests/vm/README.md"]
+    return sorted(ROOT.glob("docs/*.md")) + sorted(ROOT.glob("tests/*/README.md")) + [ROOT / "README.md"]
 
 
 # --- what a document names --------------------------------------------------------------------------------
