@@ -76,8 +76,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 		r = mount_facts(&h->mountinfo, attached, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
-	if (now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
-	    !mount_shows(&fs, attach->attributes) ||
+	if (now.mount_id != attached->mount_id || !mount_shows(&fs, attach->attributes) ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
 	return outcome_mounted(MH_OK, &now, &fs, propagations[attach->propagation].state);

@@ -10,7 +10,7 @@ struct removal {
 	struct helper *h;
 	const char *volume;
 	bool detach;
-	const struct state_slot *slot; /* UNSTAGE: what is known of the volume */
+	const struct state_slot *slot; /* what is known of the volume */
 	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
 	bool unmounted;
 	struct place last;    /* what was unmounted last, released */
@@ -51,24 +51,28 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
 }
 
-/* What is published must be the volume. What no staged volume explains may go under any name: somebody
- * unmounted its stage by hand. */
+/* What is published must be the volume, as it is staged or as it was when it was published: a csi plugin that
+ * died mounts anew. What no staged volume explains may go under any name: somebody unmounted its stage by
+ * hand. */
 static struct outcome may_unpublish(struct removal *r, const struct place *mount)
 {
 	cleanup_place struct place staged = PLACE_INIT;
 	struct census census = {.staged = 0};
 	struct mount_facts facts = {.peer_group = 0};
 	int e = volume_open(r->h, r->volume, &staged);
+	bool is_staged = e == 0;
 
-	if (e == 0)
-		return place_is_same(&staged, mount)
-			       ? OUTCOME_OK
-			       : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	if (e == -ENOENT)
+	if (is_staged && place_is_same(&staged, mount))
+		return OUTCOME_OK;
+	if (e == 0 || e == -ENOENT)
 		e = mount_facts(&r->h->mountinfo, mount, &facts);
 	if (e < 0)
 		return outcome_kernel(STEP_OPEN, e);
-	census.key = facts.key;
+	if (r->slot->published > 0 && r->slot->published_key == facts.key)
+		return OUTCOME_OK;
+	if (is_staged)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	census.keys[0] = facts.key;
 	e = census_take(r->h, &census);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
@@ -76,9 +80,14 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 					: outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_OTHER_MOUNT);
 }
 
-struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
+struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req,
+			    const struct admission *admission)
 {
-	struct removal r = {.h = h, .volume = req->volume, .detach = req->detach, .check = may_unpublish};
+	struct removal r = {.h = h,
+			    .volume = req->volume,
+			    .detach = req->detach,
+			    .slot = &admission->slot,
+			    .check = may_unpublish};
 	cleanup_place struct place alloc = PLACE_INIT;
 	char slot[SLOT_NAME_SIZE];
 	struct outcome outcome;
@@ -130,10 +139,10 @@ static int note_superblock(struct removal *r, const struct place *mount)
 }
 
 /* The count of publishes is never too low. When it is not zero, or the volume was not counted, the mount
- * table decides: is a mount with the key of what is staged among our publishes? */
+ * table decides: is a mount with the key of what is staged, or of what was published, among our publishes? */
 static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 {
-	struct census census = {.key = staged_key != 0 ? staged_key : r->slot->published_key};
+	struct census census = {.keys = {staged_key, r->slot->published_key}};
 	int e;
 
 	if (r->slot->published == 0 && (r->slot->stage != STATE_UNSTAGED || staged_key == 0))

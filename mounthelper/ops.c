@@ -28,7 +28,7 @@ static struct outcome dispatch(struct helper *h, const union mh_request *req,
 		return op_stage(h, &req->stage, admission);
 	if (req->header.op == MH_OP_PUBLISH)
 		return op_publish(h, &req->publish, admission);
-	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish)
+	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish, admission)
 						 : op_unstage(h, &req->unstage, admission);
 }
 
@@ -64,12 +64,8 @@ static struct outcome run(struct helper *h, const union mh_request *req, const s
 static enum reason consult_table(struct helper *h, const union mh_request *req, struct admission *ret)
 {
 	const struct state_slot *slot;
-	int r = 0;
+	int r = lock_table(h->state_fd);
 
-	/* of an UNPUBLISH it only decides about the alarm */
-	if (req->header.op == MH_OP_UNPUBLISH && !h->type_available[FS_NFS4])
-		return REASON_NONE;
-	r = lock_table(h->state_fd);
 	if (r < 0)
 		return REASON_LOCKED;
 	if (ret->ticket)

@@ -50,7 +50,7 @@ static void put_source(struct keyline *record, const struct mh_stage *req)
 	case MH_CLASS_NFS4:
 		(void)inet_ntop(source->u.nfs4.family == 4 ? AF_INET : AF_INET6, source->u.nfs4.addr, address,
 				sizeof(address));
-		keyline_words(record, "src", source->u.nfs4.export, "addr", address, NULL);
+		keyline_words(record, "src", source->u.nfs4.export, "addr", address);
 		break;
 	case MH_CLASS_BIND:
 		keyline_word(record, "src", source->u.bind.name);
@@ -71,22 +71,22 @@ static void put_request(struct keyline *record, const union mh_request *req)
 	switch (req->header.op) {
 	case MH_OP_STAGE:
 		keyline_words(record, "vol", stage->volume, "alloc", stage->alloc, "profile", stage->profile,
-			      "ro", flag(stage->read_only), NULL);
+			      "ro", flag(stage->read_only));
 		put_source(record, stage);
 		break;
 	case MH_OP_PUBLISH:
-		keyline_words(record, "vol", publish->volume, "alloc", publish->alloc, NULL);
+		keyline_words(record, "vol", publish->volume, "alloc", publish->alloc);
 		keyline_number(record, "slot", publish->slot);
 		keyline_words(record, "profile", publish->profile, "ro", flag(publish->read_only), "exec",
-			      flag(publish->exec), "prop", propagation_word(publish->propagation), NULL);
+			      flag(publish->exec), "prop", propagation_word(publish->propagation));
 		break;
 	case MH_OP_UNPUBLISH:
-		keyline_words(record, "vol", req->unpublish.volume, "alloc", req->unpublish.alloc, NULL);
+		keyline_words(record, "vol", req->unpublish.volume, "alloc", req->unpublish.alloc);
 		keyline_number(record, "slot", req->unpublish.slot);
 		keyline_word(record, "detach", flag(req->unpublish.detach));
 		break;
 	case MH_OP_UNSTAGE:
-		keyline_words(record, "vol", req->unstage.volume, "detach", flag(req->unstage.detach), NULL);
+		keyline_words(record, "vol", req->unstage.volume, "detach", flag(req->unstage.detach));
 		break;
 	default: /* STAT and LIST appear only when over the rate */
 		break;
@@ -95,7 +95,7 @@ static void put_request(struct keyline *record, const union mh_request *req)
 
 static void begin(struct keyline *record, const char *op, const char *phase, uint64_t seq)
 {
-	keyline_words(record, "op", op, "phase", phase, NULL);
+	keyline_words(record, "op", op, "phase", phase);
 	keyline_number(record, "seq", seq);
 }
 
@@ -104,7 +104,7 @@ static void put_peer(struct keyline *record, const struct helper *h)
 	keyline_number(record, "peer_uid", h->peer_uid);
 	keyline_number(record, "peer_pid", (uint64_t)h->peer_pid);
 	keyline_word(record, "door", h->door == DOOR_SETUID ? "setuid" : "socket");
-	keyline_hex(record, "policy", h->policy_digest, 8);
+	keyline_sha256(record, "policy", h->policy_digest, 8);
 }
 
 /* To the three sinks. The others get it even when the own log does not take it. */
@@ -133,7 +133,7 @@ static void put_event(struct helper *h, const char *op, uint64_t seq, enum reaso
 	if (count > 0)
 		keyline_number(&record, "count", count);
 	put_peer(&record, h);
-	keyline_words(&record, "reason", reason_word(reason), "res", is_good ? "success" : "failed", NULL);
+	keyline_words(&record, "reason", reason_word(reason), "res", is_good ? "success" : "failed");
 	(void)put(h, &record, &rec); /* a trail that is gone has shown in the replies */
 }
 
@@ -157,8 +157,8 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 	keyline_number(&record, "staged", staged);
 	keyline_number(&record, "published", published);
 	keyline_number(&record, "append_only", h->log_is_append_only);
-	keyline_words(&record, "kernel", system.release, "boot", h->boot_id, NULL);
-	keyline_hex(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
+	keyline_words(&record, "kernel", system.release, "boot", h->boot_id);
+	keyline_sha256(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
 	keyline_word(&record, "res", "success");
 	r = put(h, &record, &rec);
@@ -190,7 +190,7 @@ static void put_outcome(struct keyline *record, const struct outcome *outcome)
 
 	keyline_word(record, "status", status_word(outcome->status));
 	keyline_number(record, "errno", (uint64_t)abs(outcome->sys_errno));
-	keyline_words(record, "step", step_word(outcome->step), "reason", reason_word(outcome->reason), NULL);
+	keyline_words(record, "step", step_word(outcome->step), "reason", reason_word(outcome->reason));
 	if (outcome->is_degraded)
 		keyline_word(record, "trail", "degraded");
 	keyline_word(record, "res", is_good ? "success" : "failed");

@@ -57,7 +57,7 @@ static void open_log(struct helper *h, int root_fd)
 	const uint32_t owner = h->agent->helper_uid;
 	int flags = 0;
 
-	keyline_words(&h->trail.origin, "cluster", h->agent->cluster, "node", h->agent->node, NULL);
+	keyline_words(&h->trail.origin, "cluster", h->agent->cluster, "node", h->agent->node);
 	h->trail.sha256 = crypto_hash_sha256;
 	h->trail.fd = start_sys(path_open_trusted_file(root_fd, path, owner, O_WRONLY | O_APPEND, 0),
 				START_LOG, path);

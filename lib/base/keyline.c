@@ -2,7 +2,7 @@
 
 #include "base/str.h"
 
-#include <stdarg.h>
+#include <assert.h>
 #include <string.h>
 
 /* From + to : are + , - . / and the digits. */
@@ -59,24 +59,17 @@ void keyline_number(struct keyline *line, const char *key, uint64_t value)
 	keyline_word(line, key, digit);
 }
 
-void keyline_words(struct keyline *line, ...)
+void keyline_pairs(struct keyline *line, const char *const pairs[])
 {
-	const char *key;
-	va_list args;
-
-	va_start(args, line);
-	while ((key = va_arg(args, const char *)))
-		keyline_word(line, key, va_arg(args, const char *));
-	va_end(args);
+	for (size_t i = 0; pairs[i]; i += 2)
+		keyline_word(line, pairs[i], pairs[i + 1]);
 }
 
-void keyline_hex(struct keyline *line, const char *key, const void *bytes, size_t n)
+void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n)
 {
-	char hex[KEYLINE_VALUE_MAX + 1] = "";
+	char value[sizeof("sha256:") + KEYLINE_SHA256_DIGITS] = "sha256:";
 
-	if (n <= KEYLINE_VALUE_MAX / 2)
-		hex_encode(hex, bytes, n);
-	else
-		line->overflow = true;
-	keyline_word(line, key, hex);
+	assert(2 * n <= KEYLINE_SHA256_DIGITS);
+	hex_encode(value + strlen(value), bytes, n);
+	keyline_word(line, key, value);
 }

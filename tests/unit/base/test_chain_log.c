@@ -68,7 +68,7 @@ static void open_trail(struct chain_log *ret)
 				  .read_fd = open(path, O_RDONLY | O_CLOEXEC),
 				  .sha256 = crypto_hash_sha256,
 				  .head = &head};
-	keyline_words(&ret->origin, "cluster", "demo", "node", "n1", NULL);
+	keyline_words(&ret->origin, "cluster", "demo", "node", "n1");
 	assert_true(ret->fd >= 0 && ret->read_fd >= 0);
 }
 

@@ -254,6 +254,8 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 	ask_server(fs);
 	assert_string_equal(name, "");
 	assert_int_not_equal(flags & AT_EMPTY_PATH, 0);
+	if (S_ISDIR(node->mode)) /* a dead server is not asked */
+		assert_int_not_equal(flags & AT_STATX_DONT_SYNC, 0);
 	*ret = (struct statx){.stx_mask = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO | STATX_MNT_ID,
 			      .stx_mode = node->mode,
 			      .stx_uid = node->uid,
@@ -540,6 +542,8 @@ int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, u
 	return 0;
 }
 
+enum { MOUNT_ATTR_IDMAP_ = 0x100000 };
+
 int model_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr)
 {
 	struct position at = position_of(fd);
@@ -551,6 +555,8 @@ int model_mount_setattr(int fd, const char *path, unsigned int flags, const stru
 		attr->attr_clr & (SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_RDONLY), 0);
 	assert_true(attr->propagation == 0 || attr->propagation == MS_PRIVATE ||
 		    attr->propagation == MS_SLAVE || attr->propagation == MS_SHARED);
+	assert_int_equal(attr->userns_fd, 0); /* no mount is idmapped */
+	assert_int_equal((attr->attr_set | attr->attr_clr) & MOUNT_ATTR_IDMAP_, 0);
 	assert_int_equal(at.node, mount->root);
 	if (mount->attached)
 		assert_int_equal(attr->attr_set | attr->attr_clr, 0); /* flags only while nobody can see it */

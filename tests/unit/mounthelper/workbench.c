@@ -22,7 +22,7 @@ void start_helper(const char *extra)
 				 .peer_pid = 4711,
 				 .state = table,
 				 .trail = {.sha256 = crypto_hash_sha256, .head = &table->header.trail}};
-	keyline_words(&helper.trail.origin, "cluster", "demo", "node", "node-1", NULL);
+	keyline_words(&helper.trail.origin, "cluster", "demo", "node", "node-1");
 	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
