@@ -293,6 +293,25 @@ static void an_export_is_known_again_by_server_and_path(void **state)
 	ASSERT_SAID("reason=other-mount");
 }
 
+/* Mounts of one file system of a server, made with the same options, are of one device. */
+static void another_export_of_the_same_device_is_another_volume(void **state)
+{
+	struct mh_stage req = request(NFS);
+	int fs;
+
+	(void)state;
+	ASSERT_REPLY(stage(req), MH_OK);
+	fs = new_system("nfs4", "10.1.2.3:/srv/b", 0, k.next_anonymous - 1);
+	fake_make_directory("/srv/stage/vol-2", FIXTURE_HELPER_UID, 0755);
+	attach_at(new_mount(fs, k.systems[fs].root, fake_flags(STAGED)),
+		  (struct position){.mount = 0, .node = find_node(k.base[1].node, "vol-2")});
+	(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/b");
+	fixture_grant_stage(&req);
+	ASSERT_REPLY(stage(req), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	ASSERT_REPLY(stage_of(NFS), MH_ALREADY);
+}
+
 /* The model asserts that the alarm is set whenever a server is asked, and run() that it is taken back. */
 static void no_operation_waits_for_a_server_without_an_alarm(void **state)
 {
@@ -583,6 +602,7 @@ int main(void)
 		TEST(a_host_volume_is_asked_for_by_its_own_name),
 		TEST(nfs_options_are_exactly_these),
 		TEST(an_export_is_known_again_by_server_and_path),
+		TEST(another_export_of_the_same_device_is_another_volume),
 		TEST(no_operation_waits_for_a_server_without_an_alarm),
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
