@@ -334,7 +334,50 @@ static void no_operation_waits_for_a_server_without_an_alarm(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
+/* A request may name one volume and meet another: the slot holds what a server has. */
+static void a_wrong_name_does_not_keep_the_alarm_away(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_unpublish u = unpublish_of("nowhere", p.slot);
+	struct mh_stage req = request(NFS);
+	struct mh_stage as_block = fixture_stage();
+
+	(void)state;
+	(void)str_copy(p.profile, sizeof(p.profile), mine[NFS].name);
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(stage(as_block), MH_CONFLICT);
+	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
+}
+
 /* csi */
+
+/* A plugin's mount may be of a server too, or of a daemon of its own. */
+static void a_plugins_server_is_not_waited_for_without_an_alarm(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage req = request(PLUGIN);
+	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
+	int fs;
+
+	(void)state;
+	mine[NFS].class = MH_CLASS_TMPFS; /* no profile says nfs4 */
+	of_volume.header.op = MH_OP_STAT;
+	ASSERT_REPLY(stage(req), MH_OK);
+	fake_make_directory(PLUGIN_PUBLISH, 0, 0750);
+	fs = new_system("nfs4", "10.9.9.9:/plugin", 0, k.next_anonymous++);
+	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		  (struct position){.mount = 0,
+				    .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH)});
+	ASSERT_REPLY(stage(req), MH_OK);
+	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+}
 
 #define TARGET STAGED "/" MH_CSI_PUBLISH
 
@@ -604,6 +647,8 @@ int main(void)
 		TEST(an_export_is_known_again_by_server_and_path),
 		TEST(another_export_of_the_same_device_is_another_volume),
 		TEST(no_operation_waits_for_a_server_without_an_alarm),
+		TEST(a_wrong_name_does_not_keep_the_alarm_away),
+		TEST(a_plugins_server_is_not_waited_for_without_an_alarm),
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
