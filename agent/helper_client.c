@@ -349,8 +349,14 @@ enum status helper_client_request(struct helper_client *client, const union help
 
 void helper_client_restart(struct helper_client *client)
 {
-	FOREACH_INSTANCE (instance, client)
+	FOREACH_INSTANCE (instance, client) {
 		instance->is_restart_wanted = instance->proc && instance->state != INSTANCE_CLOSING;
+		/* what kept it from starting may be mended; without a timer it waits for its turn */
+		if (instance->state == INSTANCE_NONE && instance->restart_timer) {
+			backoff_reset(&instance->backoff);
+			(void)instance_start_soon(instance, NULL);
+		}
+	}
 	client_kick(client);
 }
 

@@ -102,7 +102,8 @@ void helper_client_free(struct helper_client *client);
 enum status helper_client_start(struct helper_client *client, struct error *err);
 
 /** Replace the instances by new ones, which read the policy anew: one after another, each after its request
- * under way, the next only when the one before takes requests again. */
+ * under way, the next only when the one before takes requests again. One that is waiting to be started
+ * again is started now. */
 void helper_client_restart(struct helper_client *client);
 
 enum helper_lane {

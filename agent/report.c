@@ -51,6 +51,7 @@ static bool put_instance(Holdfast__V1__AgentHelper *helper, const struct helper_
 	row->pid = (uint32_t)info->pid;
 	row->nfs = info->is_nfs;
 	row->since_ms = info->since_ms;
+	helper->restarts += info->restarts;
 	row->restarts = info->restarts;
 	return put_text(&row->state, info->state) && put_text(&row->door, door_name(info->door)) &&
 	       put_text(&row->operation, info->op ? info->op : "") && put_text(&row->volume, info->volume) &&
@@ -88,8 +89,6 @@ static bool put_helper(report *pb, const struct helper_client *client)
 	row->queued = helper->queued;
 	if (!put_instances(row, client))
 		return false;
-	for (size_t i = 0; i < row->n_instances; i++)
-		row->restarts += row->instances[i]->restarts;
 	return put_text(&row->door, door_name(helper->door)) &&
 	       put_text(&row->policy_digest, helper->policy_digest) &&
 	       put_text(&row->last_error,

@@ -37,12 +37,8 @@ struct spec_block {
 	}
 
 static const struct spec_key source_keys[] = {
-	{.key = "class"},
-	{.key = "by_id"},
-	{.key = "size", .field = "size_bytes"},
-	{.key = "inodes"},
-	{.key = "server"},
-	{.key = "export"},
+	{.key = "class"},	{.key = "by_id"},  {.key = "size", .field = "size_bytes"},
+	{.key = "inodes"},	{.key = "server"}, {.key = "export"},
 	{.key = "host_volume"},
 };
 static const struct spec_block source_block = SPEC_BLOCK_INIT(&holdfast__v1__source__descriptor, source_keys);

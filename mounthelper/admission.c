@@ -2,69 +2,26 @@
 
 #include "ticket_check.h"
 
-/* A ticket is checked whenever there is one, and may be missing only if the policy says so. */
-static enum reason admit_ticket(const struct helper *h, const struct ticket *ticket,
-				struct ticket_expectation *want, struct admission *ret)
+/* STAGE and PUBLISH begin alike. */
+_Static_assert(offsetof(struct mh_stage, profile) == offsetof(struct mh_publish, profile), "as above");
+_Static_assert(offsetof(struct mh_stage, alloc) == offsetof(struct mh_publish, alloc), "as above");
+
+static enum reason check_stage(const struct helper *h, const struct mh_stage *req,
+			       const struct profile *profile)
 {
-	enum reason reason;
-
-	want->keys = &h->agent->keys;
-	want->cluster = h->agent->cluster;
-	want->node = h->agent->node;
-	want->boot_id = h->boot_id;
-	ret->ticket = NULL;
-	if (h->agent->ticket_optional && ticket_is_absent(ticket))
-		return REASON_NONE;
-	reason = ticket_check(ticket, want);
-	if (reason == REASON_NONE)
-		ret->ticket = ticket;
-	return reason;
-}
-
-enum reason admit_stage(const struct helper *h, const struct mh_stage *req, int64_t now_ms,
-			struct admission *ret)
-{
-	const struct profile *profile = policy_profile(h->policy, h->agent, req->profile);
-	struct ticket_expectation want = {.volume = req->volume,
-					  .alloc = req->alloc,
-					  .profile = req->profile,
-					  .source_digest = ret->source_digest,
-					  .writable = !req->read_only,
-					  .propagation = TICKET_PROPAGATION_PRIVATE,
-					  .now_ms = now_ms};
-	enum reason reason;
-
-	if (!profile)
-		return REASON_PROFILE_UNKNOWN;
 	if (req->source.class != profile->class)
 		return REASON_CLASS;
-	if (!req->read_only && profile->read_only)
+	if (profile->read_only && !req->read_only)
 		return REASON_READ_ONLY;
-	reason = profile_admit_source(profile, &req->source);
-	if (reason != REASON_NONE)
-		return reason;
-	ret->profile = profile;
-	ticket_source_digest(&req->source, ret->source_digest);
-	reason = admit_ticket(h, &req->ticket, &want, ret);
-	if (reason == REASON_NONE && profile->kind != FS_ANY && !h->type_available[profile->kind])
+	if (profile->kind != FS_ANY && !h->type_available[profile->kind])
 		return REASON_TYPE_UNAVAILABLE;
-	return reason;
+	return profile_admit_source(profile, &req->source);
 }
 
-enum reason admit_publish(const struct helper *h, const struct mh_publish *req, int64_t now_ms,
-			  struct admission *ret)
+static enum reason check_publish(const struct helper *h, const struct mh_publish *req,
+				 const struct profile *profile)
 {
-	const struct profile *profile = policy_profile(h->policy, h->agent, req->profile);
-	struct ticket_expectation want = {.volume = req->volume,
-					  .alloc = req->alloc,
-					  .profile = req->profile,
-					  .writable = !req->read_only,
-					  .propagation = req->propagation,
-					  .now_ms = now_ms};
-
-	if (!profile)
-		return REASON_PROFILE_UNKNOWN;
-	if (!req->read_only && profile->read_only)
+	if (profile->read_only && !req->read_only)
 		return REASON_READ_ONLY;
 	if (req->exec && !profile->exec)
 		return REASON_EXEC;
@@ -72,13 +29,50 @@ enum reason admit_publish(const struct helper *h, const struct mh_publish *req, 
 		return REASON_PROPAGATION;
 	if (req->propagation == TICKET_PROPAGATION_BIDIRECTIONAL && req->read_only)
 		return REASON_PROPAGATION;
-	if (req->slot >= h->agent->max_per_alloc)
-		return REASON_MAX_PER_ALLOC;
-	ret->profile = profile;
-	return admit_ticket(h, &req->ticket, &want, ret);
+	return req->slot >= h->agent->max_per_alloc ? REASON_MAX_PER_ALLOC : REASON_NONE;
 }
 
-enum reason admit_detach(const struct helper *h, uint8_t detach)
+static enum reason check_detach(const struct helper *h, uint8_t detach)
 {
 	return detach && !h->agent->allow_detach ? REASON_DETACH : REASON_NONE;
+}
+
+enum reason admit_request(const struct helper *h, const union mh_request *req, int64_t now_ms,
+			  struct admission *ret)
+{
+	bool is_stage = req->header.op == MH_OP_STAGE;
+	const struct ticket *ticket = is_stage ? &req->stage.ticket : &req->publish.ticket;
+	struct ticket_expectation want = {.keys = &h->agent->keys,
+					  .cluster = h->agent->cluster,
+					  .node = h->agent->node,
+					  .boot_id = h->boot_id,
+					  .volume = req->stage.volume,
+					  .alloc = req->stage.alloc,
+					  .profile = req->stage.profile,
+					  .now_ms = now_ms};
+	enum reason reason;
+
+	*ret = (struct admission){.profile = NULL};
+	if (req->header.op == MH_OP_UNPUBLISH)
+		return check_detach(h, req->unpublish.detach);
+	if (req->header.op == MH_OP_UNSTAGE)
+		return check_detach(h, req->unstage.detach);
+	ret->profile = policy_profile(h->policy, h->agent, req->stage.profile);
+	if (!ret->profile)
+		return REASON_PROFILE_UNKNOWN;
+	if (is_stage) {
+		reason = check_stage(h, &req->stage, ret->profile);
+		ticket_source_digest(&req->stage.source, ret->source_digest);
+		want.source_digest = ret->source_digest;
+		want.writable = !req->stage.read_only;
+	} else {
+		reason = check_publish(h, &req->publish, ret->profile);
+		want.propagation = req->publish.propagation;
+		want.writable = !req->publish.read_only;
+	}
+	/* a ticket is checked whenever there is one, and may be missing only if the policy says so */
+	if (reason != REASON_NONE || (h->agent->ticket_optional && ticket_is_absent(ticket)))
+		return reason;
+	ret->ticket = ticket;
+	return ticket_check(ticket, &want);
 }

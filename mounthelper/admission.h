@@ -10,9 +10,7 @@ struct admission {
 	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* of STAGE */
 };
 
-/** Fill @ret, or say why not: @ret means nothing then. @now_ms is CLOCK_REALTIME. */
-enum reason admit_stage(const struct helper *h, const struct mh_stage *req, int64_t now_ms,
-			struct admission *ret);
-enum reason admit_publish(const struct helper *h, const struct mh_publish *req, int64_t now_ms,
+/** May @req be tried, which is STAGE, PUBLISH, UNPUBLISH or UNSTAGE? @now_ms is CLOCK_REALTIME. Fill @ret, or
+ * say why not: @ret means nothing then. */
+enum reason admit_request(const struct helper *h, const union mh_request *req, int64_t now_ms,
 			  struct admission *ret);
-enum reason admit_detach(const struct helper *h, uint8_t detach);

@@ -92,8 +92,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 		r = mount_facts(h, attached, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
-	if (now.mount_id != attached->mount_id || !place_is_same(&now, attached) ||
-	    !attributes_show(&fs, attach->attributes) ||
+	if (now.mount_id != attached->mount_id || !attributes_show(&fs, attach->attributes) ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
 	return outcome_mounted(MH_OK, &now, &fs, propagations[attach->propagation].state);

@@ -13,8 +13,9 @@ int place_of_fd(int fd, struct place *ret)
 	const unsigned int needed = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO;
 	const unsigned int either = STATX_MNT_ID | SYS_STATX_MNT_ID_UNIQUE;
 	struct statx st;
-	int r = sys_statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, needed | either,
-			  &st);
+	/* no question to a server or a plugin that may be dead: what identifies a root does not change */
+	int r = sys_statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
+			  needed | either, &st);
 
 	if (r < 0)
 		return r;

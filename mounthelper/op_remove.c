@@ -58,24 +58,31 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 	return e < 0 ? outcome_kernel(step, e) : OUTCOME_OK;
 }
 
-/* What is published must be the volume. What no staged volume explains may go under any name: somebody
- * unmounted its stage by hand. */
+/* What is published must be the volume, as it is staged or as it was when it was published: a csi plugin that
+ * died mounts anew. What no staged volume explains may go under any name: somebody unmounted its stage by
+ * hand. */
 static struct outcome may_unpublish(struct removal *r, const struct place *mount)
 {
 	cleanup_place struct place staged = PLACE_INIT;
 	struct census census = {.staged = 0};
 	struct mount_facts facts = {.peer_group = 0};
+	struct state_slot slot = {.valid = 0};
 	int e = volume_open(r->h, r->volume, &staged);
+	bool is_staged = e == 0;
 
-	if (e == 0)
-		return place_is_same(&staged, mount)
-			       ? OUTCOME_OK
-			       : outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	if (e == -ENOENT)
+	if (is_staged && place_is_same(&staged, mount))
+		return OUTCOME_OK;
+	if (e == 0 || e == -ENOENT)
 		e = mount_facts(r->h, mount, &facts);
+	if (e == 0)
+		e = counts_of(r->h, r->volume, &slot);
 	if (e < 0)
 		return outcome_kernel(STEP_OPEN, e);
-	census.key = facts.key;
+	if (slot.published > 0 && slot.published_key == facts.key)
+		return OUTCOME_OK;
+	if (is_staged)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	census.keys[0] = facts.key;
 	e = census_take(r->h, &census);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
@@ -137,10 +144,10 @@ static int note_superblock(struct removal *r, const struct place *mount)
 }
 
 /* The count of publishes is never too low. When it is not zero, or the volume was not counted, the mount
- * table decides: is a mount with the key of what is staged among our publishes? */
+ * table decides: is a mount with the key of what is staged, or of what was published, among our publishes? */
 static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 {
-	struct census census = {.key = staged_key};
+	struct census census = {.keys = {staged_key}};
 	struct state_slot slot;
 	int e = counts_of(r->h, r->volume, &slot);
 
@@ -148,8 +155,7 @@ static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 		return outcome_kernel(STEP_LOCK, e);
 	if (slot.published == 0 && (slot.stage != STATE_UNSTAGED || staged_key == 0))
 		return OUTCOME_OK;
-	if (staged_key == 0)
-		census.key = slot.published_key;
+	census.keys[1] = slot.published_key;
 	e = census_take(r->h, &census);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
@@ -190,14 +196,6 @@ static struct outcome take_away_inside(struct removal *r, const struct place *vo
 	return outcome;
 }
 
-static void forget(struct helper *h, const char *volume)
-{
-	if (lock_table(h->state_fd) < 0)
-		return; /* counted too high */
-	state_clear_staged(h->state, volume);
-	unlock_table(h->state_fd);
-}
-
 /* Removing the directory also detaches copies of the mount that other namespaces still hold; only then does
  * the superblock show whether anything is left. */
 struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
@@ -220,7 +218,10 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req)
 		outcome = outcome_stop(MH_BUSY, outcome.step, REASON_PLUGIN_TARGET);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
-	forget(h, req->volume);
+	if (lock_table(h->state_fd) == 0) { /* else it stays counted */
+		state_clear_staged(h->state, req->volume);
+		unlock_table(h->state_fd);
+	}
 	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;

@@ -20,16 +20,6 @@ VOLUME_COMES_FIRST(mh_unpublish);
 VOLUME_COMES_FIRST(mh_unstage);
 VOLUME_COMES_FIRST(mh_stat);
 
-static enum reason admit_by_policy(const struct helper *h, const union mh_request *req, struct admission *ret)
-{
-	if (req->header.op == MH_OP_STAGE)
-		return admit_stage(h, &req->stage, clock_realtime_ms(), ret);
-	if (req->header.op == MH_OP_PUBLISH)
-		return admit_publish(h, &req->publish, clock_realtime_ms(), ret);
-	return admit_detach(h,
-			    req->header.op == MH_OP_UNPUBLISH ? req->unpublish.detach : req->unstage.detach);
-}
-
 static struct outcome dispatch(struct helper *h, const union mh_request *req,
 			       const struct admission *admission)
 {
@@ -92,7 +82,7 @@ static enum reason admit_generation(struct helper *h, const union mh_request *re
 /* What stops a request before its intent: REASON_NONE when nothing does, and the volume is locked. */
 static enum reason admit(struct helper *h, const union mh_request *req, struct admission *ret)
 {
-	enum reason reason = admit_by_policy(h, req, ret);
+	enum reason reason = admit_request(h, req, clock_realtime_ms(), ret);
 
 	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;

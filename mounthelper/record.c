@@ -104,7 +104,7 @@ static void put_peer(struct keyline *record, const struct helper *h)
 	keyline_number(record, "peer_uid", h->peer_uid);
 	keyline_number(record, "peer_pid", (uint64_t)h->peer_pid);
 	keyline_word(record, "door", h->door == DOOR_SETUID ? "setuid" : "socket");
-	keyline_hex(record, "policy", h->policy_digest, 8);
+	keyline_sha256(record, "policy", h->policy_digest, 8);
 }
 
 /* To the three sinks. The others get it even when the own log does not take it. */
@@ -158,7 +158,7 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 	keyline_number(&record, "published", published);
 	keyline_number(&record, "append_only", h->log_is_append_only);
 	keyline_words(&record, "kernel", system.release, "boot", h->boot_id, NULL);
-	keyline_hex(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
+	keyline_sha256(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
 	keyline_word(&record, "res", "success");
 	r = put(h, &record, &rec);

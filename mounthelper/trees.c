@@ -69,18 +69,13 @@ enum tree_kind tree_classify(const struct agent_policy *agent, const char *point
 	return kind;
 }
 
-struct counting {
-	const struct agent_policy *agent;
-	struct census *census;
-};
-
 static int visit_census(const struct mount_entry *entry, void *userdata)
 {
-	const struct counting *counting = userdata;
-	struct census *c = counting->census;
+	struct census *c = userdata;
 	struct tree_name name;
-	enum tree_kind kind = tree_classify(counting->agent, entry->point, &name);
-	bool alike = mount_key(entry->dev_major, entry->dev_minor, entry->root) == c->key;
+	enum tree_kind kind = tree_classify(c->agent, entry->point, &name);
+	uint64_t key = mount_key(entry->dev_major, entry->dev_minor, entry->root);
+	bool alike = key == c->keys[0] || key == c->keys[1];
 
 	c->on_device += entry->dev_major == c->dev_major && entry->dev_minor == c->dev_minor;
 	c->staged += kind == TREE_STAGED;
@@ -92,9 +87,8 @@ static int visit_census(const struct mount_entry *entry, void *userdata)
 
 int census_take(struct helper *h, struct census *census)
 {
-	struct counting counting = {.agent = h->agent, .census = census};
-
-	return mountinfo_each(&h->mountinfo, visit_census, &counting);
+	census->agent = h->agent;
+	return mountinfo_each(&h->mountinfo, visit_census, census);
 }
 
 int counts_of(struct helper *h, const char *volume, struct state_slot *ret)

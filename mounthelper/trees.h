@@ -41,13 +41,14 @@ struct census {
 	/* asked for */
 	uint32_t dev_major; /* of the device, 0:0 for none */
 	uint32_t dev_minor;
-	uint64_t key; /* mount_key(), 0 for none */
+	uint64_t keys[2];		  /* mount_key(); 0 for none */
+	const struct agent_policy *agent; /* filled in: whose trees */
 	/* found */
 	uint32_t staged;
 	uint32_t published;
 	uint32_t on_device;	  /* mounts of the device anywhere */
-	uint32_t staged_alike;	  /* staged by us, with the key */
-	uint32_t published_alike; /* publishes of ours, with the key */
+	uint32_t staged_alike;	  /* staged by us, with one of the keys */
+	uint32_t published_alike; /* publishes of ours, with one of the keys */
 };
 
 /** Fill the answers in @census by one pass. Returns 0 or a negative errno. */

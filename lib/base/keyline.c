@@ -2,9 +2,9 @@
 
 #include "base/str.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:+/@,-";
@@ -36,24 +36,17 @@ void keyline_number(struct keyline *line, const char *key, uint64_t value)
 	keyline_word(line, key, digits);
 }
 
-void keyline_words(struct keyline *line, ...)
+void keyline_pairs(struct keyline *line, const char *const pairs[])
 {
-	const char *key;
-	va_list args;
-
-	va_start(args, line);
-	while ((key = va_arg(args, const char *)))
-		keyline_word(line, key, va_arg(args, const char *));
-	va_end(args);
+	for (size_t i = 0; pairs[i]; i += 2)
+		keyline_word(line, pairs[i], pairs[i + 1]);
 }
 
-void keyline_hex(struct keyline *line, const char *key, const void *bytes, size_t n)
+void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n)
 {
-	char hex[KEYLINE_VALUE_MAX + 1] = "";
+	char value[sizeof("sha256:") + KEYLINE_SHA256_DIGITS] = "sha256:";
 
-	if (n <= KEYLINE_VALUE_MAX / 2)
-		hex_encode(hex, bytes, n);
-	else
-		line->overflow = true;
-	keyline_word(line, key, hex);
+	assert(2 * n <= KEYLINE_SHA256_DIGITS);
+	hex_encode(value + strlen(value), bytes, n);
+	keyline_word(line, key, value);
 }

@@ -9,6 +9,7 @@
 enum {
 	KEYLINE_SIZE = 1024,
 	KEYLINE_VALUE_MAX = 255, /* bytes of one value before any encoding */
+	KEYLINE_SHA256_DIGITS = 64,
 };
 
 /* Begin with KEYLINE_INIT. */
@@ -28,8 +29,10 @@ struct keyline {
 void keyline_word(struct keyline *line, const char *key, const char *value);
 void keyline_number(struct keyline *line, const char *key, uint64_t value);
 
-/** Append several: key, value, key, value, ... NULL. */
-void keyline_words(struct keyline *line, ...) __attribute__((sentinel));
+/** Append several: keyline_words(line, "key", value, "key", value). */
+#define keyline_words(line, ...) keyline_pairs(line, (const char *const[]){__VA_ARGS__, NULL})
+void keyline_pairs(struct keyline *line, const char *const pairs[]);
 
-/** Append @n bytes as lower-case hex. */
-void keyline_hex(struct keyline *line, const char *key, const void *bytes, size_t n);
+/** Append the first @n bytes of a SHA-256 as sha256:HEX. Hex alone would be an encoded text to ausearch(8).
+ */
+void keyline_sha256(struct keyline *line, const char *key, const void *bytes, size_t n);

@@ -196,6 +196,7 @@ static enum reason decide(const struct asked *asked, const struct question *q, c
 {
 	static struct helper helper;
 	struct agent_policy agent = *asked->agent;
+	union mh_request req = {.header.op = q->op};
 	struct admission admission;
 
 	agent.ticket_optional = 1; /* the answer is about the policy */
@@ -203,21 +204,21 @@ static enum reason decide(const struct asked *asked, const struct question *q, c
 	for (size_t i = 0; i < ARRAY_SIZE(helper.type_available); i++)
 		helper.type_available[i] = true;
 	if (q->op == MH_OP_STAGE) {
-		struct mh_stage req = {.read_only = q->read_only, .source = *source};
-
-		(void)str_copy(req.profile, sizeof(req.profile), q->profile);
-		return admit_stage(&helper, &req, 0, &admission);
+		req.stage.read_only = q->read_only;
+		req.stage.source = *source;
+		(void)str_copy(req.stage.profile, sizeof(req.stage.profile), q->profile);
+	} else if (q->op == MH_OP_PUBLISH) {
+		req.publish.read_only = q->read_only;
+		req.publish.exec = q->exec;
+		req.publish.slot = q->slot;
+		req.publish.propagation = q->propagation;
+		(void)str_copy(req.publish.profile, sizeof(req.publish.profile), q->profile);
+	} else if (q->op == MH_OP_UNPUBLISH) {
+		req.unpublish.detach = q->detach;
+	} else {
+		req.unstage.detach = q->detach;
 	}
-	if (q->op == MH_OP_PUBLISH) {
-		struct mh_publish req = {.read_only = q->read_only,
-					 .exec = q->exec,
-					 .slot = q->slot,
-					 .propagation = q->propagation};
-
-		(void)str_copy(req.profile, sizeof(req.profile), q->profile);
-		return admit_publish(&helper, &req, 0, &admission);
-	}
-	return admit_detach(&helper, q->detach);
+	return admit_request(&helper, &req, 0, &admission);
 }
 
 void explain(const char *text, size_t n, const struct policy *policy, const struct agent_policy *agent,

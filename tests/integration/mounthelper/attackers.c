@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -310,7 +311,8 @@ static void start(void (*role)(void))
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		(void)nice(BEHIND); /* or the helper would hardly get its turn on a small machine */
+		(void)setpriority(PRIO_PROCESS, 0,
+				  BEHIND); /* or the helper would hardly get its turn on a small machine */
 		role();
 	}
 	processes[n_processes++] = pid;

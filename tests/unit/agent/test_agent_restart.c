@@ -346,7 +346,8 @@ static void a_helper_that_dies_at_any_operation_loses_nothing(void **state)
 			w->fake.state->fault_calls = 1;
 			start_with_a(w, 2);
 			stop_a(w);
-			assert_int_equal(w->fake.state->starts, 2);
+			/* the other instance goes on, perhaps to the end before there is another one */
+			assert_in_range(w->fake.state->starts, 2, 3);
 			assert_int_equal(done(w, MH_OP_STAGE), 2);
 			assert_int_equal(done(w, MH_OP_PUBLISH), 2);
 			expect_nothing_mounted(w);

@@ -37,8 +37,8 @@ static void every_word_is_told_with_its_sentence(void **state)
 {
 	char expected[64];
 
-	for (uint16_t i = 1; i < START_N; i++) {
-		const char *msg = tell(i, 0, 0, "");
+	for (int i = 1; i < START_N; i++) {
+		const char *msg = tell((uint16_t)i, 0, 0, "");
 
 		(void)snprintf(expected, sizeof(expected), "the mount helper does not start: %s: ", words[i]);
 		assert_memory_equal(msg, expected, strlen(expected));
@@ -75,7 +75,7 @@ static void an_exit_code_alone_tells_what_it_can(void **state)
 		strstr(tell_exit(71, "not-privileged"), "exit code 71: not-privileged: neither the setuid"));
 	assert_non_null(
 		strstr(tell_exit(76, ""), "one of: log, log-end, state, instances, start-rate, audit"));
-	for (uint16_t i = 1; i < START_N; i++)
+	for (int i = 1; i < START_N; i++)
 		assert_non_null(strstr(tell_exit(codes[i], ""), ": "));
 	for (int code = MH_EXIT_VIOLATION; code <= MH_EXIT_SEND; code++)
 		assert_non_null(strstr(tell_exit(code, ""), ": it "));

@@ -357,6 +357,28 @@ static void a_replacement_that_does_not_start_stops_the_replacing(void **state)
 	assert_int_equal(f->fake.state->starts, 7);
 }
 
+static void asking_for_new_ones_does_not_wait_for_the_next_attempt(void **state)
+{
+	struct helper_instance_info infos[HELPER_INSTANCES_MAX];
+	struct pool *f = *state;
+
+	f->fake.state->start = FAKE_START_FAILURE;
+	f->fake.state->start_word = START_LOG;
+	f->fake.state->start_code = 76;
+	f->fake.state->start_times = 5; /* the next attempt is most of a second away */
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->down, 5);
+	(void)helper_client_instances(f->client, infos);
+	assert_string_equal(infos[0].state, "down");
+	assert_non_null(strstr(infos[0].last_error, "log: nofile: "));
+	helper_client_restart(f->client);
+	pool_idle(f);
+	(void)helper_client_instances(f->client, infos);
+	assert_string_not_equal(infos[0].state, "down");
+	pool_count(f, &f->ready, 1);
+	assert_int_equal(f->fake.state->starts, 6);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, pool_setup, pool_teardown)
 
 int main(void)
@@ -374,6 +396,7 @@ int main(void)
 		TEST(a_list_beside_an_nfs_change_is_read_again_after_it),
 		TEST(an_end_with_work_under_way_calls_nobody),
 		TEST(replacing_them_leaves_nobody_without_service),
+		TEST(asking_for_new_ones_does_not_wait_for_the_next_attempt),
 		TEST(a_replacement_that_does_not_start_stops_the_replacing),
 	};
 

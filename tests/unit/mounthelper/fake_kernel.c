@@ -254,6 +254,8 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 	ask_server(fs);
 	assert_string_equal(name, "");
 	assert_int_not_equal(flags & AT_EMPTY_PATH, 0);
+	if (S_ISDIR(node->mode)) /* a dead server is not asked */
+		assert_int_not_equal(flags & AT_STATX_DONT_SYNC, 0);
 	*ret = (struct statx){.stx_mask = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO | STATX_MNT_ID,
 			      .stx_mode = node->mode,
 			      .stx_uid = node->uid,

@@ -30,12 +30,16 @@ static int setup(void **state)
 
 static enum reason stage(struct mh_stage req)
 {
-	return admit_stage(&helper, &req, FIXTURE_NOW_MS, &admission);
+	const union mh_request any = {.stage = req};
+
+	return admit_request(&helper, &any, FIXTURE_NOW_MS, &admission);
 }
 
 static enum reason publish(struct mh_publish req)
 {
-	return admit_publish(&helper, &req, FIXTURE_NOW_MS, &admission);
+	const union mh_request any = {.publish = req};
+
+	return admit_request(&helper, &any, FIXTURE_NOW_MS, &admission);
 }
 
 /* Change the request, sign a ticket for exactly that, and see what policy says. */
@@ -248,13 +252,29 @@ static void a_ticket_for_another_request_is_not_good_for_this_one(void **state)
 	assert_int_equal(publish(p), REASON_NONE);
 }
 
+static enum reason detach(uint16_t op, uint8_t detach)
+{
+	union mh_request req = {.header.op = op};
+
+	if (op == MH_OP_UNPUBLISH)
+		req.unpublish.detach = detach;
+	else
+		req.unstage.detach = detach;
+	return admit_request(&helper, &req, FIXTURE_NOW_MS, &admission);
+}
+
 static void detaching_needs_the_policys_word(void **state)
 {
+	static const uint16_t ops[] = {MH_OP_UNPUBLISH, MH_OP_UNSTAGE};
+
 	(void)state;
-	assert_int_equal(admit_detach(&helper, 0), REASON_NONE);
-	assert_int_equal(admit_detach(&helper, 1), REASON_DETACH);
-	use_policy("allow_detach = yes");
-	assert_int_equal(admit_detach(&helper, 1), REASON_NONE);
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		use_policy("");
+		assert_int_equal(detach(ops[i], 0), REASON_NONE);
+		assert_int_equal(detach(ops[i], 1), REASON_DETACH);
+		use_policy("allow_detach = yes");
+		assert_int_equal(detach(ops[i], 1), REASON_NONE);
+	}
 }
 
 static void only_our_own_names_are_found_in_the_table(void **state)

@@ -16,6 +16,7 @@ struct operation {
 	const char *word; /* in the trail; NULL: leaves no record */
 	void (*prepare)(void);
 	enum mh_status (*perform)(void);
+	bool is_special; /* not of the rows of the table of failures below */
 };
 
 static void nothing(void)
@@ -119,6 +120,67 @@ static enum mh_status publish_plugins(void)
 	return publish(publish_csi("vol-1", 2)).status;
 }
 
+#define OTHER_CLASSES                                                                 \
+	SHARING "hostvol data { path = /data/vol; owner_uid = 1000 }\n"               \
+		"hostvol pool { path = /data/vol; owner_uid = 1000; shared = yes }\n" \
+		"profile filer { class = nfs4; server = 10.1.0.0/16; export = /srv }\n"
+
+static struct mh_stage stage_of(const char *profile, enum mh_class class)
+{
+	struct mh_stage req = fixture_stage();
+
+	(void)str_copy(req.profile, sizeof(req.profile), profile);
+	req.source = (struct mh_source){.class = (uint8_t) class};
+	memset(&req.ticket, 0, sizeof(req.ticket));
+	return req;
+}
+
+static void host_directory(void)
+{
+	fake_make_directory("/data", 0, 0755);
+	fake_make_directory("/data/vol", 1000, 0755);
+}
+
+static enum mh_status stage_host_volume(const char *name)
+{
+	struct mh_stage req = stage_of(name, MH_CLASS_BIND);
+
+	(void)str_copy(req.source.u.bind.name, MH_LABEL_SIZE, name);
+	return stage(req).status;
+}
+
+static enum mh_status stage_bind(void)
+{
+	return stage_host_volume("data");
+}
+
+static enum mh_status stage_bind_shared(void)
+{
+	return stage_host_volume("pool");
+}
+
+static enum mh_status stage_nfs4(void)
+{
+	struct mh_stage req = stage_of("filer", MH_CLASS_NFS4);
+
+	req.source.u.nfs4.family = 4;
+	memcpy(req.source.u.nfs4.addr, (uint8_t[4]){10, 1, 2, 3}, 4);
+	(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/a");
+	return stage(req).status;
+}
+
+static enum mh_status stage_csi(void)
+{
+	return stage(stage_of("plug", MH_CLASS_CSI)).status;
+}
+
+static void mounted_by_plugin(void)
+{
+	assert_int_equal(stage_csi(), MH_OK);
+	fake_make_directory(PLUGIN_PUBLISH, 0, 0750);
+	fake_mount_other(PLUGIN_PUBLISH);
+}
+
 /* What instances leave that die between attaching and setting the propagation. */
 static void die_in(enum mh_status (*perform)(void))
 {
@@ -126,7 +188,7 @@ static void die_in(enum mh_status (*perform)(void))
 	if (setjmp(fake_killed) == 0)
 		(void)perform();
 	fake_process_died();
-	start_helper(SHARING);
+	start_helper(OTHER_CLASSES);
 }
 
 static void stage_left_shared(void)
@@ -174,8 +236,13 @@ static const struct operation operations[] = {
 	{"unstage in doubt", "unstage", counted_too_high, unstage_it},
 	{"unstage csi leftovers", "unstage", left_by_plugin, unstage_it},
 	{"unstage csi after publish", "unstage", published_by_plugin, unstage_it},
-	{"stage left shared", "stage", stage_left_shared, stage_block},
-	{"publish left shared", "publish", publish_left_shared, publish_slave},
+	{"stage bind", "stage", host_directory, stage_bind, true},
+	{"stage bind shared", "stage", host_directory, stage_bind_shared, true},
+	{"stage nfs4", "stage", nothing, stage_nfs4, true},
+	{"prepare csi", "stage", nothing, stage_csi, true},
+	{"stage csi", "stage", mounted_by_plugin, stage_csi, true},
+	{"stage left shared", "stage", stage_left_shared, stage_block, true},
+	{"publish left shared", "publish", publish_left_shared, publish_slave, true},
 	{"stat", NULL, published, stat_published},
 	{"list", NULL, published, list_published},
 };
@@ -192,7 +259,7 @@ struct experiment {
 
 static void begin(struct experiment *e)
 {
-	new_world(SHARING);
+	new_world(OTHER_CLASSES);
 	e->op->prepare();
 	(void)str_copy(e->before, sizeof(e->before), fake_summary());
 	e->log_before = strlen(fake_log());
@@ -389,7 +456,7 @@ static void kill_at_each_call(const struct operation *op, enum fake_fault fault)
 				return;
 		}
 		fake_process_died();
-		start_helper(SHARING);
+		start_helper(OTHER_CLASSES);
 		assert_consistent(&e, true);
 		repeat(&e, call);
 	}
@@ -434,14 +501,14 @@ static void dying_after_any_call_is_repaired_by_the_same_request(void **state)
 /* Perform @op and die right after the @nth call @name; the next helper has started. */
 static void die_after(const struct operation *op, const char *name, int nth)
 {
-	new_world(SHARING);
+	new_world(OTHER_CLASSES);
 	op->prepare();
 	fake_fault_in(FAKE_KILL_AFTER, name, nth);
 	if (setjmp(fake_killed) == 0)
 		(void)op->perform();
 	assert_true(fake_fault_fired());
 	fake_process_died();
-	start_helper(SHARING);
+	start_helper(OTHER_CLASSES);
 }
 
 /* The operations that are recorded under @word. */
@@ -450,9 +517,8 @@ static const struct operation *next_of(const char *word, const struct operation 
 	const struct operation *op = after ? after + 1 : operations;
 
 	for (; op < operations + ARRAY_SIZE(operations); op++)
-		if (op->word && (!word || str_eq(op->word, word)) && op->prepare != stage_left_shared &&
-		    op->prepare != publish_left_shared)
-			return op; /* from a clean beginning */
+		if (op->word && (!word || str_eq(op->word, word)) && !op->is_special)
+			return op;
 	return NULL;
 }
 

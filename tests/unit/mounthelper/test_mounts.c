@@ -268,6 +268,41 @@ static void keep_published_csi(void)
 	assert_int_equal(state_find(helper.state, "vol-1")->published, 0);
 }
 
+/* A plugin that died, and mounted its volume anew when it came back: on another device. */
+static void mount_anew(void)
+{
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	fake_unmount(PLUGIN_PUBLISH);
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_CONFLICT);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_OK); /* explained by nothing that is staged */
+}
+
+static void mount_anew_and_unpublish(void)
+{
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	fake_unmount(PLUGIN_PUBLISH);
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+}
+
+static void a_plugin_that_mounted_anew_does_not_hide_what_it_published_before(void **state)
+{
+	(void)state;
+	each_kernel(mount_anew);
+	each_kernel(mount_anew_and_unpublish);
+}
+
 static void a_published_csi_volume_is_not_unstaged(void **state)
 {
 	(void)state;
@@ -561,6 +596,7 @@ int main(void)
 		TEST(what_a_csi_plugin_published_is_cloned_for_allocations),
 		TEST(what_a_dead_plugin_left_mounted_goes_and_is_on_record),
 		TEST(a_published_csi_volume_is_not_unstaged),
+		TEST(a_plugin_that_mounted_anew_does_not_hide_what_it_published_before),
 		TEST(what_a_plugin_left_besides_mounts_is_never_removed),
 		TEST(a_plugins_mount_that_is_in_use_or_stacked_is_told),
 		TEST(volumes_of_one_device_are_told_apart_by_their_root),

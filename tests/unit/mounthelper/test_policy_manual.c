@@ -14,24 +14,23 @@
 
 enum { TEXT_MAX = 1 << 20 };
 
-static char *read_text(const char *path)
+static void read_text(const char *path, char **ret)
 {
-	char *text = NULL;
-
-	if (file_read(path, TEXT_MAX, &text, NULL) < 0)
+	*ret = NULL;
+	if (file_read(path, TEXT_MAX, ret, NULL) < 0)
 		fail_msg("%s cannot be read", path);
-	return text;
 }
 
 /* The rows of the parser's table begin with a tab, a brace and the name. */
 static void every_key_is_in_the_manual(void **state)
 {
-	char *source = read_text(POLICY_SOURCE);
-	char *manual = read_text(POLICY_MANUAL);
-	char *rest = strstr(source, "keys[] = {");
+	char *source, *manual, *rest;
 	unsigned int n = 0;
 
 	(void)state;
+	read_text(POLICY_SOURCE, &source);
+	read_text(POLICY_MANUAL, &manual);
+	rest = strstr(source, "keys[] = {");
 	assert_non_null(rest);
 	*strstr(rest, "\n};") = '\0';
 	while ((rest = strstr(rest, "\n\t{\"")) != NULL) {
@@ -61,12 +60,13 @@ static void accept(const char *text)
 
 static void every_example_is_accepted(void **state)
 {
-	char *manual = read_text(POLICY_MANUAL);
 	static char whole[4096];
+	char *manual, *rest;
 	unsigned int n = 0;
-	char *rest = manual;
 
 	(void)state;
+	read_text(POLICY_MANUAL, &manual);
+	rest = manual;
 	while ((rest = strstr(rest, "\n```\n")) != NULL) {
 		char *example = rest + strlen("\n```\n");
 

@@ -167,8 +167,8 @@ static void a_start_must_reach_log_and_audit(void **state)
 	assert_int_equal(sys_errno, 0);
 	ASSERT_SAID(" op=start phase=event seq=0 version=");
 	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 append_only=0 kernel=");
-	ASSERT_SAID(" boot=" FIXTURE_BOOT_ID " digest=0000");
-	ASSERT_SAID(" peer_uid=995 peer_pid=4711 door=setuid policy=0000000000000000 res=success ");
+	ASSERT_SAID(" boot=" FIXTURE_BOOT_ID " digest=sha256:0000");
+	ASSERT_SAID(" peer_uid=995 peer_pid=4711 door=setuid policy=sha256:0000000000000000 res=success ");
 	fake_audit_answers(EPERM);
 	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_AUDIT);
 	assert_int_equal(sys_errno, EPERM);

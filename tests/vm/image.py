@@ -1,0 +1,244 @@
+"""The guest: Debian 12 with Debian's own 6.1 kernel, as a disk that is made once and kept.
+
+Needs root, apt's mirror and the packages of ./dev setup; no loop device, and nothing is mounted outside of
+mmdebstrap's own namespace. What is kept is named by a hash of everything it is made from, this file included.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CACHE = "/var/cache/holdfast-vm"
+SUITE = "bookworm"
+KERNEL = "linux-image-cloud-amd64"
+DISK_SIZE = "2G"
+KEEP_DAYS = 7  # images of other inputs; a new one costs a minute
+
+# package: why; essential packages of Debian are there anyway
+PACKAGES = {
+    "kmod": "the kernel loads file systems by it",
+    "mount": "looking around",
+    "iproute2": "the loopback interface",
+    "procps": "looking around",
+    "strace": "kills the helper at a chosen system call",
+    "e2fsprogs": "ext4 volumes",
+    "xfsprogs": "xfs volumes",
+    "erofs-utils": "erofs volumes",
+    "squashfs-tools": "squashfs volumes",
+    "nfs-kernel-server": "an NFS server",
+    "auditd": "what the kernel's audit log says",
+    "libcmocka0": "test programs",
+    "libcap-ng0": "test programs",
+    "libseccomp2": "test programs",
+    "libjansson4": "holdfast",
+    "libmount1": "holdfast",
+    "libnghttp2-14": "holdfast",
+    "libprotobuf-c1": "holdfast",
+    "libsmartcols1": "holdfast",
+    "libsodium23": "holdfast",
+    "libsqlite3-0": "holdfast",
+    "libssl3": "holdfast",
+    "libsystemd0": "holdfast",
+}
+
+# module: why; what they depend on comes along
+MODULES = {
+    "loop": "volumes out of files",
+    "xfs": "volumes",
+    "erofs": "volumes",
+    "squashfs": "volumes",
+    "overlay": "a layer above a volume",
+    "nfs": "the NFS client",
+    "nfsv4": "the NFS client",
+    "nfsd": "the NFS server",
+    "dummy": "a network that nobody answers from",
+}
+# Before there is a disk to load the others from.
+EARLY_MODULES = ("virtio_pci", "virtio_blk", "virtio_console")
+
+NOT_NEEDED = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
+
+EARLY_INIT = """#!/bin/busybox sh
+/bin/busybox mount -t devtmpfs dev /dev
+while read module; do /bin/busybox insmod /modules/$module; done </modules/list
+/bin/busybox mount -t ext4 /dev/vda /root || exec /bin/busybox poweroff -f
+/bin/busybox mount --move /dev /root/dev
+exec /bin/busybox switch_root /root /sbin/holdfast-vm
+"""
+
+
+def run(*args, **kwargs):
+    """Run a program; its output."""
+    return subprocess.run(args, check=True, stdout=subprocess.PIPE, text=True, **kwargs).stdout
+
+
+def say(text):
+    print(f"vm: {text}", flush=True)
+
+
+@contextlib.contextmanager
+def locked():
+    """One at a time makes an image or a snapshot, and nobody uses a half-made one."""
+    os.makedirs(CACHE, mode=0o700, exist_ok=True)
+    with open(os.path.join(CACHE, "lock"), "w", encoding="ascii") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def kernel_package():
+    """The package behind the name that always means the newest, for example linux-image-6.1.0-37-cloud-amd64."""
+    for line in run("apt-cache", "show", "--no-all-versions", KERNEL).splitlines():
+        if line.startswith("Depends: "):
+            return line.removeprefix("Depends: ").split(",")[0].split(" ")[0]
+    raise RuntimeError(f"apt knows no {KERNEL}; run: apt-get update")
+
+
+def key(kernel):
+    """A name for exactly this image."""
+    parts = [kernel, SUITE]
+    for name in ("image.py", "guest/init"):
+        with open(os.path.join(HERE, name), encoding="utf-8") as f:
+            parts.append(f.read())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def mirrors():
+    """Debian's lines of apt's own configuration, whatever file and format they are in."""
+    lines = run(
+        "apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
+    ).splitlines()
+    found = dict.fromkeys(line.removeprefix("Debian ") for line in lines if line.startswith("Debian "))
+    if not found:
+        raise RuntimeError("no Debian mirror in apt's lists; run: apt-get update")
+    return ["deb " + line for line in found]
+
+
+def make_root(root):
+    """The file tree of the guest, without a kernel."""
+    options = ["--aptopt=APT::Install-Recommends \"false\""]
+    options += [f"--dpkgopt=path-exclude={pattern}" for pattern in NOT_NEEDED]
+    run(
+        "mmdebstrap", "--quiet", "--variant=essential", "--format=directory", "--include=" + ",".join(PACKAGES),
+        *options, SUITE, root, *mirrors()
+    )  # fmt: skip
+    shutil.copy(os.path.join(HERE, "guest", "init"), os.path.join(root, "sbin", "holdfast-vm"))
+    os.chmod(os.path.join(root, "sbin", "holdfast-vm"), 0o755)
+    for name, text in (("hostname", "holdfast-vm\n"), ("fstab", ""), ("machine-id", "0" * 31 + "1\n")):
+        with open(os.path.join(root, "etc", name), "w", encoding="ascii") as f:
+            f.write(text)
+
+
+def fetch_kernel(package, folder):
+    """Unpack the kernel's package; nothing of it is run."""
+    os.mkdir(folder)
+    run("apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", package, cwd=folder)
+    (deb,) = os.listdir(folder)
+    run("dpkg-deb", "-x", os.path.join(folder, deb), folder)
+    if not os.path.exists(os.path.join(folder, "usr/lib")):  # where kmod looks below another root
+        os.makedirs(os.path.join(folder, "usr"), exist_ok=True)
+        os.symlink("../lib", os.path.join(folder, "usr/lib"))
+    run("depmod", "-b", folder, package.removeprefix("linux-image-"))
+
+
+def module_files(kernel, version, names):
+    """Files of the modules and of those they depend on, in the order of loading."""
+    files = {}
+    for name in names:
+        for line in run("modprobe", "-d", kernel, "-S", version, "--show-depends", name).splitlines():
+            kind, path = line.split()[:2]
+            if kind == "insmod":
+                files[os.path.realpath(path)] = None
+    return list(files)
+
+
+def add_modules(root, kernel, version):
+    source = os.path.realpath(os.path.join(kernel, "lib/modules", version))
+    target = os.path.join(root, "usr/lib/modules", version)
+    for path in module_files(kernel, version, MODULES):
+        copy = os.path.join(target, os.path.relpath(path, source))
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copy(path, copy)
+    for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
+        shutil.copy(os.path.join(source, name), target)
+    run("depmod", "-b", root, version)
+
+
+def make_early_root(path, kernel, version):
+    """The initial RAM disk: busybox, the modules of the disk, one script."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("bin", "dev", "root", "modules"):
+            os.mkdir(os.path.join(folder, name))
+        shutil.copy(shutil.which("busybox"), os.path.join(folder, "bin"))
+        files = module_files(kernel, version, EARLY_MODULES)
+        for module in files:
+            shutil.copy(module, os.path.join(folder, "modules"))
+        with open(os.path.join(folder, "modules", "list"), "w", encoding="ascii") as f:
+            f.writelines(os.path.basename(module) + "\n" for module in files)
+        with open(os.path.join(folder, "init"), "w", encoding="ascii") as f:
+            f.write(EARLY_INIT)
+        os.chmod(os.path.join(folder, "init"), 0o755)
+        names = "".join(
+            os.path.relpath(os.path.join(where, name), folder) + "\n"
+            for where, folders, names in os.walk(folder)
+            for name in folders + names
+        )
+        with open(path, "wb") as f:
+            subprocess.run(
+                ["cpio", "--create", "--format=newc", "--quiet"], cwd=folder, input=names.encode(), stdout=f, check=True
+            )
+
+
+def build(package, target):
+    """Make disk, vmlinuz and initrd in the folder target, which must be empty."""
+    version = package.removeprefix("linux-image-")
+    with tempfile.TemporaryDirectory(prefix="holdfast-vm-", dir=roomy_folder()) as work:
+        root, kernel = os.path.join(work, "root"), os.path.join(work, "kernel")
+        make_root(root)
+        fetch_kernel(package, kernel)
+        add_modules(root, kernel, version)
+        make_early_root(os.path.join(target, "initrd"), kernel, version)
+        shutil.copy(os.path.join(kernel, "boot", "vmlinuz-" + version), os.path.join(target, "vmlinuz"))
+        # a label says which; the journal stays, because a test cuts the power
+        run("mke2fs", "-q", "-t", "ext4", "-L", "holdfast-vm", "-E", "lazy_itable_init=1,root_owner=0:0", "-d", root,
+            os.path.join(target, "disk"), DISK_SIZE)  # fmt: skip
+
+
+def roomy_folder():
+    """Unpacking packages is most of the work: in memory, where there is room."""
+    shm = "/dev/shm"
+    if os.path.isdir(shm) and shutil.disk_usage(shm).free > 4 << 30:
+        return shm
+    return None
+
+
+def forget_old(current):
+    for name in os.listdir(CACHE):
+        path = os.path.join(CACHE, name)
+        if os.path.isdir(path) and name != current and os.path.getmtime(path) < time.time() - KEEP_DAYS * 86400:
+            shutil.rmtree(path)
+
+
+def ensure():
+    """The folder with disk, vmlinuz and initrd; made when it is not there yet. Call it locked()."""
+    package = kernel_package()
+    name = key(package)
+    folder = os.path.join(CACHE, name)
+    if os.path.isdir(folder):
+        os.utime(folder)
+        return folder
+    started = time.monotonic()
+    say(f"making the image of {SUITE} with {package}")
+    forget_old(name)
+    unfinished = folder + ".new"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    os.mkdir(unfinished)
+    build(package, unfinished)
+    os.rename(unfinished, folder)
+    say(f"image made in {time.monotonic() - started:.1f} s")
+    return folder
