@@ -63,10 +63,9 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum pro
 bool attributes_show(const struct statfs *fs, uint64_t attributes)
 {
 	const int64_t same_in_both = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC; /* 1, 2, 4, 8 */
-	const int64_t st_nosymfollow = 0x2000; /* which libc does not name */
 
 	return (fs->f_flags & same_in_both) == ((int64_t)attributes & same_in_both) &&
-	       ((fs->f_flags & st_nosymfollow) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
+	       ((fs->f_flags & ST_NOSYMFOLLOW_) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
 }
 
 /* The target must still be what was checked: a descriptor of a directory goes on naming it when something is
@@ -87,7 +86,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	int r = place_open(attach->dir_fd, attach->name, &now);
 
 	if (r == 0)
-		r = sys_fstatfs(now.fd, &fs);
+		r = mount_statfs(h, &now, &fs);
 	if (r == 0)
 		r = mount_facts(h, attached, &facts);
 	if (r < 0)

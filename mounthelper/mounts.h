@@ -57,6 +57,9 @@ bool place_is_same(const struct place *a, const struct place *b);
 /** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
 int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
 
+/* In f_flags; libc does not name it. */
+enum { ST_NOSYMFOLLOW_ = 0x2000 };
+
 struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */
@@ -68,6 +71,11 @@ struct mount_facts {
 /** The same for all mounts of one directory of one file system, as the table names them: mounts of one device
  * differ by their root. */
 uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root);
+
+/** statfs(2) of @place, which is pinned, as far as it can be had without a question that may get no answer:
+ * of a file system that is none of fs_types, a daemon's perhaps, only f_type and f_flags as the mount table
+ * has them. Returns 0 or a negative errno. */
+int mount_statfs(struct helper *h, const struct place *place, struct statfs *ret);
 
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
 int mount_facts(struct helper *h, const struct place *place, struct mount_facts *ret);

@@ -59,7 +59,7 @@ static struct outcome open_staged(struct publishing *p)
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r == 0)
-		r = sys_fstatfs(p->staged.fd, &fs);
+		r = mount_statfs(p->h, &p->staged, &fs);
 	if (r == 0)
 		r = mount_facts(p->h, &p->staged, &facts);
 	if (r < 0)
@@ -116,7 +116,7 @@ static struct outcome already_there(struct publishing *p)
 {
 	struct statfs fs = {.f_type = 0};
 	struct outcome outcome;
-	int r = sys_fstatfs(p->target.fd, &fs);
+	int r = mount_statfs(p->h, &p->target, &fs);
 
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);

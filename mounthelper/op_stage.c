@@ -102,7 +102,7 @@ static struct outcome already_there(struct staging *s)
 	unsigned int state = MH_STATE_STAGED;
 	struct outcome outcome;
 	enum reason reason;
-	int r = sys_fstatfs(s->target.fd, &fs);
+	int r = mount_statfs(s->h, &s->target, &fs);
 
 	if (r == 0)
 		r = mount_facts(s->h, &s->target, &facts);

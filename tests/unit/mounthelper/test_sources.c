@@ -426,6 +426,54 @@ static void a_plugin_finds_its_folders_and_its_mount_is_found(void **state)
 	assert_string_equal(remembered_profile(), "");
 }
 
+/* The model asserts that statfs(2) asks no type that the helper does not know. */
+static void live_with_a_daemon(void)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage req = request(PLUGIN);
+	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
+	struct mh_reply reply;
+	int fs;
+
+	of_volume.header.op = MH_OP_STAT;
+	ASSERT_REPLY(stage(req), MH_OK);
+	fake_make_directory(TARGET, 0, 0750);
+	fs = new_system("fuse.daemon", "daemon", 0, k.next_anonymous++);
+	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		  (struct position){.mount = 0,
+				    .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH)});
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(stage(req), MH_ALREADY);
+	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
+	p.read_only = 1;
+	fixture_grant_publish(&p, &req.source);
+	reply = publish(p);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state & (MH_STATE_READ_ONLY | MH_STATE_EXEC), MH_STATE_READ_ONLY);
+	ASSERT_REPLY(publish(p), MH_ALREADY);
+	fake_set_flags(PUBLISHED, inert);
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	p.read_only = 0;
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	k.systems[fs].ro = true;
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=staged-read-only");
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+}
+
+static void a_daemon_behind_a_plugins_mount_is_asked_nothing(void **state)
+{
+	(void)state;
+	live_with_a_daemon();
+	fake_kernel_before_6_8(true);
+	begin();
+	live_with_a_daemon();
+	fake_kernel_before_6_8(false);
+}
+
 static void a_plugins_mount_with_others_below_is_a_conflict(void **state)
 {
 	(void)state;
@@ -650,6 +698,7 @@ int main(void)
 		TEST(a_wrong_name_does_not_keep_the_alarm_away),
 		TEST(a_plugins_server_is_not_waited_for_without_an_alarm),
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
+		TEST(a_daemon_behind_a_plugins_mount_is_asked_nothing),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
 		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
