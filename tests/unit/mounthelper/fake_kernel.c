@@ -543,6 +543,8 @@ int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, u
 	return 0;
 }
 
+enum { MOUNT_ATTR_IDMAP_ = 0x100000 };
+
 int model_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr)
 {
 	struct position at = position_of(fd);
@@ -554,6 +556,8 @@ int model_mount_setattr(int fd, const char *path, unsigned int flags, const stru
 		attr->attr_clr & (SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_RDONLY), 0);
 	assert_true(attr->propagation == 0 || attr->propagation == MS_PRIVATE ||
 		    attr->propagation == MS_SLAVE || attr->propagation == MS_SHARED);
+	assert_int_equal(attr->userns_fd, 0); /* no mount is idmapped */
+	assert_int_equal((attr->attr_set | attr->attr_clr) & MOUNT_ATTR_IDMAP_, 0);
 	assert_int_equal(at.node, mount->root);
 	if (mount->attached)
 		assert_int_equal(attr->attr_set | attr->attr_clr, 0); /* flags only while nobody can see it */

@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Documents against the tree: what they name exists, what they list is complete.
+
+check_docs.py            say what is wrong, exit 1 if anything is
+check_docs.py --update   write the generated tables of docs/helper-review.md anew, then check the rest
+"""
+import fnmatch
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+REVIEW = ROOT / "docs/helper-review.md"
+MANUAL = ROOT / "docs/man/holdfast-mounthelper.8.scd"
+FILTER = ROOT / "mounthelper/filter.c"
+WORDS = ROOT / "proto/mounthelper_words.h"
+GOLDEN = ROOT / "tests/integration/mounthelper/golden-syscalls.txt"
+SKIPPED = {".git", "build", "__pycache__", "node_modules"}
+SUFFIXES = ("c", "h", "py", "md", "txt", "scd", "proto", "rules", "socket", "service", "in", "sh", "policy", "hcl")
+
+faults = []
+
+
+def fault(text):
+    faults.append(text)
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def shown(path):
+    return str(path.relative_to(ROOT))
+
+
+def tree():
+    """Every file of the project, relative to its root."""
+    found, folders = [], [ROOT]
+    while folders:
+        for entry in sorted(folders.pop().iterdir()):
+            if entry.name in SKIPPED:
+                continue
+            (folders if entry.is_dir() else found).append(entry)
+    return [shown(entry) for entry in found]
+
+
+def documents():
+    return sorted(ROOT.glob("docs/*.md")) + sorted(ROOT.glob("tests/*/README.md")) + [ROOT / "README.md"]
+
+
+# --- what a document names --------------------------------------------------------------------------------
+
+
+def test_names(files):
+    """Tests of C and Python, and the names that ctest knows them by."""
+    names = set()
+    for name in files:
+        if name.startswith("tests/") and name.endswith((".c", ".py")):
+            text = read(ROOT / name)
+            names.update(re.findall(r"^(?:static void\s+)?(\w+)\(void \*\*state\)", text, re.M))
+            names.update(re.findall(r"^\s*def (\w+)\(", text, re.M))
+            names.add(Path(name).stem)
+    return names
+
+
+def program_names(files):
+    """test_root_mounthelper_race is tests/integration/mounthelper/test_race.c; fuzz_wire is fuzz_wire.c."""
+    stems = {Path(name).stem for name in files if name.startswith("tests/") and name.endswith((".c", ".py"))}
+    ends = tuple(re.sub(r"^(test|check)_", "_", stem) for stem in stems if re.match(r"(test|check)_", stem))
+
+    def known(name):
+        return name in stems or name.endswith(ends) or name == "test_docs"
+
+    return known
+
+
+def source_words(files):
+    words = set()
+    for name in files:
+        if name.endswith((".c", ".h", ".proto")) and not name.startswith("tests/"):
+            words.update(re.findall(r"\w+", read(ROOT / name)))
+    return words
+
+
+def is_file_name(quoted):
+    return re.fullmatch(r"[\w./*@-]+\.(%s)" % "|".join(SUFFIXES), quoted) and not quoted.startswith(("/", "."))
+
+
+def check_quotes(path, files, tests, is_program, words):
+    text = re.sub(r"^```.*?^```", "", read(path), flags=re.M | re.S)
+    for quoted in set(re.findall(r"`([^`\n]+)`", text)):
+        if re.fullmatch(r"(test|fuzz)_\w+", quoted):
+            if not is_program(quoted) and quoted not in tests:
+                fault(f"{shown(path)}: there is no test program {quoted}")
+        elif re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", quoted):
+            if quoted not in tests and quoted not in words:
+                fault(f"{shown(path)}: there is no test {quoted}")
+        elif is_file_name(quoted):
+            whole = [f for f in files if fnmatch.fnmatchcase(f, quoted)]
+            part = [f for f in files if fnmatch.fnmatchcase(f, "*/" + quoted)]
+            if not whole and not part and Path(quoted).name not in INSTALLED:
+                fault(f"{shown(path)}: there is no file {quoted}")
+        elif quoted.endswith("/") and re.fullmatch(r"[\w./-]+/", quoted) and not quoted.startswith("/"):
+            if not (ROOT / quoted).is_dir() and not (path.parent / quoted).is_dir():
+                fault(f"{shown(path)}: there is no folder {quoted}")
+    for link in re.findall(r"\]\(([^)#\s]+)\)", text):
+        if "://" not in link and not (path.parent / link).exists():
+            fault(f"{shown(path)}: the link to {link} leads nowhere")
+
+
+# Not of the tree: files of an installed machine.
+INSTALLED = {"agent.hcl", "server.hcl", "mounthelper.policy", "holdfast-agent.service", "holdfast-mounthelper@.service"}
+
+
+# --- the mount helper ---------------------------------------------------------------------------------------
+
+
+def sloc(path):
+    """Lines that are neither blank nor comment."""
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group(0).count("\n"), read(path), flags=re.S)
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def first_sentence(path):
+    comment = re.search(r"/\*+\s*(.*?)\*/", read(path), re.S)
+    text = re.sub(r"\s*\n\s*\*?\s*", " ", comment.group(1)).strip() if comment else ""
+    return re.split(r"(?<=[.:])\s", text)[0].rstrip(":").replace("|", "\\|")
+
+
+def modules(folder):
+    """{stem: [files]} of a folder of C."""
+    found = {}
+    for path in sorted(folder.glob("*.[ch]")):
+        found.setdefault(path.stem, []).append(path)
+    return found
+
+
+def cells(line):
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+
+
+def row(*values):
+    return "| " + " | ".join(str(value) for value in values) + " |"
+
+
+def names_of(paths):
+    return ", ".join(f"`{path.name}`" for path in paths)
+
+
+def module_table(old):
+    """Order and remarks are the document's; files and lines are the tree's."""
+    there = modules(ROOT / "mounthelper")
+    remarks = {}
+    for line in old:
+        stem = re.match(r"\| `(\w+)\.[ch]`", line)
+        if stem and len(cells(line)) == 3:
+            remarks[stem.group(1)] = cells(line)[2]
+    order = [stem for stem in remarks if stem in there] + [stem for stem in there if stem not in remarks]
+    lines, total = ["| read | lines | look for |", "|---|---|---|"], 0
+    for stem in order:
+        n = sum(sloc(path) for path in there[stem])
+        lines.append(row(names_of(there[stem]), n, remarks.get(stem) or first_sentence(there[stem][-1])))
+        total += n
+    return lines + [row("all", total, "")]
+
+
+def base_closure():
+    """Headers of lib/base that the helper includes, and what their modules include."""
+    seen, todo = set(), []
+    for path in (ROOT / "mounthelper").glob("*.[ch]"):
+        todo += re.findall(r'#include "base/(\w+)\.h"', read(path))
+    while todo:
+        stem = todo.pop()
+        if stem not in seen:
+            seen.add(stem)
+            for path in (ROOT / "lib/base").glob(stem + ".[ch]"):
+                todo += re.findall(r'#include "base/(\w+)\.h"', read(path))
+    return sorted(seen)
+
+
+def base_table(_old):
+    there, total = modules(ROOT / "lib/base"), 0
+    lines = ["| lib/base | lines | what it is |", "|---|---|---|"]
+    for stem in base_closure():
+        n = sum(sloc(path) for path in there[stem])
+        lines.append(row(f"`lib/base/{stem}.h`", n, first_sentence(there[stem][-1])))
+        total += n
+    return lines + [row("all", total, "")]
+
+
+DESCRIPTORS = {
+    "HELPER_SOCKET_FD": "the socket",
+    "h->trail.fd": "the log",
+    "h->trail.read_fd": "the log, reading",
+    "h->mountinfo.fd": "the mount table",
+    "h->state_fd": "the state file",
+    "h->audit_fd": "the audit socket",
+    "h->journal_fd": "the journal's socket",
+}
+CONDITIONS = {
+    "h->audit_fd<0": "if audit is there",
+    "h->journal_fd<0": "if the journal is there",
+    "!h->agent->allow_detach": "with allow_detach",
+    "!h->type_available[FS_NFS4]": "with an nfs4 profile",
+}
+
+
+def split_braces(text):
+    """Top-level {...} groups of a C initialiser."""
+    groups, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        if c == "{":
+            depth += 1
+            start = i if depth == 1 else start
+        elif c == "}":
+            depth -= 1
+            if depth == 0:
+                groups.append(text[start + 1 : i])
+    return groups
+
+
+def argument(match):
+    index, value = match.group(2), match.group(3).strip()
+    value = DESCRIPTORS.get(value, value)
+    value = re.sub(r"\b(SYS_|SCMP_)", "", value).replace("|", "\\|")
+    return f"{index} {'has' if match.group(1) == 'HAS' else '='} {value}"
+
+
+def filter_rules():
+    """{call: [text of one rule's checks]} in the order of filter.c."""
+    text = re.sub(r"/\*.*?\*/", "", read(FILTER), flags=re.S)
+    table = re.search(r"\brules\[\] = \{(.*?)\n\t\};", text, re.S)
+    rules = {}
+    for group in split_braces(table.group(1)) if table else []:
+        flat = " ".join(group.split())
+        name = re.match(r"(?:SCMP_SYS\((\w+)\)|SYS_NR_(\w+))", flat)
+        checks = [argument(m) for m in re.finditer(r"\b(IS|HAS)\((\d), ((?:[^()]|\([^()]*\))*)\)", flat)]
+        when = flat[flat.rindex("}") + 1 :].strip(" ,").replace(" ", "")
+        if name:
+            said = ", ".join(checks) or "any"
+            said += " (" + CONDITIONS.get(when, when) + ")" if when else ""
+            rules.setdefault(name.group(1) or name.group(2).lower(), []).append(said)
+    if not rules:
+        fault(f"{shown(FILTER)}: no rules found; check_docs.py expects them in rules[] = {{...}};")
+    return rules
+
+
+OPERATIONS = ["stage", "publish", "unpublish", "unstage", "ask", "list"]
+SHOWN_AS = {"ask": "STAT", "prepare": "STAGE"}
+
+
+def operation_of(label):
+    word = label.split("_")[0]
+    return SHOWN_AS.get(word, word.upper())
+
+
+def golden():
+    """[(label, {call: is always made})]"""
+    found = []
+    for line in read(GOLDEN).splitlines():
+        if line and not line.startswith("#"):
+            label, calls = line.split(": ")
+            found.append((label, {c.rstrip("?"): not c.endswith("?") for c in calls.split()}))
+    return found
+
+
+def users_of(call):
+    lines = [(label, calls) for label, calls in golden() if operation_of(label) not in ("BE", "CLOSE")]
+    if all(call in calls for _, calls in lines):
+        return "every request"
+    users = [operation_of(label) for label, calls in lines if call in calls]
+    return ", ".join(sorted(set(users), key=users.index)) or "none of the list"
+
+
+def filter_table(old):
+    reasons = {}
+    for line in old:
+        call = re.match(r"\| `(\w+)` ", line)
+        if call and len(cells(line)) == 4:
+            reasons[call.group(1)] = cells(line)[2]
+    lines = ["| call | arguments that it must have | what for | used by |", "|---|---|---|---|"]
+    rules = filter_rules()
+    for call, checks in rules.items():
+        lines.append(row(f"`{call}`", "; ".join(checks), reasons.get(call, "TO BE WRITTEN"), users_of(call)))
+    n = sum(len(checks) for checks in rules.values())
+    return lines + ["", f"{len(rules)} calls, {n} rules."]
+
+
+def calls_table(_old):
+    lines = golden()
+    common = set.intersection(*(set(calls) for _, calls in lines))
+    told = ["| request | calls besides " + ", ".join(sorted(common)) + " |", "|---|---|"]
+    for label, calls in lines:
+        rest = [c + ("" if calls[c] else "?") for c in sorted(calls) if c not in common]
+        told.append(row(label.replace("_", " "), " ".join(rest)))
+    return told
+
+
+TABLES = {"modules": module_table, "base": base_table, "filter": filter_table, "calls": calls_table}
+MARKED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
+
+
+def generated(text):
+    def fill(match):
+        if match.group(2) not in TABLES:
+            fault(f"{shown(REVIEW)}: there is no table {match.group(2)}")
+            return match.group(0)
+        lines = TABLES[match.group(2)](match.group(3).splitlines())
+        return match.group(1) + "\n".join(lines) + "\n" + match.group(4)
+
+    return MARKED.sub(fill, text)
+
+
+def check_generated(update):
+    old = read(REVIEW)
+    new = generated(old)
+    seen = [m.group(2) for m in MARKED.finditer(old)]
+    if sorted(seen) != sorted(TABLES):
+        fault(f"{shown(REVIEW)}: its generated tables are {seen}, not {sorted(TABLES)}")
+    if "TO BE WRITTEN" in new:
+        fault(f"{shown(REVIEW)}: a rule of the filter has no reason yet")
+    if new == old:
+        return
+    if update:
+        REVIEW.write_text(new, encoding="utf-8")
+        return
+    for was, is_now in zip(old.splitlines(), new.splitlines()):
+        if was != is_now:
+            fault(f"{shown(REVIEW)}: out of date, run tests/docs/check_docs.py --update\n  it says  {was}\n  true is  {is_now}")
+            return
+    fault(f"{shown(REVIEW)}: out of date, run tests/docs/check_docs.py --update")
+
+
+def check_claims():
+    """Below a heading that ends in "its test", a row without a test is a claim without one."""
+    section = ""
+    for line in read(REVIEW).splitlines():
+        if line.startswith("#"):
+            section = line
+        if section.endswith("its test") and line.startswith("|") and not re.match(r"\|[-| ]+$", line):
+            last = cells(line)[-1]
+            if last not in ("test", "tests") and not re.search(r"`\w+_\w+`", last):
+                fault(f"{shown(REVIEW)}: no test in: {line}")
+
+
+# --- the manual ---------------------------------------------------------------------------------------------
+
+
+def section_of(manual, title):
+    found = re.search(rf"^# {title}\n(.*?)(?=^# |\Z)", manual, re.M | re.S)
+    if not found:
+        fault(f"{shown(MANUAL)}: no section {title}")
+    return found.group(1) if found else ""
+
+
+def bold(text):
+    """Words in bold at the beginning of a line, up to the first that is not."""
+    words = set()
+    for line in text.splitlines():
+        if line.startswith("*"):
+            words.update(re.findall(r"\*([a-z][\w-]*)\*", line))
+    return words
+
+
+def words_of(name):
+    found = re.search(rf"#define {name}\(X\)(.*?)\n\n", read(WORDS) + "\n\n", re.S)
+    return set(re.findall(r'X\(\w+,\s*(?:\d+,\s*)?"([\w-]+)"', found.group(1))) - {"none", "ok"}
+
+
+def compare(what, listed, true):
+    for word in sorted(true - listed):
+        fault(f"{shown(MANUAL)}: {what} {word} is not explained")
+    for word in sorted(listed - true):
+        fault(f"{shown(MANUAL)}: {what} {word} does not exist")
+
+
+def check_manual():
+    manual = read(MANUAL)
+    compare("the system call", bold(section_of(manual, "SYSTEM CALLS")), set(filter_rules()))
+    compare("the reason", bold(section_of(manual, "REASONS")), words_of("MH_REASONS"))
+    compare("the step", bold(section_of(manual, "STEPS")), words_of("MH_STEPS"))
+    status = section_of(manual, "EXIT STATUS")
+    compare("the word", bold(status), words_of("MH_STARTS"))
+    for code in re.findall(r"MH_EXIT_\w+ = (\d+)", read(WORDS)):
+        if f"\n*{code}*\n" not in status:
+            fault(f"{shown(MANUAL)}: exit status {code} is not explained")
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--update"]):
+        sys.exit(__doc__)
+    files = tree()
+    tests, is_program, words = test_names(files), program_names(files), source_words(files)
+    check_generated(update=sys.argv[1:] == ["--update"])
+    check_claims()
+    check_manual()
+    for path in documents():
+        check_quotes(path, files, tests, is_program, words)
+    for text in faults:
+        print(text)
+    print(f"{len(documents())} documents, {len(faults)} faults")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

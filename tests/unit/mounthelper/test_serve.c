@@ -1,0 +1,173 @@
+/* How a helper that served ends. The socket is a list of messages; the kernel is the model. */
+
+#include "startup.h"
+#include "workbench.h"
+
+#include "base/peer_socket.h"
+
+#include <errno.h>
+#include <string.h>
+
+ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size);
+int __wrap_peer_socket_send(int fd, const void *bytes, size_t n);
+
+static struct {
+	union mh_request in[4];
+	int n_in;
+	int given;
+	ssize_t end;	   /* what comes after them: 0 at the end of the socket, or a negative errno */
+	int send_fails_at; /* counted from 1, HELLO first; 0: never */
+	int n_sent;
+	struct mh_reply last;
+} wire;
+
+ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size)
+{
+	assert_int_equal(fd, HELPER_SOCKET_FD);
+	assert_int_equal(peer->uid, FIXTURE_UID);
+	assert_int_equal(peer->pid, 4711);
+	if (wire.given == wire.n_in)
+		return wire.end;
+	assert_true(size >= sizeof(wire.in[0]));
+	memcpy(buf, &wire.in[wire.given], sizeof(wire.in[0]));
+	return (ssize_t)wire.in[wire.given++].header.length;
+}
+
+int __wrap_peer_socket_send(int fd, const void *bytes, size_t n)
+{
+	assert_int_equal(fd, HELPER_SOCKET_FD);
+	if (++wire.n_sent == wire.send_fails_at)
+		return -EPIPE;
+	if (n == sizeof(wire.last))
+		memcpy(&wire.last, bytes, n);
+	return 0;
+}
+
+static void say(const void *request, size_t n)
+{
+	union mh_request *req = &wire.in[wire.n_in];
+
+	*req = (union mh_request){.bytes = {0}};
+	memcpy(req, request, n);
+	req->header.seq = (uint64_t)++wire.n_in;
+}
+
+static int connected(void **state)
+{
+	const struct mh_ack ack = {.header = mh_header_make(MH_OP_ACK, sizeof(ack), 1)};
+
+	memset(&wire, 0, sizeof(wire));
+	say(&ack, sizeof(ack));
+	return setup(state);
+}
+
+static void the_end_of_the_socket_is_on_record_and_changes_nothing(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+
+	(void)state;
+	say(&s, sizeof(s));
+	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
+	assert_int_equal(wire.n_sent, 2);
+	assert_int_equal(wire.last.status, MH_OK);
+	ASSERT_SAID("op=stop phase=event seq=3 ");
+	ASSERT_SAID("reason=closed res=success");
+	assert_true(fake_is_mount(STAGED));
+	/* and so is one that says nothing at all */
+	(void)teardown(state);
+	(void)connected(state);
+	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
+	ASSERT_SAID("reason=closed");
+}
+
+static void what_was_asked_for_before_the_end_is_done_and_recorded(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+
+	(void)state;
+	say(&s, sizeof(s));
+	wire.send_fails_at = 2;
+	assert_int_equal(serve(&helper), MH_EXIT_SEND);
+	assert_true(fake_is_mount(STAGED));
+	assert_non_null(strstr(fake_log(), "op=stage phase=result seq=2 "));
+	ASSERT_SAID("op=stop phase=event");
+	ASSERT_SAID("reason=reply-not-taken res=failed");
+}
+
+static void whoever_does_not_take_hello_is_not_served(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+
+	(void)state;
+	say(&s, sizeof(s));
+	wire.send_fails_at = 1;
+	assert_int_equal(serve(&helper), MH_EXIT_SEND);
+	assert_int_equal(wire.given, 0);
+	assert_false(fake_is_mount(STAGED));
+}
+
+static void a_failed_post_condition_is_answered_and_ends_it(void **state)
+{
+	const struct mh_stage s = fixture_stage();
+	const struct mh_stage t = fixture_stage_tmpfs();
+
+	(void)state;
+	say(&s, sizeof(s));
+	say(&t, sizeof(t)); /* is not served any more */
+	fake_private_has_no_effect();
+	assert_int_equal(serve(&helper), MH_EXIT_INTERNAL);
+	assert_int_equal(wire.last.status, MH_INTERNAL);
+	assert_int_equal(wire.given, 2);
+	assert_false(fake_is_mount(STAGED));
+	assert_false(fake_is_mount(MEMORY));
+	ASSERT_SAID("op=stop phase=event");
+	ASSERT_SAID("reason=post-condition res=failed");
+}
+
+static void a_violation_is_recorded_and_never_answered(void **state)
+{
+	static const struct {
+		ssize_t end;
+		const char *reason;
+	} rows[] = {
+		{-EMSGSIZE, "reason=truncated "},
+		{-EBADMSG, "reason=control-data "},
+		{-EACCES, "reason=credentials "},
+	};
+	const struct mh_unstage u = fixture_unstage();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)teardown(state);
+		(void)connected(state);
+		wire.end = rows[i].end;
+		assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
+		assert_int_equal(wire.n_sent, 1); /* HELLO */
+		ASSERT_SAID("op=violation phase=event seq=2 ");
+		ASSERT_SAID(rows[i].reason);
+	}
+	/* the first byte of a known operation that is out of its form, and nothing after it */
+	(void)teardown(state);
+	(void)connected(state);
+	say(&u, sizeof(u));
+	wire.in[1].unstage.detach = 2;
+	say(&u, sizeof(u));
+	assert_int_equal(serve(&helper), MH_EXIT_VIOLATION);
+	assert_int_equal(wire.given, 2);
+	ASSERT_SAID("reason=field ");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, connected, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_end_of_the_socket_is_on_record_and_changes_nothing),
+		TEST(what_was_asked_for_before_the_end_is_done_and_recorded),
+		TEST(whoever_does_not_take_hello_is_not_served),
+		TEST(a_failed_post_condition_is_answered_and_ends_it),
+		TEST(a_violation_is_recorded_and_never_answered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
