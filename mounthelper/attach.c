@@ -71,7 +71,7 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 	int r = place_open(attach->dir_fd, attach->name, &now);
 
 	if (r == 0)
-		r = sys_fstatfs(now.fd, &fs);
+		r = mount_statfs(h, &now, &fs);
 	if (r == 0)
 		r = mount_facts(&h->mountinfo, attached, &facts);
 	if (r < 0)

@@ -4,6 +4,7 @@
 #include "base/peer_socket.h"
 #include "base/process.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,8 @@ _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, co
 		(void)peer_socket_send(HELPER_SOCKET_FD, &failure, sizeof(failure));
 	n = str_format(line, sizeof(line), "holdfast-mounthelper: %s %s (%u) errno %d\n", starts[word].word,
 		       failure.detail[0] != '\0' ? failure.detail : "-", number, sys_errno);
+	/* which may be a full pipe of the caller's, who may not kill this process */
+	(void)sys_set_timer(1);
 	if (n > 0)
 		(void)!write(HELPER_MESSAGE_FD, line, (size_t)n);
 	_exit(starts[word].code);

@@ -64,7 +64,7 @@ static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 		 1,
 		 {IS(1, SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_DETACH)},
 		 !h->agent->allow_detach},
-		{SCMP_SYS(setitimer), 1, {IS(0, ITIMER_REAL)}, !h->type_available[FS_NFS4]},
+		{SCMP_SYS(setitimer), 1, {IS(0, ITIMER_REAL)}},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)

@@ -51,7 +51,7 @@ static struct outcome open_staged(struct publishing *p)
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r == 0)
-		r = sys_fstatfs(p->staged.fd, &fs);
+		r = mount_statfs(p->h, &p->staged, &fs);
 	if (r == 0)
 		r = mount_facts(&p->h->mountinfo, &p->staged, &facts);
 	/* a clone without its submounts would uncover what they hide */
@@ -108,7 +108,7 @@ static struct outcome already_there(struct publishing *p, const struct place *mo
 {
 	struct statfs fs = {.f_type = 0};
 	struct outcome outcome;
-	int r = sys_fstatfs(mount->fd, &fs);
+	int r = mount_statfs(p->h, mount, &fs);
 
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);

@@ -38,7 +38,7 @@ struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r == 0)
-		r = sys_fstatfs(place.fd, &fs);
+		r = mount_statfs(h, &place, &fs);
 	if (r == 0)
 		r = mount_facts(&h->mountinfo, &place, &facts);
 	if (r < 0)

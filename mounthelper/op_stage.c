@@ -73,7 +73,7 @@ static struct outcome already_there(struct staging *s)
 	unsigned int state = MH_STATE_STAGED;
 	bool was_known = s->slot->stage == STATE_STAGED;
 	struct outcome outcome = OUTCOME_OK;
-	int r = sys_fstatfs(s->target.fd, &fs);
+	int r = mount_statfs(s->h, &s->target, &fs);
 
 	if (r == 0)
 		r = mount_facts(&s->h->mountinfo, &s->target, &facts);

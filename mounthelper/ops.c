@@ -32,24 +32,23 @@ static struct outcome dispatch(struct helper *h, const union mh_request *req,
 						 : op_unstage(h, &req->unstage, admission);
 }
 
-/* Does it look at what a server holds? Of STAT the volume may not be known, but it never takes long
- * otherwise. */
-static bool asks_a_server(const struct helper *h, const union mh_request *req,
-			  const struct admission *admission)
+/* May it meet what a server holds, or the daemon of a plugin or of a host's directory? A request can name one
+ * volume and find another, so it is not the request that tells. */
+static bool may_wait(const struct helper *h)
 {
-	const struct profile *profile = admission->profile;
+	const struct profile *profiles = &h->policy->profiles[h->agent->first_profile];
 
-	if (!profile)
-		profile = policy_profile(h->policy, h->agent, admission->slot.profile);
-	return h->type_available[FS_NFS4] &&
-	       (req->header.op == MH_OP_STAT || (profile && profile->class == MH_CLASS_NFS4));
+	for (uint32_t i = 0; i < h->agent->n_profiles; i++)
+		if (profiles[i].class != MH_CLASS_BLOCK && profiles[i].class != MH_CLASS_TMPFS)
+			return true;
+	return false;
 }
 
 /* A server may never answer, not even for a mount that stands. The alarm ends this process: the trail keeps
  * an intent without a result, and the agent starts another one. */
 static struct outcome run(struct helper *h, const union mh_request *req, const struct admission *admission)
 {
-	bool is_bounded = asks_a_server(h, req, admission);
+	bool is_bounded = may_wait(h);
 	struct outcome outcome;
 
 	if (is_bounded && sys_set_timer(h->agent->nfs_timeout_s) < 0)

@@ -26,7 +26,7 @@ static struct outcome find(struct staging *s)
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	if (r == 0)
-		r = sys_fstatfs(fd, &fs);
+		r = mount_statfs(s->h, &s->origin, &fs);
 	if (r < 0)
 		return outcome_kernel(STEP_SOURCE, r);
 	if (s->origin.uid != s->profile->owner_uid || ((fs.f_flags & ST_RDONLY) != 0 && !s->req->read_only))

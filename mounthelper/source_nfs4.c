@@ -1,5 +1,6 @@
 /* nfs4: an export of a server named by its address. The kernel mounts it alone: no mount.nfs, no DNS. */
 #include "source.h"
+#include "trees.h"
 
 #include <arpa/inet.h>
 
@@ -35,12 +36,15 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r < 0 ? r : filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);
 }
 
+/* Exports that are mounted with the same options may be of one device: it must be this volume's mount. */
 static int visit(const struct mount_entry *entry, void *userdata)
 {
 	const struct staging *s = userdata;
+	struct tree_name name;
 
-	return entry->dev_major == s->target.dev_major && entry->dev_minor == s->target.dev_minor &&
-	       str_eq(entry->source, s->source);
+	return tree_classify(s->h->agent, entry->point, &name) == TREE_STAGED &&
+	       str_eq(name.volume, s->req->volume) && entry->dev_major == s->target.dev_major &&
+	       entry->dev_minor == s->target.dev_minor && str_eq(entry->source, s->source);
 }
 
 /* Only the mount table says of what server and export a mount is. */

@@ -44,6 +44,76 @@ int volume_open(const struct helper *h, const char *volume, struct place *ret)
 	return 0;
 }
 
+/* f_flags has the bits of the attributes, but for the last. */
+static int64_t flags_of(uint64_t attributes, bool is_read_only)
+{
+	const uint64_t same =
+		SYS_MOUNT_ATTR_RDONLY | SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC;
+
+	return (int64_t)(attributes & same) | (is_read_only ? ST_RDONLY : 0) |
+	       ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0 ? ST_NOSYMFOLLOW_ : 0);
+}
+
+struct flags_search {
+	uint64_t id;
+	struct statfs found;
+	bool is_known; /* its type is one of fs_types */
+};
+
+static int visit_flags(const struct mount_entry *entry, void *userdata)
+{
+	static const struct {
+		const char *word;
+		uint64_t attribute;
+	} words[] = {{"ro", SYS_MOUNT_ATTR_RDONLY},
+		     {"nosuid", SYS_MOUNT_ATTR_NOSUID},
+		     {"nodev", SYS_MOUNT_ATTR_NODEV},
+		     {"noexec", SYS_MOUNT_ATTR_NOEXEC},
+		     {"nosymfollow", SYS_MOUNT_ATTR_NOSYMFOLLOW}};
+	struct flags_search *search = userdata;
+	uint64_t attributes = 0;
+
+	if (entry->id != search->id)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (mount_option_is_set(entry->options, words[i].word))
+			attributes |= words[i].attribute;
+	search->found.f_flags = flags_of(attributes, mount_option_is_set(entry->super_options, "ro"));
+	search->is_known = fs_kind_find(entry->type) >= 0;
+	return 1;
+}
+
+/* A daemon may take the question of statfs(2) and never answer, and then no signal ends the wait for it. */
+int mount_statfs(struct helper *h, const struct place *place, struct statfs *ret)
+{
+	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC;
+	struct flags_search search = {.id = place->mount_id};
+	struct sys_statmount st;
+	int r;
+
+	if (!place->id_is_unique) {
+		r = mountinfo_each(&h->mountinfo, visit_flags, &search);
+		if (r == 0)
+			r = -ENOENT;
+	} else {
+		r = sys_statmount(place->mount_id, mask, &st);
+		if (r == 0 && (st.mask & mask) != mask)
+			r = -EOPNOTSUPP;
+		if (r == 0) {
+			search.found.f_type = (__fsword_t)st.sb_magic;
+			search.found.f_flags =
+				flags_of(st.mnt_attr, (st.sb_flags & SYS_MOUNT_ATTR_RDONLY) != 0);
+			search.is_known = fs_kind_of_magic(st.sb_magic) >= 0;
+		}
+	}
+	if (r < 0)
+		return r;
+	if (search.is_known)
+		return sys_fstatfs(place->fd, ret);
+	*ret = search.found;
+	return 0;
+}
+
 /* Take "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
 static const char *take_name(const char *point, const char *base, char *ret, size_t size)
 {

@@ -134,8 +134,7 @@ int mount_has_submounts(struct mountinfo *table, const struct place *place)
 bool mount_shows(const struct statfs *fs, uint64_t attributes)
 {
 	const int64_t same_in_both = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC; /* 1, 2, 4, 8 */
-	const int64_t st_nosymfollow = 0x2000; /* which libc does not name */
 
 	return (fs->f_flags & same_in_both) == ((int64_t)attributes & same_in_both) &&
-	       ((fs->f_flags & st_nosymfollow) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
+	       ((fs->f_flags & ST_NOSYMFOLLOW_) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
 }

@@ -47,6 +47,9 @@ int place_make(int dir_fd, const char *name, struct place *ret);
 /** Do both show the same directory of the same file system? */
 bool place_is_same(const struct place *a, const struct place *b);
 
+/* In f_flags; libc does not name it. */
+enum { ST_NOSYMFOLLOW_ = 0x2000 };
+
 struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */

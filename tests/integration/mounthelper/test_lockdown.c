@@ -139,6 +139,24 @@ static void an_alarm_ends_it(void **state)
 	assert_int_equal(WTERMSIG(status), SIGALRM);
 }
 
+/* Every operation has its alarm where a profile may have to wait, be its type there or not. */
+static void a_profile_that_the_kernel_lacks_does_not_end_it(void **state)
+{
+	struct mh_stat req = {.header = unstage("vol-1").header, .volume = "vol-1"};
+	struct mh_reply reply;
+
+	(void)state;
+	(void)agent_stop(&agent);
+	world_policy("required", "profile filer { class = nfs4; server = 10.1.2.3; export = /srv }\n");
+	agent_up(&agent);
+	req.header.op = MH_OP_STAT;
+	req.header.length = sizeof(req);
+	assert_true(agent_call(&agent, &req, sizeof(req), &reply));
+	assert_int_equal(reply.status, MH_NOT_FOUND);
+	assert_int_equal(agent_stop_code(&agent), 0);
+	world_policy("required", "");
+}
+
 /* Violations end it without an answer. */
 
 static void assert_violation(size_t answer, const char *reason)
@@ -254,19 +272,18 @@ struct probe {
 /* What the policy and the machine decide about the filter. */
 struct variant {
 	bool detach;
-	bool nfs4;
 	bool without_audit;
 	bool without_journal;
 };
 
 static const struct variant plain_variant;
-static const struct variant full_variant = {.detach = true, .nfs4 = true};
+static const struct variant full_variant = {.detach = true};
 
 static _Noreturn void load_and_probe(const struct variant *variant, const struct probe *probe)
 {
 	struct agent_policy agent_policy = {.allow_detach = variant->detach};
 	struct helper h = {.agent = &agent_policy,
-			   .type_available = {[FS_TMPFS] = true, [FS_NFS4] = variant->nfs4},
+			   .type_available = {[FS_TMPFS] = true},
 			   .trail = {.fd = FD_LOG, .read_fd = FD_LOG_READ},
 			   .mountinfo = {.fd = FD_TABLE},
 			   .state_fd = FD_STATE,
@@ -481,7 +498,6 @@ static void what_the_policy_or_the_machine_lacks_is_not_allowed(void **state)
 {
 	static const struct variant without_sinks = {.without_audit = true, .without_journal = true};
 	const struct probe detach = {SYS_umount2, {AT(missing), SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_DETACH}};
-	const struct probe timer = {SYS_setitimer, {ITIMER_REAL, 0, 0}};
 	const struct probe sinks[] = {
 		{SYS_sendto, {FD_AUDIT, AT(folder), 1, NO_HANG}},
 		{SYS_recvfrom, {FD_AUDIT, 0, 0, NO_HANG}},
@@ -491,8 +507,6 @@ static void what_the_policy_or_the_machine_lacks_is_not_allowed(void **state)
 	(void)state;
 	assert_false(is_let_through(&plain_variant, &detach));
 	assert_true(is_let_through(&(struct variant){.detach = true}, &detach));
-	assert_false(is_let_through(&plain_variant, &timer));
-	assert_true(is_let_through(&(struct variant){.nfs4 = true}, &timer));
 	assert_all(&without_sinks, sinks, ARRAY_SIZE(sinks), false);
 }
 
@@ -525,6 +539,7 @@ int main(void)
 		TEST(the_running_helper_has_two_capabilities_and_nothing_to_gain),
 		TEST(the_agent_can_neither_signal_nor_look_into_it),
 		TEST(an_alarm_ends_it),
+		TEST(a_profile_that_the_kernel_lacks_does_not_end_it),
 		TEST(a_message_out_of_sequence_ends_it),
 		TEST(a_malformed_message_ends_it),
 		TEST(a_message_too_long_ends_it),

@@ -14,7 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, ATTEMPTS = 100 };
+enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, FUSE_MINOR = 229, ATTEMPTS = 100 };
 
 #define IMAGES TEST_PREFIX "/images"
 #define TREE TEST_PREFIX "/tree"
@@ -541,6 +541,35 @@ static void what_a_plugin_mounted_below_its_target_is_a_conflict(void **state)
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
 }
 
+/* Nobody reads what the kernel would ask this file system. */
+static void a_plugins_daemon_that_answers_nothing_stops_nobody(void **state)
+{
+	struct mh_stat of_volume = {.header = unstage("vol-1").header, .volume = "vol-1"};
+	struct mh_reply reply;
+	char options[96];
+	int fd;
+
+	(void)state;
+	(void)mknod("/dev/fuse", S_IFCHR | 0600, makedev(CONTROL_MAJOR, FUSE_MINOR));
+	fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	MUST(fd);
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	MUST(mkdir(TARGET, 0750));
+	(void)str_format(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
+			 fd);
+	MUST(mount("daemon", TARGET, "fuse", 0, options));
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
+	assert_words(shown(PUBLISHED).options, "rw,nosuid,nodev,noexec", "");
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_ALREADY);
+	of_volume.header.op = MH_OP_STAT;
+	of_volume.header.length = sizeof(of_volume);
+	assert_true(agent_call(&agent, &of_volume, sizeof(of_volume), &reply));
+	assert_int_equal(reply.state, MH_STATE_STAGED | MH_STATE_EXEC | MH_STATE_SHARED);
+	take_away(&agent);
+	(void)close(fd);
+}
+
 static void what_a_dead_plugin_left_is_taken_away(void **state)
 {
 	(void)state;
@@ -574,6 +603,7 @@ int main(void)
 		TEST(mounts_of_the_host_reach_a_shared_host_volume_alone),
 		TEST(a_plugins_mount_gets_the_floor_when_it_is_published),
 		TEST(what_a_plugin_mounted_below_its_target_is_a_conflict),
+		TEST(a_plugins_daemon_that_answers_nothing_stops_nobody),
 		TEST(what_a_dead_plugin_left_is_taken_away),
 	};
 

@@ -749,6 +749,36 @@ static void a_helper_that_syncs_in_batches_wakes_up_after_a_second(void **state)
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
 
+static int full_pipe;
+
+static void take_full_pipe(void)
+{
+	(void)dup2(full_pipe, STDERR_FILENO);
+}
+
+/* The caller may not kill it, and it holds an instance's place perhaps. */
+static void a_caller_that_does_not_read_why_keeps_no_process(void **state)
+{
+	static const struct agent_start how = {.uid = OTHER_UID, .before_exec = take_full_pipe};
+	const char byte = 'x';
+	struct agent agent;
+	int status;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	full_pipe = ends[1];
+	while (write(full_pipe, &byte, 1) == 1)
+		;
+	assert_int_equal(fcntl(full_pipe, F_SETFL, 0), 0);
+	assert_false(agent_start(&agent, &how)); /* it has ended, or this does not return */
+	status = agent_stop(&agent);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGALRM);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+}
+
 /* The words that no test can provoke: calls that do not fail in a process like this. */
 static void every_word_of_the_table_was_seen(void **state)
 {
@@ -791,6 +821,7 @@ int main(void)
 		cmocka_unit_test_setup(a_service_must_be_the_one_the_policy_names, for_both_doors),
 		cmocka_unit_test_setup(a_service_needs_files_of_its_own_uid, for_both_doors),
 		TEST(a_helper_that_syncs_in_batches_wakes_up_after_a_second),
+		TEST(a_caller_that_does_not_read_why_keeps_no_process),
 		cmocka_unit_test(every_word_of_the_table_was_seen),
 	};
 

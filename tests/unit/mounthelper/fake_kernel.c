@@ -364,6 +364,7 @@ int model_fstatfs(int fd, struct statfs *ret)
 	int kind = fs_kind_find(fs->type);
 
 	ask_server(fs);
+	assert_true(kind >= 0); /* or a daemon would be asked */
 	*ret = (struct statfs){.f_type = kind < 0 ? 0x1234 : (__fsword_t)fs_types[kind].magic,
 			       .f_blocks = fs->blocks,
 			       .f_files = fs->inodes};
@@ -649,11 +650,16 @@ static struct mount *mount_of_unique(uint64_t id)
 int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
 {
 	const struct mount *mount = mount_of_unique(id);
+	int kind;
 
 	assert_true(has_unique_ids());
 	if (!mount)
 		return -ENOENT;
+	kind = fs_kind_find(k.systems[mount->fs].type);
 	*ret = (struct sys_statmount){.mask = mask,
+				      .sb_magic = kind < 0 ? 0x1234 : fs_types[kind].magic,
+				      .sb_flags = k.systems[mount->fs].ro,
+				      .mnt_attr = mount->attr,
 				      .sb_dev_major = k.systems[mount->fs].dev_major,
 				      .sb_dev_minor = k.systems[mount->fs].dev_minor,
 				      .mnt_id = id,
@@ -707,11 +713,15 @@ static void make_table(void)
 					 (unsigned long long)m->master);
 		k.table_len += (size_t)str_format(
 			k.table + k.table_len, sizeof(k.table) - k.table_len,
-			"%llu %llu %u:%u %s %s %s%s %s- %s %s %s,size=%lluk\n", (unsigned long long)m->id,
-			(unsigned long long)k.mounts[m->at_mount].id, fs->dev_major, fs->dev_minor, root,
-			point[0] != '\0' ? point : "/", (m->attr & SYS_MOUNT_ATTR_RDONLY) != 0 ? "ro" : "rw",
-			(m->attr & SYS_MOUNT_ATTR_NOEXEC) != 0 ? ",noexec" : "", tags, fs->type, fs->source,
-			fs->ro ? "ro" : "rw", (unsigned long long)fs->blocks * 4);
+			"%llu %llu %u:%u %s %s %s%s%s%s%s %s- %s %s %s,size=%lluk\n",
+			(unsigned long long)m->id, (unsigned long long)k.mounts[m->at_mount].id,
+			fs->dev_major, fs->dev_minor, root, point[0] != '\0' ? point : "/",
+			(m->attr & SYS_MOUNT_ATTR_RDONLY) != 0 ? "ro" : "rw",
+			(m->attr & SYS_MOUNT_ATTR_NOSUID) != 0 ? ",nosuid" : "",
+			(m->attr & SYS_MOUNT_ATTR_NODEV) != 0 ? ",nodev" : "",
+			(m->attr & SYS_MOUNT_ATTR_NOEXEC) != 0 ? ",noexec" : "",
+			(m->attr & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0 ? ",nosymfollow" : "", tags, fs->type,
+			fs->source, fs->ro ? "ro" : "rw", (unsigned long long)fs->blocks * 4);
 	}
 }
 

@@ -122,13 +122,21 @@ static void a_medium_in_use_elsewhere_is_a_conflict(void **state)
 
 static void an_older_kernel_creates_without_the_exclusive_command(void **state)
 {
+	struct mh_stage image = fixture_stage();
+
 	(void)state;
+	(void)str_copy(image.profile, MH_LABEL_SIZE, "image");
+	image.read_only = 1;
+	fixture_grant_stage(&image);
 	fake_no_create_excl();
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 	new_world("");
 	fake_no_create_excl();
-	fake_mount_device_elsewhere(); /* seen in the table alone */
+	fake_mount_device_elsewhere();
 	ASSERT_REPLY(stage(fixture_stage()), MH_CONFLICT);
+	ASSERT_SAID("step=create reason=device-mounted");
+	ASSERT_REPLY(stage(image),
+		     MH_CONFLICT); /* squashfs shows nothing in /sys/fs: seen in the table alone */
 	ASSERT_SAID("step=create reason=device-mounted");
 	new_world("");
 	fake_no_create_excl();
@@ -158,6 +166,13 @@ static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
 	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, 1000, 0755);
 	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_CONFLICT);
+	new_world("");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, FIXTURE_HELPER_UID, 0755);
+	fake_make_directory(PUBLISHED, 1000, 0755);
+	ASSERT_REPLY(publish(fixture_publish()), MH_CONFLICT);
+	ASSERT_SAID("reason=foreign-directory");
+	assert_false(fake_is_mount(PUBLISHED));
 }
 
 static void a_mount_that_appears_meanwhile_is_not_stacked_upon(void **state)

@@ -293,6 +293,25 @@ static void an_export_is_known_again_by_server_and_path(void **state)
 	ASSERT_SAID("reason=other-mount");
 }
 
+/* Mounts of one file system of a server, made with the same options, are of one device. */
+static void another_export_of_the_same_device_is_another_volume(void **state)
+{
+	struct mh_stage req = request(NFS);
+	int fs;
+
+	(void)state;
+	ASSERT_REPLY(stage(req), MH_OK);
+	fs = new_system("nfs4", "10.1.2.3:/srv/b", 0, k.next_anonymous - 1);
+	fake_make_directory("/srv/stage/vol-2", FIXTURE_HELPER_UID, 0755);
+	attach_at(new_mount(fs, k.systems[fs].root, fake_flags(STAGED)),
+		  (struct position){.mount = 0, .node = find_node(k.base[1].node, "vol-2")});
+	(void)str_copy(req.source.u.nfs4.export, MH_EXPORT_SIZE, "/srv/b");
+	fixture_grant_stage(&req);
+	ASSERT_REPLY(stage(req), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	ASSERT_REPLY(stage_of(NFS), MH_ALREADY);
+}
+
 /* The model asserts that the alarm is set whenever a server is asked, and run() that it is taken back. */
 static void no_operation_waits_for_a_server_without_an_alarm(void **state)
 {
@@ -315,7 +334,50 @@ static void no_operation_waits_for_a_server_without_an_alarm(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
+/* A request may name one volume and meet another: the slot holds what a server has. */
+static void a_wrong_name_does_not_keep_the_alarm_away(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_unpublish u = unpublish_of("nowhere", p.slot);
+	struct mh_stage req = request(NFS);
+	struct mh_stage as_block = fixture_stage();
+
+	(void)state;
+	(void)str_copy(p.profile, sizeof(p.profile), mine[NFS].name);
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(stage(as_block), MH_CONFLICT);
+	ASSERT_REPLY(unpublish(u), MH_CONFLICT);
+}
+
 /* csi */
+
+/* A plugin's mount may be of a server too, or of a daemon of its own. */
+static void a_plugins_server_is_not_waited_for_without_an_alarm(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage req = request(PLUGIN);
+	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
+	int fs;
+
+	(void)state;
+	mine[NFS].class = MH_CLASS_TMPFS; /* no profile says nfs4 */
+	of_volume.header.op = MH_OP_STAT;
+	ASSERT_REPLY(stage(req), MH_OK);
+	fake_make_directory(PLUGIN_PUBLISH, 0, 0750);
+	fs = new_system("nfs4", "10.9.9.9:/plugin", 0, k.next_anonymous++);
+	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		  (struct position){.mount = 0,
+				    .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH)});
+	ASSERT_REPLY(stage(req), MH_OK);
+	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(publish(p), MH_OK);
+	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+}
 
 #define TARGET STAGED "/" MH_CSI_PUBLISH
 
@@ -362,6 +424,54 @@ static void a_plugin_finds_its_folders_and_its_mount_is_found(void **state)
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state, MH_STATE_PREPARED);
 	assert_string_equal(remembered_profile(), "");
+}
+
+/* The model asserts that statfs(2) asks no type that the helper does not know. */
+static void live_with_a_daemon(void)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage req = request(PLUGIN);
+	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
+	struct mh_reply reply;
+	int fs;
+
+	of_volume.header.op = MH_OP_STAT;
+	ASSERT_REPLY(stage(req), MH_OK);
+	fake_make_directory(TARGET, 0, 0750);
+	fs = new_system("fuse.daemon", "daemon", 0, k.next_anonymous++);
+	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		  (struct position){.mount = 0,
+				    .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH)});
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(stage(req), MH_ALREADY);
+	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
+	p.read_only = 1;
+	fixture_grant_publish(&p, &req.source);
+	reply = publish(p);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state & (MH_STATE_READ_ONLY | MH_STATE_EXEC), MH_STATE_READ_ONLY);
+	ASSERT_REPLY(publish(p), MH_ALREADY);
+	fake_set_flags(PUBLISHED, inert);
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	p.read_only = 0;
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	k.systems[fs].ro = true;
+	ASSERT_REPLY(publish(p), MH_REFUSED);
+	ASSERT_SAID("reason=staged-read-only");
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+}
+
+static void a_daemon_behind_a_plugins_mount_is_asked_nothing(void **state)
+{
+	(void)state;
+	live_with_a_daemon();
+	fake_kernel_before_6_8(true);
+	begin();
+	live_with_a_daemon();
+	fake_kernel_before_6_8(false);
 }
 
 static void a_plugins_mount_with_others_below_is_a_conflict(void **state)
@@ -583,8 +693,12 @@ int main(void)
 		TEST(a_host_volume_is_asked_for_by_its_own_name),
 		TEST(nfs_options_are_exactly_these),
 		TEST(an_export_is_known_again_by_server_and_path),
+		TEST(another_export_of_the_same_device_is_another_volume),
 		TEST(no_operation_waits_for_a_server_without_an_alarm),
+		TEST(a_wrong_name_does_not_keep_the_alarm_away),
+		TEST(a_plugins_server_is_not_waited_for_without_an_alarm),
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
+		TEST(a_daemon_behind_a_plugins_mount_is_asked_nothing),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
 		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
