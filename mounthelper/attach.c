@@ -67,19 +67,16 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 {
 	cleanup_place struct place now = PLACE_INIT;
 	struct mount_facts facts = {.peer_group = 0};
-	struct statfs fs = {.f_type = 0};
 	int r = place_open(attach->dir_fd, attach->name, &now);
 
-	if (r == 0)
-		r = mount_statfs(h, &now, &fs);
 	if (r == 0)
 		r = mount_facts(&h->mountinfo, attached, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
-	if (now.mount_id != attached->mount_id || !mount_shows(&fs, attach->attributes) ||
+	if (now.mount_id != attached->mount_id || !mount_shows(&facts, attach->attributes) ||
 	    !has_propagation(&facts, attach->propagation, attach->group))
 		return outcome_stop(MH_INTERNAL, STEP_VERIFY, REASON_POSTCONDITION);
-	return outcome_mounted(MH_OK, &now, &fs, propagations[attach->propagation].state);
+	return outcome_mounted(MH_OK, &now, &facts, propagations[attach->propagation].state);
 }
 
 /* Unmount what was just attached, if it is still what stands there. */

@@ -3,19 +3,18 @@
 #include "base/str.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <string.h>
 
-enum { XFS_MAGIC = 0x58465342, MOUNT_ATTR_NOATIME_ = 0x10 };
+enum { MOUNT_ATTR_NOATIME_ = 0x10 };
 
 const struct fs_type fs_types[FS_N + 1] = {
 	/* has_sysfs, always_read_only, fit_for_untrusted */
-	[FS_EXT4] = {"ext4", MH_CLASS_BLOCK, EXT4_SUPER_MAGIC, true, false, false},
-	[FS_XFS] = {"xfs", MH_CLASS_BLOCK, XFS_MAGIC, true, false, false},
-	[FS_EROFS] = {"erofs", MH_CLASS_BLOCK, EROFS_SUPER_MAGIC_V1, true, true, true},
-	[FS_SQUASHFS] = {"squashfs", MH_CLASS_BLOCK, SQUASHFS_MAGIC, false, true, true},
-	[FS_TMPFS] = {"tmpfs", MH_CLASS_TMPFS, TMPFS_MAGIC, false, false, false},
-	[FS_NFS4] = {"nfs4", MH_CLASS_NFS4, NFS_SUPER_MAGIC, false, false, false},
+	[FS_EXT4] = {"ext4", MH_CLASS_BLOCK, true, false, false},
+	[FS_XFS] = {"xfs", MH_CLASS_BLOCK, true, false, false},
+	[FS_EROFS] = {"erofs", MH_CLASS_BLOCK, true, true, true},
+	[FS_SQUASHFS] = {"squashfs", MH_CLASS_BLOCK, false, true, true},
+	[FS_TMPFS] = {"tmpfs", MH_CLASS_TMPFS, false, false, false},
+	[FS_NFS4] = {"nfs4", MH_CLASS_NFS4, false, false, false},
 	[FS_ANY] = {.name = "any"},
 };
 
@@ -62,14 +61,6 @@ int fs_option_find(const char *word, size_t n)
 	for (int i = 0; i < FS_OPTION_N; i++)
 		if (fs_options[i].word && strlen(fs_options[i].word) == n &&
 		    memcmp(fs_options[i].word, word, n) == 0)
-			return i;
-	return -EINVAL;
-}
-
-int fs_kind_of_magic(uint64_t magic)
-{
-	for (int i = 0; i < FS_N; i++)
-		if (fs_types[i].magic == magic)
 			return i;
 	return -EINVAL;
 }

@@ -20,9 +20,8 @@ enum fs_kind {
 };
 
 struct fs_type {
-	const char *name; /* for fsopen(2) */
+	const char *name; /* for fsopen(2), and in the mount table */
 	enum mh_class class;
-	uint64_t magic;		/* statfs f_type */
 	bool has_sysfs;		/* /sys/fs/NAME/DEVICE exists as long as the superblock does */
 	bool always_read_only;	/* has no write support */
 	bool fit_for_untrusted; /* small read-only code, may parse an image that somebody else made */
@@ -53,6 +52,3 @@ int fs_kind_find(const char *name);
 
 /** Index of the option called by the @n bytes at @word, or -EINVAL. */
 int fs_option_find(const char *word, size_t n);
-
-/** The kind with statfs magic @magic, or -EINVAL. */
-int fs_kind_of_magic(uint64_t magic);

@@ -45,13 +45,10 @@ static struct outcome open_staged(struct publishing *p)
 {
 	const struct profile *profile = p->admission->profile;
 	struct mount_facts facts = {.peer_group = 0};
-	struct statfs fs = {.f_type = 0};
 	int r = volume_open(p->h, p->req->volume, &p->staged);
 
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
-	if (r == 0)
-		r = mount_statfs(p->h, &p->staged, &fs);
 	if (r == 0)
 		r = mount_facts(&p->h->mountinfo, &p->staged, &facts);
 	/* a clone without its submounts would uncover what they hide */
@@ -61,9 +58,9 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_kernel(STEP_OPEN, r);
 	if (r > 0)
 		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
-	if (profile->kind != FS_ANY && (uint64_t)fs.f_type != fs_types[profile->kind].magic)
+	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_types[profile->kind].name))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
-	if ((fs.f_flags & ST_RDONLY) != 0 && !p->req->read_only)
+	if ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !p->req->read_only)
 		return outcome_stop(MH_REFUSED, STEP_OPEN, REASON_STAGED_READ_ONLY);
 	if (p->attach.propagation != TICKET_PROPAGATION_PRIVATE && facts.peer_group == 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_PROPAGATION);
@@ -106,18 +103,18 @@ static struct outcome open_alloc(struct publishing *p)
 
 static struct outcome already_there(struct publishing *p, const struct place *mount)
 {
-	struct statfs fs = {.f_type = 0};
+	struct mount_facts facts = {.peer_group = 0};
 	struct outcome outcome;
-	int r = mount_statfs(p->h, mount, &fs);
+	int r = mount_facts(&p->h->mountinfo, mount, &facts);
 
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if (!place_is_same(mount, &p->staged) || !mount_shows(&fs, p->attach.attributes))
+	if (!place_is_same(mount, &p->staged) || !mount_shows(&facts, p->attach.attributes))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	outcome = attach_mend(p->h, mount, p->attach.propagation, p->attach.group);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(MH_ALREADY, mount, &fs, MH_STATE_PUBLISHED | outcome.state);
+	return outcome_mounted(MH_ALREADY, mount, &facts, MH_STATE_PUBLISHED | outcome.state);
 }
 
 static struct outcome publish_new(struct publishing *p)

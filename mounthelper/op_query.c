@@ -30,7 +30,6 @@ struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 	bool of_volume = req->alloc[0] == '\0';
 	unsigned int state = of_volume ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
 	struct mount_facts facts = {.peer_group = 0};
-	struct statfs fs = {.f_type = 0};
 	int r = of_volume ? volume_open(h, req->volume, &place) : open_publish(h, req, &place);
 
 	if (r == -ENOENT && of_volume && is_prepared(&place))
@@ -38,13 +37,11 @@ struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r == 0)
-		r = mount_statfs(h, &place, &fs);
-	if (r == 0)
 		r = mount_facts(&h->mountinfo, &place, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
 	state |= (facts.peer_group != 0 ? MH_STATE_SHARED : 0U) | (facts.master != 0 ? MH_STATE_SLAVE : 0U);
-	return outcome_mounted(MH_OK, &place, &fs, state);
+	return outcome_mounted(MH_OK, &place, &facts, state);
 }
 
 struct listing {

@@ -117,25 +117,22 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req,
 
 /* Where the kernel shows the superblock as long as it lives: its device by the name of its node. Without a
  * block device it is nowhere to be seen, and a server that does not answer is not asked. */
-static int note_superblock(struct removal *r, const struct place *mount)
+static void note_superblock(struct removal *r, const struct place *mount, const char *type)
 {
-	struct statfs fs = {.f_type = 0};
+	int kind = mount->dev_major != 0 ? fs_kind_find(type) : -EINVAL;
 	char device[24];
 	char target[256];
 	char *name;
-	int kind;
-	int n = mount->dev_major != 0 ? sys_fstatfs(mount->fd, &fs) : 0;
+	int n;
 
-	kind = n == 0 ? fs_kind_of_magic((uint64_t)fs.f_type) : n;
 	if (kind < 0 || !fs_types[kind].has_sysfs)
-		return n;
+		return;
 	(void)str_format(device, sizeof(device), "%u:%u", mount->dev_major, mount->dev_minor);
 	n = sys_readlinkat(r->h->sysfs_block_fd, device, target, sizeof(target) - 1);
 	target[n < 0 ? 0 : n] = '\0';
 	name = strrchr(target, '/');
 	if (name)
 		(void)str_format(r->superblock, sizeof(r->superblock), "%s%s", fs_types[kind].name, name);
-	return 0;
 }
 
 /* The count of publishes is never too low. When it is not zero, or the volume was not counted, the mount
@@ -162,11 +159,10 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 	int e = mount_facts(&r->h->mountinfo, mount, &facts);
 
 	if (e == 0)
-		e = note_superblock(r, mount);
-	if (e == 0)
 		e = mount_has_submounts(&r->h->mountinfo, mount);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
+	note_superblock(r, mount, facts.type);
 	return e > 0 ? outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT) : check_publishes(r, facts.key);
 }
 

@@ -19,12 +19,13 @@ static bool is_of_device(const struct staging *s, const struct place *root)
 }
 
 /* Is the mount that stands there the one that is asked for? */
-static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
-	const uint64_t magic = fs_types[s->profile->kind].magic;
+	const struct profile *profile = s->profile;
 
-	return is_of_device(s, &s->target) && (magic == 0 || (uint64_t)fs->f_type == magic) &&
-	       mount_shows(fs, stage_attributes(s)) && s->class->is_same(s, facts, fs);
+	return is_of_device(s, &s->target) &&
+	       (profile->kind == FS_ANY || str_eq(facts->type, fs_types[profile->kind].name)) &&
+	       mount_shows(facts, stage_attributes(s)) && s->class->is_same(s, facts);
 }
 
 /* Count the volume, and forget what was staged under its name: should this process die between attaching and
@@ -69,14 +70,11 @@ static struct outcome remember(const struct staging *s, bool was_there)
 static struct outcome already_there(struct staging *s)
 {
 	struct mount_facts facts = {.peer_group = 0};
-	struct statfs fs = {.f_type = 0};
 	unsigned int state = MH_STATE_STAGED;
 	bool was_known = s->slot->stage == STATE_STAGED;
 	struct outcome outcome = OUTCOME_OK;
-	int r = mount_statfs(s->h, &s->target, &fs);
+	int r = mount_facts(&s->h->mountinfo, &s->target, &facts);
 
-	if (r == 0)
-		r = mount_facts(&s->h->mountinfo, &s->target, &facts);
 	/* a plugin's has the flags that the plugin gave it: the floor comes with the publish, which is a
 	 * clone without submounts */
 	if (r == 0 && !s->class)
@@ -85,7 +83,7 @@ static struct outcome already_there(struct staging *s)
 		return outcome_kernel(STEP_TABLE, r);
 	if (r > 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_SUBMOUNT);
-	if (s->class && !is_same(s, &facts, &fs))
+	if (s->class && !is_same(s, &facts))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	/* the profile decides about exec and propagation of the publishes */
 	if (was_known && !str_eq(s->slot->profile, s->req->profile))
@@ -100,7 +98,7 @@ static struct outcome already_there(struct staging *s)
 		outcome = remember(s, true);
 	if (outcome.status != MH_OK)
 		return outcome;
-	return outcome_mounted(s->class || was_known ? MH_ALREADY : MH_OK, &s->target, &fs, state);
+	return outcome_mounted(s->class || was_known ? MH_ALREADY : MH_OK, &s->target, &facts, state);
 }
 
 static struct outcome attach_new(struct staging *s)

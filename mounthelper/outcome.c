@@ -12,11 +12,11 @@ struct outcome outcome_stop(enum mh_status status, enum step step, enum reason r
 	return (struct outcome){.status = status, .step = step, .reason = reason};
 }
 
-struct outcome outcome_mounted(enum mh_status status, const struct place *place, const struct statfs *fs,
-			       unsigned int state)
+struct outcome outcome_mounted(enum mh_status status, const struct place *place,
+			       const struct mount_facts *facts, unsigned int state)
 {
-	state |= (fs->f_flags & ST_RDONLY) != 0 ? MH_STATE_READ_ONLY : 0U;
-	state |= (fs->f_flags & ST_NOEXEC) == 0 ? MH_STATE_EXEC : 0U;
+	state |= (facts->attributes & SYS_MOUNT_ATTR_RDONLY) != 0 ? MH_STATE_READ_ONLY : 0U;
+	state |= (facts->attributes & SYS_MOUNT_ATTR_NOEXEC) == 0 ? MH_STATE_EXEC : 0U;
 	return (struct outcome){.status = status,
 				.state = (uint16_t)state,
 				.dev_major = place->dev_major,

@@ -31,9 +31,9 @@ struct outcome outcome_kernel(enum step step, int r);
 struct outcome outcome_stop(enum mh_status status, enum step step, enum reason reason);
 
 struct place;
-struct statfs;
+struct mount_facts;
 
-/** Outcome of a request after which @place, with the statfs @fs, is mounted: state bits and device.
+/** Outcome of a request after which @place, with the facts @facts, is mounted: state bits and device.
  * @state what is known besides, MH_STATE_* */
-struct outcome outcome_mounted(enum mh_status status, const struct place *place, const struct statfs *fs,
-			       unsigned int state);
+struct outcome outcome_mounted(enum mh_status status, const struct place *place,
+			       const struct mount_facts *facts, unsigned int state);

@@ -26,7 +26,7 @@ struct source_class {
 	/* Make the detached mount with stage_attributes(). */
 	struct outcome (*make)(const struct staging *s, int *ret_fd);
 	/* A mount of the device found and with the floor flags stands at the target: is it of this source? */
-	bool (*is_same)(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs);
+	bool (*is_same)(const struct staging *s, const struct mount_facts *facts);
 	/* For filesystem_make(): options of the class; or NULL. Returns 0 or a negative errno. */
 	int (*set_options)(const struct staging *s, int fs_fd);
 	/* For filesystem_make(): instead of FSCONFIG_CMD_CREATE; or NULL. Returns 0 or a negative errno. */

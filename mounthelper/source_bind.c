@@ -18,7 +18,7 @@ static int visit(const struct mount_entry *entry, void *userdata)
  * in it, so this is a pass over the whole table: only here, once for each volume that is staged. */
 static struct outcome find(struct staging *s)
 {
-	struct statfs fs = {.f_type = 0};
+	struct mount_facts facts = {.peer_group = 0};
 	int fd = path_open_trusted(s->h->root_fd, s->profile->path);
 	int r = fd < 0 ? fd : place_of_fd(fd, &s->origin);
 
@@ -26,10 +26,11 @@ static struct outcome find(struct staging *s)
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	if (r == 0)
-		r = mount_statfs(s->h, &s->origin, &fs);
+		r = mount_facts(&s->h->mountinfo, &s->origin, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_SOURCE, r);
-	if (s->origin.uid != s->profile->owner_uid || ((fs.f_flags & ST_RDONLY) != 0 && !s->req->read_only))
+	if (s->origin.uid != s->profile->owner_uid ||
+	    ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !s->req->read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	r = mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s->profile->path);
 	if (r < 0)
@@ -52,10 +53,9 @@ static struct outcome make(const struct staging *s, int *ret_fd)
 	return r < 0 ? outcome_kernel(STEP_RESTRICT, r) : OUTCOME_OK;
 }
 
-static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
 	(void)facts;
-	(void)fs;
 	return place_is_same(&s->target, &s->origin);
 }
 

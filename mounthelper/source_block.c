@@ -88,10 +88,9 @@ static int create(const struct staging *s, int fs_fd)
 	return r < 0 ? r : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 }
 
-static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
 	(void)s;
-	(void)fs;
 	return facts->root_is_whole;
 }
 

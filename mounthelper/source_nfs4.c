@@ -48,10 +48,9 @@ static int visit(const struct mount_entry *entry, void *userdata)
 }
 
 /* Only the mount table says of what server and export a mount is. */
-static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
 	(void)facts;
-	(void)fs;
 	return mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s) > 0;
 }
 

@@ -4,6 +4,7 @@
 #include "source.h"
 
 #include <inttypes.h>
+#include <sys/vfs.h>
 
 enum { TMPFS_PAGE = 4096 };
 
@@ -26,10 +27,13 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r < 0 ? r : filesystem_set(fs_fd, "nr_inodes", inodes);
 }
 
-static bool is_same(const struct staging *s, const struct mount_facts *facts, const struct statfs *fs)
+static bool is_same(const struct staging *s, const struct mount_facts *facts)
 {
-	return facts->root_is_whole && fs->f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
-	       fs->f_files == s->req->source.u.tmpfs.inodes;
+	struct statfs fs = {.f_type = 0};
+
+	return facts->root_is_whole && sys_fstatfs(s->target.fd, &fs) == 0 &&
+	       fs.f_blocks * TMPFS_PAGE == tmpfs_bytes(&s->req->source) &&
+	       fs.f_files == s->req->source.u.tmpfs.inodes;
 }
 
 const struct source_class source_tmpfs = {

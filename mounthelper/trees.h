@@ -31,11 +31,6 @@ bool place_is_own(const struct helper *h, const struct tree *tree, const struct 
 /** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
 int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
 
-/** statfs(2) of @place, which is pinned, as far as it can be had without a question that may get no answer:
- * of a file system that is none of fs_types, a daemon's perhaps, only f_type and f_flags as the mount table
- * has them. Returns 0 or a negative errno. */
-int mount_statfs(struct helper *h, const struct place *place, struct statfs *ret);
-
 enum tree_kind {
 	TREE_NONE,
 	TREE_STAGED,

@@ -67,21 +67,43 @@ uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root)
 
 static int ask_for_one(uint64_t mount_id, struct mount_facts *ret)
 {
-	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_ROOT;
+	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_ROOT |
+			      SYS_STATMOUNT_FS_TYPE;
 	struct sys_statmount st;
 	const char *root;
 	int r = sys_statmount(mount_id, mask, &st);
 
 	if (r < 0)
 		return r;
-	if ((st.mask & mask) != mask || st.mnt_root >= sizeof(st.strings))
+	if ((st.mask & mask) != mask || st.mnt_root >= sizeof(st.strings) || st.fs_type >= sizeof(st.strings))
 		return -EOPNOTSUPP;
 	root = st.strings + st.mnt_root;
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
 				    .key = mount_key(st.sb_dev_major, st.sb_dev_minor, root),
-				    .root_is_whole = str_eq(root, "/")};
+				    .root_is_whole = str_eq(root, "/"),
+				    .attributes = (st.mnt_attr & MOUNT_RESTRICTIONS) |
+						  (st.sb_flags & SYS_MOUNT_ATTR_RDONLY)};
+	(void)str_copy(ret->type, sizeof(ret->type), st.strings + st.fs_type);
 	return 0;
+}
+
+static uint64_t restrictions_of(const struct mount_entry *entry)
+{
+	static const struct {
+		const char *word;
+		uint64_t attribute;
+	} words[] = {{"ro", SYS_MOUNT_ATTR_RDONLY},
+		     {"nosuid", SYS_MOUNT_ATTR_NOSUID},
+		     {"nodev", SYS_MOUNT_ATTR_NODEV},
+		     {"noexec", SYS_MOUNT_ATTR_NOEXEC},
+		     {"nosymfollow", SYS_MOUNT_ATTR_NOSYMFOLLOW}};
+	uint64_t attributes = mount_option_is_set(entry->super_options, "ro") ? SYS_MOUNT_ATTR_RDONLY : 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (mount_option_is_set(entry->options, words[i].word))
+			attributes |= words[i].attribute;
+	return attributes;
 }
 
 struct search {
@@ -99,7 +121,9 @@ static int visit(const struct mount_entry *entry, void *userdata)
 		(struct mount_facts){.peer_group = entry->peer_group,
 				     .master = entry->master,
 				     .key = mount_key(entry->dev_major, entry->dev_minor, entry->root),
-				     .root_is_whole = str_eq(entry->root, "/")};
+				     .root_is_whole = str_eq(entry->root, "/"),
+				     .attributes = restrictions_of(entry)};
+	(void)str_copy(search->facts.type, sizeof(search->facts.type), entry->type);
 	return 1;
 }
 
@@ -131,10 +155,7 @@ int mount_has_submounts(struct mountinfo *table, const struct place *place)
 				   : mountinfo_each(table, visit_child, &id);
 }
 
-bool mount_shows(const struct statfs *fs, uint64_t attributes)
+bool mount_shows(const struct mount_facts *facts, uint64_t attributes)
 {
-	const int64_t same_in_both = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC; /* 1, 2, 4, 8 */
-
-	return (fs->f_flags & same_in_both) == ((int64_t)attributes & same_in_both) &&
-	       ((fs->f_flags & ST_NOSYMFOLLOW_) != 0) == ((attributes & SYS_MOUNT_ATTR_NOSYMFOLLOW) != 0);
+	return facts->attributes == (attributes & MOUNT_RESTRICTIONS);
 }

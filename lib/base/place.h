@@ -6,12 +6,11 @@
 
 #include "base/cleanup.h"
 #include "base/mountinfo.h"
+#include "base/sys.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
 
 /* What one name of a directory is at this moment, pinned. */
 struct place {
@@ -47,14 +46,20 @@ int place_make(int dir_fd, const char *name, struct place *ret);
 /** Do both show the same directory of the same file system? */
 bool place_is_same(const struct place *a, const struct place *b);
 
-/* In f_flags; libc does not name it. */
-enum { ST_NOSYMFOLLOW_ = 0x2000 };
+/* The attributes that restrict what can be done with a mount. */
+enum {
+	MOUNT_RESTRICTIONS = SYS_MOUNT_ATTR_RDONLY | SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV |
+			     SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW,
+};
 
+/* Had without a question to the file system, whose server or daemon may never answer. */
 struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */
 	uint64_t key;	     /* of its device and its root there: see mount_key() */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
+	uint64_t attributes; /* of MOUNT_RESTRICTIONS; read-only also if only the file system is */
+	char type[16];	     /* of the file system, empty for a longer name */
 };
 
 /** The same for all mounts of one directory of one file system, as the table names them: mounts of one device
@@ -67,6 +72,5 @@ int mount_facts(struct mountinfo *table, const struct place *place, struct mount
 /** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. */
 int mount_has_submounts(struct mountinfo *table, const struct place *place);
 
-/** Does @fs show of the attributes that restrict a mount (read-only, nosuid, nodev, noexec, nosymfollow)
- * exactly those of @attributes, MOUNT_ATTR_*? A read-only superblock shows like a read-only mount. */
-bool mount_shows(const struct statfs *fs, uint64_t attributes);
+/** Does the mount have of MOUNT_RESTRICTIONS exactly those of @attributes, MOUNT_ATTR_*? */
+bool mount_shows(const struct mount_facts *facts, uint64_t attributes);

@@ -365,9 +365,7 @@ int model_fstatfs(int fd, struct statfs *ret)
 
 	ask_server(fs);
 	assert_true(kind >= 0); /* or a daemon would be asked */
-	*ret = (struct statfs){.f_type = kind < 0 ? 0x1234 : (__fsword_t)fs_types[kind].magic,
-			       .f_blocks = fs->blocks,
-			       .f_files = fs->inodes};
+	*ret = (struct statfs){.f_type = 0x1234, .f_blocks = fs->blocks, .f_files = fs->inodes};
 	ret->f_flags |= (attr & SYS_MOUNT_ATTR_RDONLY) != 0 || fs->ro ? ST_RDONLY : 0;
 	ret->f_flags |= (attr & SYS_MOUNT_ATTR_NOSUID) != 0 ? ST_NOSUID : 0;
 	ret->f_flags |= (attr & SYS_MOUNT_ATTR_NODEV) != 0 ? ST_NODEV : 0;
@@ -650,14 +648,12 @@ static struct mount *mount_of_unique(uint64_t id)
 int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
 {
 	const struct mount *mount = mount_of_unique(id);
-	int kind;
 
 	assert_true(has_unique_ids());
 	if (!mount)
 		return -ENOENT;
-	kind = fs_kind_find(k.systems[mount->fs].type);
 	*ret = (struct sys_statmount){.mask = mask,
-				      .sb_magic = kind < 0 ? 0x1234 : fs_types[kind].magic,
+				      .fs_type = 512,
 				      .sb_flags = k.systems[mount->fs].ro,
 				      .mnt_attr = mount->attr,
 				      .sb_dev_major = k.systems[mount->fs].dev_major,
@@ -666,6 +662,7 @@ int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
 				      .mnt_peer_group = mount->group,
 				      .mnt_master = mount->master};
 	root_path(mount->root, ret->strings, sizeof(ret->strings));
+	(void)str_copy(ret->strings + 512, 64, k.systems[mount->fs].type);
 	return 0;
 }
 
