@@ -10,7 +10,7 @@ struct removal {
 	struct helper *h;
 	const char *volume;
 	bool detach;
-	const struct state_slot *slot; /* what is known of the volume */
+	const struct state_slot *slot; /* UNSTAGE: what is known of the volume */
 	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
 	bool unmounted;
 	struct place last;    /* what was unmounted last, released */
@@ -68,7 +68,7 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 		e = mount_facts(&r->h->mountinfo, mount, &facts);
 	if (e < 0)
 		return outcome_kernel(STEP_OPEN, e);
-	if (r->slot->published > 0 && r->slot->published_key == facts.key)
+	if (counts_has_publish(r->h, r->volume, facts.key))
 		return OUTCOME_OK;
 	if (is_staged)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
@@ -80,14 +80,9 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 					: outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_OTHER_MOUNT);
 }
 
-struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req,
-			    const struct admission *admission)
+struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 {
-	struct removal r = {.h = h,
-			    .volume = req->volume,
-			    .detach = req->detach,
-			    .slot = &admission->slot,
-			    .check = may_unpublish};
+	struct removal r = {.h = h, .volume = req->volume, .detach = req->detach, .check = may_unpublish};
 	cleanup_place struct place alloc = PLACE_INIT;
 	char slot[SLOT_NAME_SIZE];
 	struct outcome outcome;

@@ -28,7 +28,7 @@ static struct outcome dispatch(struct helper *h, const union mh_request *req,
 		return op_stage(h, &req->stage, admission);
 	if (req->header.op == MH_OP_PUBLISH)
 		return op_publish(h, &req->publish, admission);
-	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish, admission)
+	return req->header.op == MH_OP_UNPUBLISH ? op_unpublish(h, &req->unpublish)
 						 : op_unstage(h, &req->unstage, admission);
 }
 
@@ -86,7 +86,9 @@ static enum reason admit(struct helper *h, const union mh_request *req, struct a
 
 	if (reason == REASON_NONE && lock_volume(h->state_fd, req->stage.volume) < 0)
 		reason = REASON_LOCKED;
-	return reason == REASON_NONE ? consult_table(h, req, ret) : reason;
+	if (reason == REASON_NONE && req->header.op != MH_OP_UNPUBLISH) /* which rarely needs to know */
+		reason = consult_table(h, req, ret);
+	return reason;
 }
 
 static enum mh_status status_of(enum reason reason)

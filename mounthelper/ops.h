@@ -11,8 +11,7 @@
  * what was asked for, and the same request again succeeds. Source: CSI NodeStageVolume and friends. */
 struct outcome op_stage(struct helper *h, const struct mh_stage *req, const struct admission *admission);
 struct outcome op_publish(struct helper *h, const struct mh_publish *req, const struct admission *admission);
-struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req,
-			    const struct admission *admission);
+struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req);
 struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const struct admission *admission);
 struct outcome op_stat(struct helper *h, const struct mh_stat *req);
 void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *reply);

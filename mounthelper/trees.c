@@ -120,6 +120,19 @@ int counts_begin_publish(struct helper *h, const char *volume, uint64_t key)
 	return r;
 }
 
+bool counts_has_publish(struct helper *h, const char *volume, uint64_t key)
+{
+	const struct state_slot *slot;
+	bool has;
+
+	if (lock_table(h->state_fd) < 0)
+		return false;
+	slot = state_find(h->state, volume);
+	has = slot && slot->published > 0 && slot->published_key == key;
+	unlock_table(h->state_fd);
+	return has;
+}
+
 void counts_end_publish(struct helper *h, const char *volume, bool all)
 {
 	if (lock_table(h->state_fd) < 0)

@@ -72,6 +72,9 @@ int census_take(struct helper *h, struct census *census);
  * mount table decides. Returns 0, -EMFILE, or another negative errno. */
 int counts_begin_publish(struct helper *h, const char *volume, uint64_t key);
 
+/** Is a publish of @volume, of a mount with @key, counted? False as well when the lock cannot be had. */
+bool counts_has_publish(struct helper *h, const char *volume, uint64_t key);
+
 /** One publish of @volume is gone, or all of them. Should the lock not be had, the count stays too high. */
 void counts_end_publish(struct helper *h, const char *volume, bool all);
 
