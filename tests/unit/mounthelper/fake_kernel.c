@@ -537,6 +537,7 @@ int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, u
 	assert_int_equal(mount_at(at), -1); /* never stack */
 	if (!k.nodes[at.node].used)
 		return -ENOENT;
+	mount->attr &= ~k.lost_attributes;
 	attach_at(descriptor->mount, at);
 	return 0;
 }

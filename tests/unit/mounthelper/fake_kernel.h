@@ -109,6 +109,7 @@ void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block);
 void fake_mount_again(const char *path);   /* the same file system once more, on top */
 void fake_race_mount(const char *path);	   /* fake_mount_other() as soon as the next mount is made */
 void fake_race_device(uint32_t dev_major); /* the node's device is another one by the time it is opened */
+void fake_lose_attributes(uint64_t attr);  /* of mounts as they are attached */
 void fake_private_has_no_effect(void);	   /* of attached mounts */
 void fake_log_short(bool cut);		   /* half a record fits */
 void fake_set_flags(const char *path, uint64_t attr);

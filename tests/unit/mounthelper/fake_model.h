@@ -88,6 +88,7 @@ struct model {
 	bool log_short;
 	bool superblock_elsewhere;
 	bool private_has_no_effect;
+	uint64_t lost_attributes;
 	unsigned int timer_s;
 	const char *race_path;
 	uint32_t race_major;

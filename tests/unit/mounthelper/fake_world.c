@@ -371,6 +371,11 @@ void fake_race_device(uint32_t dev_major)
 	k.race_major = dev_major;
 }
 
+void fake_lose_attributes(uint64_t attr)
+{
+	k.lost_attributes = attr;
+}
+
 void fake_private_has_no_effect(void)
 {
 	k.private_has_no_effect = true;

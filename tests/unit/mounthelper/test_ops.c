@@ -195,6 +195,8 @@ static void a_mount_that_appears_meanwhile_is_not_stacked_upon(void **state)
 
 static void what_the_kernel_shows_afterwards_must_be_what_was_asked_for(void **state)
 {
+	static const uint64_t floor[] = {SYS_MOUNT_ATTR_NOSUID, SYS_MOUNT_ATTR_NODEV, SYS_MOUNT_ATTR_NOEXEC,
+					 SYS_MOUNT_ATTR_NOSYMFOLLOW};
 	union mh_request req = {.stage = fixture_stage()};
 	union mh_answer answer;
 
@@ -209,6 +211,12 @@ static void what_the_kernel_shows_afterwards_must_be_what_was_asked_for(void **s
 	ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition res=failed");
 	assert_int_equal(answer.reply.status, MH_INTERNAL);
 	assert_false(fake_is_mount(STAGED)); /* what was attached is gone again */
+	for (size_t i = 0; i < ARRAY_SIZE(floor); i++) {
+		new_world("");
+		fake_lose_attributes(floor[i]);
+		assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+		assert_false(fake_is_mount(STAGED));
+	}
 }
 
 static void a_publish_never_relies_on_the_flags_of_the_stage(void **state)
