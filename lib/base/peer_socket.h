@@ -21,7 +21,8 @@ int peer_socket_pin(int fd, int send_buffer, struct ucred *ret);
  *	-EBADMSG	it carried something, or does not say who sent it
  *	-EACCES		another process sent it
  *	-EAGAIN		nothing came within the socket's SO_RCVTIMEO
- * or another negative errno. A descriptor that was sent along never arrives. */
+ * or another negative errno. A descriptor that was sent along does not arrive; but if somebody who shares
+ * @fd has switched SO_PASSCRED off it does, with -EBADMSG: the process should end then. */
 ssize_t peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size);
 
 /** Send @n bytes if the peer takes them at once; else -EAGAIN or another negative errno. */

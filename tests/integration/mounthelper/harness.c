@@ -203,7 +203,7 @@ char *world_log(void)
 {
 	char *text;
 
-	assert_int_equal(file_read(LOG_PATH, 16 << 20, &text, NULL), 0);
+	assert_int_equal(file_read(LOG_PATH, 64 << 20, &text, NULL), 0);
 	return text;
 }
 
