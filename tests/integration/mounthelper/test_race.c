@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { VOLUMES = 2, LINGER_EACH = 19, LINGER_MS = 3 };
+enum { VOLUMES = 2, LINGER_EACH = 3, LINGER_MS = 3 };
 
 static uint32_t cycles = 10000;
 
@@ -78,7 +78,9 @@ static void unpublish_whatever(struct lane *lane)
 	}
 }
 
-/* Most publishes live as short as can be; some long enough to be taken along into a namespace. */
+/* Most publishes live as short as can be; some long enough to be taken along into a namespace, and for the
+ * policy's rate: a cycle takes a millisecond at least, and two volumes may have two thousand requests a
+ * second after the burst. */
 static void cycle(struct lane *lane, bool linger)
 {
 	expect_stage(&lane->agent, lane->stage, MH_OK);
