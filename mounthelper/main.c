@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 	struct census census = {.staged = 0};
 	struct view view;
 	enum mh_start word;
+	enum mh_exit code;
 	int sys_errno = 0;
 
 	/* A. Shed what the caller left, before anything is parsed. */
@@ -45,5 +46,8 @@ int main(int argc, char **argv)
 	/* C. Give up everything that serving does not need. */
 	sandbox_drop(h->door, h->agent);
 	filter_load(h);
-	_exit((int)serve(h));
+	code = serve(h);
+	/* the locks go before anything that the agent may have slipped in, whose closing could hang */
+	(void)close(h->state_fd);
+	_exit((int)code);
 }

@@ -51,9 +51,10 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r == 0)
 		r = mount_facts(&p->h->mountinfo, &p->staged, &facts);
-	/* a clone without its submounts would uncover what they hide */
+	/* A clone without its submounts would uncover what they hide. An older mount could be among them only
+	 * if it was moved there: by root's hand, where nobody else can mount, or by a plugin. */
 	if (r == 0)
-		r = mount_has_submounts(&p->h->mountinfo, &p->staged);
+		r = mount_has_submounts(&p->h->mountinfo, &p->staged, profile->class != MH_CLASS_CSI);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
 	if (r > 0)

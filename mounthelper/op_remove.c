@@ -17,6 +17,16 @@ struct removal {
 	char superblock[128]; /* TYPE/DEVICE below /sys/fs; empty when there is none */
 };
 
+/* Open files, or mounts that a task or somebody else made below? */
+static struct outcome busy(struct removal *r, int dir_fd, const char *name)
+{
+	cleanup_place struct place place = PLACE_INIT;
+	bool has_submounts = place_open(dir_fd, name, &place) == 0 &&
+			     mount_has_submounts(&r->h->mountinfo, &place, false) > 0;
+
+	return outcome_stop(MH_BUSY, STEP_UNMOUNT, has_submounts ? REASON_SUBMOUNT : REASON_IN_USE);
+}
+
 /* Unmount what stands at @name and remove the directory. MH_ALREADY when there is nothing of that name. */
 static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 {
@@ -36,7 +46,7 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 	if (place.is_mount_root) {
 		e = place_unmount(r->h, dir_fd, name, r->detach);
 		if (e == -EBUSY)
-			return outcome_stop(MH_BUSY, STEP_UNMOUNT, REASON_IN_USE);
+			return busy(r, dir_fd, name);
 		if (e < 0)
 			return outcome_kernel(STEP_UNMOUNT, e);
 		r->unmounted = true;
@@ -153,8 +163,8 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 	struct mount_facts facts = {.peer_group = 0};
 	int e = mount_facts(&r->h->mountinfo, mount, &facts);
 
-	if (e == 0)
-		e = mount_has_submounts(&r->h->mountinfo, mount);
+	if (e == 0 && r->detach) /* else the kernel refuses */
+		e = mount_has_submounts(&r->h->mountinfo, mount, false);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
 	note_superblock(r, mount, facts.type);

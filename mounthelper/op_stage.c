@@ -78,7 +78,7 @@ static struct outcome already_there(struct staging *s)
 	/* a plugin's has the flags that the plugin gave it: the floor comes with the publish, which is a
 	 * clone without submounts */
 	if (r == 0 && !s->class)
-		r = mount_has_submounts(&s->h->mountinfo, &s->target);
+		r = mount_has_submounts(&s->h->mountinfo, &s->target, false);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	if (r > 0)

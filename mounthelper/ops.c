@@ -112,7 +112,9 @@ static enum reason refuse(struct helper *h, const union mh_request *req, enum re
 		(void)record_request(h, req, NULL, ret, &rec); /* without a trail nothing was done either */
 	else
 		h->refusals.unrecorded++;
-	return rate_take(&h->refusals.borne, now_us) ? REASON_NONE : REASON_REFUSALS;
+	/* that another instance works on the volume is nobody's fault */
+	return reason == REASON_LOCKED || rate_take(&h->refusals.borne, now_us) ? REASON_NONE
+										: REASON_REFUSALS;
 }
 
 static enum reason run_operation(struct helper *h, const union mh_request *req, struct outcome *ret,
@@ -151,6 +153,7 @@ static void fill_reply(struct mh_reply *reply, const struct outcome *outcome, ui
 enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret)
 {
 	bool is_list = req->header.op == MH_OP_LIST;
+	bool only_looks = is_list || req->header.op == MH_OP_STAT;
 	uint64_t now_us = clock_monotonic_us();
 	struct outcome outcome = {.status = MH_OK};
 	enum reason end = REASON_NONE;
@@ -160,11 +163,11 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	ret->header = mh_header_make(req->header.op, is_list ? sizeof(ret->list) : sizeof(ret->reply),
 				     req->header.seq);
 	record_refusals_summary(h, now_us, false);
-	if (!rate_take(&h->rate, now_us))
+	if (!only_looks && !rate_take(&h->rate, now_us))
 		end = refuse(h, req, REASON_RATE, &outcome);
 	else if (is_list)
 		op_list(h, &req->list, &ret->list);
-	else if (req->header.op == MH_OP_STAT)
+	else if (only_looks)
 		outcome = run(h, req, &(struct admission){.profile = NULL});
 	else
 		end = run_operation(h, req, &outcome, &rec);

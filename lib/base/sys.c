@@ -109,9 +109,9 @@ int sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret)
 	return (int)result(syscall(SYS_NR_STATMOUNT, &req, ret, sizeof(*ret), 0));
 }
 
-ssize_t sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n)
+ssize_t sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
 {
-	const struct mount_request req = {.size = sizeof(req), .mount_id = mount_id};
+	const struct mount_request req = {.size = sizeof(req), .mount_id = mount_id, .param = after_id};
 
 	return result(syscall(SYS_NR_LISTMOUNT, &req, ret_ids, n, 0));
 }

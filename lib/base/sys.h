@@ -98,7 +98,7 @@ int sys_umount2(const char *name, int flags);
 /* Since Linux 6.8; @mount_id as statx(2) gives it for SYS_STATX_MNT_ID_UNIQUE. sys_listmount() returns how
  * many of the mounts below were written to @ret_ids. */
 int sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
-ssize_t sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
+ssize_t sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
 
 ssize_t sys_write(int fd, const void *bytes, size_t n);
 ssize_t sys_pread(int fd, void *buf, size_t n, off_t offset);

@@ -187,7 +187,11 @@ class Node:
 	starts_per_minute = 6000
 	ops_per_second = {self.world.ops_per_second}
 	burst = {self.world.burst}
-	profile disk {{
+{self.profiles()}}}
+"""
+
+    def profiles(self):
+        return f"""	profile disk {{
 		class = block
 		fstype = ext4
 		trust = trusted
@@ -205,7 +209,6 @@ class Node:
 		path = {self.hostvol}
 		owner_uid = {self.uid}
 	}}
-}}
 """
 
     def settings(self):

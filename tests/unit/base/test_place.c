@@ -112,10 +112,11 @@ static void the_table_and_the_calls_for_one_mount_agree(void **state)
 	assert_string_equal(facts.type, "proc");
 	assert_true(facts.key == by_table.key && facts.root_is_whole == by_table.root_is_whole);
 	assert_true(facts.key == mount_key(proc.dev_major, proc.dev_minor, "/") || !facts.root_is_whole);
-	assert_int_equal(mount_has_submounts(&table, &proc), mount_has_submounts(&table, &in_table));
+	assert_int_equal(mount_has_submounts(&table, &proc, false),
+			 mount_has_submounts(&table, &in_table, false));
 	in_table.mount_id = UINT32_MAX;
 	assert_int_equal(mount_facts(&table, &in_table, &by_table), -ENOENT);
-	assert_int_equal(mount_has_submounts(&table, &in_table), 0);
+	assert_int_equal(mount_has_submounts(&table, &in_table, false), 0);
 	(void)close(table.fd);
 }
 

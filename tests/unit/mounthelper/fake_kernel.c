@@ -668,7 +668,7 @@ int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
 }
 
 /* Everything below, not only the mounts on the mount itself. */
-long model_listmount(uint64_t id, uint64_t *ret_ids, size_t n)
+long model_listmount(uint64_t id, uint64_t after_id, uint64_t *ret_ids, size_t n)
 {
 	const struct mount *of = mount_of_unique(id);
 	size_t found = 0;
@@ -679,7 +679,8 @@ long model_listmount(uint64_t id, uint64_t *ret_ids, size_t n)
 	for (int i = 1; i < MOUNTS && found < n; i++) {
 		int above = i;
 
-		if (!k.mounts[i].used || !k.mounts[i].attached || &k.mounts[i] == of)
+		if (!k.mounts[i].used || !k.mounts[i].attached || k.mounts[i].id + UNIQUE_ID <= after_id ||
+		    &k.mounts[i] == of)
 			continue;
 		while (above != 0 && &k.mounts[above] != of)
 			above = k.mounts[above].at_mount;

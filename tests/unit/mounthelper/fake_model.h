@@ -133,7 +133,7 @@ int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, u
 int model_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
 int model_umount2(const char *name, int flags);
 int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret);
-long model_listmount(uint64_t id, uint64_t *ret_ids, size_t n);
+long model_listmount(uint64_t id, uint64_t after_id, uint64_t *ret_ids, size_t n);
 long model_write(int fd, const void *bytes, size_t n);
 long model_pread(int fd, void *buf, size_t n, off_t offset);
 void fake_sinks_process_died(void);

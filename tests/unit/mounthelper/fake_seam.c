@@ -97,7 +97,7 @@ int __wrap_sys_move_mount(int from_fd, const char *from, int to_fd, const char *
 int __wrap_sys_mount_setattr(int fd, const char *path, unsigned int flags, const struct sys_mount_attr *attr);
 int __wrap_sys_umount2(const char *name, int flags);
 int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount *ret);
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n);
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n);
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_sys_pread(int fd, void *buf, size_t n, off_t offset);
 int __wrap_sys_fdatasync(int fd);
@@ -197,9 +197,9 @@ int __wrap_sys_statmount(uint64_t mount_id, uint64_t mask, struct sys_statmount 
 	CALL(int, model_statmount(mount_id, mask, ret));
 }
 
-ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t *ret_ids, size_t n)
+ssize_t __wrap_sys_listmount(uint64_t mount_id, uint64_t after_id, uint64_t *ret_ids, size_t n)
 {
-	CALL(ssize_t, model_listmount(mount_id, ret_ids, n));
+	CALL(ssize_t, model_listmount(mount_id, after_id, ret_ids, n));
 }
 
 ssize_t __wrap_sys_write(int fd, const void *bytes, size_t n)
