@@ -150,31 +150,29 @@ static void fill_reply(struct mh_reply *reply, const struct outcome *outcome, ui
 	reply->dev_minor = outcome->dev_minor;
 }
 
+/* Looking is free: an agent that starts reads hundreds of pages. */
 enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answer *ret)
 {
-	bool is_list = req->header.op == MH_OP_LIST;
-	bool only_looks = is_list || req->header.op == MH_OP_STAT;
 	uint64_t now_us = clock_monotonic_us();
 	struct outcome outcome = {.status = MH_OK};
 	enum reason end = REASON_NONE;
 	uint64_t rec = 0;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->header = mh_header_make(req->header.op, is_list ? sizeof(ret->list) : sizeof(ret->reply),
-				     req->header.seq);
 	record_refusals_summary(h, now_us, false);
-	if (!only_looks && !rate_take(&h->rate, now_us))
-		end = refuse(h, req, REASON_RATE, &outcome);
-	else if (is_list)
+	if (req->header.op == MH_OP_LIST) {
+		ret->list.header = mh_header_make(MH_OP_LIST, sizeof(struct mh_list_reply), req->header.seq);
 		op_list(h, &req->list, &ret->list);
-	else if (only_looks)
+		return REASON_NONE;
+	}
+	if (req->header.op == MH_OP_STAT)
 		outcome = run(h, req, &(struct admission){.profile = NULL});
-	else
+	else if (rate_take(&h->rate, now_us))
 		end = run_operation(h, req, &outcome, &rec);
+	else
+		end = refuse(h, req, REASON_RATE, &outcome);
 	lock_release(h->state_fd);
-	if (!is_list)
-		fill_reply(&ret->reply, &outcome, rec);
-	else if (outcome.status != MH_OK)
-		ret->list.status = (uint16_t)outcome.status;
+	ret->reply.header = mh_header_make(req->header.op, sizeof(struct mh_reply), req->header.seq);
+	fill_reply(&ret->reply, &outcome, rec);
 	return end;
 }

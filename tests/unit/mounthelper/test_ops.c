@@ -810,7 +810,8 @@ static void over_the_rate_nothing_is_done(void **state)
 	/* an agent that starts reads hundreds of pages: looking is free */
 	assert_int_equal(answer.list.status, MH_OK);
 	assert_int_equal(answer.header.length, sizeof(answer.list));
-	req.stat = (struct mh_stat){.header = {.op = MH_OP_STAT, .length = sizeof(req.stat)}, .volume = "vol-1"};
+	req.stat =
+		(struct mh_stat){.header = {.op = MH_OP_STAT, .length = sizeof(req.stat)}, .volume = "vol-1"};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_OK);
 }

@@ -426,27 +426,31 @@ static void a_plugin_finds_its_folders_and_its_mount_is_found(void **state)
 	assert_string_equal(remembered_profile(), "");
 }
 
-/* The model asserts that statfs(2) asks no type that the helper does not know. */
-static void live_with_a_daemon(void)
+/* The model asserts that statfs(2) asks no type that the helper does not know. Returns the plugin's file
+ * system. */
+static int stage_a_daemon(const struct mh_stage *req)
 {
-	struct mh_publish p = fixture_publish();
-	struct mh_stage req = request(PLUGIN);
-	struct mh_stat of_volume = {.header = p.header, .volume = "vol-1"};
-	struct mh_reply reply;
 	int fs;
 
-	of_volume.header.op = MH_OP_STAT;
-	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(stage(*req), MH_OK);
 	fake_make_directory(TARGET, 0, 0750);
 	fs = new_system("fuse.daemon", "daemon", 0, k.next_anonymous++);
 	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
 		  (struct position){.mount = 0,
 				    .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH)});
-	ASSERT_REPLY(stage(req), MH_OK);
-	ASSERT_REPLY(stage(req), MH_ALREADY);
+	ASSERT_REPLY(stage(*req), MH_OK);
+	ASSERT_REPLY(stage(*req), MH_ALREADY);
+	return fs;
+}
+
+static struct mh_publish publish_a_daemon(const struct mh_stage *req)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_reply reply;
+
 	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
 	p.read_only = 1;
-	fixture_grant_publish(&p, &req.source);
+	fixture_grant_publish(&p, &req->source);
 	reply = publish(p);
 	ASSERT_REPLY(reply, MH_OK);
 	assert_int_equal(reply.state & (MH_STATE_READ_ONLY | MH_STATE_EXEC), MH_STATE_READ_ONLY);
@@ -454,8 +458,19 @@ static void live_with_a_daemon(void)
 	fake_set_flags(PUBLISHED, inert);
 	ASSERT_REPLY(publish(p), MH_CONFLICT);
 	p.read_only = 0;
-	fixture_grant_publish(&p, &req.source);
+	fixture_grant_publish(&p, &req->source);
 	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	return p;
+}
+
+static void live_with_a_daemon(void)
+{
+	const struct mh_stage req = request(PLUGIN);
+	struct mh_stat of_volume = {.header = req.header, .volume = "vol-1"};
+	int fs = stage_a_daemon(&req);
+	struct mh_publish p = publish_a_daemon(&req);
+
+	of_volume.header.op = MH_OP_STAT;
 	ASSERT_REPLY(run(&of_volume, sizeof(of_volume)), MH_OK);
 	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
 	k.systems[fs].ro = true;
