@@ -55,6 +55,8 @@ struct helper {
 	int journal_fd;	    /* the same */
 	struct state_table *state;
 	struct chain_log trail;
+	bool record_waits; /* the last record is in the own log alone */
+	uint32_t record_seq;
 	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	struct rate rate;

@@ -107,19 +107,42 @@ static void put_peer(struct keyline *record, const struct helper *h)
 	keyline_sha256(record, "policy", h->policy_digest, 8);
 }
 
-/* To the three sinks. The others get it even when the own log does not take it. */
-static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
+int record_pass_on(struct helper *h)
 {
 	const char *line = h->trail.line;
-	uint64_t rec = 0;
-	int r = chain_log_append(&h->trail, record, &rec);
-	int audit = kernel_audit_send(h->audit_fd, TRUSTED_APP, (uint32_t)rec, line);
+	int r;
 
+	if (!h->record_waits)
+		return 0;
+	h->record_waits = false;
+	r = kernel_audit_send(h->audit_fd, TRUSTED_APP, h->record_seq, line);
 	journal_socket_send(h->journal_fd, strstr(line, " res=failed") ? LOG_WARNING : LOG_INFO,
 			    "holdfast-mounthelper", line, journal_fields, ARRAY_SIZE(journal_fields));
+	return h->agent->audit_optional ? 0 : r;
+}
+
+/* To the own log. The other sinks get it even when that does not take it. */
+static int write_down(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
+{
+	uint64_t rec = 0;
+	int r;
+
+	(void)record_pass_on(h); /* in order; what was done is done */
+	r = chain_log_append(&h->trail, record, &rec);
+	h->record_waits = true;
+	h->record_seq = (uint32_t)rec;
 	if (r == 0)
 		*ret_rec = rec;
-	return r == 0 && !h->agent->audit_optional ? audit : r;
+	return r;
+}
+
+/* To the three sinks, now. */
+static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
+{
+	int r = write_down(h, record, ret_rec);
+	int passed_on = record_pass_on(h);
+
+	return r < 0 ? r : passed_on;
 }
 
 /* Of what happens to the helper itself. */
@@ -213,7 +236,7 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 	put_peer(&record, h);
 	if (outcome)
 		put_outcome(&record, outcome);
-	return put(h, &record, ret_rec);
+	return outcome ? write_down(h, &record, ret_rec) : put(h, &record, ret_rec);
 }
 
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)

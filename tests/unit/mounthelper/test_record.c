@@ -69,6 +69,24 @@ static void a_refusal_is_a_warning_with_its_reason(void **state)
 	assert_string_equal(fake_audit(), fake_log());
 }
 
+/* The reply does not wait for the other sinks; nothing overtakes the record on its way to them. */
+static void a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_the_next_record(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+
+	(void)state;
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	assert_int_equal(count(fake_log(), " phase=result "), 1);
+	assert_int_equal(count(fake_audit(), " phase=intent "), 1);
+	assert_int_equal(count(fake_audit(), " phase=result "), 0);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_string_equal(fake_audit(), fake_log());
+	assert_int_equal(count(fake_journal(), "PRIORITY=6\n"), 4);
+	assert_int_equal(record_pass_on(&helper), 0);
+	assert_string_equal(fake_audit(), fake_log());
+}
+
 static void expect_no_new_mounts(void)
 {
 	ASSERT_REPLY(stage(fixture_stage()), MH_UNAVAILABLE);
@@ -340,6 +358,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(intent_and_result_go_to_all_three_sinks_with_one_text),
 		TEST(a_refusal_is_a_warning_with_its_reason),
+		TEST(a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_the_next_record),
 		TEST(without_required_audit_only_cleaning_up_goes_on),
 		TEST(without_optional_audit_everything_goes_on),
 		TEST(sinks_that_could_not_be_opened_are_not_called),
