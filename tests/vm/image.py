@@ -53,6 +53,7 @@ MODULES = {
     "xfs": "volumes",
     "erofs": "volumes",
     "squashfs": "volumes",
+    "fuse": "a plugin's file system that never answers",
     "overlay": "a layer above a volume",
     "nfs": "the NFS client",
     "nfsv4": "the NFS client",
