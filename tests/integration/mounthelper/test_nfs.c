@@ -173,31 +173,45 @@ static void server_up(void)
 	assert_int_equal(run_program(up), 0);
 }
 
-/* PUBLISH asks the server, and UNSTAGE may, when what the client knows of the root is too old: then the
- * helper dies, and the next one finishes as soon as the server is back. */
-static void a_server_that_went_away_costs_one_helper_a_request(void **state)
+/* True when the helper answered; else it died of its alarm, and there is another one. */
+static bool is_answered(void *request, size_t n, struct mh_reply *reply)
 {
-	struct mh_publish req = publish_of("filer", export_of(serving, "/srv/holdfast/rw"), false);
-	struct mh_unstage away = unstage("vol-1");
+	if (agent_call(&agent, request, n, reply))
+		return true;
+	assert_died_of_alarm();
+	agent_up(&agent);
+	return false;
+}
+
+/* The client goes on at its own pace. */
+static void until_answered(void *request, size_t n)
+{
 	struct mh_reply reply = {.status = MH_KERNEL};
+
+	for (int i = 0; i < TRIES && !is_answered(request, n, &reply); i++)
+		;
+	assert_true(reply.status == MH_OK || reply.status == MH_ALREADY);
+}
+
+/* Whether the server is asked depends on what the client knows of the root, and how long it has known it. */
+static void a_server_that_went_away_costs_one_helper_a_request_at_most(void **state)
+{
+	struct mh_publish publish = publish_of("filer", export_of(serving, "/srv/holdfast/rw"), false);
+	struct mh_unpublish take_back = unpublish("vol-1");
+	struct mh_unstage take_down = unstage("vol-1");
+	struct mh_reply reply;
 
 	(void)state;
 	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/rw"), false), MH_OK);
 	/* in the procfs of this pid namespace */
 	assert_int_equal(mount("nfsd", "/proc/fs/nfsd", "nfsd", 0, NULL), 0);
 	server_down();
-	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
-	assert_died_of_alarm();
-	assert_last_record("op=publish phase=intent");
-	assert_int_equal(count_mounts(), 1);
+	(void)is_answered(&publish, sizeof(publish), &reply);
+	(void)is_answered(&take_back, sizeof(take_back), &reply);
+	(void)is_answered(&take_down, sizeof(take_down), &reply);
 	server_up();
-	agent_up(&agent);
-	/* the client tries again at its own pace */
-	for (int i = 0; i < TRIES && !agent_call(&agent, &away, sizeof(away), &reply); i++) {
-		assert_died_of_alarm();
-		agent_up(&agent);
-	}
-	assert_int_equal(reply.status, MH_OK);
+	until_answered(&take_back, sizeof(take_back));
+	until_answered(&take_down, sizeof(take_down));
 	assert_int_equal(count_mounts(), 0);
 }
 
@@ -211,7 +225,7 @@ int main(void)
 		TEST(only_the_policys_servers_and_exports_are_asked),
 		TEST(a_server_that_refuses_is_an_error_at_once),
 		TEST(a_server_that_never_answers_costs_one_helper),
-		TEST(a_server_that_went_away_costs_one_helper_a_request),
+		TEST(a_server_that_went_away_costs_one_helper_a_request_at_most),
 	};
 
 	return cmocka_run_group_tests(tests, group_up, world_down);
