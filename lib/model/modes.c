@@ -19,12 +19,6 @@ static const char *const attachment_mode_names[ATTACHMENT_MODE_N] = {
 	[ATTACHMENT_BLOCK_DEVICE] = "block-device",
 };
 
-static const char *const propagation_names[PROPAGATION_N] = {
-	[PROPAGATION_PRIVATE] = "private",
-	[PROPAGATION_HOST_TO_TASK] = "host-to-task",
-	[PROPAGATION_BIDIRECTIONAL] = "bidirectional",
-};
-
 static const char *const claim_mode_names[CLAIM_MODE_N] = {
 	[CLAIM_MODE_UNSPECIFIED] = "unspecified",
 	[CLAIM_READ] = "read",
@@ -46,11 +40,6 @@ const char *access_mode_name(enum access_mode mode)
 const char *attachment_mode_name(enum attachment_mode mode)
 {
 	return name_or_invalid(attachment_mode_names, ATTACHMENT_MODE_N, (int)mode);
-}
-
-const char *propagation_name(enum propagation propagation)
-{
-	return name_or_invalid(propagation_names, PROPAGATION_N, (int)propagation);
 }
 
 const char *claim_mode_name(enum claim_mode mode)

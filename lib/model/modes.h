@@ -40,7 +40,6 @@ enum claim_mode {
 /** "single-node-writer"; "unspecified" for 0, "invalid" outside the enum. */
 const char *access_mode_name(enum access_mode mode);
 const char *attachment_mode_name(enum attachment_mode mode);
-const char *propagation_name(enum propagation propagation);
 const char *claim_mode_name(enum claim_mode mode);
 
 /** Does the mode allow anybody to write? */

@@ -500,6 +500,35 @@ static void a_plugins_mount_with_others_below_is_a_conflict(void **state)
 	assert_string_equal(remembered_profile(), "");
 }
 
+/* mount --move: a mount that is older than the one that it stands below. */
+static void an_older_mount_that_a_plugin_moved_below_its_own_is_found(void **state)
+{
+	struct mh_publish p = fixture_publish();
+	struct mh_stage req = request(PLUGIN);
+	struct position inside;
+	int moved;
+	int fs;
+
+	(void)state;
+	fake_mount_device_elsewhere();
+	for (moved = MOUNTS - 1; !k.mounts[moved].used; moved--)
+		;
+	ASSERT_REPLY(stage(req), MH_OK);
+	plugin_mounts();
+	ASSERT_REPLY(stage(req), MH_OK);
+	for (inside.mount = MOUNTS - 1; !k.mounts[inside.mount].used; inside.mount--)
+		;
+	fs = k.mounts[inside.mount].fs;
+	inside.node = new_node(root_of(inside.mount).node, fs, "sub", 0, S_IFDIR | 0755);
+	assert_true(k.mounts[moved].id < k.mounts[inside.mount].id);
+	k.mounts[moved].at_mount = inside.mount;
+	k.mounts[moved].at_node = inside.node;
+	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
+	fixture_grant_publish(&p, &req.source);
+	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	ASSERT_SAID("reason=submount");
+}
+
 static void a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one(void **state)
 {
 	(void)state;
@@ -715,6 +744,7 @@ int main(void)
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
 		TEST(a_daemon_behind_a_plugins_mount_is_asked_nothing),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
+		TEST(an_older_mount_that_a_plugin_moved_below_its_own_is_found),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
 		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
 		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
