@@ -504,6 +504,21 @@ static void a_submount_of_the_staged_volume_is_never_uncovered(void **state)
 	assert_true(fake_is_mount(STAGED));
 }
 
+/* The kernel would take them along. */
+static void a_lazy_unstage_takes_no_submount_along(void **state)
+{
+	struct mh_unstage u = fixture_unstage();
+
+	(void)state;
+	new_world("allow_detach = yes");
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_mount_inside(STAGED);
+	u.detach = 1;
+	ASSERT_REPLY(unstage(u), MH_BUSY);
+	ASSERT_SAID("reason=submount");
+	assert_true(fake_is_mount(STAGED));
+}
+
 static void a_mount_stacked_on_a_staged_volume_is_told(void **state)
 {
 	(void)state;
@@ -659,6 +674,23 @@ static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
 	assert_int_equal(answer.reply.status, MH_REFUSED);
 	record_end(&helper, false, REASON_REFUSALS, 200);
 	assert_int_equal(count_in_log(" op=refusals phase=event seq=0 count=180 "), 1);
+}
+
+static void a_volume_that_another_instance_works_on_never_ends_the_helper(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+	int sys_errno;
+
+	(void)state;
+	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	fake_clock_step(1);
+	fake_lock_held_elsewhere(true);
+	for (int i = 0; i < 300; i++) {
+		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+		assert_int_equal(answer.reply.status, MH_BUSY);
+	}
+	fake_lock_held_elsewhere(false);
 }
 
 static void refusals_that_come_slowly_are_all_recorded(void **state)
@@ -847,6 +879,7 @@ int main(void)
 		TEST(without_a_ticket_the_profile_that_staged_must_be_known_too),
 		TEST(an_older_generation_is_refused_for_stage_and_publish),
 		TEST(a_submount_of_the_staged_volume_is_never_uncovered),
+		TEST(a_lazy_unstage_takes_no_submount_along),
 		TEST(a_mount_stacked_on_a_staged_volume_is_told),
 		TEST(unpublish_touches_only_the_volume_it_names),
 		TEST(unpublish_takes_no_wrong_name_for_a_staged_volume),
@@ -856,6 +889,7 @@ int main(void)
 		TEST(another_instance_on_the_same_volume_means_busy),
 		TEST(a_mount_left_shared_by_a_dead_instance_is_made_private),
 		TEST(too_many_refusals_are_summed_up_and_end_the_helper),
+		TEST(a_volume_that_another_instance_works_on_never_ends_the_helper),
 		TEST(refusals_that_come_slowly_are_all_recorded),
 		TEST(state_is_read_from_the_kernel),
 		TEST(lists_come_in_pages_of_eight),

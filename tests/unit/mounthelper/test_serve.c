@@ -26,6 +26,8 @@ ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, 
 	assert_int_equal(fd, HELPER_SOCKET_FD);
 	assert_int_equal(peer->uid, FIXTURE_UID);
 	assert_int_equal(peer->pid, 4711);
+	/* whoever waits has given every record to every sink */
+	assert_string_equal(fake_audit(), fake_log());
 	if (wire.given == wire.n_in)
 		return wire.end;
 	assert_true(size >= sizeof(wire.in[0]));
