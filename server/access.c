@@ -1,5 +1,7 @@
 #include "access.h"
 
+#include "server.h"
+
 #include "base/id.h"
 #include "base/names.h"
 #include "base/str.h"
@@ -91,4 +93,26 @@ enum status access_node(const struct rpc_peer *peer, const char *cluster, struct
 				 "%s may not make this call: it is not a node", peer->uri);
 	*ret = identity;
 	return STATUS_OK;
+}
+
+enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
+			 const char *namespace, struct error *err)
+{
+	(void)right; /* an operator's certificate gives every right */
+	(void)namespace;
+	return access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, NULL, err);
+}
+
+char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE])
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct identity identity;
+
+	if (peer->uri[0] == '\0')
+		(void)str_copy(ret, ACCESS_WHO_SIZE, "anonymous");
+	else if (identity_parse(peer->uri, server->config.cluster, &identity, NULL) == STATUS_OK)
+		(void)str_format(ret, ACCESS_WHO_SIZE, "%s/%s", role_names[identity.role], identity.name);
+	else
+		(void)str_format(ret, ACCESS_WHO_SIZE, "%.150s", peer->uri);
+	return ret;
 }

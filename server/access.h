@@ -30,3 +30,36 @@ enum status access_operator(const struct rpc_peer *peer, const char *cluster, bo
 /** The caller must be a node. */
 enum status access_node(const struct rpc_peer *peer, const char *cluster, struct identity *ret,
 			struct error *err);
+
+struct server;
+struct rpc_call;
+
+/* What a call needs. The names are Nomad's capabilities, see nomad's "namespace" and "plugin" policies. */
+enum access_right {
+	ACCESS_VOLUME_LIST,  /* csi-list-volume */
+	ACCESS_VOLUME_READ,  /* csi-read-volume */
+	ACCESS_VOLUME_MOUNT, /* csi-mount-volume: run allocations that ask for volumes */
+	ACCESS_VOLUME_WRITE, /* csi-write-volume */
+	ACCESS_JOB_LIST,     /* list-jobs: list allocations */
+	ACCESS_JOB_READ,     /* read-job */
+	ACCESS_JOB_SUBMIT,   /* submit-job: run and stop allocations */
+	ACCESS_PLUGIN_LIST,  /* the rights from here on are not of a namespace */
+	ACCESS_PLUGIN_READ,
+	ACCESS_NODE_READ,
+	ACCESS_NODE_WRITE, /* eligibility, drain */
+	ACCESS_OPERATOR_READ,
+	ACCESS_OPERATOR_WRITE, /* purge, attest, gc */
+	ACCESS_MANAGEMENT,     /* tokens, policies, backup, restore */
+	ACCESS_RIGHT_N,
+};
+
+/** May the caller do this to objects of @namespace (NULL: of none, or in any namespace at all)?
+ * Whose namespace counts is the object's own, never one that the request claims for it.
+ * STATUS_UNAUTHENTICATED without an identity, STATUS_PERMISSION_DENIED names the right that is missing. */
+enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
+			 const char *namespace, struct error *err);
+
+enum { ACCESS_WHO_SIZE = 192 };
+
+/** The caller for records and messages: "operator/alice", "token 0189... (deploy)", "node/n1". */
+char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE]);

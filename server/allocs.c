@@ -1,8 +1,10 @@
 #include "allocs.h"
 
+#include "access.h"
 #include "change.h"
 #include "claim_grant.h"
 #include "claims.h"
+#include "keys.h"
 #include "reply.h"
 #include "server.h"
 #include "session.h"
@@ -253,26 +255,46 @@ static Holdfast__V1__GetAllocationResponse *make_get_response(struct alloc_entry
 	return response;
 }
 
-static void reply_get(struct server *server, struct rpc_call *call, struct alloc_entry *entry)
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
 {
-	reply_durable(server, call, (ProtobufCMessage *)make_get_response(entry));
-}
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+	struct alloc_entry *entry = state_alloc(&server->state, request->id);
 
-static enum status handle_get(struct server *server, struct rpc_call *call,
-			      const Holdfast__V1__GetAllocationRequest *request, struct error *err)
-{
-	struct alloc_entry *entry;
-
-	entry = state_alloc(&server->state, request->id);
 	if (!entry)
 		return no_such_alloc(request->id, err);
-	if (request->index > 0 && entry->alloc.modify_index <= request->index && request->wait_ms > 0)
-		return watch_alloc(server, entry, call, request->wait_ms, reply_get, err);
-	reply_get(server, call, entry);
+	reply_durable(server, call, (ProtobufCMessage *)make_get_response(entry));
 	return STATUS_OK;
 }
 
-DEFINE_OPERATOR_METHOD(allocs_handle_get, Holdfast__V1__GetAllocationRequest, handle_get)
+static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC "%.36s", request->id);
+}
+
+static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
+{
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
+
+	return entry ? entry->alloc.modify_index : UINT64_MAX;
+}
+
+static enum status get_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			     struct error *err)
+{
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
+
+	return access_check(server, call, ACCESS_JOB_READ, entry ? entry->alloc.namespace : NAMESPACE_DEFAULT,
+			    err);
+}
+
+static const struct read_method get_method = {
+	.allow = get_allow, .handle = handle_get, .name = get_name, .index = get_index};
+DEFINE_READ_METHOD(allocs_handle_get, get_method)
 
 static size_t list_allocs(struct server *server, const char *prefix, const char *node_id,
 			  Holdfast__V1__Allocation **list)

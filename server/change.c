@@ -1,245 +1,196 @@
 #include "change.h"
 
 #include "keys.h"
+#include "records.h"
 #include "server.h"
 #include "state.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "log/log.h"
-#include "model/pb.h"
 
-#include <assert.h>
+#include <holdfast/v1/types.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct packed {
-	uint8_t *bytes;
-	size_t len;
-};
-
-static void release_packed(struct packed *packed)
+static void free_value(enum object_kind kind, void *value)
 {
-	free(packed->bytes);
+	const struct object_type *type = object_type(kind);
+
+	if (value && type->release)
+		type->release(value);
+	free(value);
 }
 
-static void release_objects(struct change_object *objects, size_t n)
+static void free_objects(struct change_object *objects, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		free(objects[i].value);
+		free_value(objects[i].kind, objects[i].value);
+	free(objects);
 }
 
 void change_release(struct change *change)
 {
-	release_objects(change->objects, change->n);
+	free_objects(change->objects, change->n);
+	change->objects = NULL;
 	change->n = 0;
+}
+
+static void *copy_value(enum object_kind kind, const void *value)
+{
+	const struct object_type *type = object_type(kind);
+	void *copy = malloc(type->size);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, value, type->size);
+	if (!type->own || type->own(copy, value))
+		return copy;
+	free_value(kind, copy);
+	return NULL;
 }
 
 /* The object with this key that is already staged, or a new one: a key stands in a transaction once. */
 static struct change_object *object_for(struct change *change, const char *key)
 {
+	struct change_object *object;
+
 	for (size_t i = 0; i < change->n; i++)
 		if (str_eq(change->objects[i].key, key))
 			return &change->objects[i];
-	if (change->n == CHANGE_OBJECTS_MAX)
+	if (!change->objects)
+		change->objects = calloc(CHANGE_OBJECTS_MAX, sizeof(*change->objects));
+	if (!change->objects || change->n == CHANGE_OBJECTS_MAX)
 		return NULL;
-	change->objects[change->n] = (struct change_object){0};
-	(void)str_copy(change->objects[change->n].key, CHANGE_KEY_SIZE, key);
-	return &change->objects[change->n++];
+	object = &change->objects[change->n++];
+	(void)str_copy(object->key, sizeof(object->key), key);
+	return object;
 }
 
-/* Stage a copy of @value; the last word about a key counts. */
-static void stage(struct change *change, enum change_kind kind, const char *key, const void *value,
-		  size_t size)
+static void stage(struct change *change, enum object_kind kind, const void *value, bool is_deletion)
 {
+	char key[OBJECT_KEY_SIZE];
 	struct change_object *object;
 	void *copy;
 
 	if (change->status != STATUS_OK)
 		return;
-	copy = malloc(size);
+	object_type(kind)->key(value, key);
+	copy = copy_value(kind, value);
 	object = copy ? object_for(change, key) : NULL;
 	if (!object) {
-		free(copy);
+		free_value(kind, copy);
 		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0,
 					   "out of memory, or more than %d objects would change at once",
 					   CHANGE_OBJECTS_MAX);
 		return;
 	}
-	memcpy(copy, value, size);
-	free(object->value);
+	free_value(kind, object->value);
 	object->kind = kind;
 	object->value = copy;
+	object->is_deletion = is_deletion;
 }
 
-static void stage_volume(struct change *change, enum change_kind kind, const struct volume *volume)
+void change_put(struct change *change, enum object_kind kind, const void *value)
 {
-	char key[CHANGE_KEY_SIZE];
-
-	(void)str_format(key, sizeof(key), PREFIX_VOLUME "%s/%s", volume->namespace, volume->id);
-	stage(change, kind, key, volume, sizeof(*volume));
+	stage(change, kind, value, false);
 }
 
-static void stage_claim(struct change *change, enum change_kind kind, const struct claim *claim)
+void change_delete(struct change *change, enum object_kind kind, const void *value)
 {
-	char key[CHANGE_KEY_SIZE];
-
-	(void)str_format(key, sizeof(key), PREFIX_CLAIM "%s", claim->id);
-	stage(change, kind, key, claim, sizeof(*claim));
+	stage(change, kind, value, true);
 }
 
 void change_put_volume(struct change *change, const struct volume *volume)
 {
-	stage_volume(change, CHANGE_PUT_VOLUME, volume);
+	change_put(change, OBJECT_VOLUME, volume);
 }
 
 void change_delete_volume(struct change *change, const struct volume *volume)
 {
-	stage_volume(change, CHANGE_DELETE_VOLUME, volume);
+	change_delete(change, OBJECT_VOLUME, volume);
 }
 
 void change_put_claim(struct change *change, const struct claim *claim)
 {
-	stage_claim(change, CHANGE_PUT_CLAIM, claim);
+	change_put(change, OBJECT_CLAIM, claim);
 }
 
 void change_delete_claim(struct change *change, const struct claim *claim)
 {
-	stage_claim(change, CHANGE_DELETE_CLAIM, claim);
+	change_delete(change, OBJECT_CLAIM, claim);
 }
 
 void change_put_alloc(struct change *change, const struct alloc *alloc)
 {
-	char key[CHANGE_KEY_SIZE];
-
-	(void)str_format(key, sizeof(key), PREFIX_ALLOC "%s", alloc->id);
-	stage(change, CHANGE_PUT_ALLOC, key, alloc, sizeof(*alloc));
+	change_put(change, OBJECT_ALLOC, alloc);
 }
 
 void change_put_node(struct change *change, const struct node *node)
 {
-	char key[CHANGE_KEY_SIZE];
+	change_put(change, OBJECT_NODE, node);
+}
 
-	(void)str_format(key, sizeof(key), PREFIX_NODE "%s", node->id);
-	stage(change, CHANGE_PUT_NODE, key, node, sizeof(*node));
+/* What is staged is a copy: nothing is written through these. */
+static struct record borrowed_record(const char *key, const ProtobufCMessage *message)
+{
+	return (struct record){.key = (char *)(uintptr_t)key,
+			       .message = (ProtobufCMessage *)(uintptr_t)message};
+}
+
+void change_put_record(struct change *change, const char *key, const ProtobufCMessage *message)
+{
+	struct record record = borrowed_record(key, message);
+
+	change_put(change, OBJECT_RECORD, &record);
+}
+
+void change_delete_record(struct change *change, const char *key)
+{
+	struct record record = borrowed_record(key, NULL);
+
+	change_delete(change, OBJECT_RECORD, &record);
 }
 
 void change_put_floor(struct change *change, uint64_t generation_floor)
 {
-	stage(change, CHANGE_PUT_FLOOR, KEY_GENERATION_FLOOR, &generation_floor, sizeof(generation_floor));
+	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
+
+	floor.generation = generation_floor;
+	change_put_record(change, KEY_GENERATION_FLOOR, &floor.base);
 }
 
-static bool is_deletion(enum change_kind kind)
-{
-	return kind == CHANGE_DELETE_VOLUME || kind == CHANGE_DELETE_CLAIM;
-}
-
-static ProtobufCMessage *floor_message(uint64_t generation_floor)
-{
-	Holdfast__V1__GenerationFloor *pb = malloc(sizeof(*pb));
-
-	if (!pb)
-		return NULL;
-	holdfast__v1__generation_floor__init(pb);
-	pb->generation = generation_floor;
-	return &pb->base;
-}
-
-static ProtobufCMessage *object_message(const struct change_object *object)
-{
-	switch (object->kind) {
-	case CHANGE_PUT_VOLUME: {
-		struct volume stored = *(const struct volume *)object->value;
-
-		stored.create_index = stored.modify_index = 0;
-		return (ProtobufCMessage *)volume_to_pb(&stored);
-	}
-	case CHANGE_PUT_ALLOC: {
-		cleanup_free struct alloc *stored = malloc(sizeof(*stored));
-
-		if (!stored)
-			return NULL;
-		*stored = *(const struct alloc *)object->value;
-		stored->create_index = stored->modify_index = 0;
-		return (ProtobufCMessage *)alloc_to_pb(stored);
-	}
-	case CHANGE_PUT_CLAIM: {
-		struct claim stored = *(const struct claim *)object->value;
-
-		stored.create_index = stored.modify_index = 0;
-		return (ProtobufCMessage *)claim_to_pb(&stored);
-	}
-	case CHANGE_PUT_NODE: {
-		cleanup_free struct node *stored = malloc(sizeof(*stored));
-
-		if (!stored)
-			return NULL;
-		*stored = *(const struct node *)object->value;
-		stored->create_index = stored->modify_index = 0;
-		return (ProtobufCMessage *)node_to_pb(stored);
-	}
-	case CHANGE_PUT_FLOOR:
-		return floor_message(*(const uint64_t *)object->value);
-	case CHANGE_DELETE_VOLUME:
-	case CHANGE_DELETE_CLAIM:
-	case CHANGE_KIND_N:
-		break;
-	}
-	return NULL;
-}
-
-static enum status pack_object(const struct change_object *object, struct packed *packed, struct error *err)
+/* The op's value is owned by the caller. */
+static enum status pack_object(const struct change_object *object, struct kv_op *ret, struct error *err)
 {
 	ProtobufCMessage *message;
+	uint8_t *bytes = NULL;
+	size_t len = 0;
 
-	if (is_deletion(object->kind))
+	*ret = (struct kv_op){.key = object->key};
+	if (object->is_deletion)
 		return STATUS_OK;
-	message = object_message(object);
+	message = object_type(object->kind)->to_message(object->value);
 	if (message) {
-		packed->len = protobuf_c_message_get_packed_size(message);
-		packed->bytes = malloc(packed->len + 1);
+		len = protobuf_c_message_get_packed_size(message);
+		bytes = malloc(len + 1);
 	}
-	if (packed->bytes)
-		(void)protobuf_c_message_pack(message, packed->bytes);
+	if (bytes)
+		(void)protobuf_c_message_pack(message, bytes);
 	if (message)
 		protobuf_c_message_free_unpacked(message, NULL);
-	return packed->bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	ret->value = bytes;
+	ret->len = len;
+	return bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 }
 
 static enum status apply_object(struct state *state, const struct change_object *object, struct error *err)
 {
-	switch (object->kind) {
-	case CHANGE_PUT_VOLUME:
-		return state_put_volume(state, object->value, err);
-	case CHANGE_PUT_ALLOC:
-		return state_put_alloc(state, object->value, err);
-	case CHANGE_PUT_CLAIM:
-		return state_put_claim(state, object->value, err);
-	case CHANGE_PUT_NODE:
-		return state_put_node(state, object->value, err);
-	case CHANGE_PUT_FLOOR:
-		state->generation_floor = *(const uint64_t *)object->value;
-		return STATUS_OK;
-	case CHANGE_DELETE_VOLUME: {
-		const struct volume *volume = object->value;
-		struct volume_entry *entry = state_volume(state, volume->namespace, volume->id);
+	const struct object_type *type = object_type(object->kind);
 
-		if (entry)
-			state_delete_volume(state, entry);
-		return STATUS_OK;
-	}
-	case CHANGE_DELETE_CLAIM: {
-		const struct claim *claim = object->value;
-		struct claim_entry *entry = state_claim(state, claim->id);
-
-		if (entry)
-			state_delete_claim(state, entry);
-		return STATUS_OK;
-	}
-	case CHANGE_KIND_N:
-		break;
-	}
+	if (!object->is_deletion)
+		return type->put(state, object->value, err);
+	type->forget(state, object->value);
 	return STATUS_OK;
 }
 
@@ -254,61 +205,27 @@ struct commit {
 
 static void commit_free(struct commit *commit)
 {
-	release_objects(commit->objects, commit->n);
-	free(commit->objects);
+	free_objects(commit->objects, commit->n);
 	free(commit);
 }
 DEFINE_CLEANUP(struct commit, commit_free)
-
-static void set_index(uint64_t revision, uint64_t *create_index, uint64_t *modify_index)
-{
-	if (*create_index == 0)
-		*create_index = revision;
-	*modify_index = revision;
-}
 
 /* The object is durable as of @revision: later changes of it that are still under way will raise the index
  * again. */
 static void note_revision(struct state *state, const struct change_object *object, uint64_t revision)
 {
-	switch (object->kind) {
-	case CHANGE_PUT_VOLUME: {
-		const struct volume *v = object->value;
-		struct volume_entry *e = state_volume(state, v->namespace, v->id);
+	const struct object_type *type = object_type(object->kind);
+	char *found = object->is_deletion ? NULL : type->find(state, object->value);
+	uint64_t *create;
+	uint64_t *modify;
 
-		if (e)
-			set_index(revision, &e->volume.create_index, &e->volume.modify_index);
-		break;
-	}
-	case CHANGE_PUT_ALLOC: {
-		struct alloc_entry *e = state_alloc(state, ((const struct alloc *)object->value)->id);
-
-		if (e) {
-			set_index(revision, &e->alloc.create_index, &e->alloc.modify_index);
-			watch_wake(e);
-		}
-		break;
-	}
-	case CHANGE_PUT_CLAIM: {
-		struct claim_entry *e = state_claim(state, ((const struct claim *)object->value)->id);
-
-		if (e)
-			set_index(revision, &e->claim.create_index, &e->claim.modify_index);
-		break;
-	}
-	case CHANGE_PUT_NODE: {
-		struct node_entry *e = state_node(state, ((const struct node *)object->value)->id);
-
-		if (e)
-			set_index(revision, &e->node.create_index, &e->node.modify_index);
-		break;
-	}
-	case CHANGE_PUT_FLOOR:
-	case CHANGE_DELETE_VOLUME:
-	case CHANGE_DELETE_CLAIM:
-	case CHANGE_KIND_N:
-		break;
-	}
+	if (!found)
+		return;
+	create = (uint64_t *)(void *)(found + type->create_index);
+	modify = (uint64_t *)(void *)(found + type->modify_index);
+	if (*create == 0)
+		*create = revision;
+	*modify = revision;
 }
 
 static void compact(struct server *server, uint64_t revision)
@@ -329,54 +246,36 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	}
 	for (size_t i = 0; i < commit->n; i++)
 		note_revision(&commit->server->state, &commit->objects[i], revision);
+	for (size_t i = 0; i < commit->n; i++)
+		watch_changed(commit->server, commit->objects[i].kind, commit->objects[i].value, revision);
 	if (commit->n > 0)
 		compact(commit->server, revision);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
 }
 
-static struct commit *commit_new(struct server *server, const struct change *change, change_done_fn *done,
-				 void *userdata)
-{
-	struct commit *commit = calloc(1, sizeof(*commit));
-	struct change_object *objects = calloc(change->n + 1, sizeof(*objects));
-
-	if (!commit || !objects) {
-		free(commit);
-		free(objects);
-		return NULL;
-	}
-	*commit = (struct commit){.server = server, .objects = objects, .done = done, .userdata = userdata};
-	return commit;
-}
-
-static enum status submit(struct server *server, struct change *change, struct commit *commit,
+static enum status submit(struct server *server, const struct change *change, struct commit *commit,
 			  struct error *err)
 {
-	struct packed packed[CHANGE_OBJECTS_MAX] = {0};
-	struct kv_op ops[CHANGE_OBJECTS_MAX];
+	struct kv_op ops[CHANGE_OBJECTS_MAX] = {0};
 	enum status st = STATUS_OK;
 
-	for (size_t i = 0; i < change->n && st == STATUS_OK; i++) {
-		st = pack_object(&change->objects[i], &packed[i], err);
-		ops[i] = (struct kv_op){
-			.key = change->objects[i].key, .value = packed[i].bytes, .len = packed[i].len};
-	}
+	for (size_t i = 0; i < change->n && st == STATUS_OK; i++)
+		st = pack_object(&change->objects[i], &ops[i], err);
 	if (st == STATUS_OK && change->n > 0)
 		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = change->n}, on_durable,
 			       commit, err);
 	else if (st == STATUS_OK)
 		st = kv_barrier(server->kv, on_durable, commit, err);
 	for (size_t i = 0; i < change->n; i++)
-		release_packed(&packed[i]);
+		free((void *)(uintptr_t)ops[i].value);
 	return st;
 }
 
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err)
 {
-	cleanup(commit_freep) struct commit *commit = NULL;
-	struct commit *submitted;
+	struct commit *commit;
 	struct error apply_error;
 	enum status st;
 
@@ -385,18 +284,20 @@ enum status change_commit(struct server *server, struct change *change, change_d
 			*err = change->error;
 		return change->status;
 	}
-	commit = commit_new(server, change, done, userdata);
+	commit = calloc(1, sizeof(*commit));
 	if (!commit)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*commit = (struct commit){.server = server, .done = done, .userdata = userdata};
 	st = submit(server, change, commit, err);
-	if (st != STATUS_OK)
+	if (st != STATUS_OK) {
+		free(commit);
 		return st;
-	submitted = TAKE_PTR(commit);
-	memcpy(submitted->objects, change->objects, change->n * sizeof(change->objects[0]));
-	submitted->n = change->n;
-	change->n = 0; /* the values belong to the commit now */
-	for (size_t i = 0; i < submitted->n; i++) {
-		st = apply_object(&server->state, &submitted->objects[i], &apply_error);
+	}
+	commit->objects = change->objects; /* done functions never run inside kv_submit() */
+	commit->n = change->n;
+	*change = (struct change)CHANGE_INIT;
+	for (size_t i = 0; i < commit->n; i++) {
+		st = apply_object(&server->state, &commit->objects[i], &apply_error);
 		if (st != STATUS_OK) /* memory must never be behind what was submitted */
 			server_fail(server, &apply_error);
 	}

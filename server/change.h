@@ -7,6 +7,8 @@
  * When the store cannot commit, memory is ahead of the disk: the server ends (server_fail) and starts again
  * from the store. */
 
+#include "objects.h"
+
 #include "base/error.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -17,33 +19,23 @@
 #include <stdbool.h>
 
 struct server;
+struct rpc_call;
 
 enum {
-	CHANGE_OBJECTS_MAX = 64, /* an allocation with all its volumes' claims and their history fits */
-	CHANGE_KEY_SIZE = 256,
+	CHANGE_OBJECTS_MAX = 96, /* a node's whole fingerprint, or an allocation with its volumes' claims and
+				    their history, fits; below KV_TXN_OPS_MAX */
 	CHANGE_COMPACT_COMMITS = 1024, /* after so many, the store forgets its change feed: nobody reads it */
 };
 
-enum change_kind {
-	CHANGE_PUT_VOLUME,
-	CHANGE_PUT_ALLOC,
-	CHANGE_PUT_CLAIM,
-	CHANGE_PUT_NODE,
-	CHANGE_PUT_FLOOR,
-	CHANGE_DELETE_VOLUME,
-	CHANGE_DELETE_CLAIM,
-	CHANGE_KIND_N,
-};
-
 struct change_object {
-	enum change_kind kind;
-	char key[CHANGE_KEY_SIZE];
-	void *value; /* owned copy: struct volume, alloc, claim or node, uint64_t; of deletions: with the ids
-			set */
+	enum object_kind kind;
+	bool is_deletion;
+	char key[OBJECT_KEY_SIZE];
+	void *value; /* owned copy; of deletions what makes up the key */
 };
 
 struct change {
-	struct change_object objects[CHANGE_OBJECTS_MAX];
+	struct change_object *objects; /* owned; NULL: none yet */
 	size_t n;
 	enum status status; /* the first failure sticks and is returned by change_commit() */
 	struct error error;
@@ -56,13 +48,22 @@ struct change {
 
 void change_release(struct change *change);
 
+/** Stage the object; the value is copied. The last word about a key counts. */
+void change_put(struct change *change, enum object_kind kind, const void *value);
+void change_delete(struct change *change, enum object_kind kind, const void *value);
+
 void change_put_volume(struct change *change, const struct volume *volume);
 void change_put_alloc(struct change *change, const struct alloc *alloc);
 void change_put_claim(struct change *change, const struct claim *claim);
 void change_put_node(struct change *change, const struct node *node);
-void change_put_floor(struct change *change, uint64_t generation_floor);
 void change_delete_volume(struct change *change, const struct volume *volume);
 void change_delete_claim(struct change *change, const struct claim *claim);
+
+/** A record of records.h. */
+void change_put_record(struct change *change, const char *key, const ProtobufCMessage *message);
+void change_delete_record(struct change *change, const char *key);
+
+void change_put_floor(struct change *change, uint64_t generation_floor);
 
 /** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */
 typedef void change_done_fn(struct server *server, void *userdata);

@@ -63,7 +63,7 @@ struct asked {
 	const char *alloc_id;
 	const char *volume_name;
 	const struct alloc *alloc; /* NULL: no such allocation */
-	const struct node *node;
+	const struct node_entry *node;
 };
 
 static enum status admit(struct server *server, const struct asked *asked, const struct claim **ret_same,
@@ -76,12 +76,14 @@ static enum status admit(struct server *server, const struct asked *asked, const
 		.volume = volume ? &volume->volume : NULL,
 		.alloc = asked->alloc,
 		.alloc_id = asked->alloc_id,
-		.node = asked->node,
+		.node = asked->node ? &asked->node->node : NULL,
 		.volume_name = asked->volume_name,
 		.now_ms = clock_realtime_ms(),
 	};
 	enum status st;
 
+	if (volume && asked->node)
+		in.plugin = node_entry_plugin(asked->node, &volume->volume);
 	if (volume) {
 		st = find_holders(server, volume, &holders, err);
 		if (st != STATUS_OK)
@@ -103,7 +105,7 @@ enum status claim_grant_check(struct server *server, const struct alloc *alloc,
 		.alloc_id = alloc->id,
 		.volume_name = request->name,
 		.alloc = alloc,
-		.node = node ? &node->node : NULL,
+		.node = node,
 	};
 	const struct claim *same;
 	enum status st = admit(server, &asked, &same, err);
@@ -186,7 +188,7 @@ static void make_claim(const struct volume *volume, const struct alloc *alloc,
 		.sent_to_node = true,
 		.create_time_ms = clock_realtime_ms(),
 	};
-	claim->modify_time_ms = claim->create_time_ms;
+	claim->modify_time_ms = claim->state_time_ms = claim->create_time_ms;
 	memcpy(claim->volume_id, volume->id, sizeof(claim->volume_id));
 	memcpy(claim->namespace, volume->namespace, sizeof(claim->namespace));
 	memcpy(claim->external_id, volume->external_id, sizeof(claim->external_id));
@@ -215,7 +217,7 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 		volume.generation++;
 		change_put_volume(&change, &volume);
 	}
-	make_claim(&volume, asked->alloc, request, asked->node, &claim);
+	make_claim(&volume, asked->alloc, request, &asked->node->node, &claim);
 	r = uuid_new(claim.id);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make a claim id");
@@ -256,7 +258,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "node %s has no session; claims are granted to connected nodes only",
 				 who.name);
-	asked.node = &node->node;
+	asked.node = node;
 	asked.alloc = alloc ? &alloc->alloc : NULL;
 	st = admit(server, &asked, &same, err);
 	if (st == STATUS_OK)

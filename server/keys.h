@@ -1,7 +1,20 @@
 #pragma once
 /* Keys in the store. An object's revisions are kept by the store, not in its value. */
-#define PREFIX_VOLUME "volume/"
-#define PREFIX_ALLOC "alloc/"
-#define PREFIX_CLAIM "claim/"
-#define PREFIX_NODE "node/"
-#define KEY_GENERATION_FLOOR "meta/generation-floor"
+#define PREFIX_VOLUME "volume/"		  /* NAMESPACE/ID: Volume */
+#define PREFIX_NODE "node/"		  /* ID: Node */
+#define PREFIX_NODE_PLUGIN "node-plugin/" /* NODE/PLUGIN/PROFILE: NodePlugin */
+#define PREFIX_ALLOC "alloc/"		  /* ID: Allocation */
+#define PREFIX_CLAIM "claim/"		  /* ID: Claim */
+
+/* Records. */
+#define PREFIX_META "meta/"
+#define KEY_GENERATION_FLOOR PREFIX_META "generation-floor" /* GenerationFloor */
+#define KEY_SCHEMA PREFIX_META "schema"			    /* Schema */
+#define KEY_EPOCH PREFIX_META "epoch"			    /* Epoch */
+#define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
+#define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
+#define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */
+#define PREFIX_SNAPSHOT "snapshot/"			    /* PLUGIN/NAME: Snapshot */
+#define PREFIX_ATTESTATION "attestation/"		    /* ID: Attestation */
+#define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
+#define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */

@@ -11,14 +11,31 @@
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdlib.h>
 
+static void add_plugins(const struct node_entry *entry, Holdfast__V1__Node *view)
+{
+	const struct instance_entry *instance;
+
+	view->plugins = calloc(NODE_PLUGINS_MAX, sizeof(Holdfast__V1__NodePlugin *));
+	if (!view->plugins)
+		return;
+	LIST_FOREACH (instance, &entry->instances, of_node) {
+		view->plugins[view->n_plugins] = node_plugin_to_pb(&instance->instance.plugin);
+		if (!view->plugins[view->n_plugins])
+			return; /* memory is short: a shorter list is still true */
+		view->n_plugins++;
+	}
+}
+
 /* Connected is what the session says, not what was stored. */
 static Holdfast__V1__Node *node_view(const struct node_entry *entry)
 {
 	Holdfast__V1__Node *view = node_to_pb(&entry->node);
 
-	if (view)
-		view->status = node_is_connected(entry) ? HOLDFAST__V1__NODE_STATUS__READY
-							: HOLDFAST__V1__NODE_STATUS__DISCONNECTED;
+	if (!view)
+		return NULL;
+	add_plugins(entry, view);
+	view->status = node_is_connected(entry) ? HOLDFAST__V1__NODE_STATUS__READY
+						: HOLDFAST__V1__NODE_STATUS__DISCONNECTED;
 	return view;
 }
 

@@ -32,6 +32,8 @@ static enum status open_store(struct server *server, struct error *err)
 	st = kv_open_sqlite(server->event, path, &server->kv, err);
 	if (st == STATUS_OK)
 		st = load_state(server, err);
+	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
+		server->watch_indexes[i] = kv_revision(server->kv);
 	/* what the last run left, however short runs are */
 	return st == STATUS_OK ? kv_compact(server->kv, kv_revision(server->kv), err) : st;
 }

@@ -14,6 +14,11 @@
 #include <stddef.h>
 #include <systemd/sd-event.h>
 
+struct watch;
+RB_HEAD(watch_tree, watch);
+
+enum { WATCH_TABLES = 6 };
+
 struct server {
 	struct config config;
 	sd_event *event;
@@ -22,7 +27,10 @@ struct server {
 	struct ticket_issuer *issuer;
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
+	struct watch_tree watches; /* see watch.h */
 	size_t n_watches;
+	uint64_t watch_serial;
+	uint64_t watch_indexes[WATCH_TABLES];
 	size_t n_sessions;
 	unsigned int n_commits; /* since the change feed was last compacted */
 	bool failed;

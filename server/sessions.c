@@ -4,6 +4,7 @@
 #include "allocs.h"
 #include "change.h"
 #include "claims.h"
+#include "fingerprint.h"
 #include "server.h"
 #include "session.h"
 
@@ -244,31 +245,19 @@ static enum status check_rival(const struct session *session, const struct node_
 			 session->node_id, rival->boot_id);
 }
 
-static enum status node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
-				   const char *boot_id, const struct node *current, struct node *ret,
-				   struct error *err)
+static void node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
+			    const char *boot_id, const struct node *current, struct node *ret)
 {
 	*ret = *current;
-	if (hello->n_plugins > NODE_PLUGINS_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d plugins", NODE_PLUGINS_MAX);
 	(void)str_copy(ret->id, sizeof(ret->id), session->node_id);
 	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), boot_id);
 	str_copy_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
 	str_copy_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
 	str_copy_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
 	ret->status = NODE_READY;
-	ret->n_plugins = 0;
-	for (size_t i = 0; i < hello->n_plugins; i++) {
-		enum status st = node_plugin_from_pb(hello->plugins[i], &ret->plugins[i], err);
-
-		if (st != STATUS_OK)
-			return st;
-		ret->n_plugins++;
-	}
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
 	if (ret->create_time_ms == 0)
 		ret->create_time_ms = ret->modify_time_ms;
-	return STATUS_OK;
 }
 
 static enum status store_node(struct session *session, const Holdfast__V1__SessionHello *hello,
@@ -283,10 +272,11 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 
 	if (!node)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = node_from_hello(session, hello, boot_id, entry ? &entry->node : &none, node, err);
+	node_from_hello(session, hello, boot_id, entry ? &entry->node : &none, node);
+	change_put_node(&change, node);
+	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
 	if (st != STATUS_OK)
 		return st;
-	change_put_node(&change, node);
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
@@ -394,6 +384,16 @@ static enum status take_hello(struct session *session, const Holdfast__V1__Sessi
 	return STATUS_OK;
 }
 
+static enum status take_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint,
+				    struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st = fingerprint_stage(session->server, &change, session->node_id, fingerprint->plugins,
+					   fingerprint->n_plugins, err);
+
+	return st == STATUS_OK ? change_commit(session->server, &change, NULL, NULL, err) : st;
+}
+
 static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)
 {
 	struct node_entry *node = state_node(&session->server->state, session->node_id);
@@ -411,6 +411,10 @@ static enum status take_message(struct session *session, const Holdfast__V1__Ses
 		return take_alloc_status(session, up->alloc, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT:
 		return take_receipt(session, up->receipt, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
+		return take_fingerprint(session, up->fingerprint, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:  /* nothing was asked */
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT: /* likewise */
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
 		break;

@@ -1,9 +1,12 @@
 #include "state.h"
 
+#include "keys.h"
+
 #include "base/cleanup.h"
 #include "base/str.h"
 
 #include <assert.h>
+#include <holdfast/v1/types.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,10 +32,16 @@ static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
 	return strcmp(a->id, b->id);
 }
 
+static int compare_plugins(const struct plugin_entry *a, const struct plugin_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
 TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
+TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
 
 void state_init(struct state *state)
 {
@@ -41,6 +50,8 @@ void state_init(struct state *state)
 	RB_INIT(&state->allocs);
 	RB_INIT(&state->claims);
 	RB_INIT(&state->nodes);
+	RB_INIT(&state->plugins);
+	RB_INIT(&state->records);
 }
 
 void state_release(struct state *state)
@@ -54,15 +65,12 @@ void state_release(struct state *state)
 		state_delete_claim(state, claim);
 	while ((volume = RB_MIN(volume_tree, &state->volumes)))
 		state_delete_volume(state, volume);
-	while ((alloc = RB_MIN(alloc_tree, &state->allocs))) {
-		assert(LIST_EMPTY(&alloc->watches)); /* watches end before the state */
-		RB_REMOVE(alloc_tree, &state->allocs, alloc);
-		free(alloc);
-	}
-	while ((node = RB_MIN(node_tree, &state->nodes))) {
-		RB_REMOVE(node_tree, &state->nodes, node);
-		free(node);
-	}
+	while ((alloc = RB_MIN(alloc_tree, &state->allocs)))
+		state_delete_alloc(state, alloc);
+	while ((node = RB_MIN(node_tree, &state->nodes)))
+		state_delete_node(state, node);
+	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
+	state_release_records(state);
 }
 
 /* Look-ups take entries of which only the key is set. */
@@ -98,6 +106,39 @@ struct node_entry *state_node(struct state *state, const char *id)
 
 	key.id = id;
 	return RB_FIND(node_tree, &state->nodes, &key);
+}
+
+struct plugin_entry *state_plugin(struct state *state, const char *id)
+{
+	struct plugin_entry key;
+
+	key.id = id;
+	return RB_FIND(plugin_tree, &state->plugins, &key);
+}
+
+struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
+				      const char *profile)
+{
+	struct node_entry *node = state_node(state, node_id);
+	struct instance_entry *entry;
+
+	if (!node)
+		return NULL;
+	LIST_FOREACH (entry, &node->instances, of_node)
+		if (str_eq(entry->instance.plugin.plugin_id, plugin_id) &&
+		    str_eq(entry->instance.plugin.profile, profile))
+			return entry;
+	return NULL;
+}
+
+const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume)
+{
+	const struct instance_entry *entry;
+
+	LIST_FOREACH (entry, &node->instances, of_node)
+		if (node_plugin_serves(&entry->instance.plugin, volume))
+			return &entry->instance.plugin;
+	return NULL;
 }
 
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id)
@@ -140,28 +181,125 @@ struct node_entry *state_node_next(struct node_entry *entry)
 	return RB_NEXT(node_tree, NULL, entry);
 }
 
+struct plugin_entry *state_plugin_from(struct state *state, const char *id)
+{
+	struct plugin_entry key;
+
+	key.id = id;
+	return RB_NFIND(plugin_tree, &state->plugins, &key);
+}
+
+struct plugin_entry *state_plugin_next(struct plugin_entry *entry)
+{
+	return RB_NEXT(plugin_tree, NULL, entry);
+}
+
 static enum status no_memory(struct error *err, const char *what)
 {
 	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a %s", what);
+}
+
+/* The entry of a plugin that nobody may have named yet. */
+static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
+{
+	struct plugin_entry *entry = state_plugin(state, id);
+
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	(void)str_copy(entry->plugin_id, sizeof(entry->plugin_id), id);
+	entry->id = entry->plugin_id;
+	LIST_INIT(&entry->instances);
+	LIST_INIT(&entry->volumes);
+	RB_INSERT(plugin_tree, &state->plugins, entry);
+	return entry;
+}
+
+static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
+{
+	if (!LIST_EMPTY(&entry->instances) || !LIST_EMPTY(&entry->volumes))
+		return;
+	RB_REMOVE(plugin_tree, &state->plugins, entry);
+	free(entry);
+}
+
+static enum status insert_volume(struct state *state, const struct volume *volume, struct error *err)
+{
+	struct volume_entry *entry = calloc(1, sizeof(*entry));
+	struct plugin_entry *plugin = entry ? plugin_or_new(state, volume->plugin_id) : NULL;
+
+	if (!plugin) {
+		free(entry);
+		return no_memory(err, "volume");
+	}
+	entry->volume = *volume;
+	entry->namespace = entry->volume.namespace;
+	entry->id = entry->volume.id;
+	entry->plugin = plugin;
+	LIST_INIT(&entry->claims);
+	LIST_INSERT_HEAD(&plugin->volumes, entry, of_plugin);
+	plugin->n_volumes++;
+	RB_INSERT(volume_tree, &state->volumes, entry);
+	state->n_volumes++;
+	return STATUS_OK;
 }
 
 enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err)
 {
 	struct volume_entry *entry = state_volume(state, volume->namespace, volume->id);
 
-	if (!entry) {
-		entry = calloc(1, sizeof(*entry));
-		if (!entry)
-			return no_memory(err, "volume");
-		entry->volume = *volume;
-		entry->namespace = entry->volume.namespace;
-		entry->id = entry->volume.id;
-		LIST_INIT(&entry->claims);
-		RB_INSERT(volume_tree, &state->volumes, entry);
-		state->n_volumes++;
-	}
+	if (!entry)
+		return insert_volume(state, volume, err);
+	assert(str_eq(entry->volume.plugin_id, volume->plugin_id)); /* a volume never changes its plugin */
 	entry->volume = *volume;
 	return STATUS_OK;
+}
+
+static struct instance_entry *insert_instance(struct state *state, struct node_entry *node,
+					      const char *plugin_id)
+{
+	struct instance_entry *entry = calloc(1, sizeof(*entry));
+	struct plugin_entry *plugin = entry ? plugin_or_new(state, plugin_id) : NULL;
+
+	if (!plugin) {
+		free(entry);
+		return NULL;
+	}
+	entry->node = node;
+	entry->plugin = plugin;
+	LIST_INSERT_HEAD(&node->instances, entry, of_node);
+	LIST_INSERT_HEAD(&plugin->instances, entry, of_plugin);
+	plugin->n_instances++;
+	return entry;
+}
+
+static struct node_entry *node_or_new(struct state *state, const char *id);
+
+enum status state_put_instance(struct state *state, const struct plugin_instance *instance, struct error *err)
+{
+	struct instance_entry *entry = state_instance(state, instance->node_id, instance->plugin.plugin_id,
+						      instance->plugin.profile);
+	struct node_entry *node = node_or_new(state, instance->node_id);
+
+	if (!entry && node)
+		entry = insert_instance(state, node, instance->plugin.plugin_id);
+	if (!entry)
+		return no_memory(err, "plugin");
+	entry->instance = *instance;
+	return STATUS_OK;
+}
+
+void state_delete_instance(struct state *state, struct instance_entry *entry)
+{
+	struct plugin_entry *plugin = entry->plugin;
+
+	LIST_REMOVE(entry, of_node);
+	LIST_REMOVE(entry, of_plugin);
+	plugin->n_instances--;
+	free(entry);
+	plugin_drop_unnamed(state, plugin);
 }
 
 /* The entry of a node that may not have been seen yet. */
@@ -178,6 +316,7 @@ static struct node_entry *node_or_new(struct state *state, const char *id)
 	entry->id = entry->node.id;
 	LIST_INIT(&entry->allocs);
 	LIST_INIT(&entry->claims);
+	LIST_INIT(&entry->instances);
 	RB_INSERT(node_tree, &state->nodes, entry);
 	state->n_nodes++;
 	return entry;
@@ -210,7 +349,6 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
 	LIST_INIT(&entry->claims);
-	LIST_INIT(&entry->watches);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
 	state->n_allocs++;
@@ -276,7 +414,43 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 		state_delete_claim(state, claim);
 	RB_REMOVE(volume_tree, &state->volumes, entry);
 	state->n_volumes--;
+	LIST_REMOVE(entry, of_plugin);
+	entry->plugin->n_volumes--;
+	plugin_drop_unnamed(state, entry->plugin);
 	free(entry);
+}
+
+void state_delete_alloc(struct state *state, struct alloc_entry *entry)
+{
+	struct claim_entry *claim;
+
+	while ((claim = LIST_FIRST(&entry->claims))) {
+		LIST_REMOVE(claim, of_alloc);
+		claim->of_alloc.le_prev = NULL; /* as of one whose allocation is not known */
+	}
+	RB_REMOVE(alloc_tree, &state->allocs, entry);
+	LIST_REMOVE(entry, of_node);
+	state->n_allocs--;
+	free(entry);
+}
+
+void state_delete_node(struct state *state, struct node_entry *entry)
+{
+	struct instance_entry *instance;
+
+	assert(LIST_EMPTY(&entry->allocs) && LIST_EMPTY(&entry->claims));
+	while ((instance = LIST_FIRST(&entry->instances)))
+		state_delete_instance(state, instance);
+	RB_REMOVE(node_tree, &state->nodes, entry);
+	state->n_nodes--;
+	free(entry);
+}
+
+uint64_t state_generation_floor(struct state *state)
+{
+	const Holdfast__V1__GenerationFloor *floor = state_record(state, KEY_GENERATION_FLOOR);
+
+	return floor ? floor->generation : 0;
 }
 
 void state_delete_claim(struct state *state, struct claim_entry *entry)

@@ -6,6 +6,8 @@
  * Look-ups cost the logarithm of what is registered; walking the claims of one volume, allocation or node
  * costs their number. */
 
+#include "records.h"
+
 #include "base/tree.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -19,15 +21,15 @@
 
 struct server;
 struct session;
-struct watch;
 
 enum {
 	CLAIMS_PER_VOLUME_MAX = 4096, /* live ones */
 	CLAIM_HISTORY_MAX = 8,	      /* freed claims kept per volume, to explain what happened */
 };
 
+LIST_HEAD(instance_list, instance_entry);
+LIST_HEAD(volume_list, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
-LIST_HEAD(watch_list, watch);
 
 struct claim_entry {
 	const char *id; /* of the value below: the tree's key */
@@ -47,6 +49,8 @@ struct volume_entry {
 	const char *id;
 	struct volume volume;
 	RB_ENTRY(volume_entry) by_key;
+	LIST_ENTRY(volume_entry) of_plugin;
+	struct plugin_entry *plugin; /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
 };
@@ -57,7 +61,6 @@ struct alloc_entry {
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
 	struct claim_list claims;
-	struct watch_list watches; /* calls waiting for a change */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
@@ -67,10 +70,31 @@ struct node_entry {
 	RB_ENTRY(node_entry) by_id;
 	struct alloc_list allocs;
 	struct claim_list claims;
+	struct instance_list instances;
 	struct session *session; /* borrowed; NULL: not connected */
 };
 
+/* What one node says about one plugin, or about one profile of the native plugin. */
+struct instance_entry {
+	struct plugin_instance instance;
+	LIST_ENTRY(instance_entry) of_node;
+	LIST_ENTRY(instance_entry) of_plugin;
+	struct node_entry *node;
+	struct plugin_entry *plugin;
+};
+
+/* A plugin that a node or a volume names; gone when neither does. */
+struct plugin_entry {
+	const char *id; /* of the array below: the tree's key */
+	char plugin_id[PLUGIN_ID_MAX + 1];
+	RB_ENTRY(plugin_entry) by_id;
+	struct instance_list instances;
+	struct volume_list volumes;
+	size_t n_instances, n_volumes;
+};
+
 RB_HEAD(volume_tree, volume_entry);
+RB_HEAD(plugin_tree, plugin_entry);
 RB_HEAD(alloc_tree, alloc_entry);
 RB_HEAD(claim_tree, claim_entry);
 RB_HEAD(node_tree, node_entry);
@@ -80,8 +104,9 @@ struct state {
 	struct alloc_tree allocs;
 	struct claim_tree claims;
 	struct node_tree nodes;
+	struct plugin_tree plugins;
+	struct record_tree records;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
-	uint64_t generation_floor;		       /* of volumes that are gone; new ones begin there */
 };
 
 void state_init(struct state *state);
@@ -91,6 +116,11 @@ struct volume_entry *state_volume(struct state *state, const char *namespace, co
 struct alloc_entry *state_alloc(struct state *state, const char *id);
 struct claim_entry *state_claim(struct state *state, const char *id);
 struct node_entry *state_node(struct state *state, const char *id);
+struct plugin_entry *state_plugin(struct state *state, const char *id);
+
+/** What @node_id says about the plugin; costs the number of entries in the node's fingerprint. */
+struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
+				      const char *profile);
 
 /** First entry whose key is not below the given one, and the next; for walking a prefix in order. */
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id);
@@ -99,6 +129,8 @@ struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
 struct node_entry *state_node_from(struct state *state, const char *id);
 struct node_entry *state_node_next(struct node_entry *entry);
+struct plugin_entry *state_plugin_from(struct state *state, const char *id);
+struct plugin_entry *state_plugin_next(struct plugin_entry *entry);
 
 /** Insert or replace; the value is copied. STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_DATA_LOSS
  * when a claim names no known volume. An allocation or claim of a node not seen yet makes an entry for the
@@ -107,8 +139,21 @@ enum status state_put_volume(struct state *state, const struct volume *volume, s
 enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err);
 enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err);
 enum status state_put_node(struct state *state, const struct node *node, struct error *err);
+enum status state_put_instance(struct state *state, const struct plugin_instance *instance,
+			       struct error *err);
 
+/** Forget it with everything that is listed under it: a node with its fingerprint; its claims and allocations
+ * must be gone. Claims outlive their allocation. */
 void state_delete_volume(struct state *state, struct volume_entry *entry);
 void state_delete_claim(struct state *state, struct claim_entry *entry);
+void state_delete_alloc(struct state *state, struct alloc_entry *entry);
+void state_delete_node(struct state *state, struct node_entry *entry);
+void state_delete_instance(struct state *state, struct instance_entry *entry);
+
+/** Generation of volumes that are gone; new ones begin there. */
+uint64_t state_generation_floor(struct state *state);
+
+/** The fingerprint entry of @node that serves @volume, or NULL. */
+const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume);
 
 bool node_is_connected(const struct node_entry *node);

@@ -1,5 +1,6 @@
 #include "volume_view.h"
 
+#include "plugins.h"
 #include "server.h"
 
 #include "base/clock.h"
@@ -12,29 +13,6 @@
 #include <string.h>
 
 enum { WHY_MAX = 64 * 1024, REASON_SIZE = 512 };
-
-static uint32_t healthy_nodes(struct server *server, const struct volume *volume)
-{
-	struct node_entry *node = state_node_from(&server->state, "");
-	uint32_t n = 0;
-
-	for (; node; node = state_node_next(node)) {
-		const struct node_plugin *plugin = node_find_plugin(&node->node, volume);
-
-		n += plugin && plugin->healthy && node_is_connected(node);
-	}
-	return n;
-}
-
-static void say_unschedulable(const struct volume *volume, char ret[static REASON_SIZE])
-{
-	bool has_profile = volume->profile[0] != '\0';
-
-	(void)str_format(
-		ret, REASON_SIZE,
-		"no connected node offers plugin %s%s%s in good health; see holdfast node status NODE",
-		volume->plugin_id, has_profile ? " with profile " : "", volume->profile);
-}
 
 static void derive_modes(struct volume_entry *entry, Holdfast__V1__Volume *view)
 {
@@ -71,25 +49,34 @@ static bool add_claims(struct volume_entry *entry, Holdfast__V1__Volume *view)
 	return true;
 }
 
+/* False when memory is short. */
+static bool derive_plugin(const struct volume_entry *entry, Holdfast__V1__Volume *view)
+{
+	struct plugin_summary plugin;
+	char reason[REASON_SIZE];
+
+	plugin_summarize(entry->plugin, &entry->volume, &plugin);
+	view->nodes_healthy = plugin.nodes_healthy;
+	view->nodes_expected = plugin.nodes_expected;
+	view->controllers_healthy = plugin.controllers_healthy;
+	view->controllers_expected = plugin.controllers_expected;
+	view->controller_required = plugin.controller_required;
+	view->schedulable = plugin_is_schedulable(&plugin, &entry->volume, reason, sizeof(reason));
+	view->unschedulable_reason = strdup(reason);
+	view->provider = strdup(plugin.provider);
+	view->provider_version = strdup(plugin.provider_version);
+	return view->unschedulable_reason && view->provider && view->provider_version;
+}
+
 Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims)
 {
 	Holdfast__V1__Volume *view = volume_to_pb(&entry->volume);
-	char reason[REASON_SIZE];
-	bool ok = view != NULL;
 
-	if (!ok)
+	(void)server;
+	if (!view)
 		return NULL;
 	derive_modes(entry, view);
-	view->nodes_healthy = healthy_nodes(server, &entry->volume);
-	view->schedulable = view->nodes_healthy > 0;
-	if (!view->schedulable) {
-		say_unschedulable(&entry->volume, reason);
-		view->unschedulable_reason = strdup(reason);
-		ok = view->unschedulable_reason != NULL;
-	}
-	if (ok && with_claims)
-		ok = add_claims(entry, view);
-	if (ok)
+	if (derive_plugin(entry, view) && (!with_claims || add_claims(entry, view)))
 		return view;
 	holdfast__v1__volume__free_unpacked(view, NULL);
 	return NULL;
@@ -110,6 +97,7 @@ char *volume_why(struct server *server, struct volume_entry *entry)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(WHY_MAX);
 	char line[EXPLAIN_SIZE];
+	struct plugin_summary plugin;
 	struct claim_entry *claim;
 	int64_t now_ms = clock_realtime_ms();
 
@@ -121,8 +109,8 @@ char *volume_why(struct server *server, struct volume_entry *entry)
 	}
 	if (sb.len > 0)
 		return strbuf_take(&sb);
-	if (healthy_nodes(server, &entry->volume) == 0) {
-		say_unschedulable(&entry->volume, line);
+	plugin_summarize(entry->plugin, &entry->volume, &plugin);
+	if (!plugin_is_schedulable(&plugin, &entry->volume, line, sizeof(line))) {
 		strbuf_printf(&sb, "volume %s is free, but no node can use it: %s\n", entry->volume.id, line);
 	} else {
 		strbuf_printf(&sb, "volume %s is free: nobody holds it (generation %" PRIu64 ")\n",

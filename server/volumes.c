@@ -73,7 +73,7 @@ static enum status register_new(struct server *server, struct rpc_call *call, st
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct waiting *waiting = waiting_new(call, volume);
 
-	volume->generation = server->state.generation_floor;
+	volume->generation = state_generation_floor(&server->state);
 	volume->create_index = volume->modify_index = 0;
 	volume->create_time_ms = volume->modify_time_ms = clock_realtime_ms();
 	change_put_volume(&change, volume);
@@ -236,7 +236,7 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		change_delete_claim(&change, &claim->claim);
 	change_delete_volume(&change, &entry->volume);
-	if (entry->volume.generation > server->state.generation_floor)
+	if (entry->volume.generation > state_generation_floor(&server->state))
 		change_put_floor(&change, entry->volume.generation);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"},
 		"deregistered from namespace %s", namespace);

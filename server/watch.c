@@ -1,34 +1,71 @@
 #include "watch.h"
 
+#include "keys.h"
+#include "records.h"
 #include "server.h"
 #include "state.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
+#include "base/tree.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
 
 enum { WATCHES_MAX = 4096, TIMER_ACCURACY_US = 1000 };
 
-struct watch {
-	LIST_ENTRY(watch) of_alloc;
-	struct server *server;
-	struct alloc_entry *entry;
-	struct rpc_call *call;
-	sd_event_source *timer; /* owned */
-	watch_ready_fn *ready;
+static const char *const tables[WATCH_TABLES] = {
+	PREFIX_VOLUME, PREFIX_NODE, WATCH_PLUGIN, PREFIX_ALLOC, PREFIX_CLAIM, "",
 };
+
+/* One call that waits. */
+struct watch {
+	char name[OBJECT_KEY_SIZE];
+	uint64_t serial; /* makes the key unique: (name, serial) */
+	RB_ENTRY(watch) by_name;
+	struct server *server;
+	struct rpc_call *call;
+	ProtobufCMessage *request; /* owned */
+	const struct read_method *method;
+	uint64_t after;		/* index that must be passed */
+	sd_event_source *timer; /* owned */
+};
+
+static int compare(const struct watch *a, const struct watch *b)
+{
+	int c = strcmp(a->name, b->name);
+
+	if (c != 0)
+		return c;
+	return a->serial < b->serial ? -1 : a->serial > b->serial;
+}
+
+TREE_GENERATE(watch_tree, watch, by_name, compare)
 
 static void watch_free(struct watch *watch)
 {
-	LIST_REMOVE(watch, of_alloc);
+	RB_REMOVE(watch_tree, &watch->server->watches, watch);
 	watch->server->n_watches--;
 	(void)sd_event_source_disable_unref(watch->timer);
+	protobuf_c_message_free_unpacked(watch->request, NULL);
 	free(watch);
+}
+
+/* The caller was allowed to read when the call came. */
+static void answer(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+		   const struct read_method *method)
+{
+	struct error err;
+
+	if (method->handle(server, call, request, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
 }
 
 static void end(struct watch *watch)
 {
-	watch->ready(watch->server, watch->call, watch->entry);
+	answer(watch->server, watch->call, watch->request, watch->method);
 	watch_free(watch);
 }
 
@@ -40,11 +77,34 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-enum status watch_alloc(struct server *server, struct alloc_entry *entry, struct rpc_call *call,
-			uint32_t wait_ms, watch_ready_fn *ready, struct error *err)
+static uint64_t number_of(const ProtobufCMessage *request, const char *name)
 {
-	uint64_t wait_us =
-		(uint64_t)(wait_ms < WATCH_WAIT_MAX_MS ? wait_ms : WATCH_WAIT_MAX_MS) * USEC_PER_MSEC;
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(request->descriptor, name);
+	const char *at = field ? (const char *)request + field->offset : NULL;
+	uint64_t wide;
+	uint32_t narrow;
+
+	if (!field)
+		return 0;
+	if (field->type == PROTOBUF_C_TYPE_UINT64) {
+		memcpy(&wide, at, sizeof(wide));
+		return wide;
+	}
+	memcpy(&narrow, at, sizeof(narrow));
+	return narrow;
+}
+
+static uint64_t index_now(struct server *server, const ProtobufCMessage *request,
+			  const struct read_method *method, const char *name)
+{
+	return method->index ? method->index(server, request) : watch_index(server, name);
+}
+
+static enum status hold(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			const struct read_method *method, const char *name, struct error *err)
+{
+	uint64_t wait_ms = number_of(request, "wait_ms");
 	struct watch *watch;
 	int r;
 
@@ -54,37 +114,151 @@ enum status watch_alloc(struct server *server, struct alloc_entry *entry, struct
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	*watch = (struct watch){.server = server, .entry = entry, .call = call, .ready = ready};
-	r = sd_event_add_time_relative(server->event, &watch->timer, CLOCK_MONOTONIC, wait_us,
-				       TIMER_ACCURACY_US, on_time, watch);
+	*watch = (struct watch){.serial = ++server->watch_serial,
+				.server = server,
+				.call = call,
+				.request = message_copy(request),
+				.method = method,
+				.after = number_of(request, "index")};
+	(void)str_copy(watch->name, sizeof(watch->name), name);
+	if (wait_ms > WATCH_WAIT_MAX_MS)
+		wait_ms = WATCH_WAIT_MAX_MS;
+	r = watch->request
+		    ? sd_event_add_time_relative(server->event, &watch->timer, CLOCK_MONOTONIC,
+						 wait_ms * USEC_PER_MSEC, TIMER_ACCURACY_US, on_time, watch)
+		    : -ENOMEM;
 	if (r < 0) {
+		if (watch->request)
+			protobuf_c_message_free_unpacked(watch->request, NULL);
 		free(watch);
-		return error_set(err, STATUS_INTERNAL, r, "start a timer");
+		return error_set(err, status_from_errno(r), r, "wait for a change");
 	}
-	LIST_INSERT_HEAD(&entry->watches, watch, of_alloc);
+	RB_INSERT(watch_tree, &server->watches, watch);
 	server->n_watches++;
 	return STATUS_OK;
 }
 
-void watch_wake(struct alloc_entry *entry)
+void read_start(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+		const struct read_method *method)
 {
-	struct watch *watch;
+	uint64_t after = number_of(request, "index");
+	char name[OBJECT_KEY_SIZE];
+	struct error err;
 
-	/* ready() answers calls and starts no watch, so this ends */
-	while ((watch = LIST_FIRST(&entry->watches)))
-		end(watch);
+	if (method->allow(server, call, request, &err) != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	if (!method->name || after == 0 || number_of(request, "wait_ms") == 0) {
+		answer(server, call, request, method);
+		return;
+	}
+	method->name(request, name);
+	if (index_now(server, request, method, name) > after)
+		answer(server, call, request, method);
+	else if (hold(server, call, request, method, name, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}
+
+static size_t table_of(const char *prefix)
+{
+	size_t i = 0;
+
+	while (i < WATCH_TABLES - 1 && !str_eq(tables[i], prefix))
+		i++;
+	return i; /* the last one stands for all the others */
+}
+
+uint64_t watch_index(const struct server *server, const char *prefix)
+{
+	return server->watch_indexes[table_of(prefix)];
+}
+
+/* Look again at those who wait under @name. Answering starts no wait, so each is looked at once. */
+static void wake(struct server *server, const char *name)
+{
+	struct watch from = {.serial = 0};
+	struct watch *watch;
+	struct watch *next;
+
+	if (RB_EMPTY(&server->watches))
+		return;
+	(void)str_copy(from.name, sizeof(from.name), name);
+	for (watch = RB_NFIND(watch_tree, &server->watches, &from); watch && str_eq(watch->name, name);
+	     watch = next) {
+		next = RB_NEXT(watch_tree, NULL, watch);
+		if (index_now(server, watch->request, watch->method, watch->name) > watch->after)
+			end(watch);
+	}
+}
+
+static void touch(struct server *server, const char *prefix, const char *rest, uint64_t revision)
+{
+	char name[OBJECT_KEY_SIZE];
+
+	server->watch_indexes[table_of(prefix)] = revision;
+	wake(server, prefix);
+	if (str_format(name, sizeof(name), "%s%s", prefix, rest) >= 0)
+		wake(server, name);
+}
+
+static void touch_volume(struct server *server, const char *namespace, const char *id, uint64_t revision)
+{
+	char rest[OBJECT_KEY_SIZE];
+
+	(void)str_format(rest, sizeof(rest), "%s/%s", namespace, id);
+	touch(server, PREFIX_VOLUME, rest, revision);
+}
+
+void watch_changed(struct server *server, enum object_kind kind, const void *value, uint64_t revision)
+{
+	switch (kind) {
+	case OBJECT_VOLUME: {
+		const struct volume *volume = value;
+
+		touch_volume(server, volume->namespace, volume->id, revision);
+		break;
+	}
+	case OBJECT_CLAIM: { /* shown with its volume, allocation and node */
+		const struct claim *claim = value;
+
+		touch(server, PREFIX_CLAIM, claim->id, revision);
+		touch_volume(server, claim->namespace, claim->volume_id, revision);
+		touch(server, PREFIX_ALLOC, claim->allocation_id, revision);
+		touch(server, PREFIX_NODE, claim->node_id, revision);
+		break;
+	}
+	case OBJECT_ALLOC: {
+		const struct alloc *alloc = value;
+
+		touch(server, PREFIX_ALLOC, alloc->id, revision);
+		touch(server, PREFIX_NODE, alloc->node_id, revision);
+		break;
+	}
+	case OBJECT_NODE:
+		touch(server, PREFIX_NODE, ((const struct node *)value)->id, revision);
+		break;
+	case OBJECT_NODE_PLUGIN: {
+		const struct plugin_instance *instance = value;
+
+		touch(server, WATCH_PLUGIN, instance->plugin.plugin_id, revision);
+		touch(server, PREFIX_NODE, instance->node_id, revision);
+		break;
+	}
+	case OBJECT_RECORD: /* nobody waits for one by name, but for volumes whose details they are */
+	case OBJECT_KIND_N:
+		touch(server, "", "", revision);
+		break;
+	}
 }
 
 void watch_cancel_all(struct server *server)
 {
 	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};
-	struct alloc_entry *entry = state_alloc_from(&server->state, "");
 	struct watch *watch;
 
-	for (; entry; entry = state_alloc_next(entry)) {
-		while ((watch = LIST_FIRST(&entry->watches))) {
-			rpc_call_fail(watch->call, &ending);
-			watch_free(watch);
-		}
+	while ((watch = RB_MIN(watch_tree, &server->watches))) {
+		rpc_call_fail(watch->call, &ending);
+		watch_free(watch);
 	}
 }

@@ -110,19 +110,17 @@ static enum status check_modes(const struct admission *in, const struct volume_r
 
 static enum status check_plugin(const struct admission *in, struct error *err)
 {
-	const struct node_plugin *plugin = node_find_plugin(in->node, in->volume);
-
-	if (!plugin)
+	if (!in->plugin)
 		return error_set(
 			err, STATUS_UNAVAILABLE, 0,
 			"volume %s: node %s does not offer plugin %s%s%s; see holdfast node status %s",
 			in->volume_id, in->node->id, in->volume->plugin_id,
 			in->volume->profile[0] != '\0' ? " with profile " : "", in->volume->profile,
 			in->node->id);
-	if (!plugin->healthy)
+	if (!node_plugin_is_healthy(in->plugin))
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "volume %s: plugin %s on node %s is not healthy: %s", in->volume_id,
-				 in->volume->plugin_id, in->node->id, plugin->health_description);
+				 in->volume->plugin_id, in->node->id, in->plugin->health_description);
 	return STATUS_OK;
 }
 

@@ -18,6 +18,7 @@ struct admission {
 	const struct alloc *alloc;	   /* the server's own record; NULL: no such allocation */
 	const char *alloc_id;		   /* as asked for, for messages */
 	const struct node *node;	   /* the node that asks, or that the allocation is for */
+	const struct node_plugin *plugin;  /* entry of the node that serves the volume; NULL: it has none */
 	const char *volume_name;	   /* of the allocation's volume request */
 	const struct claim *const *claims; /* every live claim of the volume */
 	size_t n_claims;

@@ -23,6 +23,7 @@ static const char *const evidence_names[EVIDENCE_N] = {
 	[EVIDENCE_STORAGE_FENCE] = "storage_fence",
 	[EVIDENCE_SELF_FENCE] = "self_fence",
 	[EVIDENCE_OPERATOR] = "operator",
+	[EVIDENCE_NEVER_SENT] = "never_sent",
 };
 
 static const char *const event_names[CLAIM_EVENT_N] = {
@@ -144,6 +145,11 @@ static enum status check_evidence(const struct claim *claim, const struct claim_
 				"stop %s",
 				claim->id, claim->allocation_id, claim->allocation_id);
 		return STATUS_OK;
+	case EVIDENCE_NEVER_SENT:
+		if (!claim->sent_to_node)
+			return STATUS_OK;
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "claim %s: it was sent to node %s",
+				 claim->id, claim->node_id);
 	case EVIDENCE_NONE:
 	case EVIDENCE_N:
 		break;
@@ -156,7 +162,7 @@ static void enter(struct claim *claim, enum claim_state state, int64_t now_ms)
 	claim->state = state;
 	claim->attempts = 0;
 	claim->last_error[0] = '\0';
-	claim->modify_time_ms = now_ms;
+	claim->modify_time_ms = claim->state_time_ms = now_ms;
 }
 
 static void note_failure(struct claim *claim, const struct claim_event *event)
@@ -169,8 +175,9 @@ static void note_failure(struct claim *claim, const struct claim_event *event)
 static void end_work(struct claim *claim, int64_t now_ms)
 {
 	if (claim->state == CLAIM_RESERVED && !claim->sent_to_node) {
-		enter(claim, CLAIM_FREED, now_ms);
-		note_text(claim->evidence_detail, sizeof(claim->evidence_detail), "never sent to the node");
+		/* what the controller was asked for has still to be taken back */
+		enter(claim, claim->attach == ATTACH_NONE ? CLAIM_FREED : CLAIM_NODE_DETACHED, now_ms);
+		claim->evidence = EVIDENCE_NEVER_SENT;
 		return;
 	}
 	enter(claim, CLAIM_UNPUBLISHING, now_ms);

@@ -43,7 +43,16 @@ enum evidence {
 	EVIDENCE_STORAGE_FENCE,
 	EVIDENCE_SELF_FENCE,
 	EVIDENCE_OPERATOR,
+	EVIDENCE_NEVER_SENT,
 	EVIDENCE_N,
+};
+
+/* What the controller was asked for a claim. */
+enum controller_attach {
+	ATTACH_NONE,  /* nothing: there is nothing to detach */
+	ATTACH_ASKED, /* stored before the call: it may or may not be attached */
+	ATTACH_DONE,
+	ATTACH_N,
 };
 
 struct claim {
@@ -66,7 +75,10 @@ struct claim {
 	enum evidence evidence;
 	char evidence_detail[EVIDENCE_DETAIL_MAX + 1];
 	bool sent_to_node; /* false: the grant provably never left the server */
-	uint32_t attempts; /* of the current step */
+	enum controller_attach attach;
+	bool adopted;	       /* learned from its node after a restore */
+	int64_t state_time_ms; /* since when it is in this state */
+	uint32_t attempts;     /* of the current step */
 	char last_error[LAST_ERROR_MAX + 1];
 	int64_t create_time_ms;
 	int64_t modify_time_ms;

@@ -2,15 +2,13 @@
 
 #include "base/str.h"
 
-const struct node_plugin *node_find_plugin(const struct node *node, const struct volume *volume)
+bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *volume)
 {
-	for (uint32_t i = 0; i < node->n_plugins; i++) {
-		const struct node_plugin *plugin = &node->plugins[i];
+	return str_eq(plugin->plugin_id, volume->plugin_id) &&
+	       (volume->type != VOLUME_NATIVE || str_eq(plugin->profile, volume->profile));
+}
 
-		if (!str_eq(plugin->plugin_id, volume->plugin_id))
-			continue;
-		if (volume->type != VOLUME_NATIVE || str_eq(plugin->profile, volume->profile))
-			return plugin;
-	}
-	return NULL;
+bool node_plugin_is_healthy(const struct node_plugin *plugin)
+{
+	return plugin->has_node && plugin->healthy;
 }

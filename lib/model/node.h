@@ -10,6 +10,9 @@
 enum {
 	NODE_PLUGINS_MAX = 32,
 	NODE_TEXT_MAX = 127,
+	NODE_PAST_BOOTS_MAX = 8,
+	TOPOLOGY_SEGMENTS_MAX = 8,
+	TOPOLOGY_TEXT_MAX = 63,
 };
 
 enum node_status {
@@ -21,6 +24,48 @@ enum node_status {
 	NODE_STATUS_N,
 };
 
+struct topology_segment {
+	char key[TOPOLOGY_TEXT_MAX + 1];
+	char value[TOPOLOGY_TEXT_MAX + 1];
+};
+
+/* Where something can be reached: all segments together. */
+struct topology {
+	struct topology_segment segments[TOPOLOGY_SEGMENTS_MAX];
+	uint32_t n_segments;
+};
+
+/* The controller service of a plugin on one node. */
+struct controller_half {
+	bool healthy;
+	char health_description[NODE_TEXT_MAX + 1];
+	bool create_delete;
+	bool attach_detach;
+	bool list_volumes;
+	bool get_capacity;
+	bool create_delete_snapshot;
+	bool list_snapshots;
+	bool clone;
+	bool readonly_attach;
+	bool expand;
+	bool condition;
+	bool get_volume;
+	bool single_node_multi_writer;
+};
+
+/* The node service of a plugin on one node; its health is that of the entry. */
+struct node_half {
+	char provider_node_id[EXTERNAL_NODE_ID_MAX + 1];
+	int64_t max_volumes; /* 0: no limit */
+	struct topology topology;
+	bool stage;
+	bool stats;
+	bool expand;
+	bool condition;
+	bool single_node_multi_writer;
+};
+
+/* One entry of a node's fingerprint: a profile of the native plugin, or a CSI plugin. */
 struct node_plugin {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	char profile[PROFILE_MAX + 1];
@@ -29,6 +74,28 @@ struct node_plugin {
 	char health_description[NODE_TEXT_MAX + 1];
 	char provider[NODE_TEXT_MAX + 1];
 	char provider_version[NODE_TEXT_MAX + 1];
+	char allocation_id[UUID_TEXT_SIZE];
+	bool controller_required;
+	bool topology_required;
+	bool has_controller;
+	struct controller_half controller;
+	bool has_node; /* set for native profiles by whoever reads them from the wire */
+	struct node_half node;
+	int64_t update_time_ms;
+};
+
+/* A boot that was taken as over: it cannot come back. */
+struct past_boot {
+	char id[UUID_TEXT_SIZE];
+	int64_t ended_ms; /* when that became known */
+};
+
+struct drain {
+	int64_t started_ms; /* 0: none was ever asked for */
+	int64_t deadline_ms;
+	int64_t done_ms; /* 0: under way */
+	char by[NODE_TEXT_MAX + 1];
+	char reason[NODE_TEXT_MAX + 1];
 };
 
 struct node {
@@ -38,8 +105,13 @@ struct node {
 	char agent_version[NODE_TEXT_MAX + 1];
 	char kernel[NODE_TEXT_MAX + 1];
 	char address[NODE_TEXT_MAX + 1];
-	struct node_plugin plugins[NODE_PLUGINS_MAX];
-	uint32_t n_plugins;
+	bool ineligible; /* nothing new is placed here */
+	char eligibility_reason[NODE_TEXT_MAX + 1];
+	struct drain drain;
+	uint64_t reported_epoch;			  /* up to which it has told what it holds */
+	struct past_boot past_boots[NODE_PAST_BOOTS_MAX]; /* newest first */
+	uint32_t n_past_boots;
+	int64_t disconnected_ms; /* since when it has no session; 0: it has one */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -47,5 +119,16 @@ struct node {
 	uint64_t modify_index;
 };
 
-/** The fingerprint entry that serves @volume on this node, or NULL. */
-const struct node_plugin *node_find_plugin(const struct node *node, const struct volume *volume);
+/* A fingerprint entry with its node, as it is stored. */
+struct plugin_instance {
+	char node_id[NODE_ID_MAX + 1];
+	struct node_plugin plugin;
+	uint64_t create_index;
+	uint64_t modify_index;
+};
+
+/** Does the entry serve @volume: the same plugin and, for a native volume, the same profile? */
+bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *volume);
+
+/** Does it have a node service that can take volumes now? */
+bool node_plugin_is_healthy(const struct node_plugin *plugin);

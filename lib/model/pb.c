@@ -20,7 +20,8 @@ enum field_kind {
 	FIELD_NUMBER, /* bool, 32 or 64 bits: the width comes from the descriptor */
 	FIELD_ENUM,
 	FIELD_MESSAGE,
-	FIELD_LIST, /* of messages, in an array with a uint32_t count */
+	FIELD_OPTIONAL, /* a message that may be absent: a bool of the struct says so */
+	FIELD_LIST,	/* of messages, in an array with a uint32_t count */
 };
 
 struct field_map {
@@ -28,7 +29,7 @@ struct field_map {
 	enum field_kind kind;
 	size_t offset;
 	size_t size;	     /* of a string's array; entries of a list's */
-	size_t count_offset; /* list */
+	size_t count_offset; /* list: its count; optional: its bool */
 	int enum_n;	     /* enum: one above the largest value */
 	const struct message_map *message;
 };
@@ -64,6 +65,11 @@ struct message_map {
 #define MESSAGE(type, member, map)                                                                         \
 	{                                                                                                  \
 		.name = #member, .kind = FIELD_MESSAGE, .offset = offsetof(type, member), .message = (map) \
+	}
+#define OPTIONAL(type, member, has_member, map)                                            \
+	{                                                                                  \
+		.name = #member, .kind = FIELD_OPTIONAL, .offset = offsetof(type, member), \
+		.count_offset = offsetof(type, has_member), .message = (map)               \
 	}
 #define LIST(type, name_, member, count, map)                                                   \
 	{                                                                                       \
@@ -135,6 +141,9 @@ static const struct field_map claim_fields[] = {
 	ENUM(struct claim, evidence, EVIDENCE_N),
 	TEXT(struct claim, evidence_detail),
 	NUMBER(struct claim, sent_to_node),
+	ENUM(struct claim, attach, ATTACH_N),
+	NUMBER(struct claim, state_time_ms),
+	NUMBER(struct claim, adopted),
 	NUMBER(struct claim, attempts),
 	TEXT(struct claim, last_error),
 	NUMBER(struct claim, create_time_ms),
@@ -184,14 +193,88 @@ static const struct field_map alloc_fields[] = {
 static const struct message_map alloc_map =
 	MAP(struct alloc, holdfast__v1__allocation__descriptor, alloc_fields);
 
+static const struct field_map topology_segment_fields[] = {
+	STRING(struct topology_segment, key),
+	STRING(struct topology_segment, value),
+};
+static const struct message_map topology_segment_map = MAP(
+	struct topology_segment, holdfast__v1__topology__segments_entry__descriptor, topology_segment_fields);
+
+static const struct field_map topology_fields[] = {
+	LIST(struct topology, "segments", segments, n_segments, &topology_segment_map),
+};
+static const struct message_map topology_map =
+	MAP(struct topology, holdfast__v1__topology__descriptor, topology_fields);
+
+static const struct field_map controller_half_fields[] = {
+	NUMBER(struct controller_half, healthy),
+	TEXT(struct controller_half, health_description),
+	NUMBER(struct controller_half, create_delete),
+	NUMBER(struct controller_half, attach_detach),
+	NUMBER(struct controller_half, list_volumes),
+	NUMBER(struct controller_half, get_capacity),
+	NUMBER(struct controller_half, create_delete_snapshot),
+	NUMBER(struct controller_half, list_snapshots),
+	NUMBER(struct controller_half, clone),
+	NUMBER(struct controller_half, readonly_attach),
+	NUMBER(struct controller_half, expand),
+	NUMBER(struct controller_half, condition),
+	NUMBER(struct controller_half, get_volume),
+	NUMBER(struct controller_half, single_node_multi_writer),
+};
+static const struct message_map controller_half_map =
+	MAP(struct controller_half, holdfast__v1__controller_half__descriptor, controller_half_fields);
+
+static const struct field_map node_half_fields[] = {
+	STRING(struct node_half, provider_node_id),
+	NUMBER(struct node_half, max_volumes),
+	MESSAGE(struct node_half, topology, &topology_map),
+	NUMBER(struct node_half, stage),
+	NUMBER(struct node_half, stats),
+	NUMBER(struct node_half, expand),
+	NUMBER(struct node_half, condition),
+	NUMBER(struct node_half, single_node_multi_writer),
+};
+static const struct message_map node_half_map =
+	MAP(struct node_half, holdfast__v1__node_half__descriptor, node_half_fields);
+
 static const struct field_map node_plugin_fields[] = {
-	STRING(struct node_plugin, plugin_id),		 STRING(struct node_plugin, profile),
-	ENUM(struct node_plugin, class, SOURCE_CLASS_N), NUMBER(struct node_plugin, healthy),
-	TEXT(struct node_plugin, health_description),	 TEXT(struct node_plugin, provider),
+	STRING(struct node_plugin, plugin_id),
+	STRING(struct node_plugin, profile),
+	ENUM(struct node_plugin, class, SOURCE_CLASS_N),
+	NUMBER(struct node_plugin, healthy),
+	TEXT(struct node_plugin, health_description),
+	TEXT(struct node_plugin, provider),
 	TEXT(struct node_plugin, provider_version),
+	STRING(struct node_plugin, allocation_id),
+	NUMBER(struct node_plugin, controller_required),
+	NUMBER(struct node_plugin, topology_required),
+	OPTIONAL(struct node_plugin, controller, has_controller, &controller_half_map),
+	OPTIONAL(struct node_plugin, node, has_node, &node_half_map),
+	NUMBER(struct node_plugin, update_time_ms),
 };
 static const struct message_map node_plugin_map =
 	MAP(struct node_plugin, holdfast__v1__node_plugin__descriptor, node_plugin_fields);
+
+static const struct field_map plugin_instance_fields[] = {
+	STRING(struct plugin_instance, node_id),
+	MESSAGE(struct plugin_instance, plugin, &node_plugin_map),
+};
+static const struct message_map plugin_instance_map =
+	MAP(struct plugin_instance, holdfast__v1__plugin_instance__descriptor, plugin_instance_fields);
+
+static const struct field_map past_boot_fields[] = {
+	STRING(struct past_boot, id),
+	NUMBER(struct past_boot, ended_ms),
+};
+static const struct message_map past_boot_map =
+	MAP(struct past_boot, holdfast__v1__past_boot__descriptor, past_boot_fields);
+
+static const struct field_map drain_fields[] = {
+	NUMBER(struct drain, started_ms), NUMBER(struct drain, deadline_ms), NUMBER(struct drain, done_ms),
+	TEXT(struct drain, by),		  TEXT(struct drain, reason),
+};
+static const struct message_map drain_map = MAP(struct drain, holdfast__v1__drain__descriptor, drain_fields);
 
 static const struct field_map node_fields[] = {
 	STRING(struct node, id),
@@ -200,7 +283,12 @@ static const struct field_map node_fields[] = {
 	TEXT(struct node, agent_version),
 	TEXT(struct node, kernel),
 	TEXT(struct node, address),
-	LIST(struct node, "plugins", plugins, n_plugins, &node_plugin_map),
+	NUMBER(struct node, ineligible),
+	TEXT(struct node, eligibility_reason),
+	MESSAGE(struct node, drain, &drain_map),
+	NUMBER(struct node, reported_epoch),
+	LIST(struct node, "past_boots", past_boots, n_past_boots, &past_boot_map),
+	NUMBER(struct node, disconnected_ms),
 	NUMBER(struct node, last_seen_ms),
 	NUMBER(struct node, create_time_ms),
 	NUMBER(struct node, modify_time_ms),
@@ -315,6 +403,15 @@ static bool put_field(const struct message_map *map, const struct field_map *fie
 	case FIELD_MESSAGE: {
 		ProtobufCMessage *sub = to_message(field->message, from);
 
+		*(ProtobufCMessage **)(void *)to = sub;
+		return sub != NULL;
+	}
+	case FIELD_OPTIONAL: {
+		ProtobufCMessage *sub;
+
+		if (!*(const bool *)(base + field->count_offset))
+			return true;
+		sub = to_message(field->message, from);
 		*(ProtobufCMessage **)(void *)to = sub;
 		return sub != NULL;
 	}
@@ -442,6 +539,9 @@ static enum status get_field(const struct message_map *map, const struct field_m
 		return get_enum(field, from, to, err);
 	case FIELD_MESSAGE:
 		return get_message(field, from, to, err);
+	case FIELD_OPTIONAL:
+		*(bool *)(base + field->count_offset) = *(const void *const *)(const void *)from != NULL;
+		return get_message(field, from, to, err);
 	case FIELD_LIST:
 		return get_list(field, from, *(const size_t *)(const void *)(message + pb->quantifier_offset),
 				to, base + field->count_offset, err);
@@ -488,3 +588,4 @@ DEFINE_CONVERSION(alloc, Holdfast__V1__Allocation)
 DEFINE_CONVERSION(node, Holdfast__V1__Node)
 DEFINE_CONVERSION(alloc_volume, Holdfast__V1__AllocVolume)
 DEFINE_CONVERSION(node_plugin, Holdfast__V1__NodePlugin)
+DEFINE_CONVERSION(plugin_instance, Holdfast__V1__PluginInstance)

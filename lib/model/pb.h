@@ -8,6 +8,7 @@
 #include "model/node.h"
 #include "model/volume.h"
 
+#include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 
 /** @ret owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short. */
@@ -17,6 +18,7 @@ Holdfast__V1__Allocation *alloc_to_pb(const struct alloc *alloc);
 Holdfast__V1__Node *node_to_pb(const struct node *node);
 Holdfast__V1__AllocVolume *alloc_volume_to_pb(const struct alloc_volume *volume);
 Holdfast__V1__NodePlugin *node_plugin_to_pb(const struct node_plugin *plugin);
+Holdfast__V1__PluginInstance *plugin_instance_to_pb(const struct plugin_instance *instance);
 
 /** STATUS_INVALID_ARGUMENT names the field: text too long, a value outside its enum, too many entries. Absent
  * fields are zero. @ret untouched on failure. */
@@ -28,3 +30,5 @@ enum status alloc_volume_from_pb(const Holdfast__V1__AllocVolume *pb, struct all
 				 struct error *err);
 enum status node_plugin_from_pb(const Holdfast__V1__NodePlugin *pb, struct node_plugin *ret,
 				struct error *err);
+enum status plugin_instance_from_pb(const Holdfast__V1__PluginInstance *pb, struct plugin_instance *ret,
+				    struct error *err);

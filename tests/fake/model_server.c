@@ -312,6 +312,9 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT:
 		take_receipt(model, up->receipt);
 		return;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
 		violate(model, "unknown message", "");

@@ -49,16 +49,20 @@ static inline struct alloc an_alloc(const char *id, const char *node)
 	return a;
 }
 
+static inline struct node_plugin a_node_plugin(void)
+{
+	return (struct node_plugin){.plugin_id = PLUGIN_NATIVE,
+				    .profile = "disk",
+				    .class = SOURCE_BLOCK,
+				    .healthy = true,
+				    .has_node = true};
+}
+
 static inline struct node a_node(const char *id)
 {
 	struct node n = {
 		.boot_id = BOOT_1,
 		.status = NODE_READY,
-		.plugins = {{.plugin_id = PLUGIN_NATIVE,
-			     .profile = "disk",
-			     .class = SOURCE_BLOCK,
-			     .healthy = true}},
-		.n_plugins = 1,
 	};
 
 	assert_int_equal(str_copy(n.id, sizeof(n.id), id), 0);

@@ -7,6 +7,7 @@ struct world {
 	struct volume volume;
 	struct alloc alloc;
 	struct node node;
+	struct node_plugin plugin;
 	struct claim held;
 	const struct claim *claims[1];
 	struct admission in;
@@ -17,6 +18,7 @@ static void make_world(struct world *w)
 	w->volume = a_volume();
 	w->alloc = an_alloc(ALLOC_2, "n2");
 	w->node = a_node("n2");
+	w->plugin = a_node_plugin();
 	w->held = a_claim(CLAIM_TAKEN);
 	w->claims[0] = &w->held;
 	w->in = (struct admission){
@@ -25,6 +27,7 @@ static void make_world(struct world *w)
 		.alloc = &w->alloc,
 		.alloc_id = ALLOC_2,
 		.node = &w->node,
+		.plugin = &w->plugin,
 		.volume_name = "data",
 		.claims = w->claims,
 		.n_claims = 0,
@@ -78,10 +81,10 @@ static void each_check_has_its_own_error(void **state)
 	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "multi-node-multi-writer"));
 	make_world(&w);
-	w.node.n_plugins = 0;
+	w.in.plugin = NULL;
 	assert_int_equal(check(&w, &err), STATUS_UNAVAILABLE);
 	make_world(&w);
-	w.node.plugins[0].healthy = false;
+	w.plugin.healthy = false;
 	assert_int_equal(check(&w, &err), STATUS_UNAVAILABLE);
 	make_world(&w);
 	assert_int_equal(str_copy(w.alloc.namespace, sizeof(w.alloc.namespace), "other"), 0);
@@ -130,7 +133,7 @@ static void the_same_allocation_gets_its_own_claim_again(void **state)
 	make_world(&w);
 	w.in.n_claims = 1;
 	assert_int_equal(str_copy(w.held.allocation_id, sizeof(w.held.allocation_id), ALLOC_2), 0);
-	w.node.n_plugins = 0; /* a repeat does not depend on the plugin */
+	w.in.plugin = NULL; /* a repeat does not depend on the plugin */
 	assert_int_equal(admission_check(&w.in, &same, NULL), STATUS_ALREADY_EXISTS);
 	assert_ptr_equal(same, &w.held);
 	w.held.state = CLAIM_UNPUBLISHING;

@@ -103,7 +103,33 @@ static void a_grant_that_never_left_the_server_is_freed_at_once(void **state)
 	claim.sent_to_node = false;
 	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
 	assert_int_equal(claim.state, CLAIM_FREED);
-	assert_int_equal(claim.evidence, EVIDENCE_NONE);
+	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
+}
+
+static void what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard(void **state)
+{
+	struct claim claim = a_claim(CLAIM_RESERVED);
+	struct claim_event ev = event(CLAIM_EVENT_WORK_ENDED);
+	bool changed;
+
+	(void)state;
+	claim.sent_to_node = false;
+	claim.attach = ATTACH_ASKED;
+	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.state, CLAIM_NODE_DETACHED);
+	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
+}
+
+static void never_sent_is_no_evidence_for_what_was_sent(void **state)
+{
+	struct claim claim = a_claim(CLAIM_TAKEN);
+	struct claim_event ev = event(CLAIM_EVENT_EVIDENCE);
+	bool changed;
+
+	(void)state;
+	claim.sent_to_node = true;
+	ev.evidence = EVIDENCE_NEVER_SENT;
+	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_FAILED_PRECONDITION);
 }
 
 static void no_claim_that_may_be_mounted_leaves_its_node_without_evidence(void **state)
@@ -252,6 +278,9 @@ int main(void)
 		cmocka_unit_test(every_pair_of_state_and_event_does_what_the_design_says),
 		cmocka_unit_test(modes_boot_and_provider_node_stay_through_every_step),
 		cmocka_unit_test(a_grant_that_never_left_the_server_is_freed_at_once),
+		cmocka_unit_test(
+			what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard),
+		cmocka_unit_test(never_sent_is_no_evidence_for_what_was_sent),
 		cmocka_unit_test(no_claim_that_may_be_mounted_leaves_its_node_without_evidence),
 		cmocka_unit_test(a_new_boot_counts_only_when_the_boot_is_another_one),
 		cmocka_unit_test(an_operators_word_needs_a_reason_and_ended_work),

@@ -53,6 +53,9 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	Holdfast__V1__Volume *vp;
 	Holdfast__V1__Allocation *ap;
 	Holdfast__V1__Node *np;
+	struct plugin_instance i1 = {.node_id = "n1", .plugin = a_node_plugin()};
+	struct plugin_instance i2;
+	Holdfast__V1__PluginInstance *ip;
 
 	(void)state;
 	/* every field, whether they make sense together or not */
@@ -68,6 +71,26 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 		v.capabilities[i] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
+	n.n_past_boots = 1;
+	n.past_boots[0] = (struct past_boot){.id = BOOT_1, .ended_ms = 5};
+	n.drain = (struct drain){.started_ms = 1, .deadline_ms = 2, .done_ms = 3, .by = "me", .reason = "r"};
+	i1.plugin.node.topology.n_segments = 1;
+	i1.plugin.node.topology.segments[0] = (struct topology_segment){.key = "zone", .value = "a"};
+	i1.plugin.has_controller = true;
+	i1.plugin.controller.expand = true;
+	ip = plugin_instance_to_pb(&i1);
+	assert_int_equal(plugin_instance_from_pb(ip, &i2, NULL), STATUS_OK);
+	assert_memory_equal(&i1, &i2, sizeof(i1));
+	protobuf_c_message_free_unpacked(&ip->base, NULL);
+	i1.plugin.has_node = i1.plugin.has_controller = false;
+	i1.plugin.node = (struct node_half){0};
+	i1.plugin.controller = (struct controller_half){0};
+	ip = plugin_instance_to_pb(&i1);
+	assert_null(ip->plugin->controller);
+	assert_null(ip->plugin->node);
+	assert_int_equal(plugin_instance_from_pb(ip, &i2, NULL), STATUS_OK);
+	assert_memory_equal(&i1, &i2, sizeof(i1));
+	protobuf_c_message_free_unpacked(&ip->base, NULL);
 	vp = volume_to_pb(&v);
 	ap = alloc_to_pb(&a);
 	np = node_to_pb(&n);

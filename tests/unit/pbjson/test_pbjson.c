@@ -111,21 +111,17 @@ static void a_message_prints_only_what_differs_from_its_defaults(void **state)
 static void defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_not(void **state)
 {
 	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
-	Holdfast__V1__GetVolumeResponse answer = HOLDFAST__V1__GET_VOLUME_RESPONSE__INIT;
-	Holdfast__V1__ListVolumesResponse list = HOLDFAST__V1__LIST_VOLUMES_RESPONSE__INIT;
-	Holdfast__V1__GetStatusResponse status = HOLDFAST__V1__GET_STATUS_RESPONSE__INIT;
+	Holdfast__V1__RegisterVolumeResponse answer = HOLDFAST__V1__REGISTER_VOLUME_RESPONSE__INIT;
+	Holdfast__V1__ListTokensResponse list = HOLDFAST__V1__LIST_TOKENS_RESPONSE__INIT;
+	Holdfast__V1__BeginBackupResponse backup = HOLDFAST__V1__BEGIN_BACKUP_RESPONSE__INIT;
 
 	(void)state;
 	expect_json(&receipt.base, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES,
 		    "{\"claim_id\":\"\",\"boot_id\":\"\",\"generation\":\"0\",\"error\":\"\"}");
-	expect_json(&answer.base, PBJSON_DEFAULTS, "{\"why\":\"\"}");
-	expect_json(&list.base, PBJSON_DEFAULTS, "{\"volumes\":[],\"index\":\"0\"}");
-	expect_json(&status.base, PBJSON_DEFAULTS,
-		    "{\"version\":\"\",\"cluster\":\"\",\"index\":\"0\",\"volumes\":0,\"nodes\":0,"
-		    "\"nodesReady\":0,"
-		    "\"allocations\":0,\"claims\":0,\"ticketKey\":\"\"}");
-	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
-	expect_json(&receipt.base, 0, "{\"mounted\":false}");
+	expect_json(&answer.base, PBJSON_DEFAULTS, "{\"created\":false}");
+	expect_json(&list.base, PBJSON_DEFAULTS, "{\"tokens\":[],\"index\":\"0\"}");
+	expect_json(&backup.base, PBJSON_DEFAULTS,
+		    "{\"id\":\"\",\"sizeBytes\":\"0\",\"sha256\":\"\",\"index\":\"0\"}");
 }
 
 static void numbers_outside_json_travel_as_words(void **state)

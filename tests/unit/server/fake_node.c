@@ -53,6 +53,10 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
 		node->forgets++;
 		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL:
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
+		fail_msg("the node is asked for what it has not offered");
+		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
 		fail_msg("an empty message came down");

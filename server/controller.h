@@ -1,0 +1,48 @@
+#pragma once
+/* Calls to the controller of a CSI plugin, through the session of a node that runs it.
+ *
+ * Of the plugin's healthy controllers on connected nodes the first by node id is asked, always the same as
+ * long as it stands; the next one only when the node says that the plugin is not there. Of attach, detach,
+ * expand, delete, create and delete snapshot one is under way per plugin, the others wait in their order;
+ * create, validate and lists do not wait. Source: nomad-facts 3 (controller selection, serialization). */
+
+#include "base/error.h"
+
+#include <holdfast/v1/plugin_call.pb-c.h>
+#include <stdint.h>
+
+struct server;
+struct plugin_entry;
+
+enum {
+	CONTROLLER_TIMEOUT_MS = 120000, /* of one call, from when it is sent */
+	CONTROLLER_QUEUE_MAX = 1024,	/* calls that wait, per plugin */
+};
+
+/** Called once from the event loop, never inside controller_call(). @reply is borrowed, with the response of
+ * the request's kind; NULL when @err says why there is none:
+ * STATUS_UNAVAILABLE no controller to ask, or its node went away before it was sent (nothing was called);
+ * STATUS_DEADLINE_EXCEEDED, STATUS_UNKNOWN the plugin may or may not have done it (no answer in time; the
+ * session ended in between); else the plugin's own code and message, with its name and the call's. */
+typedef void controller_done_fn(struct server *server, const Holdfast__V1__PluginReply *reply,
+				const struct error *err, void *userdata);
+
+/** May a queued call still go out? Asked when it is its turn; false drops it with STATUS_ABORTED. */
+typedef bool controller_wanted_fn(struct server *server, void *userdata);
+
+struct controller_call {
+	const char *plugin_id;
+	const Holdfast__V1__PluginCall *call; /* request set; copied. call_id and timeout_ms are filled in */
+	const char *node_id;		      /* NULL: any controller; else the node service of this node */
+	controller_wanted_fn *wanted;	      /* NULL: always */
+	controller_done_fn *done;
+	void *userdata;
+};
+
+/** Make the call. On failure @done is not called: STATUS_NOT_FOUND no such plugin, STATUS_UNAVAILABLE it has
+ * no healthy controller on a connected node, STATUS_RESOURCE_EXHAUSTED too many wait. */
+enum status controller_call(struct server *server, const struct controller_call *call, struct error *err);
+
+/** What the plugin's healthy controllers can do; NULL when there is none. Capabilities of the one that would
+ * be asked. Borrowed until the next fingerprint. */
+const struct controller_half *controller_capabilities(struct plugin_entry *plugin);

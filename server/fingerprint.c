@@ -1,0 +1,102 @@
+#include "fingerprint.h"
+
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum status read_plugin(const char *node_id, const Holdfast__V1__NodePlugin *from,
+			       struct plugin_instance *ret, struct error *err)
+{
+	enum status st;
+
+	*ret = (struct plugin_instance){0};
+	st = node_plugin_from_pb(from, &ret->plugin, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!id_is_name(ret->plugin.plugin_id, PLUGIN_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "node %s: plugin_id '%.64s' is no plugin id", node_id,
+				 ret->plugin.plugin_id);
+	if (str_eq(ret->plugin.plugin_id, PLUGIN_NATIVE))
+		ret->plugin.has_node = true;
+	(void)str_copy(ret->node_id, sizeof(ret->node_id), node_id);
+	ret->plugin.update_time_ms = clock_realtime_ms();
+	return STATUS_OK;
+}
+
+static bool same_key(const struct plugin_instance *a, const struct plugin_instance *b)
+{
+	return str_eq(a->plugin.plugin_id, b->plugin.plugin_id) &&
+	       str_eq(a->plugin.profile, b->plugin.profile);
+}
+
+/* Both were made by node_plugin_from_pb(), which zeroes what it does not fill. */
+static bool differs(const struct plugin_instance *known, const struct plugin_instance *said)
+{
+	struct node_plugin plugin = said->plugin;
+
+	plugin.update_time_ms = known->plugin.update_time_ms;
+	return memcmp(&known->plugin, &plugin, sizeof(plugin)) != 0;
+}
+
+static void stage_put(struct server *server, struct change *change, const struct plugin_instance *said)
+{
+	const struct instance_entry *known =
+		state_instance(&server->state, said->node_id, said->plugin.plugin_id, said->plugin.profile);
+
+	if (!known || differs(&known->instance, said))
+		change_put(change, OBJECT_NODE_PLUGIN, said);
+}
+
+static void stage_deletions(struct server *server, struct change *change, const char *node_id,
+			    const struct plugin_instance *said, size_t n_said)
+{
+	const struct node_entry *node = state_node(&server->state, node_id);
+	const struct instance_entry *known;
+
+	if (!node)
+		return;
+	LIST_FOREACH (known, &node->instances, of_node) {
+		size_t i = 0;
+
+		while (i < n_said && !same_key(&said[i], &known->instance))
+			i++;
+		if (i == n_said)
+			change_delete(change, OBJECT_NODE_PLUGIN, &known->instance);
+	}
+}
+
+enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
+			      Holdfast__V1__NodePlugin *const *plugins, size_t n_plugins, struct error *err)
+{
+	cleanup_free struct plugin_instance *said = NULL;
+
+	if (n_plugins > NODE_PLUGINS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node %s: more than %d plugins", node_id,
+				 NODE_PLUGINS_MAX);
+	said = calloc(n_plugins + 1, sizeof(*said));
+	if (!said)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	for (size_t i = 0; i < n_plugins; i++) {
+		enum status st = read_plugin(node_id, plugins[i], &said[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+		for (size_t k = 0; k < i; k++)
+			if (same_key(&said[k], &said[i]))
+				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+						 "node %s: plugin %s is named twice", node_id,
+						 said[i].plugin.plugin_id);
+	}
+	for (size_t i = 0; i < n_plugins; i++)
+		stage_put(server, change, &said[i]);
+	stage_deletions(server, change, node_id, said, n_plugins);
+	return STATUS_OK;
+}

@@ -1,0 +1,62 @@
+#pragma once
+/* What the server stores: one row per kind of object says how it is keyed, written, read back and kept in
+ * memory. Loading and changing work on rows; nothing else knows the kinds. */
+
+#include "base/error.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct state;
+
+enum { OBJECT_KEY_SIZE = 512 }; /* KV_KEY_MAX */
+
+/* In the order of loading: each links only to those before it. Ids of claims are time-ordered, so that each
+ * volume's list ends up newest first. */
+enum object_kind {
+	OBJECT_RECORD,
+	OBJECT_VOLUME,
+	OBJECT_NODE,
+	OBJECT_NODE_PLUGIN,
+	OBJECT_ALLOC,
+	OBJECT_CLAIM,
+	OBJECT_KIND_N,
+};
+
+struct object_type {
+	const char *name;   /* for people: "volume" */
+	const char *prefix; /* of its keys; records have one per sort, see record_prefix() */
+	size_t size;	    /* of the value */
+	size_t create_index,
+		modify_index; /* offsets in the value: the revisions that made and last changed it */
+
+	/** Write the store's key of @value. */
+	void (*key)(const void *value, char ret[static OBJECT_KEY_SIZE]);
+
+	/** The message to be stored. NULL when memory is short; owned by the caller. */
+	ProtobufCMessage *(*to_message)(const void *value);
+
+	/** Read what is stored. What @ret owns is freed by @release. */
+	enum status (*from_stored)(const char *key, const void *bytes, size_t len, void *ret,
+				   struct error *err);
+
+	/** Insert or replace; the value is copied. */
+	enum status (*put)(struct state *state, const void *value, struct error *err);
+
+	/** The value in memory, or NULL; only what makes up the key of @value is looked at. */
+	void *(*find)(struct state *state, const void *value);
+
+	/** Forget it, if it is there. */
+	void (*forget)(struct state *state, const void *value);
+
+	/** @to is a copy of @from, byte by byte: let it own what it points to. NULL: values point to nothing.
+	 * False when memory is short; @release may be called then. */
+	bool (*own)(void *to, const void *from);
+
+	/** Free what @value owns, not itself. NULL: values point to nothing. */
+	void (*release)(void *value);
+};
+
+const struct object_type *object_type(enum object_kind kind);

@@ -1,0 +1,141 @@
+#include "records.h"
+
+#include "keys.h"
+#include "state.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sort {
+	const char *prefix;
+	const ProtobufCMessageDescriptor *descriptor;
+};
+
+static const struct sort sorts[] = {
+	{KEY_GENERATION_FLOOR, &holdfast__v1__generation_floor__descriptor},
+	{KEY_SCHEMA, &holdfast__v1__schema__descriptor},
+	{KEY_EPOCH, &holdfast__v1__epoch__descriptor},
+	{KEY_AUDIT_HEAD, &holdfast__v1__audit_head__descriptor},
+	{PREFIX_VOLUME_DETAIL, &holdfast__v1__volume_detail__descriptor},
+	{PREFIX_VOLUME_SECRETS, &holdfast__v1__volume_secrets__descriptor},
+	{PREFIX_SNAPSHOT, &holdfast__v1__snapshot__descriptor},
+	{PREFIX_ATTESTATION, &holdfast__v1__attestation__descriptor},
+	{PREFIX_TOKEN, &holdfast__v1__stored_token__descriptor},
+	{PREFIX_POLICY, &holdfast__v1__access_policy__descriptor},
+};
+
+const char *record_prefix(size_t i)
+{
+	return i < ARRAY_SIZE(sorts) ? sorts[i].prefix : NULL;
+}
+
+const ProtobufCMessageDescriptor *record_descriptor(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
+		if (str_starts_with(key, sorts[i].prefix))
+			return sorts[i].descriptor;
+	return NULL;
+}
+
+ProtobufCMessage *message_copy(const ProtobufCMessage *message)
+{
+	size_t len = protobuf_c_message_get_packed_size(message);
+	cleanup_free uint8_t *bytes = malloc(len + 1);
+
+	if (!bytes)
+		return NULL;
+	(void)protobuf_c_message_pack(message, bytes);
+	return protobuf_c_message_unpack(message->descriptor, NULL, len, bytes);
+}
+
+static int compare(const struct record_entry *a, const struct record_entry *b)
+{
+	return strcmp(a->key, b->key);
+}
+
+TREE_GENERATE(record_tree, record_entry, by_key, compare)
+
+struct record_entry *state_record_entry(struct state *state, const char *key)
+{
+	struct record_entry wanted;
+
+	wanted.key = key;
+	return RB_FIND(record_tree, &state->records, &wanted);
+}
+
+const void *state_record(struct state *state, const char *key)
+{
+	const struct record_entry *entry = state_record_entry(state, key);
+
+	return entry ? entry->record.message : NULL;
+}
+
+struct record_entry *state_record_from(struct state *state, const char *key)
+{
+	struct record_entry wanted;
+
+	wanted.key = key;
+	return RB_NFIND(record_tree, &state->records, &wanted);
+}
+
+struct record_entry *state_record_next(struct record_entry *entry)
+{
+	return RB_NEXT(record_tree, NULL, entry);
+}
+
+static struct record_entry *insert(struct state *state, const char *key)
+{
+	struct record_entry *entry = calloc(1, sizeof(*entry));
+	char *copy = strdup(key);
+
+	if (!entry || !copy) {
+		free(entry);
+		free(copy);
+		return NULL;
+	}
+	entry->record.key = copy;
+	entry->key = copy;
+	RB_INSERT(record_tree, &state->records, entry);
+	return entry;
+}
+
+enum status state_put_record(struct state *state, const struct record *record, struct error *err)
+{
+	ProtobufCMessage *message = message_copy(record->message);
+	struct record_entry *entry = message ? state_record_entry(state, record->key) : NULL;
+
+	if (message && !entry)
+		entry = insert(state, record->key);
+	if (!entry) {
+		if (message)
+			protobuf_c_message_free_unpacked(message, NULL);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", record->key);
+	}
+	if (entry->record.message)
+		protobuf_c_message_free_unpacked(entry->record.message, NULL);
+	entry->record.message = message;
+	entry->record.create_index = record->create_index;
+	entry->record.modify_index = record->modify_index;
+	return STATUS_OK;
+}
+
+void state_delete_record(struct state *state, struct record_entry *entry)
+{
+	RB_REMOVE(record_tree, &state->records, entry);
+	protobuf_c_message_free_unpacked(entry->record.message, NULL);
+	free(entry->record.key);
+	free(entry);
+}
+
+void state_release_records(struct state *state)
+{
+	struct record_entry *entry;
+
+	while ((entry = RB_MIN(record_tree, &state->records)))
+		state_delete_record(state, entry);
+}
