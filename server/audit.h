@@ -19,5 +19,5 @@ void audit_own(struct server *server, struct change *change, const char *what, c
 	       const char *why);
 
 /** Record that a write was refused. Bounded per caller; what is left out is counted in the next record. */
-void audit_refused(struct server *server, const struct rpc_call *call, const char *what, const char *object,
+void audit_refused(struct server *server, const struct rpc_call *call, const char *what,
 		   const struct error *why);

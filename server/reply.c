@@ -1,6 +1,7 @@
 #include "reply.h"
 
 #include "access.h"
+#include "audit.h"
 #include "change.h"
 #include "server.h"
 
@@ -62,4 +63,10 @@ void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessag
 enum status reply_check_operator(struct server *server, struct rpc_call *call, struct error *err)
 {
 	return access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, NULL, err);
+}
+
+void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)
+{
+	audit_refused(server, call, what, err);
+	rpc_call_fail(call, err);
 }

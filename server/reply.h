@@ -32,3 +32,19 @@ enum status reply_check_operator(struct server *server, struct rpc_call *call, s
 		if (st != STATUS_OK)                                                    \
 			rpc_call_fail(call, &err);                                      \
 	}
+
+/** Answer @call with @err, which refuses the write @what ("Volumes.Register"), and record that. */
+void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err);
+
+/* Define the rpc_unary_fn @name of a method that changes something, @what ("Volumes.Register"):
+ * enum status handle(struct server *, struct rpc_call *, const Request *, struct error *) begins with
+ * access_check(), answers itself when OK, and stages audit_write() in its change; what it returns as an error
+ * is the answer and is recorded. */
+#define DEFINE_WRITE_METHOD(name, Request, what, handle)                                \
+	void name(struct rpc_call *call, const ProtobufCMessage *request, void *server) \
+	{                                                                               \
+		struct error err;                                                       \
+                                                                                        \
+		if (handle(server, call, (const Request *)request, &err) != STATUS_OK)  \
+			reply_refused(server, call, what, &err);                        \
+	}
