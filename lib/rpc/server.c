@@ -78,6 +78,12 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 	return STATUS_OK;
 }
 
+void rpc_server_set_routes(struct rpc_server *server, const struct rpc_route *routes, size_t n)
+{
+	server->routes = routes;
+	server->n_routes = n;
+}
+
 static void door_free(struct door *door)
 {
 	listener_free(door->listener);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "rpc/peer.h"
+#include "rpc/route.h"
 #include "rpc/tls.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -62,6 +63,10 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 			   const struct rpc_server_limits *limits, void *userdata, struct rpc_server **ret,
 			   struct error *err);
 
+/** Serve @routes too, over HTTP/1.1 and HTTP/2; @routes is borrowed and must outlive the server. Once, before
+ * it listens. Calls of services that the server does not have answer UNIMPLEMENTED. */
+void rpc_server_set_routes(struct rpc_server *server, const struct rpc_route *routes, size_t n);
+
 /** Close listeners and connections; every open stream gets on_closed before this returns, the one exception
  * to "callbacks never run inside". Calls still to be answered stay valid and must still be answered. Not from
  * inside a handler: end the event loop there. NULL is allowed. */
@@ -96,6 +101,9 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 
 /** Answer a unary call with an error, or end a stream with it. @err must be filled. */
 void rpc_call_fail(struct rpc_call *call, const struct error *err);
+
+/** Answer the call of a route with text; @text is copied. The call is gone afterwards. */
+void rpc_call_reply_text(struct rpc_call *call, const char *content_type, const char *text);
 
 /* Largest packed message that travels with an error: grpc-core refuses trailers above 8 KiB in all. */
 enum { RPC_DETAILS_MAX = 4608 };

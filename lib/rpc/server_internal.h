@@ -21,6 +21,8 @@ struct rpc_server {
 	sd_event *event; /* borrowed */
 	const struct rpc_service *services;
 	size_t n_services;
+	const struct rpc_route *routes;
+	size_t n_routes;
 	struct rpc_server_limits limits; /* none is 0 */
 	struct server_timing timing;
 	void *userdata;
@@ -85,8 +87,11 @@ struct rpc_call {
 	struct server_conn *conn; /* a reference */
 	struct request_head head;
 	const struct rpc_method *method;
+	const struct rpc_route *route; /* NULL: called by its method's own path */
 	const ProtobufCMethodDescriptor *descriptor;
 	enum call_state state;
+	unsigned int allow; /* methods that would do, for a 405 */
+	bool pretty;	    /* JSON for people */
 	bool headers_sent;
 	bool half_closed;	/* a stream: its handlers know that the client sends no more */
 	bool answered;		/* what the handler says now is dropped: the deadline has passed */
@@ -125,7 +130,17 @@ void grpc_call_trailers(struct rpc_call *call);
 void grpc_call_open(struct rpc_call *call);
 enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
 
+/* An answer that is no gRPC. */
+struct plain_answer {
+	int http_status;
+	const char *content_type;
+	const char *body;
+	char allow[ROUTE_ALLOW_SIZE]; /* for a 405 */
+	char index[24];		      /* of what was read; empty: none */
+};
+
 /* The JSON form. */
+void json_call_reply_text(struct rpc_call *call, const char *content_type, const char *text);
 void json_call_receive(struct rpc_call *call);
 void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 /** @details may be NULL */
