@@ -203,6 +203,7 @@ void json_call_fail(struct rpc_call *call, int http_status, const struct error *
 	struct plain_answer answer = {
 		.http_status = http_status, .content_type = "application/json", .body = body ? body : "{}"};
 
+	server_call_count(call, err->status);
 	if (http_status == 405)
 		(void)route_allow(call->allow ? call->allow : ROUTE_POST, answer.allow);
 	if (respond(call, &answer, NULL) != STATUS_OK)

@@ -65,9 +65,18 @@ void server_call_refuse(struct rpc_call *call, const struct error *err)
 	server_call_refuse_details(call, err, NULL);
 }
 
+void server_call_count(struct rpc_call *call, enum status status)
+{
+	if (call->counts && call->conn->server)
+		call->counts->n[status]++;
+	call->counts = NULL;
+}
+
 /* The handler is told no more and holds the call no more. */
 static void leave_handler(struct rpc_call *call, enum call_state state)
 {
+	if (call->method->stream)
+		call->conn->server->n_streams--;
 	call->state = state;
 	call->conn->n_held--;
 	timer_disarm(call->deadline);
@@ -128,14 +137,17 @@ static bool path_is(const char *path, const char *service, const char *method)
 static enum status route_path(struct rpc_call *call, const char *path, struct error *err)
 {
 	const struct rpc_server *server = call->conn->server;
+	const struct rpc_service *service;
+	size_t first = 0; /* method of the service, among all */
 
-	for (size_t i = 0; i < server->n_services; i++) {
-		const struct rpc_service *service = &server->services[i];
+	for (size_t i = 0; i < server->n_services; i++, first += service->n_methods) {
+		service = &server->services[i];
 
 		for (size_t k = 0; k < service->n_methods; k++) {
 			if (!path_is(path, service->descriptor->name, service->methods[k].name))
 				continue;
 			call->method = &service->methods[k];
+			call->counts = &server->counts[first + k];
 			call->descriptor = protobuf_c_service_descriptor_get_method_by_name(
 				service->descriptor, call->method->name);
 			return STATUS_OK;
@@ -252,6 +264,7 @@ static void begin(struct rpc_call *call)
 		return;
 	call->state = CALL_STREAMING;
 	call->conn->n_held++;
+	call->conn->server->n_streams++;
 	call->method->stream->on_open(call, call->conn->server->userdata);
 	if (call->state == CALL_STREAMING)
 		grpc_call_open(call);
@@ -277,6 +290,7 @@ static void hang_up(struct rpc_call *call)
 		timer_disarm(call->deadline);
 		return;
 	case CALL_STREAMING:
+		server_call_count(call, STATUS_CANCELLED);
 		leave_handler(call, CALL_ENDED);
 		call->method->stream->on_closed(call, userdata);
 		break;
@@ -361,6 +375,7 @@ static void settle(struct rpc_call *call)
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
 	assert(call->state == CALL_HANDLED);
+	server_call_count(call, STATUS_OK);
 	if (is_connected(call) && !call->answered) {
 		if (is_grpc(call))
 			grpc_call_reply(call, message);
@@ -386,6 +401,7 @@ void rpc_call_fail(struct rpc_call *call, const struct error *err)
 void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
 {
 	assert(err->status != STATUS_OK);
+	server_call_count(call, err->status);
 	if (call->state == CALL_HANDLED) {
 		if (is_connected(call) && !call->answered)
 			server_call_refuse_details(call, err, details);
