@@ -2,6 +2,7 @@
 /* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
 
 #include "config.h"
+#include "refusals.h"
 #include "state.h"
 #include "ticket_issuer.h"
 
@@ -27,6 +28,7 @@ struct server {
 	struct ticket_issuer *issuer;
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
+	struct refusals refusals;
 	struct watch_tree watches; /* see watch.h */
 	size_t n_watches;
 	uint64_t watch_serial;

@@ -107,6 +107,9 @@ struct state {
 	struct plugin_tree plugins;
 	struct record_tree records;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
+	size_t n_claims_by[CLAIM_STATE_N];
+	size_t n_allocs_by[CLIENT_N];
+	size_t n_nodes_ineligible, n_nodes_draining;
 };
 
 void state_init(struct state *state);

@@ -22,7 +22,8 @@ struct h1 {
 	struct byteq out;      /* not yet with the transport */
 	struct rpc_call *call; /* in progress; NULL: none */
 	uint64_t body_left;    /* of the request in progress, still to come; may outlive the call */
-	bool close;	       /* after what is in out */
+	bool close;	       /* after the answer to the request in progress */
+	bool ending;	       /* that answer is in out */
 	bool dispatching;
 	bool doomed; /* freed while dispatching */
 };
@@ -54,7 +55,7 @@ void h1_free(struct h1 *h1)
 
 enum status h1_recv(struct h1 *h1, const uint8_t *bytes, size_t n, struct error *err)
 {
-	if (h1->close)
+	if (h1->ending)
 		return STATUS_OK; /* nobody listens any more */
 	if (byteq_len(&h1->in) + n > AHEAD_MAX || !byteq_put(&h1->in, bytes, n))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "too many requests are sent ahead");
@@ -69,7 +70,7 @@ enum status h1_fill(struct h1 *h1, struct transport *tr, struct error *err)
 	if (n > 0 && !transport_put(tr, byteq_data(&h1->out), n))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send");
 	byteq_take(&h1->out, n);
-	if (h1->close && transport_is_drained(tr))
+	if (h1->ending && transport_is_drained(tr))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the last answer is sent");
 	return STATUS_OK;
 }
@@ -112,6 +113,7 @@ static void put_response(struct h1 *h1, const struct plain_answer *answer)
 		put_field(h1, "connection", "close");
 	put(h1, "\r\n");
 	put(h1, answer->body);
+	h1->ending = h1->close;
 	server_conn_wake(h1->conn);
 }
 
