@@ -243,13 +243,22 @@ enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err)
 
 /* --- reading --- */
 
-enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
+enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
+			  void *userdata, struct error *err)
 {
 	const char *fault = find_fault_in_key(prefix, 0);
 
 	if (fault)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: prefix: %s", fault);
-	return kv_sqlite_range(kv->db, prefix, each, userdata, err);
+	fault = find_fault_in_key(from, 0);
+	if (fault)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: first key: %s", fault);
+	return kv_sqlite_range(kv->db, prefix, from, limit, each, userdata, err);
+}
+
+enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
+{
+	return kv_range_from(kv, prefix, prefix, SIZE_MAX, each, userdata, err);
 }
 
 enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err)
