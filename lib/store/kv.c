@@ -270,11 +270,20 @@ enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err)
 
 /* --- reading --- */
 
-enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
+enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
+			  void *userdata, struct error *err)
 {
 	enum status st = check_prefix(prefix, err);
+	const char *fault = st == STATUS_OK ? find_fault_in_key(from, 0) : NULL;
 
-	return st == STATUS_OK ? kv_sqlite_range(kv->db, prefix, each, userdata, err) : st;
+	if (fault)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: first key: %s", fault);
+	return st == STATUS_OK ? kv_sqlite_range(kv->db, prefix, from, limit, each, userdata, err) : st;
+}
+
+enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
+{
+	return kv_range_from(kv, prefix, prefix, SIZE_MAX, each, userdata, err);
 }
 
 enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err)

@@ -135,6 +135,11 @@ enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct e
 /** Every committed key that begins with @prefix, in order. For start-up: it blocks. */
 enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err);
 
+/** At most @limit of the committed keys that begin with @prefix and are not below @from, in order: a slice,
+ * for reading while the server runs. Writes wait for it, and it waits for the commit under way. */
+enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
+			  void *userdata, struct error *err);
+
 /** Every committed change after @revision, oldest first; a deletion has create revision 0.
  * STATUS_OUT_OF_RANGE when it was compacted away, or lies in the future. */
 enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err);

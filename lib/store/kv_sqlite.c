@@ -27,7 +27,7 @@ static const char *const queries[QUERY_N] = {
 static const char query_position[] = "SELECT revision, compacted, (SELECT min(revision) FROM changes), "
 				     "(SELECT max(revision) FROM changes) FROM position";
 static const char query_range[] = "SELECT key, value, create_revision, mod_revision FROM kv "
-				  "WHERE key >= ?1 AND key < ?2 ORDER BY key";
+				  "WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 static const char query_next[] = "SELECT key, value, create_revision, mod_revision FROM kv "
 				 "WHERE key >= ?1 AND key < ?2 AND key <> ?3 ORDER BY key LIMIT 1";
 static const char query_changes[] = "SELECT key, value, create_revision, revision FROM changes "
@@ -385,8 +385,8 @@ static void end_of(const char *prefix, char ret[static KV_KEY_MAX + 2])
 		ret[n - 1]++;
 }
 
-enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, kv_each_fn *each, void *userdata,
-			    struct error *err)
+enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char *from, size_t limit,
+			    kv_each_fn *each, void *userdata, struct error *err)
 {
 	char end[KV_KEY_MAX + 2];
 	sqlite3_stmt *statement = NULL;
@@ -397,9 +397,11 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, kv_each_fn
 	(void)pthread_mutex_lock(&db->lock);
 	rc = sqlite3_prepare_v2(db->db, query_range, -1, &statement, NULL);
 	if (rc == SQLITE_OK)
-		rc = bind_key(statement, 1, prefix);
+		rc = bind_key(statement, 1, strcmp(from, prefix) > 0 ? from : prefix);
 	if (rc == SQLITE_OK)
 		rc = bind_key(statement, 2, end);
+	if (rc == SQLITE_OK) /* negative: no limit */
+		rc = sqlite3_bind_int64(statement, 3, limit > INT64_MAX ? -1 : (sqlite3_int64)limit);
 	st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err) : fail(db, rc, "read", err);
 	(void)sqlite3_finalize(statement); /* inside the lock: a reading statement is a transaction */
 	(void)pthread_mutex_unlock(&db->lock);

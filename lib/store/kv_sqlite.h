@@ -96,9 +96,9 @@ void kv_sqlite_rollback(struct kv_sqlite *db);
 /** Leave the files as they are from here on: no checkpoint at close after a failed commit. */
 void kv_sqlite_freeze(struct kv_sqlite *db);
 
-/** See kv_range(); @prefix is checked. */
-enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, kv_each_fn *each, void *userdata,
-			    struct error *err);
+/** See kv_range_from(); @prefix and @from are checked. */
+enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char *from, size_t limit,
+			    kv_each_fn *each, void *userdata, struct error *err);
 
 /** kv_sqlite_range() that finds its place anew after every item, so that @each may write. */
 enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv_each_fn *each,
