@@ -16,7 +16,14 @@ enum {
 	HEARTBEAT_DEFAULT_S = 5,
 	HEARTBEAT_MAX_S = 300,
 	PORT_DEFAULT = 4656,
+	AUDIT_KEEP_MIN = 1000,
+	AUDIT_KEEP_DEFAULT = 100000,
+	AUDIT_KEEP_MAX = 100000000,
+	AUDIT_KEEP_FOR_DEFAULT_DAYS = 90,
+	AUDIT_KEEP_FOR_MAX_DAYS = 36500,
 };
+
+#define USEC_PER_DAY (24 * 3600 * USEC_PER_SEC)
 
 void config_init(struct config *config)
 {
@@ -31,6 +38,9 @@ void config_init(struct config *config)
 		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
+		.audit_keep = AUDIT_KEEP_DEFAULT,
+		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
+		.acl = true,
 	};
 }
 
@@ -82,6 +92,17 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, heartbeat_us),
 	 .min = HEARTBEAT_MIN_S * USEC_PER_SEC,
 	 .max = HEARTBEAT_MAX_S * USEC_PER_SEC},
+	{.key = "audit_keep",
+	 .type = CONF_U64,
+	 .offset = offsetof(struct config, audit_keep),
+	 .min = AUDIT_KEEP_MIN,
+	 .max = AUDIT_KEEP_MAX},
+	{.key = "audit_keep_for",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, audit_keep_for_us),
+	 .min = USEC_PER_DAY,
+	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
+	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };

@@ -167,6 +167,7 @@ void server_free(struct server *server)
 	state_release(&server->state);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
+	audit_release(&server->audit);
 	(void)sd_event_unref(server->event);
 	free(server);
 }
