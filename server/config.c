@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include "controller.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -15,6 +17,8 @@ enum {
 	HEARTBEAT_MIN_S = 1,
 	HEARTBEAT_DEFAULT_S = 5,
 	HEARTBEAT_MAX_S = 300,
+	CONTROLLER_TIMEOUT_MIN_S = 1,
+	CONTROLLER_TIMEOUT_MAX_S = 3600,
 	PORT_DEFAULT = 4656,
 };
 
@@ -31,6 +35,7 @@ void config_init(struct config *config)
 		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
+		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
 	};
 }
 
@@ -82,6 +87,11 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, heartbeat_us),
 	 .min = HEARTBEAT_MIN_S * USEC_PER_SEC,
 	 .max = HEARTBEAT_MAX_S * USEC_PER_SEC},
+	{.key = "controller_timeout",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, controller_timeout_us),
+	 .min = CONTROLLER_TIMEOUT_MIN_S * USEC_PER_SEC,
+	 .max = CONTROLLER_TIMEOUT_MAX_S * USEC_PER_SEC},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };
