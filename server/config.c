@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include "controller.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -15,6 +17,8 @@ enum {
 	HEARTBEAT_MIN_S = 1,
 	HEARTBEAT_DEFAULT_S = 5,
 	HEARTBEAT_MAX_S = 300,
+	CONTROLLER_TIMEOUT_MIN_S = 1,
+	CONTROLLER_TIMEOUT_MAX_S = 3600,
 	PORT_DEFAULT = 4656,
 	AUDIT_KEEP_MIN = 1000,
 	AUDIT_KEEP_DEFAULT = 100000,
@@ -41,6 +45,7 @@ void config_init(struct config *config)
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
 		.acl = true,
+		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
 	};
 }
 
@@ -103,6 +108,11 @@ static const struct conf_field top_fields[] = {
 	 .min = USEC_PER_DAY,
 	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
 	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
+	{.key = "controller_timeout",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, controller_timeout_us),
+	 .min = CONTROLLER_TIMEOUT_MIN_S * USEC_PER_SEC,
+	 .max = CONTROLLER_TIMEOUT_MAX_S * USEC_PER_SEC},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };

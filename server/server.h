@@ -16,6 +16,7 @@
 #include <systemd/sd-event.h>
 
 struct watch;
+struct controllers;
 RB_HEAD(watch_tree, watch);
 
 enum { WATCH_TABLES = 6 };
@@ -28,7 +29,8 @@ struct server {
 	struct ticket_issuer *issuer;
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
-	struct watch_tree watches; /* see watch.h */
+	struct controllers *controllers; /* see controller.h */
+	struct watch_tree watches;	 /* see watch.h */
 	size_t n_watches;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
