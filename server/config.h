@@ -28,12 +28,7 @@ struct config {
 	bool acl;			/* tokens and policies; else operators' certificates alone */
 	bool dev;			/* no ACLs: whoever reaches the port is an operator; loopback only */
 	char address_file[PATH_MAX];	/* --dev: "HOST:PORT" is written here once listening; else empty */
-	char ticket_key[PATH_MAX];	/* PEM, Ed25519 private key */
-	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
-	uint64_t heartbeat_us;		/* between a node's signs of life */
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
-	bool dev;			/* no ACLs: whoever reaches the port is an operator; loopback only */
-	char address_file[PATH_MAX];	/* --dev: "HOST:PORT" is written here once listening; else empty */
 };
 
 /** Defaults of everything that has one. */

@@ -382,6 +382,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (entry) {
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 		entry->alloc = *alloc;
 		return STATUS_OK;
 	}
@@ -391,6 +393,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 		return no_memory(err, "allocation");
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
+	entry->node = node;
+	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
@@ -473,6 +477,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	}
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	free(entry);
 }

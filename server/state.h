@@ -61,6 +61,7 @@ struct alloc_entry {
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
+	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct claim_list claims;
 };
 LIST_HEAD(alloc_list, alloc_entry);
@@ -72,6 +73,7 @@ struct node_entry {
 	struct alloc_list allocs;
 	struct claim_list claims;
 	struct instance_list instances;
+	size_t n_live_allocs;	 /* those that are not client-terminal */
 	struct session *session; /* borrowed; NULL: not connected */
 };
 

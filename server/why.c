@@ -1,5 +1,6 @@
 #include "why.h"
 
+#include "controller.h"
 #include "keys.h"
 #include "plugins.h"
 #include "server.h"
@@ -13,20 +14,11 @@
 
 enum { WHY_MAX = (WHY_CLAIMS_MAX + 4) * EXPLAIN_SIZE };
 
-/* Asked only of claims that a controller attached. Costs the plugin's instances up to the first healthy one.
- */
 static bool has_controller(struct server *server, const char *plugin_id)
 {
-	const struct plugin_entry *plugin = state_plugin(&server->state, plugin_id);
-	const struct instance_entry *entry;
+	struct plugin_entry *plugin = state_plugin(&server->state, plugin_id);
 
-	if (!plugin)
-		return false;
-	LIST_FOREACH (entry, &plugin->instances, of_plugin)
-		if (entry->instance.plugin.has_controller && entry->instance.plugin.controller.healthy &&
-		    node_is_connected(entry->node))
-			return true;
-	return false;
+	return plugin && controller_capabilities(plugin);
 }
 
 static uint64_t current_epoch(struct server *server)
@@ -60,6 +52,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.is_purged = !node || node->node.boot_id[0] == '\0',
 		.must_report = node && node->node.reported_epoch < current_epoch(server),
 		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
+		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
 		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
 		.next_attempt_ms = next_attempt(state_claim(&server->state, claim->id), clock_realtime_ms()),
 	};
