@@ -29,6 +29,8 @@ struct config {
 	bool dev;			/* no ACLs: whoever reaches the port is an operator; loopback only */
 	char address_file[PATH_MAX];	/* --dev: "HOST:PORT" is written here once listening; else empty */
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
+	uint64_t gc_interval_us;	/* between two collections */
+	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */
 };
 
 /** Defaults of everything that has one. */

@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include "controller.h"
+#include "gc.h"
 #include "load.h"
 #include "services.h"
 #include "watch.h"
@@ -125,6 +126,8 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = controllers_new(server, &server->controllers, err);
 	if (st == STATUS_OK)
+		st = gc_new(server, &server->gc, err);
+	if (st == STATUS_OK)
 		st = start_listening(server, err);
 	return st;
 }
@@ -166,6 +169,8 @@ void server_free(struct server *server)
 	controllers_stop(server->controllers);
 	rpc_server_free(server->rpc);
 	watch_cancel_all(server);
+	gc_free(server->gc);
+	server->gc = NULL;
 	drain(server);
 	controllers_free(server->controllers);
 	kv_close(server->kv);
