@@ -20,7 +20,14 @@ enum {
 	CONTROLLER_TIMEOUT_MIN_S = 1,
 	CONTROLLER_TIMEOUT_MAX_S = 3600,
 	PORT_DEFAULT = 4656,
+	AUDIT_KEEP_MIN = 1000,
+	AUDIT_KEEP_DEFAULT = 100000,
+	AUDIT_KEEP_MAX = 100000000,
+	AUDIT_KEEP_FOR_DEFAULT_DAYS = 90,
+	AUDIT_KEEP_FOR_MAX_DAYS = 36500,
 };
+
+#define USEC_PER_DAY (24 * 3600 * USEC_PER_SEC)
 
 void config_init(struct config *config)
 {
@@ -35,7 +42,13 @@ void config_init(struct config *config)
 		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
+<<<<<<< HEAD
 		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
+=======
+		.audit_keep = AUDIT_KEEP_DEFAULT,
+		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
+		.acl = true,
+>>>>>>> p3-store
 	};
 }
 
@@ -87,11 +100,25 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, heartbeat_us),
 	 .min = HEARTBEAT_MIN_S * USEC_PER_SEC,
 	 .max = HEARTBEAT_MAX_S * USEC_PER_SEC},
+<<<<<<< HEAD
 	{.key = "controller_timeout",
 	 .type = CONF_DURATION,
 	 .offset = offsetof(struct config, controller_timeout_us),
 	 .min = CONTROLLER_TIMEOUT_MIN_S * USEC_PER_SEC,
 	 .max = CONTROLLER_TIMEOUT_MAX_S * USEC_PER_SEC},
+=======
+	{.key = "audit_keep",
+	 .type = CONF_U64,
+	 .offset = offsetof(struct config, audit_keep),
+	 .min = AUDIT_KEEP_MIN,
+	 .max = AUDIT_KEEP_MAX},
+	{.key = "audit_keep_for",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, audit_keep_for_us),
+	 .min = USEC_PER_DAY,
+	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
+	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
+>>>>>>> p3-store
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };

@@ -2,7 +2,9 @@
 
 #include "controller.h"
 #include "load.h"
+#include "schema.h"
 #include "services.h"
+#include "text.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -31,6 +33,10 @@ static enum status open_store(struct server *server, struct error *err)
 	if (str_format(path, sizeof(path), "%s/holdfast.db", server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
 	st = kv_open_sqlite(server->event, path, &server->kv, err);
+	if (st == STATUS_OK)
+		st = text_define_views(server->kv, err);
+	if (st == STATUS_OK)
+		st = schema_bring_up(server->kv, server->config.cluster, err);
 	if (st == STATUS_OK)
 		st = load_state(server, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
@@ -172,6 +178,7 @@ void server_free(struct server *server)
 	state_release(&server->state);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
+	audit_release(&server->audit);
 	(void)sd_event_unref(server->event);
 	free(server);
 }
