@@ -3,6 +3,7 @@
 #include "audit.h"
 #include "keys.h"
 #include "records.h"
+#include "release.h"
 #include "server.h"
 #include "state.h"
 #include "text.h"
@@ -328,6 +329,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 		watch_changed(commit->server, commit->objects[i].kind, commit->objects[i].value, revision);
 	if (commit->n > 0)
 		compact(commit->server, revision);
+	release_note_durable(commit->server, commit->objects, commit->n);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
 }

@@ -19,6 +19,12 @@ enum {
 	HEARTBEAT_MAX_S = 300,
 	CONTROLLER_TIMEOUT_MIN_S = 1,
 	CONTROLLER_TIMEOUT_MAX_S = 3600,
+	RESERVATION_TTL_MIN_S = 1,
+	RESERVATION_TTL_DEFAULT_S = 300,
+	RESERVATION_TTL_MAX_S = 86400,
+	RELEASE_SWEEP_MIN_S = 1,
+	RELEASE_SWEEP_DEFAULT_S = 60,
+	RELEASE_SWEEP_MAX_S = 3600,
 	PORT_DEFAULT = 4656,
 	AUDIT_KEEP_MIN = 1000,
 	AUDIT_KEEP_DEFAULT = 100000,
@@ -42,13 +48,12 @@ void config_init(struct config *config)
 		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
-<<<<<<< HEAD
 		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
-=======
+		.reservation_ttl_us = RESERVATION_TTL_DEFAULT_S * USEC_PER_SEC,
+		.release_sweep_us = RELEASE_SWEEP_DEFAULT_S * USEC_PER_SEC,
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
 		.acl = true,
->>>>>>> p3-store
 	};
 }
 
@@ -100,13 +105,21 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, heartbeat_us),
 	 .min = HEARTBEAT_MIN_S * USEC_PER_SEC,
 	 .max = HEARTBEAT_MAX_S * USEC_PER_SEC},
-<<<<<<< HEAD
 	{.key = "controller_timeout",
 	 .type = CONF_DURATION,
 	 .offset = offsetof(struct config, controller_timeout_us),
 	 .min = CONTROLLER_TIMEOUT_MIN_S * USEC_PER_SEC,
 	 .max = CONTROLLER_TIMEOUT_MAX_S * USEC_PER_SEC},
-=======
+	{.key = "reservation_ttl",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, reservation_ttl_us),
+	 .min = RESERVATION_TTL_MIN_S * USEC_PER_SEC,
+	 .max = RESERVATION_TTL_MAX_S * USEC_PER_SEC},
+	{.key = "release_sweep",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, release_sweep_us),
+	 .min = RELEASE_SWEEP_MIN_S * USEC_PER_SEC,
+	 .max = RELEASE_SWEEP_MAX_S * USEC_PER_SEC},
 	{.key = "audit_keep",
 	 .type = CONF_U64,
 	 .offset = offsetof(struct config, audit_keep),
@@ -118,7 +131,6 @@ static const struct conf_field top_fields[] = {
 	 .min = USEC_PER_DAY,
 	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
 	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
->>>>>>> p3-store
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };

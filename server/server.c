@@ -2,6 +2,7 @@
 
 #include "controller.h"
 #include "load.h"
+#include "release.h"
 #include "schema.h"
 #include "services.h"
 #include "text.h"
@@ -131,6 +132,8 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = controllers_new(server, &server->controllers, err);
 	if (st == STATUS_OK)
+		st = releases_new(server, &server->releases, err);
+	if (st == STATUS_OK)
 		st = start_listening(server, err);
 	return st;
 }
@@ -144,6 +147,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	server->config = *config;
 	state_init(&server->state);
+	server->state.server = server;
 	st = build(server, err);
 	if (st != STATUS_OK) {
 		server_free(server);
@@ -176,6 +180,7 @@ void server_free(struct server *server)
 	controllers_free(server->controllers);
 	kv_close(server->kv);
 	state_release(&server->state);
+	releases_free(server->releases);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);

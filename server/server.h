@@ -17,6 +17,7 @@
 
 struct watch;
 struct controllers;
+struct releases;
 RB_HEAD(watch_tree, watch);
 
 enum { WATCH_TABLES = 6 };
@@ -30,6 +31,7 @@ struct server {
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
 	struct controllers *controllers; /* see controller.h */
+	struct releases *releases;	 /* see release.h */
 	struct watch_tree watches;	 /* see watch.h */
 	size_t n_watches;
 	uint64_t watch_serial;
