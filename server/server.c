@@ -3,7 +3,10 @@
 #include "controller.h"
 #include "gc.h"
 #include "load.h"
+#include "release.h"
+#include "schema.h"
 #include "services.h"
+#include "text.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -32,6 +35,10 @@ static enum status open_store(struct server *server, struct error *err)
 	if (str_format(path, sizeof(path), "%s/holdfast.db", server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
 	st = kv_open_sqlite(server->event, path, &server->kv, err);
+	if (st == STATUS_OK)
+		st = text_define_views(server->kv, err);
+	if (st == STATUS_OK)
+		st = schema_bring_up(server->kv, server->config.cluster, err);
 	if (st == STATUS_OK)
 		st = load_state(server, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
@@ -126,6 +133,8 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = controllers_new(server, &server->controllers, err);
 	if (st == STATUS_OK)
+		st = releases_new(server, &server->releases, err);
+	if (st == STATUS_OK)
 		st = gc_new(server, &server->gc, err);
 	if (st == STATUS_OK)
 		st = start_listening(server, err);
@@ -141,6 +150,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	server->config = *config;
 	state_init(&server->state);
+	server->state.server = server;
 	st = build(server, err);
 	if (st != STATUS_OK) {
 		server_free(server);
@@ -175,6 +185,7 @@ void server_free(struct server *server)
 	controllers_free(server->controllers);
 	kv_close(server->kv);
 	state_release(&server->state);
+	releases_free(server->releases);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);

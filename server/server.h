@@ -18,6 +18,7 @@
 struct watch;
 struct controllers;
 struct gc;
+struct releases;
 RB_HEAD(watch_tree, watch);
 
 enum { WATCH_TABLES = 6 };
@@ -31,6 +32,7 @@ struct server {
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
 	struct controllers *controllers; /* see controller.h */
+	struct releases *releases;	 /* see release.h */
 	struct gc *gc;			 /* see gc.h */
 	struct watch_tree watches;	 /* see watch.h */
 	size_t n_watches;

@@ -197,6 +197,19 @@ struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
 	return RB_NEXT(alloc_tree, NULL, entry);
 }
 
+struct claim_entry *state_claim_from(struct state *state, const char *id)
+{
+	struct claim_entry key;
+
+	key.id = id;
+	return RB_NFIND(claim_tree, &state->claims, &key);
+}
+
+struct claim_entry *state_claim_next(struct claim_entry *entry)
+{
+	return RB_NEXT(claim_tree, NULL, entry);
+}
+
 struct node_entry *state_node_from(struct state *state, const char *id)
 {
 	struct node_entry key;
@@ -432,6 +445,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 		return no_memory(err, "claim");
 	entry->claim = *claim;
 	entry->id = entry->claim.id;
+	entry->server = state->server;
 	entry->volume = volume;
 	RB_INSERT(claim_tree, &state->claims, entry);
 	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
@@ -509,7 +523,9 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	LIST_REMOVE(entry, of_node);
 	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
 		LIST_REMOVE(entry, of_alloc);
-	(void)sd_event_source_disable_unref(entry->release_timer);
+	(void)sd_event_source_disable_unref(entry->work.timer);
+	if (entry->work.is_stuck)
+		LIST_REMOVE(entry, work.stuck);
 	free(entry);
 }
 

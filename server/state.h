@@ -8,6 +8,7 @@
 
 #include "records.h"
 
+#include "base/backoff.h"
 #include "base/tree.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -32,6 +33,18 @@ LIST_HEAD(volume_list, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
 
+/* What is being done with a claim now, in memory only; of release.c and claim_attach.c. */
+struct claim_work {
+	enum claim_state state; /* that it is about */
+	sd_event_source *timer; /* owned; the next try */
+	struct backoff backoff; /* in that state */
+	uint32_t n_grants;	/* calls of the node for it that wait for the controller */
+	bool is_asked;		/* the controller, to detach: the call waits for its turn or is under way */
+	bool is_unsent;		/* no such call has gone out; false when that is not known */
+	bool is_stuck;		/* its last one failed: it is in the list of those */
+	LIST_ENTRY(claim_entry) stuck;
+};
+
 struct claim_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct claim claim;
@@ -39,10 +52,9 @@ struct claim_entry {
 	LIST_ENTRY(claim_entry) of_volume; /* of the volume's list, newest first */
 	LIST_ENTRY(claim_entry) of_alloc;
 	LIST_ENTRY(claim_entry) of_node;
-	struct volume_entry *volume;	/* never NULL: a volume with claims cannot be deregistered */
-	sd_event_source *release_timer; /* owned; the next request to the node to let go */
-	uint32_t release_asks;		/* since the node connected */
-	struct server *server;		/* borrowed; set while the timer runs */
+	struct volume_entry *volume; /* never NULL: a volume with claims cannot be deregistered */
+	struct server *server;	     /* borrowed */
+	struct claim_work work;
 };
 
 struct volume_entry {
@@ -113,6 +125,7 @@ struct state {
 	struct plugin_tree plugins;
 	struct record_tree records;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
+	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
 };
 
 void state_init(struct state *state);
@@ -138,6 +151,8 @@ struct volume_entry *state_volume_from(struct state *state, const char *namespac
 struct volume_entry *state_volume_next(struct volume_entry *entry);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
+struct claim_entry *state_claim_from(struct state *state, const char *id);
+struct claim_entry *state_claim_next(struct claim_entry *entry);
 struct node_entry *state_node_from(struct state *state, const char *id);
 struct node_entry *state_node_next(struct node_entry *entry);
 struct plugin_entry *state_plugin_from(struct state *state, const char *id);

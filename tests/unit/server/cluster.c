@@ -50,6 +50,13 @@ static void stop(struct fixture *f)
 	server_free(f->server);
 }
 
+void restart_with(struct fixture *f, void (*between)(struct fixture *f))
+{
+	stop(f);
+	between(f);
+	start(f);
+}
+
 void restart(struct fixture *f)
 {
 	stop(f);
