@@ -50,9 +50,13 @@ static const struct claim *find_in_the_way(const struct placement_volume *wanted
 	const struct volume_request *request = wanted->request;
 	const struct claim *blocker = NULL;
 
-	for (size_t i = 0; i < wanted->n_claims; i++)
-		if (wanted->claims[i]->attachment_mode != request->attachment_mode)
-			return wanted->claims[i];
+	for (size_t i = 0; i < wanted->n_claims; i++) {
+		const struct claim *claim = wanted->claims[i];
+
+		assert(claim);
+		if (claim->attachment_mode != request->attachment_mode)
+			return claim;
+	}
 	(void)admission_has_room(request->access_mode, volume_request_mode(request), "", wanted->claims,
 				 wanted->n_claims, &blocker);
 	return blocker;
@@ -75,7 +79,7 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 			"there is no volume %s in namespace %s; register it: holdfast volume register "
 			"FILE",
 			request->source, placement->alloc->namespace);
-	wanted->claims = calloc(wanted->entry->n_live + 1, sizeof(*wanted->claims));
+	wanted->claims = calloc(wanted->entry->n_live + 1, sizeof(const struct claim *));
 	if (!wanted->claims)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	placement->n_volumes++;
