@@ -135,6 +135,8 @@ static enum status build(struct server *server, struct error *err)
 		st = releases_new(server, &server->releases, err);
 	if (st == STATUS_OK)
 		st = start_listening(server, err);
+	if (st == STATUS_OK)
+		volume_work_resume_all(server);
 	return st;
 }
 
@@ -148,6 +150,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->config = *config;
 	state_init(&server->state);
 	server->state.server = server;
+	RB_INIT(&server->volume_works);
 	st = build(server, err);
 	if (st != STATUS_OK) {
 		server_free(server);
@@ -178,6 +181,7 @@ void server_free(struct server *server)
 	watch_cancel_all(server);
 	drain(server);
 	controllers_free(server->controllers);
+	volume_work_release_all(server);
 	kv_close(server->kv);
 	state_release(&server->state);
 	releases_free(server->releases);

@@ -58,6 +58,9 @@ static const struct rpc_method volumes_methods[] = {
 	{.name = "List", .unary = volumes_handle_list},
 	{.name = "Deregister", .unary = volumes_handle_deregister},
 	{.name = "Detach", .unary = volumes_handle_detach},
+	{.name = "Create", .unary = volumes_handle_create},
+	{.name = "Delete", .unary = volumes_handle_delete},
+	{.name = "Expand", .unary = volumes_handle_expand},
 	{.name = "Claim", .unary = claim_grant_handle},
 };
 
