@@ -6,6 +6,7 @@
 #include "nodes.h"
 #include "server.h"
 #include "sessions.h"
+#include "snapshots.h"
 #include "volumes.h"
 
 #include "base/cleanup.h"
@@ -61,6 +62,10 @@ static const struct rpc_method volumes_methods[] = {
 	{.name = "Create", .unary = volumes_handle_create},
 	{.name = "Delete", .unary = volumes_handle_delete},
 	{.name = "Expand", .unary = volumes_handle_expand},
+	{.name = "ListExternal", .unary = volumes_handle_list_external},
+	{.name = "CreateSnapshot", .unary = snapshots_handle_create},
+	{.name = "DeleteSnapshot", .unary = snapshots_handle_delete},
+	{.name = "ListSnapshots", .unary = snapshots_handle_list},
 	{.name = "Claim", .unary = claim_grant_handle},
 };
 
