@@ -7,6 +7,7 @@
 #include "refusal.h"
 #include "release.h"
 #include "server.h"
+#include "volume_store.h"
 #include "volume_view.h"
 
 #include "base/cleanup.h"
@@ -89,7 +90,9 @@ static enum status admit(struct server *server, const struct asked *asked, const
 	if (volume && asked->node)
 		in.plugin = node_entry_plugin(asked->node, &volume->volume);
 	if (volume) {
-		st = find_holders(volume, &holders, err);
+		st = volume_store_check_usable(server, &volume->volume, err);
+		if (st == STATUS_OK)
+			st = find_holders(volume, &holders, err);
 		if (st != STATUS_OK)
 			return st;
 		in.claims = holders.claims;
