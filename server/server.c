@@ -1,6 +1,9 @@
 #include "server.h"
 
+#include "backup.h"
+#include "exchange.h"
 #include "load.h"
+#include "restore.h"
 #include "schema.h"
 #include "services.h"
 #include "text.h"
@@ -27,17 +30,20 @@ enum {
 static enum status open_store(struct server *server, struct error *err)
 {
 	char path[PATH_MAX];
+	bool is_restored = false;
 	enum status st;
 
-	if (str_format(path, sizeof(path), "%s/holdfast.db", server->config.data_dir) < 0)
+	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = kv_open_sqlite(server->event, path, &server->kv, err);
+	st = exchange_finish(server->config.data_dir, &is_restored, err);
+	if (st == STATUS_OK)
+		st = kv_open_sqlite(server->event, path, &server->kv, err);
 	if (st == STATUS_OK)
 		st = text_define_views(server->kv, err);
 	if (st == STATUS_OK)
 		st = schema_bring_up(server->kv, server->config.cluster, err);
 	if (st == STATUS_OK)
-		st = load_state(server, err);
+		st = load_state(server->kv, &server->state, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
 		server->watch_indexes[i] = kv_revision(server->kv);
 	/* what the last run left, however short runs are */
@@ -168,6 +174,8 @@ void server_free(struct server *server)
 	 * at the state */
 	rpc_server_free(server->rpc);
 	watch_cancel_all(server);
+	backup_free(server->backup);
+	restore_free(server->restore);
 	drain(server);
 	kv_close(server->kv);
 	state_release(&server->state);
@@ -176,6 +184,12 @@ void server_free(struct server *server)
 	audit_release(&server->audit);
 	(void)sd_event_unref(server->event);
 	free(server);
+}
+
+void server_restart(struct server *server)
+{
+	server->restarting = true;
+	(void)sd_event_exit(server->event, 0);
 }
 
 void server_fail(struct server *server, const struct error *err)

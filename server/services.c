@@ -2,8 +2,12 @@
 
 #include "access.h"
 #include "allocs.h"
+#include "backup.h"
 #include "claim_grant.h"
+#include "keys.h"
 #include "nodes.h"
+#include "restore.h"
+#include "schema.h"
 #include "server.h"
 #include "sessions.h"
 #include "volumes.h"
@@ -31,6 +35,7 @@ static void handle_operator_status(struct rpc_call *call, const ProtobufCMessage
 	Holdfast__V1__GetStatusResponse response = HOLDFAST__V1__GET_STATUS_RESPONSE__INIT;
 	char version[] = HOLDFAST_VERSION;
 	uint8_t key[TICKET_KEY_SIZE];
+	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
 	struct error err;
 
 	(void)request;
@@ -49,6 +54,9 @@ static void handle_operator_status(struct rpc_call *call, const ProtobufCMessage
 	response.allocations = (uint32_t)server->state.n_allocs;
 	response.claims = (uint32_t)server->state.n_claims;
 	response.ticket_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
+	response.epoch = epoch ? epoch->number : 0;
+	response.restored_at_ms = epoch ? epoch->restored_at_ms : 0;
+	response.schema = SCHEMA_VERSION;
 	rpc_call_reply(call, &response.base);
 }
 
@@ -76,6 +84,11 @@ static const struct rpc_method allocs_methods[] = {
 
 static const struct rpc_method operator_methods[] = {
 	{.name = "Status", .unary = handle_operator_status},
+	{.name = "BeginBackup", .unary = backup_handle_begin},
+	{.name = "ReadBackup", .unary = backup_handle_read},
+	{.name = "BeginRestore", .unary = restore_handle_begin},
+	{.name = "WriteRestore", .unary = restore_handle_write},
+	{.name = "ApplyRestore", .unary = restore_handle_apply},
 };
 
 const struct rpc_service services[] = {

@@ -39,6 +39,10 @@ void settle(struct fixture *f);
 int setup(void **state);
 int teardown(void **state);
 
+/** The server and its clients, on the folder of the fixture; setup() has started them. */
+void cluster_start(struct fixture *f);
+void cluster_stop(struct fixture *f);
+
 /** As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
 void restart(struct fixture *f);
 
