@@ -67,6 +67,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		st = write_address(server, port, err);
 	if (st != STATUS_OK)
 		return st;
+	certificate_watch(server);
 	log_line(LOG_NOTICE, "listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
 		 server->config.cluster, server->config.dev ? ", development mode: no access control" : "");
 	return STATUS_OK;
@@ -168,6 +169,7 @@ void server_free(struct server *server)
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
+	certificate_release(&server->certificate);
 	(void)sd_event_unref(server->event);
 	free(server);
 }
