@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include "backup.h"
+#include "events.h"
 #include "exchange.h"
 #include "load.h"
 #include "restore.h"
@@ -46,6 +47,8 @@ static enum status open_store(struct server *server, struct error *err)
 		st = load_state(server->kv, &server->state, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
 		server->watch_indexes[i] = kv_revision(server->kv);
+	if (st == STATUS_OK)
+		st = events_new(server, kv_revision(server->kv), &server->events, err);
 	/* what the last run left, however short runs are */
 	return st == STATUS_OK ? kv_compact(server->kv, kv_revision(server->kv), err) : st;
 }
@@ -79,6 +82,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		st = write_address(server, port, err);
 	if (st != STATUS_OK)
 		return st;
+	certificate_watch(server);
 	log_line(LOG_NOTICE, "listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
 		 server->config.cluster, server->config.dev ? ", development mode: no access control" : "");
 	return STATUS_OK;
@@ -178,10 +182,12 @@ void server_free(struct server *server)
 	restore_free(server->restore);
 	drain(server);
 	kv_close(server->kv);
+	events_free(server->events);
 	state_release(&server->state);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
+	certificate_release(&server->certificate);
 	(void)sd_event_unref(server->event);
 	free(server);
 }

@@ -2,6 +2,7 @@
 /* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
 
 #include "audit.h"
+#include "certificate.h"
 #include "config.h"
 #include "state.h"
 #include "ticket_issuer.h"
@@ -38,8 +39,10 @@ struct server {
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
+	struct certificate certificate; /* see certificate.h */
 	size_t n_sessions;
 	unsigned int n_commits;	 /* since the change feed was last compacted */
+	struct events *events;	 /* owned */
 	struct backup *backup;	 /* owned; NULL: none */
 	struct restore *restore; /* owned; NULL: none */
 	bool failed;
