@@ -7,6 +7,7 @@
  * costs their number. */
 
 #include "records.h"
+#include "token_index.h"
 
 #include "base/backoff.h"
 #include "base/tree.h"
@@ -124,6 +125,7 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct record_tree records;
+	struct token_index tokens;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
 };
