@@ -8,6 +8,7 @@
 #include "load.h"
 #include "release.h"
 #include "restore.h"
+#include "routes.h"
 #include "schema.h"
 #include "services.h"
 #include "text.h"
@@ -78,6 +79,11 @@ static enum status start_listening(struct server *server, struct error *err)
 
 	if (st == STATUS_OK)
 		st = rpc_server_new(server->event, services, n_services, NULL, server, &server->rpc, err);
+	if (st == STATUS_OK) {
+		rpc_server_set_routes(server->rpc, routes, n_routes);
+		refusals_init(&server->refusals, clock_monotonic_us());
+		rpc_server_on_refused(server->rpc, refusals_log);
+	}
 	if (st == STATUS_OK)
 		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,
 					   server->tls, &port, err);

@@ -128,6 +128,9 @@ struct state {
 	struct token_index tokens;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
+	size_t n_claims_by[CLAIM_STATE_N];
+	size_t n_allocs_by[CLIENT_N];
+	size_t n_nodes_ineligible, n_nodes_draining;
 };
 
 void state_init(struct state *state);
