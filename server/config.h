@@ -24,6 +24,8 @@ struct config {
 	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
 	uint64_t heartbeat_us;		/* between a node's signs of life */
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
+	uint64_t gc_interval_us;	/* between two collections */
+	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */
 	uint64_t reservation_ttl_us;	/* after which a grant that never reached its node is taken back */
 	uint64_t release_sweep_us;	/* between looks for releases that no event has driven on */
 	uint64_t audit_keep;		/* records of the audit */

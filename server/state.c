@@ -61,6 +61,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->records);
+	token_index_init(&state->tokens);
 }
 
 void state_release(struct state *state)
@@ -80,6 +81,7 @@ void state_release(struct state *state)
 		state_delete_node(state, node);
 	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
 	state_release_records(state);
+	token_index_release(&state->tokens);
 }
 
 /* Look-ups take entries of which only the key is set. */
@@ -411,6 +413,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (entry) {
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 		entry->alloc = *alloc;
 		return STATUS_OK;
 	}
@@ -420,6 +424,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 		return no_memory(err, "allocation");
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
+	entry->node = node;
+	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
@@ -503,6 +509,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	}
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	free(entry);
 }

@@ -7,6 +7,7 @@
  * costs their number. */
 
 #include "records.h"
+#include "token_index.h"
 
 #include "base/backoff.h"
 #include "base/tree.h"
@@ -73,6 +74,7 @@ struct alloc_entry {
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
+	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct claim_list claims;
 };
 LIST_HEAD(alloc_list, alloc_entry);
@@ -84,6 +86,7 @@ struct node_entry {
 	struct alloc_list allocs;
 	struct claim_list claims;
 	struct instance_list instances;
+	size_t n_live_allocs;	 /* those that are not client-terminal */
 	struct session *session; /* borrowed; NULL: not connected */
 };
 
@@ -122,6 +125,7 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct record_tree records;
+	struct token_index tokens;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
 };

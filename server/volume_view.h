@@ -3,8 +3,7 @@
 
 #include "plugins.h"
 #include "state.h"
-
-#include "model/explain.h"
+#include "why.h"
 
 #include <holdfast/v1/types.pb-c.h>
 
@@ -28,11 +27,3 @@ struct volume_view_cache {
  * plugin's instances for schedulability, unless @cache has it, and that of the volume's claims. */
 Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims,
 				  struct volume_view_cache *cache);
-
-/** What is known about the holder of a claim, for explain_claim(). */
-struct holder claim_holder(struct server *server, const struct claim *claim);
-
-/** Who holds it and what is missing, one line per live claim; what keeps a free one from being used. NULL
- * when memory is short; owned by the caller.
- */
-char *volume_why(struct server *server, struct volume_entry *entry);

@@ -103,7 +103,6 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetVolumeRequest *get = get_request(request);
 	Holdfast__V1__GetVolumeResponse *response;
 	struct volume_entry *entry;
-	char *why;
 	enum status st = volumes_find(server, volumes_namespace(get->namespace_), get->id, &entry, err);
 
 	if (st != STATUS_OK)
@@ -114,10 +113,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	holdfast__v1__get_volume_response__init(response);
 	response->index = volume_store_index(server, entry);
 	response->volume = volume_view(server, entry, true, NULL);
-	why = get->why ? volume_why(server, entry) : NULL;
-	if (why)
-		response->why = why;
-	if (!response->volume || (get->why && !why)) {
+	if (!response->volume || (get->why && !volume_explain(server, entry, response))) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	}
