@@ -1,5 +1,6 @@
 #include "change.h"
 
+#include "drain.h"
 #include "keys.h"
 #include "records.h"
 #include "server.h"
@@ -248,6 +249,8 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 		note_revision(&commit->server->state, &commit->objects[i], revision);
 	for (size_t i = 0; i < commit->n; i++)
 		watch_changed(commit->server, commit->objects[i].kind, commit->objects[i].value, revision);
+	for (size_t i = 0; i < commit->n; i++)
+		drain_noticed(commit->server, commit->objects[i].kind, commit->objects[i].value);
 	if (commit->n > 0)
 		compact(commit->server, revision);
 	if (commit->done)

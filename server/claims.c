@@ -1,5 +1,6 @@
 #include "claims.h"
 
+#include "attest.h"
 #include "server.h"
 #include "session.h"
 
@@ -134,6 +135,8 @@ void claims_drive(struct server *server, struct claim_entry *entry)
 		entry->release_timer = sd_event_source_disable_unref(entry->release_timer);
 		return;
 	}
+	if (attest_apply(server, entry))
+		return;
 	if (entry->release_timer || !node || !node_is_connected(node))
 		return; /* asked already, or there is nobody to ask until the node connects */
 	session_release_claim(node->session, &entry->claim);

@@ -134,6 +134,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	if (!server)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	server->config = *config;
+	server->started_ms = clock_realtime_ms();
 	state_init(&server->state);
 	st = build(server, err);
 	if (st != STATUS_OK) {
@@ -160,6 +161,7 @@ void server_free(struct server *server)
 		return;
 	/* sessions end with the RPC server, calls that wait by hand; then nobody submits; then nobody looks
 	 * at the state */
+	server->is_ending = true;
 	rpc_server_free(server->rpc);
 	watch_cancel_all(server);
 	drain(server);

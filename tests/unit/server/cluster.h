@@ -42,6 +42,10 @@ int teardown(void **state);
 /** As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
 void restart(struct fixture *f);
 
+/** Its halves; in between the store of f->dir is nobody's. */
+void stop_all(struct fixture *f);
+void start_all(struct fixture *f);
+
 /** One call, answered; @ret may be NULL, else owned by the caller. */
 enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service, const char *method,
 		 const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err);

@@ -16,10 +16,13 @@ struct fake_node {
 	struct rpc_stream *stream; /* NULL: not connected */
 	char id[NODE_ID_MAX + 1];
 	char boot_id[UUID_TEXT_SIZE];
-	const char *agent_version; /* borrowed; NULL: says none */
+	const char *agent_version;	    /* borrowed; NULL: says none */
+	Holdfast__V1__NodePlugin **plugins; /* borrowed; NULL: one native profile "disk", healthy */
+	size_t n_plugins;
 	/* what came down since it connected */
 	bool welcomed;
-	int runs, stops, releases, acks, forgets;
+	int runs, stops, releases, acks, forgets, reports_wanted;
+	uint64_t report_epoch;
 	char last_run[UUID_TEXT_SIZE];
 	char last_stop[UUID_TEXT_SIZE];
 	char last_ack[UUID_TEXT_SIZE];
@@ -42,6 +45,14 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 void fake_node_disconnect(struct fake_node *node);
 
 void fake_node_send_heartbeat(struct fake_node *node);
+
+/** The stream alone, without hello. */
+void fake_node_open(struct fake_node *node, const char *id, const char *boot_id);
+
+/** What node->plugins says. */
+void fake_node_send_fingerprint(struct fake_node *node);
+
+void fake_node_send_report(struct fake_node *node, Holdfast__V1__NodeReport *report);
 
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status);
 void fake_node_send_mounted(struct fake_node *node, const struct claim *claim);
