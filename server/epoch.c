@@ -338,7 +338,7 @@ static enum status list_ended(const struct session *session, const struct node_e
 	const struct alloc_entry *alloc;
 	const struct claim_entry *claim;
 
-	ended->allocs = calloc(node->n_working + 1, sizeof(*ended->allocs));
+	ended->allocs = calloc(node->n_live_allocs + 1, sizeof(*ended->allocs));
 	ended->claims = calloc(node->n_live + 1, sizeof(*ended->claims));
 	if (!ended->allocs || !ended->claims)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");

@@ -1,7 +1,12 @@
 #include "server.h"
 
+#include "controller.h"
+#include "gc.h"
 #include "load.h"
+#include "release.h"
+#include "schema.h"
 #include "services.h"
+#include "text.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -30,6 +35,10 @@ static enum status open_store(struct server *server, struct error *err)
 	if (str_format(path, sizeof(path), "%s/holdfast.db", server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
 	st = kv_open_sqlite(server->event, path, &server->kv, err);
+	if (st == STATUS_OK)
+		st = text_define_views(server->kv, err);
+	if (st == STATUS_OK)
+		st = schema_bring_up(server->kv, server->config.cluster, err);
 	if (st == STATUS_OK)
 		st = load_state(server, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
@@ -122,6 +131,12 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = open_store(server, err);
 	if (st == STATUS_OK)
+		st = controllers_new(server, &server->controllers, err);
+	if (st == STATUS_OK)
+		st = releases_new(server, &server->releases, err);
+	if (st == STATUS_OK)
+		st = gc_new(server, &server->gc, err);
+	if (st == STATUS_OK)
 		st = start_listening(server, err);
 	return st;
 }
@@ -136,6 +151,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->config = *config;
 	server->started_ms = clock_realtime_ms();
 	state_init(&server->state);
+	server->state.server = server;
 	st = build(server, err);
 	if (st != STATUS_OK) {
 		server_free(server);
@@ -159,16 +175,22 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
-	/* sessions end with the RPC server, calls that wait by hand; then nobody submits; then nobody looks
-	 * at the state */
+	/* calls to plugins end first, so that whoever waits for one can answer; sessions end with the RPC
+	 * server, calls that wait by hand; then nobody submits; then nobody looks at the state */
 	server->is_ending = true;
+	controllers_stop(server->controllers);
 	rpc_server_free(server->rpc);
 	watch_cancel_all(server);
+	gc_free(server->gc);
+	server->gc = NULL;
 	drain(server);
+	controllers_free(server->controllers);
 	kv_close(server->kv);
 	state_release(&server->state);
+	releases_free(server->releases);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
+	audit_release(&server->audit);
 	(void)sd_event_unref(server->event);
 	free(server);
 }

@@ -5,6 +5,7 @@
 #include "attest.h"
 #include "claim_grant.h"
 #include "drain.h"
+#include "gc.h"
 #include "nodes.h"
 #include "plugins.h"
 #include "server.h"
@@ -79,6 +80,7 @@ static const struct rpc_method allocs_methods[] = {
 
 static const struct rpc_method operator_methods[] = {
 	{.name = "Status", .unary = handle_operator_status},
+	{.name = "Gc", .unary = gc_handle},
 };
 
 const struct rpc_service services[] = {

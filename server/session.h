@@ -12,13 +12,16 @@
 #include "rpc/server.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/plugin_call.pb-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <systemd/sd-event.h>
 
 struct node_entry;
 struct server;
+LIST_HEAD(session_calls, plugin_job);
 
 enum {
 	SESSION_PENDING_MAX = 4096,	    /* changes of one session that are not durable yet */
@@ -35,10 +38,12 @@ struct session {
 	char node_id[NODE_ID_MAX + 1]; /* from the certificate */
 	char boot_id[UUID_TEXT_SIZE];  /* from hello; empty before */
 	bool closing;		       /* an end was sent: nothing more goes down */
-	size_t n_pending;	       /* changes of its messages that are not durable yet */
-	sd_event_source *hello_timer;  /* owned; until hello */
-	sd_event_source *work_source;  /* owned; while there is work to be told */
-	char (*work)[UUID_TEXT_SIZE];  /* owned; allocations to be told */
+	struct session_calls calls;    /* to plugins, that were sent and not answered; of controller.c */
+	uint64_t last_call_id;
+	size_t n_pending;	      /* changes of its messages that are not durable yet */
+	sd_event_source *hello_timer; /* owned; until hello */
+	sd_event_source *work_source; /* owned; while there is work to be told */
+	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be told */
 	size_t n_work, next_work;
 	uint64_t report_epoch; /* of the report it was asked for; 0: of none, or it is complete */
 	size_t n_reported;     /* allocations and claims of it so far */
@@ -69,6 +74,10 @@ void session_welcome(struct session *session);
 void session_run_alloc(struct session *session, const struct alloc *alloc);
 void session_release_claim(struct session *session, const struct claim *claim);
 void session_request_report(struct session *session, uint64_t epoch);
+
+/** Send the call; @call gets an id that this session has not had. On failure nothing was sent, and the
+ * session ends. */
+enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err);
 
 static inline void session_stop_alloc(struct session *session, const char *alloc_id)
 {

@@ -8,6 +8,7 @@
 
 #include "records.h"
 
+#include "base/backoff.h"
 #include "base/tree.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -30,6 +31,19 @@ enum {
 LIST_HEAD(instance_list, instance_entry);
 LIST_HEAD(volume_list, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
+RB_HEAD(controller_tree, instance_entry);
+
+/* What is being done with a claim now, in memory only; of release.c and claim_attach.c. */
+struct claim_work {
+	enum claim_state state; /* that it is about */
+	sd_event_source *timer; /* owned; the next try */
+	struct backoff backoff; /* in that state */
+	uint32_t n_grants;	/* calls of the node for it that wait for the controller */
+	bool is_asked;		/* the controller, to detach: the call waits for its turn or is under way */
+	bool is_unsent;		/* no such call has gone out; false when that is not known */
+	bool is_stuck;		/* its last one failed: it is in the list of those */
+	LIST_ENTRY(claim_entry) stuck;
+};
 
 struct claim_entry {
 	const char *id; /* of the value below: the tree's key */
@@ -38,12 +52,11 @@ struct claim_entry {
 	LIST_ENTRY(claim_entry) of_volume; /* of the volume's list, newest first */
 	LIST_ENTRY(claim_entry) of_alloc;
 	LIST_ENTRY(claim_entry) of_node;
-	struct volume_entry *volume;	/* never NULL: a volume with claims cannot be deregistered */
-	struct node_entry *node;	/* never NULL; may be known by its id only */
-	sd_event_source *release_timer; /* owned; the next request to the node to let go */
-	uint32_t release_asks;		/* since the node connected */
-	uint64_t told_by;		/* serial of the session whose report named it */
-	struct server *server;		/* borrowed; set while the timer runs */
+	struct volume_entry *volume; /* never NULL: a volume with claims cannot be deregistered */
+	struct node_entry *node;     /* never NULL; may be known by its id only */
+	struct server *server;	     /* borrowed */
+	struct claim_work work;
+	uint64_t told_by; /* serial of the session whose report named it */
 };
 
 struct volume_entry {
@@ -62,6 +75,7 @@ struct alloc_entry {
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
+	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct claim_list claims;
 	uint64_t told_by; /* serial of the session whose report named it */
 };
@@ -78,7 +92,7 @@ struct node_entry {
 	struct instance_list instances;
 	struct session *session; /* borrowed; NULL: not connected. Set by state_set_session() */
 	size_t n_live;		 /* claims that are not freed */
-	size_t n_working;	 /* allocations that are not client-terminal */
+	size_t n_live_allocs;	 /* those that are not client-terminal */
 	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 };
@@ -90,6 +104,8 @@ struct instance_entry {
 	LIST_ENTRY(instance_entry) of_node;
 	LIST_ENTRY(instance_entry) of_plugin;
 	LIST_ENTRY(instance_entry) of_offer;
+	RB_ENTRY(instance_entry) by_node; /* of the plugin's controllers */
+	bool is_controller;		  /* it is among them */
 	struct node_entry *node;
 	struct plugin_entry *plugin;
 	struct plugin_offer *offer;
@@ -123,6 +139,7 @@ struct plugin_entry {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_list instances;
+	struct controller_tree controllers; /* those of the instances that have one, by node id */
 	struct volume_list volumes;
 	struct offer_tree offers;
 	size_t n_instances, n_volumes;
@@ -147,6 +164,7 @@ struct state {
 	struct node_list unreported;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
+	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
 };
 
 void state_init(struct state *state);
@@ -171,11 +189,18 @@ struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
 				      const char *profile);
 
+/** The plugin's first instance with a controller, healthy or not, on a node behind @after in the order of
+ * ids; and the next. */
+struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after);
+struct instance_entry *state_controller_next(struct instance_entry *entry);
+
 /** First entry whose key is not below the given one, and the next; for walking a prefix in order. */
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id);
 struct volume_entry *state_volume_next(struct volume_entry *entry);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
+struct claim_entry *state_claim_from(struct state *state, const char *id);
+struct claim_entry *state_claim_next(struct claim_entry *entry);
 struct node_entry *state_node_from(struct state *state, const char *id);
 struct node_entry *state_node_next(struct node_entry *entry);
 struct plugin_entry *state_plugin_from(struct state *state, const char *id);

@@ -85,6 +85,24 @@ static enum status register_new(struct server *server, struct rpc_call *call, st
 	return change_commit_taking(server, &change, on_registered, waiting, err);
 }
 
+/* Of the live claims; as many as there are, at most one for each capability of the volume. */
+static size_t capabilities_in_use(const struct volume_entry *entry,
+				  struct capability ret[static VOLUME_CAPABILITIES_MAX])
+{
+	const struct claim_entry *claim;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < entry->volume.n_capabilities; i++)
+		LIST_FOREACH (claim, &entry->claims, of_volume)
+			if (claim_is_live(&claim->claim) &&
+			    claim->claim.access_mode == entry->volume.capabilities[i].access_mode &&
+			    claim->claim.attachment_mode == entry->volume.capabilities[i].attachment_mode) {
+				ret[n++] = entry->volume.capabilities[i];
+				break;
+			}
+	return n;
+}
+
 static enum status register_again(struct server *server, struct rpc_call *call,
 				  const struct volume_entry *entry, const struct volume *update,
 				  struct error *err)
@@ -92,7 +110,9 @@ static enum status register_again(struct server *server, struct rpc_call *call,
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume merged = entry->volume;
 	bool changed = false;
-	enum status st = volume_merge(&merged, update, entry->n_live > 0, &changed, err);
+	struct capability in_use[VOLUME_CAPABILITIES_MAX];
+	size_t n_in_use = capabilities_in_use(entry, in_use);
+	enum status st = volume_merge(&merged, update, in_use, n_in_use, &changed, err);
 
 	if (st != STATUS_OK)
 		return st;

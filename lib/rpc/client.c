@@ -1,6 +1,7 @@
 #include "rpc/client.h"
 
 #include "base/cleanup.h"
+#include "rpc/bearer.h"
 #include "rpc/client_internal.h"
 
 #include <assert.h>
@@ -13,6 +14,10 @@ static void client_release(struct rpc_client *client)
 	free(client->unix_path);
 	free(client->host);
 	free(client->server_uri);
+	if (client->authorization)
+		explicit_bzero(client->authorization, strlen(client->authorization));
+	free(client->authorization);
+	details_release(&client->details);
 	free(client);
 }
 
@@ -22,6 +27,20 @@ static bool copy_text(char **ret, const char *text)
 {
 	*ret = text ? strdup(text) : NULL;
 	return !text || *ret;
+}
+
+static enum status set_token(struct rpc_client *client, const char *token, struct error *err)
+{
+	if (!token)
+		return STATUS_OK;
+	if (!bearer_is_token((const uint8_t *)token, strlen(token)))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"the token is none: it has 1 to %d letters, digits and characters of -._~+/=",
+			BEARER_MAX);
+	return asprintf(&client->authorization, "Bearer %s", token) < 0
+		       ? error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client")
+		       : STATUS_OK;
 }
 
 static void set_name(struct rpc_client *client)
@@ -37,6 +56,7 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 			   struct error *err)
 {
 	cleanup(client_releasep) struct rpc_client *client = malloc(sizeof(*client));
+	enum status st;
 
 	assert(endpoint->unix_path || (endpoint->host && endpoint->tls));
 	if (!client)
@@ -54,6 +74,9 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 	    !copy_text(&client->host, endpoint->host) ||
 	    !copy_text(&client->server_uri, endpoint->server_uri))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a client");
+	st = set_token(client, endpoint->token, err);
+	if (st != STATUS_OK)
+		return st;
 	set_name(client);
 	*ret = TAKE_PTR(client);
 	return STATUS_OK;
@@ -72,4 +95,13 @@ void rpc_client_free(struct rpc_client *client)
 	while (!LIST_EMPTY(&client->conns))
 		client_conn_close(LIST_FIRST(&client->conns), &err);
 	client_release(client);
+}
+
+ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
+				     const ProtobufCMessageDescriptor *descriptor)
+{
+	const struct details *details = &client->details;
+
+	return details->bytes ? protobuf_c_message_unpack(descriptor, NULL, details->n, details->bytes)
+			      : NULL;
 }

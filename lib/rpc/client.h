@@ -25,9 +25,10 @@ struct rpc_endpoint {
 	struct rpc_tls *tls;	/* borrowed, must outlive the client */
 	const char *server_uri; /* URI expected in the server's certificate; NULL: any that the CA signed */
 	size_t message_bytes;	/* largest answer; 0: 4 MiB */
+	const char *token;	/* sent with every call; NULL: none. Never in a message or a log */
 };
 
-/** @endpoint is copied (not tls). */
+/** @endpoint is copied (not tls). STATUS_INVALID_ARGUMENT when the token could not be sent. */
 enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint, struct rpc_client **ret,
 			   struct error *err);
 
@@ -46,6 +47,12 @@ typedef void rpc_done_fn(enum status status, const ProtobufCMessage *response, c
 enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    rpc_done_fn *done, void *userdata, struct rpc_pending **ret, struct error *err);
+
+/** What the server told programs about the error of the call that ended last: a message of @descriptor, owned
+ * by the caller, protobuf_c_message_free_unpacked(). NULL when there was nothing, or nothing that could be
+ * read. */
+ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
+				     const ProtobufCMessageDescriptor *descriptor);
 
 /** Forget a call: done does not run any more. */
 void rpc_pending_cancel(struct rpc_pending *pending);

@@ -19,7 +19,7 @@ static enum status submit(struct client_call *call, uint64_t timeout_us, struct 
 {
 	char timeout[GRPC_TIMEOUT_SIZE];
 	char path[REQUEST_PATH_MAX + 1];
-	nghttp2_nv headers[9];
+	nghttp2_nv headers[10];
 	size_t n = 0;
 
 	if (str_format(path, sizeof(path), "/%s/%s", call->service->name, call->method->name) < 0)
@@ -35,6 +35,10 @@ static enum status submit(struct client_call *call, uint64_t timeout_us, struct 
 	headers[n++] = h2_header("user-agent", "holdfast");
 	if (timeout_us > 0)
 		headers[n++] = h2_header("grpc-timeout", grpc_timeout_format(timeout_us, timeout));
+	if (call->client->authorization) {
+		headers[n] = h2_header("authorization", call->client->authorization);
+		headers[n++].flags = NGHTTP2_NV_FLAG_NO_INDEX; /* a secret stays out of tables */
+	}
 	return h2_stream_request(call->conn->h2, &call->stream, headers, n, err);
 }
 
@@ -70,10 +74,14 @@ void client_call_unlink(struct client_call *call)
 	LIST_REMOVE(call, all);
 	call->timer = sd_event_source_disable_unref(call->timer);
 	h2_stream_detach(&call->stream);
+	response_head_release(&call->head);
 }
 
 void client_call_end(struct client_call *call, enum status status, const struct error *err)
 {
+	details_release(&call->client->details);
+	call->client->details = call->head.details;
+	call->head.details = (struct details){.bytes = NULL};
 	client_call_unlink(call);
 	call->ops->on_end(call, status, status == STATUS_OK ? NULL : err);
 }
@@ -93,6 +101,7 @@ bool client_call_on_headers(struct h2_stream *stream)
 	if (stream->headers_in)
 		return false;
 	if (call->head.http_status >= 100 && call->head.http_status < 200) {
+		response_head_release(&call->head);
 		call->head = (struct response_head){0};
 		return false;
 	}

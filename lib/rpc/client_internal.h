@@ -26,6 +26,8 @@ struct rpc_client {
 	uint16_t port;
 	struct rpc_tls *tls; /* borrowed */
 	char *server_uri;
+	char *authorization;	/* value of that header; NULL: none */
+	struct details details; /* of the call that ended last */
 	size_t message_bytes;
 	struct client_timing timing;
 	char name[CLIENT_NAME_SIZE]; /* of the endpoint, for people */

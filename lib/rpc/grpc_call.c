@@ -1,13 +1,21 @@
 /* The gRPC form of a server's calls: frames in, frames and trailers out. */
 
 #include "base/cleanup.h"
+#include "base/str.h"
+#include "rpc/base64.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
 #include "rpc/server_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { STATUS_TEXT_SIZE = 4 };
+enum {
+	STATUS_TEXT_SIZE = 4,
+	STATUS_FIELDS = 3,
+	/* What grpc-core takes in all is 8 KiB, names and overhead included. */
+	STATUS_BYTES = 8 * 1024 - 512,
+};
 
 /* The one message of a unary call and nothing after it; the handler is not bothered before. */
 static enum message_result unary_request(struct rpc_call *call, ProtobufCMessage **ret, struct error *err)
@@ -132,45 +140,77 @@ void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 	}
 }
 
-/* grpc-status and, if there is one, grpc-message; the texts must live as long as @headers. */
-static size_t status_headers(nghttp2_nv *headers, char text[static STATUS_TEXT_SIZE], enum status status,
-			     const char *message)
+/* grpc-status and, if there are any, grpc-message and details; the texts must live as long as @headers. */
+static size_t status_headers(nghttp2_nv headers[static STATUS_FIELDS], char text[static STATUS_TEXT_SIZE],
+			     enum status status, const char *message, const char *details)
 {
+	size_t n = 0;
+
 	(void)snprintf(text, STATUS_TEXT_SIZE, "%d", (int)status);
-	headers[0] = h2_header("grpc-status", text);
-	if (!message || !message[0])
-		return 1;
-	headers[1] = h2_header("grpc-message", message);
-	return 2;
+	headers[n++] = h2_header("grpc-status", text);
+	if (message && message[0])
+		headers[n++] = h2_header("grpc-message", message);
+	if (details)
+		headers[n++] = h2_header("holdfast-error-details-bin", details);
+	return n;
 }
 
 void grpc_call_trailers(struct rpc_call *call)
 {
 	char text[STATUS_TEXT_SIZE];
-	nghttp2_nv headers[2];
-	size_t n = status_headers(headers, text, call->end_status, call->end_message);
+	nghttp2_nv headers[STATUS_FIELDS];
+	size_t n = status_headers(headers, text, call->end_status, call->end_message, call->end_details);
 
 	h2_stream_trailers(&call->stream, headers, n);
 }
 
-void grpc_call_end(struct rpc_call *call, enum status status, const char *message)
+/* The details as text, NULL when there are none, or memory is short, or they take more than @room. */
+static char *encode_details(const ProtobufCMessage *details, size_t room)
 {
+	size_t n = details ? protobuf_c_message_get_packed_size(details) : 0;
+	cleanup_free uint8_t *packed = NULL;
+	char *text;
+
+	if (n == 0 || BASE64_SIZE(n) > room)
+		return NULL;
+	packed = malloc(n);
+	text = packed ? malloc(BASE64_SIZE(n)) : NULL;
+	if (!text)
+		return NULL;
+	(void)protobuf_c_message_pack(details, packed);
+	base64_encode(text, packed, n);
+	return text;
+}
+
+void grpc_call_end_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
+{
+	cleanup_free char *more = NULL;
 	char encoded[GRPC_MESSAGE_SIZE];
 	char text[STATUS_TEXT_SIZE];
-	nghttp2_nv headers[5] = {
+	nghttp2_nv headers[3 + STATUS_FIELDS] = {
 		h2_header(":status", "200"),
 		h2_header("content-type", "application/grpc"),
 		h2_header("grpc-accept-encoding", "identity"),
 	};
 
-	(void)grpc_message_encode(encoded, sizeof(encoded), message);
+	more = encode_details(details,
+			      STATUS_BYTES - grpc_message_encode(encoded, sizeof(encoded), err->msg));
 	if (call->headers_sent) {
-		call->end_status = status;
+		call->end_status = err->status;
 		call->end_message = strdup(encoded); /* memory short: the status goes without it */
+		call->end_details = TAKE_PTR(more);
 		h2_stream_end(&call->stream);
 		return;
 	}
 	call->headers_sent = true;
-	h2_stream_respond(&call->stream, headers, 3 + status_headers(headers + 3, text, status, encoded),
-			  false);
+	h2_stream_respond(&call->stream, headers,
+			  3 + status_headers(headers + 3, text, err->status, encoded, more), false);
+}
+
+void grpc_call_end(struct rpc_call *call, enum status status, const char *message)
+{
+	struct error err = {.status = status};
+
+	(void)str_copy(err.msg, sizeof(err.msg), message);
+	grpc_call_end_details(call, &err, NULL);
 }

@@ -119,7 +119,7 @@ static void refuse(struct h1 *h1, int http_status, const struct error *err)
 	h1->close = true;
 	h1->body_left = 0;
 	byteq_take(&h1->in, byteq_len(&h1->in));
-	body = json_error_body(err);
+	body = json_error_body(err, NULL);
 	put_response(h1, http_status, body ? body : "{}");
 }
 

@@ -44,7 +44,7 @@ void json_call_receive(struct rpc_call *call)
 		server_call_handle(call, request);
 		return;
 	}
-	json_call_fail(call, connect_http_status(err.status), &err);
+	json_call_fail(call, connect_http_status(err.status), &err, NULL);
 	call->state = CALL_ENDED;
 }
 
@@ -91,24 +91,31 @@ void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 	}
 	if (st != STATUS_OK) {
 		(void)error_prefix(&err, "answer of %s", call->head.path);
-		json_call_fail(call, connect_http_status(st), &err);
+		json_call_fail(call, connect_http_status(st), &err, NULL);
 	}
 }
 
-char *json_error_body(const struct error *err)
+char *json_error_body(const struct error *err, const ProtobufCMessage *details)
 {
 	const char *message = utf8_is_valid(err->msg, strlen(err->msg))
 				      ? err->msg
 				      : "the error's message is no text that JSON could carry";
 	cleanup(json_decrefp) json_t *json =
 		json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", message);
+	cleanup(json_decrefp) json_t *more = NULL;
 
-	return json ? json_dumps(json, JSON_COMPACT) : NULL;
+	if (!json)
+		return NULL;
+	/* what cannot be encoded is left out: the message says the same */
+	if (details && pbjson_encode(details, PBJSON_PROTO_NAMES, &more, NULL) == STATUS_OK)
+		(void)json_object_set(json, "details", more);
+	return json_dumps(json, JSON_COMPACT);
 }
 
-void json_call_fail(struct rpc_call *call, int http_status, const struct error *err)
+void json_call_fail(struct rpc_call *call, int http_status, const struct error *err,
+		    const ProtobufCMessage *details)
 {
-	cleanup_free char *body = json_error_body(err);
+	cleanup_free char *body = json_error_body(err, details);
 
 	if (respond(call, http_status, body ? body : "{}", NULL) != STATUS_OK)
 		h2_stream_reset(&call->stream, NGHTTP2_INTERNAL_ERROR);

@@ -1,12 +1,12 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "rpc/base64.h"
 #include "rpc/pbjson.h"
 #include "rpc/pbjson_field.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,12 +78,10 @@ static json_t *base64(const ProtobufCBinaryData *bytes)
 
 	if (bytes->len > INT_MAX / 2)
 		return NULL;
-	text = malloc((bytes->len + 2) / 3 * 4 + 1);
+	text = malloc(BASE64_SIZE(bytes->len));
 	if (!text)
 		return NULL;
-	text[0] = '\0';
-	if (bytes->len > 0)
-		(void)EVP_EncodeBlock((unsigned char *)text, bytes->data, (int)bytes->len);
+	base64_encode(text, bytes->data, bytes->len);
 	return json_string_nocheck(text);
 }
 

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "rpc/base64.h"
 #include "rpc/pbjson.h"
 #include "rpc/pbjson_word.h"
 
@@ -12,7 +13,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <openssl/evp.h>
 #include <string.h>
 
 /* Where a scalar is read: flags of pbjson_decode(), its path, and the place for an error. */
@@ -228,43 +228,17 @@ static enum status decode_string(const struct scalar *in, const json_t *json, ch
 	return STATUS_OK;
 }
 
-/* OpenSSL's decoder skips blanks and takes '=' for a zero anywhere: look at the text first.
- * Returns the number of padding characters, or -EINVAL. */
-static int base64_padding(const char *text, size_t length)
-{
-	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	size_t body = strspn(text, alphabet);
-	size_t padding = strspn(text + body, "=");
-
-	if (length % 4 != 0 || body + padding != length || padding > 2)
-		return -EINVAL;
-	return (int)padding;
-}
-
 static enum status decode_bytes(const struct scalar *in, const json_t *json, ProtobufCBinaryData *ret)
 {
-	cleanup_free uint8_t *data = NULL;
 	const char *text = json_string_value(json);
-	size_t length = json_string_length(json);
-	int padding;
-	int n;
+	int r;
 
 	if (!text)
 		return pbjson_wanted(in->at, "base64 text", json, in->err);
-	padding = base64_padding(text, length);
-	if (padding < 0 || length > INT_MAX)
-		return pbjson_wanted(in->at, "base64 text", json, in->err);
-	if (length == 0)
-		return STATUS_OK;
-	data = malloc(length / 4 * 3);
-	if (!data)
+	r = base64_decode(text, json_string_length(json), false, &ret->data, &ret->len);
+	if (r == -ENOMEM)
 		return pbjson_no_memory(in->at, in->err);
-	n = EVP_DecodeBlock(data, (const unsigned char *)text, (int)length);
-	if (n < padding)
-		return pbjson_wanted(in->at, "base64 text", json, in->err);
-	ret->len = (size_t)(n - padding);
-	ret->data = TAKE_PTR(data);
-	return STATUS_OK;
+	return r < 0 ? pbjson_wanted(in->at, "base64 text", json, in->err) : STATUS_OK;
 }
 
 enum status pbjson_decode_scalar(unsigned int flags, const struct pbjson_path *at,

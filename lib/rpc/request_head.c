@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "rpc/grpc_timeout.h"
 
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
 
@@ -86,6 +87,19 @@ static void add_timeout_ms(struct request_head *head, const uint8_t *value, size
 	head->timeout_us = ms * 1000;
 }
 
+/* The token is the value from @at on; negative: there is none. Two headers may say the same. */
+static void add_token(struct request_head *head, ssize_t at, const uint8_t *value, size_t n)
+{
+	char token[sizeof(head->token)];
+
+	if (at < 0 || !copy_value(token, sizeof(token), value + at, n - (size_t)at) ||
+	    (head->token[0] != '\0' && !str_eq(head->token, token)))
+		head->bad_token = true;
+	else
+		(void)str_copy(head->token, sizeof(head->token), token);
+	explicit_bzero(token, sizeof(token));
+}
+
 void request_head_add(struct request_head *head, const uint8_t *name, size_t name_len, const uint8_t *value,
 		      size_t value_len)
 {
@@ -101,6 +115,10 @@ void request_head_add(struct request_head *head, const uint8_t *name, size_t nam
 		head->has_timeout = true;
 		head->bad_timeout |=
 			grpc_timeout_parse((const char *)value, value_len, &head->timeout_us) < 0;
+	} else if (equals(name, name_len, "authorization")) {
+		add_token(head, bearer_read(value, value_len), value, value_len);
+	} else if (equals(name, name_len, "x-nomad-token")) {
+		add_token(head, bearer_is_token(value, value_len) ? 0 : -EINVAL, value, value_len);
 	} else if (equals(name, name_len, "connect-timeout-ms")) {
 		add_timeout_ms(head, value, value_len);
 	} else if (equals(name, name_len, "grpc-encoding") || equals(name, name_len, "content-encoding")) {
@@ -142,6 +160,14 @@ enum status request_head_check(const struct request_head *head, int *ret_http, s
 		return error_set(
 			err, STATUS_UNIMPLEMENTED, 0,
 			"compressed messages are not supported, send them with the encoding identity");
+	}
+	if (head->bad_token) {
+		*ret_http = 401;
+		return error_set(
+			err, STATUS_UNAUTHENTICATED, 0,
+			"the request's token cannot be read: send it once, as \"authorization: Bearer "
+			"TOKEN\", of at most %d bytes",
+			BEARER_MAX);
 	}
 	if (head->bad_timeout) {
 		*ret_http = 400;

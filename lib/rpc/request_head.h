@@ -5,6 +5,7 @@
  * as :authority) and for HTTP/1.1. Source: RFC 9113 section 8.3, grpc/doc/PROTOCOL-HTTP2.md. */
 
 #include "base/error.h"
+#include "rpc/bearer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,12 +30,14 @@ struct request_head {
 	bool malformed;
 	bool encoded;	  /* compressed in some way */
 	bool bad_timeout; /* a timeout that cannot be read */
+	bool bad_token;	  /* credentials that cannot be read, or two that differ */
 	bool has_timeout;
 	bool long_path;
 	uint64_t timeout_us;
 	enum request_kind kind;
 	char method[REQUEST_METHOD_MAX + 1]; /* cut when longer, which then is no method we know */
 	char path[REQUEST_PATH_MAX + 1];     /* empty when longer */
+	char token[BEARER_MAX + 1]; /* of a person; empty: none. A secret: in no message and no log */
 };
 
 /** Take one field of an HTTP/2 header block. */

@@ -1,9 +1,12 @@
 #include "rpc/response_head.h"
 
+#include "rpc/base64.h"
+
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { FIELD_OVERHEAD = 32 };
+enum { FIELD_OVERHEAD = 32, RESPONSE_DETAILS_MAX = 8 * 1024 };
 
 static bool equals(const uint8_t *bytes, size_t n, const char *text)
 {
@@ -24,6 +27,25 @@ static int http_status(const uint8_t *value, size_t n)
 	return number;
 }
 
+void details_release(struct details *details)
+{
+	free(details->bytes);
+	*details = (struct details){.bytes = NULL};
+}
+
+void response_head_release(struct response_head *head)
+{
+	details_release(&head->details);
+}
+
+/* Details are a help, no more: what cannot be read is as if it were not there. */
+static void add_details(struct response_head *head, const uint8_t *value, size_t n)
+{
+	details_release(&head->details);
+	if (n <= RESPONSE_DETAILS_MAX)
+		(void)base64_decode((const char *)value, n, true, &head->details.bytes, &head->details.n);
+}
+
 void response_head_add(struct response_head *head, const uint8_t *name, size_t name_len, const uint8_t *value,
 		       size_t value_len)
 {
@@ -40,6 +62,8 @@ void response_head_add(struct response_head *head, const uint8_t *name, size_t n
 		head->status = grpc_status_parse(value, value_len);
 	} else if (equals(name, name_len, "grpc-message")) {
 		(void)grpc_message_decode(head->message, sizeof(head->message), value, value_len);
+	} else if (equals(name, name_len, "holdfast-error-details-bin")) {
+		add_details(head, value, value_len);
 	}
 }
 

@@ -10,6 +10,14 @@
 /* Plugins send whole stack traces, percent-encoded. */
 enum { RESPONSE_HEADERS_MAX = 64 * 1024 };
 
+/* A packed message that came with an error; bytes NULL: none. */
+struct details {
+	uint8_t *bytes; /* owned */
+	size_t n;
+};
+
+void details_release(struct details *details);
+
 struct response_head {
 	size_t bytes; /* header list size so far */
 	int http_status;
@@ -17,7 +25,10 @@ struct response_head {
 	bool has_status;
 	enum status status;
 	char message[ERROR_MSG_MAX];
+	struct details details;
 };
+
+void response_head_release(struct response_head *head);
 
 void response_head_add(struct response_head *head, const uint8_t *name, size_t name_len, const uint8_t *value,
 		       size_t value_len);

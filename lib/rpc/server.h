@@ -83,6 +83,10 @@ enum status rpc_server_listen_tls(struct rpc_server *server, const char *host, u
 
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 
+/** The token that the request carries, as "authorization: Bearer TOKEN" or "x-nomad-token: TOKEN"; NULL:
+ * none. A secret: it belongs in no message and no log. Valid as long as the call. */
+const char *rpc_call_token(const struct rpc_call *call);
+
 /** A pointer of the handler's own, NULL at first. */
 void rpc_call_set_data(struct rpc_call *call, void *data);
 void *rpc_call_data(const struct rpc_call *call);
@@ -92,6 +96,14 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 
 /** Answer a unary call with an error, or end a stream with it. @err must be filled. */
 void rpc_call_fail(struct rpc_call *call, const struct error *err);
+
+/* Largest packed message that travels with an error: grpc-core refuses trailers above 8 KiB in all. */
+enum { RPC_DETAILS_MAX = 4608 };
+
+/** The same with @details (may be NULL) for programs: base64 in the trailer "holdfast-error-details-bin" of
+ * gRPC, "details" of the JSON error. Left out when it is packed larger than RPC_DETAILS_MAX, or has no room
+ * beside the message. */
+void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details);
 
 /** Send one message on a stream; copied. STATUS_RESOURCE_EXHAUSTED when the peer does not read: end the
  * stream. */

@@ -37,6 +37,8 @@ static void call_free(struct rpc_call *call)
 	(void)sd_event_source_disable_unref(call->deadline);
 	server_conn_unref(call->conn);
 	free(call->end_message);
+	free(call->end_details);
+	explicit_bzero(call->head.token, sizeof(call->head.token));
 	free(call);
 }
 
@@ -45,13 +47,21 @@ static bool is_grpc(const struct rpc_call *call)
 	return call->head.kind == REQUEST_GRPC;
 }
 
-void server_call_refuse(struct rpc_call *call, const struct error *err)
+void server_call_refuse_details(struct rpc_call *call, const struct error *err,
+				const ProtobufCMessage *details)
 {
+	if (details && protobuf_c_message_get_packed_size(details) > RPC_DETAILS_MAX)
+		details = NULL;
 	call->answered = true;
 	if (is_grpc(call))
-		grpc_call_end(call, err->status, err->msg);
+		grpc_call_end_details(call, err, details);
 	else
-		json_call_fail(call, connect_http_status(err->status), err);
+		json_call_fail(call, connect_http_status(err->status), err, details);
+}
+
+void server_call_refuse(struct rpc_call *call, const struct error *err)
+{
+	server_call_refuse_details(call, err, NULL);
 }
 
 /* The handler is told no more and holds the call no more. */
@@ -168,7 +178,7 @@ static void begin(struct rpc_call *call)
 		if (is_grpc(call))
 			grpc_call_end(call, err.status, err.msg);
 		else
-			json_call_fail(call, http, &err);
+			json_call_fail(call, http, &err, NULL);
 		return;
 	}
 	call->state = CALL_REQUEST;
@@ -259,6 +269,11 @@ const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
 	return &call->conn->peer;
 }
 
+const char *rpc_call_token(const struct rpc_call *call)
+{
+	return call->head.token[0] != '\0' ? call->head.token : NULL;
+}
+
 void rpc_call_set_data(struct rpc_call *call, void *data)
 {
 	call->data = data;
@@ -291,13 +306,18 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 
 void rpc_call_fail(struct rpc_call *call, const struct error *err)
 {
+	rpc_call_fail_details(call, err, NULL);
+}
+
+void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
+{
 	assert(err->status != STATUS_OK);
 	if (call->state == CALL_HANDLED) {
 		if (is_connected(call) && !call->answered)
-			server_call_refuse(call, err);
+			server_call_refuse_details(call, err, details);
 		settle(call);
 	} else if (call->state == CALL_STREAMING) {
-		grpc_call_end(call, err->status, err->msg);
+		server_call_refuse_details(call, err, details);
 		leave_handler(call, CALL_CLOSING);
 		h2_stream_wake(&call->stream);
 	}

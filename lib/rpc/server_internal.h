@@ -92,6 +92,7 @@ struct rpc_call {
 	bool answered;		/* what the handler says now is dropped: the deadline has passed */
 	enum status end_status; /* for the trailers */
 	char *end_message;	/* percent-encoded; NULL: none */
+	char *end_details;	/* base64; NULL: none */
 	sd_event_source *deadline;
 	void *data;
 };
@@ -110,10 +111,16 @@ void server_call_handle(struct rpc_call *call, const ProtobufCMessage *request);
  * still holds it. */
 void server_call_refuse(struct rpc_call *call, const struct error *err);
 
+/** The same, with details for programs; NULL: none. */
+void server_call_refuse_details(struct rpc_call *call, const struct error *err,
+				const ProtobufCMessage *details);
+
 /* The gRPC form of answers. */
 void grpc_call_receive(struct rpc_call *call);
 void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 void grpc_call_end(struct rpc_call *call, enum status status, const char *message);
+/** @details may be NULL */
+void grpc_call_end_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details);
 void grpc_call_trailers(struct rpc_call *call);
 void grpc_call_open(struct rpc_call *call);
 enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
@@ -121,7 +128,10 @@ enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *messag
 /* The JSON form. */
 void json_call_receive(struct rpc_call *call);
 void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
-void json_call_fail(struct rpc_call *call, int http_status, const struct error *err);
+/** @details may be NULL */
+void json_call_fail(struct rpc_call *call, int http_status, const struct error *err,
+		    const ProtobufCMessage *details);
 
-/** Connect's JSON of an error; NULL when memory is short. Owned by the caller, free(). */
-char *json_error_body(const struct error *err);
+/** Connect's JSON of an error with @details (NULL: none); NULL when memory is short. Owned by the caller,
+ * free(). */
+char *json_error_body(const struct error *err, const ProtobufCMessage *details);

@@ -50,6 +50,13 @@ void stop_all(struct fixture *f)
 	server_free(f->server);
 }
 
+void restart_with(struct fixture *f, void (*between)(struct fixture *f))
+{
+	stop_all(f);
+	between(f);
+	start_all(f);
+}
+
 void restart(struct fixture *f)
 {
 	stop_all(f);

@@ -1,0 +1,66 @@
+#include "../unit.h"
+#include "rpc/base64.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void what_is_written_is_read_again_at_every_length(void **state)
+{
+	uint8_t bytes[64];
+	char text[BASE64_SIZE(sizeof(bytes))];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(255 - i * 7);
+	for (size_t n = 0; n <= sizeof(bytes); n++) {
+		uint8_t *back = NULL;
+		size_t length = 99;
+
+		base64_encode(text, bytes, n);
+		assert_int_equal(strlen(text), BASE64_SIZE(n) - 1);
+		assert_int_equal(base64_decode(text, strlen(text), false, &back, &length), 0);
+		assert_int_equal(length, n);
+		if (n > 0)
+			assert_memory_equal(back, bytes, n);
+		free(back);
+		/* without padding only where that is allowed */
+		text[strcspn(text, "=")] = '\0';
+		back = NULL;
+		assert_int_equal(base64_decode(text, strlen(text), true, &back, &length), 0);
+		assert_int_equal(length, n);
+		free(back);
+		back = NULL;
+		assert_int_equal(base64_decode(text, strlen(text), false, &back, &length),
+				 n % 3 == 0 ? 0 : -EINVAL);
+		free(back);
+	}
+}
+
+static void text_that_is_none_is_refused(void **state)
+{
+	static const char *const texts[] = {"A",	"AA=",	 "A===",  "====",   "=",
+					    "QQ==QQ==", "QQ= =", " QQ==", "QQ==\n", "Q\nQ==",
+					    "QQ-_",	"Q=Q=",	 "AAAAA", "QUJD=",  "AAA=A"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		uint8_t *untouched = (uint8_t *)(uintptr_t)texts;
+		size_t n = 7;
+
+		if (base64_decode(texts[i], strlen(texts[i]), true, &untouched, &n) != -EINVAL)
+			fail_msg("%s is read", texts[i]);
+		assert_ptr_equal(untouched, texts);
+		assert_int_equal(n, 7);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(what_is_written_is_read_again_at_every_length),
+	cmocka_unit_test(text_that_is_none_is_refused),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

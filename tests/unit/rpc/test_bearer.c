@@ -1,0 +1,120 @@
+#include "../unit.h"
+#include "rpc/bearer.h"
+#include "rpc/request_head.h"
+
+#include <errno.h>
+#include <string.h>
+
+static ssize_t read_text(const char *text)
+{
+	return bearer_read((const uint8_t *)text, strlen(text));
+}
+
+static void a_token_is_found_behind_its_scheme(void **state)
+{
+	(void)state;
+	assert_int_equal(read_text("Bearer abc"), 7);
+	assert_int_equal(read_text("bearer abc"), 7);
+	assert_int_equal(read_text("BEARER   a-._~+/9=="), 9);
+}
+
+static void what_is_no_token_is_refused(void **state)
+{
+	static const char *const values[] = {
+		"",	    "Bearer",	  "Bearer ",   "Bearer a b",   "Bearer a ",  "Basic YTpi",     "abc",
+		"Bearer =", "Bearer a=b", "Bearerabc", "Bearer \"a\"", "Bearer a,b", "Bearer \xc3\xa9"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		if (read_text(values[i]) != -EINVAL)
+			fail_msg("'%s' is taken", values[i]);
+	assert_int_equal(bearer_read((const uint8_t *)"Bearer a\0b", 10), -EINVAL);
+}
+
+static void a_token_may_be_as_long_as_the_limit_and_no_longer(void **state)
+{
+	uint8_t bytes[BEARER_MAX + 1];
+
+	(void)state;
+	memset(bytes, 't', sizeof(bytes));
+	assert_true(bearer_is_token(bytes, BEARER_MAX));
+	assert_false(bearer_is_token(bytes, BEARER_MAX + 1));
+	assert_false(bearer_is_token(bytes, 0));
+}
+
+struct field {
+	const char *name;
+	const char *value;
+};
+
+static enum status check(const struct field *fields, struct request_head *head, int *ret_http,
+			 struct error *err)
+{
+	static const struct field call[] = {{":method", "POST"},
+					    {":scheme", "http"},
+					    {":path", "/a.B/C"},
+					    {"content-type", "application/grpc"},
+					    {NULL, NULL}};
+
+	*head = (struct request_head){0};
+	for (const struct field *f = call; f->name; f++)
+		request_head_add(head, (const uint8_t *)f->name, strlen(f->name), (const uint8_t *)f->value,
+				 strlen(f->value));
+	for (const struct field *f = fields; f->name; f++)
+		request_head_add(head, (const uint8_t *)f->name, strlen(f->name), (const uint8_t *)f->value,
+				 strlen(f->value));
+	return request_head_check(head, ret_http, err);
+}
+
+static void both_headers_carry_the_token_of_a_request(void **state)
+{
+	static const struct field rows[][3] = {
+		{{"authorization", "Bearer s3cret"}, {NULL, NULL}},
+		{{"x-nomad-token", "s3cret"}, {NULL, NULL}},
+		{{"x-nomad-token", "s3cret"}, {"authorization", "Bearer s3cret"}, {NULL, NULL}},
+	};
+	struct request_head head;
+	struct error err;
+	int http = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_int_equal(check(rows[i], &head, &http, &err), STATUS_OK);
+		assert_string_equal(head.token, "s3cret");
+	}
+}
+
+static void tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown(void **state)
+{
+	static const struct field rows[][3] = {
+		{{"authorization", "Basic s3cret"}, {NULL, NULL}},
+		{{"x-nomad-token", "s3cret s3cret"}, {NULL, NULL}},
+		{{"x-nomad-token", ""}, {NULL, NULL}},
+		{{"x-nomad-token", "s3cret"}, {"authorization", "Bearer s3cret2"}, {NULL, NULL}},
+	};
+	struct request_head head;
+	int http = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct error err = {0};
+
+		assert_int_equal(check(rows[i], &head, &http, &err), STATUS_UNAUTHENTICATED);
+		assert_int_equal(http, 401);
+		assert_non_null(strstr(err.msg, "Bearer"));
+		assert_null(strstr(err.msg, "s3cret"));
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_token_is_found_behind_its_scheme),
+	cmocka_unit_test(what_is_no_token_is_refused),
+	cmocka_unit_test(a_token_may_be_as_long_as_the_limit_and_no_longer),
+	cmocka_unit_test(both_headers_carry_the_token_of_a_request),
+	cmocka_unit_test(tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

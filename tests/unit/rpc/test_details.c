@@ -1,0 +1,215 @@
+/* Tokens and details of errors, from one end of a connection to the other. */
+
+#include "raw.h"
+
+#include "holdfast/v1/explain.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Details that are packed into exactly @size bytes, 4 at least; free() the text. */
+static char *fill(Holdfast__V1__ErrorDetails *details, Holdfast__V1__NodeExplanation *node,
+		  Holdfast__V1__NodeExplanation **nodes, size_t size)
+{
+	char *text = calloc(1, size + 1);
+
+	assert_non_null(text);
+	holdfast__v1__error_details__init(details);
+	holdfast__v1__node_explanation__init(node);
+	nodes[0] = node;
+	details->n_nodes = 1;
+	details->nodes = nodes;
+	node->reason = text;
+	for (size_t n = size; n > 0; n--) {
+		memset(text, 'd', n);
+		text[n] = '\0';
+		if (protobuf_c_message_get_packed_size(&details->base) == size)
+			return text;
+	}
+	fail_msg("no details of %zu bytes", size);
+	return NULL;
+}
+
+/* Have a held call fail with details of @size bytes and a message of @message bytes; what the client gets. */
+static Holdfast__V1__ErrorDetails *exchange(struct world *world, size_t size, size_t message,
+					    struct answer *answer)
+{
+	Holdfast__V1__NodeExplanation *nodes[1];
+	Holdfast__V1__NodeExplanation node;
+	Holdfast__V1__ErrorDetails details;
+	char *text = fill(&details, &node, nodes, size);
+	struct error err = {.status = STATUS_FAILED_PRECONDITION};
+
+	memset(err.msg, '%', message);
+	(void)world_get(world, world->client, "hold", WORLD_CALL_US, answer);
+	world_run_until_count(world, &world->n_held, 1);
+	world->n_held = 0;
+	rpc_call_fail_details(TAKE_PTR(world->held[0]), &err, &details.base);
+	world_run_until(world, &answer->done);
+	assert_int_equal(answer->status, STATUS_FAILED_PRECONDITION);
+	assert_int_equal(strlen(answer->err.msg), message);
+	free(text);
+	return (Holdfast__V1__ErrorDetails *)rpc_client_details(world->client,
+								&holdfast__v1__error_details__descriptor);
+}
+
+static void details_of_an_error_reach_the_client_up_to_their_limit(void **state)
+{
+	struct world *world = *state;
+
+	for (size_t over = 0; over <= 1; over++) {
+		struct answer answer;
+		Holdfast__V1__ErrorDetails *details = exchange(world, RPC_DETAILS_MAX + over, 10, &answer);
+
+		assert_int_equal(details == NULL, over);
+		if (!details)
+			continue;
+		assert_int_equal(details->n_nodes, 1);
+		assert_int_equal(details->nodes[0]->reason[0], 'd');
+		holdfast__v1__error_details__free_unpacked(details, NULL);
+	}
+}
+
+static void details_give_way_to_a_long_message(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	assert_null(exchange(world, RPC_DETAILS_MAX, ERROR_MSG_MAX - 1, &answer));
+}
+
+static void details_are_those_of_the_last_call_alone(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+	Holdfast__V1__ErrorDetails *details = exchange(world, 100, 10, &answer);
+
+	assert_non_null(details);
+	holdfast__v1__error_details__free_unpacked(details, NULL);
+	assert_int_equal(world_get_now(world, world->client, "missing", &answer), STATUS_NOT_FOUND);
+	assert_null(rpc_client_details(world->client, &holdfast__v1__error_details__descriptor));
+}
+
+static void a_stream_ends_with_details_too(void **state)
+{
+	struct world *world = *state;
+	Holdfast__V1__NodeExplanation *nodes[1];
+	Holdfast__V1__NodeExplanation node;
+	Holdfast__V1__ErrorDetails details;
+	Holdfast__V1__ErrorDetails *got;
+	char *text = fill(&details, &node, nodes, 50);
+	struct session session;
+	struct error err;
+
+	session_open(&session, world, world->client);
+	assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+	world_run_until_count(world, &session.n_messages, 1);
+	(void)error_set(&err, STATUS_ABORTED, 0, "enough");
+	rpc_call_fail_details(world->stream, &err, &details.base);
+	world_run_until(world, &session.closed);
+	assert_int_equal(session.status, STATUS_ABORTED);
+	got = (Holdfast__V1__ErrorDetails *)rpc_client_details(world->client,
+							       &holdfast__v1__error_details__descriptor);
+	assert_non_null(got);
+	assert_string_equal(got->nodes[0]->reason, text);
+	holdfast__v1__error_details__free_unpacked(got, NULL);
+	free(text);
+}
+
+static void json_errors_show_their_details(void **state)
+{
+	static const struct raw_field fields[] = {{":method", "POST"},
+						  {":scheme", "http"},
+						  {":path", "/holdfast.v1.Volumes/Get"},
+						  {"content-type", "application/json"},
+						  {NULL, NULL}};
+	static const char hold[] = "{\"id\": \"hold\"}";
+	struct world *world = *state;
+	Holdfast__V1__NodeExplanation *nodes[1];
+	Holdfast__V1__NodeExplanation node;
+	Holdfast__V1__ErrorDetails details;
+	char *text = fill(&details, &node, nodes, 20);
+	struct raw_answer answer = {.done = false};
+	struct error err;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_start(&raw, &(struct raw_request){.fields = fields, .body = hold, .body_len = strlen(hold)},
+		  &answer);
+	world_run_until_count(world, &world->n_held, 1);
+	(void)error_set(&err, STATUS_ABORTED, 0, "held");
+	rpc_call_fail_details(TAKE_PTR(world->held[0]), &err, &details.base);
+	world_run_until(world, &answer.done);
+	assert_non_null(
+		strstr(answer.body, "\"message\":\"held\",\"details\":{\"nodes\":[{\"reason\":\"dddd"));
+	raw_close(&raw);
+	free(text);
+}
+
+static void the_token_of_a_client_comes_with_every_call(void **state)
+{
+	struct world *world = *state;
+	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .token = "s3cret-0189=="};
+	struct rpc_client *client = NULL;
+	struct session session;
+	struct answer answer;
+	struct error err;
+
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_OK);
+	for (size_t i = 0; i < 2; i++) {
+		(void)world_get(world, client, "hold", WORLD_CALL_US, &answer);
+		world_run_until_count(world, &world->n_held, i + 1);
+		assert_string_equal(rpc_call_token(world->held[i]), "s3cret-0189==");
+		world_answer(TAKE_PTR(world->held[i]), "db");
+		world_run_until(world, &answer.done);
+	}
+	session_open(&session, world, client);
+	assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+	world_run_until_count(world, &session.n_messages, 1);
+	assert_string_equal(rpc_call_token(world->stream), "s3cret-0189==");
+	rpc_stream_cancel(session.stream);
+	rpc_client_free(client);
+	world_run_until_count(world, &world->n_closed, 1);
+}
+
+static void a_client_without_a_token_sends_none(void **state)
+{
+	struct world *world = *state;
+	struct answer answer;
+
+	(void)world_get(world, world->client, "hold", WORLD_CALL_US, &answer);
+	world_run_until_count(world, &world->n_held, 1);
+	assert_null(rpc_call_token(world->held[0]));
+	world_answer(TAKE_PTR(world->held[0]), "db");
+	world_run_until(world, &answer.done);
+}
+
+static void a_token_that_could_not_be_sent_is_refused_without_being_shown(void **state)
+{
+	struct world *world = *state;
+	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .token = "s3cret\r\nx: y"};
+	struct rpc_client *client = NULL;
+	struct error err;
+
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, &err), STATUS_INVALID_ARGUMENT);
+	assert_null(client);
+	assert_null(strstr(err.msg, "s3cret"));
+}
+
+#define DETAILS_TEST(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+
+static const struct CMUnitTest tests[] = {
+	DETAILS_TEST(details_of_an_error_reach_the_client_up_to_their_limit),
+	DETAILS_TEST(details_give_way_to_a_long_message),
+	DETAILS_TEST(details_are_those_of_the_last_call_alone),
+	DETAILS_TEST(a_stream_ends_with_details_too),
+	DETAILS_TEST(json_errors_show_their_details),
+	DETAILS_TEST(the_token_of_a_client_comes_with_every_call),
+	DETAILS_TEST(a_client_without_a_token_sends_none),
+	DETAILS_TEST(a_token_that_could_not_be_sent_is_refused_without_being_shown),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
