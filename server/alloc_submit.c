@@ -269,16 +269,15 @@ static void on_stop_durable(struct server *server, void *userdata)
 	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
-static enum status stop(struct server *server, struct rpc_call *call, struct alloc_entry *entry,
+static enum status stop(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
 			struct error *err)
 {
-	const struct node_entry *node = state_node(&server->state, entry->alloc.node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status st = allocs_stage_stop(&change, entry, node, err);
+	enum status st = allocs_stage_stop(&change, entry, entry->node, err);
 
 	if (st != STATUS_OK)
 		return st;
-	if (entry->alloc.desired_status != DESIRED_STOP)
+	if (change.n > 0)
 		audit_alloc(server, &change, call, WHAT_STOP, &entry->alloc);
 	return commit_for(server, &change, call, entry->alloc.id, on_stop_durable, err);
 }

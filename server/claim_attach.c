@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/pb.h"
@@ -32,6 +33,12 @@ enum status claim_attach_need(struct volume_entry *volume, const struct node_ent
 		*ret = (struct attach_need){.external_node_id = node->id};
 		return STATUS_OK;
 	}
+	if (!id_is_label(volume->volume.plugin_id))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s: the mount helpers have no profile of the name of plugin %s: it is no "
+			"label (a-z 0-9 -, at most %d)",
+			volume->volume.id, volume->volume.plugin_id, TICKET_LABEL_SIZE - 1);
 	controller = controller_capabilities(volume->plugin);
 	if (plugin->controller_required && !controller)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
@@ -269,34 +276,48 @@ static enum status call_attach(struct server *server, struct claim_entry *entry,
 		.done = on_attached,
 		.userdata = grant,
 	};
-	enum status st = controller_call(server, &call, err);
 
-	if (st == STATUS_OK)
-		entry->work.n_grants++;
-	return st;
+	return controller_call(server, &call, err);
 }
 
-void claim_attach(struct server *server, struct claim_entry *entry, struct rpc_call *call)
+/* False: the controller answers. */
+static bool answer_at_once(struct server *server, struct claim_entry *entry, struct grant *grant)
 {
-	struct grant *grant = calloc(1, sizeof(*grant));
 	struct error err;
 
-	if (!grant) {
-		fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-		return;
-	}
-	grant->call = call;
-	if (!is_grantable(entry)) {
-		refuse_released(call);
-		grant_free(grant);
-		return;
-	}
-	memcpy(grant->claim_id, entry->claim.id, sizeof(grant->claim_id));
-	if (entry->claim.attach == ATTACH_NONE) {
+	if (!is_grantable(entry) || entry->claim.attach == ATTACH_NONE) {
 		answer(server, grant, entry);
 		grant_free(grant);
-		return;
+		return true;
 	}
-	if (call_attach(server, entry, grant, &err) != STATUS_OK)
-		attach_failed(server, entry, grant, &err);
+	if (call_attach(server, entry, grant, &err) == STATUS_OK)
+		return false;
+	attach_failed(server, entry, grant, &err);
+	return true;
+}
+
+static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
+{
+	struct grant *grant = calloc(1, sizeof(*grant));
+
+	if (!grant)
+		return NULL;
+	grant->call = call;
+	(void)str_copy(grant->claim_id, sizeof(grant->claim_id), claim_id);
+	return grant;
+}
+
+void claim_attach(struct server *server, const char *claim_id, struct rpc_call *call)
+{
+	struct claim_entry *entry = state_claim(&server->state, claim_id);
+	struct grant *grant = grant_new(call, claim_id);
+
+	if (!grant)
+		fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	if (grant && !answer_at_once(server, entry, grant))
+		return;
+	if (!entry)
+		return;
+	entry->work.n_grants--;
+	release_drive(server, entry); /* nobody asks for it any more: its time begins */
 }

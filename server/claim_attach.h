@@ -25,8 +25,9 @@ enum status claim_attach_need(struct volume_entry *volume, const struct node_ent
 			      struct attach_need *ret, struct error *err);
 
 /** The claim is durable: attach it, if it is for the controller to do, and answer @call, once, with the grant
- * or with why there is none. A repeat does the same again, for the same answer. */
-void claim_attach(struct server *server, struct claim_entry *entry, struct rpc_call *call);
+ * or with why there is none. A repeat does the same again, for the same answer.
+ * One of the claim's n_grants, by which it does not expire, is taken over. */
+void claim_attach(struct server *server, const char *claim_id, struct rpc_call *call);
 
 /** A grant is durable and goes to its node. */
 void claim_log_granted(const struct claim *claim);

@@ -8,6 +8,7 @@
 #include "refusal.h"
 #include "release.h"
 #include "server.h"
+#include "volume_store.h"
 #include "volume_view.h"
 
 #include "base/cleanup.h"
@@ -90,7 +91,9 @@ static enum status admit(struct server *server, const struct asked *asked, const
 	if (volume && asked->node)
 		in.plugin = node_entry_plugin(asked->node, &volume->volume);
 	if (volume) {
-		st = find_holders(volume, &holders, err);
+		st = volume_store_check_usable(server, &volume->volume, err);
+		if (st == STATUS_OK)
+			st = find_holders(volume, &holders, err);
 		if (st != STATUS_OK)
 			return st;
 		in.claims = holders.claims;
@@ -141,18 +144,30 @@ static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
 static void on_reserved(struct server *server, void *userdata)
 {
 	cleanup_free struct grant *grant = userdata;
-	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+	const struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
 
 	if (entry && entry->claim.attach == ATTACH_NONE && entry->claim.state <= CLAIM_TAKEN)
 		claim_log_granted(&entry->claim);
-	claim_attach(server, entry, grant->call);
+	claim_attach(server, grant->claim_id, grant->call);
 }
 
 static void on_granted_before(struct server *server, void *userdata)
 {
 	cleanup_free struct grant *grant = userdata;
 
-	claim_attach(server, state_claim(&server->state, grant->claim_id), grant->call);
+	claim_attach(server, grant->claim_id, grant->call);
+}
+
+/* Commit, and attach afterwards; until then the claim does not expire, however long the disk takes. */
+static enum status commit_and_attach(struct server *server, struct change *change, struct rpc_call *call,
+				     const char *claim_id, change_done_fn *done, struct error *err)
+{
+	enum status st = change_commit_taking(server, change, done, grant_new(call, claim_id), err);
+	struct claim_entry *entry = state_claim(&server->state, claim_id);
+
+	if (st == STATUS_OK && entry)
+		entry->work.n_grants++;
+	return st;
 }
 
 static void make_claim(const struct volume *volume, const struct alloc *alloc,
@@ -219,7 +234,7 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	(void)str_format(object, sizeof(object), "volume %s/%s, allocation %s", claim.namespace,
 			 claim.volume_id, claim.allocation_id);
 	audit_write(server, &change, call, "Volumes.Claim", object, NULL);
-	return change_commit_taking(server, &change, on_reserved, grant_new(call, claim.id), err);
+	return commit_and_attach(server, &change, call, claim.id, on_reserved, err);
 }
 
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
@@ -269,8 +284,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	if (!same)
 		return grant(server, call, &asked, err);
 	/* waits for the first grant */
-	return change_commit_taking(server, &(struct change)CHANGE_INIT, on_granted_before,
-				    grant_new(call, same->id), err);
+	return commit_and_attach(server, &(struct change)CHANGE_INIT, call, same->id, on_granted_before, err);
 }
 
 void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server)

@@ -138,6 +138,8 @@ static enum status build(struct server *server, struct error *err)
 		st = gc_new(server, &server->gc, err);
 	if (st == STATUS_OK)
 		st = start_listening(server, err);
+	if (st == STATUS_OK)
+		volume_work_resume_all(server);
 	return st;
 }
 
@@ -152,6 +154,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	server->started_ms = clock_realtime_ms();
 	state_init(&server->state);
 	server->state.server = server;
+	RB_INIT(&server->volume_works);
 	st = build(server, err);
 	if (st != STATUS_OK) {
 		server_free(server);
@@ -185,6 +188,7 @@ void server_free(struct server *server)
 	server->gc = NULL;
 	drain(server);
 	controllers_free(server->controllers);
+	volume_work_release_all(server);
 	kv_close(server->kv);
 	state_release(&server->state);
 	releases_free(server->releases);

@@ -5,6 +5,7 @@
 #include "config.h"
 #include "state.h"
 #include "ticket_issuer.h"
+#include "volume_work.h"
 
 #include "base/error.h"
 #include "rpc/server.h"
@@ -39,6 +40,7 @@ struct server {
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
+	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
 	size_t n_greeting; /* sessions that have not said hello */
 	uint64_t session_serial;

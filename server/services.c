@@ -10,6 +10,7 @@
 #include "plugins.h"
 #include "server.h"
 #include "sessions.h"
+#include "snapshots.h"
 #include "volumes.h"
 
 #include "base/cleanup.h"
@@ -53,6 +54,13 @@ static const struct rpc_method volumes_methods[] = {
 	{.name = "List", .unary = volumes_handle_list},
 	{.name = "Deregister", .unary = volumes_handle_deregister},
 	{.name = "Detach", .unary = volumes_handle_detach},
+	{.name = "Create", .unary = volumes_handle_create},
+	{.name = "Delete", .unary = volumes_handle_delete},
+	{.name = "Expand", .unary = volumes_handle_expand},
+	{.name = "ListExternal", .unary = volumes_handle_list_external},
+	{.name = "CreateSnapshot", .unary = snapshots_handle_create},
+	{.name = "DeleteSnapshot", .unary = snapshots_handle_delete},
+	{.name = "ListSnapshots", .unary = snapshots_handle_list},
 	{.name = "Claim", .unary = claim_grant_handle},
 };
 

@@ -50,6 +50,7 @@ static int compare_controllers(const struct instance_entry *a, const struct inst
 }
 
 TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
+TREE_GENERATE(plugin_volume_tree, volume_entry, of_plugin, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
@@ -199,6 +200,21 @@ struct volume_entry *state_volume_next(struct volume_entry *entry)
 	return RB_NEXT(volume_tree, NULL, entry);
 }
 
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id)
+{
+	struct volume_entry key;
+
+	key.namespace = namespace;
+	key.id = id;
+	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
+}
+
+struct volume_entry *state_plugin_volume_next(struct volume_entry *entry)
+{
+	return RB_NEXT(plugin_volume_tree, NULL, entry);
+}
+
 struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 {
 	struct alloc_entry key;
@@ -270,7 +286,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	entry->id = entry->plugin_id;
 	LIST_INIT(&entry->instances);
 	RB_INIT(&entry->controllers);
-	LIST_INIT(&entry->volumes);
+	RB_INIT(&entry->volumes);
 	RB_INIT(&entry->offers);
 	RB_INSERT(plugin_tree, &state->plugins, entry);
 	return entry;
@@ -278,7 +294,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 
 static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 {
-	if (!LIST_EMPTY(&entry->instances) || !LIST_EMPTY(&entry->volumes))
+	if (!LIST_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes))
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
 	free(entry);
@@ -298,7 +314,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	entry->id = entry->volume.id;
 	entry->plugin = plugin;
 	LIST_INIT(&entry->claims);
-	LIST_INSERT_HEAD(&plugin->volumes, entry, of_plugin);
+	RB_INSERT(plugin_volume_tree, &plugin->volumes, entry);
 	plugin->n_volumes++;
 	RB_INSERT(volume_tree, &state->volumes, entry);
 	state->n_volumes++;
@@ -574,7 +590,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 		state_delete_claim(state, claim);
 	RB_REMOVE(volume_tree, &state->volumes, entry);
 	state->n_volumes--;
-	LIST_REMOVE(entry, of_plugin);
+	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);
 	entry->plugin->n_volumes--;
 	plugin_drop_unnamed(state, entry->plugin);
 	free(entry);

@@ -29,7 +29,7 @@ enum {
 };
 
 LIST_HEAD(instance_list, instance_entry);
-LIST_HEAD(volume_list, volume_entry);
+RB_HEAD(plugin_volume_tree, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
 
@@ -64,8 +64,8 @@ struct volume_entry {
 	const char *id;
 	struct volume volume;
 	RB_ENTRY(volume_entry) by_key;
-	LIST_ENTRY(volume_entry) of_plugin;
-	struct plugin_entry *plugin; /* never NULL; its plugin may be known by name only */
+	RB_ENTRY(volume_entry) of_plugin; /* in the order of by_key */
+	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
 };
@@ -140,7 +140,7 @@ struct plugin_entry {
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_list instances;
 	struct controller_tree controllers; /* those of the instances that have one, by node id */
-	struct volume_list volumes;
+	struct plugin_volume_tree volumes;
 	struct offer_tree offers;
 	size_t n_instances, n_volumes;
 	struct plugin_summary summary; /* of all of it, see plugins.h */
@@ -197,6 +197,9 @@ struct instance_entry *state_controller_next(struct instance_entry *entry);
 /** First entry whose key is not below the given one, and the next; for walking a prefix in order. */
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id);
 struct volume_entry *state_volume_next(struct volume_entry *entry);
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id);
+struct volume_entry *state_plugin_volume_next(struct volume_entry *entry);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
 struct claim_entry *state_claim_from(struct state *state, const char *id);

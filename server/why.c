@@ -154,7 +154,7 @@ bool volume_explain(struct server *server, struct volume_entry *entry,
 {
 	char *why;
 
-	response->explanations = calloc(WHY_CLAIMS_MAX, sizeof(*response->explanations));
+	response->explanations = calloc(WHY_CLAIMS_MAX, sizeof(Holdfast__V1__ClaimExplanation *));
 	why = response->explanations ? say_all(server, entry, response) : NULL;
 	if (why)
 		response->why = why;

@@ -142,7 +142,7 @@ static enum situation situation_of(const struct claim *claim, const struct holde
 	case CLAIM_STATE_N:
 		break;
 	}
-	assert(!"a claim without a state");
+	assert(false); /* there is no claim without a state */
 	return FREED;
 }
 

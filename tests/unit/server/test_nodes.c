@@ -397,7 +397,7 @@ static void an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is
 	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, &response, NULL), STATUS_OK);
 	assert_int_equal(response->claims[0]->state, HOLDFAST__V1__CLAIM_STATE__FREED);
 	assert_int_equal(response->claims[0]->evidence, HOLDFAST__V1__EVIDENCE__EVIDENCE_OPERATOR);
-	assert_string_equal(response->claims[0]->evidence_detail, "dev: it burnt");
+	assert_string_equal(response->claims[0]->evidence_detail, "operator/dev: it burnt");
 	holdfast__v1__attest_node_response__free_unpacked(response, NULL);
 	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "nothing would change"));
@@ -454,7 +454,7 @@ static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void
 	fake_node_send_failed(&f->n2, &claim, "busy");
 	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED); /* upon the next try */
 	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
-	assert_string_equal(claim_of(f, ALLOC_2).evidence_detail, "dev: maintenance");
+	assert_string_equal(claim_of(f, ALLOC_2).evidence_detail, "operator/dev: maintenance");
 }
 
 static void no_word_is_taken_for_plugins_that_the_configuration_names(void **state)
