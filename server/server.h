@@ -55,6 +55,10 @@ struct server {
 	struct events *events;	 /* owned */
 	struct backup *backup;	 /* owned; NULL: none */
 	struct restore *restore; /* owned; NULL: none */
+	size_t n_greeting;	 /* sessions that have not said hello */
+	uint64_t session_serial;
+	int64_t started_ms; /* nodes without a session are missed since then at the earliest */
+	bool is_ending;	    /* sessions end because the server does */
 	bool failed;
 	bool restarting;
 };
