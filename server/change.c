@@ -1,9 +1,14 @@
 #include "change.h"
 
+#include "audit.h"
+#include "drain.h"
+#include "events.h"
 #include "keys.h"
 #include "records.h"
+#include "release.h"
 #include "server.h"
 #include "state.h"
+#include "text.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -22,10 +27,17 @@ static void free_value(enum object_kind kind, void *value)
 	free(value);
 }
 
+static void free_object(struct change_object *object)
+{
+	free_value(object->kind, object->value);
+	free(object->packed);
+	free(object->key);
+}
+
 static void free_objects(struct change_object *objects, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		free_value(objects[i].kind, objects[i].value);
+		free_object(&objects[i]);
 	free(objects);
 }
 
@@ -33,7 +45,12 @@ void change_release(struct change *change)
 {
 	free_objects(change->objects, change->n);
 	change->objects = NULL;
-	change->n = 0;
+	change->n = change->size = 0;
+	for (size_t i = 0; i < change->n_audit; i++)
+		protobuf_c_message_free_unpacked(change->audit[i], NULL);
+	free(change->audit);
+	change->audit = NULL;
+	change->n_audit = 0;
 }
 
 static void *copy_value(enum object_kind kind, const void *value)
@@ -50,20 +67,43 @@ static void *copy_value(enum object_kind kind, const void *value)
 	return NULL;
 }
 
+enum {
+	SLOTS = CHANGE_OBJECTS_MAX + CHANGE_AUDIT_MAX + 1, /* the last ones are for the audit */
+	OBJECTS_FIRST = 8,
+};
+
+static bool make_room(struct change *change)
+{
+	size_t size = change->size ? 2 * change->size : OBJECTS_FIRST;
+	struct change_object *objects;
+
+	if (change->n < change->size)
+		return true;
+	objects = reallocarray(change->objects, size, sizeof(*objects));
+	if (!objects)
+		return false;
+	change->objects = objects;
+	change->size = size;
+	return true;
+}
+
 /* The object with this key that is already staged, or a new one: a key stands in a transaction once. */
 static struct change_object *object_for(struct change *change, const char *key)
 {
+	size_t max = change->is_sealing ? SLOTS : CHANGE_OBJECTS_MAX;
 	struct change_object *object;
+	char *copy;
 
 	for (size_t i = 0; i < change->n; i++)
 		if (str_eq(change->objects[i].key, key))
 			return &change->objects[i];
-	if (!change->objects)
-		change->objects = calloc(CHANGE_OBJECTS_MAX, sizeof(*change->objects));
-	if (!change->objects || change->n == CHANGE_OBJECTS_MAX)
+	if (change->n >= max || !make_room(change))
+		return NULL;
+	copy = strdup(key);
+	if (!copy)
 		return NULL;
 	object = &change->objects[change->n++];
-	(void)str_copy(object->key, sizeof(object->key), key);
+	*object = (struct change_object){.key = copy};
 	return object;
 }
 
@@ -152,6 +192,22 @@ void change_delete_record(struct change *change, const char *key)
 	change_delete(change, OBJECT_RECORD, &record);
 }
 
+void change_take_audit(struct change *change, ProtobufCMessage *record)
+{
+	if (!change->audit)
+		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(*change->audit));
+	if (record && change->audit && change->n_audit < CHANGE_AUDIT_MAX) {
+		change->audit[change->n_audit++] = record;
+		return;
+	}
+	if (record)
+		protobuf_c_message_free_unpacked(record, NULL);
+	if (change->status == STATUS_OK)
+		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0,
+					   "out of memory, or more than %d things would be recorded at once",
+					   CHANGE_AUDIT_MAX);
+}
+
 void change_put_floor(struct change *change, uint64_t generation_floor)
 {
 	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
@@ -160,7 +216,7 @@ void change_put_floor(struct change *change, uint64_t generation_floor)
 	change_put_record(change, KEY_GENERATION_FLOOR, &floor.base);
 }
 
-/* The op's value is owned by the caller. */
+/* The op's value and text are owned by the caller. */
 static enum status pack_object(const struct change_object *object, struct kv_op *ret, struct error *err)
 {
 	ProtobufCMessage *message;
@@ -175,8 +231,10 @@ static enum status pack_object(const struct change_object *object, struct kv_op 
 		len = protobuf_c_message_get_packed_size(message);
 		bytes = malloc(len + 1);
 	}
-	if (bytes)
+	if (bytes) {
 		(void)protobuf_c_message_pack(message, bytes);
+		ret->text = text_of(object->key, message);
+	}
 	if (message)
 		protobuf_c_message_free_unpacked(message, NULL);
 	ret->value = bytes;
@@ -192,6 +250,30 @@ static enum status apply_object(struct state *state, const struct change_object 
 		return type->put(state, object->value, err);
 	type->forget(state, object->value);
 	return STATUS_OK;
+}
+
+_Static_assert((int)SLOTS <= (int)KV_TXN_OPS_MAX, "a whole change is one transaction");
+
+/* Give the change's audit records their places in the chain, which nobody else can take before they are
+ * submitted. */
+static enum status seal(struct server *server, struct change *change, struct error *err)
+{
+	if (change->n_audit == 0)
+		return STATUS_OK;
+	change->is_sealing = true;
+	audit_seal(server, change);
+	change->is_sealing = false;
+	if (change->status != STATUS_OK && err)
+		*err = change->error;
+	return change->status;
+}
+
+/* As it was before seal(): the places are free again. */
+static void unseal(struct change *change, size_t n)
+{
+	for (size_t i = n; i < change->n; i++)
+		free_object(&change->objects[i]);
+	change->n = n;
 }
 
 /* A change on its way to the disk. */
@@ -236,6 +318,13 @@ static void compact(struct server *server, uint64_t revision)
 	(void)kv_compact(server->kv, revision, NULL); /* only space is lost when it does not work */
 }
 
+static void tell(struct server *server, struct change_object *object, uint64_t revision)
+{
+	watch_changed(server, object->kind, object->value, revision);
+	events_publish(server->events, object->kind, object->value, TAKE_PTR(object->packed),
+		       object->packed_len, revision);
+}
+
 static void on_durable(uint64_t revision, const struct error *err, void *userdata)
 {
 	cleanup(commit_freep) struct commit *commit = userdata;
@@ -247,34 +336,73 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	for (size_t i = 0; i < commit->n; i++)
 		note_revision(&commit->server->state, &commit->objects[i], revision);
 	for (size_t i = 0; i < commit->n; i++)
-		watch_changed(commit->server, commit->objects[i].kind, commit->objects[i].value, revision);
+		tell(commit->server, &commit->objects[i], revision);
+	for (size_t i = 0; i < commit->n; i++)
+		drain_noticed(commit->server, commit->objects[i].kind, commit->objects[i].value);
 	if (commit->n > 0)
 		compact(commit->server, revision);
+	release_note_durable(commit->server, commit->objects, commit->n);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
+}
+
+static void free_op(struct kv_op *op)
+{
+	free((void *)(uintptr_t)op->value);
+	free((void *)(uintptr_t)op->text);
+}
+
+/* The store has copied the value: what was packed for it stays with the object. */
+static void keep_packed(struct change_object *object, struct kv_op *op)
+{
+	object->packed = (void *)(uintptr_t)op->value;
+	object->packed_len = op->len;
+	op->value = NULL;
+}
+
+/* A change with much to say says less to people rather than being refused. */
+static void bound_texts(struct kv_op *ops, size_t n)
+{
+	size_t left = KV_TEXT_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = ops[i].text ? strlen(ops[i].text) + 1 : 0;
+
+		if (len > left) {
+			free((void *)(uintptr_t)ops[i].text);
+			ops[i].text = NULL;
+			len = 0;
+		}
+		left -= len;
+	}
 }
 
 static enum status submit(struct server *server, const struct change *change, struct commit *commit,
 			  struct error *err)
 {
-	struct kv_op ops[CHANGE_OBJECTS_MAX] = {0};
+	struct kv_op ops[SLOTS];
 	enum status st = STATUS_OK;
+	size_t n = 0;
 
-	for (size_t i = 0; i < change->n && st == STATUS_OK; i++)
-		st = pack_object(&change->objects[i], &ops[i], err);
-	if (st == STATUS_OK && change->n > 0)
-		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = change->n}, on_durable,
-			       commit, err);
+	for (; n < change->n && st == STATUS_OK; n++)
+		st = pack_object(&change->objects[n], &ops[n], err);
+	bound_texts(ops, n);
+	if (st == STATUS_OK && n > 0)
+		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_durable, commit, err);
 	else if (st == STATUS_OK)
 		st = kv_barrier(server->kv, on_durable, commit, err);
-	for (size_t i = 0; i < change->n; i++)
-		free((void *)(uintptr_t)ops[i].value);
+	for (size_t i = 0; i < n; i++) {
+		if (st == STATUS_OK)
+			keep_packed(&change->objects[i], &ops[i]);
+		free_op(&ops[i]);
+	}
 	return st;
 }
 
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err)
 {
+	size_t n_staged = change->n;
 	struct commit *commit;
 	struct error apply_error;
 	enum status st;
@@ -288,14 +416,19 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	if (!commit)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*commit = (struct commit){.server = server, .done = done, .userdata = userdata};
-	st = submit(server, change, commit, err);
+	st = seal(server, change, err);
+	if (st == STATUS_OK)
+		st = submit(server, change, commit, err);
 	if (st != STATUS_OK) {
+		unseal(change, n_staged);
 		free(commit);
 		return st;
 	}
 	commit->objects = change->objects; /* done functions never run inside kv_submit() */
 	commit->n = change->n;
-	*change = (struct change)CHANGE_INIT;
+	change->objects = NULL;
+	change->n = change->size = 0;
+	change_release(change);
 	for (size_t i = 0; i < commit->n; i++) {
 		st = apply_object(&server->state, &commit->objects[i], &apply_error);
 		if (st != STATUS_OK) /* memory must never be behind what was submitted */

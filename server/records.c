@@ -14,20 +14,47 @@
 struct sort {
 	const char *prefix;
 	const ProtobufCMessageDescriptor *descriptor;
+	/* An index over these in struct state: told after each was put and before it is forgotten. False when
+	 * memory is short. NULL: there is none. */
+	bool (*note)(struct state *state, const char *key, const ProtobufCMessage *message, bool is_gone);
 };
 
 static const struct sort sorts[] = {
-	{KEY_GENERATION_FLOOR, &holdfast__v1__generation_floor__descriptor},
-	{KEY_SCHEMA, &holdfast__v1__schema__descriptor},
-	{KEY_EPOCH, &holdfast__v1__epoch__descriptor},
-	{KEY_AUDIT_HEAD, &holdfast__v1__audit_head__descriptor},
-	{PREFIX_VOLUME_DETAIL, &holdfast__v1__volume_detail__descriptor},
-	{PREFIX_VOLUME_SECRETS, &holdfast__v1__volume_secrets__descriptor},
-	{PREFIX_SNAPSHOT, &holdfast__v1__snapshot__descriptor},
-	{PREFIX_ATTESTATION, &holdfast__v1__attestation__descriptor},
-	{PREFIX_TOKEN, &holdfast__v1__stored_token__descriptor},
-	{PREFIX_POLICY, &holdfast__v1__access_policy__descriptor},
+	{.prefix = KEY_GENERATION_FLOOR, .descriptor = &holdfast__v1__generation_floor__descriptor},
+	{.prefix = KEY_SCHEMA, .descriptor = &holdfast__v1__schema__descriptor},
+	{.prefix = KEY_EPOCH, .descriptor = &holdfast__v1__epoch__descriptor},
+	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor},
+	{.prefix = PREFIX_VOLUME_DETAIL, .descriptor = &holdfast__v1__volume_detail__descriptor},
+	{.prefix = PREFIX_VOLUME_SECRETS, .descriptor = &holdfast__v1__volume_secrets__descriptor},
+	{.prefix = PREFIX_SNAPSHOT, .descriptor = &holdfast__v1__snapshot__descriptor},
+	{.prefix = PREFIX_ATTESTATION, .descriptor = &holdfast__v1__attestation__descriptor},
+	{.prefix = PREFIX_TOKEN,
+	 .descriptor = &holdfast__v1__stored_token__descriptor,
+	 .note = token_index_note},
+	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
 };
+
+static const struct sort stored_only[] = {
+	{.prefix = PREFIX_AUDIT, .descriptor = &holdfast__v1__audit_record__descriptor},
+};
+
+static const struct sort *find_sort(const struct sort *table, size_t n, const char *key)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_starts_with(key, table[i].prefix))
+			return &table[i];
+	return NULL;
+}
+
+bool record_is_stored_only(const char *key)
+{
+	return find_sort(stored_only, ARRAY_SIZE(stored_only), key) != NULL;
+}
+
+bool record_is_watched(const char *key)
+{
+	return !record_is_stored_only(key) && !str_eq(key, KEY_AUDIT_HEAD);
+}
 
 const char *record_prefix(size_t i)
 {
@@ -36,10 +63,11 @@ const char *record_prefix(size_t i)
 
 const ProtobufCMessageDescriptor *record_descriptor(const char *key)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
-		if (str_starts_with(key, sorts[i].prefix))
-			return sorts[i].descriptor;
-	return NULL;
+	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), key);
+
+	if (!sort)
+		sort = find_sort(stored_only, ARRAY_SIZE(stored_only), key);
+	return sort ? sort->descriptor : NULL;
 }
 
 ProtobufCMessage *message_copy(const ProtobufCMessage *message)
@@ -104,11 +132,22 @@ static struct record_entry *insert(struct state *state, const char *key)
 	return entry;
 }
 
+static bool note(struct state *state, const struct record *record, bool is_gone)
+{
+	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), record->key);
+
+	return !sort || !sort->note || sort->note(state, record->key, record->message, is_gone);
+}
+
 enum status state_put_record(struct state *state, const struct record *record, struct error *err)
 {
-	ProtobufCMessage *message = message_copy(record->message);
-	struct record_entry *entry = message ? state_record_entry(state, record->key) : NULL;
+	struct record_entry *entry;
+	ProtobufCMessage *message;
 
+	if (record_is_stored_only(record->key))
+		return STATUS_OK;
+	message = message_copy(record->message);
+	entry = message ? state_record_entry(state, record->key) : NULL;
 	if (message && !entry)
 		entry = insert(state, record->key);
 	if (!entry) {
@@ -121,11 +160,14 @@ enum status state_put_record(struct state *state, const struct record *record, s
 	entry->record.message = message;
 	entry->record.create_index = record->create_index;
 	entry->record.modify_index = record->modify_index;
+	if (!note(state, &entry->record, false))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", record->key);
 	return STATUS_OK;
 }
 
 void state_delete_record(struct state *state, struct record_entry *entry)
 {
+	(void)note(state, &entry->record, true); /* taking away needs no memory */
 	RB_REMOVE(record_tree, &state->records, entry);
 	protobuf_c_message_free_unpacked(entry->record.message, NULL);
 	free(entry->record.key);

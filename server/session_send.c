@@ -18,14 +18,24 @@ void session_end(struct session *session, const struct error *err)
 	rpc_call_fail(session->call, err);
 }
 
+static enum status try_send_down(struct session *session, const Holdfast__V1__SessionDown *message,
+				 struct error *err)
+{
+	enum status st;
+
+	if (session->closing)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the session is ending");
+	st = rpc_call_send(session->call, &message->base, err);
+	if (st != STATUS_OK)
+		session_end(session, err);
+	return st;
+}
+
 static void send_down(struct session *session, const Holdfast__V1__SessionDown *message)
 {
 	struct error err;
 
-	if (session->closing)
-		return;
-	if (rpc_call_send(session->call, &message->base, &err) != STATUS_OK)
-		session_end(session, &err);
+	(void)try_send_down(session, message, &err); /* the node gets it again in its next session */
 }
 
 void session_run_alloc(struct session *session, const struct alloc *alloc)
@@ -40,19 +50,6 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 	down.run = &run;
 	send_down(session, &down);
 	holdfast__v1__allocation__free_unpacked(run.alloc, NULL);
-}
-
-void session_stop_alloc(struct session *session, const char *alloc_id)
-{
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
-	char id[UUID_TEXT_SIZE];
-
-	(void)str_copy(id, sizeof(id), alloc_id);
-	stop.alloc_id = id;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
-	down.stop = &stop;
-	send_down(session, &down);
 }
 
 void session_release_claim(struct session *session, const struct claim *claim)
@@ -86,29 +83,56 @@ void session_welcome(struct session *session)
 	send_down(session, &down);
 }
 
-void session_receipt_ack(struct session *session, const char *claim_id, bool released)
+void session_request_report(struct session *session, uint64_t epoch)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
-	char id[UUID_TEXT_SIZE];
+	Holdfast__V1__ReportRequest report = HOLDFAST__V1__REPORT_REQUEST__INIT;
 
-	(void)str_copy(id, sizeof(id), claim_id);
-	ack.claim_id = id;
-	ack.released = released;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK;
-	down.receipt_ack = &ack;
+	report.epoch = epoch;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT;
+	down.report = &report;
 	send_down(session, &down);
 }
 
-void session_forget_alloc(struct session *session, const char *alloc_id)
+void session_tell(struct session *session, enum session_word word, const char *id)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
 	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
-	char id[UUID_TEXT_SIZE];
+	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
+	char text[UUID_TEXT_SIZE];
 
-	(void)str_copy(id, sizeof(id), alloc_id);
-	forget.alloc_id = id;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
-	down.forget = &forget;
+	(void)str_copy(text, sizeof(text), id);
+	stop.alloc_id = forget.alloc_id = ack.claim_id = text;
+	ack.released = word == SESSION_ACK_RELEASED;
+	switch (word) {
+	case SESSION_NOTHING:
+	case SESSION_DRIVE_CLAIM:
+	case SESSION_WORD_N:
+		return;
+	case SESSION_STOP_ALLOC:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
+		down.stop = &stop;
+		break;
+	case SESSION_FORGET_ALLOC:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
+		down.forget = &forget;
+		break;
+	case SESSION_ACK_MOUNTED:
+	case SESSION_ACK_RELEASED:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK;
+		down.receipt_ack = &ack;
+		break;
+	}
 	send_down(session, &down);
+}
+
+enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	call->call_id = ++session->last_call_id;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL;
+	down.call = call;
+	return try_send_down(session, &down, err);
 }

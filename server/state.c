@@ -32,16 +32,31 @@ static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
 	return strcmp(a->id, b->id);
 }
 
+static int compare_offers(const struct plugin_offer *a, const struct plugin_offer *b)
+{
+	return strcmp(a->profile, b->profile);
+}
+
 static int compare_plugins(const struct plugin_entry *a, const struct plugin_entry *b)
 {
 	return strcmp(a->id, b->id);
 }
 
+static int compare_controllers(const struct instance_entry *a, const struct instance_entry *b)
+{
+	int c = strcmp(a->node->id, b->node->id);
+
+	return c != 0 ? c : strcmp(a->instance.plugin.profile, b->instance.plugin.profile);
+}
+
 TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
+TREE_GENERATE(plugin_volume_tree, volume_entry, of_plugin, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
+TREE_GENERATE(offer_tree, plugin_offer, by_profile, compare_offers)
 TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
+TREE_GENERATE(controller_tree, instance_entry, by_node, compare_controllers)
 
 void state_init(struct state *state)
 {
@@ -52,6 +67,8 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->records);
+	token_index_init(&state->tokens);
+	LIST_INIT(&state->unreported);
 }
 
 void state_release(struct state *state)
@@ -71,6 +88,7 @@ void state_release(struct state *state)
 		state_delete_node(state, node);
 	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
 	state_release_records(state);
+	token_index_release(&state->tokens);
 }
 
 /* Look-ups take entries of which only the key is set. */
@@ -116,6 +134,14 @@ struct plugin_entry *state_plugin(struct state *state, const char *id)
 	return RB_FIND(plugin_tree, &state->plugins, &key);
 }
 
+struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile)
+{
+	struct plugin_offer key;
+
+	key.profile = profile;
+	return RB_FIND(offer_tree, &plugin->offers, &key);
+}
+
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
 				      const char *profile)
 {
@@ -129,6 +155,27 @@ struct instance_entry *state_instance(struct state *state, const char *node_id, 
 		    str_eq(entry->instance.plugin.profile, profile))
 			return entry;
 	return NULL;
+}
+
+struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after)
+{
+	struct instance_entry *entry = RB_ROOT(&plugin->controllers);
+	struct instance_entry *found = NULL;
+
+	while (entry) {
+		if (strcmp(entry->node->id, after) > 0) {
+			found = entry;
+			entry = RB_LEFT(entry, by_node);
+		} else {
+			entry = RB_RIGHT(entry, by_node);
+		}
+	}
+	return found;
+}
+
+struct instance_entry *state_controller_next(struct instance_entry *entry)
+{
+	return RB_NEXT(controller_tree, NULL, entry);
 }
 
 const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume)
@@ -155,6 +202,21 @@ struct volume_entry *state_volume_next(struct volume_entry *entry)
 	return RB_NEXT(volume_tree, NULL, entry);
 }
 
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id)
+{
+	struct volume_entry key;
+
+	key.namespace = namespace;
+	key.id = id;
+	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
+}
+
+struct volume_entry *state_plugin_volume_next(struct volume_entry *entry)
+{
+	return RB_NEXT(plugin_volume_tree, NULL, entry);
+}
+
 struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 {
 	struct alloc_entry key;
@@ -166,6 +228,19 @@ struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
 {
 	return RB_NEXT(alloc_tree, NULL, entry);
+}
+
+struct claim_entry *state_claim_from(struct state *state, const char *id)
+{
+	struct claim_entry key;
+
+	key.id = id;
+	return RB_NFIND(claim_tree, &state->claims, &key);
+}
+
+struct claim_entry *state_claim_next(struct claim_entry *entry)
+{
+	return RB_NEXT(claim_tree, NULL, entry);
 }
 
 struct node_entry *state_node_from(struct state *state, const char *id)
@@ -212,14 +287,16 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	(void)str_copy(entry->plugin_id, sizeof(entry->plugin_id), id);
 	entry->id = entry->plugin_id;
 	LIST_INIT(&entry->instances);
-	LIST_INIT(&entry->volumes);
+	RB_INIT(&entry->controllers);
+	RB_INIT(&entry->volumes);
+	RB_INIT(&entry->offers);
 	RB_INSERT(plugin_tree, &state->plugins, entry);
 	return entry;
 }
 
 static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 {
-	if (!LIST_EMPTY(&entry->instances) || !LIST_EMPTY(&entry->volumes))
+	if (!LIST_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes))
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
 	free(entry);
@@ -239,7 +316,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	entry->id = entry->volume.id;
 	entry->plugin = plugin;
 	LIST_INIT(&entry->claims);
-	LIST_INSERT_HEAD(&plugin->volumes, entry, of_plugin);
+	RB_INSERT(plugin_volume_tree, &plugin->volumes, entry);
 	plugin->n_volumes++;
 	RB_INSERT(volume_tree, &state->volumes, entry);
 	state->n_volumes++;
@@ -257,20 +334,46 @@ enum status state_put_volume(struct state *state, const struct volume *volume, s
 	return STATUS_OK;
 }
 
+static struct plugin_offer *offer_or_new(struct plugin_entry *plugin, const char *profile)
+{
+	struct plugin_offer *offer = plugin_find_offer(plugin, profile);
+
+	if (offer)
+		return offer;
+	offer = calloc(1, sizeof(*offer));
+	if (!offer)
+		return NULL;
+	(void)str_copy(offer->name, sizeof(offer->name), profile);
+	offer->profile = offer->name;
+	LIST_INIT(&offer->instances);
+	RB_INSERT(offer_tree, &plugin->offers, offer);
+	return offer;
+}
+
+static void instance_changed(struct instance_entry *entry)
+{
+	entry->offer->is_fresh = entry->plugin->is_fresh = false;
+}
+
 static struct instance_entry *insert_instance(struct state *state, struct node_entry *node,
-					      const char *plugin_id)
+					      const struct node_plugin *about)
 {
 	struct instance_entry *entry = calloc(1, sizeof(*entry));
-	struct plugin_entry *plugin = entry ? plugin_or_new(state, plugin_id) : NULL;
+	struct plugin_entry *plugin = entry ? plugin_or_new(state, about->plugin_id) : NULL;
+	struct plugin_offer *offer = plugin ? offer_or_new(plugin, about->profile) : NULL;
 
-	if (!plugin) {
+	if (!offer) {
+		if (plugin)
+			plugin_drop_unnamed(state, plugin);
 		free(entry);
 		return NULL;
 	}
 	entry->node = node;
 	entry->plugin = plugin;
+	entry->offer = offer;
 	LIST_INSERT_HEAD(&node->instances, entry, of_node);
 	LIST_INSERT_HEAD(&plugin->instances, entry, of_plugin);
+	LIST_INSERT_HEAD(&offer->instances, entry, of_offer);
 	plugin->n_instances++;
 	return entry;
 }
@@ -296,6 +399,18 @@ static void count_node(struct state *state, const struct node *node, int change)
 }
 
 static struct node_entry *node_or_new(struct state *state, const char *id);
+static void node_drop_unnamed(struct state *state, struct node_entry *entry);
+
+static void list_controller(struct instance_entry *entry, bool is_controller)
+{
+	if (entry->is_controller == is_controller)
+		return;
+	entry->is_controller = is_controller;
+	if (is_controller)
+		RB_INSERT(controller_tree, &entry->plugin->controllers, entry);
+	else
+		RB_REMOVE(controller_tree, &entry->plugin->controllers, entry);
+}
 
 enum status state_put_instance(struct state *state, const struct plugin_instance *instance, struct error *err)
 {
@@ -304,21 +419,36 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 	struct node_entry *node = node_or_new(state, instance->node_id);
 
 	if (!entry && node)
-		entry = insert_instance(state, node, instance->plugin.plugin_id);
-	if (!entry)
+		entry = insert_instance(state, node, &instance->plugin);
+	if (!entry) {
+		if (node)
+			node_drop_unnamed(state, node);
 		return no_memory(err, "plugin");
+	}
 	entry->instance = *instance;
+	list_controller(entry, instance->plugin.has_controller);
+	instance_changed(entry);
+	if (entry->plugin->modify_index < instance->modify_index)
+		entry->plugin->modify_index = instance->modify_index;
 	return STATUS_OK;
 }
 
 void state_delete_instance(struct state *state, struct instance_entry *entry)
 {
 	struct plugin_entry *plugin = entry->plugin;
+	struct plugin_offer *offer = entry->offer;
 
+	list_controller(entry, false);
+	instance_changed(entry);
 	LIST_REMOVE(entry, of_node);
 	LIST_REMOVE(entry, of_plugin);
+	LIST_REMOVE(entry, of_offer);
 	plugin->n_instances--;
 	free(entry);
+	if (LIST_EMPTY(&offer->instances)) {
+		RB_REMOVE(offer_tree, &plugin->offers, offer);
+		free(offer);
+	}
 	plugin_drop_unnamed(state, plugin);
 }
 
@@ -338,8 +468,34 @@ static struct node_entry *node_or_new(struct state *state, const char *id)
 	LIST_INIT(&entry->claims);
 	LIST_INIT(&entry->instances);
 	RB_INSERT(node_tree, &state->nodes, entry);
-	state->n_nodes++;
 	return entry;
+}
+
+/* An entry without a record goes with the last thing that names the node. */
+static void node_drop_unnamed(struct state *state, struct node_entry *entry)
+{
+	if (node_is_registered(entry) || !LIST_EMPTY(&entry->allocs) || !LIST_EMPTY(&entry->claims) ||
+	    !LIST_EMPTY(&entry->instances))
+		return;
+	assert(!entry->session);
+	RB_REMOVE(node_tree, &state->nodes, entry);
+	free(entry);
+}
+
+bool node_is_registered(const struct node_entry *node)
+{
+	return node->node.boot_id[0] != '\0';
+}
+
+static void list_unreported(struct state *state, struct node_entry *entry, bool is_unreported)
+{
+	if (entry->is_unreported == is_unreported)
+		return;
+	entry->is_unreported = is_unreported;
+	if (is_unreported)
+		LIST_INSERT_HEAD(&state->unreported, entry, of_unreported);
+	else
+		LIST_REMOVE(entry, of_unreported);
 }
 
 enum status state_put_node(struct state *state, const struct node *node, struct error *err)
@@ -349,9 +505,23 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 	if (!entry)
 		return no_memory(err, "node");
 	count_node(state, &entry->node, -1);
+	state->n_nodes -= node_is_registered(entry);
 	entry->node = *node;
 	count_node(state, &entry->node, 1);
+	state->n_nodes += node_is_registered(entry);
+	list_unreported(state, entry, node_is_registered(entry) && node->reported_epoch < state_epoch(state));
 	return STATUS_OK;
+}
+
+void state_set_session(struct state *state, struct node_entry *node, struct session *session)
+{
+	struct instance_entry *instance;
+
+	state->n_connected -= node->session != NULL;
+	state->n_connected += session != NULL;
+	node->session = session;
+	LIST_FOREACH (instance, &node->instances, of_node)
+		instance_changed(instance);
 }
 
 enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
@@ -361,6 +531,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (entry) {
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 		count_alloc(state, &entry->alloc, -1);
 		count_alloc(state, alloc, 1);
 		entry->alloc = *alloc;
@@ -372,6 +544,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 		return no_memory(err, "allocation");
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
+	entry->node = node;
+	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
@@ -386,9 +560,11 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 		return;
 	if (is_live) {
 		entry->volume->n_live++;
+		entry->node->n_live++;
 		state->n_claims++;
 	} else {
 		entry->volume->n_live--;
+		entry->node->n_live--;
 		state->n_claims--;
 	}
 }
@@ -410,7 +586,9 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 		return no_memory(err, "claim");
 	entry->claim = *claim;
 	entry->id = entry->claim.id;
+	entry->server = state->server;
 	entry->volume = volume;
+	entry->node = node;
 	RB_INSERT(claim_tree, &state->claims, entry);
 	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
 	LIST_INSERT_HEAD(&node->claims, entry, of_node);
@@ -442,7 +620,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 		state_delete_claim(state, claim);
 	RB_REMOVE(volume_tree, &state->volumes, entry);
 	state->n_volumes--;
-	LIST_REMOVE(entry, of_plugin);
+	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);
 	entry->plugin->n_volumes--;
 	plugin_drop_unnamed(state, entry->plugin);
 	free(entry);
@@ -450,6 +628,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 
 void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 {
+	struct node_entry *node = state_node(state, entry->alloc.node_id);
 	struct claim_entry *claim;
 
 	while ((claim = LIST_FIRST(&entry->claims))) {
@@ -458,22 +637,28 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	}
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);
 	free(entry);
+	node_drop_unnamed(state, node);
 }
 
 void state_delete_node(struct state *state, struct node_entry *entry)
 {
 	struct instance_entry *instance;
 
-	assert(LIST_EMPTY(&entry->allocs) && LIST_EMPTY(&entry->claims));
 	while ((instance = LIST_FIRST(&entry->instances)))
 		state_delete_instance(state, instance);
-	RB_REMOVE(node_tree, &state->nodes, entry);
-	state->n_nodes--;
 	count_node(state, &entry->node, -1);
-	free(entry);
+	entry->node.ineligible = false;
+	entry->node.drain = (struct drain){0};
+	list_unreported(state, entry, false);
+	state->n_nodes -= node_is_registered(entry);
+	if (entry->session)
+		state_set_session(state, entry, NULL);
+	entry->node.boot_id[0] = '\0'; /* what is left is a name */
+	node_drop_unnamed(state, entry);
 }
 
 uint64_t state_generation_floor(struct state *state)
@@ -483,8 +668,17 @@ uint64_t state_generation_floor(struct state *state)
 	return floor ? floor->generation : 0;
 }
 
+uint64_t state_epoch(struct state *state)
+{
+	const Holdfast__V1__Epoch *epoch = state_record(state, KEY_EPOCH);
+
+	return epoch ? epoch->number : 0;
+}
+
 void state_delete_claim(struct state *state, struct claim_entry *entry)
 {
+	struct node_entry *node = entry->node;
+
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	count_claim(state, &entry->claim, -1);
 	RB_REMOVE(claim_tree, &state->claims, entry);
@@ -492,8 +686,11 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	LIST_REMOVE(entry, of_node);
 	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
 		LIST_REMOVE(entry, of_alloc);
-	(void)sd_event_source_disable_unref(entry->release_timer);
+	(void)sd_event_source_disable_unref(entry->work.timer);
+	if (entry->work.is_stuck)
+		LIST_REMOVE(entry, work.stuck);
 	free(entry);
+	node_drop_unnamed(state, node);
 }
 
 bool node_is_connected(const struct node_entry *node)

@@ -16,14 +16,15 @@ static struct claim_event event(enum claim_event_type type)
 static void every_pair_of_state_and_event_does_what_the_design_says(void **state)
 {
 	static const char *const expected[CLAIM_STATE_N][CLAIM_EVENT_N] = {
-		/*			 mounted  ended		  evidence	   nodefail ctl ctlfail free
+		/*			 sent attachfail mounted  ended		  evidence	   nodefail
+		 * ctl ctlfail free
 		 */
-		[CLAIM_RESERVED] = {"taken", "unpublishing", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_TAKEN] = {"-", "unpublishing", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_UNPUBLISHING] = {"-", "-", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_NODE_DETACHED] = {"-", "-", "-", "-", "controller-detached", "N", "R"},
-		[CLAIM_CONTROLLER_DETACHED] = {"-", "-", "-", "-", "-", "-", "freed"},
-		[CLAIM_FREED] = {"-", "-", "-", "-", "-", "-", "-"},
+		[CLAIM_RESERVED] = {"-", "N", "taken", "unpublishing", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_TAKEN] = {"-", "R", "-", "unpublishing", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_UNPUBLISHING] = {"R", "R", "-", "-", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_NODE_DETACHED] = {"R", "R", "-", "-", "-", "-", "controller-detached", "N", "R"},
+		[CLAIM_CONTROLLER_DETACHED] = {"R", "R", "-", "-", "-", "-", "-", "-", "freed"},
+		[CLAIM_FREED] = {"R", "R", "-", "-", "-", "-", "-", "-", "-"},
 	};
 
 	(void)state;
@@ -104,6 +105,49 @@ static void a_grant_that_never_left_the_server_is_freed_at_once(void **state)
 	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
 	assert_int_equal(claim.state, CLAIM_FREED);
 	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
+}
+
+static void a_grant_is_sent_once_with_what_was_attached_for_it(void **state)
+{
+	static const struct {
+		enum controller_attach before, after;
+	} rows[] = {{ATTACH_NONE, ATTACH_NONE}, {ATTACH_ASKED, ATTACH_DONE}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct claim claim = a_claim(CLAIM_RESERVED);
+		struct claim_event failed = event(CLAIM_EVENT_ATTACH_FAILED);
+		struct claim_event ev = event(CLAIM_EVENT_SENT);
+		bool changed = false;
+
+		failed.detail = "no slot";
+		claim.sent_to_node = false;
+		claim.attach = rows[i].before;
+		assert_int_equal(claim_step(&claim, &failed, &changed, NULL), STATUS_OK);
+		assert_false(claim.sent_to_node);
+		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+		assert_true(changed);
+		assert_true(claim.sent_to_node);
+		assert_int_equal(claim.attach, rows[i].after);
+		assert_int_equal(claim.state, CLAIM_RESERVED);
+		assert_int_equal(claim.attempts, 0);
+		assert_string_equal(claim.last_error, "");
+		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+		assert_false(changed);
+	}
+}
+
+static void the_count_of_attempts_stays_at_its_end(void **state)
+{
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	struct claim_event ev = event(CLAIM_EVENT_NODE_FAILED);
+	bool changed;
+
+	(void)state;
+	claim.attempts = UINT32_MAX - 1;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.attempts, UINT32_MAX);
 }
 
 static void what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard(void **state)
@@ -215,69 +259,14 @@ static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
 	assert_string_equal(claim.last_error, "");
 }
 
-static void the_explanation_names_holder_state_evidence_error_and_next_command(void **state)
-{
-	const struct holder lost = {.is_connected = false, .is_stopping = true};
-	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
-	char text[EXPLAIN_SIZE];
-
-	(void)state;
-	claim.attempts = 4;
-	assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "target is busy"), 0);
-	(void)explain_claim(&claim, &lost, 91000, text);
-	assert_non_null(strstr(text, ALLOC_1));
-	assert_non_null(strstr(text, "node n1"));
-	assert_non_null(strstr(text, "for 1m30s"));
-	assert_non_null(strstr(text, "unpublishing"));
-	assert_non_null(strstr(text, "generation 3"));
-	assert_non_null(strstr(text, "evidence"));
-	assert_non_null(strstr(text, "attempt 4"));
-	assert_non_null(strstr(text, "target is busy"));
-	assert_non_null(strstr(text, "holdfast volume detach db n1 --attest REASON"));
-}
-
-static void the_next_command_is_never_the_one_that_was_given_already(void **state)
-{
-	static const struct {
-		struct holder holder;
-		bool stop, attest, look;
-	} cases[] = {
-		{{.is_connected = true, .is_stopping = false}, .stop = true},
-		{{.is_connected = false, .is_stopping = false}, .stop = true, .attest = true},
-		{{.is_connected = true, .is_stopping = true}, .look = true},
-		{{.is_connected = false, .is_stopping = true}, .attest = true},
-	};
-	struct claim claim = a_claim(CLAIM_TAKEN);
-	char text[EXPLAIN_SIZE];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		(void)explain_claim(&claim, &cases[i].holder, 91000, text);
-		assert_int_equal(strstr(text, "holdfast alloc stop " ALLOC_1) != NULL, cases[i].stop);
-		assert_int_equal(strstr(text, "detach db n1 --attest REASON") != NULL, cases[i].attest);
-		assert_int_equal(strstr(text, "holdfast agent status") != NULL, cases[i].look);
-	}
-}
-
-static void the_next_command_names_a_namespace_that_is_not_the_default(void **state)
-{
-	const struct holder lost = {.is_connected = false, .is_stopping = true};
-	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
-	char text[EXPLAIN_SIZE];
-
-	(void)state;
-	assert_null(strstr(explain_claim(&claim, &lost, 91000, text), "--namespace"));
-	assert_int_equal(str_copy(claim.namespace, sizeof(claim.namespace), "shop"), 0);
-	assert_non_null(strstr(explain_claim(&claim, &lost, 91000, text),
-			       "holdfast volume detach db n1 --namespace shop --attest REASON"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_of_state_and_event_does_what_the_design_says),
 		cmocka_unit_test(modes_boot_and_provider_node_stay_through_every_step),
 		cmocka_unit_test(a_grant_that_never_left_the_server_is_freed_at_once),
+		cmocka_unit_test(a_grant_is_sent_once_with_what_was_attached_for_it),
+		cmocka_unit_test(the_count_of_attempts_stays_at_its_end),
 		cmocka_unit_test(
 			what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard),
 		cmocka_unit_test(never_sent_is_no_evidence_for_what_was_sent),
@@ -285,9 +274,6 @@ int main(void)
 		cmocka_unit_test(a_new_boot_counts_only_when_the_boot_is_another_one),
 		cmocka_unit_test(an_operators_word_needs_a_reason_and_ended_work),
 		cmocka_unit_test(a_failure_is_counted_and_forgotten_by_the_next_state),
-		cmocka_unit_test(the_explanation_names_holder_state_evidence_error_and_next_command),
-		cmocka_unit_test(the_next_command_is_never_the_one_that_was_given_already),
-		cmocka_unit_test(the_next_command_names_a_namespace_that_is_not_the_default),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,8 @@ static void a_volume_lives_and_goes_by_addresses_alone(void **state)
 	ask(f, "GET", "/v1/volumes?prefix=d", NULL, "200", "\"id\":\"db\"", "\r\nx-holdfast-index: ");
 	ask(f, "GET", "/v1/volumes?prefix=e", NULL, "200", "\"volumes\":[]", "\r\nx-nomad-index: ");
 	ask(f, "GET", "/v1/volume/csi/db?why&pretty", NULL, "200", "\"id\": \"db\"", "\"why\": ");
-	ask(f, "DELETE", "/v1/volume/csi/db/detach?node=n1", NULL, "404", "node n1 holds", "not_found");
+	ask(f, "DELETE", "/v1/volume/csi/db/detach?node=n1", NULL, "400", "node n1 holds",
+	    "failed_precondition");
 	ask(f, "DELETE", "/v1/volume/csi/db", NULL, "200", "{}", "application/json");
 	ask(f, "GET", "/v1/volume/csi/db", NULL, "404", "\"code\":\"not_found\"", "db");
 	ask(f, "GET", "/v1/nodes", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
