@@ -97,9 +97,16 @@ static enum status take_options(int argc, char **argv, struct invocation *inv, s
 
 		if (found == '?' || found == ':')
 			return bad_option(found, argv, err);
-		if (inv->options[id] && command_options[id].arg)
+		if (inv->options[id] && command_options[id].arg && !command_options[id].repeats)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "option --%s is given twice",
 					 command_options[id].name);
+		if (command_options[id].repeats && inv->n_repeated == OPTION_REPEATS_MAX)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "option --%s is given more than %d times", command_options[id].name,
+					 OPTION_REPEATS_MAX);
+		if (command_options[id].repeats)
+			inv->repeated[inv->n_repeated++] =
+				(struct repeated_option){.id = (enum option_id)id, .value = optarg};
 		inv->options[id] = optarg ? optarg : "";
 	}
 	inv->n_args = argc - optind;
@@ -249,6 +256,17 @@ enum status usage_error(struct invocation *inv, struct error *err, const char *f
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s", message);
 }
 
+const char *option_next(const struct invocation *inv, enum option_id id, size_t *at)
+{
+	while (*at < inv->n_repeated) {
+		const struct repeated_option *option = &inv->repeated[(*at)++];
+
+		if (option->id == id)
+			return option->value;
+	}
+	return NULL;
+}
+
 char *option_text(const struct invocation *inv, enum option_id id)
 {
 	return (char *)(uintptr_t)(inv->options[id] ? inv->options[id] : "");
@@ -296,6 +314,9 @@ void command_usage(FILE *out, const struct command *command)
 	for (int id = 0; id < OPTION_N; id++)
 		if (common_options & OPTION_BIT(id))
 			print_option(out, &command_options[id]);
+	if (command->example)
+		(void)fprintf(out, "\nexample:\n  holdfast %s%s%s\n", command->path,
+			      command->example[0] ? " " : "", command->example);
 }
 
 void command_list(FILE *out, const char *group)

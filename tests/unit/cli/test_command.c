@@ -160,7 +160,7 @@ static void commands_to_come_take_whatever_is_given(void **state)
 	struct invocation inv;
 
 	(void)state;
-	good("volume create a b c --why", "volume create", &inv);
+	good("operator token a b c --why", "operator token", &inv);
 	assert_null(inv.command->run);
 }
 
