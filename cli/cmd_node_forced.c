@@ -167,7 +167,8 @@ static enum status name_volumes(struct invocation *inv, struct named_volumes *re
 	return status;
 }
 
-static enum status call_attest(const struct invocation *inv, struct connection *connection, const Holdfast__V1__AttestNodeRequest *request,
+static enum status call_attest(const struct invocation *inv, struct connection *connection,
+			       const Holdfast__V1__AttestNodeRequest *request,
 			       Holdfast__V1__AttestNodeResponse **ret, struct error *err)
 {
 	enum status status = connection_call(connection, nodes, "Attest", &request->base, CALL_TIMEOUT_US,
