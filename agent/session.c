@@ -212,6 +212,19 @@ static enum status take_forget(struct session *session, const session_down *down
 	return STATUS_OK;
 }
 
+/* No CSI plugin runs here: the server asks another node. */
+static enum status take_call(struct session *session, const session_down *down, struct error *err)
+{
+	Holdfast__V1__PluginReply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
+	session_up up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	reply.call_id = down->call->call_id;
+	reply.not_here = true;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY;
+	up.reply = &reply;
+	return rpc_stream_send(session->stream, &up.base, err);
+}
+
 static const struct message_kind {
 	Holdfast__V1__SessionDown__MessageCase kind;
 	const char *name;
@@ -223,6 +236,7 @@ static const struct message_kind {
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK, "acknowledgement", take_ack},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE, "order to release a claim", take_release},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET, "order to forget an allocation", take_forget},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL, "call to a plugin", take_call},
 };
 
 /* A kind that a later server may send is none of our business. */

@@ -1,5 +1,6 @@
 #include "change.h"
 
+#include "audit.h"
 #include "keys.h"
 #include "records.h"
 #include "server.h"
@@ -34,6 +35,11 @@ void change_release(struct change *change)
 	free_objects(change->objects, change->n);
 	change->objects = NULL;
 	change->n = 0;
+	for (size_t i = 0; i < change->n_audit; i++)
+		protobuf_c_message_free_unpacked(change->audit[i], NULL);
+	free(change->audit);
+	change->audit = NULL;
+	change->n_audit = 0;
 }
 
 static void *copy_value(enum object_kind kind, const void *value)
@@ -50,17 +56,20 @@ static void *copy_value(enum object_kind kind, const void *value)
 	return NULL;
 }
 
+enum { SLOTS = CHANGE_OBJECTS_MAX + CHANGE_AUDIT_MAX + 1 }; /* the last ones are for the audit */
+
 /* The object with this key that is already staged, or a new one: a key stands in a transaction once. */
 static struct change_object *object_for(struct change *change, const char *key)
 {
 	struct change_object *object;
+	size_t max = change->is_sealing ? SLOTS : CHANGE_OBJECTS_MAX;
 
 	for (size_t i = 0; i < change->n; i++)
 		if (str_eq(change->objects[i].key, key))
 			return &change->objects[i];
 	if (!change->objects)
-		change->objects = calloc(CHANGE_OBJECTS_MAX, sizeof(*change->objects));
-	if (!change->objects || change->n == CHANGE_OBJECTS_MAX)
+		change->objects = calloc(SLOTS, sizeof(*change->objects));
+	if (!change->objects || change->n >= max)
 		return NULL;
 	object = &change->objects[change->n++];
 	(void)str_copy(object->key, sizeof(object->key), key);
@@ -152,6 +161,22 @@ void change_delete_record(struct change *change, const char *key)
 	change_delete(change, OBJECT_RECORD, &record);
 }
 
+void change_take_audit(struct change *change, ProtobufCMessage *record)
+{
+	if (!change->audit)
+		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(*change->audit));
+	if (record && change->audit && change->n_audit < CHANGE_AUDIT_MAX) {
+		change->audit[change->n_audit++] = record;
+		return;
+	}
+	if (record)
+		protobuf_c_message_free_unpacked(record, NULL);
+	if (change->status == STATUS_OK)
+		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0,
+					   "out of memory, or more than %d things would be recorded at once",
+					   CHANGE_AUDIT_MAX);
+}
+
 void change_put_floor(struct change *change, uint64_t generation_floor)
 {
 	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
@@ -192,6 +217,32 @@ static enum status apply_object(struct state *state, const struct change_object 
 		return type->put(state, object->value, err);
 	type->forget(state, object->value);
 	return STATUS_OK;
+}
+
+_Static_assert((int)SLOTS <= (int)KV_TXN_OPS_MAX, "a whole change is one transaction");
+
+/* Give the change's audit records their places in the chain, which nobody else can take before they are
+ * submitted. */
+static enum status seal(struct server *server, struct change *change, struct error *err)
+{
+	if (change->n_audit == 0)
+		return STATUS_OK;
+	change->is_sealing = true;
+	audit_seal(server, change);
+	change->is_sealing = false;
+	if (change->status != STATUS_OK && err)
+		*err = change->error;
+	return change->status;
+}
+
+/* As it was before seal(): the places are free again. */
+static void unseal(struct change *change, size_t n)
+{
+	for (size_t i = n; i < change->n; i++)
+		free_value(change->objects[i].kind, change->objects[i].value);
+	if (change->n > n)
+		memset(&change->objects[n], 0, (change->n - n) * sizeof(*change->objects));
+	change->n = n;
 }
 
 /* A change on its way to the disk. */
@@ -257,7 +308,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 static enum status submit(struct server *server, const struct change *change, struct commit *commit,
 			  struct error *err)
 {
-	struct kv_op ops[CHANGE_OBJECTS_MAX] = {0};
+	struct kv_op ops[SLOTS] = {0};
 	enum status st = STATUS_OK;
 
 	for (size_t i = 0; i < change->n && st == STATUS_OK; i++)
@@ -275,6 +326,7 @@ static enum status submit(struct server *server, const struct change *change, st
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err)
 {
+	size_t n_staged = change->n;
 	struct commit *commit;
 	struct error apply_error;
 	enum status st;
@@ -288,14 +340,19 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	if (!commit)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*commit = (struct commit){.server = server, .done = done, .userdata = userdata};
-	st = submit(server, change, commit, err);
+	st = seal(server, change, err);
+	if (st == STATUS_OK)
+		st = submit(server, change, commit, err);
 	if (st != STATUS_OK) {
+		unseal(change, n_staged);
 		free(commit);
 		return st;
 	}
 	commit->objects = change->objects; /* done functions never run inside kv_submit() */
 	commit->n = change->n;
-	*change = (struct change)CHANGE_INIT;
+	change->objects = NULL;
+	change->n = 0;
+	change_release(change);
 	for (size_t i = 0; i < commit->n; i++) {
 		st = apply_object(&server->state, &commit->objects[i], &apply_error);
 		if (st != STATUS_OK) /* memory must never be behind what was submitted */

@@ -24,6 +24,7 @@ struct rpc_call;
 enum {
 	CHANGE_OBJECTS_MAX = 96, /* a node's whole fingerprint, or an allocation with its volumes' claims and
 				    their history, fits; below KV_TXN_OPS_MAX */
+	CHANGE_AUDIT_MAX = 31,	 /* records of it; with their head they fill KV_TXN_OPS_MAX */
 	CHANGE_COMPACT_COMMITS = 1024, /* after so many, the store forgets its change feed: nobody reads it */
 };
 
@@ -37,7 +38,11 @@ struct change_object {
 struct change {
 	struct change_object *objects; /* owned; NULL: none yet */
 	size_t n;
-	enum status status; /* the first failure sticks and is returned by change_commit() */
+	ProtobufCMessage **audit; /* owned AuditRecords without a number, see audit.h; NULL: none yet */
+	size_t n_audit;
+	uint64_t audit_first; /* oldest audit record that is kept from here on; 0: as before */
+	bool is_sealing;      /* inside change_commit(): records of the audit are staged */
+	enum status status;   /* the first failure sticks and is returned by change_commit() */
 	struct error error;
 };
 
@@ -62,6 +67,10 @@ void change_delete_claim(struct change *change, const struct claim *claim);
 /** A record of records.h. */
 void change_put_record(struct change *change, const char *key, const ProtobufCMessage *message);
 void change_delete_record(struct change *change, const char *key);
+
+/** An AuditRecord, which is owned from here on; NULL is STATUS_RESOURCE_EXHAUSTED. It gets its number and its
+ * place in the chain in change_commit(). */
+void change_take_audit(struct change *change, ProtobufCMessage *record);
 
 void change_put_floor(struct change *change, uint64_t generation_floor);
 

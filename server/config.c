@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include "controller.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -15,8 +17,21 @@ enum {
 	HEARTBEAT_MIN_S = 1,
 	HEARTBEAT_DEFAULT_S = 5,
 	HEARTBEAT_MAX_S = 300,
+	CONTROLLER_TIMEOUT_MIN_S = 1,
+	CONTROLLER_TIMEOUT_MAX_S = 3600,
+	GC_INTERVAL_MIN_S = 10,
+	GC_INTERVAL_DEFAULT_S = 300,
+	GC_AFTER_MIN_S = 60,
+	GC_AFTER_DEFAULT_S = 24 * 3600,
 	PORT_DEFAULT = 4656,
+	AUDIT_KEEP_MIN = 1000,
+	AUDIT_KEEP_DEFAULT = 100000,
+	AUDIT_KEEP_MAX = 100000000,
+	AUDIT_KEEP_FOR_DEFAULT_DAYS = 90,
+	AUDIT_KEEP_FOR_MAX_DAYS = 36500,
 };
+
+#define USEC_PER_DAY (24 * 3600 * USEC_PER_SEC)
 
 void config_init(struct config *config)
 {
@@ -31,6 +46,12 @@ void config_init(struct config *config)
 		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
+		.audit_keep = AUDIT_KEEP_DEFAULT,
+		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
+		.acl = true,
+		.gc_interval_us = GC_INTERVAL_DEFAULT_S * USEC_PER_SEC,
+		.gc_after_us = GC_AFTER_DEFAULT_S * USEC_PER_SEC,
+		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
 	};
 }
 
@@ -82,6 +103,32 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, heartbeat_us),
 	 .min = HEARTBEAT_MIN_S * USEC_PER_SEC,
 	 .max = HEARTBEAT_MAX_S * USEC_PER_SEC},
+	{.key = "audit_keep",
+	 .type = CONF_U64,
+	 .offset = offsetof(struct config, audit_keep),
+	 .min = AUDIT_KEEP_MIN,
+	 .max = AUDIT_KEEP_MAX},
+	{.key = "audit_keep_for",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, audit_keep_for_us),
+	 .min = USEC_PER_DAY,
+	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
+	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
+	{.key = "controller_timeout",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, controller_timeout_us),
+	 .min = CONTROLLER_TIMEOUT_MIN_S * USEC_PER_SEC,
+	 .max = CONTROLLER_TIMEOUT_MAX_S * USEC_PER_SEC},
+	{.key = "gc_interval",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, gc_interval_us),
+	 .min = GC_INTERVAL_MIN_S * USEC_PER_SEC,
+	 .max = USEC_PER_DAY},
+	{.key = "gc_after",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, gc_after_us),
+	 .min = GC_AFTER_MIN_S * USEC_PER_SEC,
+	 .max = 365 * USEC_PER_DAY},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };

@@ -9,21 +9,28 @@
 #include "base/error.h"
 
 #include <holdfast/v1/plugin_call.pb-c.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct server;
+struct session;
 struct plugin_entry;
+struct controllers;
 
 enum {
-	CONTROLLER_TIMEOUT_MS = 120000, /* of one call, from when it is sent */
-	CONTROLLER_QUEUE_MAX = 1024,	/* calls that wait, per plugin */
+	CONTROLLER_TIMEOUT_MS = 120000, /* default of controller_timeout: of one call, from when it is sent */
+	CONTROLLER_QUEUE_MAX = 1024,	/* calls that wait, and calls side by side, per plugin */
+	CONTROLLER_CALL_BYTES_MAX = 256 * 1024,
 };
 
 /** Called once from the event loop, never inside controller_call(). @reply is borrowed, with the response of
  * the request's kind; NULL when @err says why there is none:
  * STATUS_UNAVAILABLE no controller to ask, or its node went away before it was sent (nothing was called);
  * STATUS_DEADLINE_EXCEEDED, STATUS_UNKNOWN the plugin may or may not have done it (no answer in time; the
- * session ended in between); else the plugin's own code and message, with its name and the call's. */
+ * session ended in between; an answer to something else); STATUS_ABORTED it was no longer wanted (nothing was
+ * called); STATUS_CANCELLED the server ends, with everything still in place; else the plugin's own code and
+ * message, with its name and the call's (which may be one of these, too). */
 typedef void controller_done_fn(struct server *server, const Holdfast__V1__PluginReply *reply,
 				const struct error *err, void *userdata);
 
@@ -40,9 +47,34 @@ struct controller_call {
 };
 
 /** Make the call. On failure @done is not called: STATUS_NOT_FOUND no such plugin, STATUS_UNAVAILABLE it has
- * no healthy controller on a connected node, STATUS_RESOURCE_EXHAUSTED too many wait. */
+ * no healthy controller on a connected node, STATUS_RESOURCE_EXHAUSTED too many wait,
+ * STATUS_INVALID_ARGUMENT it is too large. */
 enum status controller_call(struct server *server, const struct controller_call *call, struct error *err);
 
 /** What the plugin's healthy controllers can do; NULL when there is none. Capabilities of the one that would
  * be asked. Borrowed until the next fingerprint. */
 const struct controller_half *controller_capabilities(struct plugin_entry *plugin);
+
+struct controller_stats {
+	uint64_t calls;	  /* sent, a repeat to another node counted again */
+	uint64_t failed;  /* ended without a response */
+	uint64_t strays;  /* answers that nothing waited for: late, repeated, made up */
+	size_t waiting;	  /* for their turn */
+	size_t under_way; /* sent and not answered */
+};
+
+void controller_stats(const struct server *server, struct controller_stats *ret);
+
+/* For server.c and sessions.c. */
+
+enum status controllers_new(struct server *server, struct controllers **ret, struct error *err);
+
+/** Every call ends with STATUS_CANCELLED, and no more are taken; while everything else still stands. */
+void controllers_stop(struct controllers *controllers);
+void controllers_free(struct controllers *controllers);
+
+/** An answer came up @session; what was not asked there is ignored. */
+void controllers_take_reply(struct session *session, const Holdfast__V1__PluginReply *reply);
+
+/** @session ends: what was under way there has an unknown end. */
+void controllers_session_lost(struct session *session);

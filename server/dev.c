@@ -157,6 +157,7 @@ static enum status fill_config(const struct dev_options *options, const char *cl
 	    tls_paths(options->dir, "ca", &ca, err) != STATUS_OK)
 		return STATUS_INVALID_ARGUMENT;
 	config->dev = true;
+	config->acl = false;
 	config->port = options->port;
 	if (str_copy(config->cluster, sizeof(config->cluster), cluster) < 0 ||
 	    str_copy(config->data_dir, sizeof(config->data_dir), options->dir) < 0 ||

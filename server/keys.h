@@ -18,3 +18,6 @@
 #define PREFIX_ATTESTATION "attestation/"		    /* ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
+
+/* Records that are stored and not kept in memory. */
+#define PREFIX_AUDIT "audit/" /* SEQUENCE, 16 hex digits: AuditRecord */

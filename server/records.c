@@ -29,6 +29,28 @@ static const struct sort sorts[] = {
 	{PREFIX_POLICY, &holdfast__v1__access_policy__descriptor},
 };
 
+static const struct sort stored_only[] = {
+	{PREFIX_AUDIT, &holdfast__v1__audit_record__descriptor},
+};
+
+static const struct sort *find_sort(const struct sort *table, size_t n, const char *key)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_starts_with(key, table[i].prefix))
+			return &table[i];
+	return NULL;
+}
+
+bool record_is_stored_only(const char *key)
+{
+	return find_sort(stored_only, ARRAY_SIZE(stored_only), key) != NULL;
+}
+
+bool record_is_watched(const char *key)
+{
+	return !record_is_stored_only(key) && !str_eq(key, KEY_AUDIT_HEAD);
+}
+
 const char *record_prefix(size_t i)
 {
 	return i < ARRAY_SIZE(sorts) ? sorts[i].prefix : NULL;
@@ -36,10 +58,11 @@ const char *record_prefix(size_t i)
 
 const ProtobufCMessageDescriptor *record_descriptor(const char *key)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(sorts); i++)
-		if (str_starts_with(key, sorts[i].prefix))
-			return sorts[i].descriptor;
-	return NULL;
+	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), key);
+
+	if (!sort)
+		sort = find_sort(stored_only, ARRAY_SIZE(stored_only), key);
+	return sort ? sort->descriptor : NULL;
 }
 
 ProtobufCMessage *message_copy(const ProtobufCMessage *message)
@@ -106,9 +129,13 @@ static struct record_entry *insert(struct state *state, const char *key)
 
 enum status state_put_record(struct state *state, const struct record *record, struct error *err)
 {
-	ProtobufCMessage *message = message_copy(record->message);
-	struct record_entry *entry = message ? state_record_entry(state, record->key) : NULL;
+	struct record_entry *entry;
+	ProtobufCMessage *message;
 
+	if (record_is_stored_only(record->key))
+		return STATUS_OK;
+	message = message_copy(record->message);
+	entry = message ? state_record_entry(state, record->key) : NULL;
 	if (message && !entry)
 		entry = insert(state, record->key);
 	if (!entry) {

@@ -8,6 +8,7 @@
 #include "base/tree.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,12 @@ RB_HEAD(record_tree, record_entry);
 /** Prefix of the keys of one sort of record, for loading; NULL at the end. */
 const char *record_prefix(size_t i);
 
+/** Are records under @key stored alone? They are neither loaded nor kept in memory. */
+bool record_is_stored_only(const char *key);
+
+/** May somebody wait for a change of records under @key? Not for what changes with every write. */
+bool record_is_watched(const char *key);
+
 /** The message type of records under @key, or NULL when no row of records.c names it. */
 const ProtobufCMessageDescriptor *record_descriptor(const char *key);
 
@@ -42,7 +49,7 @@ struct record_entry *state_record_entry(struct state *state, const char *key);
 struct record_entry *state_record_from(struct state *state, const char *key);
 struct record_entry *state_record_next(struct record_entry *entry);
 
-/** Insert or replace; the message is copied. */
+/** Insert or replace; the message is copied. Nothing is done for what is stored alone. */
 enum status state_put_record(struct state *state, const struct record *record, struct error *err);
 void state_delete_record(struct state *state, struct record_entry *entry);
 

@@ -1,5 +1,7 @@
 #include "server.h"
 
+#include "controller.h"
+#include "gc.h"
 #include "load.h"
 #include "services.h"
 #include "watch.h"
@@ -122,6 +124,10 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = open_store(server, err);
 	if (st == STATUS_OK)
+		st = controllers_new(server, &server->controllers, err);
+	if (st == STATUS_OK)
+		st = gc_new(server, &server->gc, err);
+	if (st == STATUS_OK)
 		st = start_listening(server, err);
 	return st;
 }
@@ -158,15 +164,20 @@ void server_free(struct server *server)
 {
 	if (!server)
 		return;
-	/* sessions end with the RPC server, calls that wait by hand; then nobody submits; then nobody looks
-	 * at the state */
+	/* calls to plugins end first, so that whoever waits for one can answer; sessions end with the RPC
+	 * server, calls that wait by hand; then nobody submits; then nobody looks at the state */
+	controllers_stop(server->controllers);
 	rpc_server_free(server->rpc);
 	watch_cancel_all(server);
+	gc_free(server->gc);
+	server->gc = NULL;
 	drain(server);
+	controllers_free(server->controllers);
 	kv_close(server->kv);
 	state_release(&server->state);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
+	audit_release(&server->audit);
 	(void)sd_event_unref(server->event);
 	free(server);
 }

@@ -1,6 +1,7 @@
 #pragma once
 /* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
 
+#include "audit.h"
 #include "config.h"
 #include "state.h"
 #include "ticket_issuer.h"
@@ -15,6 +16,8 @@
 #include <systemd/sd-event.h>
 
 struct watch;
+struct controllers;
+struct gc;
 RB_HEAD(watch_tree, watch);
 
 enum { WATCH_TABLES = 6 };
@@ -27,10 +30,13 @@ struct server {
 	struct ticket_issuer *issuer;
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
-	struct watch_tree watches; /* see watch.h */
+	struct controllers *controllers; /* see controller.h */
+	struct gc *gc;			 /* see gc.h */
+	struct watch_tree watches;	 /* see watch.h */
 	size_t n_watches;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
+	struct audit_limits audit;
 	size_t n_sessions;
 	unsigned int n_commits; /* since the change feed was last compacted */
 	bool failed;

@@ -3,6 +3,7 @@
 #include "access.h"
 #include "allocs.h"
 #include "claim_grant.h"
+#include "gc.h"
 #include "nodes.h"
 #include "server.h"
 #include "sessions.h"
@@ -76,6 +77,7 @@ static const struct rpc_method allocs_methods[] = {
 
 static const struct rpc_method operator_methods[] = {
 	{.name = "Status", .unary = handle_operator_status},
+	{.name = "Gc", .unary = gc_handle},
 };
 
 const struct rpc_service services[] = {

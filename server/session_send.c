@@ -18,14 +18,24 @@ void session_end(struct session *session, const struct error *err)
 	rpc_call_fail(session->call, err);
 }
 
+static enum status try_send_down(struct session *session, const Holdfast__V1__SessionDown *message,
+				 struct error *err)
+{
+	enum status st;
+
+	if (session->closing)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the session is ending");
+	st = rpc_call_send(session->call, &message->base, err);
+	if (st != STATUS_OK)
+		session_end(session, err);
+	return st;
+}
+
 static void send_down(struct session *session, const Holdfast__V1__SessionDown *message)
 {
 	struct error err;
 
-	if (session->closing)
-		return;
-	if (rpc_call_send(session->call, &message->base, &err) != STATUS_OK)
-		session_end(session, &err);
+	(void)try_send_down(session, message, &err); /* the node gets it again in its next session */
 }
 
 void session_run_alloc(struct session *session, const struct alloc *alloc)
@@ -111,4 +121,14 @@ void session_forget_alloc(struct session *session, const char *alloc_id)
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
 	down.forget = &forget;
 	send_down(session, &down);
+}
+
+enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	call->call_id = ++session->last_call_id;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL;
+	down.call = call;
+	return try_send_down(session, &down, err);
 }

@@ -4,6 +4,7 @@
 #include "allocs.h"
 #include "change.h"
 #include "claims.h"
+#include "controller.h"
 #include "fingerprint.h"
 #include "server.h"
 #include "session.h"
@@ -413,8 +414,10 @@ static enum status take_message(struct session *session, const Holdfast__V1__Ses
 		return take_receipt(session, up->receipt, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
 		return take_fingerprint(session, up->fingerprint, err);
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:  /* nothing was asked */
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT: /* likewise */
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
+		controllers_take_reply(session, up->reply);
+		return STATUS_OK;
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT: /* nothing was asked */
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
 		break;
@@ -440,6 +443,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 		return;
 	}
 	*session = (struct session){.server = server, .call = call};
+	LIST_INIT(&session->calls);
 	(void)str_copy(session->node_id, sizeof(session->node_id), who.name);
 	rpc_call_set_data(call, session);
 	server->n_sessions++;
@@ -471,6 +475,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
 			"disconnected; its claims stay");
 	}
+	controllers_session_lost(session);
 	server->n_sessions--;
 	free(session);
 }

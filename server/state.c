@@ -37,11 +37,19 @@ static int compare_plugins(const struct plugin_entry *a, const struct plugin_ent
 	return strcmp(a->id, b->id);
 }
 
+static int compare_controllers(const struct instance_entry *a, const struct instance_entry *b)
+{
+	int c = strcmp(a->node->id, b->node->id);
+
+	return c != 0 ? c : strcmp(a->instance.plugin.profile, b->instance.plugin.profile);
+}
+
 TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
 TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
+TREE_GENERATE(controller_tree, instance_entry, by_node, compare_controllers)
 
 void state_init(struct state *state)
 {
@@ -131,6 +139,27 @@ struct instance_entry *state_instance(struct state *state, const char *node_id, 
 	return NULL;
 }
 
+struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after)
+{
+	struct instance_entry *entry = RB_ROOT(&plugin->controllers);
+	struct instance_entry *found = NULL;
+
+	while (entry) {
+		if (strcmp(entry->node->id, after) > 0) {
+			found = entry;
+			entry = RB_LEFT(entry, by_node);
+		} else {
+			entry = RB_RIGHT(entry, by_node);
+		}
+	}
+	return found;
+}
+
+struct instance_entry *state_controller_next(struct instance_entry *entry)
+{
+	return RB_NEXT(controller_tree, NULL, entry);
+}
+
 const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume)
 {
 	const struct instance_entry *entry;
@@ -212,6 +241,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	(void)str_copy(entry->plugin_id, sizeof(entry->plugin_id), id);
 	entry->id = entry->plugin_id;
 	LIST_INIT(&entry->instances);
+	RB_INIT(&entry->controllers);
 	LIST_INIT(&entry->volumes);
 	RB_INSERT(plugin_tree, &state->plugins, entry);
 	return entry;
@@ -277,6 +307,17 @@ static struct instance_entry *insert_instance(struct state *state, struct node_e
 
 static struct node_entry *node_or_new(struct state *state, const char *id);
 
+static void list_controller(struct instance_entry *entry, bool is_controller)
+{
+	if (entry->is_controller == is_controller)
+		return;
+	entry->is_controller = is_controller;
+	if (is_controller)
+		RB_INSERT(controller_tree, &entry->plugin->controllers, entry);
+	else
+		RB_REMOVE(controller_tree, &entry->plugin->controllers, entry);
+}
+
 enum status state_put_instance(struct state *state, const struct plugin_instance *instance, struct error *err)
 {
 	struct instance_entry *entry = state_instance(state, instance->node_id, instance->plugin.plugin_id,
@@ -288,6 +329,7 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 	if (!entry)
 		return no_memory(err, "plugin");
 	entry->instance = *instance;
+	list_controller(entry, instance->plugin.has_controller);
 	return STATUS_OK;
 }
 
@@ -295,6 +337,7 @@ void state_delete_instance(struct state *state, struct instance_entry *entry)
 {
 	struct plugin_entry *plugin = entry->plugin;
 
+	list_controller(entry, false);
 	LIST_REMOVE(entry, of_node);
 	LIST_REMOVE(entry, of_plugin);
 	plugin->n_instances--;
@@ -339,6 +382,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (entry) {
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 		entry->alloc = *alloc;
 		return STATUS_OK;
 	}
@@ -348,6 +393,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 		return no_memory(err, "allocation");
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
+	entry->node = node;
+	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
@@ -430,6 +477,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	}
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	free(entry);
 }

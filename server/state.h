@@ -30,6 +30,7 @@ enum {
 LIST_HEAD(instance_list, instance_entry);
 LIST_HEAD(volume_list, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
+RB_HEAD(controller_tree, instance_entry);
 
 struct claim_entry {
 	const char *id; /* of the value below: the tree's key */
@@ -60,6 +61,7 @@ struct alloc_entry {
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
+	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct claim_list claims;
 };
 LIST_HEAD(alloc_list, alloc_entry);
@@ -71,6 +73,7 @@ struct node_entry {
 	struct alloc_list allocs;
 	struct claim_list claims;
 	struct instance_list instances;
+	size_t n_live_allocs;	 /* those that are not client-terminal */
 	struct session *session; /* borrowed; NULL: not connected */
 };
 
@@ -79,6 +82,8 @@ struct instance_entry {
 	struct plugin_instance instance;
 	LIST_ENTRY(instance_entry) of_node;
 	LIST_ENTRY(instance_entry) of_plugin;
+	RB_ENTRY(instance_entry) by_node; /* of the plugin's controllers */
+	bool is_controller;		  /* it is among them */
 	struct node_entry *node;
 	struct plugin_entry *plugin;
 };
@@ -89,6 +94,7 @@ struct plugin_entry {
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_list instances;
+	struct controller_tree controllers; /* those of the instances that have one, by node id */
 	struct volume_list volumes;
 	size_t n_instances, n_volumes;
 };
@@ -121,6 +127,11 @@ struct plugin_entry *state_plugin(struct state *state, const char *id);
 /** What @node_id says about the plugin; costs the number of entries in the node's fingerprint. */
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
 				      const char *profile);
+
+/** The plugin's first instance with a controller, healthy or not, on a node behind @after in the order of
+ * ids; and the next. */
+struct instance_entry *state_controller_after(struct plugin_entry *plugin, const char *after);
+struct instance_entry *state_controller_next(struct instance_entry *entry);
 
 /** First entry whose key is not below the given one, and the next; for walking a prefix in order. */
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id);

@@ -3,16 +3,12 @@
 #include "plugins.h"
 #include "server.h"
 
-#include "base/clock.h"
-#include "base/str.h"
-#include "base/strbuf.h"
 #include "model/pb.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHY_MAX = 64 * 1024, REASON_SIZE = 512 };
+enum { REASON_SIZE = 512 };
 
 static void derive_modes(struct volume_entry *entry, Holdfast__V1__Volume *view)
 {
@@ -80,41 +76,4 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 		return view;
 	holdfast__v1__volume__free_unpacked(view, NULL);
 	return NULL;
-}
-
-struct holder claim_holder(struct server *server, const struct claim *claim)
-{
-	const struct node_entry *node = state_node(&server->state, claim->node_id);
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
-
-	return (struct holder){
-		.is_connected = node && node_is_connected(node),
-		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
-	};
-}
-
-char *volume_why(struct server *server, struct volume_entry *entry)
-{
-	cleanup_strbuf struct strbuf sb = STRBUF_INIT(WHY_MAX);
-	char line[EXPLAIN_SIZE];
-	struct plugin_summary plugin;
-	struct claim_entry *claim;
-	int64_t now_ms = clock_realtime_ms();
-
-	LIST_FOREACH (claim, &entry->claims, of_volume) {
-		struct holder holder = claim_holder(server, &claim->claim);
-
-		if (claim_is_live(&claim->claim))
-			strbuf_printf(&sb, "%s\n", explain_claim(&claim->claim, &holder, now_ms, line));
-	}
-	if (sb.len > 0)
-		return strbuf_take(&sb);
-	plugin_summarize(entry->plugin, &entry->volume, &plugin);
-	if (!plugin_is_schedulable(&plugin, &entry->volume, line, sizeof(line))) {
-		strbuf_printf(&sb, "volume %s is free, but no node can use it: %s\n", entry->volume.id, line);
-	} else {
-		strbuf_printf(&sb, "volume %s is free: nobody holds it (generation %" PRIu64 ")\n",
-			      entry->volume.id, entry->volume.generation);
-	}
-	return strbuf_take(&sb);
 }

@@ -246,8 +246,10 @@ void watch_changed(struct server *server, enum object_kind kind, const void *val
 		break;
 	}
 	case OBJECT_RECORD: /* nobody waits for one by name, but for volumes whose details they are */
+		if (record_is_watched(((const struct record *)value)->key))
+			touch(server, "", "", revision);
+		break;
 	case OBJECT_KIND_N:
-		touch(server, "", "", revision);
 		break;
 	}
 }

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 
 struct kv {
+	sd_event *event; /* borrowed */
 	struct kv_sqlite *db;
 	struct writer *writer;
 	sd_event_source *source; /* of what the writer gives back */
@@ -59,6 +60,8 @@ static const char *find_fault_in_op(const struct kv_op *op)
 		return "empty value";
 	if (op->len > KV_VALUE_MAX)
 		return "value too long";
+	if (op->text && !op->value)
+		return "text without a value";
 	return NULL;
 }
 
@@ -81,11 +84,22 @@ static enum status check_txn(const struct kv_txn *txn, struct error *err)
 		if (fault)
 			return invalid(err, "operation", i, fault);
 	}
+	if (submission_text(txn) > KV_TEXT_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "store: transaction of %zu bytes of text; at most %d", submission_text(txn),
+				 KV_TEXT_MAX);
 	if (submission_payload(txn) > KV_TXN_BYTES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "store: transaction of %zu bytes of keys and values; at most %d",
 				 submission_payload(txn), KV_TXN_BYTES_MAX);
 	return STATUS_OK;
+}
+
+static enum status check_prefix(const char *prefix, struct error *err)
+{
+	const char *fault = find_fault_in_key(prefix, 0);
+
+	return fault ? error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: prefix: %s", fault) : STATUS_OK;
 }
 
 /* --- answers --- */
@@ -161,28 +175,43 @@ static int on_writer_done(sd_event_source *source, int fd, uint32_t revents, voi
 
 /* --- life --- */
 
+static enum status start_writer(struct kv *kv, struct error *err)
+{
+	enum status st = writer_start(kv->db, &kv->writer, err);
+	int r;
+
+	if (st != STATUS_OK)
+		return st;
+	r = sd_event_add_io(kv->event, &kv->source, writer_fd(kv->writer), EPOLLIN, on_writer_done, kv);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "store %s: watch the writer", kv->db->path);
+	(void)sd_event_source_set_description(kv->source, "store"); /* for debug output only */
+	return STATUS_OK;
+}
+
+static void stop_writer(struct kv *kv)
+{
+	kv->source = sd_event_source_disable_unref(kv->source);
+	if (kv->writer)
+		writer_stop(kv->writer);
+	kv->writer = NULL;
+}
+
 enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err)
 {
 	struct kv *kv = malloc(sizeof(*kv));
 	enum status st;
-	int r;
 
 	if (!kv)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "store %s: out of memory", path);
-	*kv = (struct kv){0};
+	*kv = (struct kv){.event = event};
 	st = kv_sqlite_open(path, &kv->db, err);
 	if (st == STATUS_OK)
-		st = writer_start(kv->db, &kv->writer, err);
+		st = start_writer(kv, err);
 	if (st != STATUS_OK) {
 		kv_close(kv);
 		return st;
 	}
-	r = sd_event_add_io(event, &kv->source, writer_fd(kv->writer), EPOLLIN, on_writer_done, kv);
-	if (r < 0) {
-		kv_close(kv);
-		return error_set(err, status_from_errno(r), r, "store %s: watch the writer", path);
-	}
-	(void)sd_event_source_set_description(kv->source, "store"); /* for debug output only */
 	*ret = kv;
 	return STATUS_OK;
 }
@@ -191,9 +220,7 @@ void kv_close(struct kv *kv)
 {
 	if (!kv)
 		return;
-	sd_event_source_disable_unref(kv->source);
-	if (kv->writer)
-		writer_stop(kv->writer);
+	stop_writer(kv);
 	kv_sqlite_close(kv->db);
 	kv->is_closed = true;
 	if (!kv->is_answering)
@@ -243,18 +270,74 @@ enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err)
 
 /* --- reading --- */
 
-enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
+enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
+			  void *userdata, struct error *err)
 {
-	const char *fault = find_fault_in_key(prefix, 0);
+	enum status st = check_prefix(prefix, err);
+	const char *fault = st == STATUS_OK ? find_fault_in_key(from, 0) : NULL;
 
 	if (fault)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: prefix: %s", fault);
-	return kv_sqlite_range(kv->db, prefix, each, userdata, err);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store: first key: %s", fault);
+	return st == STATUS_OK ? kv_sqlite_range(kv->db, prefix, from, limit, each, userdata, err) : st;
+}
+
+enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err)
+{
+	return kv_range_from(kv, prefix, prefix, SIZE_MAX, each, userdata, err);
 }
 
 enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err)
 {
 	return kv_sqlite_changes(kv->db, revision, each, userdata, err);
+}
+
+/* --- start-up --- */
+
+struct kv_rewrite {
+	struct kv_sqlite *db;
+};
+
+enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
+			     struct error *err)
+{
+	enum status st = check_prefix(prefix, err);
+
+	return st == STATUS_OK ? kv_sqlite_range_writing(rewrite->db, prefix, each, userdata, err) : st;
+}
+
+enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
+{
+	const struct kv_txn txn = {.ops = op, .n_ops = 1};
+	uint64_t revision;
+	struct kv_conflict conflict;
+	enum status st = check_txn(&txn, err);
+
+	return st == STATUS_OK ? kv_sqlite_apply(rewrite->db, &txn, &revision, &conflict, err) : st;
+}
+
+enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err)
+{
+	struct kv_rewrite rewrite = {.db = kv->db};
+	enum status st;
+
+	assert(kv->pending == 0);
+	stop_writer(kv);
+	st = kv_sqlite_begin(kv->db, err);
+	if (st == STATUS_OK) {
+		st = fn(&rewrite, userdata, err);
+		if (st == STATUS_OK)
+			st = kv_sqlite_commit(kv->db, err);
+		else
+			kv_sqlite_rollback(kv->db);
+	}
+	if (st != STATUS_OK)
+		return st;
+	return start_writer(kv, err);
+}
+
+enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err)
+{
+	return kv_sqlite_define_views(kv->db, views, n, err);
 }
 
 uint64_t kv_revision(const struct kv *kv)

@@ -22,7 +22,8 @@ enum {
 	KV_VALUE_MAX = 1 << 20,
 	KV_TXN_OPS_MAX = 128, /* and as many conditions */
 	KV_TXN_BYTES_MAX =
-		3 << 19, /* keys with their NUL and values of one transaction; 1.5 MiB as etcd has it */
+		3 << 19,       /* keys with their NUL and values of one transaction; 1.5 MiB as etcd has it */
+	KV_TEXT_MAX = 1 << 20, /* of all values of one transaction */
 	KV_PENDING_MAX = 1 << 16,	 /* submissions that are not answered yet */
 	KV_PENDING_BYTES_MAX = 64 << 20, /* memory they hold */
 };
@@ -38,6 +39,7 @@ struct kv_op {
 	const char *key;
 	const void *value; /* NULL: delete */
 	size_t len;
+	const char *text; /* the value for people who look into the database, as JSON; NULL: none */
 };
 
 struct kv_txn {
@@ -63,6 +65,30 @@ typedef void kv_done_fn(uint64_t revision, const struct error *err, void *userda
 /** Return false to stop. @item is borrowed for the duration of the call. */
 typedef bool kv_each_fn(const struct kv_item *item, void *userdata);
 
+/* What people see of one sort of key with the sqlite3 shell: a view with a row per key and a column per
+ * member of the text, before them the key without its prefix, after them create_index and modify_index. */
+enum kv_column_kind {
+	KV_COLUMN_WORD,	  /* as it stands in the text */
+	KV_COLUMN_NUMBER, /* absent: 0 */
+	KV_COLUMN_FLAG,	  /* "yes" or "no" */
+	KV_COLUMN_TIME,	  /* ms since 1970; shown as 2026-01-31T12:00:00.000Z, absent and 0 as NULL */
+};
+
+struct kv_column {
+	const char *name;
+	const char *path; /* in the text, of letters, digits and . _ [ ]: "source.by_id" */
+	enum kv_column_kind kind;
+	const char *absent; /* KV_COLUMN_WORD: shown when it is not in the text; NULL: NULL */
+	const char *beside; /* member of the text under this prefix and the same rest of the key; NULL: own */
+};
+
+struct kv_view {
+	const char *name;
+	const char *prefix;
+	const struct kv_column *columns;
+	size_t n_columns;
+};
+
 struct kv_stats {
 	uint64_t commits;
 	uint64_t transactions;
@@ -70,13 +96,24 @@ struct kv_stats {
 	uint64_t pending;
 };
 
-/** Open or create a sqlite database (WAL, synchronous=FULL, exclusive lock, one writer thread).
+/** Open or create a sqlite database (WAL, synchronous=FULL, one writer thread). One store at a time, kept so
+ * by a lock on @path-lock; others may read: sqlite3 -readonly @path. A reader sees one state for as long as
+ * its transaction lasts, and holds up the log's reuse, not the store.
  *
  * @event borrowed, must outlive the store
  * @path  a file; created with mode 0600
  * Errors name the file: STATUS_FAILED_PRECONDITION when another process holds it, STATUS_DATA_LOSS when it is
  * not a database, is damaged (quick_check) or has a newer schema, else as the system call failed. */
 enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err);
+
+/** Keep every store off the database at @path, which need not exist, while its files are exchanged.
+ * @ret_fd owned by the caller; closing it lets go. STATUS_FAILED_PRECONDITION when a store is open on it. */
+enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err);
+
+/** Copy the database at @from, which may be in use, into the new file @to (mode 0600), durably and as of one
+ * moment. Blocks for as long as that takes and is meant for a thread of its own; holds up no writer.
+ * @ret_revision of that moment. What was copied of @to is removed on failure. */
+enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err);
 
 /** Waits for what was submitted; its done functions do not run any more. NULL is allowed, and so is a call
  * from inside a done function. */
@@ -98,6 +135,11 @@ enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct e
 /** Every committed key that begins with @prefix, in order. For start-up: it blocks. */
 enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err);
 
+/** At most @limit of the committed keys that begin with @prefix and are not below @from, in order: a slice,
+ * for reading while the server runs. Writes wait for it, and it waits for the commit under way. */
+enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
+			  void *userdata, struct error *err);
+
 /** Every committed change after @revision, oldest first; a deletion has create revision 0.
  * STATUS_OUT_OF_RANGE when it was compacted away, or lies in the future. */
 enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void *userdata, struct error *err);
@@ -105,6 +147,25 @@ enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void 
 /** Forget changes up to and including @revision (at most the last one). Asynchronous, in order with
  * transactions. */
 enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err);
+
+/** Make the database's views these, and no others; does nothing when they are. It blocks: for start-up. */
+enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
+
+struct kv_rewrite;
+
+/** What it returns decides whether what it wrote stays. */
+typedef enum status kv_rewrite_fn(struct kv_rewrite *rewrite, void *userdata, struct error *err);
+
+/** Run @fn in one transaction of any size: all of it becomes durable or nothing. For start-up, when nothing
+ * is pending: it blocks. Every put is a revision of its own. After a failure @kv can only be closed. */
+enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct error *err);
+
+/** kv_range() that sees what was put so far and, unlike it, allows puts while it reads. */
+enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
+			     struct error *err);
+
+/** One operation. */
+enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
 
 /** Revision of the last committed transaction. */
 uint64_t kv_revision(const struct kv *kv);

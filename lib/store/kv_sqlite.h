@@ -13,7 +13,8 @@
 
 enum {
 	KV_SQLITE_APPLICATION_ID = 0x486f6c64, /* "Hold" */
-	KV_SQLITE_SCHEMA = 1,
+	KV_SQLITE_SCHEMA = 2,
+	KV_SQLITE_SCHEMA_FIRST = 1, /* that kv_sqlite_upgrade() knows */
 	KV_SQLITE_TRIM_STEP = 1000, /* revisions forgotten in one commit */
 };
 
@@ -38,6 +39,7 @@ struct kv_position {
 
 struct kv_sqlite {
 	char *path;
+	int lock_fd; /* of the file beside the database that keeps other stores away */
 	sqlite3 *db;
 	sqlite3_stmt *statements[QUERY_N];
 	/* Recursive, because the callback of a read may read. Held from begin to commit or rollback. */
@@ -52,6 +54,16 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 
 /** NULL is allowed. */
 void kv_sqlite_close(struct kv_sqlite *db);
+
+/** Tables of a new database, in one transaction. Returns SQLITE_OK or an error code. */
+int kv_sqlite_create_schema(sqlite3 *db);
+
+/** Bring an older database that was found whole to this schema, in one transaction. */
+enum status kv_sqlite_upgrade(struct kv_sqlite *db, struct error *err);
+
+/** See kv_define_views(). */
+enum status kv_sqlite_define_views(struct kv_sqlite *db, const struct kv_view *views, size_t n,
+				   struct error *err);
 
 /** Prepare the statements and read the position; the last step of opening. */
 enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err);
@@ -84,9 +96,13 @@ void kv_sqlite_rollback(struct kv_sqlite *db);
 /** Leave the files as they are from here on: no checkpoint at close after a failed commit. */
 void kv_sqlite_freeze(struct kv_sqlite *db);
 
-/** See kv_range(); @prefix is checked. */
-enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, kv_each_fn *each, void *userdata,
-			    struct error *err);
+/** See kv_range_from(); @prefix and @from are checked. */
+enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char *from, size_t limit,
+			    kv_each_fn *each, void *userdata, struct error *err);
+
+/** kv_sqlite_range() that finds its place anew after every item, so that @each may write. */
+enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv_each_fn *each,
+				    void *userdata, struct error *err);
 
 /** See kv_changes(). */
 enum status kv_sqlite_changes(struct kv_sqlite *db, uint64_t revision, kv_each_fn *each, void *userdata,

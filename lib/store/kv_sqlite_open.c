@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/ofd_lock.h"
 #include "base/str.h"
 #include "store/kv_sqlite.h"
 #include "store/sqlite_error.h"
@@ -16,30 +17,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char schema[] = "BEGIN IMMEDIATE;"
-			     "CREATE TABLE kv("
-			     " key TEXT NOT NULL PRIMARY KEY,"
-			     " value BLOB NOT NULL,"
-			     " create_revision INTEGER NOT NULL,"
-			     " mod_revision INTEGER NOT NULL"
-			     ") STRICT, WITHOUT ROWID;"
-			     "CREATE TABLE changes("
-			     " revision INTEGER NOT NULL,"
-			     " seq INTEGER NOT NULL,"
-			     " key TEXT NOT NULL,"
-			     " value BLOB," /* NULL: deleted */
-			     " create_revision INTEGER NOT NULL,"
-			     " PRIMARY KEY (revision, seq)"
-			     ") STRICT, WITHOUT ROWID;"
-			     "CREATE TABLE position("
-			     " id INTEGER PRIMARY KEY CHECK (id = 1),"
-			     " revision INTEGER NOT NULL,"
-			     " compacted INTEGER NOT NULL"
-			     ") STRICT;"
-			     "INSERT INTO position(id, revision, compacted) VALUES (1, 0, 0);";
-
-/* Before the file is touched: the lock mode decides how the first access takes its lock. */
-static const char pragmas_first[] = "PRAGMA locking_mode=EXCLUSIVE;"
+/* sqlite's own locks last for a transaction, so that people can read while the store is in use; what keeps a
+ * second store away is the lock of the file beside it. Somebody with the shell may hold the write lock: that
+ * is waited for, and then the store is broken. */
+static const char pragmas_first[] = "PRAGMA busy_timeout=10000;"
 				    "PRAGMA trusted_schema=OFF;"
 				    "PRAGMA cell_size_check=ON;"
 				    "PRAGMA temp_store=MEMORY;";
@@ -47,6 +28,9 @@ static const char pragmas_first[] = "PRAGMA locking_mode=EXCLUSIVE;"
 static const char pragmas[] = "PRAGMA journal_mode=WAL;"
 			      "PRAGMA synchronous=FULL;"
 			      "PRAGMA wal_autocheckpoint=4000;";
+
+/* How much of the log stays after a reader has held it up. */
+static const char pragma_log_limit[] = "PRAGMA journal_size_limit=67108864;";
 
 static void statement_finalizep(sqlite3_stmt **statement)
 {
@@ -120,6 +104,31 @@ static enum status look(const char *path, enum presence *ret, struct error *err)
 	return STATUS_OK;
 }
 
+/* One store on a database at a time. The file of the lock stays: removing it would let two in. */
+enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err)
+{
+	cleanup_close int fd = -EBADF;
+	char name[PATH_MAX];
+	int r;
+
+	if (str_format(name, sizeof(name), "%s-lock", path) < 0)
+		return refuse(path, STATUS_INVALID_ARGUMENT, "the path is too long", err);
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_set(
+			err, status_from_errno(errno), errno,
+			"store %s: cannot be locked; make its folder exist and belong to this service", path);
+	r = ofd_lock(fd, 0, 0, false);
+	if (r == -EAGAIN)
+		return refuse(path, STATUS_FAILED_PRECONDITION,
+			      "another process holds this file; stop the other one first (fuser names it)",
+			      err);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "store %s: cannot be locked", path);
+	*ret_fd = TAKE_FD(fd);
+	return STATUS_OK;
+}
+
 /* A database that is refused keeps its log as it is: closing must not fold it into the file. */
 static int set_fold_at_close(sqlite3 *db, bool enable)
 {
@@ -148,17 +157,9 @@ static enum status open_connection(const char *path, sqlite3 **ret, struct error
 
 static int write_schema(sqlite3 *db)
 {
-	char identity[128];
 	int rc = run_sql(db, pragmas);
 
-	if (rc == SQLITE_OK)
-		rc = run_sql(db, schema);
-	if (rc != SQLITE_OK)
-		return rc;
-	(void)str_format(identity, sizeof(identity),
-			 "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT;",
-			 KV_SQLITE_APPLICATION_ID, KV_SQLITE_SCHEMA);
-	return run_sql(db, identity);
+	return rc == SQLITE_OK ? kv_sqlite_create_schema(db) : rc;
 }
 
 /* A complete database in the one file @tmp, which is empty and ours. */
@@ -207,7 +208,7 @@ static enum status put_in_place(const char *tmp, const char *path, struct error 
 
 static void remove_all(const char *tmp)
 {
-	static const char *const suffixes[] = {"", "-wal", "-journal"};
+	static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
 	char name[PATH_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
@@ -255,7 +256,7 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 				 ", this one knows %d); "
 				 "install that version or restore a backup",
 				 db->path, (int64_t)version, KV_SQLITE_SCHEMA);
-	if (version < KV_SQLITE_SCHEMA)
+	if (version < KV_SQLITE_SCHEMA_FIRST)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "store %s: schema %" PRId64 " does not exist; damaged", db->path,
 				 (int64_t)version);
@@ -289,6 +290,8 @@ static enum status take_over(const struct kv_sqlite *db, struct error *err)
 	int rc = run_sql(db->db, pragmas);
 
 	if (rc == SQLITE_OK)
+		rc = run_sql(db->db, pragma_log_limit);
+	if (rc == SQLITE_OK)
 		rc = run_sql(db->db, "BEGIN IMMEDIATE; COMMIT;");
 	if (rc == SQLITE_OK)
 		rc = set_fold_at_close(db->db, true);
@@ -306,6 +309,8 @@ static enum status open_existing(struct kv_sqlite *db, struct error *err)
 	if (st == STATUS_OK)
 		st = check_whole(db, err);
 	if (st == STATUS_OK)
+		st = kv_sqlite_upgrade(db, err);
+	if (st == STATUS_OK)
 		st = kv_sqlite_prepare(db, err);
 	if (st == STATUS_OK)
 		st = take_over(db, err);
@@ -319,7 +324,7 @@ static struct kv_sqlite *new_closed(const char *path)
 
 	if (!db)
 		return NULL;
-	*db = (struct kv_sqlite){.path = strdup(path)};
+	*db = (struct kv_sqlite){.path = strdup(path), .lock_fd = -EBADF};
 	if (!db->path) {
 		free(db);
 		return NULL;
@@ -336,9 +341,12 @@ DEFINE_CLEANUP(struct kv_sqlite, kv_sqlite_close)
 enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct error *err)
 {
 	cleanup(kv_sqlite_closep) struct kv_sqlite *db = NULL;
+	cleanup_close int lock_fd = -EBADF;
 	enum presence presence = PRESENCE_FILE;
 	enum status st = look(path, &presence, err);
 
+	if (st == STATUS_OK)
+		st = kv_lock_sqlite(path, &lock_fd, err);
 	if (st == STATUS_OK && presence == PRESENCE_MISSING)
 		st = create(path, err);
 	if (st != STATUS_OK)
@@ -346,6 +354,7 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 	db = new_closed(path);
 	if (!db)
 		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
+	db->lock_fd = TAKE_FD(lock_fd);
 	st = open_existing(db, err);
 	if (st != STATUS_OK)
 		return st;
@@ -360,6 +369,7 @@ void kv_sqlite_close(struct kv_sqlite *db)
 	for (size_t i = 0; i < QUERY_N; i++)
 		(void)sqlite3_finalize(db->statements[i]);
 	(void)sqlite3_close(db->db); /* folds the log into the file; if that fails, the next open does it */
+	close_fdp(&db->lock_fd);     /* last: until here nobody else may open */
 	(void)pthread_mutex_destroy(&db->lock);
 	free(db->path);
 	free(db);

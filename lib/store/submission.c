@@ -14,6 +14,15 @@ size_t submission_payload(const struct kv_txn *txn)
 	return n;
 }
 
+size_t submission_text(const struct kv_txn *txn)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < txn->n_ops; i++)
+		n += txn->ops[i].text ? strlen(txn->ops[i].text) + 1 : 0;
+	return n;
+}
+
 static struct submission *new_of_size(size_t bytes, enum submission_kind kind, kv_done_fn *done,
 				      void *userdata)
 {
@@ -42,7 +51,7 @@ static const void *copy_bytes(char **free_space, const void *bytes, size_t n)
 struct submission *submission_new_txn(const struct kv_txn *txn, kv_done_fn *done, void *userdata)
 {
 	size_t arrays = txn->n_conditions * sizeof(*txn->conditions) + txn->n_ops * sizeof(*txn->ops);
-	size_t bytes = sizeof(struct submission) + arrays + submission_payload(txn);
+	size_t bytes = sizeof(struct submission) + arrays + submission_payload(txn) + submission_text(txn);
 	struct submission *s = new_of_size(bytes, SUBMISSION_TXN, done, userdata);
 	struct kv_condition *conditions;
 	struct kv_op *ops;
@@ -68,6 +77,8 @@ struct submission *submission_new_txn(const struct kv_txn *txn, kv_done_fn *done
 			.key = copy_bytes(&free_space, from->key, strlen(from->key) + 1),
 			.value = from->value ? copy_bytes(&free_space, from->value, from->len) : NULL,
 			.len = from->len,
+			.text = from->text ? copy_bytes(&free_space, from->text, strlen(from->text) + 1)
+					   : NULL,
 		};
 	}
 	s->txn = (struct kv_txn){

@@ -46,4 +46,7 @@ struct submission *submission_new_txn(const struct kv_txn *txn, kv_done_fn *done
 /** Bytes of the keys and values of @txn, whose keys have been checked. */
 size_t submission_payload(const struct kv_txn *txn);
 
+/** Bytes of its texts, each with its NUL. */
+size_t submission_text(const struct kv_txn *txn);
+
 void submission_list_free(struct submission_list *list);

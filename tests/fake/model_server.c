@@ -100,6 +100,22 @@ static void send_down(struct model_server *model, const session_down *down)
 		fail_msg("%s", err.msg);
 }
 
+void model_server_call_plugin(struct model_server *model, uint64_t call_id)
+{
+	Holdfast__V1__ControllerDetachRequest detach = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	char plugin_id[] = "ebs";
+
+	call.call_id = call_id;
+	call.plugin_id = plugin_id;
+	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH;
+	call.detach = &detach;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL;
+	down.call = &call;
+	send_down(model, &down);
+}
+
 static void send_run(struct model_server *model, const struct alloc *alloc)
 {
 	Holdfast__V1__RunAlloc run = HOLDFAST__V1__RUN_ALLOC__INIT;
@@ -313,6 +329,11 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		take_receipt(model, up->receipt);
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
+		if (!up->reply->not_here || up->reply->response_case != 0)
+			violate(model, "a plugin call was answered", "");
+		model->not_here++;
+		model->answered_call = up->reply->call_id;
+		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:

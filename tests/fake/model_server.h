@@ -62,6 +62,8 @@ struct model_server {
 	unsigned int hello_plugins;
 	unsigned int heartbeats;
 	unsigned int claim_calls;
+	unsigned int not_here; /* answers to calls to plugins */
+	uint64_t answered_call;
 	unsigned int n_allocs;
 	struct model_alloc allocs[MODEL_ALLOCS_MAX];
 	unsigned int n_claims;
@@ -97,6 +99,9 @@ struct model_claim *model_server_add_claim(struct model_server *model, const cha
 
 /** Answer the claims that were held. */
 void model_server_answer(struct model_server *model);
+
+/** Ask a plugin on the node for the detach of a volume. */
+void model_server_call_plugin(struct model_server *model, uint64_t call_id);
 
 /** End the session. */
 void model_server_hang_up(struct model_server *model);

@@ -355,6 +355,29 @@ static void what_this_agent_cannot_run_is_refused(void **state)
 	assert_int_equal(w->server.claim_calls, 0);
 }
 
+static bool two_beats(struct world *w)
+{
+	return w->server.heartbeats >= 2;
+}
+
+static bool two_calls_answered(struct world *w)
+{
+	return w->server.not_here == 2;
+}
+
+static void a_call_to_a_plugin_that_does_not_run_here_is_answered_so(void **state)
+{
+	struct world *w = *state;
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, two_beats);
+	model_server_call_plugin(&w->server, 7);
+	model_server_call_plugin(&w->server, 8);
+	WORLD_UNTIL(w, two_calls_answered);
+	assert_int_equal(w->server.answered_call, 8);
+	assert_int_equal(w->server.hellos, 1); /* and the session goes on */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int main(void)
@@ -380,6 +403,7 @@ int main(void)
 		TEST(a_publish_weaker_than_asked_for_is_undone),
 		TEST(a_device_that_is_not_there_fails_before_anything_is_staged),
 		TEST(what_this_agent_cannot_run_is_refused),
+		TEST(a_call_to_a_plugin_that_does_not_run_here_is_answered_so),
 	};
 
 	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);

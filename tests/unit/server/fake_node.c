@@ -15,6 +15,59 @@ static void copy_id(char *dst, const char *src)
 	assert_int_equal(str_copy(dst, UUID_TEXT_SIZE, src), 0);
 }
 
+static void send_up(struct fake_node *node, const Holdfast__V1__SessionUp *up)
+{
+	assert_non_null(node->stream);
+	assert_int_equal(rpc_stream_send(node->stream, &up->base, NULL), STATUS_OK);
+}
+
+void fake_node_send_reply(struct fake_node *node, const Holdfast__V1__PluginReply *reply)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY;
+	up.reply = (Holdfast__V1__PluginReply *)(uintptr_t)reply;
+	send_up(node, &up);
+}
+
+static void take_call(struct fake_node *node, const Holdfast__V1__PluginCall *call)
+{
+	struct model_answer answer;
+
+	if (!node->plugin)
+		fail_msg("the node is asked for what it has not offered");
+	node->calls++;
+	assert_true(call->call_id > node->last_call_id);
+	node->last_call_id = call->call_id;
+	assert_string_equal(call->plugin_id, CSI_PLUGIN);
+	model_plugin_call(node->plugin, call, &answer);
+	for (unsigned int i = 0; i < answer.times && !answer.lose; i++)
+		fake_node_send_reply(node, answer.reply);
+	if (answer.times == 0) {
+		assert_true(node->n_held < FAKE_HELD_MAX);
+		node->held[node->n_held++] = answer.reply;
+		return;
+	}
+	protobuf_c_message_free_unpacked(&answer.reply->base, NULL);
+	if (answer.lose)
+		fake_node_disconnect(node);
+}
+
+static void drop_held(struct fake_node *node)
+{
+	while (node->n_held > 0) {
+		protobuf_c_message_free_unpacked(&node->held[--node->n_held]->base, NULL);
+		model_plugin_done(node->plugin);
+	}
+}
+
+void fake_node_answer(struct fake_node *node)
+{
+	for (size_t i = 0; i < node->n_held; i++)
+		fake_node_send_reply(node, node->held[i]);
+	drop_held(node);
+}
+
 static void on_open(struct rpc_stream *stream, void *userdata)
 {
 	(void)stream;
@@ -54,6 +107,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		node->forgets++;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL:
+		take_call(node, down->call);
+		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
 		fail_msg("the node is asked for what it has not offered");
 		break;
@@ -96,15 +151,10 @@ void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, co
 
 void fake_node_release(struct fake_node *node)
 {
+	drop_held(node);
 	rpc_stream_cancel(node->stream);
 	rpc_client_free(node->client);
 	rpc_tls_free(node->tls);
-}
-
-static void send_up(struct fake_node *node, const Holdfast__V1__SessionUp *up)
-{
-	assert_non_null(node->stream);
-	assert_int_equal(rpc_stream_send(node->stream, &up->base, NULL), STATUS_OK);
 }
 
 static void forget_what_came(struct fake_node *node)
@@ -113,6 +163,68 @@ static void forget_what_came(struct fake_node *node)
 	node->runs = node->stops = node->releases = node->acks = node->forgets = 0;
 	node->last_run[0] = node->last_stop[0] = node->last_ack[0] = node->last_release[0] = '\0';
 	node->closed_message[0] = '\0';
+	node->calls = 0;
+	node->last_call_id = 0;
+	drop_held(node);
+}
+
+/* The node's whole fingerprint, with the memory of its parts. */
+struct fingerprint {
+	Holdfast__V1__NodePlugin native, csi;
+	Holdfast__V1__ControllerHalf controller;
+	Holdfast__V1__NodeHalf half;
+	Holdfast__V1__NodePlugin *plugins[2];
+	size_t n;
+	char native_id[8], profile[8], csi_id[8], provider_node_id[NODE_ID_MAX + 16];
+};
+
+static void make_fingerprint(const struct fake_node *node, struct fingerprint *f)
+{
+	const struct fake_csi *csi = &node->csi;
+
+	*f = (struct fingerprint){
+		.native = HOLDFAST__V1__NODE_PLUGIN__INIT,
+		.csi = HOLDFAST__V1__NODE_PLUGIN__INIT,
+		.controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
+		.half = HOLDFAST__V1__NODE_HALF__INIT,
+		.native_id = "native",
+		.profile = "disk",
+		.csi_id = CSI_PLUGIN,
+		.n = 1,
+	};
+	f->native.plugin_id = f->native_id;
+	f->native.profile = f->profile;
+	f->native.healthy = true;
+	f->plugins[0] = &f->native;
+	f->plugins[1] = &f->csi;
+	if (!csi->has_node && !csi->has_controller)
+		return;
+	f->n = 2;
+	f->csi.plugin_id = f->csi_id;
+	f->csi.healthy = !csi->node_sick;
+	f->csi.controller_required = !csi->needs_no_controller;
+	f->controller.healthy = !csi->controller_sick;
+	f->controller.attach_detach = !csi->cannot_attach;
+	f->controller.readonly_attach = true;
+	(void)snprintf(f->provider_node_id, sizeof(f->provider_node_id), "i-%s", node->id);
+	if (!csi->hides_node_id)
+		f->half.provider_node_id = f->provider_node_id;
+	f->csi.controller = csi->has_controller ? &f->controller : NULL;
+	f->csi.node = csi->has_node ? &f->half : NULL;
+}
+
+void fake_node_send_fingerprint(struct fake_node *node)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Fingerprint pb = HOLDFAST__V1__FINGERPRINT__INIT;
+	struct fingerprint fingerprint;
+
+	make_fingerprint(node, &fingerprint);
+	pb.plugins = fingerprint.plugins;
+	pb.n_plugins = fingerprint.n;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
+	up.fingerprint = &pb;
+	send_up(node, &up);
 }
 
 void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
@@ -120,26 +232,21 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
-	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
-	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
-	char native[] = "native";
-	char profile[] = "disk";
+	struct fingerprint fingerprint;
 	char version[256] = "";
 	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
 
 	forget_what_came(node);
 	assert_int_equal(str_copy(node->id, sizeof(node->id), id), 0);
 	copy_id(node->boot_id, boot_id);
-	plugin.plugin_id = native;
-	plugin.profile = profile;
-	plugin.healthy = true;
+	make_fingerprint(node, &fingerprint);
 	if (node->agent_version)
 		assert_int_equal(str_copy(version, sizeof(version), node->agent_version), 0);
 	hello.agent_version = version;
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
-	hello.plugins = plugins;
-	hello.n_plugins = 1;
+	hello.plugins = fingerprint.plugins;
+	hello.n_plugins = fingerprint.n;
 	hello.allocs = allocs;
 	hello.n_allocs = n_allocs;
 	hello.picture_complete = true;

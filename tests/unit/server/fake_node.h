@@ -2,12 +2,27 @@
 /* A node's side of a session, under the test's control: says what the test tells it to, keeps what comes
  * down. */
 
+#include "model_plugin.h"
+
 #include "base/error.h"
 #include "model/claim.h"
 #include "rpc/client.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
+
+enum { FAKE_HELD_MAX = 16 };
+
+#define CSI_PLUGIN "ebs"
+
+/* What the node says about the plugin; all false: it has none. */
+struct fake_csi {
+	bool has_node, has_controller;
+	bool node_sick, controller_sick;
+	bool needs_no_controller; /* volumes of the plugin do not */
+	bool cannot_attach;	  /* its controller has no attach_detach */
+	bool hides_node_id;	  /* the provider's id of the node is not known */
+};
 
 struct fake_node {
 	sd_event *event; /* borrowed */
@@ -17,8 +32,15 @@ struct fake_node {
 	char id[NODE_ID_MAX + 1];
 	char boot_id[UUID_TEXT_SIZE];
 	const char *agent_version; /* borrowed; NULL: says none */
+	struct model_plugin
+		*plugin; /* borrowed; answers the calls that come down; NULL: there must be none */
+	struct fake_csi csi;
+	Holdfast__V1__PluginReply *held[FAKE_HELD_MAX]; /* owned; answers that the plugin keeps back */
+	size_t n_held;
 	/* what came down since it connected */
 	bool welcomed;
+	int calls; /* to the plugin */
+	uint64_t last_call_id;
 	int runs, stops, releases, acks, forgets;
 	char last_run[UUID_TEXT_SIZE];
 	char last_stop[UUID_TEXT_SIZE];
@@ -40,6 +62,13 @@ void fake_node_release(struct fake_node *node);
 void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
 		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs);
 void fake_node_disconnect(struct fake_node *node);
+
+/** Say how the plugin is now. */
+void fake_node_send_fingerprint(struct fake_node *node);
+
+/** Send the answers that were held back. */
+void fake_node_answer(struct fake_node *node);
+void fake_node_send_reply(struct fake_node *node, const Holdfast__V1__PluginReply *reply);
 
 void fake_node_send_heartbeat(struct fake_node *node);
 

@@ -251,6 +251,44 @@ static void every_printable_last_byte_of_a_prefix_selects_its_own_keys(void **st
 	}
 }
 
+enum { KEYS_SIZE = 64 };
+
+static bool add_key(const struct kv_item *item, void *userdata)
+{
+	char *keys = userdata;
+	size_t n = strlen(keys);
+
+	return str_format(keys + n, KEYS_SIZE - n, "%s ", item->key) >= 0;
+}
+
+static const char *slice(struct fixture *f, const char *prefix, const char *from, size_t limit)
+{
+	static char keys[KEYS_SIZE];
+
+	keys[0] = '\0';
+	assert_int_equal(kv_range_from(f->kv, prefix, from, limit, add_key, keys, NULL), STATUS_OK);
+	return keys;
+}
+
+static void a_slice_begins_at_its_key_and_has_no_more_than_its_limit(void **state)
+{
+	static const char *const keys[] = {"a", "p/1", "p/2", "p/3", "q"};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		(void)put(f, keys[i], "v");
+	assert_string_equal(slice(f, "p/", "", SIZE_MAX), "p/1 p/2 p/3 ");
+	assert_string_equal(slice(f, "p/", "p/2", SIZE_MAX), "p/2 p/3 ");
+	assert_string_equal(slice(f, "p/", "p/2", 1), "p/2 ");
+	assert_string_equal(slice(f, "p/", "p/10", 1), "p/2 ");
+	assert_string_equal(slice(f, "p/", "a", 2), "p/1 p/2 ");
+	assert_string_equal(slice(f, "p/", "p/4", 2), "");
+	assert_string_equal(slice(f, "p/", "z", 2), "");
+	assert_string_equal(slice(f, "", "p/3", 2), "p/3 q ");
+	assert_string_equal(slice(f, "", "", 0), "");
+	assert_int_equal(kv_range_from(f->kv, "", "\x01", 1, add_key, NULL, NULL), STATUS_INVALID_ARGUMENT);
+}
+
 static bool stop_at_second(const struct kv_item *item, void *userdata)
 {
 	int *n = userdata;
@@ -415,6 +453,7 @@ int main(void)
 		TEST(a_barrier_comes_after_everything_before_it),
 		TEST(a_barrier_on_an_idle_store_is_answered),
 		TEST(a_range_holds_exactly_the_keys_with_the_prefix),
+		TEST(a_slice_begins_at_its_key_and_has_no_more_than_its_limit),
 		TEST(every_printable_last_byte_of_a_prefix_selects_its_own_keys),
 		TEST(a_reader_can_stop_early),
 		TEST(a_reader_may_read_and_write_in_its_callback),

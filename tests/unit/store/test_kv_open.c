@@ -61,14 +61,16 @@ static char *make_store(struct fixture *f, size_t *ret_len)
 	return bytes;
 }
 
-static void a_new_store_is_private_to_its_owner_and_leaves_nothing_beside(void **state)
+static void a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside(void **state)
 {
 	struct fixture *f = *state;
 	struct stat st;
 	char wal[TEMP_PATH_SIZE + 8];
+	char lock[TEMP_PATH_SIZE + 8];
 	mode_t before = umask(0);
 
 	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
+	(void)str_format(lock, sizeof(lock), "%s-lock", f->path);
 	fixture_open(f);
 	(void)umask(before);
 	assert_int_equal(stat(f->path, &st), 0);
@@ -78,6 +80,10 @@ static void a_new_store_is_private_to_its_owner_and_leaves_nothing_beside(void *
 	assert_int_equal(stat(wal, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	fixture_close(f);
+	assert_int_equal(stat(lock, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_size, 0);
+	assert_int_equal(unlink(lock), 0);
 	assert_int_equal(unlink(f->path), 0);
 	assert_int_equal(rmdir(f->dir), 0); /* nothing else was there */
 	assert_int_equal(mkdir(f->dir, 0700), 0);
@@ -105,10 +111,15 @@ static void durability_is_switched_on(void **state)
 		const char *query;
 		const char *expected;
 	} cases[] = {
-		{"PRAGMA journal_mode", "wal"},		 {"PRAGMA synchronous", "2"},
-		{"PRAGMA locking_mode", "exclusive"},	 {"PRAGMA wal_autocheckpoint", "4000"},
-		{"PRAGMA trusted_schema", "0"},		 {"PRAGMA user_version", "1"},
+		{"PRAGMA journal_mode", "wal"},
+		{"PRAGMA synchronous", "2"},
+		{"PRAGMA locking_mode", "normal"},
+		{"PRAGMA wal_autocheckpoint", "4000"},
+		{"PRAGMA trusted_schema", "0"},
+		{"PRAGMA user_version", "2"},
 		{"PRAGMA application_id", "1215261796"},
+		{"PRAGMA busy_timeout", "10000"},
+		{"PRAGMA journal_size_limit", "67108864"},
 	};
 	struct fixture *f = *state;
 	struct kv_sqlite *db = NULL;
@@ -179,11 +190,9 @@ static void a_refused_second_opener_does_not_drop_the_lock_of_the_first(void **s
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* execs nothing, but opens the file anew as another process would */
-		sqlite3 *db = NULL;
+		struct kv_sqlite *db = NULL;
 
-		(void)sqlite3_open(f->path, &db);
-		_exit(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_BUSY ? 0 : 1);
+		_exit(kv_sqlite_open(f->path, &db, NULL) == STATUS_FAILED_PRECONDITION ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -287,10 +296,10 @@ static void a_newer_schema_is_refused(void **state)
 	struct fixture *f = *state;
 
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=2");
+	run_sql(f->path, "PRAGMA user_version=3");
 	expect_refusal(f, f->path, STATUS_DATA_LOSS,
-		       "written by a newer version (schema 2, this one knows 1)");
-	run_sql(f->path, "PRAGMA user_version=1");
+		       "written by a newer version (schema 3, this one knows 2)");
+	run_sql(f->path, "PRAGMA user_version=2");
 	fixture_open(f);
 }
 
@@ -305,7 +314,7 @@ static void a_refused_store_keeps_its_log(void **state)
 
 	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=2");
+	run_sql(f->path, "PRAGMA user_version=3");
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -462,7 +471,11 @@ static void a_read_only_file_is_refused(void **state)
 {
 	struct fixture *f = *state;
 
+	char lock[TEMP_PATH_SIZE + 8];
+
 	free(make_store(f, &(size_t){0}));
+	(void)str_format(lock, sizeof(lock), "%s-lock", f->path);
+	assert_int_equal(unlink(lock), 0); /* root's, which nobody may open */
 	assert_int_equal(chmod(f->path, 0444), 0);
 	assert_int_equal(chmod(f->dir, 0777), 0);
 	assert_true(as_nobody(f, open_of_read_only_is_denied));
@@ -473,7 +486,7 @@ static void a_read_only_file_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_new_store_is_private_to_its_owner_and_leaves_nothing_beside),
+		TEST(a_new_store_is_private_to_its_owner_and_leaves_its_lock_beside),
 		TEST(content_is_there_after_reopening),
 		TEST(durability_is_switched_on),
 		TEST(a_second_opener_in_the_same_process_is_refused),

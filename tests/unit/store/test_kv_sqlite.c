@@ -92,7 +92,7 @@ static void a_rolled_back_batch_leaves_no_trace(void **state)
 	assert_int_equal(kv_sqlite_apply(db, &txn, &revision, &conflict, NULL), STATUS_OK);
 	kv_sqlite_compact(db, 1);
 	kv_sqlite_rollback(db);
-	assert_int_equal(kv_sqlite_range(db, "", fail_item, NULL, NULL), STATUS_OK);
+	assert_int_equal(kv_sqlite_range(db, "", "", SIZE_MAX, fail_item, NULL, NULL), STATUS_OK);
 	assert_int_equal(kv_sqlite_changes(db, 0, fail_item, NULL, NULL), STATUS_OK);
 	assert_int_equal(kv_sqlite_begin(db, NULL), STATUS_OK);
 	assert_int_equal(kv_sqlite_apply(db, &txn, &revision, &conflict, NULL), STATUS_OK);

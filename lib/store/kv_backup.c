@@ -1,0 +1,109 @@
+/* A copy of a database while others use it. */
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "store/kv.h"
+#include "store/kv_sqlite.h"
+#include "store/sqlite_error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READER_PATIENCE_MS = 10000 };
+
+static void sqlite_closep(sqlite3 **db)
+{
+	(void)sqlite3_close(*db);
+}
+
+static enum status open_file(const char *path, int flags, sqlite3 **ret, struct error *err)
+{
+	int rc = sqlite3_open_v2(path, ret, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_busy_timeout(*ret, READER_PATIENCE_MS);
+	return rc == SQLITE_OK ? STATUS_OK : sqlite_error(rc, sqlite3_system_errno(*ret), path, "open", err);
+}
+
+/* In one step, so in one reading transaction: one state, whatever is written meanwhile. */
+static int copy_pages(sqlite3 *from, sqlite3 *to)
+{
+	sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
+	int rc;
+
+	if (!backup)
+		return sqlite3_extended_errcode(to);
+	(void)sqlite3_backup_step(backup, -1);
+	rc = sqlite3_backup_finish(backup); /* repeats the error of the step */
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(to, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
+	return rc;
+}
+
+static enum status read_revision(sqlite3 *db, const char *path, uint64_t *ret, struct error *err)
+{
+	sqlite3_stmt *statement = NULL;
+	int rc = sqlite3_prepare_v2(db, "SELECT revision FROM position", -1, &statement, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(statement);
+	if (rc == SQLITE_ROW)
+		*ret = (uint64_t)sqlite3_column_int64(statement, 0);
+	(void)sqlite3_finalize(statement);
+	return rc == SQLITE_ROW ? STATUS_OK : sqlite_error(rc, 0, path, "read the copy's position", err);
+}
+
+static enum status make_private(const char *path, struct error *err)
+{
+	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return fd >= 0 ? STATUS_OK
+		       : error_set(err, status_from_errno(errno), errno, "%s: cannot be created", path);
+}
+
+static enum status sync_copy(const char *path, struct error *err)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int r = fd < 0 || fsync(fd) < 0 ? -errno : file_sync_folder(path);
+
+	return r == 0 ? STATUS_OK : error_set(err, status_from_errno(r), r, "%s: cannot be written", path);
+}
+
+static enum status copy_all(const char *from, const char *to, uint64_t *ret_revision, struct error *err)
+{
+	cleanup(sqlite_closep) sqlite3 *source = NULL;
+	cleanup(sqlite_closep) sqlite3 *target = NULL;
+	uint64_t revision = 0;
+	enum status st = open_file(from, SQLITE_OPEN_READONLY, &source, err);
+	int rc;
+
+	if (st == STATUS_OK)
+		st = open_file(to, SQLITE_OPEN_READWRITE, &target, err);
+	if (st != STATUS_OK)
+		return st;
+	rc = sqlite3_exec(target, "PRAGMA synchronous=OFF", NULL, NULL, NULL); /* synced once, at the end */
+	if (rc == SQLITE_OK)
+		rc = copy_pages(source, target);
+	if (rc != SQLITE_OK)
+		return sqlite_error(rc, sqlite3_system_errno(target), to, "copy", err);
+	st = read_revision(target, to, &revision, err);
+	if (st == STATUS_OK)
+		*ret_revision = revision;
+	return st;
+}
+
+enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err)
+{
+	enum status st = make_private(to, err);
+
+	if (st != STATUS_OK)
+		return st;
+	st = copy_all(from, to, ret_revision, err);
+	if (st == STATUS_OK)
+		st = sync_copy(to, err);
+	if (st != STATUS_OK)
+		(void)unlink(to);
+	return st;
+}

@@ -1,0 +1,291 @@
+#include "unit.h"
+
+#include "base/str.h"
+#include "base/strbuf.h"
+#include "model/filter.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <string.h>
+
+/* A volume with something of every sort of field. */
+struct world {
+	Holdfast__V1__Volume volume;
+	Holdfast__V1__Capability capabilities[2];
+	Holdfast__V1__Capability *capability_list[2];
+	Holdfast__V1__Volume__ParametersEntry parameters[2];
+	Holdfast__V1__Volume__ParametersEntry *parameter_list[2];
+	Holdfast__V1__Topology topology;
+	Holdfast__V1__Topology *topology_list[1];
+	Holdfast__V1__Topology__SegmentsEntry segment;
+	Holdfast__V1__Topology__SegmentsEntry *segment_list[1];
+	Holdfast__V1__MountOptions mount_options;
+	char *flags[2];
+	char texts[16][16];
+	size_t n_texts;
+};
+
+static char *text(struct world *w, const char *s)
+{
+	char *to = w->texts[w->n_texts++];
+
+	assert_int_equal(str_copy(to, sizeof(w->texts[0]), s), 0);
+	return to;
+}
+
+static void fill(struct world *w)
+{
+	static const struct world zero;
+
+	*w = zero;
+	holdfast__v1__volume__init(&w->volume);
+	for (size_t i = 0; i < 2; i++) {
+		holdfast__v1__capability__init(&w->capabilities[i]);
+		w->capability_list[i] = &w->capabilities[i];
+		holdfast__v1__volume__parameters_entry__init(&w->parameters[i]);
+		w->parameter_list[i] = &w->parameters[i];
+	}
+	w->capabilities[0].access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	w->capabilities[1].access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+	w->parameters[0].key = text(w, "tier");
+	w->parameters[0].value = text(w, "gold");
+	w->parameters[1].key = text(w, "a.b");
+	w->parameters[1].value = text(w, "");
+	holdfast__v1__topology__init(&w->topology);
+	holdfast__v1__topology__segments_entry__init(&w->segment);
+	w->segment.key = text(w, "zone");
+	w->segment.value = text(w, "z1");
+	w->segment_list[0] = &w->segment;
+	w->topology.segments = w->segment_list;
+	w->topology.n_segments = 1;
+	w->topology_list[0] = &w->topology;
+	holdfast__v1__mount_options__init(&w->mount_options);
+	w->flags[0] = text(w, "noatime");
+	w->flags[1] = text(w, "ro");
+	w->mount_options.mount_flags = w->flags;
+	w->mount_options.n_mount_flags = 2;
+	w->volume.id = text(w, "db-1");
+	w->volume.namespace_ = text(w, "default");
+	w->volume.plugin_id = text(w, "nfs");
+	w->volume.requested_capabilities = w->capability_list;
+	w->volume.n_requested_capabilities = 2;
+	w->volume.parameters = w->parameter_list;
+	w->volume.n_parameters = 2;
+	w->volume.topologies = w->topology_list;
+	w->volume.n_topologies = 1;
+	w->volume.mount_options = &w->mount_options;
+	w->volume.schedulable = true;
+	w->volume.capacity = 10737418240;
+	w->volume.readers = 3;
+	w->volume.create_time_ms = -5;
+	w->volume.phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING;
+}
+
+static bool matches(const struct world *w, const char *expression)
+{
+	struct filter *filter = NULL;
+	struct error err;
+	bool answer;
+
+	if (filter_new(expression, &holdfast__v1__volume__descriptor, &filter, &err) != STATUS_OK)
+		fail_msg("%s: %s", expression, err.msg);
+	answer = filter_matches(filter, &w->volume.base);
+	filter_free(filter);
+	return answer;
+}
+
+static void expressions_answer_what_they_say(void **state)
+{
+	static const struct {
+		const char *expression;
+		bool answer;
+	} cases[] = {
+		{"id == db-1", true},
+		{"id == \"db-1\"", true},
+		{"id == `db-1`", true},
+		{"id==db", false}, /* whole values, never beginnings */
+		{"id != db", true},
+		{"id != db-1", false},
+		{"id contains b-", true},
+		{"id not contains b-", false},
+		{"b- in id", true},
+		{"\"zz\" not in id", true},
+		{"name is empty", true},
+		{"id is empty", false},
+		{"id is not empty", true},
+		{"schedulable == true", true},
+		{"schedulable == false", false},
+		{"schedulable != true", false},
+		{"capacity == 10737418240", true},
+		{"capacity == 2147483648", false}, /* not its lower half */
+		{"readers == 3", true},
+		{"writers == 0", true},
+		{"create_time_ms == -5", true},
+		{"create_time_ms == 5", false},
+		{"phase == volume-deleting", true},
+		{"phase == VOLUME_DELETING", true},
+		{"phase == volume-ready", false},
+		{"requested_capabilities.access_mode == single-node-writer", true},
+		{"requested_capabilities.access_mode == MULTI_NODE_READER_ONLY", true},
+		{"requested_capabilities.access_mode == multi-node-multi-writer", false},
+		{"requested_capabilities.access_mode != single-node-writer", false}, /* none of them */
+		{"requested_capabilities is empty", false},
+		{"claims is empty", true},
+		{"claims.id == x", false},
+		{"claims.id != x", true},
+		{"parameters.tier == gold", true},
+		{"parameters.tier != gold", false},
+		{"parameters.none == gold", false},
+		{"parameters.none != gold", true},
+		{"parameters[\"a.b\"] == \"\"", true},
+		{"parameters[\"a.b\"] is empty", true},
+		{"parameters.tier is not empty", true},
+		{"parameters.none is empty", true},
+		{"tier in parameters", true},
+		{"gold in parameters", false},
+		{"parameters contains a.b", true},
+		{"parameters not contains a.b", false},
+		{"topologies.segments.zone == z1", true},
+		{"topologies.segments[zone] == z2", false},
+		{"topologies.segments contains zone", true},
+		{"mount_options.mount_flags contains ro", true},
+		{"ro in mount_options.mount_flags", true},
+		{"r in mount_options.mount_flags", false},
+		{"mount_options is empty", false},
+		{"mount_options.fs_type is empty", true},
+		{"source is empty", true},
+		{"source.by_id == x", false},
+		{"source.by_id is empty", true},
+		{"not id == x", true},
+		{"not not id == x", false},
+		{"id == x or id == db-1", true},
+		{"id == x and id == db-1", false},
+		{"id == db-1 or id == x and id == y", true}, /* and binds closer */
+		{"(id == db-1 or id == x) and id == y", false},
+		{"not (id == x or id == y)", true},
+		{"not id == x and id == x", false}, /* not binds closest */
+		{" \t\n( ( id == db-1 ) ) \r", true},
+	};
+	struct world w;
+
+	(void)state;
+	fill(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (matches(&w, cases[i].expression) != cases[i].answer)
+			fail_msg("%s is not %d", cases[i].expression, cases[i].answer);
+}
+
+static void what_is_wrong_is_named_with_its_column(void **state)
+{
+	static const struct {
+		const char *expression;
+		const char *says;
+	} cases[] = {
+		{"", "column 1:"},
+		{"id", "column 3: ==, !="},
+		{"id ==", "column 6: a value"},
+		{"id == db-1 x", "column 12: and, or"},
+		{"id = db", "column 4: a name"},
+		{"id == \"db", "column 7: the text that begins here"},
+		{"id == \"a\\n\"", "column 7: in quotes"},
+		{"id == \"a\\", "column 7: in quotes"},
+		{"(id == db", "column 10: and, or, or )"},
+		{"id == db)", "column 9: and, or, or the end"},
+		{"id == a and", "column 12: a comparison"},
+		{"not", "column 4: a comparison"},
+		{"idd == a", "column 1: Volume has no field 'idd'; did you mean id?"},
+		{"mount_options.fstype == a",
+		 "column 15: MountOptions has no field 'fstype'; did you mean fs_type?"},
+		{"id.x == a", "column 4: 'id' has no fields"},
+		{"parameters.a.b == c", "column 14: 'parameters' has no fields"},
+		{"id[\"x\"] == a", "column 4: 'id' is not a map"},
+		{"parameters[] == a", "column 12: the key of a map"},
+		{"parameters[x == a", "column 14: ] should"},
+		{"mount_options. == a", "column 15: a field's name"},
+		{"capacity == -1", "column 13: capacity is compared with a whole number from 0 on"},
+		{"capacity == 1x", "column 13:"},
+		{"capacity == 99999999999999999999", "column 13:"},
+		{"create_time_ms == 9223372036854775808", "column 19:"},
+		{"schedulable == yes", "column 16: schedulable is compared with true or false"},
+		{"phase == deleting", "column 10: phase has no value 'deleting'"},
+		{"parameters == a", "column 1: 'parameters' has many values"},
+		{"mount_options == a", "column 1: 'mount_options' cannot be compared"},
+		{"capacity contains 1", "column 1: 'capacity' is neither"},
+		{"claims contains x", "column 1: 'claims' is neither"},
+		{"capacity is empty", "column 1: 'capacity' is never empty"},
+		{"id is full", "column 7: empty"},
+		{"id in id in id", "column 10:"},
+		{"\"id\" == db", "column 6: behind a value"},
+		{"a in (", "column 6: a field's name"},
+		{"id not == a", "column 8: ==, !="},
+		{"id is not", "column 10: empty"},
+		{"id == \xff", "not UTF-8"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct filter *filter = NULL;
+		struct error err = {0};
+		enum status st =
+			filter_new(cases[i].expression, &holdfast__v1__volume__descriptor, &filter, &err);
+
+		if (st != STATUS_INVALID_ARGUMENT || !strstr(err.msg, cases[i].says) || filter)
+			fail_msg("%s: %s", cases[i].expression, err.msg);
+		assert_true(str_starts_with(err.msg, "filter: "));
+	}
+}
+
+/* @head, then @n times @part, then @tail. */
+static enum status parse_repeated(const char *head, const char *part, size_t n, const char *tail)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4L * FILTER_TEXT_MAX);
+	struct filter *filter = NULL;
+	enum status st;
+
+	strbuf_puts(&sb, head);
+	for (size_t i = 0; i < n; i++)
+		strbuf_puts(&sb, part);
+	strbuf_puts(&sb, tail);
+	assert_int_equal(sb.error, 0);
+	st = filter_new(sb.data, &holdfast__v1__volume__descriptor, &filter, NULL);
+	filter_free(filter);
+	return st;
+}
+
+static void every_limit_holds_at_its_value_and_not_one_above(void **state)
+{
+	(void)state;
+	assert_int_equal(parse_repeated("id==", "x", FILTER_TEXT_MAX - 4, ""), STATUS_OK);
+	assert_int_equal(parse_repeated("id==", "x", FILTER_TEXT_MAX - 3, ""), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse_repeated("", "not ", FILTER_DEPTH_MAX, "id==x"), STATUS_OK);
+	assert_int_equal(parse_repeated("", "not ", FILTER_DEPTH_MAX + 1, "id==x"), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(parse_repeated("", "(", FILTER_DEPTH_MAX + 1, "id==x"), STATUS_INVALID_ARGUMENT);
+	/* n comparisons and n - 1 words that join them */
+	assert_int_equal(parse_repeated("not id==x", " or id==x", FILTER_NODES_MAX / 2 - 1, ""), STATUS_OK);
+	assert_int_equal(parse_repeated("id==x", " or id==x", FILTER_NODES_MAX / 2, ""),
+			 STATUS_INVALID_ARGUMENT);
+}
+
+static void a_long_chain_of_alternatives_is_answered_to_its_end(void **state)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(FILTER_TEXT_MAX);
+	struct world w;
+
+	(void)state;
+	fill(&w);
+	for (int i = 0; i < FILTER_NODES_MAX / 2 - 1; i++)
+		strbuf_puts(&sb, "id==x or ");
+	strbuf_puts(&sb, "id==db-1");
+	assert_true(matches(&w, sb.data));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(expressions_answer_what_they_say),
+		cmocka_unit_test(what_is_wrong_is_named_with_its_column),
+		cmocka_unit_test(every_limit_holds_at_its_value_and_not_one_above),
+		cmocka_unit_test(a_long_chain_of_alternatives_is_answered_to_its_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

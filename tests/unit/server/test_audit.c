@@ -1,0 +1,315 @@
+/* The audit: chained in the order of the store, paged, pruned, and never held in memory. */
+
+#include "audit.h"
+#include "audit_read.h"
+#include "cluster.h"
+#include "keys.h"
+#include "records.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <openssl/sha.h>
+#include <string.h>
+
+static void commit(struct fixture *f, struct change *change)
+{
+	assert_int_equal(change_commit(f->server, change, NULL, NULL, NULL), STATUS_OK);
+	change_release(change);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+}
+
+static void record(struct fixture *f, const char *object)
+{
+	struct change change = CHANGE_INIT;
+
+	audit_own(f->server, &change, "Test.Do", object, "because");
+	commit(f, &change);
+}
+
+static void record_many(struct fixture *f, int n)
+{
+	char object[32];
+
+	for (int i = 0; i < n; i++) {
+		struct change change = CHANGE_INIT;
+
+		(void)str_format(object, sizeof(object), "thing %d", i);
+		audit_own(f->server, &change, "Test.Do", object, NULL);
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+		change_release(&change);
+	}
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+}
+
+static Holdfast__V1__ListAuditResponse *list_by(struct fixture *f,
+						const Holdfast__V1__ListAuditRequest *request)
+{
+	Holdfast__V1__ListAuditResponse *response = NULL;
+
+	assert_int_equal(audit_list(f->server, request, &response, NULL), STATUS_OK);
+	return response;
+}
+
+static Holdfast__V1__ListAuditResponse *list(struct fixture *f, uint64_t after, uint32_t per_page)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+
+	request.after = after;
+	request.per_page = per_page;
+	return list_by(f, &request);
+}
+
+static void hash(const Holdfast__V1__AuditRecord *record, uint8_t ret[static SHA256_DIGEST_LENGTH])
+{
+	uint8_t bytes[4096];
+
+	assert_in_range(protobuf_c_message_get_packed_size(&record->base), 1, sizeof(bytes));
+	(void)SHA256(bytes, protobuf_c_message_pack(&record->base, bytes), ret);
+}
+
+/* From its first record on, every record names the one before, and the head the last. */
+static void assert_chain(struct fixture *f, uint64_t first, uint64_t last)
+{
+	Holdfast__V1__ListAuditResponse *page = list(f, 0, 0);
+	uint8_t sha256[SHA256_DIGEST_LENGTH];
+
+	assert_int_equal(page->n_records, last - first + 1);
+	assert_int_equal(page->next_after, 0);
+	for (size_t i = 0; i < page->n_records; i++) {
+		const Holdfast__V1__AuditRecord *r = page->records[i];
+
+		assert_int_equal(r->sequence, first + i);
+		if (i > 0)
+			assert_memory_equal(r->previous_sha256.data, sha256, sizeof(sha256));
+		else
+			assert_int_equal(r->previous_sha256.len, first == 1 ? 0 : sizeof(sha256));
+		hash(r, sha256);
+	}
+	assert_int_equal(page->head->first, first);
+	assert_int_equal(page->head->sequence, last);
+	assert_int_equal(page->head->sha256.len, sizeof(sha256));
+	assert_memory_equal(page->head->sha256.data, sha256, sizeof(sha256));
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+static void each_record_names_the_one_before_also_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+	struct change change = CHANGE_INIT;
+
+	record(f, "volume default/a");
+	audit_own(f->server, &change, "Test.Do", "volume default/b", NULL);
+	audit_own(f->server, &change, "Test.Do", "volume default/c", NULL);
+	commit(f, &change);
+	assert_chain(f, 1, 3);
+	restart(f);
+	record(f, "volume default/d");
+	assert_chain(f, 1, 4);
+}
+
+static void records_are_not_held_in_memory(void **state)
+{
+	struct fixture *f = *state;
+
+	record_many(f, 3);
+	assert_null(state_record(&f->server->state, PREFIX_AUDIT "0000000000000001"));
+	restart(f);
+	assert_null(state_record(&f->server->state, PREFIX_AUDIT "0000000000000001"));
+	assert_non_null(state_record(&f->server->state, KEY_AUDIT_HEAD));
+}
+
+static void changes_that_cross_have_places_in_the_order_of_their_commits(void **state)
+{
+	struct fixture *f = *state;
+	struct change first = CHANGE_INIT;
+	struct change second = CHANGE_INIT;
+	Holdfast__V1__ListAuditResponse *page;
+
+	audit_own(f->server, &first, "Test.Do", "staged first", NULL);
+	audit_own(f->server, &second, "Test.Do", "committed first", NULL);
+	commit(f, &second);
+	commit(f, &first);
+	assert_chain(f, 1, 2);
+	page = list(f, 0, 0);
+	assert_string_equal(page->records[0]->object, "committed first");
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+static void a_change_that_is_refused_leaves_its_place_to_the_next(void **state)
+{
+	struct fixture *f = *state;
+	struct change change = CHANGE_INIT;
+	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
+
+	audit_own(f->server, &change, "Test.Do", "too large a key", NULL);
+	change_put_record(&change, "\x01", &schema.base); /* the store takes no such key */
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(change.n, 1);
+	change_release(&change);
+	record(f, "after");
+	assert_chain(f, 1, 1);
+}
+
+static void a_change_has_room_for_a_fixed_number_of_records(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int extra = 0; extra < 2; extra++) {
+		struct change change = CHANGE_INIT;
+		Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
+		char key[32];
+
+		schema.version = 1;
+		for (int i = 0; i < CHANGE_OBJECTS_MAX; i++) {
+			(void)str_format(key, sizeof(key), PREFIX_SNAPSHOT "%d", i);
+			change_put_record(&change, key, &schema.base);
+		}
+		for (int i = 0; i < CHANGE_AUDIT_MAX + extra; i++)
+			audit_own(f->server, &change, "Test.Do", "x", NULL);
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL),
+				 extra ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
+		change_release(&change);
+	}
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_chain(f, 1, CHANGE_AUDIT_MAX);
+}
+
+static void text_is_cut_and_cleaned(void **state)
+{
+	struct fixture *f = *state;
+	char long_text[4000];
+	Holdfast__V1__ListAuditResponse *page;
+	struct change change = CHANGE_INIT;
+
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	audit_own(f->server, &change, "Test.Do", "a\x1b[31m\nb\xff", long_text);
+	commit(f, &change);
+	page = list(f, 0, 0);
+	assert_string_equal(page->records[0]->object, "a?[31m b?");
+	assert_int_equal(strlen(page->records[0]->why), AUDIT_WHY_SIZE - 1);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+static void pages_follow_each_other(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ListAuditResponse *page;
+	uint64_t after = 0;
+	int pages = 0;
+
+	record_many(f, 7);
+	do {
+		page = list(f, after, 3);
+		assert_int_equal(page->n_records, pages < 2 ? 3 : 1);
+		assert_int_equal(page->records[0]->sequence, after + 1);
+		after = page->next_after;
+		holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+		pages++;
+	} while (after);
+	assert_int_equal(pages, 3);
+	page = list(f, 7, 3);
+	assert_int_equal(page->n_records, 0);
+	assert_int_equal(page->next_after, 0);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+static void a_filter_shows_what_matches_it(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page;
+	char object[] = "thing 1";
+	char who[] = "server";
+	char nobody[] = "serve";
+
+	record_many(f, 12);
+	request.object = object;
+	request.who = who;
+	page = list_by(f, &request);
+	assert_int_equal(page->n_records, 3); /* 1, 10 and 11 */
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+	request.who = nobody;
+	page = list_by(f, &request);
+	assert_int_equal(page->n_records, 0);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+	request.who = who;
+	request.since_ms = clock_realtime_ms() + 3600 * 1000;
+	page = list_by(f, &request);
+	assert_int_equal(page->n_records, 0);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+static void one_call_looks_at_a_bounded_number_of_records(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page;
+	char last[32];
+
+	record_many(f, AUDIT_SCAN_MAX + 1);
+	(void)str_format(last, sizeof(last), "thing %d", AUDIT_SCAN_MAX);
+	request.object = last;
+	page = list_by(f, &request);
+	assert_int_equal(page->n_records, 0);
+	assert_int_equal(page->next_after, AUDIT_SCAN_MAX);
+	request.after = page->next_after;
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+	page = list_by(f, &request);
+	assert_int_equal(page->n_records, 1);
+	assert_int_equal(page->next_after, 0);
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+}
+
+static void more_records_than_are_kept_are_forgotten_from_the_oldest_on(void **state)
+{
+	struct fixture *f = *state;
+
+	f->server->config.audit_keep = 10;
+	record_many(f, 10);
+	assert_int_equal(audit_prune(f->server, 1000), 0);
+	record_many(f, 200);
+	assert_int_equal(audit_prunable(f->server, 1000), 200);
+	assert_int_equal(audit_prune(f->server, 5), 5);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_chain(f, 6, 211); /* forgetting is recorded */
+	restart(f);
+	f->server->config.audit_keep = 10;
+	assert_in_range(audit_prune(f->server, 1000), 196, 200);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_chain(f, audit_head(f->server).first, audit_head(f->server).sequence);
+	assert_in_range(audit_head(f->server).sequence - audit_head(f->server).first, 9, 13);
+}
+
+static void what_is_too_old_is_forgotten_but_the_last_record(void **state)
+{
+	struct fixture *f = *state;
+
+	record_many(f, 5);
+	f->server->config.audit_keep_for_us = 3600 * USEC_PER_SEC;
+	assert_int_equal(audit_prunable(f->server, 1000), 0);
+	f->server->config.audit_keep_for_us = 0;
+	settle(f);
+	assert_int_equal(audit_prunable(f->server, 1000), 4);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(each_record_names_the_one_before_also_after_a_restart),
+		TEST(records_are_not_held_in_memory),
+		TEST(changes_that_cross_have_places_in_the_order_of_their_commits),
+		TEST(a_change_that_is_refused_leaves_its_place_to_the_next),
+		TEST(a_change_has_room_for_a_fixed_number_of_records),
+		TEST(text_is_cut_and_cleaned),
+		TEST(pages_follow_each_other),
+		TEST(a_filter_shows_what_matches_it),
+		TEST(one_call_looks_at_a_bounded_number_of_records),
+		TEST(more_records_than_are_kept_are_forgotten_from_the_oldest_on),
+		TEST(what_is_too_old_is_forgotten_but_the_last_record),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

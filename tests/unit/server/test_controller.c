@@ -1,0 +1,497 @@
+/* Calls to controllers over real sessions: who is asked, in which order, and what becomes of a call whose
+ * answer does not come, or comes wrong. */
+
+#include "cluster.h"
+#include "controller.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+typedef Holdfast__V1__PluginCall plugin_call;
+typedef Holdfast__V1__PluginReply plugin_reply;
+
+enum { CALLS_MAX = 8, FAST_TIMEOUT_US = 30000 };
+
+#define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+#define VALIDATE HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE
+#define EXPAND HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND
+
+struct outcome {
+	unsigned int times; /* done was called */
+	unsigned int order; /* of all ends */
+	bool has_reply;
+	struct error error;
+	bool unwanted;
+};
+
+struct fixture_controller {
+	struct fixture *f;
+	struct model_plugin plugin;
+	struct outcome outcomes[CALLS_MAX];
+	unsigned int ends;
+};
+
+static struct fixture_controller world;
+
+static void on_done(struct server *server, const plugin_reply *reply, const struct error *err, void *userdata)
+{
+	struct outcome *outcome = userdata;
+
+	(void)server;
+	assert_true((reply != NULL) == (err == NULL));
+	outcome->times++;
+	outcome->order = ++world.ends;
+	outcome->has_reply = reply != NULL;
+	if (err)
+		outcome->error = *err;
+}
+
+static bool is_wanted(struct server *server, void *userdata)
+{
+	const struct outcome *outcome = userdata;
+
+	(void)server;
+	return !outcome->unwanted;
+}
+
+static enum status start_on(int n, int kind, const char *node_id, struct error *err)
+{
+	Holdfast__V1__ControllerAttachRequest attach = HOLDFAST__V1__CONTROLLER_ATTACH_REQUEST__INIT;
+	Holdfast__V1__ControllerDetachRequest detach_request = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
+	Holdfast__V1__ControllerValidateRequest validate = HOLDFAST__V1__CONTROLLER_VALIDATE_REQUEST__INIT;
+	Holdfast__V1__NodeExpandRequest expand = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	const struct controller_call controller = {
+		.plugin_id = CSI_PLUGIN,
+		.call = &pb,
+		.node_id = node_id,
+		.wanted = is_wanted,
+		.done = on_done,
+		.userdata = &world.outcomes[n],
+	};
+	char volume[] = "vol";
+	char node[] = "i-n1";
+	enum status st;
+
+	attach.capability = &capability;
+	attach.external_id = detach_request.external_id = volume;
+	attach.external_node_id = detach_request.external_node_id = node;
+	pb.request_case = (Holdfast__V1__PluginCall__RequestCase)kind;
+	switch (kind) {
+	case ATTACH:
+		pb.attach = &attach;
+		break;
+	case DETACH:
+		pb.detach = &detach_request;
+		break;
+	case VALIDATE:
+		pb.validate = &validate;
+		break;
+	default:
+		pb.node_expand = &expand;
+		break;
+	}
+	st = controller_call(world.f->server, &controller, err);
+	assert_int_equal(world.outcomes[n].times, 0); /* never inside */
+	return st;
+}
+
+static void start_call(int n, int kind)
+{
+	assert_int_equal(start_on(n, kind, NULL, NULL), STATUS_OK);
+}
+
+static struct outcome *end_of(int n)
+{
+	UNTIL(world.f, world.outcomes[n].times == 1);
+	return &world.outcomes[n];
+}
+
+static void expect_ok(int n)
+{
+	const struct outcome *outcome = end_of(n);
+
+	assert_true(outcome->has_reply);
+}
+
+static void expect_failed(int n, enum status status, const char *text)
+{
+	const struct outcome *outcome = end_of(n);
+
+	assert_false(outcome->has_reply);
+	assert_int_equal(outcome->error.status, status);
+	if (!strstr(outcome->error.msg, text))
+		fail_msg("'%s' does not say '%s'", outcome->error.msg, text);
+}
+
+/* Both nodes run controller and node service of the plugin. */
+static int setup_both(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	world = (struct fixture_controller){.f = f};
+	f->n1.plugin = f->n2.plugin = &world.plugin;
+	f->n1.csi = f->n2.csi = (struct fake_csi){.has_node = true, .has_controller = true};
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	return 0;
+}
+
+static int teardown_both(void **state)
+{
+	int r = teardown(state);
+
+	assert_string_equal(world.plugin.violation, "");
+	for (int i = 0; i < CALLS_MAX; i++)
+		assert_true(world.outcomes[i].times <= 1);
+	return r;
+}
+
+static void the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		start_call(i, ATTACH);
+		expect_ok(i);
+	}
+	assert_int_equal(f->n1.calls, 2);
+	f->n1.csi.controller_sick = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	start_call(2, ATTACH);
+	expect_ok(2);
+	assert_int_equal(f->n2.calls, 1);
+	f->n1.csi.controller_sick = false;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	start_call(3, DETACH);
+	expect_ok(3);
+	assert_int_equal(f->n1.calls, 3);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	start_call(4, DETACH);
+	expect_ok(4);
+	assert_int_equal(f->n2.calls, 2);
+}
+
+static void without_a_controller_nothing_is_begun(void **state)
+{
+	struct fixture *f = *state;
+	struct plugin_entry *plugin = state_plugin(&f->server->state, CSI_PLUGIN);
+	struct error err;
+
+	assert_true(controller_capabilities(plugin)->attach_detach);
+	f->n1.csi.controller_sick = true;
+	f->n2.csi.has_controller = false;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_null(controller_capabilities(plugin));
+	assert_int_equal(start_on(0, ATTACH, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "holdfast plugin status ebs"));
+	f->n1.csi = f->n2.csi = (struct fake_csi){0};
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(start_on(0, ATTACH, NULL, &err), STATUS_NOT_FOUND);
+	assert_int_equal(world.outcomes[0].times, 0);
+}
+
+static void only_not_here_leads_to_the_next_node(void **state)
+{
+	struct fixture *f = *state;
+
+	model_plugin_order(&world.plugin, ATTACH, MODEL_NOT_HERE, 1, 0);
+	start_call(0, ATTACH);
+	expect_ok(0);
+	assert_int_equal(f->n1.calls, 1);
+	assert_int_equal(f->n2.calls, 1);
+	model_plugin_order(&world.plugin, ATTACH, MODEL_NOT_HERE, 2, 0);
+	start_call(1, ATTACH);
+	expect_failed(1, STATUS_UNAVAILABLE, "node n2 says");
+	assert_int_equal(f->n1.calls, 2);
+	assert_int_equal(f->n2.calls, 2);
+	assert_int_equal(world.plugin.calls[ATTACH], 1);
+}
+
+static void the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int code = 1; code < STATUS_N; code++) {
+		world.outcomes[0] = (struct outcome){0};
+		model_plugin_order(&world.plugin, ATTACH, MODEL_FAIL, 1, (enum status)code);
+		start_call(0, ATTACH);
+		expect_failed(0, (enum status)code,
+			      "plugin ebs on node n1: ControllerPublishVolume: the model says no");
+	}
+	world.outcomes[0] = (struct outcome){0};
+	model_plugin_order(&world.plugin, ATTACH, MODEL_FAIL, 1, (enum status)4711);
+	start_call(0, ATTACH);
+	expect_failed(0, STATUS_UNKNOWN, "the model says no");
+	assert_int_equal(f->n2.calls, 0);
+}
+
+static void one_serial_call_is_under_way_and_the_others_keep_their_order(void **state)
+{
+	struct fixture *f = *state;
+
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	start_call(0, ATTACH);
+	start_call(1, DETACH);
+	start_call(2, ATTACH);
+	start_call(3, VALIDATE);
+	expect_ok(3); /* which does not wait */
+	settle(f);
+	assert_int_equal(world.plugin.calls[DETACH], 0);
+	fake_node_answer(&f->n1);
+	for (int i = 0; i < 3; i++)
+		expect_ok(i);
+	assert_true(world.outcomes[0].order < world.outcomes[1].order);
+	assert_true(world.outcomes[1].order < world.outcomes[2].order);
+	assert_true(model_plugin_is_attached(&world.plugin, "vol", "i-n1")); /* attach, detach, attach */
+}
+
+static void what_is_no_longer_wanted_when_its_turn_comes_is_not_sent(void **state)
+{
+	struct fixture *f = *state;
+
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
+	start_call(0, ATTACH);
+	start_call(1, DETACH);
+	start_call(2, ATTACH);
+	UNTIL(f, f->n1.n_held == 1);
+	world.outcomes[1].unwanted = true;
+	fake_node_answer(&f->n1);
+	expect_failed(1, STATUS_ABORTED, "no longer wanted");
+	expect_ok(2);
+	assert_int_equal(world.plugin.calls[DETACH], 0);
+}
+
+static void no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored(void **state)
+{
+	struct fixture *f = *state;
+	struct controller_stats stats;
+
+	f->server->config.controller_timeout_us = FAST_TIMEOUT_US;
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	start_call(0, ATTACH);
+	start_call(1, DETACH);
+	expect_failed(0, STATUS_DEADLINE_EXCEEDED, "may or may not");
+	expect_ok(1);
+	fake_node_answer(&f->n1);
+	settle(f);
+	controller_stats(f->server, &stats);
+	assert_int_equal(stats.strays, 1);
+	assert_int_equal(stats.under_way, 0);
+	assert_false(f->n1.closed);
+}
+
+static void a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_the_rest(void **state)
+{
+	static const enum model_outcome losses[] = {MODEL_LOSE_BEFORE, MODEL_LOSE_AFTER};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++) {
+		memset(world.outcomes, 0, sizeof(world.outcomes));
+		world.plugin.n_attachments = 0;
+		model_plugin_order(&world.plugin, ATTACH, losses[i], 1, 0);
+		start_call(0, ATTACH);
+		start_call(1, VALIDATE);
+		start_call(2, DETACH);
+		expect_failed(0, STATUS_UNKNOWN, "session ended");
+		expect_ok(2); /* by n2 */
+		assert_int_equal(world.outcomes[1].times, 1);
+		assert_int_equal(f->n2.calls, (int)i + 1);
+		UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	}
+	fake_node_disconnect(&f->n2);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n2")));
+	memset(world.outcomes, 0, sizeof(world.outcomes));
+	model_plugin_order(&world.plugin, ATTACH, MODEL_LOSE_BEFORE, 1, 0);
+	start_call(0, ATTACH);
+	start_call(1, DETACH);
+	expect_failed(0, STATUS_UNKNOWN, "session ended");
+	expect_failed(1, STATUS_UNAVAILABLE, "no connected node runs a healthy controller");
+}
+
+static void a_call_for_a_node_goes_there_and_nowhere_else(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
+	start_call(0, ATTACH);
+	assert_int_equal(start_on(1, EXPAND, "n2", NULL), STATUS_OK);
+	expect_ok(1); /* beside the attach */
+	assert_int_equal(f->n2.calls, 1);
+	model_plugin_order(&world.plugin, EXPAND, MODEL_NOT_HERE, 1, 0);
+	assert_int_equal(start_on(2, EXPAND, "n2", NULL), STATUS_OK);
+	expect_failed(2, STATUS_UNAVAILABLE, "node n2");
+	f->n2.csi.has_node = false;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(start_on(3, EXPAND, "n2", &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "node n2"));
+	assert_int_equal(start_on(3, EXPAND, "n3", &err), STATUS_UNAVAILABLE);
+	fake_node_answer(&f->n1);
+	expect_failed(0, STATUS_INTERNAL, "took its time");
+}
+
+static void answers_that_nobody_waits_for_change_nothing(void **state)
+{
+	static const uint64_t ids[] = {0, 1, 2, 77, UINT64_MAX};
+	struct fixture *f = *state;
+	struct controller_stats stats;
+	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
+
+	model_plugin_order(&world.plugin, ATTACH, MODEL_TWICE, 1, 0);
+	start_call(0, ATTACH);
+	expect_ok(0);
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	start_call(1, ATTACH); /* with the id 2 on n1 */
+	UNTIL(f, f->n1.n_held == 1);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		reply.call_id = ids[i];
+		fake_node_send_reply(&f->n2, &reply); /* another session's ids */
+		if (ids[i] != 2)
+			fake_node_send_reply(&f->n1, &reply);
+	}
+	settle(f);
+	assert_int_equal(world.outcomes[1].times, 0);
+	fake_node_answer(&f->n1);
+	expect_ok(1);
+	controller_stats(f->server, &stats);
+	assert_int_equal(stats.strays, 1 + 5 + 4);
+	assert_false(f->n1.closed || f->n2.closed);
+}
+
+static void an_answer_to_something_else_leaves_the_call_unknown(void **state)
+{
+	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
+	struct fixture *f = *state;
+
+	model_plugin_order(&world.plugin, ATTACH, MODEL_OTHER_ANSWER, 1, 0);
+	start_call(0, ATTACH);
+	expect_failed(0, STATUS_UNKNOWN, "something else");
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
+	start_call(1, ATTACH);
+	UNTIL(f, f->n1.n_held == 1);
+	reply.call_id = f->n1.last_call_id; /* OK, with nothing in it */
+	fake_node_send_reply(&f->n1, &reply);
+	expect_failed(1, STATUS_UNKNOWN, "something else");
+}
+
+static void an_answer_that_is_too_large_ends_the_session(void **state)
+{
+	enum { TOO_LARGE = 2 * 1024 * 1024 };
+	plugin_reply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
+	struct fixture *f = *state;
+	cleanup_free char *text = malloc(TOO_LARGE + 1);
+
+	assert_non_null(text);
+	memset(text, 'x', TOO_LARGE);
+	text[TOO_LARGE] = '\0';
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
+	start_call(0, ATTACH);
+	UNTIL(f, f->n1.n_held == 1);
+	reply.call_id = f->n1.last_call_id;
+	reply.code = STATUS_INTERNAL;
+	text[256 * 1024] = '\0'; /* large, and only cut */
+	reply.message = text;
+	fake_node_send_reply(&f->n1, &reply);
+	expect_failed(0, STATUS_INTERNAL, "xxxx");
+	text[256 * 1024] = 'x';
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
+	start_call(1, ATTACH);
+	UNTIL(f, f->n1.n_held == 2);
+	reply.call_id = f->n1.last_call_id;
+	fake_node_send_reply(&f->n1, &reply);
+	expect_failed(1, STATUS_UNKNOWN, "session ended");
+	start_call(2, ATTACH);
+	expect_ok(2); /* by n2 */
+}
+
+static void as_many_wait_as_there_is_room_for(void **state)
+{
+	struct fixture *f = *state;
+	static struct outcome many;
+	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerDetachRequest detach_request = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
+	const struct controller_call controller = {
+		.plugin_id = CSI_PLUGIN, .call = &pb, .done = on_done, .userdata = &many};
+	struct error err;
+
+	many = (struct outcome){0};
+	pb.request_case = DETACH;
+	pb.detach = &detach_request;
+	model_plugin_order(&world.plugin, ATTACH, MODEL_HOLD, 1, 0);
+	start_call(0, ATTACH);
+	for (int i = 0; i < CONTROLLER_QUEUE_MAX; i++)
+		assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_OK);
+	assert_int_equal(controller_call(f->server, &controller, &err), STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_int_equal(start_on(1, VALIDATE, NULL, NULL), STATUS_OK); /* which has room of its own */
+	expect_ok(1);
+	assert_int_equal(many.times, 0);
+	/* the end of the server ends them all, once */
+	restart(f);
+	assert_int_equal(many.times, CONTROLLER_QUEUE_MAX);
+	assert_int_equal(many.error.status, STATUS_CANCELLED);
+	assert_int_equal(world.outcomes[0].error.status, STATUS_CANCELLED);
+}
+
+static void a_call_that_is_too_large_is_refused_before_it_is_sent(void **state)
+{
+	struct fixture *f = *state;
+	plugin_call pb = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerDeleteRequest del = HOLDFAST__V1__CONTROLLER_DELETE_REQUEST__INIT;
+	const struct controller_call controller = {
+		.plugin_id = CSI_PLUGIN, .call = &pb, .done = on_done, .userdata = &world.outcomes[0]};
+	cleanup_free char *id = calloc(1, CONTROLLER_CALL_BYTES_MAX + 1);
+	size_t overhead;
+
+	assert_non_null(id);
+	memset(id, 'x', CONTROLLER_CALL_BYTES_MAX - 64);
+	pb.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE;
+	pb.delete_ = &del;
+	del.external_id = id;
+	overhead = protobuf_c_message_get_packed_size(&pb.base) - strlen(id);
+	memset(id, 'x', CONTROLLER_CALL_BYTES_MAX - overhead + 1);
+	assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_INVALID_ARGUMENT);
+	id[CONTROLLER_CALL_BYTES_MAX - overhead] = '\0';
+	assert_int_equal(controller_call(f->server, &controller, NULL), STATUS_OK);
+	expect_ok(0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_both, teardown_both)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_first_healthy_controller_by_node_id_is_asked_as_long_as_it_stands),
+		TEST(without_a_controller_nothing_is_begun),
+		TEST(only_not_here_leads_to_the_next_node),
+		TEST(the_plugins_code_comes_back_with_its_words_and_nobody_else_is_asked),
+		TEST(one_serial_call_is_under_way_and_the_others_keep_their_order),
+		TEST(what_is_no_longer_wanted_when_its_turn_comes_is_not_sent),
+		TEST(no_answer_in_time_frees_the_turn_and_a_late_one_is_ignored),
+		TEST(a_lost_session_leaves_what_was_sent_unknown_and_asks_another_for_the_rest),
+		TEST(a_call_for_a_node_goes_there_and_nowhere_else),
+		TEST(answers_that_nobody_waits_for_change_nothing),
+		TEST(an_answer_to_something_else_leaves_the_call_unknown),
+		TEST(an_answer_that_is_too_large_ends_the_session),
+		TEST(as_many_wait_as_there_is_room_for),
+		TEST(a_call_that_is_too_large_is_refused_before_it_is_sent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,316 @@
+/* What people and other programs get from the database of a store that is running: views, reads, copies. */
+
+#include "fixture.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct kv_column pet_columns[] = {
+	{"name", "name", KV_COLUMN_WORD, NULL, NULL},	   {"kind", "kind", KV_COLUMN_WORD, "CAT", NULL},
+	{"legs", "legs", KV_COLUMN_NUMBER, NULL, NULL},	   {"tame", "is.tame", KV_COLUMN_FLAG, NULL, NULL},
+	{"born", "born_ms", KV_COLUMN_TIME, NULL, NULL},   {"first", "names[0]", KV_COLUMN_WORD, "", NULL},
+	{"food", "food", KV_COLUMN_WORD, NULL, "pantry/"},
+};
+static const struct kv_view pets = {"pet", "pet/", pet_columns, ARRAY_SIZE(pet_columns)};
+
+struct rows {
+	char text[4096];
+};
+
+static int append_row(void *userdata, int n, char **values, char **names)
+{
+	struct rows *rows = userdata;
+	size_t at = strlen(rows->text);
+
+	(void)names;
+	for (int i = 0; i < n; i++) {
+		(void)str_format(rows->text + at, sizeof(rows->text) - at, "%s%s",
+				 values[i] ? values[i] : "-", i + 1 < n ? "|" : "\n");
+		at = strlen(rows->text);
+	}
+	return 0;
+}
+
+/* As sqlite3 -readonly does it, and by a process of its own: locks of one process do not meet each other. */
+static const char *read_only(const char *path, const char *sql)
+{
+	static struct rows rows;
+	cleanup_free char *command = NULL;
+	int ends[2];
+	int status;
+	ssize_t n;
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		sqlite3 *db = NULL;
+		struct rows out = {""};
+		int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL);
+
+		if (rc == SQLITE_OK)
+			rc = sqlite3_exec(db, sql, append_row, &out, NULL);
+		if (rc != SQLITE_OK)
+			(void)str_format(out.text, sizeof(out.text), "%s", sqlite3_errmsg(db));
+		_exit(write(ends[1], out.text, strlen(out.text)) >= 0 ? 0 : 1);
+	}
+	(void)close(ends[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	n = read(ends[0], rows.text, sizeof(rows.text) - 1);
+	(void)close(ends[0]);
+	assert_true(n >= 0);
+	rows.text[n] = '\0';
+	return rows.text;
+}
+
+static void put_text(struct fixture *f, const char *key, const char *text)
+{
+	struct kv_op op = {.key = key, .value = "v", .len = 1, .text = text};
+
+	assert_int_equal(commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1}).err.status, STATUS_OK);
+}
+
+static void somebody_with_the_shell_reads_while_the_store_is_running(void **state)
+{
+	struct fixture *f = *state;
+
+	put_text(f, "a", "{\"n\":1}");
+	assert_string_equal(read_only(f->path, "SELECT key, text FROM kv"), "a|{\"n\":1}\n");
+	put_text(f, "b", NULL);
+	assert_string_equal(read_only(f->path, "SELECT key, text FROM kv"), "a|{\"n\":1}\nb|-\n");
+}
+
+static void a_view_has_words_numbers_flags_and_times(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(kv_define_views(f->kv, &pets, 1, NULL), STATUS_OK);
+	put_text(f, "pet/a/rex",
+		 "{\"name\":\"Rex\",\"kind\":\"DOG\",\"legs\":\"4\",\"is\":{\"tame\":true},"
+		 "\"born_ms\":\"1769860800123\",\"names\":[\"R\",\"X\"]}");
+	put_text(f, "pet/b", "{}");
+	put_text(f, "pantry/a/rex", "{\"food\":\"bone\"}");
+	put_text(f, "pet0", "{\"name\":\"behind the last pet\"}");
+	assert_string_equal(read_only(f->path, "SELECT * FROM pet ORDER BY key"),
+			    "a/rex|Rex|DOG|4|yes|2026-01-31T12:00:00.123Z|R|bone|1|1\n"
+			    "b|-|CAT|0|no|-||-|2|2\n");
+	put_text(f, "pet/b", NULL); /* a value without a text is a row without words */
+	assert_string_equal(read_only(f->path, "SELECT key, name, modify_index FROM pet WHERE key = 'b'"),
+			    "b|-|5\n");
+}
+
+static void views_follow_their_definition_and_nothing_is_written_when_it_stays(void **state)
+{
+	struct fixture *f = *state;
+	const struct kv_view renamed = {"animal", "pet/", pet_columns, 1};
+	const char *count = "SELECT count(*) FROM sqlite_master WHERE type = 'view'";
+	char before[64];
+
+	assert_int_equal(kv_define_views(f->kv, &pets, 1, NULL), STATUS_OK);
+	assert_int_equal(kv_define_views(f->kv, &renamed, 1, NULL), STATUS_OK);
+	assert_string_equal(read_only(f->path, count), "1\n");
+	assert_string_equal(read_only(f->path, "SELECT * FROM animal"), "");
+	(void)str_copy(before, sizeof(before), read_only(f->path, "PRAGMA schema_version"));
+	assert_int_equal(kv_define_views(f->kv, &renamed, 1, NULL), STATUS_OK);
+	assert_string_equal(read_only(f->path, "PRAGMA schema_version"), before);
+	assert_int_equal(kv_define_views(f->kv, NULL, 0, NULL), STATUS_OK);
+	assert_string_equal(read_only(f->path, count), "0\n");
+	(void)put(f, "a", "1"); /* statements prepared before are none the worse */
+}
+
+static void the_text_of_a_transaction_is_bounded(void **state)
+{
+	struct fixture *f = *state;
+	char *text = malloc(KV_TEXT_MAX + 1);
+	struct kv_op op = {.key = "a", .value = "v", .len = 1, .text = text};
+	const struct kv_op deletion = {.key = "a", .text = "{}"};
+	struct error err;
+
+	assert_non_null(text);
+	memset(text, 'x', KV_TEXT_MAX);
+	text[KV_TEXT_MAX] = '\0';
+	assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, NULL, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "bytes of text; at most 1048576"));
+	text[KV_TEXT_MAX - 1] = '\0'; /* with its NUL exactly the limit */
+	assert_int_equal(commit(f, &(struct kv_txn){.ops = &op, .n_ops = 1}).err.status, STATUS_OK);
+	assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &deletion, .n_ops = 1}, NULL, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "text without a value"));
+	free(text);
+}
+
+static void a_database_of_the_first_schema_gets_its_column(void **state)
+{
+	static const char first[] = "PRAGMA journal_mode=WAL; CREATE TABLE kv(key TEXT NOT NULL PRIMARY KEY,"
+				    " value BLOB NOT NULL, create_revision INTEGER NOT NULL,"
+				    " mod_revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+				    "CREATE TABLE changes(revision INTEGER NOT NULL, seq INTEGER NOT NULL,"
+				    " key TEXT NOT NULL, value BLOB, create_revision INTEGER NOT NULL,"
+				    " PRIMARY KEY (revision, seq)) STRICT, WITHOUT ROWID;"
+				    "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK (id = 1),"
+				    " revision INTEGER NOT NULL, compacted INTEGER NOT NULL) STRICT;"
+				    "INSERT INTO position VALUES (1, 7, 7);"
+				    "INSERT INTO kv VALUES ('old', x'31', 3, 7);"
+				    "PRAGMA application_id=1215261796; PRAGMA user_version=1;";
+	struct fixture *f = *state;
+	sqlite3 *db = NULL;
+
+	fixture_close(f);
+	assert_int_equal(unlink(f->path), 0);
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, first, NULL, NULL, NULL), SQLITE_OK);
+	(void)sqlite3_close(db);
+	for (int i = 0; i < 2; i++) {
+		fixture_open(f);
+		assert_string_equal(range_text(f, "old"), "old=1@3,7 ");
+		assert_string_equal(read_only(f->path, "PRAGMA user_version"), "2\n");
+		put_text(f, "new", "{}");
+		fixture_close(f);
+	}
+}
+
+static void a_copy_is_whole_and_private_and_can_be_opened(void **state)
+{
+	struct fixture *f = *state;
+	char copy[TEMP_PATH_SIZE];
+	char path[TEMP_PATH_SIZE];
+	struct stat st;
+	uint64_t revision = 0;
+	struct error err;
+
+	(void)put(f, "a", "1");
+	(void)put(f, "b", "2");
+	(void)temp_dir_path(copy, f->dir, "copy.db");
+	assert_int_equal(kv_copy_sqlite(f->path, copy, &revision, NULL), STATUS_OK);
+	assert_int_equal(revision, 2);
+	assert_int_equal(stat(copy, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(kv_copy_sqlite(f->path, copy, &revision, &err), STATUS_ALREADY_EXISTS);
+	(void)put(f, "c", "3"); /* not in the copy */
+	fixture_close(f);
+	(void)str_copy(path, sizeof(path), f->path);
+	(void)str_copy(f->path, sizeof(f->path), copy);
+	fixture_open(f);
+	assert_string_equal(range_text(f, ""), "a=1@1,1 b=2@2,2 ");
+	(void)str_copy(f->path, sizeof(f->path), path);
+}
+
+static void a_copy_of_nothing_leaves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	char copy[TEMP_PATH_SIZE];
+	char none[TEMP_PATH_SIZE];
+	uint64_t revision = 5;
+
+	(void)temp_dir_path(copy, f->dir, "copy.db");
+	(void)temp_dir_path(none, f->dir, "none.db");
+	assert_int_not_equal(kv_copy_sqlite(none, copy, &revision, NULL), STATUS_OK);
+	assert_int_equal(revision, 5);
+	assert_int_equal(access(copy, F_OK), -1);
+}
+
+struct doubling {
+	struct kv_rewrite *rewrite;
+	enum status end;
+};
+
+static bool double_value(const struct kv_item *item, void *userdata)
+{
+	struct doubling *doubling = userdata;
+	char value[64];
+	int n = str_format(value, sizeof(value), "%.*s%.*s", (int)item->len, (const char *)item->value,
+			   (int)item->len, (const char *)item->value);
+	struct kv_op op = {.key = item->key, .value = value, .len = (size_t)n};
+
+	return kv_rewrite_put(doubling->rewrite, &op, NULL) == STATUS_OK;
+}
+
+static enum status double_all(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	struct doubling *doubling = userdata;
+	enum status st;
+
+	doubling->rewrite = rewrite;
+	st = kv_rewrite_range(rewrite, "n/", double_value, doubling, err);
+	return st == STATUS_OK ? doubling->end : st;
+}
+
+static void a_rewrite_is_one_transaction_of_any_size(void **state)
+{
+	enum { MANY = 1000 }; /* more than a submitted one may have */
+	struct fixture *f = *state;
+	struct doubling doubling = {.end = STATUS_OK};
+	char key[32];
+
+	for (int i = 0; i < MANY; i++) {
+		(void)str_format(key, sizeof(key), "n/%04d", i);
+		put_async(f, key, "1", NULL);
+	}
+	(void)put(f, "other", "1");
+	assert_int_equal(kv_rewrite(f->kv, double_all, &doubling, NULL), STATUS_OK);
+	assert_int_equal(kv_revision(f->kv), 2 * MANY + 1);
+	assert_string_equal(range_text(f, "n/0000"), "n/0000=11@1,1002 ");
+	assert_string_equal(range_text(f, "n/0999"), "n/0999=11@1000,2001 ");
+	assert_string_equal(range_text(f, "other"), "other=1@1001,1001 ");
+	assert_int_equal(put(f, "after", "1"), 2 * MANY + 2);
+	fixture_close(f);
+	fixture_open(f);
+	assert_string_equal(range_text(f, "n/0999"), "n/0999=11@1000,2001 ");
+}
+
+static void a_rewrite_that_fails_has_changed_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct doubling doubling = {.end = STATUS_DATA_LOSS};
+
+	(void)put(f, "n/1", "1");
+	assert_int_equal(kv_rewrite(f->kv, double_all, &doubling, NULL), STATUS_DATA_LOSS);
+	fixture_close(f);
+	fixture_open(f);
+	assert_string_equal(range_text(f, ""), "n/1=1@1,1 ");
+	assert_int_equal(kv_revision(f->kv), 1);
+}
+
+static void a_locked_name_admits_no_store(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_close int fd = -EBADF;
+	struct error err;
+	int refused;
+
+	assert_int_equal(kv_lock_sqlite(f->path, &refused, &err), STATUS_FAILED_PRECONDITION);
+	fixture_close(f);
+	assert_int_equal(kv_lock_sqlite(f->path, &fd, &err), STATUS_OK);
+	assert_int_equal(kv_open_sqlite(f->event, f->path, &f->kv, &err), STATUS_FAILED_PRECONDITION);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(somebody_with_the_shell_reads_while_the_store_is_running),
+		TEST(a_view_has_words_numbers_flags_and_times),
+		TEST(views_follow_their_definition_and_nothing_is_written_when_it_stays),
+		TEST(the_text_of_a_transaction_is_bounded),
+		TEST(a_database_of_the_first_schema_gets_its_column),
+		TEST(a_copy_is_whole_and_private_and_can_be_opened),
+		TEST(a_copy_of_nothing_leaves_nothing),
+		TEST(a_rewrite_is_one_transaction_of_any_size),
+		TEST(a_rewrite_that_fails_has_changed_nothing),
+		TEST(a_locked_name_admits_no_store),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
