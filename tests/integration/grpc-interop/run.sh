@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# Both directions between us and grpc-js, over a unix socket and over mutual TLS.
+# Both directions between us and grpc-js, over a unix socket and over mutual TLS; and every method of the claim server by
+# grpc-js and by curl.
 # usage: run.sh [BUILD-FOLDER]     default build/dev; npm packages are put there, nothing else is installed
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../../..")
 build=$(readlink -f "${1:-$root/build/dev}")
 interop=$build/tests/integration/grpc-interop/interop
+server=$build/server/holdfast-server
 work=$build/grpc-interop
 
-[ -x "$interop" ] || {
-	echo "run.sh: $interop is missing; build it: cmake --build $build --target interop" >&2
-	exit 2
-}
+for program in "$interop" "$server"; do
+	[ -x "$program" ] || {
+		echo "run.sh: $program is missing; build it: cmake --build $build --target ${program##*/}" >&2
+		exit 2
+	}
+done
 mkdir -p "$work"
 cp "$here"/package.json "$here"/package-lock.json "$here"/*.js "$work"
 (cd "$work" && npm ci --loglevel=error --no-audit --no-fund)
@@ -25,8 +29,7 @@ finish() {
 		kill "$pid" 2>/dev/null || true
 		wait "$pid" 2>/dev/null || true
 	done
-	rm -f "$dir"/*
-	rmdir "$dir"
+	find "$dir" -depth -delete
 }
 trap finish EXIT
 
@@ -55,4 +58,22 @@ kill "${pids[0]}"
 wait "${pids[0]}" || failed=1
 start js node "$work/server.js" "$dir"
 "$interop" call "$dir" "$port" || failed=1
+
+# Every method of the claim server, twice: each driver has a server of its own.
+for driver in grpc-js curl; do
+	site=$dir/$driver
+	"$server" --dev "$site" --cluster interop --node n1 >"$site.log" 2>&1 &
+	pids+=($!)
+	for _ in $(seq 200); do
+		[ ! -s "$site/address" ] || break
+		kill -0 $! 2>/dev/null || break
+		sleep 0.05
+	done
+	if ! node "$work/methods.js" "$driver" "$site"; then
+		failed=1
+		sed 's/^/server: /' "$site.log"
+	fi
+	# it has to end well
+	kill $! && wait $! || failed=1
+done
 exit "$failed"
