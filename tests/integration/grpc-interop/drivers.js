@@ -27,7 +27,7 @@ class Site {
 }
 
 // The certificate that a row's `as` stands for; a token comes with an operator's certificate or none.
-const certificate = (as) => ({ node: 'n1', nobody: 'nobody' })[as] || 'operator';
+const certificate = (as) => ({ node: 'node-n1', nobody: 'nobody' })[as] || 'operator';
 
 class GrpcDriver {
   constructor(site) {

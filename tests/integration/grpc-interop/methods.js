@@ -115,7 +115,7 @@ async function checkStreams(node, watching, others) {
     const unknown = [...rows, ...table.streams].filter((method) => method && !methods.includes(method));
     assert.deepStrictEqual(unknown, []);
   });
-  const node = new Node(site.address, site.credentials('n1'), site.options, 'n1', crypto.randomUUID());
+  const node = new Node(site.address, site.credentials('node-n1'), site.options, 'n1', crypto.randomUUID());
   await check('Nodes.Session: a node is welcome', async () => {
     assert.strictEqual((await node.connect()).cluster, 'interop');
   });
