@@ -239,7 +239,7 @@ enum status command_parse(int argc, char **argv, struct invocation *ret, struct 
 	status = take_options(argc, argv, ret, err);
 	if (status == STATUS_OK)
 		status = find_command(ret, err);
-	if (status != STATUS_OK || !ret->command || is_given(ret, OPT_HELP) || !ret->command->run)
+	if (status != STATUS_OK || !ret->command || is_given(ret, OPT_HELP))
 		return status;
 	return check_command(ret, err);
 }
@@ -305,9 +305,8 @@ static void print_option(FILE *out, const struct option_info *info)
 
 void command_usage(FILE *out, const struct command *command)
 {
-	(void)fprintf(out, "usage: holdfast %s [options]%s%s\n\n%s.%s\n\noptions:\n", command->path,
-		      command->args[0] ? " " : "", command->args, command->help,
-		      command->run ? "" : " (not built yet)");
+	(void)fprintf(out, "usage: holdfast %s [options]%s%s\n\n%s.\n\noptions:\n", command->path,
+		      command->args[0] ? " " : "", command->args, command->help);
 	for (int id = 0; id < OPTION_N; id++)
 		if (command->options & OPTION_BIT(id))
 			print_option(out, &command_options[id]);
@@ -323,6 +322,5 @@ void command_list(FILE *out, const char *group)
 {
 	for (size_t i = 0; i < n_commands; i++)
 		if (command_in_group(commands[i].path, group))
-			(void)fprintf(out, "  %-24s %s%s\n", commands[i].path, commands[i].help,
-				      commands[i].run ? "" : " (not built yet)");
+			(void)fprintf(out, "  %-24s %s\n", commands[i].path, commands[i].help);
 }

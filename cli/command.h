@@ -55,6 +55,12 @@ enum option_id {
 	OPT_OLDER_THAN,
 	OPT_OTHER_CLUSTER,
 	OPT_INDEX,
+	OPT_DAYS,
+	OPT_OUT,
+	OPT_HOST,
+	OPT_MANAGEMENT,
+	OPT_WHO,
+	OPT_OBJECT,
 	OPT_UID, /* from here to OPT_DETACH: of policy explain, given on to holdfast-policy */
 	OPT_PROFILE,
 	OPT_BY_ID,
@@ -118,7 +124,7 @@ struct command {
 	int max_args;
 	enum word_kind arg_kinds[ARG_KINDS_MAX]; /* of its first arguments; the last one is that of all that
 						    follow */
-	command_fn *run;			 /* NULL: not built yet */
+	command_fn *run;
 };
 
 extern const struct command commands[];

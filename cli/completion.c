@@ -217,8 +217,7 @@ void completion_man(FILE *out)
 		(void)fprintf(out, "*%s*", commands[i].path);
 		if (commands[i].args[0])
 			(void)fprintf(out, " _%s_", commands[i].args);
-		(void)fprintf(out, "\n\t%s.%s\n\n", commands[i].help,
-			      commands[i].run ? "" : " Not built yet.");
+		(void)fprintf(out, "\n\t%s.\n\n", commands[i].help);
 	}
 	(void)fputs("# OPTIONS\n\n", out);
 	for (int id = 0; id < OPTION_N; id++)

@@ -102,10 +102,7 @@ int main(int argc, char **argv)
 		return usage_failed(&inv, &err);
 	if (inv.options[OPT_HELP])
 		return help(&inv);
-	if (inv.command->run)
-		status = inv.command->run(&inv, &err);
-	else
-		status = error_set(&err, STATUS_UNIMPLEMENTED, 0, "not built yet (unimplemented)");
+	status = inv.command->run(&inv, &err);
 	if (status == STATUS_OK)
 		status = flush_output(&err);
 	if (status == STATUS_OK)

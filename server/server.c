@@ -3,6 +3,7 @@
 #include "controller.h"
 #include "gc.h"
 #include "load.h"
+#include "reload.h"
 #include "services.h"
 #include "watch.h"
 
@@ -69,6 +70,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		st = write_address(server, port, err);
 	if (st != STATUS_OK)
 		return st;
+	certificate_watch(server);
 	log_line(LOG_NOTICE, "listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
 		 server->config.cluster, server->config.dev ? ", development mode: no access control" : "");
 	return STATUS_OK;
@@ -76,15 +78,9 @@ static enum status start_listening(struct server *server, struct error *err)
 
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
 {
-	struct server *server = userdata;
-	struct error err;
-
 	(void)source;
 	(void)si;
-	if (rpc_tls_reload(server->tls, &err) == STATUS_OK)
-		log_line(LOG_NOTICE, "certificates loaded again");
-	else
-		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay");
+	server_reload(userdata);
 	return 0;
 }
 
@@ -178,6 +174,7 @@ void server_free(struct server *server)
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
+	certificate_release(&server->certificate);
 	(void)sd_event_unref(server->event);
 	free(server);
 }

@@ -2,6 +2,7 @@
 /* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
 
 #include "audit.h"
+#include "certificate.h"
 #include "config.h"
 #include "state.h"
 #include "ticket_issuer.h"
@@ -37,6 +38,7 @@ struct server {
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
+	struct certificate certificate; /* see certificate.h */
 	size_t n_sessions;
 	unsigned int n_commits; /* since the change feed was last compacted */
 	bool failed;

@@ -432,7 +432,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 	struct identity who;
 	struct error err;
 
-	if (access_node(rpc_call_peer(call), server->config.cluster, &who, &err) != STATUS_OK) {
+	if (access_check_node(server, call, &who, &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;
 	}

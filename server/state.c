@@ -60,6 +60,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->records);
+	token_index_init(&state->tokens);
 }
 
 void state_release(struct state *state)
@@ -79,6 +80,7 @@ void state_release(struct state *state)
 		state_delete_node(state, node);
 	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
 	state_release_records(state);
+	token_index_release(&state->tokens);
 }
 
 /* Look-ups take entries of which only the key is set. */

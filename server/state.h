@@ -7,6 +7,7 @@
  * costs their number. */
 
 #include "records.h"
+#include "token_index.h"
 
 #include "base/tree.h"
 #include "model/alloc.h"
@@ -112,6 +113,7 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct record_tree records;
+	struct token_index tokens;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
 };
 

@@ -24,6 +24,8 @@ static uint16_t start_server(struct fixture *f)
 	uint32_t port;
 
 	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	config.dev = !f->acl;
+	config.acl = f->acl;
 	assert_int_equal(server_new(&config, &f->server, NULL), STATUS_OK);
 	f->event = f->server->event;
 	(void)str_format(path, sizeof(path), "%s/address", f->dir);
@@ -37,6 +39,7 @@ static void start(struct fixture *f)
 {
 	uint16_t port = start_server(f);
 
+	f->port = port;
 	fake_node_init(&f->operator, f->event, f->dir, "operator", port);
 	fake_node_init(&f->n1, f->event, f->dir, "node-n1", port);
 	fake_node_init(&f->n2, f->event, f->dir, "node-n2", port);
@@ -56,17 +59,28 @@ void restart(struct fixture *f)
 	start(f);
 }
 
-int setup(void **state)
+static int setup_as(void **state, bool acl)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
+	f->acl = acl;
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-server-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
 	start(f);
 	*state = f;
 	return 0;
+}
+
+int setup(void **state)
+{
+	return setup_as(state, false);
+}
+
+int setup_acl(void **state)
+{
+	return setup_as(state, true);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -16,6 +16,8 @@
 
 struct fixture {
 	char dir[64];
+	bool acl; /* not as --dev: callers need a certificate or a token */
+	uint16_t port;
 	struct server *server;
 	sd_event *event;
 	Holdfast__V1__AccessMode access_mode; /* that volume db offers and allocations ask for */
@@ -37,6 +39,7 @@ struct fixture {
 void settle(struct fixture *f);
 
 int setup(void **state);
+int setup_acl(void **state);
 int teardown(void **state);
 
 /** As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
