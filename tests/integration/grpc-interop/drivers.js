@@ -11,8 +11,12 @@ const names = Object.fromEntries(Object.entries(grpc.status).map(([name, number]
 class Site {
   constructor(dir) {
     this.dir = dir;
-    this.address = fs.readFileSync(path.join(dir, 'address'), 'utf8').trim();
     this.options = { 'grpc.ssl_target_name_override': 'localhost', 'grpc.max_receive_message_length': 8 << 20 };
+  }
+
+  // It may be another one when the server has started again.
+  get address() {
+    return fs.readFileSync(path.join(this.dir, 'address'), 'utf8').trim();
   }
 
   file(name) {
@@ -35,7 +39,7 @@ class GrpcDriver {
   }
 
   client(service, who) {
-    const key = `${service} ${who}`;
+    const key = `${service} ${who} ${this.site.address}`;
     if (!this.clients.has(key)) {
       this.clients.set(key, new v1[service](this.site.address, this.site.credentials(who), this.site.options));
     }
@@ -76,10 +80,10 @@ class CurlDriver {
   }
 
   // Tokens go by way of standard input, so that they are in no list of processes.
-  async call(method, ask, as, token) {
+  async call(method, ask, as, token, version = '--http2') {
     const body = path.join(this.site.dir, 'curl-body.json');
     fs.writeFileSync(body, JSON.stringify(ask));
-    const out = await this.run([...this.who(as), '--http2', '-H', 'content-type: application/json', '-H', '@-',
+    const out = await this.run([...this.who(as), version, '-H', 'content-type: application/json', '-H', '@-',
       '--data-binary', `@${body}`, '-w', '\n%{http_code}',
       `https://${this.site.address}/holdfast.v1.${method.replace('.', '/')}`],
     token ? `authorization: Bearer ${token}\n` : '');

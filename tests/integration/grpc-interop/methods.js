@@ -99,7 +99,8 @@ async function checkStreams(node, watching, others) {
   if (which === 'curl') {
     for (const method of table.streams) {
       await check(`${method}: JSON cannot stream, and says so`, async () => {
-        const answer = await driver.call(method, {}, 'operator');
+        // HTTP/1.1: over HTTP/2 the refusal is there before the body, and curl 7.88 takes that for a broken stream
+        const answer = await driver.call(method, {}, 'operator', undefined, '--http1.1');
         assert.strictEqual(answer.code, 'UNIMPLEMENTED', answer.message);
       });
     }

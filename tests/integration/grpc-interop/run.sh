@@ -59,21 +59,55 @@ wait "${pids[0]}" || failed=1
 start js node "$work/server.js" "$dir"
 "$interop" call "$dir" "$port" || failed=1
 
-# Every method of the claim server, twice: each driver has a server of its own.
+# Wait until a server has written its address to $1/address.
+wait_address() {
+	for _ in $(seq 200); do
+		[ ! -s "$1/address" ] || return 0
+		kill -0 "${pids[-1]}" 2>/dev/null || break
+		sleep 0.05
+	done
+}
+
+# Run a script against the server that was started last, for the site $2; then the server has to end well.
+tell() {
+	local pid=${pids[-1]}
+	node "$work/$1" "$driver" "$2" || {
+		failed=1
+		sed 's/^/server: /' "$2.log"
+	}
+	kill "$pid" && wait "$pid" || failed=1
+}
+
+# Every method of the claim server, twice: each driver has servers of its own.
 for driver in grpc-js curl; do
 	site=$dir/$driver
 	"$server" --dev "$site" --cluster interop --node n1 >"$site.log" 2>&1 &
 	pids+=($!)
+	wait_address "$site"
+	tell methods.js "$site"
+	# the same keys and certificates for a server that takes tokens
+	port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => {
+		console.log(s.address().port); s.close(); })')
+	mkdir "$site/store"
+	cat >"$site/server.hcl" <<-TXT
+		cluster    = "interop"
+		data_dir   = "$site/store"
+		ticket_key = "$site/ticket.key"
+		acl        = true
+		listen { port = $port }
+		tls {
+		  ca   = "$site/tls/ca.pem"
+		  cert = "$site/tls/server.pem"
+		  key  = "$site/tls/server.key"
+		}
+	TXT
+	echo "127.0.0.1:$port" >"$site/address"
+	"$server" --config "$site/server.hcl" >"$site.log" 2>&1 &
+	pids+=($!)
 	for _ in $(seq 200); do
-		[ ! -s "$site/address" ] || break
-		kill -0 $! 2>/dev/null || break
+		! grep -q listening "$site.log" || break
 		sleep 0.05
 	done
-	if ! node "$work/methods.js" "$driver" "$site"; then
-		failed=1
-		sed 's/^/server: /' "$site.log"
-	fi
-	# it has to end well
-	kill $! && wait $! || failed=1
+	tell rights.js "$site"
 done
 exit "$failed"

