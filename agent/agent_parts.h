@@ -4,13 +4,13 @@
 
 #include "agent.h"
 #include "allocs.h"
-#include "backoff.h"
 #include "helper_client.h"
 #include "journal.h"
 #include "local.h"
 #include "picture_load.h"
 #include "session.h"
 
+#include "base/backoff.h"
 #include "model/node.h"
 
 struct agent {

@@ -1,10 +1,10 @@
 #include "alloc_runner.h"
 
 #include "alloc_step.h"
-#include "backoff.h"
 #include "claim_call.h"
 #include "wakeup.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

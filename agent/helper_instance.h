@@ -2,9 +2,10 @@
 /* The life of one instance in the pool, between helper_client.c, which owns the requests, and
  * helper_instance.c, which starts, feeds and ends the instance. For those two files only. */
 
-#include "backoff.h"
 #include "helper_client.h"
 #include "helper_proc.h"
+
+#include "base/backoff.h"
 
 #include <sys/queue.h>
 

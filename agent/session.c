@@ -1,9 +1,9 @@
 #include "session.h"
 
-#include "backoff.h"
 #include "hello.h"
 #include "wakeup.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

@@ -2,10 +2,10 @@
 /* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
  * two files only. */
 
-#include "backoff.h"
 #include "volume_manager.h"
 #include "volume_op.h"
 
+#include "base/backoff.h"
 #include "base/tree.h"
 
 #include <sys/queue.h>

@@ -194,14 +194,14 @@ static enum status add_of_node(struct page *page, const char *from, struct error
 		return STATUS_OK;
 	LIST_FOREACH (entry, &node->allocs, of_node)
 		n++;
-	list = calloc(n + 1, sizeof(*list));
+	list = calloc(n + 1, sizeof(const struct alloc_entry *));
 	if (!list)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	n = 0;
 	LIST_FOREACH (entry, &node->allocs, of_node)
 		if (strcmp(entry->id, from) >= 0)
 			list[n++] = entry;
-	qsort((void *)list, n, sizeof(*list), compare_ids);
+	qsort((void *)list, n, sizeof(const struct alloc_entry *), compare_ids);
 	for (size_t i = 0; i < n && add(page, &list[i]->alloc); i++)
 		;
 	return STATUS_OK;
@@ -236,7 +236,7 @@ static enum status page_init(struct page *page, struct error *err)
 	if (page->size > PER_PAGE_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: %u is more than %d", per_page,
 				 PER_PAGE_MAX);
-	response->allocations = calloc(page->size, sizeof(*response->allocations));
+	response->allocations = calloc(page->size, sizeof(Holdfast__V1__Allocation *));
 	if (!response->allocations)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	response->index = watch_index(page->server, PREFIX_ALLOC);

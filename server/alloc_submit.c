@@ -269,30 +269,17 @@ static void on_stop_durable(struct server *server, void *userdata)
 	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
-static enum status stop(struct server *server, struct rpc_call *call, struct alloc_entry *entry,
+static enum status stop(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
 			struct error *err)
 {
-	const struct node_entry *node = state_node(&server->state, entry->alloc.node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	enum status st = allocs_stage_stop(&change, entry, entry->node, err);
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	*alloc = entry->alloc;
-	if (alloc->desired_status != DESIRED_STOP) {
-		alloc->desired_status = DESIRED_STOP;
-		alloc->modify_time_ms = clock_realtime_ms();
-		/* without a claim it cannot have mounted anything, and from here on it gets none */
-		if (!node_is_connected(node) && !alloc_has_live_claims(entry) &&
-		    alloc->client_status == CLIENT_PENDING) {
-			alloc->client_status = CLIENT_COMPLETE;
-			(void)str_copy(alloc->client_description, sizeof(alloc->client_description),
-				       "stopped before it ran");
-		}
-		change_put_alloc(&change, alloc);
-		audit_alloc(server, &change, call, WHAT_STOP, alloc);
-	}
-	return commit_for(server, &change, call, alloc->id, on_stop_durable, err);
+	if (st != STATUS_OK)
+		return st;
+	if (change.n > 0)
+		audit_alloc(server, &change, call, WHAT_STOP, &entry->alloc);
+	return commit_for(server, &change, call, entry->alloc.id, on_stop_durable, err);
 }
 
 static enum status handle_stop(struct server *server, struct rpc_call *call,

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,29 @@ bool alloc_has_live_claims(const struct alloc_entry *entry)
 		if (claim_is_live(&claim->claim))
 			return true;
 	return false;
+}
+
+enum status allocs_stage_stop(struct change *change, const struct alloc_entry *entry,
+			      const struct node_entry *node, struct error *err)
+{
+	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+
+	if (!alloc)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (entry->alloc.desired_status == DESIRED_STOP)
+		return STATUS_OK;
+	*alloc = entry->alloc;
+	alloc->desired_status = DESIRED_STOP;
+	alloc->modify_time_ms = clock_realtime_ms();
+	/* without a claim it cannot have mounted anything, and from here on it gets none */
+	if (!node_is_connected(node) && !alloc_has_live_claims(entry) &&
+	    alloc->client_status == CLIENT_PENDING) {
+		alloc->client_status = CLIENT_COMPLETE;
+		(void)str_copy(alloc->client_description, sizeof(alloc->client_description),
+			       "stopped before it ran");
+	}
+	change_put_alloc(change, alloc);
+	return STATUS_OK;
 }
 
 enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,

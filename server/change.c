@@ -1,10 +1,13 @@
 #include "change.h"
 
 #include "audit.h"
+#include "events.h"
 #include "keys.h"
 #include "records.h"
+#include "release.h"
 #include "server.h"
 #include "state.h"
+#include "text.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -23,10 +26,17 @@ static void free_value(enum object_kind kind, void *value)
 	free(value);
 }
 
+static void free_object(struct change_object *object)
+{
+	free_value(object->kind, object->value);
+	free(object->packed);
+	free(object->key);
+}
+
 static void free_objects(struct change_object *objects, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		free_value(objects[i].kind, objects[i].value);
+		free_object(&objects[i]);
 	free(objects);
 }
 
@@ -34,7 +44,7 @@ void change_release(struct change *change)
 {
 	free_objects(change->objects, change->n);
 	change->objects = NULL;
-	change->n = 0;
+	change->n = change->size = 0;
 	for (size_t i = 0; i < change->n_audit; i++)
 		protobuf_c_message_free_unpacked(change->audit[i], NULL);
 	free(change->audit);
@@ -56,23 +66,43 @@ static void *copy_value(enum object_kind kind, const void *value)
 	return NULL;
 }
 
-enum { SLOTS = CHANGE_OBJECTS_MAX + CHANGE_AUDIT_MAX + 1 }; /* the last ones are for the audit */
+enum {
+	SLOTS = CHANGE_OBJECTS_MAX + CHANGE_AUDIT_MAX + 1, /* the last ones are for the audit */
+	OBJECTS_FIRST = 8,
+};
+
+static bool make_room(struct change *change)
+{
+	size_t size = change->size ? 2 * change->size : OBJECTS_FIRST;
+	struct change_object *objects;
+
+	if (change->n < change->size)
+		return true;
+	objects = reallocarray(change->objects, size, sizeof(*objects));
+	if (!objects)
+		return false;
+	change->objects = objects;
+	change->size = size;
+	return true;
+}
 
 /* The object with this key that is already staged, or a new one: a key stands in a transaction once. */
 static struct change_object *object_for(struct change *change, const char *key)
 {
-	struct change_object *object;
 	size_t max = change->is_sealing ? SLOTS : CHANGE_OBJECTS_MAX;
+	struct change_object *object;
+	char *copy;
 
 	for (size_t i = 0; i < change->n; i++)
 		if (str_eq(change->objects[i].key, key))
 			return &change->objects[i];
-	if (!change->objects)
-		change->objects = calloc(SLOTS, sizeof(*change->objects));
-	if (!change->objects || change->n >= max)
+	if (change->n >= max || !make_room(change))
+		return NULL;
+	copy = strdup(key);
+	if (!copy)
 		return NULL;
 	object = &change->objects[change->n++];
-	(void)str_copy(object->key, sizeof(object->key), key);
+	*object = (struct change_object){.key = copy};
 	return object;
 }
 
@@ -185,7 +215,7 @@ void change_put_floor(struct change *change, uint64_t generation_floor)
 	change_put_record(change, KEY_GENERATION_FLOOR, &floor.base);
 }
 
-/* The op's value is owned by the caller. */
+/* The op's value and text are owned by the caller. */
 static enum status pack_object(const struct change_object *object, struct kv_op *ret, struct error *err)
 {
 	ProtobufCMessage *message;
@@ -200,8 +230,10 @@ static enum status pack_object(const struct change_object *object, struct kv_op 
 		len = protobuf_c_message_get_packed_size(message);
 		bytes = malloc(len + 1);
 	}
-	if (bytes)
+	if (bytes) {
 		(void)protobuf_c_message_pack(message, bytes);
+		ret->text = text_of(object->key, message);
+	}
 	if (message)
 		protobuf_c_message_free_unpacked(message, NULL);
 	ret->value = bytes;
@@ -239,9 +271,7 @@ static enum status seal(struct server *server, struct change *change, struct err
 static void unseal(struct change *change, size_t n)
 {
 	for (size_t i = n; i < change->n; i++)
-		free_value(change->objects[i].kind, change->objects[i].value);
-	if (change->n > n)
-		memset(&change->objects[n], 0, (change->n - n) * sizeof(*change->objects));
+		free_object(&change->objects[i]);
 	change->n = n;
 }
 
@@ -287,6 +317,13 @@ static void compact(struct server *server, uint64_t revision)
 	(void)kv_compact(server->kv, revision, NULL); /* only space is lost when it does not work */
 }
 
+static void tell(struct server *server, struct change_object *object, uint64_t revision)
+{
+	watch_changed(server, object->kind, object->value, revision);
+	events_publish(server->events, object->kind, object->value, TAKE_PTR(object->packed),
+		       object->packed_len, revision);
+}
+
 static void on_durable(uint64_t revision, const struct error *err, void *userdata)
 {
 	cleanup(commit_freep) struct commit *commit = userdata;
@@ -298,28 +335,64 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	for (size_t i = 0; i < commit->n; i++)
 		note_revision(&commit->server->state, &commit->objects[i], revision);
 	for (size_t i = 0; i < commit->n; i++)
-		watch_changed(commit->server, commit->objects[i].kind, commit->objects[i].value, revision);
+		tell(commit->server, &commit->objects[i], revision);
 	if (commit->n > 0)
 		compact(commit->server, revision);
+	release_note_durable(commit->server, commit->objects, commit->n);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
+}
+
+static void free_op(struct kv_op *op)
+{
+	free((void *)(uintptr_t)op->value);
+	free((void *)(uintptr_t)op->text);
+}
+
+/* The store has copied the value: what was packed for it stays with the object. */
+static void keep_packed(struct change_object *object, struct kv_op *op)
+{
+	object->packed = (void *)(uintptr_t)op->value;
+	object->packed_len = op->len;
+	op->value = NULL;
+}
+
+/* A change with much to say says less to people rather than being refused. */
+static void bound_texts(struct kv_op *ops, size_t n)
+{
+	size_t left = KV_TEXT_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = ops[i].text ? strlen(ops[i].text) + 1 : 0;
+
+		if (len > left) {
+			free((void *)(uintptr_t)ops[i].text);
+			ops[i].text = NULL;
+			len = 0;
+		}
+		left -= len;
+	}
 }
 
 static enum status submit(struct server *server, const struct change *change, struct commit *commit,
 			  struct error *err)
 {
-	struct kv_op ops[SLOTS] = {0};
+	struct kv_op ops[SLOTS];
 	enum status st = STATUS_OK;
+	size_t n = 0;
 
-	for (size_t i = 0; i < change->n && st == STATUS_OK; i++)
-		st = pack_object(&change->objects[i], &ops[i], err);
-	if (st == STATUS_OK && change->n > 0)
-		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = change->n}, on_durable,
-			       commit, err);
+	for (; n < change->n && st == STATUS_OK; n++)
+		st = pack_object(&change->objects[n], &ops[n], err);
+	bound_texts(ops, n);
+	if (st == STATUS_OK && n > 0)
+		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_durable, commit, err);
 	else if (st == STATUS_OK)
 		st = kv_barrier(server->kv, on_durable, commit, err);
-	for (size_t i = 0; i < change->n; i++)
-		free((void *)(uintptr_t)ops[i].value);
+	for (size_t i = 0; i < n; i++) {
+		if (st == STATUS_OK)
+			keep_packed(&change->objects[i], &ops[i]);
+		free_op(&ops[i]);
+	}
 	return st;
 }
 
@@ -351,7 +424,7 @@ enum status change_commit(struct server *server, struct change *change, change_d
 	commit->objects = change->objects; /* done functions never run inside kv_submit() */
 	commit->n = change->n;
 	change->objects = NULL;
-	change->n = 0;
+	change->n = change->size = 0;
 	change_release(change);
 	for (size_t i = 0; i < commit->n; i++) {
 		st = apply_object(&server->state, &commit->objects[i], &apply_error);

@@ -31,13 +31,16 @@ enum {
 struct change_object {
 	enum object_kind kind;
 	bool is_deletion;
-	char key[OBJECT_KEY_SIZE];
-	void *value; /* owned copy; of deletions what makes up the key */
+	char *key;    /* owned */
+	void *value;  /* owned copy; of deletions what makes up the key */
+	void *packed; /* owned; as stored, once it was submitted; NULL: deleted */
+	size_t packed_len;
 };
 
 struct change {
 	struct change_object *objects; /* owned; NULL: none yet */
 	size_t n;
+	size_t size;		  /* of the array */
 	ProtobufCMessage **audit; /* owned AuditRecords without a number, see audit.h; NULL: none yet */
 	size_t n_audit;
 	uint64_t audit_first; /* oldest audit record that is kept from here on; 0: as before */

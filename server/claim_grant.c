@@ -1,29 +1,31 @@
 #include "claim_grant.h"
 
 #include "access.h"
+#include "audit.h"
 #include "change.h"
+#include "claim_attach.h"
+#include "refusal.h"
+#include "release.h"
 #include "server.h"
+#include "volume_store.h"
 #include "volume_view.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/uuid.h"
-#include "log/log.h"
 #include "model/admission.h"
-#include "model/pb.h"
 #include "rpc/server.h"
 
 #include <assert.h>
 #include <holdfast/v1/volumes.pb-c.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The live claims of a volume as admission wants them. */
 struct holders {
 	const struct claim **claims; /* owned array of borrowed claims */
-	struct holder *about;	     /* owned */
+	struct holder *about;	     /* owned; NULL until something is to be explained */
 	size_t n;
 };
 
@@ -33,8 +35,7 @@ static void release_holders(struct holders *holders)
 	free(holders->about);
 }
 
-static enum status find_holders(struct server *server, struct volume_entry *volume, struct holders *holders,
-				struct error *err)
+static enum status find_holders(struct volume_entry *volume, struct holders *holders, struct error *err)
 {
 	struct claim_entry *entry;
 
@@ -43,17 +44,21 @@ static enum status find_holders(struct server *server, struct volume_entry *volu
 				 "volume %s has %d claims, the most there may be", volume->volume.id,
 				 CLAIMS_PER_VOLUME_MAX);
 	holders->claims = calloc(volume->n_live + 1, sizeof(const struct claim *));
-	holders->about = calloc(volume->n_live + 1, sizeof(*holders->about));
-	if (!holders->claims || !holders->about)
+	if (!holders->claims)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		if (!claim_is_live(&entry->claim))
-			continue;
-		holders->claims[holders->n] = &entry->claim;
-		holders->about[holders->n] = claim_holder(server, &entry->claim);
-		holders->n++;
-	}
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (claim_is_live(&entry->claim))
+			holders->claims[holders->n++] = &entry->claim;
 	return STATUS_OK;
+}
+
+/* Without memory the explanation knows less. */
+static const struct holder *look_at_holders(struct server *server, struct holders *holders)
+{
+	holders->about = calloc(holders->n + 1, sizeof(*holders->about));
+	for (size_t i = 0; holders->about && i < holders->n; i++)
+		holders->about[i] = claim_holder(server, holders->claims[i]);
+	return holders->about;
 }
 
 /* What is asked for, by whom; ids as they came, for messages. */
@@ -85,13 +90,18 @@ static enum status admit(struct server *server, const struct asked *asked, const
 	if (volume && asked->node)
 		in.plugin = node_entry_plugin(asked->node, &volume->volume);
 	if (volume) {
-		st = find_holders(server, volume, &holders, err);
+		st = volume_store_check_usable(server, &volume->volume, err);
+		if (st == STATUS_OK)
+			st = find_holders(volume, &holders, err);
 		if (st != STATUS_OK)
 			return st;
 		in.claims = holders.claims;
-		in.holders = holders.about;
 		in.n_claims = holders.n;
 	}
+	st = admission_check(&in, ret_same, err);
+	if (st != STATUS_FAILED_PRECONDITION || in.n_claims == 0)
+		return st;
+	in.holders = look_at_holders(server, &holders); /* costs more: only who is refused needs it */
 	return admission_check(&in, ret_same, err);
 }
 
@@ -113,7 +123,7 @@ enum status claim_grant_check(struct server *server, const struct alloc *alloc,
 	return st == STATUS_ALREADY_EXISTS ? STATUS_OK : st;
 }
 
-/* A grant on its way to the disk, to be answered when it is there. */
+/* A grant on its way to the disk. */
 struct grant {
 	struct rpc_call *call;
 	char claim_id[UUID_TEXT_SIZE];
@@ -130,52 +140,38 @@ static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
 	return grant;
 }
 
-static void reply_claim(struct server *server, struct rpc_call *call, const struct claim_entry *entry)
-{
-	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
-	const struct volume *volume = &entry->volume->volume;
-	int64_t not_after_ms = clock_realtime_ms() + (int64_t)(server->config.ticket_ttl_us / USEC_PER_MSEC);
-	char wire_volume[WIRE_VOLUME_SIZE];
-	struct ticket ticket;
-	struct error err;
-
-	if (ticket_issue(server->issuer, &entry->claim, volume, not_after_ms, &ticket, &err) != STATUS_OK) {
-		rpc_call_fail(call, &err);
-		return;
-	}
-	volume_wire_name(volume->namespace, volume->id, wire_volume);
-	response.claim = claim_to_pb(&entry->claim);
-	response.volume = volume_to_pb(volume);
-	response.wire_volume = wire_volume;
-	response.ticket = (ProtobufCBinaryData){.len = sizeof(ticket), .data = (uint8_t *)&ticket};
-	if (response.claim && response.volume) {
-		rpc_call_reply(call, &response.base);
-	} else {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-		rpc_call_fail(call, &err);
-	}
-	holdfast__v1__claim__free_unpacked(response.claim, NULL);
-	holdfast__v1__volume__free_unpacked(response.volume, NULL);
-}
-
-static void on_granted(struct server *server, void *userdata)
+static void on_reserved(struct server *server, void *userdata)
 {
 	cleanup_free struct grant *grant = userdata;
 	const struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
-	struct error err;
 
-	if (entry && entry->claim.state <= CLAIM_TAKEN) {
-		reply_claim(server, grant->call, entry);
-		return;
-	}
-	/* released again before it was durable: the node's repeat will be told why */
-	(void)error_set(&err, STATUS_ABORTED, 0,
-			"the claim was released while it was being granted; ask again");
-	rpc_call_fail(grant->call, &err);
+	if (entry && entry->claim.attach == ATTACH_NONE && entry->claim.state <= CLAIM_TAKEN)
+		claim_log_granted(&entry->claim);
+	claim_attach(server, grant->claim_id, grant->call);
+}
+
+static void on_granted_before(struct server *server, void *userdata)
+{
+	cleanup_free struct grant *grant = userdata;
+
+	claim_attach(server, grant->claim_id, grant->call);
+}
+
+/* Commit, and attach afterwards; until then the claim does not expire, however long the disk takes. */
+static enum status commit_and_attach(struct server *server, struct change *change, struct rpc_call *call,
+				     const char *claim_id, change_done_fn *done, struct error *err)
+{
+	enum status st = change_commit_taking(server, change, done, grant_new(call, claim_id), err);
+	struct claim_entry *entry = state_claim(&server->state, claim_id);
+
+	if (st == STATUS_OK && entry)
+		entry->work.n_grants++;
+	return st;
 }
 
 static void make_claim(const struct volume *volume, const struct alloc *alloc,
-		       const struct volume_request *request, const struct node *node, struct claim *claim)
+		       const struct volume_request *request, const struct node *node,
+		       const struct attach_need *need, struct claim *claim)
 {
 	*claim = (struct claim){
 		.mode = volume_request_mode(request),
@@ -184,8 +180,10 @@ static void make_claim(const struct volume *volume, const struct alloc *alloc,
 		.propagation = request->propagation,
 		.generation = volume->generation,
 		.state = CLAIM_RESERVED,
-		/* the answer goes out as soon as this is durable, so after a crash it must count as sent */
-		.sent_to_node = true,
+		/* stored before the controller is asked. Without one the answer goes out as soon as this is
+		 * durable, so after a crash it must count as sent */
+		.attach = need->is_needed ? ATTACH_ASKED : ATTACH_NONE,
+		.sent_to_node = !need->is_needed,
 		.create_time_ms = clock_realtime_ms(),
 	};
 	claim->modify_time_ms = claim->state_time_ms = claim->create_time_ms;
@@ -197,19 +195,29 @@ static void make_claim(const struct volume *volume, const struct alloc *alloc,
 	memcpy(claim->allocation_id, alloc->id, sizeof(claim->allocation_id));
 	memcpy(claim->node_id, node->id, sizeof(claim->node_id));
 	memcpy(claim->boot_id, node->boot_id, sizeof(claim->boot_id));
-	/* a native volume's provider is the node itself */
-	memcpy(claim->external_node_id, node->id, sizeof(node->id));
+	(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id), need->external_node_id);
 }
 
-static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
-			 struct error *err)
+/* What is being detached from the node must be gone before it is attached there anew. */
+static enum status check_detaching(const struct volume_entry *volume, const struct node_entry *node,
+				   struct error *err)
+{
+	if (!release_is_detaching(node, volume))
+		return STATUS_OK;
+	return error_set(err, STATUS_ABORTED, 0,
+			 "volume %s is just being detached from node %s by plugin %s; ask again", volume->id,
+			 node->id, volume->volume.plugin_id);
+}
+
+static enum status reserve(struct server *server, struct rpc_call *call, const struct asked *asked,
+			   const struct attach_need *need, struct error *err)
 {
 	struct volume_entry *entry = state_volume(&server->state, asked->namespace, asked->volume_id);
 	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
+	char object[sizeof("volume /, allocation ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct volume volume = entry->volume;
 	struct claim claim;
-	enum status st;
 	int r;
 
 	assert(asked->alloc && request); /* admitted */
@@ -217,23 +225,27 @@ static enum status grant(struct server *server, struct rpc_call *call, const str
 		volume.generation++;
 		change_put_volume(&change, &volume);
 	}
-	make_claim(&volume, asked->alloc, request, &asked->node->node, &claim);
+	make_claim(&volume, asked->alloc, request, &asked->node->node, need, &claim);
 	r = uuid_new(claim.id);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make a claim id");
 	change_put_claim(&change, &claim);
-	st = change_commit_taking(server, &change, on_granted, grant_new(call, claim.id), err);
-	if (st != STATUS_OK)
-		return st;
-	log_ctx(LOG_NOTICE,
-		&(struct log_ctx){.volume = volume.id,
-				  .alloc = claim.allocation_id,
-				  .node = claim.node_id,
-				  .claim = claim.id,
-				  .op = "claim"},
-		"granted for %s (%s), generation %" PRIu64, claim_mode_name(claim.mode),
-		access_mode_name(claim.access_mode), claim.generation);
-	return STATUS_OK;
+	(void)str_format(object, sizeof(object), "volume %s/%s, allocation %s", claim.namespace,
+			 claim.volume_id, claim.allocation_id);
+	audit_write(server, &change, call, "Volumes.Claim", object, NULL);
+	return commit_and_attach(server, &change, call, claim.id, on_reserved, err);
+}
+
+static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
+			 struct error *err)
+{
+	struct volume_entry *volume = state_volume(&server->state, asked->namespace, asked->volume_id);
+	struct attach_need need;
+	enum status st = check_detaching(volume, asked->node, err);
+
+	if (st == STATUS_OK)
+		st = claim_attach_need(volume, asked->node, &need, err);
+	return st == STATUS_OK ? reserve(server, call, asked, &need, err) : st;
 }
 
 static enum status handle_claim(struct server *server, struct rpc_call *call,
@@ -267,14 +279,18 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return st;
 	assert(same); /* that is what the status means */
 	/* waits for the first grant */
-	return change_commit_taking(server, &(struct change)CHANGE_INIT, on_granted,
-				    grant_new(call, same->id), err);
+	return commit_and_attach(server, &(struct change)CHANGE_INIT, call, same->id, on_granted_before, err);
 }
 
 void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server)
 {
+	const Holdfast__V1__ClaimVolumeRequest *asked = (const Holdfast__V1__ClaimVolumeRequest *)request;
+	const struct alloc_entry *alloc;
 	struct error err;
 
-	if (handle_claim(server, call, (const Holdfast__V1__ClaimVolumeRequest *)request, &err) != STATUS_OK)
-		rpc_call_fail(call, &err);
+	if (handle_claim(server, call, asked, &err) == STATUS_OK)
+		return;
+	alloc = state_alloc(&((struct server *)server)->state, asked->allocation_id);
+	reply_refused_claim(server, call, "Volumes.Claim", alloc ? &alloc->alloc : NULL, asked->volume_name,
+			    alloc ? alloc->alloc.node_id : "", &err);
 }

@@ -1,23 +1,16 @@
 #include "claims.h"
 
+#include "audit.h"
+#include "release.h"
 #include "server.h"
-#include "session.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "log/log.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-
-enum {
-	RELEASE_RETRY_MIN_MS = 1000,
-	RELEASE_RETRY_MAX_MS = 30000,
-	TIMER_ACCURACY_US = 1000,
-};
 
 /* Oldest freed claims beyond the history that is kept. */
 static void prune_history(struct change *change, struct volume_entry *volume)
@@ -33,34 +26,35 @@ static void prune_history(struct change *change, struct volume_entry *volume)
 	}
 }
 
-/* Steps that need nobody: without a controller, what the node let go of is free. */
+/* Steps that need nobody: what no controller was asked for, and what it has detached, is free. */
 static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *err)
 {
-	static const enum claim_event_type rest[] = {CLAIM_EVENT_CONTROLLER_DETACHED, CLAIM_EVENT_FREE};
+	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED, .now_ms = now_ms};
+	const struct claim_event end = {.type = CLAIM_EVENT_FREE, .now_ms = now_ms};
+	enum status st = STATUS_OK;
 	bool changed;
 
-	if (claim->state != CLAIM_NODE_DETACHED || !str_eq(claim->plugin_id, PLUGIN_NATIVE))
-		return STATUS_OK;
-	for (size_t i = 0; i < ARRAY_SIZE(rest); i++) {
-		enum status st = claim_step(claim, &(struct claim_event){.type = rest[i], .now_ms = now_ms},
-					    &changed, err);
-
-		if (st != STATUS_OK)
-			return st;
-	}
-	return STATUS_OK;
+	if (claim->state == CLAIM_NODE_DETACHED && claim->attach == ATTACH_NONE)
+		st = claim_step(claim, &detached, &changed, err);
+	if (st == STATUS_OK && claim->state == CLAIM_CONTROLLER_DETACHED)
+		st = claim_step(claim, &end, &changed, err);
+	return st;
 }
 
-static void log_freed(const struct claim *claim)
+/* What the server did by itself, for the audit: evidence was taken, the claim is free. */
+static void audit_step(struct change *change, const struct claim_entry *entry, const struct claim *after)
 {
-	log_ctx(LOG_NOTICE,
-		&(struct log_ctx){.volume = claim->volume_id,
-				  .alloc = claim->allocation_id,
-				  .node = claim->node_id,
-				  .claim = claim->id,
-				  .op = "release"},
-		"freed, evidence %s%s%s", evidence_name(claim->evidence),
-		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail);
+	char object[sizeof("volume /, claim ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
+	char why[EVIDENCE_DETAIL_MAX + 32];
+	bool is_freed = !claim_is_live(after);
+
+	if (after->state == entry->claim.state || after->state < CLAIM_NODE_DETACHED)
+		return;
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s", after->namespace, after->volume_id,
+			 after->id);
+	(void)str_format(why, sizeof(why), "evidence %s%s%s", evidence_name(after->evidence),
+			 after->evidence_detail[0] != '\0' ? ": " : "", after->evidence_detail);
+	audit_own(entry->server, change, is_freed ? "Claims.Free" : "Claims.TakeEvidence", object, why);
 }
 
 enum status claims_step(struct change *change, const struct claim_entry *entry,
@@ -76,10 +70,9 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 		return st;
 	if (changed) {
 		change_put_claim(change, &claim);
-		if (!claim_is_live(&claim)) {
+		if (!claim_is_live(&claim))
 			prune_history(change, entry->volume);
-			log_freed(&claim);
-		}
+		audit_step(change, entry, &claim);
 	}
 	*ret = claim;
 	return STATUS_OK;
@@ -101,60 +94,14 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 	return STATUS_OK;
 }
 
-static uint64_t retry_delay_us(uint32_t asks)
-{
-	uint64_t ms = RELEASE_RETRY_MIN_MS;
-	uint32_t jitter = 0;
-
-	for (uint32_t i = 0; i < asks && ms < RELEASE_RETRY_MAX_MS; i++)
-		ms *= 2;
-	if (ms > RELEASE_RETRY_MAX_MS)
-		ms = RELEASE_RETRY_MAX_MS;
-	if (getrandom(&jitter, sizeof(jitter), GRND_NONBLOCK) < 0)
-		jitter = 0; /* no harm */
-	return (ms - jitter % (ms / 4)) * USEC_PER_MSEC;
-}
-
-static int on_release_time(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct claim_entry *entry = userdata;
-
-	(void)source;
-	(void)usec;
-	entry->release_timer = sd_event_source_disable_unref(entry->release_timer);
-	claims_drive(entry->server, entry);
-	return 0;
-}
-
 void claims_drive(struct server *server, struct claim_entry *entry)
 {
-	const struct node_entry *node = state_node(&server->state, entry->claim.node_id);
-
-	if (entry->claim.state != CLAIM_UNPUBLISHING) {
-		entry->release_timer = sd_event_source_disable_unref(entry->release_timer);
-		return;
-	}
-	if (entry->release_timer || !node || !node_is_connected(node))
-		return; /* asked already, or there is nobody to ask until the node connects */
-	session_release_claim(node->session, &entry->claim);
-	entry->server = server;
-	/* without memory for a timer the next event of the node drives it again */
-	(void)sd_event_add_time_relative(server->event, &entry->release_timer, CLOCK_MONOTONIC,
-					 retry_delay_us(entry->release_asks++), TIMER_ACCURACY_US,
-					 on_release_time, entry);
+	release_drive(server, entry);
 }
 
 void claims_drive_node(struct server *server, struct node_entry *node)
 {
-	struct claim_entry *entry;
-
-	LIST_FOREACH (entry, &node->claims, of_node) {
-		if (entry->claim.state != CLAIM_UNPUBLISHING)
-			continue;
-		entry->release_timer = sd_event_source_disable_unref(entry->release_timer); /* ask at once */
-		entry->release_asks = 0;
-		claims_drive(server, entry);
-	}
+	release_node_back(server, node);
 }
 
 /* Ids of the node's live claims that were granted in another boot than @boot_id: freeing one may drop others

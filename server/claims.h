@@ -18,11 +18,10 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err);
 
-/** Ask the nodes for what is still missing: starts, keeps or stops the retries of one claim according to its
- * state. To be called after each committed change of it. */
+/** Do what is next for the claim's release, see release.h; what became durable is driven by itself. */
 void claims_drive(struct server *server, struct claim_entry *entry);
 
-/** Drive every live claim of a node, after it connected or an allocation of it ended. */
+/** Drive every live claim of a node at once, after it connected; its controllers' as well. */
 void claims_drive_node(struct server *server, struct node_entry *node);
 
 /** Free what the node held in an earlier boot. One transaction per claim. */

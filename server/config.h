@@ -21,17 +21,19 @@ struct config {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
-	char ticket_key[PATH_MAX]; /* PEM, Ed25519 private key */
-	uint64_t ticket_ttl_us;	   /* a node must stage and publish within this time */
-	uint64_t heartbeat_us;	   /* between a node's signs of life */
-	uint64_t audit_keep;	   /* records of the audit */
-	uint64_t audit_keep_for_us;
-	bool acl;			/* tokens and policies; else operators' certificates alone */
-	bool dev;			/* no ACLs: whoever reaches the port is an operator; loopback only */
-	char address_file[PATH_MAX];	/* --dev: "HOST:PORT" is written here once listening; else empty */
+	char ticket_key[PATH_MAX];	/* PEM, Ed25519 private key */
+	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
+	uint64_t heartbeat_us;		/* between a node's signs of life */
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
 	uint64_t gc_interval_us;	/* between two collections */
 	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */
+	uint64_t reservation_ttl_us;	/* after which a grant that never reached its node is taken back */
+	uint64_t release_sweep_us;	/* between looks for releases that no event has driven on */
+	uint64_t audit_keep;		/* records of the audit */
+	uint64_t audit_keep_for_us;
+	bool acl;		     /* tokens and policies; else operators' certificates alone */
+	bool dev;		     /* no ACLs: whoever reaches the port is an operator; loopback only */
+	char address_file[PATH_MAX]; /* --dev: "HOST:PORT" is written here once listening; else empty */
 };
 
 /** Defaults of everything that has one. */

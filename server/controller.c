@@ -510,6 +510,11 @@ void controllers_stop(struct controllers *controllers)
 	}
 }
 
+bool controllers_have_stopped(const struct server *server)
+{
+	return server->controllers->has_stopped;
+}
+
 void controllers_free(struct controllers *controllers)
 {
 	if (!controllers)

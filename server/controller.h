@@ -73,6 +73,9 @@ enum status controllers_new(struct server *server, struct controllers **ret, str
 void controllers_stop(struct controllers *controllers);
 void controllers_free(struct controllers *controllers);
 
+/** In a controller_done_fn: was the call cut off because the server ends? Then nothing more is to be done. */
+bool controllers_have_stopped(const struct server *server);
+
 /** An answer came up @session; what was not asked there is ignored. */
 void controllers_take_reply(struct session *session, const Holdfast__V1__PluginReply *reply);
 

@@ -1,8 +1,8 @@
 #include "placement.h"
 
 #include "controller.h"
-#include "keys.h"
 #include "server.h"
+#include "volume_store.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -20,28 +20,15 @@ void placement_release(struct placement *placement)
 	placement->n_volumes = 0;
 }
 
-static enum status read_detail(struct server *server, struct placement_volume *wanted, struct error *err)
+/* Where the volume can be reached. */
+static void read_topologies(struct server *server, struct placement_volume *wanted)
 {
-	const struct volume *volume = &wanted->entry->volume;
-	const Holdfast__V1__VolumeDetail *detail;
-	char key[OBJECT_KEY_SIZE];
+	const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, &wanted->entry->volume);
 
-	(void)str_format(key, sizeof(key), PREFIX_VOLUME_DETAIL "%s/%s", volume->namespace, volume->id);
-	detail = state_record(&server->state, key);
 	if (!detail)
-		return STATUS_OK;
+		return;
 	wanted->topologies = detail->topologies;
 	wanted->n_topologies = detail->n_topologies;
-	if (detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING ||
-	    detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING)
-		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "volume %s is being %s at its provider%s%s; see holdfast volume status %s",
-				 volume->id,
-				 detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING ? "made"
-											      : "deleted",
-				 detail->phase_error[0] != '\0' ? ", last error: " : "", detail->phase_error,
-				 volume->id);
-	return STATUS_OK;
 }
 
 /* The first claim that would keep a newcomer out who is on a node of its own. */
@@ -50,9 +37,13 @@ static const struct claim *find_in_the_way(const struct placement_volume *wanted
 	const struct volume_request *request = wanted->request;
 	const struct claim *blocker = NULL;
 
-	for (size_t i = 0; i < wanted->n_claims; i++)
-		if (wanted->claims[i]->attachment_mode != request->attachment_mode)
-			return wanted->claims[i];
+	for (size_t i = 0; i < wanted->n_claims; i++) {
+		const struct claim *claim = wanted->claims[i];
+
+		assert(claim);
+		if (claim->attachment_mode != request->attachment_mode)
+			return claim;
+	}
 	(void)admission_has_room(request->access_mode, volume_request_mode(request), "", wanted->claims,
 				 wanted->n_claims, &blocker);
 	return blocker;
@@ -75,7 +66,7 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 			"there is no volume %s in namespace %s; register it: holdfast volume register "
 			"FILE",
 			request->source, placement->alloc->namespace);
-	wanted->claims = calloc(wanted->entry->n_live + 1, sizeof(*wanted->claims));
+	wanted->claims = calloc(wanted->entry->n_live + 1, sizeof(const struct claim *));
 	if (!wanted->claims)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	placement->n_volumes++;
@@ -84,7 +75,8 @@ static enum status add_volume(struct placement *placement, const struct volume_r
 			wanted->claims[wanted->n_claims++] = &entry->claim;
 	wanted->in_the_way = find_in_the_way(wanted);
 	wanted->controller_healthy = controller_capabilities(wanted->entry->plugin) != NULL;
-	return read_detail(placement->server, wanted, err);
+	read_topologies(placement->server, wanted);
+	return volume_store_check_usable(placement->server, &wanted->entry->volume, err);
 }
 
 enum status placement_init(struct placement *placement, struct server *server, const struct alloc *alloc,

@@ -29,8 +29,8 @@ static Holdfast__V1__ErrorDetails *details_of(struct refusal *refusal)
 	if (!details)
 		return NULL;
 	holdfast__v1__error_details__init(details);
-	details->claims = calloc(REFUSAL_CLAIMS_MAX, sizeof(*details->claims));
-	details->nodes = calloc(REFUSAL_NODES_MAX, sizeof(*details->nodes));
+	details->claims = calloc(REFUSAL_CLAIMS_MAX, sizeof(Holdfast__V1__ClaimExplanation *));
+	details->nodes = calloc(REFUSAL_NODES_MAX, sizeof(Holdfast__V1__NodeExplanation *));
 	refusal->details = details;
 	if (!details->claims || !details->nodes)
 		refusal_release(refusal);

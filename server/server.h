@@ -6,6 +6,7 @@
 #include "config.h"
 #include "state.h"
 #include "ticket_issuer.h"
+#include "volume_work.h"
 
 #include "base/error.h"
 #include "rpc/server.h"
@@ -16,12 +17,18 @@
 #include <stddef.h>
 #include <systemd/sd-event.h>
 
+struct backup;
+struct events;
+struct restore;
 struct watch;
 struct controllers;
 struct gc;
+struct releases;
 RB_HEAD(watch_tree, watch);
 
 enum { WATCH_TABLES = 6 };
+
+#define SERVER_STORE "holdfast.db" /* in data_dir */
 
 struct server {
 	struct config config;
@@ -32,6 +39,7 @@ struct server {
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
 	struct controllers *controllers; /* see controller.h */
+	struct releases *releases;	 /* see release.h */
 	struct gc *gc;			 /* see gc.h */
 	struct watch_tree watches;	 /* see watch.h */
 	size_t n_watches;
@@ -39,9 +47,14 @@ struct server {
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
 	struct certificate certificate; /* see certificate.h */
+	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
-	unsigned int n_commits; /* since the change feed was last compacted */
+	unsigned int n_commits;	 /* since the change feed was last compacted */
+	struct events *events;	 /* owned */
+	struct backup *backup;	 /* owned; NULL: none */
+	struct restore *restore; /* owned; NULL: none */
 	bool failed;
+	bool restarting;
 };
 
 /** Open the store, load the state, listen. @config is copied. @ret owned by the caller, server_free(). */
@@ -51,6 +64,9 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 enum status server_run(struct server *server, struct error *err);
 
 void server_free(struct server *server);
+
+/** End the loop so that main() builds the server anew. */
+void server_restart(struct server *server);
 
 /** End the server: state in memory may be ahead of the disk. Calls that are still open get no answer. */
 void server_fail(struct server *server, const struct error *err);

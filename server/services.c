@@ -1,12 +1,16 @@
 #include "services.h"
 
 #include "allocs.h"
+#include "backup.h"
 #include "claim_grant.h"
+#include "events.h"
 #include "gc.h"
 #include "nodes.h"
 #include "operator.h"
 #include "policies.h"
+#include "restore.h"
 #include "sessions.h"
+#include "snapshots.h"
 #include "tokens.h"
 #include "volumes.h"
 
@@ -23,6 +27,13 @@ static const struct rpc_method volumes_methods[] = {
 	{.name = "List", .unary = volumes_handle_list},
 	{.name = "Deregister", .unary = volumes_handle_deregister},
 	{.name = "Detach", .unary = volumes_handle_detach},
+	{.name = "Create", .unary = volumes_handle_create},
+	{.name = "Delete", .unary = volumes_handle_delete},
+	{.name = "Expand", .unary = volumes_handle_expand},
+	{.name = "ListExternal", .unary = volumes_handle_list_external},
+	{.name = "CreateSnapshot", .unary = snapshots_handle_create},
+	{.name = "DeleteSnapshot", .unary = snapshots_handle_delete},
+	{.name = "ListSnapshots", .unary = snapshots_handle_list},
 	{.name = "Claim", .unary = claim_grant_handle},
 };
 
@@ -40,6 +51,13 @@ static const struct rpc_method allocs_methods[] = {
 };
 
 static const struct rpc_method operator_methods[] = {
+	{.name = "Gc", .unary = gc_handle},
+	{.name = "BeginBackup", .unary = backup_handle_begin},
+	{.name = "ReadBackup", .unary = backup_handle_read},
+	{.name = "BeginRestore", .unary = restore_handle_begin},
+	{.name = "WriteRestore", .unary = restore_handle_write},
+	{.name = "ApplyRestore", .unary = restore_handle_apply},
+	{.name = "Watch", .stream = &events_stream},
 	{.name = "Status", .unary = operator_handle_status},
 	{.name = "BootstrapToken", .unary = tokens_handle_bootstrap},
 	{.name = "CreateToken", .unary = tokens_handle_create},
@@ -50,7 +68,6 @@ static const struct rpc_method operator_methods[] = {
 	{.name = "ListPolicies", .unary = policies_handle_list},
 	{.name = "DeletePolicy", .unary = policies_handle_delete},
 	{.name = "ListAudit", .unary = operator_handle_list_audit},
-	{.name = "Gc", .unary = gc_handle},
 };
 
 const struct rpc_service services[] = {

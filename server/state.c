@@ -45,6 +45,7 @@ static int compare_controllers(const struct instance_entry *a, const struct inst
 }
 
 TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
+TREE_GENERATE(plugin_volume_tree, volume_entry, of_plugin, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
@@ -186,6 +187,21 @@ struct volume_entry *state_volume_next(struct volume_entry *entry)
 	return RB_NEXT(volume_tree, NULL, entry);
 }
 
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id)
+{
+	struct volume_entry key;
+
+	key.namespace = namespace;
+	key.id = id;
+	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
+}
+
+struct volume_entry *state_plugin_volume_next(struct volume_entry *entry)
+{
+	return RB_NEXT(plugin_volume_tree, NULL, entry);
+}
+
 struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 {
 	struct alloc_entry key;
@@ -197,6 +213,19 @@ struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
 {
 	return RB_NEXT(alloc_tree, NULL, entry);
+}
+
+struct claim_entry *state_claim_from(struct state *state, const char *id)
+{
+	struct claim_entry key;
+
+	key.id = id;
+	return RB_NFIND(claim_tree, &state->claims, &key);
+}
+
+struct claim_entry *state_claim_next(struct claim_entry *entry)
+{
+	return RB_NEXT(claim_tree, NULL, entry);
 }
 
 struct node_entry *state_node_from(struct state *state, const char *id)
@@ -244,14 +273,14 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	entry->id = entry->plugin_id;
 	LIST_INIT(&entry->instances);
 	RB_INIT(&entry->controllers);
-	LIST_INIT(&entry->volumes);
+	RB_INIT(&entry->volumes);
 	RB_INSERT(plugin_tree, &state->plugins, entry);
 	return entry;
 }
 
 static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 {
-	if (!LIST_EMPTY(&entry->instances) || !LIST_EMPTY(&entry->volumes))
+	if (!LIST_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes))
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
 	free(entry);
@@ -271,7 +300,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	entry->id = entry->volume.id;
 	entry->plugin = plugin;
 	LIST_INIT(&entry->claims);
-	LIST_INSERT_HEAD(&plugin->volumes, entry, of_plugin);
+	RB_INSERT(plugin_volume_tree, &plugin->volumes, entry);
 	plugin->n_volumes++;
 	RB_INSERT(volume_tree, &state->volumes, entry);
 	state->n_volumes++;
@@ -434,6 +463,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 		return no_memory(err, "claim");
 	entry->claim = *claim;
 	entry->id = entry->claim.id;
+	entry->server = state->server;
 	entry->volume = volume;
 	RB_INSERT(claim_tree, &state->claims, entry);
 	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
@@ -463,7 +493,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 		state_delete_claim(state, claim);
 	RB_REMOVE(volume_tree, &state->volumes, entry);
 	state->n_volumes--;
-	LIST_REMOVE(entry, of_plugin);
+	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);
 	entry->plugin->n_volumes--;
 	plugin_drop_unnamed(state, entry->plugin);
 	free(entry);
@@ -511,7 +541,9 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	LIST_REMOVE(entry, of_node);
 	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
 		LIST_REMOVE(entry, of_alloc);
-	(void)sd_event_source_disable_unref(entry->release_timer);
+	(void)sd_event_source_disable_unref(entry->work.timer);
+	if (entry->work.is_stuck)
+		LIST_REMOVE(entry, work.stuck);
 	free(entry);
 }
 

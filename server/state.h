@@ -9,6 +9,7 @@
 #include "records.h"
 #include "token_index.h"
 
+#include "base/backoff.h"
 #include "base/tree.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -29,9 +30,21 @@ enum {
 };
 
 LIST_HEAD(instance_list, instance_entry);
-LIST_HEAD(volume_list, volume_entry);
+RB_HEAD(plugin_volume_tree, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
+
+/* What is being done with a claim now, in memory only; of release.c and claim_attach.c. */
+struct claim_work {
+	enum claim_state state; /* that it is about */
+	sd_event_source *timer; /* owned; the next try */
+	struct backoff backoff; /* in that state */
+	uint32_t n_grants;	/* calls of the node for it that wait for the controller */
+	bool is_asked;		/* the controller, to detach: the call waits for its turn or is under way */
+	bool is_unsent;		/* no such call has gone out; false when that is not known */
+	bool is_stuck;		/* its last one failed: it is in the list of those */
+	LIST_ENTRY(claim_entry) stuck;
+};
 
 struct claim_entry {
 	const char *id; /* of the value below: the tree's key */
@@ -40,10 +53,9 @@ struct claim_entry {
 	LIST_ENTRY(claim_entry) of_volume; /* of the volume's list, newest first */
 	LIST_ENTRY(claim_entry) of_alloc;
 	LIST_ENTRY(claim_entry) of_node;
-	struct volume_entry *volume;	/* never NULL: a volume with claims cannot be deregistered */
-	sd_event_source *release_timer; /* owned; the next request to the node to let go */
-	uint32_t release_asks;		/* since the node connected */
-	struct server *server;		/* borrowed; set while the timer runs */
+	struct volume_entry *volume; /* never NULL: a volume with claims cannot be deregistered */
+	struct server *server;	     /* borrowed */
+	struct claim_work work;
 };
 
 struct volume_entry {
@@ -51,8 +63,8 @@ struct volume_entry {
 	const char *id;
 	struct volume volume;
 	RB_ENTRY(volume_entry) by_key;
-	LIST_ENTRY(volume_entry) of_plugin;
-	struct plugin_entry *plugin; /* never NULL; its plugin may be known by name only */
+	RB_ENTRY(volume_entry) of_plugin; /* in the order of by_key */
+	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
 };
@@ -96,7 +108,7 @@ struct plugin_entry {
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_list instances;
 	struct controller_tree controllers; /* those of the instances that have one, by node id */
-	struct volume_list volumes;
+	struct plugin_volume_tree volumes;
 	size_t n_instances, n_volumes;
 };
 
@@ -115,6 +127,7 @@ struct state {
 	struct record_tree records;
 	struct token_index tokens;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
+	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
 };
 
 void state_init(struct state *state);
@@ -138,8 +151,13 @@ struct instance_entry *state_controller_next(struct instance_entry *entry);
 /** First entry whose key is not below the given one, and the next; for walking a prefix in order. */
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id);
 struct volume_entry *state_volume_next(struct volume_entry *entry);
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id);
+struct volume_entry *state_plugin_volume_next(struct volume_entry *entry);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
+struct claim_entry *state_claim_from(struct state *state, const char *id);
+struct claim_entry *state_claim_next(struct claim_entry *entry);
 struct node_entry *state_node_from(struct state *state, const char *id);
 struct node_entry *state_node_next(struct node_entry *entry);
 struct plugin_entry *state_plugin_from(struct state *state, const char *id);

@@ -131,8 +131,9 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 		.read_only = claim->mode == CLAIM_READ,
 		.propagation = (uint8_t)claim->propagation,
 	};
-	struct mh_source source;
-	enum status st = source_to_wire(&volume->source, &source, err);
+	bool is_csi = volume->type == VOLUME_CSI;
+	struct mh_source source = {.class = MH_CLASS_CSI}; /* its plugin mounts */
+	enum status st = is_csi ? STATUS_OK : source_to_wire(&volume->source, &source, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -141,7 +142,8 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 	if (str_copy(ticket.node, sizeof(ticket.node), claim->node_id) < 0 ||
 	    str_copy(ticket.boot_id, sizeof(ticket.boot_id), claim->boot_id) < 0 ||
 	    str_copy(ticket.alloc, sizeof(ticket.alloc), claim->allocation_id) < 0 ||
-	    str_copy(ticket.profile, sizeof(ticket.profile), volume->profile) < 0)
+	    str_copy(ticket.profile, sizeof(ticket.profile), is_csi ? volume->plugin_id : volume->profile) <
+		    0)
 		return error_set(err, STATUS_INTERNAL, 0, "claim %s does not fit a ticket", claim->id);
 	(void)SHA256((const unsigned char *)&source, sizeof(source), ticket.source_digest);
 	st = sign(issuer, &ticket, err);

@@ -3,14 +3,20 @@
 #include "controller.h"
 #include "keys.h"
 #include "plugins.h"
+#include "release.h"
+#include "release_internal.h"
 #include "server.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+
+static_assert((int)EXPLAIN_RETRY_MAX_MS == (int)RELEASE_RETRY_MAX_MS, "the worst case is counted with it");
+static_assert((int)EXPLAIN_DETACH_MAX_MS == (int)CONTROLLER_TIMEOUT_MS, "the worst case is counted with it");
 
 enum { WHY_MAX = (WHY_CLAIMS_MAX + 4) * EXPLAIN_SIZE };
 
@@ -28,12 +34,12 @@ static uint64_t current_epoch(struct server *server)
 	return epoch ? epoch->number : 0;
 }
 
-/* When the node is asked again, as wall-clock time. */
+/* When the node or the controller is asked again, or a reservation is taken back, as wall-clock time. */
 static int64_t next_attempt(const struct claim_entry *entry, int64_t now_ms)
 {
 	uint64_t at_us;
 
-	if (!entry || !entry->release_timer || sd_event_source_get_time(entry->release_timer, &at_us) < 0)
+	if (!entry || !entry->work.timer || sd_event_source_get_time(entry->work.timer, &at_us) < 0)
 		return 0;
 	return now_ms + ((int64_t)at_us - (int64_t)clock_monotonic_us()) / (int64_t)USEC_PER_MSEC;
 }
@@ -43,6 +49,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 	const struct node_entry *node = state_node(&server->state, claim->node_id);
 	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
 	const struct drain *drain = node ? &node->node.drain : NULL;
+	const struct claim_entry *entry = state_claim(&server->state, claim->id);
 
 	return (struct holder){
 		.is_connected = node && node_is_connected(node),
@@ -54,7 +61,9 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
 		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
 		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
-		.next_attempt_ms = next_attempt(state_claim(&server->state, claim->id), clock_realtime_ms()),
+		.next_attempt_ms = next_attempt(entry, clock_realtime_ms()),
+		.waits_for_other = entry && claim->state == CLAIM_NODE_DETACHED &&
+				   release_next(server, entry) == RELEASE_WAIT_SIBLING,
 	};
 }
 
@@ -145,7 +154,7 @@ bool volume_explain(struct server *server, struct volume_entry *entry,
 {
 	char *why;
 
-	response->explanations = calloc(WHY_CLAIMS_MAX, sizeof(*response->explanations));
+	response->explanations = calloc(WHY_CLAIMS_MAX, sizeof(Holdfast__V1__ClaimExplanation *));
 	why = response->explanations ? say_all(server, entry, response) : NULL;
 	if (why)
 		response->why = why;

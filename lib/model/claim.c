@@ -27,6 +27,8 @@ static const char *const evidence_names[EVIDENCE_N] = {
 };
 
 static const char *const event_names[CLAIM_EVENT_N] = {
+	[CLAIM_EVENT_SENT] = "grant to the node",
+	[CLAIM_EVENT_ATTACH_FAILED] = "failed controller attach",
 	[CLAIM_EVENT_MOUNTED] = "mount receipt",
 	[CLAIM_EVENT_WORK_ENDED] = "end of the work",
 	[CLAIM_EVENT_EVIDENCE] = "evidence",
@@ -43,6 +45,7 @@ enum step {
 	PASSED = 0,
 	REFUSED,
 	NOTE,
+	NOTE_SENT,
 	TO_TAKEN,
 	TO_UNPUBLISHING,
 	TO_NODE_DETACHED,
@@ -53,6 +56,8 @@ enum step {
 static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 	[CLAIM_RESERVED] =
 		{
+			[CLAIM_EVENT_SENT] = NOTE_SENT,
+			[CLAIM_EVENT_ATTACH_FAILED] = NOTE,
 			[CLAIM_EVENT_MOUNTED] = TO_TAKEN,
 			[CLAIM_EVENT_WORK_ENDED] = TO_UNPUBLISHING, /* or freed: never sent to the node */
 			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
@@ -63,6 +68,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 		},
 	[CLAIM_TAKEN] =
 		{
+			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED, /* it was attached, and stays so */
 			[CLAIM_EVENT_MOUNTED] = PASSED,
 			[CLAIM_EVENT_WORK_ENDED] = TO_UNPUBLISHING,
 			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
@@ -73,6 +79,8 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 		},
 	[CLAIM_UNPUBLISHING] =
 		{
+			[CLAIM_EVENT_SENT] = REFUSED, /* its release has begun */
+			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
 			[CLAIM_EVENT_MOUNTED] = PASSED,
 			[CLAIM_EVENT_WORK_ENDED] = PASSED,
 			[CLAIM_EVENT_EVIDENCE] = TO_NODE_DETACHED,
@@ -83,15 +91,23 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 		},
 	[CLAIM_NODE_DETACHED] =
 		{
+			[CLAIM_EVENT_SENT] = REFUSED,
+			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
 			[CLAIM_EVENT_CONTROLLER_DETACHED] = TO_CONTROLLER_DETACHED,
 			[CLAIM_EVENT_CONTROLLER_FAILED] = NOTE,
 			[CLAIM_EVENT_FREE] = REFUSED,
 		},
 	[CLAIM_CONTROLLER_DETACHED] =
 		{
+			[CLAIM_EVENT_SENT] = REFUSED,
+			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
 			[CLAIM_EVENT_FREE] = TO_FREED,
 		},
-	[CLAIM_FREED] = {PASSED},
+	[CLAIM_FREED] =
+		{
+			[CLAIM_EVENT_SENT] = REFUSED,
+			[CLAIM_EVENT_ATTACH_FAILED] = REFUSED,
+		},
 };
 
 const char *claim_state_name(enum claim_state state)
@@ -167,9 +183,22 @@ static void enter(struct claim *claim, enum claim_state state, int64_t now_ms)
 
 static void note_failure(struct claim *claim, const struct claim_event *event)
 {
-	claim->attempts++;
+	if (claim->attempts < UINT32_MAX)
+		claim->attempts++;
 	note_text(claim->last_error, sizeof(claim->last_error), event->detail);
 	claim->modify_time_ms = event->now_ms;
+}
+
+/* False: it was noted before. */
+static bool note_sent(struct claim *claim, int64_t now_ms)
+{
+	if (claim->sent_to_node)
+		return false;
+	claim->sent_to_node = true;
+	if (claim->attach == ATTACH_ASKED)
+		claim->attach = ATTACH_DONE;
+	enter(claim, CLAIM_RESERVED, now_ms);
+	return true;
 }
 
 static void end_work(struct claim *claim, int64_t now_ms)
@@ -212,6 +241,9 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 	case NOTE:
 		note_failure(claim, event);
 		break;
+	case NOTE_SENT:
+		*ret_changed = note_sent(claim, event->now_ms);
+		return STATUS_OK;
 	case TO_TAKEN:
 		enter(claim, CLAIM_TAKEN, event->now_ms);
 		break;

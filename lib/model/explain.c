@@ -22,6 +22,7 @@ enum situation {
 	RELEASING_PURGED,
 	DETACHING,
 	DETACHING_STUCK,
+	DETACHING_WITH_OTHER,
 	ENDING,
 	FREED,
 	SITUATION_N,
@@ -36,6 +37,7 @@ enum actor {
 	ACTOR_PERSON,
 	ACTOR_CONTROLLER,
 	ACTOR_CONTROLLER_BACK,
+	ACTOR_OTHER,
 };
 
 #define BIT(e) (1U << (e))
@@ -81,6 +83,10 @@ static const struct row {
 	[DETACHING_STUCK] = {"the node let go of it; it has to be detached, and no healthy controller of its "
 			     "plugin is connected",
 			     0, ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
+	[DETACHING_WITH_OTHER] =
+		{"the node let go of it; another claim of the volume there is detached with it, or "
+		 "has to be gone before",
+		 0, ACTOR_OTHER, EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_NONE},
 	[ENDING] = {"nothing is missing; it is about to be freed", 0, ACTOR_SERVER, EXPLAIN_COMMAND_AGAIN,
 		    EXPLAIN_COMMAND_NONE},
 	[FREED] = {"it is history and keeps nobody from the volume", 0, ACTOR_NOBODY, EXPLAIN_COMMAND_NONE,
@@ -125,6 +131,8 @@ static enum situation situation_of(const struct claim *claim, const struct holde
 	case CLAIM_NODE_DETACHED:
 		if (!has_to_detach(claim))
 			return ENDING;
+		if (holder->waits_for_other)
+			return DETACHING_WITH_OTHER;
 		return holder->has_controller ? DETACHING : DETACHING_STUCK;
 	case CLAIM_CONTROLLER_DETACHED:
 		return ENDING;
@@ -134,7 +142,7 @@ static enum situation situation_of(const struct claim *claim, const struct holde
 	case CLAIM_STATE_N:
 		break;
 	}
-	assert(!"a claim without a state");
+	assert(false); /* there is no claim without a state */
 	return FREED;
 }
 
@@ -162,6 +170,10 @@ static void name_actor(enum actor actor, const struct claim *claim, char dst[sta
 	case ACTOR_CONTROLLER_BACK:
 		(void)str_format(dst, EXPLAIN_WHO_SIZE, "a healthy controller of plugin %s to come back",
 				 claim->plugin_id);
+		return;
+	case ACTOR_OTHER:
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "the other claims of the volume on node %s",
+				 claim->node_id);
 		return;
 	case ACTOR_NOBODY:
 		break;
@@ -204,13 +216,13 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 
 static uint64_t worst_case(const struct claim *claim, const struct holder *holder)
 {
-	bool failed = claim->state == CLAIM_NODE_DETACHED && claim->attempts > 0;
+	bool at_detach = claim->state == CLAIM_NODE_DETACHED;
 
 	if (claim->state == CLAIM_FREED)
 		return 0;
 	if (!has_to_detach(claim))
 		return EXPLAIN_COMMIT_MS;
-	if (!holder->has_controller || failed)
+	if (!holder->has_controller || (at_detach && (holder->waits_for_other || claim->attempts > 0)))
 		return 0;
 	return 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS +
 	       (holder->detach_ms > 0 ? holder->detach_ms : EXPLAIN_DETACH_MAX_MS);

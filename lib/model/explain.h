@@ -29,6 +29,7 @@ struct holder {
 	bool is_purged;		 /* its node is not known any more */
 	bool must_report;	 /* its node has not told what it holds since the server was restored */
 	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
+	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
 	bool can_fence;		 /* that controller's word, that the node is cut off, is evidence */
 	int64_t disconnected_ms; /* since when its node has no session; 0: not known */
 	uint64_t detach_ms;	 /* deadline of a controller's detach; 0: EXPLAIN_DETACH_MAX_MS */
@@ -61,8 +62,9 @@ struct explanation {
  *
  * The worst case is the time from the missing evidence, or from now when none is missing, until the claim is
  * free. Nothing the controller has to take back: one commit. Else a commit before and after the detach, one
- * wait for the next try and the detach's deadline, provided that a healthy controller is there and the last
- * detach did not fail; without that nothing bounds it and it is 0. Of a claim that is free it is 0 as well.
+ * wait for the next try and the detach's deadline, provided that a healthy controller is there, no other
+ * claim comes first and the last detach did not fail; without that nothing bounds it and it is 0. Of a claim
+ * that is free it is 0 as well.
  */
 void explain(const struct claim *claim, const struct holder *holder, int64_t now_ms, struct explanation *ret);
 

@@ -87,14 +87,18 @@ static void say_evidence(struct strbuf *sb, const struct claim *claim)
 static void say_waiting(struct strbuf *sb, const struct explanation *in)
 {
 	char text[CLOCK_TEXT_SIZE];
-	int64_t until_ms = in->holder.next_attempt_ms - in->now_ms;
+	int64_t until_ms =
+		in->holder.next_attempt_ms > in->now_ms ? in->holder.next_attempt_ms - in->now_ms : 0;
 
 	if (in->waiting_for[0] != '\0')
 		strbuf_printf(sb, "; waiting for %s", in->waiting_for);
-	if (in->holder.next_attempt_ms > 0)
-		strbuf_printf(
-			sb, ", tried again in %s",
-			clock_format_duration((uint64_t)(until_ms > 0 ? until_ms : 0) * USEC_PER_MSEC, text));
+	if (in->holder.next_attempt_ms == 0)
+		return;
+	(void)clock_format_duration((uint64_t)until_ms * USEC_PER_MSEC, text);
+	if (in->claim->state == CLAIM_RESERVED)
+		strbuf_printf(sb, ", taken back in %s unless the node asks again", text);
+	else
+		strbuf_printf(sb, ", tried again in %s", text);
 }
 
 /* How long it can take, and what would shorten it. */
@@ -109,6 +113,8 @@ static void say_bound(struct strbuf *sb, const struct explanation *in)
 	if (in->worst_case_ms > 0)
 		strbuf_printf(sb, "; %s within %s", in->n_missing > 0 ? "with that it is free" : "free",
 			      clock_format_duration(in->worst_case_ms * USEC_PER_MSEC, text));
+	else if (in->holder.waits_for_other && in->claim->state == CLAIM_NODE_DETACHED)
+		strbuf_puts(sb, "; nothing bounds that: the end of the others would shorten it");
 	else
 		strbuf_printf(
 			sb,

@@ -155,9 +155,9 @@ static enum obstacle check_node(const struct feasibility *in, char ret[static FE
 			     node->drain.reason[0] != '\0' ? ": " : "", node->drain.reason, in->node_id);
 	if (node->ineligible)
 		return found(OBSTACLE_INELIGIBLE, ret,
-			     "node %s takes nothing new%s%s; see holdfast node eligibility %s", in->node_id,
-			     node->eligibility_reason[0] != '\0' ? ": " : "", node->eligibility_reason,
-			     in->node_id);
+			     "node %s takes nothing new%s%s; holdfast node eligibility %s --enable",
+			     in->node_id, node->eligibility_reason[0] != '\0' ? ": " : "",
+			     node->eligibility_reason, in->node_id);
 	return OBSTACLE_NONE;
 }
 

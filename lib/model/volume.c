@@ -45,6 +45,37 @@ static enum status validate_native(const struct volume *volume, struct error *er
 	return source_validate(&volume->source, err);
 }
 
+static enum status validate_csi(const struct volume *volume, struct error *err)
+{
+	static const struct source none;
+
+	if (!id_is_name(volume->plugin_id, PLUGIN_ID_MAX) || str_eq(volume->plugin_id, PLUGIN_NATIVE))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"plugin_id: a csi volume needs the id of its plugin (A-Z a-z 0-9 _ and -, up "
+			"to %d, not \"" PLUGIN_NATIVE "\"), not '%.64s'; holdfast plugin status lists "
+			"them",
+			PLUGIN_ID_MAX, volume->plugin_id);
+	if (volume->profile[0] != '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "profile: is for native volumes; a csi volume is mounted by its plugin");
+	if (!source_eq(&volume->source, &none))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "source: is for native volumes; a csi volume is named by its external_id");
+	return STATUS_OK;
+}
+
+static enum status validate_texts(const struct volume *volume, struct error *err)
+{
+	if (!str_is_text(volume->name))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "name: not text (UTF-8 without control characters)");
+	if (!str_is_text(volume->external_id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "external_id: not text (UTF-8 without control characters)");
+	return STATUS_OK;
+}
+
 static enum status validate_capabilities(const struct volume *volume, struct error *err)
 {
 	if (volume->n_capabilities == 0)
@@ -72,7 +103,7 @@ static enum status validate_capabilities(const struct volume *volume, struct err
 
 enum status volume_validate(const struct volume *volume, struct error *err)
 {
-	enum status st;
+	enum status st = STATUS_OK;
 
 	if (!id_is_name(volume->id, VOLUME_ID_MAX))
 		return error_set(
@@ -91,13 +122,16 @@ enum status volume_validate(const struct volume *volume, struct error *err)
 			return st;
 		break;
 	case VOLUME_CSI:
-		return error_set(err, STATUS_UNIMPLEMENTED, 0,
-				 "type: csi volumes are not built yet; use type = \"native\"");
+		st = validate_csi(volume, err);
+		if (st != STATUS_OK)
+			return st;
+		break;
 	case VOLUME_TYPE_UNSPECIFIED:
 	case VOLUME_TYPE_N:
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say \"native\" or \"csi\"");
 	}
-	return validate_capabilities(volume, err);
+	st = validate_texts(volume, err);
+	return st == STATUS_OK ? validate_capabilities(volume, err) : st;
 }
 
 static bool capability_eq(const struct capability *a, const struct capability *b)
@@ -125,6 +159,8 @@ static const char *immutable_difference(const struct volume *a, const struct vol
 		return "plugin_id";
 	if (!str_eq(a->profile, b->profile))
 		return "profile";
+	if (!str_eq(a->name, b->name))
+		return "name";
 	if (!str_eq(a->external_id, b->external_id))
 		return "external_id";
 	if (!source_eq(&a->source, &b->source))
@@ -132,40 +168,38 @@ static const char *immutable_difference(const struct volume *a, const struct vol
 	return NULL;
 }
 
-enum status volume_merge(struct volume *current, const struct volume *update, bool in_use, bool *ret_changed,
-			 struct error *err)
+static bool same_capabilities(const struct volume *a, const struct volume *b)
+{
+	if (a->n_capabilities != b->n_capabilities)
+		return false;
+	for (uint32_t i = 0; i < a->n_capabilities; i++)
+		if (!capability_eq(&a->capabilities[i], &b->capabilities[i]))
+			return false;
+	return true;
+}
+
+enum status volume_merge(struct volume *current, const struct volume *update, const struct capability *in_use,
+			 size_t n_in_use, bool *ret_changed, struct error *err)
 {
 	const char *field = immutable_difference(current, update);
-	bool same_capabilities = current->n_capabilities == update->n_capabilities;
 
 	if (field)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is registered with another %s, which cannot be changed; deregister it "
-			"first: holdfast volume deregister %s",
-			current->id, field, current->id);
-	for (uint32_t i = 0; i < current->n_capabilities; i++) {
-		const struct capability *c = &current->capabilities[i];
-
-		if (volume_has_capability(update, c->access_mode, c->attachment_mode))
-			continue;
-		same_capabilities = false;
-		if (in_use)
-			return error_set(
-				err, STATUS_FAILED_PRECONDITION, 0,
-				"volume %s is in use: its capability %s/%s cannot be taken away before "
-				"its claims are released (holdfast volume status --why %s)",
-				current->id, access_mode_name(c->access_mode),
-				attachment_mode_name(c->attachment_mode), current->id);
-	}
-	if (same_capabilities && str_eq(current->name, update->name)) {
-		*ret_changed = false;
-		return STATUS_OK;
-	}
-	memcpy(current->name, update->name, sizeof(current->name));
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "%s: volume %s is registered with another one, which cannot be changed; "
+				 "deregister it "
+				 "first: holdfast volume deregister %s",
+				 field, current->id, current->id);
+	for (size_t i = 0; i < n_in_use; i++)
+		if (!volume_has_capability(update, in_use[i].access_mode, in_use[i].attachment_mode))
+			return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+					 "capability: volume %s is in use as %s/%s, which cannot be taken "
+					 "away before its "
+					 "claims are released (holdfast volume status --why %s)",
+					 current->id, access_mode_name(in_use[i].access_mode),
+					 attachment_mode_name(in_use[i].attachment_mode), current->id);
+	*ret_changed = !same_capabilities(current, update);
 	memcpy(current->capabilities, update->capabilities, sizeof(current->capabilities));
 	current->n_capabilities = update->n_capabilities;
-	*ret_changed = true;
 	return STATUS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "model/source.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -57,11 +58,11 @@ void volume_default(struct volume *volume);
 /** Check a registration; the first thing wrong is named with its field and what would be right. */
 enum status volume_validate(const struct volume *volume, struct error *err);
 
-/** Merge the registration @update into @current: what may change is taken over, an immutable field that
- * differs is STATUS_FAILED_PRECONDITION. @in_use: capabilities that claims stand on must stay.
- * @ret_changed false when nothing differs. Source: nomad-facts 2.6. */
-enum status volume_merge(struct volume *current, const struct volume *update, bool in_use, bool *ret_changed,
-			 struct error *err);
+/** Merge the registration @update into @current: capabilities may change as long as those of live claims,
+ * @in_use, stay; any other field that differs is STATUS_FAILED_PRECONDITION and named. @current is untouched
+ * then. @ret_changed false when nothing differs. */
+enum status volume_merge(struct volume *current, const struct volume *update, const struct capability *in_use,
+			 size_t n_in_use, bool *ret_changed, struct error *err);
 
 /** Does the volume offer exactly this capability? */
 bool volume_has_capability(const struct volume *volume, enum access_mode access,

@@ -24,6 +24,16 @@ static char *copy(const char *text)
 	return ret;
 }
 
+static char *many(size_t n)
+{
+	char *ret = calloc(1, n + 1);
+
+	if (!ret)
+		abort();
+	memset(ret, 'x', n);
+	return ret;
+}
+
 static void *message(const ProtobufCMessageDescriptor *descriptor)
 {
 	ProtobufCMessage *ret = calloc(1, descriptor->sizeof_message);
@@ -115,14 +125,15 @@ static void note_detach(struct model_plugin *plugin, const Holdfast__V1__Control
 }
 
 /* The device that the provider made of it. */
-static void add_context(Holdfast__V1__ControllerAttachResponse *response, const char *volume)
+static void add_context(const struct model_plugin *plugin, Holdfast__V1__ControllerAttachResponse *response,
+			const char *volume)
 {
 	typedef Holdfast__V1__ControllerAttachResponse__PublishContextEntry entry_type;
 	entry_type *entry =
 		message(&holdfast__v1__controller_attach_response__publish_context_entry__descriptor);
 
 	entry->key = copy("device");
-	entry->value = copy(volume);
+	entry->value = plugin->context_bytes > 0 ? many(plugin->context_bytes) : copy(volume);
 	response->publish_context = malloc(sizeof(entry_type *));
 	if (!response->publish_context)
 		abort();
@@ -130,11 +141,11 @@ static void add_context(Holdfast__V1__ControllerAttachResponse *response, const 
 	response->n_publish_context = 1;
 }
 
-static void answer_attach(const plugin_call *call, plugin_reply *reply)
+static void answer_attach(const struct model_plugin *plugin, const plugin_call *call, plugin_reply *reply)
 {
 	reply->response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_ATTACH;
 	reply->attach = message(&holdfast__v1__controller_attach_response__descriptor);
-	add_context(reply->attach, call->attach->external_id);
+	add_context(plugin, reply->attach, call->attach->external_id);
 }
 
 static void answer_rest(const plugin_call *call, plugin_reply *reply)
@@ -156,7 +167,7 @@ static void perform(struct model_plugin *plugin, const plugin_call *call, plugin
 {
 	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH) {
 		if (attach(plugin, call->attach, reply))
-			answer_attach(call, reply);
+			answer_attach(plugin, call, reply);
 		return;
 	}
 	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH)

@@ -50,6 +50,7 @@ struct model_plugin {
 	size_t n_attachments;
 	bool is_single_node; /* a volume can be attached to one node only, else FAILED_PRECONDITION */
 	struct model_orders orders[MODEL_CALLS_MAX];
+	size_t context_bytes; /* of the value in the publish context; 0: the volume's id */
 	/* seen */
 	unsigned int calls[MODEL_CALLS_MAX]; /* that were asked, not those that are not here */
 	unsigned int under_way;		     /* serial ones, held ones included */

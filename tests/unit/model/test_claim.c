@@ -16,14 +16,15 @@ static struct claim_event event(enum claim_event_type type)
 static void every_pair_of_state_and_event_does_what_the_design_says(void **state)
 {
 	static const char *const expected[CLAIM_STATE_N][CLAIM_EVENT_N] = {
-		/*			 mounted  ended		  evidence	   nodefail ctl ctlfail free
+		/*			 sent attachfail mounted  ended		  evidence	   nodefail
+		 * ctl ctlfail free
 		 */
-		[CLAIM_RESERVED] = {"taken", "unpublishing", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_TAKEN] = {"-", "unpublishing", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_UNPUBLISHING] = {"-", "-", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_NODE_DETACHED] = {"-", "-", "-", "-", "controller-detached", "N", "R"},
-		[CLAIM_CONTROLLER_DETACHED] = {"-", "-", "-", "-", "-", "-", "freed"},
-		[CLAIM_FREED] = {"-", "-", "-", "-", "-", "-", "-"},
+		[CLAIM_RESERVED] = {"-", "N", "taken", "unpublishing", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_TAKEN] = {"-", "R", "-", "unpublishing", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_UNPUBLISHING] = {"R", "R", "-", "-", "node-detached", "N", "R", "R", "R"},
+		[CLAIM_NODE_DETACHED] = {"R", "R", "-", "-", "-", "-", "controller-detached", "N", "R"},
+		[CLAIM_CONTROLLER_DETACHED] = {"R", "R", "-", "-", "-", "-", "-", "-", "freed"},
+		[CLAIM_FREED] = {"R", "R", "-", "-", "-", "-", "-", "-", "-"},
 	};
 
 	(void)state;
@@ -104,6 +105,49 @@ static void a_grant_that_never_left_the_server_is_freed_at_once(void **state)
 	assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
 	assert_int_equal(claim.state, CLAIM_FREED);
 	assert_int_equal(claim.evidence, EVIDENCE_NEVER_SENT);
+}
+
+static void a_grant_is_sent_once_with_what_was_attached_for_it(void **state)
+{
+	static const struct {
+		enum controller_attach before, after;
+	} rows[] = {{ATTACH_NONE, ATTACH_NONE}, {ATTACH_ASKED, ATTACH_DONE}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct claim claim = a_claim(CLAIM_RESERVED);
+		struct claim_event failed = event(CLAIM_EVENT_ATTACH_FAILED);
+		struct claim_event ev = event(CLAIM_EVENT_SENT);
+		bool changed = false;
+
+		failed.detail = "no slot";
+		claim.sent_to_node = false;
+		claim.attach = rows[i].before;
+		assert_int_equal(claim_step(&claim, &failed, &changed, NULL), STATUS_OK);
+		assert_false(claim.sent_to_node);
+		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+		assert_true(changed);
+		assert_true(claim.sent_to_node);
+		assert_int_equal(claim.attach, rows[i].after);
+		assert_int_equal(claim.state, CLAIM_RESERVED);
+		assert_int_equal(claim.attempts, 0);
+		assert_string_equal(claim.last_error, "");
+		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+		assert_false(changed);
+	}
+}
+
+static void the_count_of_attempts_stays_at_its_end(void **state)
+{
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	struct claim_event ev = event(CLAIM_EVENT_NODE_FAILED);
+	bool changed;
+
+	(void)state;
+	claim.attempts = UINT32_MAX - 1;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.attempts, UINT32_MAX);
 }
 
 static void what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard(void **state)
@@ -221,6 +265,8 @@ int main(void)
 		cmocka_unit_test(every_pair_of_state_and_event_does_what_the_design_says),
 		cmocka_unit_test(modes_boot_and_provider_node_stay_through_every_step),
 		cmocka_unit_test(a_grant_that_never_left_the_server_is_freed_at_once),
+		cmocka_unit_test(a_grant_is_sent_once_with_what_was_attached_for_it),
+		cmocka_unit_test(the_count_of_attempts_stays_at_its_end),
 		cmocka_unit_test(
 			what_the_controller_was_asked_for_is_taken_back_even_if_the_node_never_heard),
 		cmocka_unit_test(never_sent_is_no_evidence_for_what_was_sent),

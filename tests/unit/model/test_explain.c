@@ -295,6 +295,28 @@ static const struct situation {
 	 NONE,
 	 0,
 	 "nothing bounds the detach"},
+	{CLAIM_NODE_DETACHED,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {WITH_CONTROLLER, .waits_for_other = true},
+	 0,
+	 "the other claims of the volume on node n1",
+	 AGAIN,
+	 NONE,
+	 0,
+	 "the end of the others would shorten it"},
+	{CLAIM_RESERVED,
+	 true,
+	 ATTACH_ASKED,
+	 0,
+	 {CONNECTED, WITH_CONTROLLER, .next_attempt_ms = NOW_MS + 5000},
+	 UNSENT,
+	 "a controller of plugin ceph",
+	 PLUGIN,
+	 STOP,
+	 ONE_TRY_MS,
+	 "taken back in 5s unless the node asks again"},
 	{CLAIM_CONTROLLER_DETACHED,
 	 false,
 	 ATTACH_DONE,
@@ -356,10 +378,11 @@ static struct holder holder_number(unsigned int n)
 		.must_report = n & 16,
 		.has_controller = n & 32,
 		.can_fence = n & 64,
+		.waits_for_other = n & 128,
 	};
 }
 
-enum { HOLDERS = 128 };
+enum { HOLDERS = 256 };
 
 static void check_any(const struct claim *claim, const struct holder *holder)
 {

@@ -121,7 +121,7 @@ static void what_is_wrong_is_named_with_its_field(void **state)
 		{empty_id, "id:", STATUS_INVALID_ARGUMENT},
 		{break_namespace, "namespace:", STATUS_INVALID_ARGUMENT},
 		{no_type, "type:", STATUS_INVALID_ARGUMENT},
-		{csi_type, "type:", STATUS_UNIMPLEMENTED},
+		{csi_type, "plugin_id:", STATUS_INVALID_ARGUMENT},
 		{foreign_plugin, "plugin_id:", STATUS_INVALID_ARGUMENT},
 		{break_profile, "profile:", STATUS_INVALID_ARGUMENT},
 		{no_source, "source.class:", STATUS_INVALID_ARGUMENT},
@@ -154,7 +154,7 @@ static void an_equal_registration_changes_nothing(void **state)
 	bool changed = true;
 
 	(void)state;
-	assert_int_equal(volume_merge(&current, &update, true, &changed, NULL), STATUS_OK);
+	assert_int_equal(volume_merge(&current, &update, update.capabilities, 1, &changed, NULL), STATUS_OK);
 	assert_false(changed);
 }
 
@@ -169,7 +169,7 @@ static void source_profile_and_ids_are_immutable(void **state)
 		bool changed = false;
 
 		changes[i](&update);
-		assert_int_equal(volume_merge(&current, &update, false, &changed, NULL),
+		assert_int_equal(volume_merge(&current, &update, NULL, 0, &changed, NULL),
 				 STATUS_FAILED_PRECONDITION);
 		assert_int_equal(volume_validate(&current, NULL), STATUS_OK);
 	}
@@ -183,9 +183,10 @@ static void capabilities_are_replaced_unless_claims_stand_on_them(void **state)
 
 	(void)state;
 	update.capabilities[0].access_mode = MULTI_NODE_READER_ONLY;
-	assert_int_equal(volume_merge(&current, &update, true, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(volume_merge(&current, &update, current.capabilities, 1, &changed, NULL),
+			 STATUS_FAILED_PRECONDITION);
 	assert_true(volume_has_capability(&current, SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM));
-	assert_int_equal(volume_merge(&current, &update, false, &changed, NULL), STATUS_OK);
+	assert_int_equal(volume_merge(&current, &update, NULL, 0, &changed, NULL), STATUS_OK);
 	assert_true(changed);
 	assert_true(volume_has_capability(&current, MULTI_NODE_READER_ONLY, ATTACHMENT_FILE_SYSTEM));
 }

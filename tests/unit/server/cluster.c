@@ -1,6 +1,7 @@
 #include "cluster.h"
 
 #include "dev.h"
+#include "keys.h"
 #include "unit.h"
 
 #include "base/fd.h"
@@ -26,6 +27,12 @@ static uint16_t start_server(struct fixture *f)
 	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
 	config.dev = !f->acl;
 	config.acl = f->acl;
+	if (f->controller_timeout_us > 0)
+		config.controller_timeout_us = f->controller_timeout_us;
+	if (f->reservation_ttl_us > 0)
+		config.reservation_ttl_us = f->reservation_ttl_us;
+	if (f->release_sweep_us > 0)
+		config.release_sweep_us = f->release_sweep_us;
 	assert_int_equal(server_new(&config, &f->server, NULL), STATUS_OK);
 	f->event = f->server->event;
 	(void)str_format(path, sizeof(path), "%s/address", f->dir);
@@ -35,7 +42,7 @@ static uint16_t start_server(struct fixture *f)
 	return (uint16_t)port;
 }
 
-static void start(struct fixture *f)
+void cluster_start(struct fixture *f)
 {
 	uint16_t port = start_server(f);
 
@@ -45,7 +52,7 @@ static void start(struct fixture *f)
 	fake_node_init(&f->n2, f->event, f->dir, "node-n2", port);
 }
 
-static void stop(struct fixture *f)
+void cluster_stop(struct fixture *f)
 {
 	fake_node_release(&f->operator);
 	fake_node_release(&f->n1);
@@ -53,10 +60,17 @@ static void stop(struct fixture *f)
 	server_free(f->server);
 }
 
+void restart_with(struct fixture *f, void (*between)(struct fixture *f))
+{
+	cluster_stop(f);
+	between(f);
+	cluster_start(f);
+}
+
 void restart(struct fixture *f)
 {
-	stop(f);
-	start(f);
+	cluster_stop(f);
+	cluster_start(f);
 }
 
 static int setup_as(void **state, bool acl)
@@ -66,9 +80,10 @@ static int setup_as(void **state, bool acl)
 	assert_non_null(f);
 	f->acl = acl;
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	f->source = "db";
 	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-server-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
-	start(f);
+	cluster_start(f);
 	*state = f;
 	return 0;
 }
@@ -95,7 +110,7 @@ int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	stop(f);
+	cluster_stop(f);
 	assert_int_equal(nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 	free(f);
 	return 0;
@@ -140,6 +155,86 @@ enum status register_volume(struct fixture *f, struct fake_node *as, struct erro
 	return call(as, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err);
 }
 
+static void store_csi_volume(struct fixture *f, const char *id)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume = {
+		.namespace = NAMESPACE_DEFAULT,
+		.type = VOLUME_CSI,
+		.plugin_id = CSI_PLUGIN,
+		.capabilities = {{(enum access_mode)f->access_mode, ATTACHMENT_FILE_SYSTEM}},
+		.n_capabilities = 1,
+		.create_time_ms = 1,
+		.modify_time_ms = 1,
+	};
+
+	(void)str_copy(volume.id, sizeof(volume.id), id);
+	(void)str_copy(volume.name, sizeof(volume.name), id);
+	(void)str_format(volume.external_id, sizeof(volume.external_id), "vol-%s", id);
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+void register_csi(struct fixture *f, const char *id)
+{
+	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__VolumeDetail__ContextEntry context = HOLDFAST__V1__VOLUME_DETAIL__CONTEXT_ENTRY__INIT;
+	Holdfast__V1__VolumeDetail__ContextEntry *contexts[] = {&context};
+	Holdfast__V1__VolumeSecrets secrets = HOLDFAST__V1__VOLUME_SECRETS__INIT;
+	Holdfast__V1__VolumeSecrets__SecretsEntry secret = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
+	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&secret};
+	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char fs_type[] = "ext4", zone[] = "zone", z1[] = "z1", name[] = "key", value[] = "hunter2";
+	char path[OBJECT_KEY_SIZE];
+
+	store_csi_volume(f, id);
+	options.fs_type = fs_type;
+	context.key = zone;
+	context.value = z1;
+	secret.key = name;
+	secret.value = value;
+	detail.mount_options = &options;
+	detail.context = contexts;
+	detail.n_context = 1;
+	secrets.secrets = entries;
+	secrets.n_secrets = 1;
+	(void)str_format(path, sizeof(path), PREFIX_VOLUME_DETAIL "default/%s", id);
+	change_put_record(&change, path, &detail.base);
+	(void)str_format(path, sizeof(path), PREFIX_VOLUME_SECRETS "default/%s", id);
+	change_put_record(&change, path, &secrets.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static bool has_reason(struct fixture *f, const struct model_attachment *attachment)
+{
+	struct claim_entry *entry = state_claim_from(&f->server->state, "");
+
+	for (; entry; entry = state_claim_next(entry))
+		if (claim_is_live(&entry->claim) && entry->claim.attach != ATTACH_NONE &&
+		    str_eq(entry->claim.external_id, attachment->volume) &&
+		    str_eq(entry->claim.external_node_id, attachment->node))
+			return true;
+	return false;
+}
+
+void expect_no_stray_attachment(struct fixture *f)
+{
+	for (size_t i = 0; i < f->plugin.n_attachments; i++)
+		if (!has_reason(f, &f->plugin.attachments[i]))
+			fail_msg("%s is attached to %s without a claim", f->plugin.attachments[i].volume,
+				 f->plugin.attachments[i].node);
+}
+
+void connect_csi(struct fixture *f)
+{
+	f->n1.plugin = f->n2.plugin = &f->plugin;
+	f->n1.csi = (struct fake_csi){.has_node = true};
+	f->n2.csi = (struct fake_csi){.has_node = true, .has_controller = true};
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+}
+
 enum status run_alloc(struct fixture *f, const char *id, const char *node, struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
@@ -150,13 +245,15 @@ enum status run_alloc(struct fixture *f, const char *id, const char *node, struc
 	char node_id[NODE_ID_MAX + 1];
 	char name[] = "app";
 	char volume_name[] = "data";
-	char source[] = "db";
+	char source[VOLUME_ID_MAX + 1];
 
+	(void)str_copy(source, sizeof(source), f->source);
 	(void)str_copy(alloc_id, sizeof(alloc_id), id);
 	(void)str_copy(node_id, sizeof(node_id), node);
 	volume.name = volume_name;
 	volume.source = source;
 	volume.access_mode = f->access_mode;
+	volume.read_only = f->read_only;
 	alloc.id = alloc_id;
 	alloc.name = name;
 	alloc.node_id = node_id;

@@ -9,6 +9,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #define ALLOC_1 "01890000-0000-7000-8000-000000000001"
+#define ALLOC_3 "01890000-0000-7000-8000-000000000003"
 #define ALLOC_2 "01890000-0000-7000-8000-000000000002"
 #define BOOT_1 "b0010000-0000-4000-8000-000000000001"
 #define BOOT_2 "b0010000-0000-4000-8000-000000000002"
@@ -21,7 +22,12 @@ struct fixture {
 	struct server *server;
 	sd_event *event;
 	Holdfast__V1__AccessMode access_mode; /* that volume db offers and allocations ask for */
-	struct fake_node operator;	      /* only its client is used */
+	bool read_only;			      /* allocations only read */
+	const char *source;		      /* volume that allocations ask for; "db" at first */
+	uint64_t controller_timeout_us, reservation_ttl_us,
+		release_sweep_us;   /* of the next start; 0: default */
+	struct model_plugin plugin; /* of CSI volumes, on whatever node runs it */
+	struct fake_node operator;  /* only its client is used */
 	struct fake_node n1;
 	struct fake_node n2;
 };
@@ -42,14 +48,31 @@ int setup(void **state);
 int setup_acl(void **state);
 int teardown(void **state);
 
+/** The server and its clients, on the folder of the fixture; setup() has started them. */
+void cluster_start(struct fixture *f);
+void cluster_stop(struct fixture *f);
+
 /** As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
 void restart(struct fixture *f);
+
+/** The same, with @between run while there is no server. */
+void restart_with(struct fixture *f, void (*between)(struct fixture *f));
 
 /** One call, answered; @ret may be NULL, else owned by the caller. */
 enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service, const char *method,
 		 const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err);
 
 enum status register_volume(struct fixture *f, struct fake_node *as, struct error *err);
+/** A CSI volume "vol-ID" of CSI_PLUGIN with the modes of @f, and what is stored beside it: context "zone"
+ * = "z1", secret "key" = "hunter2", file system ext4. */
+void register_csi(struct fixture *f, const char *id);
+
+/** What must hold at any time: nothing is attached without a live claim on its node that knows of it. */
+void expect_no_stray_attachment(struct fixture *f);
+
+/** Both nodes with the plugin's node service, its controller on n2. */
+void connect_csi(struct fixture *f);
+
 enum status run_alloc(struct fixture *f, const char *id, const char *node, struct error *err);
 enum status stop_alloc(struct fixture *f, const char *id, struct error *err);
 enum status deregister_volume(struct fixture *f, struct error *err);

@@ -97,6 +97,25 @@ static void a_ticket_says_what_the_claim_says_and_is_signed(void **state)
 	assert_true(is_signed(f, &t));
 }
 
+static void the_ticket_of_a_csi_volume_names_its_plugin_and_no_source(void **state)
+{
+	const struct fixture *f = *state;
+	const struct mh_source source = {.class = MH_CLASS_CSI};
+	struct volume csi = a_volume;
+	uint8_t digest[TICKET_DIGEST_SIZE];
+	struct ticket t;
+
+	csi.type = VOLUME_CSI;
+	csi.profile[0] = '\0';
+	csi.source = (struct source){0};
+	memcpy(csi.plugin_id, "ebs", sizeof("ebs"));
+	assert_int_equal(ticket_issue(f->issuer, &a_claim, &csi, 1, &t, NULL), STATUS_OK);
+	assert_string_equal(t.profile, "ebs");
+	(void)SHA256((const unsigned char *)&source, sizeof(source), digest);
+	assert_memory_equal(t.source_digest, digest, sizeof(digest));
+	assert_true(is_signed(f, &t));
+}
+
 static void a_readers_ticket_forbids_writing(void **state)
 {
 	const struct fixture *f = *state;
@@ -154,6 +173,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_ticket_says_what_the_claim_says_and_is_signed),
+		cmocka_unit_test(the_ticket_of_a_csi_volume_names_its_plugin_and_no_source),
 		cmocka_unit_test(a_readers_ticket_forbids_writing),
 		cmocka_unit_test(every_changed_byte_breaks_the_signature),
 		cmocka_unit_test(the_digest_is_that_of_the_source_without_device_numbers),

@@ -84,10 +84,35 @@ static void a_free_volume_that_no_node_can_use_says_so(void **state)
 	drop(response);
 }
 
+static void a_read_with_why_carries_the_explanation(void **state)
+{
+	static char id[] = "db";
+	struct fixture *f = *state;
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeResponse *response;
+	ProtobufCMessage *message = NULL;
+
+	take_volume(f);
+	request.id = id;
+	for (int why = 0; why < 2; why++) {
+		request.why = why;
+		assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+				      &message, NULL),
+				 STATUS_OK);
+		response = (void *)message;
+		assert_int_equal(response->n_explanations, why);
+		assert_int_equal(response->why[0] != '\0', why);
+		if (why)
+			assert_string_equal(response->explanations[0]->allocation_id, ALLOC_1);
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_claim_is_explained_on_its_whole_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_read_with_why_carries_the_explanation, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_free_volume_that_no_node_can_use_says_so, setup, teardown),
 	};
 

@@ -1,0 +1,209 @@
+#include "model/message.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t *pack(const ProtobufCMessage *message, size_t *ret_len)
+{
+	size_t len = protobuf_c_message_get_packed_size(message);
+	uint8_t *bytes = malloc(len + 1);
+
+	if (bytes)
+		*ret_len = protobuf_c_message_pack(message, bytes);
+	return bytes;
+}
+
+ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, const ProtobufCMessage *from)
+{
+	size_t len = 0;
+	cleanup_free uint8_t *bytes = pack(from, &len);
+
+	return bytes ? protobuf_c_message_unpack(descriptor, NULL, len, bytes) : NULL;
+}
+
+bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b)
+{
+	cleanup_free uint8_t *a_bytes = NULL;
+	cleanup_free uint8_t *b_bytes = NULL;
+	size_t a_len = 0;
+	size_t b_len = 0;
+
+	if (a)
+		a_bytes = pack(a, &a_len);
+	if (b)
+		b_bytes = pack(b, &b_len);
+	if ((a && !a_bytes) || (b && !b_bytes))
+		return false; /* memory is short: a difference that is not one is refused, never applied */
+	return a_len == b_len && (a_len == 0 || memcmp(a_bytes, b_bytes, a_len) == 0);
+}
+
+static size_t size_of(const ProtobufCFieldDescriptor *field)
+{
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_INT32:
+	case PROTOBUF_C_TYPE_SINT32:
+	case PROTOBUF_C_TYPE_SFIXED32:
+	case PROTOBUF_C_TYPE_UINT32:
+	case PROTOBUF_C_TYPE_FIXED32:
+	case PROTOBUF_C_TYPE_BOOL:
+	case PROTOBUF_C_TYPE_ENUM:
+	case PROTOBUF_C_TYPE_FLOAT:
+		return sizeof(uint32_t);
+	case PROTOBUF_C_TYPE_INT64:
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+	case PROTOBUF_C_TYPE_UINT64:
+	case PROTOBUF_C_TYPE_FIXED64:
+	case PROTOBUF_C_TYPE_DOUBLE:
+		return sizeof(uint64_t);
+	case PROTOBUF_C_TYPE_STRING:
+	case PROTOBUF_C_TYPE_MESSAGE:
+		return sizeof(void *);
+	case PROTOBUF_C_TYPE_BYTES:
+		break; /* not in what is copied field by field */
+	}
+	return 0;
+}
+
+static void *pointer_at(const char *at)
+{
+	void *pointer;
+
+	memcpy(&pointer, at, sizeof(pointer));
+	return pointer;
+}
+
+/* Free the value at @at and let it be none. */
+static void clear_value(const ProtobufCFieldDescriptor *field, char *at)
+{
+	void *value = NULL;
+
+	if (field->type == PROTOBUF_C_TYPE_STRING) {
+		value = pointer_at(at);
+		if (value != field->default_value && value != protobuf_c_empty_string)
+			free(value);
+		value = (void *)(uintptr_t)&protobuf_c_empty_string;
+		memcpy(at, &value, sizeof(value));
+	} else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+		value = pointer_at(at);
+		if (value)
+			protobuf_c_message_free_unpacked(value, NULL);
+		value = NULL;
+		memcpy(at, &value, sizeof(value));
+	} else {
+		memset(at, 0, size_of(field));
+	}
+}
+
+/* @to holds nothing. */
+static bool copy_value(const ProtobufCFieldDescriptor *field, char *to, const char *from)
+{
+	void *copy;
+
+	if (field->type == PROTOBUF_C_TYPE_STRING) {
+		const char *text = pointer_at(from);
+
+		if (!text || text[0] == '\0')
+			return true;
+		copy = strdup(text);
+	} else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+		if (!pointer_at(from))
+			return true;
+		copy = message_convert(field->descriptor, pointer_at(from));
+	} else {
+		memcpy(to, from, size_of(field));
+		return true;
+	}
+	if (copy)
+		memcpy(to, &copy, sizeof(copy));
+	return copy != NULL;
+}
+
+static void clear_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *message)
+{
+	char *at = (char *)message + field->offset;
+	size_t *n = (size_t *)(void *)((char *)message + field->quantifier_offset);
+	char *values = pointer_at(at);
+
+	for (size_t i = 0; i < *n; i++)
+		clear_value(field, values + i * size_of(field));
+	free(values);
+	memset(at, 0, sizeof(void *));
+	*n = 0;
+}
+
+static bool copy_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *to,
+		      const ProtobufCFieldDescriptor *from_field, const ProtobufCMessage *from)
+{
+	const size_t *from_n =
+		(const size_t *)(const void *)((const char *)from + from_field->quantifier_offset);
+	size_t *n = (size_t *)(void *)((char *)to + field->quantifier_offset);
+	const char *from_values = pointer_at((const char *)from + from_field->offset);
+	size_t size = size_of(field);
+	char *values;
+
+	if (*from_n == 0)
+		return true;
+	values = calloc(*from_n, size);
+	if (!values)
+		return false;
+	memcpy((char *)to + field->offset, &values, sizeof(values));
+	for (; *n < *from_n; ++*n)
+		if (!copy_value(field, values + *n * size, from_values + *n * size))
+			return false;
+	return true;
+}
+
+static bool copy_field(const ProtobufCFieldDescriptor *field, ProtobufCMessage *to,
+		       const ProtobufCFieldDescriptor *from_field, const ProtobufCMessage *from)
+{
+	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+		clear_list(field, to);
+		return copy_list(field, to, from_field, from);
+	}
+	clear_value(field, (char *)to + field->offset);
+	return copy_value(field, (char *)to + field->offset, (const char *)from + from_field->offset);
+}
+
+bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from)
+{
+	for (unsigned int i = 0; i < to->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &to->descriptor->fields[i];
+		const ProtobufCFieldDescriptor *from_field =
+			protobuf_c_message_descriptor_get_field_by_name(from->descriptor, field->name);
+
+		if (!from_field || from_field->type != field->type || from_field->label != field->label ||
+		    size_of(field) == 0)
+			continue;
+		if (!copy_field(field, to, from_field, from))
+			return false;
+	}
+	return true;
+}
+
+struct message_text_entry *message_text_map_find(struct message_text_entry *const *map, size_t n,
+						 const char *key)
+{
+	for (size_t i = n; i > 0; i--) /* the last word about a key counts */
+		if (str_eq(map[i - 1]->key, key))
+			return map[i - 1];
+	return NULL;
+}
+
+bool message_text_maps_eq(struct message_text_entry *const *a, size_t n_a,
+			  struct message_text_entry *const *b, size_t n_b)
+{
+	if (n_a != n_b)
+		return false;
+	for (size_t i = 0; i < n_a; i++) {
+		const struct message_text_entry *other = message_text_map_find(b, n_b, a[i]->key);
+
+		if (!other || !str_eq(other->value, a[i]->value))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,39 @@
+#pragma once
+/* Copies between protobuf messages. */
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/** Everything of @from in a message of @descriptor, by field numbers: what that does not know is left out.
+ * Owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short. */
+ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, const ProtobufCMessage *from);
+
+/** Replace in @to, which is on the heap, every field that @from has under the same name and type; messages in
+ * them are copied by field numbers. False when memory is short: @to is whole but not complete. */
+bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from);
+
+/** Do both, of one descriptor, say the same? NULL is as good as an empty one. */
+bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b);
+
+/* What protobuf-c generates for every entry of a map<string, string>. */
+struct message_text_entry {
+	ProtobufCMessage base;
+	char *key;
+	char *value;
+};
+
+#define MESSAGE_ASSERT_TEXT_ENTRY(Entry)                                                             \
+	_Static_assert(sizeof(Entry) == sizeof(struct message_text_entry) &&                         \
+			       offsetof(Entry, key) == offsetof(struct message_text_entry, key) &&   \
+			       offsetof(Entry, value) == offsetof(struct message_text_entry, value), \
+		       #Entry " is not a map's entry of texts")
+
+/** Do two map<string, string> have the same keys with the same values, in whatever order? Costs the product
+ * of their sizes. */
+bool message_text_maps_eq(struct message_text_entry *const *a, size_t n_a,
+			  struct message_text_entry *const *b, size_t n_b);
+
+/** The entry with @key, or NULL. */
+struct message_text_entry *message_text_map_find(struct message_text_entry *const *map, size_t n,
+						 const char *key);

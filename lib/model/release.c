@@ -1,0 +1,89 @@
+#include "model/release.h"
+
+#include "base/names.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const action_names[RELEASE_ACTION_N] = {
+	[RELEASE_NOTHING] = "nothing",
+	[RELEASE_WAIT_EXPIRY] = "wait for its expiry",
+	[RELEASE_EXPIRE] = "expire",
+	[RELEASE_ASK_NODE] = "ask the node",
+	[RELEASE_WAIT_NODE] = "wait for the node",
+	[RELEASE_DETACH] = "ask the controller",
+	[RELEASE_WAIT_SIBLING] = "wait for another claim on the node",
+	[RELEASE_FREE] = "free",
+};
+
+const char *release_action_name(enum release_action action)
+{
+	const char *name = names_get(action_names, RELEASE_ACTION_N, (int)action);
+
+	return name ? name : "invalid";
+}
+
+int64_t release_expiry_ms(const struct claim *claim, int64_t reservation_ttl_ms)
+{
+	return claim->modify_time_ms + reservation_ttl_ms; /* each try of the node counts */
+}
+
+static enum release_action decide_reserved(const struct claim *claim, const struct release_facts *facts)
+{
+	if (claim->sent_to_node || facts->is_being_granted)
+		return RELEASE_NOTHING;
+	return facts->now_ms >= release_expiry_ms(claim, facts->reservation_ttl_ms) ? RELEASE_EXPIRE
+										    : RELEASE_WAIT_EXPIRY;
+}
+
+static bool stands(const struct claim *claim)
+{
+	return claim->state <= CLAIM_UNPUBLISHING;
+}
+
+/* Does @sibling ask the controller for @claim as well? */
+static bool leads(const struct claim *sibling, const struct claim *claim)
+{
+	return sibling->state == CLAIM_NODE_DETACHED && sibling->attach != ATTACH_NONE &&
+	       strcmp(sibling->id, claim->id) < 0;
+}
+
+static enum release_action decide_detach(const struct claim *claim, const struct claim *const *siblings,
+					 size_t n_siblings)
+{
+	bool is_led = false, is_needed = false;
+
+	if (claim->attach == ATTACH_NONE)
+		return RELEASE_FREE;
+	for (size_t i = 0; i < n_siblings; i++) {
+		if (stands(siblings[i]) && siblings[i]->attach != ATTACH_NONE)
+			return RELEASE_FREE; /* the last one that was attached takes care of it */
+		is_needed = is_needed || stands(siblings[i]);
+		is_led = is_led || leads(siblings[i], claim);
+	}
+	/* one that the controller was never asked for may use the attachment, but will not end it */
+	return is_needed || is_led ? RELEASE_WAIT_SIBLING : RELEASE_DETACH;
+}
+
+enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,
+				   size_t n_siblings, const struct release_facts *facts)
+{
+	switch (claim->state) {
+	case CLAIM_RESERVED:
+		return decide_reserved(claim, facts);
+	case CLAIM_TAKEN:
+	case CLAIM_FREED:
+		return RELEASE_NOTHING;
+	case CLAIM_UNPUBLISHING:
+		return facts->node_is_connected ? RELEASE_ASK_NODE : RELEASE_WAIT_NODE;
+	case CLAIM_NODE_DETACHED:
+		return decide_detach(claim, siblings, n_siblings);
+	case CLAIM_CONTROLLER_DETACHED:
+		return RELEASE_FREE;
+	case CLAIM_STATE_UNSPECIFIED:
+	case CLAIM_STATE_N:
+		break;
+	}
+	assert(false);
+	return RELEASE_NOTHING;
+}

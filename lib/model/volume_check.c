@@ -1,0 +1,245 @@
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "model/node.h"
+#include "model/volume_detail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__Topology__SegmentsEntry);
+
+static enum status too_many(const char *field, size_t n, size_t max, struct error *err)
+{
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: %zu entries, at most %zu", field, n, max);
+}
+
+/* Values may be secret: no message has one. */
+static enum status check_map(const char *field, struct message_text_entry *const *map, size_t n,
+			     struct error *err)
+{
+	size_t bytes = 0;
+
+	if (n > VOLUME_MAP_ENTRIES_MAX)
+		return too_many(field, n, VOLUME_MAP_ENTRIES_MAX, err);
+	for (size_t i = 0; i < n; i++) {
+		size_t key_len = strlen(map[i]->key);
+
+		if (key_len == 0 || key_len > VOLUME_MAP_KEY_MAX || !str_is_text(map[i]->key))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "%s: entry %zu has a key that is empty, longer than %d bytes or not "
+					 "text",
+					 field, i, VOLUME_MAP_KEY_MAX);
+		if (message_text_map_find(map + i + 1, n - i - 1, map[i]->key))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: '%.64s' is given twice", field,
+					 map[i]->key);
+		bytes += key_len + strlen(map[i]->value);
+	}
+	if (bytes > VOLUME_MAP_BYTES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%s: %zu bytes of keys and values, at most %d", field, bytes,
+				 VOLUME_MAP_BYTES_MAX);
+	return STATUS_OK;
+}
+
+static enum status check_values(const char *field, struct message_text_entry *const *map, size_t n,
+				struct error *err)
+{
+	for (size_t i = 0; i < n; i++) /* line breaks are allowed: keys and certificates have them */
+		if (!utf8_is_valid(map[i]->value, strlen(map[i]->value)))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "%s: the value of '%.64s' is not UTF-8", field, map[i]->key);
+	return STATUS_OK;
+}
+
+enum status volume_check_map(const char *field, struct message_text_entry *const *map, size_t n,
+			     struct error *err)
+{
+	enum status st = check_map(field, map, n, err);
+
+	return st == STATUS_OK ? check_values(field, map, n, err) : st;
+}
+
+enum status volume_check_secrets(struct message_text_entry *const *secrets, size_t n, struct error *err)
+{
+	return volume_check_map("secrets", secrets, n, err);
+}
+
+static enum status check_mount_options(const struct volume *volume, const Holdfast__V1__MountOptions *options,
+				       struct error *err)
+{
+	bool is_file_system = false;
+
+	if (!options || (options->fs_type[0] == '\0' && options->n_mount_flags == 0))
+		return STATUS_OK;
+	for (uint32_t i = 0; i < volume->n_capabilities; i++)
+		if (volume->capabilities[i].attachment_mode == ATTACHMENT_FILE_SYSTEM)
+			is_file_system = true;
+	if (!is_file_system)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "mount_options: a volume that is only attached as a block device is never "
+				 "mounted; leave them out, or add a capability with attachment_mode "
+				 "\"file-system\"");
+	if (strlen(options->fs_type) > VOLUME_FS_TYPE_MAX || !str_is_made_of(options->fs_type, "._-"))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "mount_options.fs_type: '%.64s' is not the name of a file system (letters, "
+				 "digits and ._-, up to %d)",
+				 options->fs_type, VOLUME_FS_TYPE_MAX);
+	if (options->n_mount_flags > VOLUME_MOUNT_FLAGS_MAX)
+		return too_many("mount_options.mount_flags", options->n_mount_flags, VOLUME_MOUNT_FLAGS_MAX,
+				err);
+	for (size_t i = 0; i < options->n_mount_flags;
+	     i++) { /* may hold a password: never part of a message */
+		const char *flag = options->mount_flags[i];
+
+		if (flag[0] == '\0' || strlen(flag) > VOLUME_MOUNT_FLAG_MAX || !str_is_text(flag))
+			return error_set(
+				err, STATUS_INVALID_ARGUMENT, 0,
+				"mount_options.mount_flags[%zu] is empty, longer than %d bytes or not "
+				"text",
+				i, VOLUME_MOUNT_FLAG_MAX);
+	}
+	return STATUS_OK;
+}
+
+static enum status check_topology(const char *field, size_t i, const Holdfast__V1__Topology *topology,
+				  struct error *err)
+{
+	if (topology->n_segments == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s[%zu].segments: at least one is needed",
+				 field, i);
+	if (topology->n_segments > TOPOLOGY_SEGMENTS_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s[%zu].segments: %zu, at most %d", field,
+				 i, topology->n_segments, TOPOLOGY_SEGMENTS_MAX);
+	for (size_t k = 0; k < topology->n_segments; k++) {
+		const Holdfast__V1__Topology__SegmentsEntry *segment = topology->segments[k];
+
+		if (segment->key[0] == '\0' || strlen(segment->key) > TOPOLOGY_TEXT_MAX ||
+		    strlen(segment->value) > TOPOLOGY_TEXT_MAX || !str_is_text(segment->key) ||
+		    !str_is_text(segment->value))
+			return error_set(
+				err, STATUS_INVALID_ARGUMENT, 0,
+				"%s[%zu].segments: '%.64s' is empty, not text, or longer than %d bytes "
+				"(it or its value)",
+				field, i, segment->key, TOPOLOGY_TEXT_MAX);
+	}
+	return STATUS_OK;
+}
+
+static enum status check_topologies(const char *field, Holdfast__V1__Topology *const *topologies, size_t n,
+				    struct error *err)
+{
+	if (n > VOLUME_TOPOLOGIES_MAX)
+		return too_many(field, n, VOLUME_TOPOLOGIES_MAX, err);
+	for (size_t i = 0; i < n; i++) {
+		enum status st = check_topology(field, i, topologies[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static enum status check_all_topologies(const Holdfast__V1__VolumeDetail *detail, struct error *err)
+{
+	const Holdfast__V1__TopologyRequest *request = detail->topology_request;
+	enum status st = check_topologies("topologies", detail->topologies, detail->n_topologies, err);
+
+	if (st == STATUS_OK && request)
+		st = check_topologies("topology_request.required", request->required, request->n_required,
+				      err);
+	if (st == STATUS_OK && request)
+		st = check_topologies("topology_request.preferred", request->preferred, request->n_preferred,
+				      err);
+	return st;
+}
+
+static enum status check_content(const Holdfast__V1__VolumeDetail *detail, struct error *err)
+{
+	if (detail->clone_id[0] != '\0' && detail->snapshot_id[0] != '\0')
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"clone_id: a volume is made from another one or from a snapshot (snapshot_id), "
+			"not from both");
+	if (strlen(detail->clone_id) > EXTERNAL_ID_MAX || !str_is_text(detail->clone_id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "clone_id: longer than %d bytes or not text", EXTERNAL_ID_MAX);
+	if (strlen(detail->snapshot_id) > EXTERNAL_ID_MAX || !str_is_text(detail->snapshot_id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "snapshot_id: longer than %d bytes or not text", EXTERNAL_ID_MAX);
+	return STATUS_OK;
+}
+
+static enum status check_capacity(const Holdfast__V1__VolumeDetail *detail, struct error *err)
+{
+	if (detail->capacity_min > VOLUME_CAPACITY_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "capacity_min: more than %lld bytes",
+				 (long long)VOLUME_CAPACITY_MAX);
+	if (detail->capacity_max > VOLUME_CAPACITY_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "capacity_max: more than %lld bytes",
+				 (long long)VOLUME_CAPACITY_MAX);
+	if (detail->capacity_max > 0 && detail->capacity_max < detail->capacity_min)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "capacity_max: %llu bytes is less than capacity_min, %llu",
+				 (unsigned long long)detail->capacity_max,
+				 (unsigned long long)detail->capacity_min);
+	return STATUS_OK;
+}
+
+static enum status check_csi(const struct volume_parts *parts, struct error *err)
+{
+	const Holdfast__V1__VolumeDetail *detail = parts->detail;
+	enum status st = check_mount_options(&parts->volume, detail->mount_options, err);
+
+	if (st == STATUS_OK)
+		st = volume_check_map("parameters", VOLUME_MAP(detail->parameters), detail->n_parameters,
+				      err);
+	if (st == STATUS_OK)
+		st = volume_check_map("context", VOLUME_MAP(detail->context), detail->n_context, err);
+	if (st == STATUS_OK)
+		st = volume_check_secrets(VOLUME_MAP(parts->secrets->secrets), parts->secrets->n_secrets,
+					  err);
+	if (st == STATUS_OK)
+		st = check_all_topologies(detail, err);
+	if (st == STATUS_OK)
+		st = check_content(detail, err);
+	return st == STATUS_OK ? check_capacity(detail, err) : st;
+}
+
+/* A native volume is what its source and its profile say: a field without effect would be a promise. */
+static enum status check_native(const struct volume_parts *parts, struct error *err)
+{
+	const Holdfast__V1__VolumeDetail *detail = parts->detail;
+	const struct {
+		const char *field;
+		bool is_given;
+	} fields[] = {
+		{"mount_options", detail->mount_options != NULL},
+		{"parameters", detail->n_parameters > 0},
+		{"context", detail->n_context > 0},
+		{"secrets", parts->secrets->n_secrets > 0},
+		{"topology_request", detail->topology_request != NULL},
+		{"topologies", detail->n_topologies > 0},
+		{"capacity_min", detail->capacity_min > 0},
+		{"capacity_max", detail->capacity_max > 0},
+		{"clone_id", detail->clone_id[0] != '\0'},
+		{"snapshot_id", detail->snapshot_id[0] != '\0'},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (fields[i].is_given)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "%s: is for csi volumes; a native volume is what its source and its "
+					 "profile say",
+					 fields[i].field);
+	return STATUS_OK;
+}
+
+enum status volume_parts_validate(const struct volume_parts *parts, struct error *err)
+{
+	enum status st = volume_validate(&parts->volume, err);
+
+	if (st != STATUS_OK)
+		return st;
+	return parts->volume.type == VOLUME_CSI ? check_csi(parts, err) : check_native(parts, err);
+}

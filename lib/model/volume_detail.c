@@ -1,0 +1,234 @@
+#include "model/volume_detail.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__Volume__SecretsEntry);
+MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__VolumeSecrets__SecretsEntry);
+MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__VolumeDetail__ParametersEntry);
+MESSAGE_ASSERT_TEXT_ENTRY(Holdfast__V1__VolumeDetail__ContextEntry);
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a volume");
+}
+
+void volume_parts_release(struct volume_parts *parts)
+{
+	holdfast__v1__volume_detail__free_unpacked(parts->detail, NULL);
+	holdfast__v1__volume_secrets__free_unpacked(parts->secrets, NULL);
+	parts->detail = NULL;
+	parts->secrets = NULL;
+}
+
+static bool make_parts(struct volume_parts *parts)
+{
+	parts->detail = malloc(sizeof(*parts->detail));
+	parts->secrets = malloc(sizeof(*parts->secrets));
+	if (!parts->detail || !parts->secrets) {
+		free(parts->detail);
+		free(parts->secrets);
+		parts->detail = NULL;
+		parts->secrets = NULL;
+		return false;
+	}
+	holdfast__v1__volume_detail__init(parts->detail);
+	holdfast__v1__volume_secrets__init(parts->secrets);
+	return true;
+}
+
+static void forget_what_callers_cannot_know(Holdfast__V1__VolumeDetail *detail)
+{
+	for (size_t i = 0; i < detail->n_node_capacities; i++)
+		holdfast__v1__node_capacity__free_unpacked(detail->node_capacities[i], NULL);
+	free(detail->node_capacities);
+	detail->node_capacities = NULL;
+	detail->n_node_capacities = 0;
+	detail->capacity = 0;
+	detail->phase = HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
+	if (detail->phase_error != protobuf_c_empty_string)
+		free(detail->phase_error);
+	detail->phase_error = (char *)(uintptr_t)protobuf_c_empty_string;
+}
+
+enum status volume_parts_from_pb(const Holdfast__V1__Volume *pb, struct volume_parts *ret, struct error *err)
+{
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	enum status st = volume_from_pb(pb, &parts.volume, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!make_parts(&parts) || !message_copy_fields(&parts.detail->base, &pb->base) ||
+	    !message_copy_fields(&parts.secrets->base, &pb->base))
+		return no_memory(err);
+	forget_what_callers_cannot_know(parts.detail);
+	*ret = parts;
+	parts = (struct volume_parts)VOLUME_PARTS_INIT; /* handed over */
+	return STATUS_OK;
+}
+
+enum status volume_parts_copy(const struct volume *volume, const Holdfast__V1__VolumeDetail *detail,
+			      const Holdfast__V1__VolumeSecrets *secrets, struct volume_parts *ret,
+			      struct error *err)
+{
+	struct volume_parts parts = {.volume = *volume};
+
+	if (!make_parts(&parts))
+		return no_memory(err);
+	if ((detail && !message_copy_fields(&parts.detail->base, &detail->base)) ||
+	    (secrets && !message_copy_fields(&parts.secrets->base, &secrets->base))) {
+		volume_parts_release(&parts);
+		return no_memory(err);
+	}
+	*ret = parts;
+	return STATUS_OK;
+}
+
+void volume_parts_inherit(struct volume_parts *update, const struct volume *current)
+{
+	if (update->volume.name[0] == '\0')
+		memcpy(update->volume.name, current->name, sizeof(update->volume.name));
+	if (update->volume.external_id[0] == '\0')
+		memcpy(update->volume.external_id, current->external_id, sizeof(update->volume.external_id));
+}
+
+enum status volume_parts_begin(struct volume_parts *parts, struct error *err)
+{
+	Holdfast__V1__VolumeDetail *detail = parts->detail;
+	const Holdfast__V1__TopologyRequest *request = detail->topology_request;
+
+	if (detail->n_topologies > 0 || !request || request->n_required == 0)
+		return STATUS_OK;
+	detail->topologies = calloc(request->n_required, sizeof(Holdfast__V1__Topology *));
+	if (!detail->topologies)
+		return no_memory(err);
+	for (; detail->n_topologies < request->n_required; detail->n_topologies++) {
+		ProtobufCMessage *copy = message_convert(&holdfast__v1__topology__descriptor,
+							 &request->required[detail->n_topologies]->base);
+
+		if (!copy)
+			return no_memory(err);
+		detail->topologies[detail->n_topologies] = (Holdfast__V1__Topology *)(void *)copy;
+	}
+	return STATUS_OK;
+}
+
+enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t min, uint64_t max,
+				 bool *ret_changed, struct error *err)
+{
+	uint64_t new_min = min > 0 ? min : detail->capacity_min;
+	uint64_t new_max = max > 0 ? max : detail->capacity_max;
+
+	if (new_min > VOLUME_CAPACITY_MAX || new_max > VOLUME_CAPACITY_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "capacity_%s: more than %llu bytes",
+				 new_min > VOLUME_CAPACITY_MAX ? "min" : "max",
+				 (unsigned long long)VOLUME_CAPACITY_MAX);
+	if (new_max > 0 && new_max < new_min)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "capacity_max: %llu bytes is less than capacity_min, %llu",
+				 (unsigned long long)new_max, (unsigned long long)new_min);
+	if (max > 0 && max < detail->capacity)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"capacity_max: the volume has %llu bytes already, more than %llu; volumes do "
+			"not shrink",
+			(unsigned long long)detail->capacity, (unsigned long long)max);
+	*ret_changed = new_min != detail->capacity_min || new_max != detail->capacity_max;
+	detail->capacity_min = new_min;
+	detail->capacity_max = new_max;
+	return STATUS_OK;
+}
+
+static bool set_text(char **field, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return false;
+	if (*field != protobuf_c_empty_string)
+		free(*field);
+	*field = copy;
+	return true;
+}
+
+static bool add_secret(Holdfast__V1__VolumeSecrets *secrets, const struct message_text_entry *from)
+{
+	Holdfast__V1__VolumeSecrets__SecretsEntry **more =
+		reallocarray(secrets->secrets, secrets->n_secrets + 1, sizeof(*more));
+	ProtobufCMessage *entry =
+		more ? message_convert(&holdfast__v1__volume_secrets__secrets_entry__descriptor, &from->base)
+		     : NULL;
+
+	if (more)
+		secrets->secrets = more;
+	if (!entry)
+		return false;
+	more[secrets->n_secrets++] = (Holdfast__V1__VolumeSecrets__SecretsEntry *)(void *)entry;
+	return true;
+}
+
+bool volume_secrets_lay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
+			size_t n_over)
+{
+	for (size_t i = 0; i < n_over; i++) {
+		struct message_text_entry *known =
+			message_text_map_find(VOLUME_MAP(secrets->secrets), secrets->n_secrets, over[i]->key);
+
+		if (!(known ? set_text(&known->value, over[i]->value) : add_secret(secrets, over[i])))
+			return false;
+	}
+	return true;
+}
+
+static bool redact_flags(Holdfast__V1__MountOptions *options)
+{
+	if (!options || options->n_mount_flags == 0)
+		return true;
+	for (size_t i = 1; i < options->n_mount_flags; i++)
+		free(options->mount_flags[i]);
+	options->n_mount_flags = 1;
+	return set_text(&options->mount_flags[0], VOLUME_REDACTED);
+}
+
+/* Of the secrets only the keys are ever copied. */
+static bool show_keys(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeSecrets *secrets)
+{
+	view->secrets = calloc(secrets->n_secrets + 1, sizeof(Holdfast__V1__Volume__SecretsEntry *));
+	if (!view->secrets)
+		return false;
+	for (size_t i = 0; i < secrets->n_secrets; i++) {
+		Holdfast__V1__Volume__SecretsEntry *entry = malloc(sizeof(*entry));
+
+		if (!entry)
+			return false;
+		holdfast__v1__volume__secrets_entry__init(entry);
+		view->secrets[view->n_secrets++] = entry;
+		if (!set_text(&entry->key, secrets->secrets[i]->key) ||
+		    !set_text(&entry->value, VOLUME_REDACTED))
+			return false;
+	}
+	return true;
+}
+
+/* A copy with the flags redacted before it gets anywhere. */
+static bool show_detail(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail)
+{
+	return message_copy_fields(&view->base, &detail->base) && redact_flags(view->mount_options);
+}
+
+bool volume_show(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail,
+		 const Holdfast__V1__VolumeSecrets *secrets)
+{
+	return (!detail || show_detail(view, detail)) && (!secrets || show_keys(view, secrets));
+}
+
+bool volume_show_to_node(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeDetail *detail,
+			 const Holdfast__V1__VolumeSecrets *secrets)
+{
+	return (!detail || message_copy_fields(&view->base, &detail->base)) &&
+	       (!secrets || message_copy_fields(&view->base, &secrets->base));
+}

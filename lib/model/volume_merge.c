@@ -1,0 +1,229 @@
+#include "base/str.h"
+#include "model/volume_detail.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static enum status immutable(const struct volume *volume, const char *field, struct error *err)
+{
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"%s: volume %s is registered with another one, which cannot be changed; deregister it "
+		"first: holdfast volume deregister %s",
+		field, volume->id, volume->id);
+}
+
+static enum status in_use_refusal(const struct volume *volume, const char *field, struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "%s: volume %s is in use; it can be changed when its claims are released (holdfast "
+			 "volume status --why %s)",
+			 field, volume->id, volume->id);
+}
+
+static bool topology_eq(const Holdfast__V1__Topology *a, const Holdfast__V1__Topology *b)
+{
+	return message_text_maps_eq(VOLUME_MAP(a->segments), a->n_segments, VOLUME_MAP(b->segments),
+				    b->n_segments);
+}
+
+/* In the same order. */
+static bool topologies_eq(Holdfast__V1__Topology *const *a, size_t n_a, Holdfast__V1__Topology *const *b,
+			  size_t n_b)
+{
+	if (n_a != n_b)
+		return false;
+	for (size_t i = 0; i < n_a; i++)
+		if (!topology_eq(a[i], b[i]))
+			return false;
+	return true;
+}
+
+static bool requests_eq(const Holdfast__V1__TopologyRequest *a, const Holdfast__V1__TopologyRequest *b)
+{
+	static const Holdfast__V1__TopologyRequest none = HOLDFAST__V1__TOPOLOGY_REQUEST__INIT;
+
+	a = a ? a : &none;
+	b = b ? b : &none;
+	return topologies_eq(a->required, a->n_required, b->required, b->n_required) &&
+	       topologies_eq(a->preferred, a->n_preferred, b->preferred, b->n_preferred);
+}
+
+/* Copy of one field's message in a detail. */
+static bool replace(ProtobufCMessage **to, const ProtobufCMessage *from)
+{
+	ProtobufCMessage *copy = from ? message_convert(from->descriptor, from) : NULL;
+
+	if (from && !copy)
+		return false;
+	if (*to)
+		protobuf_c_message_free_unpacked(*to, NULL);
+	*to = copy;
+	return true;
+}
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a volume");
+}
+
+static enum status merge_topology(struct volume_parts *current, const struct volume_parts *update,
+				  bool *changed, struct error *err)
+{
+	Holdfast__V1__VolumeDetail *to = current->detail;
+	const Holdfast__V1__VolumeDetail *from = update->detail;
+	ProtobufCMessage *request = to->topology_request ? &to->topology_request->base : NULL;
+
+	if (!requests_eq(to->topology_request, from->topology_request)) {
+		if (to->n_topologies > 0)
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"topology_request: volume %s has its topologies, so the request cannot "
+				"be changed",
+				current->volume.id);
+		if (!replace(&request, from->topology_request ? &from->topology_request->base : NULL))
+			return no_memory(err);
+		to->topology_request = (Holdfast__V1__TopologyRequest *)(void *)request;
+		*changed = true;
+	}
+	if (from->n_topologies > 0 &&
+	    !topologies_eq(to->topologies, to->n_topologies, from->topologies, from->n_topologies))
+		return immutable(&current->volume, "topologies", err);
+	return STATUS_OK;
+}
+
+static bool flags_eq(const Holdfast__V1__MountOptions *a, const Holdfast__V1__MountOptions *b)
+{
+	/* what a read gave stands for what is stored */
+	if (b->n_mount_flags == 1 && str_eq(b->mount_flags[0], VOLUME_REDACTED))
+		return a->n_mount_flags > 0;
+	if (a->n_mount_flags != b->n_mount_flags)
+		return false;
+	for (size_t i = 0; i < a->n_mount_flags; i++)
+		if (!str_eq(a->mount_flags[i], b->mount_flags[i]))
+			return false;
+	return true;
+}
+
+static enum status merge_mount_options(struct volume_parts *current, const struct volume_parts *update,
+				       bool in_use, bool *changed, struct error *err)
+{
+	static const Holdfast__V1__MountOptions none = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	Holdfast__V1__MountOptions *stored = current->detail->mount_options;
+	const Holdfast__V1__MountOptions *to = stored ? stored : &none;
+	const Holdfast__V1__MountOptions *from = update->detail->mount_options;
+	ProtobufCMessage *options = stored ? &stored->base : NULL;
+
+	if (!from || (str_eq(to->fs_type, from->fs_type) && flags_eq(to, from)))
+		return STATUS_OK;
+	if (in_use)
+		return in_use_refusal(&current->volume, "mount_options", err);
+	if (from->n_mount_flags == 1 && str_eq(from->mount_flags[0], VOLUME_REDACTED))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "mount_options.mount_flags: \"" VOLUME_REDACTED
+				 "\" is what reads show; with another fs_type, give the flags themselves");
+	if (!replace(&options, &from->base))
+		return no_memory(err);
+	current->detail->mount_options = (Holdfast__V1__MountOptions *)(void *)options;
+	*changed = true;
+	return STATUS_OK;
+}
+
+/* Exactly those of @update; a redacted one is the one that is stored. */
+static enum status merge_secrets(struct volume_parts *current, const struct volume_parts *update,
+				 bool *changed, struct error *err)
+{
+	Holdfast__V1__VolumeSecrets *stored = current->secrets;
+	struct volume_parts next = VOLUME_PARTS_INIT;
+	enum status st = volume_parts_copy(&update->volume, NULL, update->secrets, &next, err);
+
+	for (size_t i = 0; st == STATUS_OK && i < next.secrets->n_secrets; i++) {
+		struct message_text_entry *known;
+
+		if (!str_eq(next.secrets->secrets[i]->value, VOLUME_REDACTED))
+			continue;
+		known = message_text_map_find(VOLUME_MAP(stored->secrets), stored->n_secrets,
+					      next.secrets->secrets[i]->key);
+		if (!known)
+			st = error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				       "secrets: '%.64s' is \"" VOLUME_REDACTED
+				       "\", which keeps what is stored, but nothing is",
+				       next.secrets->secrets[i]->key);
+		else if (!volume_secrets_lay(next.secrets, &known, 1))
+			st = no_memory(err);
+	}
+	if (st == STATUS_OK &&
+	    !message_text_maps_eq(VOLUME_MAP(stored->secrets), stored->n_secrets,
+				  VOLUME_MAP(next.secrets->secrets), next.secrets->n_secrets)) {
+		current->secrets = next.secrets;
+		next.secrets = stored;
+		*changed = true;
+	}
+	volume_parts_release(&next);
+	return st;
+}
+
+static enum status merge_context(struct volume_parts *current, const struct volume_parts *update,
+				 bool *changed, struct error *err)
+{
+	Holdfast__V1__VolumeDetail *to = current->detail;
+	Holdfast__V1__VolumeDetail *from = update->detail;
+	Holdfast__V1__VolumeDetail only = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__VolumeDetail *copy;
+
+	if (from->n_context == 0 || message_text_maps_eq(VOLUME_MAP(to->context), to->n_context,
+							 VOLUME_MAP(from->context), from->n_context))
+		return STATUS_OK;
+	only.context = from->context;
+	only.n_context = from->n_context;
+	copy = (Holdfast__V1__VolumeDetail *)(void *)message_convert(only.base.descriptor, &only.base);
+	if (!copy)
+		return no_memory(err);
+	/* the copy takes the old one away with it */
+	only = *to;
+	to->context = copy->context;
+	to->n_context = copy->n_context;
+	copy->context = only.context;
+	copy->n_context = only.n_context;
+	holdfast__v1__volume_detail__free_unpacked(copy, NULL);
+	*changed = true;
+	return STATUS_OK;
+}
+
+/* The first field given in @update that differs and cannot, or NULL. */
+static const char *immutable_difference(const Holdfast__V1__VolumeDetail *current,
+					const Holdfast__V1__VolumeDetail *update)
+{
+	if (update->clone_id[0] != '\0' && !str_eq(current->clone_id, update->clone_id))
+		return "clone_id";
+	if (update->snapshot_id[0] != '\0' && !str_eq(current->snapshot_id, update->snapshot_id))
+		return "snapshot_id";
+	if (update->n_parameters > 0 &&
+	    !message_text_maps_eq(VOLUME_MAP(current->parameters), current->n_parameters,
+				  VOLUME_MAP(update->parameters), update->n_parameters))
+		return "parameters";
+	return NULL;
+}
+
+enum status volume_parts_merge(struct volume_parts *current, const struct volume_parts *update,
+			       const struct capability *in_use, size_t n_in_use, bool *ret_changed,
+			       struct error *err)
+{
+	bool changed = false;
+	enum status st = volume_merge(&current->volume, &update->volume, in_use, n_in_use, &changed, err);
+	const char *field = immutable_difference(current->detail, update->detail);
+
+	if (st == STATUS_OK && field)
+		st = immutable(&current->volume, field, err);
+	if (st == STATUS_OK)
+		st = merge_topology(current, update, &changed, err);
+	if (st == STATUS_OK)
+		st = merge_mount_options(current, update, n_in_use > 0, &changed, err);
+	if (st == STATUS_OK)
+		st = merge_secrets(current, update, &changed, err);
+	if (st == STATUS_OK)
+		st = merge_context(current, update, &changed, err);
+	if (st == STATUS_OK)
+		*ret_changed = changed;
+	return st;
+}

@@ -1,0 +1,323 @@
+#include "claim_attach.h"
+
+#include "change.h"
+#include "claims.h"
+#include "controller.h"
+#include "plugin_args.h"
+#include "release.h"
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/pb.h"
+#include "model/volume_detail.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status claim_attach_need(struct volume_entry *volume, const struct node_entry *node,
+			      struct attach_need *ret, struct error *err)
+{
+	const struct node_plugin *plugin = node_entry_plugin(node, &volume->volume);
+	const struct controller_half *controller;
+	bool is_needed;
+
+	if (volume->volume.type != VOLUME_CSI || !plugin) {
+		/* a native volume's provider is the node itself */
+		*ret = (struct attach_need){.external_node_id = node->id};
+		return STATUS_OK;
+	}
+	if (!id_is_label(volume->volume.plugin_id))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s: the mount helpers have no profile of the name of plugin %s: it is no "
+			"label (a-z 0-9 -, at most %d)",
+			volume->volume.id, volume->volume.plugin_id, TICKET_LABEL_SIZE - 1);
+	controller = controller_capabilities(volume->plugin);
+	if (plugin->controller_required && !controller)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s: plugin %s has no healthy controller on a connected node; see "
+				 "holdfast plugin status %s",
+				 volume->volume.id, volume->volume.plugin_id, volume->volume.plugin_id);
+	is_needed = plugin->controller_required && controller->attach_detach;
+	if (is_needed && plugin->node.provider_node_id[0] == '\0')
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"volume %s: plugin %s does not say how its provider calls node %s, so the volume "
+			"cannot be attached there; see holdfast plugin status %s",
+			volume->volume.id, volume->volume.plugin_id, node->id, volume->volume.plugin_id);
+	*ret = (struct attach_need){.is_needed = is_needed,
+				    .external_node_id = plugin->node.provider_node_id};
+	return STATUS_OK;
+}
+
+/* A grant between the node's call and its answer. */
+struct grant {
+	struct rpc_call *call;
+	char claim_id[UUID_TEXT_SIZE];
+	Holdfast__V1__ControllerAttachResponse *attached; /* owned; NULL: no controller was asked */
+	struct error error;				  /* of the attach; answered once it is noted */
+};
+
+static void grant_free(struct grant *grant)
+{
+	if (grant->attached)
+		holdfast__v1__controller_attach_response__free_unpacked(grant->attached, NULL);
+	free(grant);
+}
+DEFINE_CLEANUP(struct grant, grant_free)
+
+static void fail(struct rpc_call *call, enum status status, const char *text)
+{
+	struct error err;
+
+	(void)error_set(&err, status, 0, "%s", text);
+	rpc_call_fail(call, &err);
+}
+
+/* What the plugin on the node needs, secrets included: it goes to no one else. */
+static bool add_stored(struct server *server, const struct volume *volume, Holdfast__V1__Volume *to)
+{
+	return volume->type != VOLUME_CSI ||
+	       volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
+				   plugin_args_secrets(&server->state, volume->namespace, volume->id));
+}
+
+static void send_response(struct server *server, const struct grant *grant, const struct claim_entry *entry,
+			  struct ticket *ticket)
+{
+	typedef Holdfast__V1__ClaimVolumeResponse__PublishContextEntry context_entry;
+	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	const struct volume *volume = &entry->volume->volume;
+	char wire_volume[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(volume->namespace, volume->id, wire_volume);
+	response.claim = claim_to_pb(&entry->claim);
+	response.volume = volume_to_pb(volume);
+	response.wire_volume = wire_volume;
+	response.ticket = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
+	if (grant->attached) {
+		/* borrowed: entries of all maps of texts are alike on the wire */
+		response.publish_context = (context_entry **)(void *)grant->attached->publish_context;
+		response.n_publish_context = grant->attached->n_publish_context;
+	}
+	if (response.claim && response.volume && add_stored(server, volume, response.volume))
+		rpc_call_reply(grant->call, &response.base);
+	else
+		fail(grant->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	if (response.claim)
+		holdfast__v1__claim__free_unpacked(response.claim, NULL);
+	if (response.volume)
+		holdfast__v1__volume__free_unpacked(response.volume, NULL);
+}
+
+static bool is_grantable(const struct claim_entry *entry)
+{
+	return entry && entry->claim.state <= CLAIM_TAKEN;
+}
+
+/* Released again before it could be answered: the node's repeat will be told why. */
+static void refuse_released(struct rpc_call *call)
+{
+	fail(call, STATUS_ABORTED, "the claim was released while it was being granted; ask again");
+}
+
+static void answer(struct server *server, const struct grant *grant, const struct claim_entry *entry)
+{
+	int64_t not_after_ms = clock_realtime_ms() + (int64_t)(server->config.ticket_ttl_us / USEC_PER_MSEC);
+	struct ticket ticket;
+	struct error err;
+
+	if (!is_grantable(entry))
+		refuse_released(grant->call);
+	else if (ticket_issue(server->issuer, &entry->claim, &entry->volume->volume, not_after_ms, &ticket,
+			      &err) != STATUS_OK)
+		rpc_call_fail(grant->call, &err);
+	else
+		send_response(server, grant, entry, &ticket);
+}
+
+void claim_log_granted(const struct claim *claim)
+{
+	log_ctx(LOG_NOTICE,
+		&(struct log_ctx){.volume = claim->volume_id,
+				  .alloc = claim->allocation_id,
+				  .node = claim->node_id,
+				  .claim = claim->id,
+				  .op = "claim"},
+		"granted for %s (%s), generation %" PRIu64, claim_mode_name(claim->mode),
+		access_mode_name(claim->access_mode), claim->generation);
+}
+
+static void on_sent(struct server *server, void *userdata)
+{
+	cleanup(grant_freep) struct grant *grant = userdata;
+	const struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+
+	if (is_grantable(entry))
+		claim_log_granted(&entry->claim);
+	answer(server, grant, entry);
+}
+
+static void on_failure_noted(struct server *server, void *userdata)
+{
+	cleanup(grant_freep) struct grant *grant = userdata;
+
+	(void)server;
+	rpc_call_fail(grant->call, &grant->error);
+}
+
+/* Note @event in the claim; @done takes the grant over once that is durable. */
+static enum status note(struct server *server, const struct claim_entry *entry,
+			const struct claim_event *event, change_done_fn *done, struct grant *grant,
+			struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim after;
+	enum status st = claims_step(&change, entry, event, &after, err);
+
+	return st == STATUS_OK ? change_commit(server, &change, done, grant, err) : st;
+}
+
+/* The node gets the plugin's code and words; nothing was sent, so that the claim can be tried again or taken
+ * back. */
+static void attach_failed(struct server *server, const struct claim_entry *entry, struct grant *grant,
+			  const struct error *err)
+{
+	const struct claim_event event = {
+		.type = CLAIM_EVENT_ATTACH_FAILED, .detail = err->msg, .now_ms = clock_realtime_ms()};
+	struct error other;
+
+	grant->error = *err;
+	if (entry->claim.state == CLAIM_RESERVED && !entry->claim.sent_to_node &&
+	    note(server, entry, &event, on_failure_noted, grant, &other) == STATUS_OK)
+		return;
+	rpc_call_fail(grant->call, err);
+	grant_free(grant);
+}
+
+static enum status take_context(struct grant *grant, const Holdfast__V1__PluginReply *reply,
+				const char *plugin_id, struct error *err)
+{
+	if (protobuf_c_message_get_packed_size(&reply->attach->base) > PUBLISH_CONTEXT_MAX)
+		return error_set(
+			err, STATUS_INTERNAL, 0,
+			"plugin %s: ControllerPublishVolume: the publish context has more than %d bytes",
+			plugin_id, PUBLISH_CONTEXT_MAX);
+	grant->attached = (Holdfast__V1__ControllerAttachResponse *)message_copy(&reply->attach->base);
+	return grant->attached ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static void attached(struct server *server, const struct claim_entry *entry, struct grant *grant,
+		     const Holdfast__V1__PluginReply *reply)
+{
+	const struct claim_event event = {.type = CLAIM_EVENT_SENT, .now_ms = clock_realtime_ms()};
+	struct error err;
+
+	if (take_context(grant, reply, entry->claim.plugin_id, &err) != STATUS_OK) {
+		attach_failed(server, entry, grant, &err);
+	} else if (entry->claim.sent_to_node) { /* a repeat */
+		answer(server, grant, entry);
+		grant_free(grant);
+	} else if (note(server, entry, &event, on_sent, grant, &err) != STATUS_OK) {
+		rpc_call_fail(grant->call, &err);
+		grant_free(grant);
+	}
+}
+
+static bool is_attach_wanted(struct server *server, void *userdata)
+{
+	const struct grant *grant = userdata;
+
+	return is_grantable(state_claim(&server->state, grant->claim_id));
+}
+
+static void on_attached(struct server *server, const Holdfast__V1__PluginReply *reply,
+			const struct error *err, void *userdata)
+{
+	struct grant *grant = userdata;
+	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+
+	if (entry)
+		entry->work.n_grants--;
+	if (controllers_have_stopped(server)) {
+		fail(grant->call, STATUS_UNAVAILABLE, "the server is ending; ask again");
+		grant_free(grant);
+		return;
+	}
+	if (!is_grantable(entry)) { /* its release takes back whatever was done */
+		refuse_released(grant->call);
+		grant_free(grant);
+		return;
+	}
+	if (reply)
+		attached(server, entry, grant, reply);
+	else
+		attach_failed(server, entry, grant, err);
+	release_drive(server, entry); /* nobody asks for it any more: its time begins */
+}
+
+static enum status call_attach(struct server *server, struct claim_entry *entry, struct grant *grant,
+			       struct error *err)
+{
+	const struct controller_half *controller = controller_capabilities(entry->volume->plugin);
+	struct plugin_attach_args args;
+	const struct controller_call call = {
+		.plugin_id = entry->claim.plugin_id,
+		.call = plugin_attach_args(&server->state, &entry->claim,
+					   controller && controller->readonly_attach, &args),
+		.wanted = is_attach_wanted,
+		.done = on_attached,
+		.userdata = grant,
+	};
+
+	return controller_call(server, &call, err);
+}
+
+/* False: the controller answers. */
+static bool answer_at_once(struct server *server, struct claim_entry *entry, struct grant *grant)
+{
+	struct error err;
+
+	if (!is_grantable(entry) || entry->claim.attach == ATTACH_NONE) {
+		answer(server, grant, entry);
+		grant_free(grant);
+		return true;
+	}
+	if (call_attach(server, entry, grant, &err) == STATUS_OK)
+		return false;
+	attach_failed(server, entry, grant, &err);
+	return true;
+}
+
+static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
+{
+	struct grant *grant = calloc(1, sizeof(*grant));
+
+	if (!grant)
+		return NULL;
+	grant->call = call;
+	(void)str_copy(grant->claim_id, sizeof(grant->claim_id), claim_id);
+	return grant;
+}
+
+void claim_attach(struct server *server, const char *claim_id, struct rpc_call *call)
+{
+	struct claim_entry *entry = state_claim(&server->state, claim_id);
+	struct grant *grant = grant_new(call, claim_id);
+
+	if (!grant)
+		fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	if (grant && !answer_at_once(server, entry, grant))
+		return;
+	if (!entry)
+		return;
+	entry->work.n_grants--;
+	release_drive(server, entry); /* nobody asks for it any more: its time begins */
+}

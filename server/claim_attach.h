@@ -1,0 +1,33 @@
+#pragma once
+/* The second step of a grant: have the controller attach the volume where it has to, then say to the node
+ * that it has the claim. */
+
+#include "state.h"
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct server;
+struct rpc_call;
+
+enum { PUBLISH_CONTEXT_MAX = 16 * 1024 }; /* bytes on the wire; CSI allows 4096 */
+
+/* What a claim of a volume needs before its node may have it. */
+struct attach_need {
+	bool is_needed;		      /* the controller is to attach it */
+	const char *external_node_id; /* the node as the provider calls it; borrowed from the state */
+};
+
+/** Find out; nothing is stored yet. STATUS_UNAVAILABLE when there is no controller to do it, or the
+ * provider's name of the node is not known: the plugin is named. */
+enum status claim_attach_need(struct volume_entry *volume, const struct node_entry *node,
+			      struct attach_need *ret, struct error *err);
+
+/** The claim is durable: attach it, if it is for the controller to do, and answer @call, once, with the grant
+ * or with why there is none. A repeat does the same again, for the same answer.
+ * One of the claim's n_grants, by which it does not expire, is taken over. */
+void claim_attach(struct server *server, const char *claim_id, struct rpc_call *call);
+
+/** A grant is durable and goes to its node. */
+void claim_log_granted(const struct claim *claim);

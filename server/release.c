@@ -1,0 +1,454 @@
+#include "claims.h"
+#include "controller.h"
+#include "plugin_args.h"
+#include "release_internal.h"
+#include "server.h"
+#include "session.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMER_ACCURACY_US = 1000 };
+
+static bool is_sibling(const struct claim_entry *a, const struct claim_entry *b)
+{
+	return a != b && a->volume == b->volume && claim_is_live(&a->claim);
+}
+
+/* Of the node. History that a step drops must not be what comes next. */
+static struct claim_entry *next_live(struct claim_entry *entry)
+{
+	do
+		entry = LIST_NEXT(entry, of_node);
+	while (entry && !claim_is_live(&entry->claim));
+	return entry;
+}
+
+/* Live claims of the same volume on the same node. Costs the number of the node's claims. @ret owned by the
+ * caller; NULL when memory is short. */
+static const struct claim **find_siblings(struct server *server, const struct claim_entry *entry,
+					  size_t *ret_n)
+{
+	struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+	const struct claim **ret;
+	struct claim_entry *other;
+	size_t n = 0;
+
+	LIST_FOREACH (other, &node->claims, of_node)
+		n += is_sibling(other, entry);
+	ret = calloc(n + 1, sizeof(const struct claim *));
+	if (!ret)
+		return NULL;
+	*ret_n = 0;
+	LIST_FOREACH (other, &node->claims, of_node)
+		if (is_sibling(other, entry))
+			ret[(*ret_n)++] = &other->claim;
+	return ret;
+}
+
+enum release_action release_next(struct server *server, const struct claim_entry *entry)
+{
+	const struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+	const struct release_facts facts = {
+		.node_is_connected = node && node_is_connected(node),
+		.is_being_granted = entry->work.n_grants > 0,
+		.now_ms = clock_realtime_ms(),
+		.reservation_ttl_ms = (int64_t)(server->config.reservation_ttl_us / USEC_PER_MSEC),
+	};
+	cleanup_free const struct claim **siblings = NULL;
+	size_t n = 0;
+
+	if (entry->claim.state == CLAIM_NODE_DETACHED) {
+		siblings = find_siblings(server, entry, &n);
+		if (!siblings)
+			return RELEASE_WAIT_SIBLING; /* memory is short: the sweep looks again */
+	}
+	return release_decide(&entry->claim, siblings, n, &facts);
+}
+
+bool release_is_driven(const struct claim_entry *entry)
+{
+	return entry->work.state == entry->claim.state && (entry->work.timer || entry->work.is_asked);
+}
+
+static void be_unstuck(struct claim_entry *entry)
+{
+	if (!entry->work.is_stuck)
+		return;
+	entry->work.is_stuck = false;
+	LIST_REMOVE(entry, work.stuck);
+	entry->server->releases->stats.stuck--;
+}
+
+static void stop_waiting(struct claim_entry *entry)
+{
+	entry->work.timer = sd_event_source_disable_unref(entry->work.timer);
+	be_unstuck(entry);
+}
+
+/* Forget the delays of what came before. */
+static void try_at_once(struct claim_entry *entry)
+{
+	stop_waiting(entry);
+	entry->work.backoff = (struct backoff)BACKOFF_INIT(RELEASE_RETRY_MIN_MS * USEC_PER_MSEC,
+							   RELEASE_RETRY_MAX_MS * USEC_PER_MSEC);
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct claim_entry *entry = userdata;
+
+	(void)source;
+	(void)usec;
+	stop_waiting(entry);
+	release_drive(entry->server, entry);
+	return 0;
+}
+
+static void wait_for(struct claim_entry *entry, uint64_t delay_us)
+{
+	stop_waiting(entry);
+	/* without memory for a timer, the next event or the sweep drives it */
+	(void)sd_event_add_time_relative(entry->server->event, &entry->work.timer, CLOCK_MONOTONIC, delay_us,
+					 TIMER_ACCURACY_US, on_time, entry);
+}
+
+static void wait_longer(struct claim_entry *entry)
+{
+	wait_for(entry, backoff_next(&entry->work.backoff, backoff_random()));
+}
+
+/* The claim may be gone from memory afterwards, if it was freed long ago. */
+static void step(struct claim_entry *entry, const struct claim_event *event)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim_work *work = &entry->work;
+	struct claim after;
+	struct error err;
+	enum status st = claims_step(&change, entry, event, &after, &err);
+
+	if (st == STATUS_OK)
+		st = change_commit(entry->server, &change, NULL, NULL, &err);
+	if (st == STATUS_OK)
+		return;
+	log_ctx(LOG_WARNING,
+		&(struct log_ctx){.volume = entry->claim.volume_id, .claim = entry->claim.id, .err = &err},
+		"cannot record a step of the release, to be repeated");
+	if (!work->timer)
+		wait_longer(entry);
+}
+
+static void ask_node(struct server *server, struct claim_entry *entry)
+{
+	const struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+
+	session_release_claim(node->session, &entry->claim);
+	wait_longer(entry);
+}
+
+static void expire(struct server *server, struct claim_entry *entry)
+{
+	server->releases->stats.expired++;
+	step(entry, &(struct claim_event){.type = CLAIM_EVENT_EVIDENCE,
+					  .evidence = EVIDENCE_NEVER_SENT,
+					  .detail = "the node did not come back for it",
+					  .now_ms = clock_realtime_ms()});
+}
+
+static void wait_expiry(struct server *server, struct claim_entry *entry)
+{
+	int64_t ttl_ms = (int64_t)(server->config.reservation_ttl_us / USEC_PER_MSEC);
+	int64_t left_ms = release_expiry_ms(&entry->claim, ttl_ms) - clock_realtime_ms();
+
+	wait_for(entry, left_ms > 0 ? (uint64_t)left_ms * USEC_PER_MSEC : 0);
+}
+
+static void free_claim(struct claim_entry *entry)
+{
+	bool is_detached = entry->claim.state == CLAIM_CONTROLLER_DETACHED;
+
+	step(entry,
+	     &(struct claim_event){.type = is_detached ? CLAIM_EVENT_FREE : CLAIM_EVENT_CONTROLLER_DETACHED,
+				   .now_ms = clock_realtime_ms()});
+}
+
+/* --- detach --- */
+
+/* @was_called: the plugin may have been reached; having nobody to ask, again and again, is not worth a write.
+ */
+static void be_stuck(struct claim_entry *entry, const struct error *err, bool was_called)
+{
+	struct releases *releases = entry->server->releases;
+
+	releases->stats.detach_errors++;
+	wait_longer(entry);
+	LIST_INSERT_HEAD(&releases->stuck, entry, work.stuck);
+	entry->work.is_stuck = true;
+	releases->stats.stuck++;
+	if (!was_called && entry->claim.attempts > 0 && str_eq(entry->claim.last_error, err->msg))
+		return;
+	step(entry, &(struct claim_event){.type = CLAIM_EVENT_CONTROLLER_FAILED,
+					  .detail = err->msg,
+					  .now_ms = clock_realtime_ms()});
+}
+
+/* Every claim for which the controller was asked, and nobody else. */
+static void free_detached(struct server *server, struct claim_entry *entry)
+{
+	struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+	struct claim_entry *other;
+	struct claim_entry *next;
+
+	for (other = LIST_FIRST(&node->claims); other; other = next) {
+		next = next_live(other);
+		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED &&
+		    other->claim.attach != ATTACH_NONE)
+			free_claim(other);
+	}
+	free_claim(entry);
+}
+
+struct detach {
+	char claim_id[UUID_TEXT_SIZE];
+};
+
+static bool is_detach_wanted(struct server *server, void *userdata)
+{
+	const struct detach *detach = userdata;
+	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
+
+	if (!entry || release_next(server, entry) != RELEASE_DETACH)
+		return false;
+	entry->work.is_unsent = false;
+	server->releases->stats.detaches++;
+	return true;
+}
+
+static void on_detached(struct server *server, const Holdfast__V1__PluginReply *reply,
+			const struct error *err, void *userdata)
+{
+	cleanup_free struct detach *detach = userdata;
+	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
+
+	if (!entry)
+		return;
+	entry->work.is_asked = false;
+	if (controllers_have_stopped(server) || entry->claim.state != CLAIM_NODE_DETACHED)
+		return;
+	if (reply)
+		free_detached(server, entry);
+	else if (release_next(server, entry) == RELEASE_DETACH)
+		be_stuck(entry, err, true);
+	else
+		release_drive(server, entry); /* somebody stands there again: it was not sent */
+}
+
+static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
+{
+	struct plugin_detach_args args;
+	struct detach *detach = calloc(1, sizeof(*detach));
+	struct controller_call call = {
+		.plugin_id = entry->claim.plugin_id,
+		.wanted = is_detach_wanted,
+		.done = on_detached,
+		.userdata = detach,
+	};
+	enum status st;
+
+	if (!detach)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
+	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
+	st = controller_call(server, &call, err);
+	if (st != STATUS_OK)
+		free(detach);
+	return st;
+}
+
+static void start_detach(struct server *server, struct claim_entry *entry)
+{
+	struct error err;
+
+	if (call_detach(server, entry, &err) == STATUS_OK)
+		entry->work.is_asked = true;
+	else
+		be_stuck(entry, &err, false);
+}
+
+/* --- what drives it --- */
+
+void release_drive(struct server *server, struct claim_entry *entry)
+{
+	enum release_action action = release_next(server, entry);
+
+	entry->server = server;
+	if (entry->work.state != entry->claim.state) {
+		try_at_once(entry);
+		entry->work.state = entry->claim.state;
+	}
+	if (release_is_driven(entry))
+		return;
+	switch (action) {
+	case RELEASE_WAIT_EXPIRY:
+		wait_expiry(server, entry);
+		break;
+	case RELEASE_EXPIRE:
+		expire(server, entry);
+		break;
+	case RELEASE_ASK_NODE:
+		ask_node(server, entry);
+		break;
+	case RELEASE_DETACH:
+		start_detach(server, entry);
+		break;
+	case RELEASE_FREE:
+		free_claim(entry);
+		break;
+	case RELEASE_NOTHING:
+	case RELEASE_WAIT_NODE:
+	case RELEASE_WAIT_SIBLING:
+	case RELEASE_ACTION_N:
+		stop_waiting(entry);
+		break;
+	}
+}
+
+static void push(struct server *server, struct claim_entry *entry)
+{
+	if (entry->work.is_asked)
+		return;
+	try_at_once(entry);
+	release_drive(server, entry);
+}
+
+/* A controller of the plugin may be there again, or be another one. */
+static void push_stuck(struct server *server, const char *plugin_id)
+{
+	struct claim_list stuck = server->releases->stuck;
+	struct claim_entry *entry;
+	struct claim_entry *next;
+
+	/* those that get stuck again come before the first of these */
+	for (entry = LIST_FIRST(&stuck); entry; entry = next) {
+		next = LIST_NEXT(entry, work.stuck);
+		if (str_eq(entry->claim.plugin_id, plugin_id))
+			push(server, entry);
+	}
+}
+
+void release_node_back(struct server *server, struct node_entry *node)
+{
+	struct instance_entry *instance;
+	struct claim_entry *entry;
+	struct claim_entry *next;
+
+	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
+		next = next_live(entry);
+		if (entry->claim.state >= CLAIM_UNPUBLISHING && claim_is_live(&entry->claim))
+			push(server, entry);
+	}
+	LIST_FOREACH (instance, &node->instances, of_node)
+		if (instance->is_controller)
+			push_stuck(server, instance->instance.plugin.plugin_id);
+}
+
+static void log_freed(const struct claim *claim)
+{
+	log_ctx(LOG_NOTICE,
+		&(struct log_ctx){.volume = claim->volume_id,
+				  .alloc = claim->allocation_id,
+				  .node = claim->node_id,
+				  .claim = claim->id,
+				  .op = "release"},
+		"freed, evidence %s%s%s", evidence_name(claim->evidence),
+		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail);
+}
+
+/* Those that waited for this one. */
+static void drive_siblings(struct server *server, const struct claim_entry *entry)
+{
+	struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+	struct claim_entry *other;
+	struct claim_entry *next;
+
+	for (other = LIST_FIRST(&node->claims); other; other = next) {
+		next = next_live(other);
+		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED)
+			release_drive(server, other);
+	}
+}
+
+static void note_claim(struct server *server, const struct claim *claim)
+{
+	struct claim_entry *entry = state_claim(&server->state, claim->id);
+
+	if (claim->state == CLAIM_FREED) {
+		server->releases->stats.freed++;
+		log_freed(claim);
+	}
+	if (!entry)
+		return;
+	if (claim->state == CLAIM_NODE_DETACHED && claim->attempts == 0 && !entry->work.is_asked)
+		entry->work.is_unsent = true;
+	release_drive(server, entry);
+	if (claim->state >= CLAIM_NODE_DETACHED && claim->attempts == 0)
+		drive_siblings(server, entry);
+}
+
+void release_note_durable(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion)
+			note_claim(server, objects[i].value);
+		if (objects[i].kind == OBJECT_NODE_PLUGIN)
+			push_stuck(server,
+				   ((const struct plugin_instance *)objects[i].value)->plugin.plugin_id);
+	}
+}
+
+bool release_is_detaching(const struct node_entry *node, const struct volume_entry *volume)
+{
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &node->claims, of_node)
+		if (entry->volume == volume && entry->claim.state == CLAIM_NODE_DETACHED &&
+		    entry->claim.attach != ATTACH_NONE && !entry->work.is_unsent)
+			return true;
+	return false;
+}
+
+void release_stats(const struct server *server, struct release_stats *ret)
+{
+	*ret = server->releases->stats;
+}
+
+enum status releases_new(struct server *server, struct releases **ret, struct error *err)
+{
+	struct releases *releases = calloc(1, sizeof(*releases));
+	enum status st;
+
+	if (!releases)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*releases = (struct releases){.server = server};
+	LIST_INIT(&releases->stuck);
+	st = release_start_sweeping(releases, err);
+	if (st != STATUS_OK) {
+		releases_free(releases);
+		return st;
+	}
+	*ret = releases;
+	return STATUS_OK;
+}
+
+void releases_free(struct releases *releases)
+{
+	if (!releases)
+		return;
+	releases->sweep = sd_event_source_disable_unref(releases->sweep);
+	free(releases);
+}

@@ -1,0 +1,20 @@
+#pragma once
+/* Which version of the server's records a store holds, and what leads from each version to the next.
+ *
+ * 0: no record; what the first release wrote. A step is a function over ranges of keys; all of them run in
+ * one transaction before anything is loaded, so a crash in between is as if none had run. */
+
+#include "store/kv.h"
+
+enum { SCHEMA_VERSION = 1 };
+
+/** Bring the store to SCHEMA_VERSION and record that, and that it is @cluster's. STATUS_FAILED_PRECONDITION
+ * for a newer one and for another cluster's, STATUS_DATA_LOSS names the record that cannot be read. */
+enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *err);
+
+/** Version and (empty before version 1) cluster of the store. */
+struct schema {
+	uint32_t version;
+	char cluster[64];
+};
+enum status schema_read(struct kv *kv, struct schema *ret, struct error *err);

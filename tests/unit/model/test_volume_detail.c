@@ -1,0 +1,463 @@
+#include "unit.h"
+
+#include "base/str.h"
+#include "base/strbuf.h"
+#include "model/volume_detail.h"
+#include "rpc/pbjson.h"
+
+#include <string.h>
+
+#define CSI_HEAD "{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"nfs\","
+#define CAPABILITY                                                                                     \
+	"\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_" \
+	"SYSTEM\"}]"
+#define CSI CSI_HEAD CAPABILITY
+#define NATIVE                                                                                              \
+	"{\"id\":\"db\",\"type\":\"NATIVE\",\"profile\":\"disk\",\"source\":{\"class\":\"BLOCK\",\"byId\":" \
+	"\"x\"}," CAPABILITY
+
+static Holdfast__V1__Volume *read_volume(const char *json)
+{
+	ProtobufCMessage *message = NULL;
+	struct error err;
+
+	json_t *parsed = json_loads(json, 0, NULL);
+
+	if (!parsed ||
+	    pbjson_decode(&holdfast__v1__volume__descriptor, parsed, 0, &message, &err) != STATUS_OK)
+		fail_msg("%s: %s", json, parsed ? err.msg : "not JSON");
+	json_decref(parsed);
+	return (Holdfast__V1__Volume *)(void *)message;
+}
+
+/* As a registration goes: split, inherit from @current when there is one, default, validate. */
+static enum status read_parts(const char *json, const struct volume *current, struct volume_parts *ret,
+			      struct error *err)
+{
+	Holdfast__V1__Volume *pb = read_volume(json);
+	enum status st = volume_parts_from_pb(pb, ret, err);
+
+	holdfast__v1__volume__free_unpacked(pb, NULL);
+	if (st != STATUS_OK)
+		return st;
+	if (current)
+		volume_parts_inherit(ret, current);
+	volume_default(&ret->volume);
+	st = volume_parts_validate(ret, err);
+	if (st != STATUS_OK)
+		volume_parts_release(ret);
+	return st;
+}
+
+static void what_is_wrong_is_named_with_its_field(void **state)
+{
+	static const struct {
+		const char *json;
+		const char *field; /* NULL: valid */
+	} cases[] = {
+		{CSI "}", NULL},
+		{NATIVE "}", NULL},
+		{CSI ",\"profile\":\"disk\"}", "profile:"},
+		{CSI ",\"source\":{\"class\":\"BLOCK\",\"byId\":\"x\"}}", "source:"},
+		{CSI ",\"name\":\"a\\nb\"}", "name:"},
+		{CSI ",\"externalId\":\"a\\u0007\"}", "external_id:"},
+		{"{\"id\":\"db\",\"type\":\"CSI\"," CAPABILITY "}", "plugin_id:"},
+		{"{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"native\"," CAPABILITY "}", "plugin_id:"},
+		{"{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"a/b\"," CAPABILITY "}", "plugin_id:"},
+		{CSI_HEAD "\"name\":\"x\"}", "capability:"},
+		{CSI ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"ro\"]}}", NULL},
+		{CSI ",\"mountOptions\":{\"fsType\":\"ext 4\"}}", "mount_options.fs_type:"},
+		{CSI ",\"mountOptions\":{\"mountFlags\":[\"\"]}}", "mount_options.mount_flags[0]"},
+		{CSI_HEAD
+		 "\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":"
+		 "\"BLOCK_DEVICE\"}],\"mountOptions\":{\"fsType\":\"ext4\"}}",
+		 "mount_options:"},
+		{CSI ",\"parameters\":{\"\":\"x\"}}", "parameters:"},
+		{CSI ",\"context\":{\"a\\n\":\"x\"}}", "context:"},
+		{CSI ",\"secrets\":{\"\":\"x\"}}", "secrets:"},
+		{CSI ",\"secrets\":{\"password\":\"a=b==\\nc\"}}",
+		 NULL}, /* "=" and line breaks are as good as others */
+		{CSI ",\"topologies\":[{}]}", "topologies[0].segments:"},
+		{CSI ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}},{}]}}",
+		 "topology_request.required[1].segments:"},
+		{CSI ",\"topologyRequest\":{\"preferred\":[{\"segments\":{\"\":\"a\"}}]}}",
+		 "topology_request.preferred[0].segments:"},
+		{CSI ",\"cloneId\":\"a\"}", NULL},
+		{CSI ",\"cloneId\":\"a\",\"snapshotId\":\"b\"}", "clone_id:"},
+		{CSI ",\"snapshotId\":\"b\\n\"}", "snapshot_id:"},
+		{CSI ",\"capacityMin\":\"10\",\"capacityMax\":\"10\"}", NULL},
+		{CSI ",\"capacityMin\":\"11\",\"capacityMax\":\"10\"}", "capacity_max:"},
+		{CSI ",\"capacityMin\":\"11\"}", NULL},
+		{CSI ",\"capacityMin\":\"9223372036854775807\"}", NULL},
+		{CSI ",\"capacityMin\":\"9223372036854775808\"}", "capacity_min:"},
+		{CSI ",\"capacityMax\":\"9223372036854775808\"}", "capacity_max:"},
+		{NATIVE ",\"mountOptions\":{}}", "mount_options:"},
+		{NATIVE ",\"parameters\":{\"a\":\"b\"}}", "parameters:"},
+		{NATIVE ",\"context\":{\"a\":\"b\"}}", "context:"},
+		{NATIVE ",\"secrets\":{\"a\":\"b\"}}", "secrets:"},
+		{NATIVE ",\"topologyRequest\":{}}", "topology_request:"},
+		{NATIVE ",\"topologies\":[{\"segments\":{\"a\":\"b\"}}]}", "topologies:"},
+		{NATIVE ",\"capacityMin\":\"1\"}", "capacity_min:"},
+		{NATIVE ",\"capacityMax\":\"1\"}", "capacity_max:"},
+		{NATIVE ",\"cloneId\":\"a\"}", "clone_id:"},
+		{NATIVE ",\"snapshotId\":\"a\"}", "snapshot_id:"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct volume_parts parts = VOLUME_PARTS_INIT;
+		struct error err = {0};
+		enum status st = read_parts(cases[i].json, NULL, &parts, &err);
+
+		if (st != (cases[i].field ? STATUS_INVALID_ARGUMENT : STATUS_OK) ||
+		    (cases[i].field && !str_starts_with(err.msg, cases[i].field)))
+			fail_msg("%s: %d %s", cases[i].json, (int)st, err.msg);
+		if (st == STATUS_OK)
+			volume_parts_release(&parts);
+	}
+}
+
+/* CSI with @field holding @n times @item; "%zu" in it is its number. */
+static enum status with_many(const char *before, const char *item, size_t n, const char *behind)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(1 << 20);
+	struct volume_parts parts;
+	enum status st;
+
+	strbuf_printf(&sb, CSI ",%s", before);
+	for (size_t i = 0; i < n; i++) {
+		const char *mark = strchr(item, '#');
+
+		strbuf_puts(&sb, i > 0 ? "," : "");
+		if (mark)
+			strbuf_printf(&sb, "%.*s%zu%s", (int)(mark - item), item, i, mark + 1);
+		else
+			strbuf_puts(&sb, item);
+	}
+	strbuf_printf(&sb, "%s}", behind);
+	assert_int_equal(sb.error, 0);
+	st = read_parts(sb.data, NULL, &parts, NULL);
+	if (st == STATUS_OK)
+		volume_parts_release(&parts);
+	return st;
+}
+
+/* CSI with one text of @n bytes. */
+static enum status with_long(const char *before, size_t n, const char *behind)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(1 << 20);
+	struct volume_parts parts;
+	enum status st;
+
+	strbuf_printf(&sb, CSI ",%s", before);
+	for (size_t i = 0; i < n; i++)
+		strbuf_puts(&sb, "x");
+	strbuf_printf(&sb, "%s}", behind);
+	st = read_parts(sb.data, NULL, &parts, NULL);
+	if (st == STATUS_OK)
+		volume_parts_release(&parts);
+	return st;
+}
+
+static void every_limit_holds_at_its_value_and_not_one_above(void **state)
+{
+	static const struct {
+		const char *before, *item, *behind;
+		size_t max;
+	} lists[] = {
+		{"\"parameters\":{", "\"k#\":\"v\"", "}", VOLUME_MAP_ENTRIES_MAX},
+		{"\"context\":{", "\"k#\":\"v\"", "}", VOLUME_MAP_ENTRIES_MAX},
+		{"\"secrets\":{", "\"k#\":\"v\"", "}", VOLUME_MAP_ENTRIES_MAX},
+		{"\"mountOptions\":{\"mountFlags\":[", "\"f\"", "]}", VOLUME_MOUNT_FLAGS_MAX},
+		{"\"topologies\":[", "{\"segments\":{\"a\":\"b\"}}", "]", VOLUME_TOPOLOGIES_MAX},
+		{"\"topologyRequest\":{\"required\":[", "{\"segments\":{\"a\":\"b\"}}", "]}",
+		 VOLUME_TOPOLOGIES_MAX},
+		{"\"topologyRequest\":{\"preferred\":[", "{\"segments\":{\"a\":\"b\"}}", "]}",
+		 VOLUME_TOPOLOGIES_MAX},
+		{"\"topologies\":[{\"segments\":{", "\"k#\":\"v\"", "}}]", 8},
+	};
+	static const struct {
+		const char *before, *behind;
+		size_t max;
+	} texts[] = {
+		{"\"externalId\":\"", "\"", EXTERNAL_ID_MAX},
+		{"\"cloneId\":\"", "\"", EXTERNAL_ID_MAX},
+		{"\"snapshotId\":\"", "\"", EXTERNAL_ID_MAX},
+		{"\"mountOptions\":{\"fsType\":\"", "\"}", VOLUME_FS_TYPE_MAX},
+		{"\"mountOptions\":{\"mountFlags\":[\"", "\"]}", VOLUME_MOUNT_FLAG_MAX},
+		{"\"parameters\":{\"", "\":\"\"}", VOLUME_MAP_KEY_MAX},
+		{"\"secrets\":{\"a\":\"", "\"}", VOLUME_MAP_BYTES_MAX - 1},
+		{"\"topologies\":[{\"segments\":{\"", "\":\"\"}}]", 63},
+		{"\"topologies\":[{\"segments\":{\"a\":\"", "\"}}]", 63},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		assert_int_equal(with_many(lists[i].before, lists[i].item, lists[i].max, lists[i].behind),
+				 STATUS_OK);
+		assert_int_equal(with_many(lists[i].before, lists[i].item, lists[i].max + 1, lists[i].behind),
+				 STATUS_INVALID_ARGUMENT);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		assert_int_equal(with_long(texts[i].before, texts[i].max, texts[i].behind), STATUS_OK);
+		assert_int_equal(with_long(texts[i].before, texts[i].max + 1, texts[i].behind),
+				 STATUS_INVALID_ARGUMENT);
+	}
+}
+
+static void what_only_the_server_knows_is_not_taken_from_callers(void **state)
+{
+	struct volume_parts parts;
+
+	(void)state;
+	assert_int_equal(read_parts(CSI
+				    ",\"capacity\":\"5\",\"phase\":\"VOLUME_DELETING\",\"phaseError\":\"x\","
+				    "\"nodeCapacities\":[{\"nodeId\":\"n1\",\"bytes\":\"5\"}]}",
+				    NULL, &parts, NULL),
+			 STATUS_OK);
+	assert_int_equal(parts.detail->capacity, 0);
+	assert_int_equal(parts.detail->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	assert_string_equal(parts.detail->phase_error, "");
+	assert_int_equal(parts.detail->n_node_capacities, 0);
+	volume_parts_release(&parts);
+}
+
+static void topologies_begin_as_what_is_required(void **state)
+{
+	struct volume_parts parts;
+
+	(void)state;
+	assert_int_equal(read_parts(CSI
+				    ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}}",
+				    NULL, &parts, NULL),
+			 STATUS_OK);
+	assert_int_equal(volume_parts_begin(&parts, NULL), STATUS_OK);
+	assert_int_equal(parts.detail->n_topologies, 1);
+	assert_string_equal(parts.detail->topologies[0]->segments[0]->value, "a");
+	assert_int_equal(volume_parts_begin(&parts, NULL), STATUS_OK);
+	assert_int_equal(parts.detail->n_topologies, 1);
+	volume_parts_release(&parts);
+}
+
+#define STORED                                                                                             \
+	CSI ",\"name\":\"the "                                                                             \
+	    "db\",\"externalId\":\"ext\",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"pw=1\""   \
+	    "]},\"parameters\":{\"tier\":\"gold\"},\"context\":{\"c\":\"1\"},\"secrets\":{\"user\":\"u\"," \
+	    "\"pass\":\"p\"},"                                                                             \
+	    "\"snapshotId\":\"s1\",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}"
+#define SAME_TOPOLOGY ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}"
+#define SAME_SECRETS ",\"secrets\":{\"pass\":\"[redacted]\",\"user\":\"u\"}"
+
+static void merging_follows_the_rules_of_each_field(void **state)
+{
+	enum { FREE, IN_USE };
+	static const struct {
+		const char *json;
+		int in_use;
+		enum status status;
+		const char *field;
+		bool changed;
+	} cases[] = {
+		{STORED "}", IN_USE, STATUS_OK, NULL, false},
+		/* what may be left out stays */
+		{CSI SAME_TOPOLOGY SAME_SECRETS "}", IN_USE, STATUS_OK, NULL, false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"name\":\"other\"}", FREE, STATUS_FAILED_PRECONDITION,
+		 "name:", false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"externalId\":\"x\"}", FREE, STATUS_FAILED_PRECONDITION,
+		 "external_id:", false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"cloneId\":\"x\"}", FREE, STATUS_FAILED_PRECONDITION,
+		 "clone_id:", false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"snapshotId\":\"x\"}", FREE, STATUS_FAILED_PRECONDITION,
+		 "snapshot_id:", false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"parameters\":{\"tier\":\"x\"}}", FREE,
+		 STATUS_FAILED_PRECONDITION, "parameters:", false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"parameters\":{\"tier\":\"gold\"}}", FREE, STATUS_OK, NULL,
+		 false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"context\":{\"c\":\"2\"}}", IN_USE, STATUS_OK, NULL, true},
+		{CSI SAME_SECRETS "}", FREE, STATUS_FAILED_PRECONDITION, "topology_request:", false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"topologies\":[{\"segments\":{\"zone\":\"b\"}}]}", FREE,
+		 STATUS_FAILED_PRECONDITION, "topologies:", false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", FREE, STATUS_OK,
+		 NULL, true},
+		{CSI SAME_TOPOLOGY SAME_SECRETS ",\"mountOptions\":{\"fsType\":\"xfs\"}}", IN_USE,
+		 STATUS_FAILED_PRECONDITION, "mount_options:", false},
+		/* what a read shows is what is stored */
+		{CSI SAME_TOPOLOGY SAME_SECRETS
+		 ",\"mountOptions\":{\"fsType\":\"ext4\",\"mountFlags\":[\"[redacted]\"]}}",
+		 IN_USE, STATUS_OK, NULL, false},
+		{CSI SAME_TOPOLOGY SAME_SECRETS
+		 ",\"mountOptions\":{\"fsType\":\"xfs\",\"mountFlags\":[\"[redacted]\"]}}",
+		 FREE, STATUS_INVALID_ARGUMENT, "mount_options.mount_flags:", false},
+		{CSI SAME_TOPOLOGY "}", IN_USE, STATUS_OK, NULL, true}, /* secrets are always replaced */
+		{CSI SAME_TOPOLOGY ",\"secrets\":{\"pass\":\"new\",\"user\":\"u\"}}", IN_USE, STATUS_OK, NULL,
+		 true},
+		{CSI SAME_TOPOLOGY ",\"secrets\":{\"other\":\"[redacted]\"}}", IN_USE,
+		 STATUS_INVALID_ARGUMENT, "secrets:", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		static const struct capability in_use = {SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
+		struct volume_parts current = VOLUME_PARTS_INIT;
+		struct volume_parts update = VOLUME_PARTS_INIT;
+		struct error err = {0};
+		bool changed = false;
+		enum status st;
+
+		assert_int_equal(read_parts(STORED "}", NULL, &current, NULL), STATUS_OK);
+		assert_int_equal(volume_parts_begin(&current, NULL), STATUS_OK);
+		if (read_parts(cases[i].json, &current.volume, &update, &err) != STATUS_OK)
+			fail_msg("%s: %s", cases[i].json, err.msg);
+		st = volume_parts_merge(&current, &update, &in_use, cases[i].in_use == IN_USE, &changed,
+					&err);
+		if (st != cases[i].status || changed != cases[i].changed ||
+		    (cases[i].field && !str_starts_with(err.msg, cases[i].field)))
+			fail_msg("%s: %d %d %s", cases[i].json, (int)st, changed, err.msg);
+		volume_parts_release(&current);
+		volume_parts_release(&update);
+	}
+}
+
+static void a_context_is_replaced_whole_and_never_erased(void **state)
+{
+	struct volume_parts current;
+	struct volume_parts update;
+	bool changed;
+
+	(void)state;
+	assert_int_equal(read_parts(STORED "}", NULL, &current, NULL), STATUS_OK);
+	assert_int_equal(read_parts(STORED ",\"context\":{}}", &current.volume, &update, NULL), STATUS_OK);
+	assert_int_equal(update.detail->n_context, 0);
+	assert_int_equal(volume_parts_merge(&current, &update, NULL, 0, &changed, NULL), STATUS_OK);
+	assert_int_equal(current.detail->n_context, 1);
+	assert_string_equal(current.detail->context[0]->value, "1");
+	volume_parts_release(&update);
+	assert_int_equal(
+		read_parts(CSI
+			   ",\"context\":{\"d\":\"2\"},\"secrets\":{\"user\":\"[redacted]\"}" SAME_TOPOLOGY
+			   "}",
+			   &current.volume, &update, NULL),
+		STATUS_OK);
+	assert_int_equal(volume_parts_merge(&current, &update, NULL, 0, &changed, NULL), STATUS_OK);
+	assert_int_equal(current.detail->n_context, 1);
+	assert_string_equal(current.detail->context[0]->key, "d");
+	assert_int_equal(current.secrets->n_secrets, 1); /* replaced: the one not named is gone */
+	assert_string_equal(current.secrets->secrets[0]->value, "u");
+	volume_parts_release(&update);
+	volume_parts_release(&current);
+}
+
+static void sizes_grow_within_their_bounds(void **state)
+{
+	static const struct {
+		uint64_t min, max;
+		enum status status;
+		bool changed;
+	} cases[] = {
+		{0, 0, STATUS_OK, false},
+		{10, 20, STATUS_OK, false},
+		{12, 0, STATUS_OK, true},
+		{0, 30, STATUS_OK, true},
+		{21, 0, STATUS_INVALID_ARGUMENT, false},
+		{0, 9, STATUS_INVALID_ARGUMENT, false},
+		{5, 14, STATUS_FAILED_PRECONDITION, false},
+		{5, 15, STATUS_OK, true},
+		{VOLUME_CAPACITY_MAX, VOLUME_CAPACITY_MAX, STATUS_OK, true},
+		{VOLUME_CAPACITY_MAX + 1, 0, STATUS_INVALID_ARGUMENT, false},
+		{0, VOLUME_CAPACITY_MAX + 1, STATUS_INVALID_ARGUMENT, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+		bool changed = false;
+
+		detail.capacity_min = 10;
+		detail.capacity_max = 20;
+		detail.capacity = 15;
+		assert_int_equal(volume_detail_resize(&detail, cases[i].min, cases[i].max, &changed, NULL),
+				 cases[i].status);
+		assert_int_equal(changed, cases[i].changed);
+		if (cases[i].status != STATUS_OK) {
+			assert_int_equal(detail.capacity_min, 10);
+			assert_int_equal(detail.capacity_max, 20);
+		}
+	}
+}
+
+static bool shows(const Holdfast__V1__Volume *view, const char *text)
+{
+	cleanup_free char *dump = NULL;
+	json_t *json = NULL;
+
+	assert_int_equal(pbjson_encode(&view->base, 0, &json, NULL), STATUS_OK);
+	dump = json_dumps(json, JSON_COMPACT);
+	json_decref(json);
+	return strstr(dump, text) != NULL;
+}
+
+static void reads_show_neither_secrets_nor_mount_flags_and_erase_nothing(void **state)
+{
+	Holdfast__V1__Volume *view = read_volume("{\"id\":\"db\"}");
+	struct volume_parts parts;
+
+	(void)state;
+	assert_int_equal(read_parts(CSI
+				    ",\"secrets\":{\"pass\":\"KNOWN\",\"user\":\"KNOWN2\"},\"mountOptions\":{"
+				    "\"fsType\":\"ext4\",\"mountFlags\":[\"ro\",\"pw=KNOWN\"]},"
+				    "\"parameters\":{\"a\":\"b\"}}",
+				    NULL, &parts, NULL),
+			 STATUS_OK);
+	assert_true(volume_show(view, parts.detail, parts.secrets));
+	assert_false(shows(view, "KNOWN"));
+	assert_true(shows(view, "pass"));
+	assert_true(shows(view, VOLUME_REDACTED));
+	assert_int_equal(view->mount_options->n_mount_flags, 1);
+	assert_string_equal(view->mount_options->fs_type, "ext4");
+	assert_string_equal(view->parameters[0]->value, "b");
+	assert_string_equal(parts.secrets->secrets[0]->value, "KNOWN");
+	assert_string_equal(parts.detail->mount_options->mount_flags[1], "pw=KNOWN");
+	assert_true(volume_show_to_node(view, parts.detail, parts.secrets)); /* over what is there */
+	assert_true(shows(view, "pw=KNOWN"));
+	assert_true(shows(view, "KNOWN2"));
+	assert_int_equal(view->n_secrets, 2);
+	volume_parts_release(&parts);
+	holdfast__v1__volume__free_unpacked(view, NULL);
+}
+
+static void secrets_of_a_request_lie_over_those_that_are_stored(void **state)
+{
+	struct volume_parts stored;
+	struct volume_parts request;
+
+	(void)state;
+	assert_int_equal(read_parts(CSI ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}", NULL, &stored, NULL),
+			 STATUS_OK);
+	assert_int_equal(read_parts(CSI ",\"secrets\":{\"b\":\"3\",\"c\":\"4\"}}", NULL, &request, NULL),
+			 STATUS_OK);
+	assert_true(volume_secrets_lay(stored.secrets, VOLUME_MAP(request.secrets->secrets),
+				       request.secrets->n_secrets));
+	assert_int_equal(stored.secrets->n_secrets, 3);
+	assert_string_equal(stored.secrets->secrets[0]->value, "1");
+	assert_string_equal(stored.secrets->secrets[1]->value, "3");
+	assert_string_equal(stored.secrets->secrets[2]->value, "4");
+	volume_parts_release(&stored);
+	volume_parts_release(&request);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_wrong_is_named_with_its_field),
+		cmocka_unit_test(every_limit_holds_at_its_value_and_not_one_above),
+		cmocka_unit_test(what_only_the_server_knows_is_not_taken_from_callers),
+		cmocka_unit_test(topologies_begin_as_what_is_required),
+		cmocka_unit_test(merging_follows_the_rules_of_each_field),
+		cmocka_unit_test(a_context_is_replaced_whole_and_never_erased),
+		cmocka_unit_test(sizes_grow_within_their_bounds),
+		cmocka_unit_test(reads_show_neither_secrets_nor_mount_flags_and_erase_nothing),
+		cmocka_unit_test(secrets_of_a_request_lie_over_those_that_are_stored),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,496 @@
+/* Grants of volumes that their controller has to attach: two durable steps, with the plugin between them. */
+
+#include "claim_attach.h"
+#include "cluster.h"
+#include "release.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+#include <ticket.h>
+
+typedef Holdfast__V1__ClaimVolumeResponse claim_response;
+
+#define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+
+static int setup_csi(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	register_csi(f, "db");
+	connect_csi(f);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	return 0;
+}
+
+static int teardown_csi(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_string_equal(f->plugin.violation, "");
+	expect_no_stray_attachment(f);
+	return teardown(state);
+}
+
+static claim_response *claim_ok(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	claim_response *response = NULL;
+	struct error err;
+
+	if (fake_node_claim(node, "db", alloc, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	(void)f;
+	return response;
+}
+
+static void claim_and_forget(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	holdfast__v1__claim_volume_response__free_unpacked(claim_ok(f, node, alloc), NULL);
+}
+
+/* A claim that is asked for while the test goes on. */
+struct asked {
+	int answers;
+	enum status status;
+	char message[ERROR_MSG_MAX];
+};
+
+static void on_claimed(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	struct asked *asked = userdata;
+
+	(void)response;
+	asked->answers++;
+	asked->status = status;
+	(void)snprintf(asked->message, sizeof(asked->message), "%s", err ? err->msg : "");
+}
+
+static void end_work(struct fixture *f)
+{
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+}
+
+static void expect_freed_unsent(struct fixture *f)
+{
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEVER_SENT);
+	assert_int_equal(f->plugin.n_attachments, 0);
+	assert_int_equal(f->n1.releases, 0); /* the node never heard of it */
+}
+
+static void the_volume_is_attached_before_its_node_has_the_claim(void **state)
+{
+	struct fixture *f = *state;
+	claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
+	struct claim claim = claim_of(f, ALLOC_1);
+	struct ticket ticket;
+
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	assert_string_equal(f->plugin.last_secret, "hunter2");
+	assert_string_equal(f->plugin.last_context, "z1");
+	assert_string_equal(f->plugin.last_fs_type, "ext4");
+	assert_false(f->plugin.attachments[0].is_read_only);
+	assert_int_equal(response->n_publish_context, 1);
+	assert_string_equal(response->publish_context[0]->key, "device");
+	assert_string_equal(response->publish_context[0]->value, "vol-db");
+	assert_string_equal(response->volume->context[0]->value, "z1");
+	assert_string_equal(response->volume->secrets[0]->value, "hunter2");
+	assert_string_equal(response->volume->mount_options->fs_type, "ext4");
+	assert_int_equal(response->ticket.len, sizeof(ticket));
+	assert_true(response->claim->sent_to_node);
+	/* the record is complete, times included, and without secrets */
+	assert_string_equal(claim.external_id, "vol-db");
+	assert_string_equal(claim.external_node_id, "i-n1");
+	assert_int_equal(claim.attach, ATTACH_DONE);
+	assert_true(claim.sent_to_node);
+	assert_true(claim.create_time_ms > 0 && claim.modify_time_ms >= claim.create_time_ms);
+	assert_true(claim.state_time_ms > 0);
+	assert_int_equal(claim.generation, 1);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+static void readers_of_a_volume_that_nobody_writes_get_it_read_only(void **state)
+{
+	struct fixture *f = *state;
+	claim_response *response = NULL;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+	f->source = "ro";
+	register_csi(f, "ro");
+	f->read_only = true;
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	UNTIL(f, f->n2.runs == 1);
+	assert_int_equal(fake_node_claim(&f->n2, "ro", ALLOC_2, &response, NULL), STATUS_OK);
+	assert_true(f->plugin.attachments[0].is_read_only);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+static void the_reservation_is_durable_before_the_controller_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	struct asked asked = {0};
+	struct claim claim;
+
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD, 1, 0);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	UNTIL(f, f->n2.n_held == 1);
+	restart(f);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_RESERVED);
+	assert_int_equal(claim.attach, ATTACH_ASKED);
+	assert_false(claim.sent_to_node);
+	assert_string_equal(claim.external_node_id, "i-n1");
+	assert_string_equal(claim.last_error, "");
+}
+
+static void while_nothing_gets_to_the_disk(struct fixture *f)
+{
+	static struct asked asked;
+
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	settle(f);
+}
+
+static void no_controller_is_asked_for_what_is_not_on_the_disk(void **state)
+{
+	struct fixture *f = *state;
+	unsigned int calls;
+
+	while_the_disk_stalls(f, while_nothing_gets_to_the_disk);
+	calls = f->plugin.calls[ATTACH];
+	assert_int_equal(calls, 0);
+	UNTIL(f, f->plugin.calls[ATTACH] == 1);
+	UNTIL(f, claim_of(f, ALLOC_1).sent_to_node);
+}
+
+static void a_failed_attach_is_told_with_its_code_and_can_be_tried_again(void **state)
+{
+	struct fixture *f = *state;
+	claim_response *response = NULL;
+	struct claim first = {0};
+	struct error err;
+
+	for (int code = 1; code < STATUS_N; code++) {
+		struct claim claim;
+
+		model_plugin_order(&f->plugin, ATTACH, code % 2 ? MODEL_FAIL : MODEL_FAIL_DONE, 1,
+				   (enum status)code);
+		assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err), code);
+		assert_non_null(strstr(err.msg, "plugin ebs on node n2: ControllerPublishVolume: the model"));
+		claim = claim_of(f, ALLOC_1);
+		assert_int_equal(claim.state, CLAIM_RESERVED);
+		assert_false(claim.sent_to_node);
+		assert_int_equal(claim.attach, ATTACH_ASKED);
+		assert_int_equal(claim.attempts, code);
+		assert_string_equal(claim.last_error, err.msg);
+		if (code == 1)
+			first = claim;
+		assert_string_equal(claim.id, first.id);
+		assert_int_equal(claim.generation, 1);
+	}
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	assert_string_equal(claim_of(f, ALLOC_1).id, first.id);
+	assert_string_equal(claim_of(f, ALLOC_1).last_error, "");
+	assert_int_equal(f->server->state.n_claims, 1);
+}
+
+static void what_never_reached_its_node_is_detached_and_freed_when_the_work_ends(void **state)
+{
+	static const enum model_outcome outcomes[] = {MODEL_FAIL, MODEL_FAIL_DONE, MODEL_LOSE_BEFORE,
+						      MODEL_LOSE_AFTER};
+	struct fixture *f = *state;
+	struct error err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+		if (!f->n2.stream)
+			fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+		model_plugin_order(&f->plugin, ATTACH, outcomes[i], 1, STATUS_INTERNAL);
+		assert_int_not_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_OK);
+	}
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(f->plugin.n_attachments, 1);
+	end_work(f);
+	expect_freed_unsent(f);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
+static void a_reservation_that_nobody_comes_back_for_is_taken_back(void **state)
+{
+	struct fixture *f = *state;
+	struct release_stats stats;
+
+	f->server->config.reservation_ttl_us = 50 * USEC_PER_MSEC;
+	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL_DONE, 1, STATUS_INTERNAL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_INTERNAL);
+	expect_freed_unsent(f);
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.expired, 1);
+	assert_int_equal(stats.swept_up, 0);
+	claim_and_forget(f, &f->n1, ALLOC_1); /* it may come back all the same */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED); /* this one was sent: no time frees it */
+}
+
+static void a_reservation_of_an_earlier_run_is_taken_back_as_well(void **state)
+{
+	struct fixture *f = *state;
+
+	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL_DONE, 1, STATUS_INTERNAL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_INTERNAL);
+	f->reservation_ttl_us = 50 * USEC_PER_MSEC;
+	restart(f);
+	connect_csi(f);
+	expect_freed_unsent(f);
+}
+
+static void a_reservation_does_not_expire_while_its_controller_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	struct asked asked = {0};
+
+	f->server->config.reservation_ttl_us = USEC_PER_MSEC;
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	UNTIL(f, f->n2.n_held == 1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
+	fake_node_answer(&f->n2);
+	UNTIL(f, asked.answers == 1);
+	assert_int_equal(asked.status, STATUS_OK);
+}
+
+static void without_the_providers_name_of_the_node_nothing_is_stored(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	f->n1.csi.hides_node_id = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_non_null(strstr(err.msg, "node n1"));
+	assert_int_equal(f->server->state.n_claims, 0);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 0);
+}
+
+static void without_a_controller_nothing_is_stored(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	f->n2.csi.controller_sick = true;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_int_equal(f->server->state.n_claims, 0);
+}
+
+static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	f->n2.csi.cannot_attach = true;
+	f->n1.csi.hides_node_id = true;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.attach, ATTACH_NONE);
+	assert_true(claim.sent_to_node);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[ATTACH] + f->plugin.calls[DETACH], 0);
+}
+
+static void a_repeated_claim_gets_the_publish_context_again(void **state)
+{
+	struct fixture *f = *state;
+	struct claim before;
+
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	before = claim_of(f, ALLOC_1);
+	fake_node_send_mounted(&f->n1, &before);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_TAKEN);
+	for (int i = 0; i < 2; i++) {
+		claim_response *response = claim_ok(f, &f->n1, ALLOC_1);
+
+		assert_string_equal(response->claim->id, before.id);
+		assert_int_equal(response->n_publish_context, 1);
+		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	}
+	/* a repeat that fails takes nothing from who holds it */
+	model_plugin_order(&f->plugin, ATTACH, MODEL_FAIL, 1, STATUS_INTERNAL);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, NULL), STATUS_INTERNAL);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_string_equal(claim_of(f, ALLOC_1).last_error, "");
+}
+
+static void two_claims_of_one_allocation_at_once_are_one_claim(void **state)
+{
+	struct fixture *f = *state;
+	struct asked asked[2] = {0};
+
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 2, 0);
+	for (int i = 0; i < 2; i++)
+		fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked[i]);
+	for (int i = 0; i < 2; i++) {
+		UNTIL(f, f->n2.n_held == 1);
+		fake_node_answer(&f->n2);
+		UNTIL(f, asked[0].answers + asked[1].answers == i + 1);
+	}
+	assert_int_equal(asked[0].status, STATUS_OK);
+	assert_int_equal(asked[1].status, STATUS_OK);
+	assert_int_equal(f->server->state.n_claims, 1);
+	assert_int_equal(f->plugin.most_under_way, 1);
+}
+
+static void work_that_ends_while_the_controller_is_asked_is_undone_behind_it(void **state)
+{
+	static const enum model_outcome outcomes[] = {MODEL_HOLD, MODEL_HOLD_DONE};
+
+	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+		struct fixture *f = *state;
+		struct asked asked = {0};
+
+		model_plugin_order(&f->plugin, ATTACH, outcomes[i], 1, 0);
+		fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+		UNTIL(f, f->n2.n_held == 1);
+		end_work(f);
+		UNTIL(f, state_of(f, ALLOC_1) == CLAIM_NODE_DETACHED);
+		settle(f);
+		assert_int_equal(f->plugin.calls[DETACH], 0);
+		fake_node_answer(&f->n2);
+		UNTIL(f, asked.answers == 1);
+		assert_int_equal(asked.status, STATUS_ABORTED);
+		expect_freed_unsent(f);
+		assert_int_equal(f->plugin.calls[DETACH], 1);
+		if (i == 0) {
+			assert_int_equal(teardown_csi(state), 0);
+			assert_int_equal(setup_csi(state), 0);
+		}
+	}
+}
+
+static void an_answer_that_nobody_waits_for_any_more_counts_as_sent(void **state)
+{
+	struct fixture *f = *state;
+	static struct asked asked;
+
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, &asked);
+	UNTIL(f, f->n2.n_held == 1);
+	rpc_stream_cancel(f->n1.stream);
+	f->n1.stream = NULL;
+	rpc_client_free(f->n1.client); /* the caller is gone, with its connection */
+	f->n1.client = NULL;
+	settle(f);
+	fake_node_answer(&f->n2);
+	UNTIL(f, claim_of(f, ALLOC_1).sent_to_node);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_RESERVED);
+	assert_int_equal(claim_of(f, ALLOC_1).attach, ATTACH_DONE);
+}
+
+static void a_publish_context_that_is_too_large_is_not_passed_on(void **state)
+{
+	struct fixture *f = *state;
+	claim_response *response;
+	struct error err;
+
+	f->plugin.context_bytes = PUBLISH_CONTEXT_MAX + 1;
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_INTERNAL);
+	assert_non_null(strstr(err.msg, "publish context"));
+	assert_false(claim_of(f, ALLOC_1).sent_to_node);
+	f->plugin.context_bytes = PUBLISH_CONTEXT_MAX - 32;
+	response = claim_ok(f, &f->n1, ALLOC_1);
+	assert_int_equal(strlen(response->publish_context[0]->value), PUBLISH_CONTEXT_MAX - 32);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+/* The steps of a grant after which the server may be killed. */
+enum step { RESERVED, ATTACHED, NOTED, STEP_N };
+
+static void go_to(struct fixture *f, enum step step, struct asked *asked)
+{
+	if (step != NOTED)
+		model_plugin_order(&f->plugin, ATTACH, step == RESERVED ? MODEL_HOLD : MODEL_HOLD_DONE, 1, 0);
+	fake_node_start_claim(&f->n1, "db", ALLOC_1, on_claimed, asked);
+	if (step == NOTED)
+		UNTIL(f, asked->answers == 1);
+	else
+		UNTIL(f, f->n2.n_held == 1);
+}
+
+static void a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back(void **state)
+{
+	for (int way = 0; way < 2 * STEP_N; way++) {
+		struct fixture *f = *state;
+		enum step step = (enum step)(way / 2);
+		bool goes_on = way % 2 == 0;
+		struct asked asked = {0};
+		struct claim claim;
+
+		go_to(f, step, &asked);
+		claim = claim_of(f, ALLOC_1);
+		restart(f);
+		assert_string_equal(claim_of(f, ALLOC_1).id, claim.id);
+		assert_int_equal(claim_of(f, ALLOC_1).sent_to_node, step == NOTED);
+		connect_csi(f);
+		if (goes_on) {
+			claim_and_forget(f, &f->n1, ALLOC_1);
+			assert_string_equal(claim_of(f, ALLOC_1).id, claim.id);
+			assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+			assert_int_equal(f->plugin.n_attachments, 1);
+		} else {
+			end_work(f);
+			if (step == NOTED) {
+				UNTIL(f, f->n1.releases >= 1);
+				fake_node_send_released(&f->n1, &claim);
+				UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+				assert_int_equal(f->plugin.n_attachments, 0);
+			} else {
+				expect_freed_unsent(f);
+			}
+		}
+		assert_int_equal(teardown_csi(state), 0);
+		assert_int_equal(setup_csi(state), 0);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_volume_is_attached_before_its_node_has_the_claim),
+		TEST(readers_of_a_volume_that_nobody_writes_get_it_read_only),
+		TEST(the_reservation_is_durable_before_the_controller_is_asked),
+		TEST(no_controller_is_asked_for_what_is_not_on_the_disk),
+		TEST(a_failed_attach_is_told_with_its_code_and_can_be_tried_again),
+		TEST(what_never_reached_its_node_is_detached_and_freed_when_the_work_ends),
+		TEST(a_reservation_that_nobody_comes_back_for_is_taken_back),
+		TEST(a_reservation_of_an_earlier_run_is_taken_back_as_well),
+		TEST(a_reservation_does_not_expire_while_its_controller_is_asked),
+		TEST(without_the_providers_name_of_the_node_nothing_is_stored),
+		TEST(without_a_controller_nothing_is_stored),
+		TEST(a_plugin_that_attaches_nothing_is_not_asked),
+		TEST(a_repeated_claim_gets_the_publish_context_again),
+		TEST(two_claims_of_one_allocation_at_once_are_one_claim),
+		TEST(work_that_ends_while_the_controller_is_asked_is_undone_behind_it),
+		TEST(an_answer_that_nobody_waits_for_any_more_counts_as_sent),
+		TEST(a_publish_context_that_is_too_large_is_not_passed_on),
+		TEST(a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,277 @@
+/* Stores of other versions, and what people see of a store. */
+
+#include "cluster.h"
+#include "keys.h"
+#include "records.h"
+#include "schema.h"
+#include "text.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SQL_MAX = 1 << 20, ROWS_MAX = 4096 };
+
+static const char *store_path(struct fixture *f, const char *suffix)
+{
+	static char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.db%s", f->dir, suffix);
+	return path;
+}
+
+static void run_sql(struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(store_path(f, ""), &db), SQLITE_OK);
+	if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+		fail_msg("%s", sqlite3_errmsg(db));
+	(void)sqlite3_close(db);
+}
+
+static void put_v0_in_place(struct fixture *f)
+{
+	cleanup_free char *sql = NULL;
+
+	assert_int_equal(unlink(store_path(f, "")), 0);
+	assert_int_equal(file_read(STORE_V0, SQL_MAX, &sql, NULL), 0);
+	run_sql(f, sql);
+	run_sql(f, "PRAGMA journal_mode=WAL");
+}
+
+static void check_v0(struct fixture *f)
+{
+	struct state *state = &f->server->state;
+	const struct instance_entry *instance = state_instance(state, "n1", "native", "disk");
+	const Holdfast__V1__Schema *schema = state_record(state, KEY_SCHEMA);
+	struct claim claim = claim_of(f, ALLOC_1);
+
+	assert_int_equal(state->n_volumes, 1);
+	assert_int_equal(state->n_nodes, 2);
+	assert_int_equal(state->n_claims, 1);
+	assert_non_null(instance);
+	assert_true(instance->instance.plugin.healthy);
+	assert_int_equal(claim.state, CLAIM_TAKEN);
+	assert_string_equal(claim.boot_id, BOOT_1);
+	assert_int_equal(claim.state_time_ms, claim.modify_time_ms);
+	assert_int_equal(claim.create_index, 5); /* history stays */
+	assert_non_null(schema);
+	assert_int_equal(schema->version, SCHEMA_VERSION);
+	assert_string_equal(schema->cluster, "c1");
+}
+
+static void a_store_of_the_first_release_is_taken_over_once(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t revision;
+
+	restart_with(f, put_v0_in_place);
+	check_v0(f);
+	revision = kv_revision(f->server->kv);
+	restart(f);
+	check_v0(f);
+	assert_int_equal(kv_revision(f->server->kv), revision); /* nothing was written again */
+	/* and it lives: in another boot n1 cannot have it mounted any more */
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, claim_of(f, ALLOC_1).evidence == EVIDENCE_NEW_BOOT);
+}
+
+static enum status open_and_bring_up(struct fixture *f, const char *cluster, struct error *err)
+{
+	sd_event *event = NULL;
+	struct kv *kv = NULL;
+	enum status st;
+
+	assert_true(sd_event_new(&event) >= 0);
+	assert_int_equal(kv_open_sqlite(event, store_path(f, ""), &kv, NULL), STATUS_OK);
+	st = schema_bring_up(kv, cluster, err);
+	kv_close(kv);
+	(void)sd_event_unref(event);
+	return st;
+}
+
+static void refuse_what_does_not_fit(struct fixture *f)
+{
+	struct error err;
+
+	assert_int_equal(open_and_bring_up(f, "c2", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "of cluster 'c1', the settings are of 'c2'"));
+	run_sql(f, "UPDATE kv SET value = x'0802' WHERE key = 'meta/schema'");
+	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 2, this one knows 1)"));
+	run_sql(f, "UPDATE kv SET value = x'ff' WHERE key = 'meta/schema'");
+	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
+	run_sql(f, "DELETE FROM kv WHERE key = 'meta/schema'");
+}
+
+static void a_newer_schema_and_another_cluster_are_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	restart_with(f, refuse_what_does_not_fit);
+	assert_non_null(state_record(&f->server->state, KEY_SCHEMA));
+}
+
+static void break_a_node(struct fixture *f)
+{
+	struct error err;
+
+	put_v0_in_place(f);
+	run_sql(f, "UPDATE kv SET value = x'ff' WHERE key = 'node/n2'");
+	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "node/n2"));
+	/* all or nothing: n1 has been through the step already, and still is as it was */
+	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
+	run_sql(f, "DELETE FROM kv WHERE key = 'node/n2'");
+}
+
+static void a_step_that_fails_has_changed_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	restart_with(f, break_a_node);
+	assert_int_equal(f->server->state.n_nodes, 1);
+	assert_non_null(state_instance(&f->server->state, "n1", "native", "disk"));
+}
+
+/* --- for people --- */
+
+static int append(void *userdata, int n, char **values, char **names)
+{
+	char *rows = userdata;
+	size_t at = strlen(rows);
+
+	(void)names;
+	for (int i = 0; i < n; i++) {
+		(void)str_format(rows + at, ROWS_MAX - at, "%s%s", values[i] ? values[i] : "-",
+				 i + 1 < n ? "|" : "\n");
+		at = strlen(rows);
+	}
+	return 0;
+}
+
+static const char *look(struct fixture *f, const char *sql)
+{
+	static char rows[ROWS_MAX];
+	sqlite3 *db = NULL;
+
+	rows[0] = '\0';
+	assert_int_equal(sqlite3_open_v2(store_path(f, ""), &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	if (sqlite3_exec(db, sql, append, rows, NULL) != SQLITE_OK)
+		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	(void)sqlite3_close(db);
+	return rows;
+}
+
+static void people_read_what_there_is_while_the_server_is_running(void **state)
+{
+	static const char *const views[] = {"volume",	"claim", "allocation", "node",	      "plugin",
+					    "snapshot", "token", "policy",     "attestation", "meta"};
+	struct fixture *f = *state;
+	char sql[128];
+
+	take_volume(f);
+	assert_string_equal(look(f,
+				 "SELECT namespace, id, type, source_class, access_mode, generation, phase "
+				 "FROM volume"),
+			    "default|db|NATIVE|BLOCK|SINGLE_NODE_WRITER|1|VOLUME_READY\n");
+	assert_string_equal(look(f,
+				 "SELECT volume_id, state, mode, node_id, allocation_id, evidence, attach, "
+				 "adopted FROM claim"),
+			    "db|TAKEN|WRITE|n1|" ALLOC_1 "|EVIDENCE_NONE|ATTACH_NONE|no\n");
+	assert_string_equal(look(f,
+				 "SELECT count(*) FROM claim WHERE created LIKE '20__-__-__T__:__:__.___Z' "
+				 "AND create_index > 0"),
+			    "1\n");
+	assert_string_equal(
+		look(f, "SELECT node_id, plugin_id, profile, healthy FROM plugin WHERE node_id = 'n1'"),
+		"n1|native|disk|yes\n");
+	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+		(void)str_format(sql, sizeof(sql), "SELECT * FROM %s", views[i]);
+		(void)look(f, sql);
+	}
+}
+
+static void what_is_secret_has_no_text(void **state)
+{
+	Holdfast__V1__Token token = HOLDFAST__V1__TOKEN__INIT;
+	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
+	Holdfast__V1__VolumeSecrets secrets = HOLDFAST__V1__VOLUME_SECRETS__INIT;
+	Holdfast__V1__VolumeSecrets__SecretsEntry entry = HOLDFAST__V1__VOLUME_SECRETS__SECRETS_ENTRY__INIT;
+	Holdfast__V1__VolumeSecrets__SecretsEntry *entries[] = {&entry};
+	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	uint8_t sha256[32] = {1};
+	char hidden[] = "hidden-word";
+	char accessor[] = "a1";
+	char *flags[] = {hidden};
+	char *text;
+
+	(void)state;
+	entry.key = accessor;
+	entry.value = hidden;
+	secrets.secrets = entries;
+	secrets.n_secrets = 1;
+	assert_null(text_of(PREFIX_VOLUME_SECRETS "default/db", &secrets.base));
+	assert_null(text_of("a-new-sort/of-record", &secrets.base));
+	token.accessor = accessor;
+	stored.token = &token;
+	stored.secret_sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256};
+	text = text_of(PREFIX_TOKEN "a1", &stored.base);
+	assert_string_equal(text, "{\"token\":{\"accessor\":\"a1\"}}");
+	free(text);
+	options.mount_flags = flags;
+	options.n_mount_flags = 1;
+	detail.mount_options = &options;
+	detail.capacity = 5;
+	text = text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_string_equal(text, "{\"capacity\":\"5\"}");
+	free(text);
+}
+
+static void a_text_that_is_too_long_is_left_out(void **state)
+{
+	Holdfast__V1__VolumeDetail detail = HOLDFAST__V1__VOLUME_DETAIL__INIT;
+	enum { AROUND = sizeof("{\"clone_id\":\"\"}") - 1 };
+	char *long_id = malloc(TEXT_MAX);
+	char *text;
+
+	(void)state;
+	assert_non_null(long_id);
+	memset(long_id, 'x', TEXT_MAX);
+	long_id[TEXT_MAX - AROUND - 1] = '\0';
+	detail.clone_id = long_id;
+	text = text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base);
+	assert_non_null(text);
+	assert_int_equal(strlen(text), TEXT_MAX - 1);
+	free(text);
+	long_id[TEXT_MAX - AROUND - 1] = 'x';
+	long_id[TEXT_MAX - AROUND] = '\0';
+	assert_null(text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base));
+	free(long_id);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_store_of_the_first_release_is_taken_over_once),
+		TEST(a_newer_schema_and_another_cluster_are_refused),
+		TEST(a_step_that_fails_has_changed_nothing),
+		TEST(people_read_what_there_is_while_the_server_is_running),
+		cmocka_unit_test(what_is_secret_has_no_text),
+		cmocka_unit_test(a_text_that_is_too_long_is_left_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
