@@ -30,6 +30,7 @@ struct row {
 	bool is_stream;
 	const char *policy; /* exactly what is needed; "@" stands for the namespace */
 	const char *request;
+	const char *not_enough; /* lacks one thing of the policy; NULL: there is only one */
 };
 
 #define IN_NAMESPACE(capabilities) \
@@ -40,32 +41,36 @@ struct row {
 
 static const struct row rows[] = {
 	{"Volumes.Register", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-write-volume\"") PLUGIN_READ,
-	 .request = "{\"volume\": {" DB "}}"},
+	 .not_enough = IN_NAMESPACE("\"csi-write-volume\""),
+	 .request = "{\"volume\": {\"type\": \"CSI\", " DB "}}"},
 	{"Volumes.Create", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-write-volume\"") PLUGIN_READ,
-	 .request = "{\"volume\": {" DB "}}"},
+	 .not_enough = IN_NAMESPACE("\"csi-write-volume\""),
+	 .request = "{\"volume\": {\"type\": \"CSI\", " DB "}}"},
 	{"Volumes.Get", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-read-volume\""), .request = "{" DB "}"},
 	{"Volumes.List", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-list-volume\""),
 	 .request = "{\"namespace\": \"default\"}"},
 	{"Volumes.Deregister", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-write-volume\""),
 	 .request = "{" DB "}"},
 	{"Volumes.Delete", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-write-volume\"") PLUGIN_READ,
-	 .request = "{" DB "}"},
+	 .not_enough = IN_NAMESPACE("\"csi-write-volume\""), .request = "{" DB "}"},
 	{"Volumes.Expand", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-write-volume\"") PLUGIN_READ,
-	 .request = "{" DB "}"},
-	{"Volumes.Detach", OF_NAMESPACE,
-	 .policy = IN_NAMESPACE("\"csi-write-volume\", \"csi-mount-volume\"") PLUGIN_READ,
+	 .not_enough = IN_NAMESPACE("\"csi-write-volume\""), .request = "{" DB "}"},
+	{"Volumes.Detach", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-write-volume\""),
 	 .request = "{" DB ", \"node_id\": \"n1\"}"},
 	{"Volumes.Claim", OF_NODES,
 	 .request = "{\"volume_id\": \"db\", \"namespace\": \"default\", \"allocation_id\": \"" ALLOC_1
 		    "\", \"volume_name\": \"data\"}"},
 	{"Volumes.ListExternal", OF_NO_OBJECT, .policy = IN_NAMESPACE("\"csi-list-volume\"") PLUGIN_READ,
-	 .request = "{\"plugin_id\": \"p\"}"},
+	 .not_enough = IN_NAMESPACE("\"csi-list-volume\""), .request = "{\"plugin_id\": \"p\"}"},
 	{"Volumes.CreateSnapshot", OF_NAMESPACE, .policy = IN_NAMESPACE("\"csi-write-volume\"") PLUGIN_READ,
+	 .not_enough = IN_NAMESPACE("\"csi-write-volume\""),
 	 .request = "{\"volume_id\": \"db\", \"namespace\": \"default\", \"name\": \"s\"}"},
-	{"Volumes.DeleteSnapshot", OF_NO_OBJECT, .policy = IN_NAMESPACE("\"csi-write-volume\"") PLUGIN_READ,
+	{"Volumes.DeleteSnapshot", OF_NO_OBJECT,
+	 .policy = "\"operator\": \"write\"" PLUGIN_READ, /* of one that the server does not know */
+	 .not_enough = IN_NAMESPACE("\"csi-write-volume\"") PLUGIN_READ,
 	 .request = "{\"plugin_id\": \"p\", \"snapshot_id\": \"s\"}"},
 	{"Volumes.ListSnapshots", OF_NO_OBJECT, .policy = IN_NAMESPACE("\"csi-list-volume\"") PLUGIN_READ,
-	 .request = "{\"plugin_id\": \"p\"}"},
+	 .not_enough = IN_NAMESPACE("\"csi-list-volume\""), .request = "{\"plugin_id\": \"p\"}"},
 	{"Plugins.Get", OF_NO_OBJECT, .policy = "\"plugin\": \"read\"", .request = "{\"id\": \"native\"}"},
 	{"Plugins.List", OF_NO_OBJECT, .policy = "\"plugin\": \"list\"", .request = "{}"},
 	{"Nodes.Session", OF_NODES, .is_stream = true, .request = "{}"},
@@ -79,6 +84,7 @@ static const struct row rows[] = {
 	{"Nodes.Attest", OF_NO_OBJECT, .policy = "\"operator\": \"write\"",
 	 .request = "{\"id\": \"n1\", \"dry_run\": true}"},
 	{"Allocations.Run", OF_NAMESPACE, .policy = IN_NAMESPACE("\"submit-job\", \"csi-mount-volume\""),
+	 .not_enough = IN_NAMESPACE("\"submit-job\""),
 	 .request = "{\"allocation\": {\"namespace\": \"default\"}}"},
 	{"Allocations.Stop", OF_NAMESPACE, .policy = IN_NAMESPACE("\"submit-job\""),
 	 .request = "{\"id\": \"" ALLOC_1 "\"}"},
@@ -195,18 +201,18 @@ static char *token_with(struct fixture *f, const char *name, const char *policy)
 	return make_token(f, request);
 }
 
-/* A token with the row's policy in @namespace. */
-static char *token_for(struct fixture *f, const struct row *row, const char *namespace)
+/* A token with the policy, of @namespace. */
+static char *token_for(struct fixture *f, const char *template, const char *namespace)
 {
 	static unsigned int n;
 	char policy[512];
 	char name[32];
-	const char *at = strchr(row->policy, '@');
+	const char *at = strchr(template, '@');
 
 	(void)str_format(name, sizeof(name), "p%u", n++);
 	if (!at)
-		return token_with(f, name, row->policy);
-	(void)str_format(policy, sizeof(policy), "%.*s%s%s", (int)(at - row->policy), row->policy, namespace,
+		return token_with(f, name, template);
+	(void)str_format(policy, sizeof(policy), "%.*s%s%s", (int)(at - template), template, namespace,
 			 at + 1);
 	return token_with(f, name, policy);
 }
@@ -312,12 +318,17 @@ static void check_people(const struct stand *stand, const struct row *row)
 	else
 		expect_allowed(f, row, NULL, stand->all_policies);
 	if (row->policy) {
-		cleanup_free char *exact = token_for(f, row, "default");
-		cleanup_free char *elsewhere = token_for(f, row, "team-b");
+		cleanup_free char *exact = token_for(f, row->policy, "default");
+		cleanup_free char *elsewhere = token_for(f, row->policy, "team-b");
 
 		expect_allowed(f, row, NULL, exact);
 		if (row->kind == OF_NAMESPACE)
 			expect(f, row, NULL, elsewhere, STATUS_PERMISSION_DENIED);
+	}
+	if (row->not_enough) {
+		cleanup_free char *less = token_for(f, row->not_enough, "default");
+
+		expect(f, row, NULL, less, STATUS_PERMISSION_DENIED);
 	}
 	expect_allowed(f, row, NULL, stand->management);
 	expect_allowed(f, row, OPERATOR, NULL);
