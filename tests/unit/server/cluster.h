@@ -56,8 +56,6 @@ void cluster_stop(struct fixture *f);
 void restart(struct fixture *f);
 
 /** Its halves; in between the store of f->dir is nobody's. */
-void cluster_stop(struct fixture *f);
-void cluster_start(struct fixture *f);
 /** The same, with @between run while there is no server. */
 void restart_with(struct fixture *f, void (*between)(struct fixture *f));
 
