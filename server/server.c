@@ -6,9 +6,10 @@
 #include "exchange.h"
 #include "gc.h"
 #include "load.h"
-#include "reload.h"
 #include "release.h"
+#include "reload.h"
 #include "restore.h"
+#include "routes.h"
 #include "schema.h"
 #include "services.h"
 #include "text.h"
@@ -24,12 +25,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
 enum {
 	EXIT_FAILED = 1,
 	DRAIN_TURN_US = 100000,
 	DRAIN_MAX_US = 10000000,
+	CONNECTIONS_MAX = 16384, /* 10 000 nodes, and who else calls */
 };
 
 static enum status open_store(struct server *server, struct error *err)
@@ -70,15 +73,34 @@ static enum status write_address(const struct server *server, uint16_t port, str
 		     : STATUS_OK;
 }
 
+/* Each node is a descriptor; systemd starts services with 1024, and lets them take more. */
+static void raise_file_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= files.rlim_max)
+		return;
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		log_ctx(LOG_WARNING, NULL, "cannot raise the limit of open files, ignoring");
+}
+
 static enum status start_listening(struct server *server, struct error *err)
 {
 	const struct rpc_tls_files files = {
 		.ca = server->config.ca, .cert = server->config.cert, .key = server->config.key};
+	static const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX};
 	uint16_t port = 0;
 	enum status st = rpc_tls_new(&files, &server->tls, err);
 
+	raise_file_limit();
 	if (st == STATUS_OK)
-		st = rpc_server_new(server->event, services, n_services, NULL, server, &server->rpc, err);
+		st = rpc_server_new(server->event, services, n_services, &limits, server, &server->rpc, err);
+	if (st == STATUS_OK) {
+		rpc_server_set_routes(server->rpc, routes, n_routes);
+		refusals_init(&server->refusals, clock_monotonic_us());
+		rpc_server_on_refused(server->rpc, refusals_log);
+	}
 	if (st == STATUS_OK)
 		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,
 					   server->tls, &port, err);

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 /* An empty queue keeps this much memory for what comes next, not more. */
-enum { BYTEQ_KEEP = 64 * 1024 };
+enum { BYTEQ_KEEP = 2 * 1024 };
 
 void byteq_release(struct byteq *q)
 {

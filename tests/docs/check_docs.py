@@ -14,6 +14,9 @@ REVIEW = ROOT / "docs/helper-review.md"
 MANUAL = ROOT / "docs/man/holdfast-mounthelper.8.scd"
 FILTER = ROOT / "mounthelper/filter.c"
 WORDS = ROOT / "proto/mounthelper_words.h"
+PROTOCOL = ROOT / "docs/protocol.md"
+ROUTES = ROOT / "server/routes.c"
+CODES = ROOT / "lib/rpc/grpc_status.c"
 GOLDEN = ROOT / "tests/integration/mounthelper/golden-syscalls.txt"
 SKIPPED = {".git", "build", "__pycache__", "node_modules"}
 SUFFIXES = ("c", "h", "py", "md", "txt", "scd", "proto", "rules", "socket", "service", "in", "sh", "policy", "hcl")
@@ -427,6 +430,63 @@ def check_operations():
 UNSAID = {"able to take it", "its own fence"}
 
 
+# --- the protocol -------------------------------------------------------------------------------------------
+
+
+def served_addresses():
+    """"GET /v1/volumes" -> "Volumes.List", from the table of the server."""
+    text = read(ROUTES)
+    table = text[text.index("const struct rpc_route routes[]"):]
+    found = {}
+    for macro, pattern, service, call in re.findall(r'(GET|PUT_OR_POST|DELETE)\("([^"]+)", "(\w+)", "(\w+)"\)', table):
+        for method in macro.split("_OR_"):
+            found[f"{method} {pattern}"] = f"{service}.{call}"
+    for block in re.findall(r"\{\.method.*?\}(?=,\n)", table, re.S):
+        method, pattern = (re.search(rf'\.{key} = "([^"]+)"', block).group(1) for key in ("method", "pattern"))
+        service, call = re.search(r'SERVICE\("(\w+)"\)', block), re.search(r'\.call = "(\w+)"', block)
+        found[f"{method} {pattern}"] = f"{service.group(1)}.{call.group(1)}" if service else "text"
+    return found
+
+
+def written_addresses():
+    found = {}
+    for line in read(PROTOCOL).splitlines():
+        cell = re.match(r"\| (`(?:GET|PUT|POST|DELETE) /[^|]*) \| (\S+?);? ", line)
+        for address in re.findall(r"`([^`]+)`", cell.group(1)) if cell else []:
+            found[address] = cell.group(2)
+    return found
+
+
+def served_methods():
+    """Service -> its methods as the page lists them."""
+    found = {}
+    for path in sorted(ROOT.glob("proto/holdfast/v1/*.proto")):
+        for name, body in re.findall(r"^service (\w+) \{(.*?)^\}", read(path), re.M | re.S):
+            found[name] = [method + (" (stream)" if stream else "")
+                           for method, stream in re.findall(r"rpc (\w+)\((stream )?", body)]
+    return found
+
+
+def check_same(what, written, true):
+    for key in sorted(set(written) | set(true)):
+        if written.get(key) != true.get(key):
+            fault(f"{shown(PROTOCOL)}: {what} {key} is {written.get(key)}, in the code {true.get(key)}")
+
+
+def check_protocol():
+    text = read(PROTOCOL)
+    check_same("address", written_addresses(), served_addresses())
+    services = served_methods()
+    services.pop("Agent", None)  # the agent's own socket
+    listed = {name: methods.split(", ") for name, methods in
+              re.findall(r"^\| (\w+) \| ([A-Z]\w+(?: \(stream\))?(?:, [A-Z]\w+(?: \(stream\))?)+) \|$", text, re.M)}
+    check_same("service", listed, services)
+    codes = dict(re.findall(r'\[STATUS_(\w+)\] = \{"(\w+", \d+)\}', read(CODES)))
+    codes.pop("OK")
+    check_same("code", {name: f'{word}", {http}' for name, word, http in
+                        re.findall(r"^\| \d+ \| (\w+) \| (\w+) \| (\d+) \|", text, re.M)}, codes)
+
+
 def main():
     if sys.argv[1:] not in ([], ["--update"]):
         sys.exit(__doc__)
@@ -436,6 +496,7 @@ def main():
     check_claims()
     check_operations()
     check_manual()
+    check_protocol()
     for path in documents():
         check_quotes(path, files, tests, is_program, words)
     for text in faults:

@@ -58,6 +58,22 @@ static void a_queue_that_was_large_gives_its_memory_back_when_empty(void **state
 	free(block);
 }
 
+/* A server has three queues per session, and most of them idle. */
+static void an_empty_queue_keeps_little_whatever_it_held(void **state)
+{
+	static const char block[8192];
+
+	(void)state;
+	for (size_t n = 1; n <= sizeof(block); n++) {
+		struct byteq q = BYTEQ_INIT;
+
+		assert_true(byteq_put(&q, block, n));
+		byteq_take(&q, n);
+		assert_true(q.buf.cap <= 2048);
+		byteq_release(&q);
+	}
+}
+
 static void what_was_taken_does_not_pile_up_in_front(void **state)
 {
 	struct byteq q = BYTEQ_INIT;
@@ -77,6 +93,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(bytes_come_out_as_they_went_in_for_any_mix_of_puts_and_takes),
 	cmocka_unit_test(an_empty_queue_has_no_bytes_and_can_be_taken_from),
 	cmocka_unit_test(a_queue_that_was_large_gives_its_memory_back_when_empty),
+	cmocka_unit_test(an_empty_queue_keeps_little_whatever_it_held),
 	cmocka_unit_test(what_was_taken_does_not_pile_up_in_front),
 };
 

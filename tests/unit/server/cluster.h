@@ -55,7 +55,6 @@ void cluster_stop(struct fixture *f);
 /** As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
 void restart(struct fixture *f);
 
-/** Its halves; in between the store of f->dir is nobody's. */
 /** The same, with @between run while there is no server. */
 void restart_with(struct fixture *f, void (*between)(struct fixture *f));
 
