@@ -91,7 +91,7 @@ static enum status on_event(const ProtobufCMessage *message, void *userdata, str
 
 	if (inv->options[OPT_JSON]) {
 		status = print_json_line(event, err);
-	} else {
+	} else if (event->topic[0]) { /* the first one only says where it begins */
 		describe(event, what);
 		print_line("%" PRIu64 " %s %s: %s", event->index, event->topic, event->key, what);
 	}

@@ -137,15 +137,16 @@ static void what_is_finished_is_removed(void **state)
 static void events_are_printed_as_they_come(void **state)
 {
 	(void)state;
-	fake.events[0] =
+	fake.events[0] = "{\"index\": 3}"; /* where it begins */
+	fake.events[1] =
 		"{\"index\": 4, \"topic\": \"node\", \"key\": \"node-1\", \"node\": {\"status\": \"DOWN\"}}";
-	fake.events[1] = "{\"index\": 5, \"topic\": \"volume\", \"key\": \"default/db\", \"deleted\": true}";
+	fake.events[2] = "{\"index\": 5, \"topic\": \"volume\", \"key\": \"default/db\", \"deleted\": true}";
 	expect_ok("operator watch node volume --index 3");
 	expect_request(
 		"Operator.Watch {\"index\":\"3\",\"namespace\":\"*\",\"topics\":[\"node\",\"volume\"]}");
 	assert_string_equal(ending.output, "4 node node-1: down\n5 volume default/db: is gone\n");
 	expect_ok("operator watch --json");
-	expect_output("{\"index\":\"4\",\"topic\":\"node\"");
+	expect_output("{\"index\":\"3\"}\n{\"index\":\"4\",\"topic\":\"node\"");
 	expect_output("}\n{\"index\":\"5\"");
 	fake.stream_end = STATUS_UNAVAILABLE;
 	expect_failure("operator watch", STATUS_UNAVAILABLE, "the server ends the stream");
