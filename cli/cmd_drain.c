@@ -41,7 +41,7 @@ static int by_claim_id(const void *a, const void *b)
 static void sort_claims(Holdfast__V1__GetNodeResponse *answer)
 {
 	if (answer->n_claims > 1)
-		qsort(answer->claims, answer->n_claims, sizeof(*answer->claims), by_claim_id);
+		qsort(answer->claims, answer->n_claims, sizeof(Holdfast__V1__Claim *), by_claim_id);
 }
 
 static void tell_claim(const Holdfast__V1__Claim *claim, bool is_gone)

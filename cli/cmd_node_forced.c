@@ -112,12 +112,14 @@ enum status cmd_node_purge(struct invocation *inv, struct error *err)
 	return status == STATUS_OK ? purge(inv, connection, id, reason, err) : status;
 }
 
+enum { NAMED_SIZE = 2 * PICK_ID_SIZE };
+
 /* The volumes that are named, "ID" or "NAMESPACE/ID". */
 struct named_volumes {
 	size_t n;
 	Holdfast__V1__VolumeRef *refs;
 	Holdfast__V1__VolumeRef **list;
-	char (*texts)[2 * PICK_ID_SIZE];
+	char (*texts)[NAMED_SIZE];
 };
 
 static void named_volumes_release(struct named_volumes *volumes)
@@ -127,13 +129,13 @@ static void named_volumes_release(struct named_volumes *volumes)
 	free(volumes->texts);
 }
 
-static enum status name_volume(struct invocation *inv, const char *given, char text[static 2 * PICK_ID_SIZE],
+static enum status name_volume(struct invocation *inv, const char *given, char text[static NAMED_SIZE],
 			       Holdfast__V1__VolumeRef *ref, struct error *err)
 {
 	const char *namespace = inv->options[OPT_NAMESPACE];
 	char *slash;
 
-	if (str_copy(text, 2 * PICK_ID_SIZE, given) < 0)
+	if (str_copy(text, NAMED_SIZE, given) < 0)
 		return usage_error(inv, err, "'%.40s...' is too long for a volume", given);
 	slash = strchr(text, '/');
 	if (!slash && namespace && str_eq(namespace, "*"))
@@ -156,7 +158,7 @@ static enum status name_volumes(struct invocation *inv, struct named_volumes *re
 	enum status status = STATUS_OK;
 
 	ret->refs = calloc(n, sizeof(*ret->refs));
-	ret->list = calloc(n, sizeof(*ret->list));
+	ret->list = calloc(n, sizeof(Holdfast__V1__VolumeRef *));
 	ret->texts = calloc(n, sizeof(*ret->texts));
 	if (!ret->refs || !ret->list || !ret->texts)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "name %zu volumes", n);

@@ -58,12 +58,12 @@ static enum status join(ProtobufCMessage *all, ProtobufCMessage *page, struct er
 	char *token;
 
 	assert(to.n && from.n);
-	grown = realloc(*to.items, (*to.n + *from.n + 1) * sizeof(*grown));
+	grown = realloc(*to.items, (*to.n + *from.n + 1) * sizeof(ProtobufCMessage *));
 	if (!grown)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "keep a page of the list");
 	*to.items = grown;
 	if (*from.n > 0)
-		memcpy(grown + *to.n, *from.items, *from.n * sizeof(*grown));
+		memcpy(grown + *to.n, *from.items, *from.n * sizeof(ProtobufCMessage *));
 	*to.n += *from.n;
 	*from.n = 0;
 	token = *next_token(all);
@@ -140,6 +140,7 @@ ProtobufCMessage **pages_items(ProtobufCMessage *answer, size_t *ret_n)
 {
 	struct list list = list_of(answer);
 
+	assert(list.n);
 	*ret_n = *list.n;
 	return *list.items;
 }
