@@ -219,7 +219,7 @@ static bool join_fill(struct state *state, const char *plugin_id, struct join *r
 		return false;
 	for (entry = snapshots_from(state, plugin_id, ""); entry; entry = snapshots_next(entry, plugin_id))
 		ret->records[ret->n++] = snapshots_of(entry);
-	qsort(ret->records, ret->n, sizeof(*ret->records), compare_ids);
+	qsort(ret->records, ret->n, sizeof(Holdfast__V1__Snapshot *), compare_ids);
 	return true;
 }
 
@@ -230,7 +230,7 @@ static const Holdfast__V1__Snapshot *join_find(const struct join *join, char *sn
 	const Holdfast__V1__Snapshot **found;
 
 	wanted.snapshot_id = snapshot_id;
-	found = bsearch(&key, join->records, join->n, sizeof(*join->records), compare_ids);
+	found = bsearch(&key, join->records, join->n, sizeof(Holdfast__V1__Snapshot *), compare_ids);
 	return found ? *found : NULL;
 }
 
