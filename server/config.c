@@ -17,6 +17,9 @@ enum {
 	HEARTBEAT_MIN_S = 1,
 	HEARTBEAT_DEFAULT_S = 5,
 	HEARTBEAT_MAX_S = 300,
+	NODE_DOWN_MIN_S = 10,
+	NODE_DOWN_DEFAULT_S = 300,
+	NODE_DOWN_MAX_S = 7 * 24 * 3600,
 	CONTROLLER_TIMEOUT_MIN_S = 1,
 	CONTROLLER_TIMEOUT_MAX_S = 3600,
 	RESERVATION_TTL_MIN_S = 1,
@@ -52,6 +55,7 @@ void config_init(struct config *config)
 		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
+		.node_down_after_us = NODE_DOWN_DEFAULT_S * USEC_PER_SEC,
 		.gc_interval_us = GC_INTERVAL_DEFAULT_S * USEC_PER_SEC,
 		.gc_after_us = GC_AFTER_DEFAULT_S * USEC_PER_SEC,
 		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
@@ -93,6 +97,39 @@ static enum status bind_tls(const struct conf *conf, const char *label, json_t *
 	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
 }
 
+static enum status add_forbidden(const struct conf *conf, json_t *at, const char *id, struct config *config,
+				 struct error *err)
+{
+	if (!id || !id_is_name(id, PLUGIN_ID_MAX))
+		return conf_error(conf, at, "attest_forbidden_plugins", err,
+				  "attest_forbidden_plugins: '%.64s' is no plugin id", id ? id : "");
+	if (config->n_attest_forbidden == CONFIG_FORBIDDEN_MAX)
+		return conf_error(conf, at, "attest_forbidden_plugins", err,
+				  "attest_forbidden_plugins: more than %d", CONFIG_FORBIDDEN_MAX);
+	(void)str_copy(config->attest_forbidden[config->n_attest_forbidden++], PLUGIN_ID_MAX + 1, id);
+	return STATUS_OK;
+}
+
+/* Taken out of the tree: what is left is bound by the table. */
+static enum status take_forbidden(const struct conf *conf, json_t *root, struct config *config,
+				  struct error *err)
+{
+	json_t *list = json_object_get(root, "attest_forbidden_plugins");
+	enum status st = STATUS_OK;
+
+	if (!list)
+		return STATUS_OK;
+	config->n_attest_forbidden = 0;
+	if (!json_is_array(list))
+		return conf_error(conf, root, "attest_forbidden_plugins", err,
+				  "attest_forbidden_plugins: a list of plugin ids is wanted");
+	for (size_t i = 0; i < json_array_size(list) && st == STATUS_OK; i++)
+		st = add_forbidden(conf, root, json_string_value(json_array_get(list, i)), config, err);
+	if (st == STATUS_OK)
+		(void)json_object_del(root, "attest_forbidden_plugins");
+	return st;
+}
+
 static const struct conf_field top_fields[] = {
 	{.key = "cluster",
 	 .type = CONF_STRING,
@@ -111,6 +148,11 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, heartbeat_us),
 	 .min = HEARTBEAT_MIN_S * USEC_PER_SEC,
 	 .max = HEARTBEAT_MAX_S * USEC_PER_SEC},
+	{.key = "node_down_after",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, node_down_after_us),
+	 .min = NODE_DOWN_MIN_S * USEC_PER_SEC,
+	 .max = NODE_DOWN_MAX_S * USEC_PER_SEC},
 	{.key = "controller_timeout",
 	 .type = CONF_DURATION,
 	 .offset = offsetof(struct config, controller_timeout_us),
@@ -164,6 +206,8 @@ enum status config_load(const char *path, struct config *config, struct error *e
 
 	if (st == STATUS_OK)
 		st = conf_load_merged(path, dropins, &conf, err);
+	if (st == STATUS_OK)
+		st = take_forbidden(conf, conf_root(conf), config, err);
 	if (st != STATUS_OK)
 		return st;
 	st = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);

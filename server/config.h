@@ -2,6 +2,7 @@
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 
 #include "base/error.h"
+#include "model/volume.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 enum {
 	CONFIG_HOST_SIZE = 64,
 	CONFIG_CLUSTER_SIZE = 64,
+	CONFIG_FORBIDDEN_MAX = 32,
 };
 
 struct config {
@@ -20,9 +22,12 @@ struct config {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
-	char ticket_key[PATH_MAX];	/* PEM, Ed25519 private key */
-	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
-	uint64_t heartbeat_us;		/* between a node's signs of life */
+	char ticket_key[PATH_MAX];   /* PEM, Ed25519 private key */
+	uint64_t ticket_ttl_us;	     /* a node must stage and publish within this time */
+	uint64_t heartbeat_us;	     /* between a node's signs of life */
+	uint64_t node_down_after_us; /* a node without a session is down then; frees nothing */
+	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
+	size_t n_attest_forbidden;
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
 	uint64_t gc_interval_us;	/* between two collections */
 	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */

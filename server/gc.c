@@ -1,6 +1,7 @@
 #include "gc.h"
 
 #include "access.h"
+#include "attest.h"
 #include "audit.h"
 #include "audit_read.h"
 #include "change.h"
@@ -143,7 +144,7 @@ static bool collect_attestations(struct gc_run *run, struct change *change)
 					   : attestation->create_time_ms;
 
 		scanned++;
-		if (ended_ms >= run->before_ms)
+		if (ended_ms >= run->before_ms || attest_is_needed(run->server, attestation))
 			continue;
 		run->counts.attestations++;
 		if (!run->dry_run)

@@ -1,3 +1,4 @@
+#include "attest.h"
 #include "claims.h"
 #include "controller.h"
 #include "plugin_args.h"
@@ -291,7 +292,7 @@ void release_drive(struct server *server, struct claim_entry *entry)
 		try_at_once(entry);
 		entry->work.state = entry->claim.state;
 	}
-	if (release_is_driven(entry))
+	if (release_is_driven(entry) || attest_apply(server, entry))
 		return;
 	switch (action) {
 	case RELEASE_WAIT_EXPIRY:

@@ -49,6 +49,10 @@ struct server {
 	struct certificate certificate; /* see certificate.h */
 	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
+	size_t n_greeting; /* sessions that have not said hello */
+	uint64_t session_serial;
+	int64_t started_ms;	/* nodes without a session are missed since then at the earliest */
+	bool is_ending;		/* sessions end because the server does */
 	unsigned int n_commits;	 /* since the change feed was last compacted */
 	struct events *events;	 /* owned */
 	struct backup *backup;	 /* owned; NULL: none */

@@ -1,12 +1,15 @@
 #include "services.h"
 
 #include "allocs.h"
+#include "attest.h"
 #include "backup.h"
 #include "claim_grant.h"
+#include "drain.h"
 #include "events.h"
 #include "gc.h"
 #include "nodes.h"
 #include "operator.h"
+#include "plugins.h"
 #include "policies.h"
 #include "restore.h"
 #include "sessions.h"
@@ -19,6 +22,7 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 
 static const struct rpc_method volumes_methods[] = {
@@ -41,6 +45,15 @@ static const struct rpc_method nodes_methods[] = {
 	{.name = "Session", .stream = &sessions_stream},
 	{.name = "Get", .unary = nodes_handle_get},
 	{.name = "List", .unary = nodes_handle_list},
+	{.name = "SetEligibility", .unary = nodes_handle_set_eligibility},
+	{.name = "Drain", .unary = drain_handle},
+	{.name = "Purge", .unary = nodes_handle_purge},
+	{.name = "Attest", .unary = attest_handle},
+};
+
+static const struct rpc_method plugins_methods[] = {
+	{.name = "Get", .unary = plugins_handle_get},
+	{.name = "List", .unary = plugins_handle_list},
 };
 
 static const struct rpc_method allocs_methods[] = {
@@ -73,6 +86,7 @@ static const struct rpc_method operator_methods[] = {
 const struct rpc_service services[] = {
 	{&holdfast__v1__volumes__descriptor, volumes_methods, ARRAY_SIZE(volumes_methods)},
 	{&holdfast__v1__nodes__descriptor, nodes_methods, ARRAY_SIZE(nodes_methods)},
+	{&holdfast__v1__plugins__descriptor, plugins_methods, ARRAY_SIZE(plugins_methods)},
 	{&holdfast__v1__allocations__descriptor, allocs_methods, ARRAY_SIZE(allocs_methods)},
 	{&holdfast__v1__operator__descriptor, operator_methods, ARRAY_SIZE(operator_methods)},
 };

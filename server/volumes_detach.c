@@ -1,5 +1,5 @@
 #include "access.h"
-#include "allocs.h"
+#include "attest.h"
 #include "audit.h"
 #include "change.h"
 #include "claims.h"
@@ -50,75 +50,9 @@ static void on_detached(struct server *server, void *userdata)
 	reply_durable(server, waiting->call, &response->base);
 }
 
-static enum status check_attest(struct server *server, const struct claim_entry *entry, struct error *err)
-{
-	const struct alloc_entry *alloc = state_alloc(&server->state, entry->claim.allocation_id);
-
-	if (!alloc || alloc_is_client_terminal(&alloc->alloc) || alloc->alloc.desired_status == DESIRED_STOP)
-		return STATUS_OK;
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "allocation %s is still to run; stop it first: holdfast alloc stop %s",
-			 alloc->alloc.id, alloc->alloc.id);
-}
-
-/* An operator's word frees what a lost node held. It is not needed, and not taken, from a node that can
- * answer. */
-static enum status attest_claim(struct server *server, const struct rpc_call *call,
-				const struct claim_entry *entry, const char *detail, struct error *err)
-{
-	struct alloc_entry *alloc = state_alloc(&server->state, entry->claim.allocation_id);
-	const struct claim_event evidence = {
-		.type = CLAIM_EVENT_EVIDENCE,
-		.evidence = EVIDENCE_OPERATOR,
-		.detail = detail,
-		.now_ms = clock_realtime_ms(),
-	};
-	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence.now_ms};
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct claim_entry after_end = *entry;
-	char object[VOLUMES_OBJECT_SIZE];
-	enum status st = STATUS_OK;
-	struct claim after;
-	bool changed;
-
-	if (alloc && !alloc_is_client_terminal(&alloc->alloc))
-		st = allocs_lose(&change, alloc, "its node is gone, as an operator attested", err);
-	if (st == STATUS_OK)
-		st = claim_step(&after_end.claim, &ended, &changed, err);
-	if (st == STATUS_OK && claim_is_live(&after_end.claim))
-		st = claims_step(&change, &after_end, &evidence, &after, err);
-	if (st != STATUS_OK)
-		return st;
-	audit_write(server, &change, call, "Volumes.Detach", volumes_object(&entry->volume->volume, object),
-		    detail);
-	return change_commit(server, &change, NULL, NULL, err);
-}
-
 static bool is_held_by(const struct claim_entry *entry, const struct node_entry *node)
 {
 	return claim_is_live(&entry->claim) && str_eq(entry->claim.node_id, node->node.id);
-}
-
-/* One transaction per claim: there may be more than fit one. All of them were checked before the first. */
-static enum status attest_all(struct server *server, const struct rpc_call *call, struct volume_entry *volume,
-			      const struct node_entry *node, const char *detail, struct error *err)
-{
-	struct claim_entry *entry;
-	struct claim_entry *next;
-
-	/* freeing one drops history at most, which is not what is looked for; but it may be the next */
-	for (entry = LIST_FIRST(&volume->claims); entry; entry = next) {
-		enum status st;
-
-		for (next = LIST_NEXT(entry, of_volume); next && !is_held_by(next, node);)
-			next = LIST_NEXT(next, of_volume);
-		if (!is_held_by(entry, node))
-			continue;
-		st = attest_claim(server, call, entry, detail, err);
-		if (st != STATUS_OK)
-			return st;
-	}
-	return STATUS_OK;
 }
 
 static enum status refuse_working(struct server *server, const struct claim *claim, struct error *err)
@@ -130,33 +64,26 @@ static enum status refuse_working(struct server *server, const struct claim *cla
 			 explain_claim(claim, &holder, clock_realtime_ms(), why));
 }
 
-/* May all claims that @node has of the volume be detached in the way that was asked for? */
+/* May all claims that @node has of the volume be asked for, without anybody's word? */
 static enum status check_claims(struct server *server, struct volume_entry *volume,
-				const struct node_entry *node, bool is_attested, struct error *err)
+				const struct node_entry *node, struct error *err)
 {
 	const struct claim *working = NULL;
 	struct claim_entry *entry;
 	size_t n = 0;
 
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		enum status st;
-
 		if (!is_held_by(entry, node))
 			continue;
 		n++;
 		if (entry->claim.state < CLAIM_UNPUBLISHING)
 			working = &entry->claim;
-		st = is_attested ? check_attest(server, entry, err) : STATUS_OK;
-		if (st != STATUS_OK)
-			return st;
 	}
 	if (n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "node %s holds no claim of volume %s: nothing was changed; holdfast volume "
 				 "status --why %s shows who does",
 				 node->node.id, volume->volume.id, volume->volume.id);
-	if (is_attested)
-		return STATUS_OK;
 	if (working)
 		return refuse_working(server, working, err);
 	if (!node_is_connected(node))
@@ -184,23 +111,6 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 	return STATUS_OK;
 }
 
-/* Who takes responsibility, and why; empty without a reason. */
-static enum status make_detail(struct server *server, const struct rpc_call *call, const char *reason,
-			       char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err)
-{
-	char who[ACCESS_WHO_SIZE];
-
-	ret[0] = '\0';
-	if (reason[0] == '\0')
-		return STATUS_OK;
-	(void)access_who(server, call, who);
-	if (str_is_text(reason) && str_format(ret, EVIDENCE_DETAIL_MAX + 1, "%s: %s", who, reason) >= 0)
-		return STATUS_OK;
-	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-			 "attest_reason: not text, or longer than %d bytes together with your name",
-			 EVIDENCE_DETAIL_MAX - 2);
-}
-
 static struct volumes_waiting *detach_waiting(struct rpc_call *call, const struct volume_entry *volume,
 					      const struct node_entry *node, bool dry_run)
 {
@@ -217,9 +127,9 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__DetachVolumeRequest *request, struct error *err)
 {
 	const char *namespace = volumes_namespace(request->namespace_);
-	const struct node_entry *node = state_node(&server->state, request->node_id);
+	struct node_entry *node = state_node(&server->state, request->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
-	char detail[EVIDENCE_DETAIL_MAX + 1];
+	bool is_attested = request->attest_reason[0] != '\0';
 	char object[VOLUMES_OBJECT_SIZE];
 	struct volume_entry *entry;
 	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
@@ -229,15 +139,13 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = check_detach(request, node, err);
 	if (st == STATUS_OK)
-		st = make_detail(server, call, request->attest_reason, detail, err);
-	if (st == STATUS_OK)
-		st = check_claims(server, entry, node, detail[0] != '\0', err);
-	if (st == STATUS_OK && detail[0] != '\0' && !request->dry_run)
-		st = attest_all(server, call, entry, node, detail, err);
+		st = is_attested ? attest_volume(server, call, "Volumes.Detach", node, entry,
+						 request->attest_reason, request->dry_run, err)
+				 : check_claims(server, entry, node, err);
 	if (st != STATUS_OK)
 		return st;
 	/* without anybody's word only what is being released is driven: on_detached() does */
-	if (detail[0] == '\0' && !request->dry_run)
+	if (!is_attested && !request->dry_run)
 		audit_write(server, &change, call, "Volumes.Detach", volumes_object(&entry->volume, object),
 			    "asked the node again");
 	return change_commit_taking(server, &change, on_detached,

@@ -32,7 +32,9 @@ struct fake_node {
 	struct rpc_stream *stream; /* NULL: not connected */
 	char id[NODE_ID_MAX + 1];
 	char boot_id[UUID_TEXT_SIZE];
-	const char *agent_version; /* borrowed; NULL: says none */
+	const char *agent_version;	    /* borrowed; NULL: says none */
+	Holdfast__V1__NodePlugin **plugins; /* borrowed; what it says instead of the profile and csi below */
+	size_t n_plugins;
 	struct model_plugin
 		*plugin; /* borrowed; answers the calls that come down; NULL: there must be none */
 	struct fake_csi csi;
@@ -42,7 +44,8 @@ struct fake_node {
 	bool welcomed;
 	int calls; /* to the plugin */
 	uint64_t last_call_id;
-	int runs, stops, releases, acks, forgets;
+	int runs, stops, releases, acks, forgets, reports_wanted;
+	uint64_t report_epoch;
 	char last_run[UUID_TEXT_SIZE];
 	char last_stop[UUID_TEXT_SIZE];
 	char last_ack[UUID_TEXT_SIZE];
@@ -72,6 +75,11 @@ void fake_node_answer(struct fake_node *node);
 void fake_node_send_reply(struct fake_node *node, const Holdfast__V1__PluginReply *reply);
 
 void fake_node_send_heartbeat(struct fake_node *node);
+
+/** The stream alone, without hello. */
+void fake_node_open(struct fake_node *node, const char *id, const char *boot_id);
+
+void fake_node_send_report(struct fake_node *node, Holdfast__V1__NodeReport *report);
 
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status);
 void fake_node_send_mounted(struct fake_node *node, const struct claim *claim);

@@ -1,5 +1,6 @@
 /* Volumes whose plugin is asked: what is stored when, and what a crash at each step leaves. */
 
+#include "keys.h"
 #include "provider_world.h"
 #include "unit.h"
 #include "volume_store.h"
@@ -322,6 +323,45 @@ static void a_server_that_dies_while_deleting_goes_on(void **state)
 	}
 }
 
+static void a_deletion_of_what_is_in_use_by_now_is_given_up(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Delete", ID, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE] == 1);
+	settle(f);
+	provider_crash(f); /* into a server that learns of a claim, as after a restore */
+	claim_volume(f, "db", "n1", 1);
+	UNTIL(f, detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	assert_non_null(strstr(detail_of(f, "db")->phase_error, "node n1"));
+	assert_int_equal(provider.calls[CALL_DELETE], 1);
+	assert_int_equal(provider_volumes(), 1);
+	free_claims(f, "db");
+}
+
+static void after_a_restore_nothing_is_deleted_before_all_nodes_have_told(void **state)
+{
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	struct fixture *f = *state;
+	char key[] = KEY_EPOCH;
+	struct record record = {.key = key, .message = &epoch.base};
+	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
+
+	must(f, "Create", DB, NULL);
+	epoch.number = 1;
+	assert_int_equal(state_put_record(&f->server->state, &record, NULL), STATUS_OK);
+	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	refuses(f, "Delete", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
+	refuses(f, "Deregister", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
+	assert_int_equal(provider.calls[CALL_DELETE], 0);
+	node.reported_epoch = 1;
+	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	must(f, "Delete", ID, NULL);
+}
+
 static void a_provider_that_will_not_delete_leaves_the_volume_as_it_was(void **state)
 {
 	struct fixture *f = *state;
@@ -577,6 +617,8 @@ int main(void)
 		TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked),
 		TEST(what_is_being_deleted_cannot_be_claimed),
 		TEST(a_server_that_dies_while_deleting_goes_on),
+		TEST(a_deletion_of_what_is_in_use_by_now_is_given_up),
+		TEST(after_a_restore_nothing_is_deleted_before_all_nodes_have_told),
 		TEST(a_provider_that_will_not_delete_leaves_the_volume_as_it_was),
 		TEST(expanding_keeps_requested_backend_and_file_system_apart),
 		TEST(a_server_that_dies_while_expanding_goes_on_where_it_was),
