@@ -151,6 +151,24 @@ static void creating_stores_its_intent_and_a_name_that_no_other_volume_gets(void
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
 }
 
+static void a_volumes_topologies_are_exactly_those_its_provider_gave(void **state)
+{
+	struct fixture *f = *state;
+	const Holdfast__V1__VolumeDetail *detail;
+
+	provider.n_topologies = 2;
+	must(f, "Create",
+	     "{\"volume\":{" DB_HEAD
+	     ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}}}",
+	     NULL);
+	detail = detail_of(f, "db");
+	assert_int_equal(detail->n_topologies, 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_string_equal(detail->topologies[i]->segments[0]->value, "z");
+	refuses(f, "Create", DB, STATUS_FAILED_PRECONDITION,
+		"topology_request:"); /* which can no longer change */
+}
+
 static void no_capacity_is_asked_for_when_none_was_given(void **state)
 {
 	struct fixture *f = *state;
@@ -606,6 +624,7 @@ int main(void)
 		TEST(an_id_that_begins_another_one_is_not_taken_for_it),
 		TEST(an_update_without_a_context_keeps_it),
 		TEST(creating_stores_its_intent_and_a_name_that_no_other_volume_gets),
+		TEST(a_volumes_topologies_are_exactly_those_its_provider_gave),
 		TEST(no_capacity_is_asked_for_when_none_was_given),
 		TEST(a_server_that_dies_while_creating_goes_on_with_the_same_volume),
 		TEST(what_a_crash_left_is_carried_on_without_being_asked),
