@@ -192,6 +192,10 @@ static void a_server_that_dies_while_creating_goes_on_with_the_same_volume(void 
 		settle(f);
 		provider_crash(f);
 		assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+		/* what this server never asked for the last one may have */
+		provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
+		refuses(f, "Create", DB, STATUS_INVALID_ARGUMENT, "the provider's words");
+		assert_non_null(db(f));
 		must(f, "Create", DB, "\"created\":true");
 		assert_int_equal(provider_volumes(), 1);
 		must(f, "Delete", ID, NULL);
@@ -287,6 +291,7 @@ static void a_volume_in_use_is_not_deleted_and_its_provider_not_asked(void **sta
 	must(f, "Create", DB, NULL);
 	claim_volume(f, "db", "n1", 1);
 	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "node n1");
+	assert_string_equal(detail_of(f, "db")->phase_error, ""); /* nothing was begun */
 	refuses(f, "Deregister", ID, STATUS_FAILED_PRECONDITION, "node n1");
 	assert_int_equal(provider.calls[CALL_DELETE], 0);
 	assert_int_equal(provider_volumes(), 1);
