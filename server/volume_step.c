@@ -70,8 +70,8 @@ static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *r
 {
 	struct volume_work *work = userdata;
 	bool is_gone = !err || err->status == STATUS_NOT_FOUND;
+	struct error in_use;
 
-	(void)server;
 	(void)reply;
 	if (!is_gone) {
 		volume_work_take_reply(work, NULL, err, NULL, NULL);
@@ -79,6 +79,13 @@ static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *r
 	}
 	if (!volume_work_entry(work)) {
 		volume_work_end(work, NULL);
+		return;
+	}
+	if (volumes_check_unused(server, volume_work_entry(work), &work->error) != STATUS_OK) {
+		/* learned from a node meanwhile: its claims are kept, to be released as any */
+		in_use = work->error;
+		(void)error_prefix(&in_use, "deleted at its provider although it is in use");
+		volume_work_take_reply(work, NULL, &in_use, NULL, NULL);
 		return;
 	}
 	volume_work_forget(work, "Volumes.Delete",

@@ -365,6 +365,25 @@ static void a_deletion_of_what_is_in_use_by_now_is_given_up(void **state)
 	free_claims(f, "db");
 }
 
+static void claims_that_are_learned_of_while_a_volume_is_deleted_are_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Delete", ID, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE] == 1);
+	settle(f);
+	claim_volume(f, "db", "n1", 1);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_FAILED_PRECONDITION);
+	assert_int_equal(db(f)->n_live, 1);
+	assert_non_null(strstr(detail_of(f, "db")->phase_error, "although it is in use"));
+	free_claims(f, "db");
+}
+
 static void after_a_restore_nothing_is_deleted_before_all_nodes_have_told(void **state)
 {
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
@@ -642,6 +661,7 @@ int main(void)
 		TEST(what_is_being_deleted_cannot_be_claimed),
 		TEST(a_server_that_dies_while_deleting_goes_on),
 		TEST(a_deletion_of_what_is_in_use_by_now_is_given_up),
+		TEST(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept),
 		TEST(after_a_restore_nothing_is_deleted_before_all_nodes_have_told),
 		TEST(a_provider_that_will_not_delete_leaves_the_volume_as_it_was),
 		TEST(expanding_keeps_requested_backend_and_file_system_apart),
