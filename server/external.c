@@ -1,4 +1,5 @@
 #include "access.h"
+#include "keys.h"
 #include "reply.h"
 #include "server.h"
 #include "snapshots.h"
@@ -337,13 +338,13 @@ static enum status own_from(struct server *server, const char *token, struct rec
 	}
 	if (dot && (size_t)(dot - token) <= PLUGIN_ID_MAX)
 		(void)str_format(plugin_id, sizeof(plugin_id), "%.*s", (int)(dot - token), token);
-	if (!id_is_name(plugin_id, PLUGIN_ID_MAX) || strlen(dot + 1) > SNAPSHOT_NAME_MAX ||
+	if (!dot || !id_is_name(plugin_id, PLUGIN_ID_MAX) || strlen(dot + 1) > SNAPSHOT_NAME_MAX ||
 	    !str_is_made_of(dot + 1, "._-"))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
 	snapshots_key(plugin_id, dot + 1, key);
 	*ret = state_record_from(&server->state, key);
-	if (*ret && !str_starts_with((*ret)->key, "snapshot/"))
+	if (*ret && !str_starts_with((*ret)->key, PREFIX_SNAPSHOT))
 		*ret = NULL;
 	return STATUS_OK;
 }
