@@ -192,6 +192,7 @@ static void a_server_that_dies_while_creating_goes_on_with_the_same_volume(void 
 		settle(f);
 		provider_crash(f);
 		assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+		assert_string_equal(detail_of(f, "db")->phase_error, ""); /* as it was, not as it ended */
 		/* what this server never asked for the last one may have */
 		provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
 		refuses(f, "Create", DB, STATUS_INVALID_ARGUMENT, "the provider's words");
