@@ -126,7 +126,8 @@ static enum status result(const struct client_call *call, struct error *err)
 				 conn->up ? "connection lost: " : "cannot connect: ", conn->why.msg);
 	if (call->stream.close_code == NGHTTP2_REFUSED_STREAM)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "%s: the server takes no more calls on this connection", name);
+				 "%s: the server takes no more calls on this connection%s%s", name,
+				 h2_farewell(conn->h2)[0] != '\0' ? ": " : "", h2_farewell(conn->h2));
 	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: the server reset the call: %s",
 			 name, nghttp2_http2_strerror(call->stream.close_code));
 }

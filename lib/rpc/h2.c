@@ -1,10 +1,12 @@
 #include "rpc/h2.h"
 
+#include "base/str.h"
 #include "rpc/h2_internal.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	STREAM_WINDOW = 1024 * 1024,
@@ -13,6 +15,7 @@ enum {
 	QUEUE_BASE = 1024,
 	QUEUE_PER_STREAM = 4,
 	HEADER_BLOCK_MAX = 64 * 1024, /* that we send; nghttp2's default, stated */
+	FAREWELL_MAX = 255,	      /* bytes that are shown of what comes with a GOAWAY */
 };
 
 static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
@@ -59,13 +62,30 @@ static void refuse_unsent(struct h2 *h2, int32_t last_stream_id)
 	h2->ops->on_goaway(h2->userdata);
 }
 
+/* Memory short: nothing is shown of it. */
+static void keep_farewell(struct h2 *h2, const nghttp2_goaway *goaway)
+{
+	size_t n = goaway->opaque_data_len < FAREWELL_MAX ? goaway->opaque_data_len : FAREWELL_MAX;
+	char raw[FAREWELL_MAX + 1] = {0};
+	char text[FAREWELL_MAX + 1];
+
+	if (n == 0)
+		return;
+	memcpy(raw, goaway->opaque_data, n);
+	str_copy_text(text, sizeof(text), raw);
+	free(h2->farewell);
+	h2->farewell = strdup(text);
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
 {
 	struct h2 *h2 = userdata;
 	struct h2_stream *stream;
 
-	if (frame->hd.type == NGHTTP2_GOAWAY && !h2->config.server)
+	if (frame->hd.type == NGHTTP2_GOAWAY && !h2->config.server) {
+		keep_farewell(h2, &frame->goaway);
 		refuse_unsent(h2, frame->goaway.last_stream_id);
+	}
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
 	stream = stream_of(session, frame->hd.stream_id);
@@ -212,6 +232,7 @@ void h2_free(struct h2 *h2)
 		return;
 	}
 	nghttp2_session_del(h2->session);
+	free(h2->farewell);
 	free(h2);
 }
 
@@ -235,7 +256,8 @@ enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct er
 
 	if (n < 0)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror((int)n));
-	if (n == 0 && !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session))
+	if (n == 0 && !h2->refuses && !nghttp2_session_want_read(h2->session) &&
+	    !nghttp2_session_want_write(h2->session))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the HTTP/2 connection was ended");
 	*ret_n = (size_t)n;
 	return STATUS_OK;
@@ -269,6 +291,20 @@ void h2_goodbye(struct h2 *h2)
 {
 	(void)nghttp2_session_terminate_session(h2->session, NGHTTP2_NO_ERROR); /* memory short: just close */
 	h2->ops->on_wake(h2->userdata);
+}
+
+void h2_refuse(struct h2 *h2, const char *why)
+{
+	h2->refuses = true;
+	/* memory short: it only sees the connection end */
+	(void)nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_ENHANCE_YOUR_CALM,
+				    (const uint8_t *)why, strlen(why));
+	h2->ops->on_wake(h2->userdata);
+}
+
+const char *h2_farewell(const struct h2 *h2)
+{
+	return h2->farewell ? h2->farewell : "";
 }
 
 enum status h2_ping(struct h2 *h2, struct error *err)

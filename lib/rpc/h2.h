@@ -87,6 +87,13 @@ void h2_abort(struct h2 *h2);
 /** Tell the peer that this is the end. */
 void h2_goodbye(struct h2 *h2);
 
+/** Server, at the beginning: no request will be taken, and @why is told. The connection stays, so that no
+ * reset takes the reason away: the owner ends it if the peer does not. */
+void h2_refuse(struct h2 *h2, const char *why);
+
+/** Client: what the server said when it took no more requests; "" when nothing. */
+const char *h2_farewell(const struct h2 *h2);
+
 enum status h2_ping(struct h2 *h2, struct error *err);
 
 /** Client: start a request whose body comes by h2_stream_write(). */

@@ -8,7 +8,9 @@ struct h2 {
 	struct h2_config config;
 	const struct h2_ops *ops;
 	void *userdata;
-	size_t held; /* bytes in the buffers of all streams */
+	size_t held;	/* bytes in the buffers of all streams */
+	char *farewell; /* of the peer; NULL: none */
+	bool refuses;	/* the end is for the peer to make */
 	bool dispatching;
 	bool doomed; /* freed by its owner while dispatching */
 	TAILQ_HEAD(, h2_stream) ready;

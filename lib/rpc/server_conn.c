@@ -53,8 +53,11 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 static struct h2_stream *on_begin(void *userdata)
 {
 	struct server_conn *conn = userdata;
-	struct rpc_call *call = server_call_new(conn);
+	struct rpc_call *call;
 
+	if (conn->refused)
+		return NULL;
+	call = server_call_new(conn);
 	server_conn_disarm(conn);
 	return call ? &call->stream : NULL;
 }
@@ -149,17 +152,38 @@ static enum status count_address(struct server_conn *conn, struct error *err)
 	return count_as(conn, host, conn->server->limits.per_address, err);
 }
 
+/* Refuse a client that would not understand a mere end of the connection: one that speaks HTTP/2 is told, and
+ * may close by itself in the time that a handshake has. */
+static enum status refuse(struct server_conn *conn, const struct error *why, struct error *err)
+{
+	const unsigned char *alpn = NULL;
+	unsigned int n = 0;
+	enum status st;
+
+	SSL_get0_alpn_selected(transport_ssl(conn->transport), &alpn, &n);
+	if (n != 2 || memcmp(alpn, "h2", 2) != 0) {
+		*err = *why;
+		return why->status;
+	}
+	st = start_h2(conn, err);
+	if (st != STATUS_OK)
+		return st;
+	conn->up = conn->refused = true;
+	h2_refuse(conn->h2, why->msg);
+	server_conn_refused(conn->server, &conn->peer, why);
+	return STATUS_OK;
+}
+
 static enum status on_up(void *userdata, struct error *err)
 {
 	struct server_conn *conn = userdata;
-	enum status st = STATUS_OK;
+	struct error why;
 
 	if (transport_ssl(conn->transport))
 		tls_session_peer_uri(transport_ssl(conn->transport), conn->peer.uri);
-	if (conn->peer.uri[0] != '\0')
-		st = count_as(conn, conn->peer.uri, conn->server->limits.per_identity, err);
-	if (st != STATUS_OK)
-		return st;
+	if (conn->peer.uri[0] != '\0' &&
+	    count_as(conn, conn->peer.uri, conn->server->limits.per_identity, &why) != STATUS_OK)
+		return refuse(conn, &why, err);
 	conn->up = true;
 	server_conn_arm(conn);
 	return STATUS_OK;

@@ -60,6 +60,7 @@ struct server_conn {
 	struct rpc_peer peer;
 	struct peer_count *count; /* NULL: not counted */
 	bool up;		  /* TLS has come about, or there is none */
+	bool refused;		  /* it was told, and may close now */
 	unsigned int refs;
 	size_t n_held; /* calls that handlers hold */
 	LIST_ENTRY(server_conn) all;

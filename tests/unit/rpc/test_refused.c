@@ -163,20 +163,22 @@ static SSL *shake_hands(struct tls_world *tw, SSL_CTX *ctx, int fd)
 	return ssl;
 }
 
-static SSL_CTX *intruder_context(struct tls_world *tw)
+static SSL_CTX *context_of(struct tls_world *tw, const char *cert, const char *key)
 {
 	static const unsigned char h2[] = "\x02h2";
 	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
 
-	tls_world_make_ca(tw, "foreign");
-	tls_world_issue(tw, "foreign", "intruder", NODE_URI);
-	assert_int_equal(
-		SSL_CTX_use_certificate_file(ctx, world_path(tw->world, "intruder.crt"), SSL_FILETYPE_PEM),
-		1);
-	assert_int_equal(
-		SSL_CTX_use_PrivateKey_file(ctx, world_path(tw->world, "intruder.key"), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_use_certificate_file(ctx, world_path(tw->world, cert), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, world_path(tw->world, key), SSL_FILETYPE_PEM), 1);
 	assert_int_equal(SSL_CTX_set_alpn_protos(ctx, h2, sizeof(h2) - 1), 0);
 	return ctx;
+}
+
+static SSL_CTX *intruder_context(struct tls_world *tw)
+{
+	tls_world_make_ca(tw, "foreign");
+	tls_world_issue(tw, "foreign", "intruder", NODE_URI);
+	return context_of(tw, "intruder.crt", "intruder.key");
 }
 
 static void a_client_that_goes_on_talking_still_gets_to_see_the_refusal(void **state)
@@ -253,7 +255,10 @@ static void an_identity_may_have_as_many_connections_as_its_limit_and_no_more(vo
 		assert_int_equal(world_get_now(tw->world, clients[i], "db", &answer),
 				 i < 3 ? STATUS_OK : STATUS_UNAVAILABLE);
 	}
+	assert_non_null(strstr(answer.err.msg, "3 connections of " NODE_URI " are open already"));
 	world_run_until_count(tw->world, &told.n, 1);
+	world_settle(tw->world);
+	assert_int_equal(tw->world->server->n_conns, 3); /* the refused one has closed */
 	assert_int_equal(told.why.status, STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(told.why.msg, NODE_URI));
 	assert_non_null(strstr(told.why.msg, "3"));
@@ -261,8 +266,36 @@ static void an_identity_may_have_as_many_connections_as_its_limit_and_no_more(vo
 	rpc_client_free(clients[0]);
 	world_settle(tw->world);
 	assert_int_equal(world_get_now(tw->world, clients[3], "db", &answer), STATUS_OK);
+	assert_int_equal(told.n, 1);
 	for (size_t i = 1; i < 4; i++)
 		rpc_client_free(clients[i]);
+}
+
+static void one_too_many_that_stays_all_the_same_goes_when_its_time_is_up(void **state)
+{
+	static const char begin[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+	struct tls_world *tw = *state;
+	struct answer answer;
+	SSL_CTX *ctx;
+	SSL *ssl;
+	int fd;
+
+	assert_int_equal(world_get_now(tw->world, tw->client, "db", &answer), STATUS_OK);
+	tw->world->server->limits.per_identity = 1;
+	tw->world->server->timing.handshake_us = 100 * USEC_PER_MSEC;
+	tls_world_issue(tw, "ca", "again", NODE_URI);
+	ctx = context_of(tw, "again.crt", "again.key");
+	fd = connect_to(tw);
+	ssl = shake_hands(tw, ctx, fd);
+	assert_int_equal(SSL_write(ssl, begin, sizeof(begin)), sizeof(begin));
+	world_run_until_count(tw->world, &told.n, 1);
+	assert_int_equal(tw->world->server->n_conns, 2);
+	while (tw->world->server->n_conns == 2)
+		assert_true(sd_event_run(tw->world->event, 1000000) >= 0);
+	assert_int_equal(told.n, 1);
+	SSL_free(ssl);
+	(void)close(fd);
+	SSL_CTX_free(ctx);
 }
 
 static void an_address_may_have_as_many_strangers_as_its_limit_and_no_more(void **state)
@@ -348,6 +381,7 @@ static const struct CMUnitTest tests[] = {
 	REFUSED_TEST(a_refused_client_that_never_stops_talking_is_cut_off),
 	REFUSED_TEST(a_refused_client_that_stays_silent_goes_when_its_time_is_up),
 	REFUSED_TEST(an_identity_may_have_as_many_connections_as_its_limit_and_no_more),
+	REFUSED_TEST(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up),
 	REFUSED_TEST(an_address_may_have_as_many_strangers_as_its_limit_and_no_more),
 	REFUSED_TEST(calls_are_counted_by_method_and_how_they_ended),
 };
