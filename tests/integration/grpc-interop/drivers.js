@@ -46,6 +46,18 @@ class GrpcDriver {
     return this.clients.get(key);
   }
 
+  // The socket of the agent has neither names nor certificates.
+  local(method, ask) {
+    const [service, name] = method.split('.');
+    const client = new v1[service](`unix:${this.site.dir}/n2/agent.sock`, grpc.credentials.createInsecure());
+    return new Promise((resolve) => {
+      client[name](ask, { deadline: Date.now() + LIMIT_MS }, (error, answer) => {
+        client.close();
+        resolve(error ? { code: names[error.code], message: error.details } : { code: 'OK', answer });
+      });
+    });
+  }
+
   call(method, ask, as, token) {
     const [service, name] = method.split('.');
     const metadata = new grpc.Metadata();
@@ -87,6 +99,13 @@ class CurlDriver {
       '--data-binary', `@${body}`, '-w', '\n%{http_code}',
       `https://${this.site.address}/holdfast.v1.${method.replace('.', '/')}`],
     token ? `authorization: Bearer ${token}\n` : '');
+    return CurlDriver.read(out);
+  }
+
+  async local(method, ask) {
+    const out = await this.run(['--unix-socket', path.join(this.site.dir, 'n2/agent.sock'), '--http2-prior-knowledge',
+      '-H', 'content-type: application/json', '--data-binary', '@-', '-w', '\n%{http_code}',
+      `http://localhost/holdfast.v1.${method.replace('.', '/')}`], JSON.stringify(ask));
     return CurlDriver.read(out);
   }
 

@@ -17,7 +17,7 @@ let failed = 0;
 
 // Every method of the .proto files, as "Volumes.Get".
 const methods = Object.entries(v1)
-  .filter(([name, type]) => type.service && !table.elsewhere.includes(name))
+  .filter(([, type]) => type.service)
   .flatMap(([name, type]) => Object.keys(type.service).map((method) => `${name}.${method}`));
 
 async function check(name, body) {
@@ -33,7 +33,8 @@ async function check(name, body) {
 async function ask(row) {
   const request = typeof row.ask === 'function' ? row.ask(kept) : row.ask || {};
   const token = kept[row.as];
-  const answer = await driver.call(row.method, request, row.as || 'operator', token);
+  const answer = table.local.includes(row) ? await driver.local(row.method, request)
+    : await driver.call(row.method, request, row.as || 'operator', token);
   const codes = [row.code || 'OK'].flat();
   assert.ok(codes.includes(answer.code), `${answer.code}: ${answer.message || JSON.stringify(answer.answer)}`);
   return answer;
@@ -109,7 +110,7 @@ async function checkStreams(node, watching, others) {
 }
 
 (async () => {
-  const rows = new Set(table.rows.map((row) => row.method));
+  const rows = new Set([...table.rows, ...table.local].map((row) => row.method));
   await check('every method of the .proto files has a row', () => {
     const without = methods.filter((method) => !rows.has(method) && !table.streams.includes(method));
     assert.deepStrictEqual(without, []);
@@ -128,6 +129,7 @@ async function checkStreams(node, watching, others) {
       await check(`${row.method}${row.as ? ` as ${row.as}` : ''}${detail}`, () => tell(row));
     }
   }
+  for (const row of table.local) await check(row.method, () => tell(row));
   await checkStreams(node, watching, [watching.close, () => node.close(), () => driver.close()]);
   process.exit(failed ? 1 : 0);
 })();

@@ -8,9 +8,10 @@ root=$(readlink -f "$here/../../..")
 build=$(readlink -f "${1:-$root/build/dev}")
 interop=$build/tests/integration/grpc-interop/interop
 server=$build/server/holdfast-server
+agent=$build/agent/holdfast-agent
 work=$build/grpc-interop
 
-for program in "$interop" "$server"; do
+for program in "$interop" "$server" "$agent"; do
 	[ -x "$program" ] || {
 		echo "run.sh: $program is missing; build it: cmake --build $build --target ${program##*/}" >&2
 		exit 2
@@ -23,9 +24,10 @@ export HOLDFAST_PROTOS=$root/proto
 
 dir=$(mktemp -d /tmp/holdfast-interop-XXXXXX)
 pids=()
+agents=()
 # shellcheck disable=SC2317 # called by trap
 finish() {
-	for pid in "${pids[@]}"; do
+	for pid in "${agents[@]}" "${pids[@]}"; do
 		kill "$pid" 2>/dev/null || true
 		wait "$pid" 2>/dev/null || true
 	done
@@ -74,16 +76,50 @@ tell() {
 	node "$work/$1" "$driver" "$2" || {
 		failed=1
 		sed 's/^/server: /' "$2.log"
+		[ ! -e "$2/agent.log" ] || sed 's/^/agent: /' "$2/agent.log"
 	}
 	kill "$pid" && wait "$pid" || failed=1
+}
+
+# A real agent on node n2, for its socket; it has no mount helper, and says so. It refuses to be root.
+start_agent() {
+	local own=$1/n2 port as=()
+	port=$(sed 's/.*://' "$1/address")
+	mkdir "$own"
+	cp "$1/tls/ca.pem" "$1/tls/node-n2.pem" "$1/tls/node-n2.key" "$own"
+	cat >"$own/agent.hcl" <<-TXT
+		cluster  = "interop"
+		node_id  = "n2"
+		data_dir = "$own/journal"
+		socket   = "$own/agent.sock"
+		server {
+		  host       = "127.0.0.1"
+		  port       = $port
+		  server_uri = "holdfast://interop/server/dev"
+		}
+		tls {
+		  ca   = "$own/ca.pem"
+		  cert = "$own/node-n2.pem"
+		  key  = "$own/node-n2.key"
+		}
+		helper { path = "$own/no-helper" }
+	TXT
+	if [ "$(id -u)" -eq 0 ]; then
+		chmod 711 "$dir" "$1"
+		chown -R 65534:65534 "$own"
+		as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+	fi
+	"${as[@]}" "$agent" --config "$own/agent.hcl" >"$1/agent.log" 2>&1 &
+	agents+=($!)
 }
 
 # Every method of the claim server, twice: each driver has servers of its own.
 for driver in grpc-js curl; do
 	site=$dir/$driver
-	"$server" --dev "$site" --cluster interop --node n1 >"$site.log" 2>&1 &
+	"$server" --dev "$site" --cluster interop --node n1 --node n2 >"$site.log" 2>&1 &
 	pids+=($!)
 	wait_address "$site"
+	start_agent "$site"
 	tell methods.js "$site"
 	# the same keys and certificates for a server that takes tokens
 	port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => {

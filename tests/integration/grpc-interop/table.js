@@ -162,8 +162,10 @@ exports.rows = [
 // Streams are driven by grpc-js alone: JSON has one answer to one request.
 exports.streams = ['Nodes.Session', 'Operator.Watch'];
 
-// Of the agent's socket, see test_methods.py.
-exports.elsewhere = ['Agent'];
+// Of a real agent of node n2, over its socket.
+exports.local = [
+  { method: 'Agent.Status', until: (a) => a.node_id === 'n2' && a.cluster === 'interop' && !a.helper.running },
+];
 
 // What people type, and the method that answers the same. Asked in the middle of the story, at the row `addresses`.
 exports.addresses = [
