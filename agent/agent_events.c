@@ -1,5 +1,6 @@
 #include "agent_parts.h"
 #include "hello.h"
+#include "node_report.h"
 #include "report.h"
 #include "wakeup.h"
 
@@ -157,6 +158,27 @@ static void on_forget(const char *alloc_id, void *userdata)
 	allocs_forget(agent->allocs, alloc_id);
 }
 
+static bool send_report(const Holdfast__V1__NodeReport *report, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	return session_send_report(agent->session, report);
+}
+
+static void on_report_wanted(uint64_t epoch, void *userdata)
+{
+	struct agent *agent = userdata;
+	const struct node_report_facts facts = {.node_id = agent->config->node_id,
+						.boot_id = agent->boot_id,
+						.allocs = agent->allocs,
+						.epoch = epoch};
+
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
+		"the server was restored from a backup and is told what this node holds");
+	if (!node_report_make(&facts, send_report, agent) && session_info(agent->session)->is_up)
+		session_restart(agent->session); /* out of memory: it asks again */
+}
+
 const struct session_handlers agent_session_handlers = {
 	.make_hello = make_hello,
 	.on_up = on_session_up,
@@ -166,6 +188,7 @@ const struct session_handlers agent_session_handlers = {
 	.on_ack = on_ack,
 	.on_release = on_release,
 	.on_forget = on_forget,
+	.on_report_wanted = on_report_wanted,
 };
 
 /* Begin the first session, or another one when the hello would say something else. */

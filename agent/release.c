@@ -12,6 +12,7 @@
 
 struct release {
 	const struct runner_env *env; /* borrowed */
+	struct claim claim;
 	struct volume_target target;
 	struct receipt receipt;
 	release_done_fn *done;
@@ -163,6 +164,7 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 	release->env = env;
 	release->done = done;
 	release->userdata = userdata;
+	release->claim = *claim;
 	release->receipt.generation = claim->generation;
 	release->receipt.is_released = true;
 	memcpy(release->receipt.claim_id, claim->id, sizeof(release->receipt.claim_id));
@@ -196,6 +198,11 @@ void release_start(struct release *release)
 	release->target.source.class = find_class(release);
 	release->slots = find_slots(release);
 	proceed(release);
+}
+
+const struct claim *release_claim(const struct release *release)
+{
+	return &release->claim;
 }
 
 const char *release_claim_id(const struct release *release)

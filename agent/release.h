@@ -22,6 +22,8 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 void release_start(struct release *release);
 
 const char *release_claim_id(const struct release *release);
+/** As the server gave it. */
+const struct claim *release_claim(const struct release *release);
 const char *release_alloc_id(const struct release *release);
 const char *release_volume_id(const struct release *release);
 

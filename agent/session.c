@@ -225,6 +225,12 @@ static enum status take_call(struct session *session, const session_down *down, 
 	return rpc_stream_send(session->stream, &up.base, err);
 }
 
+static enum status take_report(struct session *session, const session_down *down, struct error *err)
+{
+	session->handlers->on_report_wanted(down->report->epoch, session->userdata);
+	return STATUS_OK;
+}
+
 static const struct message_kind {
 	Holdfast__V1__SessionDown__MessageCase kind;
 	const char *name;
@@ -237,6 +243,7 @@ static const struct message_kind {
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE, "order to release a claim", take_release},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET, "order to forget an allocation", take_forget},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL, "call to a plugin", take_call},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT, "request for a report", take_report},
 };
 
 /* A kind that a later server may send is none of our business. */
@@ -383,6 +390,18 @@ void session_send_release_error(struct session *session, const char *claim_id, u
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
 	up.receipt = &pb;
 	send_up(session, &up);
+}
+
+bool session_send_report(struct session *session, const Holdfast__V1__NodeReport *report)
+{
+	session_up up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	if (session->state != SESSION_UP)
+		return false;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
+	up.report = (Holdfast__V1__NodeReport *)(uintptr_t)report; /* only read */
+	send_up(session, &up);
+	return session->state == SESSION_UP;
 }
 
 static void send_short_status(struct session *session, const char *alloc_id,

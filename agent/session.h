@@ -37,6 +37,8 @@ struct session_handlers {
 	void (*on_ack)(const char *claim_id, bool is_released, void *userdata);
 	void (*on_release)(const struct claim *claim, const char *wire_volume, void *userdata);
 	void (*on_forget)(const char *alloc_id, void *userdata);
+	/* the server asks for everything that is held: session_send_report() */
+	void (*on_report_wanted)(uint64_t epoch, void *userdata);
 };
 
 struct session_options {
@@ -74,3 +76,6 @@ void session_send_release_error(struct session *session, const char *claim_id, u
 void session_send_refusal(struct session *session, const char *alloc_id, const struct error *why);
 /** An allocation that is not known here: complete. */
 void session_send_unknown(struct session *session, const char *alloc_id);
+
+/** A part of a report. False: there is no session, and nothing more is to be sent. */
+bool session_send_report(struct session *session, const Holdfast__V1__NodeReport *report);

@@ -1,4 +1,5 @@
 #include "access.h"
+#include "keys.h"
 #include "reply.h"
 #include "server.h"
 #include "snapshots.h"
@@ -219,7 +220,7 @@ static bool join_fill(struct state *state, const char *plugin_id, struct join *r
 		return false;
 	for (entry = snapshots_from(state, plugin_id, ""); entry; entry = snapshots_next(entry, plugin_id))
 		ret->records[ret->n++] = snapshots_of(entry);
-	qsort(ret->records, ret->n, sizeof(*ret->records), compare_ids);
+	qsort(ret->records, ret->n, sizeof(Holdfast__V1__Snapshot *), compare_ids);
 	return true;
 }
 
@@ -230,7 +231,7 @@ static const Holdfast__V1__Snapshot *join_find(const struct join *join, char *sn
 	const Holdfast__V1__Snapshot **found;
 
 	wanted.snapshot_id = snapshot_id;
-	found = bsearch(&key, join->records, join->n, sizeof(*join->records), compare_ids);
+	found = bsearch(&key, join->records, join->n, sizeof(Holdfast__V1__Snapshot *), compare_ids);
 	return found ? *found : NULL;
 }
 
@@ -337,13 +338,13 @@ static enum status own_from(struct server *server, const char *token, struct rec
 	}
 	if (dot && (size_t)(dot - token) <= PLUGIN_ID_MAX)
 		(void)str_format(plugin_id, sizeof(plugin_id), "%.*s", (int)(dot - token), token);
-	if (!id_is_name(plugin_id, PLUGIN_ID_MAX) || strlen(dot + 1) > SNAPSHOT_NAME_MAX ||
+	if (!dot || !id_is_name(plugin_id, PLUGIN_ID_MAX) || strlen(dot + 1) > SNAPSHOT_NAME_MAX ||
 	    !str_is_made_of(dot + 1, "._-"))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "next_token: '%.64s' is not one that a list gave; begin without it", token);
 	snapshots_key(plugin_id, dot + 1, key);
 	*ret = state_record_from(&server->state, key);
-	if (*ret && !str_starts_with((*ret)->key, "snapshot/"))
+	if (*ret && !str_starts_with((*ret)->key, PREFIX_SNAPSHOT))
 		*ret = NULL;
 	return STATUS_OK;
 }

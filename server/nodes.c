@@ -368,10 +368,10 @@ static enum status refuse_claims(const struct node_entry *entry, struct error *e
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"node %s still holds %zu claims, one of them of volume %s/%s (%s), which would be "
 		"stranded; stop its work, then, if the node is gone for good: holdfast node attest %s "
-		"--volume %s --reason TEXT",
+		"%s/%s --reason TEXT",
 		entry->id, entry->n_live, claim ? claim->claim.namespace : "",
 		claim ? claim->claim.volume_id : "", claim ? claim_state_name(claim->claim.state) : "",
-		entry->id, claim ? claim->claim.volume_id : "");
+		entry->id, claim ? claim->claim.namespace : "", claim ? claim->claim.volume_id : "");
 }
 
 static enum status refuse_allocs(const struct node_entry *entry, struct error *err)
@@ -428,7 +428,8 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	attest_forget_node(server, &change, entry);
 	change_delete(&change, OBJECT_NODE, &entry->node);
 	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
-	audit_write(server, &change, call, "Nodes.Purge", object, NULL);
+	audit_write(server, &change, call, "Nodes.Purge", object,
+		    request->reason[0] ? request->reason : NULL);
 	waiting = waiting_new(call, entry->id);
 	return change_commit_taking(server, &change, on_purged, waiting, err);
 }

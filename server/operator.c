@@ -47,7 +47,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	response.index = kv_revision(server->kv);
 	response.volumes = (uint32_t)server->state.n_volumes;
 	response.nodes = (uint32_t)server->state.n_nodes;
-	response.nodes_ready = (uint32_t)server->n_sessions;
+	response.nodes_ready = (uint32_t)server->state.n_connected;
 	response.allocations = (uint32_t)server->state.n_allocs;
 	response.claims = (uint32_t)server->state.n_claims;
 	response.ticket_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};

@@ -103,8 +103,8 @@ static Holdfast__V1__NodeCapacity *find_node(Holdfast__V1__VolumeDetail *detail,
 
 static Holdfast__V1__NodeCapacity *add_node(Holdfast__V1__VolumeDetail *detail, const char *node_id)
 {
-	Holdfast__V1__NodeCapacity **more =
-		reallocarray(detail->node_capacities, detail->n_node_capacities + 1, sizeof(*more));
+	Holdfast__V1__NodeCapacity **more = reallocarray(
+		detail->node_capacities, detail->n_node_capacities + 1, sizeof(Holdfast__V1__NodeCapacity *));
 	Holdfast__V1__NodeCapacity *node = more ? malloc(sizeof(*node)) : NULL;
 
 	if (more)

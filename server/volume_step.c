@@ -1,3 +1,4 @@
+#include "epoch.h"
 #include "server.h"
 #include "volume_call.h"
 #include "volume_phase.h"
@@ -69,8 +70,8 @@ static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *r
 {
 	struct volume_work *work = userdata;
 	bool is_gone = !err || err->status == STATUS_NOT_FOUND;
+	struct error in_use;
 
-	(void)server;
 	(void)reply;
 	if (!is_gone) {
 		volume_work_take_reply(work, NULL, err, NULL, NULL);
@@ -78,6 +79,13 @@ static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *r
 	}
 	if (!volume_work_entry(work)) {
 		volume_work_end(work, NULL);
+		return;
+	}
+	if (volumes_check_unused(server, volume_work_entry(work), &work->error) != STATUS_OK) {
+		/* learned from a node meanwhile: its claims are kept, to be released as any */
+		in_use = work->error;
+		(void)error_prefix(&in_use, "deleted at its provider although it is in use");
+		volume_work_take_reply(work, NULL, &in_use, NULL, NULL);
 		return;
 	}
 	volume_work_forget(work, "Volumes.Delete",
@@ -168,6 +176,14 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 	return STATUS_OK;
 }
 
+/* A server that was restored may carry on an old deletion: nothing is deleted that may be in use by now. */
+static enum status step_deleting(struct volume_work *work, struct volume_parts *parts, struct error *err)
+{
+	enum status st = epoch_check(work->server, &parts->volume, err);
+
+	return st == STATUS_OK ? volume_call_delete(work->server, parts, on_deleted, work, err) : st;
+}
+
 /* Everything the phase asks for has been done, or failed where only nodes are behind. */
 static void finish(struct volume_work *work, struct volume_parts *parts)
 {
@@ -196,7 +212,7 @@ static enum status step(struct volume_work *work, struct volume_parts *parts, bo
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING:
 		return step_expanding(work, parts, ret_asked, err);
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING:
-		return volume_call_delete(work->server, parts, on_deleted, work, err);
+		return step_deleting(work, parts, err);
 	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY:
 	case _HOLDFAST__V1__VOLUME_PHASE_IS_INT_SIZE:
 		break;
@@ -218,6 +234,11 @@ void volume_work_step(struct volume_work *work)
 	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY) {
 		work->is_busy = false;
 		volume_work_end(work, NULL);
+		return;
+	}
+	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING &&
+	    volumes_check_unused(work->server, volume_work_entry(work), &work->error) != STATUS_OK) {
+		volume_work_failed(work, &parts, false); /* and that ends it */
 		return;
 	}
 	if (step(work, &parts, &asked, &err) != STATUS_OK) {

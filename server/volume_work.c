@@ -1,4 +1,5 @@
 #include "audit.h"
+#include "keys.h"
 #include "server.h"
 #include "volume_phase.h"
 #include "volume_store.h"
@@ -285,19 +286,31 @@ enum status volume_work_check_idle(struct server *server, const struct volume *v
 		volume->id, volume->id);
 }
 
+/* "volume-detail/NAMESPACE/ID" */
+static struct volume_work *work_of_key(struct server *server, const char *key)
+{
+	const char *namespace = key + strlen(PREFIX_VOLUME_DETAIL);
+	const char *slash = strchr(namespace, '/');
+	char text[NAMESPACE_MAX + 1];
+
+	if (!slash || str_format(text, sizeof(text), "%.*s", (int)(slash - namespace), namespace) < 0)
+		return NULL;
+	return find_or_new(server, text, slash + 1);
+}
+
 void volume_work_resume_all(struct server *server)
 {
-	struct volume_entry *entry = state_volume_from(&server->state, "", "");
+	struct record_entry *entry = state_record_from(&server->state, PREFIX_VOLUME_DETAIL);
 
-	for (; entry; entry = state_volume_next(entry)) { /* once, at the start */
-		const Holdfast__V1__VolumeDetail *detail = volume_detail_of(server, &entry->volume);
-		struct volume_work *work;
+	for (; entry && str_starts_with(entry->key, PREFIX_VOLUME_DETAIL); entry = state_record_next(entry)) {
+		const Holdfast__V1__VolumeDetail *detail =
+			(const Holdfast__V1__VolumeDetail *)(const void *)entry->record.message;
+		struct volume_work *work = NULL;
 
-		if (!detail || detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
-			continue;
-		work = find_or_new(server, entry->namespace, entry->id);
+		if (detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
+			work = work_of_key(server, entry->key);
 		if (!work)
-			return;
+			continue;
 		/* no node has connected yet */
 		(void)error_set(&work->error, STATUS_UNAVAILABLE, 0, "the server has just started");
 		work->may_be_done = true;

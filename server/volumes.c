@@ -2,6 +2,7 @@
 
 #include "access.h"
 #include "audit.h"
+#include "epoch.h"
 #include "keys.h"
 #include "reply.h"
 #include "server.h"
@@ -152,6 +153,8 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 		st = volumes_find(server, namespace, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = volumes_check_unused(server, entry, err);
+	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
+		st = epoch_check(server, &entry->volume, err);
 	if (st == STATUS_OK)
 		st = volume_work_check_idle(server, &entry->volume, err);
 	if (st != STATUS_OK)

@@ -21,6 +21,11 @@ void volumes_handle_expand(struct rpc_call *call, const ProtobufCMessage *reques
 void volumes_handle_detach(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void volumes_handle_list_external(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
+enum {
+	VOLUMES_PER_PAGE_MAX = 10000,
+	VOLUMES_LOOK_AT_MAX = 5000, /* volumes that the filter of one page is asked about */
+};
+
 /* What the methods have in common. */
 
 enum { VOLUMES_OBJECT_SIZE = 16 + NAMESPACE_MAX + VOLUME_ID_MAX }; /* "volume default/db" */

@@ -22,8 +22,6 @@
 
 enum {
 	PER_PAGE_DEFAULT = 1000,
-	PER_PAGE_MAX = 10000,
-	LOOK_AT_MAX = 20000,		  /* volumes that one page's filter is asked about */
 	PAGE_BYTES_MAX = 2 * 1024 * 1024, /* with one more volume below what clients take in one message */
 };
 
@@ -179,7 +177,7 @@ static bool set_token(struct page *page, const struct volume_entry *entry)
 
 static bool is_full(const struct page *page)
 {
-	return page->response->n_volumes == page->max || page->looked_at == LOOK_AT_MAX ||
+	return page->response->n_volumes == page->max || page->looked_at == VOLUMES_LOOK_AT_MAX ||
 	       page->bytes > PAGE_BYTES_MAX;
 }
 
@@ -306,8 +304,9 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	struct filter *filter = NULL;
 	enum status st = STATUS_OK;
 
-	if (page.max > PER_PAGE_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: more than %d", PER_PAGE_MAX);
+	if (page.max > VOLUMES_PER_PAGE_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: more than %d",
+				 VOLUMES_PER_PAGE_MAX);
 	if (list->filter[0] != '\0')
 		st = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
 	page.filter = filter;

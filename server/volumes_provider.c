@@ -1,6 +1,7 @@
 #include "access.h"
 #include "audit.h"
 #include "change.h"
+#include "epoch.h"
 #include "reply.h"
 #include "server.h"
 #include "volume_call.h"
@@ -98,6 +99,8 @@ static enum status check_deletable(struct server *server, struct volume_entry *e
 	/* before the provider is asked, and what is deleting can be claimed no more */
 	if (st == STATUS_OK)
 		st = volumes_check_unused(server, entry, err);
+	if (st == STATUS_OK) /* also by nobody that a restored server has forgotten */
+		st = epoch_check(server, volume, err);
 	if (st == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,

@@ -13,10 +13,10 @@
  *   field  = name ("." name | "[" value "]")*
  *   value  = word of A-Z a-z 0-9 _ - . / : + | "text" with \" and \\ | `text`
  *
- * A way that leads through a list means any of its elements; "!=" and "not" are the opposite of the whole.
- * `contains` and `in` look for a part of a text, an element of a list, a key of a map. Enums are compared by
- * name, in the .proto file's spelling or in small letters with dashes. The grammar is go-bexpr's as Nomad
- * uses it, without `matches`. */
+ * Names are those of the .proto file or of JSON (plugin_id, pluginId). A way that leads through a list means
+ * any of its elements; "!=" and "not" are the opposite of the whole. `contains` and `in` look for a part of a
+ * text, an element of a list, a key of a map. Enums are compared by name, in the .proto file's spelling or in
+ * small letters with dashes. The grammar is go-bexpr's as Nomad uses it, without `matches`. */
 
 #include "base/error.h"
 

@@ -22,6 +22,33 @@ static enum status no_such_field(const struct filter_parser *p, const ProtobufCM
 			     meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
+/* "pluginId" for "plugin_id", as JSON has it. */
+static bool is_json_name(const char *text, const char *name)
+{
+	for (; *text != '\0' && *name != '\0'; text++, name++) {
+		char c = *name;
+
+		if (c == '_') {
+			c = *++name;
+			c = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+		}
+		if (*text != c)
+			return false;
+	}
+	return *text == *name;
+}
+
+static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *message, const char *name)
+{
+	const ProtobufCFieldDescriptor *found =
+		protobuf_c_message_descriptor_get_field_by_name(message, name);
+
+	for (unsigned int i = 0; !found && i < message->n_fields; i++)
+		if (is_json_name(name, message->fields[i].name))
+			found = &message->fields[i];
+	return found;
+}
+
 /* A field on its way: what the next name is looked up in. */
 struct way {
 	const ProtobufCMessageDescriptor *message; /* NULL: values have no fields */
@@ -49,7 +76,7 @@ static enum status add_step(struct filter_parser *p, struct filter_match *match,
 				     match->path[match->n_path - 1].field->name, name);
 	if (match->n_path == FILTER_PATH_MAX)
 		return filter_refuse(p, way->column, "more than %d names in one field", FILTER_PATH_MAX);
-	field = protobuf_c_message_descriptor_get_field_by_name(way->message, name);
+	field = find_field(way->message, name);
 	if (!field)
 		return no_such_field(p, way->message, name, way->column);
 	match->path[match->n_path++] = (struct filter_step){.field = field};

@@ -199,7 +199,7 @@ static bool path_answers(const struct filter_match *match, uint32_t i, // NOLINT
 /* Nodes only name those before them, so one walk in their order answers each once. */
 bool filter_matches(const struct filter *filter, const ProtobufCMessage *message)
 {
-	bool answers[FILTER_NODES_MAX];
+	bool answers[FILTER_NODES_MAX] = {false}; /* there is at least one node */
 
 	for (uint32_t i = 0; i < filter->n_nodes; i++) {
 		const struct filter_node *node = &filter->nodes[i];

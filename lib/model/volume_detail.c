@@ -158,7 +158,8 @@ static bool set_text(char **field, const char *text)
 static bool add_secret(Holdfast__V1__VolumeSecrets *secrets, const struct message_text_entry *from)
 {
 	Holdfast__V1__VolumeSecrets__SecretsEntry **more =
-		reallocarray(secrets->secrets, secrets->n_secrets + 1, sizeof(*more));
+		reallocarray(secrets->secrets, secrets->n_secrets + 1,
+			     sizeof(Holdfast__V1__VolumeSecrets__SecretsEntry *));
 	ProtobufCMessage *entry =
 		more ? message_convert(&holdfast__v1__volume_secrets__secrets_entry__descriptor, &from->base)
 		     : NULL;

@@ -131,6 +131,18 @@ static void note_secrets(struct message_text_entry *const *secrets, size_t n)
 
 #define NOTE_SECRETS(request) note_secrets((void *)(request)->secrets, (request)->n_secrets)
 
+static Holdfast__V1__Topology *topology(const char *key, const char *value)
+{
+	Holdfast__V1__Topology *ret = message(&holdfast__v1__topology__descriptor);
+
+	ret->segments = pointers(1);
+	ret->segments[0] = message(&holdfast__v1__topology__segments_entry__descriptor);
+	ret->segments[0]->key = copy(key);
+	ret->segments[0]->value = copy(value);
+	ret->n_segments = 1;
+	return ret;
+}
+
 static void answer_create(const Holdfast__V1__ControllerCreateRequest *request, plugin_reply *reply)
 {
 	struct provider_thing *made = make(provider.volumes, &provider.n_volumes, request->name, "vol");
@@ -146,6 +158,9 @@ static void answer_create(const Holdfast__V1__ControllerCreateRequest *request, 
 	reply->create->context[0]->key = copy("made");
 	reply->create->context[0]->value = copy(made->id);
 	reply->create->n_context = 1;
+	reply->create->topologies = pointers(provider.n_topologies);
+	while (reply->create->n_topologies < provider.n_topologies)
+		reply->create->topologies[reply->create->n_topologies++] = topology("zone", "z");
 }
 
 static void answer_expand(const Holdfast__V1__ControllerExpandRequest *request, plugin_reply *reply)

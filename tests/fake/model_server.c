@@ -300,6 +300,37 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	}
 }
 
+void model_server_want_report(struct model_server *model, uint64_t epoch)
+{
+	Holdfast__V1__ReportRequest report = HOLDFAST__V1__REPORT_REQUEST__INIT;
+	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+
+	model->report_parts = model->n_reported_allocs = model->n_reported = 0;
+	model->report_complete = false;
+	model->report_epoch = report.epoch = epoch;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT;
+	down.report = &report;
+	send_down(model, &down);
+}
+
+static void take_report(struct model_server *model, const Holdfast__V1__NodeReport *report)
+{
+	if (model->report_complete || report->epoch != model->report_epoch)
+		violate(model, "a report that was not asked for", "");
+	assert_true(model->n_reported_allocs + report->n_allocations <= MODEL_ALLOCS_MAX);
+	assert_true(model->n_reported + report->n_claims <= MODEL_CLAIMS_MAX);
+	for (size_t i = 0; i < report->n_allocations; i++)
+		assert_int_equal(alloc_from_pb(report->allocations[i],
+					       &model->reported_allocs[model->n_reported_allocs++], NULL),
+				 STATUS_OK);
+	for (size_t i = 0; i < report->n_claims; i++)
+		assert_int_equal(
+			claim_from_pb(report->claims[i], &model->reported[model->n_reported++], NULL),
+			STATUS_OK);
+	model->report_parts++;
+	model->report_complete = !report->more;
+}
+
 static void on_open(struct rpc_call *call, void *userdata)
 {
 	struct model_server *model = userdata;
@@ -335,6 +366,8 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		model->answered_call = up->reply->call_id;
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
+		take_report(model, up->report);
+		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:

@@ -64,6 +64,14 @@ struct model_server {
 	unsigned int claim_calls;
 	unsigned int not_here; /* answers to calls to plugins */
 	uint64_t answered_call;
+	/* the last report */
+	uint64_t report_epoch;
+	unsigned int report_parts;
+	bool report_complete;
+	unsigned int n_reported_allocs;
+	struct alloc reported_allocs[MODEL_ALLOCS_MAX];
+	unsigned int n_reported;
+	struct claim reported[MODEL_CLAIMS_MAX];
 	unsigned int n_allocs;
 	struct model_alloc allocs[MODEL_ALLOCS_MAX];
 	unsigned int n_claims;
@@ -96,6 +104,9 @@ void model_server_release(struct model_server *model, const struct model_claim *
 /** A claim that the server holds, whatever the node knows of it. */
 struct model_claim *model_server_add_claim(struct model_server *model, const char *alloc_id,
 					   const char *volume, const char *boot_id);
+
+/** Ask for a report; what an earlier one said is forgotten. */
+void model_server_want_report(struct model_server *model, uint64_t epoch);
 
 /** Answer the claims that were held. */
 void model_server_answer(struct model_server *model);

@@ -4,6 +4,7 @@
 #include "base/strbuf.h"
 #include "model/filter.h"
 
+#include <holdfast/v1/plugin_call.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
 #include <string.h>
 
@@ -110,6 +111,9 @@ static void expressions_answer_what_they_say(void **state)
 		{"b- in id", true},
 		{"\"zz\" not in id", true},
 		{"name is empty", true},
+		{"pluginId == nfs", true},
+		{"mountOptions.fsType is empty", true},
+		{"requestedCapabilities.accessMode == single-node-writer", true},
 		{"id is empty", false},
 		{"id is not empty", true},
 		{"schedulable == true", true},
@@ -201,6 +205,8 @@ static void what_is_wrong_is_named_with_its_column(void **state)
 		{"parameters[] == a", "column 12: the key of a map"},
 		{"parameters[x == a", "column 14: ] should"},
 		{"mount_options. == a", "column 15: a field's name"},
+		{"pluginid == a", "column 1: Volume has no field 'pluginid'; did you mean plugin_id?"},
+		{"plugin_I == a", "column 1:"},
 		{"capacity == -1", "column 13: capacity is compared with a whole number from 0 on"},
 		{"capacity == 1x", "column 13:"},
 		{"capacity == 99999999999999999999", "column 13:"},
@@ -278,12 +284,30 @@ static void a_long_chain_of_alternatives_is_answered_to_its_end(void **state)
 	assert_true(matches(&w, sb.data));
 }
 
+static void a_member_of_a_oneof_that_is_not_chosen_is_not_there(void **state)
+{
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+	Holdfast__V1__ControllerDeleteRequest request = HOLDFAST__V1__CONTROLLER_DELETE_REQUEST__INIT;
+	struct filter *filter = NULL;
+
+	(void)state;
+	call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE;
+	call.delete_ = &request; /* where all of them are */
+	assert_int_equal(
+		filter_new("create is not empty or not delete is not empty or attach.read_only == true",
+			   &holdfast__v1__plugin_call__descriptor, &filter, NULL),
+		STATUS_OK);
+	assert_false(filter_matches(filter, &call.base));
+	filter_free(filter);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(expressions_answer_what_they_say),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_column),
 		cmocka_unit_test(every_limit_holds_at_its_value_and_not_one_above),
+		cmocka_unit_test(a_member_of_a_oneof_that_is_not_chosen_is_not_there),
 		cmocka_unit_test(a_long_chain_of_alternatives_is_answered_to_its_end),
 	};
 

@@ -207,6 +207,7 @@ static void make_fingerprint(const struct fake_node *node, struct fingerprint *f
 	f->csi.controller_required = !csi->needs_no_controller;
 	f->controller.healthy = !csi->controller_sick;
 	f->controller.attach_detach = !csi->cannot_attach;
+	f->controller.create_delete = csi->can_create_delete;
 	f->controller.readonly_attach = true;
 	(void)snprintf(f->provider_node_id, sizeof(f->provider_node_id), "i-%s", node->id);
 	if (!csi->hides_node_id)

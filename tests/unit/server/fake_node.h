@@ -21,6 +21,7 @@ struct fake_csi {
 	bool node_sick, controller_sick;
 	bool needs_no_controller; /* volumes of the plugin do not */
 	bool cannot_attach;	  /* its controller has no attach_detach */
+	bool can_create_delete;	  /* its controller does */
 	bool hides_node_id;	  /* the provider's id of the node is not known */
 };
 

@@ -3,12 +3,16 @@
 #include "unit.h"
 #include "volume_store.h"
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "rpc/pbjson.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const ProtobufCServiceDescriptor *const volumes = &holdfast__v1__volumes__descriptor;
 
@@ -46,10 +50,58 @@ int provider_teardown(void **state)
 	return teardown(state);
 }
 
+/* The store's files as they were when the server was killed. */
+static struct {
+	const char *suffix;
+	char *bytes; /* owned; NULL: there was none */
+	size_t len;
+} files[] = {{.suffix = ""}, {.suffix = "-wal"}};
+
+static char *store_path(const struct fixture *f, const char *suffix, char ret[static PATH_MAX])
+{
+	assert_true(str_format(ret, PATH_MAX, "%s/holdfast.db%s", f->server->config.data_dir, suffix) > 0);
+	return ret;
+}
+
+static void keep_store(struct fixture *f)
+{
+	enum { STORE_MAX = 64 << 20 };
+	char path[PATH_MAX];
+
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		files[i].bytes = NULL;
+		(void)file_read(store_path(f, files[i].suffix, path), STORE_MAX, &files[i].bytes,
+				&files[i].len);
+	}
+}
+
+static char data_dir[PATH_MAX];
+
+static void put_store_back(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	(void)f;
+	assert_true(str_format(path, sizeof(path), "%s/holdfast.db-shm", data_dir) > 0);
+	(void)unlink(path);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		assert_true(str_format(path, sizeof(path), "%s/holdfast.db%s", data_dir, files[i].suffix) >
+			    0);
+		if (files[i].bytes)
+			assert_int_equal(file_write_atomic(path, 0600, files[i].bytes, files[i].len), 0);
+		else
+			(void)unlink(path);
+		free(files[i].bytes);
+	}
+}
+
 void provider_crash(struct fixture *f)
 {
-	provider_stop(f->server);
-	restart(f);
+	assert_int_equal(str_copy(data_dir, sizeof(data_dir), f->server->config.data_dir), 0);
+	keep_store(f);
+	provider_stop(f->server); /* what it makes of that is not in the store that the next one gets */
+	restart_with(f, put_store_back);
 	provider_report(f);
 }
 

@@ -3,6 +3,7 @@
 
 #include "cluster.h"
 #include "model_provider.h"
+#include "volumes.h"
 
 #define CAPABILITIES                                                                                   \
 	"\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_" \

@@ -1,5 +1,6 @@
 /* Volumes whose plugin is asked: what is stored when, and what a crash at each step leaves. */
 
+#include "keys.h"
 #include "provider_world.h"
 #include "unit.h"
 #include "volume_store.h"
@@ -150,6 +151,24 @@ static void creating_stores_its_intent_and_a_name_that_no_other_volume_gets(void
 	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
 }
 
+static void a_volumes_topologies_are_exactly_those_its_provider_gave(void **state)
+{
+	struct fixture *f = *state;
+	const Holdfast__V1__VolumeDetail *detail;
+
+	provider.n_topologies = 2;
+	must(f, "Create",
+	     "{\"volume\":{" DB_HEAD
+	     ",\"topologyRequest\":{\"required\":[{\"segments\":{\"zone\":\"a\"}}]}}}",
+	     NULL);
+	detail = detail_of(f, "db");
+	assert_int_equal(detail->n_topologies, 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_string_equal(detail->topologies[i]->segments[0]->value, "z");
+	refuses(f, "Create", DB, STATUS_FAILED_PRECONDITION,
+		"topology_request:"); /* which can no longer change */
+}
+
 static void no_capacity_is_asked_for_when_none_was_given(void **state)
 {
 	struct fixture *f = *state;
@@ -173,6 +192,11 @@ static void a_server_that_dies_while_creating_goes_on_with_the_same_volume(void 
 		settle(f);
 		provider_crash(f);
 		assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+		assert_string_equal(detail_of(f, "db")->phase_error, ""); /* as it was, not as it ended */
+		/* what this server never asked for the last one may have */
+		provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
+		refuses(f, "Create", DB, STATUS_INVALID_ARGUMENT, "the provider's words");
+		assert_non_null(db(f));
 		must(f, "Create", DB, "\"created\":true");
 		assert_int_equal(provider_volumes(), 1);
 		must(f, "Delete", ID, NULL);
@@ -268,6 +292,7 @@ static void a_volume_in_use_is_not_deleted_and_its_provider_not_asked(void **sta
 	must(f, "Create", DB, NULL);
 	claim_volume(f, "db", "n1", 1);
 	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "node n1");
+	assert_string_equal(detail_of(f, "db")->phase_error, ""); /* nothing was begun */
 	refuses(f, "Deregister", ID, STATUS_FAILED_PRECONDITION, "node n1");
 	assert_int_equal(provider.calls[CALL_DELETE], 0);
 	assert_int_equal(provider_volumes(), 1);
@@ -320,6 +345,64 @@ static void a_server_that_dies_while_deleting_goes_on(void **state)
 		assert_null(db(f));
 		assert_int_equal(provider_volumes(), 0);
 	}
+}
+
+static void a_deletion_of_what_is_in_use_by_now_is_given_up(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Delete", ID, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE] == 1);
+	settle(f);
+	provider_crash(f); /* into a server that learns of a claim, as after a restore */
+	claim_volume(f, "db", "n1", 1);
+	UNTIL(f, detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	assert_non_null(strstr(detail_of(f, "db")->phase_error, "node n1"));
+	assert_int_equal(provider.calls[CALL_DELETE], 1);
+	assert_int_equal(provider_volumes(), 1);
+	free_claims(f, "db");
+}
+
+static void claims_that_are_learned_of_while_a_volume_is_deleted_are_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Delete", ID, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE] == 1);
+	settle(f);
+	claim_volume(f, "db", "n1", 1);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_FAILED_PRECONDITION);
+	assert_int_equal(db(f)->n_live, 1);
+	assert_non_null(strstr(detail_of(f, "db")->phase_error, "although it is in use"));
+	free_claims(f, "db");
+}
+
+static void after_a_restore_nothing_is_deleted_before_all_nodes_have_told(void **state)
+{
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	struct fixture *f = *state;
+	char key[] = KEY_EPOCH;
+	struct record record = {.key = key, .message = &epoch.base};
+	struct node node = {.id = "n1", .boot_id = BOOT_1, .create_time_ms = 1};
+
+	must(f, "Create", DB, NULL);
+	epoch.number = 1;
+	assert_int_equal(state_put_record(&f->server->state, &record, NULL), STATUS_OK);
+	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	refuses(f, "Delete", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
+	refuses(f, "Deregister", ID, STATUS_UNAVAILABLE, "node n1 may hold it");
+	assert_int_equal(provider.calls[CALL_DELETE], 0);
+	node.reported_epoch = 1;
+	assert_int_equal(state_put_node(&f->server->state, &node, NULL), STATUS_OK);
+	must(f, "Delete", ID, NULL);
 }
 
 static void a_provider_that_will_not_delete_leaves_the_volume_as_it_was(void **state)
@@ -566,6 +649,7 @@ int main(void)
 		TEST(an_id_that_begins_another_one_is_not_taken_for_it),
 		TEST(an_update_without_a_context_keeps_it),
 		TEST(creating_stores_its_intent_and_a_name_that_no_other_volume_gets),
+		TEST(a_volumes_topologies_are_exactly_those_its_provider_gave),
 		TEST(no_capacity_is_asked_for_when_none_was_given),
 		TEST(a_server_that_dies_while_creating_goes_on_with_the_same_volume),
 		TEST(what_a_crash_left_is_carried_on_without_being_asked),
@@ -577,6 +661,9 @@ int main(void)
 		TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked),
 		TEST(what_is_being_deleted_cannot_be_claimed),
 		TEST(a_server_that_dies_while_deleting_goes_on),
+		TEST(a_deletion_of_what_is_in_use_by_now_is_given_up),
+		TEST(claims_that_are_learned_of_while_a_volume_is_deleted_are_kept),
+		TEST(after_a_restore_nothing_is_deleted_before_all_nodes_have_told),
 		TEST(a_provider_that_will_not_delete_leaves_the_volume_as_it_was),
 		TEST(expanding_keeps_requested_backend_and_file_system_apart),
 		TEST(a_server_that_dies_while_expanding_goes_on_where_it_was),

@@ -183,6 +183,27 @@ static void a_page_ends_before_it_is_too_large_for_a_message(void **state)
 	protobuf_c_message_free_unpacked(response, NULL);
 }
 
+static void one_page_asks_its_filter_about_so_many_and_goes_on_from_there(void **state)
+{
+	struct fixture *f = *state;
+	struct volume volume = {.namespace = "default",
+				.type = VOLUME_CSI,
+				.plugin_id = "nfs",
+				.external_id = "x",
+				.name = "x"};
+
+	for (int i = 0; i < VOLUMES_LOOK_AT_MAX; i++) {
+		(void)str_format(volume.id, sizeof(volume.id), "v%05d", i);
+		assert_int_equal(state_put_volume(&f->server->state, &volume, NULL), STATUS_OK);
+	}
+	lists(f, "{\"filter\":\"id == none\"}", "");
+	(void)str_copy(volume.id, sizeof(volume.id), "w");
+	assert_int_equal(state_put_volume(&f->server->state, &volume, NULL), STATUS_OK);
+	lists(f, "{\"filter\":\"id == w\"}", "|default.w");
+	lists(f, "{\"filter\":\"id == w\",\"nextToken\":\"default.w\"}", "default.w");
+	lists(f, "{\"filter\":\"id == w\",\"prefix\":\"w\"}", "default.w");
+}
+
 static void a_list_by_plugin_that_waits_is_woken_by_a_volume(void **state)
 {
 	struct fixture *f = *state;
@@ -245,6 +266,7 @@ int main(void)
 		TEST(lists_are_ordered_and_narrowed_by_every_condition),
 		TEST(pages_of_any_size_together_are_the_whole),
 		TEST(a_page_ends_before_it_is_too_large_for_a_message),
+		TEST(one_page_asks_its_filter_about_so_many_and_goes_on_from_there),
 		TEST(a_list_by_plugin_that_waits_is_woken_by_a_volume),
 		TEST(a_read_that_waits_is_woken_by_its_details_and_not_by_another_volume),
 		TEST(a_dry_detach_shows_what_would_be_freed_and_frees_nothing),

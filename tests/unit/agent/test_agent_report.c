@@ -1,0 +1,195 @@
+/* What a node tells a server that was restored from a backup. */
+
+#include "node_report.h"
+#include "scenario.h"
+
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool has_reported(struct world *w)
+{
+	return w->server.report_complete;
+}
+
+static void ask(struct world *w)
+{
+	model_server_want_report(&w->server, 7);
+	WORLD_UNTIL(w, has_reported);
+}
+
+static void what_runs_is_told_with_each_claim_it_holds(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 2);
+	ask(w);
+	assert_int_equal(w->server.report_parts, 1);
+	assert_int_equal(w->server.n_reported_allocs, 1);
+	assert_string_equal(w->server.reported_allocs[0].id, ALLOC_A);
+	assert_int_equal(w->server.reported_allocs[0].client_status, CLIENT_RUNNING);
+	assert_int_equal(w->server.reported_allocs[0].desired_status, DESIRED_RUN);
+	assert_int_equal(w->server.reported_allocs[0].n_volumes, 2);
+	assert_int_equal(w->server.n_reported, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct claim *told = &w->server.reported[i];
+		const struct claim *granted = NULL;
+
+		for (unsigned int k = 0; k < w->server.n_claims; k++)
+			if (str_eq(w->server.claims[k].claim.id, told->id))
+				granted = &w->server.claims[k].claim;
+		assert_non_null(granted);
+		assert_int_equal(told->state, CLAIM_TAKEN);
+		assert_int_equal(told->generation, granted->generation);
+		assert_int_equal(told->mode, granted->mode);
+		assert_int_equal(told->access_mode, granted->access_mode);
+		assert_string_equal(told->volume_id, granted->volume_id);
+		assert_string_equal(told->namespace, granted->namespace);
+		assert_string_equal(told->allocation_id, ALLOC_A);
+		assert_string_equal(told->node_id, granted->node_id);
+		assert_string_equal(told->boot_id, world_boot_id());
+		assert_string_equal(told->plugin_id, PLUGIN_NATIVE);
+	}
+}
+
+static bool a_claim_is_asked_for(struct world *w)
+{
+	return w->server.n_held > 0;
+}
+
+static void what_was_not_granted_yet_is_not_held(void **state)
+{
+	struct world *w = *state;
+
+	w->server.hold_claims = true;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_claim_is_asked_for);
+	ask(w);
+	assert_int_equal(w->server.n_reported_allocs, 1);
+	assert_int_equal(w->server.n_reported, 0);
+	w->server.hold_claims = false;
+	model_server_answer(&w->server);
+	WORLD_UNTIL(w, a_runs);
+}
+
+static void what_has_ended_is_not_to_run_again(void **state)
+{
+	struct world *w = *state;
+
+	w->server.hold_forget = true;
+	start_with_a(w, 1);
+	stop_a(w);
+	ask(w);
+	assert_int_equal(w->server.n_reported_allocs, 1);
+	assert_int_equal(w->server.reported_allocs[0].desired_status, DESIRED_STOP);
+	assert_int_equal(w->server.n_reported, 0);
+}
+
+static void a_node_that_holds_nothing_says_so(void **state)
+{
+	struct world *w = *state;
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	ask(w);
+	assert_int_equal(w->server.report_parts, 1);
+	assert_int_equal(w->server.n_reported_allocs, 0);
+	assert_int_equal(w->server.n_reported, 0);
+}
+
+static void what_the_journal_holds_is_told_after_a_restart_of_the_agent(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 2);
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	w->server.picture_complete = false;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	ask(w);
+	assert_int_equal(w->server.n_reported, 2);
+}
+
+static bool a_release_failed(struct world *w)
+{
+	return w->server.claims[0].errors > 0;
+}
+
+static bool all_is_released(struct world *w)
+{
+	return model_server_unreleased(&w->server) == 0;
+}
+
+static void a_claim_that_is_being_cleaned_up_is_held_until_that_is_done(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	fake_helper_put(&w->fake, world_wire("vol0"), "", 0, 77);
+	fake_helper_put(&w->fake, world_wire("vol0"), ALLOC_B, 0, 77);
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	w->fake.state->busy_unpublish = UINT32_MAX;
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, a_release_failed);
+	ask(w);
+	assert_int_equal(w->server.n_reported, 1);
+	assert_string_equal(w->server.reported[0].id, claim->claim.id);
+	w->fake.state->busy_unpublish = 0;
+	WORLD_UNTIL(w, all_is_released);
+	ask(w);
+	assert_int_equal(w->server.n_reported, 0);
+}
+
+static bool all_run(struct world *w)
+{
+	for (unsigned int i = 0; i < w->server.n_allocs; i++)
+		if (w->server.allocs[i].alloc.client_status != CLIENT_RUNNING)
+			return false;
+	return true;
+}
+
+static void much_is_told_in_parts(void **state)
+{
+	enum { N = NODE_REPORT_ALLOCS + 1 };
+	struct world *w = *state;
+	char id[UUID_TEXT_SIZE];
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	for (int i = 0; i < N; i++) {
+		struct alloc alloc;
+
+		(void)snprintf(id, sizeof(id), "0190a5a0-0000-7000-8000-%012d", i);
+		alloc = world_alloc(id, 1);
+		(void)snprintf(alloc.volumes[0].source, sizeof(alloc.volumes[0].source), "vol%d", i);
+		model_server_run(&w->server, &alloc);
+	}
+	WORLD_UNTIL(w, all_run);
+	ask(w);
+	assert_int_equal(w->server.report_parts, 2);
+	assert_int_equal(w->server.n_reported_allocs, N);
+	assert_int_equal(w->server.n_reported, N);
+}
+
+#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_WORLD(what_runs_is_told_with_each_claim_it_holds),
+		IN_WORLD(what_was_not_granted_yet_is_not_held),
+		IN_WORLD(what_has_ended_is_not_to_run_again),
+		IN_WORLD(a_node_that_holds_nothing_says_so),
+		IN_WORLD(what_the_journal_holds_is_told_after_a_restart_of_the_agent),
+		IN_WORLD(a_claim_that_is_being_cleaned_up_is_held_until_that_is_done),
+		IN_WORLD(much_is_told_in_parts),
+	};
+
+	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
+}

@@ -1,0 +1,176 @@
+/* Rights are those in a volume's own namespace, whatever a request says; and a volume's life over a real
+ * session with a real controller queue. */
+
+#include "callers.h"
+#include "unit.h"
+#include "volume_store.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTS                                                                                             \
+	"\"type\":\"CSI\",\"pluginId\":\"" CSI_PLUGIN                                                     \
+	"\",\"requestedCapabilities\":[{\"accessMode\":\"SINGLE_NODE_WRITER\",\"attachmentMode\":\"FILE_" \
+	"SYSTEM\"}]"
+
+static enum status try(struct caller_client *caller, const char *method, const char *json, char *ret_text,
+		       size_t size)
+{
+	json_t *answer = NULL;
+	struct error err = {0};
+	enum status st = caller_call(caller, method, json, &answer, &err);
+	char *text = st == STATUS_OK ? json_dumps(answer, JSON_COMPACT) : NULL;
+
+	if (ret_text)
+		str_copy_text(ret_text, size, text ? text : err.msg);
+	free(text);
+	json_decref(answer);
+	return st;
+}
+
+static void rights_are_those_in_the_volumes_own_namespace(void **state)
+{
+	static const struct {
+		const char *method;
+		const char *mine, *theirs;
+		enum status status; /* of mine: past the rights */
+	} cases[] = {
+		{"Volumes.Register", "{\"volume\":{\"id\":\"v\",\"namespace\":\"mine\"}}",
+		 "{\"volume\":{\"id\":\"v\",\"namespace\":\"theirs\"}}", STATUS_INVALID_ARGUMENT},
+		{"Volumes.Create", "{\"volume\":{\"id\":\"v\",\"namespace\":\"mine\"}}",
+		 "{\"volume\":{\"id\":\"v\",\"namespace\":\"theirs\"}}", STATUS_INVALID_ARGUMENT},
+		{"Volumes.Get", "{\"id\":\"v\",\"namespace\":\"mine\"}",
+		 "{\"id\":\"v\",\"namespace\":\"theirs\"}", STATUS_NOT_FOUND},
+		{"Volumes.List", "{\"namespace\":\"mine\"}", "{\"namespace\":\"theirs\"}", STATUS_OK},
+		{"Volumes.Deregister", "{\"id\":\"v\",\"namespace\":\"mine\"}",
+		 "{\"id\":\"v\",\"namespace\":\"theirs\"}", STATUS_NOT_FOUND},
+		{"Volumes.Delete", "{\"id\":\"v\",\"namespace\":\"mine\"}",
+		 "{\"id\":\"v\",\"namespace\":\"theirs\"}", STATUS_NOT_FOUND},
+		{"Volumes.Expand", "{\"id\":\"v\",\"namespace\":\"mine\"}",
+		 "{\"id\":\"v\",\"namespace\":\"theirs\"}", STATUS_NOT_FOUND},
+		{"Volumes.Detach", "{\"id\":\"v\",\"namespace\":\"mine\"}",
+		 "{\"id\":\"v\",\"namespace\":\"theirs\"}", STATUS_NOT_FOUND},
+		{"Volumes.CreateSnapshot", "{\"volumeId\":\"v\",\"namespace\":\"mine\"}",
+		 "{\"volumeId\":\"v\",\"namespace\":\"theirs\"}", STATUS_NOT_FOUND},
+	};
+	struct fixture *f = *state;
+	struct caller_client caller;
+	char *secret;
+
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\":{\"name\":\"mine\",\"namespaces\":[{\"namespace\":\"mine\",\"policy\":"
+		      "\"write\"}],\"plugin\":"
+		      "\"read\"}}");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"mine\"]}");
+	caller_init(&caller, f, NULL, secret);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[ERROR_MSG_MAX];
+
+		if (try(&caller, cases[i].method, cases[i].mine, text, sizeof(text)) != cases[i].status)
+			fail_msg("%s: %s", cases[i].method, text);
+		if (try(&caller, cases[i].method, cases[i].theirs, text, sizeof(text)) !=
+		    STATUS_PERMISSION_DENIED)
+			fail_msg("%s: %s", cases[i].method, text);
+	}
+	caller_release(&caller);
+	free(secret);
+}
+
+static void a_list_of_all_namespaces_shows_those_that_the_caller_may_list(void **state)
+{
+	struct fixture *f = *state;
+	struct caller_client caller;
+	char text[4096];
+	char *secret;
+
+	connect_csi(f);
+	operator_does(f, "Volumes.Register", "{\"volume\":{\"id\":\"a\",\"namespace\":\"mine\"," PARTS "}}");
+	operator_does(f, "Volumes.Register",
+		      "{\"volume\":{\"id\":\"b\",\"namespace\":\"between\"," PARTS "}}");
+	operator_does(f, "Volumes.Register",
+		      "{\"volume\":{\"id\":\"c\",\"namespace\":\"theirs\"," PARTS "}}");
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\":{\"name\":\"mine\",\"namespaces\":[{\"namespace\":\"mine\",\"policy\":"
+		      "\"read\"}],\"plugin\":"
+		      "\"read\"}}");
+	secret = make_token(f, "{\"name\":\"t\",\"type\":\"CLIENT\",\"policies\":[\"mine\"]}");
+	caller_init(&caller, f, NULL, secret);
+	assert_int_equal(try(&caller, "Volumes.List", "{\"namespace\":\"*\"}", text, sizeof(text)),
+			 STATUS_OK);
+	assert_non_null(strstr(text, "\"mine\""));
+	assert_null(strstr(text, "between"));
+	assert_null(strstr(text, "theirs"));
+	caller_release(&caller);
+	free(secret);
+}
+
+static const Holdfast__V1__VolumeDetail *detail(struct fixture *f, const char *id)
+{
+	struct volume_entry *entry = state_volume(&f->server->state, "default", id);
+
+	return entry ? volume_detail_of(f->server, &entry->volume) : NULL;
+}
+
+static void a_volumes_life_goes_over_sessions(void **state)
+{
+	struct fixture *f = *state;
+	struct caller_client caller;
+	struct error err;
+
+	caller_init(&caller, f, "holdfast://c1/operator/dev", NULL);
+	assert_int_equal(
+		caller_call(&caller, "Volumes.Create", "{\"volume\":{\"id\":\"db\"," PARTS "}}", NULL, &err),
+		STATUS_FAILED_PRECONDITION); /* nobody has reported the plugin */
+	connect_csi(f);
+	operator_does(f, "Volumes.Register", "{\"volume\":{\"id\":\"old\"," PARTS "}}");
+	assert_int_equal(f->plugin.calls[HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE], 1);
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE, MODEL_LOSE_BEFORE, 1,
+			   STATUS_OK);
+	assert_int_not_equal(caller_call(&caller, "Volumes.Register",
+					 "{\"volume\":{\"id\":\"lost\"," PARTS "}}", NULL, &err),
+			     STATUS_OK);
+	assert_non_null(strstr(err.msg, "nothing was stored"));
+	assert_null(state_volume(&f->server->state, "default", "lost"));
+	assert_string_equal(f->plugin.violation, "");
+	caller_release(&caller);
+}
+
+static void a_deletion_goes_on_when_its_controller_is_back(void **state)
+{
+	struct fixture *f = *state;
+	struct caller_client caller;
+	struct error err;
+
+	connect_csi(f);
+	operator_does(f, "Volumes.Register", "{\"volume\":{\"id\":\"old\"," PARTS "}}");
+	f->n2.csi.can_create_delete = true;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	caller_init(&caller, f, "holdfast://c1/operator/dev", NULL);
+	model_plugin_order(&f->plugin, HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE, MODEL_LOSE_AFTER, 1,
+			   STATUS_OK);
+	assert_int_equal(caller_call(&caller, "Volumes.Delete", "{\"id\":\"old\"}", NULL, &err),
+			 STATUS_UNKNOWN);
+	assert_int_equal(detail(f, "old")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	fake_node_send_fingerprint(&f->n2);
+	UNTIL(f, !state_volume(&f->server->state, "default", "old"));
+	assert_string_equal(f->plugin.violation, "");
+	caller_release(&caller);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_acl, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(rights_are_those_in_the_volumes_own_namespace),
+		TEST(a_list_of_all_namespaces_shows_those_that_the_caller_may_list),
+		TEST(a_volumes_life_goes_over_sessions),
+		TEST(a_deletion_goes_on_when_its_controller_is_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
