@@ -147,6 +147,7 @@ static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim
 		sim_fail(node->sim, "the grant of claim %s is for another boot, node or allocation",
 			 claim->id);
 	if (node->lose_grants) {
+		node->lose_grants = false;
 		entry->phase = SIM_NEW;
 		return;
 	}
