@@ -193,6 +193,29 @@ static void do_kill(struct sim *sim)
 	reconnect_all(sim, connected);
 }
 
+static void do_backup(struct sim *sim)
+{
+	sim_backup(sim);
+}
+
+static void do_restore(struct sim *sim)
+{
+	bool connected[SIM_NODES];
+
+	if (!sim->backup.data)
+		return;
+	for (int i = 0; i < SIM_NODES; i++)
+		connected[i] = is_connected(&sim->nodes[i]);
+	sim_restore(sim);
+	for (int i = 0; i < SIM_NODES; i++) {
+		sim->nodes[i].reported = false;
+		if (connected[i])
+			sim_node_disconnect(&sim->nodes[i]);
+	}
+	server_process_wait_again(sim);
+	reconnect_all(sim, connected);
+}
+
 static void do_plugin(struct sim *sim)
 {
 	struct sim_node *node = any_node(sim);
@@ -238,7 +261,8 @@ static const struct operation operations[] = {
 	{"act", 200, do_act},		{"partition", 30, do_partition},
 	{"heal", 60, do_heal},		{"reboot", 15, do_reboot},
 	{"power-off", 5, do_power_off}, {"attest", 20, do_attest},
-	{"kill", 4, do_kill},		{"plugin", 15, do_plugin},
+	{"kill", 4, do_kill},		{"backup", 3, do_backup},
+	{"restore", 2, do_restore},	{"plugin", 15, do_plugin},
 	{"trouble", 30, do_trouble},
 };
 
@@ -275,7 +299,7 @@ static void start(struct sim *sim)
 
 		node->sim = sim;
 		node->number = i;
-		node->powered = node->plugin_healthy = true;
+		node->powered = node->plugin_healthy = node->reported = true;
 		(void)str_format(node->id, sizeof(node->id), "n%d", i);
 		sim_make_uuid(sim, node->boot_id);
 		sim_node_connect(node);
@@ -340,15 +364,16 @@ static void end(struct sim *sim)
 	}
 	server_process_kill(sim);
 	rpc_tls_free(sim->tls);
+	free(sim->backup.data);
 	(void)sd_event_unref(sim->event);
 	(void)nftw(sim->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void print_summary(const struct sim *sim)
 {
-	static const char *const names[COUNT_N] = {"run",	"refused",  "granted", "mounted",
-						   "unmounted", "kill -9",  "reboots", "partitions",
-						   "attested",	"attached", "detached"};
+	static const char *const names[COUNT_N] = {
+		"run",	      "refused",  "granted",  "mounted",  "unmounted", "kill -9", "reboots",
+		"partitions", "attested", "attached", "detached", "restores",  "adopted"};
 
 	(void)printf("seed %llu, %llu steps:", (unsigned long long)seed, (unsigned long long)sim->step);
 	for (int i = 0; i < COUNT_N; i++)

@@ -100,3 +100,17 @@ void server_process_kill(struct sim *sim)
 	rpc_client_free(sim->operator);
 	sim->operator= NULL;
 }
+
+void server_process_wait_again(struct sim *sim)
+{
+	uint16_t old = sim->port;
+
+	rpc_client_free(sim->operator);
+	sim->operator= NULL;
+	for (int i = 0; !read_port(sim) || sim->port == old; i++) {
+		if (i == START_TURNS)
+			sim_fail(sim, "the server does not come back; see %s/server.log", sim->dir);
+		(void)usleep(START_TURN_US);
+	}
+	connect_operator(sim);
+}

@@ -50,6 +50,13 @@ struct sim_entry {
 	Holdfast__V1__ClientStatus status;
 };
 
+/* A copy of the server's store, taken while it ran. */
+struct sim_backup {
+	uint8_t *data; /* owned; NULL: none was taken yet */
+	size_t size;
+	uint8_t sha256[32];
+};
+
 struct sim_node {
 	struct sim *sim;
 	int number;
@@ -63,6 +70,7 @@ struct sim_node {
 	bool plugin_healthy; /* what its fingerprint says */
 	bool unmount_fails;  /* the kernel says EBUSY */
 	bool lose_grants;    /* the agent dies when a grant arrives, before it is journalled */
+	bool reported;	     /* has told the server everything since the last restore */
 	struct sim_entry entries[SIM_ENTRIES];
 };
 
@@ -88,9 +96,11 @@ struct sim {
 	struct rpc_client *operator;
 	struct sim_node nodes[SIM_NODES];
 	struct sim_volume volumes[SIM_VOLUMES];
-	uint64_t activity;   /* messages and answers that arrived */
-	int in_flight;	     /* Claim calls */
-	uint64_t index;	     /* highest the server has shown */
+	uint64_t activity; /* messages and answers that arrived */
+	int in_flight;	   /* Claim calls */
+	uint64_t index;	   /* highest the server has shown */
+	uint64_t epoch;
+	struct sim_backup backup;
 	uint64_t counts[16]; /* what happened, for the summary: enum sim_count */
 };
 
@@ -106,6 +116,8 @@ enum sim_count {
 	COUNT_ATTESTED,
 	COUNT_ATTACHED,
 	COUNT_DETACHED,
+	COUNT_RESTORES,
+	COUNT_ADOPTED,
 	COUNT_N,
 };
 
@@ -120,6 +132,8 @@ void sim_node_reboot(struct sim_node *node);
 void sim_node_say_plugins(struct sim_node *node);
 /** Try again what failed or was lost. */
 void sim_node_act(struct sim_node *node);
+/** Answer the server's request after a restore: everything that the journal holds. */
+void sim_node_report(struct sim_node *node, uint64_t epoch);
 struct sim_entry *sim_node_find(struct sim_node *node, const char *alloc_id);
 
 /* sim_plugin.c: the storage provider, behind whichever node's controller the server asks. */
@@ -136,6 +150,12 @@ void oracle_explain_all(struct sim *sim);
 /* server_process.c */
 void server_process_start(struct sim *sim);
 void server_process_kill(struct sim *sim);
+/** The server is starting again by itself: wait for its new port. */
+void server_process_wait_again(struct sim *sim);
+
+/* sim_backup.c: an operator who takes copies and restores them. */
+void sim_backup(struct sim *sim);
+void sim_restore(struct sim *sim);
 
 /* sim_calls.c: an operator's calls. */
 enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service, const char *method,
