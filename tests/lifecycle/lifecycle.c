@@ -202,7 +202,7 @@ static void do_restore(struct sim *sim)
 {
 	bool connected[SIM_NODES];
 
-	if (!sim->backup.data)
+	if (!sim->backup.data || sim_random(sim, 4) != 0)
 		return;
 	for (int i = 0; i < SIM_NODES; i++)
 		connected[i] = is_connected(&sim->nodes[i]);
@@ -330,9 +330,7 @@ static void finish(struct sim *sim)
 			sim_node_connect(node);
 	}
 	sim_settle(sim);
-	for (size_t i = 0; i < RUNS_KEPT; i++)
-		if (runs.ids[i][0] != '\0')
-			(void)sim_stop(sim, runs.ids[i]);
+	sim_stop_all(sim);
 	for (int i = 0; i < SIM_NODES; i++)
 		sim_node_say_plugins(&sim->nodes[i]);
 	while (!oracle_is_quiet(sim)) {

@@ -164,6 +164,8 @@ void sim_register_volumes(struct sim *sim);
 enum status sim_run(struct sim *sim, int volume, int node, bool is_write, char ret_id[static UUID_TEXT_SIZE],
 		    struct error *err);
 enum status sim_stop(struct sim *sim, const char *alloc_id);
+/** Whatever runs, also what a restore has brought back. */
+void sim_stop_all(struct sim *sim);
 enum status sim_attest(struct sim *sim, int volume, int node, struct error *err);
 /** Run the loop until nothing happens any more. */
 void sim_settle(struct sim *sim);

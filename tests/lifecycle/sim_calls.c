@@ -135,6 +135,28 @@ enum status sim_stop(struct sim *sim, const char *alloc_id)
 	return sim_call(sim, &holdfast__v1__allocations__descriptor, "Stop", &request.base, NULL, NULL);
 }
 
+void sim_stop_all(struct sim *sim)
+{
+	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	Holdfast__V1__ListAllocationsResponse *response = NULL;
+	char all[] = "*";
+	char next[256] = "";
+	struct error err;
+
+	request.namespace_ = all;
+	do {
+		request.next_token = next;
+		if (sim_call(sim, &holdfast__v1__allocations__descriptor, "List", &request.base,
+			     (ProtobufCMessage **)&response, &err) != STATUS_OK)
+			sim_fail(sim, "Allocations.List: %s", err.msg);
+		for (size_t i = 0; i < response->n_allocations; i++)
+			if (response->allocations[i]->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING)
+				(void)sim_stop(sim, response->allocations[i]->id);
+		(void)str_copy(next, sizeof(next), response->next_token);
+		holdfast__v1__list_allocations_response__free_unpacked(response, NULL);
+	} while (next[0] != '\0');
+}
+
 enum status sim_attest(struct sim *sim, int volume, int node, struct error *err)
 {
 	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;

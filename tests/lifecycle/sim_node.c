@@ -568,6 +568,9 @@ void sim_node_reboot(struct sim_node *node)
 	sim_make_uuid(node->sim, node->boot_id);
 	node->unmount_fails = false;
 	node->powered = true;
+	/* what it held in that boot, a restored server never hears: the attachment is for people to find */
+	for (int v = 0; v < SIM_VOLUMES && !node->reported; v++)
+		node->sim->volumes[v].attached[node->number] = false;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
