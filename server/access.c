@@ -190,7 +190,7 @@ static enum status check_certificate(const struct server *server, const struct r
 
 	if (rpc_call_peer(call)->uri[0] == '\0' && !config->dev && config->acl)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "this call needs a token (HOLDFAST_TOKEN) or an operator's certificate "
+				 "this call needs a token (--token-file) or an operator's certificate "
 				 "(--cert and --key)");
 	return access_operator(rpc_call_peer(call), config->cluster, config->dev, NULL, err);
 }
@@ -248,11 +248,11 @@ static enum status deny(const struct caller *caller, enum access_right right, co
 	if (!rights[right].any_of)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "token %s (%s) lacks the right '%s'; an operator gives it in a policy: "
-				 "holdfast operator policy put FILE",
+				 "holdfast operator policy put NAME FILE",
 				 token->accessor, token->name, rights[right].name);
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,
 			 "token %s (%s) lacks the capability '%s' in %s%s; an operator gives it in a policy: "
-			 "holdfast operator policy put FILE",
+			 "holdfast operator policy put NAME FILE",
 			 token->accessor, token->name, rights[right].name,
 			 namespace ? "namespace " : "every namespace", namespace ? namespace : "");
 }
