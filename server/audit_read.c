@@ -90,7 +90,7 @@ static Holdfast__V1__ListAuditResponse *new_response(size_t max)
 	if (!response)
 		return NULL;
 	holdfast__v1__list_audit_response__init(response);
-	response->records = calloc(max, sizeof(*response->records)); /* NOLINT: of pointers */
+	response->records = calloc(max, sizeof(Holdfast__V1__AuditRecord *));
 	if (response->records)
 		return response;
 	free(response);

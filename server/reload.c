@@ -1,5 +1,7 @@
 #include "reload.h"
 
+#include "audit.h"
+#include "change.h"
 #include "server.h"
 
 #include "base/cleanup.h"
@@ -64,6 +66,20 @@ static void reload_certificates(struct server *server)
 	}
 }
 
+/* Who may do what, and for how long that is kept, is nothing to change unseen. */
+static void record(struct server *server, const char *setting)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[AUDIT_OBJECT_SIZE];
+	struct error err;
+
+	(void)str_format(object, sizeof(object), "setting %s", setting);
+	audit_own(server, &change, "Server.Reload", object, server->config.path);
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a change of %s could not be recorded",
+			setting);
+}
+
 static void reload_config(struct server *server)
 {
 	struct config *config = &server->config;
@@ -84,7 +100,7 @@ static void reload_config(struct server *server)
 			continue;
 		memcpy((char *)config + setting->offset, (const char *)fresh + setting->offset,
 		       setting->size);
-		log_line(LOG_NOTICE, "%s: %s changed", config->path, setting->name);
+		record(server, setting->name);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(at_start); i++)
 		if (differs(&at_start[i], config, fresh))

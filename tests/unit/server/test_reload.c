@@ -35,6 +35,9 @@ static void settings_that_nothing_was_built_upon_change(void **state)
 	assert_int_equal(config->audit_keep_for_us, 2 * 86400 * USEC_PER_SEC);
 	assert_int_equal(config->ticket_ttl_us, 30 * USEC_PER_SEC);
 	assert_int_equal(config->heartbeat_us, 7 * USEC_PER_SEC);
+	assert_int_equal(audit_head(f->server).sequence, 5); /* each is on record */
+	server_reload(f->server);
+	assert_int_equal(audit_head(f->server).sequence, 5);
 }
 
 static void settings_of_the_start_stay(void **state)
