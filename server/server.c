@@ -6,8 +6,10 @@
 #include "exchange.h"
 #include "gc.h"
 #include "load.h"
+#include "reload.h"
 #include "release.h"
 #include "restore.h"
+#include "routes.h"
 #include "schema.h"
 #include "services.h"
 #include "text.h"
@@ -78,6 +80,11 @@ static enum status start_listening(struct server *server, struct error *err)
 
 	if (st == STATUS_OK)
 		st = rpc_server_new(server->event, services, n_services, NULL, server, &server->rpc, err);
+	if (st == STATUS_OK) {
+		rpc_server_set_routes(server->rpc, routes, n_routes);
+		refusals_init(&server->refusals, clock_monotonic_us());
+		rpc_server_on_refused(server->rpc, refusals_log);
+	}
 	if (st == STATUS_OK)
 		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,
 					   server->tls, &port, err);
@@ -93,15 +100,9 @@ static enum status start_listening(struct server *server, struct error *err)
 
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
 {
-	struct server *server = userdata;
-	struct error err;
-
 	(void)source;
 	(void)si;
-	if (rpc_tls_reload(server->tls, &err) == STATUS_OK)
-		log_line(LOG_NOTICE, "certificates loaded again");
-	else
-		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay");
+	server_reload(userdata);
 	return 0;
 }
 

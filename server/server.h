@@ -4,6 +4,7 @@
 #include "audit.h"
 #include "certificate.h"
 #include "config.h"
+#include "refusals.h"
 #include "state.h"
 #include "ticket_issuer.h"
 #include "volume_work.h"
@@ -42,21 +43,22 @@ struct server {
 	struct releases *releases;	 /* see release.h */
 	struct gc *gc;			 /* see gc.h */
 	struct watch_tree watches;	 /* see watch.h */
+	struct refusals refusals;
 	size_t n_watches;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
-	struct certificate certificate; /* see certificate.h */
+	struct certificate certificate;	      /* see certificate.h */
 	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
-	size_t n_greeting; /* sessions that have not said hello */
-	uint64_t session_serial;
-	int64_t started_ms;	/* nodes without a session are missed since then at the earliest */
-	bool is_ending;		/* sessions end because the server does */
 	unsigned int n_commits;	 /* since the change feed was last compacted */
 	struct events *events;	 /* owned */
 	struct backup *backup;	 /* owned; NULL: none */
 	struct restore *restore; /* owned; NULL: none */
+	size_t n_greeting;	 /* sessions that have not said hello */
+	uint64_t session_serial;
+	int64_t started_ms; /* nodes without a session are missed since then at the earliest */
+	bool is_ending;	    /* sessions end because the server does */
 	bool failed;
 	bool restarting;
 };

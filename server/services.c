@@ -12,6 +12,7 @@
 #include "plugins.h"
 #include "policies.h"
 #include "restore.h"
+#include "server.h"
 #include "sessions.h"
 #include "snapshots.h"
 #include "tokens.h"

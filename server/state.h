@@ -167,6 +167,9 @@ struct state {
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
+	size_t n_claims_by[CLAIM_STATE_N];
+	size_t n_allocs_by[CLIENT_N];
+	size_t n_nodes_ineligible, n_nodes_draining;
 };
 
 void state_init(struct state *state);
