@@ -286,6 +286,8 @@ void release_drive(struct server *server, struct claim_entry *entry)
 {
 	enum release_action action = release_next(server, entry);
 
+	if (controllers_have_stopped(server))
+		return; /* the next run goes on from what is stored */
 	entry->server = server;
 	if (entry->work.state != entry->claim.state) {
 		try_at_once(entry);
@@ -369,17 +371,16 @@ static void log_freed(const struct claim *claim)
 		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail);
 }
 
-/* Those that waited for this one. */
-static void drive_siblings(struct server *server, const struct claim_entry *entry)
+/* Those that waited for another one of @volume on @node. That one may be dropped as history meanwhile. */
+static void drive_siblings(struct server *server, struct node_entry *node, const struct volume_entry *volume)
 {
-	struct node_entry *node = state_node(&server->state, entry->claim.node_id);
-	struct claim_entry *other;
+	struct claim_entry *entry;
 	struct claim_entry *next;
 
-	for (other = LIST_FIRST(&node->claims); other; other = next) {
-		next = next_live(other);
-		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED)
-			release_drive(server, other);
+	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
+		next = next_live(entry);
+		if (entry->volume == volume && entry->claim.state == CLAIM_NODE_DETACHED)
+			release_drive(server, entry);
 	}
 }
 
@@ -397,11 +398,13 @@ static void note_claim(struct server *server, const struct claim *claim)
 		entry->work.is_unsent = true;
 	release_drive(server, entry);
 	if (claim->state >= CLAIM_NODE_DETACHED && claim->attempts == 0)
-		drive_siblings(server, entry);
+		drive_siblings(server, state_node(&server->state, claim->node_id), entry->volume);
 }
 
 void release_note_durable(struct server *server, const struct change_object *objects, size_t n)
 {
+	if (!server->releases)
+		return; /* the server is being made */
 	for (size_t i = 0; i < n; i++) {
 		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion)
 			note_claim(server, objects[i].value);
