@@ -174,9 +174,9 @@ static void on_stop_durable(struct server *server, void *userdata)
 	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
-static bool has_live_claims(struct alloc_entry *entry)
+static bool has_live_claims(const struct alloc_entry *entry)
 {
-	struct claim_entry *claim;
+	const struct claim_entry *claim;
 
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim_is_live(&claim->claim))
@@ -184,32 +184,39 @@ static bool has_live_claims(struct alloc_entry *entry)
 	return false;
 }
 
+enum status allocs_stage_stop(struct change *change, const struct alloc_entry *entry,
+			      const struct node_entry *node, struct error *err)
+{
+	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+
+	if (!alloc)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (entry->alloc.desired_status == DESIRED_STOP)
+		return STATUS_OK;
+	*alloc = entry->alloc;
+	alloc->desired_status = DESIRED_STOP;
+	alloc->modify_time_ms = clock_realtime_ms();
+	/* without a claim it cannot have mounted anything, and from here on it gets none */
+	if (!node_is_connected(node) && !has_live_claims(entry) && alloc->client_status == CLIENT_PENDING) {
+		alloc->client_status = CLIENT_COMPLETE;
+		(void)str_copy(alloc->client_description, sizeof(alloc->client_description),
+			       "stopped before it ran");
+	}
+	change_put_alloc(change, alloc);
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.alloc = alloc->id, .node = alloc->node_id, .op = "stop"},
+		"allocation %s is to stop", alloc->name);
+	return STATUS_OK;
+}
+
 static enum status stop(struct server *server, struct rpc_call *call, struct alloc_entry *entry,
 			struct error *err)
 {
 	const struct node_entry *node = state_node(&server->state, entry->alloc.node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	enum status st = allocs_stage_stop(&change, entry, node, err);
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	*alloc = entry->alloc;
-	if (alloc->desired_status != DESIRED_STOP) {
-		alloc->desired_status = DESIRED_STOP;
-		alloc->modify_time_ms = clock_realtime_ms();
-		/* without a claim it cannot have mounted anything, and from here on it gets none */
-		if (!node_is_connected(node) && !has_live_claims(entry) &&
-		    alloc->client_status == CLIENT_PENDING) {
-			alloc->client_status = CLIENT_COMPLETE;
-			(void)str_copy(alloc->client_description, sizeof(alloc->client_description),
-				       "stopped before it ran");
-		}
-		change_put_alloc(&change, alloc);
-		log_ctx(LOG_NOTICE,
-			&(struct log_ctx){.alloc = alloc->id, .node = alloc->node_id, .op = "stop"},
-			"allocation %s is to stop", alloc->name);
-	}
-	return commit_for(server, &change, call, alloc->id, on_stop_durable, err);
+	return st == STATUS_OK ? commit_for(server, &change, call, entry->alloc.id, on_stop_durable, err)
+			       : st;
 }
 
 static enum status no_such_alloc(const char *id, struct error *err)

@@ -4,6 +4,7 @@
 #include "audit.h"
 #include "change.h"
 #include "claim_attach.h"
+#include "epoch.h"
 #include "release.h"
 #include "reply.h"
 #include "server.h"
@@ -264,11 +265,15 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	asked.node = node;
 	asked.alloc = alloc ? &alloc->alloc : NULL;
 	st = admit(server, &asked, &same, err);
-	if (st == STATUS_OK)
-		return grant(server, call, &asked, err);
-	if (st != STATUS_ALREADY_EXISTS)
+	if (st != STATUS_OK && st != STATUS_ALREADY_EXISTS)
 		return st;
-	assert(same); /* that is what the status means */
+	/* also what it has already: after a restore that may be another's by now */
+	st = epoch_check(server, &state_volume(&server->state, asked.namespace, asked.volume_id)->volume,
+			 err);
+	if (st != STATUS_OK)
+		return st;
+	if (!same)
+		return grant(server, call, &asked, err);
 	/* waits for the first grant */
 	return commit_and_attach(server, &(struct change)CHANGE_INIT, call, same->id, on_granted_before, err);
 }

@@ -25,6 +25,9 @@ enum {
 	RELEASE_SWEEP_MIN_S = 1,
 	RELEASE_SWEEP_DEFAULT_S = 60,
 	RELEASE_SWEEP_MAX_S = 3600,
+	NODE_DOWN_MIN_S = 10,
+	NODE_DOWN_DEFAULT_S = 300,
+	NODE_DOWN_MAX_S = 7 * 24 * 3600,
 	PORT_DEFAULT = 4656,
 	AUDIT_KEEP_MIN = 1000,
 	AUDIT_KEEP_DEFAULT = 100000,
@@ -54,6 +57,7 @@ void config_init(struct config *config)
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
 		.acl = true,
+		.node_down_after_us = NODE_DOWN_DEFAULT_S * USEC_PER_SEC,
 	};
 }
 
@@ -85,6 +89,39 @@ static enum status bind_tls(const struct conf *conf, const char *label, json_t *
 {
 	(void)label;
 	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
+}
+
+static enum status add_forbidden(const struct conf *conf, json_t *at, const char *id, struct config *config,
+				 struct error *err)
+{
+	if (!id || !id_is_name(id, PLUGIN_ID_MAX))
+		return conf_error(conf, at, "attest_forbidden_plugins", err,
+				  "attest_forbidden_plugins: '%.64s' is no plugin id", id ? id : "");
+	if (config->n_attest_forbidden == CONFIG_FORBIDDEN_MAX)
+		return conf_error(conf, at, "attest_forbidden_plugins", err,
+				  "attest_forbidden_plugins: more than %d", CONFIG_FORBIDDEN_MAX);
+	(void)str_copy(config->attest_forbidden[config->n_attest_forbidden++], PLUGIN_ID_MAX + 1, id);
+	return STATUS_OK;
+}
+
+/* Taken out of the tree: what is left is bound by the table. */
+static enum status take_forbidden(const struct conf *conf, json_t *root, struct config *config,
+				  struct error *err)
+{
+	json_t *list = json_object_get(root, "attest_forbidden_plugins");
+	enum status st = STATUS_OK;
+
+	if (!list)
+		return STATUS_OK;
+	config->n_attest_forbidden = 0;
+	if (!json_is_array(list))
+		return conf_error(conf, root, "attest_forbidden_plugins", err,
+				  "attest_forbidden_plugins: a list of plugin ids is wanted");
+	for (size_t i = 0; i < json_array_size(list) && st == STATUS_OK; i++)
+		st = add_forbidden(conf, root, json_string_value(json_array_get(list, i)), config, err);
+	if (st == STATUS_OK)
+		(void)json_object_del(root, "attest_forbidden_plugins");
+	return st;
 }
 
 static const struct conf_field top_fields[] = {
@@ -131,6 +168,11 @@ static const struct conf_field top_fields[] = {
 	 .min = USEC_PER_DAY,
 	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
 	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
+	{.key = "node_down_after",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, node_down_after_us),
+	 .min = NODE_DOWN_MIN_S * USEC_PER_SEC,
+	 .max = NODE_DOWN_MAX_S * USEC_PER_SEC},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };
@@ -148,6 +190,8 @@ enum status config_load(const char *path, struct config *config, struct error *e
 
 	if (st == STATUS_OK)
 		st = conf_load_merged(path, dropins, &conf, err);
+	if (st == STATUS_OK)
+		st = take_forbidden(conf, conf_root(conf), config, err);
 	if (st != STATUS_OK)
 		return st;
 	st = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);

@@ -2,6 +2,7 @@
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 
 #include "base/error.h"
+#include "model/volume.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 enum {
 	CONFIG_HOST_SIZE = 64,
 	CONFIG_CLUSTER_SIZE = 64,
+	CONFIG_FORBIDDEN_MAX = 32,
 };
 
 struct config {
@@ -28,7 +30,11 @@ struct config {
 	uint64_t release_sweep_us;	/* between looks for releases that no event has driven on */
 	uint64_t audit_keep;		/* records of the audit */
 	uint64_t audit_keep_for_us;
-	bool acl;		     /* tokens and policies; else operators' certificates alone */
+	bool acl; /* tokens and policies; else operators' certificates alone */
+	uint64_t
+		node_down_after_us; /* a node without a session for so long is shown as down; frees nothing */
+	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
+	size_t n_attest_forbidden;
 	bool dev;		     /* no ACLs: whoever reaches the port is an operator; loopback only */
 	char address_file[PATH_MAX]; /* --dev: "HOST:PORT" is written here once listening; else empty */
 };

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "log/log.h"
 #include "model/pb.h"
 
 #include <stdlib.h>
@@ -26,6 +27,10 @@ static enum status read_plugin(const char *node_id, const Holdfast__V1__NodePlug
 				 ret->plugin.plugin_id);
 	if (str_eq(ret->plugin.plugin_id, PLUGIN_NATIVE))
 		ret->plugin.has_node = true;
+	else if (ret->plugin.profile[0] != '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "node %s: plugin %s has a profile, which only the native plugin has",
+				 node_id, ret->plugin.plugin_id);
 	(void)str_copy(ret->node_id, sizeof(ret->node_id), node_id);
 	ret->plugin.update_time_ms = clock_realtime_ms();
 	return STATUS_OK;
@@ -46,11 +51,31 @@ static bool differs(const struct plugin_instance *known, const struct plugin_ins
 	return memcmp(&known->plugin, &plugin, sizeof(plugin)) != 0;
 }
 
+/* A plugin that nobody reported yet and that comes up sick is not there yet: one that is being shut down
+ * would otherwise appear again for a moment. Profiles of the native plugin are the policy's word, sick or
+ * not. */
+static bool is_out_of_nothing(struct server *server, const struct plugin_instance *said)
+{
+	const struct plugin_entry *plugin = state_plugin(&server->state, said->plugin.plugin_id);
+	bool is_healthy = node_plugin_is_healthy(&said->plugin) ||
+			  (said->plugin.has_controller && said->plugin.controller.healthy);
+
+	return !is_healthy && !str_eq(said->plugin.plugin_id, PLUGIN_NATIVE) &&
+	       (!plugin || LIST_EMPTY(&plugin->instances));
+}
+
 static void stage_put(struct server *server, struct change *change, const struct plugin_instance *said)
 {
 	const struct instance_entry *known =
 		state_instance(&server->state, said->node_id, said->plugin.plugin_id, said->plugin.profile);
 
+	if (is_out_of_nothing(server, said)) {
+		log_ctx(LOG_INFO,
+			&(struct log_ctx){
+				.node = said->node_id, .plugin = said->plugin.plugin_id, .op = "fingerprint"},
+			"not taken before it is healthy: %s", said->plugin.health_description);
+		return;
+	}
 	if (!known || differs(&known->instance, said))
 		change_put(change, OBJECT_NODE_PLUGIN, said);
 }

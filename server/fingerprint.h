@@ -11,7 +11,8 @@
 struct server;
 
 /** Stage in @change that @node_id has exactly @plugins: what is new or differs is put, what is no longer
- * named is deleted; a repeat changes nothing. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for one
+ * named is deleted; a repeat changes nothing. A CSI plugin that no node has reported yet is
+ * taken once it is healthy. STATUS_INVALID_ARGUMENT for more than NODE_PLUGINS_MAX, for one
  * named twice, and for values that do not fit. */
 enum status fingerprint_stage(struct server *server, struct change *change, const char *node_id,
 			      Holdfast__V1__NodePlugin *const *plugins, size_t n_plugins, struct error *err);

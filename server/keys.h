@@ -15,7 +15,7 @@
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
 #define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */
 #define PREFIX_SNAPSHOT "snapshot/"			    /* PLUGIN/NAME: Snapshot */
-#define PREFIX_ATTESTATION "attestation/"		    /* ID: Attestation */
+#define PREFIX_ATTESTATION "attestation/"		    /* NODE/ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
 

@@ -1,133 +1,436 @@
 #include "nodes.h"
 
+#include "access.h"
+#include "attest.h"
+#include "audit.h"
+#include "change.h"
+#include "keys.h"
 #include "reply.h"
 #include "server.h"
+#include "watch.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
+#include "model/filter.h"
 #include "model/pb.h"
 #include "rpc/server.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdlib.h>
+#include <string.h>
 
-static void add_plugins(const struct node_entry *entry, Holdfast__V1__Node *view)
+enum {
+	NODES_PER_PAGE = 1000,
+	NODES_LOOKED_AT = 4000, /* by a filter, for one page */
+	OBJECT_SIZE = 128,
+};
+
+enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err)
+{
+	struct node_entry *entry = state_node(&server->state, id);
+
+	if (!entry || !node_is_registered(entry))
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no node %.64s; holdfast node status lists them", id);
+	*ret = entry;
+	return STATUS_OK;
+}
+
+int64_t nodes_disconnected_ms(const struct server *server, const struct node_entry *node)
+{
+	if (node->session)
+		return 0;
+	/* one that was connected when the server ended is missed since it began again */
+	return node->node.disconnected_ms != 0 ? node->node.disconnected_ms : server->started_ms;
+}
+
+enum node_status nodes_status(const struct server *server, const struct node_entry *node)
+{
+	return node_status_at(&node->node, nodes_disconnected_ms(server, node), clock_realtime_ms(),
+			      (int64_t)(server->config.node_down_after_us / USEC_PER_MSEC));
+}
+
+static bool add_plugins(const struct node_entry *entry, Holdfast__V1__Node *view)
 {
 	const struct instance_entry *instance;
 
 	view->plugins = calloc(NODE_PLUGINS_MAX, sizeof(Holdfast__V1__NodePlugin *));
 	if (!view->plugins)
-		return;
+		return false;
 	LIST_FOREACH (instance, &entry->instances, of_node) {
+		if (view->n_plugins == NODE_PLUGINS_MAX)
+			break;
 		view->plugins[view->n_plugins] = node_plugin_to_pb(&instance->instance.plugin);
 		if (!view->plugins[view->n_plugins])
-			return; /* memory is short: a shorter list is still true */
+			return false;
 		view->n_plugins++;
 	}
+	return true;
 }
 
-/* Connected is what the session says, not what was stored. */
-static Holdfast__V1__Node *node_view(const struct node_entry *entry)
+Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_entry *node)
 {
-	Holdfast__V1__Node *view = node_to_pb(&entry->node);
+	Holdfast__V1__Node *view = node_to_pb(&node->node);
 
 	if (!view)
 		return NULL;
-	add_plugins(entry, view);
-	view->status = node_is_connected(entry) ? HOLDFAST__V1__NODE_STATUS__READY
-						: HOLDFAST__V1__NODE_STATUS__DISCONNECTED;
-	return view;
+	view->status = (Holdfast__V1__NodeStatus)nodes_status(server, node);
+	view->disconnected_ms = nodes_disconnected_ms(server, node);
+	if (add_plugins(node, view))
+		return view;
+	holdfast__v1__node__free_unpacked(view, NULL);
+	return NULL;
 }
 
-/* Live claims only; @list NULL: count. */
-static size_t list_claims(const struct node_entry *entry, Holdfast__V1__Claim **list)
-{
-	struct claim_entry *claim;
-	size_t n = 0;
+/* Get. */
 
+static bool add_claims(const struct node_entry *entry, Holdfast__V1__GetNodeResponse *response)
+{
+	const struct claim_entry *claim;
+
+	response->claims = calloc(entry->n_live + 1, sizeof(Holdfast__V1__Claim *));
+	if (!response->claims)
+		return false;
 	LIST_FOREACH (claim, &entry->claims, of_node) {
 		if (!claim_is_live(&claim->claim))
 			continue;
-		if (list)
-			list[n] = claim_to_pb(&claim->claim);
-		if (!list || list[n])
-			n++;
+		response->claims[response->n_claims] = claim_to_pb(&claim->claim);
+		if (!response->claims[response->n_claims])
+			return false;
+		response->n_claims++;
 	}
-	return n;
+	return true;
 }
 
-static size_t list_allocs(const struct node_entry *entry, Holdfast__V1__Allocation **list)
+static bool add_allocs(const struct node_entry *entry, Holdfast__V1__GetNodeResponse *response)
 {
-	struct alloc_entry *alloc;
-	size_t n = 0;
+	const struct alloc_entry *alloc;
 
+	response->allocations = calloc(entry->n_working + 1, sizeof(Holdfast__V1__Allocation *));
+	if (!response->allocations)
+		return false;
 	LIST_FOREACH (alloc, &entry->allocs, of_node) {
 		if (alloc_is_client_terminal(&alloc->alloc))
 			continue;
-		if (list)
-			list[n] = alloc_to_pb(&alloc->alloc);
-		if (!list || list[n])
-			n++;
+		response->allocations[response->n_allocations] = alloc_to_pb(&alloc->alloc);
+		if (!response->allocations[response->n_allocations])
+			return false;
+		response->n_allocations++;
 	}
-	return n;
+	return true;
 }
 
-static enum status handle_get(struct server *server, struct rpc_call *call,
-			      const Holdfast__V1__GetNodeRequest *request, struct error *err)
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
 {
+	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
 	Holdfast__V1__GetNodeResponse *response;
-	const struct node_entry *entry;
+	struct node_entry *entry;
+	enum status st = nodes_find(server, request->id, &entry, err);
 
-	entry = state_node(&server->state, request->id);
-	if (!entry)
-		return error_set(err, STATUS_NOT_FOUND, 0,
-				 "there is no node %.64s; holdfast node status lists them", request->id);
+	if (st != STATUS_OK)
+		return st;
 	response = calloc(1, sizeof(*response));
 	if (!response)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	holdfast__v1__get_node_response__init(response);
-	response->node = node_view(entry);
-	response->claims = calloc(list_claims(entry, NULL) + 1, sizeof(Holdfast__V1__Claim *));
-	response->allocations = calloc(list_allocs(entry, NULL) + 1, sizeof(Holdfast__V1__Allocation *));
-	if (response->claims)
-		response->n_claims = list_claims(entry, response->claims);
-	if (response->allocations)
-		response->n_allocations = list_allocs(entry, response->allocations);
+	response->node = nodes_view(server, entry);
+	if (!response->node || !add_claims(entry, response) || !add_allocs(entry, response)) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
+	response->index = watch_index(server, PREFIX_NODE);
 	reply_durable(server, call, &response->base);
 	return STATUS_OK;
 }
 
-DEFINE_OPERATOR_METHOD(nodes_handle_get, Holdfast__V1__GetNodeRequest, handle_get)
-
-static size_t list_nodes(struct server *server, const char *prefix, Holdfast__V1__Node **list)
+static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
 {
-	struct node_entry *entry = state_node_from(&server->state, prefix);
-	size_t n = 0;
+	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
 
-	for (; entry && str_starts_with(entry->node.id, prefix); entry = state_node_next(entry)) {
-		if (list)
-			list[n] = node_view(entry);
-		if (!list || list[n])
-			n++;
-	}
-	return n;
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_NODE "%.64s", request->id);
 }
 
-static enum status handle_list(struct server *server, struct rpc_call *call,
-			       const Holdfast__V1__ListNodesRequest *request, struct error *err)
+static enum status read_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
 {
-	Holdfast__V1__ListNodesResponse *response;
+	(void)message;
+	return access_check(server, call, ACCESS_NODE_READ, NULL, err);
+}
 
-	response = calloc(1, sizeof(*response));
+/* The answer's index is the table's: it is never behind the node's claims and allocations, which are shown.
+ */
+static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
+{
+	const Holdfast__V1__GetNodeRequest *request = (const void *)message;
+	const struct node_entry *entry = state_node(&server->state, request->id);
+
+	return entry && node_is_registered(entry) ? watch_index(server, PREFIX_NODE) : UINT64_MAX;
+}
+
+static const struct read_method get_method = {
+	.allow = read_allow, .handle = handle_get, .name = get_name, .index = get_index};
+DEFINE_READ_METHOD(nodes_handle_get, get_method)
+
+/* List. */
+
+struct page {
+	const struct server *server;
+	const struct filter *filter; /* NULL: everything */
+	size_t per_page;
+	Holdfast__V1__ListNodesResponse *response;
+};
+
+static enum status add_node(const struct page *page, const struct node_entry *entry, struct error *err)
+{
+	Holdfast__V1__Node *view = nodes_view(page->server, entry);
+
+	if (!view)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (page->filter && !filter_matches(page->filter, &view->base))
+		holdfast__v1__node__free_unpacked(view, NULL);
+	else
+		page->response->nodes[page->response->n_nodes++] = view;
+	return STATUS_OK;
+}
+
+/* A page ends when it is full, or when enough was looked at: then it may be short, and the token leads on. */
+static enum status fill_page(const struct page *page, struct node_entry *entry, const char *prefix,
+			     struct error *err)
+{
+	Holdfast__V1__ListNodesResponse *response = page->response;
+	enum status st = STATUS_OK;
+
+	response->nodes = calloc(page->per_page, sizeof(Holdfast__V1__Node *));
+	if (!response->nodes)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	for (size_t looked_at = 0; entry && str_starts_with(entry->id, prefix) && st == STATUS_OK;
+	     looked_at++, entry = state_node_next(entry)) {
+		if (response->n_nodes == page->per_page || looked_at == NODES_LOOKED_AT) {
+			response->next_token = strdup(entry->id);
+			return response->next_token
+				       ? STATUS_OK
+				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		}
+		if (node_is_registered(entry))
+			st = add_node(page, entry, err);
+	}
+	return st;
+}
+
+DEFINE_CLEANUP(struct filter, filter_free)
+
+static enum status list(struct server *server, const Holdfast__V1__ListNodesRequest *request,
+			Holdfast__V1__ListNodesResponse *response, struct error *err)
+{
+	cleanup(filter_freep) struct filter *filter = NULL;
+	const char *from =
+		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
+	struct page page = {.server = server, .per_page = NODES_PER_PAGE, .response = response};
+	enum status st;
+
+	if (request->per_page > 0 && request->per_page < NODES_PER_PAGE)
+		page.per_page = request->per_page;
+	if (request->filter[0] != '\0') {
+		st = filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err);
+		if (st != STATUS_OK)
+			return st;
+		page.filter = filter;
+	}
+	response->index = watch_index(server, PREFIX_NODE);
+	return fill_page(&page, state_node_from(&server->state, from), request->prefix, err);
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	Holdfast__V1__ListNodesResponse *response = calloc(1, sizeof(*response));
+	enum status st;
+
 	if (!response)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	holdfast__v1__list_nodes_response__init(response);
-	response->nodes = calloc(list_nodes(server, request->prefix, NULL) + 1, sizeof(Holdfast__V1__Node *));
-	if (response->nodes)
-		response->n_nodes = list_nodes(server, request->prefix, response->nodes);
-	response->index = kv_revision(server->kv);
-	reply_durable(server, call, &response->base);
+	st = list(server, (const void *)message, response, err);
+	if (st == STATUS_OK)
+		reply_durable(server, call, &response->base);
+	else
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+	return st;
+}
+
+static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)message;
+	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_NODE);
+}
+
+static const struct read_method list_method = {.allow = read_allow, .handle = handle_list, .name = list_name};
+DEFINE_READ_METHOD(nodes_handle_list, list_method)
+
+/* SetEligibility. */
+
+struct waiting {
+	struct rpc_call *call;
+	char node_id[NODE_ID_MAX + 1];
+};
+
+static struct waiting *waiting_new(struct rpc_call *call, const char *node_id)
+{
+	struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (!waiting)
+		return NULL;
+	waiting->call = call;
+	(void)str_copy(waiting->node_id, sizeof(waiting->node_id), node_id);
+	return waiting;
+}
+
+static void on_eligibility_durable(struct server *server, void *userdata)
+{
+	Holdfast__V1__SetEligibilityResponse response = HOLDFAST__V1__SET_ELIGIBILITY_RESPONSE__INIT;
+	cleanup_free struct waiting *waiting = userdata;
+	struct node_entry *entry;
+	struct error err;
+
+	if (nodes_find(server, waiting->node_id, &entry, &err) != STATUS_OK) {
+		rpc_call_fail(waiting->call, &err);
+		return;
+	}
+	response.node = nodes_view(server, entry);
+	if (response.node)
+		rpc_call_reply(waiting->call, &response.base);
+	else
+		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	holdfast__v1__node__free_unpacked(response.node, NULL);
+}
+
+static enum status set_eligibility(const Holdfast__V1__SetEligibilityRequest *request, struct node *node,
+				   struct error *err)
+{
+	if (request->eligible && node_is_draining(node))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is being drained; cancel that first: holdfast node drain --cancel %s",
+			node->id, node->id);
+	node->ineligible = !request->eligible;
+	str_copy_text(node->eligibility_reason, sizeof(node->eligibility_reason),
+		      request->eligible ? "" : request->reason);
+	if (request->eligible)
+		node->drain = (struct drain){0}; /* done, and over */
 	return STATUS_OK;
 }
 
-DEFINE_OPERATOR_METHOD(nodes_handle_list, Holdfast__V1__ListNodesRequest, handle_list)
+static enum status handle_set_eligibility(struct server *server, struct rpc_call *call,
+					  const Holdfast__V1__SetEligibilityRequest *request,
+					  struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st = access_check(server, call, ACCESS_NODE_WRITE, NULL, err);
+	char object[OBJECT_SIZE];
+	struct node_entry *entry;
+
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &entry, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	st = set_eligibility(request, node, err);
+	if (st != STATUS_OK)
+		return st;
+	if (memcmp(node, &entry->node, sizeof(*node)) != 0) {
+		node->modify_time_ms = clock_realtime_ms();
+		change_put_node(&change, node);
+		(void)str_format(object, sizeof(object), "node %s, %s", node->id,
+				 node->ineligible ? "ineligible" : "eligible");
+		audit_write(server, &change, call, "Nodes.SetEligibility", object, request->reason);
+	}
+	return change_commit_taking(server, &change, on_eligibility_durable, waiting_new(call, node->id),
+				    err);
+}
+
+DEFINE_WRITE_METHOD(nodes_handle_set_eligibility, Holdfast__V1__SetEligibilityRequest, "Nodes.SetEligibility",
+		    handle_set_eligibility)
+
+/* Purge. */
+
+static enum status refuse_claims(const struct node_entry *entry, struct error *err)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_node)
+		if (claim_is_live(&claim->claim))
+			break;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"node %s still holds %zu claims, one of them of volume %s/%s (%s), which would be "
+		"stranded; stop its work, then, if the node is gone for good: holdfast node attest %s "
+		"--volume %s --reason TEXT",
+		entry->id, entry->n_live, claim ? claim->claim.namespace : "",
+		claim ? claim->claim.volume_id : "", claim ? claim_state_name(claim->claim.state) : "",
+		entry->id, claim ? claim->claim.volume_id : "");
+}
+
+static enum status refuse_allocs(const struct node_entry *entry, struct error *err)
+{
+	const struct alloc_entry *alloc;
+
+	LIST_FOREACH (alloc, &entry->allocs, of_node)
+		if (!alloc_is_client_terminal(&alloc->alloc))
+			break;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "node %s still has %zu allocations, one of them %s; stop it: holdfast alloc stop %s",
+			 entry->id, entry->n_working, alloc ? alloc->id : "", alloc ? alloc->id : "");
+}
+
+static enum status check_purge(const struct node_entry *entry, struct error *err)
+{
+	if (entry->session)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is connected; drain it (holdfast node drain %s) and stop its agent",
+				 entry->id, entry->id);
+	if (entry->n_live > 0)
+		return refuse_claims(entry, err);
+	return entry->n_working > 0 ? refuse_allocs(entry, err) : STATUS_OK;
+}
+
+static void on_purged(struct server *server, void *userdata)
+{
+	Holdfast__V1__PurgeNodeResponse response = HOLDFAST__V1__PURGE_NODE_RESPONSE__INIT;
+	cleanup_free struct waiting *waiting = userdata;
+
+	(void)server;
+	rpc_call_reply(waiting->call, &response.base);
+}
+
+/* What its claims and allocations tell of the past stays; the node may come back as a new one. */
+static enum status handle_purge(struct server *server, struct rpc_call *call,
+				const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+	const struct instance_entry *instance;
+	char object[OBJECT_SIZE];
+	struct node_entry *entry;
+	struct waiting *waiting;
+
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &entry, err);
+	if (st == STATUS_OK)
+		st = check_purge(entry, err);
+	if (st != STATUS_OK)
+		return st;
+	LIST_FOREACH (instance, &entry->instances, of_node)
+		change_delete(&change, OBJECT_NODE_PLUGIN, &instance->instance);
+	attest_forget_node(server, &change, entry);
+	change_delete(&change, OBJECT_NODE, &entry->node);
+	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
+	audit_write(server, &change, call, "Nodes.Purge", object, NULL);
+	waiting = waiting_new(call, entry->id);
+	return change_commit_taking(server, &change, on_purged, waiting, err);
+}
+
+DEFINE_WRITE_METHOD(nodes_handle_purge, Holdfast__V1__PurgeNodeRequest, "Nodes.Purge", handle_purge)

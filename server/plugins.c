@@ -1,35 +1,143 @@
 #include "plugins.h"
 
-#include "base/str.h"
+#include "access.h"
+#include "keys.h"
+#include "reply.h"
+#include "server.h"
+#include "watch.h"
 
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/pb.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/plugins.pb-c.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void add_instance(const struct instance_entry *entry, struct plugin_summary *ret)
-{
-	const struct node_plugin *plugin = &entry->instance.plugin;
-	bool connected = node_is_connected(entry->node);
+enum { PLUGINS_PER_PAGE = 1000, REASON_SIZE = 512 };
 
-	ret->nodes_expected += plugin->has_node;
-	ret->nodes_healthy += node_plugin_is_healthy(plugin) && connected;
-	ret->controllers_expected += plugin->has_controller;
-	ret->controllers_healthy += plugin->has_controller && plugin->controller.healthy && connected;
-	ret->controller_required = ret->controller_required || plugin->controller_required;
-	if (entry->instance.modify_index < ret->modify_index)
-		return;
-	ret->modify_index = entry->instance.modify_index;
-	memcpy(ret->provider, plugin->provider, sizeof(ret->provider));
-	memcpy(ret->provider_version, plugin->provider_version, sizeof(ret->provider_version));
+static bool is_healthy(const struct instance_entry *entry)
+{
+	return node_plugin_is_healthy(&entry->instance.plugin) && node_is_connected(entry->node);
 }
 
-void plugin_summarize(const struct plugin_entry *plugin, const struct volume *volume,
-		      struct plugin_summary *ret)
+static bool has_healthy_controller(const struct instance_entry *entry)
 {
+	const struct node_plugin *plugin = &entry->instance.plugin;
+
+	return plugin->has_controller && plugin->controller.healthy && node_is_connected(entry->node);
+}
+
+static void note_provider(const struct instance_entry *entry, const struct instance_entry **newest)
+{
+	if (!*newest || (*newest)->instance.modify_index < entry->instance.modify_index)
+		*newest = entry;
+}
+
+static void take_provider(const struct instance_entry *newest, struct plugin_summary *ret)
+{
+	if (!newest)
+		return;
+	memcpy(ret->provider, newest->instance.plugin.provider, sizeof(ret->provider));
+	memcpy(ret->provider_version, newest->instance.plugin.provider_version,
+	       sizeof(ret->provider_version));
+}
+
+static void add_controller(const struct instance_entry *entry, struct plugin_summary *ret)
+{
+	ret->controllers_expected += entry->instance.plugin.has_controller;
+	ret->controllers_healthy += has_healthy_controller(entry);
+	ret->controller_required = ret->controller_required || entry->instance.plugin.controller_required;
+}
+
+static void summarize_offer(const struct plugin_offer *offer, struct plugin_summary *ret)
+{
+	const struct instance_entry *newest = NULL;
 	const struct instance_entry *entry;
 
 	*ret = (struct plugin_summary){0};
-	LIST_FOREACH (entry, &plugin->instances, of_plugin)
-		if (node_plugin_serves(&entry->instance.plugin, volume))
-			add_instance(entry, ret);
+	LIST_FOREACH (entry, &offer->instances, of_offer) {
+		ret->nodes_expected += entry->instance.plugin.has_node;
+		ret->nodes_healthy += is_healthy(entry);
+		add_controller(entry, ret);
+		note_provider(entry, &newest);
+	}
+	take_provider(newest, ret);
+}
+
+/* One offer per plugin, unless it is the native one. */
+static struct plugin_offer *offer_for(struct plugin_entry *plugin, const struct volume *volume)
+{
+	return plugin_find_offer(plugin, volume->type == VOLUME_NATIVE ? volume->profile : "");
+}
+
+void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, struct plugin_summary *ret)
+{
+	struct plugin_offer *offer = offer_for(plugin, volume);
+
+	if (!offer) {
+		*ret = (struct plugin_summary){.modify_index = plugin->modify_index};
+		return;
+	}
+	if (!offer->is_fresh)
+		summarize_offer(offer, &offer->summary);
+	offer->is_fresh = true;
+	*ret = offer->summary;
+	ret->modify_index = plugin->modify_index;
+}
+
+/* What the node of @entry says about the plugin in all its entries. */
+struct on_node {
+	bool is_first; /* @entry stands for the node */
+	bool has_node;
+	bool is_healthy;
+};
+
+static struct on_node look_at_node(const struct instance_entry *entry)
+{
+	const struct instance_entry *other;
+	struct on_node on_node = {.is_first = true};
+	bool seen = false;
+
+	LIST_FOREACH (other, &entry->node->instances, of_node) {
+		if (other->plugin != entry->plugin)
+			continue;
+		if (!seen)
+			on_node.is_first = other == entry;
+		seen = true;
+		on_node.has_node = on_node.has_node || other->instance.plugin.has_node;
+		on_node.is_healthy = on_node.is_healthy || is_healthy(other);
+	}
+	return on_node;
+}
+
+static void summarize_whole(const struct plugin_entry *plugin, struct plugin_summary *ret)
+{
+	const struct instance_entry *newest = NULL;
+	const struct instance_entry *entry;
+
+	*ret = (struct plugin_summary){0};
+	LIST_FOREACH (entry, &plugin->instances, of_plugin) {
+		struct on_node on_node = look_at_node(entry);
+
+		if (on_node.is_first) {
+			ret->nodes_expected += on_node.has_node;
+			ret->nodes_healthy += on_node.is_healthy;
+		}
+		add_controller(entry, ret);
+		note_provider(entry, &newest);
+	}
+	take_provider(newest, ret);
+}
+
+void plugin_summarize_all(struct plugin_entry *plugin, struct plugin_summary *ret)
+{
+	if (!plugin->is_fresh)
+		summarize_whole(plugin, &plugin->summary);
+	plugin->is_fresh = true;
+	*ret = plugin->summary;
+	ret->modify_index = plugin->modify_index;
 }
 
 bool plugin_is_schedulable(const struct plugin_summary *summary, const struct volume *volume,
@@ -38,11 +146,17 @@ bool plugin_is_schedulable(const struct plugin_summary *summary, const struct vo
 	bool has_profile = volume->profile[0] != '\0';
 
 	ret_reason[0] = '\0';
-	if (summary->nodes_healthy == 0)
+	if (summary->nodes_expected == 0 && summary->controllers_expected == 0)
 		(void)str_format(ret_reason, size,
-				 "no connected node offers plugin %s%s%s in good health; see holdfast node "
-				 "status NODE",
+				 "no node has plugin %s%s%s; see holdfast plugin status and holdfast node "
+				 "status",
 				 volume->plugin_id, has_profile ? " with profile " : "", volume->profile);
+	else if (summary->nodes_healthy == 0)
+		(void)str_format(ret_reason, size,
+				 "no connected node offers plugin %s%s%s in good health; see holdfast plugin "
+				 "status %s",
+				 volume->plugin_id, has_profile ? " with profile " : "", volume->profile,
+				 volume->plugin_id);
 	else if (summary->controller_required && summary->controllers_healthy == 0)
 		(void)str_format(
 			ret_reason, size,
@@ -51,3 +165,219 @@ bool plugin_is_schedulable(const struct plugin_summary *summary, const struct vo
 			volume->plugin_id, volume->plugin_id);
 	return ret_reason[0] == '\0';
 }
+
+/* False when memory is short. */
+static bool add_instances(const struct plugin_entry *plugin, Holdfast__V1__Plugin *view)
+{
+	const struct instance_entry *entry;
+
+	view->instances = calloc(plugin->n_instances + 1, sizeof(Holdfast__V1__PluginInstance *));
+	if (!view->instances)
+		return false;
+	LIST_FOREACH (entry, &plugin->instances, of_plugin) {
+		Holdfast__V1__PluginInstance *instance = plugin_instance_to_pb(&entry->instance);
+
+		if (!instance)
+			return false;
+		instance->connected = node_is_connected(entry->node);
+		view->instances[view->n_instances++] = instance;
+	}
+	return true;
+}
+
+static bool is_listed(const Holdfast__V1__Plugin *view, const char *alloc_id)
+{
+	for (size_t i = 0; i < view->n_allocations; i++)
+		if (str_eq(view->allocations[i]->id, alloc_id))
+			return true;
+	return false;
+}
+
+/* Those that are gone are left out, one by one: what comes after them is listed all the same. */
+static bool add_allocs(struct server *server, struct rpc_call *call, const struct plugin_entry *plugin,
+		       Holdfast__V1__Plugin *view)
+{
+	const struct instance_entry *entry;
+
+	view->allocations = calloc(plugin->n_instances + 1, sizeof(Holdfast__V1__Allocation *));
+	if (!view->allocations)
+		return false;
+	LIST_FOREACH (entry, &plugin->instances, of_plugin) {
+		const struct alloc_entry *alloc =
+			state_alloc(&server->state, entry->instance.plugin.allocation_id);
+
+		if (!alloc || is_listed(view, alloc->id) ||
+		    access_check(server, call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) != STATUS_OK)
+			continue;
+		view->allocations[view->n_allocations] = alloc_to_pb(&alloc->alloc);
+		if (!view->allocations[view->n_allocations])
+			return false;
+		view->n_allocations++;
+	}
+	return true;
+}
+
+static bool put_text(char **dst, const char *text)
+{
+	*dst = strdup(text);
+	return *dst != NULL;
+}
+
+static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
+{
+	Holdfast__V1__Plugin *view = calloc(1, sizeof(*view));
+	struct volume any = {.type = VOLUME_CSI};
+	char reason[REASON_SIZE];
+	struct plugin_summary summary;
+
+	if (!view)
+		return NULL;
+	holdfast__v1__plugin__init(view);
+	plugin_summarize_all(plugin, &summary);
+	(void)str_copy(any.plugin_id, sizeof(any.plugin_id), plugin->plugin_id);
+	view->controller_required = summary.controller_required;
+	view->controllers_healthy = summary.controllers_healthy;
+	view->controllers_expected = summary.controllers_expected;
+	view->nodes_healthy = summary.nodes_healthy;
+	view->nodes_expected = summary.nodes_expected;
+	view->volumes = (uint32_t)plugin->n_volumes;
+	view->modify_index = summary.modify_index;
+	view->schedulable = plugin_is_schedulable(&summary, &any, reason, sizeof(reason));
+	if (put_text(&view->id, plugin->id) && put_text(&view->provider, summary.provider) &&
+	    put_text(&view->provider_version, summary.provider_version) &&
+	    put_text(&view->unschedulable_reason, reason))
+		return view;
+	holdfast__v1__plugin__free_unpacked(view, NULL);
+	return NULL;
+}
+
+/* A plugin is there while a node reports it; one that only volumes name is not. */
+static struct plugin_entry *find_plugin(struct server *server, const char *id)
+{
+	struct plugin_entry *plugin = state_plugin(&server->state, id);
+
+	return plugin && !LIST_EMPTY(&plugin->instances) ? plugin : NULL;
+}
+
+static enum status no_such_plugin(struct server *server, const char *id, struct error *err)
+{
+	const struct plugin_entry *plugin = state_plugin(&server->state, id);
+
+	return error_set(err, STATUS_NOT_FOUND, 0,
+			 "no node reports a plugin '%.64s' (%zu volumes name it); holdfast plugin status "
+			 "lists those that are there, holdfast node status NODE what a node offers",
+			 id, plugin ? plugin->n_volumes : 0);
+}
+
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
+	struct plugin_entry *plugin = find_plugin(server, request->id);
+	Holdfast__V1__GetPluginResponse *response;
+
+	if (!plugin)
+		return no_such_plugin(server, request->id, err);
+	response = calloc(1, sizeof(*response));
+	if (!response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	holdfast__v1__get_plugin_response__init(response);
+	response->plugin = plugin_view(plugin);
+	if (!response->plugin || !add_instances(plugin, response->plugin) ||
+	    !add_allocs(server, call, plugin, response->plugin)) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
+	response->index = plugin->modify_index;
+	reply_durable(server, call, &response->base);
+	return STATUS_OK;
+}
+
+static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
+
+	(void)str_format(ret, OBJECT_KEY_SIZE, WATCH_PLUGIN "%.64s", request->id);
+}
+
+static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
+{
+	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
+	const struct plugin_entry *plugin = find_plugin(server, request->id);
+
+	return plugin ? plugin->modify_index : UINT64_MAX;
+}
+
+static enum status get_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			     struct error *err)
+{
+	(void)message;
+	return access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+}
+
+static const struct read_method get_method = {
+	.allow = get_allow, .handle = handle_get, .name = get_name, .index = get_index};
+DEFINE_READ_METHOD(plugins_handle_get, get_method)
+
+/* The page of plugins from @from on; @ret_next the first one after it, or NULL. */
+static enum status fill_page(struct server *server, const Holdfast__V1__ListPluginsRequest *request,
+			     Holdfast__V1__ListPluginsResponse *response, struct error *err)
+{
+	size_t per_page = request->per_page > 0 && request->per_page < PLUGINS_PER_PAGE ? request->per_page
+											: PLUGINS_PER_PAGE;
+	const char *from =
+		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
+	struct plugin_entry *plugin = state_plugin_from(&server->state, from);
+
+	response->plugins = calloc(per_page, sizeof(Holdfast__V1__Plugin *));
+	for (; plugin && str_starts_with(plugin->id, request->prefix); plugin = state_plugin_next(plugin)) {
+		Holdfast__V1__Plugin *view;
+
+		if (LIST_EMPTY(&plugin->instances))
+			continue;
+		if (response->n_plugins == per_page)
+			return put_text(&response->next_token, plugin->id)
+				       ? STATUS_OK
+				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		view = response->plugins ? plugin_view(plugin) : NULL;
+		if (!view)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		response->plugins[response->n_plugins++] = view;
+	}
+	return STATUS_OK;
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	Holdfast__V1__ListPluginsResponse *response = calloc(1, sizeof(*response));
+	enum status st;
+
+	if (!response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	holdfast__v1__list_plugins_response__init(response);
+	st = fill_page(server, (const void *)message, response, err);
+	if (st != STATUS_OK) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return st;
+	}
+	response->index = watch_index(server, WATCH_PLUGIN);
+	reply_durable(server, call, &response->base);
+	return STATUS_OK;
+}
+
+static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)message;
+	(void)str_copy(ret, OBJECT_KEY_SIZE, WATCH_PLUGIN);
+}
+
+static enum status list_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	(void)message;
+	return access_check(server, call, ACCESS_PLUGIN_LIST, NULL, err);
+}
+
+static const struct read_method list_method = {.allow = list_allow, .handle = handle_list, .name = list_name};
+DEFINE_READ_METHOD(plugins_handle_list, list_method)

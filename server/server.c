@@ -146,6 +146,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	if (!server)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	server->config = *config;
+	server->started_ms = clock_realtime_ms();
 	state_init(&server->state);
 	server->state.server = server;
 	st = build(server, err);
@@ -173,6 +174,7 @@ void server_free(struct server *server)
 		return;
 	/* calls to plugins end first, so that whoever waits for one can answer; sessions end with the RPC
 	 * server, calls that wait by hand; then nobody submits; then nobody looks at the state */
+	server->is_ending = true;
 	controllers_stop(server->controllers);
 	rpc_server_free(server->rpc);
 	watch_cancel_all(server);

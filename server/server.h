@@ -38,6 +38,10 @@ struct server {
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
 	size_t n_sessions;
+	size_t n_greeting; /* sessions that have not said hello */
+	uint64_t session_serial;
+	int64_t started_ms;	/* nodes without a session are missed since then at the earliest */
+	bool is_ending;		/* sessions end because the server does */
 	unsigned int n_commits; /* since the change feed was last compacted */
 	bool failed;
 };

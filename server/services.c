@@ -2,8 +2,11 @@
 
 #include "access.h"
 #include "allocs.h"
+#include "attest.h"
 #include "claim_grant.h"
+#include "drain.h"
 #include "nodes.h"
+#include "plugins.h"
 #include "server.h"
 #include "sessions.h"
 #include "volumes.h"
@@ -13,17 +16,8 @@
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
-
-static uint32_t connected_nodes(struct server *server)
-{
-	struct node_entry *entry = state_node_from(&server->state, "");
-	uint32_t n = 0;
-
-	for (; entry; entry = state_node_next(entry))
-		n += node_is_connected(entry);
-	return n;
-}
 
 static void handle_operator_status(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
 {
@@ -45,7 +39,7 @@ static void handle_operator_status(struct rpc_call *call, const ProtobufCMessage
 	response.index = kv_revision(server->kv);
 	response.volumes = (uint32_t)server->state.n_volumes;
 	response.nodes = (uint32_t)server->state.n_nodes;
-	response.nodes_ready = connected_nodes(server);
+	response.nodes_ready = (uint32_t)server->state.n_connected;
 	response.allocations = (uint32_t)server->state.n_allocs;
 	response.claims = (uint32_t)server->state.n_claims;
 	response.ticket_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
@@ -65,6 +59,15 @@ static const struct rpc_method nodes_methods[] = {
 	{.name = "Session", .stream = &sessions_stream},
 	{.name = "Get", .unary = nodes_handle_get},
 	{.name = "List", .unary = nodes_handle_list},
+	{.name = "SetEligibility", .unary = nodes_handle_set_eligibility},
+	{.name = "Drain", .unary = drain_handle},
+	{.name = "Purge", .unary = nodes_handle_purge},
+	{.name = "Attest", .unary = attest_handle},
+};
+
+static const struct rpc_method plugins_methods[] = {
+	{.name = "Get", .unary = plugins_handle_get},
+	{.name = "List", .unary = plugins_handle_list},
 };
 
 static const struct rpc_method allocs_methods[] = {
@@ -81,6 +84,7 @@ static const struct rpc_method operator_methods[] = {
 const struct rpc_service services[] = {
 	{&holdfast__v1__volumes__descriptor, volumes_methods, ARRAY_SIZE(volumes_methods)},
 	{&holdfast__v1__nodes__descriptor, nodes_methods, ARRAY_SIZE(nodes_methods)},
+	{&holdfast__v1__plugins__descriptor, plugins_methods, ARRAY_SIZE(plugins_methods)},
 	{&holdfast__v1__allocations__descriptor, allocs_methods, ARRAY_SIZE(allocs_methods)},
 	{&holdfast__v1__operator__descriptor, operator_methods, ARRAY_SIZE(operator_methods)},
 };

@@ -1,41 +1,100 @@
 #pragma once
-/* One connected node, and what goes down to it.
+/* One connected node, what goes down to it and what it says.
  *
  * Every message is idempotent on the node; what cannot be sent ends the session, and the node gets everything
  * again when it is back. Owned by the stream's handlers in sessions.c, borrowed by struct node_entry. */
+
+#include "change.h"
 
 #include "base/error.h"
 #include "model/alloc.h"
 #include "model/claim.h"
 #include "rpc/server.h"
 
-#include <holdfast/v1/plugin_call.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
+#include <systemd/sd-event.h>
 
+struct node_entry;
 struct server;
 LIST_HEAD(session_calls, plugin_job);
+
+enum {
+	SESSION_PENDING_MAX = 4096,	    /* changes of one session that are not durable yet */
+	SESSIONS_GREETING_MAX = 1024,	    /* sessions that have not said hello, in all */
+	SESSION_HELLO_MAX_MS = 10000,	    /* from the opening of the stream to hello */
+	SESSION_WORK_SLICE = 64,	    /* allocations told to a node in one turn of the loop */
+	SESSION_REPORT_OBJECTS_MAX = 32768, /* allocations and claims of one report */
+};
 
 struct session {
 	struct server *server;
 	struct rpc_call *call;
+	uint64_t serial;	       /* among all sessions since the start */
 	char node_id[NODE_ID_MAX + 1]; /* from the certificate */
 	char boot_id[UUID_TEXT_SIZE];  /* from hello; empty before */
 	bool closing;		       /* an end was sent: nothing more goes down */
 	struct session_calls calls;    /* to plugins, that were sent and not answered; of controller.c */
 	uint64_t last_call_id;
+	size_t n_pending;	      /* changes of its messages that are not durable yet */
+	sd_event_source *hello_timer; /* owned; until hello */
+	sd_event_source *work_source; /* owned; while there is work to be told */
+	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be told */
+	size_t n_work, next_work;
+	uint64_t report_epoch; /* of the report it was asked for; 0: of none, or it is complete */
+	size_t n_reported;     /* allocations and claims of it so far */
 };
 
 /** End the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
 
+/** Has it said hello? */
+bool session_is_greeted(const struct session *session);
+
+/* What goes down. */
+
+enum session_word {
+	SESSION_NOTHING,
+	SESSION_STOP_ALLOC,
+	SESSION_FORGET_ALLOC,
+	SESSION_ACK_MOUNTED,
+	SESSION_ACK_RELEASED,
+	SESSION_DRIVE_CLAIM, /* nothing, but the claim goes on */
+	SESSION_WORD_N,
+};
+
+/** Say @word about an allocation or claim. */
+void session_tell(struct session *session, enum session_word word, const char *id);
+
 void session_welcome(struct session *session);
 void session_run_alloc(struct session *session, const struct alloc *alloc);
-void session_stop_alloc(struct session *session, const char *alloc_id);
 void session_release_claim(struct session *session, const struct claim *claim);
-void session_receipt_ack(struct session *session, const char *claim_id, bool released);
-void session_forget_alloc(struct session *session, const char *alloc_id);
-
 /** Send the call; @call gets an id that this session has not had. On failure nothing was sent, and the
  * session ends. */
 enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err);
+
+void session_request_report(struct session *session, uint64_t epoch);
+
+static inline void session_stop_alloc(struct session *session, const char *alloc_id)
+{
+	session_tell(session, SESSION_STOP_ALLOC, alloc_id);
+}
+
+/** Everything the node should do, again, in slices. */
+void session_tell_work(struct session *session, struct node_entry *node);
+
+/** Commit @change, which may be empty and which follows from a message of the node. When it is durable, say
+ * @word about @id to whatever session the node has then, and drive the claims it is about. */
+enum status session_commit(struct session *session, struct change *change, enum session_word word,
+			   const char *id, struct error *err);
+
+/* What comes up. An error ends the session. */
+enum status session_take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
+			       struct error *err);
+enum status session_take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
+				struct error *err);
+enum status session_take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
+				 struct error *err);

@@ -52,19 +52,6 @@ void session_run_alloc(struct session *session, const struct alloc *alloc)
 	holdfast__v1__allocation__free_unpacked(run.alloc, NULL);
 }
 
-void session_stop_alloc(struct session *session, const char *alloc_id)
-{
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
-	char id[UUID_TEXT_SIZE];
-
-	(void)str_copy(id, sizeof(id), alloc_id);
-	stop.alloc_id = id;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
-	down.stop = &stop;
-	send_down(session, &down);
-}
-
 void session_release_claim(struct session *session, const struct claim *claim)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
@@ -96,30 +83,47 @@ void session_welcome(struct session *session)
 	send_down(session, &down);
 }
 
-void session_receipt_ack(struct session *session, const char *claim_id, bool released)
+void session_request_report(struct session *session, uint64_t epoch)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
-	char id[UUID_TEXT_SIZE];
+	Holdfast__V1__ReportRequest report = HOLDFAST__V1__REPORT_REQUEST__INIT;
 
-	(void)str_copy(id, sizeof(id), claim_id);
-	ack.claim_id = id;
-	ack.released = released;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK;
-	down.receipt_ack = &ack;
+	report.epoch = epoch;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT;
+	down.report = &report;
 	send_down(session, &down);
 }
 
-void session_forget_alloc(struct session *session, const char *alloc_id)
+void session_tell(struct session *session, enum session_word word, const char *id)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
 	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
-	char id[UUID_TEXT_SIZE];
+	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
+	char text[UUID_TEXT_SIZE];
 
-	(void)str_copy(id, sizeof(id), alloc_id);
-	forget.alloc_id = id;
-	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
-	down.forget = &forget;
+	(void)str_copy(text, sizeof(text), id);
+	stop.alloc_id = forget.alloc_id = ack.claim_id = text;
+	ack.released = word == SESSION_ACK_RELEASED;
+	switch (word) {
+	case SESSION_NOTHING:
+	case SESSION_DRIVE_CLAIM:
+	case SESSION_WORD_N:
+		return;
+	case SESSION_STOP_ALLOC:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP;
+		down.stop = &stop;
+		break;
+	case SESSION_FORGET_ALLOC:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET;
+		down.forget = &forget;
+		break;
+	case SESSION_ACK_MOUNTED:
+	case SESSION_ACK_RELEASED:
+		down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK;
+		down.receipt_ack = &ack;
+		break;
+	}
 	send_down(session, &down);
 }
 

@@ -32,6 +32,11 @@ static int compare_nodes(const struct node_entry *a, const struct node_entry *b)
 	return strcmp(a->id, b->id);
 }
 
+static int compare_offers(const struct plugin_offer *a, const struct plugin_offer *b)
+{
+	return strcmp(a->profile, b->profile);
+}
+
 static int compare_plugins(const struct plugin_entry *a, const struct plugin_entry *b)
 {
 	return strcmp(a->id, b->id);
@@ -48,6 +53,7 @@ TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
+TREE_GENERATE(offer_tree, plugin_offer, by_profile, compare_offers)
 TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
 TREE_GENERATE(controller_tree, instance_entry, by_node, compare_controllers)
 
@@ -60,6 +66,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->records);
+	LIST_INIT(&state->unreported);
 }
 
 void state_release(struct state *state)
@@ -122,6 +129,14 @@ struct plugin_entry *state_plugin(struct state *state, const char *id)
 
 	key.id = id;
 	return RB_FIND(plugin_tree, &state->plugins, &key);
+}
+
+struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile)
+{
+	struct plugin_offer key;
+
+	key.profile = profile;
+	return RB_FIND(offer_tree, &plugin->offers, &key);
 }
 
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
@@ -256,6 +271,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	LIST_INIT(&entry->instances);
 	RB_INIT(&entry->controllers);
 	LIST_INIT(&entry->volumes);
+	RB_INIT(&entry->offers);
 	RB_INSERT(plugin_tree, &state->plugins, entry);
 	return entry;
 }
@@ -300,25 +316,52 @@ enum status state_put_volume(struct state *state, const struct volume *volume, s
 	return STATUS_OK;
 }
 
+static struct plugin_offer *offer_or_new(struct plugin_entry *plugin, const char *profile)
+{
+	struct plugin_offer *offer = plugin_find_offer(plugin, profile);
+
+	if (offer)
+		return offer;
+	offer = calloc(1, sizeof(*offer));
+	if (!offer)
+		return NULL;
+	(void)str_copy(offer->name, sizeof(offer->name), profile);
+	offer->profile = offer->name;
+	LIST_INIT(&offer->instances);
+	RB_INSERT(offer_tree, &plugin->offers, offer);
+	return offer;
+}
+
+static void instance_changed(struct instance_entry *entry)
+{
+	entry->offer->is_fresh = entry->plugin->is_fresh = false;
+}
+
 static struct instance_entry *insert_instance(struct state *state, struct node_entry *node,
-					      const char *plugin_id)
+					      const struct node_plugin *about)
 {
 	struct instance_entry *entry = calloc(1, sizeof(*entry));
-	struct plugin_entry *plugin = entry ? plugin_or_new(state, plugin_id) : NULL;
+	struct plugin_entry *plugin = entry ? plugin_or_new(state, about->plugin_id) : NULL;
+	struct plugin_offer *offer = plugin ? offer_or_new(plugin, about->profile) : NULL;
 
-	if (!plugin) {
+	if (!offer) {
+		if (plugin)
+			plugin_drop_unnamed(state, plugin);
 		free(entry);
 		return NULL;
 	}
 	entry->node = node;
 	entry->plugin = plugin;
+	entry->offer = offer;
 	LIST_INSERT_HEAD(&node->instances, entry, of_node);
 	LIST_INSERT_HEAD(&plugin->instances, entry, of_plugin);
+	LIST_INSERT_HEAD(&offer->instances, entry, of_offer);
 	plugin->n_instances++;
 	return entry;
 }
 
 static struct node_entry *node_or_new(struct state *state, const char *id);
+static void node_drop_unnamed(struct state *state, struct node_entry *entry);
 
 static void list_controller(struct instance_entry *entry, bool is_controller)
 {
@@ -338,23 +381,36 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 	struct node_entry *node = node_or_new(state, instance->node_id);
 
 	if (!entry && node)
-		entry = insert_instance(state, node, instance->plugin.plugin_id);
-	if (!entry)
+		entry = insert_instance(state, node, &instance->plugin);
+	if (!entry) {
+		if (node)
+			node_drop_unnamed(state, node);
 		return no_memory(err, "plugin");
+	}
 	entry->instance = *instance;
 	list_controller(entry, instance->plugin.has_controller);
+	instance_changed(entry);
+	if (entry->plugin->modify_index < instance->modify_index)
+		entry->plugin->modify_index = instance->modify_index;
 	return STATUS_OK;
 }
 
 void state_delete_instance(struct state *state, struct instance_entry *entry)
 {
 	struct plugin_entry *plugin = entry->plugin;
+	struct plugin_offer *offer = entry->offer;
 
 	list_controller(entry, false);
+	instance_changed(entry);
 	LIST_REMOVE(entry, of_node);
 	LIST_REMOVE(entry, of_plugin);
+	LIST_REMOVE(entry, of_offer);
 	plugin->n_instances--;
 	free(entry);
+	if (LIST_EMPTY(&offer->instances)) {
+		RB_REMOVE(offer_tree, &plugin->offers, offer);
+		free(offer);
+	}
 	plugin_drop_unnamed(state, plugin);
 }
 
@@ -374,8 +430,34 @@ static struct node_entry *node_or_new(struct state *state, const char *id)
 	LIST_INIT(&entry->claims);
 	LIST_INIT(&entry->instances);
 	RB_INSERT(node_tree, &state->nodes, entry);
-	state->n_nodes++;
 	return entry;
+}
+
+/* An entry without a record goes with the last thing that names the node. */
+static void node_drop_unnamed(struct state *state, struct node_entry *entry)
+{
+	if (node_is_registered(entry) || !LIST_EMPTY(&entry->allocs) || !LIST_EMPTY(&entry->claims) ||
+	    !LIST_EMPTY(&entry->instances))
+		return;
+	assert(!entry->session);
+	RB_REMOVE(node_tree, &state->nodes, entry);
+	free(entry);
+}
+
+bool node_is_registered(const struct node_entry *node)
+{
+	return node->node.boot_id[0] != '\0';
+}
+
+static void list_unreported(struct state *state, struct node_entry *entry, bool is_unreported)
+{
+	if (entry->is_unreported == is_unreported)
+		return;
+	entry->is_unreported = is_unreported;
+	if (is_unreported)
+		LIST_INSERT_HEAD(&state->unreported, entry, of_unreported);
+	else
+		LIST_REMOVE(entry, of_unreported);
 }
 
 enum status state_put_node(struct state *state, const struct node *node, struct error *err)
@@ -384,8 +466,22 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 
 	if (!entry)
 		return no_memory(err, "node");
+	state->n_nodes -= node_is_registered(entry);
 	entry->node = *node;
+	state->n_nodes += node_is_registered(entry);
+	list_unreported(state, entry, node_is_registered(entry) && node->reported_epoch < state_epoch(state));
 	return STATUS_OK;
+}
+
+void state_set_session(struct state *state, struct node_entry *node, struct session *session)
+{
+	struct instance_entry *instance;
+
+	state->n_connected -= node->session != NULL;
+	state->n_connected += session != NULL;
+	node->session = session;
+	LIST_FOREACH (instance, &node->instances, of_node)
+		instance_changed(instance);
 }
 
 enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
@@ -395,6 +491,9 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (entry) {
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		node = state_node(state, alloc->node_id);
+		node->n_working -= !alloc_is_client_terminal(&entry->alloc);
+		node->n_working += !alloc_is_client_terminal(alloc);
 		entry->alloc = *alloc;
 		return STATUS_OK;
 	}
@@ -407,6 +506,7 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
+	node->n_working += !alloc_is_client_terminal(alloc);
 	state->n_allocs++;
 	return STATUS_OK;
 }
@@ -417,9 +517,11 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 		return;
 	if (is_live) {
 		entry->volume->n_live++;
+		entry->node->n_live++;
 		state->n_claims++;
 	} else {
 		entry->volume->n_live--;
+		entry->node->n_live--;
 		state->n_claims--;
 	}
 }
@@ -443,6 +545,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	entry->id = entry->claim.id;
 	entry->server = state->server;
 	entry->volume = volume;
+	entry->node = node;
 	RB_INSERT(claim_tree, &state->claims, entry);
 	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
 	LIST_INSERT_HEAD(&node->claims, entry, of_node);
@@ -479,6 +582,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 
 void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 {
+	struct node_entry *node = state_node(state, entry->alloc.node_id);
 	struct claim_entry *claim;
 
 	while ((claim = LIST_FIRST(&entry->claims))) {
@@ -487,20 +591,24 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	}
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	node->n_working -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	free(entry);
+	node_drop_unnamed(state, node);
 }
 
 void state_delete_node(struct state *state, struct node_entry *entry)
 {
 	struct instance_entry *instance;
 
-	assert(LIST_EMPTY(&entry->allocs) && LIST_EMPTY(&entry->claims));
 	while ((instance = LIST_FIRST(&entry->instances)))
 		state_delete_instance(state, instance);
-	RB_REMOVE(node_tree, &state->nodes, entry);
-	state->n_nodes--;
-	free(entry);
+	list_unreported(state, entry, false);
+	state->n_nodes -= node_is_registered(entry);
+	if (entry->session)
+		state_set_session(state, entry, NULL);
+	entry->node.boot_id[0] = '\0'; /* what is left is a name */
+	node_drop_unnamed(state, entry);
 }
 
 uint64_t state_generation_floor(struct state *state)
@@ -510,8 +618,17 @@ uint64_t state_generation_floor(struct state *state)
 	return floor ? floor->generation : 0;
 }
 
+uint64_t state_epoch(struct state *state)
+{
+	const Holdfast__V1__Epoch *epoch = state_record(state, KEY_EPOCH);
+
+	return epoch ? epoch->number : 0;
+}
+
 void state_delete_claim(struct state *state, struct claim_entry *entry)
 {
+	struct node_entry *node = entry->node;
+
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	RB_REMOVE(claim_tree, &state->claims, entry);
 	LIST_REMOVE(entry, of_volume);
@@ -522,6 +639,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	if (entry->work.is_stuck)
 		LIST_REMOVE(entry, work.stuck);
 	free(entry);
+	node_drop_unnamed(state, node);
 }
 
 bool node_is_connected(const struct node_entry *node)

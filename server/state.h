@@ -53,8 +53,10 @@ struct claim_entry {
 	LIST_ENTRY(claim_entry) of_alloc;
 	LIST_ENTRY(claim_entry) of_node;
 	struct volume_entry *volume; /* never NULL: a volume with claims cannot be deregistered */
+	struct node_entry *node;     /* never NULL; may be known by its id only */
 	struct server *server;	     /* borrowed */
 	struct claim_work work;
+	uint64_t told_by; /* serial of the session whose report named it */
 };
 
 struct volume_entry {
@@ -74,9 +76,12 @@ struct alloc_entry {
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
 	struct claim_list claims;
+	uint64_t told_by; /* serial of the session whose report named it */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
+/* A node, or what is left of one: claims and allocations name nodes that are not registered, or not any more.
+ */
 struct node_entry {
 	const char *id; /* of the value below: the tree's key */
 	struct node node;
@@ -84,8 +89,13 @@ struct node_entry {
 	struct alloc_list allocs;
 	struct claim_list claims;
 	struct instance_list instances;
-	struct session *session; /* borrowed; NULL: not connected */
+	struct session *session; /* borrowed; NULL: not connected. Set by state_set_session() */
+	size_t n_live;		 /* claims that are not freed */
+	size_t n_working;	 /* allocations that are not client-terminal */
+	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
+	LIST_ENTRY(node_entry) of_unreported;
 };
+LIST_HEAD(node_list, node_entry);
 
 /* What one node says about one plugin, or about one profile of the native plugin. */
 struct instance_entry {
@@ -94,9 +104,33 @@ struct instance_entry {
 	LIST_ENTRY(instance_entry) of_plugin;
 	RB_ENTRY(instance_entry) by_node; /* of the plugin's controllers */
 	bool is_controller;		  /* it is among them */
+	LIST_ENTRY(instance_entry) of_offer;
 	struct node_entry *node;
 	struct plugin_entry *plugin;
+	struct plugin_offer *offer;
 };
+
+/* What can be counted of a plugin, or of one profile of the native plugin. */
+struct plugin_summary {
+	uint32_t nodes_healthy,
+		nodes_expected; /* expected: reported by a node, connected or not, healthy or not */
+	uint32_t controllers_healthy, controllers_expected;
+	bool controller_required;
+	char provider[NODE_TEXT_MAX + 1];
+	char provider_version[NODE_TEXT_MAX + 1];
+	uint64_t modify_index; /* of the plugin */
+};
+
+/* The instances that serve one profile; of a CSI plugin there is one, with the profile "". */
+struct plugin_offer {
+	const char *profile; /* of the array below: the tree's key */
+	char name[PROFILE_MAX + 1];
+	RB_ENTRY(plugin_offer) by_profile;
+	struct instance_list instances;
+	struct plugin_summary summary; /* see plugins.h */
+	bool is_fresh;		       /* no fact has changed since the summary was made */
+};
+RB_HEAD(offer_tree, plugin_offer);
 
 /* A plugin that a node or a volume names; gone when neither does. */
 struct plugin_entry {
@@ -106,7 +140,11 @@ struct plugin_entry {
 	struct instance_list instances;
 	struct controller_tree controllers; /* those of the instances that have one, by node id */
 	struct volume_list volumes;
+	struct offer_tree offers;
 	size_t n_instances, n_volumes;
+	struct plugin_summary summary; /* of all of it, see plugins.h */
+	bool is_fresh;
+	uint64_t modify_index; /* revision of the newest fact about it since the start */
 };
 
 RB_HEAD(volume_tree, volume_entry);
@@ -122,7 +160,9 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct record_tree records;
-	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones */
+	struct node_list unreported;
+	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
+	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
 };
 
@@ -134,6 +174,15 @@ struct alloc_entry *state_alloc(struct state *state, const char *id);
 struct claim_entry *state_claim(struct state *state, const char *id);
 struct node_entry *state_node(struct state *state, const char *id);
 struct plugin_entry *state_plugin(struct state *state, const char *id);
+
+/** Is there a record of the node, and not just something that names it? */
+bool node_is_registered(const struct node_entry *node);
+
+/** The node has a session now, or (NULL) none any more. */
+void state_set_session(struct state *state, struct node_entry *node, struct session *session);
+
+/** The instances of @plugin that serve @profile, or NULL. */
+struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile);
 
 /** What @node_id says about the plugin; costs the number of entries in the node's fingerprint. */
 struct instance_entry *state_instance(struct state *state, const char *node_id, const char *plugin_id,
@@ -166,8 +215,8 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 enum status state_put_instance(struct state *state, const struct plugin_instance *instance,
 			       struct error *err);
 
-/** Forget it with everything that is listed under it: a node with its fingerprint; its claims and allocations
- * must be gone. Claims outlive their allocation. */
+/** Forget it with everything that is listed under it: a node with its fingerprint; what its claims and
+ * allocations, which are history then, still tell stays. Claims outlive their allocation. */
 void state_delete_volume(struct state *state, struct volume_entry *entry);
 void state_delete_claim(struct state *state, struct claim_entry *entry);
 void state_delete_alloc(struct state *state, struct alloc_entry *entry);
@@ -176,6 +225,9 @@ void state_delete_instance(struct state *state, struct instance_entry *entry);
 
 /** Generation of volumes that are gone; new ones begin there. */
 uint64_t state_generation_floor(struct state *state);
+
+/** Number of the last restore; 0: there was none. Raised only before nodes are loaded. */
+uint64_t state_epoch(struct state *state);
 
 /** The fingerprint entry of @node that serves @volume, or NULL. */
 const struct node_plugin *node_entry_plugin(const struct node_entry *node, const struct volume *volume);

@@ -2,6 +2,7 @@
 
 #include "access.h"
 #include "allocs.h"
+#include "attest.h"
 #include "change.h"
 #include "claims.h"
 #include "reply.h"
@@ -296,70 +297,9 @@ static void on_detached(struct server *server, void *userdata)
 	reply_durable(server, waiting->call, &response->base);
 }
 
-static enum status check_attest(struct server *server, const struct claim_entry *entry, struct error *err)
-{
-	const struct alloc_entry *alloc = state_alloc(&server->state, entry->claim.allocation_id);
-
-	if (!alloc || alloc_is_client_terminal(&alloc->alloc) || alloc->alloc.desired_status == DESIRED_STOP)
-		return STATUS_OK;
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "allocation %s is still to run; stop it first: holdfast alloc stop %s",
-			 alloc->alloc.id, alloc->alloc.id);
-}
-
-/* An operator's word frees what a lost node held. It is not needed, and not taken, from a node that can
- * answer. */
-static enum status attest_claim(struct server *server, const struct claim_entry *entry, const char *detail,
-				struct error *err)
-{
-	struct alloc_entry *alloc = state_alloc(&server->state, entry->claim.allocation_id);
-	const struct claim_event evidence = {
-		.type = CLAIM_EVENT_EVIDENCE,
-		.evidence = EVIDENCE_OPERATOR,
-		.detail = detail,
-		.now_ms = clock_realtime_ms(),
-	};
-	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence.now_ms};
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct claim_entry after_end = *entry;
-	enum status st = STATUS_OK;
-	struct claim after;
-	bool changed;
-
-	if (alloc && !alloc_is_client_terminal(&alloc->alloc))
-		st = allocs_lose(&change, alloc, "its node is gone, as an operator attested", err);
-	if (st == STATUS_OK)
-		st = claim_step(&after_end.claim, &ended, &changed, err);
-	if (st == STATUS_OK && claim_is_live(&after_end.claim))
-		st = claims_step(&change, &after_end, &evidence, &after, err);
-	return st == STATUS_OK ? change_commit(server, &change, NULL, NULL, err) : st;
-}
-
 static bool is_held_by(const struct claim_entry *entry, const struct node_entry *node)
 {
 	return claim_is_live(&entry->claim) && str_eq(entry->claim.node_id, node->node.id);
-}
-
-/* One transaction per claim: there may be more than fit one. All of them were checked before the first. */
-static enum status attest_all(struct server *server, struct volume_entry *volume,
-			      const struct node_entry *node, const char *detail, struct error *err)
-{
-	struct claim_entry *entry;
-	struct claim_entry *next;
-
-	/* freeing one drops history at most, which is not what is looked for; but it may be the next */
-	for (entry = LIST_FIRST(&volume->claims); entry; entry = next) {
-		enum status st;
-
-		for (next = LIST_NEXT(entry, of_volume); next && !is_held_by(next, node);)
-			next = LIST_NEXT(next, of_volume);
-		if (!is_held_by(entry, node))
-			continue;
-		st = attest_claim(server, entry, detail, err);
-		if (st != STATUS_OK)
-			return st;
-	}
-	return STATUS_OK;
 }
 
 static enum status refuse_working(struct server *server, const struct claim *claim, struct error *err)
@@ -372,29 +312,22 @@ static enum status refuse_working(struct server *server, const struct claim *cla
 }
 
 static enum status detach_all(struct server *server, struct volume_entry *volume,
-			      const struct node_entry *node, const char *detail, struct error *err)
+			      const struct node_entry *node, struct error *err)
 {
 	const struct claim *working = NULL;
 	struct claim_entry *entry;
 	size_t n = 0;
 
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		enum status st;
-
 		if (!is_held_by(entry, node))
 			continue;
 		n++;
 		if (entry->claim.state < CLAIM_UNPUBLISHING)
 			working = &entry->claim;
-		st = detail[0] == '\0' ? STATUS_OK : check_attest(server, entry, err);
-		if (st != STATUS_OK)
-			return st;
 	}
 	if (n == 0)
 		return error_set(err, STATUS_NOT_FOUND, 0, "node %s holds no claim of volume %s",
 				 node->node.id, volume->volume.id);
-	if (detail[0] != '\0')
-		return attest_all(server, volume, node, detail, err);
 	/* else only what is being released is driven: on_detached() does */
 	return working ? refuse_working(server, working, err) : STATUS_OK;
 }
@@ -418,14 +351,11 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__DetachVolumeRequest *request, struct error *err)
 {
 	const char *namespace = or_default(request->namespace_);
-	const struct node_entry *node = state_node(&server->state, request->node_id);
+	struct node_entry *node = state_node(&server->state, request->node_id);
 	struct volume_entry *entry = state_volume(&server->state, namespace, request->id);
 	cleanup(change_release) struct change nothing = CHANGE_INIT; /* durable after all the others */
-	char detail[EVIDENCE_DETAIL_MAX + 1] = "";
 	struct waiting *waiting;
-	struct identity who;
-	enum status st =
-		access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, &who, err);
+	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -434,11 +364,9 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	st = check_detach(request, node, err);
 	if (st != STATUS_OK)
 		return st;
-	if (request->attest_reason[0] != '\0' &&
-	    str_format(detail, sizeof(detail), "%s: %s", who.name, request->attest_reason) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the reason is longer than %d bytes",
-				 EVIDENCE_DETAIL_MAX - NODE_ID_MAX - 2);
-	st = detach_all(server, entry, node, detail, err);
+	st = request->attest_reason[0] != '\0'
+		     ? attest_volume(server, call, "Volumes.Detach", node, entry, request->attest_reason, err)
+		     : detach_all(server, entry, node, err);
 	if (st != STATUS_OK)
 		return st;
 	waiting = waiting_new(call, &entry->volume);

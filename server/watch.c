@@ -210,15 +210,42 @@ static void touch_volume(struct server *server, const char *namespace, const cha
 	touch(server, PREFIX_VOLUME, rest, revision);
 }
 
+/* Its index first: who waits for a plugin asks for that. */
+static void touch_plugin(struct server *server, const char *id, uint64_t revision)
+{
+	struct plugin_entry *plugin = state_plugin(&server->state, id);
+
+	if (plugin && plugin->modify_index < revision)
+		plugin->modify_index = revision;
+	touch(server, WATCH_PLUGIN, id, revision);
+}
+
+/* A plugin is as healthy as the sessions of its nodes. */
+static void touch_node(struct server *server, const struct node *node, uint64_t revision)
+{
+	const struct node_entry *entry = state_node(&server->state, node->id);
+	const struct instance_entry *instance;
+
+	touch(server, PREFIX_NODE, node->id, revision);
+	if (entry)
+		LIST_FOREACH (instance, &entry->instances, of_node)
+			touch_plugin(server, instance->plugin->id, revision);
+}
+
+/* Plugins show how many volumes they have: for them only a volume that comes or goes is news. */
+static void touch_volume_itself(struct server *server, const struct volume *volume, uint64_t revision)
+{
+	touch_volume(server, volume->namespace, volume->id, revision);
+	if (volume->create_index == 0 || !state_volume(&server->state, volume->namespace, volume->id))
+		touch_plugin(server, volume->plugin_id, revision);
+}
+
 void watch_changed(struct server *server, enum object_kind kind, const void *value, uint64_t revision)
 {
 	switch (kind) {
-	case OBJECT_VOLUME: {
-		const struct volume *volume = value;
-
-		touch_volume(server, volume->namespace, volume->id, revision);
+	case OBJECT_VOLUME:
+		touch_volume_itself(server, value, revision);
 		break;
-	}
 	case OBJECT_CLAIM: { /* shown with its volume, allocation and node */
 		const struct claim *claim = value;
 
@@ -236,12 +263,12 @@ void watch_changed(struct server *server, enum object_kind kind, const void *val
 		break;
 	}
 	case OBJECT_NODE:
-		touch(server, PREFIX_NODE, ((const struct node *)value)->id, revision);
+		touch_node(server, value, revision);
 		break;
 	case OBJECT_NODE_PLUGIN: {
 		const struct plugin_instance *instance = value;
 
-		touch(server, WATCH_PLUGIN, instance->plugin.plugin_id, revision);
+		touch_plugin(server, instance->plugin.plugin_id, revision);
 		touch(server, PREFIX_NODE, instance->node_id, revision);
 		break;
 	}

@@ -1,6 +1,17 @@
 #include "model/node.h"
 
+#include "base/names.h"
 #include "base/str.h"
+
+#include <string.h>
+
+static const char *const status_names[NODE_STATUS_N] = {
+	[NODE_STATUS_UNSPECIFIED] = "unspecified",
+	[NODE_READY] = "ready",
+	[NODE_DISCONNECTED] = "disconnected",
+	[NODE_DOWN] = "down",
+	[NODE_DRAINING] = "draining",
+};
 
 bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *volume)
 {
@@ -11,4 +22,47 @@ bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *v
 bool node_plugin_is_healthy(const struct node_plugin *plugin)
 {
 	return plugin->has_node && plugin->healthy;
+}
+
+int64_t node_past_boot(const struct node *node, const char *boot_id)
+{
+	for (uint32_t i = 0; i < node->n_past_boots; i++)
+		if (str_eq(node->past_boots[i].id, boot_id))
+			return node->past_boots[i].ended_ms;
+	return 0;
+}
+
+void node_end_boot(struct node *node, int64_t now_ms)
+{
+	struct past_boot *newest = node->past_boots;
+	uint32_t kept = node->n_past_boots;
+
+	if (node->boot_id[0] == '\0' || node_past_boot(node, node->boot_id) != 0)
+		return;
+	if (kept == NODE_PAST_BOOTS_MAX)
+		kept--;
+	memmove(newest + 1, newest, kept * sizeof(*newest));
+	*newest = (struct past_boot){.ended_ms = now_ms};
+	memcpy(newest->id, node->boot_id, sizeof(newest->id));
+	node->n_past_boots = kept + 1;
+}
+
+bool node_is_draining(const struct node *node)
+{
+	return node->drain.started_ms != 0 && node->drain.done_ms == 0;
+}
+
+enum node_status node_status_at(const struct node *node, int64_t disconnected_ms, int64_t now_ms,
+				int64_t down_after_ms)
+{
+	if (disconnected_ms != 0)
+		return now_ms - disconnected_ms >= down_after_ms ? NODE_DOWN : NODE_DISCONNECTED;
+	return node_is_draining(node) ? NODE_DRAINING : NODE_READY;
+}
+
+const char *node_status_name(enum node_status status)
+{
+	const char *name = names_get(status_names, NODE_STATUS_N, (int)status);
+
+	return name ? name : "invalid";
 }

@@ -132,3 +132,20 @@ bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *v
 
 /** Does it have a node service that can take volumes now? */
 bool node_plugin_is_healthy(const struct node_plugin *plugin);
+
+/** When the boot @boot_id of the node was found to be over; 0: it is the current one, or not remembered. */
+int64_t node_past_boot(const struct node *node, const char *boot_id);
+
+/** The current boot is over: it can never connect again. Of more than NODE_PAST_BOOTS_MAX the oldest is
+ * forgotten. A repeat changes nothing. */
+void node_end_boot(struct node *node, int64_t now_ms);
+
+/** Is it being drained, and not done? */
+bool node_is_draining(const struct node *node);
+
+/** What the node is like: down after @down_after_ms without a session (0 @disconnected_ms: it has one). */
+enum node_status node_status_at(const struct node *node, int64_t disconnected_ms, int64_t now_ms,
+				int64_t down_after_ms);
+
+/** "ready", "down", ... */
+const char *node_status_name(enum node_status status);

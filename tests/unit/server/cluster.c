@@ -40,7 +40,7 @@ static uint16_t start_server(struct fixture *f)
 	return (uint16_t)port;
 }
 
-static void start(struct fixture *f)
+void start_all(struct fixture *f)
 {
 	uint16_t port = start_server(f);
 
@@ -49,7 +49,7 @@ static void start(struct fixture *f)
 	fake_node_init(&f->n2, f->event, f->dir, "node-n2", port);
 }
 
-static void stop(struct fixture *f)
+void stop_all(struct fixture *f)
 {
 	fake_node_release(&f->operator);
 	fake_node_release(&f->n1);
@@ -59,15 +59,15 @@ static void stop(struct fixture *f)
 
 void restart_with(struct fixture *f, void (*between)(struct fixture *f))
 {
-	stop(f);
+	stop_all(f);
 	between(f);
-	start(f);
+	start_all(f);
 }
 
 void restart(struct fixture *f)
 {
-	stop(f);
-	start(f);
+	stop_all(f);
+	start_all(f);
 }
 
 int setup(void **state)
@@ -79,7 +79,7 @@ int setup(void **state)
 	f->source = "db";
 	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-server-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
-	start(f);
+	start_all(f);
 	*state = f;
 	return 0;
 }
@@ -96,7 +96,7 @@ int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	stop(f);
+	stop_all(f);
 	assert_int_equal(nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 	free(f);
 	return 0;

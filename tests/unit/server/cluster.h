@@ -50,6 +50,9 @@ void restart(struct fixture *f);
 
 /** The same, with @between run while there is no server. */
 void restart_with(struct fixture *f, void (*between)(struct fixture *f));
+/** Its halves; in between the store of f->dir is nobody's. */
+void stop_all(struct fixture *f);
+void start_all(struct fixture *f);
 
 /** One call, answered; @ret may be NULL, else owned by the caller. */
 enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service, const char *method,

@@ -110,7 +110,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		take_call(node, down->call);
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
-		fail_msg("the node is asked for what it has not offered");
+		node->reports_wanted++;
+		node->report_epoch = down->report->epoch;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
@@ -161,6 +162,7 @@ static void forget_what_came(struct fake_node *node)
 {
 	node->welcomed = node->closed = node->last_ack_released = false;
 	node->runs = node->stops = node->releases = node->acks = node->forgets = 0;
+	node->reports_wanted = 0;
 	node->last_run[0] = node->last_stop[0] = node->last_ack[0] = node->last_release[0] = '\0';
 	node->closed_message[0] = '\0';
 	node->calls = 0;
@@ -220,11 +222,21 @@ void fake_node_send_fingerprint(struct fake_node *node)
 	struct fingerprint fingerprint;
 
 	make_fingerprint(node, &fingerprint);
-	pb.plugins = fingerprint.plugins;
-	pb.n_plugins = fingerprint.n;
+	pb.plugins = node->plugins ? node->plugins : fingerprint.plugins;
+	pb.n_plugins = node->plugins ? node->n_plugins : fingerprint.n;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
 	up.fingerprint = &pb;
 	send_up(node, &up);
+}
+
+void fake_node_open(struct fake_node *node, const char *id, const char *boot_id)
+{
+	forget_what_came(node);
+	assert_int_equal(str_copy(node->id, sizeof(node->id), id), 0);
+	copy_id(node->boot_id, boot_id);
+	assert_int_equal(rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session",
+					 TIMEOUT_US, &events, node, &node->stream, NULL),
+			 STATUS_OK);
 }
 
 void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
@@ -236,25 +248,20 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	char version[256] = "";
 	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
 
-	forget_what_came(node);
-	assert_int_equal(str_copy(node->id, sizeof(node->id), id), 0);
-	copy_id(node->boot_id, boot_id);
+	fake_node_open(node, id, boot_id);
 	make_fingerprint(node, &fingerprint);
 	if (node->agent_version)
 		assert_int_equal(str_copy(version, sizeof(version), node->agent_version), 0);
 	hello.agent_version = version;
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
-	hello.plugins = fingerprint.plugins;
-	hello.n_plugins = fingerprint.n;
+	hello.plugins = node->plugins ? node->plugins : fingerprint.plugins;
+	hello.n_plugins = node->plugins ? node->n_plugins : fingerprint.n;
 	hello.allocs = allocs;
 	hello.n_allocs = n_allocs;
 	hello.picture_complete = true;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;
-	assert_int_equal(rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session",
-					 TIMEOUT_US, &events, node, &node->stream, NULL),
-			 STATUS_OK);
 	send_up(node, &up);
 	while (!node->welcomed && !node->closed) {
 		assert_true(clock_monotonic_us() < limit);
@@ -276,6 +283,15 @@ void fake_node_send_heartbeat(struct fake_node *node)
 	heartbeat.boot_id = node->boot_id;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
 	up.heartbeat = &heartbeat;
+	send_up(node, &up);
+}
+
+void fake_node_send_report(struct fake_node *node, Holdfast__V1__NodeReport *report)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
+	up.report = report;
 	send_up(node, &up);
 }
 

@@ -37,11 +37,15 @@ struct fake_node {
 	struct fake_csi csi;
 	Holdfast__V1__PluginReply *held[FAKE_HELD_MAX]; /* owned; answers that the plugin keeps back */
 	size_t n_held;
+	Holdfast__V1__NodePlugin **plugins; /* borrowed; NULL: one native profile "disk", healthy, and what
+					       csi says */
+	size_t n_plugins;
 	/* what came down since it connected */
 	bool welcomed;
 	int calls; /* to the plugin */
 	uint64_t last_call_id;
-	int runs, stops, releases, acks, forgets;
+	int runs, stops, releases, acks, forgets, reports_wanted;
+	uint64_t report_epoch;
 	char last_run[UUID_TEXT_SIZE];
 	char last_stop[UUID_TEXT_SIZE];
 	char last_ack[UUID_TEXT_SIZE];
@@ -71,6 +75,11 @@ void fake_node_answer(struct fake_node *node);
 void fake_node_send_reply(struct fake_node *node, const Holdfast__V1__PluginReply *reply);
 
 void fake_node_send_heartbeat(struct fake_node *node);
+
+/** The stream alone, without hello. */
+void fake_node_open(struct fake_node *node, const char *id, const char *boot_id);
+
+void fake_node_send_report(struct fake_node *node, Holdfast__V1__NodeReport *report);
 
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status);
 void fake_node_send_mounted(struct fake_node *node, const struct claim *claim);

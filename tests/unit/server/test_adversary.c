@@ -399,7 +399,9 @@ static void the_store_does_not_grow_with_every_change(void **state)
 	take_volume(f);
 	before = kv_revision(f->server->kv);
 	for (int i = 0; i < STATUSES; i++)
-		fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+		fake_node_send_alloc(&f->n1, ALLOC_1,
+				     i % 2 == 0 ? HOLDFAST__V1__CLIENT_STATUS__PENDING
+						: HOLDFAST__V1__CLIENT_STATUS__RUNNING);
 	UNTIL(f, kv_revision(f->server->kv) >= before + STATUSES);
 	UNTIL(f, kv_stats(f->server->kv).pending == 0);
 	assert_int_equal(kv_changes(f->server->kv, before, stop_at_once, NULL, NULL), STATUS_OUT_OF_RANGE);

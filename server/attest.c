@@ -1,0 +1,551 @@
+#include "attest.h"
+
+#include "access.h"
+#include "allocs.h"
+#include "audit.h"
+#include "change.h"
+#include "claims.h"
+#include "keys.h"
+#include "nodes.h"
+#include "records.h"
+#include "reply.h"
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+#include "base/uuid.h"
+#include "log/log.h"
+#include "model/pb.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYPASSED_MAX = 64 * 1024, OBJECT_SIZE = 512 };
+
+typedef Holdfast__V1__AttestNodeRequest attest_request;
+typedef Holdfast__V1__AttestNodeResponse attest_response;
+typedef Holdfast__V1__Attestation attestation;
+
+/* Who gives which word about what. */
+struct word {
+	struct server *server;
+	const struct rpc_call *call; /* NULL: given before, applied now */
+	const char *what;	     /* "Nodes.Attest" */
+	struct node_entry *node;
+	const char *reason;
+	char detail[EVIDENCE_DETAIL_MAX + 1]; /* "NAME: reason" */
+};
+
+/* The claims that are meant. */
+struct meant {
+	char (*ids)[UUID_TEXT_SIZE]; /* owned */
+	size_t n;
+};
+
+static void release_meant(struct meant *meant)
+{
+	free(meant->ids);
+}
+
+static enum status name_word(struct word *word, struct error *err)
+{
+	char who[ACCESS_WHO_SIZE];
+	const char *name = access_who(word->server, word->call, who);
+	static const char role[] = "operator/";
+
+	if (word->reason[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "reason: missing; say why the node cannot have the volume any more");
+	if (str_starts_with(name, role))
+		name += strlen(role);
+	if (!str_is_text(word->reason) ||
+	    str_format(word->detail, sizeof(word->detail), "%s: %s", name, word->reason) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "reason: longer than %zu bytes, or no plain text",
+				 sizeof(word->detail) - strlen(name) - 3);
+	return STATUS_OK;
+}
+
+static enum status check_plugin(const struct server *server, const struct volume *volume, struct error *err)
+{
+	for (size_t i = 0; i < server->config.n_attest_forbidden; i++)
+		if (str_eq(server->config.attest_forbidden[i], volume->plugin_id))
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"volume %s/%s: the server's attest_forbidden_plugins takes no "
+				"operator's word for plugin %s; it needs the node's receipt, a new boot "
+				"of it or a fence at the storage",
+				volume->namespace, volume->id, volume->plugin_id);
+	return STATUS_OK;
+}
+
+/* A claim that is being released waits for evidence; one whose work may go on is not given away by word. */
+static enum status check_claim(const struct word *word, const struct claim *claim, struct error *err)
+{
+	const struct alloc_entry *alloc = state_alloc(&word->server->state, claim->allocation_id);
+
+	if (claim->state >= CLAIM_UNPUBLISHING)
+		return STATUS_OK;
+	if (node_is_connected(word->node))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s is connected and can give its own receipt for volume %s; stop "
+				 "allocation %s: holdfast alloc stop %s",
+				 word->node->id, claim->volume_id, claim->allocation_id,
+				 claim->allocation_id);
+	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && alloc->alloc.desired_status != DESIRED_STOP)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "allocation %s is still to run; stop it first: holdfast alloc stop %s",
+				 alloc->id, alloc->id);
+	return STATUS_OK;
+}
+
+static bool is_meant(const struct word *word, const struct claim_entry *entry)
+{
+	return claim_is_live(&entry->claim) && entry->claim.state < CLAIM_NODE_DETACHED &&
+	       entry->node == word->node;
+}
+
+/* Check every claim that is meant before the first is touched, and list them. */
+static enum status add_volume(const struct word *word, const struct volume_entry *volume, struct meant *meant,
+			      struct error *err)
+{
+	enum status st = check_plugin(word->server, &volume->volume, err);
+	const struct claim_entry *entry;
+	size_t n = meant->n;
+	void *ids;
+
+	LIST_FOREACH (entry, &volume->claims, of_volume) {
+		if (!is_meant(word, entry))
+			continue;
+		n++;
+		if (st == STATUS_OK)
+			st = check_claim(word, &entry->claim, err);
+	}
+	if (st != STATUS_OK)
+		return st;
+	ids = reallocarray(meant->ids, n + 1, sizeof(*meant->ids));
+	if (!ids)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	meant->ids = ids;
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (is_meant(word, entry))
+			memcpy(meant->ids[meant->n++], entry->claim.id, UUID_TEXT_SIZE);
+	return STATUS_OK;
+}
+
+static void on_freed(struct server *server, void *userdata)
+{
+	cleanup_free char *id = userdata;
+	struct claim_entry *entry = state_claim(&server->state, id);
+
+	if (entry)
+		claims_drive(server, entry); /* the controller may still have to detach it */
+}
+
+static void audit_claim(const struct word *word, struct change *change, const struct claim *claim)
+{
+	char object[OBJECT_SIZE];
+
+	(void)str_format(object, sizeof(object), "claim %s of volume %s/%s on node %s", claim->id,
+			 claim->namespace, claim->volume_id, claim->node_id);
+	if (word->call)
+		audit_write(word->server, change, word->call, word->what, object, word->reason);
+	else
+		audit_own(word->server, change, word->what, object, word->detail);
+}
+
+/* What is left of the work is over as well. */
+static enum status free_claim(const struct word *word, const struct claim_entry *entry, struct error *err)
+{
+	struct alloc_entry *alloc = state_alloc(&word->server->state, entry->claim.allocation_id);
+	const struct claim_event evidence = {.type = CLAIM_EVENT_EVIDENCE,
+					     .evidence = EVIDENCE_OPERATOR,
+					     .detail = word->detail,
+					     .now_ms = clock_realtime_ms()};
+	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence.now_ms};
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim_entry ending = *entry;
+	enum status st = STATUS_OK;
+	struct claim after;
+	bool changed;
+
+	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && !node_is_connected(word->node))
+		st = allocs_lose(&change, alloc, "its node is gone, as an operator attested", err);
+	if (st == STATUS_OK)
+		st = claim_step(&ending.claim, &ended, &changed, err);
+	if (st == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
+		st = claims_step(&change, &ending, &evidence, &after, err);
+	if (st != STATUS_OK)
+		return st;
+	audit_claim(word, &change, &entry->claim);
+	return change_commit_taking(word->server, &change, on_freed, strdup(entry->claim.id), err);
+}
+
+static enum status free_meant(const struct word *word, const struct meant *meant, struct error *err)
+{
+	for (size_t i = 0; i < meant->n; i++) {
+		const struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
+		enum status st = entry ? free_claim(word, entry, err) : STATUS_OK;
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+enum status attest_volume(struct server *server, const struct rpc_call *call, const char *what,
+			  struct node_entry *node, struct volume_entry *volume, const char *reason,
+			  struct error *err)
+{
+	struct word word = {.server = server, .call = call, .what = what, .node = node, .reason = reason};
+	cleanup(release_meant) struct meant meant = {0};
+	enum status st = name_word(&word, err);
+
+	if (st == STATUS_OK)
+		st = add_volume(&word, volume, &meant, err);
+	if (st != STATUS_OK)
+		return st;
+	if (meant.n == 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "no claim of volume %s waits for node %s; holdfast volume status %s --why",
+				 volume->id, node->id, volume->id);
+	return free_meant(&word, &meant, err);
+}
+
+/* Records. */
+
+static char *key_of(const char *node_id, const char *id, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ATTESTATION "%s/%s", node_id, id);
+	return ret;
+}
+
+static bool names_volume(const attestation *record, const char *namespace, const char *id)
+{
+	for (size_t i = 0; i < record->n_volumes; i++)
+		if (str_eq(record->volumes[i]->namespace_, namespace) && str_eq(record->volumes[i]->id, id))
+			return true;
+	return false;
+}
+
+/* For each record about a node. */
+static struct record_entry *first_record(struct server *server, const char *node_id,
+					 char prefix[static OBJECT_KEY_SIZE])
+{
+	struct record_entry *entry;
+
+	entry = state_record_from(&server->state, key_of(node_id, "", prefix));
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+static struct record_entry *next_record(struct record_entry *entry, const char *prefix)
+{
+	entry = state_record_next(entry);
+	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
+}
+
+bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, node->id, prefix);
+
+	for (; entry; entry = next_record(entry, prefix)) {
+		const attestation *record = (const void *)entry->record.message;
+
+		if (record->epoch == state_epoch(&server->state) &&
+		    names_volume(record, volume->namespace, volume->id))
+			return true;
+	}
+	return false;
+}
+
+/* The word that covers the claim now, or NULL. */
+static const attestation *find_valid(struct server *server, const struct claim_entry *entry)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *record = first_record(server, entry->node->id, prefix);
+	int64_t now_ms = record ? clock_realtime_ms() : 0;
+
+	for (; record; record = next_record(record, prefix)) {
+		const attestation *word = (const void *)record->record.message;
+
+		if (word->expires_at_ms > now_ms && str_eq(word->boot_id, entry->claim.boot_id) &&
+		    names_volume(word, entry->claim.namespace, entry->claim.volume_id))
+			return word;
+	}
+	return NULL;
+}
+
+bool attest_apply(struct server *server, struct claim_entry *entry)
+{
+	bool node_does_it = node_is_connected(entry->node) && entry->claim.attempts == 0;
+	const attestation *record;
+	struct word word = {.server = server, .what = "attestation applied", .node = entry->node};
+	struct error err;
+
+	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
+		return false;
+	record = find_valid(server, entry);
+	if (!record || check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)
+		return false;
+	str_copy_text(word.detail, sizeof(word.detail), record->reason);
+	word.reason = word.detail;
+	if (free_claim(&word, entry, &err) == STATUS_OK)
+		return true;
+	log_ctx(LOG_ERR, &(struct log_ctx){.claim = entry->id, .op = "attest", .err = &err},
+		"cannot free the claim by an operator's word");
+	return false;
+}
+
+void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)
+{
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(server, node->id, prefix);
+	size_t n = 0;
+
+	/* those beyond what fits one transaction name a node that is not there: harmless, and gc takes them
+	 */
+	for (; entry && n < CHANGE_OBJECTS_MAX / 4; entry = next_record(entry, prefix), n++)
+		change_delete_record(change, entry->key);
+}
+
+/* Nodes.Attest. */
+
+static enum status find_volumes(const struct word *word, const attest_request *request, struct meant *meant,
+				struct error *err)
+{
+	for (size_t i = 0; i < request->n_volumes; i++) {
+		const Holdfast__V1__VolumeRef *ref = request->volumes[i];
+		const char *namespace = ref->namespace_[0] != '\0' ? ref->namespace_ : NAMESPACE_DEFAULT;
+		struct volume_entry *volume = state_volume(&word->server->state, namespace, ref->id);
+		enum status st;
+
+		if (!volume)
+			return error_set(err, STATUS_NOT_FOUND, 0,
+					 "volumes[%zu]: there is no volume %.64s/%.128s; holdfast volume "
+					 "status lists them",
+					 i, namespace, ref->id);
+		for (size_t k = 0; k < i; k++)
+			if (str_eq(request->volumes[k]->id, ref->id) &&
+			    str_eq(request->volumes[k]->namespace_, ref->namespace_))
+				return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+						 "volumes[%zu]: volume %s is named twice", i, volume->id);
+		st = add_volume(word, volume, meant, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static enum status check_request(const attest_request *request, struct error *err)
+{
+	if (request->n_volumes == 0)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"volumes: missing; an operator's word is for named volumes, never for all of "
+			"a node. holdfast node status %.64s lists what it holds",
+			request->id);
+	if (request->n_volumes > ATTEST_VOLUMES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "volumes: more than %d",
+				 ATTEST_VOLUMES_MAX);
+	if (request->valid_ms > ATTEST_VALID_MAX_MS)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "valid_ms: more than %d (a week)",
+				 ATTEST_VALID_MAX_MS);
+	return STATUS_OK;
+}
+
+/* What nobody but the operator says. */
+static char *bypassed_text(struct server *server, const struct meant *meant)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(BYPASSED_MAX);
+
+	for (size_t i = 0; i < meant->n; i++) {
+		const struct claim_entry *entry = state_claim(&server->state, meant->ids[i]);
+		const struct claim *claim = entry ? &entry->claim : NULL;
+
+		if (!claim || sb.len > BYPASSED_MAX - 2048)
+			continue;
+		strbuf_printf(&sb,
+			      "volume %s/%s, allocation %s, generation %" PRIu64
+			      ": node %s has not confirmed that it unmounted (receipt), no later boot of it "
+			      "than %s was seen (new_boot), no storage confirmed a detach "
+			      "(storage_fence)%s%s\n",
+			      claim->namespace, claim->volume_id, claim->allocation_id, claim->generation,
+			      claim->node_id, claim->boot_id,
+			      claim->last_error[0] != '\0' ? "; the node's last error: " : "",
+			      claim->last_error);
+	}
+	return strbuf_take(&sb);
+}
+
+static attestation *make_record(const struct word *word, const attest_request *request, struct error *err)
+{
+	attestation *record = calloc(1, sizeof(*record));
+	char id[UUID_TEXT_SIZE];
+	char who[ACCESS_WHO_SIZE];
+
+	if (record)
+		holdfast__v1__attestation__init(record);
+	if (!record || uuid_new(id) < 0)
+		goto fail;
+	record->create_time_ms = clock_realtime_ms();
+	record->expires_at_ms =
+		request->valid_ms > 0 ? record->create_time_ms + (int64_t)request->valid_ms : 0;
+	record->epoch = state_epoch(&word->server->state);
+	record->id = strdup(id);
+	record->node_id = strdup(word->node->id);
+	record->boot_id = strdup(word->node->node.boot_id);
+	record->reason = strdup(word->detail);
+	record->by = strdup(access_who(word->server, word->call, who));
+	record->volumes = calloc(request->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
+	if (!record->id || !record->node_id || !record->boot_id || !record->reason || !record->by ||
+	    !record->volumes)
+		goto fail;
+	for (size_t i = 0; i < request->n_volumes; i++) {
+		Holdfast__V1__VolumeRef ref = *request->volumes[i];
+		char namespace[NAMESPACE_MAX + 1] = NAMESPACE_DEFAULT;
+
+		if (ref.namespace_[0] == '\0')
+			ref.namespace_ = namespace;
+		record->volumes[i] = (Holdfast__V1__VolumeRef *)message_copy(&ref.base);
+		if (!record->volumes[i])
+			goto fail;
+		record->n_volumes++;
+	}
+	return record;
+fail:
+	(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (record)
+		holdfast__v1__attestation__free_unpacked(record, NULL);
+	return NULL;
+}
+
+/* Answered when all of it is durable. */
+struct answer {
+	struct rpc_call *call;
+	attest_response *response; /* owned */
+	struct meant meant;	   /* owned */
+};
+
+static void answer_free(struct answer *answer)
+{
+	if (!answer)
+		return;
+	if (answer->response)
+		protobuf_c_message_free_unpacked(&answer->response->base, NULL);
+	release_meant(&answer->meant);
+	free(answer);
+}
+DEFINE_CLEANUP(struct answer, answer_free)
+
+static void on_answer(struct server *server, void *userdata)
+{
+	cleanup(answer_freep) struct answer *answer = userdata;
+	attest_response *response = answer->response;
+
+	response->claims = calloc(answer->meant.n + 1, sizeof(Holdfast__V1__Claim *));
+	for (size_t i = 0; response->claims && i < answer->meant.n; i++) {
+		const struct claim_entry *entry = state_claim(&server->state, answer->meant.ids[i]);
+		Holdfast__V1__Claim *claim = entry ? claim_to_pb(&entry->claim) : NULL;
+
+		if (claim)
+			response->claims[response->n_claims++] = claim;
+	}
+	rpc_call_reply(answer->call, &response->base);
+}
+
+static enum status store_record(const struct word *word, const attestation *record, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char key[OBJECT_KEY_SIZE];
+	char object[OBJECT_SIZE];
+	char prefix[OBJECT_KEY_SIZE];
+	struct record_entry *entry = first_record(word->server, word->node->id, prefix);
+	size_t n = 0;
+
+	for (; entry && n < ATTEST_RECORDS_MAX; entry = next_record(entry, prefix))
+		n++;
+	if (n == ATTEST_RECORDS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d attestations about node %s are kept already; purge the node when it is "
+				 "gone for good: holdfast node purge %s",
+				 ATTEST_RECORDS_MAX, word->node->id, word->node->id);
+	change_put_record(&change, key_of(record->node_id, record->id, key), &record->base);
+	(void)str_format(object, sizeof(object), "node %s, %zu volumes, first %.64s/%.128s", word->node->id,
+			 record->n_volumes, record->volumes[0]->namespace_, record->volumes[0]->id);
+	audit_write(word->server, &change, word->call, word->what, object, word->reason);
+	return change_commit(word->server, &change, NULL, NULL, err);
+}
+
+/* A word that changes nothing is a mistake: another node, another volume, or too early. */
+static enum status check_effect(const struct word *word, const attest_request *request,
+				const struct meant *meant, struct error *err)
+{
+	if (meant->n > 0 || request->valid_ms > 0 || word->node->is_unreported)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "none of the volumes named has a claim that waits for node %s, so nothing would "
+			 "change; holdfast volume status ID --why tells what a volume waits for",
+			 word->node->id);
+}
+
+static enum status attest(const struct word *word, const attest_request *request, struct answer *answer,
+			  struct error *err)
+{
+	attest_response *response = answer->response;
+	enum status st = find_volumes(word, request, &answer->meant, err);
+
+	if (st == STATUS_OK)
+		st = check_effect(word, request, &answer->meant, err);
+	if (st != STATUS_OK)
+		return st;
+	response->attestation = make_record(word, request, err);
+	if (!response->attestation)
+		return STATUS_RESOURCE_EXHAUSTED;
+	response->bypassed = bypassed_text(word->server, &answer->meant);
+	if (!response->bypassed)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (request->dry_run)
+		return STATUS_OK;
+	st = store_record(word, response->attestation, err);
+	return st == STATUS_OK ? free_meant(word, &answer->meant, err) : st;
+}
+
+static enum status handle_attest(struct server *server, struct rpc_call *call, const attest_request *request,
+				 struct error *err)
+{
+	struct word word = {
+		.server = server, .call = call, .what = "Nodes.Attest", .reason = request->reason};
+	cleanup(answer_freep) struct answer *answer = calloc(1, sizeof(*answer));
+	struct change nothing = CHANGE_INIT; /* durable after all the others */
+	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+
+	if (st == STATUS_OK)
+		st = check_request(request, err);
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &word.node, err);
+	if (st == STATUS_OK)
+		st = name_word(&word, err);
+	if (st != STATUS_OK)
+		return st;
+	if (answer)
+		answer->response = calloc(1, sizeof(*answer->response));
+	if (!answer || !answer->response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	answer->call = call;
+	holdfast__v1__attest_node_response__init(answer->response);
+	st = attest(&word, request, answer, err);
+	if (st == STATUS_OK)
+		st = change_commit(server, &nothing, on_answer, answer, err);
+	if (st == STATUS_OK)
+		(void)TAKE_PTR(answer);
+	return st;
+}
+
+DEFINE_WRITE_METHOD(attest_handle, attest_request, "Nodes.Attest", handle_attest)

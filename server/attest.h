@@ -1,0 +1,44 @@
+#pragma once
+/* An operator's word that a node has let go of volumes: weaker than any other evidence, and shown so.
+ *
+ * It is given for named volumes of one node in the boot it is in now, with a reason, and is kept as a record:
+ * as proof for this epoch (see epoch.h), and, when it is valid for some time, for claims of those volumes
+ * that come into unpublishing until then and that the node does not release by itself. It never counts for
+ * work that may still run: unless the claim is being released, the node must be away and the allocation must
+ * have been told to stop, or be gone. */
+
+#include "state.h"
+
+#include "base/error.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+
+struct rpc_call;
+struct change;
+struct server;
+
+enum {
+	ATTEST_VOLUMES_MAX = 64,
+	ATTEST_RECORDS_MAX = 256,		    /* per node; the record goes with the node */
+	ATTEST_VALID_MAX_MS = 7 * 24 * 3600 * 1000, /* a week */
+};
+
+/** Nodes.Attest. */
+void attest_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+/** For Volumes.Detach: free what @node holds of @volume by @call's word, one transaction per claim, and audit
+ * it as @what. STATUS_FAILED_PRECONDITION when it may not be taken, or when there is nothing to free. */
+enum status attest_volume(struct server *server, const struct rpc_call *call, const char *what,
+			  struct node_entry *node, struct volume_entry *volume, const char *reason,
+			  struct error *err);
+
+/** Free the claim, which is unpublishing, when a word that is still valid covers it and the node is away or
+ * has failed to release it. To be called whenever the claim is driven. True: it was freed. */
+bool attest_apply(struct server *server, struct claim_entry *entry);
+
+/** Was the word given, since the last restore, that @node has let go of @volume? */
+bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
+
+/** Stage the deletion of every record about @node, which is purged. */
+void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node);

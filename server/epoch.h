@@ -1,0 +1,26 @@
+#pragma once
+/* After a restore from a backup: nodes may hold claims that the server has forgotten. Each restore begins an
+ * epoch, and in it nothing new is granted for a volume before every node that the restored store knows has
+ * told what it holds, or is proven to hold nothing: it was purged, or an operator has given the word for this
+ * volume (attest.h).
+ *
+ * A node tells when it connects, whatever boot it is in: also a new boot may have been granted claims after
+ * the backup. What it holds and the server does not know is adopted as held; of two nodes that hold what only
+ * one may, both are kept, and an operator is told. */
+
+#include "state.h"
+
+#include "base/error.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+
+struct server;
+struct session;
+
+/** May @volume be granted as far as its past is known? STATUS_UNAVAILABLE names nodes that have not reported
+ * and the next command. Costs nothing once all have. */
+enum status epoch_check(struct server *server, const struct volume *volume, struct error *err);
+
+/** A part of the report that the session was asked for. An error ends the session. */
+enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeReport *report,
+			      struct error *err);

@@ -1,0 +1,235 @@
+#include "allocs.h"
+#include "claims.h"
+#include "drain.h"
+#include "fingerprint.h"
+#include "server.h"
+#include "session.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "rpc/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool session_is_greeted(const struct session *session)
+{
+	return session->boot_id[0] != '\0';
+}
+
+static enum status check_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
+			       struct error *err)
+{
+	if (session_is_greeted(session))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a second hello on one session");
+	if (!str_eq(hello->node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "the agent calls itself node '%.64s' but its certificate is of node %s",
+				 hello->node_id, session->node_id);
+	if (!id_is_uuid(hello->boot_id)) /* another spelling would pass for another boot */
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is not a lower-case UUID");
+	return STATUS_OK;
+}
+
+/* Another machine with the same certificate must not free what the first one holds: a later boot counts only
+ * when the earlier one is not there any more. Keepalive ends dead sessions within seconds, so an honest
+ * reboot gets in. */
+static enum status check_rival(const struct session *session, const struct node_entry *node,
+			       const char *boot_id, struct error *err)
+{
+	const struct session *rival = node->session;
+
+	if (!rival || rival == session || !session_is_greeted(rival) || str_eq(rival->boot_id, boot_id))
+		return STATUS_OK;
+	return error_set(err, STATUS_ALREADY_EXISTS, 0,
+			 "node %s is connected already, in boot %s; is its certificate used by two machines?",
+			 session->node_id, rival->boot_id);
+}
+
+/* Did the node hold a claim in @boot_id? As far as history goes. */
+static bool held_in_boot(const struct node_entry *node, const char *boot_id)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &node->claims, of_node)
+		if (str_eq(claim->claim.boot_id, boot_id))
+			return true;
+	return false;
+}
+
+/* Does the node say that work of an earlier boot runs? In a new boot nothing was ever started. */
+static bool runs_volumes(const Holdfast__V1__SessionHello *hello)
+{
+	for (size_t i = 0; i < hello->n_allocs && hello->picture_complete; i++)
+		if (hello->allocs[i]->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING &&
+		    hello->allocs[i]->n_published > 0)
+			return true;
+	return false;
+}
+
+static enum status refuse_boot(const struct node_entry *node, const char *boot_id, struct error *err)
+{
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "node %s: boot %s was taken as over when boot %s began, and what it held may belong "
+			 "to others now. A machine that was resumed from a snapshot must be rebooted before "
+			 "it connects",
+			 node->id, boot_id, node->node.boot_id);
+}
+
+/* A boot that was taken as over cannot come back: its mounts would be those of a second writer.
+ *
+ * Eight such boots are remembered by name. One that is older is known by the claims that it held, as long as
+ * history has them, and by what it says to run: a boot that is new here has never been told to run anything.
+ * After a restore the last two say nothing, because the server has forgotten: then the node's report counts.
+ */
+static enum status check_boot(const struct node_entry *node, const Holdfast__V1__SessionHello *hello,
+			      struct error *err)
+{
+	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
+
+	if (node_past_boot(&node->node, hello->boot_id) != 0)
+		return refuse_boot(node, hello->boot_id, err);
+	if (is_current || node->is_unreported)
+		return STATUS_OK;
+	if (held_in_boot(node, hello->boot_id) || runs_volumes(hello))
+		return refuse_boot(node, hello->boot_id, err);
+	return STATUS_OK;
+}
+
+static void node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
+			    const char *boot_id, const struct node *current, struct node *ret)
+{
+	*ret = *current;
+	(void)str_copy(ret->id, sizeof(ret->id), session->node_id);
+	(void)str_copy(ret->boot_id, sizeof(ret->boot_id), boot_id);
+	str_copy_text(ret->agent_version, sizeof(ret->agent_version), hello->agent_version);
+	str_copy_text(ret->kernel, sizeof(ret->kernel), hello->kernel);
+	str_copy_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
+	ret->status = NODE_READY;
+	ret->disconnected_ms = 0;
+	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
+	if (ret->create_time_ms == 0)
+		ret->create_time_ms = ret->modify_time_ms;
+	if (!str_eq(boot_id, session->boot_id))
+		node_end_boot(ret, ret->modify_time_ms);
+}
+
+/* The node as it is in @boot_id, which is over when the session is in another one: from then on it cannot
+ * come back. */
+static enum status store_node(struct session *session, const Holdfast__V1__SessionHello *hello,
+			      const char *boot_id, struct error *err)
+{
+	struct server *server = session->server;
+	const struct node_entry *entry = state_node(&server->state, session->node_id);
+	static const struct node none;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st;
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	node_from_hello(session, hello, boot_id, entry && node_is_registered(entry) ? &entry->node : &none,
+			node);
+	change_put_node(&change, node);
+	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
+	if (st != STATUS_OK)
+		return st;
+	return change_commit(server, &change, NULL, NULL, err);
+}
+
+static enum status take_statuses(struct session *session, const Holdfast__V1__SessionHello *hello,
+				 struct error *err)
+{
+	for (size_t i = 0; i < hello->n_allocs; i++) {
+		enum status st = session_take_status(session, hello->allocs[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static void adopt_session(struct session *session, struct node_entry *node)
+{
+	static const struct error replaced = {.status = STATUS_ABORTED,
+					      .msg = "the node has opened a newer session"};
+
+	if (node->session && node->session != session)
+		session_end(node->session, &replaced);
+	session->hello_timer = sd_event_source_disable_unref(session->hello_timer);
+	session->server->n_greeting--;
+	state_set_session(&session->server->state, node, session);
+}
+
+/* What follows from the node being in another boot than before. The new boot id is stored last: whatever
+ * fails or is lost in a crash is then done again upon the next hello. */
+static enum status take_new_boot(struct session *session, const Holdfast__V1__SessionHello *hello,
+				 struct node_entry *node, struct error *err)
+{
+	enum status st = allocs_node_rebooted(session->server, node, err);
+
+	if (st == STATUS_OK)
+		st = claims_new_boot(session->server, node, session->boot_id, err);
+	return st == STATUS_OK ? store_node(session, hello, session->boot_id, err) : st;
+}
+
+/* Before anything else goes down comes welcome. */
+static void greet(struct session *session, const struct node_entry *node)
+{
+	session_welcome(session);
+	if (!node->is_unreported)
+		return;
+	session->report_epoch = state_epoch(&session->server->state);
+	session_request_report(session, session->report_epoch);
+}
+
+/* @known_boot: the one that the store knows, when the node is in another one now; else its own. */
+static enum status begin(struct session *session, const Holdfast__V1__SessionHello *hello,
+			 const char *known_boot, struct error *err)
+{
+	bool rebooted = !str_eq(known_boot, session->boot_id);
+	struct node_entry *node;
+	enum status st = store_node(session, hello, known_boot, err);
+
+	if (st != STATUS_OK) {
+		session->boot_id[0] = '\0'; /* not greeted */
+		return st;
+	}
+	node = state_node(&session->server->state, session->node_id);
+	adopt_session(session, node);
+	greet(session, node);
+	st = take_statuses(session, hello, err);
+	if (st == STATUS_OK && rebooted)
+		st = take_new_boot(session, hello, node, err);
+	if (st != STATUS_OK)
+		return st;
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
+		"connected from %s, boot %s%s", rpc_call_peer(session->call)->address, session->boot_id,
+		rebooted ? " (a new one)" : "");
+	if (session->report_epoch == 0) /* else what is to be done depends on what the node tells */
+		session_tell_work(session, node);
+	drain_go_on(session->server, node);
+	return STATUS_OK;
+}
+
+enum status session_take_hello(struct session *session, const Holdfast__V1__SessionHello *hello,
+			       struct error *err)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+	bool is_known = node && node_is_registered(node);
+	char known_boot[UUID_TEXT_SIZE];
+	enum status st = check_hello(session, hello, err);
+
+	if (st == STATUS_OK && is_known)
+		st = check_rival(session, node, hello->boot_id, err);
+	if (st == STATUS_OK && is_known)
+		st = check_boot(node, hello, err);
+	if (st != STATUS_OK)
+		return st;
+	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);
+	(void)str_copy(known_boot, sizeof(known_boot), is_known ? node->node.boot_id : session->boot_id);
+	return begin(session, hello, known_boot, err);
+}

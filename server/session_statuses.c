@@ -1,0 +1,105 @@
+#include "allocs.h"
+#include "claims.h"
+#include "server.h"
+#include "session.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/pb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct error *err)
+{
+	if (from->n_published > ALLOC_VOLUMES_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d volumes are published",
+				 ALLOC_VOLUMES_MAX);
+	to->n_published = 0;
+	memset(to->published, 0, sizeof(to->published));
+	for (size_t i = 0; i < from->n_published; i++) {
+		enum status st = alloc_volume_from_pb(from->published[i], &to->published[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+		to->n_published++;
+	}
+	return STATUS_OK;
+}
+
+static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, struct alloc *to,
+				      struct error *err)
+{
+	int status = (int)from->client_status;
+
+	if (status <= CLIENT_UNSPECIFIED || status >= CLIENT_N)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "client status %d is not known here",
+				 status);
+	to->client_status = (enum client_status)status;
+	to->client_code = from->code;
+	str_copy_text(to->client_description, sizeof(to->client_description), from->description);
+	return take_published(from, to, err);
+}
+
+static bool same_published(const struct alloc *a, const struct alloc *b)
+{
+	for (uint32_t i = 0; i < a->n_published; i++)
+		if (!str_eq(a->published[i].name, b->published[i].name) ||
+		    !str_eq(a->published[i].path, b->published[i].path) ||
+		    !str_eq(a->published[i].claim_id, b->published[i].claim_id))
+			return false;
+	return true;
+}
+
+/* Each hello repeats every status: what is known already is not written again. */
+static bool says_nothing_new(const struct alloc *known, const struct alloc *said)
+{
+	return known->client_status == said->client_status && known->client_code == said->client_code &&
+	       str_eq(known->client_description, said->client_description) &&
+	       known->n_published == said->n_published && same_published(known, said);
+}
+
+static enum status take_known(struct session *session, struct alloc_entry *entry, struct alloc *alloc,
+			      struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool has_ended = alloc_is_client_terminal(alloc);
+	enum status st;
+
+	if (alloc_is_client_terminal(&entry->alloc)) /* for ever: there the node has to get, too */
+		return session_commit(session, &change, has_ended ? SESSION_FORGET_ALLOC : SESSION_STOP_ALLOC,
+				      alloc->id, err);
+	if (says_nothing_new(&entry->alloc, alloc))
+		return STATUS_OK;
+	alloc->modify_time_ms = clock_realtime_ms();
+	change_put_alloc(&change, alloc);
+	if (!has_ended)
+		return session_commit(session, &change, SESSION_NOTHING, "", err);
+	st = claims_end_work(&change, entry, alloc->modify_time_ms, err);
+	return st == STATUS_OK ? session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err) : st;
+}
+
+enum status session_take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
+				struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
+	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	enum status st;
+
+	if (!alloc)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (!entry) {
+		/* unknown means keep: after a restore from a backup the node may know more than the server */
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .alloc = status->alloc_id},
+			"the node has an allocation that is not known here, ignoring");
+		return STATUS_OK;
+	}
+	if (!str_eq(entry->alloc.node_id, session->node_id))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
+				 entry->alloc.id, session->node_id);
+	*alloc = entry->alloc;
+	st = apply_alloc_status(status, alloc, err);
+	return st == STATUS_OK ? take_known(session, entry, alloc, err) : st;
+}

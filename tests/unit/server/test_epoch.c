@@ -1,0 +1,655 @@
+/* A server that was put back to an older store, and nodes that hold what it has forgotten: in no order of
+ * reconnects may there be a second writer. */
+
+#include "asks.h"
+#include "epoch.h"
+#include "keys.h"
+#include "session.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DB_SIZE_MAX = 64 << 20 };
+
+/* The store of a server that is stopped. */
+struct backup {
+	char *bytes; /* owned */
+	size_t n;
+};
+
+static void path_of(const struct fixture *f, char ret[static PATH_MAX])
+{
+	(void)str_format(ret, PATH_MAX, "%s/holdfast.db", f->dir);
+}
+
+static void take_backup(struct fixture *f, struct backup *backup)
+{
+	char path[PATH_MAX];
+
+	stop_all(f);
+	path_of(f, path);
+	free(backup->bytes);
+	assert_int_equal(file_read(path, DB_SIZE_MAX, &backup->bytes, &backup->n), 0);
+	start_all(f);
+}
+
+static void on_stored(uint64_t revision, const struct error *err, void *userdata)
+{
+	(void)revision;
+	assert_null(err);
+	*(bool *)userdata = true;
+}
+
+/* What a restore does beside putting the older store in place. */
+static void raise_epoch(const char *path, uint64_t number)
+{
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	uint8_t bytes[64];
+	struct kv_op op = {.key = KEY_EPOCH, .value = bytes};
+	sd_event *event = NULL;
+	struct kv *kv = NULL;
+	bool done = false;
+
+	epoch.number = number;
+	op.len = holdfast__v1__epoch__pack(&epoch, bytes);
+	assert_true(sd_event_new(&event) >= 0);
+	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
+	assert_int_equal(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_stored, &done, NULL),
+			 STATUS_OK);
+	while (!done)
+		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
+	kv_close(kv);
+	(void)sd_event_unref(event);
+}
+
+static void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
+{
+	char path[PATH_MAX];
+
+	stop_all(f);
+	path_of(f, path);
+	assert_int_equal(file_write_atomic(path, 0600, backup->bytes, backup->n), 0);
+	raise_epoch(path, epoch);
+	free(backup->bytes);
+	*backup = (struct backup){0};
+	start_all(f);
+}
+
+/* A report of one allocation and one claim, either may be absent. */
+static void report(struct fake_node *node, uint64_t epoch, const struct alloc *alloc,
+		   const struct claim *claim, bool more)
+{
+	Holdfast__V1__NodeReport pb = HOLDFAST__V1__NODE_REPORT__INIT;
+	Holdfast__V1__Allocation *allocs[1] = {alloc ? alloc_to_pb(alloc) : NULL};
+	Holdfast__V1__Claim *claims[1] = {claim ? claim_to_pb(claim) : NULL};
+
+	pb.epoch = epoch;
+	pb.allocations = allocs;
+	pb.n_allocations = alloc != NULL;
+	pb.claims = claims;
+	pb.n_claims = claim != NULL;
+	pb.more = more;
+	fake_node_send_report(node, &pb);
+	if (alloc)
+		holdfast__v1__allocation__free_unpacked(allocs[0], NULL);
+	if (claim)
+		holdfast__v1__claim__free_unpacked(claims[0], NULL);
+}
+
+static struct alloc alloc_of(struct fixture *f, const char *id)
+{
+	return state_alloc(&f->server->state, id)->alloc;
+}
+
+static bool has_reported(struct fixture *f, const char *node)
+{
+	return !state_node(&f->server->state, node)->is_unreported;
+}
+
+static enum status claim_for(struct fake_node *node, const char *alloc, struct claim *ret, struct error *err)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	enum status st = fake_node_claim(node, "db", alloc, &response, err);
+
+	if (st != STATUS_OK)
+		return st;
+	assert_int_equal(claim_from_pb(response->claim, ret, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	return STATUS_OK;
+}
+
+static void connect_node(struct fake_node *node, const char *id)
+{
+	fake_node_connect(node, id, BOOT_1, NULL, 0);
+	assert_true(node->welcomed);
+}
+
+/* The backup knows both nodes and the volume; afterwards n1 took it. @ret_alloc and @ret_claim as n1 has
+ * them.
+ */
+static void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
+{
+	struct backup backup = {0};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	take_volume(f);
+	*ret_alloc = alloc_of(f, ALLOC_1);
+	*ret_claim = claim_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+}
+
+static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim held, claim;
+	struct error err;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	connect_node(&f->n2, "n2");
+	UNTIL(f, f->n2.reports_wanted == 1);
+	assert_int_equal(f->n2.report_epoch, 1);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
+	report(&f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "node n1"));
+	assert_null(strstr(err.msg, "n2"));
+	assert_non_null(strstr(err.msg, "holdfast node attest n1 --volume db"));
+	assert_non_null(strstr(err.msg, "holdfast node purge n1"));
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.reports_wanted == 1);
+	report(&f->n1, 1, &alloc, NULL, true);
+	settle(f);
+	assert_false(has_reported(f, "n1")); /* more is to follow */
+	report(&f->n1, 1, NULL, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_TAKEN);
+	assert_true(claim.adopted);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, ALLOC_1));
+	restart(f); /* all of it is durable; a report is given once */
+	assert_true(claim_of(f, ALLOC_1).adopted);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	settle(f);
+	assert_int_equal(f->n1.reports_wanted, 0);
+	fake_node_send_released(&f->n1, &held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+	assert_true(claim.generation > held.generation);
+}
+
+static void a_node_in_a_new_boot_has_to_tell_too(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim held, claim;
+	struct error err;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* the claim may be of this boot */
+	assert_true(f->n1.welcomed);
+	connect_node(&f->n2, "n2");
+	report(&f->n2, 1, NULL, NULL, false);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
+	report(&f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+}
+
+static void a_node_that_is_gone_is_attested_per_volume_or_purged(void **state)
+{
+	for (int purged = 0; purged < 2; purged++) {
+		struct fixture *f = *state;
+		struct alloc alloc;
+		struct claim held, claim;
+		struct volume other = {.namespace = "default", .id = "other"};
+		struct error err;
+
+		forget_that_n1_has_it(f, &alloc, &held);
+		connect_node(&f->n2, "n2");
+		report(&f->n2, 1, NULL, NULL, false);
+		assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+		if (purged)
+			assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+		else
+			assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
+		UNTIL(f, has_reported(f, "n2"));
+		assert_int_equal(epoch_check(f->server, &other, &err),
+				 purged ? STATUS_OK : STATUS_UNAVAILABLE);
+		assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+		if (purged)
+			return;
+		/* the operator was wrong: both are kept, and a third gets nothing */
+		connect_node(&f->n1, "n1");
+		report(&f->n1, 1, &alloc, NULL, true);
+		report(&f->n1, 1, NULL, &held, false);
+		UNTIL(f, has_reported(f, "n1"));
+		assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 2);
+		assert_true(claim_of(f, ALLOC_1).adopted);
+		assert_int_equal(state_of(f, ALLOC_2), CLAIM_RESERVED);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+static void a_claim_that_the_older_store_has_as_freed_is_held_again(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct claim held;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	restore(f, &backup, 3);
+	connect_node(&f->n1, "n1");
+	report(&f->n1, 3, NULL, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING); /* its work is over: it is to let go */
+	assert_true(claim_of(f, ALLOC_1).adopted);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NONE);
+	UNTIL(f, f->n1.releases >= 1);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+}
+
+static void a_volume_that_was_forgotten_is_kept_from_everybody_else(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(&f->n2, 1, NULL, NULL, false);
+	report(&f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
+			 held.generation);
+	assert_int_not_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+	assert_int_equal(deregister_volume(f, &err), STATUS_FAILED_PRECONDITION);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_report_is_taken_only_as_asked_and_only_about_the_node_itself(void **state)
+{
+	enum lie {
+		OTHER_EPOCH,
+		OTHERS_CLAIM,
+		OTHERS_ALLOC,
+		KNOWN_CLAIM_OF_ANOTHER,
+		KNOWN_ALLOC_OF_ANOTHER,
+		OTHER_BOOT,
+		NO_MODE,
+		BAD_ID,
+		BAD_VOLUME,
+		LEAP,
+		NOT_ASKED,
+		LIES,
+	};
+	static const enum status wanted[LIES] = {
+		[OTHER_EPOCH] = STATUS_INVALID_ARGUMENT,
+		[OTHERS_CLAIM] = STATUS_PERMISSION_DENIED,
+		[OTHERS_ALLOC] = STATUS_PERMISSION_DENIED,
+		[KNOWN_CLAIM_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
+		[KNOWN_ALLOC_OF_ANOTHER] = STATUS_PERMISSION_DENIED,
+		[OTHER_BOOT] = STATUS_INVALID_ARGUMENT,
+		[NO_MODE] = STATUS_INVALID_ARGUMENT,
+		[BAD_ID] = STATUS_INVALID_ARGUMENT,
+		[BAD_VOLUME] = STATUS_INVALID_ARGUMENT,
+		[LEAP] = STATUS_INVALID_ARGUMENT,
+		[NOT_ASKED] = STATUS_INVALID_ARGUMENT,
+	};
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct claim truth;
+	struct alloc true_alloc;
+
+	take_volume(f); /* n1 has it, and the store knows */
+	true_alloc = alloc_of(f, ALLOC_1);
+	truth = claim_of(f, ALLOC_1);
+	take_backup(f, &backup);
+	restore(f, &backup, 2);
+	for (enum lie lie = 0; lie < LIES; lie++) {
+		struct claim claim = truth;
+		struct alloc alloc = true_alloc;
+		bool about_alloc = lie == OTHERS_ALLOC || lie == KNOWN_ALLOC_OF_ANOTHER;
+
+		(void)str_copy(claim.node_id, sizeof(claim.node_id), lie == OTHERS_CLAIM ? "n1" : "n2");
+		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), lie == OTHERS_ALLOC ? "n1" : "n2");
+		if (lie != KNOWN_CLAIM_OF_ANOTHER)
+			(void)str_copy(claim.id, sizeof(claim.id), lie == BAD_ID ? "x" : ALLOC_2);
+		if (lie != KNOWN_ALLOC_OF_ANOTHER)
+			(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_2);
+		if (lie == OTHER_BOOT)
+			(void)str_copy(claim.boot_id, sizeof(claim.boot_id), BOOT_2);
+		if (lie == NO_MODE)
+			claim.mode = CLAIM_MODE_UNSPECIFIED;
+		if (lie == BAD_VOLUME)
+			(void)str_copy(claim.volume_id, sizeof(claim.volume_id), "../db");
+		if (lie == LEAP)
+			claim.generation = UINT64_MAX;
+		connect_node(&f->n2, "n2");
+		if (lie == NOT_ASKED) {
+			report(&f->n2, 2, NULL, NULL, false);
+			UNTIL(f, has_reported(f, "n2"));
+		}
+		report(&f->n2, lie == OTHER_EPOCH ? 1 : 2, about_alloc ? &alloc : NULL,
+		       about_alloc ? NULL : &claim, false);
+		UNTIL(f, f->n2.closed);
+		assert_int_equal(f->n2.closed_status, wanted[lie]);
+		UNTIL(f, !node_is_connected(state_node(&f->server->state, "n2")));
+		assert_int_equal(has_reported(f, "n2"), lie == NOT_ASKED);
+		assert_int_equal(f->server->state.n_claims, 1);
+		assert_null(state_alloc(&f->server->state, ALLOC_2));
+		assert_int_equal(f->server->state.n_volumes, 1);
+		assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 1);
+	}
+}
+
+static void a_report_is_bounded(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	state_node(&f->server->state, "n1")->session->n_reported = SESSION_REPORT_OBJECTS_MAX;
+	report(&f->n1, 1, NULL, NULL, true);
+	settle(f);
+	assert_false(f->n1.closed);
+	report(&f->n1, 1, NULL, &(struct claim){0}, true);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+}
+
+/* The store says that n1 runs the allocation and has the claim. Both ended after the backup, and n2 has it
+ * now. */
+static void work_that_ended_after_the_backup_does_not_get_its_claim_again(void **state)
+{
+	for (int first = 0; first < 2; first++) {
+		struct fixture *f = *state;
+		struct backup backup = {0};
+		struct alloc alloc;
+		struct claim old, held, claim;
+
+		take_volume(f);
+		take_backup(f, &backup);
+		connect_node(&f->n1, "n1");
+		connect_node(&f->n2, "n2");
+		old = claim_of(f, ALLOC_1);
+		fake_node_send_released(&f->n1, &old);
+		fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+		UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+		assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+		assert_int_equal(claim_for(&f->n2, ALLOC_2, &held, NULL), STATUS_OK);
+		alloc = alloc_of(f, ALLOC_2);
+		restore(f, &backup, 1);
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+		connect_node(&f->n1, "n1");
+		settle(f);
+		assert_int_equal(f->n1.runs, 0); /* not before it has told */
+		assert_int_not_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
+		if (first == 0)
+			report(&f->n1, 1, NULL, NULL, false);
+		connect_node(&f->n2, "n2");
+		report(&f->n2, 1, &alloc, &held, false);
+		if (first == 1)
+			report(&f->n1, 1, NULL, NULL, false);
+		UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+		settle(f);
+		assert_int_not_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
+		assert_int_equal(alloc_of(f, ALLOC_1).client_status, CLIENT_LOST);
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+		assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+		assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 1);
+		assert_int_equal(f->n1.runs, 0);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* The model: what each node really has mounted, whatever the server thinks. */
+
+enum { MODEL_NODES = 2, MODEL_STEPS = 60, MODEL_SEEDS = 40 };
+
+struct model_node {
+	struct fake_node *node;
+	const char *id;
+	char alloc[UUID_TEXT_SIZE]; /* the one that it is to run now; empty: none */
+	bool holds;
+	struct claim claim; /* that it holds */
+	struct alloc held_alloc;
+};
+
+struct model {
+	struct fixture *f;
+	struct model_node nodes[MODEL_NODES];
+	unsigned int seed;
+	unsigned int serial;
+	uint64_t epoch;
+};
+
+/* What was said is heard, and durable. */
+static void quiet(struct fixture *f)
+{
+	for (int i = 0; i < 8 || kv_stats(f->server->kv).pending > 0; i++)
+		assert_true(sd_event_run(f->event, 1000) >= 0);
+}
+
+static unsigned int pick(struct model *model, unsigned int n)
+{
+	model->seed = model->seed * 1103515245U + 12345U;
+	return (model->seed >> 16) % n;
+}
+
+static void assert_one_writer(const struct model *model)
+{
+	assert_true(!(model->nodes[0].holds && model->nodes[1].holds));
+}
+
+static void model_report(struct model *model, struct model_node *node)
+{
+	if (!node->node->stream || has_reported(model->f, node->id))
+		return;
+	if (node->holds)
+		report(node->node, node->node->report_epoch, &node->held_alloc, &node->claim, false);
+	else
+		report(node->node, node->node->report_epoch, NULL, NULL, false);
+	UNTIL(model->f, has_reported(model->f, node->id));
+	quiet(model->f);
+}
+
+static void model_connect(struct model *model, struct model_node *node)
+{
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+
+	if (node->node->stream)
+		return;
+	status.alloc_id = node->claim.allocation_id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake_node_connect(node->node, node->id, BOOT_1, list, node->holds ? 1 : 0);
+	assert_true(node->node->welcomed);
+	quiet(model->f);
+	if (node->node->reports_wanted > 0 && pick(model, 3) > 0)
+		model_report(model, node);
+	/* it runs what it is told to, although that may have ended here before */
+	if (!node->holds && node->node->runs > 0)
+		memcpy(node->alloc, node->node->last_run, sizeof(node->alloc));
+}
+
+static void model_run(struct model *model, struct model_node *node)
+{
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-%012u", ++model->serial);
+	if (run_alloc(model->f, id, node->id, NULL) == STATUS_OK)
+		memcpy(node->alloc, id, sizeof(id));
+}
+
+static void model_claim(struct model *model, struct model_node *node)
+{
+	struct claim claim;
+
+	if (node->alloc[0] == '\0' || node->holds || !node->node->stream ||
+	    claim_for(node->node, node->alloc, &claim, NULL) != STATUS_OK)
+		return;
+	node->claim = claim;
+	node->held_alloc = alloc_of(model->f, node->alloc);
+	node->holds = true;
+	fake_node_send_mounted(node->node, &claim);
+	fake_node_send_alloc(node->node, node->alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	quiet(model->f);
+}
+
+static void model_finish(struct model *model, struct model_node *node)
+{
+	if (!node->holds || !node->node->stream)
+		return;
+	fake_node_send_released(node->node, &node->claim);
+	fake_node_send_alloc(node->node, node->claim.allocation_id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	quiet(model->f);
+	node->holds = false;
+	node->alloc[0] = '\0';
+}
+
+static void model_step(struct model *model)
+{
+	struct model_node *node = &model->nodes[pick(model, MODEL_NODES)];
+
+	switch (pick(model, 6)) {
+	case 0:
+		model_connect(model, node);
+		break;
+	case 5:
+		model_report(model, node);
+		break;
+	case 1:
+		model_run(model, node);
+		break;
+	case 2:
+	case 3:
+		model_claim(model, node);
+		break;
+	case 4:
+		model_finish(model, node);
+		break;
+	}
+	assert_one_writer(model);
+}
+
+/* Everything ends: what the server believes to be held is let go of, and then anybody can have it. */
+static void model_end(struct model *model)
+{
+	struct claim claim;
+
+	for (int i = 0; i < MODEL_NODES; i++) {
+		struct node_entry *entry = state_node(&model->f->server->state, model->nodes[i].id);
+		struct claim_entry *held;
+		struct alloc_entry *alloc;
+
+		model_connect(model, &model->nodes[i]);
+		model_report(model, &model->nodes[i]);
+		model_finish(model, &model->nodes[i]);
+		LIST_FOREACH (alloc, &entry->allocs, of_node)
+			if (!alloc_is_client_terminal(&alloc->alloc))
+				fake_node_send_alloc(model->nodes[i].node, alloc->id,
+						     HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+		quiet(model->f);
+		LIST_FOREACH (held, &entry->claims, of_node)
+			if (claim_is_live(&held->claim))
+				fake_node_send_released(model->nodes[i].node, &held->claim);
+		quiet(model->f);
+		assert_int_equal(entry->n_live, 0);
+	}
+	model_run(model, &model->nodes[0]);
+	assert_int_equal(claim_for(&model->f->n1, model->nodes[0].alloc, &claim, NULL), STATUS_OK);
+}
+
+static void run_model(struct fixture *f, unsigned int seed)
+{
+	struct model model = {.f = f, .seed = seed, .nodes = {{&f->n1, "n1"}, {&f->n2, "n2"}}};
+	struct backup backup = {0};
+	int backup_at = (int)pick(&model, MODEL_STEPS / 3);
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	for (int i = 0; i < MODEL_NODES; i++)
+		model_connect(&model, &model.nodes[i]);
+	for (int i = 0; i < MODEL_STEPS; i++) {
+		if (i == backup_at)
+			take_backup(f, &backup);
+		if (i == MODEL_STEPS / 2) {
+			restore(f, &backup, ++model.epoch);
+			for (int k = 0; k < MODEL_NODES; k++)
+				if (!model.nodes[k].holds) /* whatever it was, it is over */
+					model.nodes[k].alloc[0] = '\0';
+		}
+		model_step(&model);
+	}
+	model_end(&model);
+}
+
+static void no_order_of_reconnects_makes_a_second_writer(void **state)
+{
+	for (unsigned int seed = 1; seed <= MODEL_SEEDS; seed++) {
+		print_message("seed %u\n", seed);
+		run_model(*state, seed);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(nothing_is_granted_before_every_node_has_told_what_it_holds),
+		SERVED(a_node_in_a_new_boot_has_to_tell_too),
+		SERVED(a_node_that_is_gone_is_attested_per_volume_or_purged),
+		SERVED(a_claim_that_the_older_store_has_as_freed_is_held_again),
+		SERVED(a_volume_that_was_forgotten_is_kept_from_everybody_else),
+		SERVED(work_that_ended_after_the_backup_does_not_get_its_claim_again),
+		SERVED(a_report_is_taken_only_as_asked_and_only_about_the_node_itself),
+		SERVED(a_report_is_bounded),
+		SERVED(no_order_of_reconnects_makes_a_second_writer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

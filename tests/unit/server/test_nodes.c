@@ -1,0 +1,749 @@
+/* What nodes are like, how they are emptied and forgotten, and what a person's word can do. */
+
+#include "asks.h"
+#include "attest.h"
+#include "nodes.h"
+#include "session.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <string.h>
+
+#define NODES &holdfast__v1__nodes__descriptor
+#define READY HOLDFAST__V1__NODE_STATUS__READY
+#define DISCONNECTED HOLDFAST__V1__NODE_STATUS__DISCONNECTED
+#define DOWN HOLDFAST__V1__NODE_STATUS__DOWN
+#define DRAINING HOLDFAST__V1__NODE_STATUS__DRAINING
+
+static struct node_entry *node_of(struct fixture *f, const char *id)
+{
+	return state_node(&f->server->state, id);
+}
+
+/* Status. */
+
+static void a_node_is_ready_disconnected_then_down_and_keeps_everything(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	assert_int_equal(status_of(f, "n1"), READY);
+	lose(f, &f->n1);
+	assert_int_equal(status_of(f, "n1"), DISCONNECTED);
+	f->server->config.node_down_after_us = 0;
+	assert_int_equal(status_of(f, "n1"), DOWN);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(node_of(f, "n1")->n_live, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(status_of(f, "n1"), READY);
+	assert_int_equal(nodes_disconnected_ms(f->server, node_of(f, "n1")), 0);
+}
+
+static void since_when_a_node_is_away_survives_a_restart(void **state)
+{
+	struct fixture *f = *state;
+	int64_t since_ms;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	since_ms = nodes_disconnected_ms(f->server, node_of(f, "n1"));
+	assert_true(since_ms > 0);
+	restart(f);
+	assert_true(nodes_disconnected_ms(f->server, node_of(f, "n1")) == since_ms);
+	/* the other one was connected until the server ended: it is missed since the server is back */
+	assert_true(nodes_disconnected_ms(f->server, node_of(f, "n2")) == f->server->started_ms);
+	assert_int_equal(status_of(f, "n2"), DISCONNECTED);
+}
+
+/* Boots. */
+
+static void boot_name(int i, char ret[static UUID_TEXT_SIZE])
+{
+	(void)str_format(ret, UUID_TEXT_SIZE, "b0020000-0000-4000-8000-%012d", i);
+}
+
+static void assert_refused(struct fixture *f, const char *boot)
+{
+	fake_node_connect(&f->n1, "n1", boot, NULL, 0);
+	assert_true(f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(f->n1.closed_message, "must be rebooted"));
+}
+
+static void a_boot_that_was_over_cannot_come_back(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	lose(f, &f->n1);
+	assert_refused(f, BOOT_1);
+	restart(f);
+	assert_refused(f, BOOT_1);
+	assert_string_equal(node_of(f, "n1")->node.boot_id, BOOT_2);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	assert_true(f->n1.welcomed);
+}
+
+/* Its claims are being freed because of the new boot: from the first word of that on it is over. */
+static void a_boot_is_over_as_soon_as_a_later_one_was_heard_of(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	status.alloc_id = id;
+	status.client_status = (Holdfast__V1__ClientStatus)99; /* the hello breaks off */
+	fake_node_connect(&f->n1, "n1", BOOT_2, list, 1);
+	UNTIL(f, f->n1.closed);
+	UNTIL(f, !node_is_connected(node_of(f, "n1")));
+	assert_refused(f, BOOT_1);
+}
+
+static void eight_boots_are_remembered_and_older_ones_known_by_their_claims(void **state)
+{
+	struct fixture *f = *state;
+	char boot[UUID_TEXT_SIZE];
+
+	take_volume(f); /* in BOOT_1 */
+	lose(f, &f->n1);
+	for (int i = 0; i <= NODE_PAST_BOOTS_MAX; i++) {
+		boot_name(i, boot);
+		fake_node_connect(&f->n1, "n1", boot, NULL, 0);
+		assert_true(f->n1.welcomed);
+		lose(f, &f->n1);
+	}
+	assert_int_equal(node_of(f, "n1")->node.n_past_boots, NODE_PAST_BOOTS_MAX);
+	for (int i = 0; i < NODE_PAST_BOOTS_MAX; i++) {
+		boot_name(i, boot);
+		assert_refused(f, boot);
+	}
+	assert_int_equal(node_past_boot(&node_of(f, "n1")->node, BOOT_1), 0); /* forgotten */
+	assert_refused(f, BOOT_1);					      /* but it held the claim */
+}
+
+static void a_boot_that_is_new_here_cannot_have_work_that_runs(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__AllocVolume *volumes[] = {&volume};
+	char id[] = ALLOC_1;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	status.published = volumes;
+	status.n_published = 1;
+	fake_node_connect(&f->n1, "n1", BOOT_2, list, 1);
+	assert_true(f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, 1); /* of the same boot that is what is expected */
+	assert_true(f->n1.welcomed);
+}
+
+static void a_boot_ends_once_and_the_oldest_is_forgotten(void **state)
+{
+	struct node node = {0};
+
+	(void)state;
+	node_end_boot(&node, 1); /* there was none */
+	assert_int_equal(node.n_past_boots, 0);
+	for (int i = 0; i <= NODE_PAST_BOOTS_MAX; i++) {
+		boot_name(i, node.boot_id);
+		node_end_boot(&node, i + 1);
+		node_end_boot(&node, 1000);
+		assert_int_equal(node_past_boot(&node, node.boot_id), i + 1);
+	}
+	assert_int_equal(node.n_past_boots, NODE_PAST_BOOTS_MAX);
+	boot_name(0, node.boot_id);
+	assert_int_equal(node_past_boot(&node, node.boot_id), 0);
+	boot_name(1, node.boot_id);
+	assert_int_equal(node_past_boot(&node, node.boot_id), 2);
+}
+
+/* Drain. */
+
+static size_t drain(struct fixture *f, const char *node, Holdfast__V1__NodeStatus wanted)
+{
+	Holdfast__V1__DrainNodeResponse *response = drain_node(f, node, false, NULL);
+	size_t n;
+
+	assert_non_null(response);
+	assert_int_equal(response->node->status, wanted);
+	assert_true(response->node->ineligible);
+	n = response->n_volumes;
+	if (n > 0)
+		assert_non_null(strstr(response->volumes[0]->text, ALLOC_1));
+	holdfast__v1__drain_node_response__free_unpacked(response, NULL);
+	return n;
+}
+
+static void release_alloc(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_released(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+}
+
+static void a_drain_stops_unmounts_releases_and_is_done_by_itself(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	assert_int_equal(drain(f, "n1", DRAINING), 1);
+	UNTIL(f, f->n1.stops == 1);
+	assert_int_equal(drain(f, "n1", DRAINING), 1); /* again: the same, and nobody is told twice */
+	settle(f);
+	assert_int_equal(f->n1.stops, 1);
+	assert_int_equal(node_of(f, "n1")->node.drain.done_ms, 0);
+	release_alloc(f, &f->n1, ALLOC_1);
+	UNTIL(f, node_of(f, "n1")->node.drain.done_ms != 0);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+	assert_int_equal(drain(f, "n1", READY), 0);
+	assert_true(node_of(f, "n1")->node.drain.done_ms != 0); /* not begun anew */
+	assert_int_equal(set_eligible(f, "n1", true, NULL), STATUS_OK);
+	assert_false(node_of(f, "n1")->node.ineligible);
+	assert_int_equal(node_of(f, "n1")->node.drain.started_ms, 0);
+}
+
+static void a_drain_of_an_empty_node_is_done_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(drain(f, "n1", READY), 0);
+	assert_true(node_of(f, "n1")->node.drain.done_ms != 0);
+}
+
+static void a_drain_survives_a_restart_of_the_server(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	(void)drain(f, "n1", DRAINING);
+	restart(f);
+	assert_int_equal(status_of(f, "n1"), DISCONNECTED);
+	assert_true(node_is_draining(&node_of(f, "n1")->node));
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(status_of(f, "n1"), DRAINING);
+	UNTIL(f, f->n1.stops >= 1);
+	release_alloc(f, &f->n1, ALLOC_1);
+	UNTIL(f, node_of(f, "n1")->node.drain.done_ms != 0);
+	restart(f);
+	assert_true(node_of(f, "n1")->node.drain.done_ms != 0);
+}
+
+static void a_drain_that_is_late_forces_nothing(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__DrainNodeResponse *response;
+
+	take_volume(f);
+	(void)drain(f, "n1", DRAINING);
+	node_of(f, "n1")->node.drain.deadline_ms = 1;
+	response = drain_node(f, "n1", false, NULL);
+	assert_non_null(strstr(response->volumes[0]->text, "late"));
+	holdfast__v1__drain_node_response__free_unpacked(response, NULL);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	(void)drain(f, "n1", DRAINING);
+	assert_int_equal(set_eligible(f, "n1", true, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "--cancel"));
+	for (int i = 0; i < 2; i++)
+		holdfast__v1__drain_node_response__free_unpacked(drain_node(f, "n1", true, NULL), NULL);
+	assert_int_equal(status_of(f, "n1"), READY);
+	assert_true(node_of(f, "n1")->node.ineligible);
+	release_alloc(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
+	assert_int_equal(node_of(f, "n1")->node.drain.done_ms, 0);
+	assert_int_equal(set_eligible(f, "n1", true, NULL), STATUS_OK);
+}
+
+/* The plugin that unmounts the volumes must be there until they are. */
+static void allocations_that_run_plugins_stop_last(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__NodePlugin disk = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodePlugin csi = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodeHalf half = HOLDFAST__V1__NODE_HALF__INIT;
+	Holdfast__V1__NodePlugin *plugins[] = {&disk, &csi};
+	char native[] = "native", profile[] = "disk", ebs[] = "ebs", id[] = ALLOC_2;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	disk.plugin_id = native;
+	disk.profile = profile;
+	csi.plugin_id = ebs;
+	csi.allocation_id = id;
+	csi.node = &half;
+	disk.healthy = csi.healthy = true;
+	f->n1.plugins = plugins;
+	f->n1.n_plugins = 2;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	settle(f);
+	(void)drain(f, "n1", DRAINING);
+	UNTIL(f, f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop, ALLOC_1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	settle(f);
+	assert_int_equal(f->n1.stops, 1); /* its claim is not released yet */
+	release_alloc(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n1.stops == 2);
+	assert_string_equal(f->n1.last_stop, ALLOC_2);
+	assert_int_equal(node_of(f, "n1")->node.drain.done_ms, 0);
+	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, node_of(f, "n1")->node.drain.done_ms != 0);
+}
+
+/* Purge. */
+
+static void a_purge_strands_nothing(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeResponse *response = NULL;
+	struct error err;
+	char id[] = "db";
+
+	take_volume(f);
+	assert_int_equal(purge(f, "n1", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "connected"));
+	lose(f, &f->n1);
+	assert_int_equal(purge(f, "n1", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "default/db"));
+	assert_non_null(strstr(err.msg, "holdfast node attest n1"));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(purge(f, "n1", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_2));
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	assert_int_equal(purge(f, "n1", &err), STATUS_OK);
+	assert_int_equal(purge(f, "n1", &err), STATUS_NOT_FOUND);
+	assert_null(get_node(f, "n1", NULL));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(f->server->state.n_nodes, 1);
+		assert_null(state_instance(&f->server->state, "n1", "native", "disk"));
+		request.id = id;
+		assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+				      (ProtobufCMessage **)&response, NULL),
+				 STATUS_OK);
+		assert_int_equal(response->volume->n_claims, 1); /* what happened can still be told */
+		assert_string_equal(response->volume->claims[0]->node_id, "n1");
+		holdfast__v1__get_volume_response__free_unpacked(response, NULL);
+		restart(f);
+	}
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* as a new one */
+	assert_true(f->n1.welcomed);
+	assert_int_equal(node_of(f, "n1")->node.n_past_boots, 0);
+	assert_int_equal(f->server->state.n_nodes, 2);
+}
+
+/* Attest. */
+
+static bool has_records(struct fixture *f, const char *prefix)
+{
+	const struct record_entry *entry = state_record_from(&f->server->state, prefix);
+
+	return entry && str_starts_with(entry->key, prefix);
+}
+
+static void an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is_away(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AttestNodeResponse *response = NULL;
+	struct error err;
+
+	take_volume(f);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "is connected"));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, true, &response, NULL), STATUS_OK);
+	assert_int_equal(response->n_claims, 1); /* that would be freed */
+	assert_non_null(strstr(response->bypassed, "receipt"));
+	assert_non_null(strstr(response->bypassed, ALLOC_1));
+	assert_string_equal(response->attestation->by, "operator/dev");
+	holdfast__v1__attest_node_response__free_unpacked(response, NULL);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_false(has_records(f, "attestation/"));
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, &response, NULL), STATUS_OK);
+	assert_int_equal(response->claims[0]->state, HOLDFAST__V1__CLAIM_STATE__FREED);
+	assert_int_equal(response->claims[0]->evidence, HOLDFAST__V1__EVIDENCE__EVIDENCE_OPERATOR);
+	assert_string_equal(response->claims[0]->evidence_detail, "dev: it burnt");
+	holdfast__v1__attest_node_response__free_unpacked(response, NULL);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "nothing would change"));
+	restart(f);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_OPERATOR);
+	assert_true(has_records(f, "attestation/n1/"));
+}
+
+static void work_that_was_not_told_to_end_is_not_given_away(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_1));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_release_that_hangs_on_a_connected_node_can_be_attested(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	assert_int_equal(attest(f, "n1", NULL, "the filer fenced it", 0, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
+static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	/* nothing is to be freed yet, and work that goes on is refused even so */
+	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+	release_alloc(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n2, "db", ALLOC_2, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	fake_node_send_alloc(&f->n2, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n2.releases == 1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING); /* the node may do it itself */
+	claim = claim_of(f, ALLOC_2);
+	fake_node_send_failed(&f->n2, &claim, "busy");
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED); /* upon the next try */
+	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
+	assert_string_equal(claim_of(f, ALLOC_2).evidence_detail, "dev: maintenance");
+}
+
+static void no_word_is_taken_for_plugins_that_the_configuration_names(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	lose(f, &f->n1);
+	(void)str_copy(f->server->config.attest_forbidden[0], PLUGIN_ID_MAX + 1, "native");
+	f->server->config.n_attest_forbidden = 1;
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "attest_forbidden_plugins"));
+	assert_int_equal(detach(f, "n1", "it burnt", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* Bad input. */
+
+static void what_makes_no_sense_is_refused_with_its_code(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AttestNodeRequest none = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
+	Holdfast__V1__AttestNodeRequest many = HOLDFAST__V1__ATTEST_NODE_REQUEST__INIT;
+	Holdfast__V1__DrainNodeRequest late = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
+	Holdfast__V1__VolumeRef ref = HOLDFAST__V1__VOLUME_REF__INIT;
+	Holdfast__V1__VolumeRef *refs[ATTEST_VOLUMES_MAX + 1];
+	char id[] = "n1", reason[] = "r", db[] = "db", longer[EVIDENCE_DETAIL_MAX + 1];
+	struct error err;
+
+	take_volume(f);
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	assert_int_equal(attest(f, "n1", NULL, longer, 0, false, NULL, NULL), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(attest(f, "n1", NULL, "", 0, false, NULL, NULL), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(attest(f, "n1", NULL, "a\nb", 0, false, NULL, NULL), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(attest(f, "n9", NULL, "r", 0, false, NULL, NULL), STATUS_NOT_FOUND);
+	assert_int_equal(attest(f, "n1", "no", "r", 0, false, NULL, NULL), STATUS_NOT_FOUND);
+	assert_int_equal(attest(f, "n1", NULL, "r", ATTEST_VALID_MAX_MS + UINT64_C(1), false, NULL, NULL),
+			 STATUS_INVALID_ARGUMENT);
+	none.id = many.id = late.id = id;
+	none.reason = many.reason = reason;
+	assert_int_equal(call(&f->operator, NODES, "Attest", &none.base, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "named volumes"));
+	ref.id = db;
+	for (size_t i = 0; i < ARRAY_SIZE(refs); i++)
+		refs[i] = &ref;
+	many.volumes = refs;
+	many.n_volumes = ATTEST_VOLUMES_MAX + 1;
+	assert_int_equal(call(&f->operator, NODES, "Attest", &many.base, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	many.n_volumes = 2; /* named twice; once would be refused because it works */
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(call(&f->operator, NODES, "Attest", &many.base, NULL, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "twice"));
+	late.deadline_ms = UINT64_MAX;
+	assert_int_equal(call(&f->operator, NODES, "Drain", &late.base, NULL, &err), STATUS_INVALID_ARGUMENT);
+	assert_null(drain_node(f, "n9", false, &err));
+	assert_int_equal(err.status, STATUS_NOT_FOUND);
+	assert_int_equal(set_eligible(f, "n9", false, NULL), STATUS_NOT_FOUND);
+	assert_int_equal(purge(f, "n9", NULL), STATUS_NOT_FOUND);
+	assert_null(get_node(f, "../n1", &err));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* Lists. */
+
+static Holdfast__V1__ListNodesResponse *list(struct fixture *f, uint32_t per_page, const char *filter,
+					     const char *token, struct error *err)
+{
+	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char texts[2][128];
+
+	(void)str_copy(texts[0], 128, filter);
+	(void)str_copy(texts[1], 128, token);
+	request.filter = texts[0];
+	request.next_token = texts[1];
+	request.per_page = per_page;
+	(void)call(&f->operator, NODES, "List", &request.base, &response, err);
+	return (Holdfast__V1__ListNodesResponse *)response;
+}
+
+static void nodes_are_listed_by_page_and_filter(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ListNodesResponse *page;
+	struct error err;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(set_eligible(f, "n2", false, NULL), STATUS_OK);
+	page = list(f, 1, "", "", NULL);
+	assert_int_equal(page->n_nodes, 1);
+	assert_string_equal(page->nodes[0]->id, "n1");
+	assert_string_equal(page->next_token, "n2");
+	holdfast__v1__list_nodes_response__free_unpacked(page, NULL);
+	page = list(f, 1, "", "n2", NULL);
+	assert_int_equal(page->n_nodes, 1);
+	assert_string_equal(page->nodes[0]->id, "n2");
+	assert_string_equal(page->nodes[0]->eligibility_reason, "looks odd");
+	assert_string_equal(page->next_token, "");
+	holdfast__v1__list_nodes_response__free_unpacked(page, NULL);
+	page = list(f, 0, "ineligible == true and status == ready", "", NULL);
+	assert_int_equal(page->n_nodes, 1);
+	assert_string_equal(page->nodes[0]->id, "n2");
+	holdfast__v1__list_nodes_response__free_unpacked(page, NULL);
+	assert_null(list(f, 0, "ineligible ==", "", &err));
+	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
+}
+
+static int woken;
+
+static void on_woken(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	(void)response;
+	(void)err;
+	(void)userdata;
+	assert_int_equal(status, STATUS_OK);
+	woken++;
+}
+
+static void a_list_that_waits_is_woken_by_a_node_that_goes(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
+	Holdfast__V1__ListNodesResponse *now;
+
+	woken = 0;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	now = list(f, 0, "", "", NULL);
+	request.index = now->index;
+	request.wait_ms = 60000;
+	holdfast__v1__list_nodes_response__free_unpacked(now, NULL);
+	assert_int_equal(rpc_client_call(f->operator.client, NODES, "List", &request.base, TIMEOUT_US * 20,
+					 on_woken, NULL, NULL, NULL),
+			 STATUS_OK);
+	settle(f);
+	assert_int_equal(woken, 0);
+	lose(f, &f->n1);
+	UNTIL(f, woken == 1);
+}
+
+/* Sessions. */
+
+static void sessions_without_hello_are_few_and_short(void **state)
+{
+	struct fixture *f = *state;
+	size_t before = f->server->n_greeting;
+
+	fake_node_open(&f->n1, "n1", BOOT_1);
+	UNTIL(f, f->server->n_greeting == before + 1);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, f->server->n_greeting == before);
+	f->server->n_greeting = SESSIONS_GREETING_MAX;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	f->server->n_greeting = SESSIONS_GREETING_MAX - 1;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(f->server->n_greeting, SESSIONS_GREETING_MAX - 1);
+	f->server->n_greeting = 0;
+}
+
+static void talk_much(struct fixture *f)
+{
+	f->n1.closed = false;
+	for (int i = 0; i <= SESSION_PENDING_MAX && !f->n1.closed; i++) {
+		fake_node_send_alloc(&f->n1, ALLOC_1,
+				     i % 2 == 0 ? HOLDFAST__V1__CLIENT_STATUS__PENDING
+						: HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+		if (i % 64 == 0)
+			(void)sd_event_run(f->event, 0);
+	}
+	for (int i = 0; i < 2000 && !f->n1.closed; i++)
+		(void)sd_event_run(f->event, 1000);
+}
+
+static void a_node_that_says_more_than_the_disk_takes_is_cut_off(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	while_the_disk_stalls(f, talk_much);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
+	UNTIL(f, !node_is_connected(node_of(f, "n1")));
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	settle(f);
+	assert_false(f->n1.closed);
+	assert_int_equal(node_of(f, "n1")->session->n_pending, 0);
+}
+
+static void a_node_with_much_work_gets_all_of_it(void **state)
+{
+	enum { N = 3 * SESSION_WORK_SLICE + 1 };
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (int i = 0; i < N; i++) {
+		char id[UUID_TEXT_SIZE];
+
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-8000-%012d", i);
+		assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
+	}
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.runs == N);
+	settle(f);
+	assert_int_equal(f->n1.runs, N);
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_disconnect(&f->n1); /* in the middle of it */
+	settle(f);
+}
+
+/* Rights. */
+
+static void a_node_has_no_say_about_nodes(void **state)
+{
+	static const char *const methods[] = {"Get", "List", "SetEligibility", "Drain", "Purge", "Attest"};
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		const ProtobufCMethodDescriptor *method =
+			protobuf_c_service_descriptor_get_method_by_name(NODES, methods[i]);
+		ProtobufCMessage *request;
+
+		request = protobuf_c_message_unpack(method->input, NULL, 0, NULL);
+		assert_int_equal(call(&f->n1, NODES, methods[i], request, NULL, &err),
+				 STATUS_PERMISSION_DENIED);
+		protobuf_c_message_free_unpacked(request, NULL);
+	}
+	for (int i = 0; i < 2; i++) {
+		const ProtobufCServiceDescriptor *plugins = &holdfast__v1__plugins__descriptor;
+		ProtobufCMessage *request =
+			protobuf_c_message_unpack(plugins->methods[i].input, NULL, 0, NULL);
+
+		assert_int_equal(call(&f->n1, plugins, plugins->methods[i].name, request, NULL, &err),
+				 STATUS_PERMISSION_DENIED);
+		protobuf_c_message_free_unpacked(request, NULL);
+	}
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(a_node_is_ready_disconnected_then_down_and_keeps_everything),
+		SERVED(since_when_a_node_is_away_survives_a_restart),
+		SERVED(a_boot_that_was_over_cannot_come_back),
+		SERVED(a_boot_is_over_as_soon_as_a_later_one_was_heard_of),
+		SERVED(eight_boots_are_remembered_and_older_ones_known_by_their_claims),
+		SERVED(a_boot_that_is_new_here_cannot_have_work_that_runs),
+		cmocka_unit_test(a_boot_ends_once_and_the_oldest_is_forgotten),
+		SERVED(a_drain_stops_unmounts_releases_and_is_done_by_itself),
+		SERVED(a_drain_of_an_empty_node_is_done_at_once),
+		SERVED(a_drain_survives_a_restart_of_the_server),
+		SERVED(a_drain_that_is_late_forces_nothing),
+		SERVED(a_cancelled_drain_stops_nothing_more_and_the_node_stays_ineligible),
+		SERVED(allocations_that_run_plugins_stop_last),
+		SERVED(a_purge_strands_nothing),
+		SERVED(an_operators_word_is_for_work_that_was_told_to_end_on_a_node_that_is_away),
+		SERVED(work_that_was_not_told_to_end_is_not_given_away),
+		SERVED(a_release_that_hangs_on_a_connected_node_can_be_attested),
+		SERVED(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to),
+		SERVED(no_word_is_taken_for_plugins_that_the_configuration_names),
+		SERVED(what_makes_no_sense_is_refused_with_its_code),
+		SERVED(nodes_are_listed_by_page_and_filter),
+		SERVED(a_list_that_waits_is_woken_by_a_node_that_goes),
+		SERVED(sessions_without_hello_are_few_and_short),
+		SERVED(a_node_that_says_more_than_the_disk_takes_is_cut_off),
+		SERVED(a_node_with_much_work_gets_all_of_it),
+		SERVED(a_node_has_no_say_about_nodes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,409 @@
+/* What plugins come to from what nodes say, and what a volume then says about itself. */
+
+#include "asks.h"
+#include "plugins.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+#define EBS "ebs"
+
+/* A CSI plugin as a node reports it. */
+struct csi {
+	Holdfast__V1__NodePlugin plugin;
+	Holdfast__V1__NodeHalf node;
+	Holdfast__V1__ControllerHalf controller;
+	char id[32], provider[32], version[32], alloc[UUID_TEXT_SIZE];
+};
+
+static Holdfast__V1__NodePlugin *csi(struct csi *csi, const char *id, bool healthy, bool has_controller)
+{
+	*csi = (struct csi){.plugin = HOLDFAST__V1__NODE_PLUGIN__INIT,
+			    .node = HOLDFAST__V1__NODE_HALF__INIT,
+			    .controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
+			    .provider = "ebs.csi.example",
+			    .version = "1.2"};
+	(void)str_copy(csi->id, sizeof(csi->id), id);
+	csi->plugin.plugin_id = csi->id;
+	csi->plugin.provider = csi->provider;
+	csi->plugin.provider_version = csi->version;
+	csi->plugin.allocation_id = csi->alloc;
+	csi->plugin.healthy = csi->controller.healthy = healthy;
+	csi->plugin.node = &csi->node;
+	csi->plugin.controller_required = has_controller;
+	csi->plugin.controller = has_controller ? &csi->controller : NULL;
+	return &csi->plugin;
+}
+
+static void offer(struct fake_node *node, Holdfast__V1__NodePlugin **plugins, size_t n)
+{
+	node->plugins = plugins;
+	node->n_plugins = n;
+}
+
+struct counts {
+	uint32_t nodes_healthy, nodes_expected, controllers_healthy, controllers_expected;
+	bool schedulable;
+};
+
+static void assert_counts(struct fixture *f, const char *id, struct counts wanted)
+{
+	Holdfast__V1__GetPluginResponse *response = get_plugin(f, id, NULL);
+
+	assert_non_null(response);
+	assert_int_equal(response->plugin->nodes_healthy, wanted.nodes_healthy);
+	assert_int_equal(response->plugin->nodes_expected, wanted.nodes_expected);
+	assert_int_equal(response->plugin->controllers_healthy, wanted.controllers_healthy);
+	assert_int_equal(response->plugin->controllers_expected, wanted.controllers_expected);
+	assert_int_equal(response->plugin->schedulable, wanted.schedulable);
+	assert_int_equal(response->plugin->unschedulable_reason[0] == '\0', wanted.schedulable);
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+}
+
+static void counts_follow_sessions_and_are_right_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_counts(f, "native", (struct counts){2, 2, 0, 0, true});
+	lose(f, &f->n2);
+	assert_counts(f, "native", (struct counts){1, 2, 0, 0, true});
+	for (int i = 0; i < 3; i++) {
+		restart(f);
+		assert_counts(f, "native", (struct counts){0, 2, 0, 0, false});
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		assert_counts(f, "native", (struct counts){1, 2, 0, 0, true});
+	}
+	fake_node_connect(&f->n2, "n2", BOOT_2, NULL, 0);
+	assert_counts(f, "native", (struct counts){2, 2, 0, 0, true});
+}
+
+static void a_node_counts_once_whatever_profiles_it_has(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__NodePlugin a = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodePlugin b = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodePlugin *both[] = {&a, &b};
+	struct plugin_summary summary;
+	struct volume volume = {.type = VOLUME_NATIVE, .plugin_id = "native", .profile = "disk"};
+	char native[] = "native", disk[] = "disk", nfs[] = "nfs";
+
+	a.plugin_id = b.plugin_id = native;
+	a.profile = disk;
+	b.profile = nfs;
+	a.healthy = true;
+	offer(&f->n1, both, 2);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_counts(f, "native", (struct counts){1, 1, 0, 0, true});
+	plugin_summarize(state_plugin(&f->server->state, "native"), &volume, &summary);
+	assert_int_equal(summary.nodes_healthy, 1);
+	(void)str_copy(volume.profile, sizeof(volume.profile), "nfs");
+	plugin_summarize(state_plugin(&f->server->state, "native"), &volume, &summary);
+	assert_int_equal(summary.nodes_healthy, 0);
+	assert_int_equal(summary.nodes_expected, 1);
+	a.healthy = false;
+	b.healthy = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	plugin_summarize(state_plugin(&f->server->state, "native"), &volume, &summary);
+	assert_int_equal(summary.nodes_healthy, 1);
+	assert_counts(f, "native", (struct counts){1, 1, 0, 0, true});
+}
+
+static void a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetPluginResponse *response;
+	struct csi one, two;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
+	Holdfast__V1__NodePlugin *on2[] = {csi(&two, EBS, true, false)};
+
+	offer(&f->n1, on1, 1);
+	offer(&f->n2, on2, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_counts(f, EBS, (struct counts){2, 2, 1, 1, true});
+	one.controller.healthy = false;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_counts(f, EBS, (struct counts){2, 2, 0, 1, false});
+	response = get_plugin(f, EBS, NULL);
+	assert_non_null(strstr(response->plugin->unschedulable_reason, "controller"));
+	assert_string_equal(response->plugin->provider, "ebs.csi.example");
+	assert_string_equal(response->plugin->provider_version, "1.2");
+	assert_int_equal(response->plugin->n_instances, 2);
+	assert_true(response->plugin->controller_required);
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+	lose(f, &f->n2);
+	assert_counts(f, EBS, (struct counts){1, 2, 0, 1, false});
+}
+
+static void a_plugin_does_not_begin_sick(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+	struct csi one, two;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, false, false)};
+	Holdfast__V1__NodePlugin *on2[] = {csi(&two, EBS, false, false)};
+
+	offer(&f->n1, on1, 1);
+	offer(&f->n2, on2, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_null(get_plugin(f, EBS, &err));
+	assert_int_equal(err.status, STATUS_NOT_FOUND);
+	one.plugin.healthy = true;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_counts(f, EBS, (struct counts){1, 1, 0, 0, true});
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0); /* it is known by now: counted, not healthy */
+	assert_counts(f, EBS, (struct counts){1, 2, 0, 0, true});
+	one.plugin.healthy = false;
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_counts(f, EBS, (struct counts){0, 2, 0, 0, false});
+	offer(&f->n1, on1, 0); /* shut down: gone, and its last words do not bring it back */
+	offer(&f->n2, on2, 0);
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	offer(&f->n1, on1, 1);
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_null(get_plugin(f, EBS, NULL));
+}
+
+/* Nomad's D11: what one instance does is nothing to the others. */
+static void an_instance_that_goes_leaves_the_others(void **state)
+{
+	struct fixture *f = *state;
+	struct csi one, two, other;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true), csi(&other, "nfs", true, false)};
+	Holdfast__V1__NodePlugin *on2[] = {csi(&two, EBS, true, true)};
+
+	offer(&f->n1, on1, 2);
+	offer(&f->n2, on2, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	offer(&f->n1, on1, 1); /* nfs is gone */
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_null(get_plugin(f, "nfs", NULL));
+	assert_counts(f, EBS, (struct counts){2, 2, 2, 2, true});
+	offer(&f->n2, on2, 0);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_counts(f, EBS, (struct counts){1, 1, 1, 1, true});
+}
+
+/* Nomad's D13: a missing one does not end the list. */
+static void allocations_that_are_gone_are_left_out_one_by_one(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetPluginResponse *response;
+	struct csi one, two;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, false)};
+	Holdfast__V1__NodePlugin *on2[] = {csi(&two, EBS, true, false)};
+
+	for (int i = 0; i < 2; i++) {
+		take_volume(f);
+		lose(f, &f->n1);
+		lose(f, &f->n2);
+		(void)str_copy(one.alloc, sizeof(one.alloc), i == 0 ? ALLOC_1 : ALLOC_2);
+		(void)str_copy(two.alloc, sizeof(two.alloc), i == 0 ? ALLOC_2 : ALLOC_1);
+		offer(&f->n1, on1, 1);
+		offer(&f->n2, on2, 1);
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+		response = get_plugin(f, EBS, NULL);
+		assert_int_equal(response->plugin->n_instances, 2);
+		assert_int_equal(response->plugin->n_allocations, 1); /* the other one does not exist */
+		assert_string_equal(response->plugin->allocations[0]->id, ALLOC_1);
+		holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+		if (i == 1)
+			break;
+		offer(&f->n1, NULL, 0);
+		offer(&f->n2, NULL, 0);
+		(void)teardown(state);
+		(void)setup(state);
+		f = *state;
+	}
+}
+
+static void volumes_of_a_plugin_that_is_gone_stay_and_say_so(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__GetVolumeResponse *response = NULL;
+	Holdfast__V1__NodePlugin *none[1];
+	struct error err;
+	char id[] = "db";
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_counts(f, "native", (struct counts){1, 1, 0, 0, true});
+	offer(&f->n1, none, 0);
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_null(get_plugin(f, "native", &err));
+	assert_int_equal(err.status, STATUS_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "1 volumes name it"));
+	request.id = id;
+	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+			      (ProtobufCMessage **)&response, NULL),
+			 STATUS_OK);
+	assert_false(response->volume->schedulable);
+	assert_non_null(strstr(response->volume->unschedulable_reason, "no node has plugin native"));
+	holdfast__v1__get_volume_response__free_unpacked(response, NULL);
+}
+
+static Holdfast__V1__ListPluginsResponse *list(struct fixture *f, const char *prefix, uint32_t per_page,
+					       const char *token)
+{
+	Holdfast__V1__ListPluginsRequest request = HOLDFAST__V1__LIST_PLUGINS_REQUEST__INIT;
+	Holdfast__V1__ListPluginsResponse *response = NULL;
+	char texts[2][64];
+
+	(void)str_copy(texts[0], 64, prefix);
+	(void)str_copy(texts[1], 64, token);
+	request.prefix = texts[0];
+	request.next_token = texts[1];
+	request.per_page = per_page;
+	assert_int_equal(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base,
+			      (ProtobufCMessage **)&response, NULL),
+			 STATUS_OK);
+	return response;
+}
+
+static void plugins_are_listed_in_pages_in_order(void **state)
+{
+	enum { N = 5 };
+	struct fixture *f = *state;
+	Holdfast__V1__ListPluginsResponse *page;
+	Holdfast__V1__NodePlugin *all[N];
+	struct csi plugins[N];
+	char token[64] = "";
+	int seen = 0;
+
+	for (int i = 0; i < N; i++) {
+		char id[8];
+
+		(void)str_format(id, sizeof(id), "p%d", i);
+		all[i] = csi(&plugins[i], id, true, false);
+	}
+	offer(&f->n1, all, N);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0); /* native */
+	do {
+		page = list(f, "p", 2, token);
+		assert_int_equal(page->n_plugins, seen + 2 <= N ? 2 : N - seen);
+		for (size_t i = 0; i < page->n_plugins; i++)
+			assert_string_equal(page->plugins[i]->id, plugins[seen++].id);
+		(void)str_copy(token, sizeof(token), page->next_token);
+		holdfast__v1__list_plugins_response__free_unpacked(page, NULL);
+	} while (token[0] != '\0');
+	assert_int_equal(seen, N);
+	page = list(f, "", 0, "");
+	assert_int_equal(page->n_plugins, N + 1);
+	assert_string_equal(page->plugins[0]->id, "native");
+	holdfast__v1__list_plugins_response__free_unpacked(page, NULL);
+}
+
+static uint32_t woken_healthy;
+static int woken;
+
+static void on_woken(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	(void)err;
+	(void)userdata;
+	assert_int_equal(status, STATUS_OK);
+	woken_healthy = ((const Holdfast__V1__GetPluginResponse *)response)->plugin->nodes_healthy;
+	woken++;
+}
+
+static void a_waiting_read_is_woken_by_a_session_that_ends(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetPluginRequest request = HOLDFAST__V1__GET_PLUGIN_REQUEST__INIT;
+	Holdfast__V1__GetPluginResponse *now;
+	char id[] = "native";
+
+	woken = 0;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	settle(f);
+	now = get_plugin(f, id, NULL);
+	request.id = id;
+	request.index = now->index;
+	request.wait_ms = 60000;
+	holdfast__v1__get_plugin_response__free_unpacked(now, NULL);
+	assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__plugins__descriptor, "Get",
+					 &request.base, TIMEOUT_US * 20, on_woken, NULL, NULL, NULL),
+			 STATUS_OK);
+	settle(f);
+	assert_int_equal(woken, 0);
+	lose(f, &f->n2);
+	UNTIL(f, woken == 1);
+	assert_int_equal(woken_healthy, 1);
+}
+
+static void a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct csi one, two;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, false), csi(&two, EBS, true, false)};
+	Holdfast__V1__NodePlugin *many[NODE_PLUGINS_MAX + 1];
+	struct csi lots[NODE_PLUGINS_MAX + 1];
+	char profile[] = "disk";
+
+	for (int i = 0; i <= NODE_PLUGINS_MAX; i++) {
+		char id[8];
+
+		(void)str_format(id, sizeof(id), "p%d", i);
+		many[i] = csi(&lots[i], id, true, false);
+	}
+	for (int i = 0; i < 3; i++) {
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		two.plugin.profile = i == 1 ? profile : (char *)(uintptr_t) "";
+		offer(&f->n1,
+		      i == 2   ? many
+		      : i == 1 ? on1 + 1
+			       : on1,
+		      i == 2   ? NODE_PLUGINS_MAX + 1
+		      : i == 1 ? 1
+			       : 2);
+		fake_node_send_fingerprint(&f->n1);
+		UNTIL(f, f->n1.closed);
+		assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+		offer(&f->n1, NULL, 0);
+		UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+		assert_null(get_plugin(f, EBS, NULL));
+		assert_null(get_plugin(f, "p0", NULL));
+	}
+	offer(&f->n1, many, NODE_PLUGINS_MAX);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_counts(f, "p31", (struct counts){1, 1, 0, 0, true});
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(counts_follow_sessions_and_are_right_after_a_restart),
+		SERVED(a_node_counts_once_whatever_profiles_it_has),
+		SERVED(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one),
+		SERVED(a_plugin_does_not_begin_sick),
+		SERVED(an_instance_that_goes_leaves_the_others),
+		SERVED(allocations_that_are_gone_are_left_out_one_by_one),
+		SERVED(volumes_of_a_plugin_that_is_gone_stay_and_say_so),
+		SERVED(plugins_are_listed_in_pages_in_order),
+		SERVED(a_waiting_read_is_woken_by_a_session_that_ends),
+		SERVED(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
