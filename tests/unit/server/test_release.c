@@ -1,6 +1,7 @@
 /* Giving back what a controller attached: when it is asked, for whom, and what holds it up. */
 
 #include "cluster.h"
+#include "keys.h"
 #include "release.h"
 #include "unit.h"
 
@@ -74,6 +75,15 @@ static void forget_delay(struct fixture *f, const char *alloc)
 	(void)sd_event_source_set_time_relative(entry->work.timer, 0);
 }
 
+/* By itself it would not be tried again in this test. */
+static void postpone(struct fixture *f, const char *alloc)
+{
+	struct claim_entry *entry = entry_of(f, alloc);
+
+	assert_non_null(entry->work.timer);
+	(void)sd_event_source_set_time_relative(entry->work.timer, 3600 * USEC_PER_SEC);
+}
+
 static void the_volume_is_detached_after_the_receipt_and_then_free(void **state)
 {
 	struct fixture *f = *state;
@@ -81,6 +91,7 @@ static void the_volume_is_detached_after_the_receipt_and_then_free(void **state)
 
 	take(f, &f->n1, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	f->plugin.last_secret[0] = '\0';
 	give_back(f, &f->n1, ALLOC_1);
 	UNTIL(f, f->n2.n_held == 1);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
@@ -199,6 +210,7 @@ static void a_controller_that_comes_back_is_asked_at_once(void **state)
 		forget_delay(f, alloc); /* trying in vain again is not worth a write */
 		settle(f);
 		assert_int_equal(claim_of(f, alloc).attempts, 1);
+		postpone(f, alloc);
 		f->n2.csi.controller_sick = false;
 		if (way == 0) {
 			fake_node_send_fingerprint(&f->n2);
@@ -282,6 +294,71 @@ static void claims_that_let_go_together_are_detached_together(void **state)
 	fake_node_answer(&f->n2);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_2) == CLAIM_FREED);
 	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
+static void what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	f->n2.csi.cannot_attach = true; /* as after another version of the plugin */
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	take(f, &f->n1, "db", ALLOC_2);
+	assert_int_equal(claim_of(f, ALLOC_2).attach, ATTACH_NONE);
+	give_back(f, &f->n1, ALLOC_1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	give_back(f, &f->n1, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
+static void a_volume_is_never_detached_from_all_nodes(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	claim = claim_of(f, ALLOC_1); /* as one that was adopted from a node that does not know it */
+	claim.external_node_id[0] = '\0';
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "how the provider calls node n1"));
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	f->plugin.n_attachments = 0; /* done at the provider, by hand */
+}
+
+static Holdfast__V1__Epoch new_epoch(uint64_t number)
+{
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+
+	epoch.number = number;
+	return epoch;
+}
+
+static void after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Epoch epoch = new_epoch(1);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	change_put_record(&change, KEY_EPOCH, &epoch.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	restart(f);
+	connect_csi(f); /* without a report */
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_true(f->n1.reports_wanted > 0);
 }
 
 /* Somebody else's call has the turn of the plugin. */
@@ -445,6 +522,9 @@ int main(void)
 		TEST(releases_go_on_after_a_restart),
 		SHARED(the_last_claim_on_a_node_takes_the_attachment_with_it),
 		SHARED(claims_that_let_go_together_are_detached_together),
+		SHARED(what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them),
+		TEST(a_volume_is_never_detached_from_all_nodes),
+		TEST(after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold),
 		SHARED(a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn),
 		SHARED(what_may_be_being_detached_is_not_attached_there_anew),
 		TEST(a_stuck_volume_delays_no_other),
