@@ -1,21 +1,24 @@
 #pragma once
-/* Allocations: submission, stop, and what their nodes report. */
+/* Allocations: what is asked of them, and what becomes of them. */
 
 #include "state.h"
 
 #include "base/error.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 
 struct change;
 struct server;
 struct rpc_call;
 
-/* Handlers of the service Allocations. */
+/* Handlers of the service Allocations: alloc_submit.c and alloc_read.c. */
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_stop(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void allocs_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+bool alloc_has_live_claims(const struct alloc_entry *entry);
 
 /** The node is back in another boot: what ran there is lost. One transaction per allocation. */
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err);

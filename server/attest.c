@@ -38,6 +38,7 @@ struct word {
 	const struct rpc_call *call; /* NULL: given before, applied now */
 	const char *what;	     /* "Nodes.Attest" */
 	struct node_entry *node;
+	const char *field; /* that the reason came in */
 	const char *reason;
 	char detail[EVIDENCE_DETAIL_MAX + 1]; /* "NAME: reason" */
 };
@@ -57,18 +58,15 @@ static enum status name_word(struct word *word, struct error *err)
 {
 	char who[ACCESS_WHO_SIZE];
 	const char *name = access_who(word->server, word->call, who);
-	static const char role[] = "operator/";
 
 	if (word->reason[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "reason: missing; say why the node cannot have the volume any more");
-	if (str_starts_with(name, role))
-		name += strlen(role);
+				 "%s: missing; say why the node cannot have the volume any more",
+				 word->field);
 	if (!str_is_text(word->reason) ||
 	    str_format(word->detail, sizeof(word->detail), "%s: %s", name, word->reason) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "reason: longer than %zu bytes, or no plain text",
-				 sizeof(word->detail) - strlen(name) - 3);
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: not text, or longer than %zu bytes",
+				 word->field, sizeof(word->detail) - strlen(name) - 3);
 	return STATUS_OK;
 }
 
@@ -201,9 +199,14 @@ static enum status free_meant(const struct word *word, const struct meant *meant
 
 enum status attest_volume(struct server *server, const struct rpc_call *call, const char *what,
 			  struct node_entry *node, struct volume_entry *volume, const char *reason,
-			  struct error *err)
+			  bool dry_run, struct error *err)
 {
-	struct word word = {.server = server, .call = call, .what = what, .node = node, .reason = reason};
+	struct word word = {.server = server,
+			    .call = call,
+			    .what = what,
+			    .node = node,
+			    .field = "attest_reason",
+			    .reason = reason};
 	cleanup(release_meant) struct meant meant = {0};
 	enum status st = name_word(&word, err);
 
@@ -213,9 +216,10 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 		return st;
 	if (meant.n == 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-				 "no claim of volume %s waits for node %s; holdfast volume status %s --why",
-				 volume->id, node->id, volume->id);
-	return free_meant(&word, &meant, err);
+				 "node %s holds no claim of volume %s: nothing was changed; holdfast volume "
+				 "status --why %s shows who does",
+				 node->id, volume->id, volume->id);
+	return dry_run ? STATUS_OK : free_meant(&word, &meant, err);
 }
 
 /* Records. */
@@ -301,6 +305,13 @@ bool attest_apply(struct server *server, struct claim_entry *entry)
 	log_ctx(LOG_ERR, &(struct log_ctx){.claim = entry->id, .op = "attest", .err = &err},
 		"cannot free the claim by an operator's word");
 	return false;
+}
+
+bool attest_is_needed(struct server *server, const attestation *record)
+{
+	const struct node_entry *node = state_node(&server->state, record->node_id);
+
+	return node && node->is_unreported && record->epoch == state_epoch(&server->state);
 }
 
 void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)
@@ -520,8 +531,11 @@ static enum status attest(const struct word *word, const attest_request *request
 static enum status handle_attest(struct server *server, struct rpc_call *call, const attest_request *request,
 				 struct error *err)
 {
-	struct word word = {
-		.server = server, .call = call, .what = "Nodes.Attest", .reason = request->reason};
+	struct word word = {.server = server,
+			    .call = call,
+			    .what = "Nodes.Attest",
+			    .field = "reason",
+			    .reason = request->reason};
 	cleanup(answer_freep) struct answer *answer = calloc(1, sizeof(*answer));
 	struct change nothing = CHANGE_INIT; /* durable after all the others */
 	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 
+#include <holdfast/v1/types.pb-c.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
@@ -28,10 +29,11 @@ enum {
 void attest_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
 /** For Volumes.Detach: free what @node holds of @volume by @call's word, one transaction per claim, and audit
- * it as @what. STATUS_FAILED_PRECONDITION when it may not be taken, or when there is nothing to free. */
+ * it as @what; with @dry_run only see whether that may be done. STATUS_FAILED_PRECONDITION when it may not be
+ * taken, or when there is nothing to free. */
 enum status attest_volume(struct server *server, const struct rpc_call *call, const char *what,
 			  struct node_entry *node, struct volume_entry *volume, const char *reason,
-			  struct error *err);
+			  bool dry_run, struct error *err);
 
 /** Free the claim, which is unpublishing, when a word that is still valid covers it and the node is away or
  * has failed to release it. To be called whenever the claim is driven. True: it was freed. */
@@ -39,6 +41,9 @@ bool attest_apply(struct server *server, struct claim_entry *entry);
 
 /** Was the word given, since the last restore, that @node has let go of @volume? */
 bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume);
+
+/** Must the record be kept whatever its age, because its node has still to report? */
+bool attest_is_needed(struct server *server, const Holdfast__V1__Attestation *record);
 
 /** Stage the deletion of every record about @node, which is purged. */
 void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node);

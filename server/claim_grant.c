@@ -5,9 +5,10 @@
 #include "change.h"
 #include "claim_attach.h"
 #include "epoch.h"
+#include "refusal.h"
 #include "release.h"
-#include "reply.h"
 #include "server.h"
+#include "volume_store.h"
 #include "volume_view.h"
 
 #include "base/cleanup.h"
@@ -25,7 +26,7 @@
 /* The live claims of a volume as admission wants them. */
 struct holders {
 	const struct claim **claims; /* owned array of borrowed claims */
-	struct holder *about;	     /* owned */
+	struct holder *about;	     /* owned; NULL until something is to be explained */
 	size_t n;
 };
 
@@ -35,8 +36,7 @@ static void release_holders(struct holders *holders)
 	free(holders->about);
 }
 
-static enum status find_holders(struct server *server, struct volume_entry *volume, struct holders *holders,
-				struct error *err)
+static enum status find_holders(struct volume_entry *volume, struct holders *holders, struct error *err)
 {
 	struct claim_entry *entry;
 
@@ -45,17 +45,21 @@ static enum status find_holders(struct server *server, struct volume_entry *volu
 				 "volume %s has %d claims, the most there may be", volume->volume.id,
 				 CLAIMS_PER_VOLUME_MAX);
 	holders->claims = calloc(volume->n_live + 1, sizeof(const struct claim *));
-	holders->about = calloc(volume->n_live + 1, sizeof(*holders->about));
-	if (!holders->claims || !holders->about)
+	if (!holders->claims)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		if (!claim_is_live(&entry->claim))
-			continue;
-		holders->claims[holders->n] = &entry->claim;
-		holders->about[holders->n] = claim_holder(server, &entry->claim);
-		holders->n++;
-	}
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (claim_is_live(&entry->claim))
+			holders->claims[holders->n++] = &entry->claim;
 	return STATUS_OK;
+}
+
+/* Without memory the explanation knows less. */
+static const struct holder *look_at_holders(struct server *server, struct holders *holders)
+{
+	holders->about = calloc(holders->n + 1, sizeof(*holders->about));
+	for (size_t i = 0; holders->about && i < holders->n; i++)
+		holders->about[i] = claim_holder(server, holders->claims[i]);
+	return holders->about;
 }
 
 /* What is asked for, by whom; ids as they came, for messages. */
@@ -87,13 +91,18 @@ static enum status admit(struct server *server, const struct asked *asked, const
 	if (volume && asked->node)
 		in.plugin = node_entry_plugin(asked->node, &volume->volume);
 	if (volume) {
-		st = find_holders(server, volume, &holders, err);
+		st = volume_store_check_usable(server, &volume->volume, err);
+		if (st == STATUS_OK)
+			st = find_holders(volume, &holders, err);
 		if (st != STATUS_OK)
 			return st;
 		in.claims = holders.claims;
-		in.holders = holders.about;
 		in.n_claims = holders.n;
 	}
+	st = admission_check(&in, ret_same, err);
+	if (st != STATUS_FAILED_PRECONDITION || in.n_claims == 0)
+		return st;
+	in.holders = look_at_holders(server, &holders); /* costs more: only who is refused needs it */
 	return admission_check(&in, ret_same, err);
 }
 
@@ -253,7 +262,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	const struct claim *same = NULL;
 	struct node_entry *node;
 	struct identity who;
-	enum status st = access_node(rpc_call_peer(call), server->config.cluster, &who, err);
+	enum status st = access_check_node(server, call, &who, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -280,8 +289,13 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 
 void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server)
 {
+	const Holdfast__V1__ClaimVolumeRequest *asked = (const Holdfast__V1__ClaimVolumeRequest *)request;
+	const struct alloc_entry *alloc;
 	struct error err;
 
-	if (handle_claim(server, call, (const Holdfast__V1__ClaimVolumeRequest *)request, &err) != STATUS_OK)
-		reply_refused(server, call, "Volumes.Claim", &err);
+	if (handle_claim(server, call, asked, &err) == STATUS_OK)
+		return;
+	alloc = state_alloc(&((struct server *)server)->state, asked->allocation_id);
+	reply_refused_claim(server, call, "Volumes.Claim", alloc ? &alloc->alloc : NULL, asked->volume_name,
+			    alloc ? alloc->alloc.node_id : "", &err);
 }

@@ -17,6 +17,9 @@ enum {
 	HEARTBEAT_MIN_S = 1,
 	HEARTBEAT_DEFAULT_S = 5,
 	HEARTBEAT_MAX_S = 300,
+	NODE_DOWN_MIN_S = 10,
+	NODE_DOWN_DEFAULT_S = 300,
+	NODE_DOWN_MAX_S = 7 * 24 * 3600,
 	CONTROLLER_TIMEOUT_MIN_S = 1,
 	CONTROLLER_TIMEOUT_MAX_S = 3600,
 	RESERVATION_TTL_MIN_S = 1,
@@ -25,9 +28,10 @@ enum {
 	RELEASE_SWEEP_MIN_S = 1,
 	RELEASE_SWEEP_DEFAULT_S = 60,
 	RELEASE_SWEEP_MAX_S = 3600,
-	NODE_DOWN_MIN_S = 10,
-	NODE_DOWN_DEFAULT_S = 300,
-	NODE_DOWN_MAX_S = 7 * 24 * 3600,
+	GC_INTERVAL_MIN_S = 10,
+	GC_INTERVAL_DEFAULT_S = 300,
+	GC_AFTER_MIN_S = 60,
+	GC_AFTER_DEFAULT_S = 24 * 3600,
 	PORT_DEFAULT = 4656,
 	AUDIT_KEEP_MIN = 1000,
 	AUDIT_KEEP_DEFAULT = 100000,
@@ -51,13 +55,15 @@ void config_init(struct config *config)
 		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
+		.node_down_after_us = NODE_DOWN_DEFAULT_S * USEC_PER_SEC,
+		.gc_interval_us = GC_INTERVAL_DEFAULT_S * USEC_PER_SEC,
+		.gc_after_us = GC_AFTER_DEFAULT_S * USEC_PER_SEC,
 		.controller_timeout_us = CONTROLLER_TIMEOUT_MS * USEC_PER_MSEC,
 		.reservation_ttl_us = RESERVATION_TTL_DEFAULT_S * USEC_PER_SEC,
 		.release_sweep_us = RELEASE_SWEEP_DEFAULT_S * USEC_PER_SEC,
 		.audit_keep = AUDIT_KEEP_DEFAULT,
 		.audit_keep_for_us = AUDIT_KEEP_FOR_DEFAULT_DAYS * USEC_PER_DAY,
 		.acl = true,
-		.node_down_after_us = NODE_DOWN_DEFAULT_S * USEC_PER_SEC,
 	};
 }
 
@@ -142,6 +148,11 @@ static const struct conf_field top_fields[] = {
 	 .offset = offsetof(struct config, heartbeat_us),
 	 .min = HEARTBEAT_MIN_S * USEC_PER_SEC,
 	 .max = HEARTBEAT_MAX_S * USEC_PER_SEC},
+	{.key = "node_down_after",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, node_down_after_us),
+	 .min = NODE_DOWN_MIN_S * USEC_PER_SEC,
+	 .max = NODE_DOWN_MAX_S * USEC_PER_SEC},
 	{.key = "controller_timeout",
 	 .type = CONF_DURATION,
 	 .offset = offsetof(struct config, controller_timeout_us),
@@ -168,11 +179,16 @@ static const struct conf_field top_fields[] = {
 	 .min = USEC_PER_DAY,
 	 .max = AUDIT_KEEP_FOR_MAX_DAYS * USEC_PER_DAY},
 	{.key = "acl", .type = CONF_BOOL, .offset = offsetof(struct config, acl)},
-	{.key = "node_down_after",
+	{.key = "gc_interval",
 	 .type = CONF_DURATION,
-	 .offset = offsetof(struct config, node_down_after_us),
-	 .min = NODE_DOWN_MIN_S * USEC_PER_SEC,
-	 .max = NODE_DOWN_MAX_S * USEC_PER_SEC},
+	 .offset = offsetof(struct config, gc_interval_us),
+	 .min = GC_INTERVAL_MIN_S * USEC_PER_SEC,
+	 .max = USEC_PER_DAY},
+	{.key = "gc_after",
+	 .type = CONF_DURATION,
+	 .offset = offsetof(struct config, gc_after_us),
+	 .min = GC_AFTER_MIN_S * USEC_PER_SEC,
+	 .max = 365 * USEC_PER_DAY},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 };
@@ -197,6 +213,7 @@ enum status config_load(const char *path, struct config *config, struct error *e
 	st = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);
 	if (st != STATUS_OK)
 		return st;
+	(void)str_copy(config->path, sizeof(config->path), path); /* it was opened, so it fits */
 	if (!id_is_name(config->cluster, sizeof(config->cluster) - 1))
 		return conf_error(conf, conf_root(conf), "cluster", err,
 				  "'%s' is not a cluster's name (A-Z a-z 0-9 _ and -)", config->cluster);

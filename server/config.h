@@ -15,6 +15,7 @@ enum {
 };
 
 struct config {
+	char path[PATH_MAX];		   /* it was read from; "": none, --dev */
 	char cluster[CONFIG_CLUSTER_SIZE]; /* id_is_name() */
 	char data_dir[PATH_MAX];	   /* holds holdfast.db */
 	char host[CONFIG_HOST_SIZE];	   /* numeric address */
@@ -22,19 +23,20 @@ struct config {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
-	char ticket_key[PATH_MAX];	/* PEM, Ed25519 private key */
-	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
-	uint64_t heartbeat_us;		/* between a node's signs of life */
+	char ticket_key[PATH_MAX];   /* PEM, Ed25519 private key */
+	uint64_t ticket_ttl_us;	     /* a node must stage and publish within this time */
+	uint64_t heartbeat_us;	     /* between a node's signs of life */
+	uint64_t node_down_after_us; /* a node without a session is down then; frees nothing */
+	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
+	size_t n_attest_forbidden;
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
+	uint64_t gc_interval_us;	/* between two collections */
+	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */
 	uint64_t reservation_ttl_us;	/* after which a grant that never reached its node is taken back */
 	uint64_t release_sweep_us;	/* between looks for releases that no event has driven on */
 	uint64_t audit_keep;		/* records of the audit */
 	uint64_t audit_keep_for_us;
-	bool acl; /* tokens and policies; else operators' certificates alone */
-	uint64_t
-		node_down_after_us; /* a node without a session for so long is shown as down; frees nothing */
-	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
-	size_t n_attest_forbidden;
+	bool acl;		     /* tokens and policies; else operators' certificates alone */
 	bool dev;		     /* no ACLs: whoever reaches the port is an operator; loopback only */
 	char address_file[PATH_MAX]; /* --dev: "HOST:PORT" is written here once listening; else empty */
 };

@@ -62,7 +62,7 @@ static bool only_plugins_are_left(const struct node_entry *node)
 	const struct alloc_entry *alloc;
 	size_t n_claims = 0;
 
-	if (node->n_working > NODE_PLUGINS_MAX)
+	if (node->n_live_allocs > NODE_PLUGINS_MAX)
 		return false;
 	LIST_FOREACH (alloc, &node->allocs, of_node) {
 		if (alloc_is_client_terminal(&alloc->alloc))
@@ -144,8 +144,8 @@ void drain_go_on(struct server *server, struct node_entry *node)
 
 	if (!node_is_registered(node) || !node_is_draining(&node->node))
 		return;
-	st = node->n_live == 0 && node->n_working == 0 ? finish(server, node, &err)
-						       : stop_slice(server, node, &err);
+	st = node->n_live == 0 && node->n_live_allocs == 0 ? finish(server, node, &err)
+							   : stop_slice(server, node, &err);
 	if (st != STATUS_OK) /* the next event of the node, or the operator's next look, tries again */
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "drain", .err = &err},
 			"the drain does not go on");
@@ -161,7 +161,7 @@ void drain_noticed(struct server *server, enum object_kind kind, const void *val
 	if (!node || !node_is_draining(&node->node))
 		return;
 	/* while many still work there is nothing to find out, unless one of them is new */
-	if (node->n_working <= NODE_PLUGINS_MAX || (alloc && alloc->desired_status == DESIRED_RUN))
+	if (node->n_live_allocs <= NODE_PLUGINS_MAX || (alloc && alloc->desired_status == DESIRED_RUN))
 		drain_go_on(server, node);
 }
 
@@ -282,8 +282,8 @@ static void cancel(const char *who, struct node *node)
 static bool change_node(const Holdfast__V1__DrainNodeRequest *request, const char *who,
 			const struct node_entry *entry, struct node *node)
 {
-	bool is_done =
-		node->drain.done_ms != 0 && entry->n_live == 0 && entry->n_working == 0 && node->ineligible;
+	bool is_done = node->drain.done_ms != 0 && entry->n_live == 0 && entry->n_live_allocs == 0 &&
+		       node->ineligible;
 
 	if (request->cancel ? !node_is_draining(node) : node_is_draining(node) || is_done)
 		return false;

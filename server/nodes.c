@@ -107,7 +107,7 @@ static bool add_allocs(const struct node_entry *entry, Holdfast__V1__GetNodeResp
 {
 	const struct alloc_entry *alloc;
 
-	response->allocations = calloc(entry->n_working + 1, sizeof(Holdfast__V1__Allocation *));
+	response->allocations = calloc(entry->n_live_allocs + 1, sizeof(Holdfast__V1__Allocation *));
 	if (!response->allocations)
 		return false;
 	LIST_FOREACH (alloc, &entry->allocs, of_node) {
@@ -368,7 +368,7 @@ static enum status refuse_claims(const struct node_entry *entry, struct error *e
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"node %s still holds %zu claims, one of them of volume %s/%s (%s), which would be "
 		"stranded; stop its work, then, if the node is gone for good: holdfast node attest %s "
-		"--volume %s --reason TEXT",
+		"%s --reason TEXT",
 		entry->id, entry->n_live, claim ? claim->claim.namespace : "",
 		claim ? claim->claim.volume_id : "", claim ? claim_state_name(claim->claim.state) : "",
 		entry->id, claim ? claim->claim.volume_id : "");
@@ -383,7 +383,7 @@ static enum status refuse_allocs(const struct node_entry *entry, struct error *e
 			break;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "node %s still has %zu allocations, one of them %s; stop it: holdfast alloc stop %s",
-			 entry->id, entry->n_working, alloc ? alloc->id : "", alloc ? alloc->id : "");
+			 entry->id, entry->n_live_allocs, alloc ? alloc->id : "", alloc ? alloc->id : "");
 }
 
 static enum status check_purge(const struct node_entry *entry, struct error *err)
@@ -394,7 +394,7 @@ static enum status check_purge(const struct node_entry *entry, struct error *err
 				 entry->id, entry->id);
 	if (entry->n_live > 0)
 		return refuse_claims(entry, err);
-	return entry->n_working > 0 ? refuse_allocs(entry, err) : STATUS_OK;
+	return entry->n_live_allocs > 0 ? refuse_allocs(entry, err) : STATUS_OK;
 }
 
 static void on_purged(struct server *server, void *userdata)

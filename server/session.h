@@ -12,6 +12,7 @@
 #include "rpc/server.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/plugin_call.pb-c.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,11 +73,11 @@ void session_tell(struct session *session, enum session_word word, const char *i
 void session_welcome(struct session *session);
 void session_run_alloc(struct session *session, const struct alloc *alloc);
 void session_release_claim(struct session *session, const struct claim *claim);
+void session_request_report(struct session *session, uint64_t epoch);
+
 /** Send the call; @call gets an id that this session has not had. On failure nothing was sent, and the
  * session ends. */
 enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err);
-
-void session_request_report(struct session *session, uint64_t epoch);
 
 static inline void session_stop_alloc(struct session *session, const char *alloc_id)
 {

@@ -59,7 +59,7 @@ static bool list_work(struct session *session, struct node_entry *node)
 	struct alloc_entry *entry;
 
 	session->n_work = session->next_work = 0;
-	session->work = calloc(node->n_working + 1, sizeof(*session->work));
+	session->work = calloc(node->n_live_allocs + 1, sizeof(*session->work));
 	if (!session->work)
 		return false;
 	LIST_FOREACH (entry, &node->allocs, of_node)

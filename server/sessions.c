@@ -47,11 +47,11 @@ static enum status take_message(struct session *session, const Holdfast__V1__Ses
 		return session_take_receipt(session, up->receipt, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
 		return take_fingerprint(session, up->fingerprint, err);
+	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
+		return epoch_take_report(session, up->report, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY:
 		controllers_take_reply(session, up->reply);
 		return STATUS_OK;
-	case HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT:
-		return epoch_take_report(session, up->report, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
 		break;
@@ -87,6 +87,7 @@ static enum status session_new(struct server *server, struct rpc_call *call, con
 	if (!session)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*session = (struct session){.server = server, .call = call, .serial = ++server->session_serial};
+	LIST_INIT(&session->calls);
 	(void)str_copy(session->node_id, sizeof(session->node_id), node_id);
 	r = sd_event_add_time_relative(server->event, &session->hello_timer, CLOCK_MONOTONIC,
 				       SESSION_HELLO_MAX_MS * USEC_PER_MSEC, TIMER_ACCURACY_US,
@@ -106,7 +107,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 	struct server *server = userdata;
 	struct identity who;
 	struct error err;
-	enum status st = access_node(rpc_call_peer(call), server->config.cluster, &who, &err);
+	enum status st = access_check_node(server, call, &who, &err);
 
 	if (st == STATUS_OK)
 		st = session_new(server, call, who.name, &err);
@@ -170,8 +171,8 @@ static void on_closed(struct rpc_call *call, void *userdata)
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
 			"disconnected; its claims stay");
 	}
-	controllers_session_lost(session);
 	server->n_greeting -= !session_is_greeted(session);
+	controllers_session_lost(session);
 	server->n_sessions--;
 	(void)sd_event_source_disable_unref(session->hello_timer);
 	(void)sd_event_source_disable_unref(session->work_source);

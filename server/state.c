@@ -50,6 +50,7 @@ static int compare_controllers(const struct instance_entry *a, const struct inst
 }
 
 TREE_GENERATE(volume_tree, volume_entry, by_key, compare_volumes)
+TREE_GENERATE(plugin_volume_tree, volume_entry, of_plugin, compare_volumes)
 TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 TREE_GENERATE(node_tree, node_entry, by_id, compare_nodes)
@@ -66,6 +67,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->records);
+	token_index_init(&state->tokens);
 	LIST_INIT(&state->unreported);
 }
 
@@ -86,6 +88,7 @@ void state_release(struct state *state)
 		state_delete_node(state, node);
 	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
 	state_release_records(state);
+	token_index_release(&state->tokens);
 }
 
 /* Look-ups take entries of which only the key is set. */
@@ -199,6 +202,21 @@ struct volume_entry *state_volume_next(struct volume_entry *entry)
 	return RB_NEXT(volume_tree, NULL, entry);
 }
 
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id)
+{
+	struct volume_entry key;
+
+	key.namespace = namespace;
+	key.id = id;
+	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
+}
+
+struct volume_entry *state_plugin_volume_next(struct volume_entry *entry)
+{
+	return RB_NEXT(plugin_volume_tree, NULL, entry);
+}
+
 struct alloc_entry *state_alloc_from(struct state *state, const char *id)
 {
 	struct alloc_entry key;
@@ -270,7 +288,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	entry->id = entry->plugin_id;
 	LIST_INIT(&entry->instances);
 	RB_INIT(&entry->controllers);
-	LIST_INIT(&entry->volumes);
+	RB_INIT(&entry->volumes);
 	RB_INIT(&entry->offers);
 	RB_INSERT(plugin_tree, &state->plugins, entry);
 	return entry;
@@ -278,7 +296,7 @@ static struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 
 static void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 {
-	if (!LIST_EMPTY(&entry->instances) || !LIST_EMPTY(&entry->volumes))
+	if (!LIST_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes))
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
 	free(entry);
@@ -298,7 +316,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 	entry->id = entry->volume.id;
 	entry->plugin = plugin;
 	LIST_INIT(&entry->claims);
-	LIST_INSERT_HEAD(&plugin->volumes, entry, of_plugin);
+	RB_INSERT(plugin_volume_tree, &plugin->volumes, entry);
 	plugin->n_volumes++;
 	RB_INSERT(volume_tree, &state->volumes, entry);
 	state->n_volumes++;
@@ -358,6 +376,26 @@ static struct instance_entry *insert_instance(struct state *state, struct node_e
 	LIST_INSERT_HEAD(&offer->instances, entry, of_offer);
 	plugin->n_instances++;
 	return entry;
+}
+
+/* Counts for those who ask how many there are: one more or one less. */
+
+static void count_claim(struct state *state, const struct claim *claim, int change)
+{
+	state->n_claims_by[claim->state] += (size_t)change;
+}
+
+static void count_alloc(struct state *state, const struct alloc *alloc, int change)
+{
+	state->n_allocs_by[alloc->client_status] += (size_t)change;
+}
+
+static void count_node(struct state *state, const struct node *node, int change)
+{
+	if (node->ineligible)
+		state->n_nodes_ineligible += (size_t)change;
+	if (node->drain.started_ms != 0 && node->drain.done_ms == 0)
+		state->n_nodes_draining += (size_t)change;
 }
 
 static struct node_entry *node_or_new(struct state *state, const char *id);
@@ -466,8 +504,10 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 
 	if (!entry)
 		return no_memory(err, "node");
+	count_node(state, &entry->node, -1);
 	state->n_nodes -= node_is_registered(entry);
 	entry->node = *node;
+	count_node(state, &entry->node, 1);
 	state->n_nodes += node_is_registered(entry);
 	list_unreported(state, entry, node_is_registered(entry) && node->reported_epoch < state_epoch(state));
 	return STATUS_OK;
@@ -491,9 +531,10 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (entry) {
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
-		node = state_node(state, alloc->node_id);
-		node->n_working -= !alloc_is_client_terminal(&entry->alloc);
-		node->n_working += !alloc_is_client_terminal(alloc);
+		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
+		count_alloc(state, &entry->alloc, -1);
+		count_alloc(state, alloc, 1);
 		entry->alloc = *alloc;
 		return STATUS_OK;
 	}
@@ -503,11 +544,13 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 		return no_memory(err, "allocation");
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
+	entry->node = node;
+	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
-	node->n_working += !alloc_is_client_terminal(alloc);
 	state->n_allocs++;
+	count_alloc(state, alloc, 1);
 	return STATUS_OK;
 }
 
@@ -552,6 +595,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
 		LIST_INSERT_HEAD(&alloc->claims, entry, of_alloc);
 	count_live(state, entry, false, claim_is_live(claim));
+	count_claim(state, claim, 1);
 	return STATUS_OK;
 }
 
@@ -562,6 +606,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	if (!entry)
 		return insert_claim(state, claim, err);
 	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
+	count_claim(state, &entry->claim, -1);
+	count_claim(state, claim, 1);
 	entry->claim = *claim;
 	return STATUS_OK;
 }
@@ -574,7 +620,7 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 		state_delete_claim(state, claim);
 	RB_REMOVE(volume_tree, &state->volumes, entry);
 	state->n_volumes--;
-	LIST_REMOVE(entry, of_plugin);
+	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);
 	entry->plugin->n_volumes--;
 	plugin_drop_unnamed(state, entry->plugin);
 	free(entry);
@@ -591,8 +637,9 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	}
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
-	node->n_working -= !alloc_is_client_terminal(&entry->alloc);
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
+	count_alloc(state, &entry->alloc, -1);
 	free(entry);
 	node_drop_unnamed(state, node);
 }
@@ -603,6 +650,9 @@ void state_delete_node(struct state *state, struct node_entry *entry)
 
 	while ((instance = LIST_FIRST(&entry->instances)))
 		state_delete_instance(state, instance);
+	count_node(state, &entry->node, -1);
+	entry->node.ineligible = false;
+	entry->node.drain = (struct drain){0};
 	list_unreported(state, entry, false);
 	state->n_nodes -= node_is_registered(entry);
 	if (entry->session)
@@ -630,6 +680,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	struct node_entry *node = entry->node;
 
 	count_live(state, entry, claim_is_live(&entry->claim), false);
+	count_claim(state, &entry->claim, -1);
 	RB_REMOVE(claim_tree, &state->claims, entry);
 	LIST_REMOVE(entry, of_volume);
 	LIST_REMOVE(entry, of_node);

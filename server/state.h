@@ -7,6 +7,7 @@
  * costs their number. */
 
 #include "records.h"
+#include "token_index.h"
 
 #include "base/backoff.h"
 #include "base/tree.h"
@@ -29,7 +30,7 @@ enum {
 };
 
 LIST_HEAD(instance_list, instance_entry);
-LIST_HEAD(volume_list, volume_entry);
+RB_HEAD(plugin_volume_tree, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
 
@@ -64,8 +65,8 @@ struct volume_entry {
 	const char *id;
 	struct volume volume;
 	RB_ENTRY(volume_entry) by_key;
-	LIST_ENTRY(volume_entry) of_plugin;
-	struct plugin_entry *plugin; /* never NULL; its plugin may be known by name only */
+	RB_ENTRY(volume_entry) of_plugin; /* in the order of by_key */
+	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
 };
@@ -75,6 +76,7 @@ struct alloc_entry {
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
+	struct node_entry *node; /* never NULL; it may be known by name only */
 	struct claim_list claims;
 	uint64_t told_by; /* serial of the session whose report named it */
 };
@@ -91,7 +93,7 @@ struct node_entry {
 	struct instance_list instances;
 	struct session *session; /* borrowed; NULL: not connected. Set by state_set_session() */
 	size_t n_live;		 /* claims that are not freed */
-	size_t n_working;	 /* allocations that are not client-terminal */
+	size_t n_live_allocs;	 /* those that are not client-terminal */
 	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 };
@@ -102,9 +104,9 @@ struct instance_entry {
 	struct plugin_instance instance;
 	LIST_ENTRY(instance_entry) of_node;
 	LIST_ENTRY(instance_entry) of_plugin;
+	LIST_ENTRY(instance_entry) of_offer;
 	RB_ENTRY(instance_entry) by_node; /* of the plugin's controllers */
 	bool is_controller;		  /* it is among them */
-	LIST_ENTRY(instance_entry) of_offer;
 	struct node_entry *node;
 	struct plugin_entry *plugin;
 	struct plugin_offer *offer;
@@ -139,7 +141,7 @@ struct plugin_entry {
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_list instances;
 	struct controller_tree controllers; /* those of the instances that have one, by node id */
-	struct volume_list volumes;
+	struct plugin_volume_tree volumes;
 	struct offer_tree offers;
 	size_t n_instances, n_volumes;
 	struct plugin_summary summary; /* of all of it, see plugins.h */
@@ -160,10 +162,14 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct record_tree records;
+	struct token_index tokens;
 	struct node_list unreported;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
+	size_t n_claims_by[CLAIM_STATE_N];
+	size_t n_allocs_by[CLIENT_N];
+	size_t n_nodes_ineligible, n_nodes_draining;
 };
 
 void state_init(struct state *state);
@@ -196,6 +202,9 @@ struct instance_entry *state_controller_next(struct instance_entry *entry);
 /** First entry whose key is not below the given one, and the next; for walking a prefix in order. */
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id);
 struct volume_entry *state_volume_next(struct volume_entry *entry);
+struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
+					      const char *id);
+struct volume_entry *state_plugin_volume_next(struct volume_entry *entry);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
 struct claim_entry *state_claim_from(struct state *state, const char *id);

@@ -2,17 +2,15 @@
 
 #include "plugins.h"
 #include "server.h"
+#include "volume_store.h"
 
-#include "base/clock.h"
 #include "base/str.h"
-#include "base/strbuf.h"
 #include "model/pb.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHY_MAX = 64 * 1024, REASON_SIZE = 512 };
+enum { REASON_SIZE = 512 };
 
 static void derive_modes(struct volume_entry *entry, Holdfast__V1__Volume *view)
 {
@@ -49,72 +47,60 @@ static bool add_claims(struct volume_entry *entry, Holdfast__V1__Volume *view)
 	return true;
 }
 
-/* False when memory is short. */
-static bool derive_plugin(const struct volume_entry *entry, Holdfast__V1__Volume *view)
+static const struct plugin_summary *summarize(const struct volume_entry *entry,
+					      struct volume_view_cache *cache)
 {
-	struct plugin_summary plugin;
-	char reason[REASON_SIZE];
+	size_t place = cache->n % VOLUME_VIEW_CACHE_N;
+	size_t known = cache->n < VOLUME_VIEW_CACHE_N ? cache->n : VOLUME_VIEW_CACHE_N;
 
-	plugin_summarize(entry->plugin, &entry->volume, &plugin);
-	view->nodes_healthy = plugin.nodes_healthy;
-	view->nodes_expected = plugin.nodes_expected;
-	view->controllers_healthy = plugin.controllers_healthy;
-	view->controllers_expected = plugin.controllers_expected;
-	view->controller_required = plugin.controller_required;
-	view->schedulable = plugin_is_schedulable(&plugin, &entry->volume, reason, sizeof(reason));
+	for (size_t i = 0; i < known; i++)
+		if (cache->entries[i].plugin == entry->plugin &&
+		    str_eq(cache->entries[i].profile, entry->volume.profile))
+			return &cache->entries[i].summary;
+	cache->entries[place].plugin = entry->plugin;
+	memcpy(cache->entries[place].profile, entry->volume.profile, sizeof(cache->entries[place].profile));
+	plugin_summarize(entry->plugin, &entry->volume, &cache->entries[place].summary);
+	cache->n++;
+	return &cache->entries[place].summary;
+}
+
+/* False when memory is short. */
+static bool derive_plugin(struct server *server, const struct volume_entry *entry,
+			  const struct plugin_summary *plugin, Holdfast__V1__Volume *view)
+{
+	char reason[REASON_SIZE];
+	struct error err;
+
+	view->nodes_healthy = plugin->nodes_healthy;
+	view->nodes_expected = plugin->nodes_expected;
+	view->controllers_healthy = plugin->controllers_healthy;
+	view->controllers_expected = plugin->controllers_expected;
+	view->controller_required = plugin->controller_required;
+	view->schedulable = plugin_is_schedulable(plugin, &entry->volume, reason, sizeof(reason));
+	if (volume_store_check_usable(server, &entry->volume, &err) != STATUS_OK) {
+		view->schedulable = false;
+		str_copy_text(reason, sizeof(reason), err.msg);
+	}
 	view->unschedulable_reason = strdup(reason);
-	view->provider = strdup(plugin.provider);
-	view->provider_version = strdup(plugin.provider_version);
+	view->provider = strdup(plugin->provider);
+	view->provider_version = strdup(plugin->provider_version);
 	return view->unschedulable_reason && view->provider && view->provider_version;
 }
 
-Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims)
+Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims,
+				  struct volume_view_cache *cache)
 {
 	Holdfast__V1__Volume *view = volume_to_pb(&entry->volume);
+	struct volume_view_cache own = {.n = 0};
 
-	(void)server;
 	if (!view)
 		return NULL;
 	derive_modes(entry, view);
-	if (derive_plugin(entry, view) && (!with_claims || add_claims(entry, view)))
+	if (derive_plugin(server, entry, summarize(entry, cache ? cache : &own), view) &&
+	    volume_show(view, volume_detail_of(server, &entry->volume),
+			volume_secrets_of(server, &entry->volume)) &&
+	    (!with_claims || add_claims(entry, view)))
 		return view;
 	holdfast__v1__volume__free_unpacked(view, NULL);
 	return NULL;
-}
-
-struct holder claim_holder(struct server *server, const struct claim *claim)
-{
-	const struct node_entry *node = state_node(&server->state, claim->node_id);
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
-
-	return (struct holder){
-		.is_connected = node && node_is_connected(node),
-		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
-	};
-}
-
-char *volume_why(struct server *server, struct volume_entry *entry)
-{
-	cleanup_strbuf struct strbuf sb = STRBUF_INIT(WHY_MAX);
-	char line[EXPLAIN_SIZE];
-	struct plugin_summary plugin;
-	struct claim_entry *claim;
-	int64_t now_ms = clock_realtime_ms();
-
-	LIST_FOREACH (claim, &entry->claims, of_volume) {
-		struct holder holder = claim_holder(server, &claim->claim);
-
-		if (claim_is_live(&claim->claim))
-			strbuf_printf(&sb, "%s\n", explain_claim(&claim->claim, &holder, now_ms, line));
-	}
-	if (sb.len > 0)
-		return strbuf_take(&sb);
-	plugin_summarize(entry->plugin, &entry->volume, &plugin);
-	if (!plugin_is_schedulable(&plugin, &entry->volume, line, sizeof(line))) {
-		strbuf_printf(&sb, "volume %s is free, but no node can use it: %s\n", entry->volume.id, line);
-	} else {
-		strbuf_printf(&sb, "volume %s is free: nobody holds it (generation %" PRIu64 ")\n",
-			      entry->volume.id, entry->volume.generation);
-	}
-	return strbuf_take(&sb);
 }

@@ -1,22 +1,29 @@
 #pragma once
 /* How a volume is shown: the stored record with what is derived from claims and nodes, never stored. */
 
+#include "plugins.h"
 #include "state.h"
-
-#include "model/explain.h"
+#include "why.h"
 
 #include <holdfast/v1/types.pb-c.h>
 
 struct server;
 
-/** @with_claims also the claims, live ones and the history that is kept. NULL when memory is short; owned by
- * the caller. Costs the number of nodes for schedulability. */
-Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims);
+enum { VOLUME_VIEW_CACHE_N = 8 };
 
-/** What is known about the holder of a claim, for explain_claim(). */
-struct holder claim_holder(struct server *server, const struct claim *claim);
+/* Summaries of plugins, good for the duration of one callback: a page of volumes looks at the instances of
+ * each of its plugins once. */
+struct volume_view_cache {
+	struct {
+		const struct plugin_entry *plugin;
+		char profile[PROFILE_MAX + 1];
+		struct plugin_summary summary;
+	} entries[VOLUME_VIEW_CACHE_N];
+	size_t n; /* ever filled; the next one takes the place n modulo VOLUME_VIEW_CACHE_N */
+};
 
-/** Who holds it and what is missing, one line per live claim; what keeps a free one from being used. NULL
- * when memory is short; owned by the caller.
- */
-char *volume_why(struct server *server, struct volume_entry *entry);
+/** All fields, secrets and mount flags redacted. @with_claims also the claims, live ones and the history that
+ * is kept. @cache may be NULL. NULL when memory is short; owned by the caller. Costs the number of the
+ * plugin's instances for schedulability, unless @cache has it, and that of the volume's claims. */
+Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims,
+				  struct volume_view_cache *cache);

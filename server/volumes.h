@@ -1,12 +1,52 @@
 #pragma once
-/* Volumes: registration, reading, deregistration, detach by an operator. Handlers of the service Volumes. */
+/* The service Volumes but Claim, which is claim_grant.h's. One file per method or two that belong together.
+ */
+
+#include "state.h"
+
+#include "base/error.h"
+#include "rpc/server.h"
 
 #include <protobuf-c/protobuf-c.h>
 
-struct rpc_call;
+struct server;
 
-void volumes_handle_register(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void volumes_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void volumes_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_register(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_create(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void volumes_handle_deregister(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_delete(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_expand(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void volumes_handle_detach(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void volumes_handle_list_external(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+/* What the methods have in common. */
+
+enum { VOLUMES_OBJECT_SIZE = 16 + NAMESPACE_MAX + VOLUME_ID_MAX }; /* "volume default/db" */
+
+/** @namespace, or "default" when it is empty. */
+const char *volumes_namespace(const char *namespace);
+
+/** The volume for audit records. */
+char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT_SIZE]);
+
+/** STATUS_NOT_FOUND when there is none of exactly this id in exactly this namespace. */
+enum status volumes_find(struct server *server, const char *namespace, const char *id,
+			 struct volume_entry **ret, struct error *err);
+
+/** STATUS_FAILED_PRECONDITION with the holder's name when anybody has a live claim. */
+enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err);
+
+/* A call about one volume that waits for its change to be durable. */
+struct volumes_waiting {
+	struct rpc_call *call;
+	char namespace[NAMESPACE_MAX + 1];
+	char id[VOLUME_ID_MAX + 1];
+	char node_id[NODE_ID_MAX + 1]; /* detach */
+	bool created;		       /* register, create */
+	bool dry_run;		       /* detach */
+};
+
+/** NULL when memory is short; change_commit_taking() takes care of that. */
+struct volumes_waiting *volumes_waiting_new(struct rpc_call *call, const struct volume *volume);

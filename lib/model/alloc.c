@@ -73,6 +73,18 @@ static enum status validate_request(const struct volume_request *request, struct
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: propagation bidirectional contradicts read_only = true",
 				 request->name);
+	if (request->attachment_mode != ATTACHMENT_BLOCK_DEVICE)
+		return STATUS_OK;
+	if (request->propagation != PROPAGATION_PRIVATE)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: propagation contradicts attachment_mode block-device, which is no "
+				 "mount; leave it out",
+				 request->name);
+	if (request->exec)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume %s: exec = true contradicts attachment_mode block-device, which is no "
+				 "mount; leave it out",
+				 request->name);
 	return STATUS_OK;
 }
 
@@ -103,11 +115,7 @@ enum status alloc_validate(const struct alloc *alloc, struct error *err)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "name: '%.64s' is not an allocation's name (A-Z a-z 0-9 _ and -, up to %d)",
 				 alloc->name, ALLOC_NAME_MAX);
-	if (alloc->node_id[0] == '\0')
-		return error_set(
-			err, STATUS_UNIMPLEMENTED, 0,
-			"node: placement is not built yet; name a node (holdfast node status lists them)");
-	if (!id_is_name(alloc->node_id, NODE_ID_MAX))
+	if (alloc->node_id[0] != '\0' && !id_is_name(alloc->node_id, NODE_ID_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node: '%.64s' is not a node id",
 				 alloc->node_id);
 	if (!str_eq(alloc->driver, "none"))

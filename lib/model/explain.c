@@ -1,101 +1,260 @@
 #include "model/explain.h"
 
-#include "base/clock.h"
+#include "base/names.h"
 #include "base/str.h"
-#include "base/strbuf.h"
 #include "model/volume.h"
 
-#include <inttypes.h>
+#include <assert.h>
 
-static void say_holder(struct strbuf *sb, const struct claim *claim, int64_t now_ms)
+/* What a claim can be at. LOST: its node is not connected. */
+enum situation {
+	GRANTING,
+	ATTACHING,
+	ATTACHING_STUCK,
+	MOUNTING,
+	MOUNTING_LOST,
+	WORKING,
+	WORKING_LOST,
+	STOPPING,
+	STOPPING_LOST,
+	RELEASING,
+	RELEASING_LOST,
+	RELEASING_PURGED,
+	DETACHING,
+	DETACHING_STUCK,
+	DETACHING_WITH_OTHER,
+	ENDING,
+	FREED,
+	SITUATION_N,
+};
+
+enum actor {
+	ACTOR_NOBODY,
+	ACTOR_SERVER,
+	ACTOR_ALLOC,
+	ACTOR_NODE,
+	ACTOR_NODE_OR_PERSON,
+	ACTOR_PERSON,
+	ACTOR_CONTROLLER,
+	ACTOR_CONTROLLER_BACK,
+	ACTOR_OTHER,
+};
+
+#define BIT(e) (1U << (e))
+
+/* Of a node that may have it mounted. Who is connected is asked, not vouched for. */
+#define OF_NODE (BIT(EVIDENCE_RECEIPT) | BIT(EVIDENCE_NEW_BOOT))
+#define OF_LOST (OF_NODE | BIT(EVIDENCE_OPERATOR))
+
+static const struct row {
+	const char *what;
+	unsigned int missing;
+	enum actor actor;
+	enum explain_command next, then;
+} rows[SITUATION_N] = {
+	[GRANTING] = {"it is being granted and was not sent to the node yet", BIT(EVIDENCE_NEVER_SENT),
+		      ACTOR_SERVER, EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_NONE},
+	[ATTACHING] = {"the controller is attaching it; it was not sent to the node yet",
+		       BIT(EVIDENCE_NEVER_SENT), ACTOR_CONTROLLER, EXPLAIN_COMMAND_PLUGIN,
+		       EXPLAIN_COMMAND_STOP},
+	[ATTACHING_STUCK] = {"it has to be attached, and no healthy controller of its plugin is connected",
+			     BIT(EVIDENCE_NEVER_SENT), ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN,
+			     EXPLAIN_COMMAND_STOP},
+	[MOUNTING] = {"the node is mounting it and has sent no mount receipt yet", OF_NODE, ACTOR_NODE,
+		      EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_NONE},
+	[MOUNTING_LOST] = {"it was sent to the node, which may have mounted it", OF_LOST,
+			   ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_ATTEST},
+	[WORKING] = {"its work has not ended", OF_NODE, ACTOR_ALLOC, EXPLAIN_COMMAND_STOP,
+		     EXPLAIN_COMMAND_NONE},
+	[WORKING_LOST] = {"its work has not ended, as far as is known", OF_LOST, ACTOR_NODE_OR_PERSON,
+			  EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_ATTEST},
+	[STOPPING] = {"its work was told to stop", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
+		      EXPLAIN_COMMAND_NONE},
+	[STOPPING_LOST] = {"its work is to stop", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_ATTEST,
+			   EXPLAIN_COMMAND_NONE},
+	[RELEASING] = {"its work has ended", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
+		       EXPLAIN_COMMAND_NONE},
+	[RELEASING_LOST] = {"its work has ended", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_ATTEST,
+			    EXPLAIN_COMMAND_NONE},
+	[RELEASING_PURGED] = {"its work has ended and its node was purged", OF_LOST, ACTOR_PERSON,
+			      EXPLAIN_COMMAND_ATTEST, EXPLAIN_COMMAND_NONE},
+	[DETACHING] = {"the node let go of it; the controller is to detach it", 0, ACTOR_CONTROLLER,
+		       EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
+	[DETACHING_STUCK] = {"the node let go of it; it has to be detached, and no healthy controller of its "
+			     "plugin is connected",
+			     0, ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
+	[DETACHING_WITH_OTHER] =
+		{"the node let go of it; another claim of the volume there is detached with it, or "
+		 "has to be gone before",
+		 0, ACTOR_OTHER, EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_NONE},
+	[ENDING] = {"nothing is missing; it is about to be freed", 0, ACTOR_SERVER, EXPLAIN_COMMAND_AGAIN,
+		    EXPLAIN_COMMAND_NONE},
+	[FREED] = {"it is history and keeps nobody from the volume", 0, ACTOR_NOBODY, EXPLAIN_COMMAND_NONE,
+		   EXPLAIN_COMMAND_NONE},
+};
+
+static bool has_to_detach(const struct claim *claim)
 {
-	char age[CLOCK_TEXT_SIZE];
-	uint64_t ms = now_ms > claim->create_time_ms ? (uint64_t)(now_ms - claim->create_time_ms) : 0;
-
-	strbuf_printf(sb, "held for %s by allocation %s on node %s for %s, claim %s",
-		      claim_mode_name(claim->mode), claim->allocation_id, claim->node_id,
-		      clock_format_duration(ms * USEC_PER_MSEC, age), claim_state_name(claim->state));
-	if (claim->generation > 0)
-		strbuf_printf(sb, " (generation %" PRIu64 ")", claim->generation);
+	return claim->attach != ATTACH_NONE && claim->state <= CLAIM_NODE_DETACHED;
 }
 
-/* The command that records an operator's word, whole. */
-static void say_attest(struct strbuf *sb, const struct claim *claim)
+static enum situation while_reserved(const struct claim *claim, const struct holder *holder)
 {
-	bool is_default = str_eq(claim->namespace, NAMESPACE_DEFAULT);
-
-	strbuf_printf(sb, "holdfast volume detach %s %s%s%s --attest REASON", claim->volume_id,
-		      claim->node_id, is_default ? "" : " --namespace ", is_default ? "" : claim->namespace);
-}
-
-/* The work goes on, as far as is known here. */
-static void say_working(struct strbuf *sb, const struct claim *claim, const struct holder *holder)
-{
-	strbuf_puts(sb, "; its work has not ended");
-	if (!holder->is_connected)
-		strbuf_puts(sb, ", as far as is known: the node is not connected");
-	strbuf_printf(sb, ". Next: holdfast alloc stop %s", claim->allocation_id);
-	if (holder->is_connected)
-		return;
-	strbuf_puts(sb, "; then bring the node back, or: ");
-	say_attest(sb, claim);
-}
-
-static void say_releasing(struct strbuf *sb, const struct claim *claim, const struct holder *holder)
-{
-	strbuf_printf(
-		sb,
-		"; missing: evidence that node %s let go (its receipt, a new boot, or an operator's word)",
-		claim->node_id);
-	if (holder->is_connected) {
-		strbuf_printf(sb,
-			      "; being retried on the node, at most 30s apart. Next: see what is in the way, "
-			      "on the node: holdfast agent status");
-		return;
+	if (!claim->sent_to_node) {
+		if (claim->attach == ATTACH_NONE)
+			return GRANTING;
+		return holder->has_controller ? ATTACHING : ATTACHING_STUCK;
 	}
-	strbuf_puts(sb, "; the node is not connected, so without it this lasts until somebody acts. Next: "
-			"bring the node back, or: ");
-	say_attest(sb, claim);
+	if (holder->is_stopping)
+		return holder->is_connected ? STOPPING : STOPPING_LOST;
+	return holder->is_connected ? MOUNTING : MOUNTING_LOST;
 }
 
-static void say_missing(struct strbuf *sb, const struct claim *claim, const struct holder *holder)
+static enum situation while_taken(const struct holder *holder)
+{
+	if (holder->is_stopping)
+		return holder->is_connected ? STOPPING : STOPPING_LOST;
+	return holder->is_connected ? WORKING : WORKING_LOST;
+}
+
+static enum situation situation_of(const struct claim *claim, const struct holder *holder)
 {
 	switch (claim->state) {
 	case CLAIM_RESERVED:
+		return while_reserved(claim, holder);
 	case CLAIM_TAKEN:
-		if (holder->is_stopping)
-			say_releasing(sb, claim, holder);
-		else
-			say_working(sb, claim, holder);
-		break;
+		return while_taken(holder);
 	case CLAIM_UNPUBLISHING:
-		say_releasing(sb, claim, holder);
-		break;
+		if (holder->is_connected)
+			return RELEASING;
+		return holder->is_purged ? RELEASING_PURGED : RELEASING_LOST;
 	case CLAIM_NODE_DETACHED:
-		strbuf_puts(sb, "; missing: the detach by the volume's controller, which is being retried");
-		break;
+		if (!has_to_detach(claim))
+			return ENDING;
+		if (holder->waits_for_other)
+			return DETACHING_WITH_OTHER;
+		return holder->has_controller ? DETACHING : DETACHING_STUCK;
 	case CLAIM_CONTROLLER_DETACHED:
-		strbuf_puts(sb, "; about to be freed");
-		break;
+		return ENDING;
 	case CLAIM_FREED:
-		strbuf_printf(sb, "; freed with evidence %s", evidence_name(claim->evidence));
-		break;
+		return FREED;
 	case CLAIM_STATE_UNSPECIFIED:
 	case CLAIM_STATE_N:
 		break;
 	}
+	assert(false); /* there is no claim without a state */
+	return FREED;
+}
+
+static void name_actor(enum actor actor, const struct claim *claim, char dst[static EXPLAIN_WHO_SIZE])
+{
+	switch (actor) {
+	case ACTOR_SERVER:
+		(void)str_copy(dst, EXPLAIN_WHO_SIZE, "the server");
+		return;
+	case ACTOR_ALLOC:
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "allocation %s to end", claim->allocation_id);
+		return;
+	case ACTOR_NODE:
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "node %s", claim->node_id);
+		return;
+	case ACTOR_NODE_OR_PERSON:
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "node %s to come back, or a person", claim->node_id);
+		return;
+	case ACTOR_PERSON:
+		(void)str_copy(dst, EXPLAIN_WHO_SIZE, "a person");
+		return;
+	case ACTOR_CONTROLLER:
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "a controller of plugin %s", claim->plugin_id);
+		return;
+	case ACTOR_CONTROLLER_BACK:
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "a healthy controller of plugin %s to come back",
+				 claim->plugin_id);
+		return;
+	case ACTOR_OTHER:
+		(void)str_format(dst, EXPLAIN_WHO_SIZE, "the other claims of the volume on node %s",
+				 claim->node_id);
+		return;
+	case ACTOR_NOBODY:
+		break;
+	}
+	dst[0] = '\0';
+}
+
+char *explain_command(enum explain_command command, const struct claim *claim,
+		      char dst[static EXPLAIN_COMMAND_SIZE])
+{
+	bool is_default = str_eq(claim->namespace, NAMESPACE_DEFAULT);
+	const char *option = is_default ? "" : " --namespace ";
+	const char *namespace = is_default ? "" : claim->namespace;
+
+	switch (command) {
+	case EXPLAIN_COMMAND_STOP:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast alloc stop %s", claim->allocation_id);
+		break;
+	case EXPLAIN_COMMAND_ATTEST:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE,
+				 "holdfast volume detach %s %s%s%s --attest REASON", claim->volume_id,
+				 claim->node_id, option, namespace);
+		break;
+	case EXPLAIN_COMMAND_AGENT:
+		(void)str_copy(dst, EXPLAIN_COMMAND_SIZE, "holdfast agent status");
+		break;
+	case EXPLAIN_COMMAND_PLUGIN:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast plugin status %s", claim->plugin_id);
+		break;
+	case EXPLAIN_COMMAND_AGAIN:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast volume status %s%s%s --why",
+				 claim->volume_id, option, namespace);
+		break;
+	case EXPLAIN_COMMAND_NONE:
+		dst[0] = '\0';
+		break;
+	}
+	return dst;
+}
+
+static uint64_t worst_case(const struct claim *claim, const struct holder *holder)
+{
+	bool at_detach = claim->state == CLAIM_NODE_DETACHED;
+
+	if (claim->state == CLAIM_FREED)
+		return 0;
+	if (!has_to_detach(claim))
+		return EXPLAIN_COMMIT_MS;
+	if (!holder->has_controller || (at_detach && (holder->waits_for_other || claim->attempts > 0)))
+		return 0;
+	return 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS +
+	       (holder->detach_ms > 0 ? holder->detach_ms : EXPLAIN_DETACH_MAX_MS);
+}
+
+void explain(const struct claim *claim, const struct holder *holder, int64_t now_ms, struct explanation *ret)
+{
+	const struct row *row = &rows[situation_of(claim, holder)];
+	unsigned int missing = row->missing;
+
+	*ret = (struct explanation){
+		.claim = claim,
+		.holder = *holder,
+		.now_ms = now_ms,
+		.worst_case_ms = worst_case(claim, holder),
+		.next = row->next,
+		.then = row->then,
+		.what = row->what,
+	};
+	if (missing & BIT(EVIDENCE_OPERATOR) && holder->can_fence && claim->attach != ATTACH_NONE)
+		missing |= BIT(EVIDENCE_STORAGE_FENCE);
+	for (unsigned int e = EVIDENCE_NONE + 1; e < EVIDENCE_N; e++)
+		if (missing & BIT(e))
+			ret->missing[ret->n_missing++] = (enum evidence)e;
+	name_actor(row->actor, claim, ret->waiting_for);
 }
 
 char *explain_claim(const struct claim *claim, const struct holder *holder, int64_t now_ms,
 		    char dst[static EXPLAIN_SIZE])
 {
-	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
+	struct explanation explanation;
 
-	say_holder(&sb, claim, now_ms);
-	say_missing(&sb, claim, holder);
-	if (claim->last_error[0] != '\0')
-		strbuf_printf(&sb, "; last error (attempt %" PRIu32 "): %s", claim->attempts,
-			      claim->last_error);
-	str_copy_text(dst, EXPLAIN_SIZE, sb.data ? sb.data : "");
-	return dst;
+	explain(claim, holder, now_ms, &explanation);
+	return explanation_text(&explanation, dst);
 }

@@ -1,20 +1,83 @@
 #pragma once
-/* Why a claim stands where it stands, in words for a person. Pure. */
+/* Why a claim stands where it stands: who holds it, what is missing, who has to act, how long it can take,
+ * the next command. First for programs (struct explanation), and from that in words. Pure. */
 
 #include "model/claim.h"
 
+#include <holdfast/v1/explain.pb-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { EXPLAIN_SIZE = 768 };
-
-/* What is known about the holder of a claim beside the claim. */
-struct holder {
-	bool is_connected; /* its node has a session now */
-	bool is_stopping;  /* its allocation has been told to stop */
+enum {
+	EXPLAIN_SIZE = 1536, /* text; of long names more than an error's message holds */
+	EXPLAIN_WHO_SIZE = 256,
+	EXPLAIN_COMMAND_SIZE = 384,
 };
 
-/** One sentence or two: holder, node, for how long, state, evidence that is missing, retries, last error,
- * next command. Writes into @dst of EXPLAIN_SIZE, returns it. */
+/* What the worst case is made of, in milliseconds. */
+enum {
+	EXPLAIN_COMMIT_MS = 1000,	/* one durable write of the server */
+	EXPLAIN_RETRY_MAX_MS = 30000,	/* between two tries of one step, at most */
+	EXPLAIN_DETACH_MAX_MS = 120000, /* deadline of a controller's detach, unless it is configured */
+};
+
+/* What is known about the holder of a claim beside the claim. All that is not set is as it should be. */
+struct holder {
+	bool is_connected;	 /* its node has a session now */
+	bool is_stopping;	 /* its allocation has been told to stop */
+	bool is_draining;	 /* its node is being drained */
+	bool is_purged;		 /* its node is not known any more */
+	bool must_report;	 /* its node has not told what it holds since the server was restored */
+	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
+	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
+	bool can_fence;		 /* that controller's word, that the node is cut off, is evidence */
+	int64_t disconnected_ms; /* since when its node has no session; 0: not known */
+	uint64_t detach_ms;	 /* deadline of a controller's detach; 0: EXPLAIN_DETACH_MAX_MS */
+	int64_t next_attempt_ms; /* of the step that is being retried; 0: not retried by time */
+};
+
+/* What somebody can do. */
+enum explain_command {
+	EXPLAIN_COMMAND_NONE,
+	EXPLAIN_COMMAND_STOP,	/* the allocation */
+	EXPLAIN_COMMAND_ATTEST, /* an operator's word about the node, if it cannot be brought back */
+	EXPLAIN_COMMAND_AGENT,	/* see what is in the way, on the node */
+	EXPLAIN_COMMAND_PLUGIN, /* see why there is no controller */
+	EXPLAIN_COMMAND_AGAIN,	/* ask again */
+};
+
+struct explanation {
+	const struct claim *claim; /* borrowed */
+	struct holder holder;
+	int64_t now_ms;
+	enum evidence missing[EVIDENCE_N]; /* any one of them lets it go on */
+	uint32_t n_missing;
+	char waiting_for[EXPLAIN_WHO_SIZE]; /* who has to act; empty: nobody */
+	uint64_t worst_case_ms;		    /* see explain() */
+	enum explain_command next, then;    /* then: if the next one does not help */
+	const char *what;		    /* in words: what the claim is at */
+};
+
+/** Explain @claim, which must outlive @ret.
+ *
+ * The worst case is the time from the missing evidence, or from now when none is missing, until the claim is
+ * free. Nothing the controller has to take back: one commit. Else a commit before and after the detach, one
+ * wait for the next try and the detach's deadline, provided that a healthy controller is there, no other
+ * claim comes first and the last detach did not fail; without that nothing bounds it and it is 0. Of a claim
+ * that is free it is 0 as well.
+ */
+void explain(const struct claim *claim, const struct holder *holder, int64_t now_ms, struct explanation *ret);
+
+/** Write @command for @claim, exact and whole but for the REASON a person has to give; returns @dst. */
+char *explain_command(enum explain_command command, const struct claim *claim,
+		      char dst[static EXPLAIN_COMMAND_SIZE]);
+
+/** The same in words, one or more sentences in one line. Cut at the end when too long: errors come last. */
+char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZE]);
+
+/** The message, with the text; owned by the caller. NULL when memory is short. */
+Holdfast__V1__ClaimExplanation *explanation_to_pb(const struct explanation *in);
+
+/** explain() and explanation_text() at once. Returns @dst. */
 char *explain_claim(const struct claim *claim, const struct holder *holder, int64_t now_ms,
 		    char dst[static EXPLAIN_SIZE]);

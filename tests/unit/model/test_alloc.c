@@ -10,6 +10,12 @@ static void a_complete_submission_is_valid(void **state)
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 	a.id[0] = '\0';
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	a.node_id[0] = '\0'; /* to be placed */
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	a.volumes[0].read_only = true; /* to look, while nobody writes */
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	a.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 }
 
 static void reader(struct alloc *a)
@@ -53,9 +59,23 @@ static void other_driver(struct alloc *a)
 {
 	(void)str_copy(a->driver, sizeof(a->driver), "exec");
 }
-static void no_node(struct alloc *a)
+static void slash_in_node(struct alloc *a)
 {
-	a->node_id[0] = '\0';
+	(void)str_copy(a->node_id, sizeof(a->node_id), "n/1");
+}
+static void multi_node_reader(struct alloc *a)
+{
+	a->volumes[0].access_mode = MULTI_NODE_READER_ONLY;
+}
+static void device_with_mounts(struct alloc *a)
+{
+	a->volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	a->volumes[0].propagation = PROPAGATION_HOST_TO_TASK;
+}
+static void device_with_programs(struct alloc *a)
+{
+	a->volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	a->volumes[0].exec = true;
 }
 static void no_volumes(struct alloc *a)
 {
@@ -79,7 +99,10 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 		{dots_as_name, "volume", "..", STATUS_INVALID_ARGUMENT},
 		{upper_case_id, "id", "UUID", STATUS_INVALID_ARGUMENT},
 		{other_driver, "driver", "exec", STATUS_UNIMPLEMENTED},
-		{no_node, "node", "placement", STATUS_UNIMPLEMENTED},
+		{slash_in_node, "node", "n/1", STATUS_INVALID_ARGUMENT},
+		{multi_node_reader, "access_mode", "read_only", STATUS_INVALID_ARGUMENT},
+		{device_with_mounts, "propagation", "attachment_mode", STATUS_INVALID_ARGUMENT},
+		{device_with_programs, "exec", "attachment_mode", STATUS_INVALID_ARGUMENT},
 		{no_volumes, "volume", "at least one", STATUS_INVALID_ARGUMENT},
 	};
 

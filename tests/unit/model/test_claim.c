@@ -259,63 +259,6 @@ static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
 	assert_string_equal(claim.last_error, "");
 }
 
-static void the_explanation_names_holder_state_evidence_error_and_next_command(void **state)
-{
-	const struct holder lost = {.is_connected = false, .is_stopping = true};
-	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
-	char text[EXPLAIN_SIZE];
-
-	(void)state;
-	claim.attempts = 4;
-	assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "target is busy"), 0);
-	(void)explain_claim(&claim, &lost, 91000, text);
-	assert_non_null(strstr(text, ALLOC_1));
-	assert_non_null(strstr(text, "node n1"));
-	assert_non_null(strstr(text, "for 1m30s"));
-	assert_non_null(strstr(text, "unpublishing"));
-	assert_non_null(strstr(text, "generation 3"));
-	assert_non_null(strstr(text, "evidence"));
-	assert_non_null(strstr(text, "attempt 4"));
-	assert_non_null(strstr(text, "target is busy"));
-	assert_non_null(strstr(text, "holdfast volume detach db n1 --attest REASON"));
-}
-
-static void the_next_command_is_never_the_one_that_was_given_already(void **state)
-{
-	static const struct {
-		struct holder holder;
-		bool stop, attest, look;
-	} cases[] = {
-		{{.is_connected = true, .is_stopping = false}, .stop = true},
-		{{.is_connected = false, .is_stopping = false}, .stop = true, .attest = true},
-		{{.is_connected = true, .is_stopping = true}, .look = true},
-		{{.is_connected = false, .is_stopping = true}, .attest = true},
-	};
-	struct claim claim = a_claim(CLAIM_TAKEN);
-	char text[EXPLAIN_SIZE];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		(void)explain_claim(&claim, &cases[i].holder, 91000, text);
-		assert_int_equal(strstr(text, "holdfast alloc stop " ALLOC_1) != NULL, cases[i].stop);
-		assert_int_equal(strstr(text, "detach db n1 --attest REASON") != NULL, cases[i].attest);
-		assert_int_equal(strstr(text, "holdfast agent status") != NULL, cases[i].look);
-	}
-}
-
-static void the_next_command_names_a_namespace_that_is_not_the_default(void **state)
-{
-	const struct holder lost = {.is_connected = false, .is_stopping = true};
-	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
-	char text[EXPLAIN_SIZE];
-
-	(void)state;
-	assert_null(strstr(explain_claim(&claim, &lost, 91000, text), "--namespace"));
-	assert_int_equal(str_copy(claim.namespace, sizeof(claim.namespace), "shop"), 0);
-	assert_non_null(strstr(explain_claim(&claim, &lost, 91000, text),
-			       "holdfast volume detach db n1 --namespace shop --attest REASON"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,9 +274,6 @@ int main(void)
 		cmocka_unit_test(a_new_boot_counts_only_when_the_boot_is_another_one),
 		cmocka_unit_test(an_operators_word_needs_a_reason_and_ended_work),
 		cmocka_unit_test(a_failure_is_counted_and_forgotten_by_the_next_state),
-		cmocka_unit_test(the_explanation_names_holder_state_evidence_error_and_next_command),
-		cmocka_unit_test(the_next_command_is_never_the_one_that_was_given_already),
-		cmocka_unit_test(the_next_command_names_a_namespace_that_is_not_the_default),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,15 +31,14 @@ struct fake_node {
 	struct rpc_stream *stream; /* NULL: not connected */
 	char id[NODE_ID_MAX + 1];
 	char boot_id[UUID_TEXT_SIZE];
-	const char *agent_version; /* borrowed; NULL: says none */
+	const char *agent_version;	    /* borrowed; NULL: says none */
+	Holdfast__V1__NodePlugin **plugins; /* borrowed; what it says instead of the profile and csi below */
+	size_t n_plugins;
 	struct model_plugin
 		*plugin; /* borrowed; answers the calls that come down; NULL: there must be none */
 	struct fake_csi csi;
 	Holdfast__V1__PluginReply *held[FAKE_HELD_MAX]; /* owned; answers that the plugin keeps back */
 	size_t n_held;
-	Holdfast__V1__NodePlugin **plugins; /* borrowed; NULL: one native profile "disk", healthy, and what
-					       csi says */
-	size_t n_plugins;
 	/* what came down since it connected */
 	bool welcomed;
 	int calls; /* to the plugin */

@@ -138,12 +138,65 @@ static void a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes(vo
 	state_release(&state);
 }
 
+static void allocations_that_are_not_over_are_counted_by_node(void **st)
+{
+	struct alloc a = {.id = "01890000-0000-7000-8000-000000000001", .node_id = "n1"};
+	struct alloc b = {.id = "01890000-0000-7000-8000-000000000002", .node_id = "n1"};
+	struct state state;
+
+	(void)st;
+	state_init(&state);
+	assert_int_equal(state_put_alloc(&state, &a, NULL), STATUS_OK);
+	assert_int_equal(state_put_alloc(&state, &b, NULL), STATUS_OK);
+	assert_int_equal(state_node(&state, "n1")->n_live_allocs, 2);
+	a.client_status = CLIENT_FAILED;
+	assert_int_equal(state_put_alloc(&state, &a, NULL), STATUS_OK);
+	assert_int_equal(state_put_alloc(&state, &a, NULL), STATUS_OK);
+	assert_int_equal(state_node(&state, "n1")->n_live_allocs, 1);
+	state_delete_alloc(&state, state_alloc(&state, a.id));
+	assert_int_equal(state_node(&state, "n1")->n_live_allocs, 1);
+	state_delete_alloc(&state, state_alloc(&state, b.id));
+	assert_null(state_node(&state, "n1")); /* nothing names it any more */
+	state_release(&state);
+}
+
+static void a_node_that_is_gone_stays_as_a_name_while_something_names_it(void **st)
+{
+	struct node n = {.id = "n1", .boot_id = "b0010000-0000-4000-8000-000000000001"};
+	struct plugin_instance i = {.node_id = "n1", .plugin.plugin_id = "native"};
+	struct volume v = volume("default", "db");
+	struct claim c = claim(1, "db", CLAIM_FREED);
+	struct state state;
+
+	(void)st;
+	state_init(&state);
+	assert_int_equal(state_put_node(&state, &n, NULL), STATUS_OK);
+	assert_int_equal(state_put_instance(&state, &i, NULL), STATUS_OK);
+	assert_int_equal(state_put_volume(&state, &v, NULL), STATUS_OK);
+	assert_int_equal(state_put_claim(&state, &c, NULL), STATUS_OK);
+	assert_int_equal(state.n_nodes, 1);
+	state_delete_node(&state, state_node(&state, "n1"));
+	assert_int_equal(state.n_nodes, 0);
+	assert_non_null(state_node(&state, "n1"));
+	assert_false(node_is_registered(state_node(&state, "n1")));
+	assert_null(state_plugin(&state, "native"));
+	assert_int_equal(state_put_node(&state, &n, NULL), STATUS_OK); /* back */
+	assert_int_equal(state.n_nodes, 1);
+	state_delete_claim(&state, state_claim(&state, c.id));
+	assert_true(node_is_registered(state_node(&state, "n1")));
+	state_delete_node(&state, state_node(&state, "n1"));
+	assert_null(state_node(&state, "n1"));
+	state_release(&state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(volumes_are_found_whole_and_walked_in_order_by_namespace),
 		cmocka_unit_test(keys_that_are_too_long_find_nothing),
 		cmocka_unit_test(live_claims_are_counted_through_their_whole_life),
+		cmocka_unit_test(allocations_that_are_not_over_are_counted_by_node),
+		cmocka_unit_test(a_node_that_is_gone_stays_as_a_name_while_something_names_it),
 		cmocka_unit_test(a_claim_of_an_unknown_volume_is_refused),
 		cmocka_unit_test(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes),
 	};

@@ -1,0 +1,266 @@
+#include "model/feasibility.h"
+
+#include "base/cleanup.h"
+#include "base/names.h"
+#include "base/str.h"
+#include "model/admission.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const words[OBSTACLE_N] = {
+	[OBSTACLE_NONE] = "able to take it",
+	[OBSTACLE_UNKNOWN] = "not known",
+	[OBSTACLE_DISCONNECTED] = "not connected",
+	[OBSTACLE_DRAINING] = "being drained",
+	[OBSTACLE_INELIGIBLE] = "not eligible",
+	[OBSTACLE_NO_PLUGIN] = "without the plugin of one of the volumes",
+	[OBSTACLE_UNHEALTHY] = "without a healthy plugin",
+	[OBSTACLE_NO_CONTROLLER] = "without a healthy controller of a plugin",
+	[OBSTACLE_TOPOLOGY] = "in another topology",
+	[OBSTACLE_MAX_VOLUMES] = "at the limit of volumes of a plugin",
+	[OBSTACLE_MODE] = "asked for a mode that a volume does not have",
+	[OBSTACLE_CLAIMED] = "kept out by other claims",
+};
+
+const char *obstacle_words(enum obstacle obstacle)
+{
+	const char *text = names_get(words, OBSTACLE_N, (int)obstacle);
+
+	return text ? text : "invalid";
+}
+
+enum status obstacle_status(enum obstacle obstacle)
+{
+	switch (obstacle) {
+	case OBSTACLE_NONE:
+		return STATUS_OK;
+	case OBSTACLE_UNKNOWN:
+		return STATUS_NOT_FOUND;
+	case OBSTACLE_NO_PLUGIN:
+	case OBSTACLE_UNHEALTHY:
+	case OBSTACLE_NO_CONTROLLER:
+		return STATUS_UNAVAILABLE;
+	case OBSTACLE_MAX_VOLUMES:
+		return STATUS_RESOURCE_EXHAUSTED;
+	case OBSTACLE_DISCONNECTED:
+	case OBSTACLE_DRAINING:
+	case OBSTACLE_INELIGIBLE:
+	case OBSTACLE_TOPOLOGY:
+	case OBSTACLE_MODE:
+	case OBSTACLE_CLAIMED:
+	case OBSTACLE_N:
+		break;
+	}
+	return STATUS_FAILED_PRECONDITION;
+}
+
+/* Text may be long where names are: what does not fit is cut. */
+__attribute__((format(printf, 3, 4))) static enum obstacle
+found(enum obstacle obstacle, char ret[static FEASIBILITY_REASON_SIZE], const char *fmt, ...)
+{
+	char text[2 * FEASIBILITY_REASON_SIZE];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	str_copy_text(ret, FEASIBILITY_REASON_SIZE, text);
+	return obstacle;
+}
+
+static const char *segment_value(const struct topology *have, const char *key)
+{
+	for (uint32_t i = 0; i < have->n_segments; i++)
+		if (str_eq(have->segments[i].key, key))
+			return have->segments[i].value;
+	return NULL;
+}
+
+/* The first segment of @need that the node has not or otherwise; NULL: all match. */
+static const Holdfast__V1__Topology__SegmentsEntry *first_difference(const struct topology *have,
+								     const Holdfast__V1__Topology *need)
+{
+	for (size_t i = 0; i < need->n_segments; i++) {
+		const char *value = segment_value(have, need->segments[i]->key);
+
+		if (!value || !str_eq(value, need->segments[i]->value))
+			return need->segments[i];
+	}
+	return NULL;
+}
+
+static void say_difference(const struct topology *have, const Holdfast__V1__Topology__SegmentsEntry *need,
+			   size_t n_topologies, char *ret, size_t size)
+{
+	const char *value = segment_value(have, need->key);
+	char more[48] = "";
+
+	if (n_topologies > 1)
+		(void)str_format(more, sizeof(more), " (nor one of %zu other topologies)", n_topologies - 1);
+	(void)snprintf(ret, size, "%.64s = %.64s is needed and the node has %s%.64s%s", need->key,
+		       need->value, value ? "" : "no such segment", value ? value : "", more);
+}
+
+bool topology_matches(const struct topology *have, Holdfast__V1__Topology *const *topologies,
+		      size_t n_topologies, char *ret_missing, size_t size)
+{
+	for (size_t i = 0; i < n_topologies; i++)
+		if (!first_difference(have, topologies[i]))
+			return true;
+	if (n_topologies == 0)
+		return true;
+	if (ret_missing)
+		say_difference(have, first_difference(have, topologies[0]), n_topologies, ret_missing, size);
+	return false;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct volume_name *x = a;
+	const struct volume_name *y = b;
+	int c = strcmp(x->namespace, y->namespace);
+
+	return c != 0 ? c : strcmp(x->id, y->id);
+}
+
+uint32_t volume_names_count(struct volume_name *names, size_t n)
+{
+	uint32_t count = 0;
+
+	if (n > 1)
+		qsort(names, n, sizeof(*names), compare_names);
+	for (size_t i = 0; i < n; i++)
+		count += i == 0 || compare_names(&names[i - 1], &names[i]) != 0;
+	return count;
+}
+
+static enum obstacle check_node(const struct feasibility *in, char ret[static FEASIBILITY_REASON_SIZE])
+{
+	const struct node *node = in->node;
+
+	if (!node || node->boot_id[0] == '\0')
+		return found(OBSTACLE_UNKNOWN, ret,
+			     "node %s has never connected; holdfast node status lists those that have",
+			     in->node_id);
+	if (!in->is_connected && !in->may_wait)
+		return found(OBSTACLE_DISCONNECTED, ret, "node %s is not connected", in->node_id);
+	if (node->status == NODE_DRAINING || (node->drain.started_ms > 0 && node->drain.done_ms == 0))
+		return found(OBSTACLE_DRAINING, ret,
+			     "node %s is being drained%s%s; see holdfast node status %s", in->node_id,
+			     node->drain.reason[0] != '\0' ? ": " : "", node->drain.reason, in->node_id);
+	if (node->ineligible)
+		return found(OBSTACLE_INELIGIBLE, ret,
+			     "node %s takes nothing new%s%s; holdfast node eligibility %s --enable",
+			     in->node_id, node->eligibility_reason[0] != '\0' ? ": " : "",
+			     node->eligibility_reason, in->node_id);
+	return OBSTACLE_NONE;
+}
+
+static enum obstacle check_plugin(const struct feasibility *in, const struct wanted_volume *wanted,
+				  char ret[static FEASIBILITY_REASON_SIZE])
+{
+	const struct volume *volume = wanted->volume;
+	const struct node_plugin *plugin = wanted->plugin;
+
+	if (!plugin || !plugin->has_node)
+		return found(OBSTACLE_NO_PLUGIN, ret,
+			     "volume %s: node %s does not offer plugin %s%s%s; see holdfast node status %s",
+			     volume->id, in->node_id, volume->plugin_id,
+			     volume->profile[0] != '\0' ? " with profile " : "", volume->profile,
+			     in->node_id);
+	if (!node_plugin_is_healthy(plugin))
+		return found(OBSTACLE_UNHEALTHY, ret, "volume %s: plugin %s on node %s is not healthy: %s",
+			     volume->id, volume->plugin_id, in->node_id, plugin->health_description);
+	if (wanted->controller_required && !wanted->controller_healthy)
+		return found(
+			OBSTACLE_NO_CONTROLLER, ret,
+			"volume %s: no connected node runs a healthy controller of plugin %s; see holdfast "
+			"plugin status %s",
+			volume->id, volume->plugin_id, volume->plugin_id);
+	return OBSTACLE_NONE;
+}
+
+static enum obstacle check_topology(const struct feasibility *in, const struct wanted_volume *wanted,
+				    char ret[static FEASIBILITY_REASON_SIZE])
+{
+	char missing[FEASIBILITY_REASON_SIZE];
+
+	if (topology_matches(&wanted->plugin->node.topology, wanted->topologies, wanted->n_topologies,
+			     missing, sizeof(missing)))
+		return OBSTACLE_NONE;
+	return found(OBSTACLE_TOPOLOGY, ret, "volume %s cannot be reached from node %s: %s",
+		     wanted->volume->id, in->node_id, missing);
+}
+
+/* All volumes of the request that one plugin serves count, not only this one. */
+static enum obstacle check_max_volumes(const struct feasibility *in, const struct wanted_volume *wanted,
+				       char ret[static FEASIBILITY_REASON_SIZE])
+{
+	int64_t max = wanted->plugin->node.max_volumes;
+	uint32_t asked = 0;
+
+	for (size_t i = 0; i < in->n_volumes; i++)
+		asked += str_eq(in->volumes[i].volume->plugin_id, wanted->volume->plugin_id);
+	if (max <= 0 || (int64_t)wanted->others + asked <= max)
+		return OBSTACLE_NONE;
+	return found(OBSTACLE_MAX_VOLUMES, ret,
+		     "node %s takes %" PRId64 " volumes of plugin %s: it has %" PRIu32 " others and %" PRIu32
+		     " are asked for",
+		     in->node_id, max, wanted->volume->plugin_id, wanted->others, asked);
+}
+
+static enum obstacle check_claims(const struct feasibility *in, const struct wanted_volume *wanted,
+				  char ret[static FEASIBILITY_REASON_SIZE])
+{
+	const struct volume_request *request = wanted->request;
+	const struct claim *blocker = NULL;
+
+	if (!volume_has_capability(wanted->volume, request->access_mode, request->attachment_mode))
+		return found(
+			OBSTACLE_MODE, ret,
+			"volume %s is not registered with the capability %s/%s; add a capability block and "
+			"register it again",
+			wanted->volume->id, access_mode_name(request->access_mode),
+			attachment_mode_name(request->attachment_mode));
+	for (size_t i = 0; i < wanted->n_claims; i++)
+		if (wanted->claims[i]->attachment_mode != request->attachment_mode)
+			return found(OBSTACLE_CLAIMED, ret,
+				     "volume %s is attached as %s by allocation %s; %s was asked for",
+				     wanted->volume->id,
+				     attachment_mode_name(wanted->claims[i]->attachment_mode),
+				     wanted->claims[i]->allocation_id,
+				     attachment_mode_name(request->attachment_mode));
+	if (admission_has_room(request->access_mode, volume_request_mode(request), in->node_id,
+			       wanted->claims, wanted->n_claims, &blocker))
+		return OBSTACLE_NONE;
+	if (!blocker)
+		return found(OBSTACLE_MODE, ret,
+			     "volume %s: access mode %s does not allow writing; set read_only = true",
+			     wanted->volume->id, access_mode_name(request->access_mode));
+	return found(OBSTACLE_CLAIMED, ret,
+		     "volume %s is not free for %s (%s) on node %s: held for %s by allocation %s on node %s, "
+		     "claim %s",
+		     wanted->volume->id, claim_mode_name(volume_request_mode(request)),
+		     access_mode_name(request->access_mode), in->node_id, claim_mode_name(blocker->mode),
+		     blocker->allocation_id, blocker->node_id, claim_state_name(blocker->state));
+}
+
+enum obstacle feasibility_check(const struct feasibility *in, char ret_reason[static FEASIBILITY_REASON_SIZE])
+{
+	static enum obstacle (*const checks[])(const struct feasibility *, const struct wanted_volume *,
+					       char[static FEASIBILITY_REASON_SIZE]) = {
+		check_plugin, check_topology, check_max_volumes, check_claims};
+	enum obstacle obstacle = check_node(in, ret_reason);
+
+	for (size_t c = 0; c < ARRAY_SIZE(checks); c++)
+		for (size_t i = 0; obstacle == OBSTACLE_NONE && i < in->n_volumes; i++)
+			obstacle = checks[c](in, &in->volumes[i], ret_reason);
+	if (obstacle == OBSTACLE_NONE)
+		ret_reason[0] = '\0';
+	return obstacle;
+}

@@ -1,0 +1,82 @@
+#pragma once
+/* Can an allocation go to a node? Pure; the same check whether the node was named or is one of many. */
+
+#include "base/error.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+#include "model/node.h"
+#include "model/volume.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FEASIBILITY_REASON_SIZE = 512 };
+
+/* What is in the way, in the order in which it is looked for. */
+enum obstacle {
+	OBSTACLE_NONE,
+	OBSTACLE_UNKNOWN, /* the node has never connected */
+	OBSTACLE_DISCONNECTED,
+	OBSTACLE_DRAINING,
+	OBSTACLE_INELIGIBLE,
+	OBSTACLE_NO_PLUGIN,
+	OBSTACLE_UNHEALTHY,
+	OBSTACLE_NO_CONTROLLER,
+	OBSTACLE_TOPOLOGY,
+	OBSTACLE_MAX_VOLUMES,
+	OBSTACLE_MODE,
+	OBSTACLE_CLAIMED,
+	OBSTACLE_N,
+};
+
+/* One volume of the request, as it stands on this node. */
+struct wanted_volume {
+	const struct volume *volume;
+	const struct volume_request *request;
+	const struct node_plugin *plugin; /* entry of the node that serves it; NULL: it has none */
+	bool controller_required;
+	bool controller_healthy;		   /* some connected node runs one */
+	Holdfast__V1__Topology *const *topologies; /* where the volume can be reached: any one of them */
+	size_t n_topologies;			   /* 0: anywhere */
+	uint32_t others; /* distinct volumes of its plugin on the node that this request does not ask for */
+	const struct claim *const *claims; /* live claims of the volume that bear on this node */
+	size_t n_claims;
+};
+
+struct feasibility {
+	const struct node *node; /* NULL: there is none of this name */
+	const char *node_id;
+	bool is_connected;
+	bool may_wait; /* the node was named: it need not be connected now */
+	const struct wanted_volume *volumes;
+	size_t n_volumes;
+};
+
+/** The first obstacle, with one line for people in @ret_reason (empty when there is none). It names node,
+ * volume, what is needed and what is there. */
+enum obstacle feasibility_check(const struct feasibility *in,
+				char ret_reason[static FEASIBILITY_REASON_SIZE]);
+
+/** Does a node with @have reach a volume with one of @topologies? Every segment that a topology names must be
+ * equal; segments of the node that it does not name are no obstacle. @ret_missing of @size says for the first
+ * topology which segment differs; may be NULL. Source: nomad-facts 2.7, N21. */
+bool topology_matches(const struct topology *have, Holdfast__V1__Topology *const *topologies,
+		      size_t n_topologies, char *ret_missing, size_t size);
+
+/** Volumes, by namespace and id, for counting. */
+struct volume_name {
+	const char *namespace;
+	const char *id;
+};
+
+/** How many different volumes @names has; puts them in order. */
+uint32_t volume_names_count(struct volume_name *names, size_t n);
+
+/** For "12 nodes are ...": "not connected", "without a healthy plugin". */
+const char *obstacle_words(enum obstacle obstacle);
+
+/** STATUS_RESOURCE_EXHAUSTED when the node is full, STATUS_UNAVAILABLE for what comes back by itself (plugin,
+ * controller), STATUS_NOT_FOUND for an unknown node, else STATUS_FAILED_PRECONDITION. */
+enum status obstacle_status(enum obstacle obstacle);

@@ -1,0 +1,280 @@
+/* Allocations.Get and List: reads, which may wait. */
+
+#include "access.h"
+#include "allocs.h"
+#include "keys.h"
+#include "reply.h"
+#include "server.h"
+#include "watch.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/filter.h"
+#include "model/pb.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PER_PAGE_DEFAULT = 1000,
+	PER_PAGE_MAX = 5000,
+	SCAN_MAX = 20000, /* entries that one page looks at: a filter may leave it short, or empty */
+};
+
+static Holdfast__V1__GetAllocationResponse *make_get_response(struct alloc_entry *entry)
+{
+	Holdfast__V1__GetAllocationResponse *response = calloc(1, sizeof(*response));
+	struct claim_entry *claim;
+	size_t n = 0;
+
+	if (!response)
+		return NULL;
+	holdfast__v1__get_allocation_response__init(response);
+	response->allocation = alloc_to_pb(&entry->alloc);
+	response->index = entry->alloc.modify_index;
+	LIST_FOREACH (claim, &entry->claims, of_alloc)
+		n++;
+	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
+	if (!response->allocation || !response->claims) {
+		protobuf_c_message_free_unpacked(&response->base, NULL);
+		return NULL;
+	}
+	LIST_FOREACH (claim, &entry->claims, of_alloc) {
+		response->claims[response->n_claims] = claim_to_pb(&claim->claim);
+		if (!response->claims[response->n_claims])
+			break; /* memory is short: a shorter list is still true */
+		response->n_claims++;
+		if (claim->claim.modify_index > response->index)
+			response->index = claim->claim.modify_index;
+	}
+	return response;
+}
+
+static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+	struct alloc_entry *entry = state_alloc(&server->state, request->id);
+
+	if (!entry)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no allocation %.64s; holdfast alloc status lists them",
+				 request->id);
+	reply_durable(server, call, (ProtobufCMessage *)make_get_response(entry));
+	return STATUS_OK;
+}
+
+static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+
+	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC "%.36s", request->id);
+}
+
+/* Of the allocation and of the claims that are shown with it. */
+static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
+{
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
+	const struct claim_entry *claim;
+	uint64_t index;
+
+	if (!entry)
+		return UINT64_MAX;
+	index = entry->alloc.modify_index;
+	LIST_FOREACH (claim, &entry->claims, of_alloc)
+		if (claim->claim.modify_index > index)
+			index = claim->claim.modify_index;
+	return index;
+}
+
+static enum status get_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			     struct error *err)
+{
+	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
+	const struct alloc_entry *entry = state_alloc(&server->state, request->id);
+
+	return access_check(server, call, ACCESS_JOB_READ, entry ? entry->alloc.namespace : NAMESPACE_DEFAULT,
+			    err);
+}
+
+static const struct read_method get_method = {
+	.allow = get_allow, .handle = handle_get, .name = get_name, .index = get_index};
+DEFINE_READ_METHOD(allocs_handle_get, get_method)
+
+/* One page in the making. */
+struct page {
+	struct server *server;
+	struct rpc_call *call;
+	const Holdfast__V1__ListAllocationsRequest *request;
+	struct filter *filter; /* owned; NULL: none */
+	Holdfast__V1__ListAllocationsResponse *response;
+	size_t size; /* of the page */
+	size_t n_scanned;
+	char namespace[NAMESPACE_MAX + 1]; /* of the entry before */
+	bool may_list;			   /* in that one */
+};
+
+static void page_release(struct page *page)
+{
+	filter_free(page->filter);
+	if (page->response)
+		holdfast__v1__list_allocations_response__free_unpacked(page->response, NULL);
+}
+
+static bool is_any_namespace(const char *namespace)
+{
+	return namespace[0] == '\0' || str_eq(namespace, "*");
+}
+
+/* Rights are asked for once per run of entries of one namespace. */
+static bool may_list(struct page *page, const char *namespace)
+{
+	struct error err;
+
+	if (!str_eq(page->namespace, namespace)) {
+		(void)str_copy(page->namespace, sizeof(page->namespace), namespace);
+		page->may_list =
+			access_check(page->server, page->call, ACCESS_JOB_LIST, namespace, &err) == STATUS_OK;
+	}
+	return page->may_list;
+}
+
+static bool is_asked_for(struct page *page, const struct alloc *alloc)
+{
+	const Holdfast__V1__ListAllocationsRequest *request = page->request;
+
+	if (!str_starts_with(alloc->id, request->prefix) ||
+	    (request->node_id[0] != '\0' && !str_eq(alloc->node_id, request->node_id)))
+		return false;
+	if (is_any_namespace(request->namespace_))
+		return may_list(page, alloc->namespace);
+	return str_eq(alloc->namespace, request->namespace_);
+}
+
+/* Add @alloc if it is asked for. False: the page is full, and @alloc begins the next one. */
+static bool add(struct page *page, const struct alloc *alloc)
+{
+	Holdfast__V1__ListAllocationsResponse *response = page->response;
+	Holdfast__V1__Allocation *pb;
+
+	if (response->n_allocations == page->size || page->n_scanned++ == SCAN_MAX) {
+		response->next_token = strdup(alloc->id);
+		return false;
+	}
+	if (!is_asked_for(page, alloc))
+		return true;
+	pb = alloc_to_pb(alloc);
+	if (pb && (!page->filter || filter_matches(page->filter, &pb->base)))
+		response->allocations[response->n_allocations++] = pb;
+	else if (pb)
+		holdfast__v1__allocation__free_unpacked(pb, NULL);
+	return true;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct alloc_entry *const *x = a;
+	const struct alloc_entry *const *y = b;
+
+	return strcmp((*x)->id, (*y)->id);
+}
+
+/* Those of one node, from @from on: its list is in no order. */
+static enum status add_of_node(struct page *page, const char *from, struct error *err)
+{
+	const struct node_entry *node = state_node(&page->server->state, page->request->node_id);
+	cleanup_free const struct alloc_entry **list = NULL;
+	const struct alloc_entry *entry;
+	size_t n = 0;
+
+	if (!node)
+		return STATUS_OK;
+	LIST_FOREACH (entry, &node->allocs, of_node)
+		n++;
+	list = calloc(n + 1, sizeof(const struct alloc_entry *));
+	if (!list)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	n = 0;
+	LIST_FOREACH (entry, &node->allocs, of_node)
+		if (strcmp(entry->id, from) >= 0)
+			list[n++] = entry;
+	qsort((void *)list, n, sizeof(const struct alloc_entry *), compare_ids);
+	for (size_t i = 0; i < n && add(page, &list[i]->alloc); i++)
+		;
+	return STATUS_OK;
+}
+
+static enum status fill(struct page *page, struct error *err)
+{
+	const char *prefix = page->request->prefix;
+	const char *token = page->request->next_token;
+	const char *from = strcmp(token, prefix) > 0 ? token : prefix;
+	struct alloc_entry *entry;
+
+	if (page->request->node_id[0] != '\0')
+		return add_of_node(page, from, err);
+	for (entry = state_alloc_from(&page->server->state, from);
+	     entry && str_starts_with(entry->id, prefix) && add(page, &entry->alloc);
+	     entry = state_alloc_next(entry))
+		;
+	return STATUS_OK;
+}
+
+static enum status page_init(struct page *page, struct error *err)
+{
+	uint32_t per_page = page->request->per_page;
+	Holdfast__V1__ListAllocationsResponse *response = calloc(1, sizeof(*response));
+
+	if (!response)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	holdfast__v1__list_allocations_response__init(response);
+	page->response = response;
+	page->size = per_page > 0 ? per_page : PER_PAGE_DEFAULT;
+	if (page->size > PER_PAGE_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: %u is more than %d", per_page,
+				 PER_PAGE_MAX);
+	response->allocations = calloc(page->size, sizeof(Holdfast__V1__Allocation *));
+	if (!response->allocations)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	response->index = watch_index(page->server, PREFIX_ALLOC);
+	if (page->request->filter[0] == '\0')
+		return STATUS_OK;
+	return filter_new(page->request->filter, &holdfast__v1__allocation__descriptor, &page->filter, err);
+}
+
+static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			       struct error *err)
+{
+	cleanup(page_release) struct page page = {
+		.server = server, .call = call, .request = (const void *)message};
+	enum status st = page_init(&page, err);
+
+	if (st == STATUS_OK)
+		st = fill(&page, err);
+	if (st != STATUS_OK)
+		return st;
+	reply_durable(server, call, &page.response->base);
+	page.response = NULL; /* handed over */
+	return STATUS_OK;
+}
+
+static void list_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
+{
+	(void)message;
+	(void)str_copy(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC);
+}
+
+static enum status list_allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
+			      struct error *err)
+{
+	const Holdfast__V1__ListAllocationsRequest *request = (const void *)message;
+
+	return access_check(server, call, ACCESS_JOB_LIST,
+			    is_any_namespace(request->namespace_) ? NULL : request->namespace_, err);
+}
+
+static const struct read_method list_method = {.allow = list_allow, .handle = handle_list, .name = list_name};
+DEFINE_READ_METHOD(allocs_handle_list, list_method)

@@ -1,0 +1,301 @@
+/* Allocations.Run and Stop: what changes. */
+
+#include "access.h"
+#include "allocs.h"
+#include "audit.h"
+#include "change.h"
+#include "claim_grant.h"
+#include "placement.h"
+#include "refusal.h"
+#include "reply.h"
+#include "server.h"
+#include "session.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "model/pb.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHAT_RUN "Allocations.Run"
+#define WHAT_STOP "Allocations.Stop"
+
+enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
+
+/* A call that waits for its allocation's change to be durable. */
+struct waiting {
+	struct rpc_call *call;
+	char alloc_id[UUID_TEXT_SIZE];
+};
+
+static struct waiting *waiting_new(struct rpc_call *call, const char *alloc_id)
+{
+	struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (!waiting)
+		return NULL;
+	waiting->call = call;
+	(void)str_copy(waiting->alloc_id, sizeof(waiting->alloc_id), alloc_id);
+	return waiting;
+}
+
+/* Commit @change and answer @call from @done. */
+static enum status commit_for(struct server *server, struct change *change, struct rpc_call *call,
+			      const char *alloc_id, change_done_fn *done, struct error *err)
+{
+	return change_commit_taking(server, change, done, waiting_new(call, alloc_id), err);
+}
+
+/* Answer with @response, whose member @slot is the allocation. */
+static void reply_alloc(struct rpc_call *call, const ProtobufCMessage *response,
+			Holdfast__V1__Allocation **slot, const struct alloc *alloc)
+{
+	*slot = alloc_to_pb(alloc);
+	if (*slot)
+		rpc_call_reply(call, response);
+	else
+		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	holdfast__v1__allocation__free_unpacked(*slot, NULL);
+}
+
+static void reply_run(struct rpc_call *call, const struct alloc *alloc)
+{
+	Holdfast__V1__RunAllocationResponse response = HOLDFAST__V1__RUN_ALLOCATION_RESPONSE__INIT;
+
+	reply_alloc(call, &response.base, &response.allocation, alloc);
+}
+
+static void on_run_durable(struct server *server, void *userdata)
+{
+	cleanup_free struct waiting *waiting = userdata;
+	const struct alloc_entry *entry = state_alloc(&server->state, waiting->alloc_id);
+	const struct node_entry *node;
+
+	if (!entry) {
+		reply_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
+		return;
+	}
+	node = state_node(&server->state, entry->alloc.node_id);
+	if (node && node_is_connected(node) && entry->alloc.desired_status == DESIRED_RUN &&
+	    !alloc_is_client_terminal(&entry->alloc))
+		session_run_alloc(node->session, &entry->alloc);
+	reply_run(waiting->call, &entry->alloc);
+}
+
+static void audit_alloc(struct server *server, struct change *change, const struct rpc_call *call,
+			const char *what, const struct alloc *alloc)
+{
+	char object[ALLOC_TEXT_SIZE];
+
+	(void)str_format(object, sizeof(object), "allocation %s/%s", alloc->namespace, alloc->id);
+	audit_write(server, change, call, what, object, NULL);
+}
+
+/* Is @wanted what was submitted under this id before? Where it is to run was open then, if it is now. */
+static bool same_submission(const struct alloc *known, const struct alloc *wanted)
+{
+	bool same_node = wanted->node_id[0] == '\0' || str_eq(known->node_id, wanted->node_id);
+
+	if (!same_node || !str_eq(known->namespace, wanted->namespace) ||
+	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
+	    known->n_volumes != wanted->n_volumes)
+		return false;
+	for (uint32_t i = 0; i < known->n_volumes; i++)
+		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
+			return false;
+	return true;
+}
+
+/* What admission would say, which explains every claim that is in the way. */
+static enum status check_claims(struct server *server, const struct alloc *alloc, struct refusal *refusal,
+				struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		enum status st = claim_grant_check(server, alloc, &alloc->volumes[i], err);
+
+		if (st == STATUS_FAILED_PRECONDITION)
+			refusal_add_blockers(refusal, server, alloc, alloc->volumes[i].name, alloc->node_id);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static enum status check_named_node(struct server *server, const struct placement *placement,
+				    const struct alloc *alloc, struct refusal *refusal, struct error *err)
+{
+	const struct node_entry *node = state_node(&server->state, alloc->node_id);
+	char reason[FEASIBILITY_REASON_SIZE];
+	enum obstacle obstacle = placement_check(placement, node, alloc->node_id, true, reason);
+	enum status st = STATUS_OK;
+
+	if (obstacle == OBSTACLE_NONE || obstacle == OBSTACLE_MODE || obstacle == OBSTACLE_CLAIMED)
+		st = check_claims(server, alloc, refusal, err);
+	if (st != STATUS_OK || obstacle == OBSTACLE_NONE)
+		return st;
+	refusal_add_node(refusal, alloc->node_id, reason);
+	return error_set(err, obstacle_status(obstacle), 0, "%s", reason);
+}
+
+/* Check the node that is named, or choose one and put it into @alloc. */
+static enum status place(struct server *server, struct alloc *alloc, struct refusal *refusal,
+			 struct error *err)
+{
+	cleanup(placement_release) struct placement placement = {.n_volumes = 0};
+	const struct node_entry *node;
+	enum status st = placement_init(&placement, server, alloc, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (alloc->node_id[0] != '\0')
+		return check_named_node(server, &placement, alloc, refusal, err);
+	st = placement_choose(&placement, &node, refusal, err);
+	if (st == STATUS_OK)
+		(void)str_copy(alloc->node_id, sizeof(alloc->node_id), node->id);
+	return st;
+}
+
+/* Only what was asked for; what becomes of it is not the caller's to say. */
+static void begin(struct alloc *alloc)
+{
+	alloc->desired_status = DESIRED_RUN;
+	alloc->client_status = CLIENT_PENDING;
+	alloc->create_time_ms = alloc->modify_time_ms = clock_realtime_ms();
+	alloc->create_index = alloc->modify_index = 0;
+	alloc->client_code = 0;
+	alloc->n_published = 0;
+	memset(alloc->published, 0, sizeof(alloc->published));
+	memset(alloc->client_description, 0, sizeof(alloc->client_description));
+}
+
+static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc, bool dry_run,
+			  struct refusal *refusal, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st;
+	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
+
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "make an allocation id");
+	begin(alloc);
+	st = place(server, alloc, refusal, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!node_is_connected(state_node(&server->state, alloc->node_id)))
+		(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+				 "waiting for node %s, which is not connected", alloc->node_id);
+	if (dry_run) {
+		reply_run(call, alloc);
+		return STATUS_OK;
+	}
+	change_put_alloc(&change, alloc);
+	audit_alloc(server, &change, call, WHAT_RUN, alloc);
+	return commit_for(server, &change, call, alloc->id, on_run_durable, err);
+}
+
+/* It may use volumes of its own namespace only, so that one right to mount is enough. */
+static enum status may_run(struct server *server, const struct rpc_call *call,
+			   const Holdfast__V1__Allocation *alloc, struct error *err)
+{
+	const char *namespace = alloc && alloc->namespace_[0] != '\0' ? alloc->namespace_ : NAMESPACE_DEFAULT;
+	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT, namespace, err);
+
+	return st == STATUS_OK ? access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err) : st;
+}
+
+static enum status handle_run(struct server *server, struct rpc_call *call,
+			      const Holdfast__V1__RunAllocationRequest *request, struct refusal *refusal,
+			      struct error *err)
+{
+	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	cleanup(change_release) struct change nothing = CHANGE_INIT;
+	const struct alloc_entry *known;
+	enum status st = may_run(server, call, request->allocation, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!alloc)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (!request->allocation)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation: missing");
+	st = alloc_from_pb(request->allocation, alloc, err);
+	if (st != STATUS_OK)
+		return st;
+	alloc_default(alloc);
+	st = alloc_validate(alloc, err);
+	if (st != STATUS_OK)
+		return st;
+	known = state_alloc(&server->state, alloc->id);
+	if (!known)
+		return submit(server, call, alloc, request->dry_run, refusal, err);
+	if (!same_submission(&known->alloc, alloc))
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"allocation %s exists with another content; leave the id out, and a new one is "
+			"made",
+			alloc->id);
+	return commit_for(server, &nothing, call, alloc->id, on_run_durable, err);
+}
+
+void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server)
+{
+	cleanup(refusal_release) struct refusal refusal = {0};
+	struct error err;
+
+	if (handle_run(server, call, (const Holdfast__V1__RunAllocationRequest *)request, &refusal, &err) !=
+	    STATUS_OK)
+		refusal_reply(&refusal, server, call, WHAT_RUN, &err);
+}
+
+static void on_stop_durable(struct server *server, void *userdata)
+{
+	Holdfast__V1__StopAllocationResponse response = HOLDFAST__V1__STOP_ALLOCATION_RESPONSE__INIT;
+	cleanup_free struct waiting *waiting = userdata;
+	const struct alloc_entry *entry = state_alloc(&server->state, waiting->alloc_id);
+	const struct node_entry *node;
+
+	if (!entry) {
+		reply_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
+		return;
+	}
+	node = state_node(&server->state, entry->alloc.node_id);
+	if (node && node_is_connected(node) && !alloc_is_client_terminal(&entry->alloc))
+		session_stop_alloc(node->session, entry->alloc.id);
+	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
+}
+
+static enum status stop(struct server *server, struct rpc_call *call, const struct alloc_entry *entry,
+			struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st = allocs_stage_stop(&change, entry, entry->node, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (change.n > 0)
+		audit_alloc(server, &change, call, WHAT_STOP, &entry->alloc);
+	return commit_for(server, &change, call, entry->alloc.id, on_stop_durable, err);
+}
+
+static enum status handle_stop(struct server *server, struct rpc_call *call,
+			       const Holdfast__V1__StopAllocationRequest *request, struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(&server->state, request->id);
+	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT,
+				      entry ? entry->alloc.namespace : NAMESPACE_DEFAULT, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!entry)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no allocation %.64s; holdfast alloc status lists them",
+				 request->id);
+	return stop(server, call, entry, err);
+}
+
+DEFINE_WRITE_METHOD(allocs_handle_stop, Holdfast__V1__StopAllocationRequest, WHAT_STOP, handle_stop)

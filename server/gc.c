@@ -1,0 +1,392 @@
+#include "gc.h"
+
+#include "access.h"
+#include "attest.h"
+#include "audit.h"
+#include "audit_read.h"
+#include "change.h"
+#include "keys.h"
+#include "reply.h"
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define WHAT_GC "Operator.Gc"
+
+enum { TIMER_ACCURACY_US = 1000, GC_TEXT_SIZE = 160 };
+
+struct gc_counts {
+	uint32_t allocs, claims, attestations, audit;
+};
+
+struct gc_run;
+
+/* One slice of a phase: stages deletions and moves the cursor. True: the phase is through. */
+typedef bool gc_phase_fn(struct gc_run *run, struct change *change);
+
+struct gc_run {
+	STAILQ_ENTRY(gc_run) queue;
+	struct server *server;
+	struct rpc_call *call; /* waits for the end; NULL: periodic */
+	int64_t before_ms;     /* what ended before that is collected */
+	bool dry_run;
+	size_t phase;
+	/* of what comes next in the phase; empty: the beginning */
+	char namespace[NAMESPACE_MAX + 1];
+	char id[OBJECT_KEY_SIZE];
+	struct gc_counts counts;
+};
+STAILQ_HEAD(gc_queue, gc_run);
+
+struct gc {
+	struct server *server;
+	struct gc_queue runs; /* the first is under way */
+	size_t n_runs;
+	sd_event_source *slice; /* owned; NULL: no run is under way */
+	sd_event_source *timer; /* owned; the next periodic run */
+};
+
+/* Count @n more for deletion; false when the slice is full. */
+static bool has_room(const struct change *change, const struct gc_run *run, size_t scanned)
+{
+	return scanned < GC_SCAN_MAX && (run->dry_run || change->n < GC_SLICE_MAX);
+}
+
+static bool may_collect_alloc(const struct gc_run *run, const struct alloc_entry *entry)
+{
+	const struct claim_entry *claim;
+	const struct node_entry *node = entry->node;
+	bool may_have_it = node->node.boot_id[0] != '\0' && !node_is_connected(node);
+
+	if (!alloc_is_client_terminal(&entry->alloc) || entry->alloc.modify_time_ms >= run->before_ms ||
+	    may_have_it)
+		return false;
+	LIST_FOREACH (claim, &entry->claims, of_alloc)
+		if (claim_is_live(&claim->claim))
+			return false;
+	return true;
+}
+
+static bool collect_allocs(struct gc_run *run, struct change *change)
+{
+	struct alloc_entry *entry = state_alloc_from(&run->server->state, run->id);
+	size_t scanned = 0;
+
+	for (; entry && has_room(change, run, scanned); entry = state_alloc_next(entry)) {
+		scanned++;
+		if (!may_collect_alloc(run, entry))
+			continue;
+		run->counts.allocs++;
+		if (!run->dry_run)
+			change_delete(change, OBJECT_ALLOC, &entry->alloc);
+	}
+	(void)str_copy(run->id, sizeof(run->id), entry ? entry->id : "");
+	return !entry;
+}
+
+/* Freed claims of one volume, newest first. False: the slice is full, and the volume is not through. */
+static bool collect_history(struct gc_run *run, struct change *change, struct volume_entry *volume,
+			    size_t *scanned)
+{
+	struct claim_entry *claim;
+	size_t freed = 0;
+
+	LIST_FOREACH (claim, &volume->claims, of_volume) {
+		++*scanned;
+		if (claim_is_live(&claim->claim) || ++freed <= GC_HISTORY_KEPT ||
+		    claim->claim.modify_time_ms >= run->before_ms)
+			continue;
+		if (!run->dry_run && change->n == GC_SLICE_MAX)
+			return false;
+		run->counts.claims++;
+		if (!run->dry_run)
+			change_delete_claim(change, &claim->claim);
+	}
+	return true;
+}
+
+static bool collect_claims(struct gc_run *run, struct change *change)
+{
+	struct volume_entry *entry = state_volume_from(&run->server->state, run->namespace, run->id);
+	size_t scanned = 0;
+
+	for (; entry && has_room(change, run, scanned); entry = state_volume_next(entry)) {
+		scanned++;
+		if (!collect_history(run, change, entry, &scanned))
+			break; /* what is left of it comes with the next slice */
+	}
+	(void)str_copy(run->namespace, sizeof(run->namespace), entry ? entry->namespace : "");
+	(void)str_copy(run->id, sizeof(run->id), entry ? entry->id : "");
+	return !entry;
+}
+
+static bool collect_attestations(struct gc_run *run, struct change *change)
+{
+	const char *from = run->id[0] != '\0' ? run->id : PREFIX_ATTESTATION;
+	struct record_entry *entry = state_record_from(&run->server->state, from);
+	size_t scanned = 0;
+
+	for (; entry && str_starts_with(entry->key, PREFIX_ATTESTATION) && has_room(change, run, scanned);
+	     entry = state_record_next(entry)) {
+		const Holdfast__V1__Attestation *attestation = (const void *)entry->record.message;
+		int64_t ended_ms = attestation->expires_at_ms > attestation->create_time_ms
+					   ? attestation->expires_at_ms
+					   : attestation->create_time_ms;
+
+		scanned++;
+		if (ended_ms >= run->before_ms || attest_is_needed(run->server, attestation))
+			continue;
+		run->counts.attestations++;
+		if (!run->dry_run)
+			change_delete_record(change, entry->key);
+	}
+	if (entry && !str_starts_with(entry->key, PREFIX_ATTESTATION))
+		entry = NULL;
+	(void)str_copy(run->id, sizeof(run->id), entry ? entry->key : "");
+	return !entry;
+}
+
+/* The audit has its own settings for what is kept. It commits by itself. */
+static bool collect_audit(struct gc_run *run, struct change *change)
+{
+	uint32_t n;
+
+	(void)change;
+	if (run->dry_run) {
+		run->counts.audit = audit_prunable(run->server, GC_AUDIT_COUNT);
+		return true;
+	}
+	n = audit_prune(run->server, AUDIT_PRUNE_SLICE);
+	run->counts.audit += n;
+	return n < AUDIT_PRUNE_SLICE;
+}
+
+static gc_phase_fn *const phases[] = {collect_allocs, collect_claims, collect_attestations, collect_audit};
+
+static bool found_something(const struct gc_counts *counts)
+{
+	return counts->allocs > 0 || counts->claims > 0 || counts->attestations > 0 || counts->audit > 0;
+}
+
+static void stage_record(struct gc_run *run, struct change *change)
+{
+	const struct gc_counts *counts = &run->counts;
+	char text[GC_TEXT_SIZE];
+
+	(void)str_format(text, sizeof(text),
+			 "%" PRIu32 " allocations, %" PRIu32 " freed claims, %" PRIu32
+			 " attestations, %" PRIu32 " audit records",
+			 counts->allocs, counts->claims, counts->attestations, counts->audit);
+	if (run->call)
+		audit_write(run->server, change, run->call, WHAT_GC, "collected", text);
+	else if (found_something(counts))
+		audit_own(run->server, change, WHAT_GC, "collected", text);
+}
+
+/* What waits for the last transaction of a run. */
+struct gc_answer {
+	struct rpc_call *call;
+	struct gc_counts counts;
+};
+
+static void on_collected(struct server *server, void *userdata)
+{
+	Holdfast__V1__GcResponse response = HOLDFAST__V1__GC_RESPONSE__INIT;
+	cleanup_free struct gc_answer *answer = userdata;
+
+	(void)server;
+	if (!answer->call)
+		return;
+	response.allocations = answer->counts.allocs;
+	response.claims = answer->counts.claims;
+	response.audit_records = answer->counts.audit;
+	rpc_call_reply(answer->call, &response.base);
+}
+
+static enum status finish(struct gc_run *run, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct gc_answer *answer = calloc(1, sizeof(*answer));
+
+	if (answer)
+		*answer = (struct gc_answer){.call = run->call, .counts = run->counts};
+	if (!run->dry_run)
+		stage_record(run, &change);
+	return change_commit_taking(run->server, &change, on_collected, answer, err);
+}
+
+static void drop_first(struct gc *gc)
+{
+	struct gc_run *run = STAILQ_FIRST(&gc->runs);
+
+	STAILQ_REMOVE_HEAD(&gc->runs, queue);
+	gc->n_runs--;
+	free(run);
+}
+
+static void fail_first(struct gc *gc, const struct error *err)
+{
+	struct gc_run *run = STAILQ_FIRST(&gc->runs);
+
+	if (run->call)
+		reply_refused(gc->server, run->call, WHAT_GC, err);
+	else
+		log_ctx(LOG_WARNING, &(struct log_ctx){.err = err, .op = "gc"},
+			"the collection ended early, ignoring");
+	drop_first(gc);
+}
+
+static enum status run_slice(struct gc_run *run, bool *ret_done, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	bool is_through = phases[run->phase](run, &change);
+
+	if (is_through)
+		run->phase++;
+	*ret_done = run->phase == ARRAY_SIZE(phases);
+	return change.n > 0 ? change_commit(run->server, &change, NULL, NULL, err) : STATUS_OK;
+}
+
+static int on_slice(sd_event_source *source, uint64_t usec, void *userdata);
+
+static enum status next_slice(struct gc *gc, struct error *err)
+{
+	int r = sd_event_add_time_relative(gc->server->event, &gc->slice, CLOCK_MONOTONIC, GC_PAUSE_US,
+					   TIMER_ACCURACY_US, on_slice, gc);
+
+	return r < 0 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "go on with the collection") : STATUS_OK;
+}
+
+static int on_slice(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct gc *gc = userdata;
+	struct gc_run *run = STAILQ_FIRST(&gc->runs);
+	struct error err;
+	bool done = false;
+	enum status st;
+
+	(void)source;
+	(void)usec;
+	gc->slice = sd_event_source_disable_unref(gc->slice);
+	st = run_slice(run, &done, &err);
+	if (st == STATUS_OK && done)
+		st = finish(run, &err);
+	if (st != STATUS_OK)
+		fail_first(gc, &err);
+	else if (done)
+		drop_first(gc);
+	while (!STAILQ_EMPTY(&gc->runs) && next_slice(gc, &err) != STATUS_OK)
+		fail_first(gc, &err);
+	return 0;
+}
+
+/* @call NULL: periodic. */
+static enum status start(struct gc *gc, struct rpc_call *call, uint64_t older_than_ms, bool dry_run,
+			 struct error *err)
+{
+	int64_t now_ms = clock_realtime_ms();
+	struct gc_run *run;
+
+	if (gc->n_runs == GC_RUNS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%d collections wait for their turn, the most there may be; ask again later",
+				 GC_RUNS_MAX);
+	run = calloc(1, sizeof(*run));
+	if (!run)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*run = (struct gc_run){
+		.server = gc->server,
+		.call = call,
+		.before_ms = older_than_ms < (uint64_t)now_ms ? now_ms - (int64_t)older_than_ms : 0,
+		.dry_run = dry_run,
+	};
+	if (!gc->slice) {
+		enum status st = next_slice(gc, err);
+
+		if (st != STATUS_OK) {
+			free(run);
+			return st;
+		}
+	}
+	STAILQ_INSERT_TAIL(&gc->runs, run, queue);
+	gc->n_runs++;
+	return STATUS_OK;
+}
+
+static int on_interval(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct gc *gc = userdata;
+	const struct config *config = &gc->server->config;
+	struct error err;
+
+	(void)usec;
+	if (gc->n_runs == 0 && start(gc, NULL, config->gc_after_us / USEC_PER_MSEC, false, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err, .op = "gc"},
+			"no collection this time, ignoring");
+	(void)sd_event_source_set_time_relative(source, config->gc_interval_us);
+	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+enum status gc_new(struct server *server, struct gc **ret, struct error *err)
+{
+	struct gc *gc = calloc(1, sizeof(*gc));
+	int r;
+
+	if (!gc)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	gc->server = server;
+	STAILQ_INIT(&gc->runs);
+	r = sd_event_add_time_relative(server->event, &gc->timer, CLOCK_MONOTONIC,
+				       server->config.gc_interval_us, 0, on_interval, gc);
+	if (r < 0) {
+		free(gc);
+		return error_set(err, STATUS_INTERNAL, r, "set up garbage collection");
+	}
+	*ret = gc;
+	return STATUS_OK;
+}
+
+void gc_stop(struct gc *gc)
+{
+	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};
+	struct gc_run *run;
+
+	if (!gc)
+		return;
+	gc->slice = sd_event_source_disable_unref(gc->slice);
+	gc->timer = sd_event_source_disable_unref(gc->timer);
+	STAILQ_FOREACH(run, &gc->runs, queue)
+	if (run->call)
+		rpc_call_fail(run->call, &ending);
+	while (!STAILQ_EMPTY(&gc->runs))
+		drop_first(gc);
+}
+
+void gc_free(struct gc *gc)
+{
+	gc_stop(gc);
+	free(gc);
+}
+
+static enum status handle_gc(struct server *server, struct rpc_call *call,
+			     const Holdfast__V1__GcRequest *request, struct error *err)
+{
+	uint64_t after_ms = request->older_than_ms > 0 ? request->older_than_ms
+						       : server->config.gc_after_us / USEC_PER_MSEC;
+	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+
+	return st == STATUS_OK ? start(server->gc, call, after_ms, request->dry_run, err) : st;
+}
+
+DEFINE_WRITE_METHOD(gc_handle, Holdfast__V1__GcRequest, WHAT_GC, handle_gc)

@@ -1,0 +1,36 @@
+#pragma once
+/* Garbage collection: allocations that are over, freed claims beyond the newest of each volume, attestations
+ * that have expired, old records of the audit. In slices, a bounded number of objects per turn of the event
+ * loop.
+ *
+ * Never collected: a live claim; an allocation with a live claim; an allocation whose node is away, because
+ * the node may still have it and must be told that it is over; the newest freed claim of a volume, which says
+ * how it was last given back. A claim needs none of the others to be finished or explained. */
+
+#include "base/error.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct server;
+struct rpc_call;
+struct gc;
+
+enum {
+	GC_SCAN_MAX = 1000,	/* objects looked at in one turn */
+	GC_SLICE_MAX = 60,	/* objects deleted in one transaction; below CHANGE_OBJECTS_MAX */
+	GC_PAUSE_US = 2000,	/* between two slices */
+	GC_RUNS_MAX = 16,	/* that wait for their turn */
+	GC_HISTORY_KEPT = 1,	/* freed claims per volume */
+	GC_AUDIT_COUNT = 10000, /* most that a dry run counts */
+};
+
+/** Start the periodic runs: every `gc_interval`, of what ended longer than `gc_after` ago. */
+enum status gc_new(struct server *server, struct gc **ret, struct error *err);
+
+/** Refuse every call that waits, because the server ends. NULL is fine, for both. */
+void gc_stop(struct gc *gc);
+void gc_free(struct gc *gc);
+
+/** Operator.Gc: a run of its own, answered when it is through. One record in the audit per run that found
+ * something or was asked for; none for a dry run. */
+void gc_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);

@@ -1,0 +1,155 @@
+#include "access.h"
+#include "attest.h"
+#include "audit.h"
+#include "change.h"
+#include "claims.h"
+#include "reply.h"
+#include "server.h"
+#include "volume_view.h"
+#include "volumes.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_detached(struct server *server, void *userdata)
+{
+	cleanup_free struct volumes_waiting *waiting = userdata;
+	struct volume_entry *entry = state_volume(&server->state, waiting->namespace, waiting->id);
+	Holdfast__V1__DetachVolumeResponse *response = calloc(1, sizeof(*response));
+	struct claim_entry *claim;
+	size_t n = 0;
+
+	if (!response) {
+		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	holdfast__v1__detach_volume_response__init(response);
+	if (entry)
+		LIST_FOREACH (claim, &entry->claims, of_volume)
+			n++;
+	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
+	if (entry && response->claims) {
+		LIST_FOREACH (claim, &entry->claims, of_volume) {
+			if (!str_eq(claim->claim.node_id, waiting->node_id) ||
+			    (waiting->dry_run && !claim_is_live(&claim->claim)))
+				continue;
+			if (!waiting->dry_run)
+				claims_drive(server, claim);
+			response->claims[response->n_claims] = claim_to_pb(&claim->claim);
+			if (!response->claims[response->n_claims])
+				break;
+			response->n_claims++;
+		}
+	}
+	reply_durable(server, waiting->call, &response->base);
+}
+
+static bool is_held_by(const struct claim_entry *entry, const struct node_entry *node)
+{
+	return claim_is_live(&entry->claim) && str_eq(entry->claim.node_id, node->node.id);
+}
+
+static enum status refuse_working(struct server *server, const struct claim *claim, struct error *err)
+{
+	struct holder holder = claim_holder(server, claim);
+	char why[EXPLAIN_SIZE];
+
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0, "volume %s is in use: %s", claim->volume_id,
+			 explain_claim(claim, &holder, clock_realtime_ms(), why));
+}
+
+/* May all claims that @node has of the volume be asked for, without anybody's word? */
+static enum status check_claims(struct server *server, struct volume_entry *volume,
+				const struct node_entry *node, struct error *err)
+{
+	const struct claim *working = NULL;
+	struct claim_entry *entry;
+	size_t n = 0;
+
+	LIST_FOREACH (entry, &volume->claims, of_volume) {
+		if (!is_held_by(entry, node))
+			continue;
+		n++;
+		if (entry->claim.state < CLAIM_UNPUBLISHING)
+			working = &entry->claim;
+	}
+	if (n == 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "node %s holds no claim of volume %s: nothing was changed; holdfast volume "
+				 "status --why %s shows who does",
+				 node->node.id, volume->volume.id, volume->volume.id);
+	if (working)
+		return refuse_working(server, working, err);
+	if (!node_is_connected(node))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is not connected and cannot be asked to let go of volume %s: nothing "
+			"was changed; when it is certain that it cannot write any more, say so with "
+			"a reason: holdfast volume detach --attest",
+			node->node.id, volume->volume.id);
+	return STATUS_OK;
+}
+
+static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request,
+				const struct node_entry *node, struct error *err)
+{
+	if (!node)
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "there is no node %.64s; holdfast node status lists them", request->node_id);
+	if (request->attest_reason[0] != '\0' && node_is_connected(node))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is connected and can give its own receipt; an operator's word is for nodes "
+			"that cannot answer",
+			node->node.id);
+	return STATUS_OK;
+}
+
+static struct volumes_waiting *detach_waiting(struct rpc_call *call, const struct volume_entry *volume,
+					      const struct node_entry *node, bool dry_run)
+{
+	struct volumes_waiting *waiting = volumes_waiting_new(call, &volume->volume);
+
+	if (waiting) {
+		(void)str_copy(waiting->node_id, sizeof(waiting->node_id), node->node.id);
+		waiting->dry_run = dry_run;
+	}
+	return waiting;
+}
+
+static enum status handle_detach(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__DetachVolumeRequest *request, struct error *err)
+{
+	const char *namespace = volumes_namespace(request->namespace_);
+	struct node_entry *node = state_node(&server->state, request->node_id);
+	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
+	bool is_attested = request->attest_reason[0] != '\0';
+	char object[VOLUMES_OBJECT_SIZE];
+	struct volume_entry *entry;
+	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+
+	if (st == STATUS_OK)
+		st = volumes_find(server, namespace, request->id, &entry, err);
+	if (st == STATUS_OK)
+		st = check_detach(request, node, err);
+	if (st == STATUS_OK)
+		st = is_attested ? attest_volume(server, call, "Volumes.Detach", node, entry,
+						 request->attest_reason, request->dry_run, err)
+				 : check_claims(server, entry, node, err);
+	if (st != STATUS_OK)
+		return st;
+	/* without anybody's word only what is being released is driven: on_detached() does */
+	if (!is_attested && !request->dry_run)
+		audit_write(server, &change, call, "Volumes.Detach", volumes_object(&entry->volume, object),
+			    "asked the node again");
+	return change_commit_taking(server, &change, on_detached,
+				    detach_waiting(call, entry, node, request->dry_run), err);
+}
+
+DEFINE_WRITE_METHOD(volumes_handle_detach, Holdfast__V1__DetachVolumeRequest, "Volumes.Detach", handle_detach)

@@ -1,0 +1,584 @@
+/* Every situation of a claim, in the structure and in the words made from it. */
+
+#include "fixture.h"
+
+#include "model/explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS + EXPLAIN_DETACH_MAX_MS };
+
+#define BIT(e) (1U << (e))
+#define OF_NODE (BIT(EVIDENCE_RECEIPT) | BIT(EVIDENCE_NEW_BOOT))
+#define OF_LOST (OF_NODE | BIT(EVIDENCE_OPERATOR))
+#define FENCED (OF_LOST | BIT(EVIDENCE_STORAGE_FENCE))
+#define UNSENT BIT(EVIDENCE_NEVER_SENT)
+
+#define CONNECTED .is_connected = true
+#define STOPPED .is_stopping = true
+#define WITH_CONTROLLER .has_controller = true
+
+#define NONE EXPLAIN_COMMAND_NONE
+#define STOP EXPLAIN_COMMAND_STOP
+#define ATTEST EXPLAIN_COMMAND_ATTEST
+#define AGENT EXPLAIN_COMMAND_AGENT
+#define PLUGIN EXPLAIN_COMMAND_PLUGIN
+#define AGAIN EXPLAIN_COMMAND_AGAIN
+
+static const struct situation {
+	enum claim_state state;
+	bool unsent;
+	enum controller_attach attach;
+	uint32_t attempts;
+	struct holder holder;
+	unsigned int missing;
+	const char *waiting_for;
+	enum explain_command next, then;
+	uint64_t worst_case_ms;
+	const char *says;
+} situations[] = {
+	/* reserved, never sent: only the server and the controller have to do with it */
+	{CLAIM_RESERVED,
+	 true,
+	 ATTACH_NONE,
+	 0,
+	 {CONNECTED},
+	 UNSENT,
+	 "the server",
+	 STOP,
+	 NONE,
+	 1000,
+	 "not sent to the node yet"},
+	{CLAIM_RESERVED,
+	 true,
+	 ATTACH_ASKED,
+	 0,
+	 {CONNECTED, WITH_CONTROLLER},
+	 UNSENT,
+	 "a controller of plugin ceph",
+	 PLUGIN,
+	 STOP,
+	 ONE_TRY_MS,
+	 "attaching"},
+	{CLAIM_RESERVED,
+	 true,
+	 ATTACH_ASKED,
+	 3,
+	 {CONNECTED},
+	 UNSENT,
+	 "a healthy controller of plugin ceph to come back",
+	 PLUGIN,
+	 STOP,
+	 0,
+	 "nothing bounds the detach"},
+	/* sent: the node may have it mounted */
+	{CLAIM_RESERVED,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {CONNECTED},
+	 OF_NODE,
+	 "node n1",
+	 STOP,
+	 NONE,
+	 1000,
+	 "no mount receipt yet"},
+	{CLAIM_RESERVED,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {0},
+	 OF_LOST,
+	 "node n1 to come back, or a person",
+	 STOP,
+	 ATTEST,
+	 1000,
+	 "may have mounted it"},
+	{CLAIM_RESERVED,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {CONNECTED, STOPPED},
+	 OF_NODE,
+	 "node n1",
+	 AGENT,
+	 NONE,
+	 1000,
+	 "told to stop"},
+	{CLAIM_RESERVED,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {STOPPED},
+	 OF_LOST,
+	 "node n1 to come back, or a person",
+	 ATTEST,
+	 NONE,
+	 1000,
+	 "is to stop"},
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {CONNECTED},
+	 OF_NODE,
+	 "allocation " ALLOC_1 " to end",
+	 STOP,
+	 NONE,
+	 1000,
+	 "its work has not ended;"},
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {CONNECTED, WITH_CONTROLLER},
+	 OF_NODE,
+	 "allocation",
+	 STOP,
+	 NONE,
+	 ONE_TRY_MS,
+	 "with that it is free within 2m32s"},
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {.disconnected_ms = 61000},
+	 OF_LOST,
+	 "node n1 to come back, or a person",
+	 STOP,
+	 ATTEST,
+	 1000,
+	 "the node is not connected for 30s"},
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {CONNECTED, STOPPED, .is_draining = true},
+	 OF_NODE,
+	 "node n1",
+	 AGENT,
+	 NONE,
+	 1000,
+	 "the node is being drained"},
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {STOPPED, WITH_CONTROLLER, .can_fence = true},
+	 FENCED,
+	 "node n1 to come back, or a person",
+	 ATTEST,
+	 NONE,
+	 ONE_TRY_MS,
+	 "the storage provider confirmed"},
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {STOPPED, .can_fence = true},
+	 OF_LOST,
+	 "node n1",
+	 ATTEST,
+	 NONE,
+	 1000,
+	 "no timer ends this"},
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {.must_report = true},
+	 OF_LOST,
+	 "node n1",
+	 STOP,
+	 ATTEST,
+	 1000,
+	 "since the server was restored it has not told"},
+	/* the work has ended: evidence is missing */
+	{CLAIM_UNPUBLISHING,
+	 false,
+	 ATTACH_NONE,
+	 4,
+	 {CONNECTED, .next_attempt_ms = NOW_MS + 8000},
+	 OF_NODE,
+	 "node n1",
+	 AGENT,
+	 NONE,
+	 1000,
+	 "tried again in 8s"},
+	{CLAIM_UNPUBLISHING,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {CONNECTED, .next_attempt_ms = NOW_MS - 8000},
+	 OF_NODE,
+	 "node n1",
+	 AGENT,
+	 NONE,
+	 1000,
+	 "tried again in 0ms"},
+	{CLAIM_UNPUBLISHING,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {0},
+	 OF_LOST,
+	 "node n1 to come back, or a person",
+	 ATTEST,
+	 NONE,
+	 1000,
+	 "no timer ends this"},
+	{CLAIM_UNPUBLISHING,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {.is_purged = true},
+	 OF_LOST,
+	 "a person",
+	 ATTEST,
+	 NONE,
+	 0,
+	 "its node was purged"},
+	{CLAIM_UNPUBLISHING,
+	 false,
+	 ATTACH_DONE,
+	 2,
+	 {CONNECTED, WITH_CONTROLLER},
+	 OF_NODE,
+	 "node n1",
+	 AGENT,
+	 NONE,
+	 ONE_TRY_MS,
+	 "its work has ended"},
+	/* the node let go: only the controller is left */
+	{CLAIM_NODE_DETACHED,
+	 false,
+	 ATTACH_NONE,
+	 0,
+	 {0},
+	 0,
+	 "the server",
+	 AGAIN,
+	 NONE,
+	 1000,
+	 "nothing is missing"},
+	{CLAIM_NODE_DETACHED,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {WITH_CONTROLLER},
+	 0,
+	 "a controller of plugin ceph",
+	 PLUGIN,
+	 NONE,
+	 ONE_TRY_MS,
+	 "; free within 2m32s"},
+	{CLAIM_NODE_DETACHED,
+	 false,
+	 ATTACH_ASKED,
+	 1,
+	 {WITH_CONTROLLER},
+	 0,
+	 "a controller of plugin ceph",
+	 PLUGIN,
+	 NONE,
+	 0,
+	 "nothing bounds the detach"},
+	{CLAIM_NODE_DETACHED,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {CONNECTED},
+	 0,
+	 "a healthy controller of plugin ceph to come back",
+	 PLUGIN,
+	 NONE,
+	 0,
+	 "nothing bounds the detach"},
+	{CLAIM_NODE_DETACHED,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {WITH_CONTROLLER, .waits_for_other = true},
+	 0,
+	 "the other claims of the volume on node n1",
+	 AGAIN,
+	 NONE,
+	 0,
+	 "the end of the others would shorten it"},
+	{CLAIM_RESERVED,
+	 true,
+	 ATTACH_ASKED,
+	 0,
+	 {CONNECTED, WITH_CONTROLLER, .next_attempt_ms = NOW_MS + 5000},
+	 UNSENT,
+	 "a controller of plugin ceph",
+	 PLUGIN,
+	 STOP,
+	 ONE_TRY_MS,
+	 "taken back in 5s unless the node asks again"},
+	{CLAIM_CONTROLLER_DETACHED,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {0},
+	 0,
+	 "the server",
+	 AGAIN,
+	 NONE,
+	 1000,
+	 "about to be freed"},
+	{CLAIM_FREED, false, ATTACH_DONE, 0, {0}, 0, "", NONE, NONE, 0, "was held for write"},
+};
+
+static struct claim claim_in(const struct situation *s)
+{
+	struct claim claim = a_claim(s->state);
+
+	assert_int_equal(str_copy(claim.plugin_id, sizeof(claim.plugin_id), "ceph"), 0);
+	claim.sent_to_node = !s->unsent;
+	claim.attach = s->attach;
+	claim.attempts = s->attempts;
+	claim.state_time_ms = 81000;
+	return claim;
+}
+
+static void every_situation_says_what_is_missing_who_acts_and_what_is_next(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
+		const struct situation *s = &situations[i];
+		struct claim claim = claim_in(s);
+		struct explanation ex;
+		char text[EXPLAIN_SIZE];
+		unsigned int missing = 0;
+
+		explain(&claim, &s->holder, NOW_MS, &ex);
+		(void)explanation_text(&ex, text);
+		for (uint32_t k = 0; k < ex.n_missing; k++)
+			missing |= BIT(ex.missing[k]);
+		if (missing != s->missing || !str_starts_with(ex.waiting_for, s->waiting_for) ||
+		    (s->waiting_for[0] == '\0') != (ex.waiting_for[0] == '\0') || ex.next != s->next ||
+		    ex.then != s->then || ex.worst_case_ms != s->worst_case_ms || !strstr(text, s->says))
+			fail_msg("situation %zu: missing %#x, waiting for '%s', next %d, then %d, worst case "
+				 "%llu: %s",
+				 i, missing, ex.waiting_for, ex.next, ex.then,
+				 (unsigned long long)ex.worst_case_ms, text);
+	}
+}
+
+/* Everything that is known about a holder, in all combinations. */
+static struct holder holder_number(unsigned int n)
+{
+	return (struct holder){
+		.is_connected = n & 1,
+		.is_stopping = n & 2,
+		.is_draining = n & 4,
+		.is_purged = (n & 9) == 8, /* who is connected is not purged */
+		.must_report = n & 16,
+		.has_controller = n & 32,
+		.can_fence = n & 64,
+		.waits_for_other = n & 128,
+	};
+}
+
+enum { HOLDERS = 256 };
+
+static void check_any(const struct claim *claim, const struct holder *holder)
+{
+	struct explanation ex;
+	char text[EXPLAIN_SIZE];
+	char command[EXPLAIN_COMMAND_SIZE];
+	bool may_be_mounted = claim->state <= CLAIM_UNPUBLISHING;
+
+	explain(claim, holder, NOW_MS, &ex);
+	(void)explanation_text(&ex, text);
+	assert_non_null(strstr(text, claim->allocation_id));
+	assert_non_null(strstr(text, "node n1"));
+	assert_non_null(strstr(text, claim_state_name(claim->state)));
+	assert_int_equal(ex.n_missing > 0, may_be_mounted);
+	assert_int_equal(ex.next != EXPLAIN_COMMAND_NONE, claim_is_live(claim));
+	assert_int_equal(ex.waiting_for[0] != '\0', claim_is_live(claim));
+	if (ex.next != EXPLAIN_COMMAND_NONE)
+		assert_non_null(strstr(text, explain_command(ex.next, claim, command)));
+	/* nobody is asked to vouch for a node that can answer for itself */
+	if (holder->is_connected)
+		assert_null(strstr(text, "--attest"));
+	else if (may_be_mounted && claim->sent_to_node)
+		assert_non_null(strstr(text, "--attest"));
+	if (holder->is_stopping && claim->sent_to_node)
+		assert_null(strstr(text, "holdfast alloc stop"));
+	if (ex.worst_case_ms == 0 && claim_is_live(claim))
+		assert_non_null(strstr(text, "nothing bounds"));
+}
+
+static void whatever_is_known_the_explanation_is_whole(void **state)
+{
+	(void)state;
+	for (unsigned int n = 0; n < HOLDERS; n++) {
+		struct holder holder = holder_number(n);
+
+		for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++)
+			for (int attach = ATTACH_NONE; attach < ATTACH_N; attach++)
+				for (uint32_t attempts = 0; attempts < 2; attempts++) {
+					struct claim claim = a_claim((enum claim_state)s);
+
+					claim.attach = (enum controller_attach)attach;
+					claim.attempts = attempts;
+					check_any(&claim, &holder);
+					claim.sent_to_node = s != CLAIM_RESERVED;
+					check_any(&claim, &holder);
+				}
+	}
+}
+
+static void holder_state_evidence_error_and_command_are_named(void **state)
+{
+	const struct holder lost = {.is_connected = false, .is_stopping = true};
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	char text[EXPLAIN_SIZE];
+
+	(void)state;
+	claim.attempts = 4;
+	claim.state_time_ms = 31000;
+	assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "target is busy"), 0);
+	assert_string_equal(explain_claim(&claim, &lost, NOW_MS, text),
+			    "held for write by allocation " ALLOC_1
+			    " on node n1 for 1m30s, claim unpublishing for 1m00s "
+			    "(generation 3), the node is not connected; its work has ended; missing: "
+			    "evidence about node n1 "
+			    "(its receipt that it let go or a new boot of it or an operator's word); waiting "
+			    "for node n1 to "
+			    "come back, or a person; no timer ends this; with that it is free within 1s. "
+			    "Next: bring the node "
+			    "back, or: holdfast volume detach db n1 --attest REASON; last error (attempt 4): "
+			    "target is busy");
+}
+
+static void a_command_names_a_namespace_that_is_not_the_default(void **state)
+{
+	const struct holder lost = {.is_connected = false, .is_stopping = true};
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	char text[EXPLAIN_SIZE];
+	char command[EXPLAIN_COMMAND_SIZE];
+
+	(void)state;
+	assert_null(strstr(explain_claim(&claim, &lost, NOW_MS, text), "--namespace"));
+	assert_int_equal(str_copy(claim.namespace, sizeof(claim.namespace), "shop"), 0);
+	assert_non_null(strstr(explain_claim(&claim, &lost, NOW_MS, text),
+			       "holdfast volume detach db n1 --namespace shop --attest REASON"));
+	assert_string_equal(explain_command(EXPLAIN_COMMAND_AGAIN, &claim, command),
+			    "holdfast volume status db --namespace shop --why");
+}
+
+static void how_a_claim_was_freed_is_said(void **state)
+{
+	const struct holder unknown = {.is_purged = true};
+	struct claim claim = a_claim(CLAIM_FREED);
+	char text[EXPLAIN_SIZE];
+
+	(void)state;
+	claim.evidence = EVIDENCE_OPERATOR;
+	assert_int_equal(str_copy(claim.evidence_detail, sizeof(claim.evidence_detail), "alice: it burnt"),
+			 0);
+	(void)explain_claim(&claim, &unknown, NOW_MS, text);
+	assert_non_null(strstr(text, "evidence: operator, weaker than any other, (alice: it burnt)"));
+	assert_null(strstr(text, "Next:"));
+	assert_null(strstr(text, "bounds"));
+	claim.evidence = EVIDENCE_NEW_BOOT;
+	assert_int_equal(str_copy(claim.evidence_detail, sizeof(claim.evidence_detail), BOOT_2), 0);
+	assert_non_null(
+		strstr(explain_claim(&claim, &unknown, NOW_MS, text), "evidence: new_boot (" BOOT_2 ")"));
+}
+
+static void fill(char *dst, size_t size)
+{
+	memset(dst, 'x', size - 1);
+	dst[size - 1] = '\0';
+}
+
+/* Whatever is long, the command is whole: the error is cut. */
+static void the_longest_names_leave_the_command_whole(void **state)
+{
+	const struct holder lost = {.is_stopping = true, .disconnected_ms = 1};
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	char text[EXPLAIN_SIZE];
+	char command[EXPLAIN_COMMAND_SIZE];
+
+	(void)state;
+	fill(claim.last_error, sizeof(claim.last_error));
+	fill(claim.volume_id, sizeof(claim.volume_id));
+	fill(claim.node_id, sizeof(claim.node_id));
+	fill(claim.namespace, sizeof(claim.namespace));
+	fill(claim.plugin_id, sizeof(claim.plugin_id));
+	(void)explain_claim(&claim, &lost, NOW_MS, text);
+	assert_non_null(strstr(text, explain_command(EXPLAIN_COMMAND_ATTEST, &claim, command)));
+	assert_true(str_is_text(text));
+}
+
+static void a_configured_deadline_of_the_detach_counts(void **state)
+{
+	const struct holder holder = {.has_controller = true, .detach_ms = 5000};
+	struct claim claim = a_claim(CLAIM_NODE_DETACHED);
+	struct explanation ex;
+
+	(void)state;
+	claim.attach = ATTACH_DONE;
+	explain(&claim, &holder, NOW_MS, &ex);
+	assert_int_equal(ex.worst_case_ms, 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS + 5000);
+}
+
+static void programs_are_told_the_same(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
+		struct claim claim = claim_in(&situations[i]);
+		Holdfast__V1__ClaimExplanation *pb;
+		struct explanation ex;
+		char text[EXPLAIN_SIZE];
+		char command[EXPLAIN_COMMAND_SIZE];
+
+		assert_int_equal(str_copy(claim.last_error, sizeof(claim.last_error), "verbatim"), 0);
+		explain(&claim, &situations[i].holder, NOW_MS, &ex);
+		pb = explanation_to_pb(&ex);
+		assert_non_null(pb);
+		assert_string_equal(pb->volume_id, "db");
+		assert_string_equal(pb->namespace_, NAMESPACE_DEFAULT);
+		assert_string_equal(pb->claim_id, claim.id);
+		assert_string_equal(pb->allocation_id, ALLOC_1);
+		assert_string_equal(pb->node_id, "n1");
+		assert_int_equal(pb->mode, CLAIM_WRITE);
+		assert_int_equal(pb->access_mode, SINGLE_NODE_WRITER);
+		assert_int_equal(pb->state, claim.state);
+		assert_int_equal(pb->generation, 3);
+		assert_int_equal(pb->since_ms, 1000);
+		assert_int_equal(pb->state_since_ms, 81000);
+		assert_int_equal(pb->attempts, situations[i].attempts);
+		assert_int_equal(pb->next_attempt_ms, situations[i].holder.next_attempt_ms);
+		assert_int_equal(pb->worst_case_ms, situations[i].worst_case_ms);
+		assert_int_equal(pb->n_missing, ex.n_missing);
+		for (uint32_t k = 0; k < ex.n_missing; k++)
+			assert_int_equal(pb->missing[k], ex.missing[k]);
+		assert_string_equal(pb->waiting_for, ex.waiting_for);
+		assert_string_equal(pb->last_error, "verbatim");
+		assert_string_equal(pb->next_command, explain_command(ex.next, &claim, command));
+		assert_string_equal(pb->text, explanation_text(&ex, text));
+		holdfast__v1__claim_explanation__free_unpacked(pb, NULL);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_situation_says_what_is_missing_who_acts_and_what_is_next),
+		cmocka_unit_test(whatever_is_known_the_explanation_is_whole),
+		cmocka_unit_test(holder_state_evidence_error_and_command_are_named),
+		cmocka_unit_test(a_command_names_a_namespace_that_is_not_the_default),
+		cmocka_unit_test(how_a_claim_was_freed_is_said),
+		cmocka_unit_test(the_longest_names_leave_the_command_whole),
+		cmocka_unit_test(a_configured_deadline_of_the_detach_counts),
+		cmocka_unit_test(programs_are_told_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

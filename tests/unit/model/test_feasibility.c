@@ -1,0 +1,391 @@
+/* What can keep an allocation from a node, one by one and in order, and what must not. */
+
+#include "fixture.h"
+
+#include "model/feasibility.h"
+
+#include <string.h>
+
+enum { VOLUMES = 3, SEGMENTS = 4 };
+
+/* Node n1 that can take allocation 1 with one volume "db"; tests break one thing. */
+struct world {
+	struct node node;
+	struct node_plugin plugin;
+	struct volume volumes[VOLUMES];
+	struct volume_request requests[VOLUMES];
+	struct claim claim;
+	const struct claim *claims[1];
+	Holdfast__V1__Topology topology;
+	Holdfast__V1__Topology__SegmentsEntry entries[SEGMENTS];
+	Holdfast__V1__Topology__SegmentsEntry *segments[SEGMENTS];
+	Holdfast__V1__Topology *topologies[1];
+	struct wanted_volume wanted[VOLUMES];
+	struct feasibility in;
+};
+
+static void want(struct world *w, size_t i, const char *id)
+{
+	w->volumes[i] = a_volume();
+	assert_int_equal(str_copy(w->volumes[i].id, sizeof(w->volumes[i].id), id), 0);
+	w->requests[i] = an_alloc(ALLOC_1, "n1").volumes[0];
+	w->wanted[i] = (struct wanted_volume){
+		.volume = &w->volumes[i],
+		.request = &w->requests[i],
+		.plugin = &w->plugin,
+		.topologies = w->topologies,
+		.claims = w->claims,
+	};
+}
+
+static void make_world(struct world *w)
+{
+	memset(w, 0, sizeof(*w));
+	w->node = a_node("n1");
+	w->plugin = a_node_plugin();
+	w->claim = a_claim(CLAIM_TAKEN);
+	w->claims[0] = &w->claim;
+	holdfast__v1__topology__init(&w->topology);
+	w->topology.segments = w->segments;
+	w->topologies[0] = &w->topology;
+	want(w, 0, "db");
+	w->in = (struct feasibility){.node = &w->node,
+				     .node_id = "n1",
+				     .is_connected = true,
+				     .volumes = w->wanted,
+				     .n_volumes = 1};
+}
+
+/* The volume's topology needs @key = @value, too. */
+static void need_segment(struct world *w, char *key, char *value)
+{
+	size_t i = w->topology.n_segments++;
+
+	holdfast__v1__topology__segments_entry__init(&w->entries[i]);
+	w->entries[i].key = key;
+	w->entries[i].value = value;
+	w->segments[i] = &w->entries[i];
+	w->wanted[0].n_topologies = 1;
+}
+
+static void have_segment(struct world *w, const char *key, const char *value)
+{
+	struct topology_segment *s = &w->plugin.node.topology.segments[w->plugin.node.topology.n_segments++];
+
+	assert_int_equal(str_copy(s->key, sizeof(s->key), key), 0);
+	assert_int_equal(str_copy(s->value, sizeof(s->value), value), 0);
+}
+
+static void no_node(struct world *w)
+{
+	w->in.node = NULL;
+}
+
+static void never_connected(struct world *w)
+{
+	w->node.boot_id[0] = '\0';
+}
+
+static void disconnected(struct world *w)
+{
+	w->in.is_connected = false;
+}
+
+static void draining(struct world *w)
+{
+	w->node.drain = (struct drain){.started_ms = 1, .reason = "kernel update"};
+}
+
+static void status_draining(struct world *w)
+{
+	w->node.status = NODE_DRAINING;
+}
+
+static void ineligible(struct world *w)
+{
+	w->node.ineligible = true;
+	(void)str_copy(w->node.eligibility_reason, sizeof(w->node.eligibility_reason), "bad memory");
+}
+
+static void no_plugin(struct world *w)
+{
+	w->wanted[0].plugin = NULL;
+}
+
+static void controller_only(struct world *w)
+{
+	w->plugin.has_node = false;
+}
+
+static void unhealthy(struct world *w)
+{
+	w->plugin.healthy = false;
+	(void)str_copy(w->plugin.health_description, sizeof(w->plugin.health_description), "probe failed");
+}
+
+static void no_controller(struct world *w)
+{
+	w->wanted[0].controller_required = true;
+}
+
+static void other_zone(struct world *w)
+{
+	static char key[] = "zone", value[] = "a";
+
+	need_segment(w, key, value);
+	have_segment(w, "zone", "b");
+}
+
+static void no_zone(struct world *w)
+{
+	static char key[] = "zone", value[] = "a";
+
+	need_segment(w, key, value);
+	have_segment(w, "rack", "7");
+}
+
+static void full(struct world *w)
+{
+	w->plugin.node.max_volumes = 4;
+	w->wanted[0].others = 4;
+}
+
+static void no_capability(struct world *w)
+{
+	w->requests[0].access_mode = MULTI_NODE_MULTI_WRITER;
+}
+
+static void other_attachment(struct world *w)
+{
+	w->wanted[0].n_claims = 1;
+	w->claim.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+}
+
+static void held_elsewhere(struct world *w)
+{
+	w->wanted[0].n_claims = 1;
+}
+
+static const struct {
+	void (*breaks)(struct world *w);
+	enum obstacle obstacle;
+	enum status status;
+	const char *says[3];
+} obstacles[] = {
+	{no_node, OBSTACLE_UNKNOWN, STATUS_NOT_FOUND, {"n1", "never connected", "holdfast node status"}},
+	{never_connected, OBSTACLE_UNKNOWN, STATUS_NOT_FOUND, {"never connected"}},
+	{disconnected, OBSTACLE_DISCONNECTED, STATUS_FAILED_PRECONDITION, {"node n1 is not connected"}},
+	{draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained: kernel update"}},
+	{status_draining, OBSTACLE_DRAINING, STATUS_FAILED_PRECONDITION, {"being drained"}},
+	{ineligible, OBSTACLE_INELIGIBLE, STATUS_FAILED_PRECONDITION, {"takes nothing new: bad memory"}},
+	{no_plugin,
+	 OBSTACLE_NO_PLUGIN,
+	 STATUS_UNAVAILABLE,
+	 {"volume db", "node n1 does not offer plugin native with profile disk"}},
+	{controller_only, OBSTACLE_NO_PLUGIN, STATUS_UNAVAILABLE, {"does not offer"}},
+	{unhealthy, OBSTACLE_UNHEALTHY, STATUS_UNAVAILABLE, {"not healthy: probe failed"}},
+	{no_controller, OBSTACLE_NO_CONTROLLER, STATUS_UNAVAILABLE, {"healthy controller of plugin native"}},
+	{other_zone,
+	 OBSTACLE_TOPOLOGY,
+	 STATUS_FAILED_PRECONDITION,
+	 {"zone = a is needed and the node has b"}},
+	{no_zone, OBSTACLE_TOPOLOGY, STATUS_FAILED_PRECONDITION, {"the node has no such segment"}},
+	{full,
+	 OBSTACLE_MAX_VOLUMES,
+	 STATUS_RESOURCE_EXHAUSTED,
+	 {"takes 4 volumes", "4 others", "1 are asked"}},
+	{no_capability, OBSTACLE_MODE, STATUS_FAILED_PRECONDITION, {"multi-node-multi-writer/file-system"}},
+	{other_attachment, OBSTACLE_CLAIMED, STATUS_FAILED_PRECONDITION, {"attached as block-device"}},
+	{held_elsewhere, OBSTACLE_CLAIMED, STATUS_FAILED_PRECONDITION, {ALLOC_1, "node n1", "claim taken"}},
+};
+
+static void what_can_take_it_takes_it(void **state)
+{
+	struct world w;
+	char reason[FEASIBILITY_REASON_SIZE] = "stale";
+
+	(void)state;
+	make_world(&w);
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	assert_string_equal(reason, "");
+}
+
+static void each_obstacle_is_named_with_what_is_needed_and_what_is_there(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(obstacles); i++) {
+		char reason[FEASIBILITY_REASON_SIZE];
+		struct world w;
+		enum obstacle found;
+
+		make_world(&w);
+		obstacles[i].breaks(&w);
+		found = feasibility_check(&w.in, reason);
+		if (found != obstacles[i].obstacle || obstacle_status(found) != obstacles[i].status)
+			fail_msg("case %zu: %s: %s", i, obstacle_words(found), reason);
+		for (size_t k = 0; k < ARRAY_SIZE(obstacles[i].says) && obstacles[i].says[k]; k++)
+			if (!strstr(reason, obstacles[i].says[k]))
+				fail_msg("case %zu: '%s' is not in: %s", i, obstacles[i].says[k], reason);
+	}
+}
+
+/* So that the reason that is given is the one to deal with first. */
+static void of_two_obstacles_the_first_in_order_is_named(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(obstacles); i++)
+		for (size_t k = i; k < ARRAY_SIZE(obstacles); k++) {
+			char reason[FEASIBILITY_REASON_SIZE];
+			struct world w;
+
+			if (obstacles[i].breaks == other_zone && obstacles[k].breaks == no_zone)
+				continue; /* the same segment twice */
+			make_world(&w);
+			obstacles[k].breaks(&w);
+			if (k != i)
+				obstacles[i].breaks(&w);
+			assert_int_equal(feasibility_check(&w.in, reason), obstacles[i].obstacle);
+		}
+}
+
+static void a_node_that_was_named_may_be_away(void **state)
+{
+	struct world w;
+	char reason[FEASIBILITY_REASON_SIZE];
+
+	(void)state;
+	make_world(&w);
+	w.in.is_connected = false;
+	w.in.may_wait = true;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	w.node.ineligible = true;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_INELIGIBLE);
+}
+
+static void a_drain_that_is_over_keeps_nobody_away(void **state)
+{
+	struct world w;
+	char reason[FEASIBILITY_REASON_SIZE];
+
+	(void)state;
+	make_world(&w);
+	w.node.drain = (struct drain){.started_ms = 1, .done_ms = 2};
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+}
+
+static void segments_that_the_volume_does_not_name_are_information(void **state)
+{
+	static char zone[] = "zone", a[] = "a", rack[] = "rack", seven[] = "7";
+	struct world w;
+	char reason[FEASIBILITY_REASON_SIZE];
+
+	(void)state;
+	make_world(&w);
+	need_segment(&w, zone, a);
+	have_segment(&w, "rack", "7");
+	have_segment(&w, "zone", "a");
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	need_segment(&w, rack, seven); /* all that it names must be equal */
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+	w.plugin.node.topology.segments[0].value[0] = '8';
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_TOPOLOGY);
+	assert_non_null(strstr(reason, "rack = 7 is needed and the node has 8"));
+}
+
+static void any_one_of_the_topologies_is_enough(void **state)
+{
+	static char zone[] = "zone", a[] = "a", b[] = "b";
+	Holdfast__V1__Topology__SegmentsEntry entries[2] = {HOLDFAST__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT,
+							    HOLDFAST__V1__TOPOLOGY__SEGMENTS_ENTRY__INIT};
+	Holdfast__V1__Topology__SegmentsEntry *first[] = {&entries[0]}, *second[] = {&entries[1]};
+	Holdfast__V1__Topology topologies[2] = {HOLDFAST__V1__TOPOLOGY__INIT, HOLDFAST__V1__TOPOLOGY__INIT};
+	Holdfast__V1__Topology *list[] = {&topologies[0], &topologies[1]};
+	struct topology have = {.segments = {{"zone", "b"}}, .n_segments = 1};
+	char missing[128];
+
+	(void)state;
+	entries[0].key = entries[1].key = zone;
+	entries[0].value = a;
+	entries[1].value = b;
+	topologies[0].segments = first;
+	topologies[1].segments = second;
+	topologies[0].n_segments = topologies[1].n_segments = 1;
+	assert_true(topology_matches(&have, list, 2, missing, sizeof(missing)));
+	assert_false(topology_matches(&have, list, 1, NULL, 0));
+	assert_true(topology_matches(&have, list, 0, NULL, 0));
+	have.n_segments = 0;
+	assert_false(topology_matches(&have, list, 2, missing, sizeof(missing)));
+	assert_string_equal(missing,
+			    "zone = a is needed and the node has no such segment (nor one of 1 other "
+			    "topologies)");
+}
+
+/* D16: two volumes do not pass a limit of one because each alone would. */
+static void all_volumes_of_the_request_count_against_the_limit(void **state)
+{
+	(void)state;
+	for (uint32_t others = 0; others <= 3; others++)
+		for (size_t n = 1; n <= VOLUMES; n++)
+			for (int64_t max = 0; max <= 6; max++) {
+				char reason[FEASIBILITY_REASON_SIZE];
+				struct world w;
+				bool fits = max == 0 || (int64_t)(others + n) <= max;
+
+				make_world(&w);
+				want(&w, 1, "logs");
+				want(&w, 2, "cache");
+				w.plugin.node.max_volumes = max;
+				w.in.n_volumes = n;
+				for (size_t i = 0; i < n; i++)
+					w.wanted[i].others = others;
+				assert_int_equal(feasibility_check(&w.in, reason),
+						 fits ? OBSTACLE_NONE : OBSTACLE_MAX_VOLUMES);
+			}
+}
+
+static void volumes_of_another_plugin_do_not_count(void **state)
+{
+	char reason[FEASIBILITY_REASON_SIZE];
+	struct node_plugin other;
+	struct world w;
+
+	(void)state;
+	make_world(&w);
+	want(&w, 1, "logs");
+	other = w.plugin;
+	(void)str_copy(w.volumes[1].plugin_id, sizeof(w.volumes[1].plugin_id), "ceph");
+	w.wanted[1].plugin = &other;
+	w.plugin.node.max_volumes = 1;
+	w.in.n_volumes = 2;
+	assert_int_equal(feasibility_check(&w.in, reason), OBSTACLE_NONE);
+}
+
+/* D13: names that repeat or are missing end no count early. */
+static void different_volumes_are_counted_once_whatever_their_order(void **state)
+{
+	struct volume_name names[] = {{"a", "db"}, {"b", "db"}, {"a", "db"},   {"a", "logs"},
+				      {"b", "db"}, {"a", "db"}, {"a", "logs1"}};
+
+	(void)state;
+	assert_int_equal(volume_names_count(names, ARRAY_SIZE(names)), 4);
+	assert_int_equal(volume_names_count(names, 1), 1);
+	assert_int_equal(volume_names_count(names, 0), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_can_take_it_takes_it),
+		cmocka_unit_test(each_obstacle_is_named_with_what_is_needed_and_what_is_there),
+		cmocka_unit_test(of_two_obstacles_the_first_in_order_is_named),
+		cmocka_unit_test(a_node_that_was_named_may_be_away),
+		cmocka_unit_test(a_drain_that_is_over_keeps_nobody_away),
+		cmocka_unit_test(segments_that_the_volume_does_not_name_are_information),
+		cmocka_unit_test(any_one_of_the_topologies_is_enough),
+		cmocka_unit_test(all_volumes_of_the_request_count_against_the_limit),
+		cmocka_unit_test(volumes_of_another_plugin_do_not_count),
+		cmocka_unit_test(different_volumes_are_counted_once_whatever_their_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

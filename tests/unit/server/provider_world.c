@@ -1,0 +1,166 @@
+#include "provider_world.h"
+
+#include "unit.h"
+#include "volume_store.h"
+
+#include "base/str.h"
+#include "rpc/pbjson.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static const ProtobufCServiceDescriptor *const volumes = &holdfast__v1__volumes__descriptor;
+
+void provider_report(struct fixture *f)
+{
+	static const char *const nodes[] = {"n1", "n2"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		struct plugin_instance instance = {.plugin = {.plugin_id = "nfs",
+							      .healthy = true,
+							      .controller_required = true,
+							      .has_node = true,
+							      .has_controller = true,
+							      .controller = {.healthy = true}}};
+
+		assert_int_equal(str_copy(instance.node_id, sizeof(instance.node_id), nodes[i]), 0);
+		assert_int_equal(state_put_instance(&f->server->state, &instance, NULL), STATUS_OK);
+	}
+}
+
+int provider_setup(void **state)
+{
+	provider_reset();
+	if (setup(state) != 0)
+		return -1;
+	provider_report(*state);
+	return 0;
+}
+
+int provider_teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	provider_stop(f->server);
+	return teardown(state);
+}
+
+void provider_crash(struct fixture *f)
+{
+	provider_stop(f->server);
+	restart(f);
+	provider_report(f);
+}
+
+static ProtobufCMessage *read_request(const char *method, const char *json)
+{
+	const ProtobufCMethodDescriptor *found =
+		protobuf_c_service_descriptor_get_method_by_name(volumes, method);
+	json_t *parsed = json_loads(json, 0, NULL);
+	ProtobufCMessage *request = NULL;
+	struct error err;
+
+	if (!found || !parsed || pbjson_decode(found->input, parsed, 0, &request, &err) != STATUS_OK)
+		fail_msg("%s %s: %s", method, json,
+			 found && parsed ? err.msg : "no such method, or not JSON");
+	json_decref(parsed);
+	return request;
+}
+
+enum status ask(struct fixture *f, const char *method, const char *json, struct answer *ret)
+{
+	ProtobufCMessage *request = read_request(method, json);
+	ProtobufCMessage *response = NULL;
+	json_t *tree = NULL;
+	cleanup_free char *text = NULL;
+	enum status st;
+
+	ret->json[0] = '\0';
+	ret->err.msg[0] = '\0';
+	st = call(&f->operator, volumes, method, request, &response, &ret->err);
+	protobuf_c_message_free_unpacked(request, NULL);
+	if (st != STATUS_OK)
+		return st;
+	assert_int_equal(pbjson_encode(response, 0, &tree, NULL), STATUS_OK);
+	text = json_dumps(tree, JSON_COMPACT);
+	json_decref(tree);
+	protobuf_c_message_free_unpacked(response, NULL);
+	assert_int_equal(str_copy(ret->json, sizeof(ret->json), text), 0);
+	return st;
+}
+
+void must(struct fixture *f, const char *method, const char *json, const char *part)
+{
+	static struct answer answer;
+
+	if (ask(f, method, json, &answer) != STATUS_OK)
+		fail_msg("%s %s: %s", method, json, answer.err.msg);
+	if (part && !strstr(answer.json, part))
+		fail_msg("%s %s: no %s in %s", method, json, part, answer.json);
+}
+
+void refuses(struct fixture *f, const char *method, const char *json, enum status status, const char *part)
+{
+	static struct answer answer;
+	enum status st = ask(f, method, json, &answer);
+
+	if (st != status || !strstr(answer.err.msg, part))
+		fail_msg("%s %s: %s %s", method, json, status_name(st), answer.err.msg);
+}
+
+static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	struct pending *pending = userdata;
+
+	(void)response;
+	pending->ended = true;
+	pending->status = status;
+	(void)str_copy(pending->message, sizeof(pending->message), err ? err->msg : "");
+}
+
+void start_asking(struct fixture *f, const char *method, const char *json, struct pending *ret)
+{
+	ProtobufCMessage *request = read_request(method, json);
+
+	*ret = (struct pending){.ended = false};
+	assert_int_equal(rpc_client_call(f->operator.client, volumes, method, request, TIMEOUT_US, on_done,
+					 ret, NULL, NULL),
+			 STATUS_OK);
+	protobuf_c_message_free_unpacked(request, NULL);
+}
+
+const Holdfast__V1__VolumeDetail *detail_of(struct fixture *f, const char *id)
+{
+	struct volume_entry *entry = state_volume(&f->server->state, "default", id);
+
+	return entry ? volume_detail_of(f->server, &entry->volume) : NULL;
+}
+
+void claim_volume(struct fixture *f, const char *id, const char *node, int n)
+{
+	struct claim claim = {.namespace = "default",
+			      .mode = CLAIM_WRITE,
+			      .access_mode = SINGLE_NODE_WRITER,
+			      .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+			      .state = CLAIM_TAKEN,
+			      .generation = 1,
+			      .boot_id = BOOT_1};
+
+	(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-%012d", n);
+	(void)str_format(claim.allocation_id, sizeof(claim.allocation_id), "01890000-0000-7000-9000-%012d",
+			 n);
+	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), id);
+	(void)str_copy(claim.node_id, sizeof(claim.node_id), node);
+	assert_int_equal(state_put_claim(&f->server->state, &claim, NULL), STATUS_OK);
+}
+
+void free_claims(struct fixture *f, const char *id)
+{
+	struct volume_entry *entry = state_volume(&f->server->state, "default", id);
+	struct claim_entry *claim;
+
+	while ((claim = LIST_FIRST(&entry->claims)))
+		state_delete_claim(&f->server->state, claim);
+}

@@ -1,0 +1,399 @@
+/* What is collected and what never is; and that a claim needs nothing of what can go. */
+
+#include "change.h"
+#include "cluster.h"
+#include "gc.h"
+#include "keys.h"
+#include "unit.h"
+#include "why.h"
+
+#include "base/str.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <string.h>
+
+#define ALLOC_OF_N "01890000-0000-7000-8000-%012d"
+#define CLAIM_OF_N "01890000-0000-7000-9000-%012d"
+
+static enum status gc(struct fixture *f, struct fake_node *as, bool dry_run, Holdfast__V1__GcResponse **ret,
+		      struct error *err)
+{
+	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
+	ProtobufCMessage *message = NULL;
+	enum status st;
+
+	(void)f;
+	request.older_than_ms = 1;
+	request.dry_run = dry_run;
+	st = call(as, &holdfast__v1__operator__descriptor, "Gc", &request.base, &message, err);
+	*ret = (void *)message;
+	return st;
+}
+
+static void expect(struct fixture *f, bool dry_run, uint32_t allocs, uint32_t claims)
+{
+	Holdfast__V1__GcResponse *response;
+
+	for (int64_t now = clock_realtime_ms(); clock_realtime_ms() < now + 3;)
+		; /* what has just ended is older than a millisecond */
+	assert_int_equal(gc(f, &f->operator, dry_run, &response, NULL), STATUS_OK);
+	assert_int_equal(response->allocations, allocs);
+	assert_int_equal(response->claims, claims);
+	holdfast__v1__gc_response__free_unpacked(response, NULL);
+}
+
+static void end_alloc(struct fixture *f)
+{
+	struct claim claim = claim_of(f, ALLOC_1);
+
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_released(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.forgets == 1);
+}
+
+static void what_is_over_goes_and_the_last_claim_of_a_volume_stays(void **state)
+{
+	struct fixture *f = *state;
+	struct volume_entry *volume;
+	cleanup_free char *why = NULL;
+
+	take_volume(f);
+	expect(f, false, 0, 0); /* it runs */
+	end_alloc(f);
+	expect(f, true, 1, 0);
+	assert_non_null(state_alloc(&f->server->state, ALLOC_1));
+	expect(f, false, 1, 0);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+	volume = state_volume(&f->server->state, NAMESPACE_DEFAULT, "db");
+	why = volume_why(f->server, volume);
+	assert_non_null(strstr(why, "last: was held for write by allocation " ALLOC_1 " on node n1"));
+	assert_non_null(strstr(why, "evidence: receipt"));
+	expect(f, false, 0, 0);
+	restart(f);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+}
+
+static void an_allocation_with_a_live_claim_stays(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.releases == 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	expect(f, false, 0, 0);
+	assert_non_null(state_alloc(&f->server->state, ALLOC_1));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+}
+
+/* It may have it still, and would never be told that it is over. */
+static void an_allocation_of_a_node_that_is_away_stays_until_it_is_back(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	assert_int_equal(detach(f, "n1", "it burnt", NULL), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	expect(f, false, 0, 0);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	expect(f, false, 1, 0);
+}
+
+static void what_is_young_stays(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
+	ProtobufCMessage *message = NULL;
+
+	take_volume(f);
+	end_alloc(f);
+	for (int i = 0; i < 2; i++) {
+		request.older_than_ms =
+			i == 0 ? 0 : UINT64_MAX; /* as configured; longer than there is time */
+		assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &request.base,
+				      &message, NULL),
+				 STATUS_OK);
+		assert_int_equal(((Holdfast__V1__GcResponse *)(void *)message)->allocations, 0);
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
+	assert_non_null(state_alloc(&f->server->state, ALLOC_1));
+}
+
+static void put_alloc(struct fixture *f, int number)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct alloc alloc = {.namespace = NAMESPACE_DEFAULT,
+			      .name = "app",
+			      .node_id = "n1",
+			      .driver = "none",
+			      .desired_status = DESIRED_STOP,
+			      .client_status = CLIENT_COMPLETE};
+
+	(void)str_format(alloc.id, sizeof(alloc.id), ALLOC_OF_N, number);
+	change_put_alloc(&change, &alloc);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static void put_freed_claim(struct fixture *f, int number)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim = {.namespace = NAMESPACE_DEFAULT,
+			      .volume_id = "db",
+			      .external_id = "db",
+			      .plugin_id = PLUGIN_NATIVE,
+			      .profile = "disk",
+			      .node_id = "n1",
+			      .boot_id = BOOT_1,
+			      .mode = CLAIM_WRITE,
+			      .access_mode = SINGLE_NODE_WRITER,
+			      .attachment_mode = ATTACHMENT_FILE_SYSTEM,
+			      .state = CLAIM_FREED,
+			      .evidence = EVIDENCE_RECEIPT,
+			      .modify_time_ms = 1};
+
+	(void)str_format(claim.id, sizeof(claim.id), CLAIM_OF_N, number);
+	(void)str_format(claim.allocation_id, sizeof(claim.allocation_id), ALLOC_OF_N, number);
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+/* More than one slice of everything, at +-1. */
+static void however_much_there_is_all_of_it_goes_and_once(void **state)
+{
+	static const int amounts[] = {GC_SLICE_MAX - 1, GC_SLICE_MAX, GC_SLICE_MAX + 1, 3 * GC_SLICE_MAX + 7};
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(amounts); i++) {
+		for (int k = 0; k < amounts[i]; k++) {
+			put_alloc(f, k);
+			put_freed_claim(f, (int)i * 1000 + k);
+		}
+		expect(f, true, (uint32_t)amounts[i], (uint32_t)amounts[i] - (i == 0));
+		expect(f, false, (uint32_t)amounts[i], (uint32_t)amounts[i] - (i == 0));
+		assert_int_equal(f->server->state.n_allocs, 0);
+		expect(f, false, 0, 0);
+	}
+	restart(f);
+	assert_int_equal(f->server->state.n_allocs, 0);
+	assert_non_null(LIST_FIRST(&state_volume(&f->server->state, NAMESPACE_DEFAULT, "db")->claims));
+}
+
+static void put_running(struct fixture *f, int n)
+{
+	for (int first = 0; first < n; first += GC_SLICE_MAX) {
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		for (int i = first; i < n && i < first + GC_SLICE_MAX; i++) {
+			struct alloc alloc = {.namespace = NAMESPACE_DEFAULT,
+					      .name = "app",
+					      .node_id = "n1",
+					      .driver = "none",
+					      .desired_status = DESIRED_RUN,
+					      .client_status = CLIENT_RUNNING};
+
+			(void)str_format(alloc.id, sizeof(alloc.id), ALLOC_OF_N, i);
+			change_put_alloc(&change, &alloc);
+		}
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	}
+}
+
+/* What stays is looked at once, too: the next slice begins behind it. */
+static void what_is_behind_more_than_one_slice_of_what_stays_goes(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	put_running(f, GC_SCAN_MAX + 1);
+	put_alloc(f, GC_SCAN_MAX + 2);
+	expect(f, true, 1, 0);
+	expect(f, false, 1, 0);
+	assert_int_equal(f->server->state.n_allocs, GC_SCAN_MAX + 1);
+}
+
+static void put_attestation(struct fixture *f, char *id, int64_t created_ms, int64_t expires_ms)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__Attestation attestation = HOLDFAST__V1__ATTESTATION__INIT;
+	char key[OBJECT_KEY_SIZE];
+
+	attestation.id = id;
+	attestation.create_time_ms = created_ms;
+	attestation.expires_at_ms = expires_ms;
+	(void)str_format(key, sizeof(key), PREFIX_ATTESTATION "%s", id);
+	change_put_record(&change, key, &attestation.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static void attestations_go_when_they_have_expired(void **state)
+{
+	static char over[] = "a", valid[] = "b", at_once[] = "c", young[] = "d";
+	struct fixture *f = *state;
+	int64_t now_ms = clock_realtime_ms();
+
+	put_attestation(f, over, 1000, 2000);
+	put_attestation(f, valid, 1000, now_ms + 1000000);
+	put_attestation(f, at_once, 1000, 0); /* counted only when it was given */
+	put_attestation(f, young, now_ms + 1000000, 0);
+	expect(f, true, 0, 0);
+	assert_non_null(state_record(&f->server->state, PREFIX_ATTESTATION "a"));
+	expect(f, false, 0, 0);
+	assert_null(state_record(&f->server->state, PREFIX_ATTESTATION "a"));
+	assert_non_null(state_record(&f->server->state, PREFIX_ATTESTATION "b"));
+	assert_null(state_record(&f->server->state, PREFIX_ATTESTATION "c"));
+	assert_non_null(state_record(&f->server->state, PREFIX_ATTESTATION "d"));
+}
+
+static void delete_object(struct fixture *f, enum object_kind kind, const void *value)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	change_delete(&change, kind, value);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static void lose_alloc(struct fixture *f)
+{
+	struct alloc_entry *entry = state_alloc(&f->server->state, ALLOC_1);
+
+	if (entry)
+		delete_object(f, OBJECT_ALLOC, &entry->alloc);
+}
+
+static void lose_plugin(struct fixture *f)
+{
+	struct instance_entry *entry = state_instance(&f->server->state, "n1", PLUGIN_NATIVE, "disk");
+
+	if (entry)
+		delete_object(f, OBJECT_NODE_PLUGIN, &entry->instance);
+}
+
+static void collect(struct fixture *f)
+{
+	Holdfast__V1__GcResponse *response;
+
+	assert_int_equal(gc(f, &f->operator, false, &response, NULL), STATUS_OK);
+	holdfast__v1__gc_response__free_unpacked(response, NULL);
+}
+
+static void reload(struct fixture *f)
+{
+	restart(f);
+}
+
+static const struct claim *only_claim(struct fixture *f)
+{
+	const struct claim_entry *entry =
+		LIST_FIRST(&state_volume(&f->server->state, NAMESPACE_DEFAULT, "db")->claims);
+
+	assert_non_null(entry);
+	return &entry->claim;
+}
+
+/* In all orders, with and without the end of the work being known first. */
+static void whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished(void **state)
+{
+	static void (*const losses[])(struct fixture *) = {lose_alloc, lose_plugin, collect, reload};
+	enum { N = ARRAY_SIZE(losses) };
+
+	(void)state;
+	for (int order = 0; order < N * N * N; order++) {
+		void *fixture = NULL;
+		struct fixture *f;
+		char *why;
+		struct claim claim;
+
+		assert_int_equal(setup(&fixture), 0);
+		f = fixture;
+		take_volume(f);
+		assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+		fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+		UNTIL(f, f->n1.releases == 1);
+		claim = *only_claim(f);
+		fake_node_disconnect(&f->n1);
+		UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+		lose_alloc(f); /* the workload first */
+		for (int k = order, i = 0; i < 3; i++, k /= N)
+			losses[k % N](f);
+		assert_int_equal(only_claim(f)->state, CLAIM_UNPUBLISHING);
+		why = volume_why(f->server, state_volume(&f->server->state, NAMESPACE_DEFAULT, "db"));
+		assert_non_null(strstr(why, "held for write by allocation " ALLOC_1 " on node n1"));
+		assert_non_null(strstr(why, "holdfast volume detach db n1 --attest REASON"));
+		free(why);
+		fake_node_connect(&f->n1, "n1", order % 2 == 0 ? BOOT_1 : BOOT_2, NULL, 0);
+		if (order % 2 == 0) {
+			UNTIL(f, f->n1.releases >= 1);
+			fake_node_send_released(&f->n1, &claim);
+			UNTIL(f, f->n1.acks >= 1);
+		}
+		assert_int_equal(only_claim(f)->state, CLAIM_FREED);
+		assert_int_equal(only_claim(f)->evidence,
+				 order % 2 == 0 ? EVIDENCE_RECEIPT : EVIDENCE_NEW_BOOT);
+		assert_int_equal(teardown(&fixture), 0);
+	}
+}
+
+static void nodes_collect_nothing(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GcResponse *response;
+
+	assert_int_equal(gc(f, &f->n1, false, &response, NULL), STATUS_PERMISSION_DENIED);
+}
+
+static void on_gc(enum status status, const ProtobufCMessage *response, const struct error *err,
+		  void *userdata)
+{
+	int *counts = userdata;
+
+	(void)response;
+	(void)err;
+	counts[status == STATUS_OK ? 0 : 1]++;
+	assert_true(status == STATUS_OK || status == STATUS_RESOURCE_EXHAUSTED);
+}
+
+static void runs_wait_for_each_other_and_their_number_is_bounded(void **state)
+{
+	enum { MORE = 3 };
+
+	struct fixture *f = *state;
+	int counts[2] = {0, 0};
+
+	for (int i = 0; i < GC_RUNS_MAX + MORE; i++) {
+		Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
+
+		assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor,
+						 "Gc", &request.base, TIMEOUT_US, on_gc, counts, NULL, NULL),
+				 STATUS_OK);
+	}
+	UNTIL(f, counts[0] + counts[1] == GC_RUNS_MAX + MORE);
+	assert_int_equal(counts[0], GC_RUNS_MAX);
+	assert_int_equal(counts[1], MORE);
+}
+
+#define ONE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ONE_TEST(what_is_over_goes_and_the_last_claim_of_a_volume_stays),
+		ONE_TEST(an_allocation_with_a_live_claim_stays),
+		ONE_TEST(an_allocation_of_a_node_that_is_away_stays_until_it_is_back),
+		ONE_TEST(what_is_young_stays),
+		ONE_TEST(however_much_there_is_all_of_it_goes_and_once),
+		ONE_TEST(what_is_behind_more_than_one_slice_of_what_stays_goes),
+		ONE_TEST(attestations_go_when_they_have_expired),
+		cmocka_unit_test(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished),
+		ONE_TEST(nodes_collect_nothing),
+		ONE_TEST(runs_wait_for_each_other_and_their_number_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

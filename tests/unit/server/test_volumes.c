@@ -1,0 +1,590 @@
+/* Volumes whose plugin is asked: what is stored when, and what a crash at each step leaves. */
+
+#include "provider_world.h"
+#include "unit.h"
+#include "volume_store.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+static struct volume_entry *db(struct fixture *f)
+{
+	return state_volume(&f->server->state, "default", "db");
+}
+
+static void a_registration_is_confirmed_before_anything_is_stored(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Register", DB, &pending);
+	UNTIL(f, provider.calls[CALL_VALIDATE] == 1);
+	settle(f);
+	assert_null(db(f));
+	assert_false(pending.ended);
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+	assert_non_null(db(f));
+	must(f, "Register", DB, "\"volume\"");
+	assert_int_equal(provider.calls[CALL_VALIDATE], 1); /* nothing new to confirm */
+}
+
+static void what_is_not_confirmed_is_named_and_not_stored(void **state)
+{
+	struct fixture *f = *state;
+
+	provider.does_not_confirm = true;
+	refuses(f, "Register", DB, STATUS_FAILED_PRECONDITION,
+		"single-node-writer/file-system: it is too old");
+	assert_null(db(f));
+}
+
+static void losing_the_plugin_while_it_is_asked_stores_nothing(void **state)
+{
+	struct fixture *f = *state;
+	static const enum status codes[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_UNKNOWN,
+					    STATUS_NOT_FOUND, STATUS_INTERNAL};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		provider_order(CALL_VALIDATE, PROVIDER_FAIL, 1, codes[i]);
+		refuses(f, "Register", DB, codes[i], "nothing was stored");
+		assert_null(db(f));
+	}
+}
+
+static void a_plugin_must_be_known_and_have_its_controller(void **state)
+{
+	struct fixture *f = *state;
+
+	refuses(f, "Register",
+		"{\"volume\":{\"id\":\"db\",\"type\":\"CSI\",\"pluginId\":\"nsf\"," CAPABILITIES "}}",
+		STATUS_FAILED_PRECONDITION, "plugin nsf");
+	assert_null(state_plugin(&f->server->state, "nsf"));
+	provider.has_no_controller = true;
+	refuses(f, "Register", DB, STATUS_UNAVAILABLE, "controller of plugin nfs");
+	refuses(f, "Create", DB, STATUS_UNAVAILABLE, "controller of plugin nfs");
+	assert_null(db(f));
+}
+
+static void what_changed_while_the_plugin_was_asked_is_looked_at_again(void **state)
+{
+	struct fixture *f = *state;
+	struct pending first;
+
+	provider_order(CALL_VALIDATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Register", "{\"volume\":{" DB_HEAD ",\"externalId\":\"a\"}}", &first);
+	UNTIL(f, provider.calls[CALL_VALIDATE] == 1);
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"externalId\":\"b\"}}", NULL);
+	provider_answer();
+	UNTIL(f, first.ended);
+	assert_int_equal(first.status, STATUS_FAILED_PRECONDITION);
+	assert_string_equal(db(f)->volume.external_id, "b");
+}
+
+static void an_equal_id_in_another_namespace_is_another_volume(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
+	assert_int_equal(provider_volumes(), 2); /* and never one for both at the provider */
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"c\":\"1\"}}}", NULL);
+	must(f, "Get", "{\"id\":\"db\",\"namespace\":\"other\"}", "vol-2");
+	must(f, "Deregister", ID, NULL);
+	must(f, "Get", "{\"id\":\"db\",\"namespace\":\"other\"}", "vol-2");
+	refuses(f, "Get", ID, STATUS_NOT_FOUND, "namespace default");
+}
+
+static void an_id_that_begins_another_one_is_not_taken_for_it(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Register",
+	     "{\"volume\":{\"id\":\"db2\",\"type\":\"CSI\",\"pluginId\":\"nfs\"," CAPABILITIES "}}", NULL);
+	refuses(f, "Get", ID, STATUS_NOT_FOUND, "no volume db ");
+	refuses(f, "Deregister", ID, STATUS_NOT_FOUND, "no volume db ");
+	refuses(f, "Delete", ID, STATUS_NOT_FOUND, "no volume db ");
+	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"5\"}", STATUS_NOT_FOUND, "no volume db ");
+	assert_non_null(state_volume(&f->server->state, "default", "db2"));
+}
+
+static void an_update_without_a_context_keeps_it(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"share\":\"/a\"}}}", NULL);
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"k\":\"v\"}}}", NULL);
+	must(f, "Get", ID, "\"share\":\"/a\"");
+}
+
+static void creating_stores_its_intent_and_a_name_that_no_other_volume_gets(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+	struct answer answer;
+
+	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\",\"capacityMax\":\"20\"}}",
+		     &pending);
+	UNTIL(f, provider.calls[CALL_CREATE] == 1);
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+	assert_true(str_starts_with(provider.last_name, "c1-db-"));
+	assert_int_equal(provider.last_min, 10);
+	assert_int_equal(provider.last_max, 20);
+	must(f, "Get", ID, "being created"); /* and why it cannot be used */
+	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "not known to exist");
+	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"50\"}", STATUS_FAILED_PRECONDITION,
+		"being created");
+	refuses(f, "Register", DB, STATUS_FAILED_PRECONDITION, "being created");
+	refuses(f, "Deregister", ID, STATUS_FAILED_PRECONDITION, "being asked");
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+	assert_int_equal(ask(f, "Get", ID, &answer), STATUS_OK);
+	assert_non_null(strstr(answer.json, "\"externalId\":\"vol-1\""));
+	assert_non_null(strstr(answer.json, "\"capacity\":\"10\""));
+	assert_non_null(strstr(answer.json, "\"made\":\"vol-1\""));
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+}
+
+static void no_capacity_is_asked_for_when_none_was_given(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	assert_int_equal(provider.last_min, 0);
+	assert_int_equal(provider.last_max, 0);
+}
+
+static void a_server_that_dies_while_creating_goes_on_with_the_same_volume(void **state)
+{
+	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct pending pending;
+
+		provider_order(CALL_CREATE, steps[i], 1, STATUS_OK);
+		start_asking(f, "Create", DB, &pending);
+		UNTIL(f, provider.calls[CALL_CREATE] >= 1);
+		settle(f);
+		provider_crash(f);
+		assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+		must(f, "Create", DB, "\"created\":true");
+		assert_int_equal(provider_volumes(), 1);
+		must(f, "Delete", ID, NULL);
+		assert_null(db(f));
+		provider.calls[CALL_CREATE] = 0;
+	}
+}
+
+static void what_a_crash_left_is_carried_on_without_being_asked(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	provider_order(CALL_CREATE, PROVIDER_HOLD_DONE, 1, STATUS_OK);
+	start_asking(f, "Create", DB, &pending);
+	UNTIL(f, provider.calls[CALL_CREATE] == 1);
+	settle(f);
+	provider_crash(f);
+	UNTIL(f,
+	      !detail_of(f, "db") || detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	assert_string_equal(db(f)->volume.external_id, "vol-1");
+	assert_int_equal(provider_volumes(), 1);
+}
+
+static void a_provider_that_refuses_leaves_no_volume(void **state)
+{
+	static const enum status codes[] = {STATUS_INVALID_ARGUMENT, STATUS_OUT_OF_RANGE,
+					    STATUS_ALREADY_EXISTS, STATUS_RESOURCE_EXHAUSTED,
+					    STATUS_NOT_FOUND};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+		provider_order(CALL_CREATE, PROVIDER_FAIL, 1, codes[i]);
+		refuses(f, "Create", DB, codes[i], "the provider's words");
+		assert_null(db(f));
+		assert_null(detail_of(f, "db"));
+	}
+}
+
+static void a_provider_that_may_have_made_it_is_asked_again_under_the_same_name(void **state)
+{
+	struct fixture *f = *state;
+
+	provider_order(CALL_CREATE, PROVIDER_FAIL_DONE, 1, STATUS_DEADLINE_EXCEEDED);
+	refuses(f, "Create", DB, STATUS_DEADLINE_EXCEEDED, "the provider's words");
+	assert_non_null(strstr(detail_of(f, "db")->phase_error, "the provider's words"));
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
+	refuses(f, "Create", DB, STATUS_INVALID_ARGUMENT, "the provider's words");
+	assert_non_null(db(f)); /* the first try may have made it: it must not be forgotten */
+	must(f, "Create", DB, "vol-1");
+	assert_int_equal(provider_volumes(), 1);
+}
+
+static void it_is_also_asked_again_by_the_server_itself(void **state)
+{
+	struct fixture *f = *state;
+
+	provider_order(CALL_CREATE, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	refuses(f, "Create", DB, STATUS_UNAVAILABLE, "the provider's words");
+	UNTIL(f, db(f) && db(f)->volume.external_id[0] != '\0');
+}
+
+static void a_made_volume_without_a_usable_id_is_kept_in_mind(void **state)
+{
+	struct fixture *f = *state;
+
+	provider.names_nothing = true;
+	refuses(f, "Create", DB, STATUS_INTERNAL, "named it with no id");
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING);
+	provider.names_nothing = false;
+	must(f, "Create", DB, "vol-1");
+}
+
+static void creating_what_exists_updates_and_expands_it(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", "\"created\":true");
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	assert_int_equal(provider.calls[CALL_EXPAND], 0);
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"30\"}}", "\"capacity\":\"30\"");
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	assert_int_equal(provider.calls[CALL_EXPAND], 1);
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"40\"}}", "\"capacity\":\"40\"");
+	assert_int_equal(provider.calls[CALL_EXPAND], 2);
+}
+
+static void a_volume_in_use_is_not_deleted_and_its_provider_not_asked(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	claim_volume(f, "db", "n1", 1);
+	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "node n1");
+	refuses(f, "Deregister", ID, STATUS_FAILED_PRECONDITION, "node n1");
+	assert_int_equal(provider.calls[CALL_DELETE], 0);
+	assert_int_equal(provider_volumes(), 1);
+	free_claims(f, "db");
+	must(f, "Delete", ID, NULL);
+	assert_null(db(f));
+	assert_null(detail_of(f, "db"));
+	assert_int_equal(provider_volumes(), 0);
+	refuses(f, "Delete", ID, STATUS_NOT_FOUND, "no volume db");
+}
+
+static void what_is_being_deleted_cannot_be_claimed(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Delete", ID, &pending);
+	UNTIL(f, provider.calls[CALL_DELETE] == 1);
+	assert_int_equal(volume_store_check_usable(f->server, &db(f)->volume, NULL),
+			 STATUS_FAILED_PRECONDITION);
+	must(f, "Get", ID, "being deleted");
+	refuses(f, "Register", DB, STATUS_FAILED_PRECONDITION, "being deleted");
+	refuses(f, "Create", DB, STATUS_FAILED_PRECONDITION, "being deleted");
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+}
+
+static void a_server_that_dies_while_deleting_goes_on(void **state)
+{
+	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct pending pending;
+
+		must(f, "Create", DB, NULL);
+		provider.calls[CALL_DELETE] = 0;
+		provider_order(CALL_DELETE, steps[i], 1, STATUS_OK);
+		start_asking(f, "Delete", ID, &pending);
+		UNTIL(f, provider.calls[CALL_DELETE] == 1);
+		settle(f);
+		provider_crash(f);
+		assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING);
+		if (steps[i] == PROVIDER_HOLD_DONE)
+			provider_order(CALL_DELETE, PROVIDER_FAIL, 1, STATUS_NOT_FOUND); /* gone is gone */
+		must(f, "Delete", ID, NULL);
+		assert_null(db(f));
+		assert_int_equal(provider_volumes(), 0);
+	}
+}
+
+static void a_provider_that_will_not_delete_leaves_the_volume_as_it_was(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_DELETE, PROVIDER_FAIL, 1, STATUS_FAILED_PRECONDITION);
+	refuses(f, "Delete", ID, STATUS_FAILED_PRECONDITION, "the provider's words");
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	must(f, "Get", ID, "the provider's words");
+	assert_int_equal(volume_store_check_usable(f->server, &db(f)->volume, NULL), STATUS_OK);
+	provider_order(CALL_DELETE, PROVIDER_FAIL, 1, STATUS_DEADLINE_EXCEEDED);
+	refuses(f, "Delete", ID, STATUS_DEADLINE_EXCEEDED, "the provider's words");
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING);
+	UNTIL(f, !db(f)); /* by itself */
+}
+
+static void expanding_keeps_requested_backend_and_file_system_apart(void **state)
+{
+	struct fixture *f = *state;
+	struct answer answer;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	claim_volume(f, "db", "n1", 1);
+	claim_volume(f, "db", "n2", 2);
+	claim_volume(f, "db", "n2", 3); /* one file system per node */
+	provider.needs_node_expansion = true;
+	provider.node_bytes = 29;
+	provider_order(CALL_NODE_EXPAND, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", STATUS_UNAVAILABLE,
+		"has 30 bytes at its provider, but its file system on node n1 is behind");
+	assert_string_equal(provider.nodes, "n1,n2,"); /* one that is behind delays no other */
+	assert_true(provider.last_had_capability);
+	assert_int_equal(ask(f, "Get", ID, &answer), STATUS_OK);
+	assert_non_null(strstr(answer.json, "\"capacityMin\":\"30\""));
+	assert_non_null(strstr(answer.json, "\"capacity\":\"30\""));
+	assert_non_null(strstr(answer.json, "{\"nodeId\":\"n2\",\"bytes\":\"29\"}"));
+	assert_non_null(strstr(answer.json, "VOLUME_EXPANDING"));
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", "{\"nodeId\":\"n1\",\"bytes\":\"29\"}");
+	assert_string_equal(provider.nodes, "n1,n2,n1,"); /* only the step that was behind */
+	assert_int_equal(provider.calls[CALL_EXPAND], 1);
+}
+
+static void a_server_that_dies_while_expanding_goes_on_where_it_was(void **state)
+{
+	static const struct {
+		int call;
+		enum provider_outcome outcome;
+	} steps[] = {{CALL_EXPAND, PROVIDER_HOLD},
+		     {CALL_EXPAND, PROVIDER_HOLD_DONE},
+		     {CALL_NODE_EXPAND, PROVIDER_HOLD},
+		     {CALL_NODE_EXPAND, PROVIDER_HOLD_DONE}};
+	struct fixture *f = *state;
+	char request[64];
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	provider.needs_node_expansion = true;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct pending pending;
+		uint64_t size = 20 + i;
+
+		(void)str_format(request, sizeof(request), "{\"id\":\"db\",\"capacityMin\":\"%d\"}",
+				 (int)size);
+		claim_volume(f, "db", "n1", 1);
+		provider.calls[steps[i].call] = 0;
+		provider_order(steps[i].call, steps[i].outcome, 1, STATUS_OK);
+		start_asking(f, "Expand", request, &pending);
+		UNTIL(f, provider.calls[steps[i].call] == 1);
+		settle(f);
+		provider_crash(f);
+		claim_volume(f, "db", "n1", 1); /* it was in memory only */
+		assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING);
+		assert_int_equal(detail_of(f, "db")->capacity_min, size);
+		must(f, "Expand", request, "\"capacity\"");
+		assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+		assert_int_equal(detail_of(f, "db")->capacity, size);
+		assert_int_equal(detail_of(f, "db")->node_capacities[0]->bytes, size);
+	}
+}
+
+static void a_provider_that_cannot_expand_leaves_the_volume_usable(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	provider_order(CALL_EXPAND, PROVIDER_FAIL, 1, STATUS_OUT_OF_RANGE);
+	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", STATUS_OUT_OF_RANGE,
+		"the provider's words");
+	assert_int_equal(detail_of(f, "db")->phase, HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY);
+	assert_int_equal(detail_of(f, "db")->capacity, 10);
+	assert_int_equal(detail_of(f, "db")->capacity_min, 30); /* asked for, and not there */
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", "\"capacity\":\"30\"");
+	provider.can.expand = false;
+	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"50\"}", STATUS_FAILED_PRECONDITION,
+		"cannot expand");
+}
+
+static void two_who_ask_for_the_same_are_answered_by_one_work(void **state)
+{
+	struct fixture *f = *state;
+	struct pending first;
+	struct pending second;
+
+	provider_order(CALL_CREATE, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "Create", DB, &first);
+	UNTIL(f, provider.calls[CALL_CREATE] == 1);
+	start_asking(f, "Create", DB, &second);
+	settle(f);
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	provider_answer();
+	UNTIL(f, first.ended && second.ended);
+	assert_int_equal(first.status, STATUS_OK);
+	assert_int_equal(second.status, STATUS_OK);
+}
+
+static void bad_requests_are_refused_with_their_code_and_change_nothing(void **state)
+{
+	static const struct {
+		const char *method;
+		const char *json;
+		enum status status;
+		const char *says;
+	} cases[] = {
+		{"Register", "{}", STATUS_INVALID_ARGUMENT, "volume: missing"},
+		{"Register", "{\"volume\":{}}", STATUS_INVALID_ARGUMENT, "id:"},
+		{"Register", "{\"volume\":{\"id\":\"../x\",\"type\":\"CSI\"}}", STATUS_INVALID_ARGUMENT,
+		 "id:"},
+		{"Register", "{\"volume\":{" DB_HEAD ",\"namespace\":\"a/b\"}}", STATUS_INVALID_ARGUMENT,
+		 "namespace:"},
+		{"Register", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"k\":\"[redacted]\"}}}",
+		 STATUS_INVALID_ARGUMENT, "the volume is new"},
+		{"Create", "{}", STATUS_INVALID_ARGUMENT, "volume: missing"},
+		{"Create", "{\"volume\":{" DB_HEAD ",\"externalId\":\"x\"}}", STATUS_INVALID_ARGUMENT,
+		 "external_id:"},
+		{"Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"3\",\"capacityMax\":\"2\"}}",
+		 STATUS_INVALID_ARGUMENT, "capacity_max:"},
+		{"Create",
+		 "{\"volume\":{\"id\":\"db\",\"type\":\"NATIVE\",\"profile\":\"disk\",\"source\":{\"class\":"
+		 "\"BLOCK\","
+		 "\"byId\":\"x\"}," CAPABILITIES "}}",
+		 STATUS_INVALID_ARGUMENT, "type:"},
+		{"Get", "{}", STATUS_NOT_FOUND, "no volume"},
+		{"Get", "{\"id\":\"kept\",\"namespace\":\"other\"}", STATUS_NOT_FOUND, "namespace other"},
+		{"Deregister", "{\"id\":\"kept\",\"namespace\":\"other\"}", STATUS_NOT_FOUND,
+		 "namespace other"},
+		{"Delete", "{\"id\":\"kept\",\"namespace\":\"other\"}", STATUS_NOT_FOUND, "namespace other"},
+		{"Delete", "{\"id\":\"kept\",\"secrets\":{\"\":\"x\"}}", STATUS_INVALID_ARGUMENT, "secrets:"},
+		{"Delete", "{\"id\":\"native\"}", STATUS_FAILED_PRECONDITION, "holdfast volume deregister"},
+		{"Expand", "{\"id\":\"kept\"}", STATUS_INVALID_ARGUMENT, "capacity_min:"},
+		{"Expand", "{\"id\":\"kept\",\"capacityMin\":\"9\",\"capacityMax\":\"8\"}",
+		 STATUS_INVALID_ARGUMENT, "capacity_max:"},
+		{"Expand", "{\"id\":\"kept\",\"capacityMax\":\"4\"}", STATUS_INVALID_ARGUMENT,
+		 "capacity_max:"},
+		{"Expand", "{\"id\":\"kept\",\"capacityMin\":\"9223372036854775808\"}",
+		 STATUS_INVALID_ARGUMENT, "capacity_min:"},
+		{"Expand", "{\"id\":\"native\",\"capacityMin\":\"9\"}", STATUS_FAILED_PRECONDITION, "native"},
+		{"Detach", "{\"id\":\"none\",\"nodeId\":\"n1\"}", STATUS_NOT_FOUND, "no volume none"},
+		{"Detach", "{\"id\":\"kept\",\"nodeId\":\"n9\"}", STATUS_NOT_FOUND, "no node n9"},
+		{"Detach", "{\"id\":\"kept\"}", STATUS_NOT_FOUND, "no node"},
+		{"Detach", "{\"id\":\"kept\",\"nodeId\":\"n1\"}", STATUS_FAILED_PRECONDITION,
+		 "nothing was changed"},
+		{"Detach", "{\"id\":\"kept\",\"nodeId\":\"n1\",\"attestReason\":\"a\\nb\"}",
+		 STATUS_INVALID_ARGUMENT, "attest_reason:"},
+		{"List", "{\"filter\":\"id ==\"}", STATUS_INVALID_ARGUMENT, "filter: column 6"},
+		{"List", "{\"nextToken\":\"x\"}", STATUS_INVALID_ARGUMENT, "next_token:"},
+		{"List", "{\"nextToken\":\"../.x\"}", STATUS_INVALID_ARGUMENT, "next_token:"},
+		{"List", "{\"perPage\":10001}", STATUS_INVALID_ARGUMENT, "per_page:"},
+		{"ListExternal", "{}", STATUS_INVALID_ARGUMENT, "plugin_id:"},
+		{"ListExternal", "{\"pluginId\":\"a/b\"}", STATUS_INVALID_ARGUMENT, "plugin_id:"},
+		{"ListExternal", "{\"pluginId\":\"nsf\"}", STATUS_FAILED_PRECONDITION, "plugin nsf"},
+		{"ListExternal", "{\"pluginId\":\"nfs\",\"perPage\":1001}", STATUS_INVALID_ARGUMENT,
+		 "per_page:"},
+		{"CreateSnapshot", "{\"volumeId\":\"none\",\"name\":\"a\"}", STATUS_NOT_FOUND,
+		 "no volume none"},
+		{"CreateSnapshot", "{\"volumeId\":\"kept\"}", STATUS_INVALID_ARGUMENT, "name:"},
+		{"CreateSnapshot", "{\"volumeId\":\"kept\",\"name\":\"a/b\"}", STATUS_INVALID_ARGUMENT,
+		 "name:"},
+		{"CreateSnapshot", "{\"volumeId\":\"kept\",\"name\":\"a\",\"parameters\":{\"\":\"x\"}}",
+		 STATUS_INVALID_ARGUMENT, "parameters:"},
+		{"CreateSnapshot", "{\"volumeId\":\"native\",\"name\":\"a\"}", STATUS_FAILED_PRECONDITION,
+		 "native"},
+		{"DeleteSnapshot", "{\"snapshotId\":\"s\"}", STATUS_INVALID_ARGUMENT, "plugin_id:"},
+		{"DeleteSnapshot", "{\"pluginId\":\"nfs\"}", STATUS_INVALID_ARGUMENT, "snapshot_id:"},
+		{"ListSnapshots", "{\"pluginId\":\"nsf\"}", STATUS_FAILED_PRECONDITION, "plugin nsf"},
+		{"ListSnapshots", "{\"nextToken\":\"nfs\"}", STATUS_INVALID_ARGUMENT, "next_token:"},
+		{"ListSnapshots", "{\"perPage\":1001}", STATUS_INVALID_ARGUMENT, "per_page:"},
+	};
+	struct fixture *f = *state;
+	unsigned int asked;
+	uint64_t revision;
+
+	must(f, "Create",
+	     "{\"volume\":{\"id\":\"kept\",\"type\":\"CSI\",\"pluginId\":\"nfs\",\"capacityMin\":"
+	     "\"5\"," CAPABILITIES "}}",
+	     NULL);
+	must(f, "Register",
+	     "{\"volume\":{\"id\":\"native\",\"type\":\"NATIVE\",\"profile\":\"disk\",\"source\":{\"class\":"
+	     "\"BLOCK\","
+	     "\"byId\":\"x\"}," CAPABILITIES "}}",
+	     NULL);
+	asked = provider.calls[CALL_CREATE];
+	revision = state_volume(&f->server->state, "default", "kept")->volume.modify_index;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		refuses(f, cases[i].method, cases[i].json, cases[i].status, cases[i].says);
+	assert_int_equal(f->server->state.n_volumes, 2);
+	assert_int_equal(provider.calls[CALL_CREATE], asked);
+	assert_int_equal(provider.calls[CALL_DELETE] + provider.calls[CALL_EXPAND] +
+				 provider.calls[CALL_CREATE_SNAPSHOT],
+			 0);
+	assert_int_equal(state_volume(&f->server->state, "default", "kept")->volume.modify_index, revision);
+}
+
+static void nodes_and_strangers_may_do_none_of_this(void **state)
+{
+	static const char *const methods[] = {
+		"Register", "Create", "Get",	      "List",		"Deregister",	  "Delete",
+		"Expand",   "Detach", "ListExternal", "CreateSnapshot", "DeleteSnapshot", "ListSnapshots"};
+	const ProtobufCServiceDescriptor *service = &holdfast__v1__volumes__descriptor;
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		const ProtobufCMethodDescriptor *method =
+			protobuf_c_service_descriptor_get_method_by_name(service, methods[i]);
+		ProtobufCMessage *empty = protobuf_c_message_unpack(method->input, NULL, 0, NULL);
+
+		assert_int_equal(call(&f->n1, service, methods[i], empty, NULL, NULL),
+				 STATUS_PERMISSION_DENIED);
+		protobuf_c_message_free_unpacked(empty, NULL);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, provider_setup, provider_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_registration_is_confirmed_before_anything_is_stored),
+		TEST(what_is_not_confirmed_is_named_and_not_stored),
+		TEST(losing_the_plugin_while_it_is_asked_stores_nothing),
+		TEST(a_plugin_must_be_known_and_have_its_controller),
+		TEST(what_changed_while_the_plugin_was_asked_is_looked_at_again),
+		TEST(an_equal_id_in_another_namespace_is_another_volume),
+		TEST(an_id_that_begins_another_one_is_not_taken_for_it),
+		TEST(an_update_without_a_context_keeps_it),
+		TEST(creating_stores_its_intent_and_a_name_that_no_other_volume_gets),
+		TEST(no_capacity_is_asked_for_when_none_was_given),
+		TEST(a_server_that_dies_while_creating_goes_on_with_the_same_volume),
+		TEST(what_a_crash_left_is_carried_on_without_being_asked),
+		TEST(a_provider_that_refuses_leaves_no_volume),
+		TEST(a_provider_that_may_have_made_it_is_asked_again_under_the_same_name),
+		TEST(it_is_also_asked_again_by_the_server_itself),
+		TEST(a_made_volume_without_a_usable_id_is_kept_in_mind),
+		TEST(creating_what_exists_updates_and_expands_it),
+		TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked),
+		TEST(what_is_being_deleted_cannot_be_claimed),
+		TEST(a_server_that_dies_while_deleting_goes_on),
+		TEST(a_provider_that_will_not_delete_leaves_the_volume_as_it_was),
+		TEST(expanding_keeps_requested_backend_and_file_system_apart),
+		TEST(a_server_that_dies_while_expanding_goes_on_where_it_was),
+		TEST(a_provider_that_cannot_expand_leaves_the_volume_usable),
+		TEST(two_who_ask_for_the_same_are_answered_by_one_work),
+		TEST(bad_requests_are_refused_with_their_code_and_change_nothing),
+		TEST(nodes_and_strangers_may_do_none_of_this),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
