@@ -10,6 +10,20 @@
 
 #include <string.h>
 
+/* Times go on between two questions: numbers may differ. */
+static void expect_same_words(const char *a, const char *b)
+{
+	while (*a != '\0' && *b != '\0') {
+		a += strspn(a, "0123456789.");
+		b += strspn(b, "0123456789.");
+		if (*a != *b)
+			fail_msg("'%s' is not '%s'", a, b);
+		a += *a != '\0';
+		b += *b != '\0';
+	}
+	assert_string_equal(a, b);
+}
+
 static Holdfast__V1__GetVolumeResponse *ask(struct fixture *f)
 {
 	Holdfast__V1__GetVolumeResponse *response = calloc(1, sizeof(*response));
@@ -19,7 +33,7 @@ static Holdfast__V1__GetVolumeResponse *ask(struct fixture *f)
 	assert_non_null(response);
 	holdfast__v1__get_volume_response__init(response);
 	assert_true(volume_explain(f->server, entry, response));
-	assert_string_equal(response->why, why);
+	expect_same_words(response->why, why);
 	for (size_t i = 0; i < response->n_explanations; i++)
 		assert_non_null(strstr(response->why, response->explanations[i]->text));
 	return response;
