@@ -2,6 +2,7 @@
 
 #include "access.h"
 #include "allocs.h"
+#include "attest_records.h"
 #include "audit.h"
 #include "change.h"
 #include "claims.h"
@@ -38,6 +39,7 @@ struct word {
 	const struct rpc_call *call; /* NULL: given before, applied now */
 	const char *what;	     /* "Nodes.Attest" */
 	struct node_entry *node;
+	bool is_lasting;   /* work that goes on is not meant now, but when it has ended */
 	const char *field; /* that the reason came in */
 	const char *reason;
 	char detail[EVIDENCE_DETAIL_MAX + 1]; /* "NAME: reason" */
@@ -105,8 +107,10 @@ static enum status check_claim(const struct word *word, const struct claim *clai
 
 static bool is_meant(const struct word *word, const struct claim_entry *entry)
 {
-	return claim_is_live(&entry->claim) && entry->claim.state < CLAIM_NODE_DETACHED &&
-	       entry->node == word->node;
+	if (!claim_is_live(&entry->claim) || entry->claim.state >= CLAIM_NODE_DETACHED ||
+	    entry->node != word->node)
+		return false;
+	return !word->is_lasting || check_claim(word, &entry->claim, NULL) == STATUS_OK;
 }
 
 /* Check every claim that is meant before the first is touched, and list them. */
@@ -222,70 +226,6 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 	return dry_run ? STATUS_OK : free_meant(&word, &meant, err);
 }
 
-/* Records. */
-
-static char *key_of(const char *node_id, const char *id, char ret[static OBJECT_KEY_SIZE])
-{
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ATTESTATION "%s/%s", node_id, id);
-	return ret;
-}
-
-static bool names_volume(const attestation *record, const char *namespace, const char *id)
-{
-	for (size_t i = 0; i < record->n_volumes; i++)
-		if (str_eq(record->volumes[i]->namespace_, namespace) && str_eq(record->volumes[i]->id, id))
-			return true;
-	return false;
-}
-
-/* For each record about a node. */
-static struct record_entry *first_record(struct server *server, const char *node_id,
-					 char prefix[static OBJECT_KEY_SIZE])
-{
-	struct record_entry *entry;
-
-	entry = state_record_from(&server->state, key_of(node_id, "", prefix));
-	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
-}
-
-static struct record_entry *next_record(struct record_entry *entry, const char *prefix)
-{
-	entry = state_record_next(entry);
-	return entry && str_starts_with(entry->key, prefix) ? entry : NULL;
-}
-
-bool attest_is_proof(struct server *server, const struct node_entry *node, const struct volume *volume)
-{
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(server, node->id, prefix);
-
-	for (; entry; entry = next_record(entry, prefix)) {
-		const attestation *record = (const void *)entry->record.message;
-
-		if (record->epoch == state_epoch(&server->state) &&
-		    names_volume(record, volume->namespace, volume->id))
-			return true;
-	}
-	return false;
-}
-
-/* The word that covers the claim now, or NULL. */
-static const attestation *find_valid(struct server *server, const struct claim_entry *entry)
-{
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *record = first_record(server, entry->node->id, prefix);
-	int64_t now_ms = record ? clock_realtime_ms() : 0;
-
-	for (; record; record = next_record(record, prefix)) {
-		const attestation *word = (const void *)record->record.message;
-
-		if (word->expires_at_ms > now_ms && str_eq(word->boot_id, entry->claim.boot_id) &&
-		    names_volume(word, entry->claim.namespace, entry->claim.volume_id))
-			return word;
-	}
-	return NULL;
-}
-
 bool attest_apply(struct server *server, struct claim_entry *entry)
 {
 	bool node_does_it = node_is_connected(entry->node) && entry->claim.attempts == 0;
@@ -295,7 +235,7 @@ bool attest_apply(struct server *server, struct claim_entry *entry)
 
 	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
 		return false;
-	record = find_valid(server, entry);
+	record = attest_record_valid(server, entry);
 	if (!record || check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)
 		return false;
 	str_copy_text(word.detail, sizeof(word.detail), record->reason);
@@ -305,25 +245,6 @@ bool attest_apply(struct server *server, struct claim_entry *entry)
 	log_ctx(LOG_ERR, &(struct log_ctx){.claim = entry->id, .op = "attest", .err = &err},
 		"cannot free the claim by an operator's word");
 	return false;
-}
-
-bool attest_is_needed(struct server *server, const attestation *record)
-{
-	const struct node_entry *node = state_node(&server->state, record->node_id);
-
-	return node && node->is_unreported && record->epoch == state_epoch(&server->state);
-}
-
-void attest_forget_node(struct server *server, struct change *change, const struct node_entry *node)
-{
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(server, node->id, prefix);
-	size_t n = 0;
-
-	/* those beyond what fits one transaction name a node that is not there: harmless, and gc takes them
-	 */
-	for (; entry && n < CHANGE_OBJECTS_MAX / 4; entry = next_record(entry, prefix), n++)
-		change_delete_record(change, entry->key);
 }
 
 /* Nodes.Attest. */
@@ -395,48 +316,6 @@ static char *bypassed_text(struct server *server, const struct meant *meant)
 	return strbuf_take(&sb);
 }
 
-static attestation *make_record(const struct word *word, const attest_request *request, struct error *err)
-{
-	attestation *record = calloc(1, sizeof(*record));
-	char id[UUID_TEXT_SIZE];
-	char who[ACCESS_WHO_SIZE];
-
-	if (record)
-		holdfast__v1__attestation__init(record);
-	if (!record || uuid_new(id) < 0)
-		goto fail;
-	record->create_time_ms = clock_realtime_ms();
-	record->expires_at_ms =
-		request->valid_ms > 0 ? record->create_time_ms + (int64_t)request->valid_ms : 0;
-	record->epoch = state_epoch(&word->server->state);
-	record->id = strdup(id);
-	record->node_id = strdup(word->node->id);
-	record->boot_id = strdup(word->node->node.boot_id);
-	record->reason = strdup(word->detail);
-	record->by = strdup(access_who(word->server, word->call, who));
-	record->volumes = calloc(request->n_volumes, sizeof(Holdfast__V1__VolumeRef *));
-	if (!record->id || !record->node_id || !record->boot_id || !record->reason || !record->by ||
-	    !record->volumes)
-		goto fail;
-	for (size_t i = 0; i < request->n_volumes; i++) {
-		Holdfast__V1__VolumeRef ref = *request->volumes[i];
-		char namespace[NAMESPACE_MAX + 1] = NAMESPACE_DEFAULT;
-
-		if (ref.namespace_[0] == '\0')
-			ref.namespace_ = namespace;
-		record->volumes[i] = (Holdfast__V1__VolumeRef *)message_copy(&ref.base);
-		if (!record->volumes[i])
-			goto fail;
-		record->n_volumes++;
-	}
-	return record;
-fail:
-	(void)error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	if (record)
-		holdfast__v1__attestation__free_unpacked(record, NULL);
-	return NULL;
-}
-
 /* Answered when all of it is durable. */
 struct answer {
 	struct rpc_call *call;
@@ -471,29 +350,6 @@ static void on_answer(struct server *server, void *userdata)
 	rpc_call_reply(answer->call, &response->base);
 }
 
-static enum status store_record(const struct word *word, const attestation *record, struct error *err)
-{
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	char key[OBJECT_KEY_SIZE];
-	char object[OBJECT_SIZE];
-	char prefix[OBJECT_KEY_SIZE];
-	struct record_entry *entry = first_record(word->server, word->node->id, prefix);
-	size_t n = 0;
-
-	for (; entry && n < ATTEST_RECORDS_MAX; entry = next_record(entry, prefix))
-		n++;
-	if (n == ATTEST_RECORDS_MAX)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "%d attestations about node %s are kept already; purge the node when it is "
-				 "gone for good: holdfast node purge %s",
-				 ATTEST_RECORDS_MAX, word->node->id, word->node->id);
-	change_put_record(&change, key_of(record->node_id, record->id, key), &record->base);
-	(void)str_format(object, sizeof(object), "node %s, %zu volumes, first %.64s/%.128s", word->node->id,
-			 record->n_volumes, record->volumes[0]->namespace_, record->volumes[0]->id);
-	audit_write(word->server, &change, word->call, word->what, object, word->reason);
-	return change_commit(word->server, &change, NULL, NULL, err);
-}
-
 /* A word that changes nothing is a mistake: another node, another volume, or too early. */
 static enum status check_effect(const struct word *word, const attest_request *request,
 				const struct meant *meant, struct error *err)
@@ -506,17 +362,37 @@ static enum status check_effect(const struct word *word, const attest_request *r
 			 word->node->id);
 }
 
+static enum status store_record(const struct word *word, const attestation *record, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	enum status st = attest_record_stage(word->server, &change, record, err);
+	char object[OBJECT_SIZE];
+
+	if (st != STATUS_OK)
+		return st;
+	(void)str_format(object, sizeof(object), "node %s, %zu volumes, first %.64s/%.128s", word->node->id,
+			 record->n_volumes, record->volumes[0]->namespace_, record->volumes[0]->id);
+	audit_write(word->server, &change, word->call, word->what, object, word->reason);
+	return change_commit(word->server, &change, NULL, NULL, err);
+}
+
 static enum status attest(const struct word *word, const attest_request *request, struct answer *answer,
 			  struct error *err)
 {
 	attest_response *response = answer->response;
+	const struct attest_record_facts facts = {.call = word->call,
+						  .node = word->node,
+						  .volumes = request->volumes,
+						  .n_volumes = request->n_volumes,
+						  .reason = word->detail,
+						  .valid_ms = request->valid_ms};
 	enum status st = find_volumes(word, request, &answer->meant, err);
 
 	if (st == STATUS_OK)
 		st = check_effect(word, request, &answer->meant, err);
 	if (st != STATUS_OK)
 		return st;
-	response->attestation = make_record(word, request, err);
+	response->attestation = attest_record_make(word->server, &facts, err);
 	if (!response->attestation)
 		return STATUS_RESOURCE_EXHAUSTED;
 	response->bypassed = bypassed_text(word->server, &answer->meant);
@@ -534,6 +410,7 @@ static enum status handle_attest(struct server *server, struct rpc_call *call, c
 	struct word word = {.server = server,
 			    .call = call,
 			    .what = "Nodes.Attest",
+			    .is_lasting = request->valid_ms > 0,
 			    .field = "reason",
 			    .reason = request->reason};
 	cleanup(answer_freep) struct answer *answer = calloc(1, sizeof(*answer));

@@ -25,6 +25,7 @@
  */
 #define GENERATION_LEAP_MAX (UINT64_C(1) << 30)
 
+enum { RIVALS_MAX = 8 }; /* looked at, to find out whether there are any */
 enum { NAMED_MAX = 3, NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3), OBJECT_SIZE = 512 };
 
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err)
@@ -197,13 +198,13 @@ static enum claim_state state_for(struct server *server, const struct claim *cla
 /* Both are kept: which of them is right, only people can tell. */
 static void warn_of_rivals(const struct volume_entry *volume, const struct claim *claim)
 {
-	const struct claim *others[CLAIM_HISTORY_MAX];
+	const struct claim *others[RIVALS_MAX];
 	const struct claim *rival = NULL;
 	const struct claim_entry *entry;
 	size_t n = 0;
 
 	LIST_FOREACH (entry, &volume->claims, of_volume)
-		if (n < ARRAY_SIZE(others) && claim_is_live(&entry->claim) && !str_eq(entry->id, claim->id))
+		if (n < RIVALS_MAX && claim_is_live(&entry->claim) && !str_eq(entry->id, claim->id))
 			others[n++] = &entry->claim;
 	if (admission_has_room(claim->access_mode, claim->mode, claim->node_id, others, n, &rival))
 		return;

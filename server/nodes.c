@@ -305,6 +305,15 @@ static void on_eligibility_durable(struct server *server, void *userdata)
 	holdfast__v1__node__free_unpacked(response.node, NULL);
 }
 
+static bool is_as_wanted(const Holdfast__V1__SetEligibilityRequest *request, const struct node *node)
+{
+	char reason[sizeof(node->eligibility_reason)];
+
+	str_copy_text(reason, sizeof(reason), request->eligible ? "" : request->reason);
+	return node->ineligible == !request->eligible && str_eq(node->eligibility_reason, reason) &&
+	       (!request->eligible || node->drain.started_ms == 0);
+}
+
 static enum status set_eligibility(const Holdfast__V1__SetEligibilityRequest *request, struct node *node,
 				   struct error *err)
 {
@@ -341,7 +350,7 @@ static enum status handle_set_eligibility(struct server *server, struct rpc_call
 	st = set_eligibility(request, node, err);
 	if (st != STATUS_OK)
 		return st;
-	if (memcmp(node, &entry->node, sizeof(*node)) != 0) {
+	if (!is_as_wanted(request, &entry->node)) {
 		node->modify_time_ms = clock_realtime_ms();
 		change_put_node(&change, node);
 		(void)str_format(object, sizeof(object), "node %s, %s", node->id,

@@ -35,16 +35,30 @@ static void copy_external_id(const struct claim *claim, char ret[static EXTERNAL
 		       claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id);
 }
 
+/* As the claim says; one that was adopted after a restore may not, then as the node's plugin says now. */
+static const char *provider_node_id(struct state *state, const struct claim *claim)
+{
+	const struct instance_entry *instance;
+
+	if (claim->external_node_id[0] != '\0')
+		return claim->external_node_id;
+	instance = state_instance(state, claim->node_id, claim->plugin_id, "");
+	return instance ? instance->instance.plugin.node.provider_node_id : "";
+}
+
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
 						   struct plugin_detach_args *args)
 {
+	const char *node_id = provider_node_id(state, claim);
 	const Holdfast__V1__VolumeSecrets *secrets =
 		plugin_args_secrets(state, claim->namespace, claim->volume_id);
 
 	*args = (struct plugin_detach_args){.call = HOLDFAST__V1__PLUGIN_CALL__INIT,
 					    .detach = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT};
+	if (node_id[0] == '\0')
+		return NULL;
 	copy_external_id(claim, args->external_id);
-	memcpy(args->external_node_id, claim->external_node_id, sizeof(args->external_node_id));
+	(void)str_copy(args->external_node_id, sizeof(args->external_node_id), node_id);
 	args->detach.external_id = args->external_id;
 	args->detach.external_node_id = args->external_node_id;
 	if (secrets) {

@@ -11,6 +11,7 @@
 #include "model/pb.h"
 #include "rpc/server.h"
 
+#include <assert.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,9 +188,11 @@ static bool add_instances(const struct plugin_entry *plugin, Holdfast__V1__Plugi
 
 static bool is_listed(const Holdfast__V1__Plugin *view, const char *alloc_id)
 {
-	for (size_t i = 0; i < view->n_allocations; i++)
+	for (size_t i = 0; i < view->n_allocations; i++) {
+		assert(view->allocations[i]);
 		if (str_eq(view->allocations[i]->id, alloc_id))
 			return true;
+	}
 	return false;
 }
 

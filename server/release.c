@@ -249,6 +249,16 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 		release_drive(server, entry); /* somebody stands there again: it was not sent */
 }
 
+/* Without a node a provider would detach the volume from all of them. */
+static enum status no_provider_node(const struct claim *claim, struct error *err)
+{
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"claim %s: how the provider of plugin %s calls node %s is not known; it is as soon as the "
+		"node has reported the plugin again",
+		claim->id, claim->plugin_id, claim->node_id);
+}
+
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
 {
 	struct plugin_detach_args args;
@@ -265,7 +275,7 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
 	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
-	st = controller_call(server, &call, err);
+	st = call.call ? controller_call(server, &call, err) : no_provider_node(&entry->claim, err);
 	if (st != STATUS_OK)
 		free(detach);
 	return st;

@@ -1,21 +1,18 @@
 #include "text.h"
 
 #include "keys.h"
+#include "text_json.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "rpc/pbjson.h"
-
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/strbuf.h"
 
 enum { HIDDEN_MAX = 4 };
 
 /* Keys that no row names have no text: what is new is hidden until somebody has thought about it. */
 static const struct rule {
 	const char *prefix;
-	const char *hidden[HIDDEN_MAX]; /* members of the message */
+	const char *hidden[HIDDEN_MAX + 1]; /* members of the message; bytes are hidden anyway */
 } rules[] = {
 	{PREFIX_CLAIM, {NULL}},
 	{PREFIX_VOLUME, {"mount_options", "parameters", "context", "secrets"}},
@@ -25,8 +22,9 @@ static const struct rule {
 	{PREFIX_VOLUME_DETAIL, {"mount_options", "parameters", "context"}},
 	{PREFIX_SNAPSHOT, {"parameters"}},
 	{PREFIX_ATTESTATION, {NULL}},
-	{PREFIX_TOKEN, {"secret_sha256"}},
+	{PREFIX_TOKEN, {NULL}},
 	{PREFIX_POLICY, {NULL}},
+	{PREFIX_AUDIT, {NULL}},
 	{KEY_SCHEMA, {NULL}},
 	{KEY_EPOCH, {NULL}},
 	{KEY_GENERATION_FLOOR, {NULL}},
@@ -42,16 +40,13 @@ static const struct rule *find_rule(const char *key)
 
 char *text_of(const char *key, const ProtobufCMessage *message)
 {
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(TEXT_MAX - 1);
 	const struct rule *rule = find_rule(key);
-	cleanup(json_decrefp) json_t *json = NULL;
-	cleanup_free char *text = NULL;
 
-	if (!rule || pbjson_encode(message, PBJSON_PROTO_NAMES, &json, NULL) != STATUS_OK)
+	if (!rule)
 		return NULL;
-	for (size_t i = 0; i < HIDDEN_MAX && rule->hidden[i]; i++)
-		(void)json_object_del(json, rule->hidden[i]); /* absent when empty */
-	text = json_dumps(json, JSON_COMPACT);
-	return text && strlen(text) < TEXT_MAX ? TAKE_PTR(text) : NULL;
+	text_json_put(&text, message, rule->hidden);
+	return strbuf_take(&text);
 }
 
 /* --- views --- */
@@ -211,6 +206,19 @@ static const struct kv_column attestation_columns[] = {
 	TIME("expires", "expires_at_ms"),
 };
 
+static const struct kv_column audit_columns[] = {
+	NUMBER("sequence", "sequence"),
+	TIME("time", "time_ms"),
+	WORD("who", "who"),
+	WORD("address", "address"),
+	WORD("what", "what"),
+	WORD("object", "object"),
+	WORD("why", "why"),
+	NUMBER("code", "code"),
+	WORD("message", "message"),
+	NUMBER("left_out", "left_out"),
+};
+
 static const struct kv_column meta_columns[] = {
 	NUMBER("schema", "version"),
 	WORD("cluster", "cluster"),
@@ -235,6 +243,7 @@ static const struct kv_view views[] = {
 	VIEW("token", PREFIX_TOKEN, token_columns),
 	VIEW("policy", PREFIX_POLICY, policy_columns),
 	VIEW("attestation", PREFIX_ATTESTATION, attestation_columns),
+	VIEW("audit", PREFIX_AUDIT, audit_columns),
 	VIEW("meta", PREFIX_META, meta_columns),
 };
 

@@ -48,8 +48,8 @@ enum status volumes_check_unused(struct server *server, struct volume_entry *ent
 {
 	cleanup_free char *why = NULL;
 
-	if (entry->n_live == 0)
-		return STATUS_OK;
+	if (entry->n_live == 0) /* as far as is known */
+		return epoch_check(server, &entry->volume, err);
 	why = volume_why(server, entry);
 	if (why)
 		why[strcspn(why, "\n")] = '\0';

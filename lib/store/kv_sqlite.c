@@ -5,8 +5,12 @@
 #include "store/sqlite_error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char *const queries[QUERY_N] = {
 	[QUERY_BEGIN] = "BEGIN IMMEDIATE",
@@ -328,6 +332,38 @@ void kv_sqlite_rollback(struct kv_sqlite *db)
 		(void)run(db, QUERY_ROLLBACK); /* the error that led here is the one to report */
 	db->now = db->committed;
 	(void)pthread_mutex_unlock(&db->lock);
+}
+
+/* Zeroes are no frames: whoever reads the log after a crash stops at them. */
+static void write_zeroes(int fd, off_t from)
+{
+	static const char zeroes[1 << 16];
+
+	while (from < KV_SQLITE_LOG_BYTES) {
+		ssize_t n = pwrite(fd, zeroes, sizeof(zeroes), from);
+
+		if (n <= 0)
+			return;
+		from += n;
+	}
+	(void)fdatasync(fd);
+}
+
+void kv_sqlite_extend_log(struct kv_sqlite *db)
+{
+	char name[PATH_MAX];
+	cleanup_close int fd = -EBADF;
+	struct stat st;
+
+	if (str_format(name, sizeof(name), "%s-wal", db->path) < 0)
+		return;
+	/* in a transaction, so that nobody else is appending */
+	if (kv_sqlite_begin(db, NULL) != STATUS_OK)
+		return;
+	fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < KV_SQLITE_LOG_BYTES)
+		write_zeroes(fd, st.st_size);
+	kv_sqlite_rollback(db);
 }
 
 void kv_sqlite_freeze(struct kv_sqlite *db)

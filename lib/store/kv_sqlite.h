@@ -14,8 +14,10 @@
 enum {
 	KV_SQLITE_APPLICATION_ID = 0x486f6c64, /* "Hold" */
 	KV_SQLITE_SCHEMA = 2,
-	KV_SQLITE_SCHEMA_FIRST = 1, /* that kv_sqlite_upgrade() knows */
-	KV_SQLITE_TRIM_STEP = 1000, /* revisions forgotten in one commit */
+	KV_SQLITE_SCHEMA_FIRST = 1,	   /* that kv_sqlite_upgrade() knows */
+	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
+	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
+	KV_SQLITE_TRIM_STEP = 256, /* revisions forgotten in one commit, which somebody may be waiting for */
 };
 
 enum kv_sqlite_query {
@@ -92,6 +94,11 @@ enum status kv_sqlite_trim(struct kv_sqlite *db, struct error *err);
 enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
 
 void kv_sqlite_rollback(struct kv_sqlite *db);
+
+/** Give the log the size that it will reach anyway, so that commits need not make it longer: that costs the
+ * file system a transaction of its own each time. From the thread that writes, not inside a batch. What
+ * cannot be done is left: only speed is lost. */
+void kv_sqlite_extend_log(struct kv_sqlite *db);
 
 /** Leave the files as they are from here on: no checkpoint at close after a failed commit. */
 void kv_sqlite_freeze(struct kv_sqlite *db);

@@ -27,7 +27,7 @@ static const char pragmas_first[] = "PRAGMA busy_timeout=10000;"
 
 static const char pragmas[] = "PRAGMA journal_mode=WAL;"
 			      "PRAGMA synchronous=FULL;"
-			      "PRAGMA wal_autocheckpoint=4000;";
+			      "PRAGMA wal_autocheckpoint=4000;"; /* KV_SQLITE_CHECKPOINT_PAGES */
 
 /* How much of the log stays after a reader has held it up. */
 static const char pragma_log_limit[] = "PRAGMA journal_size_limit=67108864;";

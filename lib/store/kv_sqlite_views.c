@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { VIEWS_SQL_MAX = 1 << 18 };
+enum { VIEWS_SQL_MAX = 1 << 18, REPLACE_SQL_MAX = 1 << 19 };
 
 static const char in_a_path[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]";
 
@@ -102,7 +102,7 @@ static int append_drop(void *userdata, int n, char **values, char **names)
 
 static int replace_views(sqlite3 *db, const char *create)
 {
-	cleanup_strbuf struct strbuf sql = STRBUF_INIT(2 * VIEWS_SQL_MAX);
+	cleanup_strbuf struct strbuf sql = STRBUF_INIT(REPLACE_SQL_MAX);
 	int rc;
 
 	strbuf_puts(&sql, "BEGIN IMMEDIATE;\n");

@@ -143,6 +143,7 @@ static void *writer_main(void *userdata)
 {
 	struct writer *w = userdata;
 	struct error failure = {.status = STATUS_OK};
+	unsigned int n_written = 0;
 	struct batch batch;
 
 	while (take_batch(w, &batch)) {
@@ -150,7 +151,10 @@ static void *writer_main(void *userdata)
 			kv_sqlite_freeze(w->db);
 		if (failure.status != STATUS_OK)
 			fail_batch(&batch);
+		n_written += batch.is_written;
 		give_back(w, &batch, &failure);
+		if (failure.status == STATUS_OK && batch.is_written && n_written == WRITER_EXTEND_COMMITS)
+			kv_sqlite_extend_log(w->db);
 	}
 	return NULL;
 }

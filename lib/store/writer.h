@@ -9,6 +9,7 @@
 
 enum {
 	WRITER_BATCH_MAX = 1024,	  /* submissions in one commit */
+	WRITER_EXTEND_COMMITS = 64,	  /* a store that writes so much is worth a log of full size */
 	WRITER_BATCH_BYTES_MAX = 8 << 20, /* a batch ends with the submission that reaches it */
 };
 

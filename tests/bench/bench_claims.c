@@ -1,11 +1,13 @@
-/* Claims per second of a running claim server, over TLS, as a node makes them, with 1 and with 64
- * outstanding, against durable single-row commits of plain sqlite on the same disk. Rounds are interleaved;
- * ratios are what counts.
+/* Claims per second of a running claim server, over TLS, as a node makes them, with 1, 10 and 64 outstanding,
+ * against durable single-row commits of plain sqlite and against transactions of an etcd (over a unix socket,
+ * without TLS) on the same disk. Rounds are interleaved; ratios are what counts.
  *
  *   bench_claims DEV_DIR NODE FOLDER
  *
  * DEV_DIR is the folder of a server started with --dev, which has a certificate for NODE; the sqlite file of
- * the comparison is made in FOLDER and removed. */
+ * the comparison is made in FOLDER, which must be empty, and so is the etcd's data. */
+
+#include "etcd.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -26,10 +28,11 @@
 enum {
 	ROUNDS = 5,
 	CLAIMS_1 = 200,	  /* per round, one after the other */
+	CLAIMS_10 = 1000, /* per round, 10 at a time */
 	CLAIMS_64 = 3000, /* per round, 64 at a time */
 	COMMITS = 300,	  /* per round */
 	VALUE_SIZE = 300, /* about what a claim's record has */
-	OBJECTS = ROUNDS * (CLAIMS_1 + CLAIMS_64),
+	OBJECTS = ROUNDS * (CLAIMS_1 + CLAIMS_10 + CLAIMS_64),
 };
 
 #define TIMEOUT_US (30 * USEC_PER_SEC)
@@ -313,27 +316,77 @@ static double median(double *values)
 	return values[ROUNDS / 2];
 }
 
-static void measure(struct bench *b, sqlite3 *db)
+enum way { PLAIN, CLAIMS_AT_1, CLAIMS_AT_10, CLAIMS_AT_64, ETCD_AT_1, ETCD_AT_10, ETCD_AT_64, WAY_N };
+
+static const struct {
+	const char *name;
+	int n, width;
+} ways[WAY_N] = {
+	[PLAIN] = {"sqlite_commits_per_s", COMMITS, 1},
+	[CLAIMS_AT_1] = {"claims_per_s_1", CLAIMS_1, 1},
+	[CLAIMS_AT_10] = {"claims_per_s_10", CLAIMS_10, 10},
+	[CLAIMS_AT_64] = {"claims_per_s_64", CLAIMS_64, 64},
+	[ETCD_AT_1] = {"etcd_per_s_1", CLAIMS_1, 1},
+	[ETCD_AT_10] = {"etcd_per_s_10", CLAIMS_10, 10},
+	[ETCD_AT_64] = {"etcd_per_s_64", CLAIMS_64, 64},
+};
+
+static const struct {
+	const char *name;
+	enum way way, to;
+} ratios[] = {
+	{"ratio_1", CLAIMS_AT_1, PLAIN},
+	{"ratio_10", CLAIMS_AT_10, PLAIN},
+	{"ratio_64", CLAIMS_AT_64, PLAIN},
+	{"ratio_etcd_1", CLAIMS_AT_1, ETCD_AT_1},
+	{"ratio_etcd_10", CLAIMS_AT_10, ETCD_AT_10},
+	{"ratio_etcd_64", CLAIMS_AT_64, ETCD_AT_64},
+};
+
+static double run_way(struct bench *b, sqlite3 *db, struct etcd *etcd, enum way way, int *next)
 {
-	double one[ROUNDS];
-	double many64[ROUNDS];
-	double plain[ROUNDS];
-	double ratio_one[ROUNDS];
-	double ratio_many[ROUNDS];
+	int from = *next;
+
+	switch (way) {
+	case PLAIN:
+		return plain_sqlite(db);
+	case CLAIMS_AT_1:
+	case CLAIMS_AT_10:
+	case CLAIMS_AT_64:
+		*next += ways[way].n;
+		return many(b, claim, from, ways[way].n, ways[way].width);
+	case ETCD_AT_1:
+	case ETCD_AT_10:
+	case ETCD_AT_64:
+		return etcd ? etcd_transactions(etcd, ways[way].n, ways[way].width, VALUE_SIZE) : 0;
+	case WAY_N:
+		break;
+	}
+	return 0;
+}
+
+static void measure(struct bench *b, sqlite3 *db, struct etcd *etcd)
+{
+	double rates[WAY_N][ROUNDS];
+	const char *separator = "{";
 	int next = 0;
 
-	for (int r = 0; r < ROUNDS; r++) {
-		plain[r] = plain_sqlite(db);
-		one[r] = many(b, claim, next, CLAIMS_1, 1);
-		next += CLAIMS_1;
-		many64[r] = many(b, claim, next, CLAIMS_64, 64);
-		next += CLAIMS_64;
-		ratio_one[r] = one[r] / plain[r];
-		ratio_many[r] = many64[r] / plain[r];
+	for (int r = 0; r < ROUNDS; r++)
+		for (int way = 0; way < WAY_N; way++)
+			rates[way][r] = run_way(b, db, etcd, (enum way)way, &next);
+	for (size_t i = 0; i < ARRAY_SIZE(ratios); i++) {
+		double ratio[ROUNDS];
+
+		if (rates[ratios[i].to][0] <= 0)
+			continue; /* no etcd here */
+		for (int r = 0; r < ROUNDS; r++)
+			ratio[r] = rates[ratios[i].way][r] / rates[ratios[i].to][r];
+		(void)printf("%s\"%s\": %.3f", separator, ratios[i].name, median(ratio));
+		separator = ", ";
 	}
-	(void)printf("{\"sqlite_commits_per_s\": %.0f, \"claims_per_s_1\": %.0f, \"claims_per_s_64\": %.0f, "
-		     "\"ratio_1\": %.3f, \"ratio_64\": %.3f}\n",
-		     median(plain), median(one), median(many64), median(ratio_one), median(ratio_many));
+	for (int way = 0; way < WAY_N; way++)
+		(void)printf("%s\"%s\": %.0f", separator, ways[way].name, median(rates[way]));
+	(void)printf("}\n");
 }
 
 int main(int argc, char **argv)
@@ -341,6 +394,7 @@ int main(int argc, char **argv)
 	struct bench b = {0};
 	char cert[80];
 	char path[PATH_MAX];
+	struct etcd *etcd;
 	sqlite3 *db;
 
 	if (argc != 4 || str_copy(b.node_id, sizeof(b.node_id), argv[2]) < 0) {
@@ -357,7 +411,9 @@ int main(int argc, char **argv)
 	(void)many(&b, register_volume, 0, OBJECTS, 64);
 	(void)many(&b, run_alloc, 0, OBJECTS, 64);
 	db = open_sqlite(path);
-	measure(&b, db);
+	etcd = etcd_start(b.event, argv[3]);
+	measure(&b, db, etcd);
+	etcd_stop(etcd);
 	(void)sqlite3_close(db);
 	(void)unlink(path);
 	rpc_stream_cancel(b.session);

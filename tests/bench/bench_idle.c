@@ -77,13 +77,15 @@ static void on_open(struct rpc_call *call, void *userdata)
 
 static void answer(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
-	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
-	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	Holdfast__V1__SessionDown down;
+	Holdfast__V1__SessionWelcome welcome;
 	struct error err;
 	char text[TEXT];
 
 	(void)message;
 	(void)userdata;
+	holdfast__v1__session_down__init(&down);
+	holdfast__v1__session_welcome__init(&welcome);
 	memset(text, 's', sizeof(text));
 	text[TEXT - 1] = '\0';
 	welcome.server_version = text;
@@ -186,14 +188,16 @@ static const struct rpc_stream_events events = {
 
 static void open_session(struct bench *bench, const struct rpc_endpoint *endpoint)
 {
-	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionHello hello;
+	Holdfast__V1__SessionUp up;
 	struct rpc_client *client = NULL; /* lives as long as the program */
 	struct rpc_stream *stream = NULL;
 	size_t before = bench->n_messages;
 	struct error err;
 	char text[TEXT];
 
+	holdfast__v1__session_hello__init(&hello);
+	holdfast__v1__session_up__init(&up);
 	memset(text, 'c', sizeof(text));
 	text[TEXT - 1] = '\0';
 	hello.kernel = text;

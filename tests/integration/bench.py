@@ -118,6 +118,12 @@ class Bench:
         os.mkdir(folder)
         return json.loads(run(program("bench_claims"), f"{PREFIX}/var/server", self.node.id, folder).stdout)
 
+    def server(self):
+        """A server of its own, with much in it."""
+        folder = f"{PREFIX}/var/bench-server"
+        os.mkdir(folder)
+        return json.loads(run(program("bench_server"), folder).stdout)
+
     def store(self):
         folder = f"{PREFIX}/var/bench-store"
         os.mkdir(folder)
@@ -154,29 +160,52 @@ def show_helper(h):
     show(f"  stripped program                                {h['stripped_bytes'] / 1024:8.0f} KiB")
 
 
+def show_claims(claims):
+    show("claims against durable single-row sqlite commits and transactions of etcd on the same disk,")
+    show("median of 5 interleaved rounds")
+    show(f"  sqlite commits per second                     {claims['sqlite_commits_per_s']:8.0f}")
+    show("  outstanding             claims/s     etcd/s   ratio to commits    ratio to etcd")
+    for width in (1, 10, 64):
+        show(
+            f"  {width:11}           {claims[f'claims_per_s_{width}']:10.0f} {claims[f'etcd_per_s_{width}']:10.0f}"
+            f" {claims[f'ratio_{width}']:18.2f} {claims[f'ratio_etcd_{width}']:16.2f}"
+        )
+
+
+def show_server(server):
+    show(f"a server with {server['volumes']} volumes and {server['nodes']} nodes")
+    for what in ("volume", "volume_and_claim", "volume_claim_and_allocation"):
+        words = what.replace("_", " ")
+        show(f"  start, each {words:32}   {server[f'start_{what}_s']:8.3f} s")
+        show(f"  memory per {words:32}    {server[f'bytes_per_{what}']:8.0f} bytes")
+    for what in ("get", "list_100", "list_1000"):
+        p50, p99 = server[f"{what}_p50_us"], server[f"{what}_p99_us"]
+        show(f"  {what.replace('_', ' of '):16} p50 and p99               {p50:8.0f} {p99:8.0f} us")
+    show(f"  memory per session                            {server['bytes_per_session']:8.0f} bytes")
+    show(f"  from the end of 1 allocation to a free claim  {server['free_1_ms']:8.2f} ms")
+    show(f"  the same for 1000 at once                     {server['free_1000_ms']:8.2f} ms")
+
+
 def main():
     bench = Bench()
     try:
         bench.open()
         publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
-        claims, store = bench.claims(), bench.store()
+        claims, server, store = bench.claims(), bench.server(), bench.store()
     except Failure as e:
         print(f"bench: {e}", file=sys.stderr)
         return 1
     finally:
         bench.world.close()
     if "--json" in sys.argv[1:]:
-        print(json.dumps({"publish": publish, "growth": growth, "helper": helper, "claims": claims}, indent=2))
+        numbers = {"publish": publish, "growth": growth, "helper": helper, "claims": claims, "server": server}
+        print(json.dumps(numbers, indent=2))
         return 0
     show_publish(publish)
     show_growth(growth)
     show_helper(helper)
-    show("claims against durable single-row sqlite commits on the same disk, median of 5 interleaved rounds")
-    show(f"  sqlite commits per second                     {claims['sqlite_commits_per_s']:8.0f}")
-    show(f"  claims per second, 1 outstanding              {claims['claims_per_s_1']:8.0f}")
-    show(f"  claims per second, 64 outstanding             {claims['claims_per_s_64']:8.0f}")
-    show(f"  ratio claims, 1 outstanding : commits         {claims['ratio_1']:8.2f}")
-    show(f"  ratio claims, 64 outstanding : commits        {claims['ratio_64']:8.2f}")
+    show_claims(claims)
+    show_server(server)
     show("the store alone")
     for line in store.splitlines():
         show(f"  {line}")

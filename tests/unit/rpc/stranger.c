@@ -94,8 +94,10 @@ static void answer(struct stranger *stranger, int32_t id)
 				 0);
 	stranger->answered = id;
 	if (script->goodbye)
-		assert_int_equal(nghttp2_submit_goaway(stranger->session, NGHTTP2_FLAG_NONE, id - 2,
-						       NGHTTP2_NO_ERROR, NULL, 0),
+		assert_int_equal(nghttp2_submit_goaway(stranger->session, NGHTTP2_FLAG_NONE,
+						       id > 1 ? id - 2 : 0, NGHTTP2_NO_ERROR,
+						       (const uint8_t *)script->farewell,
+						       script->farewell ? strlen(script->farewell) : 0),
 				 0);
 }
 

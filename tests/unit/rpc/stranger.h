@@ -20,7 +20,8 @@ struct stranger_script {
 	const struct stranger_field *trailers; /* NULL: the body ends the stream */
 	bool reset;			       /* with reset_code, after the answer if there is one */
 	uint32_t reset_code;
-	bool goodbye; /* GOAWAY that refuses the request */
+	bool goodbye;	      /* GOAWAY that refuses the request */
+	const char *farewell; /* that comes with it */
 	bool hang_up;
 	bool at_once; /* do not wait for the end of the request */
 };

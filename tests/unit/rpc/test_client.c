@@ -151,6 +151,10 @@ static void odd_answers_become_errors_that_say_what_was_odd(void **state)
 		 "ENHANCE_YOUR_CALM"},
 		{"reset without an error", {.reset = true}, STATUS_INTERNAL, "NO_ERROR"},
 		{"goodbye", {.goodbye = true}, STATUS_UNAVAILABLE, "no more calls"},
+		{"goodbye with a reason",
+		 {.goodbye = true, .farewell = "too many\nhere\x1b[2J"},
+		 STATUS_UNAVAILABLE,
+		 "on this connection: too many here?[2J"},
 		{"hung up", {.hang_up = true}, STATUS_UNAVAILABLE, "connection lost"},
 	};
 	struct world *world = *state;
@@ -363,9 +367,29 @@ static void a_server_that_is_no_http2_server_is_said_to_be_none(void **state)
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
+static void a_long_farewell_is_cut(void **state)
+{
+	struct world *world = *state;
+	static char farewell[10000];
+	struct stranger stranger;
+	struct answer answer;
+	const char *at;
+
+	memset(farewell, 'f', sizeof(farewell) - 1);
+	stranger_open(&stranger, world);
+	assert_int_equal(call(world, &stranger,
+			      &(struct stranger_script){.goodbye = true, .farewell = farewell}, &answer),
+			 STATUS_UNAVAILABLE);
+	at = strstr(answer.err.msg, "connection: ");
+	assert_non_null(at);
+	assert_int_equal(strlen(at + strlen("connection: ")), 255);
+	stranger_close(&stranger);
+}
+
 static const struct CMUnitTest tests[] = {
 	WORLD_TEST(requests_look_as_every_server_wants_them),
 	WORLD_TEST(odd_answers_become_errors_that_say_what_was_odd),
+	WORLD_TEST(a_long_farewell_is_cut),
 	WORLD_TEST(a_cancel_after_the_deadline_is_the_deadline),
 	WORLD_TEST(two_messages_that_come_one_after_the_other_are_two_messages),
 	WORLD_TEST(an_answer_to_half_a_request_ends_the_call),

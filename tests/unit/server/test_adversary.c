@@ -383,6 +383,60 @@ static void whatever_a_node_says_can_be_shown(void **state)
 	assert_string_equal(state_node(&f->server->state, "n1")->node.agent_version, "1?[31m");
 }
 
+/* Whatever a node says is about itself, or ends its session and changes nothing. */
+static void no_word_of_a_node_reaches_what_is_of_another(void **state)
+{
+	struct fixture *f = *state;
+	struct claim before;
+	struct node node;
+
+	take_volume(f);
+	lose_node(f, &f->n2);
+	before = claim_of(f, ALLOC_1);
+	node = state_node(&f->server->state, "n1")->node;
+	for (int i = 0; i < 5; i++) {
+		Holdfast__V1__NodePlugin *none[1];
+		Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
+		struct claim after;
+
+		fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+		switch (i) {
+		case 0:
+			fake_node_send_mounted(&f->n2, &before);
+			break;
+		case 1:
+			fake_node_send_failed(&f->n2, &before, "busy");
+			break;
+		case 2:
+			fake_node_send_alloc(&f->n2, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+			break;
+		case 3:
+			fake_node_send_report(&f->n2, &report);
+			break;
+		case 4: /* that it may: its own */
+			f->n2.plugins = none;
+			f->n2.n_plugins = 0;
+			fake_node_send_fingerprint(&f->n2);
+			settle(f);
+			f->n2.plugins = NULL;
+			assert_false(f->n2.closed);
+			assert_null(state_instance(&f->server->state, "n2", "native", "disk"));
+			fake_node_disconnect(&f->n2);
+			break;
+		}
+		if (i < 4)
+			UNTIL(f, f->n2.closed);
+		UNTIL(f, !node_is_connected(state_node(&f->server->state, "n2")));
+		after = claim_of(f, ALLOC_1);
+		assert_memory_equal(&after, &before, sizeof(after));
+		assert_memory_equal(&state_node(&f->server->state, "n1")->node, &node, sizeof(node));
+		assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status,
+				 CLIENT_RUNNING);
+		assert_non_null(state_instance(&f->server->state, "n1", "native", "disk"));
+		assert_true(node_is_connected(state_node(&f->server->state, "n1")));
+	}
+}
+
 static bool stop_at_once(const struct kv_item *item, void *userdata)
 {
 	(void)item;
@@ -417,6 +471,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(the_new_boot_of_a_node_is_stored_after_what_follows_from_it,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(no_word_of_a_node_reaches_what_is_of_another, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_boot_id_is_a_lower_case_uuid, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_node_forgets_an_allocation_only_when_its_end_is_durable,
 						setup, teardown),

@@ -167,8 +167,9 @@ static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **s
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_null(strstr(err.msg, "n2"));
-	assert_non_null(strstr(err.msg, "holdfast node attest n1 db"));
+	assert_non_null(strstr(err.msg, "holdfast node attest n1 db --reason TEXT"));
 	assert_non_null(strstr(err.msg, "holdfast node purge n1"));
+	assert_int_equal(deregister_volume(f, &err), STATUS_UNAVAILABLE); /* nor forgotten */
 	connect_node(&f->n1, "n1");
 	UNTIL(f, f->n1.reports_wanted == 1);
 	report(&f->n1, 1, &alloc, NULL, true);

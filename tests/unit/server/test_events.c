@@ -1,5 +1,6 @@
 /* Operator.Watch: what is told to whom, from where on, and for how long it is known. */
 
+#include "callers.h"
 #include "cluster.h"
 #include "events.h"
 #include "server.h"
@@ -97,6 +98,17 @@ static void open_stream(struct fake_node *as, struct listener *l)
 	assert_int_equal(rpc_stream_open(as->client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
 					 &stream_events, l, &l->stream, NULL),
 			 STATUS_OK);
+}
+
+static void listen_with(struct fixture *f, struct rpc_client *client, struct listener *l, const char *topic,
+			const char *namespace)
+{
+	*l = (struct listener){.n = 0};
+	assert_int_equal(rpc_stream_open(client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+					 &stream_events, l, &l->stream, NULL),
+			 STATUS_OK);
+	send_request(l, topic, namespace, 0);
+	UNTIL(f, l->has_begun || l->is_closed);
 }
 
 /* Until it is told from where on, or why not. */
@@ -290,6 +302,46 @@ static void who_does_not_read_is_ended(void **state)
 	assert_non_null(strstr(slow.message, "list again"));
 }
 
+static void publish_volume_of(struct fixture *f, const char *namespace)
+{
+	struct volume volume = {.id = "v"};
+
+	(void)str_copy(volume.namespace, sizeof(volume.namespace), namespace);
+	events_publish(f->server->events, OBJECT_VOLUME, &volume, NULL, 0, kv_revision(f->server->kv));
+}
+
+static void a_token_hears_of_what_it_may_read_and_only_while_it_may(void **state)
+{
+	struct fixture *f = *state;
+	struct caller_client caller;
+	struct listener l;
+	char *secret;
+
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"p\", \"namespaces\": [{\"namespace\": \"team\", "
+		      "\"policy\": \"read\"}]}}");
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	listen_with(f, caller.client, &l, "volume", "other");
+	assert_int_equal(l.status, STATUS_PERMISSION_DENIED);
+	listen_with(f, caller.client, &l, "node", "*");
+	assert_int_equal(l.status, STATUS_PERMISSION_DENIED);
+	listen_with(f, caller.client, &l, "volume", "*");
+	assert_true(l.has_begun);
+	publish_volume_of(f, "other");
+	publish_volume_of(f, "team");
+	UNTIL(f, l.n == 1);
+	settle(f);
+	assert_string_equal(l.told, "-volume:team/v ");
+	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"p\", \"namespaces\": []}}");
+	publish_volume_of(f, "team");
+	settle(f);
+	assert_int_equal(l.n, 1);
+	hang_up(&l);
+	caller_release(&caller);
+	free(secret);
+}
+
 static void bad_requests_are_refused_with_what_to_do(void **state)
 {
 	struct fixture *f = *state;
@@ -363,6 +415,8 @@ int main(void)
 		TEST(events_are_kept_up_to_a_number),
 		TEST(events_are_kept_up_to_a_number_of_bytes),
 		TEST(who_does_not_read_is_ended),
+		cmocka_unit_test_setup_teardown(a_token_hears_of_what_it_may_read_and_only_while_it_may,
+						setup_acl, teardown),
 		TEST(bad_requests_are_refused_with_what_to_do),
 		TEST(watchers_are_bounded),
 	};

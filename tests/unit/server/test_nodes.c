@@ -433,14 +433,18 @@ static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void
 {
 	struct fixture *f = *state;
 	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	Holdfast__V1__AttestNodeResponse *attested = NULL;
 	struct claim claim;
 
 	take_volume(f);
-	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
-	/* nothing is to be freed yet, and work that goes on is refused even so */
-	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL),
-			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, &attested, NULL), STATUS_OK);
+	assert_int_equal(attested->n_claims, 0); /* work that goes on is not given away */
+	assert_true(attested->attestation->expires_at_ms >= attested->attestation->create_time_ms + 60000);
+	holdfast__v1__attest_node_response__free_unpacked(attested, NULL);
 	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	release_alloc(f, &f->n1, ALLOC_1);
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
@@ -452,7 +456,8 @@ static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING); /* the node may do it itself */
 	claim = claim_of(f, ALLOC_2);
 	fake_node_send_failed(&f->n2, &claim, "busy");
-	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED); /* upon the next try */
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);			   /* upon the next try */
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT); /* the node was able to */
 	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
 	assert_string_equal(claim_of(f, ALLOC_2).evidence_detail, "operator/dev: maintenance");
 }

@@ -166,20 +166,6 @@ static bool is_built(const char *method)
 	return false;
 }
 
-/* Methods that do not ask for a right yet: operators alone may call them. */
-static const char *const operators_only[] = {
-	"Volumes.Register", "Volumes.Get", "Volumes.List",    "Volumes.Deregister", "Volumes.Detach",
-	"Nodes.Get",	    "Nodes.List",  "Allocations.Run", "Allocations.Stop",   "Allocations.List",
-};
-
-static bool is_for_operators_only(const char *method)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(operators_only); i++)
-		if (str_eq(operators_only[i], method))
-			return true;
-	return false;
-}
-
 /* --- callers --- */
 
 struct stand {
@@ -307,11 +293,6 @@ static void check_people(const struct stand *stand, const struct row *row)
 	} else {
 		expect(f, row, NULL, stand->no_policies, STATUS_PERMISSION_DENIED);
 		expect(f, row, OPERATOR, stand->no_policies, STATUS_PERMISSION_DENIED);
-	}
-	if (is_for_operators_only(row->method)) {
-		expect(f, row, NULL, stand->all_policies, STATUS_PERMISSION_DENIED);
-		expect_allowed(f, row, OPERATOR, NULL);
-		return;
 	}
 	if (row->kind == OF_MANAGEMENT)
 		expect(f, row, NULL, stand->all_policies, STATUS_PERMISSION_DENIED);

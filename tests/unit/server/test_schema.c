@@ -5,6 +5,7 @@
 #include "records.h"
 #include "schema.h"
 #include "text.h"
+#include "text_json.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -12,6 +13,7 @@
 #include "base/str.h"
 
 #include <holdfast/v1/operator.pb-c.h>
+#include <jansson.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -174,8 +176,9 @@ static const char *look(struct fixture *f, const char *sql)
 
 static void people_read_what_there_is_while_the_server_is_running(void **state)
 {
-	static const char *const views[] = {"volume",	"claim", "allocation", "node",	      "plugin",
-					    "snapshot", "token", "policy",     "attestation", "meta"};
+	static const char *const views[] = {"volume", "claim",	"allocation",  "node", "plugin", "snapshot",
+					    "token",  "policy", "attestation", "meta", "audit"};
+	Holdfast__V1__BeginBackupRequest backup = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
 	struct fixture *f = *state;
 	char sql[128];
 
@@ -195,6 +198,11 @@ static void people_read_what_there_is_while_the_server_is_running(void **state)
 	assert_string_equal(
 		look(f, "SELECT node_id, plugin_id, profile, healthy FROM plugin WHERE node_id = 'n1'"),
 		"n1|native|disk|yes\n");
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "BeginBackup", &backup.base,
+			      NULL, NULL),
+			 STATUS_OK);
+	assert_string_equal(look(f, "SELECT object, code FROM audit WHERE what = 'Operator.BeginBackup'"),
+			    "store|0\n");
 	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
 		(void)str_format(sql, sizeof(sql), "SELECT * FROM %s", views[i]);
 		(void)look(f, sql);
@@ -234,8 +242,42 @@ static void what_is_secret_has_no_text(void **state)
 	detail.mount_options = &options;
 	detail.capacity = 5;
 	text = text_of(PREFIX_VOLUME_DETAIL "default/db", &detail.base);
-	assert_string_equal(text, "{\"capacity\":\"5\"}");
+	assert_string_equal(text, "{\"capacity\":5}");
 	free(text);
+}
+
+static void a_text_is_json_of_what_is_set(void **state)
+{
+	static const char expected[] =
+		"{\"plugin_id\":\"p\\u0022\\u005c\\u000a\u00e4\",\"size_bytes\":18446744073709551615,"
+		"\"create_time_ms\":-5,\"ready\":true,\"parameters\":{\"a\":\"1\",\"b\":\"\"}}";
+	Holdfast__V1__Snapshot snapshot = HOLDFAST__V1__SNAPSHOT__INIT;
+	Holdfast__V1__Snapshot__ParametersEntry entries[] = {HOLDFAST__V1__SNAPSHOT__PARAMETERS_ENTRY__INIT,
+							     HOLDFAST__V1__SNAPSHOT__PARAMETERS_ENTRY__INIT};
+	Holdfast__V1__Snapshot__ParametersEntry *parameters[] = {&entries[0], &entries[1]};
+	cleanup_strbuf struct strbuf out = STRBUF_INIT(TEXT_MAX);
+	static const char *const none[] = {NULL};
+	char plugin_id[] = "p\"\\\n\u00e4";
+	char a[] = "a";
+	char one[] = "1";
+	char b[] = "b";
+	json_t *json;
+
+	(void)state;
+	entries[0].key = a;
+	entries[0].value = one;
+	entries[1].key = b;
+	snapshot.plugin_id = plugin_id;
+	snapshot.size_bytes = UINT64_MAX;
+	snapshot.create_time_ms = -5;
+	snapshot.ready = true;
+	snapshot.parameters = parameters;
+	snapshot.n_parameters = 2;
+	text_json_put(&out, &snapshot.base, none);
+	assert_string_equal(out.data, expected);
+	json = json_loads("{\"plugin_id\":\"p\\u0022\\u005c\\u000a\u00e4\"}", 0, NULL);
+	assert_string_equal(json_string_value(json_object_get(json, "plugin_id")), plugin_id);
+	json_decref(json);
 }
 
 static void a_text_that_is_too_long_is_left_out(void **state)
@@ -270,6 +312,7 @@ int main(void)
 		TEST(a_step_that_fails_has_changed_nothing),
 		TEST(people_read_what_there_is_while_the_server_is_running),
 		cmocka_unit_test(what_is_secret_has_no_text),
+		cmocka_unit_test(a_text_is_json_of_what_is_set),
 		cmocka_unit_test(a_text_that_is_too_long_is_left_out),
 	};
 

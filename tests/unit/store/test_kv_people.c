@@ -3,8 +3,11 @@
 #include "fixture.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "store/kv_sqlite.h"
+#include "store/writer.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -282,6 +285,54 @@ static void a_rewrite_that_fails_has_changed_nothing(void **state)
 	assert_int_equal(kv_revision(f->kv), 1);
 }
 
+/* As it is now, as if the machine had lost its power here. */
+static void copy_files(struct fixture *f, const char *to)
+{
+	static const char *const suffixes[] = {"", "-wal"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		cleanup_free char *bytes = NULL;
+		char from_name[TEMP_PATH_SIZE + 8];
+		char to_name[TEMP_PATH_SIZE + 8];
+		size_t n;
+
+		(void)str_format(from_name, sizeof(from_name), "%s%s", f->path, suffixes[i]);
+		(void)str_format(to_name, sizeof(to_name), "%s%s", to, suffixes[i]);
+		assert_int_equal(file_read(from_name, 64 << 20, &bytes, &n), 0);
+		assert_int_equal(file_write_atomic(to_name, 0600, bytes, n), 0);
+	}
+}
+
+static void a_store_that_writes_gets_a_log_of_full_size(void **state)
+{
+	struct fixture *f = *state;
+	char copy[TEMP_PATH_SIZE];
+	char path[TEMP_PATH_SIZE];
+	char wal[TEMP_PATH_SIZE + 8];
+	char key[32];
+	struct stat st;
+
+	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
+	for (int i = 1; i <= WRITER_EXTEND_COMMITS; i++) {
+		assert_int_equal(stat(wal, &st), i > 1 ? 0 : stat(wal, &st));
+		assert_true(i == 1 || st.st_size < KV_SQLITE_LOG_BYTES);
+		(void)str_format(key, sizeof(key), "k/%03d", i);
+		(void)put(f, key, "1");
+	}
+	(void)put(f, "k/last", "2"); /* after it, in the middle of zeroes */
+	assert_int_equal(stat(wal, &st), 0);
+	assert_true(st.st_size >= KV_SQLITE_LOG_BYTES);
+	(void)temp_dir_path(copy, f->dir, "copy.db");
+	copy_files(f, copy);
+	fixture_close(f);
+	(void)str_copy(path, sizeof(path), f->path);
+	(void)str_copy(f->path, sizeof(f->path), copy);
+	fixture_open(f);
+	assert_int_equal(kv_revision(f->kv), WRITER_EXTEND_COMMITS + 1);
+	assert_string_equal(range_text(f, "k/last"), "k/last=2@65,65 ");
+	(void)str_copy(f->path, sizeof(f->path), path);
+}
+
 static void a_locked_name_admits_no_store(void **state)
 {
 	struct fixture *f = *state;
@@ -309,6 +360,7 @@ int main(void)
 		TEST(a_copy_of_nothing_leaves_nothing),
 		TEST(a_rewrite_is_one_transaction_of_any_size),
 		TEST(a_rewrite_that_fails_has_changed_nothing),
+		TEST(a_store_that_writes_gets_a_log_of_full_size),
 		TEST(a_locked_name_admits_no_store),
 	};
 

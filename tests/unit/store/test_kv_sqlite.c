@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-enum { REVISIONS = 2 * KV_SQLITE_TRIM_STEP + 500 };
+enum { REVISIONS = 2 * KV_SQLITE_TRIM_STEP + 100 };
 
 static void fill(struct kv_sqlite *db)
 {

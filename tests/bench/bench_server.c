@@ -1,0 +1,723 @@
+/* A claim server with much in it: how long it takes to start, what a volume and a session cost in memory, how
+ * long a get and a list take, and how long it is from the end of allocations to free claims.
+ *
+ *   bench_server FOLDER [VOLUMES NODES]
+ *
+ * FOLDER is empty and on the disk to measure. Volumes have a claim and an allocation each; the server is a
+ * child of its own, and is spoken to over TLS. */
+
+#include "dev.h"
+#include "keys.h"
+#include "server.h"
+#include "text.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "rpc/client.h"
+#include "rpc/pki.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/plugins.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	VOLUMES = 100000,
+	NODES = 10000,
+	STARTS = 5,
+	GETS = 5000,
+	LISTS = 200,
+	SESSIONS = 500,
+	RELEASED = 1000,
+	PER_TXN = 100,
+};
+
+#define TIMEOUT_US (60 * USEC_PER_SEC)
+#define BOOT "b0010000-0000-4000-8000-000000000001"
+
+struct bench {
+	struct config config;
+	const char *dir;
+	uint32_t volumes, nodes;
+	sd_event *event;
+	pid_t pid; /* the server */
+	uint16_t port;
+	int outstanding;
+};
+
+static _Noreturn void die(const char *what, const char *why)
+{
+	(void)fprintf(stderr, "bench_server: %s: %s\n", what, why);
+	exit(1);
+}
+
+static void must(const char *what, enum status st, const struct error *err)
+{
+	if (st != STATUS_OK)
+		die(what, err->msg);
+}
+
+static void turn(struct bench *b)
+{
+	if (sd_event_run(b->event, UINT64_MAX) < 0)
+		die("event loop", "failed");
+}
+
+/* --- filling a store --- */
+
+struct fill {
+	struct bench *b;
+	struct kv *kv;
+	struct kv_op ops[PER_TXN];
+	size_t n;
+	int pending;
+};
+
+static void on_filled(uint64_t revision, const struct error *err, void *userdata)
+{
+	struct fill *fill = userdata;
+
+	(void)revision;
+	if (err)
+		die("fill", err->msg);
+	fill->pending--;
+}
+
+static void flush(struct fill *fill)
+{
+	struct error err;
+
+	if (fill->n == 0)
+		return;
+	must("fill",
+	     kv_submit(fill->kv, &(struct kv_txn){.ops = fill->ops, .n_ops = fill->n}, on_filled, fill, &err),
+	     &err);
+	fill->pending++;
+	for (size_t i = 0; i < fill->n; i++) {
+		free((void *)(uintptr_t)fill->ops[i].key);
+		free((void *)(uintptr_t)fill->ops[i].value);
+		free((void *)(uintptr_t)fill->ops[i].text);
+	}
+	fill->n = 0;
+	while (fill->pending > 64)
+		turn(fill->b);
+}
+
+static void add(struct fill *fill, const char *key, const ProtobufCMessage *message)
+{
+	size_t len = protobuf_c_message_get_packed_size(message);
+	uint8_t *bytes = malloc(len + 1);
+
+	if (!bytes)
+		die("fill", "out of memory");
+	(void)protobuf_c_message_pack(message, bytes);
+	fill->ops[fill->n++] =
+		(struct kv_op){.key = strdup(key), .value = bytes, .len = len, .text = text_of(key, message)};
+	if (fill->n == PER_TXN)
+		flush(fill);
+}
+
+static void add_volume(struct fill *fill, uint32_t i)
+{
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	char id[32];
+	char key[64];
+	char namespace[] = "default";
+	char plugin[] = "native";
+	char profile[] = "scratch";
+
+	(void)str_format(id, sizeof(id), "volume-%06" PRIu32, i);
+	(void)str_format(key, sizeof(key), PREFIX_VOLUME "default/%s", id);
+	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	source.class_ = HOLDFAST__V1__SOURCE_CLASS__TMPFS;
+	source.size_bytes = 1 << 20;
+	source.inodes = 100;
+	volume.id = volume.name = volume.external_id = id;
+	volume.namespace_ = namespace;
+	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
+	volume.plugin_id = plugin;
+	volume.profile = profile;
+	volume.source = &source;
+	volume.requested_capabilities = capabilities;
+	volume.n_requested_capabilities = 1;
+	volume.generation = 1;
+	volume.create_time_ms = volume.modify_time_ms = 1769860800000;
+	add(fill, key, &volume.base);
+}
+
+static void alloc_id(uint32_t i, char id[static 37])
+{
+	(void)str_format(id, 37, "01890000-0000-7000-8000-%012" PRIu32, i);
+}
+
+static void node_name(uint32_t i, char id[static 32])
+{
+	(void)str_format(id, 32, "node-%05" PRIu32, i);
+}
+
+static void add_alloc(struct fill *fill, uint32_t i)
+{
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest request = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *requests[] = {&request};
+	char id[37];
+	char key[64];
+	char node[32];
+	char volume[32];
+	char namespace[] = "default";
+	char name[] = "data";
+	char driver[] = "none";
+
+	alloc_id(i, id);
+	node_name(i % fill->b->nodes, node);
+	(void)str_format(volume, sizeof(volume), "volume-%06" PRIu32, i);
+	(void)str_format(key, sizeof(key), PREFIX_ALLOC "%s", id);
+	request.name = name;
+	request.source = volume;
+	request.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	request.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	alloc.id = id;
+	alloc.namespace_ = namespace;
+	alloc.name = name;
+	alloc.node_id = node;
+	alloc.driver = driver;
+	alloc.volumes = requests;
+	alloc.n_volumes = 1;
+	alloc.desired_status = HOLDFAST__V1__DESIRED_STATUS__RUN;
+	alloc.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	alloc.create_time_ms = alloc.modify_time_ms = 1769860800000;
+	add(fill, key, &alloc.base);
+}
+
+static void claim_id(uint32_t i, char id[static 37])
+{
+	(void)str_format(id, 37, "01890001-0000-7000-8000-%012" PRIu32, i);
+}
+
+static void add_claim(struct fill *fill, uint32_t i)
+{
+	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
+	char id[37];
+	char alloc[37];
+	char key[64];
+	char node[32];
+	char volume[32];
+	char namespace[] = "default";
+	char plugin[] = "native";
+	char profile[] = "scratch";
+	char boot[] = BOOT;
+
+	claim_id(i, id);
+	alloc_id(i, alloc);
+	node_name(i % fill->b->nodes, node);
+	(void)str_format(volume, sizeof(volume), "volume-%06" PRIu32, i);
+	(void)str_format(key, sizeof(key), PREFIX_CLAIM "%s", id);
+	claim.id = id;
+	claim.volume_id = claim.external_id = volume;
+	claim.namespace_ = namespace;
+	claim.plugin_id = plugin;
+	claim.profile = profile;
+	claim.allocation_id = alloc;
+	claim.node_id = node;
+	claim.boot_id = boot;
+	claim.mode = HOLDFAST__V1__CLAIM_MODE__WRITE;
+	claim.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	claim.generation = 1;
+	claim.state = HOLDFAST__V1__CLAIM_STATE__TAKEN;
+	claim.sent_to_node = true;
+	claim.create_time_ms = claim.modify_time_ms = claim.state_time_ms = 1769860800000;
+	add(fill, key, &claim.base);
+}
+
+static void add_node(struct fill *fill, uint32_t i)
+{
+	Holdfast__V1__Node node = HOLDFAST__V1__NODE__INIT;
+	Holdfast__V1__PluginInstance instance = HOLDFAST__V1__PLUGIN_INSTANCE__INIT;
+	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	char id[32];
+	char key[96];
+	char boot[] = BOOT;
+	char plugin_id[] = "native";
+	char profile[] = "scratch";
+
+	node_name(i, id);
+	(void)str_format(key, sizeof(key), PREFIX_NODE "%s", id);
+	node.id = id;
+	node.boot_id = boot;
+	node.status = HOLDFAST__V1__NODE_STATUS__READY;
+	node.last_seen_ms = node.create_time_ms = node.modify_time_ms = 1769860800000;
+	add(fill, key, &node.base);
+	(void)str_format(key, sizeof(key), PREFIX_NODE_PLUGIN "%s/native/scratch", id);
+	plugin.plugin_id = plugin_id;
+	plugin.profile = profile;
+	plugin.class_ = HOLDFAST__V1__SOURCE_CLASS__TMPFS;
+	plugin.healthy = true;
+	instance.node_id = id;
+	instance.plugin = &plugin;
+	add(fill, key, &instance.base);
+}
+
+enum content { CONTENT_VOLUMES, CONTENT_CLAIMS, CONTENT_ALLOCATIONS };
+
+/* Add to what is there. */
+static void fill_store(struct bench *b, enum content content)
+{
+	static void (*const add_one[])(struct fill *, uint32_t) = {
+		[CONTENT_VOLUMES] = add_volume,
+		[CONTENT_CLAIMS] = add_claim,
+		[CONTENT_ALLOCATIONS] = add_alloc,
+	};
+	struct fill fill = {.b = b};
+	char path[PATH_MAX];
+	struct error err;
+
+	(void)str_format(path, sizeof(path), "%s/" SERVER_STORE, b->config.data_dir);
+	must("open the store", kv_open_sqlite(b->event, path, &fill.kv, &err), &err);
+	for (uint32_t i = 0; i < b->nodes && content == CONTENT_CLAIMS; i++)
+		add_node(&fill, i);
+	for (uint32_t i = 0; i < b->volumes; i++)
+		add_one[content](&fill, i);
+	flush(&fill);
+	while (fill.pending > 0)
+		turn(b);
+	kv_close(fill.kv);
+}
+
+/* --- the server --- */
+
+static _Noreturn void run_server(const struct config *config, int ready_fd)
+{
+	struct server *server;
+	struct error err;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	log_init("bench-server", LOG_ERR);
+	must("start", server_new(config, &server, &err), &err);
+	if (write(ready_fd, "r", 1) != 1)
+		_exit(1);
+	(void)close(ready_fd);
+	(void)server_run(server, &err);
+	_exit(0); /* freeing everything is not measured */
+}
+
+static void read_port(struct bench *b)
+{
+	cleanup_free char *address = NULL;
+	uint32_t port;
+
+	if (file_read(b->config.address_file, 100, &address, NULL) < 0)
+		die(b->config.address_file, "cannot be read");
+	address[strcspn(address, "\n")] = '\0';
+	if (parse_u32(strrchr(address, ':') + 1, 1, 65535, &port) < 0)
+		die(b->config.address_file, "holds no HOST:PORT");
+	b->port = (uint16_t)port;
+}
+
+/* Returns how long it took until it listened. */
+static double start_server(struct bench *b)
+{
+	uint64_t begin = clock_monotonic_us();
+	int ends[2];
+	char byte;
+
+	if (pipe(ends) < 0)
+		die("pipe", "failed");
+	(void)fflush(NULL);
+	b->pid = fork();
+	if (b->pid == 0) {
+		(void)close(ends[0]);
+		run_server(&b->config, ends[1]);
+	}
+	(void)close(ends[1]);
+	if (read(ends[0], &byte, 1) != 1)
+		die("server", "ended before it was ready");
+	(void)close(ends[0]);
+	begin = clock_monotonic_us() - begin;
+	read_port(b);
+	(void)sd_event_run(b->event, 0); /* it reckons from its last turn, which was before all this */
+	return (double)begin / (double)USEC_PER_SEC;
+}
+
+static void kill_server(struct bench *b)
+{
+	(void)kill(b->pid, SIGKILL);
+	(void)waitpid(b->pid, NULL, 0);
+}
+
+/* Memory that is the server's own. */
+static double server_bytes(const struct bench *b)
+{
+	char path[64];
+	cleanup_free char *text = NULL;
+	const char *line;
+	uint64_t kib = 0;
+
+	(void)str_format(path, sizeof(path), "/proc/%d/smaps_rollup", (int)b->pid);
+	if (file_read(path, 1 << 16, &text, NULL) < 0)
+		die(path, "cannot be read");
+	line = strstr(text, "Private_Dirty:");
+	if (!line || sscanf(line, "Private_Dirty: %" SCNu64, &kib) != 1)
+		die(path, "says no Private_Dirty");
+	return (double)kib * 1024;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a;
+	double y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double quantile(double *values, size_t n, double q)
+{
+	qsort(values, n, sizeof(*values), compare);
+	return values[(size_t)((double)(n - 1) * q)];
+}
+
+static double start_often(struct bench *b)
+{
+	double seconds[STARTS];
+
+	for (int i = 0; i < STARTS; i++) {
+		seconds[i] = start_server(b);
+		if (i + 1 < STARTS)
+			kill_server(b);
+	}
+	return quantile(seconds, STARTS, 0.5);
+}
+
+/* --- calls --- */
+
+static struct rpc_client *connect_as(struct bench *b, const char *cert)
+{
+	char path[3][PATH_MAX];
+	const struct rpc_tls_files files = {.ca = path[0], .cert = path[1], .key = path[2]};
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = b->port};
+	struct rpc_client *client;
+	struct rpc_tls *tls; /* lives as long as the program */
+	struct error err;
+
+	(void)str_format(path[0], PATH_MAX, "%s/tls/ca.pem", b->dir);
+	(void)str_format(path[1], PATH_MAX, "%s/tls/%s.pem", b->dir, cert);
+	(void)str_format(path[2], PATH_MAX, "%s/tls/%s.key", b->dir, cert);
+	must("load a certificate", rpc_tls_new(&files, &tls, &err), &err);
+	endpoint.tls = tls;
+	must("make a client", rpc_client_new(b->event, &endpoint, &client, &err), &err);
+	return client;
+}
+
+static double timed_call(struct rpc_client *client, const char *method, const ProtobufCMessage *request)
+{
+	ProtobufCMessage *response;
+	struct error err;
+	uint64_t begin = clock_monotonic_us();
+
+	must(method,
+	     rpc_client_call_sync(client, &holdfast__v1__volumes__descriptor, method, request, TIMEOUT_US,
+				  &response, &err),
+	     &err);
+	begin = clock_monotonic_us() - begin;
+	protobuf_c_message_free_unpacked(response, NULL);
+	return (double)begin;
+}
+
+static void measure_get(struct bench *b, struct rpc_client *client)
+{
+	static double us[GETS];
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	char id[32];
+
+	request.id = id;
+	for (uint32_t i = 0; i < GETS; i++) { /* scattered, as people ask */
+		(void)str_format(id, sizeof(id), "volume-%06" PRIu32,
+				 (uint32_t)((uint64_t)i * 7919 % b->volumes));
+		us[i] = timed_call(client, "Get", &request.base);
+	}
+	(void)printf("\"get_p50_us\": %.0f, \"get_p99_us\": %.0f, ", quantile(us, GETS, 0.5),
+		     quantile(us, GETS, 0.99));
+}
+
+static void measure_list(struct rpc_client *client, uint32_t per_page)
+{
+	static double us[LISTS];
+	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	char prefix[32];
+
+	/* so many have this prefix */
+	(void)str_copy(prefix, sizeof(prefix), per_page == 100 ? "volume-0000" : "volume-000");
+	request.prefix = prefix;
+	request.per_page = per_page;
+	for (uint32_t i = 0; i < LISTS; i++)
+		us[i] = timed_call(client, "List", &request.base);
+	(void)printf("\"list_%" PRIu32 "_p50_us\": %.0f, \"list_%" PRIu32 "_p99_us\": %.0f, ", per_page,
+		     quantile(us, LISTS, 0.5), per_page, quantile(us, LISTS, 0.99));
+}
+
+/* --- sessions --- */
+
+struct session_end {
+	struct bench *b;
+	struct rpc_client *client;
+	struct rpc_stream *stream;
+	char id[32];
+	bool is_welcomed;
+	int freed; /* claims of which the server has said that it has recorded their release */
+};
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+static void send_up(struct session_end *s, const Holdfast__V1__SessionUp *up)
+{
+	struct error err;
+
+	must("send", rpc_stream_send(s->stream, &up->base, &err), &err);
+}
+
+static void send_released(struct session_end *s, const Holdfast__V1__ReleaseClaim *release)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+	char boot[] = BOOT;
+
+	receipt.claim_id = release->claim->id;
+	receipt.boot_id = boot;
+	receipt.generation = release->claim->generation;
+	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
+	receipt.released = true;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
+	up.receipt = &receipt;
+	send_up(s, &up);
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
+	struct session_end *s = userdata;
+
+	(void)stream;
+	switch (down->message_case) {
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
+		s->is_welcomed = true;
+		s->b->outstanding--;
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE:
+		send_released(s, down->release);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK:
+		s->freed++;
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN: /* nothing of it is done */
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP:
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL:
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
+	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
+		break;
+	}
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	(void)stream;
+	(void)status;
+	(void)userdata;
+	die("session", err ? err->msg : "closed");
+}
+
+static const struct rpc_stream_events stream_events = {on_open, on_message, on_closed};
+
+static void make_certificate(struct bench *b, const char *node, char cert[static 64])
+{
+	char path[4][PATH_MAX];
+	char uri[128];
+	const struct pki_cert_request request = {.uri = uri, .common_name = node, .days = 1};
+	struct error err;
+	enum status st;
+
+	(void)str_format(cert, 64, "bench-%s", node);
+	(void)str_format(uri, sizeof(uri), "holdfast://%s/node/%s", b->config.cluster, node);
+	(void)str_format(path[0], PATH_MAX, "%s/tls/ca.key", b->dir);
+	(void)str_format(path[1], PATH_MAX, "%s/tls/ca.pem", b->dir);
+	(void)str_format(path[2], PATH_MAX, "%s/tls/%s.key", b->dir, cert);
+	(void)str_format(path[3], PATH_MAX, "%s/tls/%s.pem", b->dir, cert);
+	st = pki_issue(path[0], path[1], &request, path[2], path[3], &err);
+	if (st != STATUS_ALREADY_EXISTS)
+		must("certificate", st, &err);
+}
+
+static void open_session(struct bench *b, struct session_end *s, uint32_t i)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
+	Holdfast__V1__NodePlugin plugin = HOLDFAST__V1__NODE_PLUGIN__INIT;
+	Holdfast__V1__NodePlugin *plugins[] = {&plugin};
+	char boot[] = BOOT;
+	char native[] = "native";
+	char profile[] = "scratch";
+	char cert[64];
+	struct error err;
+
+	*s = (struct session_end){.b = b};
+	node_name(i, s->id);
+	make_certificate(b, s->id, cert);
+	s->client = connect_as(b, cert);
+	plugin.plugin_id = native;
+	plugin.profile = profile;
+	plugin.healthy = true;
+	hello.node_id = s->id;
+	hello.boot_id = boot;
+	hello.plugins = plugins;
+	hello.n_plugins = 1;
+	hello.picture_complete = false; /* what it does not name stays as it is */
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
+	up.hello = &hello;
+	must("open a session",
+	     rpc_stream_open(s->client, &holdfast__v1__nodes__descriptor, "Session", TIMEOUT_US,
+			     &stream_events, s, &s->stream, &err),
+	     &err);
+	send_up(s, &up);
+	b->outstanding++;
+	while (!s->is_welcomed)
+		turn(b);
+}
+
+static void measure_sessions(struct bench *b)
+{
+	static struct session_end sessions[SESSIONS];
+	double before;
+
+	open_session(b, &sessions[0], 0);
+	before = server_bytes(b);
+	for (uint32_t i = 1; i < SESSIONS; i++)
+		open_session(b, &sessions[i], i);
+	(void)printf("\"bytes_per_session\": %.0f, ", (server_bytes(b) - before) / (SESSIONS - 1));
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		rpc_stream_cancel(sessions[i].stream);
+		rpc_client_free(sessions[i].client);
+	}
+}
+
+/* --- from the end of allocations to free claims --- */
+
+static void end_alloc(struct session_end *s, uint32_t i)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	char id[37];
+
+	alloc_id(i, id);
+	alloc.alloc_id = id;
+	alloc.client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &alloc;
+	send_up(s, &up);
+}
+
+static double release(struct session_end *s, uint32_t first, uint32_t n)
+{
+	uint64_t begin = clock_monotonic_us();
+	int until = s->freed + (int)n;
+
+	for (uint32_t i = 0; i < n; i++)
+		end_alloc(s, (first + i) * s->b->nodes); /* all of node 0 */
+	while (s->freed < until)
+		turn(s->b);
+	return (double)(clock_monotonic_us() - begin) / (double)USEC_PER_MSEC;
+}
+
+static void measure_release(struct bench *b)
+{
+	static struct session_end s;
+
+	open_session(b, &s, 0);
+	(void)printf("\"free_1_ms\": %.2f, ", release(&s, 0, 1));
+	(void)printf("\"free_1000_ms\": %.2f, ", release(&s, 1, RELEASED));
+}
+
+/* --- all of it --- */
+
+static void measure_size(struct bench *b)
+{
+	static const struct {
+		const char *name;
+		enum content content;
+	} stages[] = {
+		{"volume", CONTENT_VOLUMES},
+		{"volume_and_claim", CONTENT_CLAIMS},
+		{"volume_claim_and_allocation", CONTENT_ALLOCATIONS},
+	};
+	double empty;
+
+	(void)start_server(b);
+	empty = server_bytes(b);
+	kill_server(b);
+	(void)printf("\"volumes\": %" PRIu32 ", \"nodes\": %" PRIu32 ", ", b->volumes, b->nodes);
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
+		fill_store(b, stages[i].content);
+		(void)printf("\"start_%s_s\": %.3f, ", stages[i].name, start_often(b));
+		(void)printf("\"bytes_per_%s\": %.0f, ", stages[i].name,
+			     (server_bytes(b) - empty) / b->volumes);
+		if (i + 1 < ARRAY_SIZE(stages))
+			kill_server(b);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = {.volumes = VOLUMES, .nodes = NODES};
+	struct dev_options options = {.dir = argc > 1 ? argv[1] : NULL, .cluster = "bench"};
+	struct rpc_client *client;
+	struct error err;
+
+	if ((argc != 2 && argc != 4) || (argc == 4 && (parse_u32(argv[2], 1, 1000000, &b.volumes) < 0 ||
+						       parse_u32(argv[3], 1, 100000, &b.nodes) < 0))) {
+		(void)fputs("usage: bench_server FOLDER [VOLUMES NODES]\n", stderr);
+		return 2;
+	}
+	log_init("bench-server", LOG_ERR);
+	b.dir = argv[1];
+	must("prepare", dev_prepare(&options, &b.config, &err), &err);
+	if (sd_event_new(&b.event) < 0)
+		die("event loop", "cannot be made");
+	(void)printf("{");
+	measure_size(&b);
+	client = connect_as(&b, "operator");
+	measure_get(&b, client);
+	measure_list(client, 100);
+	measure_list(client, 1000);
+	measure_sessions(&b);
+	kill_server(&b);
+	b.nodes = b.volumes / (RELEASED + 1); /* so that node 0 has enough of them */
+	fill_store(&b, CONTENT_CLAIMS);
+	fill_store(&b, CONTENT_ALLOCATIONS);
+	(void)start_server(&b);
+	measure_release(&b);
+	(void)printf("\"end\": 0}\n");
+	kill_server(&b);
+	return 0;
+}

@@ -1,0 +1,247 @@
+#include "sim.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "model/modes.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Who has a volume in the kernel, anywhere. */
+struct users {
+	int readers, writers;
+	int nodes; /* distinct ones */
+};
+
+static struct users users_of(const struct sim *sim, int volume)
+{
+	struct users users = {0};
+
+	for (int n = 0; n < SIM_NODES; n++) {
+		bool here = false;
+
+		for (int i = 0; i < SIM_ENTRIES && sim->nodes[n].powered; i++) {
+			const struct sim_entry *entry = &sim->nodes[n].entries[i];
+
+			if (entry->phase != SIM_MOUNTED || entry->volume != volume)
+				continue;
+			here = true;
+			if (entry->is_write)
+				users.writers++;
+			else
+				users.readers++;
+		}
+		users.nodes += here;
+	}
+	return users;
+}
+
+/* The promise of each access mode, written down apart from the code that keeps it. */
+static bool is_allowed(Holdfast__V1__AccessMode mode, const struct users *users)
+{
+	switch ((enum access_mode)mode) {
+	case SINGLE_NODE_READER_ONLY:
+		return users->writers == 0 && users->readers <= 1;
+	case SINGLE_NODE_WRITER:
+		return users->writers <= 1 && users->nodes <= 1;
+	case SINGLE_NODE_SINGLE_WRITER:
+		return users->writers + users->readers <= 1;
+	case SINGLE_NODE_MULTI_WRITER:
+		return users->nodes <= 1;
+	case MULTI_NODE_READER_ONLY:
+		return users->writers == 0;
+	case MULTI_NODE_SINGLE_WRITER:
+		return users->writers <= 1;
+	case MULTI_NODE_MULTI_WRITER:
+		return true;
+	case ACCESS_MODE_UNSPECIFIED:
+	case ACCESS_MODE_N:
+		break;
+	}
+	return false;
+}
+
+void oracle_check_mounts(const struct sim *sim)
+{
+	for (int v = 0; v < SIM_VOLUMES; v++) {
+		const struct users users = users_of(sim, v);
+
+		if (!is_allowed(sim->volumes[v].mode, &users))
+			sim_fail(sim, "volume %s (%s) is mounted by %d writers and %d readers on %d nodes",
+				 sim->volumes[v].id, access_mode_name((enum access_mode)sim->volumes[v].mode),
+				 users.writers, users.readers, users.nodes);
+	}
+}
+
+static Holdfast__V1__GetVolumeResponse *get_volume(struct sim *sim, const char *id)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char text[SIM_ID_SIZE];
+	struct error err;
+
+	(void)str_copy(text, sizeof(text), id);
+	request.id = text;
+	request.why = true;
+	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, &response, &err) !=
+	    STATUS_OK)
+		sim_fail(sim, "Volumes.Get %s: %s", id, err.msg);
+	return (Holdfast__V1__GetVolumeResponse *)response;
+}
+
+static bool is_live(const Holdfast__V1__Claim *claim)
+{
+	return claim->state != HOLDFAST__V1__CLAIM_STATE__FREED;
+}
+
+static const Holdfast__V1__Claim *claim_by_id(const Holdfast__V1__Volume *volume, const char *id)
+{
+	for (size_t i = 0; i < volume->n_claims; i++)
+		if (str_eq(volume->claims[i]->id, id))
+			return volume->claims[i];
+	return NULL;
+}
+
+/* Whatever is mounted is claimed, in the server's eyes: capacity is freed only when it really is. */
+static void check_mounts_are_claimed(struct sim *sim, int v, const Holdfast__V1__Volume *volume)
+{
+	for (int n = 0; n < SIM_NODES; n++) {
+		/* a restored server learns from the node what it holds */
+		for (int i = 0; i < SIM_ENTRIES && sim->nodes[n].powered && sim->nodes[n].reported; i++) {
+			const struct sim_entry *entry = &sim->nodes[n].entries[i];
+			const Holdfast__V1__Claim *claim;
+
+			if (entry->phase != SIM_MOUNTED || entry->volume != v)
+				continue;
+			claim = claim_by_id(volume, entry->claim_id);
+			if (!claim || !is_live(claim) ||
+			    claim->state > HOLDFAST__V1__CLAIM_STATE__UNPUBLISHING)
+				sim_fail(sim, "volume %s is mounted on %s under claim %s, which is %s",
+					 volume->id, sim->nodes[n].id, entry->claim_id,
+					 claim ? claim_state_name((enum claim_state)claim->state) : "gone");
+			if (!str_eq(claim->node_id, sim->nodes[n].id) ||
+			    !str_eq(claim->boot_id, sim->nodes[n].boot_id) ||
+			    claim->generation != entry->generation ||
+			    claim->access_mode == HOLDFAST__V1__ACCESS_MODE__ACCESS_MODE_UNSPECIFIED)
+				sim_fail(sim, "claim %s has lost its node, boot, generation or mode",
+					 claim->id);
+		}
+	}
+}
+
+/* What the provider has attached is claimed, or on its way out. */
+static void check_attachments_are_claimed(struct sim *sim, int v, const Holdfast__V1__Volume *volume)
+{
+	for (int n = 0; n < SIM_NODES; n++) {
+		bool claimed = false;
+
+		for (size_t i = 0; i < volume->n_claims; i++)
+			claimed = claimed || (is_live(volume->claims[i]) &&
+					      str_eq(volume->claims[i]->node_id, sim->nodes[n].id));
+		if (sim->volumes[v].attached[n] && !claimed && sim->nodes[n].reported)
+			sim_fail(sim, "volume %s stays attached to %s without a claim", volume->id,
+				 sim->nodes[n].id);
+	}
+}
+
+static void check_explained(struct sim *sim, const Holdfast__V1__GetVolumeResponse *response)
+{
+	size_t n_live = 0;
+
+	for (size_t i = 0; i < response->volume->n_claims; i++)
+		n_live += is_live(response->volume->claims[i]);
+	if (response->volume->readers + response->volume->writers != n_live)
+		sim_fail(sim, "volume %s has %zu live claims but counts %u", response->volume->id, n_live,
+			 response->volume->readers + response->volume->writers);
+	if (response->n_explanations != n_live)
+		sim_fail(sim, "volume %s has %zu live claims and %zu explanations", response->volume->id,
+			 n_live, response->n_explanations);
+	for (size_t i = 0; i < response->n_explanations; i++) {
+		const Holdfast__V1__ClaimExplanation *e = response->explanations[i];
+		bool is_released = e->state >= HOLDFAST__V1__CLAIM_STATE__UNPUBLISHING;
+
+		if (e->waiting_for[0] == '\0' || e->text[0] == '\0')
+			sim_fail(sim, "claim %s is not explained", e->claim_id);
+		if (is_released && e->state == HOLDFAST__V1__CLAIM_STATE__UNPUBLISHING && e->n_missing == 0)
+			sim_fail(sim, "claim %s is stuck and no missing evidence is named", e->claim_id);
+	}
+}
+
+static void check_history(struct sim *sim, int v, const Holdfast__V1__Volume *volume)
+{
+	if (volume->modify_index < sim->volumes[v].modify_index)
+		sim_fail(sim, "the modify index of volume %s fell", volume->id);
+	sim->volumes[v].modify_index = volume->modify_index;
+	for (size_t i = 0; i < volume->n_claims; i++) {
+		const Holdfast__V1__Claim *claim = volume->claims[i];
+
+		if (claim->state >= HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED &&
+		    claim->evidence == HOLDFAST__V1__EVIDENCE__EVIDENCE_NONE)
+			sim_fail(sim, "claim %s is %s without evidence", claim->id,
+				 claim_state_name((enum claim_state)claim->state));
+	}
+}
+
+static void check_index(struct sim *sim)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	uint64_t index;
+	struct error err;
+
+	if (sim_call(sim, &holdfast__v1__operator__descriptor, "Status", &request.base, &response, &err) !=
+	    STATUS_OK)
+		sim_fail(sim, "Operator.Status: %s", err.msg);
+	index = ((const Holdfast__V1__GetStatusResponse *)response)->index;
+	protobuf_c_message_free_unpacked(response, NULL);
+	if (index < sim->index)
+		sim_fail(sim, "the index fell from %llu to %llu: something acknowledged is lost",
+			 (unsigned long long)sim->index, (unsigned long long)index);
+	sim->index = index;
+}
+
+void oracle_check_server(struct sim *sim)
+{
+	check_index(sim);
+	for (int v = 0; v < SIM_VOLUMES; v++) {
+		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, sim->volumes[v].id);
+
+		check_mounts_are_claimed(sim, v, response->volume);
+		check_attachments_are_claimed(sim, v, response->volume);
+		check_explained(sim, response);
+		check_history(sim, v, response->volume);
+		holdfast__v1__get_volume_response__free_unpacked(response, NULL);
+	}
+}
+
+bool oracle_is_quiet(struct sim *sim)
+{
+	for (int v = 0; v < SIM_VOLUMES; v++) {
+		const struct users users = users_of(sim, v);
+		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, sim->volumes[v].id);
+		uint32_t n = response->volume->readers + response->volume->writers;
+
+		holdfast__v1__get_volume_response__free_unpacked(response, NULL);
+		if (n > 0 || users.readers + users.writers > 0)
+			return false;
+		for (int k = 0; k < SIM_NODES; k++)
+			if (sim->volumes[v].attached[k])
+				return false;
+	}
+	return true;
+}
+
+void oracle_explain_all(struct sim *sim)
+{
+	for (int v = 0; v < SIM_VOLUMES; v++) {
+		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, sim->volumes[v].id);
+
+		if (response->volume->readers + response->volume->writers > 0)
+			(void)fputs(response->why, stderr);
+		holdfast__v1__get_volume_response__free_unpacked(response, NULL);
+	}
+}

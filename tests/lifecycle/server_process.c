@@ -1,0 +1,116 @@
+#include "sim.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/parse.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { START_TURN_US = 2000, START_TURNS = 5000 };
+
+static _Noreturn void exec_server(const struct sim *sim)
+{
+	const char *argv[] = {sim->server_binary, "--dev", sim->dir, "--cluster", "c1",	    "--node", "n0",
+			      "--node",		  "n1",	   "--node", "n2",	  "--node", "n3",     NULL};
+	char path[PATH_MAX];
+	int fd;
+
+	(void)str_format(path, sizeof(path), "%s/server.log", sim->dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)dup2(fd, STDERR_FILENO);
+	(void)execv(sim->server_binary, (char **)(uintptr_t)argv);
+	_exit(127);
+}
+
+/* The port, once the server has written it. */
+static bool read_port(struct sim *sim)
+{
+	cleanup_free char *address = NULL;
+	char path[PATH_MAX];
+	uint32_t port;
+
+	(void)str_format(path, sizeof(path), "%s/address", sim->dir);
+	if (file_read(path, 100, &address, NULL) < 0)
+		return false;
+	address[strcspn(address, "\n")] = '\0';
+	if (!strrchr(address, ':') || parse_u32(strrchr(address, ':') + 1, 1, 65535, &port) < 0)
+		return false;
+	sim->port = (uint16_t)port;
+	return true;
+}
+
+static void connect_operator(struct sim *sim)
+{
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = sim->port};
+	char ca[PATH_MAX];
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+	const struct rpc_tls_files files = {.ca = ca, .cert = cert, .key = key};
+	struct error err;
+
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", sim->dir);
+	(void)str_format(cert, sizeof(cert), "%s/tls/operator.pem", sim->dir);
+	(void)str_format(key, sizeof(key), "%s/tls/operator.key", sim->dir);
+	if (!sim->tls && rpc_tls_new(&files, &sim->tls, &err) != STATUS_OK)
+		sim_fail(sim, "operator's certificate: %s", err.msg);
+	endpoint.tls = sim->tls;
+	if (rpc_client_new(sim->event, &endpoint, &sim->operator, & err) != STATUS_OK)
+		sim_fail(sim, "operator's client: %s", err.msg);
+}
+
+void server_process_start(struct sim *sim)
+{
+	char path[PATH_MAX];
+	int status;
+
+	(void)str_format(path, sizeof(path), "%s/address", sim->dir);
+	(void)unlink(path);
+	sim->server_pid = fork();
+	if (sim->server_pid == 0)
+		exec_server(sim);
+	if (sim->server_pid < 0)
+		sim_fail(sim, "fork failed");
+	for (int i = 0; !read_port(sim); i++) {
+		if (i == START_TURNS || waitpid(sim->server_pid, &status, WNOHANG) == sim->server_pid)
+			sim_fail(sim, "the server does not start; see %s/server.log", sim->dir);
+		(void)usleep(START_TURN_US);
+	}
+	connect_operator(sim);
+}
+
+void server_process_kill(struct sim *sim)
+{
+	int status;
+
+	(void)kill(sim->server_pid, SIGKILL);
+	(void)waitpid(sim->server_pid, &status, 0);
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		sim_fail(sim, "the server had ended by itself, status %d; see %s/server.log", status,
+			 sim->dir);
+	sim->server_pid = 0;
+	rpc_client_free(sim->operator);
+	sim->operator= NULL;
+}
+
+void server_process_wait_again(struct sim *sim)
+{
+	uint16_t old = sim->port;
+
+	rpc_client_free(sim->operator);
+	sim->operator= NULL;
+	for (int i = 0; !read_port(sim) || sim->port == old; i++) {
+		if (i == START_TURNS)
+			sim_fail(sim, "the server does not come back; see %s/server.log", sim->dir);
+		(void)usleep(START_TURN_US);
+	}
+	connect_operator(sim);
+}

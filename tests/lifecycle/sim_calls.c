@@ -1,0 +1,169 @@
+#include "sim.h"
+
+#include "base/str.h"
+#include "model/modes.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+
+enum { CALL_TIMEOUT_US = 20 * 1000 * 1000, IDLE_TURNS = 3, IDLE_ROUNDS = 2 };
+
+enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service, const char *method,
+		     const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err)
+{
+	ProtobufCMessage *response = NULL;
+	enum status st = rpc_client_call_sync(sim->operator, service, method, request, CALL_TIMEOUT_US,
+					      &response, err);
+
+	if (ret)
+		*ret = response;
+	else if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	return st;
+}
+
+/* Answered once everything before it is durable. */
+static void barrier(struct sim *sim)
+{
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	struct error err;
+
+	request.id = sim->volumes[0].id;
+	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, NULL, &err) != STATUS_OK)
+		sim_fail(sim, "Volumes.Get: %s", err.msg);
+}
+
+void sim_settle(struct sim *sim)
+{
+	int idle = 0;
+
+	while (idle < IDLE_ROUNDS || (sim->in_flight > 0 && sim->server_pid != 0)) {
+		uint64_t before = sim->activity;
+
+		if (sim->server_pid != 0)
+			barrier(sim);
+		for (int i = 0; i < IDLE_TURNS; i++)
+			while (sd_event_run(sim->event, 0) > 0)
+				;
+		idle = sim->activity == before ? idle + 1 : 0;
+	}
+}
+
+static void register_volume(struct sim *sim, struct sim_volume *volume, Holdfast__V1__AccessMode mode,
+			    bool is_csi)
+{
+	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	char profile[] = "disk";
+	char by_id[] = "wwn-0x1";
+	char csi[] = "csi";
+	struct error err;
+
+	volume->mode = mode;
+	volume->is_csi = is_csi;
+	(void)str_format(volume->id, sizeof(volume->id), "%s-%s", is_csi ? "csi" : "native",
+			 access_mode_name((enum access_mode)mode));
+	capability.access_mode = mode;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
+	source.by_id = by_id;
+	pb.id = volume->id;
+	pb.type = is_csi ? HOLDFAST__V1__VOLUME_TYPE__CSI : HOLDFAST__V1__VOLUME_TYPE__NATIVE;
+	if (is_csi) {
+		pb.plugin_id = csi;
+		pb.external_id = volume->id;
+	} else {
+		pb.profile = profile;
+		pb.source = &source;
+	}
+	pb.requested_capabilities = capabilities;
+	pb.n_requested_capabilities = 1;
+	request.volume = &pb;
+	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, &err) !=
+	    STATUS_OK)
+		sim_fail(sim, "Volumes.Register %s: %s", volume->id, err.msg);
+}
+
+void sim_register_volumes(struct sim *sim)
+{
+	int n = 0;
+
+	for (int csi = 0; csi < 2; csi++)
+		for (int mode = SINGLE_NODE_READER_ONLY; mode < ACCESS_MODE_N; mode++)
+			register_volume(sim, &sim->volumes[n++], (Holdfast__V1__AccessMode)mode, csi == 1);
+	if (n != SIM_VOLUMES)
+		sim_fail(sim, "%d volumes", n);
+}
+
+enum status sim_run(struct sim *sim, int volume, int node, bool is_write, char ret_id[static UUID_TEXT_SIZE],
+		    struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__VolumeRequest wanted = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *volumes[] = {&wanted};
+	char id[UUID_TEXT_SIZE];
+	char name[] = "app";
+	char volume_name[] = "data";
+
+	sim_make_uuid(sim, id);
+	wanted.name = volume_name;
+	wanted.source = sim->volumes[volume].id;
+	wanted.access_mode = sim->volumes[volume].mode;
+	wanted.read_only = !is_write;
+	alloc.id = id;
+	alloc.name = name;
+	alloc.node_id = sim->nodes[node].id;
+	alloc.volumes = volumes;
+	alloc.n_volumes = 1;
+	request.allocation = &alloc;
+	(void)str_copy(ret_id, UUID_TEXT_SIZE, id);
+	return sim_call(sim, &holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
+}
+
+enum status sim_stop(struct sim *sim, const char *alloc_id)
+{
+	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_copy(id, sizeof(id), alloc_id);
+	request.id = id;
+	return sim_call(sim, &holdfast__v1__allocations__descriptor, "Stop", &request.base, NULL, NULL);
+}
+
+void sim_stop_all(struct sim *sim)
+{
+	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	Holdfast__V1__ListAllocationsResponse *response = NULL;
+	char all[] = "*";
+	char next[256] = "";
+	struct error err;
+
+	request.namespace_ = all;
+	do {
+		request.next_token = next;
+		if (sim_call(sim, &holdfast__v1__allocations__descriptor, "List", &request.base,
+			     (ProtobufCMessage **)&response, &err) != STATUS_OK)
+			sim_fail(sim, "Allocations.List: %s", err.msg);
+		for (size_t i = 0; i < response->n_allocations; i++)
+			if (response->allocations[i]->client_status <= HOLDFAST__V1__CLIENT_STATUS__RUNNING)
+				(void)sim_stop(sim, response->allocations[i]->id);
+		(void)str_copy(next, sizeof(next), response->next_token);
+		holdfast__v1__list_allocations_response__free_unpacked(response, NULL);
+	} while (next[0] != '\0');
+}
+
+enum status sim_attest(struct sim *sim, int volume, int node, struct error *err)
+{
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	char reason[] = "the machine is switched off and locked away";
+
+	request.id = sim->volumes[volume].id;
+	request.node_id = sim->nodes[node].id;
+	request.attest_reason = reason;
+	return sim_call(sim, &holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, err);
+}

@@ -1,0 +1,598 @@
+#include "sim.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALL_TIMEOUT_US = 20 * 1000 * 1000 };
+
+struct sim_entry *sim_node_find(struct sim_node *node, const char *alloc_id)
+{
+	for (int i = 0; i < SIM_ENTRIES; i++)
+		if (node->entries[i].phase != SIM_FREE && str_eq(node->entries[i].alloc_id, alloc_id))
+			return &node->entries[i];
+	return NULL;
+}
+
+static struct sim_entry *new_entry(struct sim_node *node)
+{
+	for (int i = 0; i < SIM_ENTRIES; i++)
+		if (node->entries[i].phase == SIM_FREE)
+			return &node->entries[i];
+	return NULL;
+}
+
+static void send_up(struct sim_node *node, const Holdfast__V1__SessionUp *up)
+{
+	if (node->stream && node->welcomed)
+		(void)rpc_stream_send(node->stream, &up->base, NULL); /* lost like anything on a dead link */
+}
+
+static void say_status_of(struct sim_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	char id[UUID_TEXT_SIZE];
+
+	(void)str_copy(id, sizeof(id), alloc_id);
+	alloc.alloc_id = id;
+	alloc.client_status = status;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &alloc;
+	send_up(node, &up);
+}
+
+static void say_status(struct sim_entry *entry)
+{
+	say_status_of(entry->node, entry->alloc_id, entry->status);
+}
+
+struct receipt_about {
+	char claim_id[UUID_TEXT_SIZE];
+	char boot_id[UUID_TEXT_SIZE];
+	uint64_t generation;
+};
+
+static void say_receipt(struct sim_node *node, const struct receipt_about *about, bool released,
+			const char *error)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+	struct receipt_about copy = *about;
+	char text[64];
+
+	receipt.claim_id = copy.claim_id;
+	receipt.boot_id = copy.boot_id;
+	receipt.generation = copy.generation;
+	if (error) {
+		(void)str_copy(text, sizeof(text), error);
+		receipt.error = text;
+	} else if (released) {
+		receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
+		receipt.released = true;
+	} else {
+		receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
+		receipt.mounted = true;
+	}
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
+	up.receipt = &receipt;
+	send_up(node, &up);
+}
+
+static struct receipt_about about_entry(const struct sim_entry *entry)
+{
+	struct receipt_about about = {.generation = entry->generation};
+
+	memcpy(about.claim_id, entry->claim_id, sizeof(about.claim_id));
+	memcpy(about.boot_id, entry->claim_boot, sizeof(about.boot_id));
+	return about;
+}
+
+/* Whatever the server has not acknowledged is said again. */
+static void say_receipts(struct sim_entry *entry)
+{
+	const struct receipt_about about = about_entry(entry);
+
+	if (entry->claim_id[0] == '\0' || !str_eq(entry->claim_boot, entry->node->boot_id))
+		return;
+	if (entry->phase == SIM_MOUNTED && !entry->mounted_acked)
+		say_receipt(entry->node, &about, false, NULL);
+	if (entry->phase == SIM_UNMOUNTED && !entry->released_acked)
+		say_receipt(entry->node, &about, true, NULL);
+}
+
+static void become_terminal(struct sim_entry *entry, Holdfast__V1__ClientStatus status)
+{
+	if (entry->phase == SIM_MOUNTED)
+		entry->node->sim->counts[COUNT_UNMOUNTED]++;
+	if (entry->call)
+		rpc_pending_cancel(entry->call);
+	if (entry->phase == SIM_CLAIMING)
+		entry->node->sim->in_flight--;
+	entry->call = NULL;
+	entry->phase = SIM_UNMOUNTED;
+	entry->status = status;
+	say_receipts(entry);
+	say_status(entry);
+}
+
+static void mount_volume(struct sim_entry *entry)
+{
+	struct sim *sim = entry->node->sim;
+	const struct sim_volume *volume = &sim->volumes[entry->volume];
+
+	if (volume->is_csi && !volume->attached[entry->node->number])
+		sim_fail(sim, "volume %s was granted to %s but is not attached there", volume->id,
+			 entry->node->id);
+	entry->phase = SIM_MOUNTED;
+	entry->status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	entry->mounted_acked = entry->released_acked = false;
+	sim->counts[COUNT_MOUNTED]++;
+	oracle_check_mounts(sim);
+	say_receipts(entry);
+	say_status(entry);
+}
+
+static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim)
+{
+	struct sim_node *node = entry->node;
+
+	node->sim->counts[COUNT_GRANTED]++;
+	if (!str_eq(claim->boot_id, node->boot_id) || !str_eq(claim->node_id, node->id) ||
+	    !str_eq(claim->allocation_id, entry->alloc_id))
+		sim_fail(node->sim, "the grant of claim %s is for another boot, node or allocation",
+			 claim->id);
+	if (node->lose_grants) {
+		node->lose_grants = false;
+		entry->phase = SIM_NEW;
+		return;
+	}
+	(void)str_copy(entry->claim_id, sizeof(entry->claim_id), claim->id);
+	(void)str_copy(entry->claim_boot, sizeof(entry->claim_boot), claim->boot_id);
+	entry->generation = claim->generation;
+	mount_volume(entry);
+}
+
+static bool is_passing(enum status status)
+{
+	return status == STATUS_UNAVAILABLE || status == STATUS_DEADLINE_EXCEEDED ||
+	       status == STATUS_ABORTED || status == STATUS_CANCELLED;
+}
+
+static void on_claim_done(enum status status, const ProtobufCMessage *response, const struct error *err,
+			  void *userdata)
+{
+	struct sim_entry *entry = userdata;
+	struct sim *sim = entry->node->sim;
+
+	(void)err;
+	sim->activity++;
+	sim->in_flight--;
+	entry->call = NULL;
+	entry->phase = SIM_NEW;
+	if (status == STATUS_OK) {
+		take_grant(entry, ((const Holdfast__V1__ClaimVolumeResponse *)response)->claim);
+		return;
+	}
+	if (is_passing(status))
+		return; /* sim_node_act() tries again */
+	sim->counts[COUNT_REFUSED]++;
+	become_terminal(entry, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+}
+
+static void start_claim(struct sim_entry *entry)
+{
+	Holdfast__V1__ClaimVolumeRequest request = HOLDFAST__V1__CLAIM_VOLUME_REQUEST__INIT;
+	struct sim *sim = entry->node->sim;
+	char name[] = "data";
+
+	request.volume_id = sim->volumes[entry->volume].id;
+	request.allocation_id = entry->alloc_id;
+	request.volume_name = name;
+	if (rpc_client_call(entry->node->client, &holdfast__v1__volumes__descriptor, "Claim", &request.base,
+			    CALL_TIMEOUT_US, on_claim_done, entry, &entry->call, NULL) != STATUS_OK)
+		return;
+	entry->phase = SIM_CLAIMING;
+	sim->in_flight++;
+}
+
+static void take_run(struct sim_node *node, const Holdfast__V1__Allocation *alloc)
+{
+	struct sim_entry *entry = sim_node_find(node, alloc->id);
+
+	if (entry) {
+		say_status(entry);
+		return;
+	}
+	entry = new_entry(node);
+	if (!entry) {
+		say_status_of(node, alloc->id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+		return;
+	}
+	*entry = (struct sim_entry){.phase = SIM_NEW,
+				    .node = node,
+				    .status = HOLDFAST__V1__CLIENT_STATUS__PENDING,
+				    .volume = sim_volume_of(node->sim, alloc->volumes[0]->source),
+				    .is_write = !alloc->volumes[0]->read_only};
+	(void)str_copy(entry->alloc_id, sizeof(entry->alloc_id), alloc->id);
+	start_claim(entry);
+}
+
+static void try_unmount(struct sim_entry *entry)
+{
+	const struct receipt_about about = about_entry(entry);
+
+	if (entry->phase == SIM_MOUNTED && entry->node->unmount_fails) {
+		say_receipt(entry->node, &about, true, "EBUSY");
+		return;
+	}
+	become_terminal(entry, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+}
+
+static void take_stop(struct sim_node *node, const char *alloc_id)
+{
+	struct sim_entry *entry = sim_node_find(node, alloc_id);
+
+	if (!entry) {
+		say_status_of(node, alloc_id, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+		return;
+	}
+	entry->stopping = true;
+	if (entry->phase == SIM_UNMOUNTED)
+		say_status(entry);
+	else
+		try_unmount(entry);
+}
+
+static void take_release(struct sim_node *node, const Holdfast__V1__Claim *claim)
+{
+	struct sim_entry *entry = sim_node_find(node, claim->allocation_id);
+	struct receipt_about about = {.generation = claim->generation};
+
+	(void)str_copy(about.claim_id, sizeof(about.claim_id), claim->id);
+	(void)str_copy(about.boot_id, sizeof(about.boot_id), claim->boot_id);
+	if (!str_eq(claim->boot_id, node->boot_id))
+		return;
+	if (entry && entry->phase != SIM_UNMOUNTED) {
+		if (entry->stopping)
+			try_unmount(entry);
+		else
+			say_receipt(node, &about, true, "it runs here");
+		return;
+	}
+	say_receipt(node, &about, true, NULL);
+}
+
+static void take_ack(struct sim_node *node, const Holdfast__V1__ReceiptAck *ack)
+{
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		if (entry->phase == SIM_FREE || !str_eq(entry->claim_id, ack->claim_id))
+			continue;
+		if (ack->released)
+			entry->released_acked = true;
+		else
+			entry->mounted_acked = true;
+	}
+}
+
+static void take_forget(struct sim_node *node, const char *alloc_id)
+{
+	struct sim_entry *entry = sim_node_find(node, alloc_id);
+
+	if (!entry)
+		return;
+	if (entry->phase != SIM_UNMOUNTED)
+		sim_fail(node->sim, "%s shall forget allocation %s, which is not over", node->id, alloc_id);
+	if (entry->claim_id[0] == '\0' || entry->released_acked || !str_eq(entry->claim_boot, node->boot_id))
+		entry->phase = SIM_FREE; /* else its receipt is still to be said */
+}
+
+/* Claims and allocations of a report, with the memory of their texts. */
+struct report_part {
+	Holdfast__V1__Claim claim;
+	Holdfast__V1__Allocation alloc;
+	Holdfast__V1__VolumeRequest request;
+	Holdfast__V1__VolumeRequest *requests[1];
+	char namespace[16], name[8], plugin[8], profile[8], driver[8];
+};
+
+static void fill_part(struct sim_entry *entry, struct report_part *part)
+{
+	struct sim_volume *volume = &entry->node->sim->volumes[entry->volume];
+
+	*part = (struct report_part){.claim = HOLDFAST__V1__CLAIM__INIT,
+				     .alloc = HOLDFAST__V1__ALLOCATION__INIT,
+				     .request = HOLDFAST__V1__VOLUME_REQUEST__INIT,
+				     .namespace = "default",
+				     .name = "data",
+				     .profile = "disk",
+				     .driver = "none"};
+	(void)str_copy(part->plugin, sizeof(part->plugin), volume->is_csi ? "csi" : "native");
+	if (volume->is_csi)
+		part->profile[0] = '\0';
+	part->requests[0] = &part->request;
+	part->request.name = part->name;
+	part->request.source = volume->id;
+	part->request.access_mode = volume->mode;
+	part->request.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	part->request.read_only = !entry->is_write;
+	part->alloc.id = entry->alloc_id;
+	part->alloc.namespace_ = part->namespace;
+	part->alloc.name = part->name;
+	part->alloc.node_id = entry->node->id;
+	part->alloc.driver = part->driver;
+	part->alloc.volumes = part->requests;
+	part->alloc.n_volumes = 1;
+	part->alloc.desired_status =
+		entry->stopping ? HOLDFAST__V1__DESIRED_STATUS__STOP : HOLDFAST__V1__DESIRED_STATUS__RUN;
+	part->alloc.client_status = entry->status;
+	part->claim.id = entry->claim_id;
+	part->claim.volume_id = volume->id;
+	part->claim.namespace_ = part->namespace;
+	part->claim.external_id = volume->id;
+	part->claim.plugin_id = part->plugin;
+	part->claim.profile = part->profile;
+	part->claim.allocation_id = entry->alloc_id;
+	part->claim.node_id = entry->node->id;
+	part->claim.boot_id = entry->claim_boot;
+	part->claim.mode = entry->is_write ? HOLDFAST__V1__CLAIM_MODE__WRITE : HOLDFAST__V1__CLAIM_MODE__READ;
+	part->claim.access_mode = volume->mode;
+	part->claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	part->claim.generation = entry->generation;
+}
+
+void sim_node_report(struct sim_node *node, uint64_t epoch)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
+	struct report_part parts[SIM_ENTRIES];
+	Holdfast__V1__Allocation *allocs[SIM_ENTRIES];
+	Holdfast__V1__Claim *claims[SIM_ENTRIES];
+
+	report.epoch = epoch;
+	report.allocations = allocs;
+	report.claims = claims;
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		if (entry->phase == SIM_FREE)
+			continue;
+		fill_part(entry, &parts[i]);
+		allocs[report.n_allocations++] = &parts[i].alloc;
+		if (entry->phase != SIM_MOUNTED)
+			continue;
+		claims[report.n_claims++] = &parts[i].claim;
+		node->sim->counts[COUNT_ADOPTED]++;
+	}
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
+	up.report = &report;
+	send_up(node, &up);
+	node->reported = true;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__SessionDown *down = (const Holdfast__V1__SessionDown *)message;
+	struct sim_node *node = userdata;
+
+	(void)stream;
+	node->sim->activity++;
+	switch (down->message_case) {
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
+		node->welcomed = true;
+		for (int i = 0; i < SIM_ENTRIES; i++)
+			if (node->entries[i].phase != SIM_FREE)
+				say_receipts(&node->entries[i]);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN:
+		take_run(node, down->run->alloc);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_STOP:
+		take_stop(node, down->stop->alloc_id);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RECEIPT_ACK:
+		take_ack(node, down->receipt_ack);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE:
+		take_release(node, down->release->claim);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
+		take_forget(node, down->forget->alloc_id);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL:
+		sim_plugin_call(node, down->call);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
+		sim_node_report(node, down->report->epoch);
+		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
+	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
+		sim_fail(node->sim, "%s was sent a message that it does not know", node->id);
+	}
+}
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct sim_node *node = userdata;
+
+	(void)stream;
+	node->sim->activity++;
+	node->stream = NULL;
+	node->welcomed = false;
+	if (status != STATUS_UNAVAILABLE && status != STATUS_ABORTED && node->sim->server_pid != 0)
+		sim_fail(node->sim, "the session of %s was ended: %s", node->id, err ? err->msg : "OK");
+}
+
+static const struct rpc_stream_events events = {
+	.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+
+/* The fingerprint: one profile of the native plugin and one CSI plugin, both halves. */
+struct fingerprint {
+	Holdfast__V1__NodePlugin native, csi;
+	Holdfast__V1__ControllerHalf controller;
+	Holdfast__V1__NodeHalf half;
+	Holdfast__V1__NodePlugin *plugins[2];
+	char native_id[8], profile[8], csi_id[8], provider_node[NODE_ID_MAX + 16];
+};
+
+static void make_fingerprint(const struct sim_node *node, struct fingerprint *fp)
+{
+	*fp = (struct fingerprint){.native = HOLDFAST__V1__NODE_PLUGIN__INIT,
+				   .csi = HOLDFAST__V1__NODE_PLUGIN__INIT,
+				   .controller = HOLDFAST__V1__CONTROLLER_HALF__INIT,
+				   .half = HOLDFAST__V1__NODE_HALF__INIT,
+				   .native_id = "native",
+				   .profile = "disk",
+				   .csi_id = "csi"};
+	(void)str_format(fp->provider_node, sizeof(fp->provider_node), "provider-%s", node->id);
+	fp->native.plugin_id = fp->native_id;
+	fp->native.profile = fp->profile;
+	fp->native.healthy = true;
+	fp->controller.healthy = fp->csi.healthy = node->plugin_healthy;
+	fp->controller.attach_detach = fp->controller.create_delete = true;
+	fp->half.provider_node_id = fp->provider_node;
+	fp->csi.plugin_id = fp->csi_id;
+	fp->csi.controller_required = true;
+	fp->csi.controller = &fp->controller;
+	fp->csi.node = &fp->half;
+	fp->plugins[0] = &fp->native;
+	fp->plugins[1] = &fp->csi;
+}
+
+void sim_node_say_plugins(struct sim_node *node)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Fingerprint pb = HOLDFAST__V1__FINGERPRINT__INIT;
+	struct fingerprint fp;
+
+	make_fingerprint(node, &fp);
+	pb.plugins = fp.plugins;
+	pb.n_plugins = 2;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
+	up.fingerprint = &pb;
+	send_up(node, &up);
+}
+
+static void say_hello(struct sim_node *node)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
+	Holdfast__V1__AllocStatus statuses[SIM_ENTRIES];
+	Holdfast__V1__AllocStatus *list[SIM_ENTRIES];
+	struct fingerprint fp;
+
+	make_fingerprint(node, &fp);
+	hello.node_id = node->id;
+	hello.boot_id = node->boot_id;
+	hello.plugins = fp.plugins;
+	hello.n_plugins = 2;
+	hello.allocs = list;
+	hello.picture_complete = true;
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		if (node->entries[i].phase == SIM_FREE)
+			continue;
+		statuses[i] = (Holdfast__V1__AllocStatus)HOLDFAST__V1__ALLOC_STATUS__INIT;
+		statuses[i].alloc_id = node->entries[i].alloc_id;
+		statuses[i].client_status = node->entries[i].status;
+		list[hello.n_allocs++] = &statuses[i];
+	}
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
+	up.hello = &hello;
+	(void)rpc_stream_send(node->stream, &up.base, NULL);
+}
+
+static void make_client(struct sim_node *node)
+{
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = node->sim->port};
+	char ca[PATH_MAX];
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+	const struct rpc_tls_files files = {.ca = ca, .cert = cert, .key = key};
+	struct error err;
+
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", node->sim->dir);
+	(void)str_format(cert, sizeof(cert), "%s/tls/node-%s.pem", node->sim->dir, node->id);
+	(void)str_format(key, sizeof(key), "%s/tls/node-%s.key", node->sim->dir, node->id);
+	if (!node->tls && rpc_tls_new(&files, &node->tls, &err) != STATUS_OK)
+		sim_fail(node->sim, "certificate of %s: %s", node->id, err.msg);
+	endpoint.tls = node->tls;
+	if (rpc_client_new(node->sim->event, &endpoint, &node->client, &err) != STATUS_OK)
+		sim_fail(node->sim, "client of %s: %s", node->id, err.msg);
+}
+
+void sim_node_connect(struct sim_node *node)
+{
+	if (!node->client)
+		make_client(node);
+	if (rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session", CALL_TIMEOUT_US,
+			    &events, node, &node->stream, NULL) != STATUS_OK)
+		sim_fail(node->sim, "%s cannot open a session", node->id);
+	say_hello(node);
+}
+
+void sim_node_disconnect(struct sim_node *node)
+{
+	rpc_stream_cancel(node->stream);
+	node->stream = NULL;
+	node->welcomed = false;
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		if (entry->phase != SIM_CLAIMING)
+			continue;
+		rpc_pending_cancel(entry->call); /* whether it was granted is not known here */
+		entry->call = NULL;
+		entry->phase = SIM_NEW;
+		node->sim->in_flight--;
+	}
+	rpc_client_free(node->client);
+	node->client = NULL;
+}
+
+void sim_node_reboot(struct sim_node *node)
+{
+	if (node->client)
+		sim_node_disconnect(node);
+	sim_make_uuid(node->sim, node->boot_id);
+	node->unmount_fails = false;
+	node->powered = true;
+	/* what it held in that boot, a restored server never hears: the attachment is for people to find */
+	for (int v = 0; v < SIM_VOLUMES && !node->reported; v++)
+		node->sim->volumes[v].attached[node->number] = false;
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		if (entry->phase == SIM_FREE || entry->phase == SIM_UNMOUNTED)
+			continue;
+		entry->phase = SIM_UNMOUNTED;
+		entry->status = HOLDFAST__V1__CLIENT_STATUS__LOST;
+	}
+}
+
+void sim_node_act(struct sim_node *node)
+{
+	if (!node->stream || !node->welcomed)
+		return;
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		if (entry->phase == SIM_NEW)
+			start_claim(entry);
+		else if (entry->phase == SIM_MOUNTED && entry->stopping)
+			try_unmount(entry);
+		else if (entry->phase != SIM_FREE && entry->phase != SIM_CLAIMING)
+			say_receipts(entry);
+	}
+}

@@ -1,0 +1,62 @@
+#include "plugin_args.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
+
+static struct claim a_csi_claim(void)
+{
+	return (struct claim){
+		.id = "01890000-0000-7000-8000-00000000c001",
+		.volume_id = "db",
+		.namespace = NAMESPACE_DEFAULT,
+		.plugin_id = "ebs",
+		.node_id = "n1",
+		.state = CLAIM_NODE_DETACHED,
+	};
+}
+
+/* Without a node a provider detaches a volume from all of them (CSI, ControllerUnpublishVolume). */
+static void no_detach_is_asked_for_without_a_node(void **state)
+{
+	const struct claim claim = a_csi_claim();
+	struct plugin_detach_args args;
+	struct state s;
+
+	(void)state;
+	state_init(&s);
+	assert_null(plugin_detach_args(&s, &claim, &args));
+	state_release(&s);
+}
+
+static void the_node_of_an_adopted_claim_is_the_one_its_plugin_reports(void **state)
+{
+	struct plugin_instance instance = {
+		.node_id = "n1",
+		.plugin = {.plugin_id = "ebs", .has_node = true, .node = {.provider_node_id = "i-0123"}}};
+	struct claim claim = a_csi_claim();
+	struct plugin_detach_args args;
+	struct state s;
+
+	(void)state;
+	state_init(&s);
+	assert_int_equal(state_put_instance(&s, &instance, NULL), STATUS_OK);
+	assert_non_null(plugin_detach_args(&s, &claim, &args));
+	assert_string_equal(args.detach.external_node_id, "i-0123");
+	/* what the claim says itself is never replaced */
+	assert_int_equal(str_copy(claim.external_node_id, sizeof(claim.external_node_id), "i-0999"), 0);
+	assert_non_null(plugin_detach_args(&s, &claim, &args));
+	assert_string_equal(args.detach.external_node_id, "i-0999");
+	state_release(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_detach_is_asked_for_without_a_node),
+		cmocka_unit_test(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
