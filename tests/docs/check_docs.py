@@ -16,6 +16,8 @@ FILTER = ROOT / "mounthelper/filter.c"
 WORDS = ROOT / "proto/mounthelper_words.h"
 PROTOCOL = ROOT / "docs/protocol.md"
 ROUTES = ROOT / "server/routes.c"
+CONFIG = ROOT / "server/config.c"
+CONFIG_MANUAL = ROOT / "docs/man/holdfast-server.hcl.5.scd"
 CODES = ROOT / "lib/rpc/grpc_status.c"
 GOLDEN = ROOT / "tests/integration/mounthelper/golden-syscalls.txt"
 SKIPPED = {".git", "build", "__pycache__", "node_modules"}
@@ -515,6 +517,20 @@ def check_protocol():
                         re.findall(r"^\| \d+ \| (\w+) \| (\w+) \| (\d+) \|", text, re.M)}, codes)
 
 
+def check_settings():
+    """The keys of the server's settings, in the code and in the manual."""
+    code = read(CONFIG)
+    keys = set(re.findall(r'\.key = "(\w+)"', code)) | set(re.findall(r"TLS_PATH\((?!member)(\w+)\)", code))
+    keys |= set(re.findall(r'json_object_get\(root, "(\w+)"\)', code))
+    blocks = {key for key in keys if f"bind_{key}" in code}
+    written = set(re.findall(r"^\*(\w+)\* = ", read(CONFIG_MANUAL), re.M))
+    written |= set(re.findall(r"^## (\w+) \{ \}", read(CONFIG_MANUAL), re.M))
+    for key in sorted(keys - written):
+        fault(f"{shown(CONFIG_MANUAL)}: lacks {key}{' { }' if key in blocks else ''}")
+    for key in sorted(written - keys):
+        fault(f"{shown(CONFIG_MANUAL)}: {key} is no setting of the server")
+
+
 def main():
     if sys.argv[1:] not in ([], ["--update"]):
         sys.exit(__doc__)
@@ -526,6 +542,7 @@ def main():
     check_messages(files)
     check_manual()
     check_protocol()
+    check_settings()
     for path in documents():
         check_quotes(path, files, tests, is_program, words)
     for text in faults:

@@ -295,6 +295,9 @@ static void mistakes_in_volumes_have_file_and_line(void **state)
 		{"{\n\"id\": \"x\",\n\"capacity_min\": \"1 apple\"}",
 		 "s.hcl:3: 'capacity_min' must be a size: a number of bytes, \"10GiB\" (powers of 1024) or "
 		 "\"10G\" (powers of 1000)"},
+		{"capacity_max = \"9223372036854775808\"",
+		 "s.hcl:1: 'capacity_max' must be a size: a number of bytes, \"10GiB\" (powers of 1024) or "
+		 "\"10G\" (powers of 1000)"},
 		{"capacity_max = -1",
 		 "s.hcl:1: 'capacity_max' must be a size: a number of bytes, \"10GiB\" (powers of 1024) or "
 		 "\"10G\" (powers of 1000)"},

@@ -57,6 +57,13 @@ static void a_limit_ends_the_pages_and_says_so(void **state)
 	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 2);
 	assert_string_equal(json_string_value(json_object_get(json, "next_token")), "d");
 	json_decref(json);
+	fake.requests[0] = '\0';
+	memset(fake.given, 0, sizeof(fake.given));
+	fake.answers[0].json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], \"next_token\": \"c\"}";
+	fake.answers[1] = (struct fake_answer){
+		.method = "Volumes.List", .json = "{\"volumes\": [{\"id\": \"c\"}], \"next_token\": \"d\"}"};
+	expect_ok("volume status --limit 3");
+	expect_request("{\"per_page\":3}\nVolumes.List {\"next_token\":\"c\",\"per_page\":1}\n");
 	expect_usage_error("volume status --limit 0", "--limit: '0' is not a number from 1 to 10000000");
 	expect_usage_error("volume status --limit 10000001", "is not a number");
 }
@@ -151,6 +158,7 @@ static void a_volume_is_expanded_to_a_size(void **state)
 	expect_usage_error("volume expand web 20GiB --capacity-max 10GiB", "is less than SIZE");
 	expect_usage_error("volume expand web large", "SIZE: 'large' is not a size");
 	expect_usage_error("volume expand web 0", "is not a size");
+	expect_usage_error("volume expand web 9223372036854775808", "is not a size");
 }
 
 static void deleting_needs_the_whole_id_and_a_yes(void **state)
