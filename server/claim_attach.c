@@ -4,7 +4,6 @@
 #include "claims.h"
 #include "controller.h"
 #include "plugin_args.h"
-#include "release.h"
 #include "server.h"
 
 #include "base/cleanup.h"
@@ -195,8 +194,8 @@ static void attach_failed(struct server *server, const struct claim_entry *entry
 	struct error other;
 
 	grant->error = *err;
-	if (entry->claim.state == CLAIM_RESERVED && !entry->claim.sent_to_node &&
-	    note(server, entry, &event, on_failure_noted, grant, &other) == STATUS_OK)
+	/* of one that is taken there is nothing to note: it stays attached */
+	if (note(server, entry, &event, on_failure_noted, grant, &other) == STATUS_OK)
 		return;
 	rpc_call_fail(grant->call, err);
 	grant_free(grant);
@@ -260,7 +259,6 @@ static void on_attached(struct server *server, const Holdfast__V1__PluginReply *
 		attached(server, entry, grant, reply);
 	else
 		attach_failed(server, entry, grant, err);
-	release_drive(server, entry); /* nobody asks for it any more: its time begins */
 }
 
 static enum status call_attach(struct server *server, struct claim_entry *entry, struct grant *grant,
@@ -316,8 +314,6 @@ void claim_attach(struct server *server, const char *claim_id, struct rpc_call *
 		fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	if (grant && !answer_at_once(server, entry, grant))
 		return;
-	if (!entry)
-		return;
-	entry->work.n_grants--;
-	release_drive(server, entry); /* nobody asks for it any more: its time begins */
+	if (entry)
+		entry->work.n_grants--; /* once what was noted is durable, its time begins */
 }

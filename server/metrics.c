@@ -1,6 +1,8 @@
 #include "metrics.h"
 
 #include "access.h"
+#include "controller.h"
+#include "release.h"
 #include "server.h"
 
 #include "base/strbuf.h"
@@ -60,6 +62,35 @@ static void print_objects(const struct server *server, struct strbuf *to)
 	one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
 }
 
+static void print_releases(const struct server *server, struct strbuf *to)
+{
+	struct controller_stats calls;
+	struct release_stats stats;
+
+	controller_stats(server, &calls);
+	release_stats(server, &stats);
+	one(to, "releases_total", "counter", "Claims freed.", stats.freed);
+	one(to, "release_detaches_total", "counter", "Detaches asked of controllers.", stats.detaches);
+	one(to, "release_detach_errors_total", "counter",
+	    "Detaches that failed, or that nobody could be asked for.", stats.detach_errors);
+	one(to, "release_stuck", "gauge", "Claims whose last detach failed.", stats.stuck);
+	one(to, "reservations_expired_total", "counter", "Grants that never reached their node, taken back.",
+	    stats.expired);
+	one(to, "release_sweeps_total", "counter", "Looks for releases that no event drove on.",
+	    stats.sweeps);
+	one(to, "release_swept_up_total", "counter", "Releases found by them; each is a defect.",
+	    stats.swept_up);
+	one(to, "plugin_calls_total", "counter", "Calls sent to CSI plugins.", calls.calls);
+	one(to, "plugin_call_failures_total", "counter", "Calls to CSI plugins without a good answer.",
+	    calls.failed);
+	one(to, "plugin_call_strays_total", "counter", "Answers of nodes that nothing waited for.",
+	    calls.strays);
+	one(to, "plugin_calls_waiting", "gauge", "Calls to CSI plugins that wait for their turn.",
+	    calls.waiting);
+	one(to, "plugin_calls_under_way", "gauge", "Calls to CSI plugins that are not answered yet.",
+	    calls.under_way);
+}
+
 static void print_store(const struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
@@ -99,6 +130,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 	labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
 	print_objects(server, to);
 	print_nodes(server, to);
+	print_releases(server, to);
 	print_store(server, to);
 	print_rpc(server, to);
 }

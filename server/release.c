@@ -1,6 +1,7 @@
 #include "attest.h"
 #include "claims.h"
 #include "controller.h"
+#include "epoch.h"
 #include "plugin_args.h"
 #include "release_internal.h"
 #include "server.h"
@@ -32,10 +33,9 @@ static struct claim_entry *next_live(struct claim_entry *entry)
 
 /* Live claims of the same volume on the same node. Costs the number of the node's claims. @ret owned by the
  * caller; NULL when memory is short. */
-static const struct claim **find_siblings(struct server *server, const struct claim_entry *entry,
-					  size_t *ret_n)
+static const struct claim **find_siblings(const struct claim_entry *entry, size_t *ret_n)
 {
-	struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+	struct node_entry *node = entry->node;
 	const struct claim **ret;
 	struct claim_entry *other;
 	size_t n = 0;
@@ -54,7 +54,7 @@ static const struct claim **find_siblings(struct server *server, const struct cl
 
 enum release_action release_next(struct server *server, const struct claim_entry *entry)
 {
-	const struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+	const struct node_entry *node = entry->node;
 	const struct release_facts facts = {
 		.node_is_connected = node && node_is_connected(node),
 		.is_being_granted = entry->work.n_grants > 0,
@@ -65,7 +65,7 @@ enum release_action release_next(struct server *server, const struct claim_entry
 	size_t n = 0;
 
 	if (entry->claim.state == CLAIM_NODE_DETACHED) {
-		siblings = find_siblings(server, entry, &n);
+		siblings = find_siblings(entry, &n);
 		if (!siblings)
 			return RELEASE_WAIT_SIBLING; /* memory is short: the sweep looks again */
 	}
@@ -144,11 +144,9 @@ static void step(struct claim_entry *entry, const struct claim_event *event)
 		wait_longer(entry);
 }
 
-static void ask_node(struct server *server, struct claim_entry *entry)
+static void ask_node(struct claim_entry *entry)
 {
-	const struct node_entry *node = state_node(&server->state, entry->claim.node_id);
-
-	session_release_claim(node->session, &entry->claim);
+	session_release_claim(entry->node->session, &entry->claim);
 	wait_longer(entry);
 }
 
@@ -199,9 +197,9 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 }
 
 /* Every claim for which the controller was asked, and nobody else. */
-static void free_detached(struct server *server, struct claim_entry *entry)
+static void free_detached(struct claim_entry *entry)
 {
-	struct node_entry *node = state_node(&server->state, entry->claim.node_id);
+	struct node_entry *node = entry->node;
 	struct claim_entry *other;
 	struct claim_entry *next;
 
@@ -242,11 +240,24 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 	if (controllers_have_stopped(server) || entry->claim.state != CLAIM_NODE_DETACHED)
 		return;
 	if (reply)
-		free_detached(server, entry);
+		free_detached(entry);
 	else if (release_next(server, entry) == RELEASE_DETACH)
 		be_stuck(entry, err, true);
 	else
 		release_drive(server, entry); /* somebody stands there again: it was not sent */
+}
+
+static enum status check_detach(struct server *server, const struct claim_entry *entry, struct error *err)
+{
+	/* to CSI, no node means all nodes */
+	if (entry->claim.external_node_id[0] == '\0')
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"plugin %s: how the provider calls node %s is not known, so volume %s cannot be "
+			"detached there alone; detach it at the provider",
+			entry->claim.plugin_id, entry->claim.node_id, entry->claim.volume_id);
+	/* after a restore the node may hold it by a claim that is not known here yet */
+	return epoch_check(server, &entry->volume->volume, err);
 }
 
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
@@ -264,6 +275,11 @@ static enum status call_detach(struct server *server, struct claim_entry *entry,
 	if (!detach)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	memcpy(detach->claim_id, entry->claim.id, sizeof(detach->claim_id));
+	st = check_detach(server, entry, err);
+	if (st != STATUS_OK) {
+		free(detach);
+		return st;
+	}
 	call.call = plugin_detach_args(&server->state, &entry->claim, &args);
 	st = controller_call(server, &call, err);
 	if (st != STATUS_OK)
@@ -287,13 +303,15 @@ void release_drive(struct server *server, struct claim_entry *entry)
 {
 	enum release_action action = release_next(server, entry);
 
+	if (controllers_have_stopped(server))
+		return; /* the next run goes on from what is stored */
 	entry->server = server;
 	if (entry->work.state != entry->claim.state) {
 		try_at_once(entry);
 		entry->work.state = entry->claim.state;
 	}
-	if (release_is_driven(entry) || attest_apply(server, entry))
-		return;
+	if (attest_apply(server, entry) || release_is_driven(entry))
+		return; /* an operator's word may free it at any time */
 	switch (action) {
 	case RELEASE_WAIT_EXPIRY:
 		wait_expiry(server, entry);
@@ -302,7 +320,7 @@ void release_drive(struct server *server, struct claim_entry *entry)
 		expire(server, entry);
 		break;
 	case RELEASE_ASK_NODE:
-		ask_node(server, entry);
+		ask_node(entry);
 		break;
 	case RELEASE_DETACH:
 		start_detach(server, entry);
@@ -370,17 +388,16 @@ static void log_freed(const struct claim *claim)
 		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail);
 }
 
-/* Those that waited for this one. */
-static void drive_siblings(struct server *server, const struct claim_entry *entry)
+/* Those that waited for another one of @volume on @node. That one may be dropped as history meanwhile. */
+static void drive_siblings(struct server *server, struct node_entry *node, const struct volume_entry *volume)
 {
-	struct node_entry *node = state_node(&server->state, entry->claim.node_id);
-	struct claim_entry *other;
+	struct claim_entry *entry;
 	struct claim_entry *next;
 
-	for (other = LIST_FIRST(&node->claims); other; other = next) {
-		next = next_live(other);
-		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED)
-			release_drive(server, other);
+	for (entry = LIST_FIRST(&node->claims); entry; entry = next) {
+		next = next_live(entry);
+		if (entry->volume == volume && entry->claim.state == CLAIM_NODE_DETACHED)
+			release_drive(server, entry);
 	}
 }
 
@@ -398,11 +415,13 @@ static void note_claim(struct server *server, const struct claim *claim)
 		entry->work.is_unsent = true;
 	release_drive(server, entry);
 	if (claim->state >= CLAIM_NODE_DETACHED && claim->attempts == 0)
-		drive_siblings(server, entry);
+		drive_siblings(server, entry->node, entry->volume);
 }
 
 void release_note_durable(struct server *server, const struct change_object *objects, size_t n)
 {
+	if (!server->releases)
+		return; /* the server is being made */
 	for (size_t i = 0; i < n; i++) {
 		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion)
 			note_claim(server, objects[i].value);

@@ -1,0 +1,537 @@
+/* Giving back what a controller attached: when it is asked, for whom, and what holds it up. */
+
+#include "cluster.h"
+#include "keys.h"
+#include "release.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+#define ATTACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+
+static int setup_csi(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
+static int teardown_csi(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_string_equal(f->plugin.violation, "");
+	expect_no_stray_attachment(f);
+	return teardown(state);
+}
+
+/* The allocation with its claim of @volume taken. */
+static void take(struct fixture *f, struct fake_node *node, const char *volume, const char *alloc)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	struct error err;
+	int acks = node->acks;
+
+	f->source = volume;
+	assert_int_equal(run_alloc(f, alloc, node->id, NULL), STATUS_OK);
+	if (fake_node_claim(node, volume, alloc, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, alloc);
+	fake_node_send_mounted(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, node->acks > acks);
+	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
+}
+
+/* The node is through with it, as far as it goes. */
+static void give_back(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_released(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
+}
+
+static struct claim_entry *entry_of(struct fixture *f, const char *alloc)
+{
+	return LIST_FIRST(&state_alloc(&f->server->state, alloc)->claims);
+}
+
+static void forget_delay(struct fixture *f, const char *alloc)
+{
+	struct claim_entry *entry = entry_of(f, alloc);
+
+	assert_non_null(entry->work.timer); /* it would be tried again by itself */
+	(void)sd_event_source_set_time_relative(entry->work.timer, 0);
+}
+
+/* By itself it would not be tried again in this test. */
+static void postpone(struct fixture *f, const char *alloc)
+{
+	struct claim_entry *entry = entry_of(f, alloc);
+
+	assert_non_null(entry->work.timer);
+	(void)sd_event_source_set_time_relative(entry->work.timer, 3600 * USEC_PER_SEC);
+}
+
+static void the_volume_is_detached_after_the_receipt_and_then_free(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	f->plugin.last_secret[0] = '\0';
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n2.n_held == 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_string_equal(f->plugin.last_secret, "hunter2");
+	fake_node_answer(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.evidence, EVIDENCE_RECEIPT);
+	assert_string_equal(claim.external_node_id, "i-n1");
+	assert_int_equal(claim.access_mode, SINGLE_NODE_WRITER);
+	assert_int_equal(claim.attachment_mode, ATTACHMENT_FILE_SYSTEM);
+	assert_int_equal(f->plugin.n_attachments, 0);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
+static void a_node_that_cannot_let_go_is_never_passed_over(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.releases >= 1);
+	for (unsigned int i = 1; i <= 3; i++) {
+		fake_node_send_failed(&f->n1, &claim, "the mount is busy");
+		UNTIL(f, claim_of(f, ALLOC_1).attempts == i);
+		restart(f);
+		connect_csi(f);
+		UNTIL(f, f->n1.releases >= 1);
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+		assert_int_equal(claim_of(f, ALLOC_1).access_mode, SINGLE_NODE_WRITER);
+		assert_string_equal(claim_of(f, ALLOC_1).last_error, "the mount is busy");
+	}
+	fake_node_disconnect(&f->n1);
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	assert_int_equal(f->plugin.n_attachments, 1);
+}
+
+static void a_node_that_is_gone_does_not_keep_its_volumes_attached(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0); /* no evidence yet */
+	if (detach(f, "n1", "burnt down", &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_OPERATOR);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+static void a_new_boot_is_evidence_and_the_controller_detaches(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+static void a_failed_detach_is_explained_and_tried_again(void **state)
+{
+	struct fixture *f = *state;
+	struct release_stats stats;
+	struct claim claim;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	/* that the plugin does not know it does not mean that it is detached */
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 2, STATUS_NOT_FOUND);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	forget_delay(f, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 2);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_NODE_DETACHED);
+	assert_string_equal(claim.last_error,
+			    "plugin ebs on node n2: ControllerUnpublishVolume: the model says no");
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.stuck, 1);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_FAILED_PRECONDITION);
+	forget_delay(f, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	settle(f);
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.stuck, 0);
+	assert_int_equal(stats.detaches, 3);
+	assert_int_equal(stats.freed, 1);
+	assert_int_equal(stats.swept_up, 0);
+}
+
+static void a_controller_that_comes_back_is_asked_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int way = 0; way < 2; way++) {
+		const char *alloc = way == 0 ? ALLOC_1 : ALLOC_2;
+
+		take(f, &f->n1, "db", alloc);
+		if (way == 0) {
+			f->n2.csi.controller_sick = true;
+			fake_node_send_fingerprint(&f->n2);
+		} else {
+			fake_node_disconnect(&f->n2);
+		}
+		settle(f);
+		give_back(f, &f->n1, alloc);
+		UNTIL(f, claim_of(f, alloc).attempts == 1);
+		assert_non_null(strstr(claim_of(f, alloc).last_error, "plugin ebs"));
+		forget_delay(f, alloc); /* trying in vain again is not worth a write */
+		settle(f);
+		assert_int_equal(claim_of(f, alloc).attempts, 1);
+		postpone(f, alloc);
+		f->n2.csi.controller_sick = false;
+		if (way == 0)
+			fake_node_send_fingerprint(&f->n2);
+		else /* it says what it said before */
+			fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+		UNTIL(f, state_of(f, alloc) == CLAIM_FREED);
+	}
+	assert_int_equal(f->plugin.calls[DETACH], 2);
+}
+
+static void releases_go_on_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+	struct release_stats stats;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n2.n_held == 1);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_string_equal(claim_of(f, ALLOC_1).last_error, ""); /* the end of the server is no failure */
+	f->n2.plugin = &f->plugin;
+	f->n2.csi = (struct fake_csi){.has_node = true, .has_controller = true};
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0); /* n1 is not needed */
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 2); /* a repeat is harmless */
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.swept_up, 0);
+}
+
+/* --- several claims --- */
+
+static int setup_shared(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
+static void the_last_claim_on_a_node_takes_the_attachment_with_it(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	take(f, &f->n1, "db", ALLOC_2);
+	take(f, &f->n2, "db", ALLOC_3); /* the other node's has nothing to do with it */
+	assert_int_equal(f->plugin.n_attachments, 2);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+	give_back(f, &f->n1, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_false(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n2"));
+}
+
+static void claims_that_let_go_together_are_detached_together(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	take(f, &f->n1, "db", ALLOC_2);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, f->n2.n_held == 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_NODE_DETACHED);
+	fake_node_answer(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED && state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
+static void what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	f->n2.csi.cannot_attach = true; /* as after another version of the plugin */
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	take(f, &f->n1, "db", ALLOC_2);
+	assert_int_equal(claim_of(f, ALLOC_2).attach, ATTACH_NONE);
+	give_back(f, &f->n1, ALLOC_1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	give_back(f, &f->n1, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+}
+
+static void a_volume_is_never_detached_from_all_nodes(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	claim = claim_of(f, ALLOC_1); /* as one that was adopted from a node that does not know it */
+	claim.external_node_id[0] = '\0';
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	assert_non_null(strstr(claim_of(f, ALLOC_1).last_error, "how the provider calls node n1"));
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	f->plugin.n_attachments = 0; /* done at the provider, by hand */
+}
+
+static Holdfast__V1__Epoch new_epoch(uint64_t number)
+{
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+
+	epoch.number = number;
+	return epoch;
+}
+
+static void after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Epoch epoch = new_epoch(1);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	change_put_record(&change, KEY_EPOCH, &epoch.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	restart(f);
+	connect_csi(f); /* without a report */
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_true(f->n1.reports_wanted > 0);
+}
+
+/* Somebody else's call has the turn of the plugin. */
+static void block_turn(struct fixture *f)
+{
+	const char *source = f->source;
+
+	register_csi(f, "other");
+	f->source = "other";
+	assert_int_equal(run_alloc(f, ALLOC_3, "n2", NULL), STATUS_OK);
+	f->source = source;
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+}
+
+struct asked {
+	int answers;
+	enum status status;
+};
+
+static void on_claimed(enum status status, const ProtobufCMessage *response, const struct error *err,
+		       void *userdata)
+{
+	struct asked *asked = userdata;
+
+	(void)response;
+	(void)err;
+	asked->answers++;
+	asked->status = status;
+}
+
+static void a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn(void **state)
+{
+	struct fixture *f = *state;
+	static struct asked other, again;
+
+	other = again = (struct asked){0};
+	take(f, &f->n1, "db", ALLOC_1);
+	block_turn(f);
+	fake_node_start_claim(&f->n2, "other", ALLOC_3, on_claimed, &other);
+	UNTIL(f, f->n2.n_held == 1);
+	give_back(f, &f->n1, ALLOC_1); /* its detach waits */
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	fake_node_start_claim(&f->n1, "db", ALLOC_2, on_claimed, &again);
+	UNTIL(f, state_volume(&f->server->state, "default", "db")->n_live == 2);
+	settle(f);
+	fake_node_answer(&f->n2);
+	UNTIL(f, again.answers == 1 && state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(again.status, STATUS_OK);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	assert_true(model_plugin_is_attached(&f->plugin, "vol-db", "i-n1"));
+}
+
+static void what_may_be_being_detached_is_not_attached_there_anew(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct error err;
+
+	f->server->config.controller_timeout_us = 30 * USEC_PER_MSEC;
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD, 1, 0);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n2.n_held == 1);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
+	assert_non_null(strstr(err.msg, "being detached from node n1"));
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1); /* no answer: it may still come */
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
+	restart(f); /* which knows still less */
+	f->n1.plugin = f->n2.plugin = &f->plugin;
+	f->n1.csi = (struct fake_csi){.has_node = true};
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
+	connect_csi(f);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+static void a_stuck_volume_delays_no_other(void **state)
+{
+	struct fixture *f = *state;
+
+	register_csi(f, "wal");
+	take(f, &f->n1, "db", ALLOC_1);
+	take(f, &f->n1, "wal", ALLOC_2);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	give_back(f, &f->n1, ALLOC_2);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(claim_of(f, ALLOC_1).attempts, 1);
+}
+
+static void the_sweep_drives_on_what_no_event_did_and_counts_it(void **state)
+{
+	struct fixture *f = *state;
+	struct release_stats stats;
+	struct claim_entry *entry;
+
+	f->release_sweep_us = 20 * USEC_PER_MSEC;
+	restart(f);
+	connect_csi(f);
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	settle(f); /* several sweeps, and nothing to be found */
+	release_stats(f->server, &stats);
+	assert_true(stats.sweeps > 1);
+	assert_int_equal(stats.swept_up, 0);
+	entry = entry_of(f, ALLOC_1); /* as if its timer had been lost, long ago */
+	entry->work.timer = sd_event_source_disable_unref(entry->work.timer);
+	entry->claim.modify_time_ms -= 2 * RELEASE_SWEEP_GRACE_MS;
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.swept_up, 1);
+}
+
+static void every_claim_is_looked_at_by_a_sweep_however_many_there_are(void **state)
+{
+	enum { CLAIMS = 2 * RELEASE_SWEEP_SLICE + 1 };
+	struct fixture *f = *state;
+	struct release_stats stats;
+
+	for (int i = 0; i < CLAIMS; i++) {
+		struct claim claim = {.namespace = "default",
+				      .volume_id = "db",
+				      .plugin_id = CSI_PLUGIN,
+				      .node_id = "n1",
+				      .state = CLAIM_NODE_DETACHED,
+				      .modify_time_ms = 1};
+		cleanup(change_release) struct change change = CHANGE_INIT;
+
+		(void)str_format(claim.id, sizeof(claim.id), "01890000-0000-7000-8000-%012d", i);
+		(void)str_format(claim.allocation_id, sizeof(claim.allocation_id),
+				 "01890000-0000-7000-9000-%012d", i);
+		change_put_claim(&change, &claim);
+		assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	}
+	assert_int_equal(f->server->state.n_claims, CLAIMS);
+	restart(f);
+	UNTIL(f, f->server->state.n_claims == 0);
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.swept_up, 0); /* resumed */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
+#define SHARED(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown_csi)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_volume_is_detached_after_the_receipt_and_then_free),
+		TEST(a_node_that_cannot_let_go_is_never_passed_over),
+		TEST(a_node_that_is_gone_does_not_keep_its_volumes_attached),
+		TEST(a_new_boot_is_evidence_and_the_controller_detaches),
+		TEST(a_failed_detach_is_explained_and_tried_again),
+		TEST(a_controller_that_comes_back_is_asked_at_once),
+		TEST(releases_go_on_after_a_restart),
+		SHARED(the_last_claim_on_a_node_takes_the_attachment_with_it),
+		SHARED(claims_that_let_go_together_are_detached_together),
+		SHARED(what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them),
+		TEST(a_volume_is_never_detached_from_all_nodes),
+		TEST(after_a_restore_nothing_is_detached_before_the_nodes_have_told_what_they_hold),
+		SHARED(a_detach_is_dropped_when_somebody_stands_there_again_at_its_turn),
+		SHARED(what_may_be_being_detached_is_not_attached_there_anew),
+		TEST(a_stuck_volume_delays_no_other),
+		TEST(the_sweep_drives_on_what_no_event_did_and_counts_it),
+		TEST(every_claim_is_looked_at_by_a_sweep_however_many_there_are),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
