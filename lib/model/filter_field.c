@@ -26,13 +26,10 @@ static enum status no_such_field(const struct filter_parser *p, const ProtobufCM
 static bool is_json_name(const char *text, const char *name)
 {
 	for (; *text != '\0' && *name != '\0'; text++, name++) {
-		char c = *name;
+		bool is_raised = *name == '_';
 
-		if (c == '_') {
-			c = *++name;
-			c = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-		}
-		if (*text != c)
+		name += is_raised;
+		if (is_raised && *name >= 'a' && *name <= 'z' ? *text != *name - 'a' + 'A' : *text != *name)
 			return false;
 	}
 	return *text == *name;
