@@ -250,6 +250,28 @@ static void a_node_that_is_gone_is_attested_per_volume_or_purged(void **state)
 	}
 }
 
+static void a_word_of_an_earlier_epoch_proves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim held;
+	struct volume db = {.namespace = "default", .id = "db"};
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	connect_node(&f->n2, "n2");
+	report(&f->n2, 1, NULL, NULL, false);
+	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	restore(f, &backup, 2);
+	connect_node(&f->n2, "n2");
+	report(&f->n2, 2, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
+}
+
 static void a_claim_that_the_older_store_has_as_freed_is_held_again(void **state)
 {
 	struct fixture *f = *state;
@@ -644,6 +666,7 @@ int main(void)
 		SERVED(nothing_is_granted_before_every_node_has_told_what_it_holds),
 		SERVED(a_node_in_a_new_boot_has_to_tell_too),
 		SERVED(a_node_that_is_gone_is_attested_per_volume_or_purged),
+		SERVED(a_word_of_an_earlier_epoch_proves_nothing),
 		SERVED(a_claim_that_the_older_store_has_as_freed_is_held_again),
 		SERVED(a_volume_that_was_forgotten_is_kept_from_everybody_else),
 		SERVED(work_that_ended_after_the_backup_does_not_get_its_claim_again),

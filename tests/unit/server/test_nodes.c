@@ -462,6 +462,23 @@ static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void
 	assert_string_equal(claim_of(f, ALLOC_2).evidence_detail, "operator/dev: maintenance");
 }
 
+static void a_word_that_has_expired_frees_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(attest(f, "n1", NULL, "maintenance", 1, false, NULL, NULL), STATUS_OK);
+	settle(f);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.releases == 1);
+	fake_node_send_failed(&f->n1, &claim, "busy");
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	UNTIL(f, f->n1.releases == 2); /* the node is asked again */
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+}
+
 static void no_word_is_taken_for_plugins_that_the_configuration_names(void **state)
 {
 	struct fixture *f = *state;
@@ -740,6 +757,7 @@ int main(void)
 		SERVED(work_that_was_not_told_to_end_is_not_given_away),
 		SERVED(a_release_that_hangs_on_a_connected_node_can_be_attested),
 		SERVED(a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to),
+		SERVED(a_word_that_has_expired_frees_nothing),
 		SERVED(no_word_is_taken_for_plugins_that_the_configuration_names),
 		SERVED(what_makes_no_sense_is_refused_with_its_code),
 		SERVED(nodes_are_listed_by_page_and_filter),
