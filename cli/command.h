@@ -34,6 +34,12 @@ enum option_id {
 	OPT_UNFINISHED,
 	OPT_HEAD,
 	OPT_ROTATED,
+	OPT_DAYS,
+	OPT_OUT,
+	OPT_HOST,
+	OPT_MANAGEMENT,
+	OPT_WHO,
+	OPT_OBJECT,
 	OPT_UID, /* from here to the last one: of policy explain, given on to holdfast-policy */
 	OPT_PROFILE,
 	OPT_BY_ID,

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "rpc/server.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define SCHEME "holdfast://"
@@ -190,7 +191,7 @@ static enum status check_certificate(const struct server *server, const struct r
 
 	if (rpc_call_peer(call)->uri[0] == '\0' && !config->dev && config->acl)
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
-				 "this call needs a token (HOLDFAST_TOKEN) or an operator's certificate "
+				 "this call needs a token (--token-file) or an operator's certificate "
 				 "(--cert and --key)");
 	return access_operator(rpc_call_peer(call), config->cluster, config->dev, NULL, err);
 }
@@ -238,8 +239,10 @@ static enum status find_scope(struct server *server, const struct rpc_call *call
 static enum status deny(const struct caller *caller, enum access_right right, const char *namespace,
 			struct error *err)
 {
-	const Holdfast__V1__Token *token = caller->token->token;
+	const Holdfast__V1__Token *token;
 
+	assert(caller->token); /* who shows none is refused by check_certificate() */
+	token = caller->token->token;
 	if (right == ACCESS_MANAGEMENT)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "token %s (%s) may not make this call: it needs a management token or an "
@@ -248,11 +251,11 @@ static enum status deny(const struct caller *caller, enum access_right right, co
 	if (!rights[right].any_of)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "token %s (%s) lacks the right '%s'; an operator gives it in a policy: "
-				 "holdfast operator policy put FILE",
+				 "holdfast operator policy put NAME FILE",
 				 token->accessor, token->name, rights[right].name);
 	return error_set(err, STATUS_PERMISSION_DENIED, 0,
 			 "token %s (%s) lacks the capability '%s' in %s%s; an operator gives it in a policy: "
-			 "holdfast operator policy put FILE",
+			 "holdfast operator policy put NAME FILE",
 			 token->accessor, token->name, rights[right].name,
 			 namespace ? "namespace " : "every namespace", namespace ? namespace : "");
 }
@@ -323,7 +326,7 @@ char *access_who(struct server *server, const struct rpc_call *call, char ret[st
 	name_certificate(server, peer, certificate);
 	if (!rpc_call_token(call))
 		(void)str_copy(ret, ACCESS_WHO_SIZE, certificate);
-	else if (access_caller(server, call, &caller, NULL) != STATUS_OK)
+	else if (access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
 		(void)str_format(ret, ACCESS_WHO_SIZE, "refused token of %.150s", certificate);
 	else if (caller.identity.role == ROLE_NONE)
 		(void)str_format(ret, ACCESS_WHO_SIZE, "token %s (%s)", caller.token->token->accessor,

@@ -25,7 +25,7 @@ bool certificate_warning(const struct certificate *certificate, const char *path
 			 "the server's certificate %s %s at %s: nodes and clients %s; make another (holdfast "
 			 "operator cert server), put it there and reload (systemctl reload holdfast-server)",
 			 path, left_ms > 0 ? "expires" : "expired", text,
-			 left_ms > 0 ? "will be refused then" : "cannot connect any more");
+			 left_ms > 0 ? "will refuse it then" : "refuse it");
 	return true;
 }
 

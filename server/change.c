@@ -193,7 +193,7 @@ void change_delete_record(struct change *change, const char *key)
 void change_take_audit(struct change *change, ProtobufCMessage *record)
 {
 	if (!change->audit)
-		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(*change->audit));
+		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(ProtobufCMessage *));
 	if (record && change->audit && change->n_audit < CHANGE_AUDIT_MAX) {
 		change->audit[change->n_audit++] = record;
 		return;

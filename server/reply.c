@@ -82,7 +82,7 @@ enum status reply_changed(struct server *server, struct change *change, struct r
 
 enum status reply_check_operator(struct server *server, struct rpc_call *call, struct error *err)
 {
-	return access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, NULL, err);
+	return access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
 }
 
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)

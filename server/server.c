@@ -4,6 +4,7 @@
 #include "events.h"
 #include "exchange.h"
 #include "load.h"
+#include "reload.h"
 #include "restore.h"
 #include "schema.h"
 #include "services.h"
@@ -90,15 +91,9 @@ static enum status start_listening(struct server *server, struct error *err)
 
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
 {
-	struct server *server = userdata;
-	struct error err;
-
 	(void)source;
 	(void)si;
-	if (rpc_tls_reload(server->tls, &err) == STATUS_OK)
-		log_line(LOG_NOTICE, "certificates loaded again");
-	else
-		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay");
+	server_reload(userdata);
 	return 0;
 }
 

@@ -44,6 +44,7 @@ void caller_init(struct caller_client *caller, struct fixture *f, const char *ur
 	char key[PATH_MAX];
 	struct rpc_tls_files files = {.ca = ca};
 
+	caller->event = f->event;
 	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
 	if (uri) {
 		issue(f, uri, cert, key);
@@ -86,23 +87,30 @@ static json_t *take_answer(ProtobufCMessage *response)
 	return json;
 }
 
+static ProtobufCMessage *read_request(const ProtobufCMethodDescriptor *method, const char *text)
+{
+	ProtobufCMessage *message = NULL;
+	struct error err;
+	json_t *json = json_loads(text, 0, NULL);
+
+	assert_non_null(json);
+	if (pbjson_decode(method->input, json, 0, &message, &err) != STATUS_OK)
+		fail_msg("%s: %s: %s", method->name, text, err.msg);
+	json_decref(json);
+	return message;
+}
+
 enum status caller_call(struct caller_client *caller, const char *method, const char *request,
 			json_t **ret_json, struct error *err)
 {
 	const ProtobufCServiceDescriptor *service = NULL;
 	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
-	ProtobufCMessage *message = NULL;
 	ProtobufCMessage *response = NULL;
-	struct error decode_error;
+	ProtobufCMessage *message;
 	enum status st;
-	json_t *json;
 
 	assert_non_null(descriptor);
-	json = json_loads(request, 0, NULL);
-	assert_non_null(json);
-	if (pbjson_decode(descriptor->input, json, 0, &message, &decode_error) != STATUS_OK)
-		fail_msg("%s: %s: %s", method, request, decode_error.msg);
-	json_decref(json);
+	message = read_request(descriptor, request);
 	st = rpc_client_call_sync(caller->client, service, descriptor->name, message, TIMEOUT_US, &response,
 				  err);
 	protobuf_c_message_free_unpacked(message, NULL);
@@ -111,6 +119,66 @@ enum status caller_call(struct caller_client *caller, const char *method, const 
 	if (response)
 		protobuf_c_message_free_unpacked(response, NULL);
 	return st;
+}
+
+struct ending {
+	bool is_open;
+	bool is_closed;
+	enum status status;
+};
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	((struct ending *)userdata)->is_open = true;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	(void)stream;
+	(void)message;
+	(void)userdata;
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct ending *ending = userdata;
+
+	(void)stream;
+	(void)err;
+	ending->is_closed = true;
+	ending->status = status;
+}
+
+enum status caller_stream(struct caller_client *caller, const char *method, const char *request)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	enum { TURNS = 20, TURN_US = 1000 };
+	const ProtobufCServiceDescriptor *service = NULL;
+	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
+	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
+	struct ending ending = {.is_open = false};
+	struct rpc_stream *stream = NULL;
+	ProtobufCMessage *message;
+
+	assert_non_null(descriptor);
+	message = read_request(descriptor, request);
+	assert_int_equal(rpc_stream_open(caller->client, service, descriptor->name, TIMEOUT_US, &events,
+					 &ending, &stream, NULL),
+			 STATUS_OK);
+	assert_int_equal(rpc_stream_send(stream, message, NULL), STATUS_OK);
+	protobuf_c_message_free_unpacked(message, NULL);
+	while (!ending.is_open && !ending.is_closed) {
+		assert_true(clock_monotonic_us() < limit);
+		assert_true(sd_event_run(caller->event, TURN_US) >= 0);
+	}
+	for (int i = 0; i < TURNS && !ending.is_closed; i++)
+		assert_true(sd_event_run(caller->event, TURN_US) >= 0);
+	if (ending.is_closed)
+		return ending.status;
+	rpc_stream_cancel(stream);
+	return STATUS_OK;
 }
 
 void operator_does(struct fixture *f, const char *method, const char *request)

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 struct caller_client {
+	sd_event *event; /* borrowed */
 	struct rpc_tls *tls;
 	struct rpc_client *client;
 };
@@ -19,7 +20,11 @@ void caller_release(struct caller_client *caller);
 enum status caller_call(struct caller_client *caller, const char *method, const char *request,
 			json_t **ret_json, struct error *err);
 
-/** The same by the cluster's operator, which must succeed. */
+/** Open the stream "Service.Method" and send one message: how it ended at once, or STATUS_OK when it stays
+ * open. */
+enum status caller_stream(struct caller_client *caller, const char *method, const char *request);
+
+/** A call by the cluster's operator, which must succeed. */
 void operator_does(struct fixture *f, const char *method, const char *request);
 
 /** Make a token as operator. @fields is the JSON of Token. Secret owned by the caller. */

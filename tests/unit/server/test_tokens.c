@@ -368,6 +368,46 @@ static void a_flood_of_refusals_is_cut_and_counted(void **state)
 	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
 }
 
+static void what_was_left_out_is_told_though_nobody_is_refused_any_more(void **state)
+{
+	struct fixture *f = *state;
+	struct caller_client caller;
+	json_t *record;
+
+	caller_init(&caller, f, "holdfast://c1/node/n1", NULL);
+	for (int i = 0; i < AUDIT_REFUSALS_BURST + 5; i++)
+		(void)caller_call(&caller, "Operator.PutPolicy", "{}", NULL, NULL);
+	caller_release(&caller);
+	assert_non_null(f->server->audit.timer);
+	assert_true(sd_event_source_set_time_relative(f->server->audit.timer, 0) >= 0);
+	UNTIL(f, !f->server->audit.timer);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	record = last_record(f);
+	assert_string_equal(word(record, "what"), "refusals");
+	assert_string_equal(word(record, "who"), "node/n1");
+	assert_in_range(strtol(word(record, "left_out"), NULL, 10), 1, 5);
+	json_decref(record);
+}
+
+/* Who comes after all places are taken makes the one who was not here for longest forget. */
+static void callers_beyond_the_table_are_counted_together(void **state)
+{
+	struct fixture *f = *state;
+	struct audit_limits *limits = &f->server->audit;
+	uint64_t now_us = clock_monotonic_us();
+
+	for (size_t i = 0; i < AUDIT_CALLERS; i++) {
+		(void)str_format(limits->callers[i].who, AUDIT_WHO_SIZE, "operator/o%zu", i);
+		limits->callers[i].used_us = now_us + i;
+		limits->callers[i].left_out = 3;
+	}
+	(void)as(f, OPERATOR, NULL, "Operator.PutPolicy", "{}", NULL);
+	assert_string_equal(limits->callers[0].who, "operator/ann");
+	assert_int_equal(limits->callers[0].left_out, 0);
+	assert_string_equal(limits->callers[1].who, "operator/o1");
+	assert_int_equal(limits->left_out, 3);
+}
+
 static void a_page_of_tokens_ends_where_the_next_begins(void **state)
 {
 	struct fixture *f = *state;
@@ -404,6 +444,8 @@ int main(void)
 		TEST(without_acl_tokens_are_refused_and_say_so),
 		TEST(who_did_what_is_recorded_and_so_is_a_refusal),
 		TEST(a_flood_of_refusals_is_cut_and_counted),
+		TEST(what_was_left_out_is_told_though_nobody_is_refused_any_more),
+		TEST(callers_beyond_the_table_are_counted_together),
 		TEST(a_page_of_tokens_ends_where_the_next_begins),
 	};
 
