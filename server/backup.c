@@ -4,6 +4,7 @@
 #include "audit.h"
 #include "copy_file.h"
 #include "job.h"
+#include "records.h"
 #include "reply.h"
 #include "server.h"
 
@@ -108,7 +109,7 @@ static void on_made(const struct error *error, void *userdata)
 	response.size_bytes = backup->size;
 	response.sha256 = (ProtobufCBinaryData){.len = sizeof(backup->sha256), .data = backup->sha256};
 	response.index = backup->index;
-	rpc_call_reply(call, &response.base);
+	reply_durable(server, call, message_copy(&response.base)); /* with the record of who gets it */
 }
 
 static enum status new_backup(struct server *server, struct backup **ret, struct error *err)

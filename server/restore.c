@@ -6,6 +6,7 @@
 #include "exchange.h"
 #include "job.h"
 #include "keys.h"
+#include "records.h"
 #include "reply.h"
 #include "server.h"
 
@@ -327,7 +328,7 @@ static void on_prepared(const struct error *error, void *userdata)
 	response.epoch = restore->result.epoch;
 	response.index = restore->result.index;
 	response.nodes_to_report = restore->result.nodes;
-	rpc_call_reply(call, &response.base);
+	reply_durable(server, call, message_copy(&response.base)); /* with the record of who did it */
 }
 
 static uint64_t epoch_of(struct server *server)
