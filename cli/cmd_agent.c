@@ -16,5 +16,6 @@ enum status cmd_agent_status(struct invocation *inv, struct error *err)
 					CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, err);
 	if (status != STATUS_OK)
 		return status;
-	return inv->options[OPT_JSON] ? print_answer(&answer->base, err) : show_agent(answer, err);
+	return inv->options[OPT_JSON] ? print_answer(&answer->base, err)
+				      : show_agent(answer, inv->options[OPT_VERBOSE] != NULL, err);
 }

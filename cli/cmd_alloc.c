@@ -1,13 +1,14 @@
 #include "commands.h"
 #include "connect.h"
 #include "output.h"
+#include "pages.h"
 #include "pick.h"
 #include "show.h"
 #include "spec.h"
+#include "values.h"
 #include "wait.h"
 
 #include "base/id.h"
-#include "base/parse.h"
 #include "base/str.h"
 #include "conf/conf.h"
 
@@ -16,19 +17,8 @@
 #include <string.h>
 
 #define WAIT_DEFAULT_US (UINT64_C(300) * USEC_PER_SEC)
-#define WAIT_MAX_US (UINT64_C(86400) * USEC_PER_SEC)
 
 static const ProtobufCServiceDescriptor *const allocations = &holdfast__v1__allocations__descriptor;
-
-static enum status wait_timeout(struct invocation *inv, uint64_t *ret_us, struct error *err)
-{
-	const char *text = inv->options[OPT_TIMEOUT];
-
-	*ret_us = WAIT_DEFAULT_US;
-	if (text && (parse_duration(text, ret_us) < 0 || *ret_us == 0 || *ret_us > WAIT_MAX_US))
-		return usage_error(inv, err, "'%s' is not a duration up to a day, as in 90s, 5m", text);
-	return STATUS_OK;
-}
 
 static enum status load_alloc(struct invocation *inv, Holdfast__V1__Allocation **ret, struct error *err)
 {
@@ -84,7 +74,7 @@ static enum status finish(struct invocation *inv, struct connection *connection,
 {
 	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
 	uint64_t timeout_us;
-	enum status status = wait_timeout(inv, &timeout_us, err);
+	enum status status = value_timeout(inv, WAIT_DEFAULT_US, &timeout_us, err);
 	enum status printed = STATUS_OK;
 
 	if (status == STATUS_OK)
@@ -97,6 +87,16 @@ static enum status finish(struct invocation *inv, struct connection *connection,
 	return show_alloc(answer->allocation, err);
 }
 
+/* Why not elsewhere is in the details of a refusal, which main() prints. */
+static enum status print_placement(struct invocation *inv, const Holdfast__V1__RunAllocationResponse *answer,
+				   struct error *err)
+{
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("it would run on node %s; nothing was changed", answer->allocation->node_id);
+	return STATUS_OK;
+}
+
 enum status cmd_alloc_run(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
@@ -104,7 +104,7 @@ enum status cmd_alloc_run(struct invocation *inv, struct error *err)
 	cleanup_message Holdfast__V1__Allocation *alloc = NULL;
 	cleanup_connection struct connection *connection = NULL;
 	uint64_t timeout_us;
-	enum status status = wait_timeout(inv, &timeout_us, err);
+	enum status status = value_timeout(inv, WAIT_DEFAULT_US, &timeout_us, err);
 
 	if (status == STATUS_OK)
 		status = load_alloc(inv, &alloc, err);
@@ -115,17 +115,22 @@ enum status cmd_alloc_run(struct invocation *inv, struct error *err)
 	if (status != STATUS_OK)
 		return status;
 	request.allocation = alloc;
+	request.dry_run = inv->options[OPT_DRY_RUN] != NULL;
 	status = connection_call(connection, allocations, "Run", &request.base, CALL_TIMEOUT_US,
 				 (ProtobufCMessage **)(void *)&answer, err);
 	if (status != STATUS_OK)
 		return status;
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
+	if (request.dry_run)
+		return print_placement(inv, answer, err);
 	if (!inv->options[OPT_NO_WAIT])
 		return finish(inv, connection, answer->allocation, WAIT_RUNNING, err);
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
 	print_line("allocation %s is accepted", answer->allocation->id);
+	if (!alloc->node_id[0])
+		print_line("it is placed on node %s", answer->allocation->node_id);
 	return STATUS_OK;
 }
 
@@ -136,7 +141,7 @@ enum status cmd_alloc_stop(struct invocation *inv, struct error *err)
 	cleanup_connection struct connection *connection = NULL;
 	char id[PICK_ID_SIZE];
 	uint64_t timeout_us;
-	enum status status = wait_timeout(inv, &timeout_us, err);
+	enum status status = value_timeout(inv, WAIT_DEFAULT_US, &timeout_us, err);
 
 	if (status == STATUS_OK)
 		status = connect_server(inv, &connection, err);
@@ -169,17 +174,21 @@ static enum status list_allocs(struct invocation *inv, struct connection *connec
 	enum status status = STATUS_OK;
 
 	if (inv->options[OPT_NODE]) {
-		status = pick_node(connection, inv->options[OPT_NODE], node, err);
+		status = pick_known_node(connection, inv->options[OPT_NODE], node, err);
 		request.node_id = node;
 	}
+	request.namespace_ = option_text(inv, OPT_NAMESPACE);
+	request.filter = option_text(inv, OPT_FILTER);
 	if (status == STATUS_OK)
-		status = connection_call(connection, allocations, "List", &request.base, CALL_TIMEOUT_US,
-					 (ProtobufCMessage **)(void *)&answer, err);
+		status = pages_call(connection, inv, allocations, "List", &request.base, &answer, err);
 	if (status != STATUS_OK)
 		return status;
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
-	return show_allocs(answer->allocations, answer->n_allocations, NULL, err);
+	status = show_allocs(answer->allocations, answer->n_allocations, NULL,
+			     inv->options[OPT_VERBOSE] != NULL, err);
+	pages_tell_rest(&answer->base);
+	return status;
 }
 
 enum status cmd_alloc_status(struct invocation *inv, struct error *err)
@@ -190,8 +199,9 @@ enum status cmd_alloc_status(struct invocation *inv, struct error *err)
 	char id[PICK_ID_SIZE];
 	enum status status;
 
-	if (inv->options[OPT_NODE] && inv->n_args > 0)
-		return usage_error(inv, err, "--node is for the list: give it without an ID");
+	if ((inv->options[OPT_NODE] || inv->options[OPT_FILTER]) && inv->n_args > 0)
+		return usage_error(inv, err, "--%s is for the list: give it without an ID",
+				   inv->options[OPT_NODE] ? "node" : "filter");
 	status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK && inv->n_args == 0)
 		return list_allocs(inv, connection, err);
@@ -207,5 +217,7 @@ enum status cmd_alloc_status(struct invocation *inv, struct error *err)
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
 	status = show_alloc(answer->allocation, err);
-	return status == STATUS_OK ? show_claims(answer->claims, answer->n_claims, "claims", err) : status;
+	return status == STATUS_OK ? show_claims(answer->claims, answer->n_claims, "claims",
+						 inv->options[OPT_VERBOSE] != NULL, err)
+				   : status;
 }

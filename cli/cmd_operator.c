@@ -2,6 +2,7 @@
 #include "completion.h"
 #include "connect.h"
 #include "output.h"
+#include "values.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -11,17 +12,25 @@
 
 enum { KEY_MAX = 32 }; /* bytes of an Ed25519 public key */
 
+#define GC_TIMEOUT_US (UINT64_C(300) * USEC_PER_SEC)
+
 static void show_status(const Holdfast__V1__GetStatusResponse *s)
 {
 	char key[2 * KEY_MAX + 1] = "";
-	char text[64];
+	char text[64], age[AGE_SIZE];
 	const struct {
 		const char *name;
 		uint64_t value;
 	} counts[] = {
-		{"index", s->index},   {"volumes", s->volumes},
-		{"nodes", s->nodes},   {"nodes ready", s->nodes_ready},
-		{"claims", s->claims}, {"allocations", s->allocations},
+		{"index", s->index},
+		{"volumes", s->volumes},
+		{"nodes", s->nodes},
+		{"nodes ready", s->nodes_ready},
+		{"claims", s->claims},
+		{"releases waiting", s->releases_waiting},
+		{"allocations", s->allocations},
+		{"schema", s->schema},
+		{"epoch", s->epoch},
 	};
 
 	print_field("version", s->version);
@@ -30,6 +39,12 @@ static void show_status(const Holdfast__V1__GetStatusResponse *s)
 		(void)str_format(text, sizeof(text), "%" PRIu64, counts[i].value);
 		print_field(counts[i].name, text);
 	}
+	if (s->restored_at_ms) {
+		(void)str_format(text, sizeof(text), "%s ago, %" PRIu32 " nodes are still to report",
+				 age_text(s->restored_at_ms, clock_realtime_ms(), age), s->nodes_to_report);
+		print_field("restored", text);
+	}
+	print_field("tokens", s->acl_enabled ? "needed" : "not needed");
 	if (s->ticket_key.len == KEY_MAX)
 		hex_encode(key, s->ticket_key.data, s->ticket_key.len);
 	print_field("ticket key", key);
@@ -54,6 +69,32 @@ enum status cmd_operator_status(struct invocation *inv, struct error *err)
 	return STATUS_OK;
 }
 
+#define GC_MAX_MS (UINT64_C(3650) * 86400 * 1000)
+
+enum status cmd_operator_gc(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__GcRequest request = HOLDFAST__V1__GC_REQUEST__INIT;
+	cleanup_message Holdfast__V1__GcResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	enum status status = value_duration(inv, OPT_OLDER_THAN, 0, GC_MAX_MS, &request.older_than_ms, err);
+
+	if (status == STATUS_OK)
+		status = connect_server(inv, &connection, err);
+	if (status != STATUS_OK)
+		return status;
+	request.dry_run = inv->options[OPT_DRY_RUN] != NULL;
+	status = connection_call(connection, &holdfast__v1__operator__descriptor, "Gc", &request.base,
+				 GC_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, err);
+	if (status != STATUS_OK)
+		return status;
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("%s: %" PRIu32 " allocations, %" PRIu32 " claims, %" PRIu32 " audit records",
+		   request.dry_run ? "would be removed" : "removed", answer->allocations, answer->claims,
+		   answer->audit_records);
+	return STATUS_OK;
+}
+
 enum status cmd_version(struct invocation *inv, struct error *err)
 {
 	if (inv->options[OPT_JSON])
@@ -64,11 +105,15 @@ enum status cmd_version(struct invocation *inv, struct error *err)
 
 enum status cmd_completion(struct invocation *inv, struct error *err)
 {
+	if (str_eq(inv->args[0], "ids"))
+		return completion_ids(inv, err);
+	if (inv->n_args > 1)
+		return usage_error(inv, err, "unexpected argument '%s'", inv->args[1]);
 	if (str_eq(inv->args[0], "bash"))
 		completion_bash(stdout);
 	else if (str_eq(inv->args[0], "man"))
 		completion_man(stdout);
 	else
-		return usage_error(inv, err, "no completion for '%s': bash, man", inv->args[0]);
+		return usage_error(inv, err, "no completion for '%s': bash, man, ids", inv->args[0]);
 	return STATUS_OK;
 }

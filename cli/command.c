@@ -97,9 +97,16 @@ static enum status take_options(int argc, char **argv, struct invocation *inv, s
 
 		if (found == '?' || found == ':')
 			return bad_option(found, argv, err);
-		if (inv->options[id] && command_options[id].arg)
+		if (inv->options[id] && command_options[id].arg && !command_options[id].repeats)
 			return error_set(err, STATUS_INVALID_ARGUMENT, 0, "option --%s is given twice",
 					 command_options[id].name);
+		if (command_options[id].repeats && inv->n_repeated == OPTION_REPEATS_MAX)
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "option --%s is given more than %d times", command_options[id].name,
+					 OPTION_REPEATS_MAX);
+		if (command_options[id].repeats)
+			inv->repeated[inv->n_repeated++] =
+				(struct repeated_option){.id = (enum option_id)id, .value = optarg};
 		inv->options[id] = optarg ? optarg : "";
 	}
 	inv->n_args = argc - optind;
@@ -232,7 +239,7 @@ enum status command_parse(int argc, char **argv, struct invocation *ret, struct 
 	status = take_options(argc, argv, ret, err);
 	if (status == STATUS_OK)
 		status = find_command(ret, err);
-	if (status != STATUS_OK || !ret->command || is_given(ret, OPT_HELP) || !ret->command->run)
+	if (status != STATUS_OK || !ret->command || is_given(ret, OPT_HELP))
 		return status;
 	return check_command(ret, err);
 }
@@ -247,6 +254,17 @@ enum status usage_error(struct invocation *inv, struct error *err, const char *f
 	va_end(args);
 	inv->is_usage_error = true;
 	return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s", message);
+}
+
+const char *option_next(const struct invocation *inv, enum option_id id, size_t *at)
+{
+	while (*at < inv->n_repeated) {
+		const struct repeated_option *option = &inv->repeated[(*at)++];
+
+		if (option->id == id)
+			return option->value;
+	}
+	return NULL;
 }
 
 char *option_text(const struct invocation *inv, enum option_id id)
@@ -287,21 +305,22 @@ static void print_option(FILE *out, const struct option_info *info)
 
 void command_usage(FILE *out, const struct command *command)
 {
-	(void)fprintf(out, "usage: holdfast %s [options]%s%s\n\n%s.%s\n\noptions:\n", command->path,
-		      command->args[0] ? " " : "", command->args, command->help,
-		      command->run ? "" : " (not built yet)");
+	(void)fprintf(out, "usage: holdfast %s [options]%s%s\n\n%s.\n\noptions:\n", command->path,
+		      command->args[0] ? " " : "", command->args, command->help);
 	for (int id = 0; id < OPTION_N; id++)
 		if (command->options & OPTION_BIT(id))
 			print_option(out, &command_options[id]);
 	for (int id = 0; id < OPTION_N; id++)
 		if (common_options & OPTION_BIT(id))
 			print_option(out, &command_options[id]);
+	if (command->example)
+		(void)fprintf(out, "\nexample:\n  holdfast %s%s%s\n", command->path,
+			      command->example[0] ? " " : "", command->example);
 }
 
 void command_list(FILE *out, const char *group)
 {
 	for (size_t i = 0; i < n_commands; i++)
 		if (command_in_group(commands[i].path, group))
-			(void)fprintf(out, "  %-24s %s%s\n", commands[i].path, commands[i].help,
-				      commands[i].run ? "" : " (not built yet)");
+			(void)fprintf(out, "  %-24s %s\n", commands[i].path, commands[i].help);
 }

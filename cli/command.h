@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,7 +35,33 @@ enum option_id {
 	OPT_UNFINISHED,
 	OPT_HEAD,
 	OPT_ROTATED,
-	OPT_UID, /* from here to the last one: of policy explain, given on to holdfast-policy */
+	OPT_TOKEN_FILE,
+	OPT_VERBOSE,
+	OPT_FILTER,
+	OPT_LIMIT,
+	OPT_PLUGIN,
+	OPT_TYPE,
+	OPT_REASON,
+	OPT_DRY_RUN,
+	OPT_YES,
+	OPT_DEADLINE,
+	OPT_CANCEL,
+	OPT_ENABLE,
+	OPT_DISABLE,
+	OPT_VALID,
+	OPT_PARAMETER,
+	OPT_SECRETS_FILE,
+	OPT_CAPACITY_MAX,
+	OPT_OLDER_THAN,
+	OPT_OTHER_CLUSTER,
+	OPT_INDEX,
+	OPT_DAYS,
+	OPT_OUT,
+	OPT_HOST,
+	OPT_MANAGEMENT,
+	OPT_WHO,
+	OPT_OBJECT,
+	OPT_UID, /* from here to OPT_DETACH: of policy explain, given on to holdfast-policy */
 	OPT_PROFILE,
 	OPT_BY_ID,
 	OPT_TMPFS_SIZE,
@@ -50,13 +77,29 @@ enum option_id {
 	OPTION_N,
 };
 
-#define OPTION_BIT(id) (UINT64_C(1) << (id))
+/* A set of them: there are more than 64. */
+__extension__ typedef unsigned __int128 option_set;
+
+#define OPTION_BIT(id) ((option_set)1 << (id))
+
+/* What completion offers for an argument. */
+enum word_kind {
+	WORD_NONE,
+	WORD_FILE,
+	WORD_VOLUME,
+	WORD_NODE,
+	WORD_PLUGIN,
+	WORD_ALLOC,
+	WORD_KIND_N,
+};
 
 struct option_info {
 	const char *name; /* long form, without dashes */
 	char letter;	  /* short form, or NUL */
 	const char *arg;  /* what its argument is called; NULL for a flag */
 	const char *help;
+	bool repeats;		 /* may be given several times: option_next() */
+	enum word_kind arg_kind; /* of the argument */
 };
 
 extern const struct option_info command_options[OPTION_N];
@@ -66,32 +109,48 @@ struct invocation;
 /** Run a command. Prints its result; an error is for the caller to print. */
 typedef enum status command_fn(struct invocation *inv, struct error *err);
 
+enum {
+	ANY_ARGS = 1 << 20,
+	ARG_KINDS_MAX = 2,
+};
+
 struct command {
 	const char *path; /* words divided by one space */
 	const char *args; /* for the usage */
 	const char *help;
-	uint64_t options; /* bits of option_id beside those that every command has */
+	const char *example; /* arguments of a call that makes sense; NULL: none is shown */
+	option_set options;  /* bits of option_id beside those that every command has */
 	int min_args;
 	int max_args;
-	command_fn *run; /* NULL: not built yet */
+	enum word_kind arg_kinds[ARG_KINDS_MAX]; /* of its first arguments; the last one is that of all that
+						    follow */
+	command_fn *run;
 };
-
-enum { ANY_ARGS = 1 << 20 };
 
 extern const struct command commands[];
 extern const size_t n_commands;
 
 /** Options that every command takes. */
-extern const uint64_t common_options;
+extern const option_set common_options;
 
-/* A parsed command line. Everything is borrowed from argv. */
+enum { OPTION_REPEATS_MAX = 64 };
+
+struct repeated_option {
+	enum option_id id;
+	const char *value;
+};
+
+/* A parsed command line. Everything in it is borrowed from argv. */
 struct invocation {
 	const struct command *command; /* NULL for "holdfast --help" and "holdfast GROUP --help" */
 	const char *group;	       /* "volume" when only that much was given */
-	const char *options[OPTION_N]; /* NULL: not given; flags are "" */
+	const char *options[OPTION_N]; /* NULL: not given; flags are "", of repeated ones the last */
+	struct repeated_option repeated[OPTION_REPEATS_MAX];
+	size_t n_repeated;
 	int n_args;
 	char **args;
-	bool is_usage_error; /* set by usage_error(): the exit code is 2 */
+	bool is_usage_error;	   /* set by usage_error(): the exit code is 2 */
+	ProtobufCMessage *details; /* ErrorDetails of the server's refusal, or NULL; owned, of main() */
 };
 
 /** Parse a command line; options may stand anywhere. Unknown commands and options, options of another command
@@ -102,6 +161,9 @@ enum status command_parse(int argc, char **argv, struct invocation *ret, struct 
 /** Fill @err for a mistake in the command line found while running. Returns STATUS_INVALID_ARGUMENT. */
 enum status usage_error(struct invocation *inv, struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/** The next value of a repeated option; @at begins at 0. NULL: there are no more. */
+const char *option_next(const struct invocation *inv, enum option_id id, size_t *at);
 
 /** Value of an option for a request, "" when it is not given. Not to be written to: requests only lack the
  * const. */

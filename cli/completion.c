@@ -57,59 +57,147 @@ static void print_groups(FILE *out, int n)
 	}
 }
 
-static void print_options(FILE *out, uint64_t options)
+static void print_options(FILE *out, option_set options)
 {
 	for (int id = 0; id < OPTION_N; id++)
 		if (options & OPTION_BIT(id))
 			(void)fprintf(out, " --%s", command_options[id].name);
 }
 
-/* A pattern of them: "--address|--ca|..." */
-static void print_options_with_arguments(FILE *out)
+/* What the server has to be asked with. */
+static const option_set connecting = OPTION_BIT(OPT_ADDRESS) | OPTION_BIT(OPT_CA) | OPTION_BIT(OPT_CERT) |
+				     OPTION_BIT(OPT_KEY) | OPTION_BIT(OPT_SERVER_URI) |
+				     OPTION_BIT(OPT_DEV_DIR) | OPTION_BIT(OPT_NAMESPACE) |
+				     OPTION_BIT(OPT_TOKEN_FILE);
+
+static option_set with_argument(void)
 {
-	const char *divider = "";
+	option_set set = 0;
+
+	for (int id = 0; id < OPTION_N; id++)
+		if (command_options[id].arg)
+			set |= OPTION_BIT(id);
+	return set;
+}
+
+static option_set with_kind(enum word_kind kind)
+{
+	option_set set = 0;
+
+	for (int id = 0; id < OPTION_N; id++)
+		if (command_options[id].arg && command_options[id].arg_kind == kind)
+			set |= OPTION_BIT(id);
+	return set;
+}
+
+/* "--address|--ca|...)" */
+static void print_pattern(FILE *out, option_set set)
+{
+	const char *before = "\t";
 
 	for (int id = 0; id < OPTION_N; id++) {
-		if (!command_options[id].arg)
+		if (!(set & OPTION_BIT(id)))
 			continue;
-		(void)fprintf(out, "%s--%s", divider, command_options[id].name);
-		divider = "|";
+		(void)fprintf(out, "%s--%s", before, command_options[id].name);
+		before = "|";
 	}
+	(void)fputs(")", out);
 }
+
+/* The kind of the word after an option. */
+static void print_option_kinds(FILE *out)
+{
+	(void)fputs("\tcase $before in\n", out);
+	for (int kind = WORD_NONE; kind < WORD_KIND_N; kind++) {
+		option_set set = with_kind((enum word_kind)kind);
+
+		if (!set)
+			continue;
+		print_pattern(out, set);
+		(void)fprintf(out, " kind='%s' ;;\n", kind ? completion_kind((enum word_kind)kind) : "none");
+	}
+	(void)fputs("\tesac\n", out);
+}
+
+static const char *argument_kind(const struct command *command, size_t k)
+{
+	/* a list of files or ids goes on as it begins */
+	if (k > 0 && command->max_args == ANY_ARGS && command->arg_kinds[k] == WORD_NONE)
+		k = 0;
+	return command->arg_kinds[k] == WORD_NONE ? "none" : completion_kind(command->arg_kinds[k]);
+}
+
+/* The kinds of a command's arguments, and its options. */
+static void print_commands(FILE *out)
+{
+	(void)fputs("\tcase $line in\n", out);
+	for (size_t i = n_commands; i-- > 0;) { /* "volume" must not hide "volume snapshot list" */
+		const struct command *command = &commands[i];
+
+		(void)fprintf(out, "\t\"%s\"*) path=\"%s\" kinds=(", command->path, command->path);
+		for (size_t k = 0; k < ARG_KINDS_MAX; k++)
+			(void)fprintf(out, "%s%s", k ? " " : "", argument_kind(command, k));
+		(void)fprintf(out, ") max=%d options=\"", command->max_args);
+		print_options(out, common_options | command->options);
+		(void)fputs("\" ;;\n", out);
+	}
+	(void)fputs("\tesac\n", out);
+}
+
+static const char script_begin[] =
+	"# bash completion for holdfast\n"
+	"_holdfast() {\n"
+	"\tlocal current=${COMP_WORDS[COMP_CWORD]} line='' words='' word before='' kind='' path='' "
+	"options=''\n"
+	"\tlocal max=0 kinds=() connect=() rest\n"
+	"\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+	"\t\t[[ $word == = ]] && continue\n"
+	"\t\tcase $before in\n";
+
+/* An argument that the server knows is asked for; the shell waits two seconds at most. */
+static const char script_end[] = "\tif [[ -z $kind && $current == -* ]]; then\n"
+				 "\t\twords=$options\n"
+				 "\telif [[ -z $kind && -n $path ]]; then\n"
+				 "\t\trest=${line#\"$path\"}\n"
+				 "\t\tread -ra rest <<<\"$rest\"\n"
+				 "\t\tword=${#rest[@]}\n"
+				 "\t\t((word >= max)) || kind=${kinds[word < 2 ? word : 1]}\n"
+				 "\tfi\n"
+				 "\tcase $kind in\n"
+				 "\tvolume|node|plugin|alloc)\n"
+				 "\t\twords+=\" $(timeout 2 holdfast completion ids \"$kind\" \"$current\" "
+				 "\"${connect[@]}\" 2>/dev/null)\" ;;\n"
+				 "\tfile)\n"
+				 "\t\tcompopt -o filenames 2>/dev/null\n"
+				 "\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+				 "\t\treturn ;;\n"
+				 "\tesac\n"
+				 "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+				 "}\n"
+				 "complete -F _holdfast holdfast\n";
 
 void completion_bash(FILE *out)
 {
-	(void)fputs("# bash completion for holdfast\n"
-		    "_holdfast() {\n"
-		    "\tlocal current=${COMP_WORDS[COMP_CWORD]} line='' words='' word before=''\n"
-		    "\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-		    "\t\tcase $before in\n"
-		    "\t\t",
-		    out);
-	print_options_with_arguments(out);
-	(void)fputs(") ;;\n" /* the word is its argument */
+	(void)fputs(script_begin, out);
+	print_pattern(out, connecting);
+	(void)fputs(" connect+=(\"$before\" \"$word\") ;;\n", out);
+	print_pattern(out, with_argument() & ~connecting);
+	(void)fputs(" ;;\n" /* the word is its argument */
 		    "\t\t*) [[ $word == -* ]] || line+=\"${line:+ }$word\" ;;\n"
 		    "\t\tesac\n"
 		    "\t\tbefore=$word\n"
 		    "\tdone\n"
-		    "\tcase $line in\n",
+		    "\tcase $line in\n"
+		    "\t\"\") words=\"",
 		    out);
-	(void)fputs("\t\"\") words=\"", out);
 	print_next_words(out, "", 0);
 	(void)fputs("\" ;;\n", out);
 	print_groups(out, 1);
 	print_groups(out, 2);
-	(void)fputs("\tesac\n\tif [[ $current == -* ]]; then\n\t\tcase $line in\n", out);
-	for (size_t i = 0; i < n_commands; i++) {
-		(void)fprintf(out, "\t\t\"%s\"*) words=\"", commands[i].path);
-		print_options(out, common_options | commands[i].options);
-		(void)fputs("\" ;;\n", out);
-	}
-	(void)fputs("\t\tesac\n\tfi\n"
-		    "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
-		    "}\n"
-		    "complete -o default -F _holdfast holdfast\n",
-		    out);
+	(void)fputs("\tesac\n", out);
+	print_option_kinds(out);
+	print_commands(out);
+	(void)fputs(script_end, out);
 }
 
 static void print_man_option(FILE *out, const struct option_info *info)
@@ -129,8 +217,7 @@ void completion_man(FILE *out)
 		(void)fprintf(out, "*%s*", commands[i].path);
 		if (commands[i].args[0])
 			(void)fprintf(out, " _%s_", commands[i].args);
-		(void)fprintf(out, "\n\t%s.%s\n\n", commands[i].help,
-			      commands[i].run ? "" : " Not built yet.");
+		(void)fprintf(out, "\n\t%s.\n\n", commands[i].help);
 	}
 	(void)fputs("# OPTIONS\n\n", out);
 	for (int id = 0; id < OPTION_N; id++)

@@ -1,13 +1,18 @@
 #include "connect.h"
 
+#include "progress.h"
 #include "settings.h"
+#include "values.h"
 
 #include "rpc/client.h"
 
 #include <assert.h>
+#include <holdfast/v1/explain.pb-c.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct connection {
+	struct invocation *inv;
 	sd_event *event;
 	struct rpc_tls *tls; /* NULL for the agent */
 	struct rpc_client *client;
@@ -23,13 +28,14 @@ void connection_free(struct connection *connection)
 	free(connection);
 }
 
-static enum status connection_new(struct connection **ret, struct error *err)
+static enum status connection_new(struct invocation *inv, struct connection **ret, struct error *err)
 {
 	cleanup_connection struct connection *connection = calloc(1, sizeof(*connection));
 	int r;
 
 	if (!connection)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "connect");
+	connection->inv = inv;
 	r = sd_event_new(&connection->event);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "make an event loop");
@@ -57,6 +63,7 @@ static enum status open_server(struct connection *connection, const struct serve
 		.host = settings->host,
 		.port = settings->port,
 		.server_uri = settings->server_uri,
+		.token = settings->token[0] ? settings->token : NULL,
 	};
 	enum status status;
 
@@ -73,9 +80,10 @@ enum status connect_server(struct invocation *inv, struct connection **ret, stru
 	enum status status = server_settings_resolve(inv, &settings, err);
 
 	if (status == STATUS_OK)
-		status = connection_new(&connection, err);
+		status = connection_new(inv, &connection, err);
 	if (status == STATUS_OK)
 		status = open_server(connection, &settings, err);
+	explicit_bzero(&settings, sizeof(settings));
 	if (status == STATUS_OK)
 		*ret = TAKE_PTR(connection);
 	return status;
@@ -85,7 +93,7 @@ enum status connect_agent(struct invocation *inv, struct connection **ret, struc
 {
 	cleanup_connection struct connection *connection = NULL;
 	struct rpc_endpoint endpoint = {.unix_path = agent_socket_path(inv)};
-	enum status status = connection_new(&connection, err);
+	enum status status = connection_new(inv, &connection, err);
 
 	if (status == STATUS_OK)
 		status = open_client(connection, &endpoint, err);
@@ -98,5 +106,154 @@ enum status connection_call(struct connection *connection, const ProtobufCServic
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    ProtobufCMessage **ret, struct error *err)
 {
-	return rpc_client_call_sync(connection->client, service, method, request, timeout_us, ret, err);
+	enum status status =
+		rpc_client_call_sync(connection->client, service, method, request, timeout_us, ret, err);
+
+	if (status == STATUS_OK)
+		return status;
+	protobuf_c_message_free_unpacked(connection->inv->details, NULL);
+	connection->inv->details =
+		rpc_client_details(connection->client, &holdfast__v1__error_details__descriptor);
+	return status;
+}
+
+/* What a person sees while a call is under way. */
+struct ticker {
+	const char *doing;
+	uint64_t started_us;
+	sd_event_source *timer;
+};
+
+static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	const struct ticker *ticker = userdata;
+	char age[CLOCK_TEXT_SIZE];
+
+	progress_show("%s ... %s", ticker->doing,
+		      clock_format_duration(usec > ticker->started_us ? usec - ticker->started_us : 0, age));
+	(void)sd_event_source_set_time(timer, usec + USEC_PER_SEC);
+	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+}
+
+enum status connection_call_long(struct connection *connection, struct invocation *inv,
+				 const ProtobufCServiceDescriptor *service, const char *method,
+				 const ProtobufCMessage *request, uint64_t timeout_us, const char *doing,
+				 ProtobufCMessage **ret, struct error *err)
+{
+	struct ticker ticker = {.doing = doing, .started_us = clock_monotonic_us()};
+	enum status status = value_timeout(inv, timeout_us, &timeout_us, err);
+
+	if (status != STATUS_OK)
+		return status;
+	progress_show("%s ...", doing);
+	/* without it there is no progress to see, nothing else */
+	(void)sd_event_add_time(connection->event, &ticker.timer, CLOCK_MONOTONIC,
+				ticker.started_us + USEC_PER_SEC, 0, on_tick, &ticker);
+	status = connection_call(connection, service, method, request, timeout_us, ret, err);
+	sd_event_source_disable_unref(ticker.timer);
+	progress_end();
+	return status;
+}
+
+/* A stream under way. */
+struct reader {
+	const struct connection_stream *stream;
+	bool done;
+	enum status status;
+	struct error err;
+};
+
+struct open_stream {
+	struct reader reader;
+	struct rpc_stream *stream; /* NULL: closed */
+};
+
+static void end_reader(struct reader *reader, enum status status, const struct error *err)
+{
+	reader->done = true;
+	reader->status = status;
+	if (err)
+		reader->err = *err;
+}
+
+static void on_stream_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	struct reader *reader = &((struct open_stream *)userdata)->reader;
+	struct error err = {.msg = ""};
+	enum status status;
+
+	(void)stream;
+	if (reader->done)
+		return;
+	status = reader->stream->on_message(message, reader->stream->userdata, &err);
+	if (status != STATUS_OK)
+		end_reader(reader, status, &err);
+}
+
+static void on_stream_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+/* A reader that ended the stream itself keeps its own reason. */
+static void on_stream_closed(struct rpc_stream *stream, enum status status, const struct error *err,
+			     void *userdata)
+{
+	struct open_stream *open = userdata;
+
+	(void)stream;
+	open->stream = NULL;
+	if (!open->reader.done)
+		end_reader(&open->reader, status, err);
+}
+
+static int on_stream_time(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	struct open_stream *open = userdata;
+
+	(void)timer;
+	(void)usec;
+	if (!open->reader.done)
+		end_reader(&open->reader, STATUS_OK, NULL);
+	return 0;
+}
+
+static enum status run_stream(struct connection *connection, struct open_stream *open, struct error *err)
+{
+	const struct connection_stream *stream = open->reader.stream;
+	sd_event_source *timer = NULL;
+	int r = 0;
+
+	if (stream->timeout_us > 0)
+		r = sd_event_add_time_relative(connection->event, &timer, CLOCK_MONOTONIC, stream->timeout_us,
+					       0, on_stream_time, open);
+	while (r >= 0 && !open->reader.done)
+		r = sd_event_run(connection->event, UINT64_MAX);
+	sd_event_source_disable_unref(timer);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "wait for the server");
+	if (open->reader.status != STATUS_OK && err)
+		*err = open->reader.err;
+	return open->reader.status;
+}
+
+enum status connection_stream(struct connection *connection, const struct connection_stream *stream,
+			      struct error *err)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_stream_open,
+		.on_message = on_stream_message,
+		.on_closed = on_stream_closed,
+	};
+	struct open_stream open = {.reader = {.stream = stream}};
+	enum status status = rpc_stream_open(connection->client, stream->service, stream->method,
+					     CALL_TIMEOUT_US, &events, &open, &open.stream, err);
+
+	if (status == STATUS_OK)
+		status = rpc_stream_send(open.stream, stream->request, err);
+	if (status == STATUS_OK)
+		status = run_stream(connection, &open, err);
+	rpc_stream_cancel(open.stream);
+	return status;
 }

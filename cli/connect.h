@@ -21,10 +21,34 @@ void connection_free(struct connection *connection);
 DEFINE_CLEANUP(struct connection, connection_free)
 
 /** Call @method and wait for the answer.
+ * What a refusal has in detail is left in the invocation.
  * @ret owned by the caller, protobuf_c_message_free_unpacked() */
 enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    ProtobufCMessage **ret, struct error *err);
+
+/** As connection_call(), for what takes longer than a person expects: until --timeout, or @timeout_us without
+ * it, with a line of progress on a terminal.
+ * @doing "creating volume db" */
+enum status connection_call_long(struct connection *connection, struct invocation *inv,
+				 const ProtobufCServiceDescriptor *service, const char *method,
+				 const ProtobufCMessage *request, uint64_t timeout_us, const char *doing,
+				 ProtobufCMessage **ret, struct error *err);
+
+struct connection_stream {
+	const ProtobufCServiceDescriptor *service;
+	const char *method;
+	const ProtobufCMessage *request; /* the only one */
+	uint64_t timeout_us;		 /* 0: until the server ends it; the end by time is success */
+
+	/** Take a message; anything but STATUS_OK ends the stream. */
+	enum status (*on_message)(const ProtobufCMessage *message, void *userdata, struct error *err);
+	void *userdata;
+};
+
+/** Open a stream, send its request and hand on what comes until it ends. */
+enum status connection_stream(struct connection *connection, const struct connection_stream *stream,
+			      struct error *err);
 
 /* Variables that own a message. */
 static inline void message_freep(void *message)

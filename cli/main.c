@@ -4,10 +4,32 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <holdfast/v1/explain.pb-c.h>
+#include <inttypes.h>
 #include <locale.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { EXIT_USAGE = 2 };
+
+enum { NODES_SHOWN_MAX = 100, NODE_LINE_SIZE = 1024 };
+
+/* What the server said beside its message: who is in the way, and why no node will do. */
+static void complain_details(const Holdfast__V1__ErrorDetails *details, const struct error *err)
+{
+	for (size_t i = 0; i < details->n_claims; i++)
+		if (details->claims[i]->text[0] && !strstr(err->msg, details->claims[i]->text))
+			print_text(stderr, details->claims[i]->text);
+	for (size_t i = 0; i < details->n_nodes && i < NODES_SHOWN_MAX; i++) {
+		char line[NODE_LINE_SIZE];
+
+		(void)snprintf(line, sizeof(line), "  %s: %s", details->nodes[i]->node_id,
+			       details->nodes[i]->reason);
+		print_text(stderr, line);
+	}
+	if (details->more_nodes > 0)
+		(void)fprintf(stderr, "  and %" PRIu32 " more nodes\n", details->more_nodes);
+}
 
 static void complain(const struct command *command, const struct error *err)
 {
@@ -19,6 +41,10 @@ static void complain(const struct command *command, const struct error *err)
 
 static int usage_failed(const struct invocation *inv, const struct error *err)
 {
+	if (inv->options[OPT_JSON]) {
+		print_error_json(err, NULL);
+		return EXIT_USAGE;
+	}
 	complain(NULL, err);
 	if (inv->command)
 		(void)fprintf(stderr, "usage: holdfast %s [options] %s\n", inv->command->path,
@@ -42,6 +68,19 @@ static int help(const struct invocation *inv)
 	return EXIT_SUCCESS;
 }
 
+static void fail(struct invocation *inv, const struct error *err)
+{
+	if (inv->options[OPT_JSON]) {
+		print_error_json(err, inv->details);
+	} else {
+		complain(inv->command, err);
+		if (inv->details)
+			complain_details((const Holdfast__V1__ErrorDetails *)(const void *)inv->details, err);
+	}
+	protobuf_c_message_free_unpacked(inv->details, NULL);
+	inv->details = NULL;
+}
+
 /* A full disk or a closed pipe must not look like success. */
 static enum status flush_output(struct error *err)
 {
@@ -63,15 +102,12 @@ int main(int argc, char **argv)
 		return usage_failed(&inv, &err);
 	if (inv.options[OPT_HELP])
 		return help(&inv);
-	if (inv.command->run)
-		status = inv.command->run(&inv, &err);
-	else
-		status = error_set(&err, STATUS_UNIMPLEMENTED, 0, "not built yet (unimplemented)");
+	status = inv.command->run(&inv, &err);
 	if (status == STATUS_OK)
 		status = flush_output(&err);
 	if (status == STATUS_OK)
 		return EXIT_SUCCESS;
 	(void)fflush(stdout);
-	complain(inv.command, &err);
+	fail(&inv, &err);
 	return inv.is_usage_error ? EXIT_USAGE : EXIT_FAILURE;
 }

@@ -5,11 +5,14 @@
 #include "rpc/pbjson.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libsmartcols.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { CODE_SIZE = 32 };
 
 struct table {
 	struct libscols_table *scols;
@@ -48,9 +51,17 @@ struct table *table_new(const struct column *columns, size_t n)
 	(void)scols_table_enable_ascii(table->scols, 1);
 	for (size_t i = 0; i < n; i++)
 		if (!scols_table_new_column(table->scols, columns[i].name, 0,
-					    columns[i].is_number ? SCOLS_FL_RIGHT : 0))
+					    (columns[i].is_number ? SCOLS_FL_RIGHT : 0) |
+						    (columns[i].is_wide ? SCOLS_FL_TRUNC : 0)))
 			return NULL;
 	return TAKE_PTR(table);
+}
+
+void table_show_whole(struct table *table, bool whole)
+{
+	for (size_t i = 0; table && whole && i < table->n; i++)
+		(void)scols_column_set_flags(scols_table_get_column(table->scols, i),
+					     table->columns[i].is_number ? SCOLS_FL_RIGHT : 0);
 }
 
 /* Colour of a word of state; NULL for words that are neither good, bad nor passing. */
@@ -74,6 +85,8 @@ static const char *color_of(const char *word)
 		{"pending", "yellow"},
 		{"reserved", "yellow"},
 		{"unpublishing", "yellow"},
+		{"controller-detached", "yellow"},
+		{"ineligible", "yellow"},
 		{"draining", "yellow"},
 		{"disconnected", "yellow"},
 		{"node-detached", "yellow"},
@@ -194,4 +207,56 @@ const char *age_text(int64_t realtime_ms, int64_t now_ms, char text[static AGE_S
 	if (age_ms < 1000)
 		return str_copy(text, AGE_SIZE, "0s") == 0 ? text : "";
 	return clock_format_duration((uint64_t)age_ms * USEC_PER_MSEC, text);
+}
+
+const char *size_text(uint64_t bytes, char text[static SIZE_TEXT_SIZE])
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	uint64_t whole = bytes;
+	uint64_t rest = 0;
+	size_t unit = 0;
+
+	text[0] = '\0';
+	if (bytes == 0)
+		return text;
+	for (; whole >= 1024 && unit + 1 < ARRAY_SIZE(units); unit++) {
+		rest = whole % 1024;
+		whole /= 1024;
+	}
+	if (unit == 0)
+		(void)str_format(text, SIZE_TEXT_SIZE, "%" PRIu64 " bytes", bytes);
+	else if (rest * 10 / 1024 == 0)
+		(void)str_format(text, SIZE_TEXT_SIZE, "%" PRIu64 "%s", whole, units[unit]);
+	else
+		(void)str_format(text, SIZE_TEXT_SIZE, "%" PRIu64 ".%" PRIu64 "%s", whole, rest * 10 / 1024,
+				 units[unit]);
+	return text;
+}
+
+/* "not_found", as the server's own JSON has it. */
+static json_t *code_word(enum status status)
+{
+	char word[CODE_SIZE];
+
+	(void)str_copy(word, sizeof(word), status_name(status));
+	for (char *p = word; *p; p++)
+		if (*p >= 'A' && *p <= 'Z')
+			*p = (char)(*p - 'A' + 'a');
+	return json_string(word);
+}
+
+void print_error_json(const struct error *error, const ProtobufCMessage *details)
+{
+	json_t *json = json_object();
+	json_t *more = NULL;
+	char message[ERROR_MSG_MAX];
+
+	str_copy_text(message, sizeof(message), error->msg);
+	(void)json_object_set_new(json, "code", code_word(error->status));
+	(void)json_object_set_new(json, "message", json_string(message));
+	if (details && pbjson_encode(details, PBJSON_PROTO_NAMES, &more, NULL) == STATUS_OK)
+		(void)json_object_set_new(json, "details", more);
+	(void)json_dumpf(json, stderr, JSON_INDENT(2));
+	(void)fputc('\n', stderr);
+	json_decref(json);
 }

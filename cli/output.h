@@ -10,18 +10,24 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct column {
 	const char *name;
 	bool is_state; /* words with a colour: running, failed, pending ... */
 	bool is_number;
+	bool is_wide; /* texts from elsewhere: cut at the width of a terminal */
 };
 
 struct table;
 
 /** Errors stick and are told by table_print(). NULL when memory is short. */
 struct table *table_new(const struct column *columns, size_t n);
+
+/** Show wide columns whole although a terminal has no room. NULL is allowed. */
+void table_show_whole(struct table *table, bool whole);
+
 void table_free(struct table *table);
 DEFINE_CLEANUP(struct table, table_free)
 
@@ -50,6 +56,14 @@ enum { AGE_SIZE = CLOCK_TEXT_SIZE };
 
 /** Time since @realtime_ms as of @now_ms: "3h05m", "0s" for the future; "" for 0. Returns @text. */
 const char *age_text(int64_t realtime_ms, int64_t now_ms, char text[static AGE_SIZE]);
+
+enum { SIZE_TEXT_SIZE = 32 };
+
+/** "10GiB", "1.5GiB", "1500 bytes"; "" for 0. Returns @text. */
+const char *size_text(uint64_t bytes, char text[static SIZE_TEXT_SIZE]);
+
+/** An error for programs, on standard error: {"code", "message", "details"}. @details may be NULL */
+void print_error_json(const struct error *error, const ProtobufCMessage *details);
 
 /** May @fd show colours: a terminal, and NO_COLOR is not set? */
 bool has_colors(int fd);

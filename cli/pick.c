@@ -1,11 +1,14 @@
 #include "pick.h"
 
+#include "pages.h"
+
 #include "base/str.h"
 #include "base/strbuf.h"
 
 #include <errno.h>
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 
 enum { LISTED_MAX = 10 };
@@ -66,7 +69,7 @@ enum status pick(const char *what, const char *given, const struct candidate *ca
 	return STATUS_OK;
 }
 
-/* Borrows @given for the request: protobuf-c's strings are not const, but only read. */
+/* Borrows @text for a request: protobuf-c's strings are not const, but only read. */
 static char *borrow(const char *text)
 {
 	return (char *)(uintptr_t)text;
@@ -79,79 +82,116 @@ static enum status copy_id(const char *what, const char *id, char ret[static PIC
 	return STATUS_OK;
 }
 
+/* Find @given among what a List method has for @request, whose prefix is set already. @ret_answer owned by
+ * the caller, holds @ret. */
+static enum status pick_listed(struct connection *connection, const ProtobufCServiceDescriptor *service,
+			       ProtobufCMessage *request, const char *what, const char *given,
+			       bool with_namespace, ProtobufCMessage **ret_answer,
+			       const ProtobufCMessage **ret, struct error *err)
+{
+	cleanup_message ProtobufCMessage *answer = NULL;
+	cleanup_free struct candidate *candidates = NULL;
+	ProtobufCMessage **items;
+	enum status status;
+	size_t n;
+	size_t i = 0;
+
+	status = pages_fetch(connection, service, "List", request, 0, &answer, err);
+	if (status != STATUS_OK)
+		return status;
+	items = pages_items(answer, &n);
+	candidates = calloc(n + 1, sizeof(*candidates));
+	if (!candidates)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "find %s %s", what, given);
+	for (size_t k = 0; k < n; k++)
+		candidates[k] = (struct candidate){
+			.id = message_text(items[k], "id"),
+			.namespace = with_namespace ? message_text(items[k], "namespace") : NULL,
+		};
+	status = pick(what, given, candidates, n, &i, err);
+	if (status != STATUS_OK)
+		return status;
+	*ret = items[i];
+	*ret_answer = TAKE_PTR(answer);
+	return STATUS_OK;
+}
+
 enum status pick_volume(struct connection *connection, const char *given, const char *namespace,
 			char ret_id[static PICK_ID_SIZE], char ret_namespace[static PICK_ID_SIZE],
 			struct error *err)
 {
 	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
-	cleanup_message Holdfast__V1__ListVolumesResponse *answer = NULL;
-	cleanup_free struct candidate *candidates = NULL;
-	bool is_every = namespace && str_eq(namespace, "*");
+	cleanup_message ProtobufCMessage *answer = NULL;
+	const ProtobufCMessage *found = NULL;
 	enum status status;
-	size_t i = 0;
 
 	request.prefix = borrow(given);
 	request.namespace_ = borrow(namespace ? namespace : "");
-	status = connection_call(connection, &holdfast__v1__volumes__descriptor, "List", &request.base,
-				 CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
-		return status;
-	candidates = calloc(answer->n_volumes + 1, sizeof(*candidates));
-	if (!candidates)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "find volume %s", given);
-	for (size_t k = 0; k < answer->n_volumes; k++)
-		candidates[k] = (struct candidate){
-			.id = answer->volumes[k]->id,
-			.namespace = is_every ? answer->volumes[k]->namespace_ : NULL,
-		};
-	status = pick("volume", given, candidates, answer->n_volumes, &i, err);
+	status = pick_listed(connection, &holdfast__v1__volumes__descriptor, &request.base, "volume", given,
+			     namespace && str_eq(namespace, "*"), &answer, &found, err);
 	if (status == STATUS_OK)
-		status = copy_id("volume", answer->volumes[i]->namespace_, ret_namespace, err);
-	return status == STATUS_OK ? copy_id("volume", answer->volumes[i]->id, ret_id, err) : status;
+		status = copy_id("volume", message_text(found, "namespace"), ret_namespace, err);
+	return status == STATUS_OK ? copy_id("volume", message_text(found, "id"), ret_id, err) : status;
 }
 
 enum status pick_alloc(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
 		       struct error *err)
 {
 	Holdfast__V1__ListAllocationsRequest request = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
-	cleanup_message Holdfast__V1__ListAllocationsResponse *answer = NULL;
-	cleanup_free struct candidate *candidates = NULL;
+	cleanup_message ProtobufCMessage *answer = NULL;
+	const ProtobufCMessage *found = NULL;
 	enum status status;
-	size_t i = 0;
 
 	request.prefix = borrow(given);
-	status = connection_call(connection, &holdfast__v1__allocations__descriptor, "List", &request.base,
-				 CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
-		return status;
-	candidates = calloc(answer->n_allocations + 1, sizeof(*candidates));
-	if (!candidates)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "find allocation %s", given);
-	for (size_t k = 0; k < answer->n_allocations; k++)
-		candidates[k] = (struct candidate){.id = answer->allocations[k]->id};
-	status = pick("allocation", given, candidates, answer->n_allocations, &i, err);
-	return status == STATUS_OK ? copy_id("allocation", answer->allocations[i]->id, ret_id, err) : status;
+	status = pick_listed(connection, &holdfast__v1__allocations__descriptor, &request.base, "allocation",
+			     given, false, &answer, &found, err);
+	return status == STATUS_OK ? copy_id("allocation", message_text(found, "id"), ret_id, err) : status;
 }
 
 enum status pick_node(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
 		      struct error *err)
 {
 	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
-	cleanup_message Holdfast__V1__ListNodesResponse *answer = NULL;
-	cleanup_free struct candidate *candidates = NULL;
+	cleanup_message ProtobufCMessage *answer = NULL;
+	const ProtobufCMessage *found = NULL;
 	enum status status;
-	size_t i = 0;
 
 	request.prefix = borrow(given);
-	status = connection_call(connection, &holdfast__v1__nodes__descriptor, "List", &request.base,
-				 CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, err);
-	if (status != STATUS_OK)
+	status = pick_listed(connection, &holdfast__v1__nodes__descriptor, &request.base, "node", given,
+			     false, &answer, &found, err);
+	return status == STATUS_OK ? copy_id("node", message_text(found, "id"), ret_id, err) : status;
+}
+
+enum status pick_plugin(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
+			struct error *err)
+{
+	Holdfast__V1__ListPluginsRequest request = HOLDFAST__V1__LIST_PLUGINS_REQUEST__INIT;
+	cleanup_message ProtobufCMessage *answer = NULL;
+	const ProtobufCMessage *found = NULL;
+	enum status status;
+
+	request.prefix = borrow(given);
+	status = pick_listed(connection, &holdfast__v1__plugins__descriptor, &request.base, "plugin", given,
+			     false, &answer, &found, err);
+	return status == STATUS_OK ? copy_id("plugin", message_text(found, "id"), ret_id, err) : status;
+}
+
+/* @status is that of a search for @given. */
+static enum status or_as_given(enum status status, const char *given, char ret_id[static PICK_ID_SIZE])
+{
+	if (status != STATUS_NOT_FOUND)
 		return status;
-	candidates = calloc(answer->n_nodes + 1, sizeof(*candidates));
-	if (!candidates)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "find node %s", given);
-	for (size_t k = 0; k < answer->n_nodes; k++)
-		candidates[k] = (struct candidate){.id = answer->nodes[k]->id};
-	status = pick("node", given, candidates, answer->n_nodes, &i, err);
-	return status == STATUS_OK ? copy_id("node", answer->nodes[i]->id, ret_id, err) : status;
+	return str_copy(ret_id, PICK_ID_SIZE, given) < 0 ? status : STATUS_OK;
+}
+
+enum status pick_known_node(struct connection *connection, const char *given,
+			    char ret_id[static PICK_ID_SIZE], struct error *err)
+{
+	return or_as_given(pick_node(connection, given, ret_id, err), given, ret_id);
+}
+
+enum status pick_known_plugin(struct connection *connection, const char *given,
+			      char ret_id[static PICK_ID_SIZE], struct error *err)
+{
+	return or_as_given(pick_plugin(connection, given, ret_id, err), given, ret_id);
 }

@@ -25,3 +25,12 @@ enum status pick_alloc(struct connection *connection, const char *given, char re
 		       struct error *err);
 enum status pick_node(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
 		      struct error *err);
+enum status pick_plugin(struct connection *connection, const char *given, char ret_id[static PICK_ID_SIZE],
+			struct error *err);
+
+/** A node or plugin that may be gone while what it was used for is not: what nobody knows is taken as it is
+ * given. */
+enum status pick_known_node(struct connection *connection, const char *given,
+			    char ret_id[static PICK_ID_SIZE], struct error *err);
+enum status pick_known_plugin(struct connection *connection, const char *given,
+			      char ret_id[static PICK_ID_SIZE], struct error *err);

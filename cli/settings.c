@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { ADDRESS_FILE_MAX = 512 };
 
@@ -14,7 +16,7 @@ static const char *const environment[OPTION_N] = {
 	[OPT_ADDRESS] = "HOLDFAST_ADDR",	  [OPT_CA] = "HOLDFAST_CACERT",
 	[OPT_CERT] = "HOLDFAST_CLIENT_CERT",	  [OPT_KEY] = "HOLDFAST_CLIENT_KEY",
 	[OPT_SERVER_URI] = "HOLDFAST_SERVER_URI", [OPT_DEV_DIR] = "HOLDFAST_DEV_DIR",
-	[OPT_SOCKET] = "HOLDFAST_AGENT_SOCKET",
+	[OPT_SOCKET] = "HOLDFAST_AGENT_SOCKET",	  [OPT_TOKEN_FILE] = "HOLDFAST_TOKEN_FILE",
 };
 
 /* From the option or its variable; an empty variable counts as unset. */
@@ -107,6 +109,56 @@ static enum status resolve_address(struct invocation *inv, const char *dev_dir,
 	return STATUS_OK;
 }
 
+/* The token file: as given, or the credential that systemd hands over. */
+static enum status token_path(struct invocation *inv, char ret[static PATH_MAX], struct error *err)
+{
+	const char *given = setting(inv, OPT_TOKEN_FILE);
+	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+	int r = 0;
+
+	ret[0] = '\0';
+	if (given)
+		r = str_copy(ret, PATH_MAX, given);
+	else if (credentials && credentials[0])
+		r = str_format(ret, PATH_MAX, "%s/holdfast-token", credentials);
+	if (r < 0)
+		return usage_error(inv, err, "the path of --token-file is too long");
+	if (!given && ret[0] && access(ret, F_OK) < 0)
+		ret[0] = '\0'; /* the credentials of a unit may be other ones */
+	return STATUS_OK;
+}
+
+static enum status read_token(struct invocation *inv, char ret[static TOKEN_SIZE], struct error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[PATH_MAX];
+	struct stat st;
+	enum status status = token_path(inv, path, err);
+	size_t n;
+	int r;
+
+	ret[0] = '\0';
+	if (status != STATUS_OK || !path[0])
+		return status;
+	r = file_read(path, TOKEN_SIZE - 1, &text, &n);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read the token in %s", path);
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & (S_IROTH | S_IWOTH)))
+		status = error_set(err, STATUS_PERMISSION_DENIED, 0,
+				   "everybody may read or change the token in %s. Next: chmod o-rw %s, and "
+				   "revoke the token "
+				   "if others use this machine",
+				   path, path);
+	text[strcspn(text, "\r\n")] = '\0';
+	if (status == STATUS_OK && !text[0])
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s holds no token in its first line",
+				   path);
+	if (status == STATUS_OK)
+		(void)str_copy(ret, TOKEN_SIZE, text);
+	explicit_bzero(text, n);
+	return status;
+}
+
 enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err)
 {
 	const char *dev_dir = setting(inv, OPT_DEV_DIR);
@@ -119,6 +171,8 @@ enum status server_settings_resolve(struct invocation *inv, struct server_settin
 		status = file_setting(inv, OPT_CERT, dev_dir, "operator.pem", settings.cert, err);
 	if (status == STATUS_OK)
 		status = file_setting(inv, OPT_KEY, dev_dir, "operator.key", settings.key, err);
+	if (status == STATUS_OK)
+		status = read_token(inv, settings.token, err);
 	if (status != STATUS_OK)
 		return status;
 	if (!settings.ca[0])

@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-enum { HOST_SIZE = 256 };
+enum { HOST_SIZE = 256, TOKEN_SIZE = 4096 };
 
 struct server_settings {
 	char host[HOST_SIZE];
@@ -13,6 +13,7 @@ struct server_settings {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX]; /* "" with key "": a client without identity */
 	char key[PATH_MAX];
+	char token[TOKEN_SIZE]; /* "": none. A secret */
 	const char *server_uri; /* NULL: any that the CA signed; borrowed from the invocation */
 };
 

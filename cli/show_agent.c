@@ -47,7 +47,7 @@ static const char *busy_text(const Holdfast__V1__AgentHelperInstance *i, int64_t
 	return ret;
 }
 
-static enum status show_instances(const Holdfast__V1__AgentHelper *helper, struct error *err)
+static enum status show_instances(const Holdfast__V1__AgentHelper *helper, bool verbose, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "PID", .is_number = true},
@@ -56,7 +56,7 @@ static enum status show_instances(const Holdfast__V1__AgentHelper *helper, struc
 		{.name = "STATE", .is_state = true},
 		{.name = "BUSY WITH"},
 		{.name = "RESTARTS", .is_number = true},
-		{.name = "LAST ERROR"},
+		{.name = "LAST ERROR", .is_wide = true},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 	int64_t now_ms = clock_realtime_ms();
@@ -64,6 +64,7 @@ static enum status show_instances(const Holdfast__V1__AgentHelper *helper, struc
 	if (helper->n_instances == 0)
 		return STATUS_OK;
 	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
 	for (size_t k = 0; k < helper->n_instances; k++) {
 		const Holdfast__V1__AgentHelperInstance *i = helper->instances[k];
 		char pid[16] = "", restarts[16], busy[BUSY_SIZE];
@@ -77,18 +78,24 @@ static enum status show_instances(const Holdfast__V1__AgentHelper *helper, struc
 	return table_print(table, "mount helpers", err);
 }
 
-static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent, struct error *err)
+static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
+			       struct error *err)
 {
 	static const struct column columns[] = {
-		{.name = "VOLUME"},  {.name = "ALLOCATION"},  {.name = "PATH"},
-		{.name = "DEVICE"},  {.name = "PROPAGATION"}, {.name = "VERIFIED", .is_state = true},
-		{.name = "OPTIONS"},
+		{.name = "VOLUME"},
+		{.name = "ALLOCATION"},
+		{.name = "PATH"},
+		{.name = "DEVICE"},
+		{.name = "PROPAGATION"},
+		{.name = "VERIFIED", .is_state = true},
+		{.name = "OPTIONS", .is_wide = true},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 
 	if (agent->n_mounts == 0)
 		return STATUS_OK;
 	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
 	for (size_t i = 0; i < agent->n_mounts; i++) {
 		const Holdfast__V1__AgentMount *m = agent->mounts[i];
 
@@ -99,7 +106,8 @@ static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent
 	return table_print(table, "mounts", err);
 }
 
-static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *agent, struct error *err)
+static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
+				   struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "VOLUME"},
@@ -107,7 +115,7 @@ static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *a
 		{.name = "STEP"},
 		{.name = "FOR"},
 		{.name = "TRIES", .is_number = true},
-		{.name = "LAST ERROR"},
+		{.name = "LAST ERROR", .is_wide = true},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 	int64_t now_ms = clock_realtime_ms();
@@ -115,6 +123,7 @@ static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *a
 	if (agent->n_operations == 0)
 		return STATUS_OK;
 	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
 	for (size_t i = 0; i < agent->n_operations; i++) {
 		const Holdfast__V1__AgentOperation *o = agent->operations[i];
 		char tries[16], age[AGE_SIZE];
@@ -127,7 +136,7 @@ static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *a
 	return table_print(table, "under way", err);
 }
 
-enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, struct error *err)
+enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose, struct error *err)
 {
 	char text[AGE_SIZE];
 	enum status status;
@@ -146,12 +155,12 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, struct
 		show_helper(agent->helper);
 	(void)str_format(text, sizeof(text), "%" PRIu32, agent->receipts_pending);
 	print_field("receipts pending", text);
-	status = agent->helper ? show_instances(agent->helper, err) : STATUS_OK;
+	status = agent->helper ? show_instances(agent->helper, verbose, err) : STATUS_OK;
 	if (status == STATUS_OK)
-		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", err);
+		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", verbose, err);
 	if (status == STATUS_OK)
-		status = show_mounts(agent, err);
+		status = show_mounts(agent, verbose, err);
 	if (status == STATUS_OK)
-		status = show_operations(agent, err);
+		status = show_operations(agent, verbose, err);
 	return status;
 }

@@ -15,13 +15,14 @@ static const char *client(const Holdfast__V1__Allocation *a, char text[static PB
 	return pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)a->client_status, text);
 }
 
-enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const char *title,
+enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const char *title, bool verbose,
 			struct error *err)
 {
 	static const struct column columns[] = {
-		{.name = "ID"},	  {.name = "NAME"},	   {.name = "NAMESPACE"},
-		{.name = "NODE"}, {.name = "DESIRED"},	   {.name = "STATUS", .is_state = true},
-		{.name = "AGE"},  {.name = "DESCRIPTION"},
+		{.name = "ID"},	       {.name = "NAME"},
+		{.name = "NAMESPACE"}, {.name = "NODE"},
+		{.name = "DESIRED"},   {.name = "STATUS", .is_state = true},
+		{.name = "AGE"},       {.name = "DESCRIPTION", .is_wide = true},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 	int64_t now_ms = clock_realtime_ms();
@@ -32,6 +33,7 @@ enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const
 		return STATUS_OK;
 	}
 	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
 	for (size_t i = 0; i < n; i++) {
 		const Holdfast__V1__Allocation *a = allocs[i];
 		char wanted[PBJSON_WORD_SIZE], status[PBJSON_WORD_SIZE], age[AGE_SIZE];

@@ -7,12 +7,16 @@
 
 #include <inttypes.h>
 
-enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, struct error *err)
+enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, bool verbose, struct error *err)
 {
 	static const struct column columns[] = {
-		{.name = "ID"},	     {.name = "STATUS", .is_state = true},
-		{.name = "ADDRESS"}, {.name = "VERSION"},
-		{.name = "KERNEL"},  {.name = "PLUGINS HEALTHY"},
+		{.name = "ID"},
+		{.name = "STATUS", .is_state = true},
+		{.name = "ELIGIBILITY", .is_state = true},
+		{.name = "ADDRESS"},
+		{.name = "VERSION"},
+		{.name = "KERNEL", .is_wide = true},
+		{.name = "PLUGINS HEALTHY"},
 		{.name = "SEEN"},
 	};
 	cleanup(table_freep) struct table *table = NULL;
@@ -23,6 +27,7 @@ enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, struct error 
 		return STATUS_OK;
 	}
 	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
 	for (size_t i = 0; i < n; i++) {
 		const Holdfast__V1__Node *node = nodes[i];
 		char status[PBJSON_WORD_SIZE], healthy[48], age[AGE_SIZE];
@@ -35,24 +40,26 @@ enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, struct error 
 			  (const char *const[]){node->id,
 						pbjson_word_text(&holdfast__v1__node_status__descriptor,
 								 (int)node->status, status),
-						node->address, node->agent_version, node->kernel, healthy,
+						node->ineligible ? "ineligible" : "eligible", node->address,
+						node->agent_version, node->kernel, healthy,
 						age_text(node->last_seen_ms, now_ms, age)});
 	}
 	return table_print(table, NULL, err);
 }
 
-static enum status show_plugins(const Holdfast__V1__Node *node, struct error *err)
+static enum status show_node_plugins(const Holdfast__V1__Node *node, bool verbose, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "PLUGIN"},   {.name = "PROFILE"},
 		{.name = "CLASS"},    {.name = "HEALTHY", .is_state = true},
-		{.name = "PROVIDER"}, {.name = "DESCRIPTION"},
+		{.name = "PROVIDER"}, {.name = "DESCRIPTION", .is_wide = true},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 
 	if (node->n_plugins == 0)
 		return STATUS_OK;
 	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
 	for (size_t i = 0; i < node->n_plugins; i++) {
 		const Holdfast__V1__NodePlugin *p = node->plugins[i];
 		char class[PBJSON_WORD_SIZE];
@@ -67,7 +74,22 @@ static enum status show_plugins(const Holdfast__V1__Node *node, struct error *er
 	return table_print(table, "plugins", err);
 }
 
-enum status show_node(const Holdfast__V1__Node *node, struct error *err)
+static void show_drain(const Holdfast__V1__Drain *drain, int64_t now_ms)
+{
+	char text[AGE_SIZE + 32], age[AGE_SIZE];
+
+	if (drain->done_ms) {
+		(void)str_format(text, sizeof(text), "done, %s ago", age_text(drain->done_ms, now_ms, age));
+	} else {
+		(void)str_format(text, sizeof(text), "for %s%s", age_text(drain->started_ms, now_ms, age),
+				 drain->deadline_ms && now_ms > drain->deadline_ms ? ", late" : "");
+	}
+	print_field("drain", text);
+	print_field("drained by", drain->by);
+	print_field("drain reason", drain->reason);
+}
+
+enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
 	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
@@ -77,11 +99,18 @@ enum status show_node(const Holdfast__V1__Node *node, struct error *err)
 	print_field("ID", node->id);
 	print_field("status",
 		    pbjson_word_text(&holdfast__v1__node_status__descriptor, (int)node->status, text));
+	print_field("eligible", node->ineligible ? "no" : "yes");
+	if (node->ineligible)
+		print_field("because", node->eligibility_reason);
+	if (node->drain)
+		show_drain(node->drain, now_ms);
 	print_field("address", node->address);
 	print_field("boot ID", node->boot_id);
 	print_field("agent", node->agent_version);
 	print_field("kernel", node->kernel);
 	print_field("seen", age_text(node->last_seen_ms, now_ms, age));
+	if (node->disconnected_ms)
+		print_field("disconnected for", age_text(node->disconnected_ms, now_ms, age));
 	print_field("age", age_text(node->create_time_ms, now_ms, age));
-	return show_plugins(node, err);
+	return show_node_plugins(node, verbose, err);
 }

@@ -6,6 +6,7 @@
 #include "rpc/pbjson_word.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* protobuf-c's enums all have the descriptor as argument: one short name for what tables show. */
 static const char *word(const ProtobufCEnumDescriptor *descriptor, int value,
@@ -19,8 +20,27 @@ static const char *yes_no(bool value)
 	return value ? "yes" : "no";
 }
 
-enum status show_volumes(Holdfast__V1__Volume *const *volumes, size_t n, struct error *err)
+static void add_volume(struct table *table, const Holdfast__V1__Volume *v, int64_t now_ms)
 {
+	char type[PBJSON_WORD_SIZE], mode[PBJSON_WORD_SIZE], phase[PBJSON_WORD_SIZE];
+	char readers[16], writers[16], age[AGE_SIZE], size[SIZE_TEXT_SIZE];
+
+	(void)str_format(readers, sizeof(readers), "%" PRIu32, v->readers);
+	(void)str_format(writers, sizeof(writers), "%" PRIu32, v->writers);
+	table_add(table, (const char *const[]){
+				 v->id, v->namespace_,
+				 word(&holdfast__v1__volume_type__descriptor, (int)v->type, type),
+				 v->plugin_id, v->profile, yes_no(v->schedulable),
+				 word(&holdfast__v1__access_mode__descriptor, (int)v->access_mode, mode),
+				 readers, writers, age_text(v->create_time_ms, now_ms, age), v->external_id,
+				 size_text(v->capacity, size),
+				 word(&holdfast__v1__volume_phase__descriptor, (int)v->phase, phase),
+				 v->unschedulable_reason});
+}
+
+enum status show_volumes(Holdfast__V1__Volume *const *volumes, size_t n, bool verbose, struct error *err)
+{
+	enum { COLUMNS = 10 };
 	static const struct column columns[] = {
 		{.name = "ID"},
 		{.name = "NAMESPACE"},
@@ -32,6 +52,11 @@ enum status show_volumes(Holdfast__V1__Volume *const *volumes, size_t n, struct 
 		{.name = "READERS", .is_number = true},
 		{.name = "WRITERS", .is_number = true},
 		{.name = "AGE"},
+		/* verbose */
+		{.name = "EXTERNAL ID"},
+		{.name = "CAPACITY"},
+		{.name = "PHASE"},
+		{.name = "NOT SCHEDULABLE BECAUSE"},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 	int64_t now_ms = clock_realtime_ms();
@@ -40,22 +65,9 @@ enum status show_volumes(Holdfast__V1__Volume *const *volumes, size_t n, struct 
 		print_line("no volumes");
 		return STATUS_OK;
 	}
-	table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < n; i++) {
-		const Holdfast__V1__Volume *v = volumes[i];
-		char type[PBJSON_WORD_SIZE], mode[PBJSON_WORD_SIZE];
-		char readers[16], writers[16], age[AGE_SIZE];
-
-		(void)str_format(readers, sizeof(readers), "%" PRIu32, v->readers);
-		(void)str_format(writers, sizeof(writers), "%" PRIu32, v->writers);
-		table_add(table,
-			  (const char *const[]){
-				  v->id, v->namespace_,
-				  word(&holdfast__v1__volume_type__descriptor, (int)v->type, type),
-				  v->plugin_id, v->profile, yes_no(v->schedulable),
-				  word(&holdfast__v1__access_mode__descriptor, (int)v->access_mode, mode),
-				  readers, writers, age_text(v->create_time_ms, now_ms, age)});
-	}
+	table = table_new(columns, verbose ? ARRAY_SIZE(columns) : COLUMNS);
+	for (size_t i = 0; i < n; i++)
+		add_volume(table, volumes[i], now_ms);
 	return table_print(table, NULL, err);
 }
 
@@ -83,6 +95,34 @@ static void show_source(const Holdfast__V1__Source *source)
 	}
 }
 
+/* What the provider made, or is being asked for. */
+static void show_provisioning(const Holdfast__V1__Volume *v)
+{
+	char text[PBJSON_WORD_SIZE], size[SIZE_TEXT_SIZE];
+
+	if (v->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
+		print_field("phase", word(&holdfast__v1__volume_phase__descriptor, (int)v->phase, text));
+	if (v->phase_error[0])
+		print_field("last try", v->phase_error);
+	if (v->capacity)
+		print_field("capacity", size_text(v->capacity, size));
+	if (v->capacity_min)
+		print_field("capacity at least", size_text(v->capacity_min, size));
+	if (v->capacity_max)
+		print_field("capacity at most", size_text(v->capacity_max, size));
+	for (size_t i = 0; i < v->n_node_capacities; i++)
+		print_line("%-20s %s on node %s", i ? "" : "file system",
+			   size_text(v->node_capacities[i]->bytes, size), v->node_capacities[i]->node_id);
+	if (v->mount_options && v->mount_options->fs_type[0])
+		print_field("file system type", v->mount_options->fs_type);
+	if (v->mount_options && v->mount_options->n_mount_flags > 0)
+		print_field("mount flags", "[redacted]");
+	if (v->snapshot_id[0])
+		print_field("from snapshot", v->snapshot_id);
+	if (v->clone_id[0])
+		print_field("from volume", v->clone_id);
+}
+
 static void show_fields(const Holdfast__V1__Volume *v)
 {
 	int64_t now_ms = clock_realtime_ms();
@@ -102,8 +142,18 @@ static void show_fields(const Holdfast__V1__Volume *v)
 	print_field("schedulable", v->schedulable ? "yes" : "no");
 	if (!v->schedulable)
 		print_field("because", v->unschedulable_reason);
-	(void)str_format(number, sizeof(number), "%" PRIu32, v->nodes_healthy);
+	if (v->provider[0]) {
+		print_field("provider", v->provider);
+		print_field("provider version", v->provider_version);
+	}
+	if (v->controller_required) {
+		(void)str_format(number, sizeof(number), "%" PRIu32 "/%" PRIu32, v->controllers_healthy,
+				 v->controllers_expected);
+		print_field("controllers healthy", number);
+	}
+	(void)str_format(number, sizeof(number), "%" PRIu32 "/%" PRIu32, v->nodes_healthy, v->nodes_expected);
 	print_field("nodes healthy", number);
+	show_provisioning(v);
 	(void)str_format(number, sizeof(number), "readers: %" PRIu32 ", writers: %" PRIu32, v->readers,
 			 v->writers);
 	print_field("in use by", v->readers + v->writers > 0 ? number : "nobody");
@@ -140,51 +190,56 @@ static enum status show_capabilities(const Holdfast__V1__Volume *volume, struct 
 	return table_print(table, "capabilities", err);
 }
 
-enum status show_claims(Holdfast__V1__Claim *const *claims, size_t n, const char *title, struct error *err)
+/* rack=R1,zone=a */
+static void segments_text(const Holdfast__V1__Topology *topology, char *text, size_t size)
 {
-	static const struct column columns[] = {
-		{.name = "VOLUME"},	{.name = "ALLOCATION"},
-		{.name = "NODE"},	{.name = "STATE", .is_state = true},
-		{.name = "MODE"},	{.name = "EVIDENCE"},
-		{.name = "AGE"},	{.name = "TRIES", .is_number = true},
-		{.name = "LAST ERROR"},
-	};
-	cleanup(table_freep) struct table *table = NULL;
-	int64_t now_ms = clock_realtime_ms();
+	size_t n = 0;
 
-	if (n == 0)
-		return STATUS_OK;
-	table = table_new(columns, ARRAY_SIZE(columns));
-	for (size_t i = 0; i < n; i++) {
-		const Holdfast__V1__Claim *c = claims[i];
-		char state[PBJSON_WORD_SIZE], mode[PBJSON_WORD_SIZE], evidence[PBJSON_WORD_SIZE];
-		char age[AGE_SIZE], tries[16];
-
-		(void)str_format(tries, sizeof(tries), "%" PRIu32, c->attempts);
-		table_add(table,
-			  (const char *const[]){
-				  c->volume_id, c->allocation_id, c->node_id,
-				  word(&holdfast__v1__claim_state__descriptor, (int)c->state, state),
-				  word(&holdfast__v1__access_mode__descriptor, (int)c->access_mode, mode),
-				  word(&holdfast__v1__evidence__descriptor, (int)c->evidence, evidence),
-				  age_text(c->create_time_ms, now_ms, age), tries, c->last_error});
-	}
-	return table_print(table, title, err);
+	text[0] = '\0';
+	for (size_t i = 0; i < topology->n_segments && n < size; i++)
+		n += (size_t)snprintf(text + n, size - n, "%s%s=%s", i ? "," : "", topology->segments[i]->key,
+				      topology->segments[i]->value);
 }
 
-enum status show_volume(const Holdfast__V1__Volume *volume, const char *why, struct error *err)
+static void show_topologies(const char *name, Holdfast__V1__Topology *const *topologies, size_t n)
 {
+	enum { TOPOLOGY_TEXT_SIZE = 512 };
+	char text[TOPOLOGY_TEXT_SIZE];
+
+	if (n == 0)
+		return;
+	(void)printf("\n%s\n", name);
+	for (size_t i = 0; i < n; i++) {
+		segments_text(topologies[i], text, sizeof(text));
+		print_line("%s", text);
+	}
+}
+
+static void show_why(const Holdfast__V1__GetVolumeResponse *answer)
+{
+	if (!answer->why[0] && answer->n_explanations == 0)
+		return;
+	(void)fputs("\nwhy\n", stdout);
+	if (answer->why[0])
+		print_text(stdout, answer->why);
+	for (size_t i = 0; i < answer->n_explanations; i++)
+		if (!strstr(answer->why, answer->explanations[i]->text))
+			print_text(stdout, answer->explanations[i]->text);
+}
+
+enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bool verbose, struct error *err)
+{
+	const Holdfast__V1__Volume *volume = answer->volume;
 	enum status status;
 
 	if (!volume)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no volume");
 	show_fields(volume);
+	show_topologies("topologies", volume->topologies, volume->n_topologies);
 	status = show_capabilities(volume, err);
 	if (status == STATUS_OK)
-		status = show_claims(volume->claims, volume->n_claims, "claims", err);
-	if (status == STATUS_OK && why[0]) {
-		(void)fputs("\nwhy\n", stdout);
-		print_text(stdout, why);
-	}
+		status = show_claims(volume->claims, volume->n_claims, "claims", verbose, err);
+	if (status == STATUS_OK)
+		show_why(answer);
 	return status;
 }

@@ -1,19 +1,25 @@
 #include "spec.h"
 
+#include "secrets.h"
+
 #include "base/cleanup.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "rpc/pbjson.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define cleanup_json cleanup(json_decrefp)
 
 enum spec_kind {
-	SPEC_VALUE,    /* as the field's type wants it */
-	SPEC_BLOCK,    /* one block: a message */
-	SPEC_BLOCKS,   /* blocks without labels: a list of messages */
-	SPEC_LABELLED, /* blocks with labels: a list of messages, the label in their field "name" */
-	SPEC_LATER,    /* Nomad has it, we do not yet */
+	SPEC_VALUE,	 /* as the field's type wants it */
+	SPEC_BLOCK,	 /* one block: a message */
+	SPEC_BLOCKS,	 /* blocks without labels: a list of messages */
+	SPEC_LABELLED,	 /* blocks with labels: a list of messages, the label in their field "name" */
+	SPEC_SIZE,	 /* bytes, or a text with a unit */
+	SPEC_TEXTS,	 /* a block or object of texts: a map */
+	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
 };
 
 struct spec_block;
@@ -50,6 +56,26 @@ static const struct spec_key capability_keys[] = {
 static const struct spec_block capability_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__capability__descriptor, capability_keys);
 
+static const struct spec_key mount_options_keys[] = {
+	{.key = "fs_type"},
+	{.key = "mount_flags"},
+};
+static const struct spec_block mount_options_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__mount_options__descriptor, mount_options_keys);
+
+static const struct spec_key topology_keys[] = {
+	{.key = "segments", .kind = SPEC_TEXTS},
+};
+static const struct spec_block topology_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__topology__descriptor, topology_keys);
+
+static const struct spec_key topology_request_keys[] = {
+	{.key = "required", .kind = SPEC_TOPOLOGIES, .block = &topology_block},
+	{.key = "preferred", .kind = SPEC_TOPOLOGIES, .block = &topology_block},
+};
+static const struct spec_block topology_request_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__topology_request__descriptor, topology_request_keys);
+
 static const struct spec_key volume_keys[] = {
 	{.key = "id"},
 	{.key = "namespace"},
@@ -63,15 +89,15 @@ static const struct spec_key volume_keys[] = {
 	 .field = "requested_capabilities",
 	 .kind = SPEC_BLOCKS,
 	 .block = &capability_block},
-	{.key = "capacity_min", .kind = SPEC_LATER},
-	{.key = "capacity_max", .kind = SPEC_LATER},
-	{.key = "clone_id", .kind = SPEC_LATER},
-	{.key = "context", .kind = SPEC_LATER},
-	{.key = "mount_options", .kind = SPEC_LATER},
-	{.key = "parameters", .kind = SPEC_LATER},
-	{.key = "secrets", .kind = SPEC_LATER},
-	{.key = "snapshot_id", .kind = SPEC_LATER},
-	{.key = "topology_request", .kind = SPEC_LATER},
+	{.key = "capacity_min", .kind = SPEC_SIZE},
+	{.key = "capacity_max", .kind = SPEC_SIZE},
+	{.key = "clone_id"},
+	{.key = "context", .kind = SPEC_TEXTS},
+	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
+	{.key = "parameters", .kind = SPEC_TEXTS},
+	{.key = "secrets", .kind = SPEC_TEXTS},
+	{.key = "snapshot_id"},
+	{.key = "topology_request", .kind = SPEC_BLOCK, .block = &topology_request_block},
 };
 static const struct spec_block volume_block = SPEC_BLOCK_INIT(&holdfast__v1__volume__descriptor, volume_keys);
 
@@ -187,13 +213,84 @@ static enum status map_labelled(const struct place *at, json_t *value, json_t *l
 	return status;
 }
 
+/* capacity_min = "10GiB" */
+static enum status map_size(const struct place *at, json_t *value, json_t **ret)
+{
+	uint64_t bytes = 0;
+
+	if (json_is_integer(value) && json_integer_value(value) >= 0)
+		bytes = (uint64_t)json_integer_value(value);
+	else if (!json_is_string(value) || parse_size(json_string_value(value), &bytes) < 0 ||
+		 bytes > INT64_MAX)
+		return conf_error(
+			at->conf, at->object, at->key->key, at->err,
+			"'%s' must be a size: a number of bytes, \"10GiB\" (powers of 1024) or \"10G\" "
+			"(powers of 1000)",
+			at->key->key);
+	*ret = json_integer((json_int_t)bytes);
+	return *ret ? STATUS_OK : no_memory(at->err);
+}
+
+/* No value is in a message: it may be a secret. Nomad reads several blocks of a kind as one. */
+static enum status map_texts(const struct place *at, json_t *value, json_t **ret)
+{
+	const char *key;
+	json_t *text;
+
+	if (!json_is_object(value))
+		return not_a_block(at, "NAME { \"KEY\" = \"VALUE\" }");
+	json_object_foreach (value, key, text) {
+		if (!json_is_string(text))
+			return conf_error(at->conf, value, key, at->err,
+					  "the value of '%s' must be a text in quotes", key);
+	}
+	*ret = json_incref(value);
+	return STATUS_OK;
+}
+
+/* `required { topology { segments { } } }`, or a list of topologies as the API has it. */
+static enum status map_topologies(const struct place *at, json_t *value, json_t *list)
+{
+	const char *key;
+	json_t *body;
+	enum status status = STATUS_OK;
+
+	if (json_is_array(value) || json_object_get(value, "segments"))
+		return map_blocks(at, value, list);
+	if (!json_is_object(value))
+		return not_a_block(at, "NAME { topology { segments { } } }");
+	json_object_foreach (value, key, body) {
+		static const char *const known[] = {"topology"};
+
+		if (!str_eq(key, known[0]))
+			return conf_unknown_key(at->conf, value, key, known, ARRAY_SIZE(known), at->err);
+		if (status == STATUS_OK)
+			status = map_blocks(at, body, list);
+	}
+	return status;
+}
+
+static enum status map_list(const struct place *at, json_t *value, json_t **ret)
+{
+	cleanup_json json_t *list = json_array();
+	enum status status;
+
+	if (!list)
+		return no_memory(at->err);
+	if (at->key->kind == SPEC_BLOCKS)
+		status = map_blocks(at, value, list);
+	else if (at->key->kind == SPEC_LABELLED)
+		status = map_labelled(at, value, list);
+	else
+		status = map_topologies(at, value, list);
+	*ret = TAKE_PTR(list);
+	return status;
+}
+
 /* The field's value for @value of the file. */
 static enum status map_value(const struct place *at, const struct spec_block *block, json_t *value,
 			     json_t **ret)
 {
-	cleanup_json json_t *list = NULL;
-	enum status status = STATUS_OK;
-
 	switch (at->key->kind) {
 	case SPEC_VALUE:
 		*ret = json_incref(value);
@@ -202,20 +299,16 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 		if (!json_is_object(value))
 			return not_a_block(at, "NAME { }");
 		return map_block(at->conf, at->key->block, value, ret, at->err);
+	case SPEC_SIZE:
+		return map_size(at, value, ret);
+	case SPEC_TEXTS:
+		return map_texts(at, value, ret);
 	case SPEC_BLOCKS:
 	case SPEC_LABELLED:
-		list = json_array();
-		if (!list)
-			return no_memory(at->err);
-		status = at->key->kind == SPEC_BLOCKS ? map_blocks(at, value, list)
-						      : map_labelled(at, value, list);
-		*ret = TAKE_PTR(list);
-		return status;
-	case SPEC_LATER:
+	case SPEC_TOPOLOGIES:
 		break;
 	}
-	return conf_error(at->conf, at->object, at->key->key, at->err,
-			  "'%s' is not supported yet, leave it out", at->key->key);
+	return map_list(at, value, ret);
 }
 
 static enum status unknown_key(const struct conf *conf, const struct spec_block *block, const json_t *body,
@@ -277,14 +370,49 @@ static enum status spec_message(const struct conf *conf, const struct spec_block
 	return status == STATUS_OK ? pbjson_decode(block->descriptor, mapped, PBJSON_SPEC, ret, err) : status;
 }
 
-enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err)
+/* Take the key secrets_file out of the tree and put the secrets in. Relative names are below @folder. */
+static enum status load_secrets(const struct conf *conf, const char *folder, struct error *err)
+{
+	static const char key[] = "secrets_file";
+	json_t *root = conf_root(conf);
+	const json_t *name = json_object_get(root, key);
+	json_t *secrets = NULL;
+	char path[PATH_MAX];
+	enum status status;
+
+	if (!name)
+		return STATUS_OK;
+	if (!json_is_string(name) || !json_string_length(name))
+		return conf_error(conf, root, key, err, "'%s' must be the name of a file", key);
+	if (json_object_get(root, "secrets"))
+		return conf_error(conf, root, key, err, "'secrets' and '%s' exclude each other", key);
+	if (str_format(path, sizeof(path), "%s%s", json_string_value(name)[0] == '/' ? "" : folder,
+		       json_string_value(name)) < 0)
+		return conf_error(conf, root, key, err, "the name is too long");
+	status = secrets_load(path, &secrets, err);
+	if (status != STATUS_OK)
+		return status;
+	if (json_object_del(root, key) < 0 || json_object_set_new(root, "secrets", secrets) < 0)
+		return no_memory(err);
+	return STATUS_OK;
+}
+
+enum status spec_volume_below(const struct conf *conf, const char *folder, Holdfast__V1__Volume **ret,
+			      struct error *err)
 {
 	ProtobufCMessage *message = NULL;
-	enum status status = spec_message(conf, &volume_block, &message, err);
+	enum status status = load_secrets(conf, folder, err);
 
+	if (status == STATUS_OK)
+		status = spec_message(conf, &volume_block, &message, err);
 	if (status == STATUS_OK)
 		*ret = (Holdfast__V1__Volume *)message;
 	return status;
+}
+
+enum status spec_volume(const struct conf *conf, Holdfast__V1__Volume **ret, struct error *err)
+{
+	return spec_volume_below(conf, "", ret, err);
 }
 
 enum status spec_alloc(const struct conf *conf, Holdfast__V1__Allocation **ret, struct error *err)

@@ -1,12 +1,12 @@
 #include "wait.h"
 
 #include "output.h"
+#include "progress.h"
 
 #include "rpc/pbjson_word.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <unistd.h>
 
 enum { ROUND_MAX_MS = 30000 }; /* of one blocking query */
 
@@ -15,28 +15,12 @@ static const char *status_word(const Holdfast__V1__Allocation *alloc, char text[
 	return pbjson_word_text(&holdfast__v1__client_status__descriptor, (int)alloc->client_status, text);
 }
 
-/* One line, over and over, for a person who waits; nothing when nobody watches. */
 static void show_progress(const Holdfast__V1__Allocation *alloc)
 {
 	char word[PBJSON_WORD_SIZE];
-	char line[160];
 
-	if (!isatty(STDERR_FILENO))
-		return;
-	(void)snprintf(line, sizeof(line), "\r\033[Kallocation %.36s is %s%s%.80s", alloc->id,
-		       status_word(alloc, word), alloc->client_description[0] ? ": " : "",
-		       alloc->client_description);
-	for (char *p = line + 4; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
-	(void)fputs(line, stderr);
-	(void)fflush(stderr);
-}
-
-static void end_progress(void)
-{
-	if (isatty(STDERR_FILENO))
-		(void)fputs("\r\033[K", stderr);
+	progress_show("allocation %.36s is %s%s%.80s", alloc->id, status_word(alloc, word),
+		      alloc->client_description[0] ? ": " : "", alloc->client_description);
 }
 
 bool alloc_is_terminal(const Holdfast__V1__Allocation *alloc)
@@ -150,7 +134,7 @@ enum status wait_alloc(struct connection *connection, const Holdfast__V1__Alloca
 			break;
 		}
 	}
-	end_progress();
+	progress_end();
 	if (last)
 		*ret = TAKE_PTR(last);
 	return status;

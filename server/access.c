@@ -1,14 +1,53 @@
 #include "access.h"
 
+#include "keys.h"
 #include "server.h"
+#include "tokens.h"
 
 #include "base/id.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "rpc/server.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define SCHEME "holdfast://"
+
+#define BIT(name) CAPABILITY_BIT(CAPABILITY_##name)
+
+/* What gives a right to a token with policies. */
+struct right_info {
+	const char *name; /* for people */
+	uint32_t any_of;  /* CAPABILITY_BITs; 0: not of a namespace */
+	enum policy_level (*level)(const Holdfast__V1__AccessPolicy *const *policies, size_t n);
+	enum policy_level least;
+};
+
+static const struct right_info rights[ACCESS_RIGHT_N] = {
+	[ACCESS_VOLUME_LIST] = {.name = "csi-list-volume",
+				.any_of = BIT(LIST_VOLUME) | BIT(READ_VOLUME) | BIT(MOUNT_VOLUME) |
+					  BIT(LIST_JOBS)},
+	[ACCESS_VOLUME_READ] = {.name = "csi-read-volume",
+				.any_of = BIT(READ_VOLUME) | BIT(MOUNT_VOLUME) | BIT(READ_JOB)},
+	[ACCESS_VOLUME_MOUNT] = {.name = "csi-mount-volume", .any_of = BIT(MOUNT_VOLUME)},
+	[ACCESS_VOLUME_WRITE] = {.name = "csi-write-volume", .any_of = BIT(WRITE_VOLUME)},
+	[ACCESS_JOB_LIST] = {.name = "list-jobs", .any_of = BIT(LIST_JOBS)},
+	[ACCESS_JOB_READ] = {.name = "read-job", .any_of = BIT(READ_JOB)},
+	[ACCESS_JOB_SUBMIT] = {.name = "submit-job", .any_of = BIT(SUBMIT_JOB)},
+	[ACCESS_PLUGIN_REGISTER] = {.name = "csi-register-plugin", .any_of = BIT(REGISTER_PLUGIN)},
+	[ACCESS_PLUGIN_LIST] = {.name = "plugin list", .level = policy_plugin_level, .least = POLICY_LIST},
+	[ACCESS_PLUGIN_READ] = {.name = "plugin read", .level = policy_plugin_level, .least = POLICY_READ},
+	[ACCESS_NODE_READ] = {.name = "node read", .level = policy_node_level, .least = POLICY_READ},
+	[ACCESS_NODE_WRITE] = {.name = "node write", .level = policy_node_level, .least = POLICY_WRITE},
+	[ACCESS_OPERATOR_READ] = {.name = "operator read",
+				  .level = policy_operator_level,
+				  .least = POLICY_READ},
+	[ACCESS_OPERATOR_WRITE] = {.name = "operator write",
+				   .level = policy_operator_level,
+				   .least = POLICY_WRITE},
+	[ACCESS_MANAGEMENT] = {.name = "management"}, /* no policy gives it */
+};
 
 static const char *const role_names[ROLE_N] = {
 	[ROLE_OPERATOR] = "operator",
@@ -95,17 +134,179 @@ enum status access_node(const struct rpc_peer *peer, const char *cluster, struct
 	return STATUS_OK;
 }
 
+/* --- who --- */
+
+static enum status take_token(struct server *server, const char *secret, struct caller *caller,
+			      struct error *err)
+{
+	if (caller->identity.role == ROLE_NODE || caller->identity.role == ROLE_SERVER)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "a token cannot be shown with the certificate of %s/%s: tokens are for "
+				 "people; leave it out",
+				 role_names[caller->identity.role], caller->identity.name);
+	if (!server->config.acl)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "this server takes no tokens (acl = false): leave the token out and show an "
+				 "operator's certificate (--cert and --key)");
+	return tokens_find(server, secret, &caller->token, err);
+}
+
+enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
+			  struct error *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	const char *secret = rpc_call_token(call);
+	struct caller caller = {.identity = {.role = ROLE_NONE}};
+	enum status st = STATUS_OK;
+
+	if (peer->uri[0] != '\0')
+		st = identity_parse(peer->uri, server->config.cluster, &caller.identity, err);
+	if (st == STATUS_OK && secret)
+		st = take_token(server, secret, &caller, err);
+	if (st == STATUS_OK)
+		*ret = caller;
+	return st;
+}
+
+enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
+			      struct error *err)
+{
+	enum status st = access_node(rpc_call_peer(call), server->config.cluster, ret, err);
+
+	if (st == STATUS_OK && rpc_call_token(call))
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "a token cannot be shown with the certificate of node/%s: tokens are for "
+				 "people; leave it out",
+				 ret->name);
+	return st;
+}
+
+/* --- may it --- */
+
+/* Without a token the certificate decides: operators may do everything, others nothing here. */
+static enum status check_certificate(const struct server *server, const struct rpc_call *call,
+				     struct error *err)
+{
+	const struct config *config = &server->config;
+
+	if (rpc_call_peer(call)->uri[0] == '\0' && !config->dev && config->acl)
+		return error_set(err, STATUS_UNAUTHENTICATED, 0,
+				 "this call needs a token (--token-file) or an operator's certificate "
+				 "(--cert and --key)");
+	return access_operator(rpc_call_peer(call), config->cluster, config->dev, NULL, err);
+}
+
+static void collect_policies(struct server *server, const Holdfast__V1__Token *token,
+			     struct access_scope *scope)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	for (size_t i = 0; i < token->n_policies && i < TOKEN_POLICIES_MAX; i++)
+		if (str_format(key, sizeof(key), PREFIX_POLICY "%s", token->policies[i]) >= 0)
+			scope->policies[scope->n_policies++] = state_record(&server->state, key);
+}
+
+static bool is_given(const struct access_scope *scope, const char *namespace)
+{
+	const struct right_info *right = &rights[scope->right];
+
+	if (scope->is_all)
+		return true;
+	if (right->any_of)
+		return (policy_capabilities(scope->policies, scope->n_policies, namespace) & right->any_of) !=
+		       0;
+	return right->level && right->level(scope->policies, scope->n_policies) >= right->least;
+}
+
+static enum status find_scope(struct server *server, const struct rpc_call *call, enum access_right right,
+			      struct access_scope *ret, struct caller *ret_caller, struct error *err)
+{
+	enum status st = access_caller(server, call, ret_caller, err);
+
+	*ret = (struct access_scope){.right = right};
+	if (st != STATUS_OK)
+		return st;
+	if (!ret_caller->token) {
+		ret->is_all = true;
+		return check_certificate(server, call, err);
+	}
+	ret->is_all = ret_caller->token->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT;
+	if (!ret->is_all)
+		collect_policies(server, ret_caller->token->token, ret);
+	return STATUS_OK;
+}
+
+static enum status deny(const struct caller *caller, enum access_right right, const char *namespace,
+			struct error *err)
+{
+	const Holdfast__V1__Token *token;
+
+	assert(caller->token); /* who shows none is refused by check_certificate() */
+	token = caller->token->token;
+	if (right == ACCESS_MANAGEMENT)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "token %s (%s) may not make this call: it needs a management token or an "
+				 "operator's certificate",
+				 token->accessor, token->name);
+	if (!rights[right].any_of)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "token %s (%s) lacks the right '%s'; an operator gives it in a policy: "
+				 "holdfast operator policy put NAME FILE",
+				 token->accessor, token->name, rights[right].name);
+	return error_set(err, STATUS_PERMISSION_DENIED, 0,
+			 "token %s (%s) lacks the capability '%s' in %s%s; an operator gives it in a policy: "
+			 "holdfast operator policy put NAME FILE",
+			 token->accessor, token->name, rights[right].name,
+			 namespace ? "namespace " : "every namespace", namespace ? namespace : "");
+}
+
 enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
 			 const char *namespace, struct error *err)
 {
-	(void)right; /* an operator's certificate gives every right */
-	(void)namespace;
-	return access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, NULL, err);
+	struct access_scope scope;
+	struct caller caller;
+	enum status st = find_scope(server, call, right, &scope, &caller, err);
+
+	if (st != STATUS_OK)
+		return st;
+	return is_given(&scope, namespace) ? STATUS_OK : deny(&caller, right, namespace, err);
 }
 
-char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE])
+enum status access_scope_init(struct server *server, const struct rpc_call *call, enum access_right right,
+			      struct access_scope *ret, struct error *err)
 {
-	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct access_scope scope;
+	struct caller caller;
+	enum status st = find_scope(server, call, right, &scope, &caller, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!is_given(&scope, NULL))
+		return deny(&caller, right, NULL, err);
+	*ret = scope;
+	return STATUS_OK;
+}
+
+bool access_scope_has(struct access_scope *scope, const char *namespace)
+{
+	if (scope->is_all)
+		return true;
+	if (!str_eq(scope->last, namespace)) {
+		scope->last_may = is_given(scope, namespace);
+		(void)str_copy(scope->last, sizeof(scope->last), namespace); /* too long: asked anew */
+	}
+	return scope->last_may;
+}
+
+bool access_may_list(struct server *server, const struct rpc_call *call, const char *namespace)
+{
+	return access_check(server, call, ACCESS_VOLUME_LIST, namespace, NULL) == STATUS_OK;
+}
+
+/* --- for records and messages --- */
+
+static void name_certificate(const struct server *server, const struct rpc_peer *peer, char *ret)
+{
 	struct identity identity;
 
 	if (peer->uri[0] == '\0')
@@ -114,5 +315,24 @@ char *access_who(struct server *server, const struct rpc_call *call, char ret[st
 		(void)str_format(ret, ACCESS_WHO_SIZE, "%s/%s", role_names[identity.role], identity.name);
 	else
 		(void)str_format(ret, ACCESS_WHO_SIZE, "%.150s", peer->uri);
+}
+
+char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE])
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	char certificate[ACCESS_WHO_SIZE];
+	struct caller caller;
+
+	name_certificate(server, peer, certificate);
+	if (!rpc_call_token(call))
+		(void)str_copy(ret, ACCESS_WHO_SIZE, certificate);
+	else if (access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
+		(void)str_format(ret, ACCESS_WHO_SIZE, "refused token of %.150s", certificate);
+	else if (caller.identity.role == ROLE_NONE)
+		(void)str_format(ret, ACCESS_WHO_SIZE, "token %s (%s)", caller.token->token->accessor,
+				 caller.token->token->name);
+	else
+		(void)str_format(ret, ACCESS_WHO_SIZE, "token %s (%s) of %s", caller.token->token->accessor,
+				 caller.token->token->name, certificate);
 	return ret;
 }

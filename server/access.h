@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 #include "model/claim.h"
+#include "model/policy.h"
+#include "model/volume.h"
 #include "rpc/peer.h"
 
 #include <stdbool.h>
@@ -34,16 +36,36 @@ enum status access_node(const struct rpc_peer *peer, const char *cluster, struct
 struct server;
 struct rpc_call;
 
+enum { TOKEN_POLICIES_MAX = 16 };
+
+/* Who makes a call: a certificate, a token, or both. A token that is shown decides. */
+struct caller {
+	struct identity identity;		/* ROLE_NONE: no certificate */
+	const Holdfast__V1__StoredToken *token; /* borrowed from the state; NULL: none shown */
+};
+
+/** STATUS_UNAUTHENTICATED for a certificate of another cluster, and for a token that is unknown, revoked or
+ * expired, or that the server does not take (`acl = false`), whatever the certificate says.
+ * STATUS_PERMISSION_DENIED for a token with the certificate of a node or server. No certificate and no token
+ * is a caller as well. */
+enum status access_caller(struct server *server, const struct rpc_call *call, struct caller *ret,
+			  struct error *err);
+
+/** The caller must be a node, by its certificate alone: access_node() that takes no token. */
+enum status access_check_node(struct server *server, const struct rpc_call *call, struct identity *ret,
+			      struct error *err);
+
 /* What a call needs. The names are Nomad's capabilities, see nomad's "namespace" and "plugin" policies. */
 enum access_right {
-	ACCESS_VOLUME_LIST,  /* csi-list-volume */
-	ACCESS_VOLUME_READ,  /* csi-read-volume */
-	ACCESS_VOLUME_MOUNT, /* csi-mount-volume: run allocations that ask for volumes */
-	ACCESS_VOLUME_WRITE, /* csi-write-volume */
-	ACCESS_JOB_LIST,     /* list-jobs: list allocations */
-	ACCESS_JOB_READ,     /* read-job */
-	ACCESS_JOB_SUBMIT,   /* submit-job: run and stop allocations */
-	ACCESS_PLUGIN_LIST,  /* the rights from here on are not of a namespace */
+	ACCESS_VOLUME_LIST,	/* csi-list-volume */
+	ACCESS_VOLUME_READ,	/* csi-read-volume */
+	ACCESS_VOLUME_MOUNT,	/* csi-mount-volume: run allocations that ask for volumes */
+	ACCESS_VOLUME_WRITE,	/* csi-write-volume */
+	ACCESS_JOB_LIST,	/* list-jobs: list allocations */
+	ACCESS_JOB_READ,	/* read-job */
+	ACCESS_JOB_SUBMIT,	/* submit-job: run and stop allocations */
+	ACCESS_PLUGIN_REGISTER, /* csi-register-plugin: run allocations that are plugins */
+	ACCESS_PLUGIN_LIST,	/* the rights from here on are not of a namespace */
 	ACCESS_PLUGIN_READ,
 	ACCESS_NODE_READ,
 	ACCESS_NODE_WRITE, /* eligibility, drain */
@@ -59,7 +81,28 @@ enum access_right {
 enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
 			 const char *namespace, struct error *err);
 
+/* One right of one caller, found once for a walk over many objects. Good for the duration of a callback. */
+struct access_scope {
+	enum access_right right;
+	bool is_all; /* in every namespace */
+	const Holdfast__V1__AccessPolicy *policies[TOKEN_POLICIES_MAX];
+	size_t n_policies;
+	char last[NAMESPACE_MAX + 1]; /* namespace asked for last; "": none */
+	bool last_may;
+};
+
+/** Fails as access_check(server, call, right, NULL) does. */
+enum status access_scope_init(struct server *server, const struct rpc_call *call, enum access_right right,
+			      struct access_scope *ret, struct error *err);
+
+/** Does the scope contain @namespace? Costs next to nothing when asked again for the same one. */
+bool access_scope_has(struct access_scope *scope, const char *namespace);
+
+/** May the caller list volumes of @namespace? For more than a few, take a scope. */
+bool access_may_list(struct server *server, const struct rpc_call *call, const char *namespace);
+
 enum { ACCESS_WHO_SIZE = 192 };
 
-/** The caller for records and messages: "operator/alice", "token 0189... (deploy)", "node/n1". */
+/** The caller for records and messages: "operator/alice", "node/n1", "token 0189... (deploy)", and with both
+ * "token 0189... (deploy) of operator/alice". Never the secret. */
 char *access_who(struct server *server, const struct rpc_call *call, char ret[static ACCESS_WHO_SIZE]);

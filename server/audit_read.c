@@ -2,6 +2,7 @@
 
 #include "audit.h"
 #include "keys.h"
+#include "records.h"
 #include "server.h"
 
 #include "base/cleanup.h"
@@ -38,6 +39,7 @@ struct page {
 	size_t bytes;
 	size_t scanned;
 	uint64_t last; /* sequence that was looked at last */
+	uint64_t end;  /* of the head: what became durable since it was read is for the next call */
 	bool is_full;
 	struct error *err;
 	enum status status;
@@ -57,6 +59,10 @@ static bool on_record(const struct kv_item *item, void *userdata)
 
 	if (!record) {
 		page->status = STATUS_DATA_LOSS;
+		return false;
+	}
+	if (record->sequence > page->end) {
+		holdfast__v1__audit_record__free_unpacked(record, NULL);
 		return false;
 	}
 	if (!matches(page->request, record)) {
@@ -84,7 +90,7 @@ static Holdfast__V1__ListAuditResponse *new_response(size_t max)
 	if (!response)
 		return NULL;
 	holdfast__v1__list_audit_response__init(response);
-	response->records = calloc(max, sizeof(*response->records)); /* NOLINT: of pointers */
+	response->records = calloc(max, sizeof(Holdfast__V1__AuditRecord *));
 	if (response->records)
 		return response;
 	free(response);
@@ -93,33 +99,45 @@ static Holdfast__V1__ListAuditResponse *new_response(size_t max)
 
 static void release_response(Holdfast__V1__ListAuditResponse **response)
 {
-	holdfast__v1__list_audit_response__free_unpacked(*response, NULL);
+	if (*response)
+		holdfast__v1__list_audit_response__free_unpacked(*response, NULL);
 }
 
-static bool add_head(struct server *server, Holdfast__V1__ListAuditResponse *response)
+static bool on_head(const struct kv_item *item, void *userdata)
 {
-	const Holdfast__V1__AuditHead head = audit_head(server);
-
-	response->head = (Holdfast__V1__AuditHead *)message_copy(&head.base);
-	return response->head != NULL;
+	*(Holdfast__V1__AuditHead **)userdata =
+		holdfast__v1__audit_head__unpack(NULL, item->len, item->value);
+	return false;
 }
 
-enum status audit_list(struct server *server, const Holdfast__V1__ListAuditRequest *request,
-		       Holdfast__V1__ListAuditResponse **ret, struct error *err)
+/* The head that is durable, not the one in memory, which may be ahead of what can be read. NULL when memory
+ * is short. */
+static Holdfast__V1__AuditHead *read_head(struct server *server)
+{
+	Holdfast__V1__AuditHead empty = HOLDFAST__V1__AUDIT_HEAD__INIT;
+	Holdfast__V1__AuditHead *head = NULL;
+
+	empty.first = 1;
+	(void)kv_range_from(server->kv, KEY_AUDIT_HEAD, KEY_AUDIT_HEAD, 1, on_head, &head, NULL);
+	return head ? head : (Holdfast__V1__AuditHead *)message_copy(&empty.base);
+}
+
+static enum status read_page(struct server *server, const Holdfast__V1__ListAuditRequest *request,
+			     Holdfast__V1__ListAuditResponse **ret, struct error *err)
 {
 	cleanup(release_response) Holdfast__V1__ListAuditResponse *response = NULL;
 	struct page page = {.request = request, .max = request->per_page, .err = err};
 	char from[OBJECT_KEY_SIZE];
 	enum status st;
 
-	if (request->after == UINT64_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "after: there is nothing after %" PRIu64,
-				 request->after);
 	if (page.max == 0 || page.max > AUDIT_PAGE_MAX)
 		page.max = AUDIT_PAGE_MAX;
 	page.response = response = new_response(page.max);
-	if (!response || !add_head(server, response))
+	if (response)
+		response->head = read_head(server);
+	if (!response || !response->head)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	page.end = response->head->sequence;
 	sequence_key(request->after + 1, from);
 	st = kv_range_from(server->kv, PREFIX_AUDIT, from, AUDIT_SCAN_MAX, on_record, &page, err);
 	if (st == STATUS_OK)
@@ -128,6 +146,41 @@ enum status audit_list(struct server *server, const Holdfast__V1__ListAuditReque
 		return st;
 	if (page.is_full || page.scanned == AUDIT_SCAN_MAX)
 		response->next_after = page.last;
+	*ret = TAKE_PTR(response);
+	return STATUS_OK;
+}
+
+/* Were records forgotten between the reading of the head and of them? */
+static bool was_pruned(struct server *server, const Holdfast__V1__ListAuditResponse *response)
+{
+	Holdfast__V1__AuditHead *head = read_head(server);
+	bool was = head && head->first != response->head->first;
+
+	if (head)
+		holdfast__v1__audit_head__free_unpacked(head, NULL);
+	return was;
+}
+
+enum status audit_list(struct server *server, const Holdfast__V1__ListAuditRequest *request,
+		       Holdfast__V1__ListAuditResponse **ret, struct error *err)
+{
+	enum { TRIES = 3 };
+	cleanup(release_response) Holdfast__V1__ListAuditResponse *response = NULL;
+
+	if (request->after == UINT64_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "after: there is nothing after %" PRIu64,
+				 request->after);
+	for (int i = 0; i < TRIES; i++) {
+		enum status st;
+
+		release_response(&response);
+		response = NULL;
+		st = read_page(server, request, &response, err);
+		if (st != STATUS_OK)
+			return st;
+		if (!was_pruned(server, response))
+			break;
+	}
 	*ret = TAKE_PTR(response);
 	return STATUS_OK;
 }

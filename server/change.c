@@ -2,6 +2,7 @@
 
 #include "audit.h"
 #include "drain.h"
+#include "events.h"
 #include "keys.h"
 #include "records.h"
 #include "release.h"
@@ -29,6 +30,7 @@ static void free_value(enum object_kind kind, void *value)
 static void free_object(struct change_object *object)
 {
 	free_value(object->kind, object->value);
+	free(object->packed);
 	free(object->key);
 }
 
@@ -193,7 +195,7 @@ void change_delete_record(struct change *change, const char *key)
 void change_take_audit(struct change *change, ProtobufCMessage *record)
 {
 	if (!change->audit)
-		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(*change->audit));
+		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(ProtobufCMessage *));
 	if (record && change->audit && change->n_audit < CHANGE_AUDIT_MAX) {
 		change->audit[change->n_audit++] = record;
 		return;
@@ -316,6 +318,13 @@ static void compact(struct server *server, uint64_t revision)
 	(void)kv_compact(server->kv, revision, NULL); /* only space is lost when it does not work */
 }
 
+static void tell(struct server *server, struct change_object *object, uint64_t revision)
+{
+	watch_changed(server, object->kind, object->value, revision);
+	events_publish(server->events, object->kind, object->value, TAKE_PTR(object->packed),
+		       object->packed_len, revision);
+}
+
 static void on_durable(uint64_t revision, const struct error *err, void *userdata)
 {
 	cleanup(commit_freep) struct commit *commit = userdata;
@@ -327,7 +336,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	for (size_t i = 0; i < commit->n; i++)
 		note_revision(&commit->server->state, &commit->objects[i], revision);
 	for (size_t i = 0; i < commit->n; i++)
-		watch_changed(commit->server, commit->objects[i].kind, commit->objects[i].value, revision);
+		tell(commit->server, &commit->objects[i], revision);
 	for (size_t i = 0; i < commit->n; i++)
 		drain_noticed(commit->server, commit->objects[i].kind, commit->objects[i].value);
 	if (commit->n > 0)
@@ -341,6 +350,14 @@ static void free_op(struct kv_op *op)
 {
 	free((void *)(uintptr_t)op->value);
 	free((void *)(uintptr_t)op->text);
+}
+
+/* The store has copied the value: what was packed for it stays with the object. */
+static void keep_packed(struct change_object *object, struct kv_op *op)
+{
+	object->packed = (void *)(uintptr_t)op->value;
+	object->packed_len = op->len;
+	op->value = NULL;
 }
 
 /* A change with much to say says less to people rather than being refused. */
@@ -374,8 +391,11 @@ static enum status submit(struct server *server, const struct change *change, st
 		st = kv_submit(server->kv, &(struct kv_txn){.ops = ops, .n_ops = n}, on_durable, commit, err);
 	else if (st == STATUS_OK)
 		st = kv_barrier(server->kv, on_durable, commit, err);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		if (st == STATUS_OK)
+			keep_packed(&change->objects[i], &ops[i]);
 		free_op(&ops[i]);
+	}
 	return st;
 }
 

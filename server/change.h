@@ -31,8 +31,10 @@ enum {
 struct change_object {
 	enum object_kind kind;
 	bool is_deletion;
-	char *key;   /* owned */
-	void *value; /* owned copy; of deletions what makes up the key */
+	char *key;    /* owned */
+	void *value;  /* owned copy; of deletions what makes up the key */
+	void *packed; /* owned; as stored, once it was submitted; NULL: deleted */
+	size_t packed_len;
 };
 
 struct change {

@@ -262,7 +262,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	const struct claim *same = NULL;
 	struct node_entry *node;
 	struct identity who;
-	enum status st = access_node(rpc_call_peer(call), server->config.cluster, &who, err);
+	enum status st = access_check_node(server, call, &who, err);
 
 	if (st != STATUS_OK)
 		return st;

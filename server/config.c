@@ -213,6 +213,7 @@ enum status config_load(const char *path, struct config *config, struct error *e
 	st = conf_bind(conf, conf_root(conf), top_fields, ARRAY_SIZE(top_fields), config, err);
 	if (st != STATUS_OK)
 		return st;
+	(void)str_copy(config->path, sizeof(config->path), path); /* it was opened, so it fits */
 	if (!id_is_name(config->cluster, sizeof(config->cluster) - 1))
 		return conf_error(conf, conf_root(conf), "cluster", err,
 				  "'%s' is not a cluster's name (A-Z a-z 0-9 _ and -)", config->cluster);

@@ -15,6 +15,7 @@ enum {
 };
 
 struct config {
+	char path[PATH_MAX];		   /* it was read from; "": none, --dev */
 	char cluster[CONFIG_CLUSTER_SIZE]; /* id_is_name() */
 	char data_dir[PATH_MAX];	   /* holds holdfast.db */
 	char host[CONFIG_HOST_SIZE];	   /* numeric address */

@@ -53,14 +53,13 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 		return STATUS_OK;
 	if (n > NAMED_MAX)
 		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
-	return error_set(
-		err, STATUS_UNAVAILABLE, 0,
-		"volume %s: the server was restored from a backup (epoch %" PRIu64
-		") and node %s%s may hold it without the server's knowledge; a node tells when it "
-		"connects. If %s is gone for good: holdfast node attest %s --volume %s --reason TEXT, "
-		"or holdfast node purge %s",
-		volume->id, state_epoch(&server->state), names, more, first->id, first->id, volume->id,
-		first->id);
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "volume %s: the server was restored from a backup (epoch %" PRIu64
+			 ") and node %s%s may hold it without the server's knowledge; a node tells when it "
+			 "connects. If %s is gone for good: holdfast node attest %s %s --reason TEXT, "
+			 "or holdfast node purge %s",
+			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
+			 volume->id, first->id);
 }
 
 /* Allocations. */

@@ -2,10 +2,10 @@
 
 #include "objects.h"
 #include "records.h"
-#include "server.h"
 #include "state.h"
 
 #include "base/cleanup.h"
+#include "store/kv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,28 +47,28 @@ static bool on_item(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-static enum status load_prefix(struct server *server, const struct object_type *type, const char *prefix,
-			       struct error *err)
+static enum status load_prefix(struct kv *kv, struct state *state, const struct object_type *type,
+			       const char *prefix, struct error *err)
 {
 	cleanup_free void *value = malloc(type->size);
-	struct load load = {.state = &server->state, .type = type, .value = value, .err = err};
+	struct load load = {.state = state, .type = type, .value = value, .err = err};
 	enum status st;
 
 	if (!value)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = kv_range(server->kv, prefix, on_item, &load, err);
+	st = kv_range(kv, prefix, on_item, &load, err);
 	return st == STATUS_OK ? load.status : st;
 }
 
-enum status load_state(struct server *server, struct error *err)
+enum status load_state(struct kv *kv, struct state *state, struct error *err)
 {
 	enum status st = STATUS_OK;
 	const char *prefix;
 
 	for (size_t i = 0; (prefix = record_prefix(i)) && st == STATUS_OK; i++)
-		st = load_prefix(server, object_type(OBJECT_RECORD), prefix, err);
+		st = load_prefix(kv, state, object_type(OBJECT_RECORD), prefix, err);
 	for (int kind = OBJECT_RECORD + 1; kind < OBJECT_KIND_N && st == STATUS_OK; kind++)
-		st = load_prefix(server, object_type((enum object_kind)kind),
+		st = load_prefix(kv, state, object_type((enum object_kind)kind),
 				 object_type((enum object_kind)kind)->prefix, err);
 	return st;
 }

@@ -3,7 +3,8 @@
 
 #include "base/error.h"
 
-struct server;
+struct kv;
+struct state;
 
 /** STATUS_DATA_LOSS names the record that cannot be read or that points nowhere. */
-enum status load_state(struct server *server, struct error *err);
+enum status load_state(struct kv *kv, struct state *state, struct error *err);

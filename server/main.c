@@ -1,6 +1,7 @@
 /* holdfast-server: argv, then server_run(). */
 
 #include "dev.h"
+#include "restore.h"
 #include "server.h"
 
 #include "base/cleanup.h"
@@ -8,6 +9,7 @@
 #include "log/log.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,12 +17,17 @@ enum { EXIT_OK = 0, EXIT_FAIL = 1, EXIT_USAGE = 2, NODES_MAX = 64 };
 
 static const char usage_text[] =
 	"usage: holdfast-server [--config FILE] [--check-config]\n"
+	"       holdfast-server [--config FILE] --restore FILE [--other-cluster]\n"
 	"       holdfast-server --dev DIR [--cluster NAME] [--node NAME]... [--port PORT]\n"
 	"\n"
 	"The claim server: decides who may use a volume.\n"
 	"\n"
 	"  -c, --config FILE   settings (default " HOLDFAST_SERVER_CONFIG ")\n"
 	"      --check-config  read the settings, say what is wrong, and end\n"
+	"      --restore FILE  put this copy (holdfast operator backup) in the place of the store of a "
+	"server\n"
+	"                  that is not running, and end; the old store is kept beside it\n"
+	"      --other-cluster  with --restore: the copy may be of a cluster of another name\n"
 	"      --dev DIR       development on loopback: make a CA, keys and certificates in DIR; no access "
 	"control\n"
 	"      --cluster NAME  with --dev: name of the cluster (default dev)\n"
@@ -33,12 +40,14 @@ static const char usage_text[] =
 struct arguments {
 	const char *config_path;
 	bool check_config;
+	const char *restore_path;
+	bool other_cluster;
 	int log_level;
 	struct dev_options dev;
 	const char *nodes[NODES_MAX];
 };
 
-enum long_option { OPT_CHECK = 256, OPT_DEV, OPT_CLUSTER, OPT_NODE, OPT_PORT };
+enum long_option { OPT_CHECK = 256, OPT_DEV, OPT_CLUSTER, OPT_NODE, OPT_PORT, OPT_RESTORE, OPT_OTHER };
 
 static const struct option long_options[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -47,6 +56,8 @@ static const struct option long_options[] = {
 	{"cluster", required_argument, NULL, OPT_CLUSTER},
 	{"node", required_argument, NULL, OPT_NODE},
 	{"port", required_argument, NULL, OPT_PORT},
+	{"restore", required_argument, NULL, OPT_RESTORE},
+	{"other-cluster", no_argument, NULL, OPT_OTHER},
 	{"verbose", no_argument, NULL, 'v'},
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
@@ -86,6 +97,12 @@ static int take_option(int opt, struct arguments *args)
 		if (parse_u32(optarg, 1, 65535, &args->dev.port) < 0)
 			return usage_error("--port: a number from 1 to 65535 is wanted");
 		return -1;
+	case OPT_RESTORE:
+		args->restore_path = optarg;
+		return -1;
+	case OPT_OTHER:
+		args->other_cluster = true;
+		return -1;
 	case 'v':
 		args->log_level = LOG_DEBUG;
 		return -1;
@@ -115,6 +132,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	}
 	if (optind != argc)
 		return usage_error("unexpected argument");
+	if (args->other_cluster && !args->restore_path)
+		return usage_error("--other-cluster goes with --restore");
 	if (!args->dev.dir && (args->dev.cluster || args->dev.n_nodes > 0 || args->dev.port != 0))
 		return usage_error("--cluster, --node and --port go with --dev");
 	return -1;
@@ -128,15 +147,36 @@ static int fail(const struct error *err)
 
 static int serve(const struct config *config)
 {
-	struct server *server;
+	bool is_restarting = true;
 	struct error err;
-	enum status st = server_new(config, &server, &err);
 
-	if (st != STATUS_OK)
+	while (is_restarting) { /* after a restore, on another store */
+		struct server *server;
+		enum status st = server_new(config, &server, &err);
+
+		if (st != STATUS_OK)
+			return fail(&err);
+		st = server_run(server, &err);
+		is_restarting = st == STATUS_OK && server->restarting;
+		server_free(server);
+		if (st != STATUS_OK)
+			return fail(&err);
+	}
+	return EXIT_OK;
+}
+
+static int restore(const struct config *config, const struct arguments *args)
+{
+	struct new_epoch_result result;
+	struct error err;
+
+	if (restore_offline(config, args->restore_path, args->other_cluster, &result, &err) != STATUS_OK)
 		return fail(&err);
-	st = server_run(server, &err);
-	server_free(server);
-	return st == STATUS_OK ? EXIT_OK : fail(&err);
+	(void)printf("restored index %" PRIu64 "; epoch %" PRIu64
+		     " begins when holdfast-server is started, and "
+		     "%" PRIu32 " nodes have to report then\n",
+		     result.index, result.epoch, result.nodes);
+	return EXIT_OK;
 }
 
 int main(int argc, char **argv)
@@ -157,5 +197,5 @@ int main(int argc, char **argv)
 		return fail(&err);
 	if (args.check_config)
 		return EXIT_OK;
-	return serve(&config);
+	return args.restore_path ? restore(&config, &args) : serve(&config);
 }

@@ -377,7 +377,7 @@ static enum status refuse_claims(const struct node_entry *entry, struct error *e
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"node %s still holds %zu claims, one of them of volume %s/%s (%s), which would be "
 		"stranded; stop its work, then, if the node is gone for good: holdfast node attest %s "
-		"--volume %s --reason TEXT",
+		"%s --reason TEXT",
 		entry->id, entry->n_live, claim ? claim->claim.namespace : "",
 		claim ? claim->claim.volume_id : "", claim ? claim_state_name(claim->claim.state) : "",
 		entry->id, claim ? claim->claim.volume_id : "");

@@ -14,23 +14,28 @@
 struct sort {
 	const char *prefix;
 	const ProtobufCMessageDescriptor *descriptor;
+	/* An index over these in struct state: told after each was put and before it is forgotten. False when
+	 * memory is short. NULL: there is none. */
+	bool (*note)(struct state *state, const char *key, const ProtobufCMessage *message, bool is_gone);
 };
 
 static const struct sort sorts[] = {
-	{KEY_GENERATION_FLOOR, &holdfast__v1__generation_floor__descriptor},
-	{KEY_SCHEMA, &holdfast__v1__schema__descriptor},
-	{KEY_EPOCH, &holdfast__v1__epoch__descriptor},
-	{KEY_AUDIT_HEAD, &holdfast__v1__audit_head__descriptor},
-	{PREFIX_VOLUME_DETAIL, &holdfast__v1__volume_detail__descriptor},
-	{PREFIX_VOLUME_SECRETS, &holdfast__v1__volume_secrets__descriptor},
-	{PREFIX_SNAPSHOT, &holdfast__v1__snapshot__descriptor},
-	{PREFIX_ATTESTATION, &holdfast__v1__attestation__descriptor},
-	{PREFIX_TOKEN, &holdfast__v1__stored_token__descriptor},
-	{PREFIX_POLICY, &holdfast__v1__access_policy__descriptor},
+	{.prefix = KEY_GENERATION_FLOOR, .descriptor = &holdfast__v1__generation_floor__descriptor},
+	{.prefix = KEY_SCHEMA, .descriptor = &holdfast__v1__schema__descriptor},
+	{.prefix = KEY_EPOCH, .descriptor = &holdfast__v1__epoch__descriptor},
+	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor},
+	{.prefix = PREFIX_VOLUME_DETAIL, .descriptor = &holdfast__v1__volume_detail__descriptor},
+	{.prefix = PREFIX_VOLUME_SECRETS, .descriptor = &holdfast__v1__volume_secrets__descriptor},
+	{.prefix = PREFIX_SNAPSHOT, .descriptor = &holdfast__v1__snapshot__descriptor},
+	{.prefix = PREFIX_ATTESTATION, .descriptor = &holdfast__v1__attestation__descriptor},
+	{.prefix = PREFIX_TOKEN,
+	 .descriptor = &holdfast__v1__stored_token__descriptor,
+	 .note = token_index_note},
+	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
 };
 
 static const struct sort stored_only[] = {
-	{PREFIX_AUDIT, &holdfast__v1__audit_record__descriptor},
+	{.prefix = PREFIX_AUDIT, .descriptor = &holdfast__v1__audit_record__descriptor},
 };
 
 static const struct sort *find_sort(const struct sort *table, size_t n, const char *key)
@@ -127,6 +132,13 @@ static struct record_entry *insert(struct state *state, const char *key)
 	return entry;
 }
 
+static bool note(struct state *state, const struct record *record, bool is_gone)
+{
+	const struct sort *sort = find_sort(sorts, ARRAY_SIZE(sorts), record->key);
+
+	return !sort || !sort->note || sort->note(state, record->key, record->message, is_gone);
+}
+
 enum status state_put_record(struct state *state, const struct record *record, struct error *err)
 {
 	struct record_entry *entry;
@@ -148,11 +160,14 @@ enum status state_put_record(struct state *state, const struct record *record, s
 	entry->record.message = message;
 	entry->record.create_index = record->create_index;
 	entry->record.modify_index = record->modify_index;
+	if (!note(state, &entry->record, false))
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for %s", record->key);
 	return STATUS_OK;
 }
 
 void state_delete_record(struct state *state, struct record_entry *entry)
 {
+	(void)note(state, &entry->record, true); /* taking away needs no memory */
 	RB_REMOVE(record_tree, &state->records, entry);
 	protobuf_c_message_free_unpacked(entry->record.message, NULL);
 	free(entry->record.key);

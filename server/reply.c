@@ -60,9 +60,29 @@ void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessag
 	}
 }
 
+enum status reply_changed(struct server *server, struct change *change, struct rpc_call *call,
+			  ProtobufCMessage *message, struct error *err)
+{
+	struct reply *reply = message ? calloc(1, sizeof(*reply)) : NULL;
+	enum status st;
+
+	if (reply) {
+		*reply = (struct reply){.call = call, .message = message};
+		st = change_commit(server, change, send_reply, reply, err);
+	} else {
+		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
+	if (st == STATUS_OK)
+		return st;
+	free(reply);
+	if (message)
+		protobuf_c_message_free_unpacked(message, NULL);
+	return st;
+}
+
 enum status reply_check_operator(struct server *server, struct rpc_call *call, struct error *err)
 {
-	return access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, NULL, err);
+	return access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
 }
 
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)

@@ -12,6 +12,13 @@ struct server;
  * never sees what a crash could take back. */
 void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessage *message);
 
+struct change;
+
+/** Commit @change and send @message, which is owned from here on in any case, when it is durable. NULL is
+ * STATUS_RESOURCE_EXHAUSTED. */
+enum status reply_changed(struct server *server, struct change *change, struct rpc_call *call,
+			  ProtobufCMessage *message, struct error *err);
+
 /** Answer with an error made here. */
 void reply_error(struct rpc_call *call, enum status status, const char *message);
 

@@ -1,9 +1,15 @@
 #include "server.h"
 
+#include "backup.h"
 #include "controller.h"
+#include "events.h"
+#include "exchange.h"
 #include "gc.h"
 #include "load.h"
+#include "reload.h"
 #include "release.h"
+#include "restore.h"
+#include "routes.h"
 #include "schema.h"
 #include "services.h"
 #include "text.h"
@@ -30,19 +36,24 @@ enum {
 static enum status open_store(struct server *server, struct error *err)
 {
 	char path[PATH_MAX];
+	bool is_restored = false;
 	enum status st;
 
-	if (str_format(path, sizeof(path), "%s/holdfast.db", server->config.data_dir) < 0)
+	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = kv_open_sqlite(server->event, path, &server->kv, err);
+	st = exchange_finish(server->config.data_dir, &is_restored, err);
+	if (st == STATUS_OK)
+		st = kv_open_sqlite(server->event, path, &server->kv, err);
 	if (st == STATUS_OK)
 		st = text_define_views(server->kv, err);
 	if (st == STATUS_OK)
 		st = schema_bring_up(server->kv, server->config.cluster, err);
 	if (st == STATUS_OK)
-		st = load_state(server, err);
+		st = load_state(server->kv, &server->state, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
 		server->watch_indexes[i] = kv_revision(server->kv);
+	if (st == STATUS_OK)
+		st = events_new(server, kv_revision(server->kv), &server->events, err);
 	/* what the last run left, however short runs are */
 	return st == STATUS_OK ? kv_compact(server->kv, kv_revision(server->kv), err) : st;
 }
@@ -69,6 +80,11 @@ static enum status start_listening(struct server *server, struct error *err)
 
 	if (st == STATUS_OK)
 		st = rpc_server_new(server->event, services, n_services, NULL, server, &server->rpc, err);
+	if (st == STATUS_OK) {
+		rpc_server_set_routes(server->rpc, routes, n_routes);
+		refusals_init(&server->refusals, clock_monotonic_us());
+		rpc_server_on_refused(server->rpc, refusals_log);
+	}
 	if (st == STATUS_OK)
 		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,
 					   server->tls, &port, err);
@@ -76,6 +92,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		st = write_address(server, port, err);
 	if (st != STATUS_OK)
 		return st;
+	certificate_watch(server);
 	log_line(LOG_NOTICE, "listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
 		 server->config.cluster, server->config.dev ? ", development mode: no access control" : "");
 	return STATUS_OK;
@@ -83,15 +100,9 @@ static enum status start_listening(struct server *server, struct error *err)
 
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
 {
-	struct server *server = userdata;
-	struct error err;
-
 	(void)source;
 	(void)si;
-	if (rpc_tls_reload(server->tls, &err) == STATUS_OK)
-		log_line(LOG_NOTICE, "certificates loaded again");
-	else
-		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay");
+	server_reload(userdata);
 	return 0;
 }
 
@@ -186,17 +197,27 @@ void server_free(struct server *server)
 	watch_cancel_all(server);
 	gc_free(server->gc);
 	server->gc = NULL;
+	backup_free(server->backup);
+	restore_free(server->restore);
 	drain(server);
 	controllers_free(server->controllers);
 	volume_work_release_all(server);
 	kv_close(server->kv);
+	events_free(server->events);
 	state_release(&server->state);
 	releases_free(server->releases);
 	ticket_issuer_free(server->issuer);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
+	certificate_release(&server->certificate);
 	(void)sd_event_unref(server->event);
 	free(server);
+}
+
+void server_restart(struct server *server)
+{
+	server->restarting = true;
+	(void)sd_event_exit(server->event, 0);
 }
 
 void server_fail(struct server *server, const struct error *err)

@@ -2,7 +2,9 @@
 /* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
 
 #include "audit.h"
+#include "certificate.h"
 #include "config.h"
+#include "refusals.h"
 #include "state.h"
 #include "ticket_issuer.h"
 #include "volume_work.h"
@@ -16,6 +18,9 @@
 #include <stddef.h>
 #include <systemd/sd-event.h>
 
+struct backup;
+struct events;
+struct restore;
 struct watch;
 struct controllers;
 struct gc;
@@ -23,6 +28,8 @@ struct releases;
 RB_HEAD(watch_tree, watch);
 
 enum { WATCH_TABLES = 6 };
+
+#define SERVER_STORE "holdfast.db" /* in data_dir */
 
 struct server {
 	struct config config;
@@ -36,18 +43,24 @@ struct server {
 	struct releases *releases;	 /* see release.h */
 	struct gc *gc;			 /* see gc.h */
 	struct watch_tree watches;	 /* see watch.h */
+	struct refusals refusals;
 	size_t n_watches;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
+	struct certificate certificate;	      /* see certificate.h */
 	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
-	size_t n_greeting; /* sessions that have not said hello */
+	unsigned int n_commits;	 /* since the change feed was last compacted */
+	struct events *events;	 /* owned */
+	struct backup *backup;	 /* owned; NULL: none */
+	struct restore *restore; /* owned; NULL: none */
+	size_t n_greeting;	 /* sessions that have not said hello */
 	uint64_t session_serial;
-	int64_t started_ms;	/* nodes without a session are missed since then at the earliest */
-	bool is_ending;		/* sessions end because the server does */
-	unsigned int n_commits; /* since the change feed was last compacted */
+	int64_t started_ms; /* nodes without a session are missed since then at the earliest */
+	bool is_ending;	    /* sessions end because the server does */
 	bool failed;
+	bool restarting;
 };
 
 /** Open the store, load the state, listen. @config is copied. @ret owned by the caller, server_free(). */
@@ -57,6 +70,9 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 enum status server_run(struct server *server, struct error *err);
 
 void server_free(struct server *server);
+
+/** End the loop so that main() builds the server anew. */
+void server_restart(struct server *server);
 
 /** End the server: state in memory may be ahead of the disk. Calls that are still open get no answer. */
 void server_fail(struct server *server, const struct error *err);

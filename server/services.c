@@ -1,16 +1,21 @@
 #include "services.h"
 
-#include "access.h"
 #include "allocs.h"
 #include "attest.h"
+#include "backup.h"
 #include "claim_grant.h"
 #include "drain.h"
+#include "events.h"
 #include "gc.h"
 #include "nodes.h"
+#include "operator.h"
 #include "plugins.h"
+#include "policies.h"
+#include "restore.h"
 #include "server.h"
 #include "sessions.h"
 #include "snapshots.h"
+#include "tokens.h"
 #include "volumes.h"
 
 #include "base/cleanup.h"
@@ -20,33 +25,6 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
-
-static void handle_operator_status(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
-{
-	struct server *server = userdata;
-	Holdfast__V1__GetStatusResponse response = HOLDFAST__V1__GET_STATUS_RESPONSE__INIT;
-	char version[] = HOLDFAST_VERSION;
-	uint8_t key[TICKET_KEY_SIZE];
-	struct error err;
-
-	(void)request;
-	if (access_operator(rpc_call_peer(call), server->config.cluster, server->config.dev, NULL, &err) !=
-	    STATUS_OK) {
-		rpc_call_fail(call, &err);
-		return;
-	}
-	ticket_issuer_public_key(server->issuer, key);
-	response.version = version;
-	response.cluster = server->config.cluster;
-	response.index = kv_revision(server->kv);
-	response.volumes = (uint32_t)server->state.n_volumes;
-	response.nodes = (uint32_t)server->state.n_nodes;
-	response.nodes_ready = (uint32_t)server->state.n_connected;
-	response.allocations = (uint32_t)server->state.n_allocs;
-	response.claims = (uint32_t)server->state.n_claims;
-	response.ticket_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
-	rpc_call_reply(call, &response.base);
-}
 
 static const struct rpc_method volumes_methods[] = {
 	{.name = "Register", .unary = volumes_handle_register},
@@ -87,8 +65,23 @@ static const struct rpc_method allocs_methods[] = {
 };
 
 static const struct rpc_method operator_methods[] = {
-	{.name = "Status", .unary = handle_operator_status},
 	{.name = "Gc", .unary = gc_handle},
+	{.name = "BeginBackup", .unary = backup_handle_begin},
+	{.name = "ReadBackup", .unary = backup_handle_read},
+	{.name = "BeginRestore", .unary = restore_handle_begin},
+	{.name = "WriteRestore", .unary = restore_handle_write},
+	{.name = "ApplyRestore", .unary = restore_handle_apply},
+	{.name = "Watch", .stream = &events_stream},
+	{.name = "Status", .unary = operator_handle_status},
+	{.name = "BootstrapToken", .unary = tokens_handle_bootstrap},
+	{.name = "CreateToken", .unary = tokens_handle_create},
+	{.name = "ListTokens", .unary = tokens_handle_list},
+	{.name = "RevokeToken", .unary = tokens_handle_revoke},
+	{.name = "WhoAmI", .unary = tokens_handle_who_am_i},
+	{.name = "PutPolicy", .unary = policies_handle_put},
+	{.name = "ListPolicies", .unary = policies_handle_list},
+	{.name = "DeletePolicy", .unary = policies_handle_delete},
+	{.name = "ListAudit", .unary = operator_handle_list_audit},
 };
 
 const struct rpc_service services[] = {

@@ -107,7 +107,7 @@ static void on_open(struct rpc_call *call, void *userdata)
 	struct server *server = userdata;
 	struct identity who;
 	struct error err;
-	enum status st = access_node(rpc_call_peer(call), server->config.cluster, &who, &err);
+	enum status st = access_check_node(server, call, &who, &err);
 
 	if (st == STATUS_OK)
 		st = session_new(server, call, who.name, &err);

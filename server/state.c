@@ -67,6 +67,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->nodes);
 	RB_INIT(&state->plugins);
 	RB_INIT(&state->records);
+	token_index_init(&state->tokens);
 	LIST_INIT(&state->unreported);
 }
 
@@ -87,6 +88,7 @@ void state_release(struct state *state)
 		state_delete_node(state, node);
 	assert(RB_EMPTY(&state->plugins)); /* nobody names one any more */
 	state_release_records(state);
+	token_index_release(&state->tokens);
 }
 
 /* Look-ups take entries of which only the key is set. */
@@ -376,6 +378,26 @@ static struct instance_entry *insert_instance(struct state *state, struct node_e
 	return entry;
 }
 
+/* Counts for those who ask how many there are: one more or one less. */
+
+static void count_claim(struct state *state, const struct claim *claim, int change)
+{
+	state->n_claims_by[claim->state] += (size_t)change;
+}
+
+static void count_alloc(struct state *state, const struct alloc *alloc, int change)
+{
+	state->n_allocs_by[alloc->client_status] += (size_t)change;
+}
+
+static void count_node(struct state *state, const struct node *node, int change)
+{
+	if (node->ineligible)
+		state->n_nodes_ineligible += (size_t)change;
+	if (node->drain.started_ms != 0 && node->drain.done_ms == 0)
+		state->n_nodes_draining += (size_t)change;
+}
+
 static struct node_entry *node_or_new(struct state *state, const char *id);
 static void node_drop_unnamed(struct state *state, struct node_entry *entry);
 
@@ -482,8 +504,10 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 
 	if (!entry)
 		return no_memory(err, "node");
+	count_node(state, &entry->node, -1);
 	state->n_nodes -= node_is_registered(entry);
 	entry->node = *node;
+	count_node(state, &entry->node, 1);
 	state->n_nodes += node_is_registered(entry);
 	list_unreported(state, entry, node_is_registered(entry) && node->reported_epoch < state_epoch(state));
 	return STATUS_OK;
@@ -509,6 +533,8 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
 		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
+		count_alloc(state, &entry->alloc, -1);
+		count_alloc(state, alloc, 1);
 		entry->alloc = *alloc;
 		return STATUS_OK;
 	}
@@ -524,6 +550,7 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 	RB_INSERT(alloc_tree, &state->allocs, entry);
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
 	state->n_allocs++;
+	count_alloc(state, alloc, 1);
 	return STATUS_OK;
 }
 
@@ -568,6 +595,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
 		LIST_INSERT_HEAD(&alloc->claims, entry, of_alloc);
 	count_live(state, entry, false, claim_is_live(claim));
+	count_claim(state, claim, 1);
 	return STATUS_OK;
 }
 
@@ -578,6 +606,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	if (!entry)
 		return insert_claim(state, claim, err);
 	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
+	count_claim(state, &entry->claim, -1);
+	count_claim(state, claim, 1);
 	entry->claim = *claim;
 	return STATUS_OK;
 }
@@ -609,6 +639,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	LIST_REMOVE(entry, of_node);
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
+	count_alloc(state, &entry->alloc, -1);
 	free(entry);
 	node_drop_unnamed(state, node);
 }
@@ -619,6 +650,9 @@ void state_delete_node(struct state *state, struct node_entry *entry)
 
 	while ((instance = LIST_FIRST(&entry->instances)))
 		state_delete_instance(state, instance);
+	count_node(state, &entry->node, -1);
+	entry->node.ineligible = false;
+	entry->node.drain = (struct drain){0};
 	list_unreported(state, entry, false);
 	state->n_nodes -= node_is_registered(entry);
 	if (entry->session)
@@ -646,6 +680,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	struct node_entry *node = entry->node;
 
 	count_live(state, entry, claim_is_live(&entry->claim), false);
+	count_claim(state, &entry->claim, -1);
 	RB_REMOVE(claim_tree, &state->claims, entry);
 	LIST_REMOVE(entry, of_volume);
 	LIST_REMOVE(entry, of_node);

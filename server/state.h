@@ -7,6 +7,7 @@
  * costs their number. */
 
 #include "records.h"
+#include "token_index.h"
 
 #include "base/backoff.h"
 #include "base/tree.h"
@@ -161,10 +162,14 @@ struct state {
 	struct node_tree nodes;
 	struct plugin_tree plugins;
 	struct record_tree records;
+	struct token_index tokens;
 	struct node_list unreported;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
+	size_t n_claims_by[CLAIM_STATE_N];
+	size_t n_allocs_by[CLIENT_N];
+	size_t n_nodes_ineligible, n_nodes_draining;
 };
 
 void state_init(struct state *state);

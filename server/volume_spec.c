@@ -39,31 +39,13 @@ size_t volume_spec_modes_in_use(struct volume_entry *entry,
 	return n;
 }
 
-static enum status check_phase(const struct volume_parts *current, bool is_creation, struct error *err)
+/* A creation goes on with what is being created; nothing else touches it, or what is being deleted. */
+static enum status check_phase(struct server *server, const struct volume_parts *current, bool is_creation,
+			       struct error *err)
 {
-	const char *id = current->volume.id;
-
-	switch (current->detail->phase) {
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING:
-		if (is_creation)
-			return STATUS_OK;
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is being created at its provider (%.256s); holdfast volume create goes "
-			"on with it",
-			id, current->detail->phase_error);
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING:
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is being deleted at its provider (%.256s); holdfast volume delete %s "
-			"goes on with it",
-			id, current->detail->phase_error, id);
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY:
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING:
-	case _HOLDFAST__V1__VOLUME_PHASE_IS_INT_SIZE:
-		break;
-	}
-	return STATUS_OK;
+	if (is_creation && current->detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
+		return STATUS_OK;
+	return volume_store_check_usable(server, &current->volume, err);
 }
 
 static enum status merge(struct server *server, struct volume_entry *entry, const struct volume_parts *update,
@@ -74,7 +56,7 @@ static enum status merge(struct server *server, struct volume_entry *entry, cons
 	enum status st = volume_store_load(server, entry, &spec->parts, err);
 
 	if (st == STATUS_OK)
-		st = check_phase(&spec->parts, is_creation, err);
+		st = check_phase(server, &spec->parts, is_creation, err);
 	if (st == STATUS_OK)
 		st = volume_parts_merge(&spec->parts, update, in_use, n_in_use, &spec->changed, err);
 	if (st == STATUS_OK)

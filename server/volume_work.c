@@ -1,13 +1,10 @@
-#include "volume_work.h"
-
 #include "audit.h"
 #include "server.h"
-#include "volume_call.h"
 #include "volume_phase.h"
 #include "volume_store.h"
+#include "volume_work_internal.h"
 #include "volumes.h"
 
-#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -16,33 +13,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #define RETRY_MIN_US (1 * USEC_PER_SEC)
 #define RETRY_MAX_US (300 * USEC_PER_SEC)
 enum { TIMER_ACCURACY_US = 100000 };
-
-struct waiter {
-	STAILQ_ENTRY(waiter) next;
-	struct rpc_call *call;
-	volume_answer_fn *answer;
-};
-STAILQ_HEAD(waiter_list, waiter);
-
-struct volume_work {
-	char namespace[NAMESPACE_MAX + 1];
-	char id[VOLUME_ID_MAX + 1];
-	RB_ENTRY(volume_work) by_key;
-	struct server *server;
-	struct waiter_list waiters;
-	sd_event_source *timer; /* owned; the next try */
-	bool is_busy;		/* a plugin is being asked, or its answer is on its way to the disk */
-	bool may_be_done; /* an earlier try, of this run or the last, may have done it at the provider */
-	bool node_failed; /* some node's file system could not be expanded in this try */
-	char after[NODE_ID_MAX + 1]; /* the last node that was asked in this try */
-	struct error error;	     /* of this try, when something failed */
-	struct backoff backoff;
-};
 
 static int compare(const struct volume_work *a, const struct volume_work *b)
 {
@@ -81,7 +55,7 @@ static struct volume_work *find_or_new(struct server *server, const char *namesp
 	return work;
 }
 
-static struct volume_entry *entry_of(const struct volume_work *work)
+struct volume_entry *volume_work_entry(const struct volume_work *work)
 {
 	return state_volume(&work->server->state, work->namespace, work->id);
 }
@@ -104,13 +78,11 @@ static void work_free(struct volume_work *work)
 	free(work);
 }
 
-static void end(struct volume_work *work, const struct error *err)
+void volume_work_end(struct volume_work *work, const struct error *err)
 {
 	answer_all(work, err);
 	work_free(work);
 }
-
-static void take_step(struct volume_work *work);
 
 static void begin_try(struct volume_work *work)
 {
@@ -118,7 +90,7 @@ static void begin_try(struct volume_work *work)
 	work->node_failed = false;
 	work->after[0] = '\0';
 	work->error = (struct error){0};
-	take_step(work);
+	volume_work_step(work);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
@@ -130,7 +102,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 }
 
 /* Answer this try's callers and try again later. */
-static void retry_later(struct volume_work *work)
+void volume_work_retry(struct volume_work *work)
 {
 	struct error err = work->error;
 	int r;
@@ -154,29 +126,29 @@ static void retry_later(struct volume_work *work)
 static void commit_failed(struct volume_work *work, const struct error *err)
 {
 	work->error = *err;
-	retry_later(work);
+	volume_work_retry(work);
 }
 
-static void on_stored_go_on(struct server *server, void *userdata)
+void volume_work_on_stored(struct server *server, void *userdata)
 {
 	(void)server;
-	take_step(userdata);
+	volume_work_step(userdata);
 }
 
 static void on_stored_retry(struct server *server, void *userdata)
 {
 	(void)server;
-	retry_later(userdata);
+	volume_work_retry(userdata);
 }
 
-static void on_stored_end(struct server *server, void *userdata)
+void volume_work_on_done(struct server *server, void *userdata)
 {
 	struct volume_work *work = userdata;
 	struct error err = work->error;
 
 	(void)server;
 	work->is_busy = false;
-	end(work, err.status == STATUS_OK ? NULL : &err);
+	volume_work_end(work, err.status == STATUS_OK ? NULL : &err);
 }
 
 static void commit(struct volume_work *work, struct change *change, change_done_fn *done)
@@ -187,8 +159,8 @@ static void commit(struct volume_work *work, struct change *change, change_done_
 		commit_failed(work, &err);
 }
 
-static void store(struct volume_work *work, struct volume_parts *parts, const char *what, const char *why,
-		  change_done_fn *done)
+void volume_work_store(struct volume_work *work, struct volume_parts *parts, const char *what,
+		       const char *why, change_done_fn *done)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[VOLUMES_OBJECT_SIZE];
@@ -199,70 +171,52 @@ static void store(struct volume_work *work, struct volume_parts *parts, const ch
 	commit(work, &change, done);
 }
 
-static void forget(struct volume_work *work, const char *what, const char *why)
+void volume_work_forget(struct volume_work *work, const char *what, const char *why)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct volume_entry *entry = entry_of(work);
+	struct volume_entry *entry = volume_work_entry(work);
 	char object[VOLUMES_OBJECT_SIZE];
 
 	volume_store_stage_deletion(work->server, &change, entry);
 	audit_own(work->server, &change, what, volumes_object(&entry->volume, object), why);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = work->id, .op = "provider"}, "%s: forgotten, %s",
 		what, why);
-	commit(work, &change, on_stored_end);
+	commit(work, &change, volume_work_on_done);
 }
 
 /* What a failed try leaves. */
-static void store_failure(struct volume_work *work, struct volume_parts *parts, bool was_asked)
+void volume_work_failed(struct volume_work *work, struct volume_parts *parts, bool was_asked)
 {
 	enum volume_failure failure =
 		volume_phase_failure(parts->detail, work->error.status, work->may_be_done);
 
 	switch (failure) {
 	case VOLUME_FAILURE_FORGETS:
-		forget(work, "Volumes.Create", "the provider did not make it");
+		volume_work_forget(work, "Volumes.Create", "the provider did not make it");
 		return;
 	case VOLUME_FAILURE_ENDS:
 		if (!volume_phase_end(parts->detail, &work->error))
 			break;
-		store(work, parts, NULL, NULL, on_stored_end);
+		volume_work_store(work, parts, NULL, NULL, volume_work_on_done);
 		return;
 	case VOLUME_FAILURE_STAYS:
 		work->may_be_done = work->may_be_done || was_asked;
 		if (!volume_phase_note(parts->detail, &work->error))
 			break;
-		store(work, parts, NULL, NULL, on_stored_retry);
+		volume_work_store(work, parts, NULL, NULL, on_stored_retry);
 		return;
 	}
-	retry_later(work); /* memory is short: the stored phase stands */
+	volume_work_retry(work); /* memory is short: the stored phase stands */
 }
 
-/* Everything the phase asks for has been done, or failed where only nodes are behind. */
-static void finish(struct volume_work *work, struct volume_parts *parts)
+bool volume_work_load(struct volume_work *work, struct volume_parts *ret)
 {
-	volume_phase_drop_unused(parts->detail, entry_of(work));
-	if (work->node_failed) {
-		store_failure(work, parts, true);
-		return;
-	}
-	if (volume_phase_end(parts->detail, NULL))
-		store(work, parts, NULL, NULL, on_stored_end);
-	else
-		retry_later(work);
-}
-
-/* A reply's step: what the answer says goes into @parts; true: store and go on. */
-typedef bool take_reply_fn(struct volume_work *work, struct volume_parts *parts,
-			   const Holdfast__V1__PluginReply *reply);
-
-static bool load(struct volume_work *work, struct volume_parts *ret)
-{
-	struct volume_entry *entry = entry_of(work);
+	struct volume_entry *entry = volume_work_entry(work);
 	struct error err;
 
 	if (!entry) {
 		(void)error_set(&err, STATUS_NOT_FOUND, 0, "volume %s was deregistered meanwhile", work->id);
-		end(work, &err);
+		volume_work_end(work, &err);
 		return false;
 	}
 	if (volume_store_load(work->server, entry, ret, &err) == STATUS_OK)
@@ -272,233 +226,26 @@ static bool load(struct volume_work *work, struct volume_parts *ret)
 }
 
 /* Common to all answers of plugins. */
-static void on_reply(struct volume_work *work, const Holdfast__V1__PluginReply *reply,
-		     const struct error *err, const char *what, take_reply_fn *take)
+void volume_work_take_reply(struct volume_work *work, const Holdfast__V1__PluginReply *reply,
+			    const struct error *err, const char *what, take_reply_fn *take)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	char why[EXTERNAL_ID_MAX + 64];
 
-	if (!load(work, &parts))
+	if (!volume_work_load(work, &parts))
 		return;
 	if (err) {
 		work->error = *err;
-		store_failure(work, &parts, true);
+		volume_work_failed(work, &parts, true);
 		return;
 	}
 	if (!take(work, &parts, reply)) {
 		(void)error_set(&work->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-		retry_later(work);
+		volume_work_retry(work);
 		return;
 	}
 	(void)str_format(why, sizeof(why), "at its provider: %.256s", parts.volume.external_id);
-	store(work, &parts, what, why, on_stored_go_on);
-}
-
-static bool take_created(struct volume_work *work, struct volume_parts *parts,
-			 const Holdfast__V1__PluginReply *reply)
-{
-	const Holdfast__V1__ControllerCreateResponse *made = reply->create;
-
-	(void)work;
-	if (str_copy(parts->volume.external_id, sizeof(parts->volume.external_id), made->external_id) < 0)
-		return false;
-	return volume_phase_created(parts->detail, made);
-}
-
-static void on_created(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
-		       void *userdata)
-{
-	struct error bad;
-
-	(void)server;
-	if (!err && reply->create &&
-	    volume_check_map("context", VOLUME_MAP(reply->create->context), reply->create->n_context, &bad) !=
-		    STATUS_OK) {
-		(void)error_prefix(&bad, "the plugin made the volume with what cannot be kept");
-		bad.status = STATUS_INTERNAL; /* it is made: this must not read as a refusal */
-		err = &bad;
-	}
-	if (!err && (!reply->create || reply->create->external_id[0] == '\0' ||
-		     strlen(reply->create->external_id) > EXTERNAL_ID_MAX)) {
-		(void)error_set(
-			&bad, STATUS_INTERNAL, 0,
-			"the plugin made the volume but named it with no id, or one of more than %d bytes",
-			EXTERNAL_ID_MAX);
-		err = &bad;
-	}
-	on_reply(userdata, reply, err, "Volumes.Create", take_created);
-}
-
-static bool take_expanded(struct volume_work *work, struct volume_parts *parts,
-			  const Holdfast__V1__PluginReply *reply)
-{
-	return volume_phase_expanded(parts->detail, entry_of(work), reply->expand);
-}
-
-static void on_expanded(struct server *server, const Holdfast__V1__PluginReply *reply,
-			const struct error *err, void *userdata)
-{
-	struct error bad;
-
-	(void)server;
-	if (!err && !reply->expand) {
-		(void)error_set(&bad, STATUS_INTERNAL, 0, "the plugin gave no answer to expand");
-		err = &bad;
-	}
-	on_reply(userdata, reply, err, "Volumes.Expand", take_expanded);
-}
-
-static void on_deleted(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
-		       void *userdata)
-{
-	struct volume_work *work = userdata;
-	bool is_gone = !err || err->status == STATUS_NOT_FOUND;
-
-	(void)server;
-	(void)reply;
-	if (!is_gone) {
-		on_reply(work, NULL, err, NULL, NULL);
-		return;
-	}
-	if (!entry_of(work)) {
-		end(work, NULL);
-		return;
-	}
-	forget(work, "Volumes.Delete", err ? "the provider has no such volume" : "deleted at its provider");
-}
-
-/* Node whose file system was asked for, in a call's userdata. */
-struct node_call {
-	struct volume_work *work;
-	char node_id[NODE_ID_MAX + 1];
-};
-
-static void node_failed(struct volume_work *work, const struct volume_parts *parts, const char *node_id,
-			const struct error *err)
-{
-	work->node_failed = true;
-	work->error = *err;
-	(void)error_prefix(
-		&work->error,
-		"volume %s has %llu bytes at its provider, but its file system on node %s is behind",
-		work->id, (unsigned long long)parts->detail->capacity, node_id);
-}
-
-static void on_node_expanded(struct server *server, const Holdfast__V1__PluginReply *reply,
-			     const struct error *err, void *userdata)
-{
-	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
-	cleanup_free struct node_call *call = userdata;
-	struct volume_work *work = call->work;
-
-	(void)server;
-	if (!load(work, &parts))
-		return;
-	if (err && err->status != STATUS_NOT_FOUND) {
-		node_failed(work, &parts, call->node_id, err);
-		take_step(work);
-		return;
-	}
-	/* not found: not there any more, so there is nothing to expand */
-	volume_phase_node_done(parts.detail, call->node_id,
-			       reply && reply->node_expand ? reply->node_expand->bytes : 0);
-	store(work, &parts, NULL, NULL, on_stored_go_on);
-}
-
-static enum status ask_node(struct volume_work *work, struct volume_parts *parts, const struct claim *claim,
-			    struct error *err)
-{
-	struct node_call *call = calloc(1, sizeof(*call));
-	enum status st;
-
-	if (!call)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	call->work = work;
-	(void)str_copy(call->node_id, sizeof(call->node_id), claim->node_id);
-	st = volume_call_node_expand(work->server, parts, claim, on_node_expanded, call, err);
-	if (st != STATUS_OK)
-		free(call);
-	return st;
-}
-
-/* A node that cannot be asked delays no other one. */
-static bool ask_next_node(struct volume_work *work, struct volume_parts *parts)
-{
-	struct volume_entry *entry = entry_of(work);
-	const struct claim *claim;
-	struct error err;
-
-	while ((claim = volume_phase_next_node(parts->detail, entry, work->after))) {
-		(void)str_copy(work->after, sizeof(work->after), claim->node_id);
-		if (ask_node(work, parts, claim, &err) == STATUS_OK)
-			return true;
-		node_failed(work, parts, claim->node_id, &err);
-	}
-	return false;
-}
-
-static enum status step_expanding(struct volume_work *work, struct volume_parts *parts, bool *ret_asked,
-				  struct error *err)
-{
-	struct capability used;
-	bool is_used = volume_phase_used_as(entry_of(work), &used);
-
-	*ret_asked = true;
-	if (parts->detail->capacity < parts->detail->capacity_min)
-		return volume_call_expand(work->server, parts, is_used ? &used : NULL, on_expanded, work,
-					  err);
-	*ret_asked = ask_next_node(work, parts);
-	return STATUS_OK;
-}
-
-static enum status step(struct volume_work *work, struct volume_parts *parts, bool *ret_asked,
-			struct error *err)
-{
-	char name[VOLUME_PROVIDER_NAME_SIZE];
-
-	*ret_asked = true;
-	switch (parts->detail->phase) {
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING:
-		return volume_call_create(work->server, parts,
-					  volume_provider_name(work->server, &parts->volume, name),
-					  on_created, work, err);
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING:
-		return step_expanding(work, parts, ret_asked, err);
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_DELETING:
-		return volume_call_delete(work->server, parts, on_deleted, work, err);
-	case HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY:
-	case _HOLDFAST__V1__VOLUME_PHASE_IS_INT_SIZE:
-		break;
-	}
-	*ret_asked = false;
-	return STATUS_OK;
-}
-
-/* Do the next thing that the stored phase asks for. */
-static void take_step(struct volume_work *work)
-{
-	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
-	struct error err;
-	bool asked;
-
-	work->is_busy = true;
-	if (!load(work, &parts))
-		return;
-	if (parts.detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY) {
-		work->is_busy = false;
-		end(work, NULL);
-		return;
-	}
-	if (step(work, &parts, &asked, &err) != STATUS_OK) {
-		/* the code is this server's, not the provider's: only what cannot be put in a call ends it */
-		if (err.status != STATUS_INVALID_ARGUMENT)
-			err.status = STATUS_UNAVAILABLE;
-		work->error = err;
-		store_failure(work, &parts, false);
-		return;
-	}
-	if (!asked)
-		finish(work, &parts);
+	volume_work_store(work, &parts, what, why, volume_work_on_stored);
 }
 
 void volume_work_start(struct server *server, const char *namespace, const char *id, struct rpc_call *call,
@@ -554,7 +301,7 @@ void volume_work_resume_all(struct server *server)
 		/* no node has connected yet */
 		(void)error_set(&work->error, STATUS_UNAVAILABLE, 0, "the server has just started");
 		work->may_be_done = true;
-		retry_later(work);
+		volume_work_retry(work);
 	}
 }
 
@@ -567,7 +314,7 @@ void volume_work_release_all(struct server *server)
 	struct volume_work *work;
 
 	while ((work = RB_MIN(volume_work_tree, &server->volume_works)))
-		end(work, &ending);
+		volume_work_end(work, &ending);
 }
 
 char *volume_provider_name(const struct server *server, const struct volume *volume,

@@ -101,10 +101,11 @@ static enum status check_deletable(struct server *server, struct volume_entry *e
 	if (st == STATUS_OK && detail->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_CREATING)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is not known to exist at its provider yet (%.256s); finish it with "
+			"volume %s is not known to exist at its provider yet%s%.256s; finish it with "
 			"holdfast volume create, or forget it with holdfast volume deregister and look "
 			"at the provider for one named %s",
-			volume->id, detail->phase_error, volume_provider_name(server, volume, name));
+			volume->id, detail->phase_error[0] != '\0' ? ": " : "", detail->phase_error,
+			volume_provider_name(server, volume, name));
 	return st == STATUS_OK ? volume_check_ability(server, volume->plugin_id, &VOLUME_CAN_CREATE, err)
 			       : st;
 }

@@ -1,7 +1,7 @@
 #include "why.h"
 
 #include "controller.h"
-#include "keys.h"
+#include "epoch.h"
 #include "plugins.h"
 #include "release.h"
 #include "release_internal.h"
@@ -27,13 +27,6 @@ static bool has_controller(struct server *server, const char *plugin_id)
 	return plugin && controller_capabilities(plugin);
 }
 
-static uint64_t current_epoch(struct server *server)
-{
-	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
-
-	return epoch ? epoch->number : 0;
-}
-
 /* When the node or the controller is asked again, or a reservation is taken back, as wall-clock time. */
 static int64_t next_attempt(const struct claim_entry *entry, int64_t now_ms)
 {
@@ -57,7 +50,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0,
 		/* a claim keeps an entry for its node, which then has no record of its own */
 		.is_purged = !node || node->node.boot_id[0] == '\0',
-		.must_report = node && node->node.reported_epoch < current_epoch(server),
+		.must_report = node && node->node.reported_epoch < state_epoch(&server->state),
 		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
 		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
 		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
@@ -86,17 +79,13 @@ static void say_free(struct strbuf *sb, struct volume_entry *entry, int64_t now_
 			explain_claim(&last->claim, &(struct holder){.is_connected = true}, now_ms, line));
 }
 
-static void say_epoch(struct strbuf *sb, struct server *server)
+/* What the server may not know since it was restored keeps the volume from being granted. */
+static void say_epoch(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
-	char when[CLOCK_TEXT_SIZE];
+	struct error err;
 
-	if (epoch && epoch->restored_at_ms > 0)
-		strbuf_printf(sb,
-			      "the server was restored at %s (epoch %" PRIu64
-			      "): what was granted since that backup is known again once the nodes have "
-			      "reported; holdfast operator status says how many are missing\n",
-			      clock_format(epoch->restored_at_ms, when), epoch->number);
+	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
+		strbuf_printf(sb, "%s\n", err.msg);
 }
 
 /* @response NULL: text only. False when memory is short. */
@@ -140,7 +129,7 @@ static char *say_all(struct server *server, struct volume_entry *entry,
 		return NULL;
 	if (entry->n_live == 0)
 		say_free(&sb, entry, now_ms);
-	say_epoch(&sb, server);
+	say_epoch(&sb, server, entry);
 	return strbuf_take(&sb);
 }
 

@@ -193,6 +193,7 @@ void grpc_call_end_details(struct rpc_call *call, const struct error *err, const
 		h2_header("grpc-accept-encoding", "identity"),
 	};
 
+	server_call_count(call, err->status);
 	more = encode_details(details,
 			      STATUS_BYTES - grpc_message_encode(encoded, sizeof(encoded), err->msg));
 	if (call->headers_sent) {

@@ -1,6 +1,7 @@
 #include "rpc/h1.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "rpc/grpc_status.h"
 #include "rpc/h1_head.h"
 #include "rpc/server_internal.h"
@@ -12,7 +13,7 @@
 
 enum {
 	AHEAD_MAX = 64 * 1024, /* bytes sent ahead of the answer to an earlier request */
-	RESPONSE_HEAD_SIZE = 256,
+	RESPONSE_NUMBER_SIZE = 32,
 };
 
 struct h1 {
@@ -21,7 +22,8 @@ struct h1 {
 	struct byteq out;      /* not yet with the transport */
 	struct rpc_call *call; /* in progress; NULL: none */
 	uint64_t body_left;    /* of the request in progress, still to come; may outlive the call */
-	bool close;	       /* after what is in out */
+	bool close;	       /* after the answer to the request in progress */
+	bool ending;	       /* that answer is in out */
 	bool dispatching;
 	bool doomed; /* freed while dispatching */
 };
@@ -53,7 +55,7 @@ void h1_free(struct h1 *h1)
 
 enum status h1_recv(struct h1 *h1, const uint8_t *bytes, size_t n, struct error *err)
 {
-	if (h1->close)
+	if (h1->ending)
 		return STATUS_OK; /* nobody listens any more */
 	if (byteq_len(&h1->in) + n > AHEAD_MAX || !byteq_put(&h1->in, bytes, n))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "too many requests are sent ahead");
@@ -68,7 +70,7 @@ enum status h1_fill(struct h1 *h1, struct transport *tr, struct error *err)
 	if (n > 0 && !transport_put(tr, byteq_data(&h1->out), n))
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send");
 	byteq_take(&h1->out, n);
-	if (h1->close && transport_is_drained(tr))
+	if (h1->ending && transport_is_drained(tr))
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the last answer is sent");
 	return STATUS_OK;
 }
@@ -83,24 +85,43 @@ static void put(struct h1 *h1, const char *text)
 	}
 }
 
-static void put_response(struct h1 *h1, int http_status, const char *body)
+static void put_field(struct h1 *h1, const char *name, const char *value)
 {
-	char head[RESPONSE_HEAD_SIZE];
+	put(h1, name);
+	put(h1, ": ");
+	put(h1, value);
+	put(h1, "\r\n");
+}
 
-	(void)snprintf(head, sizeof(head),
-		       "HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n%s%s\r\n",
-		       http_status, http_status == 200 ? "OK" : "Error", strlen(body),
-		       http_status == 405 ? "allow: POST\r\n" : "", h1->close ? "connection: close\r\n" : "");
-	put(h1, head);
-	put(h1, body);
+static void put_response(struct h1 *h1, const struct plain_answer *answer)
+{
+	char number[RESPONSE_NUMBER_SIZE];
+
+	(void)snprintf(number, sizeof(number), "HTTP/1.1 %d ", answer->http_status);
+	put(h1, number);
+	put(h1, answer->http_status == 200 ? "OK\r\n" : "Error\r\n");
+	put_field(h1, "content-type", answer->content_type);
+	(void)snprintf(number, sizeof(number), "%zu", strlen(answer->body));
+	put_field(h1, "content-length", number);
+	if (answer->allow[0] != '\0')
+		put_field(h1, "allow", answer->allow);
+	if (answer->index[0] != '\0') {
+		put_field(h1, "x-holdfast-index", answer->index);
+		put_field(h1, "x-nomad-index", answer->index);
+	}
+	if (h1->close)
+		put_field(h1, "connection", "close");
+	put(h1, "\r\n");
+	put(h1, answer->body);
+	h1->ending = h1->close;
 	server_conn_wake(h1->conn);
 }
 
-void h1_respond(struct h1 *h1, int http_status, const char *body)
+void h1_respond(struct h1 *h1, const struct plain_answer *answer)
 {
 	/* what HEAD makes of a body only the end of the connection tells */
-	h1->close |= http_status == 405;
-	put_response(h1, http_status, body);
+	h1->close |= answer->http_status == 405 || str_eq(h1->call->head.method, "HEAD");
+	put_response(h1, answer);
 	h1->call->stream.closed = true;
 }
 
@@ -120,7 +141,9 @@ static void refuse(struct h1 *h1, int http_status, const struct error *err)
 	h1->body_left = 0;
 	byteq_take(&h1->in, byteq_len(&h1->in));
 	body = json_error_body(err, NULL);
-	put_response(h1, http_status, body ? body : "{}");
+	put_response(h1, &(struct plain_answer){.http_status = http_status,
+						.content_type = "application/json",
+						.body = body ? body : "{}"});
 }
 
 /* Begin the request whose head is at the front, if it is there. Returns whether something has happened. */

@@ -30,8 +30,10 @@ void h1_dispatch(struct h1 *h1);
 /** The connection is lost. */
 void h1_abort(struct h1 *h1);
 
-/** Answer the call in progress with JSON. */
-void h1_respond(struct h1 *h1, int http_status, const char *body);
+struct plain_answer;
+
+/** Answer the call in progress. */
+void h1_respond(struct h1 *h1, const struct plain_answer *answer);
 
 /** The call in progress is gone, or its handler's alone. */
 void h1_forget(struct h1 *h1, const struct rpc_call *call);

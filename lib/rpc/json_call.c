@@ -1,6 +1,7 @@
 /* The JSON form of a server's unary calls: Connect's unary protocol. */
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "base/utf8.h"
 #include "rpc/grpc_status.h"
 #include "rpc/message.h"
@@ -8,14 +9,18 @@
 #include "rpc/server_internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
-static enum status parse(const struct rpc_call *call, ProtobufCMessage **ret, struct error *err)
+static enum status parse_call(const struct rpc_call *call, ProtobufCMessage **ret, struct error *err)
 {
 	const struct byteq *in = &call->stream.in;
 	cleanup(json_decrefp) json_t *json = NULL;
 	json_error_t where;
 
+	if (byteq_len(in) == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the request is empty; a message without fields is {}");
 	json = json_loadb((const char *)byteq_data(in), byteq_len(in), JSON_REJECT_DUPLICATES, &where);
 	if (!json)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -24,11 +29,42 @@ static enum status parse(const struct rpc_call *call, ProtobufCMessage **ret, st
 	return pbjson_decode(call->descriptor->input, json, 0, ret, err);
 }
 
+/* A page of another site can have a browser send any other content type with its user's certificate. */
+static enum status check_content_type(const struct rpc_call *call, int *ret_http, struct error *err)
+{
+	if (call->head.kind == REQUEST_JSON || byteq_len(&call->stream.in) == 0)
+		return STATUS_OK;
+	*ret_http = 415;
+	return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+			 "the body must come with \"content-type: application/json\"");
+}
+
+static enum status parse(struct rpc_call *call, ProtobufCMessage **ret, int *ret_http, struct error *err)
+{
+	const struct byteq *in = &call->stream.in;
+	const struct route_body body = {.text = (const char *)byteq_data(in), .n = byteq_len(in)};
+	enum status st;
+
+	if (call->route) {
+		st = check_content_type(call, ret_http, err);
+		if (st != STATUS_OK)
+			return st;
+		st = route_request(call->route, call->head.path,
+				   call->descriptor ? call->descriptor->input : NULL, &body, &call->pretty,
+				   ret, err);
+	} else {
+		st = parse_call(call, ret, err);
+	}
+	*ret_http = connect_http_status(st);
+	return st;
+}
+
 void json_call_receive(struct rpc_call *call)
 {
 	cleanup(message_freep) ProtobufCMessage *request = NULL;
 	size_t max = call->conn->server->limits.message_bytes;
 	struct h2_stream *stream = &call->stream;
+	int http = connect_http_status(STATUS_RESOURCE_EXHAUSTED);
 	struct error err;
 
 	if (byteq_len(&stream->in) > max || stream->in_overflow) {
@@ -36,38 +72,36 @@ void json_call_receive(struct rpc_call *call)
 				max);
 	} else if (!stream->in_end) {
 		return;
-	} else if (byteq_len(&stream->in) == 0) {
-		(void)error_set(&err, STATUS_INVALID_ARGUMENT, 0,
-				"the request is empty; a message without fields is {}");
-	} else if (parse(call, &request, &err) == STATUS_OK) {
+	} else if (parse(call, &request, &http, &err) == STATUS_OK) {
 		h2_stream_take(stream, byteq_len(&stream->in));
 		server_call_handle(call, request);
 		return;
 	}
-	json_call_fail(call, connect_http_status(err.status), &err, NULL);
+	json_call_fail(call, http, &err, NULL);
 	call->state = CALL_ENDED;
 }
 
-static enum status respond(struct rpc_call *call, int http_status, const char *body, struct error *err)
+static enum status respond_h2(struct rpc_call *call, const struct plain_answer *answer, struct error *err)
 {
+	const struct h2_bytes body = {answer->body, strlen(answer->body)};
 	char status[16];
 	char length[24];
-	nghttp2_nv headers[4];
+	nghttp2_nv headers[6];
 	size_t n = 0;
 	enum status st;
 
-	if (call->h1) {
-		h1_respond(call->h1, http_status, body);
-		return STATUS_OK;
-	}
-	(void)snprintf(status, sizeof(status), "%d", http_status);
-	(void)snprintf(length, sizeof(length), "%zu", strlen(body));
+	(void)snprintf(status, sizeof(status), "%d", answer->http_status);
+	(void)snprintf(length, sizeof(length), "%zu", body.n);
 	headers[n++] = h2_header(":status", status);
-	headers[n++] = h2_header("content-type", "application/json");
+	headers[n++] = h2_header("content-type", answer->content_type);
 	headers[n++] = h2_header("content-length", length);
-	if (http_status == 405)
-		headers[n++] = h2_header("allow", "POST");
-	st = h2_stream_write(&call->stream, &(struct h2_bytes){body, strlen(body)}, 1, err);
+	if (answer->allow[0] != '\0')
+		headers[n++] = h2_header("allow", answer->allow);
+	if (answer->index[0] != '\0') {
+		headers[n++] = h2_header("x-holdfast-index", answer->index);
+		headers[n++] = h2_header("x-nomad-index", answer->index);
+	}
+	st = h2_stream_write(&call->stream, &body, 1, err);
 	if (st != STATUS_OK)
 		return st;
 	call->headers_sent = true;
@@ -76,17 +110,52 @@ static enum status respond(struct rpc_call *call, int http_status, const char *b
 	return STATUS_OK;
 }
 
+static enum status respond(struct rpc_call *call, const struct plain_answer *answer, struct error *err)
+{
+	if (!call->h1)
+		return respond_h2(call, answer, err);
+	h1_respond(call->h1, answer);
+	return STATUS_OK;
+}
+
+/* The index of what was read, as text; empty when the route tells none. */
+static void read_index(const struct rpc_call *call, const ProtobufCMessage *message,
+		       struct plain_answer *answer)
+{
+	const char *name = call->route ? call->route->index : NULL;
+	const ProtobufCFieldDescriptor *field =
+		name ? protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name) : NULL;
+	uint64_t index;
+
+	if (!field || field->type != PROTOBUF_C_TYPE_UINT64)
+		return;
+	memcpy(&index, (const char *)message + field->offset, sizeof(index));
+	(void)snprintf(answer->index, sizeof(answer->index), "%" PRIu64, index);
+}
+
+static char *print(const struct rpc_call *call, const json_t *json)
+{
+	cleanup_free char *text = json_dumps(json, call->pretty ? JSON_INDENT(2) : JSON_COMPACT);
+	char *lines = NULL;
+
+	if (!text || !call->pretty)
+		return TAKE_PTR(text);
+	return asprintf(&lines, "%s\n", text) < 0 ? NULL : lines;
+}
+
 void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
+	struct plain_answer answer = {.http_status = 200, .content_type = "application/json"};
 	cleanup(json_decrefp) json_t *json = NULL;
 	cleanup_free char *text = NULL;
 	struct error err;
 	enum status st;
 
+	read_index(call, message, &answer);
 	st = pbjson_encode(message, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES, &json, &err);
 	if (st == STATUS_OK) {
-		text = json_dumps(json, JSON_COMPACT);
-		st = text ? respond(call, 200, text, &err)
+		answer.body = text = print(call, json);
+		st = text ? respond(call, &answer, &err)
 			  : error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "print JSON");
 	}
 	if (st != STATUS_OK) {
@@ -95,14 +164,29 @@ void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 	}
 }
 
+void json_call_reply_text(struct rpc_call *call, const char *content_type, const char *text)
+{
+	struct error err;
+	enum status st = respond(
+		call, &(struct plain_answer){.http_status = 200, .content_type = content_type, .body = text},
+		&err);
+
+	if (st != STATUS_OK)
+		json_call_fail(call, connect_http_status(st), &err, NULL);
+}
+
 char *json_error_body(const struct error *err, const ProtobufCMessage *details)
 {
-	const char *message = utf8_is_valid(err->msg, strlen(err->msg))
-				      ? err->msg
-				      : "the error's message is no text that JSON could carry";
-	cleanup(json_decrefp) json_t *json =
-		json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", message);
+	cleanup(json_decrefp) json_t *json = NULL;
 	cleanup(json_decrefp) json_t *more = NULL;
+	char text[ERROR_MSG_MAX];
+
+	/* a text that was quoted may be cut within a character, which JSON cannot carry */
+	if (utf8_is_valid(err->msg, strlen(err->msg)))
+		(void)str_copy(text, sizeof(text), err->msg);
+	else
+		str_copy_text(text, sizeof(text), err->msg);
+	json = json_pack("{s:s, s:s}", "code", connect_code(err->status), "message", text);
 
 	if (!json)
 		return NULL;
@@ -116,7 +200,12 @@ void json_call_fail(struct rpc_call *call, int http_status, const struct error *
 		    const ProtobufCMessage *details)
 {
 	cleanup_free char *body = json_error_body(err, details);
+	struct plain_answer answer = {
+		.http_status = http_status, .content_type = "application/json", .body = body ? body : "{}"};
 
-	if (respond(call, http_status, body ? body : "{}", NULL) != STATUS_OK)
+	server_call_count(call, err->status);
+	if (http_status == 405)
+		(void)route_allow(call->allow ? call->allow : ROUTE_POST, answer.allow);
+	if (respond(call, &answer, NULL) != STATUS_OK)
 		h2_stream_reset(&call->stream, NGHTTP2_INTERNAL_ERROR);
 }

@@ -15,6 +15,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { SHOWN_SIZE = 65 }; /* of a wrong text, in a message */
+
 /* Where a scalar is read: flags of pbjson_decode(), its path, and the place for an error. */
 struct scalar {
 	unsigned int flags;
@@ -31,9 +33,12 @@ enum status pbjson_wanted(const struct pbjson_path *at, const char *what, const 
 		[JSON_FALSE] = "false",	     [JSON_NULL] = "null",
 	};
 
-	if (json_is_string(json))
-		return pbjson_fail(at, STATUS_INVALID_ARGUMENT, err, "'%.64s' is not %s",
-				   json_string_value(json), what);
+	char shown[SHOWN_SIZE];
+
+	if (json_is_string(json)) {
+		str_copy_text(shown, sizeof(shown), json_string_value(json));
+		return pbjson_fail(at, STATUS_INVALID_ARGUMENT, err, "'%s' is not %s", shown, what);
+	}
 	return pbjson_fail(at, STATUS_INVALID_ARGUMENT, err, "wants %s, not %s", what,
 			   types[json_typeof(json)]);
 }
@@ -189,6 +194,7 @@ static enum status decode_enum(const struct scalar *in, const ProtobufCFieldDesc
 	const ProtobufCEnumValue *value = NULL;
 	bool spec = (in->flags & PBJSON_SPEC) != 0;
 	char words[ERROR_MSG_MAX / 2];
+	char shown[SHOWN_SIZE];
 
 	if (json_is_string(json)) {
 		value = pbjson_word_find(descriptor, json_string_value(json), spec);
@@ -209,8 +215,9 @@ static enum status decode_enum(const struct scalar *in, const ProtobufCFieldDesc
 		return pbjson_fail(in->at, STATUS_INVALID_ARGUMENT, in->err,
 				   "%" JSON_INTEGER_FORMAT " is none of its numbers, use one of: %s",
 				   json_integer_value(json), words);
-	return pbjson_fail(in->at, STATUS_INVALID_ARGUMENT, in->err, "'%.64s' is unknown, use one of: %s",
-			   json_string_value(json), words);
+	str_copy_text(shown, sizeof(shown), json_string_value(json));
+	return pbjson_fail(in->at, STATUS_INVALID_ARGUMENT, in->err, "'%s' is unknown, use one of: %s", shown,
+			   words);
 }
 
 static enum status decode_string(const struct scalar *in, const json_t *json, char **ret)

@@ -1,6 +1,7 @@
 #include "rpc/pki.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "rpc/pem.h"
@@ -14,11 +15,12 @@
 enum {
 	SERIAL_BITS = 128,
 	CA_DAYS = 3650,
-	DAYS_MAX = 36500,
 	SKEW_S = 300,	   /* clocks of machines differ; a new certificate must be valid on all of them */
 	NAME_MAX_LEN = 64, /* ub-common-name of RFC 5280 */
 	TLS_TEXT_SIZE = 256,
 };
+
+#define CA_SUFFIX " CA"
 
 DEFINE_CLEANUP(X509, X509_free)
 DEFINE_CLEANUP(EVP_PKEY, EVP_PKEY_free)
@@ -232,25 +234,50 @@ static enum status check_name(const char *what, const char *name, struct error *
 				   what, name, NAME_MAX_LEN);
 }
 
-enum status pki_make_ca(const char *key_path, const char *cert_path, const char *cluster, struct error *err)
+/* 0 for a time that cannot be read. */
+static int64_t expiry_ms(const X509 *cert)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) * 1000 : 0;
+}
+
+static enum status check_days(unsigned int days, struct error *err)
+{
+	return days > 0 && days <= PKI_DAYS_MAX
+		       ? STATUS_OK
+		       : error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				   "a certificate is valid for 1 to %d days, not %u", PKI_DAYS_MAX, days);
+}
+
+enum status pki_make_ca_for(const char *key_path, const char *cert_path, const char *cluster,
+			    unsigned int days, struct error *err)
 {
 	cleanup(EVP_PKEY_freep) EVP_PKEY *key = NULL;
 	cleanup(X509_freep) X509 *cert = NULL;
-	char name[NAME_MAX_LEN + sizeof(" CA")];
+	char name[NAME_MAX_LEN + sizeof(CA_SUFFIX)];
 	enum status st;
 
 	st = check_name("cluster's name", cluster, err);
 	if (st == STATUS_OK)
+		st = check_days(days, err);
+	if (st == STATUS_OK)
 		st = check_absent(key_path, cert_path, err);
 	if (st != STATUS_OK)
 		return st;
-	(void)str_format(name, sizeof(name), "%.*s CA", (int)(NAME_MAX_LEN - strlen(" CA")), cluster);
+	(void)str_format(name, sizeof(name), "%.*s" CA_SUFFIX, (int)(NAME_MAX_LEN - strlen(CA_SUFFIX)),
+			 cluster);
 	ERR_clear_error();
 	key = EVP_EC_gen("P-256");
-	cert = key ? cert_new(key, name, CA_DAYS) : NULL;
+	cert = key ? cert_new(key, name, days) : NULL;
 	if (!cert || !finish_ca(cert, key))
 		return openssl_error("make a CA for", cluster, err);
 	return write_pair(key, key_path, cert, cert_path, err);
+}
+
+enum status pki_make_ca(const char *key_path, const char *cert_path, const char *cluster, struct error *err)
+{
+	return pki_make_ca_for(key_path, cert_path, cluster, CA_DAYS, err);
 }
 
 static enum status check_request(const struct pki_cert_request *request, struct error *err)
@@ -260,9 +287,8 @@ static enum status check_request(const struct pki_cert_request *request, struct 
 				 "the identity \"%s\" is no URI of less than %d bytes, like "
 				 "holdfast://CLUSTER/node/NAME",
 				 request->uri ? request->uri : "", RPC_URI_SIZE);
-	if (request->days == 0 || request->days > DAYS_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "a certificate is valid for 1 to %d days, not %u", DAYS_MAX, request->days);
+	if (check_days(request->days, err) != STATUS_OK)
+		return STATUS_INVALID_ARGUMENT;
 	return check_name("common name", request->common_name, err);
 }
 
@@ -281,6 +307,19 @@ static enum status load_ca(const char *key_path, const char *cert_path, EVP_PKEY
 				 "the key %s does not belong to the CA certificate %s", key_path, cert_path);
 	}
 	return STATUS_OK;
+}
+
+/* Nobody would notice before the CA expires, on all machines at once. */
+static enum status check_outlived(const X509 *cert, const X509 *ca, const char *ca_path, struct error *err)
+{
+	char text[CLOCK_TEXT_SIZE];
+
+	if (ASN1_TIME_compare(X509_get0_notAfter(cert), X509_get0_notAfter(ca)) <= 0)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_INVALID_ARGUMENT, 0,
+		"the CA %s expires at %s, before the certificate would: give fewer days, or make a new CA",
+		ca_path, clock_format(expiry_ms(ca), text));
 }
 
 enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
@@ -305,10 +344,49 @@ enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 	cert = key ? cert_new(key, request->common_name, request->days) : NULL;
 	if (!cert)
 		return openssl_error("make a certificate for", request->uri, err);
-	st = add_alt_names(cert, request, err);
+	st = check_outlived(cert, sk_X509_value(ca_certs, 0), ca_cert_path, err);
+	if (st == STATUS_OK)
+		st = add_alt_names(cert, request, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!finish_leaf(cert, sk_X509_value(ca_certs, 0), ca_key))
 		return openssl_error("make a certificate for", request->uri, err);
 	return write_pair(key, key_path, cert, cert_path, err);
+}
+
+enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct error *err)
+{
+	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
+	enum status st = pem_read_certs(cert_path, &certs, err);
+	int64_t at_ms;
+
+	if (st != STATUS_OK)
+		return st;
+	at_ms = expiry_ms(sk_X509_value(certs, 0));
+	if (at_ms == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: the time of expiry cannot be read",
+				 cert_path);
+	*ret_realtime_ms = at_ms;
+	return STATUS_OK;
+}
+
+enum status pki_ca_cluster(const char *cert_path, char ret[static PKI_CLUSTER_SIZE], struct error *err)
+{
+	cleanup(free_certsp) STACK_OF(X509) *certs = NULL;
+	char name[NAME_MAX_LEN + 1];
+	enum status st = pem_read_certs(cert_path, &certs, err);
+	int n;
+
+	if (st != STATUS_OK)
+		return st;
+	n = X509_NAME_get_text_by_NID(X509_get_subject_name(sk_X509_value(certs, 0)), NID_commonName, name,
+				      sizeof(name));
+	if (n <= (int)strlen(CA_SUFFIX) || !str_eq(name + n - (int)strlen(CA_SUFFIX), CA_SUFFIX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "%s: the common name does not say which cluster this CA is of: it was not "
+				 "made by holdfast operator cert ca",
+				 cert_path);
+	name[n - (int)strlen(CA_SUFFIX)] = '\0';
+	(void)str_copy(ret, PKI_CLUSTER_SIZE, name); /* fits: NAME_MAX_LEN without the suffix */
+	return STATUS_OK;
 }

@@ -4,6 +4,12 @@
 #include "base/error.h"
 
 #include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PKI_DAYS_MAX = 36500,
+	PKI_CLUSTER_SIZE = 62, /* with " CA" it is a common name */
+};
 
 struct pki_cert_request {
 	const char *uri;	      /* "holdfast://CLUSTER/node/NAME" */
@@ -19,7 +25,19 @@ struct pki_cert_request {
  * and STATUS_ALREADY_EXISTS is returned. */
 enum status pki_make_ca(const char *key_path, const char *cert_path, const char *cluster, struct error *err);
 
-/** Issue a certificate from the CA; same rules for the files it writes. */
+/** The same for a CA that is valid for @days, at most PKI_DAYS_MAX. */
+enum status pki_make_ca_for(const char *key_path, const char *cert_path, const char *cluster,
+			    unsigned int days, struct error *err);
+
+/** Issue a certificate from the CA; same rules for the files it writes. One that would outlive the CA is
+ * STATUS_INVALID_ARGUMENT. */
 enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
 		      const struct pki_cert_request *request, const char *key_path, const char *cert_path,
 		      struct error *err);
+
+/** When the first certificate of the file expires.
+ * @ret_realtime_ms since the epoch */
+enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct error *err);
+
+/** The cluster that pki_make_ca() was given; STATUS_INVALID_ARGUMENT for a CA made by others. */
+enum status pki_ca_cluster(const char *cert_path, char ret[static PKI_CLUSTER_SIZE], struct error *err);

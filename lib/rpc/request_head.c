@@ -133,28 +133,26 @@ bool request_head_is_malformed(const struct request_head *head)
 	return head->malformed || (head->seen & needed) != needed;
 }
 
-enum status request_head_check(const struct request_head *head, int *ret_http, struct error *err)
+static enum status check_size(const struct request_head *head, int *ret_http, struct error *err)
 {
-	if (head->bytes > REQUEST_HEADERS_MAX) {
-		*ret_http = 431;
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
-				 "the request's headers are larger than %d bytes", REQUEST_HEADERS_MAX);
-	}
-	if (!str_eq(head->method, "POST")) {
-		*ret_http = 405;
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "calls are made with POST, not %s",
-				 head->method);
-	}
-	if (head->long_path) {
-		*ret_http = 414;
-		return error_set(err, STATUS_UNIMPLEMENTED, 0, "no method has a path longer than %d bytes",
-				 REQUEST_PATH_MAX);
-	}
-	if (head->kind == REQUEST_OTHER) {
-		*ret_http = 415;
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "the content type must be application/grpc or application/json");
-	}
+	if (head->bytes <= REQUEST_HEADERS_MAX)
+		return STATUS_OK;
+	*ret_http = 431;
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "the request's headers are larger than %d bytes",
+			 REQUEST_HEADERS_MAX);
+}
+
+static enum status check_path(const struct request_head *head, int *ret_http, struct error *err)
+{
+	if (!head->long_path)
+		return STATUS_OK;
+	*ret_http = 414;
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "no method has a path longer than %d bytes",
+			 REQUEST_PATH_MAX);
+}
+
+static enum status check_fields(const struct request_head *head, int *ret_http, struct error *err)
+{
 	if (head->encoded) {
 		*ret_http = 501;
 		return error_set(
@@ -174,4 +172,35 @@ enum status request_head_check(const struct request_head *head, int *ret_http, s
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the request's timeout cannot be read");
 	}
 	return STATUS_OK;
+}
+
+enum status request_head_check_form(const struct request_head *head, int *ret_http, struct error *err)
+{
+	enum status st = check_size(head, ret_http, err);
+
+	if (st == STATUS_OK)
+		st = check_path(head, ret_http, err);
+	return st == STATUS_OK ? check_fields(head, ret_http, err) : st;
+}
+
+enum status request_head_check(const struct request_head *head, int *ret_http, struct error *err)
+{
+	enum status st = check_size(head, ret_http, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!str_eq(head->method, "POST")) {
+		*ret_http = 405;
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "calls are made with POST, not %s",
+				 head->method);
+	}
+	st = check_path(head, ret_http, err);
+	if (st != STATUS_OK)
+		return st;
+	if (head->kind == REQUEST_OTHER) {
+		*ret_http = 415;
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the content type must be application/grpc or application/json");
+	}
+	return check_fields(head, ret_http, err);
 }

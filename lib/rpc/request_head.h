@@ -13,7 +13,7 @@
 
 enum {
 	REQUEST_HEADERS_MAX = 16 * 1024, /* header list size of RFC 9113: names, values and 32 for each */
-	REQUEST_PATH_MAX = 255,
+	REQUEST_PATH_MAX = 1023,	 /* with its query */
 	REQUEST_METHOD_MAX = 15,
 };
 
@@ -48,6 +48,9 @@ void request_head_add(struct request_head *head, const uint8_t *name, size_t nam
  * or late? */
 bool request_head_is_malformed(const struct request_head *head);
 
-/** Is this a request that can be dispatched? Otherwise @ret_http is the HTTP status of the refusal for those
+/** Is this a request for any of our addresses, whatever its method and content? Parameters as below. */
+enum status request_head_check_form(const struct request_head *head, int *ret_http, struct error *err);
+
+/** Is this a call that can be dispatched? Otherwise @ret_http is the HTTP status of the refusal for those
  * who do not speak gRPC, and the rest is for those who do. */
 enum status request_head_check(const struct request_head *head, int *ret_http, struct error *err);

@@ -14,6 +14,9 @@ static const struct rpc_server_limits default_limits = {
 	.connection_bytes = (size_t)8 * 1024 * 1024,
 	.connections = 4096,
 	.calls = 256,
+	.per_identity = 32,
+	/* many nodes may come from behind one address at once, and are told apart a moment later */
+	.per_address = 256,
 };
 
 /* One listener of a server. */
@@ -38,6 +41,8 @@ static struct rpc_server_limits complete_limits(const struct rpc_server_limits *
 		.connection_bytes = limit_or(given->connection_bytes, default_limits.connection_bytes),
 		.connections = limit_or(given->connections, default_limits.connections),
 		.calls = limit_or(given->calls, default_limits.calls),
+		.per_identity = limit_or(given->per_identity, default_limits.per_identity),
+		.per_address = limit_or(given->per_address, default_limits.per_address),
 	};
 }
 
@@ -53,6 +58,25 @@ static void check_services(const struct rpc_service *services, size_t n)
 										method->name));
 			assert(!method->unary != !method->stream);
 		}
+}
+
+static struct call_counts *make_counts(const struct rpc_service *services, size_t n, size_t *ret_n)
+{
+	struct call_counts *counts;
+	size_t total = 0;
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		total += services[i].n_methods;
+	counts = calloc(total + 1, sizeof(*counts)); /* never of size 0 */
+	if (!counts)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < services[i].n_methods; k++)
+			counts[at++] = (struct call_counts){.service = &services[i],
+							    .method = &services[i].methods[k]};
+	*ret_n = total;
+	return counts;
 }
 
 enum status rpc_server_new(sd_event *event, const struct rpc_service *services, size_t n_services,
@@ -74,8 +98,46 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 		.conns = LIST_HEAD_INITIALIZER(server->conns),
 		.doors = LIST_HEAD_INITIALIZER(server->doors),
 	};
+	server->counts = make_counts(services, n_services, &server->n_counts);
+	if (!server->counts) {
+		free(server);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a server");
+	}
 	*ret = server;
 	return STATUS_OK;
+}
+
+void rpc_server_set_routes(struct rpc_server *server, const struct rpc_route *routes, size_t n)
+{
+	server->routes = routes;
+	server->n_routes = n;
+}
+
+void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused)
+{
+	server->refused = refused;
+}
+
+struct rpc_server_stats rpc_server_stats(const struct rpc_server *server)
+{
+	return (struct rpc_server_stats){
+		.connections = server->n_conns,
+		.streams = server->n_streams,
+		.accepted = server->n_accepted,
+		.refused = server->n_refused,
+	};
+}
+
+void rpc_server_each_count(const struct rpc_server *server, rpc_count_fn *each, void *userdata)
+{
+	for (size_t i = 0; i < server->n_counts; i++) {
+		const struct call_counts *counts = &server->counts[i];
+
+		for (int status = 0; status < STATUS_N; status++)
+			if (counts->n[status] > 0)
+				each(counts->service->descriptor->name, counts->method->name,
+				     (enum status)status, counts->n[status], userdata);
+	}
 }
 
 static void door_free(struct door *door)
@@ -107,19 +169,27 @@ void rpc_server_free(struct rpc_server *server)
 	}
 	while (!LIST_EMPTY(&server->conns))
 		server_conn_orphan(LIST_FIRST(&server->conns));
+	free(server->counts);
 	free(server);
 }
 
 static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 {
 	const struct door *door = userdata;
-	struct error ignored; /* memory is short: the client sees the connection end */
+	struct rpc_server *server = door->server;
+	enum status st;
+	struct error err;
 
-	if (door->server->n_conns >= door->server->limits.connections) {
+	server->n_accepted++;
+	if (server->n_conns >= server->limits.connections) {
 		close_fdp(&fd);
-		return;
+		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
+			       server->n_conns);
+	} else {
+		st = server_conn_new(server, fd, door->tls, peer, &err);
 	}
-	(void)server_conn_new(door->server, fd, door->tls, peer, &ignored);
+	if (st != STATUS_OK) /* the client sees the connection end */
+		server_conn_refused(server, peer, &err);
 }
 
 DEFINE_CLEANUP(struct door, door_free)

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "rpc/peer.h"
+#include "rpc/route.h"
 #include "rpc/tls.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -51,6 +52,8 @@ struct rpc_server_limits {
 	size_t connection_bytes; /* bytes of requests and unsent answers held per connection; 0: 8 MiB */
 	size_t connections;	 /* 0: 4096 */
 	size_t calls;		 /* concurrent calls per connection; 0: 256 */
+	size_t per_identity;	 /* TLS connections of one certificate's identity; 0: 32 */
+	size_t per_address;	 /* TLS connections of one address that have shown none (yet); 0: 256 */
 };
 
 /** Create a server without listeners.
@@ -61,6 +64,33 @@ struct rpc_server_limits {
 enum status rpc_server_new(sd_event *event, const struct rpc_service *services, size_t n_services,
 			   const struct rpc_server_limits *limits, void *userdata, struct rpc_server **ret,
 			   struct error *err);
+
+/** Serve @routes too, over HTTP/1.1 and HTTP/2; @routes is borrowed and must outlive the server. Once, before
+ * it listens. Calls of services that the server does not have answer UNIMPLEMENTED. */
+void rpc_server_set_routes(struct rpc_server *server, const struct rpc_route *routes, size_t n);
+
+/** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
+ * @why of a refused certificate is STATUS_UNAUTHENTICATED */
+typedef void rpc_refused_fn(const struct rpc_peer *peer, const struct error *why, void *userdata);
+
+/** Have @refused called, from the event loop, with the server's userdata. */
+void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused);
+
+struct rpc_server_stats {
+	size_t connections; /* open */
+	size_t streams;	    /* open */
+	uint64_t accepted;  /* connections, since the start */
+	uint64_t refused;   /* of these */
+};
+
+struct rpc_server_stats rpc_server_stats(const struct rpc_server *server);
+
+/** Calls of a method that ended with @status, by gRPC, JSON or an address. */
+typedef void rpc_count_fn(const char *service, const char *method, enum status status, uint64_t n,
+			  void *userdata);
+
+/** Tell every count that is not zero. Costs the number of methods. */
+void rpc_server_each_count(const struct rpc_server *server, rpc_count_fn *each, void *userdata);
 
 /** Close listeners and connections; every open stream gets on_closed before this returns, the one exception
  * to "callbacks never run inside". Calls still to be answered stay valid and must still be answered. Not from
@@ -96,6 +126,9 @@ void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 
 /** Answer a unary call with an error, or end a stream with it. @err must be filled. */
 void rpc_call_fail(struct rpc_call *call, const struct error *err);
+
+/** Answer the call of a route with text; @text is copied. The call is gone afterwards. */
+void rpc_call_reply_text(struct rpc_call *call, const char *content_type, const char *text);
 
 /* Largest packed message that travels with an error: grpc-core refuses trailers above 8 KiB in all. */
 enum { RPC_DETAILS_MAX = 4608 };

@@ -1,5 +1,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "rpc/grpc_status.h"
 #include "rpc/server_internal.h"
 #include "rpc/timer.h"
@@ -64,9 +65,18 @@ void server_call_refuse(struct rpc_call *call, const struct error *err)
 	server_call_refuse_details(call, err, NULL);
 }
 
+void server_call_count(struct rpc_call *call, enum status status)
+{
+	if (call->counts && call->conn->server)
+		call->counts->n[status]++;
+	call->counts = NULL;
+}
+
 /* The handler is told no more and holds the call no more. */
 static void leave_handler(struct rpc_call *call, enum call_state state)
 {
+	if (call->method->stream)
+		call->conn->server->n_streams--;
 	call->state = state;
 	call->conn->n_held--;
 	timer_disarm(call->deadline);
@@ -123,34 +133,102 @@ static bool path_is(const char *path, const char *service, const char *method)
 	       strcmp(path + n + 2, method) == 0;
 }
 
-static enum status route(struct rpc_call *call, struct error *err)
+/* Find the method of @path, "/holdfast.v1.Volumes/Get". */
+static enum status route_path(struct rpc_call *call, const char *path, struct error *err)
 {
 	const struct rpc_server *server = call->conn->server;
+	const struct rpc_service *service;
+	size_t first = 0; /* method of the service, among all */
 
-	for (size_t i = 0; i < server->n_services; i++) {
-		const struct rpc_service *service = &server->services[i];
+	for (size_t i = 0; i < server->n_services; i++, first += service->n_methods) {
+		service = &server->services[i];
 
 		for (size_t k = 0; k < service->n_methods; k++) {
-			if (!path_is(call->head.path, service->descriptor->name, service->methods[k].name))
+			if (!path_is(path, service->descriptor->name, service->methods[k].name))
 				continue;
 			call->method = &service->methods[k];
+			call->counts = &server->counts[first + k];
 			call->descriptor = protobuf_c_service_descriptor_get_method_by_name(
 				service->descriptor, call->method->name);
 			return STATUS_OK;
 		}
 	}
-	return error_set(err, STATUS_UNIMPLEMENTED, 0, "this server has no method %s", call->head.path);
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "this server has no method %s", path);
+}
+
+static void handle_text(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	(void)request;
+	call->route->text(call, userdata);
+}
+
+static const struct rpc_method text_method = {.name = "text", .unary = handle_text};
+
+/* Find the method that @route leads to. */
+static enum status follow_route(struct rpc_call *call, const struct rpc_route *route, struct error *err)
+{
+	char path[REQUEST_PATH_MAX + 1];
+
+	call->route = route;
+	if (route->text) {
+		call->method = &text_method;
+		return STATUS_OK;
+	}
+	(void)str_format(path, sizeof(path), "/%s/%s", route->service, route->call);
+	return route_path(call, path, err);
+}
+
+/* A request by one of the addresses that people type? @ret_mine: it is, or nothing else can be meant. */
+static enum status route_alias(struct rpc_call *call, bool *ret_mine, int *ret_http, struct error *err)
+{
+	const struct rpc_server *server = call->conn->server;
+	const struct request_head *head = &call->head;
+	const struct rpc_route *found;
+	enum status st;
+	bool near = false;
+
+	*ret_mine = false;
+	if (server->n_routes == 0 || is_grpc(call))
+		return STATUS_OK;
+	st = request_head_check_form(head, ret_http, err);
+	if (st != STATUS_OK)
+		return st;
+	found = route_find(server->routes, server->n_routes, head->method, head->path, &call->allow, &near);
+	*ret_mine = true;
+	if (found) {
+		st = follow_route(call, found, err);
+		*ret_http = connect_http_status(st);
+		return st;
+	}
+	if (call->allow != 0) {
+		char allow[ROUTE_ALLOW_SIZE];
+
+		*ret_http = 405;
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%.*s takes %s, not %s",
+				 (int)strcspn(head->path, "?"), head->path, route_allow(call->allow, allow),
+				 head->method);
+	}
+	if (near || (!str_eq(head->method, "POST") && route_path(call, head->path, NULL) != STATUS_OK)) {
+		*ret_http = 404;
+		return error_set(err, STATUS_NOT_FOUND, 0, "there is nothing at %s", head->path);
+	}
+	*ret_mine = false;
+	return STATUS_OK;
 }
 
 static enum status admit(struct rpc_call *call, int *ret_http, struct error *err)
 {
 	size_t max = call->conn->server->limits.calls;
+	bool alias = false;
 	enum status st;
 
-	st = request_head_check(&call->head, ret_http, err);
+	st = route_alias(call, &alias, ret_http, err);
+	if (st == STATUS_OK && !alias)
+		st = request_head_check(&call->head, ret_http, err);
 	if (st != STATUS_OK)
 		return st;
-	st = route(call, err);
+	if (!alias)
+		st = route_path(call, call->head.path, err);
 	if (st == STATUS_OK && call->method->stream && !is_grpc(call))
 		st = error_set(err, STATUS_UNIMPLEMENTED, 0, "%s is a stream: call it by gRPC",
 			       call->head.path);
@@ -186,6 +264,7 @@ static void begin(struct rpc_call *call)
 		return;
 	call->state = CALL_STREAMING;
 	call->conn->n_held++;
+	call->conn->server->n_streams++;
 	call->method->stream->on_open(call, call->conn->server->userdata);
 	if (call->state == CALL_STREAMING)
 		grpc_call_open(call);
@@ -211,6 +290,7 @@ static void hang_up(struct rpc_call *call)
 		timer_disarm(call->deadline);
 		return;
 	case CALL_STREAMING:
+		server_call_count(call, STATUS_CANCELLED);
 		leave_handler(call, CALL_ENDED);
 		call->method->stream->on_closed(call, userdata);
 		break;
@@ -295,12 +375,21 @@ static void settle(struct rpc_call *call)
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
 	assert(call->state == CALL_HANDLED);
+	server_call_count(call, STATUS_OK);
 	if (is_connected(call) && !call->answered) {
 		if (is_grpc(call))
 			grpc_call_reply(call, message);
 		else
 			json_call_reply(call, message);
 	}
+	settle(call);
+}
+
+void rpc_call_reply_text(struct rpc_call *call, const char *content_type, const char *text)
+{
+	assert(call->state == CALL_HANDLED && call->route && call->route->text);
+	if (is_connected(call) && !call->answered)
+		json_call_reply_text(call, content_type, text);
 	settle(call);
 }
 
@@ -312,6 +401,7 @@ void rpc_call_fail(struct rpc_call *call, const struct error *err)
 void rpc_call_fail_details(struct rpc_call *call, const struct error *err, const ProtobufCMessage *details)
 {
 	assert(err->status != STATUS_OK);
+	server_call_count(call, err->status);
 	if (call->state == CALL_HANDLED) {
 		if (is_connected(call) && !call->answered)
 			server_call_refuse_details(call, err, details);

@@ -1,5 +1,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "rpc/h2_io.h"
 #include "rpc/server_internal.h"
 #include "rpc/timer.h"
@@ -111,13 +112,55 @@ static enum status start_h2(struct server_conn *conn, struct error *err)
 	return h2_new(&config, &h2_ops, conn, &conn->h2, err);
 }
 
+void server_conn_refused(struct rpc_server *server, const struct rpc_peer *peer, const struct error *why)
+{
+	server->n_refused++;
+	if (server->refused)
+		server->refused(peer, why, server->userdata);
+}
+
+/* Count the connection among those of @name, and no more among those it was counted with before. */
+static enum status count_as(struct server_conn *conn, const char *name, size_t max, struct error *err)
+{
+	struct peer_count_tree *peers = &conn->server->peers;
+	bool full = false;
+	struct peer_count *count = peer_count_enter(peers, name, max, &full);
+
+	if (full)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections of %s are open already",
+				 max, name);
+	if (!count)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "count a connection");
+	peer_count_leave(peers, conn->count);
+	conn->count = count;
+	return STATUS_OK;
+}
+
+/* Until a certificate tells who it is, a connection is one of its address, whatever the port. */
+static enum status count_address(struct server_conn *conn, struct error *err)
+{
+	char host[RPC_ADDRESS_SIZE];
+	char *colon;
+
+	(void)str_copy(host, sizeof(host), conn->peer.address);
+	colon = strrchr(host, ':');
+	if (colon)
+		*colon = '\0';
+	return count_as(conn, host, conn->server->limits.per_address, err);
+}
+
 static enum status on_up(void *userdata, struct error *err)
 {
 	struct server_conn *conn = userdata;
+	enum status st = STATUS_OK;
 
-	(void)err;
 	if (transport_ssl(conn->transport))
 		tls_session_peer_uri(transport_ssl(conn->transport), conn->peer.uri);
+	if (conn->peer.uri[0] != '\0')
+		st = count_as(conn, conn->peer.uri, conn->server->limits.per_identity, err);
+	if (st != STATUS_OK)
+		return st;
+	conn->up = true;
 	server_conn_arm(conn);
 	return STATUS_OK;
 }
@@ -188,8 +231,12 @@ static void on_edge(void *userdata)
 
 static void on_down(void *userdata, const struct error *why)
 {
-	(void)why; /* the peer's business: it is told by its own side */
-	server_conn_close(userdata);
+	struct server_conn *conn = userdata;
+
+	/* afterwards it is the peer's business, and told by its own side */
+	if (!conn->up)
+		server_conn_refused(conn->server, &conn->peer, why);
+	server_conn_close(conn);
 }
 
 static const struct transport_ops transport_ops = {
@@ -207,6 +254,11 @@ static enum status start(struct server_conn *conn, int fd, struct rpc_tls *tls, 
 	enum status st;
 	int r;
 
+	if (tls) {
+		st = count_address(conn, err);
+		if (st != STATUS_OK)
+			return st;
+	}
 	r = timer_arm(conn->server->event, &conn->timer, conn->server->timing.handshake_us, on_timer, conn);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
@@ -243,6 +295,8 @@ void server_conn_close(struct server_conn *conn)
 	if (!conn->is_open)
 		return;
 	conn->is_open = false;
+	if (conn->count)
+		peer_count_leave(&conn->server->peers, TAKE_PTR(conn->count));
 	conn->timer = sd_event_source_disable_unref(conn->timer);
 	if (conn->h2)
 		h2_goodbye(conn->h2);

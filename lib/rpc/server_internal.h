@@ -3,6 +3,7 @@
 
 #include "rpc/h1.h"
 #include "rpc/h2.h"
+#include "rpc/peer_count.h"
 #include "rpc/request_head.h"
 #include "rpc/server.h"
 #include "rpc/transport.h"
@@ -17,14 +18,30 @@ extern const struct server_timing server_timing_default;
 
 enum { SERVER_FIRST_MAX = 3 }; /* one less than "PRI ", how HTTP/2 begins */
 
+/* Ended calls of one method. */
+struct call_counts {
+	const struct rpc_service *service;
+	const struct rpc_method *method;
+	uint64_t n[STATUS_N];
+};
+
 struct rpc_server {
 	sd_event *event; /* borrowed */
 	const struct rpc_service *services;
 	size_t n_services;
+	const struct rpc_route *routes;
+	size_t n_routes;
 	struct rpc_server_limits limits; /* none is 0 */
 	struct server_timing timing;
 	void *userdata;
 	size_t n_conns; /* those included that wait for a handler's answer alone */
+	size_t n_streams;
+	uint64_t n_accepted;
+	uint64_t n_refused;
+	struct call_counts *counts; /* of every method, in the order of the tables */
+	size_t n_counts;
+	struct peer_count_tree peers; /* of TLS connections: identities, and addresses of those without */
+	rpc_refused_fn *refused;      /* NULL: nobody wants to know */
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
 	LIST_HEAD(, door) doors;
@@ -41,6 +58,8 @@ struct server_conn {
 	uint8_t first[SERVER_FIRST_MAX]; /* too few to tell what it speaks */
 	sd_event_source *timer;
 	struct rpc_peer peer;
+	struct peer_count *count; /* NULL: not counted */
+	bool up;		  /* TLS has come about, or there is none */
 	unsigned int refs;
 	size_t n_held; /* calls that handlers hold */
 	LIST_ENTRY(server_conn) all;
@@ -50,6 +69,9 @@ struct server_conn {
  * @tls NULL: none */
 enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
 			    const struct rpc_peer *peer, struct error *err);
+
+/** It is not to be: tell and count it. */
+void server_conn_refused(struct rpc_server *server, const struct rpc_peer *peer, const struct error *why);
 
 /** Close it now: open streams get on_closed, what handlers hold stays valid. */
 void server_conn_close(struct server_conn *conn);
@@ -85,8 +107,12 @@ struct rpc_call {
 	struct server_conn *conn; /* a reference */
 	struct request_head head;
 	const struct rpc_method *method;
+	struct call_counts *counts;    /* NULL: no method that is counted, or counted already */
+	const struct rpc_route *route; /* NULL: called by its method's own path */
 	const ProtobufCMethodDescriptor *descriptor;
 	enum call_state state;
+	unsigned int allow; /* methods that would do, for a 405 */
+	bool pretty;	    /* JSON for people */
 	bool headers_sent;
 	bool half_closed;	/* a stream: its handlers know that the client sends no more */
 	bool answered;		/* what the handler says now is dropped: the deadline has passed */
@@ -115,6 +141,9 @@ void server_call_refuse(struct rpc_call *call, const struct error *err);
 void server_call_refuse_details(struct rpc_call *call, const struct error *err,
 				const ProtobufCMessage *details);
 
+/** The call has ended, by whatever way; the first one counts. */
+void server_call_count(struct rpc_call *call, enum status status);
+
 /* The gRPC form of answers. */
 void grpc_call_receive(struct rpc_call *call);
 void grpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
@@ -125,7 +154,17 @@ void grpc_call_trailers(struct rpc_call *call);
 void grpc_call_open(struct rpc_call *call);
 enum status grpc_call_send(struct rpc_call *call, const ProtobufCMessage *message, struct error *err);
 
+/* An answer that is no gRPC. */
+struct plain_answer {
+	int http_status;
+	const char *content_type;
+	const char *body;
+	char allow[ROUTE_ALLOW_SIZE]; /* for a 405 */
+	char index[24];		      /* of what was read; empty: none */
+};
+
 /* The JSON form. */
+void json_call_reply_text(struct rpc_call *call, const char *content_type, const char *text);
 void json_call_receive(struct rpc_call *call);
 void json_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 /** @details may be NULL */

@@ -18,14 +18,16 @@ enum {
 	ROUNDS_PER_TURN = 4,
 	OUT_FULL = 64 * 1024, /* bytes that wait for the socket before the protocol is asked for more */
 	ERROR_TEXT_SIZE = 256,
+	LINGER_MAX = 256 * 1024, /* bytes of a client that was refused and has not noticed */
 };
 
 enum transport_state {
 	TRANSPORT_STARTING,
 	TRANSPORT_HANDSHAKE,
 	TRANSPORT_UP,
-	TRANSPORT_DOWN, /* on_down is due */
-	TRANSPORT_TOLD, /* on_down has run */
+	TRANSPORT_LINGER, /* a client was refused by an alert, which a reset would take away from it */
+	TRANSPORT_DOWN,	  /* on_down is due */
+	TRANSPORT_TOLD,	  /* on_down has run */
 };
 
 struct transport {
@@ -43,6 +45,7 @@ struct transport {
 	bool running;	 /* a callback of ours is on the stack */
 	bool doomed;	 /* freed by its owner while running */
 	bool dirty;	 /* woken while running: on_edge and on_fill have to run once more */
+	size_t lingered; /* bytes */
 	uint64_t last_rx_us;
 	struct byteq out;
 	struct error why;
@@ -66,8 +69,9 @@ void transport_fail(struct transport *tr, const struct error *why)
 {
 	if (tr->state >= TRANSPORT_DOWN)
 		return;
+	if (tr->state != TRANSPORT_LINGER)
+		tr->why = *why;
 	tr->state = TRANSPORT_DOWN;
-	tr->why = *why;
 	(void)sd_event_source_set_enabled(tr->io, SD_EVENT_OFF);
 	transport_wake(tr);
 }
@@ -103,6 +107,17 @@ static void wait_for(struct transport *tr, uint32_t events)
 	(void)sd_event_source_set_io_events(tr->io, events);
 }
 
+/* A client that speaks already, which ours do, would have its unread bytes answered with a reset, and not see
+ * the alert: nothing more is said, and what it still says is thrown away until it closes or its time is up.
+ */
+static void linger(struct transport *tr, const struct error *why)
+{
+	tr->why = *why;
+	tr->state = TRANSPORT_LINGER;
+	(void)shutdown(tr->fd, SHUT_WR);
+	wait_for(tr, EPOLLIN);
+}
+
 /* Says why TLS gave up; the certificate's fault is the most frequent one and OpenSSL hides it. */
 static void fail_tls(struct transport *tr, const char *doing)
 {
@@ -113,12 +128,15 @@ static void fail_tls(struct transport *tr, const char *doing)
 	tr->tls_broken = true;
 	(void)tls_error_text(text, sizeof(text));
 	if (tr->state == TRANSPORT_HANDSHAKE && verify != X509_V_OK)
-		(void)error_set(&err, STATUS_UNAVAILABLE, 0,
+		(void)error_set(&err, STATUS_UNAUTHENTICATED, 0,
 				"%s: the other side's certificate is refused: %s", doing,
 				X509_verify_cert_error_string(verify));
 	else
-		(void)error_set(&err, STATUS_UNAVAILABLE, 0, "%s: %s", doing, text);
-	transport_fail(tr, &err);
+		(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "%s: %s", doing, text);
+	if (tr->state == TRANSPORT_HANDSHAKE && SSL_is_server(tr->ssl))
+		linger(tr, &err);
+	else
+		transport_fail(tr, &err);
 }
 
 /* What a call of OpenSSL that did not succeed means: 0 wait, otherwise the connection has failed. */
@@ -241,6 +259,19 @@ static void receive(struct transport *tr)
 	}
 }
 
+/* Throw away what a refused client says. */
+static void discard(struct transport *tr)
+{
+	uint8_t chunk[CHUNK];
+	ssize_t n = recv(tr->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	tr->lingered += n > 0 ? (size_t)n : LINGER_MAX;
+	if (tr->lingered >= LINGER_MAX)
+		fail_text(tr, "refused"); /* the reason of the refusal stays */
+}
+
 static bool drain(struct transport *tr)
 {
 	while (byteq_len(&tr->out) > 0 && !tr->blocked) {
@@ -292,6 +323,8 @@ static int turn(struct transport *tr, bool readable)
 		start(tr);
 	if (tr->state == TRANSPORT_UP && readable)
 		receive(tr);
+	else if (tr->state == TRANSPORT_LINGER && readable)
+		discard(tr);
 	settle(tr);
 	tr->running = false;
 	if (tr->doomed)

@@ -24,7 +24,8 @@ struct transport_ops {
 	enum status (*on_fill)(void *userdata, struct error *err);
 	/* nothing of the protocol is on the stack: run handlers, which may do anything */
 	void (*on_edge)(void *userdata);
-	/* The connection is gone; once, from the edge. The owner frees the transport. */
+	/* The connection is gone; once, from the edge. The owner frees the transport. @why is UNAUTHENTICATED
+	 * when the other side's certificate was refused, FAILED_PRECONDITION for other quarrels about TLS. */
 	void (*on_down)(void *userdata, const struct error *why);
 };
 

@@ -305,6 +305,12 @@ enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_
 	return st == STATUS_OK ? kv_sqlite_range_writing(rewrite->db, prefix, each, userdata, err) : st;
 }
 
+void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision)
+{
+	if (revision > rewrite->db->now.revision)
+		rewrite->db->now.revision = revision;
+}
+
 enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err)
 {
 	const struct kv_txn txn = {.ops = op, .n_ops = 1};

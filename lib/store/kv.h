@@ -164,6 +164,9 @@ enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct 
 enum status kv_rewrite_range(struct kv_rewrite *rewrite, const char *prefix, kv_each_fn *each, void *userdata,
 			     struct error *err);
 
+/** Let the next operation be a revision above @revision, if it would not be. */
+void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision);
+
 /** One operation. */
 enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
 

@@ -403,6 +403,10 @@ def first_cells(text):
     return {cells(line)[0] for line in text.splitlines() if line.startswith("|")}
 
 
+def cli_commands():
+    return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', read(ROOT / "cli/commands.c")))
+
+
 def check_operations():
     """Each thing that the server says about a claim or a node has its row, and each command exists."""
     text = read(OPERATIONS)
@@ -416,11 +420,35 @@ def check_operations():
         for words in found:
             if words and words not in rows and words not in UNSAID:
                 fault(f"{shown(OPERATIONS)}: no row says what to do about '{words}' of {shown(path)}")
-    commands = set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', read(ROOT / "cli/commands.c")))
+    commands = cli_commands()
     for quoted in re.findall(r"`holdfast ([^`\n]+)`|^holdfast (.+)$", text, re.M):
         words = (quoted[0] or quoted[1]).split()
         if not any(" ".join(words[:n]) in commands for n in range(1, 4)):
             fault(f"{shown(OPERATIONS)}: there is no command 'holdfast {' '.join(words)}'")
+
+
+def messages(path):
+    """String literals of a C file, those side by side as one."""
+    text = re.sub(r'"\s*(?:PRI\w+\s*)?"', "", re.sub(r"/\*.*?\*/", "", read(path), flags=re.S))
+    return re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)
+
+
+def check_messages(files):
+    """Each command that a message of the server names exists, with its options."""
+    commands = cli_commands()
+    groups = {command.split()[0] for command in commands if " " in command}
+    options = set(re.findall(r'\.name = "([a-z-]+)"', read(ROOT / "cli/options.c")))
+    for name in files:
+        if not (name.startswith(("server/", "lib/model/")) and name.endswith(".c")):
+            continue
+        for message in messages(ROOT / name):
+            for said in re.findall(r"holdfast ((?:%s) [^,;:)]*)" % "|".join(sorted(groups)), message):
+                words = said.split()
+                if not any(" ".join(words[:n]) in commands for n in (2, 3)):
+                    fault(f"{name}: a message names 'holdfast {said}', which is no command")
+                for option in re.findall(r"--([a-z-]+)", said):
+                    if option not in options:
+                        fault(f"{name}: a message names the option --{option}, which there is not")
 
 
 # A node that can take it is no obstacle; nodes do not fence themselves yet.
@@ -435,6 +463,7 @@ def main():
     check_generated(update=sys.argv[1:] == ["--update"])
     check_claims()
     check_operations()
+    check_messages(files)
     check_manual()
     for path in documents():
         check_quotes(path, files, tests, is_program, words)

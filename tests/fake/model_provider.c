@@ -342,16 +342,16 @@ static int on_turn(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-static bool is_held(const struct job *job)
-{
-	return job && !job->source;
-}
-
 void provider_answer(void)
 {
-	for (size_t i = 0; i < PROVIDER_HELD_MAX; i++)
-		if (is_held(jobs[i]))
+	for (size_t i = 0; i < PROVIDER_HELD_MAX; i++) {
+		if (!jobs[i])
+			continue;
+		if (jobs[i]->source) /* its turn comes yet */
+			jobs[i]->orders.outcome = PROVIDER_OK;
+		else
 			finish(jobs[i]);
+	}
 }
 
 void provider_stop(struct server *server)

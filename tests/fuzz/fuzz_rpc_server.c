@@ -60,6 +60,22 @@ static const struct rpc_service services[] = {
 	{&holdfast__v1__nodes__descriptor, nodes, ARRAY_SIZE(nodes)},
 };
 
+static void on_text(struct rpc_call *call, void *userdata)
+{
+	(void)userdata;
+	rpc_call_reply_text(call, "text/plain", "text");
+}
+
+static const struct rpc_route routes[] = {
+	{.method = "GET",
+	 .pattern = "/v/{id}",
+	 .service = "holdfast.v1.Volumes",
+	 .call = "Get",
+	 .index = "index"},
+	{.method = "PUT", .pattern = "/v", .service = "holdfast.v1.Volumes", .call = "Get"},
+	{.method = "GET", .pattern = "/m", .text = on_text},
+};
+
 /* Run what is due, and throw away what the server says. */
 static void run(sd_event *event, int fd)
 {
@@ -107,6 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0 ||
 	    server_conn_new(server, fds[1], NULL, &peer, &err) != STATUS_OK)
 		abort();
+	rpc_server_set_routes(server, routes, ARRAY_SIZE(routes));
 	run(event, fds[0]);
 	feed(event, fds[0], data, size);
 	(void)close(fds[0]);

@@ -181,7 +181,7 @@ class TestPath(WorldTest):
         why = self.world.holdfast("volume", "status", "db", "--why").stdout
         self.assertNotIn("holdfast alloc stop", why)
         self.assertIn(f"holdfast volume detach db {self.node.id} --attest REASON", why)
-        detached = self.world.json("volume", "detach", "db", self.node.id, "--attest", "its power is off")
+        detached = self.world.json("volume", "detach", "db", self.node.id, "--attest", "its power is off", "--yes")
         self.assertEqual(detached["claims"][0]["evidence"], "EVIDENCE_OPERATOR")
         self.assert_mounted_once()  # the word was wrong
         self.node.start()

@@ -5,8 +5,9 @@ const fs = require('fs');
 const path = require('path');
 
 const protos = process.env.HOLDFAST_PROTOS;
-const definition = loader.loadSync(['holdfast/v1/volumes.proto', 'holdfast/v1/nodes.proto'], {
-  includeDirs: [protos], keepCase: true, longs: String, enums: String, defaults: true, oneofs: true,
+const definition = loader.loadSync(fs.readdirSync(path.join(protos, 'holdfast/v1')).map((file) => `holdfast/v1/${file}`), {
+  includeDirs: [protos], keepCase: true, longs: String, enums: String, bytes: String,
+  defaults: true, oneofs: true, objects: true, arrays: true,
 });
 exports.grpc = grpc;
 exports.v1 = grpc.loadPackageDefinition(definition).holdfast.v1;

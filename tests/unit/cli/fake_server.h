@@ -14,7 +14,22 @@ struct fake_alloc_step {
 	const char *description;
 };
 
+/* An answer that a test lays down, in JSON as the server would write it. */
+struct fake_answer {
+	const char *method;  /* "Nodes.Drain" */
+	const char *json;    /* NULL: the call is refused */
+	enum status status;  /* of the refusal */
+	const char *details; /* ErrorDetails in JSON, or NULL */
+};
+
 struct fake_server {
+	/* what it says to methods that are named here, before anything below; several for one method are
+	 * given one after the other, the last one for ever */
+	struct fake_answer answers[16];
+	/* of a stream: WatchEvents, until the first NULL; then it ends with stream_end */
+	const char *events[FAKE_MAX];
+	enum status stream_end;
+
 	/* what it holds */
 	const char *volume_ids[FAKE_MAX];
 	const char *node_ids[FAKE_MAX];
@@ -27,7 +42,10 @@ struct fake_server {
 	enum status failure;
 
 	/* what it was asked */
-	char calls[512]; /* "Volumes.List(d) Volumes.Get(db) " */
+	char requests[1 << 16]; /* "Nodes.Drain {...}\n", every one */
+	char token[FAKE_TEXT];
+	unsigned int given[16]; /* how often each of answers was */
+	char calls[512];	/* "Volumes.List(d) Volumes.Get(db) " */
 	char attest_reason[FAKE_TEXT];
 	char spec_id[FAKE_TEXT]; /* of the volume or allocation it got */
 	char node_id[FAKE_TEXT];

@@ -155,13 +155,41 @@ static void help_is_given_for_everything_groups_and_commands(void **state)
 	assert_int_equal(parse("bogus --help", &inv, &err), STATUS_INVALID_ARGUMENT);
 }
 
-static void commands_to_come_take_whatever_is_given(void **state)
+static void a_repeated_option_keeps_every_value_in_order(void **state)
 {
 	struct invocation inv;
+	size_t at = 0;
 
 	(void)state;
-	good("volume create a b c --why", "volume create", &inv);
-	assert_null(inv.command->run);
+	good("volume snapshot create db s --parameter a=1 --parameter b=2", "volume snapshot create", &inv);
+	assert_string_equal(option_next(&inv, OPT_PARAMETER, &at), "a=1");
+	assert_string_equal(option_next(&inv, OPT_PARAMETER, &at), "b=2");
+	assert_null(option_next(&inv, OPT_PARAMETER, &at));
+}
+
+static void more_values_than_there_is_room_for_are_refused(void **state)
+{
+	static char line[64 + (OPTION_REPEATS_MAX + 1) * 16];
+	static char *argv[8 + OPTION_REPEATS_MAX];
+	struct invocation inv;
+	struct error err;
+	char *rest = line;
+	int argc = 0;
+
+	(void)state;
+	(void)str_copy(line, sizeof(line), "holdfast volume snapshot create db s");
+	for (int i = 0; i <= OPTION_REPEATS_MAX; i++) {
+		size_t n = strlen(line);
+
+		assert_true(str_format(line + n, sizeof(line) - n, " --parameter=a=1") > 0);
+	}
+	while ((argv[argc] = strsep(&rest, " ")) != NULL)
+		argc++;
+	assert_int_equal(argc, 6 + OPTION_REPEATS_MAX + 1);
+	assert_int_equal(command_parse(argc - 1, argv, &inv, &err), STATUS_OK);
+	assert_int_equal(inv.n_repeated, OPTION_REPEATS_MAX);
+	assert_int_equal(command_parse(argc, argv, &inv, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "more than 64 times"));
 }
 
 static void the_table_is_sound(void **state)
@@ -170,7 +198,8 @@ static void the_table_is_sound(void **state)
 	for (size_t i = 0; i < n_commands; i++) {
 		const struct command *command = &commands[i];
 
-		assert_true(command->min_args <= command->max_args || !command->run);
+		assert_true(command->min_args <= command->max_args);
+		assert_non_null(command->run);
 		assert_int_equal(command->options & common_options, 0);
 		assert_true(command->help[strlen(command->help) - 1] != '.');
 		for (size_t k = 0; k < i; k++)
@@ -214,7 +243,8 @@ int main(void)
 		cmocka_unit_test(words_after_two_dashes_are_arguments),
 		cmocka_unit_test(mistakes_are_told_with_what_was_meant),
 		cmocka_unit_test(help_is_given_for_everything_groups_and_commands),
-		cmocka_unit_test(commands_to_come_take_whatever_is_given),
+		cmocka_unit_test(a_repeated_option_keeps_every_value_in_order),
+		cmocka_unit_test(more_values_than_there_is_room_for_are_refused),
 		cmocka_unit_test(the_table_is_sound),
 		cmocka_unit_test(an_option_fills_a_field_but_does_not_contradict_the_file),
 	};

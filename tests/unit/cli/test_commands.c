@@ -1,7 +1,6 @@
 /* Every command against a model of the server: what it asks, what it prints, how it ends. */
 
-#include "command.h"
-#include "fake_server.h"
+#include "run.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -23,112 +22,7 @@
 #include <cmocka.h>
 /* clang-format on */
 
-enum { WORDS_MAX = 16, OUTPUT_MAX = 1 << 18 };
-
 #define ALLOC_ID "01890000-0000-7000-8000-000000000001"
-
-/* How a command ended. */
-struct ending {
-	enum status status;
-	bool is_usage_error;
-	struct error err;
-	char output[OUTPUT_MAX];
-};
-
-static struct ending ending;
-static char spec_path[] = "/tmp/cli-spec-XXXXXX";
-
-/* Run a command line, split at its blanks, with the server's address given; what it prints is in ending. */
-static void run(const char *line)
-{
-	static char copy[512];
-	char *argv[WORDS_MAX + 1];
-	char *rest = copy;
-	struct invocation inv;
-	int saved = dup(STDOUT_FILENO);
-	int out = memfd_create("output", 0);
-	ssize_t n;
-	int argc = 0;
-
-	assert_true(saved >= 0 && out >= 0);
-	assert_true(str_format(copy, sizeof(copy), "holdfast --address=h:1 --ca=/ca %s", line) > 0);
-	while (argc < WORDS_MAX && (argv[argc] = strsep(&rest, " ")) != NULL)
-		argc++;
-	argv[argc] = NULL;
-	ending = (struct ending){.status = STATUS_OK};
-	if (command_parse(argc, argv, &inv, &ending.err) != STATUS_OK)
-		fail_msg("%s: %s", line, ending.err.msg);
-	(void)fflush(stdout);
-	assert_true(dup2(out, STDOUT_FILENO) >= 0);
-	ending.status = inv.command->run(&inv, &ending.err);
-	ending.is_usage_error = inv.is_usage_error;
-	(void)fflush(stdout);
-	assert_true(dup2(saved, STDOUT_FILENO) >= 0);
-	n = pread(out, ending.output, sizeof(ending.output) - 1, 0);
-	assert_true(n >= 0);
-	(void)close(out);
-	(void)close(saved);
-}
-
-static void expect_ok(const char *line)
-{
-	run(line);
-	if (ending.status != STATUS_OK)
-		fail_msg("%s: %s", line, ending.err.msg);
-}
-
-static void expect_failure(const char *line, enum status status, const char *text)
-{
-	run(line);
-	assert_string_equal(status_name(ending.status), status_name(status));
-	if (!strstr(ending.err.msg, text))
-		fail_msg("%s: %s", line, ending.err.msg);
-}
-
-static void expect_usage_error(const char *line, const char *text)
-{
-	expect_failure(line, STATUS_INVALID_ARGUMENT, text);
-	assert_true(ending.is_usage_error);
-	assert_string_equal(fake.calls, "");
-}
-
-static void expect_output(const char *text)
-{
-	if (!strstr(ending.output, text))
-		fail_msg("'%s' is not in:\n%s", text, ending.output);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	fake = (struct fake_server){
-		.volume_ids = {"db", "db2", "web"},
-		.node_ids = {"node-1", "node-2"},
-		.alloc_ids = {ALLOC_ID, "02"},
-		.steps = {{HOLDFAST__V1__CLIENT_STATUS__PENDING, ""}},
-	};
-	return unsetenv("HOLDFAST_DEV_DIR");
-}
-
-static void write_spec(const char *text)
-{
-	assert_int_equal(file_write_atomic(spec_path, 0600, text, strlen(text)), 0);
-}
-
-static const char *with_spec(const char *fmt)
-{
-	static char line[256];
-	size_t n = 0;
-
-	for (; *fmt != '\0'; fmt++) {
-		int more = *fmt == '@' ? str_format(line + n, sizeof(line) - n, "%s", spec_path)
-				       : str_format(line + n, sizeof(line) - n, "%c", *fmt);
-
-		assert_true(more > 0);
-		n += (size_t)more;
-	}
-	return line;
-}
 
 static void volumes_are_listed_in_a_table_or_json(void **state)
 {
@@ -200,7 +94,9 @@ static void a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix(void
 	assert_string_equal(fake.calls, "Volumes.List(web) Nodes.List(node-1) Volumes.Detach(web) ");
 	assert_string_equal(fake.node_id, "node-1");
 	assert_string_equal(fake.attest_reason, "");
-	expect_ok("volume detach web gone --attest pulled-the-plug");
+	fake.node_id[0] = '\0';
+	expect_failure("volume detach web gone --yes --attest pulled-the-plug", STATUS_FAILED_PRECONDITION,
+		       "nothing was changed");
 	assert_string_equal(fake.node_id, "gone"); /* its claims may outlive the node */
 	assert_string_equal(fake.attest_reason, "pulled-the-plug");
 	expect_failure("volume detach web node", STATUS_FAILED_PRECONDITION,
@@ -224,7 +120,7 @@ static void an_attestation_names_volume_and_node_in_full(void **state)
 static void an_empty_attestation_is_none(void **state)
 {
 	(void)state;
-	expect_usage_error("volume detach web node-1 --attest=", "needs a reason");
+	expect_usage_error("volume detach web node-1 --attest=", "say why with --attest");
 }
 
 static void the_servers_refusal_is_passed_on(void **state)
@@ -493,42 +389,39 @@ static void a_volume_is_found_in_the_trail_under_its_name_towards_the_helper(voi
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(volumes_are_listed_in_a_table_or_json, setup),
-		cmocka_unit_test_setup(one_volume_is_found_by_its_beginning, setup),
-		cmocka_unit_test_setup(why_needs_a_volume, setup),
-		cmocka_unit_test_setup(a_volume_is_registered_from_its_file, setup),
+		cmocka_unit_test_setup(volumes_are_listed_in_a_table_or_json, run_setup),
+		cmocka_unit_test_setup(one_volume_is_found_by_its_beginning, run_setup),
+		cmocka_unit_test_setup(why_needs_a_volume, run_setup),
+		cmocka_unit_test_setup(a_volume_is_registered_from_its_file, run_setup),
 		cmocka_unit_test_setup(a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix,
-				       setup),
-		cmocka_unit_test_setup(an_attestation_names_volume_and_node_in_full, setup),
-		cmocka_unit_test_setup(an_empty_attestation_is_none, setup),
-		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, setup),
-		cmocka_unit_test_setup(running_waits_until_the_allocation_runs, setup),
-		cmocka_unit_test_setup(an_unknown_node_is_the_servers_to_refuse, setup),
-		cmocka_unit_test_setup(a_failed_allocation_fails_the_command_with_the_nodes_words, setup),
-		cmocka_unit_test_setup(waiting_ends_at_its_timeout, setup),
-		cmocka_unit_test_setup(no_wait_returns_at_once, setup),
-		cmocka_unit_test_setup(an_id_must_be_a_uuid, setup),
-		cmocka_unit_test_setup(stopping_waits_for_the_end_of_the_allocation, setup),
-		cmocka_unit_test_setup(stopping_what_has_ended_is_success_and_does_not_wait, setup),
-		cmocka_unit_test_setup(stopping_fails_when_the_allocation_does, setup),
-		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, setup),
-		cmocka_unit_test_setup(nodes_and_the_server_are_shown, setup),
-		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, setup),
-		cmocka_unit_test_setup(empty_lists_say_so, setup),
-		cmocka_unit_test_setup(a_trail_is_verified_and_shown, setup),
-		cmocka_unit_test_setup(a_trail_of_several_files_is_verified_in_order, setup),
-		cmocka_unit_test_setup(a_long_trail_is_shown_in_pieces, setup),
-		cmocka_unit_test_setup(intents_without_a_result_are_shown_alone, setup),
+				       run_setup),
+		cmocka_unit_test_setup(an_attestation_names_volume_and_node_in_full, run_setup),
+		cmocka_unit_test_setup(an_empty_attestation_is_none, run_setup),
+		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, run_setup),
+		cmocka_unit_test_setup(running_waits_until_the_allocation_runs, run_setup),
+		cmocka_unit_test_setup(an_unknown_node_is_the_servers_to_refuse, run_setup),
+		cmocka_unit_test_setup(a_failed_allocation_fails_the_command_with_the_nodes_words, run_setup),
+		cmocka_unit_test_setup(waiting_ends_at_its_timeout, run_setup),
+		cmocka_unit_test_setup(no_wait_returns_at_once, run_setup),
+		cmocka_unit_test_setup(an_id_must_be_a_uuid, run_setup),
+		cmocka_unit_test_setup(stopping_waits_for_the_end_of_the_allocation, run_setup),
+		cmocka_unit_test_setup(stopping_what_has_ended_is_success_and_does_not_wait, run_setup),
+		cmocka_unit_test_setup(stopping_fails_when_the_allocation_does, run_setup),
+		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, run_setup),
+		cmocka_unit_test_setup(nodes_and_the_server_are_shown, run_setup),
+		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, run_setup),
+		cmocka_unit_test_setup(empty_lists_say_so, run_setup),
+		cmocka_unit_test_setup(a_trail_is_verified_and_shown, run_setup),
+		cmocka_unit_test_setup(a_trail_of_several_files_is_verified_in_order, run_setup),
+		cmocka_unit_test_setup(a_long_trail_is_shown_in_pieces, run_setup),
+		cmocka_unit_test_setup(intents_without_a_result_are_shown_alone, run_setup),
 		cmocka_unit_test_setup(a_volume_is_found_in_the_trail_under_its_name_towards_the_helper,
-				       setup),
+				       run_setup),
 	};
-	int fd = mkstemp(spec_path);
 	int failed;
 
-	if (fd < 0)
-		return 1;
-	(void)close(fd);
+	run_begin();
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	(void)unlink(spec_path);
+	run_end();
 	return failed;
 }

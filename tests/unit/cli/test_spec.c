@@ -1,8 +1,13 @@
+#include "examples.h"
 #include "spec.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* clang-format off */
 #include <setjmp.h>
@@ -146,6 +151,116 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 	}
 }
 
+#define TOPOLOGIES                                                                     \
+	"  required {\n    topology { segments { \"rack\" = \"R1\" } }\n"              \
+	"    topology { segments { \"rack\" = \"R2\", \"zone.x/y\" = \"a\" } }\n  }\n" \
+	"  preferred {\n    topology { segments { rack = \"R1\" } }\n  }\n"
+
+/* As in the documentation of Nomad's volume files, but for its expressions. */
+static void a_volume_file_of_nomad_is_read_whole(void **state)
+{
+	static const char text[] =
+		"id = \"ebs_prod_db1\"\nnamespace = \"default\"\nname = \"database\"\ntype = \"csi\"\n"
+		"plugin_id = \"ebs-prod\"\ncapacity_max = \"200G\"\ncapacity_min = \"100 MiB\"\n"
+		"snapshot_id = \"snap-12345\"\nclone_id = \"c1\"\n"
+		"capability {\n  access_mode = \"single-node-reader-only\"\n  attachment_mode = "
+		"\"file-system\"\n}\n"
+		"capability {\n  access_mode = \"single-node-writer\"\n  attachment_mode = "
+		"\"block-device\"\n}\n"
+		"mount_options {\n  fs_type = \"ext4\"\n  mount_flags = [\"noatime\", \"x\"]\n}\n"
+		"topology_request {\n" TOPOLOGIES "}\n"
+		"secrets {\n  example_secret = \"xy=zzy\"\n}\n"
+		"parameters {\n  skuname = \"Premium_LRS\"\n}\n"
+		"context {\n  endpoint = \"http://192.168.1.101:9425\"\n}\n";
+	Holdfast__V1__Volume *v = volume(text);
+
+	(void)state;
+	assert_int_equal(v->type, HOLDFAST__V1__VOLUME_TYPE__CSI);
+	assert_int_equal(v->capacity_max, UINT64_C(200000000000));
+	assert_int_equal(v->capacity_min, 100 << 20);
+	assert_string_equal(v->snapshot_id, "snap-12345");
+	assert_string_equal(v->clone_id, "c1");
+	assert_int_equal(v->n_requested_capabilities, 2);
+	assert_string_equal(v->mount_options->fs_type, "ext4");
+	assert_int_equal(v->mount_options->n_mount_flags, 2);
+	assert_string_equal(v->mount_options->mount_flags[1], "x");
+	assert_int_equal(v->n_secrets, 1);
+	assert_string_equal(v->secrets[0]->key, "example_secret");
+	assert_string_equal(v->secrets[0]->value, "xy=zzy");
+	assert_string_equal(v->parameters[0]->value, "Premium_LRS");
+	assert_string_equal(v->context[0]->key, "endpoint");
+	assert_int_equal(v->topology_request->n_required, 2);
+	assert_int_equal(v->topology_request->n_preferred, 1);
+	assert_int_equal(v->topology_request->required[1]->n_segments, 2);
+	assert_string_equal(v->topology_request->required[1]->segments[1]->key, "zone.x/y");
+	protobuf_c_message_free_unpacked(&v->base, NULL);
+}
+
+static void the_same_is_read_from_json(void **state)
+{
+	Holdfast__V1__Volume *v = volume(
+		"{\"id\": \"a\", \"type\": \"csi\", \"capacity_min\": 1024, \"capacity_max\": \"2KiB\","
+		"\"capability\": {\"access_mode\": \"single-node-writer\"},"
+		"\"mount_options\": {\"mount_flags\": [\"a\"]}, \"secrets\": {\"k\": \"v\"},"
+		"\"topology_request\": {\"required\": [{\"segments\": {\"a\": \"b\"}}],"
+		" \"preferred\": {\"topology\": [{\"segments\": {\"c\": \"d\"}}]}}}");
+
+	(void)state;
+	assert_int_equal(v->capacity_min, 1024);
+	assert_int_equal(v->capacity_max, 2048);
+	assert_string_equal(v->secrets[0]->value, "v");
+	assert_string_equal(v->topology_request->required[0]->segments[0]->value, "b");
+	assert_string_equal(v->topology_request->preferred[0]->segments[0]->key, "c");
+	protobuf_c_message_free_unpacked(&v->base, NULL);
+}
+
+static void secrets_come_from_a_file_beside_the_volume(void **state)
+{
+	char path[] = "/tmp/cli-secrets-XXXXXX";
+	static const char good[] = "user = \"a\"\npassword = \"p\"\n";
+	static const char bad[] = "user = \"a\"\n password = 1234567\n";
+	char text[128];
+	struct error err = {.msg = ""};
+	struct conf *conf;
+	Holdfast__V1__Volume *v = NULL;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_int_equal(file_write_atomic(path, 0600, good, strlen(good)), 0);
+	(void)snprintf(text, sizeof(text), "id = \"a\"\nsecrets_file = \"%s\"\n", path + strlen("/tmp/"));
+	conf = parse(text);
+	assert_int_equal(spec_volume_below(conf, "/tmp/", &v, &err), STATUS_OK);
+	assert_int_equal(v->n_secrets, 2);
+	assert_string_equal(v->secrets[1]->value, "p");
+	protobuf_c_message_free_unpacked(&v->base, NULL);
+	conf_free(conf);
+	assert_int_equal(file_write_atomic(path, 0600, bad, strlen(bad)), 0);
+	conf = parse(text);
+	assert_int_equal(spec_volume_below(conf, "/tmp/", &v, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, ":2: the value of 'password' must be a text in quotes"));
+	assert_null(strstr(err.msg, "1234567"));
+	conf_free(conf);
+	(void)unlink(path);
+	conf = parse(text);
+	assert_int_equal(spec_volume_below(conf, "/tmp/", &v, &err), STATUS_NOT_FOUND);
+	conf_free(conf);
+}
+
+static void the_examples_are_specifications(void **state)
+{
+	Holdfast__V1__Volume *v = volume(example_csi);
+
+	(void)state;
+	assert_int_equal(v->type, HOLDFAST__V1__VOLUME_TYPE__CSI);
+	assert_int_equal(v->capacity_min, UINT64_C(10) << 30);
+	protobuf_c_message_free_unpacked(&v->base, NULL);
+	v = volume(example_native);
+	assert_int_equal(v->type, HOLDFAST__V1__VOLUME_TYPE__NATIVE);
+	protobuf_c_message_free_unpacked(&v->base, NULL);
+}
+
 static void mistakes_in_volumes_have_file_and_line(void **state)
 {
 	static const struct {
@@ -170,11 +285,24 @@ static void mistakes_in_volumes_have_file_and_line(void **state)
 		{"capability = [1]", "s.hcl:1: 'capability' must be a block: NAME { }"},
 		{"source = [{}]", "s.hcl:1: 'source' must be a block: NAME { }"},
 		{"source {}\nsource {}", "s.hcl:1: 'source' must be a block: NAME { }"},
-		{"id = \"x\"\nmount_options {}",
-		 "s.hcl:2: 'mount_options' is not supported yet, leave it out"},
-		{"secrets { a = \"b\" }", "s.hcl:1: 'secrets' is not supported yet, leave it out"},
-		{"{\n\"id\": \"x\",\n\"capacity_min\": \"1GiB\"}",
-		 "s.hcl:3: 'capacity_min' is not supported yet, leave it out"},
+		{"id = \"x\"\nmount_options {\n fstype = \"x\"\n}",
+		 "s.hcl:3: unknown key 'fstype', did you mean 'fs_type'?"},
+		{"secrets {\n a = 7\n}", "s.hcl:2: the value of 'a' must be a text in quotes"},
+		{"secrets = \"hush\"", "s.hcl:1: 'secrets' must be a block: NAME { \"KEY\" = \"VALUE\" }"},
+		{"secrets {}\nsecrets_file = \"x\"",
+		 "s.hcl:2: 'secrets' and 'secrets_file' exclude each other"},
+		{"secrets_file = 4", "s.hcl:1: 'secrets_file' must be the name of a file"},
+		{"{\n\"id\": \"x\",\n\"capacity_min\": \"1 apple\"}",
+		 "s.hcl:3: 'capacity_min' must be a size: a number of bytes, \"10GiB\" (powers of 1024) or "
+		 "\"10G\" (powers of 1000)"},
+		{"capacity_max = -1",
+		 "s.hcl:1: 'capacity_max' must be a size: a number of bytes, \"10GiB\" (powers of 1024) or "
+		 "\"10G\" (powers of 1000)"},
+		{"topology_request {\n required {\n topologies {}\n }\n}",
+		 "s.hcl:3: unknown key 'topologies', did you mean 'topology'?"},
+		{"topology_request {\n required { topology { segment { a = \"b\" } } }\n}",
+		 "s.hcl:2: unknown key 'segment', did you mean 'segments'?"},
+		{"topology_request { need {} }", "s.hcl:1: unknown key 'need'"},
 	};
 
 	(void)state;
@@ -229,6 +357,10 @@ int main(void)
 		cmocka_unit_test(sources_of_every_class_are_read),
 		cmocka_unit_test(several_capabilities_keep_their_order_in_hcl_and_json),
 		cmocka_unit_test(an_allocation_takes_its_volumes_by_label),
+		cmocka_unit_test(a_volume_file_of_nomad_is_read_whole),
+		cmocka_unit_test(the_same_is_read_from_json),
+		cmocka_unit_test(secrets_come_from_a_file_beside_the_volume),
+		cmocka_unit_test(the_examples_are_specifications),
 		cmocka_unit_test(mistakes_in_volumes_have_file_and_line),
 		cmocka_unit_test(mistakes_in_allocations_have_file_and_line),
 	};

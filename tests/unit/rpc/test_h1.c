@@ -99,6 +99,24 @@ static void the_connection_is_closed_when_the_client_asks_for_it(void **state)
 	raw_close(&raw);
 }
 
+static void the_body_and_the_answer_of_the_last_request_may_take_their_time(void **state)
+{
+	struct world *world = *state;
+	struct raw raw;
+
+	raw_open(&raw, world, false);
+	say(&raw, H1_POST("14") "Connection: close\r\n\r\n");
+	world_settle(world);
+	say(&raw, "{\"id\": \"hold\"}");
+	world_run_until_count(world, &world->n_held, 1);
+	world_settle(world);
+	assert_false(raw.closed);
+	world_answer(TAKE_PTR(world->held[0]), "d1");
+	world_run_until(world, &raw.closed);
+	assert_non_null(strstr(raw.text, "\"id\":\"d1\""));
+	raw_close(&raw);
+}
+
 static void a_large_answer_is_sent_whole_before_the_connection_closes(void **state)
 {
 	struct world *world = *state;
@@ -264,6 +282,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(requests_sent_ahead_are_answered_in_their_order),
 	WORLD_TEST(too_much_sent_ahead_ends_the_connection),
 	WORLD_TEST(the_connection_is_closed_when_the_client_asks_for_it),
+	WORLD_TEST(the_body_and_the_answer_of_the_last_request_may_take_their_time),
 	WORLD_TEST(a_large_answer_is_sent_whole_before_the_connection_closes),
 	WORLD_TEST(the_body_of_a_refused_request_is_skipped),
 	WORLD_TEST(http1_requests_that_cannot_be_read_are_answered_and_the_connection_ends),

@@ -2,6 +2,7 @@
 
 #include "../unit.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "rpc/pem.h"
@@ -298,8 +299,47 @@ static void requests_that_make_no_sense_are_refused(void **state)
 	bad[0] = node_request;
 	bad[0].uri = long_uri;
 	bad[0].common_name = long_name;
-	bad[0].days = 36500;
 	assert_int_equal(issue(folder, &bad[0], &err), STATUS_OK);
+}
+
+static void a_certificate_ends_before_its_ca(void **state)
+{
+	struct pki_cert_request request = node_request;
+	struct folder *folder = *state;
+	char cluster[PKI_CLUSTER_SIZE];
+	int64_t expiry_ms = 0;
+	int64_t left_ms;
+	struct error err;
+
+	assert_int_equal(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", 0, NULL),
+			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab",
+					 PKI_DAYS_MAX + 1, NULL),
+			 STATUS_INVALID_ARGUMENT);
+	assert_int_equal(
+		pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", PKI_DAYS_MAX, NULL),
+		STATUS_OK);
+	request.days = PKI_DAYS_MAX - 1;
+	assert_int_equal(issue(folder, &request, NULL), STATUS_OK);
+	assert_int_equal(pki_expiry(path(folder, "n.crt"), &expiry_ms, NULL), STATUS_OK);
+	left_ms = expiry_ms - clock_realtime_ms();
+	assert_in_range(left_ms / 1000, (PKI_DAYS_MAX - 1) * 86400LL - 600, (PKI_DAYS_MAX - 1) * 86400LL);
+	assert_int_equal(unlink(path(folder, "n.key")), 0);
+	assert_int_equal(unlink(path(folder, "n.crt")), 0);
+	assert_int_equal(unlink(path(folder, "ca.key")), 0);
+	assert_int_equal(unlink(path(folder, "ca.crt")), 0);
+	assert_int_equal(pki_make_ca_for(path(folder, "ca.key"), path(folder, "ca.crt"), "lab", 10, NULL),
+			 STATUS_OK);
+	request.days = 11;
+	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "fewer days"));
+	assert_int_not_equal(access(path(folder, "n.key"), F_OK), 0);
+	request.days = 9;
+	assert_int_equal(issue(folder, &request, NULL), STATUS_OK);
+	assert_int_equal(pki_ca_cluster(path(folder, "ca.crt"), cluster, NULL), STATUS_OK);
+	assert_string_equal(cluster, "lab");
+	assert_int_equal(pki_ca_cluster(path(folder, "n.crt"), cluster, NULL), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(pki_expiry(path(folder, "n.key"), &expiry_ms, NULL), STATUS_INVALID_ARGUMENT);
 }
 
 static void names_that_cannot_be_written_leave_nothing_behind(void **state)
@@ -358,6 +398,7 @@ static const struct CMUnitTest tests[] = {
 	PKI_TEST(what_exists_is_left_alone),
 	PKI_TEST(half_a_pair_is_explained_and_not_completed),
 	PKI_TEST(requests_that_make_no_sense_are_refused),
+	PKI_TEST(a_certificate_ends_before_its_ca),
 	PKI_TEST(names_that_cannot_be_written_leave_nothing_behind),
 	PKI_TEST(a_ca_whose_halves_do_not_match_issues_nothing),
 };

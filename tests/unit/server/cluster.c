@@ -25,6 +25,8 @@ static uint16_t start_server(struct fixture *f)
 	uint32_t port;
 
 	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	config.dev = !f->acl;
+	config.acl = f->acl;
 	if (f->controller_timeout_us > 0)
 		config.controller_timeout_us = f->controller_timeout_us;
 	if (f->reservation_ttl_us > 0)
@@ -40,16 +42,17 @@ static uint16_t start_server(struct fixture *f)
 	return (uint16_t)port;
 }
 
-void start_all(struct fixture *f)
+void cluster_start(struct fixture *f)
 {
 	uint16_t port = start_server(f);
 
+	f->port = port;
 	fake_node_init(&f->operator, f->event, f->dir, "operator", port);
 	fake_node_init(&f->n1, f->event, f->dir, "node-n1", port);
 	fake_node_init(&f->n2, f->event, f->dir, "node-n2", port);
 }
 
-void stop_all(struct fixture *f)
+void cluster_stop(struct fixture *f)
 {
 	fake_node_release(&f->operator);
 	fake_node_release(&f->n1);
@@ -59,29 +62,40 @@ void stop_all(struct fixture *f)
 
 void restart_with(struct fixture *f, void (*between)(struct fixture *f))
 {
-	stop_all(f);
+	cluster_stop(f);
 	between(f);
-	start_all(f);
+	cluster_start(f);
 }
 
 void restart(struct fixture *f)
 {
-	stop_all(f);
-	start_all(f);
+	cluster_stop(f);
+	cluster_start(f);
 }
 
-int setup(void **state)
+static int setup_as(void **state, bool acl)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
+	f->acl = acl;
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	f->source = "db";
 	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-server-XXXXXX");
 	assert_non_null(mkdtemp(f->dir));
-	start_all(f);
+	cluster_start(f);
 	*state = f;
 	return 0;
+}
+
+int setup(void **state)
+{
+	return setup_as(state, false);
+}
+
+int setup_acl(void **state)
+{
+	return setup_as(state, true);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -96,7 +110,7 @@ int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	stop_all(f);
+	cluster_stop(f);
 	assert_int_equal(nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 	free(f);
 	return 0;

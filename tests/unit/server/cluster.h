@@ -17,6 +17,8 @@
 
 struct fixture {
 	char dir[64];
+	bool acl; /* not as --dev: callers need a certificate or a token */
+	uint16_t port;
 	struct server *server;
 	sd_event *event;
 	Holdfast__V1__AccessMode access_mode; /* that volume db offers and allocations ask for */
@@ -43,14 +45,16 @@ struct fixture {
 void settle(struct fixture *f);
 
 int setup(void **state);
+int setup_acl(void **state);
 int teardown(void **state);
+
+/** The server and its clients, on the folder of the fixture; setup() has started them. */
+void cluster_start(struct fixture *f);
+void cluster_stop(struct fixture *f);
 
 /** As after kill -9: nothing is said to anybody, and only what is in the store comes back. */
 void restart(struct fixture *f);
 
-/** Its halves; in between the store of f->dir is nobody's. */
-void stop_all(struct fixture *f);
-void start_all(struct fixture *f);
 /** The same, with @between run while there is no server. */
 void restart_with(struct fixture *f, void (*between)(struct fixture *f));
 

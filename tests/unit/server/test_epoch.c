@@ -33,11 +33,11 @@ static void take_backup(struct fixture *f, struct backup *backup)
 {
 	char path[PATH_MAX];
 
-	stop_all(f);
+	cluster_stop(f);
 	path_of(f, path);
 	free(backup->bytes);
 	assert_int_equal(file_read(path, DB_SIZE_MAX, &backup->bytes, &backup->n), 0);
-	start_all(f);
+	cluster_start(f);
 }
 
 static void on_stored(uint64_t revision, const struct error *err, void *userdata)
@@ -73,13 +73,13 @@ static void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
 {
 	char path[PATH_MAX];
 
-	stop_all(f);
+	cluster_stop(f);
 	path_of(f, path);
 	assert_int_equal(file_write_atomic(path, 0600, backup->bytes, backup->n), 0);
 	raise_epoch(path, epoch);
 	free(backup->bytes);
 	*backup = (struct backup){0};
-	start_all(f);
+	cluster_start(f);
 }
 
 /* A report of one allocation and one claim, either may be absent. */
@@ -167,7 +167,7 @@ static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **s
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_null(strstr(err.msg, "n2"));
-	assert_non_null(strstr(err.msg, "holdfast node attest n1 --volume db"));
+	assert_non_null(strstr(err.msg, "holdfast node attest n1 db --reason TEXT"));
 	assert_non_null(strstr(err.msg, "holdfast node purge n1"));
 	assert_int_equal(deregister_volume(f, &err), STATUS_UNAVAILABLE); /* nor forgotten */
 	connect_node(&f->n1, "n1");

@@ -1,5 +1,6 @@
 /* What the server says about a volume's holders, from its own facts. */
 
+#include "change.h"
 #include "cluster.h"
 #include "keys.h"
 #include "unit.h"
@@ -84,6 +85,35 @@ static void a_free_volume_that_no_node_can_use_says_so(void **state)
 	drop(response);
 }
 
+static void begin_epoch(struct fixture *f)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	struct node node = state_node(&f->server->state, "n1")->node;
+
+	epoch.number = node.reported_epoch + 1;
+	epoch.restored_at_ms = 1;
+	change_put_record(&change, KEY_EPOCH, &epoch.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	change_put_node(&change, &node);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static void after_a_restore_it_is_said_who_has_not_reported(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetVolumeResponse *response;
+
+	take_volume(f);
+	begin_epoch(f);
+	response = ask(f);
+	assert_non_null(strstr(response->explanations[0]->text,
+			       "since the server was restored it has not told what it holds"));
+	assert_non_null(strstr(response->why, "the server was restored from a backup"));
+	assert_non_null(strstr(response->why, "holdfast node attest n1"));
+	drop(response);
+}
+
 static void a_read_with_why_carries_the_explanation(void **state)
 {
 	static char id[] = "db";
@@ -113,6 +143,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_claim_is_explained_on_its_whole_way, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_with_why_carries_the_explanation, setup, teardown),
+		cmocka_unit_test_setup_teardown(after_a_restore_it_is_said_who_has_not_reported, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_free_volume_that_no_node_can_use_says_so, setup, teardown),
 	};
 

@@ -1,0 +1,118 @@
+#include "commands.h"
+#include "connect.h"
+#include "output.h"
+#include "pick.h"
+#include "show.h"
+#include "values.h"
+
+#include "base/str.h"
+
+#include <holdfast/v1/volumes.pb-c.h>
+
+static const ProtobufCServiceDescriptor *const volumes = &holdfast__v1__volumes__descriptor;
+
+static enum status check_options(struct invocation *inv, const char *id, const char *node, struct error *err)
+{
+	enum status status;
+
+	if (!inv->options[OPT_ATTEST])
+		return STATUS_OK;
+	status = value_check_whole(inv, "--attest", inv->args[0], id, err);
+	return status == STATUS_OK ? value_check_whole(inv, "--attest", inv->args[1], node, err) : status;
+}
+
+static enum status call_detach(struct connection *connection,
+			       const Holdfast__V1__DetachVolumeRequest *request,
+			       Holdfast__V1__DetachVolumeResponse **ret, struct error *err)
+{
+	return connection_call(connection, volumes, "Detach", &request->base, CALL_TIMEOUT_US,
+			       (ProtobufCMessage **)(void *)ret, err);
+}
+
+static enum status nothing(const struct invocation *inv, const Holdfast__V1__DetachVolumeRequest *request,
+			   struct error *err)
+{
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"nothing %s: node %s holds no claim of volume %s that %s. Next: holdfast volume status %s "
+		"--why",
+		inv->options[OPT_DRY_RUN] ? "would change" : "was changed", request->node_id, request->id,
+		request->attest_reason[0] ? "an attestation could free" : "could be ended", request->id);
+}
+
+/* Show what an attestation would do without the evidence that is there otherwise, and ask. */
+static enum status confirm_attest(struct invocation *inv, struct connection *connection,
+				  Holdfast__V1__DetachVolumeRequest *request, struct error *err)
+{
+	cleanup_message Holdfast__V1__DetachVolumeResponse *answer = NULL;
+	enum status status;
+
+	request->dry_run = true;
+	status = call_detach(connection, request, &answer, err);
+	if (status == STATUS_OK && answer->n_claims == 0)
+		return nothing(inv, request, err);
+	request->dry_run = false;
+	if (status == STATUS_OK && !inv->options[OPT_YES] && !inv->options[OPT_JSON])
+		status = show_bypassed(answer->claims, answer->n_claims, err);
+	return status == STATUS_OK
+		       ? value_confirm(
+				 inv,
+				 "If the node still writes, data is lost. Is it certain that it does not?",
+				 err)
+		       : status;
+}
+
+static enum status detach(struct invocation *inv, struct connection *connection,
+			  Holdfast__V1__DetachVolumeRequest *request, struct error *err)
+{
+	cleanup_message Holdfast__V1__DetachVolumeResponse *answer = NULL;
+	bool is_attest = request->attest_reason[0] != '\0';
+	enum status status = STATUS_OK;
+
+	if (is_attest && !request->dry_run)
+		status = confirm_attest(inv, connection, request, err);
+	if (status == STATUS_OK)
+		status = call_detach(connection, request, &answer, err);
+	if (status == STATUS_OK && inv->options[OPT_JSON])
+		status = print_answer(&answer->base, err);
+	if (status != STATUS_OK)
+		return status;
+	if (answer->n_claims == 0 && (is_attest || request->dry_run))
+		return nothing(inv, request, err);
+	if (inv->options[OPT_JSON])
+		return STATUS_OK;
+	if (answer->n_claims == 0)
+		print_line("node %s holds no claim of volume %s", request->node_id, request->id);
+	if (is_attest && request->dry_run)
+		status = show_bypassed(answer->claims, answer->n_claims, err);
+	return status == STATUS_OK ? show_claims(answer->claims, answer->n_claims, NULL, true, err) : status;
+}
+
+enum status cmd_volume_detach(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	cleanup_connection struct connection *connection = NULL;
+	char id[PICK_ID_SIZE];
+	char namespace[PICK_ID_SIZE];
+	char node[PICK_ID_SIZE];
+	enum status status = STATUS_OK;
+
+	if (inv->options[OPT_ATTEST])
+		status = value_reason(inv, OPT_ATTEST, &request.attest_reason, err);
+	if (status == STATUS_OK)
+		status = connect_server(inv, &connection, err);
+	if (status == STATUS_OK)
+		status = pick_volume(connection, inv->args[0], inv->options[OPT_NAMESPACE], id, namespace,
+				     err);
+	if (status == STATUS_OK)
+		status = pick_known_node(connection, inv->args[1], node, err);
+	if (status == STATUS_OK)
+		status = check_options(inv, id, node, err);
+	if (status != STATUS_OK)
+		return status;
+	request.id = id;
+	request.namespace_ = namespace;
+	request.node_id = node;
+	request.dry_run = inv->options[OPT_DRY_RUN] != NULL;
+	return detach(inv, connection, &request, err);
+}

@@ -1,0 +1,251 @@
+/* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and operator. */
+
+#include "commands.h"
+#include "connect.h"
+#include "output.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "conf/conf.h"
+#include "rpc/pbjson.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <string.h>
+
+#define cleanup_json cleanup(json_decrefp)
+
+static void release_conf(struct conf **conf)
+{
+	conf_free(*conf);
+}
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "read the policy");
+}
+
+/* --- file to message --- */
+
+/* Copy members of @body that are among @known into @into. */
+static enum status take_members(const struct conf *conf, const json_t *body, const char *const *known,
+				size_t n_known, json_t *into, struct error *err)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)(uintptr_t)body, name, value) {
+		bool found = false;
+
+		for (size_t i = 0; i < n_known; i++)
+			found |= str_eq(known[i], name);
+		if (!found)
+			return conf_unknown_key(conf, body, name, known, n_known, err);
+		if (json_object_set(into, name, value) < 0)
+			return no_memory(err);
+	}
+	return STATUS_OK;
+}
+
+static enum status add_rules(const struct conf *conf, const json_t *root, const json_t *blocks, json_t *rules,
+			     struct error *err)
+{
+	static const char *const known[] = {"policy", "capabilities"};
+	const char *label;
+	json_t *body;
+
+	if (!json_is_object(blocks))
+		return conf_error(conf, root, "namespace", err,
+				  "'namespace' must be a block: namespace "
+				  "\"NAME\" { }");
+	json_object_foreach ((json_t *)(uintptr_t)blocks, label, body) {
+		cleanup_json json_t *rule = json_pack("{ss}", "namespace", label);
+		enum status st;
+
+		if (!rule)
+			return no_memory(err);
+		if (!json_is_object(body))
+			return conf_error(conf, root, "namespace", err,
+					  "'namespace' must be a block: namespace \"NAME\" { }");
+		st = take_members(conf, body, known, ARRAY_SIZE(known), rule, err);
+		if (st != STATUS_OK)
+			return st;
+		if (json_array_append(rules, rule) < 0)
+			return no_memory(err);
+	}
+	return STATUS_OK;
+}
+
+/* plugin { policy = "read" }: its word is the field's. */
+static enum status add_level(const struct conf *conf, const json_t *root, const char *key,
+			     const json_t *block, json_t *policy, struct error *err)
+{
+	static const char *const known[] = {"policy"};
+	cleanup_json json_t *taken = json_object();
+	enum status st;
+
+	if (!json_is_object(block))
+		return conf_error(conf, root, key, err, "'%s' must be a block: %s { policy = \"read\" }", key,
+				  key);
+	st = taken ? take_members(conf, block, known, ARRAY_SIZE(known), taken, err) : no_memory(err);
+	if (st == STATUS_OK && json_object_get(taken, "policy") &&
+	    json_object_set(policy, key, json_object_get(taken, "policy")) < 0)
+		return no_memory(err);
+	return st;
+}
+
+static enum status add_member(const struct conf *conf, const json_t *root, const char *key, json_t *value,
+			      json_t *policy, struct error *err)
+{
+	static const char *const known[] = {"description", "namespace", "plugin", "node", "operator"};
+
+	if (str_eq(key, "description"))
+		return json_object_set(policy, key, value) < 0 ? no_memory(err) : STATUS_OK;
+	if (str_eq(key, "namespace"))
+		return add_rules(conf, root, value, json_object_get(policy, "namespaces"), err);
+	if (str_eq(key, "plugin") || str_eq(key, "node") || str_eq(key, "operator"))
+		return add_level(conf, root, key, value, policy, err);
+	return conf_unknown_key(conf, root, key, known, ARRAY_SIZE(known), err);
+}
+
+static enum status read_policy(const struct invocation *inv, Holdfast__V1__AccessPolicy **ret,
+			       struct error *err)
+{
+	cleanup(release_conf) struct conf *conf = NULL;
+	cleanup_json json_t *policy = json_pack("{ss s[]}", "name", inv->args[0], "namespaces");
+	ProtobufCMessage *message = NULL;
+	enum status st = conf_load(inv->args[1], &conf, err);
+	const char *key;
+	json_t *value;
+
+	if (st != STATUS_OK)
+		return st;
+	if (!policy)
+		return no_memory(err);
+	json_object_foreach (conf_root(conf), key, value) {
+		st = add_member(conf, conf_root(conf), key, value, policy, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	st = pbjson_decode(&holdfast__v1__access_policy__descriptor, policy, 0, &message, err);
+	if (st != STATUS_OK)
+		return err ? error_prefix(err, "%s", inv->args[1]) : st;
+	*ret = (Holdfast__V1__AccessPolicy *)message;
+	return STATUS_OK;
+}
+
+enum status cmd_operator_policy_put(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__PutPolicyRequest request = HOLDFAST__V1__PUT_POLICY_REQUEST__INIT;
+	cleanup_message Holdfast__V1__PutPolicyResponse *answer = NULL;
+	cleanup_message Holdfast__V1__AccessPolicy *policy = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	enum status st = read_policy(inv, &policy, err);
+
+	if (st == STATUS_OK)
+		st = connect_server(inv, &connection, err);
+	request.policy = policy;
+	if (st == STATUS_OK)
+		st = connection_call(connection, &holdfast__v1__operator__descriptor, "PutPolicy",
+				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
+				     err);
+	if (st != STATUS_OK)
+		return st;
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("policy %s is in force", inv->args[0]);
+	return STATUS_OK;
+}
+
+/* --- list, delete --- */
+
+static void add_rule_row(struct table *table, const Holdfast__V1__AccessPolicy *policy, bool is_first,
+			 const char *scope, const char *gives)
+{
+	table_add(table, (const char *const[]){is_first ? policy->name : "", scope, gives,
+					       is_first ? policy->description : ""});
+}
+
+static void add_rows(struct table *table, const Holdfast__V1__AccessPolicy *policy)
+{
+	const struct {
+		const char *scope;
+		const char *word;
+	} levels[] = {{"plugin", policy->plugin}, {"node", policy->node}, {"operator", policy->operator_}};
+	bool is_first = true;
+
+	for (size_t i = 0; i < policy->n_namespaces; i++) {
+		const Holdfast__V1__NamespaceRule *rule = policy->namespaces[i];
+		char scope[96];
+		char gives[512];
+		size_t at;
+
+		(void)str_format(scope, sizeof(scope), "namespace %s", rule->namespace_);
+		at = str_copy(gives, sizeof(gives), rule->policy) == 0 ? strlen(gives) : 0;
+		for (size_t j = 0; j < rule->n_capabilities; j++) {
+			int n = str_format(gives + at, sizeof(gives) - at, "%s%s", at > 0 ? "," : "",
+					   rule->capabilities[j]);
+
+			at += n > 0 ? (size_t)n : 0; /* cut between words */
+		}
+		add_rule_row(table, policy, is_first, scope, gives);
+		is_first = false;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
+		if (levels[i].word[0] == '\0')
+			continue;
+		add_rule_row(table, policy, is_first, levels[i].scope, levels[i].word);
+		is_first = false;
+	}
+	if (is_first)
+		add_rule_row(table, policy, true, "", "nothing");
+}
+
+enum status cmd_operator_policy_list(struct invocation *inv, struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "NAME"}, {.name = "OVER"}, {.name = "GIVES"}, {.name = "DESCRIPTION"}};
+	Holdfast__V1__ListPoliciesRequest request = HOLDFAST__V1__LIST_POLICIES_REQUEST__INIT;
+	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));
+	cleanup_connection struct connection *connection = NULL;
+	cleanup_message Holdfast__V1__ListPoliciesResponse *page = NULL;
+	enum status st = connect_server(inv, &connection, err);
+
+	if (inv->n_args > 0)
+		request.prefix = inv->args[0];
+	while (st == STATUS_OK) {
+		cleanup_message Holdfast__V1__ListPoliciesResponse *before = TAKE_PTR(page);
+
+		request.next_token = before ? before->next_token : request.next_token;
+		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListPolicies",
+				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&page, err);
+		if (st == STATUS_OK && inv->options[OPT_JSON])
+			st = print_answer(&page->base, err);
+		for (size_t i = 0; st == STATUS_OK && i < page->n_policies && table; i++)
+			add_rows(table, page->policies[i]);
+		if (st != STATUS_OK || page->next_token[0] == '\0')
+			break;
+	}
+	if (st != STATUS_OK || inv->options[OPT_JSON])
+		return st;
+	return table_print(table, NULL, err);
+}
+
+enum status cmd_operator_policy_delete(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__DeletePolicyRequest request = HOLDFAST__V1__DELETE_POLICY_REQUEST__INIT;
+	cleanup_message Holdfast__V1__DeletePolicyResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	enum status st = connect_server(inv, &connection, err);
+
+	request.name = inv->args[0];
+	if (st == STATUS_OK)
+		st = connection_call(connection, &holdfast__v1__operator__descriptor, "DeletePolicy",
+				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
+				     err);
+	if (st != STATUS_OK)
+		return st;
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("policy %s is deleted", inv->args[0]);
+	return STATUS_OK;
+}

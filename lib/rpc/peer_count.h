@@ -1,0 +1,17 @@
+#pragma once
+/* How many connections each peer has, by a text that names it. Pure. */
+
+#include "base/tree.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct peer_count;
+RB_HEAD(peer_count_tree, peer_count);
+
+/** One more of @name, unless it has @max. NULL when it has, or when memory is short; *@ret_full tells. */
+struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *name, size_t max,
+				    bool *ret_full);
+
+/** One less. NULL is allowed. */
+void peer_count_leave(struct peer_count_tree *tree, struct peer_count *count);

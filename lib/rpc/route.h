@@ -1,0 +1,67 @@
+#pragma once
+/* Addresses that people and their tools type, "GET /v1/volume/csi/{id}?why", as other ways into unary
+ * methods.
+ *
+ * Segments in braces and parameters of the query are fields of the request by their names in the .proto file
+ * ("volume.id" for a field of a message within); a body is JSON of the request, laid over them. The answer is
+ * the method's, as JSON. `pretty` in the query is for people. Pure but for the table's handlers. */
+
+#include "base/error.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rpc_call;
+
+struct rpc_route_name {
+	const char *parameter;
+	const char *field;
+};
+
+struct rpc_route {
+	const char *method;  /* GET, PUT, POST or DELETE */
+	const char *pattern; /* no two of one method match the same path */
+	const char *service; /* "holdfast.v1.Volumes" */
+	const char *call;    /* "Get" */
+	const char
+		*index; /* uint64 field of the answer, told in the header x-holdfast-index too; NULL: none */
+	struct rpc_route_name name; /* a parameter that is called otherwise than its field; NULL: none */
+
+	/* Instead of a call: answers by rpc_call_reply_text() or rpc_call_fail(), now or later. */
+	void (*text)(struct rpc_call *call, void *userdata);
+};
+
+/* Methods, a bit each. */
+enum route_method {
+	ROUTE_GET = 1 << 0,
+	ROUTE_PUT = 1 << 1,
+	ROUTE_POST = 1 << 2,
+	ROUTE_DELETE = 1 << 3,
+};
+
+enum { ROUTE_ALLOW_SIZE = 32 };
+
+/** The route of a request; NULL when there is none, and then:
+ * @ret_allow the methods that the path has routes for, 0: it has none
+ * @ret_near  its first segment is that of a route */
+const struct rpc_route *route_find(const struct rpc_route *routes, size_t n, const char *method,
+				   const char *target, unsigned int *ret_allow, bool *ret_near);
+
+/** "GET, PUT" for the header `allow`. Returns @text. */
+char *route_allow(unsigned int methods, char text[static ROUTE_ALLOW_SIZE]);
+
+struct route_body {
+	const char *text; /* not NUL-terminated */
+	size_t n;
+};
+
+/** Make the request of @route from @target and @body.
+ * @descriptor of the request; NULL: a route with text, which takes neither fields nor body
+ * @ret_pretty the answer is for people
+ * @ret        owned by the caller, protobuf_c_message_free_unpacked(); NULL without @descriptor
+ * STATUS_INVALID_ARGUMENT names the parameter or field. */
+enum status route_request(const struct rpc_route *route, const char *target,
+			  const ProtobufCMessageDescriptor *descriptor, const struct route_body *body,
+			  bool *ret_pretty, ProtobufCMessage **ret, struct error *err);

@@ -1,0 +1,223 @@
+#include "backup.h"
+
+#include "access.h"
+#include "audit.h"
+#include "copy_file.h"
+#include "job.h"
+#include "reply.h"
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/uuid.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char what_begin[] = "Operator.BeginBackup";
+
+struct backup {
+	struct server *server;
+	char id[UUID_SIZE];
+	char store[PATH_MAX];
+	char path[PATH_MAX];
+	struct job *job; /* while it is made; then the call is to be answered */
+	struct rpc_call *call;
+	sd_event_source *expiry; /* owned */
+	int fd;
+	/* the job's until it is done */
+	uint64_t index;
+	uint64_t size;
+	uint8_t sha256[COPY_SHA256_SIZE];
+};
+
+void backup_free(struct backup *backup)
+{
+	static const struct error ending = {.status = STATUS_UNAVAILABLE, .msg = "the server is ending"};
+
+	if (!backup)
+		return;
+	job_free(backup->job);
+	if (backup->call)
+		rpc_call_fail(backup->call, &ending);
+	(void)sd_event_source_disable_unref(backup->expiry);
+	close_fdp(&backup->fd);
+	copy_remove(backup->path);
+	free(backup);
+}
+DEFINE_CLEANUP(struct backup, backup_free)
+
+static void forget(struct server *server)
+{
+	backup_free(server->backup);
+	server->backup = NULL;
+}
+
+static int on_expiry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	forget(userdata);
+	return 0;
+}
+
+static enum status make(void *userdata, struct error *err)
+{
+	struct backup *backup = userdata;
+	enum status st = kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
+
+	return st == STATUS_OK ? copy_digest(backup->path, backup->sha256, &backup->size, err) : st;
+}
+
+static enum status offer(struct backup *backup, struct error *err)
+{
+	int r;
+
+	backup->fd = open(backup->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (backup->fd < 0)
+		return error_set(err, status_from_errno(errno), errno, "open %s", backup->path);
+	r = sd_event_add_time_relative(backup->server->event, &backup->expiry, CLOCK_MONOTONIC,
+				       BACKUP_KEEP_S * USEC_PER_SEC, USEC_PER_SEC, on_expiry, backup->server);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "set a timer") : STATUS_OK;
+}
+
+static void on_made(const struct error *error, void *userdata)
+{
+	Holdfast__V1__BeginBackupResponse response = HOLDFAST__V1__BEGIN_BACKUP_RESPONSE__INIT;
+	struct backup *backup = userdata;
+	struct server *server = backup->server;
+	struct rpc_call *call = backup->call;
+	struct error err = {.status = STATUS_OK};
+
+	backup->job = NULL;
+	backup->call = NULL;
+	if (error)
+		err = *error;
+	if (err.status != STATUS_OK || offer(backup, &err) != STATUS_OK) {
+		reply_refused(server, call, what_begin, &err);
+		forget(server);
+		return;
+	}
+	response.id = backup->id;
+	response.size_bytes = backup->size;
+	response.sha256 = (ProtobufCBinaryData){.len = sizeof(backup->sha256), .data = backup->sha256};
+	response.index = backup->index;
+	rpc_call_reply(call, &response.base);
+}
+
+static enum status new_backup(struct server *server, struct backup **ret, struct error *err)
+{
+	cleanup(backup_freep) struct backup *backup = calloc(1, sizeof(*backup));
+	const char *dir = server->config.data_dir;
+	char folder[PATH_MAX];
+	enum status st;
+
+	if (!backup)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	backup->server = server;
+	backup->fd = -EBADF;
+	if (uuid_new(backup->id) < 0 || str_format(folder, sizeof(folder), "%s/backup", dir) < 0 ||
+	    str_format(backup->store, sizeof(backup->store), "%s/" SERVER_STORE, dir) < 0 ||
+	    str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "no name for the backup in %s", dir);
+	st = copy_folder_make(folder, err);
+	if (st == STATUS_OK)
+		*ret = TAKE_PTR(backup);
+	return st;
+}
+
+/* Who gets everything there is is worth a record. */
+static enum status record(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	audit_write(server, &change, call, what_begin, "store", NULL);
+	return change_commit(server, &change, NULL, NULL, err);
+}
+
+static enum status begin(struct server *server, struct rpc_call *call,
+			 const Holdfast__V1__BeginBackupRequest *request, struct error *err)
+{
+	cleanup(backup_freep) struct backup *backup = NULL;
+	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+
+	(void)request;
+	if (st == STATUS_OK && server->backup && server->backup->job)
+		return error_set(err, STATUS_ABORTED, 0,
+				 "a backup is being made already; try again in some seconds");
+	if (st == STATUS_OK) {
+		forget(server);
+		st = new_backup(server, &backup, err);
+	}
+	if (st == STATUS_OK)
+		st = record(server, call, err);
+	if (st == STATUS_OK)
+		st = job_start(server->event, make, on_made, backup, &backup->job, err);
+	if (st != STATUS_OK)
+		return st;
+	backup->call = call;
+	server->backup = TAKE_PTR(backup);
+	return STATUS_OK;
+}
+
+DEFINE_WRITE_METHOD(backup_handle_begin, Holdfast__V1__BeginBackupRequest, what_begin, begin)
+
+static enum status read_chunk(const struct backup *backup, uint64_t offset, uint8_t *chunk, size_t *ret_n,
+			      struct error *err)
+{
+	ssize_t n;
+
+	if (offset > backup->size)
+		return error_set(err, STATUS_OUT_OF_RANGE, 0,
+				 "backup %s has %" PRIu64 " bytes; offset %" PRIu64 " is behind its end",
+				 backup->id, backup->size, offset);
+	n = pread(backup->fd, chunk, BACKUP_CHUNK, (off_t)offset);
+	if (n < 0)
+		return error_set(err, STATUS_INTERNAL, errno, "read %s", backup->path);
+	*ret_n = (size_t)n;
+	return STATUS_OK;
+}
+
+static enum status read_part(struct server *server, struct rpc_call *call,
+			     const Holdfast__V1__ReadBackupRequest *request, struct error *err)
+{
+	Holdfast__V1__ReadBackupResponse response = HOLDFAST__V1__READ_BACKUP_RESPONSE__INIT;
+	const struct backup *backup = server->backup;
+	cleanup_free uint8_t *chunk = NULL;
+	size_t n = 0;
+	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+
+	if (st != STATUS_OK)
+		return st;
+	if (!backup || backup->job || !str_eq(backup->id, request->id))
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"there is no backup '%.64s': it was read to its end, replaced by a later one, "
+			"or an hour has passed; begin again",
+			request->id);
+	chunk = malloc(BACKUP_CHUNK);
+	if (!chunk)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = read_chunk(backup, request->offset, chunk, &n, err);
+	if (st != STATUS_OK)
+		return st;
+	response.data = (ProtobufCBinaryData){.len = n, .data = chunk};
+	rpc_call_reply(call, &response.base);
+	if (n == 0)
+		forget(server);
+	return STATUS_OK;
+}
+
+void backup_handle_read(struct rpc_call *call, const ProtobufCMessage *request, void *server)
+{
+	struct error err;
+
+	if (read_part(server, call, (const Holdfast__V1__ReadBackupRequest *)request, &err) != STATUS_OK)
+		rpc_call_fail(call, &err);
+}

@@ -1,0 +1,123 @@
+#include "metrics.h"
+
+#include "access.h"
+#include "server.h"
+
+#include "base/strbuf.h"
+#include "model/alloc.h"
+#include "model/claim.h"
+
+#include <inttypes.h>
+
+#define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+enum { METRICS_MAX = 1024 * 1024 }; /* bytes; the number of methods bounds them far below */
+
+static void head(struct strbuf *to, const char *name, const char *type, const char *help)
+{
+	strbuf_printf(to, "# HELP holdfast_%s %s\n# TYPE holdfast_%s %s\n", name, help, name, type);
+}
+
+static void one(struct strbuf *to, const char *name, const char *type, const char *help, uint64_t value)
+{
+	head(to, name, type, help);
+	strbuf_printf(to, "holdfast_%s %" PRIu64 "\n", name, value);
+}
+
+static void labelled(struct strbuf *to, const char *name, const char *label, const char *value, uint64_t n)
+{
+	strbuf_printf(to, "holdfast_%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, n);
+}
+
+static void print_nodes(const struct server *server, struct strbuf *to)
+{
+	const struct state *state = &server->state;
+
+	head(to, "nodes", "gauge", "Known nodes, by whether they have a session.");
+	labelled(to, "nodes", "status", "connected", server->n_sessions);
+	labelled(to, "nodes", "status", "disconnected",
+		 state->n_nodes > server->n_sessions ? state->n_nodes - server->n_sessions : 0);
+	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
+	one(to, "nodes_draining", "gauge", "Nodes whose drain is under way.", state->n_nodes_draining);
+}
+
+static void print_objects(const struct server *server, struct strbuf *to)
+{
+	const struct state *state = &server->state;
+
+	one(to, "volumes", "gauge", "Registered volumes.", state->n_volumes);
+	head(to, "claims", "gauge", "Claims by state; those that are freed are history.");
+	for (int i = CLAIM_RESERVED; i < CLAIM_STATE_N; i++)
+		labelled(to, "claims", "state", claim_state_name((enum claim_state)i), state->n_claims_by[i]);
+	one(to, "releases_waiting", "gauge", "Claims on their way to be freed.",
+	    state->n_claims_by[CLAIM_UNPUBLISHING] + state->n_claims_by[CLAIM_NODE_DETACHED] +
+		    state->n_claims_by[CLAIM_CONTROLLER_DETACHED]);
+	head(to, "allocations", "gauge", "Allocations by client status.");
+	for (int i = CLIENT_PENDING; i < CLIENT_N; i++)
+		labelled(to, "allocations", "client_status", client_status_name((enum client_status)i),
+			 state->n_allocs_by[i]);
+	one(to, "sessions", "gauge", "Sessions of nodes.", server->n_sessions);
+	one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
+}
+
+static void print_store(const struct server *server, struct strbuf *to)
+{
+	const struct kv_stats stats = kv_stats(server->kv);
+
+	one(to, "store_index", "gauge", "Revision of the store.", kv_revision(server->kv));
+	one(to, "store_commits_total", "counter", "Durable commits.", stats.commits);
+	one(to, "store_transactions_total", "counter", "Transactions within them.", stats.transactions);
+	one(to, "store_pending", "gauge", "Transactions that wait to be durable.", stats.pending);
+	one(to, "store_largest_batch", "gauge", "Most transactions of one commit since the start.",
+	    stats.largest_batch);
+}
+
+static void print_count(const char *service, const char *method, enum status status, uint64_t n,
+			void *userdata)
+{
+	strbuf_printf(userdata,
+		      "holdfast_rpc_calls_total{service=\"%s\",method=\"%s\",code=\"%s\"} %" PRIu64 "\n",
+		      service, method, status_name(status), n);
+}
+
+static void print_rpc(const struct server *server, struct strbuf *to)
+{
+	const struct rpc_server_stats stats = rpc_server_stats(server->rpc);
+
+	one(to, "rpc_connections", "gauge", "Open connections.", stats.connections);
+	one(to, "rpc_streams", "gauge", "Open streams.", stats.streams);
+	one(to, "rpc_connections_total", "counter", "Connections that were accepted.", stats.accepted);
+	one(to, "rpc_connections_refused_total", "counter",
+	    "Connections that ended before TLS had come about, or were too many.", stats.refused);
+	head(to, "rpc_calls_total", "counter", "Ended calls, by gRPC, JSON or an address.");
+	rpc_server_each_count(server->rpc, print_count, to);
+}
+
+void metrics_print(struct server *server, struct strbuf *to)
+{
+	head(to, "build_info", "gauge", "Version of the server.");
+	labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
+	print_objects(server, to);
+	print_nodes(server, to);
+	print_store(server, to);
+	print_rpc(server, to);
+}
+
+void metrics_handle(struct rpc_call *call, void *userdata)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(METRICS_MAX);
+	struct server *server = userdata;
+	struct error err;
+
+	if (access_check(server, call, ACCESS_OPERATOR_READ, NULL, &err) != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	metrics_print(server, &text);
+	if (text.error != 0) {
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, text.error, "print the metrics");
+		rpc_call_fail(call, &err);
+		return;
+	}
+	rpc_call_reply_text(call, CONTENT_TYPE, text.data);
+}

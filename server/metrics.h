@@ -1,0 +1,13 @@
+#pragma once
+/* What a monitoring system asks for, in the text format of Prometheus. From counts that are kept anyway: its
+ * cost does not depend on how much is registered. */
+
+struct rpc_call;
+struct strbuf;
+struct server;
+
+/** GET /metrics, for those who may read as an operator. */
+void metrics_handle(struct rpc_call *call, void *server);
+
+/** Write them. */
+void metrics_print(struct server *server, struct strbuf *to);

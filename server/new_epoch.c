@@ -1,0 +1,258 @@
+#include "new_epoch.h"
+
+#include "keys.h"
+#include "load.h"
+#include "schema.h"
+#include "state.h"
+#include "text.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "store/kv.h"
+
+#include <errno.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000 };
+
+/* A store that is opened, changed and closed by one thread. */
+struct open_store {
+	sd_event *event;
+	struct kv *kv;
+};
+
+static void close_storep(struct open_store *store)
+{
+	kv_close(store->kv);
+	(void)sd_event_unref(store->event);
+}
+
+static enum status open_store(const char *path, struct open_store *store, struct error *err)
+{
+	int r = sd_event_new(&store->event);
+
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "make an event loop");
+	return kv_open_sqlite(store->event, path, &store->kv, err);
+}
+
+/* --- what the copy says --- */
+
+static bool take_epoch(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
+
+	*(uint64_t *)userdata = epoch ? epoch->number : 0;
+	holdfast__v1__epoch__free_unpacked(epoch, NULL);
+	return false;
+}
+
+enum status new_epoch_look(const char *path, uint64_t *ret_epoch, uint64_t *ret_index, struct error *err)
+{
+	cleanup(close_storep) struct open_store store = {NULL, NULL};
+	uint64_t epoch = 0;
+	enum status st = open_store(path, &store, err);
+
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, KEY_EPOCH, take_epoch, &epoch, err);
+	if (st != STATUS_OK)
+		return st;
+	*ret_epoch = epoch;
+	*ret_index = kv_revision(store.kv);
+	return STATUS_OK;
+}
+
+static enum status check_cluster(const struct new_epoch *wanted, const struct schema *schema,
+				 struct error *err)
+{
+	if (schema->cluster[0] == '\0' || str_eq(schema->cluster, wanted->cluster) || wanted->other_cluster)
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "the copy is of cluster '%s', this one is '%s'; if that is what you want, allow "
+			 "another cluster (--other-cluster)",
+			 schema->cluster, wanted->cluster);
+}
+
+/* Every record can be read, and points to what is there. */
+static enum status check_records(struct kv *kv, uint32_t *ret_nodes, struct error *err)
+{
+	struct state state;
+	enum status st;
+
+	state_init(&state);
+	st = load_state(kv, &state, err);
+	if (st == STATUS_OK)
+		*ret_nodes = (uint32_t)state.n_nodes;
+	state_release(&state);
+	return st;
+}
+
+/* --- the new epoch --- */
+
+struct marking {
+	struct kv_rewrite *rewrite;
+	const struct new_epoch *wanted;
+	uint64_t epoch;
+	enum status status;
+	struct error error;
+};
+
+static uint64_t next_epoch(const struct new_epoch *wanted, uint64_t copied)
+{
+	uint64_t last = copied;
+
+	/* minutes since 1970 are above whatever was counted in steps of one, and above themselves later */
+	if (wanted->known_epoch == EPOCH_UNKNOWN)
+		last = (uint64_t)(wanted->now_ms / MS_PER_MINUTE);
+	else if (wanted->known_epoch > last)
+		last = wanted->known_epoch;
+	return (last > copied ? last : copied) + 1;
+}
+
+static uint64_t raised(const struct marking *marking, uint64_t generation)
+{
+	return (marking->epoch << EPOCH_SHIFT) + (generation & UINT32_MAX);
+}
+
+static enum status put(struct kv_rewrite *rewrite, const char *key, const ProtobufCMessage *message,
+		       struct error *err)
+{
+	size_t len = protobuf_c_message_get_packed_size(message);
+	cleanup_free uint8_t *bytes = malloc(len + 1);
+	cleanup_free char *text = text_of(key, message);
+	const struct kv_op op = {.key = key, .value = bytes, .len = len, .text = text};
+
+	if (!bytes)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	(void)protobuf_c_message_pack(message, bytes);
+	return kv_rewrite_put(rewrite, &op, err);
+}
+
+static bool raise_volume(const struct kv_item *item, void *userdata)
+{
+	struct marking *marking = userdata;
+	Holdfast__V1__Volume *volume = holdfast__v1__volume__unpack(NULL, item->len, item->value);
+
+	if (!volume) { /* it was read a moment ago, so only memory can be short */
+		marking->status = error_set(&marking->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return false;
+	}
+	volume->generation = raised(marking, volume->generation);
+	marking->status = put(marking->rewrite, item->key, &volume->base, &marking->error);
+	holdfast__v1__volume__free_unpacked(volume, NULL);
+	return marking->status == STATUS_OK;
+}
+
+static bool take_floor(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__GenerationFloor *floor =
+		holdfast__v1__generation_floor__unpack(NULL, item->len, item->value);
+
+	*(uint64_t *)userdata = floor ? floor->generation : 0;
+	holdfast__v1__generation_floor__free_unpacked(floor, NULL);
+	return false;
+}
+
+static enum status raise_generations(struct marking *marking, struct error *err)
+{
+	Holdfast__V1__GenerationFloor floor = HOLDFAST__V1__GENERATION_FLOOR__INIT;
+	uint64_t old = 0;
+	enum status st = kv_rewrite_range(marking->rewrite, KEY_GENERATION_FLOOR, take_floor, &old, err);
+
+	floor.generation = raised(marking, old);
+	if (st == STATUS_OK)
+		st = put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err);
+	if (st == STATUS_OK)
+		st = kv_rewrite_range(marking->rewrite, PREFIX_VOLUME, raise_volume, marking, err);
+	if (st == STATUS_OK && marking->status != STATUS_OK)
+		*err = marking->error;
+	return st == STATUS_OK ? marking->status : st;
+}
+
+static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	struct marking *marking = userdata;
+	const struct new_epoch *wanted = marking->wanted;
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
+	uint64_t copied = 0;
+	enum status st = kv_rewrite_range(rewrite, KEY_EPOCH, take_epoch, &copied, err);
+
+	if (st != STATUS_OK)
+		return st;
+	marking->rewrite = rewrite;
+	marking->epoch = next_epoch(wanted, copied);
+	kv_rewrite_advance(rewrite, wanted->known_index);
+	epoch.number = marking->epoch;
+	epoch.restored_at_ms = wanted->now_ms;
+	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
+	st = put(rewrite, KEY_EPOCH, &epoch.base, err);
+	schema.version = SCHEMA_VERSION;
+	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* likewise */
+	if (st == STATUS_OK)
+		st = put(rewrite, KEY_SCHEMA, &schema.base, err);
+	return st == STATUS_OK ? raise_generations(marking, err) : st;
+}
+
+static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_result *ret,
+			       struct error *err)
+{
+	cleanup(close_storep) struct open_store store = {NULL, NULL};
+	struct marking marking = {.wanted = wanted, .status = STATUS_OK};
+	struct new_epoch_result result = {.epoch = 0};
+	struct schema schema = {.version = 0};
+	enum status st = open_store(wanted->path, &store, err);
+
+	if (st == STATUS_OK)
+		st = schema_read(store.kv, &schema, err);
+	if (st == STATUS_OK)
+		st = check_cluster(wanted, &schema, err);
+	if (st == STATUS_OK)
+		result.index = kv_revision(store.kv);
+	if (st == STATUS_OK)
+		st = schema_bring_up(store.kv, schema.cluster[0] != '\0' ? schema.cluster : wanted->cluster,
+				     err);
+	if (st == STATUS_OK)
+		st = check_records(store.kv, &result.nodes, err);
+	if (st == STATUS_OK)
+		st = kv_rewrite(store.kv, mark, &marking, err);
+	if (st != STATUS_OK)
+		return st;
+	result.epoch = marking.epoch;
+	*ret = result;
+	return STATUS_OK;
+}
+
+/* Closing folds the log into the file; only then the file alone is the store. */
+static enum status check_closed(const char *path, struct error *err)
+{
+	char wal[PATH_MAX];
+	char lock[PATH_MAX];
+	struct stat st;
+
+	if (str_format(wal, sizeof(wal), "%s-wal", path) < 0 ||
+	    str_format(lock, sizeof(lock), "%s-lock", path) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "%s: the path is too long", path);
+	(void)unlink(lock); /* nobody else has a name for the copy */
+	if (stat(wal, &st) < 0 && errno == ENOENT)
+		return STATUS_OK;
+	return error_set(err, STATUS_INTERNAL, 0, "%s could not be written to its end; is the disk full?",
+			 path);
+}
+
+enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_result *ret, struct error *err)
+{
+	struct new_epoch_result result;
+	enum status st = change_copy(wanted, &result, err);
+
+	if (st == STATUS_OK)
+		st = check_closed(wanted->path, err);
+	if (st == STATUS_OK)
+		*ret = result;
+	return st;
+}

@@ -1,0 +1,80 @@
+#include "operator.h"
+
+#include "access.h"
+#include "audit_read.h"
+#include "keys.h"
+#include "records.h"
+#include "reply.h"
+#include "server.h"
+#include "watch.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+
+static enum status allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
+			 struct error *err)
+{
+	(void)request;
+	return access_check(server, call, ACCESS_OPERATOR_READ, NULL, err);
+}
+
+static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *response)
+{
+	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+	const Holdfast__V1__Schema *schema = state_record(&server->state, KEY_SCHEMA);
+
+	response->epoch = epoch ? epoch->number : 0;
+	response->restored_at_ms = epoch ? epoch->restored_at_ms : 0;
+	response->schema = schema ? schema->version : 0;
+}
+
+static enum status handle_status(struct server *server, struct rpc_call *call,
+				 const ProtobufCMessage *request, struct error *err)
+{
+	Holdfast__V1__GetStatusResponse response = HOLDFAST__V1__GET_STATUS_RESPONSE__INIT;
+	char version[] = HOLDFAST_VERSION;
+	char warning[CERTIFICATE_WARNING_SIZE];
+	char *warnings[] = {warning};
+	uint8_t key[TICKET_KEY_SIZE];
+
+	(void)request;
+	(void)err;
+	ticket_issuer_public_key(server->issuer, key);
+	response.version = version;
+	response.cluster = server->config.cluster;
+	response.index = kv_revision(server->kv);
+	response.volumes = (uint32_t)server->state.n_volumes;
+	response.nodes = (uint32_t)server->state.n_nodes;
+	response.nodes_ready = (uint32_t)server->n_sessions;
+	response.allocations = (uint32_t)server->state.n_allocs;
+	response.claims = (uint32_t)server->state.n_claims;
+	response.ticket_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
+	response.acl_enabled = server->config.acl;
+	add_epoch(server, &response);
+	response.certificate_expires_at_ms = server->certificate.expires_at_ms;
+	if (certificate_warning(&server->certificate, server->config.cert, warning)) {
+		response.warnings = warnings;
+		response.n_warnings = 1;
+	}
+	reply_durable(server, call, message_copy(&response.base));
+	return STATUS_OK;
+}
+
+static const struct read_method status_method = {.allow = allow, .handle = handle_status};
+DEFINE_READ_METHOD(operator_handle_status, status_method)
+
+static enum status handle_list_audit(struct server *server, struct rpc_call *call,
+				     const ProtobufCMessage *request, struct error *err)
+{
+	Holdfast__V1__ListAuditResponse *response;
+	enum status st = audit_list(server, (const Holdfast__V1__ListAuditRequest *)request, &response, err);
+
+	if (st == STATUS_OK)
+		reply_durable(server, call, &response->base);
+	return st;
+}
+
+static const struct read_method list_audit_method = {.allow = allow, .handle = handle_list_audit};
+DEFINE_READ_METHOD(operator_handle_list_audit, list_audit_method)

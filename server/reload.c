@@ -1,0 +1,122 @@
+#include "reload.h"
+
+#include "audit.h"
+#include "change.h"
+#include "server.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "log/log.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct setting {
+	const char *name;
+	size_t offset;
+	size_t size;
+	bool is_text;
+};
+
+#define NUMBER(name_, member)                                               \
+	{                                                                   \
+		.name = (name_), .offset = offsetof(struct config, member), \
+		.size = sizeof(((struct config *)0)->member)                \
+	}
+#define TEXT(name_, member)                                                                 \
+	{                                                                                   \
+		.name = (name_), .offset = offsetof(struct config, member), .is_text = true \
+	}
+
+/* Read anew whenever they are needed. */
+static const struct setting at_run_time[] = {
+	NUMBER("acl", acl),
+	NUMBER("audit_keep", audit_keep),
+	NUMBER("audit_keep_for", audit_keep_for_us),
+	NUMBER("ticket_ttl", ticket_ttl_us),
+	NUMBER("heartbeat", heartbeat_us),
+	NUMBER("node_down_after", node_down_after_us),
+	NUMBER("attest_forbidden_plugins", attest_forbidden),
+	NUMBER("attest_forbidden_plugins", n_attest_forbidden),
+};
+
+/* Something was opened by them. */
+static const struct setting at_start[] = {
+	TEXT("cluster", cluster),  TEXT("data_dir", data_dir),	TEXT("ticket_key", ticket_key),
+	TEXT("listen.host", host), NUMBER("listen.port", port), TEXT("tls.ca", ca),
+	TEXT("tls.cert", cert),	   TEXT("tls.key", key),
+};
+
+static bool differs(const struct setting *setting, const struct config *a, const struct config *b)
+{
+	const char *x = (const char *)a + setting->offset;
+	const char *y = (const char *)b + setting->offset;
+
+	return setting->is_text ? !str_eq(x, y) : memcmp(x, y, setting->size) != 0;
+}
+
+static void reload_certificates(struct server *server)
+{
+	const struct config *config = &server->config;
+	struct error err;
+
+	if (rpc_tls_reload(server->tls, &err) == STATUS_OK) {
+		log_line(LOG_NOTICE, "%s, %s and %s loaded again, for new connections", config->ca,
+			 config->cert, config->key);
+		certificate_watch(server);
+	} else {
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay");
+	}
+}
+
+/* Who may do what, and for how long that is kept, is nothing to change unseen. */
+static void record(struct server *server, const char *setting)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[AUDIT_OBJECT_SIZE];
+	struct error err;
+
+	(void)str_format(object, sizeof(object), "setting %s", setting);
+	audit_own(server, &change, "Server.Reload", object, server->config.path);
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "a change of %s could not be recorded",
+			setting);
+}
+
+static void reload_config(struct server *server)
+{
+	struct config *config = &server->config;
+	cleanup_free struct config *fresh = malloc(sizeof(*fresh));
+	struct error err;
+
+	if (!fresh)
+		return;
+	config_init(fresh);
+	if (config_load(config->path, fresh, &err) != STATUS_OK) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old settings stay");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(at_run_time); i++) {
+		const struct setting *setting = &at_run_time[i];
+
+		if (!differs(setting, config, fresh))
+			continue;
+		memcpy((char *)config + setting->offset, (const char *)fresh + setting->offset,
+		       setting->size);
+		record(server, setting->name);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(at_start); i++)
+		if (differs(&at_start[i], config, fresh))
+			log_line(LOG_WARNING,
+				 "%s: a change of %s takes effect at the next start: systemctl restart "
+				 "holdfast-server",
+				 config->path, at_start[i].name);
+	log_line(LOG_NOTICE, "%s loaded again", config->path);
+}
+
+void server_reload(struct server *server)
+{
+	reload_certificates(server);
+	if (server->config.path[0] != '\0')
+		reload_config(server);
+}

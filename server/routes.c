@@ -1,0 +1,59 @@
+#include "routes.h"
+
+#include "metrics.h"
+
+#include "base/cleanup.h"
+
+#define SERVICE(name) "holdfast.v1." name
+
+/* A read, whose index is told in a header too. */
+#define GET(pattern_, service_, call_)                                                                 \
+	{                                                                                              \
+		.method = "GET", .pattern = (pattern_), .service = SERVICE(service_), .call = (call_), \
+		.index = "index"                                                                       \
+	}
+
+#define WRITE(method_, pattern_, service_, call_)                                                         \
+	{                                                                                                 \
+		.method = (method_), .pattern = (pattern_), .service = SERVICE(service_), .call = (call_) \
+	}
+
+#define DELETE(...) WRITE("DELETE", __VA_ARGS__)
+
+/* Tools for Nomad use either. */
+#define PUT_OR_POST(...) WRITE("PUT", __VA_ARGS__), WRITE("POST", __VA_ARGS__)
+
+const struct rpc_route routes[] = {
+	GET("/v1/volumes", "Volumes", "List"),
+	PUT_OR_POST("/v1/volumes", "Volumes", "Register"),
+	GET("/v1/volumes/external", "Volumes", "ListExternal"),
+	GET("/v1/volumes/snapshot", "Volumes", "ListSnapshots"),
+	PUT_OR_POST("/v1/volumes/snapshot", "Volumes", "CreateSnapshot"),
+	DELETE("/v1/volumes/snapshot", "Volumes", "DeleteSnapshot"),
+	GET("/v1/volume/csi/{id}", "Volumes", "Get"),
+	PUT_OR_POST("/v1/volume/csi/{volume.id}", "Volumes", "Register"),
+	DELETE("/v1/volume/csi/{id}", "Volumes", "Deregister"),
+	PUT_OR_POST("/v1/volume/csi/{volume.id}/create", "Volumes", "Create"),
+	PUT_OR_POST("/v1/volume/csi/{id}/expand", "Volumes", "Expand"),
+	DELETE("/v1/volume/csi/{id}/delete", "Volumes", "Delete"),
+	{.method = "DELETE",
+	 .pattern = "/v1/volume/csi/{id}/detach",
+	 .service = SERVICE("Volumes"),
+	 .call = "Detach",
+	 .name = {"node", "node_id"}},
+	GET("/v1/plugins", "Plugins", "List"),
+	GET("/v1/plugin/csi/{id}", "Plugins", "Get"),
+	GET("/v1/nodes", "Nodes", "List"),
+	GET("/v1/node/{id}", "Nodes", "Get"),
+	PUT_OR_POST("/v1/node/{id}/eligibility", "Nodes", "SetEligibility"),
+	PUT_OR_POST("/v1/node/{id}/drain", "Nodes", "Drain"),
+	PUT_OR_POST("/v1/node/{id}/purge", "Nodes", "Purge"),
+	GET("/v1/allocations", "Allocations", "List"),
+	GET("/v1/allocation/{id}", "Allocations", "Get"),
+	PUT_OR_POST("/v1/allocation/{id}/stop", "Allocations", "Stop"),
+	GET("/v1/status", "Operator", "Status"),
+	GET("/v1/operator/audit", "Operator", "ListAudit"),
+	PUT_OR_POST("/v1/system/gc", "Operator", "Gc"),
+	{.method = "GET", .pattern = "/metrics", .text = metrics_handle},
+};
+const size_t n_routes = ARRAY_SIZE(routes);

@@ -1,0 +1,39 @@
+#pragma once
+/* Tokens of people and programs: made once, shown once, stored as a hash. */
+
+#include "token_index.h"
+
+#include "base/error.h"
+#include "rpc/server.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <stdint.h>
+
+struct server;
+
+enum {
+	TOKENS_MAX = 4096,
+	TOKEN_NAME_MAX = 64,
+	TOKEN_SECRET_BYTES = 32, /* of randomness; "hf_" and twice as many hex digits are shown */
+	TOKEN_SECRET_SIZE = 3 + 2 * TOKEN_SECRET_BYTES + 1,
+	TOKENS_PAGE_MAX = 1000,
+	TOKENS_PAGE_BYTES_MAX = 512 * 1024, /* below the largest message */
+};
+
+/** The token with this secret. STATUS_UNAUTHENTICATED when it is unknown, revoked or expired. @ret borrowed
+ * until the next change. */
+enum status tokens_find(struct server *server, const char *secret, const Holdfast__V1__StoredToken **ret,
+			struct error *err);
+
+/** Name of a token that is good and has the policy, or NULL. Walks the tokens, of which there are at most
+ * TOKENS_MAX: for who deletes a policy. */
+const Holdfast__V1__Token *tokens_with_policy(struct server *server, const char *policy);
+
+/** Remove at most @max expired tokens; walks the tokens. Returns how many. */
+uint32_t tokens_prune(struct server *server, uint32_t max);
+
+rpc_unary_fn tokens_handle_bootstrap;
+rpc_unary_fn tokens_handle_create;
+rpc_unary_fn tokens_handle_list;
+rpc_unary_fn tokens_handle_revoke;
+rpc_unary_fn tokens_handle_who_am_i;

@@ -1,0 +1,229 @@
+/* Commands about nodes, plugins and placement against a model of the server. */
+
+#include "run.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <holdfast/v1/explain.pb-c.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#define NODE                                                                                          \
+	"{\"node\": {\"id\": \"node-1\", \"status\": \"DRAINING\", \"ineligible\": true, \"drain\": " \
+	"{\"started_ms\": 1"
+#define CLAIM(state)                                                                                     \
+	"{\"id\": \"c1\", \"namespace\": \"default\", \"volume_id\": \"db\", \"allocation_id\": \"a1\"," \
+	"\"node_id\": \"node-1\", \"state\": \"" state "\"}"
+
+static void drain(const char *end)
+{
+	fake.answers[0] = (struct fake_answer){
+		.method = "Nodes.Drain",
+		.json = "{\"node\": {\"id\": \"node-1\"}, \"volumes\": [{\"volume_id\": \"db\", "
+			"\"namespace\": \"default\","
+			"\"allocation_id\": \"a1\", \"text\": \"waits for the stop of a1\"}]}"};
+	fake.answers[1] = (struct fake_answer){
+		.method = "Nodes.Get", .json = NODE "}}, \"index\": 5, \"claims\": [" CLAIM("TAKEN") "]}"};
+	fake.answers[2] = (struct fake_answer){.method = "Nodes.Get",
+					       .json = NODE
+					       "}}, \"index\": 6, \"claims\": [" CLAIM("UNPUBLISHING") "]}"};
+	fake.answers[3] = (struct fake_answer){.method = "Nodes.Get", .json = end};
+}
+
+static void a_drain_is_watched_until_its_end(void **state)
+{
+	(void)state;
+	drain(NODE ", \"done_ms\": 9}}, \"index\": 7}");
+	expect_ok("node drain node-1 --reason kernel --deadline 30m");
+	expect_request("Nodes.Drain {\"deadline_ms\":\"1800000\",\"id\":\"node-1\",\"reason\":\"kernel\"}\n"
+		       "Nodes.Get {\"id\":\"node-1\"}\n"
+		       "Nodes.Get {\"id\":\"node-1\",\"index\":\"5\",\"wait_ms\":2000}\n"
+		       "Nodes.Get {\"id\":\"node-1\",\"index\":\"6\",\"wait_ms\":2000}\n");
+	expect_output("volume default/db of allocation a1: waits for the stop of a1\n"
+		      "volume default/db of allocation a1: unpublishing\n"
+		      "volume default/db of allocation a1: released\n"
+		      "node node-1 is drained");
+	drain(NODE ", \"done_ms\": 9}}, \"index\": 7}");
+	memset(fake.given, 0, sizeof(fake.given));
+	expect_ok("node drain node-1 --json");
+	assert_true(ending.output[0] == '{');
+	expect_output("\"done_ms\": \"9\"");
+}
+
+static void a_drain_that_lasts_goes_on_without_the_command(void **state)
+{
+	(void)state;
+	drain(NODE "}}, \"index\": 7, \"claims\": [" CLAIM("UNPUBLISHING") "]}");
+	expect_failure("node drain node-1 --timeout 1ms", STATUS_DEADLINE_EXCEEDED,
+		       "node node-1 still holds 1 claims; its drain goes on without us");
+	fake.requests[0] = '\0';
+	expect_ok("node drain node-1 --detach");
+	expect_output("is draining, 1 volumes are not released yet");
+	assert_null(strstr(fake.requests, "Nodes.Get"));
+	expect_ok("node drain node-1 --no-wait --json");
+	expect_output("\"volumes\": [");
+}
+
+static void a_drain_is_cancelled(void **state)
+{
+	(void)state;
+	drain(NODE "}}}");
+	expect_ok("node drain node-1 --cancel");
+	expect_request("Nodes.Drain {\"cancel\":true,\"id\":\"node-1\"}");
+	expect_output("is cancelled; it stays ineligible");
+	assert_null(strstr(fake.requests, "Nodes.Get"));
+	expect_usage_error("node drain node-1 --cancel --deadline 5m", "has no --deadline");
+	expect_usage_error("node drain node-1 --deadline 31d", "is not a duration up to 30 days");
+}
+
+static void eligibility_is_said_one_way_or_the_other(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Nodes.SetEligibility",
+					       .json = "{\"node\": {\"id\": \"node-1\"}}"};
+	expect_ok("node eligibility node-1 --enable");
+	expect_request("Nodes.SetEligibility {\"eligible\":true,\"id\":\"node-1\"}");
+	expect_ok("node eligibility node-1 --disable --reason disk");
+	expect_request("Nodes.SetEligibility {\"id\":\"node-1\",\"reason\":\"disk\"}");
+	expect_usage_error("node eligibility node-1", "either --enable or --disable");
+	expect_usage_error("node eligibility node-1 --enable --disable", "either --enable or --disable");
+}
+
+static void a_purge_strands_no_claim_and_is_asked_for_twice(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Nodes.Get",
+		.json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("TAKEN") "]}"};
+	fake.answers[1] = (struct fake_answer){.method = "Nodes.Purge", .json = "{}"};
+	expect_usage_error("node purge node-1", "say why with --reason");
+	expect_failure("node purge node-1 --reason old --yes", STATUS_FAILED_PRECONDITION,
+		       "node node-1 holds 1 claims that a purge would strand");
+	fake.answers[0].json = "{\"node\": {\"id\": \"node-1\"}, \"claims\": [" CLAIM("FREED") "]}";
+	expect_ok("node purge node-1 --reason old --dry-run");
+	expect_output("would be forgotten");
+	expect_failure("node purge node-1 --reason old", STATUS_INVALID_ARGUMENT, "give --yes");
+	assert_null(strstr(fake.requests, "Purge"));
+	expect_ok("node purge node-1 --reason old --yes");
+	expect_request("Nodes.Purge {\"id\":\"node-1\",\"reason\":\"old\"}");
+	fake.node_ids[1] = NULL;
+	expect_failure("node purge node --reason old --yes", STATUS_INVALID_ARGUMENT,
+		       "purge needs whole ids");
+}
+
+static void an_attestation_names_volumes_and_says_what_it_bypasses(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Nodes.Attest",
+		.json = "{\"bypassed\": \"no receipt\\nno new boot\", \"claims\": [" CLAIM(
+			"UNPUBLISHING") "]}"};
+	expect_usage_error("node attest node-1 db", "say why with --reason");
+	expect_ok("node attest node-1 db shop/web --reason off --dry-run");
+	expect_request("Nodes.Attest "
+		       "{\"dry_run\":true,\"id\":\"node-1\",\"reason\":\"off\",\"volumes\":[{\"id\":\"db\","
+		       "\"namespace\":\"default\"},{\"id\":\"web\",\"namespace\":\"shop\"}]}");
+	expect_output("no receipt\nno new boot\n");
+	expect_output("would be freed");
+	expect_failure("node attest node-1 db --reason off", STATUS_INVALID_ARGUMENT, "give --yes");
+	assert_null(strstr(fake.requests, "Attest {\"id\""));
+	expect_ok("node attest node-1 db --reason off --yes --namespace shop");
+	expect_request("Nodes.Attest "
+		       "{\"id\":\"node-1\",\"reason\":\"off\",\"volumes\":[{\"id\":\"db\",\"namespace\":"
+		       "\"shop\"}]}");
+	expect_output("1 claims of node node-1 are freed on your word");
+	fake.answers[0].json = "{\"bypassed\": \"no receipt\"}";
+	expect_failure("node attest node-1 db --reason off --yes", STATUS_FAILED_PRECONDITION,
+		       "nothing was changed");
+	expect_ok("node attest node-1 db --reason off --yes --valid 1h");
+	expect_request("\"valid_ms\":\"3600000\"");
+	expect_usage_error("node attest node-1 db --reason off --valid 8d", "up to 7 days");
+	expect_usage_error("node attest node-1 db --reason off --namespace *", "are named as NAMESPACE/ID");
+}
+
+static void plugins_are_listed_and_shown_with_their_halves(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Plugins.List",
+		.json = "{\"plugins\": [{\"id\": \"ebs\", \"provider\": \"aws\", \"controllers_healthy\": 1,"
+			"\"controllers_expected\": 2, \"nodes_healthy\": 3, \"nodes_expected\": 3, "
+			"\"volumes\": 9}]}"};
+	fake.answers[1] = (struct fake_answer){
+		.method = "Plugins.Get",
+		.json = "{\"plugin\": {\"id\": \"ebs\", \"unschedulable_reason\": \"no controller\", "
+			"\"instances\": ["
+			"{\"node_id\": \"node-1\", \"connected\": true, \"plugin\": {\"healthy\": true,"
+			"\"controller\": {\"healthy\": true, \"attach_detach\": true, \"clone\": true},"
+			"\"node\": {\"max_volumes\": 16, \"stage\": true, \"topology\": {\"segments\": "
+			"{\"rack\": \"R1\"}}}}}]}}"};
+	expect_ok("plugin status");
+	expect_output("1/2");
+	expect_output("aws");
+	expect_ok("plugin status e --verbose");
+	expect_request("Plugins.Get {\"id\":\"ebs\"}");
+	expect_output("because              no controller\n");
+	expect_output("attach-detach clone");
+	expect_output("stage rack=R1");
+	assert_null(strstr(ending.output, "expand")); /* what is not said is not there */
+	assert_null(strstr(ending.output, "condition"));
+	expect_output("16");
+}
+
+static void a_placement_is_tried_and_its_refusal_names_every_node(void **state)
+{
+	const Holdfast__V1__ErrorDetails *details;
+
+	(void)state;
+	write_spec("name = \"app\"\n");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Allocations.Run",
+				     .json = "{\"allocation\": {\"id\": \"a\", \"node_id\": \"node-2\"}}"};
+	expect_ok(with_spec("alloc run @ --dry-run"));
+	expect_request("Allocations.Run {\"allocation\":{\"name\":\"app\"},\"dry_run\":true}");
+	assert_string_equal(ending.output, "it would run on node node-2; nothing was changed\n");
+	fake.answers[0] = (struct fake_answer){.method = "Allocations.Run",
+					       .status = STATUS_FAILED_PRECONDITION,
+					       .details = "{\"nodes\": [{\"node_id\": \"node-1\", "
+							  "\"reason\": \"no plugin\"}], \"more_nodes\": 4}"};
+	expect_failure(with_spec("alloc run @"), STATUS_FAILED_PRECONDITION, "the server refuses");
+	assert_non_null(ending.details);
+	details = (const void *)ending.details;
+	assert_string_equal(details->nodes[0]->reason, "no plugin");
+	assert_int_equal(details->more_nodes, 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_drain_is_watched_until_its_end, run_setup),
+		cmocka_unit_test_setup(a_drain_that_lasts_goes_on_without_the_command, run_setup),
+		cmocka_unit_test_setup(a_drain_is_cancelled, run_setup),
+		cmocka_unit_test_setup(eligibility_is_said_one_way_or_the_other, run_setup),
+		cmocka_unit_test_setup(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup),
+		cmocka_unit_test_setup(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup),
+		cmocka_unit_test_setup(plugins_are_listed_and_shown_with_their_halves, run_setup),
+		cmocka_unit_test_setup(a_placement_is_tried_and_its_refusal_names_every_node, run_setup),
+	};
+	int failed;
+
+	run_begin();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	run_end();
+	return failed;
+}

@@ -1,0 +1,225 @@
+/* Commands about the server itself, tokens and completion against a model of it. */
+
+#include "run.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <holdfast/v1/explain.pb-c.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+/* SHA-256 of "hello", in base64 as JSON has bytes. */
+#define HELLO_SHA "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="
+
+static const char *backup_line(const char *options)
+{
+	static char line[256];
+
+	(void)unlink(spec_path);
+	(void)str_format(line, sizeof(line), "operator backup %s%s", spec_path, options);
+	return line;
+}
+
+static void expect_file(const char *text)
+{
+	char *found = NULL;
+	size_t n;
+
+	assert_int_equal(file_read(spec_path, 1 << 20, &found, &n), 0);
+	assert_string_equal(found, text);
+	free(found);
+}
+
+static void a_backup_is_fetched_in_parts_and_checked(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Operator.BeginBackup",
+		.json = "{\"id\": \"b1\", \"size_bytes\": 5, \"index\": 12, \"sha256\": \"" HELLO_SHA "\"}"};
+	fake.answers[1] =
+		(struct fake_answer){.method = "Operator.ReadBackup", .json = "{\"data\": \"aGVs\"}"};
+	fake.answers[2] =
+		(struct fake_answer){.method = "Operator.ReadBackup", .json = "{\"data\": \"bG8=\"}"};
+	expect_ok(backup_line(""));
+	expect_file("hello");
+	expect_request("Operator.ReadBackup {\"id\":\"b1\"}\nOperator.ReadBackup "
+		       "{\"id\":\"b1\",\"offset\":\"3\"}\n");
+	expect_output("holds the state of index 12, 5 bytes");
+	assert_int_equal(stat(spec_path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600); /* it holds secrets */
+	expect_failure(with_spec("operator backup @"), STATUS_ALREADY_EXISTS, "is not overwritten");
+}
+
+static void a_backup_that_is_not_whole_is_not_kept(void **state)
+{
+	static const struct {
+		const char *first, *second;
+	} parts[] = {
+		{"{\"data\": \"aGVs\"}", "{\"data\": \"bGw=\"}"}, /* another byte */
+		{"{\"data\": \"aGVs\"}", "{}"},			  /* too short */
+		{"{\"data\": \"aGVs\"}", "{\"data\": \"bG9v\"}"}, /* too long */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		char temporary[64];
+
+		memset(fake.given, 0, sizeof(fake.given));
+		fake.answers[0] = (struct fake_answer){
+			.method = "Operator.BeginBackup",
+			.json = "{\"id\": \"b1\", \"size_bytes\": 5, \"sha256\": \"" HELLO_SHA "\"}"};
+		fake.answers[1] =
+			(struct fake_answer){.method = "Operator.ReadBackup", .json = parts[i].first};
+		fake.answers[2] =
+			(struct fake_answer){.method = "Operator.ReadBackup", .json = parts[i].second};
+		expect_failure(backup_line(""), STATUS_DATA_LOSS, "");
+		(void)str_format(temporary, sizeof(temporary), "%s.part", spec_path);
+		assert_int_not_equal(access(spec_path, F_OK), 0);
+		assert_int_not_equal(access(temporary, F_OK), 0);
+	}
+}
+
+static void a_restore_sends_all_before_it_applies(void **state)
+{
+	(void)state;
+	write_spec("hello");
+	fake.answers[0] = (struct fake_answer){.method = "Operator.BeginRestore", .json = "{\"id\": \"r1\"}"};
+	fake.answers[1] =
+		(struct fake_answer){.method = "Operator.WriteRestore", .json = "{\"size_bytes\": 5}"};
+	fake.answers[2] =
+		(struct fake_answer){.method = "Operator.ApplyRestore",
+				     .json = "{\"epoch\": 2, \"index\": 12, \"nodes_to_report\": 3}"};
+	expect_usage_error(with_spec("operator restore @ --yes"), "say why with --reason");
+	expect_usage_error(with_spec("operator restore @ --reason lost"), "give --yes");
+	expect_ok(with_spec("operator restore @ --reason lost --yes --other-cluster"));
+	assert_string_equal(
+		fake.requests,
+		"Operator.BeginRestore {\"sha256\":\"" HELLO_SHA "\",\"size_bytes\":\"5\"}\n"
+		"Operator.WriteRestore {\"data\":\"aGVsbG8=\",\"id\":\"r1\"}\n"
+		"Operator.ApplyRestore {\"id\":\"r1\",\"other_cluster\":true,\"reason\":\"lost\"}\n");
+	expect_output("epoch 2; 3 nodes have to report");
+	write_spec("");
+	expect_failure(with_spec("operator restore @ --reason lost --yes"), STATUS_INVALID_ARGUMENT,
+		       "is empty");
+	expect_failure("operator restore /nonexistent --reason lost --yes", STATUS_NOT_FOUND,
+		       "open /nonexistent");
+}
+
+static void what_is_finished_is_removed(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Operator.Gc", .json = "{\"claims\": 4}"};
+	expect_ok("operator gc --older-than 7d --dry-run");
+	expect_request("Operator.Gc {\"dry_run\":true,\"older_than_ms\":\"604800000\"}");
+	assert_string_equal(ending.output, "would be removed: 0 allocations, 4 claims, 0 audit records\n");
+	expect_ok("operator gc");
+	expect_output("removed: ");
+	expect_usage_error("operator gc --older-than soon", "is not a duration");
+}
+
+static void events_are_printed_as_they_come(void **state)
+{
+	(void)state;
+	fake.events[0] =
+		"{\"index\": 4, \"topic\": \"node\", \"key\": \"node-1\", \"node\": {\"status\": \"DOWN\"}}";
+	fake.events[1] = "{\"index\": 5, \"topic\": \"volume\", \"key\": \"default/db\", \"deleted\": true}";
+	expect_ok("operator watch node volume --index 3");
+	expect_request(
+		"Operator.Watch {\"index\":\"3\",\"namespace\":\"*\",\"topics\":[\"node\",\"volume\"]}");
+	assert_string_equal(ending.output, "4 node node-1: down\n5 volume default/db: is gone\n");
+	expect_ok("operator watch --json");
+	expect_output("{\"index\":\"4\",\"topic\":\"node\"");
+	expect_output("}\n{\"index\":\"5\"");
+	fake.stream_end = STATUS_UNAVAILABLE;
+	expect_failure("operator watch", STATUS_UNAVAILABLE, "the server ends the stream");
+	expect_output("5 volume");
+	fake.stream_end = STATUS_CANCELLED; /* nothing comes and nothing ends */
+	expect_ok("operator watch --timeout 20ms");
+	expect_usage_error("operator watch jobs", "nothing is called 'jobs'");
+}
+
+static void the_server_says_how_it_is_after_a_restore(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Operator.Status",
+					       .json = "{\"epoch\": 3, \"restored_at_ms\": 1000, "
+						       "\"nodes_to_report\": 2, \"acl_enabled\": true}"};
+	expect_ok("operator status");
+	expect_output("epoch                3\n");
+	expect_output("2 nodes are still to report\n");
+	expect_output("tokens               needed\n");
+}
+
+static void a_token_comes_from_a_file_that_others_cannot_read(void **state)
+{
+	(void)state;
+	write_spec("0192-secret\n");
+	expect_ok(with_spec("operator status --token-file @"));
+	assert_string_equal(fake.token, "0192-secret");
+	assert_int_equal(setenv("HOLDFAST_TOKEN_FILE", spec_path, 1), 0);
+	expect_ok("node status");
+	assert_string_equal(fake.token, "0192-secret");
+	assert_int_equal(chmod(spec_path, 0604), 0);
+	expect_failure("node status", STATUS_PERMISSION_DENIED, "everybody may read");
+	assert_null(strstr(ending.err.msg, "0192"));
+	assert_int_equal(chmod(spec_path, 0600), 0);
+	write_spec("\n0192-secret");
+	expect_failure("node status", STATUS_INVALID_ARGUMENT, "holds no token in its first line");
+	(void)unlink(spec_path);
+	expect_failure("node status", STATUS_NOT_FOUND, "read the token in");
+	assert_int_equal(unsetenv("HOLDFAST_TOKEN_FILE"), 0);
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", "/tmp", 1), 0);
+	expect_ok("node status"); /* credentials of another kind */
+	assert_string_equal(fake.token, "");
+}
+
+static void ids_are_offered_to_the_shell(void **state)
+{
+	(void)state;
+	expect_ok("completion ids volume d");
+	assert_string_equal(ending.output, "db\ndb2\n");
+	expect_request("\"per_page\":200");
+	expect_ok("completion ids node");
+	assert_string_equal(ending.output, "node-1\nnode-2\n");
+	expect_ok("completion ids alloc 02");
+	assert_string_equal(ending.output, "02\n");
+	expect_usage_error("completion ids job", "there are no ids of 'job'");
+	expect_usage_error("completion bash x", "unexpected argument 'x'");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_backup_is_fetched_in_parts_and_checked, run_setup),
+		cmocka_unit_test_setup(a_backup_that_is_not_whole_is_not_kept, run_setup),
+		cmocka_unit_test_setup(a_restore_sends_all_before_it_applies, run_setup),
+		cmocka_unit_test_setup(what_is_finished_is_removed, run_setup),
+		cmocka_unit_test_setup(events_are_printed_as_they_come, run_setup),
+		cmocka_unit_test_setup(the_server_says_how_it_is_after_a_restore, run_setup),
+		cmocka_unit_test_setup(a_token_comes_from_a_file_that_others_cannot_read, run_setup),
+		cmocka_unit_test_setup(ids_are_offered_to_the_shell, run_setup),
+	};
+	int failed;
+
+	run_begin();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	run_end();
+	return failed;
+}

@@ -1,0 +1,286 @@
+/* Commands about volumes and snapshots against a model of the server. */
+
+#include "run.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <holdfast/v1/explain.pb-c.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+static void lists_come_whole_in_pages(void **state)
+{
+	json_t *json;
+
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Volumes.List",
+					       .json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}], "
+						       "\"next_token\": \"c\", \"index\": 7}"};
+	fake.answers[1] =
+		(struct fake_answer){.method = "Volumes.List", .json = "{\"volumes\": [{\"id\": \"c\"}]}"};
+	expect_ok("volume status --json --namespace *");
+	json = json_loads(ending.output, 0, NULL);
+	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 3);
+	assert_string_equal(json_string_value(json_object_get(json, "next_token")), "");
+	assert_string_equal(json_string_value(json_object_get(json, "index")), "7");
+	json_decref(json);
+	expect_request("Volumes.List {\"namespace\":\"*\",\"per_page\":1000}\n"
+		       "Volumes.List {\"namespace\":\"*\",\"next_token\":\"c\",\"per_page\":1000}\n");
+}
+
+static void a_limit_ends_the_pages_and_says_so(void **state)
+{
+	json_t *json;
+
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Volumes.List",
+					       .json = "{\"volumes\": [{\"id\": \"a\"}, {\"id\": \"b\"}, "
+						       "{\"id\": \"c\"}], \"next_token\": \"d\"}"};
+	expect_ok("volume status --json --limit 2"); /* the server gives more than it was asked for */
+	expect_request("\"per_page\":2}\n");
+	json = json_loads(ending.output, 0, NULL);
+	assert_int_equal(json_array_size(json_object_get(json, "volumes")), 2);
+	assert_string_equal(json_string_value(json_object_get(json, "next_token")), "d");
+	json_decref(json);
+	expect_usage_error("volume status --limit 0", "--limit: '0' is not a number from 1 to 10000000");
+	expect_usage_error("volume status --limit 10000001", "is not a number");
+}
+
+static void a_page_that_comes_twice_is_an_error(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Volumes.List", .json = "{\"volumes\": [{\"id\": \"a\"}], \"next_token\": \"b\"}"};
+	expect_failure("volume status", STATUS_INTERNAL, "repeats a page");
+}
+
+static void lists_are_chosen_by_node_plugin_and_filter(void **state)
+{
+	(void)state;
+	fake.answers[0] =
+		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
+	expect_ok("volume status --node node-1 --plugin eb --filter x==1 --verbose");
+	expect_request(
+		"Volumes.List "
+		"{\"filter\":\"x==1\",\"node_id\":\"node-1\",\"per_page\":1000,\"plugin_id\":\"ebs\"}");
+	expect_output("EXTERNAL ID");
+	expect_ok("volume status --node gone"); /* what was used on it may outlive it */
+	expect_request("\"node_id\":\"gone\"");
+	expect_usage_error("volume status db --filter x", "are for the list");
+}
+
+static void a_volume_is_shown_with_what_its_provider_made(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Volumes.Get",
+		.json = "{\"volume\": {\"id\": \"db\", \"type\": \"CSI\", \"plugin_id\": \"ebs\", "
+			"\"provider\": \"aws\","
+			"\"controller_required\": true, \"controllers_healthy\": 1, "
+			"\"controllers_expected\": 2,"
+			"\"nodes_healthy\": 3, \"nodes_expected\": 4, \"capacity\": 1610612736,"
+			"\"phase\": \"VOLUME_EXPANDING\", \"phase_error\": \"quota\","
+			"\"mount_options\": {\"mount_flags\": [\"[redacted]\"]},"
+			"\"topologies\": [{\"segments\": {\"rack\": \"R1\", \"zone\": \"a\"}}]},"
+			"\"why\": \"held by x\\nnext: y\","
+			"\"explanations\": [{\"text\": \"held by x\"}, {\"text\": \"and by z\"}]}"};
+	expect_ok("volume status db --why");
+	expect_output("controllers healthy  1/2\n");
+	expect_output("nodes healthy        3/4\n");
+	expect_output("capacity             1.5GiB\n");
+	expect_output("phase                volume-expanding\n");
+	expect_output("last try             quota\n");
+	expect_output("mount flags          [redacted]\n");
+	expect_output("rack=R1,zone=a\n");
+	expect_output("\nwhy\nheld by x\nnext: y\nand by z\n");
+	expect_ok("volume status db --why --json");
+	expect_output("\"explanations\": [");
+}
+
+static void a_volume_is_created_and_a_lost_answer_can_be_fetched(void **state)
+{
+	(void)state;
+	write_spec("id = \"db\"\ntype = \"csi\"\nplugin_id = \"ebs\"\ncapacity_min = \"1GiB\"\nsecrets { k = "
+		   "\"v\" }\n");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Volumes.Create",
+				     .json = "{\"volume\": {\"id\": \"db\", \"external_id\": \"vol-1\", "
+					     "\"schedulable\": true}, \"created\": true}"};
+	expect_ok(with_spec("volume create @"));
+	expect_request("\"capacity_min\":\"1073741824\"");
+	expect_request("\"secrets\":{\"k\":\"v\"}");
+	assert_string_equal(ending.output, "external ID vol-1\nvolume db is created\n");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Volumes.Create", .status = STATUS_DEADLINE_EXCEEDED};
+	expect_failure(with_spec("volume create @"), STATUS_DEADLINE_EXCEEDED, "again resumes it");
+	fake.answers[0].status = STATUS_INVALID_ARGUMENT;
+	expect_failure(with_spec("volume create @"), STATUS_INVALID_ARGUMENT, "the server refuses");
+	assert_null(strstr(ending.err.msg, "resumes"));
+	expect_usage_error(with_spec("volume create @ --timeout x"), "'x' is not a duration");
+}
+
+static void a_volume_is_expanded_to_a_size(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Volumes.Expand",
+		.json = "{\"volume\": {\"id\": \"web\", \"capacity\": \"21474836480\"}}"};
+	expect_ok("volume expand web 20GiB --capacity-max 30GiB");
+	expect_request("Volumes.Expand "
+		       "{\"capacity_max\":\"32212254720\",\"capacity_min\":\"21474836480\",\"id\":\"web\","
+		       "\"namespace\":\"default\"}");
+	assert_string_equal(ending.output, "volume web has 20GiB\n");
+	fake.answers[0].json = "{\"volume\": {\"capacity\": 5, \"phase\": \"VOLUME_EXPANDING\"}}";
+	expect_ok("volume expand web 20GiB");
+	expect_output("5 bytes, and its nodes are still to see that");
+	expect_usage_error("volume expand web 20GiB --capacity-max 10GiB", "is less than SIZE");
+	expect_usage_error("volume expand web large", "SIZE: 'large' is not a size");
+	expect_usage_error("volume expand web 0", "is not a size");
+}
+
+static void deleting_needs_the_whole_id_and_a_yes(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Volumes.Delete", .json = "{}"};
+	expect_failure("volume delete web", STATUS_INVALID_ARGUMENT, "give --yes");
+	expect_failure("volume delete we --yes", STATUS_INVALID_ARGUMENT, "delete needs whole ids");
+	assert_null(strstr(fake.requests, "Delete"));
+	write_spec("user = \"a=b\"\n");
+	expect_ok(with_spec("volume delete web -y --secrets-file @"));
+	expect_request(
+		"Volumes.Delete {\"id\":\"web\",\"namespace\":\"default\",\"secrets\":{\"user\":\"a=b\"}}");
+	expect_output("volume web is deleted");
+}
+
+#define CLAIMS                                                                                       \
+	"{\"claims\": [{\"id\": \"c\", \"volume_id\": \"web\", \"node_id\": \"node-1\", \"state\": " \
+	"\"TAKEN\","                                                                                 \
+	"\"allocation_id\": \"a-1\"}]}"
+
+static void an_attestation_is_tried_first_and_lists_what_it_stands_in_for(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Volumes.Detach", .json = CLAIMS};
+	expect_ok("volume detach web node-1 --attest dead --dry-run");
+	expect_request("\"attest_reason\":\"dead\",\"dry_run\":true");
+	expect_output("BYPASSED EVIDENCE");
+	expect_output("the node's receipt, a new boot of the node");
+	assert_null(strstr(fake.requests, "Detach {\"attest_reason\":\"dead\",\"id\""));
+	expect_failure("volume detach web node-1 --attest dead", STATUS_INVALID_ARGUMENT, "give --yes");
+	assert_null(strstr(fake.requests, "Detach {\"attest_reason\":\"dead\",\"id\""));
+	expect_ok("volume detach web node-1 --attest dead --yes");
+	expect_request("Detach {\"attest_reason\":\"dead\",\"id\":\"web\"");
+	fake.answers[0].json = "{}";
+	expect_failure("volume detach web node-1 --attest dead --yes", STATUS_FAILED_PRECONDITION, "nothing");
+	expect_failure("volume detach web node-1 --dry-run", STATUS_FAILED_PRECONDITION,
+		       "nothing would change");
+	expect_ok("volume detach web node-1"); /* without force, nothing to do is success */
+	expect_output("holds no claim");
+}
+
+static void external_volumes_are_listed(void **state)
+{
+	(void)state;
+	fake.answers[0] =
+		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
+	fake.answers[1] = (struct fake_answer){
+		.method = "Volumes.ListExternal",
+		.json = "{\"volumes\": [{\"external_id\": \"vol-1\", \"capacity\": 1024, \"abnormal\": true,"
+			"\"condition\": \"bad \\u001b[2J disk\", \"published_node_ids\": [\"i-1\", "
+			"\"i-2\"]}]}"};
+	expect_ok("volume external e");
+	expect_request("Volumes.ListExternal {\"per_page\":1000,\"plugin_id\":\"ebs\"}");
+	expect_output("vol-1");
+	expect_output("i-1,i-2");
+	assert_null(strchr(ending.output, '\033'));
+	expect_failure("volume external x", STATUS_NOT_FOUND, "no plugin is called 'x'");
+}
+
+static void snapshots_are_made_listed_and_deleted(void **state)
+{
+	(void)state;
+	fake.answers[0] =
+		(struct fake_answer){.method = "Volumes.CreateSnapshot",
+				     .json = "{\"snapshot\": {\"snapshot_id\": \"snap-1\", \"name\": \"s\", "
+					     "\"size_bytes\": 2048, \"ready\": true}}"};
+	fake.answers[1] = (struct fake_answer){.method = "Volumes.DeleteSnapshot", .json = "{}"};
+	fake.answers[2] = (struct fake_answer){.method = "Volumes.ListSnapshots", .json = "{}"};
+	fake.answers[3] =
+		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
+	expect_ok("volume snapshot create we s --parameter a=b=c --parameter d=");
+	expect_request("Volumes.CreateSnapshot "
+		       "{\"name\":\"s\",\"namespace\":\"default\",\"parameters\":{\"a\":\"b=c\","
+		       "\"d\":\"\"},\"volume_id\":\"web\"}");
+	expect_output("snap-1");
+	expect_output("2KiB");
+	expect_failure("volume snapshot create web s --parameter a", STATUS_INVALID_ARGUMENT,
+		       "'a' is not KEY=VALUE");
+	expect_failure("volume snapshot create web s --parameter a=1 --parameter a=2",
+		       STATUS_INVALID_ARGUMENT, "'a' is given twice");
+	expect_ok("volume snapshot delete eb snap-1 --yes");
+	expect_request("Volumes.DeleteSnapshot {\"plugin_id\":\"ebs\",\"snapshot_id\":\"snap-1\"}");
+	expect_failure("volume snapshot delete ebs snap-1", STATUS_INVALID_ARGUMENT, "give --yes");
+	expect_ok("volume snapshot list");
+	assert_string_equal(ending.output, "no snapshots\n");
+	expect_request("Volumes.ListSnapshots {\"per_page\":1000}");
+	expect_ok("volume snapshot list --plugin ebs --limit 5");
+	expect_request("Volumes.ListSnapshots {\"per_page\":5,\"plugin_id\":\"ebs\"}");
+	expect_usage_error("volume snapshot list --secrets-file x", "give --plugin too");
+}
+
+static void an_example_is_written_once(void **state)
+{
+	char line[128];
+
+	(void)state;
+	(void)unlink(spec_path);
+	(void)str_format(line, sizeof(line), "volume init %s --type native", spec_path);
+	expect_ok(line);
+	expect_output("holdfast volume register");
+	expect_failure(line, STATUS_ALREADY_EXISTS, "is not overwritten");
+	expect_ok(with_spec("volume register @"));
+	(void)unlink(spec_path);
+	expect_ok(with_spec("volume init @ --json"));
+	expect_output("\"file\"");
+	expect_usage_error("volume init --type nfs", "--type is csi or native");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(lists_come_whole_in_pages, run_setup),
+		cmocka_unit_test_setup(a_limit_ends_the_pages_and_says_so, run_setup),
+		cmocka_unit_test_setup(a_page_that_comes_twice_is_an_error, run_setup),
+		cmocka_unit_test_setup(lists_are_chosen_by_node_plugin_and_filter, run_setup),
+		cmocka_unit_test_setup(a_volume_is_shown_with_what_its_provider_made, run_setup),
+		cmocka_unit_test_setup(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup),
+		cmocka_unit_test_setup(a_volume_is_expanded_to_a_size, run_setup),
+		cmocka_unit_test_setup(deleting_needs_the_whole_id_and_a_yes, run_setup),
+		cmocka_unit_test_setup(an_attestation_is_tried_first_and_lists_what_it_stands_in_for,
+				       run_setup),
+		cmocka_unit_test_setup(external_volumes_are_listed, run_setup),
+		cmocka_unit_test_setup(snapshots_are_made_listed_and_deleted, run_setup),
+		cmocka_unit_test_setup(an_example_is_written_once, run_setup),
+	};
+	int failed;
+
+	run_begin();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	run_end();
+	return failed;
+}

@@ -1,0 +1,358 @@
+/* Who is not let in, what is told about it on both sides, and what is counted. */
+
+#include "tls_world.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "rpc/server_internal.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What the server was told about refusals; the callback has no userdata of its own. */
+static struct {
+	size_t n;
+	struct rpc_peer peer;
+	struct error why;
+} told;
+
+static void on_refused(const struct rpc_peer *peer, const struct error *why, void *userdata)
+{
+	(void)userdata;
+	told.n++;
+	told.peer = *peer;
+	told.why = *why;
+}
+
+static int setup(void **state)
+{
+	struct tls_world *tw;
+
+	if (tls_world_setup(state) != 0)
+		return -1;
+	tw = *state;
+	told.n = 0;
+	rpc_server_on_refused(tw->world->server, on_refused);
+	return 0;
+}
+
+static X509 *read_cert(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	X509 *cert = file ? PEM_read_X509(file, NULL, NULL, NULL) : NULL;
+
+	assert_non_null(cert);
+	(void)fclose(file);
+	return cert;
+}
+
+/* Sign the certificate @name again as one that ended a minute ago. */
+static void expire(struct tls_world *tw, const char *name)
+{
+	char path[WORLD_PATH_SIZE + 8];
+	FILE *file = fopen(world_path(tw->world, "ca.key"), "re");
+	EVP_PKEY *key = file ? PEM_read_PrivateKey(file, NULL, NULL, NULL) : NULL;
+	X509 *cert;
+
+	assert_non_null(key);
+	(void)fclose(file);
+	(void)str_format(path, sizeof(path), "%s.crt", world_path(tw->world, name));
+	cert = read_cert(path);
+	assert_non_null(X509_gmtime_adj(X509_getm_notBefore(cert), -3600));
+	assert_non_null(X509_gmtime_adj(X509_getm_notAfter(cert), -60));
+	assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	assert_int_equal(PEM_write_X509(file, cert), 1);
+	assert_int_equal(fclose(file), 0);
+	X509_free(cert);
+	EVP_PKEY_free(key);
+}
+
+/* Load the identity @name of another CA than the server's, which it nevertheless trusts. */
+static struct rpc_tls *load_intruder(struct tls_world *tw, const char *name)
+{
+	struct rpc_tls *tls = NULL;
+	char cert[WORLD_PATH_SIZE + 8];
+	char key[WORLD_PATH_SIZE + 8];
+
+	(void)str_format(cert, sizeof(cert), "%s.crt", world_path(tw->world, name));
+	(void)str_format(key, sizeof(key), "%s.key", world_path(tw->world, name));
+	assert_int_equal(rpc_tls_new(&(struct rpc_tls_files){.ca = world_path(tw->world, "ca.crt"),
+							     .cert = cert,
+							     .key = key},
+				     &tls, NULL),
+			 STATUS_OK);
+	return tls;
+}
+
+static void a_refused_certificate_is_told_to_both_sides(void **state)
+{
+	static const struct row {
+		const char *ca;
+		bool expired;
+		const char *client; /* says */
+		const char *server;
+	} rows[] = {
+		{"foreign", false, "another CA than theirs", "certificate"},
+		{"ca", true, "our certificate has expired", "expired"},
+	};
+	struct tls_world *tw = *state;
+
+	tls_world_make_ca(tw, "foreign");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char name[16];
+		struct rpc_client *client;
+		struct rpc_tls *tls;
+		struct answer answer;
+
+		(void)str_format(name, sizeof(name), "refused%zu", i);
+		tls_world_issue(tw, rows[i].ca, name, NODE_URI);
+		if (rows[i].expired)
+			expire(tw, name);
+		tls = load_intruder(tw, name);
+		client = tls_world_client(tw, tls, SERVER_URI);
+		assert_int_equal(world_get_now(tw->world, client, "db", &answer), STATUS_UNAVAILABLE);
+		if (!strstr(answer.err.msg, rows[i].client))
+			fail_msg("row %zu: %s", i, answer.err.msg);
+		world_run_until_count(tw->world, &told.n, i + 1);
+		assert_int_equal(told.why.status, STATUS_UNAUTHENTICATED);
+		assert_non_null(strstr(told.why.msg, rows[i].server));
+		assert_memory_equal(told.peer.address, "127.0.0.1:", strlen("127.0.0.1:"));
+		rpc_client_free(client);
+		rpc_tls_free(tls);
+	}
+	assert_int_equal(tw->world->n_calls, 0);
+	assert_int_equal(rpc_server_stats(tw->world->server).refused, ARRAY_SIZE(rows));
+	assert_int_equal(rpc_server_stats(tw->world->server).accepted, ARRAY_SIZE(rows));
+}
+
+static int connect_to(struct tls_world *tw)
+{
+	const struct sockaddr_in address = {.sin_family = AF_INET,
+					    .sin_port = htons(tw->port),
+					    .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	return fd;
+}
+
+/* A client of another CA, up to where it thinks that it has been let in. */
+static SSL *shake_hands(struct tls_world *tw, SSL_CTX *ctx, int fd)
+{
+	SSL *ssl = SSL_new(ctx);
+	int r = 0;
+
+	assert_int_equal(SSL_set_fd(ssl, fd), 1);
+	while (r != 1) {
+		r = SSL_connect(ssl);
+		assert_true(r == 1 || SSL_get_error(ssl, r) == SSL_ERROR_WANT_READ);
+		if (r != 1)
+			assert_true(sd_event_run(tw->world->event, 1000) >= 0);
+	}
+	return ssl;
+}
+
+static SSL_CTX *intruder_context(struct tls_world *tw)
+{
+	static const unsigned char h2[] = "\x02h2";
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+
+	tls_world_make_ca(tw, "foreign");
+	tls_world_issue(tw, "foreign", "intruder", NODE_URI);
+	assert_int_equal(
+		SSL_CTX_use_certificate_file(ctx, world_path(tw->world, "intruder.crt"), SSL_FILETYPE_PEM),
+		1);
+	assert_int_equal(
+		SSL_CTX_use_PrivateKey_file(ctx, world_path(tw->world, "intruder.key"), SSL_FILETYPE_PEM), 1);
+	assert_int_equal(SSL_CTX_set_alpn_protos(ctx, h2, sizeof(h2) - 1), 0);
+	return ctx;
+}
+
+static void a_client_that_goes_on_talking_still_gets_to_see_the_refusal(void **state)
+{
+	struct tls_world *tw = *state;
+	SSL_CTX *ctx = intruder_context(tw);
+	int fd = connect_to(tw);
+	SSL *ssl = shake_hands(tw, ctx, fd);
+	char bytes[1000] = {0};
+
+	/* with an ordinary close, what comes after it would be answered with a reset */
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(SSL_write(ssl, bytes, sizeof(bytes)), sizeof(bytes));
+		world_settle(tw->world);
+	}
+	assert_int_equal(told.n, 0); /* not yet at its end */
+	assert_true(SSL_read(ssl, bytes, sizeof(bytes)) <= 0);
+	assert_int_equal(ERR_GET_REASON(ERR_peek_error()), SSL_R_TLSV1_ALERT_UNKNOWN_CA);
+	SSL_free(ssl);
+	(void)close(fd);
+	world_run_until_count(tw->world, &told.n, 1);
+	assert_int_equal(told.why.status, STATUS_UNAUTHENTICATED);
+	SSL_CTX_free(ctx);
+	world_settle(tw->world);
+	assert_int_equal(tw->world->server->n_conns, 0);
+}
+
+static void a_refused_client_that_never_stops_talking_is_cut_off(void **state)
+{
+	struct tls_world *tw = *state;
+	SSL_CTX *ctx = intruder_context(tw);
+	int fd = connect_to(tw);
+	SSL *ssl = shake_hands(tw, ctx, fd);
+	static char bytes[16000];
+
+	for (int i = 0; i < 1000 && told.n == 0; i++) {
+		(void)SSL_write(ssl, bytes, sizeof(bytes));
+		world_settle(tw->world);
+	}
+	assert_int_equal(told.n, 1);
+	assert_int_equal(told.why.status, STATUS_UNAUTHENTICATED);
+	SSL_free(ssl);
+	(void)close(fd);
+	SSL_CTX_free(ctx);
+}
+
+static void a_refused_client_that_stays_silent_goes_when_its_time_is_up(void **state)
+{
+	struct tls_world *tw = *state;
+	SSL_CTX *ctx = intruder_context(tw);
+	SSL *ssl;
+	int fd;
+
+	tw->world->server->timing.handshake_us = 100 * USEC_PER_MSEC;
+	fd = connect_to(tw);
+	ssl = shake_hands(tw, ctx, fd);
+	world_run_until_count(tw->world, &told.n, 1);
+	assert_int_equal(told.why.status, STATUS_UNAUTHENTICATED);
+	SSL_free(ssl);
+	(void)close(fd);
+	SSL_CTX_free(ctx);
+}
+
+static void an_identity_may_have_as_many_connections_as_its_limit_and_no_more(void **state)
+{
+	struct tls_world *tw = *state;
+	struct rpc_client *clients[4];
+	struct answer answer;
+
+	tw->world->server->limits.per_identity = 3;
+	tw->world->server->limits.per_address = 1; /* it does not count once they are known */
+	for (size_t i = 0; i < 4; i++) {
+		clients[i] = tls_world_client(tw, tw->node_tls, SERVER_URI);
+		assert_int_equal(world_get_now(tw->world, clients[i], "db", &answer),
+				 i < 3 ? STATUS_OK : STATUS_UNAVAILABLE);
+	}
+	world_run_until_count(tw->world, &told.n, 1);
+	assert_int_equal(told.why.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(told.why.msg, NODE_URI));
+	assert_non_null(strstr(told.why.msg, "3"));
+	/* one that goes makes room for another */
+	rpc_client_free(clients[0]);
+	world_settle(tw->world);
+	assert_int_equal(world_get_now(tw->world, clients[3], "db", &answer), STATUS_OK);
+	for (size_t i = 1; i < 4; i++)
+		rpc_client_free(clients[i]);
+}
+
+static void an_address_may_have_as_many_strangers_as_its_limit_and_no_more(void **state)
+{
+	struct tls_world *tw = *state;
+	struct rpc_tls *nobody = tls_world_load(tw, "ca", NULL);
+	struct rpc_client *clients[4];
+	struct answer answer;
+
+	tw->world->server->limits.per_address = 3;
+	for (size_t i = 0; i < 4; i++) {
+		clients[i] = tls_world_client(tw, nobody, SERVER_URI);
+		assert_int_equal(world_get_now(tw->world, clients[i], "db", &answer),
+				 i < 3 ? STATUS_OK : STATUS_UNAVAILABLE);
+	}
+	assert_int_equal(told.n, 1);
+	assert_int_equal(told.why.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(told.why.msg, "127.0.0.1"));
+	for (size_t i = 0; i < 4; i++)
+		rpc_client_free(clients[i]);
+	world_settle(tw->world);
+	assert_true(RB_EMPTY(&tw->world->server->peers));
+	rpc_tls_free(nobody);
+}
+
+struct tally {
+	uint64_t n[STATUS_N];
+	uint64_t streams[STATUS_N];
+};
+
+static void add(const char *service, const char *method, enum status status, uint64_t n, void *userdata)
+{
+	struct tally *tally = userdata;
+
+	if (str_eq(service, "holdfast.v1.Volumes") && str_eq(method, "Get"))
+		tally->n[status] += n;
+	else if (str_eq(service, "holdfast.v1.Nodes") && str_eq(method, "Session"))
+		tally->streams[status] += n;
+	else
+		fail_msg("%s/%s", service, method);
+}
+
+static void calls_are_counted_by_method_and_how_they_ended(void **state)
+{
+	struct tls_world *tw = *state;
+	struct world *world = tw->world;
+	struct tally tally = {.n = {0}};
+	struct session session;
+	struct answer answer;
+	struct error err;
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(world_get_now(world, tw->client, "db", &answer), STATUS_OK);
+	assert_int_equal(world_get_now(world, tw->client, "missing", &answer), STATUS_NOT_FOUND);
+	(void)world_get(world, tw->client, "hold", 20 * USEC_PER_MSEC, &answer);
+	world_run_until(world, &answer.done); /* the deadline of the server or of the client */
+	world_run_until_count(world, &world->n_held, 1);
+	world_answer(TAKE_PTR(world->held[0]), "late");
+	session_open(&session, world, tw->client);
+	assert_int_equal(session_send(&session, "finish", &err), STATUS_OK);
+	world_run_until(world, &session.closed);
+	session_open(&session, world, tw->client);
+	assert_int_equal(session_send(&session, "echo", &err), STATUS_OK);
+	world_run_until_count(world, &session.n_messages, 1);
+	assert_int_equal(rpc_server_stats(world->server).streams, 1);
+	rpc_stream_cancel(session.stream);
+	world_run_until_count(world, &world->n_closed, 2);
+	assert_int_equal(rpc_server_stats(world->server).streams, 0);
+	assert_int_equal(rpc_server_stats(world->server).connections, 1);
+	rpc_server_each_count(world->server, add, &tally);
+	assert_int_equal(tally.n[STATUS_OK] + tally.n[STATUS_DEADLINE_EXCEEDED], 4);
+	assert_true(tally.n[STATUS_OK] >= 3);
+	assert_int_equal(tally.n[STATUS_NOT_FOUND], 1);
+	assert_int_equal(tally.streams[STATUS_OK], 1);
+	assert_int_equal(tally.streams[STATUS_CANCELLED], 1);
+}
+
+#define REFUSED_TEST(f) cmocka_unit_test_setup_teardown(f, setup, tls_world_teardown)
+
+static const struct CMUnitTest tests[] = {
+	REFUSED_TEST(a_refused_certificate_is_told_to_both_sides),
+	REFUSED_TEST(a_client_that_goes_on_talking_still_gets_to_see_the_refusal),
+	REFUSED_TEST(a_refused_client_that_never_stops_talking_is_cut_off),
+	REFUSED_TEST(a_refused_client_that_stays_silent_goes_when_its_time_is_up),
+	REFUSED_TEST(an_identity_may_have_as_many_connections_as_its_limit_and_no_more),
+	REFUSED_TEST(an_address_may_have_as_many_strangers_as_its_limit_and_no_more),
+	REFUSED_TEST(calls_are_counted_by_method_and_how_they_ended),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+#include "../unit.h"
+#include "base/str.h"
+#include "holdfast/v1/operator.pb-c.h"
+#include "holdfast/v1/volumes.pb-c.h"
+#include "rpc/route.h"
+
+#include <string.h>
+
+static const struct rpc_route list = {.method = "GET", .pattern = "/v1/volumes"};
+static const struct rpc_route get = {.method = "GET", .pattern = "/v1/volume/csi/{id}"};
+static const struct rpc_route put = {.method = "PUT", .pattern = "/v1/volume/csi/{volume.id}"};
+static const struct rpc_route detach = {
+	.method = "DELETE", .pattern = "/v1/volume/csi/{id}/detach", .name = {"node", "node_id"}};
+static const struct rpc_route text = {.method = "GET", .pattern = "/metrics"};
+
+static enum status make(const struct rpc_route *route, const ProtobufCMessageDescriptor *descriptor,
+			const char *target, const char *body, bool *ret_pretty, ProtobufCMessage **ret,
+			struct error *err)
+{
+	return route_request(route, target, descriptor, &(struct route_body){body, strlen(body)}, ret_pretty,
+			     ret, err);
+}
+
+static void parameters_fill_fields_of_every_kind(void **state)
+{
+	Holdfast__V1__ListVolumesRequest *request = NULL;
+	ProtobufCMessage *message = NULL;
+	bool pretty = true;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(make(&list, &holdfast__v1__list_volumes_request__descriptor,
+			      "/v1/volumes?prefix=d%20b&per_page=7&index=18446744073709551615&wait_ms=5", "",
+			      &pretty, &message, &err),
+			 STATUS_OK);
+	request = (Holdfast__V1__ListVolumesRequest *)message;
+	assert_string_equal(request->prefix, "d b");
+	assert_int_equal(request->per_page, 7);
+	assert_true(request->index == UINT64_MAX);
+	assert_int_equal(request->wait_ms, 5);
+	assert_false(pretty);
+	holdfast__v1__list_volumes_request__free_unpacked(request, NULL);
+}
+
+static void flags_may_stand_alone_and_pretty_is_nobodys_field(void **state)
+{
+	static const struct row {
+		const char *target;
+		bool why;
+		bool pretty;
+	} rows[] = {
+		{"/v1/volume/csi/db", false, false},	       {"/v1/volume/csi/db?why", true, false},
+		{"/v1/volume/csi/db?why=", true, false},       {"/v1/volume/csi/db?why=true", true, false},
+		{"/v1/volume/csi/db?why=false", false, false}, {"/v1/volume/csi/db?why&pretty", true, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		ProtobufCMessage *message = NULL;
+		bool pretty = !rows[i].pretty;
+		struct error err;
+
+		assert_int_equal(make(&get, &holdfast__v1__get_volume_request__descriptor, rows[i].target, "",
+				      &pretty, &message, &err),
+				 STATUS_OK);
+		assert_string_equal(((Holdfast__V1__GetVolumeRequest *)message)->id, "db");
+		assert_int_equal(((Holdfast__V1__GetVolumeRequest *)message)->why, rows[i].why);
+		assert_int_equal(pretty, rows[i].pretty);
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
+}
+
+static void a_body_is_laid_over_the_path(void **state)
+{
+	Holdfast__V1__RegisterVolumeRequest *request;
+	ProtobufCMessage *message = NULL;
+	bool pretty = false;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(make(&put, &holdfast__v1__register_volume_request__descriptor,
+			      "/v1/volume/csi/a%2Fb?volume.namespace=prod",
+			      "{\"volume\": {\"plugin_id\": \"p\", \"id\": \"a/b\", \"type\": \"csi\"}}",
+			      &pretty, &message, &err),
+			 STATUS_OK);
+	request = (Holdfast__V1__RegisterVolumeRequest *)message;
+	assert_string_equal(request->volume->id, "a/b");
+	assert_string_equal(request->volume->plugin_id, "p");
+	assert_string_equal(request->volume->namespace_, "prod");
+	assert_int_equal(request->volume->type, HOLDFAST__V1__VOLUME_TYPE__CSI);
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void lists_are_given_by_repetition(void **state)
+{
+	static const struct rpc_route watch = {.method = "GET", .pattern = "/v1/watch"};
+	Holdfast__V1__WatchRequest *request;
+	ProtobufCMessage *message = NULL;
+	bool pretty = false;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(make(&watch, &holdfast__v1__watch_request__descriptor,
+			      "/v1/watch?topics=volume&topics=node", "", &pretty, &message, &err),
+			 STATUS_OK);
+	request = (Holdfast__V1__WatchRequest *)message;
+	assert_int_equal(request->n_topics, 2);
+	assert_string_equal(request->topics[0], "volume");
+	assert_string_equal(request->topics[1], "node");
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void a_parameter_may_have_another_name_than_its_field(void **state)
+{
+	ProtobufCMessage *message = NULL;
+	bool pretty = false;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(make(&detach, &holdfast__v1__detach_volume_request__descriptor,
+			      "/v1/volume/csi/db/detach?node=n1", "", &pretty, &message, &err),
+			 STATUS_OK);
+	assert_string_equal(((Holdfast__V1__DetachVolumeRequest *)message)->node_id, "n1");
+	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void what_cannot_be_meant_is_refused_by_name(void **state)
+{
+	static const struct row {
+		const struct rpc_route *route;
+		const ProtobufCMessageDescriptor *descriptor;
+		const char *target;
+		const char *body;
+		const char *text; /* in the message */
+	} rows[] = {
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?type=csi", "",
+		 "\"type\""},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?perPage=1", "",
+		 "\"perPage\""},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?a%0Ab=1", "",
+		 "\"a b\""},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?prefix=a&prefix=b", "",
+		 "prefix is given twice"},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?per_page=x", "",
+		 "per_page"},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?per_page=-1", "",
+		 "per_page"},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?per_page=4294967296",
+		 "", "per_page"},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?prefix=%", "",
+		 "parameter 1"},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes", "{}", "no body"},
+		{&get, &holdfast__v1__get_volume_request__descriptor, "/v1/volume/csi/db?id=other", "",
+		 "id is given twice"},
+		{&get, &holdfast__v1__get_volume_request__descriptor, "/v1/volume/csi/%00", "", "the id in"},
+		{&get, &holdfast__v1__get_volume_request__descriptor, "/v1/volume/csi/%ff", "", "the id in"},
+		{&get, &holdfast__v1__get_volume_request__descriptor, "/v1/volume/csi/db?why=maybe", "",
+		 "why"},
+		{&put, &holdfast__v1__register_volume_request__descriptor, "/v1/volume/csi/db",
+		 "{\"volume\": {\"id\": \"other\"}}", "id is given in the address"},
+		{&put, &holdfast__v1__register_volume_request__descriptor, "/v1/volume/csi/db",
+		 "{\"volume\": 1}", "volume is given in the address"},
+		{&put, &holdfast__v1__register_volume_request__descriptor, "/v1/volume/csi/db", "[]",
+		 "object"},
+		{&put, &holdfast__v1__register_volume_request__descriptor, "/v1/volume/csi/db", "{",
+		 "line 1"},
+		{&put, &holdfast__v1__register_volume_request__descriptor, "/v1/volume/csi/db",
+		 "{\"nonsense\": 1}", "nonsense"},
+		{&put, &holdfast__v1__register_volume_request__descriptor,
+		 "/v1/volume/csi/db?volume.secrets.password=x", "", "\"volume.secrets.password\""},
+		{&put, &holdfast__v1__register_volume_request__descriptor, "/v1/volume/csi/db?volume=x", "",
+		 "\"volume\""},
+		{&put, &holdfast__v1__register_volume_request__descriptor, "/v1/volume/csi/db?volume.=x", "",
+		 "\"volume.\""},
+		/* what is shown of a wrong text is cut between its characters */
+		{&list, &holdfast__v1__list_volumes_request__descriptor,
+		 "/v1/"
+		 "volumes?per_page=123456789012345678901234567890123456789012345678901234567890123\xc3\xa9",
+		 "", "90123' is not"},
+		{&text, NULL, "/metrics?format=x", "", "\"format\""},
+		{&text, NULL, "/metrics", "x", "no body"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		ProtobufCMessage *message = NULL;
+		bool pretty = false;
+		struct error err = {0};
+
+		if (make(rows[i].route, rows[i].descriptor, rows[i].target, rows[i].body, &pretty, &message,
+			 &err) != STATUS_INVALID_ARGUMENT)
+			fail_msg("%s is taken: %s", rows[i].target, err.msg);
+		if (!strstr(err.msg, rows[i].text))
+			fail_msg("%s: %s", rows[i].target, err.msg);
+		assert_null(message);
+	}
+}
+
+static void a_path_that_others_methods_have_says_which(void **state)
+{
+	static const struct rpc_route routes[] = {
+		{.method = "GET", .pattern = "/v1/volume/csi/{id}"},
+		{.method = "PUT", .pattern = "/v1/volume/csi/{id}"},
+		{.method = "DELETE", .pattern = "/v1/volume/csi/{id}/detach"},
+	};
+	static const struct row {
+		const char *method;
+		const char *target;
+		int found; /* -1: none */
+		const char *allow;
+		bool near;
+	} rows[] = {
+		{"GET", "/v1/volume/csi/a?b=/c", 0, "", true},
+		{"PUT", "/v1/volume/csi/a", 1, "GET", true},
+		{"POST", "/v1/volume/csi/a", -1, "GET, PUT", true},
+		{"HEAD", "/v1/volume/csi/a", -1, "GET, PUT", true},
+		{"GET", "/v1/volume/csi/a/detach", -1, "DELETE", true},
+		{"get", "/v1/volume/csi/a/detach", -1, "DELETE", true},
+		{"GET", "/v1/nothing", -1, "", true},
+		{"GET", "/v1?x", -1, "", true},
+		{"GET", "/v1", -1, "", true},
+		{"GET", "/v10/volume/csi/a", -1, "", false},
+		{"GET", "/", -1, "", false},
+		{"GET", "", -1, "", false},
+	};
+	char allow[ROUTE_ALLOW_SIZE];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int methods = 99;
+		bool near = !rows[i].near;
+		const struct rpc_route *found = route_find(routes, ARRAY_SIZE(routes), rows[i].method,
+							   rows[i].target, &methods, &near);
+
+		assert_ptr_equal(found, rows[i].found < 0 ? NULL : &routes[rows[i].found]);
+		if (!found) {
+			assert_string_equal(route_allow(methods, allow), rows[i].allow);
+			assert_int_equal(near, rows[i].near);
+		}
+	}
+	assert_string_equal(route_allow(ROUTE_GET | ROUTE_PUT | ROUTE_POST | ROUTE_DELETE, allow),
+			    "GET, PUT, POST, DELETE");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(parameters_fill_fields_of_every_kind),
+	cmocka_unit_test(flags_may_stand_alone_and_pretty_is_nobodys_field),
+	cmocka_unit_test(a_body_is_laid_over_the_path),
+	cmocka_unit_test(lists_are_given_by_repetition),
+	cmocka_unit_test(a_parameter_may_have_another_name_than_its_field),
+	cmocka_unit_test(what_cannot_be_meant_is_refused_by_name),
+	cmocka_unit_test(a_path_that_others_methods_have_says_which),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

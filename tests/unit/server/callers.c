@@ -1,0 +1,213 @@
+#include "callers.h"
+
+#include "unit.h"
+
+#include "base/str.h"
+#include "rpc/pbjson.h"
+#include "rpc/pki.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/plugins.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <limits.h>
+#include <string.h>
+
+static const ProtobufCServiceDescriptor *const descriptors[] = {
+	&holdfast__v1__volumes__descriptor,  &holdfast__v1__plugins__descriptor,
+	&holdfast__v1__nodes__descriptor,    &holdfast__v1__allocations__descriptor,
+	&holdfast__v1__operator__descriptor,
+};
+
+static unsigned int n_certificates;
+
+static void issue(struct fixture *f, const char *uri, char *cert, char *key)
+{
+	char ca[PATH_MAX];
+	char ca_key[PATH_MAX];
+	const struct pki_cert_request request = {.uri = uri, .common_name = "caller", .days = 1};
+
+	n_certificates++;
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
+	(void)str_format(ca_key, sizeof(ca_key), "%s/tls/ca.key", f->dir);
+	(void)str_format(cert, PATH_MAX, "%s/tls/caller-%u.pem", f->dir, n_certificates);
+	(void)str_format(key, PATH_MAX, "%s/tls/caller-%u.key", f->dir, n_certificates);
+	assert_int_equal(pki_issue(ca_key, ca, &request, key, cert, NULL), STATUS_OK);
+}
+
+void caller_init(struct caller_client *caller, struct fixture *f, const char *uri, const char *token)
+{
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = f->port, .token = token};
+	char ca[PATH_MAX];
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+	struct rpc_tls_files files = {.ca = ca};
+
+	caller->event = f->event;
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
+	if (uri) {
+		issue(f, uri, cert, key);
+		files.cert = cert;
+		files.key = key;
+	}
+	assert_int_equal(rpc_tls_new(&files, &caller->tls, NULL), STATUS_OK);
+	endpoint.tls = caller->tls;
+	assert_int_equal(rpc_client_new(f->event, &endpoint, &caller->client, NULL), STATUS_OK);
+}
+
+void caller_release(struct caller_client *caller)
+{
+	rpc_client_free(caller->client);
+	rpc_tls_free(caller->tls);
+}
+
+static const ProtobufCMethodDescriptor *find_method(const char *name,
+						    const ProtobufCServiceDescriptor **ret_service)
+{
+	const char *method = strchr(name, '.') + 1;
+	size_t n = (size_t)(method - name - 1);
+
+	for (size_t i = 0; i < ARRAY_SIZE(descriptors); i++) {
+		const char *service = descriptors[i]->short_name;
+
+		*ret_service = descriptors[i];
+		if (strlen(service) == n && strncmp(service, name, n) == 0)
+			return protobuf_c_service_descriptor_get_method_by_name(descriptors[i], method);
+	}
+	return NULL;
+}
+
+static json_t *take_answer(ProtobufCMessage *response)
+{
+	json_t *json = NULL;
+
+	assert_int_equal(pbjson_encode(response, PBJSON_PROTO_NAMES | PBJSON_DEFAULTS, &json, NULL),
+			 STATUS_OK);
+	return json;
+}
+
+static ProtobufCMessage *read_request(const ProtobufCMethodDescriptor *method, const char *text)
+{
+	ProtobufCMessage *message = NULL;
+	struct error err;
+	json_t *json = json_loads(text, 0, NULL);
+
+	assert_non_null(json);
+	if (pbjson_decode(method->input, json, 0, &message, &err) != STATUS_OK)
+		fail_msg("%s: %s: %s", method->name, text, err.msg);
+	json_decref(json);
+	return message;
+}
+
+enum status caller_call(struct caller_client *caller, const char *method, const char *request,
+			json_t **ret_json, struct error *err)
+{
+	const ProtobufCServiceDescriptor *service = NULL;
+	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
+	ProtobufCMessage *response = NULL;
+	ProtobufCMessage *message;
+	enum status st;
+
+	assert_non_null(descriptor);
+	message = read_request(descriptor, request);
+	st = rpc_client_call_sync(caller->client, service, descriptor->name, message, TIMEOUT_US, &response,
+				  err);
+	protobuf_c_message_free_unpacked(message, NULL);
+	if (response && ret_json)
+		*ret_json = take_answer(response);
+	if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	return st;
+}
+
+struct ending {
+	bool is_open;
+	bool is_closed;
+	enum status status;
+};
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	((struct ending *)userdata)->is_open = true;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	(void)stream;
+	(void)message;
+	(void)userdata;
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct ending *ending = userdata;
+
+	(void)stream;
+	(void)err;
+	ending->is_closed = true;
+	ending->status = status;
+}
+
+enum status caller_stream(struct caller_client *caller, const char *method, const char *request)
+{
+	static const struct rpc_stream_events events = {
+		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
+	enum { TURNS = 20, TURN_US = 1000 };
+	const ProtobufCServiceDescriptor *service = NULL;
+	const ProtobufCMethodDescriptor *descriptor = find_method(method, &service);
+	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
+	struct ending ending = {.is_open = false};
+	struct rpc_stream *stream = NULL;
+	ProtobufCMessage *message;
+
+	assert_non_null(descriptor);
+	message = read_request(descriptor, request);
+	assert_int_equal(rpc_stream_open(caller->client, service, descriptor->name, TIMEOUT_US, &events,
+					 &ending, &stream, NULL),
+			 STATUS_OK);
+	assert_int_equal(rpc_stream_send(stream, message, NULL), STATUS_OK);
+	protobuf_c_message_free_unpacked(message, NULL);
+	while (!ending.is_open && !ending.is_closed) {
+		assert_true(clock_monotonic_us() < limit);
+		assert_true(sd_event_run(caller->event, TURN_US) >= 0);
+	}
+	for (int i = 0; i < TURNS && !ending.is_closed; i++)
+		assert_true(sd_event_run(caller->event, TURN_US) >= 0);
+	if (ending.is_closed)
+		return ending.status;
+	rpc_stream_cancel(stream);
+	return STATUS_OK;
+}
+
+void operator_does(struct fixture *f, const char *method, const char *request)
+{
+	struct caller_client caller;
+	struct error err;
+	enum status st;
+
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	st = caller_call(&caller, method, request, NULL, &err);
+	if (st != STATUS_OK)
+		fail_msg("%s %s: %s", method, request, err.msg);
+	caller_release(&caller);
+}
+
+char *make_token(struct fixture *f, const char *fields)
+{
+	struct caller_client caller;
+	json_t *answer = NULL;
+	char request[4096];
+	struct error err;
+	char *secret;
+
+	(void)str_format(request, sizeof(request), "{\"token\": %s}", fields);
+	caller_init(&caller, f, "holdfast://c1/operator/ann", NULL);
+	if (caller_call(&caller, "Operator.CreateToken", request, &answer, &err) != STATUS_OK)
+		fail_msg("%s: %s", fields, err.msg);
+	caller_release(&caller);
+	secret = strdup(json_string_value(json_object_get(json_object_get(answer, "token"), "secret")));
+	json_decref(answer);
+	return secret;
+}

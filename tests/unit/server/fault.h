@@ -1,0 +1,33 @@
+#pragma once
+/* A process that dies by SIGKILL right before or right after its k-th durable step.
+ *
+ * Steps are what changes files for good: a commit of the store, and every rename, unlink and link that this
+ * program's own code makes. They are counted by link-time seams: a test names FAULT_WRAP of its
+ * CMakeLists.txt as WRAP. Without a fault in force the seams only pass on. */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum fault_side { FAULT_BEFORE, FAULT_AFTER, FAULT_SIDE_N };
+
+struct fault {
+	int step; /* from 1 */
+	enum fault_side side;
+};
+
+enum { FAULT_SAID_MAX = 256 };
+
+struct fault_end {
+	bool died;		   /* at the step; false: it came to its end before */
+	char said[FAULT_SAID_MAX]; /* what the child said to the world until then, one line per fault_say() */
+};
+
+/** Run @body in a child with @fault in force from the call of fault_arm() on, and wait for it. The child must
+ * make its own threads, descriptors and servers. A child that ends otherwise fails the test. */
+struct fault_end fault_run(const struct fault *fault, void (*body)(void *userdata), void *userdata);
+
+/** In the child: count from here. */
+void fault_arm(void);
+
+/** In the child: something was acknowledged. */
+void fault_say(const char *line);

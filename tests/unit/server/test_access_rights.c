@@ -1,0 +1,249 @@
+/* What each word of a policy opens, right by right, without a network: the caller is made up. */
+
+#include "access.h"
+#include "keys.h"
+#include "server.h"
+#include "tokens.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <openssl/sha.h>
+#include <string.h>
+
+static struct rpc_peer peer;
+static const char *token;
+
+const struct rpc_peer *__wrap_rpc_call_peer(const struct rpc_call *call);
+const struct rpc_peer *__wrap_rpc_call_peer(const struct rpc_call *call)
+{
+	(void)call;
+	return &peer;
+}
+
+const char *__wrap_rpc_call_token(const struct rpc_call *call);
+const char *__wrap_rpc_call_token(const struct rpc_call *call)
+{
+	(void)call;
+	return token;
+}
+
+static char *text(const char *s)
+{
+	return (char *)(uintptr_t)s;
+}
+
+static void put(struct server *server, const char *key, const ProtobufCMessage *message)
+{
+	const struct record record = {.key = text(key), .message = (ProtobufCMessage *)(uintptr_t)message};
+
+	assert_int_equal(state_put_record(&server->state, &record, NULL), STATUS_OK);
+}
+
+/* Token "secret" with the policy. */
+static void put_token(struct server *server, const Holdfast__V1__AccessPolicy *policy)
+{
+	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
+	Holdfast__V1__Token fields = HOLDFAST__V1__TOKEN__INIT;
+	uint8_t hash[SHA256_DIGEST_LENGTH];
+	char *policies[] = {text("gone"), text("p")};
+
+	(void)SHA256((const unsigned char *)"secret", 6, hash);
+	fields.accessor = text("01890000-0000-7000-8000-000000000001");
+	fields.name = text("t");
+	fields.type = HOLDFAST__V1__TOKEN_TYPE__CLIENT;
+	fields.policies = policies;
+	fields.n_policies = 2;
+	stored.token = &fields;
+	stored.secret_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
+	put(server, PREFIX_TOKEN "01890000-0000-7000-8000-000000000001", &stored.base);
+	put(server, PREFIX_POLICY "p", &policy->base);
+}
+
+static int setup(void **state)
+{
+	struct server *server = calloc(1, sizeof(*server));
+
+	assert_non_null(server);
+	state_init(&server->state);
+	server->config.acl = true;
+	(void)str_copy(server->config.cluster, sizeof(server->config.cluster), "c1");
+	peer = (struct rpc_peer){.kind = RPC_PEER_TLS};
+	token = "secret";
+	*state = server;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct server *server = *state;
+
+	state_release(&server->state);
+	free(server);
+	return 0;
+}
+
+#define R(name) (1U << ACCESS_##name)
+
+static uint32_t rights_in(struct server *server, const char *namespace)
+{
+	uint32_t given = 0;
+
+	for (int right = 0; right < ACCESS_RIGHT_N; right++) {
+		enum status st = access_check(server, NULL, (enum access_right)right, namespace, NULL);
+
+		assert_true(st == STATUS_OK || st == STATUS_PERMISSION_DENIED);
+		given |= st == STATUS_OK ? 1U << right : 0;
+	}
+	return given;
+}
+
+static void each_capability_opens_its_rights_in_its_namespace(void **state)
+{
+	static const struct {
+		const char *word;
+		uint32_t rights;
+	} cases[] = {
+		{"csi-list-volume", R(VOLUME_LIST)},
+		{"csi-read-volume", R(VOLUME_LIST) | R(VOLUME_READ)},
+		{"csi-mount-volume", R(VOLUME_LIST) | R(VOLUME_READ) | R(VOLUME_MOUNT)},
+		{"csi-write-volume", R(VOLUME_WRITE)},
+		{"csi-register-plugin", R(PLUGIN_REGISTER)},
+		{"list-jobs", R(VOLUME_LIST) | R(JOB_LIST)},
+		{"read-job", R(VOLUME_READ) | R(JOB_READ)},
+		{"submit-job", R(JOB_SUBMIT)},
+		{"deny", 0},
+	};
+	struct server *server = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
+		Holdfast__V1__NamespaceRule rule = HOLDFAST__V1__NAMESPACE_RULE__INIT;
+		Holdfast__V1__NamespaceRule *rules[] = {&rule};
+		char *words[] = {text(cases[i].word)};
+
+		rule.namespace_ = text("a");
+		rule.capabilities = words;
+		rule.n_capabilities = 1;
+		policy.name = text("p");
+		policy.namespaces = rules;
+		policy.n_namespaces = 1;
+		put_token(server, &policy);
+		assert_int_equal(rights_in(server, "a"), cases[i].rights);
+		assert_int_equal(rights_in(server, "b"), 0);
+		assert_int_equal(rights_in(server, NULL), cases[i].rights); /* in some namespace */
+	}
+}
+
+static void each_level_opens_its_rights_everywhere(void **state)
+{
+	static const struct {
+		const char *plugin, *node, *operator;
+		uint32_t rights;
+	} cases[] = {
+		{"", "", "", 0},
+		{"list", "", "", R(PLUGIN_LIST)},
+		{"read", "", "", R(PLUGIN_LIST) | R(PLUGIN_READ)},
+		{"", "read", "", R(NODE_READ)},
+		{"", "write", "", R(NODE_READ) | R(NODE_WRITE)},
+		{"", "", "read", R(OPERATOR_READ)},
+		{"", "", "write", R(OPERATOR_READ) | R(OPERATOR_WRITE)},
+		{"read", "write", "write",
+		 R(PLUGIN_LIST) | R(PLUGIN_READ) | R(NODE_READ) | R(NODE_WRITE) | R(OPERATOR_READ) |
+			 R(OPERATOR_WRITE)}, /* never management */
+	};
+	struct server *server = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
+
+		policy.name = text("p");
+		policy.plugin = text(cases[i].plugin);
+		policy.node = text(cases[i].node);
+		policy.operator_ = text(cases[i].operator);
+		put_token(server, &policy);
+		assert_int_equal(rights_in(server, NULL), cases[i].rights);
+		assert_int_equal(rights_in(server, "a"), cases[i].rights);
+	}
+}
+
+static void a_scope_shows_the_namespaces_of_its_caller_alone(void **state)
+{
+	struct server *server = *state;
+	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
+	Holdfast__V1__NamespaceRule all = HOLDFAST__V1__NAMESPACE_RULE__INIT;
+	Holdfast__V1__NamespaceRule secret = HOLDFAST__V1__NAMESPACE_RULE__INIT;
+	Holdfast__V1__NamespaceRule *rules[] = {&all, &secret};
+	struct access_scope scope;
+
+	all.namespace_ = text("team-*");
+	all.policy = text("read");
+	secret.namespace_ = text("team-secret");
+	secret.policy = text("deny");
+	policy.name = text("p");
+	policy.namespaces = rules;
+	policy.n_namespaces = 2;
+	put_token(server, &policy);
+	assert_int_equal(access_scope_init(server, NULL, ACCESS_VOLUME_WRITE, &scope, NULL),
+			 STATUS_PERMISSION_DENIED);
+	assert_int_equal(access_scope_init(server, NULL, ACCESS_VOLUME_LIST, &scope, NULL), STATUS_OK);
+	for (int again = 0; again < 2; again++) {
+		assert_true(access_scope_has(&scope, "team-a"));
+		assert_true(access_scope_has(&scope, "team-a"));
+		assert_false(access_scope_has(&scope, "team-secret"));
+		assert_false(access_scope_has(&scope, "team-secret"));
+		assert_false(access_scope_has(&scope, "default"));
+		assert_false(access_scope_has(&scope, ""));
+	}
+	assert_true(access_may_list(server, NULL, "team-a"));
+	assert_false(access_may_list(server, NULL, "team-secret"));
+	token = NULL;
+	(void)str_copy(peer.uri, sizeof(peer.uri), "holdfast://c1/operator/ann");
+	assert_int_equal(access_scope_init(server, NULL, ACCESS_VOLUME_LIST, &scope, NULL), STATUS_OK);
+	assert_true(access_scope_has(&scope, "default"));
+	assert_true(access_may_list(server, NULL, "team-secret"));
+}
+
+static void callers_are_named_without_their_secrets(void **state)
+{
+	struct server *server = *state;
+	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
+	static const struct {
+		const char *uri;
+		const char *token;
+		const char *who;
+	} cases[] = {
+		{"", NULL, "anonymous"},
+		{"holdfast://c1/operator/ann", NULL, "operator/ann"},
+		{"holdfast://c1/node/n1", NULL, "node/n1"},
+		{"holdfast://c2/node/n1", NULL, "holdfast://c2/node/n1"},
+		{"", "secret", "token 01890000-0000-7000-8000-000000000001 (t)"},
+		{"holdfast://c1/operator/ann", "secret",
+		 "token 01890000-0000-7000-8000-000000000001 (t) of operator/ann"},
+		{"holdfast://c1/operator/ann", "secret2", "refused token of operator/ann"},
+		{"holdfast://c1/node/n1", "secret", "refused token of node/n1"},
+	};
+
+	policy.name = text("p");
+	put_token(server, &policy);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char who[ACCESS_WHO_SIZE];
+
+		(void)str_copy(peer.uri, sizeof(peer.uri), cases[i].uri);
+		token = cases[i].token;
+		assert_string_equal(access_who(server, NULL, who), cases[i].who);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(each_capability_opens_its_rights_in_its_namespace),
+		TEST(each_level_opens_its_rights_everywhere),
+		TEST(a_scope_shows_the_namespaces_of_its_caller_alone),
+		TEST(callers_are_named_without_their_secrets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,468 @@
+/* Copies of a running server's store, and starting again from one. */
+
+#include "backup.h"
+#include "cluster.h"
+#include "keys.h"
+#include "records.h"
+#include "restore.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <limits.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct copy {
+	uint8_t *bytes; /* owned */
+	size_t len;
+	uint64_t index;
+	uint8_t sha256[SHA256_DIGEST_LENGTH];
+};
+
+static void free_copyp(struct copy *copy)
+{
+	free(copy->bytes);
+}
+
+static enum status op(struct fixture *f, const char *method, const ProtobufCMessage *request,
+		      ProtobufCMessage **ret, struct error *err)
+{
+	return call(&f->operator, & holdfast__v1__operator__descriptor, method, request, ret, err);
+}
+
+static enum status read_part(struct fixture *f, const char *id, uint64_t offset,
+			     Holdfast__V1__ReadBackupResponse **ret, struct error *err)
+{
+	Holdfast__V1__ReadBackupRequest request = HOLDFAST__V1__READ_BACKUP_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char copy[64];
+	enum status st;
+
+	(void)str_copy(copy, sizeof(copy), id);
+	request.id = copy;
+	request.offset = offset;
+	st = op(f, "ReadBackup", &request.base, &response, err);
+	*ret = (Holdfast__V1__ReadBackupResponse *)response;
+	return st;
+}
+
+static Holdfast__V1__BeginBackupResponse *begin_backup(struct fixture *f)
+{
+	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+
+	assert_int_equal(op(f, "BeginBackup", &request.base, &response, NULL), STATUS_OK);
+	return (Holdfast__V1__BeginBackupResponse *)response;
+}
+
+static void take_copy(struct fixture *f, struct copy *copy)
+{
+	Holdfast__V1__BeginBackupResponse *begun = begin_backup(f);
+	bool is_end = false;
+
+	*copy = (struct copy){.bytes = malloc(begun->size_bytes), .index = begun->index};
+	assert_non_null(copy->bytes);
+	assert_int_equal(begun->sha256.len, sizeof(copy->sha256));
+	while (!is_end) {
+		Holdfast__V1__ReadBackupResponse *part = NULL;
+
+		assert_int_equal(read_part(f, begun->id, copy->len, &part, NULL), STATUS_OK);
+		is_end = part->data.len == 0;
+		assert_true(copy->len + part->data.len <= begun->size_bytes);
+		memcpy(copy->bytes + copy->len, part->data.data ? part->data.data : (const uint8_t *)"",
+		       part->data.len);
+		copy->len += part->data.len;
+		holdfast__v1__read_backup_response__free_unpacked(part, NULL);
+	}
+	assert_int_equal(copy->len, begun->size_bytes);
+	(void)SHA256(copy->bytes, copy->len, copy->sha256);
+	assert_memory_equal(copy->sha256, begun->sha256.data, sizeof(copy->sha256));
+	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
+}
+
+static enum status begin_restore(struct fixture *f, struct copy *copy, char id[static 64], struct error *err)
+{
+	Holdfast__V1__BeginRestoreRequest request = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	enum status st;
+
+	request.size_bytes = copy->len;
+	request.sha256 = (ProtobufCBinaryData){sizeof(copy->sha256), copy->sha256};
+	st = op(f, "BeginRestore", &request.base, &response, err);
+	if (st != STATUS_OK)
+		return st;
+	(void)str_copy(id, 64, ((Holdfast__V1__BeginRestoreResponse *)response)->id);
+	protobuf_c_message_free_unpacked(response, NULL);
+	return STATUS_OK;
+}
+
+static enum status write_part(struct fixture *f, char *id, uint64_t offset, uint8_t *bytes, size_t n,
+			      struct error *err)
+{
+	Holdfast__V1__WriteRestoreRequest request = HOLDFAST__V1__WRITE_RESTORE_REQUEST__INIT;
+
+	request.id = id;
+	request.offset = offset;
+	request.data = (ProtobufCBinaryData){n, bytes};
+	return op(f, "WriteRestore", &request.base, NULL, err);
+}
+
+static void send_copy(struct fixture *f, struct copy *copy, char id[static 64])
+{
+	enum { PART = 100000 };
+
+	assert_int_equal(begin_restore(f, copy, id, NULL), STATUS_OK);
+	for (size_t at = 0; at < copy->len; at += PART) {
+		size_t n = copy->len - at < PART ? copy->len - at : PART;
+
+		assert_int_equal(write_part(f, id, at, copy->bytes + at, n, NULL), STATUS_OK);
+	}
+}
+
+static enum status apply(struct fixture *f, char *id, const char *reason,
+			 Holdfast__V1__ApplyRestoreResponse **ret, struct error *err)
+{
+	Holdfast__V1__ApplyRestoreRequest request = HOLDFAST__V1__APPLY_RESTORE_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char why[128];
+	enum status st;
+
+	(void)str_copy(why, sizeof(why), reason);
+	request.id = id;
+	request.reason = why;
+	st = op(f, "ApplyRestore", &request.base, &response, err);
+	if (ret)
+		*ret = (Holdfast__V1__ApplyRestoreResponse *)response;
+	else if (response)
+		protobuf_c_message_free_unpacked(response, NULL);
+	return st;
+}
+
+static void restore(struct fixture *f, struct copy *copy)
+{
+	char id[64];
+
+	send_copy(f, copy, id);
+	assert_int_equal(apply(f, id, "test", NULL, NULL), STATUS_OK);
+	UNTIL(f, f->server->restarting);
+	restart(f);
+}
+
+static int files_in(struct fixture *f, const char *folder, const char *prefix)
+{
+	char path[PATH_MAX];
+	const struct dirent *entry;
+	DIR *dir;
+	int n = 0;
+
+	(void)str_format(path, sizeof(path), "%s/%s", f->dir, folder);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.' && str_starts_with(entry->d_name, prefix);
+	(void)closedir(dir);
+	return n;
+}
+
+static uint64_t epoch_of(struct fixture *f)
+{
+	const Holdfast__V1__Epoch *epoch = state_record(&f->server->state, KEY_EPOCH);
+
+	return epoch ? epoch->number : 0;
+}
+
+/* --- backup --- */
+
+static void a_backup_is_whole_private_and_goes_when_it_was_read(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	Holdfast__V1__ReadBackupResponse *part = NULL;
+	Holdfast__V1__BeginBackupResponse *begun;
+	char path[PATH_MAX];
+	struct stat st;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	begun = begin_backup(f);
+	(void)str_format(path, sizeof(path), "%s/backup/%s.db", f->dir, begun->id);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_size, begun->size_bytes);
+	assert_int_equal(read_part(f, begun->id, begun->size_bytes + 1, &part, NULL), STATUS_OUT_OF_RANGE);
+	take_copy(f, &copy); /* replaces it */
+	assert_int_equal(read_part(f, begun->id, 0, &part, NULL), STATUS_NOT_FOUND);
+	assert_int_equal(files_in(f, "backup", ""), 0);
+	assert_memory_equal(copy.bytes, "SQLite format 3", 16);
+	assert_true(copy.index >= 2);
+	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
+}
+
+static void count_reply(enum status status, const ProtobufCMessage *response, const struct error *err,
+			void *userdata)
+{
+	int *counts = userdata;
+
+	(void)response;
+	(void)err;
+	counts[status == STATUS_OK ? 0 : 1]++;
+}
+
+static void one_backup_is_made_at_a_time(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
+	int counts[2] = {0, 0};
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__operator__descriptor,
+						 "BeginBackup", &request.base, TIMEOUT_US, count_reply,
+						 counts, NULL, NULL),
+				 STATUS_OK);
+	UNTIL(f, counts[0] + counts[1] == 2);
+	assert_int_equal(counts[0], 1);
+	assert_int_equal(counts[1], 1);
+}
+
+static void a_server_that_ends_leaves_no_backup(void **state)
+{
+	struct fixture *f = *state;
+
+	holdfast__v1__begin_backup_response__free_unpacked(begin_backup(f), NULL);
+	assert_int_equal(files_in(f, "backup", ""), 1);
+	restart(f);
+	assert_int_equal(files_in(f, "backup", ""), 0);
+}
+
+static void a_node_gets_no_backup(void **state)
+{
+	static const char *const methods[] = {"BeginBackup", "ReadBackup", "BeginRestore", "WriteRestore",
+					      "ApplyRestore"};
+	static const ProtobufCMessageDescriptor *const requests[] = {
+		&holdfast__v1__begin_backup_request__descriptor,
+		&holdfast__v1__read_backup_request__descriptor,
+		&holdfast__v1__begin_restore_request__descriptor,
+		&holdfast__v1__write_restore_request__descriptor,
+		&holdfast__v1__apply_restore_request__descriptor,
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		ProtobufCMessage *request = protobuf_c_message_unpack(requests[i], NULL, 0, NULL);
+
+		assert_non_null(request);
+		assert_int_equal(
+			call(&f->n1, &holdfast__v1__operator__descriptor, methods[i], request, NULL, NULL),
+			STATUS_PERMISSION_DENIED);
+		protobuf_c_message_free_unpacked(request, NULL);
+	}
+}
+
+/* --- restore --- */
+
+static void a_restored_server_is_as_the_copy_in_a_new_epoch(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	Holdfast__V1__ApplyRestoreResponse *applied = NULL;
+	const struct volume_entry *volume;
+	uint64_t index;
+	char id[64];
+
+	take_volume(f);
+	settle(f);
+	take_copy(f, &copy);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK); /* will be forgotten */
+	index = kv_revision(f->server->kv);
+	assert_true(index > copy.index);
+	send_copy(f, &copy, id);
+	assert_int_equal(apply(f, id, "disk died", &applied, NULL), STATUS_OK);
+	assert_int_equal(applied->epoch, 1);
+	assert_int_equal(applied->index, copy.index);
+	assert_int_equal(applied->nodes_to_report, 2);
+	holdfast__v1__apply_restore_response__free_unpacked(applied, NULL);
+	UNTIL(f, f->server->restarting);
+	restart(f);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.desired_status, DESIRED_RUN);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(claim_of(f, ALLOC_1).generation, 1);
+	volume = state_volume(&f->server->state, "default", "db");
+	assert_non_null(volume);
+	assert_int_equal(volume->volume.generation, (UINT64_C(1) << 32) + 1);
+	assert_true(state_generation_floor(&f->server->state) >= UINT64_C(1) << 32);
+	assert_int_equal(epoch_of(f), 1);
+	assert_true(kv_revision(f->server->kv) > index); /* what somebody has seen is never reached again */
+	assert_int_equal(files_in(f, "", "holdfast.db.before-restore-"), 1);
+	assert_int_equal(files_in(f, "restore", ""), 0);
+	assert_int_equal(files_in(f, "", "restore.pending"), 0);
+}
+
+static void every_restore_is_an_epoch_of_its_own_even_of_the_same_copy(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	take_copy(f, &copy);
+	for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+		restore(f, &copy);
+		assert_int_equal(epoch_of(f), epoch);
+		assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
+				 epoch << 32);
+	}
+}
+
+static void what_is_no_copy_is_refused_and_nothing_has_happened(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	struct server *server = f->server;
+	struct copy text = {.bytes = (uint8_t *)strdup("not a database"), .len = 14};
+	struct error err;
+	char id[64];
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	take_copy(f, &copy);
+	(void)SHA256(text.bytes, text.len, text.sha256);
+	send_copy(f, &text, id);
+	assert_int_equal(apply(f, id, "test", NULL, &err), STATUS_DATA_LOSS);
+	assert_int_equal(apply(f, id, "test", NULL, &err), STATUS_NOT_FOUND); /* it is gone */
+	copy.sha256[0] ^= 1;
+	send_copy(f, &copy, id);
+	assert_int_equal(apply(f, id, "test", NULL, &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "digest differs"));
+	assert_ptr_equal(f->server, server);
+	assert_false(server->restarting);
+	assert_int_equal(epoch_of(f), 0);
+	assert_int_equal(files_in(f, "restore", ""), 0);
+	assert_int_equal(deregister_volume(f, NULL), STATUS_OK); /* as before */
+	free(text.bytes);
+}
+
+static void every_part_is_checked(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_free uint8_t *big = calloc(1, RESTORE_CHUNK_MAX + 1);
+	struct copy copy = {.bytes = big, .len = RESTORE_CHUNK_MAX + 1};
+	Holdfast__V1__BeginRestoreRequest begin = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
+	struct error err;
+	char id[64];
+	char other[] = "nothing";
+
+	assert_non_null(big);
+	assert_int_equal(op(f, "BeginRestore", &begin.base, NULL, &err), STATUS_INVALID_ARGUMENT);
+	begin.size_bytes = RESTORE_SIZE_MAX + 1;
+	begin.sha256 = (ProtobufCBinaryData){sizeof(copy.sha256), copy.sha256};
+	assert_int_equal(op(f, "BeginRestore", &begin.base, NULL, &err), STATUS_INVALID_ARGUMENT);
+	begin.size_bytes = 1;
+	begin.sha256.len--;
+	assert_int_equal(op(f, "BeginRestore", &begin.base, NULL, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(begin_restore(f, &copy, id, NULL), STATUS_OK);
+	assert_int_equal(write_part(f, other, 0, big, 1, &err), STATUS_NOT_FOUND);
+	assert_int_equal(write_part(f, id, 0, big, 0, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(write_part(f, id, 0, big, RESTORE_CHUNK_MAX + 1, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(write_part(f, id, 1, big, 1, &err), STATUS_OUT_OF_RANGE);
+	assert_int_equal(write_part(f, id, 0, big, RESTORE_CHUNK_MAX, &err), STATUS_OK);
+	assert_int_equal(write_part(f, id, 0, big, 1, &err), STATUS_OUT_OF_RANGE); /* a part comes once */
+	assert_int_equal(apply(f, id, "test", NULL, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(apply(f, id, "", NULL, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(write_part(f, id, RESTORE_CHUNK_MAX, big, 2, &err), STATUS_OUT_OF_RANGE);
+	assert_int_equal(write_part(f, id, RESTORE_CHUNK_MAX, big, 1, &err), STATUS_OK);
+	assert_int_equal(apply(f, id, "test", NULL, &err), STATUS_DATA_LOSS); /* zeroes are no digest */
+}
+
+/* --- offline --- */
+
+struct offline {
+	char path[PATH_MAX];
+	bool other_cluster;
+	enum status expected;
+	bool is_store_gone;
+	struct new_epoch_result result;
+};
+
+static struct offline offline; /* of restart_with()'s function, which has no room for it */
+
+static void restore_without_server(struct fixture *f)
+{
+	struct config config = {.cluster = "c1"};
+	char path[PATH_MAX];
+
+	if (offline.other_cluster)
+		(void)str_copy(config.cluster, sizeof(config.cluster), "c2");
+	(void)str_copy(config.data_dir, sizeof(config.data_dir), f->dir);
+	(void)str_format(path, sizeof(path), "%s/holdfast.db", f->dir);
+	if (offline.is_store_gone)
+		assert_int_equal(truncate(path, 100), 0);
+	assert_int_equal(restore_offline(&config, offline.path, false, &offline.result, NULL),
+			 offline.expected);
+}
+
+static void write_copy(struct fixture *f, const struct copy *copy)
+{
+	(void)str_format(offline.path, sizeof(offline.path), "%s/copy.db", f->dir);
+	assert_int_equal(file_write_atomic(offline.path, 0600, copy->bytes, copy->len), 0);
+}
+
+static void a_dead_server_is_restored_too(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	uint64_t first;
+
+	offline = (struct offline){.expected = STATUS_OK};
+	take_copy(f, &copy);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	write_copy(f, &copy);
+	restart_with(f, restore_without_server);
+	assert_null(state_volume(&f->server->state, "default", "db"));
+	assert_int_equal(epoch_of(f), 1);
+	offline.is_store_gone = true; /* what it counted is not known any more */
+	restart_with(f, restore_without_server);
+	first = epoch_of(f);
+	assert_true(first > 1000000);
+	offline.is_store_gone = false;
+	restart_with(f, restore_without_server);
+	assert_int_equal(epoch_of(f), first + 1);
+}
+
+static void a_running_server_and_another_cluster_are_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+
+	offline = (struct offline){.expected = STATUS_FAILED_PRECONDITION};
+	take_copy(f, &copy);
+	write_copy(f, &copy);
+	restore_without_server(f); /* while it is running */
+	offline.other_cluster = true;
+	restart_with(f, restore_without_server);
+	assert_int_equal(epoch_of(f), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_backup_is_whole_private_and_goes_when_it_was_read),
+		TEST(one_backup_is_made_at_a_time),
+		TEST(a_server_that_ends_leaves_no_backup),
+		TEST(a_node_gets_no_backup),
+		TEST(a_restored_server_is_as_the_copy_in_a_new_epoch),
+		TEST(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy),
+		TEST(what_is_no_copy_is_refused_and_nothing_has_happened),
+		TEST(every_part_is_checked),
+		TEST(a_dead_server_is_restored_too),
+		TEST(a_running_server_and_another_cluster_are_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,371 @@
+/* Operator.Watch: what is told to whom, from where on, and for how long it is known. */
+
+#include "cluster.h"
+#include "events.h"
+#include "server.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOLD_MAX = 1024 };
+
+struct listener {
+	struct rpc_stream *stream; /* NULL once it is closed */
+	bool has_begun;		   /* the message that says from where on */
+	uint64_t from;
+	uint64_t last_index;
+	size_t n;
+	char told[TOLD_MAX]; /* "topic:key " of each event, "-" before deletions; the first ones */
+	size_t n_payloads;
+	char volume[64]; /* of the last payload */
+	uint64_t modify_index;
+	bool is_closed;
+	enum status status;
+	char message[ERROR_MSG_MAX];
+};
+
+static void on_open(struct rpc_stream *stream, void *userdata)
+{
+	(void)stream;
+	(void)userdata;
+}
+
+static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
+{
+	const Holdfast__V1__WatchEvent *event = (const Holdfast__V1__WatchEvent *)message;
+	struct listener *l = userdata;
+	size_t at = strlen(l->told);
+
+	(void)stream;
+	assert_true(event->index >= l->last_index);
+	l->last_index = event->index;
+	if (!l->has_begun) {
+		assert_string_equal(event->topic, "");
+		l->has_begun = true;
+		l->from = event->index;
+		return;
+	}
+	l->n++;
+	(void)str_format(l->told + at, sizeof(l->told) - at, "%s%s:%s ", event->deleted ? "-" : "",
+			 event->topic, str_eq(event->topic, "claim") ? "?" : event->key);
+	l->n_payloads += event->volume || event->claim || event->node || event->allocation;
+	if (event->volume) {
+		(void)str_copy(l->volume, sizeof(l->volume), event->volume->id);
+		l->modify_index = event->volume->modify_index;
+	}
+}
+
+static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)
+{
+	struct listener *l = userdata;
+
+	(void)stream;
+	l->stream = NULL;
+	l->is_closed = true;
+	l->status = status;
+	if (err)
+		(void)str_copy(l->message, sizeof(l->message), err->msg);
+}
+
+static const struct rpc_stream_events stream_events = {on_open, on_message, on_closed};
+
+static void send_request(struct listener *l, const char *topic, const char *namespace, uint64_t index)
+{
+	Holdfast__V1__WatchRequest request = HOLDFAST__V1__WATCH_REQUEST__INIT;
+	char topic_text[64];
+	char namespace_text[128];
+	char *topics[] = {topic_text};
+
+	(void)str_copy(topic_text, sizeof(topic_text), topic ? topic : "");
+	(void)str_copy(namespace_text, sizeof(namespace_text), namespace);
+	request.topics = topics;
+	request.n_topics = topic ? 1 : 0;
+	request.namespace_ = namespace_text;
+	request.index = index;
+	assert_int_equal(rpc_stream_send(l->stream, &request.base, NULL), STATUS_OK);
+}
+
+static void open_stream(struct fake_node *as, struct listener *l)
+{
+	*l = (struct listener){.n = 0};
+	assert_int_equal(rpc_stream_open(as->client, &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+					 &stream_events, l, &l->stream, NULL),
+			 STATUS_OK);
+}
+
+/* Until it is told from where on, or why not. */
+static void listen_as(struct fixture *f, struct fake_node *as, struct listener *l, const char *topic,
+		      const char *namespace, uint64_t index)
+{
+	open_stream(as, l);
+	send_request(l, topic, namespace, index);
+	UNTIL(f, l->has_begun || l->is_closed);
+}
+
+static void hang_up(struct listener *l)
+{
+	if (l->stream)
+		rpc_stream_cancel(l->stream);
+	l->stream = NULL;
+}
+
+static void every_change_is_told_once_in_order(void **state)
+{
+	struct fixture *f = *state;
+	struct listener l;
+
+	listen_as(f, &f->operator, & l, NULL, "*", 0);
+	assert_true(l.has_begun);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	UNTIL(f, l.n == 1);
+	assert_string_equal(l.told, "volume:default/db ");
+	assert_string_equal(l.volume, "db");
+	assert_int_equal(l.modify_index, l.last_index);
+	assert_true(l.last_index > l.from);
+	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+	UNTIL(f, l.n == 2);
+	assert_string_equal(l.told, "volume:default/db -volume:default/db ");
+	assert_int_equal(l.n_payloads, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, l.n == 4);
+	assert_non_null(strstr(l.told, "node:n1 "));
+	assert_non_null(strstr(l.told, "plugin:n1/native/disk "));
+	hang_up(&l);
+}
+
+static void a_watcher_hears_its_topics_and_its_namespace_only(void **state)
+{
+	struct fixture *f = *state;
+	struct listener claims;
+	struct listener elsewhere;
+	struct listener nodes;
+	struct listener all;
+
+	listen_as(f, &f->operator, & claims, "claim", "default", 0);
+	listen_as(f, &f->operator, & elsewhere, "claim", "other", 0);
+	listen_as(f, &f->operator, & nodes, "node", "other", 0); /* nodes are in none */
+	listen_as(f, &f->operator, & all, NULL, "", 0);		 /* the default one */
+	take_volume(f);
+	settle(f);
+	assert_true(claims.n >= 2); /* reserved, taken */
+	assert_true(str_starts_with(claims.told, "claim:? claim:? "));
+	assert_null(strstr(claims.told, "volume"));
+	assert_int_equal(elsewhere.n, 0);
+	assert_true(nodes.n >= 2);
+	assert_null(strstr(nodes.told, "claim"));
+	assert_non_null(strstr(all.told, "claim"));
+	assert_non_null(strstr(all.told, "allocation"));
+	hang_up(&claims);
+	hang_up(&elsewhere);
+	hang_up(&nodes);
+	hang_up(&all);
+}
+
+static void who_was_away_goes_on_from_the_index_it_has_seen(void **state)
+{
+	struct fixture *f = *state;
+	struct listener l;
+	uint64_t seen;
+
+	listen_as(f, &f->operator, & l, "volume", "*", 0);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	UNTIL(f, l.n == 1);
+	seen = l.last_index;
+	hang_up(&l);
+	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	listen_as(f, &f->operator, & l, "volume", "*", seen);
+	UNTIL(f, l.n == 2);
+	assert_int_equal(l.from, seen);
+	assert_string_equal(l.told, "-volume:default/db volume:default/db ");
+	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
+	UNTIL(f, l.n == 3); /* and lives on */
+	hang_up(&l);
+}
+
+static void what_is_not_known_any_more_or_yet_is_out_of_range(void **state)
+{
+	struct fixture *f = *state;
+	struct listener l;
+	uint64_t before;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	before = kv_revision(f->server->kv) - 1;
+	listen_as(f, &f->operator, & l, NULL, "*", kv_revision(f->server->kv) + 1);
+	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
+	listen_as(f, &f->operator, & l, NULL, "*", before);
+	assert_true(l.has_begun);
+	hang_up(&l);
+	restart(f);
+	listen_as(f, &f->operator, & l, NULL, "*", before);
+	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
+	assert_non_null(strstr(l.message, "list again"));
+}
+
+static void publish_deletion(struct fixture *f, uint64_t index)
+{
+	static const struct node node = {.id = "gone"};
+
+	events_publish(f->server->events, OBJECT_NODE, &node, NULL, 0, index);
+}
+
+static void events_are_kept_up_to_a_number(void **state)
+{
+	struct fixture *f = *state;
+	struct listener l;
+	uint64_t start = kv_revision(f->server->kv);
+	uint64_t index;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK); /* one event */
+	index = kv_revision(f->server->kv);
+	for (int i = 1; i < EVENTS_MAX; i++)
+		publish_deletion(f, index);
+	listen_as(f, &f->operator, & l, NULL, "*", start);
+	assert_true(l.has_begun);
+	UNTIL(f, l.n == EVENTS_MAX || l.is_closed); /* all of them, in turns */
+	assert_int_equal(l.n, EVENTS_MAX);
+	hang_up(&l);
+	publish_deletion(f, index);
+	listen_as(f, &f->operator, & l, NULL, "*", start);
+	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
+}
+
+static void publish_big_volume(struct fixture *f, size_t size, uint64_t index)
+{
+	static const struct volume volume = {.namespace = "default", .id = "big"};
+	Holdfast__V1__Volume message = HOLDFAST__V1__VOLUME__INIT;
+	cleanup_free char *name = malloc(size + 1);
+	uint8_t *bytes;
+
+	assert_non_null(name);
+	memset(name, 'x', size);
+	name[size] = '\0';
+	message.name = name;
+	bytes = malloc(size + 100);
+	assert_non_null(bytes);
+	events_publish(f->server->events, OBJECT_VOLUME, &volume, bytes,
+		       protobuf_c_message_pack(&message.base, bytes), index);
+}
+
+static void events_are_kept_up_to_a_number_of_bytes(void **state)
+{
+	enum { PIECE = 1 << 20, FITTING = EVENTS_BYTES_MAX / PIECE - 1 };
+	struct fixture *f = *state;
+	struct listener l;
+	uint64_t start = kv_revision(f->server->kv);
+	uint64_t index;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	index = kv_revision(f->server->kv);
+	for (int i = 0; i < FITTING; i++)
+		publish_big_volume(f, PIECE - 4096, index);
+	listen_as(f, &f->operator, & l, "node", "*", start);
+	assert_true(l.has_begun);
+	hang_up(&l);
+	for (int i = 0; i < 2; i++)
+		publish_big_volume(f, PIECE - 4096, index);
+	listen_as(f, &f->operator, & l, "node", "*", start);
+	assert_int_equal(l.status, STATUS_OUT_OF_RANGE);
+}
+
+static void who_does_not_read_is_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct listener slow;
+	struct listener quick;
+
+	listen_as(f, &f->operator, & slow, "volume", "*", 0);
+	listen_as(f, &f->n1, &quick, "node", "*", 0); /* another connection; and no rights */
+	assert_int_equal(quick.status, STATUS_PERMISSION_DENIED);
+	for (int i = 0; i < 40; i++) /* nobody reads meanwhile */
+		publish_big_volume(f, 1 << 19, kv_revision(f->server->kv));
+	UNTIL(f, slow.is_closed);
+	assert_int_equal(slow.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(slow.message, "list again"));
+}
+
+static void bad_requests_are_refused_with_what_to_do(void **state)
+{
+	struct fixture *f = *state;
+	struct listener l;
+	char long_name[NAMESPACE_MAX + 2];
+
+	listen_as(f, &f->operator, & l, "volumes", "*", 0);
+	assert_int_equal(l.status, STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(l.message, "'volumes' is none; there are volume, claim"));
+	memset(long_name, 'n', sizeof(long_name));
+	long_name[NAMESPACE_MAX + 1] = '\0';
+	listen_as(f, &f->operator, & l, NULL, long_name, 0);
+	assert_int_equal(l.status, STATUS_INVALID_ARGUMENT);
+	long_name[NAMESPACE_MAX] = '\0';
+	listen_as(f, &f->operator, & l, NULL, long_name, 0);
+	assert_true(l.has_begun);
+	send_request(&l, NULL, "*", 0); /* a second one */
+	UNTIL(f, l.is_closed);
+	assert_int_equal(l.status, STATUS_INVALID_ARGUMENT);
+	listen_as(f, &f->n1, &l, NULL, "*", 0);
+	assert_int_equal(l.status, STATUS_PERMISSION_DENIED);
+}
+
+/* How many have begun; which one was closed: connections race. */
+static int count(struct listener *listeners, struct listener **ret_closed)
+{
+	int n = 0;
+
+	for (int i = 0; i <= WATCHERS_MAX; i++) {
+		n += listeners[i].has_begun;
+		if (listeners[i].is_closed)
+			*ret_closed = &listeners[i];
+	}
+	return n;
+}
+
+static void watchers_are_bounded(void **state)
+{
+	enum { PER_CONNECTION = 200, CONNECTIONS = 2 };
+	struct fixture *f = *state;
+	static struct listener listeners[WATCHERS_MAX + 1];
+	struct listener *refused = NULL;
+	struct fake_node more;
+
+	fake_node_init(&more, f->event, f->dir, "operator", f->port);
+	for (int i = 0; i <= WATCHERS_MAX; i++)
+		open_stream(i < PER_CONNECTION ? &f->operator : & more, &listeners[i]);
+	for (int i = 0; i <= WATCHERS_MAX; i++)
+		send_request(&listeners[i], "node", "*", 0);
+	UNTIL(f, count(listeners, &refused) == WATCHERS_MAX && refused);
+	assert_int_equal(refused->status, STATUS_RESOURCE_EXHAUSTED);
+	hang_up(&listeners[refused == &listeners[0] ? 1 : 0]);
+	settle(f);
+	open_stream(&more, refused); /* there is room again */
+	send_request(refused, "node", "*", 0);
+	UNTIL(f, refused->has_begun);
+	for (int i = 0; i <= WATCHERS_MAX; i++)
+		hang_up(&listeners[i]);
+	fake_node_release(&more);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(every_change_is_told_once_in_order),
+		TEST(a_watcher_hears_its_topics_and_its_namespace_only),
+		TEST(who_was_away_goes_on_from_the_index_it_has_seen),
+		TEST(what_is_not_known_any_more_or_yet_is_out_of_range),
+		TEST(events_are_kept_up_to_a_number),
+		TEST(events_are_kept_up_to_a_number_of_bytes),
+		TEST(who_does_not_read_is_ended),
+		TEST(bad_requests_are_refused_with_what_to_do),
+		TEST(watchers_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

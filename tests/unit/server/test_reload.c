@@ -1,0 +1,131 @@
+/* SIGHUP: what changes while the server runs, what waits for a start, and that a broken file changes
+ * nothing. */
+
+#include "callers.h"
+#include "reload.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "rpc/pki.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static void write_config(struct fixture *f, const char *text)
+{
+	struct config *config = &f->server->config;
+
+	(void)str_format(config->path, sizeof(config->path), "%s/server.hcl", f->dir);
+	assert_int_equal(file_write_atomic(config->path, 0644, text, strlen(text)), 0);
+}
+
+static void settings_that_nothing_was_built_upon_change(void **state)
+{
+	struct fixture *f = *state;
+	const struct config *config = &f->server->config;
+
+	write_config(f, "cluster = \"c1\"\nacl = false\naudit_keep = 5000\naudit_keep_for = \"2d\"\n"
+			"ticket_ttl = \"30s\"\nheartbeat = \"7s\"\n");
+	server_reload(f->server);
+	assert_false(config->acl);
+	assert_int_equal(config->audit_keep, 5000);
+	assert_int_equal(config->audit_keep_for_us, 2 * 86400 * USEC_PER_SEC);
+	assert_int_equal(config->ticket_ttl_us, 30 * USEC_PER_SEC);
+	assert_int_equal(config->heartbeat_us, 7 * USEC_PER_SEC);
+	assert_int_equal(audit_head(f->server).sequence, 5); /* each is on record */
+	server_reload(f->server);
+	assert_int_equal(audit_head(f->server).sequence, 5);
+}
+
+static void settings_of_the_start_stay(void **state)
+{
+	struct fixture *f = *state;
+	struct config before = f->server->config;
+
+	write_config(f, "cluster = \"c2\"\ndata_dir = \"/nowhere\"\nlisten {\n  port = 1\n}\n"
+			"tls {\n  cert = \"/nowhere.pem\"\n}\n");
+	server_reload(f->server);
+	assert_string_equal(f->server->config.cluster, "c1");
+	assert_string_equal(f->server->config.data_dir, before.data_dir);
+	assert_string_equal(f->server->config.cert, before.cert);
+	assert_int_equal(f->server->config.port, before.port);
+}
+
+static void a_broken_file_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const broken[] = {"", "acl = false", "cluster = \"c1\"\nacl = false\nalc = 1\n",
+					     "cluster = \"c1\"\nacl = false\naudit_keep = 999\n"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++) {
+		write_config(f, broken[i]);
+		server_reload(f->server);
+		assert_true(f->server->config.acl);
+	}
+	assert_int_equal(unlink(f->server->config.path), 0);
+	server_reload(f->server);
+	assert_true(f->server->config.acl);
+}
+
+static void sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken(void **state)
+{
+	struct fixture *f = *state;
+	const struct config *config = &f->server->config;
+	char ca_key[PATH_MAX];
+	const struct pki_cert_request request = {
+		.uri = "holdfast://c1/server/dev", .common_name = "dev", .days = 20};
+	int64_t before_ms = f->server->certificate.expires_at_ms;
+	char warning[CERTIFICATE_WARNING_SIZE];
+
+	assert_false(certificate_warning(&f->server->certificate, config->cert, warning));
+	(void)str_format(ca_key, sizeof(ca_key), "%s/tls/ca.key", f->dir);
+	assert_int_equal(unlink(config->cert), 0);
+	server_reload(f->server);
+	assert_int_equal(f->server->certificate.expires_at_ms, before_ms);
+	operator_does(f, "Operator.Status", "{}");
+	assert_int_equal(unlink(config->key), 0);
+	assert_int_equal(pki_issue(ca_key, config->ca, &request, config->key, config->cert, NULL), STATUS_OK);
+	assert_int_equal(raise(SIGHUP), 0);
+	UNTIL(f, f->server->certificate.expires_at_ms != before_ms);
+	assert_in_range(f->server->certificate.expires_at_ms - clock_realtime_ms(), 19 * 86400000LL,
+			20 * 86400000LL);
+	assert_true(certificate_warning(&f->server->certificate, config->cert, warning));
+	assert_non_null(strstr(warning, config->cert));
+	operator_does(f, "Operator.Status", "{}");
+}
+
+static void the_warning_begins_thirty_days_before(void **state)
+{
+	static const struct {
+		int64_t days;
+		const char *word;
+	} cases[] = {{31, NULL}, {29, "expires"}, {-1, "expired"}};
+	char warning[CERTIFICATE_WARNING_SIZE];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct certificate certificate = {.expires_at_ms = clock_realtime_ms() +
+									 cases[i].days * 86400000LL};
+
+		assert_int_equal(certificate_warning(&certificate, "/c.pem", warning), cases[i].word != NULL);
+		if (cases[i].word)
+			assert_non_null(strstr(warning, cases[i].word));
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_acl, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(settings_that_nothing_was_built_upon_change),
+		TEST(settings_of_the_start_stay),
+		TEST(a_broken_file_changes_nothing),
+		TEST(sighup_loads_a_new_certificate_and_keeps_the_old_one_when_it_is_broken),
+		cmocka_unit_test(the_warning_begins_thirty_days_before),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

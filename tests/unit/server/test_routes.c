@@ -1,0 +1,236 @@
+#include "http.h"
+#include "routes.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/plugins.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <string.h>
+
+static const ProtobufCMethodDescriptor *method_of(const struct rpc_route *route)
+{
+	static const ProtobufCServiceDescriptor *const known[] = {
+		&holdfast__v1__volumes__descriptor,  &holdfast__v1__plugins__descriptor,
+		&holdfast__v1__nodes__descriptor,    &holdfast__v1__allocations__descriptor,
+		&holdfast__v1__operator__descriptor,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (str_eq(known[i]->name, route->service))
+			return protobuf_c_service_descriptor_get_method_by_name(known[i], route->call);
+	return NULL;
+}
+
+static void every_route_leads_to_a_method_and_its_segments_to_fields(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < n_routes; i++) {
+		const struct rpc_route *route = &routes[i];
+		const ProtobufCMethodDescriptor *method;
+		ProtobufCMessage *message = NULL;
+		char target[256];
+		bool pretty = false;
+		struct error err;
+		size_t n = 0;
+
+		if (route->text)
+			continue;
+		method = method_of(route);
+		if (!method)
+			fail_msg("%s: no method %s/%s", route->pattern, route->service, route->call);
+		/* "{id}" as the text of a segment does: a path of the pattern is the pattern */
+		n = (size_t)str_format(target, sizeof(target), "%s", route->pattern);
+		if (route->name.parameter)
+			(void)str_format(target + n, sizeof(target) - n, "?%s=x", route->name.parameter);
+		if (route_request(route, target, method->input, &(struct route_body){.text = NULL}, &pretty,
+				  &message, &err) != STATUS_OK)
+			fail_msg("%s %s: %s", route->method, route->pattern, err.msg);
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
+}
+
+static void no_two_routes_take_the_same_request(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < n_routes; i++) {
+		unsigned int allow = 0;
+		bool near = false;
+
+		assert_ptr_equal(
+			route_find(routes, n_routes, routes[i].method, routes[i].pattern, &allow, &near),
+			&routes[i]);
+	}
+}
+
+static void expect(struct fixture *f, const struct http_request *request, const char *status,
+		   const char *const *texts)
+{
+	const char *answer = http_send(f, request);
+
+	if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, status, strlen(status)) != 0)
+		fail_msg("%s %s: %s", request->method, request->target, answer);
+	for (; *texts; texts++)
+		if (!strstr(answer, *texts))
+			fail_msg("%s %s lacks '%s': %s", request->method, request->target, *texts, answer);
+}
+
+/* One request of the operator and texts that its answer must hold. */
+static void ask(struct fixture *f, const char *method, const char *target, const char *body,
+		const char *status, const char *text, const char *other)
+{
+	const struct http_request request = {
+		.cert = "operator", .method = method, .target = target, .body = body};
+	const char *texts[] = {text, other, NULL};
+
+	expect(f, &request, status, texts);
+}
+
+static void a_volume_lives_and_goes_by_addresses_alone(void **state)
+{
+	static const char volume[] = "{\"volume\": {\"type\": \"native\", \"profile\": \"disk\", \"source\": "
+				     "{\"class\": \"block\", "
+				     "\"by_id\": \"wwn-0x1\"}, \"requested_capabilities\": "
+				     "[{\"access_mode\": \"single-node-writer\", "
+				     "\"attachment_mode\": \"file-system\"}]}}";
+	struct fixture *f = *state;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	ask(f, "PUT", "/v1/volume/csi/db", volume, "200", "\"created\":true", "\"id\":\"db\"");
+	ask(f, "POST", "/v1/volume/csi/db?pretty", volume, "200", "\"created\": false", "\n");
+	ask(f, "GET", "/v1/volumes?prefix=d", NULL, "200", "\"id\":\"db\"", "\r\nx-holdfast-index: ");
+	ask(f, "GET", "/v1/volumes?prefix=e", NULL, "200", "\"volumes\":[]", "\r\nx-nomad-index: ");
+	ask(f, "GET", "/v1/volume/csi/db?why&pretty", NULL, "200", "\"id\": \"db\"", "\"why\": ");
+	ask(f, "DELETE", "/v1/volume/csi/db/detach?node=n1", NULL, "400", "node n1 holds",
+	    "failed_precondition");
+	ask(f, "DELETE", "/v1/volume/csi/db", NULL, "200", "{}", "application/json");
+	ask(f, "GET", "/v1/volume/csi/db", NULL, "404", "\"code\":\"not_found\"", "db");
+	ask(f, "GET", "/v1/nodes", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
+	ask(f, "GET", "/v1/node/n1", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
+	ask(f, "GET", "/v1/allocations", NULL, "200", "\"allocations\":[]", "x-holdfast-index");
+	ask(f, "GET", "/v1/status", NULL, "200", "\"version\":", "x-holdfast-index");
+}
+
+static void what_is_asked_wrongly_is_refused_with_its_own_status(void **state)
+{
+	struct fixture *f = *state;
+
+	ask(f, "GET", "/v1/volumes?typ=csi", NULL, "400", "\\\"typ\\\"", "invalid_argument");
+	ask(f, "GET", "/v1/volume", NULL, "404", "nothing at /v1/volume", "not_found");
+	ask(f, "PATCH", "/v1/volumes", NULL, "405", "allow: GET, PUT, POST\r\n", "takes");
+	ask(f, "GET", "/v1/volume/csi/db/delete", NULL, "405", "allow: DELETE\r\n", "takes");
+	ask(f, "PUT", "/v1/volume/csi/db", "{", "400", "line 1", "invalid_argument");
+	ask(f, "PUT", "/v1/volume/csi/db", "{\"volume\": {\"id\": \"other\"}}", "400", "id is given", "body");
+}
+
+/* The number behind @line of the metrics; -1: there is none. */
+static long metric(struct fixture *f, const char *line)
+{
+	const char *answer = http_send(
+		f, &(struct http_request){.cert = "operator", .method = "GET", .target = "/metrics"});
+	const char *at = strstr(answer, line);
+
+	if (!strstr(answer, "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"))
+		fail_msg("%s", answer);
+	return at ? strtol(at + strlen(line), NULL, 10) : -1;
+}
+
+static void metrics_count_what_is_there(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(metric(f, "\nholdfast_volumes "), 0);
+	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"connected\"} "), 0);
+	take_volume(f);
+	assert_int_equal(metric(f, "\nholdfast_volumes "), 1);
+	assert_int_equal(metric(f, "\nholdfast_claims{state=\"taken\"} "), 1);
+	assert_int_equal(metric(f, "\nholdfast_claims{state=\"reserved\"} "), 0);
+	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"connected\"} "), 2);
+	assert_int_equal(metric(f, "\nholdfast_sessions "), 2);
+	assert_int_equal(metric(f, "\nholdfast_rpc_streams "), 2);
+	assert_int_equal(metric(f, "\nholdfast_releases_waiting "), 0);
+	assert_true(metric(f, "\nholdfast_store_commits_total ") > 0);
+	assert_int_equal(
+		metric(f, "\nholdfast_rpc_calls_total{service=\"holdfast.v1.Volumes\",method=\"Register\","
+			  "code=\"OK\"} "),
+		1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, f->server->n_sessions == 1);
+	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"connected\"} "), 1);
+	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"disconnected\"} "), 1);
+	assert_int_equal(metric(f, "\nholdfast_build_info{version=\"" HOLDFAST_VERSION "\"} "), 1);
+}
+
+static void counts_are_the_same_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	restart(f);
+	assert_int_equal(metric(f, "\nholdfast_claims{state=\"taken\"} "), 1);
+	assert_int_equal(metric(f, "\nholdfast_volumes "), 1);
+	assert_int_equal(metric(f, "\nholdfast_nodes{status=\"disconnected\"} "), 2);
+}
+
+static void a_node_may_not_read_the_metrics(void **state)
+{
+	struct fixture *f = *state;
+	const char *const texts[] = {"\"code\":\"permission_denied\"", NULL};
+
+	expect(f, &(struct http_request){.cert = "node-n1", .method = "GET", .target = "/metrics"}, "403",
+	       texts);
+	assert_null(strstr(
+		http_send(f,
+			  &(struct http_request){.cert = "node-n1", .method = "GET", .target = "/metrics"}),
+		"holdfast_volumes"));
+}
+
+static void every_line_of_the_metrics_is_one_that_prometheus_takes(void **state)
+{
+	struct fixture *f = *state;
+	const char *answer;
+	char line[512];
+
+	take_volume(f);
+	answer = strstr(
+		http_send(f,
+			  &(struct http_request){.cert = "operator", .method = "GET", .target = "/metrics"}),
+		"\r\n\r\n");
+	assert_non_null(answer);
+	for (answer += 4; *answer != '\0'; answer += strcspn(answer, "\n") + 1) {
+		const char *value;
+
+		assert_true(str_format(line, sizeof(line), "%.*s", (int)strcspn(answer, "\n"), answer) > 0);
+		if (str_starts_with(line, "# HELP holdfast_") || str_starts_with(line, "# TYPE holdfast_"))
+			continue;
+		value = strrchr(line, ' ');
+		assert_true(str_starts_with(line, "holdfast_"));
+		assert_non_null(value);
+		if (value[1] == '\0' || strspn(value + 1, "0123456789") != strlen(value + 1))
+			fail_msg("%s", line);
+		assert_true(value[-1] == '}' || !strchr(line, '{'));
+	}
+}
+
+#define SERVER_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(every_route_leads_to_a_method_and_its_segments_to_fields),
+	cmocka_unit_test(no_two_routes_take_the_same_request),
+	SERVER_TEST(a_volume_lives_and_goes_by_addresses_alone),
+	SERVER_TEST(what_is_asked_wrongly_is_refused_with_its_own_status),
+	SERVER_TEST(metrics_count_what_is_there),
+	SERVER_TEST(counts_are_the_same_after_a_restart),
+	SERVER_TEST(a_node_may_not_read_the_metrics),
+	SERVER_TEST(every_line_of_the_metrics_is_one_that_prometheus_takes),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* Snapshots and what providers have: recorded before they are asked, joined with what they say. */
+
+#include "provider_world.h"
+#include "snapshots.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+#define SNAP "{\"volumeId\":\"db\",\"name\":\"s1\"}"
+
+static const Holdfast__V1__Snapshot *record(struct fixture *f, const char *name)
+{
+	char key[OBJECT_KEY_SIZE];
+
+	snapshots_key("nfs", name, key);
+	return state_record(&f->server->state, key);
+}
+
+static void a_snapshot_is_recorded_before_its_provider_is_asked(void **state)
+{
+	struct fixture *f = *state;
+	struct pending pending;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_HOLD, 1, STATUS_OK);
+	start_asking(f, "CreateSnapshot", SNAP, &pending);
+	UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 1);
+	assert_non_null(record(f, "s1"));
+	assert_string_equal(record(f, "s1")->snapshot_id, "");
+	assert_string_equal(record(f, "s1")->external_source_id, "vol-1");
+	provider_answer();
+	UNTIL(f, pending.ended);
+	assert_int_equal(pending.status, STATUS_OK);
+	assert_string_equal(record(f, "s1")->snapshot_id, "snap-1");
+	assert_int_equal(record(f, "s1")->size_bytes, 77);
+	assert_true(record(f, "s1")->create_time_ms > 0); /* the provider did not say */
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1); /* made is made */
+	restart(f);
+	assert_string_equal(record(f, "s1")->snapshot_id, "snap-1");
+}
+
+static void one_that_is_not_ready_is_asked_about_again(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	provider.is_slow_snapshot = true;
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	assert_false(record(f, "s1")->ready);
+	provider.is_slow_snapshot = false;
+	must(f, "CreateSnapshot", SNAP, "\"ready\":true");
+	assert_int_equal(provider_snapshots(), 1);
+}
+
+static void a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name(void **state)
+{
+	static const enum provider_outcome steps[] = {PROVIDER_HOLD, PROVIDER_HOLD_DONE};
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct pending pending;
+
+		provider.calls[CALL_CREATE_SNAPSHOT] = 0;
+		provider_order(CALL_CREATE_SNAPSHOT, steps[i], 1, STATUS_OK);
+		start_asking(f, "CreateSnapshot", SNAP, &pending);
+		UNTIL(f, provider.calls[CALL_CREATE_SNAPSHOT] == 1);
+		settle(f);
+		provider_crash(f);
+		assert_non_null(record(f, "s1")); /* nothing is leaked unseen */
+		must(f, "CreateSnapshot", SNAP, "snap-");
+		assert_int_equal(provider_snapshots(), 1);
+		must(f, "DeleteSnapshot",
+		     i == 0 ? "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}"
+			    : "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-2\"}",
+		     NULL);
+		assert_null(record(f, "s1"));
+	}
+}
+
+static void a_name_is_of_one_volume(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
+	must(f, "CreateSnapshot", SNAP, NULL);
+	refuses(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"namespace\":\"other\",\"name\":\"s1\"}",
+		STATUS_ALREADY_EXISTS, "another volume");
+	assert_int_equal(provider.calls[CALL_CREATE_SNAPSHOT], 1);
+}
+
+static void a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
+	refuses(f, "CreateSnapshot", SNAP, STATUS_INVALID_ARGUMENT, "the provider's words");
+	assert_null(record(f, "s1"));
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_REFUSE, 1, STATUS_UNAVAILABLE);
+	refuses(f, "CreateSnapshot", SNAP, STATUS_UNAVAILABLE, "no controller");
+	assert_null(record(f, "s1"));
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL_DONE, 1, STATUS_DEADLINE_EXCEEDED);
+	refuses(f, "CreateSnapshot", SNAP, STATUS_DEADLINE_EXCEEDED, "the provider's words");
+	assert_non_null(strstr(record(f, "s1")->last_error, "the provider's words"));
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_INVALID_ARGUMENT);
+	refuses(f, "CreateSnapshot", SNAP, STATUS_INVALID_ARGUMENT, "the provider's words");
+	assert_non_null(record(f, "s1")); /* the first may have made it */
+	must(f, "CreateSnapshot", SNAP, "snap-1");
+	assert_string_equal(record(f, "s1")->last_error, "");
+	provider.can.create_delete_snapshot = false;
+	refuses(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"s2\"}", STATUS_FAILED_PRECONDITION,
+		"cannot create and delete snapshots");
+}
+
+static void deleting_forgets_the_record_when_the_provider_has(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"a\":\"1\",\"b\":\"2\"}}}", NULL);
+	must(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"s1\",\"secrets\":{\"b\":\"3\"}}", NULL);
+	assert_string_equal(provider.last_secrets, "a=1,b=3,");
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_FAILED_PRECONDITION);
+	refuses(f, "DeleteSnapshot",
+		"{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\",\"secrets\":{\"a\":\"9\"}}",
+		STATUS_FAILED_PRECONDITION, "the provider's words");
+	assert_string_equal(provider.last_secrets, "a=9,b=2,");
+	assert_non_null(record(f, "s1"));
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_NOT_FOUND);
+	must(f, "DeleteSnapshot", "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}", NULL);
+	assert_null(record(f, "s1"));
+	provider_order(CALL_DELETE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_NOT_FOUND);
+	refuses(f, "DeleteSnapshot", "{\"pluginId\":\"nfs\",\"snapshotId\":\"snap-1\"}", STATUS_NOT_FOUND,
+		"the provider's words"); /* nobody knows it */
+}
+
+static void lists_join_the_records_with_what_the_provider_has(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	must(f, "CreateSnapshot", SNAP, NULL);
+	provider_order(CALL_CREATE_SNAPSHOT, PROVIDER_FAIL, 1, STATUS_DEADLINE_EXCEEDED);
+	refuses(f, "CreateSnapshot", "{\"volumeId\":\"db\",\"name\":\"s2\"}", STATUS_DEADLINE_EXCEEDED,
+		"words");
+	provider.snapshots[provider.n_snapshots++] =
+		(struct provider_thing){.name = "theirs", .id = "foreign", .source = "vol-9"};
+	must(f, "ListSnapshots", "{\"pluginId\":\"nfs\",\"secrets\":{\"k\":\"v=w\"}}",
+	     "\"name\":\"s1\",\"snapshotId\":\"snap-1\",\"sourceVolumeId\":\"db\"");
+	assert_string_equal(provider.last_secrets, "k=v=w,");
+	must(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}",
+	     "\"snapshotId\":\"foreign\",\"externalSourceId\":\"vol-9\"");
+	must(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}",
+	     "\"name\":\"s2\""); /* asked for, not known to be made */
+	provider.calls[CALL_LIST_SNAPSHOTS] = 0;
+	provider.has_no_controller = true;
+	must(f, "ListSnapshots", "{}", "\"name\":\"s1\""); /* our own need nobody */
+	must(f, "ListSnapshots", "{\"perPage\":1}", "\"nextToken\":\"nfs.s2\"");
+	must(f, "ListSnapshots", "{\"perPage\":1,\"nextToken\":\"nfs.s2\"}", "\"name\":\"s2\"");
+	assert_int_equal(provider.calls[CALL_LIST_SNAPSHOTS], 0);
+	refuses(f, "ListSnapshots", "{\"pluginId\":\"nfs\"}", STATUS_UNAVAILABLE, "controller of plugin nfs");
+}
+
+static void external_volumes_are_the_providers_page_by_page(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", DB, NULL);
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
+	must(f, "ListExternal", "{\"pluginId\":\"nfs\"}", "\"externalId\":\"vol-2\"");
+	must(f, "ListExternal", "{\"pluginId\":\"nfs\"}", "\"nextToken\":\"more\"");
+	must(f, "ListExternal", "{\"pluginId\":\"nfs\",\"perPage\":1,\"nextToken\":\"more\"}",
+	     "{\"volumes\":[{\"externalId\":\"vol-1\"}]}"); /* no more than was asked for */
+	provider_order(CALL_LIST_VOLUMES, PROVIDER_FAIL, 1, STATUS_ABORTED);
+	refuses(f, "ListExternal", "{\"pluginId\":\"nfs\"}", STATUS_ABORTED, "next_token:");
+	provider.can.list_volumes = false;
+	refuses(f, "ListExternal", "{\"pluginId\":\"nfs\"}", STATUS_FAILED_PRECONDITION,
+		"cannot list volumes");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, provider_setup, provider_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_snapshot_is_recorded_before_its_provider_is_asked),
+		TEST(one_that_is_not_ready_is_asked_about_again),
+		TEST(a_server_that_dies_while_a_snapshot_is_made_finds_it_by_its_name),
+		TEST(a_name_is_of_one_volume),
+		TEST(a_refused_snapshot_leaves_no_record_and_an_uncertain_one_does),
+		TEST(deleting_forgets_the_record_when_the_provider_has),
+		TEST(lists_join_the_records_with_what_the_provider_has),
+		TEST(external_volumes_are_the_providers_page_by_page),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

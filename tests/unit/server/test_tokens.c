@@ -1,0 +1,453 @@
+/* Tokens and policies over the server's port: how they are made, shown, used, refused and recorded. */
+
+#include "audit.h"
+#include "callers.h"
+#include "keys.h"
+#include "records.h"
+#include "tokens.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define OPERATOR "holdfast://c1/operator/ann"
+
+static enum status as(struct fixture *f, const char *uri, const char *token, const char *method,
+		      const char *request, struct error *err)
+{
+	struct caller_client caller;
+	enum status st;
+
+	caller_init(&caller, f, uri, token);
+	st = caller_call(&caller, method, request, NULL, err);
+	caller_release(&caller);
+	return st;
+}
+
+static json_t *answer_to(struct fixture *f, const char *uri, const char *token, const char *method,
+			 const char *request)
+{
+	struct caller_client caller;
+	json_t *json = NULL;
+
+	caller_init(&caller, f, uri, token);
+	assert_int_equal(caller_call(&caller, method, request, &json, NULL), STATUS_OK);
+	caller_release(&caller);
+	return json;
+}
+
+static const char *text_at(const json_t *json, const char *a, const char *b)
+{
+	return json_string_value(json_object_get(json_object_get(json, a), b));
+}
+
+static void bootstrap_works_once_while_there_is_no_management_token(void **state)
+{
+	struct fixture *f = *state;
+	json_t *first;
+	char accessor[64];
+	char request[128];
+	struct error err;
+
+	assert_int_equal(as(f, NULL, NULL, "Operator.BootstrapToken", "{}", &err), STATUS_UNAUTHENTICATED);
+	first = answer_to(f, OPERATOR, NULL, "Operator.BootstrapToken", "{}");
+	assert_true(str_starts_with(text_at(first, "token", "secret"), "hf_"));
+	assert_int_equal(strlen(text_at(first, "token", "secret")), TOKEN_SECRET_SIZE - 1);
+	(void)str_copy(accessor, sizeof(accessor), text_at(first, "token", "accessor"));
+	assert_int_equal(as(f, OPERATOR, NULL, "Operator.BootstrapToken", "{}", &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, accessor));
+	restart(f);
+	assert_int_equal(as(f, OPERATOR, NULL, "Operator.BootstrapToken", "{}", &err),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(as(f, NULL, text_at(first, "token", "secret"), "Operator.ListTokens", "{}", &err),
+			 STATUS_OK);
+	(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}", accessor);
+	operator_does(f, "Operator.RevokeToken", request);
+	operator_does(f, "Operator.BootstrapToken", "{}");
+	json_decref(first);
+}
+
+static void a_secret_is_shown_once_and_stored_nowhere(void **state)
+{
+	struct fixture *f = *state;
+	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"MANAGEMENT\"}");
+	json_t *list = answer_to(f, OPERATOR, NULL, "Operator.ListTokens", "{}");
+	json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
+	char path[PATH_MAX];
+	static const char *const files[] = {"holdfast.db", "holdfast.db-wal"};
+
+	assert_int_equal(json_array_size(json_object_get(list, "tokens")), 1);
+	assert_string_equal(json_string_value(json_object_get(
+				    json_array_get(json_object_get(list, "tokens"), 0), "secret")),
+			    "");
+	assert_string_equal(text_at(who, "token", "name"), "deploy");
+	assert_string_equal(text_at(who, "token", "secret"), "");
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		cleanup_free char *bytes = NULL;
+		size_t n = 0;
+
+		(void)str_format(path, sizeof(path), "%s/%s", f->dir, files[i]);
+		assert_int_equal(file_read(path, 64 << 20, &bytes, &n), 0);
+		assert_null(memmem(bytes, n, secret, strlen(secret)));
+	}
+	json_decref(list);
+	json_decref(who);
+	free(secret);
+}
+
+static void a_token_that_is_shown_decides_whatever_the_certificate(void **state)
+{
+	struct fixture *f = *state;
+	char *nothing = make_token(f, "{\"name\": \"nothing\", \"type\": \"CLIENT\"}");
+	char *all = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
+	char unknown[TOKEN_SECRET_SIZE];
+	const struct {
+		const char *uri;
+		const char *token;
+		enum status status;
+	} cases[] = {
+		{NULL, NULL, STATUS_UNAUTHENTICATED},
+		{OPERATOR, NULL, STATUS_OK},
+		{NULL, all, STATUS_OK},
+		{OPERATOR, all, STATUS_OK},
+		{NULL, nothing, STATUS_PERMISSION_DENIED},
+		{OPERATOR, nothing, STATUS_PERMISSION_DENIED},
+		{NULL, unknown, STATUS_UNAUTHENTICATED},
+		{OPERATOR, unknown, STATUS_UNAUTHENTICATED},
+		{OPERATOR, "x", STATUS_UNAUTHENTICATED},
+		{"holdfast://c1/node/n1", NULL, STATUS_PERMISSION_DENIED},
+		{"holdfast://c1/node/n1", all, STATUS_PERMISSION_DENIED},
+		{"holdfast://c1/server/s1", all, STATUS_PERMISSION_DENIED},
+		{"holdfast://c2/operator/ann", all, STATUS_UNAUTHENTICATED},
+		{"holdfast://c2/operator/ann", NULL, STATUS_UNAUTHENTICATED},
+	};
+
+	memset(unknown, '0', sizeof(unknown) - 1);
+	memcpy(unknown, "hf_", 3);
+	unknown[sizeof(unknown) - 1] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(as(f, cases[i].uri, cases[i].token, "Operator.ListTokens", "{}", NULL),
+				 cases[i].status);
+	}
+	free(nothing);
+	free(all);
+}
+
+/* As if its time had come. */
+static void expire(struct fixture *f)
+{
+	struct record_entry *entry = state_record_from(&f->server->state, PREFIX_TOKEN);
+
+	((Holdfast__V1__StoredToken *)entry->record.message)->token->expires_at_ms = clock_realtime_ms();
+}
+
+static void an_expired_token_is_no_token_even_with_an_operators_certificate(void **state)
+{
+	struct fixture *f = *state;
+	char fields[128];
+	struct error err;
+	char *secret;
+
+	(void)str_format(fields, sizeof(fields),
+			 "{\"name\": \"short\", \"type\": \"MANAGEMENT\", \"expires_at_ms\": \"%lld\"}",
+			 (long long)clock_realtime_ms() + 3600000);
+	secret = make_token(f, fields);
+	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", NULL), STATUS_OK);
+	assert_int_equal(tokens_prune(f->server, 10), 0);
+	expire(f);
+	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", &err), STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(err.msg, "expired"));
+	assert_int_equal(as(f, OPERATOR, secret, "Operator.WhoAmI", "{}", NULL), STATUS_UNAUTHENTICATED);
+	operator_does(f, "Operator.BootstrapToken", "{}"); /* it does not count any more */
+	assert_int_equal(f->server->state.tokens.n, 2);
+	assert_int_equal(tokens_prune(f->server, 10), 1);
+	assert_int_equal(f->server->state.tokens.n, 1);
+	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", NULL), STATUS_UNAUTHENTICATED);
+	free(secret);
+}
+
+static void a_revoked_token_is_unknown_at_once_and_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
+	json_t *who = answer_to(f, NULL, secret, "Operator.WhoAmI", "{}");
+	char request[128];
+
+	(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}",
+			 text_at(who, "token", "accessor"));
+	restart(f);
+	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", NULL), STATUS_OK);
+	operator_does(f, "Operator.RevokeToken", request);
+	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", NULL), STATUS_UNAUTHENTICATED);
+	restart(f);
+	assert_int_equal(as(f, NULL, secret, "Operator.WhoAmI", "{}", NULL), STATUS_UNAUTHENTICATED);
+	assert_int_equal(as(f, OPERATOR, NULL, "Operator.RevokeToken", request, NULL), STATUS_NOT_FOUND);
+	json_decref(who);
+	free(secret);
+}
+
+static void bad_requests_change_nothing(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		const char *method;
+		const char *request;
+		enum status status;
+	} cases[] = {
+		{"Operator.CreateToken", "{}", STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken", "{\"token\": {\"name\": \"a\"}}", STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken", "{\"token\": {\"name\": \"\", \"type\": \"CLIENT\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken", "{\"token\": {\"name\": \"a b\", \"type\": \"CLIENT\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"secret\": \"hf_mine\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"accessor\": \"x\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"expires_at_ms\": \"1\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"expires_at_ms\": \"-1\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"policies\": [\"none\"]}}",
+		 STATUS_NOT_FOUND},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", \"policies\": [\"../x\"]}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.CreateToken",
+		 "{\"token\": {\"name\": \"a\", \"type\": \"MANAGEMENT\", \"policies\": [\"used\"]}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.RevokeToken", "{\"accessor\": \"x\"}", STATUS_INVALID_ARGUMENT},
+		{"Operator.RevokeToken", "{\"accessor\": \"01890000-0000-7000-8000-000000000001\"}",
+		 STATUS_NOT_FOUND},
+		{"Operator.PutPolicy", "{}", STATUS_INVALID_ARGUMENT},
+		{"Operator.PutPolicy", "{\"policy\": {\"name\": \"a/b\"}}", STATUS_INVALID_ARGUMENT},
+		{"Operator.PutPolicy", "{\"policy\": {\"name\": \"a\", \"plugin\": \"write\"}}",
+		 STATUS_INVALID_ARGUMENT},
+		{"Operator.DeletePolicy", "{\"name\": \"\"}", STATUS_INVALID_ARGUMENT},
+		{"Operator.DeletePolicy", "{\"name\": \"none\"}", STATUS_NOT_FOUND},
+		{"Operator.DeletePolicy", "{\"name\": \"used\"}", STATUS_FAILED_PRECONDITION},
+	};
+	uint64_t revision;
+
+	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"used\"}}");
+	free(make_token(f, "{\"name\": \"u\", \"type\": \"CLIENT\", \"policies\": [\"used\"]}"));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct error err;
+
+		revision = audit_head(f->server).sequence;
+		assert_int_equal(as(f, OPERATOR, NULL, cases[i].method, cases[i].request, &err),
+				 cases[i].status);
+		assert_int_equal(f->server->state.tokens.n, 1);
+		/* the refusal is all that was written */
+		assert_in_range(audit_head(f->server).sequence, revision, revision + 1);
+	}
+}
+
+static void a_policy_can_be_changed_listed_and_deleted(void **state)
+{
+	struct fixture *f = *state;
+	static const char put[] = "{\"policy\": {\"name\": \"team\", \"namespaces\": [{\"namespace\": "
+				  "\"team-*\", \"policy\": \"read\"}], \"operator\": \"%s\"}}";
+	char request[256];
+	char *secret;
+	json_t *list;
+
+	(void)str_format(request, sizeof(request), put, "");
+	operator_does(f, "Operator.PutPolicy", request);
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"team\"]}");
+	assert_int_equal(as(f, NULL, secret, "Operator.Status", "{}", NULL), STATUS_PERMISSION_DENIED);
+	(void)str_format(request, sizeof(request), put, "read");
+	operator_does(f, "Operator.PutPolicy", request);
+	assert_int_equal(as(f, NULL, secret, "Operator.Status", "{}", NULL), STATUS_OK);
+	restart(f);
+	assert_int_equal(as(f, NULL, secret, "Operator.Status", "{}", NULL), STATUS_OK);
+	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"unused\"}}");
+	list = answer_to(f, OPERATOR, NULL, "Operator.ListPolicies", "{\"per_page\": 1}");
+	assert_int_equal(json_array_size(json_object_get(list, "policies")), 1);
+	assert_string_equal(json_string_value(json_object_get(list, "next_token")), "unused");
+	json_decref(list);
+	list = answer_to(f, OPERATOR, NULL, "Operator.ListPolicies", "{\"next_token\": \"unused\"}");
+	assert_int_equal(json_array_size(json_object_get(list, "policies")), 1);
+	assert_string_equal(json_string_value(json_object_get(list, "next_token")), "");
+	json_decref(list);
+	operator_does(f, "Operator.DeletePolicy", "{\"name\": \"unused\"}");
+	list = answer_to(f, OPERATOR, NULL, "Operator.ListPolicies", "{\"prefix\": \"un\"}");
+	assert_int_equal(json_array_size(json_object_get(list, "policies")), 0);
+	json_decref(list);
+	free(secret);
+}
+
+static void without_acl_tokens_are_refused_and_say_so(void **state)
+{
+	struct fixture *f = *state;
+	char *secret = make_token(f, "{\"name\": \"all\", \"type\": \"MANAGEMENT\"}");
+	struct error err;
+
+	f->server->config.acl = false;
+	assert_int_equal(as(f, NULL, secret, "Operator.Status", "{}", &err), STATUS_UNAUTHENTICATED);
+	assert_non_null(strstr(err.msg, "acl = false"));
+	assert_int_equal(as(f, OPERATOR, secret, "Operator.Status", "{}", NULL), STATUS_UNAUTHENTICATED);
+	assert_int_equal(as(f, NULL, NULL, "Operator.Status", "{}", NULL), STATUS_UNAUTHENTICATED);
+	assert_int_equal(as(f, OPERATOR, NULL, "Operator.Status", "{}", NULL), STATUS_OK);
+	f->server->config.dev = true;
+	assert_int_equal(as(f, NULL, NULL, "Operator.Status", "{}", NULL), STATUS_OK);
+	assert_int_equal(as(f, "holdfast://c1/node/n1", NULL, "Operator.Status", "{}", NULL),
+			 STATUS_PERMISSION_DENIED);
+	free(secret);
+}
+
+static json_t *last_record(struct fixture *f)
+{
+	json_t *audit = answer_to(f, OPERATOR, NULL, "Operator.ListAudit", "{}");
+	json_t *records = json_object_get(audit, "records");
+	json_t *last = json_incref(json_array_get(records, json_array_size(records) - 1));
+
+	json_decref(audit);
+	return last;
+}
+
+static const char *word(const json_t *json, const char *name)
+{
+	return json_string_value(json_object_get(json, name));
+}
+
+static void who_did_what_is_recorded_and_so_is_a_refusal(void **state)
+{
+	struct fixture *f = *state;
+	char *secret = make_token(f, "{\"name\": \"deploy\", \"type\": \"CLIENT\"}");
+	json_t *record = last_record(f);
+
+	assert_string_equal(word(record, "who"), "operator/ann");
+	assert_string_equal(word(record, "what"), "Operator.CreateToken");
+	assert_true(str_starts_with(word(record, "object"), "token "));
+	assert_int_equal(json_integer_value(json_object_get(record, "code")), 0);
+	json_decref(record);
+	(void)as(f, OPERATOR, secret, "Operator.PutPolicy", "{\"policy\": {\"name\": \"p\"}}", NULL);
+	record = last_record(f);
+	assert_true(str_starts_with(word(record, "who"), "token "));
+	assert_non_null(strstr(word(record, "who"), "(deploy) of operator/ann"));
+	assert_string_equal(word(record, "what"), "Operator.PutPolicy");
+	assert_int_equal(json_integer_value(json_object_get(record, "code")), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(word(record, "message"), "management"));
+	json_decref(record);
+	free(secret);
+}
+
+static void a_flood_of_refusals_is_cut_and_counted(void **state)
+{
+	struct fixture *f = *state;
+	enum { FLOOD = AUDIT_REFUSALS_BURST + 30 };
+	struct caller_client caller;
+	uint64_t before = audit_head(f->server).sequence;
+	uint64_t recorded;
+	struct audit_caller *counted = NULL;
+
+	caller_init(&caller, f, "holdfast://c1/node/n1", NULL);
+	for (int i = 0; i < FLOOD; i++)
+		assert_int_equal(caller_call(&caller, "Operator.PutPolicy", "{}", NULL, NULL),
+				 STATUS_PERMISSION_DENIED);
+	caller_release(&caller);
+	recorded = audit_head(f->server).sequence - before;
+	assert_in_range(recorded, AUDIT_REFUSALS_BURST, FLOOD - 10);
+	for (size_t i = 0; i < AUDIT_CALLERS; i++)
+		if (str_eq(f->server->audit.callers[i].who, "node/n1"))
+			counted = &f->server->audit.callers[i];
+	assert_non_null(counted);
+	assert_in_range(counted->left_out, FLOOD - recorded - 5, FLOOD - recorded);
+	assert_non_null(f->server->audit.timer);
+	(void)as(f, OPERATOR, NULL, "Operator.PutPolicy", "{}", NULL); /* others are still recorded */
+	assert_int_equal(audit_head(f->server).sequence - before, recorded + 1);
+}
+
+static void what_was_left_out_is_told_though_nobody_is_refused_any_more(void **state)
+{
+	struct fixture *f = *state;
+	struct caller_client caller;
+	json_t *record;
+
+	caller_init(&caller, f, "holdfast://c1/node/n1", NULL);
+	for (int i = 0; i < AUDIT_REFUSALS_BURST + 5; i++)
+		(void)caller_call(&caller, "Operator.PutPolicy", "{}", NULL, NULL);
+	caller_release(&caller);
+	assert_non_null(f->server->audit.timer);
+	assert_true(sd_event_source_set_time_relative(f->server->audit.timer, 0) >= 0);
+	UNTIL(f, !f->server->audit.timer);
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	record = last_record(f);
+	assert_string_equal(word(record, "what"), "refusals");
+	assert_string_equal(word(record, "who"), "node/n1");
+	assert_in_range(strtol(word(record, "left_out"), NULL, 10), 1, 5);
+	json_decref(record);
+}
+
+/* Who comes after all places are taken makes the one who was not here for longest forget. */
+static void callers_beyond_the_table_are_counted_together(void **state)
+{
+	struct fixture *f = *state;
+	struct audit_limits *limits = &f->server->audit;
+	uint64_t now_us = clock_monotonic_us();
+
+	for (size_t i = 0; i < AUDIT_CALLERS; i++) {
+		(void)str_format(limits->callers[i].who, AUDIT_WHO_SIZE, "operator/o%zu", i);
+		limits->callers[i].used_us = now_us + i;
+		limits->callers[i].left_out = 3;
+	}
+	(void)as(f, OPERATOR, NULL, "Operator.PutPolicy", "{}", NULL);
+	assert_string_equal(limits->callers[0].who, "operator/ann");
+	assert_int_equal(limits->callers[0].left_out, 0);
+	assert_string_equal(limits->callers[1].who, "operator/o1");
+	assert_int_equal(limits->left_out, 3);
+}
+
+static void a_page_of_tokens_ends_where_the_next_begins(void **state)
+{
+	struct fixture *f = *state;
+	char request[128] = "{\"per_page\": 2}";
+	size_t n = 0;
+	int pages = 0;
+
+	for (int i = 0; i < 5; i++)
+		free(make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\"}"));
+	for (bool more = true; more; pages++) {
+		json_t *list = answer_to(f, OPERATOR, NULL, "Operator.ListTokens", request);
+		const char *next = word(list, "next_token");
+
+		n += json_array_size(json_object_get(list, "tokens"));
+		more = next[0] != '\0';
+		(void)str_format(request, sizeof(request), "{\"per_page\": 2, \"next_token\": \"%s\"}", next);
+		json_decref(list);
+	}
+	assert_int_equal(n, 5);
+	assert_int_equal(pages, 3);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_acl, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(bootstrap_works_once_while_there_is_no_management_token),
+		TEST(a_secret_is_shown_once_and_stored_nowhere),
+		TEST(a_token_that_is_shown_decides_whatever_the_certificate),
+		TEST(an_expired_token_is_no_token_even_with_an_operators_certificate),
+		TEST(a_revoked_token_is_unknown_at_once_and_after_a_restart),
+		TEST(bad_requests_change_nothing),
+		TEST(a_policy_can_be_changed_listed_and_deleted),
+		TEST(without_acl_tokens_are_refused_and_say_so),
+		TEST(who_did_what_is_recorded_and_so_is_a_refusal),
+		TEST(a_flood_of_refusals_is_cut_and_counted),
+		TEST(what_was_left_out_is_told_though_nobody_is_refused_any_more),
+		TEST(callers_beyond_the_table_are_counted_together),
+		TEST(a_page_of_tokens_ends_where_the_next_begins),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
