@@ -35,6 +35,9 @@ static const struct setting at_run_time[] = {
 	NUMBER("audit_keep_for", audit_keep_for_us),
 	NUMBER("ticket_ttl", ticket_ttl_us),
 	NUMBER("heartbeat", heartbeat_us),
+	NUMBER("node_down_after", node_down_after_us),
+	NUMBER("attest_forbidden_plugins", attest_forbidden),
+	NUMBER("attest_forbidden_plugins", n_attest_forbidden),
 };
 
 /* Something was opened by them. */

@@ -327,6 +327,7 @@ static void submit_many(struct fixture *f)
 /* All pages; each allocation comes once and in order. */
 static size_t count(struct fixture *f, Holdfast__V1__ListAllocationsRequest *request, size_t *ret_pages)
 {
+	static char none[] = "";
 	char token[UUID_TEXT_SIZE] = "";
 	char last[UUID_TEXT_SIZE] = "";
 	size_t n = 0;
@@ -350,6 +351,7 @@ static size_t count(struct fixture *f, Holdfast__V1__ListAllocationsRequest *req
 		(void)str_copy(token, sizeof(token), response->next_token);
 		protobuf_c_message_free_unpacked(message, NULL);
 	} while (token[0] != '\0');
+	request->next_token = none;
 	return n;
 }
 

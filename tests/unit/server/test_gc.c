@@ -1,5 +1,6 @@
 /* What is collected and what never is; and that a claim needs nothing of what can go. */
 
+#include "audit.h"
 #include "change.h"
 #include "cluster.h"
 #include "gc.h"
@@ -340,6 +341,27 @@ static void whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finish
 	}
 }
 
+static void it_is_collected_unasked_and_recorded_once(void **state)
+{
+	struct fixture *f = *state;
+	struct gc *gc_own = NULL;
+	uint64_t before;
+
+	take_volume(f);
+	end_alloc(f);
+	settle(f);
+	before = audit_head(f->server).sequence;
+	f->server->config.gc_interval_us = 20 * USEC_PER_MSEC;
+	f->server->config.gc_after_us = USEC_PER_MSEC;
+	assert_int_equal(gc_new(f->server, &gc_own, NULL), STATUS_OK);
+	UNTIL(f, !state_alloc(&f->server->state, ALLOC_1));
+	UNTIL(f, audit_head(f->server).sequence > before);
+	for (uint64_t until = clock_monotonic_us() + 100 * USEC_PER_MSEC; clock_monotonic_us() < until;)
+		assert_true(sd_event_run(f->event, 10000) >= 0); /* runs that find nothing */
+	assert_int_equal(audit_head(f->server).sequence, before + 1);
+	gc_free(gc_own);
+}
+
 static void nodes_collect_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -391,6 +413,7 @@ int main(void)
 		ONE_TEST(what_is_behind_more_than_one_slice_of_what_stays_goes),
 		ONE_TEST(attestations_go_when_they_have_expired),
 		cmocka_unit_test(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished),
+		ONE_TEST(it_is_collected_unasked_and_recorded_once),
 		ONE_TEST(nodes_collect_nothing),
 		ONE_TEST(runs_wait_for_each_other_and_their_number_is_bounded),
 	};
