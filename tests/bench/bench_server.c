@@ -366,18 +366,18 @@ static void kill_server(struct bench *b)
 /* Memory that is the server's own. */
 static double server_bytes(const struct bench *b)
 {
+	static const char dirty[] = "Private_Dirty:"; /* in KiB */
 	char path[64];
 	cleanup_free char *text = NULL;
 	const char *line;
-	uint64_t kib = 0;
 
 	(void)str_format(path, sizeof(path), "/proc/%d/smaps_rollup", (int)b->pid);
 	if (file_read(path, 1 << 16, &text, NULL) < 0)
 		die(path, "cannot be read");
-	line = strstr(text, "Private_Dirty:");
-	if (!line || sscanf(line, "Private_Dirty: %" SCNu64, &kib) != 1)
+	line = strstr(text, dirty);
+	if (!line)
 		die(path, "says no Private_Dirty");
-	return (double)kib * 1024;
+	return (double)strtoull(line + strlen(dirty), NULL, 10) * 1024;
 }
 
 static int compare(const void *a, const void *b)
