@@ -1,0 +1,88 @@
+#include "state_internal.h"
+
+#include "base/str.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_allocs(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
+
+struct alloc_entry *state_alloc(struct state *state, const char *id)
+{
+	struct alloc_entry key;
+
+	key.id = id;
+	return RB_FIND(alloc_tree, &state->allocs, &key);
+}
+
+struct alloc_entry *state_alloc_from(struct state *state, const char *id)
+{
+	struct alloc_entry key;
+
+	key.id = id;
+	return RB_NFIND(alloc_tree, &state->allocs, &key);
+}
+
+struct alloc_entry *state_alloc_next(struct alloc_entry *entry)
+{
+	return RB_NEXT(alloc_tree, NULL, entry);
+}
+
+static void count_alloc(struct state *state, const struct alloc *alloc, int change)
+{
+	state->n_allocs_by[alloc->client_status] += (size_t)change;
+}
+
+enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(state, alloc->id);
+	struct node_entry *node;
+
+	if (entry) {
+		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
+		count_alloc(state, &entry->alloc, -1);
+		count_alloc(state, alloc, 1);
+		entry->alloc = *alloc;
+		return STATUS_OK;
+	}
+	node = node_or_new(state, alloc->node_id);
+	entry = node ? calloc(1, sizeof(*entry)) : NULL;
+	if (!entry)
+		return state_no_memory(err, "allocation");
+	entry->alloc = *alloc;
+	entry->id = entry->alloc.id;
+	entry->node = node;
+	node->n_live_allocs += !alloc_is_client_terminal(alloc);
+	LIST_INIT(&entry->claims);
+	RB_INSERT(alloc_tree, &state->allocs, entry);
+	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
+	state->n_allocs++;
+	count_alloc(state, alloc, 1);
+	return STATUS_OK;
+}
+
+void state_delete_alloc(struct state *state, struct alloc_entry *entry)
+{
+	struct node_entry *node = state_node(state, entry->alloc.node_id);
+	struct claim_entry *claim;
+
+	while ((claim = LIST_FIRST(&entry->claims))) {
+		LIST_REMOVE(claim, of_alloc);
+		claim->of_alloc.le_prev = NULL; /* as of one whose allocation is not known */
+	}
+	RB_REMOVE(alloc_tree, &state->allocs, entry);
+	LIST_REMOVE(entry, of_node);
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+	state->n_allocs--;
+	count_alloc(state, &entry->alloc, -1);
+	free(entry);
+	node_drop_unnamed(state, node);
+}

@@ -1,0 +1,113 @@
+#include "state_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_claims(const struct claim_entry *a, const struct claim_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
+
+struct claim_entry *state_claim(struct state *state, const char *id)
+{
+	struct claim_entry key;
+
+	key.id = id;
+	return RB_FIND(claim_tree, &state->claims, &key);
+}
+
+struct claim_entry *state_claim_from(struct state *state, const char *id)
+{
+	struct claim_entry key;
+
+	key.id = id;
+	return RB_NFIND(claim_tree, &state->claims, &key);
+}
+
+struct claim_entry *state_claim_next(struct claim_entry *entry)
+{
+	return RB_NEXT(claim_tree, NULL, entry);
+}
+
+static void count_claim(struct state *state, const struct claim *claim, int change)
+{
+	state->n_claims_by[claim->state] += (size_t)change;
+}
+
+static void count_live(struct state *state, struct claim_entry *entry, bool was_live, bool is_live)
+{
+	if (was_live == is_live)
+		return;
+	if (is_live) {
+		entry->volume->n_live++;
+		entry->node->n_live++;
+		state->n_claims++;
+	} else {
+		entry->volume->n_live--;
+		entry->node->n_live--;
+		state->n_claims--;
+	}
+}
+
+static enum status insert_claim(struct state *state, const struct claim *claim, struct error *err)
+{
+	struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
+	struct alloc_entry *alloc = state_alloc(state, claim->allocation_id);
+	struct node_entry *node;
+	struct claim_entry *entry;
+
+	if (!volume)
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "claim %s is of volume %s/%s, which does not exist", claim->id,
+				 claim->namespace, claim->volume_id);
+	node = node_or_new(state, claim->node_id);
+	entry = node ? calloc(1, sizeof(*entry)) : NULL;
+	if (!entry)
+		return state_no_memory(err, "claim");
+	entry->claim = *claim;
+	entry->id = entry->claim.id;
+	entry->server = state->server;
+	entry->volume = volume;
+	entry->node = node;
+	RB_INSERT(claim_tree, &state->claims, entry);
+	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
+	LIST_INSERT_HEAD(&node->claims, entry, of_node);
+	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
+		LIST_INSERT_HEAD(&alloc->claims, entry, of_alloc);
+	count_live(state, entry, false, claim_is_live(claim));
+	count_claim(state, claim, 1);
+	return STATUS_OK;
+}
+
+enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err)
+{
+	struct claim_entry *entry = state_claim(state, claim->id);
+
+	if (!entry)
+		return insert_claim(state, claim, err);
+	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
+	count_claim(state, &entry->claim, -1);
+	count_claim(state, claim, 1);
+	entry->claim = *claim;
+	return STATUS_OK;
+}
+
+void state_delete_claim(struct state *state, struct claim_entry *entry)
+{
+	struct node_entry *node = entry->node;
+
+	count_live(state, entry, claim_is_live(&entry->claim), false);
+	count_claim(state, &entry->claim, -1);
+	RB_REMOVE(claim_tree, &state->claims, entry);
+	LIST_REMOVE(entry, of_volume);
+	LIST_REMOVE(entry, of_node);
+	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
+		LIST_REMOVE(entry, of_alloc);
+	(void)sd_event_source_disable_unref(entry->work.timer);
+	if (entry->work.is_stuck)
+		LIST_REMOVE(entry, work.stuck);
+	free(entry);
+	node_drop_unnamed(state, node);
+}

@@ -1,0 +1,20 @@
+#pragma once
+/* Between state.c and the state_*.c of each kind of entry.
+ *
+ * A look-up by key takes an entry of which only the key is set. */
+
+#include "state.h"
+
+/** The entry of a node or plugin that may not have been seen yet; NULL when memory is short. */
+struct node_entry *node_or_new(struct state *state, const char *id);
+struct plugin_entry *plugin_or_new(struct state *state, const char *id);
+
+/** An entry without a record goes with the last thing that names it; call it after each that may have been.
+ */
+void node_drop_unnamed(struct state *state, struct node_entry *entry);
+void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry);
+
+/** What is counted of the instance's plugin has to be counted anew. */
+void instance_changed(struct instance_entry *entry);
+
+enum status state_no_memory(struct error *err, const char *what);
