@@ -1,5 +1,4 @@
-#include "controller.h"
-
+#include "controller_internal.h"
 #include "plugin_call.h"
 #include "server.h"
 #include "session.h"
@@ -7,161 +6,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "base/tree.h"
-#include "log/log.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 enum { TIMER_ACCURACY_US = 1000 };
-
-TAILQ_HEAD(plugin_jobs, plugin_job);
-
-/* The calls to one plugin; gone with the last one. */
-struct plugin_queue {
-	char plugin_id[PLUGIN_ID_MAX + 1];
-	RB_ENTRY(plugin_queue) by_plugin;
-	struct plugin_jobs waiting; /* serial ones, for their turn */
-	size_t n_waiting;
-	size_t n_side; /* those that do not wait */
-	bool is_taken; /* a serial one has its turn */
-};
-RB_HEAD(plugin_queues, plugin_queue);
-
-/* A call from controller_call() to its end. */
-struct plugin_job {
-	struct controllers *controllers;
-	struct plugin_queue *queue;
-	Holdfast__V1__PluginCall *call; /* owned */
-	bool is_serial;
-	bool is_directed;	       /* to the node service of node_id, else to any controller */
-	char node_id[NODE_ID_MAX + 1]; /* that was asked last, or is to be; empty: none yet */
-	struct session *session;       /* that it went down; NULL: it waits */
-	LIST_ENTRY(plugin_job) of_session;
-	LIST_ENTRY(plugin_job) of_sent;
-	TAILQ_ENTRY(plugin_job) waiting; /* for its turn, or to be sent */
-	uint64_t deadline_us;		 /* monotonic; 0: not sent yet */
-	sd_event_source *timer;		 /* owned */
-	controller_wanted_fn *wanted;
-	controller_done_fn *done;
-	void *userdata;
-};
-
-struct controllers {
-	struct server *server; /* borrowed */
-	struct plugin_queues queues;
-	struct plugin_jobs ready; /* whose turn it is */
-	LIST_HEAD(, plugin_job) sent;
-	sd_event_source *send_soon; /* owned; on while something is ready */
-	struct controller_stats stats;
-	bool has_stopped;
-};
-
-static int compare_queues(const struct plugin_queue *a, const struct plugin_queue *b)
-{
-	return strcmp(a->plugin_id, b->plugin_id);
-}
-
-TREE_GENERATE(plugin_queues, plugin_queue, by_plugin, compare_queues)
-
-static bool can_ask(const struct instance_entry *entry)
-{
-	const struct session *session = entry->node->session;
-
-	return session && !session->closing && entry->instance.plugin.controller.healthy;
-}
-
-/* The first controller that can be asked, of nodes behind @after. Costs the number of controllers that cannot
- * be. */
-static struct instance_entry *find_controller(struct plugin_entry *plugin, const char *after)
-{
-	struct instance_entry *entry = state_controller_after(plugin, after);
-
-	while (entry && !can_ask(entry))
-		entry = state_controller_next(entry);
-	return entry;
-}
-
-const struct controller_half *controller_capabilities(struct plugin_entry *plugin)
-{
-	const struct instance_entry *entry = find_controller(plugin, "");
-
-	return entry ? &entry->instance.plugin.controller : NULL;
-}
-
-static struct session *find_node_service(struct server *server, const char *plugin_id, const char *node_id)
-{
-	const struct instance_entry *entry = state_instance(&server->state, node_id, plugin_id, "");
-	struct session *session = entry ? entry->node->session : NULL;
-
-	return session && !session->closing && entry->instance.plugin.has_node ? session : NULL;
-}
-
-static enum status no_controller(const struct plugin_job *job, const char *plugin_id, struct error *err)
-{
-	if (job && job->is_directed)
-		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "plugin %s: node %s is not connected, or does not run its node service; see "
-				 "holdfast node status %s",
-				 plugin_id, job->node_id, job->node_id);
-	if (job && job->node_id[0] != '\0')
-		return error_set(err, STATUS_UNAVAILABLE, 0,
-				 "plugin %s: node %s says that its controller is not there, and no other "
-				 "connected node has a healthy one; see holdfast plugin status %s",
-				 plugin_id, job->node_id, plugin_id);
-	return error_set(
-		err, STATUS_UNAVAILABLE, 0,
-		"plugin %s: no connected node runs a healthy controller; see holdfast plugin status %s",
-		plugin_id, plugin_id);
-}
-
-static struct plugin_queue *queue_or_new(struct controllers *controllers, const char *plugin_id)
-{
-	struct plugin_queue *queue = calloc(1, sizeof(*queue));
-	struct plugin_queue *known;
-
-	if (!queue)
-		return NULL;
-	(void)str_copy(queue->plugin_id, sizeof(queue->plugin_id), plugin_id);
-	TAILQ_INIT(&queue->waiting);
-	known = RB_INSERT(plugin_queues, &controllers->queues, queue);
-	if (!known)
-		return queue;
-	free(queue);
-	return known;
-}
-
-static void queue_drop_idle(struct controllers *controllers, struct plugin_queue *queue)
-{
-	if (queue->is_taken || queue->n_waiting > 0 || queue->n_side > 0)
-		return;
-	RB_REMOVE(plugin_queues, &controllers->queues, queue);
-	free(queue);
-}
-
-static void make_ready(struct plugin_job *job)
-{
-	struct controllers *controllers = job->controllers;
-
-	TAILQ_INSERT_TAIL(&controllers->ready, job, waiting);
-	/* cannot fail: the source exists and the loop is not finished while anybody calls */
-	(void)sd_event_source_set_enabled(controllers->send_soon, SD_EVENT_ONESHOT);
-}
-
-/* The turn of the next one, once nobody has it. */
-static void next_turn(struct plugin_queue *queue)
-{
-	struct plugin_job *job = TAILQ_FIRST(&queue->waiting);
-
-	if (!job)
-		return;
-	TAILQ_REMOVE(&queue->waiting, job, waiting);
-	queue->n_waiting--;
-	queue->is_taken = true;
-	make_ready(job);
-}
 
 static void leave_session(struct plugin_job *job)
 {
@@ -190,13 +40,8 @@ static void finish(struct plugin_job *job, const Holdfast__V1__PluginReply *repl
 	struct plugin_queue *queue = job->queue;
 
 	leave_session(job);
-	if (job->is_serial) {
-		queue->is_taken = false;
-		next_turn(queue);
-	} else {
-		queue->n_side--;
-	}
-	queue_drop_idle(controllers, queue);
+	plugin_queue_leave(queue, job);
+	plugin_queue_drop_idle(controllers, queue);
 	job->queue = NULL;
 	if (err)
 		controllers->stats.failed++;
@@ -220,22 +65,6 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 			clock_format_duration(server->config.controller_timeout_us, text));
 	finish(job, NULL, &err);
 	return 0;
-}
-
-static struct session *choose_session(struct plugin_job *job)
-{
-	struct server *server = job->controllers->server;
-	struct plugin_entry *plugin;
-	struct instance_entry *entry;
-
-	if (job->is_directed)
-		return find_node_service(server, job->queue->plugin_id, job->node_id);
-	plugin = state_plugin(&server->state, job->queue->plugin_id);
-	entry = plugin ? find_controller(plugin, job->node_id) : NULL;
-	if (!entry)
-		return NULL;
-	(void)str_copy(job->node_id, sizeof(job->node_id), entry->node->id);
-	return entry->node->session;
 }
 
 static enum status start_clock(struct plugin_job *job, struct error *err)
@@ -288,9 +117,9 @@ static void send_job(struct plugin_job *job)
 		finish(job, NULL, &err);
 		return;
 	}
-	session = choose_session(job);
+	session = controller_choose_session(job);
 	if (!session) {
-		(void)no_controller(job, job->queue->plugin_id, &err);
+		(void)controller_none(job, job->queue->plugin_id, &err);
 		finish(job, NULL, &err);
 		return;
 	}
@@ -314,16 +143,6 @@ static int on_send_soon(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-static enum status check_room(const struct plugin_queue *queue, bool is_serial, struct error *err)
-{
-	if ((is_serial ? queue->n_waiting : queue->n_side) < CONTROLLER_QUEUE_MAX)
-		return STATUS_OK;
-	return error_set(
-		err, STATUS_RESOURCE_EXHAUSTED, 0,
-		"plugin %s: %d calls wait for its controller, the most there may be; try again later",
-		queue->plugin_id, CONTROLLER_QUEUE_MAX);
-}
-
 static enum status check_target(struct server *server, const struct controller_call *call, struct error *err)
 {
 	struct plugin_entry *plugin = state_plugin(&server->state, call->plugin_id);
@@ -342,11 +161,11 @@ static enum status check_target(struct server *server, const struct controller_c
 			"secrets",
 			call->plugin_id, plugin_call_name(call->call), CONTROLLER_CALL_BYTES_MAX);
 	if (!call->node_id)
-		return find_controller(plugin, "") ? STATUS_OK : no_controller(NULL, call->plugin_id, err);
-	if (find_node_service(server, call->plugin_id, call->node_id))
+		return controller_find(plugin, "") ? STATUS_OK : controller_none(NULL, call->plugin_id, err);
+	if (controller_find_node_service(server, call->plugin_id, call->node_id))
 		return STATUS_OK;
 	str_copy_text(about.node_id, sizeof(about.node_id), call->node_id);
-	return no_controller(&about, call->plugin_id, err);
+	return controller_none(&about, call->plugin_id, err);
 }
 
 static struct plugin_job *job_new(struct controllers *controllers, const struct controller_call *call)
@@ -375,20 +194,6 @@ static struct plugin_job *job_new(struct controllers *controllers, const struct 
 	return job;
 }
 
-static void enqueue(struct plugin_job *job, struct plugin_queue *queue)
-{
-	job->queue = queue;
-	if (!job->is_serial) {
-		queue->n_side++;
-		make_ready(job);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&queue->waiting, job, waiting);
-	queue->n_waiting++;
-	if (!queue->is_taken)
-		next_turn(queue);
-}
-
 enum status controller_call(struct server *server, const struct controller_call *call, struct error *err)
 {
 	struct controllers *controllers = server->controllers;
@@ -400,18 +205,18 @@ enum status controller_call(struct server *server, const struct controller_call 
 	st = check_target(server, call, err);
 	if (st != STATUS_OK)
 		return st;
-	queue = queue_or_new(controllers, call->plugin_id);
+	queue = plugin_queue_or_new(controllers, call->plugin_id);
 	if (!queue)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = check_room(queue, plugin_call_is_serial(call->call), err);
+	st = plugin_queue_check_room(queue, plugin_call_is_serial(call->call), err);
 	if (st != STATUS_OK)
 		return st;
 	job = job_new(controllers, call);
 	if (!job) {
-		queue_drop_idle(controllers, queue);
+		plugin_queue_drop_idle(controllers, queue);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	}
-	enqueue(job, queue);
+	plugin_queue_add(queue, job);
 	return STATUS_OK;
 }
 
@@ -462,7 +267,7 @@ void controllers_take_reply(struct session *session, const Holdfast__V1__PluginR
 	if (job->is_directed) {
 		struct error err;
 
-		(void)no_controller(job, job->queue->plugin_id, &err);
+		(void)controller_none(job, job->queue->plugin_id, &err);
 		finish(job, NULL, &err);
 		return;
 	}
@@ -486,12 +291,8 @@ void controllers_session_lost(struct session *session)
 
 void controller_stats(const struct server *server, struct controller_stats *ret)
 {
-	struct plugin_queue *queue;
-
 	*ret = server->controllers->stats;
-	ret->waiting = 0;
-	RB_FOREACH (queue, plugin_queues, &server->controllers->queues)
-		ret->waiting += queue->n_waiting;
+	ret->waiting = plugin_queues_waiting(server->controllers);
 }
 
 void controllers_stop(struct controllers *controllers)
