@@ -40,7 +40,7 @@ enum {
 	AUDIT_KEEP_FOR_MAX_DAYS = 36500,
 };
 
-#define USEC_PER_DAY (24 * 3600 * USEC_PER_SEC)
+#define USEC_PER_DAY (UINT64_C(24) * 3600 * USEC_PER_SEC)
 
 void config_init(struct config *config)
 {

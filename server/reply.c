@@ -1,6 +1,5 @@
 #include "reply.h"
 
-#include "access.h"
 #include "audit.h"
 #include "change.h"
 #include "server.h"
@@ -78,11 +77,6 @@ enum status reply_changed(struct server *server, struct change *change, struct r
 	if (message)
 		protobuf_c_message_free_unpacked(message, NULL);
 	return st;
-}
-
-enum status reply_check_operator(struct server *server, struct rpc_call *call, struct error *err)
-{
-	return access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
 }
 
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)

@@ -1,5 +1,5 @@
 #pragma once
-/* Answers of reads: built from memory, sent once everything they may show is durable. */
+/* Answers: sent once everything that they show or promise is durable. */
 
 #include "base/error.h"
 #include "rpc/server.h"
@@ -21,24 +21,6 @@ enum status reply_changed(struct server *server, struct change *change, struct r
 
 /** Answer with an error made here. */
 void reply_error(struct rpc_call *call, enum status status, const char *message);
-
-/** May the caller make an operator's call? */
-enum status reply_check_operator(struct server *server, struct rpc_call *call, struct error *err);
-
-/* Define the rpc_unary_fn @name for operators: what @handle returns as an error is the answer.
- * enum status handle(struct server *, struct rpc_call *, const Request *, struct error *) answers itself when
- * OK. */
-#define DEFINE_OPERATOR_METHOD(name, Request, handle)                                   \
-	void name(struct rpc_call *call, const ProtobufCMessage *request, void *server) \
-	{                                                                               \
-		struct error err;                                                       \
-		enum status st = reply_check_operator(server, call, &err);              \
-                                                                                        \
-		if (st == STATUS_OK)                                                    \
-			st = handle(server, call, (const Request *)request, &err);      \
-		if (st != STATUS_OK)                                                    \
-			rpc_call_fail(call, &err);                                      \
-	}
 
 /** Answer @call with @err, which refuses the write @what ("Volumes.Register"), and record that. */
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err);

@@ -76,15 +76,17 @@ static enum status validate_request(const struct volume_request *request, struct
 	if (request->attachment_mode != ATTACHMENT_BLOCK_DEVICE)
 		return STATUS_OK;
 	if (request->propagation != PROPAGATION_PRIVATE)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "volume %s: propagation contradicts attachment_mode block-device, which is no "
-				 "mount; leave it out",
-				 request->name);
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"volume %s: propagation contradicts attachment_mode block-device, which is no "
+			"mount; leave it out",
+			request->name);
 	if (request->exec)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "volume %s: exec = true contradicts attachment_mode block-device, which is no "
-				 "mount; leave it out",
-				 request->name);
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"volume %s: exec = true contradicts attachment_mode block-device, which is no "
+			"mount; leave it out",
+			request->name);
 	return STATUS_OK;
 }
 
