@@ -298,11 +298,6 @@ bool access_scope_has(struct access_scope *scope, const char *namespace)
 	return scope->last_may;
 }
 
-bool access_may_list(struct server *server, const struct rpc_call *call, const char *namespace)
-{
-	return access_check(server, call, ACCESS_VOLUME_LIST, namespace, NULL) == STATUS_OK;
-}
-
 /* --- for records and messages --- */
 
 static void name_certificate(const struct server *server, const struct rpc_peer *peer, char *ret)

@@ -98,9 +98,6 @@ enum status access_scope_init(struct server *server, const struct rpc_call *call
 /** Does the scope contain @namespace? Costs next to nothing when asked again for the same one. */
 bool access_scope_has(struct access_scope *scope, const char *namespace);
 
-/** May the caller list volumes of @namespace? For more than a few, take a scope. */
-bool access_may_list(struct server *server, const struct rpc_call *call, const char *namespace);
-
 enum { ACCESS_WHO_SIZE = 192 };
 
 /** The caller for records and messages: "operator/alice", "node/n1", "token 0189... (deploy)", and with both

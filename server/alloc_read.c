@@ -107,14 +107,12 @@ DEFINE_READ_METHOD(allocs_handle_get, get_method)
 /* One page in the making. */
 struct page {
 	struct server *server;
-	struct rpc_call *call;
 	const Holdfast__V1__ListAllocationsRequest *request;
 	struct filter *filter; /* owned; NULL: none */
 	Holdfast__V1__ListAllocationsResponse *response;
 	size_t size; /* of the page */
 	size_t n_scanned;
-	char namespace[NAMESPACE_MAX + 1]; /* of the entry before */
-	bool may_list;			   /* in that one */
+	struct access_scope scope; /* when it is of every namespace */
 };
 
 static void page_release(struct page *page)
@@ -129,19 +127,6 @@ static bool is_any_namespace(const char *namespace)
 	return namespace[0] == '\0' || str_eq(namespace, "*");
 }
 
-/* Rights are asked for once per run of entries of one namespace. */
-static bool may_list(struct page *page, const char *namespace)
-{
-	struct error err;
-
-	if (!str_eq(page->namespace, namespace)) {
-		(void)str_copy(page->namespace, sizeof(page->namespace), namespace);
-		page->may_list =
-			access_check(page->server, page->call, ACCESS_JOB_LIST, namespace, &err) == STATUS_OK;
-	}
-	return page->may_list;
-}
-
 static bool is_asked_for(struct page *page, const struct alloc *alloc)
 {
 	const Holdfast__V1__ListAllocationsRequest *request = page->request;
@@ -150,7 +135,7 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 	    (request->node_id[0] != '\0' && !str_eq(alloc->node_id, request->node_id)))
 		return false;
 	if (is_any_namespace(request->namespace_))
-		return may_list(page, alloc->namespace);
+		return access_scope_has(&page->scope, alloc->namespace);
 	return str_eq(alloc->namespace, request->namespace_);
 }
 
@@ -248,10 +233,11 @@ static enum status page_init(struct page *page, struct error *err)
 static enum status handle_list(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
 			       struct error *err)
 {
-	cleanup(page_release) struct page page = {
-		.server = server, .call = call, .request = (const void *)message};
+	cleanup(page_release) struct page page = {.server = server, .request = (const void *)message};
 	enum status st = page_init(&page, err);
 
+	if (st == STATUS_OK && is_any_namespace(page.request->namespace_))
+		st = access_scope_init(server, call, ACCESS_JOB_LIST, &page.scope, err);
 	if (st == STATUS_OK)
 		st = fill(&page, err);
 	if (st != STATUS_OK)

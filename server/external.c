@@ -140,12 +140,6 @@ void volumes_handle_list_external(struct rpc_call *call, const ProtobufCMessage 
 		rpc_call_fail(call, &err);
 }
 
-static bool may_show(struct server *server, const struct rpc_call *call,
-		     const Holdfast__V1__Snapshot *snapshot)
-{
-	return access_check(server, call, ACCESS_VOLUME_LIST, snapshot->namespace_, NULL) == STATUS_OK;
-}
-
 static Holdfast__V1__ListSnapshotsResponse *snapshots_response(size_t max)
 {
 	Holdfast__V1__ListSnapshotsResponse *response = calloc(1, sizeof(*response));
@@ -240,14 +234,17 @@ static bool join_all(struct server *server, const struct listing *listing,
 		     Holdfast__V1__ListSnapshotsResponse *response)
 {
 	cleanup(join_release) struct join join = {.n = 0};
+	struct access_scope scope = {.right = ACCESS_VOLUME_LIST}; /* of nothing */
 
+	/* fails when the caller's token ended while the provider was asked */
+	(void)access_scope_init(server, listing->call, ACCESS_VOLUME_LIST, &scope, NULL);
 	if (!join_fill(&server->state, listing->plugin_id, &join))
 		return false;
 	for (size_t i = 0; i < list->n_snapshots && response->n_snapshots < listing->max; i++) {
 		Holdfast__V1__ExternalSnapshot *external = list->snapshots[i];
 		const Holdfast__V1__Snapshot *known = join_find(&join, external->snapshot_id);
 
-		if (known && !may_show(server, listing->call, known))
+		if (known && !access_scope_has(&scope, known->namespace_))
 			continue; /* another namespace's */
 		if (!add_external(response, listing, external, known))
 			return false;
@@ -257,7 +254,7 @@ static bool join_all(struct server *server, const struct listing *listing,
 	/* the last page: those that were asked for and are not known to be made */
 	for (size_t i = 0; i < join.n && response->n_snapshots < listing->max; i++)
 		if (join.records[i]->snapshot_id[0] == '\0' &&
-		    may_show(server, listing->call, join.records[i]) &&
+		    access_scope_has(&scope, join.records[i]->namespace_) &&
 		    !add_copy(response, &join.records[i]->base))
 			return false;
 	return true;
@@ -349,8 +346,8 @@ static enum status own_from(struct server *server, const char *token, struct rec
 	return STATUS_OK;
 }
 
-static bool fill_own(struct server *server, const struct rpc_call *call, struct record_entry *entry,
-		     size_t max, Holdfast__V1__ListSnapshotsResponse *response)
+static bool fill_own(struct access_scope *scope, struct record_entry *entry, size_t max,
+		     Holdfast__V1__ListSnapshotsResponse *response)
 {
 	size_t looked_at = 0;
 
@@ -366,7 +363,7 @@ static bool fill_own(struct server *server, const struct rpc_call *call, struct 
 			response->next_token = (char *)(uintptr_t)protobuf_c_empty_string;
 			return false;
 		}
-		if (may_show(server, call, snapshot) && !add_copy(response, &snapshot->base))
+		if (access_scope_has(scope, snapshot->namespace_) && !add_copy(response, &snapshot->base))
 			return false;
 	}
 	return true;
@@ -377,13 +374,16 @@ static enum status list_own(struct server *server, struct rpc_call *call,
 {
 	size_t max = request->per_page > 0 ? request->per_page : PER_PAGE_DEFAULT;
 	Holdfast__V1__ListSnapshotsResponse *response;
+	struct access_scope scope;
 	struct record_entry *entry;
 	enum status st = own_from(server, request->next_token, &entry, err);
 
+	if (st == STATUS_OK)
+		st = access_scope_init(server, call, ACCESS_VOLUME_LIST, &scope, err);
 	if (st != STATUS_OK)
 		return st;
 	response = snapshots_response(max);
-	if (response && fill_own(server, call, entry, max, response)) {
+	if (response && fill_own(&scope, entry, max, response)) {
 		reply_durable(server, call, &response->base);
 		return STATUS_OK;
 	}

@@ -204,7 +204,6 @@ struct volume_entry *state_volume_from(struct state *state, const char *namespac
 struct volume_entry *state_volume_next(struct volume_entry *entry);
 struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const char *namespace,
 					      const char *id);
-struct volume_entry *state_plugin_volume_next(struct volume_entry *entry);
 struct alloc_entry *state_alloc_from(struct state *state, const char *id);
 struct alloc_entry *state_alloc_next(struct alloc_entry *entry);
 struct claim_entry *state_claim_from(struct state *state, const char *id);

@@ -49,11 +49,6 @@ struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const
 	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
 }
 
-struct volume_entry *state_plugin_volume_next(struct volume_entry *entry)
-{
-	return RB_NEXT(plugin_volume_tree, NULL, entry);
-}
-
 static enum status insert_volume(struct state *state, const struct volume *volume, struct error *err)
 {
 	struct volume_entry *entry = calloc(1, sizeof(*entry));

@@ -35,7 +35,6 @@ struct key {
 
 struct page {
 	struct server *server;
-	const struct rpc_call *call;
 	const Holdfast__V1__ListVolumesRequest *request;
 	const char *namespace;	     /* NULL: all */
 	const struct filter *filter; /* NULL: none */
@@ -44,7 +43,7 @@ struct page {
 	size_t bytes; /* of what is on it */
 	struct volume_view_cache cache;
 	Holdfast__V1__ListVolumesResponse *response;
-	char allowed[NAMESPACE_MAX + 1]; /* the last namespace that the caller may list */
+	struct access_scope scope; /* when it is of every namespace */
 };
 
 /* Where the walk goes on. */
@@ -56,23 +55,13 @@ enum verdict {
 	TO_END,
 };
 
-static bool may_list(struct page *page, const char *namespace)
-{
-	if (str_eq(page->allowed, namespace))
-		return true;
-	if (access_check(page->server, page->call, ACCESS_VOLUME_LIST, namespace, NULL) != STATUS_OK)
-		return false;
-	(void)str_copy(page->allowed, sizeof(page->allowed), namespace);
-	return true;
-}
-
 static enum verdict judge(struct page *page, const struct volume_entry *entry)
 {
 	const char *prefix = page->request->prefix;
 
 	if (page->namespace && !str_eq(entry->namespace, page->namespace))
 		return TO_END;
-	if (!page->namespace && !may_list(page, entry->namespace))
+	if (!page->namespace && !access_scope_has(&page->scope, entry->namespace))
 		return TO_NAMESPACE;
 	if (str_starts_with(entry->id, prefix))
 		return TAKE;
@@ -296,7 +285,6 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	const Holdfast__V1__ListVolumesRequest *list = list_request(request);
 	struct page page = {
 		.server = server,
-		.call = call,
 		.request = list,
 		.namespace = is_all(list) ? NULL : volumes_namespace(list->namespace_),
 		.max = list->per_page > 0 ? list->per_page : PER_PAGE_DEFAULT,
@@ -310,6 +298,8 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	if (list->filter[0] != '\0')
 		st = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
 	page.filter = filter;
+	if (st == STATUS_OK && !page.namespace)
+		st = access_scope_init(server, call, ACCESS_VOLUME_LIST, &page.scope, err);
 	if (st == STATUS_OK)
 		st = fill_page(&page, err);
 	filter_free(filter);

@@ -25,22 +25,6 @@ ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, 
 	return bytes ? protobuf_c_message_unpack(descriptor, NULL, len, bytes) : NULL;
 }
 
-bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b)
-{
-	cleanup_free uint8_t *a_bytes = NULL;
-	cleanup_free uint8_t *b_bytes = NULL;
-	size_t a_len = 0;
-	size_t b_len = 0;
-
-	if (a)
-		a_bytes = pack(a, &a_len);
-	if (b)
-		b_bytes = pack(b, &b_len);
-	if ((a && !a_bytes) || (b && !b_bytes))
-		return false; /* memory is short: a difference that is not one is refused, never applied */
-	return a_len == b_len && (a_len == 0 || memcmp(a_bytes, b_bytes, a_len) == 0);
-}
-
 static size_t size_of(const ProtobufCFieldDescriptor *field)
 {
 	switch (field->type) {

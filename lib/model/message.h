@@ -13,9 +13,6 @@ ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, 
  * them are copied by field numbers. False when memory is short: @to is whole but not complete. */
 bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from);
 
-/** Do both, of one descriptor, say the same? NULL is as good as an empty one. */
-bool message_eq(const ProtobufCMessage *a, const ProtobufCMessage *b);
-
 /* What protobuf-c generates for every entry of a map<string, string>. */
 struct message_text_entry {
 	ProtobufCMessage base;

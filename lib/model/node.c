@@ -1,17 +1,8 @@
 #include "model/node.h"
 
-#include "base/names.h"
 #include "base/str.h"
 
 #include <string.h>
-
-static const char *const status_names[NODE_STATUS_N] = {
-	[NODE_STATUS_UNSPECIFIED] = "unspecified",
-	[NODE_READY] = "ready",
-	[NODE_DISCONNECTED] = "disconnected",
-	[NODE_DOWN] = "down",
-	[NODE_DRAINING] = "draining",
-};
 
 bool node_plugin_serves(const struct node_plugin *plugin, const struct volume *volume)
 {
@@ -58,11 +49,4 @@ enum node_status node_status_at(const struct node *node, int64_t disconnected_ms
 	if (disconnected_ms != 0)
 		return now_ms - disconnected_ms >= down_after_ms ? NODE_DOWN : NODE_DISCONNECTED;
 	return node_is_draining(node) ? NODE_DRAINING : NODE_READY;
-}
-
-const char *node_status_name(enum node_status status)
-{
-	const char *name = names_get(status_names, NODE_STATUS_N, (int)status);
-
-	return name ? name : "invalid";
 }

@@ -146,6 +146,3 @@ bool node_is_draining(const struct node *node);
 /** What the node is like: down after @down_after_ms without a session (0 @disconnected_ms: it has one). */
 enum node_status node_status_at(const struct node *node, int64_t disconnected_ms, int64_t now_ms,
 				int64_t down_after_ms);
-
-/** "ready", "down", ... */
-const char *node_status_name(enum node_status status);

@@ -36,11 +36,6 @@ static const char *const level_names[POLICY_LEVEL_N] = {
 	(COARSE_READ | CAPABILITY_BIT(CAPABILITY_MOUNT_VOLUME) | CAPABILITY_BIT(CAPABILITY_WRITE_VOLUME) | \
 	 CAPABILITY_BIT(CAPABILITY_SUBMIT_JOB))
 
-const char *policy_capability_name(enum policy_capability capability)
-{
-	return names_get(capability_names, CAPABILITY_N, (int)capability);
-}
-
 /* --- is it one? --- */
 
 static enum status invalid(struct error *err, const char *policy, const char *what, const char *value,

@@ -42,8 +42,6 @@ enum policy_level {
 	POLICY_LEVEL_N,
 };
 
-const char *policy_capability_name(enum policy_capability capability);
-
 /** Is the policy well-formed? STATUS_INVALID_ARGUMENT names the rule and the word that is wrong. */
 enum status policy_validate(const Holdfast__V1__AccessPolicy *policy, struct error *err);
 
