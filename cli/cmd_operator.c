@@ -89,9 +89,10 @@ enum status cmd_operator_gc(struct invocation *inv, struct error *err)
 		return status;
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
-	print_line("%s: %" PRIu32 " allocations, %" PRIu32 " claims, %" PRIu32 " audit records",
+	print_line("%s: %" PRIu32 " allocations, %" PRIu32 " claims, %" PRIu32 " attestations, %" PRIu32
+		   " tokens, %" PRIu32 " audit records",
 		   request.dry_run ? "would be removed" : "removed", answer->allocations, answer->claims,
-		   answer->audit_records);
+		   answer->attestations, answer->tokens, answer->audit_records);
 	return STATUS_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "keys.h"
 #include "reply.h"
 #include "server.h"
+#include "tokens.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -26,7 +27,7 @@
 enum { TIMER_ACCURACY_US = 1000, GC_TEXT_SIZE = 160 };
 
 struct gc_counts {
-	uint32_t allocs, claims, attestations, audit;
+	uint32_t allocs, claims, attestations, tokens, audit;
 };
 
 struct gc_run;
@@ -130,30 +131,57 @@ static bool collect_claims(struct gc_run *run, struct change *change)
 	return !entry;
 }
 
-static bool collect_attestations(struct gc_run *run, struct change *change)
+/* Is it over, and needed by nobody? */
+typedef bool gc_record_fn(const struct gc_run *run, const ProtobufCMessage *record);
+
+static bool may_collect_attestation(const struct gc_run *run, const ProtobufCMessage *record)
 {
-	const char *from = run->id[0] != '\0' ? run->id : PREFIX_ATTESTATION;
-	struct record_entry *entry = state_record_from(&run->server->state, from);
+	const Holdfast__V1__Attestation *attestation = (const void *)record;
+	int64_t ended_ms = attestation->expires_at_ms > attestation->create_time_ms
+				   ? attestation->expires_at_ms
+				   : attestation->create_time_ms;
+
+	return ended_ms < run->before_ms && !attest_is_needed(run->server, attestation);
+}
+
+static bool may_collect_token(const struct gc_run *run, const ProtobufCMessage *record)
+{
+	const Holdfast__V1__StoredToken *stored = (const void *)record;
+
+	return tokens_is_expired(stored->token, run->before_ms);
+}
+
+static bool collect_records(struct gc_run *run, struct change *change, const char *prefix,
+			    gc_record_fn *may_collect, uint32_t *count)
+{
+	struct record_entry *entry =
+		state_record_from(&run->server->state, run->id[0] != '\0' ? run->id : prefix);
 	size_t scanned = 0;
 
-	for (; entry && str_starts_with(entry->key, PREFIX_ATTESTATION) && has_room(change, run, scanned);
+	for (; entry && str_starts_with(entry->key, prefix) && has_room(change, run, scanned);
 	     entry = state_record_next(entry)) {
-		const Holdfast__V1__Attestation *attestation = (const void *)entry->record.message;
-		int64_t ended_ms = attestation->expires_at_ms > attestation->create_time_ms
-					   ? attestation->expires_at_ms
-					   : attestation->create_time_ms;
-
 		scanned++;
-		if (ended_ms >= run->before_ms || attest_is_needed(run->server, attestation))
+		if (!may_collect(run, entry->record.message))
 			continue;
-		run->counts.attestations++;
+		++*count;
 		if (!run->dry_run)
 			change_delete_record(change, entry->key);
 	}
-	if (entry && !str_starts_with(entry->key, PREFIX_ATTESTATION))
+	if (entry && !str_starts_with(entry->key, prefix))
 		entry = NULL;
 	(void)str_copy(run->id, sizeof(run->id), entry ? entry->key : "");
 	return !entry;
+}
+
+static bool collect_attestations(struct gc_run *run, struct change *change)
+{
+	return collect_records(run, change, PREFIX_ATTESTATION, may_collect_attestation,
+			       &run->counts.attestations);
+}
+
+static bool collect_tokens(struct gc_run *run, struct change *change)
+{
+	return collect_records(run, change, PREFIX_TOKEN, may_collect_token, &run->counts.tokens);
 }
 
 /* The audit has its own settings for what is kept. It commits by itself. */
@@ -171,11 +199,13 @@ static bool collect_audit(struct gc_run *run, struct change *change)
 	return n < AUDIT_PRUNE_SLICE;
 }
 
-static gc_phase_fn *const phases[] = {collect_allocs, collect_claims, collect_attestations, collect_audit};
+static gc_phase_fn *const phases[] = {collect_allocs, collect_claims, collect_attestations, collect_tokens,
+				      collect_audit};
 
 static bool found_something(const struct gc_counts *counts)
 {
-	return counts->allocs > 0 || counts->claims > 0 || counts->attestations > 0 || counts->audit > 0;
+	return counts->allocs > 0 || counts->claims > 0 || counts->attestations > 0 || counts->tokens > 0 ||
+	       counts->audit > 0;
 }
 
 static void stage_record(struct gc_run *run, struct change *change)
@@ -185,8 +215,8 @@ static void stage_record(struct gc_run *run, struct change *change)
 
 	(void)str_format(text, sizeof(text),
 			 "%" PRIu32 " allocations, %" PRIu32 " freed claims, %" PRIu32
-			 " attestations, %" PRIu32 " audit records",
-			 counts->allocs, counts->claims, counts->attestations, counts->audit);
+			 " attestations, %" PRIu32 " tokens, %" PRIu32 " audit records",
+			 counts->allocs, counts->claims, counts->attestations, counts->tokens, counts->audit);
 	if (run->call)
 		audit_write(run->server, change, run->call, WHAT_GC, "collected", text);
 	else if (found_something(counts))
@@ -209,6 +239,8 @@ static void on_collected(struct server *server, void *userdata)
 		return;
 	response.allocations = answer->counts.allocs;
 	response.claims = answer->counts.claims;
+	response.attestations = answer->counts.attestations;
+	response.tokens = answer->counts.tokens;
 	response.audit_records = answer->counts.audit;
 	rpc_call_reply(answer->call, &response.base);
 }

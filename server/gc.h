@@ -1,6 +1,6 @@
 #pragma once
 /* Garbage collection: allocations that are over, freed claims beyond the newest of each volume, attestations
- * that have expired, old records of the audit. In slices, a bounded number of objects per turn of the event
+ * and tokens that have expired, old records of the audit. In slices, a bounded number of objects per turn of the event
  * loop.
  *
  * Never collected: a live claim; an allocation with a live claim; an allocation whose node is away, because

@@ -31,9 +31,9 @@ static void token_key(const char *accessor, char ret[static OBJECT_KEY_SIZE])
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_TOKEN "%s", accessor);
 }
 
-static bool is_expired(const Token *token, int64_t now_ms)
+bool tokens_is_expired(const Token *token, int64_t at_ms)
 {
-	return token->expires_at_ms != 0 && token->expires_at_ms <= now_ms;
+	return token->expires_at_ms != 0 && token->expires_at_ms <= at_ms;
 }
 
 static void hash_secret(const char *secret, uint8_t ret[static TOKEN_HASH_SIZE])
@@ -62,7 +62,7 @@ enum status tokens_find(struct server *server, const char *secret, const StoredT
 				 "the token is unknown to cluster %s, or was revoked; ask an operator for "
 				 "another: holdfast operator token create",
 				 server->config.cluster);
-	if (is_expired(stored->token, clock_realtime_ms()))
+	if (tokens_is_expired(stored->token, clock_realtime_ms()))
 		return error_set(err, STATUS_UNAUTHENTICATED, 0,
 				 "token %s (%s) expired at %s; ask an operator for another: holdfast "
 				 "operator token create",
@@ -88,7 +88,8 @@ const Token *tokens_with_policy(struct server *server, const char *policy)
 
 	for (; (stored = token_of(entry)); entry = state_record_next(entry))
 		for (size_t i = 0; i < stored->token->n_policies; i++)
-			if (str_eq(stored->token->policies[i], policy) && !is_expired(stored->token, now_ms))
+			if (str_eq(stored->token->policies[i], policy) &&
+			    !tokens_is_expired(stored->token, now_ms))
 				return stored->token;
 	return NULL;
 }
@@ -101,31 +102,9 @@ static const Token *find_management(struct server *server)
 
 	for (; (stored = token_of(entry)); entry = state_record_next(entry))
 		if (stored->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT &&
-		    !is_expired(stored->token, now_ms))
+		    !tokens_is_expired(stored->token, now_ms))
 			return stored->token;
 	return NULL;
-}
-
-uint32_t tokens_prune(struct server *server, uint32_t max)
-{
-	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct record_entry *entry = state_record_from(&server->state, PREFIX_TOKEN);
-	int64_t now_ms = clock_realtime_ms();
-	char object[AUDIT_OBJECT_SIZE];
-	const StoredToken *stored;
-	uint32_t n = 0;
-
-	if (max > CHANGE_AUDIT_MAX)
-		max = CHANGE_AUDIT_MAX;
-	for (; n < max && (stored = token_of(entry)); entry = state_record_next(entry)) {
-		if (!is_expired(stored->token, now_ms))
-			continue;
-		change_delete_record(&change, entry->key);
-		(void)str_format(object, sizeof(object), "token %s", stored->token->accessor);
-		audit_own(server, &change, "Operator.Gc", object, "expired");
-		n++;
-	}
-	return n > 0 && change_commit(server, &change, NULL, NULL, NULL) == STATUS_OK ? n : 0;
 }
 
 /* --- making one --- */

@@ -7,6 +7,7 @@
 #include "rpc/server.h"
 
 #include <holdfast/v1/operator.pb-c.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct server;
@@ -29,8 +30,7 @@ enum status tokens_find(struct server *server, const char *secret, const Holdfas
  * TOKENS_MAX: for who deletes a policy. */
 const Holdfast__V1__Token *tokens_with_policy(struct server *server, const char *policy);
 
-/** Remove at most @max expired tokens; walks the tokens. Returns how many. */
-uint32_t tokens_prune(struct server *server, uint32_t max);
+bool tokens_is_expired(const Holdfast__V1__Token *token, int64_t at_ms);
 
 rpc_unary_fn tokens_handle_bootstrap;
 rpc_unary_fn tokens_handle_create;

@@ -128,7 +128,9 @@ static void what_is_finished_is_removed(void **state)
 	fake.answers[0] = (struct fake_answer){.method = "Operator.Gc", .json = "{\"claims\": 4}"};
 	expect_ok("operator gc --older-than 7d --dry-run");
 	expect_request("Operator.Gc {\"dry_run\":true,\"older_than_ms\":\"604800000\"}");
-	assert_string_equal(ending.output, "would be removed: 0 allocations, 4 claims, 0 audit records\n");
+	assert_string_equal(
+		ending.output,
+		"would be removed: 0 allocations, 4 claims, 0 attestations, 0 tokens, 0 audit records\n");
 	expect_ok("operator gc");
 	expect_output("removed: ");
 	expect_usage_error("operator gc --older-than soon", "is not a duration");

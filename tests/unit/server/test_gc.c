@@ -252,6 +252,41 @@ static void attestations_go_when_they_have_expired(void **state)
 	assert_non_null(state_record(&f->server->state, PREFIX_ATTESTATION "d"));
 }
 
+static void put_token(struct fixture *f, char *accessor, int64_t expires_ms)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__Token token = HOLDFAST__V1__TOKEN__INIT;
+	Holdfast__V1__StoredToken stored = HOLDFAST__V1__STORED_TOKEN__INIT;
+	uint8_t hash[TOKEN_HASH_SIZE] = {0};
+	char key[OBJECT_KEY_SIZE];
+
+	hash[0] = (uint8_t)accessor[0];
+	token.accessor = accessor;
+	token.expires_at_ms = expires_ms;
+	stored.token = &token;
+	stored.secret_sha256 = (ProtobufCBinaryData){.len = sizeof(hash), .data = hash};
+	(void)str_format(key, sizeof(key), PREFIX_TOKEN "%s", accessor);
+	change_put_record(&change, key, &stored.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static void tokens_go_when_they_have_expired(void **state)
+{
+	static char over[] = "a", valid[] = "b", for_ever[] = "c";
+	struct fixture *f = *state;
+
+	put_token(f, over, 1000);
+	put_token(f, valid, clock_realtime_ms() + 1000000);
+	put_token(f, for_ever, 0);
+	expect(f, true, 0, 0);
+	assert_non_null(state_record(&f->server->state, PREFIX_TOKEN "a"));
+	expect(f, false, 0, 0);
+	assert_null(state_record(&f->server->state, PREFIX_TOKEN "a"));
+	assert_non_null(state_record(&f->server->state, PREFIX_TOKEN "b"));
+	assert_non_null(state_record(&f->server->state, PREFIX_TOKEN "c"));
+	assert_int_equal(f->server->state.tokens.n, 2);
+}
+
 static void delete_object(struct fixture *f, enum object_kind kind, const void *value)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -412,6 +447,7 @@ int main(void)
 		ONE_TEST(however_much_there_is_all_of_it_goes_and_once),
 		ONE_TEST(what_is_behind_more_than_one_slice_of_what_stays_goes),
 		ONE_TEST(attestations_go_when_they_have_expired),
+		ONE_TEST(tokens_go_when_they_have_expired),
 		cmocka_unit_test(whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finished),
 		ONE_TEST(it_is_collected_unasked_and_recorded_once),
 		ONE_TEST(nodes_collect_nothing),
