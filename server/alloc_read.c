@@ -3,6 +3,7 @@
 #include "access.h"
 #include "allocs.h"
 #include "keys.h"
+#include "page.h"
 #include "reply.h"
 #include "server.h"
 #include "watch.h"
@@ -18,8 +19,7 @@
 #include <string.h>
 
 enum {
-	PER_PAGE_DEFAULT = 1000,
-	PER_PAGE_MAX = 5000,
+	ALLOCS_PER_PAGE_MAX = 5000,
 	SCAN_MAX = 20000, /* entries that one page looks at: a filter may leave it short, or empty */
 };
 
@@ -210,17 +210,16 @@ static enum status fill(struct page *page, struct error *err)
 
 static enum status page_init(struct page *page, struct error *err)
 {
-	uint32_t per_page = page->request->per_page;
 	Holdfast__V1__ListAllocationsResponse *response = calloc(1, sizeof(*response));
+	enum status st;
 
 	if (!response)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	holdfast__v1__list_allocations_response__init(response);
 	page->response = response;
-	page->size = per_page > 0 ? per_page : PER_PAGE_DEFAULT;
-	if (page->size > PER_PAGE_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: %u is more than %d", per_page,
-				 PER_PAGE_MAX);
+	st = page_size(page->request->per_page, ALLOCS_PER_PAGE_MAX, &page->size, err);
+	if (st != STATUS_OK)
+		return st;
 	response->allocations = calloc(page->size, sizeof(Holdfast__V1__Allocation *));
 	if (!response->allocations)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");

@@ -27,30 +27,6 @@
 
 enum { ALLOC_TEXT_SIZE = NAMESPACE_MAX + UUID_TEXT_SIZE + 16 };
 
-/* A call that waits for its allocation's change to be durable. */
-struct waiting {
-	struct rpc_call *call;
-	char alloc_id[UUID_TEXT_SIZE];
-};
-
-static struct waiting *waiting_new(struct rpc_call *call, const char *alloc_id)
-{
-	struct waiting *waiting = calloc(1, sizeof(*waiting));
-
-	if (!waiting)
-		return NULL;
-	waiting->call = call;
-	(void)str_copy(waiting->alloc_id, sizeof(waiting->alloc_id), alloc_id);
-	return waiting;
-}
-
-/* Commit @change and answer @call from @done. */
-static enum status commit_for(struct server *server, struct change *change, struct rpc_call *call,
-			      const char *alloc_id, change_done_fn *done, struct error *err)
-{
-	return change_commit_taking(server, change, done, waiting_new(call, alloc_id), err);
-}
-
 /* Answer with @response, whose member @slot is the allocation. */
 static void reply_alloc(struct rpc_call *call, const ProtobufCMessage *response,
 			Holdfast__V1__Allocation **slot, const struct alloc *alloc)
@@ -70,20 +46,26 @@ static void reply_run(struct rpc_call *call, const struct alloc *alloc)
 	reply_alloc(call, &response.base, &response.allocation, alloc);
 }
 
+/* The allocation that @waiting is about; NULL: it is gone, and the call is answered. */
+static const struct alloc_entry *find_or_fail(struct server *server, const struct reply_waiting *waiting)
+{
+	const struct alloc_entry *entry = state_alloc(&server->state, waiting->id);
+
+	if (!entry)
+		reply_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
+	return entry;
+}
+
 static void on_run_durable(struct server *server, void *userdata)
 {
-	cleanup_free struct waiting *waiting = userdata;
-	const struct alloc_entry *entry = state_alloc(&server->state, waiting->alloc_id);
-	const struct node_entry *node;
+	cleanup_free struct reply_waiting *waiting = userdata;
+	const struct alloc_entry *entry = find_or_fail(server, waiting);
 
-	if (!entry) {
-		reply_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
+	if (!entry)
 		return;
-	}
-	node = state_node(&server->state, entry->alloc.node_id);
-	if (node && node_is_connected(node) && entry->alloc.desired_status == DESIRED_RUN &&
+	if (node_is_connected(entry->node) && entry->alloc.desired_status == DESIRED_RUN &&
 	    !alloc_is_client_terminal(&entry->alloc))
-		session_run_alloc(node->session, &entry->alloc);
+		session_run_alloc(entry->node->session, &entry->alloc);
 	reply_run(waiting->call, &entry->alloc);
 }
 
@@ -195,14 +177,14 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 	}
 	change_put_alloc(&change, alloc);
 	audit_alloc(server, &change, call, WHAT_RUN, alloc);
-	return commit_for(server, &change, call, alloc->id, on_run_durable, err);
+	return change_commit_taking(server, &change, on_run_durable, reply_waiting_new(call, alloc->id), err);
 }
 
 /* It may use volumes of its own namespace only, so that one right to mount is enough. */
 static enum status may_run(struct server *server, const struct rpc_call *call,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
-	const char *namespace = alloc && alloc->namespace_[0] != '\0' ? alloc->namespace_ : NAMESPACE_DEFAULT;
+	const char *namespace = namespace_or_default(alloc ? alloc->namespace_ : "");
 	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT, namespace, err);
 
 	return st == STATUS_OK ? access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err) : st;
@@ -239,7 +221,8 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 			"allocation %s exists with another content; leave the id out, and a new one is "
 			"made",
 			alloc->id);
-	return commit_for(server, &nothing, call, alloc->id, on_run_durable, err);
+	return change_commit_taking(server, &nothing, on_run_durable, reply_waiting_new(call, alloc->id),
+				    err);
 }
 
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server)
@@ -255,17 +238,13 @@ void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, v
 static void on_stop_durable(struct server *server, void *userdata)
 {
 	Holdfast__V1__StopAllocationResponse response = HOLDFAST__V1__STOP_ALLOCATION_RESPONSE__INIT;
-	cleanup_free struct waiting *waiting = userdata;
-	const struct alloc_entry *entry = state_alloc(&server->state, waiting->alloc_id);
-	const struct node_entry *node;
+	cleanup_free struct reply_waiting *waiting = userdata;
+	const struct alloc_entry *entry = find_or_fail(server, waiting);
 
-	if (!entry) {
-		reply_error(waiting->call, STATUS_ABORTED, "the allocation was collected in the meantime");
+	if (!entry)
 		return;
-	}
-	node = state_node(&server->state, entry->alloc.node_id);
-	if (node && node_is_connected(node) && !alloc_is_client_terminal(&entry->alloc))
-		session_stop_alloc(node->session, entry->alloc.id);
+	if (node_is_connected(entry->node) && !alloc_is_client_terminal(&entry->alloc))
+		session_stop_alloc(entry->node->session, entry->alloc.id);
 	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 
@@ -279,7 +258,8 @@ static enum status stop(struct server *server, struct rpc_call *call, const stru
 		return st;
 	if (change.n > 0)
 		audit_alloc(server, &change, call, WHAT_STOP, &entry->alloc);
-	return commit_for(server, &change, call, entry->alloc.id, on_stop_durable, err);
+	return change_commit_taking(server, &change, on_stop_durable,
+				    reply_waiting_new(call, entry->alloc.id), err);
 }
 
 static enum status handle_stop(struct server *server, struct rpc_call *call,

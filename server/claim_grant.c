@@ -253,7 +253,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__ClaimVolumeRequest *request, struct error *err)
 {
 	struct asked asked = {
-		.namespace = request->namespace_[0] != '\0' ? request->namespace_ : NAMESPACE_DEFAULT,
+		.namespace = namespace_or_default(request->namespace_),
 		.volume_id = request->volume_id,
 		.alloc_id = request->allocation_id,
 		.volume_name = request->volume_name,

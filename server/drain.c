@@ -167,22 +167,6 @@ void drain_noticed(struct server *server, enum object_kind kind, const void *val
 
 /* The call. */
 
-struct waiting {
-	struct rpc_call *call;
-	char node_id[NODE_ID_MAX + 1];
-};
-
-static struct waiting *waiting_new(struct rpc_call *call, const char *node_id)
-{
-	struct waiting *waiting = calloc(1, sizeof(*waiting));
-
-	if (!waiting)
-		return NULL;
-	waiting->call = call;
-	(void)str_copy(waiting->node_id, sizeof(waiting->node_id), node_id);
-	return waiting;
-}
-
 static Holdfast__V1__DrainVolume *progress_of(struct server *server, const struct claim_entry *entry,
 					      bool is_late)
 {
@@ -233,12 +217,12 @@ static bool add_progress(struct server *server, const struct node_entry *node,
 
 static void on_drain_durable(struct server *server, void *userdata)
 {
-	cleanup_free struct waiting *waiting = userdata;
+	cleanup_free struct reply_waiting *waiting = userdata;
 	Holdfast__V1__DrainNodeResponse *response;
 	struct node_entry *node;
 	struct error err;
 
-	if (nodes_find(server, waiting->node_id, &node, &err) != STATUS_OK) {
+	if (nodes_find(server, waiting->id, &node, &err) != STATUS_OK) {
 		rpc_call_fail(waiting->call, &err);
 		return;
 	}
@@ -320,7 +304,8 @@ static enum status handle_drain(struct server *server, struct rpc_call *call,
 				 request->cancel ? ", cancelled" : "");
 		audit_write(server, &change, call, "Nodes.Drain", object, request->reason);
 	}
-	return change_commit_taking(server, &change, on_drain_durable, waiting_new(call, node->id), err);
+	return change_commit_taking(server, &change, on_drain_durable, reply_waiting_new(call, node->id),
+				    err);
 }
 
 DEFINE_WRITE_METHOD(drain_handle, Holdfast__V1__DrainNodeRequest, "Nodes.Drain", handle_drain)

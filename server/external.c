@@ -1,5 +1,6 @@
 #include "access.h"
 #include "keys.h"
+#include "page.h"
 #include "reply.h"
 #include "server.h"
 #include "snapshots.h"
@@ -18,8 +19,7 @@
 /* What providers say they have: volumes as they are, snapshots joined with the records here. */
 
 enum {
-	PER_PAGE_DEFAULT = 1000,
-	PER_PAGE_MAX = 1000,
+	EXTERNAL_PER_PAGE_MAX = 1000,
 	TOKEN_MAX = 4096,    /* of a provider */
 	LOOK_AT_MAX = 20000, /* records that one page is looked for in */
 };
@@ -31,8 +31,8 @@ struct listing {
 	size_t max;
 };
 
-static enum status listing_new(struct rpc_call *call, const char *plugin_id, uint32_t per_page,
-			       struct listing **ret, struct error *err)
+static enum status listing_new(struct rpc_call *call, const char *plugin_id, size_t max, struct listing **ret,
+			       struct error *err)
 {
 	struct listing *listing = calloc(1, sizeof(*listing));
 
@@ -40,22 +40,21 @@ static enum status listing_new(struct rpc_call *call, const char *plugin_id, uin
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	listing->call = call;
 	(void)str_copy(listing->plugin_id, sizeof(listing->plugin_id), plugin_id);
-	listing->max = per_page > 0 ? per_page : PER_PAGE_DEFAULT;
+	listing->max = max;
 	*ret = listing;
 	return STATUS_OK;
 }
 
-static enum status check_page(const char *plugin_id, uint32_t per_page, const char *token, struct error *err)
+static enum status check_page(const char *plugin_id, uint32_t per_page, const char *token, size_t *ret_size,
+			      struct error *err)
 {
 	if (plugin_id[0] != '\0' && !id_is_name(plugin_id, PLUGIN_ID_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "plugin_id: '%.64s' is no plugin id",
 				 plugin_id);
-	if (per_page > PER_PAGE_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: more than %d", PER_PAGE_MAX);
 	if (strlen(token) > TOKEN_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "next_token: longer than %d bytes",
 				 TOKEN_MAX);
-	return STATUS_OK;
+	return page_size(per_page, EXTERNAL_PER_PAGE_MAX, ret_size, err);
 }
 
 static enum status list_access(struct server *server, struct rpc_call *call, struct error *err)
@@ -107,16 +106,17 @@ static enum status list_external(struct server *server, struct rpc_call *call,
 		.plugin_id = request->plugin_id, .call = &pb, .done = on_volumes_listed};
 	struct listing *listing;
 	enum status st = list_access(server, call, err);
+	size_t max;
 
 	if (st == STATUS_OK)
-		st = check_page(request->plugin_id, request->per_page, request->next_token, err);
+		st = check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
 	if (st == STATUS_OK && request->plugin_id[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "plugin_id: say whose volumes; holdfast plugin status lists the plugins");
 	if (st == STATUS_OK)
 		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST, err);
 	if (st == STATUS_OK)
-		st = listing_new(call, request->plugin_id, request->per_page, &listing, err);
+		st = listing_new(call, request->plugin_id, max, &listing, err);
 	if (st != STATUS_OK)
 		return st;
 	list.max_entries = (uint32_t)listing->max;
@@ -291,7 +291,8 @@ static void on_snapshots_listed(struct server *server, const Holdfast__V1__Plugi
 }
 
 static enum status ask_for_snapshots(struct server *server, struct rpc_call *call,
-				     const Holdfast__V1__ListSnapshotsRequest *request, struct error *err)
+				     const Holdfast__V1__ListSnapshotsRequest *request, size_t max,
+				     struct error *err)
 {
 	Holdfast__V1__ControllerListSnapshotsRequest list =
 		HOLDFAST__V1__CONTROLLER_LIST_SNAPSHOTS_REQUEST__INIT;
@@ -304,7 +305,7 @@ static enum status ask_for_snapshots(struct server *server, struct rpc_call *cal
 	if (st == STATUS_OK)
 		st = volume_check_ability(server, request->plugin_id, &VOLUME_CAN_LIST_SNAPSHOTS, err);
 	if (st == STATUS_OK)
-		st = listing_new(call, request->plugin_id, request->per_page, &listing, err);
+		st = listing_new(call, request->plugin_id, max, &listing, err);
 	if (st != STATUS_OK)
 		return st;
 	list.max_entries = (uint32_t)listing->max;
@@ -370,9 +371,8 @@ static bool fill_own(struct access_scope *scope, struct record_entry *entry, siz
 }
 
 static enum status list_own(struct server *server, struct rpc_call *call,
-			    const Holdfast__V1__ListSnapshotsRequest *request, struct error *err)
+			    const Holdfast__V1__ListSnapshotsRequest *request, size_t max, struct error *err)
 {
-	size_t max = request->per_page > 0 ? request->per_page : PER_PAGE_DEFAULT;
 	Holdfast__V1__ListSnapshotsResponse *response;
 	struct access_scope scope;
 	struct record_entry *entry;
@@ -396,13 +396,14 @@ static enum status list_snapshots(struct server *server, struct rpc_call *call,
 				  const Holdfast__V1__ListSnapshotsRequest *request, struct error *err)
 {
 	enum status st = list_access(server, call, err);
+	size_t max;
 
 	if (st == STATUS_OK)
-		st = check_page(request->plugin_id, request->per_page, request->next_token, err);
+		st = check_page(request->plugin_id, request->per_page, request->next_token, &max, err);
 	if (st != STATUS_OK)
 		return st;
-	return request->plugin_id[0] != '\0' ? ask_for_snapshots(server, call, request, err)
-					     : list_own(server, call, request, err);
+	return request->plugin_id[0] != '\0' ? ask_for_snapshots(server, call, request, max, err)
+					     : list_own(server, call, request, max, err);
 }
 
 void snapshots_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server)

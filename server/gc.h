@@ -1,7 +1,7 @@
 #pragma once
 /* Garbage collection: allocations that are over, freed claims beyond the newest of each volume, attestations
- * and tokens that have expired, old records of the audit. In slices, a bounded number of objects per turn of the event
- * loop.
+ * and tokens that have expired, old records of the audit. In slices, a bounded number of objects per turn of
+ * the event loop.
  *
  * Never collected: a live claim; an allocation with a live claim; an allocation whose node is away, because
  * the node may still have it and must be told that it is over; the newest freed claim of a volume, which says

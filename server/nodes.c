@@ -5,6 +5,7 @@
 #include "audit.h"
 #include "change.h"
 #include "keys.h"
+#include "page.h"
 #include "reply.h"
 #include "server.h"
 #include "watch.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 enum {
-	NODES_PER_PAGE = 1000,
+	NODES_PER_PAGE_MAX = 1000,
 	NODES_LOOKED_AT = 4000, /* by a filter, for one page */
 	OBJECT_SIZE = 128,
 };
@@ -227,11 +228,11 @@ static enum status list(struct server *server, const Holdfast__V1__ListNodesRequ
 	cleanup(filter_freep) struct filter *filter = NULL;
 	const char *from =
 		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
-	struct page page = {.server = server, .per_page = NODES_PER_PAGE, .response = response};
-	enum status st;
+	struct page page = {.server = server, .response = response};
+	enum status st = page_size(request->per_page, NODES_PER_PAGE_MAX, &page.per_page, err);
 
-	if (request->per_page > 0 && request->per_page < NODES_PER_PAGE)
-		page.per_page = request->per_page;
+	if (st != STATUS_OK)
+		return st;
 	if (request->filter[0] != '\0') {
 		st = filter_new(request->filter, &holdfast__v1__node__descriptor, &filter, err);
 		if (st != STATUS_OK)
@@ -270,30 +271,14 @@ DEFINE_READ_METHOD(nodes_handle_list, list_method)
 
 /* SetEligibility. */
 
-struct waiting {
-	struct rpc_call *call;
-	char node_id[NODE_ID_MAX + 1];
-};
-
-static struct waiting *waiting_new(struct rpc_call *call, const char *node_id)
-{
-	struct waiting *waiting = calloc(1, sizeof(*waiting));
-
-	if (!waiting)
-		return NULL;
-	waiting->call = call;
-	(void)str_copy(waiting->node_id, sizeof(waiting->node_id), node_id);
-	return waiting;
-}
-
 static void on_eligibility_durable(struct server *server, void *userdata)
 {
 	Holdfast__V1__SetEligibilityResponse response = HOLDFAST__V1__SET_ELIGIBILITY_RESPONSE__INIT;
-	cleanup_free struct waiting *waiting = userdata;
+	cleanup_free struct reply_waiting *waiting = userdata;
 	struct node_entry *entry;
 	struct error err;
 
-	if (nodes_find(server, waiting->node_id, &entry, &err) != STATUS_OK) {
+	if (nodes_find(server, waiting->id, &entry, &err) != STATUS_OK) {
 		rpc_call_fail(waiting->call, &err);
 		return;
 	}
@@ -357,8 +342,8 @@ static enum status handle_set_eligibility(struct server *server, struct rpc_call
 				 node->ineligible ? "ineligible" : "eligible");
 		audit_write(server, &change, call, "Nodes.SetEligibility", object, request->reason);
 	}
-	return change_commit_taking(server, &change, on_eligibility_durable, waiting_new(call, node->id),
-				    err);
+	return change_commit_taking(server, &change, on_eligibility_durable,
+				    reply_waiting_new(call, node->id), err);
 }
 
 DEFINE_WRITE_METHOD(nodes_handle_set_eligibility, Holdfast__V1__SetEligibilityRequest, "Nodes.SetEligibility",
@@ -409,7 +394,7 @@ static enum status check_purge(const struct node_entry *entry, struct error *err
 static void on_purged(struct server *server, void *userdata)
 {
 	Holdfast__V1__PurgeNodeResponse response = HOLDFAST__V1__PURGE_NODE_RESPONSE__INIT;
-	cleanup_free struct waiting *waiting = userdata;
+	cleanup_free struct reply_waiting *waiting = userdata;
 
 	(void)server;
 	rpc_call_reply(waiting->call, &response.base);
@@ -424,7 +409,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	const struct instance_entry *instance;
 	char object[OBJECT_SIZE];
 	struct node_entry *entry;
-	struct waiting *waiting;
+	struct reply_waiting *waiting;
 
 	if (st == STATUS_OK)
 		st = nodes_find(server, request->id, &entry, err);
@@ -439,7 +424,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
 	audit_write(server, &change, call, "Nodes.Purge", object,
 		    request->reason[0] ? request->reason : NULL);
-	waiting = waiting_new(call, entry->id);
+	waiting = reply_waiting_new(call, entry->id);
 	return change_commit_taking(server, &change, on_purged, waiting, err);
 }
 

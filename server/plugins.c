@@ -2,12 +2,14 @@
 
 #include "access.h"
 #include "keys.h"
+#include "page.h"
 #include "reply.h"
 #include "server.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/message.h"
 #include "model/pb.h"
 #include "rpc/server.h"
 
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLUGINS_PER_PAGE = 1000, REASON_SIZE = 512 };
+enum { PLUGINS_PER_PAGE_MAX = 1000, REASON_SIZE = 512 };
 
 static bool is_healthy(const struct instance_entry *entry)
 {
@@ -220,12 +222,6 @@ static bool add_allocs(struct server *server, struct rpc_call *call, const struc
 	return true;
 }
 
-static bool put_text(char **dst, const char *text)
-{
-	*dst = strdup(text);
-	return *dst != NULL;
-}
-
 static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
 {
 	Holdfast__V1__Plugin *view = calloc(1, sizeof(*view));
@@ -246,9 +242,9 @@ static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
 	view->volumes = (uint32_t)plugin->n_volumes;
 	view->modify_index = summary.modify_index;
 	view->schedulable = plugin_is_schedulable(&summary, &any, reason, sizeof(reason));
-	if (put_text(&view->id, plugin->id) && put_text(&view->provider, summary.provider) &&
-	    put_text(&view->provider_version, summary.provider_version) &&
-	    put_text(&view->unschedulable_reason, reason))
+	if (message_set_text(&view->id, plugin->id) && message_set_text(&view->provider, summary.provider) &&
+	    message_set_text(&view->provider_version, summary.provider_version) &&
+	    message_set_text(&view->unschedulable_reason, reason))
 		return view;
 	holdfast__v1__plugin__free_unpacked(view, NULL);
 	return NULL;
@@ -322,16 +318,17 @@ static const struct read_method get_method = {
 	.allow = get_allow, .handle = handle_get, .name = get_name, .index = get_index};
 DEFINE_READ_METHOD(plugins_handle_get, get_method)
 
-/* The page of plugins from @from on; @ret_next the first one after it, or NULL. */
 static enum status fill_page(struct server *server, const Holdfast__V1__ListPluginsRequest *request,
 			     Holdfast__V1__ListPluginsResponse *response, struct error *err)
 {
-	size_t per_page = request->per_page > 0 && request->per_page < PLUGINS_PER_PAGE ? request->per_page
-											: PLUGINS_PER_PAGE;
 	const char *from =
 		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
 	struct plugin_entry *plugin = state_plugin_from(&server->state, from);
+	size_t per_page;
+	enum status st = page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
 
+	if (st != STATUS_OK)
+		return st;
 	response->plugins = calloc(per_page, sizeof(Holdfast__V1__Plugin *));
 	for (; plugin && str_starts_with(plugin->id, request->prefix); plugin = state_plugin_next(plugin)) {
 		Holdfast__V1__Plugin *view;
@@ -339,7 +336,7 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 		if (LIST_EMPTY(&plugin->instances))
 			continue;
 		if (response->n_plugins == per_page)
-			return put_text(&response->next_token, plugin->id)
+			return message_set_text(&response->next_token, plugin->id)
 				       ? STATUS_OK
 				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 		view = response->plugins ? plugin_view(plugin) : NULL;

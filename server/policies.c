@@ -4,6 +4,7 @@
 #include "audit.h"
 #include "change.h"
 #include "keys.h"
+#include "page.h"
 #include "records.h"
 #include "reply.h"
 #include "server.h"
@@ -171,34 +172,27 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 {
 	const Holdfast__V1__ListPoliciesRequest *request = (const Holdfast__V1__ListPoliciesRequest *)message;
 	Holdfast__V1__ListPoliciesResponse response = HOLDFAST__V1__LIST_POLICIES_RESPONSE__INIT;
-	uint32_t max = request->per_page > 0 && request->per_page < POLICIES_PAGE_MAX ? request->per_page
-										      : POLICIES_PAGE_MAX;
-	cleanup_free Policy *policies = calloc(max, sizeof(*policies));
-	cleanup_free Policy **list = calloc(max, sizeof(Policy *));
-	const char *from = request->next_token[0] != '\0' ? request->next_token : request->prefix;
-	struct record_entry *entry;
-	char key[OBJECT_KEY_SIZE];
-	size_t bytes = 0;
+	cleanup_free Policy *policies = NULL;
+	cleanup_free Policy **list = NULL;
+	const struct record_entry *entry;
+	struct record_page page = {0};
+	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
 
+	if (st == STATUS_OK)
+		st = record_page_begin(server, &page, PREFIX_POLICY, request->prefix, request->next_token,
+				       err);
+	if (st != STATUS_OK)
+		return st;
+	policies = calloc(page.size, sizeof(*policies));
+	list = calloc(page.size, sizeof(Policy *));
 	if (!policies || !list)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	if (str_format(key, sizeof(key), PREFIX_POLICY "%s", from) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "prefix, next_token: too long");
-	for (entry = state_record_from(&server->state, key); policy_of(entry);
-	     entry = state_record_next(entry)) {
-		Policy *policy = &policies[response.n_policies];
-
-		if (!str_starts_with(entry->key + strlen(PREFIX_POLICY), request->prefix))
-			break;
-		bytes += protobuf_c_message_get_packed_size(entry->record.message);
-		if (response.n_policies == max || bytes > POLICIES_PAGE_BYTES_MAX) {
-			response.next_token = policy_of(entry)->name;
-			break;
-		}
-		*policy = shown(entry);
-		list[response.n_policies++] = policy;
+	while ((entry = record_page_next(&page))) {
+		list[response.n_policies] = &policies[response.n_policies];
+		policies[response.n_policies++] = shown(entry);
 	}
 	response.policies = list;
+	response.next_token = (char *)(uintptr_t)page.next_token;
 	response.index = watch_index(server, PREFIX_POLICY);
 	reply_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;

@@ -5,8 +5,6 @@
 
 enum {
 	POLICIES_MAX = 1000,
-	POLICIES_PAGE_MAX = 1000,
-	POLICIES_PAGE_BYTES_MAX = 512 * 1024, /* below the largest message */
 };
 
 rpc_unary_fn policies_handle_put;

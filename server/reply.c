@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,17 @@ static void send_reply(struct server *server, void *userdata)
 	(void)server;
 	rpc_call_reply(reply->call, reply->message);
 	protobuf_c_message_free_unpacked(reply->message, NULL);
+}
+
+struct reply_waiting *reply_waiting_new(struct rpc_call *call, const char *id)
+{
+	struct reply_waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (!waiting)
+		return NULL;
+	waiting->call = call;
+	(void)str_copy(waiting->id, sizeof(waiting->id), id);
+	return waiting;
 }
 
 void reply_error(struct rpc_call *call, enum status status, const char *message)

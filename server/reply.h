@@ -2,6 +2,7 @@
 /* Answers: sent once everything that they show or promise is durable. */
 
 #include "base/error.h"
+#include "model/node.h"
 #include "rpc/server.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -18,6 +19,15 @@ struct change;
  * STATUS_RESOURCE_EXHAUSTED. */
 enum status reply_changed(struct server *server, struct change *change, struct rpc_call *call,
 			  ProtobufCMessage *message, struct error *err);
+
+/* A call about one object that waits for its change to be durable. */
+struct reply_waiting {
+	struct rpc_call *call;
+	char id[NODE_ID_MAX + 1]; /* of a node, or an allocation */
+};
+
+/** NULL when memory is short, of which change_commit_taking() takes care. */
+struct reply_waiting *reply_waiting_new(struct rpc_call *call, const char *id);
 
 /** Answer with an error made here. */
 void reply_error(struct rpc_call *call, enum status status, const char *message);

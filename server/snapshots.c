@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "model/message.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
@@ -94,18 +95,6 @@ static enum status no_memory(struct error *err)
 	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory for a snapshot");
 }
 
-static bool set_text(char **field, const char *text)
-{
-	char *copy = strdup(text);
-
-	if (!copy)
-		return false;
-	if (*field != protobuf_c_empty_string)
-		free(*field);
-	*field = copy;
-	return true;
-}
-
 static void put_record(struct change *change, const Holdfast__V1__Snapshot *snapshot)
 {
 	char key[OBJECT_KEY_SIZE];
@@ -150,7 +139,8 @@ static bool take_made(Holdfast__V1__Snapshot *snapshot, const Holdfast__V1__Exte
 	snapshot->ready = made->ready;
 	if (made->create_time_ms > 0) /* some providers do not say: then it is when it was asked for */
 		snapshot->create_time_ms = made->create_time_ms;
-	return set_text(&snapshot->snapshot_id, made->snapshot_id) && set_text(&snapshot->last_error, "");
+	return message_set_text(&snapshot->snapshot_id, made->snapshot_id) &&
+	       message_set_text(&snapshot->last_error, "");
 }
 
 /* Takes @work. @was_asked: the provider may have heard of it. */
@@ -169,7 +159,7 @@ static void make_failed(struct server *server, struct snapshotting *work, bool w
 		delete_record(&change, work->snapshot);
 		audit_own(server, &change, CREATE, object_name(work->snapshot, object),
 			  "the provider did not make it");
-	} else if (set_text(&work->snapshot->last_error, err->msg)) {
+	} else if (message_set_text(&work->snapshot->last_error, err->msg)) {
 		put_record(&change, work->snapshot);
 	}
 	(void)change_commit(server, &change, NULL, NULL, NULL); /* if not, the intent stands as it is */
@@ -330,7 +320,7 @@ static enum status begin(struct server *server, struct rpc_call *call, const str
 static enum status handle_create(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__CreateSnapshotRequest *request, struct error *err)
 {
-	const char *namespace = volumes_namespace(request->namespace_);
+	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	struct volume_entry *entry;
 	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);

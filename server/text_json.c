@@ -1,6 +1,7 @@
 #include "text_json.h"
 
 #include "base/str.h"
+#include "model/message.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -122,33 +123,6 @@ static void put_value(struct strbuf *out, const ProtobufCFieldDescriptor *field,
 	}
 }
 
-static size_t size_of(ProtobufCType type)
-{
-	switch (type) {
-	case PROTOBUF_C_TYPE_INT64:
-	case PROTOBUF_C_TYPE_SINT64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-	case PROTOBUF_C_TYPE_UINT64:
-	case PROTOBUF_C_TYPE_FIXED64:
-		return sizeof(uint64_t);
-	case PROTOBUF_C_TYPE_STRING:
-	case PROTOBUF_C_TYPE_MESSAGE:
-		return sizeof(void *);
-	case PROTOBUF_C_TYPE_INT32:
-	case PROTOBUF_C_TYPE_SINT32:
-	case PROTOBUF_C_TYPE_SFIXED32:
-	case PROTOBUF_C_TYPE_UINT32:
-	case PROTOBUF_C_TYPE_FIXED32:
-	case PROTOBUF_C_TYPE_BOOL:
-	case PROTOBUF_C_TYPE_ENUM:
-	case PROTOBUF_C_TYPE_BYTES:
-	case PROTOBUF_C_TYPE_FLOAT:
-	case PROTOBUF_C_TYPE_DOUBLE:
-		break;
-	}
-	return sizeof(uint32_t);
-}
-
 /* protoc calls the entries of map<string, string> labels "LabelsEntry"; its members are 1 and 2. */
 static bool is_map(const ProtobufCFieldDescriptor *field)
 {
@@ -177,7 +151,7 @@ static void put_list(struct strbuf *out, const ProtobufCFieldDescriptor *field, 
 
 	strbuf_put(out, as_map ? "{" : "[", 1);
 	for (size_t i = 0; i < n; i++) {
-		const char *at = items + i * size_of(field->type);
+		const char *at = items + i * message_value_size(field->type);
 
 		if (i > 0)
 			strbuf_put(out, ",", 1);
@@ -207,7 +181,7 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
 		return get_pointer(at) && ((const char *)get_pointer(at))[0] != '\0';
 	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
 		return get_pointer(at) != NULL;
-	return size_of(field->type) == sizeof(uint64_t) ? get_u64(at) != 0 : get_u32(at) != 0;
+	return message_value_size(field->type) == sizeof(uint64_t) ? get_u64(at) != 0 : get_u32(at) != 0;
 }
 
 static bool is_hidden(const char *name, const char *const *hidden)

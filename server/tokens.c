@@ -4,6 +4,7 @@
 #include "audit.h"
 #include "change.h"
 #include "keys.h"
+#include "page.h"
 #include "records.h"
 #include "reply.h"
 #include "server.h"
@@ -349,34 +350,27 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 {
 	const Holdfast__V1__ListTokensRequest *request = (const Holdfast__V1__ListTokensRequest *)message;
 	Holdfast__V1__ListTokensResponse response = HOLDFAST__V1__LIST_TOKENS_RESPONSE__INIT;
-	uint32_t max = request->per_page > 0 && request->per_page < TOKENS_PAGE_MAX ? request->per_page
-										    : TOKENS_PAGE_MAX;
-	cleanup_free Token *tokens = calloc(max, sizeof(*tokens));
-	cleanup_free Token **list = calloc(max, sizeof(Token *));
-	const char *from = request->next_token[0] != '\0' ? request->next_token : request->prefix;
-	struct record_entry *entry;
-	char key[OBJECT_KEY_SIZE];
-	size_t bytes = 0;
+	cleanup_free Token *tokens = NULL;
+	cleanup_free Token **list = NULL;
+	const struct record_entry *entry;
+	struct record_page page = {0};
+	enum status st = page_size(request->per_page, PAGE_RECORDS_MAX, &page.size, err);
 
+	if (st == STATUS_OK)
+		st = record_page_begin(server, &page, PREFIX_TOKEN, request->prefix, request->next_token,
+				       err);
+	if (st != STATUS_OK)
+		return st;
+	tokens = calloc(page.size, sizeof(*tokens));
+	list = calloc(page.size, sizeof(Token *));
 	if (!tokens || !list)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	if (str_format(key, sizeof(key), PREFIX_TOKEN "%s", from) < 0)
-		return invalid(err, "prefix, next_token: too long");
-	for (entry = state_record_from(&server->state, key); token_of(entry);
-	     entry = state_record_next(entry)) {
-		Token *token = &tokens[response.n_tokens];
-
-		if (!str_starts_with(entry->key + strlen(PREFIX_TOKEN), request->prefix))
-			break;
-		bytes += protobuf_c_message_get_packed_size(entry->record.message);
-		if (response.n_tokens == max || bytes > TOKENS_PAGE_BYTES_MAX) {
-			response.next_token = token_of(entry)->token->accessor;
-			break;
-		}
-		*token = shown(entry);
-		list[response.n_tokens++] = token;
+	while ((entry = record_page_next(&page))) {
+		list[response.n_tokens] = &tokens[response.n_tokens];
+		tokens[response.n_tokens++] = shown(entry);
 	}
 	response.tokens = list;
+	response.next_token = (char *)(uintptr_t)page.next_token;
 	response.index = watch_index(server, PREFIX_TOKEN);
 	reply_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;

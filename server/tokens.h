@@ -17,8 +17,6 @@ enum {
 	TOKEN_NAME_MAX = 64,
 	TOKEN_SECRET_BYTES = 32, /* of randomness; "hf_" and twice as many hex digits are shown */
 	TOKEN_SECRET_SIZE = 3 + 2 * TOKEN_SECRET_BYTES + 1,
-	TOKENS_PAGE_MAX = 1000,
-	TOKENS_PAGE_BYTES_MAX = 512 * 1024, /* below the largest message */
 };
 
 /** The token with this secret. STATUS_UNAUTHENTICATED when it is unknown, revoked or expired. @ret borrowed

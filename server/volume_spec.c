@@ -125,7 +125,7 @@ enum status volume_spec_prepare(struct server *server, const struct volume_parts
 	cleanup(volume_parts_release) struct volume_parts update = VOLUME_PARTS_INIT;
 	cleanup(volume_spec_release) struct volume_spec spec = VOLUME_SPEC_INIT;
 	struct volume_entry *entry =
-		state_volume(&server->state, volumes_namespace(given->volume.namespace), given->volume.id);
+		state_volume(&server->state, namespace_or_default(given->volume.namespace), given->volume.id);
 	enum status st = volume_parts_copy(&given->volume, given->detail, given->secrets, &update, err);
 
 	if (st == STATUS_OK)

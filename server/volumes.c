@@ -19,11 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *volumes_namespace(const char *namespace)
-{
-	return namespace[0] != '\0' ? namespace : NAMESPACE_DEFAULT;
-}
-
 char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT_SIZE])
 {
 	(void)str_format(ret, VOLUMES_OBJECT_SIZE, "volume %s/%s", volume->namespace, volume->id);
@@ -79,21 +74,21 @@ static enum status allow_get(struct server *server, struct rpc_call *call, const
 			     struct error *err)
 {
 	return access_check(server, call, ACCESS_VOLUME_READ,
-			    volumes_namespace(get_request(request)->namespace_), err);
+			    namespace_or_default(get_request(request)->namespace_), err);
 }
 
 static void name_get(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE])
 {
 	/* one that does not fit is an empty name, under which nothing ever changes */
 	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME "%s/%s",
-			 volumes_namespace(get_request(request)->namespace_), get_request(request)->id);
+			 namespace_or_default(get_request(request)->namespace_), get_request(request)->id);
 }
 
 static uint64_t index_get(struct server *server, const ProtobufCMessage *request)
 {
 	const Holdfast__V1__GetVolumeRequest *get = get_request(request);
 	struct volume_entry *entry =
-		state_volume(&server->state, volumes_namespace(get->namespace_), get->id);
+		state_volume(&server->state, namespace_or_default(get->namespace_), get->id);
 
 	return entry ? volume_store_index(server, entry) : UINT64_MAX;
 }
@@ -104,7 +99,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__GetVolumeRequest *get = get_request(request);
 	Holdfast__V1__GetVolumeResponse *response;
 	struct volume_entry *entry;
-	enum status st = volumes_find(server, volumes_namespace(get->namespace_), get->id, &entry, err);
+	enum status st = volumes_find(server, namespace_or_default(get->namespace_), get->id, &entry, err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -143,7 +138,7 @@ static void on_deregistered(struct server *server, void *userdata)
 static enum status handle_deregister(struct server *server, struct rpc_call *call,
 				     const Holdfast__V1__DeregisterVolumeRequest *request, struct error *err)
 {
-	const char *namespace = volumes_namespace(request->namespace_);
+	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char object[VOLUMES_OBJECT_SIZE];
 	struct volume_entry *entry;

@@ -30,9 +30,6 @@ enum {
 
 enum { VOLUMES_OBJECT_SIZE = 16 + NAMESPACE_MAX + VOLUME_ID_MAX }; /* "volume default/db" */
 
-/** @namespace, or "default" when it is empty. */
-const char *volumes_namespace(const char *namespace);
-
 /** The volume for audit records. */
 char *volumes_object(const struct volume *volume, char ret[static VOLUMES_OBJECT_SIZE]);
 

@@ -126,7 +126,7 @@ static struct volumes_waiting *detach_waiting(struct rpc_call *call, const struc
 static enum status handle_detach(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__DetachVolumeRequest *request, struct error *err)
 {
-	const char *namespace = volumes_namespace(request->namespace_);
+	const char *namespace = namespace_or_default(request->namespace_);
 	struct node_entry *node = state_node(&server->state, request->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
 	bool is_attested = request->attest_reason[0] != '\0';

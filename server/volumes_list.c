@@ -1,5 +1,6 @@
 #include "access.h"
 #include "keys.h"
+#include "page.h"
 #include "reply.h"
 #include "server.h"
 #include "volume_view.h"
@@ -21,7 +22,6 @@
  * a token to go on from. */
 
 enum {
-	PER_PAGE_DEFAULT = 1000,
 	PAGE_BYTES_MAX = 2 * 1024 * 1024, /* with one more volume below what clients take in one message */
 };
 
@@ -239,7 +239,7 @@ static enum status allow_list(struct server *server, struct rpc_call *call, cons
 	const Holdfast__V1__ListVolumesRequest *list = list_request(request);
 
 	return access_check(server, call, ACCESS_VOLUME_LIST,
-			    is_all(list) ? NULL : volumes_namespace(list->namespace_), err);
+			    is_all(list) ? NULL : namespace_or_default(list->namespace_), err);
 }
 
 static void name_list(const ProtobufCMessage *request, char ret[static OBJECT_KEY_SIZE])
@@ -286,16 +286,12 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	struct page page = {
 		.server = server,
 		.request = list,
-		.namespace = is_all(list) ? NULL : volumes_namespace(list->namespace_),
-		.max = list->per_page > 0 ? list->per_page : PER_PAGE_DEFAULT,
+		.namespace = is_all(list) ? NULL : namespace_or_default(list->namespace_),
 	};
 	struct filter *filter = NULL;
-	enum status st = STATUS_OK;
+	enum status st = page_size(list->per_page, VOLUMES_PER_PAGE_MAX, &page.max, err);
 
-	if (page.max > VOLUMES_PER_PAGE_MAX)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: more than %d",
-				 VOLUMES_PER_PAGE_MAX);
-	if (list->filter[0] != '\0')
+	if (st == STATUS_OK && list->filter[0] != '\0')
 		st = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
 	page.filter = filter;
 	if (st == STATUS_OK && !page.namespace)

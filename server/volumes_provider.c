@@ -135,7 +135,7 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__DeleteVolumeRequest *request, struct error *err)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
-	const char *namespace = volumes_namespace(request->namespace_);
+	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
 	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
 
@@ -185,7 +185,7 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 				 const Holdfast__V1__ExpandVolumeRequest *request, struct error *err)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
-	const char *namespace = volumes_namespace(request->namespace_);
+	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
 	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
 

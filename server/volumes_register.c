@@ -226,7 +226,7 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 static enum status check_access(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__Volume *volume, struct error *err)
 {
-	const char *namespace = volumes_namespace(volume ? volume->namespace_ : "");
+	const char *namespace = namespace_or_default(volume ? volume->namespace_ : "");
 	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
 
 	if (st == STATUS_OK && volume && volume->type == HOLDFAST__V1__VOLUME_TYPE__CSI)

@@ -25,9 +25,9 @@ ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, 
 	return bytes ? protobuf_c_message_unpack(descriptor, NULL, len, bytes) : NULL;
 }
 
-static size_t size_of(const ProtobufCFieldDescriptor *field)
+size_t message_value_size(ProtobufCType type)
 {
-	switch (field->type) {
+	switch (type) {
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_SINT32:
 	case PROTOBUF_C_TYPE_SFIXED32:
@@ -51,6 +51,18 @@ static size_t size_of(const ProtobufCFieldDescriptor *field)
 		break; /* not in what is copied field by field */
 	}
 	return 0;
+}
+
+bool message_set_text(char **field, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return false;
+	if (*field != protobuf_c_empty_string)
+		free(*field);
+	*field = copy;
+	return true;
 }
 
 static void *pointer_at(const char *at)
@@ -79,7 +91,7 @@ static void clear_value(const ProtobufCFieldDescriptor *field, char *at)
 		value = NULL;
 		memcpy(at, &value, sizeof(value));
 	} else {
-		memset(at, 0, size_of(field));
+		memset(at, 0, message_value_size(field->type));
 	}
 }
 
@@ -99,7 +111,7 @@ static bool copy_value(const ProtobufCFieldDescriptor *field, char *to, const ch
 			return true;
 		copy = message_convert(field->descriptor, pointer_at(from));
 	} else {
-		memcpy(to, from, size_of(field));
+		memcpy(to, from, message_value_size(field->type));
 		return true;
 	}
 	if (copy)
@@ -114,7 +126,7 @@ static void clear_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *
 	char *values = pointer_at(at);
 
 	for (size_t i = 0; i < *n; i++)
-		clear_value(field, values + i * size_of(field));
+		clear_value(field, values + i * message_value_size(field->type));
 	free(values);
 	memset(at, 0, sizeof(void *));
 	*n = 0;
@@ -127,7 +139,7 @@ static bool copy_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *t
 		(const size_t *)(const void *)((const char *)from + from_field->quantifier_offset);
 	size_t *n = (size_t *)(void *)((char *)to + field->quantifier_offset);
 	const char *from_values = pointer_at((const char *)from + from_field->offset);
-	size_t size = size_of(field);
+	size_t size = message_value_size(field->type);
 	char *values;
 
 	if (*from_n == 0)
@@ -161,7 +173,7 @@ bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from)
 			protobuf_c_message_descriptor_get_field_by_name(from->descriptor, field->name);
 
 		if (!from_field || from_field->type != field->type || from_field->label != field->label ||
-		    size_of(field) == 0)
+		    message_value_size(field->type) == 0)
 			continue;
 		if (!copy_field(field, to, from_field, from))
 			return false;

@@ -13,6 +13,12 @@ ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, 
  * them are copied by field numbers. False when memory is short: @to is whole but not complete. */
 bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from);
 
+/** How many bytes a value of this type has in protobuf-c's struct; 0 of bytes, which no field here is of. */
+size_t message_value_size(ProtobufCType type);
+
+/** Replace a field of a message on the heap by a copy of @text. False when memory is short. */
+bool message_set_text(char **field, const char *text);
+
 /* What protobuf-c generates for every entry of a map<string, string>. */
 struct message_text_entry {
 	ProtobufCMessage base;

@@ -7,6 +7,11 @@
 #include <openssl/sha.h>
 #include <string.h>
 
+const char *namespace_or_default(const char *namespace)
+{
+	return namespace[0] != '\0' ? namespace : NAMESPACE_DEFAULT;
+}
+
 void volume_default(struct volume *volume)
 {
 	if (volume->namespace[0] == '\0')

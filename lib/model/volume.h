@@ -52,6 +52,9 @@ struct volume {
 	uint64_t modify_index;
 };
 
+/** @namespace, or NAMESPACE_DEFAULT when it is empty. */
+const char *namespace_or_default(const char *namespace);
+
 /** Fill what may be left out: namespace, name, plugin of a native volume, profile of one of class bind. */
 void volume_default(struct volume *volume);
 

@@ -143,18 +143,6 @@ enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t mi
 	return STATUS_OK;
 }
 
-static bool set_text(char **field, const char *text)
-{
-	char *copy = strdup(text);
-
-	if (!copy)
-		return false;
-	if (*field != protobuf_c_empty_string)
-		free(*field);
-	*field = copy;
-	return true;
-}
-
 static bool add_secret(Holdfast__V1__VolumeSecrets *secrets, const struct message_text_entry *from)
 {
 	Holdfast__V1__VolumeSecrets__SecretsEntry **more =
@@ -179,7 +167,7 @@ bool volume_secrets_lay(Holdfast__V1__VolumeSecrets *secrets, struct message_tex
 		struct message_text_entry *known =
 			message_text_map_find(VOLUME_MAP(secrets->secrets), secrets->n_secrets, over[i]->key);
 
-		if (!(known ? set_text(&known->value, over[i]->value) : add_secret(secrets, over[i])))
+		if (!(known ? message_set_text(&known->value, over[i]->value) : add_secret(secrets, over[i])))
 			return false;
 	}
 	return true;
@@ -192,7 +180,7 @@ static bool redact_flags(Holdfast__V1__MountOptions *options)
 	for (size_t i = 1; i < options->n_mount_flags; i++)
 		free(options->mount_flags[i]);
 	options->n_mount_flags = 1;
-	return set_text(&options->mount_flags[0], VOLUME_REDACTED);
+	return message_set_text(&options->mount_flags[0], VOLUME_REDACTED);
 }
 
 /* Of the secrets only the keys are ever copied. */
@@ -208,8 +196,8 @@ static bool show_keys(Holdfast__V1__Volume *view, const Holdfast__V1__VolumeSecr
 			return false;
 		holdfast__v1__volume__secrets_entry__init(entry);
 		view->secrets[view->n_secrets++] = entry;
-		if (!set_text(&entry->key, secrets->secrets[i]->key) ||
-		    !set_text(&entry->value, VOLUME_REDACTED))
+		if (!message_set_text(&entry->key, secrets->secrets[i]->key) ||
+		    !message_set_text(&entry->value, VOLUME_REDACTED))
 			return false;
 	}
 	return true;

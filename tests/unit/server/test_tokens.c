@@ -248,6 +248,30 @@ static void bad_requests_change_nothing(void **state)
 	}
 }
 
+static void no_list_gives_a_page_above_its_most(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		const char *method;
+		unsigned int most;
+	} cases[] = {
+		{"Operator.ListTokens", 1000}, {"Operator.ListPolicies", 1000}, {"Nodes.List", 1000},
+		{"Plugins.List", 1000},	       {"Allocations.List", 5000},	{"Volumes.List", 10000},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char request[64];
+		struct error err;
+
+		(void)str_format(request, sizeof(request), "{\"per_page\": %u}", cases[i].most);
+		assert_int_equal(as(f, OPERATOR, NULL, cases[i].method, request, &err), STATUS_OK);
+		(void)str_format(request, sizeof(request), "{\"per_page\": %u}", cases[i].most + 1);
+		assert_int_equal(as(f, OPERATOR, NULL, cases[i].method, request, &err),
+				 STATUS_INVALID_ARGUMENT);
+		assert_non_null(strstr(err.msg, "per_page"));
+	}
+}
+
 static void a_policy_can_be_changed_listed_and_deleted(void **state)
 {
 	struct fixture *f = *state;
@@ -443,6 +467,7 @@ int main(void)
 		TEST(what_was_left_out_is_told_though_nobody_is_refused_any_more),
 		TEST(callers_beyond_the_table_are_counted_together),
 		TEST(a_page_of_tokens_ends_where_the_next_begins),
+		TEST(no_list_gives_a_page_above_its_most),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
