@@ -9,6 +9,7 @@
 #include "keys.h"
 #include "nodes.h"
 #include "records.h"
+#include "release.h"
 #include "reply.h"
 #include "server.h"
 
@@ -147,7 +148,7 @@ static void on_freed(struct server *server, void *userdata)
 	struct claim_entry *entry = state_claim(&server->state, id);
 
 	if (entry)
-		claims_drive(server, entry); /* the controller may still have to detach it */
+		release_drive(server, entry); /* the controller may still have to detach it */
 }
 
 static void audit_claim(const struct word *word, struct change *change, const struct claim *claim)

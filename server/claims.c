@@ -1,7 +1,6 @@
 #include "claims.h"
 
 #include "audit.h"
-#include "release.h"
 #include "server.h"
 
 #include "base/cleanup.h"
@@ -92,16 +91,6 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 			return st;
 	}
 	return STATUS_OK;
-}
-
-void claims_drive(struct server *server, struct claim_entry *entry)
-{
-	release_drive(server, entry);
-}
-
-void claims_drive_node(struct server *server, struct node_entry *node)
-{
-	release_node_back(server, node);
 }
 
 /* Ids of the node's live claims that were granted in another boot than @boot_id: freeing one may drop others

@@ -18,12 +18,6 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err);
 
-/** Do what is next for the claim's release, see release.h; what became durable is driven by itself. */
-void claims_drive(struct server *server, struct claim_entry *entry);
-
-/** Drive every live claim of a node at once, after it connected; its controllers' as well. */
-void claims_drive_node(struct server *server, struct node_entry *node);
-
 /** Free what the node held in an earlier boot. One transaction per claim. */
 enum status claims_new_boot(struct server *server, struct node_entry *node, const char *boot_id,
 			    struct error *err);

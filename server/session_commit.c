@@ -1,4 +1,4 @@
-#include "claims.h"
+#include "release.h"
 #include "server.h"
 #include "session.h"
 
@@ -33,7 +33,7 @@ static void drive_claim(struct server *server, const char *id)
 	struct claim_entry *entry = state_claim(&server->state, id);
 
 	if (entry)
-		claims_drive(server, entry);
+		release_drive(server, entry);
 }
 
 static void drive_alloc(struct server *server, const char *id)
@@ -43,7 +43,7 @@ static void drive_alloc(struct server *server, const char *id)
 
 	if (alloc)
 		LIST_FOREACH (entry, &alloc->claims, of_alloc)
-			claims_drive(server, entry);
+			release_drive(server, entry);
 }
 
 static void on_durable(struct server *server, void *userdata)

@@ -1,4 +1,4 @@
-#include "claims.h"
+#include "release.h"
 #include "server.h"
 #include "session.h"
 
@@ -34,7 +34,7 @@ static void end_work(struct session *session)
 	free(session->work);
 	session->work = NULL;
 	if (node && node->session == session && !session->closing)
-		claims_drive_node(session->server, node);
+		release_node_back(session->server, node);
 }
 
 static bool tell_slice(struct session *session)

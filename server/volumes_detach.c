@@ -2,7 +2,7 @@
 #include "attest.h"
 #include "audit.h"
 #include "change.h"
-#include "claims.h"
+#include "release.h"
 #include "reply.h"
 #include "server.h"
 #include "volume_view.h"
@@ -40,7 +40,7 @@ static void on_detached(struct server *server, void *userdata)
 			    (waiting->dry_run && !claim_is_live(&claim->claim)))
 				continue;
 			if (!waiting->dry_run)
-				claims_drive(server, claim);
+				release_drive(server, claim);
 			response->claims[response->n_claims] = claim_to_pb(&claim->claim);
 			if (!response->claims[response->n_claims])
 				break;
