@@ -296,6 +296,6 @@ void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, 
 	if (handle_claim(server, call, asked, &err) == STATUS_OK)
 		return;
 	alloc = state_alloc(&((struct server *)server)->state, asked->allocation_id);
-	reply_refused_claim(server, call, "Volumes.Claim", alloc ? &alloc->alloc : NULL, asked->volume_name,
+	refusal_reply_claim(server, call, "Volumes.Claim", alloc ? &alloc->alloc : NULL, asked->volume_name,
 			    alloc ? alloc->alloc.node_id : "", &err);
 }

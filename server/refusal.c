@@ -145,7 +145,7 @@ void refusal_reply(struct refusal *refusal, struct server *server, struct rpc_ca
 	rpc_call_fail_details(call, err, refusal->details ? &refusal->details->base : NULL);
 }
 
-void reply_refused_claim(struct server *server, struct rpc_call *call, const char *what,
+void refusal_reply_claim(struct server *server, struct rpc_call *call, const char *what,
 			 const struct alloc *alloc, const char *volume_name, const char *node_id,
 			 const struct error *err)
 {

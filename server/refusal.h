@@ -41,6 +41,6 @@ void refusal_reply(struct refusal *refusal, struct server *server, struct rpc_ca
 
 /** refusal_add_blockers() when @err is STATUS_FAILED_PRECONDITION, and refusal_reply(). @alloc NULL: as
  * refusal_reply() of nothing. */
-void reply_refused_claim(struct server *server, struct rpc_call *call, const char *what,
+void refusal_reply_claim(struct server *server, struct rpc_call *call, const char *what,
 			 const struct alloc *alloc, const char *volume_name, const char *node_id,
 			 const struct error *err);

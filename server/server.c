@@ -98,8 +98,8 @@ static enum status start_listening(struct server *server, struct error *err)
 		st = rpc_server_new(server->event, services, n_services, &limits, server, &server->rpc, err);
 	if (st == STATUS_OK) {
 		rpc_server_set_routes(server->rpc, routes, n_routes);
-		refusals_init(&server->refusals, clock_monotonic_us());
-		rpc_server_on_refused(server->rpc, refusals_log);
+		refused_peers_init(&server->refused_peers, clock_monotonic_us());
+		rpc_server_on_refused(server->rpc, refused_peers_log);
 	}
 	if (st == STATUS_OK)
 		st = rpc_server_listen_tls(server->rpc, server->config.host, (uint16_t)server->config.port,

@@ -4,7 +4,7 @@
 #include "audit.h"
 #include "certificate.h"
 #include "config.h"
-#include "refusals.h"
+#include "refused_peers.h"
 #include "state.h"
 #include "ticket_issuer.h"
 #include "volume_work.h"
@@ -43,7 +43,7 @@ struct server {
 	struct releases *releases;	 /* see release.h */
 	struct gc *gc;			 /* see gc.h */
 	struct watch_tree watches;	 /* see watch.h */
-	struct refusals refusals;
+	struct refused_peers refused_peers;
 	size_t n_watches;
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];

@@ -9,20 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REFUSALS_N = 64 }; /* addresses that are remembered; the oldest gives way */
+enum { REFUSED_PEERS_N = 64 }; /* addresses that are remembered; the oldest gives way */
 
-struct refusals {
+struct refused_peers {
 	struct {
 		char host[RPC_ADDRESS_SIZE]; /* without port; empty: free */
 		uint64_t logged_us;	     /* monotonic */
-	} entries[REFUSALS_N];
+	} entries[REFUSED_PEERS_N];
 	struct rate rate;
 };
 
-void refusals_init(struct refusals *refusals, uint64_t now_us);
+void refused_peers_init(struct refused_peers *refused, uint64_t now_us);
 
 /** Is a refusal of @host to be logged now? Pure. */
-bool refusals_note(struct refusals *refusals, const char *host, uint64_t now_us);
+bool refused_peers_note(struct refused_peers *refused, const char *host, uint64_t now_us);
 
 /** The rpc_refused_fn of the server. */
-void refusals_log(const struct rpc_peer *peer, const struct error *why, void *server);
+void refused_peers_log(const struct rpc_peer *peer, const struct error *why, void *server);

@@ -1,4 +1,4 @@
-#include "refusals.h"
+#include "refused_peers.h"
 
 #include "server.h"
 
@@ -12,34 +12,34 @@ enum { REFUSALS_PER_SECOND = 1, REFUSALS_BURST = 10 };
 
 static const uint64_t AGAIN_US = 3600 * USEC_PER_SEC;
 
-void refusals_init(struct refusals *refusals, uint64_t now_us)
+void refused_peers_init(struct refused_peers *refused, uint64_t now_us)
 {
-	memset(refusals, 0, sizeof(*refusals));
-	rate_init(&refusals->rate, REFUSALS_PER_SECOND, REFUSALS_BURST, now_us);
+	memset(refused, 0, sizeof(*refused));
+	rate_init(&refused->rate, REFUSALS_PER_SECOND, REFUSALS_BURST, now_us);
 }
 
-bool refusals_note(struct refusals *refusals, const char *host, uint64_t now_us)
+bool refused_peers_note(struct refused_peers *refused, const char *host, uint64_t now_us)
 {
 	size_t slot = 0;
 
-	for (size_t i = 0; i < REFUSALS_N; i++) {
-		if (str_eq(refusals->entries[i].host, host)) {
-			if (now_us - refusals->entries[i].logged_us < AGAIN_US)
+	for (size_t i = 0; i < REFUSED_PEERS_N; i++) {
+		if (str_eq(refused->entries[i].host, host)) {
+			if (now_us - refused->entries[i].logged_us < AGAIN_US)
 				return false;
 			slot = i;
 			break;
 		}
-		if (refusals->entries[i].logged_us < refusals->entries[slot].logged_us)
+		if (refused->entries[i].logged_us < refused->entries[slot].logged_us)
 			slot = i;
 	}
-	if (!rate_take(&refusals->rate, now_us))
+	if (!rate_take(&refused->rate, now_us))
 		return false;
-	(void)str_copy(refusals->entries[slot].host, sizeof(refusals->entries[slot].host), host);
-	refusals->entries[slot].logged_us = now_us;
+	(void)str_copy(refused->entries[slot].host, sizeof(refused->entries[slot].host), host);
+	refused->entries[slot].logged_us = now_us;
 	return true;
 }
 
-void refusals_log(const struct rpc_peer *peer, const struct error *why, void *userdata)
+void refused_peers_log(const struct rpc_peer *peer, const struct error *why, void *userdata)
 {
 	struct server *server = userdata;
 	char host[RPC_ADDRESS_SIZE];
@@ -51,7 +51,7 @@ void refusals_log(const struct rpc_peer *peer, const struct error *why, void *us
 	colon = strrchr(host, ':');
 	if (colon)
 		*colon = '\0';
-	if (!refusals_note(&server->refusals, host, clock_monotonic_us()))
+	if (!refused_peers_note(&server->refused_peers, host, clock_monotonic_us()))
 		return;
 	log_ctx(LOG_WARNING, &(struct log_ctx){.op = "connect", .peer = peer->address, .err = why},
 		"a connection is refused%s; further ones from %s are not logged for an hour",

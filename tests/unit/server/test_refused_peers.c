@@ -1,0 +1,80 @@
+#include "refused_peers.h"
+#include "unit.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HOUR_US (3600 * USEC_PER_SEC)
+
+static struct refused_peers *refused_peers_at(uint64_t now_us)
+{
+	struct refused_peers *refused = malloc(sizeof(*refused));
+
+	assert_non_null(refused);
+	refused_peers_init(refused, now_us);
+	return refused;
+}
+
+static void an_address_is_told_of_once_an_hour(void **state)
+{
+	uint64_t now_us = 50 * USEC_PER_SEC;
+	struct refused_peers *refused = refused_peers_at(now_us);
+
+	(void)state;
+	assert_true(refused_peers_note(refused, "10.0.0.1", now_us));
+	assert_false(refused_peers_note(refused, "10.0.0.1", now_us + 1));
+	assert_true(refused_peers_note(refused, "10.0.0.2", now_us + 1));
+	assert_false(refused_peers_note(refused, "10.0.0.1", now_us + HOUR_US - 1));
+	assert_true(refused_peers_note(refused, "10.0.0.1", now_us + HOUR_US));
+	assert_false(refused_peers_note(refused, "10.0.0.1", now_us + HOUR_US + 1));
+	free(refused);
+}
+
+static void many_addresses_at_once_are_not_told_of_one_by_one(void **state)
+{
+	uint64_t now_us = 50 * USEC_PER_SEC;
+	struct refused_peers *refused = refused_peers_at(now_us);
+	size_t told = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		char host[32];
+
+		(void)snprintf(host, sizeof(host), "10.0.%d.%d", i / 256, i % 256);
+		told += refused_peers_note(refused, host, now_us);
+	}
+	assert_int_equal(told, 10);
+	free(refused);
+}
+
+static void the_oldest_address_gives_way(void **state)
+{
+	uint64_t now_us = 50 * USEC_PER_SEC;
+	struct refused_peers *refused = refused_peers_at(now_us);
+
+	(void)state;
+	for (int i = 0; i <= REFUSED_PEERS_N; i++) {
+		char host[32];
+
+		now_us += 10 * USEC_PER_SEC;
+		(void)snprintf(host, sizeof(host), "10.0.0.%d", i);
+		assert_true(refused_peers_note(refused, host, now_us));
+	}
+	now_us += 10 * USEC_PER_SEC;
+	assert_false(refused_peers_note(refused, "10.0.0.1", now_us));
+	assert_true(refused_peers_note(refused, "10.0.0.0", now_us)); /* forgotten, so told of again */
+	free(refused);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(an_address_is_told_of_once_an_hour),
+	cmocka_unit_test(many_addresses_at_once_are_not_told_of_one_by_one),
+	cmocka_unit_test(the_oldest_address_gives_way),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
