@@ -1,8 +1,6 @@
-#include "store/kv_sqlite.h"
-
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "store/sqlite_error.h"
+#include "store/kv_sqlite_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,41 +28,12 @@ static const char *const queries[QUERY_N] = {
 
 static const char query_position[] = "SELECT revision, compacted, (SELECT min(revision) FROM changes), "
 				     "(SELECT max(revision) FROM changes) FROM position";
-static const char query_range[] = "SELECT key, value, create_revision, mod_revision FROM kv "
-				  "WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
-static const char query_next[] = "SELECT key, value, create_revision, mod_revision FROM kv "
-				 "WHERE key >= ?1 AND key < ?2 AND key <> ?3 ORDER BY key LIMIT 1";
-static const char query_changes[] = "SELECT key, value, create_revision, revision FROM changes "
-				    "WHERE revision > ?1 ORDER BY revision, seq";
-
-static void finalizep(sqlite3_stmt **statement)
-{
-	(void)sqlite3_finalize(*statement);
-}
-
-#define cleanup_statement cleanup(finalizep)
-
-static enum status fail(struct kv_sqlite *db, int rc, const char *doing, struct error *err)
-{
-	return sqlite_error(rc, db->sys_errno, db->path, doing, err);
-}
-
 static enum status damaged(struct kv_sqlite *db, const char *what, struct error *err)
 {
 	return error_set(
 		err, STATUS_DATA_LOSS, 0,
 		"store %s: damaged: %s; keep a copy and restore a backup (holdfast operator restore)",
 		db->path, what);
-}
-
-static int bind_key(sqlite3_stmt *statement, int index, const char *key)
-{
-	return sqlite3_bind_text(statement, index, key, -1, SQLITE_STATIC);
-}
-
-static int bind_revision(sqlite3_stmt *statement, int index, uint64_t revision)
-{
-	return sqlite3_bind_int64(statement, index, (sqlite3_int64)revision);
 }
 
 /* Bindings point into the transaction, so they must not outlive the call. */
@@ -74,9 +43,7 @@ static void rewind_statement(sqlite3_stmt *statement)
 	(void)sqlite3_clear_bindings(statement);
 }
 
-/* sqlite3_step() that keeps the errno behind a failure: sqlite3_system_errno() does not know that of a
- * COMMIT. */
-static int step(struct kv_sqlite *db, sqlite3_stmt *statement)
+int kv_sqlite_step(struct kv_sqlite *db, sqlite3_stmt *statement)
 {
 	int rc;
 
@@ -90,7 +57,7 @@ static int step(struct kv_sqlite *db, sqlite3_stmt *statement)
 static int run(struct kv_sqlite *db, enum kv_sqlite_query query)
 {
 	sqlite3_stmt *statement = db->statements[query];
-	int rc = step(db, statement);
+	int rc = kv_sqlite_step(db, statement);
 
 	rewind_statement(statement);
 	return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
@@ -100,12 +67,12 @@ static int run(struct kv_sqlite *db, enum kv_sqlite_query query)
 static int run_for_number(struct kv_sqlite *db, enum kv_sqlite_query query, uint64_t *ret)
 {
 	sqlite3_stmt *statement = db->statements[query];
-	int rc = step(db, statement);
+	int rc = kv_sqlite_step(db, statement);
 
 	if (rc == SQLITE_ROW) {
 		*ret = (uint64_t)sqlite3_column_int64(statement, 0);
 		/* an INSERT with RETURNING takes effect in its first step, but ends in the next */
-		rc = step(db, statement);
+		rc = kv_sqlite_step(db, statement);
 	}
 	rewind_statement(statement);
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -120,7 +87,7 @@ static enum status read_position(struct kv_sqlite *db, struct error *err)
 	int rc = sqlite3_prepare_v2(db->db, query_position, -1, &statement, NULL);
 
 	if (rc == SQLITE_OK)
-		rc = step(db, statement);
+		rc = kv_sqlite_step(db, statement);
 	if (rc == SQLITE_DONE || rc == SQLITE_ERROR)
 		return damaged(db, "its position is missing", err);
 	if (rc != SQLITE_ROW)
@@ -371,149 +338,4 @@ void kv_sqlite_freeze(struct kv_sqlite *db)
 	(void)pthread_mutex_lock(&db->lock);
 	(void)sqlite3_db_config(db->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	(void)pthread_mutex_unlock(&db->lock);
-}
-
-/* The row of (key, value, create revision, revision) that @statement stands on. */
-static enum status read_row(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
-			    struct error *err)
-{
-	*ret = (struct kv_item){
-		.key = (const char *)sqlite3_column_text(statement, 0),
-		.value = sqlite3_column_blob(statement, 1),
-		.len = (size_t)sqlite3_column_bytes(statement, 1),
-		.create_revision = (uint64_t)sqlite3_column_int64(statement, 2),
-		.mod_revision = (uint64_t)sqlite3_column_int64(statement, 3),
-	};
-	if (!ret->key || (!ret->value && sqlite3_column_type(statement, 1) != SQLITE_NULL))
-		return fail(db, SQLITE_NOMEM, "read", err);
-	return STATUS_OK;
-}
-
-/* Hand every such row to @each. */
-static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_each_fn *each, void *userdata,
-			    struct error *err)
-{
-	for (;;) {
-		int rc = step(db, statement);
-		struct kv_item item;
-		enum status st;
-
-		if (rc == SQLITE_DONE)
-			return STATUS_OK;
-		if (rc != SQLITE_ROW)
-			return fail(db, rc, "read", err);
-		st = read_row(db, statement, &item, err);
-		if (st != STATUS_OK)
-			return st;
-		if (!each(&item, userdata))
-			return STATUS_OK;
-	}
-}
-
-/* The first key behind all that begin with @prefix. Keys are printable ASCII, so 0x7f is above every byte of
- * one, and the last byte never overflows. */
-static void end_of(const char *prefix, char ret[static KV_KEY_MAX + 2])
-{
-	size_t n = strlen(prefix);
-
-	(void)str_copy(ret, KV_KEY_MAX + 2, n > 0 ? prefix : "\x7f");
-	if (n > 0)
-		ret[n - 1]++;
-}
-
-enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char *from, size_t limit,
-			    kv_each_fn *each, void *userdata, struct error *err)
-{
-	char end[KV_KEY_MAX + 2];
-	sqlite3_stmt *statement = NULL;
-	enum status st;
-	int rc;
-
-	end_of(prefix, end);
-	(void)pthread_mutex_lock(&db->lock);
-	rc = sqlite3_prepare_v2(db->db, query_range, -1, &statement, NULL);
-	if (rc == SQLITE_OK)
-		rc = bind_key(statement, 1, strcmp(from, prefix) > 0 ? from : prefix);
-	if (rc == SQLITE_OK)
-		rc = bind_key(statement, 2, end);
-	if (rc == SQLITE_OK) /* negative: no limit */
-		rc = sqlite3_bind_int64(statement, 3, limit > INT64_MAX ? -1 : (sqlite3_int64)limit);
-	st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err) : fail(db, rc, "read", err);
-	(void)sqlite3_finalize(statement); /* inside the lock: a reading statement is a transaction */
-	(void)pthread_mutex_unlock(&db->lock);
-	return st;
-}
-
-enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv_each_fn *each,
-				    void *userdata, struct error *err)
-{
-	char end[KV_KEY_MAX + 2];
-	char from[KV_KEY_MAX + 1];
-	char last[KV_KEY_MAX + 1] = "";
-	cleanup_statement sqlite3_stmt *statement = NULL;
-	enum status st = STATUS_OK;
-	bool goes_on = true;
-	int rc = sqlite3_prepare_v2(db->db, query_next, -1, &statement, NULL);
-
-	end_of(prefix, end);
-	(void)str_copy(from, sizeof(from), prefix);
-	if (rc == SQLITE_OK)
-		rc = bind_key(statement, 2, end);
-	while (rc == SQLITE_OK && st == STATUS_OK && goes_on) {
-		struct kv_item item;
-
-		rc = bind_key(statement, 1, from);
-		if (rc == SQLITE_OK)
-			rc = bind_key(statement, 3, last);
-		if (rc == SQLITE_OK)
-			rc = step(db, statement);
-		if (rc == SQLITE_DONE)
-			return STATUS_OK;
-		if (rc != SQLITE_ROW)
-			break;
-		st = read_row(db, statement, &item, err);
-		goes_on = st == STATUS_OK && each(&item, userdata);
-		if (st == STATUS_OK) {
-			(void)str_copy(last, sizeof(last), item.key);
-			(void)str_copy(from, sizeof(from), last);
-		}
-		rc = sqlite3_reset(statement);
-	}
-	return rc == SQLITE_OK ? st : fail(db, rc, "read", err);
-}
-
-static enum status check_revision(const struct kv_sqlite *db, uint64_t revision, struct error *err)
-{
-	if (revision < db->committed.compacted)
-		return error_set(err, STATUS_OUT_OF_RANGE, 0,
-				 "store %s: changes after revision %" PRIu64
-				 " were compacted away up to %" PRIu64 "; read the whole state again",
-				 db->path, revision, db->committed.compacted);
-	if (revision > db->committed.revision)
-		return error_set(err, STATUS_OUT_OF_RANGE, 0,
-				 "store %s: revision %" PRIu64 " is not reached yet, the last one is %" PRIu64
-				 "; read the whole state again",
-				 db->path, revision, db->committed.revision);
-	return STATUS_OK;
-}
-
-enum status kv_sqlite_changes(struct kv_sqlite *db, uint64_t revision, kv_each_fn *each, void *userdata,
-			      struct error *err)
-{
-	sqlite3_stmt *statement = NULL;
-	enum status st;
-
-	(void)pthread_mutex_lock(&db->lock);
-	st = check_revision(db, revision, err);
-	if (st == STATUS_OK) {
-		int rc = sqlite3_prepare_v2(db->db, query_changes, -1, &statement, NULL);
-
-		if (rc == SQLITE_OK)
-			rc = bind_revision(statement, 1, revision);
-		st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err)
-				     : fail(db, rc, "read", err);
-	}
-	(void)sqlite3_finalize(statement); /* inside the lock: a reading statement is a transaction */
-	(void)pthread_mutex_unlock(&db->lock);
-	return st;
 }
