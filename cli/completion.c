@@ -121,10 +121,12 @@ static void print_option_kinds(FILE *out)
 
 static const char *argument_kind(const struct command *command, size_t k)
 {
+	enum word_kind kind = command->arg_kinds[k];
+
 	/* a list of files or ids goes on as it begins */
-	if (k > 0 && command->max_args == ANY_ARGS && command->arg_kinds[k] == WORD_NONE)
-		k = 0;
-	return command->arg_kinds[k] == WORD_NONE ? "none" : completion_kind(command->arg_kinds[k]);
+	if (kind == WORD_NONE && command->max_args == ANY_ARGS)
+		kind = command->arg_kinds[0];
+	return kind == WORD_NONE ? "none" : completion_kind(kind);
 }
 
 /* The kinds of a command's arguments, and its options. */

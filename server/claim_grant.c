@@ -221,7 +221,7 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	struct claim claim;
 	int r;
 
-	assert(asked->alloc && request); /* admitted */
+	assert(request); /* admitted */
 	if (volume_request_mode(request) == CLAIM_WRITE) {
 		volume.generation++;
 		change_put_volume(&change, &volume);

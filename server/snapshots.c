@@ -323,12 +323,8 @@ static enum status handle_create(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	cleanup(snapshotting_freep) struct snapshotting *work = NULL;
 	struct volume_entry *entry;
-	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+	enum status st = volumes_find_for_provider(server, call, namespace, request->volume_id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
-	if (st == STATUS_OK)
-		st = volumes_find(server, namespace, request->volume_id, &entry, err);
 	if (st == STATUS_OK)
 		st = check_create(server, entry, request, err);
 	if (st != STATUS_OK)

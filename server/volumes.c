@@ -39,6 +39,17 @@ enum status volumes_find(struct server *server, const char *namespace, const cha
 	return STATUS_OK;
 }
 
+enum status volumes_find_for_provider(struct server *server, const struct rpc_call *call,
+				      const char *namespace, const char *id, struct volume_entry **ret,
+				      struct error *err)
+{
+	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+
+	if (st == STATUS_OK)
+		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
+	return st == STATUS_OK ? volumes_find(server, namespace, id, ret, err) : st;
+}
+
 enum status volumes_check_unused(struct server *server, struct volume_entry *entry, struct error *err)
 {
 	cleanup_free char *why = NULL;

@@ -137,12 +137,8 @@ static enum status handle_delete(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+	enum status st = volumes_find_for_provider(server, call, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
-	if (st == STATUS_OK)
-		st = volumes_find(server, namespace, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = volume_store_load(server, entry, &parts, err);
 	if (st == STATUS_OK)
@@ -187,12 +183,8 @@ static enum status handle_expand(struct server *server, struct rpc_call *call,
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct volume_entry *entry;
-	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
+	enum status st = volumes_find_for_provider(server, call, namespace, request->id, &entry, err);
 
-	if (st == STATUS_OK)
-		st = access_check(server, call, ACCESS_PLUGIN_READ, NULL, err);
-	if (st == STATUS_OK)
-		st = volumes_find(server, namespace, request->id, &entry, err);
 	if (st == STATUS_OK)
 		st = volume_store_load(server, entry, &parts, err);
 	if (st == STATUS_OK)

@@ -124,11 +124,12 @@ static void clear_list(const ProtobufCFieldDescriptor *field, ProtobufCMessage *
 	char *at = (char *)message + field->offset;
 	size_t *n = (size_t *)(void *)((char *)message + field->quantifier_offset);
 	char *values = pointer_at(at);
+	void *none = NULL;
 
 	for (size_t i = 0; i < *n; i++)
 		clear_value(field, values + i * message_value_size(field->type));
 	free(values);
-	memset(at, 0, sizeof(void *));
+	memcpy(at, &none, sizeof(none));
 	*n = 0;
 }
 
