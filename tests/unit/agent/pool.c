@@ -105,7 +105,7 @@ static void turn(struct pool *f, uint64_t end)
 
 void pool_until(struct pool *f, pool_condition *is_met)
 {
-	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
 
 	while (!is_met(f))
 		turn(f, end);
@@ -113,7 +113,7 @@ void pool_until(struct pool *f, pool_condition *is_met)
 
 void pool_count(struct pool *f, const unsigned int *counter, unsigned int n)
 {
-	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
 
 	while (*counter < n)
 		turn(f, end);

@@ -63,7 +63,7 @@ static void on_written(const struct error *err, void *userdata)
 static void write_now(struct fixture *f, const struct journal_write *write)
 {
 	unsigned int before = f->written;
-	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
 	struct error err;
 
 	assert_int_equal(journal_write(f->journal, write, on_written, f, &err), STATUS_OK);

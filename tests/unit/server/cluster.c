@@ -81,8 +81,7 @@ static int setup_as(void **state, bool acl)
 	f->acl = acl;
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
 	f->source = "db";
-	(void)str_copy(f->dir, sizeof(f->dir), "/tmp/holdfast-server-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
+	folder_make(f->dir);
 	cluster_start(f);
 	*state = f;
 	return 0;

@@ -2,6 +2,7 @@
 /* One server with its store and port, an operator and two nodes, in one process and one event loop. */
 
 #include "fake_node.h"
+#include "folder.h"
 #include "server.h"
 
 #include "base/clock.h"
@@ -13,10 +14,10 @@
 #define ALLOC_2 "01890000-0000-7000-8000-000000000002"
 #define BOOT_1 "b0010000-0000-4000-8000-000000000001"
 #define BOOT_2 "b0010000-0000-4000-8000-000000000002"
-#define TIMEOUT_US (5 * USEC_PER_SEC)
+#define TIMEOUT_US (30 * USEC_PER_SEC) /* a bound for busy machines; nothing waits for it */
 
 struct fixture {
-	char dir[64];
+	char dir[FOLDER_SIZE];
 	bool acl; /* not as --dev: callers need a certificate or a token */
 	uint16_t port;
 	struct server *server;
