@@ -219,7 +219,7 @@ static enum status attest(struct invocation *inv, struct connection *connection,
 		return status;
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
-	print_line("%zu claims of node %s are freed on your word", answer->n_claims, request->id);
+	print_line("freed on your word: %zu of the claims of node %s", answer->n_claims, request->id);
 	return STATUS_OK;
 }
 

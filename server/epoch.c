@@ -64,6 +64,12 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 
 /* Allocations. */
 
+static const char *alloc_object(const struct alloc *alloc, char object[static OBJECT_SIZE])
+{
+	(void)str_format(object, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
+	return object;
+}
+
 static enum status read_alloc(const struct session *session, const Holdfast__V1__Allocation *from,
 			      struct alloc *ret, struct error *err)
 {
@@ -89,6 +95,7 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct alloc *alloc = calloc(1, sizeof(*alloc));
 	struct alloc_entry *known;
+	char object[OBJECT_SIZE];
 	enum status st;
 
 	if (!alloc)
@@ -111,7 +118,7 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, alloc);
-	audit_own(server, &change, "allocation adopted", alloc->id, session->node_id);
+	audit_own(server, &change, "Allocations.Adopt", alloc_object(alloc, object), session->node_id);
 	st = session_commit(session, &change,
 			    alloc_is_client_terminal(alloc) ? SESSION_FORGET_ALLOC : SESSION_NOTHING,
 			    alloc->id, err);
@@ -237,9 +244,9 @@ static enum status store_claim(struct session *session, const struct volume_entr
 		change_put_volume(&change, &volume);
 	}
 	change_put_claim(&change, claim);
-	(void)str_format(object, sizeof(object), "claim %s of volume %s/%s on node %s", claim->id,
-			 claim->namespace, claim->volume_id, claim->node_id);
-	audit_own(server, &change, "claim adopted", object, entry ? "" : "its volume was not known");
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	audit_own(server, &change, "Claims.Adopt", object, entry ? "" : "its volume was not known");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -356,12 +363,14 @@ static enum status end_alloc(struct session *session, const char *id, struct err
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc_entry *alloc = state_alloc(&session->server->state, id);
+	char object[OBJECT_SIZE];
 	enum status st = allocs_lose(&change, alloc,
 				     "it ended after the backup from which the server was restored", err);
 
 	if (st != STATUS_OK)
 		return st;
-	audit_own(session->server, &change, "allocation ended", id, "its node does not know it");
+	audit_own(session->server, &change, "Allocations.End", alloc_object(&alloc->alloc, object),
+		  "its node does not know it");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -379,7 +388,6 @@ static enum status end_claim(struct session *session, const char *id, struct err
 
 	if (st != STATUS_OK)
 		return st;
-	audit_own(session->server, &change, "claim released", id, denied.detail);
 	return session_commit(session, &change, SESSION_DRIVE_CLAIM, id, err);
 }
 
@@ -399,13 +407,15 @@ static enum status store_reported(struct session *session, const struct node_ent
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
+	char object[OBJECT_SIZE];
 
 	if (!node)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*node = entry->node;
 	node->reported_epoch = session->report_epoch;
 	change_put_node(&change, node);
-	audit_own(session->server, &change, "node has reported", node->id, "");
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(session->server, &change, "Nodes.Report", object, NULL);
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 

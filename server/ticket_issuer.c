@@ -56,7 +56,10 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 	struct stat st;
 
 	if (!f || fstat(fileno(f), &st) < 0)
-		return error_set(err, status_from_errno(errno), errno, "read the ticket key %s", key_path);
+		return error_set(err, status_from_errno(errno), errno,
+				 "read the ticket key %s (to make one: openssl genpkey -algorithm ed25519 "
+				 "-out FILE, mode 0600, the server's user)",
+				 key_path);
 	if ((st.st_mode & 077) != 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the ticket key %s can be read by others than its owner; run: chmod 600 %s",
