@@ -461,3 +461,20 @@ enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeR
 		st = take_claim(session, report->claims[i], err);
 	return st == STATUS_OK && !report->more ? finish(session, err) : st;
 }
+
+enum status epoch_record_restore(struct server *server, struct error *err)
+{
+	const struct record_entry *epoch = state_record_entry(&server->state, KEY_EPOCH);
+	const struct record_entry *head = state_record_entry(&server->state, KEY_AUDIT_HEAD);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__Epoch *message;
+	char why[OBJECT_SIZE];
+
+	if (!epoch || (head && head->record.modify_index > epoch->record.modify_index))
+		return STATUS_OK;
+	message = (const Holdfast__V1__Epoch *)(const void *)epoch->record.message;
+	(void)str_format(why, sizeof(why), "epoch %" PRIu64 ", %.400s", message->number,
+			 message->restored_from);
+	audit_own(server, &change, "Operator.ApplyRestore", "store", why);
+	return change_commit(server, &change, NULL, NULL, err);
+}

@@ -21,6 +21,9 @@ struct session;
  * and the next command. Costs nothing once all have. */
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err);
 
+/** At the start: the audit, which is the copy's, gets a record of the restore if it has none yet. */
+enum status epoch_record_restore(struct server *server, struct error *err);
+
 /** A part of the report that the session was asked for. An error ends the session. */
 enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeReport *report,
 			      struct error *err);

@@ -2,6 +2,7 @@
 
 #include "backup.h"
 #include "controller.h"
+#include "epoch.h"
 #include "events.h"
 #include "exchange.h"
 #include "gc.h"
@@ -163,6 +164,8 @@ static enum status build(struct server *server, struct error *err)
 		st = releases_new(server, &server->releases, err);
 	if (st == STATUS_OK)
 		st = gc_new(server, &server->gc, err);
+	if (st == STATUS_OK)
+		st = epoch_record_restore(server, err);
 	if (st == STATUS_OK)
 		st = start_listening(server, err);
 	if (st == STATUS_OK)
