@@ -154,8 +154,8 @@ static void audit_claim(const struct word *word, struct change *change, const st
 {
 	char object[OBJECT_SIZE];
 
-	(void)str_format(object, sizeof(object), "claim %s of volume %s/%s on node %s", claim->id,
-			 claim->namespace, claim->volume_id, claim->node_id);
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
 	if (word->call)
 		audit_write(word->server, change, word->call, word->what, object, word->reason);
 	else
@@ -230,7 +230,7 @@ bool attest_apply(struct server *server, struct claim_entry *entry)
 {
 	bool node_does_it = node_is_connected(entry->node) && entry->claim.attempts == 0;
 	const attestation *record;
-	struct word word = {.server = server, .what = "attestation applied", .node = entry->node};
+	struct word word = {.server = server, .what = "Nodes.Attest", .node = entry->node};
 	struct error err;
 
 	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
