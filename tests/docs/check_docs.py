@@ -528,6 +528,38 @@ def check_protocol():
                         re.findall(r"^\| \d+ \| (\w+) \| (\w+) \| (\d+) \|", text, re.M)}, codes)
 
 
+def check_rights():
+    """The right of each method, as test_rights.c has it."""
+    text = read(ROOT / "tests/unit/server/test_rights.c")
+    text = text[text.index("rows[] = {"):text.index("\n};", text.index("rows[] = {"))]
+    text = text.replace("PLUGIN_READ", '", \\"plugin\\": \\"read\\""')
+    kinds = {"OF_MANAGEMENT": "management", "OF_NODES": "a node", "OF_ANYBODY": "anybody who is somebody"}
+    true = {}
+    for method, kind, rest in re.findall(r'\{"(\w+\.\w+)", (\w+),(.*?)(?=\n\t\{"|\Z)', text, re.S):
+        policy = re.search(r"\.policy = (.*?)(?=\n?\s*\.(?:request|not_enough))", rest, re.S)
+        said = policy.group(1).replace('\\"', '"') if policy else ""
+        rights = re.findall(r'"((?:csi|submit|read|list)-[\w-]+)"', said)
+        rights += [f"{what} {level}" for what, level in re.findall(r'"(operator|node|plugin)": "(\w+)"', said)]
+        true[method] = ", ".join(rights) or kinds.get(kind, "?")
+    section = re.search(r"^\*\*Rights\.\*\*(.*?)^## ", read(PROTOCOL), re.M | re.S)
+    written = {}
+    for line in section.group(1).splitlines() if section else []:
+        if line.startswith("| ") and not line.startswith("| right"):
+            right, methods = cells(line)
+            written.update({method: right for method in methods.split(", ")})
+    check_same("the right of", written, true)
+
+
+def check_session_messages():
+    text = read(ROOT / "proto/holdfast/v1/nodes.proto")
+    for name, title in (("SessionUp", "up"), ("SessionDown", "down")):
+        body = re.search(rf"^message {name} \{{(.*?)^\}}", text, re.M | re.S).group(1)
+        true = {member: True for member in re.findall(r"^\s+\w+ (\w+) = \d+;", body, re.M)}
+        table = re.search(rf"^\| {title} \| when \|\n(.*?)\n\n", read(PROTOCOL), re.M | re.S)
+        rows = table.group(1).splitlines()[1:] if table else []
+        check_same(f"the message {title}", {word: True for row in rows for word in cells(row)[0].split(", ")}, true)
+
+
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
     code = read(CONFIG)
@@ -737,6 +769,8 @@ def main():
     check_messages(files)
     check_manual()
     check_protocol()
+    check_rights()
+    check_session_messages()
     check_settings()
     check_reload()
     check_agent_settings()
