@@ -62,6 +62,7 @@ static void a_backup_is_fetched_in_parts_and_checked(void **state)
 	expect_request("Operator.ReadBackup {\"id\":\"b1\"}\nOperator.ReadBackup "
 		       "{\"id\":\"b1\",\"offset\":\"3\"}\n");
 	expect_output("holds the state of index 12, 5 bytes");
+	expect_output("\nSHA-256 ");
 	assert_int_equal(stat(spec_path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600); /* it holds secrets */
 	expect_failure(with_spec("operator backup @"), STATUS_ALREADY_EXISTS, "is not overwritten");

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct copy {
 	uint8_t *bytes; /* owned */
@@ -423,11 +424,14 @@ static void every_part_is_checked(void **state)
 
 /* --- offline --- */
 
+enum { OTHER_UID = 65533 };
+
 struct offline {
 	char path[PATH_MAX];
 	bool other_cluster;
 	enum status expected;
 	bool is_store_gone;
+	bool is_of_other_user; /* the data folder */
 	struct new_epoch_result result;
 };
 
@@ -444,8 +448,14 @@ static void restore_without_server(struct fixture *f)
 	(void)str_format(path, sizeof(path), "%s/holdfast.db", f->dir);
 	if (offline.is_store_gone)
 		assert_int_equal(truncate(path, 100), 0);
+	if (offline.is_of_other_user && geteuid() != 0)
+		(void)str_copy(config.data_dir, sizeof(config.data_dir), "/");
+	else if (offline.is_of_other_user)
+		assert_int_equal(chown(f->dir, OTHER_UID, (gid_t)-1), 0);
 	assert_int_equal(restore_offline(&config, offline.path, false, &offline.result, NULL),
 			 offline.expected);
+	if (offline.is_of_other_user && geteuid() == 0)
+		assert_int_equal(chown(f->dir, 0, (gid_t)-1), 0);
 }
 
 static void write_copy(struct fixture *f, const struct copy *copy)
@@ -485,6 +495,9 @@ static void a_running_server_and_another_cluster_are_left_alone(void **state)
 	take_copy(f, &copy);
 	write_copy(f, &copy);
 	restore_without_server(f); /* while it is running */
+	offline.is_of_other_user = true;
+	restart_with(f, restore_without_server);
+	offline.is_of_other_user = false;
 	offline.other_cluster = true;
 	restart_with(f, restore_without_server);
 	assert_int_equal(epoch_of(f), 0);
