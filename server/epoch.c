@@ -56,10 +56,10 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "volume %s: the server was restored from a backup (epoch %" PRIu64
 			 ") and node %s%s may hold it without the server's knowledge; a node tells when it "
-			 "connects. If %s is gone for good: holdfast node attest %s %s --reason TEXT, "
+			 "connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
 			 "or holdfast node purge %s",
 			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
-			 volume->id, first->id);
+			 volume->namespace, volume->id, first->id);
 }
 
 /* Allocations. */

@@ -147,9 +147,18 @@ static void an_attestation_names_volumes_and_says_what_it_bypasses(void **state)
 		       "{\"id\":\"node-1\",\"reason\":\"off\",\"volumes\":[{\"id\":\"db\",\"namespace\":"
 		       "\"shop\"}]}");
 	expect_output("freed on your word: 1 of the claims of node node-1");
-	fake.answers[0].json = "{\"bypassed\": \"no receipt\"}";
+	fake.answers[0].json =
+		"{\"bypassed\": \"no receipt\"}"; /* after a restore: there is nothing to free */
+	expect_ok("node attest node-1 db --reason off --dry-run");
+	expect_output("it counts as proof that the node holds none of these volumes since the restore\n");
+	expect_ok("node attest node-1 db --reason off --yes");
+	expect_output("freed on your word: 0 of the claims");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Nodes.Attest", .status = STATUS_FAILED_PRECONDITION};
 	expect_failure("node attest node-1 db --reason off --yes", STATUS_FAILED_PRECONDITION,
-		       "nothing was changed");
+		       "the server refuses");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Nodes.Attest", .json = "{\"bypassed\": \"no receipt\"}"};
 	expect_ok("node attest node-1 db --reason off --yes --valid 1h");
 	expect_request("\"valid_ms\":\"3600000\"");
 	expect_usage_error("node attest node-1 db --reason off --valid 8d", "up to 7 days");

@@ -12,6 +12,7 @@
 #include "model/pb.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,6 +150,20 @@ static void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, st
 	assert_null(state_alloc(&f->server->state, ALLOC_1));
 }
 
+static uint32_t nodes_to_report(struct fixture *f)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	Holdfast__V1__GetStatusResponse *response = NULL;
+	uint32_t n;
+
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+			      (ProtobufCMessage **)(void *)&response, NULL),
+			 STATUS_OK);
+	n = response->nodes_to_report;
+	holdfast__v1__get_status_response__free_unpacked(response, NULL);
+	return n;
+}
+
 static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **state)
 {
 	struct fixture *f = *state;
@@ -157,6 +172,7 @@ static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **s
 	struct error err;
 
 	forget_that_n1_has_it(f, &alloc, &held);
+	assert_int_equal(nodes_to_report(f), 2);
 	connect_node(&f->n2, "n2");
 	UNTIL(f, f->n2.reports_wanted == 1);
 	assert_int_equal(f->n2.report_epoch, 1);
@@ -164,10 +180,11 @@ static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **s
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
 	report(&f->n2, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(nodes_to_report(f), 1);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_null(strstr(err.msg, "n2"));
-	assert_non_null(strstr(err.msg, "holdfast node attest n1 db --reason TEXT"));
+	assert_non_null(strstr(err.msg, "holdfast node attest n1 default/db --reason TEXT"));
 	assert_non_null(strstr(err.msg, "holdfast node purge n1"));
 	assert_int_equal(deregister_volume(f, &err), STATUS_UNAVAILABLE); /* nor forgotten */
 	connect_node(&f->n1, "n1");
@@ -177,6 +194,7 @@ static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **s
 	assert_false(has_reported(f, "n1")); /* more is to follow */
 	report(&f->n1, 1, NULL, &held, false);
 	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(nodes_to_report(f), 0);
 	claim = claim_of(f, ALLOC_1);
 	assert_int_equal(claim.state, CLAIM_TAKEN);
 	assert_true(claim.adopted);
