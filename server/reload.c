@@ -36,6 +36,11 @@ static const struct setting at_run_time[] = {
 	NUMBER("ticket_ttl", ticket_ttl_us),
 	NUMBER("heartbeat", heartbeat_us),
 	NUMBER("node_down_after", node_down_after_us),
+	NUMBER("controller_timeout", controller_timeout_us),
+	NUMBER("reservation_ttl", reservation_ttl_us),
+	NUMBER("release_sweep", release_sweep_us),
+	NUMBER("gc_interval", gc_interval_us),
+	NUMBER("gc_after", gc_after_us),
 	NUMBER("attest_forbidden_plugins", attest_forbidden),
 	NUMBER("attest_forbidden_plugins", n_attest_forbidden),
 };

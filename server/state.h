@@ -164,6 +164,7 @@ struct state {
 	struct record_tree records;
 	struct token_index tokens;
 	struct node_list unreported;
+	size_t n_unreported;
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */

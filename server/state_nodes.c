@@ -85,10 +85,13 @@ static void list_unreported(struct state *state, struct node_entry *entry, bool 
 	if (entry->is_unreported == is_unreported)
 		return;
 	entry->is_unreported = is_unreported;
-	if (is_unreported)
+	if (is_unreported) {
 		LIST_INSERT_HEAD(&state->unreported, entry, of_unreported);
-	else
+		state->n_unreported++;
+	} else {
 		LIST_REMOVE(entry, of_unreported);
+		state->n_unreported--;
+	}
 }
 
 enum status state_put_node(struct state *state, const struct node *node, struct error *err)
