@@ -45,6 +45,7 @@ struct watcher {
 	uint64_t next;			   /* serial of the event to be sent next */
 	sd_event_source *pump;		   /* owned; while it catches up */
 	bool has_begun, has_ended;
+	char who[ACCESS_WHO_SIZE];
 };
 
 /* Events have serials from 0; [first, next) are kept. */
@@ -116,15 +117,6 @@ static bool wants(const struct watcher *watcher, const struct event *event)
 	       str_eq(watcher->namespace, event->namespace);
 }
 
-/* Asked for every event: what a token may read can change while it watches. */
-static bool may_read(const struct watcher *watcher, const struct event *event)
-{
-	struct error err;
-
-	return access_check(watcher->events->server, watcher->call, topics[event->topic].right,
-			    event->namespace, &err) == STATUS_OK;
-}
-
 static void end_watcher(struct watcher *watcher, const struct error *err)
 {
 	watcher->has_ended = true;
@@ -140,6 +132,19 @@ static void end_slow(struct watcher *watcher)
 		&err, STATUS_RESOURCE_EXHAUSTED, 0,
 		"this watcher reads more slowly than things change; list again, then watch from there");
 	end_watcher(watcher, &err);
+}
+
+/* Asked for every event: what a token may read can change while it watches, and one that is revoked or has
+ * expired watches no longer. */
+static bool may_read(struct watcher *watcher, const struct event *event)
+{
+	struct error err;
+	enum status st = access_check(watcher->events->server, watcher->call, topics[event->topic].right,
+				      event->namespace, &err);
+
+	if (st == STATUS_UNAUTHENTICATED)
+		end_watcher(watcher, &err);
+	return st == STATUS_OK;
 }
 
 static void set_indexes(ProtobufCMessage *message, uint64_t index)
@@ -438,6 +443,59 @@ static enum status watch(struct watcher *watcher, const Holdfast__V1__WatchReque
 	return st;
 }
 
+/* Before there is a request: who may read nothing at all takes no place from others. */
+static enum status check_caller(struct server *server, const struct rpc_call *call, struct error *err)
+{
+	enum status st = STATUS_OK;
+
+	for (int i = 0; i < TOPIC_N; i++) {
+		st = access_check(server, call, topics[i].right, NULL, err);
+		if (st == STATUS_OK)
+			return st;
+	}
+	return st;
+}
+
+/* Nor does one caller, however many connections it has, take them all. */
+static enum status check_room(const struct events *events, const char *who, struct error *err)
+{
+	const struct watcher *watcher;
+	size_t n = 0;
+
+	if (events->n_watchers >= WATCHERS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "there are %zu watchers, at most %d; end some, or use index and wait",
+				 events->n_watchers, WATCHERS_MAX);
+	LIST_FOREACH (watcher, &events->watchers, entry)
+		n += str_eq(watcher->who, who);
+	if (n >= WATCHERS_PER_CALLER_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "%s has %zu watchers, the most that one caller may have; end some, or use "
+				 "index and wait",
+				 who, n);
+	return STATUS_OK;
+}
+
+static enum status new_watcher(struct server *server, struct rpc_call *call, struct watcher **ret,
+			       struct error *err)
+{
+	char who[ACCESS_WHO_SIZE];
+	enum status st = check_caller(server, call, err);
+	struct watcher *watcher;
+
+	if (st == STATUS_OK)
+		st = check_room(server->events, access_who(server, call, who), err);
+	if (st != STATUS_OK)
+		return st;
+	watcher = calloc(1, sizeof(*watcher));
+	if (!watcher)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*watcher = (struct watcher){.events = server->events, .call = call};
+	memcpy(watcher->who, who, sizeof(watcher->who));
+	*ret = watcher;
+	return STATUS_OK;
+}
+
 static void on_open(struct rpc_call *call, void *userdata)
 {
 	struct server *server = userdata;
@@ -445,16 +503,10 @@ static void on_open(struct rpc_call *call, void *userdata)
 	struct watcher *watcher = NULL;
 	struct error err;
 
-	if (events->n_watchers < WATCHERS_MAX)
-		watcher = calloc(1, sizeof(*watcher));
-	if (!watcher) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
-				"there are %zu watchers, at most %d; end some, or use index and wait",
-				events->n_watchers, WATCHERS_MAX);
+	if (new_watcher(server, call, &watcher, &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;
 	}
-	*watcher = (struct watcher){.events = events, .call = call};
 	LIST_INSERT_HEAD(&events->watchers, watcher, entry);
 	events->n_watchers++;
 	rpc_call_set_data(call, watcher);

@@ -20,6 +20,7 @@ enum {
 	EVENTS_MAX = 8192, /* that are kept */
 	EVENTS_BYTES_MAX = 8 << 20,
 	WATCHERS_MAX = 256,
+	WATCHERS_PER_CALLER_MAX = 64,
 	EVENTS_PER_TURN = 64, /* sent to one watcher in one turn of the loop while it catches up */
 };
 

@@ -5,6 +5,7 @@
 #include "state.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "store/kv.h"
 
 #include <stdlib.h>
@@ -18,6 +19,22 @@ struct load {
 	struct error *err;
 };
 
+/* Whoever made the file, names of what is in it go to logs and commands, and are found again where they are.
+ */
+static enum status check_key(const struct object_type *type, const char *key, const void *value,
+			     struct error *err)
+{
+	char own[OBJECT_KEY_SIZE];
+
+	for (const char *p = key; *p != '\0'; p++)
+		if (*p <= ' ' || *p > '~')
+			return error_set(err, STATUS_DATA_LOSS, 0, "its name is no text");
+	type->key(value, own);
+	if (!str_eq(own, key))
+		return error_set(err, STATUS_DATA_LOSS, 0, "it calls itself %s", own);
+	return STATUS_OK;
+}
+
 static enum status load_object(const struct load *load, const struct kv_item *item, struct error *err)
 {
 	const struct object_type *type = load->type;
@@ -29,7 +46,9 @@ static enum status load_object(const struct load *load, const struct kv_item *it
 		return st;
 	memcpy((char *)load->value + type->create_index, &item->create_revision, sizeof(uint64_t));
 	memcpy((char *)load->value + type->modify_index, &item->mod_revision, sizeof(uint64_t));
-	st = type->put(load->state, load->value, err);
+	st = check_key(type, item->key, load->value, err);
+	if (st == STATUS_OK)
+		st = type->put(load->state, load->value, err);
 	if (type->release)
 		type->release(load->value);
 	return st;
@@ -38,12 +57,14 @@ static enum status load_object(const struct load *load, const struct kv_item *it
 static bool on_item(const struct kv_item *item, void *userdata)
 {
 	struct load *load = userdata;
+	char name[OBJECT_KEY_SIZE];
 	struct error err;
 
 	if (load_object(load, item, &err) == STATUS_OK)
 		return true;
+	str_copy_text(name, sizeof(name), item->key);
 	load->status = error_set(load->err, STATUS_DATA_LOSS, 0, "the store's record %s cannot be read: %s",
-				 item->key, err.msg);
+				 name, err.msg);
 	return false;
 }
 

@@ -24,7 +24,7 @@ struct server;
 LIST_HEAD(session_calls, plugin_job);
 
 enum {
-	SESSION_PENDING_MAX = 4096,	    /* changes of one session that are not durable yet */
+	SESSION_PENDING_MAX = 4096,	    /* objects that one node changes and that are not durable yet */
 	SESSIONS_GREETING_MAX = 1024,	    /* sessions that have not said hello, in all */
 	SESSION_HELLO_MAX_MS = 10000,	    /* from the opening of the stream to hello */
 	SESSION_WORK_SLICE = 64,	    /* allocations told to a node in one turn of the loop */
@@ -40,13 +40,13 @@ struct session {
 	bool closing;		       /* an end was sent: nothing more goes down */
 	struct session_calls calls;    /* to plugins, that were sent and not answered; of controller.c */
 	uint64_t last_call_id;
-	size_t n_pending;	      /* changes of its messages that are not durable yet */
 	sd_event_source *hello_timer; /* owned; until hello */
 	sd_event_source *work_source; /* owned; while there is work to be told */
 	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be told */
 	size_t n_work, next_work;
 	uint64_t report_epoch; /* of the report it was asked for; 0: of none, or it is complete */
 	size_t n_reported;     /* allocations and claims of it so far */
+	size_t n_unknown;      /* statuses of allocations that are not known here */
 	size_t n_unproven;     /* of these, claims that were not adopted */
 };
 

@@ -10,9 +10,9 @@
 /* What to tell the node once a change is durable. */
 struct told {
 	char node_id[NODE_ID_MAX + 1];
-	uint64_t serial; /* of the session that caused it */
 	enum session_word word;
 	char id[UUID_TEXT_SIZE]; /* of the claim or allocation */
+	size_t weight;		 /* in node_entry.n_pending */
 };
 
 static struct told *told_new(const struct session *session, enum session_word word, const char *id)
@@ -23,7 +23,6 @@ static struct told *told_new(const struct session *session, enum session_word wo
 		return NULL;
 	(void)str_copy(told->node_id, sizeof(told->node_id), session->node_id);
 	(void)str_copy(told->id, sizeof(told->id), id);
-	told->serial = session->serial;
 	told->word = word;
 	return told;
 }
@@ -52,8 +51,8 @@ static void on_durable(struct server *server, void *userdata)
 	struct node_entry *node = state_node(&server->state, told->node_id);
 	struct session *session = node ? node->session : NULL;
 
-	if (session && session->serial == told->serial)
-		session->n_pending--;
+	if (node) /* purged and back meanwhile: it counts from 0 */
+		node->n_pending -= told->weight < node->n_pending ? told->weight : node->n_pending;
 	if (session)
 		session_tell(session, told->word, told->id);
 	switch (told->word) {
@@ -75,9 +74,16 @@ static void on_durable(struct server *server, void *userdata)
 enum status session_commit(struct session *session, struct change *change, enum session_word word,
 			   const char *id, struct error *err)
 {
-	enum status st =
-		change_commit_taking(session->server, change, on_durable, told_new(session, word, id), err);
+	struct told *told = told_new(session, word, id);
+	size_t weight = change->n > 0 ? change->n : 1;
+	struct node_entry *node;
+	enum status st;
 
-	session->n_pending += st == STATUS_OK;
+	if (told)
+		told->weight = weight;
+	st = change_commit_taking(session->server, change, on_durable, told, err);
+	node = state_node(&session->server->state, session->node_id);
+	if (st == STATUS_OK && node)
+		node->n_pending += weight;
 	return st;
 }

@@ -137,7 +137,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
 	if (st != STATUS_OK)
 		return st;
-	return change_commit(server, &change, NULL, NULL, err);
+	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
 static enum status take_statuses(struct session *session, const Holdfast__V1__SessionHello *hello,

@@ -5,12 +5,15 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "model/pb.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { UNKNOWN_LOGGED_MAX = 16 }; /* of one session, one by one */
 
 static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct error *err)
 {
@@ -90,10 +93,15 @@ enum status session_take_status(struct session *session, const Holdfast__V1__All
 
 	if (!alloc)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (!entry && !id_is_uuid(status->alloc_id))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the id of an allocation in a status is not a lower-case UUID");
 	if (!entry) {
 		/* unknown means keep: after a restore from a backup the node may know more than the server */
-		log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .alloc = status->alloc_id},
-			"the node has an allocation that is not known here, ignoring");
+		if (session->n_unknown++ < UNKNOWN_LOGGED_MAX)
+			log_ctx(LOG_WARNING,
+				&(struct log_ctx){.node = session->node_id, .alloc = status->alloc_id},
+				"the node has an allocation that is not known here, ignoring");
 		return STATUS_OK;
 	}
 	if (!str_eq(entry->alloc.node_id, session->node_id))

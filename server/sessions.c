@@ -118,7 +118,10 @@ static void on_open(struct rpc_call *call, void *userdata)
 /* What one node says may not grow without end in front of the disk. */
 static enum status check_pending(const struct session *session, struct error *err)
 {
-	if (session->n_pending < SESSION_PENDING_MAX)
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	/* of the node: a session of its own for every so many would be cheap */
+	if (!node || node->n_pending < SESSION_PENDING_MAX)
 		return STATUS_OK;
 	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 			 "node %s says more than the disk can take: %d changes are not durable yet",

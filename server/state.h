@@ -94,6 +94,7 @@ struct node_entry {
 	struct session *session; /* borrowed; NULL: not connected. Set by state_set_session() */
 	size_t n_live;		 /* claims that are not freed */
 	size_t n_live_allocs;	 /* those that are not client-terminal */
+	size_t n_pending;	 /* objects that change by its messages and are not durable yet */
 	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
 };

@@ -53,7 +53,7 @@ static void watch_free(struct watch *watch)
 	free(watch);
 }
 
-/* The caller was allowed to read when the call came. */
+/* The caller is allowed to. */
 static void answer(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 		   const struct read_method *method)
 {
@@ -63,9 +63,15 @@ static void answer(struct server *server, struct rpc_call *call, const ProtobufC
 		rpc_call_fail(call, &err);
 }
 
+/* Whoever was allowed to read when the call came may not be any more: tokens are revoked, and expire. */
 static void end(struct watch *watch)
 {
-	answer(watch->server, watch->call, watch->request, watch->method);
+	struct error err;
+
+	if (watch->method->allow(watch->server, watch->call, watch->request, &err) == STATUS_OK)
+		answer(watch->server, watch->call, watch->request, watch->method);
+	else
+		rpc_call_fail(watch->call, &err);
 	watch_free(watch);
 }
 

@@ -15,7 +15,11 @@ enum {
 	QUEUE_BASE = 1024,
 	QUEUE_PER_STREAM = 4,
 	HEADER_BLOCK_MAX = 64 * 1024, /* that we send; nghttp2's default, stated */
-	FAREWELL_MAX = 255,	      /* bytes that are shown of what comes with a GOAWAY */
+	/* A request that is answered before it has come to its end may end: a reset would take the answer
+	 * from clients that are still sending. So much of it is read for nothing, on so many streams. */
+	LATE_BYTES_MAX = STREAM_WINDOW,
+	LATE_STREAMS_MAX = 16,
+	FAREWELL_MAX = 255, /* bytes that are shown of what comes with a GOAWAY */
 };
 
 static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
@@ -99,6 +103,20 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	return 0;
 }
 
+static int no_more(nghttp2_session *session, int32_t id)
+{
+	return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+}
+
+static int take_late(nghttp2_session *session, struct h2_stream *stream, size_t n)
+{
+	stream->late_bytes += n;
+	if (stream->late_bytes <= LATE_BYTES_MAX)
+		return 0;
+	h2_stream_unlate(stream->h2, stream);
+	return no_more(session, stream->id);
+}
+
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes, size_t n,
 		   void *userdata)
 {
@@ -106,6 +124,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 	struct h2 *h2 = userdata;
 
 	(void)flags;
+	if (stream && stream->is_late)
+		return take_late(session, stream, n);
 	if (!stream || stream->in_overflow)
 		return 0;
 	if (n > h2->config.held_max - h2->held || !byteq_put(&stream->in, bytes, n))
@@ -147,12 +167,18 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 {
 	struct h2 *h2 = userdata;
 	int32_t id = frame->hd.stream_id;
+	struct h2_stream *stream;
 
 	if (!h2->config.server || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
 	    (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
 		return 0;
-	if (nghttp2_session_get_stream_remote_close(session, id) == 0)
-		return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+	if (nghttp2_session_get_stream_remote_close(session, id) != 0)
+		return 0;
+	stream = stream_of(session, id);
+	if (!stream || h2->n_late >= LATE_STREAMS_MAX)
+		return no_more(session, id);
+	stream->is_late = true;
+	h2->n_late++;
 	return 0;
 }
 

@@ -20,15 +20,17 @@ struct h2_stream {
 	struct h2 *h2; /* NULL once closed or detached */
 	void *owner;
 	int32_t id;
-	struct byteq in;  /* received and not yet taken with h2_stream_take() */
-	struct byteq out; /* not yet sent */
-	bool out_end;	  /* nothing is added to out any more */
-	bool out_waits;	  /* nghttp2 asked for data when there was none */
-	bool trailers;	  /* on_trailers is called when out is empty and at its end */
-	bool headers_in;  /* the first header block has arrived */
-	bool in_end;	  /* the peer sends no more */
-	bool in_overflow; /* the connection's limit was reached; what came then is lost */
-	bool closed;	  /* nghttp2 has forgotten the stream */
+	struct byteq in;   /* received and not yet taken with h2_stream_take() */
+	struct byteq out;  /* not yet sent */
+	bool out_end;	   /* nothing is added to out any more */
+	bool out_waits;	   /* nghttp2 asked for data when there was none */
+	bool trailers;	   /* on_trailers is called when out is empty and at its end */
+	bool headers_in;   /* the first header block has arrived */
+	bool in_end;	   /* the peer sends no more */
+	bool in_overflow;  /* the connection's limit was reached; what came then is lost */
+	bool is_late;	   /* server: our last word is said, and the peer still sends */
+	size_t late_bytes; /* that it has sent since */
+	bool closed;	   /* nghttp2 has forgotten the stream */
 	bool is_ready;
 	uint32_t close_code; /* of HTTP/2; valid when closed */
 	TAILQ_ENTRY(h2_stream) ready;

@@ -9,6 +9,7 @@ struct h2 {
 	const struct h2_ops *ops;
 	void *userdata;
 	size_t held;	/* bytes in the buffers of all streams */
+	size_t n_late;	/* streams that are late */
 	char *farewell; /* of the peer; NULL: none */
 	bool refuses;	/* the end is for the peer to make */
 	bool dispatching;
@@ -21,6 +22,9 @@ void h2_adopt(struct h2 *h2, struct h2_stream *stream, int32_t id);
 
 /* Take @stream off the list of those that have changed. */
 void h2_stream_unmark(struct h2_stream *stream);
+
+/* It is not late any more. */
+void h2_stream_unlate(struct h2 *h2, struct h2_stream *stream);
 
 /* nghttp2 is done with the stream. */
 void h2_stream_close(struct h2_stream *stream, uint32_t code);

@@ -30,11 +30,18 @@ void h2_stream_unmark(struct h2_stream *stream)
 	stream->is_ready = false;
 }
 
+void h2_stream_unlate(struct h2 *h2, struct h2_stream *stream)
+{
+	h2->n_late -= stream->is_late;
+	stream->is_late = false;
+}
+
 void h2_stream_close(struct h2_stream *stream, uint32_t code)
 {
 	if (stream->closed)
 		return;
 	stream->closed = true;
+	h2_stream_unlate(stream->h2, stream);
 	stream->close_code = code;
 	h2_stream_wake(stream);
 }
@@ -175,6 +182,7 @@ void h2_stream_detach(struct h2_stream *stream)
 		return;
 	}
 	h2_stream_unmark(stream);
+	h2_stream_unlate(h2, stream);
 	LIST_REMOVE(stream, all);
 	if (!stream->closed)
 		h2_stream_reset(stream, NGHTTP2_CANCEL);

@@ -7,6 +7,7 @@
 #include "rpc/message.h"
 #include "rpc/pbjson.h"
 #include "rpc/server_internal.h"
+#include "rpc/unpack.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,16 +17,14 @@ static enum status parse_call(const struct rpc_call *call, ProtobufCMessage **re
 {
 	const struct byteq *in = &call->stream.in;
 	cleanup(json_decrefp) json_t *json = NULL;
-	json_error_t where;
+	enum status st;
 
 	if (byteq_len(in) == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the request is empty; a message without fields is {}");
-	json = json_loadb((const char *)byteq_data(in), byteq_len(in), JSON_REJECT_DUPLICATES, &where);
-	if (!json)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "the request is no JSON: line %d column %d: %s", where.line, where.column,
-				 where.text);
+	st = unpack_json("the request", (const char *)byteq_data(in), byteq_len(in), &json, err);
+	if (st != STATUS_OK)
+		return st;
 	return pbjson_decode(call->descriptor->input, json, 0, ret, err);
 }
 

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "rpc/grpc_frame.h"
 #include "rpc/message_text.h"
+#include "rpc/unpack.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,15 +73,14 @@ enum message_result message_read(struct h2_stream *stream, const ProtobufCMessag
 	enum message_result result = look(stream, max, &frame, err);
 	ProtobufCMessage *message;
 	const char *field = NULL;
+	enum status st;
 
 	if (result != MESSAGE_TAKEN)
 		return result;
-	message = protobuf_c_message_unpack(type, NULL, frame.length, frame.message);
+	st = unpack_message(type, frame.message, frame.length, max, &message, err);
 	h2_stream_take(stream, GRPC_PREFIX_SIZE + frame.length);
-	if (!message) {
-		(void)error_set(err, STATUS_INTERNAL, 0, "the message is no valid %s", type->name);
+	if (st != STATUS_OK)
 		return MESSAGE_REFUSED;
-	}
 	if (!message_text_is_valid(message, &field)) {
 		(void)error_set(err, STATUS_INTERNAL, 0, "the message is no valid %s: %s is not UTF-8",
 				type->name, field);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "rpc/pbjson.h"
 #include "rpc/target.h"
+#include "rpc/unpack.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -231,18 +232,16 @@ static enum status merge(const struct form *form, json_t *object, json_t *body) 
 static enum status take_body(const struct form *form, const struct route_body *body)
 {
 	cleanup(json_decrefp) json_t *json = NULL;
-	json_error_t where;
+	enum status st;
 
 	if (body->n == 0)
 		return STATUS_OK;
 	if (str_eq(form->route->method, "GET") || !form->descriptor)
 		return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "%s %s takes no body",
 				 form->route->method, form->route->pattern);
-	json = json_loadb(body->text, body->n, JSON_REJECT_DUPLICATES, &where);
-	if (!json)
-		return error_set(form->err, STATUS_INVALID_ARGUMENT, 0,
-				 "the body is no JSON: line %d column %d: %s", where.line, where.column,
-				 where.text);
+	st = unpack_json("the body", body->text, body->n, &json, form->err);
+	if (st != STATUS_OK)
+		return st;
 	if (!json_is_object(json))
 		return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "the body is no JSON object");
 	return merge(form, form->root, json);

@@ -23,6 +23,8 @@ static enum status open_file(const char *path, int flags, sqlite3 **ret, struct 
 	int rc = sqlite3_open_v2(path, ret, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
 
 	if (rc == SQLITE_OK)
+		rc = kv_sqlite_harden(*ret);
+	if (rc == SQLITE_OK)
 		rc = sqlite3_busy_timeout(*ret, READER_PATIENCE_MS);
 	return rc == SQLITE_OK ? STATUS_OK : sqlite_error(rc, sqlite3_system_errno(*ret), path, "open", err);
 }
@@ -88,7 +90,9 @@ static enum status copy_all(const char *from, const char *to, uint64_t *ret_revi
 		rc = copy_pages(source, target);
 	if (rc != SQLITE_OK)
 		return sqlite_error(rc, sqlite3_system_errno(target), to, "copy", err);
-	st = read_revision(target, to, &revision, err);
+	st = kv_sqlite_check_schema(target, to, err);
+	if (st == STATUS_OK)
+		st = read_revision(target, to, &revision, err);
 	if (st == STATUS_OK)
 		*ret_revision = revision;
 	return st;

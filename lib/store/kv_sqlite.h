@@ -60,6 +60,13 @@ void kv_sqlite_close(struct kv_sqlite *db);
 /** Tables of a new database, in one transaction. Returns SQLITE_OK or an error code. */
 int kv_sqlite_create_schema(sqlite3 *db);
 
+/** Nothing that a file brings along is run on this connection, and no other file can be attached. Returns
+ * SQLITE_OK or an error code. */
+int kv_sqlite_harden(sqlite3 *db);
+
+/** STATUS_DATA_LOSS when there is anything in the file but the tables and views of Holdfast. */
+enum status kv_sqlite_check_schema(sqlite3 *db, const char *path, struct error *err);
+
 /** Bring an older database that was found whole to this schema, in one transaction. */
 enum status kv_sqlite_upgrade(struct kv_sqlite *db, struct error *err);
 

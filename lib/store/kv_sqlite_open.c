@@ -21,7 +21,6 @@
  * second store away is the lock of the file beside it. Somebody with the shell may hold the write lock: that
  * is waited for, and then the store is broken. */
 static const char pragmas_first[] = "PRAGMA busy_timeout=10000;"
-				    "PRAGMA trusted_schema=OFF;"
 				    "PRAGMA cell_size_check=ON;"
 				    "PRAGMA temp_store=MEMORY;";
 
@@ -143,6 +142,8 @@ static enum status open_connection(const char *path, sqlite3 **ret, struct error
 
 	if (rc == SQLITE_OK)
 		rc = set_fold_at_close(db, false);
+	if (rc == SQLITE_OK)
+		rc = kv_sqlite_harden(db);
 	if (rc == SQLITE_OK)
 		rc = run_sql(db, pragmas_first);
 	if (rc != SQLITE_OK)
@@ -306,6 +307,8 @@ static enum status open_existing(struct kv_sqlite *db, struct error *err)
 
 	if (st == STATUS_OK)
 		st = check_identity(db, err);
+	if (st == STATUS_OK)
+		st = kv_sqlite_check_schema(db->db, db->path, err);
 	if (st == STATUS_OK)
 		st = check_whole(db, err);
 	if (st == STATUS_OK)

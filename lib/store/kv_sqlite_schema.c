@@ -3,30 +3,12 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "store/kv_sqlite.h"
+#include "store/kv_sqlite_tables.h"
 #include "store/sqlite_error.h"
 
-static const char tables[] = "BEGIN IMMEDIATE;"
-			     "CREATE TABLE kv("
-			     " key TEXT NOT NULL PRIMARY KEY,"
-			     " value BLOB NOT NULL,"
-			     " create_revision INTEGER NOT NULL,"
-			     " mod_revision INTEGER NOT NULL,"
-			     " text TEXT" /* the value for people; last, as nothing that runs reads it */
-			     ") STRICT, WITHOUT ROWID;"
-			     "CREATE TABLE changes("
-			     " revision INTEGER NOT NULL,"
-			     " seq INTEGER NOT NULL,"
-			     " key TEXT NOT NULL,"
-			     " value BLOB," /* NULL: deleted */
-			     " create_revision INTEGER NOT NULL,"
-			     " PRIMARY KEY (revision, seq)"
-			     ") STRICT, WITHOUT ROWID;"
-			     "CREATE TABLE position("
-			     " id INTEGER PRIMARY KEY CHECK (id = 1),"
-			     " revision INTEGER NOT NULL,"
-			     " compacted INTEGER NOT NULL"
-			     ") STRICT;"
-			     "INSERT INTO position(id, revision, compacted) VALUES (1, 0, 0);";
+static const char tables[] =
+	"BEGIN IMMEDIATE;" KV_SQLITE_TABLE_KV ";" KV_SQLITE_TABLE_CHANGES ";" KV_SQLITE_TABLE_POSITION ";"
+	"INSERT INTO position(id, revision, compacted) VALUES (1, 0, 0);";
 
 /* [n] leads from schema n to the next. */
 static const char *const steps[KV_SQLITE_SCHEMA] = {

@@ -21,6 +21,9 @@ static const struct meaning meanings[] = {
 	 "the file is not a database; move it away and restore a backup (holdfast operator restore)"},
 	{SQLITE_CORRUPT, STATUS_DATA_LOSS,
 	 "the file is damaged; keep a copy and restore a backup (holdfast operator restore)"},
+	{SQLITE_TOOBIG, STATUS_DATA_LOSS,
+	 "a record is larger than any that Holdfast writes; keep a copy and restore a backup (holdfast "
+	 "operator restore)"},
 	{SQLITE_FULL, STATUS_RESOURCE_EXHAUSTED,
 	 "the disk is full; free space on its file system, then start again"},
 	{SQLITE_NOMEM, STATUS_RESOURCE_EXHAUSTED, "out of memory; start again"},

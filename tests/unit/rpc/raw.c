@@ -56,6 +56,18 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
 	return 0;
 }
 
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
+{
+	struct raw_answer *answer = answer_of(userdata, frame->hd.stream_id);
+
+	(void)session;
+	if (answer && frame->hd.type == NGHTTP2_RST_STREAM)
+		answer->was_reset = true;
+	else if (answer && (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA))
+		answer->ended = answer->ended || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+	return 0;
+}
+
 static void lost(struct raw *raw)
 {
 	raw->closed = true;
@@ -142,6 +154,7 @@ static void start_session(struct raw *raw)
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
 	nghttp2_option_set_no_http_messaging(option, 1);
 	nghttp2_option_set_peer_max_concurrent_streams(option, 1000000);
 	assert_int_equal(nghttp2_session_client_new2(&raw->session, callbacks, raw, option), 0);
@@ -169,6 +182,8 @@ void raw_close(struct raw *raw)
 	(void)sd_event_source_disable_unref(raw->io);
 	(void)close(raw->fd);
 }
+
+static struct raw_request bodies[64];
 
 /* Give the body to nghttp2 in one piece; an open one never ends. */
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, size_t size, uint32_t *flags,
@@ -200,7 +215,6 @@ void raw_start(struct raw *raw, const struct raw_request *request, struct raw_an
 		{"content-type", "application/grpc"},
 		{NULL, NULL},
 	};
-	static struct raw_request bodies[64];
 	const struct raw_field *fields = request->fields ? request->fields : grpc_get;
 	size_t at = raw->n_answers++;
 	nghttp2_nv headers[64];
@@ -227,6 +241,23 @@ void raw_call(struct raw *raw, const struct raw_request *request, struct raw_ans
 {
 	raw_start(raw, request, answer);
 	world_run_until(raw->world, &answer->done);
+}
+
+void raw_ask(struct raw *raw, const struct raw_request *request, struct raw_answer *answer)
+{
+	raw_start(raw, request, answer);
+	world_run_until(raw->world, &answer->ended);
+}
+
+void raw_go_on(struct raw *raw, const struct raw_request *request, const struct raw_answer *answer)
+{
+	for (size_t i = 0; i < raw->n_answers; i++) {
+		if (raw->answers[i] != answer)
+			continue;
+		bodies[i] = *request;
+		assert_int_equal(nghttp2_session_resume_data(raw->session, raw->ids[i]), 0);
+	}
+	raw_flush(raw);
 }
 
 void raw_reset(struct raw *raw, const struct raw_answer *answer)

@@ -13,6 +13,8 @@ struct raw_answer {
 	char body[RAW_BODY_SIZE];    /* NUL-terminated, cut */
 	size_t body_len;	     /* all of it */
 	bool done;		     /* the stream is closed, or the connection is */
+	bool ended;		     /* the server has said its last word */
+	bool was_reset;		     /* by the server */
 	uint32_t reset_code;	     /* NGHTTP2_NO_ERROR unless the server reset the stream */
 };
 
@@ -56,6 +58,12 @@ void raw_start(struct raw *raw, const struct raw_request *request, struct raw_an
 
 /** Start and run to the end. */
 void raw_call(struct raw *raw, const struct raw_request *request, struct raw_answer *answer);
+
+/** Start and run until the server has said its last word, though the request may be open. */
+void raw_ask(struct raw *raw, const struct raw_request *request, struct raw_answer *answer);
+
+/** Send more of an open request: only the body of @request counts. */
+void raw_go_on(struct raw *raw, const struct raw_request *request, const struct raw_answer *answer);
 
 /** Send what the session has. */
 void raw_flush(struct raw *raw);

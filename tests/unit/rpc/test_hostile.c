@@ -193,17 +193,92 @@ static void refusals_do_not_wait_for_the_rest_of_the_request(void **state)
 						   {NULL, NULL}};
 	struct world *world = *state;
 	struct raw_answer answer;
+	struct raw_answer second;
 	struct raw raw;
 
 	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.fields = unknown, .open = true}, &answer);
+	raw_ask(&raw, &(struct raw_request){.fields = unknown, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 12\n"));
-	assert_int_equal(answer.reset_code, NGHTTP2_NO_ERROR);
-	raw_call(&raw, &(struct raw_request){.body = "\0\xff\xff\xff\xff", .body_len = 5, .open = true},
-		 &answer);
-	assert_non_null(strstr(answer.headers, "grpc-status: 8\n"));
+	raw_ask(&raw, &(struct raw_request){.body = "\0\xff\xff\xff\xff", .body_len = 5, .open = true},
+		&second);
+	assert_non_null(strstr(second.headers, "grpc-status: 8\n"));
+	raw_close(&raw);
+}
+
+static const struct raw_field no_method[] = {{":method", "POST"},
+					     {":scheme", "http"},
+					     {":path", "/a.B/C"},
+					     {"content-type", "application/json"},
+					     {NULL, NULL}};
+
+/* curl drops an answer that a reset follows before its body has left. */
+static void an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset(void **state)
+{
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_ask(&raw, &(struct raw_request){.fields = no_method, .body = "{", .body_len = 1, .open = true},
+		&answer);
+	assert_non_null(strstr(answer.headers, ":status: 501\n"));
+	assert_non_null(strstr(answer.body, "this server has no method /a.B/C"));
+	assert_false(answer.done);
+	raw_go_on(&raw, &(struct raw_request){.body = "}", .body_len = 1}, &answer);
+	world_run_until(world, &answer.done);
+	assert_false(answer.was_reset);
+	raw_close(&raw);
+}
+
+static void who_never_ends_a_request_that_is_answered_is_reset(void **state)
+{
+	enum { LATE_BYTES_MAX = 1 << 20 };
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+	char *body = calloc(1, LATE_BYTES_MAX);
+
+	assert_non_null(body);
+	raw_open(&raw, world, true);
+	raw_ask(&raw, &(struct raw_request){.fields = no_method, .open = true}, &answer);
+	for (int i = 0; i < 16; i++) {
+		raw_go_on(&raw,
+			  &(struct raw_request){.body = body, .body_len = LATE_BYTES_MAX / 16, .open = true},
+			  &answer);
+		for (int turn = 0; turn < 8; turn++)
+			(void)sd_event_run(world->event, 1000);
+	}
+	assert_false(answer.was_reset);
+	raw_go_on(&raw, &(struct raw_request){.body = body, .body_len = 1, .open = true}, &answer);
+	world_run_until(world, &answer.done);
+	assert_true(answer.was_reset);
 	assert_int_equal(answer.reset_code, NGHTTP2_NO_ERROR);
 	raw_close(&raw);
+	free(body);
+	check_alive(world);
+}
+
+static void answered_requests_that_stay_open_are_bounded(void **state)
+{
+	enum { LATE_STREAMS_MAX = 16 };
+	struct world *world = *state;
+	static struct raw_answer answers[LATE_STREAMS_MAX + 2];
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	for (int i = 0; i <= LATE_STREAMS_MAX; i++)
+		raw_ask(&raw, &(struct raw_request){.fields = no_method, .open = true}, &answers[i]);
+	world_run_until(world, &answers[LATE_STREAMS_MAX].done);
+	assert_true(answers[LATE_STREAMS_MAX].was_reset);
+	for (int i = 0; i < LATE_STREAMS_MAX; i++)
+		assert_false(answers[i].done);
+	raw_reset(&raw, &answers[0]); /* there is room again */
+	raw_ask(&raw, &(struct raw_request){.fields = no_method, .open = true},
+		&answers[LATE_STREAMS_MAX + 1]);
+	(void)sd_event_run(world->event, 10000);
+	assert_false(answers[LATE_STREAMS_MAX + 1].was_reset);
+	raw_close(&raw);
+	check_alive(world);
 }
 
 static void malformed_pseudo_headers_reset_the_stream_alone(void **state)
@@ -374,6 +449,9 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(random_frames_end_the_connection_and_nothing_else),
 	WORLD_TEST(calls_that_are_wrong_get_the_answer_that_says_so),
 	WORLD_TEST(refusals_do_not_wait_for_the_rest_of_the_request),
+	WORLD_TEST(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset),
+	WORLD_TEST(who_never_ends_a_request_that_is_answered_is_reset),
+	WORLD_TEST(answered_requests_that_stay_open_are_bounded),
 	WORLD_TEST(malformed_pseudo_headers_reset_the_stream_alone),
 	WORLD_TEST(trailers_of_a_request_change_nothing),
 	WORLD_TEST(the_path_of_the_socket_is_taken_as_authority),

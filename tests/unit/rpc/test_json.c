@@ -108,7 +108,7 @@ static void requests_that_are_no_json_or_no_message_say_where(void **state)
 
 static void deeply_nested_json_is_refused(void **state)
 {
-	enum { DEPTH = 100000 };
+	enum { DEPTH = 60000 };
 	struct world *world = *state;
 	struct raw_answer answer;
 	char *body = malloc(DEPTH + 1);

@@ -172,7 +172,7 @@ static void requests_that_come_in_together_share_the_connections_limit(void **st
 		raw_start(&raw, &(struct raw_request){.body = body, .body_len = second, .open = true}, &b);
 		world_settle(world);
 		assert_false(a.done);
-		assert_int_equal(b.done, over);
+		assert_int_equal(b.ended, over);
 		if (over)
 			assert_non_null(strstr(b.headers, "grpc-status: 8\n"));
 		raw_close(&raw);
@@ -380,7 +380,7 @@ static void a_request_without_a_deadline_must_come_to_its_end_in_time(void **sta
 
 	world->server->timing.request_us = 20 * USEC_PER_MSEC;
 	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.body = "\0", .body_len = 1, .open = true}, &answer);
+	raw_ask(&raw, &(struct raw_request){.body = "\0", .body_len = 1, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
 	/* its handler may take longer */
 	raw_start(&raw, &(struct raw_request){.body = frame, .body_len = raw_get_frame(frame, "hold")},

@@ -336,7 +336,7 @@ static void the_deadline_of_a_stream_ends_it(void **state)
 	struct raw raw;
 
 	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	raw_ask(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
 	assert_int_equal(world->n_opened, 1);
 	assert_int_equal(world->n_closed, 1);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));

@@ -169,10 +169,9 @@ static void a_request_that_does_not_come_to_its_end_meets_its_deadline(void **st
 	struct raw raw;
 
 	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.fields = fields, .body = "\0\0", .body_len = 2, .open = true},
-		 &answer);
+	raw_ask(&raw, &(struct raw_request){.fields = fields, .body = "\0\0", .body_len = 2, .open = true},
+		&answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
-	assert_int_equal(answer.reset_code, NGHTTP2_NO_ERROR);
 	assert_int_equal(world->n_calls, 0);
 	raw_close(&raw);
 }
@@ -192,7 +191,7 @@ static void a_deadline_of_zero_has_passed(void **state)
 	struct raw raw;
 
 	raw_open(&raw, world, true);
-	raw_call(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
+	raw_ask(&raw, &(struct raw_request){.fields = fields, .open = true}, &answer);
 	assert_non_null(strstr(answer.headers, "grpc-status: 4\n"));
 	raw_close(&raw);
 }

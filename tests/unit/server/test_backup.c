@@ -17,6 +17,7 @@
 #include <holdfast/v1/types.pb-c.h>
 #include <limits.h>
 #include <openssl/sha.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -348,6 +349,125 @@ static void the_audit_of_the_copy_goes_on_with_the_restore(void **state)
 	assert_non_null(strstr(why, "epoch 2, "));
 }
 
+/* The copy as somebody else has made it. */
+static void tamper(struct fixture *f, const struct copy *copy, const char *sql, struct copy *ret)
+{
+	char path[PATH_MAX];
+	sqlite3 *db = NULL;
+	char *bytes = NULL;
+	char *message = NULL;
+
+	(void)str_format(path, sizeof(path), "%s/tampered.db", f->dir);
+	assert_int_equal(file_write_atomic(path, 0600, copy->bytes, copy->len), 0);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK)
+		fail_msg("%s: %s", sql, message);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	*ret = (struct copy){.index = copy->index};
+	assert_int_equal(file_read(path, 64 << 20, &bytes, &ret->len), 0);
+	ret->bytes = (uint8_t *)bytes;
+	(void)SHA256(ret->bytes, ret->len, ret->sha256);
+	assert_int_equal(unlink(path), 0);
+}
+
+static enum status try_restore(struct fixture *f, struct copy *copy, struct error *err)
+{
+	char id[64];
+
+	send_copy(f, copy, id);
+	return apply(f, id, "test", NULL, err);
+}
+
+/* Each in a copy that is well otherwise. The store in use stays as it is, and nothing lies about. */
+static void a_hostile_copy_is_refused_and_the_store_stays(void **state)
+{
+	static const struct {
+		const char *sql, *why;
+	} copies[] = {
+		{"CREATE TRIGGER t AFTER INSERT ON kv BEGIN DELETE FROM kv; END", "trigger 't'"},
+		{"CREATE TRIGGER t AFTER UPDATE ON position BEGIN DELETE FROM kv; END", "trigger 't'"},
+		{"ALTER TABLE kv RENAME TO a; CREATE VIEW kv AS SELECT * FROM a", "table 'a'"},
+		{"CREATE VIEW \"x\"\"; COMMIT; ATTACH '/tmp/holdfast-attack' AS y; CREATE TABLE y.t(a); --\" "
+		 "AS SELECT 1",
+		 "view 'x"},
+		{"ALTER TABLE kv RENAME TO b; CREATE TABLE kv(key TEXT COLLATE NOCASE NOT NULL PRIMARY KEY, "
+		 "value BLOB NOT NULL, create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL, text "
+		 "TEXT) STRICT, WITHOUT ROWID; INSERT INTO kv SELECT * FROM b; DROP TABLE b",
+		 "table 'kv'"},
+		{"PRAGMA user_version=99", "newer version"},
+		{"PRAGMA application_id=1", "not one of Holdfast"},
+		{"DELETE FROM position", "position is missing"},
+		{"UPDATE position SET revision = -1", "position"},
+		{"UPDATE kv SET value = zeroblob(1 << 24) WHERE key = 'volume/default/db'",
+		 "larger than any"},
+		{"UPDATE kv SET value = x'ffffffff' WHERE key = 'volume/default/db'", "volume/default/db"},
+		{"UPDATE kv SET key = 'volume/default/other' WHERE key = 'volume/default/db'",
+		 "calls itself volume/default/db"},
+		{"UPDATE kv SET key = 'volume/default/' || char(10) || 'x' WHERE key = 'volume/default/db'",
+		 "its name is no text"},
+		{"DELETE FROM kv WHERE key = 'volume/default/db'", "claim"}, /* it links nowhere */
+		{"UPDATE kv SET value = x'0803' WHERE key = 'meta/schema'", "schema"},
+	};
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	uint64_t index;
+
+	take_volume(f);
+	take_copy(f, &copy);
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+		cleanup(free_copyp) struct copy hostile = {NULL};
+		struct error err = {.status = STATUS_OK};
+
+		tamper(f, &copy, copies[i].sql, &hostile);
+		if (try_restore(f, &hostile, &err) == STATUS_OK)
+			fail_msg("taken: %s", copies[i].sql);
+		if (!strstr(err.msg, copies[i].why))
+			fail_msg("%s: %s", copies[i].sql, err.msg);
+		for (const char *p = err.msg; *p != '\0'; p++)
+			assert_true(*p >= ' ' && *p <= '~');
+		assert_false(f->server->restarting);
+		assert_int_equal(files_in(f, "restore", ""), 0);
+	}
+	assert_int_not_equal(access("/tmp/holdfast-attack", F_OK), 0);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	index = kv_revision(f->server->kv);
+	restart(f);
+	assert_true(kv_revision(f->server->kv) >= index);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(epoch_of(f), 0);
+}
+
+/* Every page in turn is filled with something else: never more than a refusal, or a store that is whole. */
+static void a_copy_with_a_page_of_rubbish_never_crashes_the_server(void **state)
+{
+	enum { PAGE = 4096 };
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	unsigned int seed = 1;
+	int n_refused = 0;
+
+	take_volume(f);
+	take_copy(f, &copy);
+	for (size_t at = 0; at + PAGE <= copy.len; at += PAGE) {
+		cleanup(free_copyp) struct copy bad = {.bytes = malloc(copy.len), .len = copy.len};
+		struct error err;
+
+		assert_non_null(bad.bytes);
+		memcpy(bad.bytes, copy.bytes, copy.len);
+		for (size_t i = at == 0 ? 100 : 0; i < PAGE; i += 1 + (size_t)rand_r(&seed) % 64)
+			bad.bytes[at + i] = (uint8_t)rand_r(&seed);
+		(void)SHA256(bad.bytes, bad.len, bad.sha256);
+		if (try_restore(f, &bad, &err) == STATUS_OK) {
+			UNTIL(f, f->server->restarting); /* what was changed means nothing */
+			restart(f);
+			continue;
+		}
+		n_refused++;
+		assert_int_equal(files_in(f, "restore", ""), 0);
+	}
+	assert_true(n_refused > 0);
+}
+
 static void every_restore_is_an_epoch_of_its_own_even_of_the_same_copy(void **state)
 {
 	struct fixture *f = *state;
@@ -514,6 +634,8 @@ int main(void)
 		TEST(a_node_gets_no_backup),
 		TEST(a_restored_server_is_as_the_copy_in_a_new_epoch),
 		TEST(the_audit_of_the_copy_goes_on_with_the_restore),
+		TEST(a_hostile_copy_is_refused_and_the_store_stays),
+		TEST(a_copy_with_a_page_of_rubbish_never_crashes_the_server),
 		TEST(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy),
 		TEST(what_is_no_copy_is_refused_and_nothing_has_happened),
 		TEST(every_part_is_checked),

@@ -3,6 +3,8 @@
 #include "callers.h"
 #include "cluster.h"
 #include "events.h"
+#include "keys.h"
+#include "records.h"
 #include "server.h"
 #include "unit.h"
 
@@ -342,6 +344,22 @@ static void a_token_hears_of_what_it_may_read_and_only_while_it_may(void **state
 	free(secret);
 }
 
+/* Every token, as its operator would. */
+static void revoke_all(struct fixture *f)
+{
+	struct record_entry *entry = state_record_from(&f->server->state, PREFIX_TOKEN);
+	char accessors[8][64];
+	char request[128];
+	size_t n = 0;
+
+	for (; entry && str_starts_with(entry->key, PREFIX_TOKEN); entry = state_record_next(entry))
+		(void)str_copy(accessors[n++], sizeof(accessors[0]), entry->key + strlen(PREFIX_TOKEN));
+	for (size_t i = 0; i < n; i++) {
+		(void)str_format(request, sizeof(request), "{\"accessor\": \"%s\"}", accessors[i]);
+		operator_does(f, "Operator.RevokeToken", request);
+	}
+}
+
 static void bad_requests_are_refused_with_what_to_do(void **state)
 {
 	struct fixture *f = *state;
@@ -365,42 +383,160 @@ static void bad_requests_are_refused_with_what_to_do(void **state)
 	assert_int_equal(l.status, STATUS_PERMISSION_DENIED);
 }
 
-/* How many have begun; which one was closed: connections race. */
-static int count(struct listener *listeners, struct listener **ret_closed)
+/* How many of @n have begun; which one was closed. */
+static int count(struct listener *listeners, int n, struct listener **ret_closed)
 {
-	int n = 0;
+	int n_begun = 0;
 
-	for (int i = 0; i <= WATCHERS_MAX; i++) {
-		n += listeners[i].has_begun;
+	for (int i = 0; i < n; i++) {
+		n_begun += listeners[i].has_begun;
 		if (listeners[i].is_closed)
 			*ret_closed = &listeners[i];
 	}
-	return n;
+	return n_begun;
+}
+
+static void one_caller_does_not_take_all_places_of_watchers(void **state)
+{
+	enum { N = WATCHERS_PER_CALLER_MAX };
+	struct fixture *f = *state;
+	static struct listener listeners[N + 1];
+	struct listener *refused = NULL;
+	struct fake_node again; /* another connection, the same certificate */
+
+	fake_node_init(&again, f->event, f->dir, "operator", f->port);
+	for (int i = 0; i <= N; i++) {
+		open_stream(i < N / 2 ? &f->operator : & again, &listeners[i]);
+		send_request(&listeners[i], "node", "*", 0);
+	}
+	UNTIL(f, count(listeners, N + 1, &refused) == N && refused);
+	assert_int_equal(refused->status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(refused->message, "the most that one caller may have"));
+	hang_up(&listeners[refused == &listeners[0] ? 1 : 0]);
+	settle(f);
+	open_stream(&again, refused); /* there is room again */
+	send_request(refused, "node", "*", 0);
+	UNTIL(f, refused->has_begun);
+	for (int i = 0; i <= N; i++)
+		hang_up(&listeners[i]);
+	fake_node_release(&again);
 }
 
 static void watchers_are_bounded(void **state)
 {
-	enum { PER_CONNECTION = 200, CONNECTIONS = 2 };
+	enum { CALLERS = WATCHERS_MAX / WATCHERS_PER_CALLER_MAX + 1 };
 	struct fixture *f = *state;
 	static struct listener listeners[WATCHERS_MAX + 1];
 	struct listener *refused = NULL;
-	struct fake_node more;
+	struct caller_client callers[CALLERS];
 
-	fake_node_init(&more, f->event, f->dir, "operator", f->port);
-	for (int i = 0; i <= WATCHERS_MAX; i++)
-		open_stream(i < PER_CONNECTION ? &f->operator : & more, &listeners[i]);
-	for (int i = 0; i <= WATCHERS_MAX; i++)
+	for (int i = 0; i < CALLERS; i++) {
+		char uri[64];
+
+		(void)str_format(uri, sizeof(uri), "holdfast://c1/operator/o%d", i);
+		caller_init(&callers[i], f, uri, NULL);
+	}
+	for (int i = 0; i <= WATCHERS_MAX; i++) {
+		listeners[i] = (struct listener){.n = 0};
+		assert_int_equal(rpc_stream_open(callers[i / WATCHERS_PER_CALLER_MAX].client,
+						 &holdfast__v1__operator__descriptor, "Watch", TIMEOUT_US,
+						 &stream_events, &listeners[i], &listeners[i].stream, NULL),
+				 STATUS_OK);
 		send_request(&listeners[i], "node", "*", 0);
-	UNTIL(f, count(listeners, &refused) == WATCHERS_MAX && refused);
+	}
+	UNTIL(f, count(listeners, WATCHERS_MAX + 1, &refused) == WATCHERS_MAX && refused);
 	assert_int_equal(refused->status, STATUS_RESOURCE_EXHAUSTED);
-	hang_up(&listeners[refused == &listeners[0] ? 1 : 0]);
-	settle(f);
-	open_stream(&more, refused); /* there is room again */
-	send_request(refused, "node", "*", 0);
-	UNTIL(f, refused->has_begun);
 	for (int i = 0; i <= WATCHERS_MAX; i++)
 		hang_up(&listeners[i]);
-	fake_node_release(&more);
+	for (int i = 0; i < CALLERS; i++)
+		caller_release(&callers[i]);
+}
+
+/* The stream alone: nobody holds a place of others' without being let in. */
+static void who_may_read_nothing_opens_no_watch(void **state)
+{
+	static const char *const uris[] = {NULL, "holdfast://c1/node/n1", "holdfast://c2/operator/o"};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(uris); i++) {
+		struct caller_client caller;
+		struct listener l = {.n = 0};
+
+		caller_init(&caller, f, uris[i], NULL);
+		assert_int_equal(rpc_stream_open(caller.client, &holdfast__v1__operator__descriptor, "Watch",
+						 TIMEOUT_US, &stream_events, &l, &l.stream, NULL),
+				 STATUS_OK);
+		UNTIL(f, l.is_closed);
+		assert_true(l.status == STATUS_UNAUTHENTICATED || l.status == STATUS_PERMISSION_DENIED);
+		caller_release(&caller);
+	}
+}
+
+static void a_token_that_is_revoked_watches_no_longer(void **state)
+{
+	struct fixture *f = *state;
+	struct caller_client caller;
+	struct listener l;
+	char *secret;
+
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"p\", \"namespaces\": [{\"namespace\": \"team\", "
+		      "\"policy\": \"read\"}]}}");
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	listen_with(f, caller.client, &l, "volume", "*");
+	assert_true(l.has_begun);
+	revoke_all(f);
+	publish_volume_of(f, "team");
+	UNTIL(f, l.is_closed);
+	assert_int_equal(l.status, STATUS_UNAUTHENTICATED);
+	assert_int_equal(l.n, 0);
+	caller_release(&caller);
+	free(secret);
+}
+
+struct waiting {
+	bool is_done;
+	enum status status;
+};
+
+static void on_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	struct waiting *waiting = userdata;
+
+	(void)response;
+	(void)err;
+	waiting->is_done = true;
+	waiting->status = status;
+}
+
+static void a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ListVolumesRequest request = HOLDFAST__V1__LIST_VOLUMES_REQUEST__INIT;
+	struct waiting waiting = {.is_done = false};
+	struct caller_client caller;
+	struct rpc_pending *pending;
+	char *secret;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	operator_does(f, "Operator.PutPolicy",
+		      "{\"policy\": {\"name\": \"p\", \"namespaces\": [{\"namespace\": \"default\", "
+		      "\"policy\": \"read\"}]}}");
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"p\"]}");
+	caller_init(&caller, f, NULL, secret);
+	request.index = UINT64_MAX;
+	request.wait_ms = 1000;
+	assert_int_equal(rpc_client_call(caller.client, &holdfast__v1__volumes__descriptor, "List",
+					 &request.base, TIMEOUT_US, on_answer, &waiting, &pending, NULL),
+			 STATUS_OK);
+	UNTIL(f, f->server->n_watches == 1);
+	revoke_all(f);
+	UNTIL(f, waiting.is_done);
+	assert_int_equal(waiting.status, STATUS_UNAUTHENTICATED);
+	caller_release(&caller);
+	free(secret);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -418,7 +554,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_token_hears_of_what_it_may_read_and_only_while_it_may,
 						setup_acl, teardown),
 		TEST(bad_requests_are_refused_with_what_to_do),
+		TEST(one_caller_does_not_take_all_places_of_watchers),
 		TEST(watchers_are_bounded),
+		cmocka_unit_test_setup_teardown(who_may_read_nothing_opens_no_watch, setup_acl, teardown),
+		cmocka_unit_test_setup_teardown(a_token_that_is_revoked_watches_no_longer, setup_acl,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_token_that_is_revoked_gets_no_answer_to_what_it_waits_for,
+						setup_acl, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

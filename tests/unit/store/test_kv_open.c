@@ -354,6 +354,74 @@ static void missing_tables_and_rows_are_damage(void **state)
 	}
 }
 
+static bool count_items(const struct kv_item *item, void *userdata)
+{
+	int *n = userdata;
+
+	assert_non_null(item->key);
+	(*n)++;
+	return true;
+}
+
+/* What another program left in the file may run when the file is used. */
+static void what_is_not_ours_in_a_file_is_refused_and_not_run(void **state)
+{
+	static const char *const statements[] = {
+		"CREATE TRIGGER t AFTER UPDATE ON position BEGIN DELETE FROM kv; END",
+		"CREATE TRIGGER t AFTER INSERT ON kv BEGIN DELETE FROM kv; END",
+		"CREATE TABLE other(a)",
+		"CREATE INDEX i ON changes(key)",
+		"CREATE VIEW \"x\"\"; DELETE FROM kv; --\" AS SELECT 1",
+		"CREATE VIEW \"x\n\" AS SELECT 1",
+		"CREATE VIRTUAL TABLE f USING fts5(a)",
+		"ALTER TABLE kv RENAME TO hidden; CREATE VIEW kv AS SELECT * FROM hidden",
+		"ALTER TABLE position RENAME TO hidden; CREATE VIEW position AS SELECT * FROM hidden",
+		"ALTER TABLE kv ADD COLUMN more TEXT",
+		"ALTER TABLE kv ADD COLUMN more INT GENERATED ALWAYS AS (length(zeroblob(1000000)))",
+		"ALTER TABLE position ADD COLUMN more INT CHECK (more > 1)",
+		"DROP TABLE position; CREATE TABLE position(id INTEGER PRIMARY KEY, revision INTEGER NOT "
+		"NULL, compacted INTEGER NOT NULL) STRICT; INSERT INTO position VALUES (1, 200, 0)",
+	};
+	struct fixture *f = *state;
+	cleanup_free char *bytes = NULL;
+	size_t n;
+
+	bytes = make_store(f, &n);
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
+		cleanup_free char *before = NULL;
+		cleanup_free char *after = NULL;
+		size_t n_before = 0;
+		size_t n_after = 0;
+
+		write_file(f->path, bytes, n);
+		run_sql(f->path, statements[i]);
+		assert_int_equal(file_read(f->path, 64 << 20, &before, &n_before), 0);
+		expect_refusal(f, f->path, STATUS_DATA_LOSS, "is not one of Holdfast");
+		assert_int_equal(file_read(f->path, 64 << 20, &after, &n_after), 0);
+		assert_int_equal(n_before, n_after);
+		assert_memory_equal(before, after, n_before);
+	}
+}
+
+static void what_people_leave_in_a_file_does_no_harm(void **state)
+{
+	struct fixture *f = *state;
+
+	free(make_store(f, &(size_t){0}));
+	run_sql(f->path, "ANALYZE; CREATE VIEW \"My view\" AS SELECT key FROM kv");
+	fixture_open(f);
+}
+
+static void a_record_that_is_too_large_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	free(make_store(f, &(size_t){0}));
+	run_sql(f->path, "INSERT INTO kv VALUES ('zz', zeroblob(100000000), 1, 1, NULL)");
+	fixture_open(f);
+	assert_int_equal(kv_range(f->kv, "zz", count_items, &(size_t){0}, NULL), STATUS_DATA_LOSS);
+}
+
 static void a_cut_file_is_damage(void **state)
 {
 	struct fixture *f = *state;
@@ -368,15 +436,6 @@ static void a_cut_file_is_damage(void **state)
 	}
 	write_file(f->path, bytes, n);
 	fixture_open(f);
-}
-
-static bool count_items(const struct kv_item *item, void *userdata)
-{
-	int *n = userdata;
-
-	assert_non_null(item->key);
-	(*n)++;
-	return true;
 }
 
 /* Open what may be damaged: either it is refused, or it can be read to the end or to an error. */
@@ -503,6 +562,9 @@ int main(void)
 		TEST(a_newer_schema_is_refused),
 		TEST(a_refused_store_keeps_its_log),
 		TEST(missing_tables_and_rows_are_damage),
+		TEST(what_is_not_ours_in_a_file_is_refused_and_not_run),
+		TEST(what_people_leave_in_a_file_does_no_harm),
+		TEST(a_record_that_is_too_large_is_refused),
 		TEST(a_cut_file_is_damage),
 		TEST(a_flipped_byte_of_the_header_is_refused_or_harmless),
 		TEST(a_flipped_byte_anywhere_never_crashes_the_reader),

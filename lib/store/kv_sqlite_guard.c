@@ -1,0 +1,118 @@
+/* A database may come from somebody else: a backup that is restored. What sqlite keeps in a file is not only
+ * data but also what is run when it is used (triggers, views, checks, generated columns). */
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "store/kv_sqlite.h"
+#include "store/kv_sqlite_tables.h"
+#include "store/sqlite_error.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { ROW_BYTES_MAX = 8 << 20 }; /* key, value and text have 1 MiB each at most */
+
+static void finalizep(sqlite3_stmt **statement)
+{
+	(void)sqlite3_finalize(*statement);
+}
+
+int kv_sqlite_harden(sqlite3 *db)
+{
+	static const struct {
+		int config, value;
+	} settings[] = {
+		{SQLITE_DBCONFIG_DEFENSIVE, 1},
+		{SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+		{SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+		{SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+		{SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+	};
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < ARRAY_SIZE(settings) && rc == SQLITE_OK; i++)
+		rc = sqlite3_db_config(db, settings[i].config, settings[i].value, NULL);
+	(void)sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+	(void)sqlite3_limit(db, SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX);
+	return rc;
+}
+
+/* Of two statements, whatever their white space. */
+static bool same_sql(const char *a, const char *b)
+{
+	for (;;) {
+		while (isspace((unsigned char)*a))
+			a++;
+		while (isspace((unsigned char)*b))
+			b++;
+		if (*a != *b)
+			return false;
+		if (*a == '\0')
+			return true;
+		a++;
+		b++;
+	}
+}
+
+static bool is_our_table(const char *sql)
+{
+	static const char *const tables[] = {KV_SQLITE_TABLE_KV, KV_SQLITE_TABLE_KV_1,
+					     KV_SQLITE_TABLE_CHANGES, KV_SQLITE_TABLE_POSITION};
+
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		if (same_sql(sql, tables[i]))
+			return true;
+	return false;
+}
+
+/* Views are for people: they are never used here, and made anew when they are others. For that they are named
+ * in a statement. */
+static bool can_be_quoted(const char *name)
+{
+	for (const char *p = name; *p != '\0'; p++)
+		if (!isprint((unsigned char)*p) || *p == '"')
+			return false;
+	return name[0] != '\0';
+}
+
+static bool may_be_there(const char *type, const char *name, const char *sql)
+{
+	if (str_eq(type, "table"))
+		return is_our_table(sql) || str_eq(name, "sqlite_stat1") || str_eq(name, "sqlite_stat4");
+	if (str_eq(type, "index"))
+		return sql[0] == '\0' && str_starts_with(name, "sqlite_autoindex_");
+	return str_eq(type, "view") && can_be_quoted(name);
+}
+
+static const char *text_at(sqlite3_stmt *statement, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(statement, column);
+
+	return text ? text : "";
+}
+
+enum status kv_sqlite_check_schema(sqlite3 *db, const char *path, struct error *err)
+{
+	cleanup(finalizep) sqlite3_stmt *statement = NULL;
+	int rc = sqlite3_prepare_v2(db, "SELECT type, name, sql FROM sqlite_schema", -1, &statement, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(statement);
+	for (; rc == SQLITE_ROW; rc = sqlite3_step(statement)) {
+		const char *type = text_at(statement, 0);
+		const char *name = text_at(statement, 1);
+		char shown[64];
+
+		if (may_be_there(type, name, text_at(statement, 2)))
+			continue;
+		str_copy_text(shown, sizeof(shown), name);
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "store %s: damaged: its %.8s '%s' is not one of Holdfast; remove what was "
+				 "added to it, or keep a copy and restore a backup (holdfast operator "
+				 "restore)",
+				 path, type, shown);
+	}
+	if (rc != SQLITE_DONE)
+		return sqlite_error(rc, sqlite3_system_errno(db), path, "look at the tables", err);
+	return STATUS_OK;
+}

@@ -1,0 +1,38 @@
+#pragma once
+/* The tables, as they are written and as a file that is opened must have them. */
+
+#define KV_SQLITE_TABLE_KV_1                 \
+	"CREATE TABLE kv("                   \
+	" key TEXT NOT NULL PRIMARY KEY,"    \
+	" value BLOB NOT NULL,"              \
+	" create_revision INTEGER NOT NULL," \
+	" mod_revision INTEGER NOT NULL"     \
+	") STRICT, WITHOUT ROWID"
+
+/* text is the value for people; last, as nothing that runs reads it */
+#define KV_SQLITE_TABLE_KV                   \
+	"CREATE TABLE kv("                   \
+	" key TEXT NOT NULL PRIMARY KEY,"    \
+	" value BLOB NOT NULL,"              \
+	" create_revision INTEGER NOT NULL," \
+	" mod_revision INTEGER NOT NULL,"    \
+	" text TEXT"                         \
+	") STRICT, WITHOUT ROWID"
+
+/* value NULL: deleted */
+#define KV_SQLITE_TABLE_CHANGES              \
+	"CREATE TABLE changes("              \
+	" revision INTEGER NOT NULL,"        \
+	" seq INTEGER NOT NULL,"             \
+	" key TEXT NOT NULL,"                \
+	" value BLOB,"                       \
+	" create_revision INTEGER NOT NULL," \
+	" PRIMARY KEY (revision, seq)"       \
+	") STRICT, WITHOUT ROWID"
+
+#define KV_SQLITE_TABLE_POSITION                  \
+	"CREATE TABLE position("                  \
+	" id INTEGER PRIMARY KEY CHECK (id = 1)," \
+	" revision INTEGER NOT NULL,"             \
+	" compacted INTEGER NOT NULL"             \
+	") STRICT"

@@ -1,0 +1,150 @@
+#include "unit.h"
+
+#include "rpc/unpack.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status unpack(const uint8_t *bytes, size_t n, size_t max, struct error *err)
+{
+	ProtobufCMessage *message = NULL;
+	enum status st =
+		unpack_message(&holdfast__v1__session_hello__descriptor, bytes, n, max, &message, err);
+
+	if (st == STATUS_OK)
+		protobuf_c_message_free_unpacked(message, NULL);
+	else
+		assert_null(message);
+	return st;
+}
+
+/* @n statuses of nothing: two bytes each. */
+static uint8_t *empty_statuses(size_t n)
+{
+	uint8_t *bytes = malloc(2 * n);
+
+	assert_non_null(bytes);
+	for (size_t i = 0; i < n; i++) {
+		bytes[2 * i] = 6 << 3 | 2;
+		bytes[2 * i + 1] = 0;
+	}
+	return bytes;
+}
+
+static void a_message_takes_no_more_memory_than_a_multiple_of_the_limit(void **state)
+{
+	enum { N = 500000 };
+	uint8_t *bytes = empty_statuses(N);
+	struct error err;
+
+	(void)state;
+	assert_int_equal(unpack(bytes, 2 * N, 1 << 20, &err), STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "16777216 bytes of memory"));
+	assert_int_equal(unpack(bytes, 2000, 1 << 20, &err), STATUS_OK);
+	free(bytes);
+}
+
+/* The smallest limit that is enough, and one byte less; and each smaller one fails without a leak. */
+static void the_limit_is_exact_and_every_failure_clean(void **state)
+{
+	uint8_t *bytes = empty_statuses(20);
+	size_t enough = 1;
+	struct error err;
+
+	(void)state;
+	while (unpack(bytes, 40, enough, &err) != STATUS_OK) {
+		assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
+		enough++;
+	}
+	assert_in_range(enough * UNPACK_FACTOR, 20 * (sizeof(Holdfast__V1__AllocStatus) + UNPACK_CHUNK),
+			40 * (sizeof(Holdfast__V1__AllocStatus) + UNPACK_CHUNK));
+	assert_int_equal(unpack(bytes, 40, enough - 1, &err), STATUS_RESOURCE_EXHAUSTED);
+	free(bytes);
+}
+
+static void rubbish_is_no_message(void **state)
+{
+	struct error err;
+
+	(void)state;
+	assert_int_equal(unpack((const uint8_t *)"\xff\xff", 2, 1 << 20, &err), STATUS_INTERNAL);
+	assert_non_null(strstr(err.msg, "no valid holdfast.v1.SessionHello"));
+}
+
+static enum status parse(const char *text, size_t n, struct error *err)
+{
+	json_t *json = NULL;
+	enum status st = unpack_json("the body", text, n, &json, err);
+
+	if (st == STATUS_OK)
+		json_decref(json);
+	else
+		assert_null(json);
+	return st;
+}
+
+static void a_document_has_a_number_of_values_at_most(void **state)
+{
+	for (size_t over = 0; over < 2; over++) {
+		size_t n = 2 * (JSON_VALUES_MAX - 1 + over);
+		char *text = malloc(n + 1);
+		struct error err;
+
+		(void)state;
+		assert_non_null(text);
+		text[0] = '[';
+		for (size_t i = 1; i < n; i++)
+			text[i] = i % 2 ? '1' : ',';
+		text[n - 1] = '1';
+		text[n] = ']';
+		assert_int_equal(parse(text, n + 1, &err), over ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
+		free(text);
+	}
+}
+
+static void what_is_inside_texts_does_not_count(void **state)
+{
+	size_t n = 4 * JSON_VALUES_MAX;
+	char *text = malloc(n);
+	struct error err;
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, ',', n);
+	memcpy(text, "[\"\\\"", 4);
+	memcpy(text + n - 2, "\"]", 2);
+	assert_int_equal(parse(text, n, &err), STATUS_OK);
+	free(text);
+}
+
+static void depth_duplicates_and_cut_documents_are_refused(void **state)
+{
+	static const char *const documents[] = {
+		"{\"a\": 1, \"a\": 2}", "{\"a\"",     "\"",	      "\"\\", "",
+		"[1e999999]",		"[\"\xff\"]", "[\"\\ud800\"]"};
+	char deep[20000];
+	struct error err;
+
+	(void)state;
+	memset(deep, '[', sizeof(deep));
+	assert_int_equal(parse(deep, sizeof(deep), &err), STATUS_INVALID_ARGUMENT);
+	for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++) {
+		assert_int_equal(parse(documents[i], strlen(documents[i]), &err), STATUS_INVALID_ARGUMENT);
+		assert_non_null(strstr(err.msg, "the body is no JSON: line 1"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_message_takes_no_more_memory_than_a_multiple_of_the_limit),
+		cmocka_unit_test(the_limit_is_exact_and_every_failure_clean),
+		cmocka_unit_test(rubbish_is_no_message),
+		cmocka_unit_test(a_document_has_a_number_of_values_at_most),
+		cmocka_unit_test(what_is_inside_texts_does_not_count),
+		cmocka_unit_test(depth_duplicates_and_cut_documents_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
