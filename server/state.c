@@ -15,6 +15,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->records);
 	token_index_init(&state->tokens);
 	LIST_INIT(&state->unreported);
+	TAILQ_INIT(&state->absent);
 }
 
 void state_release(struct state *state)
