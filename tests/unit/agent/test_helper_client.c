@@ -164,7 +164,7 @@ static void requests_are_answered_in_order_and_lists_first(void **state)
 	static const uint16_t order[] = {MH_OP_LIST, MH_OP_STAGE, MH_OP_PUBLISH, MH_OP_UNPUBLISH,
 					 MH_OP_UNSTAGE};
 
-	make_client(f, 5000);
+	make_client(f, 30000);
 	request(f, MH_OP_STAGE, 0);
 	request(f, MH_OP_PUBLISH, 0);
 	request(f, MH_OP_LIST, 0);
@@ -202,7 +202,7 @@ static void no_request_is_lost_or_told_twice_when_the_helper_dies(void **state)
 			f->fake.state->fault = deaths[d];
 			f->fake.state->fault_call = at;
 			f->fake.state->fault_calls = 1;
-			make_client(f, 5000);
+			make_client(f, 30000);
 			request(f, MH_OP_STAGE, 0);
 			request(f, MH_OP_PUBLISH, 0);
 			request(f, MH_OP_UNPUBLISH, 0);
@@ -228,7 +228,7 @@ static void a_request_that_ends_two_helpers_fails_and_the_next_goes_on(void **st
 	f->fake.state->fault = FAKE_DIE_BEFORE;
 	f->fake.state->fault_call = 1;
 	f->fake.state->fault_calls = 2;
-	make_client(f, 5000);
+	make_client(f, 30000);
 	request(f, MH_OP_STAGE, 0);
 	request(f, MH_OP_STAGE, 0);
 	run_until(f, &f->n_results, 2);
@@ -312,7 +312,7 @@ static void the_end_of_a_traced_helper_is_noticed_in_the_end(void **state)
 	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
 	pid_t tracer;
 
-	make_client(f, 5000);
+	make_client(f, 30000);
 	run_until(f, &f->ready, 1);
 	tracer = trace(f->fake.state->pids[0]);
 	if (tracer < 0) {
@@ -340,7 +340,7 @@ static void a_missing_setuid_bit_is_explained(void **state)
 	f->fake.state->start_code = 71;
 	f->fake.state->start_silently = true;
 	f->fake.state->start_times = 2;
-	make_client(f, 5000);
+	make_client(f, 30000);
 	request(f, MH_OP_STAGE, 0);
 	run_until(f, &f->down, 1);
 	assert_int_equal(f->last_down.status, STATUS_UNAVAILABLE);
@@ -361,7 +361,7 @@ static void the_first_line_of_its_stderr_is_the_reason(void **state)
 	f->fake.state->start = FAKE_START_EXIT;
 	f->fake.state->start_code = 71;
 	f->fake.state->start_times = 1;
-	make_client(f, 5000);
+	make_client(f, 30000);
 	run_until(f, &f->down, 1);
 	assert_non_null(strstr(f->last_down.msg, "exit code 71: refused to start"));
 	assert_null(strstr(f->last_down.msg, "second line"));
@@ -373,7 +373,7 @@ static void a_mute_start_ends_with_its_timeout(void **state)
 
 	f->fake.state->start = FAKE_START_MUTE;
 	f->fake.state->start_times = 1;
-	make_client(f, 5000);
+	make_client(f, 30000);
 	run_until(f, &f->ready, 1);
 	assert_int_equal(f->down, 1);
 	assert_non_null(strstr(f->last_down.msg, "did not say HELLO within 300ms"));
@@ -385,7 +385,7 @@ static void another_version_of_the_helper_is_refused(void **state)
 
 	f->fake.state->start = FAKE_START_VERSION;
 	f->fake.state->start_times = 1;
-	make_client(f, 5000);
+	make_client(f, 30000);
 	run_until(f, &f->down, 1);
 	assert_int_equal(f->last_down.status, STATUS_UNIMPLEMENTED);
 	run_until(f, &f->ready, 1);
@@ -413,7 +413,7 @@ static void a_program_that_does_not_exist_is_an_error_with_its_path(void **state
 	struct fixture *f = *state;
 
 	assert_int_equal(unlink(f->fake.path), 0);
-	make_client(f, 5000);
+	make_client(f, 30000);
 	run_until(f, &f->down, 1);
 	assert_int_equal(f->last_down.status, STATUS_UNAVAILABLE);
 	assert_non_null(strstr(f->last_down.msg, f->fake.path));
@@ -425,7 +425,7 @@ static void the_queue_is_bounded(void **state)
 	union helper_request req;
 	struct error err;
 
-	make_client(f, 5000);
+	make_client(f, 30000);
 	for (unsigned int i = 0; i < HELPER_QUEUE_MAX; i++)
 		request(f, MH_OP_UNPUBLISH, i % 32);
 	helper_request_list(MH_LIST_STAGED, 0, &req);
