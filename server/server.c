@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include "absent.h"
 #include "backup.h"
 #include "controller.h"
 #include "epoch.h"
@@ -166,6 +167,8 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = releases_new(server, &server->releases, err);
 	if (st == STATUS_OK)
+		st = absent_start(server, err);
+	if (st == STATUS_OK)
 		st = gc_new(server, &server->gc, err);
 	if (st == STATUS_OK)
 		st = epoch_record_restore(server, err);
@@ -232,6 +235,7 @@ void server_free(struct server *server)
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
+	(void)sd_event_source_disable_unref(server->absent_timer);
 	(void)sd_event_unref(server->event);
 	free(server);
 }
