@@ -729,10 +729,13 @@ def server_modules():
 
 
 def check_modules():
-    """Each module of the server has its line in the architecture."""
-    listed = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `\w+`[^|]*\|.*$", read(ARCHITECTURE), re.M))))
+    """Each module of the server has its line in the architecture, and no other."""
+    table = re.search(r"^\| module \| for \|\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S).group(1)
+    listed = {word for line in table.splitlines() for word in re.findall(r"`(\w+)`", cells(line)[0])}
     for stem in sorted(server_modules() - listed):
         fault(f"{shown(ARCHITECTURE)}: nothing is said about server/{stem}.c")
+    for stem in sorted(listed - server_modules()):
+        fault(f"{shown(ARCHITECTURE)}: there is no server/{stem}.c")
 
 
 DECISION_LINES_MAX = 40
