@@ -164,7 +164,6 @@ static void go_through_detach(struct fixture *f, const struct way *way)
 	assert_int_equal(run_alloc(f, way->alloc, "n1", NULL), STATUS_OK);
 	assert_int_equal(ask(f, way).status, STATUS_OK);
 	model_plugin_order(&f->plugin, DETACH, way->end.outcome, 1, way->end.code);
-	claim = claim_of(f, way->alloc);
 	end_work(f, way);
 	UNTIL(f, is_over(f, way));
 	claim = claim_of(f, way->alloc);

@@ -379,8 +379,8 @@ static void what_is_not_ours_in_a_file_is_refused_and_not_run(void **state)
 		"ALTER TABLE kv ADD COLUMN more TEXT",
 		"ALTER TABLE kv ADD COLUMN more INT GENERATED ALWAYS AS (length(zeroblob(1000000)))",
 		"ALTER TABLE position ADD COLUMN more INT CHECK (more > 1)",
-		"DROP TABLE position; CREATE TABLE position(id INTEGER PRIMARY KEY, revision INTEGER NOT "
-		"NULL, compacted INTEGER NOT NULL) STRICT; INSERT INTO position VALUES (1, 200, 0)",
+		("DROP TABLE position; CREATE TABLE position(id INTEGER PRIMARY KEY, revision INTEGER NOT "
+		 "NULL, compacted INTEGER NOT NULL) STRICT; INSERT INTO position VALUES (1, 200, 0)"),
 	};
 	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
