@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <holdfast/v1/types.pb-c.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #include <unistd.h>
 
 enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000 };
+
+#define EPOCH_MAX (UINT64_C(1) << 31) /* shifted it is still a generation */
 
 /* A store that is opened, changed and closed by one thread. */
 struct open_store {
@@ -171,6 +174,8 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	if (st != STATUS_OK)
 		return st;
 	marking->rewrite = rewrite;
+	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if nobody had to report */
+		return error_set(err, STATUS_DATA_LOSS, 0, "the copy's epoch %" PRIu64 " is none", copied);
 	marking->epoch = next_epoch(wanted, copied);
 	kv_rewrite_advance(rewrite, wanted->known_index);
 	epoch.number = marking->epoch;

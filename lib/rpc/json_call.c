@@ -83,6 +83,7 @@ void json_call_receive(struct rpc_call *call)
 static enum status respond_h2(struct rpc_call *call, const struct plain_answer *answer, struct error *err)
 {
 	const struct h2_bytes body = {answer->body, strlen(answer->body)};
+	bool is_head = str_eq(call->head.method, "HEAD");
 	char status[16];
 	char length[24];
 	nghttp2_nv headers[6];
@@ -100,11 +101,12 @@ static enum status respond_h2(struct rpc_call *call, const struct plain_answer *
 		headers[n++] = h2_header("x-holdfast-index", answer->index);
 		headers[n++] = h2_header("x-nomad-index", answer->index);
 	}
-	st = h2_stream_write(&call->stream, &body, 1, err);
+	/* the answer to HEAD has the length of a body and none: with one it is an error of the protocol */
+	st = is_head ? STATUS_OK : h2_stream_write(&call->stream, &body, 1, err);
 	if (st != STATUS_OK)
 		return st;
 	call->headers_sent = true;
-	h2_stream_respond(&call->stream, headers, n, true);
+	h2_stream_respond(&call->stream, headers, n, !is_head);
 	h2_stream_end(&call->stream);
 	return STATUS_OK;
 }

@@ -211,6 +211,27 @@ static const struct raw_field no_method[] = {{":method", "POST"},
 					     {"content-type", "application/json"},
 					     {NULL, NULL}};
 
+static void the_answer_to_head_has_no_body(void **state)
+{
+	static const struct raw_field head[] = {{":method", "HEAD"},
+						{":scheme", "http"},
+						{":path", "/a.B/C"},
+						{"content-type", "application/json"},
+						{NULL, NULL}};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_call(&raw, &(struct raw_request){.fields = head}, &answer);
+	assert_non_null(strstr(answer.headers, ":status: 4"));
+	assert_non_null(strstr(answer.headers, "content-length: "));
+	assert_int_equal(answer.body_len, 0);
+	assert_false(answer.was_reset);
+	raw_close(&raw);
+	check_alive(world);
+}
+
 /* curl drops an answer that a reset follows before its body has left. */
 static void an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset(void **state)
 {
@@ -452,6 +473,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(an_answer_before_the_end_of_the_request_is_not_taken_back_by_a_reset),
 	WORLD_TEST(who_never_ends_a_request_that_is_answered_is_reset),
 	WORLD_TEST(answered_requests_that_stay_open_are_bounded),
+	WORLD_TEST(the_answer_to_head_has_no_body),
 	WORLD_TEST(malformed_pseudo_headers_reset_the_stream_alone),
 	WORLD_TEST(trailers_of_a_request_change_nothing),
 	WORLD_TEST(the_path_of_the_socket_is_taken_as_authority),
