@@ -22,6 +22,7 @@ enum option_id {
 	OPT_NAMESPACE,
 	OPT_WHY,
 	OPT_ATTEST,
+	OPT_FENCE,
 	OPT_NODE,
 	OPT_ID,
 	OPT_NO_WAIT,

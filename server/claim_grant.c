@@ -206,8 +206,8 @@ static enum status check_detaching(const struct volume_entry *volume, const stru
 	if (!release_is_detaching(node, volume))
 		return STATUS_OK;
 	return error_set(err, STATUS_ABORTED, 0,
-			 "volume %s is just being detached from node %s by plugin %s; ask again", volume->id,
-			 node->id, volume->volume.plugin_id);
+			 "volume %s is just being detached from node %s by plugin %s, or may be; ask again",
+			 volume->id, node->id, volume->volume.plugin_id);
 }
 
 static enum status reserve(struct server *server, struct rpc_call *call, const struct asked *asked,

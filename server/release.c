@@ -378,8 +378,10 @@ static void log_freed(const struct claim *claim)
 				  .node = claim->node_id,
 				  .claim = claim->id,
 				  .op = "release"},
-		"freed, evidence %s%s%s", evidence_name(claim->evidence),
-		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail);
+		"freed, evidence %s%s%s%s%s", evidence_name(claim->evidence),
+		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail,
+		claim->detach_detail[0] != '\0' ? "; detach, an operator's word: " : "",
+		claim->detach_detail);
 }
 
 /* Those that waited for another one of @volume on @node. That one may be dropped as history meanwhile. */
@@ -430,8 +432,7 @@ bool release_is_detaching(const struct node_entry *node, const struct volume_ent
 	const struct claim_entry *entry;
 
 	LIST_FOREACH (entry, &node->claims, of_node)
-		if (entry->volume == volume && entry->claim.state == CLAIM_NODE_DETACHED &&
-		    entry->claim.attach != ATTACH_NONE && !entry->work.is_unsent)
+		if (entry->volume == volume && release_may_be_detaching(&entry->claim, entry->work.is_unsent))
 			return true;
 	return false;
 }

@@ -65,6 +65,49 @@ static enum release_action decide_detach(const struct claim *claim, const struct
 	return is_needed || is_led ? RELEASE_WAIT_SIBLING : RELEASE_DETACH;
 }
 
+bool release_may_be_detaching(const struct claim *claim, bool is_unsent)
+{
+	if (claim->attach == ATTACH_NONE)
+		return false;
+	return claim->state == CLAIM_NODE_DETACHED ? !is_unsent : stands(claim) && claim->fence_asked;
+}
+
+static enum fence_verdict judge_claim(const struct fence_claim *of)
+{
+	const struct claim *claim = of->claim;
+
+	if (claim->state < CLAIM_UNPUBLISHING && (of->may_run || !claim->sent_to_node))
+		return FENCE_WORK_GOES_ON;
+	return claim->attach == ATTACH_NONE ? FENCE_NOT_ATTACHED : FENCE_POSSIBLE;
+}
+
+enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
+				     const struct fence_facts *facts, size_t *ret_index)
+{
+	enum fence_verdict worst = FENCE_POSSIBLE;
+	size_t n_held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		enum fence_verdict verdict;
+
+		if (!stands(claims[i].claim))
+			continue;
+		n_held++;
+		verdict = judge_claim(&claims[i]);
+		if (verdict != FENCE_POSSIBLE && (worst == FENCE_POSSIBLE || verdict < worst)) {
+			worst = verdict;
+			*ret_index = i;
+		}
+	}
+	if (n_held == 0)
+		return FENCE_NOTHING_HELD;
+	if (facts->node_is_connected)
+		return FENCE_NODE_ANSWERS;
+	if (worst != FENCE_POSSIBLE)
+		return worst;
+	return facts->can_detach ? FENCE_POSSIBLE : FENCE_NOBODY_TO_ASK;
+}
+
 enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,
 				   size_t n_siblings, const struct release_facts *facts)
 {
