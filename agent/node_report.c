@@ -15,6 +15,7 @@ struct part {
 	Holdfast__V1__NodeReport report;
 	Holdfast__V1__Allocation *allocs[NODE_REPORT_ALLOCS]; /* owned, as the claims */
 	Holdfast__V1__Claim *claims[CLAIMS_MAX];
+	ProtobufCBinaryData tickets[CLAIMS_MAX]; /* borrowed from the records */
 };
 
 static void part_clear(struct part *part, uint64_t epoch)
@@ -27,6 +28,7 @@ static void part_clear(struct part *part, uint64_t epoch)
 	part->report.epoch = epoch;
 	part->report.allocations = part->allocs;
 	part->report.claims = part->claims;
+	part->report.tickets = part->tickets;
 }
 
 static void part_free(struct part *part)
@@ -36,13 +38,17 @@ static void part_free(struct part *part)
 }
 DEFINE_CLEANUP(struct part, part_free)
 
-static bool add_claim(struct part *part, const struct claim *claim)
+/* @ticket NULL: there is none. */
+static bool add_claim(struct part *part, const struct claim *claim, const struct ticket *ticket)
 {
 	Holdfast__V1__Claim *pb = claim_to_pb(claim);
 
 	if (!pb)
 		return false;
 	part->claims[part->report.n_claims++] = pb;
+	part->tickets[part->report.n_tickets++] = (ProtobufCBinaryData){
+		.len = ticket ? sizeof(*ticket) : 0, .data = (uint8_t *)(uintptr_t)ticket, /* only read */
+	};
 	return true;
 }
 
@@ -87,10 +93,12 @@ static bool add_alloc(struct part *part, const struct node_report_facts *facts,
 	if (!str_eq(record->boot_id, facts->boot_id))
 		return true; /* its mounts ended with its boot */
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_target *target = &record->volumes[i].target;
+
 		if (!volume_record_is_live(&record->volumes[i]))
 			continue;
 		claim_of(facts, record, i, &claim);
-		if (!add_claim(part, &claim))
+		if (!add_claim(part, &claim, target->has_ticket ? &target->ticket : NULL))
 			return false;
 	}
 	return true;
@@ -112,7 +120,7 @@ static bool add_releases(struct part *part, const struct node_report_facts *fact
 	while (*at && part->report.n_claims < NODE_REPORT_RELEASES) {
 		const struct claim *claim = release_claim(*at);
 
-		if (str_eq(claim->boot_id, facts->boot_id) && !add_claim(part, claim))
+		if (str_eq(claim->boot_id, facts->boot_id) && !add_claim(part, claim, release_ticket(*at)))
 			return false;
 		*at = allocs_next_release(facts->allocs, *at);
 	}

@@ -6,6 +6,7 @@
 #include "change.h"
 #include "claims.h"
 #include "keys.h"
+#include "proof.h"
 #include "server.h"
 #include "session.h"
 
@@ -108,6 +109,7 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 		alloc->desired_status = DESIRED_RUN;
 	if (alloc->client_status == CLIENT_UNSPECIFIED)
 		alloc->client_status = CLIENT_PENDING;
+	alloc->adopted = true;
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, alloc);
@@ -260,7 +262,45 @@ static enum status check_known(const struct claim *known, const struct claim *sa
 	return STATUS_OK;
 }
 
-static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from, struct error *err)
+/* An allocation holds a volume once: a ticket is proof of one claim, not of as many as the node likes. */
+static bool is_told_already(const struct session *session, const struct claim *said)
+{
+	const struct alloc_entry *alloc = state_alloc(&session->server->state, said->allocation_id);
+	const struct claim_entry *entry;
+
+	if (!alloc)
+		return false;
+	LIST_FOREACH (entry, &alloc->claims, of_alloc)
+		if (entry->told_by == session->serial && claim_is_live(&entry->claim) &&
+		    str_eq(entry->claim.volume_id, said->volume_id) &&
+		    str_eq(entry->claim.namespace, said->namespace) && entry->claim.mode == said->mode)
+			return true;
+	return false;
+}
+
+static enum status check_unknown(struct session *session, struct claim *said,
+				 const ProtobufCBinaryData *ticket, struct error *err)
+{
+	enum status st = proof_check(session->server, said, ticket, err);
+
+	if (st == STATUS_OK && is_told_already(session, said))
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"node %s says it holds volume %s/%s twice for allocation %s: claim %s is not "
+			"adopted",
+			said->node_id, said->namespace, said->volume_id, said->allocation_id, said->id);
+	return st;
+}
+
+/* It is on record, and the rest of what the node tells counts: a lie must not keep it from having told. */
+static void refuse_claim(struct session *session, const struct error *why)
+{
+	session->n_unproven++;
+	audit_refused(session->server, session->call, "Nodes.Session: report", why);
+}
+
+static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from,
+			      const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
 	struct claim_entry *known;
@@ -279,6 +319,10 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 		known->told_by = session->serial;
 	if (st != STATUS_OK || is_held_already(known ? &known->claim : NULL))
 		return st;
+	if (!known && check_unknown(session, &said, ticket, err) != STATUS_OK) {
+		refuse_claim(session, err);
+		return STATUS_OK;
+	}
 	volume = state_volume(&server->state, said.namespace, said.volume_id);
 	if (!volume)
 		make_volume(&said, &unknown);
@@ -420,6 +464,10 @@ static enum status finish(struct session *session, struct error *err)
 	if (st != STATUS_OK)
 		return st;
 	session->report_epoch = 0;
+	if (session->n_unproven > 0)
+		log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
+			"%zu reported claims were not adopted; see holdfast operator audit",
+			session->n_unproven);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
 		"has told what it holds; %s",
 		LIST_EMPTY(&server->state.unreported) ? "all nodes have" : "others have not yet");
@@ -432,6 +480,9 @@ static enum status check_report(struct session *session, const Holdfast__V1__Nod
 {
 	if (session->report_epoch == 0 || report->epoch != session->report_epoch)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report that was not asked for");
+	if (report->n_tickets > 0 && report->n_tickets != report->n_claims)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report with %zu tickets for %zu claims",
+				 report->n_tickets, report->n_claims);
 	session->n_reported += report->n_allocations + report->n_claims;
 	if (session->n_reported > SESSION_REPORT_OBJECTS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -443,11 +494,13 @@ static enum status check_report(struct session *session, const Holdfast__V1__Nod
 enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeReport *report,
 			      struct error *err)
 {
+	static const ProtobufCBinaryData none;
 	enum status st = check_report(session, report, err);
 
 	for (size_t i = 0; i < report->n_allocations && st == STATUS_OK; i++)
 		st = take_alloc(session, report->allocations[i], err);
 	for (size_t i = 0; i < report->n_claims && st == STATUS_OK; i++)
-		st = take_claim(session, report->claims[i], err);
+		st = take_claim(session, report->claims[i],
+				report->n_tickets > 0 ? &report->tickets[i] : &none, err);
 	return st == STATUS_OK && !report->more ? finish(session, err) : st;
 }

@@ -5,7 +5,9 @@
  * volume (attest.h).
  *
  * A node tells when it connects, whatever boot it is in: also a new boot may have been granted claims after
- * the backup. What it holds and the server does not know is adopted as held; of two nodes that hold what only
+ * the backup. What it holds and the server does not know is adopted as held when it is proven (proof.h), else
+ * refused and recorded. An allocation that only its node knows is adopted, too, but is granted nothing anew:
+ * a node must not be able to invent work and then ask for its volumes; of two nodes that hold what only
  * one may, both are kept, and an operator is told. */
 
 #include "state.h"

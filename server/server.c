@@ -6,6 +6,7 @@
 #include "exchange.h"
 #include "gc.h"
 #include "load.h"
+#include "proof.h"
 #include "release.h"
 #include "reload.h"
 #include "restore.h"
@@ -50,6 +51,8 @@ static enum status open_store(struct server *server, struct error *err)
 		st = text_define_views(server->kv, err);
 	if (st == STATUS_OK)
 		st = schema_bring_up(server->kv, server->config.cluster, err);
+	if (st == STATUS_OK)
+		st = proof_note_key(server->kv, server->issuer, err);
 	if (st == STATUS_OK)
 		st = load_state(server->kv, &server->state, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)

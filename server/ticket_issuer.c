@@ -118,6 +118,17 @@ static enum status sign(const struct ticket_issuer *issuer, struct ticket *ticke
 	return STATUS_OK;
 }
 
+bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket)
+{
+	cleanup(free_md_ctx) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+
+	return ctx && ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
+	       memcmp(ticket->cluster, issuer->cluster, sizeof(ticket->cluster)) == 0 &&
+	       EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, issuer->key) == 1 &&
+	       EVP_DigestVerify(ctx, ticket->signature, sizeof(ticket->signature),
+				(const unsigned char *)ticket, TICKET_SIGNED_SIZE) == 1;
+}
+
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
 			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			 struct error *err)

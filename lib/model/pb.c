@@ -188,6 +188,7 @@ static const struct field_map alloc_fields[] = {
 	TEXT(struct alloc, client_description),
 	NUMBER(struct alloc, client_code),
 	LIST(struct alloc, "published", published, n_published, &alloc_volume_map),
+	NUMBER(struct alloc, adopted),
 	NUMBER(struct alloc, create_time_ms),
 	NUMBER(struct alloc, modify_time_ms),
 	NUMBER(struct alloc, create_index),

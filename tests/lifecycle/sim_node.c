@@ -137,8 +137,9 @@ static void mount_volume(struct sim_entry *entry)
 	say_status(entry);
 }
 
-static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim)
+static void take_grant(struct sim_entry *entry, const Holdfast__V1__ClaimVolumeResponse *response)
 {
+	const Holdfast__V1__Claim *claim = response->claim;
 	struct sim_node *node = entry->node;
 
 	node->sim->counts[COUNT_GRANTED]++;
@@ -154,6 +155,9 @@ static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim
 	(void)str_copy(entry->claim_id, sizeof(entry->claim_id), claim->id);
 	(void)str_copy(entry->claim_boot, sizeof(entry->claim_boot), claim->boot_id);
 	entry->generation = claim->generation;
+	if (response->ticket.len != sizeof(entry->ticket))
+		sim_fail(node->sim, "the grant of claim %s has no ticket", claim->id);
+	memcpy(entry->ticket, response->ticket.data, sizeof(entry->ticket));
 	mount_volume(entry);
 }
 
@@ -175,7 +179,7 @@ static void on_claim_done(enum status status, const ProtobufCMessage *response, 
 	entry->call = NULL;
 	entry->phase = SIM_NEW;
 	if (status == STATUS_OK) {
-		take_grant(entry, ((const Holdfast__V1__ClaimVolumeResponse *)response)->claim);
+		take_grant(entry, (const Holdfast__V1__ClaimVolumeResponse *)response);
 		return;
 	}
 	if (is_passing(status))
@@ -354,10 +358,12 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 	struct report_part parts[SIM_ENTRIES];
 	Holdfast__V1__Allocation *allocs[SIM_ENTRIES];
 	Holdfast__V1__Claim *claims[SIM_ENTRIES];
+	ProtobufCBinaryData tickets[SIM_ENTRIES];
 
 	report.epoch = epoch;
 	report.allocations = allocs;
 	report.claims = claims;
+	report.tickets = tickets;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
@@ -368,6 +374,8 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 		if (entry->phase != SIM_MOUNTED)
 			continue;
 		claims[report.n_claims++] = &parts[i].claim;
+		tickets[report.n_tickets++] =
+			(ProtobufCBinaryData){.len = sizeof(entry->ticket), .data = entry->ticket};
 		node->sim->counts[COUNT_ADOPTED]++;
 	}
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
