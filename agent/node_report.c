@@ -52,6 +52,16 @@ static bool add_claim(struct part *part, const struct claim *claim, const struct
 	return true;
 }
 
+/* What was mounted in an earlier boot ended with it, whatever the record says. Of what is not held any more
+ * the provider may still have it attached, and a restored server may not know that there was anything. */
+static enum claim_state state_of(const struct node_report_facts *facts, const struct alloc_record *record,
+				 const struct volume_record *volume)
+{
+	if (!volume_record_is_live(volume) || !str_eq(record->boot_id, facts->boot_id))
+		return CLAIM_NODE_DETACHED;
+	return volume->state == VOLUME_PUBLISHED ? CLAIM_TAKEN : CLAIM_RESERVED;
+}
+
 static void claim_of(const struct node_report_facts *facts, const struct alloc_record *record, uint32_t i,
 		     struct claim *claim)
 {
@@ -64,7 +74,7 @@ static void claim_of(const struct node_report_facts *facts, const struct alloc_r
 		.attachment_mode = request->attachment_mode,
 		.propagation = request->propagation,
 		.generation = volume->generation,
-		.state = volume->state == VOLUME_PUBLISHED ? CLAIM_TAKEN : CLAIM_RESERVED,
+		.state = state_of(facts, record, volume),
 		.sent_to_node = true,
 		.plugin_id = PLUGIN_NATIVE,
 	};
@@ -74,7 +84,7 @@ static void claim_of(const struct node_report_facts *facts, const struct alloc_r
 	(void)str_copy(claim->profile, sizeof(claim->profile), volume->target.profile);
 	(void)str_copy(claim->allocation_id, sizeof(claim->allocation_id), record->alloc.id);
 	(void)str_copy(claim->node_id, sizeof(claim->node_id), facts->node_id);
-	(void)str_copy(claim->boot_id, sizeof(claim->boot_id), facts->boot_id);
+	(void)str_copy(claim->boot_id, sizeof(claim->boot_id), record->boot_id);
 	(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id), facts->node_id);
 }
 
@@ -90,12 +100,10 @@ static bool add_alloc(struct part *part, const struct node_report_facts *facts,
 	pb->desired_status = record->phase >= ALLOC_STOPPING ? HOLDFAST__V1__DESIRED_STATUS__STOP
 							     : HOLDFAST__V1__DESIRED_STATUS__RUN;
 	part->allocs[part->report.n_allocations++] = pb;
-	if (!str_eq(record->boot_id, facts->boot_id))
-		return true; /* its mounts ended with its boot */
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		const struct volume_target *target = &record->volumes[i].target;
 
-		if (!volume_record_is_live(&record->volumes[i]))
+		if (record->volumes[i].state == VOLUME_NONE)
 			continue;
 		claim_of(facts, record, i, &claim);
 		if (!add_claim(part, &claim, target->has_ticket ? &target->ticket : NULL))

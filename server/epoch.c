@@ -5,6 +5,7 @@
 #include "audit.h"
 #include "change.h"
 #include "claims.h"
+#include "epoch_internal.h"
 #include "keys.h"
 #include "proof.h"
 #include "server.h"
@@ -141,20 +142,25 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 	if (!str_eq(ret->node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", ret->id,
 				 session->node_id);
-	if (!str_eq(ret->boot_id, session->boot_id))
-		return bad_claim(ret, "it is of another boot than the session", err);
+	if (!str_eq(ret->boot_id, session->boot_id) &&
+	    (ret->state != CLAIM_NODE_DETACHED || !id_is_uuid(ret->boot_id)))
+		return bad_claim(ret, "it is of another boot than the session, and held", err);
 	if (!id_is_name(ret->namespace, NAMESPACE_MAX) || !str_is_text(ret->volume_id) ||
 	    ret->volume_id[0] == '\0' || strchr(ret->volume_id, '/') ||
 	    !id_is_name(ret->plugin_id, PLUGIN_ID_MAX))
 		return bad_claim(ret, "its volume or plugin has no valid name", err);
 	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return bad_claim(ret, "it has no mode", err);
+	/* a node that names another one here would have that one cut off: its plugin says it, see
+	 * plugin_args.h */
+	if (!str_eq(ret->plugin_id, PLUGIN_NATIVE))
+		ret->external_node_id[0] = '\0';
 	return STATUS_OK;
 }
 
 /* A volume that was registered after the backup: enough of it that nobody else gets it under its name. It
  * offers no capability, so that nothing is granted before it is registered again. */
-static void make_volume(const struct claim *claim, struct volume *ret)
+void epoch_make_volume(const struct claim *claim, struct volume *ret)
 {
 	*ret = (struct volume){
 		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
@@ -171,7 +177,7 @@ static void make_volume(const struct claim *claim, struct volume *ret)
 
 /* What the server says about a claim that it learns of: the node says which one it is and what it may, no
  * more. */
-static void adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
+void epoch_adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
 {
 	*ret = *said;
 	ret->evidence = EVIDENCE_NONE;
@@ -221,8 +227,8 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 		rival ? rival->allocation_id : "?", access_mode_name(claim->access_mode));
 }
 
-static enum status store_claim(struct session *session, const struct volume_entry *entry,
-			       const struct claim *claim, struct error *err)
+enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,
+			      const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -232,7 +238,7 @@ static enum status store_claim(struct session *session, const struct volume_entr
 	if (entry)
 		volume = entry->volume;
 	else
-		make_volume(claim, &volume);
+		epoch_make_volume(claim, &volume);
 	if (!entry || volume.generation < claim->generation) {
 		if (volume.generation < claim->generation)
 			volume.generation = claim->generation;
@@ -243,6 +249,16 @@ static enum status store_claim(struct session *session, const struct volume_entr
 			 claim->namespace, claim->volume_id, claim->node_id);
 	audit_own(server, &change, "claim adopted", object, entry ? "" : "its volume was not known");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
+			     const struct claim *said, struct error *err)
+{
+	uint64_t known = volume ? volume->volume.generation : state_generation_floor(&server->state);
+
+	if (said->generation > known + GENERATION_LEAP_MAX)
+		return bad_claim(said, "its generation is far beyond what can have been granted", err);
+	return STATUS_OK;
 }
 
 /* The claim is held here, whatever the restored store says of it. @known NULL: nothing. */
@@ -293,7 +309,7 @@ static enum status check_unknown(struct session *session, struct claim *said,
 }
 
 /* It is on record, and the rest of what the node tells counts: a lie must not keep it from having told. */
-static void refuse_claim(struct session *session, const struct error *why)
+void epoch_refuse_claim(struct session *session, const struct error *why)
 {
 	session->n_unproven++;
 	audit_refused(session->server, session->call, "Nodes.Session: report", why);
@@ -315,25 +331,27 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	known = state_claim(&server->state, said.id);
 	if (known)
 		st = check_known(&known->claim, &said, err);
+	if (st == STATUS_OK && said.state == CLAIM_NODE_DETACHED)
+		return known ? STATUS_OK : epoch_take_past(session, &said, ticket, err);
 	if (st == STATUS_OK && known)
 		known->told_by = session->serial;
 	if (st != STATUS_OK || is_held_already(known ? &known->claim : NULL))
 		return st;
 	if (!known && check_unknown(session, &said, ticket, err) != STATUS_OK) {
-		refuse_claim(session, err);
+		epoch_refuse_claim(session, err);
 		return STATUS_OK;
 	}
 	volume = state_volume(&server->state, said.namespace, said.volume_id);
 	if (!volume)
-		make_volume(&said, &unknown);
-	if (said.generation > (volume ? volume->volume.generation : state_generation_floor(&server->state)) +
-				      GENERATION_LEAP_MAX)
-		return bad_claim(&said, "its generation is far beyond what can have been granted", err);
-	adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
+		epoch_make_volume(&said, &unknown);
+	st = epoch_check_leap(server, volume, &said, err);
+	if (st != STATUS_OK)
+		return st;
+	epoch_adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
 	claim.adopted = true;
 	claim.modify_time_ms = claim.state_time_ms = clock_realtime_ms();
-	st = store_claim(session, volume, &claim, err);
+	st = epoch_store_claim(session, volume, &claim, err);
 	if (st != STATUS_OK)
 		return st;
 	state_claim(&server->state, claim.id)->told_by = session->serial;

@@ -52,12 +52,27 @@ static const struct claim **find_siblings(const struct claim_entry *entry, size_
 	return ret;
 }
 
+/* For what was adopted after a restore it is not known whether it was ever attached. */
+static bool attaches_nothing(struct server *server, const struct claim *claim)
+{
+	const struct instance_entry *instance =
+		state_instance(&server->state, claim->node_id, claim->plugin_id, "");
+	struct plugin_entry *plugin = state_plugin(&server->state, claim->plugin_id);
+	const struct controller_half *controller = plugin ? controller_capabilities(plugin) : NULL;
+
+	if (controller)
+		return !controller->attach_detach;
+	return instance && instance->instance.plugin.has_node &&
+	       !instance->instance.plugin.controller_required;
+}
+
 enum release_action release_next(struct server *server, const struct claim_entry *entry)
 {
 	const struct node_entry *node = entry->node;
 	const struct release_facts facts = {
 		.node_is_connected = node && node_is_connected(node),
 		.is_being_granted = entry->work.n_grants > 0,
+		.attaches_nothing = entry->claim.adopted && attaches_nothing(server, &entry->claim),
 		.now_ms = clock_realtime_ms(),
 		.reservation_ttl_ms = (int64_t)(server->config.reservation_ttl_us / USEC_PER_MSEC),
 	};

@@ -49,11 +49,11 @@ static bool leads(const struct claim *sibling, const struct claim *claim)
 }
 
 static enum release_action decide_detach(const struct claim *claim, const struct claim *const *siblings,
-					 size_t n_siblings)
+					 size_t n_siblings, const struct release_facts *facts)
 {
 	bool is_led = false, is_needed = false;
 
-	if (claim->attach == ATTACH_NONE)
+	if (claim->attach == ATTACH_NONE || (claim->adopted && facts->attaches_nothing))
 		return RELEASE_FREE;
 	for (size_t i = 0; i < n_siblings; i++) {
 		if (stands(siblings[i]) && siblings[i]->attach != ATTACH_NONE)
@@ -120,7 +120,7 @@ enum release_action release_decide(const struct claim *claim, const struct claim
 	case CLAIM_UNPUBLISHING:
 		return facts->node_is_connected ? RELEASE_ASK_NODE : RELEASE_WAIT_NODE;
 	case CLAIM_NODE_DETACHED:
-		return decide_detach(claim, siblings, n_siblings);
+		return decide_detach(claim, siblings, n_siblings, facts);
 	case CLAIM_CONTROLLER_DETACHED:
 		return RELEASE_FREE;
 	case CLAIM_STATE_UNSPECIFIED:

@@ -22,6 +22,8 @@ enum release_action {
 struct release_facts {
 	bool node_is_connected;
 	bool is_being_granted; /* a call of the node for it is under way: it does not expire */
+	bool attaches_nothing; /* its plugin does not, as it says now: of a claim that was adopted no more is
+				  known */
 	int64_t now_ms;
 	int64_t reservation_ttl_ms;
 };

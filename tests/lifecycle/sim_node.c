@@ -349,6 +349,9 @@ static void fill_part(struct sim_entry *entry, struct report_part *part)
 	part->claim.access_mode = volume->mode;
 	part->claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	part->claim.generation = entry->generation;
+	/* it lets go of it, or did with its boot: the provider may have it attached still */
+	if (entry->phase == SIM_UNMOUNTED)
+		part->claim.state = HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED;
 }
 
 void sim_node_report(struct sim_node *node, uint64_t epoch)
@@ -371,7 +374,8 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 			continue;
 		fill_part(entry, &parts[i]);
 		allocs[report.n_allocations++] = &parts[i].alloc;
-		if (entry->phase != SIM_MOUNTED)
+		if (entry->phase != SIM_MOUNTED &&
+		    (entry->phase != SIM_UNMOUNTED || entry->claim_id[0] == '\0'))
 			continue;
 		claims[report.n_claims++] = &parts[i].claim;
 		tickets[report.n_tickets++] =
@@ -576,9 +580,6 @@ void sim_node_reboot(struct sim_node *node)
 	sim_make_uuid(node->sim, node->boot_id);
 	node->unmount_fails = false;
 	node->powered = true;
-	/* what it held in that boot, a restored server never hears: the attachment is for people to find */
-	for (int v = 0; v < SIM_VOLUMES && !node->reported; v++)
-		node->sim->volumes[v].attached[node->number] = false;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 

@@ -94,6 +94,20 @@ static void the_controller_is_asked_whether_or_not_the_node_is_there(void **stat
 	assert_int_equal(alone(&detached, &away), RELEASE_FREE);
 }
 
+static void what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing(void **state)
+{
+	struct claim claim = attached(CLAIM_NODE_DETACHED, OLDER);
+	struct release_facts facts = away;
+
+	(void)state;
+	facts.attaches_nothing = true;
+	assert_int_equal(alone(&claim, &facts), RELEASE_DETACH); /* it is known to be attached */
+	claim.adopted = true;
+	assert_int_equal(alone(&claim, &facts), RELEASE_FREE);
+	facts.attaches_nothing = false;
+	assert_int_equal(alone(&claim, &facts), RELEASE_DETACH);
+}
+
 static void another_claim_on_the_node_decides_what_is_left_to_do(void **state)
 {
 	static const struct {
@@ -255,6 +269,7 @@ int main(void)
 		cmocka_unit_test(only_what_never_left_the_server_expires_and_not_while_it_is_asked_for),
 		cmocka_unit_test(a_node_that_has_to_let_go_is_asked_and_never_passed_over),
 		cmocka_unit_test(the_controller_is_asked_whether_or_not_the_node_is_there),
+		cmocka_unit_test(what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing),
 		cmocka_unit_test(another_claim_on_the_node_decides_what_is_left_to_do),
 		cmocka_unit_test(of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go),
 		cmocka_unit_test(what_may_be_on_its_way_out_is_not_attached_anew),
