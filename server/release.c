@@ -266,9 +266,10 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 static enum status no_provider_node(const struct claim *claim, struct error *err)
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "plugin %s: how the provider calls node %s is not known, so volume %s cannot be "
-			 "detached there alone; it is known as soon as the node reports the plugin again",
-			 claim->plugin_id, claim->node_id, claim->volume_id);
+			 "plugin %s: how the provider calls node %s or volume %s is not known, so the volume "
+			 "cannot be detached there alone; it is known as soon as the node reports the plugin "
+			 "again, and the volume is registered: holdfast volume status %s",
+			 claim->plugin_id, claim->node_id, claim->volume_id, claim->volume_id);
 }
 
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)

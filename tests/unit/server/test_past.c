@@ -181,6 +181,56 @@ static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
 	assert_int_equal(f->plugin.calls[DETACH], 0);
 }
 
+/* A volume that was registered after the backup, held by n1. */
+static void a_volume_known_from_a_report_is_registered_again_while_it_is_held(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim held;
+	const struct volume *volume;
+	struct error err;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	(void)str_copy(held.external_id, sizeof(held.external_id), ""); /* agents do not know it */
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &held, false);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	volume = &state_volume(&f->server->state, "default", "db")->volume;
+	assert_true(volume_is_placeholder(volume));
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", &err), STATUS_FAILED_PRECONDITION);
+	/* in use as it is */
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+	assert_int_equal(register_volume(f, &f->operator, & err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "is in use as single-node-writer/file-system"));
+	assert_true(volume_is_placeholder(volume));
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	if (register_volume(f, &f->operator, & err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	volume = &state_volume(&f->server->state, "default", "db")->volume;
+	assert_int_equal(volume->n_capabilities, 1);
+	assert_string_equal(volume->name, "db");
+	assert_string_equal(volume->external_id, "db");
+	assert_int_not_equal(volume->source.class, SOURCE_UNSPECIFIED);
+	assert_int_equal(volume->generation, held.generation);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(register_volume(f, &f->operator, & err),
+			 STATUS_OK); /* and again, which is no change */
+	fake_node_send_released(&f->n1, &held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -192,6 +242,7 @@ int main(void)
 		SERVED(what_the_store_knows_goes_its_way),
 		SERVED(of_a_native_volume_only_the_generation_counts),
 		SERVED(a_plugin_that_attaches_nothing_is_not_asked),
+		SERVED(a_volume_known_from_a_report_is_registered_again_while_it_is_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
