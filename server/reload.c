@@ -1,5 +1,6 @@
 #include "reload.h"
 
+#include "absent.h"
 #include "audit.h"
 #include "change.h"
 #include "server.h"
@@ -105,6 +106,7 @@ static void reload_config(struct server *server)
 		       setting->size);
 		record(server, setting->name);
 	}
+	absent_rearm(server);
 	for (size_t i = 0; i < ARRAY_SIZE(at_start); i++)
 		if (differs(&at_start[i], config, fresh))
 			log_line(LOG_WARNING,

@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include "absent.h"
 #include "backup.h"
 #include "controller.h"
 #include "events.h"
@@ -165,6 +166,8 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = releases_new(server, &server->releases, err);
 	if (st == STATUS_OK)
+		st = absent_start(server, err);
+	if (st == STATUS_OK)
 		st = gc_new(server, &server->gc, err);
 	if (st == STATUS_OK)
 		st = start_listening(server, err);
@@ -229,6 +232,7 @@ void server_free(struct server *server)
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
+	(void)sd_event_source_disable_unref(server->absent_timer);
 	(void)sd_event_unref(server->event);
 	free(server);
 }
