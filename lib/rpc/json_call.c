@@ -41,7 +41,8 @@ static enum status check_content_type(const struct rpc_call *call, int *ret_http
 static enum status parse(struct rpc_call *call, ProtobufCMessage **ret, int *ret_http, struct error *err)
 {
 	const struct byteq *in = &call->stream.in;
-	const struct route_body body = {.text = (const char *)byteq_data(in), .n = byteq_len(in)};
+	const struct route_body body = {
+		.text = (const char *)byteq_data(in), .n = byteq_len(in), .secrets = call->head.secrets};
 	enum status st;
 
 	if (call->route) {

@@ -100,6 +100,12 @@ static void add_token(struct request_head *head, ssize_t at, const uint8_t *valu
 	explicit_bzero(token, sizeof(token));
 }
 
+static void add_secrets(struct request_head *head, const uint8_t *value, size_t n)
+{
+	if (head->secrets[0] != '\0' || !copy_value(head->secrets, sizeof(head->secrets), value, n))
+		head->bad_secrets = true;
+}
+
 void request_head_add(struct request_head *head, const uint8_t *name, size_t name_len, const uint8_t *value,
 		      size_t value_len)
 {
@@ -119,6 +125,8 @@ void request_head_add(struct request_head *head, const uint8_t *name, size_t nam
 		add_token(head, bearer_read(value, value_len), value, value_len);
 	} else if (equals(name, name_len, "x-nomad-token")) {
 		add_token(head, bearer_is_token(value, value_len) ? 0 : -EINVAL, value, value_len);
+	} else if (equals(name, name_len, "x-nomad-csi-secrets")) {
+		add_secrets(head, value, value_len);
 	} else if (equals(name, name_len, "connect-timeout-ms")) {
 		add_timeout_ms(head, value, value_len);
 	} else if (equals(name, name_len, "grpc-encoding") || equals(name, name_len, "content-encoding")) {
@@ -166,6 +174,14 @@ static enum status check_fields(const struct request_head *head, int *ret_http, 
 			"the request's token cannot be read: send it once, as \"authorization: Bearer "
 			"TOKEN\", of at most %d bytes",
 			BEARER_MAX);
+	}
+	if (head->bad_secrets) {
+		*ret_http = 400;
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"x-nomad-csi-secrets: send it once, with at most %d bytes of text; more secrets "
+			"fit the body",
+			REQUEST_SECRETS_MAX);
 	}
 	if (head->bad_timeout) {
 		*ret_http = 400;

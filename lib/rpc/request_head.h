@@ -15,6 +15,7 @@ enum {
 	REQUEST_HEADERS_MAX = 16 * 1024, /* header list size of RFC 9113: names, values and 32 for each */
 	REQUEST_PATH_MAX = 1023,	 /* with its query */
 	REQUEST_METHOD_MAX = 15,
+	REQUEST_SECRETS_MAX = 1023, /* of x-nomad-csi-secrets; more fit a body */
 };
 
 enum request_kind {
@@ -31,6 +32,7 @@ struct request_head {
 	bool encoded;	  /* compressed in some way */
 	bool bad_timeout; /* a timeout that cannot be read */
 	bool bad_token;	  /* credentials that cannot be read, or two that differ */
+	bool bad_secrets; /* too long, not text, or given twice */
 	bool has_timeout;
 	bool long_path;
 	uint64_t timeout_us;
@@ -38,6 +40,7 @@ struct request_head {
 	char method[REQUEST_METHOD_MAX + 1]; /* cut when longer, which then is no method we know */
 	char path[REQUEST_PATH_MAX + 1];     /* empty when longer */
 	char token[BEARER_MAX + 1]; /* of a person; empty: none. A secret: in no message and no log */
+	char secrets[REQUEST_SECRETS_MAX + 1]; /* "k=v,k=v" as tools for Nomad send them; likewise */
 };
 
 /** Take one field of an HTTP/2 header block. */

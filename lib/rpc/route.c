@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "rpc/pbjson.h"
+#include "rpc/request_head.h"
 #include "rpc/target.h"
 #include "rpc/unpack.h"
 
@@ -223,6 +224,50 @@ static enum status take_query(const struct form *form, const struct target *targ
 	return STATUS_OK;
 }
 
+static enum status bad_secrets(const struct form *form, const char *what)
+{
+	return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "x-nomad-csi-secrets: %s", what);
+}
+
+/* One "key=value" of @n bytes. No message repeats it. */
+static enum status take_secret(const struct form *form, json_t *to, const char *item, size_t n)
+{
+	const char *equals = memchr(item, '=', n);
+	char key[REQUEST_SECRETS_MAX + 1];
+	json_t *value;
+
+	if (!equals || equals == item)
+		return bad_secrets(form, "each secret is KEY=VALUE, with commas in between");
+	(void)str_format(key, sizeof(key), "%.*s", (int)(equals - item), item);
+	if (json_object_get(to, key))
+		return bad_secrets(form, "a key is given twice");
+	value = json_stringn(equals + 1, n - (size_t)(equals + 1 - item));
+	if (!value)
+		return bad_secrets(form, "a value is not UTF-8");
+	return json_object_set_new(to, key, value) == 0 ? STATUS_OK : bad_secrets(form, "a key is not UTF-8");
+}
+
+static enum status take_secrets(const struct form *form, const char *text)
+{
+	json_t *to;
+
+	if (!text || text[0] == '\0')
+		return STATUS_OK;
+	if (!form->route->secrets)
+		return bad_secrets(form, "nothing here takes secrets from a header; give them in the body");
+	to = inner_object(form->root, form->route->secrets);
+	if (!to)
+		return no_memory(form);
+	for (;;) {
+		size_t n = strcspn(text, ",");
+		enum status st = take_secret(form, to, text, n);
+
+		if (st != STATUS_OK || text[n] == '\0')
+			return st;
+		text += n + 1;
+	}
+}
+
 /* Lay the fields of @body over those of @object. As deep as the objects that the path has made. */
 static enum status merge(const struct form *form, json_t *object, json_t *body) // NOLINT(misc-no-recursion)
 {
@@ -281,6 +326,8 @@ enum status route_request(const struct rpc_route *route, const char *target,
 		st = take_path(&form, target);
 	if (st == STATUS_OK)
 		st = take_query(&form, &parts, &pretty);
+	if (st == STATUS_OK)
+		st = take_secrets(&form, body->secrets);
 	if (st == STATUS_OK)
 		st = take_body(&form, body);
 	if (st == STATUS_OK && descriptor)

@@ -34,6 +34,8 @@ struct rpc_route {
 		const char *parameter;
 		const char *instead;
 	} refuses;
+	const char *
+		secrets; /* field of the request that the header x-nomad-csi-secrets fills; NULL: not taken */
 
 	/* Instead of a call: answers by rpc_call_reply_text() or rpc_call_fail(), now or later. */
 	void (*text)(struct rpc_call *call, void *userdata);
@@ -61,6 +63,7 @@ char *route_allow(unsigned int methods, char text[static ROUTE_ALLOW_SIZE]);
 struct route_body {
 	const char *text; /* not NUL-terminated */
 	size_t n;
+	const char *secrets; /* "k=v,k=v" of the header x-nomad-csi-secrets; NULL or empty: none */
 };
 
 /** Make the request of @route from @target and @body.

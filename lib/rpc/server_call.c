@@ -40,6 +40,7 @@ static void call_free(struct rpc_call *call)
 	free(call->end_message);
 	free(call->end_details);
 	explicit_bzero(call->head.token, sizeof(call->head.token));
+	explicit_bzero(call->head.secrets, sizeof(call->head.secrets));
 	free(call);
 }
 

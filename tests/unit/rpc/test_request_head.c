@@ -215,12 +215,41 @@ static void header_lists_may_be_as_large_as_the_limit_and_no_larger(void **state
 	assert_int_equal(http, 431);
 }
 
+static void secrets_in_a_header_are_bounded_and_come_once(void **state)
+{
+	char longest[REQUEST_SECRETS_MAX + 2];
+	struct request_head head;
+	struct error err;
+	int http = 0;
+
+	(void)state;
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	for (int over = 0; over < 2; over++) {
+		const struct field fields[] = {
+			PSEUDO, {"x-nomad-csi-secrets", longest + !over}, {NULL, NULL}};
+
+		collect(&head, fields);
+		assert_int_equal(request_head_check_form(&head, &http, &err),
+				 over ? STATUS_INVALID_ARGUMENT : STATUS_OK);
+		assert_int_equal(strlen(head.secrets), over ? 0 : REQUEST_SECRETS_MAX);
+	}
+	collect(&head, (const struct field[]){PSEUDO,
+					      {"x-nomad-csi-secrets", "a=hunter2"},
+					      {"x-nomad-csi-secrets", "b=2"},
+					      {NULL, NULL}});
+	assert_int_equal(request_head_check_form(&head, &http, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(http, 400);
+	assert_null(strstr(err.msg, "hunter2"));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_call_is_accepted_as_clients_send_it),
 	cmocka_unit_test(what_is_no_call_is_refused_with_its_own_status),
 	cmocka_unit_test(pseudo_headers_that_are_missing_doubled_unknown_or_late_are_malformed),
 	cmocka_unit_test(a_path_may_be_as_long_as_the_limit_and_no_longer),
 	cmocka_unit_test(a_path_with_a_nul_inside_is_not_its_first_half),
+	cmocka_unit_test(secrets_in_a_header_are_bounded_and_come_once),
 	cmocka_unit_test(header_lists_may_be_as_large_as_the_limit_and_no_larger),
 };
 

@@ -17,8 +17,8 @@ static enum status make(const struct rpc_route *route, const ProtobufCMessageDes
 			const char *target, const char *body, bool *ret_pretty, ProtobufCMessage **ret,
 			struct error *err)
 {
-	return route_request(route, target, descriptor, &(struct route_body){body, strlen(body)}, ret_pretty,
-			     ret, err);
+	return route_request(route, target, descriptor, &(struct route_body){body, strlen(body), NULL},
+			     ret_pretty, ret, err);
 }
 
 static void parameters_fill_fields_of_every_kind(void **state)
@@ -122,6 +122,57 @@ static void a_parameter_may_have_another_name_than_its_field(void **state)
 			 STATUS_OK);
 	assert_string_equal(((Holdfast__V1__DetachVolumeRequest *)message)->node_id, "n1");
 	protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken(void **state)
+{
+	static const struct rpc_route delete = {
+		.method = "DELETE", .pattern = "/v1/volume/csi/{id}/delete", .secrets = "secrets"};
+	static const struct {
+		const struct rpc_route *route;
+		const char *header, *body;
+		size_t n; /* of secrets; 0: refused */
+		const char *text;
+	} rows[] = {
+		{&delete, "user=ann,password=a=b", "", 2, "a=b"},
+		{&delete, "password=", "", 1, ""},
+		{&delete, "user=ann", "{\"secrets\": {\"password\": \"x\"}}", 2, "x"},
+		{&delete, "password=y", "{\"secrets\": {\"password\": \"x\"}}", 0, "not the same"},
+		{&delete, "hunter2", "", 0, "each secret is KEY=VALUE"},
+		{&delete, "=hunter2", "", 0, "each secret is KEY=VALUE"},
+		{&delete, "a=b,", "", 0, "each secret is KEY=VALUE"},
+		{&delete, "a=b,a=hunter2", "", 0, "given twice"},
+		{&delete, "a=\xff", "", 0, "UTF-8"},
+		{&detach, "a=b", "", 0, "nothing here takes secrets"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct route_body body = {rows[i].body, strlen(rows[i].body), rows[i].header};
+		Holdfast__V1__DeleteVolumeRequest *request;
+		ProtobufCMessage *message = NULL;
+		bool pretty;
+		struct error err;
+		enum status st;
+
+		st = rows[i].route == &delete
+			     ? route_request(&delete, "/v1/volume/csi/db/delete",
+					     &holdfast__v1__delete_volume_request__descriptor, &body, &pretty,
+					     &message, &err)
+			     : route_request(&detach, "/v1/volume/csi/db/detach",
+					     &holdfast__v1__detach_volume_request__descriptor, &body, &pretty,
+					     &message, &err);
+		assert_int_equal(st, rows[i].n > 0 ? STATUS_OK : STATUS_INVALID_ARGUMENT);
+		if (st != STATUS_OK) {
+			if (!strstr(err.msg, rows[i].text) || strstr(err.msg, "hunter2"))
+				fail_msg("row %zu: %s", i, err.msg);
+			continue;
+		}
+		request = (Holdfast__V1__DeleteVolumeRequest *)message;
+		assert_int_equal(request->n_secrets, rows[i].n);
+		assert_string_equal(request->secrets[rows[i].n - 1]->value, rows[i].text);
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
 }
 
 static void what_other_systems_force_is_refused_with_the_way_to_go(void **state)
@@ -285,6 +336,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(lists_are_given_by_repetition),
 	cmocka_unit_test(a_parameter_may_have_another_name_than_its_field),
 	cmocka_unit_test(what_other_systems_force_is_refused_with_the_way_to_go),
+	cmocka_unit_test(secrets_come_by_the_header_of_tools_for_nomad_where_they_are_taken),
 	cmocka_unit_test(what_cannot_be_meant_is_refused_by_name),
 	cmocka_unit_test(a_path_that_others_methods_have_says_which),
 };
