@@ -9,6 +9,7 @@
 #include "server.h"
 #include "state.h"
 #include "text.h"
+#include "volume_work.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -342,6 +343,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	if (commit->n > 0)
 		compact(commit->server, revision);
 	release_note_durable(commit->server, commit->objects, commit->n);
+	volume_work_note_durable(commit->server, commit->objects, commit->n);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
 }

@@ -56,7 +56,10 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 	struct stat st;
 
 	if (!f || fstat(fileno(f), &st) < 0)
-		return error_set(err, status_from_errno(errno), errno, "read the ticket key %s", key_path);
+		return error_set(err, status_from_errno(errno), errno,
+				 "read the ticket key %s (to make one: openssl genpkey -algorithm ed25519 "
+				 "-out FILE, mode 0600, the server's user)",
+				 key_path);
 	if ((st.st_mode & 077) != 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the ticket key %s can be read by others than its owner; run: chmod 600 %s",
@@ -116,6 +119,17 @@ static enum status sign(const struct ticket_issuer *issuer, struct ticket *ticke
 	    len != sizeof(ticket->signature))
 		return error_set(err, STATUS_INTERNAL, 0, "sign a ticket");
 	return STATUS_OK;
+}
+
+bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket)
+{
+	cleanup(free_md_ctx) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+
+	return ctx && ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
+	       memcmp(ticket->cluster, issuer->cluster, sizeof(ticket->cluster)) == 0 &&
+	       EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, issuer->key) == 1 &&
+	       EVP_DigestVerify(ctx, ticket->signature, sizeof(ticket->signature),
+				(const unsigned char *)ticket, TICKET_SIGNED_SIZE) == 1;
 }
 
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,

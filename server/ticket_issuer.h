@@ -5,6 +5,7 @@
 #include "model/claim.h"
 #include "model/volume.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <ticket.h>
 
@@ -20,6 +21,9 @@ void ticket_issuer_free(struct ticket_issuer *issuer);
 
 /** The public key that helpers' policies must name. */
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
+
+/** Was @ticket made with this key, for this cluster? */
+bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 
 /** What @claim, which must be held, allows its node to do with @volume until @not_after_ms. It is of the
  * volume's generation now: the newest among those who hold it together. */

@@ -151,7 +151,8 @@ static void do_power_off(struct sim *sim)
 	node->powered = false;
 }
 
-/* The operator says only what is true. */
+/* The operator says only what is true: the word may be about the node, or about its provider, so both are
+ * looked after before it is given. */
 static void do_attest(struct sim *sim)
 {
 	int volume = (int)sim_random(sim, (uint64_t)sim->n_volumes);
@@ -163,6 +164,7 @@ static void do_attest(struct sim *sim)
 
 	if (node->powered)
 		return;
+	sim->volumes[volume].attached[node->number] = false;
 	st = is_of_node ? sim_attest_node(sim, node->number, volume, is_lasting)
 			: sim_attest(sim, volume, node->number, NULL);
 	sim->counts[COUNT_ATTESTED] += st == STATUS_OK;

@@ -164,8 +164,9 @@ static void note_generation(const struct sim_entry *entry, const Holdfast__V1__C
 	(void)str_copy(volume->granted_claim, sizeof(volume->granted_claim), claim->id);
 }
 
-static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim)
+static void take_grant(struct sim_entry *entry, const Holdfast__V1__ClaimVolumeResponse *response)
 {
+	const Holdfast__V1__Claim *claim = response->claim;
 	struct sim_node *node = entry->node;
 
 	node->sim->counts[COUNT_GRANTED]++;
@@ -182,6 +183,9 @@ static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim
 	(void)str_copy(entry->claim_id, sizeof(entry->claim_id), claim->id);
 	(void)str_copy(entry->claim_boot, sizeof(entry->claim_boot), claim->boot_id);
 	entry->generation = claim->generation;
+	if (response->ticket.len != sizeof(entry->ticket))
+		sim_fail(node->sim, "the grant of claim %s has no ticket", claim->id);
+	memcpy(entry->ticket, response->ticket.data, sizeof(entry->ticket));
 	mount_volume(entry);
 }
 
@@ -203,7 +207,7 @@ static void on_claim_done(enum status status, const ProtobufCMessage *response, 
 	entry->call = NULL;
 	entry->phase = SIM_NEW;
 	if (status == STATUS_OK) {
-		take_grant(entry, ((const Holdfast__V1__ClaimVolumeResponse *)response)->claim);
+		take_grant(entry, (const Holdfast__V1__ClaimVolumeResponse *)response);
 		return;
 	}
 	if (is_passing(status))
@@ -519,9 +523,6 @@ void sim_node_reboot(struct sim_node *node)
 	sim_make_uuid(node->sim, node->boot_id);
 	node->unmount_fails = false;
 	node->powered = true;
-	/* what it held in that boot, a restored server never hears: the attachment is for people to find */
-	for (int v = 0; v < node->sim->n_volumes && !node->reported; v++)
-		node->sim->volumes[v].attached[node->number] = false;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 

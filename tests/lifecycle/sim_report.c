@@ -56,6 +56,9 @@ static void fill_part(struct sim_entry *entry, struct report_part *part)
 	part->claim.access_mode = volume->mode;
 	part->claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	part->claim.generation = entry->generation;
+	/* it lets go of it, or did with its boot: the provider may have it attached still */
+	if (entry->phase == SIM_UNMOUNTED)
+		part->claim.state = HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED;
 }
 
 void sim_node_report(struct sim_node *node, uint64_t epoch)
@@ -65,10 +68,12 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 	struct report_part parts[SIM_ENTRIES];
 	Holdfast__V1__Allocation *allocs[SIM_ENTRIES];
 	Holdfast__V1__Claim *claims[SIM_ENTRIES];
+	ProtobufCBinaryData tickets[SIM_ENTRIES];
 
 	report.epoch = epoch;
 	report.allocations = allocs;
 	report.claims = claims;
+	report.tickets = tickets;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
@@ -76,8 +81,11 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 			continue;
 		fill_part(entry, &parts[i]);
 		allocs[report.n_allocations++] = &parts[i].alloc;
-		if (entry->phase != SIM_MOUNTED)
+		if (entry->phase != SIM_MOUNTED &&
+		    (entry->phase != SIM_UNMOUNTED || entry->claim_id[0] == '\0'))
 			continue;
+		tickets[report.n_tickets++] =
+			(ProtobufCBinaryData){.len = sizeof(entry->ticket), .data = entry->ticket};
 		claims[report.n_claims++] = &parts[i].claim;
 		node->sim->counts[COUNT_ADOPTED]++;
 	}
