@@ -7,10 +7,11 @@
 #include "base/str.h"
 #include "log/log.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,53 +32,45 @@ struct runs {
 static struct runs runs;
 static uint64_t seed = 1;
 
-_Noreturn void sim_fail(const struct sim *sim, const char *format, ...)
+static void say_where(const struct sim *sim)
 {
-	va_list ap;
-
 	(void)fprintf(stderr, "lifecycle: seed %llu, step %llu: ", (unsigned long long)seed,
 		      (unsigned long long)sim->step);
-	va_start(ap, format);
-	(void)vfprintf(stderr, format, ap);
-	va_end(ap);
-	(void)fprintf(stderr, "\nagain: lifecycle --seed %llu --steps %llu %s\nleft for you: %s\n",
-		      (unsigned long long)seed, (unsigned long long)sim->step, sim->server_binary, sim->dir);
-	if (sim->server_pid > 0)
-		(void)kill(sim->server_pid, SIGKILL);
-	_exit(EXIT_FAILURE);
 }
 
-/* splitmix64 */
-uint64_t sim_random(struct sim *sim, uint64_t n)
+static void say_again(const struct sim *sim)
 {
-	uint64_t z = sim->rng += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return (z ^ (z >> 31)) % n;
+	(void)fprintf(stderr, "again: lifecycle --seed %llu --steps %llu %s\n", (unsigned long long)seed,
+		      (unsigned long long)sim->step, sim->server_binary);
 }
 
-void sim_make_uuid(struct sim *sim, char ret[static UUID_TEXT_SIZE])
+static pid_t exec_server(struct sim *sim)
 {
-	uint64_t a = sim_random(sim, UINT64_MAX);
-	uint64_t b = sim_random(sim, UINT64_MAX);
+	const char *argv[] = {sim->server_binary, "--dev", sim->dir, "--cluster", "c1",	    "--node", "n0",
+			      "--node",		  "n1",	   "--node", "n2",	  "--node", "n3",     NULL};
+	char path[PATH_MAX];
+	pid_t pid = fork();
+	int fd;
 
-	(void)str_format(ret, UUID_TEXT_SIZE, "%08x-%04x-4%03x-8%03x-%012llx", (unsigned int)(a >> 32),
-			 (unsigned int)(a >> 16) & 0xffff, (unsigned int)a & 0xfff,
-			 (unsigned int)(b >> 48) & 0xfff, (unsigned long long)b & 0xffffffffffffULL);
-}
-
-int sim_volume_of(const struct sim *sim, const char *id)
-{
-	for (int i = 0; i < SIM_VOLUMES; i++)
-		if (str_eq(sim->volumes[i].id, id))
-			return i;
-	sim_fail(sim, "nobody knows volume '%s'", id);
+	if (pid != 0)
+		return pid;
+	(void)str_format(path, sizeof(path), "%s/server.log", sim->dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)dup2(fd, STDERR_FILENO);
+	(void)execv(sim->server_binary, (char **)(uintptr_t)argv);
+	_exit(127);
 }
 
 static struct sim_node *any_node(struct sim *sim)
 {
 	return &sim->nodes[sim_random(sim, SIM_NODES)];
+}
+
+static void settle(struct sim *sim)
+{
+	if (!sim_settle(sim))
+		sim_fail(sim, "the server has died; see %s/server.log", sim->dir);
 }
 
 static bool is_connected(const struct sim_node *node)
@@ -87,7 +80,7 @@ static bool is_connected(const struct sim_node *node)
 
 static void do_run(struct sim *sim)
 {
-	int volume = (int)sim_random(sim, SIM_VOLUMES);
+	int volume = (int)sim_random(sim, (uint64_t)sim->n_volumes);
 	int node = (int)sim_random(sim, SIM_NODES);
 	bool is_write = sim_random(sim, 3) > 0;
 	size_t slot = sim_random(sim, RUNS_KEPT);
@@ -144,8 +137,8 @@ static void do_reboot(struct sim *sim)
 	sim_node_reboot(node);
 	sim->counts[COUNT_REBOOTS]++;
 	if (sim_random(sim, 2) == 0)
-		return;	 /* it comes back later */
-	sim_settle(sim); /* the server sees the old session end */
+		return; /* it comes back later */
+	settle(sim);	/* the server sees the old session end */
 	sim_node_connect(node);
 }
 
@@ -162,13 +155,19 @@ static void do_power_off(struct sim *sim)
  * looked after before it is given. */
 static void do_attest(struct sim *sim)
 {
-	int volume = (int)sim_random(sim, SIM_VOLUMES);
+	int volume = (int)sim_random(sim, (uint64_t)sim->n_volumes);
 	struct sim_node *node = any_node(sim);
 
-	if (!node->powered)
-		sim->volumes[volume].attached[node->number] = false;
-	if (!node->powered && sim_attest(sim, volume, node->number, NULL) == STATUS_OK)
-		sim->counts[COUNT_ATTESTED]++;
+	bool is_of_node = sim_random(sim, 2) == 0;
+	bool is_lasting = sim_random(sim, 2) == 0;
+	enum status st;
+
+	if (node->powered)
+		return;
+	sim->volumes[volume].attached[node->number] = false;
+	st = is_of_node ? sim_attest_node(sim, node->number, volume, is_lasting)
+			: sim_attest(sim, volume, node->number, NULL);
+	sim->counts[COUNT_ATTESTED] += st == STATUS_OK;
 }
 
 static void reconnect_all(struct sim *sim, const bool connected[static SIM_NODES])
@@ -178,12 +177,71 @@ static void reconnect_all(struct sim *sim, const bool connected[static SIM_NODES
 			sim_node_connect(&sim->nodes[i]);
 }
 
+static int any_made(struct sim *sim)
+{
+	return SIM_REGISTERED + (int)sim_random(sim, SIM_VOLUMES - SIM_REGISTERED);
+}
+
+static void do_create(struct sim *sim)
+{
+	sim_create(sim, any_made(sim), SIM_WAITS);
+}
+
+static void do_expand(struct sim *sim)
+{
+	sim_expand(sim, any_made(sim), SIM_WAITS);
+}
+
+static void do_delete(struct sim *sim)
+{
+	sim_delete(sim, any_made(sim), SIM_WAITS);
+}
+
+static void do_gc(struct sim *sim)
+{
+	sim_gc(sim, SIM_WAITS);
+}
+
+static void do_drain(struct sim *sim)
+{
+	sim_drain(sim, any_node(sim)->number, SIM_WAITS);
+}
+
+static void do_make_eligible(struct sim *sim)
+{
+	sim_make_eligible(sim, any_node(sim)->number);
+}
+
+/* Something that the server is in the middle of when it dies. */
+static void begin_anything(struct sim *sim)
+{
+	switch (sim_random(sim, 6)) {
+	case 0:
+		sim_create(sim, any_made(sim), SIM_GOES_ON);
+		break;
+	case 1:
+		sim_expand(sim, any_made(sim), SIM_GOES_ON);
+		break;
+	case 2:
+		sim_delete(sim, any_made(sim), SIM_GOES_ON);
+		break;
+	case 3:
+		sim_gc(sim, SIM_GOES_ON);
+		break;
+	case 4:
+		sim_drain(sim, any_node(sim)->number, SIM_GOES_ON);
+		break;
+	default:
+		break;
+	}
+}
+
 static void do_kill(struct sim *sim)
 {
 	bool connected[SIM_NODES];
 
-	/* in the middle of something */
 	do_run(sim);
+	begin_anything(sim);
 	(void)usleep((useconds_t)sim_random(sim, KILL_WITHIN_US));
 	for (int i = 0; i < SIM_NODES; i++)
 		connected[i] = is_connected(&sim->nodes[i]);
@@ -204,18 +262,21 @@ static void do_backup(struct sim *sim)
 static void do_restore(struct sim *sim)
 {
 	bool connected[SIM_NODES];
+	struct error err;
 
 	if (!sim->backup.data || sim_random(sim, 4) != 0)
 		return;
 	for (int i = 0; i < SIM_NODES; i++)
 		connected[i] = is_connected(&sim->nodes[i]);
-	sim_restore(sim);
+	if (sim_restore(sim, &err) != STATUS_OK)
+		sim_fail(sim, "restore: %s", err.msg);
 	for (int i = 0; i < SIM_NODES; i++) {
 		sim->nodes[i].reported = false;
 		if (connected[i])
 			sim_node_disconnect(&sim->nodes[i]);
 	}
-	server_process_wait_again(sim);
+	if (!server_process_wait_again(sim))
+		sim_fail(sim, "the server does not come back; see %s/server.log", sim->dir);
 	reconnect_all(sim, connected);
 }
 
@@ -230,7 +291,7 @@ static void do_plugin(struct sim *sim)
 static void do_trouble(struct sim *sim)
 {
 	struct sim_node *node = any_node(sim);
-	struct sim_volume *volume = &sim->volumes[sim_random(sim, SIM_VOLUMES)];
+	struct sim_volume *volume = &sim->volumes[sim_random(sim, (uint64_t)sim->n_volumes)];
 
 	switch (sim_random(sim, 4)) {
 	case 0:
@@ -260,13 +321,25 @@ struct operation {
 };
 
 static const struct operation operations[] = {
-	{"run", 300, do_run},		{"stop", 260, do_stop},
-	{"act", 200, do_act},		{"partition", 30, do_partition},
-	{"heal", 60, do_heal},		{"reboot", 15, do_reboot},
-	{"power-off", 5, do_power_off}, {"attest", 20, do_attest},
-	{"kill", 4, do_kill},		{"backup", 3, do_backup},
-	{"restore", 2, do_restore},	{"plugin", 15, do_plugin},
+	{"run", 300, do_run},
+	{"stop", 260, do_stop},
+	{"act", 200, do_act},
+	{"partition", 30, do_partition},
+	{"heal", 60, do_heal},
+	{"reboot", 15, do_reboot},
+	{"power-off", 5, do_power_off},
+	{"attest", 20, do_attest},
+	{"kill", 4, do_kill},
+	{"backup", 3, do_backup},
+	{"restore", 2, do_restore},
+	{"plugin", 15, do_plugin},
 	{"trouble", 30, do_trouble},
+	{"create", 20, do_create},
+	{"expand", 10, do_expand},
+	{"delete", 12, do_delete},
+	{"drain", 4, do_drain},
+	{"eligible", 20, do_make_eligible},
+	{"gc", 5, do_gc},
 };
 
 static void step(struct sim *sim)
@@ -285,10 +358,13 @@ static void step(struct sim *sim)
 		operations[i].run(sim);
 		break;
 	}
-	sim_settle(sim);
+	settle(sim);
 	oracle_check_mounts(sim);
-	if (sim->step % CHECK_EVERY == 0)
-		oracle_check_server(sim);
+	if (sim->step % CHECK_EVERY != 0)
+		return;
+	sim_look_at_made(sim);
+	sim_look_at_made(sim);
+	oracle_check_server(sim);
 }
 
 static void start(struct sim *sim)
@@ -312,7 +388,8 @@ static void start(struct sim *sim)
 	       !sim->nodes[3].welcomed)
 		(void)sd_event_run(sim->event, 100000);
 	sim_register_volumes(sim);
-	sim_settle(sim);
+	sim_add_made_volumes(sim);
+	settle(sim);
 }
 
 /* Everything works again and all work is stopped: then every claim must be freed. */
@@ -320,7 +397,7 @@ static void finish(struct sim *sim)
 {
 	uint64_t limit = clock_monotonic_us() + QUIET_LIMIT_US;
 
-	for (int v = 0; v < SIM_VOLUMES; v++)
+	for (int v = 0; v < sim->n_volumes; v++)
 		sim->volumes[v].attach_fails = sim->volumes[v].detach_fails = false;
 	for (int i = 0; i < SIM_NODES; i++) {
 		struct sim_node *node = &sim->nodes[i];
@@ -332,10 +409,11 @@ static void finish(struct sim *sim)
 		if (!is_connected(node))
 			sim_node_connect(node);
 	}
-	sim_settle(sim);
+	settle(sim);
 	sim_stop_all(sim);
 	for (int i = 0; i < SIM_NODES; i++)
 		sim_node_say_plugins(&sim->nodes[i]);
+	sim_look_at_made(sim);
 	while (!oracle_is_quiet(sim)) {
 		if (clock_monotonic_us() > limit) {
 			oracle_explain_all(sim);
@@ -344,7 +422,7 @@ static void finish(struct sim *sim)
 		for (int i = 0; i < SIM_NODES; i++)
 			sim_node_act(&sim->nodes[i]);
 		(void)sd_event_run(sim->event, 100000);
-		sim_settle(sim);
+		settle(sim);
 	}
 	oracle_check_server(sim);
 }
@@ -373,8 +451,9 @@ static void end(struct sim *sim)
 static void print_summary(const struct sim *sim)
 {
 	static const char *const names[COUNT_N] = {
-		"run",	      "refused",  "granted",  "mounted",  "unmounted", "kill -9", "reboots",
-		"partitions", "attested", "attached", "detached", "restores",  "adopted"};
+		"run",	   "refused",	 "granted",  "mounted",	 "unmounted", "kill -9",
+		"reboots", "partitions", "attested", "attached", "detached",  "restores",
+		"adopted", "created",	 "expanded", "deleted",	 "drains",    "collections"};
 
 	(void)printf("seed %llu, %llu steps:", (unsigned long long)seed, (unsigned long long)sim->step);
 	for (int i = 0; i < COUNT_N; i++)
@@ -398,6 +477,9 @@ int main(int argc, char **argv)
 	log_init("lifecycle", LOG_ERR);
 	(void)signal(SIGPIPE, SIG_IGN);
 	sim.server_binary = argv[optind];
+	sim.spawn = exec_server;
+	sim.say_where = say_where;
+	sim.say_again = say_again;
 	sim.rng = seed;
 	start(&sim);
 	for (sim.step = 1; sim.step <= steps; sim.step++)

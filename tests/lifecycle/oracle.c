@@ -67,7 +67,7 @@ static bool is_allowed(Holdfast__V1__AccessMode mode, const struct users *users)
 
 void oracle_check_mounts(const struct sim *sim)
 {
-	for (int v = 0; v < SIM_VOLUMES; v++) {
+	for (int v = 0; v < sim->n_volumes; v++) {
 		const struct users users = users_of(sim, v);
 
 		if (!is_allowed(sim->volumes[v].mode, &users))
@@ -123,12 +123,36 @@ static void check_mounts_are_claimed(struct sim *sim, int v, const Holdfast__V1_
 				sim_fail(sim, "volume %s is mounted on %s under claim %s, which is %s",
 					 volume->id, sim->nodes[n].id, entry->claim_id,
 					 claim ? claim_state_name((enum claim_state)claim->state) : "gone");
+			if (entry->mounted_acked && claim->state == HOLDFAST__V1__CLAIM_STATE__RESERVED)
+				sim_fail(sim, "the mount of claim %s was acknowledged and is not known",
+					 claim->id);
+			if (!claim->sent_to_node)
+				sim_fail(sim, "claim %s was given to its node, and the server does not know",
+					 claim->id);
 			if (!str_eq(claim->node_id, sim->nodes[n].id) ||
 			    !str_eq(claim->boot_id, sim->nodes[n].boot_id) ||
 			    claim->generation != entry->generation ||
 			    claim->access_mode == HOLDFAST__V1__ACCESS_MODE__ACCESS_MODE_UNSPECIFIED)
 				sim_fail(sim, "claim %s has lost its node, boot, generation or mode",
 					 claim->id);
+		}
+	}
+}
+
+/* What a node was told is taken back is: its receipt counts for good. */
+static void check_receipts_are_kept(struct sim *sim, int v, const Holdfast__V1__Volume *volume)
+{
+	for (int n = 0; n < SIM_NODES; n++) {
+		for (int i = 0; i < SIM_ENTRIES && sim->nodes[n].reported; i++) {
+			const struct sim_entry *entry = &sim->nodes[n].entries[i];
+			const Holdfast__V1__Claim *claim;
+
+			if (entry->phase != SIM_UNMOUNTED || entry->volume != v || !entry->released_acked)
+				continue;
+			claim = claim_by_id(volume, entry->claim_id);
+			if (claim && claim->state < HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED)
+				sim_fail(sim, "the release of claim %s was acknowledged and it is %s",
+					 claim->id, claim_state_name((enum claim_state)claim->state));
 		}
 	}
 }
@@ -164,7 +188,7 @@ static void check_explained(struct sim *sim, const Holdfast__V1__GetVolumeRespon
 		const Holdfast__V1__ClaimExplanation *e = response->explanations[i];
 		bool is_released = e->state >= HOLDFAST__V1__CLAIM_STATE__UNPUBLISHING;
 
-		if (e->waiting_for[0] == '\0' || e->text[0] == '\0')
+		if (e->waiting_for[0] == '\0' || e->text[0] == '\0' || e->next_command[0] == '\0')
 			sim_fail(sim, "claim %s is not explained", e->claim_id);
 		if (is_released && e->state == HOLDFAST__V1__CLAIM_STATE__UNPUBLISHING && e->n_missing == 0)
 			sim_fail(sim, "claim %s is stuck and no missing evidence is named", e->claim_id);
@@ -176,6 +200,11 @@ static void check_history(struct sim *sim, int v, const Holdfast__V1__Volume *vo
 	if (volume->modify_index < sim->volumes[v].modify_index)
 		sim_fail(sim, "the modify index of volume %s fell", volume->id);
 	sim->volumes[v].modify_index = volume->modify_index;
+	if (volume->generation < sim->volumes[v].generation)
+		sim_fail(sim, "the generation of volume %s fell from %llu to %llu", volume->id,
+			 (unsigned long long)sim->volumes[v].generation,
+			 (unsigned long long)volume->generation);
+	sim->volumes[v].generation = volume->generation;
 	for (size_t i = 0; i < volume->n_claims; i++) {
 		const Holdfast__V1__Claim *claim = volume->claims[i];
 
@@ -207,10 +236,14 @@ static void check_index(struct sim *sim)
 void oracle_check_server(struct sim *sim)
 {
 	check_index(sim);
-	for (int v = 0; v < SIM_VOLUMES; v++) {
-		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, sim->volumes[v].id);
+	for (int v = 0; v < sim->n_volumes; v++) {
+		Holdfast__V1__GetVolumeResponse *response;
 
+		if (!sim->volumes[v].is_known)
+			continue;
+		response = get_volume(sim, sim->volumes[v].id);
 		check_mounts_are_claimed(sim, v, response->volume);
+		check_receipts_are_kept(sim, v, response->volume);
 		check_attachments_are_claimed(sim, v, response->volume);
 		check_explained(sim, response);
 		check_history(sim, v, response->volume);
@@ -220,10 +253,15 @@ void oracle_check_server(struct sim *sim)
 
 bool oracle_is_quiet(struct sim *sim)
 {
-	for (int v = 0; v < SIM_VOLUMES; v++) {
+	for (int v = 0; v < sim->n_volumes; v++) {
 		const struct users users = users_of(sim, v);
-		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, sim->volumes[v].id);
-		uint32_t n = response->volume->readers + response->volume->writers;
+		Holdfast__V1__GetVolumeResponse *response;
+		uint32_t n;
+
+		if (!sim->volumes[v].is_known)
+			continue;
+		response = get_volume(sim, sim->volumes[v].id);
+		n = response->volume->readers + response->volume->writers;
 
 		holdfast__v1__get_volume_response__free_unpacked(response, NULL);
 		if (n > 0 || users.readers + users.writers > 0)
@@ -237,9 +275,12 @@ bool oracle_is_quiet(struct sim *sim)
 
 void oracle_explain_all(struct sim *sim)
 {
-	for (int v = 0; v < SIM_VOLUMES; v++) {
-		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, sim->volumes[v].id);
+	for (int v = 0; v < sim->n_volumes; v++) {
+		Holdfast__V1__GetVolumeResponse *response;
 
+		if (!sim->volumes[v].is_known)
+			continue;
+		response = get_volume(sim, sim->volumes[v].id);
 		if (response->volume->readers + response->volume->writers > 0)
 			(void)fputs(response->why, stderr);
 		holdfast__v1__get_volume_response__free_unpacked(response, NULL);

@@ -5,7 +5,6 @@
 #include "base/parse.h"
 #include "base/str.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,21 +13,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { START_TURN_US = 2000, START_TURNS = 5000 };
+enum { START_TURN_US = 1000, START_TURNS = 10000, DYING_TURNS = 200 };
 
-static _Noreturn void exec_server(const struct sim *sim)
+bool server_process_has_died(const struct sim *sim)
 {
-	const char *argv[] = {sim->server_binary, "--dev", sim->dir, "--cluster", "c1",	    "--node", "n0",
-			      "--node",		  "n1",	   "--node", "n2",	  "--node", "n3",     NULL};
-	char path[PATH_MAX];
-	int fd;
+	siginfo_t info = {.si_pid = 0};
 
-	(void)str_format(path, sizeof(path), "%s/server.log", sim->dir);
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fd >= 0)
-		(void)dup2(fd, STDERR_FILENO);
-	(void)execv(sim->server_binary, (char **)(uintptr_t)argv);
-	_exit(127);
+	for (int i = 0; i < DYING_TURNS; i++) {
+		if (waitid(P_PID, (id_t)sim->server_pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+		    info.si_pid != 0)
+			return true;
+		(void)usleep(START_TURN_US);
+	}
+	return false;
 }
 
 /* The port, once the server has written it. */
@@ -74,9 +71,7 @@ void server_process_start(struct sim *sim)
 
 	(void)str_format(path, sizeof(path), "%s/address", sim->dir);
 	(void)unlink(path);
-	sim->server_pid = fork();
-	if (sim->server_pid == 0)
-		exec_server(sim);
+	sim->server_pid = sim->spawn(sim);
 	if (sim->server_pid < 0)
 		sim_fail(sim, "fork failed");
 	for (int i = 0; !read_port(sim); i++) {
@@ -101,16 +96,21 @@ void server_process_kill(struct sim *sim)
 	sim->operator= NULL;
 }
 
-void server_process_wait_again(struct sim *sim)
+bool server_process_wait_again(struct sim *sim)
 {
+	siginfo_t info = {.si_pid = 0};
 	uint16_t old = sim->port;
 
-	rpc_client_free(sim->operator);
-	sim->operator= NULL;
 	for (int i = 0; !read_port(sim) || sim->port == old; i++) {
 		if (i == START_TURNS)
 			sim_fail(sim, "the server does not come back; see %s/server.log", sim->dir);
+		if (waitid(P_PID, (id_t)sim->server_pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+		    info.si_pid != 0)
+			return false;
 		(void)usleep(START_TURN_US);
 	}
+	rpc_client_free(sim->operator);
+	sim->operator= NULL;
 	connect_operator(sim);
+	return true;
 }

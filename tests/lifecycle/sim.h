@@ -19,8 +19,11 @@
 
 enum {
 	SIM_NODES = 4,
-	SIM_VOLUMES = 14, /* one of each access mode, native and csi */
-	SIM_ENTRIES = 64, /* allocations that a node remembers */
+	SIM_REGISTERED = 14, /* one of each access mode, native and csi */
+	SIM_VOLUMES = 16,    /* and those that are created and deleted again */
+	SIM_SNAPSHOTS = 4,
+	SIM_ENTRIES = 64,   /* allocations that a node remembers */
+	SIM_FORGOTTEN = 64, /* of those that it was told to forget, the last ones */
 	SIM_ID_SIZE = 64,
 };
 
@@ -74,16 +77,40 @@ struct sim_node {
 	bool lose_grants;    /* the agent dies when a grant arrives, before it is journalled */
 	bool reported;	     /* has told the server everything since the last restore */
 	struct sim_entry entries[SIM_ENTRIES];
+	char forgotten[SIM_FORGOTTEN][UUID_TEXT_SIZE]; /* in this epoch */
+	uint64_t n_forgotten;
 };
+
+/* What the server has acknowledged of a volume that comes and goes. */
+enum sim_said { SIM_UNSURE, SIM_THERE, SIM_GONE };
 
 struct sim_volume {
 	char id[SIM_ID_SIZE];
 	Holdfast__V1__AccessMode mode;
 	bool is_csi;
-	bool attached[SIM_NODES]; /* at the provider */
+	bool is_known;	    /* to the server: it has said so */
+	bool is_made;	    /* created and deleted through the server */
+	enum sim_said said; /* of those */
+	bool is_of_copy; /* a restored server believes what its copy says of it; the provider may have another
+			    one */
+	/* at the provider */
+	bool exists;
+	uint64_t capacity;
+	bool attached[SIM_NODES];
 	bool attach_fails;
+	bool attach_hangs; /* attached, and no answer */
 	bool detach_fails;
-	uint64_t modify_index; /* highest seen */
+	/* highest seen */
+	uint64_t modify_index;
+	uint64_t generation;
+	uint64_t granted; /* of a write grant, in any epoch */
+	char granted_claim[UUID_TEXT_SIZE];
+};
+
+/* At the provider. */
+struct sim_snapshot {
+	char name[SIM_ID_SIZE]; /* "": none */
+	int volume;
 };
 
 struct sim {
@@ -92,18 +119,26 @@ struct sim {
 	uint64_t step;
 	char dir[64];
 	const char *server_binary;
+	/** Make the server's process, on dir. */
+	pid_t (*spawn)(struct sim *sim);
+	/** To stderr: what fails, and how to see it again. */
+	void (*say_where)(const struct sim *sim);
+	void (*say_again)(const struct sim *sim);
 	pid_t server_pid; /* 0: dead */
 	uint16_t port;
 	struct rpc_tls *tls; /* of the operator */
 	struct rpc_client *operator;
 	struct sim_node nodes[SIM_NODES];
 	struct sim_volume volumes[SIM_VOLUMES];
+	int n_volumes;
+	struct sim_snapshot snapshots[SIM_SNAPSHOTS];
 	uint64_t activity; /* messages and answers that arrived */
-	int in_flight;	   /* Claim calls */
+	int in_flight;	   /* Claim calls, */
+	int hanging;	   /* of them those for which nobody answers */
 	uint64_t index;	   /* highest the server has shown */
 	uint64_t epoch;
 	struct sim_backup backup;
-	uint64_t counts[16]; /* what happened, for the summary: enum sim_count */
+	uint64_t counts[24]; /* what happened, for the summary: enum sim_count */
 };
 
 enum sim_count {
@@ -120,6 +155,11 @@ enum sim_count {
 	COUNT_DETACHED,
 	COUNT_RESTORES,
 	COUNT_ADOPTED,
+	COUNT_CREATED,
+	COUNT_EXPANDED,
+	COUNT_DELETED,
+	COUNT_DRAINS,
+	COUNT_COLLECTED,
 	COUNT_N,
 };
 
@@ -132,11 +172,15 @@ void sim_node_disconnect(struct sim_node *node);
 /** The machine starts again: nothing is mounted, the journal is still there. */
 void sim_node_reboot(struct sim_node *node);
 void sim_node_say_plugins(struct sim_node *node);
+/** Lost when it has no session. */
+void sim_node_send(struct sim_node *node, const Holdfast__V1__SessionUp *up);
 /** Try again what failed or was lost. */
 void sim_node_act(struct sim_node *node);
+struct sim_entry *sim_node_find(struct sim_node *node, const char *alloc_id);
+
+/* sim_report.c */
 /** Answer the server's request after a restore: everything that the journal holds. */
 void sim_node_report(struct sim_node *node, uint64_t epoch);
-struct sim_entry *sim_node_find(struct sim_node *node, const char *alloc_id);
 
 /* sim_plugin.c: the storage provider, behind whichever node's controller the server asks. */
 void sim_plugin_call(struct sim_node *node, const Holdfast__V1__PluginCall *call);
@@ -152,12 +196,14 @@ void oracle_explain_all(struct sim *sim);
 /* server_process.c */
 void server_process_start(struct sim *sim);
 void server_process_kill(struct sim *sim);
-/** The server is starting again by itself: wait for its new port. */
-void server_process_wait_again(struct sim *sim);
+/** The server is starting again by itself: wait for its new port. False: it has died. */
+bool server_process_wait_again(struct sim *sim);
+/** It was killed, by whomever; a process that is just dying is waited for. */
+bool server_process_has_died(const struct sim *sim);
 
 /* sim_backup.c: an operator who takes copies and restores them. */
 void sim_backup(struct sim *sim);
-void sim_restore(struct sim *sim);
+enum status sim_restore(struct sim *sim, struct error *err);
 
 /* sim_calls.c: an operator's calls. */
 enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service, const char *method,
@@ -169,8 +215,22 @@ enum status sim_stop(struct sim *sim, const char *alloc_id);
 /** Whatever runs, also what a restore has brought back. */
 void sim_stop_all(struct sim *sim);
 enum status sim_attest(struct sim *sim, int volume, int node, struct error *err);
-/** Run the loop until nothing happens any more. */
-void sim_settle(struct sim *sim);
+/** Run the loop until nothing happens any more. False: the server has died. */
+bool sim_settle(struct sim *sim);
+
+/* sim_operator.c: what operators do besides running work. */
+enum sim_patience { SIM_WAITS, SIM_GOES_ON }; /* whether for the answer */
+void sim_add_made_volumes(struct sim *sim);
+void sim_create(struct sim *sim, int volume, enum sim_patience patience);
+void sim_expand(struct sim *sim, int volume, enum sim_patience patience);
+void sim_delete(struct sim *sim, int volume, enum sim_patience patience);
+/** Which of the volumes that come and go are there, against what was acknowledged. */
+void sim_look_at_made(struct sim *sim);
+void sim_drain(struct sim *sim, int node, enum sim_patience patience);
+void sim_make_eligible(struct sim *sim, int node);
+/** @lasting: also for what is released later. */
+enum status sim_attest_node(struct sim *sim, int node, int volume, bool lasting);
+void sim_gc(struct sim *sim, enum sim_patience patience);
 
 uint64_t sim_random(struct sim *sim, uint64_t n);
 int sim_volume_of(const struct sim *sim, const char *id);

@@ -55,7 +55,13 @@ void sim_backup(struct sim *sim)
 	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
 }
 
-static void write_all(struct sim *sim, char *id)
+static enum status call(struct sim *sim, const char *method, const ProtobufCMessage *request,
+			ProtobufCMessage **ret, struct error *err)
+{
+	return sim_call(sim, OPERATOR, method, request, ret, err);
+}
+
+static enum status write_all(struct sim *sim, char *id, struct error *err)
 {
 	Holdfast__V1__WriteRestoreRequest request = HOLDFAST__V1__WRITE_RESTORE_REQUEST__INIT;
 
@@ -64,8 +70,10 @@ static void write_all(struct sim *sim, char *id)
 		request.offset = at;
 		request.data.data = sim->backup.data + at;
 		request.data.len = sim->backup.size - at < CHUNK ? sim->backup.size - at : CHUNK;
-		protobuf_c_message_free_unpacked(must_call(sim, "WriteRestore", &request.base), NULL);
+		if (call(sim, "WriteRestore", &request.base, NULL, err) != STATUS_OK)
+			return err->status;
 	}
+	return STATUS_OK;
 }
 
 /* What the restored server cannot know and no node can tell it: what was attached for a grant that never
@@ -73,7 +81,7 @@ static void write_all(struct sim *sim, char *id)
  * is taken as found. */
 static void forget_lost_attachments(struct sim *sim)
 {
-	for (int v = 0; v < SIM_VOLUMES; v++) {
+	for (int v = 0; v < sim->n_volumes; v++) {
 		for (int n = 0; n < SIM_NODES; n++) {
 			bool is_held = false;
 
@@ -84,31 +92,55 @@ static void forget_lost_attachments(struct sim *sim)
 			sim->volumes[v].attached[n] = sim->volumes[v].attached[n] && is_held;
 		}
 		sim->volumes[v].modify_index = 0;
+		sim->volumes[v].said = SIM_UNSURE;
+		sim->volumes[v].is_of_copy = true;
+		sim->volumes[v].generation = 0;
 	}
 	sim->index = 0;
+	for (int n = 0; n < SIM_NODES; n++) /* it may know nothing of their end */
+		memset(sim->nodes[n].forgotten, 0, sizeof(sim->nodes[n].forgotten));
 }
 
-void sim_restore(struct sim *sim)
+static enum status apply(struct sim *sim, char *id, struct error *err)
 {
-	Holdfast__V1__BeginRestoreRequest begin = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
-	Holdfast__V1__ApplyRestoreRequest apply = HOLDFAST__V1__APPLY_RESTORE_REQUEST__INIT;
-	Holdfast__V1__BeginRestoreResponse *begun;
+	Holdfast__V1__ApplyRestoreRequest request = HOLDFAST__V1__APPLY_RESTORE_REQUEST__INIT;
 	Holdfast__V1__ApplyRestoreResponse *applied;
+	ProtobufCMessage *response = NULL;
 	char reason[] = "the model wants it";
 
-	begin.size_bytes = sim->backup.size;
-	begin.sha256.data = sim->backup.sha256;
-	begin.sha256.len = sizeof(sim->backup.sha256);
-	begun = (Holdfast__V1__BeginRestoreResponse *)must_call(sim, "BeginRestore", &begin.base);
-	write_all(sim, begun->id);
-	apply.id = begun->id;
-	apply.reason = reason;
-	applied = (Holdfast__V1__ApplyRestoreResponse *)must_call(sim, "ApplyRestore", &apply.base);
+	request.id = id;
+	request.reason = reason;
+	if (call(sim, "ApplyRestore", &request.base, &response, err) != STATUS_OK)
+		return err->status;
+	applied = (Holdfast__V1__ApplyRestoreResponse *)response;
 	if (applied->epoch <= sim->epoch)
 		sim_fail(sim, "a restore begins no new epoch");
 	sim->epoch = applied->epoch;
 	holdfast__v1__apply_restore_response__free_unpacked(applied, NULL);
+	return STATUS_OK;
+}
+
+enum status sim_restore(struct sim *sim, struct error *err)
+{
+	Holdfast__V1__BeginRestoreRequest begin = HOLDFAST__V1__BEGIN_RESTORE_REQUEST__INIT;
+	Holdfast__V1__BeginRestoreResponse *begun;
+	ProtobufCMessage *response = NULL;
+	enum status st;
+
+	begin.size_bytes = sim->backup.size;
+	begin.sha256.data = sim->backup.sha256;
+	begin.sha256.len = sizeof(sim->backup.sha256);
+	st = call(sim, "BeginRestore", &begin.base, &response, err);
+	if (st != STATUS_OK)
+		return st;
+	begun = (Holdfast__V1__BeginRestoreResponse *)response;
+	st = write_all(sim, begun->id, err);
+	if (st == STATUS_OK)
+		st = apply(sim, begun->id, err);
 	holdfast__v1__begin_restore_response__free_unpacked(begun, NULL);
+	if (st != STATUS_OK)
+		return st;
 	forget_lost_attachments(sim);
 	sim->counts[COUNT_RESTORES]++;
+	return STATUS_OK;
 }

@@ -24,30 +24,34 @@ enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service,
 }
 
 /* Answered once everything before it is durable. */
-static void barrier(struct sim *sim)
+static bool barrier(struct sim *sim)
 {
-	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	Holdfast__V1__ListNodesRequest request = HOLDFAST__V1__LIST_NODES_REQUEST__INIT;
 	struct error err;
 
-	request.id = sim->volumes[0].id;
-	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, NULL, &err) != STATUS_OK)
-		sim_fail(sim, "Volumes.Get: %s", err.msg);
+	request.per_page = 1;
+	if (sim_call(sim, &holdfast__v1__nodes__descriptor, "List", &request.base, NULL, &err) == STATUS_OK)
+		return true;
+	if (server_process_has_died(sim))
+		return false;
+	sim_fail(sim, "Nodes.List: %s", err.msg);
 }
 
-void sim_settle(struct sim *sim)
+bool sim_settle(struct sim *sim)
 {
 	int idle = 0;
 
-	while (idle < IDLE_ROUNDS || (sim->in_flight > 0 && sim->server_pid != 0)) {
+	while (idle < IDLE_ROUNDS || (sim->in_flight > sim->hanging && sim->server_pid != 0)) {
 		uint64_t before = sim->activity;
 
-		if (sim->server_pid != 0)
-			barrier(sim);
+		if (sim->server_pid != 0 && !barrier(sim))
+			return false;
 		for (int i = 0; i < IDLE_TURNS; i++)
 			while (sd_event_run(sim->event, 0) > 0)
 				;
 		idle = sim->activity == before ? idle + 1 : 0;
 	}
+	return true;
 }
 
 static void register_volume(struct sim *sim, struct sim_volume *volume, Holdfast__V1__AccessMode mode,
@@ -86,17 +90,17 @@ static void register_volume(struct sim *sim, struct sim_volume *volume, Holdfast
 	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, &err) !=
 	    STATUS_OK)
 		sim_fail(sim, "Volumes.Register %s: %s", volume->id, err.msg);
+	volume->is_known = volume->exists = true;
 }
 
 void sim_register_volumes(struct sim *sim)
 {
-	int n = 0;
-
 	for (int csi = 0; csi < 2; csi++)
 		for (int mode = SINGLE_NODE_READER_ONLY; mode < ACCESS_MODE_N; mode++)
-			register_volume(sim, &sim->volumes[n++], (Holdfast__V1__AccessMode)mode, csi == 1);
-	if (n != SIM_VOLUMES)
-		sim_fail(sim, "%d volumes", n);
+			register_volume(sim, &sim->volumes[sim->n_volumes++], (Holdfast__V1__AccessMode)mode,
+					csi == 1);
+	if (sim->n_volumes != SIM_REGISTERED)
+		sim_fail(sim, "%d volumes", sim->n_volumes);
 }
 
 enum status sim_run(struct sim *sim, int volume, int node, bool is_write, char ret_id[static UUID_TEXT_SIZE],

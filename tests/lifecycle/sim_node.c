@@ -26,7 +26,7 @@ static struct sim_entry *new_entry(struct sim_node *node)
 	return NULL;
 }
 
-static void send_up(struct sim_node *node, const Holdfast__V1__SessionUp *up)
+void sim_node_send(struct sim_node *node, const Holdfast__V1__SessionUp *up)
 {
 	if (node->stream && node->welcomed)
 		(void)rpc_stream_send(node->stream, &up->base, NULL); /* lost like anything on a dead link */
@@ -43,7 +43,7 @@ static void say_status_of(struct sim_node *node, const char *alloc_id, Holdfast_
 	alloc.client_status = status;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
 	up.alloc = &alloc;
-	send_up(node, &up);
+	sim_node_send(node, &up);
 }
 
 static void say_status(struct sim_entry *entry)
@@ -80,7 +80,7 @@ static void say_receipt(struct sim_node *node, const struct receipt_about *about
 	}
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
 	up.receipt = &receipt;
-	send_up(node, &up);
+	sim_node_send(node, &up);
 }
 
 static struct receipt_about about_entry(const struct sim_entry *entry)
@@ -137,6 +137,33 @@ static void mount_volume(struct sim_entry *entry)
 	say_status(entry);
 }
 
+static bool has_one_writer(Holdfast__V1__AccessMode mode)
+{
+	return mode == HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER ||
+	       mode == HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_SINGLE_WRITER ||
+	       mode == HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_SINGLE_WRITER;
+}
+
+/* Each writer has a later generation than the one before: mount helpers refuse it otherwise. Of several at
+ * once, the later grant may arrive first. */
+static void note_generation(const struct sim_entry *entry, const Holdfast__V1__Claim *claim)
+{
+	struct sim *sim = entry->node->sim;
+	struct sim_volume *volume = &sim->volumes[entry->volume];
+	bool is_repeated = str_eq(volume->granted_claim, claim->id);
+
+	if (!entry->is_write)
+		return;
+	if (has_one_writer(volume->mode) && !is_repeated && claim->generation <= volume->granted)
+		sim_fail(sim, "volume %s is granted with generation %llu after %llu", volume->id,
+			 (unsigned long long)claim->generation, (unsigned long long)volume->granted);
+	if (claim->generation > volume->granted)
+		volume->granted = claim->generation;
+	if (claim->generation > volume->generation)
+		volume->generation = claim->generation;
+	(void)str_copy(volume->granted_claim, sizeof(volume->granted_claim), claim->id);
+}
+
 static void take_grant(struct sim_entry *entry, const Holdfast__V1__ClaimVolumeResponse *response)
 {
 	const Holdfast__V1__Claim *claim = response->claim;
@@ -147,6 +174,7 @@ static void take_grant(struct sim_entry *entry, const Holdfast__V1__ClaimVolumeR
 	    !str_eq(claim->allocation_id, entry->alloc_id))
 		sim_fail(node->sim, "the grant of claim %s is for another boot, node or allocation",
 			 claim->id);
+	note_generation(entry, claim);
 	if (node->lose_grants) {
 		node->lose_grants = false;
 		entry->phase = SIM_NEW;
@@ -212,6 +240,10 @@ static void take_run(struct sim_node *node, const Holdfast__V1__Allocation *allo
 		say_status(entry);
 		return;
 	}
+	for (int i = 0; i < SIM_FORGOTTEN; i++)
+		if (str_eq(node->forgotten[i], alloc->id))
+			sim_fail(node->sim, "%s shall run allocation %s, which it was told to forget",
+				 node->id, alloc->id);
 	entry = new_entry(node);
 	if (!entry) {
 		say_status_of(node, alloc->id, HOLDFAST__V1__CLIENT_STATUS__FAILED);
@@ -293,99 +325,9 @@ static void take_forget(struct sim_node *node, const char *alloc_id)
 		return;
 	if (entry->phase != SIM_UNMOUNTED)
 		sim_fail(node->sim, "%s shall forget allocation %s, which is not over", node->id, alloc_id);
+	(void)str_copy(node->forgotten[node->n_forgotten++ % SIM_FORGOTTEN], UUID_TEXT_SIZE, alloc_id);
 	if (entry->claim_id[0] == '\0' || entry->released_acked || !str_eq(entry->claim_boot, node->boot_id))
 		entry->phase = SIM_FREE; /* else its receipt is still to be said */
-}
-
-/* Claims and allocations of a report, with the memory of their texts. */
-struct report_part {
-	Holdfast__V1__Claim claim;
-	Holdfast__V1__Allocation alloc;
-	Holdfast__V1__VolumeRequest request;
-	Holdfast__V1__VolumeRequest *requests[1];
-	char namespace[16], name[8], plugin[8], profile[8], driver[8];
-};
-
-static void fill_part(struct sim_entry *entry, struct report_part *part)
-{
-	struct sim_volume *volume = &entry->node->sim->volumes[entry->volume];
-
-	*part = (struct report_part){.claim = HOLDFAST__V1__CLAIM__INIT,
-				     .alloc = HOLDFAST__V1__ALLOCATION__INIT,
-				     .request = HOLDFAST__V1__VOLUME_REQUEST__INIT,
-				     .namespace = "default",
-				     .name = "data",
-				     .profile = "disk",
-				     .driver = "none"};
-	(void)str_copy(part->plugin, sizeof(part->plugin), volume->is_csi ? "csi" : "native");
-	if (volume->is_csi)
-		part->profile[0] = '\0';
-	part->requests[0] = &part->request;
-	part->request.name = part->name;
-	part->request.source = volume->id;
-	part->request.access_mode = volume->mode;
-	part->request.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	part->request.read_only = !entry->is_write;
-	part->alloc.id = entry->alloc_id;
-	part->alloc.namespace_ = part->namespace;
-	part->alloc.name = part->name;
-	part->alloc.node_id = entry->node->id;
-	part->alloc.driver = part->driver;
-	part->alloc.volumes = part->requests;
-	part->alloc.n_volumes = 1;
-	part->alloc.desired_status =
-		entry->stopping ? HOLDFAST__V1__DESIRED_STATUS__STOP : HOLDFAST__V1__DESIRED_STATUS__RUN;
-	part->alloc.client_status = entry->status;
-	part->claim.id = entry->claim_id;
-	part->claim.volume_id = volume->id;
-	part->claim.namespace_ = part->namespace;
-	part->claim.external_id = volume->id;
-	part->claim.plugin_id = part->plugin;
-	part->claim.profile = part->profile;
-	part->claim.allocation_id = entry->alloc_id;
-	part->claim.node_id = entry->node->id;
-	part->claim.boot_id = entry->claim_boot;
-	part->claim.mode = entry->is_write ? HOLDFAST__V1__CLAIM_MODE__WRITE : HOLDFAST__V1__CLAIM_MODE__READ;
-	part->claim.access_mode = volume->mode;
-	part->claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	part->claim.generation = entry->generation;
-	/* it lets go of it, or did with its boot: the provider may have it attached still */
-	if (entry->phase == SIM_UNMOUNTED)
-		part->claim.state = HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED;
-}
-
-void sim_node_report(struct sim_node *node, uint64_t epoch)
-{
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__NodeReport report = HOLDFAST__V1__NODE_REPORT__INIT;
-	struct report_part parts[SIM_ENTRIES];
-	Holdfast__V1__Allocation *allocs[SIM_ENTRIES];
-	Holdfast__V1__Claim *claims[SIM_ENTRIES];
-	ProtobufCBinaryData tickets[SIM_ENTRIES];
-
-	report.epoch = epoch;
-	report.allocations = allocs;
-	report.claims = claims;
-	report.tickets = tickets;
-	for (int i = 0; i < SIM_ENTRIES; i++) {
-		struct sim_entry *entry = &node->entries[i];
-
-		if (entry->phase == SIM_FREE)
-			continue;
-		fill_part(entry, &parts[i]);
-		allocs[report.n_allocations++] = &parts[i].alloc;
-		if (entry->phase != SIM_MOUNTED &&
-		    (entry->phase != SIM_UNMOUNTED || entry->claim_id[0] == '\0'))
-			continue;
-		claims[report.n_claims++] = &parts[i].claim;
-		tickets[report.n_tickets++] =
-			(ProtobufCBinaryData){.len = sizeof(entry->ticket), .data = entry->ticket};
-		node->sim->counts[COUNT_ADOPTED]++;
-	}
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
-	up.report = &report;
-	send_up(node, &up);
-	node->reported = true;
 }
 
 static void on_message(struct rpc_stream *stream, const ProtobufCMessage *message, void *userdata)
@@ -474,6 +416,7 @@ static void make_fingerprint(const struct sim_node *node, struct fingerprint *fp
 	fp->native.healthy = true;
 	fp->controller.healthy = fp->csi.healthy = node->plugin_healthy;
 	fp->controller.attach_detach = fp->controller.create_delete = true;
+	fp->controller.expand = fp->controller.create_delete_snapshot = fp->half.expand = true;
 	fp->half.provider_node_id = fp->provider_node;
 	fp->csi.plugin_id = fp->csi_id;
 	fp->csi.controller_required = true;
@@ -494,7 +437,7 @@ void sim_node_say_plugins(struct sim_node *node)
 	pb.n_plugins = 2;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
 	up.fingerprint = &pb;
-	send_up(node, &up);
+	sim_node_send(node, &up);
 }
 
 static void say_hello(struct sim_node *node)

@@ -43,11 +43,119 @@ static bool is_mounted(const struct sim *sim, int volume, int node)
 	return false;
 }
 
+static bool is_attached(const struct sim_volume *volume)
+{
+	for (int i = 0; i < SIM_NODES; i++)
+		if (volume->attached[i])
+			return true;
+	return false;
+}
+
+/* The volume's name in the simulation travels as a parameter; the provider takes it as its own id. */
+static struct sim_volume *volume_to_make(struct sim *sim,
+					 const Holdfast__V1__ControllerCreateRequest *request)
+{
+	for (size_t i = 0; i < request->n_parameters; i++)
+		if (str_eq(request->parameters[i]->key, "id"))
+			return &sim->volumes[sim_volume_of(sim, request->parameters[i]->value)];
+	sim_fail(sim, "the provider is asked for volume %s without its parameters", request->name);
+}
+
+static void take_create(struct sim *sim, const Holdfast__V1__ControllerCreateRequest *request,
+			Holdfast__V1__PluginReply *reply, Holdfast__V1__ControllerCreateResponse *response)
+{
+	struct sim_volume *volume = volume_to_make(sim, request);
+
+	if (!volume->exists)
+		volume->capacity = request->capacity_min;
+	volume->exists = true;
+	response->external_id = volume->id;
+	response->capacity = volume->capacity;
+	reply->create = response;
+}
+
+static void take_delete(struct sim *sim, const Holdfast__V1__ControllerDeleteRequest *request)
+{
+	int number = sim_volume_of(sim, request->external_id);
+	struct sim_volume *volume = &sim->volumes[number];
+
+	for (int i = 0; i < SIM_NODES; i++)
+		if (is_mounted(sim, number, i))
+			sim_fail(sim, "volume %s is deleted while it is mounted on %s", volume->id,
+				 sim->nodes[i].id);
+	if (is_attached(volume))
+		sim_fail(sim, "volume %s is deleted while it is attached", volume->id);
+	volume->exists = false;
+}
+
+static void take_expand(struct sim *sim, const Holdfast__V1__ControllerExpandRequest *request,
+			Holdfast__V1__PluginReply *reply, Holdfast__V1__ControllerExpandResponse *response)
+{
+	struct sim_volume *volume = &sim->volumes[sim_volume_of(sim, request->external_id)];
+
+	if (!volume->exists) {
+		refuse(reply, STATUS_NOT_FOUND);
+		return;
+	}
+	if (volume->capacity < request->capacity_min)
+		volume->capacity = request->capacity_min;
+	response->capacity = volume->capacity;
+	response->node_expansion_required = true;
+	reply->expand = response;
+}
+
+static void take_node_expand(struct sim_node *node, const Holdfast__V1__NodeExpandRequest *request,
+			     Holdfast__V1__PluginReply *reply, Holdfast__V1__NodeExpandResponse *response)
+{
+	int number = sim_volume_of(node->sim, request->external_id);
+
+	response->bytes = node->sim->volumes[number].capacity;
+	reply->node_expand = response;
+	if (!is_mounted(node->sim, number, node->number))
+		refuse(reply, STATUS_NOT_FOUND);
+}
+
+static void take_snapshot(struct sim *sim, const Holdfast__V1__ControllerCreateSnapshotRequest *request,
+			  Holdfast__V1__PluginReply *reply,
+			  Holdfast__V1__ControllerCreateSnapshotResponse *response)
+{
+	struct sim_snapshot *slot = NULL;
+
+	for (int i = SIM_SNAPSHOTS - 1; i >= 0; i--)
+		if (sim->snapshots[i].name[0] == '\0')
+			slot = &sim->snapshots[i];
+	for (int i = 0; i < SIM_SNAPSHOTS; i++)
+		if (str_eq(sim->snapshots[i].name, request->name))
+			slot = &sim->snapshots[i];
+	if (!slot) {
+		refuse(reply, STATUS_RESOURCE_EXHAUSTED);
+		return;
+	}
+	(void)str_copy(slot->name, sizeof(slot->name), request->name);
+	slot->volume = sim_volume_of(sim, request->external_id);
+	response->snapshot->snapshot_id = slot->name;
+	response->snapshot->external_source_id = request->external_id;
+	response->snapshot->ready = true;
+	reply->create_snapshot = response;
+}
+
+static void take_snapshot_delete(struct sim *sim,
+				 const Holdfast__V1__ControllerDeleteSnapshotRequest *request)
+{
+	for (int i = 0; i < SIM_SNAPSHOTS; i++)
+		if (str_eq(sim->snapshots[i].name, request->snapshot_id))
+			sim->snapshots[i].name[0] = '\0';
+}
+
 static void take_attach(struct sim *sim, const Holdfast__V1__ControllerAttachRequest *request,
 			Holdfast__V1__PluginReply *reply)
 {
 	struct sim_volume *volume = &sim->volumes[sim_volume_of(sim, request->external_id)];
 
+	if (!volume->exists) {
+		refuse(reply, STATUS_NOT_FOUND);
+		return;
+	}
 	volume->attached[node_of(sim, request->external_node_id)] =
 		true; /* also when it says that it failed */
 	sim->counts[COUNT_ATTACHED]++;
@@ -73,28 +181,94 @@ static void take_detach(struct sim *sim, const Holdfast__V1__ControllerDetachReq
 	sim->counts[COUNT_DETACHED]++;
 }
 
+/* Memory of whatever is answered. */
+struct answers {
+	Holdfast__V1__ControllerAttachResponse attach;
+	Holdfast__V1__ControllerDetachResponse detach;
+	Holdfast__V1__ControllerValidateResponse validate;
+	Holdfast__V1__ControllerCreateResponse create;
+	Holdfast__V1__ControllerDeleteResponse delete;
+	Holdfast__V1__ControllerExpandResponse expand;
+	Holdfast__V1__NodeExpandResponse node_expand;
+	Holdfast__V1__ControllerCreateSnapshotResponse create_snapshot;
+	Holdfast__V1__ControllerDeleteSnapshotResponse delete_snapshot;
+	Holdfast__V1__ExternalSnapshot snapshot;
+};
+
+static const struct answers no_answers = {
+	.attach = HOLDFAST__V1__CONTROLLER_ATTACH_RESPONSE__INIT,
+	.detach = HOLDFAST__V1__CONTROLLER_DETACH_RESPONSE__INIT,
+	.validate = HOLDFAST__V1__CONTROLLER_VALIDATE_RESPONSE__INIT,
+	.create = HOLDFAST__V1__CONTROLLER_CREATE_RESPONSE__INIT,
+	.delete = HOLDFAST__V1__CONTROLLER_DELETE_RESPONSE__INIT,
+	.expand = HOLDFAST__V1__CONTROLLER_EXPAND_RESPONSE__INIT,
+	.node_expand = HOLDFAST__V1__NODE_EXPAND_RESPONSE__INIT,
+	.create_snapshot = HOLDFAST__V1__CONTROLLER_CREATE_SNAPSHOT_RESPONSE__INIT,
+	.delete_snapshot = HOLDFAST__V1__CONTROLLER_DELETE_SNAPSHOT_RESPONSE__INIT,
+	.snapshot = HOLDFAST__V1__EXTERNAL_SNAPSHOT__INIT,
+};
+
+/* Calls that make, change and unmake volumes and snapshots. */
+static void take_other(struct sim_node *node, const Holdfast__V1__PluginCall *call, struct answers *answers,
+		       Holdfast__V1__PluginReply *reply)
+{
+	struct sim *sim = node->sim;
+
+	switch ((int)call->request_case) {
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE:
+		take_create(sim, call->create, reply, &answers->create);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE:
+		reply->delete_ = &answers->delete;
+		take_delete(sim, call->delete_);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_EXPAND:
+		take_expand(sim, call->expand, reply, &answers->expand);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_NODE_EXPAND:
+		take_node_expand(node, call->node_expand, reply, &answers->node_expand);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_CREATE_SNAPSHOT:
+		answers->create_snapshot.snapshot = &answers->snapshot;
+		take_snapshot(sim, call->create_snapshot, reply, &answers->create_snapshot);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE_SNAPSHOT:
+		reply->delete_snapshot = &answers->delete_snapshot;
+		take_snapshot_delete(sim, call->delete_snapshot);
+		break;
+	default:
+		sim_fail(sim, "the plugin is asked for call %d", (int)call->request_case);
+	}
+}
+
 void sim_plugin_call(struct sim_node *node, const Holdfast__V1__PluginCall *call)
 {
 	Holdfast__V1__PluginReply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
-	Holdfast__V1__ControllerAttachResponse attached = HOLDFAST__V1__CONTROLLER_ATTACH_RESPONSE__INIT;
-	Holdfast__V1__ControllerDetachResponse detached = HOLDFAST__V1__CONTROLLER_DETACH_RESPONSE__INIT;
-	Holdfast__V1__ControllerValidateResponse validated = HOLDFAST__V1__CONTROLLER_VALIDATE_RESPONSE__INIT;
+	struct answers answers = no_answers;
+	struct sim *sim = node->sim;
 
 	reply.call_id = call->call_id;
-	if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH) {
-		take_attach(node->sim, call->attach, &reply);
-		reply.response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_ATTACH;
-		reply.attach = &attached;
-	} else if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH) {
-		take_detach(node->sim, call->detach, &reply);
-		reply.response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH;
-		reply.detach = &detached;
-	} else if (call->request_case == HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE) {
-		validated.confirmed = true;
-		reply.response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_VALIDATE;
-		reply.validate = &validated;
-	} else {
-		sim_fail(node->sim, "the plugin is asked for call %d", (int)call->request_case);
+	reply.response_case = (Holdfast__V1__PluginReply__ResponseCase)call->request_case; /* same numbers */
+	switch ((int)call->request_case) {
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH:
+		reply.attach = &answers.attach;
+		take_attach(sim, call->attach, &reply);
+		if (sim->volumes[sim_volume_of(sim, call->attach->external_id)].attach_hangs) {
+			sim->hanging++;
+			return;
+		}
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH:
+		reply.detach = &answers.detach;
+		take_detach(sim, call->detach, &reply);
+		break;
+	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_VALIDATE:
+		answers.validate.confirmed = true;
+		reply.validate = &answers.validate;
+		break;
+	default:
+		take_other(node, call, &answers, &reply);
+		break;
 	}
 	if (reply.code != 0)
 		reply.response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET;

@@ -5,34 +5,50 @@
 #include "base/str.h"
 #include "store/kv_sqlite.h"
 
-#include <poll.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHILD_ENDED = 42, CHILD_SECONDS_MAX = 60 };
+enum {
+	CHILD_ENDED = 42,
+	CHILD_SECONDS_MAX = 60,
+	/* before a step: what the program does not make wait for the step gets out into the world */
+	LEAK_US = 3000,
+};
+
+/* Seen by the child and by whoever has started it. */
+struct counter {
+	atomic_int count; /* the store's steps are made by its thread */
+	atomic_bool is_armed;
+};
 
 static struct {
 	struct fault fault;
-	atomic_int count; /* the store's steps are made by its thread */
-	atomic_bool is_armed;
+	struct counter *counter; /* NULL: this process has no fault */
 	int say_fd;
 } child = {.say_fd = -1};
 
 static int count_step(void)
 {
-	return atomic_load(&child.is_armed) ? atomic_fetch_add(&child.count, 1) + 1 : 0;
+	return child.counter && atomic_load(&child.counter->is_armed)
+		       ? atomic_fetch_add(&child.counter->count, 1) + 1
+		       : 0;
 }
 
 static void maybe_die(int step, enum fault_side side)
 {
-	if (step == child.fault.step && side == child.fault.side && step > 0)
-		(void)kill(getpid(), SIGKILL);
+	if (step == 0 || step != child.fault.step || side != child.fault.side)
+		return;
+	if (side == FAULT_BEFORE)
+		(void)usleep(LEAK_US);
+	(void)kill(getpid(), SIGKILL);
 }
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of the linker */
@@ -90,10 +106,28 @@ int __wrap_unlink(const char *path)
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
+static struct counter *counter_of_children(void)
+{
+	static struct counter *shared;
+
+	if (!shared)
+		shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			      0);
+	assert_true(shared != MAP_FAILED);
+	return shared;
+}
+
 void fault_arm(void)
 {
-	atomic_store(&child.count, 0);
-	atomic_store(&child.is_armed, true);
+	struct counter *counter = counter_of_children();
+
+	atomic_store(&counter->count, 0);
+	atomic_store(&counter->is_armed, true);
+}
+
+void fault_disarm(void)
+{
+	atomic_store(&counter_of_children()->is_armed, false);
 }
 
 void fault_say(const char *line)
@@ -115,6 +149,27 @@ static void read_said(int fd, struct fault_end *end)
 	end->said[len] = '\0';
 }
 
+pid_t fault_start(const struct fault *fault, int say_fd, void (*body)(void *userdata), void *userdata)
+{
+	struct counter *counter = counter_of_children();
+	pid_t pid;
+
+	atomic_store(&counter->is_armed, false);
+	atomic_store(&counter->count, 0);
+	(void)fflush(NULL); /* the child must not write what the parent has not written yet */
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)alarm(CHILD_SECONDS_MAX);
+	child.fault = *fault;
+	child.counter = counter;
+	child.say_fd = say_fd;
+	body(userdata);
+	_exit(CHILD_ENDED);
+}
+
 struct fault_end fault_run(const struct fault *fault, void (*body)(void *userdata), void *userdata)
 {
 	struct fault_end end = {.died = false};
@@ -122,19 +177,8 @@ struct fault_end fault_run(const struct fault *fault, void (*body)(void *userdat
 	int status;
 	pid_t pid;
 
-	assert_int_equal(pipe(ends), 0);
-	(void)fflush(NULL); /* the child must not write what the parent has not written yet */
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		(void)alarm(CHILD_SECONDS_MAX);
-		(void)close(ends[0]);
-		child.fault = *fault;
-		child.say_fd = ends[1];
-		body(userdata);
-		_exit(CHILD_ENDED);
-	}
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid = fault_start(fault, ends[1], body, userdata);
 	(void)close(ends[1]);
 	read_said(ends[0], &end);
 	(void)close(ends[0]);

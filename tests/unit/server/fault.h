@@ -11,7 +11,7 @@
 enum fault_side { FAULT_BEFORE, FAULT_AFTER, FAULT_SIDE_N };
 
 struct fault {
-	int step; /* from 1 */
+	int step; /* from 1; 0: none */
 	enum fault_side side;
 };
 
@@ -26,8 +26,15 @@ struct fault_end {
  * make its own threads, descriptors and servers. A child that ends otherwise fails the test. */
 struct fault_end fault_run(const struct fault *fault, void (*body)(void *userdata), void *userdata);
 
-/** In the child: count from here. */
+/** The same without waiting: a child that serves others. It is the caller's to wait for; @say_fd is where it
+ * says things to, -1: nowhere. One at a time. */
+pid_t fault_start(const struct fault *fault, int say_fd, void (*body)(void *userdata), void *userdata);
+
+/** Count from here: by the child, or by who has started it. */
 void fault_arm(void);
+
+/** No more step is fatal; a death may still be on its way. */
+void fault_disarm(void);
 
 /** In the child: something was acknowledged. */
 void fault_say(const char *line);

@@ -1,0 +1,65 @@
+#include "kill.h"
+#include "server.h"
+
+#include "base/str.h"
+#include "log/log.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* As main() does. */
+static void serve(void *userdata)
+{
+	const struct kill *k = userdata;
+	bool is_restarting = true;
+	char path[PATH_MAX];
+	struct error err;
+	int fd;
+
+	(void)str_format(path, sizeof(path), "%s/server.log", k->sim.dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)dup2(fd, STDERR_FILENO);
+	log_init("holdfast-server", LOG_NOTICE);
+	while (is_restarting) {
+		struct server *server;
+		enum status st = server_new(&k->config, &server, &err);
+
+		if (st == STATUS_OK)
+			st = server_run(server, &err);
+		if (st != STATUS_OK) {
+			(void)fprintf(stderr, "%s\n", err.msg);
+			_exit(1);
+		}
+		is_restarting = server->restarting;
+		server_free(server);
+	}
+}
+
+pid_t kill_server_spawn(struct sim *sim)
+{
+	struct kill *k = (struct kill *)sim;
+
+	return fault_start(&k->fault, -1, serve, k);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	/* certificates and keys are good for every server */
+	if (ftw->level == 0 || strstr(path, "/tls") || strstr(path, "/ticket."))
+		return 0;
+	return remove(path);
+}
+
+void kill_server_forget_store(struct kill *k)
+{
+	if (nftw(k->sim.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+		sim_fail(&k->sim, "the old store cannot be removed");
+}
