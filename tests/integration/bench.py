@@ -114,9 +114,9 @@ class Bench:
         }
 
     def claims(self):
-        folder = f"{PREFIX}/var/bench"
+        folder, pid = f"{PREFIX}/var/bench", str(self.world.server.pid)
         os.mkdir(folder)
-        return json.loads(run(program("bench_claims"), f"{PREFIX}/var/server", self.node.id, folder).stdout)
+        return json.loads(run(program("bench_claims"), f"{PREFIX}/var/server", self.node.id, folder, pid).stdout)
 
     def server(self):
         """A server of its own, with much in it."""
