@@ -51,7 +51,6 @@ struct server {
 	struct certificate certificate;	      /* see certificate.h */
 	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
-	unsigned int n_commits;	 /* since the change feed was last compacted */
 	struct events *events;	 /* owned */
 	struct backup *backup;	 /* owned; NULL: none */
 	struct restore *restore; /* owned; NULL: none */
