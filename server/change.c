@@ -236,7 +236,7 @@ static enum status pack_object(const struct change_object *object, struct kv_op 
 		ret->text = text_of(object->key, message);
 	}
 	if (message)
-		protobuf_c_message_free_unpacked(message, NULL);
+		object_type(object->kind)->drop_message(message);
 	ret->value = bytes;
 	ret->len = len;
 	return bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
