@@ -6,6 +6,7 @@
 #include "config.h"
 #include "refusals.h"
 #include "state.h"
+#include "ticket_ahead.h"
 #include "ticket_issuer.h"
 #include "volume_work.h"
 
@@ -14,6 +15,7 @@
 #include "rpc/tls.h"
 #include "store/kv.h"
 
+#include <openssl/evp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <systemd/sd-event.h>
@@ -37,6 +39,8 @@ struct server {
 	struct kv *kv;
 	struct state state;
 	struct ticket_issuer *issuer;
+	struct ticket_signer *signer; /* see ticket_ahead.h */
+	EVP_MD *sha256;		      /* owned; for the audit */
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
 	struct controllers *controllers; /* see controller.h */

@@ -21,6 +21,14 @@ void ticket_issuer_free(struct ticket_issuer *issuer);
 /** The public key that helpers' policies must name. */
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
 
+/** ticket_issue() without the signature. */
+enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
+			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			struct error *err);
+
+/** Sign what the ticket says; from any thread. */
+void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket);
+
 /** What @claim, which must be held, allows its node to do with @volume until @not_after_ms. It is of the
  * volume's generation now: the newest among those who hold it together. */
 enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
