@@ -398,6 +398,21 @@ static double run_and_cost(struct bench *b, sqlite3 *db, struct etcd *etcd, enum
 	return rate;
 }
 
+static double total(const struct cost *cost)
+{
+	return cost->loop_us + cost->others_us + cost->client_us;
+}
+
+/* How many claims there are for the processor time of one transaction of etcd, clients included. */
+static void print_cost_ratio(struct cost (*costs)[ROUNDS], const char *name, enum way claims, enum way etcd)
+{
+	double ratio[ROUNDS];
+
+	for (int r = 0; r < ROUNDS; r++)
+		ratio[r] = total(&costs[etcd][r]) / total(&costs[claims][r]);
+	(void)printf(", \"%s\": %.3f", name, median(ratio));
+}
+
 static void print_costs(struct cost (*costs)[ROUNDS])
 {
 	for (int way = 0; way < WAY_N; way++) {
@@ -438,6 +453,11 @@ static void measure(struct bench *b, sqlite3 *db, struct etcd *etcd)
 	for (int way = 0; way < WAY_N; way++)
 		(void)printf("%s\"%s\": %.0f", separator, ways[way].name, median(rates[way]));
 	print_costs(costs);
+	if (etcd) {
+		print_cost_ratio(costs, "ratio_cpu_etcd_1", CLAIMS_AT_1, ETCD_AT_1);
+		print_cost_ratio(costs, "ratio_cpu_etcd_10", CLAIMS_AT_10, ETCD_AT_10);
+		print_cost_ratio(costs, "ratio_cpu_etcd_64", CLAIMS_AT_64, ETCD_AT_64);
+	}
 	(void)printf("}\n");
 }
 

@@ -170,6 +170,14 @@ def show_claims(claims):
             f"  {width:11}           {claims[f'claims_per_s_{width}']:10.0f} {claims[f'etcd_per_s_{width}']:10.0f}"
             f" {claims[f'ratio_{width}']:18.2f} {claims[f'ratio_etcd_{width}']:16.2f}"
         )
+    show("  processor time of one, us     server: loop, other threads   client      etcd   client   ratio")
+    for width in (1, 10, 64):
+        ours, etcd = claims[f"cpu_us_claims_per_s_{width}"], claims[f"cpu_us_etcd_per_s_{width}"]
+        ratio = claims.get(f"ratio_cpu_etcd_{width}", 0)
+        show(
+            f"  {width:11}                          {ours['loop']:7.0f} {ours['others']:15.0f} {ours['client']:8.0f}"
+            f" {etcd['loop'] + etcd['others']:9.0f} {etcd['client']:8.0f} {ratio:7.2f}"
+        )
 
 
 def show_server(server):
