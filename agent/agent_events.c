@@ -137,12 +137,13 @@ static void on_ack(const char *claim_id, bool is_released, void *userdata)
 	(void)receipts_remove(agent->receipts, claim_id, is_released);
 }
 
-static void on_release(const struct claim *claim, const char *wire_volume, void *userdata)
+static void on_release(const struct claim *claim, const char *wire_volume, const struct ticket *ticket,
+		       void *userdata)
 {
 	struct agent *agent = userdata;
 	struct error err;
 
-	if (allocs_release(agent->allocs, claim, wire_volume, &err) == STATUS_OK)
+	if (allocs_release(agent->allocs, claim, wire_volume, ticket, &err) == STATUS_OK)
 		return;
 	log_ctx(LOG_WARNING,
 		&(struct log_ctx){

@@ -226,7 +226,7 @@ static void on_release_done(struct release *release, void *userdata)
 }
 
 static enum status begin_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
-				 struct error *err)
+				 const struct ticket *ticket, struct error *err)
 {
 	struct release_entry *entry;
 	enum status status;
@@ -242,7 +242,8 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 	if (!entry)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot release claim %s",
 				 claim->id);
-	status = release_new(allocs->env, claim, wire_volume, on_release_done, allocs, &entry->release, err);
+	status = release_new(allocs->env, claim, wire_volume, ticket, on_release_done, allocs,
+			     &entry->release, err);
 	if (status != STATUS_OK) {
 		free(entry);
 		return status;
@@ -255,7 +256,7 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 }
 
 enum status allocs_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
-			   struct error *err)
+			   const struct ticket *ticket, struct error *err)
 {
 	const struct receipt *receipt = receipts_find(allocs->env->receipts, claim->id, true);
 	const struct alloc_entry *entry = find(allocs, claim->allocation_id);
@@ -274,7 +275,7 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 				 "released (holdfast alloc stop %s)",
 				 claim->allocation_id, alloc_phase_name(phase), claim->volume_id,
 				 claim->allocation_id);
-	return begin_release(allocs, claim, wire_volume, err);
+	return begin_release(allocs, claim, wire_volume, ticket, err);
 }
 
 /* The volume that an allocation has, or may have, at a slot. */

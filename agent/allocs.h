@@ -47,7 +47,7 @@ void allocs_forget(struct allocs *allocs, const char *id);
 /** The server holds @claim for this node without an allocation that answers for it: clean up, and send a
  * receipt. STATUS_FAILED_PRECONDITION when its allocation is at work here. */
 enum status allocs_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
-			   struct error *err);
+			   const struct ticket *ticket, struct error *err);
 
 /** volume_in_use_fn; @userdata is struct allocs. */
 bool allocs_use_volume(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata);

@@ -15,6 +15,7 @@ struct part {
 	Holdfast__V1__NodeReport report;
 	Holdfast__V1__Allocation *allocs[NODE_REPORT_ALLOCS]; /* owned, as the claims */
 	Holdfast__V1__Claim *claims[CLAIMS_MAX];
+	ProtobufCBinaryData tickets[CLAIMS_MAX]; /* borrowed from the records */
 };
 
 static void part_clear(struct part *part, uint64_t epoch)
@@ -27,6 +28,7 @@ static void part_clear(struct part *part, uint64_t epoch)
 	part->report.epoch = epoch;
 	part->report.allocations = part->allocs;
 	part->report.claims = part->claims;
+	part->report.tickets = part->tickets;
 }
 
 static void part_free(struct part *part)
@@ -36,14 +38,28 @@ static void part_free(struct part *part)
 }
 DEFINE_CLEANUP(struct part, part_free)
 
-static bool add_claim(struct part *part, const struct claim *claim)
+/* @ticket NULL: there is none. */
+static bool add_claim(struct part *part, const struct claim *claim, const struct ticket *ticket)
 {
 	Holdfast__V1__Claim *pb = claim_to_pb(claim);
 
 	if (!pb)
 		return false;
 	part->claims[part->report.n_claims++] = pb;
+	part->tickets[part->report.n_tickets++] = (ProtobufCBinaryData){
+		.len = ticket ? sizeof(*ticket) : 0, .data = (uint8_t *)(uintptr_t)ticket, /* only read */
+	};
 	return true;
+}
+
+/* What was mounted in an earlier boot ended with it, whatever the record says. Of what is not held any more
+ * the provider may still have it attached, and a restored server may not know that there was anything. */
+static enum claim_state state_of(const struct node_report_facts *facts, const struct alloc_record *record,
+				 const struct volume_record *volume)
+{
+	if (!volume_record_is_live(volume) || !str_eq(record->boot_id, facts->boot_id))
+		return CLAIM_NODE_DETACHED;
+	return volume->state == VOLUME_PUBLISHED ? CLAIM_TAKEN : CLAIM_RESERVED;
 }
 
 static void claim_of(const struct node_report_facts *facts, const struct alloc_record *record, uint32_t i,
@@ -58,7 +74,7 @@ static void claim_of(const struct node_report_facts *facts, const struct alloc_r
 		.attachment_mode = request->attachment_mode,
 		.propagation = request->propagation,
 		.generation = volume->generation,
-		.state = volume->state == VOLUME_PUBLISHED ? CLAIM_TAKEN : CLAIM_RESERVED,
+		.state = state_of(facts, record, volume),
 		.sent_to_node = true,
 		.plugin_id = PLUGIN_NATIVE,
 	};
@@ -68,7 +84,7 @@ static void claim_of(const struct node_report_facts *facts, const struct alloc_r
 	(void)str_copy(claim->profile, sizeof(claim->profile), volume->target.profile);
 	(void)str_copy(claim->allocation_id, sizeof(claim->allocation_id), record->alloc.id);
 	(void)str_copy(claim->node_id, sizeof(claim->node_id), facts->node_id);
-	(void)str_copy(claim->boot_id, sizeof(claim->boot_id), facts->boot_id);
+	(void)str_copy(claim->boot_id, sizeof(claim->boot_id), record->boot_id);
 	(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id), facts->node_id);
 }
 
@@ -84,13 +100,13 @@ static bool add_alloc(struct part *part, const struct node_report_facts *facts,
 	pb->desired_status = record->phase >= ALLOC_STOPPING ? HOLDFAST__V1__DESIRED_STATUS__STOP
 							     : HOLDFAST__V1__DESIRED_STATUS__RUN;
 	part->allocs[part->report.n_allocations++] = pb;
-	if (!str_eq(record->boot_id, facts->boot_id))
-		return true; /* its mounts ended with its boot */
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
-		if (!volume_record_is_live(&record->volumes[i]))
+		const struct volume_target *target = &record->volumes[i].target;
+
+		if (record->volumes[i].state == VOLUME_NONE)
 			continue;
 		claim_of(facts, record, i, &claim);
-		if (!add_claim(part, &claim))
+		if (!add_claim(part, &claim, target->has_ticket ? &target->ticket : NULL))
 			return false;
 	}
 	return true;
@@ -112,7 +128,7 @@ static bool add_releases(struct part *part, const struct node_report_facts *fact
 	while (*at && part->report.n_claims < NODE_REPORT_RELEASES) {
 		const struct claim *claim = release_claim(*at);
 
-		if (str_eq(claim->boot_id, facts->boot_id) && !add_claim(part, claim))
+		if (str_eq(claim->boot_id, facts->boot_id) && !add_claim(part, claim, release_ticket(*at)))
 			return false;
 		*at = allocs_next_release(facts->allocs, *at);
 	}

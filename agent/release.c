@@ -150,7 +150,8 @@ static void proceed(struct release *release)
 }
 
 enum status release_new(const struct runner_env *env, const struct claim *claim, const char *wire_volume,
-			release_done_fn *done, void *userdata, struct release **ret, struct error *err)
+			const struct ticket *ticket, release_done_fn *done, void *userdata,
+			struct release **ret, struct error *err)
 {
 	struct release *release;
 
@@ -165,6 +166,9 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 	release->done = done;
 	release->userdata = userdata;
 	release->claim = *claim;
+	release->target.has_ticket = ticket != NULL;
+	if (ticket)
+		release->target.ticket = *ticket;
 	release->receipt.generation = claim->generation;
 	release->receipt.is_released = true;
 	memcpy(release->receipt.claim_id, claim->id, sizeof(release->receipt.claim_id));
@@ -203,6 +207,11 @@ void release_start(struct release *release)
 const struct claim *release_claim(const struct release *release)
 {
 	return &release->claim;
+}
+
+const struct ticket *release_ticket(const struct release *release)
+{
+	return release->target.has_ticket ? &release->target.ticket : NULL;
 }
 
 const char *release_claim_id(const struct release *release)

@@ -16,7 +16,8 @@ typedef void release_done_fn(struct release *release, void *userdata);
  * @env borrowed; @claim and @wire_volume copied
  * @ret owned by the caller, release_free() */
 enum status release_new(const struct runner_env *env, const struct claim *claim, const char *wire_volume,
-			release_done_fn *done, void *userdata, struct release **ret, struct error *err);
+			const struct ticket *ticket, release_done_fn *done, void *userdata,
+			struct release **ret, struct error *err);
 
 /** Once. There must be a kernel picture. */
 void release_start(struct release *release);
@@ -24,6 +25,8 @@ void release_start(struct release *release);
 const char *release_claim_id(const struct release *release);
 /** As the server gave it. */
 const struct claim *release_claim(const struct release *release);
+/** Proof of the claim, as the server sent it; NULL: it sent none. */
+const struct ticket *release_ticket(const struct release *release);
 const char *release_alloc_id(const struct release *release);
 const char *release_volume_id(const struct release *release);
 

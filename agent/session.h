@@ -35,7 +35,9 @@ struct session_handlers {
 	void (*on_run)(const struct alloc *alloc, void *userdata);
 	void (*on_stop)(const char *alloc_id, void *userdata);
 	void (*on_ack)(const char *claim_id, bool is_released, void *userdata);
-	void (*on_release)(const struct claim *claim, const char *wire_volume, void *userdata);
+	/* @ticket: proof of the claim, for a report; NULL: the server sent none */
+	void (*on_release)(const struct claim *claim, const char *wire_volume, const struct ticket *ticket,
+			   void *userdata);
 	void (*on_forget)(const char *alloc_id, void *userdata);
 	/* the server asks for everything that is held: session_send_report() */
 	void (*on_report_wanted)(uint64_t epoch, void *userdata);

@@ -208,12 +208,15 @@ static enum status keep(const char *temporary, const char *path, struct error *e
 static enum status print_backup(struct invocation *inv, const Holdfast__V1__BeginBackupResponse *begun,
 				struct error *err)
 {
+	char digest[2 * DIGEST_SIZE + 1] = "";
 	char size[SIZE_TEXT_SIZE];
 
 	if (inv->options[OPT_JSON])
 		return print_answer(&begun->base, err);
+	hex_encode(digest, begun->sha256.data, DIGEST_SIZE); /* of this size: it was compared */
 	print_line("%s holds the state of index %" PRIu64 ", %s; it contains secrets", inv->args[0],
 		   begun->index, size_text(begun->size_bytes, size));
+	print_line("SHA-256 %s", digest);
 	return STATUS_OK;
 }
 

@@ -5,27 +5,33 @@
 #include "show.h"
 #include "values.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <holdfast/v1/volumes.pb-c.h>
 
 static const ProtobufCServiceDescriptor *const volumes = &holdfast__v1__volumes__descriptor;
 
+/* The provider may take its time, and others may be before it. */
+#define FENCE_TIMEOUT_US (5 * 60 * USEC_PER_SEC)
+
 static enum status check_options(struct invocation *inv, const char *id, const char *node, struct error *err)
 {
+	const char *option = inv->options[OPT_FENCE] ? "--fence" : "--attest";
 	enum status status;
 
-	if (!inv->options[OPT_ATTEST])
+	if (!inv->options[OPT_ATTEST] && !inv->options[OPT_FENCE])
 		return STATUS_OK;
-	status = value_check_whole(inv, "--attest", inv->args[0], id, err);
-	return status == STATUS_OK ? value_check_whole(inv, "--attest", inv->args[1], node, err) : status;
+	status = value_check_whole(inv, option, inv->args[0], id, err);
+	return status == STATUS_OK ? value_check_whole(inv, option, inv->args[1], node, err) : status;
 }
 
 static enum status call_detach(struct connection *connection,
 			       const Holdfast__V1__DetachVolumeRequest *request,
 			       Holdfast__V1__DetachVolumeResponse **ret, struct error *err)
 {
-	return connection_call(connection, volumes, "Detach", &request->base, CALL_TIMEOUT_US,
+	return connection_call(connection, volumes, "Detach", &request->base,
+			       request->fence_reason[0] != '\0' ? FENCE_TIMEOUT_US : CALL_TIMEOUT_US,
 			       (ProtobufCMessage **)(void *)ret, err);
 }
 
@@ -40,9 +46,22 @@ static enum status nothing(const struct invocation *inv, const Holdfast__V1__Det
 		request->attest_reason[0] ? "an attestation could free" : "could be ended", request->id);
 }
 
+static const char *question_of(const Holdfast__V1__DetachVolumeRequest *request,
+			       const Holdfast__V1__DetachVolumeResponse *answer)
+{
+	if (request->fence_reason[0] != '\0')
+		return "The provider will cut the node off from the volume: what it still writes is lost. Do "
+		       "it?";
+	if (answer->claims[0]->state == HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED)
+		return "If the volume is still attached there, the next node may not get it, or two may "
+		       "write. Is "
+		       "it certain that the provider has let go?";
+	return "If the node still writes, data is lost. Is it certain that it does not?";
+}
+
 /* Show what an attestation would do without the evidence that is there otherwise, and ask. */
-static enum status confirm_attest(struct invocation *inv, struct connection *connection,
-				  Holdfast__V1__DetachVolumeRequest *request, struct error *err)
+static enum status confirm(struct invocation *inv, struct connection *connection,
+			   Holdfast__V1__DetachVolumeRequest *request, struct error *err)
 {
 	cleanup_message Holdfast__V1__DetachVolumeResponse *answer = NULL;
 	enum status status;
@@ -52,14 +71,10 @@ static enum status confirm_attest(struct invocation *inv, struct connection *con
 	if (status == STATUS_OK && answer->n_claims == 0)
 		return nothing(inv, request, err);
 	request->dry_run = false;
-	if (status == STATUS_OK && !inv->options[OPT_YES] && !inv->options[OPT_JSON])
+	if (status == STATUS_OK && !inv->options[OPT_YES] && !inv->options[OPT_JSON] &&
+	    request->attest_reason[0] != '\0')
 		status = show_bypassed(answer->claims, answer->n_claims, err);
-	return status == STATUS_OK
-		       ? value_confirm(
-				 inv,
-				 "If the node still writes, data is lost. Is it certain that it does not?",
-				 err)
-		       : status;
+	return status == STATUS_OK ? value_confirm(inv, question_of(request, answer), err) : status;
 }
 
 static enum status detach(struct invocation *inv, struct connection *connection,
@@ -67,17 +82,18 @@ static enum status detach(struct invocation *inv, struct connection *connection,
 {
 	cleanup_message Holdfast__V1__DetachVolumeResponse *answer = NULL;
 	bool is_attest = request->attest_reason[0] != '\0';
+	bool is_forced = is_attest || request->fence_reason[0] != '\0';
 	enum status status = STATUS_OK;
 
-	if (is_attest && !request->dry_run)
-		status = confirm_attest(inv, connection, request, err);
+	if (is_forced && !request->dry_run)
+		status = confirm(inv, connection, request, err);
 	if (status == STATUS_OK)
 		status = call_detach(connection, request, &answer, err);
 	if (status == STATUS_OK && inv->options[OPT_JSON])
 		status = print_answer(&answer->base, err);
 	if (status != STATUS_OK)
 		return status;
-	if (answer->n_claims == 0 && (is_attest || request->dry_run))
+	if (answer->n_claims == 0 && (is_forced || request->dry_run))
 		return nothing(inv, request, err);
 	if (inv->options[OPT_JSON])
 		return STATUS_OK;
@@ -97,8 +113,13 @@ enum status cmd_volume_detach(struct invocation *inv, struct error *err)
 	char node[PICK_ID_SIZE];
 	enum status status = STATUS_OK;
 
+	if (inv->options[OPT_FENCE] && inv->options[OPT_ATTEST])
+		return usage_error(inv, err,
+				   "give --fence, the provider's word, or --attest, your own; not both");
 	if (inv->options[OPT_ATTEST])
 		status = value_reason(inv, OPT_ATTEST, &request.attest_reason, err);
+	if (status == STATUS_OK && inv->options[OPT_FENCE])
+		status = value_reason(inv, OPT_FENCE, &request.fence_reason, err);
 	if (status == STATUS_OK)
 		status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)

@@ -169,28 +169,27 @@ static enum status name_volumes(struct invocation *inv, struct named_volumes *re
 	return status;
 }
 
-static enum status call_attest(const struct invocation *inv, struct connection *connection,
-			       const Holdfast__V1__AttestNodeRequest *request,
+/* The server refuses a word that changes nothing. */
+static enum status call_attest(struct connection *connection, const Holdfast__V1__AttestNodeRequest *request,
 			       Holdfast__V1__AttestNodeResponse **ret, struct error *err)
 {
-	enum status status = connection_call(connection, nodes, "Attest", &request->base, CALL_TIMEOUT_US,
-					     (ProtobufCMessage **)(void *)ret, err);
-
-	/* one that is valid for later may find nothing now */
-	if (status == STATUS_OK && (*ret)->n_claims == 0 && request->valid_ms == 0)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"nothing %s: node %s holds no claim of these volumes that an attestation could free. "
-			"Next: holdfast node status %s",
-			inv->options[OPT_DRY_RUN] ? "would change" : "was changed", request->id, request->id);
-	return status;
+	return connection_call(connection, nodes, "Attest", &request->base, CALL_TIMEOUT_US,
+			       (ProtobufCMessage **)(void *)ret, err);
 }
 
-static enum status show_attest(const Holdfast__V1__AttestNodeResponse *answer, const char *title,
+static enum status show_attest(const Holdfast__V1__AttestNodeRequest *request,
+			       const Holdfast__V1__AttestNodeResponse *answer, const char *title,
 			       struct error *err)
 {
 	if (answer->bypassed[0])
 		print_text(stdout, answer->bypassed);
+	if (answer->n_claims == 0) {
+		print_line("no claim of node %s is freed by it now; it counts %s", request->id,
+			   request->valid_ms > 0 ? "for those that are released while it is valid"
+						 : "as proof that the node holds none of these volumes "
+						   "since the restore");
+		return STATUS_OK;
+	}
 	return show_claims(answer->claims, answer->n_claims, title, true, err);
 }
 
@@ -202,24 +201,24 @@ static enum status attest(struct invocation *inv, struct connection *connection,
 	enum status status;
 
 	request->dry_run = true;
-	status = call_attest(inv, connection, request, &before, err);
+	status = call_attest(connection, request, &before, err);
 	if (status == STATUS_OK && inv->options[OPT_DRY_RUN])
 		return inv->options[OPT_JSON] ? print_answer(&before->base, err)
-					      : show_attest(before, "would be freed", err);
+					      : show_attest(request, before, "would be freed", err);
 	if (status == STATUS_OK && !inv->options[OPT_JSON])
-		status = show_attest(before, "will be freed", err);
+		status = show_attest(request, before, "will be freed", err);
 	if (status == STATUS_OK)
 		status = value_confirm(
 			inv, "If the node still writes, data is lost. Is it certain that it does not?", err);
 	if (status != STATUS_OK)
 		return status;
 	request->dry_run = false;
-	status = call_attest(inv, connection, request, &answer, err);
+	status = call_attest(connection, request, &answer, err);
 	if (status != STATUS_OK)
 		return status;
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
-	print_line("%zu claims of node %s are freed on your word", answer->n_claims, request->id);
+	print_line("freed on your word: %zu of the claims of node %s", answer->n_claims, request->id);
 	return STATUS_OK;
 }
 

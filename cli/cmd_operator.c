@@ -17,7 +17,7 @@ enum { KEY_MAX = 32 }; /* bytes of an Ed25519 public key */
 static void show_status(const Holdfast__V1__GetStatusResponse *s)
 {
 	char key[2 * KEY_MAX + 1] = "";
-	char text[64], age[AGE_SIZE];
+	char text[64], age[AGE_SIZE], expires[CLOCK_TEXT_SIZE];
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -44,10 +44,14 @@ static void show_status(const Holdfast__V1__GetStatusResponse *s)
 				 age_text(s->restored_at_ms, clock_realtime_ms(), age), s->nodes_to_report);
 		print_field("restored", text);
 	}
-	print_field("tokens", s->acl_enabled ? "needed" : "not needed");
+	print_field("tokens", s->acl_enabled ? "are taken" : "are not taken (acl = false)");
 	if (s->ticket_key.len == KEY_MAX)
 		hex_encode(key, s->ticket_key.data, s->ticket_key.len);
 	print_field("ticket key", key);
+	if (s->certificate_expires_at_ms)
+		print_field("certificate expires", clock_format(s->certificate_expires_at_ms, expires));
+	for (size_t i = 0; i < s->n_warnings; i++)
+		print_field("warning", s->warnings[i]);
 }
 
 enum status cmd_operator_status(struct invocation *inv, struct error *err)

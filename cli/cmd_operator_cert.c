@@ -39,13 +39,22 @@ struct role {
 	unsigned int days;
 	const char *place; /* where its program looks: PLACE.pem and PLACE.key */
 	const char *user;
+	const char *then; /* what makes the program use it */
 };
 
-static const struct role server_role = {"server", "server", SERVER_DAYS, "/etc/holdfast/tls/server",
-					"the server's user"};
-static const struct role node_role = {"node", "node", NODE_DAYS, "/etc/holdfast/tls/node",
-				      "the agent's user"};
-static const struct role operator_role = {"operator", "operator", OPERATOR_DAYS, NULL, NULL};
+static const struct role server_role = {"server",
+					"server",
+					SERVER_DAYS,
+					"/etc/holdfast/tls/server",
+					"the server's user",
+					"reload or start holdfast-server"};
+static const struct role node_role = {"node",
+				      "node",
+				      NODE_DAYS,
+				      "/etc/holdfast/tls/node",
+				      "the agent's user",
+				      "restart or start holdfast-agent"};
+static const struct role operator_role = {"operator", "operator", OPERATOR_DAYS, NULL, NULL, NULL};
 
 static const char *folder_of(const struct invocation *inv)
 {
@@ -207,8 +216,9 @@ static void show_next(const struct role *role, const struct pair *pair)
 {
 	if (role->place) {
 		print_line("Copy %s to %s.pem and %s to %s.key there, mode 0600 and owned by %s, with %s as "
-			   "/etc/holdfast/tls/ca.pem; then reload or start its service.",
-			   pair->cert, role->place, pair->key, role->place, role->user, pair->ca_cert);
+			   "/etc/holdfast/tls/ca.pem; then %s.",
+			   pair->cert, role->place, pair->key, role->place, role->user, pair->ca_cert,
+			   role->then);
 		return;
 	}
 	print_line("Give both and %s to the operator, who names them with --cert, --key and --ca, or with "

@@ -39,10 +39,8 @@ static void describe(const Holdfast__V1__WatchEvent *event, char what[static WHA
 	if (event->deleted)
 		(void)str_copy(what, WHAT_SIZE, "is gone");
 	else if (event->volume)
-		(void)str_format(what, WHAT_SIZE,
-				 "%s, readers: %" PRIu32 ", writers: %" PRIu32 ", generation %" PRIu64,
-				 event->volume->schedulable ? "schedulable" : "not schedulable",
-				 event->volume->readers, event->volume->writers, event->volume->generation);
+		/* what is derived from claims and nodes is not in events */
+		(void)str_format(what, WHAT_SIZE, "changed, generation %" PRIu64, event->volume->generation);
 	else if (event->claim)
 		(void)str_format(what, WHAT_SIZE, "%s, volume %.64s on node %.64s, evidence %s",
 				 pbjson_word_text(&holdfast__v1__claim_state__descriptor,

@@ -146,18 +146,33 @@ static bool is_group(const char *word)
 	return false;
 }
 
-/* The words that were meant to be a command, as many as a path may have. */
-static void joined(const struct invocation *inv, char name[COMMAND_NAME_SIZE])
+/* The first @n_words of what was given, cut at the size. */
+static void joined(const struct invocation *inv, int n_words, char *name, size_t size)
 {
 	name[0] = '\0';
-	for (int i = 0; i < inv->n_args && i < COMMAND_WORDS_MAX - 1; i++) {
+	for (int i = 0; i < inv->n_args && i < n_words; i++) {
 		size_t n = strlen(name);
 
-		(void)snprintf(name + n, COMMAND_NAME_SIZE - n, "%s%s", n ? " " : "", inv->args[i]);
+		(void)snprintf(name + n, size - n, "%s%s", n ? " " : "", inv->args[i]);
 	}
 }
 
-static enum status unknown_command(const struct invocation *inv, struct error *err)
+/* As many words as begin the path of some command; how many that are. */
+static int find_group(struct invocation *inv)
+{
+	int n = inv->n_args < COMMAND_WORDS_MAX - 1 ? inv->n_args : COMMAND_WORDS_MAX - 1;
+
+	for (; n > 0; n--) {
+		joined(inv, n, inv->group, sizeof(inv->group));
+		if (is_group(inv->group))
+			return n;
+	}
+	inv->group[0] = '\0';
+	return 0;
+}
+
+/* @n_group of the words are a group's. */
+static enum status unknown_command(const struct invocation *inv, int n_group, struct error *err)
 {
 	const char *paths[128];
 	char name[COMMAND_NAME_SIZE];
@@ -166,11 +181,11 @@ static enum status unknown_command(const struct invocation *inv, struct error *e
 
 	if (inv->n_args == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "no command is given");
-	if (inv->group && inv->n_args == 1)
+	if (n_group > 0 && inv->n_args == n_group)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "what should '%s' do?", inv->group);
 	for (; n < n_commands && n < ARRAY_SIZE(paths); n++)
 		paths[n] = commands[n].path;
-	joined(inv, name);
+	joined(inv, n_group > 1 ? n_group + 1 : COMMAND_WORDS_MAX - 1, name, sizeof(name));
 	meant = closest(name, paths, n);
 	if (!meant && inv->n_args > 1)
 		meant = closest(inv->args[0], paths, n);
@@ -191,6 +206,7 @@ static const struct command *command_named(const char *path)
 static enum status find_command(struct invocation *inv, struct error *err)
 {
 	int best = 0;
+	int n_group;
 
 	if (inv->n_args == 0 && is_given(inv, OPT_VERSION))
 		inv->command = command_named("version");
@@ -207,11 +223,10 @@ static enum status find_command(struct invocation *inv, struct error *err)
 		inv->n_args -= best;
 		return STATUS_OK;
 	}
-	if (inv->n_args > 0 && is_group(inv->args[0]))
-		inv->group = inv->args[0];
-	if (is_given(inv, OPT_HELP) && (inv->n_args == 0 || (inv->group && inv->n_args == 1)))
+	n_group = find_group(inv);
+	if (is_given(inv, OPT_HELP) && inv->n_args == n_group)
 		return STATUS_OK;
-	return unknown_command(inv, err);
+	return unknown_command(inv, n_group, err);
 }
 
 static enum status check_command(const struct invocation *inv, struct error *err)

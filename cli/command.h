@@ -22,6 +22,7 @@ enum option_id {
 	OPT_NAMESPACE,
 	OPT_WHY,
 	OPT_ATTEST,
+	OPT_FENCE,
 	OPT_NODE,
 	OPT_ID,
 	OPT_NO_WAIT,
@@ -140,11 +141,14 @@ struct repeated_option {
 	const char *value;
 };
 
+enum { COMMAND_GROUP_SIZE = 64 };
+
 /* A parsed command line. Everything in it is borrowed from argv. */
 struct invocation {
-	const struct command *command; /* NULL for "holdfast --help" and "holdfast GROUP --help" */
-	const char *group;	       /* "volume" when only that much was given */
-	const char *options[OPTION_N]; /* NULL: not given; flags are "", of repeated ones the last */
+	const struct command *command;	/* NULL for "holdfast --help" and "holdfast GROUP --help" */
+	char group[COMMAND_GROUP_SIZE]; /* "volume", "operator cert" when only that much was given; else empty
+					 */
+	const char *options[OPTION_N];	/* NULL: not given; flags are "", of repeated ones the last */
 	struct repeated_option repeated[OPTION_REPEATS_MAX];
 	size_t n_repeated;
 	int n_args;
@@ -176,8 +180,8 @@ enum status option_apply(struct invocation *inv, enum option_id id, char **field
 /** Usage of one command. */
 void command_usage(FILE *out, const struct command *command);
 
-/** The commands of @group, or all when it is NULL, a line each. */
+/** The commands of @group, or all when it is NULL or empty, a line each. */
 void command_list(FILE *out, const char *group);
 
-/** Does @path begin with the whole word @group? NULL is the group of all. */
+/** Does @path begin with the whole words @group? NULL and "" are the group of all. */
 bool command_in_group(const char *path, const char *group);

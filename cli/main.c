@@ -23,6 +23,8 @@ static void complain_details(const Holdfast__V1__ErrorDetails *details, const st
 	for (size_t i = 0; i < details->n_nodes && i < NODES_SHOWN_MAX; i++) {
 		char line[NODE_LINE_SIZE];
 
+		if (details->n_nodes == 1 && strstr(err->msg, details->nodes[i]->reason))
+			continue; /* the node that was named: the message has it */
 		(void)snprintf(line, sizeof(line), "  %s: %s", details->nodes[i]->node_id,
 			       details->nodes[i]->reason);
 		print_text(stderr, line);
@@ -49,7 +51,7 @@ static int usage_failed(const struct invocation *inv, const struct error *err)
 	if (inv->command)
 		(void)fprintf(stderr, "usage: holdfast %s [options] %s\n", inv->command->path,
 			      inv->command->args);
-	else if (inv->group)
+	else if (inv->group[0])
 		command_list(stderr, inv->group);
 	else
 		(void)fputs("holdfast --help lists the commands\n", stderr);

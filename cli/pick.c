@@ -129,6 +129,11 @@ enum status pick_volume(struct connection *connection, const char *given, const 
 	request.namespace_ = borrow(namespace ? namespace : "");
 	status = pick_listed(connection, &holdfast__v1__volumes__descriptor, &request.base, "volume", given,
 			     namespace && str_eq(namespace, "*"), &answer, &found, err);
+	if (status == STATUS_NOT_FOUND && !(namespace && str_eq(namespace, "*")))
+		return error_set(err, STATUS_NOT_FOUND, 0,
+				 "no volume of namespace %s is called '%s' or begins with it; of all "
+				 "namespaces: holdfast volume status --namespace '*'",
+				 namespace ? namespace : "default", given);
 	if (status == STATUS_OK)
 		status = copy_id("volume", message_text(found, "namespace"), ret_namespace, err);
 	return status == STATUS_OK ? copy_id("volume", message_text(found, "id"), ret_id, err) : status;

@@ -102,7 +102,7 @@ enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error
 	print_field("eligible", node->ineligible ? "no" : "yes");
 	if (node->ineligible)
 		print_field("because", node->eligibility_reason);
-	if (node->drain)
+	if (node->drain && node->drain->started_ms)
 		show_drain(node->drain, now_ms);
 	print_field("address", node->address);
 	print_field("boot ID", node->boot_id);

@@ -118,7 +118,7 @@ static void add_half(struct table *table, const Holdfast__V1__PluginInstance *in
 	if (!is_controller && p->node && p->node->max_volumes > 0)
 		(void)str_format(max, sizeof(max), "%" PRId64, p->node->max_volumes);
 	table_add(table, (const char *const[]){
-				 instance->node_id, is_controller ? "controller" : "node",
+				 instance->node_id, p->profile, is_controller ? "controller" : "node",
 				 instance->connected ? "yes" : "no", healthy ? "yes" : "no", max,
 				 is_controller ? p->controller->health_description : p->health_description,
 				 abilities});
@@ -126,9 +126,10 @@ static void add_half(struct table *table, const Holdfast__V1__PluginInstance *in
 
 static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)
 {
-	enum { COLUMNS = 6 };
+	enum { COLUMNS = 7 };
 	static const struct column columns[] = {
 		{.name = "NODE"},
+		{.name = "PROFILE"},
 		{.name = "HALF"},
 		{.name = "CONNECTED", .is_state = true},
 		{.name = "HEALTHY", .is_state = true},

@@ -168,6 +168,7 @@ static void begin(struct alloc *alloc)
 	alloc->create_time_ms = alloc->modify_time_ms = clock_realtime_ms();
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->client_code = 0;
+	alloc->adopted = false;
 	alloc->n_published = 0;
 	memset(alloc->published, 0, sizeof(alloc->published));
 	memset(alloc->client_description, 0, sizeof(alloc->client_description));

@@ -39,8 +39,9 @@ struct word {
 	const struct rpc_call *call; /* NULL: given before, applied now */
 	const char *what;	     /* "Nodes.Attest" */
 	struct node_entry *node;
-	bool is_lasting;   /* work that goes on is not meant now, but when it has ended */
-	const char *field; /* that the reason came in */
+	bool is_lasting;    /* work that goes on is not meant now, but when it has ended */
+	bool is_for_absent; /* nobody vouches for a node that is connected, whatever it does */
+	const char *field;  /* that the reason came in */
 	const char *reason;
 	char detail[EVIDENCE_DETAIL_MAX + 1]; /* "NAME: reason" */
 };
@@ -56,20 +57,24 @@ static void release_meant(struct meant *meant)
 	free(meant->ids);
 }
 
-static enum status name_word(struct word *word, struct error *err)
+enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
+			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err)
 {
 	char who[ACCESS_WHO_SIZE];
-	const char *name = access_who(word->server, word->call, who);
+	const char *name = access_who(server, call, who);
 
-	if (word->reason[0] == '\0')
+	if (reason[0] == '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "%s: missing; say why the node cannot have the volume any more",
-				 word->field);
-	if (!str_is_text(word->reason) ||
-	    str_format(word->detail, sizeof(word->detail), "%s: %s", name, word->reason) < 0)
+				 "%s: missing; say why the node cannot have the volume any more", field);
+	if (!str_is_text(reason) || str_format(ret, EVIDENCE_DETAIL_MAX + 1, "%s: %s", name, reason) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: not text, or longer than %zu bytes",
-				 word->field, sizeof(word->detail) - strlen(name) - 3);
+				 field, (size_t)EVIDENCE_DETAIL_MAX - strlen(name) - 2);
 	return STATUS_OK;
+}
+
+static enum status name_word(struct word *word, struct error *err)
+{
+	return attest_detail(word->server, word->call, word->field, word->reason, word->detail, err);
 }
 
 static enum status check_plugin(const struct server *server, const struct volume *volume, struct error *err)
@@ -86,10 +91,16 @@ static enum status check_plugin(const struct server *server, const struct volume
 }
 
 /* A claim that is being released waits for evidence; one whose work may go on is not given away by word. */
-static enum status check_claim(const struct word *word, const struct claim *claim, struct error *err)
+static enum status check_node_part(const struct word *word, const struct claim *claim, struct error *err)
 {
 	const struct alloc_entry *alloc = state_alloc(&word->server->state, claim->allocation_id);
 
+	if (word->is_for_absent && node_is_connected(word->node))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s is connected and can give its own receipt; an operator's word is for "
+			"nodes that cannot answer",
+			word->node->id);
 	if (claim->state >= CLAIM_UNPUBLISHING)
 		return STATUS_OK;
 	if (node_is_connected(word->node))
@@ -105,38 +116,102 @@ static enum status check_claim(const struct word *word, const struct claim *clai
 	return STATUS_OK;
 }
 
-static bool is_meant(const struct word *word, const struct claim_entry *entry)
+/* Does the claim wait for the provider alone? */
+static bool is_at_provider(const struct claim *claim)
 {
-	if (!claim_is_live(&entry->claim) || entry->claim.state >= CLAIM_NODE_DETACHED ||
-	    entry->node != word->node)
-		return false;
-	return !word->is_lasting || check_claim(word, &entry->claim, NULL) == STATUS_OK;
+	return claim->state == CLAIM_NODE_DETACHED && claim->attach != ATTACH_NONE;
 }
 
-/* Check every claim that is meant before the first is touched, and list them. */
-static enum status add_volume(const struct word *word, const struct volume_entry *volume, struct meant *meant,
-			      struct error *err)
+/* One detach is for all claims of the volume on the node, and one of them asks for it. In place of the
+ * controller's word a person's is taken only after the controller has failed, and not while it is asked: that
+ * detach could come after a later attach. */
+static enum status check_provider_part(const struct word *word, const struct volume_entry *volume,
+				       struct error *err)
+{
+	const struct claim_entry *entry;
+	bool has_failed = false;
+
+	LIST_FOREACH (entry, &volume->claims, of_volume) {
+		if (entry->node != word->node || !is_at_provider(&entry->claim))
+			continue;
+		if (entry->work.is_asked)
+			return error_set(
+				err, STATUS_FAILED_PRECONDITION, 0,
+				"plugin %s is being asked at this moment to detach volume %s from "
+				"node %s; repeat this when that has failed: holdfast volume status %s "
+				"--why",
+				volume->volume.plugin_id, volume->id, word->node->id, volume->id);
+		has_failed = has_failed || entry->claim.attempts > 0;
+	}
+	return has_failed ? STATUS_OK
+			  : error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				      "node %s has let go of volume %s, and its detach has not failed: wait "
+				      "for it, holdfast volume status %s --why",
+				      word->node->id, volume->id, volume->id);
+}
+
+/* What a word about @volume is for: the node's part as long as any claim waits for that, then the
+ * provider's, if it is for now. */
+static bool is_about_node(const struct word *word, const struct volume_entry *volume)
+{
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (entry->node == word->node && entry->claim.state < CLAIM_NODE_DETACHED)
+			return true;
+	return false;
+}
+
+static bool is_meant(const struct word *word, const struct claim_entry *entry, bool about_node)
+{
+	if (entry->node != word->node)
+		return false;
+	if (!about_node)
+		return is_at_provider(&entry->claim) && !word->is_lasting;
+	if (entry->claim.state >= CLAIM_NODE_DETACHED)
+		return false;
+	return !word->is_lasting || check_node_part(word, &entry->claim, NULL) == STATUS_OK;
+}
+
+/* Check every claim that is meant before the first is touched, and count them. */
+static enum status check_volume(const struct word *word, const struct volume_entry *volume, bool about_node,
+				size_t *ret_n, struct error *err)
 {
 	enum status st = check_plugin(word->server, &volume->volume, err);
 	const struct claim_entry *entry;
-	size_t n = meant->n;
-	void *ids;
+	size_t n = 0;
 
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		if (!is_meant(word, entry))
+		if (!is_meant(word, entry, about_node))
 			continue;
 		n++;
-		if (st == STATUS_OK)
-			st = check_claim(word, &entry->claim, err);
+		if (st == STATUS_OK && about_node)
+			st = check_node_part(word, &entry->claim, err);
 	}
-	if (st != STATUS_OK)
+	if (st == STATUS_OK && n > 0 && !about_node)
+		st = check_provider_part(word, volume, err);
+	*ret_n = n;
+	return st;
+}
+
+static enum status add_volume(const struct word *word, const struct volume_entry *volume, struct meant *meant,
+			      struct error *err)
+{
+	bool about_node = is_about_node(word, volume);
+	const struct claim_entry *entry;
+	enum status st;
+	size_t n;
+	void *ids;
+
+	st = check_volume(word, volume, about_node, &n, err);
+	if (st != STATUS_OK || n == 0)
 		return st;
-	ids = reallocarray(meant->ids, n + 1, sizeof(*meant->ids));
+	ids = reallocarray(meant->ids, meant->n + n, sizeof(*meant->ids));
 	if (!ids)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	meant->ids = ids;
 	LIST_FOREACH (entry, &volume->claims, of_volume)
-		if (is_meant(word, entry))
+		if (is_meant(word, entry, about_node))
 			memcpy(meant->ids[meant->n++], entry->claim.id, UUID_TEXT_SIZE);
 	return STATUS_OK;
 }
@@ -154,35 +229,29 @@ static void audit_claim(const struct word *word, struct change *change, const st
 {
 	char object[OBJECT_SIZE];
 
-	(void)str_format(object, sizeof(object), "claim %s of volume %s/%s on node %s", claim->id,
-			 claim->namespace, claim->volume_id, claim->node_id);
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
 	if (word->call)
 		audit_write(word->server, change, word->call, word->what, object, word->reason);
 	else
 		audit_own(word->server, change, word->what, object, word->detail);
 }
 
-/* What is left of the work is over as well. */
-static enum status free_claim(const struct word *word, const struct claim_entry *entry, struct error *err)
+static enum status free_claim(const struct word *word, struct claim_entry *entry, struct error *err)
 {
-	struct alloc_entry *alloc = state_alloc(&word->server->state, entry->claim.allocation_id);
-	const struct claim_event evidence = {.type = CLAIM_EVENT_EVIDENCE,
-					     .evidence = EVIDENCE_OPERATOR,
-					     .detail = word->detail,
-					     .now_ms = clock_realtime_ms()};
-	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence.now_ms};
+	bool at_provider = is_at_provider(&entry->claim);
+	const struct claim_event said = {.type = at_provider ? CLAIM_EVENT_DETACH_ATTESTED
+							     : CLAIM_EVENT_EVIDENCE,
+					 .evidence = EVIDENCE_OPERATOR,
+					 .detail = word->detail,
+					 .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct claim_entry ending = *entry;
-	enum status st = STATUS_OK;
 	struct claim after;
-	bool changed;
+	enum status st;
 
-	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && !node_is_connected(word->node))
-		st = allocs_lose(&change, alloc, "its node is gone, as an operator attested", err);
-	if (st == STATUS_OK)
-		st = claim_step(&ending.claim, &ended, &changed, err);
-	if (st == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
-		st = claims_step(&change, &ending, &evidence, &after, err);
+	st = at_provider ? claims_step(&change, entry, &said, &after, err)
+			 : claims_take_from_node(&change, entry, &said,
+						 "its node is gone, as an operator attested", err);
 	if (st != STATUS_OK)
 		return st;
 	audit_claim(word, &change, &entry->claim);
@@ -192,7 +261,7 @@ static enum status free_claim(const struct word *word, const struct claim_entry 
 static enum status free_meant(const struct word *word, const struct meant *meant, struct error *err)
 {
 	for (size_t i = 0; i < meant->n; i++) {
-		const struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
+		struct claim_entry *entry = state_claim(&word->server->state, meant->ids[i]);
 		enum status st = entry ? free_claim(word, entry, err) : STATUS_OK;
 
 		if (st != STATUS_OK)
@@ -209,6 +278,7 @@ enum status attest_volume(struct server *server, const struct rpc_call *call, co
 			    .call = call,
 			    .what = what,
 			    .node = node,
+			    .is_for_absent = true,
 			    .field = "attest_reason",
 			    .reason = reason};
 	cleanup(release_meant) struct meant meant = {0};
@@ -230,7 +300,7 @@ bool attest_apply(struct server *server, struct claim_entry *entry)
 {
 	bool node_does_it = node_is_connected(entry->node) && entry->claim.attempts == 0;
 	const attestation *record;
-	struct word word = {.server = server, .what = "attestation applied", .node = entry->node};
+	struct word word = {.server = server, .what = "Nodes.Attest", .node = entry->node};
 	struct error err;
 
 	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
@@ -293,25 +363,34 @@ static enum status check_request(const attest_request *request, struct error *er
 }
 
 /* What nobody but the operator says. */
+static void say_bypassed(struct strbuf *sb, const struct claim *claim)
+{
+	strbuf_printf(sb, "volume %s/%s, allocation %s, generation %" PRIu64 ": ", claim->namespace,
+		      claim->volume_id, claim->allocation_id, claim->generation);
+	if (is_at_provider(claim))
+		strbuf_printf(sb,
+			      "no controller of plugin %s has confirmed that the provider detached it from "
+			      "node %s",
+			      claim->plugin_id, claim->node_id);
+	else
+		strbuf_printf(sb,
+			      "node %s has not confirmed that it unmounted (receipt), no later boot of it "
+			      "than %s was seen (new_boot), no storage confirmed a detach (storage_fence)",
+			      claim->node_id, claim->boot_id);
+	if (claim->last_error[0] != '\0')
+		strbuf_printf(sb, "; the last error: %s", claim->last_error);
+	strbuf_puts(sb, "\n");
+}
+
 static char *bypassed_text(struct server *server, const struct meant *meant)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(BYPASSED_MAX);
 
 	for (size_t i = 0; i < meant->n; i++) {
 		const struct claim_entry *entry = state_claim(&server->state, meant->ids[i]);
-		const struct claim *claim = entry ? &entry->claim : NULL;
 
-		if (!claim || sb.len > BYPASSED_MAX - 2048)
-			continue;
-		strbuf_printf(&sb,
-			      "volume %s/%s, allocation %s, generation %" PRIu64
-			      ": node %s has not confirmed that it unmounted (receipt), no later boot of it "
-			      "than %s was seen (new_boot), no storage confirmed a detach "
-			      "(storage_fence)%s%s\n",
-			      claim->namespace, claim->volume_id, claim->allocation_id, claim->generation,
-			      claim->node_id, claim->boot_id,
-			      claim->last_error[0] != '\0' ? "; the node's last error: " : "",
-			      claim->last_error);
+		if (entry && sb.len <= BYPASSED_MAX - 2048)
+			say_bypassed(&sb, &entry->claim);
 	}
 	return strbuf_take(&sb);
 }

@@ -1,5 +1,8 @@
 #pragma once
-/* An operator's word that a node has let go of volumes: weaker than any other evidence, and shown so.
+/* An operator's word that a node has let go of volumes: weaker than any other evidence, and shown so. Of a
+ * volume that all claims on the node have let go of, the word is that the provider has, too: it is taken when
+ * the controller's detach has failed, for good maybe because the plugin is gone, and goes on record beside
+ * the evidence about the node.
  *
  * It is given for named volumes of one node in the boot it is in now, with a reason, and is kept as a record:
  * as proof for this epoch (see epoch.h), and, when it is valid for some time, for claims of those volumes
@@ -27,6 +30,11 @@ enum {
 
 /** Nodes.Attest. */
 void attest_handle(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+
+/** "NAME: reason", for the record. STATUS_INVALID_ARGUMENT names @field when @reason is missing, no text or
+ * too long. */
+enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
+			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err);
 
 /** For Volumes.Detach: free what @node holds of @volume by @call's word, one transaction per claim, and audit
  * it as @what; with @dry_run only see whether that may be done. STATUS_FAILED_PRECONDITION when it may not be

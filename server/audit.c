@@ -62,7 +62,10 @@ static ProtobufCMessage *new_record(const struct entry *entry)
 
 static void log_write(const char *what, const char *who, const char *object, const char *why)
 {
-	log_line(LOG_NOTICE, "%s by %s: %s%s%s", what, who, object, why ? ": " : "", why ? why : "");
+	bool says_why = why && why[0] != '\0';
+
+	log_line(LOG_NOTICE, "%s by %s: %s%s%s", what, who, object, says_why ? ": " : "",
+		 says_why ? why : "");
 }
 
 void audit_write(struct server *server, struct change *change, const struct rpc_call *call, const char *what,

@@ -9,6 +9,7 @@
 #include "server.h"
 #include "state.h"
 #include "text.h"
+#include "volume_work.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -332,6 +333,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	for (size_t i = 0; i < commit->n; i++)
 		drain_noticed(commit->server, commit->objects[i].kind, commit->objects[i].value);
 	release_note_durable(commit->server, commit->objects, commit->n);
+	volume_work_note_durable(commit->server, commit->objects, commit->n);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
 }

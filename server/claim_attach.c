@@ -115,7 +115,8 @@ static void send_response(struct server *server, const struct grant *grant, cons
 
 static bool is_grantable(const struct claim_entry *entry)
 {
-	return entry && entry->claim.state <= CLAIM_TAKEN;
+	/* what the provider was asked to take away is not attached again under the same claim */
+	return entry && entry->claim.state <= CLAIM_TAKEN && !entry->claim.fence_asked;
 }
 
 /* Released again before it could be answered: the node's repeat will be told why. */

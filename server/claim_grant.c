@@ -208,8 +208,8 @@ static enum status check_detaching(const struct volume_entry *volume, const stru
 	if (!release_is_detaching(node, volume))
 		return STATUS_OK;
 	return error_set(err, STATUS_ABORTED, 0,
-			 "volume %s is just being detached from node %s by plugin %s; ask again", volume->id,
-			 node->id, volume->volume.plugin_id);
+			 "volume %s is just being detached from node %s by plugin %s, or may be; ask again",
+			 volume->id, node->id, volume->volume.plugin_id);
 }
 
 static enum status reserve(struct server *server, struct rpc_call *call, const struct asked *asked,
@@ -242,11 +242,27 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	return st;
 }
 
+/* Its node may have invented it to get the volume. What it was granted before, it keeps. */
+static enum status check_adopted(const struct asked *asked, struct error *err)
+{
+	if (!asked->alloc->adopted)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"allocation %s: only its node knows it since the server was restored from a backup, so "
+		"it keeps what it was granted and is granted nothing anew; stop it (holdfast alloc stop "
+		"%s) and run its work again for volume %s",
+		asked->alloc->id, asked->alloc->id, asked->volume_id);
+}
+
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
 			 struct error *err)
 {
 	struct attach_need need;
-	enum status st = check_detaching(asked->volume, asked->node, err);
+	enum status st = check_adopted(asked, err);
+
+	if (st == STATUS_OK)
+		st = check_detaching(asked->volume, asked->node, err);
 
 	if (st == STATUS_OK)
 		st = claim_attach_need(asked->volume, asked->node, &need, err);

@@ -1,5 +1,6 @@
 #include "claims.h"
 
+#include "allocs.h"
 #include "audit.h"
 #include "release.h"
 #include "server.h"
@@ -26,7 +27,7 @@ static void prune_history(struct change *change, struct volume_entry *volume)
 	}
 }
 
-/* Steps that need nobody: what no controller was asked for, and what it has detached, is free. */
+/* Steps that need nobody: what no controller was asked for, and what one has detached, is free. */
 static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *err)
 {
 	const struct claim_event detached = {.type = CLAIM_EVENT_CONTROLLER_DETACHED, .now_ms = now_ms};
@@ -34,7 +35,9 @@ static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *
 	enum status st = STATUS_OK;
 	bool changed;
 
-	if (claim->state == CLAIM_NODE_DETACHED && claim->attach == ATTACH_NONE)
+	/* that fence is the detach */
+	if (claim->state == CLAIM_NODE_DETACHED &&
+	    (claim->attach == ATTACH_NONE || claim->evidence == EVIDENCE_STORAGE_FENCE))
 		st = claim_step(claim, &detached, &changed, err);
 	if (st == STATUS_OK && claim->state == CLAIM_CONTROLLER_DETACHED)
 		st = claim_step(claim, &end, &changed, err);
@@ -45,15 +48,17 @@ static enum status follow_up(struct claim *claim, int64_t now_ms, struct error *
 static void audit_step(struct change *change, const struct claim_entry *entry, const struct claim *after)
 {
 	char object[sizeof("volume /, claim ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
-	char why[EVIDENCE_DETAIL_MAX + 32];
+	char why[2 * EVIDENCE_DETAIL_MAX + 64];
 	bool is_freed = !claim_is_live(after);
+	bool is_word = after->detach_evidence == EVIDENCE_OPERATOR;
 
 	if (after->state == entry->claim.state || after->state < CLAIM_NODE_DETACHED)
 		return;
 	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s", after->namespace, after->volume_id,
 			 after->id);
-	(void)str_format(why, sizeof(why), "evidence %s%s%s", evidence_name(after->evidence),
-			 after->evidence_detail[0] != '\0' ? ": " : "", after->evidence_detail);
+	(void)str_format(why, sizeof(why), "evidence %s%s%s%s%s", evidence_name(after->evidence),
+			 after->evidence_detail[0] != '\0' ? ": " : "", after->evidence_detail,
+			 is_word ? "; detach operator: " : "", is_word ? after->detach_detail : "");
 	audit_own(entry->server, change, is_freed ? "Claims.Free" : "Claims.TakeEvidence", object, why);
 }
 
@@ -76,6 +81,25 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 	}
 	*ret = claim;
 	return STATUS_OK;
+}
+
+enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
+				  const struct claim_event *evidence, const char *why, struct error *err)
+{
+	const struct claim_event ended = {.type = CLAIM_EVENT_WORK_ENDED, .now_ms = evidence->now_ms};
+	struct alloc_entry *alloc = state_alloc(&entry->server->state, entry->claim.allocation_id);
+	struct claim_entry ending = *entry;
+	enum status st = STATUS_OK;
+	struct claim after;
+	bool changed;
+
+	if (alloc && !alloc_is_client_terminal(&alloc->alloc) && !node_is_connected(entry->node))
+		st = allocs_lose(change, alloc, why, err);
+	if (st == STATUS_OK)
+		st = claim_step(&ending.claim, &ended, &changed, err);
+	if (st == STATUS_OK && ending.claim.state == CLAIM_UNPUBLISHING)
+		st = claims_step(change, &ending, evidence, &after, err);
+	return st;
 }
 
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,

@@ -14,6 +14,12 @@ struct server;
 enum status claims_step(struct change *change, const struct claim_entry *entry,
 			const struct claim_event *event, struct claim *ret, struct error *err);
 
+/** Stage that the node has let go by @evidence, which is not the node's own word: what is left of the work is
+ * over, and unless the node is connected its allocation is lost, with the reason @why. Nothing is staged for
+ * a claim that needs no evidence any more. */
+enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
+				  const struct claim_event *evidence, const char *why, struct error *err);
+
 /** The allocation has ended: every live claim of it is to be released. */
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err);

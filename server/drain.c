@@ -127,13 +127,15 @@ static enum status finish(struct server *server, struct node_entry *entry, struc
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
+	char object[sizeof("node ") + NODE_ID_MAX];
 
 	if (!node)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*node = entry->node;
 	node->drain.done_ms = node->modify_time_ms = clock_realtime_ms();
 	change_put_node(&change, node);
-	audit_own(server, &change, "drain done", node->id, "the last claim was freed");
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(server, &change, "Nodes.Drain", object, "done: the last claim was freed");
 	return change_commit(server, &change, NULL, NULL, err);
 }
 

@@ -5,7 +5,9 @@
 #include "audit.h"
 #include "change.h"
 #include "claims.h"
+#include "epoch_internal.h"
 #include "keys.h"
+#include "proof.h"
 #include "server.h"
 #include "session.h"
 
@@ -56,13 +58,19 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 	return error_set(err, STATUS_UNAVAILABLE, 0,
 			 "volume %s: the server was restored from a backup (epoch %" PRIu64
 			 ") and node %s%s may hold it without the server's knowledge; a node tells when it "
-			 "connects. If %s is gone for good: holdfast node attest %s %s --reason TEXT, "
+			 "connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
 			 "or holdfast node purge %s",
 			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
-			 volume->id, first->id);
+			 volume->namespace, volume->id, first->id);
 }
 
 /* Allocations. */
+
+static const char *alloc_object(const struct alloc *alloc, char object[static OBJECT_SIZE])
+{
+	(void)str_format(object, OBJECT_SIZE, "allocation %s/%s", alloc->namespace, alloc->id);
+	return object;
+}
 
 static enum status read_alloc(const struct session *session, const Holdfast__V1__Allocation *from,
 			      struct alloc *ret, struct error *err)
@@ -89,6 +97,7 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct alloc *alloc = calloc(1, sizeof(*alloc));
 	struct alloc_entry *known;
+	char object[OBJECT_SIZE];
 	enum status st;
 
 	if (!alloc)
@@ -108,10 +117,11 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 		alloc->desired_status = DESIRED_RUN;
 	if (alloc->client_status == CLIENT_UNSPECIFIED)
 		alloc->client_status = CLIENT_PENDING;
+	alloc->adopted = true;
 	alloc->create_index = alloc->modify_index = 0;
 	alloc->modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, alloc);
-	audit_own(server, &change, "allocation adopted", alloc->id, session->node_id);
+	audit_own(server, &change, "Allocations.Adopt", alloc_object(alloc, object), session->node_id);
 	st = session_commit(session, &change,
 			    alloc_is_client_terminal(alloc) ? SESSION_FORGET_ALLOC : SESSION_NOTHING,
 			    alloc->id, err);
@@ -139,20 +149,25 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 	if (!str_eq(ret->node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "claim %s is not of node %s", ret->id,
 				 session->node_id);
-	if (!str_eq(ret->boot_id, session->boot_id))
-		return bad_claim(ret, "it is of another boot than the session", err);
+	if (!str_eq(ret->boot_id, session->boot_id) &&
+	    (ret->state != CLAIM_NODE_DETACHED || !id_is_uuid(ret->boot_id)))
+		return bad_claim(ret, "it is of another boot than the session, and held", err);
 	if (!id_is_name(ret->namespace, NAMESPACE_MAX) || !str_is_text(ret->volume_id) ||
 	    ret->volume_id[0] == '\0' || strchr(ret->volume_id, '/') ||
 	    !id_is_name(ret->plugin_id, PLUGIN_ID_MAX))
 		return bad_claim(ret, "its volume or plugin has no valid name", err);
 	if (ret->mode == CLAIM_MODE_UNSPECIFIED || ret->access_mode == ACCESS_MODE_UNSPECIFIED)
 		return bad_claim(ret, "it has no mode", err);
+	/* a node that names another one here would have that one cut off: its plugin says it, see
+	 * plugin_args.h */
+	if (!str_eq(ret->plugin_id, PLUGIN_NATIVE))
+		ret->external_node_id[0] = '\0';
 	return STATUS_OK;
 }
 
 /* A volume that was registered after the backup: enough of it that nobody else gets it under its name. It
  * offers no capability, so that nothing is granted before it is registered again. */
-static void make_volume(const struct claim *claim, struct volume *ret)
+void epoch_make_volume(const struct claim *claim, struct volume *ret)
 {
 	*ret = (struct volume){
 		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
@@ -169,7 +184,7 @@ static void make_volume(const struct claim *claim, struct volume *ret)
 
 /* What the server says about a claim that it learns of: the node says which one it is and what it may, no
  * more. */
-static void adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
+void epoch_adopt(const struct claim *said, const struct volume *volume, struct claim *ret)
 {
 	*ret = *said;
 	ret->evidence = EVIDENCE_NONE;
@@ -219,8 +234,8 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 		rival ? rival->allocation_id : "?", access_mode_name(claim->access_mode));
 }
 
-static enum status store_claim(struct session *session, const struct volume_entry *entry,
-			       const struct claim *claim, struct error *err)
+enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,
+			      const struct claim *claim, struct error *err)
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -230,17 +245,27 @@ static enum status store_claim(struct session *session, const struct volume_entr
 	if (entry)
 		volume = entry->volume;
 	else
-		make_volume(claim, &volume);
+		epoch_make_volume(claim, &volume);
 	if (!entry || volume.generation < claim->generation) {
 		if (volume.generation < claim->generation)
 			volume.generation = claim->generation;
 		change_put_volume(&change, &volume);
 	}
 	change_put_claim(&change, claim);
-	(void)str_format(object, sizeof(object), "claim %s of volume %s/%s on node %s", claim->id,
-			 claim->namespace, claim->volume_id, claim->node_id);
-	audit_own(server, &change, "claim adopted", object, entry ? "" : "its volume was not known");
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	audit_own(server, &change, "Claims.Adopt", object, entry ? "" : "its volume was not known");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
+}
+
+enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
+			     const struct claim *said, struct error *err)
+{
+	uint64_t known = volume ? volume->volume.generation : state_generation_floor(&server->state);
+
+	if (said->generation > known + GENERATION_LEAP_MAX)
+		return bad_claim(said, "its generation is far beyond what can have been granted", err);
+	return STATUS_OK;
 }
 
 /* The claim is held here, whatever the restored store says of it. @known NULL: nothing. */
@@ -260,7 +285,45 @@ static enum status check_known(const struct claim *known, const struct claim *sa
 	return STATUS_OK;
 }
 
-static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from, struct error *err)
+/* An allocation holds a volume once: a ticket is proof of one claim, not of as many as the node likes. */
+static bool is_told_already(const struct session *session, const struct claim *said)
+{
+	const struct alloc_entry *alloc = state_alloc(&session->server->state, said->allocation_id);
+	const struct claim_entry *entry;
+
+	if (!alloc)
+		return false;
+	LIST_FOREACH (entry, &alloc->claims, of_alloc)
+		if (entry->told_by == session->serial && claim_is_live(&entry->claim) &&
+		    str_eq(entry->claim.volume_id, said->volume_id) &&
+		    str_eq(entry->claim.namespace, said->namespace) && entry->claim.mode == said->mode)
+			return true;
+	return false;
+}
+
+static enum status check_unknown(struct session *session, struct claim *said,
+				 const ProtobufCBinaryData *ticket, struct error *err)
+{
+	enum status st = proof_check(session->server, said, ticket, err);
+
+	if (st == STATUS_OK && is_told_already(session, said))
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"node %s says it holds volume %s/%s twice for allocation %s: claim %s is not "
+			"adopted",
+			said->node_id, said->namespace, said->volume_id, said->allocation_id, said->id);
+	return st;
+}
+
+/* It is on record, and the rest of what the node tells counts: a lie must not keep it from having told. */
+void epoch_refuse_claim(struct session *session, const struct error *why)
+{
+	session->n_unproven++;
+	audit_refused(session->server, session->call, "Nodes.Session: report", why);
+}
+
+static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from,
+			      const ProtobufCBinaryData *ticket, struct error *err)
 {
 	struct server *server = session->server;
 	struct claim_entry *known;
@@ -275,21 +338,27 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	known = state_claim(&server->state, said.id);
 	if (known)
 		st = check_known(&known->claim, &said, err);
+	if (st == STATUS_OK && said.state == CLAIM_NODE_DETACHED)
+		return known ? STATUS_OK : epoch_take_past(session, &said, ticket, err);
 	if (st == STATUS_OK && known)
 		known->told_by = session->serial;
 	if (st != STATUS_OK || is_held_already(known ? &known->claim : NULL))
 		return st;
+	if (!known && check_unknown(session, &said, ticket, err) != STATUS_OK) {
+		epoch_refuse_claim(session, err);
+		return STATUS_OK;
+	}
 	volume = state_volume(&server->state, said.namespace, said.volume_id);
 	if (!volume)
-		make_volume(&said, &unknown);
-	if (said.generation > (volume ? volume->volume.generation : state_generation_floor(&server->state)) +
-				      GENERATION_LEAP_MAX)
-		return bad_claim(&said, "its generation is far beyond what can have been granted", err);
-	adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
+		epoch_make_volume(&said, &unknown);
+	st = epoch_check_leap(server, volume, &said, err);
+	if (st != STATUS_OK)
+		return st;
+	epoch_adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
 	claim.adopted = true;
 	claim.modify_time_ms = claim.state_time_ms = clock_realtime_ms();
-	st = store_claim(session, volume, &claim, err);
+	st = epoch_store_claim(session, volume, &claim, err);
 	if (st != STATUS_OK)
 		return st;
 	state_claim(&server->state, claim.id)->told_by = session->serial;
@@ -356,12 +425,14 @@ static enum status end_alloc(struct session *session, const char *id, struct err
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc_entry *alloc = state_alloc(&session->server->state, id);
+	char object[OBJECT_SIZE];
 	enum status st = allocs_lose(&change, alloc,
 				     "it ended after the backup from which the server was restored", err);
 
 	if (st != STATUS_OK)
 		return st;
-	audit_own(session->server, &change, "allocation ended", id, "its node does not know it");
+	audit_own(session->server, &change, "Allocations.End", alloc_object(&alloc->alloc, object),
+		  "its node does not know it");
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -379,7 +450,6 @@ static enum status end_claim(struct session *session, const char *id, struct err
 
 	if (st != STATUS_OK)
 		return st;
-	audit_own(session->server, &change, "claim released", id, denied.detail);
 	return session_commit(session, &change, SESSION_DRIVE_CLAIM, id, err);
 }
 
@@ -399,13 +469,15 @@ static enum status store_reported(struct session *session, const struct node_ent
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	cleanup_free struct node *node = malloc(sizeof(*node));
+	char object[OBJECT_SIZE];
 
 	if (!node)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*node = entry->node;
 	node->reported_epoch = session->report_epoch;
 	change_put_node(&change, node);
-	audit_own(session->server, &change, "node has reported", node->id, "");
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(session->server, &change, "Nodes.Report", object, NULL);
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
@@ -420,6 +492,10 @@ static enum status finish(struct session *session, struct error *err)
 	if (st != STATUS_OK)
 		return st;
 	session->report_epoch = 0;
+	if (session->n_unproven > 0)
+		log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
+			"%zu reported claims were not adopted; see holdfast operator audit",
+			session->n_unproven);
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
 		"has told what it holds; %s",
 		LIST_EMPTY(&server->state.unreported) ? "all nodes have" : "others have not yet");
@@ -432,6 +508,9 @@ static enum status check_report(struct session *session, const Holdfast__V1__Nod
 {
 	if (session->report_epoch == 0 || report->epoch != session->report_epoch)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report that was not asked for");
+	if (report->n_tickets > 0 && report->n_tickets != report->n_claims)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report with %zu tickets for %zu claims",
+				 report->n_tickets, report->n_claims);
 	session->n_reported += report->n_allocations + report->n_claims;
 	if (session->n_reported > SESSION_REPORT_OBJECTS_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
@@ -443,11 +522,30 @@ static enum status check_report(struct session *session, const Holdfast__V1__Nod
 enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeReport *report,
 			      struct error *err)
 {
+	static const ProtobufCBinaryData none;
 	enum status st = check_report(session, report, err);
 
 	for (size_t i = 0; i < report->n_allocations && st == STATUS_OK; i++)
 		st = take_alloc(session, report->allocations[i], err);
 	for (size_t i = 0; i < report->n_claims && st == STATUS_OK; i++)
-		st = take_claim(session, report->claims[i], err);
+		st = take_claim(session, report->claims[i],
+				report->n_tickets > 0 ? &report->tickets[i] : &none, err);
 	return st == STATUS_OK && !report->more ? finish(session, err) : st;
+}
+
+enum status epoch_record_restore(struct server *server, struct error *err)
+{
+	const struct record_entry *epoch = state_record_entry(&server->state, KEY_EPOCH);
+	const struct record_entry *head = state_record_entry(&server->state, KEY_AUDIT_HEAD);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	const Holdfast__V1__Epoch *message;
+	char why[OBJECT_SIZE];
+
+	if (!epoch || (head && head->record.modify_index > epoch->record.modify_index))
+		return STATUS_OK;
+	message = (const Holdfast__V1__Epoch *)(const void *)epoch->record.message;
+	(void)str_format(why, sizeof(why), "epoch %" PRIu64 ", %.400s", message->number,
+			 message->restored_from);
+	audit_own(server, &change, "Operator.ApplyRestore", "store", why);
+	return change_commit(server, &change, NULL, NULL, err);
 }

@@ -5,7 +5,9 @@
  * volume (attest.h).
  *
  * A node tells when it connects, whatever boot it is in: also a new boot may have been granted claims after
- * the backup. What it holds and the server does not know is adopted as held; of two nodes that hold what only
+ * the backup. What it holds and the server does not know is adopted as held when it is proven (proof.h), else
+ * refused and recorded. An allocation that only its node knows is adopted, too, but is granted nothing anew:
+ * a node must not be able to invent work and then ask for its volumes; of two nodes that hold what only
  * one may, both are kept, and an operator is told. */
 
 #include "state.h"
@@ -20,6 +22,9 @@ struct session;
 /** May @volume be granted as far as its past is known? STATUS_UNAVAILABLE names nodes that have not reported
  * and the next command. Costs nothing once all have. */
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err);
+
+/** At the start: the audit, which is the copy's, gets a record of the restore if it has none yet. */
+enum status epoch_record_restore(struct server *server, struct error *err);
 
 /** A part of the report that the session was asked for. An error ends the session. */
 enum status epoch_take_report(struct session *session, const Holdfast__V1__NodeReport *report,

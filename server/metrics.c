@@ -39,6 +39,9 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	labelled(to, "nodes", "status", "connected", server->n_sessions);
 	labelled(to, "nodes", "status", "disconnected",
 		 state->n_nodes > server->n_sessions ? state->n_nodes - server->n_sessions : 0);
+	one(to, "nodes_down", "gauge",
+	    "Of the disconnected ones, those that are so for longer than node_down_after.",
+	    state->n_nodes_down);
 	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
 	one(to, "nodes_draining", "gauge", "Nodes whose drain is under way.", state->n_nodes_draining);
 }

@@ -4,7 +4,6 @@
 #include "load.h"
 #include "schema.h"
 #include "state.h"
-#include "text.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -119,20 +118,6 @@ static uint64_t raised(const struct marking *marking, uint64_t generation)
 	return (marking->epoch << EPOCH_SHIFT) + (generation & UINT32_MAX);
 }
 
-static enum status put(struct kv_rewrite *rewrite, const char *key, const ProtobufCMessage *message,
-		       struct error *err)
-{
-	size_t len = protobuf_c_message_get_packed_size(message);
-	cleanup_free uint8_t *bytes = malloc(len + 1);
-	cleanup_free char *text = text_of(key, message);
-	const struct kv_op op = {.key = key, .value = bytes, .len = len, .text = text};
-
-	if (!bytes)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	(void)protobuf_c_message_pack(message, bytes);
-	return kv_rewrite_put(rewrite, &op, err);
-}
-
 static bool raise_volume(const struct kv_item *item, void *userdata)
 {
 	struct marking *marking = userdata;
@@ -143,7 +128,7 @@ static bool raise_volume(const struct kv_item *item, void *userdata)
 		return false;
 	}
 	volume->generation = raised(marking, volume->generation);
-	marking->status = put(marking->rewrite, item->key, &volume->base, &marking->error);
+	marking->status = schema_put(marking->rewrite, item->key, &volume->base, &marking->error);
 	holdfast__v1__volume__free_unpacked(volume, NULL);
 	return marking->status == STATUS_OK;
 }
@@ -166,7 +151,7 @@ static enum status raise_generations(struct marking *marking, struct error *err)
 
 	floor.generation = raised(marking, old);
 	if (st == STATUS_OK)
-		st = put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err);
+		st = schema_put(marking->rewrite, KEY_GENERATION_FLOOR, &floor.base, err);
 	if (st == STATUS_OK)
 		st = kv_rewrite_range(marking->rewrite, PREFIX_VOLUME, raise_volume, marking, err);
 	if (st == STATUS_OK && marking->status != STATUS_OK)
@@ -191,11 +176,11 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	epoch.number = marking->epoch;
 	epoch.restored_at_ms = wanted->now_ms;
 	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
-	st = put(rewrite, KEY_EPOCH, &epoch.base, err);
+	st = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
 	schema.version = SCHEMA_VERSION;
 	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* likewise */
 	if (st == STATUS_OK)
-		st = put(rewrite, KEY_SCHEMA, &schema.base, err);
+		st = schema_put(rewrite, KEY_SCHEMA, &schema.base, err);
 	return st == STATUS_OK ? raise_generations(marking, err) : st;
 }
 

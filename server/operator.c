@@ -27,6 +27,7 @@ static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *re
 
 	response->epoch = epoch ? epoch->number : 0;
 	response->restored_at_ms = epoch ? epoch->restored_at_ms : 0;
+	response->nodes_to_report = (uint32_t)server->state.n_unreported;
 	response->schema = schema ? schema->version : 0;
 }
 

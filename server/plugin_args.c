@@ -28,6 +28,15 @@ const Holdfast__V1__VolumeSecrets *plugin_args_secrets(struct state *state, cons
 	return find_record(state, PREFIX_VOLUME_SECRETS, namespace, id);
 }
 
+/* The provider's name of the volume for a claim that does not say it: what was adopted after a restore, as
+ * the volume was registered again; empty: not known yet. */
+static const char *adopted_external_id(struct state *state, const struct claim *claim)
+{
+	const struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
+
+	return volume ? volume->volume.external_id : "";
+}
+
 /* The provider's name of the volume; that of one registered without is its id. */
 static void copy_external_id(const struct claim *claim, char ret[static EXTERNAL_ID_MAX + 1])
 {
@@ -58,6 +67,12 @@ const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const st
 	if (node_id[0] == '\0')
 		return NULL;
 	copy_external_id(claim, args->external_id);
+	if (claim->adopted && claim->external_id[0] == '\0') {
+		(void)str_copy(args->external_id, sizeof(args->external_id),
+			       adopted_external_id(state, claim));
+		if (args->external_id[0] == '\0')
+			return NULL;
+	}
 	(void)str_copy(args->external_node_id, sizeof(args->external_node_id), node_id);
 	args->detach.external_id = args->external_id;
 	args->detach.external_node_id = args->external_node_id;

@@ -22,8 +22,8 @@ struct plugin_attach_args {
 
 /** The call, in @args; it borrows from @args and from the state, until the next change. Everything comes from
  * the claim and the volume: neither node nor plugin need be known any more. NULL when a claim that was
- * adopted after a restore does not say how its provider calls the node, and the node does not say it either.
- */
+ * adopted after a restore does not say how its provider calls the node or the volume, and neither the node
+ * nor the volume's registration does. */
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
 						   struct plugin_detach_args *args);
 

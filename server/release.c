@@ -60,12 +60,27 @@ static const struct claim **find_siblings(const struct claim_entry *entry, size_
 	return ret;
 }
 
+/* For what was adopted after a restore it is not known whether it was ever attached. */
+static bool attaches_nothing(struct server *server, const struct claim *claim)
+{
+	const struct instance_entry *instance =
+		state_instance(&server->state, claim->node_id, claim->plugin_id, "");
+	struct plugin_entry *plugin = state_plugin(&server->state, claim->plugin_id);
+	const struct controller_half *controller = plugin ? controller_capabilities(plugin) : NULL;
+
+	if (controller)
+		return !controller->attach_detach;
+	return instance && instance->instance.plugin.has_node &&
+	       !instance->instance.plugin.controller_required;
+}
+
 enum release_action release_next(struct server *server, const struct claim_entry *entry)
 {
 	const struct node_entry *node = entry->node;
 	const struct release_facts facts = {
 		.node_is_connected = node && node_is_connected(node),
 		.is_being_granted = entry->work.n_grants > 0,
+		.attaches_nothing = entry->claim.adopted && attaches_nothing(server, &entry->claim),
 		.now_ms = clock_realtime_ms(),
 		.reservation_ttl_ms = (int64_t)(server->config.reservation_ttl_us / USEC_PER_MSEC),
 	};
@@ -259,9 +274,10 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 static enum status no_provider_node(const struct claim *claim, struct error *err)
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "plugin %s: how the provider calls node %s is not known, so volume %s cannot be "
-			 "detached there alone; it is known as soon as the node reports the plugin again",
-			 claim->plugin_id, claim->node_id, claim->volume_id);
+			 "plugin %s: how the provider calls node %s or volume %s is not known, so the volume "
+			 "cannot be detached there alone; it is known as soon as the node reports the plugin "
+			 "again, and the volume is registered: holdfast volume status %s",
+			 claim->plugin_id, claim->node_id, claim->volume_id, claim->volume_id);
 }
 
 static enum status call_detach(struct server *server, struct claim_entry *entry, struct error *err)
@@ -386,8 +402,10 @@ static void log_freed(const struct claim *claim)
 				  .node = claim->node_id,
 				  .claim = claim->id,
 				  .op = "release"},
-		"freed, evidence %s%s%s", evidence_name(claim->evidence),
-		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail);
+		"freed, evidence %s%s%s%s%s", evidence_name(claim->evidence),
+		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail,
+		claim->detach_detail[0] != '\0' ? "; detach, an operator's word: " : "",
+		claim->detach_detail);
 }
 
 /* Those that waited for another one of @volume on @node. That one may be dropped as history meanwhile. */
@@ -438,8 +456,7 @@ bool release_is_detaching(const struct node_entry *node, const struct volume_ent
 	const struct claim_entry *entry;
 
 	LIST_FOREACH (entry, &volume->claims, of_volume)
-		if (entry->node == node && entry->claim.state == CLAIM_NODE_DETACHED &&
-		    entry->claim.attach != ATTACH_NONE && !entry->work.is_unsent)
+		if (entry->node == node && release_may_be_detaching(&entry->claim, entry->work.is_unsent))
 			return true;
 	return false;
 }

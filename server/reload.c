@@ -1,5 +1,6 @@
 #include "reload.h"
 
+#include "absent.h"
 #include "audit.h"
 #include "change.h"
 #include "server.h"
@@ -36,6 +37,11 @@ static const struct setting at_run_time[] = {
 	NUMBER("ticket_ttl", ticket_ttl_us),
 	NUMBER("heartbeat", heartbeat_us),
 	NUMBER("node_down_after", node_down_after_us),
+	NUMBER("controller_timeout", controller_timeout_us),
+	NUMBER("reservation_ttl", reservation_ttl_us),
+	NUMBER("release_sweep", release_sweep_us),
+	NUMBER("gc_interval", gc_interval_us),
+	NUMBER("gc_after", gc_after_us),
 	NUMBER("attest_forbidden_plugins", attest_forbidden),
 	NUMBER("attest_forbidden_plugins", n_attest_forbidden),
 };
@@ -105,6 +111,7 @@ static void reload_config(struct server *server)
 		       setting->size);
 		record(server, setting->name);
 	}
+	absent_rearm(server);
 	for (size_t i = 0; i < ARRAY_SIZE(at_start); i++)
 		if (differs(&at_start[i], config, fresh))
 			log_line(LOG_WARNING,

@@ -23,6 +23,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -427,6 +428,21 @@ static enum status stage(const char *from, const char *staged, struct new_epoch 
 	return st;
 }
 
+/* What another user makes in the folder, the server could not open afterwards. */
+static enum status refuse_other_user(const char *data_dir, struct error *err)
+{
+	struct stat st;
+
+	if (stat(data_dir, &st) < 0)
+		return error_set(err, status_from_errno(errno), errno, "data_dir %s", data_dir);
+	if (st.st_uid == geteuid())
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "data_dir %s belongs to uid %u and this runs as uid %u: run it as the server's user "
+			 "(runuser -u USER -- holdfast-server --restore FILE), who must be able to read FILE",
+			 data_dir, (unsigned int)st.st_uid, (unsigned int)geteuid());
+}
+
 static enum status refuse_running(const char *store, struct error *err)
 {
 	cleanup_close int lock_fd = -EBADF;
@@ -453,7 +469,9 @@ enum status restore_offline(const struct config *config, const char *path, bool 
 	    str_format(folder, sizeof(folder), "%s/restore", config->data_dir) < 0 ||
 	    str_format(staged, sizeof(staged), "%s/offline.db", folder) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = refuse_running(store, err);
+	st = refuse_other_user(config->data_dir, err);
+	if (st == STATUS_OK)
+		st = refuse_running(store, err);
 	if (st == STATUS_OK)
 		st = exchange_finish(config->data_dir, &is_done, err); /* an earlier one goes first */
 	if (st == STATUS_OK)
@@ -462,7 +480,8 @@ enum status restore_offline(const struct config *config, const char *path, bool 
 		return st;
 	look_at_last(store, &wanted);
 	st = stage(path, staged, &wanted, ret, err);
-	if (st == STATUS_OK)
-		st = exchange_decide(config->data_dir, staged, wanted.now_ms, err);
+	if (st != STATUS_OK)
+		return err ? error_prefix(err, "the copy %s", path) : st;
+	st = exchange_decide(config->data_dir, staged, wanted.now_ms, err);
 	return st == STATUS_OK ? exchange_finish(config->data_dir, &is_done, err) : st;
 }

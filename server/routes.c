@@ -23,6 +23,13 @@
 /* Tools for Nomad use either. */
 #define PUT_OR_POST(...) WRITE("PUT", __VA_ARGS__), WRITE("POST", __VA_ARGS__)
 
+#define NOTHING_IS_FORCED                                                                                   \
+	"a claim is never dropped by force: its writer may still write. Who holds the volume, and what is " \
+	"missing, "                                                                                         \
+	"says holdfast volume status ID --why; a claim ends by holdfast alloc stop, and where the node or " \
+	"the "                                                                                              \
+	"provider cannot answer by holdfast volume detach ID NODE with --fence or --attest"
+
 const struct rpc_route routes[] = {
 	GET("/v1/volumes", "Volumes", "List"),
 	PUT_OR_POST("/v1/volumes", "Volumes", "Register"),
@@ -32,7 +39,11 @@ const struct rpc_route routes[] = {
 	DELETE("/v1/volumes/snapshot", "Volumes", "DeleteSnapshot"),
 	GET("/v1/volume/csi/{id}", "Volumes", "Get"),
 	PUT_OR_POST("/v1/volume/csi/{volume.id}", "Volumes", "Register"),
-	DELETE("/v1/volume/csi/{id}", "Volumes", "Deregister"),
+	{.method = "DELETE",
+	 .pattern = "/v1/volume/csi/{id}",
+	 .service = SERVICE("Volumes"),
+	 .call = "Deregister",
+	 .refuses = {"force", NOTHING_IS_FORCED}},
 	PUT_OR_POST("/v1/volume/csi/{volume.id}/create", "Volumes", "Create"),
 	PUT_OR_POST("/v1/volume/csi/{id}/expand", "Volumes", "Expand"),
 	DELETE("/v1/volume/csi/{id}/delete", "Volumes", "Delete"),

@@ -29,7 +29,7 @@ static void free_messagep(ProtobufCMessage **message)
 		protobuf_c_message_free_unpacked(*message, NULL);
 }
 
-static enum status put(struct kv_rewrite *rewrite, const char *key, const ProtobufCMessage *message,
+enum status schema_put(struct kv_rewrite *rewrite, const char *key, const ProtobufCMessage *message,
 		       struct error *err)
 {
 	size_t len = protobuf_c_message_get_packed_size(message);
@@ -85,11 +85,11 @@ static enum status split_node(struct walk *walk, const char *key, ProtobufCMessa
 		instance.plugin = node->plugins[i];
 		(void)str_format(plugin_key, sizeof(plugin_key), PREFIX_NODE_PLUGIN "%s/%s/%s", node->id,
 				 node->plugins[i]->plugin_id, node->plugins[i]->profile);
-		st = put(walk->rewrite, plugin_key, &instance.base, err);
+		st = schema_put(walk->rewrite, plugin_key, &instance.base, err);
 	}
 	node->n_plugins = 0;
 	if (st == STATUS_OK)
-		st = put(walk->rewrite, key, message, err);
+		st = schema_put(walk->rewrite, key, message, err);
 	node->n_plugins = n;
 	return st;
 }
@@ -100,13 +100,13 @@ static enum status date_claim(struct walk *walk, const char *key, ProtobufCMessa
 	Holdfast__V1__Claim *claim = (Holdfast__V1__Claim *)message;
 
 	claim->state_time_ms = claim->modify_time_ms;
-	return put(walk->rewrite, key, message, err);
+	return schema_put(walk->rewrite, key, message, err);
 }
 
 /* Values stay as they are; people get their text. */
 static enum status put_again(struct walk *walk, const char *key, ProtobufCMessage *message, struct error *err)
 {
-	return put(walk->rewrite, key, message, err);
+	return schema_put(walk->rewrite, key, message, err);
 }
 
 static enum status from_0(struct kv_rewrite *rewrite, struct error *err)
@@ -185,7 +185,7 @@ static enum status run_steps(struct kv_rewrite *rewrite, void *userdata, struct 
 	(void)str_copy(cluster, sizeof(cluster), up->cluster);
 	schema.version = SCHEMA_VERSION;
 	schema.cluster = cluster;
-	return st == STATUS_OK ? put(rewrite, KEY_SCHEMA, &schema.base, err) : st;
+	return st == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : st;
 }
 
 enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *err)

@@ -6,11 +6,17 @@
 
 #include "store/kv.h"
 
+#include <protobuf-c/protobuf-c.h>
+
 enum { SCHEMA_VERSION = 1 };
 
 /** Bring the store to SCHEMA_VERSION and record that, and that it is @cluster's. STATUS_FAILED_PRECONDITION
  * for a newer one and for another cluster's, STATUS_DATA_LOSS names the record that cannot be read. */
 enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *err);
+
+/** Put one record, with its text for people. */
+enum status schema_put(struct kv_rewrite *rewrite, const char *key, const ProtobufCMessage *message,
+		       struct error *err);
 
 /** Version and (empty before version 1) cluster of the store. */
 struct schema {

@@ -1,11 +1,14 @@
 #include "server.h"
 
+#include "absent.h"
 #include "backup.h"
 #include "controller.h"
+#include "epoch.h"
 #include "events.h"
 #include "exchange.h"
 #include "gc.h"
 #include "load.h"
+#include "proof.h"
 #include "release.h"
 #include "reload.h"
 #include "restore.h"
@@ -50,6 +53,8 @@ static enum status open_store(struct server *server, struct error *err)
 		st = text_define_views(server->kv, err);
 	if (st == STATUS_OK)
 		st = schema_bring_up(server->kv, server->config.cluster, err);
+	if (st == STATUS_OK)
+		st = proof_note_key(server->kv, server->issuer, err);
 	if (st == STATUS_OK)
 		st = load_state(server->kv, &server->state, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
@@ -172,7 +177,11 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = releases_new(server, &server->releases, err);
 	if (st == STATUS_OK)
+		st = absent_start(server, err);
+	if (st == STATUS_OK)
 		st = gc_new(server, &server->gc, err);
+	if (st == STATUS_OK)
+		st = epoch_record_restore(server, err);
 	if (st == STATUS_OK)
 		st = start_listening(server, err);
 	if (st == STATUS_OK)
@@ -238,6 +247,7 @@ void server_free(struct server *server)
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
+	(void)sd_event_source_disable_unref(server->absent_timer);
 	(void)sd_event_unref(server->event);
 	free(server);
 }

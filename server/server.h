@@ -60,8 +60,9 @@ struct server {
 	struct restore *restore; /* owned; NULL: none */
 	size_t n_greeting;	 /* sessions that have not said hello */
 	uint64_t session_serial;
-	int64_t started_ms; /* nodes without a session are missed since then at the earliest */
-	bool is_ending;	    /* sessions end because the server does */
+	sd_event_source *absent_timer; /* owned; when the next node counts as down, see absent.h */
+	int64_t started_ms;	       /* nodes without a session are missed since then at the earliest */
+	bool is_ending;		       /* sessions end because the server does */
 	bool failed;
 	bool restarting;
 };

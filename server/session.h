@@ -47,6 +47,7 @@ struct session {
 	size_t n_work, next_work;
 	uint64_t report_epoch; /* of the report it was asked for; 0: of none, or it is complete */
 	size_t n_reported;     /* allocations and claims of it so far */
+	size_t n_unproven;     /* of these, claims that were not adopted */
 };
 
 /** End the session with @err, once. */

@@ -1,5 +1,6 @@
 #include "sessions.h"
 
+#include "absent.h"
 #include "access.h"
 #include "change.h"
 #include "controller.h"
@@ -168,6 +169,7 @@ static void on_closed(struct rpc_call *call, void *userdata)
 	if (node && node->session == session) {
 		state_set_session(&server->state, node, NULL);
 		note_disconnect(server, node);
+		absent_rearm(server);
 		log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
 			"disconnected; its claims stay");
 	}

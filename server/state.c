@@ -69,6 +69,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->records);
 	token_index_init(&state->tokens);
 	LIST_INIT(&state->unreported);
+	TAILQ_INIT(&state->absent);
 }
 
 void state_release(struct state *state)
@@ -396,6 +397,24 @@ static void count_node(struct state *state, const struct node *node, int change)
 		state->n_nodes_ineligible += (size_t)change;
 	if (node->drain.started_ms != 0 && node->drain.done_ms == 0)
 		state->n_nodes_draining += (size_t)change;
+	if (node->status == NODE_DOWN)
+		state->n_nodes_down += (size_t)change;
+}
+
+void state_list_absent(struct state *state, struct node_entry *node)
+{
+	if (node->is_absent)
+		return;
+	node->is_absent = true;
+	TAILQ_INSERT_TAIL(&state->absent, node, of_absent);
+}
+
+void state_unlist_absent(struct state *state, struct node_entry *node)
+{
+	if (!node->is_absent)
+		return;
+	node->is_absent = false;
+	TAILQ_REMOVE(&state->absent, node, of_absent);
 }
 
 static struct node_entry *node_or_new(struct state *state, const char *id);
@@ -492,10 +511,13 @@ static void list_unreported(struct state *state, struct node_entry *entry, bool 
 	if (entry->is_unreported == is_unreported)
 		return;
 	entry->is_unreported = is_unreported;
-	if (is_unreported)
+	if (is_unreported) {
 		LIST_INSERT_HEAD(&state->unreported, entry, of_unreported);
-	else
+		state->n_unreported++;
+	} else {
 		LIST_REMOVE(entry, of_unreported);
+		state->n_unreported--;
+	}
 }
 
 enum status state_put_node(struct state *state, const struct node *node, struct error *err)
@@ -520,6 +542,10 @@ void state_set_session(struct state *state, struct node_entry *node, struct sess
 	state->n_connected -= node->session != NULL;
 	state->n_connected += session != NULL;
 	node->session = session;
+	if (session)
+		state_unlist_absent(state, node);
+	else if (node_is_registered(node))
+		state_list_absent(state, node);
 	LIST_FOREACH (instance, &node->instances, of_node)
 		instance_changed(instance);
 }
@@ -651,12 +677,14 @@ void state_delete_node(struct state *state, struct node_entry *entry)
 	while ((instance = LIST_FIRST(&entry->instances)))
 		state_delete_instance(state, instance);
 	count_node(state, &entry->node, -1);
+	entry->node.status = NODE_STATUS_UNSPECIFIED;
 	entry->node.ineligible = false;
 	entry->node.drain = (struct drain){0};
 	list_unreported(state, entry, false);
 	state->n_nodes -= node_is_registered(entry);
 	if (entry->session)
 		state_set_session(state, entry, NULL);
+	state_unlist_absent(state, entry);
 	entry->node.boot_id[0] = '\0'; /* what is left is a name */
 	node_drop_unnamed(state, entry);
 }

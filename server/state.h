@@ -98,8 +98,11 @@ struct node_entry {
 	size_t n_live_allocs;	 /* those that are not client-terminal */
 	bool is_unreported;	 /* has not told what it holds since the last restore, see epoch.h */
 	LIST_ENTRY(node_entry) of_unreported;
+	bool is_absent; /* it is in the list of those, see absent.h */
+	TAILQ_ENTRY(node_entry) of_absent;
 };
 LIST_HEAD(node_list, node_entry);
+TAILQ_HEAD(absent_list, node_entry);
 
 /* What one node says about one plugin, or about one profile of the native plugin. */
 struct instance_entry {
@@ -166,12 +169,14 @@ struct state {
 	struct record_tree records;
 	struct token_index tokens;
 	struct node_list unreported;
+	size_t n_unreported;
+	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_allocs_by[CLIENT_N];
-	size_t n_nodes_ineligible, n_nodes_draining;
+	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down;
 };
 
 void state_init(struct state *state);
@@ -188,6 +193,10 @@ bool node_is_registered(const struct node_entry *node);
 
 /** The node has a session now, or (NULL) none any more. */
 void state_set_session(struct state *state, struct node_entry *node, struct session *session);
+
+/** For absent.c: the node went last of all; or is not to be looked at any more. A repeat changes nothing. */
+void state_list_absent(struct state *state, struct node_entry *node);
+void state_unlist_absent(struct state *state, struct node_entry *node);
 
 /** The instances of @plugin that serve @profile, or NULL. */
 struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile);

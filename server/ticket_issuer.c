@@ -52,7 +52,10 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 	struct stat st;
 
 	if (!f || fstat(fileno(f), &st) < 0)
-		return error_set(err, status_from_errno(errno), errno, "read the ticket key %s", key_path);
+		return error_set(err, status_from_errno(errno), errno,
+				 "read the ticket key %s (to make one: openssl genpkey -algorithm ed25519 "
+				 "-out FILE, mode 0600, the server's user)",
+				 key_path);
 	if ((st.st_mode & 077) != 0)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the ticket key %s can be read by others than its owner; run: chmod 600 %s",
@@ -115,6 +118,14 @@ void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket)
 	/* cannot fail */
 	(void)crypto_sign_ed25519_detached(ticket->signature, NULL, (const unsigned char *)ticket,
 					   TICKET_SIGNED_SIZE, issuer->secret);
+}
+
+bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket)
+{
+	return ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
+	       memcmp(ticket->cluster, issuer->cluster, sizeof(ticket->cluster)) == 0 &&
+	       crypto_sign_ed25519_verify_detached(ticket->signature, (const unsigned char *)ticket,
+						   TICKET_SIGNED_SIZE, issuer->public_key) == 0;
 }
 
 enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,

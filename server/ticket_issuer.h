@@ -5,6 +5,7 @@
 #include "model/claim.h"
 #include "model/volume.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <ticket.h>
 
@@ -28,6 +29,9 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 
 /** Sign what the ticket says; from any thread. */
 void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket);
+
+/** Was @ticket made with this key, for this cluster? */
+bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 
 /** What @claim, which must be held, allows its node to do with @volume until @not_after_ms. It is of the
  * volume's generation now: the newest among those who hold it together. */

@@ -145,6 +145,7 @@ bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_ent
 	detail->capacity = done->capacity > detail->capacity_min ? done->capacity : detail->capacity_min;
 	if (!done->node_expansion_required)
 		return true;
+	detail->node_expansion_due = true;
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
 		Holdfast__V1__NodeCapacity *node;
 
@@ -184,6 +185,45 @@ void volume_phase_node_done(Holdfast__V1__VolumeDetail *detail, const char *node
 
 	if (node)
 		node->bytes = bytes > 0 ? bytes : detail->capacity;
+}
+
+void volume_phase_node_expanded(Holdfast__V1__VolumeDetail *detail, const char *node_id, uint64_t bytes)
+{
+	volume_phase_node_done(detail, node_id, bytes);
+	detail->node_expansion_due = false; /* it is one file system, wherever it is mounted next */
+}
+
+bool volume_phase_add_mounted(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry)
+{
+	struct claim_entry *claim;
+	bool added = false;
+
+	LIST_FOREACH (claim, &entry->claims, of_volume) {
+		const char *node_id = claim->claim.node_id;
+
+		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN ||
+		    find_node(detail, node_id))
+			continue;
+		if (!add_node(detail, node_id))
+			break;
+		added = true;
+	}
+	return added;
+}
+
+bool volume_phase_resume_on(Holdfast__V1__VolumeDetail *detail, const char *node_id)
+{
+	Holdfast__V1__NodeCapacity *node;
+
+	if (!detail->node_expansion_due || detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
+		return false;
+	node = find_node(detail, node_id);
+	if (!node)
+		node = add_node(detail, node_id);
+	if (!node)
+		return false;
+	node->bytes = 0; /* behind */
+	return volume_phase_begin(detail, HOLDFAST__V1__VOLUME_PHASE__VOLUME_EXPANDING);
 }
 
 void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry)

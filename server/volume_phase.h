@@ -43,8 +43,19 @@ bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_ent
 const struct claim *volume_phase_next_node(const Holdfast__V1__VolumeDetail *detail,
 					   struct volume_entry *entry, const char *after);
 
-/** @bytes 0: as large as the volume. */
+/** The volume was expanded while no node could expand its file system, and now @node_id has it mounted: begin
+ * to expand it there. False: there is nothing to do, or memory is short. */
+bool volume_phase_resume_on(Holdfast__V1__VolumeDetail *detail, const char *node_id);
+
+/** Nodes that have mounted it meanwhile and were not asked are behind as well. Returns whether there are any.
+ */
+bool volume_phase_add_mounted(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry);
+
+/** There is nothing more to do on the node. @bytes 0: as large as the volume. */
 void volume_phase_node_done(Holdfast__V1__VolumeDetail *detail, const char *node_id, uint64_t bytes);
+
+/** The same, because its plugin has expanded the file system. */
+void volume_phase_node_expanded(Holdfast__V1__VolumeDetail *detail, const char *node_id, uint64_t bytes);
 
 /** Forget the sizes of nodes that have it no longer. */
 void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry);

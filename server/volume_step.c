@@ -124,9 +124,11 @@ static void on_node_expanded(struct server *server, const Holdfast__V1__PluginRe
 		volume_work_step(work);
 		return;
 	}
-	/* not found: not there any more, so there is nothing to expand */
-	volume_phase_node_done(parts.detail, call->node_id,
-			       reply && reply->node_expand ? reply->node_expand->bytes : 0);
+	if (err) /* not found: not there any more, so there is nothing to expand */
+		volume_phase_node_done(parts.detail, call->node_id, 0);
+	else
+		volume_phase_node_expanded(parts.detail, call->node_id,
+					   reply->node_expand ? reply->node_expand->bytes : 0);
 	volume_work_store(work, &parts, NULL, NULL, volume_work_on_stored);
 }
 
@@ -173,6 +175,12 @@ static enum status step_expanding(struct volume_work *work, struct volume_parts 
 		return volume_call_expand(work->server, parts, is_used ? &used : NULL, on_expanded, work,
 					  err);
 	*ret_asked = ask_next_node(work, parts);
+	if (!*ret_asked && !work->node_failed &&
+	    volume_phase_add_mounted(parts->detail, volume_work_entry(work))) {
+		work->after[0] = '\0';
+		*ret_asked = true;
+		volume_work_store(work, parts, NULL, NULL, volume_work_on_stored);
+	}
 	return STATUS_OK;
 }
 

@@ -286,6 +286,50 @@ enum status volume_work_check_idle(struct server *server, const struct volume *v
 		volume->id, volume->id);
 }
 
+static void on_mounted(struct server *server, const struct claim *claim)
+{
+	struct volume_entry *entry = state_volume(&server->state, claim->namespace, claim->volume_id);
+	const Holdfast__V1__VolumeDetail *detail = entry ? volume_detail_of(server, &entry->volume) : NULL;
+	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	char object[VOLUMES_OBJECT_SIZE];
+	struct error err;
+	enum status st;
+
+	/* one that goes on looks for nodes that are due at its end */
+	if (!detail || !detail->node_expansion_due ||
+	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
+		return;
+	st = volume_store_load(server, entry, &parts, &err);
+	if (st == STATUS_OK && !volume_phase_resume_on(parts.detail, claim->node_id))
+		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (st == STATUS_OK) {
+		volume_store_stage(server, &change, &parts);
+		audit_own(server, &change, "Volumes.Expand", volumes_object(&entry->volume, object),
+			  claim->node_id);
+		st = change_commit(server, &change, NULL, NULL, &err);
+	}
+	if (st == STATUS_OK)
+		volume_work_start(server, claim->namespace, claim->volume_id, NULL, NULL);
+	else
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.volume = claim->volume_id,
+					  .node = claim->node_id,
+					  .op = "provider",
+					  .err = &err},
+			"its file system is not expanded before it is mounted again");
+}
+
+void volume_work_note_durable(struct server *server, const struct change_object *objects, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct claim *claim = objects[i].value;
+
+		if (objects[i].kind == OBJECT_CLAIM && !objects[i].is_deletion && claim->state == CLAIM_TAKEN)
+			on_mounted(server, claim);
+	}
+}
+
 /* "volume-detail/NAMESPACE/ID" */
 static struct volume_work *work_of_key(struct server *server, const char *key)
 {

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/tree.h"
 
+struct change_object;
 struct rpc_call;
 struct server;
 struct volume_work;
@@ -36,6 +37,10 @@ void volume_work_start(struct server *server, const char *namespace, const char 
 
 /** STATUS_FAILED_PRECONDITION while the volume's provider or a node is being asked. */
 enum status volume_work_check_idle(struct server *server, const struct volume *volume, struct error *err);
+
+/** A claim's mount receipt is durable: expand the file system there if that is due since it was expanded
+ * without being mounted anywhere. For change_commit(); costs a look-up for each claim that is taken. */
+void volume_work_note_durable(struct server *server, const struct change_object *objects, size_t n);
 
 /** After a start: carry on what the last run left. */
 void volume_work_resume_all(struct server *server);

@@ -3,6 +3,7 @@
 #include "audit.h"
 #include "change.h"
 #include "claims.h"
+#include "fence.h"
 #include "reply.h"
 #include "server.h"
 #include "volume_view.h"
@@ -91,7 +92,9 @@ static enum status check_claims(struct server *server, struct volume_entry *volu
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"node %s is not connected and cannot be asked to let go of volume %s: nothing "
 			"was changed; when it is certain that it cannot write any more, say so with "
-			"a reason: holdfast volume detach --attest",
+			"a reason: holdfast volume detach --attest, or have the provider cut it off: "
+			"holdfast "
+			"volume detach --fence",
 			node->node.id, volume->volume.id);
 	return STATUS_OK;
 }
@@ -102,12 +105,10 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 	if (!node)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no node %.64s; holdfast node status lists them", request->node_id);
-	if (request->attest_reason[0] != '\0' && node_is_connected(node))
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is connected and can give its own receipt; an operator's word is for nodes "
-			"that cannot answer",
-			node->node.id);
+	if (request->attest_reason[0] != '\0' && request->fence_reason[0] != '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "attest_reason and fence_reason: an operator's word, or the provider's; not "
+				 "both in one request");
 	return STATUS_OK;
 }
 
@@ -121,6 +122,18 @@ static struct volumes_waiting *detach_waiting(struct rpc_call *call, const struc
 		waiting->dry_run = dry_run;
 	}
 	return waiting;
+}
+
+static enum status check_or_attest(struct server *server, struct rpc_call *call,
+				   const Holdfast__V1__DetachVolumeRequest *request,
+				   struct volume_entry *volume, struct node_entry *node, struct error *err)
+{
+	if (request->attest_reason[0] != '\0')
+		return attest_volume(server, call, "Volumes.Detach", node, volume, request->attest_reason,
+				     request->dry_run, err);
+	if (request->fence_reason[0] != '\0')
+		return fence_check(server, call, node, volume, request->fence_reason, err);
+	return check_claims(server, volume, node, err);
 }
 
 static enum status handle_detach(struct server *server, struct rpc_call *call,
@@ -139,9 +152,9 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	if (st == STATUS_OK)
 		st = check_detach(request, node, err);
 	if (st == STATUS_OK)
-		st = is_attested ? attest_volume(server, call, "Volumes.Detach", node, entry,
-						 request->attest_reason, request->dry_run, err)
-				 : check_claims(server, entry, node, err);
+		st = check_or_attest(server, call, request, entry, node, err);
+	if (st == STATUS_OK && request->fence_reason[0] != '\0' && !request->dry_run)
+		return fence_volume(server, call, node, entry, request->fence_reason, err);
 	if (st != STATUS_OK)
 		return st;
 	/* without anybody's word only what is being released is driven: on_detached() does */

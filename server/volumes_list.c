@@ -91,7 +91,9 @@ static struct volume_entry *from_all(struct page *page, const char *namespace, c
 
 static struct volume_entry *from_plugin(struct page *page, const char *namespace, const char *id)
 {
-	struct plugin_entry *plugin = state_plugin(&page->server->state, page->request->plugin_id);
+	const char *id_asked = page->request->plugin_id;
+	struct plugin_entry *plugin =
+		state_plugin(&page->server->state, id_asked[0] != '\0' ? id_asked : PLUGIN_NATIVE);
 
 	return plugin ? state_plugin_volume_from(plugin, namespace, id) : NULL;
 }
@@ -130,15 +132,22 @@ static source_fn *source_of(const Holdfast__V1__ListVolumesRequest *request)
 {
 	if (request->node_id[0] != '\0')
 		return from_node;
-	return request->plugin_id[0] != '\0' ? from_plugin : from_all;
+	/* all native volumes are of one plugin */
+	return request->plugin_id[0] != '\0' || request->type == HOLDFAST__V1__VOLUME_TYPE__NATIVE
+		       ? from_plugin
+		       : from_all;
 }
 
 /* False when memory is short. */
 static bool take(struct page *page, struct volume_entry *entry)
 {
-	Holdfast__V1__Volume *view = volume_view(page->server, entry, false, &page->cache);
+	enum volume_type type = (enum volume_type)page->request->type;
+	Holdfast__V1__Volume *view;
 
 	page->looked_at++;
+	if (type != VOLUME_TYPE_UNSPECIFIED && entry->volume.type != type)
+		return true;
+	view = volume_view(page->server, entry, false, &page->cache);
 	if (!view)
 		return false;
 	if (page->filter && !filter_matches(page->filter, &view->base)) {
@@ -307,6 +316,8 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 	if (page.max > VOLUMES_PER_PAGE_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "per_page: more than %d",
 				 VOLUMES_PER_PAGE_MAX);
+	if ((unsigned int)list->type >= VOLUME_TYPE_N)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "type: say csi, native or nothing");
 	if (list->filter[0] != '\0')
 		st = filter_new(list->filter, &holdfast__v1__volume__descriptor, &filter, err);
 	page.filter = filter;

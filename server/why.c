@@ -2,6 +2,7 @@
 
 #include "controller.h"
 #include "epoch.h"
+#include "fence.h"
 #include "plugins.h"
 #include "release.h"
 #include "release_internal.h"
@@ -52,6 +53,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.is_purged = !node || node->node.boot_id[0] == '\0',
 		.must_report = node && node->node.reported_epoch < state_epoch(&server->state),
 		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
+		.can_fence = entry && fence_is_possible(server, entry),
 		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,
 		.disconnected_ms = node && !node_is_connected(node) ? node->node.disconnected_ms : 0,
 		.next_attempt_ms = next_attempt(entry, clock_realtime_ms()),

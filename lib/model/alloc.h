@@ -62,6 +62,7 @@ struct alloc {
 	int32_t client_code; /* enum status behind a failure */
 	struct alloc_volume published[ALLOC_VOLUMES_MAX];
 	uint32_t n_published;
+	bool adopted; /* learned from its node after a restore: no claim is granted to it anew */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
 	uint64_t create_index;

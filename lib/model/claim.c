@@ -36,6 +36,8 @@ static const char *const event_names[CLAIM_EVENT_N] = {
 	[CLAIM_EVENT_CONTROLLER_DETACHED] = "controller detach",
 	[CLAIM_EVENT_CONTROLLER_FAILED] = "failed controller detach",
 	[CLAIM_EVENT_FREE] = "end of the claim",
+	[CLAIM_EVENT_FENCE_ASKED] = "fence at the provider",
+	[CLAIM_EVENT_DETACH_ATTESTED] = "operator's word about the detach",
 };
 
 /* What an event does in a state: go to a state, note an error and stay, or nothing because it has already
@@ -46,10 +48,12 @@ enum step {
 	REFUSED,
 	NOTE,
 	NOTE_SENT,
+	NOTE_FENCE,
 	TO_TAKEN,
 	TO_UNPUBLISHING,
 	TO_NODE_DETACHED,
 	TO_CONTROLLER_DETACHED,
+	TO_ATTESTED, /* controller-detached, by an operator's word */
 	TO_FREED,
 };
 
@@ -65,6 +69,8 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
 			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
 			[CLAIM_EVENT_FREE] = REFUSED,
+			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
+			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
 		},
 	[CLAIM_TAKEN] =
 		{
@@ -76,6 +82,8 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
 			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
 			[CLAIM_EVENT_FREE] = REFUSED,
+			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
+			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
 		},
 	[CLAIM_UNPUBLISHING] =
 		{
@@ -88,6 +96,8 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_CONTROLLER_DETACHED] = REFUSED,
 			[CLAIM_EVENT_CONTROLLER_FAILED] = REFUSED,
 			[CLAIM_EVENT_FREE] = REFUSED,
+			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
+			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
 		},
 	[CLAIM_NODE_DETACHED] =
 		{
@@ -96,6 +106,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_CONTROLLER_DETACHED] = TO_CONTROLLER_DETACHED,
 			[CLAIM_EVENT_CONTROLLER_FAILED] = NOTE,
 			[CLAIM_EVENT_FREE] = REFUSED,
+			[CLAIM_EVENT_DETACH_ATTESTED] = TO_ATTESTED,
 		},
 	[CLAIM_CONTROLLER_DETACHED] =
 		{
@@ -141,9 +152,14 @@ static enum status check_evidence(const struct claim *claim, const struct claim_
 {
 	switch (event->evidence) {
 	case EVIDENCE_RECEIPT:
-	case EVIDENCE_STORAGE_FENCE:
 	case EVIDENCE_SELF_FENCE:
 		return STATUS_OK;
+	case EVIDENCE_STORAGE_FENCE:
+		if (claim->fence_asked)
+			return STATUS_OK;
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "claim %s: its provider was not asked to cut node %s off", claim->id,
+				 claim->node_id);
 	case EVIDENCE_NEW_BOOT:
 		if (event->detail && event->detail[0] != '\0' && !str_eq(event->detail, claim->boot_id))
 			return STATUS_OK;
@@ -201,6 +217,33 @@ static bool note_sent(struct claim *claim, int64_t now_ms)
 	return true;
 }
 
+/* @ret_changed false: it was noted before. */
+static enum status note_fence(struct claim *claim, int64_t now_ms, bool *ret_changed, struct error *err)
+{
+	if (claim->attach == ATTACH_NONE || !claim->sent_to_node)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"claim %s: no controller has attached volume %s for node %s, so none can cut "
+			"the node off by a detach",
+			claim->id, claim->volume_id, claim->node_id);
+	*ret_changed = !claim->fence_asked;
+	if (!claim->fence_asked)
+		claim->modify_time_ms = now_ms;
+	claim->fence_asked = true;
+	return STATUS_OK;
+}
+
+static enum status take_word(struct claim *claim, const struct claim_event *event, struct error *err)
+{
+	if (!event->detail || event->detail[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "claim %s: operator evidence needs a name and a reason", claim->id);
+	enter(claim, CLAIM_CONTROLLER_DETACHED, event->now_ms);
+	claim->detach_evidence = EVIDENCE_OPERATOR;
+	note_text(claim->detach_detail, sizeof(claim->detach_detail), event->detail);
+	return STATUS_OK;
+}
+
 static void end_work(struct claim *claim, int64_t now_ms)
 {
 	if (claim->state == CLAIM_RESERVED && !claim->sent_to_node) {
@@ -244,6 +287,8 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 	case NOTE_SENT:
 		*ret_changed = note_sent(claim, event->now_ms);
 		return STATUS_OK;
+	case NOTE_FENCE:
+		return note_fence(claim, event->now_ms, ret_changed, err);
 	case TO_TAKEN:
 		enter(claim, CLAIM_TAKEN, event->now_ms);
 		break;
@@ -257,6 +302,11 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 		break;
 	case TO_CONTROLLER_DETACHED:
 		enter(claim, CLAIM_CONTROLLER_DETACHED, event->now_ms);
+		break;
+	case TO_ATTESTED:
+		st = take_word(claim, event, err);
+		if (st != STATUS_OK)
+			return st;
 		break;
 	case TO_FREED:
 		enter(claim, CLAIM_FREED, event->now_ms);

@@ -10,6 +10,8 @@
  * --> freed
  *      +-- never sent to the node --> freed
  *
+ * The step to controller-detached is the controller's word, or where its detach has failed an operator's.
+ *
  * The record is complete in itself: nothing that garbage collection removes is needed to finish or explain
  * it. Modes, provider's node id and boot id stay through every step. */
 
@@ -79,7 +81,10 @@ struct claim {
 	char evidence_detail[EVIDENCE_DETAIL_MAX + 1];
 	bool sent_to_node; /* false: the grant provably never left the server */
 	enum controller_attach attach;
-	bool adopted;	       /* learned from its node after a restore */
+	bool adopted;	  /* learned from its node after a restore */
+	bool fence_asked; /* stored before the provider is asked to cut the node off: it may have */
+	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: nobody but a person says that it is detached */
+	char detach_detail[EVIDENCE_DETAIL_MAX + 1];
 	int64_t state_time_ms; /* since when it is in this state */
 	uint32_t attempts;     /* of the current step */
 	char last_error[LAST_ERROR_MAX + 1];
@@ -99,6 +104,8 @@ enum claim_event_type {
 	CLAIM_EVENT_CONTROLLER_DETACHED, /* the provider detached it, or the volume needs no controller */
 	CLAIM_EVENT_CONTROLLER_FAILED,	 /* detail is the error */
 	CLAIM_EVENT_FREE,		 /* nothing is left to do */
+	CLAIM_EVENT_FENCE_ASKED,	 /* the provider is about to be asked to cut the node off */
+	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail is who says that the provider let go, and why */
 	CLAIM_EVENT_N,
 };
 
@@ -113,7 +120,8 @@ struct claim_event {
  *
  * An event that the state has already passed is STATUS_OK and changes nothing, so repeats are harmless; one
  * that the state does not allow is STATUS_FAILED_PRECONDITION. Evidence is refused when it is EVIDENCE_NONE,
- * and new_boot when the boot id in @event->detail is the claim's own.
+ * new_boot when the boot id in @event->detail is the claim's own, and storage_fence unless the fence was
+ * noted as asked for something that the controller attached.
  * @ret_changed whether @claim must be stored */
 enum status claim_step(struct claim *claim, const struct claim_event *event, bool *ret_changed,
 		       struct error *err);

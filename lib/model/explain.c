@@ -197,6 +197,10 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 				 "holdfast volume detach %s %s%s%s --attest REASON", claim->volume_id,
 				 claim->node_id, option, namespace);
 		break;
+	case EXPLAIN_COMMAND_FENCE:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast volume detach %s %s%s%s --fence REASON",
+				 claim->volume_id, claim->node_id, option, namespace);
+		break;
 	case EXPLAIN_COMMAND_AGENT:
 		(void)str_copy(dst, EXPLAIN_COMMAND_SIZE, "holdfast agent status");
 		break;
@@ -244,6 +248,13 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 	};
 	if (missing & BIT(EVIDENCE_OPERATOR) && holder->can_fence && claim->attach != ATTACH_NONE)
 		missing |= BIT(EVIDENCE_STORAGE_FENCE);
+	if (missing & BIT(EVIDENCE_STORAGE_FENCE) && ret->next == EXPLAIN_COMMAND_ATTEST) {
+		ret->next = EXPLAIN_COMMAND_FENCE; /* stronger than a word */
+		ret->then = EXPLAIN_COMMAND_ATTEST;
+	}
+	if (has_to_detach(claim) && claim->state == CLAIM_NODE_DETACHED && claim->attempts > 0 &&
+	    !holder->waits_for_other)
+		ret->then = EXPLAIN_COMMAND_ATTEST;
 	for (unsigned int e = EVIDENCE_NONE + 1; e < EVIDENCE_N; e++)
 		if (missing & BIT(e))
 			ret->missing[ret->n_missing++] = (enum evidence)e;

@@ -82,6 +82,10 @@ static void say_evidence(struct strbuf *sb, const struct claim *claim)
 		strbuf_puts(sb, ", weaker than any other,");
 	if (claim->evidence_detail[0] != '\0')
 		strbuf_printf(sb, " (%s)", claim->evidence_detail);
+	if (claim->detach_evidence == EVIDENCE_OPERATOR)
+		strbuf_printf(sb,
+			      "; that the provider let go: operator, weaker than its controller's word, (%s)",
+			      claim->detach_detail);
 }
 
 static void say_waiting(struct strbuf *sb, const struct explanation *in)
@@ -127,8 +131,12 @@ static void say_command(struct strbuf *sb, const struct explanation *in, enum ex
 {
 	char text[EXPLAIN_COMMAND_SIZE];
 
-	if (command == EXPLAIN_COMMAND_ATTEST && !in->holder.is_purged)
+	if (command == EXPLAIN_COMMAND_ATTEST && in->claim->state == CLAIM_NODE_DETACHED)
+		strbuf_puts(sb, "if it is certain that the provider has let go: ");
+	else if (command == EXPLAIN_COMMAND_ATTEST && !in->holder.is_purged)
 		strbuf_puts(sb, "bring the node back, or: ");
+	if (command == EXPLAIN_COMMAND_FENCE)
+		strbuf_puts(sb, "have the provider cut the node off: ");
 	if (command == EXPLAIN_COMMAND_AGENT)
 		strbuf_printf(sb, "see what is in the way, on node %s: ", in->claim->node_id);
 	strbuf_puts(sb, explain_command(command, in->claim, text));

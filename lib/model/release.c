@@ -49,11 +49,11 @@ static bool leads(const struct claim *sibling, const struct claim *claim)
 }
 
 static enum release_action decide_detach(const struct claim *claim, const struct claim *const *siblings,
-					 size_t n_siblings)
+					 size_t n_siblings, const struct release_facts *facts)
 {
 	bool is_led = false, is_needed = false;
 
-	if (claim->attach == ATTACH_NONE)
+	if (claim->attach == ATTACH_NONE || (claim->adopted && facts->attaches_nothing))
 		return RELEASE_FREE;
 	for (size_t i = 0; i < n_siblings; i++) {
 		if (stands(siblings[i]) && siblings[i]->attach != ATTACH_NONE)
@@ -63,6 +63,49 @@ static enum release_action decide_detach(const struct claim *claim, const struct
 	}
 	/* one that the controller was never asked for may use the attachment, but will not end it */
 	return is_needed || is_led ? RELEASE_WAIT_SIBLING : RELEASE_DETACH;
+}
+
+bool release_may_be_detaching(const struct claim *claim, bool is_unsent)
+{
+	if (claim->attach == ATTACH_NONE)
+		return false;
+	return claim->state == CLAIM_NODE_DETACHED ? !is_unsent : stands(claim) && claim->fence_asked;
+}
+
+static enum fence_verdict judge_claim(const struct fence_claim *of)
+{
+	const struct claim *claim = of->claim;
+
+	if (claim->state < CLAIM_UNPUBLISHING && (of->may_run || !claim->sent_to_node))
+		return FENCE_WORK_GOES_ON;
+	return claim->attach == ATTACH_NONE ? FENCE_NOT_ATTACHED : FENCE_POSSIBLE;
+}
+
+enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
+				     const struct fence_facts *facts, size_t *ret_index)
+{
+	enum fence_verdict worst = FENCE_POSSIBLE;
+	size_t n_held = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		enum fence_verdict verdict;
+
+		if (!stands(claims[i].claim))
+			continue;
+		n_held++;
+		verdict = judge_claim(&claims[i]);
+		if (verdict != FENCE_POSSIBLE && (worst == FENCE_POSSIBLE || verdict < worst)) {
+			worst = verdict;
+			*ret_index = i;
+		}
+	}
+	if (n_held == 0)
+		return FENCE_NOTHING_HELD;
+	if (facts->node_is_connected)
+		return FENCE_NODE_ANSWERS;
+	if (worst != FENCE_POSSIBLE)
+		return worst;
+	return facts->can_detach ? FENCE_POSSIBLE : FENCE_NOBODY_TO_ASK;
 }
 
 enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,
@@ -77,7 +120,7 @@ enum release_action release_decide(const struct claim *claim, const struct claim
 	case CLAIM_UNPUBLISHING:
 		return facts->node_is_connected ? RELEASE_ASK_NODE : RELEASE_WAIT_NODE;
 	case CLAIM_NODE_DETACHED:
-		return decide_detach(claim, siblings, n_siblings);
+		return decide_detach(claim, siblings, n_siblings, facts);
 	case CLAIM_CONTROLLER_DETACHED:
 		return RELEASE_FREE;
 	case CLAIM_STATE_UNSPECIFIED:

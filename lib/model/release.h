@@ -22,6 +22,8 @@ enum release_action {
 struct release_facts {
 	bool node_is_connected;
 	bool is_being_granted; /* a call of the node for it is under way: it does not expire */
+	bool attaches_nothing; /* its plugin does not, as it says now: of a claim that was adopted no more is
+				  known */
 	int64_t now_ms;
 	int64_t reservation_ttl_ms;
 };
@@ -34,6 +36,39 @@ struct release_facts {
  * @siblings the other claims of the same volume on the same node, in any order; freed ones do not count */
 enum release_action release_decide(const struct claim *claim, const struct claim *const *siblings,
 				   size_t n_siblings, const struct release_facts *facts);
+
+/** May the attachment that @claim stands for be on its way out at the provider? Then the volume must not be
+ * attached to the claim's node anew: the detach could come after the attach.
+ * @is_unsent no call to detach it has gone out, for certain */
+bool release_may_be_detaching(const struct claim *claim, bool is_unsent);
+
+/* Why the provider is not asked to cut a node off from a volume: the first that holds. */
+enum fence_verdict {
+	FENCE_POSSIBLE,
+	FENCE_NOTHING_HELD,  /* the node has let go already, as far as is known */
+	FENCE_NODE_ANSWERS,  /* the node is connected: it gives its own receipt */
+	FENCE_WORK_GOES_ON,  /* an allocation there was not told to end, or is being granted its claim */
+	FENCE_NOT_ATTACHED,  /* no controller attached it: nobody can take it away (native volumes) */
+	FENCE_NOBODY_TO_ASK, /* no healthy controller that attaches and detaches */
+	FENCE_VERDICT_N,
+};
+
+struct fence_facts {
+	bool node_is_connected;
+	bool can_detach; /* a healthy controller attaches and detaches */
+};
+
+/* A live claim of the volume on the node. */
+struct fence_claim {
+	const struct claim *claim;
+	bool may_run; /* its allocation was not told to end */
+};
+
+/** May the provider be asked to cut the node off from the volume, for all of @claims at once? Pure, and never
+ * decided by a timer: a person asks.
+ * @ret_index of the claim that the verdict is about, when it is about one */
+enum fence_verdict release_may_fence(const struct fence_claim *claims, size_t n,
+				     const struct fence_facts *facts, size_t *ret_index);
 
 /** When a reservation that never reached its node expires, in wall-clock milliseconds. */
 int64_t release_expiry_ms(const struct claim *claim, int64_t reservation_ttl_ms);

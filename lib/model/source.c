@@ -157,7 +157,7 @@ static enum status check_tmpfs(const struct source *source, struct error *err)
 				 "source.size_bytes: a tmpfs volume needs a size, for example \"64MiB\"");
 	if (source->inodes == 0 || source->inodes > TMPFS_INODES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "source.inodes: a tmpfs volume needs 1 to %" PRIu64 " inodes",
+				 "source.inodes: a tmpfs volume needs a number of inodes, 1 to %" PRIu64,
 				 TMPFS_INODES_MAX);
 	return STATUS_OK;
 }

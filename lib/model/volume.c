@@ -150,9 +150,38 @@ bool volume_has_capability(const struct volume *volume, enum access_mode access,
 	return false;
 }
 
+bool volume_is_placeholder(const struct volume *volume)
+{
+	return volume->n_capabilities == 0;
+}
+
+/* What the claims on a placeholder say of it. */
+static const char *difference_to_claims(const struct volume *a, const struct volume *b)
+{
+	if (a->type != b->type)
+		return "type";
+	if (!str_eq(a->plugin_id, b->plugin_id))
+		return "plugin_id";
+	if (a->profile[0] != '\0' && !str_eq(a->profile, b->profile))
+		return "profile";
+	if (a->external_id[0] != '\0' && !str_eq(a->external_id, b->external_id))
+		return "external_id";
+	return NULL;
+}
+
+static void fill_placeholder(struct volume *volume, const struct volume *from)
+{
+	memcpy(volume->name, from->name, sizeof(volume->name));
+	memcpy(volume->external_id, from->external_id, sizeof(volume->external_id));
+	memcpy(volume->profile, from->profile, sizeof(volume->profile));
+	volume->source = from->source;
+}
+
 /* The first immutable field in which the two differ, or NULL. */
 static const char *immutable_difference(const struct volume *a, const struct volume *b)
 {
+	if (volume_is_placeholder(a))
+		return difference_to_claims(a, b);
 	if (a->type != b->type)
 		return "type";
 	if (!str_eq(a->plugin_id, b->plugin_id))
@@ -198,6 +227,8 @@ enum status volume_merge(struct volume *current, const struct volume *update, co
 					 current->id, access_mode_name(in_use[i].access_mode),
 					 attachment_mode_name(in_use[i].attachment_mode), current->id);
 	*ret_changed = !same_capabilities(current, update);
+	if (volume_is_placeholder(current))
+		fill_placeholder(current, update);
 	memcpy(current->capabilities, update->capabilities, sizeof(current->capabilities));
 	current->n_capabilities = update->n_capabilities;
 	return STATUS_OK;

@@ -58,7 +58,12 @@ void volume_default(struct volume *volume);
 /** Check a registration; the first thing wrong is named with its field and what would be right. */
 enum status volume_validate(const struct volume *volume, struct error *err);
 
-/** Merge the registration @update into @current: capabilities may change as long as those of live claims,
+/** Is it known from a node's report after a restore only? Such a volume has an owner for claims, and offers
+ * no capability before it is registered again. */
+bool volume_is_placeholder(const struct volume *volume);
+
+/** Merge the registration @update into @current, of a placeholder all that no claim says: capabilities may
+ * change as long as those of live claims,
  * @in_use, stay; any other field that differs is STATUS_FAILED_PRECONDITION and named. @current is untouched
  * then. @ret_changed false when nothing differs. */
 enum status volume_merge(struct volume *current, const struct volume *update, const struct capability *in_use,

@@ -90,7 +90,8 @@ enum status volume_parts_copy(const struct volume *volume, const Holdfast__V1__V
 
 void volume_parts_inherit(struct volume_parts *update, const struct volume *current)
 {
-	if (update->volume.name[0] == '\0')
+	/* the name of a placeholder says what it is, until it is registered */
+	if (update->volume.name[0] == '\0' && !volume_is_placeholder(current))
 		memcpy(update->volume.name, current->name, sizeof(update->volume.name));
 	if (update->volume.external_id[0] == '\0')
 		memcpy(update->volume.external_id, current->external_id, sizeof(update->volume.external_id));

@@ -205,14 +205,42 @@ static const char *immutable_difference(const Holdfast__V1__VolumeDetail *curren
 	return NULL;
 }
 
+/* Nothing is stored beside it that was not said by whoever registers it now. */
+static enum status fill_parts(struct volume_parts *current, const struct volume_parts *update,
+			      struct error *err)
+{
+	struct volume_parts parts;
+	enum status st;
+
+	for (size_t i = 0; i < update->secrets->n_secrets; i++)
+		if (str_eq(update->secrets->secrets[i]->value, VOLUME_REDACTED))
+			return error_set(
+				err, STATUS_INVALID_ARGUMENT, 0,
+				"secrets: '%.64s' is \"" VOLUME_REDACTED
+				"\", which keeps what is stored, but nothing is: the volume is known from a "
+				"node's report only",
+				update->secrets->secrets[i]->key);
+	st = volume_parts_copy(&current->volume, update->detail, update->secrets, &parts, err);
+	if (st != STATUS_OK)
+		return st;
+	volume_parts_release(current);
+	*current = parts;
+	return volume_parts_begin(current, err);
+}
+
 enum status volume_parts_merge(struct volume_parts *current, const struct volume_parts *update,
 			       const struct capability *in_use, size_t n_in_use, bool *ret_changed,
 			       struct error *err)
 {
+	bool was_placeholder = volume_is_placeholder(&current->volume);
 	bool changed = false;
 	enum status st = volume_merge(&current->volume, &update->volume, in_use, n_in_use, &changed, err);
 	const char *field = immutable_difference(current->detail, update->detail);
 
+	if (was_placeholder) {
+		*ret_changed = true;
+		return st == STATUS_OK ? fill_parts(current, update, err) : st;
+	}
 	if (st == STATUS_OK && field)
 		st = immutable(&current->volume, field, err);
 	if (st == STATUS_OK)

@@ -216,8 +216,10 @@ static enum status check_absent(const char *key_path, const char *cert_path, str
 	if (st != STATUS_OK || (!key && !cert))
 		return st;
 	if (key && cert)
-		return error_set(err, STATUS_ALREADY_EXISTS, 0, "%s and %s exist already and are left alone",
-				 key_path, cert_path);
+		return error_set(
+			err, STATUS_ALREADY_EXISTS, 0,
+			"%s and %s exist already and are left alone; to renew them, move them away first",
+			key_path, cert_path);
 	return error_set(err, STATUS_ALREADY_EXISTS, 0,
 			 "%s exists but %s does not: bring back the missing half, or move the other one away "
 			 "to make a new pair",

@@ -181,6 +181,17 @@ static enum status take_path(const struct form *form, const char *target)
 	return STATUS_OK;
 }
 
+/* Said in so many words: "force=false" asks for nothing. */
+static enum status refuse_parameter(const struct form *form, const struct target_param *param)
+{
+	bool asks = true;
+
+	if (param->value[0] != '\0' && parse_bool(param->value, &asks) == 0 && !asks)
+		return STATUS_OK;
+	return error_set(form->err, STATUS_INVALID_ARGUMENT, 0, "%s: %s", param->name,
+			 form->route->refuses.instead);
+}
+
 static enum status take_query(const struct form *form, const struct target *target, bool *ret_pretty)
 {
 	const struct rpc_route_name *renamed = &form->route->name;
@@ -193,6 +204,12 @@ static enum status take_query(const struct form *form, const struct target *targ
 
 		if (str_eq(field, "pretty")) {
 			pretty = true;
+			continue;
+		}
+		if (form->route->refuses.parameter && str_eq(field, form->route->refuses.parameter)) {
+			st = refuse_parameter(form, param);
+			if (st != STATUS_OK)
+				return st;
 			continue;
 		}
 		if (renamed->parameter && str_eq(field, renamed->parameter))

@@ -28,6 +28,12 @@ struct rpc_route {
 	const char
 		*index; /* uint64 field of the answer, told in the header x-holdfast-index too; NULL: none */
 	struct rpc_route_name name; /* a parameter that is called otherwise than its field; NULL: none */
+	/* A parameter of other systems that is refused when it asks for anything, and what to do instead;
+	 * NULL: none. */
+	struct rpc_route_refusal {
+		const char *parameter;
+		const char *instead;
+	} refuses;
 
 	/* Instead of a call: answers by rpc_call_reply_text() or rpc_call_fail(), now or later. */
 	void (*text)(struct rpc_call *call, void *userdata);

@@ -16,6 +16,16 @@ FILTER = ROOT / "mounthelper/filter.c"
 WORDS = ROOT / "proto/mounthelper_words.h"
 PROTOCOL = ROOT / "docs/protocol.md"
 ROUTES = ROOT / "server/routes.c"
+METRICS = [ROOT / "server/metrics.c"]
+COMMANDS = ROOT / "cli/commands.c"
+ACCESS_MANUAL = ROOT / "docs/man/holdfast-operator-access.1.scd"
+RELOAD = ROOT / "server/reload.c"
+AGENT_CONFIG = ROOT / "agent/config.c"
+AGENT_CONFIG_MANUAL = ROOT / "docs/man/holdfast-agent.hcl.5.scd"
+POLICY = ROOT / "mounthelper/policy.c"
+POLICY_MANUAL = ROOT / "docs/man/mounthelper.policy.5.scd"
+ARCHITECTURE = ROOT / "docs/architecture.md"
+THREATS = ROOT / "docs/threat-model.md"
 CONFIG = ROOT / "server/config.c"
 CONFIG_MANUAL = ROOT / "docs/man/holdfast-server.hcl.5.scd"
 CODES = ROOT / "lib/rpc/grpc_status.c"
@@ -50,7 +60,7 @@ def tree():
 
 
 def documents():
-    return sorted(ROOT.glob("docs/*.md")) + sorted(ROOT.glob("tests/*/README.md")) + [ROOT / "README.md"]
+    return sorted(ROOT.glob("docs/**/*.md")) + sorted(ROOT.glob("tests/*/README.md")) + [ROOT / "README.md"]
 
 
 # --- what a document names --------------------------------------------------------------------------------
@@ -98,8 +108,9 @@ def check_quotes(path, files, tests, is_program, words):
             if not is_program(quoted) and quoted not in tests:
                 fault(f"{shown(path)}: there is no test program {quoted}")
         elif re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", quoted):
-            if quoted not in tests and quoted not in words:
-                fault(f"{shown(path)}: there is no test {quoted}")
+            known = quoted in tests or quoted in words or quoted in metric_names() or quoted in server_modules()
+            if not known:
+                fault(f"{shown(path)}: there is no test or metric {quoted}")
         elif is_file_name(quoted):
             whole = [f for f in files if fnmatch.fnmatchcase(f, quoted)]
             part = [f for f in files if fnmatch.fnmatchcase(f, "*/" + quoted)]
@@ -517,6 +528,38 @@ def check_protocol():
                         re.findall(r"^\| \d+ \| (\w+) \| (\w+) \| (\d+) \|", text, re.M)}, codes)
 
 
+def check_rights():
+    """The right of each method, as test_rights.c has it."""
+    text = read(ROOT / "tests/unit/server/test_rights.c")
+    text = text[text.index("rows[] = {"):text.index("\n};", text.index("rows[] = {"))]
+    text = text.replace("PLUGIN_READ", '", \\"plugin\\": \\"read\\""')
+    kinds = {"OF_MANAGEMENT": "management", "OF_NODES": "a node", "OF_ANYBODY": "anybody who is somebody"}
+    true = {}
+    for method, kind, rest in re.findall(r'\{"(\w+\.\w+)", (\w+),(.*?)(?=\n\t\{"|\Z)', text, re.S):
+        policy = re.search(r"\.policy = (.*?)(?=\n?\s*\.(?:request|not_enough))", rest, re.S)
+        said = policy.group(1).replace('\\"', '"') if policy else ""
+        rights = re.findall(r'"((?:csi|submit|read|list)-[\w-]+)"', said)
+        rights += [f"{what} {level}" for what, level in re.findall(r'"(operator|node|plugin)": "(\w+)"', said)]
+        true[method] = ", ".join(rights) or kinds.get(kind, "?")
+    section = re.search(r"^\*\*Rights\.\*\*(.*?)^## ", read(PROTOCOL), re.M | re.S)
+    written = {}
+    for line in section.group(1).splitlines() if section else []:
+        if line.startswith("| ") and not line.startswith("| right"):
+            right, methods = cells(line)
+            written.update({method: right for method in methods.split(", ")})
+    check_same("the right of", written, true)
+
+
+def check_session_messages():
+    text = read(ROOT / "proto/holdfast/v1/nodes.proto")
+    for name, title in (("SessionUp", "up"), ("SessionDown", "down")):
+        body = re.search(rf"^message {name} \{{(.*?)^\}}", text, re.M | re.S).group(1)
+        true = {member: True for member in re.findall(r"^\s+\w+ (\w+) = \d+;", body, re.M)}
+        table = re.search(rf"^\| {title} \| when \|\n(.*?)\n\n", read(PROTOCOL), re.M | re.S)
+        rows = table.group(1).splitlines()[1:] if table else []
+        check_same(f"the message {title}", {word: True for row in rows for word in cells(row)[0].split(", ")}, true)
+
+
 def check_settings():
     """The keys of the server's settings, in the code and in the manual."""
     code = read(CONFIG)
@@ -531,6 +574,193 @@ def check_settings():
         fault(f"{shown(CONFIG_MANUAL)}: {key} is no setting of the server")
 
 
+def same_words(manual, what, written, true):
+    for word in sorted(true - written):
+        fault(f"{shown(manual)}: lacks {what} {word}")
+    for word in sorted(written - true):
+        fault(f"{shown(manual)}: {what} {word} does not exist")
+
+
+def check_reload():
+    """Every setting is either taken over by SIGHUP or named in the manual as one that waits for the next start."""
+    code, config = read(RELOAD), read(CONFIG)
+    keys = set(re.findall(r'\.key = "(\w+)"', config)) | set(re.findall(r"TLS_PATH\((?!member)(\w+)\)", config))
+    keys |= set(re.findall(r'json_object_get\(root, "(\w+)"\)', config))
+    keys -= {key for key in keys if f"bind_{key}" in config}
+    at_start = re.search(r"at_start\[\] = \{(.*?)\};", code, re.S).group(1)
+    known = {name.split(".")[-1] for name in re.findall(r'(?:NUMBER|TEXT)\("([\w.]+)"', code)}
+    for key in sorted(keys - known):
+        fault(f"{shown(RELOAD)}: SIGHUP does not know the setting {key}")
+    section = re.search(r"^# RELOAD\n(.*?)^# ", read(CONFIG_MANUAL), re.M | re.S).group(1)
+    waits = {name.split(".")[0] for name in re.findall(r'(?:NUMBER|TEXT)\("([\w.]+)"', at_start)}
+    written = re.search(r"((?:\*\w+\*(?:, | and\s)?)+)\s*wait for\s+the next start", section)
+    listed = set(re.findall(r"\*(\w+)\*", written.group(1))) if written else set()
+    same_words(CONFIG_MANUAL, "under RELOAD, of what waits for the next start,", listed, waits)
+
+
+def check_agent_settings():
+    code = read(AGENT_CONFIG)
+    body = code[code.index("server_fields[]"):code.index("level_names")]
+    keys = set(re.findall(r'(?:\.key = |TEXT\(|TIMEOUT\()"(\w+)"', body))
+    manual = read(AGENT_CONFIG_MANUAL)
+    written = set(re.findall(r"^\*(\w+)\* = ", manual, re.M)) | set(re.findall(r"^## (\w+) \{ \}", manual, re.M))
+    same_words(AGENT_CONFIG_MANUAL, "the setting", written, keys)
+
+
+def check_policy_keys():
+    table = re.search(r"\n\t\{\"cluster\".*?^\};", read(POLICY), re.M | re.S).group(0)
+    keys = set(re.findall(r'^\t\{"(\w+)", ', table, re.M))
+    written = set(re.findall(r"\*(\w+)\*", read(POLICY_MANUAL)))
+    for key in sorted(keys - written):
+        fault(f"{shown(POLICY_MANUAL)}: lacks the key {key}")
+
+
+METRIC_NAMES = set()
+
+
+def metric_names():
+    if not METRIC_NAMES:
+        for path in METRICS:
+            text = read(path)
+            METRIC_NAMES.update("holdfast_" + name for name in re.findall(r'(?:one|head)\(to, "(\w+)"', text))
+            METRIC_NAMES.update(re.findall(r'\b(holdfast_\w+)\{', text))
+    return METRIC_NAMES
+
+
+def check_metrics():
+    """What the manuals call a metric is one."""
+    if len(metric_names()) < 20:
+        fault("server/metrics.c: its metrics were not understood")
+    for path in documents() + sorted(ROOT.glob("docs/man/*.scd")):
+        for name in set(re.findall(r"\bholdfast_\w+(?:_total|_pending|_waiting|_stuck)\b", read(path))):
+            if name not in metric_names():
+                fault(f"{shown(path)}: there is no metric {name}")
+
+
+def check_audit_names(files):
+    """Records have the names of methods; those of the server itself are explained."""
+    own = set()
+    for name in files:
+        if not (name.startswith("server/") and name.endswith(".c")):
+            continue
+        text = read(ROOT / name)
+        words = dict(re.findall(r'#define (\w+) "([\w.]+)"', text))
+        calls = re.findall(r'audit_(own)\((?:[^,"()]+,\s+){2}("[^"]+"|\w+),', text)
+        calls += re.findall(r'audit_(write)\((?:[^,"()]+,\s+){3}("[^"]+"|\w+),', text)
+        for kind, what in calls:
+            what = what.strip('"') if what.startswith('"') else words.get(what)
+            if what and not re.fullmatch(r"[A-Z]\w+\.[A-Z]\w+", what):
+                fault(f"{name}: '{what}' in the audit is no Service.Method")
+            if what and kind == "own":
+                own.add(what)
+    section = re.search(r"^# AUDIT\n(.*?)^# ", read(ACCESS_MANUAL), re.M | re.S).group(1)
+    written = set(re.findall(r"\*([A-Z]\w+\.\w+)\*", section))
+    if len(own) < 8:
+        fault("server: its records in the audit were not understood")
+    for what in sorted(own - written):
+        fault(f"{shown(ACCESS_MANUAL)}: lacks the server's own record {what}")
+
+
+def option_sets():
+    """Command -> the options that it takes, as cli/commands.c and cli/options.c have them."""
+    enum = re.search(r"enum option_id \{(.*?)\};", read(ROOT / "cli/command.h"), re.S).group(1)
+    order = re.findall(r"\b(OPT_\w+)", re.sub(r"/\*.*?\*/", "", enum, flags=re.S))
+    names = dict(re.findall(r'\[(OPT_\w+)\]\s*=\s*\{\s*\.name = "([a-z-]+)"', read(ROOT / "cli/options.c")))
+    text = read(COMMANDS)
+    sets = {}
+
+    def expand(expression):
+        found = set(re.findall(r"OPTION_BIT\((OPT_\w+)\)", expression))
+        for word in re.findall(r"\b[A-Z]+\b", re.sub(r"OPTION_BIT\(\w+\)", "", expression)):
+            found |= sets.get(word, set())
+        return found
+
+    for macro, body in re.findall(r"#define ([A-Z]+) (.*)", text):
+        between = re.search(r"(OPT_\w+) \+ 1\).*~.*?(OPT_\w+)\)", body)
+        sets[macro] = (set(order[order.index(between.group(2)):order.index(between.group(1)) + 1]) if between
+                       else expand(body))
+    common = expand(re.search(r"common_options =(.*?);", read(ROOT / "cli/options.c"), re.S).group(1))
+    commands = {}
+    for path, rest in re.findall(r'\{\.path = "([^"]+)",(.*?)\.run = ', text, re.S):
+        options = re.search(r"\.options = (.*?),\s*(?:\.|$)", rest, re.S)
+        commands[path] = {names[o] for o in (expand(options.group(1)) if options else set()) | common}
+    return commands
+
+
+def check_examples():
+    """Each command line in the documents and manuals names a command, and options that it takes."""
+    commands = option_sets()
+    groups = {" ".join(path.split()[:n]) for path in commands for n in (1, 2)}
+    for path in documents() + sorted(ROOT.glob("docs/man/*.scd")):
+        text = read(path)
+        lines = re.findall(r"^(?:\(umask 077; |\s+)?holdfast ([a-z].*)$", text, re.M)
+        lines += re.findall(r"`holdfast ([^`]+)`", text) if path.suffix == ".md" else []
+        for line in lines:
+            line = re.split(r" [|&>#]|\)$", " ".join(line.split()))[0]
+            words = [w for w in line.split()]
+            command = next((" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in commands), None)
+            if command is None:
+                if " ".join(w for w in words if not w.startswith("-")) not in groups and words[0] != "COMMAND":
+                    fault(f"{shown(path)}: there is no command 'holdfast {line}'")
+                continue
+            for option in re.findall(r"(?<!\S)--([a-z-]+)", line):
+                if option not in commands[command]:
+                    fault(f"{shown(path)}: 'holdfast {line}': {command} has no option --{option}")
+
+
+# Sections that a page of a section of the manual has.
+SECTIONS = {"1": ["EXIT STATUS", "EXAMPLES"], "5": ["DESCRIPTION"], "8": ["EXIT STATUS", "SECURITY", "FILES"]}
+
+
+def check_sections():
+    for path in sorted(ROOT.glob("docs/man/*.scd")):
+        titles = re.findall(r"^# (.+)$", read(path), re.M)
+        for title in SECTIONS[path.name.split(".")[-2]]:
+            if title not in titles:
+                fault(f"{shown(path)}: has no section {title}")
+        for other in re.findall(r"\*([\w.-]+)\*\((\d)\)", read(path)):
+            name = f"{other[0]}.{other[1]}.scd"
+            if other[0].startswith(("holdfast", "mounthelper")) and not (path.parent / name).exists():
+                fault(f"{shown(path)}: there is no page {other[0]}({other[1]})")
+
+
+def server_modules():
+    return {path.stem for path in (ROOT / "server").glob("*.c")} - {"main"}
+
+
+def check_modules():
+    """Each module of the server has its line in the architecture, and no other."""
+    table = re.search(r"^\| module \| for \|\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S).group(1)
+    listed = {word for line in table.splitlines() for word in re.findall(r"`(\w+)`", cells(line)[0])}
+    for stem in sorted(server_modules() - listed):
+        fault(f"{shown(ARCHITECTURE)}: nothing is said about server/{stem}.c")
+    for stem in sorted(listed - server_modules()):
+        fault(f"{shown(ARCHITECTURE)}: there is no server/{stem}.c")
+
+
+DECISION_LINES_MAX = 40
+
+
+def check_decisions():
+    for path in sorted(ROOT.glob("docs/adr/*.md")):
+        if len(read(path).splitlines()) > DECISION_LINES_MAX:
+            fault(f"{shown(path)}: has more than {DECISION_LINES_MAX} lines")
+        if f"adr/{path.name}" not in read(ARCHITECTURE):
+            fault(f"{shown(ARCHITECTURE)}: does not lead to {shown(path)}")
+
+
+def check_limits():
+    """A limit in the architecture is a constant of that value in that file."""
+    for line in read(ARCHITECTURE).splitlines():
+        cell = cells(line)
+        if len(cell) != 4 or not re.fullmatch(r"`[A-Z_]+`", cell[2]):
+            continue
+        name, path = cell[2].strip("`"), ROOT / cell[3].strip("`")
+        found = re.search(rf"\b{name}(?: =)? (\d+)", read(path))
+        if not found or found.group(1) != cell[1].replace(" ", ""):
+            fault(f"{shown(ARCHITECTURE)}: {name} is {cell[1]}, in {cell[3]} {found.group(1) if found else 'not there'}")
+
+
 def main():
     if sys.argv[1:] not in ([], ["--update"]):
         sys.exit(__doc__)
@@ -542,7 +772,19 @@ def main():
     check_messages(files)
     check_manual()
     check_protocol()
+    check_rights()
+    check_session_messages()
     check_settings()
+    check_reload()
+    check_agent_settings()
+    check_policy_keys()
+    check_metrics()
+    check_audit_names(files)
+    check_examples()
+    check_sections()
+    check_modules()
+    check_decisions()
+    check_limits()
     for path in documents():
         check_quotes(path, files, tests, is_program, words)
     for text in faults:

@@ -158,12 +158,15 @@ static void do_power_off(struct sim *sim)
 	node->powered = false;
 }
 
-/* The operator says only what is true. */
+/* The operator says only what is true: the word may be about the node, or about its provider, so both are
+ * looked after before it is given. */
 static void do_attest(struct sim *sim)
 {
 	int volume = (int)sim_random(sim, SIM_VOLUMES);
 	struct sim_node *node = any_node(sim);
 
+	if (!node->powered)
+		sim->volumes[volume].attached[node->number] = false;
 	if (!node->powered && sim_attest(sim, volume, node->number, NULL) == STATUS_OK)
 		sim->counts[COUNT_ATTESTED]++;
 }

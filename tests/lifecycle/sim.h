@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <systemd/sd-event.h>
+#include <ticket.h>
 
 enum {
 	SIM_NODES = 4,
@@ -45,6 +46,7 @@ struct sim_entry {
 	char claim_id[UUID_TEXT_SIZE];
 	char claim_boot[UUID_TEXT_SIZE];
 	uint64_t generation;
+	uint8_t ticket[sizeof(struct ticket)]; /* of the grant: proof of the claim after a restore */
 	bool mounted_acked;
 	bool released_acked;
 	Holdfast__V1__ClientStatus status;

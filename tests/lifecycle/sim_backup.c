@@ -69,7 +69,8 @@ static void write_all(struct sim *sim, char *id)
 }
 
 /* What the restored server cannot know and no node can tell it: what was attached for a grant that never
- * arrived. An operator finds it with holdfast volume external; here it is taken as found. */
+ * arrived, or that its node was told to forget. An operator finds it with holdfast volume external; here it
+ * is taken as found. */
 static void forget_lost_attachments(struct sim *sim)
 {
 	for (int v = 0; v < SIM_VOLUMES; v++) {
@@ -77,7 +78,8 @@ static void forget_lost_attachments(struct sim *sim)
 			bool is_held = false;
 
 			for (int i = 0; i < SIM_ENTRIES; i++)
-				is_held = is_held || (sim->nodes[n].entries[i].phase == SIM_MOUNTED &&
+				is_held = is_held || (sim->nodes[n].entries[i].phase != SIM_FREE &&
+						      sim->nodes[n].entries[i].claim_id[0] != '\0' &&
 						      sim->nodes[n].entries[i].volume == v);
 			sim->volumes[v].attached[n] = sim->volumes[v].attached[n] && is_held;
 		}

@@ -137,8 +137,9 @@ static void mount_volume(struct sim_entry *entry)
 	say_status(entry);
 }
 
-static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim)
+static void take_grant(struct sim_entry *entry, const Holdfast__V1__ClaimVolumeResponse *response)
 {
+	const Holdfast__V1__Claim *claim = response->claim;
 	struct sim_node *node = entry->node;
 
 	node->sim->counts[COUNT_GRANTED]++;
@@ -154,6 +155,9 @@ static void take_grant(struct sim_entry *entry, const Holdfast__V1__Claim *claim
 	(void)str_copy(entry->claim_id, sizeof(entry->claim_id), claim->id);
 	(void)str_copy(entry->claim_boot, sizeof(entry->claim_boot), claim->boot_id);
 	entry->generation = claim->generation;
+	if (response->ticket.len != sizeof(entry->ticket))
+		sim_fail(node->sim, "the grant of claim %s has no ticket", claim->id);
+	memcpy(entry->ticket, response->ticket.data, sizeof(entry->ticket));
 	mount_volume(entry);
 }
 
@@ -175,7 +179,7 @@ static void on_claim_done(enum status status, const ProtobufCMessage *response, 
 	entry->call = NULL;
 	entry->phase = SIM_NEW;
 	if (status == STATUS_OK) {
-		take_grant(entry, ((const Holdfast__V1__ClaimVolumeResponse *)response)->claim);
+		take_grant(entry, (const Holdfast__V1__ClaimVolumeResponse *)response);
 		return;
 	}
 	if (is_passing(status))
@@ -345,6 +349,9 @@ static void fill_part(struct sim_entry *entry, struct report_part *part)
 	part->claim.access_mode = volume->mode;
 	part->claim.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	part->claim.generation = entry->generation;
+	/* it lets go of it, or did with its boot: the provider may have it attached still */
+	if (entry->phase == SIM_UNMOUNTED)
+		part->claim.state = HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED;
 }
 
 void sim_node_report(struct sim_node *node, uint64_t epoch)
@@ -354,10 +361,12 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 	struct report_part parts[SIM_ENTRIES];
 	Holdfast__V1__Allocation *allocs[SIM_ENTRIES];
 	Holdfast__V1__Claim *claims[SIM_ENTRIES];
+	ProtobufCBinaryData tickets[SIM_ENTRIES];
 
 	report.epoch = epoch;
 	report.allocations = allocs;
 	report.claims = claims;
+	report.tickets = tickets;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
@@ -365,9 +374,12 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 			continue;
 		fill_part(entry, &parts[i]);
 		allocs[report.n_allocations++] = &parts[i].alloc;
-		if (entry->phase != SIM_MOUNTED)
+		if (entry->phase != SIM_MOUNTED &&
+		    (entry->phase != SIM_UNMOUNTED || entry->claim_id[0] == '\0'))
 			continue;
 		claims[report.n_claims++] = &parts[i].claim;
+		tickets[report.n_tickets++] =
+			(ProtobufCBinaryData){.len = sizeof(entry->ticket), .data = entry->ticket};
 		node->sim->counts[COUNT_ADOPTED]++;
 	}
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPORT;
@@ -568,9 +580,6 @@ void sim_node_reboot(struct sim_node *node)
 	sim_make_uuid(node->sim, node->boot_id);
 	node->unmount_fails = false;
 	node->powered = true;
-	/* what it held in that boot, a restored server never hears: the attachment is for people to find */
-	for (int v = 0; v < SIM_VOLUMES && !node->reported; v++)
-		node->sim->volumes[v].attached[node->number] = false;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 

@@ -1,5 +1,10 @@
 #include "scenario.h"
 
+#include "journal.h"
+
+#include "base/str.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 enum client_status status_of(struct world *w, const char *id)
@@ -81,4 +86,33 @@ void expect_failed_and_undone(struct world *w, enum status code, const char *wor
 	for (unsigned int i = 0; i < w->server.n_claims; i++)
 		assert_true(w->server.claims[i].released_clock < a->clock);
 	expect_nothing_mounted(w);
+}
+
+static enum status keep_record(struct alloc_record *record, void *userdata, struct error *err)
+{
+	*(struct alloc_record **)userdata = record;
+	return STATUS_OK;
+}
+
+static enum status ignore_receipt(const struct receipt *receipt, void *userdata, struct error *err)
+{
+	return STATUS_OK;
+}
+
+void age_journal(struct world *w)
+{
+	static const struct journal_reader reader = {.on_alloc = keep_record, .on_receipt = ignore_receipt};
+	struct alloc_record *record = NULL;
+	struct journal *journal;
+	struct error err;
+
+	assert_int_equal(journal_open(w->event, w->config.data_dir, MODEL_CLUSTER, "n1", &journal, &err),
+			 STATUS_OK);
+	assert_int_equal(journal_read(journal, &reader, &record, &err), STATUS_OK);
+	assert_non_null(record);
+	(void)str_copy(record->boot_id, sizeof(record->boot_id), EARLIER_BOOT);
+	assert_int_equal(journal_write(journal, &(struct journal_write){.alloc = record}, NULL, NULL, &err),
+			 STATUS_OK);
+	journal_close(journal);
+	free(record);
 }

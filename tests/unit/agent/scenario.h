@@ -27,3 +27,9 @@ void stop_a(struct world *w);
 void expect_nothing_mounted(struct world *w);
 /** A failed with this code and these words, and everything was undone before it was told. */
 void expect_failed_and_undone(struct world *w, enum status code, const char *words);
+
+#define EARLIER_BOOT "00000000-0000-0000-0000-000000000001"
+
+/** Rewrite the journal of a stopped agent, which has one allocation, as if it had been written before a
+ * reboot. */
+void age_journal(struct world *w);

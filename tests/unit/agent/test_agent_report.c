@@ -85,7 +85,37 @@ static void what_has_ended_is_not_to_run_again(void **state)
 	ask(w);
 	assert_int_equal(w->server.n_reported_allocs, 1);
 	assert_int_equal(w->server.reported_allocs[0].desired_status, DESIRED_STOP);
-	assert_int_equal(w->server.n_reported, 0);
+	/* a provider may have it attached still */
+	assert_int_equal(w->server.n_reported, 1);
+	assert_int_equal(w->server.reported[0].state, CLAIM_NODE_DETACHED);
+}
+
+static bool a_is_over(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_LOST;
+}
+
+static void what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 2);
+	world_idle(w, 50); /* until the receipts are acknowledged */
+	world_kill_agent(w);
+	age_journal(w);
+	for (unsigned int i = 0; i < w->server.n_claims; i++)
+		(void)str_copy(w->server.claims[i].claim.boot_id, UUID_TEXT_SIZE, EARLIER_BOOT);
+	w->server.hold_forget = true;
+	memset(w->fake.state->mounts, 0, sizeof(w->fake.state->mounts));
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_is_over);
+	ask(w);
+	assert_int_equal(w->server.n_reported, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(w->server.reported[i].state, CLAIM_NODE_DETACHED);
+		assert_string_equal(w->server.reported[i].boot_id, EARLIER_BOOT);
+		assert_string_equal(w->server.reported[i].allocation_id, ALLOC_A);
+	}
 }
 
 static void a_node_that_holds_nothing_says_so(void **state)
@@ -185,6 +215,7 @@ int main(void)
 		IN_WORLD(what_runs_is_told_with_each_claim_it_holds),
 		IN_WORLD(what_was_not_granted_yet_is_not_held),
 		IN_WORLD(what_has_ended_is_not_to_run_again),
+		IN_WORLD(what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot),
 		IN_WORLD(a_node_that_holds_nothing_says_so),
 		IN_WORLD(what_the_journal_holds_is_told_after_a_restart_of_the_agent),
 		IN_WORLD(a_claim_that_is_being_cleaned_up_is_held_until_that_is_done),

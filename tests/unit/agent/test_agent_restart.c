@@ -247,36 +247,6 @@ static void a_mount_that_somebody_took_away_fails_its_allocation(void **state)
 	expect_failed_and_undone(w, STATUS_ABORTED, "vol1 is no longer mounted");
 }
 
-/* Rewrite the journal as if it had been written before a reboot. */
-static enum status keep_record(struct alloc_record *record, void *userdata, struct error *err)
-{
-	*(struct alloc_record **)userdata = record;
-	return STATUS_OK;
-}
-
-static enum status ignore_receipt(const struct receipt *receipt, void *userdata, struct error *err)
-{
-	return STATUS_OK;
-}
-
-static void age_journal(struct world *w)
-{
-	static const struct journal_reader reader = {.on_alloc = keep_record, .on_receipt = ignore_receipt};
-	struct alloc_record *record = NULL;
-	struct journal *journal;
-	struct error err;
-
-	assert_int_equal(journal_open(w->event, w->config.data_dir, MODEL_CLUSTER, "n1", &journal, &err),
-			 STATUS_OK);
-	assert_int_equal(journal_read(journal, &reader, &record, &err), STATUS_OK);
-	assert_non_null(record);
-	(void)str_copy(record->boot_id, sizeof(record->boot_id), "00000000-0000-0000-0000-000000000001");
-	assert_int_equal(journal_write(journal, &(struct journal_write){.alloc = record}, NULL, NULL, &err),
-			 STATUS_OK);
-	journal_close(journal);
-	free(record);
-}
-
 static void after_a_reboot_the_allocation_is_lost_and_nothing_is_touched(void **state)
 {
 	struct world *w = *state;

@@ -108,8 +108,9 @@ static void mistakes_are_told_with_what_was_meant(void **state)
 	} cases[] = {
 		{"", "no command is given"},
 		{"volume", "what should 'volume' do?"},
-		{"volume snapshot",
-		 "unknown command 'volume snapshot', did you mean 'volume snapshot list'?"},
+		{"volume snapshot", "what should 'volume snapshot' do?"},
+		{"operator cert nod x",
+		 "unknown command 'operator cert nod', did you mean 'operator cert node'?"},
 		{"bogus", "unknown command 'bogus'"},
 		{"versoin", "unknown command 'versoin', did you mean 'version'?"},
 		{"volume regster x", "unknown command 'volume regster', did you mean 'volume register'?"},
@@ -147,10 +148,14 @@ static void help_is_given_for_everything_groups_and_commands(void **state)
 	(void)state;
 	assert_int_equal(parse("--help", &inv, &err), STATUS_OK);
 	assert_null(inv.command);
-	assert_null(inv.group);
+	assert_string_equal(inv.group, "");
 	assert_int_equal(parse("volume -h", &inv, &err), STATUS_OK);
 	assert_null(inv.command);
 	assert_string_equal(inv.group, "volume");
+	assert_int_equal(parse("operator cert --help", &inv, &err), STATUS_OK);
+	assert_null(inv.command);
+	assert_string_equal(inv.group, "operator cert");
+	assert_int_equal(parse("operator cert nod --help", &inv, &err), STATUS_INVALID_ARGUMENT);
 	good("volume register --help", "volume register", &inv); /* though FILE is missing */
 	assert_int_equal(parse("bogus --help", &inv, &err), STATUS_INVALID_ARGUMENT);
 }

@@ -55,7 +55,7 @@ static void one_volume_is_found_by_its_beginning(void **state)
 	expect_output("\nwhy\nheld by nobody\nnext: nothing\n");
 	expect_failure("volume status d", STATUS_FAILED_PRECONDITION,
 		       "more than one volume begins with 'd', give more of it: db, db2");
-	expect_failure("volume status x", STATUS_NOT_FOUND, "no volume is called 'x'");
+	expect_failure("volume status x", STATUS_NOT_FOUND, "no volume of namespace default is called 'x'");
 }
 
 static void why_needs_a_volume(void **state)

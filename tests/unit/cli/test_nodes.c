@@ -146,10 +146,19 @@ static void an_attestation_names_volumes_and_says_what_it_bypasses(void **state)
 	expect_request("Nodes.Attest "
 		       "{\"id\":\"node-1\",\"reason\":\"off\",\"volumes\":[{\"id\":\"db\",\"namespace\":"
 		       "\"shop\"}]}");
-	expect_output("1 claims of node node-1 are freed on your word");
-	fake.answers[0].json = "{\"bypassed\": \"no receipt\"}";
+	expect_output("freed on your word: 1 of the claims of node node-1");
+	fake.answers[0].json =
+		"{\"bypassed\": \"no receipt\"}"; /* after a restore: there is nothing to free */
+	expect_ok("node attest node-1 db --reason off --dry-run");
+	expect_output("it counts as proof that the node holds none of these volumes since the restore\n");
+	expect_ok("node attest node-1 db --reason off --yes");
+	expect_output("freed on your word: 0 of the claims");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Nodes.Attest", .status = STATUS_FAILED_PRECONDITION};
 	expect_failure("node attest node-1 db --reason off --yes", STATUS_FAILED_PRECONDITION,
-		       "nothing was changed");
+		       "the server refuses");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Nodes.Attest", .json = "{\"bypassed\": \"no receipt\"}"};
 	expect_ok("node attest node-1 db --reason off --yes --valid 1h");
 	expect_request("\"valid_ms\":\"3600000\"");
 	expect_usage_error("node attest node-1 db --reason off --valid 8d", "up to 7 days");
@@ -176,6 +185,7 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	expect_output("1/2");
 	expect_output("aws");
 	expect_ok("plugin status e --verbose");
+	expect_output("NODE   PROFILE HALF");
 	expect_request("Plugins.Get {\"id\":\"ebs\"}");
 	expect_output("because              no controller\n");
 	expect_output("attach-detach clone");
@@ -183,6 +193,20 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	assert_null(strstr(ending.output, "expand")); /* what is not said is not there */
 	assert_null(strstr(ending.output, "condition"));
 	expect_output("16");
+}
+
+static void a_node_without_a_drain_says_nothing_of_one(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
+					       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {}}}"};
+	expect_ok("node status node-1");
+	assert_null(strstr(ending.output, "drain"));
+	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
+					       .json = "{\"node\": {\"id\": \"node-1\", \"drain\": "
+						       "{\"started_ms\": 1000, \"by\": \"operator/ann\"}}}"};
+	expect_ok("node status node-1");
+	expect_output("drained by           operator/ann\n");
 }
 
 static void a_placement_is_tried_and_its_refusal_names_every_node(void **state)
@@ -218,6 +242,7 @@ int main(void)
 		cmocka_unit_test_setup(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup),
 		cmocka_unit_test_setup(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup),
 		cmocka_unit_test_setup(plugins_are_listed_and_shown_with_their_halves, run_setup),
+		cmocka_unit_test_setup(a_node_without_a_drain_says_nothing_of_one, run_setup),
 		cmocka_unit_test_setup(a_placement_is_tried_and_its_refusal_names_every_node, run_setup),
 	};
 	int failed;

@@ -62,6 +62,7 @@ static void a_backup_is_fetched_in_parts_and_checked(void **state)
 	expect_request("Operator.ReadBackup {\"id\":\"b1\"}\nOperator.ReadBackup "
 		       "{\"id\":\"b1\",\"offset\":\"3\"}\n");
 	expect_output("holds the state of index 12, 5 bytes");
+	expect_output("\nSHA-256 ");
 	assert_int_equal(stat(spec_path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600); /* it holds secrets */
 	expect_failure(with_spec("operator backup @"), STATUS_ALREADY_EXISTS, "is not overwritten");
@@ -141,10 +142,13 @@ static void events_are_printed_as_they_come(void **state)
 	fake.events[1] =
 		"{\"index\": 4, \"topic\": \"node\", \"key\": \"node-1\", \"node\": {\"status\": \"DOWN\"}}";
 	fake.events[2] = "{\"index\": 5, \"topic\": \"volume\", \"key\": \"default/db\", \"deleted\": true}";
+	fake.events[3] = "{\"index\": 6, \"topic\": \"volume\", \"key\": \"default/a\", "
+			 "\"volume\": {\"generation\": 7}}";
 	expect_ok("operator watch node volume --index 3");
 	expect_request(
 		"Operator.Watch {\"index\":\"3\",\"namespace\":\"*\",\"topics\":[\"node\",\"volume\"]}");
-	assert_string_equal(ending.output, "4 node node-1: down\n5 volume default/db: is gone\n");
+	assert_string_equal(ending.output, "4 node node-1: down\n5 volume default/db: is gone\n"
+					   "6 volume default/a: changed, generation 7\n");
 	expect_ok("operator watch --json");
 	expect_output("{\"index\":\"3\"}\n{\"index\":\"4\",\"topic\":\"node\"");
 	expect_output("}\n{\"index\":\"5\"");
@@ -161,11 +165,15 @@ static void the_server_says_how_it_is_after_a_restore(void **state)
 	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Operator.Status",
 					       .json = "{\"epoch\": 3, \"restored_at_ms\": 1000, "
-						       "\"nodes_to_report\": 2, \"acl_enabled\": true}"};
+						       "\"nodes_to_report\": 2, \"acl_enabled\": true, "
+						       "\"certificate_expires_at_ms\": 86400000, "
+						       "\"warnings\": [\"it expires\"]}"};
 	expect_ok("operator status");
 	expect_output("epoch                3\n");
 	expect_output("2 nodes are still to report\n");
-	expect_output("tokens               needed\n");
+	expect_output("tokens               are taken\n");
+	expect_output("certificate expires  1970-01-02T00:00:00.000Z\n");
+	expect_output("warning              it expires\n");
 }
 
 static void a_token_comes_from_a_file_that_others_cannot_read(void **state)

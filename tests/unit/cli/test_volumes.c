@@ -180,6 +180,22 @@ static void deleting_needs_the_whole_id_and_a_yes(void **state)
 	"\"TAKEN\","                                                                                 \
 	"\"allocation_id\": \"a-1\"}]}"
 
+static void a_fence_is_tried_first_and_asked_about(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Volumes.Detach", .json = CLAIMS};
+	expect_usage_error("volume detach web node-1 --fence dead --attest dead", "not both");
+	expect_usage_error("volume detach web node-1 --fence=", "say why with --fence");
+	expect_failure("volume detach we node-1 --fence dead", STATUS_INVALID_ARGUMENT,
+		       "--fence needs whole ids");
+	expect_ok("volume detach web node-1 --fence dead --dry-run");
+	expect_request("\"dry_run\":true,\"fence_reason\":\"dead\"");
+	expect_failure("volume detach web node-1 --fence dead", STATUS_INVALID_ARGUMENT, "give --yes");
+	assert_null(strstr(fake.requests, "Detach {\"fence_reason\":\"dead\""));
+	expect_ok("volume detach web node-1 --fence dead --yes");
+	expect_request("Detach {\"fence_reason\":\"dead\",\"id\":\"web\"");
+}
+
 static void an_attestation_is_tried_first_and_lists_what_it_stands_in_for(void **state)
 {
 	(void)state;
@@ -199,6 +215,11 @@ static void an_attestation_is_tried_first_and_lists_what_it_stands_in_for(void *
 		       "nothing would change");
 	expect_ok("volume detach web node-1"); /* without force, nothing to do is success */
 	expect_output("holds no claim");
+	fake.answers[0].json =
+		"{\"claims\": [{\"id\": \"c\", \"volume_id\": \"web\", \"node_id\": \"node-1\", "
+		"\"state\": \"NODE_DETACHED\", \"allocation_id\": \"a-1\"}]}";
+	expect_ok("volume detach web node-1 --attest dead --dry-run");
+	expect_output("the provider's confirmation of the detach");
 }
 
 static void external_volumes_are_listed(void **state)
@@ -279,6 +300,7 @@ int main(void)
 		cmocka_unit_test_setup(a_volume_is_created_and_a_lost_answer_can_be_fetched, run_setup),
 		cmocka_unit_test_setup(a_volume_is_expanded_to_a_size, run_setup),
 		cmocka_unit_test_setup(deleting_needs_the_whole_id_and_a_yes, run_setup),
+		cmocka_unit_test_setup(a_fence_is_tried_first_and_asked_about, run_setup),
 		cmocka_unit_test_setup(an_attestation_is_tried_first_and_lists_what_it_stands_in_for,
 				       run_setup),
 		cmocka_unit_test_setup(external_volumes_are_listed, run_setup),

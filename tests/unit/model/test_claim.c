@@ -11,26 +11,37 @@ static struct claim_event event(enum claim_event_type type)
 	return (struct claim_event){.type = type, .now_ms = NOW};
 }
 
-/* The whole table of states and events, with a receipt as evidence. R: refused, "-": passed, N: noted and
- * stays. */
+static struct claim attached_claim(enum claim_state state)
+{
+	struct claim claim = a_claim(state);
+
+	claim.attach = ATTACH_DONE;
+	return claim;
+}
+
+/* The whole table of states and events, with a receipt as evidence. R: refused, "-": passed, N: noted as a
+ * failure, N!: noted, both stay. */
 static void every_pair_of_state_and_event_does_what_the_design_says(void **state)
 {
 	static const char *const expected[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 		/*			 sent attachfail mounted  ended		  evidence	   nodefail
-		 * ctl ctlfail free
+		 * ctl ctlfail free fence word
 		 */
-		[CLAIM_RESERVED] = {"-", "N", "taken", "unpublishing", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_TAKEN] = {"-", "R", "-", "unpublishing", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_UNPUBLISHING] = {"R", "R", "-", "-", "node-detached", "N", "R", "R", "R"},
-		[CLAIM_NODE_DETACHED] = {"R", "R", "-", "-", "-", "-", "controller-detached", "N", "R"},
-		[CLAIM_CONTROLLER_DETACHED] = {"R", "R", "-", "-", "-", "-", "-", "-", "freed"},
-		[CLAIM_FREED] = {"R", "R", "-", "-", "-", "-", "-", "-", "-"},
+		[CLAIM_RESERVED] = {"-", "N", "taken", "unpublishing", "node-detached", "N", "R", "R", "R",
+				    "N!", "R"},
+		[CLAIM_TAKEN] = {"-", "R", "-", "unpublishing", "node-detached", "N", "R", "R", "R", "N!",
+				 "R"},
+		[CLAIM_UNPUBLISHING] = {"R", "R", "-", "-", "node-detached", "N", "R", "R", "R", "N!", "R"},
+		[CLAIM_NODE_DETACHED] = {"R", "R", "-", "-", "-", "-", "controller-detached", "N", "R", "-",
+					 "controller-detached"},
+		[CLAIM_CONTROLLER_DETACHED] = {"R", "R", "-", "-", "-", "-", "-", "-", "freed", "-", "-"},
+		[CLAIM_FREED] = {"R", "R", "-", "-", "-", "-", "-", "-", "-", "-", "-"},
 	};
 
 	(void)state;
 	for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++) {
 		for (int e = 0; e < CLAIM_EVENT_N; e++) {
-			struct claim before = a_claim((enum claim_state)s);
+			struct claim before = attached_claim((enum claim_state)s);
 			struct claim claim = before;
 			struct claim_event ev = event((enum claim_event_type)e);
 			const char *want = expected[s][e];
@@ -54,6 +65,12 @@ static void every_pair_of_state_and_event_does_what_the_design_says(void **state
 			}
 			assert_true(changed);
 			assert_int_equal(claim.modify_time_ms, NOW);
+			if (str_eq(want, "N!")) {
+				assert_int_equal(claim.state, before.state);
+				assert_int_equal(claim.attempts, before.attempts);
+				assert_true(claim.fence_asked);
+				continue;
+			}
 			if (str_eq(want, "N")) {
 				assert_int_equal(claim.state, before.state);
 				assert_int_equal(claim.attempts, 1);
@@ -241,6 +258,59 @@ static void an_operators_word_needs_a_reason_and_ended_work(void **state)
 	assert_string_equal(claim.evidence_detail, ev.detail);
 }
 
+static void a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_asked(void **state)
+{
+	struct claim claim = attached_claim(CLAIM_UNPUBLISHING);
+	struct claim_event fenced = event(CLAIM_EVENT_EVIDENCE);
+	struct claim_event asked = event(CLAIM_EVENT_FENCE_ASKED);
+	bool changed = false;
+
+	(void)state;
+	fenced.evidence = EVIDENCE_STORAGE_FENCE;
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(claim_step(&claim, &asked, &changed, NULL), STATUS_OK);
+	assert_true(changed);
+	assert_int_equal(claim_step(&claim, &asked, &changed, NULL), STATUS_OK);
+	assert_false(changed); /* a repeat */
+	assert_int_equal(claim_step(&claim, &fenced, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.state, CLAIM_NODE_DETACHED);
+	assert_int_equal(claim.evidence, EVIDENCE_STORAGE_FENCE);
+}
+
+static void nobody_is_cut_off_from_what_no_controller_attached_or_what_was_never_sent(void **state)
+{
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	struct claim_event asked = event(CLAIM_EVENT_FENCE_ASKED);
+	bool changed;
+
+	(void)state;
+	assert_int_equal(claim_step(&claim, &asked, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	claim = attached_claim(CLAIM_RESERVED);
+	claim.sent_to_node = false;
+	assert_int_equal(claim_step(&claim, &asked, &changed, NULL), STATUS_FAILED_PRECONDITION);
+	assert_false(claim.fence_asked);
+}
+
+static void a_word_about_the_detach_needs_a_reason_and_leaves_the_nodes_evidence(void **state)
+{
+	struct claim claim = attached_claim(CLAIM_NODE_DETACHED);
+	struct claim_event word = event(CLAIM_EVENT_DETACH_ATTESTED);
+	bool changed;
+
+	(void)state;
+	claim.evidence = EVIDENCE_RECEIPT;
+	assert_int_equal(claim_step(&claim, &word, &changed, NULL), STATUS_INVALID_ARGUMENT);
+	word.detail = "";
+	assert_int_equal(claim_step(&claim, &word, &changed, NULL), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(claim.state, CLAIM_NODE_DETACHED);
+	word.detail = "ann: the provider's console says so";
+	assert_int_equal(claim_step(&claim, &word, &changed, NULL), STATUS_OK);
+	assert_int_equal(claim.state, CLAIM_CONTROLLER_DETACHED);
+	assert_int_equal(claim.evidence, EVIDENCE_RECEIPT);
+	assert_int_equal(claim.detach_evidence, EVIDENCE_OPERATOR);
+	assert_string_equal(claim.detach_detail, word.detail);
+}
+
 static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
 {
 	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
@@ -273,6 +343,9 @@ int main(void)
 		cmocka_unit_test(no_claim_that_may_be_mounted_leaves_its_node_without_evidence),
 		cmocka_unit_test(a_new_boot_counts_only_when_the_boot_is_another_one),
 		cmocka_unit_test(an_operators_word_needs_a_reason_and_ended_work),
+		cmocka_unit_test(a_fence_is_evidence_only_when_it_was_noted_before_the_provider_was_asked),
+		cmocka_unit_test(nobody_is_cut_off_from_what_no_controller_attached_or_what_was_never_sent),
+		cmocka_unit_test(a_word_about_the_detach_needs_a_reason_and_leaves_the_nodes_evidence),
 		cmocka_unit_test(a_failure_is_counted_and_forgotten_by_the_next_state),
 	};
 

@@ -22,6 +22,7 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define NONE EXPLAIN_COMMAND_NONE
 #define STOP EXPLAIN_COMMAND_STOP
 #define ATTEST EXPLAIN_COMMAND_ATTEST
+#define FENCE EXPLAIN_COMMAND_FENCE
 #define AGENT EXPLAIN_COMMAND_AGENT
 #define PLUGIN EXPLAIN_COMMAND_PLUGIN
 #define AGAIN EXPLAIN_COMMAND_AGAIN
@@ -168,8 +169,8 @@ static const struct situation {
 	 {STOPPED, WITH_CONTROLLER, .can_fence = true},
 	 FENCED,
 	 "node n1 to come back, or a person",
+	 FENCE,
 	 ATTEST,
-	 NONE,
 	 ONE_TRY_MS,
 	 "the storage provider confirmed"},
 	{CLAIM_TAKEN,
@@ -281,9 +282,20 @@ static const struct situation {
 	 0,
 	 "a controller of plugin ceph",
 	 PLUGIN,
-	 NONE,
+	 ATTEST,
 	 0,
-	 "nothing bounds the detach"},
+	 "if it is certain that the provider has let go: holdfast volume detach db n1 --attest"},
+	{CLAIM_UNPUBLISHING,
+	 false,
+	 ATTACH_DONE,
+	 0,
+	 {WITH_CONTROLLER, .can_fence = true},
+	 FENCED,
+	 "node n1 to come back, or a person",
+	 FENCE,
+	 ATTEST,
+	 ONE_TRY_MS,
+	 "have the provider cut the node off: holdfast volume detach db n1 --fence REASON"},
 	{CLAIM_NODE_DETACHED,
 	 false,
 	 ATTACH_DONE,
@@ -402,7 +414,7 @@ static void check_any(const struct claim *claim, const struct holder *holder)
 	if (ex.next != EXPLAIN_COMMAND_NONE)
 		assert_non_null(strstr(text, explain_command(ex.next, claim, command)));
 	/* nobody is asked to vouch for a node that can answer for itself */
-	if (holder->is_connected)
+	if (holder->is_connected && may_be_mounted)
 		assert_null(strstr(text, "--attest"));
 	else if (may_be_mounted && claim->sent_to_node)
 		assert_non_null(strstr(text, "--attest"));
@@ -485,6 +497,12 @@ static void how_a_claim_was_freed_is_said(void **state)
 	assert_non_null(strstr(text, "evidence: operator, weaker than any other, (alice: it burnt)"));
 	assert_null(strstr(text, "Next:"));
 	assert_null(strstr(text, "bounds"));
+	claim.detach_evidence = EVIDENCE_OPERATOR;
+	assert_int_equal(str_copy(claim.detach_detail, sizeof(claim.detach_detail), "bob: console"), 0);
+	(void)explain_claim(&claim, &unknown, NOW_MS, text);
+	assert_non_null(strstr(text, "that the provider let go: operator, weaker than its controller's word, "
+				     "(bob: console)"));
+	claim.detach_evidence = EVIDENCE_NONE;
 	claim.evidence = EVIDENCE_NEW_BOOT;
 	assert_int_equal(str_copy(claim.evidence_detail, sizeof(claim.evidence_detail), BOOT_2), 0);
 	assert_non_null(

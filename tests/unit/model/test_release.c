@@ -94,6 +94,20 @@ static void the_controller_is_asked_whether_or_not_the_node_is_there(void **stat
 	assert_int_equal(alone(&detached, &away), RELEASE_FREE);
 }
 
+static void what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing(void **state)
+{
+	struct claim claim = attached(CLAIM_NODE_DETACHED, OLDER);
+	struct release_facts facts = away;
+
+	(void)state;
+	facts.attaches_nothing = true;
+	assert_int_equal(alone(&claim, &facts), RELEASE_DETACH); /* it is known to be attached */
+	claim.adopted = true;
+	assert_int_equal(alone(&claim, &facts), RELEASE_FREE);
+	facts.attaches_nothing = false;
+	assert_int_equal(alone(&claim, &facts), RELEASE_DETACH);
+}
+
 static void another_claim_on_the_node_decides_what_is_left_to_do(void **state)
 {
 	static const struct {
@@ -161,6 +175,93 @@ static void of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go(void
 	}
 }
 
+static void what_may_be_on_its_way_out_is_not_attached_anew(void **state)
+{
+	(void)state;
+	for (int s = CLAIM_RESERVED; s < CLAIM_STATE_N; s++)
+		for (int bits = 0; bits < 8; bits++) {
+			struct claim claim = attached((enum claim_state)s, OLDER);
+			bool is_unsent = bits & 1;
+			bool expected;
+
+			claim.fence_asked = bits & 2;
+			claim.attach = bits & 4 ? ATTACH_ASKED : ATTACH_NONE;
+			expected = s == CLAIM_NODE_DETACHED ? !is_unsent
+							    : s < CLAIM_NODE_DETACHED && claim.fence_asked;
+			assert_int_equal(release_may_be_detaching(&claim, is_unsent),
+					 expected && claim.attach != ATTACH_NONE);
+		}
+}
+
+/* Any two claims on a node, in every state and condition: the provider is asked exactly when the node is
+ * away, something is held, all of what is held has ended, was sent and was attached, and somebody can do it.
+ */
+static void a_node_is_cut_off_only_when_nothing_there_may_go_on(void **state)
+{
+	enum { CONDITIONS = CLAIM_STATE_N * 8 };
+
+	(void)state;
+	for (int way = 0; way < CONDITIONS * CONDITIONS * 4; way++) {
+		const struct fence_facts facts = {.node_is_connected = way & 1, .can_detach = way & 2};
+		struct claim claims[2];
+		struct fence_claim of[2];
+		bool possible = !facts.node_is_connected && facts.can_detach, held = false, valid = true;
+		size_t index = 2;
+		int rest = way / 4;
+
+		for (int i = 0; i < 2; i++, rest /= CONDITIONS) {
+			int bits = rest % 8;
+
+			claims[i] = attached((enum claim_state)(rest % CONDITIONS / 8), i ? NEWER : OLDER);
+			valid = valid && claims[i].state != CLAIM_STATE_UNSPECIFIED;
+			claims[i].attach = bits & 1 ? ATTACH_DONE : ATTACH_NONE;
+			claims[i].sent_to_node = bits & 2;
+			of[i] = (struct fence_claim){.claim = &claims[i], .may_run = bits & 4};
+			if (claims[i].state > CLAIM_UNPUBLISHING)
+				continue;
+			held = true;
+			possible = possible && claims[i].attach == ATTACH_DONE &&
+				   (claims[i].state == CLAIM_UNPUBLISHING ||
+				    (claims[i].sent_to_node && !of[i].may_run));
+		}
+		if (valid &&
+		    (release_may_fence(of, 2, &facts, &index) == FENCE_POSSIBLE) != (held && possible))
+			fail_msg("way %d", way);
+	}
+}
+
+static void what_stands_against_a_fence_is_named_in_order(void **state)
+{
+	static const struct {
+		enum claim_state state;
+		bool may_run, is_connected, can_detach;
+		enum controller_attach attach;
+		enum fence_verdict verdict;
+	} rows[] = {
+		{CLAIM_NODE_DETACHED, false, true, true, ATTACH_DONE, FENCE_NOTHING_HELD},
+		{CLAIM_TAKEN, true, true, false, ATTACH_NONE, FENCE_NODE_ANSWERS},
+		{CLAIM_TAKEN, true, false, false, ATTACH_NONE, FENCE_WORK_GOES_ON},
+		{CLAIM_TAKEN, false, false, false, ATTACH_NONE, FENCE_NOT_ATTACHED},
+		{CLAIM_UNPUBLISHING, true, false, false, ATTACH_DONE, FENCE_NOBODY_TO_ASK},
+		{CLAIM_UNPUBLISHING, true, false, true, ATTACH_ASKED, FENCE_POSSIBLE},
+		{CLAIM_RESERVED, false, false, true, ATTACH_DONE, FENCE_POSSIBLE},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct claim claim = attached(rows[i].state, OLDER);
+		const struct fence_claim of = {.claim = &claim, .may_run = rows[i].may_run};
+		const struct fence_facts facts = {.node_is_connected = rows[i].is_connected,
+						  .can_detach = rows[i].can_detach};
+		size_t index = 1;
+
+		claim.attach = rows[i].attach;
+		assert_int_equal(release_may_fence(&of, 1, &facts, &index), rows[i].verdict);
+		if (rows[i].verdict == FENCE_WORK_GOES_ON || rows[i].verdict == FENCE_NOT_ATTACHED)
+			assert_int_equal(index, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,8 +269,12 @@ int main(void)
 		cmocka_unit_test(only_what_never_left_the_server_expires_and_not_while_it_is_asked_for),
 		cmocka_unit_test(a_node_that_has_to_let_go_is_asked_and_never_passed_over),
 		cmocka_unit_test(the_controller_is_asked_whether_or_not_the_node_is_there),
+		cmocka_unit_test(what_was_adopted_is_not_detached_by_a_plugin_that_attaches_nothing),
 		cmocka_unit_test(another_claim_on_the_node_decides_what_is_left_to_do),
 		cmocka_unit_test(of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go),
+		cmocka_unit_test(what_may_be_on_its_way_out_is_not_attached_anew),
+		cmocka_unit_test(a_node_is_cut_off_only_when_nothing_there_may_go_on),
+		cmocka_unit_test(what_stands_against_a_fence_is_named_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

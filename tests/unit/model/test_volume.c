@@ -214,9 +214,53 @@ static void wire_names_are_labels_and_differ_where_ids_or_namespaces_differ(void
 	assert_true(id_is_label(seen[0]));
 }
 
+static void a_placeholder_is_filled_with_all_that_no_claim_says(void **state)
+{
+	const struct capability in_use = {SINGLE_NODE_WRITER, ATTACHMENT_FILE_SYSTEM};
+	const struct volume update = a_volume();
+	struct volume known = {
+		.id = "db", .namespace = NAMESPACE_DEFAULT, .type = VOLUME_NATIVE, .generation = 9};
+	struct volume volume;
+	struct error err;
+	bool changed;
+
+	(void)state;
+	(void)str_copy(known.plugin_id, sizeof(known.plugin_id), PLUGIN_NATIVE);
+	assert_true(volume_is_placeholder(&known));
+	assert_false(volume_is_placeholder(&update));
+	volume = known;
+	assert_int_equal(volume_merge(&volume, &update, &in_use, 1, &changed, &err), STATUS_OK);
+	assert_true(changed);
+	assert_int_equal(volume.generation, 9);
+	assert_string_equal(volume.name, update.name);
+	assert_string_equal(volume.external_id, update.external_id);
+	assert_string_equal(volume.profile, update.profile);
+	assert_int_equal(volume.source.class, update.source.class);
+	assert_false(volume_is_placeholder(&volume));
+	/* what a claim says stays */
+	for (int field = 0; field < 4; field++) {
+		static const char *const names[] = {"type", "plugin_id", "profile", "external_id"};
+
+		volume = known;
+		if (field == 0)
+			volume.type = VOLUME_CSI;
+		if (field == 1)
+			(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), "ceph");
+		if (field == 2)
+			(void)str_copy(volume.profile, sizeof(volume.profile), "other");
+		if (field == 3)
+			(void)str_copy(volume.external_id, sizeof(volume.external_id), "other");
+		assert_int_equal(volume_merge(&volume, &update, &in_use, 1, &changed, &err),
+				 STATUS_FAILED_PRECONDITION);
+		assert_true(str_starts_with(err.msg, names[field]));
+		assert_true(volume_is_placeholder(&volume));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_placeholder_is_filled_with_all_that_no_claim_says),
 		cmocka_unit_test(a_complete_registration_is_valid),
 		cmocka_unit_test(defaults_fill_what_may_be_left_out),
 		cmocka_unit_test(a_host_volume_is_its_own_profile),

@@ -124,6 +124,41 @@ static void a_parameter_may_have_another_name_than_its_field(void **state)
 	protobuf_c_message_free_unpacked(message, NULL);
 }
 
+static void what_other_systems_force_is_refused_with_the_way_to_go(void **state)
+{
+	static const struct rpc_route deregister = {.method = "DELETE",
+						    .pattern = "/v1/volume/csi/{id}",
+						    .refuses = {"force", "say holdfast volume detach"}};
+	static const struct {
+		const char *query;
+		enum status status;
+	} rows[] = {
+		{"", STATUS_OK},
+		{"?force=false", STATUS_OK},
+		{"?force", STATUS_INVALID_ARGUMENT},
+		{"?force=true", STATUS_INVALID_ARGUMENT},
+		{"?force=perhaps", STATUS_INVALID_ARGUMENT},
+		{"?forced=false", STATUS_INVALID_ARGUMENT},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		ProtobufCMessage *message = NULL;
+		char target[64];
+		bool pretty;
+		struct error err;
+
+		(void)str_format(target, sizeof(target), "/v1/volume/csi/db%s", rows[i].query);
+		assert_int_equal(make(&deregister, &holdfast__v1__deregister_volume_request__descriptor,
+				      target, "", &pretty, &message, &err),
+				 rows[i].status);
+		if (rows[i].status == STATUS_OK)
+			protobuf_c_message_free_unpacked(message, NULL);
+		else if (i < 5)
+			assert_string_equal(err.msg, "force: say holdfast volume detach");
+	}
+}
+
 static void what_cannot_be_meant_is_refused_by_name(void **state)
 {
 	static const struct row {
@@ -133,8 +168,9 @@ static void what_cannot_be_meant_is_refused_by_name(void **state)
 		const char *body;
 		const char *text; /* in the message */
 	} rows[] = {
-		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?type=csi", "",
-		 "\"type\""},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?typ=csi", "",
+		 "\"typ\""},
+		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?type=host", "", "host"},
 		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?perPage=1", "",
 		 "\"perPage\""},
 		{&list, &holdfast__v1__list_volumes_request__descriptor, "/v1/volumes?a%0Ab=1", "",
@@ -248,6 +284,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_body_is_laid_over_the_path),
 	cmocka_unit_test(lists_are_given_by_repetition),
 	cmocka_unit_test(a_parameter_may_have_another_name_than_its_field),
+	cmocka_unit_test(what_other_systems_force_is_refused_with_the_way_to_go),
 	cmocka_unit_test(what_cannot_be_meant_is_refused_by_name),
 	cmocka_unit_test(a_path_that_others_methods_have_says_which),
 };

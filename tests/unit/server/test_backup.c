@@ -1,5 +1,6 @@
 /* Copies of a running server's store, and starting again from one. */
 
+#include "audit_read.h"
 #include "backup.h"
 #include "cluster.h"
 #include "keys.h"
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct copy {
 	uint8_t *bytes; /* owned */
@@ -306,6 +308,46 @@ static void a_restored_server_is_as_the_copy_in_a_new_epoch(void **state)
 	assert_int_equal(files_in(f, "", "restore.pending"), 0);
 }
 
+/* How many restores the audit knows of; @ret_why of the last one. */
+static size_t recorded_restores(struct fixture *f, char ret_why[static 256])
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *response = NULL;
+	char object[] = "store";
+	size_t n = 0;
+
+	request.object = object;
+	assert_int_equal(audit_list(f->server, &request, &response, NULL), STATUS_OK);
+	for (size_t i = 0; i < response->n_records; i++) {
+		if (!str_eq(response->records[i]->what, "Operator.ApplyRestore"))
+			continue;
+		n++;
+		assert_string_equal(response->records[i]->who, "server");
+		(void)str_copy(ret_why, 256, response->records[i]->why);
+	}
+	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
+	return n;
+}
+
+static void the_audit_of_the_copy_goes_on_with_the_restore(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	cleanup(free_copyp) struct copy second = {NULL};
+	char why[256] = "";
+
+	take_copy(f, &copy);
+	restore(f, &copy);
+	assert_int_equal(recorded_restores(f, why), 1);
+	assert_non_null(strstr(why, "epoch 1, by operator/"));
+	restart(f); /* recorded once */
+	assert_int_equal(recorded_restores(f, why), 1);
+	take_copy(f, &second);
+	restore(f, &second);
+	assert_int_equal(recorded_restores(f, why), 2);
+	assert_non_null(strstr(why, "epoch 2, "));
+}
+
 static void every_restore_is_an_epoch_of_its_own_even_of_the_same_copy(void **state)
 {
 	struct fixture *f = *state;
@@ -382,11 +424,14 @@ static void every_part_is_checked(void **state)
 
 /* --- offline --- */
 
+enum { OTHER_UID = 65533 };
+
 struct offline {
 	char path[PATH_MAX];
 	bool other_cluster;
 	enum status expected;
 	bool is_store_gone;
+	bool is_of_other_user; /* the data folder */
 	struct new_epoch_result result;
 };
 
@@ -403,8 +448,14 @@ static void restore_without_server(struct fixture *f)
 	(void)str_format(path, sizeof(path), "%s/holdfast.db", f->dir);
 	if (offline.is_store_gone)
 		assert_int_equal(truncate(path, 100), 0);
+	if (offline.is_of_other_user && geteuid() != 0)
+		(void)str_copy(config.data_dir, sizeof(config.data_dir), "/");
+	else if (offline.is_of_other_user)
+		assert_int_equal(chown(f->dir, OTHER_UID, (gid_t)-1), 0);
 	assert_int_equal(restore_offline(&config, offline.path, false, &offline.result, NULL),
 			 offline.expected);
+	if (offline.is_of_other_user && geteuid() == 0)
+		assert_int_equal(chown(f->dir, 0, (gid_t)-1), 0);
 }
 
 static void write_copy(struct fixture *f, const struct copy *copy)
@@ -444,6 +495,9 @@ static void a_running_server_and_another_cluster_are_left_alone(void **state)
 	take_copy(f, &copy);
 	write_copy(f, &copy);
 	restore_without_server(f); /* while it is running */
+	offline.is_of_other_user = true;
+	restart_with(f, restore_without_server);
+	offline.is_of_other_user = false;
 	offline.other_cluster = true;
 	restart_with(f, restore_without_server);
 	assert_int_equal(epoch_of(f), 0);
@@ -459,6 +513,7 @@ int main(void)
 		TEST(a_server_that_ends_leaves_no_backup),
 		TEST(a_node_gets_no_backup),
 		TEST(a_restored_server_is_as_the_copy_in_a_new_epoch),
+		TEST(the_audit_of_the_copy_goes_on_with_the_restore),
 		TEST(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy),
 		TEST(what_is_no_copy_is_refused_and_nothing_has_happened),
 		TEST(every_part_is_checked),

@@ -3,150 +3,30 @@
 
 #include "asks.h"
 #include "epoch.h"
-#include "keys.h"
+#include "restored.h"
 #include "session.h"
 #include "unit.h"
 
-#include "base/fd.h"
 #include "base/str.h"
 #include "model/pb.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
-#include <limits.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { DB_SIZE_MAX = 64 << 20 };
-
-/* The store of a server that is stopped. */
-struct backup {
-	char *bytes; /* owned */
-	size_t n;
-};
-
-static void path_of(const struct fixture *f, char ret[static PATH_MAX])
+static uint32_t nodes_to_report(struct fixture *f)
 {
-	(void)str_format(ret, PATH_MAX, "%s/holdfast.db", f->dir);
-}
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	Holdfast__V1__GetStatusResponse *response = NULL;
+	uint32_t n;
 
-static void take_backup(struct fixture *f, struct backup *backup)
-{
-	char path[PATH_MAX];
-
-	cluster_stop(f);
-	path_of(f, path);
-	free(backup->bytes);
-	assert_int_equal(file_read(path, DB_SIZE_MAX, &backup->bytes, &backup->n), 0);
-	cluster_start(f);
-}
-
-static void on_stored(uint64_t revision, const struct error *err, void *userdata)
-{
-	(void)revision;
-	assert_null(err);
-	*(bool *)userdata = true;
-}
-
-/* What a restore does beside putting the older store in place. */
-static void raise_epoch(const char *path, uint64_t number)
-{
-	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
-	uint8_t bytes[64];
-	struct kv_op op = {.key = KEY_EPOCH, .value = bytes};
-	sd_event *event = NULL;
-	struct kv *kv = NULL;
-	bool done = false;
-
-	epoch.number = number;
-	op.len = holdfast__v1__epoch__pack(&epoch, bytes);
-	assert_true(sd_event_new(&event) >= 0);
-	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
-	assert_int_equal(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_stored, &done, NULL),
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+			      (ProtobufCMessage **)(void *)&response, NULL),
 			 STATUS_OK);
-	while (!done)
-		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
-	kv_close(kv);
-	(void)sd_event_unref(event);
-}
-
-static void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
-{
-	char path[PATH_MAX];
-
-	cluster_stop(f);
-	path_of(f, path);
-	assert_int_equal(file_write_atomic(path, 0600, backup->bytes, backup->n), 0);
-	raise_epoch(path, epoch);
-	free(backup->bytes);
-	*backup = (struct backup){0};
-	cluster_start(f);
-}
-
-/* A report of one allocation and one claim, either may be absent. */
-static void report(struct fake_node *node, uint64_t epoch, const struct alloc *alloc,
-		   const struct claim *claim, bool more)
-{
-	Holdfast__V1__NodeReport pb = HOLDFAST__V1__NODE_REPORT__INIT;
-	Holdfast__V1__Allocation *allocs[1] = {alloc ? alloc_to_pb(alloc) : NULL};
-	Holdfast__V1__Claim *claims[1] = {claim ? claim_to_pb(claim) : NULL};
-
-	pb.epoch = epoch;
-	pb.allocations = allocs;
-	pb.n_allocations = alloc != NULL;
-	pb.claims = claims;
-	pb.n_claims = claim != NULL;
-	pb.more = more;
-	fake_node_send_report(node, &pb);
-	if (alloc)
-		holdfast__v1__allocation__free_unpacked(allocs[0], NULL);
-	if (claim)
-		holdfast__v1__claim__free_unpacked(claims[0], NULL);
-}
-
-static struct alloc alloc_of(struct fixture *f, const char *id)
-{
-	return state_alloc(&f->server->state, id)->alloc;
-}
-
-static bool has_reported(struct fixture *f, const char *node)
-{
-	return !state_node(&f->server->state, node)->is_unreported;
-}
-
-static enum status claim_for(struct fake_node *node, const char *alloc, struct claim *ret, struct error *err)
-{
-	Holdfast__V1__ClaimVolumeResponse *response = NULL;
-	enum status st = fake_node_claim(node, "db", alloc, &response, err);
-
-	if (st != STATUS_OK)
-		return st;
-	assert_int_equal(claim_from_pb(response->claim, ret, NULL), STATUS_OK);
-	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-	return STATUS_OK;
-}
-
-static void connect_node(struct fake_node *node, const char *id)
-{
-	fake_node_connect(node, id, BOOT_1, NULL, 0);
-	assert_true(node->welcomed);
-}
-
-/* The backup knows both nodes and the volume; afterwards n1 took it. @ret_alloc and @ret_claim as n1 has
- * them.
- */
-static void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
-{
-	struct backup backup = {0};
-
-	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
-	connect_node(&f->n1, "n1");
-	connect_node(&f->n2, "n2");
-	take_backup(f, &backup);
-	take_volume(f);
-	*ret_alloc = alloc_of(f, ALLOC_1);
-	*ret_claim = claim_of(f, ALLOC_1);
-	restore(f, &backup, 1);
-	assert_null(state_alloc(&f->server->state, ALLOC_1));
+	n = response->nodes_to_report;
+	holdfast__v1__get_status_response__free_unpacked(response, NULL);
+	return n;
 }
 
 static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **state)
@@ -157,26 +37,29 @@ static void nothing_is_granted_before_every_node_has_told_what_it_holds(void **s
 	struct error err;
 
 	forget_that_n1_has_it(f, &alloc, &held);
+	assert_int_equal(nodes_to_report(f), 2);
 	connect_node(&f->n2, "n2");
 	UNTIL(f, f->n2.reports_wanted == 1);
 	assert_int_equal(f->n2.report_epoch, 1);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
-	report(&f->n2, 1, NULL, NULL, false);
+	report(f, &f->n2, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(nodes_to_report(f), 1);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_null(strstr(err.msg, "n2"));
-	assert_non_null(strstr(err.msg, "holdfast node attest n1 db --reason TEXT"));
+	assert_non_null(strstr(err.msg, "holdfast node attest n1 default/db --reason TEXT"));
 	assert_non_null(strstr(err.msg, "holdfast node purge n1"));
 	assert_int_equal(deregister_volume(f, &err), STATUS_UNAVAILABLE); /* nor forgotten */
 	connect_node(&f->n1, "n1");
 	UNTIL(f, f->n1.reports_wanted == 1);
-	report(&f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, &alloc, NULL, true);
 	settle(f);
 	assert_false(has_reported(f, "n1")); /* more is to follow */
-	report(&f->n1, 1, NULL, &held, false);
+	report(f, &f->n1, 1, NULL, &held, false);
 	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(nodes_to_report(f), 0);
 	claim = claim_of(f, ALLOC_1);
 	assert_int_equal(claim.state, CLAIM_TAKEN);
 	assert_true(claim.adopted);
@@ -206,10 +89,10 @@ static void a_node_in_a_new_boot_has_to_tell_too(void **state)
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* the claim may be of this boot */
 	assert_true(f->n1.welcomed);
 	connect_node(&f->n2, "n2");
-	report(&f->n2, 1, NULL, NULL, false);
+	report(f, &f->n2, 1, NULL, NULL, false);
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
-	report(&f->n1, 1, NULL, NULL, false);
+	report(f, &f->n1, 1, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
 }
@@ -225,7 +108,7 @@ static void a_node_that_is_gone_is_attested_per_volume_or_purged(void **state)
 
 		forget_that_n1_has_it(f, &alloc, &held);
 		connect_node(&f->n2, "n2");
-		report(&f->n2, 1, NULL, NULL, false);
+		report(f, &f->n2, 1, NULL, NULL, false);
 		assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
 		if (purged)
 			assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
@@ -239,8 +122,8 @@ static void a_node_that_is_gone_is_attested_per_volume_or_purged(void **state)
 			return;
 		/* the operator was wrong: both are kept, and a third gets nothing */
 		connect_node(&f->n1, "n1");
-		report(&f->n1, 1, &alloc, NULL, true);
-		report(&f->n1, 1, NULL, &held, false);
+		report(f, &f->n1, 1, &alloc, NULL, true);
+		report(f, &f->n1, 1, NULL, &held, false);
 		UNTIL(f, has_reported(f, "n1"));
 		assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 2);
 		assert_true(claim_of(f, ALLOC_1).adopted);
@@ -260,14 +143,14 @@ static void a_word_of_an_earlier_epoch_proves_nothing(void **state)
 
 	forget_that_n1_has_it(f, &alloc, &held);
 	connect_node(&f->n2, "n2");
-	report(&f->n2, 1, NULL, NULL, false);
+	report(f, &f->n2, 1, NULL, NULL, false);
 	assert_int_equal(attest(f, "n1", NULL, "it burnt", 0, false, NULL, NULL), STATUS_OK);
 	UNTIL(f, has_reported(f, "n2"));
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_OK);
 	take_backup(f, &backup);
 	restore(f, &backup, 2);
 	connect_node(&f->n2, "n2");
-	report(&f->n2, 2, NULL, NULL, false);
+	report(f, &f->n2, 2, NULL, NULL, false);
 	UNTIL(f, has_reported(f, "n2"));
 	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE);
 }
@@ -287,7 +170,7 @@ static void a_claim_that_the_older_store_has_as_freed_is_held_again(void **state
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 	restore(f, &backup, 3);
 	connect_node(&f->n1, "n1");
-	report(&f->n1, 3, NULL, &held, false);
+	report(f, &f->n1, 3, NULL, &held, false);
 	UNTIL(f, has_reported(f, "n1"));
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING); /* its work is over: it is to let go */
 	assert_true(claim_of(f, ALLOC_1).adopted);
@@ -315,8 +198,8 @@ static void a_volume_that_was_forgotten_is_kept_from_everybody_else(void **state
 	restore(f, &backup, 1);
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
-	report(&f->n2, 1, NULL, NULL, false);
-	report(&f->n1, 1, &alloc, &held, false);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report(f, &f->n1, 1, &alloc, &held, false);
 	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
@@ -387,10 +270,10 @@ static void a_report_is_taken_only_as_asked_and_only_about_the_node_itself(void 
 			claim.generation = UINT64_MAX;
 		connect_node(&f->n2, "n2");
 		if (lie == NOT_ASKED) {
-			report(&f->n2, 2, NULL, NULL, false);
+			report(f, &f->n2, 2, NULL, NULL, false);
 			UNTIL(f, has_reported(f, "n2"));
 		}
-		report(&f->n2, lie == OTHER_EPOCH ? 1 : 2, about_alloc ? &alloc : NULL,
+		report(f, &f->n2, lie == OTHER_EPOCH ? 1 : 2, about_alloc ? &alloc : NULL,
 		       about_alloc ? NULL : &claim, false);
 		UNTIL(f, f->n2.closed);
 		assert_int_equal(f->n2.closed_status, wanted[lie]);
@@ -413,10 +296,10 @@ static void a_report_is_bounded(void **state)
 	restore(f, &backup, 1);
 	connect_node(&f->n1, "n1");
 	state_node(&f->server->state, "n1")->session->n_reported = SESSION_REPORT_OBJECTS_MAX;
-	report(&f->n1, 1, NULL, NULL, true);
+	report(f, &f->n1, 1, NULL, NULL, true);
 	settle(f);
 	assert_false(f->n1.closed);
-	report(&f->n1, 1, NULL, &(struct claim){0}, true);
+	report(f, &f->n1, 1, NULL, &(struct claim){0}, true);
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
 }
@@ -449,11 +332,11 @@ static void work_that_ended_after_the_backup_does_not_get_its_claim_again(void *
 		assert_int_equal(f->n1.runs, 0); /* not before it has told */
 		assert_int_not_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
 		if (first == 0)
-			report(&f->n1, 1, NULL, NULL, false);
+			report(f, &f->n1, 1, NULL, NULL, false);
 		connect_node(&f->n2, "n2");
-		report(&f->n2, 1, &alloc, &held, false);
+		report(f, &f->n2, 1, &alloc, &held, false);
 		if (first == 1)
-			report(&f->n1, 1, NULL, NULL, false);
+			report(f, &f->n1, 1, NULL, NULL, false);
 		UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 		settle(f);
 		assert_int_not_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
@@ -511,9 +394,10 @@ static void model_report(struct model *model, struct model_node *node)
 	if (!node->node->stream || has_reported(model->f, node->id))
 		return;
 	if (node->holds)
-		report(node->node, node->node->report_epoch, &node->held_alloc, &node->claim, false);
+		report(model->f, node->node, node->node->report_epoch, &node->held_alloc, &node->claim,
+		       false);
 	else
-		report(node->node, node->node->report_epoch, NULL, NULL, false);
+		report(model->f, node->node, node->node->report_epoch, NULL, NULL, false);
 	UNTIL(model->f, has_reported(model->f, node->id));
 	quiet(model->f);
 }

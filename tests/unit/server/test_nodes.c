@@ -1,5 +1,6 @@
 /* What nodes are like, how they are emptied and forgotten, and what a person's word can do. */
 
+#include "absent.h"
 #include "asks.h"
 #include "attest.h"
 #include "nodes.h"
@@ -40,6 +41,76 @@ static void a_node_is_ready_disconnected_then_down_and_keeps_everything(void **s
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	assert_int_equal(status_of(f, "n1"), READY);
 	assert_int_equal(nodes_disconnected_ms(f->server, node_of(f, "n1")), 0);
+}
+
+static bool is_down(struct fixture *f, const char *node)
+{
+	return node_of(f, node)->node.status == NODE_DOWN;
+}
+
+static void a_node_that_stays_away_goes_down_by_itself_and_is_counted(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t index;
+
+	take_volume(f);
+	lose(f, &f->n1);
+	settle(f);
+	index = node_of(f, "n1")->node.modify_index;
+	assert_int_equal(f->server->state.n_nodes_down, 0);
+	f->server->config.node_down_after_us = 1;
+	absent_rearm(f->server);
+	UNTIL(f, is_down(f, "n1"));
+	assert_int_equal(f->server->state.n_nodes_down, 1);
+	UNTIL(f, node_of(f, "n1")->node.modify_index > index); /* who waits is woken, who watches is told */
+	assert_int_equal(status_of(f, "n1"), DOWN);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN); /* no timer releases anything */
+	assert_false(is_down(f, "n2"));
+	/* it is not told twice, and survives a restart */
+	index = node_of(f, "n1")->node.modify_index;
+	restart(f);
+	settle(f);
+	assert_true(is_down(f, "n1"));
+	assert_int_equal(f->server->state.n_nodes_down, 1);
+	assert_int_equal(node_of(f, "n1")->node.modify_index, index);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(f->server->state.n_nodes_down, 0);
+	assert_int_equal(status_of(f, "n1"), READY);
+}
+
+static void nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	lose(f, &f->n2);
+	restart(f); /* n1 is missed since then */
+	assert_string_equal(TAILQ_FIRST(&f->server->state.absent)->id, "n2");
+	assert_string_equal(TAILQ_LAST(&f->server->state.absent, absent_list)->id, "n1");
+	f->server->config.node_down_after_us = 0;
+	absent_rearm(f->server);
+	UNTIL(f, f->server->state.n_nodes_down == 2);
+	assert_null(TAILQ_FIRST(&f->server->state.absent));
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	assert_int_equal(f->server->state.n_nodes_down, 1);
+}
+
+static void a_node_that_comes_back_in_time_or_is_purged_does_not_go_down(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	lose(f, &f->n1);
+	lose(f, &f->n2);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(purge(f, "n2", NULL), STATUS_OK);
+	f->server->config.node_down_after_us = 0;
+	absent_rearm(f->server);
+	settle(f);
+	assert_int_equal(f->server->state.n_nodes_down, 0);
+	assert_null(TAILQ_FIRST(&f->server->state.absent));
 }
 
 static void since_when_a_node_is_away_survives_a_restart(void **state)
@@ -740,6 +811,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SERVED(a_node_is_ready_disconnected_then_down_and_keeps_everything),
+		SERVED(a_node_that_stays_away_goes_down_by_itself_and_is_counted),
+		SERVED(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart),
+		SERVED(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down),
 		SERVED(since_when_a_node_is_away_survives_a_restart),
 		SERVED(a_boot_that_was_over_cannot_come_back),
 		SERVED(a_boot_is_over_as_soon_as_a_later_one_was_heard_of),

@@ -28,16 +28,24 @@ static void settings_that_nothing_was_built_upon_change(void **state)
 	const struct config *config = &f->server->config;
 
 	write_config(f, "cluster = \"c1\"\nacl = false\naudit_keep = 5000\naudit_keep_for = \"2d\"\n"
-			"ticket_ttl = \"30s\"\nheartbeat = \"7s\"\n");
+			"ticket_ttl = \"30s\"\nheartbeat = \"7s\"\nnode_down_after = \"11s\"\n"
+			"controller_timeout = \"12s\"\nreservation_ttl = \"13s\"\nrelease_sweep = \"14s\"\n"
+			"gc_interval = \"15s\"\ngc_after = \"61s\"\n");
 	server_reload(f->server);
 	assert_false(config->acl);
 	assert_int_equal(config->audit_keep, 5000);
 	assert_int_equal(config->audit_keep_for_us, 2 * 86400 * USEC_PER_SEC);
 	assert_int_equal(config->ticket_ttl_us, 30 * USEC_PER_SEC);
 	assert_int_equal(config->heartbeat_us, 7 * USEC_PER_SEC);
-	assert_int_equal(audit_head(f->server).sequence, 5); /* each is on record */
+	assert_int_equal(config->node_down_after_us, 11 * USEC_PER_SEC);
+	assert_int_equal(config->controller_timeout_us, 12 * USEC_PER_SEC);
+	assert_int_equal(config->reservation_ttl_us, 13 * USEC_PER_SEC);
+	assert_int_equal(config->release_sweep_us, 14 * USEC_PER_SEC);
+	assert_int_equal(config->gc_interval_us, 15 * USEC_PER_SEC);
+	assert_int_equal(config->gc_after_us, 61 * USEC_PER_SEC);
+	assert_int_equal(audit_head(f->server).sequence, 11); /* each is on record */
 	server_reload(f->server);
-	assert_int_equal(audit_head(f->server).sequence, 5);
+	assert_int_equal(audit_head(f->server).sequence, 11);
 }
 
 static void settings_of_the_start_stay(void **state)

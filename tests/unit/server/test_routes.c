@@ -103,11 +103,16 @@ static void a_volume_lives_and_goes_by_addresses_alone(void **state)
 	ask(f, "PUT", "/v1/volume/csi/db", volume, "200", "\"created\":true", "\"id\":\"db\"");
 	ask(f, "POST", "/v1/volume/csi/db?pretty", volume, "200", "\"created\": false", "\n");
 	ask(f, "GET", "/v1/volumes?prefix=d", NULL, "200", "\"id\":\"db\"", "\r\nx-holdfast-index: ");
+	ask(f, "GET", "/v1/volumes?type=native", NULL, "200", "\"id\":\"db\"", "x-nomad-index");
+	ask(f, "GET", "/v1/volumes?type=csi", NULL, "200", "\"volumes\":[]", "x-nomad-index");
+	ask(f, "GET", "/v1/volumes?type=host", NULL, "400", "host", "invalid_argument");
+	ask(f, "DELETE", "/v1/volume/csi/db?force=true", NULL, "400", "holdfast volume status ID --why",
+	    "holdfast volume detach ID NODE with --fence or --attest");
 	ask(f, "GET", "/v1/volumes?prefix=e", NULL, "200", "\"volumes\":[]", "\r\nx-nomad-index: ");
 	ask(f, "GET", "/v1/volume/csi/db?why&pretty", NULL, "200", "\"id\": \"db\"", "\"why\": ");
 	ask(f, "DELETE", "/v1/volume/csi/db/detach?node=n1", NULL, "400", "node n1 holds",
 	    "failed_precondition");
-	ask(f, "DELETE", "/v1/volume/csi/db", NULL, "200", "{}", "application/json");
+	ask(f, "DELETE", "/v1/volume/csi/db?force=false", NULL, "200", "{}", "application/json");
 	ask(f, "GET", "/v1/volume/csi/db", NULL, "404", "\"code\":\"not_found\"", "db");
 	ask(f, "GET", "/v1/nodes", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");
 	ask(f, "GET", "/v1/node/n1", NULL, "200", "\"id\":\"n1\"", "x-holdfast-index");

@@ -484,6 +484,75 @@ static void a_server_that_dies_while_expanding_goes_on_where_it_was(void **state
 	}
 }
 
+/* The node's mount receipt. */
+static void mount_volume(struct fixture *f, const char *id, const char *node, int n)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim;
+
+	claim_volume(f, id, node, n);
+	claim = LIST_FIRST(&state_volume(&f->server->state, "default", id)->claims)->claim;
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+}
+
+static bool is_ready(struct fixture *f)
+{
+	return detail_of(f, "db")->phase == HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY;
+}
+
+static void what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	mount_volume(f, "db", "n1", 1);
+	settle(f);
+	assert_string_equal(provider.nodes, ""); /* nothing was expanded */
+	free_claims(f, "db");
+	provider.needs_node_expansion = true;
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", NULL);
+	assert_true(is_ready(f));
+	assert_true(detail_of(f, "db")->node_expansion_due);
+	provider_crash(f); /* that it is due is stored */
+	assert_true(detail_of(f, "db")->node_expansion_due);
+	/* it was unmounted again before it could be expanded: still due */
+	provider_order(CALL_NODE_EXPAND, PROVIDER_FAIL, 1, STATUS_NOT_FOUND);
+	mount_volume(f, "db", "n1", 2);
+	UNTIL(f, str_eq(provider.nodes, "n1,") && is_ready(f));
+	assert_true(detail_of(f, "db")->node_expansion_due);
+	free_claims(f, "db");
+	provider.node_bytes = 29;
+	mount_volume(f, "db", "n2", 3);
+	UNTIL(f, str_eq(provider.nodes, "n1,n2,") && is_ready(f));
+	assert_false(detail_of(f, "db")->node_expansion_due);
+	assert_int_equal(detail_of(f, "db")->n_node_capacities, 1);
+	assert_string_equal(detail_of(f, "db")->node_capacities[0]->node_id, "n2");
+	assert_int_equal(detail_of(f, "db")->node_capacities[0]->bytes, 29);
+	free_claims(f, "db");
+	mount_volume(f, "db", "n1", 4); /* it is one file system */
+	settle(f);
+	assert_string_equal(provider.nodes, "n1,n2,");
+	assert_int_equal(provider.calls[CALL_EXPAND], 1);
+}
+
+static void a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	provider.needs_node_expansion = true;
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", NULL);
+	provider_order(CALL_NODE_EXPAND, PROVIDER_FAIL, 1, STATUS_UNAVAILABLE);
+	mount_volume(f, "db", "n1", 1);
+	UNTIL(f, detail_of(f, "db")->phase_error[0] != '\0');
+	assert_true(detail_of(f, "db")->node_expansion_due);
+	assert_false(is_ready(f));
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", "{\"nodeId\":\"n1\",\"bytes\":\"30\"}");
+	assert_false(detail_of(f, "db")->node_expansion_due);
+	assert_true(is_ready(f));
+}
+
 static void a_provider_that_cannot_expand_leaves_the_volume_usable(void **state)
 {
 	struct fixture *f = *state;
@@ -667,6 +736,8 @@ int main(void)
 		TEST(a_provider_that_will_not_delete_leaves_the_volume_as_it_was),
 		TEST(expanding_keeps_requested_backend_and_file_system_apart),
 		TEST(a_server_that_dies_while_expanding_goes_on_where_it_was),
+		TEST(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next),
+		TEST(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again),
 		TEST(a_provider_that_cannot_expand_leaves_the_volume_usable),
 		TEST(two_who_ask_for_the_same_are_answered_by_one_work),
 		TEST(bad_requests_are_refused_with_their_code_and_change_nothing),

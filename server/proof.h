@@ -1,0 +1,30 @@
+#pragma once
+/* Proof of what a node reports after a restore: the ticket that this server signed when it granted the claim.
+ *
+ * A node may lie. Without proof it could name any volume as held and keep everybody else from it. So a claim
+ * that the restored store does not know counts when its ticket is signed with this server's key for this
+ * node, boot, allocation and volume. Without a ticket it counts all the same
+ * - when the store itself has an allocation of this node that asks for the volume: such a claim the node
+ * could have had by asking, and
+ * - when tickets prove nothing: the key has changed since the backup was made, or the store is older than
+ *   this record, so that an honest node's ticket may be of another key.
+ * In every other case the server, which never grants without a ticket, has not granted it. */
+
+#include "base/error.h"
+#include "model/claim.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct kv;
+struct server;
+struct ticket_issuer;
+
+/** Remember in the store with which key tickets are signed from now on. Blocks: for start-up, before the
+ * state is loaded. */
+enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err);
+
+/** May @claim, of which the store knows nothing, be adopted from the report of its node? @ticket: what came
+ * with it, may be empty. What the ticket says better than the node is set in @claim.
+ * STATUS_PERMISSION_DENIED when the claim is not proven. */
+enum status proof_check(struct server *server, struct claim *claim, const ProtobufCBinaryData *ticket,
+			struct error *err);

@@ -1,0 +1,158 @@
+#include "restored.h"
+
+#include "asks.h"
+#include "keys.h"
+#include "unit.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "model/pb.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { DB_SIZE_MAX = 64 << 20 };
+
+static void path_of(const struct fixture *f, char ret[static PATH_MAX])
+{
+	(void)str_format(ret, PATH_MAX, "%s/holdfast.db", f->dir);
+}
+
+void take_backup(struct fixture *f, struct backup *backup)
+{
+	char path[PATH_MAX];
+
+	cluster_stop(f);
+	path_of(f, path);
+	free(backup->bytes);
+	assert_int_equal(file_read(path, DB_SIZE_MAX, &backup->bytes, &backup->n), 0);
+	cluster_start(f);
+}
+
+static void on_stored(uint64_t revision, const struct error *err, void *userdata)
+{
+	(void)revision;
+	assert_null(err);
+	*(bool *)userdata = true;
+}
+
+/* What a restore does beside putting the older store in place. */
+static void raise_epoch(const char *path, uint64_t number)
+{
+	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
+	uint8_t bytes[64];
+	struct kv_op op = {.key = KEY_EPOCH, .value = bytes};
+	sd_event *event = NULL;
+	struct kv *kv = NULL;
+	bool done = false;
+
+	epoch.number = number;
+	op.len = holdfast__v1__epoch__pack(&epoch, bytes);
+	assert_true(sd_event_new(&event) >= 0);
+	assert_int_equal(kv_open_sqlite(event, path, &kv, NULL), STATUS_OK);
+	assert_int_equal(kv_submit(kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, on_stored, &done, NULL),
+			 STATUS_OK);
+	while (!done)
+		assert_true(sd_event_run(event, UINT64_MAX) >= 0);
+	kv_close(kv);
+	(void)sd_event_unref(event);
+}
+
+void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
+{
+	char path[PATH_MAX];
+
+	cluster_stop(f);
+	path_of(f, path);
+	assert_int_equal(file_write_atomic(path, 0600, backup->bytes, backup->n), 0);
+	raise_epoch(path, epoch);
+	free(backup->bytes);
+	*backup = (struct backup){0};
+	cluster_start(f);
+}
+
+struct ticket ticket_of(const struct fixture *f, const struct claim *claim)
+{
+	struct volume volume = {.type = VOLUME_CSI, .generation = claim->generation};
+	struct ticket ticket;
+
+	memcpy(volume.id, claim->volume_id, sizeof(volume.id));
+	memcpy(volume.namespace, claim->namespace, sizeof(volume.namespace));
+	assert_int_equal(ticket_issue(f->server->issuer, claim, &volume, 1, &ticket, NULL), STATUS_OK);
+	return ticket;
+}
+
+void report_with(struct fake_node *node, uint64_t epoch, const struct alloc *alloc, const struct claim *claim,
+		 const struct ticket *ticket, bool more)
+{
+	Holdfast__V1__NodeReport pb = HOLDFAST__V1__NODE_REPORT__INIT;
+	Holdfast__V1__Allocation *allocs[1] = {alloc ? alloc_to_pb(alloc) : NULL};
+	Holdfast__V1__Claim *claims[1] = {claim ? claim_to_pb(claim) : NULL};
+	ProtobufCBinaryData tickets[1] = {
+		{.len = ticket ? sizeof(*ticket) : 0, .data = (uint8_t *)(uintptr_t)ticket}};
+
+	pb.epoch = epoch;
+	pb.allocations = allocs;
+	pb.n_allocations = alloc != NULL;
+	pb.claims = claims;
+	pb.n_claims = claim != NULL;
+	pb.tickets = tickets;
+	pb.n_tickets = claim != NULL;
+	pb.more = more;
+	fake_node_send_report(node, &pb);
+	if (alloc)
+		holdfast__v1__allocation__free_unpacked(allocs[0], NULL);
+	if (claim)
+		holdfast__v1__claim__free_unpacked(claims[0], NULL);
+}
+
+void report(struct fixture *f, struct fake_node *node, uint64_t epoch, const struct alloc *alloc,
+	    const struct claim *claim, bool more)
+{
+	struct ticket ticket = claim ? ticket_of(f, claim) : (struct ticket){0};
+
+	report_with(node, epoch, alloc, claim, claim ? &ticket : NULL, more);
+}
+
+struct alloc alloc_of(struct fixture *f, const char *id)
+{
+	return state_alloc(&f->server->state, id)->alloc;
+}
+
+bool has_reported(struct fixture *f, const char *node)
+{
+	return !state_node(&f->server->state, node)->is_unreported;
+}
+
+enum status claim_for(struct fake_node *node, const char *alloc, struct claim *ret, struct error *err)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	enum status st = fake_node_claim(node, "db", alloc, &response, err);
+
+	if (st != STATUS_OK)
+		return st;
+	assert_int_equal(claim_from_pb(response->claim, ret, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	return STATUS_OK;
+}
+
+void connect_node(struct fake_node *node, const char *id)
+{
+	fake_node_connect(node, id, BOOT_1, NULL, 0);
+	assert_true(node->welcomed);
+}
+
+void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
+{
+	struct backup backup = {0};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	take_volume(f);
+	*ret_alloc = alloc_of(f, ALLOC_1);
+	*ret_claim = claim_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+}

@@ -1,0 +1,34 @@
+#pragma once
+/* A server that is put back to an older store, and what nodes tell it then. */
+
+#include "cluster.h"
+
+#include <ticket.h>
+
+/* The store of a server that is stopped. */
+struct backup {
+	char *bytes; /* owned; restore() frees it */
+	size_t n;
+};
+
+void take_backup(struct fixture *f, struct backup *backup);
+void restore(struct fixture *f, struct backup *backup, uint64_t epoch);
+
+/** What the node got when it was granted @claim. */
+struct ticket ticket_of(const struct fixture *f, const struct claim *claim);
+
+/** A report of one allocation and one claim with its ticket, either may be absent. */
+void report(struct fixture *f, struct fake_node *node, uint64_t epoch, const struct alloc *alloc,
+	    const struct claim *claim, bool more);
+/** The same with another ticket, or (NULL) with none. */
+void report_with(struct fake_node *node, uint64_t epoch, const struct alloc *alloc, const struct claim *claim,
+		 const struct ticket *ticket, bool more);
+
+struct alloc alloc_of(struct fixture *f, const char *id);
+bool has_reported(struct fixture *f, const char *node);
+enum status claim_for(struct fake_node *node, const char *alloc, struct claim *ret, struct error *err);
+void connect_node(struct fake_node *node, const char *id);
+
+/** The backup knows both nodes and the volume; afterwards n1 took it. @ret_alloc and @ret_claim as n1 has
+ * them. */
+void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim);

@@ -1,0 +1,469 @@
+/* What is done when the node or the provider cannot say that it has let go: the provider cuts the node off,
+ * or a person takes responsibility for the provider's part. */
+
+#include "asks.h"
+#include "cluster.h"
+#include "release.h"
+#include "unit.h"
+#include "volumes.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+
+static int setup_csi(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
+static int teardown_csi(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_string_equal(f->plugin.violation, "");
+	return teardown(state);
+}
+
+static int setup_shared(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
+static void take(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	struct error err;
+
+	assert_int_equal(run_alloc(f, alloc, node->id, NULL), STATUS_OK);
+	if (fake_node_claim(node, "db", alloc, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, alloc);
+	fake_node_send_mounted(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
+}
+
+/* The node has let go, as far as it goes. */
+static void give_back(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_released(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
+}
+
+/* Work of @alloc that was told to end, on n1, which is away. */
+static void strand(struct fixture *f, const char *alloc)
+{
+	take(f, &f->n1, alloc);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, alloc, NULL), STATUS_OK);
+}
+
+struct detach_args {
+	const char *attest, *fence;
+	bool dry_run;
+};
+
+static enum status ask_detach(struct fixture *f, const char *node, const struct detach_args *args,
+			      Holdfast__V1__DetachVolumeResponse **ret, struct error *err)
+{
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+	char node_id[NODE_ID_MAX + 1];
+	char attest[512] = "";
+	char fence[512] = "";
+
+	(void)str_copy(node_id, sizeof(node_id), node);
+	(void)str_copy(attest, sizeof(attest), args->attest ? args->attest : "");
+	(void)str_copy(fence, sizeof(fence), args->fence ? args->fence : "");
+	request.id = id;
+	request.node_id = node_id;
+	request.attest_reason = attest;
+	request.fence_reason = fence;
+	request.dry_run = args->dry_run;
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base,
+		    (ProtobufCMessage **)ret, err);
+}
+
+static enum status fence(struct fixture *f, const char *node, struct error *err)
+{
+	return ask_detach(f, node, &(struct detach_args){.fence = "it does not answer"}, NULL, err);
+}
+
+static void expect_refused(struct fixture *f, const struct detach_args *args, enum status status,
+			   const char *part)
+{
+	struct error err;
+	unsigned int calls = f->plugin.calls[DETACH];
+
+	assert_int_equal(ask_detach(f, "n1", args, NULL, &err), status);
+	if (!strstr(err.msg, part))
+		fail_msg("%s", err.msg);
+	assert_int_equal(f->plugin.calls[DETACH], calls);
+}
+
+static char *why(struct fixture *f)
+{
+	static char text[4096];
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char id[] = "db";
+
+	request.id = id;
+	request.why = true;
+	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	str_copy_text(text, sizeof(text), ((Holdfast__V1__GetVolumeResponse *)response)->why);
+	protobuf_c_message_free_unpacked(response, NULL);
+	return text;
+}
+
+/* --- fence --- */
+
+static void the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume(void **state)
+{
+	static const struct detach_args args = {.fence = "it does not answer"};
+	struct fixture *f = *state;
+	Holdfast__V1__DetachVolumeResponse *response = NULL;
+	struct claim claim;
+	struct error err;
+
+	strand(f, ALLOC_1);
+	assert_non_null(strstr(why(f), "holdfast volume detach db n1 --fence REASON"));
+	if (ask_detach(f, "n1", &args, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(response->n_claims, 1);
+	assert_int_equal(response->claims[0]->state, HOLDFAST__V1__CLAIM_STATE__FREED);
+	holdfast__v1__detach_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_FREED);
+	assert_int_equal(claim.evidence, EVIDENCE_STORAGE_FENCE);
+	assert_string_equal(claim.evidence_detail, "operator/dev: it does not answer");
+	assert_int_equal(claim.access_mode, SINGLE_NODE_WRITER);
+	assert_int_equal(f->plugin.n_attachments, 0);
+	assert_int_equal(f->plugin.calls[DETACH], 1); /* that detach was the fence */
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_LOST);
+	take(f, &f->n2, ALLOC_2);
+	/* the node that comes back is told to end what it still has */
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+}
+
+static void a_fence_is_refused_where_it_could_cut_off_work_or_is_none(void **state)
+{
+	static const struct detach_args args = {.fence = "it does not answer"};
+	struct fixture *f = *state;
+	char long_reason[400];
+
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holds no claim");
+	take(f, &f->n1, ALLOC_1);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "is connected");
+	lose(f, &f->n1);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	expect_refused(f, &(struct detach_args){.fence = "a", .attest = "b"}, STATUS_INVALID_ARGUMENT,
+		       "not both");
+	memset(long_reason, 'x', sizeof(long_reason) - 1);
+	long_reason[sizeof(long_reason) - 1] = '\0';
+	expect_refused(f, &(struct detach_args){.fence = long_reason}, STATUS_INVALID_ARGUMENT,
+		       "fence_reason: not text, or longer than");
+	f->n2.csi.controller_sick = true;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "no healthy controller that detaches");
+	assert_false(claim_of(f, ALLOC_1).fence_asked);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_volume_that_no_controller_attached_cannot_be_fenced(void **state)
+{
+	static const struct detach_args args = {.fence = "it does not answer"};
+	struct fixture *f = *state;
+
+	take_volume(f); /* native */
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "was not attached");
+	assert_null(strstr(why(f), "--fence"));
+}
+
+static void a_dry_run_of_a_fence_changes_nothing(void **state)
+{
+	static const struct detach_args args = {.fence = "it does not answer", .dry_run = true};
+	struct fixture *f = *state;
+	Holdfast__V1__DetachVolumeResponse *response = NULL;
+
+	strand(f, ALLOC_1);
+	assert_int_equal(ask_detach(f, "n1", &args, &response, NULL), STATUS_OK);
+	assert_int_equal(response->n_claims, 1);
+	holdfast__v1__detach_volume_response__free_unpacked(response, NULL);
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	assert_false(claim_of(f, ALLOC_1).fence_asked);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+static void a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	strand(f, ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
+	assert_int_equal(fence(f, "n1", &err), STATUS_INTERNAL);
+	assert_non_null(strstr(err.msg, "the model says no"));
+	assert_non_null(strstr(err.msg, "nothing was released"));
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_true(claim_of(f, ALLOC_1).fence_asked);
+	/* what the provider may be doing still is not undone by a grant to that node, also after a crash */
+	restart(f);
+	connect_csi(f);
+	settle(f);
+	assert_true(claim_of(f, ALLOC_1).fence_asked);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	/* the node is back: its own word counts as ever */
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+static void a_fence_that_was_done_before_a_crash_can_be_repeated(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	strand(f, ALLOC_1);
+	/* done, and the answer is lost with the session */
+	model_plugin_order(&f->plugin, DETACH, MODEL_LOSE_AFTER, 1, 0);
+	assert_int_not_equal(fence(f, "n1", &err), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN); /* not confirmed */
+	restart(f);
+	f->n2.plugin = &f->plugin;
+	f->n2.csi.has_node = f->n2.csi.has_controller = true;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	if (fence(f, "n1", &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_STORAGE_FENCE);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
+static void on_ended(enum status status, const ProtobufCMessage *response, const struct error *err,
+		     void *userdata)
+{
+	(void)response;
+	(void)err;
+	*(int *)userdata = (int)status + 1;
+}
+
+/* Asked and not waited for. */
+static void start_fence(struct fixture *f, int *ended)
+{
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	char id[] = "db";
+	char node[] = "n1";
+	char reason[] = "it does not answer";
+
+	request.id = id;
+	request.node_id = node;
+	request.fence_reason = reason;
+	assert_int_equal(rpc_client_call(f->operator.client, &holdfast__v1__volumes__descriptor, "Detach",
+					 &request.base, TIMEOUT_US, on_ended, ended, NULL, NULL),
+			 STATUS_OK);
+}
+
+static void while_a_fence_is_under_way_its_node_gets_no_new_claim(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct error err;
+	int ended = 0;
+
+	strand(f, ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	start_fence(f, &ended);
+	UNTIL(f, f->n2.n_held == 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, NULL, &err), STATUS_ABORTED);
+	assert_non_null(strstr(err.msg, "is just being detached"));
+	fake_node_answer(&f->n2);
+	UNTIL(f, ended == (int)STATUS_OK + 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, &err), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(f->plugin.n_attachments, 1);
+}
+
+static void all_claims_on_the_node_are_cut_off_together_and_others_stay(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take(f, &f->n1, ALLOC_1);
+	take(f, &f->n1, ALLOC_2);
+	take(f, &f->n2, ALLOC_3);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(fence(f, "n1", &err), STATUS_FAILED_PRECONDITION); /* the other one may go on */
+	assert_non_null(strstr(err.msg, ALLOC_2));
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	if (fence(f, "n1", &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_FREED);
+	assert_int_equal(state_of(f, ALLOC_3), CLAIM_TAKEN);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_int_equal(f->plugin.n_attachments, 1);
+}
+
+/* --- a person's word about the provider --- */
+
+static void stick(struct fixture *f)
+{
+	take(f, &f->n1, ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_INTERNAL);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+}
+
+static void a_detach_that_fails_for_ever_is_ended_by_a_persons_word(void **state)
+{
+	static const struct detach_args dry = {.attest = "console says so", .dry_run = true};
+	static const struct detach_args args = {.attest = "console says so"};
+	struct fixture *f = *state;
+	Holdfast__V1__DetachVolumeResponse *response = NULL;
+	struct release_stats stats;
+	struct claim claim;
+	struct error err;
+
+	stick(f);
+	assert_non_null(strstr(why(f), "if it is certain that the provider has let go: "
+				       "holdfast volume detach db n1 --attest REASON"));
+	assert_int_equal(ask_detach(f, "n1", &dry, &response, NULL), STATUS_OK);
+	assert_int_equal(response->n_claims, 1);
+	assert_int_equal(response->claims[0]->state, HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED);
+	holdfast__v1__detach_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	if (ask_detach(f, "n1", &args, NULL, &err) !=
+	    STATUS_OK) /* the node is connected, which is no matter */
+		fail_msg("%s", err.msg);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_FREED);
+	assert_int_equal(claim.evidence, EVIDENCE_RECEIPT);
+	assert_int_equal(claim.detach_evidence, EVIDENCE_OPERATOR);
+	assert_string_equal(claim.detach_detail, "operator/dev: console says so");
+	assert_non_null(strstr(why(f), "weaker than its controller's word, (operator/dev: console says so)"));
+	release_stats(f->server, &stats);
+	assert_int_equal(stats.stuck, 0);
+	restart(f);
+	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_OPERATOR);
+}
+
+static void no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for(void **state)
+{
+	static const struct detach_args args = {.attest = "console says so"};
+	struct fixture *f = *state;
+
+	take(f, &f->n1, ALLOC_1);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "is connected and can give its own receipt");
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD, 1, 0);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n2.n_held == 1);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "is being asked at this moment");
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	fake_node_answer(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	expect_refused(f, &args, STATUS_FAILED_PRECONDITION, "holds no claim");
+	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_NONE);
+}
+
+static void a_plugin_that_is_gone_is_no_dead_end(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__AttestNodeResponse *response = NULL;
+
+	take(f, &f->n1, ALLOC_1);
+	f->n2.csi.has_controller = false;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts >= 1);
+	assert_int_equal(attest(f, "n1", NULL, "provider closed", 0, true, &response, NULL), STATUS_OK);
+	assert_int_equal(response->n_claims, 1);
+	assert_non_null(strstr(response->bypassed, "no controller of plugin ebs has confirmed"));
+	assert_null(strstr(response->bypassed, "has not confirmed that it unmounted"));
+	holdfast__v1__attest_node_response__free_unpacked(response, NULL);
+	/* a word for later is about nodes */
+	assert_int_equal(attest(f, "n1", NULL, "provider closed", 60000, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	assert_int_equal(attest(f, "n1", NULL, "provider closed", 0, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).detach_evidence, EVIDENCE_OPERATOR);
+}
+
+static void all_claims_that_wait_for_one_detach_are_freed_by_one_word(void **state)
+{
+	static const struct detach_args args = {.attest = "console says so"};
+	struct fixture *f = *state;
+	struct error err;
+
+	take(f, &f->n1, ALLOC_1);
+	take(f, &f->n1, ALLOC_2);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1000, STATUS_INTERNAL);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED); /* the other one stands there still */
+	give_back(f, &f->n1, ALLOC_2);
+	UNTIL(f, claim_of(f, ALLOC_2).attempts == 1);
+	if (ask_detach(f, "n1", &args, NULL, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_FREED);
+}
+
+#define CSI(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
+#define SHARED(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown_csi)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CSI(the_provider_cuts_off_a_node_that_is_away_and_that_frees_the_volume),
+		CSI(a_fence_is_refused_where_it_could_cut_off_work_or_is_none),
+		cmocka_unit_test_setup_teardown(a_volume_that_no_controller_attached_cannot_be_fenced, setup,
+						teardown),
+		CSI(a_dry_run_of_a_fence_changes_nothing),
+		CSI(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself),
+		CSI(a_fence_that_was_done_before_a_crash_can_be_repeated),
+		SHARED(while_a_fence_is_under_way_its_node_gets_no_new_claim),
+		SHARED(all_claims_on_the_node_are_cut_off_together_and_others_stay),
+		CSI(a_detach_that_fails_for_ever_is_ended_by_a_persons_word),
+		CSI(no_word_is_taken_before_the_detach_has_failed_or_while_it_is_asked_for),
+		CSI(a_plugin_that_is_gone_is_no_dead_end),
+		SHARED(all_claims_that_wait_for_one_detach_are_freed_by_one_word),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

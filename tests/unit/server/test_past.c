@@ -1,0 +1,249 @@
+/* What a node has let go of and a restored server has never heard of: its attachment is taken away. */
+
+#include "asks.h"
+#include "epoch.h"
+#include "restored.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+
+static void connect_as(struct fixture *f, struct fake_node *node, const char *id, const char *boot)
+{
+	node->plugin = &f->plugin;
+	node->csi = (struct fake_csi){.has_node = true, .has_controller = str_eq(id, "n2")};
+	fake_node_connect(node, id, boot, NULL, 0);
+	assert_true(node->welcomed);
+}
+
+/* The backup knows both nodes and the CSI volume; afterwards n1 took it, and let go of it or not. */
+static void forget_attachment(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct backup backup = {0};
+
+	register_csi(f, "db");
+	connect_as(f, &f->n1, "n1", BOOT_1);
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	take_backup(f, &backup);
+	connect_as(f, &f->n1, "n1", BOOT_1);
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	*ret_alloc = alloc_of(f, ALLOC_1);
+	ret_alloc->client_status = CLIENT_LOST;
+	*ret_claim = claim_of(f, ALLOC_1);
+	ret_claim->state = CLAIM_NODE_DETACHED;
+	restore(f, &backup, 1);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+	assert_int_equal(f->plugin.n_attachments, 1); /* and the server knows nothing of it */
+}
+
+static void what_a_node_held_in_an_earlier_boot_is_detached(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim past, claim;
+
+	forget_attachment(f, &alloc, &past);
+	/* whatever the node says: only it itself is cut off */
+	(void)str_copy(past.external_node_id, sizeof(past.external_node_id), "i-n2");
+	connect_as(f, &f->n1, "n1", BOOT_2);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &past, false);
+	UNTIL(f, has_reported(f, "n1"));
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.state, CLAIM_NODE_DETACHED);
+	assert_int_equal(claim.evidence, EVIDENCE_NEW_BOOT);
+	assert_string_equal(claim.evidence_detail, BOOT_2);
+	assert_string_equal(claim.boot_id, BOOT_1);
+	assert_true(claim.adopted);
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0); /* not before all nodes have told what they hold */
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.n_attachments, 0);
+	assert_string_equal(f->plugin.violation, "");
+	assert_int_equal(claim_of(f, ALLOC_1).access_mode, SINGLE_NODE_WRITER);
+	/* it cannot be granted under its old generation */
+	assert_true(state_volume(&f->server->state, "default", "db")->volume.generation >= past.generation);
+}
+
+static void what_a_node_let_go_of_in_this_boot_is_detached_too(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim past;
+
+	forget_attachment(f, &alloc, &past);
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	connect_as(f, &f->n1, "n1", BOOT_1);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &past, false);
+	UNTIL(f, has_reported(f, "n1"));
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+static void a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim past, held;
+
+	forget_attachment(f, &alloc, &past);
+	connect_as(f, &f->n1, "n1", BOOT_2);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report_with(&f->n1, 1, NULL, &past, NULL, true);
+	settle(f);
+	assert_false(f->n1.closed);
+	assert_int_equal(f->server->state.n_claims, 0);
+	held = past;
+	held.state = CLAIM_TAKEN;
+	report(f, &f->n1, 1, NULL, &held, false);
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	assert_int_equal(f->server->state.n_claims, 0);
+	assert_false(has_reported(f, "n1"));
+}
+
+static void what_the_store_knows_goes_its_way(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct backup backup = {0};
+	struct claim past;
+
+	register_csi(f, "db");
+	connect_as(f, &f->n1, "n1", BOOT_1);
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	past = claim_of(f, ALLOC_1);
+	past.state = CLAIM_NODE_DETACHED;
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	connect_as(f, &f->n1, "n1", BOOT_1);
+	report(f, &f->n1, 1, NULL, &past, false); /* it says that it has let go */
+	UNTIL(f, has_reported(f, "n1"));
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+	assert_false(claim_of(f, ALLOC_1).adopted);
+	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+static void of_a_native_volume_only_the_generation_counts(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim past;
+
+	forget_that_n1_has_it(f, &alloc, &past);
+	past.state = CLAIM_NODE_DETACHED;
+	past.generation = 5;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	report(f, &f->n1, 1, NULL, &past, true);
+	(void)str_copy(past.volume_id, sizeof(past.volume_id),
+		       "other"); /* deregistered since, or never there */
+	(void)str_copy(past.id, sizeof(past.id), ALLOC_2);
+	past.generation = 7;
+	report(f, &f->n1, 1, NULL, &past, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(f->server->state.n_claims, 0);
+	assert_int_equal(f->server->state.n_volumes, 1);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 5);
+	assert_int_equal(state_generation_floor(&f->server->state), 7);
+}
+
+static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim past;
+
+	forget_attachment(f, &alloc, &past);
+	f->n1.csi = (struct fake_csi){.has_node = true, .needs_no_controller = true};
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &past, false);
+	UNTIL(f, has_reported(f, "n1"));
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+}
+
+/* A volume that was registered after the backup, held by n1. */
+static void a_volume_known_from_a_report_is_registered_again_while_it_is_held(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim held;
+	const struct volume *volume;
+	struct error err;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	(void)str_copy(held.external_id, sizeof(held.external_id), ""); /* agents do not know it */
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, NULL, true);
+	report(f, &f->n1, 1, NULL, &held, false);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	volume = &state_volume(&f->server->state, "default", "db")->volume;
+	assert_true(volume_is_placeholder(volume));
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", &err), STATUS_FAILED_PRECONDITION);
+	/* in use as it is */
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+	assert_int_equal(register_volume(f, &f->operator, & err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "is in use as single-node-writer/file-system"));
+	assert_true(volume_is_placeholder(volume));
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	if (register_volume(f, &f->operator, & err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	volume = &state_volume(&f->server->state, "default", "db")->volume;
+	assert_int_equal(volume->n_capabilities, 1);
+	assert_string_equal(volume->name, "db");
+	assert_string_equal(volume->external_id, "db");
+	assert_int_not_equal(volume->source.class, SOURCE_UNSPECIFIED);
+	assert_int_equal(volume->generation, held.generation);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(register_volume(f, &f->operator, & err),
+			 STATUS_OK); /* and again, which is no change */
+	fake_node_send_released(&f->n1, &held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(what_a_node_held_in_an_earlier_boot_is_detached),
+		SERVED(what_a_node_let_go_of_in_this_boot_is_detached_too),
+		SERVED(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any),
+		SERVED(what_the_store_knows_goes_its_way),
+		SERVED(of_a_native_volume_only_the_generation_counts),
+		SERVED(a_plugin_that_attaches_nothing_is_not_asked),
+		SERVED(a_volume_known_from_a_report_is_registered_again_while_it_is_held),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* After a restore, a node with a valid certificate that lies about what it holds. */
+
+#include "keys.h"
+#include "proof.h"
+#include "records.h"
+#include "restored.h"
+#include "session.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CLAIM_X "01890000-0000-7000-8000-00000000c0fe"
+#define CLAIM_Y "01890000-0000-7000-8000-00000000c0ff"
+
+static struct volume_entry *db(struct fixture *f)
+{
+	return state_volume(&f->server->state, "default", "db");
+}
+
+static void a_claim_is_adopted_only_with_the_ticket_that_was_made_for_it(void **state)
+{
+	enum lie { NO_TICKET, SHORT_OF_A_BIT, OF_NODE, OF_BOOT, OF_ALLOC, OF_VOLUME, OF_GENERATION, LIES };
+
+	for (enum lie lie = NO_TICKET; lie <= LIES; lie++) { /* LIES: the truth */
+		struct fixture *f = *state;
+		struct claim held, other;
+		struct ticket ticket;
+		struct alloc alloc;
+		uint64_t n_records;
+
+		forget_that_n1_has_it(f, &alloc, &held);
+		connect_node(&f->n1, "n1");
+		n_records = audit_head(f->server).sequence;
+		other = held;
+		if (lie == OF_NODE)
+			(void)str_copy(other.node_id, sizeof(other.node_id), "n2");
+		if (lie == OF_BOOT)
+			(void)str_copy(other.boot_id, sizeof(other.boot_id), BOOT_2);
+		if (lie == OF_ALLOC)
+			(void)str_copy(other.allocation_id, sizeof(other.allocation_id), ALLOC_2);
+		if (lie == OF_VOLUME)
+			(void)str_copy(other.volume_id, sizeof(other.volume_id), "other");
+		if (lie == OF_GENERATION)
+			held.generation++;
+		ticket = ticket_of(f, &other);
+		if (lie == SHORT_OF_A_BIT)
+			ticket.not_after_ms ^= 1;
+		report_with(&f->n1, 1, &alloc, &held, lie == NO_TICKET ? NULL : &ticket, false);
+		UNTIL(f, has_reported(f, "n1")); /* the lie does not keep others waiting */
+		assert_false(f->n1.closed);
+		assert_int_equal(db(f)->n_live, lie == LIES);
+		/* the allocation, the claim or that it was refused, and that the node has reported */
+		assert_int_equal(audit_head(f->server).sequence, n_records + 3);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+static void a_claim_that_the_store_knows_needs_no_ticket(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim held;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	alloc = alloc_of(f, ALLOC_1);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
+/* It could have had it by asking. */
+static void a_claim_for_work_that_the_store_knows_needs_no_ticket(void **state)
+{
+	for (int is_writer = 0; is_writer < 2; is_writer++) {
+		struct fixture *f = *state;
+		struct backup backup = {0};
+		struct claim held;
+
+		f->read_only = !is_writer;
+		f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_SINGLE_WRITER;
+		assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+		connect_node(&f->n1, "n1");
+		assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+		take_backup(f, &backup);
+		connect_node(&f->n1, "n1");
+		assert_int_equal(claim_for(&f->n1, ALLOC_1, &held, NULL), STATUS_OK);
+		restore(f, &backup, 1);
+		connect_node(&f->n1, "n1");
+		held.mode = CLAIM_WRITE; /* more than was asked for, the first time */
+		report_with(&f->n1, 1, NULL, &held, NULL, false);
+		UNTIL(f, has_reported(f, "n1"));
+		assert_int_equal(db(f)->n_live, is_writer);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+static void work_that_a_node_invents_gets_no_volume(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc invented;
+	struct claim held, claim;
+	struct error err;
+
+	forget_that_n1_has_it(f, &invented, &held);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	(void)str_copy(invented.id, sizeof(invented.id), ALLOC_3);
+	invented.adopted = false;
+	report(f, &f->n1, 1, &invented, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_true(alloc_of(f, ALLOC_3).adopted);
+	assert_int_equal(claim_for(&f->n1, ALLOC_3, &claim, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_3));
+	restart(f); /* it is not forgotten either */
+	connect_node(&f->n1, "n1");
+	assert_int_equal(claim_for(&f->n1, ALLOC_3, &claim, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(db(f)->n_live, 0);
+}
+
+static void work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim held, claim;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
+	assert_string_equal(claim.id, held.id);
+}
+
+static void one_ticket_proves_one_claim(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim held;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, true);
+	(void)str_copy(held.id, sizeof(held.id), CLAIM_X);
+	report(f, &f->n1, 1, NULL, &held, true);
+	(void)str_copy(held.id, sizeof(held.id), CLAIM_Y);
+	report(f, &f->n1, 1, NULL, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(db(f)->n_live, 1);
+}
+
+static void the_mode_is_the_tickets(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim held;
+	struct ticket ticket;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	ticket = ticket_of(f, &held);
+	held.mode = CLAIM_READ;
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(claim_of(f, ALLOC_1).mode, CLAIM_WRITE);
+}
+
+static void tickets_are_as_many_as_claims_or_none(void **state)
+{
+	for (size_t n = 0; n < 3; n++) {
+		struct fixture *f = *state;
+		Holdfast__V1__NodeReport pb = HOLDFAST__V1__NODE_REPORT__INIT;
+		ProtobufCBinaryData tickets[3] = {{0}};
+		struct alloc alloc;
+		struct claim held;
+
+		forget_that_n1_has_it(f, &alloc, &held);
+		connect_node(&f->n1, "n1");
+		pb.epoch = 1;
+		pb.tickets = tickets;
+		pb.n_tickets = n;
+		fake_node_send_report(&f->n1, &pb);
+		if (n == 0)
+			UNTIL(f, has_reported(f, "n1"));
+		else
+			UNTIL(f, f->n1.closed);
+		assert_int_equal(has_reported(f, "n1"), n == 0);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* An honest node's ticket is of the key that was used then. */
+static void a_new_key(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/ticket.key", f->dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(ticket_key_make(path, NULL), STATUS_OK);
+}
+
+static void after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch(void **state)
+{
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct backup second = {0};
+	struct alloc alloc;
+	struct claim held;
+	struct ticket ticket;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	take_backup(f, &backup);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	ticket = ticket_of(f, &held);
+	restart_with(f, a_new_key);
+	take_backup(f, &second);
+	restore(f, &backup, 1);
+	restart(f); /* nor does a start settle it */
+	connect_node(&f->n1, "n1");
+	report_with(&f->n1, 1, &alloc, &held, &ticket, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(db(f)->n_live, 1);
+	restore(f, &second, 2); /* knows the new key, and that it is used */
+	connect_node(&f->n1, "n1");
+	(void)str_copy(held.id, sizeof(held.id), CLAIM_X);
+	(void)str_copy(held.allocation_id, sizeof(held.allocation_id), ALLOC_2);
+	report_with(&f->n1, 2, NULL, &held, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_null(state_claim(&f->server->state, CLAIM_X));
+}
+
+int main(void)
+{
+#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		EACH(a_claim_is_adopted_only_with_the_ticket_that_was_made_for_it),
+		EACH(a_claim_that_the_store_knows_needs_no_ticket),
+		EACH(a_claim_for_work_that_the_store_knows_needs_no_ticket),
+		EACH(work_that_a_node_invents_gets_no_volume),
+		EACH(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds),
+		EACH(one_ticket_proves_one_claim),
+		EACH(the_mode_is_the_tickets),
+		EACH(tickets_are_as_many_as_claims_or_none),
+		EACH(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
