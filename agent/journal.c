@@ -28,7 +28,6 @@ struct pending {
 
 struct journal {
 	struct kv *kv;
-	unsigned int writes;		  /* since the last compaction */
 	STAILQ_HEAD(, pending) in_flight; /* in the order of submission */
 };
 
@@ -133,7 +132,7 @@ enum status journal_open(sd_event *event, const char *data_dir, const char *clus
 	if (status == STATUS_OK)
 		status = check_owner(journal, path, cluster, node_id, err);
 	if (status == STATUS_OK)
-		status = kv_compact(journal->kv, kv_revision(journal->kv), err);
+		status = kv_end_feed(journal->kv, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(journal);
@@ -220,13 +219,9 @@ static void on_written(uint64_t revision, const struct error *err, void *userdat
 	journal_done_fn *done = pending->done;
 	void *done_userdata = pending->userdata;
 
+	(void)revision;
 	STAILQ_REMOVE(&journal->in_flight, pending, pending, entry);
 	free(pending);
-	if (!err && ++journal->writes >= JOURNAL_COMPACT_WRITES) {
-		journal->writes = 0;
-		/* only space is lost when it does not work */
-		(void)kv_compact(journal->kv, revision, NULL);
-	}
 	if (done)
 		done(err, done_userdata);
 }

@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
-enum { JOURNAL_COMPACT_WRITES = 256 }; /* history of the store is dropped after so many */
 
 struct journal;
 

@@ -12,6 +12,7 @@
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +108,9 @@ Holdfast__V1__AuditHead audit_head(struct server *server)
 }
 
 /* @record becomes the last one of the chain that @head ends, whose hash is in @sha256. */
-static enum status append(struct change *change, Holdfast__V1__AuditRecord *record,
-			  Holdfast__V1__AuditHead *head, uint8_t sha256[static SHA256_DIGEST_LENGTH])
+static enum status append(const struct server *server, struct change *change,
+			  Holdfast__V1__AuditRecord *record, Holdfast__V1__AuditHead *head,
+			  uint8_t sha256[static SHA256_DIGEST_LENGTH])
 {
 	cleanup_free uint8_t *bytes = NULL;
 	char key[OBJECT_KEY_SIZE];
@@ -123,7 +125,7 @@ static enum status append(struct change *change, Holdfast__V1__AuditRecord *reco
 		(void)str_format(key, sizeof(key), PREFIX_AUDIT "%016" PRIx64, record->sequence);
 		change_put_record(change, key, &record->base);
 		head->sequence = record->sequence;
-		(void)SHA256(bytes, len, sha256);
+		(void)EVP_Digest(bytes, len, sha256, NULL, server->sha256, NULL);
 		head->sha256 = (ProtobufCBinaryData){.len = SHA256_DIGEST_LENGTH, .data = sha256};
 	}
 	record->previous_sha256 = (ProtobufCBinaryData){0};
@@ -139,7 +141,7 @@ void audit_seal(struct server *server, struct change *change)
 	if (change->audit_first > 0)
 		head.first = change->audit_first;
 	for (size_t i = 0; i < change->n_audit && st == STATUS_OK; i++)
-		st = append(change, (Holdfast__V1__AuditRecord *)change->audit[i], &head, sha256);
+		st = append(server, change, (Holdfast__V1__AuditRecord *)change->audit[i], &head, sha256);
 	if (st == STATUS_OK)
 		change_put_record(change, KEY_AUDIT_HEAD, &head.base);
 	else if (change->status == STATUS_OK)

@@ -237,7 +237,7 @@ static enum status pack_object(const struct change_object *object, struct kv_op 
 		ret->text = text_of(object->key, message);
 	}
 	if (message)
-		protobuf_c_message_free_unpacked(message, NULL);
+		object_type(object->kind)->drop_message(message);
 	ret->value = bytes;
 	ret->len = len;
 	return bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
@@ -311,14 +311,6 @@ static void note_revision(struct state *state, const struct change_object *objec
 	*modify = revision;
 }
 
-static void compact(struct server *server, uint64_t revision)
-{
-	if (++server->n_commits < CHANGE_COMPACT_COMMITS)
-		return;
-	server->n_commits = 0;
-	(void)kv_compact(server->kv, revision, NULL); /* only space is lost when it does not work */
-}
-
 static void tell(struct server *server, struct change_object *object, uint64_t revision)
 {
 	watch_changed(server, object->kind, object->value, revision);
@@ -340,8 +332,6 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 		tell(commit->server, &commit->objects[i], revision);
 	for (size_t i = 0; i < commit->n; i++)
 		drain_noticed(commit->server, commit->objects[i].kind, commit->objects[i].value);
-	if (commit->n > 0)
-		compact(commit->server, revision);
 	release_note_durable(commit->server, commit->objects, commit->n);
 	volume_work_note_durable(commit->server, commit->objects, commit->n);
 	if (commit->done)

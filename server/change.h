@@ -25,7 +25,6 @@ enum {
 	CHANGE_OBJECTS_MAX = 96, /* a node's whole fingerprint, or an allocation with its volumes' claims and
 				    their history, fits; below KV_TXN_OPS_MAX */
 	CHANGE_AUDIT_MAX = 31,	 /* records of it; with their head they fill KV_TXN_OPS_MAX */
-	CHANGE_COMPACT_COMMITS = 1024, /* after so many, the store forgets its change feed: nobody reads it */
 };
 
 struct change_object {

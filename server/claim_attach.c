@@ -94,12 +94,10 @@ static void send_response(struct server *server, const struct grant *grant, cons
 	typedef Holdfast__V1__ClaimVolumeResponse__PublishContextEntry context_entry;
 	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	const struct volume *volume = &entry->volume->volume;
-	char wire_volume[WIRE_VOLUME_SIZE];
 
-	volume_wire_name(volume->namespace, volume->id, wire_volume);
-	response.claim = claim_to_pb(&entry->claim);
+	response.claim = claim_borrow_pb(&entry->claim);
 	response.volume = volume_to_pb(volume);
-	response.wire_volume = wire_volume;
+	response.wire_volume = ticket->volume;
 	response.ticket = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
 	if (grant->attached) {
 		/* borrowed: entries of all maps of texts are alike on the wire */
@@ -110,8 +108,7 @@ static void send_response(struct server *server, const struct grant *grant, cons
 		rpc_call_reply(grant->call, &response.base);
 	else
 		fail(grant->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	if (response.claim)
-		holdfast__v1__claim__free_unpacked(response.claim, NULL);
+	pb_free_borrowing((ProtobufCMessage *)response.claim);
 	if (response.volume)
 		holdfast__v1__volume__free_unpacked(response.volume, NULL);
 }
@@ -128,19 +125,52 @@ static void refuse_released(struct rpc_call *call)
 	fail(call, STATUS_ABORTED, "the claim was released while it was being granted; ask again");
 }
 
-static void answer(struct server *server, const struct grant *grant, const struct claim_entry *entry)
+static enum status make_ticket(struct server *server, const struct claim_entry *entry, struct ticket *ret,
+			       struct error *err)
 {
 	int64_t not_after_ms = clock_realtime_ms() + (int64_t)(server->config.ticket_ttl_us / USEC_PER_MSEC);
+
+	return ticket_make(server->issuer, &entry->claim, &entry->volume->volume, not_after_ms, ret, err);
+}
+
+void claim_attach_ahead(struct server *server, struct claim_entry *entry)
+{
+	struct ticket ticket;
+
+	if (make_ticket(server, entry, &ticket, NULL) ==
+	    STATUS_OK) /* else that is found when it is answered */
+		entry->work.ticket = ticket_ahead_new(server->signer, &ticket);
+}
+
+static enum status sign(struct server *server, const struct claim_entry *entry, struct ticket *ret,
+			struct error *err)
+{
+	enum status st;
+
+	/* another writer may have been let in beside since that one was begun */
+	if (ticket_ahead_take(entry->work.ticket, entry->volume->volume.generation, ret))
+		return STATUS_OK;
+	st = make_ticket(server, entry, ret, err);
+	if (st == STATUS_OK)
+		ticket_sign(server->issuer, ret);
+	return st;
+}
+
+static void answer(struct server *server, const struct grant *grant, struct claim_entry *entry)
+{
 	struct ticket ticket;
 	struct error err;
 
 	if (!is_grantable(entry))
 		refuse_released(grant->call);
-	else if (ticket_issue(server->issuer, &entry->claim, &entry->volume->volume, not_after_ms, &ticket,
-			      &err) != STATUS_OK)
+	else if (sign(server, entry, &ticket, &err) != STATUS_OK)
 		rpc_call_fail(grant->call, &err);
 	else
 		send_response(server, grant, entry, &ticket);
+	if (!entry)
+		return;
+	ticket_ahead_free(entry->work.ticket);
+	entry->work.ticket = NULL;
 }
 
 void claim_log_granted(const struct claim *claim)
@@ -158,7 +188,7 @@ void claim_log_granted(const struct claim *claim)
 static void on_sent(struct server *server, void *userdata)
 {
 	cleanup(grant_freep) struct grant *grant = userdata;
-	const struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
+	struct claim_entry *entry = state_claim(&server->state, grant->claim_id);
 
 	if (is_grantable(entry))
 		claim_log_granted(&entry->claim);
@@ -214,7 +244,7 @@ static enum status take_context(struct grant *grant, const Holdfast__V1__PluginR
 	return grant->attached ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 }
 
-static void attached(struct server *server, const struct claim_entry *entry, struct grant *grant,
+static void attached(struct server *server, struct claim_entry *entry, struct grant *grant,
 		     const Holdfast__V1__PluginReply *reply)
 {
 	const struct claim_event event = {.type = CLAIM_EVENT_SENT, .now_ms = clock_realtime_ms()};

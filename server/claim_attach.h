@@ -29,5 +29,8 @@ enum status claim_attach_need(struct volume_entry *volume, const struct node_ent
  * One of the claim's n_grants, by which it does not expire, is taken over. */
 void claim_attach(struct server *server, const char *claim_id, struct rpc_call *call);
 
+/** A claim that no controller attaches is on its way to the disk: let its ticket be signed meanwhile. */
+void claim_attach_ahead(struct server *server, struct claim_entry *entry);
+
 /** A grant is durable and goes to its node. */
 void claim_log_granted(const struct claim *claim);

@@ -68,14 +68,15 @@ struct asked {
 	const char *volume_id;
 	const char *alloc_id;
 	const char *volume_name;
-	const struct alloc *alloc; /* NULL: no such allocation */
+	struct volume_entry *volume; /* NULL: no such volume */
+	const struct alloc *alloc;   /* NULL: no such allocation */
 	const struct node_entry *node;
 };
 
 static enum status admit(struct server *server, const struct asked *asked, const struct claim **ret_same,
 			 struct error *err)
 {
-	struct volume_entry *volume = state_volume(&server->state, asked->namespace, asked->volume_id);
+	struct volume_entry *volume = asked->volume;
 	cleanup(release_holders) struct holders holders = {0};
 	struct admission in = {
 		.volume_id = asked->volume_id,
@@ -113,6 +114,7 @@ enum status claim_grant_check(struct server *server, const struct alloc *alloc,
 	const struct asked asked = {
 		.namespace = alloc->namespace,
 		.volume_id = request->source,
+		.volume = state_volume(&server->state, alloc->namespace, request->source),
 		.alloc_id = alloc->id,
 		.volume_name = request->name,
 		.alloc = alloc,
@@ -213,12 +215,12 @@ static enum status check_detaching(const struct volume_entry *volume, const stru
 static enum status reserve(struct server *server, struct rpc_call *call, const struct asked *asked,
 			   const struct attach_need *need, struct error *err)
 {
-	struct volume_entry *entry = state_volume(&server->state, asked->namespace, asked->volume_id);
 	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
 	char object[sizeof("volume /, allocation ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct volume volume = entry->volume;
+	struct volume volume = asked->volume->volume;
 	struct claim claim;
+	enum status st;
 	int r;
 
 	assert(request); /* admitted */
@@ -234,7 +236,10 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	(void)str_format(object, sizeof(object), "volume %s/%s, allocation %s", claim.namespace,
 			 claim.volume_id, claim.allocation_id);
 	audit_write(server, &change, call, "Volumes.Claim", object, NULL);
-	return commit_and_attach(server, &change, call, claim.id, on_reserved, err);
+	st = commit_and_attach(server, &change, call, claim.id, on_reserved, err);
+	if (st == STATUS_OK && !need->is_needed)
+		claim_attach_ahead(server, state_claim(&server->state, claim.id));
+	return st;
 }
 
 /* Its node may have invented it to get the volume. What it was granted before, it keeps. */
@@ -253,15 +258,14 @@ static enum status check_adopted(const struct asked *asked, struct error *err)
 static enum status grant(struct server *server, struct rpc_call *call, const struct asked *asked,
 			 struct error *err)
 {
-	struct volume_entry *volume = state_volume(&server->state, asked->namespace, asked->volume_id);
 	struct attach_need need;
 	enum status st = check_adopted(asked, err);
 
 	if (st == STATUS_OK)
-		st = check_detaching(volume, asked->node, err);
+		st = check_detaching(asked->volume, asked->node, err);
 
 	if (st == STATUS_OK)
-		st = claim_attach_need(volume, asked->node, &need, err);
+		st = claim_attach_need(asked->volume, asked->node, &need, err);
 	return st == STATUS_OK ? reserve(server, call, asked, &need, err) : st;
 }
 
@@ -288,13 +292,13 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 				 "node %s has no session; claims are granted to connected nodes only",
 				 who.name);
 	asked.node = node;
+	asked.volume = state_volume(&server->state, asked.namespace, asked.volume_id);
 	asked.alloc = alloc ? &alloc->alloc : NULL;
 	st = admit(server, &asked, &same, err);
 	if (st != STATUS_OK && st != STATUS_ALREADY_EXISTS)
 		return st;
 	/* also what it has already: after a restore that may be another's by now */
-	st = epoch_check(server, &state_volume(&server->state, asked.namespace, asked.volume_id)->volume,
-			 err);
+	st = epoch_check(server, &asked.volume->volume, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!same)

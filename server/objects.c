@@ -11,17 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Indexes are the store's, so the message is made of a copy without them; @value is small enough to copy. */
-#define DEFINE_TO_MESSAGE(type)                                             \
-	static ProtobufCMessage *type##_message(const void *value)          \
-	{                                                                   \
-		cleanup_free struct type *stored = malloc(sizeof(*stored)); \
-                                                                            \
-		if (!stored)                                                \
-			return NULL;                                        \
-		*stored = *(const struct type *)value;                      \
-		stored->create_index = stored->modify_index = 0;            \
-		return (ProtobufCMessage *)type##_to_pb(stored);            \
+/* Indexes are the store's: what is stored has none. */
+#define DEFINE_TO_MESSAGE(type, Pb)                                \
+	static ProtobufCMessage *type##_message(const void *value) \
+	{                                                          \
+		Pb *pb = type##_borrow_pb(value);                  \
+                                                                   \
+		if (pb)                                            \
+			pb->create_index = pb->modify_index = 0;   \
+		return (ProtobufCMessage *)pb;                     \
 	}
 
 #define DEFINE_FROM_STORED(type, Pb, descriptor)                                                         \
@@ -39,11 +37,15 @@
 		return st;                                                                               \
 	}
 
-DEFINE_TO_MESSAGE(volume)
-DEFINE_TO_MESSAGE(node)
-DEFINE_TO_MESSAGE(plugin_instance)
-DEFINE_TO_MESSAGE(alloc)
-DEFINE_TO_MESSAGE(claim)
+DEFINE_TO_MESSAGE(volume, Holdfast__V1__Volume)
+DEFINE_TO_MESSAGE(node, Holdfast__V1__Node)
+DEFINE_TO_MESSAGE(alloc, Holdfast__V1__Allocation)
+DEFINE_TO_MESSAGE(claim, Holdfast__V1__Claim)
+
+static ProtobufCMessage *plugin_instance_message(const void *value)
+{
+	return (ProtobufCMessage *)plugin_instance_borrow_pb(value); /* which has no indexes */
+}
 
 DEFINE_FROM_STORED(volume, Holdfast__V1__Volume, holdfast__v1__volume__descriptor)
 DEFINE_FROM_STORED(node, Holdfast__V1__Node, holdfast__v1__node__descriptor)
@@ -200,9 +202,15 @@ static void record_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 	(void)str_copy(ret, OBJECT_KEY_SIZE, ((const struct record *)value)->key);
 }
 
+/* A record is the message: it stays the value's. */
 static ProtobufCMessage *record_message(const void *value)
 {
-	return message_copy(((const struct record *)value)->message);
+	return ((const struct record *)value)->message;
+}
+
+static void keep_message(ProtobufCMessage *message)
+{
+	(void)message;
 }
 
 static enum status record_from_stored(const char *key, const void *bytes, size_t len, void *ret,
@@ -269,6 +277,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			   INDEXED(record),
 			   .key = record_key,
 			   .to_message = record_message,
+			   .drop_message = keep_message,
 			   .from_stored = record_from_stored,
 			   .put = put_record,
 			   .find = find_record,
@@ -280,6 +289,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			   INDEXED(volume),
 			   .key = volume_key,
 			   .to_message = volume_message,
+			   .drop_message = pb_free_borrowing,
 			   .from_stored = volume_from_stored,
 			   .put = put_volume,
 			   .find = find_volume,
@@ -289,6 +299,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			 INDEXED(node),
 			 .key = node_key,
 			 .to_message = node_message,
+			 .drop_message = pb_free_borrowing,
 			 .from_stored = node_from_stored,
 			 .put = put_node,
 			 .find = find_node,
@@ -298,6 +309,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 				INDEXED(plugin_instance),
 				.key = instance_key,
 				.to_message = plugin_instance_message,
+				.drop_message = pb_free_borrowing,
 				.from_stored = plugin_instance_from_stored,
 				.put = put_instance,
 				.find = find_instance,
@@ -307,6 +319,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			  INDEXED(alloc),
 			  .key = alloc_key,
 			  .to_message = alloc_message,
+			  .drop_message = pb_free_borrowing,
 			  .from_stored = alloc_from_stored,
 			  .put = put_alloc,
 			  .find = find_alloc,
@@ -316,6 +329,7 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			  INDEXED(claim),
 			  .key = claim_key,
 			  .to_message = claim_message,
+			  .drop_message = pb_free_borrowing,
 			  .from_stored = claim_from_stored,
 			  .put = put_claim,
 			  .find = find_claim,

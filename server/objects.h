@@ -35,8 +35,9 @@ struct object_type {
 	/** Write the store's key of @value. */
 	void (*key)(const void *value, char ret[static OBJECT_KEY_SIZE]);
 
-	/** The message to be stored. NULL when memory is short; owned by the caller. */
+	/** The message to be stored. NULL when memory is short; given back by @drop_message. */
 	ProtobufCMessage *(*to_message)(const void *value);
+	void (*drop_message)(ProtobufCMessage *message);
 
 	/** Read what is stored. What @ret owns is freed by @release. */
 	enum status (*from_stored)(const char *key, const void *bytes, size_t len, void *ret,

@@ -149,8 +149,8 @@ static bool holds(const struct node_entry *node, const struct volume_entry *volu
 {
 	const struct claim_entry *claim;
 
-	LIST_FOREACH (claim, &node->claims, of_node)
-		if (claim->volume == volume && claim_is_live(&claim->claim))
+	LIST_FOREACH (claim, &volume->claims, of_volume)
+		if (claim->node == node && claim_is_live(&claim->claim))
 			return true;
 	return false;
 }

@@ -19,7 +19,7 @@ enum { TIMER_ACCURACY_US = 1000 };
 
 static bool is_sibling(const struct claim_entry *a, const struct claim_entry *b)
 {
-	return a != b && a->volume == b->volume && claim_is_live(&a->claim);
+	return a != b && a->volume == b->volume && a->node == b->node && claim_is_live(&a->claim);
 }
 
 /* Of the node. History that a step drops must not be what comes next. */
@@ -31,22 +31,30 @@ static struct claim_entry *next_live(struct claim_entry *entry)
 	return entry;
 }
 
-/* Live claims of the same volume on the same node. Costs the number of the node's claims. @ret owned by the
- * caller; NULL when memory is short. */
+static struct claim_entry *next_live_of_volume(struct claim_entry *entry)
+{
+	do
+		entry = LIST_NEXT(entry, of_volume);
+	while (entry && !claim_is_live(&entry->claim));
+	return entry;
+}
+
+/* Live claims of the same volume on the same node. Costs the number of the volume's claims: a node has any
+ * number of them. Owned by the caller; NULL when memory is short. */
 static const struct claim **find_siblings(const struct claim_entry *entry, size_t *ret_n)
 {
-	struct node_entry *node = entry->node;
+	struct volume_entry *volume = entry->volume;
 	const struct claim **ret;
 	struct claim_entry *other;
 	size_t n = 0;
 
-	LIST_FOREACH (other, &node->claims, of_node)
+	LIST_FOREACH (other, &volume->claims, of_volume)
 		n += is_sibling(other, entry);
 	ret = calloc(n + 1, sizeof(const struct claim *));
 	if (!ret)
 		return NULL;
 	*ret_n = 0;
-	LIST_FOREACH (other, &node->claims, of_node)
+	LIST_FOREACH (other, &volume->claims, of_volume)
 		if (is_sibling(other, entry))
 			ret[(*ret_n)++] = &other->claim;
 	return ret;
@@ -214,12 +222,12 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 /* Every claim for which the controller was asked, and nobody else. */
 static void free_detached(struct claim_entry *entry)
 {
-	struct node_entry *node = entry->node;
+	struct volume_entry *volume = entry->volume;
 	struct claim_entry *other;
 	struct claim_entry *next;
 
-	for (other = LIST_FIRST(&node->claims); other; other = next) {
-		next = next_live(other);
+	for (other = LIST_FIRST(&volume->claims); other; other = next) {
+		next = next_live_of_volume(other);
 		if (is_sibling(other, entry) && other->claim.state == CLAIM_NODE_DETACHED &&
 		    other->claim.attach != ATTACH_NONE)
 			free_claim(other);
@@ -447,8 +455,8 @@ bool release_is_detaching(const struct node_entry *node, const struct volume_ent
 {
 	const struct claim_entry *entry;
 
-	LIST_FOREACH (entry, &node->claims, of_node)
-		if (entry->volume == volume && release_may_be_detaching(&entry->claim, entry->work.is_unsent))
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (entry->node == node && release_may_be_detaching(&entry->claim, entry->work.is_unsent))
 			return true;
 	return false;
 }

@@ -61,8 +61,7 @@ static enum status open_store(struct server *server, struct error *err)
 		server->watch_indexes[i] = kv_revision(server->kv);
 	if (st == STATUS_OK)
 		st = events_new(server, kv_revision(server->kv), &server->events, err);
-	/* what the last run left, however short runs are */
-	return st == STATUS_OK ? kv_compact(server->kv, kv_revision(server->kv), err) : st;
+	return st == STATUS_OK ? kv_end_feed(server->kv, err) : st;
 }
 
 static enum status write_address(const struct server *server, uint16_t port, struct error *err)
@@ -149,6 +148,13 @@ static enum status add_signals(sd_event *event, struct server *server, struct er
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "set up the event loop") : STATUS_OK;
 }
 
+/* OpenSSL looks for it for longer than a record's digest takes. */
+static enum status fetch_digest(struct server *server, struct error *err)
+{
+	server->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+	return server->sha256 ? STATUS_OK : error_set(err, STATUS_INTERNAL, 0, "OpenSSL has no SHA-256");
+}
+
 static enum status build(struct server *server, struct error *err)
 {
 	enum status st;
@@ -160,6 +166,10 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = ticket_issuer_new(server->config.ticket_key, server->config.cluster, &server->issuer,
 				       err);
+	if (st == STATUS_OK)
+		st = ticket_signer_new(server->issuer, &server->signer, err);
+	if (st == STATUS_OK)
+		st = fetch_digest(server, err);
 	if (st == STATUS_OK)
 		st = open_store(server, err);
 	if (st == STATUS_OK)
@@ -231,7 +241,9 @@ void server_free(struct server *server)
 	events_free(server->events);
 	state_release(&server->state);
 	releases_free(server->releases);
+	ticket_signer_free(server->signer);
 	ticket_issuer_free(server->issuer);
+	EVP_MD_free(server->sha256);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "refused_peers.h"
 #include "state.h"
+#include "ticket_ahead.h"
 #include "ticket_issuer.h"
 #include "volume_work.h"
 
@@ -14,6 +15,7 @@
 #include "rpc/tls.h"
 #include "store/kv.h"
 
+#include <openssl/evp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <systemd/sd-event.h>
@@ -37,6 +39,8 @@ struct server {
 	struct kv *kv;
 	struct state state;
 	struct ticket_issuer *issuer;
+	struct ticket_signer *signer; /* see ticket_ahead.h */
+	EVP_MD *sha256;		      /* owned; for the audit */
 	struct rpc_tls *tls;
 	struct rpc_server *rpc;
 	struct controllers *controllers; /* see controller.h */
@@ -51,7 +55,6 @@ struct server {
 	struct certificate certificate;	      /* see certificate.h */
 	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
-	unsigned int n_commits;	 /* since the change feed was last compacted */
 	struct events *events;	 /* owned */
 	struct backup *backup;	 /* owned; NULL: none */
 	struct restore *restore; /* owned; NULL: none */

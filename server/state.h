@@ -7,6 +7,7 @@
  * costs their number. */
 
 #include "records.h"
+#include "ticket_ahead.h"
 #include "token_index.h"
 
 #include "base/backoff.h"
@@ -36,13 +37,14 @@ RB_HEAD(controller_tree, instance_entry);
 
 /* What is being done with a claim now, in memory only; of release.c and claim_attach.c. */
 struct claim_work {
-	enum claim_state state; /* that it is about */
-	sd_event_source *timer; /* owned; the next try */
-	struct backoff backoff; /* in that state */
-	uint32_t n_grants;	/* calls of the node for it that wait for the controller */
-	bool is_asked;		/* the controller, to detach: the call waits for its turn or is under way */
-	bool is_unsent;		/* no such call has gone out; false when that is not known */
-	bool is_stuck;		/* its last one failed: it is in the list of those */
+	enum claim_state state;	     /* that it is about */
+	sd_event_source *timer;	     /* owned; the next try */
+	struct backoff backoff;	     /* in that state */
+	uint32_t n_grants;	     /* calls of the node for it that wait for the controller */
+	struct ticket_ahead *ticket; /* owned; being signed for the call that made the claim; NULL: none is */
+	bool is_asked;	/* the controller, to detach: the call waits for its turn or is under way */
+	bool is_unsent; /* no such call has gone out; false when that is not known */
+	bool is_stuck;	/* its last one failed: it is in the list of those */
 	LIST_ENTRY(claim_entry) stuck;
 };
 

@@ -106,6 +106,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	if (entry->of_alloc.le_prev) /* its allocation was known when it was inserted */
 		LIST_REMOVE(entry, of_alloc);
 	(void)sd_event_source_disable_unref(entry->work.timer);
+	ticket_ahead_free(entry->work.ticket);
 	if (entry->work.is_stuck)
 		LIST_REMOVE(entry, work.stuck);
 	free(entry);

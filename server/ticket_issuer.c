@@ -8,12 +8,13 @@
 #include <mounthelper_wire.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/sha.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/stat.h>
 
 struct ticket_issuer {
-	EVP_PKEY *key;
+	uint8_t public_key[TICKET_KEY_SIZE];
+	uint8_t secret[crypto_sign_ed25519_SECRETKEYBYTES];
 	char cluster[TICKET_CLUSTER_SIZE];
 };
 
@@ -25,11 +26,6 @@ static void free_pkey(EVP_PKEY **key)
 static void free_bio(BIO **bio)
 {
 	(void)BIO_free(*bio);
-}
-
-static void free_md_ctx(EVP_MD_CTX **ctx)
-{
-	EVP_MD_CTX_free(*ctx);
 }
 
 enum status ticket_key_make(const char *key_path, struct error *err)
@@ -71,6 +67,16 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 	return STATUS_OK;
 }
 
+static void take_key(struct ticket_issuer *issuer, const EVP_PKEY *key)
+{
+	uint8_t seed[crypto_sign_ed25519_SEEDBYTES];
+	size_t len = sizeof(seed);
+
+	(void)EVP_PKEY_get_raw_private_key(key, seed, &len); /* of an Ed25519 key: cannot fail */
+	(void)crypto_sign_ed25519_seed_keypair(issuer->public_key, issuer->secret, seed);
+	explicit_bzero(seed, sizeof(seed));
+}
+
 enum status ticket_issuer_new(const char *key_path, const char *cluster, struct ticket_issuer **ret,
 			      struct error *err)
 {
@@ -88,7 +94,7 @@ enum status ticket_issuer_new(const char *key_path, const char *cluster, struct 
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the cluster's name is too long for a ticket");
 	}
-	issuer->key = TAKE_PTR(key);
+	take_key(issuer, key);
 	*ret = issuer;
 	return STATUS_OK;
 }
@@ -97,44 +103,34 @@ void ticket_issuer_free(struct ticket_issuer *issuer)
 {
 	if (!issuer)
 		return;
-	EVP_PKEY_free(issuer->key);
+	explicit_bzero(issuer->secret, sizeof(issuer->secret));
 	free(issuer);
 }
 
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE])
 {
-	size_t len = TICKET_KEY_SIZE;
-
-	(void)EVP_PKEY_get_raw_public_key(issuer->key, ret, &len); /* of an Ed25519 key: cannot fail */
+	memcpy(ret, issuer->public_key, TICKET_KEY_SIZE);
 }
 
-static enum status sign(const struct ticket_issuer *issuer, struct ticket *ticket, struct error *err)
+/* libsodium's takes about half of the time that OpenSSL's does; the signature is the same. */
+void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket)
 {
-	cleanup(free_md_ctx) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	size_t len = sizeof(ticket->signature);
-
-	if (!ctx || EVP_DigestSignInit(ctx, NULL, NULL, NULL, issuer->key) != 1 ||
-	    EVP_DigestSign(ctx, ticket->signature, &len, (const unsigned char *)ticket, TICKET_SIGNED_SIZE) !=
-		    1 ||
-	    len != sizeof(ticket->signature))
-		return error_set(err, STATUS_INTERNAL, 0, "sign a ticket");
-	return STATUS_OK;
+	/* cannot fail */
+	(void)crypto_sign_ed25519_detached(ticket->signature, NULL, (const unsigned char *)ticket,
+					   TICKET_SIGNED_SIZE, issuer->secret);
 }
 
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket)
 {
-	cleanup(free_md_ctx) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-
-	return ctx && ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
+	return ticket->magic == TICKET_MAGIC && ticket->version == TICKET_VERSION &&
 	       memcmp(ticket->cluster, issuer->cluster, sizeof(ticket->cluster)) == 0 &&
-	       EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, issuer->key) == 1 &&
-	       EVP_DigestVerify(ctx, ticket->signature, sizeof(ticket->signature),
-				(const unsigned char *)ticket, TICKET_SIGNED_SIZE) == 1;
+	       crypto_sign_ed25519_verify_detached(ticket->signature, (const unsigned char *)ticket,
+						   TICKET_SIGNED_SIZE, issuer->public_key) == 0;
 }
 
-enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
-			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
-			 struct error *err)
+enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
+			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			struct error *err)
 {
 	struct ticket ticket = {
 		.magic = TICKET_MAGIC,
@@ -159,9 +155,18 @@ enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim 
 	    str_copy(ticket.profile, sizeof(ticket.profile), is_csi ? volume->plugin_id : volume->profile) <
 		    0)
 		return error_set(err, STATUS_INTERNAL, 0, "claim %s does not fit a ticket", claim->id);
-	(void)SHA256((const unsigned char *)&source, sizeof(source), ticket.source_digest);
-	st = sign(issuer, &ticket, err);
+	(void)crypto_hash_sha256(ticket.source_digest, (const unsigned char *)&source, sizeof(source));
+	*ret = ticket;
+	return STATUS_OK;
+}
+
+enum status ticket_issue(const struct ticket_issuer *issuer, const struct claim *claim,
+			 const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			 struct error *err)
+{
+	enum status st = ticket_make(issuer, claim, volume, not_after_ms, ret, err);
+
 	if (st == STATUS_OK)
-		*ret = ticket;
+		ticket_sign(issuer, ret);
 	return st;
 }

@@ -22,6 +22,14 @@ void ticket_issuer_free(struct ticket_issuer *issuer);
 /** The public key that helpers' policies must name. */
 void ticket_issuer_public_key(const struct ticket_issuer *issuer, uint8_t ret[static TICKET_KEY_SIZE]);
 
+/** ticket_issue() without the signature. */
+enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
+			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
+			struct error *err);
+
+/** Sign what the ticket says; from any thread. */
+void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket);
+
 /** Was @ticket made with this key, for this cluster? */
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 

@@ -330,23 +330,35 @@ static size_t number_size(ProtobufCType type)
 	return 0; /* not used by our messages */
 }
 
+/* Tables and .proto files are in about the same order, so the field is mostly the one behind that of the last
+ * row: @at is where that was, and is moved on. */
 static const ProtobufCFieldDescriptor *find_field(const struct message_map *map,
-						  const struct field_map *field)
+						  const struct field_map *field, size_t *at)
 {
-	const ProtobufCFieldDescriptor *found =
-		protobuf_c_message_descriptor_get_field_by_name(map->descriptor, field->name);
+	const ProtobufCMessageDescriptor *descriptor = map->descriptor;
 
-	assert(found); /* the table names a field that the .proto file has */
-	return found;
+	for (size_t i = 0; i < descriptor->n_fields; i++) {
+		size_t k = (*at + i) % descriptor->n_fields;
+
+		if (!str_eq(descriptor->fields[k].name, field->name))
+			continue;
+		*at = k + 1;
+		return &descriptor->fields[k];
+	}
+	assert(false); /* the table names a field that the .proto file has */
+	return NULL;
 }
 
-static ProtobufCMessage *to_message(const struct message_map *map, const void *from);
+/* Whose the texts of a message are: its own, or those of the value it was made of. */
+enum texts { TEXTS_COPIED, TEXTS_BORROWED };
 
-static bool put_string(const char *from, char **to)
+static ProtobufCMessage *to_message(const struct message_map *map, const void *from, enum texts texts);
+
+static bool put_string(const char *from, char **to, enum texts texts)
 {
 	if (from[0] == '\0')
 		return true; /* stays the shared empty string of the descriptor */
-	*to = strdup(from);
+	*to = texts == TEXTS_COPIED ? strdup(from) : (char *)(uintptr_t)from;
 	return *to != NULL;
 }
 
@@ -364,7 +376,7 @@ static void put_number(const struct field_map *field, const ProtobufCFieldDescri
 }
 
 static bool put_list(const struct field_map *field, const char *from, const char *count_at, void *to,
-		     size_t *to_n)
+		     size_t *to_n, enum texts texts)
 {
 	uint32_t n;
 	ProtobufCMessage **list;
@@ -378,7 +390,7 @@ static bool put_list(const struct field_map *field, const char *from, const char
 		return false;
 	*(ProtobufCMessage ***)to = list;
 	for (uint32_t i = 0; i < n; i++) {
-		list[i] = to_message(field->message, from + i * field->message->size);
+		list[i] = to_message(field->message, from + i * field->message->size, texts);
 		if (!list[i])
 			return false;
 		*to_n = i + 1;
@@ -387,17 +399,16 @@ static bool put_list(const struct field_map *field, const char *from, const char
 }
 
 /* False when memory is short; @message can be freed then. */
-static bool put_field(const struct message_map *map, const struct field_map *field, const char *base,
-		      char *message)
+static bool put_field(const struct field_map *field, const ProtobufCFieldDescriptor *pb, const char *base,
+		      char *message, enum texts texts)
 {
-	const ProtobufCFieldDescriptor *pb = find_field(map, field);
 	const char *from = base + field->offset;
 	char *to = message + pb->offset;
 
 	switch (field->kind) {
 	case FIELD_STRING:
 	case FIELD_TEXT:
-		return put_string(from, (char **)(void *)to);
+		return put_string(from, (char **)(void *)to, texts);
 	case FIELD_NUMBER:
 		put_number(field, pb, from, to);
 		return true;
@@ -405,7 +416,7 @@ static bool put_field(const struct message_map *map, const struct field_map *fie
 		memcpy(to, from, sizeof(int));
 		return true;
 	case FIELD_MESSAGE: {
-		ProtobufCMessage *sub = to_message(field->message, from);
+		ProtobufCMessage *sub = to_message(field->message, from, texts);
 
 		*(ProtobufCMessage **)(void *)to = sub;
 		return sub != NULL;
@@ -415,28 +426,39 @@ static bool put_field(const struct message_map *map, const struct field_map *fie
 
 		if (!*(const bool *)(base + field->count_offset))
 			return true;
-		sub = to_message(field->message, from);
+		sub = to_message(field->message, from, texts);
 		*(ProtobufCMessage **)(void *)to = sub;
 		return sub != NULL;
 	}
 	case FIELD_LIST:
 		return put_list(field, from, base + field->count_offset, to,
-				(size_t *)(void *)(message + pb->quantifier_offset));
+				(size_t *)(void *)(message + pb->quantifier_offset), texts);
 	}
 	return false;
 }
 
-static ProtobufCMessage *to_message(const struct message_map *map, const void *from)
+static void free_message(ProtobufCMessage *message, enum texts texts)
+{
+	if (texts == TEXTS_COPIED)
+		protobuf_c_message_free_unpacked(message, NULL);
+	else
+		pb_free_borrowing(message);
+}
+
+static ProtobufCMessage *to_message(const struct message_map *map, const void *from, enum texts texts)
 {
 	ProtobufCMessage *message = malloc(map->descriptor->sizeof_message);
+	size_t at = 0;
 
 	if (!message)
 		return NULL;
 	protobuf_c_message_init(map->descriptor, message);
 	for (size_t i = 0; i < map->n_fields; i++) {
-		if (put_field(map, &map->fields[i], from, (char *)message))
+		const struct field_map *field = &map->fields[i];
+
+		if (put_field(field, find_field(map, field, &at), from, (char *)message, texts))
 			continue;
-		protobuf_c_message_free_unpacked(message, NULL);
+		free_message(message, texts);
 		return NULL;
 	}
 	return message;
@@ -520,10 +542,9 @@ static enum status get_list(const struct field_map *field, const void *from, siz
 	return STATUS_OK;
 }
 
-static enum status get_field(const struct message_map *map, const struct field_map *field,
+static enum status get_field(const struct field_map *field, const ProtobufCFieldDescriptor *pb,
 			     const char *message, char *base, struct error *err)
 {
-	const ProtobufCFieldDescriptor *pb = find_field(map, field);
 	const char *from = message + pb->offset;
 	char *to = base + field->offset;
 
@@ -556,10 +577,14 @@ static enum status get_field(const struct message_map *map, const struct field_m
 static enum status from_message(const struct message_map *map, const ProtobufCMessage *message, void *to,
 				struct error *err)
 {
+	size_t at = 0;
+
 	assert(message->descriptor == map->descriptor);
 	memset(to, 0, map->size);
 	for (size_t i = 0; i < map->n_fields; i++) {
-		enum status st = get_field(map, &map->fields[i], (const char *)message, to, err);
+		const struct field_map *field = &map->fields[i];
+		enum status st =
+			get_field(field, find_field(map, field, &at), (const char *)message, to, err);
 
 		if (st != STATUS_OK)
 			return st;
@@ -571,7 +596,7 @@ static enum status from_message(const struct message_map *map, const ProtobufCMe
 #define DEFINE_CONVERSION(type, Pb)                                                           \
 	Pb *type##_to_pb(const struct type *value)                                            \
 	{                                                                                     \
-		return (Pb *)to_message(&type##_map, value);                                  \
+		return (Pb *)to_message(&type##_map, value, TEXTS_COPIED);                    \
 	}                                                                                     \
 	enum status type##_from_pb(const Pb *pb, struct type *ret, struct error *err)         \
 	{                                                                                     \
@@ -593,3 +618,44 @@ DEFINE_CONVERSION(node, Holdfast__V1__Node)
 DEFINE_CONVERSION(alloc_volume, Holdfast__V1__AllocVolume)
 DEFINE_CONVERSION(node_plugin, Holdfast__V1__NodePlugin)
 DEFINE_CONVERSION(plugin_instance, Holdfast__V1__PluginInstance)
+
+#define DEFINE_BORROWING(type, Pb)                                           \
+	Pb *type##_borrow_pb(const struct type *value)                       \
+	{                                                                    \
+		return (Pb *)to_message(&type##_map, value, TEXTS_BORROWED); \
+	}
+
+DEFINE_BORROWING(volume, Holdfast__V1__Volume)
+DEFINE_BORROWING(claim, Holdfast__V1__Claim)
+DEFINE_BORROWING(alloc, Holdfast__V1__Allocation)
+DEFINE_BORROWING(node, Holdfast__V1__Node)
+DEFINE_BORROWING(plugin_instance, Holdfast__V1__PluginInstance)
+
+void pb_free_borrowing(ProtobufCMessage *message)
+{
+	const ProtobufCMessageDescriptor *descriptor;
+
+	if (!message)
+		return;
+	descriptor = message->descriptor;
+	for (unsigned int i = 0; i < descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+		void *at = (char *)message + field->offset;
+		ProtobufCMessage **list;
+		size_t n;
+
+		if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+			continue;
+		memcpy(&list, at, sizeof(list));
+		if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+			pb_free_borrowing((ProtobufCMessage *)list);
+			continue;
+		}
+		memcpy(&n, (char *)message + field->quantifier_offset, sizeof(n));
+		for (size_t k = 0; k < n; k++)
+			pb_free_borrowing(list[k]);
+		if (n > 0)
+			free(list);
+	}
+	free(message);
+}

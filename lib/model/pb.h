@@ -20,6 +20,17 @@ Holdfast__V1__AllocVolume *alloc_volume_to_pb(const struct alloc_volume *volume)
 Holdfast__V1__NodePlugin *node_plugin_to_pb(const struct node_plugin *plugin);
 Holdfast__V1__PluginInstance *plugin_instance_to_pb(const struct plugin_instance *instance);
 
+/** The same for as long as the value stays as it is: its texts are the value's. @ret owned by the caller,
+ * pb_free_borrowing(); NULL when memory is short. */
+Holdfast__V1__Volume *volume_borrow_pb(const struct volume *volume);
+Holdfast__V1__Claim *claim_borrow_pb(const struct claim *claim);
+Holdfast__V1__Allocation *alloc_borrow_pb(const struct alloc *alloc);
+Holdfast__V1__Node *node_borrow_pb(const struct node *node);
+Holdfast__V1__PluginInstance *plugin_instance_borrow_pb(const struct plugin_instance *instance);
+
+/** Free the message and those in it, not their texts. NULL is allowed. */
+void pb_free_borrowing(ProtobufCMessage *message);
+
 /** STATUS_INVALID_ARGUMENT names the field: text too long, a value outside its enum, too many entries. Absent
  * fields are zero. @ret untouched on failure. */
 enum status volume_from_pb(const Holdfast__V1__Volume *pb, struct volume *ret, struct error *err);

@@ -268,6 +268,11 @@ enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err)
 	return hand_in(kv, s, err);
 }
 
+enum status kv_end_feed(struct kv *kv, struct error *err)
+{
+	return hand_in(kv, submission_new(SUBMISSION_NO_FEED, NULL, NULL), err);
+}
+
 /* --- reading --- */
 
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,

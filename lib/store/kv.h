@@ -148,6 +148,11 @@ enum status kv_changes(struct kv *kv, uint64_t revision, kv_each_fn *each, void 
  * transactions. */
 enum status kv_compact(struct kv *kv, uint64_t revision, struct error *err);
 
+/** Forget all changes, and those to come at once: for an owner who is the only one to change the store and
+ * never asks for them. They cost each write as much again as the write itself. Until the store is closed;
+ * asynchronous, in order with transactions. */
+enum status kv_end_feed(struct kv *kv, struct error *err);
+
 /** Make the database's views these, and no others; does nothing when they are. It blocks: for start-up. */
 enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err);
 

@@ -12,16 +12,17 @@
 
 /* No store gets there; one that says so was made to have the next revision overflow. */
 #define REVISION_MAX (INT64_MAX / 2)
+#define PUT                                                                                            \
+	"INSERT INTO kv(key, value, create_revision, mod_revision, text) VALUES (?1, ?2, ?3, ?3, ?4) " \
+	"ON CONFLICT(key) DO UPDATE SET value = ?2, mod_revision = ?3, text = ?4"
 
 static const char *const queries[QUERY_N] = {
 	[QUERY_BEGIN] = "BEGIN IMMEDIATE",
 	[QUERY_COMMIT] = "COMMIT",
 	[QUERY_ROLLBACK] = "ROLLBACK",
 	[QUERY_MOD_REVISION] = "SELECT mod_revision FROM kv WHERE key = ?1",
-	[QUERY_PUT] = ("INSERT INTO kv(key, value, create_revision, mod_revision, text) VALUES (?1, ?2, ?3, "
-		       "?3, ?4) "
-		       "ON CONFLICT(key) DO UPDATE SET value = ?2, mod_revision = ?3, text = ?4 "
-		       "RETURNING create_revision"),
+	[QUERY_PUT] = PUT,
+	[QUERY_PUT_FED] = PUT " RETURNING create_revision",
 	[QUERY_DELETE] = "DELETE FROM kv WHERE key = ?1",
 	[QUERY_CHANGE] = ("INSERT INTO changes(revision, seq, key, value, create_revision) "
 			  "VALUES (?1, ?2, ?3, ?4, ?5)"),
@@ -164,7 +165,8 @@ static enum status check_conditions(struct kv_sqlite *db, const struct kv_txn *t
 
 static int put(struct kv_sqlite *db, const struct kv_op *op, uint64_t revision, uint64_t *ret_create_revision)
 {
-	sqlite3_stmt *statement = db->statements[QUERY_PUT];
+	enum kv_sqlite_query query = db->has_no_feed ? QUERY_PUT : QUERY_PUT_FED;
+	sqlite3_stmt *statement = db->statements[query];
 	int rc = bind_key(statement, 1, op->key);
 
 	if (rc == SQLITE_OK)
@@ -173,7 +175,7 @@ static int put(struct kv_sqlite *db, const struct kv_op *op, uint64_t revision, 
 		rc = bind_revision(statement, 3, revision);
 	if (rc == SQLITE_OK && op->text)
 		rc = bind_key(statement, 4, op->text);
-	return rc == SQLITE_OK ? run_for_number(db, QUERY_PUT, ret_create_revision) : rc;
+	return rc == SQLITE_OK ? run_for_number(db, query, ret_create_revision) : rc;
 }
 
 static int remove_key(struct kv_sqlite *db, const struct kv_op *op, bool *ret_existed)
@@ -205,6 +207,14 @@ static int record_change(struct kv_sqlite *db, const struct kv_op *op, uint64_t 
 	return rc == SQLITE_OK ? run(db, QUERY_CHANGE) : rc;
 }
 
+/* What the feed held before it ended is trimmed in steps as ever. */
+static void forget_all(struct kv_sqlite *db)
+{
+	if (!kv_sqlite_has_trim(db))
+		db->now.oldest = db->now.revision + 1;
+	db->now.compacted = db->now.revision;
+}
+
 enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint64_t *ret_revision,
 			    struct kv_conflict *ret_conflict, struct error *err)
 {
@@ -221,7 +231,7 @@ enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint
 		bool is_change = true;
 		int rc = op->value ? put(db, op, revision, &create_revision) : remove_key(db, op, &is_change);
 
-		if (rc == SQLITE_OK && is_change)
+		if (rc == SQLITE_OK && is_change && !db->has_no_feed)
 			rc = record_change(db, op, revision, i, create_revision);
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "write", err);
@@ -229,6 +239,8 @@ enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint
 	}
 	if (is_changed)
 		db->now.revision = revision;
+	if (db->has_no_feed)
+		forget_all(db);
 	*ret_revision = db->now.revision;
 	return STATUS_OK;
 }
@@ -239,6 +251,12 @@ void kv_sqlite_compact(struct kv_sqlite *db, uint64_t revision)
 		revision = db->now.revision;
 	if (revision > db->now.compacted)
 		db->now.compacted = revision;
+}
+
+void kv_sqlite_end_feed(struct kv_sqlite *db)
+{
+	db->has_no_feed = true;
+	kv_sqlite_compact(db, UINT64_MAX);
 }
 
 bool kv_sqlite_has_trim(const struct kv_sqlite *db)

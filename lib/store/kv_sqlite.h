@@ -26,6 +26,7 @@ enum kv_sqlite_query {
 	QUERY_ROLLBACK,
 	QUERY_MOD_REVISION,
 	QUERY_PUT,
+	QUERY_PUT_FED, /* tells what the feed needs */
 	QUERY_DELETE,
 	QUERY_CHANGE,
 	QUERY_TRIM,
@@ -49,6 +50,7 @@ struct kv_sqlite {
 	int sys_errno;		      /* behind the last step */
 	struct kv_position now;	      /* inside the open transaction */
 	struct kv_position committed; /* on disk */
+	bool has_no_feed;	      /* changes are forgotten at once; of the thread that writes */
 };
 
 /** Open or create; see kv_open_sqlite(). */
@@ -90,6 +92,9 @@ enum status kv_sqlite_apply(struct kv_sqlite *db, const struct kv_txn *txn, uint
 
 /** Mark changes up to @revision as forgotten; kv_sqlite_trim() removes them step by step. */
 void kv_sqlite_compact(struct kv_sqlite *db, uint64_t revision);
+
+/** See kv_end_feed(); from the thread that writes. */
+void kv_sqlite_end_feed(struct kv_sqlite *db);
 
 /** Is there something left for kv_sqlite_trim()? From the thread that writes. */
 bool kv_sqlite_has_trim(const struct kv_sqlite *db);

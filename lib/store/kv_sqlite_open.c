@@ -137,8 +137,13 @@ static int set_fold_at_close(sqlite3 *db, bool enable)
 static enum status open_connection(const char *path, sqlite3 **ret, struct error *err)
 {
 	cleanup(sqlite_closep) sqlite3 *db = NULL;
-	int rc = sqlite3_open_v2(path, &db,
-				 SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+	int rc;
+
+	/* Counting what is allocated takes a lock each time. Refused, and nothing lost, once sqlite is in
+	 * use. */
+	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+			     NULL);
 
 	if (rc == SQLITE_OK)
 		rc = set_fold_at_close(db, false);

@@ -1,5 +1,6 @@
 #pragma once
-/* One thing handed to the writer and back: a transaction, a barrier or a compaction. */
+/* One thing handed to the writer and back: a transaction, a barrier, a compaction, the
+ * end of the change feed. */
 
 #include "store/kv.h"
 
@@ -9,6 +10,7 @@ enum submission_kind {
 	SUBMISSION_TXN,
 	SUBMISSION_BARRIER,
 	SUBMISSION_COMPACT,
+	SUBMISSION_NO_FEED,
 };
 
 enum submission_outcome {

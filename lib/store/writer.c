@@ -76,6 +76,10 @@ static enum status apply_one(struct kv_sqlite *db, struct submission *s, struct 
 		kv_sqlite_compact(db, s->revision);
 		s->revision = db->now.revision;
 		break;
+	case SUBMISSION_NO_FEED:
+		kv_sqlite_end_feed(db);
+		s->revision = db->now.revision;
+		break;
 	case SUBMISSION_BARRIER:
 		s->revision = db->now.revision;
 		break;

@@ -1,12 +1,14 @@
 /* Claims per second of a running claim server, over TLS, as a node makes them, with 1, 10 and 64 outstanding,
- * against durable single-row commits of plain sqlite and against transactions of an etcd (over a unix socket,
- * without TLS) on the same disk. Rounds are interleaved; ratios are what counts.
+ * against durable single-row commits of plain sqlite and against transactions of an etcd, over TLS as well,
+ * on the same disk. Rounds are interleaved; ratios are what counts. Beside them it tells the time of
+ * processors that one operation takes: of the server's event loop, of its other threads, and of this client.
  *
- *   bench_claims DEV_DIR NODE FOLDER
+ *   bench_claims DEV_DIR NODE FOLDER SERVER_PID
  *
  * DEV_DIR is the folder of a server started with --dev, which has a certificate for NODE; the sqlite file of
  * the comparison is made in FOLDER, which must be empty, and so is the etcd's data. */
 
+#include "cpu.h"
 #include "etcd.h"
 
 #include "base/cleanup.h"
@@ -42,6 +44,7 @@ struct bench {
 	struct rpc_client *operator;
 	struct rpc_client *node;
 	struct rpc_stream *session;
+	pid_t server;
 	bool welcomed;
 	char node_id[64];
 	int next;	 /* object to be used next */
@@ -365,15 +368,78 @@ static double run_way(struct bench *b, sqlite3 *db, struct etcd *etcd, enum way 
 	return 0;
 }
 
+/* CPU time of one operation: of the server that was asked, and here. */
+struct cost {
+	double loop_us;	  /* of its first thread; of etcd all of it */
+	double others_us; /* of its other threads */
+	double client_us;
+};
+
+/* The process that does the work of @way; 0: this one. */
+static pid_t process_of(const struct bench *b, const struct etcd *etcd, enum way way)
+{
+	if (way >= ETCD_AT_1)
+		return etcd ? etcd_pid(etcd) : 0;
+	return way == PLAIN ? 0 : b->server;
+}
+
+static double run_and_cost(struct bench *b, sqlite3 *db, struct etcd *etcd, enum way way, int *next,
+			   struct cost *ret)
+{
+	pid_t pid = process_of(b, etcd, way);
+	struct cpu theirs = cpu_used(pid);
+	struct cpu ours = cpu_used(getpid());
+	double rate = run_way(b, db, etcd, way, next);
+	struct cpu theirs_after = cpu_used(pid);
+
+	ret->loop_us = (theirs_after.main_us - theirs.main_us) / ways[way].n;
+	ret->others_us = (theirs_after.others_us - theirs.others_us) / ways[way].n;
+	ret->client_us = (cpu_used(getpid()).main_us - ours.main_us) / ways[way].n;
+	return rate;
+}
+
+static double total(const struct cost *cost)
+{
+	return cost->loop_us + cost->others_us + cost->client_us;
+}
+
+/* How many claims there are for the processor time of one transaction of etcd, clients included. */
+static void print_cost_ratio(struct cost (*costs)[ROUNDS], const char *name, enum way claims, enum way etcd)
+{
+	double ratio[ROUNDS];
+
+	for (int r = 0; r < ROUNDS; r++)
+		ratio[r] = total(&costs[etcd][r]) / total(&costs[claims][r]);
+	(void)printf(", \"%s\": %.3f", name, median(ratio));
+}
+
+static void print_costs(struct cost (*costs)[ROUNDS])
+{
+	for (int way = 0; way < WAY_N; way++) {
+		double loop[ROUNDS];
+		double others[ROUNDS];
+		double client[ROUNDS];
+
+		for (int r = 0; r < ROUNDS; r++) {
+			loop[r] = costs[way][r].loop_us;
+			others[r] = costs[way][r].others_us;
+			client[r] = costs[way][r].client_us;
+		}
+		(void)printf(", \"cpu_us_%s\": {\"loop\": %.1f, \"others\": %.1f, \"client\": %.1f}",
+			     ways[way].name, median(loop), median(others), median(client));
+	}
+}
+
 static void measure(struct bench *b, sqlite3 *db, struct etcd *etcd)
 {
 	double rates[WAY_N][ROUNDS];
+	struct cost costs[WAY_N][ROUNDS];
 	const char *separator = "{";
 	int next = 0;
 
 	for (int r = 0; r < ROUNDS; r++)
 		for (int way = 0; way < WAY_N; way++)
-			rates[way][r] = run_way(b, db, etcd, (enum way)way, &next);
+			rates[way][r] = run_and_cost(b, db, etcd, (enum way)way, &next, &costs[way][r]);
 	for (size_t i = 0; i < ARRAY_SIZE(ratios); i++) {
 		double ratio[ROUNDS];
 
@@ -386,6 +452,12 @@ static void measure(struct bench *b, sqlite3 *db, struct etcd *etcd)
 	}
 	for (int way = 0; way < WAY_N; way++)
 		(void)printf("%s\"%s\": %.0f", separator, ways[way].name, median(rates[way]));
+	print_costs(costs);
+	if (etcd) {
+		print_cost_ratio(costs, "ratio_cpu_etcd_1", CLAIMS_AT_1, ETCD_AT_1);
+		print_cost_ratio(costs, "ratio_cpu_etcd_10", CLAIMS_AT_10, ETCD_AT_10);
+		print_cost_ratio(costs, "ratio_cpu_etcd_64", CLAIMS_AT_64, ETCD_AT_64);
+	}
 	(void)printf("}\n");
 }
 
@@ -395,12 +467,15 @@ int main(int argc, char **argv)
 	char cert[80];
 	char path[PATH_MAX];
 	struct etcd *etcd;
+	uint32_t pid;
 	sqlite3 *db;
 
-	if (argc != 4 || str_copy(b.node_id, sizeof(b.node_id), argv[2]) < 0) {
-		(void)fputs("usage: bench_claims DEV_DIR NODE FOLDER\n", stderr);
+	if (argc != 5 || str_copy(b.node_id, sizeof(b.node_id), argv[2]) < 0 ||
+	    parse_u32(argv[4], 1, INT_MAX, &pid) < 0) {
+		(void)fputs("usage: bench_claims DEV_DIR NODE FOLDER SERVER_PID\n", stderr);
 		return 2;
 	}
+	b.server = (pid_t)pid;
 	if (sd_event_new(&b.event) < 0)
 		die("event loop", "cannot be made");
 	(void)str_format(cert, sizeof(cert), "node-%s", b.node_id);
@@ -411,7 +486,9 @@ int main(int argc, char **argv)
 	(void)many(&b, register_volume, 0, OBJECTS, 64);
 	(void)many(&b, run_alloc, 0, OBJECTS, 64);
 	db = open_sqlite(path);
-	etcd = etcd_start(b.event, argv[3]);
+	(void)str_format(path, sizeof(path), "%s/tls", argv[1]);
+	etcd = etcd_start(b.event, argv[3], path, cert);
+	(void)str_format(path, sizeof(path), "%s/bench.db", argv[3]);
 	measure(&b, db, etcd);
 	etcd_stop(etcd);
 	(void)sqlite3_close(db);

@@ -2,9 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "rpc/client.h"
 
+#include <arpa/inet.h>
 #include <etcd/kv.pb-c.h>
 #include <limits.h>
 #include <signal.h>
@@ -98,9 +100,31 @@ static void put(struct etcd *etcd, int value_size, rpc_done_fn *done)
 	etcd->outstanding++;
 }
 
-static _Noreturn void run_etcd(const char *folder)
+/* Free when it was asked for: etcd does not tell which one it took. */
+static uint16_t free_port(void)
 {
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	cleanup_close int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(address);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+		die("port", "none is free");
+	return ntohs(address.sin_port);
+}
+
+static _Noreturn void run_etcd(const char *folder, const char *tls_dir, uint16_t port)
+{
+	char ca[PATH_MAX];
+	char cert[PATH_MAX];
+	char key[PATH_MAX];
+	char url[64];
 	FILE *log;
+
+	(void)str_format(ca, sizeof(ca), "%s/ca.pem", tls_dir);
+	(void)str_format(cert, sizeof(cert), "%s/server.pem", tls_dir);
+	(void)str_format(key, sizeof(key), "%s/server.key", tls_dir);
+	(void)str_format(url, sizeof(url), "https://127.0.0.1:%u", port);
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (chdir(folder) < 0)
@@ -108,8 +132,9 @@ static _Noreturn void run_etcd(const char *folder)
 	log = freopen("etcd.log", "w", stderr);
 	(void)log;
 	(void)execlp("etcd", "etcd", "--data-dir", "data", "--log-outputs", "stderr", "--listen-client-urls",
-		     "unix://etcd.sock:0", "--advertise-client-urls", "unix://etcd.sock:0",
-		     "--listen-peer-urls", "http://127.0.0.1:0", (char *)NULL);
+		     url, "--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:0",
+		     "--trusted-ca-file", ca, "--cert-file", cert, "--key-file", key, "--client-cert-auth",
+		     (char *)NULL);
 	_exit(127);
 }
 
@@ -126,20 +151,34 @@ static bool wait_until_ready(struct etcd *etcd)
 	return etcd->is_ready;
 }
 
-struct etcd *etcd_start(sd_event *event, const char *folder)
+static struct rpc_tls *load_tls(const char *tls_dir, const char *client_cert)
 {
-	struct etcd *etcd = calloc(1, sizeof(*etcd));
-	struct rpc_endpoint endpoint = {.unix_path = NULL};
-	char socket[PATH_MAX];
+	char path[3][PATH_MAX];
+	const struct rpc_tls_files files = {.ca = path[0], .cert = path[1], .key = path[2]};
+	struct rpc_tls *tls; /* lives as long as the program */
 	struct error err;
 
-	if (!etcd || str_format(socket, sizeof(socket), "%s/etcd.sock:0", folder) < 0)
+	(void)str_format(path[0], PATH_MAX, "%s/ca.pem", tls_dir);
+	(void)str_format(path[1], PATH_MAX, "%s/%s.pem", tls_dir, client_cert);
+	(void)str_format(path[2], PATH_MAX, "%s/%s.key", tls_dir, client_cert);
+	if (rpc_tls_new(&files, &tls, &err) != STATUS_OK)
+		die("certificate", err.msg);
+	return tls;
+}
+
+struct etcd *etcd_start(sd_event *event, const char *folder, const char *tls_dir, const char *client_cert)
+{
+	const struct rpc_endpoint endpoint = {
+		.host = "127.0.0.1", .port = free_port(), .tls = load_tls(tls_dir, client_cert)};
+	struct etcd *etcd = calloc(1, sizeof(*etcd));
+	struct error err;
+
+	if (!etcd)
 		die("start", "out of memory");
 	etcd->event = event;
 	etcd->pid = fork();
 	if (etcd->pid == 0)
-		run_etcd(folder);
-	endpoint.unix_path = socket;
+		run_etcd(folder, tls_dir, endpoint.port);
 	if (rpc_client_new(event, &endpoint, &etcd->client, &err) != STATUS_OK)
 		die("client", err.msg);
 	if (wait_until_ready(etcd))
@@ -171,4 +210,9 @@ double etcd_transactions(struct etcd *etcd, int n, int width, int value_size)
 	while (etcd->outstanding > 0)
 		turn(etcd);
 	return (double)n * (double)USEC_PER_SEC / (double)(clock_monotonic_us() - begin);
+}
+
+pid_t etcd_pid(const struct etcd *etcd)
+{
+	return etcd->pid;
 }

@@ -114,9 +114,9 @@ class Bench:
         }
 
     def claims(self):
-        folder = f"{PREFIX}/var/bench"
+        folder, pid = f"{PREFIX}/var/bench", str(self.world.server.pid)
         os.mkdir(folder)
-        return json.loads(run(program("bench_claims"), f"{PREFIX}/var/server", self.node.id, folder).stdout)
+        return json.loads(run(program("bench_claims"), f"{PREFIX}/var/server", self.node.id, folder, pid).stdout)
 
     def server(self):
         """A server of its own, with much in it."""
@@ -169,6 +169,14 @@ def show_claims(claims):
         show(
             f"  {width:11}           {claims[f'claims_per_s_{width}']:10.0f} {claims[f'etcd_per_s_{width}']:10.0f}"
             f" {claims[f'ratio_{width}']:18.2f} {claims[f'ratio_etcd_{width}']:16.2f}"
+        )
+    show("  processor time of one, us     server: loop, other threads   client      etcd   client   ratio")
+    for width in (1, 10, 64):
+        ours, etcd = claims[f"cpu_us_claims_per_s_{width}"], claims[f"cpu_us_etcd_per_s_{width}"]
+        ratio = claims.get(f"ratio_cpu_etcd_{width}", 0)
+        show(
+            f"  {width:11}                          {ours['loop']:7.0f} {ours['others']:15.0f} {ours['client']:8.0f}"
+            f" {etcd['loop'] + etcd['others']:9.0f} {etcd['client']:8.0f} {ratio:7.2f}"
         )
 
 

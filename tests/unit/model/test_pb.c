@@ -105,6 +105,40 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	protobuf_c_message_free_unpacked(&np->base, NULL);
 }
 
+static void assert_same_bytes(ProtobufCMessage *copied, ProtobufCMessage *borrowing)
+{
+	size_t n = protobuf_c_message_get_packed_size(copied);
+	uint8_t *bytes[2] = {malloc(n + 1), malloc(n + 1)};
+
+	assert_int_equal(protobuf_c_message_get_packed_size(borrowing), n);
+	(void)protobuf_c_message_pack(copied, bytes[0]);
+	(void)protobuf_c_message_pack(borrowing, bytes[1]);
+	assert_memory_equal(bytes[0], bytes[1], n);
+	free(bytes[0]);
+	free(bytes[1]);
+	protobuf_c_message_free_unpacked(copied, NULL);
+	pb_free_borrowing(borrowing);
+}
+
+static void a_message_that_borrows_says_the_same_as_a_copy(void **state)
+{
+	struct volume v = a_volume();
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+	struct node n = a_node("n1");
+	struct plugin_instance i = {.node_id = "n1", .plugin = a_node_plugin()};
+
+	(void)state;
+	v.n_capabilities = VOLUME_CAPABILITIES_MAX;
+	i.plugin.node.topology.n_segments = 1;
+	i.plugin.node.topology.segments[0] = (struct topology_segment){.key = "zone", .value = "a"};
+	i.plugin.has_node = true;
+	assert_same_bytes(&volume_to_pb(&v)->base, &volume_borrow_pb(&v)->base);
+	assert_same_bytes(&alloc_to_pb(&a)->base, &alloc_borrow_pb(&a)->base);
+	assert_same_bytes(&node_to_pb(&n)->base, &node_borrow_pb(&n)->base);
+	assert_same_bytes(&plugin_instance_to_pb(&i)->base, &plugin_instance_borrow_pb(&i)->base);
+	pb_free_borrowing(NULL);
+}
+
 static void text_one_byte_too_long_is_refused_by_name(void **state)
 {
 	char text[VOLUME_ID_MAX + 2];
@@ -187,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_claim_survives_the_wire_whole),
 		cmocka_unit_test(volume_alloc_and_node_come_back_as_they_went),
+		cmocka_unit_test(a_message_that_borrows_says_the_same_as_a_copy),
 		cmocka_unit_test(text_one_byte_too_long_is_refused_by_name),
 		cmocka_unit_test(names_are_refused_and_texts_cleaned_when_they_are_not_printable),
 		cmocka_unit_test(values_outside_an_enum_are_refused_with_their_path),

@@ -1,3 +1,4 @@
+#include "ticket_ahead.h"
 #include "ticket_issuer.h"
 #include "unit.h"
 
@@ -169,6 +170,75 @@ static void a_key_that_others_can_read_or_that_is_none_is_refused(void **state)
 	assert_int_equal(ticket_key_make(f->key_path, &err), STATUS_ALREADY_EXISTS);
 }
 
+enum { MANY = 100 };
+
+/* Every second one is given up; those that are taken are signed, made ahead or not. */
+static void tickets_signed_ahead_are_those_that_were_asked_for(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket_ahead *ahead[MANY];
+	struct ticket_signer *signer;
+	struct ticket asked;
+	struct ticket t;
+
+	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
+	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, 1, &asked, NULL), STATUS_OK);
+	for (uint64_t i = 0; i < MANY; i++) {
+		asked.not_after_ms = i;
+		ahead[i] = ticket_ahead_new(signer, &asked);
+		assert_non_null(ahead[i]);
+	}
+	for (uint64_t i = 0; i < MANY; i++) {
+		if (i % 2 == 0 && ticket_ahead_take(ahead[i], a_volume.generation, &t)) {
+			assert_int_equal(t.not_after_ms, i);
+			assert_true(is_signed(f, &t));
+		}
+		ticket_ahead_free(ahead[i]);
+	}
+	ticket_signer_free(signer);
+}
+
+static void a_ticket_of_another_generation_is_not_taken(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket_ahead *ahead;
+	struct ticket_signer *signer;
+	struct ticket t;
+
+	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
+	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
+	ahead = ticket_ahead_new(signer, &t);
+	assert_false(ticket_ahead_take(ahead, a_volume.generation + 1, &t));
+	assert_false(ticket_ahead_take(NULL, a_volume.generation, &t));
+	ticket_ahead_free(ahead);
+	ticket_ahead_free(NULL);
+	ticket_signer_free(signer);
+	ticket_signer_free(NULL);
+}
+
+/* Enough of them wake the signer: then the last is signed without being asked for. */
+static void the_signer_works_by_itself(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket_ahead *ahead[MANY];
+	struct ticket_signer *signer;
+	struct ticket t;
+	int n_taken = 0;
+
+	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
+	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
+	while (n_taken == 0) { /* whoever is first: mostly it is the signer */
+		for (int i = 0; i < MANY; i++)
+			ahead[i] = ticket_ahead_new(signer, &t);
+		for (int i = 0; i < MANY; i++) {
+			n_taken += ticket_ahead_take(ahead[i], a_volume.generation, &t);
+			assert_true(n_taken == 0 || is_signed(f, &t));
+			ticket_ahead_free(ahead[i]);
+		}
+	}
+	ticket_signer_free(signer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +247,9 @@ int main(void)
 		cmocka_unit_test(a_readers_ticket_forbids_writing),
 		cmocka_unit_test(every_changed_byte_breaks_the_signature),
 		cmocka_unit_test(the_digest_is_that_of_the_source_without_device_numbers),
+		cmocka_unit_test(tickets_signed_ahead_are_those_that_were_asked_for),
+		cmocka_unit_test(a_ticket_of_another_generation_is_not_taken),
+		cmocka_unit_test(the_signer_works_by_itself),
 		cmocka_unit_test(a_key_that_others_can_read_or_that_is_none_is_refused),
 	};
 

@@ -430,6 +430,38 @@ static void a_done_function_may_close_the_store(void **state)
 	assert_int_equal(kv_revision(f->kv), 2);
 }
 
+static void after_its_end_the_feed_holds_nothing_and_the_keys_everything(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	(void)put(f, "b", "2");
+	assert_int_equal(kv_end_feed(f->kv, NULL), STATUS_OK);
+	assert_int_equal(put(f, "a", "3"), 3);
+	assert_int_equal(kv_changes(f->kv, 0, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
+	assert_int_equal(kv_changes(f->kv, 2, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
+	assert_string_equal(changes_text(f, 3), "");
+	assert_int_equal(put(f, "b", NULL), 4);
+	assert_int_equal(put(f, "c", "4"), 5);
+	assert_string_equal(changes_text(f, 5), "");
+	assert_string_equal(range_text(f, ""), "a=3@1,3 c=4@5,5 ");
+}
+
+static void a_feed_that_was_ended_begins_again_when_the_store_is_opened(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)put(f, "a", "1");
+	assert_int_equal(kv_end_feed(f->kv, NULL), STATUS_OK);
+	(void)put(f, "a", "2");
+	fixture_close(f);
+	fixture_open(f);
+	assert_int_equal(kv_revision(f->kv), 2);
+	assert_int_equal(kv_changes(f->kv, 1, stop_at_second, NULL, NULL), STATUS_OUT_OF_RANGE);
+	assert_int_equal(put(f, "a", "3"), 3);
+	assert_string_equal(changes_text(f, 2), "a=3@1,3 ");
+}
+
 static void closing_nothing_is_allowed(void **state)
 {
 	(void)state;
@@ -463,6 +495,8 @@ int main(void)
 		TEST(compaction_is_in_order_with_transactions),
 		TEST(closing_waits_for_what_was_submitted_and_stays_silent),
 		TEST(a_done_function_may_close_the_store),
+		TEST(after_its_end_the_feed_holds_nothing_and_the_keys_everything),
+		TEST(a_feed_that_was_ended_begins_again_when_the_store_is_opened),
 		cmocka_unit_test(closing_nothing_is_allowed),
 	};
 
