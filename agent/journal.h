@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
-
 struct journal;
 
 /** Open or create `<data_dir>/agent.db`; a journal of another node or cluster is

@@ -13,7 +13,7 @@
 static const ProtobufCServiceDescriptor *const volumes = &holdfast__v1__volumes__descriptor;
 
 /* The provider may take its time, and others may be before it. */
-#define FENCE_TIMEOUT_US (5 * 60 * USEC_PER_SEC)
+#define FENCE_TIMEOUT_US (UINT64_C(300) * USEC_PER_SEC)
 
 static enum status check_options(struct invocation *inv, const char *id, const char *node, struct error *err)
 {

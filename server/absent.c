@@ -90,7 +90,8 @@ static int compare(const void *a, const void *b)
 
 enum status absent_start(struct server *server, struct error *err)
 {
-	cleanup_free struct node_entry **nodes = calloc(server->state.n_nodes + 1, sizeof(*nodes));
+	cleanup_free struct node_entry **nodes =
+		calloc(server->state.n_nodes + 1, sizeof(struct node_entry *));
 	struct node_entry *node = nodes ? state_node_from(&server->state, "") : NULL;
 	size_t n = 0;
 

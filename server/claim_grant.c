@@ -245,6 +245,7 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 /* Its node may have invented it to get the volume. What it was granted before, it keeps. */
 static enum status check_adopted(const struct asked *asked, struct error *err)
 {
+	assert(asked->alloc); /* admitted */
 	if (!asked->alloc->adopted)
 		return STATUS_OK;
 	return error_set(

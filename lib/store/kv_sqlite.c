@@ -12,7 +12,7 @@
 
 /* No store gets there; one that says so was made to have the next revision overflow. */
 #define REVISION_MAX (INT64_MAX / 2)
-#define PUT                                                                                            \
+#define UPSERT                                                                                         \
 	"INSERT INTO kv(key, value, create_revision, mod_revision, text) VALUES (?1, ?2, ?3, ?3, ?4) " \
 	"ON CONFLICT(key) DO UPDATE SET value = ?2, mod_revision = ?3, text = ?4"
 
@@ -21,8 +21,8 @@ static const char *const queries[QUERY_N] = {
 	[QUERY_COMMIT] = "COMMIT",
 	[QUERY_ROLLBACK] = "ROLLBACK",
 	[QUERY_MOD_REVISION] = "SELECT mod_revision FROM kv WHERE key = ?1",
-	[QUERY_PUT] = PUT,
-	[QUERY_PUT_FED] = PUT " RETURNING create_revision",
+	[QUERY_PUT] = (UPSERT),
+	[QUERY_PUT_FED] = (UPSERT " RETURNING create_revision"),
 	[QUERY_DELETE] = "DELETE FROM kv WHERE key = ?1",
 	[QUERY_CHANGE] = ("INSERT INTO changes(revision, seq, key, value, create_revision) "
 			  "VALUES (?1, ?2, ?3, ?4, ?5)"),
