@@ -210,22 +210,42 @@ static void a_volume_that_was_forgotten_is_kept_from_everybody_else(void **state
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* What a node may say that is not so. */
+enum lie {
+	OTHER_EPOCH,
+	OTHERS_CLAIM,
+	OTHERS_ALLOC,
+	KNOWN_CLAIM_OF_ANOTHER,
+	KNOWN_ALLOC_OF_ANOTHER,
+	OTHER_BOOT,
+	NO_MODE,
+	BAD_ID,
+	BAD_VOLUME,
+	LEAP,
+	NOT_ASKED,
+	LIES,
+};
+
+static void tell_lie(enum lie lie, struct claim *claim, struct alloc *alloc)
+{
+	(void)str_copy(claim->node_id, sizeof(claim->node_id), lie == OTHERS_CLAIM ? "n1" : "n2");
+	(void)str_copy(alloc->node_id, sizeof(alloc->node_id), lie == OTHERS_ALLOC ? "n1" : "n2");
+	if (lie != KNOWN_CLAIM_OF_ANOTHER)
+		(void)str_copy(claim->id, sizeof(claim->id), lie == BAD_ID ? "x" : ALLOC_2);
+	if (lie != KNOWN_ALLOC_OF_ANOTHER)
+		(void)str_copy(alloc->id, sizeof(alloc->id), ALLOC_2);
+	if (lie == OTHER_BOOT)
+		(void)str_copy(claim->boot_id, sizeof(claim->boot_id), BOOT_2);
+	if (lie == NO_MODE)
+		claim->mode = CLAIM_MODE_UNSPECIFIED;
+	if (lie == BAD_VOLUME)
+		(void)str_copy(claim->volume_id, sizeof(claim->volume_id), "../db");
+	if (lie == LEAP)
+		claim->generation = UINT64_MAX;
+}
+
 static void a_report_is_taken_only_as_asked_and_only_about_the_node_itself(void **state)
 {
-	enum lie {
-		OTHER_EPOCH,
-		OTHERS_CLAIM,
-		OTHERS_ALLOC,
-		KNOWN_CLAIM_OF_ANOTHER,
-		KNOWN_ALLOC_OF_ANOTHER,
-		OTHER_BOOT,
-		NO_MODE,
-		BAD_ID,
-		BAD_VOLUME,
-		LEAP,
-		NOT_ASKED,
-		LIES,
-	};
 	static const enum status wanted[LIES] = {
 		[OTHER_EPOCH] = STATUS_INVALID_ARGUMENT,
 		[OTHERS_CLAIM] = STATUS_PERMISSION_DENIED,
@@ -254,20 +274,7 @@ static void a_report_is_taken_only_as_asked_and_only_about_the_node_itself(void 
 		struct alloc alloc = true_alloc;
 		bool about_alloc = lie == OTHERS_ALLOC || lie == KNOWN_ALLOC_OF_ANOTHER;
 
-		(void)str_copy(claim.node_id, sizeof(claim.node_id), lie == OTHERS_CLAIM ? "n1" : "n2");
-		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), lie == OTHERS_ALLOC ? "n1" : "n2");
-		if (lie != KNOWN_CLAIM_OF_ANOTHER)
-			(void)str_copy(claim.id, sizeof(claim.id), lie == BAD_ID ? "x" : ALLOC_2);
-		if (lie != KNOWN_ALLOC_OF_ANOTHER)
-			(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_2);
-		if (lie == OTHER_BOOT)
-			(void)str_copy(claim.boot_id, sizeof(claim.boot_id), BOOT_2);
-		if (lie == NO_MODE)
-			claim.mode = CLAIM_MODE_UNSPECIFIED;
-		if (lie == BAD_VOLUME)
-			(void)str_copy(claim.volume_id, sizeof(claim.volume_id), "../db");
-		if (lie == LEAP)
-			claim.generation = UINT64_MAX;
+		tell_lie(lie, &claim, &alloc);
 		connect_node(&f->n2, "n2");
 		if (lie == NOT_ASKED) {
 			report(f, &f->n2, 2, NULL, NULL, false);

@@ -45,8 +45,8 @@ static size_t peak_kib(void)
 
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmHWM: %zu", &kib) == 1)
-			break;
+		if (str_starts_with(line, "VmHWM:"))
+			kib = strtoul(line + strlen("VmHWM:"), NULL, 10);
 	return kib;
 }
 
