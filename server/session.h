@@ -76,7 +76,7 @@ void session_run_alloc(struct session *session, const struct alloc *alloc);
 void session_release_claim(struct session *session, const struct claim *claim);
 void session_request_report(struct session *session, uint64_t epoch);
 
-/** Send the call; @call gets an id that this session has not had. On failure nothing was sent, and the
+/** Send the call; @call gets an id that the session has not had. On failure nothing was sent, and the
  * session ends. */
 enum status session_plugin_call(struct session *session, Holdfast__V1__PluginCall *call, struct error *err);
 
