@@ -117,8 +117,10 @@ enum status wait_alloc(struct connection *connection, const Holdfast__V1__Alloca
 
 		show_progress(known);
 		now_us = clock_monotonic_us();
-		status =
-			get(connection, known, now_us < deadline_us ? deadline_us - now_us : 0, &answer, err);
+		/* what is there already is only looked at: nothing more may ever change */
+		status = get(connection, known,
+			     now_us < deadline_us && !is_there(known, goal) ? deadline_us - now_us : 0,
+			     &answer, err);
 		if (status != STATUS_OK)
 			break;
 		message_freep(&last);

@@ -147,6 +147,18 @@ static void running_waits_until_the_allocation_runs(void **state)
 	expect_output("running");
 }
 
+static void what_runs_already_is_not_waited_for(void **state)
+{
+	(void)state;
+	write_spec("name = \"app\"\n");
+	fake.steps[0] = (struct fake_alloc_step){HOLDFAST__V1__CLIENT_STATUS__RUNNING, ""};
+	fake.steps[1] = fake.steps[0];
+	expect_ok(with_spec("alloc run @ --node node-1 --id " ALLOC_ID));
+	assert_int_equal(fake.gets, 1);
+	assert_int_equal(fake.longest_wait_ms, 0); /* nothing may ever change again */
+	expect_output("running");
+}
+
 static void an_unknown_node_is_the_servers_to_refuse(void **state)
 {
 	(void)state;
@@ -399,6 +411,7 @@ int main(void)
 		cmocka_unit_test_setup(an_empty_attestation_is_none, run_setup),
 		cmocka_unit_test_setup(the_servers_refusal_is_passed_on, run_setup),
 		cmocka_unit_test_setup(running_waits_until_the_allocation_runs, run_setup),
+		cmocka_unit_test_setup(what_runs_already_is_not_waited_for, run_setup),
 		cmocka_unit_test_setup(an_unknown_node_is_the_servers_to_refuse, run_setup),
 		cmocka_unit_test_setup(a_failed_allocation_fails_the_command_with_the_nodes_words, run_setup),
 		cmocka_unit_test_setup(waiting_ends_at_its_timeout, run_setup),
