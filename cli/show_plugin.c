@@ -52,13 +52,28 @@ enum status show_plugins(Holdfast__V1__Plugin *const *plugins, size_t n, bool ve
 	return table_print(table, NULL, err);
 }
 
-/* Each of them stands for itself: what is not said is not there. */
+struct ability {
+	protobuf_c_boolean has;
+	const char *name;
+};
+
+/* Each of them stands for itself: what is not said is not there. The length of @text; all names fit. */
+static size_t put_abilities(const struct ability *abilities, size_t n_abilities,
+			    char text[static ABILITIES_SIZE])
+{
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n_abilities; i++)
+		if (abilities[i].has)
+			n += (size_t)snprintf(text + n, ABILITIES_SIZE - n, "%s%s", n ? " " : "",
+					      abilities[i].name);
+	return n;
+}
+
 static void controller_abilities(const Holdfast__V1__ControllerHalf *half, char text[static ABILITIES_SIZE])
 {
-	const struct {
-		protobuf_c_boolean has;
-		const char *name;
-	} abilities[] = {
+	const struct ability abilities[] = {
 		{half->create_delete, "create-delete"},
 		{half->attach_detach, "attach-detach"},
 		{half->list_volumes, "list-volumes"},
@@ -72,34 +87,21 @@ static void controller_abilities(const Holdfast__V1__ControllerHalf *half, char 
 		{half->get_volume, "get-volume"},
 		{half->single_node_multi_writer, "single-node-multi-writer"},
 	};
-	size_t n = 0;
 
-	text[0] = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(abilities); i++)
-		if (abilities[i].has)
-			n += (size_t)snprintf(text + n, ABILITIES_SIZE - n, "%s%s", n ? " " : "",
-					      abilities[i].name);
+	(void)put_abilities(abilities, ARRAY_SIZE(abilities), text);
 }
 
 static void node_abilities(const Holdfast__V1__NodeHalf *half, char text[static ABILITIES_SIZE])
 {
-	const struct {
-		protobuf_c_boolean has;
-		const char *name;
-	} abilities[] = {
+	const struct ability abilities[] = {
 		{half->stage, "stage"},
 		{half->stats, "stats"},
 		{half->expand, "expand"},
 		{half->condition, "condition"},
 		{half->single_node_multi_writer, "single-node-multi-writer"},
 	};
-	size_t n = 0;
+	size_t n = put_abilities(abilities, ARRAY_SIZE(abilities), text);
 
-	text[0] = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(abilities); i++)
-		if (abilities[i].has)
-			n += (size_t)snprintf(text + n, ABILITIES_SIZE - n, "%s%s", n ? " " : "",
-					      abilities[i].name);
 	for (size_t i = 0; half->topology && i < half->topology->n_segments && n < ABILITIES_SIZE / 2; i++)
 		n += (size_t)snprintf(text + n, ABILITIES_SIZE - n, "%s%.96s=%.96s", n ? " " : "",
 				      half->topology->segments[i]->key, half->topology->segments[i]->value);

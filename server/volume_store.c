@@ -1,6 +1,7 @@
 #include "volume_store.h"
 
 #include "keys.h"
+#include "plugin_args.h"
 #include "server.h"
 
 #include "base/clock.h"
@@ -18,18 +19,12 @@ static void secrets_key(const struct volume *volume, char ret[static OBJECT_KEY_
 
 const Holdfast__V1__VolumeDetail *volume_detail_of(struct server *server, const struct volume *volume)
 {
-	char key[OBJECT_KEY_SIZE];
-
-	detail_key(volume, key);
-	return state_record(&server->state, key);
+	return plugin_args_detail(&server->state, volume->namespace, volume->id);
 }
 
 const Holdfast__V1__VolumeSecrets *volume_secrets_of(struct server *server, const struct volume *volume)
 {
-	char key[OBJECT_KEY_SIZE];
-
-	secrets_key(volume, key);
-	return state_record(&server->state, key);
+	return plugin_args_secrets(&server->state, volume->namespace, volume->id);
 }
 
 enum status volume_store_load(struct server *server, const struct volume_entry *entry,
