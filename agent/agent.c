@@ -139,6 +139,22 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 	return allocs_load(agent->allocs, err);
 }
 
+static enum status open_plugins(struct agent *agent, struct error *err)
+{
+	const struct plugins_options options = {
+		.plugin_dir = agent->config->plugin_dir,
+		.probe_interval_us = agent->config->plugin_probe_interval_us,
+		.message_bytes = agent->config->plugin_message_max,
+	};
+	enum status status;
+
+	status = plugins_new(agent->event, &options, &agent_plugins_handlers, agent, &agent->plugins, err);
+	if (status != STATUS_OK)
+		return status;
+	return controller_calls_new(agent->event, agent->plugins, agent->volumes, agent_on_controller_reply,
+				    agent, &agent->controller_calls, err);
+}
+
 /* Threads of the store inherit this. */
 static enum status block_signals(struct error *err)
 {
@@ -175,6 +191,8 @@ enum status agent_new(sd_event *event, const struct config *config, struct agent
 	if (status == STATUS_OK)
 		status = open_allocs(agent, err);
 	if (status == STATUS_OK)
+		status = open_plugins(agent, err);
+	if (status == STATUS_OK)
 		status = local_new(event, config->socket, agent_report, agent, &agent->local, err);
 	if (status != STATUS_OK)
 		return status;
@@ -186,6 +204,8 @@ enum status agent_start(struct agent *agent, struct error *err)
 {
 	enum status status = helper_client_start(agent->helper, err);
 
+	if (status == STATUS_OK)
+		status = plugins_start(agent->plugins, err);
 	if (status != STATUS_OK)
 		return status;
 	return wakeup_arm(agent->event, &agent->session_timer, PICTURE_WAIT_MS * USEC_PER_MSEC,
@@ -232,6 +252,8 @@ void agent_free(struct agent *agent)
 		return;
 	local_free(agent->local);
 	session_free(agent->session);
+	controller_calls_free(agent->controller_calls);
+	plugins_free(agent->plugins);
 	wakeup_disarm(&agent->session_timer);
 	wakeup_disarm(&agent->picture_timer);
 	/* what waits for an answer goes before whom the answer is for */

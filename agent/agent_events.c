@@ -94,6 +94,7 @@ static void on_session_down(const struct error *err, void *userdata)
 	struct agent *agent = userdata;
 	uint32_t attempts = session_info(agent->session)->attempts;
 
+	controller_calls_drop(agent->controller_calls);
 	/* the first loss, then now and then */
 	if (attempts <= 1 || attempts % 20 == 0)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "session", .peer = agent->server, .err = err},
@@ -180,6 +181,33 @@ static void on_report_wanted(uint64_t epoch, void *userdata)
 		session_restart(agent->session); /* out of memory: it asks again */
 }
 
+static void on_call(const Holdfast__V1__PluginCall *call, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	controller_calls_take(agent->controller_calls, call);
+}
+
+void agent_on_controller_reply(const Holdfast__V1__PluginReply *reply, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	session_send_reply(agent->session, reply);
+}
+
+static void on_plugins_change(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	/* the hello says it anew */
+	if (agent->is_session_started)
+		session_restart(agent->session);
+}
+
+const struct plugins_handlers agent_plugins_handlers = {
+	.on_change = on_plugins_change,
+};
+
 const struct session_handlers agent_session_handlers = {
 	.make_hello = make_hello,
 	.on_up = on_session_up,
@@ -190,6 +218,7 @@ const struct session_handlers agent_session_handlers = {
 	.on_release = on_release,
 	.on_forget = on_forget,
 	.on_report_wanted = on_report_wanted,
+	.on_call = on_call,
 };
 
 /* Begin the first session, or another one when the hello would say something else. */

@@ -4,6 +4,7 @@
 
 #include "agent.h"
 #include "allocs.h"
+#include "controller_calls.h"
 #include "helper_client.h"
 #include "journal.h"
 #include "local.h"
@@ -30,6 +31,8 @@ struct agent {
 	struct volume_manager *volumes;
 	struct runner_env env;
 	struct allocs *allocs;
+	struct plugins *plugins;
+	struct controller_calls *controller_calls;
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */
 	bool is_session_started;
@@ -42,6 +45,8 @@ extern const struct session_handlers agent_session_handlers;
 extern const struct helper_client_events agent_helper_events;
 local_report_fn agent_report;
 picture_done_fn agent_on_picture;
+extern const struct plugins_handlers agent_plugins_handlers;
+controller_reply_fn agent_on_controller_reply;
 
 /** Fill in whom runners tell. */
 void agent_fill_env(struct agent *agent, struct runner_env *env);

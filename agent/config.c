@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "conf/conf.h"
+#include "plugins/plugins.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -22,6 +23,8 @@ enum {
 	TIMEOUT_MIN_MS = 100,
 	TIMEOUT_MAX_S = 3600,
 	LEVEL_SIZE = 16,
+	PLUGIN_MESSAGE_MIN = 64 << 10,
+	PLUGIN_MESSAGE_MAX = 64 << 20,
 };
 
 DEFINE_CLEANUP(struct conf, conf_free)
@@ -94,6 +97,14 @@ static const struct conf_field top_fields[] = {
 	{TEXT("node_id", CONF_STRING, node_id), .required = true},
 	{TEXT("data_dir", CONF_PATH, data_dir)},
 	{TEXT("socket", CONF_PATH, socket)},
+	{TEXT("plugin_dir", CONF_PATH, plugin_dir)},
+	TIMEOUT("plugin_probe_interval", plugin_probe_interval_us),
+	TIMEOUT("plugin_wait", plugin_wait_us),
+	{.key = "plugin_message_max",
+	 .type = CONF_SIZE,
+	 .offset = offsetof(struct reading, config.plugin_message_max),
+	 .min = PLUGIN_MESSAGE_MIN,
+	 .max = PLUGIN_MESSAGE_MAX},
 	{.key = "log_level",
 	 .type = CONF_STRING,
 	 .offset = offsetof(struct reading, log_level),
@@ -120,6 +131,10 @@ void config_init(struct config *config)
 	*config = (struct config){
 		.data_dir = "/var/lib/holdfast/agent",
 		.socket = "/run/holdfast/agent.sock",
+		.plugin_dir = "/run/holdfast/plugins",
+		.plugin_probe_interval_us = PLUGIN_PROBE_INTERVAL_DEFAULT_MS * USEC_PER_MSEC,
+		.plugin_wait_us = PLUGIN_WAIT_DEFAULT_MS * USEC_PER_MSEC,
+		.plugin_message_max = CSI_MESSAGE_MAX,
 		.log_level = LOG_INFO,
 		.claim_timeout_us = CLAIM_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
 		.connect_timeout_us = CONNECT_TIMEOUT_DEFAULT_S * USEC_PER_SEC,

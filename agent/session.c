@@ -219,17 +219,10 @@ static enum status take_forget(struct session *session, const session_down *down
 	return STATUS_OK;
 }
 
-/* No CSI plugin runs here: the server asks another node. */
 static enum status take_call(struct session *session, const session_down *down, struct error *err)
 {
-	Holdfast__V1__PluginReply reply = HOLDFAST__V1__PLUGIN_REPLY__INIT;
-	session_up up = HOLDFAST__V1__SESSION_UP__INIT;
-
-	reply.call_id = down->call->call_id;
-	reply.not_here = true;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY;
-	up.reply = &reply;
-	return rpc_stream_send(session->stream, &up.base, err);
+	session->handlers->on_call(down->call, session->userdata);
+	return STATUS_OK;
 }
 
 static enum status take_report(struct session *session, const session_down *down, struct error *err)
@@ -396,6 +389,28 @@ void session_send_release_error(struct session *session, const char *claim_id, u
 	pb.error = text;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
 	up.receipt = &pb;
+	send_up(session, &up);
+}
+
+void session_send_reply(struct session *session, const Holdfast__V1__PluginReply *reply)
+{
+	session_up up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	if (session->state != SESSION_UP)
+		return;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_REPLY;
+	up.reply = (Holdfast__V1__PluginReply *)(uintptr_t)reply; /* only read */
+	send_up(session, &up);
+}
+
+void session_send_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint)
+{
+	session_up up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	if (session->state != SESSION_UP)
+		return;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
+	up.fingerprint = (Holdfast__V1__Fingerprint *)(uintptr_t)fingerprint; /* only read */
 	send_up(session, &up);
 }
 

@@ -41,6 +41,8 @@ struct session_handlers {
 	void (*on_forget)(const char *alloc_id, void *userdata);
 	/* the server asks for everything that is held: session_send_report() */
 	void (*on_report_wanted)(uint64_t epoch, void *userdata);
+	/* a call to a plugin of this node: session_send_reply(), once, with its call_id. @call borrowed */
+	void (*on_call)(const Holdfast__V1__PluginCall *call, void *userdata);
 };
 
 struct session_options {
@@ -78,6 +80,12 @@ void session_send_release_error(struct session *session, const char *claim_id, u
 void session_send_refusal(struct session *session, const char *alloc_id, const struct error *why);
 /** An allocation that is not known here: complete. */
 void session_send_unknown(struct session *session, const char *alloc_id);
+
+/** The end of a call that came on this session. */
+void session_send_reply(struct session *session, const Holdfast__V1__PluginReply *reply);
+
+/** The plugins of this node as they are now. */
+void session_send_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint);
 
 /** A part of a report. False: there is no session, and nothing more is to be sent. */
 bool session_send_report(struct session *session, const Holdfast__V1__NodeReport *report);

@@ -28,9 +28,13 @@ enum {
 	MH_LIST_MAX = 8,
 };
 
-/* Below the stage base a volume of class csi is VOLUME/staging, VOLUME/publish: the plugin's staging target
- * path and target path. The helper makes VOLUME and VOLUME/staging; the plugin makes VOLUME/publish. */
+/* Below the stage base a volume of class csi is VOLUME/staging, the plugin's staging target path, one per
+ * volume as CSI demands; and VOLUME/ro-publish and VOLUME/rw-publish, its target paths: one per use, so that
+ * a writer can join readers. The helper makes VOLUME and VOLUME/staging; the plugin makes the targets. STAGE
+ * is about the target of its read_only, PUBLISH clones the one of its read_only. */
 #define MH_CSI_STAGING "staging"
+#define MH_CSI_PUBLISH_RO "ro-publish"
+#define MH_CSI_PUBLISH_RW "rw-publish"
 #define MH_CSI_PUBLISH "publish"
 
 enum mh_op {

@@ -1,0 +1,1 @@
+#include "csi/csi_map.h"

@@ -1,0 +1,1 @@
+#include "csi/csi_method.h"

@@ -1,0 +1,61 @@
+#pragma once
+/* The calls of CSI 1.12 that Holdfast makes, one row each: its names, messages, deadline, and when it may be
+ * made again. */
+
+#include "base/error.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum csi_method {
+	CSI_GET_PLUGIN_INFO,
+	CSI_GET_PLUGIN_CAPABILITIES,
+	CSI_PROBE,
+	CSI_CREATE_VOLUME,
+	CSI_DELETE_VOLUME,
+	CSI_CONTROLLER_PUBLISH_VOLUME,
+	CSI_CONTROLLER_UNPUBLISH_VOLUME,
+	CSI_VALIDATE_VOLUME_CAPABILITIES,
+	CSI_LIST_VOLUMES,
+	CSI_CONTROLLER_GET_CAPABILITIES,
+	CSI_CREATE_SNAPSHOT,
+	CSI_DELETE_SNAPSHOT,
+	CSI_LIST_SNAPSHOTS,
+	CSI_CONTROLLER_EXPAND_VOLUME,
+	CSI_NODE_STAGE_VOLUME,
+	CSI_NODE_UNSTAGE_VOLUME,
+	CSI_NODE_PUBLISH_VOLUME,
+	CSI_NODE_UNPUBLISH_VOLUME,
+	CSI_NODE_EXPAND_VOLUME,
+	CSI_NODE_GET_CAPABILITIES,
+	CSI_NODE_GET_INFO,
+	CSI_METHOD_N,
+};
+
+struct csi_method_info {
+	const char *name; /* "NodeStageVolume" */
+	const ProtobufCServiceDescriptor *service;
+	const ProtobufCMessageDescriptor *request;
+	const ProtobufCMessageDescriptor *response;
+	uint64_t timeout_us; /* of one try, unless the caller knows better */
+};
+
+/** Never NULL for a method below CSI_METHOD_N. */
+const struct csi_method_info *csi_method_info(enum csi_method method);
+
+/* What is known after a call has failed. Source: CSI 1.12 "Error Scheme"; csi-quirks of real plugins. */
+enum csi_outcome {
+	CSI_NOT_DONE, /* the plugin refused: nothing has happened */
+	CSI_GONE,     /* NOT_FOUND: the volume, snapshot or node does not exist there */
+	CSI_UNKNOWN,  /* it may have happened, or may still happen */
+	CSI_OUTCOME_N,
+};
+
+/** @status of the failed call, as the plugin or the transport gave it. */
+enum csi_outcome csi_outcome(enum csi_method method, enum status status);
+
+/** May the same call be made again after a pause, as it stands, with hope of another answer? Unavailable, a
+ * passed deadline, "operation pending" (ABORTED, where it means that) and exhausted resources where the
+ * specification asks the caller to retry. */
+bool csi_is_passing(enum csi_method method, enum status status);
