@@ -210,6 +210,16 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 	return task_add(manager, &init, ret, err);
 }
 
+/* No plugin is called yet. */
+enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  struct error *err)
+{
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "volume %s: this agent does not expand volumes",
+			 request->volume_id);
+}
+
 void volume_task_cancel(struct volume_task *task)
 {
 	assert(task->kind == VOLUME_OP_MOUNT);
