@@ -22,6 +22,7 @@ enum {
 	VOLUME_TASKS_MAX = 8192,
 	VOLUME_RETRY_MIN_MS = 250,
 	VOLUME_RETRY_MAX_MS = 30000,
+	VOLUME_LOOK_MS = 10000, /* for the look at a fresh publish */
 };
 
 struct volume_manager;
