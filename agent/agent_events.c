@@ -173,6 +173,7 @@ static void on_report_wanted(uint64_t epoch, void *userdata)
 	const struct node_report_facts facts = {.node_id = agent->config->node_id,
 						.boot_id = agent->boot_id,
 						.allocs = agent->allocs,
+						.plugins = agent->plugins,
 						.epoch = epoch};
 
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},

@@ -40,3 +40,19 @@ enum status plugins_client(const struct plugins *plugins, const char *plugin_id,
 {
 	return error_set(err, STATUS_NOT_FOUND, 0, "plugin %s is not on this node", plugin_id);
 }
+
+const struct node_plugin *plugins_facts(const struct plugins *plugins, const char *plugin_id)
+{
+	return NULL;
+}
+
+enum status plugins_wait(struct plugins *plugins, const char *plugin_id, enum plugin_half half,
+			 uint64_t timeout_us, plugin_ready_fn *done, void *userdata, struct plugin_wait **ret,
+			 struct error *err)
+{
+	return error_set(err, STATUS_NOT_FOUND, 0, "plugin %s is not known here", plugin_id);
+}
+
+void plugin_wait_cancel(struct plugin_wait *wait)
+{
+}
