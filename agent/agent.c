@@ -265,6 +265,7 @@ void agent_free(struct agent *agent)
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);
+	mount_table_free(agent->mounts);
 	free(agent);
 }
 

@@ -336,6 +336,7 @@ Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 		.allocs = agent->allocs,
 		.picture = volume_manager_picture(agent->volumes),
 		.receipts = agent->receipts,
+		.mounts = &agent->mounts,
 	};
 
 	return report_make(&facts);

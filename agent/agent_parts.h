@@ -8,6 +8,7 @@
 #include "helper_client.h"
 #include "journal.h"
 #include "local.h"
+#include "mount_table.h"
 #include "picture_load.h"
 #include "session.h"
 
@@ -37,6 +38,7 @@ struct agent {
 	sd_event_source *session_timer; /* until the first session */
 	bool is_session_started;
 	struct local *local;
+	struct mount_table *mounts; /* for the status; NULL: not asked for yet */
 	struct error broken; /* why the loop was ended; status OK: it was not */
 };
 

@@ -1,9 +1,7 @@
 #include "report.h"
 
-#include "mount_table.h"
 #include "verify.h"
 
-#include "base/cleanup.h"
 #include "base/str.h"
 #include "model/pb.h"
 
@@ -15,8 +13,6 @@
 typedef Holdfast__V1__GetAgentStatusResponse report;
 typedef Holdfast__V1__AgentMount mount_row;
 typedef Holdfast__V1__AgentOperation operation_row;
-
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
 
 /* An empty string stays the descriptor's own; false when memory is short. */
 static bool put_text(char **dst, const char *text)
@@ -210,7 +206,7 @@ static bool put_unknowns(report *pb, const struct report_facts *facts, const str
 
 static bool put_mounts(report *pb, const struct report_facts *facts)
 {
-	cleanup(mount_table_freep) struct mount_table *table = NULL;
+	const struct mount_table *table = NULL;
 	const struct alloc_runner *runner = NULL;
 	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
 
@@ -220,7 +216,8 @@ static bool put_mounts(report *pb, const struct report_facts *facts)
 	if (!pb->mounts)
 		return false;
 	/* without the table the rows lack what it would say */
-	(void)mount_table_read(&table, NULL);
+	if (mount_table_refresh(facts->mounts, NULL) == STATUS_OK)
+		table = *facts->mounts;
 	while ((runner = allocs_next(facts->allocs, runner))) {
 		if (!put_record_mounts(pb, facts, alloc_runner_record(runner), table))
 			return false;

@@ -3,6 +3,7 @@
 
 #include "allocs.h"
 #include "helper_client.h"
+#include "mount_table.h"
 #include "session.h"
 #include "volume_manager.h"
 
@@ -19,6 +20,7 @@ struct report_facts {
 	const struct allocs *allocs;
 	const struct picture *picture; /* NULL: not read yet */
 	const struct receipts *receipts;
+	struct mount_table **mounts; /* kept by the caller, refreshed */
 };
 
 /** Returns what protobuf_c_message_free_unpacked() frees; NULL when memory is short. */
