@@ -146,6 +146,14 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 	       put_text(&row->propagation, mount_propagation_name(view.propagation));
 }
 
+static bool put_stale(mount_row *row, const struct stale *stale)
+{
+	char text[STALE_TEXT_SIZE];
+
+	stale_text(stale, row->path, row->alloc_id, text);
+	return put_text(&row->stale, text);
+}
+
 static bool put_record_mounts(report *pb, const struct report_facts *facts, const struct alloc_record *record,
 			      const struct mount_table *table)
 {
@@ -163,7 +171,7 @@ static bool put_record_mounts(report *pb, const struct report_facts *facts, cons
 		    !put_text(&row->alloc_id, record->alloc.id) ||
 		    !put_text(&row->path, record->alloc.published[i].path) ||
 		    !put_device(&row->device, volume->target.dev_major, volume->target.dev_minor) ||
-		    !put_view(row, table, volume, published))
+		    !put_stale(row, facts->stale) || !put_view(row, table, volume, published))
 			return false;
 	}
 	return true;

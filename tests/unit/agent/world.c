@@ -76,8 +76,9 @@ enum status __wrap_mount_table_find(const struct mount_table *table, const char 
 
 void __wrap_path_look(const char *path, struct path_seen *ret)
 {
-	*ret = (struct path_seen){.state = PATH_MOUNTED};
-	if (!view_at(path, &ret->view))
+	*ret = (struct path_seen){.state = current->seen};
+	(void)__atomic_add_fetch(&current->looks, 1, __ATOMIC_SEQ_CST);
+	if (ret->state == PATH_MOUNTED && !view_at(path, &ret->view))
 		ret->state = PATH_NOT_MOUNTED;
 }
 
