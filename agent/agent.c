@@ -194,7 +194,10 @@ enum status agent_new(sd_event *event, const struct config *config, struct agent
 	if (status == STATUS_OK)
 		status = open_plugins(agent, err);
 	if (status == STATUS_OK)
-		status = local_new(event, config->socket, agent_report, agent, &agent->local, err);
+		status = stale_new(event, &agent->stale, err);
+	if (status == STATUS_OK)
+		status = local_new(event, config->socket, agent_prepare_report, agent_report, agent,
+				   &agent->local, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(agent);
@@ -251,6 +254,7 @@ void agent_free(struct agent *agent)
 {
 	if (!agent)
 		return;
+	stale_free(agent->stale); /* first: it tells who waits for a report */
 	local_free(agent->local);
 	session_free(agent->session);
 	controller_calls_free(agent->controller_calls);
@@ -266,6 +270,7 @@ void agent_free(struct agent *agent)
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);
+	mount_table_free(agent->mounts);
 	free(agent);
 }
 
