@@ -256,7 +256,9 @@ static void on_headers(struct plugin_conn *conn, uint32_t stream, const uint8_t 
 	assert_in_range(at, 0, PLUGIN_REQUESTS_MAX - 1);
 	plugin->requests[at] = (struct plugin_request){.conn = conn->number, .stream = stream};
 	read_headers(conn, &plugin->requests[at], payload, n);
-	conn->scripts[at] = at < plugin->n_scripts ? plugin->scripts[at] : plugin->holds ? nothing : good;
+	conn->scripts[at] = plugin->holds ? nothing : good;
+	if (at < plugin->n_scripts && plugin->scripts[at])
+		conn->scripts[at] = plugin->scripts[at];
 	if (conn->scripts[at][0].kind == STEP_EARLY)
 		play(conn, at, conn->scripts[at]);
 }
@@ -272,6 +274,8 @@ static void on_data(struct plugin_conn *conn, uint32_t stream, uint8_t flags, co
 		memcpy(request->body + request->body_len, payload,
 		       n < PLUGIN_BODY_SIZE - request->body_len ? n : PLUGIN_BODY_SIZE - request->body_len);
 	request->body_len += n;
+	if (conn->plugin->grants && !(flags & NGHTTP2_FLAG_END_STREAM))
+		send_frame(conn, NGHTTP2_WINDOW_UPDATE, 0, stream, "\0\0\0\1", 4);
 	if (!(flags & NGHTTP2_FLAG_END_STREAM))
 		return;
 	request->is_whole = true;

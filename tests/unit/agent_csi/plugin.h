@@ -87,11 +87,12 @@ struct plugin {
 	int listener;
 	sd_event_source *accepting;
 	struct plugin_conn *conns[PLUGIN_CONNS_MAX];
-	size_t n_conns;		    /* ever */
-	const struct step *opening; /* NULL: empty SETTINGS */
-	const struct step *scripts[PLUGIN_REQUESTS_MAX];
+	size_t n_conns;					 /* ever */
+	const struct step *opening;			 /* NULL: empty SETTINGS */
+	const struct step *scripts[PLUGIN_REQUESTS_MAX]; /* per request; NULL: none */
 	size_t n_scripts;
-	bool holds; /* without a script nothing is answered */
+	bool holds;  /* without a script nothing is answered */
+	bool grants; /* a stream may send one byte more for each frame that came */
 	struct plugin_request requests[PLUGIN_REQUESTS_MAX];
 	size_t n_requests; /* ever begun */
 	size_t n_whole;
