@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include "device.h"
 #include "verify.h"
 
 #include "base/str.h"
@@ -130,11 +131,16 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 		.dev_minor = published ? published->dev_minor : 0,
 	};
 	struct verify_wanted wanted = {.path = row->path};
+	uint32_t dev_major, dev_minor;
 	struct mount_view view;
 
 	if (!table || row->path[0] == '\0' || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
 		return true;
-	if (volume) {
+	if (volume && volume_target_is_device(&volume->target)) {
+		row->verified = device_of_mount(&view, &dev_major, &dev_minor, NULL) == STATUS_OK &&
+				volume->target.dev_major == dev_major &&
+				volume->target.dev_minor == dev_minor;
+	} else if (volume) {
 		wanted.read_only = volume->target.read_only;
 		wanted.exec = volume->target.exec;
 		wanted.propagation = volume->target.propagation;
