@@ -45,10 +45,35 @@ static struct volume_queue *queue_get(struct volume_manager *manager, const char
 	return queue;
 }
 
+/* What waits may have its turn as soon as nothing is under way. */
+static void queue_note(struct volume_manager *manager, struct volume_queue *queue)
+{
+	if (queue->is_ready || queue->current || TAILQ_EMPTY(&queue->waiting))
+		return;
+	queue->is_ready = true;
+	TAILQ_INSERT_TAIL(&manager->ready, queue, ready);
+	kick(manager);
+}
+
+static struct volume_queue *ready_take(struct volume_manager *manager)
+{
+	struct volume_queue *queue = TAILQ_FIRST(&manager->ready);
+
+	if (queue) {
+		TAILQ_REMOVE(&manager->ready, queue, ready);
+		queue->is_ready = false;
+	}
+	return queue;
+}
+
 static void queue_put(struct volume_manager *manager, struct volume_queue *queue)
 {
-	if (queue->n_tasks > 0)
+	if (queue->n_tasks > 0) {
+		queue_note(manager, queue);
 		return;
+	}
+	if (queue->is_ready)
+		TAILQ_REMOVE(&manager->ready, queue, ready);
 	RB_REMOVE(volume_queues, &manager->queues, queue);
 	free(queue);
 }
@@ -60,6 +85,7 @@ static void task_free(struct volume_task *task)
 	struct volume_queue *queue = task->queue;
 
 	wakeup_disarm(&task->timer);
+	path_probe_cancel(task->probe);
 	if (queue->current == task)
 		queue->current = NULL;
 	LIST_REMOVE(task, all);
@@ -75,9 +101,14 @@ void volume_task_finish(struct volume_task *task, const struct volume_mounted *m
 	volume_done_fn *done = task->done;
 	void *userdata = task->userdata;
 
-	kick(task->manager);
 	task_free(task);
 	done(mounted, err, userdata);
+}
+
+static void task_wait(struct volume_task *task)
+{
+	TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
+	queue_note(task->manager, task->queue);
 }
 
 static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
@@ -86,8 +117,7 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 
 	wakeup_disarm(&task->timer);
 	task->next_try_ms = 0;
-	TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
-	kick(task->manager);
+	task_wait(task);
 	return 0;
 }
 
@@ -98,8 +128,8 @@ void volume_task_retry(struct volume_task *task)
 	task->queue->current = NULL;
 	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
 	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_retry_due, task, NULL) != STATUS_OK)
-		TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
-	kick(task->manager);
+		task_wait(task);
+	queue_note(task->manager, task->queue);
 	if (task->retry)
 		task->retry(&task->last_error, task->userdata);
 }
@@ -118,21 +148,17 @@ static void task_begin(struct volume_queue *queue, struct volume_task *task)
 	volume_task_event(task, task->kind, NULL);
 }
 
-/* One task per turn: whatever its callback does to the queues, the walk starts anew. */
+/* One task per turn: others of the event loop have theirs in between. */
 static int on_dispatch(sd_event_source *source, void *userdata)
 {
 	struct volume_manager *manager = userdata;
-	struct volume_queue *queue;
+	struct volume_queue *queue = manager->picture ? ready_take(manager) : NULL;
 
-	if (!manager->picture)
+	if (!queue)
 		return 0;
-	RB_FOREACH (queue, volume_queues, &manager->queues) {
-		if (queue->current || TAILQ_EMPTY(&queue->waiting))
-			continue;
+	if (!TAILQ_EMPTY(&manager->ready))
 		kick(manager);
-		task_begin(queue, TAILQ_FIRST(&queue->waiting));
-		return 0;
-	}
+	task_begin(queue, TAILQ_FIRST(&queue->waiting));
 	return 0;
 }
 
@@ -157,11 +183,10 @@ static enum status task_add(struct volume_manager *manager, const struct volume_
 	task->since_ms = clock_realtime_ms();
 	task->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
 						     VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
-	TAILQ_INSERT_TAIL(&queue->waiting, task, entry);
 	LIST_INSERT_HEAD(&manager->tasks, task, all);
 	queue->n_tasks++;
 	manager->n_tasks++;
-	kick(manager);
+	task_wait(task);
 	*ret = task;
 	return STATUS_OK;
 }
@@ -210,6 +235,16 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 	return task_add(manager, &init, ret, err);
 }
 
+/* No plugin is called yet. */
+enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  struct error *err)
+{
+	return error_set(err, STATUS_UNIMPLEMENTED, 0, "volume %s: this agent does not expand volumes",
+			 request->volume_id);
+}
+
 void volume_task_cancel(struct volume_task *task)
 {
 	assert(task->kind == VOLUME_OP_MOUNT);
@@ -243,6 +278,7 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 			       void *userdata, struct volume_manager **ret, struct error *err)
 {
 	cleanup(volume_manager_freep) struct volume_manager *manager = calloc(1, sizeof(*manager));
+	enum status status;
 	int r;
 
 	if (!manager)
@@ -252,14 +288,17 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	manager->in_use = in_use;
 	manager->userdata = userdata;
 	RB_INIT(&manager->queues);
+	TAILQ_INIT(&manager->ready);
 	LIST_INIT(&manager->tasks);
 	r = sd_event_add_defer(event, &manager->dispatch, on_dispatch, manager);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(manager->dispatch, SD_EVENT_OFF);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make the volume manager");
-	*ret = TAKE_PTR(manager);
-	return STATUS_OK;
+	status = path_probes_new(event, &manager->probes, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(manager);
+	return status;
 }
 
 void volume_manager_free(struct volume_manager *manager)
@@ -270,6 +309,7 @@ void volume_manager_free(struct volume_manager *manager)
 		return;
 	while ((task = LIST_FIRST(&manager->tasks)))
 		task_free(task);
+	path_probes_free(manager->probes);
 	picture_free(manager->picture);
 	sd_event_source_disable_unref(manager->dispatch);
 	free(manager);

@@ -13,6 +13,7 @@
 #include "model/alloc.h"
 #include "model/volume.h"
 
+#include <holdfast/v1/plugin_call.pb-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
@@ -21,6 +22,7 @@ enum {
 	VOLUME_TASKS_MAX = 8192,
 	VOLUME_RETRY_MIN_MS = 250,
 	VOLUME_RETRY_MAX_MS = 30000,
+	VOLUME_LOOK_MS = 10000, /* for the look at a fresh publish */
 };
 
 struct volume_manager;
@@ -92,6 +94,23 @@ enum status volume_manager_unmount(struct volume_manager *manager, const struct 
 enum status volume_manager_release(struct volume_manager *manager, const struct volume_target *target,
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_task **ret, struct error *err);
+
+/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The task is
+ * gone afterwards. */
+typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *userdata);
+
+/** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, in its turn
+ * among the operations of the volume. One try: the server asks again.
+ * @request    copied, with its secrets, which are wiped afterwards
+ * @timeout_us from now on, waiting for its turn included
+ * @ret        as above; may be NULL
+ * @done's errors: STATUS_NOT_FOUND nothing of the volume is on this node, or the plugin says so;
+ * STATUS_UNIMPLEMENTED the plugin does not announce it; STATUS_UNAVAILABLE the plugin cannot be called;
+ * STATUS_DEADLINE_EXCEEDED; else the plugin's. */
+enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  struct error *err);
 
 /** A mount is not wanted any more: it ends with STATUS_CANCELLED after the step it is in, or succeeds if that
  * was the last. Nothing is undone. */

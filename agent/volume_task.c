@@ -1,15 +1,12 @@
 #include "volume_task.h"
 
 #include "device.h"
-#include "mount_table.h"
 #include "verify.h"
 
-#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <assert.h>
-
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
 
 static void picture_note(struct volume_task *task, enum mh_list_kind kind, const struct mh_reply *reply)
 {
@@ -149,9 +146,30 @@ static void task_send(struct volume_task *task, enum volume_op_action action)
 		volume_task_event(task, VOLUME_OP_FAILED, &err);
 }
 
-static enum status verify(const struct volume_task *task, const char *path, struct error *err)
+/* Why what was seen at @path is no mount that can be judged. */
+static enum status unseen(const struct volume_task *task, const char *path, const struct path_seen *seen,
+			  struct error *err)
 {
-	cleanup(mount_table_freep) struct mount_table *table = NULL;
+	if (seen->state == PATH_NOT_MOUNTED)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s is published at %s, but this agent does not see it there: its mount "
+			"namespace must receive mounts of the host (no PrivateMounts= or MountFlags=private "
+			"in its unit)",
+			task->target.volume_id, path);
+	if (seen->state == PATH_SILENT)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s is published at %s, but its file system does not answer within "
+				 "%d s: is its server there?",
+				 task->target.volume_id, path, VOLUME_LOOK_MS / 1000);
+	return error_set(err, STATUS_UNAVAILABLE, seen->sys_errno,
+			 "volume %s is published at %s, but cannot be looked at", task->target.volume_id,
+			 path);
+}
+
+static enum status verify(const struct volume_task *task, const char *path, const struct path_seen *seen,
+			  struct error *err)
+{
 	const struct verify_wanted wanted = {
 		.path = path,
 		.read_only = task->target.read_only,
@@ -163,46 +181,57 @@ static enum status verify(const struct volume_task *task, const char *path, stru
 		.dev_major = task->publish_reply.dev_major,
 		.dev_minor = task->publish_reply.dev_minor,
 	};
-	struct mount_view view;
-	enum status status;
 
-	status = mount_table_read(&table, err);
-	if (status == STATUS_OK)
-		status = mount_table_find(table, path, &view, err);
-	if (status == STATUS_NOT_FOUND)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is published at %s, but this agent does not see it there: its mount "
-			"namespace must receive mounts of the host (no PrivateMounts= or MountFlags=private "
-			"in its unit)",
-			task->target.volume_id, path);
-	if (status != STATUS_OK)
-		return status;
-	return verify_publish(&wanted, &reply, &view, err);
+	if (seen->state != PATH_MOUNTED)
+		return unseen(task, path, seen, err);
+	return verify_publish(&wanted, &reply, &seen->view, err);
 }
 
-static void task_verify(struct volume_task *task)
+static enum status published_path(const struct volume_task *task, char ret[static ALLOC_PATH_MAX + 1],
+				  struct error *err)
 {
+	if (str_format(ret, ALLOC_PATH_MAX + 1, "%s/%s/%u",
+		       helper_client_info(task->manager->helper)->publish_base, task->target.alloc_id,
+		       task->target.slot) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "the path of volume %s is too long",
+				 task->target.volume_id);
+	return STATUS_OK;
+}
+
+static void on_looked(const struct path_seen *seen, void *userdata)
+{
+	struct volume_task *task = userdata;
 	struct volume_mounted mounted = {
 		.dev_major = task->publish_reply.dev_major,
 		.dev_minor = task->publish_reply.dev_minor,
 	};
 	struct error err;
-	enum status status;
+	enum status status = published_path(task, mounted.path, &err);
 
-	if (str_format(mounted.path, sizeof(mounted.path), "%s/%s/%u",
-		       helper_client_info(task->manager->helper)->publish_base, task->target.alloc_id,
-		       task->target.slot) < 0)
-		status = error_set(&err, STATUS_INTERNAL, 0, "the path of volume %s is too long",
-				   task->target.volume_id);
-	else
-		status = verify(task, mounted.path, &err);
+	task->probe = NULL;
+	if (status == STATUS_OK)
+		status = verify(task, mounted.path, seen, &err);
 	if (status != STATUS_OK) {
 		volume_task_event(task, VOLUME_OP_FAILED, &err);
 		return;
 	}
 	task->state = volume_op_step(task->state, VOLUME_OP_OK).next;
 	volume_task_finish(task, &mounted, NULL);
+}
+
+/* What is asked for could be had from the mount table as well, but then each publish would cost as much as
+ * there are mounts. */
+static void task_verify(struct volume_task *task)
+{
+	char path[ALLOC_PATH_MAX + 1];
+	struct error err;
+	enum status status = published_path(task, path, &err);
+
+	if (status == STATUS_OK)
+		status = path_probe_start(task->manager->probes, path, VOLUME_LOOK_MS * USEC_PER_MSEC,
+					  on_looked, task, &task->probe, &err);
+	if (status != STATUS_OK)
+		volume_task_event(task, VOLUME_OP_FAILED, &err);
 }
 
 static void task_check(struct volume_task *task)

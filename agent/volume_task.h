@@ -2,6 +2,7 @@
 /* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
  * two files only. */
 
+#include "path_probe.h"
 #include "volume_manager.h"
 #include "volume_op.h"
 
@@ -30,11 +31,14 @@ struct volume_task {
 	int64_t next_try_ms;
 	struct error last_error;
 	struct mh_reply publish_reply;
+	struct path_probe *probe; /* while verifying */
 };
 
 /* The operations of one volume; lives as long as it has tasks. */
 struct volume_queue {
 	RB_ENTRY(volume_queue) entry;
+	TAILQ_ENTRY(volume_queue) ready;
+	bool is_ready; /* among those that can begin: something waits and nothing is under way */
 	char wire_volume[WIRE_VOLUME_SIZE];
 	TAILQ_HEAD(, volume_task) waiting;
 	struct volume_task *current;
@@ -49,7 +53,9 @@ struct volume_manager {
 	volume_in_use_fn *in_use;
 	void *userdata;
 	struct picture *picture;
+	struct path_probes *probes;
 	struct volume_queues queues;
+	TAILQ_HEAD(, volume_queue) ready; /* in the order in which they became so */
 	LIST_HEAD(, volume_task) tasks;
 	size_t n_tasks;
 	sd_event_source *dispatch; /* deferred: begins what can begin */

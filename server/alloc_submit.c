@@ -87,6 +87,8 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
 	    known->n_volumes != wanted->n_volumes)
 		return false;
+	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin))
+		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
 			return false;
@@ -209,6 +211,9 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	st = alloc_from_pb(request->allocation, alloc, err);
 	if (st != STATUS_OK)
 		return st;
+	if (request->allocation->csi_plugin && alloc->csi_plugin.id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: id is missing: the plugin_id that volumes name");
 	alloc_default(alloc);
 	st = alloc_validate(alloc, err);
 	if (st != STATUS_OK)

@@ -17,6 +17,7 @@
 
 enum {
 	CSI_CALLS_MAX = 16,   /* under way per plugin; a plugin with a fixed pool must keep room for Probe */
+	CSI_CALLS_KEPT = 1,   /* of those, only for calls of the service Identity, which pass the others */
 	CSI_QUEUE_MAX = 1024, /* that wait */
 	CSI_MESSAGE_MAX = 4 << 20, /* default of plugin_message_max: largest answer in bytes */
 	CSI_TEXT_MAX = 400,	   /* bytes of a plugin's message that are kept */

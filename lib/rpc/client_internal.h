@@ -28,6 +28,8 @@ struct rpc_client {
 	char *server_uri;
 	char *authorization;	/* value of that header; NULL: none */
 	struct details details; /* of the call that ended last */
+	bool has_said;		/* its error is the server's word */
+	char said[ERROR_MSG_MAX];
 	size_t message_bytes;
 	struct client_timing timing;
 	char name[CLIENT_NAME_SIZE]; /* of the endpoint, for people */
@@ -82,6 +84,7 @@ struct client_call {
 	const ProtobufCMethodDescriptor *method;
 	struct response_head head;
 	bool accepted; /* the answer is gRPC and more than a status */
+	bool is_told;  /* it ended with an error that is the server's word */
 	sd_event_source *timer;
 	uint64_t deadline_us; /* monotonic; UINT64_MAX: none */
 	LIST_ENTRY(client_call) all;
