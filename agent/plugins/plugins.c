@@ -372,19 +372,3 @@ size_t plugins_instances(const struct plugins *plugins, struct plugin_instance_i
 	}
 	return n;
 }
-
-const struct node_plugin *plugins_facts(const struct plugins *plugins, const char *plugin_id)
-{
-	return NULL;
-}
-
-enum status plugins_wait(struct plugins *plugins, const char *plugin_id, enum plugin_half half,
-			 uint64_t timeout_us, plugin_ready_fn *done, void *userdata, struct plugin_wait **ret,
-			 struct error *err)
-{
-	return error_set(err, STATUS_NOT_FOUND, 0, "plugin %s is not known here", plugin_id);
-}
-
-void plugin_wait_cancel(struct plugin_wait *wait)
-{
-}
