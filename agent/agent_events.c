@@ -173,6 +173,7 @@ static void on_report_wanted(uint64_t epoch, void *userdata)
 	const struct node_report_facts facts = {.node_id = agent->config->node_id,
 						.boot_id = agent->boot_id,
 						.allocs = agent->allocs,
+						.plugins = agent->plugins,
 						.epoch = epoch};
 
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
@@ -199,6 +200,8 @@ static void on_plugins_change(void *userdata)
 {
 	struct agent *agent = userdata;
 
+	/* a plugin that ended may have taken its file servers along */
+	(void)stale_look(agent->stale, agent->allocs, NULL, NULL);
 	/* the hello says it anew */
 	if (agent->is_session_started)
 		session_restart(agent->session);
@@ -322,6 +325,13 @@ void agent_on_picture(struct picture *picture, const struct error *err, void *us
 		renew_session(agent);
 }
 
+bool agent_prepare_report(local_ready_fn *ready, void *ready_userdata, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	return stale_look(agent->stale, agent->allocs, ready, ready_userdata);
+}
+
 Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 {
 	struct agent *agent = userdata;
@@ -336,6 +346,8 @@ Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 		.allocs = agent->allocs,
 		.picture = volume_manager_picture(agent->volumes),
 		.receipts = agent->receipts,
+		.mounts = &agent->mounts,
+		.stale = agent->stale,
 	};
 
 	return report_make(&facts);

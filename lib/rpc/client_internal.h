@@ -4,6 +4,7 @@
 #include "rpc/client.h"
 #include "rpc/dial.h"
 #include "rpc/h2.h"
+#include "rpc/message.h"
 #include "rpc/response_head.h"
 #include "rpc/transport.h"
 
@@ -114,6 +115,9 @@ void client_call_end(struct client_call *call, enum status status, const struct 
 
 /** Name for messages: "holdfast.v1.Volumes/Get at unix:/run/x". Returns @name. */
 char *client_call_name(const struct client_call *call, char name[static CALL_NAME_SIZE]);
+
+/** message_read() of an answer. */
+enum message_result client_call_read(struct client_call *call, ProtobufCMessage **ret, struct error *err);
 
 /* For the connection's struct h2_ops. */
 void client_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
