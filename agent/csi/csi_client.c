@@ -13,10 +13,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum {
-	QUEUE_BYTES_MAX = 16 << 20, /* of the requests that wait */
-	LOG_TEXT_SIZE = 1024,
-};
+enum { LOG_TEXT_SIZE = 1024 };
 
 struct csi_call {
 	struct csi_client *client; /* valid until its done runs */
@@ -275,7 +272,12 @@ static enum status check_room(const struct csi_client *client, enum csi_method m
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "plugin %s: %s: the connection is given up on our side", client->plugin_id,
 				 name);
-	if (client->stats.waiting < CSI_QUEUE_MAX && bytes <= QUEUE_BYTES_MAX - client->waiting_bytes)
+	if (bytes > CSI_REQUEST_MAX)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"plugin %s: %s: the request has %zu bytes, the limit is %d: plugins take no more",
+			client->plugin_id, name, bytes, CSI_REQUEST_MAX);
+	if (client->stats.waiting < CSI_QUEUE_MAX && bytes <= CSI_QUEUE_BYTES_MAX - client->waiting_bytes)
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_RESOURCE_EXHAUSTED, 0,

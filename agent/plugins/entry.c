@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "log/log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +179,15 @@ void entry_welcome(struct plugin_entry *entry, const char *name)
 			entry->disowned[kept++] = entry->disowned[i];
 	}
 	entry->n_disowned = kept;
+}
+
+void entry_forget(struct plugin_entry *entry)
+{
+	assert(entry->registry.n == 0);
+	entry->has_facts = entry->is_stored = false;
+	entry->facts = (struct node_plugin){0};
+	memcpy(entry->facts.plugin_id, entry->id, sizeof(entry->id));
+	memset(entry->served_by, 0, sizeof(entry->served_by));
 }
 
 void entry_free(struct plugin_entry *entry)

@@ -15,6 +15,7 @@ _Static_assert((int)REGISTRY_MAX == (int)PLUGIN_INSTANCES_MAX, "one limit with t
 struct plugin_entry {
 	char id[PLUGIN_ID_MAX + 1];
 	struct registry registry;
+	bool is_known;	/* part of the node; else only what it has disowned is remembered */
 	bool has_facts; /* ever */
 	struct node_plugin facts;
 	bool is_stored;
@@ -48,6 +49,9 @@ void entry_trim_disowned(struct plugin_entry *entry, const struct plugin_socket 
 
 /** Whoever binds @name now is welcome. */
 void entry_welcome(struct plugin_entry *entry, const char *name);
+
+/** Nothing is known of it any more. There must be no instances. */
+void entry_forget(struct plugin_entry *entry);
 
 /** No callbacks. NULL is allowed. */
 void entry_free(struct plugin_entry *entry);

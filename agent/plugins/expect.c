@@ -75,7 +75,7 @@ static struct expectation *find_met(const struct plugins *plugins)
 	TAILQ_FOREACH (one, &plugins->expectations, entry) {
 		const struct instance *instance = instance_of(one);
 
-		if (!one->is_over && instance && instance_is_healthy(instance))
+		if (!one->is_over && instance && instance_is_settled(instance))
 			return one;
 	}
 	return NULL;
@@ -97,7 +97,7 @@ static int on_overdue(sd_event_source *source, uint64_t usec, void *userdata)
 	char path[ERROR_MSG_MAX / 2], text[CLOCK_TEXT_SIZE];
 	struct error err;
 
-	if (instance && instance_is_healthy(instance)) {
+	if (instance && instance_is_settled(instance)) {
 		tell(one, NULL);
 		return 0;
 	}
@@ -204,6 +204,7 @@ enum status plugins_expect(struct plugins *plugins, const struct plugin_expectat
 	one->is = is;
 	TAILQ_INSERT_TAIL(&plugins->expectations, one, entry);
 	plugins->n_expectations++;
+	entry->is_known = true;
 	entry_welcome(entry, is.socket);
 	take_over(one);
 	plugin_dir_look(plugins->dir, is.plugin_id);

@@ -298,6 +298,11 @@ bool instance_is_healthy(const struct instance *instance)
 	return instance_state_is_healthy(instance->state);
 }
 
+bool instance_is_settled(const struct instance *instance)
+{
+	return instance->state == INSTANCE_HEALTHY;
+}
+
 const struct node_plugin *instance_facts(const struct instance *instance)
 {
 	return instance->has_facts ? &instance->facts : NULL;

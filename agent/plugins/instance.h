@@ -51,6 +51,9 @@ void instance_own(struct instance *instance, const char *alloc_id, const struct 
 const char *instance_alloc(const struct instance *instance);
 bool instance_is_healthy(const struct instance *instance);
 
+/** Is it healthy, and nothing asked anew? */
+bool instance_is_settled(const struct instance *instance);
+
 /** Of the last time when they could be read; NULL: never since it appeared. */
 const struct node_plugin *instance_facts(const struct instance *instance);
 

@@ -72,24 +72,33 @@ static bool is_wanted(const struct plugins *plugins, const struct plugin_entry *
 	return is_hosts && plugin_dir_has(plugins->dir, entry->id);
 }
 
+static void drop_facts(struct plugins *plugins, struct plugin_entry *entry)
+{
+	if (entry->has_facts)
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.plugin = entry->id, .op = "plugin"},
+			"plugin is no longer part of this node");
+	if (entry->is_stored)
+		plugins->handlers->on_store(entry->id, NULL, plugins->userdata);
+	plugins->has_news = plugins->has_news || entry->is_known;
+	entry_forget(entry);
+}
+
 static void drop_unwanted(struct plugins *plugins)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < plugins->n_entries; i++) {
 		struct plugin_entry *entry = plugins->entries[i];
+		bool is_known = is_wanted(plugins, entry);
 
-		if (is_wanted(plugins, entry)) {
+		if (!is_known)
+			drop_facts(plugins, entry);
+		entry->is_known = is_known;
+		/* what stands in its folder may still be what is to be passed over */
+		if (is_known || entry->n_disowned > 0)
 			plugins->entries[kept++] = entry;
-			continue;
-		}
-		if (entry->has_facts)
-			log_ctx(LOG_NOTICE, &(struct log_ctx){.plugin = entry->id, .op = "plugin"},
-				"plugin is no longer part of this node");
-		plugins->has_news = true;
-		if (entry->is_stored)
-			plugins->handlers->on_store(entry->id, NULL, plugins->userdata);
-		entry_free(entry);
+		else
+			entry_free(entry);
 	}
 	if (kept < plugins->n_entries)
 		plugins->is_full = false;
@@ -114,6 +123,8 @@ static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)
 	has_news = plugins->has_news;
 	plugins->has_news = false;
 	for (size_t i = 0; i < plugins->n_entries; i++) {
+		if (!plugins->entries[i]->is_known)
+			continue;
 		has_news = entry_update(plugins->entries[i], plugins_reason(plugins)) || has_news;
 		store(plugins, plugins->entries[i]);
 	}
@@ -227,7 +238,7 @@ static void on_folder(const char *plugin_id, const struct plugin_socket *sockets
 		return;
 	if (!entry && plugins->n_entries == PLUGINS_MAX)
 		drop_unwanted(plugins);
-	if (!entry && plugins_add(plugins, plugin_id, &entry, &err) != STATUS_OK) {
+	if (plugins_add(plugins, plugin_id, &entry, &err) != STATUS_OK) {
 		if (!plugins->is_full)
 			log_ctx(LOG_ERR, &(struct log_ctx){.plugin = plugin_id, .op = "plugins", .err = &err},
 				"a plugin is passed over");
@@ -301,8 +312,7 @@ enum status plugins_restore(struct plugins *plugins, const struct node_plugin *f
 	status = plugins_add(plugins, facts->plugin_id, &entry, err);
 	if (status != STATUS_OK)
 		return status;
-	entry->has_facts = true;
-	entry->is_stored = true;
+	entry->is_known = entry->has_facts = entry->is_stored = true;
 	entry->facts = entry->stored = *facts;
 	(void)entry_update(entry, plugins_reason(plugins));
 	return STATUS_OK;
@@ -330,8 +340,10 @@ size_t plugins_fingerprint(const struct plugins *plugins, struct node_plugin *re
 {
 	size_t n = 0;
 
-	for (; n < plugins->n_entries && n < max; n++)
-		ret[n] = plugins->entries[n]->facts;
+	for (size_t i = 0; i < plugins->n_entries && n < max; i++) {
+		if (plugins->entries[i]->is_known)
+			ret[n++] = plugins->entries[i]->facts;
+	}
 	return n;
 }
 
@@ -347,7 +359,7 @@ enum status plugins_client(const struct plugins *plugins, const char *plugin_id,
 {
 	const struct plugin_entry *entry = plugins_entry(plugins, plugin_id);
 
-	if (!entry)
+	if (!entry || !entry->is_known)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "plugin %s is not on this node: no socket in %s/%s, and no allocation that "
 				 "runs it; see: holdfast agent status",

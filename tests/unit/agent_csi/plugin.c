@@ -421,6 +421,17 @@ void plugin_hang_up(struct plugin *plugin)
 		conn_close(plugin->conns[i]);
 }
 
+void plugin_deafen(struct plugin *plugin)
+{
+	for (size_t i = 0; i < plugin->n_conns; i++)
+		assert_true(sd_event_source_set_enabled(plugin->conns[i]->io, SD_EVENT_OFF) >= 0);
+}
+
+void plugin_doze(struct plugin *plugin)
+{
+	plugin->accepting = sd_event_source_disable_unref(plugin->accepting);
+}
+
 void plugin_play(struct plugin *plugin, size_t at, const struct step *steps)
 {
 	play(plugin->conns[plugin->requests[at].conn], at, steps);

@@ -111,6 +111,12 @@ void plugin_kill(struct plugin *plugin);
 /** It is there again: the file is made anew. */
 void plugin_start(struct plugin *plugin);
 
+/** Read no more of what comes, on any connection. */
+void plugin_deafen(struct plugin *plugin);
+
+/** Take no connection any more, though the socket listens. */
+void plugin_doze(struct plugin *plugin);
+
 /** Answer the request at @at that was held, with @steps. */
 void plugin_play(struct plugin *plugin, size_t at, const struct step *steps);
 

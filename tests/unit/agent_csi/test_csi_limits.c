@@ -3,9 +3,12 @@
 #include "quirks.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void fill(char *text, size_t n, char c)
@@ -185,6 +188,68 @@ static void a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanw
 	assert_true(end.is_answered);
 }
 
+static void a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone(void **state)
+{
+	struct csi_world *world = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct end end = {0};
+	int fds[64];
+	size_t n = 0;
+
+	plugin_doze(&world->plugin);
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), world->plugin.path), 0);
+	do { /* until the backlog is full */
+		assert_in_range(n, 0, ARRAY_SIZE(fds) - 1);
+		fds[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		assert_true(fds[n] >= 0);
+	} while (connect(fds[n++], (const struct sockaddr *)&address, sizeof(address)) == 0);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(end.err.msg, "does not take connections fast enough"));
+	while (n > 0)
+		(void)close(fds[--n]);
+}
+
+/* In the backlog of a process that sleeps. */
+static void a_plugin_that_never_wakes_costs_a_deadline_and_no_more(void **state)
+{
+	struct csi_world *world = *state;
+	struct end end = {0};
+
+	plugin_doze(&world->plugin);
+	csi_world_call(world, CSI_PROBE, 30 * 1000, &end);
+	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
+	assert_non_null(strstr(end.err.msg, "no answer in time"));
+}
+
+static void a_plugin_that_floods_and_does_not_read_is_left(void **state)
+{
+	enum { PING = 17, PER_STEP = 100, STEPS = 400 };
+	static char pings[PER_STEP * PING];
+	static const struct step flood[] = {{.kind = STEP_BYTES, .text = pings, .n = sizeof(pings)},
+					    {.kind = STEP_END}};
+	struct csi_world *world = *state;
+	struct end end = {0};
+	struct error err;
+
+	for (size_t i = 0; i < PER_STEP; i++)
+		memcpy(pings + i * PING, "\0\0\x08\6\0\0\0\0\0abcdefgh", PING);
+	world->plugin.holds = true;
+	assert_int_equal(csi_world_start(world, CSI_PROBE, 0, &end, &err), STATUS_OK);
+	csi_world_run(world, &world->plugin.n_whole, 1);
+	plugin_deafen(&world->plugin);
+	for (size_t i = 0; i < STEPS && end.n_done == 0; i++) {
+		plugin_play(&world->plugin, 0, flood);
+		csi_world_settle(world);
+	}
+	assert_int_equal(end.n_done, 1);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(end.err.msg, "connection lost"));
+	world->plugin.holds = false;
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_true(end.is_answered);
+}
+
 static void a_path_too_long_for_a_socket_is_refused_in_words(void **state)
 {
 	struct csi_world *world = *state;
@@ -210,6 +275,9 @@ int main(void)
 		cmocka_unit_test(headers_above_the_limit_are_refused_in_words),
 		WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused),
 		WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile),
+		WORLD_TEST(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone),
+		WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more),
+		WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left),
 		WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words),
 	};
 

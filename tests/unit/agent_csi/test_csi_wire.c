@@ -4,6 +4,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "rpc/client_internal.h"
+#include "rpc/timer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -114,11 +116,63 @@ static void whatever_a_plugin_does_on_the_wire_the_caller_is_told_in_a_code_and_
 	assert_int_equal(n_failed, 0);
 }
 
+static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
+		    void *userdata)
+{
+	(void)response;
+	(void)err;
+	*(size_t *)userdata = 1 + (status == STATUS_OK);
+}
+
+static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	*(size_t *)userdata = 1;
+	return 0;
+}
+
+/* With a clock a thousand times as quick: plugins answer PINGs that they find too many with GOAWAY. */
+static void no_ping_is_sent_while_a_call_runs_nor_when_nothing_does(void **state)
+{
+	struct csi_world *world = *state;
+	const struct rpc_endpoint endpoint = {.unix_path = world->plugin.path};
+	const struct step answer[] = {HEAD(GRPC), DATA(EMPTY), LAST(OK), {.kind = STEP_END}};
+	Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
+	struct rpc_client *client = NULL;
+	size_t done = 0;
+
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, NULL), STATUS_OK);
+	client->timing.keepalive_us = 2000;
+	client->timing.silence_us = 2000;
+	world->plugin.holds = true;
+	assert_int_equal(rpc_client_call(client, &csi__v1__identity__descriptor, "Probe", &request.base,
+					 10 * USEC_PER_SEC, on_done, &done, NULL, NULL),
+			 STATUS_OK);
+	csi_world_run(world, &world->plugin.n_whole, 1);
+	for (int i = 0; i < 2; i++) { /* while it runs, and when it has ended */
+		sd_event_source *pause = NULL;
+		size_t paused = 0;
+
+		assert_true(timer_arm(world->event, &pause, 30 * 1000, on_pause, &paused) >= 0);
+		csi_world_run(world, &paused, 1);
+		(void)sd_event_source_disable_unref(pause);
+		if (i == 0)
+			plugin_play(&world->plugin, 0, answer);
+	}
+	assert_int_equal(done, 2);
+	assert_int_equal(world->plugin.n_pings, 0);
+	assert_int_equal(world->plugin.n_conns, 1);
+	rpc_client_free(client);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			whatever_a_plugin_does_on_the_wire_the_caller_is_told_in_a_code_and_a_sentence),
+		cmocka_unit_test_setup_teardown(no_ping_is_sent_while_a_call_runs_nor_when_nothing_does,
+						csi_world_setup, csi_world_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
