@@ -225,11 +225,20 @@ static void take_status(struct model_server *model, const Holdfast__V1__AllocSta
 	send_forget(model, alloc->id);
 }
 
+static bool is_device(const struct fake_place *place)
+{
+	return place->is_mounted && place->is_device;
+}
+
 static bool is_published(const struct model_server *model, const struct model_claim *claim)
 {
+	const struct fake_folder *folder;
 	char wire[WIRE_VOLUME_SIZE];
 
 	volume_wire_name(claim->claim.namespace, claim->claim.volume_id, wire);
+	folder = fake_helper_folder(model->fake, wire);
+	if (folder && (is_device(&folder->targets[0]) || is_device(&folder->targets[1])))
+		return true;
 	for (unsigned int slot = 0; slot <= MH_SLOT_MAX; slot++) {
 		const struct fake_mount *mount =
 			fake_helper_mount(model->fake, "", claim->claim.allocation_id, slot);

@@ -1,6 +1,7 @@
 /* A whole agent with csi volumes: the plugin is a model behind csi_client.h, its socket a real one. */
 
 #include "fake_csi.h"
+#include "mount_table.h"
 #include "scenario.h"
 
 #include "base/cleanup.h"
@@ -288,6 +289,84 @@ static void a_grant_that_was_not_asked_for_is_no_mount(void **state)
 	}
 }
 
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err);
+enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err);
+
+/* As world.c has it: what is looked up does not depend on it. */
+enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err)
+{
+	*ret = NULL;
+	return mount_table_refresh(ret, err);
+}
+
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err)
+{
+	if (!str_eq(view->fs_type, "devtmpfs"))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is no device");
+	*ret_major = 8;
+	*ret_minor = view->dev_minor;
+	return STATUS_OK;
+}
+
+static void run_with_device(struct world *w)
+{
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	alloc.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	w->server.tamper = a_device;
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	WORLD_UNTIL(w, a_runs);
+}
+
+static void a_device_is_handed_out_and_found_again(void **state)
+{
+	struct world *w = *state;
+	const struct alloc_volume *published;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	run_with_device(w);
+	published = &model_server_alloc(&w->server, ALLOC_A)->alloc.published[0];
+	assert_true(published->is_device);
+	assert_true(str_starts_with(published->path, FAKE_STAGE_BASE "/"));
+	assert_int_equal(done(w, MH_OP_PUBLISH), 0);
+	report = world_report(w);
+	assert_int_equal(report->n_mounts, 1);
+	assert_true(report->mounts[0]->verified);
+	assert_true(str_starts_with(report->mounts[0]->device, "8:"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	w->server.picture_complete = false;
+	world_start_agent(w);
+	WORLD_UNTIL(w, agent_is_adopted);
+	world_idle(w, 20);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
+	assert_int_equal(calls(CSI_NODE_PUBLISH_VOLUME), 1);
+	stop_a(w);
+	expect_no_folders(w);
+}
+
+static void a_device_that_is_another_one_after_a_restart_is_no_success(void **state)
+{
+	struct world *w = *state;
+	const struct alloc_volume *published;
+	struct fake_place other = {.is_mounted = true, .is_device = true, .minor = 77};
+
+	run_with_device(w);
+	published = &model_server_alloc(&w->server, ALLOC_A)->alloc.published[0];
+	world_kill_agent(w);
+	fake_helper_plugin(&w->fake, published->path, &other);
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_non_null(strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+			       "is device 8:77 instead of that of volume"));
+	expect_no_folders(w);
+}
+
 static bool everything_is_released(struct world *w)
 {
 	return model_server_unreleased(&w->server) == 0;
@@ -355,6 +434,8 @@ int main(void)
 		TEST(what_is_claimed_and_not_mounted_is_claimed_again),
 		TEST(the_server_is_told_what_a_release_lacks),
 		cmocka_unit_test(a_grant_that_was_not_asked_for_is_no_mount),
+		TEST(a_device_is_handed_out_and_found_again),
+		TEST(a_device_that_is_another_one_after_a_restart_is_no_success),
 		TEST(a_claim_without_its_allocation_is_released_by_its_plugin),
 		TEST(a_report_names_plugin_volume_and_node_as_the_provider_does),
 	};
