@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include "device.h"
+#include "report_plugins.h"
 #include "verify.h"
 
 #include "base/str.h"
@@ -312,7 +313,7 @@ report *report_make(const struct report_facts *facts)
 	    put_text(&pb->last_session_error,
 		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
 	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
-	    put_operations(pb, facts->allocs))
+	    put_operations(pb, facts->allocs) && report_put_plugins(pb, facts->plugins))
 		return pb;
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
 	return NULL;
