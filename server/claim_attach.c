@@ -33,7 +33,7 @@ enum status claim_attach_need(struct volume_entry *volume, const struct node_ent
 		*ret = (struct attach_need){.external_node_id = node->id};
 		return STATUS_OK;
 	}
-	if (!id_is_label(volume->volume.plugin_id))
+	if (!id_is_label(volume->volume.plugin_id)) /* registered before that was asked for */
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"volume %s: the mount helpers have no profile of the name of plugin %s: it is no "
