@@ -260,16 +260,6 @@ static void on_plugin_expected(const char *alloc_id, const struct error *err, vo
 	allocs_plugin_ready(agent->allocs, alloc_id, err);
 }
 
-/* Not journalled yet: a plugin is known again when it has answered. */
-static void on_plugin_store(const char *plugin_id, const struct node_plugin *facts, void *userdata)
-{
-}
-
-/* No allocation is said to run a plugin yet. */
-static void on_plugin_expected(const char *alloc_id, const struct error *err, void *userdata)
-{
-}
-
 const struct plugins_handlers agent_plugins_handlers = {
 	.on_change = on_plugins_change,
 	.on_store = on_plugin_store,

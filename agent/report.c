@@ -231,7 +231,8 @@ static bool put_mounts(report *pb, const struct report_facts *facts)
 	if (!pb->mounts)
 		return false;
 	/* without the table the rows lack what it would say */
-	if (mount_table_refresh(facts->mounts, NULL) == STATUS_OK)
+	if (mount_table_refresh(facts->mounts, helper_client_info(facts->helper)->publish_base, NULL) ==
+	    STATUS_OK)
 		table = *facts->mounts;
 	while ((runner = allocs_next(facts->allocs, runner))) {
 		if (!put_record_mounts(pb, facts, alloc_runner_record(runner), table))

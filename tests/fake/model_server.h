@@ -72,7 +72,6 @@ struct model_server {
 	size_t n_plugins;
 	unsigned int heartbeats;
 	unsigned int claim_calls;
-	unsigned int fingerprints; /* besides those of hellos */
 	unsigned int not_here;	   /* answers to calls to plugins */
 	uint64_t answered_call;
 	/* the last report */

@@ -19,7 +19,7 @@
 static char pki_dir[TEMP_DIR_SIZE];
 static struct world *current; /* for the functions that replace others at link time */
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, struct error *err);
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
 void __wrap_mount_table_free(struct mount_table *table);
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err);
@@ -31,7 +31,7 @@ int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
 
 static char no_table;
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, struct error *err)
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
 {
 	*table = (struct mount_table *)(void *)&no_table;
 	return STATUS_OK;
