@@ -252,6 +252,12 @@ void model_plugin_call(struct model_plugin *plugin, const plugin_call *call, str
 	case MODEL_FAIL:
 		reply_with(reply, orders.code, "the model says no");
 		break;
+	case MODEL_NOT_FOUND:
+		reply->response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH;
+		reply->detach = message(&holdfast__v1__controller_detach_response__descriptor);
+		reply->detach->not_found = true;
+		reply->detach->message = strdup("the model knows no such node");
+		break;
 	case MODEL_HOLD:
 		reply_with(reply, STATUS_INTERNAL, "the model took its time, and failed");
 		ret->times = 0;
