@@ -116,6 +116,7 @@ static void note_attach(struct model_plugin *plugin, const Holdfast__V1__Control
 		       request->n_context > 0 ? request->context[0]->value : "");
 	(void)snprintf(plugin->last_fs_type, sizeof(plugin->last_fs_type), "%s",
 		       request->mount_options ? request->mount_options->fs_type : "");
+	plugin->last_attachment_mode = request->capability ? (int)request->capability->attachment_mode : 0;
 }
 
 static void note_detach(struct model_plugin *plugin, const Holdfast__V1__ControllerDetachRequest *request)

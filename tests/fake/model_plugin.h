@@ -59,6 +59,7 @@ struct model_plugin {
 	char last_secret[64]; /* value of the secret "key" in the last call that may have one */
 	char last_context[64];
 	char last_fs_type[32];
+	int last_attachment_mode;
 	char violation[256];
 };
 
