@@ -226,9 +226,13 @@ static int on_wake(sd_event_source *source, int fd, uint32_t revents, void *user
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct path_probe *probe = userdata;
-	const struct path_seen seen = {.state = probe->refused ? PATH_FAILED : PATH_SILENT,
-				       .sys_errno = probe->refused ? probe->refused : ETIMEDOUT};
+	struct path_seen seen = {.state = PATH_SILENT, .sys_errno = ETIMEDOUT};
 
+	/* what nobody looked at is not known to be silent */
+	if (!is_looked_at(probe->probes, probe->path)) {
+		seen.state = PATH_FAILED;
+		seen.sys_errno = probe->refused ? probe->refused : EBUSY;
+	}
 	probe_finish(probe, &seen);
 	return 0;
 }

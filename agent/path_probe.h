@@ -19,7 +19,8 @@ enum {
 struct path_probes;
 struct path_probe;
 
-/** @seen PATH_SILENT when the deadline came first, before a thread was free or after. The probe is gone. */
+/** @seen PATH_SILENT when the deadline came first; PATH_FAILED with EBUSY when no thread was free until then,
+ * because all wait for other file systems. The probe is gone. */
 typedef void path_probe_fn(const struct path_seen *seen, void *userdata);
 
 /** @event borrowed. */

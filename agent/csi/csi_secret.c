@@ -5,7 +5,6 @@
 #include "csi/csi_fields.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct secret {
@@ -57,6 +56,15 @@ static size_t match(const char *text, size_t at, const char *secret)
 	return n;
 }
 
+/* A flag, or what it is set to. */
+static size_t match_flag(const char *text, size_t at, const char *flag)
+{
+	const char *value = strchr(flag, '=');
+	size_t n = match(text, at, flag);
+
+	return n == 0 && value ? match(text, at, value + 1) : n;
+}
+
 static size_t longest(size_t a, size_t b)
 {
 	return a > b ? a : b;
@@ -78,7 +86,7 @@ static size_t match_any(const ProtobufCMessage *message, const char *text, size_
 			else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
 				n = longest(n, match_any(csi_value_message(&values, k), text, at));
 			else if (is_secret)
-				n = longest(n, match(text, at, csi_value_text(&values, k)));
+				n = longest(n, match_flag(text, at, csi_value_text(&values, k)));
 		}
 	}
 	return n;

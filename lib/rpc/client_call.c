@@ -113,6 +113,18 @@ bool client_call_on_headers(struct h2_stream *stream)
 	return true;
 }
 
+enum message_result client_call_read(struct client_call *call, ProtobufCMessage **ret, struct error *err)
+{
+	enum message_result result =
+		message_read(&call->stream, call->method->output, call->client->message_bytes, ret, err);
+
+	/* what a server would say of a request; here it must not look as if nothing had been done */
+	if (result == MESSAGE_REFUSED && err->status == STATUS_UNIMPLEMENTED)
+		(void)error_set(err, STATUS_INTERNAL, 0,
+				"the answer is compressed, though identity was asked for");
+	return result;
+}
+
 /* Has the server had its last word? */
 static bool is_over(const struct client_call *call)
 {
@@ -144,8 +156,10 @@ static enum status result(const struct client_call *call, struct error *err)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "%s: the server takes no more calls on this connection%s%s", name,
 				 h2_farewell(conn->h2)[0] != '\0' ? ": " : "", h2_farewell(conn->h2));
-	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: the server reset the call: %s",
-			 name, nghttp2_http2_strerror(call->stream.close_code));
+	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: %s: %s", name,
+			 call->stream.was_reset ? "the server reset the call"
+						: "the answer breaks the rules of HTTP/2",
+			 nghttp2_http2_strerror(call->stream.close_code));
 }
 
 void client_call_on_ready(struct h2_stream *stream)

@@ -4,6 +4,7 @@
 #include "rpc/client.h"
 #include "rpc/dial.h"
 #include "rpc/h2.h"
+#include "rpc/message.h"
 #include "rpc/response_head.h"
 #include "rpc/transport.h"
 
@@ -31,6 +32,8 @@ struct rpc_client {
 	bool has_said;		/* its error is the server's word */
 	char said[ERROR_MSG_MAX];
 	size_t message_bytes;
+	void (*on_lost)(void *userdata); /* NULL: nobody asks */
+	void *userdata;
 	struct client_timing timing;
 	char name[CLIENT_NAME_SIZE]; /* of the endpoint, for people */
 	bool closing;
@@ -114,6 +117,9 @@ void client_call_end(struct client_call *call, enum status status, const struct 
 
 /** Name for messages: "holdfast.v1.Volumes/Get at unix:/run/x". Returns @name. */
 char *client_call_name(const struct client_call *call, char name[static CALL_NAME_SIZE]);
+
+/** message_read() of an answer. */
+enum message_result client_call_read(struct client_call *call, ProtobufCMessage **ret, struct error *err);
 
 /* For the connection's struct h2_ops. */
 void client_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,
