@@ -5,6 +5,7 @@
 #include "agent.h"
 #include "allocs.h"
 #include "controller_calls.h"
+#include "fingerprint.h"
 #include "helper_client.h"
 #include "journal.h"
 #include "local.h"
@@ -38,6 +39,7 @@ struct agent {
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */
 	bool is_session_started;
+	struct fingerprint_told told; /* in this session */
 	struct local *local;
 	struct stale *stale;
 	struct mount_table *mounts; /* for the status; NULL: not asked for yet */

@@ -196,6 +196,12 @@ static bool has_option(const char *options, const char *name)
 	return options && mnt_optstr_get_option(options, name, NULL, NULL) == 0;
 }
 
+/* Empty for what does not fit: a part of it would name something else. */
+static void copy_text(char *dst, size_t size, const char *text)
+{
+	(void)str_copy(dst, size, text ? text : "");
+}
+
 enum status mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 			     struct error *err)
 {
@@ -218,6 +224,8 @@ enum status mount_table_find(const struct mount_table *table, const char *path, 
 
 		memcpy(view.options, options, n);
 	}
+	copy_text(view.root, sizeof(view.root), mnt_fs_get_root(fs));
+	copy_text(view.fs_type, sizeof(view.fs_type), mnt_fs_get_fstype(fs));
 	*ret = view;
 	return STATUS_OK;
 }

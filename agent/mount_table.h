@@ -6,7 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MOUNT_OPTIONS_SIZE = 256 };
+enum {
+	MOUNT_OPTIONS_SIZE = 256,
+	MOUNT_ROOT_SIZE = 256,
+	MOUNT_TYPE_SIZE = 32,
+};
 
 enum mount_propagation {
 	MOUNT_PRIVATE,
@@ -27,6 +31,8 @@ struct mount_view {
 	bool is_noexec;
 	enum mount_propagation propagation;
 	char options[MOUNT_OPTIONS_SIZE]; /* of the mount, for people; cut at the end */
+	char root[MOUNT_ROOT_SIZE];	  /* within its file system; empty: too long */
+	char fs_type[MOUNT_TYPE_SIZE];
 };
 
 struct mount_table;

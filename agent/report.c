@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include "device.h"
+#include "report_plugins.h"
 #include "verify.h"
 
 #include "base/str.h"
@@ -130,11 +132,16 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 		.dev_minor = published ? published->dev_minor : 0,
 	};
 	struct verify_wanted wanted = {.path = row->path};
+	uint32_t dev_major, dev_minor;
 	struct mount_view view;
 
 	if (!table || row->path[0] == '\0' || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
 		return true;
-	if (volume) {
+	if (volume && volume_target_is_device(&volume->target)) {
+		row->verified = device_of_mount(&view, &dev_major, &dev_minor, NULL) == STATUS_OK &&
+				volume->target.dev_major == dev_major &&
+				volume->target.dev_minor == dev_minor;
+	} else if (volume) {
 		wanted.read_only = volume->target.read_only;
 		wanted.exec = volume->target.exec;
 		wanted.propagation = volume->target.propagation;
@@ -307,7 +314,7 @@ report *report_make(const struct report_facts *facts)
 	    put_text(&pb->last_session_error,
 		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
 	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
-	    put_operations(pb, facts->allocs))
+	    put_operations(pb, facts->allocs) && report_put_plugins(pb, facts->plugins))
 		return pb;
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
 	return NULL;

@@ -53,7 +53,8 @@ void __wrap_path_look(const char *path, struct path_seen *ret)
 		.view = {.dev_minor = 100, .is_nosuid = true, .is_nodev = true, .is_noexec = true}};
 }
 
-static bool in_use(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata)
+static bool in_use(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
+		   void *userdata)
 {
 	struct fixture *f = userdata;
 

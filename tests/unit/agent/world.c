@@ -66,12 +66,24 @@ static bool view_at(const char *path, struct mount_view *ret)
 	return mount != NULL;
 }
 
+/* What a plugin has mounted or bound. */
+static bool plugins_view_at(const char *path, struct mount_view *ret)
+{
+	const struct fake_place *place = fake_helper_place(&current->fake, path);
+
+	if (!place)
+		return false;
+	*ret = (struct mount_view){.dev_minor = place->minor};
+	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), place->is_device ? "devtmpfs" : "ext4");
+	return true;
+}
+
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err)
 {
-	if (!view_at(path, ret))
-		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
-	return STATUS_OK;
+	if (str_starts_with(path, FAKE_STAGE_BASE "/") ? plugins_view_at(path, ret) : view_at(path, ret))
+		return STATUS_OK;
+	return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
 }
 
 void __wrap_path_look(const char *path, struct path_seen *ret)
@@ -146,6 +158,8 @@ struct world *world_new(void)
 	(void)str_copy(w->config.server.server_uri, sizeof(w->config.server.server_uri), MODEL_SERVER_URI);
 	(void)str_copy(w->config.data_dir, sizeof(w->config.data_dir), w->fake.folder);
 	(void)str_copy(w->config.helper.path, sizeof(w->config.helper.path), w->fake.path);
+	/* not this machine's; a test that wants plugins has one that it removes */
+	set_path(w->config.plugin_dir, sizeof(w->config.plugin_dir), w->fake.folder, "plugins");
 	set_path(w->config.socket, sizeof(w->config.socket), w->fake.folder, "agent.sock");
 	set_path(w->config.tls.ca, sizeof(w->config.tls.ca), pki_dir, "ca.pem");
 	set_path(w->config.tls.cert, sizeof(w->config.tls.cert), pki_dir, "node.pem");
