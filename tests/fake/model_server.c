@@ -516,6 +516,15 @@ static void read_boot_id(char ret[static UUID_TEXT_SIZE])
 	(void)fclose(f);
 }
 
+static enum claim_mode mode_of(struct model_server *model, const Holdfast__V1__ClaimVolumeRequest *request)
+{
+	const struct model_alloc *alloc = model_server_alloc(model, request->allocation_id);
+	const struct volume_request *wanted =
+		alloc ? alloc_find_volume(&alloc->alloc, request->volume_name) : NULL;
+
+	return wanted ? volume_request_mode(wanted) : CLAIM_WRITE;
+}
+
 static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__ClaimVolumeRequest *request =
@@ -539,6 +548,8 @@ static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, voi
 		if (model->other_boot)
 			boot_id[0] = boot_id[0] == '0' ? '1' : '0';
 		claim = model_server_add_claim(model, request->allocation_id, request->volume_id, boot_id);
+		if (model->is_csi)
+			claim->claim.mode = mode_of(model, request);
 		(void)str_copy(claim->name, sizeof(claim->name), request->volume_name);
 	}
 	if (!model->hold_claims) {

@@ -72,7 +72,7 @@ struct model_server {
 	size_t n_plugins;
 	unsigned int heartbeats;
 	unsigned int claim_calls;
-	unsigned int not_here;	   /* answers to calls to plugins */
+	unsigned int not_here; /* answers to calls to plugins */
 	uint64_t answered_call;
 	/* the last report */
 	uint64_t report_epoch;
