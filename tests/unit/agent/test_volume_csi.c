@@ -553,7 +553,7 @@ static void a_device_is_the_plugins_target_itself(void **state)
 	assert_int_equal(first->mounted.dev_major, 8);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
-	/* what stands already: the helper takes the ticket, and has no name for a device */
+	/* what stands already is no mount to the helper: the mount table shows it */
 	second = csi_node_add(node, "v", false, true);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	assert_int_equal(second->mounted.dev_minor, first->mounted.dev_minor);
