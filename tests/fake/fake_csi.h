@@ -57,6 +57,7 @@ enum fake_csi_ready {
 struct fake_csi_plugin {
 	char socket[108];
 	bool is_up;
+	int refusal; /* errno of a connection while it is down; 0: ECONNREFUSED */
 	/* what it says of itself; texts are borrowed */
 	const char *name;
 	const char *version;
