@@ -151,6 +151,7 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 	status = plugins_new(agent->event, &options, &agent_plugins_handlers, agent, &agent->plugins, err);
 	if (status != STATUS_OK)
 		return status;
+	volume_manager_set_plugins(agent->volumes, agent->plugins, agent->config->plugin_wait_us);
 	return controller_calls_new(agent->event, agent->plugins, agent->volumes, agent_on_controller_reply,
 				    agent, &agent->controller_calls, err);
 }
@@ -193,7 +194,10 @@ enum status agent_new(sd_event *event, const struct config *config, struct agent
 	if (status == STATUS_OK)
 		status = open_plugins(agent, err);
 	if (status == STATUS_OK)
-		status = local_new(event, config->socket, agent_report, agent, &agent->local, err);
+		status = stale_new(event, &agent->stale, err);
+	if (status == STATUS_OK)
+		status = local_new(event, config->socket, agent_prepare_report, agent_report, agent,
+				   &agent->local, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(agent);
@@ -250,21 +254,23 @@ void agent_free(struct agent *agent)
 {
 	if (!agent)
 		return;
+	stale_free(agent->stale); /* first: it tells who waits for a report */
 	local_free(agent->local);
 	session_free(agent->session);
 	controller_calls_free(agent->controller_calls);
-	plugins_free(agent->plugins);
 	wakeup_disarm(&agent->session_timer);
 	wakeup_disarm(&agent->picture_timer);
 	/* what waits for an answer goes before whom the answer is for */
 	helper_client_free(agent->helper);
 	picture_load_release(&agent->picture_load);
 	volume_manager_free(agent->volumes);
+	plugins_free(agent->plugins);
 	journal_close(agent->journal);
 	allocs_free(agent->allocs);
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);
+	mount_table_free(agent->mounts);
 	free(agent);
 }
 

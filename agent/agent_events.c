@@ -173,6 +173,7 @@ static void on_report_wanted(uint64_t epoch, void *userdata)
 	const struct node_report_facts facts = {.node_id = agent->config->node_id,
 						.boot_id = agent->boot_id,
 						.allocs = agent->allocs,
+						.plugins = agent->plugins,
 						.epoch = epoch};
 
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
@@ -199,13 +200,27 @@ static void on_plugins_change(void *userdata)
 {
 	struct agent *agent = userdata;
 
+	/* a plugin that ended may have taken its file servers along */
+	(void)stale_look(agent->stale, agent->allocs, NULL, NULL);
 	/* the hello says it anew */
 	if (agent->is_session_started)
 		session_restart(agent->session);
 }
 
+/* Not journalled yet: a plugin is known again when it has answered. */
+static void on_plugin_store(const char *plugin_id, const struct node_plugin *facts, void *userdata)
+{
+}
+
+/* No allocation is said to run a plugin yet. */
+static void on_plugin_expected(const char *alloc_id, const struct error *err, void *userdata)
+{
+}
+
 const struct plugins_handlers agent_plugins_handlers = {
 	.on_change = on_plugins_change,
+	.on_store = on_plugin_store,
+	.on_expected = on_plugin_expected,
 };
 
 const struct session_handlers agent_session_handlers = {
@@ -322,6 +337,13 @@ void agent_on_picture(struct picture *picture, const struct error *err, void *us
 		renew_session(agent);
 }
 
+bool agent_prepare_report(local_ready_fn *ready, void *ready_userdata, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	return stale_look(agent->stale, agent->allocs, ready, ready_userdata);
+}
+
 Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 {
 	struct agent *agent = userdata;
@@ -336,6 +358,8 @@ Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 		.allocs = agent->allocs,
 		.picture = volume_manager_picture(agent->volumes),
 		.receipts = agent->receipts,
+		.mounts = &agent->mounts,
+		.stale = agent->stale,
 	};
 
 	return report_make(&facts);

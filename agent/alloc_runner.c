@@ -479,6 +479,6 @@ void alloc_runner_free(struct alloc_runner *runner)
 		STAILQ_REMOVE_HEAD(&runner->writes, entry);
 		free(write);
 	}
-	free(runner->record);
+	alloc_record_free(runner->record);
 	free(runner);
 }

@@ -50,7 +50,8 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 			   const struct ticket *ticket, struct error *err);
 
 /** volume_in_use_fn; @userdata is struct allocs. */
-bool allocs_use_volume(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata);
+bool allocs_use_volume(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
+		       void *userdata);
 
 /** Does an allocation account for this publish, or this stage? */
 bool allocs_know_publish(const struct allocs *allocs, const char *alloc_id, uint8_t slot);

@@ -3,7 +3,9 @@
 
 #include "allocs.h"
 #include "helper_client.h"
+#include "mount_table.h"
 #include "session.h"
+#include "stale.h"
 #include "volume_manager.h"
 
 #include <holdfast/v1/agent.pb-c.h>
@@ -19,6 +21,8 @@ struct report_facts {
 	const struct allocs *allocs;
 	const struct picture *picture; /* NULL: not read yet */
 	const struct receipts *receipts;
+	const struct stale *stale;
+	struct mount_table **mounts; /* kept by the caller, refreshed */
 };
 
 /** Returns what protobuf_c_message_free_unpacked() frees; NULL when memory is short. */

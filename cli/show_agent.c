@@ -101,9 +101,22 @@ static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent
 
 		table_add(table,
 			  (const char *const[]){m->volume_id, m->alloc_id, m->path, m->device, m->propagation,
-						m->verified ? "yes" : "no", m->options});
+						m->stale[0]   ? "stale"
+						: m->verified ? "yes"
+							      : "no",
+						m->options});
 	}
 	return table_print(table, "mounts", err);
+}
+
+static void show_stale(const Holdfast__V1__GetAgentStatusResponse *agent)
+{
+	for (size_t i = 0; i < agent->n_mounts; i++) {
+		const Holdfast__V1__AgentMount *m = agent->mounts[i];
+
+		if (m->stale[0])
+			print_line("stale mount of volume %s at %s: %s", m->volume_id, m->path, m->stale);
+	}
 }
 
 static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
@@ -160,6 +173,7 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool v
 		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", verbose, err);
 	if (status == STATUS_OK)
 		status = show_mounts(agent, verbose, err);
+	show_stale(agent);
 	if (status == STATUS_OK)
 		status = show_operations(agent, verbose, err);
 	return status;
