@@ -38,11 +38,9 @@ void controller_borrow_capability(const Holdfast__V1__Capability *from,
 				  const Holdfast__V1__MountOptions *options, const struct node_plugin *facts,
 				  struct csi_capability *ret)
 {
-	enum access_mode mode = (enum access_mode)from->access_mode;
+	enum access_mode mode = csi_told_mode((enum access_mode)from->access_mode,
+					      facts->controller.single_node_multi_writer);
 
-	if (!facts->controller.single_node_multi_writer &&
-	    (mode == SINGLE_NODE_SINGLE_WRITER || mode == SINGLE_NODE_MULTI_WRITER))
-		mode = SINGLE_NODE_WRITER;
 	csi_borrow_capability(mode, (enum attachment_mode)from->attachment_mode, options, ret);
 }
 

@@ -31,6 +31,13 @@ enum access_mode csi_access_mode_from(Csi__V1__VolumeCapability__AccessMode__Mod
 	return ACCESS_MODE_UNSPECIFIED;
 }
 
+enum access_mode csi_told_mode(enum access_mode mode, bool announced)
+{
+	bool is_newer = mode == SINGLE_NODE_SINGLE_WRITER || mode == SINGLE_NODE_MULTI_WRITER;
+
+	return is_newer && !announced ? SINGLE_NODE_WRITER : mode;
+}
+
 void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode attachment_mode,
 			   const Holdfast__V1__MountOptions *options, struct csi_capability *ret)
 {

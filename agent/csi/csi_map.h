@@ -18,6 +18,10 @@ Csi__V1__VolumeCapability__AccessMode__Mode csi_access_mode(enum access_mode mod
 /** ACCESS_MODE_UNSPECIFIED for a number we do not know. */
 enum access_mode csi_access_mode_from(Csi__V1__VolumeCapability__AccessMode__Mode mode);
 
+/** The mode as it is told to a service that announces SINGLE_NODE_MULTI_WRITER, or does not: then it knows no
+ * single node with one writer or many, but SINGLE_NODE_WRITER. Who may claim is the claim server's matter. */
+enum access_mode csi_told_mode(enum access_mode mode, bool announced);
+
 /* One VolumeCapability with all that it consists of. */
 struct csi_capability {
 	Csi__V1__VolumeCapability pb;

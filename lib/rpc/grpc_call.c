@@ -88,6 +88,9 @@ static void receive_stream(struct rpc_call *call)
 		;
 	if (call->state != CALL_STREAMING || !call->stream.in_end || call->half_closed)
 		return;
+	/* Given up, not ended: who cancels may half-close first, as clients on Node do in the same breath. */
+	if (call->stream.closed)
+		return;
 	call->half_closed = true;
 	if (handlers->on_half_close)
 		handlers->on_half_close(call, call->conn->server->userdata);

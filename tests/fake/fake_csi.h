@@ -101,6 +101,7 @@ struct fake_csi_volume {
 	char last_context[64];
 	char last_publish_context[64];
 	char last_fs_type[32];
+	int last_access_mode;
 };
 
 struct fake_csi {

@@ -740,6 +740,8 @@ static void note(struct fake_csi_volume *volume, const ProtobufCMessage *request
 	note_map(request, "secrets", "key", volume->last_secret);
 	note_map(request, "volume_context", NULL, volume->last_context);
 	note_map(request, "publish_context", NULL, volume->last_publish_context);
+	if (at && *at && (*at)->access_mode)
+		volume->last_access_mode = (int)(*at)->access_mode->mode;
 	if (at && *at && (*at)->access_type_case == CSI__V1__VOLUME_CAPABILITY__ACCESS_TYPE_MOUNT)
 		(void)snprintf(volume->last_fs_type, sizeof(volume->last_fs_type), "%s",
 			       (*at)->mount->fs_type);

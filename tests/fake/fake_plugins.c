@@ -61,8 +61,11 @@ void fake_plugins_add(struct plugins *plugins, const char *plugin_id, struct fak
 		.has_node = true,
 		.node = {.stage = announces(
 				 model, CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__STAGE_UNSTAGE_VOLUME),
-			 .expand = announces(model,
-					     CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__EXPAND_VOLUME)},
+			 .expand =
+				 announces(model, CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__EXPAND_VOLUME),
+			 .single_node_multi_writer = announces(
+				 model,
+				 CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__SINGLE_NODE_MULTI_WRITER)},
 	};
 	(void)str_copy(entry->facts.plugin_id, sizeof(entry->facts.plugin_id), plugin_id);
 	(void)str_copy(entry->facts.node.provider_node_id, sizeof(entry->facts.node.provider_node_id),

@@ -1,5 +1,6 @@
 // usage: node client.js DIR PORT: checks the server at DIR/c.sock and at PORT with TLS.
-const { grpc, v1, read, MISSING } = require('./peer');
+const { grpc, v1, testing, read, MISSING } = require('./peer');
+const cases = require('./cases');
 const assert = require('assert');
 
 const [dir, port] = process.argv.slice(2);
@@ -123,9 +124,16 @@ const big = { 'grpc.max_receive_message_length': 8 << 20, 'grpc.ssl_target_name_
     ['unix', unix, '', ['http://localhost', { createConnection: () => require('net').connect(`${dir}/c.sock`) }]],
     ['TLS', tls, NODE, [`https://127.0.0.1:${port}`, { ca, key, cert, servername: 'localhost' }]],
   ]) {
-    const peer = { v: new v1.Volumes(...target, big), n: new v1.Nodes(...target, big), identity, h2 };
+    const peer = {
+      v: new v1.Volumes(...target, big),
+      n: new v1.Nodes(...target, big),
+      t: new testing.TestService(...target, big),
+      u: new testing.UnimplementedService(...target, big),
+      identity,
+      h2,
+    };
     peer.v.credentials = target[1];
-    for (const [name, check] of Object.entries(checks)) {
+    for (const [name, check] of Object.entries({ ...checks, ...cases })) {
       try {
         await check(peer);
         console.log(`ok      grpc-js to us, ${where}: ${name}`);
@@ -134,8 +142,7 @@ const big = { 'grpc.max_receive_message_length': 8 << 20, 'grpc.ssl_target_name_
         console.log(`FAILED  grpc-js to us, ${where}: ${name}: ${error.stack}`);
       }
     }
-    peer.v.close();
-    peer.n.close();
+    [peer.v, peer.n, peer.t, peer.u].forEach((client) => client.close());
   }
   process.exit(failed ? 1 : 0);
 })();

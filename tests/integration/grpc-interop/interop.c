@@ -1,8 +1,11 @@
 /* Our side of the tests with gRPC peers of other makes.
  *
  * interop certs DIR            make a CA and certificates for both sides
- * interop serve DIR            serve DIR/c.sock, and TLS on a port that is printed, until SIGTERM
- * interop call DIR PORT        check the server at DIR/js.sock and at PORT with TLS */
+ * interop serve DIR            serve DIR/c.sock, and TLS on a port that is printed, until SIGTERM; then say
+ * how many calls of each method ended how interop call DIR PORT        check the server at DIR/js.sock and at
+ * PORT with TLS */
+
+#include "test_service.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -14,6 +17,7 @@
 #include "rpc/pki.h"
 #include "rpc/server.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +99,28 @@ static struct rpc_tls *load(const char *dir, const char *key, const char *cert)
 
 /* ---- the server ---- */
 
-static void answer(struct rpc_call *call, const char *id)
+/* Calls whose deadlines are tested; they are answered when nobody waits any more. */
+struct held {
+	struct rpc_call *calls[HELD_MAX];
+	size_t n;
+};
+
+/* What the handlers see. */
+struct site {
+	struct rpc_server *server;
+	struct held held;
+};
+
+/* The number of streams that are open: what a client has cancelled must not stay. */
+static char *count_streams(const struct site *site)
+{
+	char text[32];
+
+	(void)str_format(text, sizeof(text), "%zu", rpc_server_stats(site->server).streams);
+	return strdup(text);
+}
+
+static void answer(struct rpc_call *call, const struct site *site, const char *id)
 {
 	Holdfast__V1__GetVolumeResponse response = HOLDFAST__V1__GET_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
@@ -108,21 +133,31 @@ static void answer(struct rpc_call *call, const char *id)
 	} else if (str_eq(id, "whoami")) {
 		why = strdup(rpc_call_peer(call)->uri);
 		response.why = why;
+	} else if (str_eq(id, "token") && rpc_call_token(call)) {
+		why = strdup(rpc_call_token(call));
+		response.why = why;
+	} else if (str_eq(id, "streams")) {
+		why = count_streams(site);
+		response.why = why;
 	}
 	volume.id = (char *)(uintptr_t)(strlen(id) > 64 ? "long" : id);
 	response.volume = &volume;
 	rpc_call_reply(call, &response.base);
 }
 
-/* Calls whose deadlines are tested; they are answered when nobody waits any more. */
-struct held {
-	struct rpc_call *calls[HELD_MAX];
-	size_t n;
-};
+/* What comes with an error for programs: the request itself, as bytes of every kind. */
+static void fail_with_details(struct rpc_call *call, const ProtobufCMessage *request)
+{
+	struct error err;
+
+	(void)error_set(&err, STATUS_FAILED_PRECONDITION, 0, "see the details");
+	rpc_call_fail_details(call, &err, request);
+}
 
 static void on_get(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
-	struct held *held = userdata;
+	struct site *site = userdata;
+	struct held *held = &site->held;
 	const Holdfast__V1__GetVolumeRequest *request = (const Holdfast__V1__GetVolumeRequest *)message;
 	struct error err;
 
@@ -131,8 +166,10 @@ static void on_get(struct rpc_call *call, const ProtobufCMessage *message, void 
 		rpc_call_fail(call, &err);
 	} else if (str_eq(request->id, "hold") && held->n < HELD_MAX) {
 		held->calls[held->n++] = call;
+	} else if (str_eq(request->namespace_, "details")) {
+		fail_with_details(call, message);
 	} else {
-		answer(call, request->id);
+		answer(call, site, request->id);
 	}
 }
 
@@ -175,20 +212,27 @@ static int on_term(sd_event_source *source, const struct signalfd_siginfo *info,
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
+static void print_count(const char *service, const char *method, enum status status, uint64_t n,
+			void *userdata)
+{
+	(void)userdata;
+	(void)printf("count %s %s %s %" PRIu64 "\n", service, method, status_name(status), n);
+}
+
 static int serve(const char *dir)
 {
 	static const struct rpc_stream_handlers session = {
 		.on_open = on_open, .on_message = on_message, .on_closed = on_closed};
 	static const struct rpc_method volumes[] = {{.name = "Get", .unary = on_get}};
 	static const struct rpc_method nodes[] = {{.name = "Session", .stream = &session}};
-	static const struct rpc_service services[] = {
+	const struct rpc_service services[] = {
 		{&holdfast__v1__volumes__descriptor, volumes, ARRAY_SIZE(volumes)},
 		{&holdfast__v1__nodes__descriptor, nodes, ARRAY_SIZE(nodes)},
+		test_service,
 	};
 	struct rpc_tls *tls = load(dir, "server.key", "server.crt");
-	struct rpc_server *server = NULL;
 	sd_event *event = NULL;
-	struct held held = {.n = 0};
+	struct site site = {.server = NULL};
 	uint16_t port = 0;
 	struct error err;
 	sigset_t term;
@@ -198,15 +242,16 @@ static int serve(const char *dir)
 	(void)sigprocmask(SIG_BLOCK, &term, NULL);
 	if (sd_event_new(&event) < 0 || sd_event_add_signal(event, NULL, SIGTERM, on_term, NULL) < 0)
 		return 1;
-	check(rpc_server_new(event, services, ARRAY_SIZE(services), NULL, &held, &server, &err), &err);
-	check(rpc_server_listen_unix(server, in_dir(dir, "c.sock"), 0600, &err), &err);
-	check(rpc_server_listen_tls(server, "127.0.0.1", 0, tls, &port, &err), &err);
+	check(rpc_server_new(event, services, ARRAY_SIZE(services), NULL, &site, &site.server, &err), &err);
+	check(rpc_server_listen_unix(site.server, in_dir(dir, "c.sock"), 0600, &err), &err);
+	check(rpc_server_listen_tls(site.server, "127.0.0.1", 0, tls, &port, &err), &err);
 	(void)printf("ready %u\n", port);
 	(void)fflush(stdout);
 	(void)sd_event_loop(event);
-	rpc_server_free(server);
-	while (held.n > 0)
-		answer(held.calls[--held.n], "too late");
+	rpc_server_each_count(site.server, print_count, NULL);
+	rpc_server_free(site.server);
+	while (site.held.n > 0)
+		answer(site.held.calls[--site.held.n], &site, "too late");
 	rpc_tls_free(tls);
 	(void)sd_event_unref(event);
 	return 0;

@@ -5,12 +5,15 @@ const fs = require('fs');
 const path = require('path');
 
 const protos = process.env.HOLDFAST_PROTOS;
-const definition = loader.loadSync(fs.readdirSync(path.join(protos, 'holdfast/v1')).map((file) => `holdfast/v1/${file}`), {
-  includeDirs: [protos], keepCase: true, longs: String, enums: String, bytes: String,
+const options = {
+  includeDirs: [protos, __dirname], keepCase: true, longs: String, enums: String,
   defaults: true, oneofs: true, objects: true, arrays: true,
-});
+};
+const load = (files, more) => grpc.loadPackageDefinition(loader.loadSync(files, { ...options, ...more }));
 exports.grpc = grpc;
-exports.v1 = grpc.loadPackageDefinition(definition).holdfast.v1;
+exports.v1 = load(fs.readdirSync(path.join(protos, 'holdfast/v1')).map((file) => `holdfast/v1/${file}`),
+  { bytes: String }).holdfast.v1;
+exports.testing = load('interop.proto').grpc.testing;
 exports.read = (dir, file) => fs.readFileSync(path.join(dir, file));
 
 // Odd characters that have to survive percent-encoding.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Both directions between us and grpc-js, over a unix socket and over mutual TLS; and every method of the claim server by
-# grpc-js and by curl.
+# Between us and gRPC of other makes, over a unix socket and over mutual TLS: grpc-js both ways, grpcio as a client, frames
+# by hand, and h2load; and every method of the claim server by grpc-js and by curl.
 # usage: run.sh [BUILD-FOLDER]     default build/dev; npm packages are put there, nothing else is installed
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -18,9 +18,11 @@ for program in "$interop" "$server" "$agent"; do
 	}
 done
 mkdir -p "$work"
-cp "$here"/package.json "$here"/package-lock.json "$here"/*.js "$work"
+cp "$here"/package.json "$here"/package-lock.json "$here"/*.js "$here"/interop.proto "$work"
 (cd "$work" && npm ci --loglevel=error --no-audit --no-fund)
 export HOLDFAST_PROTOS=$root/proto
+mkdir -p "$work/python"
+(cd "$root/proto" && protoc -I. -I"$here" --python_out="$work/python" interop.proto holdfast/v1/*.proto)
 
 dir=$(mktemp -d /tmp/holdfast-interop-XXXXXX)
 pids=()
@@ -55,11 +57,37 @@ start() {
 failed=0
 start c "$interop" serve "$dir"
 node "$work/client.js" "$dir" "$port" || failed=1
+# Debian's python3, whatever else is installed: grpcio and hpack are its packages
+PYTHONPATH=$work/python /usr/bin/python3 -B "$here/cases.py" "$dir" "$port" || failed=1
+/usr/bin/python3 -B "$here/raw.py" "$dir" || failed=1
 # our server has to end well, with nothing leaked where that is looked for
 kill "${pids[0]}"
 wait "${pids[0]}" || failed=1
 start js node "$work/server.js" "$dir"
 "$interop" call "$dir" "$port" || failed=1
+
+# A server under load: as gRPC, where every answer is HTTP 200 and the server's own count tells how the calls ended.
+start load "$interop" serve "$dir"
+load_pid=${pids[-1]}
+printf '\0\0\0\0\0' >"$dir/empty"           # a message of nothing
+printf '\0\0\0\0\3\20\200\10' >"$dir/large" # asks UnaryCall for 1 KiB
+grpc=(--header='content-type: application/grpc' --header='te: trailers')
+service=grpc.testing.TestService
+"$here/load.sh" 'gRPC over TLS' 20000 256 "$dir/empty" "https://127.0.0.1:$port/$service/EmptyCall" "${grpc[@]}" || failed=1
+"$here/load.sh" 'gRPC over a unix socket' 20000 256 "$dir/empty" "http://localhost/$service/EmptyCall" "${grpc[@]}" \
+	--base-uri="unix:$dir/c.sock" || failed=1
+"$here/load.sh" 'answers of 1 KiB over TLS' 10000 256 "$dir/large" "https://127.0.0.1:$port/$service/UnaryCall" "${grpc[@]}" || failed=1
+kill "$load_pid"
+wait "$load_pid" || failed=1
+for expected in "EmptyCall OK 120000" "UnaryCall OK 30000"; do
+	if grep -qxF "count $service $expected" "$dir/load.out" && [ "$(grep -c '^count' "$dir/load.out")" -eq 2 ]; then
+		echo "ok      h2load: the server's own count: $expected"
+	else
+		failed=1
+		echo "FAILED  h2load: the server counted not only $expected:"
+		cat "$dir/load.out"
+	fi
+done
 
 # Wait until a server has written its address to $1/address.
 wait_address() {
@@ -112,6 +140,27 @@ start_agent() {
 	"${as[@]}" "$agent" --config "$own/agent.hcl" >"$1/agent.log" 2>&1 &
 	agents+=($!)
 }
+
+# The claim server and an agent under load, as JSON, where a refusal is another HTTP status.
+site=$dir/load
+"$server" --dev "$site" --cluster interop --node n1 --node n2 >"$site.log" 2>&1 &
+pids+=($!)
+load_pid=$!
+wait_address "$site"
+start_agent "$site"
+for _ in $(seq 200); do
+	[ ! -S "$site/n2/agent.sock" ] || break
+	sleep 0.05
+done
+echo '{}' >"$dir/object"
+json=(--header='content-type: application/json')
+"$here/load.sh" 'the claim server over TLS' 10000 256 "$dir/object" \
+	"https://$(cat "$site/address")/holdfast.v1.Volumes/List" "${json[@]}" || failed=1
+# 16 is what the agent takes of one connection at a time
+"$here/load.sh" "the agent's socket" 10000 16 "$dir/object" http://localhost/holdfast.v1.Agent/Status "${json[@]}" \
+	--base-uri="unix:$site/n2/agent.sock" || failed=1
+kill "${agents[-1]}" && wait "${agents[-1]}" || failed=1
+kill "$load_pid" && wait "$load_pid" || failed=1
 
 # Every method of the claim server, twice: each driver has servers of its own.
 for driver in grpc-js curl; do

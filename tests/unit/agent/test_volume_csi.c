@@ -84,6 +84,27 @@ static void a_volume_goes_by_its_plugin_and_back(void **state)
 	assert_string_equal(volume->staged, "");
 }
 
+static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
+{
+	struct csi_node *node = *state;
+	struct node_plugin *facts =
+		(struct node_plugin *)(uintptr_t)plugins_facts(node->plugins, CSI_PLUGIN); /* the model's */
+
+	(void)csi_node_add(node, "v", false, false); /* SINGLE_NODE_MULTI_WRITER */
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_int_equal(fake_csi_volume("ext/v")->last_access_mode,
+			 CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_MULTI_WRITER);
+	facts->node.single_node_multi_writer = false;
+	(void)csi_node_add(node, "w", false, false);
+	(void)csi_node_add(node, "r", true, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_int_equal(fake_csi_volume("ext/w")->last_access_mode,
+			 CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__SINGLE_NODE_WRITER);
+	assert_int_equal(fake_csi_volume("ext/r")->last_access_mode,
+			 CSI__V1__VOLUME_CAPABILITY__ACCESS_MODE__MODE__MULTI_NODE_READER_ONLY);
+	stop_all(node);
+}
+
 static void what_stands_already_needs_no_plugin(void **state)
 {
 	struct csi_node *node = *state;
@@ -844,6 +865,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_volume_goes_by_its_plugin_and_back),
+		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
 		TEST(what_stands_already_needs_no_plugin),
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
 		TEST(staging_is_not_asked_of_who_does_not_announce_it),

@@ -256,6 +256,31 @@ static void half_closing_is_told_or_ends_the_stream(void **state)
 	raw_close(&raw);
 }
 
+/* grpc-js cancels so: END_STREAM and RST_STREAM in the same breath. */
+static void a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended(void **state)
+{
+	static const struct raw_field fields[] = {
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", "/holdfast.v1.Nodes/Session"},
+		{"content-type", "application/grpc"},
+		{NULL, NULL},
+	};
+	struct world *world = *state;
+	struct raw_answer answer;
+	struct raw raw;
+
+	raw_open(&raw, world, true);
+	raw_start(&raw, &(struct raw_request){.fields = fields}, &answer);
+	raw_reset(&raw, &answer);
+	world_run_until_count(world, &world->n_closed, 1);
+	assert_int_equal(world->n_opened, 1);
+	assert_int_equal(world->n_half_closed, 0);
+	assert_int_equal(world->n_closed, 1);
+	assert_int_equal(rpc_server_stats(world->server).streams, 0);
+	raw_close(&raw);
+}
+
 /* The client says its last and the server goes on. */
 static void note_half_close(struct rpc_call *call, void *userdata)
 {
@@ -562,6 +587,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(opening_in_time_is_all_that_the_time_limit_is_about),
 	WORLD_TEST(a_refused_stream_is_never_open),
 	WORLD_TEST(half_closing_is_told_or_ends_the_stream),
+	WORLD_TEST(a_stream_that_is_half_closed_and_given_up_at_once_has_not_ended),
 	WORLD_TEST(half_closing_is_told_once_and_the_server_may_go_on),
 	WORLD_TEST(nothing_is_told_of_a_stream_that_its_handler_has_ended),
 	WORLD_TEST(the_deadline_of_a_stream_ends_it),

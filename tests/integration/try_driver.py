@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""Take a CSI driver through everything that Holdfast does with one, as root, on one node made for it:
+
+    sudo tests/integration/try_driver.py [options] -- COMMAND...
+
+COMMAND runs the driver in the foreground; {socket}, {node} and {state} (a folder of its own) in it are replaced. One line
+per step; exit 0 when all went well. What the driver makes below {state} is removed with it. See docs/drivers.md.
+"""
+
+import argparse
+import grp
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+from world import GROUP, PREFIX, Failure, Node, World, mounts_below, run, wait_for
+
+ALLOC = "0192f3a0-0000-7000-8000-00000000000"
+MODE, ATTACHMENT = "single-node-writer", "file-system"
+
+
+class DriverWorld(World):
+    """Without a disk of its own."""
+
+    def make_disk(self):
+        pass
+
+
+class DriverNode(Node):
+    """A node with a folder for plugins and a profile for this one."""
+
+    def __init__(self, world, number, plugin_id):
+        super().__init__(world, number)
+        self.plugin_id = plugin_id
+        self.plugin_dir = f"{self.dir}/plugins"
+
+    def profiles(self):
+        return super().profiles() + f"\tprofile {self.plugin_id} {{\n\t\tclass = csi\n\t}}\n"
+
+    def settings(self):
+        return f'plugin_dir = "{self.plugin_dir}"\nplugin_probe_interval = "1s"\n' + super().settings()
+
+    def prepare(self):
+        super().prepare()
+        self.make_folder()
+
+    def make_folder(self):
+        """As docs/drivers.md has it, with the group in place of an access control list."""
+        folder = f"{self.plugin_dir}/{self.plugin_id}"
+        os.makedirs(folder, 0o755, exist_ok=True)
+        os.chown(folder, 0, grp.getgrnam(GROUP).gr_gid)
+        os.chmod(folder, 0o2750)
+
+
+class Driver:
+    """The process of the driver, as its unit would run it: root's, umask 0002, in the mount namespace of the host."""
+
+    def __init__(self, node, command):
+        self.socket = f"{node.plugin_dir}/{node.plugin_id}/csi.sock"
+        self.state = f"{PREFIX}/driver"
+        self.log = f"{PREFIX}/log/driver.log"
+        os.makedirs(self.state, 0o755, exist_ok=True)
+        fields = {"{socket}": self.socket, "{node}": node.id, "{state}": self.state}
+        self.argv = [self.fill(word, fields) for word in command]
+        self.process = None
+
+    @staticmethod
+    def fill(word, fields):
+        for name, value in fields.items():
+            word = word.replace(name, value)
+        return word
+
+    def start(self):
+        if os.path.exists(self.socket):
+            os.unlink(self.socket)
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            start_new_session=True, umask=0o002)
+
+    def end(self, sig=signal.SIGTERM):
+        if not self.process:
+            return
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, sig)
+        self.process.wait(timeout=30)
+        self.process = None
+
+
+class Trial:
+    """The steps, each a method that raises Failure."""
+
+    def __init__(self, world, node, driver, options):
+        self.world, self.node, self.driver, self.options = world, node, driver, options
+        self.volume, self.serial = "trial", 0
+        self.file = f"{self.node.published(self.alloc)}/written"
+
+    @property
+    def alloc(self):
+        return f"{ALLOC}{self.serial}"
+
+    def plugin(self):
+        """What the server knows of it, or None."""
+        done = self.world.holdfast("plugin", "status", self.node.plugin_id, "--json", check=False)
+        return json.loads(done.stdout)["plugin"] if done.returncode == 0 else None
+
+    def healthy(self):
+        plugin = self.plugin()
+        return bool(plugin) and (plugin.get("nodes_healthy", 0) > 0 or plugin.get("controllers_healthy", 0) > 0)
+
+    def abilities(self):
+        status = self.world.json("node", "status", self.node.id)
+        entries = [p for p in status["node"]["plugins"] if p["plugin_id"] == self.node.plugin_id]
+        return {half: {name for name, has in (entries[0].get(half) or {}).items() if has is True}
+                for half in ("controller", "node")}
+
+    def mounts(self):
+        return [line.split(" ")[4] for line in mounts_below(self.node.dir)
+                if not line.split(" ")[4].startswith(self.node.plugin_dir)]
+
+    def step_the_plugin_is_found(self):
+        self.driver.start()
+        wait_for("the server to see the plugin healthy", self.healthy, seconds=60)
+        plugin = self.plugin()
+        for half, names in self.abilities().items():
+            print(f"        {half}: {', '.join(sorted(names - {'healthy'})) or 'nothing'}")
+        print(f"        {plugin.get('provider')} {plugin.get('provider_version')}")
+
+    def spec(self, size="64MiB"):
+        lines = [f'id = "{self.volume}"', 'type = "csi"', f'plugin_id = "{self.node.plugin_id}"',
+                 f'capacity_min = "{size}"',
+                 f'capability {{\n  access_mode = "{MODE}"\n  attachment_mode = "{ATTACHMENT}"\n}}']
+        if self.options.topology:
+            segments = "\n".join(f'"{key}" = "{value}"' for key, value in
+                                 (self.filled(pair).split("=", 1) for pair in self.options.topology))
+            lines.append(f"topology_request {{\n  preferred {{\n    topology {{\n      segments {{\n{segments}\n      }}\n"
+                         "    }\n  }\n}")
+        for block in ("parameters", "context"):
+            pairs = getattr(self.options, block)
+            if pairs:
+                body = "\n".join(f'  "{key}" = "{value}"' for key, value in (pair.split("=", 1) for pair in pairs))
+                lines.append(f"{block} {{\n{body}\n}}")
+        return self.world.spec("trial.hcl", "\n".join(lines) + "\n")
+
+    def filled(self, text):
+        return text.replace("{node}", self.node.id)
+
+    def step_a_volume_is_created(self):
+        print("        " + self.world.holdfast("volume", "create", self.spec()).stdout.strip().replace("\n", "\n        "))
+        self.world.holdfast("volume", "create", self.spec())  # resumes, makes nothing twice
+
+    def run_alloc(self):
+        spec = self.world.spec(
+            "trial-alloc.hcl", f'name = "trial"\ndriver = "none"\nvolume "data" {{\n  source = "{self.volume}"\n'
+            f'  access_mode = "{MODE}"\n  attachment_mode = "{ATTACHMENT}"\n}}\n')
+        self.world.holdfast("alloc", "run", spec, "--node", self.node.id, "--id", self.alloc)
+
+    def step_an_allocation_has_it(self):
+        self.run_alloc()
+        target = self.node.published(self.alloc)
+        lines = [line for line in mounts_below(self.node.dir) if line.split(" ")[4] == target]
+        if len(lines) != 1:
+            raise Failure(f"{target} is not mounted once: {self.mounts()}")
+        flags = lines[0].split(" ")[5].split(",")
+        if not {"nosuid", "nodev", "noexec"} <= set(flags):
+            raise Failure(f"{target} lacks the floor: {flags}")
+        with open(self.file, "w", encoding="ascii") as f:
+            f.write("kept\n")
+        for mount in self.mounts():
+            print(f"        {mount}")
+
+    def check_data(self):
+        with open(self.file, encoding="ascii") as f:
+            if f.read() != "kept\n":
+                raise Failure(f"{self.file} does not hold what was written")
+
+    def step_the_agent_is_killed_and_started(self):
+        before = self.mounts()
+        self.node.daemon.kill()
+        self.check_data()
+        self.node.start()
+        self.node.wait_connected()
+        self.check_data()
+        if self.mounts() != before:
+            raise Failure(f"mounts have changed: {self.mounts()}, not {before}")
+
+    def step_the_driver_is_killed_and_started(self):
+        before = self.mounts()
+        self.driver.end(signal.SIGKILL)
+        wait_for("the server to see that the plugin is not healthy", lambda: not self.healthy(), seconds=60)
+        self.check_data()
+        self.driver.start()
+        wait_for("the server to see the plugin healthy again", self.healthy, seconds=60)
+        self.check_data()
+        if self.mounts() != before:
+            raise Failure(f"mounts have changed: {self.mounts()}, not {before}")
+
+    def step_it_is_expanded(self):
+        can = self.abilities()
+        if "expand" not in can["controller"] or self.options.no_expand:
+            print("        left out")
+            return
+        self.world.holdfast("volume", "expand", self.volume, "128MiB", "--timeout", "60s")
+        capacity = int(self.world.json("volume", "status", self.volume)["volume"]["capacity"])
+        if capacity < 128 << 20:
+            raise Failure(f"the volume has {capacity} bytes")
+        self.check_data()
+
+    def step_a_snapshot_is_made_and_deleted(self):
+        if "create_delete_snapshot" not in self.abilities()["controller"]:
+            print("        left out")
+            return
+        made = self.world.json("volume", "snapshot", "create", self.volume, "trial-snapshot")
+        snapshot = made["snapshots"][0] if "snapshots" in made else made["snapshot"]
+        self.world.holdfast("volume", "snapshot", "delete", self.node.plugin_id, snapshot["snapshot_id"], "--yes")
+
+    def step_a_second_allocation_is_refused(self):
+        self.serial = 9
+        done = None
+        try:
+            self.run_alloc()
+        except Failure as refused:
+            done = str(refused)
+        finally:
+            self.world.holdfast("alloc", "stop", self.alloc, check=False)
+            self.serial = 0
+        if not done:
+            raise Failure("two allocations have a volume of one")
+        print(f"        {done[:160]}")
+
+    def free(self):
+        self.world.holdfast("alloc", "stop", self.alloc, "--timeout", "60s")
+        wait_for("the claim to be freed", lambda: not self.world.live_claims(self.volume), seconds=60)
+        if self.mounts():
+            raise Failure(f"still mounted: {self.mounts()}")
+        left = os.listdir(f"{self.node.dir}/stage")
+        if left:
+            raise Failure(f"left in the stage: {left}")
+
+    def step_it_is_let_go(self):
+        self.free()
+
+    def step_the_data_is_there_the_next_time(self):
+        self.serial += 1
+        self.file = f"{self.node.published(self.alloc)}/written"
+        self.run_alloc()
+        self.check_data()
+
+    def step_it_is_stopped_while_the_driver_is_down(self):
+        """Waits for the driver, and then ends."""
+        self.driver.end(signal.SIGKILL)
+        stop = subprocess.Popen([f"{PREFIX}/bin/holdfast", "--dev-dir", f"{PREFIX}/var/server", "alloc", "stop", self.alloc],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(3)
+        why = self.world.holdfast("volume", "status", self.volume, "--why").stdout
+        print("        " + "\n        ".join(line for line in why.splitlines() if line)[-600:])
+        if not self.world.live_claims(self.volume):
+            raise Failure("the claim was freed although nothing could be unpublished")
+        self.driver.start()
+        stop.wait(timeout=120)
+        self.free()
+
+    def step_the_volume_is_deleted(self):
+        self.world.holdfast("volume", "delete", self.volume, "--yes", "--timeout", "60s")
+
+    def step_the_plugin_goes(self):
+        self.driver.end()
+        if os.path.exists(self.driver.socket):
+            os.unlink(self.driver.socket)
+        os.rmdir(os.path.dirname(self.driver.socket))
+        wait_for("the server to forget the plugin", lambda: self.plugin() is None or not self.healthy(), seconds=60)
+
+    def steps(self):
+        return [getattr(self, name) for name in vars(type(self)) if name.startswith("step_")]
+
+
+def parse():
+    parser = argparse.ArgumentParser(description="Take a CSI driver through everything that Holdfast does with one.")
+    parser.add_argument("--id", default="trial", help="plugin id")
+    parser.add_argument("--topology", action="append", metavar="KEY=VALUE", help="segment to ask for, {node} is replaced")
+    parser.add_argument("--parameters", action="append", metavar="KEY=VALUE")
+    parser.add_argument("--context", action="append", metavar="KEY=VALUE")
+    parser.add_argument("--no-expand", action="store_true", help="do not expand, whatever is announced")
+    parser.add_argument("command", nargs="+", help="the driver, after --")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    world = DriverWorld(nodes=1)
+    node = DriverNode(world, 1, options.id)
+    world.nodes = [node]
+    driver, went_well = None, False
+    try:
+        world.open()
+        driver = Driver(node, options.command)
+        world.start_agents()
+        print(f"driver: {shlex.join(driver.argv)}", flush=True)
+        for step in Trial(world, node, driver, options).steps():
+            name = step.__name__[5:].replace("_", " ")
+            began = time.monotonic()
+            try:
+                step()
+            except (Failure, OSError, KeyError, subprocess.SubprocessError) as why:
+                print(f"FAILED  {name}: {why}")
+                return 1
+            print(f"ok      {name} ({time.monotonic() - began:.1f} s)", flush=True)
+        went_well = True
+        return 0
+    finally:
+        if driver:
+            driver.end(signal.SIGKILL)
+        if not went_well:
+            run("cp", "-r", world.logs, f"/tmp/holdfast-driver-logs-{os.getpid()}", check=False)
+            print(f"logs: /tmp/holdfast-driver-logs-{os.getpid()}", flush=True)
+        world.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
