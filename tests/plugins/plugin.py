@@ -22,6 +22,7 @@ PYTHON = "/usr/bin/python3"
 GRPCIO, GRPC_JS = "grpcio", "grpc-js"
 STACKS = (GRPCIO, GRPC_JS)
 START_SECONDS = 20
+UMASK = 0o007  # bind(2) takes the umask from a socket's mode in spite of a default ACL, and with it the ACL's mask
 TOOLS = HERE.parent.parent / "build/plugin-tools"
 
 
@@ -137,9 +138,11 @@ class Storage:
 class Plugin:
     """One process. Several of one provider and several ids are different machines, as far as it knows."""
 
-    def __init__(self, provider, stack, socket, node, tools, kind="monolith", log=None):
+    def __init__(self, provider, stack, socket, node, tools, kind="monolith", log=None,
+                 umask=UMASK):
         self.provider, self.stack, self.socket, self.node, self.kind = provider, stack, socket, node, kind
         self.messages, self.modules = tools
+        self.umask = umask
         self.log = log or os.path.join(provider.folder, f"{stack}-{node}.log")
         self.process = None
 
@@ -155,7 +158,7 @@ class Plugin:
                        "HOLDFAST_NODE_MODULES": str(self.modules)}
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.argv(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                            env=environment, start_new_session=True)
+                                            env=environment, start_new_session=True, umask=self.umask)
         if self.process.stdout.readline() != b"ready\n":
             raise RuntimeError(f"plugin {self.stack} for {self.node} did not start; see {self.log}")
         return self
