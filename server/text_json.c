@@ -203,7 +203,7 @@ static void put_name(struct strbuf *out, const char *name)
 
 	assert(n + 3 <= sizeof(text));
 	text[0] = text[n + 1] = '"';
-	memcpy(text + 1, name, n);
+	memcpy(text + 1, name, n); /* NOLINT(bugprone-not-null-terminated-result): counted, not terminated */
 	text[n + 2] = ':';
 	strbuf_put(out, text, n + 3);
 }
