@@ -188,6 +188,7 @@ static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply 
 	if (!target->is_mounted || target->is_device)
 		return MH_OK;
 	reply->state = MH_STATE_STAGED;
+	reply->dev_major = target->major;
 	reply->dev_minor = target->minor;
 	return MH_ALREADY;
 }
@@ -228,6 +229,7 @@ static enum mh_status do_publish(const void *bytes, struct mh_reply *reply)
 	if (take(&state->refuse_publish))
 		return MH_REFUSED;
 	if (folder && folder->targets[request->read_only].is_mounted) {
+		target.major = folder->targets[request->read_only].major;
 		target.minor = folder->targets[request->read_only].minor;
 		staged = &target;
 	}
@@ -277,6 +279,8 @@ static enum mh_status unstage_csi(struct fake_folder *folder, struct mh_reply *r
 		state->plugin_left += places[i]->is_mounted;
 	}
 	folder->is_used = false;
+	if (state->sb_alive)
+		reply->state = MH_STATE_SB_ALIVE;
 	return MH_OK;
 }
 
@@ -310,6 +314,7 @@ static bool target_at(size_t i, struct mh_list_entry *ret)
 	if (!folder->is_used || !target->is_mounted)
 		return false;
 	memcpy(ret->volume, folder->volume, sizeof(ret->volume));
+	ret->dev_major = target->major;
 	ret->dev_minor = target->minor;
 	ret->state = MH_STATE_STAGED;
 	return true;

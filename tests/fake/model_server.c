@@ -451,6 +451,8 @@ static void send_csi(struct rpc_call *call, Holdfast__V1__ClaimVolumeResponse *r
 	response->volume->secrets = secrets;
 	response->volume->n_secrets = 1;
 	rpc_call_reply(call, &response->base);
+	response->publish_context = NULL;
+	response->n_publish_context = 0;
 	response->volume->secrets = NULL;
 	response->volume->n_secrets = 0;
 }
