@@ -667,6 +667,47 @@ static void whatever_a_call_does_nothing_is_left(void **state)
 	print_message("%u lives\n", n);
 }
 
+/* The helper's answers: refusals, what is busy, and its death around each request. */
+static void order_helper(struct fake_state *helper, unsigned int answer)
+{
+	helper->refuse_stage = answer == 0;
+	helper->refuse_publish = answer == 1;
+	helper->busy_unpublish = answer == 2 ? 2 : 0;
+	helper->busy_unstage = answer == 3 ? 2 : 0;
+	helper->calls = 0;
+	helper->fault_calls = 1;
+	helper->fault_call = answer < 4 ? 0 : 1 + (answer - 4) / 2;
+	helper->fault = answer % 2 == 0 ? FAKE_DIE_BEFORE : FAKE_DIE_AFTER;
+}
+
+static void whatever_helper_and_plugin_do_nothing_is_left(void **state)
+{
+	static const enum fake_csi_way ways[] = {FAKE_CSI_OK, FAKE_CSI_FAIL_DONE, FAKE_CSI_HANG_DONE,
+						 FAKE_CSI_VANISH_DONE};
+	enum { ANSWERS = 4 + 2 * 6 };
+	struct csi_node *node = *state;
+	unsigned int n = 0;
+
+	for (unsigned int answer = 0; answer < ANSWERS; answer++) {
+		for (size_t w = 0; w < ARRAY_SIZE(ways); w++) {
+			for (unsigned int at = 0; at <= 16; at += 4) {
+				enum csi_method method = node_methods[n % ARRAY_SIZE(node_methods)];
+				char name[32];
+
+				(void)str_format(name, sizeof(name), "v%u", n++ % 40);
+				order_helper(node->fake.state, answer);
+				fake_csi_order(node->model, method, ways[w], 1, STATUS_UNAVAILABLE);
+				(void)live(node, name, at);
+				node->model->orders[method].times = 0;
+				node->fake.state->fault_call = 0;
+				csi_node_expect_nothing(node);
+				assert_string_equal(fake_csi.violation, "");
+			}
+		}
+	}
+	print_message("%u lives\n", n);
+}
+
 struct random {
 	uint32_t state;
 };
@@ -890,6 +931,7 @@ int main(void)
 		TEST(a_device_is_the_plugins_target_itself),
 		TEST(a_device_that_is_none_is_no_success),
 		TEST(whatever_a_call_does_nothing_is_left),
+		TEST(whatever_helper_and_plugin_do_nothing_is_left),
 		TEST(users_come_and_go_whatever_fails),
 		TEST(what_has_grown_is_expanded_by_its_plugin),
 		TEST(an_expansion_that_cannot_be_is_refused),
