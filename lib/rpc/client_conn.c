@@ -16,7 +16,7 @@ const struct client_timing client_timing_default = {
 	.silence_us = 10 * USEC_PER_SEC,
 };
 
-/* Bytes of requests and answers that wait in memory, beside one answer of the largest size. */
+/* Bytes of requests and answers that wait in memory, where two answers of the largest size are not more. */
 enum { HELD_MAX = 32 * 1024 * 1024 };
 
 static void conn_ref(struct client_conn *conn)
@@ -262,7 +262,7 @@ static enum status start(struct client_conn *conn, struct error *err)
 {
 	struct rpc_client *client = conn->client;
 	const struct h2_config config = {
-		.held_max = HELD_MAX + client->message_bytes,
+		.held_max = client->message_bytes > HELD_MAX / 2 ? 2 * client->message_bytes : HELD_MAX,
 		.header_max = RESPONSE_HEADERS_MAX,
 	};
 	enum status st;
