@@ -176,19 +176,21 @@ static void describe(struct mh_reply *reply, const struct fake_mount *mount)
 	reply->dev_minor = mount->minor;
 }
 
-/* The helper makes the folders, and says whether the plugin has mounted at its target of this use. */
+/* The helper makes the folders, and says whether the plugin has mounted at its target of this use; the file
+ * of a device is no mount that could be published. */
 static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply *reply)
 {
 	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
 
 	if (strcmp(request->profile, "plug") != 0)
 		return MH_REFUSED;
-	if (target->is_mounted && target->is_device)
-		return MH_CONFLICT;
-	reply->state = target->is_mounted ? MH_STATE_STAGED : MH_STATE_PREPARED;
-	reply->dev_major = target->is_mounted ? target->major : 0;
-	reply->dev_minor = target->is_mounted ? target->minor : 0;
-	return target->is_mounted ? MH_ALREADY : MH_OK;
+	reply->state = MH_STATE_PREPARED;
+	if (!target->is_mounted || target->is_device)
+		return MH_OK;
+	reply->state = MH_STATE_STAGED;
+	reply->dev_major = target->major;
+	reply->dev_minor = target->minor;
+	return MH_ALREADY;
 }
 
 static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)
@@ -270,8 +272,10 @@ static enum mh_status unstage_csi(struct fake_folder *folder, struct mh_reply *r
 	const struct fake_place *places[] = {&folder->staging, &folder->targets[0], &folder->targets[1]};
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		if (places[i]->is_mounted && places[i]->is_device)
+		if (places[i]->is_mounted && places[i]->is_device) {
+			reply->sys_errno = ENOTDIR;
 			return MH_BUSY;
+		}
 		state->plugin_left += places[i]->is_mounted;
 	}
 	folder->is_used = false;

@@ -22,7 +22,7 @@ typedef Holdfast__V1__SessionDown session_down;
 static void violate(struct model_server *model, const char *what, const char *id)
 {
 	if (!model->violation[0])
-		(void)snprintf(model->violation, sizeof(model->violation), "%s: %s", what, id);
+		(void)str_format(model->violation, sizeof(model->violation), "%s: %s", what, id);
 }
 
 static void issue(const char *dir, const char *name, const char *uri)

@@ -553,7 +553,7 @@ static void a_device_is_the_plugins_target_itself(void **state)
 	assert_int_equal(first->mounted.dev_major, 8);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
-	/* what stands already: the helper takes the ticket, and has no name for a device */
+	/* what stands already is no mount to the helper: the mount table shows it */
 	second = csi_node_add(node, "v", false, true);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	assert_int_equal(second->mounted.dev_minor, first->mounted.dev_minor);
@@ -639,6 +639,47 @@ static void whatever_a_call_does_nothing_is_left(void **state)
 					fake_csi.n_volumes = 0;
 					memset(fake_csi.volumes, 0, sizeof(fake_csi.volumes));
 				}
+				assert_string_equal(fake_csi.violation, "");
+			}
+		}
+	}
+	print_message("%u lives\n", n);
+}
+
+/* The helper's answers: refusals, what is busy, and its death around each request. */
+static void order_helper(struct fake_state *helper, unsigned int answer)
+{
+	helper->refuse_stage = answer == 0;
+	helper->refuse_publish = answer == 1;
+	helper->busy_unpublish = answer == 2 ? 2 : 0;
+	helper->busy_unstage = answer == 3 ? 2 : 0;
+	helper->calls = 0;
+	helper->fault_calls = 1;
+	helper->fault_call = answer < 4 ? 0 : 1 + (answer - 4) / 2;
+	helper->fault = answer % 2 == 0 ? FAKE_DIE_BEFORE : FAKE_DIE_AFTER;
+}
+
+static void whatever_helper_and_plugin_do_nothing_is_left(void **state)
+{
+	static const enum fake_csi_way ways[] = {FAKE_CSI_OK, FAKE_CSI_FAIL_DONE, FAKE_CSI_HANG_DONE,
+						 FAKE_CSI_VANISH_DONE};
+	enum { ANSWERS = 4 + 2 * 6 };
+	struct csi_node *node = *state;
+	unsigned int n = 0;
+
+	for (unsigned int answer = 0; answer < ANSWERS; answer++) {
+		for (size_t w = 0; w < ARRAY_SIZE(ways); w++) {
+			for (unsigned int at = 0; at <= 16; at += 4) {
+				enum csi_method method = node_methods[n % ARRAY_SIZE(node_methods)];
+				char name[32];
+
+				(void)str_format(name, sizeof(name), "v%u", n++ % 40);
+				order_helper(node->fake.state, answer);
+				fake_csi_order(node->model, method, ways[w], 1, STATUS_UNAVAILABLE);
+				(void)live(node, name, at);
+				node->model->orders[method].times = 0;
+				node->fake.state->fault_call = 0;
+				csi_node_expect_nothing(node);
 				assert_string_equal(fake_csi.violation, "");
 			}
 		}
@@ -868,6 +909,7 @@ int main(void)
 		TEST(a_device_is_the_plugins_target_itself),
 		TEST(a_device_that_is_none_is_no_success),
 		TEST(whatever_a_call_does_nothing_is_left),
+		TEST(whatever_helper_and_plugin_do_nothing_is_left),
 		TEST(users_come_and_go_whatever_fails),
 		TEST(what_has_grown_is_expanded_by_its_plugin),
 		TEST(an_expansion_that_cannot_be_is_refused),
