@@ -248,6 +248,7 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the socket's path is too long");
 	}
 	LIST_INSERT_HEAD(&clients, client, entry);
+	fake_csi.clients_made++;
 	*ret = client;
 	return STATUS_OK;
 }

@@ -116,6 +116,7 @@ struct fake_csi {
 	void (*on_mount)(const char *path, const struct fake_csi_target *target, void *userdata);
 	void (*on_unmount)(const char *path, void *userdata);
 	void *userdata;
+	unsigned int clients_made;
 	char violation[256]; /* the first one */
 };
 
