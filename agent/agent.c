@@ -139,8 +139,21 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 	return allocs_load(agent->allocs, err);
 }
 
+/* What is known of a plugin can be asked for again: it is not worth a refusal to start. */
+static enum status on_stored_plugin(const struct node_plugin *plugin, void *userdata, struct error *err)
+{
+	struct error why;
+
+	if (plugins_restore(userdata, plugin, &why) != STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.plugin = plugin->plugin_id, .op = "plugin", .err = &why},
+			"what the journal knows of a plugin is of no use, ignoring");
+	return STATUS_OK;
+}
+
 static enum status open_plugins(struct agent *agent, struct error *err)
 {
+	static const struct journal_reader reader = {.on_plugin = on_stored_plugin};
 	const struct plugins_options options = {
 		.plugin_dir = agent->config->plugin_dir,
 		.probe_interval_us = agent->config->plugin_probe_interval_us,
@@ -149,6 +162,8 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 	enum status status;
 
 	status = plugins_new(agent->event, &options, &agent_plugins_handlers, agent, &agent->plugins, err);
+	if (status == STATUS_OK)
+		status = journal_read(agent->journal, &reader, agent->plugins, err);
 	if (status != STATUS_OK)
 		return status;
 	volume_manager_set_plugins(agent->volumes, agent->plugins, agent->config->plugin_wait_us);
@@ -208,6 +223,8 @@ enum status agent_start(struct agent *agent, struct error *err)
 {
 	enum status status = helper_client_start(agent->helper, err);
 
+	/* before the folder is looked at: what allocations run is not to be taken for the host's */
+	allocs_expect_plugins(agent->allocs);
 	if (status == STATUS_OK)
 		status = plugins_start(agent->plugins, err);
 	if (status != STATUS_OK)
@@ -270,7 +287,9 @@ void agent_free(struct agent *agent)
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);
+	fingerprint_release(&agent->told);
 	mount_table_free(agent->mounts);
+	mount_table_free(agent->stage_mounts);
 	free(agent);
 }
 

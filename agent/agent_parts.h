@@ -5,6 +5,7 @@
 #include "agent.h"
 #include "allocs.h"
 #include "controller_calls.h"
+#include "fingerprint.h"
 #include "helper_client.h"
 #include "journal.h"
 #include "local.h"
@@ -38,10 +39,12 @@ struct agent {
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */
 	bool is_session_started;
+	struct fingerprint_told told; /* in this session */
 	struct local *local;
 	struct stale *stale;
-	struct mount_table *mounts; /* for the status; NULL: not asked for yet */
-	struct error broken;	    /* why the loop was ended; status OK: it was not */
+	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
+	struct mount_table *stage_mounts; /* likewise, of devices */
+	struct error broken;		  /* why the loop was ended; status OK: it was not */
 };
 
 /* What each part calls; userdata is the agent. */

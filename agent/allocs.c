@@ -189,6 +189,22 @@ void allocs_adopt(struct allocs *allocs, const struct picture *picture)
 	}
 }
 
+void allocs_expect_plugins(struct allocs *allocs)
+{
+	struct alloc_entry *entry;
+
+	RB_FOREACH (entry, alloc_tree, &allocs->tree)
+		alloc_runner_expect(entry->runner);
+}
+
+void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const struct error *err)
+{
+	struct alloc_entry *entry = find(allocs, alloc_id);
+
+	if (entry)
+		alloc_runner_plugin_ready(entry->runner, err);
+}
+
 bool allocs_is_adopted(const struct allocs *allocs)
 {
 	return allocs->is_adopted;

@@ -32,6 +32,12 @@ enum status allocs_load(struct allocs *allocs, struct error *err);
 /** The first kernel picture is there: decide for each allocation of the journal, and begin. */
 void allocs_adopt(struct allocs *allocs, const struct picture *picture);
 
+/** Before the plugins' folder is looked at: allocations that ran before a restart still run their plugins. */
+void allocs_expect_plugins(struct allocs *allocs);
+
+/** The plugin of an allocation became healthy (@err NULL), or did not in time. */
+void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const struct error *err);
+
 bool allocs_is_adopted(const struct allocs *allocs);
 
 /** The server wants it run. One that is known only has its status told again.

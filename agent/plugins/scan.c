@@ -126,6 +126,11 @@ static bool has_suffix(const char *name)
 	return n > suffix && str_eq(name + n - suffix, SUFFIX);
 }
 
+static int64_t nanoseconds(const struct timespec *time)
+{
+	return time->tv_sec * (int64_t)(USEC_PER_SEC * 1000) + time->tv_nsec;
+}
+
 /* A socket, as it stands; false: it is none, or one that cannot be dialled. */
 static bool read_socket(int dir_fd, const char *path, const char *id, const char *name,
 			struct scan_told *told, struct plugin_socket *ret)
@@ -145,7 +150,8 @@ static bool read_socket(int dir_fd, const char *path, const char *id, const char
 	}
 	ret->dev = st.st_dev;
 	ret->ino = st.st_ino;
-	ret->born_ns = st.st_mtim.tv_sec * (int64_t)(USEC_PER_SEC * 1000) + st.st_mtim.tv_nsec;
+	ret->born_ns = nanoseconds(&st.st_mtim);
+	ret->changed_ns = nanoseconds(&st.st_ctim);
 	return true;
 }
 

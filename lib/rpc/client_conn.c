@@ -16,7 +16,7 @@ const struct client_timing client_timing_default = {
 	.silence_us = 10 * USEC_PER_SEC,
 };
 
-/* Bytes of requests and answers that wait in memory. */
+/* Bytes of requests and answers that wait in memory, where two answers of the largest size are not more. */
 enum { HELD_MAX = 32 * 1024 * 1024 };
 
 static void conn_ref(struct client_conn *conn)
@@ -64,6 +64,10 @@ void client_conn_close(struct client_conn *conn, const struct error *why)
 
 static void lose(struct client_conn *conn, const struct error *why)
 {
+	const struct rpc_client *client = conn->client;
+
+	if (conn->is_open && conn->up && client->on_lost)
+		client->on_lost(client->userdata);
 	conn_ref(conn);
 	client_conn_close(conn, why);
 	conn_unref(conn);
@@ -256,8 +260,11 @@ static void on_dialled(int fd, const struct error *err, void *userdata)
 
 static enum status start(struct client_conn *conn, struct error *err)
 {
-	const struct h2_config config = {.held_max = HELD_MAX, .header_max = RESPONSE_HEADERS_MAX};
 	struct rpc_client *client = conn->client;
+	const struct h2_config config = {
+		.held_max = client->message_bytes > HELD_MAX / 2 ? 2 * client->message_bytes : HELD_MAX,
+		.header_max = RESPONSE_HEADERS_MAX,
+	};
 	enum status st;
 	int r;
 

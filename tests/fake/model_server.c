@@ -22,7 +22,7 @@ typedef Holdfast__V1__SessionDown session_down;
 static void violate(struct model_server *model, const char *what, const char *id)
 {
 	if (!model->violation[0])
-		(void)snprintf(model->violation, sizeof(model->violation), "%s: %s", what, id);
+		(void)str_format(model->violation, sizeof(model->violation), "%s: %s", what, id);
 }
 
 static void issue(const char *dir, const char *name, const char *uri)
@@ -279,6 +279,21 @@ static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimRe
 	send_ack(model, receipt->claim_id, is_released);
 }
 
+static void take_plugins(struct model_server *model, Holdfast__V1__NodePlugin *const *plugins, size_t n)
+{
+	struct error err;
+
+	model->n_plugins = 0;
+	if (n > NODE_PLUGINS_MAX) {
+		violate(model, "too many plugins", "");
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (node_plugin_from_pb(plugins[i], &model->plugins[model->n_plugins++], &err) != STATUS_OK)
+			violate(model, "bad plugin", err.msg);
+	}
+}
+
 static void take_hello(struct model_server *model, const Holdfast__V1__SessionHello *hello)
 {
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
@@ -289,6 +304,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	model->picture_complete = hello->picture_complete;
 	model->hello_allocs = (unsigned int)hello->n_allocs;
 	model->hello_plugins = (unsigned int)hello->n_plugins;
+	take_plugins(model, hello->plugins, hello->n_plugins);
 	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
 	welcome.cluster = cluster;
 	welcome.heartbeat_ms = SESSION_HEARTBEAT_FAST_MS;
@@ -379,6 +395,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
 		model->fingerprints++;
+		take_plugins(model, up->fingerprint->plugins, up->fingerprint->n_plugins);
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
@@ -434,6 +451,8 @@ static void send_csi(struct rpc_call *call, Holdfast__V1__ClaimVolumeResponse *r
 	response->volume->secrets = secrets;
 	response->volume->n_secrets = 1;
 	rpc_call_reply(call, &response->base);
+	response->publish_context = NULL;
+	response->n_publish_context = 0;
 	response->volume->secrets = NULL;
 	response->volume->n_secrets = 0;
 }
@@ -499,6 +518,15 @@ static void read_boot_id(char ret[static UUID_TEXT_SIZE])
 	(void)fclose(f);
 }
 
+static enum claim_mode mode_of(struct model_server *model, const Holdfast__V1__ClaimVolumeRequest *request)
+{
+	const struct model_alloc *alloc = model_server_alloc(model, request->allocation_id);
+	const struct volume_request *wanted =
+		alloc ? alloc_find_volume(&alloc->alloc, request->volume_name) : NULL;
+
+	return wanted ? volume_request_mode(wanted) : CLAIM_WRITE;
+}
+
 static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
 {
 	const Holdfast__V1__ClaimVolumeRequest *request =
@@ -522,6 +550,8 @@ static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, voi
 		if (model->other_boot)
 			boot_id[0] = boot_id[0] == '0' ? '1' : '0';
 		claim = model_server_add_claim(model, request->allocation_id, request->volume_id, boot_id);
+		if (model->is_csi)
+			claim->claim.mode = mode_of(model, request);
 		(void)str_copy(claim->name, sizeof(claim->name), request->volume_name);
 	}
 	if (!model->hold_claims) {

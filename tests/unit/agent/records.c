@@ -85,7 +85,7 @@ struct claim_grant records_csi_grant(const struct alloc_record *record, uint32_t
 	volume.secrets = secrets;
 	volume.n_secrets = 1;
 	response.volume = &volume;
-	assert_int_equal(claim_details_new(&response, NULL, &grant.details, NULL), STATUS_OK);
+	assert_int_equal(claim_details_new(&response, &grant.details, NULL), STATUS_OK);
 	return grant;
 }
 

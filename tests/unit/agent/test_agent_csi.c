@@ -83,6 +83,20 @@ static int teardown(void **state)
 	return 0;
 }
 
+static const char *awaited;
+
+static bool awaited_ended(struct world *w)
+{
+	return alloc_is_client_terminal(&model_server_alloc(&w->server, awaited)->alloc);
+}
+
+static void stop_only(struct world *w, const char *id)
+{
+	awaited = id;
+	model_server_want_stop(&w->server, id);
+	WORLD_UNTIL(w, awaited_ended);
+}
+
 static unsigned int calls(enum csi_method method)
 {
 	return plugin->calls[method];
@@ -143,6 +157,50 @@ static void a_csi_volume_lives_and_goes_with_its_allocation(void **state)
 	assert_true(journal_holds(w, "n1"));
 	assert_false(journal_holds(w, MODEL_SECRET));
 	assert_false(journal_holds(w, "/dev/model"));
+}
+
+static bool both_run(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_RUNNING && status_of(w, ALLOC_B) == CLIENT_RUNNING;
+}
+
+static void readers_and_writers_share_a_volume_and_go_one_by_one(void **state)
+{
+	struct world *w = *state;
+	struct alloc b = world_alloc(ALLOC_B, 1);
+	const char *const ro = "/ro-publish", *const rw = "/rw-publish";
+	char path[2][128];
+
+	b.volumes[0].read_only = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, both_run);
+	(void)str_format(path[0], sizeof(path[0]), FAKE_STAGE_BASE "/%s%s", world_wire("vol0"), rw);
+	(void)str_format(path[1], sizeof(path[1]), FAKE_STAGE_BASE "/%s%s", world_wire("vol0"), ro);
+	assert_true(fake_csi_is_published("ext/vol0", path[0]));
+	assert_true(fake_csi_is_published("ext/vol0", path[1]));
+	stop_only(w, ALLOC_A);
+	assert_false(fake_csi_is_published("ext/vol0", path[0]));
+	assert_true(fake_csi_is_published("ext/vol0", path[1]));
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 0);
+	stop_only(w, ALLOC_B);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	expect_no_folders(w);
+}
+
+/* What a stopped allocation of an earlier run has is let go by its plugin too. */
+static void a_stop_after_a_restart_asks_the_plugin(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	world_kill_agent(w);
+	world_start_agent(w);
+	stop_a(w);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	assert_int_equal(w->fake.state->plugin_left, 0);
 }
 
 static bool agent_is_adopted(struct world *w)
@@ -297,7 +355,7 @@ enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err)
 enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err)
 {
 	*ret = NULL;
-	return mount_table_refresh(ret, err);
+	return mount_table_refresh(ret, "", err);
 }
 
 enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
@@ -430,6 +488,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_csi_volume_lives_and_goes_with_its_allocation),
+		TEST(readers_and_writers_share_a_volume_and_go_one_by_one),
+		TEST(a_stop_after_a_restart_asks_the_plugin),
 		TEST(a_restart_changes_nothing_with_the_plugin_away),
 		TEST(what_is_claimed_and_not_mounted_is_claimed_again),
 		TEST(the_server_is_told_what_a_release_lacks),

@@ -19,7 +19,7 @@
 static char pki_dir[TEMP_DIR_SIZE];
 static struct world *current; /* for the functions that replace others at link time */
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, struct error *err);
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
 void __wrap_mount_table_free(struct mount_table *table);
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err);
@@ -31,7 +31,7 @@ int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
 
 static char no_table;
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, struct error *err)
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
 {
 	*table = (struct mount_table *)(void *)&no_table;
 	return STATUS_OK;
@@ -158,6 +158,8 @@ struct world *world_new(void)
 	(void)str_copy(w->config.server.server_uri, sizeof(w->config.server.server_uri), MODEL_SERVER_URI);
 	(void)str_copy(w->config.data_dir, sizeof(w->config.data_dir), w->fake.folder);
 	(void)str_copy(w->config.helper.path, sizeof(w->config.helper.path), w->fake.path);
+	/* not this machine's; a test that wants plugins has one that it removes */
+	set_path(w->config.plugin_dir, sizeof(w->config.plugin_dir), w->fake.folder, "plugins");
 	set_path(w->config.socket, sizeof(w->config.socket), w->fake.folder, "agent.sock");
 	set_path(w->config.tls.ca, sizeof(w->config.tls.ca), pki_dir, "ca.pem");
 	set_path(w->config.tls.cert, sizeof(w->config.tls.cert), pki_dir, "node.pem");

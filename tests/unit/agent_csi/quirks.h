@@ -24,7 +24,7 @@ struct quirk {
 	enum csi_method method; /* 0: NodeStageVolume */
 	uint64_t timeout_us;	/* 0: the method's */
 	enum status status;
-	const char *text; /* of the answer, or of the error */
+	const char *text; /* of the answer, or of the error; from a * at its end on it is nghttp2's */
 	enum after after;
 	size_t n_ping_acks;
 	bool grants;	     /* the plugin lets a stream send one byte more for each that came */

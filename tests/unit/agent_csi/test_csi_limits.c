@@ -95,7 +95,7 @@ static void headers_above_the_limit_are_refused_in_words(void **state)
 		{30 * 1024, 3, STATUS_RESOURCE_EXHAUSTED, "the answer's headers are larger than 65536 bytes",
 		 1},
 		/* one field that HPACK's decoder does not take: nothing can be decoded after it */
-		{70 * 1024, 1, STATUS_UNAVAILABLE, "breaks its rules: COMPRESSION_ERROR", 2},
+		{70 * 1024, 1, STATUS_UNAVAILABLE, "breaks its rules: ", 2},
 	};
 	static char block[200 * 1024];
 	static char value[80 * 1024];
@@ -155,6 +155,38 @@ static void an_answer_of_the_limit_is_taken_and_one_byte_more_refused(void **sta
 	csi_world_call(world, CSI_NODE_GET_INFO, 0, &end);
 	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(end.err.msg, "1001 bytes, the limit is 1000"));
+}
+
+/* grpc-go refuses 5 MiB at the prefix: the rest of the request is never read. */
+static void a_refusal_is_heard_while_the_request_is_still_being_sent(void **state)
+{
+	static const struct step refusal[] = {
+		{.kind = STEP_EARLY},
+		LAST(GRPC "grpc-status: 8\ngrpc-message: grpc: received message larger than max\n"),
+		NUMBER(STEP_RESET, 0),
+		{.kind = STEP_END}};
+	static const struct step window[] = {NUMBER(STEP_WINDOW, 65535), {.kind = STEP_END}};
+	struct csi_world *world = *state;
+	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
+	static char name[1 << 20];
+	struct end end = {0};
+
+	fill(name, sizeof(name) - 1, 'n');
+	request.name = name;
+	world->plugin.scripts[0] = refusal;
+	world->plugin.n_scripts = 1;
+	assert_int_equal(csi_call_start(world->client, CSI_CREATE_VOLUME, &request.base, 0, csi_world_done,
+					&end, NULL, NULL),
+			 STATUS_OK);
+	csi_world_run(world, &end.n_done, 1);
+	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(
+		strstr(end.err.msg, "nnn...: CreateVolume answered RESOURCE_EXHAUSTED: grpc: received"));
+	assert_true(world->plugin.requests[0].body_len < sizeof(name));
+	plugin_play(&world->plugin, 0, window);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_true(end.is_answered);
+	assert_int_equal(world->plugin.n_conns, 1);
 }
 
 /* The ends of the socket, in the order of a plugin's life. */
@@ -274,6 +306,7 @@ int main(void)
 		cmocka_unit_test(the_text_of_an_error_is_cut_at_its_limit_and_not_before),
 		cmocka_unit_test(headers_above_the_limit_are_refused_in_words),
 		WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused),
+		WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent),
 		WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile),
 		WORLD_TEST(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone),
 		WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more),

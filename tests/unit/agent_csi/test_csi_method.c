@@ -41,8 +41,7 @@ static const struct row {
 	{CSI_CONTROLLER_PUBLISH_VOLUME, "UudUgddUDUdduUud"},
 	{CSI_CONTROLLER_UNPUBLISH_VOLUME, "UudUgddUdUdduUud"},
 	{CSI_VALIDATE_VOLUME_CAPABILITIES, "DddDgddDdDdddDdd"},
-	{CSI_LIST_VOLUMES, "DddDddddddddd"
-			   "Ddd"},
+	{CSI_LIST_VOLUMES, "DddDdddddddddDdd"},
 	{CSI_CONTROLLER_GET_CAPABILITIES, "DddDdddDdDdddDdd"},
 	{CSI_CREATE_SNAPSHOT, "UudUdddudUdduUud"},
 	{CSI_DELETE_SNAPSHOT, "UudUgddUdUdduUud"},
@@ -59,11 +58,10 @@ static const struct row {
 
 static char letter(enum csi_method method, enum status status)
 {
-	static const char letters[CSI_OUTCOME_N] = {
-		[CSI_NOT_DONE] = 'd', [CSI_GONE] = 'g', [CSI_UNKNOWN] = 'u'};
-	char c = letters[csi_outcome(method, status)];
+	static const char *const letters[CSI_OUTCOME_N] = {
+		[CSI_NOT_DONE] = "dD", [CSI_GONE] = "gG", [CSI_UNKNOWN] = "uU"};
 
-	return csi_is_passing(method, status) ? (char)(c - 'a' + 'A') : c;
+	return letters[csi_outcome(method, status)][csi_is_passing(method, status)];
 }
 
 static void every_code_of_every_method_has_the_outcome_of_the_specification(void **state)

@@ -7,6 +7,7 @@
 #include "base/str.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static void a_plugin_that_appears_is_fingerprinted(void **state)
 {
@@ -325,6 +326,31 @@ static void a_socket_that_is_bound_anew_is_dialled_anew(void **state)
 	assert_int_equal(plugin->calls[CSI_NODE_GET_INFO], 2);
 }
 
+static void a_socket_that_is_opened_to_the_agent_is_dialled_at_once(void **state)
+{
+	struct yard *y = *state;
+	struct fake_csi_plugin *plugin;
+	unsigned int probes;
+
+	yard_start(y);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	fake_csi_set_up(plugin, false);
+	YARD_UNTIL(y, yard_instance(y, "a", "csi.sock") &&
+			      str_eq(yard_instance(y, "a", "csi.sock")->state, "unhealthy"));
+	yard_slow(y, true); /* no retry within the test but this one */
+	yard_idle(y, 100);
+	probes = fake_csi_clients(plugin->socket);
+	assert_int_equal(probes, 1);
+	fake_csi_set_up(plugin, true);
+	assert_int_equal(chmod(plugin->socket, 0777), 0);
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	/* of a healthy one it is no news */
+	probes = plugin->calls[CSI_PROBE];
+	assert_int_equal(chmod(plugin->socket, 0770), 0);
+	yard_idle(y, 60);
+	assert_int_equal(plugin->calls[CSI_PROBE], probes);
+}
+
 static void a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else(void **state)
 {
 	struct yard *y = *state;
@@ -417,6 +443,7 @@ int main(void)
 		TEST(a_half_that_is_served_no_more_is_part_of_it_no_more),
 		TEST(a_lost_connection_is_probed_at_once_and_the_facts_are_read_again),
 		TEST(a_socket_that_is_bound_anew_is_dialled_anew),
+		TEST(a_socket_that_is_opened_to_the_agent_is_dialled_at_once),
 		TEST(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else),
 		TEST(a_plugin_that_closes_each_connection_is_not_asked_without_end),
 		TEST(a_call_that_hangs_does_not_keep_a_plugin_from_going),

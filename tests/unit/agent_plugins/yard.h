@@ -73,5 +73,8 @@ enum status yard_client(const struct yard *y, const char *id, enum plugin_half h
 		}                                                                        \
 	} while (0)
 
+/** Delays between retries are an hour from now on, but for the first of each kind; or short again. */
+void yard_slow(struct yard *y, bool is_slow);
+
 /** Run the loop for a while. */
 void yard_idle(struct yard *y, unsigned int ms);

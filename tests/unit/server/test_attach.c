@@ -1,5 +1,6 @@
 /* Grants of volumes that their controller has to attach: two durable steps, with the plugin between them. */
 
+#include "change.h"
 #include "claim_attach.h"
 #include "cluster.h"
 #include "release.h"
@@ -113,6 +114,80 @@ static void the_volume_is_attached_before_its_node_has_the_claim(void **state)
 	assert_true(claim.state_time_ms > 0);
 	assert_int_equal(claim.generation, 1);
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+/* The status of the one allocation, with its volume as a device or not. */
+static void say_published(struct fixture *f, bool is_device)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__AllocVolume *volumes[] = {&volume};
+	char id[] = ALLOC_1, name[] = "data", path[] = "/stage/db/rw-publish";
+
+	volume.name = name;
+	volume.path = path;
+	volume.is_device = is_device;
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	status.published = volumes;
+	status.n_published = 1;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &status;
+	fake_node_send(&f->n1, &up);
+}
+
+static void a_block_device_is_granted_as_one_and_shown_as_one(void **state)
+{
+	struct fixture *f;
+	const struct alloc_entry *alloc;
+	claim_response *response;
+	struct error err;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	f->is_device = true;
+	register_csi(f, "db");
+	connect_csi(f);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	response = claim_ok(f, &f->n1, ALLOC_1);
+	assert_int_equal(response->claim->attachment_mode, HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(f->plugin.last_attachment_mode, HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE);
+	alloc = state_alloc(&f->server->state, ALLOC_1);
+	say_published(f, false);
+	UNTIL(f, alloc->alloc.n_published == 1);
+	assert_false(alloc->alloc.published[0].is_device);
+	say_published(f, true); /* that alone is news */
+	UNTIL(f, alloc->alloc.published[0].is_device);
+	f->is_device = false; /* to mount what has no such capability */
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
+	if (!strstr(err.msg, "block-device"))
+		fail_msg("%s", err.msg);
+}
+
+/* Registrations refuse such an id by now; a store may have one. */
+static void a_stored_volume_whose_plugin_is_no_label_is_not_granted(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume = state_volume(&f->server->state, "default", "db")->volume;
+	struct plugin_instance instance = state_instance(&f->server->state, "n1", CSI_PLUGIN, "")->instance;
+	struct error err;
+
+	(void)str_copy(volume.id, sizeof(volume.id), "old");
+	(void)str_copy(volume.plugin_id, sizeof(volume.plugin_id), "Old_One");
+	(void)str_copy(instance.plugin.plugin_id, sizeof(instance.plugin.plugin_id), "Old_One");
+	instance.plugin.controller_required = false;
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_int_equal(state_put_instance(&f->server->state, &instance, NULL), STATUS_OK);
+	f->source = "old";
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", &err), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "old", ALLOC_2, NULL, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "Old_One"));
+	assert_non_null(strstr(err.msg, "label"));
 }
 
 static void readers_of_a_volume_that_nobody_writes_get_it_read_only(void **state)
@@ -473,6 +548,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_volume_is_attached_before_its_node_has_the_claim),
+		TEST(a_stored_volume_whose_plugin_is_no_label_is_not_granted),
+		cmocka_unit_test_teardown(a_block_device_is_granted_as_one_and_shown_as_one, teardown_csi),
 		TEST(readers_of_a_volume_that_nobody_writes_get_it_read_only),
 		TEST(the_reservation_is_durable_before_the_controller_is_asked),
 		TEST(no_controller_is_asked_for_what_is_not_on_the_disk),
