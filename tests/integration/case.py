@@ -6,7 +6,9 @@ import signal
 import subprocess
 import unittest
 
-from world import PREFIX, World, proc_status, wait_for
+from world import PREFIX, Failure, World, proc_status, wait_for
+
+import disk
 
 
 class WorldTest(unittest.TestCase):
@@ -81,6 +83,124 @@ class WorldTest(unittest.TestCase):
             self.world.holdfast("audit", "verify", node.trail)
 
 
+def csi_volume(volume, plugin_id, modes=("single-node-writer",), attachment="file-system", size="16MiB", kind="ext4",
+               more=""):
+    """A specification of a CSI volume, as an operator writes it."""
+    capabilities = "".join(
+        f'capability {{\n  access_mode = "{mode}"\n  attachment_mode = "{attachment}"\n}}\n' for mode in modes)
+    return f"""id        = "{volume}"
+type      = "csi"
+plugin_id = "{plugin_id}"
+capacity_min = "{size}"
+{capabilities}parameters {{ "kind" = "{kind}" }}
+{more}
+"""
+
+
+def csi_alloc(name, *volumes):
+    """A specification of an allocation; each volume is its id and access mode, and keys that differ from usual ones."""
+    blocks = "".join(
+        f'volume "v{slot}" {{\n  source = "{volume}"\n  access_mode = "{mode}"\n'
+        + "".join(f"  {key} = {value}\n" for key, value in more.items()) + "}\n"
+        for slot, (volume, mode, more) in enumerate((*volume, {})[:3] for volume in volumes))
+    return f'name = "{name}"\ndriver = "none"\n{blocks}'
+
+
+class CsiTest(unittest.TestCase):
+    """A class of tests with a world of its own, in which PLUGINS run as monoliths on every node: an id and its stack
+    each."""
+
+    NODES = 2
+    PLUGINS = {}
+    AGENT_SETTINGS = 'plugin_probe_interval = "500ms"\nplugin_wait = "5s"\n'
+    SERVER_SETTINGS = 'controller_timeout = "5s"\n'
+
+    @classmethod
+    def setUpClass(cls):
+        cls.world = World(nodes=cls.NODES, plugin_ids=tuple(cls.PLUGINS), agent_settings=cls.AGENT_SETTINGS,
+                          server_settings=cls.SERVER_SETTINGS, ops_per_second=1000, burst=10000)
+        cls.addClassCleanup(cls.world.close)
+        cls.world.open()
+        cls.plugins = {}  # id and node
+        for plugin_id, stack in cls.PLUGINS.items():
+            for node in cls.world.nodes:
+                cls.plugins[plugin_id, node.id] = cls.world.start_plugin(plugin_id, stack, node)
+        cls.world.start_agents()
+        for plugin_id in cls.PLUGINS:
+            cls.world.wait_plugin(plugin_id, cls.NODES, cls.NODES)
+        cls.serial = 0
+
+    def setUp(self):
+        type(self).serial += 1
+        self.node, self.other = (*self.world.nodes, None)[:2]
+
+    def holdfast(self, *args, check=True):
+        return self.world.holdfast(*args, check=check)
+
+    def alloc_id(self, n=0):
+        """An id that no other test of the class uses."""
+        return f"0192f3a0-0000-7000-8{self.serial:03d}-{n:012d}"
+
+    def create(self, volume, plugin_id, check=True, **more):
+        spec = self.world.spec(f"{volume}.hcl", csi_volume(volume, plugin_id, **more))
+        return self.holdfast("volume", "create", spec, check=check)
+
+    def register(self, volume, plugin_id, check=True, **more):
+        spec = self.world.spec(f"{volume}.hcl", csi_volume(volume, plugin_id, **more))
+        return self.holdfast("volume", "register", spec, check=check)
+
+    def run_alloc(self, alloc, *volumes, node=None, check=True, wait=True):
+        spec = self.world.spec(f"{alloc}.hcl", csi_alloc(f"a-{alloc[-4:]}", *volumes))
+        return self.holdfast("alloc", "run", spec, "--node", (node or self.node).id, "--id", alloc,
+                             *([] if wait else ["--no-wait"]), check=check)
+
+    def stop_alloc(self, alloc, check=True, timeout="15s"):
+        return self.holdfast("alloc", "stop", alloc, "--timeout", timeout, check=check)
+
+    def why(self, volume):
+        return self.holdfast("volume", "status", volume, "--why").stdout
+
+    def external(self, volume):
+        """The provider's id."""
+        return self.world.json("volume", "status", volume)["volume"]["external_id"]
+
+    def wait_free(self, volume, seconds=30):
+        wait_for(f"volume {volume} to be free", lambda: not self.world.live_claims(volume), seconds)
+
+    def delete(self, volume, check=True):
+        return self.holdfast("volume", "delete", volume, "--yes", check=check)
+
+    def write(self, alloc, text, slot=0, node=None):
+        with open(f"{(node or self.node).published(alloc, slot)}/file", "w", encoding="ascii") as f:
+            f.write(text)
+
+    def read(self, alloc, slot=0, node=None):
+        with open(f"{(node or self.node).published(alloc, slot)}/file", encoding="ascii") as f:
+            return f.read()
+
+    def published_mount(self, alloc, slot=0, node=None):
+        """Options and optional fields of the one mount that an allocation sees."""
+        path = (node or self.node).published(alloc, slot)
+        lines = [line for line in (node or self.node).mounts() if line.split(" ")[4] == path]
+        self.assertEqual(len(lines), 1, lines)
+        return lines[0].split(" ")[5].split(","), lines[0].split(" ")[6]
+
+    def assert_nothing_mounted(self):
+        for node in self.world.nodes:
+            self.assertEqual(node.mounts(), [])
+            self.assertEqual(os.listdir(f"{node.dir}/stage"), [])
+            self.assertEqual(os.listdir(f"{node.dir}/publish"), [])
+
+    def assert_no_breach(self):
+        """The agents and the server kept the rules of CSI."""
+        for plugin_id in self.PLUGINS:
+            self.assertEqual(self.world.storage(plugin_id).violations(), [])
+
+    def assert_trails_hold(self):
+        for node in self.world.nodes:
+            self.holdfast("audit", "verify", node.trail)
+
+
 @contextlib.contextmanager
 def killed_at(pid, syscall, when):
     """Within the block, process pid is killed as it enters the when-th call of syscall (counted per thread)."""
@@ -105,4 +225,4 @@ def proc_status_state(pid):
         return "X"
 
 
-__all__ = ["PREFIX", "WorldTest", "killed_at", "proc_status", "wait_for"]
+__all__ = ["PREFIX", "CsiTest", "Failure", "WorldTest", "disk", "killed_at", "proc_status", "wait_for"]

@@ -1,4 +1,5 @@
-"""A small machine room on this machine: a claim server, agents with their mount helpers, and a real disk.
+"""A small machine room on this machine: a claim server, agents with their mount helpers, a real disk, and the CSI test
+plugins of tests/plugins where a test wants some.
 
 Everything lives below /opt/holdfast-dev, but for the accounts and one link in /dev/disk/by-id; close() removes all of
 it. The demo, the integration tests and the benchmarks all stand on this.
@@ -15,6 +16,10 @@ import socket
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plugins"))
+
+import plugin  # noqa: E402
 
 PREFIX = "/opt/holdfast-dev"
 BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "world")
@@ -156,6 +161,8 @@ class Node:
         self.trail = f"{PREFIX}/trail/{self.id}.log"
         self.trail_sync = "always"
         self.socket = f"{self.data}/agent.sock"
+        self.plugin_dir = f"{self.dir}/plugins"
+        self.provider_id = f"machine-{number}"  # what CSI plugins call this node
         self.config = f"{PREFIX}/etc/holdfast/{self.id}.hcl"
         self.door = None  # the setuid one
         self.daemon = Daemon(
@@ -209,7 +216,7 @@ class Node:
 		path = {self.hostvol}
 		owner_uid = {self.uid}
 	}}
-"""
+""" + "".join(f"	profile {name} {{ class = csi }}\n" for name in self.world.plugin_ids)
 
     def settings(self):
         host, port = self.world.address()
@@ -217,6 +224,8 @@ class Node:
 node_id = "{self.id}"
 data_dir = "{self.data}"
 socket = "{self.socket}"
+plugin_dir = "{self.plugin_dir}"
+{self.world.agent_settings}
 server {{
   host = "{host}"
   port = {port}
@@ -245,6 +254,8 @@ helper {{
             os.mkdir(f"{self.dir}/{name}")
             os.chown(f"{self.dir}/{name}", uid, gid)
             os.chmod(f"{self.dir}/{name}", mode)
+        for name in self.world.plugin_ids:
+            self.make_plugin_folder(name)
         os.makedirs(self.data, 0o750)
         os.chown(self.data, self.uid, group)
         with open(self.trail, "ab"):
@@ -253,6 +264,13 @@ helper {{
         os.chown(f"{self.data}/node.key", self.uid, group)
         os.chmod(f"{self.data}/node.key", 0o600)
         self.configure()
+
+    def make_plugin_folder(self, name):
+        """The plugin's and the agent's, and nobody else's. The plugin must not take writing from groups by its umask."""
+        folder = f"{self.plugin_dir}/{name}"
+        os.makedirs(folder, 0o755)
+        os.chmod(folder, 0o700)
+        run("setfacl", "--modify", f"u:{self.user}:rx,d:u:{self.user}:rw", folder)
 
     def configure(self):
         with open(self.config, "w", encoding="ascii") as f:
@@ -281,7 +299,7 @@ helper {{
     def wait_connected(self):
         def connected():
             if not self.daemon.alive():
-                raise Failure(f"agent {self.id} ended; see {self.daemon.log}")
+                raise Failure(f"agent {self.id} ended ({self.daemon.log}): {self.daemon.said()[-400:]}")
             status = self.status()
             return status and status["connected"] and status["helper"]["running"]
 
@@ -301,8 +319,12 @@ helper {{
 class World:
     """Make it with open(), and always close() it."""
 
-    def __init__(self, nodes=2, ops_per_second=100, burst=200):
+    def __init__(self, nodes=2, ops_per_second=100, burst=200, plugin_ids=(), agent_settings="", server_settings=""):
+        """agent_settings and server_settings: lines of their files; the server is then told by a file, too."""
         self.ops_per_second, self.burst = ops_per_second, burst
+        self.plugin_ids, self.agent_settings, self.server_settings = plugin_ids, agent_settings, server_settings
+        self.storages = {}  # plugin id: what all its plugins share
+        self.plugins = []
         self.logs = f"{PREFIX}/log"
         self.by_id_prefix = "holdfast-dev-"
         self.by_id = f"{self.by_id_prefix}{os.getpid()}"
@@ -331,6 +353,8 @@ class World:
             + [arg for node in self.nodes for arg in ("--node", node.id)],
         )
         self.start_server()
+        if self.server_settings:
+            self.configure_server()
         for node in self.nodes:
             node.prepare()
         self.write_policy()
@@ -399,6 +423,27 @@ class World:
             f.write("".join(node.policy() for node in self.nodes))
         os.chmod(path, 0o644)
 
+    def configure_server(self):
+        """From now on with a file of settings, and what --dev has made."""
+        folder, path = f"{PREFIX}/var/server", f"{PREFIX}/etc/holdfast/server.hcl"
+        with open(path, "w", encoding="ascii") as f:
+            f.write(f"""cluster    = "{CLUSTER}"
+data_dir   = "{folder}"
+ticket_key = "{folder}/ticket.key"
+acl        = false
+listen {{ port = {self.address()[1]} }}
+tls {{
+  ca   = "{folder}/tls/ca.pem"
+  cert = "{folder}/tls/server.pem"
+  key  = "{folder}/tls/server.key"
+}}
+{self.server_settings}
+""")
+        self.server.kill(signal.SIGTERM)
+        program = f"{PREFIX}/sbin/holdfast-server"
+        self.server.argv = self.server.argv[: self.server.argv.index(program)] + [program, "--config", path]
+        self.start_server()
+
     # --- using --------------------------------------------------------------------------------------------
 
     def address(self):
@@ -412,6 +457,10 @@ class World:
 
     def start_server(self):
         """Start it; after the first time on the same port, so that the agents find it again."""
+        if "--config" in self.server.argv:
+            self.server.start()
+            wait_for(f"the server to listen (log: {self.server.log})", self.is_listening)
+            return
         path = f"{PREFIX}/var/server/address"
         folder = os.path.dirname(path)
         os.makedirs(folder, 0o755, exist_ok=True)
@@ -428,6 +477,42 @@ class World:
             return os.path.exists(path)
 
         wait_for(f"the server to listen (log: {self.server.log})", listening)
+
+    def is_listening(self):
+        if not self.server.alive():
+            raise Failure(f"the server ended; see {self.server.log}")
+        try:
+            socket.create_connection(self.address(), timeout=1).close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    def storage(self, plugin_id):
+        """The provider behind all plugins of an id."""
+        if plugin_id not in self.storages:
+            self.storages[plugin_id] = plugin.Storage(f"{PREFIX}/plugins/{plugin_id}")
+        return self.storages[plugin_id]
+
+    def start_plugin(self, plugin_id, stack, node, kind="monolith", name="csi"):
+        """A CSI test plugin on a node, for one of the world's plugin ids; tests/plugins/README.md says what it can be
+        told, by storage(plugin_id).orders."""
+        made = plugin.Plugin(
+            self.storage(plugin_id), stack, f"{node.plugin_dir}/{plugin_id}/{name}.sock", node.provider_id,
+            plugin.prepare(), kind=kind, log=f"{self.logs}/{plugin_id}-{node.id}-{name}.log")
+        self.plugins.append(made.start())
+        return made
+
+    def wait_plugin(self, plugin_id, controllers, nodes):
+        """Until the server has heard of so many healthy halves."""
+
+        def healthy():
+            done = self.holdfast("plugin", "status", plugin_id, "--json", check=False)
+            if done.returncode != 0:
+                return False
+            found = json.loads(done.stdout)["plugin"]
+            return (found.get("controllers_healthy", 0), found.get("nodes_healthy", 0)) == (controllers, nodes)
+
+        wait_for(f"plugin {plugin_id} to be healthy", healthy)
 
     def start_agents(self):
         for node in self.nodes:
@@ -496,6 +581,8 @@ volume "data" {{
         for daemon in [node.daemon for node in self.nodes] + [self.server]:
             if daemon:
                 daemon.kill(signal.SIGTERM)
+        for made in self.plugins:
+            made.kill()
         self.remove_leftovers()
         for name in reversed(self.made):
             run("userdel", name, check=False)
@@ -522,6 +609,8 @@ volume "data" {{
         for line in reversed(mounts_below(PREFIX)):
             run("umount", line.split(" ")[4], check=False)
         self.detach_disk()
+        for folder in sorted(os.listdir(f"{PREFIX}/plugins")) if os.path.isdir(f"{PREFIX}/plugins") else []:
+            plugin.Storage(f"{PREFIX}/plugins/{folder}").close()
         if os.path.isdir("/dev/disk/by-id"):
             for name in os.listdir("/dev/disk/by-id"):
                 if name.startswith(self.by_id_prefix):

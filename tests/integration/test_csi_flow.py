@@ -1,0 +1,276 @@
+"""A volume of a CSI plugin from its creation to its deletion, on two gRPC stacks, and what differs when it is shared, grown,
+copied, or a device."""
+
+import json
+import os
+import signal
+import subprocess
+
+from case import CsiTest, Failure, wait_for
+
+PLUGINS = {"pydisk": "grpcio", "jsdisk": "grpc-js"}
+LIFE = [
+    "CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume",
+    "NodeUnstageVolume", "ControllerUnpublishVolume", "DeleteVolume",
+]
+SECRETS = ["CreateVolume", "DeleteVolume", "ControllerPublishVolume", "ControllerUnpublishVolume", "NodeStageVolume",
+           "NodePublishVolume"]
+
+
+class TestFlow(CsiTest):
+    PLUGINS = PLUGINS
+
+    def tearDown(self):
+        """Whatever a test did, the next one begins without allocations and mounts."""
+        for storage in map(self.world.storage, self.PLUGINS):
+            storage.orders.clear()
+            storage.orders.quirks()
+        for node in self.world.nodes:
+            if not node.daemon.alive():
+                node.start()
+            node.wait_connected()
+        for alloc in self.world.json("alloc", "status").get("allocations", []):
+            if alloc["client_status"] in ("PENDING", "RUNNING"):
+                self.stop_alloc(alloc["id"])
+        wait_for("everything to be unmounted", lambda: not any(node.mounts() for node in self.world.nodes))
+        self.assert_nothing_mounted()
+        self.assert_no_breach()
+        self.assert_trails_hold()
+
+    def name(self, plugin_id):
+        return f"{plugin_id}-{self.serial}"
+
+    def calls_of(self, plugin_id, external):
+        """What was called for a volume, each name once in the order of the first."""
+        found = [m for m in self.world.storage(plugin_id).methods(external) if m != "ValidateVolumeCapabilities"]
+        return list(dict.fromkeys(found))
+
+    def life(self, plugin_id):
+        volume, alloc = self.name(plugin_id), self.alloc_id()
+        storage = self.world.storage(plugin_id)
+        self.create(volume, plugin_id)
+        external = self.external(volume)
+        self.run_alloc(alloc, (volume, "single-node-writer"))
+        options, propagation = self.published_mount(alloc)
+        self.assertTrue({"nosuid", "nodev", "noexec"} <= set(options), options)
+        self.assertEqual(propagation, "-")
+        self.write(alloc, volume)
+        before = self.node.mounts()
+        self.restarts(plugin_id, before)
+        self.assertEqual(self.read(alloc), volume)
+        self.stop_alloc(alloc)
+        self.wait_free(volume)
+        self.assert_nothing_mounted()
+        self.assertEqual(storage.devices(external), [])
+        self.delete(volume)
+        self.assertNotIn(external, storage.volumes())
+        made = [call["method"] for call in storage.calls("CreateVolume") if call["request"]["name"]]
+        self.assertEqual(made[:1] + self.calls_of(plugin_id, external), LIFE)
+        self.assertEqual(self.holdfast("volume", "status", volume, check=False).returncode, 1)
+
+    def restarts(self, plugin_id, before):
+        """Of each process, softly and by SIGKILL: no mount changes, and no call to the plugin does more than ask."""
+        storage = self.world.storage(plugin_id)
+        quiet = len(storage.methods())
+        for sig in (signal.SIGTERM, signal.SIGKILL):
+            one = self.plugins[plugin_id, self.node.id]
+            one.kill(sig)
+            self.assertEqual(self.node.mounts(), before)
+            one.start()
+            self.node.daemon.kill(sig)
+            self.world.server.kill(sig)
+            self.node.start()  # without a server
+            wait_for("the agent to answer", self.node.status)
+            self.assertEqual(self.node.mounts(), before)
+            self.world.start_server()
+            self.node.wait_connected()
+            helper = self.node.helper_pid()
+            os.kill(helper, signal.SIGKILL)
+            wait_for("another helper", lambda: self.node.helper_pid() not in (None, helper))  # noqa: B023
+            self.assertEqual(self.node.mounts(), before)
+        for node in self.world.nodes:
+            node.wait_connected()
+        self.world.wait_plugin(plugin_id, self.NODES, self.NODES)
+        self.assertEqual(storage.methods()[quiet:], [])
+
+    def test_what_was_there_is_registered_and_stays(self):
+        for n, plugin_id in enumerate(self.PLUGINS):
+            volume = self.name(plugin_id)
+            storage = self.world.storage(plugin_id)
+            storage.add_volume(f"old/{volume}#", "ext4")
+            self.register(volume, plugin_id, more=f'external_id = "old/{volume}#"\n')
+            for time, text in enumerate(("first", "second")):
+                alloc = self.alloc_id(10 * n + time)
+                self.run_alloc(alloc, (volume, "single-node-writer"))
+                if text == "second":
+                    self.assertEqual(self.read(alloc), "first")
+                self.write(alloc, text)
+                self.stop_alloc(alloc)
+                self.wait_free(volume)
+            self.holdfast("volume", "deregister", volume)
+            self.assertIn(f"old/{volume}#", storage.volumes())
+
+    def test_a_volume_goes_from_node_to_node(self):
+        volume = self.name("jsdisk")
+        self.create(volume, "jsdisk")
+        for n, node in enumerate((self.node, self.other, self.node)):
+            self.run_alloc(self.alloc_id(n), (volume, "single-node-writer"), node=node)
+            if n > 0:
+                self.assertEqual(self.read(self.alloc_id(n), node=node), f"by {n - 1}")
+            self.write(self.alloc_id(n), f"by {n}", node=node)
+            refused = self.run_alloc(self.alloc_id(n + 10), (volume, "single-node-writer"), node=self.other, check=False)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(self.alloc_id(n), refused.stderr + self.why(volume))
+            self.stop_alloc(self.alloc_id(n))
+            self.wait_free(volume)
+        self.delete(volume)
+
+    def test_a_reader_and_a_writer_share_a_node(self):
+        volume, writer, reader = self.name("pydisk"), self.alloc_id(1), self.alloc_id(2)
+        self.create(volume, "pydisk", modes=("multi-node-single-writer", "multi-node-multi-writer"), kind="bind")
+        external = self.external(volume)
+        self.run_alloc(writer, (volume, "multi-node-single-writer"))
+        self.write(writer, "shared")
+        self.run_alloc(reader, (volume, "multi-node-single-writer", {"read_only": "true"}))
+        self.assertEqual(self.read(reader), "shared")
+        with self.assertRaises(OSError):
+            self.write(reader, "no")
+        self.stop_alloc(writer)
+        self.assertEqual(self.read(reader), "shared")
+        self.stop_alloc(reader)
+        self.wait_free(volume)
+        methods = self.world.storage("pydisk").methods(external)
+        self.assertEqual([methods.count(m) for m in ("NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume")],
+                         [2, 2, 1], methods)
+        self.delete(volume)
+
+    def test_allocations_of_one_node_share_what_is_staged_once(self):
+        volume, allocs = self.name("jsdisk"), [self.alloc_id(n) for n in range(3)]
+        self.create(volume, "jsdisk", modes=("single-node-multi-writer",))
+        external = self.external(volume)
+        for alloc in allocs:
+            self.run_alloc(alloc, (volume, "single-node-multi-writer"))
+        self.write(allocs[0], "one for all")
+        self.assertEqual([self.read(alloc) for alloc in allocs], ["one for all"] * 3)
+        refused = self.run_alloc(self.alloc_id(9), (volume, "single-node-multi-writer"), node=self.other, check=False)
+        self.assertEqual(refused.returncode, 1)
+        for alloc in allocs:
+            self.stop_alloc(alloc)
+        self.wait_free(volume)
+        self.assertEqual(self.world.storage("jsdisk").methods(external).count("NodeStageVolume"), 1)
+        self.delete(volume)
+
+    def test_a_volume_grows_while_it_is_used(self):
+        for n, plugin_id in enumerate(self.PLUGINS):
+            volume, alloc = self.name(plugin_id), self.alloc_id(n)
+            self.create(volume, plugin_id, size="304MiB", kind="xfs", more='mount_options { fs_type = "xfs" }\n')
+            self.run_alloc(alloc, (volume, "single-node-writer"))
+            before = os.statvfs(self.node.published(alloc)).f_blocks
+            self.holdfast("volume", "expand", volume, "400MiB")
+            wait_for("the file system to have grown", lambda: os.statvfs(
+                self.node.published(alloc)).f_blocks > before * 5 // 4)  # noqa: B023
+            self.stop_alloc(alloc)
+            self.wait_free(volume)
+            self.holdfast("volume", "expand", volume, "410MiB")  # nobody uses it
+            self.delete(volume)
+
+    def test_a_snapshot_keeps_what_was_written(self):
+        volume, copy = self.name("pydisk"), self.name("copy")
+        self.create(volume, "pydisk")
+        self.run_alloc(self.alloc_id(1), (volume, "single-node-writer"))
+        self.write(self.alloc_id(1), "before")
+        made = json.loads(self.holdfast("volume", "snapshot", "create", volume, "s1", "--json").stdout)["snapshot"]
+        self.write(self.alloc_id(1), "after")
+        self.create(copy, "pydisk", more=f'snapshot_id = "{made["snapshot_id"]}"\n')
+        self.run_alloc(self.alloc_id(2), (copy, "single-node-writer"))
+        self.assertEqual(self.read(self.alloc_id(2)), "before")
+        listed = self.holdfast("volume", "snapshot", "list", "--plugin", "pydisk").stdout
+        self.assertIn(made["snapshot_id"], listed)
+        for n in (1, 2):
+            self.stop_alloc(self.alloc_id(n))
+        self.wait_free(volume)
+        self.wait_free(copy)
+        self.holdfast("volume", "snapshot", "delete", "pydisk", made["snapshot_id"], "--yes")
+        self.assertEqual(self.world.storage("pydisk").state.load()["snapshots"], {})
+        self.delete(copy)
+        self.delete(volume)
+
+    def test_a_device_is_given_as_a_device(self):
+        for n, plugin_id in enumerate(self.PLUGINS):
+            volume, alloc = self.name(plugin_id), self.alloc_id(n)
+            self.create(volume, plugin_id, attachment="block-device")
+            external = self.external(volume)
+            self.run_alloc(alloc, (volume, "single-node-writer", {"attachment_mode": '"block-device"'}))
+            published = self.world.json("alloc", "status", alloc)["allocation"]["published"][0]
+            self.assertTrue(published["is_device"])
+            device, = self.world.storage(plugin_id).devices(external)
+            self.assertEqual(os.stat(published["path"]).st_rdev, os.stat(device).st_rdev)
+            subprocess.run(["dd", "if=/dev/zero", f"of={published['path']}", "bs=4096", "count=1", "conv=notrunc"],
+                           stderr=subprocess.DEVNULL, check=True)
+            self.stop_alloc(alloc)
+            self.wait_free(volume)
+            self.assertFalse(os.path.exists(published["path"]))
+            self.delete(volume)
+
+    def test_secrets_arrive_where_they_belong_and_nowhere_else(self):
+        for n, plugin_id in enumerate(self.PLUGINS):
+            volume, alloc, secret = self.name(plugin_id), self.alloc_id(n), f"hunter2-{plugin_id}"
+            self.create(volume, plugin_id, more=f'secrets {{ "key" = "{secret}" }}\n')
+            external = self.external(volume)
+            self.run_alloc(alloc, (volume, "single-node-writer"))
+            self.stop_alloc(alloc)
+            self.wait_free(volume)
+            self.delete(volume)
+            calls = [call for call in self.world.storage(plugin_id).calls()
+                     if external in (call["request"].get("volume_id"),) or call["request"].get("name")]
+            told = {call["method"] for call in calls if call["request"].get("secrets") == {"key": secret}}
+            self.assertEqual(told, set(SECRETS))
+            for folder in (self.world.logs, self.node.data):
+                found = subprocess.run(["grep", "--recursive", "--binary-files=text", "--files-with-matches", secret,
+                                        folder], stdout=subprocess.PIPE, text=True, check=False).stdout
+                self.assertEqual(found, "")
+
+    def test_a_provider_that_is_full_is_quoted(self):
+        volume = self.name("pydisk")
+        self.create(volume, "pydisk")
+        self.world.storage("pydisk").orders.order("ControllerPublishVolume", "fail", code="RESOURCE_EXHAUSTED",
+                                                  text="this machine has its 16 disks", times=None)
+        refused = self.run_alloc(self.alloc_id(), (volume, "single-node-writer"), node=self.node, check=False, wait=False)
+        self.assertEqual(refused.returncode, 0, refused.stderr)
+        try:
+            wait_for("the reason to be told", lambda: "this machine has its 16 disks" in self.why(volume), 5)
+        except Failure as error:
+            self.fail(f"{error}: {self.why(volume)}{self.holdfast('alloc', 'status', self.alloc_id()).stdout}")
+        self.world.storage("pydisk").orders.clear()
+        self.stop_alloc(self.alloc_id())
+        self.wait_free(volume)
+        self.delete(volume)
+
+    def test_a_socket_that_is_closed_to_the_agent_is_told(self):
+        one = self.plugins["jsdisk", self.other.id]
+        one.kill()
+        one.umask = 0o077
+        one.start()
+        self.addCleanup(self.world.wait_plugin, "jsdisk", self.NODES, self.NODES)
+        self.addCleanup(one.restart)
+        self.addCleanup(setattr, one, "umask", 0o007)
+
+        def shown():
+            return self.holdfast("plugin", "status", "jsdisk", "--verbose").stdout
+
+        try:
+            wait_for("the agent to say why", lambda: "ermission" in shown(), 5)
+        except Failure as error:
+            self.fail(f"{error}: {shown()}")
+        self.world.wait_plugin("jsdisk", 1, 1)
+
+
+def add_lives():
+    for plugin_id, stack in PLUGINS.items():
+        def case(self, plugin_id=plugin_id):
+            self.life(plugin_id)
+
+        setattr(TestFlow, f"test_a_volume_lives_and_is_gone_with_{stack.replace('-', '_')}", case)
+
+
+add_lives()
