@@ -8,6 +8,7 @@
 #include "model/volume.h"
 #include "plugins/plugin_dir.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -97,6 +98,7 @@ int scan_folders(const char *path, struct scan_told *told, void (*see)(const cha
 	r = open_folder(AT_FDCWD, path, 0, &dir);
 	if (r < 0)
 		return r;
+	assert(dir);
 	while ((name = next_name(dir, &n, &too_many))) {
 		if (!is_folder(dirfd(dir), name))
 			continue;
@@ -191,8 +193,10 @@ int scan_sockets(const char *path, const char *id, struct scan_told *told,
 	int r;
 
 	r = open_folder(AT_FDCWD, path, 0, &root);
-	if (r >= 0)
+	if (r >= 0) {
+		assert(root);
 		r = open_folder(dirfd(root), id, O_NOFOLLOW, &dir);
+	}
 	if (r < 0) {
 		if (r != -ENOENT && scan_tell(told, SCAN_UNREADABLE, id))
 			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins", .plugin = id},
@@ -201,6 +205,7 @@ int scan_sockets(const char *path, const char *id, struct scan_told *told,
 				strerror(-r));
 		return r;
 	}
+	assert(dir);
 	*ret_n = 0;
 	while ((name = next_name(dir, &n, &too_many))) {
 		if (!read_socket(dirfd(dir), path, id, name, told, &one))

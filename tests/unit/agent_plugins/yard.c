@@ -60,6 +60,8 @@ static void on_expected(const char *alloc_id, const struct error *err, void *use
 	(void)str_copy(y->last_met, sizeof(y->last_met), alloc_id);
 	if (!err) {
 		y->met++;
+		if (y->forgets_when_met)
+			plugins_forget(y->plugins, alloc_id);
 		return;
 	}
 	y->failed++;

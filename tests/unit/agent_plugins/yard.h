@@ -30,6 +30,7 @@ struct yard {
 	unsigned int ready, not_ready; /* waits */
 	struct error last_wait;
 	bool forgets_upon_failure;
+	bool forgets_when_met;
 };
 
 int yard_setup(void **state); /* empty, not started */
