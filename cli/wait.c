@@ -58,8 +58,9 @@ static enum status outcome(const Holdfast__V1__Allocation *alloc, struct error *
 			 status_word(alloc, word), why[0] ? why : "the node gave no reason");
 }
 
-static enum status get(struct connection *connection, const Holdfast__V1__Allocation *known, uint64_t left_us,
-		       Holdfast__V1__GetAllocationResponse **ret, struct error *err)
+/* @index that the answer is to go beyond: of the allocation and of its claims, which change more often. */
+static enum status get(struct connection *connection, const Holdfast__V1__Allocation *known, uint64_t index,
+		       uint64_t left_us, Holdfast__V1__GetAllocationResponse **ret, struct error *err)
 {
 	Holdfast__V1__GetAllocationRequest request = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
 	cleanup_message Holdfast__V1__GetAllocationResponse *answer = NULL;
@@ -67,7 +68,7 @@ static enum status get(struct connection *connection, const Holdfast__V1__Alloca
 	enum status status;
 
 	request.id = known->id;
-	request.index = known->modify_index;
+	request.index = index;
 	request.wait_ms = (uint32_t)(wait_ms < ROUND_MAX_MS ? wait_ms : ROUND_MAX_MS);
 	status = connection_call(connection, &holdfast__v1__allocations__descriptor, "Get", &request.base,
 				 request.wait_ms * USEC_PER_MSEC + CALL_TIMEOUT_US,
@@ -118,7 +119,7 @@ enum status wait_alloc(struct connection *connection, const Holdfast__V1__Alloca
 		show_progress(known);
 		now_us = clock_monotonic_us();
 		/* what is there already is only looked at: nothing more may ever change */
-		status = get(connection, known,
+		status = get(connection, known, last ? last->index : known->modify_index,
 			     now_us < deadline_us && !is_there(known, goal) ? deadline_us - now_us : 0,
 			     &answer, err);
 		if (status != STATUS_OK)

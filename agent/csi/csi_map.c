@@ -31,13 +31,6 @@ enum access_mode csi_access_mode_from(Csi__V1__VolumeCapability__AccessMode__Mod
 	return ACCESS_MODE_UNSPECIFIED;
 }
 
-enum access_mode csi_told_mode(enum access_mode mode, bool announced)
-{
-	bool is_newer = mode == SINGLE_NODE_SINGLE_WRITER || mode == SINGLE_NODE_MULTI_WRITER;
-
-	return is_newer && !announced ? SINGLE_NODE_WRITER : mode;
-}
-
 void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode attachment_mode,
 			   const Holdfast__V1__MountOptions *options, struct csi_capability *ret)
 {
@@ -59,6 +52,15 @@ void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode at
 	ret->mount.fs_type = options->fs_type;
 	ret->mount.mount_flags = options->mount_flags;
 	ret->mount.n_mount_flags = options->n_mount_flags;
+}
+
+void csi_capability_coarsen(struct csi_capability *capability)
+{
+	Csi__V1__VolumeCapability__AccessMode *mode = &capability->access_mode;
+
+	if (mode->mode == CSI_MODE(SINGLE_NODE_SINGLE_WRITER) ||
+	    mode->mode == CSI_MODE(SINGLE_NODE_MULTI_WRITER))
+		mode->mode = CSI_MODE(SINGLE_NODE_WRITER);
 }
 
 static bool has_flag(const Csi__V1__VolumeCapability__MountVolume *mount, const char *flag)

@@ -18,10 +18,6 @@ Csi__V1__VolumeCapability__AccessMode__Mode csi_access_mode(enum access_mode mod
 /** ACCESS_MODE_UNSPECIFIED for a number we do not know. */
 enum access_mode csi_access_mode_from(Csi__V1__VolumeCapability__AccessMode__Mode mode);
 
-/** The mode as it is told to a service that announces SINGLE_NODE_MULTI_WRITER, or does not: then it knows no
- * single node with one writer or many, but SINGLE_NODE_WRITER. Who may claim is the claim server's matter. */
-enum access_mode csi_told_mode(enum access_mode mode, bool announced);
-
 /* One VolumeCapability with all that it consists of. */
 struct csi_capability {
 	Csi__V1__VolumeCapability pb;
@@ -34,6 +30,10 @@ struct csi_capability {
  * @options borrowed; NULL: none. Only for ATTACHMENT_FILE_SYSTEM */
 void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode attachment_mode,
 			   const Holdfast__V1__MountOptions *options, struct csi_capability *ret);
+
+/** For a service that does not announce SINGLE_NODE_MULTI_WRITER: of the single-node modes with a writer it
+ * knows SINGLE_NODE_WRITER alone. Who may share the volume is decided by its claims. */
+void csi_capability_coarsen(struct csi_capability *capability);
 
 /** Does @confirmed include @wanted: same access mode and type, its file system type, all its flags? What the
  * plugin does not say counts as confirmed. Source: nomad-facts 6 "Validation compare". */

@@ -154,7 +154,7 @@ class CsiTest(unittest.TestCase):
         return self.holdfast("alloc", "run", spec, "--node", (node or self.node).id, "--id", alloc,
                              *([] if wait else ["--no-wait"]), check=check)
 
-    def stop_alloc(self, alloc, check=True, timeout="60s"):
+    def stop_alloc(self, alloc, check=True, timeout="15s"):
         return self.holdfast("alloc", "stop", alloc, "--timeout", timeout, check=check)
 
     def why(self, volume):

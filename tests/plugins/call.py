@@ -103,6 +103,8 @@ class Call:
                 if order.get(key, value) != value:
                     break
             else:
+                if order.get("name", "") not in request.get("name", ""):
+                    continue
                 key = str(order.get("id", json.dumps(order, sort_keys=True)))
                 spent = data["spent"].get(key, 0)
                 data["spent"][key] = spent + 1

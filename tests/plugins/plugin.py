@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -48,6 +49,7 @@ class Orders:
     def __init__(self, folder):
         self.path, self.serial = os.path.join(folder, "orders.json"), 0
         self.wishes = {"quirks": [], "settings": {}, "orders": []}
+        self.lock = threading.Lock()
 
     def write(self):
         with open(self.path + ".part", "w", encoding="utf-8") as f:
@@ -60,8 +62,15 @@ class Orders:
         order = {"id": f"{os.getpid()}-{time.monotonic_ns()}-{self.serial}", "method": method, "do": do, **more}
         if times is not None:
             order["times"] = times
-        self.wishes["orders"].append(order)
-        self.write()
+        with self.lock:
+            self.wishes["orders"].append(order)
+            self.write()
+        return order
+
+    def take_back(self, order):
+        with self.lock:
+            self.wishes["orders"].remove(order)
+            self.write()
 
     def settings(self, **more):
         self.wishes["settings"].update(more)

@@ -259,23 +259,26 @@ static void topology_that_is_too_large_is_refused_and_changes_nothing(void **sta
 	assert_int_equal(topology.n_segments, TOPOLOGY_SEGMENTS_MAX);
 }
 
-static void a_service_is_told_no_mode_that_it_does_not_know(void **state)
+static void of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
-		enum access_mode mode = modes[i].ours;
-		bool is_newer = mode == SINGLE_NODE_SINGLE_WRITER || mode == SINGLE_NODE_MULTI_WRITER;
+		bool is_finer = modes[i].ours == SINGLE_NODE_SINGLE_WRITER ||
+				modes[i].ours == SINGLE_NODE_MULTI_WRITER;
+		struct csi_capability capability;
 
-		assert_int_equal(csi_told_mode(mode, true), mode);
-		assert_int_equal(csi_told_mode(mode, false), is_newer ? SINGLE_NODE_WRITER : mode);
+		csi_borrow_capability(modes[i].ours, ATTACHMENT_FILE_SYSTEM, NULL, &capability);
+		csi_capability_coarsen(&capability);
+		assert_int_equal(capability.pb.access_mode->mode,
+				 is_finer ? CSI_MODE(SINGLE_NODE_WRITER) : modes[i].csi);
 	}
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one),
 		cmocka_unit_test(modes_have_the_numbers_of_the_specification_both_ways),
-		cmocka_unit_test(a_service_is_told_no_mode_that_it_does_not_know),
 		cmocka_unit_test(a_capability_survives_the_wire_as_it_was_meant),
 		cmocka_unit_test(a_capability_is_confirmed_by_what_the_plugin_says_and_by_what_it_leaves_out),
 		cmocka_unit_test(topology_is_the_same_in_whatever_order_its_segments_come),

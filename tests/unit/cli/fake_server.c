@@ -235,6 +235,7 @@ static ProtobufCMessage *get_alloc(const ProtobufCMessage *request)
 	fake.gets++;
 	fake.last_index = ask->index;
 	answer->allocation = alloc_new(ask->id, fake.gets < 8 ? fake.gets : 7);
+	answer->index = answer->allocation->modify_index + fake.claims_ahead;
 	return &answer->base;
 }
 

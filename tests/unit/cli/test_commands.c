@@ -233,6 +233,20 @@ static void stopping_waits_for_the_end_of_the_allocation(void **state)
 	expect_output("complete");
 }
 
+/* Else every retry of its release would answer at once, again and again. */
+static void waiting_goes_on_from_the_last_change_of_a_claim(void **state)
+{
+	(void)state;
+	fake.alloc_ids[0] = ALLOC_ID;
+	fake.claims_ahead = 40;
+	for (size_t i = 0; i < 3; i++)
+		fake.steps[i].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	fake.steps[3].client_status = HOLDFAST__V1__CLIENT_STATUS__COMPLETE;
+	expect_ok("alloc stop 01");
+	assert_int_equal(fake.gets, 3);
+	assert_int_equal(fake.last_index, 3 + 40);
+}
+
 static void stopping_what_has_ended_is_success_and_does_not_wait(void **state)
 {
 	(void)state;
@@ -468,6 +482,7 @@ int main(void)
 		cmocka_unit_test_setup(no_wait_returns_at_once, run_setup),
 		cmocka_unit_test_setup(an_id_must_be_a_uuid, run_setup),
 		cmocka_unit_test_setup(stopping_waits_for_the_end_of_the_allocation, run_setup),
+		cmocka_unit_test_setup(waiting_goes_on_from_the_last_change_of_a_claim, run_setup),
 		cmocka_unit_test_setup(stopping_what_has_ended_is_success_and_does_not_wait, run_setup),
 		cmocka_unit_test_setup(stopping_fails_when_the_allocation_does, run_setup),
 		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, run_setup),
