@@ -105,3 +105,8 @@ ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 	return details->bytes ? protobuf_c_message_unpack(descriptor, NULL, details->n, details->bytes)
 			      : NULL;
 }
+
+const char *rpc_client_said(const struct rpc_client *client)
+{
+	return client->has_said ? client->said : NULL;
+}

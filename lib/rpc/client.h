@@ -54,6 +54,11 @@ enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDes
 ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 				     const ProtobufCMessageDescriptor *descriptor);
 
+/** What the server itself said with the error of the call that ended last: the text that came with its code,
+ * "" when none came. NULL when the error is not the server's word but ours, about it or the connection.
+ * Valid until another call ends. */
+const char *rpc_client_said(const struct rpc_client *client);
+
 /** Forget a call: done does not run any more. */
 void rpc_pending_cancel(struct rpc_pending *pending);
 
