@@ -1,9 +1,9 @@
 #include "report.h"
 
-#include "mount_table.h"
+#include "device.h"
+#include "report_plugins.h"
 #include "verify.h"
 
-#include "base/cleanup.h"
 #include "base/str.h"
 #include "model/pb.h"
 
@@ -15,8 +15,6 @@
 typedef Holdfast__V1__GetAgentStatusResponse report;
 typedef Holdfast__V1__AgentMount mount_row;
 typedef Holdfast__V1__AgentOperation operation_row;
-
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
 
 /* An empty string stays the descriptor's own; false when memory is short. */
 static bool put_text(char **dst, const char *text)
@@ -134,11 +132,16 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 		.dev_minor = published ? published->dev_minor : 0,
 	};
 	struct verify_wanted wanted = {.path = row->path};
+	uint32_t dev_major, dev_minor;
 	struct mount_view view;
 
 	if (!table || row->path[0] == '\0' || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
 		return true;
-	if (volume) {
+	if (volume && volume_target_is_device(&volume->target)) {
+		row->verified = device_of_mount(&view, &dev_major, &dev_minor, NULL) == STATUS_OK &&
+				volume->target.dev_major == dev_major &&
+				volume->target.dev_minor == dev_minor;
+	} else if (volume) {
 		wanted.read_only = volume->target.read_only;
 		wanted.exec = volume->target.exec;
 		wanted.propagation = volume->target.propagation;
@@ -148,6 +151,14 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 	}
 	return put_text(&row->options, view.options) &&
 	       put_text(&row->propagation, mount_propagation_name(view.propagation));
+}
+
+static bool put_stale(mount_row *row, const struct stale *stale)
+{
+	char text[STALE_TEXT_SIZE];
+
+	stale_text(stale, row->path, row->alloc_id, text);
+	return put_text(&row->stale, text);
 }
 
 static bool put_record_mounts(report *pb, const struct report_facts *facts, const struct alloc_record *record,
@@ -167,7 +178,7 @@ static bool put_record_mounts(report *pb, const struct report_facts *facts, cons
 		    !put_text(&row->alloc_id, record->alloc.id) ||
 		    !put_text(&row->path, record->alloc.published[i].path) ||
 		    !put_device(&row->device, volume->target.dev_major, volume->target.dev_minor) ||
-		    !put_view(row, table, volume, published))
+		    !put_stale(row, facts->stale) || !put_view(row, table, volume, published))
 			return false;
 	}
 	return true;
@@ -210,7 +221,7 @@ static bool put_unknowns(report *pb, const struct report_facts *facts, const str
 
 static bool put_mounts(report *pb, const struct report_facts *facts)
 {
-	cleanup(mount_table_freep) struct mount_table *table = NULL;
+	const struct mount_table *table = NULL;
 	const struct alloc_runner *runner = NULL;
 	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
 
@@ -220,7 +231,8 @@ static bool put_mounts(report *pb, const struct report_facts *facts)
 	if (!pb->mounts)
 		return false;
 	/* without the table the rows lack what it would say */
-	(void)mount_table_read(&table, NULL);
+	if (mount_table_refresh(facts->mounts, NULL) == STATUS_OK)
+		table = *facts->mounts;
 	while ((runner = allocs_next(facts->allocs, runner))) {
 		if (!put_record_mounts(pb, facts, alloc_runner_record(runner), table))
 			return false;
@@ -301,7 +313,7 @@ report *report_make(const struct report_facts *facts)
 	    put_text(&pb->last_session_error,
 		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
 	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
-	    put_operations(pb, facts->allocs))
+	    put_operations(pb, facts->allocs) && report_put_plugins(pb, facts->plugins))
 		return pb;
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
 	return NULL;

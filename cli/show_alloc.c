@@ -46,11 +46,21 @@ enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const
 	return table_print(table, title, err);
 }
 
+static const Holdfast__V1__AllocVolume *find_published(const Holdfast__V1__Allocation *alloc,
+						       const char *name)
+{
+	for (size_t i = 0; i < alloc->n_published; i++)
+		if (str_eq(alloc->published[i]->name, name))
+			return alloc->published[i];
+	return NULL;
+}
+
 static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct error *err)
 {
 	static const struct column columns[] = {
 		{.name = "NAME"},      {.name = "VOLUME"},	{.name = "ACCESS MODE"},
 		{.name = "READ ONLY"}, {.name = "PROPAGATION"}, {.name = "PUBLISHED AT"},
+		{.name = "AS"},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 
@@ -60,11 +70,7 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 	for (size_t i = 0; i < alloc->n_volumes; i++) {
 		const Holdfast__V1__VolumeRequest *v = alloc->volumes[i];
 		char mode[PBJSON_WORD_SIZE], propagation[PBJSON_WORD_SIZE];
-		const char *path = "";
-
-		for (size_t k = 0; k < alloc->n_published; k++)
-			if (str_eq(alloc->published[k]->name, v->name))
-				path = alloc->published[k]->path;
+		const Holdfast__V1__AllocVolume *published = find_published(alloc, v->name);
 		table_add(table,
 			  (const char *const[]){v->name, v->source,
 						pbjson_word_text(&holdfast__v1__access_mode__descriptor,
@@ -72,9 +78,23 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 						v->read_only ? "read only" : "",
 						pbjson_word_text(&holdfast__v1__propagation__descriptor,
 								 (int)v->propagation, propagation),
-						path});
+						published ? published->path : "",
+						published && published->is_device ? "block device" : ""});
 	}
 	return table_print(table, "volumes", err);
+}
+
+static void show_csi_plugin(const Holdfast__V1__CsiPlugin *plugin)
+{
+	char type[PBJSON_WORD_SIZE];
+
+	if (!plugin)
+		return;
+	print_field("runs CSI plugin", plugin->id);
+	print_field("plugin type",
+		    pbjson_word_text(&holdfast__v1__csi_plugin_type__descriptor, (int)plugin->type, type));
+	if (plugin->socket[0])
+		print_field("plugin socket", plugin->socket);
 }
 
 enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
@@ -89,6 +109,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
 	print_field("namespace", alloc->namespace_);
 	print_field("node", alloc->node_id);
 	print_field("driver", alloc->driver);
+	show_csi_plugin(alloc->csi_plugin);
 	print_field("desired", desired(alloc, text));
 	print_field("status", client(alloc, text));
 	if (alloc->client_description[0])

@@ -87,10 +87,29 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
 	    known->n_volumes != wanted->n_volumes)
 		return false;
+	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin))
+		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
 			return false;
 	return true;
+}
+
+/* It would wait for itself. */
+static enum status check_own_plugin(struct server *server, const struct alloc *alloc, struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes && alloc->csi_plugin.type != CSI_PLUGIN_NONE; i++) {
+		const struct volume_request *request = &alloc->volumes[i];
+		const struct volume_entry *volume =
+			state_volume(&server->state, alloc->namespace, request->source);
+
+		if (volume && str_eq(volume->volume.plugin_id, alloc->csi_plugin.id))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "volume %s contradicts csi_plugin: volume %s is of plugin %s, which "
+					 "this allocation is to run itself",
+					 request->name, request->source, alloc->csi_plugin.id);
+	}
+	return STATUS_OK;
 }
 
 /* What admission would say, which explains every claim that is in the way. */
@@ -209,8 +228,13 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 	st = alloc_from_pb(request->allocation, alloc, err);
 	if (st != STATUS_OK)
 		return st;
+	if (request->allocation->csi_plugin && alloc->csi_plugin.id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: id is missing: the plugin_id that volumes name");
 	alloc_default(alloc);
 	st = alloc_validate(alloc, err);
+	if (st == STATUS_OK)
+		st = check_own_plugin(server, alloc, err);
 	if (st != STATUS_OK)
 		return st;
 	known = state_alloc(&server->state, alloc->id);

@@ -35,6 +35,9 @@ struct csi_client {
 	sd_event *event; /* borrowed */
 	char *plugin_id;
 	struct rpc_client *rpc;
+	sd_event_source *lost; /* the connection has ended, its calls too when this fires */
+	void (*on_lost)(void *userdata);
+	void *userdata;
 	sd_event_source *turn; /* gives calls their turn; never from inside a function of the header */
 	struct call_list waiting;
 	struct call_list under_way; /* the longest first */
@@ -46,6 +49,7 @@ struct csi_client {
 static void client_release(struct csi_client *client)
 {
 	(void)sd_event_source_disable_unref(client->turn);
+	(void)sd_event_source_disable_unref(client->lost);
 	free(client->plugin_id);
 	free(client);
 }
@@ -54,14 +58,32 @@ DEFINE_CLEANUP(struct csi_client, client_release)
 
 static int on_turn(sd_event_source *source, void *userdata);
 
+static void on_rpc_lost(void *userdata)
+{
+	struct csi_client *client = userdata;
+
+	(void)sd_event_source_set_enabled(client->lost, SD_EVENT_ONESHOT); /* cannot fail */
+}
+
+/* The client may be gone afterwards. */
+static int on_lost_due(sd_event_source *source, void *userdata)
+{
+	struct csi_client *client = userdata;
+
+	client->on_lost(client->userdata);
+	return 0;
+}
+
 enum status csi_client_new(sd_event *event, const struct csi_client_options *options, struct csi_client **ret,
 			   struct error *err)
 {
+	cleanup(client_releasep) struct csi_client *client = malloc(sizeof(*client));
 	const struct rpc_endpoint endpoint = {
 		.unix_path = options->socket,
 		.message_bytes = options->message_bytes ? options->message_bytes : CSI_MESSAGE_MAX,
+		.on_lost = options->on_lost ? on_rpc_lost : NULL,
+		.userdata = client,
 	};
-	cleanup(client_releasep) struct csi_client *client = malloc(sizeof(*client));
 	enum status st;
 	int r;
 
@@ -71,12 +93,18 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 	*client = (struct csi_client){
 		.event = event,
 		.plugin_id = strdup(options->plugin_id),
+		.on_lost = options->on_lost,
+		.userdata = options->userdata,
 		.waiting = TAILQ_HEAD_INITIALIZER(client->waiting),
 		.under_way = TAILQ_HEAD_INITIALIZER(client->under_way),
 	};
 	r = sd_event_add_defer(event, &client->turn, on_turn, client);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(client->turn, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_defer(event, &client->lost, on_lost_due, client);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(client->lost, SD_EVENT_OFF);
 	if (r < 0 || !client->plugin_id)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r < 0 ? r : ENOMEM,
 				 "plugin %s: make a client", options->plugin_id);

@@ -32,6 +32,10 @@ struct csi_client_options {
 	const char *plugin_id; /* copied, for messages */
 	const char *socket;    /* copied */
 	size_t message_bytes;  /* largest answer; 0: CSI_MESSAGE_MAX */
+	/* A connection that stood has ended, and not by csi_client_free(): after its calls have ended, from
+	 * the event loop. May free the client. NULL: nobody asks. */
+	void (*on_lost)(void *userdata);
+	void *userdata;
 };
 
 /** @event borrowed. Nothing is dialled before the first call. @ret owned by the caller, csi_client_free() */

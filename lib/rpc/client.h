@@ -26,6 +26,10 @@ struct rpc_endpoint {
 	const char *server_uri; /* URI expected in the server's certificate; NULL: any that the CA signed */
 	size_t message_bytes;	/* largest answer; 0: 4 MiB */
 	const char *token;	/* sent with every call; NULL: none. Never in a message or a log */
+	/* A connection that stood is about to end, and not by rpc_client_free(): only to be noted, nothing of
+	 * this header may be called inside. NULL: nobody asks. */
+	void (*on_lost)(void *userdata);
+	void *userdata;
 };
 
 /** @endpoint is copied (not tls). STATUS_INVALID_ARGUMENT when the token could not be sent. */

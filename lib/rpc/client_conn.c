@@ -64,6 +64,10 @@ void client_conn_close(struct client_conn *conn, const struct error *why)
 
 static void lose(struct client_conn *conn, const struct error *why)
 {
+	const struct rpc_client *client = conn->client;
+
+	if (conn->is_open && conn->up && client->on_lost)
+		client->on_lost(client->userdata);
 	conn_ref(conn);
 	client_conn_close(conn, why);
 	conn_unref(conn);

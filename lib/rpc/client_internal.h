@@ -32,6 +32,8 @@ struct rpc_client {
 	bool has_said;		/* its error is the server's word */
 	char said[ERROR_MSG_MAX];
 	size_t message_bytes;
+	void (*on_lost)(void *userdata); /* NULL: nobody asks */
+	void *userdata;
 	struct client_timing timing;
 	char name[CLIENT_NAME_SIZE]; /* of the endpoint, for people */
 	bool closing;

@@ -270,6 +270,21 @@ static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimRe
 	send_ack(model, receipt->claim_id, is_released);
 }
 
+static void take_plugins(struct model_server *model, Holdfast__V1__NodePlugin *const *plugins, size_t n)
+{
+	struct error err;
+
+	model->n_plugins = 0;
+	if (n > NODE_PLUGINS_MAX) {
+		violate(model, "too many plugins", "");
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (node_plugin_from_pb(plugins[i], &model->plugins[model->n_plugins++], &err) != STATUS_OK)
+			violate(model, "bad plugin", err.msg);
+	}
+}
+
 static void take_hello(struct model_server *model, const Holdfast__V1__SessionHello *hello)
 {
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
@@ -280,6 +295,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	model->picture_complete = hello->picture_complete;
 	model->hello_allocs = (unsigned int)hello->n_allocs;
 	model->hello_plugins = (unsigned int)hello->n_plugins;
+	take_plugins(model, hello->plugins, hello->n_plugins);
 	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
 	welcome.cluster = cluster;
 	welcome.heartbeat_ms = SESSION_HEARTBEAT_FAST_MS;
@@ -369,6 +385,9 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		take_report(model, up->report);
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
+		model->fingerprints++;
+		take_plugins(model, up->fingerprint->plugins, up->fingerprint->n_plugins);
+		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
 		violate(model, "unknown message", "");

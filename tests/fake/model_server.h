@@ -6,6 +6,7 @@
 
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "model/node.h"
 #include "rpc/server.h"
 
 #include <systemd/sd-event.h>
@@ -60,6 +61,10 @@ struct model_server {
 	bool picture_complete;
 	unsigned int hello_allocs;
 	unsigned int hello_plugins;
+	unsigned int fingerprints; /* messages of their own */
+	/* as last said, in a hello or a message of its own */
+	struct node_plugin plugins[NODE_PLUGINS_MAX];
+	size_t n_plugins;
 	unsigned int heartbeats;
 	unsigned int claim_calls;
 	unsigned int not_here; /* answers to calls to plugins */

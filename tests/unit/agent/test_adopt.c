@@ -42,7 +42,7 @@ static enum adopt_action decide(enum alloc_phase phase, uint32_t n_published, en
 	records_drive(record, phase, n_published, phase == ALLOC_NEW || phase == ALLOC_CLAIMING ? 0 : 2);
 	show(picture, 0, first);
 	show(picture, 1, second);
-	action = adopt_decide(record, picture, boot_id, why);
+	action = adopt_decide(record, picture, NULL, boot_id, why);
 	picture_free(picture);
 	free(record);
 	return action;

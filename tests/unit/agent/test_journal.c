@@ -18,6 +18,8 @@ struct fixture {
 	unsigned int n_allocs;
 	struct receipt receipts[4];
 	unsigned int n_receipts;
+	struct node_plugin plugin; /* the last one read */
+	unsigned int n_plugins;
 };
 
 static void open_journal(struct fixture *f)
@@ -238,9 +240,51 @@ static void receipts_are_kept_in_order_and_bounded(void **state)
 	receipts_free(receipts);
 }
 
+static enum status on_plugin(const struct node_plugin *plugin, void *userdata, struct error *err)
+{
+	struct fixture *f = userdata;
+
+	f->plugin = *plugin;
+	f->n_plugins++;
+	return STATUS_OK;
+}
+
+static void read_plugins(struct fixture *f)
+{
+	static const struct journal_reader reader = {.on_plugin = on_plugin};
+
+	f->n_plugins = 0;
+	assert_int_equal(journal_read(f->journal, &reader, f, NULL), STATUS_OK);
+}
+
+static void what_is_known_of_plugins_is_read_back_and_dropped(void **state)
+{
+	struct fixture *f = *state;
+	struct node_plugin plugin = {.has_node = true, .node = {.stage = true, .max_volumes = 9}};
+	const struct journal_write put = {.plugin = &plugin};
+	const struct journal_write drop = {.forget_plugin = plugin.plugin_id};
+
+	/* the longest id there is */
+	memset(plugin.plugin_id, 'a', 63);
+	(void)str_copy(plugin.provider, sizeof(plugin.provider), "p");
+	write_now(f, &put);
+	plugin.node.max_volumes = 10;
+	write_now(f, &put);
+	journal_close(f->journal);
+	open_journal(f);
+	read_plugins(f);
+	assert_int_equal(f->n_plugins, 1);
+	assert_memory_equal(&f->plugin, &plugin, sizeof(plugin));
+	write_now(f, &drop);
+	read_plugins(f);
+	assert_int_equal(f->n_plugins, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_known_of_plugins_is_read_back_and_dropped, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_record_comes_back_as_it_was_in_every_phase, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(receipts_come_back_until_they_are_dropped, setup, teardown),
