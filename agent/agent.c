@@ -289,6 +289,7 @@ void agent_free(struct agent *agent)
 	rpc_tls_free(agent->tls);
 	fingerprint_release(&agent->told);
 	mount_table_free(agent->mounts);
+	mount_table_free(agent->stage_mounts);
 	free(agent);
 }
 

@@ -431,6 +431,7 @@ Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 		.receipts = agent->receipts,
 		.plugins = agent->plugins,
 		.mounts = &agent->mounts,
+		.stage_mounts = &agent->stage_mounts,
 		.stale = agent->stale,
 	};
 

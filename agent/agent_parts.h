@@ -42,8 +42,9 @@ struct agent {
 	struct fingerprint_told told; /* in this session */
 	struct local *local;
 	struct stale *stale;
-	struct mount_table *mounts; /* for the status; NULL: not asked for yet */
-	struct error broken;	    /* why the loop was ended; status OK: it was not */
+	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
+	struct mount_table *stage_mounts; /* likewise, of devices */
+	struct error broken;		  /* why the loop was ended; status OK: it was not */
 };
 
 /* What each part calls; userdata is the agent. */

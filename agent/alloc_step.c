@@ -45,8 +45,6 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 		.slot = (uint8_t)i,
 		.type = grant->volume.type,
 		.source = grant->volume.source,
-		.access_mode = grant->claim.access_mode,
-		.attachment_mode = grant->claim.attachment_mode,
 		.stage_read_only = grant->claim.mode == CLAIM_READ,
 		.read_only = request->read_only || grant->claim.mode == CLAIM_READ,
 		.exec = request->exec,
@@ -63,6 +61,8 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 		memcpy(volume->target.profile, grant->volume.profile, sizeof(volume->target.profile));
 		return;
 	}
+	volume->target.access_mode = grant->claim.access_mode;
+	volume->target.attachment_mode = grant->claim.attachment_mode;
 	/* a label, as the grant was checked */
 	(void)str_copy(volume->target.profile, sizeof(volume->target.profile), grant->volume.plugin_id);
 	memcpy(volume->target.external_id, grant->volume.external_id, sizeof(volume->target.external_id));

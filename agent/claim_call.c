@@ -107,8 +107,7 @@ static enum status take_response(const struct claim_request *request,
 	status = check_grant(request, ret, err);
 	if (status != STATUS_OK || ret->volume.type != VOLUME_CSI)
 		return status;
-	/* the volume's own mount options: requests do not carry theirs yet */
-	status = claim_details_new(pb, NULL, &ret->details, err);
+	status = claim_details_new(pb, &ret->details, err);
 	return status == STATUS_OK ? STATUS_OK : unusable(request, err->msg, err);
 }
 

@@ -7,10 +7,9 @@
 
 #include <holdfast/v1/volumes.pb-c.h>
 
-/** A ClaimVolumeResponse with nothing but these.
- * @options the allocation's: each field that is set replaces the volume's; NULL: none
+/** A ClaimVolumeResponse with nothing but these. Mount options are as the server has laid those of the
+ * allocation over the volume's.
  * STATUS_INVALID_ARGUMENT names what is too large; no value is part of the message.
  * @ret owned by the caller, secret_message_unref() */
-enum status claim_details_new(const Holdfast__V1__ClaimVolumeResponse *response,
-			      const Holdfast__V1__MountOptions *options, struct secret_message **ret,
+enum status claim_details_new(const Holdfast__V1__ClaimVolumeResponse *response, struct secret_message **ret,
 			      struct error *err);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <libmount/libmount.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -72,35 +73,69 @@ static int make_index(struct mount_table *table)
 	return 0;
 }
 
-static int read_mounts(struct mount_table *table)
+/* Of thousands of mounts the few that are asked about. */
+static int drop_others(struct mount_table *table, const char *base)
+{
+	cleanup(mnt_free_iterp) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs;
+
+	if (!iter)
+		return -ENOMEM;
+	while (mnt_table_next_fs(table->mounts, iter, &fs) == 0) {
+		const char *path = mnt_fs_get_target(fs);
+
+		if (!path || !str_starts_with(path, base))
+			(void)mnt_table_remove_fs(table->mounts, fs); /* it is in this table */
+	}
+	return 0;
+}
+
+/* @base NULL: all */
+static int read_mounts(struct mount_table *table, const char *base)
 {
 	int r;
 
-	/* before it is read: what changes meanwhile shows */
+	table->mounts = mnt_new_table_from_file(MOUNTINFO_PATH);
+	if (!table->mounts)
+		return -errno;
+	r = base ? drop_others(table, base) : 0;
+	return r < 0 ? r : make_index(table);
+}
+
+static int watch_mounts(struct mount_table *table)
+{
+	int r;
+
 	table->monitor = mnt_new_monitor();
 	if (!table->monitor)
 		return -ENOMEM;
 	r = mnt_monitor_enable_kernel(table->monitor, 1);
 	if (r < 0)
 		return r;
-	if (mnt_monitor_get_fd(table->monitor) < 0)
-		return -EIO;
-	table->mounts = mnt_new_table_from_file(MOUNTINFO_PATH);
-	return table->mounts ? make_index(table) : -errno;
+	return mnt_monitor_get_fd(table->monitor) < 0 ? -EIO : 0;
 }
 
-enum status mount_table_read(struct mount_table **ret, struct error *err)
+static enum status table_new(const char *base, bool is_kept, struct mount_table **ret, struct error *err)
 {
 	cleanup(mount_table_freep) struct mount_table *table = calloc(1, sizeof(*table));
-	int r = table ? read_mounts(table) : -ENOMEM;
+	int r = table ? 0 : -ENOMEM;
 
+	if (r == 0 && is_kept) /* before it is read: what changes meanwhile shows */
+		r = watch_mounts(table);
+	if (r == 0)
+		r = read_mounts(table, base);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot read the mount table %s", MOUNTINFO_PATH);
 	*ret = TAKE_PTR(table);
 	return STATUS_OK;
 }
 
-enum status mount_table_refresh(struct mount_table **table, struct error *err)
+enum status mount_table_read(struct mount_table **ret, struct error *err)
+{
+	return table_new(NULL, false, ret, err);
+}
+
+enum status mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
 {
 	struct mount_table *now;
 	enum status status;
@@ -108,7 +143,7 @@ enum status mount_table_refresh(struct mount_table **table, struct error *err)
 	/* 0: a wait of no time has seen no change */
 	if (*table && mnt_monitor_wait((*table)->monitor, 0) == 0)
 		return STATUS_OK;
-	status = mount_table_read(&now, err);
+	status = table_new(base, true, &now, err);
 	if (status != STATUS_OK)
 		return status;
 	mount_table_free(*table);

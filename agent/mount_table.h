@@ -41,8 +41,9 @@ struct mount_table;
 enum status mount_table_read(struct mount_table **ret, struct error *err);
 
 /** The same, into a table that is kept: read at the first time, when *@table is NULL, and then only if the
- * kernel's has changed since. *@table owned by the caller; untouched on failure. */
-enum status mount_table_refresh(struct mount_table **table, struct error *err);
+ * kernel's has changed since. It has only what is mounted below @base, so that it stays small among thousands
+ * of mounts; the same @base each time. *@table owned by the caller; untouched on failure. */
+enum status mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
 
 /** NULL is allowed. */
 void mount_table_free(struct mount_table *table);

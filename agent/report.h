@@ -25,7 +25,8 @@ struct report_facts {
 	const struct receipts *receipts;
 	const struct plugins *plugins;
 	const struct stale *stale;
-	struct mount_table **mounts; /* kept by the caller, refreshed */
+	struct mount_table **mounts;	   /* kept by the caller, refreshed */
+	struct mount_table **stage_mounts; /* likewise, of what plugins have bound */
 };
 
 /** Returns what protobuf_c_message_free_unpacked() frees; NULL when memory is short. */

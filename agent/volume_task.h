@@ -2,6 +2,7 @@
 /* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
  * files only. */
 
+#include "mount_table.h"
 #include "path_probe.h"
 #include "volume_manager.h"
 #include "volume_op.h"
@@ -64,6 +65,8 @@ struct volume_manager {
 	struct plugins *plugins; /* borrowed; NULL: there are none */
 	uint64_t plugin_wait_us;
 	struct volume_touches touches;
+	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
+	char stage_base[MH_PATH_SIZE];
 	struct picture *picture;
 	struct path_probes *probes;
 	struct volume_queues queues;

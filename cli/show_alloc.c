@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "rpc/pbjson_word.h"
 
+#include <stdio.h>
+
 static const char *desired(const Holdfast__V1__Allocation *a, char text[static PBJSON_WORD_SIZE])
 {
 	return pbjson_word_text(&holdfast__v1__desired_status__descriptor, (int)a->desired_status, text);
@@ -55,12 +57,23 @@ static const Holdfast__V1__AllocVolume *find_published(const Holdfast__V1__Alloc
 	return NULL;
 }
 
+/* "ext4, flags": what the flags are is told to nobody. */
+static const char *options_text(const Holdfast__V1__MountOptions *options, char *text, size_t size)
+{
+	if (!options)
+		return "";
+	(void)snprintf(text, size, "%s%s%s", options->fs_type,
+		       options->fs_type[0] && options->n_mount_flags > 0 ? ", " : "",
+		       options->n_mount_flags > 0 ? "flags" : "");
+	return text;
+}
+
 static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct error *err)
 {
 	static const struct column columns[] = {
-		{.name = "NAME"},      {.name = "VOLUME"},	{.name = "ACCESS MODE"},
-		{.name = "READ ONLY"}, {.name = "PROPAGATION"}, {.name = "PUBLISHED AT"},
-		{.name = "AS"},
+		{.name = "NAME"},      {.name = "VOLUME"},	  {.name = "ACCESS MODE"},
+		{.name = "READ ONLY"}, {.name = "PROPAGATION"},	  {.name = "PUBLISHED AT"},
+		{.name = "AS"},	       {.name = "MOUNT OPTIONS"},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 
@@ -69,7 +82,7 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 	table = table_new(columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < alloc->n_volumes; i++) {
 		const Holdfast__V1__VolumeRequest *v = alloc->volumes[i];
-		char mode[PBJSON_WORD_SIZE], propagation[PBJSON_WORD_SIZE];
+		char mode[PBJSON_WORD_SIZE], propagation[PBJSON_WORD_SIZE], options[64];
 		const Holdfast__V1__AllocVolume *published = find_published(alloc, v->name);
 		table_add(table,
 			  (const char *const[]){v->name, v->source,
@@ -79,7 +92,8 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 						pbjson_word_text(&holdfast__v1__propagation__descriptor,
 								 (int)v->propagation, propagation),
 						published ? published->path : "",
-						published && published->is_device ? "block device" : ""});
+						published && published->is_device ? "block device" : "",
+						options_text(v->mount_options, options, sizeof(options))});
 	}
 	return table_print(table, "volumes", err);
 }

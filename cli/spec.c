@@ -104,8 +104,13 @@ static const struct spec_key volume_keys[] = {
 static const struct spec_block volume_block = SPEC_BLOCK_INIT(&holdfast__v1__volume__descriptor, volume_keys);
 
 static const struct spec_key request_keys[] = {
-	{.key = "source"},    {.key = "access_mode"}, {.key = "attachment_mode"},
-	{.key = "read_only"}, {.key = "propagation"}, {.key = "exec"},
+	{.key = "source"},
+	{.key = "access_mode"},
+	{.key = "attachment_mode"},
+	{.key = "read_only"},
+	{.key = "propagation"},
+	{.key = "exec"},
+	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
 };
 static const struct spec_block request_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__volume_request__descriptor, request_keys);

@@ -19,6 +19,8 @@ enum {
 };
 
 #define MODEL_CLUSTER "test"
+#define MODEL_PLUGIN "plug"
+#define MODEL_SECRET "s3cr3t-of-the-model"
 #define MODEL_SERVER_URI "holdfast://test/server/s1"
 
 struct model_alloc {
@@ -55,6 +57,9 @@ struct model_server {
 	bool other_boot; /* claims are granted for another boot than the node's */
 	int64_t ticket_ttl_ms;
 	enum source_class class; /* of every volume */
+	bool is_csi;		 /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
+	/* changes what is granted before it is sent; NULL: nobody does */
+	void (*tamper)(struct claim *claim, struct volume *volume);
 	/* seen */
 	unsigned int clock; /* counts messages */
 	unsigned int hellos;

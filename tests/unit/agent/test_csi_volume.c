@@ -154,7 +154,7 @@ static void a_plugin_is_told_all_that_was_granted(void **state)
 	Csi__V1__NodePublishVolumeRequest *publish;
 
 	grant_init(&grant);
-	assert_int_equal(claim_details_new(&grant.response, NULL, &details, NULL), STATUS_OK);
+	assert_int_equal(claim_details_new(&grant.response, &details, NULL), STATUS_OK);
 	target = make_target(details, true, false);
 	make_paths(&target, &request);
 	csi_volume_stage(&target, &request);
@@ -192,7 +192,7 @@ static void a_device_is_asked_for_as_such(void **state)
 	struct grant grant;
 
 	grant_init(&grant);
-	assert_int_equal(claim_details_new(&grant.response, NULL, &details, NULL), STATUS_OK);
+	assert_int_equal(claim_details_new(&grant.response, &details, NULL), STATUS_OK);
 	target = make_target(details, false, true);
 	make_paths(&target, &request);
 	csi_volume_stage(&target, &request);
@@ -273,38 +273,6 @@ static const Holdfast__V1__MountOptions *options_of(const struct secret_message 
 	return ((const Holdfast__V1__ClaimVolumeResponse *)(const void *)pb)->volume->mount_options;
 }
 
-static void mount_options_are_replaced_field_by_field(void **state)
-{
-	static const struct {
-		const char *fs_type;
-		size_t n_flags;
-		const char *expected_type;
-		const char *expected_flag;
-	} rows[] = {
-		{"", 0, "xfs", "noatime"},
-		{"ext4", 0, "ext4", "noatime"},
-		{"", 1, "xfs", "discard"},
-		{"ext4", 1, "ext4", "discard"},
-	};
-	char *flags[] = {text("discard")};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		Holdfast__V1__MountOptions over = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
-		struct secret_message *details;
-		struct grant grant;
-
-		grant_init(&grant);
-		over.fs_type = text(rows[i].fs_type);
-		over.mount_flags = flags;
-		over.n_mount_flags = rows[i].n_flags;
-		assert_int_equal(claim_details_new(&grant.response, &over, &details, NULL), STATUS_OK);
-		assert_string_equal(options_of(details)->fs_type, rows[i].expected_type);
-		assert_string_equal(options_of(details)->mount_flags[0], rows[i].expected_flag);
-		assert_int_equal(options_of(details)->n_mount_flags, 1);
-		secret_message_unref(details);
-	}
-}
-
 static void what_a_plugin_needs_is_bounded(void **state)
 {
 	char fs_type[VOLUME_FS_TYPE_MAX + 2] = {0};
@@ -318,19 +286,19 @@ static void what_a_plugin_needs_is_bounded(void **state)
 
 		grant_init(&grant);
 		grant.options.n_mount_flags = VOLUME_MOUNT_FLAGS_MAX + over;
-		assert_int_equal(claim_details_new(&grant.response, NULL, &details, &err), expected);
+		assert_int_equal(claim_details_new(&grant.response, &details, &err), expected);
 		if (!over)
 			secret_message_unref(details);
 		grant_init(&grant);
 		memset(fs_type, 'x', VOLUME_FS_TYPE_MAX + over);
 		grant.options.fs_type = fs_type;
-		assert_int_equal(claim_details_new(&grant.response, NULL, &details, &err), expected);
+		assert_int_equal(claim_details_new(&grant.response, &details, &err), expected);
 		if (!over)
 			secret_message_unref(details);
 		grant_init(&grant);
 		memset(flag, 'x', VOLUME_MOUNT_FLAG_MAX + over);
 		grant.flags[0] = flag;
-		assert_int_equal(claim_details_new(&grant.response, NULL, &details, &err), expected);
+		assert_int_equal(claim_details_new(&grant.response, &details, &err), expected);
 		if (!over)
 			secret_message_unref(details);
 	}
@@ -354,8 +322,7 @@ static void too_large_a_map_is_refused_without_its_values(void **state)
 			grant.secret.value = big;
 		else
 			grant.context.value = big;
-		assert_int_equal(claim_details_new(&grant.response, NULL, &details, &err),
-				 STATUS_INVALID_ARGUMENT);
+		assert_int_equal(claim_details_new(&grant.response, &details, &err), STATUS_INVALID_ARGUMENT);
 		assert_null(strstr(err.msg, SECRET));
 	}
 }
@@ -368,7 +335,7 @@ static void secrets_are_wiped_with_the_last_who_needs_them(void **state)
 	grant_init(&grant);
 	leaks = 0;
 	is_watching = true;
-	assert_int_equal(claim_details_new(&grant.response, NULL, &details, NULL), STATUS_OK);
+	assert_int_equal(claim_details_new(&grant.response, &details, NULL), STATUS_OK);
 	assert_ptr_equal(secret_message_ref(details), details);
 	secret_message_unref(details);
 	assert_string_equal(options_of(details)->fs_type, "xfs"); /* still there */
@@ -453,7 +420,6 @@ int main(void)
 		cmocka_unit_test(a_device_is_asked_for_as_such),
 		cmocka_unit_test(what_is_undone_needs_ids_alone),
 		cmocka_unit_test(an_expansion_is_of_the_target),
-		cmocka_unit_test(mount_options_are_replaced_field_by_field),
 		cmocka_unit_test(what_a_plugin_needs_is_bounded),
 		cmocka_unit_test(too_large_a_map_is_refused_without_its_values),
 		cmocka_unit_test(secrets_are_wiped_with_the_last_who_needs_them),

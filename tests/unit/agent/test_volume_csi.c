@@ -213,15 +213,22 @@ static void a_plugin_that_was_never_here_is_no_answer(void **state)
 {
 	struct csi_node *node = *state;
 	struct csi_user *user = csi_node_add(node, "v", false, false);
+	struct plugins *none = fake_plugins_new(node->event);
 
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	volume_manager_set_plugins(node->manager, NULL, 0);
 	csi_user_stop(user);
 	while (user->retries < 3)
 		csi_node_turn(node);
+	volume_manager_set_plugins(node->manager, none, 0);
+	while (user->retries < 6)
+		csi_node_turn(node);
+	assert_int_equal(user->last_retry.status, STATUS_UNAVAILABLE);
+	EXPECT_WORDS(user->last_retry.msg, "it was never here");
 	assert_true(fake_helper_folder(&node->fake, "v")->targets[0].is_mounted);
 	volume_manager_set_plugins(node->manager, node->plugins, node->wait_us);
 	CSI_NODE_UNTIL(node, csi_node_all_released);
+	plugins_free(none);
 }
 
 static void a_mount_waits_for_its_plugin_and_says_so(void **state)

@@ -19,7 +19,7 @@
 static char pki_dir[TEMP_DIR_SIZE];
 static struct world *current; /* for the functions that replace others at link time */
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, struct error *err);
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
 void __wrap_mount_table_free(struct mount_table *table);
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err);
@@ -31,7 +31,7 @@ int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
 
 static char no_table;
 
-enum status __wrap_mount_table_refresh(struct mount_table **table, struct error *err)
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
 {
 	*table = (struct mount_table *)(void *)&no_table;
 	return STATUS_OK;
@@ -66,12 +66,24 @@ static bool view_at(const char *path, struct mount_view *ret)
 	return mount != NULL;
 }
 
+/* What a plugin has mounted or bound. */
+static bool plugins_view_at(const char *path, struct mount_view *ret)
+{
+	const struct fake_place *place = fake_helper_place(&current->fake, path);
+
+	if (!place)
+		return false;
+	*ret = (struct mount_view){.dev_minor = place->minor};
+	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), place->is_device ? "devtmpfs" : "ext4");
+	return true;
+}
+
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err)
 {
-	if (!view_at(path, ret))
-		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
-	return STATUS_OK;
+	if (str_starts_with(path, FAKE_STAGE_BASE "/") ? plugins_view_at(path, ret) : view_at(path, ret))
+		return STATUS_OK;
+	return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
 }
 
 void __wrap_path_look(const char *path, struct path_seen *ret)

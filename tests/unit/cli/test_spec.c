@@ -124,11 +124,13 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 		"volume \"data\" {\n  source = \"db\"\n  access_mode = \"single-node-writer\"\n"
 		"  attachment_mode = \"file-system\"\n  read_only = false\n  propagation = \"private\"\n}\n"
 		"volume \"logs\" {\n  source = \"log\"\n  read_only = true\n  exec = true\n"
-		"  propagation = \"host-to-task\"\n}\n",
+		"  propagation = \"host-to-task\"\n"
+		"  mount_options {\n    fs_type = \"xfs\"\n    mount_flags = [\"noatime\"]\n  }\n}\n",
 		"{\"name\": \"app\", \"node\": \"n1\", \"driver\": \"none\", \"volume\": {"
 		"\"data\": {\"source\": \"db\", \"access_mode\": \"single-node-writer\"},"
 		"\"logs\": {\"source\": \"log\", \"read_only\": true, \"exec\": true, "
-		"\"propagation\": \"host-to-task\"}}}",
+		"\"propagation\": \"host-to-task\", "
+		"\"mount_options\": {\"fs_type\": \"xfs\", \"mount_flags\": [\"noatime\"]}}}}",
 	};
 
 	(void)state;
@@ -147,6 +149,9 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 		assert_true(a->volumes[1]->exec);
 		assert_int_equal(a->volumes[1]->propagation,
 				 HOLDFAST__V1__PROPAGATION__PROPAGATION_HOST_TO_TASK);
+		assert_null(a->volumes[0]->mount_options);
+		assert_string_equal(a->volumes[1]->mount_options->fs_type, "xfs");
+		assert_string_equal(a->volumes[1]->mount_options->mount_flags[0], "noatime");
 		protobuf_c_message_free_unpacked(&a->base, NULL);
 	}
 }
