@@ -462,6 +462,8 @@ bool controller_reply_fail(const Holdfast__V1__PluginCall *call, const struct er
 
 	if (kind && kind->wants_gone && err->status == STATUS_NOT_FOUND) {
 		begin_response(call, ret);
+		ret->detach.not_found = true;
+		ret->detach.message = (char *)(uintptr_t)err->msg;
 		return true;
 	}
 	ret->blocks = NULL;

@@ -626,6 +626,10 @@ static void only_a_detach_is_content_with_what_is_not_there(void **state)
 		assert_int_equal(controller_reply_fail(&call, &gone, &reply), kinds[i] == CALL(DETACH));
 		assert_int_equal(reply.pb.code, kinds[i] == CALL(DETACH) ? 0 : STATUS_NOT_FOUND);
 		assert_int_equal(reply.pb.call_id, 9);
+		if (kinds[i] == CALL(DETACH)) {
+			assert_true(reply.pb.detach->not_found);
+			assert_string_equal(reply.pb.detach->message, "no such volume");
+		}
 		controller_reply_release(&reply);
 		assert_false(controller_reply_fail(&call, &busy, &reply));
 		assert_int_equal(reply.pb.code, STATUS_FAILED_PRECONDITION);

@@ -201,6 +201,18 @@ static void a_new_boot_is_evidence_and_the_controller_detaches(void **state)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
+static void what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	f->plugin.n_attachments = 0; /* as it says */
+}
+
 static void a_failed_detach_is_explained_and_tried_again(void **state)
 {
 	struct fixture *f = *state;
@@ -563,6 +575,7 @@ int main(void)
 		TEST(without_its_plugin_a_node_is_waited_for_and_only_then_the_controller),
 		TEST(a_node_that_is_gone_does_not_keep_its_volumes_attached),
 		TEST(a_new_boot_is_evidence_and_the_controller_detaches),
+		TEST(what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go),
 		TEST(a_failed_detach_is_explained_and_tried_again),
 		TEST(a_controller_that_comes_back_is_asked_at_once),
 		TEST(releases_go_on_after_a_restart),
