@@ -279,6 +279,8 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	answer->mounts = list_new();
 	answer->mounts[answer->n_mounts++] = answer_new(&holdfast__v1__agent_mount__descriptor);
 	answer->mounts[0]->path = strdup("/run/holdfast/pub/1");
+	answer->mounts[0]->volume_id = strdup("models");
+	answer->mounts[0]->stale = strdup("the file server behind it has died; holdfast alloc stop a1");
 	answer->plugins = list_new();
 	answer->plugins[answer->n_plugins++] = answer_new(&holdfast__v1__agent_plugin__descriptor);
 	answer->plugins[0]->plugin_id = strdup("ebs");

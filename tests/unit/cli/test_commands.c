@@ -284,6 +284,15 @@ static void the_agents_words_cannot_move_the_cursor(void **state)
 	assert_null(strchr(ending.output, '\033'));
 }
 
+static void a_stale_mount_is_shown_with_what_repairs_it(void **state)
+{
+	(void)state;
+	expect_ok("agent status");
+	expect_output(
+		"stale mount of volume models at /run/holdfast/pub/1: the file server behind it has died; "
+		"holdfast alloc stop a1\n");
+}
+
 static void the_agents_plugins_are_shown_with_what_they_are_busy_with(void **state)
 {
 	(void)state;
@@ -438,6 +447,7 @@ int main(void)
 		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, run_setup),
 		cmocka_unit_test_setup(nodes_and_the_server_are_shown, run_setup),
 		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, run_setup),
+		cmocka_unit_test_setup(a_stale_mount_is_shown_with_what_repairs_it, run_setup),
 		cmocka_unit_test_setup(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setup),
 		cmocka_unit_test_setup(empty_lists_say_so, run_setup),
 		cmocka_unit_test_setup(a_trail_is_verified_and_shown, run_setup),
