@@ -3,6 +3,7 @@
  * Pure. */
 
 #include "alloc_record.h"
+#include "mount_table.h"
 #include "picture.h"
 
 #include "base/error.h"
@@ -20,6 +21,8 @@ enum adopt_action {
 };
 
 /** @picture of this boot
+ * @table  where a device that a csi plugin has bound shows; NULL: it cannot be read, what is journalled
+ * counts
  * @ret_why filled for ADOPT_FAIL; may be NULL */
 enum adopt_action adopt_decide(const struct alloc_record *record, const struct picture *picture,
-			       const char *boot_id, struct error *ret_why);
+			       const struct mount_table *table, const char *boot_id, struct error *ret_why);

@@ -139,18 +139,35 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 	return allocs_load(agent->allocs, err);
 }
 
+/* What is known of a plugin can be asked for again: it is not worth a refusal to start. */
+static enum status on_stored_plugin(const struct node_plugin *plugin, void *userdata, struct error *err)
+{
+	struct error why;
+
+	if (plugins_restore(userdata, plugin, &why) != STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.plugin = plugin->plugin_id, .op = "plugin", .err = &why},
+			"what the journal knows of a plugin is of no use, ignoring");
+	return STATUS_OK;
+}
+
 static enum status open_plugins(struct agent *agent, struct error *err)
 {
+	static const struct journal_reader reader = {.on_plugin = on_stored_plugin};
 	const struct plugins_options options = {
 		.plugin_dir = agent->config->plugin_dir,
 		.probe_interval_us = agent->config->plugin_probe_interval_us,
 		.message_bytes = agent->config->plugin_message_max,
+		.call_timeout_us = agent->config->plugin_call_timeout_us,
 	};
 	enum status status;
 
 	status = plugins_new(agent->event, &options, &agent_plugins_handlers, agent, &agent->plugins, err);
+	if (status == STATUS_OK)
+		status = journal_read(agent->journal, &reader, agent->plugins, err);
 	if (status != STATUS_OK)
 		return status;
+	volume_manager_set_plugins(agent->volumes, agent->plugins, agent->config->plugin_wait_us);
 	return controller_calls_new(agent->event, agent->plugins, agent->volumes, agent_on_controller_reply,
 				    agent, &agent->controller_calls, err);
 }
@@ -193,7 +210,10 @@ enum status agent_new(sd_event *event, const struct config *config, struct agent
 	if (status == STATUS_OK)
 		status = open_plugins(agent, err);
 	if (status == STATUS_OK)
-		status = local_new(event, config->socket, agent_report, agent, &agent->local, err);
+		status = stale_new(event, &agent->stale, err);
+	if (status == STATUS_OK)
+		status = local_new(event, config->socket, agent_prepare_report, agent_report, agent,
+				   &agent->local, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(agent);
@@ -204,6 +224,8 @@ enum status agent_start(struct agent *agent, struct error *err)
 {
 	enum status status = helper_client_start(agent->helper, err);
 
+	/* before the folder is looked at: what allocations run is not to be taken for the host's */
+	allocs_expect_plugins(agent->allocs);
 	if (status == STATUS_OK)
 		status = plugins_start(agent->plugins, err);
 	if (status != STATUS_OK)
@@ -250,21 +272,25 @@ void agent_free(struct agent *agent)
 {
 	if (!agent)
 		return;
+	stale_free(agent->stale); /* first: it tells who waits for a report */
 	local_free(agent->local);
 	session_free(agent->session);
 	controller_calls_free(agent->controller_calls);
-	plugins_free(agent->plugins);
 	wakeup_disarm(&agent->session_timer);
 	wakeup_disarm(&agent->picture_timer);
 	/* what waits for an answer goes before whom the answer is for */
 	helper_client_free(agent->helper);
 	picture_load_release(&agent->picture_load);
 	volume_manager_free(agent->volumes);
+	plugins_free(agent->plugins);
 	journal_close(agent->journal);
 	allocs_free(agent->allocs);
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);
+	fingerprint_release(&agent->told);
+	mount_table_free(agent->mounts);
+	mount_table_free(agent->stage_mounts);
 	free(agent);
 }
 

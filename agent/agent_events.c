@@ -1,10 +1,12 @@
 #include "agent_parts.h"
+#include "fingerprint.h"
 #include "hello.h"
 #include "node_report.h"
 #include "report.h"
 #include "wakeup.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "log/log.h"
 
 #include <assert.h>
@@ -58,20 +60,55 @@ static void on_release_error(const char *claim_id, uint64_t generation, const st
 	session_send_release_error(agent->session, claim_id, generation, err);
 }
 
+static struct fingerprint_facts fingerprint_facts(const struct agent *agent)
+{
+	return (struct fingerprint_facts){
+		.agent_version = HOLDFAST_VERSION,
+		.helper = helper_client_info(agent->helper),
+		.picture = volume_manager_picture(agent->volumes),
+		.plugins = agent->plugins,
+	};
+}
+
 static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata)
 {
 	struct agent *agent = userdata;
 	const struct hello_facts facts = {
 		.node_id = agent->config->node_id,
 		.boot_id = agent->boot_id,
-		.agent_version = HOLDFAST_VERSION,
 		.kernel = agent->kernel,
-		.helper = helper_client_info(agent->helper),
-		.picture = volume_manager_picture(agent->volumes),
+		.fingerprint = fingerprint_facts(agent),
 		.allocs = agent->allocs,
 	};
+	Holdfast__V1__Fingerprint told = HOLDFAST__V1__FINGERPRINT__INIT;
+	Holdfast__V1__SessionHello *hello = hello_make(&facts, ret_is_short);
 
-	return hello_make(&facts, ret_is_short);
+	if (hello) {
+		told.plugins = hello->plugins;
+		told.n_plugins = hello->n_plugins;
+		fingerprint_note(&agent->told, &told);
+	}
+	return hello;
+}
+
+/* Say what plugins there are, if that is news to the server. Without a session the next hello does. */
+static void tell_plugins(struct agent *agent)
+{
+	const struct fingerprint_facts facts = fingerprint_facts(agent);
+	Holdfast__V1__Fingerprint *fingerprint;
+
+	if (!session_info(agent->session)->is_up)
+		return;
+	fingerprint = fingerprint_make(&facts);
+	if (!fingerprint) {
+		session_restart(agent->session);
+		return;
+	}
+	if (fingerprint_is_news(&agent->told, fingerprint)) {
+		fingerprint_note(&agent->told, fingerprint);
+		session_send_fingerprint(agent->session, fingerprint);
+	}
+	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
 }
 
 static void on_session_up(bool sends_statuses, void *userdata)
@@ -86,6 +123,7 @@ static void on_session_up(bool sends_statuses, void *userdata)
 		session_send_receipt(agent->session, receipt);
 	while (sends_statuses && (runner = allocs_next(agent->allocs, runner)))
 		session_send_status(agent->session, &alloc_runner_record(runner)->alloc);
+	tell_plugins(agent); /* what has changed since the hello */
 	notify_status(agent);
 }
 
@@ -173,6 +211,7 @@ static void on_report_wanted(uint64_t epoch, void *userdata)
 	const struct node_report_facts facts = {.node_id = agent->config->node_id,
 						.boot_id = agent->boot_id,
 						.allocs = agent->allocs,
+						.plugins = agent->plugins,
 						.epoch = epoch};
 
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
@@ -199,14 +238,58 @@ static void on_plugins_change(void *userdata)
 {
 	struct agent *agent = userdata;
 
-	/* the hello says it anew */
-	if (agent->is_session_started)
-		session_restart(agent->session);
+	/* a plugin that ended may have taken its file servers along */
+	(void)stale_look(agent->stale, agent->allocs, NULL, NULL);
+	tell_plugins(agent);
+}
+
+static void on_plugin_store(const char *plugin_id, const struct node_plugin *facts, void *userdata)
+{
+	const struct journal_write write = {.plugin = facts, .forget_plugin = facts ? NULL : plugin_id};
+	struct agent *agent = userdata;
+	struct error err;
+
+	if (journal_write(agent->journal, &write, NULL, NULL, &err) != STATUS_OK)
+		on_broken(&err, agent);
+}
+
+static void on_plugin_expected(const char *alloc_id, const struct error *err, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	allocs_plugin_ready(agent->allocs, alloc_id, err);
 }
 
 const struct plugins_handlers agent_plugins_handlers = {
 	.on_change = on_plugins_change,
+	.on_store = on_plugin_store,
+	.on_expected = on_plugin_expected,
 };
+
+static enum status expect_plugin(const struct alloc *alloc, void *userdata, struct error *err)
+{
+	const struct csi_plugin *plugin = &alloc->csi_plugin;
+	struct plugin_expectation expectation = {
+		.has_controller = csi_plugin_has_controller(plugin),
+		.has_node = csi_plugin_has_node(plugin),
+		.health_timeout_us = plugin->health_timeout_ms * USEC_PER_MSEC,
+	};
+	struct agent *agent = userdata;
+
+	if (str_copy(expectation.plugin_id, sizeof(expectation.plugin_id), plugin->id) < 0 ||
+	    str_copy(expectation.alloc_id, sizeof(expectation.alloc_id), alloc->id) < 0 ||
+	    str_copy(expectation.socket, sizeof(expectation.socket), plugin->socket) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "allocation %s: the names in its csi_plugin block are too long", alloc->id);
+	return plugins_expect(agent->plugins, &expectation, err);
+}
+
+static void forget_plugin(const char *alloc_id, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	plugins_forget(agent->plugins, alloc_id);
+}
 
 const struct session_handlers agent_session_handlers = {
 	.make_hello = make_hello,
@@ -221,7 +304,7 @@ const struct session_handlers agent_session_handlers = {
 	.on_call = on_call,
 };
 
-/* Begin the first session, or another one when the hello would say something else. */
+/* Begin the first session, or another one when the hello would say that there is a picture now. */
 static void renew_session(struct agent *agent)
 {
 	if (!agent->is_session_started)
@@ -285,8 +368,10 @@ static void on_helper_down(const struct error *err, void *userdata)
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "helper", .err = err},
 			"mount helper does not run, what is mounted stays");
 	/* without a helper there is nothing to wait for, and whoever asks must hear of it */
-	if (!helper->is_running && (!agent->is_session_started || failures == HELPER_FAILURES_TOLD))
+	if (!helper->is_running && !agent->is_session_started)
 		renew_session(agent);
+	else
+		tell_plugins(agent);
 	notify_status(agent);
 }
 
@@ -299,8 +384,7 @@ const struct helper_client_events agent_helper_events = {
 void agent_on_picture(struct picture *picture, const struct error *err, void *userdata)
 {
 	struct agent *agent = userdata;
-	const struct picture *before = volume_manager_picture(agent->volumes);
-	bool is_news = !before || !picture || !hello_fingerprint_equal(before, picture);
+	bool is_first = !volume_manager_picture(agent->volumes);
 
 	if (err) {
 		log_ctx(LOG_ERR, &(struct log_ctx){.op = "adopt", .err = err}, "cannot read what is mounted");
@@ -318,8 +402,17 @@ void agent_on_picture(struct picture *picture, const struct error *err, void *us
 			"%zu volumes are staged, %zu published, %zu allocations journalled",
 			picture->n_staged, picture->n_published, allocs_count(agent->allocs));
 	}
-	if (is_news)
+	if (is_first)
 		renew_session(agent);
+	else
+		tell_plugins(agent);
+}
+
+bool agent_prepare_report(local_ready_fn *ready, void *ready_userdata, void *userdata)
+{
+	struct agent *agent = userdata;
+
+	return stale_look(agent->stale, agent->allocs, ready, ready_userdata);
 }
 
 Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
@@ -336,6 +429,10 @@ Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 		.allocs = agent->allocs,
 		.picture = volume_manager_picture(agent->volumes),
 		.receipts = agent->receipts,
+		.plugins = agent->plugins,
+		.mounts = &agent->mounts,
+		.stage_mounts = &agent->stage_mounts,
+		.stale = agent->stale,
 	};
 
 	return report_make(&facts);
@@ -347,5 +444,7 @@ void agent_fill_env(struct agent *agent, struct runner_env *env)
 	env->on_receipt = on_receipt;
 	env->on_release_error = on_release_error;
 	env->on_broken = on_broken;
+	env->expect_plugin = expect_plugin;
+	env->forget_plugin = forget_plugin;
 	env->userdata = agent;
 }

@@ -5,11 +5,14 @@
 #include "agent.h"
 #include "allocs.h"
 #include "controller_calls.h"
+#include "fingerprint.h"
 #include "helper_client.h"
 #include "journal.h"
 #include "local.h"
+#include "mount_table.h"
 #include "picture_load.h"
 #include "session.h"
+#include "stale.h"
 
 #include "base/backoff.h"
 #include "model/node.h"
@@ -36,13 +39,18 @@ struct agent {
 	struct session *session;
 	sd_event_source *session_timer; /* until the first session */
 	bool is_session_started;
+	struct fingerprint_told told; /* in this session */
 	struct local *local;
-	struct error broken; /* why the loop was ended; status OK: it was not */
+	struct stale *stale;
+	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
+	struct mount_table *stage_mounts; /* likewise, of devices */
+	struct error broken;		  /* why the loop was ended; status OK: it was not */
 };
 
 /* What each part calls; userdata is the agent. */
 extern const struct session_handlers agent_session_handlers;
 extern const struct helper_client_events agent_helper_events;
+local_prepare_fn agent_prepare_report;
 local_report_fn agent_report;
 picture_done_fn agent_on_picture;
 extern const struct plugins_handlers agent_plugins_handlers;

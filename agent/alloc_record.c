@@ -29,6 +29,15 @@ bool volume_record_is_live(const struct volume_record *volume)
 	return volume->state == VOLUME_CLAIMED || volume->state == VOLUME_PUBLISHED;
 }
 
+void alloc_record_free(struct alloc_record *record)
+{
+	if (!record)
+		return;
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
+		secret_message_unref(record->volumes[i].target.details);
+	free(record);
+}
+
 static struct alloc_record *record_alloc(const struct alloc *alloc)
 {
 	struct alloc_record *record;
@@ -87,7 +96,15 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 	pb->volume_id = target->volume_id;
 	pb->namespace_ = target->namespace;
 	pb->wire_volume = target->wire_volume;
-	pb->profile = target->profile;
+	if (target->type == VOLUME_CSI) {
+		pb->type = HOLDFAST__V1__VOLUME_TYPE__CSI;
+		pb->plugin_id = target->profile;
+		pb->external_id = target->external_id;
+		pb->attachment_mode = (Holdfast__V1__AttachmentMode)target->attachment_mode;
+		pb->access_mode = (Holdfast__V1__AccessMode)target->access_mode;
+	} else {
+		pb->profile = target->profile;
+	}
 	pb->source = source;
 	pb->dev_major = target->dev_major;
 	pb->dev_minor = target->dev_minor;
@@ -135,6 +152,24 @@ static bool take_text(char *dst, size_t size, const char *src)
 	return str_copy(dst, size, src) == 0;
 }
 
+/* What only volumes of csi have; the plugin's id is their profile. */
+static bool take_csi(struct volume_target *target, const Holdfast__V1__JournalVolume *pb)
+{
+	if (pb->type != HOLDFAST__V1__VOLUME_TYPE__CSI)
+		return (pb->type == HOLDFAST__V1__VOLUME_TYPE__VOLUME_TYPE_UNSPECIFIED ||
+			pb->type == HOLDFAST__V1__VOLUME_TYPE__NATIVE) &&
+		       take_text(target->profile, sizeof(target->profile), pb->profile);
+	if (!id_is_label(pb->plugin_id) || pb->external_id[0] == '\0' ||
+	    (unsigned int)pb->access_mode >= ACCESS_MODE_N ||
+	    (unsigned int)pb->attachment_mode >= ATTACHMENT_MODE_N)
+		return false;
+	target->type = VOLUME_CSI;
+	target->access_mode = (enum access_mode)pb->access_mode;
+	target->attachment_mode = (enum attachment_mode)pb->attachment_mode;
+	return take_text(target->profile, sizeof(target->profile), pb->plugin_id) &&
+	       take_text(target->external_id, sizeof(target->external_id), pb->external_id);
+}
+
 /* False for what cannot have been written by us. */
 static bool take_volume(struct volume_record *volume, const struct alloc *alloc, uint32_t i,
 			const Holdfast__V1__JournalVolume *pb)
@@ -155,6 +190,7 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 	volume->mode = (enum claim_mode)pb->mode;
 	*target = (struct volume_target){
 		.slot = (uint8_t)i,
+		.type = VOLUME_NATIVE,
 		.source = {.class = (enum source_class)pb->source->class_,
 			   .size_bytes = pb->source->size_bytes,
 			   .inodes = pb->source->inodes},
@@ -172,7 +208,7 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 	       take_text(target->volume_id, sizeof(target->volume_id), pb->volume_id) &&
 	       take_text(target->namespace, sizeof(target->namespace), pb->namespace_) &&
 	       take_text(target->wire_volume, sizeof(target->wire_volume), pb->wire_volume) &&
-	       take_text(target->profile, sizeof(target->profile), pb->profile) &&
+	       take_csi(target, pb) &&
 	       take_text(target->source.by_id, sizeof(target->source.by_id), pb->source->by_id) &&
 	       take_text(target->source.server, sizeof(target->source.server), pb->source->server) &&
 	       take_text(target->source.export, sizeof(target->source.export), pb->source->export) &&

@@ -62,6 +62,10 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 /** STATUS_DATA_LOSS for what this agent cannot have written. @ret owned by the caller, free() */
 enum status alloc_record_unpack(const void *bytes, size_t n, struct alloc_record **ret, struct error *err);
 
+/** What its volumes have in memory only is wiped. NULL is allowed. A record that never was granted a csi
+ * volume may as well be freed by free(). */
+void alloc_record_free(struct alloc_record *record);
+
 /** Has the volume something on this node, or may it have? */
 bool volume_record_is_live(const struct volume_record *volume);
 

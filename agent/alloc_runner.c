@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "plugins/plugins.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,6 +23,7 @@ enum runner_op {
 	RUNNER_WAIT, /* until the next attempt */
 	RUNNER_MOUNT,
 	RUNNER_UNMOUNT,
+	RUNNER_PLUGIN, /* until the plugin that it runs is healthy */
 };
 
 /* One write on its way to the disk, with what is to be told when it is there. */
@@ -45,6 +47,8 @@ struct alloc_runner {
 	int64_t op_since_ms;
 	int64_t op_deadline_ms;
 	struct error last_error;
+	bool is_plugin_expected;
+	bool is_plugin_ready;
 	STAILQ_HEAD(, runner_write) writes;
 };
 
@@ -343,12 +347,97 @@ static void begin_unmount(struct alloc_runner *runner, uint32_t i)
 		runner->env->on_broken(&err, runner->env->userdata);
 }
 
+static bool runs_plugin(const struct alloc_runner *runner)
+{
+	return runner->record->alloc.csi_plugin.type != CSI_PLUGIN_NONE;
+}
+
+static enum status expect(struct alloc_runner *runner, struct error *err)
+{
+	const struct runner_env *env = runner->env;
+	enum status status = env->expect_plugin(&runner->record->alloc, env->userdata, err);
+
+	runner->is_plugin_expected = status == STATUS_OK;
+	return status;
+}
+
+/* What stands there of it is nobody's from now on, also while volumes are still unmounted. */
+static void forget_plugin(struct alloc_runner *runner)
+{
+	if (!runner->is_plugin_expected)
+		return;
+	runner->is_plugin_expected = false;
+	runner->env->forget_plugin(runner->record->alloc.id, runner->env->userdata);
+}
+
+/* All volumes are there: the plugin has its folders and may become healthy. */
+static void begin_plugin(struct alloc_runner *runner)
+{
+	struct alloc *alloc = &runner->record->alloc;
+	uint32_t timeout_ms = alloc->csi_plugin.health_timeout_ms;
+	struct error err;
+
+	begin_op(runner, RUNNER_PLUGIN, alloc->n_volumes);
+	runner->op_deadline_ms =
+		clock_realtime_ms() + (timeout_ms ? timeout_ms : PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS);
+	if (expect(runner, &err) != STATUS_OK) {
+		end_op(runner);
+		fail(runner, &err);
+		return;
+	}
+	/* for whoever asks what it waits for; not worth a write */
+	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+			 "waiting until its plugin %s is healthy", alloc->csi_plugin.id);
+	runner->env->on_status(alloc, runner->env->userdata);
+}
+
+void alloc_runner_expect(struct alloc_runner *runner)
+{
+	struct error err;
+
+	if (!runs_plugin(runner) || runner->record->phase != ALLOC_RUNNING)
+		return;
+	runner->is_plugin_ready = true;
+	if (expect(runner, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.alloc = runner->record->alloc.id,
+					  .plugin = runner->record->alloc.csi_plugin.id,
+					  .op = "plugin",
+					  .err = &err},
+			"the plugin of a running allocation is not expected, ignoring");
+}
+
+void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *err)
+{
+	const struct alloc *alloc = &runner->record->alloc;
+
+	if (runner->op == RUNNER_PLUGIN) {
+		runner->is_plugin_ready = !err;
+		end_op(runner);
+		if (err)
+			fail(runner, err);
+		else
+			advance(runner);
+		return;
+	}
+	/* a restart of the agent fails nothing that runs */
+	if (err && runner->record->phase == ALLOC_RUNNING)
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.alloc = alloc->id,
+					  .plugin = alloc->csi_plugin.id,
+					  .op = "plugin",
+					  .err = err},
+			"the plugin of a running allocation is not healthy after the restart of the agent");
+}
+
 static void advance(struct alloc_runner *runner)
 {
 	struct alloc_next next;
 
 	if (!runner->is_started || runner->op != RUNNER_IDLE || !STAILQ_EMPTY(&runner->writes))
 		return;
+	if (runner->record->phase == ALLOC_STOPPING || runner->record->phase == ALLOC_STOPPED)
+		forget_plugin(runner);
 	next = alloc_next(runner->record, clock_realtime_ms());
 	switch (next.action) {
 	case ALLOC_DO_CLAIM:
@@ -358,7 +447,10 @@ static void advance(struct alloc_runner *runner)
 		begin_mount(runner, next.volume);
 		return;
 	case ALLOC_DO_RUN:
-		apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RUN});
+		if (runs_plugin(runner) && !runner->is_plugin_ready)
+			begin_plugin(runner);
+		else
+			apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RUN});
 		return;
 	case ALLOC_DO_UNMOUNT:
 		begin_unmount(runner, next.volume);
@@ -409,6 +501,8 @@ static void interrupt(struct alloc_runner *runner)
 		wakeup_disarm(&runner->retry_timer);
 		runner->op = RUNNER_IDLE;
 	}
+	if (runner->op == RUNNER_PLUGIN)
+		runner->op = RUNNER_IDLE;
 }
 
 void alloc_runner_stop(struct alloc_runner *runner)
@@ -447,6 +541,13 @@ struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner)
 	struct alloc_runner_info info = {.last_error = ""};
 	struct volume_task_info task;
 
+	if (runner->op == RUNNER_PLUGIN) {
+		info.step = "plugin";
+		info.volume_id = "";
+		info.since_ms = runner->op_since_ms;
+		info.deadline_ms = runner->op_deadline_ms;
+		return info;
+	}
 	if (runner->op == RUNNER_IDLE || runner->volume >= runner->record->alloc.n_volumes)
 		return info;
 	info.volume_id = runner->record->alloc.volumes[runner->volume].source;
@@ -479,6 +580,6 @@ void alloc_runner_free(struct alloc_runner *runner)
 		STAILQ_REMOVE_HEAD(&runner->writes, entry);
 		free(write);
 	}
-	free(runner->record);
+	alloc_record_free(runner->record);
 	free(runner);
 }

@@ -35,6 +35,11 @@ struct runner_env {
 				 void *userdata);
 	/* the journal cannot be written: the agent must end */
 	void (*on_broken)(const struct error *err, void *userdata);
+	/* an allocation runs a CSI plugin from now on: alloc_runner_plugin_ready() once, from the event loop,
+	 * when it is healthy or was not in time */
+	enum status (*expect_plugin)(const struct alloc *alloc, void *userdata, struct error *err);
+	/* it does not any more */
+	void (*forget_plugin)(const char *alloc_id, void *userdata);
 	void *userdata;
 };
 
@@ -50,6 +55,12 @@ void alloc_runner_save(struct alloc_runner *runner);
 
 /** Go on from where the record stands. There must be a kernel picture. */
 void alloc_runner_start(struct alloc_runner *runner);
+
+/** Once, before alloc_runner_start(): one that ran before a restart of the agent still runs its plugin. */
+void alloc_runner_expect(struct alloc_runner *runner);
+
+/** The plugin that it runs became healthy (@err NULL), or did not in time. */
+void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *err);
 
 /** The server wants it stopped. */
 void alloc_runner_stop(struct alloc_runner *runner);
@@ -67,7 +78,7 @@ bool alloc_runner_is_over(const struct alloc_runner *runner);
 
 /* What it is doing, for people; step NULL: nothing. */
 struct alloc_runner_info {
-	const char *step; /* claim, or a step of volume_task_info() */
+	const char *step; /* claim, plugin, or a step of volume_task_info() */
 	const char *volume_id;
 	int64_t since_ms;
 	int64_t deadline_ms; /* of this attempt, or when the next one begins; 0: unknown */

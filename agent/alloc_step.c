@@ -40,8 +40,10 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 	volume->mode = grant->claim.mode;
 	volume->is_granted_now = true;
 	memcpy(volume->claim_id, grant->claim.id, sizeof(volume->claim_id));
+	secret_message_unref(volume->target.details);
 	volume->target = (struct volume_target){
 		.slot = (uint8_t)i,
+		.type = grant->volume.type,
 		.source = grant->volume.source,
 		.stage_read_only = grant->claim.mode == CLAIM_READ,
 		.read_only = request->read_only || grant->claim.mode == CLAIM_READ,
@@ -49,12 +51,28 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 		.propagation = request->propagation,
 		.has_ticket = grant->has_ticket,
 		.ticket = grant->ticket,
+		.details = secret_message_ref(grant->details),
 	};
 	memcpy(volume->target.volume_id, grant->volume.id, sizeof(volume->target.volume_id));
 	memcpy(volume->target.namespace, grant->volume.namespace, sizeof(volume->target.namespace));
 	memcpy(volume->target.wire_volume, grant->wire_volume, sizeof(volume->target.wire_volume));
 	memcpy(volume->target.alloc_id, record->alloc.id, sizeof(volume->target.alloc_id));
-	memcpy(volume->target.profile, grant->volume.profile, sizeof(volume->target.profile));
+	if (grant->volume.type != VOLUME_CSI) {
+		memcpy(volume->target.profile, grant->volume.profile, sizeof(volume->target.profile));
+		return;
+	}
+	volume->target.access_mode = grant->claim.access_mode;
+	volume->target.attachment_mode = grant->claim.attachment_mode;
+	/* a label, as the grant was checked */
+	(void)str_copy(volume->target.profile, sizeof(volume->target.profile), grant->volume.plugin_id);
+	memcpy(volume->target.external_id, grant->volume.external_id, sizeof(volume->target.external_id));
+}
+
+/* What is mounted needs nothing of it to be unmounted. */
+static void forget_details(struct volume_target *target)
+{
+	secret_message_unref(target->details);
+	target->details = NULL;
 }
 
 static void apply_mounted(struct alloc_record *record, uint32_t i, const struct volume_mounted *mounted)
@@ -63,12 +81,14 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 	struct alloc_volume *published = &record->alloc.published[i];
 
 	volume->state = VOLUME_PUBLISHED;
+	forget_details(&volume->target);
 	volume->target.dev_major = mounted->dev_major;
 	volume->target.dev_minor = mounted->dev_minor;
 	*published = (struct alloc_volume){0};
 	memcpy(published->name, record->alloc.volumes[i].name, sizeof(published->name));
 	memcpy(published->path, mounted->path, sizeof(published->path));
 	memcpy(published->claim_id, volume->claim_id, sizeof(published->claim_id));
+	published->is_device = mounted->is_device;
 	record->alloc.n_published = i + 1;
 }
 
@@ -83,6 +103,7 @@ static void keep_published(struct alloc *alloc, uint32_t n)
 static void apply_released(struct alloc_record *record, uint32_t i)
 {
 	record->volumes[i].state = VOLUME_RELEASED;
+	forget_details(&record->volumes[i].target);
 	keep_published(&record->alloc, i);
 }
 
@@ -183,6 +204,14 @@ bool volume_record_ticket_expired(const struct volume_record *volume, int64_t no
 	return volume->target.has_ticket && (int64_t)volume->target.ticket.not_after_ms <= now_ms;
 }
 
+/* Is all there that a mount needs, or is the claim to be asked for again? */
+static bool can_mount(const struct volume_record *volume, int64_t now_ms)
+{
+	if (volume->target.type == VOLUME_CSI && !volume->target.details)
+		return false;
+	return volume->is_granted_now || !volume_record_ticket_expired(volume, now_ms + TICKET_MARGIN_MS);
+}
+
 static struct alloc_next next_start(const struct alloc_record *record, int64_t now_ms)
 {
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
@@ -190,9 +219,7 @@ static struct alloc_next next_start(const struct alloc_record *record, int64_t n
 
 		if (volume->state == VOLUME_PUBLISHED)
 			continue;
-		if (volume->state == VOLUME_CLAIMED &&
-		    (volume->is_granted_now ||
-		     !volume_record_ticket_expired(volume, now_ms + TICKET_MARGIN_MS)))
+		if (volume->state == VOLUME_CLAIMED && can_mount(volume, now_ms))
 			return (struct alloc_next){ALLOC_DO_MOUNT, i};
 		return (struct alloc_next){ALLOC_DO_CLAIM, i};
 	}

@@ -16,6 +16,7 @@ struct claim_grant {
 	char wire_volume[WIRE_VOLUME_SIZE];
 	bool has_ticket;
 	struct ticket ticket;
+	struct secret_message *details; /* csi, as of volume_target; whoever keeps it refers to it */
 };
 
 enum alloc_event_type {

@@ -1,6 +1,7 @@
 #include "allocs.h"
 
 #include "adopt.h"
+#include "mount_table.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -24,6 +25,8 @@ struct release_entry {
 	LIST_ENTRY(release_entry) entry;
 	struct release *release;
 };
+
+DEFINE_CLEANUP(struct mount_table, mount_table_free)
 
 struct allocs {
 	const struct runner_env *env; /* borrowed */
@@ -100,13 +103,55 @@ enum status allocs_load(struct allocs *allocs, struct error *err)
 	return journal_read(allocs->env->journal, &reader, allocs, err);
 }
 
-static void adopt(struct alloc_runner *runner, const struct picture *picture, const char *boot_id)
+/* What plugins may hold since before the restart is theirs to let go. */
+static void note_plugins(const struct runner_env *env, const struct alloc_record *record)
+{
+	if (!str_eq(record->boot_id, env->boot_id))
+		return;
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_record *volume = &record->volumes[i];
+
+		if (volume->target.type == VOLUME_CSI && volume_record_is_live(volume))
+			volume_manager_note_plugin(env->volumes, volume->target.wire_volume);
+	}
+}
+
+static bool has_device(const struct alloc_record *record)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		if (volume_target_is_device(&record->volumes[i].target))
+			return true;
+	}
+	return false;
+}
+
+/* The whole table, read only if a device is to be found in it. */
+static struct mount_table *read_table(const struct allocs *allocs)
+{
+	struct alloc_tree root = allocs->tree;
+	struct mount_table *table = NULL;
+	struct alloc_entry *entry;
+	struct error err;
+
+	RB_FOREACH (entry, alloc_tree, &root) {
+		if (!has_device(alloc_runner_record(entry->runner)))
+			continue;
+		if (mount_table_read(&table, &err) != STATUS_OK)
+			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "adopt", .err = &err},
+				"devices of csi volumes are taken as journalled");
+		break;
+	}
+	return table;
+}
+
+static void adopt(struct alloc_runner *runner, const struct picture *picture, const struct mount_table *table,
+		  const char *boot_id)
 {
 	const struct alloc_record *record = alloc_runner_record(runner);
 	const struct log_ctx ctx = {.alloc = record->alloc.id, .op = "adopt"};
 	struct error why;
 
-	switch (adopt_decide(record, picture, boot_id, &why)) {
+	switch (adopt_decide(record, picture, table, boot_id, &why)) {
 	case ADOPT_KEEP:
 		log_ctx(LOG_INFO, &ctx, "adopted with %u volumes", record->alloc.n_volumes);
 		break;
@@ -128,16 +173,36 @@ static void adopt(struct alloc_runner *runner, const struct picture *picture, co
 
 void allocs_adopt(struct allocs *allocs, const struct picture *picture)
 {
+	cleanup(mount_table_freep) struct mount_table *table = read_table(allocs);
 	struct release_entry *release, *next;
 	struct alloc_entry *entry;
 
 	allocs->is_adopted = true;
+	/* all of them before any begins: what one undoes another may still use */
 	RB_FOREACH (entry, alloc_tree, &allocs->tree)
-		adopt(entry->runner, picture, allocs->env->boot_id);
+		note_plugins(allocs->env, alloc_runner_record(entry->runner));
+	RB_FOREACH (entry, alloc_tree, &allocs->tree)
+		adopt(entry->runner, picture, table, allocs->env->boot_id);
 	for (release = LIST_FIRST(&allocs->releases); release; release = next) {
 		next = LIST_NEXT(release, entry);
 		release_start(release->release);
 	}
+}
+
+void allocs_expect_plugins(struct allocs *allocs)
+{
+	struct alloc_entry *entry;
+
+	RB_FOREACH (entry, alloc_tree, &allocs->tree)
+		alloc_runner_expect(entry->runner);
+}
+
+void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const struct error *err)
+{
+	struct alloc_entry *entry = find(allocs, alloc_id);
+
+	if (entry)
+		alloc_runner_plugin_ready(entry->runner, err);
 }
 
 bool allocs_is_adopted(const struct allocs *allocs)
@@ -294,8 +359,13 @@ bool allocs_know_publish(const struct allocs *allocs, const char *alloc_id, uint
 	return volume_at(allocs, alloc_id, slot) != NULL;
 }
 
-static bool journal_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
-			 uint8_t but_slot)
+static bool is_use(const struct volume_target *target, enum volume_use use)
+{
+	return use == VOLUME_USE_ANY || use == volume_target_use(target);
+}
+
+static bool journal_uses(const struct allocs *allocs, const char *wire_volume, enum volume_use use,
+			 const char *but_alloc, uint8_t but_slot)
 {
 	struct alloc_tree root = allocs->tree;
 	struct alloc_entry *entry;
@@ -306,6 +376,7 @@ static bool journal_uses(const struct allocs *allocs, const char *wire_volume, c
 		for (uint8_t i = 0; i < record->alloc.n_volumes; i++) {
 			if (volume_record_is_live(&record->volumes[i]) &&
 			    str_eq(record->volumes[i].target.wire_volume, wire_volume) &&
+			    is_use(&record->volumes[i].target, use) &&
 			    !(i == but_slot && str_eq(entry->id, but_alloc)))
 				return true;
 		}
@@ -315,10 +386,10 @@ static bool journal_uses(const struct allocs *allocs, const char *wire_volume, c
 
 bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume)
 {
-	return journal_uses(allocs, wire_volume, "", 0);
+	return journal_uses(allocs, wire_volume, VOLUME_USE_ANY, "", 0);
 }
 
-/* A publish that no allocation accounts for keeps whatever is staged from its device. */
+/* A publish that no allocation accounts for keeps whatever is staged from its device, in whatever way. */
 static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, const char *but_alloc,
 			uint8_t but_slot)
 {
@@ -339,11 +410,12 @@ static bool kernel_uses(const struct allocs *allocs, const char *wire_volume, co
 	return false;
 }
 
-bool allocs_use_volume(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata)
+bool allocs_use_volume(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
+		       void *userdata)
 {
 	const struct allocs *allocs = userdata;
 
-	return journal_uses(allocs, wire_volume, alloc_id, slot) ||
+	return journal_uses(allocs, wire_volume, use, alloc_id, slot) ||
 	       kernel_uses(allocs, wire_volume, alloc_id, slot);
 }
 

@@ -32,6 +32,12 @@ enum status allocs_load(struct allocs *allocs, struct error *err);
 /** The first kernel picture is there: decide for each allocation of the journal, and begin. */
 void allocs_adopt(struct allocs *allocs, const struct picture *picture);
 
+/** Before the plugins' folder is looked at: allocations that ran before a restart still run their plugins. */
+void allocs_expect_plugins(struct allocs *allocs);
+
+/** The plugin of an allocation became healthy (@err NULL), or did not in time. */
+void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const struct error *err);
+
 bool allocs_is_adopted(const struct allocs *allocs);
 
 /** The server wants it run. One that is known only has its status told again.
@@ -50,7 +56,8 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 			   const struct ticket *ticket, struct error *err);
 
 /** volume_in_use_fn; @userdata is struct allocs. */
-bool allocs_use_volume(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata);
+bool allocs_use_volume(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
+		       void *userdata);
 
 /** Does an allocation account for this publish, or this stage? */
 bool allocs_know_publish(const struct allocs *allocs, const char *alloc_id, uint8_t slot);

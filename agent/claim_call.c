@@ -1,5 +1,7 @@
 #include "claim_call.h"
 
+#include "claim_details.h"
+
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -24,6 +26,31 @@ static enum status unusable(const struct claim_request *request, const char *wha
 			 request->alloc->volumes[request->volume].source, request->alloc->id, what);
 }
 
+static enum status check_native(const struct claim_request *request, const struct claim_grant *grant,
+				struct error *err)
+{
+	if (!id_is_label(grant->volume.profile))
+		return unusable(request, "its profile's name is malformed", err);
+	return STATUS_OK;
+}
+
+/* The modes say what the plugin is asked for, and which of its targets is published. */
+static enum status check_csi(const struct claim_request *request, const struct claim_grant *grant,
+			     struct error *err)
+{
+	const struct volume_request *wanted = &request->alloc->volumes[request->volume];
+
+	if (!id_is_label(grant->volume.plugin_id))
+		return unusable(request, "its plugin's id is malformed", err);
+	if (!str_eq(grant->claim.plugin_id, grant->volume.plugin_id))
+		return unusable(request, "its claim and its volume name different plugins", err);
+	if (grant->claim.mode != volume_request_mode(wanted))
+		return unusable(request, "it is for another claim mode", err);
+	if (grant->claim.access_mode != wanted->access_mode)
+		return unusable(request, "it is for another access mode", err);
+	return STATUS_OK;
+}
+
 /* Is it what was asked for? A mix-up must not become a mount. */
 static enum status check_grant(const struct claim_request *request, const struct claim_grant *grant,
 			       struct error *err)
@@ -40,13 +67,19 @@ static enum status check_grant(const struct claim_request *request, const struct
 		return unusable(request, "it is for another node", err);
 	if (!str_eq(grant->claim.boot_id, request->boot_id))
 		return unusable(request, "it is for another boot of this node", err);
-	if (grant->volume.type != VOLUME_NATIVE)
-		return unusable(request, "this agent stages native volumes only", err);
+	if (grant->claim.attachment_mode != wanted->attachment_mode)
+		return unusable(request,
+				wanted->attachment_mode == ATTACHMENT_BLOCK_DEVICE
+					? "it is not for a block device"
+					: "it is for a block device, a file system was asked for",
+				err);
 	if (!id_is_label(grant->wire_volume))
 		return unusable(request, "its name towards the mount helper is malformed", err);
-	if (!id_is_label(grant->volume.profile))
-		return unusable(request, "its profile's name is malformed", err);
-	return STATUS_OK;
+	if (grant->volume.type == VOLUME_CSI)
+		return check_csi(request, grant, err);
+	if (grant->volume.type == VOLUME_NATIVE)
+		return check_native(request, grant, err);
+	return unusable(request, "its volume is of a type that this agent does not know", err);
 }
 
 static enum status take_response(const struct claim_request *request,
@@ -69,7 +102,13 @@ static enum status take_response(const struct claim_request *request,
 	ret->has_ticket = pb->ticket.len != 0;
 	if (ret->has_ticket)
 		memcpy(&ret->ticket, pb->ticket.data, sizeof(ret->ticket));
-	return check_grant(request, ret, err);
+	if (ret->volume.external_id[0] == '\0')
+		(void)str_copy(ret->volume.external_id, sizeof(ret->volume.external_id), ret->volume.id);
+	status = check_grant(request, ret, err);
+	if (status != STATUS_OK || ret->volume.type != VOLUME_CSI)
+		return status;
+	status = claim_details_new(pb, &ret->details, err);
+	return status == STATUS_OK ? STATUS_OK : unusable(request, err->msg, err);
 }
 
 static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -93,6 +132,7 @@ static void on_done(enum status status, const ProtobufCMessage *response, const 
 		done(&grant, NULL, done_userdata);
 	else
 		done(NULL, &failure, done_userdata);
+	secret_message_unref(grant.details);
 }
 
 enum status claim_call_start(struct rpc_client *client, const struct claim_request *request,

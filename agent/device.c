@@ -1,6 +1,9 @@
 #include "device.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/mountinfo.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -70,4 +73,73 @@ bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 			return true;
 	}
 	return false;
+}
+
+struct wanted_device {
+	uint32_t dev_major;
+	uint32_t dev_minor;
+};
+
+static int is_of_device(const struct mount_entry *entry, void *userdata)
+{
+	const struct wanted_device *wanted = userdata;
+
+	return entry->dev_major == wanted->dev_major && entry->dev_minor == wanted->dev_minor;
+}
+
+bool device_is_mounted(uint32_t dev_major, uint32_t dev_minor)
+{
+	struct wanted_device wanted = {.dev_major = dev_major, .dev_minor = dev_minor};
+	cleanup_close int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	cleanup_free struct mountinfo *mountinfo = fd < 0 ? NULL : malloc(sizeof(*mountinfo));
+
+	if (!mountinfo)
+		return false;
+	mountinfo->fd = fd;
+	return mountinfo_each(mountinfo, is_of_device, &wanted) > 0;
+}
+
+#define BLOCK_FOLDER "/sys/class/block"
+
+enum { DEVICE_NUMBER_TEXT_MAX = 32 };
+
+/* "8:16\n" */
+static bool parse_number(char *text, uint32_t *ret_major, uint32_t *ret_minor)
+{
+	char *colon = strchr(text, ':');
+
+	text[strcspn(text, "\n")] = '\0';
+	if (!colon)
+		return false;
+	*colon = '\0';
+	return parse_u32(text, 0, UINT32_MAX, ret_major) == 0 &&
+	       parse_u32(colon + 1, 0, UINT32_MAX, ret_minor) == 0;
+}
+
+enum status device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+			    struct error *err)
+{
+	cleanup_free char *text = NULL;
+	char path[sizeof(BLOCK_FOLDER "//dev") + MOUNT_ROOT_SIZE];
+	char name[MOUNT_ROOT_SIZE];
+	uint32_t dev_major, dev_minor;
+	int r;
+
+	if (!str_eq(view->fs_type, "devtmpfs") || view->root[0] != '/' || view->root[1] == '\0')
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "a file system of type %s is mounted there, no file of /dev", view->fs_type);
+	(void)str_copy(name, sizeof(name), view->root + 1);
+	for (char *c = name; *c; c++)
+		*c = *c == '/' ? '!' : *c; /* as sysfs writes it */
+	(void)str_format(path, sizeof(path), BLOCK_FOLDER "/%s/dev", name);
+	r = file_read(path, DEVICE_NUMBER_TEXT_MAX, &text, NULL);
+	if (r < 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, r,
+				 "/dev%s is bound there, which is no block device of this node (%s)",
+				 view->root, path);
+	if (!parse_number(text, &dev_major, &dev_minor))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "%s is malformed", path);
+	*ret_major = dev_major;
+	*ret_minor = dev_minor;
+	return STATUS_OK;
 }

@@ -1,6 +1,7 @@
 #pragma once
 /* Block devices as the kernel shows them to everybody: looked at, never opened. */
 
+#include "mount_table.h"
 #include "mounthelper_wire.h"
 
 #include "base/error.h"
@@ -15,3 +16,11 @@ enum status device_source(const struct source *source, struct mh_source *ret, st
 
 /** Has the kernel still a file system of this block device open, in whatever mount namespace? */
 bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
+
+/** Does this process see a mount of the device? False also when the mount table cannot be read. */
+bool device_is_mounted(uint32_t dev_major, uint32_t dev_minor);
+
+/** Which device is bound at a mount, as the kernel's own table of devices has it; STATUS_FAILED_PRECONDITION
+ * when it is no block device of this node. */
+enum status device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+			    struct error *err);

@@ -2,8 +2,7 @@
 /* The first message of a session: everything the node knows. */
 
 #include "allocs.h"
-#include "helper_client.h"
-#include "picture.h"
+#include "fingerprint.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdbool.h>
@@ -14,10 +13,8 @@ enum { HELLO_BYTES_MAX = 768 << 10 };
 struct hello_facts {
 	const char *node_id;
 	const char *boot_id;
-	const char *agent_version;
 	const char *kernel;
-	const struct helper_info *helper;
-	const struct picture *picture; /* NULL: not read yet */
+	struct fingerprint_facts fingerprint;
 	const struct allocs *allocs;
 };
 
@@ -27,6 +24,3 @@ Holdfast__V1__SessionHello *hello_make(const struct hello_facts *facts, bool *re
 
 /** @is_short without description and paths. Freed likewise; NULL when memory is short. */
 Holdfast__V1__AllocStatus *hello_alloc_status(const struct alloc *alloc, bool is_short);
-
-/** Do both pictures, under what is known of the helper, make the same fingerprint? */
-bool hello_fingerprint_equal(const struct picture *a, const struct picture *b);

@@ -174,6 +174,7 @@ void client_on_ready(struct helper_instance *instance, const struct mh_hello *he
 		memcpy(info->cluster, hello->cluster, sizeof(info->cluster));
 		memcpy(info->node, hello->node, sizeof(info->node));
 		memcpy(info->publish_base, hello->publish_base, sizeof(info->publish_base));
+		memcpy(info->stage_base, hello->stage_base, sizeof(info->stage_base));
 		memcpy(info->policy_digest, digest, sizeof(digest));
 	}
 	client->events->on_ready(instance->pid, client->userdata);

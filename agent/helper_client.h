@@ -58,6 +58,7 @@ struct helper_info {
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
 	char publish_base[MH_PATH_SIZE];
+	char stage_base[MH_PATH_SIZE]; /* empty: not told */
 	char policy_digest[HELPER_DIGEST_TEXT];
 	struct error last_error; /* status OK: none since the last answered request */
 };

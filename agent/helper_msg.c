@@ -8,6 +8,7 @@
 #include "base/str.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -360,6 +361,18 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_INTERNAL] = {STATUS_INTERNAL, "a check after the operation failed"},
 };
 
+/* The one outcome whose errno says what a person has to do. */
+static const char *text_of(const struct mh_reply *reply)
+{
+	if (reply->status == MH_BUSY && reply->sys_errno == ENOTDIR)
+		return "the CSI plugin left the device of a block attachment in the volume's folder; it goes "
+		       "with "
+		       "NodeUnpublishVolume, or by hand: umount the file there, and rm it";
+	if (reply->status == MH_BUSY && reply->sys_errno == ENOTEMPTY)
+		return "the CSI plugin left files in the volume's folder, which are not removed: look there";
+	return outcomes[reply->status].text;
+}
+
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err)
 {
 	const struct outcome *outcome;
@@ -377,5 +390,5 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 				 step ? step : "unknown", reply->record);
 	return error_set(err, outcome->status, reply->sys_errno,
 			 "%s of %s: mount helper: %s (see %s its trail: holdfast audit show FILE)",
-			 helper_op_name(reply->header.op), subject, outcome->text, where);
+			 helper_op_name(reply->header.op), subject, text_of(reply), where);
 }

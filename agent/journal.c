@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/id.h"
 #include "base/str.h"
+#include "model/pb.h"
 #include "store/kv.h"
 
 #include <errno.h>
@@ -16,8 +17,9 @@
 #define KEY_META "meta"
 #define PREFIX_ALLOC "alloc/"
 #define PREFIX_RECEIPT "receipt/"
+#define PREFIX_PLUGIN "plugin/"
 
-enum { KEY_SIZE = 64, OPS_MAX = 4 };
+enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 6 };
 
 struct pending {
 	STAILQ_ENTRY(pending) entry;
@@ -42,6 +44,11 @@ static void receipt_key(char key[static KEY_SIZE], const struct receipt *receipt
 {
 	(void)str_format(key, KEY_SIZE, PREFIX_RECEIPT "%s/%s", receipt->claim_id,
 			 receipt->is_released ? "released" : "mounted");
+}
+
+static void plugin_key(char key[static KEY_SIZE], const char *id)
+{
+	(void)str_format(key, KEY_SIZE, PREFIX_PLUGIN "%s", id);
 }
 
 static enum status no_memory(struct error *err)
@@ -200,15 +207,43 @@ static bool on_receipt_item(const struct kv_item *item, void *userdata)
 	return reading->status == STATUS_OK;
 }
 
+static bool on_plugin_item(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__JournalPlugin *pb = holdfast__v1__journal_plugin__unpack(NULL, item->len, item->value);
+	struct reading *reading = userdata;
+	struct node_plugin plugin = {0};
+
+	reading->status =
+		pb && pb->plugin ? node_plugin_from_pb(pb->plugin, &plugin, NULL) : STATUS_DATA_LOSS;
+	if (pb)
+		protobuf_c_message_free_unpacked(&pb->base, NULL);
+	if (reading->status == STATUS_OK)
+		reading->status = reading->reader->on_plugin(&plugin, reading->userdata, reading->err);
+	else
+		reading->status = error_set(reading->err, STATUS_DATA_LOSS, 0,
+					    "the journal's record %s is damaged", item->key);
+	return reading->status == STATUS_OK;
+}
+
 enum status journal_read(struct journal *journal, const struct journal_reader *reader, void *userdata,
 			 struct error *err)
 {
 	struct reading reading = {.reader = reader, .userdata = userdata, .err = err, .status = STATUS_OK};
-	enum status status;
+	const struct {
+		bool is_wanted;
+		const char *prefix;
+		kv_each_fn *on_item;
+	} parts[] = {
+		{reader->on_alloc != NULL, PREFIX_ALLOC, on_alloc_item},
+		{reader->on_receipt != NULL, PREFIX_RECEIPT, on_receipt_item},
+		{reader->on_plugin != NULL, PREFIX_PLUGIN, on_plugin_item},
+	};
+	enum status status = STATUS_OK;
 
-	status = kv_range(journal->kv, PREFIX_ALLOC, on_alloc_item, &reading, err);
-	if (status == STATUS_OK && reading.status == STATUS_OK)
-		status = kv_range(journal->kv, PREFIX_RECEIPT, on_receipt_item, &reading, err);
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && status == STATUS_OK && reading.status == STATUS_OK; i++) {
+		if (parts[i].is_wanted)
+			status = kv_range(journal->kv, parts[i].prefix, parts[i].on_item, &reading, err);
+	}
 	return status != STATUS_OK ? status : reading.status;
 }
 
@@ -232,12 +267,14 @@ struct batch {
 	char keys[OPS_MAX][KEY_SIZE];
 	size_t n;
 	uint8_t *alloc_bytes;
+	uint8_t *plugin_bytes;
 	uint8_t receipt_bytes[256];
 };
 
 static void batch_release(struct batch *batch)
 {
 	free(batch->alloc_bytes);
+	free(batch->plugin_bytes);
 }
 
 static struct kv_op *batch_add(struct batch *batch)
@@ -286,6 +323,26 @@ static void batch_put_receipt(struct batch *batch, const struct receipt *receipt
 	op->len = holdfast__v1__claim_receipt__pack(&pb, batch->receipt_bytes); /* two ids and a number */
 }
 
+static enum status batch_put_plugin(struct batch *batch, const struct node_plugin *plugin, struct error *err)
+{
+	Holdfast__V1__JournalPlugin pb = HOLDFAST__V1__JOURNAL_PLUGIN__INIT;
+	struct kv_op *op;
+
+	pb.plugin = node_plugin_to_pb(plugin);
+	if (pb.plugin)
+		batch->plugin_bytes = malloc(holdfast__v1__journal_plugin__get_packed_size(&pb) + 1);
+	if (!batch->plugin_bytes) {
+		protobuf_c_message_free_unpacked((ProtobufCMessage *)pb.plugin, NULL);
+		return no_memory(err);
+	}
+	plugin_key(batch->keys[batch->n], plugin->plugin_id);
+	op = batch_add(batch);
+	op->value = batch->plugin_bytes;
+	op->len = holdfast__v1__journal_plugin__pack(&pb, batch->plugin_bytes);
+	protobuf_c_message_free_unpacked(&pb.plugin->base, NULL);
+	return STATUS_OK;
+}
+
 static enum status batch_fill(struct batch *batch, const struct journal_write *write, struct error *err)
 {
 	enum status status;
@@ -305,6 +362,12 @@ static enum status batch_fill(struct batch *batch, const struct journal_write *w
 		receipt_key(batch->keys[batch->n], write->drop_receipt);
 		(void)batch_add(batch);
 	}
+	if (write->forget_plugin) {
+		plugin_key(batch->keys[batch->n], write->forget_plugin);
+		(void)batch_add(batch);
+	}
+	if (write->plugin)
+		return batch_put_plugin(batch, write->plugin, err);
 	return STATUS_OK;
 }
 

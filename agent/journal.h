@@ -1,5 +1,6 @@
 #pragma once
-/* What the agent must not forget: allocations and receipts, in a store on disk.
+/* What the agent must not forget: allocations, receipts, and what is known of its plugins, in a store on
+ * disk.
  *
  * Writes are answered in their order, once they are durable. After a failed write the journal is broken and
  * the agent must end: what it knows may be ahead of the disk. */
@@ -8,6 +9,7 @@
 #include "receipts.h"
 
 #include "base/error.h"
+#include "model/node.h"
 
 #include <stdbool.h>
 #include <systemd/sd-event.h>
@@ -26,9 +28,10 @@ struct journal_reader {
 	/* @record handed over, free() */
 	enum status (*on_alloc)(struct alloc_record *record, void *userdata, struct error *err);
 	enum status (*on_receipt)(const struct receipt *receipt, void *userdata, struct error *err);
+	enum status (*on_plugin)(const struct node_plugin *plugin, void *userdata, struct error *err);
 };
 
-/** Read everything, once, at start-up: blocks. STATUS_DATA_LOSS for a damaged record. */
+/** Read what there are functions for, at start-up: blocks. STATUS_DATA_LOSS for a damaged record. */
 enum status journal_read(struct journal *journal, const struct journal_reader *reader, void *userdata,
 			 struct error *err);
 
@@ -38,6 +41,8 @@ struct journal_write {
 	const char *forget_alloc;	    /* id */
 	const struct receipt *receipt;	    /* to be stored */
 	const struct receipt *drop_receipt; /* acknowledged */
+	const struct node_plugin *plugin;   /* facts to be stored */
+	const char *forget_plugin;	    /* id */
 };
 
 /** @err NULL: durable. */

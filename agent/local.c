@@ -16,6 +16,7 @@ enum {
 
 struct local {
 	struct rpc_server *server;
+	local_prepare_fn *prepare;
 	local_report_fn *report;
 	void *userdata;
 };
@@ -32,16 +33,13 @@ enum status local_authorize(const struct rpc_peer *peer, uid_t self, struct erro
 		"status");
 }
 
-static void on_status(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+static void answer(void *userdata)
 {
+	struct rpc_call *call = userdata;
+	struct local *local = rpc_call_data(call);
 	Holdfast__V1__GetAgentStatusResponse *response;
-	struct local *local = userdata;
 	struct error err;
 
-	if (local_authorize(rpc_call_peer(call), geteuid(), &err) != STATUS_OK) {
-		rpc_call_fail(call, &err);
-		return;
-	}
 	response = local->report(local->userdata);
 	if (!response) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot report the agent's status");
@@ -50,6 +48,20 @@ static void on_status(struct rpc_call *call, const ProtobufCMessage *request, vo
 	}
 	rpc_call_reply(call, &response->base);
 	protobuf_c_message_free_unpacked(&response->base, NULL);
+}
+
+static void on_status(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	struct local *local = userdata;
+	struct error err;
+
+	if (local_authorize(rpc_call_peer(call), geteuid(), &err) != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	rpc_call_set_data(call, local);
+	if (!local->prepare(answer, call, local->userdata))
+		answer(call);
 }
 
 static const struct rpc_method methods[] = {
@@ -62,8 +74,8 @@ static const struct rpc_service services[] = {
 	 .n_methods = ARRAY_SIZE(methods)},
 };
 
-enum status local_new(sd_event *event, const char *path, local_report_fn *report, void *userdata,
-		      struct local **ret, struct error *err)
+enum status local_new(sd_event *event, const char *path, local_prepare_fn *prepare, local_report_fn *report,
+		      void *userdata, struct local **ret, struct error *err)
 {
 	const struct rpc_server_limits limits = {
 		.message_bytes = MESSAGE_BYTES_MAX,
@@ -75,6 +87,7 @@ enum status local_new(sd_event *event, const char *path, local_report_fn *report
 
 	if (!local)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot listen on %s", path);
+	local->prepare = prepare;
 	local->report = report;
 	local->userdata = userdata;
 	status = rpc_server_new(event, services, ARRAY_SIZE(services), &limits, local, &local->server, err);

@@ -5,6 +5,7 @@
 #include "rpc/peer.h"
 
 #include <holdfast/v1/agent.pb-c.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
@@ -13,11 +14,18 @@ struct local;
 /** What is answered to Status; freed by the caller of it. NULL when memory is short. */
 typedef Holdfast__V1__GetAgentStatusResponse *local_report_fn(void *userdata);
 
-/** @ret owned by the caller, local_free() */
-enum status local_new(sd_event *event, const char *path, local_report_fn *report, void *userdata,
-		      struct local **ret, struct error *err);
+/** The answer can be made now. */
+typedef void local_ready_fn(void *userdata);
 
-/** NULL is allowed. */
+/** Find out what the report needs to know, and run @ready once, later. Returns false when nothing has to be
+ * waited for; @ready does not run then. */
+typedef bool local_prepare_fn(local_ready_fn *ready, void *ready_userdata, void *userdata);
+
+/** @ret owned by the caller, local_free() */
+enum status local_new(sd_event *event, const char *path, local_prepare_fn *prepare, local_report_fn *report,
+		      void *userdata, struct local **ret, struct error *err);
+
+/** Who was being prepared for must have become ready before. NULL is allowed. */
 void local_free(struct local *local);
 
 /** May @peer see everything? root and the agent's own user @self may. STATUS_PERMISSION_DENIED else. Pure. */

@@ -2,9 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/names.h"
+#include "base/str.h"
 
 #include <errno.h>
 #include <libmount/libmount.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -12,9 +14,22 @@
 
 #define MOUNTINFO_PATH "/proc/self/mountinfo"
 
-struct mount_table {
-	struct libmnt_table *mounts;
+/* One mount point; of several mounts there, the topmost. */
+struct point {
+	const char *path; /* of the mount */
+	struct libmnt_fs *fs;
+	size_t order;
 };
+
+struct mount_table {
+	struct libmnt_monitor *monitor; /* tells whether the kernel's has changed */
+	struct libmnt_table *mounts;
+	struct point *points; /* by path, then as they came */
+	size_t n_points;
+};
+
+DEFINE_CLEANUP(struct mount_table, mount_table_free)
+DEFINE_CLEANUP(struct libmnt_iter, mnt_free_iter)
 
 static const char *const propagation_names[MOUNT_PROPAGATION_N] = {
 	[MOUNT_PRIVATE] = "private",	       [MOUNT_SHARED] = "shared",	  [MOUNT_SLAVE] = "slave",
@@ -28,20 +43,111 @@ const char *mount_propagation_name(enum mount_propagation propagation)
 	return name ? name : "invalid";
 }
 
+static int compare_points(const void *a, const void *b)
+{
+	const struct point *left = a, *right = b;
+	int order = strcmp(left->path, right->path);
+
+	return order ? order : (left->order > right->order) - (left->order < right->order);
+}
+
+/* By the string alone: resolving links would look at paths that tasks may have changed. */
+static int make_index(struct mount_table *table)
+{
+	cleanup(mnt_free_iterp) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	int n = mnt_table_get_nents(table->mounts);
+	struct libmnt_fs *fs;
+
+	table->points = calloc((size_t)n + 1, sizeof(*table->points));
+	if (!iter || !table->points)
+		return -ENOMEM;
+	while (mnt_table_next_fs(table->mounts, iter, &fs) == 0) {
+		const char *path = mnt_fs_get_target(fs);
+
+		if (!path)
+			continue;
+		table->points[table->n_points] = (struct point){path, fs, table->n_points};
+		table->n_points++;
+	}
+	qsort(table->points, table->n_points, sizeof(*table->points), compare_points);
+	return 0;
+}
+
+/* Of thousands of mounts the few that are asked about. */
+static int drop_others(struct mount_table *table, const char *base)
+{
+	cleanup(mnt_free_iterp) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs;
+
+	if (!iter)
+		return -ENOMEM;
+	while (mnt_table_next_fs(table->mounts, iter, &fs) == 0) {
+		const char *path = mnt_fs_get_target(fs);
+
+		if (!path || !str_starts_with(path, base))
+			(void)mnt_table_remove_fs(table->mounts, fs); /* it is in this table */
+	}
+	return 0;
+}
+
+/* @base NULL: all */
+static int read_mounts(struct mount_table *table, const char *base)
+{
+	int r;
+
+	table->mounts = mnt_new_table_from_file(MOUNTINFO_PATH);
+	if (!table->mounts)
+		return -errno;
+	r = base ? drop_others(table, base) : 0;
+	return r < 0 ? r : make_index(table);
+}
+
+static int watch_mounts(struct mount_table *table)
+{
+	int r;
+
+	table->monitor = mnt_new_monitor();
+	if (!table->monitor)
+		return -ENOMEM;
+	r = mnt_monitor_enable_kernel(table->monitor, 1);
+	if (r < 0)
+		return r;
+	return mnt_monitor_get_fd(table->monitor) < 0 ? -EIO : 0;
+}
+
+static enum status table_new(const char *base, bool is_kept, struct mount_table **ret, struct error *err)
+{
+	cleanup(mount_table_freep) struct mount_table *table = calloc(1, sizeof(*table));
+	int r = table ? 0 : -ENOMEM;
+
+	if (r == 0 && is_kept) /* before it is read: what changes meanwhile shows */
+		r = watch_mounts(table);
+	if (r == 0)
+		r = read_mounts(table, base);
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "cannot read the mount table %s", MOUNTINFO_PATH);
+	*ret = TAKE_PTR(table);
+	return STATUS_OK;
+}
+
 enum status mount_table_read(struct mount_table **ret, struct error *err)
 {
-	struct mount_table *table = calloc(1, sizeof(*table));
+	return table_new(NULL, false, ret, err);
+}
 
-	if (table)
-		table->mounts = mnt_new_table_from_file(MOUNTINFO_PATH);
-	if (!table || !table->mounts) {
-		int saved = errno;
+enum status mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
+{
+	struct mount_table *now;
+	enum status status;
 
-		free(table);
-		return error_set(err, STATUS_INTERNAL, saved, "cannot read the mount table %s",
-				 MOUNTINFO_PATH);
-	}
-	*ret = table;
+	/* 0: a wait of no time has seen no change */
+	if (*table && mnt_monitor_wait((*table)->monitor, 0) == 0)
+		return STATUS_OK;
+	status = table_new(base, true, &now, err);
+	if (status != STATUS_OK)
+		return status;
+	mount_table_free(*table);
+	*table = now;
 	return STATUS_OK;
 }
 
@@ -49,7 +155,9 @@ void mount_table_free(struct mount_table *table)
 {
 	if (!table)
 		return;
+	mnt_unref_monitor(table->monitor);
 	mnt_unref_table(table->mounts);
+	free(table->points);
 	free(table);
 }
 
@@ -66,21 +174,42 @@ static enum mount_propagation read_propagation(struct libmnt_fs *fs)
 	return flags & MS_SLAVE ? MOUNT_SLAVE : MOUNT_PRIVATE;
 }
 
+/* The topmost at @path, or NULL. */
+static struct libmnt_fs *find_point(const struct mount_table *table, const char *path)
+{
+	size_t low = 0, high = table->n_points;
+
+	/* the end of those that are not after the path */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(table->points[middle].path, path) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && str_eq(table->points[low - 1].path, path) ? table->points[low - 1].fs : NULL;
+}
+
 static bool has_option(const char *options, const char *name)
 {
 	return options && mnt_optstr_get_option(options, name, NULL, NULL) == 0;
+}
+
+/* Empty for what does not fit: a part of it would name something else. */
+static void copy_text(char *dst, size_t size, const char *text)
+{
+	(void)str_copy(dst, size, text ? text : "");
 }
 
 enum status mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 			     struct error *err)
 {
 	struct mount_view view = {0};
-	struct libmnt_fs *fs;
+	struct libmnt_fs *fs = find_point(table, path);
 	const char *options;
 
-	/* by the string alone: resolving links would look at paths that tasks may have changed */
-	fs = mnt_table_find_target(table->mounts, path, MNT_ITER_BACKWARD);
-	if (!fs || strcmp(mnt_fs_get_target(fs), path) != 0)
+	if (!fs)
 		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
 	view.dev_major = major(mnt_fs_get_devno(fs));
 	view.dev_minor = minor(mnt_fs_get_devno(fs));
@@ -95,6 +224,8 @@ enum status mount_table_find(const struct mount_table *table, const char *path, 
 
 		memcpy(view.options, options, n);
 	}
+	copy_text(view.root, sizeof(view.root), mnt_fs_get_root(fs));
+	copy_text(view.fs_type, sizeof(view.fs_type), mnt_fs_get_fstype(fs));
 	*ret = view;
 	return STATUS_OK;
 }

@@ -6,7 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MOUNT_OPTIONS_SIZE = 256 };
+enum {
+	MOUNT_OPTIONS_SIZE = 256,
+	MOUNT_ROOT_SIZE = 256,
+	MOUNT_TYPE_SIZE = 32,
+};
 
 enum mount_propagation {
 	MOUNT_PRIVATE,
@@ -27,15 +31,24 @@ struct mount_view {
 	bool is_noexec;
 	enum mount_propagation propagation;
 	char options[MOUNT_OPTIONS_SIZE]; /* of the mount, for people; cut at the end */
+	char root[MOUNT_ROOT_SIZE];	  /* within its file system; empty: too long */
+	char fs_type[MOUNT_TYPE_SIZE];
 };
 
 struct mount_table;
 
 /** Read the table. @ret owned by the caller, mount_table_free() */
 enum status mount_table_read(struct mount_table **ret, struct error *err);
+
+/** The same, into a table that is kept: read at the first time, when *@table is NULL, and then only if the
+ * kernel's has changed since. It has only what is mounted below @base, so that it stays small among thousands
+ * of mounts; the same @base each time. *@table owned by the caller; untouched on failure. */
+enum status mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
+
+/** NULL is allowed. */
 void mount_table_free(struct mount_table *table);
 
-/** STATUS_NOT_FOUND when nothing is mounted exactly at @path. */
+/** STATUS_NOT_FOUND when nothing is mounted exactly at @path. Costs the logarithm of the number of mounts. */
 enum status mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 			     struct error *err);
 

@@ -62,6 +62,27 @@ static enum claim_state state_of(const struct node_report_facts *facts, const st
 	return volume->state == VOLUME_PUBLISHED ? CLAIM_TAKEN : CLAIM_RESERVED;
 }
 
+/* By what plugin, and what its provider calls volume and node: for who has to ask it to detach. What a plugin
+ * was never here to tell stays empty. */
+static void name_provider(const struct node_report_facts *facts, const struct volume_target *target,
+			  struct claim *claim)
+{
+	const struct node_plugin *plugin;
+
+	if (target->type != VOLUME_CSI) {
+		(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), PLUGIN_NATIVE);
+		(void)str_copy(claim->profile, sizeof(claim->profile), target->profile);
+		(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id), facts->node_id);
+		return;
+	}
+	plugin = facts->plugins ? plugins_facts(facts->plugins, target->profile) : NULL;
+	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), target->profile);
+	(void)str_copy(claim->external_id, sizeof(claim->external_id), target->external_id);
+	if (plugin && plugin->has_node)
+		(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id),
+			       plugin->node.provider_node_id);
+}
+
 static void claim_of(const struct node_report_facts *facts, const struct alloc_record *record, uint32_t i,
 		     struct claim *claim)
 {
@@ -76,16 +97,14 @@ static void claim_of(const struct node_report_facts *facts, const struct alloc_r
 		.generation = volume->generation,
 		.state = state_of(facts, record, volume),
 		.sent_to_node = true,
-		.plugin_id = PLUGIN_NATIVE,
 	};
 	(void)str_copy(claim->id, sizeof(claim->id), volume->claim_id);
 	(void)str_copy(claim->volume_id, sizeof(claim->volume_id), volume->target.volume_id);
 	(void)str_copy(claim->namespace, sizeof(claim->namespace), volume->target.namespace);
-	(void)str_copy(claim->profile, sizeof(claim->profile), volume->target.profile);
+	name_provider(facts, &volume->target, claim);
 	(void)str_copy(claim->allocation_id, sizeof(claim->allocation_id), record->alloc.id);
 	(void)str_copy(claim->node_id, sizeof(claim->node_id), facts->node_id);
 	(void)str_copy(claim->boot_id, sizeof(claim->boot_id), record->boot_id);
-	(void)str_copy(claim->external_node_id, sizeof(claim->external_node_id), facts->node_id);
 }
 
 /* As it was run; what is on its way to its end is not to run again. */

@@ -19,6 +19,7 @@ struct node_report_facts {
 	const char *node_id;
 	const char *boot_id;
 	const struct allocs *allocs;
+	const struct plugins *plugins; /* for what the providers call this node; NULL: there are none */
 	uint64_t epoch;
 };
 

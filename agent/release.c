@@ -149,11 +149,36 @@ static void proceed(struct release *release)
 	release->done(release, release->userdata);
 }
 
+/* What the volume's plugin, or the mount helper, is asked by. */
+static enum status name_profile(struct volume_target *target, const struct claim *claim, struct error *err)
+{
+	target->read_only = claim->mode == CLAIM_READ;
+	/* a claim of a release before there were plugins names none */
+	if (claim->plugin_id[0] == '\0' || str_eq(claim->plugin_id, PLUGIN_NATIVE)) {
+		target->type = VOLUME_NATIVE;
+		(void)str_copy(target->profile, sizeof(target->profile), claim->profile);
+		return STATUS_OK;
+	}
+	if (!id_is_label(claim->plugin_id))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"the server's order to release claim '%s' names the malformed plugin '%.64s'",
+			claim->id, claim->plugin_id);
+	target->type = VOLUME_CSI;
+	target->access_mode = claim->access_mode;
+	target->attachment_mode = claim->attachment_mode;
+	(void)str_copy(target->profile, sizeof(target->profile), claim->plugin_id);
+	(void)str_copy(target->external_id, sizeof(target->external_id),
+		       claim->external_id[0] != '\0' ? claim->external_id : claim->volume_id);
+	return STATUS_OK;
+}
+
 enum status release_new(const struct runner_env *env, const struct claim *claim, const char *wire_volume,
 			const struct ticket *ticket, release_done_fn *done, void *userdata,
 			struct release **ret, struct error *err)
 {
 	struct release *release;
+	enum status status;
 
 	if (!id_is_uuid(claim->id) || !id_is_uuid(claim->allocation_id) || !id_is_label(wire_volume))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
@@ -177,7 +202,11 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 	memcpy(release->target.namespace, claim->namespace, sizeof(release->target.namespace));
 	memcpy(release->target.alloc_id, claim->allocation_id, sizeof(release->target.alloc_id));
 	(void)str_copy(release->target.wire_volume, sizeof(release->target.wire_volume), wire_volume);
-	(void)str_copy(release->target.profile, sizeof(release->target.profile), claim->profile);
+	status = name_profile(&release->target, claim, err);
+	if (status != STATUS_OK) {
+		free(release);
+		return status;
+	}
 	*ret = release;
 	return STATUS_OK;
 }
@@ -199,7 +228,10 @@ static enum source_class find_class(const struct release *release)
 void release_start(struct release *release)
 {
 	assert(!release->task);
-	release->target.source.class = find_class(release);
+	if (release->target.type == VOLUME_CSI)
+		volume_manager_note_plugin(release->env->volumes, release->target.wire_volume);
+	else
+		release->target.source.class = find_class(release);
 	release->slots = find_slots(release);
 	proceed(release);
 }

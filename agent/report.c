@@ -1,9 +1,9 @@
 #include "report.h"
 
-#include "mount_table.h"
+#include "device.h"
+#include "report_plugins.h"
 #include "verify.h"
 
-#include "base/cleanup.h"
 #include "base/str.h"
 #include "model/pb.h"
 
@@ -15,8 +15,6 @@
 typedef Holdfast__V1__GetAgentStatusResponse report;
 typedef Holdfast__V1__AgentMount mount_row;
 typedef Holdfast__V1__AgentOperation operation_row;
-
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
 
 /* An empty string stays the descriptor's own; false when memory is short. */
 static bool put_text(char **dst, const char *text)
@@ -124,8 +122,19 @@ static mount_row *mount_add(report *pb)
 	return row;
 }
 
+/* What the kernel shows; NULL: it cannot be read, and the rows lack what it would say. */
+struct tables {
+	const struct mount_table *published;
+	const struct mount_table *staged; /* where the devices of csi volumes are bound */
+};
+
+static const struct mount_table *refreshed(struct mount_table **table, const char *base)
+{
+	return mount_table_refresh(table, base, NULL) == STATUS_OK ? *table : NULL;
+}
+
 /* What the mount table shows at the row's path, and whether it is what was asked for. */
-static bool put_view(mount_row *row, const struct mount_table *table, const struct volume_record *volume,
+static bool put_view(mount_row *row, const struct tables *tables, const struct volume_record *volume,
 		     const struct picture_mount *published)
 {
 	const struct verify_reply reply = {
@@ -133,12 +142,19 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 		.dev_major = published ? published->dev_major : 0,
 		.dev_minor = published ? published->dev_minor : 0,
 	};
+	bool is_device = volume && volume_target_is_device(&volume->target);
+	const struct mount_table *table = is_device ? tables->staged : tables->published;
 	struct verify_wanted wanted = {.path = row->path};
+	uint32_t dev_major, dev_minor;
 	struct mount_view view;
 
 	if (!table || row->path[0] == '\0' || mount_table_find(table, row->path, &view, NULL) != STATUS_OK)
 		return true;
-	if (volume) {
+	if (is_device) {
+		row->verified = device_of_mount(&view, &dev_major, &dev_minor, NULL) == STATUS_OK &&
+				volume->target.dev_major == dev_major &&
+				volume->target.dev_minor == dev_minor;
+	} else if (volume) {
 		wanted.read_only = volume->target.read_only;
 		wanted.exec = volume->target.exec;
 		wanted.propagation = volume->target.propagation;
@@ -150,8 +166,16 @@ static bool put_view(mount_row *row, const struct mount_table *table, const stru
 	       put_text(&row->propagation, mount_propagation_name(view.propagation));
 }
 
+static bool put_stale(mount_row *row, const struct stale *stale)
+{
+	char text[STALE_TEXT_SIZE];
+
+	stale_text(stale, row->path, row->alloc_id, text);
+	return put_text(&row->stale, text);
+}
+
 static bool put_record_mounts(report *pb, const struct report_facts *facts, const struct alloc_record *record,
-			      const struct mount_table *table)
+			      const struct tables *tables)
 {
 	for (uint8_t i = 0; i < record->alloc.n_volumes; i++) {
 		const struct volume_record *volume = &record->volumes[i];
@@ -167,14 +191,14 @@ static bool put_record_mounts(report *pb, const struct report_facts *facts, cons
 		    !put_text(&row->alloc_id, record->alloc.id) ||
 		    !put_text(&row->path, record->alloc.published[i].path) ||
 		    !put_device(&row->device, volume->target.dev_major, volume->target.dev_minor) ||
-		    !put_view(row, table, volume, published))
+		    !put_stale(row, facts->stale) || !put_view(row, tables, volume, published))
 			return false;
 	}
 	return true;
 }
 
 static bool put_unknown(report *pb, const struct report_facts *facts, const struct picture_mount *mount,
-			const struct mount_table *table)
+			const struct tables *tables)
 {
 	char volume[sizeof("unknown, staged as ") + MH_LABEL_SIZE] = "unknown";
 	char path[ALLOC_PATH_MAX + 1] = "";
@@ -187,10 +211,10 @@ static bool put_unknown(report *pb, const struct report_facts *facts, const stru
 				 helper_client_info(facts->helper)->publish_base, mount->alloc, mount->slot);
 	return row && put_text(&row->volume_id, volume) && put_text(&row->alloc_id, mount->alloc) &&
 	       put_text(&row->path, path) && put_device(&row->device, mount->dev_major, mount->dev_minor) &&
-	       put_view(row, table, NULL, mount);
+	       put_view(row, tables, NULL, mount);
 }
 
-static bool put_unknowns(report *pb, const struct report_facts *facts, const struct mount_table *table)
+static bool put_unknowns(report *pb, const struct report_facts *facts, const struct tables *tables)
 {
 	struct picture_mount *mount = NULL;
 
@@ -198,11 +222,12 @@ static bool put_unknowns(report *pb, const struct report_facts *facts, const str
 		return true;
 	while ((mount = picture_next_published(facts->picture, mount))) {
 		if (!allocs_know_publish(facts->allocs, mount->alloc, mount->slot) &&
-		    !put_unknown(pb, facts, mount, table))
+		    !put_unknown(pb, facts, mount, tables))
 			return false;
 	}
 	while ((mount = picture_next_staged(facts->picture, mount))) {
-		if (!allocs_know_stage(facts->allocs, mount->volume) && !put_unknown(pb, facts, mount, table))
+		if (!allocs_know_stage(facts->allocs, mount->volume) &&
+		    !put_unknown(pb, facts, mount, tables))
 			return false;
 	}
 	return true;
@@ -210,7 +235,9 @@ static bool put_unknowns(report *pb, const struct report_facts *facts, const str
 
 static bool put_mounts(report *pb, const struct report_facts *facts)
 {
-	cleanup(mount_table_freep) struct mount_table *table = NULL;
+	const struct helper_info *helper = helper_client_info(facts->helper);
+	const struct tables tables = {.published = refreshed(facts->mounts, helper->publish_base),
+				      .staged = refreshed(facts->stage_mounts, helper->stage_base)};
 	const struct alloc_runner *runner = NULL;
 	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
 
@@ -219,13 +246,11 @@ static bool put_mounts(report *pb, const struct report_facts *facts)
 	pb->mounts = calloc(n + 1, sizeof(void *));
 	if (!pb->mounts)
 		return false;
-	/* without the table the rows lack what it would say */
-	(void)mount_table_read(&table, NULL);
 	while ((runner = allocs_next(facts->allocs, runner))) {
-		if (!put_record_mounts(pb, facts, alloc_runner_record(runner), table))
+		if (!put_record_mounts(pb, facts, alloc_runner_record(runner), &tables))
 			return false;
 	}
-	return put_unknowns(pb, facts, table);
+	return put_unknowns(pb, facts, &tables);
 }
 
 static bool put_operation(report *pb, const char *alloc_id, const struct alloc_runner_info *info)
@@ -301,7 +326,7 @@ report *report_make(const struct report_facts *facts)
 	    put_text(&pb->last_session_error,
 		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
 	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
-	    put_operations(pb, facts->allocs))
+	    put_operations(pb, facts->allocs) && report_put_plugins(pb, facts->plugins))
 		return pb;
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
 	return NULL;

@@ -3,8 +3,12 @@
 
 #include "allocs.h"
 #include "helper_client.h"
+#include "mount_table.h"
 #include "session.h"
+#include "stale.h"
 #include "volume_manager.h"
+
+#include "plugins/plugins.h"
 
 #include <holdfast/v1/agent.pb-c.h>
 
@@ -19,6 +23,10 @@ struct report_facts {
 	const struct allocs *allocs;
 	const struct picture *picture; /* NULL: not read yet */
 	const struct receipts *receipts;
+	const struct plugins *plugins;
+	const struct stale *stale;
+	struct mount_table **mounts;	   /* kept by the caller, refreshed */
+	struct mount_table **stage_mounts; /* likewise, of what plugins have bound */
 };
 
 /** Returns what protobuf_c_message_free_unpacked() frees; NULL when memory is short. */

@@ -1,5 +1,6 @@
 #include "volume_manager.h"
 
+#include "volume_plugin.h"
 #include "volume_task.h"
 #include "wakeup.h"
 
@@ -45,10 +46,35 @@ static struct volume_queue *queue_get(struct volume_manager *manager, const char
 	return queue;
 }
 
+/* What waits may have its turn as soon as nothing is under way. */
+static void queue_note(struct volume_manager *manager, struct volume_queue *queue)
+{
+	if (queue->is_ready || queue->current || TAILQ_EMPTY(&queue->waiting))
+		return;
+	queue->is_ready = true;
+	TAILQ_INSERT_TAIL(&manager->ready, queue, ready);
+	kick(manager);
+}
+
+static struct volume_queue *ready_take(struct volume_manager *manager)
+{
+	struct volume_queue *queue = TAILQ_FIRST(&manager->ready);
+
+	if (queue) {
+		TAILQ_REMOVE(&manager->ready, queue, ready);
+		queue->is_ready = false;
+	}
+	return queue;
+}
+
 static void queue_put(struct volume_manager *manager, struct volume_queue *queue)
 {
-	if (queue->n_tasks > 0)
+	if (queue->n_tasks > 0) {
+		queue_note(manager, queue);
 		return;
+	}
+	if (queue->is_ready)
+		TAILQ_REMOVE(&manager->ready, queue, ready);
 	RB_REMOVE(volume_queues, &manager->queues, queue);
 	free(queue);
 }
@@ -60,6 +86,10 @@ static void task_free(struct volume_task *task)
 	struct volume_queue *queue = task->queue;
 
 	wakeup_disarm(&task->timer);
+	path_probe_cancel(task->probe);
+	volume_plugin_stop(task);
+	secret_message_unref(task->target.details);
+	secret_message_unref(task->expansion);
 	if (queue->current == task)
 		queue->current = NULL;
 	LIST_REMOVE(task, all);
@@ -72,12 +102,22 @@ static void task_free(struct volume_task *task)
 void volume_task_finish(struct volume_task *task, const struct volume_mounted *mounted,
 			const struct error *err)
 {
+	volume_expanded_fn *expanded = task->expanded;
 	volume_done_fn *done = task->done;
 	void *userdata = task->userdata;
+	int64_t bytes = task->expanded_bytes;
 
-	kick(task->manager);
 	task_free(task);
-	done(mounted, err, userdata);
+	if (expanded)
+		expanded(err || bytes < 0 ? 0 : (uint64_t)bytes, err, userdata);
+	else
+		done(mounted, err, userdata);
+}
+
+static void task_wait(struct volume_task *task)
+{
+	TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
+	queue_note(task->manager, task->queue);
 }
 
 static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
@@ -86,8 +126,7 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 
 	wakeup_disarm(&task->timer);
 	task->next_try_ms = 0;
-	TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
-	kick(task->manager);
+	task_wait(task);
 	return 0;
 }
 
@@ -98,8 +137,8 @@ void volume_task_retry(struct volume_task *task)
 	task->queue->current = NULL;
 	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
 	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_retry_due, task, NULL) != STATUS_OK)
-		TAILQ_INSERT_TAIL(&task->queue->waiting, task, entry);
-	kick(task->manager);
+		task_wait(task);
+	queue_note(task->manager, task->queue);
 	if (task->retry)
 		task->retry(&task->last_error, task->userdata);
 }
@@ -111,28 +150,24 @@ static void task_begin(struct volume_queue *queue, struct volume_task *task)
 	TAILQ_REMOVE(&queue->waiting, task, entry);
 	queue->current = task;
 	if (task->is_cancelled) {
-		(void)error_set(&err, STATUS_CANCELLED, 0, "the allocation was stopped");
+		(void)volume_task_cancelled(task, &err);
 		volume_task_event(task, VOLUME_OP_CANCELLED, &err);
 		return;
 	}
 	volume_task_event(task, task->kind, NULL);
 }
 
-/* One task per turn: whatever its callback does to the queues, the walk starts anew. */
+/* One task per turn: others of the event loop have theirs in between. */
 static int on_dispatch(sd_event_source *source, void *userdata)
 {
 	struct volume_manager *manager = userdata;
-	struct volume_queue *queue;
+	struct volume_queue *queue = manager->picture ? ready_take(manager) : NULL;
 
-	if (!manager->picture)
+	if (!queue)
 		return 0;
-	RB_FOREACH (queue, volume_queues, &manager->queues) {
-		if (queue->current || TAILQ_EMPTY(&queue->waiting))
-			continue;
+	if (!TAILQ_EMPTY(&manager->ready))
 		kick(manager);
-		task_begin(queue, TAILQ_FIRST(&queue->waiting));
-		return 0;
-	}
+	task_begin(queue, TAILQ_FIRST(&queue->waiting));
 	return 0;
 }
 
@@ -152,16 +187,16 @@ static enum status task_add(struct volume_manager *manager, const struct volume_
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot queue a volume operation");
 	}
 	*task = *init;
+	(void)secret_message_ref(task->target.details);
 	task->manager = manager;
 	task->queue = queue;
 	task->since_ms = clock_realtime_ms();
 	task->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
 						     VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
-	TAILQ_INSERT_TAIL(&queue->waiting, task, entry);
 	LIST_INSERT_HEAD(&manager->tasks, task, all);
 	queue->n_tasks++;
 	manager->n_tasks++;
-	kick(manager);
+	task_wait(task);
 	*ret = task;
 	return STATUS_OK;
 }
@@ -210,20 +245,108 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 	return task_add(manager, &init, ret, err);
 }
 
+/* Whether it waits for its turn behind something that is under way. */
+static bool is_behind(const struct volume_task *task)
+{
+	return task->state == VOLUME_OP_IDLE && task->queue->current && task->queue->current != task;
+}
+
+/* Nothing is under way for it: it waits for its turn, for a plugin, or for the next call to one. */
+static int on_cancel_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct volume_task *task = userdata;
+	struct error err;
+
+	wakeup_disarm(&task->timer);
+	task->next_try_ms = 0;
+	task->is_cancelled = true;
+	if (is_behind(task))
+		TAILQ_REMOVE(&task->queue->waiting, task, entry);
+	else if (!volume_op_is_plugins(task->state) || task->call)
+		return 0; /* its turn has come meanwhile, and ends it */
+	volume_plugin_stop(task);
+	(void)volume_task_cancelled(task, &err);
+	volume_task_event(task, VOLUME_OP_CANCELLED, &err);
+	return 0;
+}
+
 void volume_task_cancel(struct volume_task *task)
 {
 	assert(task->kind == VOLUME_OP_MOUNT);
 	task->is_cancelled = true;
+	/* without a timer it ends after its step, as what is under way does */
+	if (is_behind(task) || (volume_op_is_plugins(task->state) && !task->call))
+		(void)wakeup_arm(task->manager->event, &task->timer, 0, on_cancel_due, task, NULL);
+}
+
+/* Before its turn has come. */
+static int on_expansion_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct volume_task *task = userdata;
+
+	if (task->state == VOLUME_OP_IDLE)
+		return on_cancel_due(source, usec, task);
+	wakeup_disarm(&task->timer); /* the call has the same deadline */
+	return 0;
+}
+
+static enum status expansion_new(const char *plugin_id, const Holdfast__V1__NodeExpandRequest *request,
+				 struct volume_task *ret, struct error *err)
+{
+	struct volume_target *target = &ret->target;
+
+	if (str_copy(target->volume_id, sizeof(target->volume_id), request->volume_id) < 0 ||
+	    str_copy(target->namespace, sizeof(target->namespace),
+		     namespace_or_default(request->namespace_)) < 0 ||
+	    str_copy(target->profile, sizeof(target->profile), plugin_id) < 0 ||
+	    request->volume_id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the server's order to expand volume '%.64s' names a malformed id",
+				 request->volume_id);
+	volume_wire_name(target->namespace, target->volume_id, target->wire_volume);
+	return secret_message_new(&request->base, &ret->expansion, err);
+}
+
+enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  struct error *err)
+{
+	struct volume_task init = {
+		.target = {.type = VOLUME_CSI},
+		.kind = VOLUME_OP_EXPAND,
+		.expanded = done,
+		.userdata = userdata,
+		.patience_end_us = clock_monotonic_us() + timeout_us,
+	};
+	struct volume_task *task;
+	enum status status;
+
+	status = expansion_new(plugin_id, request, &init, err);
+	if (status == STATUS_OK)
+		status = task_add(manager, &init, &task, err);
+	if (status != STATUS_OK) {
+		secret_message_unref(init.expansion);
+		return status;
+	}
+	/* without the timer it is late no earlier than its turn comes */
+	(void)wakeup_arm(manager->event, &task->timer, timeout_us, on_expansion_late, task, NULL);
+	if (ret)
+		*ret = task;
+	return STATUS_OK;
 }
 
 struct volume_task_info volume_task_info(const struct volume_task *task)
 {
+	/* who waits is told what for */
+	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
+
 	return (struct volume_task_info){
 		.step = volume_op_state_name(task->state),
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
 		.attempts = task->backoff.attempts + 1,
-		.last_error = task->last_error.msg,
+		.last_error = cause->last_error.msg,
 	};
 }
 
@@ -239,10 +362,22 @@ const struct picture *volume_manager_picture(const struct volume_manager *manage
 	return manager->picture;
 }
 
+void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *plugins, uint64_t wait_us)
+{
+	manager->plugins = plugins;
+	manager->plugin_wait_us = wait_us;
+}
+
+void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume)
+{
+	volume_touches_add(&manager->touches, wire_volume);
+}
+
 enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,
 			       void *userdata, struct volume_manager **ret, struct error *err)
 {
 	cleanup(volume_manager_freep) struct volume_manager *manager = calloc(1, sizeof(*manager));
+	enum status status;
 	int r;
 
 	if (!manager)
@@ -252,14 +387,18 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	manager->in_use = in_use;
 	manager->userdata = userdata;
 	RB_INIT(&manager->queues);
+	volume_touches_init(&manager->touches);
+	TAILQ_INIT(&manager->ready);
 	LIST_INIT(&manager->tasks);
 	r = sd_event_add_defer(event, &manager->dispatch, on_dispatch, manager);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(manager->dispatch, SD_EVENT_OFF);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make the volume manager");
-	*ret = TAKE_PTR(manager);
-	return STATUS_OK;
+	status = path_probes_new(event, &manager->probes, err);
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(manager);
+	return status;
 }
 
 void volume_manager_free(struct volume_manager *manager)
@@ -270,6 +409,9 @@ void volume_manager_free(struct volume_manager *manager)
 		return;
 	while ((task = LIST_FIRST(&manager->tasks)))
 		task_free(task);
+	path_probes_free(manager->probes);
+	volume_touches_release(&manager->touches);
+	mount_table_free(manager->stage_mounts);
 	picture_free(manager->picture);
 	sd_event_source_disable_unref(manager->dispatch);
 	free(manager);

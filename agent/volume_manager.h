@@ -8,11 +8,12 @@
 
 #include "helper_client.h"
 #include "picture.h"
+#include "volume_target.h"
 
 #include "base/error.h"
-#include "model/alloc.h"
-#include "model/volume.h"
+#include "plugins/plugins.h"
 
+#include <holdfast/v1/plugin_call.pb-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
@@ -21,33 +22,16 @@ enum {
 	VOLUME_TASKS_MAX = 8192,
 	VOLUME_RETRY_MIN_MS = 250,
 	VOLUME_RETRY_MAX_MS = 30000,
+	VOLUME_LOOK_MS = 10000,		   /* for the look at a fresh publish */
+	VOLUME_MOUNT_PATIENCE_MS = 300000, /* of a mount with a plugin's errors that may pass */
 };
 
 struct volume_manager;
 struct volume_task;
 
-/* Which publish of which volume. An unmount uses the first part only. */
-struct volume_target {
-	char volume_id[VOLUME_ID_MAX + 1]; /* for people */
-	char namespace[NAMESPACE_MAX + 1];
-	char wire_volume[WIRE_VOLUME_SIZE];
-	char alloc_id[UUID_TEXT_SIZE];
-	uint8_t slot;
-	struct source source;
-	uint32_t dev_major; /* of the staged file system, as far as known: 0:0 when not */
-	uint32_t dev_minor;
-
-	char profile[PROFILE_MAX + 1];
-	bool stage_read_only;
-	bool read_only;
-	bool exec;
-	enum propagation propagation;
-	bool has_ticket;
-	struct ticket ticket;
-};
-
 struct volume_mounted {
 	char path[ALLOC_PATH_MAX + 1];
+	bool is_device; /* path is a block device, made by the plugin */
 	uint32_t dev_major;
 	uint32_t dev_minor;
 };
@@ -58,13 +42,23 @@ typedef void volume_done_fn(const struct volume_mounted *mounted, const struct e
 /** An unmount failed and will be tried again. */
 typedef void volume_retry_fn(const struct error *err, void *userdata);
 
-/** Does anything on this node use the staged volume, apart from the publish at @alloc_id and @slot?
+/** Does anything on this node use the staged volume in this way, apart from the publish at @alloc_id and
+ * @slot? Who would use it is asked at this moment.
  * @alloc_id empty: apart from nothing */
-typedef bool volume_in_use_fn(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata);
+typedef bool volume_in_use_fn(const char *wire_volume, enum volume_use use, const char *alloc_id,
+			      uint8_t slot, void *userdata);
 
 /** @event and @helper borrowed. */
 enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,
 			       void *userdata, struct volume_manager **ret, struct error *err);
+
+/** Csi volumes are mounted through these plugins; before the first operation.
+ * @plugins borrowed, to be freed after the manager
+ * @wait_us for which a mount waits for its plugin */
+void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *plugins, uint64_t wait_us);
+
+/** A plugin may hold something of this volume since before this run: it is asked to let go. */
+void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume);
 
 /** No callbacks; @helper must be freed before. NULL is allowed. */
 void volume_manager_free(struct volume_manager *manager);
@@ -93,8 +87,25 @@ enum status volume_manager_release(struct volume_manager *manager, const struct 
 				   volume_done_fn *done, volume_retry_fn *retry, void *userdata,
 				   struct volume_task **ret, struct error *err);
 
-/** A mount is not wanted any more: it ends with STATUS_CANCELLED after the step it is in, or succeeds if that
- * was the last. Nothing is undone. */
+/** @bytes the size of the file system as the plugin says, 0: it does not; @err NULL on success. The task is
+ * gone afterwards. */
+typedef void volume_expanded_fn(uint64_t bytes, const struct error *err, void *userdata);
+
+/** Let the plugin grow what is on this node of a csi volume that has grown: NodeExpandVolume, in its turn
+ * among the operations of the volume. One try: the server asks again.
+ * @request    copied, with its secrets, which are wiped afterwards
+ * @timeout_us from now on, waiting for its turn included
+ * @ret        as above; may be NULL
+ * @done's errors: STATUS_NOT_FOUND nothing of the volume is on this node, or the plugin says so;
+ * STATUS_UNIMPLEMENTED the plugin does not announce it; STATUS_UNAVAILABLE the plugin cannot be called;
+ * STATUS_DEADLINE_EXCEEDED; else the plugin's. */
+enum status volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+				  const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+				  volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+				  struct error *err);
+
+/** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it waits for its turn or for a
+ * plugin, else after the step it is in, or succeeds if that was the last. Nothing is undone. */
 void volume_task_cancel(struct volume_task *task);
 
 struct volume_task_info {
@@ -102,7 +113,7 @@ struct volume_task_info {
 	int64_t since_ms;    /* wall clock, when the task was queued */
 	int64_t next_try_ms; /* wall clock, 0: not waiting for another attempt */
 	uint32_t attempts;
-	const char *last_error; /* borrowed; empty: none */
+	const char *last_error; /* borrowed; of what it waits for, if it does; empty: none */
 };
 
 struct volume_task_info volume_task_info(const struct volume_task *task);

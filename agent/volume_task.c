@@ -1,15 +1,14 @@
 #include "volume_task.h"
 
+#include "csi_volume.h"
 #include "device.h"
-#include "mount_table.h"
 #include "verify.h"
+#include "volume_plugin.h"
 
-#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <assert.h>
-
-DEFINE_CLEANUP(struct mount_table, mount_table_free)
 
 static void picture_note(struct volume_task *task, enum mh_list_kind kind, const struct mh_reply *reply)
 {
@@ -29,17 +28,33 @@ static void picture_note(struct volume_task *task, enum mh_list_kind kind, const
 	(void)picture_add(task->manager->picture, kind, &entry, NULL);
 }
 
+/* The devices of csi volumes come and go: has another volume the number already? */
+static bool is_reused(const struct volume_task *task)
+{
+	const struct volume_target *target = &task->target;
+	struct picture_mount *staged = NULL;
+
+	while ((staged = picture_next_staged(task->manager->picture, staged))) {
+		if (staged->dev_major == target->dev_major && staged->dev_minor == target->dev_minor)
+			return true;
+	}
+	return volume_target_is_device(target);
+}
+
 /* A block device whose file system lives on in another mount namespace is still being written to: that is no
  * release, whatever was unmounted here. */
 static enum status check_superblock(struct volume_task *task, const struct mh_reply *reply, struct error *err)
 {
 	const struct volume_target *target = &task->target;
 
-	if (target->source.class != SOURCE_BLOCK)
+	if (target->type == VOLUME_CSI ? is_reused(task) : target->source.class != SOURCE_BLOCK)
 		return STATUS_OK;
 	if ((reply->state & MH_STATE_SB_ALIVE) == 0 &&
 	    ((target->dev_major == 0 && target->dev_minor == 0) ||
 	     !device_has_superblock(target->dev_major, target->dev_minor)))
+		return STATUS_OK;
+	/* a plugin may bind a directory of a file system that the host uses itself */
+	if (target->type == VOLUME_CSI && device_is_mounted(target->dev_major, target->dev_minor))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
@@ -64,7 +79,8 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 		return status;
 	switch (reply->header.op) {
 	case MH_OP_STAGE:
-		picture_note(task, MH_LIST_STAGED, reply);
+		if ((reply->state & MH_STATE_STAGED) != 0)
+			picture_note(task, MH_LIST_STAGED, reply);
 		return STATUS_OK;
 	case MH_OP_PUBLISH:
 		picture_note(task, MH_LIST_PUBLISHED, reply);
@@ -75,8 +91,78 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 		return STATUS_OK;
 	default:
 		picture_remove_staged(picture, task->target.wire_volume);
+		volume_touches_remove(&task->manager->touches, task->target.wire_volume);
 		return check_superblock(task, reply, err);
 	}
+}
+
+/* What plugins have mounted and bound, kept as long as it does not change. */
+static enum status look_at_stages(struct volume_manager *manager, struct error *err)
+{
+	const char *base = helper_client_info(manager->helper)->stage_base;
+
+	if (!str_eq(base, manager->stage_base)) {
+		mount_table_free(manager->stage_mounts);
+		manager->stage_mounts = NULL;
+		(void)str_copy(manager->stage_base, sizeof(manager->stage_base), base);
+	}
+	return mount_table_refresh(&manager->stage_mounts, base, err);
+}
+
+/* The device that the plugin has bound at its target. The folders above it are not for us to look into: the
+ * mount table is the witness. */
+static enum status find_device(const struct volume_task *task, struct volume_mounted *ret, struct error *err)
+{
+	struct volume_manager *manager = task->manager;
+	const struct volume_target *target = &task->target;
+	struct volume_mounted mounted = {.is_device = true};
+	struct csi_volume_paths paths;
+	struct mount_view view;
+	enum status status;
+
+	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, target->wire_volume,
+				  target->read_only, &paths, err);
+	if (status == STATUS_OK)
+		status = look_at_stages(manager, err);
+	if (status == STATUS_OK)
+		status = mount_table_find(manager->stage_mounts, paths.target, &view, err);
+	if (status == STATUS_OK)
+		status = device_of_mount(&view, &mounted.dev_major, &mounted.dev_minor, err);
+	if (status != STATUS_OK)
+		return status;
+	(void)str_copy(mounted.path, sizeof(mounted.path), paths.target);
+	*ret = mounted;
+	return STATUS_OK;
+}
+
+/* What a STAGE of a csi volume found. */
+static enum volume_op_event staged_event(const struct volume_task *task, const struct mh_reply *reply)
+{
+	struct volume_mounted mounted;
+
+	if (task->target.type != VOLUME_CSI)
+		return VOLUME_OP_OK;
+	if (volume_target_is_device(&task->target))
+		return find_device(task, &mounted, NULL) == STATUS_OK ? VOLUME_OP_DEVICE : VOLUME_OP_PREPARED;
+	return (reply->state & MH_STATE_STAGED) != 0 ? VOLUME_OP_OK : VOLUME_OP_PREPARED;
+}
+
+/* The helper, which has accepted the ticket, has no name for a device that stands at the target. */
+static bool is_device_there(const struct volume_task *task, const struct mh_reply *reply)
+{
+	return reply->header.op == MH_OP_STAGE && reply->status == MH_CONFLICT &&
+	       volume_target_is_device(&task->target) && staged_event(task, reply) == VOLUME_OP_DEVICE;
+}
+
+enum status volume_task_cancelled(const struct volume_task *task, struct error *err)
+{
+	if (task->kind == VOLUME_OP_EXPAND)
+		return error_set(
+			err, STATUS_DEADLINE_EXCEEDED, 0,
+			"volume %s was not expanded in time: other operations of it came first (see: "
+			"holdfast agent status)",
+			task->target.volume_id);
+	return error_set(err, STATUS_CANCELLED, 0, "the allocation was stopped");
 }
 
 static void on_reply(const union helper_reply *reply, const struct error *err, void *userdata)
@@ -88,16 +174,18 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 		volume_task_event(task, VOLUME_OP_FAILED, err);
 		return;
 	}
-	if (take_reply(task, &reply->reply, &failure) != STATUS_OK) {
+	if (take_reply(task, &reply->reply, &failure) != STATUS_OK && !is_device_there(task, &reply->reply)) {
 		volume_task_event(task, VOLUME_OP_FAILED, &failure);
 		return;
 	}
 	if (task->is_cancelled) {
-		(void)error_set(&failure, STATUS_CANCELLED, 0, "the allocation was stopped");
+		(void)volume_task_cancelled(task, &failure);
 		volume_task_event(task, VOLUME_OP_CANCELLED, &failure);
 		return;
 	}
-	volume_task_event(task, VOLUME_OP_OK, NULL);
+	volume_task_event(task,
+			  reply->header.op == MH_OP_STAGE ? staged_event(task, &reply->reply) : VOLUME_OP_OK,
+			  NULL);
 }
 
 static enum status make_request(struct volume_task *task, enum volume_op_action action,
@@ -115,7 +203,7 @@ static enum status make_request(struct volume_task *task, enum volume_op_action 
 		.source = &source,
 		.ticket = target->has_ticket ? &target->ticket : NULL,
 	};
-	enum status status;
+	enum status status = STATUS_OK;
 
 	if (action == VOLUME_OP_UNPUBLISH)
 		return helper_request_unpublish(target->wire_volume, target->alloc_id, target->slot, request,
@@ -126,10 +214,14 @@ static enum status make_request(struct volume_task *task, enum volume_op_action 
 		mount.read_only = target->read_only;
 		return helper_request_publish(&mount, request, err);
 	}
-	status = device_source(&target->source, &source, err);
+	if (target->type == VOLUME_CSI)
+		source = (struct mh_source){.class = MH_CLASS_CSI};
+	else
+		status = device_source(&target->source, &source, err);
 	if (status != STATUS_OK)
 		return status;
-	mount.read_only = target->stage_read_only;
+	/* of csi: which of the plugin's targets it is about */
+	mount.read_only = target->type == VOLUME_CSI ? target->read_only : target->stage_read_only;
 	return helper_request_stage(&mount, request, err);
 }
 
@@ -149,9 +241,30 @@ static void task_send(struct volume_task *task, enum volume_op_action action)
 		volume_task_event(task, VOLUME_OP_FAILED, &err);
 }
 
-static enum status verify(const struct volume_task *task, const char *path, struct error *err)
+/* Why what was seen at @path is no mount that can be judged. */
+static enum status unseen(const struct volume_task *task, const char *path, const struct path_seen *seen,
+			  struct error *err)
 {
-	cleanup(mount_table_freep) struct mount_table *table = NULL;
+	if (seen->state == PATH_NOT_MOUNTED)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s is published at %s, but this agent does not see it there: its mount "
+			"namespace must receive mounts of the host (no PrivateMounts= or MountFlags=private "
+			"in its unit)",
+			task->target.volume_id, path);
+	if (seen->state == PATH_SILENT)
+		return error_set(err, STATUS_UNAVAILABLE, 0,
+				 "volume %s is published at %s, but its file system does not answer within "
+				 "%d s: is its server there?",
+				 task->target.volume_id, path, VOLUME_LOOK_MS / 1000);
+	return error_set(err, STATUS_UNAVAILABLE, seen->sys_errno,
+			 "volume %s is published at %s, but cannot be looked at", task->target.volume_id,
+			 path);
+}
+
+static enum status verify(const struct volume_task *task, const char *path, const struct path_seen *seen,
+			  struct error *err)
+{
 	const struct verify_wanted wanted = {
 		.path = path,
 		.read_only = task->target.read_only,
@@ -163,40 +276,36 @@ static enum status verify(const struct volume_task *task, const char *path, stru
 		.dev_major = task->publish_reply.dev_major,
 		.dev_minor = task->publish_reply.dev_minor,
 	};
-	struct mount_view view;
-	enum status status;
 
-	status = mount_table_read(&table, err);
-	if (status == STATUS_OK)
-		status = mount_table_find(table, path, &view, err);
-	if (status == STATUS_NOT_FOUND)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is published at %s, but this agent does not see it there: its mount "
-			"namespace must receive mounts of the host (no PrivateMounts= or MountFlags=private "
-			"in its unit)",
-			task->target.volume_id, path);
-	if (status != STATUS_OK)
-		return status;
-	return verify_publish(&wanted, &reply, &view, err);
+	if (seen->state != PATH_MOUNTED)
+		return unseen(task, path, seen, err);
+	return verify_publish(&wanted, &reply, &seen->view, err);
 }
 
-static void task_verify(struct volume_task *task)
+static enum status published_path(const struct volume_task *task, char ret[static ALLOC_PATH_MAX + 1],
+				  struct error *err)
 {
+	if (str_format(ret, ALLOC_PATH_MAX + 1, "%s/%s/%u",
+		       helper_client_info(task->manager->helper)->publish_base, task->target.alloc_id,
+		       task->target.slot) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "the path of volume %s is too long",
+				 task->target.volume_id);
+	return STATUS_OK;
+}
+
+static void on_looked(const struct path_seen *seen, void *userdata)
+{
+	struct volume_task *task = userdata;
 	struct volume_mounted mounted = {
 		.dev_major = task->publish_reply.dev_major,
 		.dev_minor = task->publish_reply.dev_minor,
 	};
 	struct error err;
-	enum status status;
+	enum status status = published_path(task, mounted.path, &err);
 
-	if (str_format(mounted.path, sizeof(mounted.path), "%s/%s/%u",
-		       helper_client_info(task->manager->helper)->publish_base, task->target.alloc_id,
-		       task->target.slot) < 0)
-		status = error_set(&err, STATUS_INTERNAL, 0, "the path of volume %s is too long",
-				   task->target.volume_id);
-	else
-		status = verify(task, mounted.path, &err);
+	task->probe = NULL;
+	if (status == STATUS_OK)
+		status = verify(task, mounted.path, seen, &err);
 	if (status != STATUS_OK) {
 		volume_task_event(task, VOLUME_OP_FAILED, &err);
 		return;
@@ -205,20 +314,131 @@ static void task_verify(struct volume_task *task)
 	volume_task_finish(task, &mounted, NULL);
 }
 
+/* What is asked for could be had from the mount table as well, but then each publish would cost as much as
+ * there are mounts. */
+static void task_verify(struct volume_task *task)
+{
+	char path[ALLOC_PATH_MAX + 1];
+	struct error err;
+	enum status status = published_path(task, path, &err);
+
+	if (status == STATUS_OK)
+		status = path_probe_start(task->manager->probes, path, VOLUME_LOOK_MS * USEC_PER_MSEC,
+					  on_looked, task, &task->probe, &err);
+	if (status != STATUS_OK)
+		volume_task_event(task, VOLUME_OP_FAILED, &err);
+}
+
+/* No clone of the helper's: what the plugin has bound is handed out as it is. */
+static void task_verify_device(struct volume_task *task)
+{
+	struct volume_mounted mounted;
+	struct error err;
+
+	if (find_device(task, &mounted, &err) != STATUS_OK) {
+		(void)error_prefix(&err,
+				   "volume %s: plugin %s answered OK to NodePublishVolume, but no device "
+				   "of this node stands at its target",
+				   task->target.volume_id, task->target.profile);
+		err.status = STATUS_FAILED_PRECONDITION;
+		volume_task_event(task, VOLUME_OP_FAILED, &err);
+		return;
+	}
+	task->state = volume_op_step(task->state, VOLUME_OP_OK).next;
+	volume_task_finish(task, &mounted, NULL);
+}
+
+/* Is the volume used in this way, apart from what is being unmounted? */
+static bool task_in_use(const struct volume_task *task, enum volume_use use)
+{
+	const struct volume_manager *manager = task->manager;
+	const struct volume_target *target = &task->target;
+	const char *alloc_id = task->kind == VOLUME_OP_RELEASE ? "" : target->alloc_id;
+
+	return manager->in_use(target->wire_volume, use, alloc_id, target->slot, manager->userdata);
+}
+
 static void task_check(struct volume_task *task)
 {
 	struct volume_manager *manager = task->manager;
 	struct volume_target *target = &task->target;
 	const struct picture_mount *staged = picture_staged(manager->picture, target->wire_volume);
-	const char *alloc_id = task->kind == VOLUME_OP_RELEASE ? "" : target->alloc_id;
-	bool in_use = manager->in_use(target->wire_volume, alloc_id, target->slot, manager->userdata);
+	bool is_plugins =
+		target->type == VOLUME_CSI && volume_touches_has(&manager->touches, target->wire_volume);
 
 	/* for the check after unstaging, when the picture has forgotten it */
-	if (staged) {
+	if (staged && !volume_target_is_device(target)) {
 		target->dev_major = staged->dev_major;
 		target->dev_minor = staged->dev_minor;
 	}
-	volume_task_event(task, in_use ? VOLUME_OP_IN_USE : VOLUME_OP_OK, NULL);
+	if (task_in_use(task, is_plugins ? volume_target_use(target) : VOLUME_USE_ANY))
+		volume_task_event(task, VOLUME_OP_IN_USE, NULL);
+	else
+		volume_task_event(task, is_plugins ? VOLUME_OP_PLUGINS_TURN : VOLUME_OP_OK, NULL);
+}
+
+static void task_recheck(struct volume_task *task)
+{
+	volume_task_event(task, task_in_use(task, VOLUME_USE_ANY) ? VOLUME_OP_IN_USE : VOLUME_OP_PLUGINS_TURN,
+			  NULL);
+}
+
+static void task_fail(struct volume_task *task)
+{
+	struct error failure = task->last_error;
+
+	volume_task_finish(task, NULL, &failure);
+}
+
+static void task_run(struct volume_task *task, enum volume_op_action action)
+{
+	switch (action) {
+	case VOLUME_OP_STAGE:
+	case VOLUME_OP_PUBLISH:
+	case VOLUME_OP_UNPUBLISH:
+	case VOLUME_OP_UNSTAGE:
+		task_send(task, action);
+		return;
+	case VOLUME_OP_WAIT_PLUGIN:
+	case VOLUME_OP_PLUGIN_STAGE:
+	case VOLUME_OP_PLUGIN_PUBLISH:
+	case VOLUME_OP_PLUGIN_UNPUBLISH:
+	case VOLUME_OP_PLUGIN_UNSTAGE:
+	case VOLUME_OP_PLUGIN_EXPAND:
+		volume_plugin_begin(task, action);
+		return;
+	case VOLUME_OP_VERIFY:
+		if (volume_target_is_device(&task->target))
+			task_verify_device(task);
+		else
+			task_verify(task);
+		return;
+	case VOLUME_OP_CHECK:
+		task_check(task);
+		return;
+	case VOLUME_OP_RECHECK:
+		task_recheck(task);
+		return;
+	case VOLUME_OP_SUCCEED:
+		volume_task_finish(task, NULL, NULL);
+		return;
+	case VOLUME_OP_FAIL_EMPTY:
+		volume_plugin_mounted_nothing(task, &task->last_error);
+		task_fail(task);
+		return;
+	case VOLUME_OP_FAIL:
+		task_fail(task);
+		return;
+	case VOLUME_OP_RETRY:
+		volume_task_retry(task);
+		return;
+	case VOLUME_OP_PAUSE:
+		volume_plugin_pause(task);
+		return;
+	case VOLUME_OP_REFUSE:
+	case VOLUME_OP_ACTION_N:
+		return;
+	}
 }
 
 void volume_task_event(struct volume_task *task, enum volume_op_event event, const struct error *err)
@@ -229,33 +449,5 @@ void volume_task_event(struct volume_task *task, enum volume_op_event event, con
 	task->state = step.next;
 	if (err)
 		task->last_error = *err;
-	switch (step.action) {
-	case VOLUME_OP_STAGE:
-	case VOLUME_OP_PUBLISH:
-	case VOLUME_OP_UNPUBLISH:
-	case VOLUME_OP_UNSTAGE:
-		task_send(task, step.action);
-		return;
-	case VOLUME_OP_VERIFY:
-		task_verify(task);
-		return;
-	case VOLUME_OP_CHECK:
-		task_check(task);
-		return;
-	case VOLUME_OP_SUCCEED:
-		volume_task_finish(task, NULL, NULL);
-		return;
-	case VOLUME_OP_FAIL: {
-		struct error failure = task->last_error;
-
-		volume_task_finish(task, NULL, &failure);
-		return;
-	}
-	case VOLUME_OP_RETRY:
-		volume_task_retry(task);
-		return;
-	case VOLUME_OP_REFUSE:
-	case VOLUME_OP_ACTION_N:
-		return;
-	}
+	task_run(task, step.action);
 }

@@ -1,9 +1,12 @@
 #pragma once
 /* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
- * two files only. */
+ * files only. */
 
+#include "mount_table.h"
+#include "path_probe.h"
 #include "volume_manager.h"
 #include "volume_op.h"
+#include "volume_touches.h"
 
 #include "base/backoff.h"
 #include "base/tree.h"
@@ -18,23 +21,34 @@ struct volume_task {
 	struct volume_manager *manager;
 	struct volume_queue *queue;
 	struct volume_target target;
-	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT or _RELEASE */
+	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT, _RELEASE or _EXPAND */
 	enum volume_op_state state;
 	bool is_cancelled;
 	volume_done_fn *done;
 	volume_retry_fn *retry;
+	volume_expanded_fn *expanded; /* in the place of done */
 	void *userdata;
 	struct backoff backoff;
-	sd_event_source *timer; /* runs while waiting for another attempt */
+	sd_event_source *timer; /* runs while waiting for another attempt, or for being cancelled */
 	int64_t since_ms;
 	int64_t next_try_ms;
 	struct error last_error;
 	struct mh_reply publish_reply;
+	struct path_probe *probe; /* while verifying */
+	struct plugin_wait *wait; /* for the plugin */
+	struct csi_call *call;	  /* under way */
+	/* monotonic: when a mount gives up, 0: it has not begun to lose patience; the deadline of an
+	 * expansion */
+	uint64_t patience_end_us;
+	struct secret_message *expansion; /* the NodeExpandRequest */
+	int64_t expanded_bytes;
 };
 
 /* The operations of one volume; lives as long as it has tasks. */
 struct volume_queue {
 	RB_ENTRY(volume_queue) entry;
+	TAILQ_ENTRY(volume_queue) ready;
+	bool is_ready; /* among those that can begin: something waits and nothing is under way */
 	char wire_volume[WIRE_VOLUME_SIZE];
 	TAILQ_HEAD(, volume_task) waiting;
 	struct volume_task *current;
@@ -48,8 +62,15 @@ struct volume_manager {
 	struct helper_client *helper; /* borrowed */
 	volume_in_use_fn *in_use;
 	void *userdata;
+	struct plugins *plugins; /* borrowed; NULL: there are none */
+	uint64_t plugin_wait_us;
+	struct volume_touches touches;
+	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
+	char stage_base[MH_PATH_SIZE];
 	struct picture *picture;
+	struct path_probes *probes;
 	struct volume_queues queues;
+	TAILQ_HEAD(, volume_queue) ready; /* in the order in which they became so */
 	LIST_HEAD(, volume_task) tasks;
 	size_t n_tasks;
 	sd_event_source *dispatch; /* deferred: begins what can begin */
@@ -57,6 +78,9 @@ struct volume_manager {
 
 /** Let @event happen to the task: do what the table of steps says. The task may be gone afterwards. */
 void volume_task_event(struct volume_task *task, enum volume_op_event event, const struct error *err);
+
+/** What a task that is not wanted any more, or is too late, ends with; never STATUS_OK. */
+enum status volume_task_cancelled(const struct volume_task *task, struct error *err);
 
 /* What the manager does at the end of a task, or of an attempt. */
 

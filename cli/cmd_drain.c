@@ -166,7 +166,8 @@ static enum status watch_drain(struct drain_watch *watch, struct error *err)
 
 static void tell_start(const Holdfast__V1__DrainNodeResponse *answer, const char *node)
 {
-	print_line("node %s is draining, %zu volumes are not released yet", node, answer->n_volumes);
+	print_line("node %s is draining, %zu volume%s not released yet", node, answer->n_volumes,
+		   answer->n_volumes == 1 ? " is" : "s are");
 	for (size_t i = 0; i < answer->n_volumes; i++) {
 		const Holdfast__V1__DrainVolume *v = answer->volumes[i];
 

@@ -40,8 +40,9 @@ static void show_status(const Holdfast__V1__GetStatusResponse *s)
 		print_field(counts[i].name, text);
 	}
 	if (s->restored_at_ms) {
-		(void)str_format(text, sizeof(text), "%s ago, %" PRIu32 " nodes are still to report",
-				 age_text(s->restored_at_ms, clock_realtime_ms(), age), s->nodes_to_report);
+		(void)str_format(text, sizeof(text), "%s ago, %" PRIu32 " node%s still to report",
+				 age_text(s->restored_at_ms, clock_realtime_ms(), age), s->nodes_to_report,
+				 s->nodes_to_report == 1 ? " is" : "s are");
 		print_field("restored", text);
 	}
 	print_field("tokens", s->acl_enabled ? "are taken" : "are not taken (acl = false)");

@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void show_helper(const Holdfast__V1__AgentHelper *helper)
 {
@@ -78,6 +79,61 @@ static enum status show_instances(const Holdfast__V1__AgentHelper *helper, bool 
 	return table_print(table, "mount helpers", err);
 }
 
+/* "NodeStageVolume for 4s and 2 more" */
+static const char *calls_text(const Holdfast__V1__AgentPlugin *p, int64_t now_ms, char ret[static BUSY_SIZE])
+{
+	uint32_t others = p->calls_under_way + p->calls_waiting;
+	char age[AGE_SIZE];
+
+	ret[0] = '\0';
+	if (!p->oldest_call[0])
+		return ret;
+	(void)str_format(ret, BUSY_SIZE, "%.64s for %s", p->oldest_call,
+			 age_text(p->oldest_since_ms, now_ms, age));
+	if (others > 1)
+		(void)str_format(ret + strlen(ret), BUSY_SIZE - strlen(ret), " and %" PRIu32 " more",
+				 others - 1);
+	return ret;
+}
+
+static enum status show_instances_of_plugins(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
+					     struct error *err)
+{
+	static const struct column columns[] = {
+		{.name = "PLUGIN"},
+		{.name = "PROVIDER"},
+		{.name = "STATE", .is_state = true},
+		{.name = "FOR"},
+		{.name = "USED"},
+		{.name = "SOCKET"},
+		{.name = "ALLOCATION"},
+		{.name = "BUSY WITH"},
+		{.name = "FAILED", .is_number = true},
+		{.name = "LAST ERROR", .is_wide = true},
+	};
+	cleanup(table_freep) struct table *table = NULL;
+	int64_t now_ms = clock_realtime_ms();
+
+	if (agent->n_plugins == 0)
+		return STATUS_OK;
+	table = table_new(columns, ARRAY_SIZE(columns));
+	table_show_whole(table, verbose);
+	for (size_t i = 0; i < agent->n_plugins; i++) {
+		const Holdfast__V1__AgentPlugin *p = agent->plugins[i];
+		char provider[BUSY_SIZE * 2], age[AGE_SIZE] = "", busy[BUSY_SIZE], failed[48];
+
+		(void)str_format(provider, sizeof(provider), "%.128s%s%.128s", p->provider,
+				 p->provider_version[0] ? " " : "", p->provider_version);
+		(void)str_format(failed, sizeof(failed), "%" PRIu64 " of %" PRIu64, p->calls_failed,
+				 p->calls);
+		table_add(table, (const char *const[]){p->plugin_id, provider, p->state,
+						       p->since_ms ? age_text(p->since_ms, now_ms, age) : "",
+						       p->used ? "yes" : "no", p->socket, p->alloc_id,
+						       calls_text(p, now_ms, busy), failed, p->last_error});
+	}
+	return table_print(table, "plugins", err);
+}
+
 static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
 			       struct error *err)
 {
@@ -101,9 +157,22 @@ static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent
 
 		table_add(table,
 			  (const char *const[]){m->volume_id, m->alloc_id, m->path, m->device, m->propagation,
-						m->verified ? "yes" : "no", m->options});
+						m->stale[0]   ? "stale"
+						: m->verified ? "yes"
+							      : "no",
+						m->options});
 	}
 	return table_print(table, "mounts", err);
+}
+
+static void show_stale(const Holdfast__V1__GetAgentStatusResponse *agent)
+{
+	for (size_t i = 0; i < agent->n_mounts; i++) {
+		const Holdfast__V1__AgentMount *m = agent->mounts[i];
+
+		if (m->stale[0])
+			print_line("stale mount of volume %s at %s: %s", m->volume_id, m->path, m->stale);
+	}
 }
 
 static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
@@ -157,9 +226,12 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool v
 	print_field("receipts pending", text);
 	status = agent->helper ? show_instances(agent->helper, verbose, err) : STATUS_OK;
 	if (status == STATUS_OK)
+		status = show_instances_of_plugins(agent, verbose, err);
+	if (status == STATUS_OK)
 		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", verbose, err);
 	if (status == STATUS_OK)
 		status = show_mounts(agent, verbose, err);
+	show_stale(agent);
 	if (status == STATUS_OK)
 		status = show_operations(agent, verbose, err);
 	return status;

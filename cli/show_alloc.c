@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "rpc/pbjson_word.h"
 
+#include <stdio.h>
+
 static const char *desired(const Holdfast__V1__Allocation *a, char text[static PBJSON_WORD_SIZE])
 {
 	return pbjson_word_text(&holdfast__v1__desired_status__descriptor, (int)a->desired_status, text);
@@ -46,11 +48,32 @@ enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const
 	return table_print(table, title, err);
 }
 
+static const Holdfast__V1__AllocVolume *find_published(const Holdfast__V1__Allocation *alloc,
+						       const char *name)
+{
+	for (size_t i = 0; i < alloc->n_published; i++)
+		if (str_eq(alloc->published[i]->name, name))
+			return alloc->published[i];
+	return NULL;
+}
+
+/* "ext4, flags": what the flags are is told to nobody. */
+static const char *options_text(const Holdfast__V1__MountOptions *options, char *text, size_t size)
+{
+	if (!options)
+		return "";
+	(void)snprintf(text, size, "%s%s%s", options->fs_type,
+		       options->fs_type[0] && options->n_mount_flags > 0 ? ", " : "",
+		       options->n_mount_flags > 0 ? "flags" : "");
+	return text;
+}
+
 static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct error *err)
 {
 	static const struct column columns[] = {
-		{.name = "NAME"},      {.name = "VOLUME"},	{.name = "ACCESS MODE"},
-		{.name = "READ ONLY"}, {.name = "PROPAGATION"}, {.name = "PUBLISHED AT"},
+		{.name = "NAME"},      {.name = "VOLUME"},	  {.name = "ACCESS MODE"},
+		{.name = "READ ONLY"}, {.name = "PROPAGATION"},	  {.name = "PUBLISHED AT"},
+		{.name = "AS"},	       {.name = "MOUNT OPTIONS"},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 
@@ -59,12 +82,8 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 	table = table_new(columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < alloc->n_volumes; i++) {
 		const Holdfast__V1__VolumeRequest *v = alloc->volumes[i];
-		char mode[PBJSON_WORD_SIZE], propagation[PBJSON_WORD_SIZE];
-		const char *path = "";
-
-		for (size_t k = 0; k < alloc->n_published; k++)
-			if (str_eq(alloc->published[k]->name, v->name))
-				path = alloc->published[k]->path;
+		char mode[PBJSON_WORD_SIZE], propagation[PBJSON_WORD_SIZE], options[64];
+		const Holdfast__V1__AllocVolume *published = find_published(alloc, v->name);
 		table_add(table,
 			  (const char *const[]){v->name, v->source,
 						pbjson_word_text(&holdfast__v1__access_mode__descriptor,
@@ -72,9 +91,24 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 						v->read_only ? "read only" : "",
 						pbjson_word_text(&holdfast__v1__propagation__descriptor,
 								 (int)v->propagation, propagation),
-						path});
+						published ? published->path : "",
+						published && published->is_device ? "block device" : "",
+						options_text(v->mount_options, options, sizeof(options))});
 	}
 	return table_print(table, "volumes", err);
+}
+
+static void show_csi_plugin(const Holdfast__V1__CsiPlugin *plugin)
+{
+	char type[PBJSON_WORD_SIZE];
+
+	if (!plugin)
+		return;
+	print_field("runs CSI plugin", plugin->id);
+	print_field("plugin type",
+		    pbjson_word_text(&holdfast__v1__csi_plugin_type__descriptor, (int)plugin->type, type));
+	if (plugin->socket[0])
+		print_field("plugin socket", plugin->socket);
 }
 
 enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
@@ -89,6 +123,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
 	print_field("namespace", alloc->namespace_);
 	print_field("node", alloc->node_id);
 	print_field("driver", alloc->driver);
+	show_csi_plugin(alloc->csi_plugin);
 	print_field("desired", desired(alloc, text));
 	print_field("status", client(alloc, text));
 	if (alloc->client_description[0])

@@ -3,6 +3,7 @@
 #include "secrets.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "rpc/pbjson.h"
@@ -18,6 +19,7 @@ enum spec_kind {
 	SPEC_BLOCKS,	 /* blocks without labels: a list of messages */
 	SPEC_LABELLED,	 /* blocks with labels: a list of messages, the label in their field "name" */
 	SPEC_SIZE,	 /* bytes, or a text with a unit */
+	SPEC_DURATION,	 /* "30s": milliseconds */
 	SPEC_TEXTS,	 /* a block or object of texts: a map */
 	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
 };
@@ -102,11 +104,25 @@ static const struct spec_key volume_keys[] = {
 static const struct spec_block volume_block = SPEC_BLOCK_INIT(&holdfast__v1__volume__descriptor, volume_keys);
 
 static const struct spec_key request_keys[] = {
-	{.key = "source"},    {.key = "access_mode"}, {.key = "attachment_mode"},
-	{.key = "read_only"}, {.key = "propagation"}, {.key = "exec"},
+	{.key = "source"},
+	{.key = "access_mode"},
+	{.key = "attachment_mode"},
+	{.key = "read_only"},
+	{.key = "propagation"},
+	{.key = "exec"},
+	{.key = "mount_options", .kind = SPEC_BLOCK, .block = &mount_options_block},
 };
 static const struct spec_block request_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__volume_request__descriptor, request_keys);
+
+static const struct spec_key csi_plugin_keys[] = {
+	{.key = "id"},
+	{.key = "type"},
+	{.key = "health_timeout", .field = "health_timeout_ms", .kind = SPEC_DURATION},
+	{.key = "socket"},
+};
+static const struct spec_block csi_plugin_block =
+	SPEC_BLOCK_INIT(&holdfast__v1__csi_plugin__descriptor, csi_plugin_keys);
 
 static const struct spec_key alloc_keys[] = {
 	{.key = "id"},
@@ -115,6 +131,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "node", .field = "node_id"},
 	{.key = "driver"},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
+	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},
 };
 static const struct spec_block alloc_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__allocation__descriptor, alloc_keys);
@@ -231,6 +248,19 @@ static enum status map_size(const struct place *at, json_t *value, json_t **ret)
 	return *ret ? STATUS_OK : no_memory(at->err);
 }
 
+/* health_timeout = "30s" */
+static enum status map_duration(const struct place *at, json_t *value, json_t **ret)
+{
+	uint64_t us = 0;
+
+	if (!json_is_string(value) || parse_duration(json_string_value(value), &us) < 0 ||
+	    us % USEC_PER_MSEC != 0 || us == 0 || us / USEC_PER_MSEC > UINT32_MAX)
+		return conf_error(at->conf, at->object, at->key->key, at->err,
+				  "'%s' must be a duration: \"30s\", \"5m\"", at->key->key);
+	*ret = json_integer((json_int_t)(us / USEC_PER_MSEC));
+	return *ret ? STATUS_OK : no_memory(at->err);
+}
+
 /* No value is in a message: it may be a secret. Nomad reads several blocks of a kind as one. */
 static enum status map_texts(const struct place *at, json_t *value, json_t **ret)
 {
@@ -301,6 +331,8 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 		return map_block(at->conf, at->key->block, value, ret, at->err);
 	case SPEC_SIZE:
 		return map_size(at, value, ret);
+	case SPEC_DURATION:
+		return map_duration(at, value, ret);
 	case SPEC_TEXTS:
 		return map_texts(at, value, ret);
 	case SPEC_BLOCKS:

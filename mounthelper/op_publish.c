@@ -45,7 +45,7 @@ static struct outcome open_staged(struct publishing *p)
 {
 	const struct profile *profile = p->admission->profile;
 	struct mount_facts facts = {.peer_group = 0};
-	int r = volume_open(p->h, p->req->volume, &p->staged);
+	int r = volume_open(p->h, p->req->volume, p->req->read_only, &p->staged);
 
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);

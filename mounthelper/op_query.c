@@ -30,8 +30,10 @@ struct outcome op_stat(struct helper *h, const struct mh_stat *req)
 	bool of_volume = req->alloc[0] == '\0';
 	unsigned int state = of_volume ? MH_STATE_STAGED : MH_STATE_PUBLISHED;
 	struct mount_facts facts = {.peer_group = 0};
-	int r = of_volume ? volume_open(h, req->volume, &place) : open_publish(h, req, &place);
+	int r = of_volume ? volume_open(h, req->volume, false, &place) : open_publish(h, req, &place);
 
+	if (r == -ENOENT && of_volume && place.fd >= 0)
+		r = csi_target_enter(&place, true);
 	if (r == -ENOENT && of_volume && is_prepared(&place))
 		return (struct outcome){.status = MH_OK, .state = MH_STATE_PREPARED};
 	if (r == -ENOENT)
@@ -77,12 +79,9 @@ static int visit_mount(const struct mount_entry *mount, void *userdata)
 		return l->more;
 	if (mount_option_is_set(mount->options, "ro") || mount_option_is_set(mount->super_options, "ro"))
 		state |= MH_STATE_READ_ONLY;
-	if (!mount_option_is_set(mount->options, "noexec"))
-		state |= MH_STATE_EXEC;
-	if (mount->peer_group != 0)
-		state |= MH_STATE_SHARED;
-	if (mount->master != 0)
-		state |= MH_STATE_SLAVE;
+	state |= mount_option_is_set(mount->options, "noexec") ? 0U : MH_STATE_EXEC;
+	state |= mount->peer_group != 0 ? MH_STATE_SHARED : 0U;
+	state |= mount->master != 0 ? MH_STATE_SLAVE : 0U;
 	(void)str_copy(entry->volume, sizeof(entry->volume), name.volume);
 	(void)str_copy(entry->alloc, sizeof(entry->alloc), name.alloc);
 	entry->slot = name.slot;

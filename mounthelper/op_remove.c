@@ -66,16 +66,20 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
  * hand. */
 static struct outcome may_unpublish(struct removal *r, const struct place *mount)
 {
-	cleanup_place struct place staged = PLACE_INIT;
 	struct census census = {.staged = 0};
 	struct mount_facts facts = {.peer_group = 0};
-	int e = volume_open(r->h, r->volume, &staged);
-	bool is_staged = e == 0;
+	bool is_staged = false;
+	int e;
 
-	if (is_staged && place_is_same(&staged, mount))
-		return OUTCOME_OK;
-	if (e == 0 || e == -ENOENT)
-		e = mount_facts(&r->h->mountinfo, mount, &facts);
+	for (int read_only = 0; read_only < 2; read_only++) {
+		cleanup_place struct place staged = PLACE_INIT;
+
+		e = volume_open(r->h, r->volume, read_only, &staged);
+		if (e == 0 && place_is_same(&staged, mount))
+			return OUTCOME_OK;
+		is_staged |= e != -ENOENT; /* also what cannot be looked at */
+	}
+	e = mount_facts(&r->h->mountinfo, mount, &facts);
 	if (e < 0)
 		return outcome_kernel(STEP_OPEN, e);
 	if (counts_has_publish(r->h, r->volume, facts.key))
@@ -144,7 +148,7 @@ static void note_superblock(struct removal *r, const struct place *mount, const 
  * table decides: is a mount with the key of what is staged, or of what was published, among our publishes? */
 static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
 {
-	struct census census = {.keys = {staged_key, r->slot->published_key}};
+	struct census census = {.keys = {staged_key, r->slot->published_keys[0], r->slot->published_keys[1]}};
 	int e;
 
 	if (r->slot->published == 0 && (r->slot->stage != STATE_UNSTAGED || staged_key == 0))
@@ -174,7 +178,7 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 /* The directories of a csi plugin, and what one that died left mounted there. */
 static struct outcome take_away_inside(struct removal *r, const struct place *volume)
 {
-	static const char *const names[] = {MH_CSI_PUBLISH, MH_CSI_STAGING};
+	static const char *const names[] = {MH_CSI_PUBLISH_RO, MH_CSI_PUBLISH_RW, MH_CSI_STAGING};
 	struct outcome outcome;
 
 	if (!place_is_own(r->h, &r->h->stage, volume))
@@ -209,9 +213,13 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const 
 	plugin_left = r.unmounted;
 	if (outcome.status == MH_OK)
 		outcome = take_away(&r, h->stage.fd, req->volume);
-	/* a file, or whatever else: it is not ours, and nothing is ever removed recursively */
-	if (outcome.status == MH_KERNEL && (outcome.sys_errno == -ENOTEMPTY || outcome.sys_errno == -ENOTDIR))
-		outcome = outcome_stop(MH_BUSY, outcome.step, REASON_PLUGIN_TARGET);
+	/* A file below is not ours, and nothing is ever removed recursively; one in place of a directory is
+	 * the device of a block attachment, and the errno in the reply tells it from files. */
+	if (outcome.status == MH_KERNEL &&
+	    (outcome.sys_errno == -ENOTEMPTY || outcome.sys_errno == -ENOTDIR)) {
+		outcome.status = MH_BUSY;
+		outcome.reason = REASON_PLUGIN_TARGET;
+	}
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	counts_end_stage(h, req->volume);

@@ -157,6 +157,20 @@ static struct outcome prepare(struct staging *s)
 	return outcome;
 }
 
+/* csi: make the folders for the plugin; what it mounted for this use is the target, if it is there. */
+static struct outcome csi_enter(struct staging *s)
+{
+	cleanup_place struct place staging = PLACE_INIT;
+	int r = place_make(s->target.fd, MH_CSI_STAGING, &staging);
+
+	if (r < 0)
+		return outcome_kernel(STEP_DIRECTORY, r);
+	if (!staging.is_mount_root && !place_is_own(s->h, &s->h->stage, &staging))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	r = csi_target_enter(&s->target, s->req->read_only);
+	return r < 0 && r != -ENOENT ? outcome_kernel(STEP_OPEN, r) : OUTCOME_OK;
+}
+
 /* Open the directory of the volume; a plugin's folders in it are not to be covered. */
 static struct outcome open_target(struct staging *s)
 {

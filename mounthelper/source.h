@@ -47,9 +47,6 @@ struct outcome filesystem_make(const struct staging *s, int *ret_fd);
 /** Set one option of the context @fs_fd; a flag when @value is NULL. Returns 0 or a negative errno. */
 int filesystem_set(int fs_fd, const char *key, const char *value);
 
-/** class csi: make the plugin's folders below the target; its mount is the target if it stands. */
-struct outcome csi_enter(struct staging *s);
-
 /** Name of the device that the link text @target points to: "../../" and one `[a-z0-9-]+` that is shorter
  * than DEVICE_NAME_SIZE. Returns 0 or -EINVAL. Pure. */
 int by_id_target(const char *target, char ret[static DEVICE_NAME_SIZE]);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 _Static_assert((STATE_SLOTS & (STATE_SLOTS - 1)) == 0, "slots are found by masking a hash");
-_Static_assert(sizeof(struct state_slot) == 208, "no padding");
+_Static_assert(sizeof(struct state_slot) == 216, "no padding");
 _Static_assert(sizeof(struct state_header) == 160, "no padding");
 
 /* Orders stores as the next process sees them. The kernel keeps the mapped pages of a killed process, so it
@@ -186,7 +186,11 @@ int state_begin_publish(struct state_table *table, const char *volume, uint64_t 
 		return -ENOENT;
 	if (table->header.published >= max)
 		return -EMFILE;
-	slot->published_key = key;
+	if (slot->published == 0) /* then the old ones may mean somebody else's by now */
+		slot->published_keys[0] = 0;
+	if (slot->published_keys[0] != key)
+		slot->published_keys[1] = slot->published_keys[0];
+	slot->published_keys[0] = key;
 	table->header.published++;
 	BARRIER();
 	slot->published++;

@@ -18,7 +18,7 @@
 
 enum {
 	STATE_MAGIC = 0x53484d48, /* "HMHS" */
-	STATE_VERSION = 2,
+	STATE_VERSION = 3,
 	STATE_SLOTS = 4096, /* a power of two: slots are found by hash, and never become unused again */
 };
 
@@ -32,10 +32,10 @@ struct state_slot {
 	uint32_t valid;
 	uint32_t stage; /* enum state_stage */
 	uint64_t generation;
-	uint64_t not_after_ms;	/* of the newest ticket; afterwards an unstaged slot may be reused */
-	uint64_t tmpfs_bytes;	/* counted for this volume */
-	uint64_t published_key; /* mount_key() of what was published last */
-	uint32_t published;	/* publishes of it, or more */
+	uint64_t not_after_ms;	    /* of the newest ticket; afterwards an unstaged slot may be reused */
+	uint64_t tmpfs_bytes;	    /* counted for this volume */
+	uint64_t published_keys[2]; /* mount_key() of what was published last: a csi volume may have two */
+	uint32_t published;	    /* publishes of it, or more */
 	uint32_t reserved;
 	char volume[MH_LABEL_SIZE];
 	char profile[MH_LABEL_SIZE];

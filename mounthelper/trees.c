@@ -28,20 +28,24 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, bool det
 	return r;
 }
 
-int volume_open(const struct helper *h, const char *volume, struct place *ret)
+int csi_target_enter(struct place *place, bool read_only)
 {
-	cleanup_place struct place inner = PLACE_INIT;
+	struct place target = PLACE_INIT;
+	int r = place_open(place->fd, read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW, &target);
+
+	if (r == -ENOTDIR || (r == 0 && !target.is_mount_root)) /* a block attachment has a file there */
+		r = -ENOENT;
+	place_release(r == 0 ? place : &target);
+	if (r == 0)
+		*place = target;
+	return r;
+}
+
+int volume_open(const struct helper *h, const char *volume, bool read_only, struct place *ret)
+{
 	int r = place_open(h->stage.fd, volume, ret);
 
-	if (r < 0 || ret->is_mount_root)
-		return r;
-	r = place_open(ret->fd, MH_CSI_PUBLISH, &inner);
-	if (r < 0 || !inner.is_mount_root)
-		return r < 0 ? r : -ENOENT;
-	place_release(ret);
-	*ret = inner;
-	inner.fd = -EBADF;
-	return 0;
+	return r < 0 || ret->is_mount_root ? r : csi_target_enter(ret, read_only);
 }
 
 /* Take "@base/NAME" off @point: NAME into @ret of @size, and what follows it: "" or from its slash on. */
@@ -67,12 +71,9 @@ enum tree_kind tree_classify(const struct agent_policy *agent, const char *point
 	const char *rest = take_name(point, agent->stage_base, name.volume, sizeof(name.volume));
 	uint32_t slot;
 
-	if (rest && id_is_label(name.volume)) {
-		if (*rest == '\0' || str_eq(rest, "/" MH_CSI_PUBLISH))
-			kind = TREE_STAGED;
-		else if (str_eq(rest, "/" MH_CSI_STAGING))
-			kind = TREE_PLUGIN;
-	}
+	if (rest && id_is_label(name.volume) &&
+	    (*rest == '\0' || str_eq(rest, "/" MH_CSI_PUBLISH_RO) || str_eq(rest, "/" MH_CSI_PUBLISH_RW)))
+		kind = TREE_STAGED;
 	rest = take_name(point, agent->publish_base, name.alloc, sizeof(name.alloc));
 	if (rest && id_is_uuid(name.alloc) && *rest == '/' &&
 	    parse_u32(rest + 1, 0, MH_SLOT_MAX, &slot) == 0) {
@@ -90,7 +91,7 @@ static int visit_census(const struct mount_entry *entry, void *userdata)
 	struct tree_name name;
 	enum tree_kind kind = tree_classify(c->agent, entry->point, &name);
 	uint64_t key = mount_key(entry->dev_major, entry->dev_minor, entry->root);
-	bool alike = key == c->keys[0] || key == c->keys[1];
+	bool alike = key == c->keys[0] || key == c->keys[1] || key == c->keys[2];
 
 	c->on_device += entry->dev_major == c->dev_major && entry->dev_minor == c->dev_minor;
 	c->staged += kind == TREE_STAGED;
@@ -128,7 +129,8 @@ bool counts_has_publish(struct helper *h, const char *volume, uint64_t key)
 	if (lock_table(h->state_fd) < 0)
 		return false;
 	slot = state_find(h->state, volume);
-	has = slot && slot->published > 0 && slot->published_key == key;
+	has = slot && slot->published > 0 &&
+	      (slot->published_keys[0] == key || slot->published_keys[1] == key);
 	unlock_table(h->state_fd);
 	return has;
 }

@@ -3,7 +3,8 @@
  *
  *	stage base/VOLUME		one staged file system
  *	stage base/VOLUME/staging	class csi: what the plugin stages for itself
- *	stage base/VOLUME/publish	class csi: what it publishes, which is the staged mount for us
+ *	stage base/VOLUME/ro-publish	class csi: what it publishes for readers, a staged mount for us
+ *	stage base/VOLUME/rw-publish	class csi: and for writers
  *	publish base/ALLOC/SLOT		one publish of a volume for an allocation
  *
  * Every name is one component that the helper formed itself; links are never followed. */
@@ -21,9 +22,15 @@ enum { SLOT_NAME_SIZE = 4 };
 /** Name of the directory of @slot; returns @ret. */
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE]);
 
-/** Pin the staged mount of @volume. Returns 0; -ENOENT when there is none, with what there is of its
- * directory in @ret; or another negative errno. @ret is to be released in any case. */
-int volume_open(const struct helper *h, const char *volume, struct place *ret);
+/** Pin the staged mount of @volume, of class csi the one for @read_only. Returns 0; -ENOENT when there is
+ * none, with what there is of its directory in @ret; or another negative errno. @ret is to be released in any
+ * case. */
+int volume_open(const struct helper *h, const char *volume, bool read_only, struct place *ret);
+
+/** Class csi: go on from the directory of a volume at @place to the mount that the plugin made in it for
+ * @read_only. Returns 0; or a negative errno with @place as it was, -ENOENT when there is no mount of a
+ * directory. */
+int csi_target_enter(struct place *place, bool read_only);
 
 /** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
@@ -34,7 +41,6 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, bool det
 enum tree_kind {
 	TREE_NONE,
 	TREE_STAGED,
-	TREE_PLUGIN, /* VOLUME/staging */
 	TREE_PUBLISHED,
 };
 
@@ -53,7 +59,7 @@ struct census {
 	/* asked for */
 	uint32_t dev_major; /* of the device, 0:0 for none */
 	uint32_t dev_minor;
-	uint64_t keys[2];		  /* mount_key(); 0 for none */
+	uint64_t keys[3];		  /* mount_key(); 0 for none */
 	const struct agent_policy *agent; /* filled in: whose trees */
 	/* found */
 	uint32_t staged;

@@ -35,7 +35,6 @@ enum {
 #define MH_CSI_STAGING "staging"
 #define MH_CSI_PUBLISH_RO "ro-publish"
 #define MH_CSI_PUBLISH_RW "rw-publish"
-#define MH_CSI_PUBLISH "publish"
 
 enum mh_op {
 	MH_OP_HELLO = 1,

@@ -1,6 +1,7 @@
 /* Allocations.Get and List: reads, which may wait. */
 
 #include "access.h"
+#include "alloc_options.h"
 #include "allocs.h"
 #include "keys.h"
 #include "page.h"
@@ -23,7 +24,7 @@ enum {
 	SCAN_MAX = 20000, /* entries that one page looks at: a filter may leave it short, or empty */
 };
 
-static Holdfast__V1__GetAllocationResponse *make_get_response(struct alloc_entry *entry)
+static Holdfast__V1__GetAllocationResponse *make_get_response(struct state *state, struct alloc_entry *entry)
 {
 	Holdfast__V1__GetAllocationResponse *response = calloc(1, sizeof(*response));
 	struct claim_entry *claim;
@@ -37,7 +38,7 @@ static Holdfast__V1__GetAllocationResponse *make_get_response(struct alloc_entry
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		n++;
 	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
-	if (!response->allocation || !response->claims) {
+	if (!response->allocation || !response->claims || !alloc_options_show(state, response->allocation)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return NULL;
 	}
@@ -62,7 +63,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them",
 				 request->id);
-	reply_durable(server, call, (ProtobufCMessage *)make_get_response(entry));
+	reply_durable(server, call, (ProtobufCMessage *)make_get_response(&server->state, entry));
 	return STATUS_OK;
 }
 

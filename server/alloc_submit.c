@@ -1,6 +1,7 @@
 /* Allocations.Run and Stop: what changes. */
 
 #include "access.h"
+#include "alloc_options.h"
 #include "allocs.h"
 #include "audit.h"
 #include "change.h"
@@ -87,10 +88,29 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
 	    known->n_volumes != wanted->n_volumes)
 		return false;
+	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin))
+		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
 			return false;
 	return true;
+}
+
+/* It would wait for itself. */
+static enum status check_own_plugin(struct server *server, const struct alloc *alloc, struct error *err)
+{
+	for (uint32_t i = 0; i < alloc->n_volumes && alloc->csi_plugin.type != CSI_PLUGIN_NONE; i++) {
+		const struct volume_request *request = &alloc->volumes[i];
+		const struct volume_entry *volume =
+			state_volume(&server->state, alloc->namespace, request->source);
+
+		if (volume && str_eq(volume->volume.plugin_id, alloc->csi_plugin.id))
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "volume %s contradicts csi_plugin: volume %s is of plugin %s, which "
+					 "this allocation is to run itself",
+					 request->name, request->source, alloc->csi_plugin.id);
+	}
+	return STATUS_OK;
 }
 
 /* What admission would say, which explains every claim that is in the way. */
@@ -156,7 +176,8 @@ static void begin(struct alloc *alloc)
 	memset(alloc->client_description, 0, sizeof(alloc->client_description));
 }
 
-static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc, bool dry_run,
+static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc,
+			  const Holdfast__V1__AllocationOptions *options, bool dry_run,
 			  struct refusal *refusal, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
@@ -177,6 +198,7 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 		return STATUS_OK;
 	}
 	change_put_alloc(&change, alloc);
+	alloc_options_stage(&change, alloc->id, options);
 	audit_alloc(server, &change, call, WHAT_RUN, alloc);
 	return change_commit_taking(server, &change, on_run_durable, reply_waiting_new(call, alloc->id), err);
 }
@@ -191,11 +213,39 @@ static enum status may_run(struct server *server, const struct rpc_call *call,
 	return st == STATUS_OK ? access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err) : st;
 }
 
+/* The allocation that is asked for, complete and valid. @ret_options NULL: none; to be freed */
+static enum status take_submission(struct server *server, const Holdfast__V1__Allocation *pb,
+				   struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
+				   struct error *err)
+{
+	enum status st;
+
+	if (!pb)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation: missing");
+	st = alloc_from_pb(pb, ret, err);
+	if (st != STATUS_OK)
+		return st;
+	if (pb->csi_plugin && ret->csi_plugin.id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: id is missing: the plugin_id that volumes name");
+	alloc_default(ret);
+	st = alloc_validate(ret, err);
+	if (st == STATUS_OK)
+		st = check_own_plugin(server, ret, err);
+	return st == STATUS_OK ? alloc_options_take(&server->state, pb, ret, ret_options, err) : st;
+}
+
+static void options_freep(Holdfast__V1__AllocationOptions **options)
+{
+	holdfast__v1__allocation_options__free_unpacked(*options, NULL);
+}
+
 static enum status handle_run(struct server *server, struct rpc_call *call,
 			      const Holdfast__V1__RunAllocationRequest *request, struct refusal *refusal,
 			      struct error *err)
 {
 	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	cleanup(options_freep) Holdfast__V1__AllocationOptions *options = NULL;
 	cleanup(change_release) struct change nothing = CHANGE_INIT;
 	const struct alloc_entry *known;
 	enum status st = may_run(server, call, request->allocation, err);
@@ -204,19 +254,13 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 		return st;
 	if (!alloc)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	if (!request->allocation)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "allocation: missing");
-	st = alloc_from_pb(request->allocation, alloc, err);
-	if (st != STATUS_OK)
-		return st;
-	alloc_default(alloc);
-	st = alloc_validate(alloc, err);
+	st = take_submission(server, request->allocation, alloc, &options, err);
 	if (st != STATUS_OK)
 		return st;
 	known = state_alloc(&server->state, alloc->id);
 	if (!known)
-		return submit(server, call, alloc, request->dry_run, refusal, err);
-	if (!same_submission(&known->alloc, alloc))
+		return submit(server, call, alloc, options, request->dry_run, refusal, err);
+	if (!same_submission(&known->alloc, alloc) || !alloc_options_are(&server->state, known->id, options))
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,
 			"allocation %s exists with another content; leave the id out, and a new one is "

@@ -450,8 +450,9 @@ static enum status store_record(const struct word *word, const attestation *reco
 
 	if (st != STATUS_OK)
 		return st;
-	(void)str_format(object, sizeof(object), "node %s, %zu volumes, first %.64s/%.128s", word->node->id,
-			 record->n_volumes, record->volumes[0]->namespace_, record->volumes[0]->id);
+	(void)str_format(object, sizeof(object), "node %s, %zu volume%s, first %.64s/%.128s", word->node->id,
+			 record->n_volumes, str_s(record->n_volumes), record->volumes[0]->namespace_,
+			 record->volumes[0]->id);
 	audit_write(word->server, &change, word->call, word->what, object, word->reason);
 	return change_commit(word->server, &change, NULL, NULL, err);
 }

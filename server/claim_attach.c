@@ -1,5 +1,6 @@
 #include "claim_attach.h"
 
+#include "alloc_options.h"
 #include "change.h"
 #include "claims.h"
 #include "controller.h"
@@ -32,7 +33,7 @@ enum status claim_attach_need(struct volume_entry *volume, const struct node_ent
 		*ret = (struct attach_need){.external_node_id = node->id};
 		return STATUS_OK;
 	}
-	if (!id_is_label(volume->volume.plugin_id))
+	if (!id_is_label(volume->volume.plugin_id)) /* registered before that was asked for */
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"volume %s: the mount helpers have no profile of the name of plugin %s: it is no "
@@ -80,12 +81,32 @@ static void fail(struct rpc_call *call, enum status status, const char *text)
 	rpc_call_fail(call, &err);
 }
 
+/* What the allocation asks for takes the place of what the volume says. */
+static bool lay_options(struct server *server, const struct claim *claim, Holdfast__V1__Volume *to)
+{
+	Holdfast__V1__MountOptions storage;
+	Holdfast__V1__MountOptions *options =
+		alloc_options_for(&server->state, claim, to->mount_options, &storage);
+	Holdfast__V1__MountOptions *copy;
+
+	if (options == to->mount_options)
+		return true;
+	copy = (Holdfast__V1__MountOptions *)(void *)message_copy(&options->base);
+	if (!copy)
+		return false;
+	holdfast__v1__mount_options__free_unpacked(to->mount_options, NULL);
+	to->mount_options = copy;
+	return true;
+}
+
 /* What the plugin on the node needs, secrets included: it goes to no one else. */
-static bool add_stored(struct server *server, const struct volume *volume, Holdfast__V1__Volume *to)
+static bool add_stored(struct server *server, const struct claim *claim, const struct volume *volume,
+		       Holdfast__V1__Volume *to)
 {
 	return volume->type != VOLUME_CSI ||
-	       volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
-				   plugin_args_secrets(&server->state, volume->namespace, volume->id));
+	       (volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
+				    plugin_args_secrets(&server->state, volume->namespace, volume->id)) &&
+		lay_options(server, claim, to));
 }
 
 static void send_response(struct server *server, const struct grant *grant, const struct claim_entry *entry,
@@ -104,7 +125,7 @@ static void send_response(struct server *server, const struct grant *grant, cons
 		response.publish_context = (context_entry **)(void *)grant->attached->publish_context;
 		response.n_publish_context = grant->attached->n_publish_context;
 	}
-	if (response.claim && response.volume && add_stored(server, volume, response.volume))
+	if (response.claim && response.volume && add_stored(server, &entry->claim, volume, response.volume))
 		rpc_call_reply(grant->call, &response.base);
 	else
 		fail(grant->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");

@@ -269,6 +269,19 @@ static void refuse_fence(struct server *server, const struct fence *fence, const
 	reply_refused(server, fence->call, DETACH, &why);
 }
 
+/* A plugin that knows no such volume, or no such node, has cut off nothing. */
+static bool is_no_proof(const Holdfast__V1__PluginReply *reply, struct error *ret)
+{
+	if (!reply->detach || !reply->detach->not_found)
+		return false;
+	(void)error_set(
+		ret, STATUS_FAILED_PRECONDITION, 0,
+		"its plugin does not know the volume or the node, which proves nothing: %s; look at the "
+		"storage, then say so with holdfast node attest",
+		reply->detach->message);
+	return true;
+}
+
 static void on_fenced(struct server *server, const Holdfast__V1__PluginReply *reply, const struct error *err,
 		      void *userdata)
 {
@@ -277,8 +290,8 @@ static void on_fenced(struct server *server, const Holdfast__V1__PluginReply *re
 	struct error failure;
 	enum status st;
 
-	if (!reply) {
-		refuse_fence(server, fence, err);
+	if (!reply || is_no_proof(reply, &failure)) {
+		refuse_fence(server, fence, reply ? &failure : err);
 		return;
 	}
 	st = release_all(server, fence, &failure);

@@ -1,6 +1,7 @@
 #include "gc.h"
 
 #include "access.h"
+#include "alloc_options.h"
 #include "attest.h"
 #include "audit.h"
 #include "audit_read.h"
@@ -88,8 +89,10 @@ static bool collect_allocs(struct gc_run *run, struct change *change)
 		if (!may_collect_alloc(run, entry))
 			continue;
 		run->counts.allocs++;
-		if (!run->dry_run)
-			change_delete(change, OBJECT_ALLOC, &entry->alloc);
+		if (run->dry_run)
+			continue;
+		alloc_options_stage_deletion(&run->server->state, change, entry->id);
+		change_delete(change, OBJECT_ALLOC, &entry->alloc);
 	}
 	(void)str_copy(run->id, sizeof(run->id), entry ? entry->id : "");
 	return !entry;

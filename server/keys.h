@@ -15,6 +15,7 @@
 #define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
 #define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */
+#define PREFIX_ALLOC_OPTIONS "alloc-options/"		    /* ID: AllocationOptions */
 #define PREFIX_SNAPSHOT "snapshot/"			    /* PLUGIN/NAME: Snapshot */
 #define PREFIX_ATTESTATION "attestation/"		    /* NODE/ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */

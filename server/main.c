@@ -174,8 +174,8 @@ static int restore(const struct config *config, const struct arguments *args)
 		return fail(&err);
 	(void)printf("restored index %" PRIu64 "; epoch %" PRIu64
 		     " begins when holdfast-server is started, and "
-		     "%" PRIu32 " nodes have to report then\n",
-		     result.index, result.epoch, result.nodes);
+		     "%" PRIu32 " node%s to report then\n",
+		     result.index, result.epoch, result.nodes, result.nodes == 1 ? " has" : "s have");
 	return EXIT_OK;
 }
 

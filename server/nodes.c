@@ -376,8 +376,10 @@ static enum status refuse_allocs(const struct node_entry *entry, struct error *e
 		if (!alloc_is_client_terminal(&alloc->alloc))
 			break;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "node %s still has %zu allocations, one of them %s; stop it: holdfast alloc stop %s",
-			 entry->id, entry->n_live_allocs, alloc ? alloc->id : "", alloc ? alloc->id : "");
+			 "node %s still has %zu allocation%s: %s%s; stop it: holdfast alloc stop %s",
+			 entry->id, entry->n_live_allocs, str_s(entry->n_live_allocs),
+			 entry->n_live_allocs == 1 ? "" : "one of them is ", alloc ? alloc->id : "",
+			 alloc ? alloc->id : "");
 }
 
 static enum status check_purge(const struct node_entry *entry, struct error *err)

@@ -298,8 +298,61 @@ static enum status refuse(const struct placement *placement, const struct tally 
 			volume->plugin_id);
 	say_groups(&sb, tally);
 	return error_set(err, all_full ? STATUS_RESOURCE_EXHAUSTED : STATUS_FAILED_PRECONDITION, 0,
-			 "allocation %s: none of %zu nodes that offer plugin %s can take it: %s",
-			 placement->alloc->name, tally->n, volume->plugin_id, sb.data ? sb.data : "");
+			 "allocation %s: none of %zu node%s that offer%s plugin %s can take it: %s",
+			 placement->alloc->name, tally->n, str_s(tally->n), tally->n == 1 ? "s" : "",
+			 volume->plugin_id, sb.data ? sb.data : "");
+}
+
+static bool has_plugin(const struct node_entry *node, const char *plugin_id)
+{
+	const struct instance_entry *instance;
+	const struct alloc_entry *alloc;
+
+	LIST_FOREACH (instance, &node->instances, of_node)
+		if (str_eq(instance->instance.plugin.plugin_id, plugin_id))
+			return true;
+	LIST_FOREACH (alloc, &node->allocs, of_node)
+		if (alloc->plugin && str_eq(alloc->plugin->id, plugin_id) &&
+		    !alloc_is_client_terminal(&alloc->alloc))
+			return true;
+	return false;
+}
+
+/* An allocation without volumes runs a plugin: any node will do that has it not yet. */
+static enum status choose_for_plugin(const struct placement *placement, struct tally *tally,
+				     const struct node_entry **ret, struct refusal *refusal,
+				     struct error *err)
+{
+	const char *plugin_id = placement->alloc->csi_plugin.id;
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT((size_t)OBSTACLE_N * FEASIBILITY_REASON_SIZE);
+	const struct node_entry *best = NULL;
+	size_t n_have = 0;
+
+	for (struct node_entry *node = state_node_from(&placement->server->state, ""); node;
+	     node = state_node_next(node)) {
+		char reason[FEASIBILITY_REASON_SIZE];
+		enum obstacle obstacle = placement_check(placement, node, node->id, false, reason);
+
+		if (obstacle != OBSTACLE_NONE)
+			tally_add(tally, obstacle, node->id, reason);
+		else if (has_plugin(node, plugin_id))
+			n_have++;
+		else if (!best || is_better(node, best))
+			best = node;
+	}
+	if (best) {
+		*ret = best;
+		return STATUS_OK;
+	}
+	for (size_t i = 0; i < tally->n_lines; i++)
+		refusal_add_node(refusal, tally->lines[i].node_id, tally->lines[i].reason);
+	say_groups(&sb, tally);
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "allocation %s: no node is left for plugin %s; nodes that have it already: %zu%s%s; "
+			 "name one with "
+			 "--node",
+			 placement->alloc->name, plugin_id, n_have, tally->n > 0 ? ", " : "",
+			 sb.data ? sb.data : "");
 }
 
 enum status placement_choose(const struct placement *placement, const struct node_entry **ret,
@@ -310,9 +363,10 @@ enum status placement_choose(const struct placement *placement, const struct nod
 	const struct node_entry *best = NULL;
 	const struct instance_entry *entry;
 
-	assert(placement->n_volumes > 0); /* alloc_validate() */
 	if (!tally)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (placement->n_volumes == 0)
+		return choose_for_plugin(placement, tally, ret, refusal, err);
 	from = most_constraining(placement);
 	LIST_FOREACH (entry, &from->entry->plugin->instances, of_plugin) {
 		char reason[FEASIBILITY_REASON_SIZE];

@@ -48,8 +48,9 @@ enum obstacle placement_check(const struct placement *placement, const struct no
 			      const char *node_id, bool may_wait,
 			      char ret_reason[static FEASIBILITY_REASON_SIZE]);
 
-/** The best node. Costs the plugin's nodes; those that are not better than one found are not looked at
- * closely. STATUS_FAILED_PRECONDITION when none can, STATUS_RESOURCE_EXHAUSTED when all that report the
- * plugin are full: the message counts nodes by what is in the way, @refusal has one line per node. */
+/** The best node; of an allocation without volumes, one that has not the plugin yet that it is to run. Costs
+ * the plugin's nodes; those that are not better than one found are not looked at closely.
+ * STATUS_FAILED_PRECONDITION when none can, STATUS_RESOURCE_EXHAUSTED when all that report the plugin are
+ * full: the message counts nodes by what is in the way, @refusal has one line per node. */
 enum status placement_choose(const struct placement *placement, const struct node_entry **ret,
 			     struct refusal *refusal, struct error *err);

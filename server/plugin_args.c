@@ -1,5 +1,6 @@
 #include "plugin_args.h"
 
+#include "alloc_options.h"
 #include "keys.h"
 #include "objects.h"
 #include "records.h"
@@ -88,15 +89,16 @@ const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const st
 }
 
 static void add_stored(struct state *state, const struct claim *claim,
-		       Holdfast__V1__ControllerAttachRequest *attach)
+		       Holdfast__V1__ControllerAttachRequest *attach, Holdfast__V1__MountOptions *storage)
 {
 	const Holdfast__V1__VolumeDetail *detail =
 		plugin_args_detail(state, claim->namespace, claim->volume_id);
 	const Holdfast__V1__VolumeSecrets *secrets =
 		plugin_args_secrets(state, claim->namespace, claim->volume_id);
 
+	attach->mount_options =
+		alloc_options_for(state, claim, detail ? detail->mount_options : NULL, storage);
 	if (detail) {
-		attach->mount_options = detail->mount_options;
 		attach->n_context = detail->n_context;
 		attach->context =
 			(Holdfast__V1__ControllerAttachRequest__ContextEntry **)(void *)detail->context;
@@ -123,7 +125,7 @@ const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const st
 	args->attach.capability = &args->capability;
 	/* readers and writers of one volume on one node share the attachment */
 	args->attach.read_only = can_read_only && !access_mode_is_writer(claim->access_mode);
-	add_stored(state, claim, &args->attach);
+	add_stored(state, claim, &args->attach, &args->options);
 	args->call.request_case = HOLDFAST__V1__PLUGIN_CALL__REQUEST_ATTACH;
 	args->call.attach = &args->attach;
 	return &args->call;

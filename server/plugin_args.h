@@ -16,6 +16,7 @@ struct plugin_attach_args {
 	Holdfast__V1__PluginCall call;
 	Holdfast__V1__ControllerAttachRequest attach;
 	Holdfast__V1__Capability capability;
+	Holdfast__V1__MountOptions options;
 	char external_id[EXTERNAL_ID_MAX + 1];
 	char external_node_id[EXTERNAL_NODE_ID_MAX + 1];
 };

@@ -54,6 +54,43 @@ static void add_controller(const struct instance_entry *entry, struct plugin_sum
 	ret->controller_required = ret->controller_required || entry->instance.plugin.controller_required;
 }
 
+static bool is_to_run(const struct alloc_entry *entry)
+{
+	return entry->alloc.desired_status == DESIRED_RUN && !alloc_is_client_terminal(&entry->alloc);
+}
+
+/* While one version is replaced by another, two allocations run the plugin on one node. */
+static bool is_first_runner(const struct plugin_entry *plugin, const struct alloc_entry *entry)
+{
+	const struct alloc_entry *other;
+
+	LIST_FOREACH (other, &entry->node->allocs, of_node)
+		if (other->plugin == plugin && is_to_run(other))
+			return other == entry;
+	return false;
+}
+
+/* What allocations are to run and their nodes do not report yet, or not any more. */
+static void add_runners(const struct plugin_entry *plugin, struct plugin_summary *ret)
+{
+	const struct alloc_entry *entry;
+
+	LIST_FOREACH (entry, &plugin->runners, of_plugin) {
+		const struct csi_plugin *runs = &entry->alloc.csi_plugin;
+		const struct instance_entry *instance = NULL;
+
+		if (!is_first_runner(plugin, entry))
+			continue;
+		LIST_FOREACH (instance, &entry->node->instances, of_node)
+			if (instance->plugin == plugin)
+				break;
+		ret->nodes_expected +=
+			csi_plugin_has_node(runs) && !(instance && instance->instance.plugin.has_node);
+		ret->controllers_expected += csi_plugin_has_controller(runs) &&
+					     !(instance && instance->instance.plugin.has_controller);
+	}
+}
+
 static void summarize_offer(const struct plugin_offer *offer, struct plugin_summary *ret)
 {
 	const struct instance_entry *newest = NULL;
@@ -81,10 +118,15 @@ void plugin_summarize(struct plugin_entry *plugin, const struct volume *volume, 
 
 	if (!offer) {
 		*ret = (struct plugin_summary){.modify_index = plugin->modify_index};
+		if (volume->type == VOLUME_CSI)
+			add_runners(plugin, ret);
 		return;
 	}
-	if (!offer->is_fresh)
+	if (!offer->is_fresh) {
 		summarize_offer(offer, &offer->summary);
+		if (volume->type == VOLUME_CSI)
+			add_runners(plugin, &offer->summary);
+	}
 	offer->is_fresh = true;
 	*ret = offer->summary;
 	ret->modify_index = plugin->modify_index;
@@ -131,6 +173,7 @@ static void summarize_whole(const struct plugin_entry *plugin, struct plugin_sum
 		add_controller(entry, ret);
 		note_provider(entry, &newest);
 	}
+	add_runners(plugin, ret);
 	take_provider(newest, ret);
 }
 
@@ -198,27 +241,37 @@ static bool is_listed(const Holdfast__V1__Plugin *view, const char *alloc_id)
 	return false;
 }
 
+/* False when memory is short. */
+static bool add_alloc(struct server *server, struct rpc_call *call, const struct alloc_entry *alloc,
+		      Holdfast__V1__Plugin *view)
+{
+	if (!alloc || is_listed(view, alloc->id) ||
+	    access_check(server, call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) != STATUS_OK)
+		return true;
+	view->allocations[view->n_allocations] = alloc_to_pb(&alloc->alloc);
+	return view->allocations[view->n_allocations] && ++view->n_allocations > 0;
+}
+
 /* Those that are gone are left out, one by one: what comes after them is listed all the same. */
 static bool add_allocs(struct server *server, struct rpc_call *call, const struct plugin_entry *plugin,
 		       Holdfast__V1__Plugin *view)
 {
 	const struct instance_entry *entry;
+	const struct alloc_entry *runner;
+	size_t n = plugin->n_instances + 1;
 
-	view->allocations = calloc(plugin->n_instances + 1, sizeof(Holdfast__V1__Allocation *));
+	LIST_FOREACH (runner, &plugin->runners, of_plugin)
+		n += is_to_run(runner);
+	view->allocations = calloc(n, sizeof(Holdfast__V1__Allocation *));
 	if (!view->allocations)
 		return false;
-	LIST_FOREACH (entry, &plugin->instances, of_plugin) {
-		const struct alloc_entry *alloc =
-			state_alloc(&server->state, entry->instance.plugin.allocation_id);
-
-		if (!alloc || is_listed(view, alloc->id) ||
-		    access_check(server, call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) != STATUS_OK)
-			continue;
-		view->allocations[view->n_allocations] = alloc_to_pb(&alloc->alloc);
-		if (!view->allocations[view->n_allocations])
+	LIST_FOREACH (entry, &plugin->instances, of_plugin)
+		if (!add_alloc(server, call,
+			       state_alloc(&server->state, entry->instance.plugin.allocation_id), view))
 			return false;
-		view->n_allocations++;
-	}
+	LIST_FOREACH (runner, &plugin->runners, of_plugin)
+		if (is_to_run(runner) && !add_alloc(server, call, runner, view))
+			return false;
 	return true;
 }
 
@@ -250,22 +303,37 @@ static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
 	return NULL;
 }
 
-/* A plugin is there while a node reports it; one that only volumes name is not. */
+/* A plugin is there while a node reports it, or an allocation is to run it; one that only volumes name is
+ * not.
+ */
+static bool is_there(const struct plugin_entry *plugin)
+{
+	const struct alloc_entry *runner;
+
+	if (!LIST_EMPTY(&plugin->instances))
+		return true;
+	LIST_FOREACH (runner, &plugin->runners, of_plugin)
+		if (is_to_run(runner))
+			return true;
+	return false;
+}
+
 static struct plugin_entry *find_plugin(struct server *server, const char *id)
 {
 	struct plugin_entry *plugin = state_plugin(&server->state, id);
 
-	return plugin && !LIST_EMPTY(&plugin->instances) ? plugin : NULL;
+	return plugin && is_there(plugin) ? plugin : NULL;
 }
 
 static enum status no_such_plugin(struct server *server, const char *id, struct error *err)
 {
 	const struct plugin_entry *plugin = state_plugin(&server->state, id);
 
-	return error_set(err, STATUS_NOT_FOUND, 0,
-			 "no node reports a plugin '%.64s' (%zu volumes name it); holdfast plugin status "
-			 "lists those that are there, holdfast node status NODE what a node offers",
-			 id, plugin ? plugin->n_volumes : 0);
+	return error_set(
+		err, STATUS_NOT_FOUND, 0,
+		"no node reports a plugin '%.64s' (volumes that name it: %zu); holdfast plugin status "
+		"lists those that are there, holdfast node status NODE what a node offers",
+		id, plugin ? plugin->n_volumes : 0);
 }
 
 static enum status handle_get(struct server *server, struct rpc_call *call, const ProtobufCMessage *message,
@@ -333,7 +401,7 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 	for (; plugin && str_starts_with(plugin->id, request->prefix); plugin = state_plugin_next(plugin)) {
 		Holdfast__V1__Plugin *view;
 
-		if (LIST_EMPTY(&plugin->instances))
+		if (!is_there(plugin))
 			continue;
 		if (response->n_plugins == per_page)
 			return message_set_text(&response->next_token, plugin->id)

@@ -262,6 +262,16 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 	entry->work.is_asked = false;
 	if (controllers_have_stopped(server) || entry->claim.state != CLAIM_NODE_DETACHED)
 		return;
+	if (reply && reply->detach && reply->detach->not_found)
+		/* its node has let go of it, as is recorded: nothing is left that could write */
+		log_ctx(LOG_NOTICE,
+			&(struct log_ctx){.volume = entry->claim.volume_id,
+					  .node = entry->claim.node_id,
+					  .claim = entry->claim.id,
+					  .plugin = entry->claim.plugin_id,
+					  .op = "detach"},
+			"the plugin does not know the volume or the node, taken as detached: %s",
+			reply->detach->message);
 	if (reply)
 		free_detached(entry);
 	else if (release_next(server, entry) == RELEASE_DETACH)

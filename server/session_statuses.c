@@ -51,7 +51,8 @@ static bool same_published(const struct alloc *a, const struct alloc *b)
 	for (uint32_t i = 0; i < a->n_published; i++)
 		if (!str_eq(a->published[i].name, b->published[i].name) ||
 		    !str_eq(a->published[i].path, b->published[i].path) ||
-		    !str_eq(a->published[i].claim_id, b->published[i].claim_id))
+		    !str_eq(a->published[i].claim_id, b->published[i].claim_id) ||
+		    a->published[i].is_device != b->published[i].is_device)
 			return false;
 	return true;
 }

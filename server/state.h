@@ -79,6 +79,8 @@ struct alloc_entry {
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
 	struct node_entry *node; /* never NULL; it may be known by name only */
+	LIST_ENTRY(alloc_entry) of_plugin;
+	struct plugin_entry *plugin; /* that it runs; NULL: none */
 	struct claim_list claims;
 	uint64_t told_by; /* serial of the session whose report named it */
 };
@@ -120,8 +122,8 @@ struct instance_entry {
 
 /* What can be counted of a plugin, or of one profile of the native plugin. */
 struct plugin_summary {
-	uint32_t nodes_healthy,
-		nodes_expected; /* expected: reported by a node, connected or not, healthy or not */
+	uint32_t nodes_healthy, nodes_expected; /* expected: reported by a node, connected or not, healthy or
+						 * not, or to be run there by an allocation */
 	uint32_t controllers_healthy, controllers_expected;
 	bool controller_required;
 	char provider[NODE_TEXT_MAX + 1];
@@ -140,12 +142,13 @@ struct plugin_offer {
 };
 RB_HEAD(offer_tree, plugin_offer);
 
-/* A plugin that a node or a volume names; gone when neither does. */
+/* A plugin that a node, a volume or an allocation names; gone when none does. */
 struct plugin_entry {
 	const char *id; /* of the array below: the tree's key */
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	RB_ENTRY(plugin_entry) by_id;
 	struct instance_list instances;
+	struct alloc_list runners; /* allocations with a csi_plugin block of this id, ended ones too */
 	struct controller_tree controllers; /* those of the instances that have one, by node id */
 	struct plugin_volume_tree volumes;
 	struct offer_tree offers;

@@ -39,6 +39,19 @@ static void count_alloc(struct state *state, const struct alloc *alloc, int chan
 	state->n_allocs_by[alloc->client_status] += (size_t)change;
 }
 
+/* False when memory is short. */
+static bool list_runner(struct state *state, struct alloc_entry *entry, const struct csi_plugin *runs)
+{
+	if (runs->type == CSI_PLUGIN_NONE)
+		return true;
+	entry->plugin = plugin_or_new(state, runs->id);
+	if (!entry->plugin)
+		return false;
+	LIST_INSERT_HEAD(&entry->plugin->runners, entry, of_plugin);
+	plugin_runner_changed(entry->plugin);
+	return true;
+}
+
 enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
 {
 	struct alloc_entry *entry = state_alloc(state, alloc->id);
@@ -46,17 +59,24 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 
 	if (entry) {
 		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+		assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
 		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
 		count_alloc(state, &entry->alloc, -1);
 		count_alloc(state, alloc, 1);
 		entry->alloc = *alloc;
+		if (entry->plugin)
+			plugin_runner_changed(entry->plugin);
 		return STATUS_OK;
 	}
 	node = node_or_new(state, alloc->node_id);
 	entry = node ? calloc(1, sizeof(*entry)) : NULL;
-	if (!entry)
+	if (!entry || !list_runner(state, entry, &alloc->csi_plugin)) {
+		free(entry);
+		if (node)
+			node_drop_unnamed(state, node);
 		return state_no_memory(err, "allocation");
+	}
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
 	entry->node = node;
@@ -80,6 +100,11 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	}
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
+	if (entry->plugin) {
+		LIST_REMOVE(entry, of_plugin);
+		plugin_runner_changed(entry->plugin);
+		plugin_drop_unnamed(state, entry->plugin);
+	}
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);

@@ -17,4 +17,7 @@ void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry);
 /** What is counted of the instance's plugin has to be counted anew. */
 void instance_changed(struct instance_entry *entry);
 
+/** What is counted of the plugin, whose allocation has changed, has to be counted anew. */
+void plugin_runner_changed(struct plugin_entry *plugin);
+
 enum status state_no_memory(struct error *err, const char *what);

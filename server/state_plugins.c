@@ -113,6 +113,7 @@ struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 	(void)str_copy(entry->plugin_id, sizeof(entry->plugin_id), id);
 	entry->id = entry->plugin_id;
 	LIST_INIT(&entry->instances);
+	LIST_INIT(&entry->runners);
 	RB_INIT(&entry->controllers);
 	RB_INIT(&entry->volumes);
 	RB_INIT(&entry->offers);
@@ -122,7 +123,7 @@ struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 
 void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 {
-	if (!LIST_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes))
+	if (!LIST_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes) || !LIST_EMPTY(&entry->runners))
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
 	free(entry);
@@ -147,6 +148,15 @@ static struct plugin_offer *offer_or_new(struct plugin_entry *plugin, const char
 void instance_changed(struct instance_entry *entry)
 {
 	entry->offer->is_fresh = entry->plugin->is_fresh = false;
+}
+
+void plugin_runner_changed(struct plugin_entry *plugin)
+{
+	struct plugin_offer *offer = plugin_find_offer(plugin, "");
+
+	plugin->is_fresh = false;
+	if (offer)
+		offer->is_fresh = false;
 }
 
 static struct instance_entry *insert_instance(struct state *state, struct node_entry *node,

@@ -126,14 +126,21 @@ static bool is_mounted_by(const struct claim *claim)
 	return claim->state >= CLAIM_RESERVED && claim->state <= CLAIM_UNPUBLISHING;
 }
 
-static const struct claim *claim_on(struct volume_entry *entry, const char *node_id)
+static const struct claim_entry *claim_on(struct volume_entry *entry, const char *node_id)
 {
-	struct claim_entry *claim;
+	const struct claim_entry *claim;
 
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		if (is_mounted_by(&claim->claim) && str_eq(claim->claim.node_id, node_id))
-			return &claim->claim;
+			return claim;
 	return NULL;
+}
+
+bool volume_phase_can_expand_on(const struct volume_entry *entry, const struct node_entry *node)
+{
+	const struct node_plugin *plugin = node_entry_plugin(node, &entry->volume);
+
+	return !plugin || !plugin->has_node || plugin->node.expand;
 }
 
 bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry,
@@ -149,7 +156,7 @@ bool volume_phase_expanded(Holdfast__V1__VolumeDetail *detail, struct volume_ent
 	LIST_FOREACH (claim, &entry->claims, of_volume) {
 		Holdfast__V1__NodeCapacity *node;
 
-		if (!is_mounted_by(&claim->claim))
+		if (!is_mounted_by(&claim->claim) || !volume_phase_can_expand_on(entry, claim->node))
 			continue;
 		node = find_node(detail, claim->claim.node_id);
 		if (!node)
@@ -168,13 +175,14 @@ const struct claim *volume_phase_next_node(const Holdfast__V1__VolumeDetail *det
 
 	for (size_t i = 0; i < detail->n_node_capacities; i++) {
 		const Holdfast__V1__NodeCapacity *node = detail->node_capacities[i];
-		const struct claim *claim;
+		const struct claim_entry *claim;
 
 		if (node->bytes > 0 || strcmp(node->node_id, after) <= 0 ||
 		    (best && strcmp(node->node_id, best->node_id) > 0))
 			continue;
 		claim = claim_on(entry, node->node_id);
-		best = claim ? claim : best;
+		if (claim && volume_phase_can_expand_on(entry, claim->node))
+			best = &claim->claim;
 	}
 	return best;
 }
@@ -202,7 +210,7 @@ bool volume_phase_add_mounted(Holdfast__V1__VolumeDetail *detail, struct volume_
 		const char *node_id = claim->claim.node_id;
 
 		if (!detail->node_expansion_due || claim->claim.state != CLAIM_TAKEN ||
-		    find_node(detail, node_id))
+		    find_node(detail, node_id) || !volume_phase_can_expand_on(entry, claim->node))
 			continue;
 		if (!add_node(detail, node_id))
 			break;
@@ -232,8 +240,10 @@ void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_
 
 	for (size_t i = 0; i < detail->n_node_capacities; i++) {
 		Holdfast__V1__NodeCapacity *node = detail->node_capacities[i];
+		const struct claim_entry *claim = claim_on(entry, node->node_id);
 
-		if (claim_on(entry, node->node_id))
+		/* of one that is behind and cannot be expanded nobody knows what it sees */
+		if (claim && (node->bytes > 0 || volume_phase_can_expand_on(entry, claim->node)))
 			detail->node_capacities[n++] = node;
 		else
 			holdfast__v1__node_capacity__free_unpacked(node, NULL);

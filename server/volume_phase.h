@@ -57,7 +57,11 @@ void volume_phase_node_done(Holdfast__V1__VolumeDetail *detail, const char *node
 /** The same, because its plugin has expanded the file system. */
 void volume_phase_node_expanded(Holdfast__V1__VolumeDetail *detail, const char *node_id, uint64_t bytes);
 
-/** Forget the sizes of nodes that have it no longer. */
+/** May the plugin of @node be asked to expand the file system? Not one that does not announce it; one that is
+ * not there now is asked when it is. */
+bool volume_phase_can_expand_on(const struct volume_entry *entry, const struct node_entry *node);
+
+/** Forget the sizes of nodes that have it no longer, and those that are behind and cannot be expanded. */
 void volume_phase_drop_unused(Holdfast__V1__VolumeDetail *detail, struct volume_entry *entry);
 
 /** Modes of a live claim; false: nobody uses the volume. */

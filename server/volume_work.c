@@ -298,7 +298,8 @@ static void on_mounted(struct server *server, const struct claim *claim)
 
 	/* one that goes on looks for nodes that are due at its end */
 	if (!detail || !detail->node_expansion_due ||
-	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY)
+	    detail->phase != HOLDFAST__V1__VOLUME_PHASE__VOLUME_READY ||
+	    !volume_phase_can_expand_on(entry, state_node(&server->state, claim->node_id)))
 		return;
 	st = volume_store_load(server, entry, &parts, &err);
 	if (st == STATUS_OK && !volume_phase_resume_on(parts.detail, claim->node_id))

@@ -266,6 +266,8 @@ void watch_changed(struct server *server, enum object_kind kind, const void *val
 
 		touch(server, PREFIX_ALLOC, alloc->id, revision);
 		touch(server, PREFIX_NODE, alloc->node_id, revision);
+		if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
+			touch_plugin(server, alloc->csi_plugin.id, revision);
 		break;
 	}
 	case OBJECT_NODE:

@@ -17,18 +17,27 @@
 
 enum {
 	CSI_CALLS_MAX = 16,   /* under way per plugin; a plugin with a fixed pool must keep room for Probe */
+	CSI_CALLS_KEPT = 1,   /* of those, only for calls of the service Identity, which pass the others */
 	CSI_QUEUE_MAX = 1024, /* that wait */
-	CSI_MESSAGE_MAX = 4 << 20, /* default of plugin_message_max: largest answer in bytes */
-	CSI_TEXT_MAX = 400,	   /* bytes of a plugin's message that are kept */
+	CSI_MESSAGE_MAX = 4 << 20,	/* default of plugin_message_max: largest answer in bytes */
+	CSI_REQUEST_MAX = 4 << 20,	/* largest request in bytes: what gRPC servers take */
+	CSI_QUEUE_BYTES_MAX = 16 << 20, /* of all requests that wait */
+	CSI_TEXT_MAX = 400,		/* bytes of a plugin's message that are kept */
 };
 
 struct csi_client;
 struct csi_call;
 
 struct csi_client_options {
-	const char *plugin_id; /* copied, for messages */
-	const char *socket;    /* copied */
-	size_t message_bytes;  /* largest answer; 0: CSI_MESSAGE_MAX */
+	const char *plugin_id;	  /* copied, for messages */
+	const char *socket;	  /* copied */
+	size_t message_bytes;	  /* largest answer; 0: CSI_MESSAGE_MAX */
+	uint64_t call_timeout_us; /* no call takes longer by itself than this, whatever its method; 0: the
+				     method's */
+	/* A connection that stood has ended, and not by csi_client_free(): after its calls have ended, from
+	 * the event loop. May free the client. NULL: nobody asks. */
+	void (*on_lost)(void *userdata);
+	void *userdata;
 };
 
 /** @event borrowed. Nothing is dialled before the first call. @ret owned by the caller, csi_client_free() */
@@ -46,7 +55,8 @@ typedef void csi_done_fn(const ProtobufCMessage *response, const struct error *e
  * @request    of the method's type; not kept
  * @timeout_us from now on, waiting for its turn included; 0: the method's
  * @ret        may be NULL; valid until @done ran
- * STATUS_RESOURCE_EXHAUSTED when too many wait; then @done does not run. */
+ * STATUS_RESOURCE_EXHAUSTED when too many wait, STATUS_INVALID_ARGUMENT for a request that is too large,
+ * STATUS_UNAVAILABLE while the client is being freed; then @done does not run. */
 enum status csi_call_start(struct csi_client *client, enum csi_method method, const ProtobufCMessage *request,
 			   uint64_t timeout_us, csi_done_fn *done, void *userdata, struct csi_call **ret,
 			   struct error *err);

@@ -1,1 +1,217 @@
 #include "csi/csi_text.h"
+
+#include "base/str.h"
+#include "csi/csi_fields.h"
+#include "csi/csi_secret.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char dots[] = "...";
+
+/* Text being written into an array, in pieces that are never cut. */
+struct out {
+	char *text;
+	size_t size;
+	size_t len;
+	size_t safe; /* the last end of a piece behind which the dots have room */
+	bool is_full;
+};
+
+static void put(struct out *out, const char *piece, size_t n)
+{
+	if (out->len + sizeof(dots) <= out->size)
+		out->safe = out->len;
+	if (out->is_full || n >= out->size - out->len) {
+		out->is_full = true;
+		return;
+	}
+	memcpy(out->text + out->len, piece, n);
+	out->len += n;
+}
+
+static void puts_out(struct out *out, const char *text)
+{
+	put(out, text, strlen(text));
+}
+
+static void finish(struct out *out)
+{
+	size_t room;
+
+	if (out->is_full) {
+		room = out->size - 1 - out->safe;
+		memcpy(out->text + out->safe, dots, room < sizeof(dots) - 1 ? room : sizeof(dots) - 1);
+		out->len = out->safe + (room < sizeof(dots) - 1 ? room : sizeof(dots) - 1);
+	}
+	out->text[out->len] = '\0';
+}
+
+/* Bytes of a character that is shown as it is, or 0. Not shown: controls, C1 controls, and what turns lines
+ * or the direction of writing (U+2028 to U+202E, U+2066 to U+2069). */
+static size_t shown(const char *text)
+{
+	const uint8_t *b = (const uint8_t *)text;
+	size_t n = str_utf8_sequence(text);
+
+	if (n == 1 && (b[0] < 0x20 || b[0] == 0x7f))
+		return 0;
+	if (n == 2 && b[0] == 0xc2 && b[1] < 0xa0)
+		return 0;
+	if (n == 3 && b[0] == 0xe2 &&
+	    ((b[1] == 0x80 && b[2] >= 0xa8 && b[2] <= 0xae) ||
+	     (b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9)))
+		return 0;
+	return n;
+}
+
+static void put_escaped(struct out *out, char c)
+{
+	char escape[8];
+
+	switch (c) {
+	case '\n':
+		puts_out(out, "\\n");
+		return;
+	case '\t':
+		puts_out(out, "\\t");
+		return;
+	case '\r':
+		puts_out(out, "\\r");
+		return;
+	default:
+		(void)snprintf(escape, sizeof(escape), "\\x%02x", (unsigned int)(uint8_t)c);
+		puts_out(out, escape);
+		return;
+	}
+}
+
+/* @quote a character that is escaped as well; 0: none */
+static void put_line(struct out *out, const char *text, char quote)
+{
+	while (*text != '\0' && !out->is_full) {
+		size_t n = shown(text);
+
+		if (quote && *text == quote)
+			put(out, (const char[]){'\\', quote}, 2);
+		else if (n == 0)
+			put_escaped(out, *text);
+		else
+			put(out, text, n);
+		text += n > 0 ? n : 1;
+	}
+}
+
+static void put_message(struct out *out, const ProtobufCMessage *message);
+
+/* A plugin may put anything into a map: passwords too, in its contexts. Only where it tells a place, the
+ * values are shown. */
+static void put_map(struct out *out, const struct csi_values *values)
+{
+	bool is_open = str_eq(values->field->name, "segments");
+
+	puts_out(out, "{");
+	for (size_t i = 0; i < values->n && !out->is_full; i++) {
+		const ProtobufCMessage *entry = csi_value_message(values, i);
+
+		puts_out(out, i > 0 ? " \"" : "\"");
+		put_line(out, csi_map_key(entry), '"');
+		puts_out(out, "\"");
+		if (!is_open)
+			continue;
+		puts_out(out, "=\"");
+		put_line(out, csi_map_value(entry), '"');
+		puts_out(out, "\"");
+	}
+	puts_out(out, "}");
+}
+
+static void put_number(struct out *out, const struct csi_values *values, size_t i)
+{
+	int64_t number = csi_value_number(values, i);
+	const ProtobufCEnumValue *name = NULL;
+	char text[32];
+
+	if (values->field->type == PROTOBUF_C_TYPE_BOOL) {
+		puts_out(out, number ? "true" : "false");
+		return;
+	}
+	if (values->field->type == PROTOBUF_C_TYPE_ENUM)
+		name = protobuf_c_enum_descriptor_get_value(values->field->descriptor, (int)number);
+	(void)snprintf(text, sizeof(text), "%" PRId64, number);
+	puts_out(out, name ? name->name : text);
+}
+
+static void put_value(struct out *out, const struct csi_values *values, size_t i)
+{
+	if (values->field->type == PROTOBUF_C_TYPE_MESSAGE) {
+		puts_out(out, "{");
+		put_message(out, csi_value_message(values, i));
+		puts_out(out, "}");
+	} else if (values->field->type == PROTOBUF_C_TYPE_STRING) {
+		puts_out(out, "\"");
+		put_line(out, csi_value_text(values, i), '"');
+		puts_out(out, "\"");
+	} else {
+		put_number(out, values, i);
+	}
+}
+
+static void put_field(struct out *out, const struct csi_values *values, bool is_secret)
+{
+	bool is_list = values->field->label == PROTOBUF_C_LABEL_REPEATED;
+
+	puts_out(out, values->field->name);
+	puts_out(out, "=");
+	if (is_secret) {
+		puts_out(out, "[redacted]");
+		return;
+	}
+	if (csi_is_map(values->field)) {
+		put_map(out, values);
+		return;
+	}
+	puts_out(out, is_list ? "[" : "");
+	for (size_t i = 0; i < values->n && !out->is_full; i++) {
+		puts_out(out, i > 0 ? " " : "");
+		put_value(out, values, i);
+	}
+	puts_out(out, is_list ? "]" : "");
+}
+
+static void put_message(struct out *out, const ProtobufCMessage *message)
+{
+	const ProtobufCMessageDescriptor *type = message->descriptor;
+	bool is_first = true;
+
+	for (unsigned int i = 0; i < type->n_fields && !out->is_full; i++) {
+		struct csi_values values = csi_values(message, &type->fields[i]);
+
+		/* in a wrapper, the default is a value too */
+		if (str_starts_with(type->name, "google.protobuf."))
+			values.n = 1;
+		if (values.n == 0)
+			continue;
+		puts_out(out, is_first ? "" : " ");
+		is_first = false;
+		put_field(out, &values, csi_is_secret(type, values.field));
+	}
+}
+
+void csi_text(const ProtobufCMessage *message, char *ret, size_t size)
+{
+	struct out out = {.text = ret, .size = size};
+
+	put_message(&out, message);
+	finish(&out);
+}
+
+void csi_text_line(const char *text, char *ret, size_t size)
+{
+	struct out out = {.text = ret, .size = size};
+
+	put_line(&out, text ? text : "", '\0');
+	finish(&out);
+}

@@ -22,6 +22,12 @@ int str_format(char *dst, size_t size, const char *fmt, ...) __attribute__((form
 /** Whole-value comparison. */
 bool str_eq(const char *a, const char *b);
 
+/** What a noun has at its end after the number @n: "1 node", "2 nodes". */
+static inline const char *str_s(unsigned long long n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /** Does @s begin with @prefix? */
 bool str_starts_with(const char *s, const char *prefix);
 

@@ -18,6 +18,13 @@ static const char *const client_names[CLIENT_N] = {
 	[CLIENT_COMPLETE] = "complete",	      [CLIENT_FAILED] = "failed",   [CLIENT_LOST] = "lost",
 };
 
+static const char *const csi_plugin_type_names[CSI_PLUGIN_TYPE_N] = {
+	[CSI_PLUGIN_NONE] = "unspecified",
+	[CSI_PLUGIN_CONTROLLER] = "controller",
+	[CSI_PLUGIN_NODE] = "node",
+	[CSI_PLUGIN_MONOLITH] = "monolith",
+};
+
 const char *desired_status_name(enum desired_status status)
 {
 	const char *name = names_get(desired_names, DESIRED_N, (int)status);
@@ -28,6 +35,13 @@ const char *desired_status_name(enum desired_status status)
 const char *client_status_name(enum client_status status)
 {
 	const char *name = names_get(client_names, CLIENT_N, (int)status);
+
+	return name ? name : "invalid";
+}
+
+const char *csi_plugin_type_name(enum csi_plugin_type type)
+{
+	const char *name = names_get(csi_plugin_type_names, CSI_PLUGIN_TYPE_N, (int)type);
 
 	return name ? name : "invalid";
 }
@@ -105,8 +119,72 @@ static enum status validate_unique(const struct alloc *alloc, uint32_t i, struct
 	return STATUS_OK;
 }
 
+/* `csi.sock`: it is put behind the plugin's folder. */
+static bool is_socket_name(const char *name)
+{
+	static const char tail[] = ".sock";
+	size_t n = strlen(name);
+
+	if (n < sizeof(tail) || !str_eq(name + n - (sizeof(tail) - 1), tail))
+		return false;
+	return name[0] != '.' && name[0] != '-' &&
+	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == n;
+}
+
+static enum status validate_csi_plugin(const struct csi_plugin *plugin, struct error *err)
+{
+	static const struct csi_plugin none = {.type = CSI_PLUGIN_NONE};
+
+	if (csi_plugin_eq(plugin, &none))
+		return STATUS_OK;
+	if (plugin->id[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: id is missing: the plugin_id that volumes name");
+	if (!id_is_label(plugin->id) || str_eq(plugin->id, PLUGIN_NATIVE))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"csi_plugin: id '%s' is not the id of a CSI plugin: 1 to %d of a-z 0-9 and -, "
+			"not " PLUGIN_NATIVE,
+			plugin->id, CSI_PLUGIN_ID_MAX);
+	if (plugin->type == CSI_PLUGIN_NONE)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: id '%s' is given and type is missing: controller, node or "
+				 "monolith",
+				 plugin->id);
+	if (plugin->socket[0] != '\0' && !is_socket_name(plugin->socket))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: socket '%s' is not a plain file name that ends in .sock; it is "
+				 "looked for in the plugin's folder",
+				 plugin->socket);
+	if (plugin->health_timeout_ms > CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: health_timeout of %" PRIu32 " ms is more than %d ms",
+				 plugin->health_timeout_ms, CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS);
+	return STATUS_OK;
+}
+
+static enum status validate_volumes(const struct alloc *alloc, struct error *err)
+{
+	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE)
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"volume: an allocation with driver none needs at least one volume block, or a "
+			"csi_plugin block");
+	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
+		enum status st = validate_request(&alloc->volumes[i], err);
+
+		if (st == STATUS_OK)
+			st = validate_unique(alloc, i, err);
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
 enum status alloc_validate(const struct alloc *alloc, struct error *err)
 {
+	enum status st;
+
 	if (alloc->id[0] != '\0' && !id_is_uuid(alloc->id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "id: '%s' is not a lower-case UUID",
 				 alloc->id);
@@ -123,18 +201,8 @@ enum status alloc_validate(const struct alloc *alloc, struct error *err)
 	if (!str_eq(alloc->driver, "none"))
 		return error_set(err, STATUS_UNIMPLEMENTED, 0,
 				 "driver: '%s' is not built yet; use driver = \"none\"", alloc->driver);
-	if (alloc->n_volumes == 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "volume: an allocation with driver none needs at least one volume block");
-	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
-		enum status st = validate_request(&alloc->volumes[i], err);
-
-		if (st == STATUS_OK)
-			st = validate_unique(alloc, i, err);
-		if (st != STATUS_OK)
-			return st;
-	}
-	return STATUS_OK;
+	st = validate_csi_plugin(&alloc->csi_plugin, err);
+	return st == STATUS_OK ? validate_volumes(alloc, err) : st;
 }
 
 const struct volume_request *alloc_find_volume(const struct alloc *alloc, const char *name)
@@ -150,6 +218,22 @@ bool volume_request_eq(const struct volume_request *a, const struct volume_reque
 	return str_eq(a->name, b->name) && str_eq(a->source, b->source) && a->access_mode == b->access_mode &&
 	       a->attachment_mode == b->attachment_mode && a->read_only == b->read_only &&
 	       a->propagation == b->propagation && a->exec == b->exec;
+}
+
+bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b)
+{
+	return str_eq(a->id, b->id) && a->type == b->type && a->health_timeout_ms == b->health_timeout_ms &&
+	       str_eq(a->socket, b->socket);
+}
+
+bool csi_plugin_has_controller(const struct csi_plugin *plugin)
+{
+	return plugin->type == CSI_PLUGIN_CONTROLLER || plugin->type == CSI_PLUGIN_MONOLITH;
+}
+
+bool csi_plugin_has_node(const struct csi_plugin *plugin)
+{
+	return plugin->type == CSI_PLUGIN_NODE || plugin->type == CSI_PLUGIN_MONOLITH;
 }
 
 enum claim_mode volume_request_mode(const struct volume_request *request)

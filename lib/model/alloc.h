@@ -13,6 +13,8 @@ enum {
 	ALLOC_DRIVER_MAX = 31,
 	ALLOC_DESCRIPTION_MAX = 1023,
 	ALLOC_PATH_MAX = 511,
+	CSI_PLUGIN_SOCKET_MAX = 63,
+	CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS = 3600 * 1000,
 };
 
 enum desired_status {
@@ -46,6 +48,23 @@ struct alloc_volume {
 	char name[PROFILE_MAX + 1];
 	char path[ALLOC_PATH_MAX + 1];
 	char claim_id[UUID_TEXT_SIZE];
+	bool is_device; /* path is a block device, made by the plugin */
+};
+
+enum csi_plugin_type {
+	CSI_PLUGIN_NONE,
+	CSI_PLUGIN_CONTROLLER,
+	CSI_PLUGIN_NODE,
+	CSI_PLUGIN_MONOLITH, /* both */
+	CSI_PLUGIN_TYPE_N,
+};
+
+/* The plugin that an allocation runs. */
+struct csi_plugin {
+	char id[CSI_PLUGIN_ID_MAX + 1]; /* a label */
+	enum csi_plugin_type type;
+	uint32_t health_timeout_ms;		/* 0: the agent's default */
+	char socket[CSI_PLUGIN_SOCKET_MAX + 1]; /* file name in the plugin's folder; empty: csi.sock */
 };
 
 struct alloc {
@@ -62,6 +81,7 @@ struct alloc {
 	int32_t client_code; /* enum status behind a failure */
 	struct alloc_volume published[ALLOC_VOLUMES_MAX];
 	uint32_t n_published;
+	struct csi_plugin csi_plugin; /* type CSI_PLUGIN_NONE: it runs none */
 	bool adopted; /* learned from its node after a restore: no claim is granted to it anew */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -84,6 +104,16 @@ const struct volume_request *alloc_find_volume(const struct alloc *alloc, const 
 
 /** Do both ask for the same? */
 bool volume_request_eq(const struct volume_request *a, const struct volume_request *b);
+
+/** Do both run the same plugin in the same way, or none? */
+bool csi_plugin_eq(const struct csi_plugin *a, const struct csi_plugin *b);
+
+/** The services that a plugin of this type has. */
+bool csi_plugin_has_controller(const struct csi_plugin *plugin);
+bool csi_plugin_has_node(const struct csi_plugin *plugin);
+
+/** "monolith"; "unspecified" for none, "invalid" outside the enum. */
+const char *csi_plugin_type_name(enum csi_plugin_type type);
 
 /** Claim mode that a request means. */
 enum claim_mode volume_request_mode(const struct volume_request *request);

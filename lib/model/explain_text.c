@@ -196,6 +196,7 @@ static bool put_strings(Holdfast__V1__ClaimExplanation *pb, const struct explana
 	       put_string(&pb->waiting_for, in->waiting_for) &&
 	       put_string(&pb->last_error, in->claim->last_error) &&
 	       put_string(&pb->next_command, explain_command(in->next, in->claim, command)) &&
+	       put_string(&pb->then_command, explain_command(in->then, in->claim, command)) &&
 	       put_string(&pb->text, explanation_text(in, text));
 }
 

@@ -193,8 +193,9 @@ static enum obstacle check_topology(const struct feasibility *in, const struct w
 	if (topology_matches(&wanted->plugin->node.topology, wanted->topologies, wanted->n_topologies,
 			     missing, sizeof(missing)))
 		return OBSTACLE_NONE;
-	return found(OBSTACLE_TOPOLOGY, ret, "volume %s cannot be reached from node %s: %s",
-		     wanted->volume->id, in->node_id, missing);
+	return found(OBSTACLE_TOPOLOGY, ret, "volume %s cannot be reached from node %s: %s%s",
+		     wanted->volume->id, in->node_id, missing,
+		     wanted->plugin->topology_required ? "" : " (its plugin announces no topologies)");
 }
 
 /* All volumes of the request that one plugin serves count, not only this one. */

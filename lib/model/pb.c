@@ -20,6 +20,7 @@ enum field_kind {
 	FIELD_NUMBER, /* bool, 32 or 64 bits: the width comes from the descriptor */
 	FIELD_ENUM,
 	FIELD_MESSAGE,
+	FIELD_SOME,	/* a message that is left out while it says nothing */
 	FIELD_OPTIONAL, /* a message that may be absent: a bool of the struct says so */
 	FIELD_LIST,	/* of messages, in an array with a uint32_t count */
 };
@@ -65,6 +66,10 @@ struct message_map {
 #define MESSAGE(type, member, map)                                                                         \
 	{                                                                                                  \
 		.name = #member, .kind = FIELD_MESSAGE, .offset = offsetof(type, member), .message = (map) \
+	}
+#define SOME(type, member, map)                                                                         \
+	{                                                                                               \
+		.name = #member, .kind = FIELD_SOME, .offset = offsetof(type, member), .message = (map) \
 	}
 #define OPTIONAL(type, member, has_member, map)                                            \
 	{                                                                                  \
@@ -172,9 +177,19 @@ static const struct field_map alloc_volume_fields[] = {
 	STRING(struct alloc_volume, name),
 	STRING(struct alloc_volume, path),
 	STRING(struct alloc_volume, claim_id),
+	NUMBER(struct alloc_volume, is_device),
 };
 static const struct message_map alloc_volume_map =
 	MAP(struct alloc_volume, holdfast__v1__alloc_volume__descriptor, alloc_volume_fields);
+
+static const struct field_map csi_plugin_fields[] = {
+	STRING(struct csi_plugin, id),
+	ENUM(struct csi_plugin, type, CSI_PLUGIN_TYPE_N),
+	NUMBER(struct csi_plugin, health_timeout_ms),
+	STRING(struct csi_plugin, socket),
+};
+static const struct message_map csi_plugin_map =
+	MAP(struct csi_plugin, holdfast__v1__csi_plugin__descriptor, csi_plugin_fields);
 
 static const struct field_map alloc_fields[] = {
 	STRING(struct alloc, id),
@@ -188,6 +203,7 @@ static const struct field_map alloc_fields[] = {
 	TEXT(struct alloc, client_description),
 	NUMBER(struct alloc, client_code),
 	LIST(struct alloc, "published", published, n_published, &alloc_volume_map),
+	SOME(struct alloc, csi_plugin, &csi_plugin_map),
 	NUMBER(struct alloc, adopted),
 	NUMBER(struct alloc, create_time_ms),
 	NUMBER(struct alloc, modify_time_ms),
@@ -398,6 +414,21 @@ static bool put_list(const struct field_map *field, const char *from, const char
 	return true;
 }
 
+static void free_message(ProtobufCMessage *message, enum texts texts);
+
+static bool put_some(const struct field_map *field, const char *from, void *to, enum texts texts)
+{
+	ProtobufCMessage *sub = to_message(field->message, from, texts);
+
+	if (!sub)
+		return false;
+	if (protobuf_c_message_get_packed_size(sub) > 0)
+		*(ProtobufCMessage **)to = sub;
+	else
+		free_message(sub, texts);
+	return true;
+}
+
 /* False when memory is short; @message can be freed then. */
 static bool put_field(const struct field_map *field, const ProtobufCFieldDescriptor *pb, const char *base,
 		      char *message, enum texts texts)
@@ -421,6 +452,8 @@ static bool put_field(const struct field_map *field, const ProtobufCFieldDescrip
 		*(ProtobufCMessage **)(void *)to = sub;
 		return sub != NULL;
 	}
+	case FIELD_SOME:
+		return put_some(field, from, to, texts);
 	case FIELD_OPTIONAL: {
 		ProtobufCMessage *sub;
 
@@ -563,6 +596,7 @@ static enum status get_field(const struct field_map *field, const ProtobufCField
 	case FIELD_ENUM:
 		return get_enum(field, from, to, err);
 	case FIELD_MESSAGE:
+	case FIELD_SOME:
 		return get_message(field, from, to, err);
 	case FIELD_OPTIONAL:
 		*(bool *)(base + field->count_offset) = *(const void *const *)(const void *)from != NULL;

@@ -54,13 +54,13 @@ static enum status validate_csi(const struct volume *volume, struct error *err)
 {
 	static const struct source none;
 
-	if (!id_is_name(volume->plugin_id, PLUGIN_ID_MAX) || str_eq(volume->plugin_id, PLUGIN_NATIVE))
+	if (!id_is_label(volume->plugin_id) || str_eq(volume->plugin_id, PLUGIN_NATIVE))
 		return error_set(
 			err, STATUS_INVALID_ARGUMENT, 0,
-			"plugin_id: a csi volume needs the id of its plugin (A-Z a-z 0-9 _ and -, up "
-			"to %d, not \"" PLUGIN_NATIVE "\"), not '%.64s'; holdfast plugin status lists "
-			"them",
-			PLUGIN_ID_MAX, volume->plugin_id);
+			"plugin_id: a csi volume needs the id of its plugin (1 to %d of a-z 0-9 and -, not "
+			"\"" PLUGIN_NATIVE "\"), not '%.64s': it is the name of the plugin's folder and of "
+			"its profile in the mount helpers' policies too; holdfast plugin status lists them",
+			CSI_PLUGIN_ID_MAX, volume->plugin_id);
 	if (volume->profile[0] != '\0')
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "profile: is for native volumes; a csi volume is mounted by its plugin");

@@ -65,21 +65,8 @@ enum status volume_check_secrets(struct message_text_entry *const *secrets, size
 	return volume_check_map("secrets", secrets, n, err);
 }
 
-static enum status check_mount_options(const struct volume *volume, const Holdfast__V1__MountOptions *options,
-				       struct error *err)
+enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err)
 {
-	bool is_file_system = false;
-
-	if (!options || (options->fs_type[0] == '\0' && options->n_mount_flags == 0))
-		return STATUS_OK;
-	for (uint32_t i = 0; i < volume->n_capabilities; i++)
-		if (volume->capabilities[i].attachment_mode == ATTACHMENT_FILE_SYSTEM)
-			is_file_system = true;
-	if (!is_file_system)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "mount_options: a volume that is only attached as a block device is never "
-				 "mounted; leave them out, or add a capability with attachment_mode "
-				 "\"file-system\"");
 	if (strlen(options->fs_type) > VOLUME_FS_TYPE_MAX || !str_is_made_of(options->fs_type, "._-"))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "mount_options.fs_type: '%.64s' is not the name of a file system (letters, "
@@ -100,6 +87,24 @@ static enum status check_mount_options(const struct volume *volume, const Holdfa
 				i, VOLUME_MOUNT_FLAG_MAX);
 	}
 	return STATUS_OK;
+}
+
+static enum status check_mount_options(const struct volume *volume, const Holdfast__V1__MountOptions *options,
+				       struct error *err)
+{
+	bool is_file_system = false;
+
+	if (!options || (options->fs_type[0] == '\0' && options->n_mount_flags == 0))
+		return STATUS_OK;
+	for (uint32_t i = 0; i < volume->n_capabilities; i++)
+		if (volume->capabilities[i].attachment_mode == ATTACHMENT_FILE_SYSTEM)
+			is_file_system = true;
+	if (!is_file_system)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "mount_options: a volume that is only attached as a block device is never "
+				 "mounted; leave them out, or add a capability with attachment_mode "
+				 "\"file-system\"");
+	return mount_options_check(options, err);
 }
 
 static enum status check_topology(const char *field, size_t i, const Holdfast__V1__Topology *topology,

@@ -77,6 +77,9 @@ enum status volume_detail_resize(Holdfast__V1__VolumeDetail *detail, uint64_t mi
 bool volume_secrets_lay(Holdfast__V1__VolumeSecrets *secrets, struct message_text_entry *const *over,
 			size_t n_over);
 
+/** Check mount options whoever gives them; no flag is part of a message. */
+enum status mount_options_check(const Holdfast__V1__MountOptions *options, struct error *err);
+
 /** Check the secrets of a request. */
 enum status volume_check_secrets(struct message_text_entry *const *secrets, size_t n, struct error *err);
 

@@ -66,6 +66,8 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 		.port = endpoint->port,
 		.tls = endpoint->tls,
 		.message_bytes = endpoint->message_bytes ? endpoint->message_bytes : MESSAGE_BYTES,
+		.on_lost = endpoint->on_lost,
+		.userdata = endpoint->userdata,
 		.timing = client_timing_default,
 		.conns = LIST_HEAD_INITIALIZER(client->conns),
 		.calls = LIST_HEAD_INITIALIZER(client->calls),
@@ -104,4 +106,9 @@ ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 
 	return details->bytes ? protobuf_c_message_unpack(descriptor, NULL, details->n, details->bytes)
 			      : NULL;
+}
+
+const char *rpc_client_said(const struct rpc_client *client)
+{
+	return client->has_said ? client->said : NULL;
 }

@@ -26,6 +26,10 @@ struct rpc_endpoint {
 	const char *server_uri; /* URI expected in the server's certificate; NULL: any that the CA signed */
 	size_t message_bytes;	/* largest answer; 0: 4 MiB */
 	const char *token;	/* sent with every call; NULL: none. Never in a message or a log */
+	/* A connection that stood is about to end, and not by rpc_client_free(): only to be noted, nothing of
+	 * this header may be called inside. NULL: nobody asks. */
+	void (*on_lost)(void *userdata);
+	void *userdata;
 };
 
 /** @endpoint is copied (not tls). STATUS_INVALID_ARGUMENT when the token could not be sent. */
@@ -53,6 +57,11 @@ enum status rpc_client_call(struct rpc_client *client, const ProtobufCServiceDes
  * read. */
 ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 				     const ProtobufCMessageDescriptor *descriptor);
+
+/** What the server itself said with the error of the call that ended last: the text that came with its code,
+ * "" when none came. NULL when the error is not the server's word but ours, about it or the connection.
+ * Valid until another call ends. */
+const char *rpc_client_said(const struct rpc_client *client);
 
 /** Forget a call: done does not run any more. */
 void rpc_pending_cancel(struct rpc_pending *pending);

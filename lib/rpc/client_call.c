@@ -7,6 +7,7 @@
 #include "rpc/timer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 char *client_call_name(const struct client_call *call, char name[static CALL_NAME_SIZE])
 {
@@ -82,6 +83,9 @@ void client_call_end(struct client_call *call, enum status status, const struct 
 	details_release(&call->client->details);
 	call->client->details = call->head.details;
 	call->head.details = (struct details){.bytes = NULL};
+	call->client->has_said = call->is_told;
+	if (call->is_told)
+		(void)memcpy(call->client->said, call->head.message, sizeof(call->client->said));
 	client_call_unlink(call);
 	call->ops->on_end(call, status, status == STATUS_OK ? NULL : err);
 }
@@ -109,6 +113,30 @@ bool client_call_on_headers(struct h2_stream *stream)
 	return true;
 }
 
+enum message_result client_call_read(struct client_call *call, ProtobufCMessage **ret, struct error *err)
+{
+	enum message_result result =
+		message_read(&call->stream, call->method->output, call->client->message_bytes, ret, err);
+
+	/* what a server would say of a request; here it must not look as if nothing had been done */
+	if (result == MESSAGE_REFUSED && err->status == STATUS_UNIMPLEMENTED)
+		(void)error_set(err, STATUS_INTERNAL, 0,
+				"the answer is compressed, though identity was asked for");
+	return result;
+}
+
+/* Has the server had its last word? */
+static bool is_over(const struct client_call *call)
+{
+	return call->stream.in_end && call->stream.headers_in;
+}
+
+/* ... and is it an error of its own? */
+static bool is_told(const struct client_call *call)
+{
+	return is_over(call) && response_head_is_told(&call->head);
+}
+
 /* How a call whose stream is closed went. */
 static enum status result(const struct client_call *call, struct error *err)
 {
@@ -116,7 +144,7 @@ static enum status result(const struct client_call *call, struct error *err)
 	char name[CALL_NAME_SIZE];
 
 	(void)client_call_name(call, name);
-	if (call->stream.in_end && call->stream.headers_in)
+	if (is_over(call))
 		return response_head_status(&call->head, name, err);
 	if (clock_monotonic_us() >= call->deadline_us) /* the server's clock may have been quicker */
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
@@ -128,8 +156,10 @@ static enum status result(const struct client_call *call, struct error *err)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "%s: the server takes no more calls on this connection%s%s", name,
 				 h2_farewell(conn->h2)[0] != '\0' ? ": " : "", h2_farewell(conn->h2));
-	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: the server reset the call: %s",
-			 name, nghttp2_http2_strerror(call->stream.close_code));
+	return error_set(err, status_from_h2(call->stream.close_code), 0, "%s: %s: %s", name,
+			 call->stream.was_reset ? "the server reset the call"
+						: "the answer breaks the rules of HTTP/2",
+			 nghttp2_http2_strerror(call->stream.close_code));
 }
 
 void client_call_on_ready(struct h2_stream *stream)
@@ -143,8 +173,9 @@ void client_call_on_ready(struct h2_stream *stream)
 	else if (!call->ops->on_progress(call))
 		return;
 	/* a server may leave it at its last word without closing our half */
-	if (!stream->closed && !(stream->in_end && stream->headers_in))
+	if (!stream->closed && !is_over(call))
 		return;
+	call->is_told = is_told(call);
 	st = result(call, &err);
 	client_call_end(call, st, &err);
 }

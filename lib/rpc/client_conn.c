@@ -7,6 +7,8 @@
 #include "rpc/tls_session.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 const struct client_timing client_timing_default = {
 	.connect_us = 10 * USEC_PER_SEC,
@@ -14,7 +16,7 @@ const struct client_timing client_timing_default = {
 	.silence_us = 10 * USEC_PER_SEC,
 };
 
-/* Bytes of requests and answers that wait in memory. */
+/* Bytes of requests and answers that wait in memory, where two answers of the largest size are not more. */
 enum { HELD_MAX = 32 * 1024 * 1024 };
 
 static void conn_ref(struct client_conn *conn)
@@ -28,12 +30,22 @@ static void conn_unref(struct client_conn *conn)
 		free(conn);
 }
 
+/* The server's goodbye explains the end better than the end does. */
+static void add_farewell(struct client_conn *conn)
+{
+	size_t n = strlen(conn->why.msg);
+
+	if (h2_farewell(conn->h2)[0] != '\0')
+		(void)snprintf(conn->why.msg + n, sizeof(conn->why.msg) - n, ": %s", h2_farewell(conn->h2));
+}
+
 void client_conn_close(struct client_conn *conn, const struct error *why)
 {
 	if (!conn->is_open)
 		return;
 	conn->is_open = false;
 	conn->why = *why;
+	add_farewell(conn);
 	LIST_REMOVE(conn, all);
 	if (conn->client->current == conn)
 		conn->client->current = NULL;
@@ -52,6 +64,10 @@ void client_conn_close(struct client_conn *conn, const struct error *why)
 
 static void lose(struct client_conn *conn, const struct error *why)
 {
+	const struct rpc_client *client = conn->client;
+
+	if (conn->is_open && conn->up && client->on_lost)
+		client->on_lost(client->userdata);
 	conn_ref(conn);
 	client_conn_close(conn, why);
 	conn_unref(conn);
@@ -244,8 +260,11 @@ static void on_dialled(int fd, const struct error *err, void *userdata)
 
 static enum status start(struct client_conn *conn, struct error *err)
 {
-	const struct h2_config config = {.held_max = HELD_MAX, .header_max = RESPONSE_HEADERS_MAX};
 	struct rpc_client *client = conn->client;
+	const struct h2_config config = {
+		.held_max = client->message_bytes > HELD_MAX / 2 ? 2 * client->message_bytes : HELD_MAX,
+		.header_max = RESPONSE_HEADERS_MAX,
+	};
 	enum status st;
 	int r;
 

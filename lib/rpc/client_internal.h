@@ -4,6 +4,7 @@
 #include "rpc/client.h"
 #include "rpc/dial.h"
 #include "rpc/h2.h"
+#include "rpc/message.h"
 #include "rpc/response_head.h"
 #include "rpc/transport.h"
 
@@ -28,7 +29,11 @@ struct rpc_client {
 	char *server_uri;
 	char *authorization;	/* value of that header; NULL: none */
 	struct details details; /* of the call that ended last */
+	bool has_said;		/* its error is the server's word */
+	char said[ERROR_MSG_MAX];
 	size_t message_bytes;
+	void (*on_lost)(void *userdata); /* NULL: nobody asks */
+	void *userdata;
 	struct client_timing timing;
 	char name[CLIENT_NAME_SIZE]; /* of the endpoint, for people */
 	bool closing;
@@ -82,6 +87,7 @@ struct client_call {
 	const ProtobufCMethodDescriptor *method;
 	struct response_head head;
 	bool accepted; /* the answer is gRPC and more than a status */
+	bool is_told;  /* it ended with an error that is the server's word */
 	sd_event_source *timer;
 	uint64_t deadline_us; /* monotonic; UINT64_MAX: none */
 	LIST_ENTRY(client_call) all;
@@ -111,6 +117,9 @@ void client_call_end(struct client_call *call, enum status status, const struct 
 
 /** Name for messages: "holdfast.v1.Volumes/Get at unix:/run/x". Returns @name. */
 char *client_call_name(const struct client_call *call, char name[static CALL_NAME_SIZE]);
+
+/** message_read() of an answer. */
+enum message_result client_call_read(struct client_call *call, ProtobufCMessage **ret, struct error *err);
 
 /* For the connection's struct h2_ops. */
 void client_call_on_header(struct h2_stream *stream, const uint8_t *name, size_t name_len,

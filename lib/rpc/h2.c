@@ -67,18 +67,21 @@ static void refuse_unsent(struct h2 *h2, int32_t last_stream_id)
 }
 
 /* Memory short: nothing is shown of it. */
-static void keep_farewell(struct h2 *h2, const nghttp2_goaway *goaway)
+static void keep_reason(char **place, const nghttp2_goaway *goaway)
 {
 	size_t n = goaway->opaque_data_len < FAREWELL_MAX ? goaway->opaque_data_len : FAREWELL_MAX;
 	char raw[FAREWELL_MAX + 1] = {0};
 	char text[FAREWELL_MAX + 1];
 
-	if (n == 0)
+	if (n == 0 && goaway->error_code == NGHTTP2_NO_ERROR)
 		return;
-	memcpy(raw, goaway->opaque_data, n);
+	if (n > 0)
+		memcpy(raw, goaway->opaque_data, n);
+	else
+		(void)str_copy(raw, sizeof(raw), nghttp2_http2_strerror(goaway->error_code));
 	str_copy_text(text, sizeof(text), raw);
-	free(h2->farewell);
-	h2->farewell = strdup(text);
+	free(*place);
+	*place = strdup(text);
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
@@ -87,13 +90,13 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	struct h2_stream *stream;
 
 	if (frame->hd.type == NGHTTP2_GOAWAY && !h2->config.server) {
-		keep_farewell(h2, &frame->goaway);
+		keep_reason(&h2->farewell, &frame->goaway);
 		refuse_unsent(h2, frame->goaway.last_stream_id);
 	}
-	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
-		return 0;
 	stream = stream_of(session, frame->hd.stream_id);
-	if (!stream)
+	if (stream && frame->hd.type == NGHTTP2_RST_STREAM)
+		stream->was_reset = true;
+	if (!stream || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
 		return 0;
 	if (frame->hd.type == NGHTTP2_HEADERS && h2->ops->on_headers(stream))
 		stream->headers_in = true;
@@ -162,13 +165,16 @@ static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *fram
 	return 0;
 }
 
-/* Our last word on a request that the peer is still sending: it may stop. */
+/* Our last word on a request that the peer is still sending: it may stop. On a connection: nghttp2 says what
+ * the peer did wrong. */
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *userdata)
 {
 	struct h2 *h2 = userdata;
 	int32_t id = frame->hd.stream_id;
 	struct h2_stream *stream;
 
+	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+		keep_reason(&h2->quarrel, &frame->goaway);
 	if (!h2->config.server || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
 	    (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
 		return 0;
@@ -259,6 +265,7 @@ void h2_free(struct h2 *h2)
 	}
 	nghttp2_session_del(h2->session);
 	free(h2->farewell);
+	free(h2->quarrel);
 	free(h2);
 }
 
@@ -284,7 +291,9 @@ enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct er
 		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror((int)n));
 	if (n == 0 && !h2->refuses && !nghttp2_session_want_read(h2->session) &&
 	    !nghttp2_session_want_write(h2->session))
-		return error_set(err, STATUS_UNAVAILABLE, 0, "the HTTP/2 connection was ended");
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the HTTP/2 connection was ended%s%s",
+				 h2->quarrel ? ", as the other side breaks its rules: " : "",
+				 h2->quarrel ? h2->quarrel : "");
 	*ret_n = (size_t)n;
 	return STATUS_OK;
 }

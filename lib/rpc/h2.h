@@ -26,6 +26,7 @@ struct h2_stream {
 	bool out_waits;	   /* nghttp2 asked for data when there was none */
 	bool trailers;	   /* on_trailers is called when out is empty and at its end */
 	bool headers_in;   /* the first header block has arrived */
+	bool was_reset;	   /* by the peer */
 	bool in_end;	   /* the peer sends no more */
 	bool in_overflow;  /* the connection's limit was reached; what came then is lost */
 	bool is_late;	   /* server: our last word is said, and the peer still sends */
@@ -92,6 +93,9 @@ void h2_goodbye(struct h2 *h2);
 /** Server, at the beginning: no request will be taken, and @why is told. The connection stays, so that no
  * reset takes the reason away: the owner ends it if the peer does not. */
 void h2_refuse(struct h2 *h2, const char *why);
+
+/** Client: has the request left, or does it wait until the server allows another one? */
+bool h2_stream_is_sent(const struct h2_stream *stream);
 
 /** Client: what the server said when it took no more requests; "" when nothing. */
 const char *h2_farewell(const struct h2 *h2);

@@ -11,6 +11,7 @@ struct h2 {
 	size_t held;	/* bytes in the buffers of all streams */
 	size_t n_late;	/* streams that are late */
 	char *farewell; /* of the peer; NULL: none */
+	char *quarrel;	/* what the peer did wrong, so that we ended the connection; NULL: nothing */
 	bool refuses;	/* the end is for the peer to make */
 	bool dispatching;
 	bool doomed; /* freed by its owner while dispatching */

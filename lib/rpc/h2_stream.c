@@ -141,6 +141,11 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 	return STATUS_OK;
 }
 
+bool h2_stream_is_sent(const struct h2_stream *stream)
+{
+	return stream->h2 && nghttp2_session_find_stream(stream->h2->session, stream->id) != NULL;
+}
+
 void h2_stream_end(struct h2_stream *stream)
 {
 	if (!stream->h2 || stream->out_end)

@@ -67,6 +67,11 @@ void response_head_add(struct response_head *head, const uint8_t *name, size_t n
 	}
 }
 
+bool response_head_is_told(const struct response_head *head)
+{
+	return head->bytes <= RESPONSE_HEADERS_MAX && head->has_status && head->status != STATUS_OK;
+}
+
 enum status response_head_status(const struct response_head *head, const char *what, struct error *err)
 {
 	if (head->bytes > RESPONSE_HEADERS_MAX)

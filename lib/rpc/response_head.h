@@ -33,5 +33,8 @@ void response_head_release(struct response_head *head);
 void response_head_add(struct response_head *head, const uint8_t *name, size_t name_len, const uint8_t *value,
 		       size_t value_len);
 
+/** Is there an error in the server's own words? */
+bool response_head_is_told(const struct response_head *head);
+
 /** What the server said about a call whose stream ended well. @what names the call in messages of our own. */
 enum status response_head_status(const struct response_head *head, const char *what, struct error *err);

@@ -29,8 +29,7 @@ static bool receive_one(struct rpc_stream *stream)
 	char name[CALL_NAME_SIZE];
 	struct error err;
 
-	switch (message_read(&call->stream, call->method->output, call->client->message_bytes, &message,
-			     &err)) {
+	switch (client_call_read(call, &message, &err)) {
 	case MESSAGE_NONE:
 		return false;
 	case MESSAGE_REFUSED:

@@ -1,7 +1,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "rpc/client_internal.h"
-#include "rpc/message.h"
 
 #include <assert.h>
 
@@ -31,8 +30,7 @@ static bool on_progress(struct client_call *call)
 	ProtobufCMessage *message = NULL;
 	struct error err;
 
-	switch (message_read(&call->stream, call->method->output, call->client->message_bytes, &message,
-			     &err)) {
+	switch (client_call_read(call, &message, &err)) {
 	case MESSAGE_NONE:
 		return true;
 	case MESSAGE_REFUSED:
@@ -78,7 +76,10 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)source;
 	(void)usec;
 	(void)client_call_name(call, name);
-	if (call->conn->up)
+	if (call->conn->up && !h2_stream_is_sent(&call->stream))
+		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
+				"%s: not sent in time: the server allows no more calls at once", name);
+	else if (call->conn->up)
 		(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
 				"%s: no answer in time; it may still be carried out", name);
 	else

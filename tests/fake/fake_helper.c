@@ -93,6 +93,32 @@ static struct fake_mount *find(const char *volume, const char *alloc, uint8_t sl
 	return NULL;
 }
 
+static struct fake_folder *folder_find(const char *volume)
+{
+	for (size_t i = 0; i < FAKE_FOLDERS_MAX; i++) {
+		if (state->folders[i].is_used && strcmp(state->folders[i].volume, volume) == 0)
+			return &state->folders[i];
+	}
+	return NULL;
+}
+
+static struct fake_folder *folder_make(const char *volume)
+{
+	struct fake_folder *folder = folder_find(volume);
+
+	for (size_t i = 0; !folder && i < FAKE_FOLDERS_MAX; i++) {
+		if (state->folders[i].is_used)
+			continue;
+		folder = &state->folders[i];
+		memset(folder, 0, sizeof(*folder));
+		folder->is_used = true;
+		(void)snprintf(folder->volume, sizeof(folder->volume), "%s", volume);
+	}
+	if (!folder)
+		violate("the model is full of folders");
+	return folder;
+}
+
 static bool is_published(const char *volume)
 {
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
@@ -150,6 +176,20 @@ static void describe(struct mh_reply *reply, const struct fake_mount *mount)
 	reply->dev_minor = mount->minor;
 }
 
+/* The helper makes the folders, and says whether the plugin has mounted at its target of this use. */
+static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply *reply)
+{
+	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
+
+	if (strcmp(request->profile, "plug") != 0)
+		return MH_REFUSED;
+	if (target->is_mounted && target->is_device)
+		return MH_CONFLICT;
+	reply->state = target->is_mounted ? MH_STATE_STAGED : MH_STATE_PREPARED;
+	reply->dev_minor = target->is_mounted ? target->minor : 0;
+	return target->is_mounted ? MH_ALREADY : MH_OK;
+}
+
 static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)
 {
 	const struct mh_stage *request = bytes;
@@ -157,6 +197,8 @@ static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)
 
 	if (take(&state->refuse_stage))
 		return MH_REFUSED;
+	if (request->source.class == MH_CLASS_CSI)
+		return stage_csi(request, reply);
 	if (mount) {
 		describe(reply, mount);
 		return MH_ALREADY;
@@ -176,11 +218,17 @@ static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)
 static enum mh_status do_publish(const void *bytes, struct mh_reply *reply)
 {
 	const struct mh_publish *request = bytes;
-	struct fake_mount *staged = find(request->volume, "", 0);
+	const struct fake_folder *folder = folder_find(request->volume);
+	const struct fake_mount *staged = find(request->volume, "", 0);
 	struct fake_mount *mount = find(request->volume, request->alloc, request->slot);
+	struct fake_mount target = {0};
 
 	if (take(&state->refuse_publish))
 		return MH_REFUSED;
+	if (folder && folder->targets[request->read_only].is_mounted) {
+		target.minor = folder->targets[request->read_only].minor;
+		staged = &target;
+	}
 	if (!staged)
 		return MH_NOT_FOUND;
 	if (mount) {
@@ -214,11 +262,30 @@ static enum mh_status do_unpublish(const void *bytes, struct mh_reply *reply)
 	return MH_OK;
 }
 
+/* What the plugin left goes with the folders, but a device, which is nothing that the helper takes away. */
+static enum mh_status unstage_csi(struct fake_folder *folder)
+{
+	const struct fake_place *places[] = {&folder->staging, &folder->targets[0], &folder->targets[1]};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		if (places[i]->is_mounted && places[i]->is_device)
+			return MH_BUSY;
+		state->plugin_left += places[i]->is_mounted;
+	}
+	folder->is_used = false;
+	return MH_OK;
+}
+
 static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 {
 	const struct mh_unstage *request = bytes;
 	struct fake_mount *mount = find(request->volume, "", 0);
+	struct fake_folder *folder = folder_find(request->volume);
 
+	if (folder && (is_published(request->volume) || take(&state->busy_unstage)))
+		return MH_BUSY;
+	if (folder)
+		return unstage_csi(folder);
 	if (!mount)
 		return MH_NOT_FOUND;
 	if (is_published(request->volume) || take(&state->busy_unstage))
@@ -229,11 +296,28 @@ static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 	return MH_OK;
 }
 
-static bool entry_at(enum mh_list_kind kind, size_t i, struct mh_list_entry *ret)
+/* A staged volume of class csi: one of its targets, after all others. */
+static bool target_at(size_t i, struct mh_list_entry *ret)
 {
-	const struct fake_mount *mount = &state->mounts[i];
+	const struct fake_folder *folder = &state->folders[i / 2];
+	const struct fake_place *target = &folder->targets[i % 2];
 
 	memset(ret, 0, sizeof(*ret));
+	if (!folder->is_used || !target->is_mounted)
+		return false;
+	memcpy(ret->volume, folder->volume, sizeof(ret->volume));
+	ret->dev_minor = target->minor;
+	ret->state = MH_STATE_STAGED;
+	return true;
+}
+
+static bool entry_at(enum mh_list_kind kind, size_t i, struct mh_list_entry *ret)
+{
+	const struct fake_mount *mount = &state->mounts[i < FAKE_MOUNTS_MAX ? i : 0];
+
+	memset(ret, 0, sizeof(*ret));
+	if (i >= FAKE_MOUNTS_MAX)
+		return kind == MH_LIST_STAGED && target_at(i - FAKE_MOUNTS_MAX, ret);
 	if (kind == MH_LIST_PROFILES) {
 		if (i >= state->n_profiles)
 			return false;
@@ -260,7 +344,7 @@ static void do_list(const struct mh_list *request)
 	struct mh_list_reply reply = {.header = request->header};
 
 	reply.header.length = sizeof(reply);
-	for (size_t i = request->cursor; i < FAKE_MOUNTS_MAX; i++) {
+	for (size_t i = request->cursor; i < FAKE_MOUNTS_MAX + 2 * FAKE_FOLDERS_MAX; i++) {
 		if (!entry_at(request->kind, i, &reply.entries[reply.count]))
 			continue;
 		if (++reply.count < 2)
@@ -413,6 +497,7 @@ static void start(void)
 		.cluster = "test",
 		.node = "n1",
 		.publish_base = FAKE_PUBLISH_BASE,
+		.stage_base = FAKE_STAGE_BASE,
 		.helper_pid = (uint32_t)getpid(),
 		.policy_digest = {state->policy},
 		.door = state->door ? state->door : 1,

@@ -16,9 +16,11 @@ enum {
 	FAKE_LOG_MAX = 4096,
 	FAKE_PIDS_MAX = 256,
 	FAKE_PROFILES_MAX = 16,
+	FAKE_FOLDERS_MAX = 32,
 };
 
 #define FAKE_PUBLISH_BASE "/run/fake/publish"
+#define FAKE_STAGE_BASE "/run/fake/stage"
 #define FAKE_STATE_NAME "state"
 
 /* What goes wrong with a request. */
@@ -54,6 +56,22 @@ struct fake_mount {
 	uint8_t propagation;
 	uint32_t minor; /* of device 0:minor; a block volume has the device asked for */
 	uint32_t major;
+};
+
+/* What a plugin has mounted at one of its places. */
+struct fake_place {
+	bool is_mounted;
+	bool is_device;
+	uint8_t read_only;
+	uint32_t minor; /* of device 0:minor */
+};
+
+/* The folders of one volume of class csi, which STAGE makes and UNSTAGE removes. */
+struct fake_folder {
+	bool is_used;
+	char volume[MH_LABEL_SIZE];
+	struct fake_place staging;
+	struct fake_place targets[2]; /* by read_only */
 };
 
 struct fake_log {
@@ -107,6 +125,8 @@ struct fake_state {
 	pid_t pids[FAKE_PIDS_MAX];
 	uint32_t next_minor;
 	struct fake_mount mounts[FAKE_MOUNTS_MAX];
+	struct fake_folder folders[FAKE_FOLDERS_MAX];
+	uint32_t plugin_left; /* UNSTAGE found mounts that the plugin should have removed */
 	uint32_t n_log;
 	struct fake_log log[FAKE_LOG_MAX]; /* STAGE, PUBLISH, UNPUBLISH, UNSTAGE as they were done */
 	char violation[128];		   /* the first thing that the real helper would have died of */

@@ -137,6 +137,61 @@ const struct fake_mount *fake_helper_mount(const struct fake_helper *fake, const
 	return NULL;
 }
 
+const struct fake_folder *fake_helper_folder(const struct fake_helper *fake, const char *volume)
+{
+	for (size_t i = 0; i < FAKE_FOLDERS_MAX; i++) {
+		const struct fake_folder *folder = &fake->state->folders[i];
+
+		if (folder->is_used && strcmp(folder->volume, volume) == 0)
+			return folder;
+	}
+	return NULL;
+}
+
+/* NULL: there is no such folder, or no such place in it. */
+static struct fake_place *place_at(const struct fake_helper *fake, const char *path)
+{
+	static const char base[] = FAKE_STAGE_BASE "/";
+	char volume[MH_LABEL_SIZE] = {0};
+	struct fake_folder *folder;
+	size_t n;
+
+	if (strncmp(path, base, strlen(base)) != 0)
+		return NULL;
+	path += strlen(base);
+	n = strcspn(path, "/");
+	assert_true(n < sizeof(volume));
+	memcpy(volume, path, n);
+	path += n;
+	folder = (struct fake_folder *)(uintptr_t)fake_helper_folder(fake, volume); /* of the same map */
+	if (!folder)
+		return NULL;
+	if (strcmp(path, "/" MH_CSI_STAGING) == 0)
+		return &folder->staging;
+	if (strcmp(path, "/" MH_CSI_PUBLISH_RW) == 0)
+		return &folder->targets[0];
+	return strcmp(path, "/" MH_CSI_PUBLISH_RO) == 0 ? &folder->targets[1] : NULL;
+}
+
+void fake_helper_plugin(struct fake_helper *fake, const char *path, const struct fake_place *place)
+{
+	struct fake_place *at = place_at(fake, path);
+
+	/* what the helper has removed the plugin may not know yet */
+	if (!at && !place)
+		return;
+	if (!at)
+		fail_msg("a plugin mounts at %s, which was not made for it", path);
+	*at = place ? *place : (struct fake_place){0};
+}
+
+const struct fake_place *fake_helper_place(const struct fake_helper *fake, const char *path)
+{
+	const struct fake_place *at = place_at(fake, path);
+
+	return at && at->is_mounted ? at : NULL;
+}
+
 void fake_helper_put(struct fake_helper *fake, const char *volume, const char *alloc, unsigned int slot,
 		     uint32_t minor)
 {

@@ -28,6 +28,16 @@ unsigned int fake_helper_count(const struct fake_helper *fake, enum mh_op op, en
 const struct fake_mount *fake_helper_mount(const struct fake_helper *fake, const char *volume,
 					   const char *alloc, unsigned int slot);
 
+/** The folders of a csi volume; NULL: none. */
+const struct fake_folder *fake_helper_folder(const struct fake_helper *fake, const char *volume);
+
+/** What a plugin does at @path, one of its places below FAKE_STAGE_BASE; elsewhere is a failure of the test.
+ * @place NULL: it unmounts */
+void fake_helper_plugin(struct fake_helper *fake, const char *path, const struct fake_place *place);
+
+/** What stands at @path, one of those places; NULL: nothing. */
+const struct fake_place *fake_helper_place(const struct fake_helper *fake, const char *path);
+
 /** A mount that was there before. */
 void fake_helper_put(struct fake_helper *fake, const char *volume, const char *alloc, unsigned int slot,
 		     uint32_t minor);

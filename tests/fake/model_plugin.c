@@ -116,6 +116,7 @@ static void note_attach(struct model_plugin *plugin, const Holdfast__V1__Control
 		       request->n_context > 0 ? request->context[0]->value : "");
 	(void)snprintf(plugin->last_fs_type, sizeof(plugin->last_fs_type), "%s",
 		       request->mount_options ? request->mount_options->fs_type : "");
+	plugin->last_attachment_mode = request->capability ? (int)request->capability->attachment_mode : 0;
 }
 
 static void note_detach(struct model_plugin *plugin, const Holdfast__V1__ControllerDetachRequest *request)
@@ -251,6 +252,12 @@ void model_plugin_call(struct model_plugin *plugin, const plugin_call *call, str
 		break;
 	case MODEL_FAIL:
 		reply_with(reply, orders.code, "the model says no");
+		break;
+	case MODEL_NOT_FOUND:
+		reply->response_case = HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH;
+		reply->detach = message(&holdfast__v1__controller_detach_response__descriptor);
+		reply->detach->not_found = true;
+		reply->detach->message = strdup("the model knows no such node");
 		break;
 	case MODEL_HOLD:
 		reply_with(reply, STATUS_INTERNAL, "the model took its time, and failed");

@@ -25,6 +25,7 @@ enum model_outcome {
 	MODEL_HOLD,	    /* nothing is done and nothing answered, until model_plugin_answer() */
 	MODEL_HOLD_DONE,    /* done, but not answered, until model_plugin_answer() */
 	MODEL_TWICE,	    /* done and answered twice */
+	MODEL_NOT_FOUND,    /* a detach: nothing is done, for it knows no such thing */
 	MODEL_NOT_HERE,	    /* not asked: the node does not run it */
 	MODEL_LOSE_BEFORE,  /* the node's session ends before it is done */
 	MODEL_LOSE_AFTER,   /* likewise, after it was done */
@@ -58,6 +59,7 @@ struct model_plugin {
 	char last_secret[64]; /* value of the secret "key" in the last call that may have one */
 	char last_context[64];
 	char last_fs_type[32];
+	int last_attachment_mode;
 	char violation[256];
 };
 

@@ -46,9 +46,10 @@ struct provider {
 	bool has_no_controller;
 	bool does_not_confirm;
 	bool needs_node_expansion;
-	bool is_slow_snapshot;	   /* not ready at first */
-	bool names_nothing;	   /* answers without an id */
-	unsigned int n_topologies; /* of what it makes */
+	bool cannot_expand_on_nodes; /* its node service does not announce it; for provider_report() */
+	bool is_slow_snapshot;	     /* not ready at first */
+	bool names_nothing;	     /* answers without an id */
+	unsigned int n_topologies;   /* of what it makes */
 	struct provider_thing volumes[PROVIDER_THINGS_MAX], snapshots[PROVIDER_THINGS_MAX];
 	size_t n_volumes, n_snapshots; /* ever made */
 	struct provider_orders orders[PROVIDER_CALLS_MAX];

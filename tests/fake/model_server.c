@@ -225,11 +225,20 @@ static void take_status(struct model_server *model, const Holdfast__V1__AllocSta
 	send_forget(model, alloc->id);
 }
 
+static bool is_device(const struct fake_place *place)
+{
+	return place->is_mounted && place->is_device;
+}
+
 static bool is_published(const struct model_server *model, const struct model_claim *claim)
 {
+	const struct fake_folder *folder;
 	char wire[WIRE_VOLUME_SIZE];
 
 	volume_wire_name(claim->claim.namespace, claim->claim.volume_id, wire);
+	folder = fake_helper_folder(model->fake, wire);
+	if (folder && (is_device(&folder->targets[0]) || is_device(&folder->targets[1])))
+		return true;
 	for (unsigned int slot = 0; slot <= MH_SLOT_MAX; slot++) {
 		const struct fake_mount *mount =
 			fake_helper_mount(model->fake, "", claim->claim.allocation_id, slot);
@@ -270,6 +279,21 @@ static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimRe
 	send_ack(model, receipt->claim_id, is_released);
 }
 
+static void take_plugins(struct model_server *model, Holdfast__V1__NodePlugin *const *plugins, size_t n)
+{
+	struct error err;
+
+	model->n_plugins = 0;
+	if (n > NODE_PLUGINS_MAX) {
+		violate(model, "too many plugins", "");
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (node_plugin_from_pb(plugins[i], &model->plugins[model->n_plugins++], &err) != STATUS_OK)
+			violate(model, "bad plugin", err.msg);
+	}
+}
+
 static void take_hello(struct model_server *model, const Holdfast__V1__SessionHello *hello)
 {
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
@@ -280,6 +304,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	model->picture_complete = hello->picture_complete;
 	model->hello_allocs = (unsigned int)hello->n_allocs;
 	model->hello_plugins = (unsigned int)hello->n_plugins;
+	take_plugins(model, hello->plugins, hello->n_plugins);
 	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
 	welcome.cluster = cluster;
 	welcome.heartbeat_ms = SESSION_HEARTBEAT_FAST_MS;
@@ -369,6 +394,9 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		take_report(model, up->report);
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT:
+		model->fingerprints++;
+		take_plugins(model, up->fingerprint->plugins, up->fingerprint->n_plugins);
+		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_UP__MESSAGE__CASE_IS_INT_SIZE:
 		violate(model, "unknown message", "");
@@ -404,9 +432,44 @@ struct model_claim *model_server_add_claim(struct model_server *model, const cha
 	return claim;
 }
 
-static void reply_claim(struct model_server *model, struct rpc_call *call, const struct claim *claim)
+/* A volume of a plugin, with what only the plugin on the node is to know. */
+static void send_csi(struct rpc_call *call, Holdfast__V1__ClaimVolumeResponse *response)
+{
+	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry publish =
+		HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__PUBLISH_CONTEXT_ENTRY__INIT;
+	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry *publishes[] = {&publish};
+	Holdfast__V1__Volume__SecretsEntry secret = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
+	Holdfast__V1__Volume__SecretsEntry *secrets[] = {&secret};
+	char key[] = "key", value[] = MODEL_SECRET, path[] = "/dev/model";
+
+	secret.key = key;
+	secret.value = value;
+	publish.key = key;
+	publish.value = path;
+	response->publish_context = publishes;
+	response->n_publish_context = 1;
+	response->volume->secrets = secrets;
+	response->volume->n_secrets = 1;
+	rpc_call_reply(call, &response->base);
+	response->volume->secrets = NULL;
+	response->volume->n_secrets = 0;
+}
+
+static void be_csi(struct claim *claim, struct volume *volume)
+{
+	volume->type = VOLUME_CSI;
+	volume->source = (struct source){0};
+	volume->profile[0] = '\0';
+	(void)str_copy(volume->plugin_id, sizeof(volume->plugin_id), MODEL_PLUGIN);
+	(void)str_format(volume->external_id, sizeof(volume->external_id), "ext/%s", claim->volume_id);
+	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), MODEL_PLUGIN);
+	(void)str_copy(claim->external_id, sizeof(claim->external_id), volume->external_id);
+}
+
+static void reply_claim(struct model_server *model, struct rpc_call *call, const struct claim *granted)
 {
 	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	struct claim copy = *granted, *claim = &copy;
 	struct ticket ticket = {.magic = TICKET_MAGIC,
 				.generation = claim->generation,
 				.not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)};
@@ -427,12 +490,19 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 	(void)str_copy(volume.id, sizeof(volume.id), claim->volume_id);
 	(void)str_copy(volume.namespace, sizeof(volume.namespace), claim->namespace);
 	volume_wire_name(claim->namespace, claim->volume_id, wire);
+	if (model->is_csi)
+		be_csi(claim, &volume);
+	if (model->tamper)
+		model->tamper(claim, &volume);
 	response.claim = claim_to_pb(claim);
 	response.volume = volume_to_pb(&volume);
 	response.wire_volume = wire;
 	response.ticket.data = (uint8_t *)&ticket;
 	response.ticket.len = sizeof(ticket);
-	rpc_call_reply(call, &response.base);
+	if (model->is_csi)
+		send_csi(call, &response);
+	else
+		rpc_call_reply(call, &response.base);
 	protobuf_c_message_free_unpacked(&response.claim->base, NULL);
 	protobuf_c_message_free_unpacked(&response.volume->base, NULL);
 }
@@ -444,6 +514,15 @@ static void read_boot_id(char ret[static UUID_TEXT_SIZE])
 	assert_non_null(f);
 	assert_non_null(fgets(ret, UUID_TEXT_SIZE, f));
 	(void)fclose(f);
+}
+
+static enum claim_mode mode_of(struct model_server *model, const Holdfast__V1__ClaimVolumeRequest *request)
+{
+	const struct model_alloc *alloc = model_server_alloc(model, request->allocation_id);
+	const struct volume_request *wanted =
+		alloc ? alloc_find_volume(&alloc->alloc, request->volume_name) : NULL;
+
+	return wanted ? volume_request_mode(wanted) : CLAIM_WRITE;
 }
 
 static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
@@ -469,6 +548,8 @@ static void on_claim(struct rpc_call *call, const ProtobufCMessage *message, voi
 		if (model->other_boot)
 			boot_id[0] = boot_id[0] == '0' ? '1' : '0';
 		claim = model_server_add_claim(model, request->allocation_id, request->volume_id, boot_id);
+		if (model->is_csi)
+			claim->claim.mode = mode_of(model, request);
 		(void)str_copy(claim->name, sizeof(claim->name), request->volume_name);
 	}
 	if (!model->hold_claims) {

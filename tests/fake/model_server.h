@@ -6,6 +6,7 @@
 
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "model/node.h"
 #include "rpc/server.h"
 
 #include <systemd/sd-event.h>
@@ -18,6 +19,8 @@ enum {
 };
 
 #define MODEL_CLUSTER "test"
+#define MODEL_PLUGIN "plug"
+#define MODEL_SECRET "s3cr3t-of-the-model"
 #define MODEL_SERVER_URI "holdfast://test/server/s1"
 
 struct model_alloc {
@@ -54,12 +57,19 @@ struct model_server {
 	bool other_boot; /* claims are granted for another boot than the node's */
 	int64_t ticket_ttl_ms;
 	enum source_class class; /* of every volume */
+	bool is_csi;		 /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
+	/* changes what is granted before it is sent; NULL: nobody does */
+	void (*tamper)(struct claim *claim, struct volume *volume);
 	/* seen */
 	unsigned int clock; /* counts messages */
 	unsigned int hellos;
 	bool picture_complete;
 	unsigned int hello_allocs;
 	unsigned int hello_plugins;
+	unsigned int fingerprints; /* messages of their own */
+	/* as last said, in a hello or a message of its own */
+	struct node_plugin plugins[NODE_PLUGINS_MAX];
+	size_t n_plugins;
 	unsigned int heartbeats;
 	unsigned int claim_calls;
 	unsigned int not_here; /* answers to calls to plugins */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone.
+"""Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone, --volumes measures many volumes on one node alone.
 
 Rounds of the things compared are interleaved, and the median of the ratios is what counts: absolute numbers belong to
 the machine and its load.
@@ -12,6 +12,7 @@ import shutil
 import statistics
 import sys
 
+import bench_volumes
 from world import BUILD, CLUSTER, GROUP, PREFIX, Failure, World, run, show
 
 ROUNDS = 5
@@ -19,6 +20,7 @@ PAIRS_HELPER, PAIRS_RAW, PAIRS_COMMANDS = 1000, 3000, 100
 PAIRS_AMONG_FOREIGN = 300
 FOREIGN_MOUNTS = 10000
 STARTS = 41
+ROUNDS_OF_VOLUMES = 3
 
 
 def program(name):
@@ -153,6 +155,32 @@ def show_growth(g):
     show(f"  ratio of the growths, helper : raw {g['growth_helper_to_socket']:26.2f}")
 
 
+def volumes():
+    def make(folder, number):
+        run(program("bench_publish"), "foreign", folder, str(number))
+
+    return bench_volumes.measure(ROUNDS_OF_VOLUMES, FOREIGN_MOUNTS, make)
+
+
+def show_volumes(v):
+    show(f"{v['volumes']} volumes on one node, each of an allocation of its own, alone and among {v['mounts']} mounts")
+    for phase in ("publish", "unpublish"):
+        for what, text, scale, unit in (
+            ("seconds", "", 1, "s"),
+            ("agent_us", ", processor time of the agent for one", 1, "us"),
+            ("helpers_us", ", of the helpers", 1, "us"),
+        ):
+            alone, among = v["alone"][phase][what] * scale, v["among"][phase][what] * scale
+            show(f"  {phase + text:48}{alone:8.2f} -> {among:8.2f} {unit:2} x {v['growth'][f'{phase}_{what}']:.2f}")
+        requests = " ".join(f"{op} {n:.0f}" for op, n in sorted(v["among"][phase]["requests"].items()))
+        show(f"  requests to the helpers: {requests}")
+    for name, when in (("resident_before", "before"), ("resident", "with all published")):
+        alone, among = v["alone"][name] / 1024, v["among"][name] / 1024
+        show(f"  resident memory of the agent {when:19}{alone:8.0f} -> {among:8.0f} KiB")
+    alone, among = v["alone"]["status_seconds"] * 1000, v["among"]["status_seconds"] * 1000
+    show(f"  holdfast agent status                           {alone:8.0f} -> {among:8.0f} ms")
+
+
 def show_helper(h):
     show("one instance of the mount helper")
     show(f"  from exec to HELLO, locked down, median of {STARTS} {h['start_ns'] / 1e6:8.2f} ms")
@@ -197,16 +225,22 @@ def show_server(server):
 def main():
     bench = Bench()
     try:
+        if "--volumes" in sys.argv[1:]:
+            show_volumes(volumes())
+            return 0
         bench.open()
         publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
         claims, server, store = bench.claims(), bench.server(), bench.store()
+        bench.world.close()
+        many = volumes()
     except Failure as e:
         print(f"bench: {e}", file=sys.stderr)
         return 1
     finally:
         bench.world.close()
     if "--json" in sys.argv[1:]:
-        numbers = {"publish": publish, "growth": growth, "helper": helper, "claims": claims, "server": server}
+        numbers = {"publish": publish, "growth": growth, "helper": helper, "claims": claims, "server": server,
+                   "volumes": many}
         print(json.dumps(numbers, indent=2))
         return 0
     show_publish(publish)
@@ -214,6 +248,7 @@ def main():
     show_helper(helper)
     show_claims(claims)
     show_server(server)
+    show_volumes(many)
     show("the store alone")
     for line in store.splitlines():
         show(f"  {line}")

@@ -20,7 +20,7 @@
 
 #define TRACE TEST_PREFIX "/trace"
 #define HOST TEST_PREFIX "/host"
-#define TARGET STAGED "/" MH_CSI_PUBLISH
+#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
 
 enum { TRACE_MAX = 1 << 22, SEEN_MAX = 64, NAME_MAX_ = 24, LINE_MAX_ = 1024 };
 

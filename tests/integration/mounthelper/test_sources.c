@@ -20,7 +20,8 @@ enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, FUSE_MINOR = 229
 #define TREE TEST_PREFIX "/tree"
 #define BY_HAND TEST_PREFIX "/by-hand"
 #define HOST TEST_PREFIX "/host"
-#define TARGET STAGED "/" MH_CSI_PUBLISH
+#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
+#define TARGET_RO STAGED "/" MH_CSI_PUBLISH_RO
 
 static const char policy[] =
 	"\tprofile ext4 { class = block; fstype = ext4; trust = trusted; exec = yes; by_id = source-\n"
@@ -188,14 +189,16 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	static const char *const points[] = {PUBLISHED, STAGED, TARGET, HOST "/data/sub", BY_HAND};
+	static const char *const points[] = {PUBLISHED, STAGED, TARGET, TARGET_RO, HOST "/data/sub", BY_HAND};
 
 	(void)state;
 	is_write_protected = false;
 	(void)agent_stop(&agent);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
 		(void)umount2(points[i], MNT_DETACH);
+	(void)unlink(TARGET);
 	(void)rmdir(TARGET);
+	(void)rmdir(TARGET_RO);
 	(void)rmdir(STAGED "/" MH_CSI_STAGING);
 	(void)rmdir(STAGED);
 	(void)unlink(HOST "/data");
@@ -513,14 +516,23 @@ static void a_plugins_mount_gets_the_floor_when_it_is_published(void **state)
 	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_ALREADY);
 	/* suid, dev, exec and rw as the plugin left them, and none of it in the publish */
 	assert_words(shown(TARGET).options, "rw", "nosuid,nodev,noexec");
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
+	assert_int_equal(task_writes(PUBLISHED "/yes"), 0);
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	/* readers have a target of their own, writable as the plugin left it */
+	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_NOT_FOUND);
+	reply = expect_stage(&agent, stage_of("plugin", plugin(), true), MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	MUST(mkdir(TARGET_RO, 0750));
+	MUST(mount(TARGET, TARGET_RO, NULL, MS_BIND, NULL));
+	expect_stage(&agent, stage_of("plugin", plugin(), true), MH_OK);
 	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_OK);
 	assert_words(shown(PUBLISHED).options, "ro,nosuid,nodev,noexec", "rw");
 	assert_int_equal(shown(PUBLISHED).peer_group, 0);
 	assert_int_equal(task_writes(PUBLISHED "/no"), EROFS);
 	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
-	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_OK);
-	assert_int_equal(task_writes(PUBLISHED "/yes"), 0);
-	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	MUST(umount(TARGET_RO));
+	MUST(rmdir(TARGET_RO));
 	MUST(umount(TARGET));
 	MUST(rmdir(TARGET));
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
@@ -570,6 +582,33 @@ static void a_plugins_daemon_that_answers_nothing_stops_nobody(void **state)
 	(void)close(fd);
 }
 
+/* Block attachment: the plugin binds a device to a file, which is neither published nor ever unlinked. */
+static void a_plugins_device_is_named_when_it_is_left_over(void **state)
+{
+	struct mh_reply reply;
+	int fd;
+
+	(void)state;
+	expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	fd = open(TARGET, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	MUST(fd);
+	MUST(close(fd));
+	MUST(mount("/dev/null", TARGET, NULL, MS_BIND, NULL));
+	reply = expect_stage(&agent, stage_of("plugin", plugin(), false), MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	expect_publish(&agent, publish_of("plugin", plugin(), false), MH_NOT_FOUND);
+	reply = expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+	assert_int_equal(reply.sys_errno, ENOTDIR);
+	assert_last_record("reason=plugin-target");
+	MUST(umount(TARGET));
+	reply = expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+	assert_int_equal(reply.sys_errno, ENOTDIR);
+	MUST(access(TARGET, F_OK));
+	MUST(unlink(TARGET));
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	assert_int_equal(access(STAGED, F_OK), -1);
+}
+
 static void what_a_dead_plugin_left_is_taken_away(void **state)
 {
 	(void)state;
@@ -604,6 +643,7 @@ int main(void)
 		TEST(a_plugins_mount_gets_the_floor_when_it_is_published),
 		TEST(what_a_plugin_mounted_below_its_target_is_a_conflict),
 		TEST(a_plugins_daemon_that_answers_nothing_stops_nobody),
+		TEST(a_plugins_device_is_named_when_it_is_left_over),
 		TEST(what_a_dead_plugin_left_is_taken_away),
 	};
 

@@ -1,5 +1,6 @@
 #include "records.h"
 
+#include "claim_details.h"
 #include "cmocka_all.h"
 
 #include "base/str.h"
@@ -60,6 +61,31 @@ struct claim_grant records_grant(const struct alloc_record *record, uint32_t i)
 	(void)str_copy(grant.volume.profile, sizeof(grant.volume.profile), "scratch");
 	(void)str_format(grant.wire_volume, sizeof(grant.wire_volume), "%s-0123456789abcdef",
 			 request->source);
+	return grant;
+}
+
+struct claim_grant records_csi_grant(const struct alloc_record *record, uint32_t i)
+{
+	struct claim_grant grant = records_grant(record, i);
+	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Volume__SecretsEntry secret = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
+	Holdfast__V1__Volume__SecretsEntry *secrets[] = {&secret};
+	char key[] = "key", value[] = "records-secret";
+
+	grant.volume.type = VOLUME_CSI;
+	grant.volume.source = (struct source){0};
+	grant.volume.profile[0] = '\0';
+	(void)str_copy(grant.volume.plugin_id, sizeof(grant.volume.plugin_id), "plug");
+	(void)str_format(grant.volume.external_id, sizeof(grant.volume.external_id), "share#vol/%u", i);
+	grant.claim.access_mode = SINGLE_NODE_MULTI_WRITER;
+	grant.claim.attachment_mode = ATTACHMENT_FILE_SYSTEM;
+	secret.key = key;
+	secret.value = value;
+	volume.secrets = secrets;
+	volume.n_secrets = 1;
+	response.volume = &volume;
+	assert_int_equal(claim_details_new(&response, &grant.details, NULL), STATUS_OK);
 	return grant;
 }
 

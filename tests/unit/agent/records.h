@@ -16,6 +16,10 @@ struct alloc_record *records_make(uint32_t n);
 struct claim_grant records_grant(const struct alloc_record *record, uint32_t i);
 
 /** What a mount of volume @i comes to. */
+/** The same of a csi volume, with a secret "records-secret" in its details, which belong to the caller:
+ * secret_message_unref() */
+struct claim_grant records_csi_grant(const struct alloc_record *record, uint32_t i);
+
 struct volume_mounted records_mounted(uint32_t i);
 
 /** Bring the record into @phase the way it happens, as far as volume @volume: claimed and, if @is_published,

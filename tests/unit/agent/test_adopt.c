@@ -6,6 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err);
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err);
+
+static const char *bound_at; /* a device, 8:bound_minor; NULL: nowhere */
+static uint32_t bound_minor;
+static bool is_no_device;
+
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err)
+{
+	if (!bound_at || strcmp(path, bound_at) != 0)
+		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
+	*ret = (struct mount_view){.dev_minor = bound_minor};
+	return STATUS_OK;
+}
+
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err)
+{
+	if (is_no_device)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is a file");
+	*ret_major = 8;
+	*ret_minor = view->dev_minor;
+	return STATUS_OK;
+}
+
 /* What the kernel shows of a volume. */
 enum kernel_view {
 	KERNEL_NOTHING,
@@ -42,7 +70,7 @@ static enum adopt_action decide(enum alloc_phase phase, uint32_t n_published, en
 	records_drive(record, phase, n_published, phase == ALLOC_NEW || phase == ALLOC_CLAIMING ? 0 : 2);
 	show(picture, 0, first);
 	show(picture, 1, second);
-	action = adopt_decide(record, picture, boot_id, why);
+	action = adopt_decide(record, picture, NULL, boot_id, why);
 	picture_free(picture);
 	free(record);
 	return action;
@@ -95,11 +123,58 @@ static void a_missing_mount_is_named(void **state)
 	assert_non_null(strstr(why.msg, "device 0:7 is mounted instead of volume vol0 (0:100)"));
 }
 
+static void a_device_is_looked_for_in_the_mount_table(void **state)
+{
+	static const char path[] = "/publish/" ALLOC_ID "/0";
+	static const struct {
+		const char *at;
+		uint32_t minor;
+		bool is_no_device;
+		bool has_table;
+		enum adopt_action expected;
+		const char *words;
+	} rows[] = {
+		{path, 16, false, true, ADOPT_KEEP, NULL},
+		{NULL, 0, false, true, ADOPT_FAIL, "the device of volume vol0 is no longer at /publish/"},
+		{path, 17, false, true, ADOPT_FAIL, "is device 8:17 instead of that of volume vol0 (8:16)"},
+		{path, 16, true, true, ADOPT_FAIL, "it is a file"},
+		{NULL, 0, false, false, ADOPT_KEEP, NULL}, /* not known is kept */
+	};
+	static char some_table;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct alloc_record *record = records_make(1);
+		struct picture *picture = picture_new();
+		struct error why = {0};
+
+		records_drive(record, ALLOC_RUNNING, 1, 1);
+		record->volumes[0].target.type = VOLUME_CSI;
+		record->volumes[0].target.attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+		record->volumes[0].target.dev_major = 8;
+		record->volumes[0].target.dev_minor = 16;
+		bound_at = rows[i].at;
+		bound_minor = rows[i].minor;
+		is_no_device = rows[i].is_no_device;
+		assert_int_equal(adopt_decide(record, picture,
+					      rows[i].has_table
+						      ? (const struct mount_table *)(const void *)&some_table
+						      : NULL,
+					      BOOT_ID, &why),
+				 rows[i].expected);
+		assert_int_equal(why.status, rows[i].words ? STATUS_ABORTED : STATUS_OK);
+		if (rows[i].words)
+			assert_non_null(strstr(why.msg, rows[i].words));
+		picture_free(picture);
+		free(record);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_combination_of_journal_and_kernel_is_decided),
 		cmocka_unit_test(a_missing_mount_is_named),
+		cmocka_unit_test(a_device_is_looked_for_in_the_mount_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

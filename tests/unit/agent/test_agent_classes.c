@@ -78,6 +78,59 @@ static void host_volumes_are_mounted_by_name(void **state)
 	assert_int_equal(w->fake.state->starts, 2);
 }
 
+/* Fails unless the status says @why of A's only mount; NULL: nothing. */
+static void expect_stale(struct world *w, const char *why)
+{
+	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
+
+	assert_non_null(report);
+	assert_int_equal(report->n_mounts, 1);
+	if (why) {
+		assert_non_null(strstr(report->mounts[0]->stale, why));
+		assert_non_null(strstr(report->mounts[0]->stale, "holdfast alloc stop " ALLOC_A));
+	} else {
+		assert_string_equal(report->mounts[0]->stale, "");
+	}
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+}
+
+static void a_mount_whose_server_died_is_stale_until_it_answers_again(void **state)
+{
+	struct world *w = *state;
+
+	w->server.class = SOURCE_NFS4;
+	start_with_a(w, 1);
+	expect_stale(w, NULL);
+	w->seen = PATH_DISCONNECTED;
+	expect_stale(w, "has died");
+	w->seen = PATH_FAILED; /* nobody could look: nothing new is known */
+	expect_stale(w, "has died");
+	w->seen = PATH_STALE;
+	expect_stale(w, "does not know this directory any more");
+	w->seen = PATH_SILENT;
+	expect_stale(w, "does not answer");
+	w->seen = PATH_MOUNTED;
+	expect_stale(w, NULL);
+	w->seen = PATH_FAILED;
+	expect_stale(w, NULL);
+	w->seen = PATH_MOUNTED;
+	stop_a(w);
+}
+
+static void what_has_no_server_is_not_asked_whether_it_answers(void **state)
+{
+	struct world *w = *state;
+	unsigned int looks;
+
+	w->server.class = SOURCE_TMPFS;
+	start_with_a(w, 1);
+	looks = w->looks;
+	w->seen = PATH_DISCONNECTED;
+	expect_stale(w, NULL);
+	assert_int_equal(w->looks, looks);
+	stop_a(w);
+}
+
 static void propagation_reaches_the_helper_and_is_read_back(void **state)
 {
 	struct world *w = *state;
@@ -164,6 +217,8 @@ int main(void)
 		TEST(nfs_volumes_are_mounted_and_released_by_their_own_helper),
 		TEST(a_release_takes_the_class_from_the_profile),
 		TEST(host_volumes_are_mounted_by_name),
+		TEST(a_mount_whose_server_died_is_stale_until_it_answers_again),
+		TEST(what_has_no_server_is_not_asked_whether_it_answers),
 		TEST(propagation_reaches_the_helper_and_is_read_back),
 		TEST(another_propagation_than_asked_for_is_undone),
 		TEST(profiles_of_class_csi_are_not_offered),

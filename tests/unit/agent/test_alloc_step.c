@@ -238,6 +238,82 @@ static void a_grant_becomes_the_target_of_the_mount(void **state)
 	free(record);
 }
 
+static void grant_csi(struct alloc_record *record, uint32_t i)
+{
+	struct claim_grant grant = records_csi_grant(record, i);
+
+	(void)alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+	assert_true(alloc_step(
+		record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .volume = i, .grant = &grant}));
+	assert_ptr_equal(record->volumes[i].target.details, grant.details);
+	secret_message_unref(grant.details);
+}
+
+static void a_grant_of_a_csi_volume_says_whom_to_call(void **state)
+{
+	struct alloc_record *record = records_make(1);
+	const struct volume_target *target = &record->volumes[0].target;
+
+	grant_csi(record, 0);
+	assert_int_equal(target->type, VOLUME_CSI);
+	assert_string_equal(target->profile, "plug");
+	assert_string_equal(target->external_id, "share#vol/0");
+	assert_int_equal(target->access_mode, SINGLE_NODE_MULTI_WRITER);
+	assert_int_equal(target->attachment_mode, ATTACHMENT_FILE_SYSTEM);
+	assert_int_equal(volume_target_use(target), VOLUME_USE_WRITE);
+	assert_false(volume_target_is_device(target));
+	/* once more, as after a new ticket */
+	grant_csi(record, 0);
+	expect_next(record, 0, ALLOC_DO_MOUNT, 0);
+	alloc_record_free(record);
+	alloc_record_free(NULL);
+}
+
+static void what_a_mount_needs_is_forgotten_when_it_is_done_or_undone(void **state)
+{
+	struct alloc_record *record = records_make(2);
+	struct volume_mounted mounted = records_mounted(0);
+
+	mounted.is_device = true;
+	grant_csi(record, 0);
+	assert_true(alloc_step(
+		record,
+		&(struct alloc_event){.type = ALLOC_EVENT_MOUNTED, .volume = 0, .mounted = &mounted}));
+	assert_null(record->volumes[0].target.details);
+	assert_true(record->alloc.published[0].is_device);
+	grant_csi(record, 1);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_non_null(record->volumes[1].target.details);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED, .volume = 1}));
+	assert_null(record->volumes[1].target.details);
+	free(record);
+}
+
+static void a_csi_volume_is_claimed_again_when_its_details_are_gone(void **state)
+{
+	struct alloc_record *record = records_make(1), *after = NULL;
+	uint8_t *bytes;
+	size_t n;
+
+	grant_csi(record, 0);
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
+	assert_int_equal(after->volumes[0].state, VOLUME_CLAIMED);
+	expect_next(after, 0, ALLOC_DO_CLAIM, 0);
+	grant_csi(after, 0);
+	expect_next(after, 0, ALLOC_DO_MOUNT, 0);
+	/* to be undone it needs none */
+	free(bytes);
+	alloc_record_free(after);
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
+	assert_true(alloc_step(after, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	expect_next(after, 0, ALLOC_DO_UNMOUNT, 0);
+	free(bytes);
+	alloc_record_free(after);
+	alloc_record_free(record);
+}
+
 static void a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable(void **state)
 {
 	struct alloc_record *record = records_make(1);
@@ -305,6 +381,9 @@ int main(void)
 		cmocka_unit_test(events_are_taken_in_their_phases_only),
 		cmocka_unit_test(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused),
 		cmocka_unit_test(a_grant_becomes_the_target_of_the_mount),
+		cmocka_unit_test(a_grant_of_a_csi_volume_says_whom_to_call),
+		cmocka_unit_test(what_a_mount_needs_is_forgotten_when_it_is_done_or_undone),
+		cmocka_unit_test(a_csi_volume_is_claimed_again_when_its_details_are_gone),
 		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
 		cmocka_unit_test(a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used),
 		cmocka_unit_test(after_a_reboot_nothing_is_left_and_nothing_is_done),

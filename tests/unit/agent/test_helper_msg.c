@@ -1,6 +1,7 @@
 #include "cmocka_all.h"
 #include "helper_msg.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,6 +301,27 @@ static void every_outcome_has_a_code_and_a_sentence(void **state)
 	}
 }
 
+static void what_a_plugin_left_is_told_by_its_errno(void **state)
+{
+	static const struct {
+		int sys_errno;
+		const char *word;
+	} rows[] = {{ENOTDIR, "the device of a block attachment"},
+		    {ENOTEMPTY, "left files"},
+		    {0, "a process has files open"},
+		    {EBUSY, "a process has files open"}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct mh_reply reply = {.header.op = MH_OP_UNSTAGE,
+					       .status = MH_BUSY,
+					       .sys_errno = (uint16_t)rows[i].sys_errno};
+		struct error err = {0};
+
+		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_FAILED_PRECONDITION);
+		assert_non_null(strstr(err.msg, rows[i].word));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +334,7 @@ int main(void)
 		cmocka_unit_test(lists_are_checked_by_their_kind),
 		cmocka_unit_test(a_list_must_end_and_stay_within_its_page),
 		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
+		cmocka_unit_test(what_a_plugin_left_is_told_by_its_errno),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,11 @@
 #include "temp_dir.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 
+#include <dirent.h>
+#include <holdfast/v1/journal.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +21,8 @@ struct fixture {
 	unsigned int n_allocs;
 	struct receipt receipts[4];
 	unsigned int n_receipts;
+	struct node_plugin plugin; /* the last one read */
+	unsigned int n_plugins;
 };
 
 static void open_journal(struct fixture *f)
@@ -134,6 +139,118 @@ static void a_record_comes_back_as_it_was_in_every_phase(void **state)
 	}
 }
 
+/* Everything that lies in the journal's folder. */
+static bool folder_holds(const char *dir, const char *text)
+{
+	DIR *folder = opendir(dir);
+	const struct dirent *entry;
+	bool holds = false;
+
+	assert_non_null(folder);
+	while (!holds && (entry = readdir(folder))) {
+		char path[TEMP_PATH_SIZE];
+		char *bytes = NULL;
+		size_t n = 0;
+
+		(void)temp_dir_path(path, dir, entry->d_name);
+		if (file_read(path, 1 << 26, &bytes, &n) == 0)
+			holds = memmem(bytes, n, text, strlen(text)) != NULL;
+		free(bytes);
+	}
+	(void)closedir(folder);
+	return holds;
+}
+
+static void a_csi_volume_comes_back_without_its_secrets(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc_record *record = records_make(2);
+
+	record->alloc.volumes[1].read_only = true;
+	for (uint32_t i = 0; i < 2; i++) {
+		struct claim_grant grant = records_csi_grant(record, i);
+		struct volume_mounted mounted = records_mounted(i);
+
+		(void)alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+		grant.claim.mode = i == 1 ? CLAIM_READ : CLAIM_WRITE;
+		grant.claim.attachment_mode = i == 1 ? ATTACHMENT_BLOCK_DEVICE : ATTACHMENT_FILE_SYSTEM;
+		assert_true(alloc_step(
+			record,
+			&(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .volume = i, .grant = &grant}));
+		write_now(f, &(struct journal_write){.alloc = record});
+		if (i == 1) {
+			mounted.is_device = true;
+			assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_MOUNTED,
+									     .volume = i,
+									     .mounted = &mounted}));
+			write_now(f, &(struct journal_write){.alloc = record});
+		}
+		secret_message_unref(grant.details);
+	}
+	read_again(f);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct volume_record wanted = record->volumes[i];
+
+		assert_int_equal(wanted.target.details != NULL, i == 0);
+		wanted.target.details = NULL;
+		wanted.is_granted_now = false;
+		assert_memory_equal(&f->record->volumes[i], &wanted, sizeof(wanted));
+	}
+	assert_true(f->record->alloc.published[1].is_device);
+	assert_true(folder_holds(f->dir, "share#vol/1"));
+	assert_false(folder_holds(f->dir, "records-secret"));
+	alloc_record_free(record);
+}
+
+static void a_csi_volume_that_cannot_be_ours_is_refused(void **state)
+{
+	static const struct {
+		const char *plugin, *external;
+		int type, access, attachment;
+		bool is_good;
+	} rows[] = {
+		{"plug", "x", VOLUME_CSI, 1, 1, true},
+		{"plug", "x", VOLUME_CSI, ACCESS_MODE_N - 1, ATTACHMENT_MODE_N - 1, true},
+		{"plug", "x", VOLUME_CSI, ACCESS_MODE_N, 1, false},
+		{"plug", "x", VOLUME_CSI, 1, ATTACHMENT_MODE_N, false},
+		{"plug", "x", VOLUME_CSI, -1, 1, false},
+		{"plug", "", VOLUME_CSI, 1, 1, false},
+		{"", "x", VOLUME_CSI, 1, 1, false},
+		{"../up", "x", VOLUME_CSI, 1, 1, false},
+		{"plug", "x", VOLUME_TYPE_N, 1, 1, false},
+		{"", "", VOLUME_TYPE_UNSPECIFIED, 0, 0, true}, /* written before there were plugins */
+		{"", "", VOLUME_NATIVE, 0, 0, true},
+	};
+	struct alloc_record *record = records_make(1);
+	uint8_t *bytes, *other;
+	size_t n;
+
+	records_drive(record, ALLOC_RUNNING, 1, 1);
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		Holdfast__V1__JournalAlloc *pb = holdfast__v1__journal_alloc__unpack(NULL, n, bytes);
+		Holdfast__V1__JournalVolume *volume = pb->volumes[0];
+		struct alloc_record *got = NULL;
+		size_t n_other;
+
+		volume->type = (Holdfast__V1__VolumeType)rows[i].type;
+		volume->access_mode = (Holdfast__V1__AccessMode)rows[i].access;
+		volume->attachment_mode = (Holdfast__V1__AttachmentMode)rows[i].attachment;
+		volume->plugin_id = strdup(rows[i].plugin);
+		volume->external_id = strdup(rows[i].external);
+		n_other = holdfast__v1__journal_alloc__get_packed_size(pb);
+		other = malloc(n_other);
+		(void)holdfast__v1__journal_alloc__pack(pb, other);
+		holdfast__v1__journal_alloc__free_unpacked(pb, NULL);
+		assert_int_equal(alloc_record_unpack(other, n_other, &got, NULL),
+				 rows[i].is_good ? STATUS_OK : STATUS_DATA_LOSS);
+		free(got);
+		free(other);
+	}
+	free(bytes);
+	free(record);
+}
+
 static void receipts_come_back_until_they_are_dropped(void **state)
 {
 	struct fixture *f = *state;
@@ -238,11 +355,55 @@ static void receipts_are_kept_in_order_and_bounded(void **state)
 	receipts_free(receipts);
 }
 
+static enum status on_plugin(const struct node_plugin *plugin, void *userdata, struct error *err)
+{
+	struct fixture *f = userdata;
+
+	f->plugin = *plugin;
+	f->n_plugins++;
+	return STATUS_OK;
+}
+
+static void read_plugins(struct fixture *f)
+{
+	static const struct journal_reader reader = {.on_plugin = on_plugin};
+
+	f->n_plugins = 0;
+	assert_int_equal(journal_read(f->journal, &reader, f, NULL), STATUS_OK);
+}
+
+static void what_is_known_of_plugins_is_read_back_and_dropped(void **state)
+{
+	struct fixture *f = *state;
+	struct node_plugin plugin = {.has_node = true, .node = {.stage = true, .max_volumes = 9}};
+	const struct journal_write put = {.plugin = &plugin};
+	const struct journal_write drop = {.forget_plugin = plugin.plugin_id};
+
+	/* the longest id there is */
+	memset(plugin.plugin_id, 'a', 63);
+	(void)str_copy(plugin.provider, sizeof(plugin.provider), "p");
+	write_now(f, &put);
+	plugin.node.max_volumes = 10;
+	write_now(f, &put);
+	journal_close(f->journal);
+	open_journal(f);
+	read_plugins(f);
+	assert_int_equal(f->n_plugins, 1);
+	assert_memory_equal(&f->plugin, &plugin, sizeof(plugin));
+	write_now(f, &drop);
+	read_plugins(f);
+	assert_int_equal(f->n_plugins, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_known_of_plugins_is_read_back_and_dropped, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_record_comes_back_as_it_was_in_every_phase, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_csi_volume_comes_back_without_its_secrets, setup, teardown),
+		cmocka_unit_test(a_csi_volume_that_cannot_be_ours_is_refused),
 		cmocka_unit_test_setup_teardown(receipts_come_back_until_they_are_dropped, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_journal_of_another_node_is_refused, setup, teardown),
 		cmocka_unit_test(a_damaged_record_is_refused_or_whole),

@@ -112,6 +112,27 @@ static void the_real_mount_table_is_read(void **state)
 	mount_table_free(table);
 }
 
+/* Who reads it again gets the same one, as long as nothing is mounted or unmounted anywhere. */
+static void a_table_is_kept_until_it_changes(void **state)
+{
+	struct mount_table *table = NULL, *first;
+	struct mount_view view;
+	struct error err;
+
+	assert_int_equal(mount_table_refresh(&table, "/proc", &err), STATUS_OK);
+	for (int i = 0; i < 100; i++) {
+		first = table;
+		assert_int_equal(mount_table_refresh(&table, "/proc", &err), STATUS_OK);
+		assert_int_equal(mount_table_find(table, "/proc", &view, &err), STATUS_OK);
+		if (table == first)
+			break;
+	}
+	assert_ptr_equal(table, first); /* not a hundred changes in a row */
+	assert_int_equal(mount_table_find(table, "/", &view, &err), STATUS_NOT_FOUND); /* not below /proc */
+	mount_table_free(table);
+	mount_table_free(NULL);
+}
+
 static void neither_root_nor_capabilities_are_accepted(void **state)
 {
 	struct error err;
@@ -144,6 +165,7 @@ int main(void)
 		cmocka_unit_test(each_witness_alone_can_object),
 		cmocka_unit_test(propagation_is_exactly_what_was_asked_for),
 		cmocka_unit_test(the_real_mount_table_is_read),
+		cmocka_unit_test(a_table_is_kept_until_it_changes),
 		cmocka_unit_test(neither_root_nor_capabilities_are_accepted),
 		cmocka_unit_test(the_status_is_for_root_and_the_agent_itself),
 	};

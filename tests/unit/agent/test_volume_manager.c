@@ -1,11 +1,12 @@
 #include "cmocka_all.h"
 #include "fake_helper_client.h"
-#include "mount_table.h"
+#include "path_look.h"
 #include "volume_manager.h"
 
 #include "base/clock.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct fixture {
 		const char *name;
 		enum status status;
 		char path[ALLOC_PATH_MAX + 1];
+		char why[sizeof(((struct error *)0)->msg)];
 	} results[RESULTS_MAX];
 };
 
@@ -38,18 +40,21 @@ struct request {
 	struct volume_task *task;
 };
 
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err);
+void __wrap_path_look(const char *path, struct path_seen *ret);
+
+static enum path_state seen_state; /* what a look at any path gives */
 
 /* Every mount is as the model made it: its first device. */
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err)
+void __wrap_path_look(const char *path, struct path_seen *ret)
 {
-	*ret = (struct mount_view){.dev_minor = 100, .is_nosuid = true, .is_nodev = true, .is_noexec = true};
-	return STATUS_OK;
+	*ret = (struct path_seen){
+		.state = seen_state,
+		.sys_errno = seen_state == PATH_MOUNTED ? 0 : ENOTCONN,
+		.view = {.dev_minor = 100, .is_nosuid = true, .is_nodev = true, .is_noexec = true}};
 }
 
-static bool in_use(const char *wire_volume, const char *alloc_id, uint8_t slot, void *userdata)
+static bool in_use(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
+		   void *userdata)
 {
 	struct fixture *f = userdata;
 
@@ -76,6 +81,8 @@ static void on_done(const struct volume_mounted *mounted, const struct error *er
 	struct result *result = &request->f->results[request->f->n_done++];
 
 	*result = (struct result){.name = request->name, .status = err ? err->status : STATUS_OK};
+	if (err)
+		(void)str_copy(result->why, sizeof(result->why), err->msg);
 	if (mounted)
 		(void)str_copy(result->path, sizeof(result->path), mounted->path);
 	request->task = NULL;
@@ -98,6 +105,7 @@ static int setup(void **state)
 	struct error err;
 
 	assert_non_null(f);
+	seen_state = PATH_MOUNTED;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
@@ -256,6 +264,55 @@ static void a_mount_that_is_not_wanted_any_more_ends_early(void **state)
 	assert_int_equal(f->fake.state->calls, 1);
 }
 
+static void volumes_have_their_turns_in_the_order_of_asking(void **state)
+{
+	struct fixture *f = *state;
+	struct request requests[] = {{.f = f, .name = "z"}, {.f = f, .name = "m"}, {.f = f, .name = "a"}};
+	size_t begun = 0;
+
+	for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++)
+		mount(&requests[i], requests[i].name, ALLOC_A);
+	volume_manager_set_picture(f->manager, picture_new());
+	while (begun < sizeof(requests) / sizeof(*requests)) {
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+		while (begun < sizeof(requests) / sizeof(*requests) &&
+		       (!requests[begun].task ||
+			!str_eq(volume_task_info(requests[begun].task).step, "queued")))
+			begun++;
+		for (size_t i = begun; i < sizeof(requests) / sizeof(*requests); i++)
+			assert_string_equal(volume_task_info(requests[i].task).step, "queued");
+	}
+	run_until(f, &f->n_done, 3);
+}
+
+static void what_cannot_be_seen_after_a_publish_is_no_success(void **state)
+{
+	static const struct {
+		enum path_state state;
+		enum status status;
+		const char *word;
+	} rows[] = {
+		{PATH_NOT_MOUNTED, STATUS_FAILED_PRECONDITION, "does not see it there"},
+		{PATH_SILENT, STATUS_UNAVAILABLE, "does not answer within 10 s"},
+		{PATH_DISCONNECTED, STATUS_UNAVAILABLE, "cannot be looked at"},
+		{PATH_STALE, STATUS_UNAVAILABLE, "cannot be looked at"},
+		{PATH_FAILED, STATUS_UNAVAILABLE, "cannot be looked at"},
+	};
+	struct fixture *f = *state;
+
+	volume_manager_set_picture(f->manager, picture_new());
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct request a = {.f = f, .name = "a"};
+
+		seen_state = rows[i].state;
+		mount(&a, "v", ALLOC_A);
+		run_until(f, &f->n_done, (unsigned int)i + 1);
+		assert_int_equal(f->results[i].status, rows[i].status);
+		assert_non_null(strstr(f->results[i].why, rows[i].word));
+		assert_non_null(strstr(f->results[i].why, FAKE_PUBLISH_BASE "/" ALLOC_A "/0"));
+	}
+}
+
 static void operations_are_bounded(void **state)
 {
 	struct fixture *f = *state;
@@ -279,6 +336,8 @@ int main(void)
 		TEST(operations_of_one_volume_come_one_after_another),
 		TEST(who_waits_for_another_attempt_lets_others_go_first),
 		TEST(a_mount_that_is_not_wanted_any_more_ends_early),
+		TEST(volumes_have_their_turns_in_the_order_of_asking),
+		TEST(what_cannot_be_seen_after_a_publish_is_no_success),
 		TEST(operations_are_bounded),
 	};
 

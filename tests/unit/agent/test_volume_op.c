@@ -11,10 +11,31 @@ static const struct row {
 	{VOLUME_OP_IDLE, VOLUME_OP_MOUNT, VOLUME_OP_STAGING, VOLUME_OP_STAGE},
 	{VOLUME_OP_IDLE, VOLUME_OP_UNMOUNT, VOLUME_OP_UNPUBLISHING, VOLUME_OP_UNPUBLISH},
 	{VOLUME_OP_IDLE, VOLUME_OP_RELEASE, VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
+	{VOLUME_OP_IDLE, VOLUME_OP_EXPAND, VOLUME_OP_EXPANDING, VOLUME_OP_PLUGIN_EXPAND},
 	{VOLUME_OP_IDLE, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
 	{VOLUME_OP_STAGING, VOLUME_OP_OK, VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
+	{VOLUME_OP_STAGING, VOLUME_OP_PREPARED, VOLUME_OP_WAITING, VOLUME_OP_WAIT_PLUGIN},
+	{VOLUME_OP_STAGING, VOLUME_OP_DEVICE, VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
 	{VOLUME_OP_STAGING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
 	{VOLUME_OP_STAGING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_WAITING, VOLUME_OP_OK, VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
+	{VOLUME_OP_WAITING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_WAITING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_OK, VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH},
+	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PAUSE},
+	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_PLUGIN_STAGE},
+	{VOLUME_OP_PLUGIN_STAGING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_OK, VOLUME_OP_CONFIRMING, VOLUME_OP_STAGE},
+	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_DEVICE, VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
+	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PAUSE},
+	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_PLUGIN_PUBLISH},
+	{VOLUME_OP_PLUGIN_PUBLISHING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_CONFIRMING, VOLUME_OP_OK, VOLUME_OP_PUBLISHING, VOLUME_OP_PUBLISH},
+	{VOLUME_OP_CONFIRMING, VOLUME_OP_PREPARED, VOLUME_OP_ENDED, VOLUME_OP_FAIL_EMPTY},
+	{VOLUME_OP_CONFIRMING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
+	{VOLUME_OP_CONFIRMING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
 	{VOLUME_OP_PUBLISHING, VOLUME_OP_OK, VOLUME_OP_VERIFYING, VOLUME_OP_VERIFY},
 	{VOLUME_OP_PUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
 	{VOLUME_OP_PUBLISHING, VOLUME_OP_CANCELLED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
@@ -23,9 +44,24 @@ static const struct row {
 	{VOLUME_OP_UNPUBLISHING, VOLUME_OP_OK, VOLUME_OP_CHECKING, VOLUME_OP_CHECK},
 	{VOLUME_OP_UNPUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
 	{VOLUME_OP_CHECKING, VOLUME_OP_OK, VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
+	{VOLUME_OP_CHECKING, VOLUME_OP_PLUGINS_TURN, VOLUME_OP_PLUGIN_UNPUBLISHING,
+	 VOLUME_OP_PLUGIN_UNPUBLISH},
 	{VOLUME_OP_CHECKING, VOLUME_OP_IN_USE, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_OK, VOLUME_OP_RECHECKING, VOLUME_OP_RECHECK},
+	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
+	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_PAUSE},
+	{VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_UNPUBLISHING,
+	 VOLUME_OP_PLUGIN_UNPUBLISH},
+	{VOLUME_OP_RECHECKING, VOLUME_OP_PLUGINS_TURN, VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE},
+	{VOLUME_OP_RECHECKING, VOLUME_OP_IN_USE, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_OK, VOLUME_OP_UNSTAGING, VOLUME_OP_UNSTAGE},
+	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
+	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PENDING, VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PAUSE},
+	{VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_AGAIN, VOLUME_OP_PLUGIN_UNSTAGING, VOLUME_OP_PLUGIN_UNSTAGE},
 	{VOLUME_OP_UNSTAGING, VOLUME_OP_OK, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
 	{VOLUME_OP_UNSTAGING, VOLUME_OP_FAILED, VOLUME_OP_IDLE, VOLUME_OP_RETRY},
+	{VOLUME_OP_EXPANDING, VOLUME_OP_OK, VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+	{VOLUME_OP_EXPANDING, VOLUME_OP_FAILED, VOLUME_OP_ENDED, VOLUME_OP_FAIL},
 };
 
 static const struct row *find(enum volume_op_state state, enum volume_op_event event)
@@ -50,13 +86,87 @@ static void every_pair_of_state_and_event_is_as_listed(void **state)
 	}
 }
 
-static void nothing_is_unstaged_without_a_check(void **state)
+/* From where an action can follow. */
+static void only_after(enum volume_op_action action, const enum volume_op_state *states, size_t n)
 {
 	for (enum volume_op_state s = 0; s < VOLUME_OP_STATE_N; s++) {
 		for (enum volume_op_event e = 0; e < VOLUME_OP_EVENT_N; e++) {
-			if (volume_op_step(s, e).action == VOLUME_OP_UNSTAGE)
-				assert_int_equal(s, VOLUME_OP_CHECKING);
+			bool may = false;
+
+			if (volume_op_step(s, e).action != action)
+				continue;
+			for (size_t i = 0; i < n; i++)
+				may = may || states[i] == s;
+			assert_true(may);
 		}
+	}
+}
+
+#define ONLY_AFTER(action, ...)                                           \
+	only_after((action), (const enum volume_op_state[]){__VA_ARGS__}, \
+		   sizeof((const enum volume_op_state[]){__VA_ARGS__}) / sizeof(enum volume_op_state))
+
+static void nothing_is_unstaged_without_a_check(void **state)
+{
+	/* by the helper of a native volume, or after the plugin of a csi one */
+	ONLY_AFTER(VOLUME_OP_UNSTAGE, VOLUME_OP_CHECKING, VOLUME_OP_PLUGIN_UNSTAGING);
+	ONLY_AFTER(VOLUME_OP_PLUGIN_UNSTAGE, VOLUME_OP_RECHECKING, VOLUME_OP_PLUGIN_UNSTAGING);
+	ONLY_AFTER(VOLUME_OP_PLUGIN_UNPUBLISH, VOLUME_OP_CHECKING, VOLUME_OP_PLUGIN_UNPUBLISHING);
+}
+
+static void nothing_is_published_that_the_helper_has_not_seen(void **state)
+{
+	ONLY_AFTER(VOLUME_OP_PUBLISH, VOLUME_OP_STAGING, VOLUME_OP_CONFIRMING);
+}
+
+/* An unmount ends by success alone, and a failed step of it never leads on. */
+static void a_failed_unmount_never_falls_through(void **state)
+{
+	static const enum volume_op_state undoing[] = {VOLUME_OP_UNPUBLISHING,	      VOLUME_OP_CHECKING,
+						       VOLUME_OP_PLUGIN_UNPUBLISHING, VOLUME_OP_RECHECKING,
+						       VOLUME_OP_PLUGIN_UNSTAGING,    VOLUME_OP_UNSTAGING};
+
+	for (size_t i = 0; i < sizeof(undoing) / sizeof(*undoing); i++) {
+		struct volume_op_step failed = volume_op_step(undoing[i], VOLUME_OP_FAILED);
+		struct volume_op_step pending = volume_op_step(undoing[i], VOLUME_OP_PENDING);
+
+		assert_true(failed.action == VOLUME_OP_REFUSE || failed.action == VOLUME_OP_RETRY);
+		assert_true(pending.action == VOLUME_OP_REFUSE || pending.action == VOLUME_OP_PAUSE);
+		assert_int_equal(pending.next, undoing[i]);
+		assert_int_equal(volume_op_step(undoing[i], VOLUME_OP_CANCELLED).action, VOLUME_OP_REFUSE);
+	}
+}
+
+/* What may have been carried out is made again as it is. */
+static void the_call_after_a_pause_is_the_same(void **state)
+{
+	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(*rows); row++) {
+		struct volume_op_step again;
+
+		if (row->action != VOLUME_OP_PAUSE)
+			continue;
+		assert_int_equal(row->next, row->state);
+		again = volume_op_step(row->state, VOLUME_OP_AGAIN);
+		assert_int_equal(again.next, row->state);
+		/* as the step before it began */
+		for (const struct row *first = rows; first < rows + sizeof(rows) / sizeof(*rows); first++) {
+			if (first->next == row->state && first->state != row->state)
+				assert_int_equal(first->action, again.action);
+		}
+	}
+}
+
+static void steps_of_plugins_are_known_as_such(void **state)
+{
+	for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(*rows); row++) {
+		bool is_plugins =
+			row->action == VOLUME_OP_WAIT_PLUGIN ||
+			(row->action >= VOLUME_OP_PLUGIN_STAGE && row->action <= VOLUME_OP_PLUGIN_PUBLISH) ||
+			row->action == VOLUME_OP_PLUGIN_UNPUBLISH ||
+			row->action == VOLUME_OP_PLUGIN_UNSTAGE || row->action == VOLUME_OP_PLUGIN_EXPAND ||
+			row->action == VOLUME_OP_PAUSE;
+
+		assert_int_equal(volume_op_is_plugins(row->next), is_plugins);
 	}
 }
 
@@ -72,6 +182,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_of_state_and_event_is_as_listed),
 		cmocka_unit_test(nothing_is_unstaged_without_a_check),
+		cmocka_unit_test(nothing_is_published_that_the_helper_has_not_seen),
+		cmocka_unit_test(a_failed_unmount_never_falls_through),
+		cmocka_unit_test(the_call_after_a_pause_is_the_same),
+		cmocka_unit_test(steps_of_plugins_are_known_as_such),
 		cmocka_unit_test(every_state_has_a_name),
 	};
 

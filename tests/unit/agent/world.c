@@ -1,6 +1,6 @@
 #include "world.h"
 
-#include "mount_table.h"
+#include "path_look.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
@@ -19,10 +19,11 @@
 static char pki_dir[TEMP_DIR_SIZE];
 static struct world *current; /* for the functions that replace others at link time */
 
-enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err);
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
 void __wrap_mount_table_free(struct mount_table *table);
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err);
+void __wrap_path_look(const char *path, struct path_seen *ret);
 int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
 int __real_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
 int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
@@ -30,40 +31,67 @@ int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
 
 static char no_table;
 
-enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err)
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
 {
-	*ret = (struct mount_table *)(void *)&no_table;
+	*table = (struct mount_table *)(void *)&no_table;
 	return STATUS_OK;
 }
 
 void __wrap_mount_table_free(struct mount_table *table)
 {
-	assert_ptr_equal(table, &no_table);
+	assert_true(!table || (void *)table == &no_table);
 }
 
-enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
-				    struct error *err)
+/* What the model made at BASE/ALLOCATION/SLOT. */
+static bool view_at(const char *path, struct mount_view *ret)
 {
 	static const char base[] = FAKE_PUBLISH_BASE "/";
 	char alloc[UUID_TEXT_SIZE] = {0};
 	const struct fake_mount *mount;
 	uint32_t slot;
 
-	/* BASE/ALLOCATION/SLOT */
-	assert_true(str_starts_with(path, base) && strlen(path) > strlen(base) + UUID_TEXT_SIZE);
+	if (!str_starts_with(path, base) || strlen(path) <= strlen(base) + UUID_TEXT_SIZE ||
+	    parse_u32(path + strlen(base) + UUID_TEXT_SIZE, 0, MH_SLOT_MAX, &slot) < 0)
+		return false;
 	memcpy(alloc, path + strlen(base), UUID_TEXT_SIZE - 1);
-	assert_int_equal(parse_u32(path + strlen(base) + UUID_TEXT_SIZE, 0, MH_SLOT_MAX, &slot), 0);
 	mount = fake_helper_mount(&current->fake, "", alloc, slot);
-	if (!mount)
-		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
-	*ret = (struct mount_view){.dev_major = mount->major,
-				   .dev_minor = mount->minor,
-				   .is_read_only = mount->read_only,
-				   .is_nosuid = true,
-				   .is_nodev = true,
-				   .is_noexec = !mount->exec,
-				   .options = "nosuid,nodev"};
-	return STATUS_OK;
+	if (mount)
+		*ret = (struct mount_view){.dev_major = mount->major,
+					   .dev_minor = mount->minor,
+					   .is_read_only = mount->read_only,
+					   .is_nosuid = true,
+					   .is_nodev = true,
+					   .is_noexec = !mount->exec,
+					   .options = "nosuid,nodev"};
+	return mount != NULL;
+}
+
+/* What a plugin has mounted or bound. */
+static bool plugins_view_at(const char *path, struct mount_view *ret)
+{
+	const struct fake_place *place = fake_helper_place(&current->fake, path);
+
+	if (!place)
+		return false;
+	*ret = (struct mount_view){.dev_minor = place->minor};
+	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), place->is_device ? "devtmpfs" : "ext4");
+	return true;
+}
+
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err)
+{
+	if (str_starts_with(path, FAKE_STAGE_BASE "/") ? plugins_view_at(path, ret) : view_at(path, ret))
+		return STATUS_OK;
+	return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
+}
+
+void __wrap_path_look(const char *path, struct path_seen *ret)
+{
+	*ret = (struct path_seen){.state = current->seen};
+	(void)__atomic_add_fetch(&current->looks, 1, __ATOMIC_SEQ_CST);
+	if (ret->state == PATH_MOUNTED && !view_at(path, &ret->view))
+		ret->state = PATH_NOT_MOUNTED;
 }
 
 int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
@@ -130,6 +158,8 @@ struct world *world_new(void)
 	(void)str_copy(w->config.server.server_uri, sizeof(w->config.server.server_uri), MODEL_SERVER_URI);
 	(void)str_copy(w->config.data_dir, sizeof(w->config.data_dir), w->fake.folder);
 	(void)str_copy(w->config.helper.path, sizeof(w->config.helper.path), w->fake.path);
+	/* not this machine's; a test that wants plugins has one that it removes */
+	set_path(w->config.plugin_dir, sizeof(w->config.plugin_dir), w->fake.folder, "plugins");
 	set_path(w->config.socket, sizeof(w->config.socket), w->fake.folder, "agent.sock");
 	set_path(w->config.tls.ca, sizeof(w->config.tls.ca), pki_dir, "ca.pem");
 	set_path(w->config.tls.cert, sizeof(w->config.tls.cert), pki_dir, "node.pem");

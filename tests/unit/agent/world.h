@@ -5,6 +5,7 @@
 #include "cmocka_all.h"
 #include "fake_helper_client.h"
 #include "model_server.h"
+#include "path_look.h"
 #include "temp_dir.h"
 
 #include <holdfast/v1/agent.pb-c.h>
@@ -21,6 +22,8 @@ struct world {
 	sd_event *event;
 	struct agent *agent;
 	bool superblock_lives; /* of every block device, as /sys/fs shows it */
+	enum path_state seen;  /* what a look at a publish gives; PATH_MOUNTED: what the helper's model has */
+	unsigned int looks;    /* at publishes */
 };
 
 /* One certificate authority for all tests of the program. */

@@ -279,6 +279,21 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	answer->mounts = list_new();
 	answer->mounts[answer->n_mounts++] = answer_new(&holdfast__v1__agent_mount__descriptor);
 	answer->mounts[0]->path = strdup("/run/holdfast/pub/1");
+	answer->mounts[0]->volume_id = strdup("models");
+	answer->mounts[0]->stale = strdup("the file server behind it has died; holdfast alloc stop a1");
+	answer->plugins = list_new();
+	answer->plugins[answer->n_plugins++] = answer_new(&holdfast__v1__agent_plugin__descriptor);
+	answer->plugins[0]->plugin_id = strdup("ebs");
+	answer->plugins[0]->provider = strdup("ebs.csi.aws.com");
+	answer->plugins[0]->provider_version = strdup("1.30");
+	answer->plugins[0]->state = strdup("unhealthy");
+	answer->plugins[0]->socket = strdup("/run/holdfast/plugins/ebs/csi.sock");
+	answer->plugins[0]->last_error = strdup("plugin ebs: Probe: no \033[2Jcredentials");
+	answer->plugins[0]->calls = 9;
+	answer->plugins[0]->calls_failed = 4;
+	answer->plugins[0]->calls_under_way = 2;
+	answer->plugins[0]->calls_waiting = 1;
+	answer->plugins[0]->oldest_call = strdup("NodeStageVolume");
 	return &answer->base;
 }
 

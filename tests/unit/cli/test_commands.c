@@ -284,6 +284,30 @@ static void the_agents_words_cannot_move_the_cursor(void **state)
 	assert_null(strchr(ending.output, '\033'));
 }
 
+static void a_stale_mount_is_shown_with_what_repairs_it(void **state)
+{
+	(void)state;
+	expect_ok("agent status");
+	expect_output(
+		"stale mount of volume models at /run/holdfast/pub/1: the file server behind it has died; "
+		"holdfast alloc stop a1\n");
+}
+
+static void the_agents_plugins_are_shown_with_what_they_are_busy_with(void **state)
+{
+	(void)state;
+	expect_ok("agent status --verbose");
+	expect_output("ebs.csi.aws.com 1.30");
+	expect_output("unhealthy");
+	expect_output("/run/holdfast/plugins/ebs/csi.sock");
+	expect_output("NodeStageVolume for ");
+	expect_output(" and 2 more");
+	expect_output("4 of 9");
+	expect_output("no \\x1b[2Jcredentials");
+	expect_ok("agent status --json");
+	expect_output("\"plugin_id\":");
+}
+
 static void empty_lists_say_so(void **state)
 {
 	(void)state;
@@ -423,6 +447,8 @@ int main(void)
 		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, run_setup),
 		cmocka_unit_test_setup(nodes_and_the_server_are_shown, run_setup),
 		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, run_setup),
+		cmocka_unit_test_setup(a_stale_mount_is_shown_with_what_repairs_it, run_setup),
+		cmocka_unit_test_setup(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setup),
 		cmocka_unit_test_setup(empty_lists_say_so, run_setup),
 		cmocka_unit_test_setup(a_trail_is_verified_and_shown, run_setup),
 		cmocka_unit_test_setup(a_trail_of_several_files_is_verified_in_order, run_setup),

@@ -73,7 +73,7 @@ static void a_drain_that_lasts_goes_on_without_the_command(void **state)
 		       "node node-1 still holds 1 claims; its drain goes on without us");
 	fake.requests[0] = '\0';
 	expect_ok("node drain node-1 --detach");
-	expect_output("is draining, 1 volumes are not released yet");
+	expect_output("is draining, 1 volume is not released yet");
 	assert_null(strstr(fake.requests, "Nodes.Get"));
 	expect_ok("node drain node-1 --no-wait --json");
 	expect_output("\"volumes\": [");

@@ -124,11 +124,13 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 		"volume \"data\" {\n  source = \"db\"\n  access_mode = \"single-node-writer\"\n"
 		"  attachment_mode = \"file-system\"\n  read_only = false\n  propagation = \"private\"\n}\n"
 		"volume \"logs\" {\n  source = \"log\"\n  read_only = true\n  exec = true\n"
-		"  propagation = \"host-to-task\"\n}\n",
+		"  propagation = \"host-to-task\"\n"
+		"  mount_options {\n    fs_type = \"xfs\"\n    mount_flags = [\"noatime\"]\n  }\n}\n",
 		"{\"name\": \"app\", \"node\": \"n1\", \"driver\": \"none\", \"volume\": {"
 		"\"data\": {\"source\": \"db\", \"access_mode\": \"single-node-writer\"},"
 		"\"logs\": {\"source\": \"log\", \"read_only\": true, \"exec\": true, "
-		"\"propagation\": \"host-to-task\"}}}",
+		"\"propagation\": \"host-to-task\", "
+		"\"mount_options\": {\"fs_type\": \"xfs\", \"mount_flags\": [\"noatime\"]}}}}",
 	};
 
 	(void)state;
@@ -147,6 +149,32 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 		assert_true(a->volumes[1]->exec);
 		assert_int_equal(a->volumes[1]->propagation,
 				 HOLDFAST__V1__PROPAGATION__PROPAGATION_HOST_TO_TASK);
+		assert_null(a->volumes[0]->mount_options);
+		assert_string_equal(a->volumes[1]->mount_options->fs_type, "xfs");
+		assert_string_equal(a->volumes[1]->mount_options->mount_flags[0], "noatime");
+		protobuf_c_message_free_unpacked(&a->base, NULL);
+	}
+}
+
+static void an_allocation_names_the_plugin_it_runs_as_in_nomad(void **state)
+{
+	static const char *const texts[] = {
+		"name = \"ebs\"\ncsi_plugin {\n  id = \"ebs0\"\n  type = \"monolith\"\n"
+		"  health_timeout = \"1m\"\n  socket = \"x.sock\"\n}\n",
+		"{\"name\": \"ebs\", \"csi_plugin\": {\"id\": \"ebs0\", \"type\": \"monolith\", "
+		"\"health_timeout\": \"60s\", \"socket\": \"x.sock\"}}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		Holdfast__V1__Allocation *a = alloc(texts[i]);
+
+		assert_non_null(a->csi_plugin);
+		assert_string_equal(a->csi_plugin->id, "ebs0");
+		assert_int_equal(a->csi_plugin->type,
+				 HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_MONOLITH);
+		assert_int_equal(a->csi_plugin->health_timeout_ms, 60000);
+		assert_string_equal(a->csi_plugin->socket, "x.sock");
 		protobuf_c_message_free_unpacked(&a->base, NULL);
 	}
 }
@@ -334,6 +362,16 @@ static void mistakes_in_allocations_have_file_and_line(void **state)
 		{"volume {}\nvolume {}", "s.hcl:1: 'volume' must be a block: volume \"NAME\" { }"},
 		{"volume \"a\" {\n  read_only = \"yes\"\n}",
 		 "s.hcl:2: read_only: 'yes' is not true or false"},
+		{"csi_plugin {\n  id = \"a\"\n  mount_dir = \"/csi\"\n}", "s.hcl:3: unknown key 'mount_dir'"},
+		{"csi_plugin {\n  type = \"nodes\"\n}",
+		 "s.hcl:2: type: 'nodes' is unknown, use one of: controller, node, monolith"},
+		{"csi_plugin {\n  health_timeout = 30\n}",
+		 "s.hcl:2: 'health_timeout' must be a duration: \"30s\", \"5m\""},
+		{"csi_plugin {\n  health_timeout = \"1us\"\n}",
+		 "s.hcl:2: 'health_timeout' must be a duration: \"30s\", \"5m\""},
+		{"csi_plugin {\n  health_timeout = \"0s\"\n}",
+		 "s.hcl:2: 'health_timeout' must be a duration: \"30s\", \"5m\""},
+		{"csi_plugin = 5", "s.hcl:1: 'csi_plugin' must be a block: NAME { }"},
 		{"volume \"a\" {\n  propagation = \"shared\"\n}",
 		 "s.hcl:2: propagation: 'shared' is unknown, use one of: private, host-to-task, "
 		 "bidirectional"},
@@ -360,6 +398,7 @@ int main(void)
 		cmocka_unit_test(sources_of_every_class_are_read),
 		cmocka_unit_test(several_capabilities_keep_their_order_in_hcl_and_json),
 		cmocka_unit_test(an_allocation_takes_its_volumes_by_label),
+		cmocka_unit_test(an_allocation_names_the_plugin_it_runs_as_in_nomad),
 		cmocka_unit_test(a_volume_file_of_nomad_is_read_whole),
 		cmocka_unit_test(the_same_is_read_from_json),
 		cmocka_unit_test(secrets_come_from_a_file_beside_the_volume),

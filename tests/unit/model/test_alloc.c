@@ -82,6 +82,36 @@ static void no_volumes(struct alloc *a)
 	a->n_volumes = 0;
 }
 
+static void plugin(struct alloc *a)
+{
+	a->csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
+}
+static void plugin_without_type(struct alloc *a)
+{
+	a->csi_plugin = (struct csi_plugin){.id = "ebs"};
+}
+static void plugin_without_id(struct alloc *a)
+{
+	a->csi_plugin = (struct csi_plugin){.type = CSI_PLUGIN_NODE};
+}
+static void plugin_with_only_a_timeout(struct alloc *a)
+{
+	a->csi_plugin = (struct csi_plugin){.health_timeout_ms = 1};
+}
+static void plugin_in_capitals(struct alloc *a)
+{
+	a->csi_plugin = (struct csi_plugin){.id = "EBS", .type = CSI_PLUGIN_NODE};
+}
+static void native_plugin(struct alloc *a)
+{
+	a->csi_plugin = (struct csi_plugin){.id = PLUGIN_NATIVE, .type = CSI_PLUGIN_NODE};
+}
+static void patient_plugin(struct alloc *a)
+{
+	plugin(a);
+	a->csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS + 1;
+}
+
 static void contradictions_and_bad_names_are_refused_by_field(void **state)
 {
 	static const struct {
@@ -104,6 +134,12 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 		{device_with_mounts, "propagation", "attachment_mode", STATUS_INVALID_ARGUMENT},
 		{device_with_programs, "exec", "attachment_mode", STATUS_INVALID_ARGUMENT},
 		{no_volumes, "volume", "at least one", STATUS_INVALID_ARGUMENT},
+		{plugin_without_type, "csi_plugin: id 'ebs'", "type is missing", STATUS_INVALID_ARGUMENT},
+		{plugin_without_id, "csi_plugin", "id is missing", STATUS_INVALID_ARGUMENT},
+		{plugin_with_only_a_timeout, "csi_plugin", "id is missing", STATUS_INVALID_ARGUMENT},
+		{plugin_in_capitals, "csi_plugin", "'EBS'", STATUS_INVALID_ARGUMENT},
+		{native_plugin, "csi_plugin", "'native'", STATUS_INVALID_ARGUMENT},
+		{patient_plugin, "csi_plugin", "health_timeout", STATUS_INVALID_ARGUMENT},
 	};
 
 	(void)state;
@@ -115,6 +151,80 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 		assert_int_equal(alloc_validate(&a, &err), cases[i].status);
 		assert_non_null(strstr(err.msg, cases[i].says));
 		assert_non_null(strstr(err.msg, cases[i].also));
+	}
+}
+
+static void an_allocation_that_runs_a_plugin_needs_no_volumes(void **state)
+{
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	(void)state;
+	plugin(&a);
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	a.n_volumes = 0;
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	a.csi_plugin.health_timeout_ms = CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS;
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+}
+
+static void the_socket_of_a_plugin_is_a_plain_file_name(void **state)
+{
+	static const struct {
+		const char *socket;
+		bool is_good;
+	} cases[] = {
+		{"", true},
+		{"csi.sock", true},
+		{"a.sock", true},
+		{"A_b-0.x.sock", true},
+		{".sock", false},
+		{"..sock", false},
+		{"-x.sock", false},
+		{"csi", false},
+		{"csi.sock2", false},
+		{"a/csi.sock", false},
+		{"../csi.sock", false},
+		{"a b.sock", false},
+		{"a\nb.sock", false},
+		{"\xc3\xa4.sock", false},
+		{"csi.SOCK", false},
+	};
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	(void)state;
+	plugin(&a);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct error err = {.msg = ""};
+
+		(void)str_copy(a.csi_plugin.socket, sizeof(a.csi_plugin.socket), cases[i].socket);
+		assert_int_equal(alloc_validate(&a, &err),
+				 cases[i].is_good ? STATUS_OK : STATUS_INVALID_ARGUMENT);
+		if (!cases[i].is_good)
+			assert_non_null(strstr(err.msg, "csi_plugin: socket"));
+	}
+}
+
+static void the_services_of_a_plugin_follow_from_its_type(void **state)
+{
+	static const struct {
+		enum csi_plugin_type type;
+		bool controller, node;
+		const char *name;
+	} cases[] = {
+		{CSI_PLUGIN_NONE, false, false, "unspecified"},
+		{CSI_PLUGIN_CONTROLLER, true, false, "controller"},
+		{CSI_PLUGIN_NODE, false, true, "node"},
+		{CSI_PLUGIN_MONOLITH, true, true, "monolith"},
+	};
+
+	(void)state;
+	assert_int_equal(ARRAY_SIZE(cases), CSI_PLUGIN_TYPE_N);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct csi_plugin p = {.id = "ebs", .type = cases[i].type};
+
+		assert_int_equal(csi_plugin_has_controller(&p), cases[i].controller);
+		assert_int_equal(csi_plugin_has_node(&p), cases[i].node);
+		assert_string_equal(csi_plugin_type_name(p.type), cases[i].name);
 	}
 }
 
@@ -150,6 +260,9 @@ static void only_the_nodes_word_makes_an_allocation_terminal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_allocation_that_runs_a_plugin_needs_no_volumes),
+		cmocka_unit_test(the_socket_of_a_plugin_is_a_plain_file_name),
+		cmocka_unit_test(the_services_of_a_plugin_follow_from_its_type),
 		cmocka_unit_test(a_complete_submission_is_valid),
 		cmocka_unit_test(contradictions_and_bad_names_are_refused_by_field),
 		cmocka_unit_test(mounts_may_come_from_the_host_for_all_and_go_there_from_writers),

@@ -580,6 +580,7 @@ static void programs_are_told_the_same(void **state)
 		assert_string_equal(pb->waiting_for, ex.waiting_for);
 		assert_string_equal(pb->last_error, "verbatim");
 		assert_string_equal(pb->next_command, explain_command(ex.next, &claim, command));
+		assert_string_equal(pb->then_command, explain_command(ex.then, &claim, command));
 		assert_string_equal(pb->text, explanation_text(&ex, text));
 		holdfast__v1__claim_explanation__free_unpacked(pb, NULL);
 	}

@@ -71,6 +71,9 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 		v.capabilities[i] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
+	a.published[0].is_device = true;
+	a.csi_plugin = (struct csi_plugin){
+		.id = "ebs", .type = CSI_PLUGIN_MONOLITH, .health_timeout_ms = 7, .socket = "x.sock"};
 	n.n_past_boots = 1;
 	n.past_boots[0] = (struct past_boot){.id = BOOT_1, .ended_ms = 5};
 	n.drain = (struct drain){.started_ms = 1, .deadline_ms = 2, .done_ms = 3, .by = "me", .reason = "r"};
@@ -103,6 +106,18 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	protobuf_c_message_free_unpacked(&vp->base, NULL);
 	protobuf_c_message_free_unpacked(&ap->base, NULL);
 	protobuf_c_message_free_unpacked(&np->base, NULL);
+}
+
+static void an_allocation_without_a_plugin_says_nothing_of_one(void **state)
+{
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+	Holdfast__V1__Allocation *copied = alloc_to_pb(&a), *borrowing = alloc_borrow_pb(&a);
+
+	(void)state;
+	assert_null(copied->csi_plugin);
+	assert_null(borrowing->csi_plugin);
+	protobuf_c_message_free_unpacked(&copied->base, NULL);
+	pb_free_borrowing(&borrowing->base);
 }
 
 static void assert_same_bytes(ProtobufCMessage *copied, ProtobufCMessage *borrowing)
@@ -221,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_claim_survives_the_wire_whole),
 		cmocka_unit_test(volume_alloc_and_node_come_back_as_they_went),
+		cmocka_unit_test(an_allocation_without_a_plugin_says_nothing_of_one),
 		cmocka_unit_test(a_message_that_borrows_says_the_same_as_a_copy),
 		cmocka_unit_test(text_one_byte_too_long_is_refused_by_name),
 		cmocka_unit_test(names_are_refused_and_texts_cleaned_when_they_are_not_printable),

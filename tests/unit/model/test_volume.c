@@ -64,6 +64,13 @@ static void foreign_plugin(struct volume *v)
 {
 	(void)str_copy(v->plugin_id, sizeof(v->plugin_id), "ebs");
 }
+static void csi_of(struct volume *v, const char *plugin_id)
+{
+	v->type = VOLUME_CSI;
+	v->profile[0] = '\0';
+	v->source = (struct source){.class = SOURCE_UNSPECIFIED};
+	assert_int_equal(str_copy(v->plugin_id, sizeof(v->plugin_id), plugin_id), 0);
+}
 static void break_profile(struct volume *v)
 {
 	(void)str_copy(v->profile, sizeof(v->profile), "Disk");
@@ -257,9 +264,42 @@ static void a_placeholder_is_filled_with_all_that_no_claim_says(void **state)
 	}
 }
 
+static void the_plugin_of_a_csi_volume_is_a_label(void **state)
+{
+	static const struct {
+		const char *id;
+		bool is_good;
+	} cases[] = {
+		{"ebs", true},
+		{"a", true},
+		{"0-9", true},
+		{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true}, /* 63 */
+		{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+		{"", false},
+		{"EBS", false},
+		{"ebs_prod", false},
+		{"ebs.csi.example", false},
+		{"../ebs", false},
+		{PLUGIN_NATIVE, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct volume v = a_volume();
+		struct error err = {.msg = ""};
+
+		csi_of(&v, cases[i].id);
+		if (volume_validate(&v, &err) != (cases[i].is_good ? STATUS_OK : STATUS_INVALID_ARGUMENT))
+			fail_msg("%s: %s", cases[i].id, err.msg);
+		if (!cases[i].is_good)
+			assert_non_null(strstr(err.msg, "plugin_id: "));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_plugin_of_a_csi_volume_is_a_label),
 		cmocka_unit_test(a_placeholder_is_filled_with_all_that_no_claim_says),
 		cmocka_unit_test(a_complete_registration_is_valid),
 		cmocka_unit_test(defaults_fill_what_may_be_left_out),

@@ -203,6 +203,99 @@ static void publish_csi_volume(void)
 	assert_true(fake_is_mount(PLUGIN_PUBLISH));
 }
 
+static struct mh_publish publish_csi_read_only(uint8_t slot)
+{
+	struct mh_publish req = publish_csi("vol-1", slot);
+
+	req.read_only = 1;
+	return req;
+}
+
+/* A publish is of the target of its use and of no other; the model tells their devices apart. */
+static void publish_both_uses(void)
+{
+	struct mh_reply writer, reader;
+
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi_read_only(1)), MH_NOT_FOUND);
+	fake_make_directory(PLUGIN_PUBLISH_RO, 0, 0750);
+	ASSERT_REPLY(publish(publish_csi_read_only(1)), MH_NOT_FOUND);
+	fake_mount_other(PLUGIN_PUBLISH_RO);
+	writer = publish(publish_csi("vol-1", 0));
+	reader = publish(publish_csi_read_only(1));
+	ASSERT_REPLY(writer, MH_OK);
+	ASSERT_REPLY(reader, MH_OK);
+	assert_int_not_equal(writer.dev_minor, reader.dev_minor);
+	assert_int_equal(writer.state & MH_STATE_READ_ONLY, 0);
+	assert_int_equal(reader.state & MH_STATE_READ_ONLY, MH_STATE_READ_ONLY);
+	assert_int_equal(stat_of("vol-1", -1).dev_minor, writer.dev_minor);
+	/* the other use is another mount, whatever the flags */
+	ASSERT_REPLY(publish(publish_csi_read_only(0)), MH_CONFLICT);
+	fake_unmount(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 2)), MH_NOT_FOUND);
+	assert_int_equal(stat_of("vol-1", -1).dev_minor, reader.dev_minor);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	fake_unmount(PLUGIN_PUBLISH_RO);
+	assert_int_equal(stat_of("vol-1", -1).state, MH_STATE_PREPARED);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_string_equal(fake_summary(), "dir /srv/publish\ndir /srv/stage\n");
+}
+
+/* Without the memory of what was published, what stands is the witness: of either use. */
+static void unpublish_without_memory(void)
+{
+	make_csi("vol-1");
+	fake_make_directory(PLUGIN_PUBLISH_RO, 0, 0750);
+	fake_mount_other(PLUGIN_PUBLISH);
+	fake_mount_other(PLUGIN_PUBLISH_RO);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(publish(publish_csi_read_only(1)), MH_OK);
+	memset(helper.state->slot, 0, sizeof(helper.state->slot));
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
+}
+
+static void readers_and_writers_have_a_plugins_target_each(void **state)
+{
+	(void)state;
+	each_kernel(publish_both_uses);
+	each_kernel(unpublish_without_memory);
+}
+
+/* The daemons of both uses die, and mount anew: both publishes are of mounts that stand no more. */
+static void mount_both_anew(void)
+{
+	make_csi("vol-1");
+	make_csi("vol-2");
+	fake_make_directory(PLUGIN_PUBLISH_RO, 0, 0750);
+	fake_mount_other(PLUGIN_PUBLISH);
+	fake_mount_other(PLUGIN_PUBLISH_RO);
+	fake_mount_other("/srv/stage/vol-2/rw-publish");
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(publish(publish_csi_read_only(1)), MH_OK);
+	ASSERT_REPLY(publish(publish_csi("vol-2", 2)), MH_OK);
+	fake_unmount(PLUGIN_PUBLISH);
+	fake_unmount(PLUGIN_PUBLISH_RO);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	fake_mount_other(PLUGIN_PUBLISH_RO);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 2)), MH_CONFLICT);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 1)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	ASSERT_SAID("reason=plugin-left-mount");
+}
+
+static void both_uses_of_a_volume_are_known_after_a_plugins_death(void **state)
+{
+	(void)state;
+	each_kernel(mount_both_anew);
+}
+
 static void what_a_csi_plugin_published_is_cloned_for_allocations(void **state)
 {
 	(void)state;
@@ -219,13 +312,15 @@ static void leave(const char *path, int leftover)
 		fake_mount_other(path);
 }
 
-static void take_what_a_plugin_left(int publish_left, int staging_left)
+static void take_what_a_plugin_left(int publish_left, int readers_left, int staging_left)
 {
-	bool mounted = publish_left == MOUNT || staging_left == MOUNT;
+	bool mounted = publish_left == MOUNT || readers_left == MOUNT || staging_left == MOUNT;
 
 	new_world(SHARING);
 	make_csi("vol-1");
+	fake_make_directory(PLUGIN_PUBLISH_RO, 0, 0750);
 	leave(PLUGIN_PUBLISH, publish_left);
+	leave(PLUGIN_PUBLISH_RO, readers_left);
 	leave(PLUGIN_STAGING, staging_left);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	ASSERT_SAID(mounted ? "reason=plugin-left-mount res=success" : "reason=none res=success");
@@ -237,8 +332,9 @@ static void take_what_a_plugin_left(int publish_left, int staging_left)
 static void take_what_plugins_left(void)
 {
 	for (int p = NOTHING; p < LEFTOVERS; p++)
-		for (int s = NOTHING; s < LEFTOVERS; s++)
-			take_what_a_plugin_left(p, s);
+		for (int r = NOTHING; r < LEFTOVERS; r++)
+			for (int s = NOTHING; s < LEFTOVERS; s++)
+				take_what_a_plugin_left(p, r, s);
 }
 
 static void what_a_dead_plugin_left_mounted_goes_and_is_on_record(void **state)
@@ -313,6 +409,7 @@ static void what_a_plugin_left_besides_mounts_is_never_removed(void **state)
 {
 	static const char *const files[] = {PLUGIN_PUBLISH "/device", PLUGIN_STAGING "/file",
 					    "/srv/stage/vol-1/other"};
+	struct mh_reply reply;
 
 	(void)state;
 	for (size_t i = 0; i <= ARRAY_SIZE(files); i++) {
@@ -324,8 +421,10 @@ static void what_a_plugin_left_besides_mounts_is_never_removed(void **state)
 			fake_remove(PLUGIN_PUBLISH);
 			fake_make_file(PLUGIN_PUBLISH);
 		}
-		ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+		reply = unstage(fixture_unstage());
+		ASSERT_REPLY(reply, MH_BUSY);
 		ASSERT_SAID("reason=plugin-target");
+		assert_int_equal(reply.sys_errno, i < ARRAY_SIZE(files) ? ENOTEMPTY : ENOTDIR);
 		assert_non_null(strstr(fake_summary(), i < ARRAY_SIZE(files) ? files[i] : PLUGIN_PUBLISH));
 		assert_int_equal(state_find(helper.state, "vol-1")->stage, STATE_STAGED);
 		fake_remove(i < ARRAY_SIZE(files) ? files[i] : PLUGIN_PUBLISH);
@@ -367,7 +466,7 @@ static void share_a_device(void)
 	fake_make_directory("/mnt/disk", 0, 0755);
 	fake_mount_other("/mnt/disk");
 	fake_mount_part(PLUGIN_PUBLISH, "/mnt/disk", "one");
-	fake_mount_part("/srv/stage/vol-2/publish", "/mnt/disk", "two");
+	fake_mount_part("/srv/stage/vol-2/rw-publish", "/mnt/disk", "two");
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-2", 1)), MH_OK);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
@@ -495,11 +594,14 @@ static void names_below_the_trees_are_classified(void **state)
 		enum tree_kind kind;
 	} rows[] = {
 		{"/srv/stage/a", TREE_STAGED},
-		{"/srv/stage/a/publish", TREE_STAGED},
-		{"/srv/stage/a/staging", TREE_PLUGIN},
+		{"/srv/stage/a/rw-publish", TREE_STAGED},
+		{"/srv/stage/a/ro-publish", TREE_STAGED},
+		{"/srv/stage/a/publish", TREE_NONE},
+		{"/srv/stage/rw-publish", TREE_STAGED},
+		{"/srv/stage/a/staging", TREE_NONE},
 		{"/srv/stage/staging", TREE_STAGED},
-		{"/srv/stage/a/publish/", TREE_NONE},
-		{"/srv/stage/a/publish/x", TREE_NONE},
+		{"/srv/stage/a/rw-publish/", TREE_NONE},
+		{"/srv/stage/a/ro-publish/x", TREE_NONE},
 		{"/srv/stage/a/other", TREE_NONE},
 		{"/srv/stage/a/", TREE_NONE},
 		{"/srv/stage/", TREE_NONE},
@@ -509,7 +611,7 @@ static void names_below_the_trees_are_classified(void **state)
 		{"/srv/publish/" FIXTURE_ALLOC "/0", TREE_PUBLISHED},
 		{"/srv/publish/" FIXTURE_ALLOC "/31", TREE_PUBLISHED},
 		{"/srv/publish/" FIXTURE_ALLOC "/32", TREE_NONE},
-		{"/srv/publish/" FIXTURE_ALLOC "/0/publish", TREE_NONE},
+		{"/srv/publish/" FIXTURE_ALLOC "/0/rw-publish", TREE_NONE},
 		{"/srv/publish/" FIXTURE_ALLOC "/", TREE_NONE},
 		{"/srv/publish/" FIXTURE_ALLOC, TREE_NONE},
 		{"/srv/publish/a/0", TREE_NONE},
@@ -524,7 +626,7 @@ static void names_below_the_trees_are_classified(void **state)
 	assert_int_equal(tree_classify(helper.agent, rows[1].point, &name), TREE_STAGED);
 	assert_string_equal(name.volume, "a");
 	assert_string_equal(name.alloc, "");
-	assert_int_equal(tree_classify(helper.agent, rows[13].point, &name), TREE_PUBLISHED);
+	assert_int_equal(tree_classify(helper.agent, rows[16].point, &name), TREE_PUBLISHED);
 	assert_string_equal(name.volume, "");
 	assert_string_equal(name.alloc, FIXTURE_ALLOC);
 	assert_int_equal(name.slot, 31);
@@ -595,6 +697,8 @@ int main(void)
 		TEST(what_a_stage_is_a_slave_of_its_peers_are_slaves_of),
 		TEST(a_propagation_that_cannot_be_had_leaves_no_mount),
 		TEST(what_a_csi_plugin_published_is_cloned_for_allocations),
+		TEST(readers_and_writers_have_a_plugins_target_each),
+		TEST(both_uses_of_a_volume_are_known_after_a_plugins_death),
 		TEST(what_a_dead_plugin_left_mounted_goes_and_is_on_record),
 		TEST(a_published_csi_volume_is_not_unstaged),
 		TEST(a_plugin_that_mounted_anew_does_not_hide_what_it_published_before),

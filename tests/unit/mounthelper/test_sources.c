@@ -367,9 +367,10 @@ static void a_plugins_server_is_not_waited_for_without_an_alarm(void **state)
 	ASSERT_REPLY(stage(req), MH_OK);
 	fake_make_directory(PLUGIN_PUBLISH, 0, 0750);
 	fs = new_system("nfs4", "10.9.9.9:/plugin", 0, k.next_anonymous++);
-	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
-		  (struct position){.mount = 0,
-				    .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH)});
+	attach_at(
+		new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		(struct position){.mount = 0,
+				  .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH_RW)});
 	ASSERT_REPLY(stage(req), MH_OK);
 	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
 	fixture_grant_publish(&p, &req.source);
@@ -379,7 +380,7 @@ static void a_plugins_server_is_not_waited_for_without_an_alarm(void **state)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
-#define TARGET STAGED "/" MH_CSI_PUBLISH
+#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
 
 static void plugin_mounts(void)
 {
@@ -426,6 +427,27 @@ static void a_plugin_finds_its_folders_and_its_mount_is_found(void **state)
 	assert_string_equal(remembered_profile(), "");
 }
 
+static void a_volume_is_staged_for_the_use_that_is_asked_for(void **state)
+{
+	struct mh_reply reply;
+
+	(void)state;
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	plugin_mounts();
+	reply = stage_read_only(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	reply = stage_of(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state & (MH_STATE_STAGED | MH_STATE_PREPARED), MH_STATE_STAGED);
+	fake_make_directory(PLUGIN_PUBLISH_RO, 0, 0750);
+	fake_mount_other(PLUGIN_PUBLISH_RO);
+	reply = stage_read_only(PLUGIN);
+	ASSERT_REPLY(reply, MH_ALREADY);
+	assert_int_equal(reply.state & (MH_STATE_STAGED | MH_STATE_PREPARED), MH_STATE_STAGED);
+	assert_int_equal(helper.state->header.staged, 1);
+}
+
 /* The model asserts that statfs(2) asks no type that the helper does not know. Returns the plugin's file
  * system. */
 static int stage_a_daemon(const struct mh_stage *req)
@@ -435,9 +457,10 @@ static int stage_a_daemon(const struct mh_stage *req)
 	ASSERT_REPLY(stage(*req), MH_OK);
 	fake_make_directory(TARGET, 0, 0750);
 	fs = new_system("fuse.daemon", "daemon", 0, k.next_anonymous++);
-	attach_at(new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
-		  (struct position){.mount = 0,
-				    .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH)});
+	attach_at(
+		new_mount(fs, k.systems[fs].root, PLAIN_ATTR),
+		(struct position){.mount = 0,
+				  .node = find_node(find_node(k.base[1].node, "vol-1"), MH_CSI_PUBLISH_RW)});
 	ASSERT_REPLY(stage(*req), MH_OK);
 	ASSERT_REPLY(stage(*req), MH_ALREADY);
 	return fs;
@@ -449,16 +472,12 @@ static struct mh_publish publish_a_daemon(const struct mh_stage *req)
 	struct mh_reply reply;
 
 	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
-	p.read_only = 1;
 	fixture_grant_publish(&p, &req->source);
 	reply = publish(p);
 	ASSERT_REPLY(reply, MH_OK);
-	assert_int_equal(reply.state & (MH_STATE_READ_ONLY | MH_STATE_EXEC), MH_STATE_READ_ONLY);
+	assert_int_equal(reply.state & (MH_STATE_READ_ONLY | MH_STATE_EXEC), 0);
 	ASSERT_REPLY(publish(p), MH_ALREADY);
 	fake_set_flags(PUBLISHED, inert);
-	ASSERT_REPLY(publish(p), MH_CONFLICT);
-	p.read_only = 0;
-	fixture_grant_publish(&p, &req->source);
 	ASSERT_REPLY(publish(p), MH_CONFLICT);
 	return p;
 }
@@ -546,6 +565,8 @@ static void a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one(voi
 
 static void what_stands_in_a_plugins_way_is_a_conflict_and_stays(void **state)
 {
+	struct mh_reply reply;
+
 	(void)state;
 	fake_make_directory(STAGED, 0, 0755);
 	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
@@ -562,9 +583,10 @@ static void what_stands_in_a_plugins_way_is_a_conflict_and_stays(void **state)
 	assert_true(fake_is_mount(STAGED));
 	begin();
 	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
-	fake_make_file(TARGET); /* a device for a block attachment */
-	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
-	ASSERT_SAID("reason=plugin-target");
+	fake_make_file(TARGET); /* a device for a block attachment: nothing that we could publish */
+	reply = stage_of(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
 }
 
 static void a_volume_of_one_profile_is_not_staged_as_one_of_another(void **state)
@@ -742,6 +764,7 @@ int main(void)
 		TEST(a_wrong_name_does_not_keep_the_alarm_away),
 		TEST(a_plugins_server_is_not_waited_for_without_an_alarm),
 		TEST(a_plugin_finds_its_folders_and_its_mount_is_found),
+		TEST(a_volume_is_staged_for_the_use_that_is_asked_for),
 		TEST(a_daemon_behind_a_plugins_mount_is_asked_nothing),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(an_older_mount_that_a_plugin_moved_below_its_own_is_found),

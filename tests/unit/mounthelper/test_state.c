@@ -179,13 +179,31 @@ static void counts_of_publishes_have_a_limit_and_a_floor(void **state)
 	assert_int_equal(state_begin_publish(table, "b", 18, 3), 0);
 	assert_int_equal(state_begin_publish(table, "b", 18, 3), -EMFILE);
 	assert_int_equal(table->header.published, 3);
-	assert_true(state_find(table, "a")->published_key == 17);
+	assert_true(state_find(table, "a")->published_keys[0] == 17);
+	assert_true(state_find(table, "a")->published_keys[1] == 0);
 	state_end_publish(table, "a", true);
 	assert_int_equal(state_find(table, "a")->published, 0);
 	assert_int_equal(table->header.published, 1);
 	state_end_publish(table, "b", false);
 	state_end_publish(table, "never-seen", true);
 	assert_int_equal(table->header.published, 0);
+}
+
+/* Who publishes one mount again and again forgets the other no more than who publishes both in turn. */
+static void the_two_mounts_published_last_are_known_while_any_is_counted(void **state)
+{
+	static const uint64_t published[] = {17, 17, 18, 18, 17, 18, 17};
+	const struct state_slot *slot;
+
+	(void)state;
+	assert_int_equal(begin_stage("a", 0, &plenty), 0);
+	slot = state_find(table, "a");
+	for (size_t i = 0; i < ARRAY_SIZE(published); i++)
+		assert_int_equal(state_begin_publish(table, "a", published[i], 99), 0);
+	assert_true(slot->published_keys[0] == 17 && slot->published_keys[1] == 18);
+	state_end_publish(table, "a", true);
+	assert_int_equal(state_begin_publish(table, "a", 17, 99), 0);
+	assert_true(slot->published_keys[0] == 17 && slot->published_keys[1] == 0);
 }
 
 static void counts_of_stages_have_limits(void **state)
@@ -443,6 +461,7 @@ int main(void)
 		TEST(staged_sources_are_remembered_and_forgotten),
 		TEST(a_staged_or_published_volume_keeps_its_slot),
 		TEST(counts_of_publishes_have_a_limit_and_a_floor),
+		TEST(the_two_mounts_published_last_are_known_while_any_is_counted),
 		TEST(counts_of_stages_have_limits),
 		TEST(starts_are_paid_for_by_the_minute),
 		TEST(the_sums_are_made_anew_at_the_start),

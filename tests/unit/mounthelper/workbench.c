@@ -163,7 +163,7 @@ void make_csi(const char *volume)
 	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
 	(void)str_format(path, sizeof(path), "/srv/stage/%s/staging", volume);
 	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);
-	(void)str_format(path, sizeof(path), "/srv/stage/%s/publish", volume);
+	(void)str_format(path, sizeof(path), "/srv/stage/%s/rw-publish", volume);
 	fake_make_directory(path, 0, 0750);
 }
 

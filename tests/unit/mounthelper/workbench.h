@@ -11,7 +11,8 @@
 #define SLOT(number) "/srv/publish/" FIXTURE_ALLOC "/" number
 #define MEMORY "/srv/stage/mem-1"
 #define PLUGIN_STAGING STAGED "/staging"
-#define PLUGIN_PUBLISH STAGED "/publish"
+#define PLUGIN_PUBLISH STAGED "/rw-publish"
+#define PLUGIN_PUBLISH_RO STAGED "/ro-publish"
 
 /* For the agent's block: profiles that share, used without tickets. */
 #define SHARING                                                                                       \

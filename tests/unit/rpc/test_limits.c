@@ -24,6 +24,13 @@ static int setup_small(void **state)
 								   .calls = CALLS});
 }
 
+static int setup_large(void **state)
+{
+	static const struct rpc_server_limits limits = {.connection_bytes = (size_t)80 << 20};
+
+	return world_setup_with(state, &limits);
+}
+
 static int setup_wide_messages(void **state)
 {
 	return world_setup_with(state, &(struct rpc_server_limits){.message_bytes = 10 * (size_t)MESSAGE,
@@ -136,6 +143,19 @@ static void answers_of_four_mebibytes_are_taken_by_default(void **state)
 	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_OK);
 	world->answer_bytes++;
 	assert_int_equal(world_get_now(world, world->client, "huge", &answer), STATUS_RESOURCE_EXHAUSTED);
+}
+
+static void a_client_that_allows_large_answers_has_the_room_for_one(void **state)
+{
+	struct world *world = *state;
+	const struct rpc_endpoint endpoint = {.unix_path = world->socket, .message_bytes = (size_t)40 << 20};
+	struct rpc_client *client = NULL;
+	struct answer answer;
+
+	assert_int_equal(rpc_client_new(world->event, &endpoint, &client, NULL), STATUS_OK);
+	world->answer_bytes = endpoint.message_bytes - 5; /* tag and length */
+	assert_int_equal(world_get_now(world, client, "huge", &answer), STATUS_OK);
+	rpc_client_free(client);
 }
 
 static void an_answer_above_the_connections_limit_becomes_an_error(void **state)
@@ -506,6 +526,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(the_limit_holds_for_messages_of_streams, setup_small),
 	WORLD_TEST(an_answer_may_be_as_large_as_the_client_takes, world_setup),
 	WORLD_TEST(answers_of_four_mebibytes_are_taken_by_default, world_setup),
+	WORLD_TEST(a_client_that_allows_large_answers_has_the_room_for_one, setup_large),
 	WORLD_TEST(an_answer_above_the_connections_limit_becomes_an_error, setup_small),
 	WORLD_TEST(requests_that_come_in_together_share_the_connections_limit, setup_wide_messages),
 	WORLD_TEST(what_was_abandoned_half_way_does_not_count_any_more, setup_wide_messages),

@@ -161,7 +161,8 @@ static void store_csi_volume(struct fixture *f, const char *id)
 		.namespace = NAMESPACE_DEFAULT,
 		.type = VOLUME_CSI,
 		.plugin_id = CSI_PLUGIN,
-		.capabilities = {{(enum access_mode)f->access_mode, ATTACHMENT_FILE_SYSTEM}},
+		.capabilities = {{(enum access_mode)f->access_mode,
+				  f->is_device ? ATTACHMENT_BLOCK_DEVICE : ATTACHMENT_FILE_SYSTEM}},
 		.n_capabilities = 1,
 		.create_time_ms = 1,
 		.modify_time_ms = 1,
@@ -252,6 +253,8 @@ enum status run_alloc(struct fixture *f, const char *id, const char *node, struc
 	volume.name = volume_name;
 	volume.source = source;
 	volume.access_mode = f->access_mode;
+	if (f->is_device)
+		volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
 	volume.read_only = f->read_only;
 	alloc.id = alloc_id;
 	alloc.name = name;

@@ -24,6 +24,7 @@ struct fixture {
 	sd_event *event;
 	Holdfast__V1__AccessMode access_mode; /* that volume db offers and allocations ask for */
 	bool read_only;			      /* allocations only read */
+	bool is_device;			      /* CSI volumes and allocations: attached as a block device */
 	const char *source;		      /* volume that allocations ask for; "db" at first */
 	uint64_t controller_timeout_us, reservation_ttl_us,
 		release_sweep_us;   /* of the next start; 0: default */

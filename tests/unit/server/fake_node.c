@@ -296,6 +296,11 @@ void fake_node_send_report(struct fake_node *node, Holdfast__V1__NodeReport *rep
 	send_up(node, &up);
 }
 
+void fake_node_send(struct fake_node *node, const Holdfast__V1__SessionUp *up)
+{
+	send_up(node, up);
+}
+
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;

@@ -81,6 +81,7 @@ void fake_node_open(struct fake_node *node, const char *id, const char *boot_id)
 
 void fake_node_send_report(struct fake_node *node, Holdfast__V1__NodeReport *report);
 
+void fake_node_send(struct fake_node *node, const Holdfast__V1__SessionUp *up);
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status);
 void fake_node_send_mounted(struct fake_node *node, const struct claim *claim);
 void fake_node_send_released(struct fake_node *node, const struct claim *claim);

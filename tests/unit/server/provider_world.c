@@ -21,12 +21,14 @@ void provider_report(struct fixture *f)
 	static const char *const nodes[] = {"n1", "n2"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
-		struct plugin_instance instance = {.plugin = {.plugin_id = "nfs",
-							      .healthy = true,
-							      .controller_required = true,
-							      .has_node = true,
-							      .has_controller = true,
-							      .controller = {.healthy = true}}};
+		struct plugin_instance instance = {
+			.plugin = {.plugin_id = "nfs",
+				   .healthy = true,
+				   .controller_required = true,
+				   .has_node = true,
+				   .node = {.expand = !provider.cannot_expand_on_nodes},
+				   .has_controller = true,
+				   .controller = {.healthy = true}}};
 
 		assert_int_equal(str_copy(instance.node_id, sizeof(instance.node_id), nodes[i]), 0);
 		assert_int_equal(state_put_instance(&f->server->state, &instance, NULL), STATUS_OK);

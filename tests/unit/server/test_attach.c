@@ -115,6 +115,57 @@ static void the_volume_is_attached_before_its_node_has_the_claim(void **state)
 	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
 }
 
+/* The status of the one allocation, with its volume as a device or not. */
+static void say_published(struct fixture *f, bool is_device)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__AllocVolume *volumes[] = {&volume};
+	char id[] = ALLOC_1, name[] = "data", path[] = "/stage/db/rw-publish";
+
+	volume.name = name;
+	volume.path = path;
+	volume.is_device = is_device;
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	status.published = volumes;
+	status.n_published = 1;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &status;
+	fake_node_send(&f->n1, &up);
+}
+
+static void a_block_device_is_granted_as_one_and_shown_as_one(void **state)
+{
+	struct fixture *f;
+	const struct alloc_entry *alloc;
+	claim_response *response;
+	struct error err;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	f->is_device = true;
+	register_csi(f, "db");
+	connect_csi(f);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	response = claim_ok(f, &f->n1, ALLOC_1);
+	assert_int_equal(response->claim->attachment_mode, HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(f->plugin.last_attachment_mode, HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE);
+	alloc = state_alloc(&f->server->state, ALLOC_1);
+	say_published(f, false);
+	UNTIL(f, alloc->alloc.n_published == 1);
+	assert_false(alloc->alloc.published[0].is_device);
+	say_published(f, true); /* that alone is news */
+	UNTIL(f, alloc->alloc.published[0].is_device);
+	f->is_device = false; /* to mount what has no such capability */
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
+	if (!strstr(err.msg, "block-device"))
+		fail_msg("%s", err.msg);
+}
+
 static void readers_of_a_volume_that_nobody_writes_get_it_read_only(void **state)
 {
 	struct fixture *f = *state;
@@ -473,6 +524,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_volume_is_attached_before_its_node_has_the_claim),
+		cmocka_unit_test_teardown(a_block_device_is_granted_as_one_and_shown_as_one, teardown_csi),
 		TEST(readers_of_a_volume_that_nobody_writes_get_it_read_only),
 		TEST(the_reservation_is_durable_before_the_controller_is_asked),
 		TEST(no_controller_is_asked_for_what_is_not_on_the_disk),

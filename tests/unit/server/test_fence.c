@@ -252,6 +252,20 @@ static void a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself(
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
+/* "Not assumed to be ControllerUnpublished", says the specification of it. */
+static void a_fence_of_what_the_plugin_does_not_know_proves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	strand(f, ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
+	assert_int_equal(fence(f, "n1", &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "the model knows no such node"));
+	assert_non_null(strstr(err.msg, "nothing was released"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+}
+
 static void a_fence_that_was_done_before_a_crash_can_be_repeated(void **state)
 {
 	struct fixture *f = *state;
@@ -456,6 +470,7 @@ int main(void)
 						teardown),
 		CSI(a_dry_run_of_a_fence_changes_nothing),
 		CSI(a_fence_that_fails_releases_nothing_and_is_never_repeated_by_itself),
+		CSI(a_fence_of_what_the_plugin_does_not_know_proves_nothing),
 		CSI(a_fence_that_was_done_before_a_crash_can_be_repeated),
 		SHARED(while_a_fence_is_under_way_its_node_gets_no_new_claim),
 		SHARED(all_claims_on_the_node_are_cut_off_together_and_others_stay),

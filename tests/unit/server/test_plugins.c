@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 
+#include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>
 
 #define EBS "ebs"
@@ -232,6 +233,109 @@ static void allocations_that_are_gone_are_left_out_one_by_one(void **state)
 	}
 }
 
+/* Run an allocation that runs a plugin and nothing else. */
+static enum status run_plugin(struct fixture *f, const char *id, const char *node,
+			      Holdfast__V1__CsiPluginType type, struct error *err)
+{
+	Holdfast__V1__RunAllocationRequest request = HOLDFAST__V1__RUN_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+	Holdfast__V1__CsiPlugin runs = HOLDFAST__V1__CSI_PLUGIN__INIT;
+	char texts[4][UUID_TEXT_SIZE];
+
+	(void)str_copy(texts[0], sizeof(texts[0]), id);
+	(void)str_copy(texts[1], sizeof(texts[1]), node);
+	(void)str_copy(texts[2], sizeof(texts[2]), "plugin");
+	(void)str_copy(texts[3], sizeof(texts[3]), EBS);
+	alloc.id = texts[0];
+	alloc.node_id = texts[1];
+	alloc.name = texts[2];
+	runs.id = texts[3];
+	runs.type = type;
+	alloc.csi_plugin = &runs;
+	request.allocation = &alloc;
+	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &request.base, NULL, err);
+}
+
+#define TYPE(name) HOLDFAST__V1__CSI_PLUGIN_TYPE__CSI_PLUGIN_TYPE_##name
+
+static void a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends(void **state)
+{
+	struct fixture *f = *state;
+	struct csi one;
+	Holdfast__V1__NodePlugin *on1[] = {csi(&one, EBS, true, true)};
+	Holdfast__V1__GetPluginResponse *response;
+	struct error err;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(MONOLITH), NULL), STATUS_OK);
+	assert_counts(f, EBS, (struct counts){0, 1, 0, 1, false});
+	response = get_plugin(f, EBS, NULL);
+	assert_int_equal(response->plugin->n_instances, 0);
+	assert_int_equal(response->plugin->n_allocations, 1);
+	assert_string_equal(response->plugin->allocations[0]->csi_plugin->id, EBS);
+	holdfast__v1__get_plugin_response__free_unpacked(response, NULL);
+	assert_int_equal(run_plugin(f, ALLOC_2, "n2", TYPE(NODE), NULL), STATUS_OK);
+	assert_counts(f, EBS, (struct counts){0, 2, 0, 1, false});
+	restart(f);
+	assert_counts(f, EBS, (struct counts){0, 2, 0, 1, false});
+	offer(&f->n1, on1, 1); /* it counts once, when its node reports it */
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_counts(f, EBS, (struct counts){1, 2, 1, 1, true});
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	assert_counts(f, EBS, (struct counts){1, 1, 1, 1, true});
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	settle(f);
+	assert_counts(f, EBS, (struct counts){1, 1, 1, 1, true}); /* as its node says */
+	offer(&f->n1, on1, 0);
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	assert_null(get_plugin(f, EBS, &err));
+	assert_int_equal(err.status, STATUS_NOT_FOUND);
+}
+
+static void two_allocations_of_one_plugin_on_a_node_are_one_instance(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(NODE), NULL), STATUS_OK);
+	assert_int_equal(run_plugin(f, ALLOC_2, "n1", TYPE(NODE), NULL), STATUS_OK);
+	assert_counts(f, EBS, (struct counts){0, 1, 0, 0, false});
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	assert_counts(f, EBS, (struct counts){0, 1, 0, 0, false});
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_null(get_plugin(f, EBS, NULL));
+}
+
+static void the_plugin_is_part_of_what_was_submitted(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(NODE), NULL), STATUS_OK);
+	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(NODE), NULL), STATUS_OK);
+	assert_int_equal(run_plugin(f, ALLOC_1, "n1", TYPE(MONOLITH), &err), STATUS_ALREADY_EXISTS);
+	assert_int_equal(run_plugin(f, ALLOC_2, "n1", TYPE(UNSPECIFIED), &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "type"));
+}
+
+static void a_plugin_goes_where_it_is_not_yet(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(run_plugin(f, ALLOC_1, "", TYPE(NODE), NULL), STATUS_OK);
+	assert_string_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.node_id, "n1");
+	assert_int_equal(run_plugin(f, ALLOC_2, "", TYPE(NODE), &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "nodes that have it already: 1"));
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	assert_int_equal(run_plugin(f, ALLOC_2, "", TYPE(NODE), NULL), STATUS_OK);
+	assert_string_equal(state_alloc(&f->server->state, ALLOC_2)->alloc.node_id, "n2");
+}
+
 static void volumes_of_a_plugin_that_is_gone_stay_and_say_so(void **state)
 {
 	struct fixture *f = *state;
@@ -249,7 +353,7 @@ static void volumes_of_a_plugin_that_is_gone_stay_and_say_so(void **state)
 	settle(f);
 	assert_null(get_plugin(f, "native", &err));
 	assert_int_equal(err.status, STATUS_NOT_FOUND);
-	assert_non_null(strstr(err.msg, "1 volumes name it"));
+	assert_non_null(strstr(err.msg, "volumes that name it: 1"));
 	request.id = id;
 	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
 			      (ProtobufCMessage **)&response, NULL),
@@ -398,6 +502,10 @@ int main(void)
 		SERVED(a_plugin_that_needs_a_controller_is_schedulable_with_a_healthy_one),
 		SERVED(a_plugin_does_not_begin_sick),
 		SERVED(an_instance_that_goes_leaves_the_others),
+		SERVED(a_plugin_that_an_allocation_is_to_run_is_expected_until_it_ends),
+		SERVED(two_allocations_of_one_plugin_on_a_node_are_one_instance),
+		SERVED(the_plugin_is_part_of_what_was_submitted),
+		SERVED(a_plugin_goes_where_it_is_not_yet),
 		SERVED(allocations_that_are_gone_are_left_out_one_by_one),
 		SERVED(volumes_of_a_plugin_that_is_gone_stay_and_say_so),
 		SERVED(plugins_are_listed_in_pages_in_order),

@@ -132,6 +132,44 @@ static void a_node_that_cannot_let_go_is_never_passed_over(void **state)
 	assert_int_equal(f->plugin.n_attachments, 1);
 }
 
+/* Nomad's D2: modes and the provider's node id were lost on the way, and the controller passed over the node.
+ */
+static void without_its_plugin_a_node_is_waited_for_and_only_then_the_controller(void **state)
+{
+	static const char why[] = "plugin nfs is not here, so its mount cannot be taken away";
+	struct fixture *f = *state;
+	struct claim claim;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	f->n1.csi = (struct fake_csi){.has_node = false}; /* its plugin went first */
+	fake_node_send_fingerprint(&f->n1);
+	settle(f);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, f->n1.releases >= 1);
+	for (unsigned int i = 1; i <= 3; i++) {
+		int asked = f->n1.releases;
+
+		fake_node_send_failed(&f->n1, &claim, why);
+		UNTIL(f, claim_of(f, ALLOC_1).attempts == i);
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+		assert_string_equal(claim_of(f, ALLOC_1).last_error, why);
+		forget_delay(f, ALLOC_1); /* it is asked again by itself */
+		UNTIL(f, f->n1.releases > asked);
+	}
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.access_mode, SINGLE_NODE_WRITER);
+	assert_int_equal(claim.attachment_mode, ATTACHMENT_FILE_SYSTEM);
+	assert_string_equal(claim.external_node_id, "i-n1");
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_int_equal(f->plugin.n_attachments, 0); /* from this node, as its provider calls it */
+}
+
 static void a_node_that_is_gone_does_not_keep_its_volumes_attached(void **state)
 {
 	struct fixture *f = *state;
@@ -161,6 +199,18 @@ static void a_new_boot_is_evidence_and_the_controller_detaches(void **state)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
 	assert_int_equal(f->plugin.n_attachments, 0);
+}
+
+static void what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_NOT_FOUND, 1, 0);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	f->plugin.n_attachments = 0; /* as it says */
 }
 
 static void a_failed_detach_is_explained_and_tried_again(void **state)
@@ -522,8 +572,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_volume_is_detached_after_the_receipt_and_then_free),
 		TEST(a_node_that_cannot_let_go_is_never_passed_over),
+		TEST(without_its_plugin_a_node_is_waited_for_and_only_then_the_controller),
 		TEST(a_node_that_is_gone_does_not_keep_its_volumes_attached),
 		TEST(a_new_boot_is_evidence_and_the_controller_detaches),
+		TEST(what_the_plugin_does_not_know_is_detached_once_its_node_has_let_go),
 		TEST(a_failed_detach_is_explained_and_tried_again),
 		TEST(a_controller_that_comes_back_is_asked_at_once),
 		TEST(releases_go_on_after_a_restart),

@@ -553,6 +553,49 @@ static void a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again(void 
 	assert_true(is_ready(f));
 }
 
+static void nodes_whose_plugin_cannot_expand_are_not_asked(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	provider.needs_node_expansion = true;
+	provider.cannot_expand_on_nodes = true;
+	provider_report(f);
+	mount_volume(f, "db", "n1", 1);
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", "\"capacity\":\"30\"");
+	mount_volume(f, "db", "n2", 2);
+	settle(f);
+	assert_true(is_ready(f));
+	assert_string_equal(provider.nodes, "");
+	assert_int_equal(detail_of(f, "db")->n_node_capacities, 0); /* nobody knows what they see */
+	assert_true(detail_of(f, "db")->node_expansion_due);	    /* for a node whose plugin can */
+	free_claims(f, "db");
+	provider.cannot_expand_on_nodes = false;
+	provider_report(f);
+	mount_volume(f, "db", "n1", 3);
+	UNTIL(f, str_eq(provider.nodes, "n1,") && is_ready(f));
+	assert_false(detail_of(f, "db")->node_expansion_due);
+}
+
+static void a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"10\"}}", NULL);
+	provider.needs_node_expansion = true;
+	mount_volume(f, "db", "n1", 1);
+	provider_order(CALL_NODE_EXPAND, PROVIDER_FAIL, 1, STATUS_UNIMPLEMENTED);
+	refuses(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", STATUS_UNIMPLEMENTED,
+		"its file system on node n1 is behind");
+	provider.cannot_expand_on_nodes = true; /* as its node reports then */
+	provider_report(f);
+	must(f, "Expand", "{\"id\":\"db\",\"capacityMin\":\"30\"}", "\"capacity\":\"30\"");
+	assert_true(is_ready(f));
+	assert_string_equal(provider.nodes, "n1,");
+	assert_int_equal(detail_of(f, "db")->n_node_capacities, 0);
+	assert_true(detail_of(f, "db")->node_expansion_due);
+}
+
 static void a_provider_that_cannot_expand_leaves_the_volume_usable(void **state)
 {
 	struct fixture *f = *state;
@@ -738,6 +781,8 @@ int main(void)
 		TEST(a_server_that_dies_while_expanding_goes_on_where_it_was),
 		TEST(what_was_expanded_offline_is_expanded_on_the_node_that_mounts_it_next),
 		TEST(a_node_that_fails_to_expand_what_it_has_mounted_is_asked_again),
+		TEST(nodes_whose_plugin_cannot_expand_are_not_asked),
+		TEST(a_plugin_that_is_replaced_by_one_that_cannot_expand_holds_nothing_up),
 		TEST(a_provider_that_cannot_expand_leaves_the_volume_usable),
 		TEST(two_who_ask_for_the_same_are_answered_by_one_work),
 		TEST(bad_requests_are_refused_with_their_code_and_change_nothing),

@@ -1,0 +1,112 @@
+#include "csi/csi_secret.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "csi/csi_fields.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const struct secret {
+	const char *message;
+	const char *field;
+} secrets[] = {
+#include "csi_secrets.inc"
+	/* "The CO MUST treat mount_flags as sensitive": csi.proto says so in words */
+	{"csi.v1.VolumeCapability.MountVolume", "mount_flags"},
+};
+
+bool csi_is_secret(const ProtobufCMessageDescriptor *message, const ProtobufCFieldDescriptor *field)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++)
+		if (str_eq(secrets[i].field, field->name) && str_eq(secrets[i].message, message->name))
+			return true;
+	return false;
+}
+
+static const char redacted[] = "[redacted]";
+
+enum {
+	ANYWHERE_MIN = 8, /* bytes of a secret that is found inside a word; a shorter one must be a word */
+	CUT_MIN = 4,	  /* of its beginning, where the text was cut */
+};
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c);
+}
+
+/* Bytes of @secret that stand at @at in @text, or 0. */
+static size_t match(const char *text, size_t at, const char *secret)
+{
+	const char *here = text + at;
+	size_t n = strlen(secret);
+	size_t rest = strlen(here);
+
+	if (n == 0)
+		return 0;
+	if (rest < n) /* the end may have been cut off */
+		return rest >= CUT_MIN && strncmp(here, secret, rest) == 0 ? rest : 0;
+	if (strncmp(here, secret, n) != 0)
+		return 0;
+	if (n >= ANYWHERE_MIN)
+		return n;
+	if ((at > 0 && is_word(text[at - 1])) || is_word(here[n]))
+		return 0;
+	return n;
+}
+
+/* A flag, or what it is set to. */
+static size_t match_flag(const char *text, size_t at, const char *flag)
+{
+	const char *value = strchr(flag, '=');
+	size_t n = match(text, at, flag);
+
+	return n == 0 && value ? match(text, at, value + 1) : n;
+}
+
+static size_t longest(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The longest secret of @message that stands at @at in @text. */
+static size_t match_any(const ProtobufCMessage *message, const char *text, size_t at)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < message->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+		bool is_secret = csi_is_secret(message->descriptor, field);
+		struct csi_values values = csi_values(message, field);
+
+		for (size_t k = 0; k < values.n; k++) {
+			if (field->type == PROTOBUF_C_TYPE_MESSAGE && is_secret)
+				n = longest(n, match(text, at, csi_map_value(csi_value_message(&values, k))));
+			else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+				n = longest(n, match_any(csi_value_message(&values, k), text, at));
+			else if (is_secret)
+				n = longest(n, match_flag(text, at, csi_value_text(&values, k)));
+		}
+	}
+	return n;
+}
+
+void csi_redact(const ProtobufCMessage *request, const char *text, char *ret, size_t size)
+{
+	size_t len = 0;
+	size_t at = 0;
+
+	while (text[at] != '\0') {
+		size_t secret = match_any(request, text, at);
+		const char *piece = secret > 0 ? redacted : text + at;
+		size_t n = secret > 0 ? sizeof(redacted) - 1 : 1;
+
+		if (n >= size - len)
+			break;
+		memcpy(ret + len, piece, n);
+		len += n;
+		at += secret > 0 ? secret : 1;
+	}
+	ret[len] = '\0';
+}

@@ -1,0 +1,57 @@
+#pragma once
+/* One plugin id of this node: its instances, and what is known of it, which outlives them. */
+
+#include "base/error.h"
+#include "plugins/facts.h"
+#include "plugins/instance.h"
+#include "plugins/plugins.h"
+#include "plugins/registry.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+_Static_assert((int)REGISTRY_MAX == (int)PLUGIN_INSTANCES_MAX, "one limit with two names");
+
+struct plugin_entry {
+	char id[PLUGIN_ID_MAX + 1];
+	struct registry registry;
+	bool is_known;	/* part of the node; else only what it has disowned is remembered */
+	bool has_facts; /* ever */
+	struct node_plugin facts;
+	bool is_stored;
+	struct node_plugin stored; /* as last given to on_store */
+	/* names of the sockets that last served each half; empty: not since the agent started */
+	char served_by[2][PLUGIN_SOCKET_NAME_SIZE];
+	/* sockets of allocations that are over */
+	struct plugin_socket disowned[REGISTRY_MAX];
+	size_t n_disowned;
+};
+
+/** Whom calls to @half go to; NULL: nobody can be called. */
+struct instance *entry_current(const struct plugin_entry *entry, enum plugin_half half);
+
+/** Why nobody can be called. @otherwise when no instance says anything. */
+const char *entry_reason(const struct plugin_entry *entry, const char *otherwise);
+
+/** Make the facts what they are now. Returns whether that is news. */
+bool entry_update(struct plugin_entry *entry, const char *otherwise);
+
+/** As plugins_client(). */
+enum status entry_client(const struct plugin_entry *entry, enum plugin_half half, const char *otherwise,
+			 struct csi_client **ret, struct error *err);
+
+/** This socket is nobody's from now on. */
+void entry_disown(struct plugin_entry *entry, const char *name);
+bool entry_is_disowned(const struct plugin_entry *entry, const struct plugin_socket *socket);
+
+/** Remember only the disowned sockets that still stand. */
+void entry_trim_disowned(struct plugin_entry *entry, const struct plugin_socket *sockets, size_t n);
+
+/** Whoever binds @name now is welcome. */
+void entry_welcome(struct plugin_entry *entry, const char *name);
+
+/** Nothing is known of it any more. There must be no instances. */
+void entry_forget(struct plugin_entry *entry);
+
+/** No callbacks. NULL is allowed. */
+void entry_free(struct plugin_entry *entry);

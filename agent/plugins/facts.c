@@ -1,0 +1,234 @@
+#include "plugins/facts.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "csi/csi_map.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define CONTROLLER_RPC(name) CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__##name
+#define NODE_RPC(name) CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__##name
+
+/* A number of the wire and the member that it sets. */
+struct flag {
+	int number;
+	size_t offset;
+};
+
+#define CONTROLLER_FLAG(name, member)                                          \
+	{                                                                      \
+		CONTROLLER_RPC(name), offsetof(struct controller_half, member) \
+	}
+#define NODE_FLAG(name, member)                                    \
+	{                                                          \
+		NODE_RPC(name), offsetof(struct node_half, member) \
+	}
+
+static const struct flag controller_flags[] = {
+	CONTROLLER_FLAG(CREATE_DELETE_VOLUME, create_delete),
+	CONTROLLER_FLAG(PUBLISH_UNPUBLISH_VOLUME, attach_detach),
+	CONTROLLER_FLAG(LIST_VOLUMES, list_volumes),
+	CONTROLLER_FLAG(GET_CAPACITY, get_capacity),
+	CONTROLLER_FLAG(CREATE_DELETE_SNAPSHOT, create_delete_snapshot),
+	CONTROLLER_FLAG(LIST_SNAPSHOTS, list_snapshots),
+	CONTROLLER_FLAG(CLONE_VOLUME, clone),
+	CONTROLLER_FLAG(PUBLISH_READONLY, readonly_attach),
+	CONTROLLER_FLAG(EXPAND_VOLUME, expand),
+	CONTROLLER_FLAG(VOLUME_CONDITION, condition),
+	CONTROLLER_FLAG(GET_VOLUME, get_volume),
+	CONTROLLER_FLAG(SINGLE_NODE_MULTI_WRITER, single_node_multi_writer),
+};
+
+static const struct flag node_flags[] = {
+	NODE_FLAG(STAGE_UNSTAGE_VOLUME, stage),
+	NODE_FLAG(GET_VOLUME_STATS, stats),
+	NODE_FLAG(EXPAND_VOLUME, expand),
+	NODE_FLAG(VOLUME_CONDITION, condition),
+	NODE_FLAG(SINGLE_NODE_MULTI_WRITER, single_node_multi_writer),
+};
+
+static void set_flag(void *half, const struct flag *flags, size_t n, int number)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (flags[i].number == number)
+			*(bool *)((uint8_t *)half + flags[i].offset) = true;
+	}
+}
+
+/* A name that is used as it is: refused when it would have to be changed. */
+static enum status take_name(char *ret, size_t size, const struct node_plugin *facts, const char *what,
+			     const char *name, struct error *err)
+{
+	if (name[0] == '\0')
+		return error_set(err, STATUS_INTERNAL, 0, "plugin %s: %s is empty", facts->plugin_id, what);
+	if (strlen(name) >= size)
+		return error_set(err, STATUS_INTERNAL, 0,
+				 "plugin %s: %s has %zu bytes, more than %zu are not taken", facts->plugin_id,
+				 what, strlen(name), size - 1);
+	if (!str_is_text(name))
+		return error_set(err, STATUS_INTERNAL, 0,
+				 "plugin %s: %s has control characters or is not UTF-8", facts->plugin_id,
+				 what);
+	return str_copy(ret, size, name) < 0 ? STATUS_INTERNAL : STATUS_OK;
+}
+
+enum status facts_take_info(struct node_plugin *facts, const Csi__V1__GetPluginInfoResponse *pb,
+			    struct error *err)
+{
+	enum status status = take_name(facts->provider, sizeof(facts->provider), facts,
+				       "GetPluginInfo: the name", pb->name, err);
+
+	if (status == STATUS_OK) /* for people alone */
+		str_copy_text(facts->provider_version, sizeof(facts->provider_version), pb->vendor_version);
+	return status;
+}
+
+bool facts_take_services(struct node_plugin *facts, const Csi__V1__GetPluginCapabilitiesResponse *pb)
+{
+	for (size_t i = 0; i < pb->n_capabilities; i++) {
+		const Csi__V1__PluginCapability *row = pb->capabilities[i];
+
+		if (row->type_case != CSI__V1__PLUGIN_CAPABILITY__TYPE_SERVICE)
+			continue;
+		if (row->service->type == CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__CONTROLLER_SERVICE)
+			facts->controller_required = true;
+		if (row->service->type ==
+		    CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__VOLUME_ACCESSIBILITY_CONSTRAINTS)
+			facts->topology_required = true;
+	}
+	return facts->controller_required;
+}
+
+void facts_take_controller(struct node_plugin *facts, const Csi__V1__ControllerGetCapabilitiesResponse *pb)
+{
+	facts->has_controller = true;
+	facts->controller = (struct controller_half){.healthy = true};
+	for (size_t i = 0; i < pb->n_capabilities; i++) {
+		if (pb->capabilities[i]->type_case == CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE_RPC)
+			set_flag(&facts->controller, controller_flags, ARRAY_SIZE(controller_flags),
+				 (int)pb->capabilities[i]->rpc->type);
+	}
+}
+
+void facts_take_node(struct node_plugin *facts, const Csi__V1__NodeGetCapabilitiesResponse *pb)
+{
+	facts->has_node = true;
+	facts->healthy = true;
+	facts->node = (struct node_half){0};
+	for (size_t i = 0; i < pb->n_capabilities; i++) {
+		if (pb->capabilities[i]->type_case == CSI__V1__NODE_SERVICE_CAPABILITY__TYPE_RPC)
+			set_flag(&facts->node, node_flags, ARRAY_SIZE(node_flags),
+				 (int)pb->capabilities[i]->rpc->type);
+	}
+}
+
+enum status facts_take_node_info(struct node_plugin *facts, const Csi__V1__NodeGetInfoResponse *pb,
+				 struct error *err)
+{
+	enum status status;
+
+	status = take_name(facts->node.provider_node_id, sizeof(facts->node.provider_node_id), facts,
+			   "NodeGetInfo: the node id", pb->node_id, err);
+	if (status != STATUS_OK)
+		return status;
+	if (!csi_topology_from(pb->accessible_topology, &facts->node.topology))
+		return error_set(err, STATUS_INTERNAL, 0,
+				 "plugin %s: NodeGetInfo: more than %d topology segments, or one above %d "
+				 "bytes, are not taken",
+				 facts->plugin_id, TOPOLOGY_SEGMENTS_MAX, TOPOLOGY_TEXT_MAX);
+	/* absent and nonsense are no limit */
+	facts->node.max_volumes = pb->max_volumes_per_node > 0 ? pb->max_volumes_per_node : 0;
+	return STATUS_OK;
+}
+
+bool facts_is_ready(const Csi__V1__ProbeResponse *pb)
+{
+	return !pb->ready || pb->ready->value;
+}
+
+enum status facts_check(const struct node_plugin *facts, const struct facts_wanted *wanted, struct error *err)
+{
+	if (wanted->is_stated && wanted->has_controller && !facts->has_controller)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "plugin %s: its allocation says that it has a controller service, which it "
+				 "does not serve: set the type of its csi_plugin block to node, or start the "
+				 "plugin as a controller",
+				 facts->plugin_id);
+	if (wanted->is_stated && wanted->has_node && !facts->has_node)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "plugin %s: its allocation says that it has a node service, which it does "
+				 "not serve: set the type of its csi_plugin block to controller, or start "
+				 "the plugin as a node plugin",
+				 facts->plugin_id);
+	if (!facts->has_node && !facts->has_controller)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "plugin %s: it serves neither CSI's Node service nor its Controller service",
+				 facts->plugin_id);
+	return STATUS_OK;
+}
+
+/* What an entry says of the plugin as a whole. */
+static void take_head(struct node_plugin *ret, const struct node_plugin *from)
+{
+	memcpy(ret->provider, from->provider, sizeof(ret->provider));
+	memcpy(ret->provider_version, from->provider_version, sizeof(ret->provider_version));
+	memcpy(ret->allocation_id, from->allocation_id, sizeof(ret->allocation_id));
+	ret->controller_required = from->controller_required;
+	ret->topology_required = from->topology_required;
+}
+
+void facts_merge(const struct node_plugin *before, const struct facts_halves *halves, struct node_plugin *ret)
+{
+	const struct node_plugin *head = halves->node ? halves->node : halves->controller;
+	struct node_plugin merged = *before;
+
+	if (head)
+		take_head(&merged, head);
+	if (halves->node)
+		merged.node = halves->node->node;
+	else if (!halves->keeps_node)
+		merged.node = (struct node_half){0};
+	merged.has_node = halves->node || (before->has_node && halves->keeps_node);
+	if (halves->controller)
+		merged.controller = halves->controller->controller;
+	else if (!halves->keeps_controller)
+		merged.controller = (struct controller_half){0};
+	merged.has_controller = halves->controller || (before->has_controller && halves->keeps_controller);
+	merged.controller.healthy = halves->controller != NULL;
+	merged.controller.health_description[0] = '\0';
+	merged.healthy = halves->node || (halves->controller && !merged.has_node);
+	merged.health_description[0] = '\0';
+	if (merged.has_controller && !halves->controller)
+		str_copy_text(merged.controller.health_description,
+			      sizeof(merged.controller.health_description), halves->reason);
+	if (!merged.healthy)
+		str_copy_text(merged.health_description, sizeof(merged.health_description), halves->reason);
+	*ret = merged;
+}
+
+bool facts_eq(const struct node_plugin *a, const struct node_plugin *b)
+{
+	return facts_eq_lasting(a, b) && a->healthy == b->healthy &&
+	       str_eq(a->health_description, b->health_description) &&
+	       a->controller.healthy == b->controller.healthy &&
+	       str_eq(a->controller.health_description, b->controller.health_description);
+}
+
+static void drop_health(struct node_plugin *facts)
+{
+	facts->healthy = facts->controller.healthy = false;
+	memset(facts->health_description, 0, sizeof(facts->health_description));
+	memset(facts->controller.health_description, 0, sizeof(facts->controller.health_description));
+	facts->update_time_ms = 0;
+}
+
+bool facts_eq_lasting(const struct node_plugin *a, const struct node_plugin *b)
+{
+	struct node_plugin left = *a, right = *b;
+
+	drop_health(&left);
+	drop_health(&right);
+	/* NOLINTNEXTLINE(bugprone-*,cert-*): a difference in padding costs a message, no more */
+	return memcmp(&left, &right, sizeof(left)) == 0;
+}

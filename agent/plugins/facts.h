@@ -1,0 +1,64 @@
+#pragma once
+/* What a plugin says of itself, as an entry of the node's fingerprint. Pure.
+ *
+ * Every answer is somebody else's word: what does not fit is refused with the plugin's and the call's name,
+ * never cut, where it is a name that is used; numbers we do not know are passed over; what is said twice
+ * counts once. */
+
+#include "base/error.h"
+#include "model/node.h"
+
+#include <csi/v1/csi.pb-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What the plugin must have. */
+struct facts_wanted {
+	bool is_stated; /* else the plugin may have either half, or both */
+	bool has_controller;
+	bool has_node;
+};
+
+/** GetPluginInfo: provider and its version. @facts is filled on success only. */
+enum status facts_take_info(struct node_plugin *facts, const Csi__V1__GetPluginInfoResponse *pb,
+			    struct error *err);
+
+/** GetPluginCapabilities: controller_required, topology_required. Returns whether the controller service was
+ * announced. */
+bool facts_take_services(struct node_plugin *facts, const Csi__V1__GetPluginCapabilitiesResponse *pb);
+
+/** ControllerGetCapabilities: the controller half. */
+void facts_take_controller(struct node_plugin *facts, const Csi__V1__ControllerGetCapabilitiesResponse *pb);
+
+/** NodeGetCapabilities: the node half, but for what NodeGetInfo says. */
+void facts_take_node(struct node_plugin *facts, const Csi__V1__NodeGetCapabilitiesResponse *pb);
+
+/** NodeGetInfo: the provider's node id, how many volumes, topology. */
+enum status facts_take_node_info(struct node_plugin *facts, const Csi__V1__NodeGetInfoResponse *pb,
+				 struct error *err);
+
+/** Probe: absent means ready. */
+bool facts_is_ready(const Csi__V1__ProbeResponse *pb);
+
+/** Has it what it must have, and anything at all? */
+enum status facts_check(const struct node_plugin *facts, const struct facts_wanted *wanted,
+			struct error *err);
+
+/* The two instances that an entry speaks of, which may be the same one. */
+struct facts_halves {
+	const struct node_plugin *node;	      /* facts of the healthy instance for node calls; NULL: none */
+	const struct node_plugin *controller; /* likewise for controller calls */
+	bool keeps_node;		      /* no instance there is known to be without a node service */
+	bool keeps_controller;
+	const char *reason; /* why a half is not healthy */
+};
+
+/** What is known of the plugin now: of a half that no healthy instance has, what was known before. */
+void facts_merge(const struct node_plugin *before, const struct facts_halves *halves,
+		 struct node_plugin *ret);
+
+/** Do both say the same of the plugin? */
+bool facts_eq(const struct node_plugin *a, const struct node_plugin *b);
+
+/** Likewise, health apart: what is worth a write to disk. */
+bool facts_eq_lasting(const struct node_plugin *a, const struct node_plugin *b);

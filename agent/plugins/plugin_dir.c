@@ -1,0 +1,332 @@
+#include "plugins/plugin_dir.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "plugins/scan.h"
+#include "rpc/timer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#define WATCHED                                                                                            \
+	(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | \
+	 IN_ONLYDIR | IN_DONT_FOLLOW)
+
+struct folder {
+	char id[PLUGIN_SOCKET_NAME_SIZE];
+	sd_event_source *watch; /* NULL: the slot is free */
+	struct plugin_dir *dir;
+	bool is_due;  /* to be looked at */
+	bool is_seen; /* in the scan that runs */
+	bool is_dead; /* the watch is of a folder that is no longer there; another one may be */
+	struct scan_told told;
+};
+
+struct plugin_dir {
+	sd_event *event; /* borrowed */
+	const char *path;
+	const struct plugin_dir_events *events;
+	void *userdata;
+	sd_event_source *watch; /* NULL: not open */
+	sd_event_source *timer; /* the next look */
+	sd_event_source *sweep;
+	bool is_due; /* the folder of folders itself */
+	int told;    /* errno of why it is not open, once logged */
+	struct scan_told scan_told;
+	struct folder folders[PLUGIN_DIR_FOLDERS_MAX];
+};
+
+DEFINE_CLEANUP(struct plugin_dir, plugin_dir_free)
+
+static const struct log_ctx context = {.op = "plugins"};
+
+/* The timer is what makes anything go on: without it the next event tries again. */
+static void look_within(struct plugin_dir *dir, uint64_t delay_us);
+
+static void look_soon(struct plugin_dir *dir)
+{
+	look_within(dir, PLUGIN_DIR_SETTLE_MS * USEC_PER_MSEC);
+}
+
+static void look_everywhere(struct plugin_dir *dir)
+{
+	dir->is_due = true;
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++)
+		dir->folders[i].is_due = dir->folders[i].watch != NULL;
+	look_soon(dir);
+}
+
+static int on_folder_event(sd_event_source *source, const struct inotify_event *event, void *userdata)
+{
+	struct folder *folder = userdata;
+
+	(void)source;
+	if (event->mask & IN_Q_OVERFLOW) {
+		look_everywhere(folder->dir);
+		return 0;
+	}
+	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
+		folder->is_dead = folder->dir->is_due = true;
+	folder->is_due = true;
+	look_soon(folder->dir);
+	return 0;
+}
+
+static void close_folder(struct folder *folder)
+{
+	char id[PLUGIN_SOCKET_NAME_SIZE];
+	struct plugin_dir *dir = folder->dir;
+
+	memcpy(id, folder->id, sizeof(id));
+	folder->watch = sd_event_source_disable_unref(folder->watch);
+	*folder = (struct folder){0};
+	dir->events->on_gone(id, dir->userdata);
+}
+
+static struct folder *find_folder(struct plugin_dir *dir, const char *id)
+{
+	struct folder *free_slot = NULL;
+
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+		if (!dir->folders[i].watch)
+			free_slot = free_slot ? free_slot : &dir->folders[i];
+		else if (str_eq(dir->folders[i].id, id))
+			return &dir->folders[i];
+	}
+	return free_slot;
+}
+
+/* A folder of the scan: watch it unless it is. Watched first, looked at afterwards: nothing is missed. */
+static void see_folder(const char *id, void *userdata)
+{
+	struct plugin_dir *dir = userdata;
+	struct folder *folder = find_folder(dir, id);
+	char path[PATH_MAX];
+	sd_event_source *watch = NULL;
+	int r;
+
+	if (folder && folder->watch) {
+		folder->is_seen = true;
+		return;
+	}
+	if (!folder || str_format(path, sizeof(path), "%s/%s", dir->path, id) < 0)
+		return;
+	r = sd_event_add_inotify(dir->event, &watch, path, WATCHED, on_folder_event, folder);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return; /* gone meanwhile, or no folder at all */
+	if (r < 0) {
+		struct error err;
+
+		(void)error_set(&err, status_from_errno(r), r, "cannot watch %s", path);
+		if (scan_tell(&dir->scan_told, SCAN_UNREADABLE, id))
+			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins", .plugin = id, .err = &err},
+				"the folder of a plugin is not watched, ignoring it until it can be");
+		return;
+	}
+	*folder = (struct folder){.watch = watch, .dir = dir, .is_due = true, .is_seen = true};
+	(void)str_copy(folder->id, sizeof(folder->id), id);
+}
+
+static void scan_root(struct plugin_dir *dir)
+{
+	int r;
+
+	dir->is_due = false;
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++)
+		dir->folders[i].is_seen = false;
+	r = scan_folders(dir->path, &dir->scan_told, see_folder, dir);
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+		struct folder *folder = &dir->folders[i];
+
+		/* one that cannot be read now is no reason to take its plugins for gone */
+		if (folder->watch && !folder->is_seen && r >= 0)
+			close_folder(folder);
+	}
+	if (r >= 0)
+		dir->events->on_scanned(dir->userdata);
+}
+
+static void scan_one(struct folder *folder)
+{
+	struct plugin_socket sockets[REGISTRY_MAX];
+	struct plugin_dir *dir = folder->dir;
+	size_t n = 0;
+	int r;
+
+	folder->is_due = false;
+	r = scan_sockets(dir->path, folder->id, &folder->told, sockets, &n);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP) {
+		close_folder(folder);
+		return;
+	}
+	if (r >= 0)
+		dir->events->on_folder(folder->id, sockets, n, dir->userdata);
+}
+
+static int on_root_event(sd_event_source *source, const struct inotify_event *event, void *userdata)
+{
+	struct plugin_dir *dir = userdata;
+
+	(void)source;
+	if (event->mask & IN_Q_OVERFLOW) {
+		look_everywhere(dir);
+		return 0;
+	}
+	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
+		/* another one may stand in its place */
+		dir->watch = sd_event_source_disable_unref(dir->watch);
+	dir->is_due = true;
+	look_soon(dir);
+	return 0;
+}
+
+/* Folders of a folder that is gone are gone, and what was not is not known. */
+static void close_root(struct plugin_dir *dir)
+{
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+		if (dir->folders[i].watch)
+			close_folder(&dir->folders[i]);
+	}
+}
+
+static bool open_root(struct plugin_dir *dir)
+{
+	struct error err;
+	int r;
+
+	if (dir->watch)
+		return true;
+	r = sd_event_add_inotify(dir->event, &dir->watch, dir->path, WATCHED & ~(uint32_t)IN_DONT_FOLLOW,
+				 on_root_event, dir);
+	if (r >= 0) {
+		if (dir->told != 0)
+			log_ctx(LOG_NOTICE, &context, "the folder of plugins, %s, is watched now", dir->path);
+		dir->told = 0;
+		dir->is_due = true;
+		return true;
+	}
+	dir->watch = NULL;
+	if (r != dir->told) {
+		(void)error_set(&err, status_from_errno(r), r, "cannot watch %s (plugin_dir)", dir->path);
+		log_ctx(r == -ENOENT ? LOG_INFO : LOG_WARNING,
+			&(struct log_ctx){.op = "plugins", .err = &err},
+			"no plugin is found until the folder is there and can be read; to make it: "
+			"systemd-tmpfiles --create holdfast.conf");
+	}
+	dir->told = r;
+	close_root(dir);
+	return false;
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct plugin_dir *dir = userdata;
+
+	(void)source;
+	(void)usec;
+	if (!open_root(dir)) {
+		look_within(dir, PLUGIN_DIR_RETRY_MS * USEC_PER_MSEC);
+		return 0;
+	}
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+		if (dir->folders[i].watch && dir->folders[i].is_dead)
+			close_folder(&dir->folders[i]);
+	}
+	if (dir->is_due)
+		scan_root(dir);
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+		if (dir->folders[i].watch && dir->folders[i].is_due)
+			scan_one(&dir->folders[i]);
+	}
+	return 0;
+}
+
+static void look_within(struct plugin_dir *dir, uint64_t delay_us)
+{
+	int enabled = SD_EVENT_OFF;
+
+	/* the first event of many begins the delay */
+	if (dir->timer && sd_event_source_get_enabled(dir->timer, &enabled) >= 0 && enabled != SD_EVENT_OFF)
+		return;
+	(void)timer_arm(dir->event, &dir->timer, delay_us, on_look, dir); /* else upon the next event */
+}
+
+static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct plugin_dir *dir = userdata;
+
+	(void)source;
+	(void)usec;
+	look_everywhere(dir);
+	(void)timer_arm(dir->event, &dir->sweep, PLUGIN_DIR_SWEEP_MS * USEC_PER_MSEC, on_sweep, dir);
+	return 0;
+}
+
+enum status plugin_dir_new(sd_event *event, const char *path, const struct plugin_dir_events *events,
+			   void *userdata, struct plugin_dir **ret, struct error *err)
+{
+	struct plugin_dir *dir = calloc(1, sizeof(*dir));
+
+	if (!dir)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot watch %s", path);
+	dir->event = event;
+	dir->path = path;
+	dir->events = events;
+	dir->userdata = userdata;
+	*ret = dir;
+	return STATUS_OK;
+}
+
+enum status plugin_dir_start(struct plugin_dir *dir, struct error *err)
+{
+	int r = timer_arm(dir->event, &dir->timer, 0, on_look, dir);
+
+	if (r >= 0)
+		r = timer_arm(dir->event, &dir->sweep, PLUGIN_DIR_SWEEP_MS * USEC_PER_MSEC, on_sweep, dir);
+	if (r < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "cannot watch %s", dir->path);
+	return STATUS_OK;
+}
+
+void plugin_dir_free(struct plugin_dir *dir)
+{
+	if (!dir)
+		return;
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++)
+		sd_event_source_disable_unref(dir->folders[i].watch);
+	sd_event_source_disable_unref(dir->watch);
+	sd_event_source_disable_unref(dir->timer);
+	sd_event_source_disable_unref(dir->sweep);
+	free(dir);
+}
+
+bool plugin_dir_is_open(const struct plugin_dir *dir)
+{
+	return dir->watch != NULL;
+}
+
+void plugin_dir_look(struct plugin_dir *dir, const char *plugin_id)
+{
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+		struct folder *folder = &dir->folders[i];
+
+		if (folder->watch && str_eq(folder->id, plugin_id)) {
+			folder->is_due = true;
+			look_soon(dir);
+		}
+	}
+}
+
+bool plugin_dir_has(const struct plugin_dir *dir, const char *plugin_id)
+{
+	for (size_t i = 0; i < PLUGIN_DIR_FOLDERS_MAX; i++) {
+		if (dir->folders[i].watch && str_eq(dir->folders[i].id, plugin_id))
+			return true;
+	}
+	return false;
+}

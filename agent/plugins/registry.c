@@ -1,0 +1,78 @@
+#include "plugins/registry.h"
+
+#include "base/str.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool plugin_socket_eq(const struct plugin_socket *a, const struct plugin_socket *b)
+{
+	return str_eq(a->name, b->name) && a->dev == b->dev && a->ino == b->ino && a->born_ns == b->born_ns;
+}
+
+/* Index of @name, or the number of slots. */
+static size_t index_of(const struct registry *registry, const char *name)
+{
+	size_t i = 0;
+
+	while (i < registry->n && !str_eq(registry->slots[i].socket.name, name))
+		i++;
+	return i;
+}
+
+static void move_to_front(struct registry *registry, size_t i)
+{
+	struct registry_slot slot = registry->slots[i];
+
+	memmove(&registry->slots[1], &registry->slots[0], i * sizeof(slot));
+	registry->slots[0] = slot;
+}
+
+enum registry_result registry_add(struct registry *registry, const struct plugin_socket *socket)
+{
+	size_t i = index_of(registry, socket->name);
+
+	assert(registry->n <= REGISTRY_MAX);
+	if (i < registry->n && plugin_socket_eq(&registry->slots[i].socket, socket))
+		return REGISTRY_SAME;
+	if (i == REGISTRY_MAX)
+		return REGISTRY_FULL;
+	if (i == registry->n) {
+		registry->n++;
+		registry->slots[i] = (struct registry_slot){.socket = *socket};
+		move_to_front(registry, i);
+		return REGISTRY_NEW;
+	}
+	registry->slots[i].socket = *socket;
+	move_to_front(registry, i);
+	return REGISTRY_RECREATED;
+}
+
+struct instance *registry_remove(struct registry *registry, const struct plugin_socket *socket)
+{
+	size_t i = index_of(registry, socket->name);
+	struct instance *instance;
+
+	if (i == registry->n || !plugin_socket_eq(&registry->slots[i].socket, socket))
+		return NULL;
+	instance = registry->slots[i].instance;
+	registry->n--;
+	memmove(&registry->slots[i], &registry->slots[i + 1], (registry->n - i) * sizeof(registry->slots[0]));
+	return instance;
+}
+
+struct instance *registry_find(const struct registry *registry, const char *name)
+{
+	size_t i = index_of(registry, name);
+
+	return i < registry->n ? registry->slots[i].instance : NULL;
+}
+
+struct instance *registry_current(const struct registry *registry, registry_fits_fn *fits, const void *arg)
+{
+	for (size_t i = 0; i < registry->n; i++) {
+		if (fits(registry->slots[i].instance, arg))
+			return registry->slots[i].instance;
+	}
+	return NULL;
+}

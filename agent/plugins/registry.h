@@ -1,0 +1,56 @@
+#pragma once
+/* The instances of one plugin id, newest first. Pure: it orders them, whose they are it does not know.
+ *
+ * An instance is one socket that somebody bound: a name in the plugin's folder, and which file that is. The
+ * same name with another file is another instance, which takes the place of the old one and is the newest. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	REGISTRY_MAX = 8, /* instances of one id */
+	PLUGIN_SOCKET_NAME_SIZE = 64,
+};
+
+struct instance;
+
+struct plugin_socket {
+	char name[PLUGIN_SOCKET_NAME_SIZE];
+	uint64_t dev;
+	uint64_t ino;
+	int64_t born_ns; /* inode numbers are used again */
+};
+
+struct registry_slot {
+	struct plugin_socket socket;
+	struct instance *instance; /* the caller's */
+};
+
+struct registry {
+	struct registry_slot slots[REGISTRY_MAX]; /* newest first */
+	size_t n;
+};
+
+enum registry_result {
+	REGISTRY_SAME,	    /* known: nothing changed */
+	REGISTRY_NEW,	    /* slots[0], without an instance */
+	REGISTRY_RECREATED, /* slots[0], with the instance of its name */
+	REGISTRY_FULL,	    /* not taken */
+};
+
+bool plugin_socket_eq(const struct plugin_socket *a, const struct plugin_socket *b);
+
+enum registry_result registry_add(struct registry *registry, const struct plugin_socket *socket);
+
+/** Take out exactly this socket: one of the same name that was bound later stays. Returns its instance; NULL:
+ * it is not here. */
+struct instance *registry_remove(struct registry *registry, const struct plugin_socket *socket);
+
+/** The instance of the socket called @name, or NULL. */
+struct instance *registry_find(const struct registry *registry, const char *name);
+
+typedef bool registry_fits_fn(const struct instance *instance, const void *arg);
+
+/** The newest instance for which @fits holds, or NULL. */
+struct instance *registry_current(const struct registry *registry, registry_fits_fn *fits, const void *arg);

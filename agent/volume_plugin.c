@@ -1,0 +1,337 @@
+#include "volume_plugin.h"
+
+#include "csi_volume.h"
+#include "volume_task.h"
+#include "wakeup.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "csi/csi_method.h"
+
+#include <assert.h>
+
+typedef void build_fn(const struct volume_task *task, const struct node_half *node,
+		      struct csi_volume_request *request);
+
+static void build_stage(const struct volume_task *task, const struct node_half *node,
+			struct csi_volume_request *request)
+{
+	csi_volume_stage(&task->target, request);
+}
+
+static void build_publish(const struct volume_task *task, const struct node_half *node,
+			  struct csi_volume_request *request)
+{
+	csi_volume_publish(&task->target, node->stage, request);
+}
+
+static void build_unpublish(const struct volume_task *task, const struct node_half *node,
+			    struct csi_volume_request *request)
+{
+	csi_volume_unpublish(&task->target, request);
+}
+
+static void build_unstage(const struct volume_task *task, const struct node_half *node,
+			  struct csi_volume_request *request)
+{
+	csi_volume_unstage(&task->target, request);
+}
+
+static void build_expand(const struct volume_task *task, const struct node_half *node,
+			 struct csi_volume_request *request)
+{
+	csi_volume_expand(
+		(const Holdfast__V1__NodeExpandRequest *)(const void *)secret_message_get(task->expansion),
+		node->stage, request);
+}
+
+/* Which call a state is about. */
+static const struct plugin_step {
+	enum csi_method method;
+	build_fn *build; /* NULL: none */
+} plugin_steps[VOLUME_OP_STATE_N] = {
+	[VOLUME_OP_PLUGIN_STAGING] = {CSI_NODE_STAGE_VOLUME, build_stage},
+	[VOLUME_OP_PLUGIN_PUBLISHING] = {CSI_NODE_PUBLISH_VOLUME, build_publish},
+	[VOLUME_OP_PLUGIN_UNPUBLISHING] = {CSI_NODE_UNPUBLISH_VOLUME, build_unpublish},
+	[VOLUME_OP_PLUGIN_UNSTAGING] = {CSI_NODE_UNSTAGE_VOLUME, build_unstage},
+	[VOLUME_OP_EXPANDING] = {CSI_NODE_EXPAND_VOLUME, build_expand},
+};
+
+static bool is_undoing(const struct volume_task *task)
+{
+	return task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE;
+}
+
+/* Of a mount, counted from its first look at the plugin. */
+static bool has_patience(struct volume_task *task)
+{
+	uint64_t now_us = clock_monotonic_us();
+
+	if (task->patience_end_us == 0)
+		task->patience_end_us = now_us + VOLUME_MOUNT_PATIENCE_MS * USEC_PER_MSEC;
+	return now_us < task->patience_end_us;
+}
+
+/* @may_be_done: a call was made, and it may have been carried out, or may still be; @is_passing: the same
+ * call may end otherwise. */
+static void task_failed(struct volume_task *task, bool may_be_done, bool is_passing, const struct error *err)
+{
+	enum volume_op_event event = VOLUME_OP_FAILED;
+	struct error cancelled;
+
+	if (task->kind == VOLUME_OP_MOUNT && task->is_cancelled) {
+		(void)volume_task_cancelled(task, &cancelled);
+		volume_task_event(task, VOLUME_OP_CANCELLED, &cancelled);
+		return;
+	}
+	if (is_undoing(task) ? may_be_done
+			     : task->kind == VOLUME_OP_MOUNT && is_passing && has_patience(task))
+		event = VOLUME_OP_PENDING;
+	volume_task_event(task, event, err);
+}
+
+static void task_succeeded(struct volume_task *task)
+{
+	struct error cancelled;
+
+	if (task->is_cancelled && task->kind == VOLUME_OP_MOUNT) {
+		(void)volume_task_cancelled(task, &cancelled);
+		volume_task_event(task, VOLUME_OP_CANCELLED, &cancelled);
+		return;
+	}
+	volume_task_event(task,
+			  task->state == VOLUME_OP_PLUGIN_PUBLISHING && volume_target_is_device(&task->target)
+				  ? VOLUME_OP_DEVICE
+				  : VOLUME_OP_OK,
+			  NULL);
+}
+
+static void on_called(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	struct volume_task *task = userdata;
+	enum csi_method method = plugin_steps[task->state].method;
+	struct error failure;
+
+	task->call = NULL;
+	if (!err) {
+		if (method == CSI_NODE_EXPAND_VOLUME)
+			task->expanded_bytes =
+				((const Csi__V1__NodeExpandVolumeResponse *)(const void *)response)
+					->capacity_bytes;
+		task_succeeded(task);
+		return;
+	}
+	/* what it does not know it does not hold; what is mounted all the same the helper finds */
+	if (is_undoing(task) && csi_outcome(method, err->status) == CSI_GONE) {
+		task_succeeded(task);
+		return;
+	}
+	failure = *err;
+	(void)error_prefix(&failure, "volume %s", task->target.volume_id);
+	task_failed(task, csi_outcome(method, err->status) == CSI_UNKNOWN,
+		    csi_is_passing(method, err->status), &failure);
+}
+
+/* The plugin's own NOT_FOUND means something else. */
+static void task_missing(struct volume_task *task, const struct error *why)
+{
+	const char *what = is_undoing(task)		   ? "released"
+			   : task->kind == VOLUME_OP_MOUNT ? "mounted"
+							   : "expanded";
+	struct error err;
+
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0,
+			"plugin %s does not run on this node: %s; volume %s cannot be %s without it (see: "
+			"holdfast plugin status %s)",
+			task->target.profile, why->msg, task->target.volume_id, what, task->target.profile);
+	task_failed(task, false, true, &err);
+}
+
+static enum status find_client(const struct volume_task *task, struct csi_client **ret, struct error *err)
+{
+	const struct plugins *plugins = task->manager->plugins;
+
+	if (!plugins)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "this agent has no plugins");
+	return plugins_client(plugins, task->target.profile, PLUGIN_NODE, ret, err);
+}
+
+/* What its node service announces; NULL: it was never here. */
+static const struct node_half *find_node(const struct volume_task *task)
+{
+	const struct plugins *plugins = task->manager->plugins;
+	const struct node_plugin *facts = plugins ? plugins_facts(plugins, task->target.profile) : NULL;
+
+	return facts && facts->has_node ? &facts->node : NULL;
+}
+
+static void task_call(struct volume_task *task, uint64_t timeout_us)
+{
+	struct volume_manager *manager = task->manager;
+	const struct plugin_step *step = &plugin_steps[task->state];
+	const struct node_half *node = find_node(task);
+	struct csi_volume_request request;
+	struct csi_client *client;
+	enum status status;
+	struct error err;
+
+	status = find_client(task, &client, &err);
+	if (status == STATUS_OK && !node)
+		status = error_set(&err, STATUS_UNAVAILABLE, 0, "it has told nothing about itself yet");
+	if (status != STATUS_OK) {
+		task_missing(task, &err);
+		return;
+	}
+	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, task->target.wire_volume,
+				  task->target.read_only, &request.paths, &err);
+	if (status == STATUS_OK) {
+		step->build(task, node, &request);
+		/* before, as it may be carried out whatever comes of it */
+		if (task->kind == VOLUME_OP_MOUNT)
+			volume_touches_add(&manager->touches, task->target.wire_volume);
+		status = csi_call_start(client, step->method, &request.pb.base, timeout_us, on_called, task,
+					&task->call, &err);
+	}
+	if (status != STATUS_OK) {
+		(void)error_prefix(&err, "volume %s", task->target.volume_id);
+		task_failed(task, false, status == STATUS_RESOURCE_EXHAUSTED, &err);
+	}
+}
+
+/* Staging is the plugin's only if it says so. */
+static void call_if_it_stages(struct volume_task *task)
+{
+	const struct node_half *node = find_node(task);
+
+	if (node && !node->stage)
+		task_succeeded(task);
+	else
+		task_call(task, 0);
+}
+
+/* Of the use that there is; a writer's, if there are both. */
+static enum status expand_target(struct volume_task *task, struct error *err)
+{
+	struct volume_manager *manager = task->manager;
+	struct volume_target *target = &task->target;
+
+	for (int read_only = 0; read_only <= 1; read_only++) {
+		target->read_only = read_only != 0;
+		if (manager->in_use(target->wire_volume, volume_target_use(target), "", 0, manager->userdata))
+			return STATUS_OK;
+	}
+	return error_set(err, STATUS_NOT_FOUND, 0, "nothing of volume %s is on this node", target->volume_id);
+}
+
+static void task_expand(struct volume_task *task)
+{
+	const struct node_half *node = find_node(task);
+	uint64_t now_us = clock_monotonic_us();
+	struct error err;
+	enum status status = expand_target(task, &err);
+
+	if (status == STATUS_OK && node && !node->expand)
+		status = error_set(&err, STATUS_UNIMPLEMENTED, 0,
+				   "plugin %s does not announce that it expands volumes on a node "
+				   "(EXPAND_VOLUME)",
+				   task->target.profile);
+	if (status == STATUS_OK && now_us >= task->patience_end_us)
+		status = volume_task_cancelled(task, &err);
+	if (status != STATUS_OK) {
+		task_failed(task, false, false, &err);
+		return;
+	}
+	task_call(task, task->patience_end_us - now_us);
+}
+
+static void on_ready(const struct error *err, void *userdata)
+{
+	struct volume_task *task = userdata;
+
+	task->wait = NULL;
+	task->next_try_ms = 0;
+	if (!err) {
+		task_succeeded(task);
+		return;
+	}
+	/* it has had all the time that it gets */
+	task->patience_end_us = 1;
+	task_missing(task, err);
+}
+
+static void task_wait_for_plugin(struct volume_task *task)
+{
+	struct volume_manager *manager = task->manager;
+	struct error err;
+	enum status status;
+
+	if (!manager->plugins) {
+		(void)find_client(task, NULL, &err);
+		on_ready(&err, task);
+		return;
+	}
+	task->next_try_ms = clock_realtime_ms() + (int64_t)(manager->plugin_wait_us / USEC_PER_MSEC);
+	status = plugins_wait(manager->plugins, task->target.profile, PLUGIN_NODE, manager->plugin_wait_us,
+			      on_ready, task, &task->wait, &err);
+	if (status != STATUS_OK)
+		on_ready(&err, task);
+}
+
+void volume_plugin_begin(struct volume_task *task, enum volume_op_action action)
+{
+	if (action == VOLUME_OP_WAIT_PLUGIN)
+		task_wait_for_plugin(task);
+	else if (action == VOLUME_OP_PLUGIN_STAGE || action == VOLUME_OP_PLUGIN_UNSTAGE)
+		call_if_it_stages(task);
+	else if (action == VOLUME_OP_PLUGIN_EXPAND)
+		task_expand(task);
+	else
+		task_call(task, 0);
+}
+
+static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct volume_task *task = userdata;
+
+	wakeup_disarm(&task->timer);
+	task->next_try_ms = 0;
+	volume_task_event(task, VOLUME_OP_AGAIN, NULL);
+	return 0;
+}
+
+void volume_plugin_pause(struct volume_task *task)
+{
+	uint64_t delay_us = backoff_next(&task->backoff, backoff_random());
+	struct error err;
+
+	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
+	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_pause_over, task, &err) !=
+	    STATUS_OK) {
+		task->next_try_ms = 0;
+		volume_task_event(task, VOLUME_OP_FAILED, &err);
+		return;
+	}
+	if (task->retry)
+		task->retry(&task->last_error, task->userdata);
+}
+
+void volume_plugin_mounted_nothing(const struct volume_task *task, struct error *err)
+{
+	struct csi_volume_paths paths = {.target = "its target"};
+
+	(void)csi_volume_paths(helper_client_info(task->manager->helper)->stage_base,
+			       task->target.wire_volume, task->target.read_only, &paths, NULL);
+	(void)error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"volume %s: plugin %s answered OK to NodePublishVolume and mounted nothing at %s; see "
+		"the plugin's own log",
+		task->target.volume_id, task->target.profile, paths.target);
+}
+
+void volume_plugin_stop(struct volume_task *task)
+{
+	plugin_wait_cancel(task->wait);
+	task->wait = NULL;
+	csi_call_cancel(task->call);
+	task->call = NULL;
+}

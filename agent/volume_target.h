@@ -1,0 +1,57 @@
+#pragma once
+/* Which publish of which volume, and how: a value that operations are begun from. */
+
+#include "secret_message.h"
+#include "ticket.h"
+
+#include "model/alloc.h"
+#include "model/volume.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Who uses a volume how: a csi plugin has one target for each, and gives it up with its last user. */
+enum volume_use {
+	VOLUME_USE_ANY,
+	VOLUME_USE_READ,
+	VOLUME_USE_WRITE,
+	VOLUME_USE_N,
+};
+
+/* Which publish of which volume. An unmount uses the first part only. */
+struct volume_target {
+	char volume_id[VOLUME_ID_MAX + 1]; /* for people */
+	char namespace[NAMESPACE_MAX + 1];
+	char wire_volume[WIRE_VOLUME_SIZE];
+	char alloc_id[UUID_TEXT_SIZE];
+	uint8_t slot;
+	enum volume_type type;
+	struct source source;	       /* native */
+	char profile[PROFILE_MAX + 1]; /* csi: the plugin's id, which the helper's profile has as well */
+	char external_id[EXTERNAL_ID_MAX + 1]; /* csi: what the plugin calls the volume */
+	enum access_mode access_mode;	       /* csi */
+	enum attachment_mode attachment_mode;  /* csi */
+	bool read_only;
+	uint32_t dev_major; /* of the staged file system, or the device, as far as known: 0:0 when not */
+	uint32_t dev_minor;
+
+	bool stage_read_only;
+	bool exec;
+	enum propagation propagation;
+	bool has_ticket;
+	struct ticket ticket;
+	/* csi: a ClaimVolumeResponse with contexts, mount options and secrets; of this run of the agent only
+	 */
+	struct secret_message *details;
+};
+
+static inline enum volume_use volume_target_use(const struct volume_target *target)
+{
+	return target->read_only ? VOLUME_USE_READ : VOLUME_USE_WRITE;
+}
+
+/** Is the plugin's device handed out as it is? */
+static inline bool volume_target_is_device(const struct volume_target *target)
+{
+	return target->type == VOLUME_CSI && target->attachment_mode == ATTACHMENT_BLOCK_DEVICE;
+}

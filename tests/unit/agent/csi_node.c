@@ -1,0 +1,445 @@
+#include "csi_node.h"
+
+#include "claim_details.h"
+#include "device.h"
+#include "mount_table.h"
+#include "path_look.h"
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct csi_node *current; /* for the functions that replace others at link time */
+static char no_table;
+
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
+void __wrap_mount_table_free(struct mount_table *table);
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err);
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err);
+void __wrap_path_look(const char *path, struct path_seen *ret);
+uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
+
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
+{
+	assert_string_equal(base, FAKE_STAGE_BASE);
+	*table = (struct mount_table *)(void *)&no_table;
+	return STATUS_OK;
+}
+
+void __wrap_mount_table_free(struct mount_table *table)
+{
+	assert_true(!table || (const void *)table == &no_table);
+}
+
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err)
+{
+	const struct fake_place *place = fake_helper_place(&current->fake, path);
+
+	if (!place)
+		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
+	*ret = (struct mount_view){.dev_minor = place->minor};
+	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), place->is_device ? "devtmpfs" : "ext4");
+	return STATUS_OK;
+}
+
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err)
+{
+	if (!str_eq(view->fs_type, "devtmpfs"))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is no device");
+	*ret_major = 8;
+	*ret_minor = view->dev_minor;
+	return STATUS_OK;
+}
+
+/* On a thread of its own. */
+void __wrap_path_look(const char *path, struct path_seen *ret)
+{
+	static const char base[] = FAKE_PUBLISH_BASE "/";
+	char alloc[UUID_TEXT_SIZE] = {0};
+	const struct fake_mount *mount;
+
+	*ret = (struct path_seen){.state = PATH_NOT_MOUNTED};
+	memcpy(alloc, path + strlen(base), UUID_TEXT_SIZE - 1);
+	mount = fake_helper_mount(&current->fake, "", alloc, 0);
+	if (!mount)
+		return;
+	ret->state = PATH_MOUNTED;
+	ret->view = (struct mount_view){.dev_minor = mount->minor,
+					.is_read_only = mount->read_only,
+					.is_nosuid = true,
+					.is_nodev = true,
+					.is_noexec = !mount->exec};
+}
+
+/* As often, and without the delay. */
+uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random)
+{
+	backoff->attempts++;
+	return USEC_PER_MSEC;
+}
+
+static void on_mount(const char *path, const struct fake_csi_target *target, void *userdata)
+{
+	struct csi_node *node = userdata;
+	const struct fake_place place = {.is_mounted = true,
+					 .is_device = target && target->is_device,
+					 .read_only = target && target->read_only,
+					 .minor = 100 + node->next_minor++};
+
+	fake_helper_plugin(&node->fake, path, &place);
+}
+
+static void on_unmount(const char *path, void *userdata)
+{
+	struct csi_node *node = userdata;
+
+	fake_helper_plugin(&node->fake, path, NULL);
+}
+
+static void on_helper_ready(pid_t pid, void *userdata)
+{
+}
+
+static void on_helper_down(const struct error *err, void *userdata)
+{
+}
+
+static void on_helper_stale(void *userdata)
+{
+}
+
+static bool in_use(const char *wire_volume, enum volume_use use, const char *alloc_id, uint8_t slot,
+		   void *userdata)
+{
+	const struct csi_node *node = userdata;
+
+	for (size_t i = 0; i < node->n_users; i++) {
+		const struct csi_user *user = &node->users[i];
+
+		if (user->state != CSI_USER_RELEASED && str_eq(user->volume, wire_volume) &&
+		    (use == VOLUME_USE_ANY || user->read_only == (use == VOLUME_USE_READ)) &&
+		    !str_eq(user->alloc, alloc_id))
+			return true;
+	}
+	return false;
+}
+
+/* As the helper lists it. */
+static struct picture *read_picture(const struct csi_node *node)
+{
+	struct picture *picture = picture_new();
+
+	assert_non_null(picture);
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		const struct fake_mount *mount = &node->fake.state->mounts[i];
+		struct mh_list_entry entry = {.slot = mount->slot, .dev_minor = mount->minor};
+
+		if (!mount->is_used)
+			continue;
+		(void)str_copy(entry.alloc, sizeof(entry.alloc), mount->alloc);
+		assert_int_equal(picture_add(picture, MH_LIST_PUBLISHED, &entry, NULL), STATUS_OK);
+	}
+	for (size_t i = 0; i < FAKE_FOLDERS_MAX; i++) {
+		const struct fake_folder *folder = &node->fake.state->folders[i];
+
+		for (size_t t = 0; t < 2; t++) {
+			struct mh_list_entry entry = {.dev_minor = folder->targets[t].minor};
+
+			if (!folder->is_used || !folder->targets[t].is_mounted)
+				continue;
+			(void)str_copy(entry.volume, sizeof(entry.volume), folder->volume);
+			assert_int_equal(picture_add(picture, MH_LIST_STAGED, &entry, NULL), STATUS_OK);
+		}
+	}
+	return picture;
+}
+
+static void agent_start(struct csi_node *node)
+{
+	static const struct helper_client_events events = {
+		.on_ready = on_helper_ready, .on_down = on_helper_down, .on_stale = on_helper_stale};
+	const struct helper_client_options options = {.instances = 1,
+						      .door = {.path = node->fake.path},
+						      .start_timeout_us = 5 * USEC_PER_SEC,
+						      .request_timeout_us = 5 * USEC_PER_SEC};
+	struct error err;
+
+	assert_int_equal(helper_client_new(node->event, &options, &events, node, &node->helper, &err),
+			 STATUS_OK);
+	assert_int_equal(volume_manager_new(node->event, node->helper, in_use, node, &node->manager, &err),
+			 STATUS_OK);
+	node->plugins = fake_plugins_new(node->event);
+	fake_plugins_add(node->plugins, CSI_PLUGIN, node->model);
+	volume_manager_set_plugins(node->manager, node->plugins, node->wait_us);
+	volume_manager_set_picture(node->manager, read_picture(node));
+	assert_int_equal(helper_client_start(node->helper, &err), STATUS_OK);
+}
+
+static void agent_kill(struct csi_node *node)
+{
+	helper_client_free(node->helper);
+	volume_manager_free(node->manager);
+	plugins_free(node->plugins);
+}
+
+int csi_node_setup(void **state)
+{
+	struct csi_node *node = calloc(1, sizeof(*node));
+	sigset_t set;
+
+	assert_non_null(node);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+	current = node;
+	fake_helper_init(&node->fake);
+	fake_csi_init();
+	fake_csi.on_mount = on_mount;
+	fake_csi.on_unmount = on_unmount;
+	fake_csi.userdata = node;
+	fake_csi.patience_us = 5 * USEC_PER_MSEC;
+	node->model = fake_csi_add("/run/fake/plug.sock");
+	node->wait_us = 30 * USEC_PER_SEC;
+	assert_true(sd_event_new(&node->event) >= 0);
+	agent_start(node);
+	*state = node;
+	return 0;
+}
+
+int csi_node_teardown(void **state)
+{
+	struct csi_node *node = *state;
+
+	agent_kill(node);
+	sd_event_unref(node->event);
+	assert_string_equal(node->fake.state->violation, "");
+	fake_helper_release(&node->fake);
+	fake_csi_release();
+	free(node);
+	current = NULL;
+	return 0;
+}
+
+static struct secret_message *make_details(void)
+{
+	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry publish =
+		HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__PUBLISH_CONTEXT_ENTRY__INIT;
+	Holdfast__V1__ClaimVolumeResponse__PublishContextEntry *publishes[] = {&publish};
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Volume__SecretsEntry secret = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
+	Holdfast__V1__Volume__SecretsEntry *secrets[] = {&secret};
+	Holdfast__V1__Volume__ContextEntry context = HOLDFAST__V1__VOLUME__CONTEXT_ENTRY__INIT;
+	Holdfast__V1__Volume__ContextEntry *contexts[] = {&context};
+	char key[] = "key", value[] = CSI_SECRET, device[] = "device", path[] = "/dev/x", pool[] = "pool";
+	struct secret_message *details;
+
+	secret.key = key;
+	secret.value = value;
+	publish.key = device;
+	publish.value = path;
+	context.key = pool;
+	context.value = pool;
+	volume.secrets = secrets;
+	volume.n_secrets = 1;
+	volume.context = contexts;
+	volume.n_context = 1;
+	response.volume = &volume;
+	response.publish_context = publishes;
+	response.n_publish_context = 1;
+	assert_int_equal(claim_details_new(&response, &details, NULL), STATUS_OK);
+	return details;
+}
+
+static struct volume_target target_of(const struct csi_user *user)
+{
+	struct volume_target target = {
+		.type = VOLUME_CSI,
+		.profile = CSI_PLUGIN,
+		.access_mode = user->read_only ? MULTI_NODE_READER_ONLY : SINGLE_NODE_MULTI_WRITER,
+		.attachment_mode = user->is_device ? ATTACHMENT_BLOCK_DEVICE : ATTACHMENT_FILE_SYSTEM,
+		.read_only = user->read_only,
+	};
+
+	(void)str_copy(target.volume_id, sizeof(target.volume_id), user->volume);
+	(void)str_copy(target.wire_volume, sizeof(target.wire_volume), user->volume);
+	(void)str_copy(target.alloc_id, sizeof(target.alloc_id), user->alloc);
+	(void)str_format(target.external_id, sizeof(target.external_id), "ext/%s", user->volume);
+	return target;
+}
+
+static void user_go_on(struct csi_user *user);
+
+static void on_mounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
+{
+	struct csi_user *user = userdata;
+
+	user->task = NULL;
+	if (mounted) {
+		user->state = CSI_USER_MOUNTED;
+		user->mounts++;
+		user->mounted = *mounted;
+	} else {
+		user->mount_error = *err;
+		user->wants_stop = true;
+	}
+	user_go_on(user);
+}
+
+static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
+{
+	struct csi_user *user = userdata;
+
+	assert_null(err);
+	user->task = NULL;
+	user->state = CSI_USER_RELEASED;
+}
+
+static void on_retry(const struct error *err, void *userdata)
+{
+	struct csi_user *user = userdata;
+
+	user->retries++;
+	user->last_retry = *err;
+}
+
+/* As an allocation runner does. */
+static void user_go_on(struct csi_user *user)
+{
+	struct volume_target target = target_of(user);
+	struct error err;
+
+	if (user->task || user->state == CSI_USER_RELEASED)
+		return;
+	if (user->wants_stop) {
+		user->is_unmounting = true;
+		assert_int_equal(volume_manager_unmount(user->node->manager, &target, on_unmounted, on_retry,
+							user, &user->task, &err),
+				 STATUS_OK);
+	} else if (user->state == CSI_USER_CLAIMED) {
+		target.details = make_details();
+		assert_int_equal(volume_manager_mount(user->node->manager, &target, on_mounted, user,
+						      &user->task, &err),
+				 STATUS_OK);
+		secret_message_unref(target.details);
+	}
+}
+
+struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool read_only, bool is_device)
+{
+	struct csi_user *user = &node->users[node->n_users++];
+
+	assert_true(node->n_users <= CSI_USERS_MAX);
+	*user = (struct csi_user){.node = node, .read_only = read_only, .is_device = is_device};
+	(void)str_copy(user->volume, sizeof(user->volume), volume);
+	(void)str_format(user->alloc, sizeof(user->alloc), "0190a5a0-0000-7000-8000-0000000000%02zx",
+			 node->n_users);
+	user_go_on(user);
+	return user;
+}
+
+void csi_user_stop(struct csi_user *user)
+{
+	user->wants_stop = true;
+	if (user->task && !user->is_unmounting)
+		volume_task_cancel(user->task);
+	user_go_on(user);
+}
+
+void csi_node_restart(struct csi_node *node)
+{
+	agent_kill(node);
+	agent_start(node);
+	node->restarts++;
+	for (size_t i = 0; i < node->n_users; i++) {
+		struct csi_user *user = &node->users[i];
+
+		user->task = NULL;
+		user->is_unmounting = false;
+		if (user->state != CSI_USER_RELEASED)
+			volume_manager_note_plugin(node->manager, user->volume);
+	}
+	for (size_t i = 0; i < node->n_users; i++)
+		user_go_on(&node->users[i]);
+}
+
+bool csi_node_all_mounted(struct csi_node *node)
+{
+	for (size_t i = 0; i < node->n_users; i++) {
+		if (node->users[i].state != CSI_USER_MOUNTED)
+			return false;
+	}
+	return true;
+}
+
+bool csi_node_all_released(struct csi_node *node)
+{
+	for (size_t i = 0; i < node->n_users; i++) {
+		if (node->users[i].state != CSI_USER_RELEASED)
+			return false;
+	}
+	return true;
+}
+
+bool csi_node_is_quiet(struct csi_node *node)
+{
+	for (size_t i = 0; i < node->n_users; i++) {
+		if (node->users[i].task)
+			return false;
+	}
+	return true;
+}
+
+/* What a user was told to have it must keep until it is unmounted. */
+static void expect_kept(const struct csi_node *node)
+{
+	for (size_t i = 0; i < node->n_users; i++) {
+		const struct csi_user *user = &node->users[i];
+		const struct fake_folder *folder;
+
+		if (user->state != CSI_USER_MOUNTED || user->wants_stop)
+			continue;
+		folder = fake_helper_folder(&node->fake, user->volume);
+		assert_non_null(folder);
+		assert_true(folder->targets[user->read_only].is_mounted);
+		assert_true(user->is_device || fake_helper_mount(&node->fake, "", user->alloc, 0));
+	}
+}
+
+void csi_node_turn(struct csi_node *node)
+{
+	assert_true(sd_event_run(node->event, 100 * USEC_PER_MSEC) >= 0);
+	expect_kept(node);
+}
+
+void csi_node_until(struct csi_node *node, const char *what, csi_node_condition *condition)
+{
+	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
+
+	while (!condition(node)) {
+		if (clock_monotonic_us() > end)
+			fail_msg("waited in vain for %s; %s", what, node->users[0].last_retry.msg);
+		csi_node_turn(node);
+	}
+}
+
+void csi_node_expect_nothing(struct csi_node *node)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++)
+		assert_false(node->fake.state->mounts[i].is_used);
+	for (size_t i = 0; i < FAKE_FOLDERS_MAX; i++)
+		assert_false(node->fake.state->folders[i].is_used);
+}
+
+unsigned int csi_node_calls(const struct csi_node *node, enum csi_method method)
+{
+	return node->model->calls[method];
+}

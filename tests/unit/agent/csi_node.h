@@ -1,0 +1,88 @@
+#pragma once
+/* A node with csi volumes: the volume manager between models of the mount helper and of a plugin, and users
+ * of volumes that behave as allocations do. */
+
+#include "cmocka_all.h"
+#include "fake_helper_client.h"
+#include "fake_plugins.h"
+#include "volume_manager.h"
+
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+#define CSI_PLUGIN "plug"
+#define CSI_SECRET "s3cr3t-of-the-volume"
+
+enum { CSI_USERS_MAX = 6 };
+
+enum csi_user_state {
+	CSI_USER_CLAIMED, /* may have something on the node */
+	CSI_USER_MOUNTED,
+	CSI_USER_RELEASED,
+};
+
+struct csi_node;
+
+/* One allocation with one volume, at slot 0. */
+struct csi_user {
+	struct csi_node *node;
+	char alloc[UUID_TEXT_SIZE];
+	char volume[VOLUME_ID_MAX + 1]; /* also its name towards the helper */
+	char namespace[NAMESPACE_MAX + 1];
+	bool read_only;
+	bool is_device;
+	enum csi_user_state state;
+	bool wants_stop;
+	struct volume_task *task;
+	bool is_unmounting;
+	unsigned int mounts;
+	unsigned int retries;
+	struct error mount_error; /* status OK: none yet */
+	struct error last_retry;
+	struct volume_mounted mounted;
+};
+
+struct csi_node {
+	struct fake_helper fake;
+	sd_event *event;
+	struct helper_client *helper;
+	struct plugins *plugins;
+	struct fake_csi_plugin *model;
+	struct volume_manager *manager;
+	struct csi_user users[CSI_USERS_MAX];
+	size_t n_users;
+	uint32_t next_minor;
+	unsigned int restarts;
+	uint64_t wait_us; /* for a plugin */
+};
+
+int csi_node_setup(void **state);
+/** Fails the test on violations. */
+int csi_node_teardown(void **state);
+
+/** An allocation is granted a volume; it mounts at once. */
+struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool read_only, bool is_device);
+
+/** It ends: what it has is unmounted. */
+void csi_user_stop(struct csi_user *user);
+
+/** The agent is killed and started again: what it had in memory only is gone. */
+void csi_node_restart(struct csi_node *node);
+
+typedef bool csi_node_condition(struct csi_node *node);
+bool csi_node_all_mounted(struct csi_node *node);
+bool csi_node_all_released(struct csi_node *node);
+/** Nobody has anything under way, or wants anything. */
+bool csi_node_is_quiet(struct csi_node *node);
+
+/** Run the loop until it holds; a few seconds are a failure that prints @what. */
+void csi_node_until(struct csi_node *node, const char *what, csi_node_condition *condition);
+#define CSI_NODE_UNTIL(node, condition) csi_node_until((node), #condition, (condition))
+
+/** One turn of the loop; who is mounted must stay so. */
+void csi_node_turn(struct csi_node *node);
+
+/** Nothing is left of the helper's or the plugin's making. */
+void csi_node_expect_nothing(struct csi_node *node);
+
+unsigned int csi_node_calls(const struct csi_node *node, enum csi_method method);

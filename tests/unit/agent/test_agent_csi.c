@@ -1,0 +1,504 @@
+/* A whole agent with csi volumes: the plugin is a model behind csi_client.h, its socket a real one. */
+
+#include "fake_csi.h"
+#include "mount_table.h"
+#include "scenario.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+static char plugin_dir[TEMP_DIR_SIZE];
+static char plugin_folder[TEMP_PATH_SIZE];
+static char plugin_socket[TEMP_PATH_SIZE];
+static struct world *world;
+static struct fake_csi_plugin *plugin;
+
+static void on_mount(const char *path, const struct fake_csi_target *target, void *userdata)
+{
+	static uint32_t minor = 200;
+	const struct fake_place place = {.is_mounted = true,
+					 .is_device = target && target->is_device,
+					 .read_only = target && target->read_only,
+					 .minor = minor++};
+
+	fake_helper_plugin(&world->fake, path, &place);
+}
+
+static void on_unmount(const char *path, void *userdata)
+{
+	fake_helper_plugin(&world->fake, path, NULL);
+}
+
+static void make_socket(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), path), 0);
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+static int setup(void **state)
+{
+	struct world *w;
+
+	(void)world_setup(state);
+	world = w = *state;
+	temp_dir_make(plugin_dir);
+	(void)temp_dir_path(plugin_folder, plugin_dir, MODEL_PLUGIN);
+	assert_int_equal(mkdir(plugin_folder, 0700), 0);
+	(void)temp_dir_path(plugin_socket, plugin_folder, "csi.sock");
+	make_socket(plugin_socket);
+	fake_csi_init();
+	fake_csi.on_mount = on_mount;
+	fake_csi.on_unmount = on_unmount;
+	plugin = fake_csi_add(plugin_socket);
+	(void)str_copy(w->config.plugin_dir, sizeof(w->config.plugin_dir), plugin_dir);
+	w->config.plugin_wait_us = 20 * USEC_PER_SEC;
+	w->server.is_csi = true;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	world_kill_agent(w);
+	fake_csi_release();
+	(void)world_teardown(state);
+	(void)remove(plugin_socket);
+	temp_dir_remove(plugin_folder);
+	temp_dir_remove(plugin_dir);
+	return 0;
+}
+
+static const char *awaited;
+
+static bool awaited_ended(struct world *w)
+{
+	return alloc_is_client_terminal(&model_server_alloc(&w->server, awaited)->alloc);
+}
+
+static void stop_only(struct world *w, const char *id)
+{
+	awaited = id;
+	model_server_want_stop(&w->server, id);
+	WORLD_UNTIL(w, awaited_ended);
+}
+
+static unsigned int calls(enum csi_method method)
+{
+	return plugin->calls[method];
+}
+
+static void expect_no_folders(const struct world *w)
+{
+	for (size_t i = 0; i < FAKE_FOLDERS_MAX; i++)
+		assert_false(w->fake.state->folders[i].is_used);
+}
+
+/* Everything that the agent has written. */
+static bool journal_holds(const struct world *w, const char *text)
+{
+	DIR *folder = opendir(w->config.data_dir);
+	const struct dirent *entry;
+	bool holds = false;
+
+	assert_non_null(folder);
+	while (!holds && (entry = readdir(folder))) {
+		char path[TEMP_PATH_SIZE];
+		char *bytes = NULL;
+		size_t n = 0;
+
+		if (!str_starts_with(entry->d_name, "agent.db"))
+			continue;
+		if (file_read(temp_dir_path(path, w->config.data_dir, entry->d_name), 1 << 26, &bytes, &n) ==
+		    0)
+			holds = memmem(bytes, n, text, strlen(text)) != NULL;
+		free(bytes);
+	}
+	(void)closedir(folder);
+	return holds;
+}
+
+static void a_csi_volume_lives_and_goes_with_its_allocation(void **state)
+{
+	struct world *w = *state;
+	const struct model_alloc *a;
+	const struct fake_csi_volume *volume;
+	char external[64];
+
+	start_with_a(w, 2);
+	a = model_server_alloc(&w->server, ALLOC_A);
+	assert_string_equal(a->alloc.published[1].path, FAKE_PUBLISH_BASE "/" ALLOC_A "/1");
+	assert_false(a->alloc.published[1].is_device);
+	(void)str_format(external, sizeof(external), "ext/%s", a->alloc.volumes[1].source);
+	volume = fake_csi_volume(external);
+	assert_non_null(volume);
+	assert_string_equal(volume->last_secret, MODEL_SECRET);
+	assert_string_equal(volume->last_publish_context, "/dev/model");
+	assert_int_equal(calls(CSI_NODE_STAGE_VOLUME), 2);
+	stop_a(w);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 2);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 2);
+	expect_nothing_mounted(w);
+	expect_no_folders(w);
+	assert_true(journal_holds(w, "n1"));
+	assert_false(journal_holds(w, MODEL_SECRET));
+	assert_false(journal_holds(w, "/dev/model"));
+}
+
+static bool both_run(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_RUNNING && status_of(w, ALLOC_B) == CLIENT_RUNNING;
+}
+
+static void readers_and_writers_share_a_volume_and_go_one_by_one(void **state)
+{
+	struct world *w = *state;
+	struct alloc b = world_alloc(ALLOC_B, 1);
+	const char *const ro = "/ro-publish", *const rw = "/rw-publish";
+	char path[2][128];
+
+	b.volumes[0].read_only = true;
+	world_start_agent(w);
+	run_a(w, 1);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, both_run);
+	(void)str_format(path[0], sizeof(path[0]), FAKE_STAGE_BASE "/%s%s", world_wire("vol0"), rw);
+	(void)str_format(path[1], sizeof(path[1]), FAKE_STAGE_BASE "/%s%s", world_wire("vol0"), ro);
+	assert_true(fake_csi_is_published("ext/vol0", path[0]));
+	assert_true(fake_csi_is_published("ext/vol0", path[1]));
+	stop_only(w, ALLOC_A);
+	assert_false(fake_csi_is_published("ext/vol0", path[0]));
+	assert_true(fake_csi_is_published("ext/vol0", path[1]));
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 0);
+	stop_only(w, ALLOC_B);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	expect_no_folders(w);
+}
+
+/* What a stopped allocation of an earlier run has is let go by its plugin too. */
+static void a_stop_after_a_restart_asks_the_plugin(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	world_kill_agent(w);
+	world_start_agent(w);
+	stop_a(w);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	assert_int_equal(w->fake.state->plugin_left, 0);
+}
+
+static bool agent_is_adopted(struct world *w)
+{
+	return has_whole_picture(w);
+}
+
+static void a_restart_changes_nothing_with_the_plugin_away(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	world_kill_agent(w);
+	fake_csi_set_up(plugin, false);
+	w->server.hellos = 0;
+	w->server.picture_complete = false;
+	world_start_agent(w);
+	WORLD_UNTIL(w, agent_is_adopted);
+	world_idle(w, 50);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
+	assert_int_equal(w->server.claim_calls, 1);
+	assert_int_equal(calls(CSI_NODE_STAGE_VOLUME), 1);
+	assert_int_equal(calls(CSI_NODE_PUBLISH_VOLUME), 1);
+	fake_csi_set_up(plugin, true);
+	stop_a(w);
+	expect_no_folders(w);
+}
+
+static bool a_waits_for_its_plugin(struct world *w)
+{
+	return w->server.claim_calls > 0 && fake_helper_count(&w->fake, MH_OP_STAGE, MH_OK, NULL, NULL) > 0;
+}
+
+static void what_is_claimed_and_not_mounted_is_claimed_again(void **state)
+{
+	struct world *w = *state;
+
+	fake_csi_set_up(plugin, false);
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_waits_for_its_plugin);
+	world_kill_agent(w);
+	assert_false(journal_holds(w, MODEL_SECRET));
+	assert_int_equal(w->server.claim_calls, 1);
+	fake_csi_set_up(plugin, true);
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_runs);
+	assert_int_equal(w->server.claim_calls, 2);
+	assert_int_equal(w->server.n_claims, 1);
+	stop_a(w);
+	expect_no_folders(w);
+}
+
+static bool release_failed(struct world *w)
+{
+	return w->server.n_claims > 0 && w->server.claims[0].errors >= 2;
+}
+
+static void the_server_is_told_what_a_release_lacks(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	start_with_a(w, 1);
+	fake_csi_set_up(plugin, false);
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed);
+	if (!strstr(w->server.claims[0].last_error, "plugin plug does not run on this node"))
+		fail_msg("%s", w->server.claims[0].last_error);
+	assert_false(w->server.claims[0].is_released);
+	report = world_report(w);
+	assert_int_equal(report->n_operations, 1);
+	assert_string_equal(report->operations[0]->alloc_id, ALLOC_A);
+	assert_non_null(strstr(report->operations[0]->last_error, "does not run on this node"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	/* the release outlives the agent */
+	world_kill_agent(w);
+	world_start_agent(w);
+	fake_csi_set_up(plugin, true);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	expect_no_folders(w);
+}
+
+static void other_plugin(struct claim *claim, struct volume *volume)
+{
+	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), "other");
+}
+
+static void bad_plugin(struct claim *claim, struct volume *volume)
+{
+	(void)str_copy(volume->plugin_id, sizeof(volume->plugin_id), "../plug");
+}
+
+static void other_mode(struct claim *claim, struct volume *volume)
+{
+	claim->mode = CLAIM_READ;
+}
+
+static void other_access(struct claim *claim, struct volume *volume)
+{
+	claim->access_mode = MULTI_NODE_MULTI_WRITER;
+}
+
+static void a_device(struct claim *claim, struct volume *volume)
+{
+	claim->attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+}
+
+static void no_type(struct claim *claim, struct volume *volume)
+{
+	volume->type = VOLUME_TYPE_UNSPECIFIED;
+}
+
+static void a_grant_that_was_not_asked_for_is_no_mount(void **state)
+{
+	static const struct {
+		void (*tamper)(struct claim *claim, struct volume *volume);
+		const char *words;
+	} rows[] = {
+		{other_plugin, "its claim and its volume name different plugins"},
+		{bad_plugin, "its plugin's id is malformed"},
+		{other_mode, "it is for another claim mode"},
+		{other_access, "it is for another access mode"},
+		{a_device, "it is for a block device, a file system was asked for"},
+		{no_type, "of a type that this agent does not know"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct world *w;
+
+		(void)setup(state);
+		w = *state;
+		w->server.tamper = rows[i].tamper;
+		world_start_agent(w);
+		run_a(w, 1);
+		WORLD_UNTIL(w, a_ended_and_all_is_released);
+		if (!strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, rows[i].words))
+			fail_msg("'%s' lacks '%s'",
+				 model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+				 rows[i].words);
+		assert_int_equal(calls(CSI_NODE_STAGE_VOLUME), 0);
+		assert_int_equal(done(w, MH_OP_STAGE), 0);
+		(void)teardown(state);
+	}
+}
+
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err);
+enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err);
+
+/* As world.c has it: what is looked up does not depend on it. */
+enum status __wrap_mount_table_read(struct mount_table **ret, struct error *err)
+{
+	*ret = NULL;
+	return mount_table_refresh(ret, "", err);
+}
+
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err)
+{
+	if (!str_eq(view->fs_type, "devtmpfs"))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is no device");
+	*ret_major = 8;
+	*ret_minor = view->dev_minor;
+	return STATUS_OK;
+}
+
+static void run_with_device(struct world *w)
+{
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	alloc.volumes[0].attachment_mode = ATTACHMENT_BLOCK_DEVICE;
+	w->server.tamper = a_device;
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	WORLD_UNTIL(w, a_runs);
+}
+
+static void a_device_is_handed_out_and_found_again(void **state)
+{
+	struct world *w = *state;
+	const struct alloc_volume *published;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	run_with_device(w);
+	published = &model_server_alloc(&w->server, ALLOC_A)->alloc.published[0];
+	assert_true(published->is_device);
+	assert_true(str_starts_with(published->path, FAKE_STAGE_BASE "/"));
+	assert_int_equal(done(w, MH_OP_PUBLISH), 0);
+	report = world_report(w);
+	assert_int_equal(report->n_mounts, 1);
+	assert_true(report->mounts[0]->verified);
+	assert_true(str_starts_with(report->mounts[0]->device, "8:"));
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	w->server.picture_complete = false;
+	world_start_agent(w);
+	WORLD_UNTIL(w, agent_is_adopted);
+	world_idle(w, 20);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
+	assert_int_equal(calls(CSI_NODE_PUBLISH_VOLUME), 1);
+	stop_a(w);
+	expect_no_folders(w);
+}
+
+static void a_device_that_is_another_one_after_a_restart_is_no_success(void **state)
+{
+	struct world *w = *state;
+	const struct alloc_volume *published;
+	struct fake_place other = {.is_mounted = true, .is_device = true, .minor = 77};
+
+	run_with_device(w);
+	published = &model_server_alloc(&w->server, ALLOC_A)->alloc.published[0];
+	world_kill_agent(w);
+	fake_helper_plugin(&w->fake, published->path, &other);
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_non_null(strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+			       "is device 8:77 instead of that of volume"));
+	expect_no_folders(w);
+}
+
+static bool everything_is_released(struct world *w)
+{
+	return model_server_unreleased(&w->server) == 0;
+}
+
+/* The agent's journal is lost, the mounts are not. */
+static void a_claim_without_its_allocation_is_released_by_its_plugin(void **state)
+{
+	struct world *w = *state;
+	struct model_claim *claim;
+	char path[TEMP_PATH_SIZE];
+	static const char *const files[] = {"agent.db", "agent.db-wal", "agent.db-shm"};
+
+	start_with_a(w, 1);
+	world_kill_agent(w);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		(void)remove(temp_dir_path(path, w->config.data_dir, files[i]));
+	w->server.n_allocs = 0;
+	w->server.picture_complete = false;
+	w->server.hellos = 0;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	claim = &w->server.claims[0];
+	(void)str_copy(claim->claim.plugin_id, sizeof(claim->claim.plugin_id), MODEL_PLUGIN);
+	(void)str_format(claim->claim.external_id, sizeof(claim->claim.external_id), "ext/%s",
+			 claim->claim.volume_id);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, everything_is_released);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	expect_nothing_mounted(w);
+	expect_no_folders(w);
+}
+
+static bool is_reported(struct world *w)
+{
+	return w->server.report_complete;
+}
+
+static void a_report_names_plugin_volume_and_node_as_the_provider_does(void **state)
+{
+	struct world *w = *state;
+	const struct claim *claim;
+
+	start_with_a(w, 1);
+	model_server_want_report(&w->server, 7);
+	WORLD_UNTIL(w, is_reported);
+	assert_int_equal(w->server.n_reported, 1);
+	claim = &w->server.reported[0];
+	assert_string_equal(claim->plugin_id, MODEL_PLUGIN);
+	assert_string_equal(claim->profile, "");
+	assert_true(str_starts_with(claim->external_id, "ext/"));
+	assert_string_equal(claim->external_node_id, "fake-node");
+	assert_int_equal(claim->access_mode, SINGLE_NODE_MULTI_WRITER);
+	stop_a(w);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_csi_volume_lives_and_goes_with_its_allocation),
+		TEST(readers_and_writers_share_a_volume_and_go_one_by_one),
+		TEST(a_stop_after_a_restart_asks_the_plugin),
+		TEST(a_restart_changes_nothing_with_the_plugin_away),
+		TEST(what_is_claimed_and_not_mounted_is_claimed_again),
+		TEST(the_server_is_told_what_a_release_lacks),
+		cmocka_unit_test(a_grant_that_was_not_asked_for_is_no_mount),
+		TEST(a_device_is_handed_out_and_found_again),
+		TEST(a_device_that_is_another_one_after_a_restart_is_no_success),
+		TEST(a_claim_without_its_allocation_is_released_by_its_plugin),
+		TEST(a_report_names_plugin_volume_and_node_as_the_provider_does),
+	};
+
+	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
+}

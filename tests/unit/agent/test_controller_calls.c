@@ -1,0 +1,442 @@
+#include "controller_calls.h"
+#include "controller_map.h"
+#include "fake_csi.h"
+#include "unit.h"
+#include "volume_manager.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-event.h>
+
+#define CALL(kind) HOLDFAST__V1__PLUGIN_CALL__REQUEST_##kind
+#define T(text) ((char *)(uintptr_t)(text))
+#define SOCKET "/run/fake/ebs.sock"
+
+/* The node: which plugins it has, and what its volume manager does. */
+static struct world {
+	sd_event *event;
+	struct controller_calls *calls;
+	struct fake_csi_plugin *plugin;
+	struct csi_client *client;
+	struct node_plugin facts;
+	enum status plugin_status; /* what plugins_client() says */
+	enum plugin_half wanted_half;
+	volume_expanded_fn *expanded;
+	void *expanding;
+	char expanded_external_id[64];
+	uint64_t expand_timeout_us;
+	bool is_taking;
+	unsigned int replies;
+	uint64_t last_call_id;
+	int last_code;
+	bool last_not_here;
+	Holdfast__V1__PluginReply__ResponseCase last_case;
+	char last_message[ERROR_MSG_MAX];
+	uint64_t last_bytes;
+} world;
+
+enum status __wrap_plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
+				  struct csi_client **ret, struct error *err);
+const struct node_plugin *__wrap_plugins_facts(const struct plugins *plugins, const char *plugin_id);
+enum status __wrap_volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+					 const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+					 volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+					 struct error *err);
+
+enum status __wrap_plugins_client(const struct plugins *plugins, const char *plugin_id, enum plugin_half half,
+				  struct csi_client **ret, struct error *err)
+{
+	assert_string_equal(plugin_id, "ebs");
+	world.wanted_half = half;
+	if (world.plugin_status != STATUS_OK)
+		return error_set(err, world.plugin_status, 0, "plugin ebs: not now");
+	*ret = world.client;
+	return STATUS_OK;
+}
+
+const struct node_plugin *__wrap_plugins_facts(const struct plugins *plugins, const char *plugin_id)
+{
+	return &world.facts;
+}
+
+enum status __wrap_volume_manager_expand(struct volume_manager *manager, const char *plugin_id,
+					 const Holdfast__V1__NodeExpandRequest *request, uint64_t timeout_us,
+					 volume_expanded_fn *done, void *userdata, struct volume_task **ret,
+					 struct error *err)
+{
+	assert_null(world.expanded);
+	assert_string_equal(plugin_id, "ebs");
+	assert_string_equal(request->secrets[0]->value, "top-secret");
+	(void)str_copy(world.expanded_external_id, sizeof(world.expanded_external_id), request->external_id);
+	world.expand_timeout_us = timeout_us;
+	world.expanded = done;
+	world.expanding = userdata;
+	return STATUS_OK;
+}
+
+static void on_reply(const Holdfast__V1__PluginReply *reply, void *userdata)
+{
+	assert_ptr_equal(userdata, &world);
+	assert_false(world.is_taking);
+	world.replies++;
+	world.last_call_id = reply->call_id;
+	world.last_code = reply->code;
+	world.last_not_here = reply->not_here;
+	world.last_case = reply->response_case;
+	(void)str_copy(world.last_message, sizeof(world.last_message), reply->message);
+	if (reply->response_case == HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_NODE_EXPAND)
+		world.last_bytes = reply->node_expand->bytes;
+}
+
+static int setup(void **state)
+{
+	struct csi_client_options options = {.plugin_id = "ebs", .socket = SOCKET};
+
+	(void)state;
+	world = (struct world){.plugin_status = STATUS_OK};
+	fake_csi_init();
+	world.plugin = fake_csi_add(SOCKET);
+	world.facts = (struct node_plugin){
+		.plugin_id = "ebs",
+		.has_controller = true,
+		.controller = {.attach_detach = true, .create_delete = true, .list_volumes = true},
+		.node = {.expand = true}};
+	assert_true(sd_event_new(&world.event) >= 0);
+	assert_int_equal(csi_client_new(world.event, &options, &world.client, NULL), STATUS_OK);
+	assert_int_equal(controller_calls_new(world.event, NULL, NULL, on_reply, &world, &world.calls, NULL),
+			 STATUS_OK);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	controller_calls_free(world.calls);
+	csi_client_free(world.client);
+	sd_event_unref(world.event);
+	fake_csi_release();
+	return 0;
+}
+
+/* Run the loop until nothing is due any more. */
+static void settle(void)
+{
+	while (sd_event_run(world.event, 0) > 0)
+		;
+}
+
+static void take(Holdfast__V1__PluginCall *call)
+{
+	world.is_taking = true;
+	controller_calls_take(world.calls, call);
+	world.is_taking = false;
+}
+
+/* Ask to detach a volume, which is short and has secrets. */
+static void take_detach(uint64_t call_id, const char *external_id)
+{
+	Holdfast__V1__ControllerDetachRequest__SecretsEntry secret =
+		HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__SECRETS_ENTRY__INIT;
+	Holdfast__V1__ControllerDetachRequest__SecretsEntry *secrets[] = {&secret};
+	Holdfast__V1__ControllerDetachRequest detach = HOLDFAST__V1__CONTROLLER_DETACH_REQUEST__INIT;
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+
+	secret.key = T("key");
+	secret.value = T("top-secret");
+	detach.secrets = secrets;
+	detach.n_secrets = 1;
+	detach.external_id = T(external_id);
+	detach.external_node_id = T("node-1");
+	call.call_id = call_id;
+	call.plugin_id = T("ebs");
+	call.timeout_ms = 60000;
+	call.request_case = CALL(DETACH);
+	call.detach = &detach;
+	take(&call);
+}
+
+static void take_list(uint64_t call_id)
+{
+	Holdfast__V1__ControllerListVolumesRequest list = HOLDFAST__V1__CONTROLLER_LIST_VOLUMES_REQUEST__INIT;
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+
+	call.call_id = call_id;
+	call.plugin_id = T("ebs");
+	call.request_case = CALL(LIST_VOLUMES);
+	call.list_volumes = &list;
+	take(&call);
+}
+
+static void take_expand(uint64_t call_id)
+{
+	Holdfast__V1__NodeExpandRequest__SecretsEntry secret =
+		HOLDFAST__V1__NODE_EXPAND_REQUEST__SECRETS_ENTRY__INIT;
+	Holdfast__V1__NodeExpandRequest__SecretsEntry *secrets[] = {&secret};
+	Holdfast__V1__NodeExpandRequest expand = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+
+	secret.key = T("key");
+	secret.value = T("top-secret");
+	expand.secrets = secrets;
+	expand.n_secrets = 1;
+	expand.external_id = T("vol-1");
+	call.call_id = call_id;
+	call.plugin_id = T("ebs");
+	call.timeout_ms = 60000;
+	call.request_case = CALL(NODE_EXPAND);
+	call.node_expand = &expand;
+	take(&call);
+}
+
+static void a_call_of_the_server_is_one_call_of_the_plugin_and_one_reply(void **state)
+{
+	(void)state;
+	take_detach(7, "vol-1");
+	assert_int_equal(world.replies, 0);
+	settle();
+	assert_int_equal(world.wanted_half, PLUGIN_CONTROLLER);
+	assert_int_equal(world.plugin->calls[CSI_CONTROLLER_UNPUBLISH_VOLUME], 1);
+	assert_string_equal(fake_csi_volume("vol-1")->last_secret, "top-secret");
+	assert_int_equal(world.plugin->last_timeout_us[CSI_CONTROLLER_UNPUBLISH_VOLUME],
+			 controller_timeout_us(60000));
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_call_id, 7);
+	assert_int_equal(world.last_code, STATUS_OK);
+	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH);
+}
+
+static void a_failure_is_the_plugins_code_and_words_and_is_not_tried_again(void **state)
+{
+	(void)state;
+	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1, STATUS_UNAVAILABLE);
+	world.plugin->orders[CSI_CONTROLLER_UNPUBLISH_VOLUME].text = "the storage is away";
+	take_detach(7, "vol-1");
+	settle();
+	assert_int_equal(world.plugin->calls[CSI_CONTROLLER_UNPUBLISH_VOLUME], 1);
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_code, STATUS_UNAVAILABLE);
+	assert_false(world.last_not_here);
+	assert_non_null(strstr(world.last_message, "the storage is away"));
+	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
+}
+
+static void what_is_not_there_is_detached(void **state)
+{
+	(void)state;
+	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1, STATUS_NOT_FOUND);
+	take_detach(7, "vol-1");
+	settle();
+	assert_int_equal(world.last_code, STATUS_OK);
+	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_DETACH);
+}
+
+static void a_half_that_is_not_here_is_said_to_be_not_here(void **state)
+{
+	(void)state;
+	world.plugin_status = STATUS_NOT_FOUND;
+	take_detach(7, "vol-1");
+	assert_int_equal(world.replies, 0);
+	settle();
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_call_id, 7);
+	assert_true(world.last_not_here);
+	assert_int_not_equal(world.last_code, STATUS_OK); /* and not a detach that is done */
+	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE__NOT_SET);
+}
+
+static void a_plugin_that_is_not_healthy_is_here(void **state)
+{
+	(void)state;
+	world.plugin_status = STATUS_UNAVAILABLE;
+	take_detach(7, "vol-1");
+	settle();
+	assert_false(world.last_not_here);
+	assert_int_equal(world.last_code, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(world.last_message, "not now"));
+}
+
+static void what_is_not_announced_is_answered_without_a_call(void **state)
+{
+	(void)state;
+	world.facts.controller.attach_detach = false;
+	take_detach(7, "vol-1");
+	settle();
+	assert_int_equal(world.last_code, STATUS_UNIMPLEMENTED);
+	assert_non_null(strstr(world.last_message, "PUBLISH_UNPUBLISH_VOLUME"));
+	assert_int_equal(world.plugin->calls[CSI_CONTROLLER_UNPUBLISH_VOLUME], 0);
+}
+
+static void a_request_that_must_not_be_made_is_answered_without_a_call(void **state)
+{
+	(void)state;
+	take_detach(7, "");
+	settle();
+	assert_int_equal(world.last_code, STATUS_INVALID_ARGUMENT);
+	assert_int_equal(world.plugin->calls[CSI_CONTROLLER_UNPUBLISH_VOLUME], 0);
+}
+
+static void a_call_of_a_later_server_is_answered(void **state)
+{
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+
+	(void)state;
+	call.call_id = 3;
+	call.plugin_id = T("ebs");
+	take(&call);
+	settle();
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_call_id, 3);
+	assert_int_equal(world.last_code, STATUS_UNIMPLEMENTED);
+}
+
+static void a_lie_of_the_plugin_is_an_error_that_leaves_the_outcome_open(void **state)
+{
+	Holdfast__V1__ControllerCreateRequest create = HOLDFAST__V1__CONTROLLER_CREATE_REQUEST__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	Holdfast__V1__PluginCall call = HOLDFAST__V1__PLUGIN_CALL__INIT;
+
+	(void)state;
+	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	create.name = T("db");
+	create.capabilities = capabilities;
+	create.n_capabilities = 1;
+	call.plugin_id = T("ebs");
+	call.request_case = CALL(CREATE);
+	call.create = &create;
+	fake_csi_order(world.plugin, CSI_CREATE_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
+	take(&call);
+	settle();
+	assert_int_equal(world.last_code, STATUS_INTERNAL);
+	assert_non_null(strstr(world.last_message, "CreateVolume"));
+	take(&call); /* as the server does */
+	settle();
+	assert_int_equal(world.last_code, STATUS_OK);
+	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_CREATE);
+}
+
+static void a_node_expansion_goes_through_the_volume_manager(void **state)
+{
+	const struct error gone = {.status = STATUS_NOT_FOUND, .msg = "not on this node"};
+
+	(void)state;
+	take_expand(7);
+	settle();
+	assert_int_equal(world.wanted_half, PLUGIN_NODE);
+	assert_string_equal(world.expanded_external_id, "vol-1");
+	assert_int_equal(world.expand_timeout_us, controller_timeout_us(60000));
+	assert_int_equal(world.replies, 0);
+	world.expanded(42, NULL, world.expanding);
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_code, STATUS_OK);
+	assert_int_equal(world.last_case, HOLDFAST__V1__PLUGIN_REPLY__RESPONSE_NODE_EXPAND);
+	assert_int_equal(world.last_bytes, 42);
+	world.expanded = NULL;
+	take_expand(8);
+	world.expanded(0, &gone, world.expanding);
+	assert_int_equal(world.last_code, STATUS_NOT_FOUND);
+	assert_false(world.last_not_here);
+	assert_string_equal(world.last_message, "not on this node");
+	world.expanded = NULL;
+	world.facts.node.expand = false;
+	take_expand(9);
+	settle();
+	assert_null(world.expanded);
+	assert_int_equal(world.last_code, STATUS_UNIMPLEMENTED);
+}
+
+static void calls_under_way_are_bounded(void **state)
+{
+	(void)state;
+	fake_csi_order(world.plugin, CSI_LIST_VOLUMES, FAKE_CSI_HOLD, CONTROLLER_CALLS_MAX, STATUS_OK);
+	for (unsigned int i = 0; i < CONTROLLER_CALLS_MAX; i++)
+		take_list(i);
+	settle();
+	assert_int_equal(world.replies, 0);
+	take_list(1000);
+	settle();
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_call_id, 1000);
+	assert_int_equal(world.last_code, STATUS_RESOURCE_EXHAUSTED);
+	while (fake_csi_answer() > 0)
+		settle();
+	assert_int_equal(world.replies, 1 + CONTROLLER_CALLS_MAX);
+	take_list(1001);
+	settle();
+	assert_int_equal(world.last_call_id, 1001);
+	assert_int_equal(world.last_code, STATUS_OK);
+}
+
+static void after_the_session_nobody_hears_of_its_calls(void **state)
+{
+	(void)state;
+	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	take_detach(7, "vol-1");
+	settle();
+	take_detach(8, ""); /* refused, and not said yet */
+	controller_calls_drop(world.calls);
+	settle();
+	assert_int_equal(fake_csi_answer(), 1); /* it goes on */
+	settle();
+	assert_int_equal(world.replies, 0);
+	take_detach(9, "vol-1"); /* of the next session */
+	settle();
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_call_id, 9);
+}
+
+static void what_is_freed_answers_nobody(void **state)
+{
+	(void)state;
+	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	take_detach(7, "vol-1");
+	settle();
+	take_detach(8, "");
+	take_expand(9);
+	controller_calls_free(world.calls);
+	world.calls = NULL;
+	(void)fake_csi_answer();
+	settle();
+	assert_int_equal(world.replies, 0);
+}
+
+static void a_plugin_that_vanishes_ends_its_calls(void **state)
+{
+	(void)state;
+	fake_csi_order(world.plugin, CSI_CONTROLLER_UNPUBLISH_VOLUME, FAKE_CSI_HANG, 1, STATUS_OK);
+	take_detach(7, "vol-1");
+	settle();
+	fake_csi_set_up(world.plugin, false);
+	settle();
+	assert_int_equal(world.replies, 1);
+	assert_int_equal(world.last_code, STATUS_UNAVAILABLE);
+	assert_false(world.last_not_here); /* it may have been done */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_call_of_the_server_is_one_call_of_the_plugin_and_one_reply),
+		TEST(a_failure_is_the_plugins_code_and_words_and_is_not_tried_again),
+		TEST(what_is_not_there_is_detached),
+		TEST(a_half_that_is_not_here_is_said_to_be_not_here),
+		TEST(a_plugin_that_is_not_healthy_is_here),
+		TEST(what_is_not_announced_is_answered_without_a_call),
+		TEST(a_request_that_must_not_be_made_is_answered_without_a_call),
+		TEST(a_call_of_a_later_server_is_answered),
+		TEST(a_lie_of_the_plugin_is_an_error_that_leaves_the_outcome_open),
+		TEST(a_node_expansion_goes_through_the_volume_manager),
+		TEST(calls_under_way_are_bounded),
+		TEST(after_the_session_nobody_hears_of_its_calls),
+		TEST(what_is_freed_answers_nobody),
+		TEST(a_plugin_that_vanishes_ends_its_calls),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

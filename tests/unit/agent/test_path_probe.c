@@ -1,0 +1,286 @@
+#include "cmocka_all.h"
+#include "path_probe.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A path that begins with "/stuck" is on a file system whose server does not answer: a look at it waits until
+ * the gate is closed. Others are as the kernel has them. */
+static int gate[2];
+static atomic_int looks; /* begun, at any path of the model */
+
+void __wrap_path_look(const char *path, struct path_seen *ret);
+void __real_path_look(const char *path, struct path_seen *ret);
+
+void __wrap_path_look(const char *path, struct path_seen *ret)
+{
+	struct pollfd opened = {.fd = gate[0]};
+
+	if (!str_starts_with(path, "/stuck")) {
+		__real_path_look(path, ret);
+		return;
+	}
+	(void)atomic_fetch_add(&looks, 1);
+	while ((opened.revents & POLLHUP) == 0)
+		(void)poll(&opened, 1, -1);
+	*ret = (struct path_seen){.state = PATH_STALE, .sys_errno = ESTALE};
+}
+
+enum { ANSWERS_MAX = 16, SOON_US = 20 * 1000, LONG_US = 60 * 1000 * 1000 };
+
+struct fixture {
+	sd_event *event;
+	struct path_probes *probes;
+	unsigned int n;
+	struct path_seen seen[ANSWERS_MAX];
+};
+
+static void open_gate(void)
+{
+	if (gate[1] >= 0)
+		assert_int_equal(close(gate[1]), 0);
+	gate[1] = -1;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct error err;
+
+	assert_non_null(f);
+	assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+	atomic_store(&looks, 0);
+	assert_true(sd_event_new(&f->event) >= 0);
+	assert_int_equal(path_probes_new(f->event, &f->probes, &err), STATUS_OK);
+	*state = f;
+	return 0;
+}
+
+static void run(struct fixture *f)
+{
+	assert_true(sd_event_run(f->event, 10 * USEC_PER_MSEC) >= 0);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	open_gate();
+	while (path_probes_running(f->probes) > 0)
+		run(f);
+	path_probes_free(f->probes);
+	sd_event_unref(f->event);
+	assert_int_equal(close(gate[0]), 0);
+	free(f);
+	return 0;
+}
+
+static void on_seen(const struct path_seen *seen, void *userdata)
+{
+	struct fixture *f = userdata;
+
+	assert_true(f->n < ANSWERS_MAX);
+	f->seen[f->n++] = *seen;
+}
+
+static struct path_probe *probe(struct fixture *f, const char *path, uint64_t timeout_us)
+{
+	struct path_probe *probe;
+	struct error err;
+
+	assert_int_equal(path_probe_start(f->probes, path, timeout_us, on_seen, f, &probe, &err), STATUS_OK);
+	return probe;
+}
+
+static void run_until(struct fixture *f, unsigned int n)
+{
+	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
+
+	while (f->n < n) {
+		assert_true(clock_monotonic_us() < end);
+		run(f);
+	}
+	assert_int_equal(f->n, n);
+}
+
+static void the_kernel_is_asked_about_one_path(void **state)
+{
+	static const struct {
+		const char *path;
+		enum path_state state;
+	} rows[] = {
+		{"/proc", PATH_MOUNTED},
+		{"/proc/self/fd", PATH_NOT_MOUNTED},
+		{"/no/such/path", PATH_NOT_MOUNTED},
+		{"/dev/null/x", PATH_NOT_MOUNTED},
+	};
+	struct mount_table *table;
+	struct mount_view shown;
+	struct path_seen seen;
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		path_look(rows[i].path, &seen);
+		assert_int_equal(seen.state, rows[i].state);
+	}
+	/* the mount table is another witness of the same */
+	path_look("/proc", &seen);
+	assert_int_equal(mount_table_read(&table, &err), STATUS_OK);
+	assert_int_equal(mount_table_find(table, "/proc", &shown, &err), STATUS_OK);
+	mount_table_free(table);
+	assert_int_equal(seen.view.dev_major, shown.dev_major);
+	assert_int_equal(seen.view.dev_minor, shown.dev_minor);
+	assert_int_equal(seen.view.is_read_only, shown.is_read_only);
+	assert_int_equal(seen.view.is_nosuid, shown.is_nosuid);
+	assert_int_equal(seen.view.is_nodev, shown.is_nodev);
+	assert_int_equal(seen.view.is_noexec, shown.is_noexec);
+}
+
+static void the_answer_comes_from_the_event_loop(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)probe(f, "/proc", LONG_US);
+	(void)probe(f, "/no/such/path", LONG_US);
+	assert_int_equal(f->n, 0);
+	run_until(f, 2);
+	assert_int_equal(f->seen[0].state + f->seen[1].state, PATH_MOUNTED + PATH_NOT_MOUNTED);
+	assert_int_equal(path_probes_running(f->probes), 0);
+}
+
+static void what_does_not_answer_is_silent_at_the_deadline(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)probe(f, "/stuck/a", SOON_US);
+	run_until(f, 1);
+	assert_int_equal(f->seen[0].state, PATH_SILENT);
+	assert_int_equal(path_probes_running(f->probes), 1);
+}
+
+static void a_late_answer_is_nobodys(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)probe(f, "/stuck/a", SOON_US);
+	run_until(f, 1);
+	open_gate();
+	while (path_probes_running(f->probes) > 0)
+		run(f);
+	assert_int_equal(f->n, 1);
+	(void)probe(f, "/stuck/a", LONG_US);
+	run_until(f, 2);
+	assert_int_equal(f->seen[1].state, PATH_STALE);
+	assert_int_equal(f->seen[1].sys_errno, ESTALE);
+}
+
+static void a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned int i = 1; i <= 3 * PATH_PROBE_THREADS_MAX; i++) {
+		(void)probe(f, "/stuck/a", SOON_US);
+		run_until(f, i);
+		assert_int_equal(f->seen[i - 1].state, PATH_SILENT);
+	}
+	assert_int_equal(atomic_load(&looks), 1);
+	(void)probe(f, "/proc", LONG_US);
+	run_until(f, f->n + 1);
+	assert_int_equal(f->seen[f->n - 1].state, PATH_MOUNTED);
+}
+
+static void threads_are_bounded(void **state)
+{
+	struct fixture *f = *state;
+	char path[32];
+
+	for (unsigned int i = 0; i < PATH_PROBE_THREADS_MAX + 2; i++) {
+		assert_true(str_format(path, sizeof(path), "/stuck/%u", i) >= 0);
+		(void)probe(f, path, LONG_US);
+		run(f);
+	}
+	assert_int_equal(path_probes_running(f->probes), PATH_PROBE_THREADS_MAX);
+	(void)probe(f, "/proc", SOON_US);
+	run_until(f, 1);
+	assert_int_equal(f->seen[0].state, PATH_FAILED); /* nobody looked, so nothing is known */
+	assert_int_equal(f->seen[0].sys_errno, EBUSY);
+	open_gate();
+	run_until(f, 1 + PATH_PROBE_THREADS_MAX + 2);
+	assert_int_equal(atomic_load(&looks), PATH_PROBE_THREADS_MAX + 2);
+}
+
+static void waiting_is_bounded(void **state)
+{
+	struct fixture *f = *state;
+	struct path_probe *last = NULL;
+	struct error err;
+
+	for (int i = 0; i < 1 + PATH_PROBES_MAX; i++)
+		last = probe(f, "/stuck/a", LONG_US);
+	assert_int_equal(path_probe_start(f->probes, "/x", LONG_US, on_seen, f, &last, &err),
+			 STATUS_RESOURCE_EXHAUSTED);
+	path_probe_cancel(last);
+	(void)probe(f, "/x", LONG_US);
+	path_probes_free(f->probes);
+	assert_int_equal(path_probes_new(f->event, &f->probes, &err), STATUS_OK);
+	assert_int_equal(f->n, 0);
+}
+
+static void who_cancels_is_not_told(void **state)
+{
+	struct fixture *f = *state;
+
+	path_probe_cancel(NULL);
+	path_probe_cancel(probe(f, "/stuck/a", LONG_US));
+	path_probe_cancel(probe(f, "/stuck/a", LONG_US)); /* waits for the first */
+	open_gate();
+	(void)probe(f, "/proc", LONG_US);
+	run_until(f, 1);
+	while (path_probes_running(f->probes) > 0)
+		run(f);
+	assert_int_equal(f->n, 1);
+}
+
+static void a_path_that_is_too_long_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct path_probe *ret = NULL;
+	char path[600];
+	struct error err;
+
+	memset(path, 'a', sizeof(path));
+	path[511] = '\0';
+	path_probe_cancel(probe(f, path, LONG_US));
+	path[511] = 'a';
+	path[512] = '\0';
+	assert_int_equal(path_probe_start(f->probes, path, LONG_US, on_seen, f, &ret, &err),
+			 STATUS_INVALID_ARGUMENT);
+	assert_null(ret);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_kernel_is_asked_about_one_path),
+		TEST(the_answer_comes_from_the_event_loop),
+		TEST(what_does_not_answer_is_silent_at_the_deadline),
+		TEST(a_late_answer_is_nobodys),
+		TEST(a_path_that_is_stuck_costs_one_thread_however_often_it_is_asked_for),
+		TEST(threads_are_bounded),
+		TEST(waiting_is_bounded),
+		TEST(who_cancels_is_not_told),
+		TEST(a_path_that_is_too_long_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

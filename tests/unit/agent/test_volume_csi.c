@@ -1,0 +1,797 @@
+#include "csi_node.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <string.h>
+
+static uint64_t clock_offset_us;
+
+uint64_t __real_clock_monotonic_us(void);
+uint64_t __wrap_clock_monotonic_us(void);
+
+uint64_t __wrap_clock_monotonic_us(void)
+{
+	return __real_clock_monotonic_us() + clock_offset_us;
+}
+
+#define EXPECT_WORDS(text, words)                                     \
+	do {                                                          \
+		if (!strstr((text), (words)))                         \
+			fail_msg("'%s' lacks '%s'", (text), (words)); \
+	} while (0)
+
+static unsigned int calls(struct csi_node *node, enum csi_method method)
+{
+	return csi_node_calls(node, method);
+}
+
+static void expect_calls(struct csi_node *node, unsigned int stage, unsigned int publish,
+			 unsigned int unpublish, unsigned int unstage)
+{
+	assert_int_equal(calls(node, CSI_NODE_STAGE_VOLUME), stage);
+	assert_int_equal(calls(node, CSI_NODE_PUBLISH_VOLUME), publish);
+	assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), unpublish);
+	assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME), unstage);
+}
+
+static const char *step_of(const struct csi_user *user)
+{
+	return user->task ? volume_task_info(user->task).step : "";
+}
+
+static void turn_until_step(struct csi_node *node, const struct csi_user *user, const char *step)
+{
+	for (unsigned int i = 0; !str_eq(step_of(user), step); i++) {
+		if (i > 2000)
+			fail_msg("step '%s' instead of '%s'", step_of(user), step);
+		csi_node_turn(node);
+	}
+}
+
+static void stop_all(struct csi_node *node)
+{
+	for (size_t i = 0; i < node->n_users; i++)
+		csi_user_stop(&node->users[i]);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+}
+
+static void a_volume_goes_by_its_plugin_and_back(void **state)
+{
+	struct csi_node *node = *state;
+	const struct csi_user *user = csi_node_add(node, "v", false, false);
+	const struct fake_csi_volume *volume;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	expect_calls(node, 1, 1, 0, 0);
+	volume = fake_csi_volume("ext/v");
+	assert_non_null(volume);
+	assert_string_equal(volume->staged, FAKE_STAGE_BASE "/v/staging");
+	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
+	assert_string_equal(volume->last_secret, CSI_SECRET);
+	assert_string_equal(volume->last_publish_context, "/dev/x");
+	assert_string_equal(volume->last_context, "pool");
+	assert_true(str_starts_with(user->mounted.path, FAKE_PUBLISH_BASE "/"));
+	assert_false(user->mounted.is_device);
+	/* before the plugin, and after it */
+	assert_int_equal(fake_helper_count(&node->fake, MH_OP_STAGE, MH_OK, "v", NULL), 1);
+	assert_int_equal(fake_helper_count(&node->fake, MH_OP_STAGE, MH_ALREADY, "v", NULL), 1);
+	stop_all(node);
+	expect_calls(node, 1, 1, 1, 1);
+	csi_node_expect_nothing(node);
+	assert_int_equal(node->fake.state->plugin_left, 0);
+	assert_string_equal(volume->staged, "");
+}
+
+static void what_stands_already_needs_no_plugin(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	fake_csi_set_up(node->model, false);
+	second = csi_node_add(node, "v", true, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	expect_calls(node, 1, 1, 0, 0);
+	/* nor does what others still use */
+	csi_user_stop(first);
+	CSI_NODE_UNTIL(node, csi_node_is_quiet);
+	assert_int_equal(first->state, CSI_USER_RELEASED);
+	expect_calls(node, 1, 1, 0, 0);
+	fake_csi_set_up(node->model, true);
+	csi_user_stop(second);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+}
+
+static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *reader = csi_node_add(node, "v", true, false);
+	struct csi_user *writer = csi_node_add(node, "v", false, false);
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/ro-publish"));
+	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
+	csi_user_stop(writer);
+	CSI_NODE_UNTIL(node, csi_node_is_quiet);
+	assert_false(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
+	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/ro-publish"));
+	assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), 1);
+	assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME), 0);
+	csi_user_stop(reader);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), 2);
+	assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME), 1);
+	csi_node_expect_nothing(node);
+}
+
+static void staging_is_not_asked_of_who_does_not_announce_it(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->model->n_node_rpcs = 0;
+	csi_node_restart(node);
+	(void)csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	expect_calls(node, 0, 1, 0, 0);
+	stop_all(node);
+	expect_calls(node, 0, 1, 1, 0);
+	csi_node_expect_nothing(node);
+}
+
+static void an_ok_of_the_plugin_is_not_trusted_alone(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
+	user = csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_int_equal(user->mounts, 0);
+	assert_int_equal(user->mount_error.status, STATUS_FAILED_PRECONDITION);
+	EXPECT_WORDS(user->mount_error.msg,
+		     "plugin plug answered OK to NodePublishVolume and mounted nothing");
+	EXPECT_WORDS(user->mount_error.msg, FAKE_STAGE_BASE "/v/rw-publish");
+	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
+	csi_node_expect_nothing(node);
+}
+
+static void what_a_lying_plugin_leaves_the_helper_removes(void **state)
+{
+	struct csi_node *node = *state;
+
+	(void)csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	fake_csi_order(node->model, CSI_NODE_UNPUBLISH_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
+	fake_csi_order(node->model, CSI_NODE_UNSTAGE_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
+	stop_all(node);
+	csi_node_expect_nothing(node);
+	assert_int_equal(node->fake.state->plugin_left, 2);
+}
+
+static void what_the_plugin_does_not_know_it_does_not_hold(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user = csi_node_add(node, "v", false, false);
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	fake_csi_order(node->model, CSI_NODE_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 9, STATUS_NOT_FOUND);
+	fake_csi_order(node->model, CSI_NODE_UNSTAGE_VOLUME, FAKE_CSI_FAIL, 9, STATUS_NOT_FOUND);
+	stop_all(node);
+	assert_int_equal(user->retries, 0);
+	expect_calls(node, 1, 1, 1, 1);
+	csi_node_expect_nothing(node);
+}
+
+static void a_plugin_that_is_gone_keeps_what_it_holds(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user = csi_node_add(node, "v", false, false);
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	fake_csi_set_up(node->model, false);
+	csi_user_stop(user);
+	while (user->retries < 5)
+		csi_node_turn(node);
+	assert_int_equal(user->state, CSI_USER_MOUNTED);
+	assert_int_equal(user->last_retry.status, STATUS_UNAVAILABLE);
+	EXPECT_WORDS(user->last_retry.msg, "plugin plug does not run on this node: its socket is closed");
+	EXPECT_WORDS(user->last_retry.msg, "holdfast plugin status plug");
+	/* the allocation has let go, the volume is not unstaged */
+	assert_null(fake_helper_mount(&node->fake, "", user->alloc, 0));
+	assert_true(fake_helper_folder(&node->fake, "v")->targets[0].is_mounted);
+	assert_int_equal(fake_helper_count(&node->fake, MH_OP_UNSTAGE, MH_OK, NULL, NULL), 0);
+	fake_csi_set_up(node->model, true);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+}
+
+/* The facade's NOT_FOUND is not the plugin's. */
+static void a_plugin_that_was_never_here_is_no_answer(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user = csi_node_add(node, "v", false, false);
+	struct plugins *none = fake_plugins_new(node->event);
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	volume_manager_set_plugins(node->manager, NULL, 0);
+	csi_user_stop(user);
+	while (user->retries < 3)
+		csi_node_turn(node);
+	volume_manager_set_plugins(node->manager, none, 0);
+	while (user->retries < 6)
+		csi_node_turn(node);
+	assert_int_equal(user->last_retry.status, STATUS_UNAVAILABLE);
+	EXPECT_WORDS(user->last_retry.msg, "it was never here");
+	assert_true(fake_helper_folder(&node->fake, "v")->targets[0].is_mounted);
+	volume_manager_set_plugins(node->manager, node->plugins, node->wait_us);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	plugins_free(none);
+}
+
+static void a_mount_waits_for_its_plugin_and_says_so(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_set_up(node->model, false);
+	user = csi_node_add(node, "v", false, false);
+	turn_until_step(node, user, "wait for plugin");
+	assert_true(volume_task_info(user->task).next_try_ms > clock_realtime_ms() + 20000);
+	fake_csi_set_up(node->model, true);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	stop_all(node);
+}
+
+static void what_no_plugin_was_called_for_is_undone_without_one(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_set_up(node->model, false);
+	node->wait_us = 2 * USEC_PER_MSEC;
+	csi_node_restart(node);
+	user = csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_int_equal(user->mount_error.status, STATUS_UNAVAILABLE);
+	EXPECT_WORDS(user->mount_error.msg, "plugin plug does not run on this node");
+	EXPECT_WORDS(user->mount_error.msg, "volume v cannot be mounted without it");
+	assert_int_equal(user->retries, 0);
+	csi_node_expect_nothing(node);
+}
+
+static void errors_that_pass_are_waited_out(void **state)
+{
+	static const struct {
+		enum csi_method method;
+		enum status code;
+	} rows[] = {
+		{CSI_NODE_STAGE_VOLUME, STATUS_UNAVAILABLE},
+		{CSI_NODE_STAGE_VOLUME, STATUS_ABORTED},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_UNAVAILABLE},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_ABORTED},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_DEADLINE_EXCEEDED},
+	};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int before = calls(node, rows[i].method);
+		struct csi_user *user;
+
+		node->n_users = 0;
+		fake_csi_order(node->model, rows[i].method, FAKE_CSI_FAIL, 3, rows[i].code);
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_int_equal(calls(node, rows[i].method) - before, 4);
+		assert_int_equal(user->mount_error.status, STATUS_OK);
+		stop_all(node);
+	}
+	csi_node_expect_nothing(node);
+}
+
+static void other_errors_end_a_mount_with_the_plugins_words(void **state)
+{
+	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		unsigned int before = calls(node, methods[i]);
+		struct csi_user *user;
+
+		node->n_users = 0;
+		fake_csi_order(node->model, methods[i], FAKE_CSI_FAIL, 1, STATUS_INVALID_ARGUMENT);
+		node->model->orders[methods[i]].text = "no such pool";
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		assert_int_equal(calls(node, methods[i]) - before, 1);
+		assert_int_equal(user->mount_error.status, STATUS_INVALID_ARGUMENT);
+		EXPECT_WORDS(user->mount_error.msg, "no such pool");
+		EXPECT_WORDS(user->mount_error.msg, "volume v");
+		csi_node_expect_nothing(node);
+	}
+}
+
+static void patience_with_passing_errors_ends(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_FAIL, 1000000, STATUS_UNAVAILABLE);
+	node->model->orders[CSI_NODE_STAGE_VOLUME].text = "pool is away";
+	user = csi_node_add(node, "v", false, false);
+	while (calls(node, CSI_NODE_STAGE_VOLUME) < 5)
+		csi_node_turn(node);
+	clock_offset_us = (VOLUME_MOUNT_PATIENCE_MS - 5000) * USEC_PER_MSEC;
+	while (calls(node, CSI_NODE_STAGE_VOLUME) < 10)
+		csi_node_turn(node);
+	assert_int_equal(user->mount_error.status, STATUS_OK);
+	EXPECT_WORDS(volume_task_info(user->task).last_error, "pool is away");
+	assert_true(volume_task_info(user->task).attempts >= 9);
+	clock_offset_us = VOLUME_MOUNT_PATIENCE_MS * USEC_PER_MSEC;
+	while (user->mount_error.status == STATUS_OK)
+		csi_node_turn(node);
+	EXPECT_WORDS(user->mount_error.msg, "pool is away");
+	clock_offset_us = 0;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+}
+
+static void a_step_that_hangs_is_seen_with_what_it_holds_up(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *first, *second;
+
+	fake_csi.patience_us = 30 * USEC_PER_SEC;
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	first = csi_node_add(node, "v", false, false);
+	second = csi_node_add(node, "v", true, false);
+	turn_until_step(node, first, "plugin publish");
+	for (int i = 0; i < 10; i++)
+		csi_node_turn(node);
+	assert_string_equal(step_of(first), "plugin publish");
+	assert_string_equal(step_of(second), "queued");
+	/* other volumes go their way */
+	assert_int_equal(csi_node_add(node, "w", false, false)->state, CSI_USER_CLAIMED);
+	while (node->users[2].state != CSI_USER_MOUNTED)
+		csi_node_turn(node);
+	/* a waiter that is cancelled has an error at once */
+	csi_user_stop(second);
+	while (second->state != CSI_USER_RELEASED && !second->is_unmounting)
+		csi_node_turn(node);
+	assert_int_equal(second->mount_error.status, STATUS_CANCELLED);
+	assert_int_equal(second->mounts, 0);
+	assert_int_equal(fake_csi_answer(), 1);
+	while (first->state != CSI_USER_MOUNTED)
+		csi_node_turn(node);
+	stop_all(node);
+	csi_node_expect_nothing(node);
+}
+
+static void a_mount_that_is_cancelled_in_a_call_ends_after_it(void **state)
+{
+	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
+	struct csi_node *node = *state;
+
+	fake_csi.patience_us = 30 * USEC_PER_SEC;
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		struct csi_user *user;
+
+		node->n_users = 0;
+		fake_csi_order(node->model, methods[i], FAKE_CSI_HOLD, 1, STATUS_OK);
+		user = csi_node_add(node, "v", false, false);
+		turn_until_step(node, user, i == 0 ? "plugin stage" : "plugin publish");
+		for (int t = 0; t < 5; t++)
+			csi_node_turn(node);
+		csi_user_stop(user);
+		for (int t = 0; t < 5; t++)
+			csi_node_turn(node);
+		assert_int_equal(user->mount_error.status, STATUS_OK);
+		assert_int_equal(fake_csi_answer(), 1);
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		assert_int_equal(user->mount_error.status, STATUS_CANCELLED);
+		assert_int_equal(user->mounts, 0);
+		csi_node_expect_nothing(node);
+	}
+}
+
+static void a_mount_that_waits_for_its_plugin_is_cancelled_at_once(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_set_up(node->model, false);
+	user = csi_node_add(node, "v", false, false);
+	turn_until_step(node, user, "wait for plugin");
+	csi_user_stop(user);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_int_equal(user->mount_error.status, STATUS_CANCELLED);
+	csi_node_expect_nothing(node);
+}
+
+/* What may have been carried out is called again before anything else of the volume. */
+static void an_undoing_of_unknown_outcome_comes_before_all_others(void **state)
+{
+	static const enum csi_method methods[] = {CSI_NODE_UNPUBLISH_VOLUME, CSI_NODE_UNSTAGE_VOLUME};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		unsigned int before = calls(node, methods[i]), staged;
+		struct csi_user *first, *second;
+
+		node->n_users = 0;
+		first = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		fake_csi_order(node->model, methods[i], FAKE_CSI_HANG_DONE, 3, STATUS_OK);
+		csi_user_stop(first);
+		turn_until_step(node, first, i == 0 ? "plugin unpublish" : "plugin unstage");
+		staged = calls(node, CSI_NODE_STAGE_VOLUME);
+		second = csi_node_add(node, "v", false, false);
+		while (calls(node, methods[i]) < before + 4) {
+			csi_node_turn(node);
+			if (calls(node, methods[i]) < before + 4)
+				assert_int_equal(calls(node, CSI_NODE_STAGE_VOLUME), staged);
+		}
+		while (second->state != CSI_USER_MOUNTED)
+			csi_node_turn(node);
+		assert_int_equal(first->state, CSI_USER_RELEASED);
+		assert_int_equal(first->retries, 3);
+		stop_all(node);
+		csi_node_expect_nothing(node);
+	}
+}
+
+static void who_was_refused_lets_others_go_first(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *first = csi_node_add(node, "v", false, false), *second;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	fake_csi_order(node->model, CSI_NODE_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1000000,
+		       STATUS_FAILED_PRECONDITION);
+	csi_user_stop(first);
+	while (first->retries == 0)
+		csi_node_turn(node);
+	second = csi_node_add(node, "v", false, false);
+	while (second->state != CSI_USER_MOUNTED)
+		csi_node_turn(node);
+	/* now somebody uses the target, and there is nothing left to undo for the first */
+	while (first->state != CSI_USER_RELEASED)
+		csi_node_turn(node);
+	node->model->orders[CSI_NODE_UNPUBLISH_VOLUME].times = 0;
+	stop_all(node);
+	csi_node_expect_nothing(node);
+}
+
+static void a_device_is_the_plugins_target_itself(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *first = csi_node_add(node, "v", false, true), *second;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_true(first->mounted.is_device);
+	assert_string_equal(first->mounted.path, FAKE_STAGE_BASE "/v/rw-publish");
+	assert_int_equal(first->mounted.dev_major, 8);
+	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
+	assert_int_equal(fake_helper_count(&node->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
+	/* what stands already: the helper takes the ticket, and has no name for a device */
+	second = csi_node_add(node, "v", false, true);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_int_equal(second->mounted.dev_minor, first->mounted.dev_minor);
+	expect_calls(node, 1, 1, 0, 0);
+	csi_node_restart(node);
+	stop_all(node);
+	expect_calls(node, 1, 1, 1, 1);
+	csi_node_expect_nothing(node);
+}
+
+static void a_device_that_is_none_is_no_success(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_LIE, 1, STATUS_OK);
+	user = csi_node_add(node, "v", false, true);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_int_equal(user->mounts, 0);
+	assert_int_equal(user->mount_error.status, STATUS_FAILED_PRECONDITION);
+	EXPECT_WORDS(user->mount_error.msg, "no device of this node stands at its target");
+	csi_node_expect_nothing(node);
+}
+
+static const enum csi_method node_methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME,
+					       CSI_NODE_UNPUBLISH_VOLUME, CSI_NODE_UNSTAGE_VOLUME};
+
+/* What a plugin that is restarted by its supervisor looks like. */
+static void plugin_comes_back(struct csi_node *node)
+{
+	if (!node->model->is_up)
+		fake_csi_set_up(node->model, true);
+}
+
+/* A whole life of a volume: mounted, or failed and undone; then stopped. True: nobody has restarted it. */
+static bool live(struct csi_node *node, const char *name, unsigned int restart_at)
+{
+	struct csi_user *user;
+	unsigned int turns = 0;
+	bool is_short = true;
+
+	node->n_users = 0;
+	user = csi_node_add(node, name, false, false);
+	while (user->state != CSI_USER_RELEASED) {
+		if (++turns == restart_at) {
+			csi_node_restart(node);
+			is_short = false;
+		}
+		if (turns > 5000)
+			fail_msg("%s does not end: %s", step_of(user), user->last_retry.msg);
+		csi_node_turn(node);
+		plugin_comes_back(node);
+		if (user->state == CSI_USER_MOUNTED && !user->wants_stop)
+			csi_user_stop(user);
+	}
+	return is_short;
+}
+
+/* Every call, ended in every way, with the agent killed between any two turns of its loop: nothing is left.
+ */
+static void whatever_a_call_does_nothing_is_left(void **state)
+{
+	struct csi_node *node = *state;
+	unsigned int n = 0;
+
+	for (size_t m = 0; m < ARRAY_SIZE(node_methods); m++) {
+		for (enum fake_csi_way way = FAKE_CSI_OK; way < FAKE_CSI_WAY_N; way++) {
+			bool is_lie = way == FAKE_CSI_LIE;
+			bool is_over = way == FAKE_CSI_HOLD || way == FAKE_CSI_HOLD_DONE;
+
+			for (unsigned int at = 0; !is_over; at++) {
+				char name[32];
+
+				(void)str_format(name, sizeof(name), "v%u", n++ % 40);
+				fake_csi_order(node->model, node_methods[m], way, 1,
+					       m < 2 ? STATUS_INTERNAL : STATUS_UNAVAILABLE);
+				is_over = live(node, name, at) && at > 0;
+				node->model->orders[node_methods[m]].times = 0;
+				csi_node_expect_nothing(node);
+				/* the next call after a lie is against the rules, without our knowledge */
+				if (is_lie) {
+					fake_csi.violation[0] = '\0';
+					fake_csi.n_volumes = 0;
+					memset(fake_csi.volumes, 0, sizeof(fake_csi.volumes));
+				}
+				assert_string_equal(fake_csi.violation, "");
+			}
+		}
+	}
+	print_message("%u lives\n", n);
+}
+
+struct random {
+	uint32_t state;
+};
+
+static uint32_t next_random(struct random *random, uint32_t n)
+{
+	random->state = random->state * 1664525 + 1013904223;
+	return (random->state >> 8) % n;
+}
+
+static void harm(struct csi_node *node, struct random *random)
+{
+	static const enum fake_csi_way ways[] = {FAKE_CSI_FAIL,	  FAKE_CSI_FAIL_DONE,
+						 FAKE_CSI_HANG,	  FAKE_CSI_HANG_DONE,
+						 FAKE_CSI_VANISH, FAKE_CSI_VANISH_DONE};
+	static const enum status codes[] = {STATUS_UNAVAILABLE, STATUS_INTERNAL, STATUS_ABORTED,
+					    STATUS_RESOURCE_EXHAUSTED};
+
+	fake_csi_order(node->model, node_methods[next_random(random, ARRAY_SIZE(node_methods))],
+		       ways[next_random(random, ARRAY_SIZE(ways))], 1 + next_random(random, 3),
+		       codes[next_random(random, ARRAY_SIZE(codes))]);
+}
+
+/* Users of two volumes come and go, with plugin and agent failing: nobody loses what it was told to have, and
+ * in the end nothing is left. */
+static void users_come_and_go_whatever_fails(void **state)
+{
+	static const char *const names[] = {"v", "w"};
+	struct csi_node *node = *state;
+
+	for (uint32_t seed = 1; seed <= 60; seed++) {
+		struct random random = {seed};
+
+		node->n_users = 0;
+		for (unsigned int turn = 0; turn < 150; turn++) {
+			uint32_t what = next_random(&random, 40);
+
+			if (what < 4 && node->n_users < CSI_USERS_MAX)
+				(void)csi_node_add(node, names[next_random(&random, 2)],
+						   next_random(&random, 2) == 0, false);
+			else if (what < 7 && node->n_users > 0)
+				csi_user_stop(&node->users[next_random(&random, (uint32_t)node->n_users)]);
+			else if (what < 10)
+				harm(node, &random);
+			else if (what == 10)
+				csi_node_restart(node);
+			else if (what < 13)
+				plugin_comes_back(node);
+			if (node->n_users > 0 && !csi_node_is_quiet(node))
+				csi_node_turn(node);
+		}
+		for (size_t m = 0; m < ARRAY_SIZE(node_methods); m++)
+			node->model->orders[node_methods[m]].times = 0;
+		plugin_comes_back(node);
+		stop_all(node);
+		csi_node_expect_nothing(node);
+		assert_string_equal(fake_csi.violation, "");
+	}
+}
+
+struct expansion {
+	bool is_done;
+	uint64_t bytes;
+	enum status status;
+	char why[ERROR_MSG_MAX];
+};
+
+static void on_expanded(uint64_t bytes, const struct error *err, void *userdata)
+{
+	struct expansion *expansion = userdata;
+
+	assert_false(expansion->is_done);
+	expansion->is_done = true;
+	expansion->bytes = bytes;
+	expansion->status = err ? err->status : STATUS_OK;
+	if (err)
+		(void)str_copy(expansion->why, sizeof(expansion->why), err->msg);
+}
+
+/* Names towards the helper are the server's here. */
+static struct csi_user *add_named(struct csi_node *node, const char *id, bool read_only)
+{
+	static char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(NAMESPACE_DEFAULT, id, wire);
+	return csi_node_add(node, wire, read_only, false);
+}
+
+static void expand_begin(struct csi_node *node, uint64_t timeout_us, struct expansion *ret)
+{
+	Holdfast__V1__NodeExpandRequest request = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
+	Holdfast__V1__NodeExpandRequest__SecretsEntry entry =
+		HOLDFAST__V1__NODE_EXPAND_REQUEST__SECRETS_ENTRY__INIT;
+	Holdfast__V1__NodeExpandRequest__SecretsEntry *entries[] = {&entry};
+	char id[] = "data", external[] = "ext/data", key[] = "key", value[] = "expand-secret";
+
+	entry.key = key;
+	entry.value = value;
+	request.volume_id = id;
+	request.external_id = external;
+	request.capacity_min = 1 << 20;
+	request.secrets = entries;
+	request.n_secrets = 1;
+	*ret = (struct expansion){0};
+	assert_int_equal(volume_manager_expand(node->manager, CSI_PLUGIN, &request, timeout_us, on_expanded,
+					       ret, NULL, NULL),
+			 STATUS_OK);
+	assert_false(ret->is_done);
+}
+
+static void expand(struct csi_node *node, struct expansion *ret)
+{
+	expand_begin(node, 10 * USEC_PER_SEC, ret);
+	while (!ret->is_done)
+		csi_node_turn(node);
+}
+
+static void what_has_grown_is_expanded_by_its_plugin(void **state)
+{
+	struct csi_node *node = *state;
+	struct expansion expansion;
+
+	(void)add_named(node, "data", true);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_OK);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 1);
+	assert_string_equal(fake_csi_volume("ext/data")->last_secret, "expand-secret");
+	fake_csi_volume("ext/data")->capacity = 1 << 20;
+	expand(node, &expansion);
+	assert_int_equal(expansion.bytes, 1 << 20);
+	/* one try */
+	fake_csi_order(node->model, CSI_NODE_EXPAND_VOLUME, FAKE_CSI_FAIL, 1, STATUS_OUT_OF_RANGE);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_OUT_OF_RANGE);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
+	stop_all(node);
+}
+
+static void an_expansion_that_cannot_be_is_refused(void **state)
+{
+	struct csi_node *node = *state;
+	struct expansion expansion;
+
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_NOT_FOUND);
+	EXPECT_WORDS(expansion.why, "nothing of volume data is on this node");
+	(void)add_named(node, "data", false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	node->model->n_node_rpcs = 1; /* staging only */
+	csi_node_restart(node);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_UNIMPLEMENTED);
+	EXPECT_WORDS(expansion.why, "EXPAND_VOLUME");
+	fake_csi_set_up(node->model, false);
+	node->model->n_node_rpcs = 5;
+	csi_node_restart(node);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_UNAVAILABLE);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 0);
+	fake_csi_set_up(node->model, true);
+	stop_all(node);
+}
+
+static void an_expansion_has_its_turn_or_is_too_late(void **state)
+{
+	struct csi_node *node = *state;
+	struct expansion late, in_time;
+	struct csi_user *user;
+
+	fake_csi.patience_us = 30 * USEC_PER_SEC;
+	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	user = add_named(node, "data", false);
+	turn_until_step(node, user, "plugin stage");
+	while (fake_csi_waiting() == 0)
+		csi_node_turn(node);
+	expand_begin(node, 2 * USEC_PER_MSEC, &late);
+	expand_begin(node, 20 * USEC_PER_SEC, &in_time);
+	while (!late.is_done)
+		csi_node_turn(node);
+	assert_int_equal(late.status, STATUS_DEADLINE_EXCEEDED);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 0);
+	assert_false(in_time.is_done);
+	assert_int_equal(fake_csi_answer(), 1);
+	while (!in_time.is_done)
+		csi_node_turn(node);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 1);
+	/* what was left of its time */
+	assert_in_range(node->model->last_timeout_us[CSI_NODE_EXPAND_VOLUME], 1, 20 * USEC_PER_SEC);
+	stop_all(node);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, csi_node_setup, csi_node_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_volume_goes_by_its_plugin_and_back),
+		TEST(what_stands_already_needs_no_plugin),
+		TEST(each_use_has_its_target_and_goes_with_its_last_user),
+		TEST(staging_is_not_asked_of_who_does_not_announce_it),
+		TEST(an_ok_of_the_plugin_is_not_trusted_alone),
+		TEST(what_a_lying_plugin_leaves_the_helper_removes),
+		TEST(what_the_plugin_does_not_know_it_does_not_hold),
+		TEST(a_plugin_that_is_gone_keeps_what_it_holds),
+		TEST(a_plugin_that_was_never_here_is_no_answer),
+		TEST(a_mount_waits_for_its_plugin_and_says_so),
+		TEST(what_no_plugin_was_called_for_is_undone_without_one),
+		TEST(errors_that_pass_are_waited_out),
+		TEST(other_errors_end_a_mount_with_the_plugins_words),
+		TEST(patience_with_passing_errors_ends),
+		TEST(a_step_that_hangs_is_seen_with_what_it_holds_up),
+		TEST(a_mount_that_is_cancelled_in_a_call_ends_after_it),
+		TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once),
+		TEST(an_undoing_of_unknown_outcome_comes_before_all_others),
+		TEST(who_was_refused_lets_others_go_first),
+		TEST(a_device_is_the_plugins_target_itself),
+		TEST(a_device_that_is_none_is_no_success),
+		TEST(whatever_a_call_does_nothing_is_left),
+		TEST(users_come_and_go_whatever_fails),
+		TEST(what_has_grown_is_expanded_by_its_plugin),
+		TEST(an_expansion_that_cannot_be_is_refused),
+		TEST(an_expansion_has_its_turn_or_is_too_late),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/* The order of calls, their deadlines and their ends. The plugin holds what it is asked until it is told to
+ * answer. */
+
+#include "csi_world.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <string.h>
+
+/* How calls end is static where some are left: freeing the client tells them. */
+enum { LONG_US = 15 * USEC_PER_SEC, SHORT_US = 30 * 1000 };
+
+static const struct step answer[] = {HEAD(GRPC), DATA(EMPTY), LAST(OK), {.kind = STEP_END}};
+
+static void start(struct csi_world *world, enum csi_method method, uint64_t timeout_us, struct end *end)
+{
+	struct error err;
+
+	*end = (struct end){.n_done = 0};
+	if (csi_world_start(world, method, timeout_us, end, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+}
+
+static struct csi_client_stats stats_of(const struct csi_world *world)
+{
+	struct csi_client_stats stats;
+
+	csi_client_stats(world->client, &stats);
+	return stats;
+}
+
+static void nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_start(void **state)
+{
+	struct csi_world *world = *state;
+	static struct end end;
+
+	csi_world_settle(world);
+	assert_int_equal(world->plugin.n_conns, 0);
+	plugin_kill(&world->plugin); /* what cannot be connected fails at once, if anything does */
+	start(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.n_done, 0);
+	csi_world_run(world, &end.n_done, 1);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+}
+
+static void so_many_calls_are_under_way_and_the_others_wait_in_their_order(void **state)
+{
+	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT + 3 };
+	struct csi_world *world = *state;
+	struct csi_client_stats stats;
+	static struct end ends[N];
+
+	world->plugin.holds = true;
+	for (size_t i = 0; i < N; i++)
+		start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[i]);
+	csi_world_run(world, &world->plugin.n_whole, N - 3);
+	csi_world_settle(world);
+	assert_int_equal(world->plugin.n_whole, N - 3);
+	stats = stats_of(world);
+	assert_int_equal(stats.under_way, N - 3);
+	assert_int_equal(stats.waiting, 3);
+	assert_int_equal(stats.calls, N);
+	assert_string_equal(stats.oldest_name, "NodeStageVolume");
+	assert_in_range(clock_realtime_ms() - stats.oldest_since_ms, 0, 10000);
+
+	/* one goes, one comes */
+	plugin_play(&world->plugin, 5, answer);
+	csi_world_run(world, &ends[5].n_done, 1);
+	csi_world_run(world, &world->plugin.n_whole, N - 2);
+	csi_world_settle(world);
+	assert_int_equal(world->plugin.n_whole, N - 2);
+	assert_int_equal(stats_of(world).waiting, 2);
+	for (size_t i = 0; i < N; i++)
+		assert_int_equal(ends[i].n_done, i == 5);
+}
+
+static void a_probe_passes_calls_that_hang_and_calls_that_wait(void **state)
+{
+	enum { N = CSI_CALLS_MAX + 5 };
+	struct csi_world *world = *state;
+	static struct end ends[N];
+	static struct end probe;
+	static struct end other;
+
+	world->plugin.holds = true;
+	for (size_t i = 0; i < N; i++)
+		start(world, CSI_NODE_PUBLISH_VOLUME, LONG_US, &ends[i]);
+	csi_world_run(world, &world->plugin.n_whole, CSI_CALLS_MAX - CSI_CALLS_KEPT);
+	start(world, CSI_PROBE, LONG_US, &probe);
+	start(world, CSI_GET_PLUGIN_INFO, LONG_US, &other);
+	csi_world_run(world, &world->plugin.n_whole, CSI_CALLS_MAX);
+	csi_world_settle(world);
+	assert_int_equal(world->plugin.n_whole,
+			 CSI_CALLS_MAX); /* the other one waits: none is above the most */
+	assert_non_null(strstr(world->plugin.requests[CSI_CALLS_MAX - 1].headers, "Identity/Probe"));
+	plugin_play(&world->plugin, CSI_CALLS_MAX - 1, answer);
+	csi_world_run(world, &probe.n_done, 1);
+	assert_true(probe.is_answered);
+	csi_world_run(world, &world->plugin.n_whole, CSI_CALLS_MAX + 1);
+	assert_non_null(strstr(world->plugin.requests[CSI_CALLS_MAX].headers, "Identity/GetPluginInfo"));
+}
+
+static void a_deadline_begins_at_the_start_and_not_when_the_turn_comes(void **state)
+{
+	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
+	struct csi_world *world = *state;
+	static struct end ends[N];
+	static struct end late;
+
+	world->plugin.holds = true;
+	for (size_t i = 0; i < N; i++)
+		start(world, CSI_CREATE_VOLUME, LONG_US, &ends[i]);
+	start(world, CSI_NODE_UNSTAGE_VOLUME, SHORT_US, &late);
+	csi_world_run(world, &late.n_done, 1);
+	assert_int_equal(late.err.status, STATUS_DEADLINE_EXCEEDED);
+	assert_string_equal(
+		late.err.msg,
+		"plugin nfs, volume vol-1: NodeUnstageVolume: not sent in time; 15 calls are under "
+		"way before it, the oldest is CreateVolume");
+	csi_world_settle(world);
+	assert_int_equal(world->plugin.n_whole, N);
+	assert_int_equal(stats_of(world).waiting, 0);
+	assert_int_equal(stats_of(world).failed, 1);
+}
+
+static void what_is_left_of_the_time_is_what_the_plugin_is_told(void **state)
+{
+	struct csi_world *world = *state;
+	const char *timeout;
+	struct end end = {0};
+
+	csi_world_call(world, CSI_PROBE, 0, &end); /* its own: 10 s */
+	timeout = strstr(world->plugin.requests[0].headers, "grpc-timeout: ");
+	assert_non_null(timeout);
+	assert_in_range(strtoull(timeout + strlen("grpc-timeout: "), NULL, 10), 5 * USEC_PER_SEC,
+			10 * USEC_PER_SEC);
+	csi_world_call(world, CSI_PROBE, 3 * USEC_PER_SEC, &end);
+	timeout = strstr(world->plugin.requests[1].headers, "grpc-timeout: ");
+	assert_in_range(strtoull(timeout + strlen("grpc-timeout: "), NULL, 10), USEC_PER_SEC,
+			3 * USEC_PER_SEC);
+}
+
+static void a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another(void **state)
+{
+	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
+	struct csi_world *world = *state;
+	static struct end ends[N];
+	static struct end next;
+
+	world->plugin.holds = true;
+	for (size_t i = 0; i < N; i++)
+		start(world, CSI_NODE_STAGE_VOLUME, i == 3 ? SHORT_US : LONG_US, &ends[i]);
+	start(world, CSI_NODE_PUBLISH_VOLUME, LONG_US, &next);
+	csi_world_run(world, &ends[3].n_done, 1);
+	assert_int_equal(ends[3].err.status, STATUS_DEADLINE_EXCEEDED);
+	csi_world_run(world, &world->plugin.n_whole, N + 1);
+	assert_true(world->plugin.requests[3].was_reset);
+	plugin_play(&world->plugin, 3, answer); /* nobody waits for it any more */
+	plugin_play(&world->plugin, N, answer);
+	csi_world_run(world, &next.n_done, 1);
+	assert_true(next.is_answered);
+	assert_int_equal(ends[3].n_done, 1);
+}
+
+static void cancelled_calls_are_never_heard_of_again_and_make_room(void **state)
+{
+	enum { N = CSI_CALLS_MAX - CSI_CALLS_KEPT };
+	struct csi_world *world = *state;
+	static struct end ends[N];
+	static struct end waits;
+	static struct end next;
+
+	world->plugin.holds = true;
+	for (size_t i = 0; i < N; i++)
+		start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[i]);
+	start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &waits);
+	start(world, CSI_NODE_PUBLISH_VOLUME, LONG_US, &next);
+	csi_world_run(world, &world->plugin.n_whole, N);
+	csi_call_cancel(waits.call);
+	csi_call_cancel(ends[0].call);
+	csi_call_cancel(NULL);
+	csi_world_run(world, &world->plugin.n_whole, N + 1);
+	assert_non_null(strstr(world->plugin.requests[N].headers, "NodePublishVolume"));
+	assert_int_equal(world->plugin.n_resets, 1);
+	assert_int_equal(world->plugin.requests[0].reset_code, 8);
+	plugin_play(&world->plugin, N, answer);
+	csi_world_run(world, &next.n_done, 1);
+	assert_int_equal(waits.n_done, 0);
+	assert_int_equal(ends[0].n_done, 0);
+	assert_int_equal(stats_of(world).waiting, 0);
+	assert_int_equal(stats_of(world).under_way, N - 1);
+	assert_int_equal(stats_of(world).failed, 0);
+}
+
+static void the_queue_takes_so_many_and_refuses_the_next_in_words(void **state)
+{
+	enum { N = CSI_QUEUE_MAX };
+	struct csi_world *world = *state;
+	static struct end ends[N + 1];
+	struct error err;
+
+	for (size_t i = 0; i < N; i++)
+		start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[i]);
+	assert_int_equal(csi_world_start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[N], &err),
+			 STATUS_RESOURCE_EXHAUSTED);
+	assert_string_equal(err.msg,
+			    "plugin nfs: NodeStageVolume: 1024 calls wait already, behind 0 that are "
+			    "under way, the oldest is gone");
+	csi_call_cancel(ends[7].call);
+	start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[N]);
+	assert_int_equal(stats_of(world).waiting, N);
+}
+
+/* A CreateVolume of @n bytes. */
+static enum status start_large(struct csi_world *world, size_t n, struct end *end, struct error *err)
+{
+	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
+	enum status st;
+
+	request.name = malloc(n + 1);
+	assert_non_null(request.name);
+	memset(request.name, 'n', n);
+	request.name[n] = '\0';
+	while (protobuf_c_message_get_packed_size(&request.base) > n)
+		request.name[strlen(request.name) - 1] = '\0';
+	*end = (struct end){.n_done = 0};
+	st = csi_call_start(world->client, CSI_CREATE_VOLUME, &request.base, LONG_US, csi_world_done, end,
+			    &end->call, err);
+	free(request.name);
+	return st;
+}
+
+static void the_queue_holds_so_many_bytes_and_no_more(void **state)
+{
+	enum { LARGE = 4 << 20 };
+	struct csi_world *world = *state;
+	static struct end ends[6];
+	struct error err;
+
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(start_large(world, LARGE, &ends[i], &err), STATUS_OK);
+	assert_int_equal(start_large(world, 10, &ends[4], &err), STATUS_RESOURCE_EXHAUSTED);
+	csi_call_cancel(ends[0].call);
+	assert_int_equal(start_large(world, LARGE, &ends[4], &err), STATUS_OK);
+	assert_int_equal(start_large(world, 10, &ends[5], &err), STATUS_RESOURCE_EXHAUSTED);
+}
+
+static void a_request_larger_than_any_server_takes_is_refused_here(void **state)
+{
+	struct csi_world *world = *state;
+	static struct end end;
+	struct error err;
+
+	assert_int_equal(start_large(world, CSI_REQUEST_MAX, &end, &err), STATUS_OK);
+	csi_call_cancel(end.call);
+	assert_int_equal(start_large(world, CSI_REQUEST_MAX + 1, &end, &err), STATUS_INVALID_ARGUMENT);
+	assert_string_equal(err.msg, "plugin nfs: CreateVolume: the request has 4194305 bytes, the limit is "
+				     "4194304: plugins take no more");
+}
+
+static void freeing_the_client_ends_what_is_under_way_and_what_waits(void **state)
+{
+	enum { N = CSI_CALLS_MAX + 4 };
+	struct csi_world *world = *state;
+	static struct end ends[N];
+
+	world->plugin.holds = true;
+	for (size_t i = 0; i < N; i++)
+		start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[i]);
+	csi_world_run(world, &world->plugin.n_whole, CSI_CALLS_MAX - CSI_CALLS_KEPT);
+	csi_client_free(TAKE_PTR(world->client));
+	for (size_t i = 0; i < N; i++) {
+		assert_int_equal(ends[i].n_done, 1);
+		assert_int_equal(ends[i].err.status, STATUS_UNAVAILABLE);
+		assert_string_equal(ends[i].err.msg, "plugin nfs, volume vol-1: NodeStageVolume: the "
+						     "connection is given up on our side");
+	}
+}
+
+/* Whatever the call's end is, its owner may free the client in it. */
+static void the_client_may_be_freed_in_the_done_of_any_call(void **state)
+{
+	static const struct step failure[] = {LAST(GRPC "grpc-status: 5\n"), {.kind = STEP_END}};
+	static const struct step hangs[] = {{.kind = STEP_LATE}, {.kind = STEP_END}};
+	static const struct step closes[] = {{.kind = STEP_CLOSE}, {.kind = STEP_END}};
+	const struct step *const scripts[] = {answer, failure, hangs, closes};
+
+	(void)csi_world_teardown(state);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(scripts); i++) {
+		struct csi_world *world;
+		struct end ends[3];
+
+		(void)csi_world_setup(state);
+		world = *state;
+		world->plugin.holds = true;
+		world->plugin.scripts[0] = scripts[i / 2];
+		world->plugin.n_scripts = 1;
+		if (i % 2 == 1)
+			plugin_kill(&world->plugin);
+		start(world, CSI_NODE_STAGE_VOLUME, SHORT_US, &ends[0]);
+		start(world, CSI_NODE_STAGE_VOLUME, LONG_US, &ends[1]);
+		ends[0].frees = true;
+		csi_world_run(world, &ends[0].n_done, 1);
+		assert_null(world->client);
+		assert_int_equal(ends[1].n_done, 1);
+		csi_world_settle(world);
+		(void)csi_world_teardown(state);
+	}
+	(void)csi_world_setup(state);
+}
+
+struct starter {
+	struct csi_world *world;
+	struct end *next;
+	enum status status;
+	size_t n_done;
+};
+
+static void start_another(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	struct starter *starter = userdata;
+
+	starter->n_done++;
+	starter->status = csi_world_start(starter->world, CSI_PROBE, LONG_US, starter->next, NULL);
+}
+
+static enum status start_starter(struct csi_world *world, struct starter *starter)
+{
+	Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
+
+	return csi_call_start(world->client, CSI_PROBE, &request.base, LONG_US, start_another, starter, NULL,
+			      NULL);
+}
+
+static void a_done_may_start_another_call_unless_the_client_is_being_freed(void **state)
+{
+	struct csi_world *world = *state;
+	struct end next = {0};
+	struct starter starter = {.world = world, .next = &next};
+
+	assert_int_equal(start_starter(world, &starter), STATUS_OK);
+	csi_world_run(world, &next.n_done, 1);
+	assert_true(next.is_answered);
+	assert_int_equal(start_starter(world, &starter), STATUS_OK);
+	assert_int_equal(starter.status, STATUS_OK);
+	csi_client_free(world->client);
+	world->client = NULL;
+	assert_int_equal(starter.n_done, 2);
+	assert_int_equal(starter.status, STATUS_UNAVAILABLE);
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, csi_world_setup, csi_world_teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		WORLD_TEST(nothing_is_dialled_before_the_first_call_and_done_never_runs_inside_start),
+		WORLD_TEST(so_many_calls_are_under_way_and_the_others_wait_in_their_order),
+		WORLD_TEST(a_probe_passes_calls_that_hang_and_calls_that_wait),
+		WORLD_TEST(a_deadline_begins_at_the_start_and_not_when_the_turn_comes),
+		WORLD_TEST(what_is_left_of_the_time_is_what_the_plugin_is_told),
+		WORLD_TEST(a_call_that_hangs_ends_at_its_deadline_and_gives_its_place_to_another),
+		WORLD_TEST(cancelled_calls_are_never_heard_of_again_and_make_room),
+		WORLD_TEST(the_queue_takes_so_many_and_refuses_the_next_in_words),
+		WORLD_TEST(the_queue_holds_so_many_bytes_and_no_more),
+		WORLD_TEST(a_request_larger_than_any_server_takes_is_refused_here),
+		WORLD_TEST(freeing_the_client_ends_what_is_under_way_and_what_waits),
+		WORLD_TEST(the_client_may_be_freed_in_the_done_of_any_call),
+		WORLD_TEST(a_done_may_start_another_call_unless_the_client_is_being_freed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+/* How much a plugin may say, and where its socket may be. */
+
+#include "quirks.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static void fill(char *text, size_t n, char c)
+{
+	memset(text, c, n);
+	text[n] = '\0';
+}
+
+/* One call that is answered with an error of these headers. */
+static void call_with_headers(const char *block, struct end *end, size_t *ret_conns)
+{
+	const struct step steps[] = {LAST(block), {.kind = STEP_END}};
+	struct csi_world *world;
+	struct end next = {0};
+	void *state;
+
+	(void)csi_world_setup(&state);
+	world = state;
+	world->plugin.scripts[0] = steps;
+	world->plugin.n_scripts = 1;
+	csi_world_call(world, CSI_NODE_STAGE_VOLUME, 0, end);
+	csi_world_call(world, CSI_PROBE, 0, &next);
+	assert_true(next.is_answered);
+	*ret_conns = world->plugin.n_conns;
+	(void)csi_world_teardown(&state);
+}
+
+/* ... whose text, as sent, is @message. */
+static void call_with_message(const char *message, struct end *end, size_t *ret_conns)
+{
+	static char block[20 * 1024];
+
+	(void)snprintf(block, sizeof(block), GRPC "grpc-status: 13\ngrpc-message: %s\n", message);
+	call_with_headers(block, end, ret_conns);
+}
+
+static void a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_says_so(void **state)
+{
+	static const char line[] = "TypeError: cannot read x%0A    at Object.stage (/app/index.js:1)%0A";
+	static char message[16 * 1024];
+	struct end end = {0};
+	size_t n_conns = 0;
+
+	(void)state;
+	for (size_t at = 0; at + sizeof(line) < sizeof(message); at += sizeof(line) - 1)
+		memcpy(message + at, line, sizeof(line));
+	call_with_message(message, &end, &n_conns);
+	assert_int_equal(end.err.status, STATUS_INTERNAL);
+	assert_non_null(strstr(end.err.msg, SAID "INTERNAL: TypeError: cannot read x\\n    at Object"));
+	assert_int_equal(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
+	assert_string_equal(end.err.msg + strlen(end.err.msg) - 3, "...");
+	assert_null(strchr(end.err.msg, '\n'));
+	assert_int_equal(n_conns, 1);
+}
+
+static void the_text_of_an_error_is_cut_at_its_limit_and_not_before(void **state)
+{
+	char message[CSI_TEXT_MAX + 2];
+	struct end end = {0};
+	size_t n_conns = 0;
+
+	(void)state;
+	fill(message, CSI_TEXT_MAX, 'x');
+	call_with_message(message, &end, &n_conns);
+	assert_string_equal(end.err.msg + strlen(end.err.msg) - 3, "xxx");
+	assert_int_equal(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
+	fill(message, CSI_TEXT_MAX + 1, 'x');
+	call_with_message(message, &end, &n_conns);
+	assert_string_equal(end.err.msg + strlen(end.err.msg) - 4, "x...");
+	assert_int_equal(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
+}
+
+/* We announce 64 KiB, which every stack that was seen respects. */
+static void headers_above_the_limit_are_refused_in_words(void **state)
+{
+	static const struct {
+		size_t size; /* of each field */
+		size_t n;
+		enum status status;
+		const char *text;
+		size_t n_conns;
+	} cases[] = {
+		{60 * 1024, 1, STATUS_INTERNAL, "NodeStageVolume answered INTERNAL: xxx", 1},
+		{30 * 1024, 3, STATUS_RESOURCE_EXHAUSTED, "the answer's headers are larger than 65536 bytes",
+		 1},
+		/* one field that HPACK's decoder does not take: nothing can be decoded after it */
+		{70 * 1024, 1, STATUS_UNAVAILABLE, "breaks its rules: ", 2},
+	};
+	static char block[200 * 1024];
+	static char value[80 * 1024];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t at = (size_t)snprintf(block, sizeof(block), GRPC "grpc-status: 13\n");
+		struct end end = {0};
+		size_t n_conns = 0;
+
+		fill(value, cases[i].size, 'x');
+		for (size_t k = 0; k < cases[i].n; k++)
+			at += (size_t)snprintf(block + at, sizeof(block) - at, "%s: %s\n",
+					       k == 0 ? "grpc-message" : "x", value);
+		call_with_headers(block, &end, &n_conns);
+		assert_int_equal(end.err.status, cases[i].status);
+		if (!strstr(end.err.msg, cases[i].text))
+			fail_msg("%s", end.err.msg);
+		assert_int_equal(n_conns, cases[i].n_conns);
+	}
+}
+
+static size_t answer_of(uint8_t *frame, size_t n)
+{
+	memset(frame, 0, 5 + n);
+	frame[3] = (uint8_t)(n >> 8);
+	frame[4] = (uint8_t)n;
+	frame[5] = 0x0a; /* node_id */
+	frame[6] = (uint8_t)((n - 3) % 128 + 128);
+	frame[7] = (uint8_t)((n - 3) / 128);
+	memset(frame + 8, 'n', n - 3);
+	return 5 + n;
+}
+
+static void an_answer_of_the_limit_is_taken_and_one_byte_more_refused(void **state)
+{
+	enum { LIMIT = 1000 };
+	struct csi_world *world = *state;
+	const struct csi_client_options options = {
+		.plugin_id = "nfs", .socket = world->plugin.path, .message_bytes = LIMIT};
+	uint8_t frames[2][LIMIT + 16];
+	struct step steps[2][4];
+	struct end end = {0};
+
+	csi_client_free(world->client);
+	assert_int_equal(csi_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	for (size_t i = 0; i < 2; i++) {
+		memcpy(steps[i], (struct step[]){HEAD(GRPC), DATA(""), LAST(OK), {.kind = STEP_END}},
+		       sizeof(steps[i]));
+		steps[i][1].text = (const char *)frames[i];
+		steps[i][1].n = answer_of(frames[i], LIMIT + i);
+		world->plugin.scripts[i] = steps[i];
+		world->plugin.n_scripts = i + 1;
+	}
+	csi_world_call(world, CSI_NODE_GET_INFO, 0, &end);
+	assert_true(end.is_answered);
+	csi_world_call(world, CSI_NODE_GET_INFO, 0, &end);
+	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(end.err.msg, "1001 bytes, the limit is 1000"));
+}
+
+/* grpc-go refuses 5 MiB at the prefix: the rest of the request is never read. */
+static void a_refusal_is_heard_while_the_request_is_still_being_sent(void **state)
+{
+	static const struct step refusal[] = {
+		{.kind = STEP_EARLY},
+		LAST(GRPC "grpc-status: 8\ngrpc-message: grpc: received message larger than max\n"),
+		NUMBER(STEP_RESET, 0),
+		{.kind = STEP_END}};
+	static const struct step window[] = {NUMBER(STEP_WINDOW, 65535), {.kind = STEP_END}};
+	struct csi_world *world = *state;
+	Csi__V1__CreateVolumeRequest request = CSI__V1__CREATE_VOLUME_REQUEST__INIT;
+	static char name[1 << 20];
+	struct end end = {0};
+
+	fill(name, sizeof(name) - 1, 'n');
+	request.name = name;
+	world->plugin.scripts[0] = refusal;
+	world->plugin.n_scripts = 1;
+	assert_int_equal(csi_call_start(world->client, CSI_CREATE_VOLUME, &request.base, 0, csi_world_done,
+					&end, NULL, NULL),
+			 STATUS_OK);
+	csi_world_run(world, &end.n_done, 1);
+	assert_int_equal(end.err.status, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(
+		strstr(end.err.msg, "nnn...: CreateVolume answered RESOURCE_EXHAUSTED: grpc: received"));
+	assert_true(world->plugin.requests[0].body_len < sizeof(name));
+	plugin_play(&world->plugin, 0, window);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_true(end.is_answered);
+	assert_int_equal(world->plugin.n_conns, 1);
+}
+
+/* The ends of the socket, in the order of a plugin's life. */
+static void a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile(void **state)
+{
+	struct csi_world *world = *state;
+	struct end end = {0};
+
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_true(end.is_answered);
+
+	plugin_kill(&world->plugin); /* the file stays */
+	csi_world_settle(world);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(end.err.msg, "cannot connect: nobody listens on the socket"));
+
+	assert_int_equal(unlink(world->plugin.path), 0);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(end.err.msg, "cannot connect: there is no socket"));
+
+	plugin_start(&world->plugin);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_true(end.is_answered);
+
+	plugin_hang_up(&world->plugin); /* and at once a call, over a connection that is dead */
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_true(end.is_answered);
+}
+
+static void a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone(void **state)
+{
+	struct csi_world *world = *state;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct end end = {0};
+	int fds[64];
+	size_t n = 0;
+
+	plugin_doze(&world->plugin);
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), world->plugin.path), 0);
+	do { /* until the backlog is full */
+		assert_in_range(n, 0, ARRAY_SIZE(fds) - 1);
+		fds[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		assert_true(fds[n] >= 0);
+	} while (connect(fds[n++], (const struct sockaddr *)&address, sizeof(address)) == 0);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(end.err.msg, "does not take connections fast enough"));
+	while (n > 0)
+		(void)close(fds[--n]);
+}
+
+/* In the backlog of a process that sleeps. */
+static void a_plugin_that_never_wakes_costs_a_deadline_and_no_more(void **state)
+{
+	struct csi_world *world = *state;
+	struct end end = {0};
+
+	plugin_doze(&world->plugin);
+	csi_world_call(world, CSI_PROBE, 30 * 1000, &end);
+	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
+	assert_non_null(strstr(end.err.msg, "no answer in time"));
+}
+
+static void a_plugin_that_floods_and_does_not_read_is_left(void **state)
+{
+	enum { PING = 17, PER_STEP = 100, STEPS = 400 };
+	static char pings[PER_STEP * PING];
+	static const struct step flood[] = {{.kind = STEP_BYTES, .text = pings, .n = sizeof(pings)},
+					    {.kind = STEP_END}};
+	struct csi_world *world = *state;
+	struct end end = {0};
+	struct error err;
+
+	for (size_t i = 0; i < PER_STEP; i++)
+		memcpy(pings + i * PING, "\0\0\x08\6\0\0\0\0\0abcdefgh", PING);
+	world->plugin.holds = true;
+	assert_int_equal(csi_world_start(world, CSI_PROBE, 0, &end, &err), STATUS_OK);
+	csi_world_run(world, &world->plugin.n_whole, 1);
+	plugin_deafen(&world->plugin);
+	for (size_t i = 0; i < STEPS && end.n_done == 0; i++) {
+		plugin_play(&world->plugin, 0, flood);
+		csi_world_settle(world);
+	}
+	assert_int_equal(end.n_done, 1);
+	assert_int_equal(end.err.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(end.err.msg, "connection lost"));
+	world->plugin.holds = false;
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_true(end.is_answered);
+}
+
+static void a_path_too_long_for_a_socket_is_refused_in_words(void **state)
+{
+	struct csi_world *world = *state;
+	char path[200];
+	const struct csi_client_options options = {.plugin_id = "nfs", .socket = path};
+	struct end end = {0};
+
+	fill(path, sizeof(path) - 1, 'p');
+	csi_client_free(world->client);
+	assert_int_equal(csi_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.err.status, STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(end.err.msg, "is longer than 107 bytes"));
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, csi_world_setup, csi_world_teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_says_so),
+		cmocka_unit_test(the_text_of_an_error_is_cut_at_its_limit_and_not_before),
+		cmocka_unit_test(headers_above_the_limit_are_refused_in_words),
+		WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused),
+		WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent),
+		WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile),
+		WORLD_TEST(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone),
+		WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more),
+		WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left),
+		WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

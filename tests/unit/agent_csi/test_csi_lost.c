@@ -1,0 +1,172 @@
+/* A connection that ends is told, once, after its calls have ended. */
+
+#include "plugin.h"
+
+#include "base/clock.h"
+#include "csi/csi_client.h"
+
+#include <csi/v1/csi.pb-c.h>
+
+struct setting {
+	sd_event *event;
+	struct plugin plugin;
+	struct csi_client *client;
+	unsigned int done;
+	enum status status;
+	unsigned int lost;
+	unsigned int done_when_lost;
+	bool frees;
+};
+
+static void on_lost(void *userdata)
+{
+	struct setting *s = userdata;
+
+	s->lost++;
+	s->done_when_lost = s->done;
+	if (s->frees) {
+		csi_client_free(s->client);
+		s->client = NULL;
+	}
+}
+
+static int setup(void **state)
+{
+	struct setting *s = calloc(1, sizeof(*s));
+	struct csi_client_options options = {.plugin_id = "ebs", .on_lost = on_lost, .userdata = s};
+
+	assert_non_null(s);
+	assert_true(sd_event_new(&s->event) >= 0);
+	assert_int_equal(plugin_setup(&s->plugin, s->event), 0);
+	options.socket = s->plugin.path;
+	assert_int_equal(csi_client_new(s->event, &options, &s->client, NULL), STATUS_OK);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct setting *s = *state;
+
+	csi_client_free(s->client);
+	plugin_teardown(&s->plugin);
+	sd_event_unref(s->event);
+	free(s);
+	return 0;
+}
+
+static void on_done(const ProtobufCMessage *response, const struct error *err, void *userdata)
+{
+	struct setting *s = userdata;
+
+	s->done++;
+	s->status = err ? err->status : STATUS_OK;
+}
+
+static void probe(struct setting *s)
+{
+	const Csi__V1__ProbeRequest request = CSI__V1__PROBE_REQUEST__INIT;
+
+	assert_int_equal(csi_call_start(s->client, CSI_PROBE, &request.base, 0, on_done, s, NULL, NULL),
+			 STATUS_OK);
+}
+
+#define UNTIL(s, condition)                                                              \
+	do {                                                                             \
+		uint64_t end_us_ = clock_monotonic_us() + 10 * USEC_PER_SEC;             \
+		while (!(condition)) {                                                   \
+			assert_true(clock_monotonic_us() < end_us_);                     \
+			assert_true(sd_event_run((s)->event, 100 * USEC_PER_MSEC) >= 0); \
+		}                                                                        \
+	} while (0)
+
+static void idle(struct setting *s)
+{
+	while (sd_event_run(s->event, 20 * USEC_PER_MSEC) > 0)
+		continue;
+}
+
+static void a_connection_that_ends_while_nothing_is_asked_is_told(void **state)
+{
+	struct setting *s = *state;
+
+	probe(s);
+	UNTIL(s, s->done == 1);
+	assert_int_equal(s->status, STATUS_OK);
+	plugin_hang_up(&s->plugin);
+	UNTIL(s, s->lost == 1);
+	idle(s);
+	assert_int_equal(s->lost, 1);
+	/* and there is another one for who asks */
+	probe(s);
+	UNTIL(s, s->done == 2);
+	assert_int_equal(s->status, STATUS_OK);
+	plugin_kill(&s->plugin);
+	UNTIL(s, s->lost == 2);
+}
+
+static void its_calls_end_before_it_is_told(void **state)
+{
+	struct setting *s = *state;
+
+	s->plugin.holds = true;
+	probe(s);
+	probe(s);
+	UNTIL(s, s->plugin.n_whole == 2);
+	plugin_hang_up(&s->plugin);
+	UNTIL(s, s->lost == 1);
+	assert_int_equal(s->done_when_lost, 2);
+	assert_int_equal(s->status, STATUS_UNAVAILABLE);
+}
+
+static void a_connection_that_never_stood_is_not_lost(void **state)
+{
+	struct setting *s = *state;
+
+	plugin_kill(&s->plugin);
+	probe(s);
+	UNTIL(s, s->done == 1);
+	assert_int_equal(s->status, STATUS_UNAVAILABLE);
+	idle(s);
+	assert_int_equal(s->lost, 0);
+}
+
+static void what_is_given_up_is_not_lost(void **state)
+{
+	struct setting *s = *state;
+
+	probe(s);
+	UNTIL(s, s->done == 1);
+	csi_client_free(s->client);
+	s->client = NULL;
+	idle(s);
+	assert_int_equal(s->lost, 0);
+}
+
+static void the_client_may_be_freed_when_it_is_told(void **state)
+{
+	struct setting *s = *state;
+
+	s->frees = true;
+	s->plugin.holds = true;
+	probe(s);
+	UNTIL(s, s->plugin.n_whole == 1);
+	plugin_hang_up(&s->plugin);
+	UNTIL(s, s->lost == 1);
+	assert_int_equal(s->done, 1);
+	idle(s);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_connection_that_ends_while_nothing_is_asked_is_told),
+		TEST(its_calls_end_before_it_is_told),
+		TEST(a_connection_that_never_stood_is_not_lost),
+		TEST(what_is_given_up_is_not_lost),
+		TEST(the_client_may_be_freed_when_it_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,426 @@
+/* What a plugin's answers make of its entry in the fingerprint. */
+
+#include "cmocka_all.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "plugins/facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct node_plugin fresh(void)
+{
+	return (struct node_plugin){.plugin_id = "ebs"};
+}
+
+static char *text_of(size_t n)
+{
+	static char text[2048];
+
+	assert_true(n < sizeof(text));
+	memset(text, 'x', n);
+	text[n] = '\0';
+	return text;
+}
+
+static enum status take_info(struct node_plugin *facts, char *name, char *version, struct error *err)
+{
+	Csi__V1__GetPluginInfoResponse pb = CSI__V1__GET_PLUGIN_INFO_RESPONSE__INIT;
+
+	pb.name = name;
+	pb.vendor_version = version;
+	return facts_take_info(facts, &pb, err);
+}
+
+static void a_name_is_taken_whole_or_refused(void **state)
+{
+	struct {
+		char *name;
+		enum status status;
+	} rows[] = {
+		{(char[]){"ebs.csi.aws.com"}, STATUS_OK},
+		{(char[]){""}, STATUS_INTERNAL},
+		{(char[]){"two\nlines"}, STATUS_INTERNAL},
+		{(char[]){"\xff"}, STATUS_INTERNAL},
+	};
+	struct node_plugin facts = fresh();
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		facts = fresh();
+		assert_int_equal(take_info(&facts, rows[i].name, (char[]){"1"}, &err), rows[i].status);
+		assert_string_equal(facts.provider, rows[i].status == STATUS_OK ? rows[i].name : "");
+		if (rows[i].status != STATUS_OK) {
+			assert_non_null(strstr(err.msg, "ebs"));
+			assert_non_null(strstr(err.msg, "GetPluginInfo"));
+		}
+	}
+	facts = fresh();
+	assert_int_equal(take_info(&facts, text_of(NODE_TEXT_MAX), (char[]){""}, &err), STATUS_OK);
+	assert_int_equal(strlen(facts.provider), NODE_TEXT_MAX);
+	facts = fresh();
+	assert_int_equal(take_info(&facts, text_of(NODE_TEXT_MAX + 1), (char[]){""}, &err), STATUS_INTERNAL);
+	assert_string_equal(facts.provider, "");
+}
+
+static void a_version_is_for_people_and_may_be_cut(void **state)
+{
+	struct node_plugin facts = fresh();
+
+	(void)state;
+	assert_int_equal(take_info(&facts, (char[]){"n"}, text_of(2000), NULL), STATUS_OK);
+	assert_int_equal(strlen(facts.provider_version), NODE_TEXT_MAX);
+	assert_int_equal(take_info(&facts, (char[]){"n"}, (char[]){"a\nb"}, NULL), STATUS_OK);
+	assert_null(strchr(facts.provider_version, '\n'));
+}
+
+static void take_services(struct node_plugin *facts, const int *types, size_t n)
+{
+	Csi__V1__GetPluginCapabilitiesResponse pb = CSI__V1__GET_PLUGIN_CAPABILITIES_RESPONSE__INIT;
+	Csi__V1__PluginCapability rows[8], *list[8];
+	Csi__V1__PluginCapability__Service services[8];
+	bool announced;
+
+	for (size_t i = 0; i < n; i++) {
+		csi__v1__plugin_capability__init(&rows[i]);
+		csi__v1__plugin_capability__service__init(&services[i]);
+		services[i].type = (Csi__V1__PluginCapability__Service__Type)types[i];
+		rows[i].type_case = CSI__V1__PLUGIN_CAPABILITY__TYPE_SERVICE;
+		rows[i].service = &services[i];
+		list[i] = &rows[i];
+	}
+	/* one row without a type at all */
+	csi__v1__plugin_capability__init(&rows[n]);
+	list[n] = &rows[n];
+	pb.capabilities = list;
+	pb.n_capabilities = n + 1;
+	announced = facts_take_services(facts, &pb);
+	assert_int_equal(announced, facts->controller_required);
+}
+
+static void services_are_those_that_we_know(void **state)
+{
+	static const struct {
+		int types[4];
+		size_t n;
+		bool controller, topology;
+	} rows[] = {
+		{{0}, 0, false, false},		 {{1}, 1, true, false},
+		{{2}, 1, false, true},		 {{1, 2}, 2, true, true},
+		{{1, 1, 1}, 3, true, false},	 {{0, 3, 4, 99}, 4, false, false},
+		{{-1, 1, 99, 2}, 4, true, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct node_plugin facts = fresh();
+
+		take_services(&facts, rows[i].types, rows[i].n);
+		assert_int_equal(facts.controller_required, rows[i].controller);
+		assert_int_equal(facts.topology_required, rows[i].topology);
+	}
+}
+
+static struct controller_half controller_of(const int *types, size_t n)
+{
+	Csi__V1__ControllerGetCapabilitiesResponse pb = CSI__V1__CONTROLLER_GET_CAPABILITIES_RESPONSE__INIT;
+	Csi__V1__ControllerServiceCapability rows[32], *list[32];
+	Csi__V1__ControllerServiceCapability__RPC rpcs[32];
+	struct node_plugin facts = fresh();
+
+	for (size_t i = 0; i < n; i++) {
+		csi__v1__controller_service_capability__init(&rows[i]);
+		csi__v1__controller_service_capability__rpc__init(&rpcs[i]);
+		rpcs[i].type = (Csi__V1__ControllerServiceCapability__RPC__Type)types[i];
+		rows[i].type_case = CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE_RPC;
+		rows[i].rpc = &rpcs[i];
+		list[i] = &rows[i];
+	}
+	csi__v1__controller_service_capability__init(&rows[n]);
+	list[n] = &rows[n];
+	pb.capabilities = list;
+	pb.n_capabilities = n + 1;
+	facts_take_controller(&facts, &pb);
+	assert_true(facts.has_controller);
+	return facts.controller;
+}
+
+/* Each number sets its own member and no other. */
+static void each_controller_capability_is_its_own(void **state)
+{
+	static const size_t members[] = {
+		[1] = offsetof(struct controller_half, create_delete),
+		[2] = offsetof(struct controller_half, attach_detach),
+		[3] = offsetof(struct controller_half, list_volumes),
+		[4] = offsetof(struct controller_half, get_capacity),
+		[5] = offsetof(struct controller_half, create_delete_snapshot),
+		[6] = offsetof(struct controller_half, list_snapshots),
+		[7] = offsetof(struct controller_half, clone),
+		[8] = offsetof(struct controller_half, readonly_attach),
+		[9] = offsetof(struct controller_half, expand),
+		[11] = offsetof(struct controller_half, condition),
+		[12] = offsetof(struct controller_half, get_volume),
+		[13] = offsetof(struct controller_half, single_node_multi_writer),
+		[15] = 0,
+	};
+
+	(void)state;
+	for (int number = -1; number < 40; number++) {
+		struct controller_half expected = {.healthy = true}, half = controller_of(&number, 1);
+
+		if (number > 0 && number < (int)ARRAY_SIZE(members) && members[number] != 0)
+			*((bool *)((char *)&expected + members[number])) = true;
+		assert_memory_equal(&half, &expected, sizeof(half));
+	}
+}
+
+static struct node_half node_of(const int *types, size_t n)
+{
+	Csi__V1__NodeGetCapabilitiesResponse pb = CSI__V1__NODE_GET_CAPABILITIES_RESPONSE__INIT;
+	Csi__V1__NodeServiceCapability rows[32], *list[32];
+	Csi__V1__NodeServiceCapability__RPC rpcs[32];
+	struct node_plugin facts = fresh();
+
+	for (size_t i = 0; i < n; i++) {
+		csi__v1__node_service_capability__init(&rows[i]);
+		csi__v1__node_service_capability__rpc__init(&rpcs[i]);
+		rpcs[i].type = (Csi__V1__NodeServiceCapability__RPC__Type)types[i];
+		rows[i].type_case = CSI__V1__NODE_SERVICE_CAPABILITY__TYPE_RPC;
+		rows[i].rpc = &rpcs[i];
+		list[i] = &rows[i];
+	}
+	csi__v1__node_service_capability__init(&rows[n]);
+	list[n] = &rows[n];
+	pb.capabilities = list;
+	pb.n_capabilities = n + 1;
+	facts_take_node(&facts, &pb);
+	assert_true(facts.has_node && facts.healthy);
+	return facts.node;
+}
+
+static void each_node_capability_is_its_own(void **state)
+{
+	static const size_t members[] = {
+		[1] = offsetof(struct node_half, stage),
+		[2] = offsetof(struct node_half, stats),
+		[3] = offsetof(struct node_half, expand),
+		[4] = offsetof(struct node_half, condition),
+		[5] = offsetof(struct node_half, single_node_multi_writer),
+		[6] = 0,
+	};
+
+	(void)state;
+	for (int number = -1; number < 40; number++) {
+		struct node_half expected = {0}, half = node_of(&number, 1);
+
+		if (number > 0 && number < (int)ARRAY_SIZE(members) && members[number] != 0)
+			*((bool *)((char *)&expected + members[number])) = true;
+		assert_memory_equal(&half, &expected, sizeof(half));
+	}
+}
+
+static void a_node_id_is_taken_whole_or_refused(void **state)
+{
+	struct {
+		char *id;
+		enum status status;
+	} rows[] = {
+		{(char[]){"i-0abc"}, STATUS_OK},
+		{(char[]){"ns/node#1 with blank"}, STATUS_OK},
+		{(char[]){""}, STATUS_INTERNAL},
+		{(char[]){"a\x01"}, STATUS_INTERNAL},
+	};
+	Csi__V1__NodeGetInfoResponse pb = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
+	struct node_plugin facts;
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		facts = fresh();
+		pb.node_id = rows[i].id;
+		assert_int_equal(facts_take_node_info(&facts, &pb, &err), rows[i].status);
+		if (rows[i].status != STATUS_OK)
+			assert_non_null(strstr(err.msg, "NodeGetInfo"));
+		else
+			assert_string_equal(facts.node.provider_node_id, rows[i].id);
+	}
+	pb.node_id = text_of(EXTERNAL_NODE_ID_MAX);
+	facts = fresh();
+	assert_int_equal(facts_take_node_info(&facts, &pb, &err), STATUS_OK);
+	pb.node_id = text_of(EXTERNAL_NODE_ID_MAX + 1);
+	facts = fresh();
+	assert_int_equal(facts_take_node_info(&facts, &pb, &err), STATUS_INTERNAL);
+	assert_string_equal(facts.node.provider_node_id, "");
+}
+
+static void a_limit_that_is_none_is_no_limit(void **state)
+{
+	static const struct {
+		int64_t said, taken;
+	} rows[] = {{0, 0}, {-1, 0}, {INT64_MIN, 0}, {1, 1}, {INT64_MAX, INT64_MAX}};
+	Csi__V1__NodeGetInfoResponse pb = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
+
+	(void)state;
+	pb.node_id = (char[]){"n"};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct node_plugin facts = fresh();
+
+		pb.max_volumes_per_node = rows[i].said;
+		assert_int_equal(facts_take_node_info(&facts, &pb, NULL), STATUS_OK);
+		assert_int_equal(facts.node.max_volumes, rows[i].taken);
+	}
+}
+
+static enum status take_segments(struct node_plugin *facts, size_t n, size_t length)
+{
+	Csi__V1__NodeGetInfoResponse pb = CSI__V1__NODE_GET_INFO_RESPONSE__INIT;
+	Csi__V1__Topology topology = CSI__V1__TOPOLOGY__INIT;
+	Csi__V1__Topology__SegmentsEntry rows[16], *list[16];
+	char keys[16][8];
+
+	for (size_t i = 0; i < n; i++) {
+		csi__v1__topology__segments_entry__init(&rows[i]);
+		(void)str_format(keys[i], sizeof(keys[i]), "k%zu", i);
+		rows[i].key = keys[i];
+		rows[i].value = text_of(length);
+		list[i] = &rows[i];
+	}
+	topology.segments = list;
+	topology.n_segments = n;
+	pb.node_id = (char[]){"n"};
+	pb.accessible_topology = &topology;
+	return facts_take_node_info(facts, &pb, NULL);
+}
+
+static void a_topology_that_does_not_fit_is_refused(void **state)
+{
+	struct node_plugin facts = fresh();
+
+	(void)state;
+	assert_int_equal(take_segments(&facts, TOPOLOGY_SEGMENTS_MAX, TOPOLOGY_TEXT_MAX), STATUS_OK);
+	assert_int_equal(facts.node.topology.n_segments, TOPOLOGY_SEGMENTS_MAX);
+	assert_int_equal(take_segments(&facts, TOPOLOGY_SEGMENTS_MAX + 1, 1), STATUS_INTERNAL);
+	assert_int_equal(take_segments(&facts, 1, TOPOLOGY_TEXT_MAX + 1), STATUS_INTERNAL);
+}
+
+static void ready_that_is_absent_means_ready(void **state)
+{
+	Csi__V1__ProbeResponse pb = CSI__V1__PROBE_RESPONSE__INIT;
+	Google__Protobuf__BoolValue value = GOOGLE__PROTOBUF__BOOL_VALUE__INIT;
+
+	(void)state;
+	assert_true(facts_is_ready(&pb));
+	pb.ready = &value;
+	assert_false(facts_is_ready(&pb));
+	value.value = true;
+	assert_true(facts_is_ready(&pb));
+}
+
+static void a_plugin_must_have_what_its_allocation_says(void **state)
+{
+	(void)state;
+	for (unsigned int bits = 0; bits < 32; bits++) {
+		const struct facts_wanted wanted = {
+			.is_stated = bits & 1, .has_controller = bits & 2, .has_node = bits & 4};
+		struct node_plugin facts = fresh();
+		bool is_right;
+
+		facts.has_controller = bits & 8;
+		facts.has_node = bits & 16;
+		is_right = facts.has_controller || facts.has_node;
+		if (wanted.is_stated)
+			is_right = is_right && (!wanted.has_controller || facts.has_controller) &&
+				   (!wanted.has_node || facts.has_node);
+		assert_int_equal(facts_check(&facts, &wanted, NULL),
+				 is_right ? STATUS_OK : STATUS_FAILED_PRECONDITION);
+	}
+}
+
+static struct node_plugin whole(const char *provider, const char *node_id)
+{
+	struct node_plugin facts = fresh();
+
+	(void)str_copy(facts.provider, sizeof(facts.provider), provider);
+	facts.has_controller = facts.controller.healthy = facts.controller.expand = true;
+	facts.has_node = facts.healthy = facts.node.stage = true;
+	(void)str_copy(facts.node.provider_node_id, sizeof(facts.node.provider_node_id), node_id);
+	return facts;
+}
+
+static void what_was_known_is_kept_while_nobody_serves_it(void **state)
+{
+	const struct facts_halves nobody = {
+		.keeps_node = true, .keeps_controller = true, .reason = "it is gone"};
+	struct node_plugin before = whole("p", "n1"), merged;
+
+	(void)state;
+	facts_merge(&before, &nobody, &merged);
+	assert_true(facts_eq_lasting(&before, &merged));
+	assert_false(facts_eq(&before, &merged));
+	assert_false(merged.healthy || merged.controller.healthy);
+	assert_string_equal(merged.health_description, "it is gone");
+	assert_string_equal(merged.controller.health_description, "it is gone");
+	assert_string_equal(merged.node.provider_node_id, "n1");
+}
+
+static void a_half_that_is_known_to_be_gone_is_not_kept(void **state)
+{
+	struct node_plugin before = whole("p", "n1"), node = whole("p", "n1"), merged;
+	const struct facts_halves halves = {.node = &node, .keeps_node = true, .reason = "no"};
+
+	(void)state;
+	facts_merge(&before, &halves, &merged);
+	assert_true(merged.has_node && merged.healthy);
+	assert_false(merged.has_controller || merged.controller.healthy || merged.controller.expand);
+	assert_string_equal(merged.health_description, "");
+}
+
+static void halves_of_two_instances_make_one_entry(void **state)
+{
+	struct node_plugin before = fresh(), node = whole("node", "n2"), controller = whole("ctl", "n3"),
+			   merged;
+	const struct facts_halves halves = {.node = &node, .controller = &controller, .reason = "no"};
+
+	(void)state;
+	node.has_controller = false;
+	controller.has_node = false;
+	facts_merge(&before, &halves, &merged);
+	assert_true(merged.healthy && merged.controller.healthy && merged.controller.expand);
+	assert_string_equal(merged.provider, "node");
+	assert_string_equal(merged.node.provider_node_id, "n2");
+}
+
+static void a_controller_alone_makes_a_healthy_entry(void **state)
+{
+	struct node_plugin before = fresh(), controller = whole("ctl", ""), merged;
+	const struct facts_halves halves = {.controller = &controller, .reason = "no"};
+
+	(void)state;
+	facts_merge(&before, &halves, &merged);
+	assert_true(merged.healthy && !merged.has_node && merged.controller.healthy);
+	assert_string_equal(merged.health_description, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_name_is_taken_whole_or_refused),
+		cmocka_unit_test(a_version_is_for_people_and_may_be_cut),
+		cmocka_unit_test(services_are_those_that_we_know),
+		cmocka_unit_test(each_controller_capability_is_its_own),
+		cmocka_unit_test(each_node_capability_is_its_own),
+		cmocka_unit_test(a_node_id_is_taken_whole_or_refused),
+		cmocka_unit_test(a_limit_that_is_none_is_no_limit),
+		cmocka_unit_test(a_topology_that_does_not_fit_is_refused),
+		cmocka_unit_test(ready_that_is_absent_means_ready),
+		cmocka_unit_test(a_plugin_must_have_what_its_allocation_says),
+		cmocka_unit_test(what_was_known_is_kept_while_nobody_serves_it),
+		cmocka_unit_test(a_half_that_is_known_to_be_gone_is_not_kept),
+		cmocka_unit_test(halves_of_two_instances_make_one_entry),
+		cmocka_unit_test(a_controller_alone_makes_a_healthy_entry),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+/* The folder of sockets: what is found in it, what is passed over, and what happens when it goes. */
+
+#include "yard.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "plugins/plugin_dir.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static unsigned int instances(const struct yard *y)
+{
+	static struct plugin_instance_info list[PLUGINS_MAX * PLUGIN_INSTANCES_MAX];
+
+	return (unsigned int)plugins_instances(y->plugins, list, ARRAY_SIZE(list));
+}
+
+static void touch(const struct yard *y, const char *id, const char *name)
+{
+	int fd = open(yard_path(y, id, name), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	(void)close(fd);
+}
+
+static void only_sockets_with_the_suffix_are_plugins(void **state)
+{
+	struct yard *y = *state;
+
+	yard_start(y);
+	yard_mkdir(y, "a");
+	touch(y, "a", "file.sock");
+	assert_int_equal(mkdir(yard_path(y, "a", "dir.sock"), 0700), 0);
+	yard_bind(y, "a", "socket");
+	yard_bind(y, "a", ".sock");
+	yard_bind(y, "a", ".hidden.sock");
+	yard_bind(y, "a", "real.sock");
+	{
+		char target[512];
+
+		(void)str_copy(target, sizeof(target), yard_path(y, "a", "real.sock"));
+		assert_int_equal(symlink(target, yard_path(y, "a", "link.sock")), 0);
+	}
+	YARD_UNTIL(y, instances(y) == 1);
+	yard_idle(y, 60);
+	assert_int_equal(instances(y), 1);
+	assert_non_null(yard_instance(y, "a", "real.sock"));
+}
+
+static void folders_that_are_no_ids_are_passed_over(void **state)
+{
+	static const char *const names[] = {"native", "Upper", "a_b", "a.b", "-a"};
+	struct yard *y = *state;
+	char path[TEMP_PATH_SIZE];
+
+	yard_start(y);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		yard_bind(y, names[i], "csi.sock");
+	yard_bind(y, "a", "csi.sock");
+	/* a folder elsewhere */
+	assert_int_equal(symlink(yard_path(y, "a", "."), temp_dir_path(path, y->dir, "link")), 0);
+	touch(y, ".", "file");
+	YARD_UNTIL(y, instances(y) == 1);
+	yard_idle(y, 60);
+	assert_int_equal(instances(y), 1);
+	assert_non_null(yard_entry(y, "a"));
+}
+
+static void what_stood_before_the_start_is_found_with_the_newest_first(void **state)
+{
+	struct yard *y = *state;
+	struct fake_csi_plugin *newest;
+
+	(void)yard_plugin(y, "a", "z-old.sock");
+	usleep(20000); /* the file system's clock */
+	newest = yard_plugin(y, "a", "a-new.sock");
+	newest->version = "2";
+	yard_start(y);
+	YARD_UNTIL(y, yard_is_healthy(y, "a") && instances(y) == 2 &&
+			      str_eq(yard_instance(y, "a", "z-old.sock")->state, "healthy") &&
+			      str_eq(yard_instance(y, "a", "a-new.sock")->state, "healthy"));
+	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->provider_version, "2"));
+}
+
+static void a_folder_that_is_not_there_yet_is_waited_for(void **state)
+{
+	struct yard *y = *state;
+
+	assert_int_equal(rmdir(y->dir), 0);
+	yard_start(y);
+	yard_idle(y, 60);
+	assert_int_equal(mkdir(y->dir, 0700), 0);
+	(void)yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+}
+
+static void a_folder_that_is_replaced_is_watched_anew(void **state)
+{
+	struct yard *y = *state;
+
+	yard_start(y);
+	(void)yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	/* the plugin's own folder */
+	yard_rmdir(y, "a");
+	yard_bind(y, "a", "csi.sock");
+	YARD_UNTIL(y, instances(y) == 1 && str_eq(yard_instance(y, "a", "csi.sock")->state, "healthy"));
+	yard_idle(y, 60);
+	yard_unbind(y, "a", "csi.sock");
+	YARD_UNTIL(y, instances(y) == 0);
+	/* the folder of folders */
+	yard_rmdir(y, "a");
+	assert_int_equal(rmdir(y->dir), 0);
+	yard_idle(y, 60);
+	assert_int_equal(mkdir(y->dir, 0700), 0);
+	yard_bind(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+}
+
+static void a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known(void **state)
+{
+	struct yard *y = *state;
+
+	yard_start(y);
+	(void)yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	yard_rmdir(y, "a");
+	assert_int_equal(rmdir(y->dir), 0);
+	YARD_UNTIL(y, !yard_is_healthy(y, "a"));
+	assert_int_equal(instances(y), 0);
+	assert_int_equal(mkdir(y->dir, 0700), 0);
+	YARD_UNTIL(y, !yard_entry(y, "a"));
+	assert_int_equal(y->drops, 1);
+}
+
+static void more_ids_than_there_is_room_for_are_passed_over(void **state)
+{
+	struct yard *y = *state;
+	char id[16], first[16];
+
+	yard_start(y);
+	for (unsigned int i = 0; i < PLUGINS_MAX; i++) {
+		(void)snprintf(id, sizeof(id), "p%u", i);
+		yard_bind(y, id, "csi.sock");
+	}
+	YARD_UNTIL(y, instances(y) == PLUGINS_MAX);
+	yard_bind(y, "more", "csi.sock");
+	yard_idle(y, 80);
+	assert_int_equal(instances(y), PLUGINS_MAX);
+	assert_null(yard_entry(y, "more"));
+	/* one goes, and there is room as soon as somebody looks */
+	(void)snprintf(first, sizeof(first), "p%u", 0);
+	yard_rmdir(y, first);
+	YARD_UNTIL(y, !yard_entry(y, first));
+	yard_bind(y, "more", "again.sock");
+	YARD_UNTIL(y, yard_entry(y, "more"));
+}
+
+static void of_more_sockets_than_there_is_room_for_the_newest_are_taken(void **state)
+{
+	struct yard *y = *state;
+	char name[32];
+
+	for (unsigned int i = 0; i < PLUGIN_INSTANCES_MAX + 1; i++) {
+		struct timespec times[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + i}};
+
+		(void)snprintf(name, sizeof(name), "%u.sock", i);
+		yard_bind(y, "a", name);
+		assert_int_equal(utimensat(AT_FDCWD, yard_path(y, "a", name), times, 0), 0);
+	}
+	yard_start(y);
+	YARD_UNTIL(y, instances(y) == PLUGIN_INSTANCES_MAX);
+	assert_null(yard_instance(y, "a", "0.sock"));
+	assert_non_null(yard_instance(y, "a", "1.sock"));
+	/* exactly as many as there is room for */
+	yard_unbind(y, "a", "1.sock");
+	YARD_UNTIL(y, yard_instance(y, "a", "0.sock"));
+	assert_int_equal(instances(y), PLUGIN_INSTANCES_MAX);
+}
+
+static void names_have_their_limits(void **state)
+{
+	struct yard *y = *state;
+	char name[128];
+	size_t room = 107 - strlen(y->dir) - strlen("/a/");
+
+	yard_start(y);
+	if (room > PLUGIN_SOCKET_NAME_SIZE - 1)
+		room = PLUGIN_SOCKET_NAME_SIZE - 1;
+	memset(name, 'x', sizeof(name));
+	(void)str_copy(name + room - 5, 6, ".sock");
+	yard_bind(y, "a", name);
+	YARD_UNTIL(y, yard_instance(y, "a", name));
+	memset(name, 'x', sizeof(name));
+	(void)str_copy(name + room + 1 - 5, 6, ".sock");
+	yard_bind(y, "a", "short.sock");
+	assert_int_equal(rename(yard_path(y, "a", "short.sock"), ({
+					static char to[512];
+					(void)str_copy(to, sizeof(to), yard_path(y, "a", name));
+					to;
+				})),
+			 0);
+	yard_idle(y, 60);
+	assert_int_equal(instances(y), 1);
+}
+
+static void a_folder_full_of_files_costs_no_more_than_its_limit(void **state)
+{
+	struct yard *y = *state;
+	char name[32];
+
+	for (unsigned int i = 0; i < PLUGIN_DIR_ENTRIES_MAX + 50; i++) {
+		(void)snprintf(name, sizeof(name), "f%u", i);
+		yard_mkdir(y, "a");
+		touch(y, "a", name);
+	}
+	(void)yard_plugin(y, "b", "csi.sock");
+	yard_start(y);
+	YARD_UNTIL(y, yard_is_healthy(y, "b"));
+}
+
+/* More events than the kernel keeps: what was lost is looked for. */
+static void lost_notifications_are_made_up_for(void **state)
+{
+	struct yard *y = *state;
+	int64_t limit = 16384;
+	FILE *file = fopen("/proc/sys/fs/inotify/max_queued_events", "re");
+	char text[32] = "";
+
+	if (file && fgets(text, sizeof(text), file))
+		limit = strtol(text, NULL, 10);
+	if (file)
+		(void)fclose(file);
+	if (limit > 100000)
+		skip(); /* it would take minutes */
+	yard_start(y);
+	yard_mkdir(y, "a");
+	yard_mkdir(y, "b");
+	yard_idle(y, 60);
+	for (int64_t i = 0; i < limit / 2 + 100; i++) {
+		touch(y, "a", i % 2 ? "x" : "y");
+		assert_int_equal(unlink(yard_path(y, "a", i % 2 ? "x" : "y")), 0);
+	}
+	/* of this one there is no word */
+	(void)yard_plugin(y, "b", "csi.sock");
+	(void)yard_plugin(y, "c", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "b") && yard_is_healthy(y, "c"));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, yard_setup, yard_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(only_sockets_with_the_suffix_are_plugins),
+		TEST(folders_that_are_no_ids_are_passed_over),
+		TEST(what_stood_before_the_start_is_found_with_the_newest_first),
+		TEST(a_folder_that_is_not_there_yet_is_waited_for),
+		TEST(a_folder_that_is_replaced_is_watched_anew),
+		TEST(a_folder_that_goes_takes_its_plugins_with_it_but_not_what_is_known),
+		TEST(more_ids_than_there_is_room_for_are_passed_over),
+		TEST(of_more_sockets_than_there_is_room_for_the_newest_are_taken),
+		TEST(names_have_their_limits),
+		TEST(a_folder_full_of_files_costs_no_more_than_its_limit),
+		TEST(lost_notifications_are_made_up_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* The life of an instance, event by event. */
+
+#include "cmocka_all.h"
+
+#include "base/cleanup.h"
+#include "plugins/instance_step.h"
+
+#include <stdint.h>
+
+enum {
+	CALLS = INSTANCE_DO_PROBE | INSTANCE_DO_FACTS,
+	TIMERS = INSTANCE_DO_BACKOFF | INSTANCE_DO_INTERVAL | INSTANCE_DO_SOON,
+};
+
+static void each_event_has_the_step_that_is_drawn(void **state)
+{
+	static const struct {
+		enum instance_state from;
+		enum instance_event event;
+		enum instance_state to;
+		unsigned int actions;
+	} rows[] = {
+		{INSTANCE_DIALLING, INSTANCE_DUE, INSTANCE_DIALLING, INSTANCE_DO_PROBE},
+		{INSTANCE_DIALLING, INSTANCE_PROBE_OK, INSTANCE_FINGERPRINTING, INSTANCE_DO_FACTS},
+		{INSTANCE_DIALLING, INSTANCE_PROBE_FAILED, INSTANCE_UNHEALTHY,
+		 INSTANCE_DO_TELL | INSTANCE_DO_BACKOFF},
+		{INSTANCE_FINGERPRINTING, INSTANCE_FACTS_OK, INSTANCE_HEALTHY,
+		 INSTANCE_DO_TELL | INSTANCE_DO_INTERVAL},
+		{INSTANCE_FINGERPRINTING, INSTANCE_FACTS_FAILED, INSTANCE_UNHEALTHY,
+		 INSTANCE_DO_TELL | INSTANCE_DO_BACKOFF},
+		{INSTANCE_HEALTHY, INSTANCE_DUE, INSTANCE_HEALTHY, INSTANCE_DO_PROBE},
+		{INSTANCE_HEALTHY, INSTANCE_PROBE_OK, INSTANCE_HEALTHY,
+		 INSTANCE_DO_SETTLE | INSTANCE_DO_INTERVAL},
+		{INSTANCE_HEALTHY, INSTANCE_PROBE_FAILED, INSTANCE_UNHEALTHY,
+		 INSTANCE_DO_TELL | INSTANCE_DO_BACKOFF},
+		{INSTANCE_HEALTHY, INSTANCE_LOST, INSTANCE_RECHECKING, INSTANCE_DO_CANCEL | INSTANCE_DO_SOON},
+		{INSTANCE_HEALTHY, INSTANCE_RECREATED, INSTANCE_RECHECKING,
+		 INSTANCE_DO_CANCEL | INSTANCE_DO_SOON},
+		/* the facts are read again after each reconnect */
+		{INSTANCE_RECHECKING, INSTANCE_PROBE_OK, INSTANCE_RECHECKING, INSTANCE_DO_FACTS},
+		{INSTANCE_RECHECKING, INSTANCE_FACTS_OK, INSTANCE_HEALTHY,
+		 INSTANCE_DO_REASON | INSTANCE_DO_INTERVAL},
+		{INSTANCE_RECHECKING, INSTANCE_PROBE_FAILED, INSTANCE_UNHEALTHY,
+		 INSTANCE_DO_TELL | INSTANCE_DO_BACKOFF},
+		{INSTANCE_UNHEALTHY, INSTANCE_DUE, INSTANCE_UNHEALTHY, INSTANCE_DO_PROBE},
+		{INSTANCE_UNHEALTHY, INSTANCE_PROBE_OK, INSTANCE_UNHEALTHY, INSTANCE_DO_FACTS},
+		{INSTANCE_UNHEALTHY, INSTANCE_FACTS_OK, INSTANCE_HEALTHY,
+		 INSTANCE_DO_TELL | INSTANCE_DO_INTERVAL},
+		/* told once; the reason may be another one */
+		{INSTANCE_UNHEALTHY, INSTANCE_PROBE_FAILED, INSTANCE_UNHEALTHY,
+		 INSTANCE_DO_REASON | INSTANCE_DO_BACKOFF},
+		/* a plugin that closes each connection is not asked faster for that */
+		{INSTANCE_UNHEALTHY, INSTANCE_LOST, INSTANCE_UNHEALTHY, 0},
+		{INSTANCE_UNHEALTHY, INSTANCE_RECREATED, INSTANCE_UNHEALTHY,
+		 INSTANCE_DO_CANCEL | INSTANCE_DO_SOON},
+		{INSTANCE_UNHEALTHY, INSTANCE_REMOVED, INSTANCE_GONE, INSTANCE_DO_CANCEL | INSTANCE_DO_TELL},
+		{INSTANCE_DIALLING, INSTANCE_REMOVED, INSTANCE_GONE, INSTANCE_DO_CANCEL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct instance_step step = instance_step(rows[i].from, rows[i].event);
+
+		assert_int_equal(step.state, rows[i].to);
+		assert_int_equal(step.actions, rows[i].actions);
+	}
+}
+
+static void nothing_leaves_gone(void **state)
+{
+	(void)state;
+	for (unsigned int event = 0; event < INSTANCE_EVENT_N; event++) {
+		struct instance_step step = instance_step(INSTANCE_GONE, (enum instance_event)event);
+
+		assert_int_equal(step.state, INSTANCE_GONE);
+		assert_int_equal(step.actions, 0);
+	}
+}
+
+/* A walk through every state and every event that can come there: there is always exactly one thing that will
+ * end, a call or a timer, so that no instance is ever forgotten, and health never changes silently. */
+static void an_instance_is_never_forgotten(void **state)
+{
+	/* is it waiting for a probe, facts or a timer? */
+	enum { PROBE, FACTS, TIMER, WAITS_N };
+	static const enum instance_event ends[WAITS_N][2] = {
+		[PROBE] = {INSTANCE_PROBE_OK, INSTANCE_PROBE_FAILED},
+		[FACTS] = {INSTANCE_FACTS_OK, INSTANCE_FACTS_FAILED},
+		[TIMER] = {INSTANCE_DUE, INSTANCE_DUE},
+	};
+	bool seen[INSTANCE_STATE_N][WAITS_N] = {0};
+	struct {
+		enum instance_state state;
+		int wait;
+	} todo[64] = {{INSTANCE_DIALLING, TIMER}};
+	size_t n = 1;
+
+	(void)state;
+	while (n > 0) {
+		enum instance_state from = todo[--n].state;
+		int wait = todo[n].wait;
+		const enum instance_event events[] = {ends[wait][0], ends[wait][1], INSTANCE_LOST,
+						      INSTANCE_RECREATED};
+
+		if (seen[from][wait])
+			continue;
+		seen[from][wait] = true;
+		for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+			struct instance_step step = instance_step(from, events[i]);
+			bool ended = i < 2 || (step.actions & INSTANCE_DO_CANCEL);
+			unsigned int next = step.actions & (CALLS | TIMERS);
+
+			if (instance_state_is_healthy(step.state) != instance_state_is_healthy(from))
+				assert_true(step.actions & INSTANCE_DO_TELL);
+			if (!ended) {
+				assert_int_equal(next, 0);
+				continue;
+			}
+			assert_true(next != 0 && (next & (next - 1)) == 0);
+			todo[n].state = step.state;
+			todo[n++].wait = next == INSTANCE_DO_PROBE   ? PROBE
+					 : next == INSTANCE_DO_FACTS ? FACTS
+								     : TIMER;
+			assert_true(n < ARRAY_SIZE(todo));
+		}
+	}
+	for (unsigned int i = 0; i < INSTANCE_GONE; i++)
+		assert_true(seen[i][PROBE] || seen[i][FACTS] || seen[i][TIMER]);
+}
+
+static void each_state_has_a_name(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < INSTANCE_STATE_N; i++)
+		assert_non_null(instance_state_name((enum instance_state)i));
+	assert_string_equal(instance_state_name(INSTANCE_RECHECKING), "healthy");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_event_has_the_step_that_is_drawn),
+		cmocka_unit_test(nothing_leaves_gone),
+		cmocka_unit_test(an_instance_is_never_forgotten),
+		cmocka_unit_test(each_state_has_a_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

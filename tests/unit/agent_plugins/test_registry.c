@@ -1,0 +1,180 @@
+/* Which instance of a plugin is the newest, and what the end of an older one takes away. */
+
+#include "cmocka_all.h"
+
+#include "base/str.h"
+#include "plugins/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct plugin_socket socket_of(const char *name, uint64_t ino)
+{
+	struct plugin_socket socket = {.dev = 1, .ino = ino, .born_ns = (int64_t)ino};
+
+	assert_int_equal(str_copy(socket.name, sizeof(socket.name), name), 0);
+	return socket;
+}
+
+/* Instances are only names to the registry. */
+static struct instance *instance_of(uintptr_t n)
+{
+	return (struct instance *)n; /* NOLINT(performance-no-int-to-ptr): never followed */
+}
+
+static void add(struct registry *registry, const char *name, uint64_t ino, uintptr_t instance)
+{
+	struct plugin_socket socket = socket_of(name, ino);
+
+	assert_int_equal(registry_add(registry, &socket), REGISTRY_NEW);
+	registry->slots[0].instance = instance_of(instance);
+}
+
+static bool any(const struct instance *instance, const void *arg)
+{
+	(void)instance;
+	(void)arg;
+	return true;
+}
+
+static bool is_not(const struct instance *instance, const void *arg)
+{
+	return instance != arg;
+}
+
+static void the_newest_that_fits_is_current(void **state)
+{
+	struct registry registry = {0};
+
+	(void)state;
+	assert_null(registry_current(&registry, any, NULL));
+	add(&registry, "a.sock", 1, 1);
+	add(&registry, "b.sock", 2, 2);
+	assert_ptr_equal(registry_current(&registry, any, NULL), instance_of(2));
+	assert_ptr_equal(registry_current(&registry, is_not, instance_of(2)), instance_of(1));
+	assert_ptr_equal(registry_find(&registry, "a.sock"), instance_of(1));
+	assert_null(registry_find(&registry, "a"));
+}
+
+static void the_end_of_an_older_instance_takes_nothing_from_the_newer(void **state)
+{
+	struct plugin_socket old = socket_of("a.sock", 1), recreated = socket_of("a.sock", 3);
+	struct registry registry = {0};
+
+	(void)state;
+	add(&registry, "a.sock", 1, 1);
+	add(&registry, "b.sock", 2, 2);
+	assert_int_equal(registry_add(&registry, &recreated), REGISTRY_RECREATED);
+	assert_ptr_equal(registry_current(&registry, any, NULL), instance_of(1));
+	/* word of the end of what was bound there before comes late */
+	assert_null(registry_remove(&registry, &old));
+	assert_int_equal(registry.n, 2);
+	assert_ptr_equal(registry_remove(&registry, &recreated), instance_of(1));
+	assert_ptr_equal(registry_current(&registry, any, NULL), instance_of(2));
+	assert_null(registry_remove(&registry, &recreated));
+	assert_int_equal(registry.n, 1);
+}
+
+static void the_same_instance_again_changes_nothing(void **state)
+{
+	struct plugin_socket first = socket_of("a.sock", 1);
+	struct registry registry = {0};
+	struct registry before;
+
+	(void)state;
+	add(&registry, "a.sock", 1, 1);
+	add(&registry, "b.sock", 2, 2);
+	before = registry;
+	assert_int_equal(registry_add(&registry, &first), REGISTRY_SAME);
+	assert_memory_equal(&registry, &before, sizeof(before));
+}
+
+static void another_file_under_the_same_name_is_another_instance(void **state)
+{
+	struct plugin_socket socket;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		struct registry registry = {0};
+
+		add(&registry, "a.sock", 5, 1);
+		socket = socket_of("a.sock", 5);
+		socket.dev += i == 0;
+		socket.ino += i == 1;
+		socket.born_ns += i == 2; /* an inode number that is used again */
+		assert_int_equal(registry_add(&registry, &socket), REGISTRY_RECREATED);
+		assert_int_equal(registry.n, 1);
+	}
+}
+
+static void there_are_no_more_instances_than_the_limit(void **state)
+{
+	struct registry registry = {0};
+	struct plugin_socket socket;
+	char name[32];
+
+	(void)state;
+	for (unsigned int i = 0; i < REGISTRY_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "%u.sock", i);
+		add(&registry, name, i + 1, i + 1);
+	}
+	socket = socket_of("more.sock", 99);
+	assert_int_equal(registry_add(&registry, &socket), REGISTRY_FULL);
+	assert_int_equal(registry.n, REGISTRY_MAX);
+	socket = socket_of("0.sock", 99); /* takes no more room */
+	assert_int_equal(registry_add(&registry, &socket), REGISTRY_RECREATED);
+	assert_ptr_equal(registry_current(&registry, any, NULL), instance_of(1));
+}
+
+/* Random additions and ends against a list that is kept the simple way. */
+static void any_order_of_additions_and_ends_is_kept(void **state)
+{
+	struct plugin_socket list[REGISTRY_MAX]; /* newest first */
+	struct registry registry = {0};
+	size_t n = 0;
+
+	(void)state;
+	srandom(7);
+	for (unsigned int i = 0; i < 20000; i++) {
+		uint64_t what = (uint64_t)random();
+		char name[32];
+		struct plugin_socket socket;
+		size_t at = 0;
+
+		(void)snprintf(name, sizeof(name), "%u.sock", (unsigned int)(what / 4 % 12));
+		socket = socket_of(name, what / 64 % 3);
+		while (at < n && !str_eq(list[at].name, name))
+			at++;
+		if (what % 2) {
+			(void)registry_remove(&registry, &socket);
+			if (at < n && plugin_socket_eq(&list[at], &socket))
+				memmove(&list[at], &list[at + 1], (--n - at) * sizeof(list[0]));
+		} else {
+			(void)registry_add(&registry, &socket);
+			if (at == REGISTRY_MAX || (at < n && plugin_socket_eq(&list[at], &socket)))
+				continue;
+			if (at == n)
+				n++;
+			memmove(&list[1], &list[0], at * sizeof(list[0]));
+			list[0] = socket;
+		}
+		assert_int_equal(registry.n, n);
+		for (size_t k = 0; k < n; k++)
+			assert_true(plugin_socket_eq(&registry.slots[k].socket, &list[k]));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_newest_that_fits_is_current),
+		cmocka_unit_test(the_end_of_an_older_instance_takes_nothing_from_the_newer),
+		cmocka_unit_test(the_same_instance_again_changes_nothing),
+		cmocka_unit_test(another_file_under_the_same_name_is_another_instance),
+		cmocka_unit_test(there_are_no_more_instances_than_the_limit),
+		cmocka_unit_test(any_order_of_additions_and_ends_is_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

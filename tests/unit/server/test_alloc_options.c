@@ -1,0 +1,321 @@
+/* Mount options that an allocation asks for: what the plugin is told, and that nobody else is. */
+
+#include "alloc_options.h"
+#include "cluster.h"
+#include "gc.h"
+#include "keys.h"
+#include "records.h"
+#include "text.h"
+#include "unit.h"
+
+#include "base/str.h"
+#include "model/volume_detail.h"
+
+#include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECRET "password=hunter3"
+#define T(text) ((char *)(uintptr_t)(text))
+
+/* A submission of allocation ALLOC_1 with volume db. */
+struct submission {
+	Holdfast__V1__RunAllocationRequest request;
+	Holdfast__V1__Allocation alloc;
+	Holdfast__V1__VolumeRequest volume;
+	Holdfast__V1__VolumeRequest *volumes[1];
+	Holdfast__V1__MountOptions options;
+	char *flags[VOLUME_MOUNT_FLAGS_MAX + 1];
+};
+
+static void submission(struct submission *s, const char *fs_type, size_t n_flags)
+{
+	holdfast__v1__run_allocation_request__init(&s->request);
+	holdfast__v1__allocation__init(&s->alloc);
+	holdfast__v1__volume_request__init(&s->volume);
+	holdfast__v1__mount_options__init(&s->options);
+	s->request.allocation = &s->alloc;
+	s->alloc.id = T(ALLOC_1);
+	s->alloc.name = T("app");
+	s->alloc.node_id = T("n1");
+	s->volumes[0] = &s->volume;
+	s->alloc.volumes = s->volumes;
+	s->alloc.n_volumes = 1;
+	s->volume.name = T("data");
+	s->volume.source = T("db");
+	s->volume.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	s->volume.mount_options = &s->options;
+	s->options.fs_type = T(fs_type);
+	for (size_t i = 0; i < ARRAY_SIZE(s->flags); i++)
+		s->flags[i] = T(SECRET);
+	s->options.mount_flags = s->flags;
+	s->options.n_mount_flags = n_flags;
+}
+
+static enum status run(struct fixture *f, struct submission *s, ProtobufCMessage **ret, struct error *err)
+{
+	return call(&f->operator, & holdfast__v1__allocations__descriptor, "Run", &s->request.base, ret, err);
+}
+
+static int setup_csi(void **state)
+{
+	assert_int_equal(setup(state), 0);
+	register_csi(*state, "db");
+	connect_csi(*state);
+	return 0;
+}
+
+static Holdfast__V1__ClaimVolumeResponse *claim_db(struct fixture *f)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct error err;
+
+	UNTIL(f, f->n1.runs >= 1);
+	if (fake_node_claim(&f->n1, "db", ALLOC_1, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	return response;
+}
+
+static void they_take_the_place_of_the_volumes_field_by_field(void **state)
+{
+	static const struct {
+		const char *fs_type;
+		size_t n_flags;
+		const char *told;
+	} cases[] = {
+		{"xfs", 1, "xfs"}, {"", 2, "ext4"}, {"xfs", 0, "xfs"}, {"", 0, "ext4"}, /* none at all */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture *f = *state;
+		Holdfast__V1__ClaimVolumeResponse *response;
+		struct submission s;
+
+		submission(&s, cases[i].fs_type, cases[i].n_flags);
+		assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+		if (i % 2 == 1) { /* and they are durable */
+			restart(f);
+			f->n1.runs = 0;
+			connect_csi(f);
+		}
+		response = claim_db(f);
+		assert_string_equal(f->plugin.last_fs_type, cases[i].told);
+		assert_string_equal(response->volume->mount_options->fs_type, cases[i].told);
+		assert_int_equal(response->volume->mount_options->n_mount_flags, cases[i].n_flags);
+		if (cases[i].n_flags > 0)
+			assert_string_equal(response->volume->mount_options->mount_flags[0], SECRET);
+		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+		assert_int_equal(teardown(state), 0);
+		assert_int_equal(setup_csi(state), 0);
+	}
+}
+
+static void assert_silent(const ProtobufCMessage *message)
+{
+	size_t n = protobuf_c_message_get_packed_size(message);
+	uint8_t *bytes = malloc(n + 1);
+
+	(void)protobuf_c_message_pack(message, bytes);
+	assert_null(memmem(bytes, n, SECRET, strlen(SECRET)));
+	free(bytes);
+}
+
+static void no_read_shows_a_flag(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__ListAllocationsRequest list = HOLDFAST__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+	const char key[] = PREFIX_ALLOC_OPTIONS ALLOC_1;
+	const Holdfast__V1__AllocationOptions *kept;
+	Holdfast__V1__GetAllocationResponse *got;
+	ProtobufCMessage *reply = NULL;
+	struct submission s;
+
+	submission(&s, "xfs", 2);
+	assert_int_equal(run(f, &s, &reply, NULL), STATUS_OK);
+	assert_silent(reply);
+	protobuf_c_message_free_unpacked(reply, NULL);
+	kept = state_record(&f->server->state, key);
+	assert_non_null(kept);
+	assert_null(text_of(key, &kept->base));	    /* for people with a shell */
+	assert_true(sizeof(struct alloc) <= 16384); /* no allocation pays for those of another */
+	get.id = T(ALLOC_1);
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__allocations__descriptor, "Get", &get.base, &reply, NULL),
+		STATUS_OK);
+	assert_silent(reply);
+	got = (void *)reply;
+	assert_string_equal(got->allocation->volumes[0]->mount_options->fs_type, "xfs");
+	assert_int_equal(got->allocation->volumes[0]->mount_options->n_mount_flags, 1);
+	assert_string_equal(got->allocation->volumes[0]->mount_options->mount_flags[0], VOLUME_REDACTED);
+	protobuf_c_message_free_unpacked(reply, NULL);
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__allocations__descriptor, "List", &list.base, &reply, NULL),
+		STATUS_OK);
+	assert_silent(reply);
+	protobuf_c_message_free_unpacked(reply, NULL);
+}
+
+static void they_are_part_of_what_was_submitted(void **state)
+{
+	struct fixture *f = *state;
+	struct submission s;
+
+	submission(&s, "xfs", 1);
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	s.options.n_mount_flags = 2;
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
+	s.options.n_mount_flags = 1;
+	s.flags[0] = T("password=hunter4");
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
+	s.volume.mount_options = NULL;
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_ALREADY_EXISTS);
+}
+
+static void they_go_with_the_allocation(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__GcRequest gc = HOLDFAST__V1__GC_REQUEST__INIT;
+	struct submission s;
+
+	submission(&s, "xfs", 1);
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_FAILED);
+	while (state_alloc(&f->server->state, ALLOC_1)) { /* what ended in this millisecond is kept */
+		gc.older_than_ms = 1;
+		assert_int_equal(
+			call(&f->operator, & holdfast__v1__operator__descriptor, "Gc", &gc.base, NULL, NULL),
+			STATUS_OK);
+	}
+	assert_null(state_record(&f->server->state, PREFIX_ALLOC_OPTIONS ALLOC_1));
+}
+
+static void device(struct submission *s)
+{
+	s->volume.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__BLOCK_DEVICE;
+}
+static void bad_fs_type(struct submission *s)
+{
+	s->options.fs_type = T("ext4 -o x");
+}
+static void many_flags(struct submission *s)
+{
+	s->options.n_mount_flags = VOLUME_MOUNT_FLAGS_MAX + 1;
+}
+static void empty_flag(struct submission *s)
+{
+	s->flags[0] = T("");
+}
+static void redacted(struct submission *s)
+{
+	s->flags[0] = T(VOLUME_REDACTED);
+}
+static void many_bytes(struct submission *s)
+{
+	static char flag[VOLUME_MOUNT_FLAG_MAX + 1];
+
+	memset(flag, 'x', VOLUME_MOUNT_FLAG_MAX);
+	for (size_t i = 0; i < ARRAY_SIZE(s->flags); i++)
+		s->flags[i] = flag;
+	s->options.n_mount_flags = ALLOC_OPTIONS_BYTES_MAX / VOLUME_MOUNT_FLAG_MAX;
+}
+
+static void what_makes_no_sense_is_refused_by_field(void **state)
+{
+	static const struct {
+		void (*break_it)(struct submission *);
+		const char *says;
+		const char *also;
+	} cases[] = {
+		{device, "volume data: mount_options", "attachment_mode block-device"},
+		{bad_fs_type, "mount_options.fs_type", "ext4 -o x"},
+		{many_flags, "mount_options.mount_flags", "33"},
+		{empty_flag, "mount_options.mount_flags[0]", "empty"},
+		{redacted, "mount_options.mount_flags", "give the flags"},
+		{many_bytes, "mount_options", "at most 4096"},
+	};
+	struct fixture *f = *state;
+	struct submission s;
+	struct error err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		submission(&s, "xfs", 1);
+		cases[i].break_it(&s);
+		assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
+		if (!strstr(err.msg, cases[i].says) || !strstr(err.msg, cases[i].also) ||
+		    strstr(err.msg, SECRET))
+			fail_msg("%s", err.msg);
+	}
+}
+
+/* What is kept of the submission, in bytes. */
+static size_t kept_bytes(const struct submission *s)
+{
+	Holdfast__V1__AllocationOptions options = HOLDFAST__V1__ALLOCATION_OPTIONS__INIT;
+	Holdfast__V1__VolumeRequest volume = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *volumes[] = {&volume};
+
+	volume.name = s->volume.name;
+	volume.mount_options = s->volume.mount_options;
+	options.volumes = volumes;
+	options.n_volumes = 1;
+	return protobuf_c_message_get_packed_size(&options.base);
+}
+
+static void all_of_an_allocation_together_have_a_limit(void **state)
+{
+	struct fixture *f = *state;
+	char last[VOLUME_MOUNT_FLAG_MAX + 1];
+	struct submission s;
+	size_t n = 100;
+
+	submission(&s, "", 1);
+	many_bytes(&s);
+	s.options.n_mount_flags = ALLOC_OPTIONS_BYTES_MAX / VOLUME_MOUNT_FLAG_MAX;
+	s.flags[s.options.n_mount_flags - 1] = last;
+	memset(last, 'x', sizeof(last));
+	last[n] = '\0';
+	n += ALLOC_OPTIONS_BYTES_MAX - kept_bytes(&s); /* the length of a length stays as it is above 127 */
+	last[100] = 'x';
+	last[--n] = '\0';
+	assert_int_equal(kept_bytes(&s), ALLOC_OPTIONS_BYTES_MAX);
+	s.request.dry_run = true;
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_OK);
+	last[n] = 'x';
+	last[n + 1] = '\0';
+	assert_int_equal(run(f, &s, NULL, NULL), STATUS_INVALID_ARGUMENT);
+}
+
+static void a_native_volume_has_none(void **state)
+{
+	struct fixture *f = *state;
+	struct submission s;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	submission(&s, "xfs", 0);
+	assert_int_equal(run(f, &s, NULL, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "volume data: mount_options"));
+	assert_non_null(strstr(err.msg, "native"));
+}
+
+#define CSI(test) cmocka_unit_test_setup_teardown(test, setup_csi, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CSI(they_take_the_place_of_the_volumes_field_by_field),
+		CSI(no_read_shows_a_flag),
+		CSI(they_are_part_of_what_was_submitted),
+		CSI(they_go_with_the_allocation),
+		CSI(what_makes_no_sense_is_refused_by_field),
+		CSI(all_of_an_allocation_together_have_a_limit),
+		cmocka_unit_test_setup_teardown(a_native_volume_has_none, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
