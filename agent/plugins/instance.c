@@ -48,7 +48,7 @@ static void on_probed(const ProtobufCMessage *response, const struct error *err,
 	instance->probe = NULL;
 	if (!response && err->sys_errno == EACCES) {
 		(void)error_set(&why, err->status, 0,
-				"%s: set UMask=0007 in the plugin's unit, see PLUGINS in holdfast-agent(8)",
+				"%s: set UMask=0002 in the plugin's unit, see PLUGINS in holdfast-agent(8)",
 				err->msg);
 		why.sys_errno = EACCES;
 		err = &why;

@@ -8,7 +8,6 @@ per step; exit 0 when all went well. What the driver makes below {state} is remo
 """
 
 import argparse
-import grp
 import json
 import os
 import shlex
@@ -17,50 +16,27 @@ import subprocess
 import sys
 import time
 
-from world import GROUP, PREFIX, Failure, Node, World, mounts_below, run, wait_for
+from world import PREFIX, Failure, World, mounts_below, run, wait_for
 
 ALLOC = "0192f3a0-0000-7000-8000-00000000000"
 MODE, ATTACHMENT = "single-node-writer", "file-system"
 
 
 class DriverWorld(World):
-    """Without a disk of its own."""
+    """One node with a folder and a profile for the driver, and no disk."""
+
+    def __init__(self, plugin_id):
+        super().__init__(nodes=1, plugin_ids=(plugin_id,), agent_settings='plugin_probe_interval = "1s"')
 
     def make_disk(self):
         pass
 
 
-class DriverNode(Node):
-    """A node with a folder for plugins and a profile for this one."""
-
-    def __init__(self, world, number, plugin_id):
-        super().__init__(world, number)
-        self.plugin_id = plugin_id
-        self.plugin_dir = f"{self.dir}/plugins"
-
-    def profiles(self):
-        return super().profiles() + f"\tprofile {self.plugin_id} {{\n\t\tclass = csi\n\t}}\n"
-
-    def settings(self):
-        return f'plugin_dir = "{self.plugin_dir}"\nplugin_probe_interval = "1s"\n' + super().settings()
-
-    def prepare(self):
-        super().prepare()
-        self.make_folder()
-
-    def make_folder(self):
-        """As docs/drivers.md has it, with the group in place of an access control list."""
-        folder = f"{self.plugin_dir}/{self.plugin_id}"
-        os.makedirs(folder, 0o755, exist_ok=True)
-        os.chown(folder, 0, grp.getgrnam(GROUP).gr_gid)
-        os.chmod(folder, 0o2750)
-
-
 class Driver:
     """The process of the driver, as its unit would run it: root's, umask 0002, in the mount namespace of the host."""
 
-    def __init__(self, node, command):
-        self.socket = f"{node.plugin_dir}/{node.plugin_id}/csi.sock"
+    def __init__(self, node, plugin_id, command):
+        self.socket = f"{node.plugin_dir}/{plugin_id}/csi.sock"
         self.state = f"{PREFIX}/driver"
         self.log = f"{PREFIX}/log/driver.log"
         os.makedirs(self.state, 0o755, exist_ok=True)
@@ -95,7 +71,7 @@ class Trial:
 
     def __init__(self, world, node, driver, options):
         self.world, self.node, self.driver, self.options = world, node, driver, options
-        self.volume, self.serial = "trial", 0
+        self.plugin_id, self.volume, self.serial = options.id, "trial", 0
         self.file = f"{self.node.published(self.alloc)}/written"
 
     @property
@@ -104,7 +80,7 @@ class Trial:
 
     def plugin(self):
         """What the server knows of it, or None."""
-        done = self.world.holdfast("plugin", "status", self.node.plugin_id, "--json", check=False)
+        done = self.world.holdfast("plugin", "status", self.plugin_id, "--json", check=False)
         return json.loads(done.stdout)["plugin"] if done.returncode == 0 else None
 
     def healthy(self):
@@ -113,7 +89,7 @@ class Trial:
 
     def abilities(self):
         status = self.world.json("node", "status", self.node.id)
-        entries = [p for p in status["node"]["plugins"] if p["plugin_id"] == self.node.plugin_id]
+        entries = [p for p in status["node"]["plugins"] if p["plugin_id"] == self.plugin_id]
         return {half: {name for name, has in (entries[0].get(half) or {}).items() if has is True}
                 for half in ("controller", "node")}
 
@@ -130,7 +106,7 @@ class Trial:
         print(f"        {plugin.get('provider')} {plugin.get('provider_version')}")
 
     def spec(self, size="64MiB"):
-        lines = [f'id = "{self.volume}"', 'type = "csi"', f'plugin_id = "{self.node.plugin_id}"',
+        lines = [f'id = "{self.volume}"', 'type = "csi"', f'plugin_id = "{self.plugin_id}"',
                  f'capacity_min = "{size}"',
                  f'capability {{\n  access_mode = "{MODE}"\n  attachment_mode = "{ATTACHMENT}"\n}}']
         if self.options.topology:
@@ -215,7 +191,7 @@ class Trial:
             return
         made = self.world.json("volume", "snapshot", "create", self.volume, "trial-snapshot")
         snapshot = made["snapshots"][0] if "snapshots" in made else made["snapshot"]
-        self.world.holdfast("volume", "snapshot", "delete", self.node.plugin_id, snapshot["snapshot_id"], "--yes")
+        self.world.holdfast("volume", "snapshot", "delete", self.plugin_id, snapshot["snapshot_id"], "--yes")
 
     def step_a_second_allocation_is_refused(self):
         self.serial = 9
@@ -290,13 +266,12 @@ def parse():
 
 def main():
     options = parse()
-    world = DriverWorld(nodes=1)
-    node = DriverNode(world, 1, options.id)
-    world.nodes = [node]
+    world = DriverWorld(options.id)
+    node = world.nodes[0]
     driver, went_well = None, False
     try:
         world.open()
-        driver = Driver(node, options.command)
+        driver = Driver(node, options.id, options.command)
         world.start_agents()
         print(f"driver: {shlex.join(driver.argv)}", flush=True)
         for step in Trial(world, node, driver, options).steps():

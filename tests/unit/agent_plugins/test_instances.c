@@ -341,7 +341,7 @@ static void a_socket_that_is_opened_to_the_agent_is_dialled_at_once(void **state
 	YARD_UNTIL(y, yard_instance(y, "a", "csi.sock") &&
 			      str_eq(yard_instance(y, "a", "csi.sock")->state, "unhealthy"));
 	/* and says what to do */
-	assert_non_null(strstr(yard_instance(y, "a", "csi.sock")->last_error, "UMask=0007"));
+	assert_non_null(strstr(yard_instance(y, "a", "csi.sock")->last_error, "UMask=0002"));
 	yard_slow(y, true); /* no retry within the test but this one */
 	yard_idle(y, 100);
 	fake_csi_set_up(plugin, true);
