@@ -38,12 +38,10 @@ void controller_borrow_capability(const Holdfast__V1__Capability *from,
 				  const Holdfast__V1__MountOptions *options, const struct node_plugin *facts,
 				  struct csi_capability *ret)
 {
-	enum access_mode mode = (enum access_mode)from->access_mode;
-
-	if (!facts->controller.single_node_multi_writer &&
-	    (mode == SINGLE_NODE_SINGLE_WRITER || mode == SINGLE_NODE_MULTI_WRITER))
-		mode = SINGLE_NODE_WRITER;
-	csi_borrow_capability(mode, (enum attachment_mode)from->attachment_mode, options, ret);
+	csi_borrow_capability((enum access_mode)from->access_mode,
+			      (enum attachment_mode)from->attachment_mode, options, ret);
+	if (!facts->controller.single_node_multi_writer)
+		csi_capability_coarsen(ret);
 }
 
 static enum status fill_publish(const Holdfast__V1__PluginCall *call, const struct node_plugin *facts,

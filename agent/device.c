@@ -129,8 +129,10 @@ enum status device_of_mount(const struct mount_view *view, uint32_t *ret_major, 
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "a file system of type %s is mounted there, no file of /dev", view->fs_type);
 	(void)str_copy(name, sizeof(name), view->root + 1);
-	for (char *c = name; *c; c++)
-		*c = *c == '/' ? '!' : *c; /* as sysfs writes it */
+	for (char *c = name; *c; c++) {
+		if (*c == '/')
+			*c = '!'; /* as sysfs writes it */
+	}
 	(void)str_format(path, sizeof(path), BLOCK_FOLDER "/%s/dev", name);
 	r = file_read(path, DEVICE_NUMBER_TEXT_MAX, &text, NULL);
 	if (r < 0)

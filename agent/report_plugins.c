@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,7 @@ static bool put_absent(Holdfast__V1__GetAgentStatusResponse *report, const struc
 static bool has_row(const Holdfast__V1__GetAgentStatusResponse *report, const char *plugin_id)
 {
 	for (size_t i = 0; i < report->n_plugins; i++) {
+		assert(report->plugins[i]);
 		if (str_eq(report->plugins[i]->plugin_id, plugin_id))
 			return true;
 	}

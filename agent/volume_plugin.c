@@ -13,16 +13,24 @@
 typedef void build_fn(const struct volume_task *task, const struct node_half *node,
 		      struct csi_volume_request *request);
 
+static void tell_mode(const struct node_half *node, struct csi_volume_request *request)
+{
+	if (!node->single_node_multi_writer)
+		csi_capability_coarsen(&request->capability);
+}
+
 static void build_stage(const struct volume_task *task, const struct node_half *node,
 			struct csi_volume_request *request)
 {
 	csi_volume_stage(&task->target, request);
+	tell_mode(node, request);
 }
 
 static void build_publish(const struct volume_task *task, const struct node_half *node,
 			  struct csi_volume_request *request)
 {
 	csi_volume_publish(&task->target, node->stage, request);
+	tell_mode(node, request);
 }
 
 static void build_unpublish(const struct volume_task *task, const struct node_half *node,
@@ -43,6 +51,8 @@ static void build_expand(const struct volume_task *task, const struct node_half 
 	csi_volume_expand(
 		(const Holdfast__V1__NodeExpandRequest *)(const void *)secret_message_get(task->expansion),
 		node->stage, request);
+	if (request->pb.expand.volume_capability)
+		tell_mode(node, request);
 }
 
 /* Which call a state is about. */

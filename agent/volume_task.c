@@ -147,13 +147,6 @@ static enum volume_op_event staged_event(const struct volume_task *task, const s
 	return (reply->state & MH_STATE_STAGED) != 0 ? VOLUME_OP_OK : VOLUME_OP_PREPARED;
 }
 
-/* The helper, which has accepted the ticket, has no name for a device that stands at the target. */
-static bool is_device_there(const struct volume_task *task, const struct mh_reply *reply)
-{
-	return reply->header.op == MH_OP_STAGE && reply->status == MH_CONFLICT &&
-	       volume_target_is_device(&task->target) && staged_event(task, reply) == VOLUME_OP_DEVICE;
-}
-
 enum status volume_task_cancelled(const struct volume_task *task, struct error *err)
 {
 	if (task->kind == VOLUME_OP_EXPAND)
@@ -174,7 +167,7 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 		volume_task_event(task, VOLUME_OP_FAILED, err);
 		return;
 	}
-	if (take_reply(task, &reply->reply, &failure) != STATUS_OK && !is_device_there(task, &reply->reply)) {
+	if (take_reply(task, &reply->reply, &failure) != STATUS_OK) {
 		volume_task_event(task, VOLUME_OP_FAILED, &failure);
 		return;
 	}

@@ -54,6 +54,15 @@ void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode at
 	ret->mount.n_mount_flags = options->n_mount_flags;
 }
 
+void csi_capability_coarsen(struct csi_capability *capability)
+{
+	Csi__V1__VolumeCapability__AccessMode *mode = &capability->access_mode;
+
+	if (mode->mode == CSI_MODE(SINGLE_NODE_SINGLE_WRITER) ||
+	    mode->mode == CSI_MODE(SINGLE_NODE_MULTI_WRITER))
+		mode->mode = CSI_MODE(SINGLE_NODE_WRITER);
+}
+
 static bool has_flag(const Csi__V1__VolumeCapability__MountVolume *mount, const char *flag)
 {
 	for (size_t i = 0; i < mount->n_mount_flags; i++)

@@ -31,6 +31,10 @@ struct csi_capability {
 void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode attachment_mode,
 			   const Holdfast__V1__MountOptions *options, struct csi_capability *ret);
 
+/** For a service that does not announce SINGLE_NODE_MULTI_WRITER: of the single-node modes with a writer it
+ * knows SINGLE_NODE_WRITER alone. Who may share the volume is decided by its claims. */
+void csi_capability_coarsen(struct csi_capability *capability);
+
 /** Does @confirmed include @wanted: same access mode and type, its file system type, all its flags? What the
  * plugin does not say counts as confirmed. Source: nomad-facts 6 "Validation compare". */
 bool csi_capability_confirms(const Csi__V1__VolumeCapability *confirmed,

@@ -46,6 +46,13 @@ static void on_probed(const ProtobufCMessage *response, const struct error *err,
 	struct error why;
 
 	instance->probe = NULL;
+	if (!response && err->sys_errno == EACCES) {
+		(void)error_set(&why, err->status, 0,
+				"%s: set UMask=0007 in the plugin's unit, see PLUGINS in holdfast-agent(8)",
+				err->msg);
+		why.sys_errno = EACCES;
+		err = &why;
+	}
 	if (!response) {
 		step(instance, INSTANCE_PROBE_FAILED, err);
 		return;
@@ -276,6 +283,12 @@ void instance_recreate(struct instance *instance)
 		log_ctx(LOG_ERR,
 			&(struct log_ctx){.plugin = instance->plugin_id, .op = "plugin", .err = &err},
 			"the plugin's old connection is kept");
+}
+
+void instance_retry(struct instance *instance)
+{
+	if (!instance_is_healthy(instance))
+		step(instance, INSTANCE_RECREATED, NULL);
 }
 
 void instance_own(struct instance *instance, const char *alloc_id, const struct facts_wanted *wanted)

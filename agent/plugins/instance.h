@@ -46,6 +46,9 @@ void instance_free(struct instance *instance);
 /** Its socket was bound anew: another process, which says anew what it is. Calls under way end. */
 void instance_recreate(struct instance *instance);
 
+/** Perhaps it can be reached now: one that is not healthy is probed again, soon. */
+void instance_retry(struct instance *instance);
+
 /** Whose it is from now on (empty: the host's), and what it must have; asked anew when that differs. */
 void instance_own(struct instance *instance, const char *alloc_id, const struct facts_wanted *wanted);
 

@@ -65,11 +65,7 @@ static int on_folder_event(sd_event_source *source, const struct inotify_event *
 {
 	struct folder *folder = userdata;
 
-	(void)source;
-	if (event->mask & IN_Q_OVERFLOW) {
-		look_everywhere(folder->dir);
-		return 0;
-	}
+	(void)source; /* an overflow of events reaches every watch, that of the folder of folders too */
 	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
 		folder->is_dead = folder->dir->is_due = true;
 	folder->is_due = true;

@@ -222,6 +222,9 @@ static void add_sockets(struct plugins *plugins, struct plugin_entry *entry,
 		case REGISTRY_RECREATED:
 			instance_recreate(entry->registry.slots[0].instance);
 			break;
+		case REGISTRY_TOUCHED:
+			instance_retry(registry_find(&entry->registry, sockets[i].name));
+			break;
 		case REGISTRY_SAME:
 		case REGISTRY_FULL: /* plugin_dir names no more than there is room for */
 			break;

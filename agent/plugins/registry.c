@@ -33,8 +33,12 @@ enum registry_result registry_add(struct registry *registry, const struct plugin
 	size_t i = index_of(registry, socket->name);
 
 	assert(registry->n <= REGISTRY_MAX);
-	if (i < registry->n && plugin_socket_eq(&registry->slots[i].socket, socket))
-		return REGISTRY_SAME;
+	if (i < registry->n && plugin_socket_eq(&registry->slots[i].socket, socket)) {
+		bool is_touched = registry->slots[i].socket.changed_ns != socket->changed_ns;
+
+		registry->slots[i].socket.changed_ns = socket->changed_ns;
+		return is_touched ? REGISTRY_TOUCHED : REGISTRY_SAME;
+	}
 	if (i == REGISTRY_MAX)
 		return REGISTRY_FULL;
 	if (i == registry->n) {

@@ -19,7 +19,8 @@ struct plugin_socket {
 	char name[PLUGIN_SOCKET_NAME_SIZE];
 	uint64_t dev;
 	uint64_t ino;
-	int64_t born_ns; /* inode numbers are used again */
+	int64_t born_ns;    /* inode numbers are used again */
+	int64_t changed_ns; /* its mode or owner, which makes it no other one */
 };
 
 struct registry_slot {
@@ -34,6 +35,7 @@ struct registry {
 
 enum registry_result {
 	REGISTRY_SAME,	    /* known: nothing changed */
+	REGISTRY_TOUCHED,   /* known, but perhaps it can be reached now */
 	REGISTRY_NEW,	    /* slots[0], without an instance */
 	REGISTRY_RECREATED, /* slots[0], with the instance of its name */
 	REGISTRY_FULL,	    /* not taken */

@@ -8,6 +8,7 @@
 #include "model/volume.h"
 #include "plugins/plugin_dir.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -97,6 +98,7 @@ int scan_folders(const char *path, struct scan_told *told, void (*see)(const cha
 	r = open_folder(AT_FDCWD, path, 0, &dir);
 	if (r < 0)
 		return r;
+	assert(dir);
 	while ((name = next_name(dir, &n, &too_many))) {
 		if (!is_folder(dirfd(dir), name))
 			continue;
@@ -126,6 +128,11 @@ static bool has_suffix(const char *name)
 	return n > suffix && str_eq(name + n - suffix, SUFFIX);
 }
 
+static int64_t nanoseconds(const struct timespec *time)
+{
+	return time->tv_sec * (int64_t)(USEC_PER_SEC * 1000) + time->tv_nsec;
+}
+
 /* A socket, as it stands; false: it is none, or one that cannot be dialled. */
 static bool read_socket(int dir_fd, const char *path, const char *id, const char *name,
 			struct scan_told *told, struct plugin_socket *ret)
@@ -145,7 +152,8 @@ static bool read_socket(int dir_fd, const char *path, const char *id, const char
 	}
 	ret->dev = st.st_dev;
 	ret->ino = st.st_ino;
-	ret->born_ns = st.st_mtim.tv_sec * (int64_t)(USEC_PER_SEC * 1000) + st.st_mtim.tv_nsec;
+	ret->born_ns = nanoseconds(&st.st_mtim);
+	ret->changed_ns = nanoseconds(&st.st_ctim);
 	return true;
 }
 
@@ -185,8 +193,10 @@ int scan_sockets(const char *path, const char *id, struct scan_told *told,
 	int r;
 
 	r = open_folder(AT_FDCWD, path, 0, &root);
-	if (r >= 0)
+	if (r >= 0) {
+		assert(root);
 		r = open_folder(dirfd(root), id, O_NOFOLLOW, &dir);
+	}
 	if (r < 0) {
 		if (r != -ENOENT && scan_tell(told, SCAN_UNREADABLE, id))
 			log_ctx(LOG_WARNING, &(struct log_ctx){.op = "plugins", .plugin = id},
@@ -195,6 +205,7 @@ int scan_sockets(const char *path, const char *id, struct scan_told *told,
 				strerror(-r));
 		return r;
 	}
+	assert(dir);
 	*ret_n = 0;
 	while ((name = next_name(dir, &n, &too_many))) {
 		if (!read_socket(dirfd(dir), path, id, name, told, &one))

@@ -149,9 +149,12 @@ static enum status result(const struct client_call *call, struct error *err)
 	if (clock_monotonic_us() >= call->deadline_us) /* the server's clock may have been quicker */
 		return error_set(err, STATUS_DEADLINE_EXCEEDED, 0,
 				 "%s: no answer in time; it may still be carried out", name);
-	if (!conn->is_open)
-		return error_set(err, STATUS_UNAVAILABLE, 0, "%s: %s%s", name,
-				 conn->up ? "connection lost: " : "cannot connect: ", conn->why.msg);
+	if (!conn->is_open) {
+		(void)error_set(err, STATUS_UNAVAILABLE, 0, "%s: %s%s", name,
+				conn->up ? "connection lost: " : "cannot connect: ", conn->why.msg);
+		err->sys_errno = conn->why.sys_errno; /* its text is in the message already */
+		return STATUS_UNAVAILABLE;
+	}
 	if (call->stream.close_code == NGHTTP2_REFUSED_STREAM)
 		return error_set(err, STATUS_UNAVAILABLE, 0,
 				 "%s: the server takes no more calls on this connection%s%s", name,

@@ -200,6 +200,13 @@ static void obey(struct csi_call *call, struct fake_csi_plugin *plugin, const st
 	finish(call);
 }
 
+static void refuse(struct csi_call *call, int sys_errno)
+{
+	call->status = error_set(&call->err, STATUS_UNAVAILABLE, sys_errno, "plugin %s: %s: cannot connect",
+				 call->client->plugin_id, fake_csi_methods[call->method].name);
+	finish(call);
+}
+
 static int on_turn(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct csi_call *call = userdata;
@@ -209,7 +216,7 @@ static int on_turn(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)source;
 	(void)usec;
 	if (!plugin || !plugin->is_up) {
-		finish_with(call, STATUS_UNAVAILABLE, "cannot connect: Connection refused");
+		refuse(call, plugin && plugin->refusal ? plugin->refusal : ECONNREFUSED);
 		return 0;
 	}
 	call->client->is_connected = true;
@@ -241,6 +248,7 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the socket's path is too long");
 	}
 	LIST_INSERT_HEAD(&clients, client, entry);
+	fake_csi.clients_made++;
 	*ret = client;
 	return STATUS_OK;
 }

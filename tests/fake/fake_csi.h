@@ -57,6 +57,7 @@ enum fake_csi_ready {
 struct fake_csi_plugin {
 	char socket[108];
 	bool is_up;
+	int refusal; /* errno of a connection while it is down; 0: ECONNREFUSED */
 	/* what it says of itself; texts are borrowed */
 	const char *name;
 	const char *version;
@@ -114,6 +115,7 @@ struct fake_csi {
 	void (*on_mount)(const char *path, const struct fake_csi_target *target, void *userdata);
 	void (*on_unmount)(const char *path, void *userdata);
 	void *userdata;
+	unsigned int clients_made;
 	char violation[256]; /* the first one */
 };
 

@@ -176,18 +176,21 @@ static void describe(struct mh_reply *reply, const struct fake_mount *mount)
 	reply->dev_minor = mount->minor;
 }
 
-/* The helper makes the folders, and says whether the plugin has mounted at its target of this use. */
+/* The helper makes the folders, and says whether the plugin has mounted at its target of this use; the file
+ * of a device is no mount that could be published. */
 static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply *reply)
 {
 	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
 
 	if (strcmp(request->profile, "plug") != 0)
 		return MH_REFUSED;
-	if (target->is_mounted && target->is_device)
-		return MH_CONFLICT;
-	reply->state = target->is_mounted ? MH_STATE_STAGED : MH_STATE_PREPARED;
-	reply->dev_minor = target->is_mounted ? target->minor : 0;
-	return target->is_mounted ? MH_ALREADY : MH_OK;
+	reply->state = MH_STATE_PREPARED;
+	if (!target->is_mounted || target->is_device)
+		return MH_OK;
+	reply->state = MH_STATE_STAGED;
+	reply->dev_major = target->major;
+	reply->dev_minor = target->minor;
+	return MH_ALREADY;
 }
 
 static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)
@@ -226,6 +229,7 @@ static enum mh_status do_publish(const void *bytes, struct mh_reply *reply)
 	if (take(&state->refuse_publish))
 		return MH_REFUSED;
 	if (folder && folder->targets[request->read_only].is_mounted) {
+		target.major = folder->targets[request->read_only].major;
 		target.minor = folder->targets[request->read_only].minor;
 		staged = &target;
 	}
@@ -263,16 +267,20 @@ static enum mh_status do_unpublish(const void *bytes, struct mh_reply *reply)
 }
 
 /* What the plugin left goes with the folders, but a device, which is nothing that the helper takes away. */
-static enum mh_status unstage_csi(struct fake_folder *folder)
+static enum mh_status unstage_csi(struct fake_folder *folder, struct mh_reply *reply)
 {
 	const struct fake_place *places[] = {&folder->staging, &folder->targets[0], &folder->targets[1]};
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		if (places[i]->is_mounted && places[i]->is_device)
+		if (places[i]->is_mounted && places[i]->is_device) {
+			reply->sys_errno = ENOTDIR;
 			return MH_BUSY;
+		}
 		state->plugin_left += places[i]->is_mounted;
 	}
 	folder->is_used = false;
+	if (state->sb_alive)
+		reply->state = MH_STATE_SB_ALIVE;
 	return MH_OK;
 }
 
@@ -285,7 +293,7 @@ static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 	if (folder && (is_published(request->volume) || take(&state->busy_unstage)))
 		return MH_BUSY;
 	if (folder)
-		return unstage_csi(folder);
+		return unstage_csi(folder, reply);
 	if (!mount)
 		return MH_NOT_FOUND;
 	if (is_published(request->volume) || take(&state->busy_unstage))
@@ -306,6 +314,7 @@ static bool target_at(size_t i, struct mh_list_entry *ret)
 	if (!folder->is_used || !target->is_mounted)
 		return false;
 	memcpy(ret->volume, folder->volume, sizeof(ret->volume));
+	ret->dev_major = target->major;
 	ret->dev_minor = target->minor;
 	ret->state = MH_STATE_STAGED;
 	return true;

@@ -63,7 +63,8 @@ struct fake_place {
 	bool is_mounted;
 	bool is_device;
 	uint8_t read_only;
-	uint32_t minor; /* of device 0:minor */
+	uint32_t major;
+	uint32_t minor;
 };
 
 /* The folders of one volume of class csi, which STAGE makes and UNSTAGE removes. */

@@ -22,7 +22,7 @@ typedef Holdfast__V1__SessionDown session_down;
 static void violate(struct model_server *model, const char *what, const char *id)
 {
 	if (!model->violation[0])
-		(void)snprintf(model->violation, sizeof(model->violation), "%s: %s", what, id);
+		(void)str_format(model->violation, sizeof(model->violation), "%s: %s", what, id);
 }
 
 static void issue(const char *dir, const char *name, const char *uri)
@@ -451,6 +451,8 @@ static void send_csi(struct rpc_call *call, Holdfast__V1__ClaimVolumeResponse *r
 	response->volume->secrets = secrets;
 	response->volume->n_secrets = 1;
 	rpc_call_reply(call, &response->base);
+	response->publish_context = NULL;
+	response->n_publish_context = 0;
 	response->volume->secrets = NULL;
 	response->volume->n_secrets = 0;
 }

@@ -22,6 +22,7 @@ enum status __wrap_mount_table_find(const struct mount_table *table, const char 
 				    struct error *err);
 enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
 				   struct error *err);
+bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
 void __wrap_path_look(const char *path, struct path_seen *ret);
 uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
 
@@ -59,6 +60,11 @@ enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_
 	return STATUS_OK;
 }
 
+bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
+{
+	return dev_major != 0 && current->superblock_lives;
+}
+
 /* On a thread of its own. */
 void __wrap_path_look(const char *path, struct path_seen *ret)
 {
@@ -72,7 +78,8 @@ void __wrap_path_look(const char *path, struct path_seen *ret)
 	if (!mount)
 		return;
 	ret->state = PATH_MOUNTED;
-	ret->view = (struct mount_view){.dev_minor = mount->minor,
+	ret->view = (struct mount_view){.dev_major = mount->major,
+					.dev_minor = mount->minor,
 					.is_read_only = mount->read_only,
 					.is_nosuid = true,
 					.is_nodev = true,
@@ -92,7 +99,8 @@ static void on_mount(const char *path, const struct fake_csi_target *target, voi
 	const struct fake_place place = {.is_mounted = true,
 					 .is_device = target && target->is_device,
 					 .read_only = target && target->read_only,
-					 .minor = 100 + node->next_minor++};
+					 .major = node->major,
+					 .minor = node->major != 0 ? 1 : 100 + node->next_minor++};
 
 	fake_helper_plugin(&node->fake, path, &place);
 }
@@ -140,7 +148,8 @@ static struct picture *read_picture(const struct csi_node *node)
 	assert_non_null(picture);
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
 		const struct fake_mount *mount = &node->fake.state->mounts[i];
-		struct mh_list_entry entry = {.slot = mount->slot, .dev_minor = mount->minor};
+		struct mh_list_entry entry = {
+			.slot = mount->slot, .dev_major = mount->major, .dev_minor = mount->minor};
 
 		if (!mount->is_used)
 			continue;
@@ -151,7 +160,8 @@ static struct picture *read_picture(const struct csi_node *node)
 		const struct fake_folder *folder = &node->fake.state->folders[i];
 
 		for (size_t t = 0; t < 2; t++) {
-			struct mh_list_entry entry = {.dev_minor = folder->targets[t].minor};
+			struct mh_list_entry entry = {.dev_major = folder->targets[t].major,
+						      .dev_minor = folder->targets[t].minor};
 
 			if (!folder->is_used || !folder->targets[t].is_mounted)
 				continue;

@@ -52,6 +52,8 @@ struct csi_node {
 	struct csi_user users[CSI_USERS_MAX];
 	size_t n_users;
 	uint32_t next_minor;
+	uint32_t major;	       /* not 0: everything is mounted from this one device, major:1 */
+	bool superblock_lives; /* of every device */
 	unsigned int restarts;
 	uint64_t wait_us; /* for a plugin */
 };

@@ -396,6 +396,84 @@ static void a_mount_that_is_cancelled_in_a_call_ends_after_it(void **state)
 	}
 }
 
+static void a_call_that_fails_for_nobody_is_not_made_again(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi.patience_us = 30 * USEC_PER_SEC;
+	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
+	user = csi_node_add(node, "v", false, false);
+	while (fake_csi_waiting() == 0)
+		csi_node_turn(node);
+	csi_user_stop(user);
+	assert_int_equal(fake_csi_expire(), 1);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_int_equal(user->mount_error.status, STATUS_CANCELLED);
+	expect_calls(node, 1, 0, 1, 1); /* it may have staged */
+	csi_node_expect_nothing(node);
+}
+
+static void a_pause_between_two_calls_ends_with_a_cancel(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_FAIL, 1000000, STATUS_UNAVAILABLE);
+	user = csi_node_add(node, "v", false, false);
+	while (user->state == CSI_USER_CLAIMED && calls(node, CSI_NODE_PUBLISH_VOLUME) < 3)
+		csi_node_turn(node);
+	csi_user_stop(user);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_int_equal(user->mount_error.status, STATUS_CANCELLED);
+	assert_in_range(calls(node, CSI_NODE_PUBLISH_VOLUME), 3, 4);
+	csi_node_expect_nothing(node);
+}
+
+/* A copy of the mount in another namespace is a writer still. */
+static void a_file_system_that_lives_on_is_not_released(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user, *other;
+
+	node->major = 8;
+	user = csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	node->superblock_lives = true;
+	csi_user_stop(user);
+	while (user->retries < 3)
+		csi_node_turn(node);
+	EXPECT_WORDS(user->last_retry.msg, "its file system (device 8:1) is still in use");
+	/* the plugin has let go: it is not asked again and again */
+	expect_calls(node, 1, 1, 1, 1);
+	node->superblock_lives = false;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+	/* as the helper says it */
+	node->n_users = 0;
+	user = csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	node->fake.state->sb_alive = true;
+	csi_user_stop(user);
+	while (user->retries < 1)
+		csi_node_turn(node);
+	node->fake.state->sb_alive = false;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	/* another volume has the device by now: its file system proves nothing */
+	node->n_users = 0;
+	user = csi_node_add(node, "v", false, false);
+	other = csi_node_add(node, "w", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	node->superblock_lives = true;
+	csi_user_stop(user);
+	while (user->state != CSI_USER_RELEASED)
+		csi_node_turn(node);
+	assert_int_equal(user->retries, 0);
+	node->superblock_lives = false;
+	csi_user_stop(other);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+}
+
 static void a_mount_that_waits_for_its_plugin_is_cancelled_at_once(void **state)
 {
 	struct csi_node *node = *state;
@@ -475,7 +553,7 @@ static void a_device_is_the_plugins_target_itself(void **state)
 	assert_int_equal(first->mounted.dev_major, 8);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_PUBLISH, MH_OK, NULL, NULL), 0);
 	assert_int_equal(fake_helper_count(&node->fake, MH_OP_STAGE, MH_OK, NULL, NULL), 1);
-	/* what stands already: the helper takes the ticket, and has no name for a device */
+	/* what stands already is no mount to the helper: the mount table shows it */
 	second = csi_node_add(node, "v", false, true);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	assert_int_equal(second->mounted.dev_minor, first->mounted.dev_minor);
@@ -561,6 +639,47 @@ static void whatever_a_call_does_nothing_is_left(void **state)
 					fake_csi.n_volumes = 0;
 					memset(fake_csi.volumes, 0, sizeof(fake_csi.volumes));
 				}
+				assert_string_equal(fake_csi.violation, "");
+			}
+		}
+	}
+	print_message("%u lives\n", n);
+}
+
+/* The helper's answers: refusals, what is busy, and its death around each request. */
+static void order_helper(struct fake_state *helper, unsigned int answer)
+{
+	helper->refuse_stage = answer == 0;
+	helper->refuse_publish = answer == 1;
+	helper->busy_unpublish = answer == 2 ? 2 : 0;
+	helper->busy_unstage = answer == 3 ? 2 : 0;
+	helper->calls = 0;
+	helper->fault_calls = 1;
+	helper->fault_call = answer < 4 ? 0 : 1 + (answer - 4) / 2;
+	helper->fault = answer % 2 == 0 ? FAKE_DIE_BEFORE : FAKE_DIE_AFTER;
+}
+
+static void whatever_helper_and_plugin_do_nothing_is_left(void **state)
+{
+	static const enum fake_csi_way ways[] = {FAKE_CSI_OK, FAKE_CSI_FAIL_DONE, FAKE_CSI_HANG_DONE,
+						 FAKE_CSI_VANISH_DONE};
+	enum { ANSWERS = 4 + 2 * 6 };
+	struct csi_node *node = *state;
+	unsigned int n = 0;
+
+	for (unsigned int answer = 0; answer < ANSWERS; answer++) {
+		for (size_t w = 0; w < ARRAY_SIZE(ways); w++) {
+			for (unsigned int at = 0; at <= 16; at += 4) {
+				enum csi_method method = node_methods[n % ARRAY_SIZE(node_methods)];
+				char name[32];
+
+				(void)str_format(name, sizeof(name), "v%u", n++ % 40);
+				order_helper(node->fake.state, answer);
+				fake_csi_order(node->model, method, ways[w], 1, STATUS_UNAVAILABLE);
+				(void)live(node, name, at);
+				node->model->orders[method].times = 0;
+				node->fake.state->fault_call = 0;
+				csi_node_expect_nothing(node);
 				assert_string_equal(fake_csi.violation, "");
 			}
 		}
@@ -781,12 +900,16 @@ int main(void)
 		TEST(patience_with_passing_errors_ends),
 		TEST(a_step_that_hangs_is_seen_with_what_it_holds_up),
 		TEST(a_mount_that_is_cancelled_in_a_call_ends_after_it),
+		TEST(a_call_that_fails_for_nobody_is_not_made_again),
+		TEST(a_pause_between_two_calls_ends_with_a_cancel),
+		TEST(a_file_system_that_lives_on_is_not_released),
 		TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once),
 		TEST(an_undoing_of_unknown_outcome_comes_before_all_others),
 		TEST(who_was_refused_lets_others_go_first),
 		TEST(a_device_is_the_plugins_target_itself),
 		TEST(a_device_that_is_none_is_no_success),
 		TEST(whatever_a_call_does_nothing_is_left),
+		TEST(whatever_helper_and_plugin_do_nothing_is_left),
 		TEST(users_come_and_go_whatever_fails),
 		TEST(what_has_grown_is_expanded_by_its_plugin),
 		TEST(an_expansion_that_cannot_be_is_refused),

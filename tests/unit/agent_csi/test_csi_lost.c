@@ -6,6 +6,7 @@
 #include "csi/csi_client.h"
 
 #include <csi/v1/csi.pb-c.h>
+#include <errno.h>
 
 struct setting {
 	sd_event *event;
@@ -13,6 +14,7 @@ struct setting {
 	struct csi_client *client;
 	unsigned int done;
 	enum status status;
+	int sys_errno;
 	unsigned int lost;
 	unsigned int done_when_lost;
 	bool frees;
@@ -61,6 +63,7 @@ static void on_done(const ProtobufCMessage *response, const struct error *err, v
 
 	s->done++;
 	s->status = err ? err->status : STATUS_OK;
+	s->sys_errno = err ? err->sys_errno : 0;
 }
 
 static void probe(struct setting *s)
@@ -127,6 +130,7 @@ static void a_connection_that_never_stood_is_not_lost(void **state)
 	probe(s);
 	UNTIL(s, s->done == 1);
 	assert_int_equal(s->status, STATUS_UNAVAILABLE);
+	assert_int_equal(s->sys_errno, ECONNREFUSED);
 	idle(s);
 	assert_int_equal(s->lost, 0);
 }

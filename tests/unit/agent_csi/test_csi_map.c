@@ -259,9 +259,25 @@ static void topology_that_is_too_large_is_refused_and_changes_nothing(void **sta
 	assert_int_equal(topology.n_segments, TOPOLOGY_SEGMENTS_MAX);
 }
 
+static void of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		bool is_finer = modes[i].ours == SINGLE_NODE_SINGLE_WRITER ||
+				modes[i].ours == SINGLE_NODE_MULTI_WRITER;
+		struct csi_capability capability;
+
+		csi_borrow_capability(modes[i].ours, ATTACHMENT_FILE_SYSTEM, NULL, &capability);
+		csi_capability_coarsen(&capability);
+		assert_int_equal(capability.pb.access_mode->mode,
+				 is_finer ? CSI_MODE(SINGLE_NODE_WRITER) : modes[i].csi);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(of_the_finer_modes_only_the_single_node_ones_have_a_coarser_one),
 		cmocka_unit_test(modes_have_the_numbers_of_the_specification_both_ways),
 		cmocka_unit_test(a_capability_survives_the_wire_as_it_was_meant),
 		cmocka_unit_test(a_capability_is_confirmed_by_what_the_plugin_says_and_by_what_it_leaves_out),

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void a_plugin_that_appears_is_fingerprinted(void **state)
 {
@@ -319,10 +321,37 @@ static void a_socket_that_is_bound_anew_is_dialled_anew(void **state)
 	yard_bind(y, "a", "csi.sock");
 	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->provider_version, "1.1"));
 	assert_int_equal(fake_csi_clients(yard_path(y, "a", "csi.sock")), 1);
+	assert_int_equal(fake_csi.clients_made, 2); /* the old connection may live on */
 	/* the same one again changes nothing: the folder is looked at for another reason */
 	yard_bind(y, "a", "other.sock");
 	YARD_UNTIL(y, yard_instance(y, "a", "other.sock"));
 	assert_int_equal(plugin->calls[CSI_NODE_GET_INFO], 2);
+}
+
+static void a_socket_that_is_opened_to_the_agent_is_dialled_at_once(void **state)
+{
+	struct yard *y = *state;
+	struct fake_csi_plugin *plugin;
+	unsigned int probes;
+
+	yard_start(y);
+	plugin = yard_plugin(y, "a", "csi.sock");
+	plugin->refusal = EACCES;
+	fake_csi_set_up(plugin, false);
+	YARD_UNTIL(y, yard_instance(y, "a", "csi.sock") &&
+			      str_eq(yard_instance(y, "a", "csi.sock")->state, "unhealthy"));
+	/* and says what to do */
+	assert_non_null(strstr(yard_instance(y, "a", "csi.sock")->last_error, "UMask=0007"));
+	yard_slow(y, true); /* no retry within the test but this one */
+	yard_idle(y, 100);
+	fake_csi_set_up(plugin, true);
+	assert_int_equal(chmod(plugin->socket, 0777), 0);
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	/* of a healthy one it is no news */
+	probes = plugin->calls[CSI_PROBE];
+	assert_int_equal(chmod(plugin->socket, 0770), 0);
+	yard_idle(y, 60);
+	assert_int_equal(plugin->calls[CSI_PROBE], probes);
 }
 
 static void a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else(void **state)
@@ -354,19 +383,27 @@ static void a_plugin_that_closes_each_connection_is_not_asked_without_end(void *
 {
 	struct yard *y = *state;
 	struct fake_csi_plugin *plugin;
-	unsigned int probes;
+	unsigned int probes, said = 0;
+	uint64_t until_us;
 
 	yard_start(y);
 	plugin = yard_plugin(y, "a", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 	probes = plugin->calls[CSI_PROBE];
-	for (unsigned int i = 0; i < 300; i++) {
-		fake_csi_set_up(plugin, false);
-		fake_csi_set_up(plugin, true);
+	until_us = clock_monotonic_us() + 400 * USEC_PER_MSEC;
+	while (clock_monotonic_us() < until_us) {
+		/* each time it has said what it is */
+		if (plugin->calls[CSI_NODE_GET_INFO] > said) {
+			said = plugin->calls[CSI_NODE_GET_INFO];
+			yard_idle(y, 2);
+			fake_csi_set_up(plugin, false);
+			fake_csi_set_up(plugin, true);
+		}
 		assert_true(sd_event_run(y->event, 1000) >= 0);
 	}
 	/* the delays of this test add up: 5, 10, 15 ... ms */
-	assert_true(plugin->calls[CSI_PROBE] - probes < 60);
+	assert_true(said > 3);
+	assert_true(plugin->calls[CSI_PROBE] - probes < 16);
 }
 
 static void a_call_that_hangs_does_not_keep_a_plugin_from_going(void **state)
@@ -417,6 +454,7 @@ int main(void)
 		TEST(a_half_that_is_served_no_more_is_part_of_it_no_more),
 		TEST(a_lost_connection_is_probed_at_once_and_the_facts_are_read_again),
 		TEST(a_socket_that_is_bound_anew_is_dialled_anew),
+		TEST(a_socket_that_is_opened_to_the_agent_is_dialled_at_once),
 		TEST(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else),
 		TEST(a_plugin_that_closes_each_connection_is_not_asked_without_end),
 		TEST(a_call_that_hangs_does_not_keep_a_plugin_from_going),

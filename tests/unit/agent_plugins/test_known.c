@@ -21,6 +21,16 @@ static struct node_plugin facts_of(const char *id)
 	return facts;
 }
 
+static struct plugin_expectation expectation_of(const char *id, const char *alloc_id)
+{
+	struct plugin_expectation is = {
+		.has_controller = true, .has_node = true, .health_timeout_us = 5 * USEC_PER_SEC};
+
+	(void)str_copy(is.plugin_id, sizeof(is.plugin_id), id);
+	(void)str_copy(is.alloc_id, sizeof(is.alloc_id), alloc_id);
+	return is;
+}
+
 static void facts_outlive_the_agent_and_are_not_healthy_before_an_answer(void **state)
 {
 	struct yard *y = *state;
@@ -71,6 +81,7 @@ static void a_plugin_is_forgotten_with_its_folder(void **state)
 
 static void what_was_known_is_dropped_only_after_a_look_at_the_folder(void **state)
 {
+	struct plugin_expectation other = expectation_of("other", ALLOC_A);
 	struct yard *y = *state;
 	struct node_plugin facts = facts_of("gone");
 
@@ -79,6 +90,9 @@ static void what_was_known_is_dropped_only_after_a_look_at_the_folder(void **sta
 	rmdir(y->dir); /* as before the first plugin of this boot */
 	yard_start(y);
 	yard_idle(y, 60);
+	/* also when everything is looked at for another reason */
+	assert_int_equal(plugins_expect(y->plugins, &other, NULL), STATUS_OK);
+	yard_idle(y, 30);
 	assert_non_null(yard_entry(y, "gone"));
 	assert_int_equal(y->drops, 0);
 	assert_int_equal(mkdir(y->dir, 0700), 0);
@@ -106,16 +120,6 @@ static void bad_facts_are_not_restored(void **state)
 		assert_int_equal(plugins_restore(y->plugins, &facts, NULL),
 				 i < PLUGINS_MAX ? STATUS_OK : STATUS_RESOURCE_EXHAUSTED);
 	}
-}
-
-static struct plugin_expectation expectation_of(const char *id, const char *alloc_id)
-{
-	struct plugin_expectation is = {
-		.has_controller = true, .has_node = true, .health_timeout_us = 5 * USEC_PER_SEC};
-
-	(void)str_copy(is.plugin_id, sizeof(is.plugin_id), id);
-	(void)str_copy(is.alloc_id, sizeof(is.alloc_id), alloc_id);
-	return is;
 }
 
 static void an_allocation_gets_to_know_when_its_plugin_is_healthy(void **state)
@@ -367,6 +371,22 @@ static void a_wait_ends_with_the_reason(void **state)
 	assert_int_equal(y->ready, 0);
 }
 
+static void who_waits_goes_on_waiting_when_the_plugin_is_gone_again(void **state)
+{
+	struct plugin_expectation is = expectation_of("a", ALLOC_A);
+	struct yard *y = *state;
+
+	y->forgets_when_met = true;
+	yard_start(y);
+	await(y, 250 * USEC_PER_MSEC, NULL);
+	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
+	(void)yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, y->met == 1); /* and it is nobody's at once */
+	yard_idle(y, 60);
+	assert_int_equal(y->ready + y->not_ready, 0);
+	YARD_UNTIL(y, y->not_ready == 1);
+}
+
 static void a_wait_that_is_cancelled_says_nothing(void **state)
 {
 	struct plugin_wait *wait = NULL;
@@ -424,6 +444,7 @@ int main(void)
 		TEST(allocations_with_plugins_are_bounded),
 		TEST(who_waits_goes_on_when_the_plugin_can_be_called),
 		TEST(a_wait_ends_with_the_reason),
+		TEST(who_waits_goes_on_waiting_when_the_plugin_is_gone_again),
 		TEST(a_wait_that_is_cancelled_says_nothing),
 		TEST(waits_end_with_the_agent),
 		TEST(waits_are_bounded),

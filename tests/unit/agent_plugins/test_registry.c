@@ -90,6 +90,20 @@ static void the_same_instance_again_changes_nothing(void **state)
 	assert_memory_equal(&registry, &before, sizeof(before));
 }
 
+static void a_socket_that_is_opened_to_us_stays_where_it_is(void **state)
+{
+	struct plugin_socket first = socket_of("a.sock", 1);
+	struct registry registry = {0};
+
+	(void)state;
+	add(&registry, "a.sock", 1, 1);
+	add(&registry, "b.sock", 2, 2);
+	first.changed_ns = 7;
+	assert_int_equal(registry_add(&registry, &first), REGISTRY_TOUCHED);
+	assert_int_equal(registry_add(&registry, &first), REGISTRY_SAME);
+	assert_ptr_equal(registry_current(&registry, any, NULL), instance_of(2));
+}
+
 static void another_file_under_the_same_name_is_another_instance(void **state)
 {
 	struct plugin_socket socket;
@@ -171,6 +185,7 @@ int main(void)
 		cmocka_unit_test(the_newest_that_fits_is_current),
 		cmocka_unit_test(the_end_of_an_older_instance_takes_nothing_from_the_newer),
 		cmocka_unit_test(the_same_instance_again_changes_nothing),
+		cmocka_unit_test(a_socket_that_is_opened_to_us_stays_where_it_is),
 		cmocka_unit_test(another_file_under_the_same_name_is_another_instance),
 		cmocka_unit_test(there_are_no_more_instances_than_the_limit),
 		cmocka_unit_test(any_order_of_additions_and_ends_is_kept),

@@ -16,12 +16,20 @@
 /* Delays of minutes are a matter of milliseconds here; how they grow is backoff's own test. */
 uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
 
+static bool is_slow_now;
+
 uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random)
 {
 	(void)random;
 	if (backoff->attempts < 10)
 		backoff->attempts++;
-	return backoff->attempts * 5 * USEC_PER_MSEC;
+	return is_slow_now ? 3600 * USEC_PER_SEC : backoff->attempts * 5 * USEC_PER_MSEC;
+}
+
+void yard_slow(struct yard *y, bool is_slow)
+{
+	(void)y;
+	is_slow_now = is_slow;
 }
 
 static void on_change(void *userdata)
@@ -52,6 +60,8 @@ static void on_expected(const char *alloc_id, const struct error *err, void *use
 	(void)str_copy(y->last_met, sizeof(y->last_met), alloc_id);
 	if (!err) {
 		y->met++;
+		if (y->forgets_when_met)
+			plugins_forget(y->plugins, alloc_id);
 		return;
 	}
 	y->failed++;
@@ -102,6 +112,7 @@ int yard_teardown(void **state)
 {
 	struct yard *y = *state;
 
+	is_slow_now = false;
 	yard_close(y);
 	sd_event_unref(y->event);
 	clear_dir(y->dir);

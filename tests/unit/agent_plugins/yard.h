@@ -30,6 +30,7 @@ struct yard {
 	unsigned int ready, not_ready; /* waits */
 	struct error last_wait;
 	bool forgets_upon_failure;
+	bool forgets_when_met;
 };
 
 int yard_setup(void **state); /* empty, not started */
@@ -72,6 +73,9 @@ enum status yard_client(const struct yard *y, const char *id, enum plugin_half h
 			assert_true(sd_event_run((y)->event, 100 * USEC_PER_MSEC) >= 0); \
 		}                                                                        \
 	} while (0)
+
+/** Delays between retries are an hour from now on, but for the first of each kind; or short again. */
+void yard_slow(struct yard *y, bool is_slow);
 
 /** Run the loop for a while. */
 void yard_idle(struct yard *y, unsigned int ms);

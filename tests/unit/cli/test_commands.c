@@ -261,6 +261,32 @@ static void allocations_are_listed_by_node_and_shown(void **state)
 	expect_output("status               pending");
 }
 
+static void an_allocation_is_shown_with_its_plugin_devices_and_options(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Allocations.Get",
+		.json = "{\"allocation\": {\"id\": \"" ALLOC_ID "\", \"name\": \"app\", "
+			"\"csi_plugin\": {\"id\": \"ebs\", \"type\": \"monolith\", \"socket\": \"x.sock\"}, "
+			"\"volumes\": [{\"name\": \"raw\", \"source\": \"db\", \"mount_options\": "
+			"{\"fs_type\": \"xfs\", \"mount_flags\": [\"[redacted]\"]}}, "
+			"{\"name\": \"plain\", \"source\": \"logs\", \"mount_options\": "
+			"{\"mount_flags\": [\"[redacted]\"]}}], "
+			"\"published\": [{\"name\": \"raw\", \"path\": \"/stage/db/rw-publish\", "
+			"\"is_device\": true}]}}",
+	};
+	expect_ok("alloc status 01");
+	expect_output("runs CSI plugin      ebs\n");
+	expect_output("plugin type          monolith\n");
+	expect_output("plugin socket        x.sock\n");
+	expect_output("/stage/db/rw-publish");
+	expect_output("block device");
+	expect_output("xfs, flags");
+	expect_ok("alloc status 01 --json");
+	expect_output("\"csi_plugin\"");
+	expect_output("\"is_device\"");
+}
+
 static void nodes_and_the_server_are_shown(void **state)
 {
 	(void)state;
@@ -445,6 +471,7 @@ int main(void)
 		cmocka_unit_test_setup(stopping_what_has_ended_is_success_and_does_not_wait, run_setup),
 		cmocka_unit_test_setup(stopping_fails_when_the_allocation_does, run_setup),
 		cmocka_unit_test_setup(allocations_are_listed_by_node_and_shown, run_setup),
+		cmocka_unit_test_setup(an_allocation_is_shown_with_its_plugin_devices_and_options, run_setup),
 		cmocka_unit_test_setup(nodes_and_the_server_are_shown, run_setup),
 		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, run_setup),
 		cmocka_unit_test_setup(a_stale_mount_is_shown_with_what_repairs_it, run_setup),

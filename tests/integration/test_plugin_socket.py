@@ -1,0 +1,109 @@
+"""Sockets that root's plugins bind in the folder of plugins: the agent's user reaches them, a third one does not."""
+
+import os
+import pwd
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CONF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../systemd/holdfast-plugins.conf")
+AGENT, THIRD = "daemon", "nobody"
+CONNECT = """
+import socket, sys
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+except OSError as error:
+    sys.exit(error.errno)
+"""
+
+
+def attempt(user, *command):
+    """Returns the exit status as that user, with that user's group and no other."""
+    entry = pwd.getpwnam(user)
+    return subprocess.run(
+        ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", *command],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+
+
+class TestPluginSocket(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="hf-", dir="/run")
+        self.addCleanup(holder.cleanup)
+        self.base = holder.name
+        os.chmod(self.base, 0o755)
+        self.plugins = f"{self.base}/holdfast/plugins"
+        self.conf = f"{self.base}/plugins.conf"
+        with open(CONF, encoding="utf-8") as source, open(self.conf, "w", encoding="utf-8") as target:
+            text = source.read().replace("user:holdfast:", f"user:{AGENT}:").replace("root holdfast", f"root {AGENT}")
+            target.write(text.replace("/run/", f"{self.base}/"))
+        self.tmpfiles()
+        self.addCleanup(os.umask, os.umask(0o022))
+
+    def tmpfiles(self):
+        done = subprocess.run(["systemd-tmpfiles", "--create", self.conf], stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def bind(self, plugin, umask, mode=0o750):
+        """As a plugin of root does, in the folder that its unit made."""
+        folder, path = f"{self.plugins}/{plugin}", f"{self.plugins}/{plugin}/csi.sock"
+        if not os.path.exists(folder):
+            os.mkdir(folder)
+            os.chmod(folder, mode)
+        os.umask(umask)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(path)
+        listener.listen()
+        os.umask(0o022)
+        return path
+
+    def reaches(self, user, path):
+        return attempt(user, sys.executable, "-c", CONNECT, path) == 0
+
+    def test_a_plugin_with_the_umask_of_the_manual_is_reached_by_the_agent_alone(self):
+        for umask in (0o000, 0o007):
+            path = self.bind(f"p{umask}", umask)
+            self.assertTrue(self.reaches(AGENT, path), oct(umask))
+            self.assertFalse(self.reaches(THIRD, path), oct(umask))
+
+    def test_any_other_umask_and_a_mode_of_its_own_are_mended(self):
+        for umask in (0o022, 0o077):
+            path = self.bind(f"p{umask}", umask)
+            self.assertFalse(self.reaches(AGENT, path), "the manual says that this needs mending")
+            self.tmpfiles()
+            self.assertTrue(self.reaches(AGENT, path), oct(umask))
+            self.assertFalse(self.reaches(THIRD, path), oct(umask))
+            os.chmod(path, 0o600)  # as democratic-csi does after it has bound it
+            self.assertFalse(self.reaches(AGENT, path))
+            self.tmpfiles()
+            self.assertTrue(self.reaches(AGENT, path))
+            self.assertFalse(self.reaches(THIRD, path))
+            os.chmod(path, 0o660)  # as it does when it is told to
+            self.assertTrue(self.reaches(AGENT, path))
+            self.assertFalse(self.reaches(THIRD, path))
+
+    def test_mending_twice_changes_nothing(self):
+        path = self.bind("ebs", 0o022)
+        texts = []
+        for _ in range(2):
+            self.tmpfiles()
+            texts.append(subprocess.run(["getfacl", "-p", self.plugins, path], stdout=subprocess.PIPE, check=True).stdout)
+        self.assertEqual(*texts)
+
+    def test_the_agent_looks_into_folders_and_changes_nothing_in_them(self):
+        path = self.bind("ebs", 0o007)
+        folder = os.path.dirname(path)
+        self.assertEqual(attempt(AGENT, "ls", self.plugins), 0)
+        self.assertEqual(attempt(AGENT, "ls", folder), 0)
+        for command in (["touch", f"{folder}/x"], ["rm", "-f", path], ["mkdir", f"{self.plugins}/other"],
+                        ["mv", self.plugins, f"{self.base}/holdfast/moved"], ["rmdir", folder]):
+            self.assertNotEqual(attempt(AGENT, *command), 0, command)
+        self.assertEqual(attempt(AGENT, "touch", f"{self.base}/holdfast/agent.sock"), 0)
+        for user_command in (["ls", self.plugins], ["ls", folder], ["touch", f"{self.base}/holdfast/x"]):
+            self.assertNotEqual(attempt(THIRD, *user_command), 0, user_command)
+
+
+if __name__ == "__main__":
+    unittest.main()
