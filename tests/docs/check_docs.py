@@ -430,6 +430,33 @@ def cli_commands():
     return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', read(ROOT / "cli/commands.c")))
 
 
+def said_by_programs():
+    """Texts of the C code that people read, with each conversion of printf as a NUL."""
+    found = []
+    for folder in ("agent", "server", "lib", "cli"):
+        for path in sorted((ROOT / folder).glob("**/*.c")):
+            for run in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s+(?:PRI\w+\s*)?"(?:[^"\\\n]|\\.)*")*', read(path)):
+                text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', run))
+                found.append(re.sub(r"%[-.*\d]*(?:z|l|ll|h)?[a-zA-Z]?", "\0", text))
+    return found
+
+
+def check_stuck_plugins():
+    """What `--why` and the agent's status say of plugins, as the operator's page quotes it: words in capitals and
+    numbers stand for anything."""
+    section = re.search(r"^### Volumes of CSI plugins\n(.*?)^### ", read(OPERATIONS), re.M | re.S).group(1)
+    texts = said_by_programs()
+    quotes = [quoted for line in section.splitlines() if line.startswith("| ") and len(cells(line)) == 4
+              for quoted in re.findall(r"`([^`]+)`", cells(line)[1])]
+    if len(quotes) < 12:
+        fault(f"{shown(OPERATIONS)}: the texts of plugins were not understood")
+    for quoted in quotes:
+        for part in re.split(r"\b[A-Z]{2,}\b|\b[A-Z][a-z]+[A-Z]\w+\b|\b\d\w*\b|\.\.\.", quoted):
+            part = part.strip(" :;")
+            if re.search(r"[a-z]{2}", part) and not any(part in text for text in texts):
+                fault(f"{shown(OPERATIONS)}: no program says '{part}'")
+
+
 def check_operations():
     """Each thing that the server says about a claim or a node has its row, and each command exists."""
     text = read(OPERATIONS)
@@ -786,6 +813,7 @@ def main():
     check_generated(update=sys.argv[1:] == ["--update"])
     check_claims()
     check_operations()
+    check_stuck_plugins()
     check_messages(files)
     check_manual()
     check_protocol()

@@ -105,6 +105,36 @@ static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
 	stop_all(node);
 }
 
+static void a_profile_that_the_policy_lacks_is_named(void **state)
+{
+	struct csi_node *node = *state;
+	struct mh_list_entry profile = {.volume = CSI_PLUGIN, .class = MH_CLASS_BLOCK};
+	static const struct {
+		enum mh_class class;
+		const char *words;
+	} rows[] = {
+		{MH_CLASS_BLOCK, "has no profile for plugin plug: add 'profile plug { class = csi }'"},
+		{MH_CLASS_CSI, "refused by its policy or for the ticket"},
+	};
+
+	node->fake.state->refuses_csi = true;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct picture *picture = picture_new();
+		const struct csi_user *user = csi_node_add(node, "v", false, false);
+
+		assert_non_null(picture);
+		profile.class = (uint8_t)rows[i].class;
+		assert_int_equal(picture_add(picture, MH_LIST_PROFILES, &profile, NULL), STATUS_OK);
+		volume_manager_set_picture(node->manager, picture);
+		while (user->mount_error.status == STATUS_OK)
+			csi_node_turn(node);
+		assert_int_equal(user->mount_error.status, STATUS_PERMISSION_DENIED);
+		EXPECT_WORDS(user->mount_error.msg, rows[i].words);
+	}
+	expect_calls(node, 0, 0, 0, 0);
+	stop_all(node);
+}
+
 static void what_stands_already_needs_no_plugin(void **state)
 {
 	struct csi_node *node = *state;
@@ -907,6 +937,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_volume_goes_by_its_plugin_and_back),
 		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
+		TEST(a_profile_that_the_policy_lacks_is_named),
 		TEST(what_stands_already_needs_no_plugin),
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
 		TEST(staging_is_not_asked_of_who_does_not_announce_it),
