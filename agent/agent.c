@@ -158,6 +158,7 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 		.plugin_dir = agent->config->plugin_dir,
 		.probe_interval_us = agent->config->plugin_probe_interval_us,
 		.message_bytes = agent->config->plugin_message_max,
+		.call_timeout_us = agent->config->plugin_call_timeout_us,
 	};
 	enum status status;
 

@@ -21,9 +21,10 @@ struct config {
 	char socket[CONFIG_SOCKET_SIZE];
 	char plugin_dir[CONFIG_PATH_SIZE];
 	uint64_t plugin_probe_interval_us;
-	uint64_t plugin_wait_us;     /* of a volume operation for its plugin */
-	uint64_t plugin_message_max; /* bytes of one answer of a plugin */
-	int log_level;		     /* of syslog(3) */
+	uint64_t plugin_wait_us;	 /* of a volume operation for its plugin */
+	uint64_t plugin_call_timeout_us; /* the longest that a plugin's own answer is waited for */
+	uint64_t plugin_message_max;	 /* bytes of one answer of a plugin */
+	int log_level;			 /* of syslog(3) */
 	uint64_t claim_timeout_us;
 	uint64_t connect_timeout_us;
 	struct {

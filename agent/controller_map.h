@@ -98,8 +98,8 @@ enum status controller_reply_make(const Holdfast__V1__PluginCall *call, const st
 				  const ProtobufCMessage *response, struct controller_reply *ret,
 				  struct error *err);
 
-/** Fill @ret for a call that failed. @err borrowed. True: it was NOT_FOUND, and the call was to take away what
- * is not there: a success that says so, as the specification does not take it for proof. */
+/** Fill @ret for a call that failed. @err borrowed. True: it was NOT_FOUND, and the call was to take away
+ * what is not there: a success that says so, as the specification does not take it for proof. */
 bool controller_reply_fail(const Holdfast__V1__PluginCall *call, const struct error *err,
 			   struct controller_reply *ret);
 

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/mountinfo.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -72,6 +73,30 @@ bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 			return true;
 	}
 	return false;
+}
+
+struct wanted_device {
+	uint32_t dev_major;
+	uint32_t dev_minor;
+};
+
+static int is_of_device(const struct mount_entry *entry, void *userdata)
+{
+	const struct wanted_device *wanted = userdata;
+
+	return entry->dev_major == wanted->dev_major && entry->dev_minor == wanted->dev_minor;
+}
+
+bool device_is_mounted(uint32_t dev_major, uint32_t dev_minor)
+{
+	struct wanted_device wanted = {.dev_major = dev_major, .dev_minor = dev_minor};
+	cleanup_close int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	cleanup_free struct mountinfo *mountinfo = fd < 0 ? NULL : malloc(sizeof(*mountinfo));
+
+	if (!mountinfo)
+		return false;
+	mountinfo->fd = fd;
+	return mountinfo_each(mountinfo, is_of_device, &wanted) > 0;
 }
 
 #define BLOCK_FOLDER "/sys/class/block"

@@ -17,6 +17,9 @@ enum status device_source(const struct source *source, struct mh_source *ret, st
 /** Has the kernel still a file system of this block device open, in whatever mount namespace? */
 bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
 
+/** Does this process see a mount of the device? False also when the mount table cannot be read. */
+bool device_is_mounted(uint32_t dev_major, uint32_t dev_minor);
+
 /** Which device is bound at a mount, as the kernel's own table of devices has it; STATUS_FAILED_PRECONDITION
  * when it is no block device of this node. */
 enum status device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 #include <libmount/libmount.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -73,21 +73,55 @@ static int make_index(struct mount_table *table)
 	return 0;
 }
 
-/* Of thousands of mounts the few that are asked about. */
-static int drop_others(struct mount_table *table, const char *base)
+/* Does the mount point of a line, its fifth word, begin with @base? Both with the kernel's escapes. */
+static bool is_below(const char *line, const char *base)
 {
-	cleanup(mnt_free_iterp) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
-	struct libmnt_fs *fs;
-
-	if (!iter)
-		return -ENOMEM;
-	while (mnt_table_next_fs(table->mounts, iter, &fs) == 0) {
-		const char *path = mnt_fs_get_target(fs);
-
-		if (!path || !str_starts_with(path, base))
-			(void)mnt_table_remove_fs(table->mounts, fs); /* it is in this table */
+	for (int word = 1; word < 5; word++) {
+		line = strchr(line, ' ');
+		if (!line)
+			return false;
+		line++;
 	}
-	return 0;
+	return str_starts_with(line, base);
+}
+
+/* Lines of the few of thousands of mounts that are asked about, before more is made of them. */
+static int filter_lines(FILE *in, FILE *out, const char *base)
+{
+	cleanup_free char *line = NULL;
+	size_t size = 0;
+	ssize_t n;
+
+	while ((n = getline(&line, &size, in)) > 0) {
+		if (is_below(line, base) && fwrite(line, (size_t)n, 1, out) != 1)
+			return -ENOMEM;
+	}
+	return ferror(in) ? -EIO : 0;
+}
+
+static int read_below(struct mount_table *table, const char *base)
+{
+	cleanup_free char *escaped = mnt_mangle(base), *text = NULL;
+	cleanup_fclose FILE *in = fopen(MOUNTINFO_PATH, "re");
+	size_t n = 0;
+	FILE *out = in ? open_memstream(&text, &n) : NULL;
+	int r;
+
+	if (!out || !escaped) {
+		r = -errno;
+		fclosep(&out);
+		return r;
+	}
+	r = filter_lines(in, out, escaped);
+	if (fclose(out) != 0 && r == 0)
+		r = -ENOMEM;
+	if (r < 0 || n == 0)
+		return r;
+	(void)fclose(in);
+	in = fmemopen(text, n, "r");
+	if (!in)
+		return -errno;
+	return mnt_table_parse_stream(table->mounts, in, MOUNTINFO_PATH) == 0 ? 0 : -EBADMSG;
 }
 
 /* @base NULL: all */
@@ -95,10 +129,10 @@ static int read_mounts(struct mount_table *table, const char *base)
 {
 	int r;
 
-	table->mounts = mnt_new_table_from_file(MOUNTINFO_PATH);
+	table->mounts = base ? mnt_new_table() : mnt_new_table_from_file(MOUNTINFO_PATH);
 	if (!table->mounts)
 		return -errno;
-	r = base ? drop_others(table, base) : 0;
+	r = base ? read_below(table, base) : 0;
 	return r < 0 ? r : make_index(table);
 }
 

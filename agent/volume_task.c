@@ -53,6 +53,9 @@ static enum status check_superblock(struct volume_task *task, const struct mh_re
 	    ((target->dev_major == 0 && target->dev_minor == 0) ||
 	     !device_has_superblock(target->dev_major, target->dev_minor)))
 		return STATUS_OK;
+	/* a plugin may bind a directory of a file system that the host uses itself */
+	if (target->type == VOLUME_CSI && device_is_mounted(target->dev_major, target->dev_minor))
+		return STATUS_OK;
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is unmounted here, but its file system (device %u:%u) is still in use: another "

@@ -4,6 +4,7 @@
 #include "keys.h"
 #include "records.h"
 #include "server.h"
+#include "text.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -112,20 +113,20 @@ static enum status append(const struct server *server, struct change *change,
 			  Holdfast__V1__AuditRecord *record, Holdfast__V1__AuditHead *head,
 			  uint8_t sha256[static SHA256_DIGEST_LENGTH])
 {
-	cleanup_free uint8_t *bytes = NULL;
+	uint8_t *bytes = NULL;
 	char key[OBJECT_KEY_SIZE];
 	size_t len;
 
 	record->sequence = head->sequence + 1;
-	record->previous_sha256 = head->sha256; /* borrowed until it is staged */
+	record->previous_sha256 = head->sha256; /* borrowed until it is packed */
 	len = protobuf_c_message_get_packed_size(&record->base);
 	bytes = malloc(len);
 	if (bytes) {
 		(void)protobuf_c_message_pack(&record->base, bytes);
 		(void)str_format(key, sizeof(key), PREFIX_AUDIT "%016" PRIx64, record->sequence);
-		change_put_record(change, key, &record->base);
 		head->sequence = record->sequence;
 		(void)EVP_Digest(bytes, len, sha256, NULL, server->sha256, NULL);
+		change_put_packed(change, key, bytes, len, text_of(key, &record->base));
 		head->sha256 = (ProtobufCBinaryData){.len = SHA256_DIGEST_LENGTH, .data = sha256};
 	}
 	record->previous_sha256 = (ProtobufCBinaryData){0};

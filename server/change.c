@@ -32,6 +32,7 @@ static void free_object(struct change_object *object)
 {
 	free_value(object->kind, object->value);
 	free(object->packed);
+	free(object->text);
 	free(object->key);
 }
 
@@ -126,7 +127,10 @@ static void stage(struct change *change, enum object_kind kind, const void *valu
 					   CHANGE_OBJECTS_MAX);
 		return;
 	}
-	free_value(kind, object->value);
+	free_value(object->kind, object->value);
+	free(object->packed);
+	free(object->text);
+	object->packed = object->text = NULL;
 	object->kind = kind;
 	object->value = copy;
 	object->is_deletion = is_deletion;
@@ -186,6 +190,24 @@ void change_put_record(struct change *change, const char *key, const ProtobufCMe
 	change_put(change, OBJECT_RECORD, &record);
 }
 
+void change_put_packed(struct change *change, const char *key, void *bytes, size_t len, char *text)
+{
+	const struct record record = borrowed_record(key, NULL);
+	struct change_object *object = NULL;
+
+	stage(change, OBJECT_RECORD, &record, false);
+	if (change->status == STATUS_OK)
+		object = object_for(change, key);
+	if (!object) {
+		free(bytes);
+		free(text);
+		return;
+	}
+	object->packed = bytes; /* stage() has left none */
+	object->packed_len = len;
+	object->text = text;
+}
+
 void change_delete_record(struct change *change, const char *key)
 {
 	struct record record = borrowed_record(key, NULL);
@@ -218,7 +240,7 @@ void change_put_floor(struct change *change, uint64_t generation_floor)
 }
 
 /* The op's value and text are owned by the caller. */
-static enum status pack_object(const struct change_object *object, struct kv_op *ret, struct error *err)
+static enum status pack_object(struct change_object *object, struct kv_op *ret, struct error *err)
 {
 	ProtobufCMessage *message;
 	uint8_t *bytes = NULL;
@@ -227,6 +249,12 @@ static enum status pack_object(const struct change_object *object, struct kv_op 
 	*ret = (struct kv_op){.key = object->key};
 	if (object->is_deletion)
 		return STATUS_OK;
+	if (object->packed) {
+		ret->value = TAKE_PTR(object->packed);
+		ret->len = object->packed_len;
+		ret->text = TAKE_PTR(object->text);
+		return STATUS_OK;
+	}
 	message = object_type(object->kind)->to_message(object->value);
 	if (message) {
 		len = protobuf_c_message_get_packed_size(message);

@@ -32,8 +32,9 @@ struct change_object {
 	bool is_deletion;
 	char *key;    /* owned */
 	void *value;  /* owned copy; of deletions what makes up the key */
-	void *packed; /* owned; as stored, once it was submitted; NULL: deleted */
+	void *packed; /* owned; as stored, once it was submitted, or by change_put_packed(); NULL: deleted */
 	size_t packed_len;
+	char *text; /* owned; what goes with packed until it is submitted; may be NULL */
 };
 
 struct change {
@@ -68,6 +69,10 @@ void change_delete_claim(struct change *change, const struct claim *claim);
 
 /** A record of records.h. */
 void change_put_record(struct change *change, const char *key, const ProtobufCMessage *message);
+/** Stage a record that is kept nowhere but in the store, as it is to be stored. Takes over @bytes and @text,
+ * also when that fails. */
+void change_put_packed(struct change *change, const char *key, void *bytes, size_t len, char *text);
+
 void change_delete_record(struct change *change, const char *key);
 
 /** An AuditRecord, which is owned from here on; NULL is STATUS_RESOURCE_EXHAUSTED. It gets its number and its

@@ -57,11 +57,11 @@ enum status claim_attach_need(struct volume_entry *volume, const struct node_ent
 	return STATUS_OK;
 }
 
-/* A grant between the node's call and its answer. */
+/* A grant between the node's call and its answer, while a controller is asked. */
 struct grant {
 	struct rpc_call *call;
 	char claim_id[UUID_TEXT_SIZE];
-	Holdfast__V1__ControllerAttachResponse *attached; /* owned; NULL: no controller was asked */
+	Holdfast__V1__ControllerAttachResponse *attached; /* owned; NULL: it has not answered */
 	struct error error;				  /* of the attach; answered once it is noted */
 };
 
@@ -99,38 +99,43 @@ static bool lay_options(struct server *server, const struct claim *claim, Holdfa
 	return true;
 }
 
-/* What the plugin on the node needs, secrets included: it goes to no one else. */
+/* What the plugin of a CSI volume needs on the node, secrets included: it goes to no one else. */
 static bool add_stored(struct server *server, const struct claim *claim, const struct volume *volume,
 		       Holdfast__V1__Volume *to)
 {
-	return volume->type != VOLUME_CSI ||
-	       (volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
-				    plugin_args_secrets(&server->state, volume->namespace, volume->id)) &&
-		lay_options(server, claim, to));
+	return volume_show_to_node(to, plugin_args_detail(&server->state, volume->namespace, volume->id),
+				   plugin_args_secrets(&server->state, volume->namespace, volume->id)) &&
+	       lay_options(server, claim, to);
 }
 
-static void send_response(struct server *server, const struct grant *grant, const struct claim_entry *entry,
-			  struct ticket *ticket)
+static void send_response(struct server *server, struct rpc_call *call,
+			  const Holdfast__V1__ControllerAttachResponse *attached,
+			  const struct claim_entry *entry, struct ticket *ticket)
 {
 	typedef Holdfast__V1__ClaimVolumeResponse__PublishContextEntry context_entry;
 	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	const struct volume *volume = &entry->volume->volume;
+	bool is_csi = volume->type == VOLUME_CSI;
 
 	response.claim = claim_borrow_pb(&entry->claim);
-	response.volume = volume_to_pb(volume);
+	/* to what is borrowed nothing can be added */
+	response.volume = is_csi ? volume_to_pb(volume) : volume_borrow_pb(volume);
 	response.wire_volume = ticket->volume;
 	response.ticket = (ProtobufCBinaryData){.len = sizeof(*ticket), .data = (uint8_t *)ticket};
-	if (grant->attached) {
+	if (attached) {
 		/* borrowed: entries of all maps of texts are alike on the wire */
-		response.publish_context = (context_entry **)(void *)grant->attached->publish_context;
-		response.n_publish_context = grant->attached->n_publish_context;
+		response.publish_context = (context_entry **)(void *)attached->publish_context;
+		response.n_publish_context = attached->n_publish_context;
 	}
-	if (response.claim && response.volume && add_stored(server, &entry->claim, volume, response.volume))
-		rpc_call_reply(grant->call, &response.base);
+	if (response.claim && response.volume &&
+	    (!is_csi || add_stored(server, &entry->claim, volume, response.volume)))
+		rpc_call_reply(call, &response.base);
 	else
-		fail(grant->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	pb_free_borrowing((ProtobufCMessage *)response.claim);
-	if (response.volume)
+	if (!is_csi)
+		pb_free_borrowing((ProtobufCMessage *)response.volume);
+	else if (response.volume)
 		holdfast__v1__volume__free_unpacked(response.volume, NULL);
 }
 
@@ -177,17 +182,19 @@ static enum status sign(struct server *server, const struct claim_entry *entry, 
 	return st;
 }
 
-static void answer(struct server *server, const struct grant *grant, struct claim_entry *entry)
+/* @attached: what the controller said; NULL: none was asked. */
+static void answer(struct server *server, struct rpc_call *call,
+		   const Holdfast__V1__ControllerAttachResponse *attached, struct claim_entry *entry)
 {
 	struct ticket ticket;
 	struct error err;
 
 	if (!is_grantable(entry))
-		refuse_released(grant->call);
+		refuse_released(call);
 	else if (sign(server, entry, &ticket, &err) != STATUS_OK)
-		rpc_call_fail(grant->call, &err);
+		rpc_call_fail(call, &err);
 	else
-		send_response(server, grant, entry, &ticket);
+		send_response(server, call, attached, entry, &ticket);
 	if (!entry)
 		return;
 	ticket_ahead_free(entry->work.ticket);
@@ -213,7 +220,7 @@ static void on_sent(struct server *server, void *userdata)
 
 	if (is_grantable(entry))
 		claim_log_granted(&entry->claim);
-	answer(server, grant, entry);
+	answer(server, grant->call, grant->attached, entry);
 }
 
 static void on_failure_noted(struct server *server, void *userdata)
@@ -274,7 +281,7 @@ static void attached(struct server *server, struct claim_entry *entry, struct gr
 	if (take_context(grant, reply, entry->claim.plugin_id, &err) != STATUS_OK) {
 		attach_failed(server, entry, grant, &err);
 	} else if (entry->claim.sent_to_node) { /* a repeat */
-		answer(server, grant, entry);
+		answer(server, grant->call, grant->attached, entry);
 		grant_free(grant);
 	} else if (note(server, entry, &event, on_sent, grant, &err) != STATUS_OK) {
 		rpc_call_fail(grant->call, &err);
@@ -331,19 +338,14 @@ static enum status call_attach(struct server *server, struct claim_entry *entry,
 }
 
 /* False: the controller answers. */
-static bool answer_at_once(struct server *server, struct claim_entry *entry, struct grant *grant)
+static bool ask_controller(struct server *server, struct claim_entry *entry, struct grant *grant)
 {
 	struct error err;
 
-	if (!is_grantable(entry) || entry->claim.attach == ATTACH_NONE) {
-		answer(server, grant, entry);
-		grant_free(grant);
-		return true;
-	}
 	if (call_attach(server, entry, grant, &err) == STATUS_OK)
-		return false;
+		return true;
 	attach_failed(server, entry, grant, &err);
-	return true;
+	return false;
 }
 
 static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
@@ -360,12 +362,17 @@ static struct grant *grant_new(struct rpc_call *call, const char *claim_id)
 void claim_attach(struct server *server, const char *claim_id, struct rpc_call *call)
 {
 	struct claim_entry *entry = state_claim(&server->state, claim_id);
-	struct grant *grant = grant_new(call, claim_id);
+	struct grant *grant = NULL;
 
-	if (!grant)
-		fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	if (grant && !answer_at_once(server, entry, grant))
-		return;
+	if (!is_grantable(entry) || entry->claim.attach == ATTACH_NONE) {
+		answer(server, call, NULL, entry);
+	} else {
+		grant = grant_new(call, claim_id);
+		if (!grant)
+			fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		else if (ask_controller(server, entry, grant))
+			return;
+	}
 	if (entry)
 		entry->work.n_grants--; /* once what was noted is durable, its time begins */
 }

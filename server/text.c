@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "base/strbuf.h"
 
-enum { HIDDEN_MAX = 4 };
+enum { HIDDEN_MAX = 4, TEXT_USUAL = 1000 };
 
 /* Keys that no row names have no text: what is new is hidden until somebody has thought about it. */
 static const struct rule {
@@ -45,6 +45,7 @@ char *text_of(const char *key, const ProtobufCMessage *message)
 
 	if (!rule)
 		return NULL;
+	strbuf_reserve(&text, TEXT_USUAL);
 	text_json_put(&text, message, rule->hidden);
 	return strbuf_take(&text);
 }

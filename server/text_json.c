@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { NUMBER_TEXT = 32 };
+enum { NUMBER_TEXT = 32, NAME_TEXT = 64 };
 
 static const char *const nothing_hidden[] = {NULL};
 
@@ -52,10 +52,13 @@ static void put_enum(struct strbuf *out, const ProtobufCEnumDescriptor *descript
 {
 	const ProtobufCEnumValue *word = protobuf_c_enum_descriptor_get_value(descriptor, value);
 
-	if (word)
-		put_string(out, word->name);
-	else /* of a later version */
+	if (!word) { /* of a later version */
 		put_signed(out, value);
+		return;
+	}
+	strbuf_put(out, "\"", 1);
+	strbuf_puts(out, word->name);
+	strbuf_put(out, "\"", 1);
 }
 
 static uint32_t get_u32(const char *at)
@@ -192,15 +195,26 @@ static bool is_hidden(const char *name, const char *const *hidden)
 	return false;
 }
 
+/* Names are the program's own: nothing in them is to be escaped. */
+static void put_name(struct strbuf *out, const char *name)
+{
+	char text[NAME_TEXT];
+	size_t n = strlen(name);
+
+	assert(n + 3 <= sizeof(text));
+	text[0] = text[n + 1] = '"';
+	memcpy(text + 1, name, n); /* NOLINT(bugprone-not-null-terminated-result): counted, not terminated */
+	text[n + 2] = ':';
+	strbuf_put(out, text, n + 3);
+}
+
 static void put_field(struct strbuf *out, const ProtobufCMessage *message,
 		      const ProtobufCFieldDescriptor *field)
 {
 	const char *at = (const char *)message + field->offset;
 	size_t n;
 
-	strbuf_put(out, "\"", 1);
-	strbuf_puts(out, field->name);
-	strbuf_put(out, "\":", 2);
+	put_name(out, field->name);
 	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
 		put_value(out, field, at);
 		return;

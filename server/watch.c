@@ -187,8 +187,6 @@ static void wake(struct server *server, const char *name)
 	struct watch *watch;
 	struct watch *next;
 
-	if (RB_EMPTY(&server->watches))
-		return;
 	(void)str_copy(from.name, sizeof(from.name), name);
 	for (watch = RB_NFIND(watch_tree, &server->watches, &from); watch && str_eq(watch->name, name);
 	     watch = next) {
@@ -203,6 +201,8 @@ static void touch(struct server *server, const char *prefix, const char *rest, u
 	char name[OBJECT_KEY_SIZE];
 
 	server->watch_indexes[table_of(prefix)] = revision;
+	if (RB_EMPTY(&server->watches))
+		return;
 	wake(server, prefix);
 	if (str_format(name, sizeof(name), "%s%s", prefix, rest) >= 0)
 		wake(server, name);
@@ -210,9 +210,10 @@ static void touch(struct server *server, const char *prefix, const char *rest, u
 
 static void touch_volume(struct server *server, const char *namespace, const char *id, uint64_t revision)
 {
-	char rest[OBJECT_KEY_SIZE];
+	char rest[OBJECT_KEY_SIZE] = "";
 
-	(void)str_format(rest, sizeof(rest), "%s/%s", namespace, id);
+	if (!RB_EMPTY(&server->watches))
+		(void)str_format(rest, sizeof(rest), "%s/%s", namespace, id);
 	touch(server, PREFIX_VOLUME, rest, revision);
 }
 

@@ -34,6 +34,7 @@ TAILQ_HEAD(call_list, csi_call);
 struct csi_client {
 	sd_event *event; /* borrowed */
 	char *plugin_id;
+	uint64_t call_timeout_us; /* UINT64_MAX: the methods' */
 	struct rpc_client *rpc;
 	sd_event_source *lost; /* the connection has ended, its calls too when this fires */
 	void (*on_lost)(void *userdata);
@@ -93,6 +94,7 @@ enum status csi_client_new(sd_event *event, const struct csi_client_options *opt
 	*client = (struct csi_client){
 		.event = event,
 		.plugin_id = strdup(options->plugin_id),
+		.call_timeout_us = options->call_timeout_us ? options->call_timeout_us : UINT64_MAX,
 		.on_lost = options->on_lost,
 		.userdata = options->userdata,
 		.waiting = TAILQ_HEAD_INITIALIZER(client->waiting),
@@ -348,7 +350,10 @@ enum status csi_call_start(struct csi_client *client, enum csi_method method, co
 	st = check_room(client, method, protobuf_c_message_get_packed_size(request), err);
 	if (st != STATUS_OK)
 		return st;
-	call = call_new(client, method, request, timeout_us ? timeout_us : info->timeout_us);
+	if (timeout_us == 0)
+		timeout_us = info->timeout_us < client->call_timeout_us ? info->timeout_us
+									: client->call_timeout_us;
+	call = call_new(client, method, request, timeout_us);
 	if (!call)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "plugin %s: %s", client->plugin_id,
 				 info->name);

@@ -29,9 +29,11 @@ struct csi_client;
 struct csi_call;
 
 struct csi_client_options {
-	const char *plugin_id; /* copied, for messages */
-	const char *socket;    /* copied */
-	size_t message_bytes;  /* largest answer; 0: CSI_MESSAGE_MAX */
+	const char *plugin_id;	  /* copied, for messages */
+	const char *socket;	  /* copied */
+	size_t message_bytes;	  /* largest answer; 0: CSI_MESSAGE_MAX */
+	uint64_t call_timeout_us; /* no call takes longer by itself than this, whatever its method; 0: the
+				     method's */
 	/* A connection that stood has ended, and not by csi_client_free(): after its calls have ended, from
 	 * the event loop. May free the client. NULL: nobody asks. */
 	void (*on_lost)(void *userdata);

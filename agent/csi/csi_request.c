@@ -3,21 +3,39 @@
 #include "base/cleanup.h"
 #include "csi/csi_fields.h"
 
-#include <malloc.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* An allocation that knows its size, to be wiped whole. malloc_usable_size() does not do: it may tell more
+ * than was asked for, and _FORTIFY_SOURCE ends who writes there. */
+struct block {
+	size_t n;
+	_Alignas(max_align_t) unsigned char bytes[];
+};
 
 static void *take(void *userdata, size_t n)
 {
+	struct block *block = n <= SIZE_MAX - sizeof(*block) ? malloc(sizeof(*block) + n) : NULL;
+
 	(void)userdata;
-	return malloc(n);
+	if (!block)
+		return NULL;
+	block->n = n;
+	return block->bytes;
 }
 
 static void wipe(void *userdata, void *bytes)
 {
+	struct block *block;
+
 	(void)userdata;
-	if (bytes)
-		explicit_bzero(bytes, malloc_usable_size(bytes));
-	free(bytes);
+	if (!bytes)
+		return;
+	block = (void *)((char *)bytes - offsetof(struct block, bytes));
+	explicit_bzero(block->bytes, block->n);
+	free(block);
 }
 
 static ProtobufCAllocator wiping = {.alloc = take, .free = wipe};
@@ -45,7 +63,7 @@ static void sort_maps(ProtobufCMessage *message)
 ProtobufCMessage *csi_request_copy(const ProtobufCMessage *request)
 {
 	size_t n = protobuf_c_message_get_packed_size(request);
-	uint8_t *packed = malloc(n + 1);
+	uint8_t *packed = take(NULL, n + 1);
 	ProtobufCMessage *copy;
 
 	if (!packed)

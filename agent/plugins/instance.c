@@ -19,6 +19,7 @@ struct instance {
 	char alloc_id[UUID_TEXT_SIZE];
 	uint64_t probe_interval_us;
 	size_t message_bytes;
+	uint64_t call_timeout_us;
 	instance_changed_fn *changed;
 	void *userdata;
 	struct facts_wanted wanted;
@@ -199,6 +200,7 @@ static enum status open_client(struct instance *instance, struct error *err)
 		.plugin_id = instance->plugin_id,
 		.socket = instance->path,
 		.message_bytes = instance->message_bytes,
+		.call_timeout_us = instance->call_timeout_us,
 		.on_lost = on_lost,
 		.userdata = instance,
 	};
@@ -227,6 +229,7 @@ enum status instance_new(sd_event *event, const struct instance_options *options
 		.event = event,
 		.probe_interval_us = options->probe_interval_us,
 		.message_bytes = options->message_bytes,
+		.call_timeout_us = options->call_timeout_us,
 		.changed = changed,
 		.userdata = userdata,
 		.since_ms = clock_realtime_ms(),

@@ -24,6 +24,7 @@ struct instance_options {
 	const char *path;      /* copied */
 	uint64_t probe_interval_us;
 	size_t message_bytes;
+	uint64_t call_timeout_us;
 };
 
 struct instance;

@@ -110,5 +110,5 @@ bool instance_state_is_healthy(enum instance_state state)
 
 const char *instance_state_name(enum instance_state state)
 {
-	return names_get(names, ARRAY_SIZE(names), state);
+	return names_get(names, ARRAY_SIZE(names), (int)state);
 }

@@ -1,6 +1,5 @@
 #include "plugins/plugin_dir.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
@@ -40,8 +39,6 @@ struct plugin_dir {
 	struct scan_told scan_told;
 	struct folder folders[PLUGIN_DIR_FOLDERS_MAX];
 };
-
-DEFINE_CLEANUP(struct plugin_dir, plugin_dir_free)
 
 static const struct log_ctx context = {.op = "plugins"};
 

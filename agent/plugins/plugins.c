@@ -175,6 +175,7 @@ static void add_instance(struct plugins *plugins, struct plugin_entry *entry,
 		.path = path,
 		.probe_interval_us = plugins->options.probe_interval_us,
 		.message_bytes = plugins->options.message_bytes,
+		.call_timeout_us = plugins->options.call_timeout_us,
 	};
 	struct instance *instance;
 	struct error err;

@@ -25,6 +25,7 @@ enum {
 	PLUGIN_WAIT_DEFAULT_MS = 60000, /* plugin_wait: of a volume operation for its plugin */
 	PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS = 30000,
 	PLUGIN_PROBE_INTERVAL_DEFAULT_MS = 30000,
+	PLUGIN_CALL_TIMEOUT_DEFAULT_MS = 120000,
 };
 
 struct plugins;
@@ -48,7 +49,8 @@ struct plugin_expectation {
 struct plugins_options {
 	const char *plugin_dir; /* borrowed */
 	uint64_t probe_interval_us;
-	size_t message_bytes; /* of csi_client_options */
+	size_t message_bytes;	  /* of csi_client_options */
+	uint64_t call_timeout_us; /* likewise */
 };
 
 /* All from the event loop, never inside a function of this header. */

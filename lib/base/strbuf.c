@@ -15,8 +15,8 @@ void strbuf_release(struct strbuf *sb)
 	sb->len = sb->cap = 0;
 }
 
-/* Make room for @n more bytes and the NUL. */
-static bool reserve(struct strbuf *sb, size_t n)
+/* Make room for @n more bytes and the NUL where there is none. */
+static bool grow(struct strbuf *sb, size_t n)
 {
 	size_t cap = sb->cap ? sb->cap : 256;
 	char *data;
@@ -42,6 +42,17 @@ static bool reserve(struct strbuf *sb, size_t n)
 	sb->data = data;
 	sb->cap = cap;
 	return true;
+}
+
+static bool reserve(struct strbuf *sb, size_t n)
+{
+	return (sb->error == 0 && n < sb->cap - sb->len) || grow(sb, n);
+}
+
+void strbuf_reserve(struct strbuf *sb, size_t n)
+{
+	if (reserve(sb, n))
+		sb->data[sb->len] = '\0';
 }
 
 void strbuf_put(struct strbuf *sb, const void *bytes, size_t n)

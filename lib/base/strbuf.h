@@ -24,6 +24,9 @@ struct strbuf {
 
 void strbuf_release(struct strbuf *sb);
 
+/** Make room for @n more bytes at once, for who knows about how many will come. */
+void strbuf_reserve(struct strbuf *sb, size_t n);
+
 void strbuf_put(struct strbuf *sb, const void *bytes, size_t n);
 void strbuf_puts(struct strbuf *sb, const char *s);
 void strbuf_printf(struct strbuf *sb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -40,6 +41,9 @@ struct message_map {
 	size_t size; /* of the model's struct */
 	const struct field_map *fields;
 	size_t n_fields;
+	/* Where each field is in the descriptor, plus 1; 0: not looked for yet. It follows from constants:
+	 * whoever writes it writes the same. */
+	_Atomic(uint8_t) *places;
 };
 
 #define SIZE_OF(type, member) sizeof(((type *)0)->member)
@@ -82,10 +86,13 @@ struct message_map {
 		.size = ARRAY_SIZE(((type *)0)->member), .count_offset = offsetof(type, count), \
 		.message = (map)                                                                \
 	}
-#define MAP(type, descriptor_, fields_)                                                  \
-	{                                                                                \
-		.descriptor = &(descriptor_), .size = sizeof(type), .fields = (fields_), \
-		.n_fields = ARRAY_SIZE(fields_)                                          \
+#define MAP(type, descriptor_, fields_)                                                            \
+	{                                                                                          \
+		.descriptor = &(descriptor_), .size = sizeof(type), .fields = (fields_),           \
+		.n_fields = ARRAY_SIZE(fields_), .places = (_Atomic(uint8_t)[ARRAY_SIZE(fields_)]) \
+		{                                                                                  \
+			0                                                                          \
+		}                                                                                  \
 	}
 
 static const struct field_map source_fields[] = {
@@ -346,23 +353,25 @@ static size_t number_size(ProtobufCType type)
 	return 0; /* not used by our messages */
 }
 
-/* Tables and .proto files are in about the same order, so the field is mostly the one behind that of the last
- * row: @at is where that was, and is moved on. */
-static const ProtobufCFieldDescriptor *find_field(const struct message_map *map,
-						  const struct field_map *field, size_t *at)
+static uint8_t find_place(const ProtobufCMessageDescriptor *descriptor, const char *name)
 {
-	const ProtobufCMessageDescriptor *descriptor = map->descriptor;
+	unsigned int i = 0;
 
-	for (size_t i = 0; i < descriptor->n_fields; i++) {
-		size_t k = (*at + i) % descriptor->n_fields;
+	while (i < descriptor->n_fields && !str_eq(descriptor->fields[i].name, name))
+		i++;
+	assert(i < descriptor->n_fields && i < UINT8_MAX); /* tables name fields that the .proto file has */
+	return (uint8_t)(i + 1);
+}
 
-		if (!str_eq(descriptor->fields[k].name, field->name))
-			continue;
-		*at = k + 1;
-		return &descriptor->fields[k];
+static const ProtobufCFieldDescriptor *find_field(const struct message_map *map, size_t row)
+{
+	uint8_t place = atomic_load_explicit(&map->places[row], memory_order_relaxed);
+
+	if (place == 0) {
+		place = find_place(map->descriptor, map->fields[row].name);
+		atomic_store_explicit(&map->places[row], place, memory_order_relaxed);
 	}
-	assert(false); /* the table names a field that the .proto file has */
-	return NULL;
+	return &map->descriptor->fields[place - 1];
 }
 
 /* Whose the texts of a message are: its own, or those of the value it was made of. */
@@ -481,7 +490,6 @@ static void free_message(ProtobufCMessage *message, enum texts texts)
 static ProtobufCMessage *to_message(const struct message_map *map, const void *from, enum texts texts)
 {
 	ProtobufCMessage *message = malloc(map->descriptor->sizeof_message);
-	size_t at = 0;
 
 	if (!message)
 		return NULL;
@@ -489,7 +497,7 @@ static ProtobufCMessage *to_message(const struct message_map *map, const void *f
 	for (size_t i = 0; i < map->n_fields; i++) {
 		const struct field_map *field = &map->fields[i];
 
-		if (put_field(field, find_field(map, field, &at), from, (char *)message, texts))
+		if (put_field(field, find_field(map, i), from, (char *)message, texts))
 			continue;
 		free_message(message, texts);
 		return NULL;
@@ -611,14 +619,11 @@ static enum status get_field(const struct field_map *field, const ProtobufCField
 static enum status from_message(const struct message_map *map, const ProtobufCMessage *message, void *to,
 				struct error *err)
 {
-	size_t at = 0;
-
 	assert(message->descriptor == map->descriptor);
 	memset(to, 0, map->size);
 	for (size_t i = 0; i < map->n_fields; i++) {
 		const struct field_map *field = &map->fields[i];
-		enum status st =
-			get_field(field, find_field(map, field, &at), (const char *)message, to, err);
+		enum status st = get_field(field, find_field(map, i), (const char *)message, to, err);
 
 		if (st != STATUS_OK)
 			return st;

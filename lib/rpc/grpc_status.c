@@ -12,8 +12,11 @@ size_t grpc_message_encode(char *dst, size_t size, const char *message)
 
 	for (const char *s = message; *s; s++) {
 		uint8_t c = (uint8_t)*s;
-		bool plain = c >= 0x20 && c <= 0x7e && c != '%';
+		bool is_edge = s == message || s[1] == '\0';
+		bool plain = c > ' ' && c <= 0x7e && c != '%';
 
+		/* no header may begin or end with a space: nghttp2 resets the stream of one that does */
+		plain = plain || (c == ' ' && !is_edge);
 		if (o + (plain ? 1 : 3) >= size)
 			break;
 		if (plain) {
@@ -24,6 +27,8 @@ size_t grpc_message_encode(char *dst, size_t size, const char *message)
 		dst[o++] = digits[c >> 4];
 		dst[o++] = digits[c & 15];
 	}
+	while (o > 0 && dst[o - 1] == ' ') /* where it was cut */
+		o--;
 	dst[o] = '\0';
 	return o;
 }

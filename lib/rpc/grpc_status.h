@@ -12,7 +12,8 @@
 /* Room for every error message, percent-encoded, with its NUL. */
 enum { GRPC_MESSAGE_SIZE = 3 * (ERROR_MSG_MAX - 1) + 1 };
 
-/** Percent-encode @message, cut at an encoded byte if @dst of @size is too small. Returns the length. */
+/** Percent-encode @message, cut at an encoded byte if @dst of @size is too small; it neither begins nor ends
+ * with a space. Returns the length. */
 size_t grpc_message_encode(char *dst, size_t size, const char *message);
 
 /** Percent-decode @n bytes into @dst of @size, NUL-terminated, cut between UTF-8 characters. A broken escape

@@ -13,7 +13,7 @@
 
 enum {
 	KV_SQLITE_APPLICATION_ID = 0x486f6c64, /* "Hold" */
-	KV_SQLITE_SCHEMA = 2,
+	KV_SQLITE_SCHEMA = 3,
 	KV_SQLITE_SCHEMA_FIRST = 1,	   /* that kv_sqlite_upgrade() knows */
 	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */

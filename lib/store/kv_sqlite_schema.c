@@ -13,6 +13,12 @@ static const char tables[] =
 /* [n] leads from schema n to the next. */
 static const char *const steps[KV_SQLITE_SCHEMA] = {
 	[1] = "ALTER TABLE kv ADD COLUMN text TEXT;",
+	/* The views go on meaning kv, whichever that is. */
+	[2] = "PRAGMA legacy_alter_table=ON; ALTER TABLE kv RENAME TO kv_2; PRAGMA legacy_alter_table=OFF;" //
+	KV_SQLITE_TABLE_KV ";"
+	      "INSERT INTO kv(key, value, create_revision, mod_revision, text)"
+	      " SELECT key, value, create_revision, mod_revision, text FROM kv_2 ORDER BY key;"
+	      "DROP TABLE kv_2;",
 };
 
 static int run_sql(sqlite3 *db, const char *sql)

@@ -326,7 +326,6 @@ static int on_lost_due(sd_event_source *source, uint64_t usec, void *userdata)
 /* The connection ends with all that is on it. */
 static void lose(struct csi_client *client)
 {
-	struct call_list ended = TAILQ_HEAD_INITIALIZER(ended);
 	struct csi_call *call;
 	bool was_connected = client->is_connected;
 

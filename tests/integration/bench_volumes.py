@@ -163,6 +163,16 @@ class BenchVolumes:
         wait_for("all mounts to be gone", lambda: not self.node.mounts())
         return result
 
+    def among(self, foreign_mounts, make_foreign):
+        foreign = f"{PREFIX}/log/foreign"
+        os.mkdir(foreign)
+        try:
+            make_foreign(foreign, foreign_mounts)
+            return self.round()
+        finally:
+            run("umount", "-l", foreign, check=False)
+            os.rmdir(foreign)
+
 
 def medians(rounds):
     """Of numbers, and of numbers in dicts."""
@@ -191,16 +201,14 @@ def measure(rounds, foreign_mounts, make_foreign):
         world.open()
         world.start_agents()
         bench.open()
-        alone = medians([bench.round() for _ in range(rounds)])
-        foreign = f"{PREFIX}/log/foreign"
-        os.mkdir(foreign)
-        try:
-            make_foreign(foreign, foreign_mounts)
-            among = medians([bench.round() for _ in range(rounds)])
-        finally:
-            run("umount", "-l", foreign, check=False)
+        bench.round()  # what is made at the first time
+        alone, among = [], []
+        for _ in range(rounds):
+            alone.append(bench.round())
+            among.append(bench.among(foreign_mounts, make_foreign))
         bench.close()
     finally:
         world.close()
+    alone, among = medians(alone), medians(among)
     return {"volumes": VOLUMES, "mounts": foreign_mounts, "alone": alone, "among": among,
             "growth": growth(alone, among)}

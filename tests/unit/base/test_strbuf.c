@@ -72,6 +72,29 @@ static void content_ends_exactly_at_the_limit(void **state)
 	}
 }
 
+static void room_is_made_once_within_the_limit(void **state)
+{
+	struct strbuf sb = STRBUF_INIT(600);
+	size_t cap;
+
+	(void)state;
+	strbuf_reserve(&sb, 0);
+	assert_string_equal(sb.data, "");
+	strbuf_reserve(&sb, 600);
+	check_invariants(&sb);
+	cap = sb.cap;
+	for (int i = 0; i < 600; i++)
+		strbuf_puts(&sb, "x");
+	check_invariants(&sb);
+	assert_int_equal(sb.cap, cap);
+	assert_int_equal(sb.len, 600);
+	assert_int_equal(sb.error, 0);
+	strbuf_reserve(&sb, 1);
+	assert_int_equal(sb.error, -EMSGSIZE);
+	assert_int_equal(sb.len, 600);
+	strbuf_release(&sb);
+}
+
 static void the_first_failure_sticks(void **state)
 {
 	struct strbuf sb = STRBUF_INIT(3);
@@ -156,6 +179,7 @@ int main(void)
 		cmocka_unit_test(content_is_collected_and_handed_over),
 		cmocka_unit_test(an_empty_buffer_is_an_empty_string),
 		cmocka_unit_test(content_ends_exactly_at_the_limit),
+		cmocka_unit_test(room_is_made_once_within_the_limit),
 		cmocka_unit_test(the_first_failure_sticks),
 		cmocka_unit_test(a_huge_piece_is_refused_before_it_is_read),
 		cmocka_unit_test(consuming_moves_the_rest_to_the_front),

@@ -28,6 +28,27 @@ static void messages_survive_the_wire_whatever_bytes_they_hold(void **state)
 	assert_string_equal(back, message);
 }
 
+static void no_encoded_message_begins_or_ends_with_a_space(void **state)
+{
+	static const char *const messages[] = {
+		" ", "  ", " a", "a ", "  a b  ", "cannot connect: there is no ", "a b c d"};
+	char encoded[64];
+	char back[64];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
+		for (size_t size = 1; size <= sizeof(encoded); size++) {
+			size_t n = grpc_message_encode(encoded, size, messages[i]);
+
+			assert_int_equal(strlen(encoded), n);
+			assert_true(n == 0 ||
+				    nghttp2_check_header_value_rfc9113((const uint8_t *)encoded, n));
+		}
+		(void)decode(back, sizeof(back), encoded);
+		assert_string_equal(back, messages[i]);
+	}
+}
+
 static void the_largest_message_fits_even_if_every_byte_is_escaped(void **state)
 {
 	char message[ERROR_MSG_MAX];
@@ -177,6 +198,7 @@ static void every_status_has_a_word_of_its_own_and_an_http_status_for_connect(vo
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(messages_survive_the_wire_whatever_bytes_they_hold),
+	cmocka_unit_test(no_encoded_message_begins_or_ends_with_a_space),
 	cmocka_unit_test(the_largest_message_fits_even_if_every_byte_is_escaped),
 	cmocka_unit_test(encoding_never_overruns_and_never_cuts_an_escape),
 	cmocka_unit_test(odd_escapes_are_decoded_as_other_implementations_send_them),

@@ -392,7 +392,7 @@ static void a_hostile_copy_is_refused_and_the_store_stays(void **state)
 		 "view 'x"},
 		{"ALTER TABLE kv RENAME TO b; CREATE TABLE kv(key TEXT COLLATE NOCASE NOT NULL PRIMARY KEY, "
 		 "value BLOB NOT NULL, create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL, text "
-		 "TEXT) STRICT, WITHOUT ROWID; INSERT INTO kv SELECT * FROM b; DROP TABLE b",
+		 "TEXT) STRICT; INSERT INTO kv SELECT * FROM b; DROP TABLE b",
 		 "table 'kv'"},
 		{"PRAGMA user_version=99", "newer version"},
 		{"PRAGMA application_id=1", "not one of Holdfast"},

@@ -116,7 +116,7 @@ static void durability_is_switched_on(void **state)
 		{"PRAGMA locking_mode", "normal"},
 		{"PRAGMA wal_autocheckpoint", "4000"},
 		{"PRAGMA trusted_schema", "0"},
-		{"PRAGMA user_version", "2"},
+		{"PRAGMA user_version", "3"},
 		{"PRAGMA application_id", "1215261796"},
 		{"PRAGMA busy_timeout", "10000"},
 		{"PRAGMA journal_size_limit", "67108864"},
@@ -296,10 +296,10 @@ static void a_newer_schema_is_refused(void **state)
 	struct fixture *f = *state;
 
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=3");
+	run_sql(f->path, "PRAGMA user_version=4");
 	expect_refusal(f, f->path, STATUS_DATA_LOSS,
-		       "written by a newer version (schema 3, this one knows 2)");
-	run_sql(f->path, "PRAGMA user_version=2");
+		       "written by a newer version (schema 4, this one knows 3)");
+	run_sql(f->path, "PRAGMA user_version=3");
 	fixture_open(f);
 }
 
@@ -314,7 +314,7 @@ static void a_refused_store_keeps_its_log(void **state)
 
 	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=3");
+	run_sql(f->path, "PRAGMA user_version=4");
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {

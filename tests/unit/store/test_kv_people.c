@@ -153,32 +153,55 @@ static void the_text_of_a_transaction_is_bounded(void **state)
 	free(text);
 }
 
-static void a_database_of_the_first_schema_gets_its_column(void **state)
+#define OLD_TABLES(kv_text, version)                                                                      \
+	"PRAGMA journal_mode=WAL; CREATE TABLE kv(key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL,"    \
+	" create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL" kv_text                        \
+	") STRICT, WITHOUT ROWID;"                                                                        \
+	"CREATE TABLE changes(revision INTEGER NOT NULL, seq INTEGER NOT NULL, key TEXT NOT NULL, value " \
+	"BLOB, create_revision INTEGER NOT NULL, PRIMARY KEY (revision, seq)) STRICT, WITHOUT ROWID;"     \
+	"CREATE TABLE position(id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL,"         \
+	" compacted INTEGER NOT NULL) STRICT;"                                                            \
+	"INSERT INTO position VALUES (1, 7, 7);"                                                          \
+	"PRAGMA application_id=1215261796; PRAGMA user_version=" version ";"
+
+static void a_database_of_an_older_schema_is_brought_to_this_one(void **state)
 {
-	static const char first[] = "PRAGMA journal_mode=WAL; CREATE TABLE kv(key TEXT NOT NULL PRIMARY KEY,"
-				    " value BLOB NOT NULL, create_revision INTEGER NOT NULL,"
-				    " mod_revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
-				    "CREATE TABLE changes(revision INTEGER NOT NULL, seq INTEGER NOT NULL,"
-				    " key TEXT NOT NULL, value BLOB, create_revision INTEGER NOT NULL,"
-				    " PRIMARY KEY (revision, seq)) STRICT, WITHOUT ROWID;"
-				    "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK (id = 1),"
-				    " revision INTEGER NOT NULL, compacted INTEGER NOT NULL) STRICT;"
-				    "INSERT INTO position VALUES (1, 7, 7);"
-				    "INSERT INTO kv VALUES ('old', x'31', 3, 7);"
-				    "PRAGMA application_id=1215261796; PRAGMA user_version=1;";
+	static const struct {
+		const char *sql, *texts;
+	} olds[] = {
+		{OLD_TABLES("", "1") "INSERT INTO kv VALUES ('old/b', x'32', 4, 6), ('old/a', x'31', 3, 7);",
+		 "-\n-\n"},
+		{OLD_TABLES(", text TEXT", "2") "CREATE VIEW v AS SELECT text FROM kv WHERE key > 'old';"
+						"INSERT INTO kv VALUES ('old/b', x'32', 4, 6, NULL),"
+						" ('old/a', x'31', 3, 7, '{}');",
+		 "{}\n-\n"},
+	};
 	struct fixture *f = *state;
-	sqlite3 *db = NULL;
 
 	fixture_close(f);
-	assert_int_equal(unlink(f->path), 0);
-	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db, first, NULL, NULL, NULL), SQLITE_OK);
-	(void)sqlite3_close(db);
-	for (int i = 0; i < 2; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(olds); i++) {
+		sqlite3 *db = NULL;
+
+		assert_int_equal(unlink(f->path), 0);
+		assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(db, olds[i].sql, NULL, NULL, NULL), SQLITE_OK);
+		(void)sqlite3_close(db);
+		for (int k = 0; k < 2; k++) {
+			fixture_open(f);
+			assert_string_equal(range_text(f, "old"), "old/a=1@3,7 old/b=2@4,6 ");
+			assert_string_equal(read_only(f->path, "PRAGMA user_version"), "3\n");
+			assert_string_equal(read_only(f->path, "SELECT name FROM sqlite_schema WHERE type = "
+							       "'table' AND sql NOT LIKE '%ROWID'"),
+					    "position\nkv\n");
+			assert_string_equal(
+				read_only(f->path, i == 0 ? "SELECT text FROM kv ORDER BY key"
+							  : "SELECT text FROM v ORDER BY text IS NULL"),
+				olds[i].texts);
+			fixture_close(f);
+		}
 		fixture_open(f);
-		assert_string_equal(range_text(f, "old"), "old=1@3,7 ");
-		assert_string_equal(read_only(f->path, "PRAGMA user_version"), "2\n");
-		put_text(f, "new", "{}");
+		put_text(f, "new", "{}"); /* the rest is as in a new one */
+		assert_string_equal(read_only(f->path, "SELECT text FROM kv WHERE key = 'new'"), "{}\n");
 		fixture_close(f);
 	}
 }
@@ -355,7 +378,7 @@ int main(void)
 		TEST(a_view_has_words_numbers_flags_and_times),
 		TEST(views_follow_their_definition_and_nothing_is_written_when_it_stays),
 		TEST(the_text_of_a_transaction_is_bounded),
-		TEST(a_database_of_the_first_schema_gets_its_column),
+		TEST(a_database_of_an_older_schema_is_brought_to_this_one),
 		TEST(a_copy_is_whole_and_private_and_can_be_opened),
 		TEST(a_copy_of_nothing_leaves_nothing),
 		TEST(a_rewrite_is_one_transaction_of_any_size),
