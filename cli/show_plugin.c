@@ -5,6 +5,8 @@
 #include "base/str.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { COUNT_SIZE = 32, ABILITIES_SIZE = 512 };
 
@@ -126,6 +128,13 @@ static void add_half(struct table *table, const Holdfast__V1__PluginInstance *in
 				 abilities});
 }
 
+static int compare_nodes(const void *a, const void *b)
+{
+	const Holdfast__V1__PluginInstance *const *x = a, *const *y = b;
+
+	return strcmp((*x)->node_id, (*y)->node_id);
+}
+
 static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)
 {
 	enum { COLUMNS = 7 };
@@ -146,6 +155,8 @@ static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbo
 		return STATUS_OK;
 	table = table_new(columns, verbose ? ARRAY_SIZE(columns) : COLUMNS);
 	table_show_whole(table, verbose);
+	/* ours, as the whole answer is */
+	qsort(plugin->instances, plugin->n_instances, sizeof(Holdfast__V1__PluginInstance *), compare_nodes);
 	for (size_t i = 0; i < plugin->n_instances; i++) {
 		const Holdfast__V1__PluginInstance *instance = plugin->instances[i];
 

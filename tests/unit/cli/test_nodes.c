@@ -177,6 +177,7 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 		.method = "Plugins.Get",
 		.json = "{\"plugin\": {\"id\": \"ebs\", \"unschedulable_reason\": \"no controller\", "
 			"\"instances\": ["
+			"{\"node_id\": \"node-2\", \"plugin\": {\"node\": {}}},"
 			"{\"node_id\": \"node-1\", \"connected\": true, \"plugin\": {\"healthy\": true,"
 			"\"controller\": {\"healthy\": true, \"attach_detach\": true, \"clone\": true},"
 			"\"node\": {\"max_volumes\": 16, \"stage\": true, \"topology\": {\"segments\": "
@@ -189,6 +190,7 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	expect_request("Plugins.Get {\"id\":\"ebs\"}");
 	expect_output("because              no controller\n");
 	expect_output("attach-detach clone");
+	assert_true(strstr(ending.output, "\nnode-1 ") < strstr(ending.output, "\nnode-2 "));
 	expect_output("stage rack=R1");
 	assert_null(strstr(ending.output, "expand")); /* what is not said is not there */
 	assert_null(strstr(ending.output, "condition"));
