@@ -177,7 +177,11 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 		.method = "Plugins.Get",
 		.json = "{\"plugin\": {\"id\": \"ebs\", \"unschedulable_reason\": \"no controller\", "
 			"\"instances\": ["
-			"{\"node_id\": \"node-2\", \"plugin\": {\"node\": {}}},"
+			"{\"node_id\": \"node-2\", \"plugin\": {\"node\": {}, \"health_description\": "
+			"\"gone\","
+			"\"controller\": {\"health_description\": \"gone\"}}},"
+			"{\"node_id\": \"node-3\", \"plugin\": {\"controller\": {\"health_description\": "
+			"\"mad\"}}},"
 			"{\"node_id\": \"node-1\", \"connected\": true, \"plugin\": {\"healthy\": true,"
 			"\"controller\": {\"healthy\": true, \"attach_detach\": true, \"clone\": true},"
 			"\"node\": {\"max_volumes\": 16, \"stage\": true, \"topology\": {\"segments\": "
@@ -190,6 +194,7 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	expect_request("Plugins.Get {\"id\":\"ebs\"}");
 	expect_output("because              no controller\n");
 	expect_output("attach-detach clone");
+	expect_output("\nnode node-2: gone\nnode node-3, controller: mad\n");
 	assert_true(strstr(ending.output, "\nnode-1 ") < strstr(ending.output, "\nnode-2 "));
 	expect_output("stage rack=R1");
 	assert_null(strstr(ending.output, "expand")); /* what is not said is not there */
