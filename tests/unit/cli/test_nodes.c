@@ -202,6 +202,25 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	expect_output("16");
 }
 
+static void what_went_wrong_with_claims_is_shown_whole(void **state)
+{
+#define CLAIMS                                                                                             \
+	"\"claims\": [{\"volume_id\": \"db\", \"node_id\": \"n1\", \"attempts\": 3, \"last_error\": \"no " \
+	"plugin\"},"                                                                                       \
+	"{\"volume_id\": \"web\", \"node_id\": \"n1\"}]}"
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
+					       .json = "{\"node\": {\"id\": \"node-1\"}, " CLAIMS};
+	fake.answers[1] = (struct fake_answer){.method = "Allocations.Get",
+					       .json = "{\"allocation\": {\"id\": \"01\"}, " CLAIMS};
+	expect_ok("node status node-1");
+	expect_output("\nvolume db on node n1: no plugin\n");
+	assert_null(strstr(ending.output, "volume web"));
+	expect_ok("alloc status 01");
+	expect_output("\nvolume db on node n1: no plugin\n");
+#undef CLAIMS
+}
+
 static void a_node_without_a_drain_says_nothing_of_one(void **state)
 {
 	(void)state;
@@ -249,6 +268,7 @@ int main(void)
 		cmocka_unit_test_setup(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup),
 		cmocka_unit_test_setup(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup),
 		cmocka_unit_test_setup(plugins_are_listed_and_shown_with_their_halves, run_setup),
+		cmocka_unit_test_setup(what_went_wrong_with_claims_is_shown_whole, run_setup),
 		cmocka_unit_test_setup(a_node_without_a_drain_says_nothing_of_one, run_setup),
 		cmocka_unit_test_setup(a_placement_is_tried_and_its_refusal_names_every_node, run_setup),
 	};
