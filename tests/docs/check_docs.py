@@ -441,20 +441,25 @@ def said_by_programs():
     return found
 
 
-def check_stuck_plugins():
-    """What `--why` and the agent's status say of plugins, as the operator's page quotes it: words in capitals and
-    numbers stand for anything."""
-    section = re.search(r"^### Volumes of CSI plugins\n(.*?)^### ", read(OPERATIONS), re.M | re.S).group(1)
+# Tables whose quotes are what programs say of plugins: document, heading, number of cells in a row, which of them.
+SAID = [("docs/operations.md", "### Volumes of CSI plugins", 4, 1), ("docs/drivers.md", "## When it hangs, dies or lies", 3, 0)]
+SAID_LEAST = 6
+
+
+def check_said():
+    """In a quote words in capitals, names of calls, numbers and dots stand for anything."""
     texts = said_by_programs()
-    quotes = [quoted for line in section.splitlines() if line.startswith("| ") and len(cells(line)) == 4
-              for quoted in re.findall(r"`([^`]+)`", cells(line)[1])]
-    if len(quotes) < 12:
-        fault(f"{shown(OPERATIONS)}: the texts of plugins were not understood")
-    for quoted in quotes:
-        for part in re.split(r"\b[A-Z]{2,}\b|\b[A-Z][a-z]+[A-Z]\w+\b|\b\d\w*\b|\.\.\.", quoted):
+    for name, heading, n_cells, column in SAID:
+        section = read(ROOT / name).split(heading + "\n")[1].split("\n#")[0]
+        rows = [cells(line) for line in section.splitlines() if line.startswith("| ") and len(cells(line)) == n_cells]
+        quotes = [quoted for row in rows for quoted in re.findall(r"`([^`]+)`", row[column])]
+        if len(quotes) < SAID_LEAST:
+            fault(f"{name}: what it quotes below '{heading}' was not understood")
+        for part in [part for quoted in quotes for part in
+                     re.split(r"\b[A-Z]+\b|\b[A-Z][a-z]+[A-Z]\w+\b|\b\d\w*\b|\.\.\.", quoted)]:
             part = part.strip(" :;")
             if re.search(r"[a-z]{2}", part) and not any(part in text for text in texts):
-                fault(f"{shown(OPERATIONS)}: no program says '{part}'")
+                fault(f"{name}: no program says '{part}'")
 
 
 def check_operations():
@@ -813,7 +818,7 @@ def main():
     check_generated(update=sys.argv[1:] == ["--update"])
     check_claims()
     check_operations()
-    check_stuck_plugins()
+    check_said()
     check_messages(files)
     check_manual()
     check_protocol()
