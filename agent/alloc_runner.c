@@ -199,27 +199,15 @@ static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-/* For whoever asks what it waits for; not worth a write. */
-static void tell_waiting(struct alloc_runner *runner, const char *op, const struct error *err)
-{
-	struct alloc *alloc = &runner->record->alloc;
-	struct log_ctx ctx = context(runner, op);
-
-	if (str_eq(runner->last_error.msg, err->msg))
-		return;
-	runner->last_error = *err;
-	ctx.err = err;
-	log_ctx(LOG_WARNING, &ctx, "%s is tried again", op);
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
-			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
-	runner->env->on_status(alloc, runner->env->userdata);
-}
-
 static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 {
 	uint64_t delay_us = backoff_next(&runner->claim_backoff, backoff_random());
+	struct alloc *alloc = &runner->record->alloc;
+	struct log_ctx ctx = context(runner, "claim");
+	bool is_news = !str_eq(runner->last_error.msg, err->msg);
 	struct error failure;
 
+	runner->last_error = *err;
 	runner->op = RUNNER_WAIT;
 	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
 	if (wakeup_arm(runner->env->event, &runner->retry_timer, delay_us, on_retry_due, runner, &failure) !=
@@ -228,7 +216,14 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 		fail(runner, &failure);
 		return;
 	}
-	tell_waiting(runner, "claim", err);
+	if (!is_news)
+		return;
+	ctx.err = err;
+	log_ctx(LOG_WARNING, &ctx, "claim is tried again");
+	/* for whoever asks what it waits for; not worth a write */
+	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
+	runner->env->on_status(alloc, runner->env->userdata);
 }
 
 static void on_claimed(const struct claim_grant *grant, const struct error *err, void *userdata)
@@ -300,11 +295,6 @@ static void on_mounted(const struct volume_mounted *mounted, const struct error 
 		fail(runner, err);
 }
 
-static void on_mount_waits(const struct error *err, void *userdata)
-{
-	tell_waiting(userdata, "mount", err);
-}
-
 static void begin_mount(struct alloc_runner *runner, uint32_t i)
 {
 	struct error err;
@@ -314,9 +304,7 @@ static void begin_mount(struct alloc_runner *runner, uint32_t i)
 				 &runner->task, &err) != STATUS_OK) {
 		end_op(runner);
 		fail(runner, &err);
-		return;
 	}
-	volume_task_tell_waits(runner->task, on_mount_waits);
 }
 
 static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)

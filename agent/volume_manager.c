@@ -336,11 +336,6 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 	return STATUS_OK;
 }
 
-void volume_task_tell_waits(struct volume_task *task, volume_retry_fn *retry)
-{
-	task->retry = retry;
-}
-
 struct volume_task_info volume_task_info(const struct volume_task *task)
 {
 	/* who waits is told what for */

@@ -39,7 +39,7 @@ struct volume_mounted {
 /** @mounted of a mount that succeeded, else NULL; @err NULL on success. The task is gone afterwards. */
 typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
 
-/** An unmount failed and will be tried again; or a mount waits for its plugin, or to ask it again. */
+/** An unmount failed and will be tried again. */
 typedef void volume_retry_fn(const struct error *err, void *userdata);
 
 /** Does anything on this node use the staged volume in this way, apart from the publish at @alloc_id and
@@ -74,9 +74,6 @@ const struct picture *volume_manager_picture(const struct volume_manager *manage
 enum status volume_manager_mount(struct volume_manager *manager, const struct volume_target *target,
 				 volume_done_fn *done, void *userdata, struct volume_task **ret,
 				 struct error *err);
-
-/** @retry is told whenever the mount waits, with the reason; before the event loop runs again. */
-void volume_task_tell_waits(struct volume_task *task, volume_retry_fn *retry);
 
 /** Unpublish, and unstage when nobody else uses the volume; repeated until done. What is not there is done.
  * @retry told of each failure; may be NULL */

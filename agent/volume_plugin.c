@@ -270,16 +270,14 @@ static void on_ready(const struct error *err, void *userdata)
 static void task_wait_for_plugin(struct volume_task *task)
 {
 	struct volume_manager *manager = task->manager;
-	struct csi_client *client;
 	struct error err;
-	enum status status = find_client(task, &client, &err);
+	enum status status;
 
 	if (!manager->plugins) {
+		(void)find_client(task, NULL, &err);
 		on_ready(&err, task);
 		return;
 	}
-	if (status != STATUS_OK && task->retry)
-		task->retry(&err, task->userdata);
 	task->next_try_ms = clock_realtime_ms() + (int64_t)(manager->plugin_wait_us / USEC_PER_MSEC);
 	status = plugins_wait(manager->plugins, task->target.profile, PLUGIN_NODE, manager->plugin_wait_us,
 			      on_ready, task, &task->wait, &err);

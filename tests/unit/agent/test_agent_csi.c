@@ -254,36 +254,6 @@ static void what_is_claimed_and_not_mounted_is_claimed_again(void **state)
 	expect_no_folders(w);
 }
 
-static const char *awaited_words;
-
-static bool a_waits_with_words(struct world *w)
-{
-	const struct model_alloc *a = model_server_alloc(&w->server, ALLOC_A);
-
-	return a && a->alloc.client_status == CLIENT_PENDING &&
-	       strstr(a->alloc.client_description, "waiting for volume vol0: ") &&
-	       strstr(a->alloc.client_description, awaited_words);
-}
-
-static void what_a_mount_waits_for_is_told(void **state)
-{
-	struct world *w = *state;
-
-	fake_csi_set_up(plugin, false);
-	fake_csi_order(plugin, CSI_NODE_STAGE_VOLUME, FAKE_CSI_FAIL, 3, STATUS_UNAVAILABLE);
-	world_start_agent(w);
-	run_a(w, 1);
-	awaited_words = "plugin plug is not healthy on this node";
-	WORLD_UNTIL(w, a_waits_with_words);
-	fake_csi_set_up(plugin, true);
-	awaited_words = "NodeStageVolume";
-	WORLD_UNTIL(w, a_waits_with_words);
-	WORLD_UNTIL(w, a_runs);
-	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "");
-	stop_a(w);
-	expect_no_folders(w);
-}
-
 static bool release_failed(struct world *w)
 {
 	return w->server.n_claims > 0 && w->server.claims[0].errors >= 2;
@@ -523,7 +493,6 @@ int main(void)
 		TEST(a_stop_after_a_restart_asks_the_plugin),
 		TEST(a_restart_changes_nothing_with_the_plugin_away),
 		TEST(what_is_claimed_and_not_mounted_is_claimed_again),
-		TEST(what_a_mount_waits_for_is_told),
 		TEST(the_server_is_told_what_a_release_lacks),
 		cmocka_unit_test(a_grant_that_was_not_asked_for_is_no_mount),
 		TEST(a_device_is_handed_out_and_found_again),
