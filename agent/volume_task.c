@@ -73,7 +73,8 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 
 	(void)str_format(subject, sizeof(subject), "volume %s", task->target.volume_id);
 	status = helper_reply_outcome(reply, subject, err);
-	if (reply->header.op == MH_OP_UNSTAGE && status == STATUS_NOT_FOUND)
+	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_STAT) &&
+	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;
 	if (status != STATUS_OK)
 		return status;
@@ -81,6 +82,11 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 	case MH_OP_STAGE:
 		if ((reply->state & MH_STATE_STAGED) != 0)
 			picture_note(task, MH_LIST_STAGED, reply);
+		return STATUS_OK;
+	case MH_OP_STAT:
+		/* without the helper's folders no plugin was ever called; with them one may have been */
+		if (reply->status != MH_NOT_FOUND)
+			volume_touches_add(&task->manager->touches, task->target.wire_volume);
 		return STATUS_OK;
 	case MH_OP_PUBLISH:
 		picture_note(task, MH_LIST_PUBLISHED, reply);
@@ -138,13 +144,19 @@ static enum status find_device(const struct volume_task *task, struct volume_mou
 /* What a STAGE of a csi volume found. */
 static enum volume_op_event staged_event(const struct volume_task *task, const struct mh_reply *reply)
 {
+	enum volume_op_event event = VOLUME_OP_PREPARED;
 	struct volume_mounted mounted;
 
 	if (task->target.type != VOLUME_CSI)
 		return VOLUME_OP_OK;
-	if (volume_target_is_device(&task->target))
-		return find_device(task, &mounted, NULL) == STATUS_OK ? VOLUME_OP_DEVICE : VOLUME_OP_PREPARED;
-	return (reply->state & MH_STATE_STAGED) != 0 ? VOLUME_OP_OK : VOLUME_OP_PREPARED;
+	if (volume_target_is_device(&task->target) && find_device(task, &mounted, NULL) == STATUS_OK)
+		event = VOLUME_OP_DEVICE;
+	else if (!volume_target_is_device(&task->target) && (reply->state & MH_STATE_STAGED) != 0)
+		event = VOLUME_OP_OK;
+	/* whoever called the plugin for what stands there */
+	if (event != VOLUME_OP_PREPARED)
+		volume_touches_add(&task->manager->touches, task->target.wire_volume);
+	return event;
 }
 
 enum status volume_task_cancelled(const struct volume_task *task, struct error *err)
@@ -203,6 +215,8 @@ static enum status make_request(struct volume_task *task, enum volume_op_action 
 						err);
 	if (action == VOLUME_OP_UNSTAGE)
 		return helper_request_unstage(target->wire_volume, request, err);
+	if (action == VOLUME_OP_LOOK)
+		return helper_request_stat(target->wire_volume, request, err);
 	if (action == VOLUME_OP_PUBLISH) {
 		mount.read_only = target->read_only;
 		return helper_request_publish(&mount, request, err);
@@ -351,6 +365,17 @@ static bool task_in_use(const struct volume_task *task, enum volume_use use)
 	return manager->in_use(target->wire_volume, use, alloc_id, target->slot, manager->userdata);
 }
 
+/* Of a volume that this run of the agent called no plugin for, one before it may have. */
+static void task_look(struct volume_task *task)
+{
+	const struct volume_target *target = &task->target;
+
+	if (target->type != VOLUME_CSI || volume_touches_has(&task->manager->touches, target->wire_volume))
+		volume_task_event(task, VOLUME_OP_OK, NULL);
+	else
+		task_send(task, VOLUME_OP_LOOK);
+}
+
 static void task_check(struct volume_task *task)
 {
 	struct volume_manager *manager = task->manager;
@@ -405,6 +430,9 @@ static void task_run(struct volume_task *task, enum volume_op_action action)
 			task_verify_device(task);
 		else
 			task_verify(task);
+		return;
+	case VOLUME_OP_LOOK:
+		task_look(task);
 		return;
 	case VOLUME_OP_CHECK:
 		task_check(task);

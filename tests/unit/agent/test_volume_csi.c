@@ -126,6 +126,29 @@ static void what_stands_already_needs_no_plugin(void **state)
 	csi_node_expect_nothing(node);
 }
 
+/* The agent that had it mounted has forgotten it. */
+static void what_stood_already_its_plugin_takes_down(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	first->state = CSI_USER_RELEASED;
+	csi_node_restart(node);
+	second = csi_node_add(node, "v", true, false);
+	while (second->state != CSI_USER_MOUNTED)
+		csi_node_turn(node);
+	expect_calls(node, 1, 1, 0, 0);
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		if (str_eq(node->fake.state->mounts[i].alloc, first->alloc))
+			node->fake.state->mounts[i].is_used = false;
+	}
+	csi_user_stop(second);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	expect_calls(node, 1, 1, 1, 1);
+	csi_node_expect_nothing(node);
+}
+
 static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
 {
 	struct csi_node *node = *state;
@@ -908,6 +931,7 @@ int main(void)
 		TEST(a_volume_goes_by_its_plugin_and_back),
 		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
 		TEST(what_stands_already_needs_no_plugin),
+		TEST(what_stood_already_its_plugin_takes_down),
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
 		TEST(staging_is_not_asked_of_who_does_not_announce_it),
 		TEST(an_ok_of_the_plugin_is_not_trusted_alone),
