@@ -1,4 +1,5 @@
 #include "csi_node.h"
+#include "memory.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -82,6 +83,20 @@ static void a_volume_goes_by_its_plugin_and_back(void **state)
 	csi_node_expect_nothing(node);
 	assert_int_equal(node->fake.state->plugin_left, 0);
 	assert_string_equal(volume->staged, "");
+}
+
+static void the_secrets_of_a_mount_that_has_ended_are_nowhere(void **state)
+{
+	struct csi_node *node = *state;
+	char secret[] = CSI_SECRET;
+
+	(void)csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_string_equal(fake_csi_volume("ext/v")->last_secret, secret);
+	/* the model's */
+	explicit_bzero(fake_csi_volume("ext/v")->last_secret, sizeof(secret));
+	stop_all(node);
+	assert_false(memory_holds(secret + sizeof(secret) / 2, sizeof(secret) / 2 - 1));
 }
 
 static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
@@ -929,6 +944,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_volume_goes_by_its_plugin_and_back),
+		TEST(the_secrets_of_a_mount_that_has_ended_are_nowhere),
 		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
 		TEST(what_stands_already_needs_no_plugin),
 		TEST(what_stood_already_its_plugin_takes_down),
