@@ -70,8 +70,7 @@ ProtobufCMessage *csi_request_copy(const ProtobufCMessage *request)
 		return NULL;
 	(void)protobuf_c_message_pack(request, packed);
 	copy = protobuf_c_message_unpack(request->descriptor, &wiping, n, packed);
-	explicit_bzero(packed, n + 1);
-	free(packed);
+	wipe(NULL, packed);
 	if (copy)
 		sort_maps(copy);
 	return copy;

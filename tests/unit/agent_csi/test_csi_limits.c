@@ -254,6 +254,20 @@ static void a_plugin_that_never_wakes_costs_a_deadline_and_no_more(void **state)
 	assert_non_null(strstr(end.err.msg, "no answer in time"));
 }
 
+static void a_call_takes_no_longer_by_itself_than_the_client_lets_it(void **state)
+{
+	struct csi_world *world = *state;
+	const struct csi_client_options options = {
+		.plugin_id = "nfs", .socket = world->plugin.path, .call_timeout_us = 30 * 1000};
+	struct end end = {0};
+
+	csi_client_free(world->client);
+	assert_int_equal(csi_client_new(world->event, &options, &world->client, NULL), STATUS_OK);
+	plugin_doze(&world->plugin);
+	csi_world_call(world, CSI_PROBE, 0, &end);
+	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
+}
+
 static void a_plugin_that_floods_and_does_not_read_is_left(void **state)
 {
 	enum { PING = 17, PER_STEP = 100, STEPS = 400 };
@@ -310,6 +324,7 @@ int main(void)
 		WORLD_TEST(a_plugin_that_restarts_is_found_again_however_its_socket_looks_meanwhile),
 		WORLD_TEST(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone),
 		WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more),
+		WORLD_TEST(a_call_takes_no_longer_by_itself_than_the_client_lets_it),
 		WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left),
 		WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words),
 	};
