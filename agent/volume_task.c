@@ -102,36 +102,14 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 	}
 }
 
-/* What plugins have mounted and bound, kept as long as it does not change. */
-static enum status look_at_stages(struct volume_manager *manager, struct error *err)
-{
-	const char *base = helper_client_info(manager->helper)->stage_base;
-
-	if (!str_eq(base, manager->stage_base)) {
-		mount_table_free(manager->stage_mounts);
-		manager->stage_mounts = NULL;
-		(void)str_copy(manager->stage_base, sizeof(manager->stage_base), base);
-	}
-	return mount_table_refresh(&manager->stage_mounts, base, err);
-}
-
-/* The device that the plugin has bound at its target. The folders above it are not for us to look into: the
- * mount table is the witness. */
+/* The device that the plugin has bound at its target. */
 static enum status find_device(const struct volume_task *task, struct volume_mounted *ret, struct error *err)
 {
-	struct volume_manager *manager = task->manager;
-	const struct volume_target *target = &task->target;
 	struct volume_mounted mounted = {.is_device = true};
 	struct csi_volume_paths paths;
 	struct mount_view view;
-	enum status status;
+	enum status status = volume_target_find(task->manager, &task->target, &paths, &view, err);
 
-	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, target->wire_volume,
-				  target->read_only, &paths, err);
-	if (status == STATUS_OK)
-		status = look_at_stages(manager, err);
-	if (status == STATUS_OK)
-		status = mount_table_find(manager->stage_mounts, paths.target, &view, err);
 	if (status == STATUS_OK)
 		status = device_of_mount(&view, &mounted.dev_major, &mounted.dev_minor, err);
 	if (status != STATUS_OK)

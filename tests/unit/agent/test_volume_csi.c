@@ -834,16 +834,29 @@ static struct csi_user *add_named(struct csi_node *node, const char *id, bool re
 	return csi_node_add(node, wire, read_only, false);
 }
 
+static void data_external(char ret[static sizeof("ext/") + WIRE_VOLUME_SIZE])
+{
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(NAMESPACE_DEFAULT, "data", wire);
+	(void)str_format(ret, sizeof("ext/") + WIRE_VOLUME_SIZE, "ext/%s", wire);
+}
+
 static void expand_begin(struct csi_node *node, uint64_t timeout_us, struct expansion *ret)
 {
 	Holdfast__V1__NodeExpandRequest request = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
 	Holdfast__V1__NodeExpandRequest__SecretsEntry entry =
 		HOLDFAST__V1__NODE_EXPAND_REQUEST__SECRETS_ENTRY__INIT;
 	Holdfast__V1__NodeExpandRequest__SecretsEntry *entries[] = {&entry};
-	char id[] = "data", external[] = "ext/data", key[] = "key", value[] = "expand-secret";
+	char id[] = "data", key[] = "key", value[] = "expand-secret";
+	char external[sizeof("ext/") + WIRE_VOLUME_SIZE];
 
 	entry.key = key;
 	entry.value = value;
+	/* as with an agent, whose kernel picture the helper gives */
+	while (helper_client_info(node->helper)->stage_base[0] == '\0')
+		csi_node_turn(node);
+	data_external(external);
 	request.volume_id = id;
 	request.external_id = external;
 	request.capacity_min = 1 << 20;
@@ -867,14 +880,16 @@ static void what_has_grown_is_expanded_by_its_plugin(void **state)
 {
 	struct csi_node *node = *state;
 	struct expansion expansion;
+	char external[sizeof("ext/") + WIRE_VOLUME_SIZE];
 
+	data_external(external);
 	(void)add_named(node, "data", true);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	expand(node, &expansion);
 	assert_int_equal(expansion.status, STATUS_OK);
 	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 1);
-	assert_string_equal(fake_csi_volume("ext/data")->last_secret, "expand-secret");
-	fake_csi_volume("ext/data")->capacity = 1 << 20;
+	assert_string_equal(fake_csi_volume(external)->last_secret, "expand-secret");
+	fake_csi_volume(external)->capacity = 1 << 20;
 	expand(node, &expansion);
 	assert_int_equal(expansion.bytes, 1 << 20);
 	/* one try */
@@ -883,6 +898,37 @@ static void what_has_grown_is_expanded_by_its_plugin(void **state)
 	assert_int_equal(expansion.status, STATUS_OUT_OF_RANGE);
 	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
 	stop_all(node);
+}
+
+static void what_has_grown_is_expanded_where_it_is_mounted(void **state)
+{
+	struct csi_node *node = *state;
+	struct expansion expansion;
+	struct csi_user *reader = add_named(node, "data", true);
+	struct csi_user *writer;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	/* after a restart of the agent, too */
+	csi_node_restart(node);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_OK);
+	/* a writer that has its claim, and its mount only after the expansion */
+	expand_begin(node, 10 * USEC_PER_SEC, &expansion);
+	writer = add_named(node, "data", false);
+	while (!expansion.is_done)
+		csi_node_turn(node);
+	assert_int_equal(expansion.status, STATUS_OK);
+	assert_int_equal(writer->state, CSI_USER_CLAIMED);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	csi_user_stop(reader);
+	CSI_NODE_UNTIL(node, csi_node_is_quiet);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_OK);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
+	stop_all(node);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_NOT_FOUND);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
 }
 
 static void an_expansion_that_cannot_be_is_refused(void **state)
@@ -974,6 +1020,7 @@ int main(void)
 		TEST(whatever_helper_and_plugin_do_nothing_is_left),
 		TEST(users_come_and_go_whatever_fails),
 		TEST(what_has_grown_is_expanded_by_its_plugin),
+		TEST(what_has_grown_is_expanded_where_it_is_mounted),
 		TEST(an_expansion_that_cannot_be_is_refused),
 		TEST(an_expansion_has_its_turn_or_is_too_late),
 	};
