@@ -108,6 +108,7 @@ struct fake_state {
 	bool start_silently;	 /* without the line on stderr */
 	uint32_t busy_unpublish; /* the next so many answer BUSY */
 	uint32_t busy_unstage;
+	uint32_t fail_stat;
 	uint32_t refuse_stage;
 	uint32_t refuse_publish;
 	bool weak_publish;	  /* publishes come back writable and executable, whatever was asked */
