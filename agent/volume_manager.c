@@ -373,6 +373,14 @@ void volume_manager_note_plugin(struct volume_manager *manager, const char *wire
 	volume_touches_add(&manager->touches, wire_volume);
 }
 
+void volume_manager_note_published(struct volume_manager *manager, const char *wire_volume,
+				   bool is_host_device)
+{
+	volume_touches_judge(&manager->touches, wire_volume,
+			     is_host_device ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
+	volume_touches_note_staged(&manager->touches, wire_volume, true);
+}
+
 enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,
 			       void *userdata, struct volume_manager **ret, struct error *err)
 {

@@ -82,6 +82,10 @@ void volume_task_event(struct volume_task *task, enum volume_op_event event, con
 /** What a task that is not wanted any more, or is too late, ends with; never STATUS_OK. */
 enum status volume_task_cancelled(const struct volume_task *task, struct error *err);
 
+/** What is mounted at @path, which is below the helper's stage base. STATUS_NOT_FOUND: nothing. */
+enum status volume_task_find_mount(const struct volume_task *task, const char *path, struct mount_view *ret,
+				   struct error *err);
+
 /* What the manager does at the end of a task, or of an attempt. */
 
 /** Out of its queue, tell, and away. */

@@ -495,6 +495,94 @@ static void a_file_system_that_lives_on_is_not_released(void **state)
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 }
 
+/* Whose device it is was judged when the plugin had mounted it, and survives the agent. */
+static void who_mounts_a_volume_by_hand_keeps_it_from_being_released(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true; /* its own, as long as it is mounted */
+	for (int restarts = 0; restarts <= 1; restarts++) {
+		struct csi_user *user;
+
+		node->n_users = 0;
+		node->elsewhere = NULL;
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_false(user->mounted.is_host_device);
+		node->elsewhere = "/mnt/by-hand";
+		/* a reader beside it judges nothing anew */
+		(void)csi_node_add(node, "v", true, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_false(node->users[1].mounted.is_host_device);
+		if (restarts)
+			csi_node_restart(node);
+		csi_user_stop(user);
+		csi_user_stop(&node->users[1]);
+		while (user->retries + node->users[1].retries < 3)
+			csi_node_turn(node);
+		if (user->state == CSI_USER_RELEASED)
+			user = &node->users[1];
+		EXPECT_WORDS(user->last_retry.msg, "(device 8:1) is still in use");
+		EXPECT_WORDS(user->last_retry.msg, "umount /mnt/by-hand");
+		EXPECT_WORDS(user->last_retry.msg, "grep 8:1 /proc/*/mountinfo");
+		node->superblock_lives = false;
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		csi_node_expect_nothing(node);
+		node->superblock_lives = true;
+	}
+}
+
+static void a_file_system_of_the_host_lives_on(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true;
+	node->elsewhere = "/srv";
+	for (int restarts = 0; restarts <= 1; restarts++) {
+		struct csi_user *user;
+
+		node->n_users = 0;
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_true(user->mounted.is_host_device);
+		if (restarts)
+			csi_node_restart(node);
+		csi_user_stop(user);
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		assert_int_equal(user->retries, 0);
+		csi_node_expect_nothing(node);
+	}
+}
+
+/* The agent died between the plugin's mount and its own note of it. */
+static void what_was_never_judged_is_the_hosts_only_in_part(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true;
+	node->elsewhere = "/srv";
+	for (int is_part = 0; is_part <= 1; is_part++) {
+		struct csi_user *user;
+
+		node->is_part = is_part != 0;
+		node->n_users = 0;
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		user->state = CSI_USER_CLAIMED;
+		user->wants_stop = true;
+		csi_node_restart(node);
+		while (!is_part && user->retries < 2)
+			csi_node_turn(node);
+		node->superblock_lives = is_part != 0;
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		assert_int_equal(user->retries > 0, !is_part);
+		node->superblock_lives = true;
+	}
+}
+
 static void a_mount_that_waits_for_its_plugin_is_cancelled_at_once(void **state)
 {
 	struct csi_node *node = *state;
@@ -925,6 +1013,9 @@ int main(void)
 		TEST(a_call_that_fails_for_nobody_is_not_made_again),
 		TEST(a_pause_between_two_calls_ends_with_a_cancel),
 		TEST(a_file_system_that_lives_on_is_not_released),
+		TEST(who_mounts_a_volume_by_hand_keeps_it_from_being_released),
+		TEST(a_file_system_of_the_host_lives_on),
+		TEST(what_was_never_judged_is_the_hosts_only_in_part),
 		TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once),
 		TEST(an_undoing_of_unknown_outcome_comes_before_all_others),
 		TEST(who_was_refused_lets_others_go_first),
