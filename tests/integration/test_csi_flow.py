@@ -140,8 +140,7 @@ class TestFlow(CsiTest):
         self.stop_alloc(reader)
         self.wait_free(volume)
         methods = self.world.storage("pydisk").methods(external)
-        self.assertEqual([methods.count(m) for m in ("NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume")],
-                         [2, 2, 1], methods)
+        self.assertEqual([methods.count(m) for m in LIFE[2:6]], [1, 2, 2, 1], methods)
         self.delete(volume)
 
     def test_allocations_of_one_node_share_what_is_staged_once(self):

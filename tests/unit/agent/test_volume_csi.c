@@ -135,6 +135,7 @@ static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/ro-publish"));
 	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
+	expect_calls(node, 1, 2, 0, 0); /* staged once */
 	csi_user_stop(writer);
 	CSI_NODE_UNTIL(node, csi_node_is_quiet);
 	assert_false(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
@@ -146,6 +147,33 @@ static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
 	assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), 2);
 	assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME), 1);
 	csi_node_expect_nothing(node);
+}
+
+/* Only of what the plugin has confirmed and the mount table still shows is staging not asked for again. */
+static void a_second_use_stages_what_is_not_staged_for_certain(void **state)
+{
+	static const struct {
+		bool restarts, is_gone;
+		unsigned int stages;
+	} rows[] = {{false, false, 1}, {true, false, 1}, {false, true, 2}, {true, true, 2}};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int before = calls(node, CSI_NODE_STAGE_VOLUME);
+
+		node->n_users = 0;
+		(void)csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		if (rows[i].restarts)
+			csi_node_restart(node);
+		if (rows[i].is_gone) /* somebody has unmounted it */
+			fake_helper_plugin(&node->fake, FAKE_STAGE_BASE "/v/staging", NULL);
+		(void)csi_node_add(node, "v", true, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_int_equal(calls(node, CSI_NODE_STAGE_VOLUME) - before, rows[i].stages);
+		stop_all(node);
+		csi_node_expect_nothing(node);
+	}
 }
 
 static void staging_is_not_asked_of_who_does_not_announce_it(void **state)
@@ -997,6 +1025,7 @@ int main(void)
 		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
 		TEST(what_stands_already_needs_no_plugin),
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
+		TEST(a_second_use_stages_what_is_not_staged_for_certain),
 		TEST(staging_is_not_asked_of_who_does_not_announce_it),
 		TEST(an_ok_of_the_plugin_is_not_trusted_alone),
 		TEST(what_a_lying_plugin_leaves_the_helper_removes),
