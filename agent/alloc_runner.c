@@ -2,6 +2,7 @@
 
 #include "alloc_step.h"
 #include "claim_call.h"
+#include "mount_news.h"
 #include "wakeup.h"
 
 #include "base/backoff.h"
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/queue.h>
 
 enum runner_op {
@@ -44,6 +46,8 @@ struct alloc_runner {
 	struct volume_task *task;
 	struct backoff claim_backoff;
 	sd_event_source *retry_timer;
+	sd_event_source *news_timer; /* while mounting */
+	uint64_t news_delay_ms;
 	int64_t op_since_ms;
 	int64_t op_deadline_ms;
 	struct error last_error;
@@ -179,6 +183,7 @@ static void begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t vo
 
 static void end_op(struct alloc_runner *runner)
 {
+	wakeup_disarm(&runner->news_timer);
 	runner->op = RUNNER_IDLE;
 	runner->claim = NULL;
 	runner->task = NULL;
@@ -295,11 +300,43 @@ static void on_mounted(const struct volume_mounted *mounted, const struct error 
 		fail(runner, err);
 }
 
+static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void await_news(struct alloc_runner *runner)
+{
+	/* without the timer nothing is told, and all goes on */
+	(void)wakeup_arm(runner->env->event, &runner->news_timer, runner->news_delay_ms * USEC_PER_MSEC,
+			 on_news_due, runner, NULL);
+}
+
+/* For whoever asks what it waits for; not worth a write of ours. */
+static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	struct alloc *alloc = &runner->record->alloc;
+	struct volume_task_info info = volume_task_info(runner->task);
+	char text[ALLOC_DESCRIPTION_MAX + 1];
+
+	wakeup_disarm(&runner->news_timer);
+	if (runner->record->phase == ALLOC_STOPPING)
+		return 0;
+	(void)mount_news_text(&info, alloc->volumes[runner->volume].source, text);
+	if (!str_eq(text, alloc->client_description)) {
+		memcpy(alloc->client_description, text, sizeof(text));
+		runner->env->on_status(alloc, runner->env->userdata);
+	}
+	runner->news_delay_ms = MIN(2 * runner->news_delay_ms, (uint64_t)MOUNT_NEWS_MAX_MS);
+	await_news(runner);
+	return 0;
+}
+
 static void begin_mount(struct alloc_runner *runner, uint32_t i)
 {
 	struct error err;
 
 	begin_op(runner, RUNNER_MOUNT, i);
+	runner->news_delay_ms = MOUNT_NEWS_FIRST_MS;
+	await_news(runner);
 	if (volume_manager_mount(runner->env->volumes, &runner->record->volumes[i].target, on_mounted, runner,
 				 &runner->task, &err) != STATUS_OK) {
 		end_op(runner);
@@ -576,6 +613,7 @@ void alloc_runner_free(struct alloc_runner *runner)
 		return;
 	claim_call_cancel(runner->claim);
 	wakeup_disarm(&runner->retry_timer);
+	wakeup_disarm(&runner->news_timer);
 	while ((write = STAILQ_FIRST(&runner->writes))) {
 		STAILQ_REMOVE_HEAD(&runner->writes, entry);
 		free(write);

@@ -190,7 +190,7 @@ static enum status task_add(struct volume_manager *manager, const struct volume_
 	(void)secret_message_ref(task->target.details);
 	task->manager = manager;
 	task->queue = queue;
-	task->since_ms = clock_realtime_ms();
+	task->since_ms = task->step_since_ms = clock_realtime_ms();
 	task->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
 						     VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
 	LIST_INSERT_HEAD(&manager->tasks, task, all);
@@ -343,6 +343,10 @@ struct volume_task_info volume_task_info(const struct volume_task *task)
 
 	return (struct volume_task_info){
 		.step = volume_op_state_name(task->state),
+		.step_since_ms = task->step_since_ms,
+		.plugin_id = volume_op_is_plugins(task->state) ? task->target.profile : NULL,
+		.call = volume_plugin_call_name(task->state),
+		.is_calling = task->call != NULL,
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
 		.attempts = task->backoff.attempts + 1,

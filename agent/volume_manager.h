@@ -115,8 +115,12 @@ void volume_task_cancel(struct volume_task *task);
 
 struct volume_task_info {
 	const char *step;
-	int64_t since_ms;    /* wall clock, when the task was queued */
-	int64_t next_try_ms; /* wall clock, 0: not waiting for another attempt */
+	int64_t step_since_ms; /* wall clock; of the first attempt */
+	const char *plugin_id; /* borrowed; whom the step is waiting for or calling; NULL: no plugin */
+	const char *call;      /* of that plugin; NULL: none */
+	bool is_calling;       /* the call is under way */
+	int64_t since_ms;      /* wall clock, when the task was queued */
+	int64_t next_try_ms;   /* wall clock, 0: not waiting for another attempt */
 	uint32_t attempts;
 	const char *last_error; /* borrowed; of what it waits for, if it does; empty: none */
 };

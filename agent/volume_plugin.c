@@ -67,6 +67,11 @@ static const struct plugin_step {
 	[VOLUME_OP_EXPANDING] = {CSI_NODE_EXPAND_VOLUME, build_expand},
 };
 
+const char *volume_plugin_call_name(enum volume_op_state state)
+{
+	return plugin_steps[state].build ? csi_method_info(plugin_steps[state].method)->name : NULL;
+}
+
 static bool is_undoing(const struct volume_task *task)
 {
 	return task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE;

@@ -495,6 +495,8 @@ void volume_task_event(struct volume_task *task, enum volume_op_event event, con
 	struct volume_op_step step = volume_op_step(task->state, event);
 
 	assert(step.action != VOLUME_OP_REFUSE);
+	if (step.next != task->state)
+		task->step_since_ms = clock_realtime_ms();
 	task->state = step.next;
 	if (err)
 		task->last_error = *err;

@@ -31,6 +31,7 @@ struct volume_task {
 	struct backoff backoff;
 	sd_event_source *timer; /* runs while waiting for another attempt, or for being cancelled */
 	int64_t since_ms;
+	int64_t step_since_ms;
 	int64_t next_try_ms;
 	struct error last_error;
 	struct mh_reply publish_reply;

@@ -391,6 +391,7 @@ static void a_step_that_hangs_is_seen_with_what_it_holds_up(void **state)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first, *second;
+	struct volume_task_info info;
 
 	fake_csi.patience_us = 30 * USEC_PER_SEC;
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
@@ -401,6 +402,12 @@ static void a_step_that_hangs_is_seen_with_what_it_holds_up(void **state)
 		csi_node_turn(node);
 	assert_string_equal(step_of(first), "plugin publish");
 	assert_string_equal(step_of(second), "queued");
+	info = volume_task_info(first->task);
+	assert_string_equal(info.plugin_id, CSI_PLUGIN);
+	assert_string_equal(info.call, "NodePublishVolume");
+	assert_true(info.is_calling && info.step_since_ms >= info.since_ms);
+	info = volume_task_info(second->task);
+	assert_true(!info.plugin_id && !info.call && !info.is_calling);
 	/* other volumes go their way */
 	assert_int_equal(csi_node_add(node, "w", false, false)->state, CSI_USER_CLAIMED);
 	while (node->users[2].state != CSI_USER_MOUNTED)
