@@ -102,6 +102,7 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 		pb->external_id = target->external_id;
 		pb->attachment_mode = (Holdfast__V1__AttachmentMode)target->attachment_mode;
 		pb->access_mode = (Holdfast__V1__AccessMode)target->access_mode;
+		pb->is_host_device = target->is_host_device;
 	} else {
 		pb->profile = target->profile;
 	}
@@ -164,6 +165,7 @@ static bool take_csi(struct volume_target *target, const Holdfast__V1__JournalVo
 	    (unsigned int)pb->attachment_mode >= ATTACHMENT_MODE_N)
 		return false;
 	target->type = VOLUME_CSI;
+	target->is_host_device = pb->is_host_device;
 	target->access_mode = (enum access_mode)pb->access_mode;
 	target->attachment_mode = (enum attachment_mode)pb->attachment_mode;
 	return take_text(target->profile, sizeof(target->profile), pb->plugin_id) &&

@@ -133,6 +133,7 @@ void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t vo
 
 void runner_end_op(struct alloc_runner *runner)
 {
+	wakeup_disarm(&runner->news_timer);
 	runner->op = RUNNER_IDLE;
 	runner->claim = NULL;
 	runner->task = NULL;
@@ -289,6 +290,7 @@ void alloc_runner_free(struct alloc_runner *runner)
 		return;
 	claim_call_cancel(runner->claim);
 	wakeup_disarm(&runner->retry_timer);
+	wakeup_disarm(&runner->news_timer);
 	while ((write = STAILQ_FIRST(&runner->writes))) {
 		STAILQ_REMOVE_HEAD(&runner->writes, entry);
 		free(write);

@@ -1,6 +1,8 @@
+#include "claim_call.h"
 #include "cmocka_all.h"
 #include "records.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -370,6 +372,20 @@ static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
 	}
 }
 
+static void a_claim_is_asked_for_again_after_what_may_pass(void **state)
+{
+	static const enum status passing[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_ABORTED,
+					      STATUS_CANCELLED, STATUS_RESOURCE_EXHAUSTED};
+
+	for (int status = 0; status < STATUS_N; status++) {
+		bool is_among = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
+			is_among = is_among || (int)passing[i] == status;
+		assert_int_equal(claim_error_is_passing((enum status)status), is_among);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +403,7 @@ int main(void)
 		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
 		cmocka_unit_test(a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used),
 		cmocka_unit_test(after_a_reboot_nothing_is_left_and_nothing_is_done),
+		cmocka_unit_test(a_claim_is_asked_for_again_after_what_may_pass),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,7 @@ static void a_csi_volume_comes_back_without_its_secrets(void **state)
 		write_now(f, &(struct journal_write){.alloc = record});
 		if (i == 1) {
 			mounted.is_device = true;
+			mounted.is_host_device = true;
 			assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_MOUNTED,
 									     .volume = i,
 									     .mounted = &mounted}));
@@ -197,6 +198,7 @@ static void a_csi_volume_comes_back_without_its_secrets(void **state)
 		assert_memory_equal(&f->record->volumes[i], &wanted, sizeof(wanted));
 	}
 	assert_true(f->record->alloc.published[1].is_device);
+	assert_true(f->record->volumes[1].target.is_host_device);
 	assert_true(folder_holds(f->dir, "share#vol/1"));
 	assert_false(folder_holds(f->dir, "records-secret"));
 	alloc_record_free(record);
