@@ -150,10 +150,8 @@ static void task_missing(struct volume_task *task, const struct error *why)
 							   : "expanded";
 	struct error err;
 
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0,
-			"plugin %s does not run on this node: %s; volume %s cannot be %s without it (see: "
-			"holdfast plugin status %s)",
-			task->target.profile, why->msg, task->target.volume_id, what, task->target.profile);
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "volume %s cannot be %s without its plugin: %s",
+			task->target.volume_id, what, why->msg);
 	task_failed(task, false, true, &err);
 }
 

@@ -65,6 +65,19 @@ static enum status check_superblock(struct volume_task *task, const struct mh_re
 		target->dev_minor);
 }
 
+/* A refusal comes without its reason; the one that a new plugin meets first the picture shows. */
+static bool lacks_profile(const struct volume_task *task)
+{
+	const struct picture *picture = task->manager->picture;
+
+	for (size_t i = 0; i < picture->n_profiles; i++) {
+		if (picture->profiles[i].class == MH_CLASS_CSI &&
+		    str_eq(picture->profiles[i].name, task->target.profile))
+			return false;
+	}
+	return task->target.type == VOLUME_CSI;
+}
+
 static enum status take_reply(struct volume_task *task, const struct mh_reply *reply, struct error *err)
 {
 	struct picture *picture = task->manager->picture;
@@ -76,6 +89,13 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_STAT) &&
 	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;
+	if (status == STATUS_PERMISSION_DENIED && lacks_profile(task))
+		return error_set(
+			err, status, 0,
+			"volume %s: the policy of this node's mount helper has no profile for plugin %s: add "
+			"'profile %s { class = csi }' to the agent's block of mounthelper.policy, and send "
+			"the agent SIGHUP",
+			task->target.volume_id, task->target.profile, task->target.profile);
 	if (status != STATUS_OK)
 		return status;
 	switch (reply->header.op) {

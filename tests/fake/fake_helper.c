@@ -182,7 +182,7 @@ static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply 
 {
 	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
 
-	if (strcmp(request->profile, "plug") != 0)
+	if (strcmp(request->profile, "plug") != 0 || state->refuses_csi)
 		return MH_REFUSED;
 	reply->state = MH_STATE_PREPARED;
 	if (!target->is_mounted || target->is_device)

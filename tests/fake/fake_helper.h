@@ -114,6 +114,7 @@ struct fake_state {
 	bool weak_publish;	  /* publishes come back writable and executable, whatever was asked */
 	bool deaf_to_propagation; /* everything is private, whatever was asked */
 	bool sb_alive;		  /* UNSTAGE leaves the superblock in use */
+	bool refuses_csi;	  /* STAGE of class csi */
 	struct fake_profile profiles[FAKE_PROFILES_MAX];
 	uint32_t n_profiles;
 	/* set by the program */

@@ -268,13 +268,14 @@ static void the_server_is_told_what_a_release_lacks(void **state)
 	fake_csi_set_up(plugin, false);
 	model_server_want_stop(&w->server, ALLOC_A);
 	WORLD_UNTIL(w, release_failed);
-	if (!strstr(w->server.claims[0].last_error, "plugin plug does not run on this node"))
+	if (!strstr(w->server.claims[0].last_error,
+		    "cannot be released without its plugin: plugin plug is not healthy on this node"))
 		fail_msg("%s", w->server.claims[0].last_error);
 	assert_false(w->server.claims[0].is_released);
 	report = world_report(w);
 	assert_int_equal(report->n_operations, 1);
 	assert_string_equal(report->operations[0]->alloc_id, ALLOC_A);
-	assert_non_null(strstr(report->operations[0]->last_error, "does not run on this node"));
+	assert_non_null(strstr(report->operations[0]->last_error, "cannot be released without its plugin"));
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	/* the release outlives the agent */
 	world_kill_agent(w);

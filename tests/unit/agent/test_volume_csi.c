@@ -120,6 +120,36 @@ static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
 	stop_all(node);
 }
 
+static void a_profile_that_the_policy_lacks_is_named(void **state)
+{
+	struct csi_node *node = *state;
+	struct mh_list_entry profile = {.volume = CSI_PLUGIN, .class = MH_CLASS_BLOCK};
+	static const struct {
+		enum mh_class class;
+		const char *words;
+	} rows[] = {
+		{MH_CLASS_BLOCK, "has no profile for plugin plug: add 'profile plug { class = csi }'"},
+		{MH_CLASS_CSI, "refused by its policy or for the ticket"},
+	};
+
+	node->fake.state->refuses_csi = true;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct picture *picture = picture_new();
+		const struct csi_user *user = csi_node_add(node, "v", false, false);
+
+		assert_non_null(picture);
+		profile.class = (uint8_t)rows[i].class;
+		assert_int_equal(picture_add(picture, MH_LIST_PROFILES, &profile, NULL), STATUS_OK);
+		volume_manager_set_picture(node->manager, picture);
+		while (user->mount_error.status == STATUS_OK)
+			csi_node_turn(node);
+		assert_int_equal(user->mount_error.status, STATUS_PERMISSION_DENIED);
+		EXPECT_WORDS(user->mount_error.msg, rows[i].words);
+	}
+	expect_calls(node, 0, 0, 0, 0);
+	stop_all(node);
+}
+
 static void what_stands_already_needs_no_plugin(void **state)
 {
 	struct csi_node *node = *state;
@@ -256,8 +286,9 @@ static void a_plugin_that_is_gone_keeps_what_it_holds(void **state)
 		csi_node_turn(node);
 	assert_int_equal(user->state, CSI_USER_MOUNTED);
 	assert_int_equal(user->last_retry.status, STATUS_UNAVAILABLE);
-	EXPECT_WORDS(user->last_retry.msg, "plugin plug does not run on this node: its socket is closed");
-	EXPECT_WORDS(user->last_retry.msg, "holdfast plugin status plug");
+	EXPECT_WORDS(user->last_retry.msg, "volume v cannot be released without its plugin: ");
+	EXPECT_WORDS(user->last_retry.msg, "its socket is closed");
+	turn_until_step(node, user, "wait to try again");
 	/* the allocation has let go, the volume is not unstaged */
 	assert_null(fake_helper_mount(&node->fake, "", user->alloc, 0));
 	assert_true(fake_helper_folder(&node->fake, "v")->targets[0].is_mounted);
@@ -315,8 +346,7 @@ static void what_no_plugin_was_called_for_is_undone_without_one(void **state)
 	user = csi_node_add(node, "v", false, false);
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 	assert_int_equal(user->mount_error.status, STATUS_UNAVAILABLE);
-	EXPECT_WORDS(user->mount_error.msg, "plugin plug does not run on this node");
-	EXPECT_WORDS(user->mount_error.msg, "volume v cannot be mounted without it");
+	EXPECT_WORDS(user->mount_error.msg, "volume v cannot be mounted without its plugin: ");
 	assert_int_equal(user->retries, 0);
 	csi_node_expect_nothing(node);
 }
@@ -992,6 +1022,7 @@ int main(void)
 		TEST(a_volume_goes_by_its_plugin_and_back),
 		TEST(the_secrets_of_a_mount_that_has_ended_are_nowhere),
 		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
+		TEST(a_profile_that_the_policy_lacks_is_named),
 		TEST(what_stands_already_needs_no_plugin),
 		TEST(what_stood_already_its_plugin_takes_down),
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
