@@ -70,10 +70,10 @@ static struct log_ctx context(const struct alloc_runner *runner, const char *op)
 static void log_status(const struct alloc *alloc)
 {
 	const struct log_ctx ctx = {.alloc = alloc->id, .op = "allocation"};
-	bool has_text = alloc->client_description[0] != '\0';
+	bool has_text = alloc_description(alloc)[0] != '\0';
 
 	log_ctx(alloc->client_status == CLIENT_FAILED ? LOG_ERR : LOG_NOTICE, &ctx, "allocation is %s%s%s",
-		client_status_name(alloc->client_status), has_text ? ": " : "", alloc->client_description);
+		client_status_name(alloc->client_status), has_text ? ": " : "", alloc_description(alloc));
 }
 
 static void on_written(const struct error *err, void *userdata)
@@ -221,7 +221,7 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	ctx.err = err;
 	log_ctx(LOG_WARNING, &ctx, "claim is tried again");
 	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
 			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
 	runner->env->on_status(alloc, runner->env->userdata);
 }
@@ -386,7 +386,7 @@ static void begin_plugin(struct alloc_runner *runner)
 		return;
 	}
 	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
 			 "waiting until its plugin %s is healthy", alloc->csi_plugin.id);
 	runner->env->on_status(alloc, runner->env->userdata);
 }

@@ -126,7 +126,7 @@ static void whatever_was_granted_is_given_back(void **state)
 				assert_int_equal(record->alloc.client_status, ends[e] == ALLOC_EVENT_FAIL
 										      ? CLIENT_FAILED
 										      : CLIENT_COMPLETE);
-				assert_string_equal(record->alloc.client_description,
+				assert_string_equal(alloc_description(&record->alloc),
 						    ends[e] == ALLOC_EVENT_FAIL ? "no such device" : "");
 				assert_int_equal(record->alloc.client_code,
 						 ends[e] == ALLOC_EVENT_FAIL ? STATUS_NOT_FOUND : STATUS_OK);
@@ -147,7 +147,7 @@ static void a_failure_stays_a_failure_when_a_stop_follows(void **state)
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = &later}));
 	assert_int_equal(record->final_status, CLIENT_FAILED);
-	assert_string_equal(record->alloc.client_description, "first");
+	assert_string_equal(alloc_description(&record->alloc), "first");
 	free(record);
 }
 
@@ -361,7 +361,7 @@ static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
 		assert_int_equal(record->phase, ALLOC_STOPPED);
 		assert_int_equal(record->alloc.client_status, cases[i].end);
 		if (cases[i].end == CLIENT_LOST)
-			assert_string_equal(record->alloc.client_description, "node was rebooted");
+			assert_string_equal(alloc_description(&record->alloc), "node was rebooted");
 		assert_int_equal(record->alloc.n_published, 0);
 		expect_next(record, 0, ALLOC_DO_NOTHING, 0);
 		for (uint32_t v = 0; v < 2; v++)
