@@ -88,6 +88,26 @@ static void volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse(v
 	free(record);
 }
 
+static void what_the_server_says_is_published_is_nothing_to_a_new_record(void **state)
+{
+	struct alloc_volume published[2] = {{.path = "/elsewhere/0"}, {.path = "/elsewhere/1"}};
+	char description[] = "it ran";
+	struct alloc alloc = records_alloc(ALLOC_ID, 1);
+	struct alloc_record *record;
+
+	(void)state;
+	alloc.published = published;
+	alloc.n_published = 2; /* more than it has volumes */
+	alloc.client_description = description;
+	assert_int_equal(alloc_record_new(&alloc, BOOT_ID, &record, NULL), STATUS_OK);
+	assert_int_equal(record->alloc.n_published, 0);
+	assert_string_equal(record->alloc.published[0].path, "");
+	assert_string_equal(alloc_description(&record->alloc), "");
+	memset(alloc.volumes, 'x', sizeof(alloc.volumes[0]));
+	assert_string_equal(record->alloc.volumes[0].source, "vol0");
+	free(record);
+}
+
 static void without_volumes_it_simply_runs(void **state)
 {
 	struct alloc_record *record = records_make(0);
@@ -374,6 +394,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse),
+		cmocka_unit_test(what_the_server_says_is_published_is_nothing_to_a_new_record),
 		cmocka_unit_test(without_volumes_it_simply_runs),
 		cmocka_unit_test(whatever_was_granted_is_given_back),
 		cmocka_unit_test(a_failure_stays_a_failure_when_a_stop_follows),

@@ -265,16 +265,19 @@ static void what_an_allocation_owns_outlives_what_it_was_copied_from(void **stat
 	struct alloc mine;
 
 	(void)state;
+	a.n_volumes = 2;
+	(void)str_copy(a.volumes[1].source, sizeof(a.volumes[1].source), "logs");
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
 	a.client_description = text;
 	mine = a;
 	assert_true(alloc_own(&mine));
 	assert_true(is_same_alloc(&a, &mine));
-	memset(a.volumes, 'x', sizeof(a.volumes[0]));
+	memset(a.volumes, 'x', 2 * sizeof(a.volumes[0]));
 	memset(a.published, 'x', sizeof(a.published[0]));
 	text[0] = '\0';
 	assert_string_equal(mine.volumes[0].source, "db");
+	assert_string_equal(mine.volumes[1].source, "logs");
 	assert_string_equal(mine.published[0].path, "/x/y");
 	assert_string_equal(alloc_description(&mine), "it runs");
 	alloc_release(&mine);
