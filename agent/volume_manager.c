@@ -342,7 +342,9 @@ struct volume_task_info volume_task_info(const struct volume_task *task)
 	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
 
 	return (struct volume_task_info){
-		.step = volume_op_state_name(task->state),
+		.step = task->state == VOLUME_OP_IDLE && task->next_try_ms > 0
+				? "wait to try again"
+				: volume_op_state_name(task->state),
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
 		.attempts = task->backoff.attempts + 1,
