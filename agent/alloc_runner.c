@@ -25,10 +25,10 @@ struct log_ctx runner_context(const struct alloc_runner *runner, const char *op)
 static void log_status(const struct alloc *alloc)
 {
 	const struct log_ctx ctx = {.alloc = alloc->id, .op = "allocation"};
-	bool has_text = alloc->client_description[0] != '\0';
+	bool has_text = alloc_description(alloc)[0] != '\0';
 
 	log_ctx(alloc->client_status == CLIENT_FAILED ? LOG_ERR : LOG_NOTICE, &ctx, "allocation is %s%s%s",
-		client_status_name(alloc->client_status), has_text ? ": " : "", alloc->client_description);
+		client_status_name(alloc->client_status), has_text ? ": " : "", alloc_description(alloc));
 }
 
 static void on_written(const struct error *err, void *userdata)

@@ -42,7 +42,7 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	ctx.err = err;
 	log_ctx(LOG_WARNING, &ctx, "claim is tried again");
 	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
 			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
 	runner->env->on_status(alloc, runner->env->userdata);
 }

@@ -338,9 +338,10 @@ static void a_grant_that_was_not_asked_for_is_no_mount(void **state)
 		world_start_agent(w);
 		run_a(w, 1);
 		WORLD_UNTIL(w, a_ended_and_all_is_released);
-		if (!strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, rows[i].words))
+		if (!strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			    rows[i].words))
 			fail_msg("'%s' lacks '%s'",
-				 model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+				 alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
 				 rows[i].words);
 		assert_int_equal(calls(CSI_NODE_STAGE_VOLUME), 0);
 		assert_int_equal(done(w, MH_OP_STAGE), 0);
@@ -421,7 +422,7 @@ static void a_device_that_is_another_one_after_a_restart_is_no_success(void **st
 	world_start_agent(w);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
-	assert_non_null(strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
 			       "is device 8:77 instead of that of volume"));
 	expect_no_folders(w);
 }
