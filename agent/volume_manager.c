@@ -411,7 +411,6 @@ void volume_manager_free(struct volume_manager *manager)
 		task_free(task);
 	path_probes_free(manager->probes);
 	volume_touches_release(&manager->touches);
-	mount_table_free(manager->stage_mounts);
 	picture_free(manager->picture);
 	sd_event_source_disable_unref(manager->dispatch);
 	free(manager);

@@ -65,8 +65,6 @@ struct volume_manager {
 	struct plugins *plugins; /* borrowed; NULL: there are none */
 	uint64_t plugin_wait_us;
 	struct volume_touches touches;
-	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
-	char stage_base[MH_PATH_SIZE];
 	struct picture *picture;
 	struct path_probes *probes;
 	struct volume_queues queues;
