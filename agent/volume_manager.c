@@ -342,7 +342,9 @@ struct volume_task_info volume_task_info(const struct volume_task *task)
 	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
 
 	return (struct volume_task_info){
-		.step = volume_op_state_name(task->state),
+		.step = task->state == VOLUME_OP_IDLE && task->next_try_ms > 0
+				? "wait to try again"
+				: volume_op_state_name(task->state),
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
 		.attempts = task->backoff.attempts + 1,
@@ -411,6 +413,7 @@ void volume_manager_free(struct volume_manager *manager)
 		task_free(task);
 	path_probes_free(manager->probes);
 	volume_touches_release(&manager->touches);
+	mount_table_free(manager->stage_mounts);
 	picture_free(manager->picture);
 	sd_event_source_disable_unref(manager->dispatch);
 	free(manager);

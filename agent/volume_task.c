@@ -65,6 +65,19 @@ static enum status check_superblock(struct volume_task *task, const struct mh_re
 		target->dev_minor);
 }
 
+/* A refusal comes without its reason; the one that a new plugin meets first the picture shows. */
+static bool lacks_profile(const struct volume_task *task)
+{
+	const struct picture *picture = task->manager->picture;
+
+	for (size_t i = 0; i < picture->n_profiles; i++) {
+		if (picture->profiles[i].class == MH_CLASS_CSI &&
+		    str_eq(picture->profiles[i].name, task->target.profile))
+			return false;
+	}
+	return task->target.type == VOLUME_CSI;
+}
+
 static enum status take_reply(struct volume_task *task, const struct mh_reply *reply, struct error *err)
 {
 	struct picture *picture = task->manager->picture;
@@ -73,14 +86,27 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 
 	(void)str_format(subject, sizeof(subject), "volume %s", task->target.volume_id);
 	status = helper_reply_outcome(reply, subject, err);
-	if (reply->header.op == MH_OP_UNSTAGE && status == STATUS_NOT_FOUND)
+	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_STAT) &&
+	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;
+	if (status == STATUS_PERMISSION_DENIED && lacks_profile(task))
+		return error_set(
+			err, status, 0,
+			"volume %s: the policy of this node's mount helper has no profile for plugin %s: add "
+			"'profile %s { class = csi }' to the agent's block of mounthelper.policy, and send "
+			"the agent SIGHUP",
+			task->target.volume_id, task->target.profile, task->target.profile);
 	if (status != STATUS_OK)
 		return status;
 	switch (reply->header.op) {
 	case MH_OP_STAGE:
 		if ((reply->state & MH_STATE_STAGED) != 0)
 			picture_note(task, MH_LIST_STAGED, reply);
+		return STATUS_OK;
+	case MH_OP_STAT:
+		/* without the helper's folders no plugin was ever called; with them one may have been */
+		if (reply->status != MH_NOT_FOUND)
+			volume_touches_add(&task->manager->touches, task->target.wire_volume);
 		return STATUS_OK;
 	case MH_OP_PUBLISH:
 		picture_note(task, MH_LIST_PUBLISHED, reply);
@@ -100,12 +126,20 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
  * helper is the witness. */
 static enum volume_op_event staged_event(struct volume_task *task, const struct mh_reply *reply)
 {
+	enum volume_op_event event = VOLUME_OP_PREPARED;
+
 	if (task->target.type != VOLUME_CSI)
 		return VOLUME_OP_OK;
-	if (!volume_target_is_device(&task->target))
-		return (reply->state & MH_STATE_STAGED) != 0 ? VOLUME_OP_OK : VOLUME_OP_PREPARED;
-	task->publish_reply = *reply;
-	return (reply->state & MH_STATE_DEVICE) != 0 ? VOLUME_OP_DEVICE : VOLUME_OP_PREPARED;
+	if (!volume_target_is_device(&task->target) && (reply->state & MH_STATE_STAGED) != 0)
+		event = VOLUME_OP_OK;
+	if (volume_target_is_device(&task->target) && (reply->state & MH_STATE_DEVICE) != 0) {
+		task->publish_reply = *reply;
+		event = VOLUME_OP_DEVICE;
+	}
+	/* whoever called the plugin for what stands there */
+	if (event != VOLUME_OP_PREPARED)
+		volume_touches_add(&task->manager->touches, task->target.wire_volume);
+	return event;
 }
 
 enum status volume_task_cancelled(const struct volume_task *task, struct error *err)
@@ -164,6 +198,8 @@ static enum status make_request(struct volume_task *task, enum volume_op_action 
 						err);
 	if (action == VOLUME_OP_UNSTAGE)
 		return helper_request_unstage(target->wire_volume, request, err);
+	if (action == VOLUME_OP_LOOK)
+		return helper_request_stat(target->wire_volume, request, err);
 	if (action == VOLUME_OP_PUBLISH) {
 		mount.read_only = target->read_only;
 		return helper_request_publish(&mount, request, err);
@@ -315,6 +351,17 @@ static bool task_in_use(const struct volume_task *task, enum volume_use use)
 	return manager->in_use(target->wire_volume, use, alloc_id, target->slot, manager->userdata);
 }
 
+/* Of a volume that this run of the agent called no plugin for, one before it may have. */
+static void task_look(struct volume_task *task)
+{
+	const struct volume_target *target = &task->target;
+
+	if (target->type != VOLUME_CSI || volume_touches_has(&task->manager->touches, target->wire_volume))
+		volume_task_event(task, VOLUME_OP_OK, NULL);
+	else
+		task_send(task, VOLUME_OP_LOOK);
+}
+
 static void task_check(struct volume_task *task)
 {
 	struct volume_manager *manager = task->manager;
@@ -369,6 +416,9 @@ static void task_run(struct volume_task *task, enum volume_op_action action)
 			task_verify_device(task);
 		else
 			task_verify(task);
+		return;
+	case VOLUME_OP_LOOK:
+		task_look(task);
 		return;
 	case VOLUME_OP_CHECK:
 		task_check(task);

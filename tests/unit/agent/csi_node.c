@@ -2,6 +2,7 @@
 
 #include "claim_details.h"
 #include "device.h"
+#include "mount_table.h"
 #include "path_look.h"
 
 #include "base/backoff.h"
@@ -13,10 +14,51 @@
 #include <string.h>
 
 static struct csi_node *current; /* for the functions that replace others at link time */
+static char no_table;
 
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
+void __wrap_mount_table_free(struct mount_table *table);
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err);
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err);
 bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
 void __wrap_path_look(const char *path, struct path_seen *ret);
 uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
+
+enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err)
+{
+	assert_string_equal(base, FAKE_STAGE_BASE);
+	*table = (struct mount_table *)(void *)&no_table;
+	return STATUS_OK;
+}
+
+void __wrap_mount_table_free(struct mount_table *table)
+{
+	assert_true(!table || (const void *)table == &no_table);
+}
+
+enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
+				    struct error *err)
+{
+	const struct fake_place *place = fake_helper_place(&current->fake, path);
+
+	if (!place)
+		return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
+	*ret = (struct mount_view){.dev_minor = place->minor};
+	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), place->is_device ? "devtmpfs" : "ext4");
+	return STATUS_OK;
+}
+
+enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
+				   struct error *err)
+{
+	if (!str_eq(view->fs_type, "devtmpfs"))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0, "it is no device");
+	*ret_major = 8;
+	*ret_minor = view->dev_minor;
+	return STATUS_OK;
+}
 
 bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 {
