@@ -114,11 +114,7 @@ static void task_succeeded(struct volume_task *task)
 		volume_task_event(task, VOLUME_OP_CANCELLED, &cancelled);
 		return;
 	}
-	volume_task_event(task,
-			  task->state == VOLUME_OP_PLUGIN_PUBLISHING && volume_target_is_device(&task->target)
-				  ? VOLUME_OP_DEVICE
-				  : VOLUME_OP_OK,
-			  NULL);
+	volume_task_event(task, VOLUME_OP_OK, NULL);
 }
 
 static void on_called(const ProtobufCMessage *response, const struct error *err, void *userdata)
@@ -358,11 +354,15 @@ void volume_plugin_mounted_nothing(const struct volume_task *task, struct error 
 
 	(void)csi_volume_paths(helper_client_info(task->manager->helper)->stage_base,
 			       task->target.wire_volume, task->target.read_only, &paths, NULL);
-	(void)error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"volume %s: plugin %s answered OK to NodePublishVolume and mounted nothing at %s; see "
-		"the plugin's own log",
-		task->target.volume_id, task->target.profile, paths.target);
+	(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			volume_target_is_device(&task->target)
+				? "volume %s: plugin %s answered OK to NodePublishVolume and bound no block "
+				  "device of /dev "
+				  "at %s; see the plugin's own log"
+				: "volume %s: plugin %s answered OK to NodePublishVolume and mounted nothing "
+				  "at %s; see "
+				  "the plugin's own log",
+			task->target.volume_id, task->target.profile, paths.target);
 }
 
 void volume_plugin_stop(struct volume_task *task)

@@ -164,35 +164,20 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 	}
 }
 
-/* The device that the plugin has bound at its target. */
-static enum status find_device(const struct volume_task *task, struct volume_mounted *ret, struct error *err)
-{
-	struct volume_mounted mounted = {.is_device = true};
-	struct csi_volume_paths paths;
-	struct mount_view view;
-	enum status status = volume_target_find(task->manager, &task->target, &paths, &view, err);
-
-	if (status == STATUS_OK)
-		status = device_of_mount(&view, &mounted.dev_major, &mounted.dev_minor, err);
-	if (status != STATUS_OK)
-		return status;
-	(void)str_copy(mounted.path, sizeof(mounted.path), paths.target);
-	*ret = mounted;
-	return STATUS_OK;
-}
-
-/* What a STAGE of a csi volume found. */
-static enum volume_op_event staged_event(const struct volume_task *task, const struct mh_reply *reply)
+/* What a STAGE of a csi volume found. The folders above a plugin's target are not for us to look into: the
+ * helper is the witness. */
+static enum volume_op_event staged_event(struct volume_task *task, const struct mh_reply *reply)
 {
 	enum volume_op_event event = VOLUME_OP_PREPARED;
-	struct volume_mounted mounted;
 
 	if (task->target.type != VOLUME_CSI)
 		return VOLUME_OP_OK;
-	if (volume_target_is_device(&task->target) && find_device(task, &mounted, NULL) == STATUS_OK)
-		event = VOLUME_OP_DEVICE;
-	else if (!volume_target_is_device(&task->target) && (reply->state & MH_STATE_STAGED) != 0)
+	if (!volume_target_is_device(&task->target) && (reply->state & MH_STATE_STAGED) != 0)
 		event = VOLUME_OP_OK;
+	if (volume_target_is_device(&task->target) && (reply->state & MH_STATE_DEVICE) != 0) {
+		task->publish_reply = *reply;
+		event = VOLUME_OP_DEVICE;
+	}
 	/* whoever called the plugin for what stands there */
 	if (event != VOLUME_OP_PREPARED)
 		volume_touches_add(&task->manager->touches, task->target.wire_volume);
@@ -381,18 +366,21 @@ static void task_verify(struct volume_task *task)
 /* No clone of the helper's: what the plugin has bound is handed out as it is. */
 static void task_verify_device(struct volume_task *task)
 {
-	struct volume_mounted mounted;
+	const struct volume_target *target = &task->target;
+	struct volume_mounted mounted = {
+		.is_device = true,
+		.dev_major = task->publish_reply.dev_major,
+		.dev_minor = task->publish_reply.dev_minor,
+	};
+	struct csi_volume_paths paths;
 	struct error err;
 
-	if (find_device(task, &mounted, &err) != STATUS_OK) {
-		(void)error_prefix(&err,
-				   "volume %s: plugin %s answered OK to NodePublishVolume, but no device "
-				   "of this node stands at its target",
-				   task->target.volume_id, task->target.profile);
-		err.status = STATUS_FAILED_PRECONDITION;
+	if (csi_volume_paths(helper_client_info(task->manager->helper)->stage_base, target->wire_volume,
+			     target->read_only, &paths, &err) != STATUS_OK) {
 		volume_task_event(task, VOLUME_OP_FAILED, &err);
 		return;
 	}
+	(void)str_copy(mounted.path, sizeof(mounted.path), paths.target);
 	task->state = volume_op_step(task->state, VOLUME_OP_OK).next;
 	volume_task_finish(task, &mounted, NULL);
 }

@@ -3,6 +3,9 @@
 
 #include "base/clock.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 static const struct source_class *const classes[MH_CLASS_N] = {
 	[MH_CLASS_BLOCK] = &source_block,
 	[MH_CLASS_TMPFS] = &source_tmpfs,
@@ -75,14 +78,10 @@ static struct outcome already_there(struct staging *s)
 	struct outcome outcome = OUTCOME_OK;
 	int r = mount_facts(&s->h->mountinfo, &s->target, &facts);
 
-	/* a plugin's has the flags that the plugin gave it: the floor comes with the publish, which is a
-	 * clone without submounts */
-	if (r == 0 && !s->class)
-		r = mount_has_submounts(&s->h->mountinfo, &s->target, false);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
-	if (r > 0)
-		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_SUBMOUNT);
+	/* a plugin's has the flags that the plugin gave it, and there may be others below: floor and refusal
+	 * come with the publish */
 	if (s->class ? !is_same(s, &facts) : place_shows_trees(s->h, &s->target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	/* the profile decides about exec and propagation of the publishes */
@@ -145,15 +144,33 @@ static struct outcome stage_new(struct staging *s)
 	return remembered.status == MH_OK ? outcome : remembered;
 }
 
+/* A block attachment: has the plugin bound a file of /dev at its target of this use? */
+static bool has_device(const struct staging *s, struct place *ret)
+{
+	cleanup_close int fd =
+		sys_openat(s->target.fd, csi_target_name(s->req->read_only), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct mount_facts facts = {.peer_group = 0};
+
+	return fd >= 0 && place_of_fd(fd, ret) == 0 && S_ISBLK(ret->mode) &&
+	       mount_facts(&s->h->mountinfo, ret, &facts) == 0 && str_eq(facts.type, "devtmpfs");
+}
+
 /* The plugin mounts later, and STAGE comes again. */
 static struct outcome prepare(struct staging *s)
 {
 	struct outcome outcome = count_in(s);
+	struct place device = PLACE_INIT;
 
-	if (outcome.status == MH_OK)
-		outcome.state = MH_STATE_PREPARED;
-	else
+	if (outcome.status != MH_OK) {
 		(void)sys_rmdirat(s->target.fd, MH_CSI_STAGING);
+		return outcome;
+	}
+	outcome.state = MH_STATE_PREPARED;
+	if (has_device(s, &device)) {
+		outcome.state |= MH_STATE_DEVICE;
+		outcome.dev_major = device.rdev_major;
+		outcome.dev_minor = device.rdev_minor;
+	}
 	return outcome;
 }
 

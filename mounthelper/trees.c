@@ -45,10 +45,15 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, bool det
 	return r;
 }
 
+const char *csi_target_name(bool read_only)
+{
+	return read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
+}
+
 int csi_target_enter(struct place *place, bool read_only)
 {
 	struct place target = PLACE_INIT;
-	int r = place_open(place->fd, read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW, &target);
+	int r = place_open(place->fd, csi_target_name(read_only), &target);
 
 	if (r == -ENOTDIR || (r == 0 && !target.is_mount_root)) /* a block attachment has a file there */
 		r = -ENOENT;

@@ -27,6 +27,9 @@ char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE]);
  * case. */
 int volume_open(const struct helper *h, const char *volume, bool read_only, struct place *ret);
 
+/** Name of the target of a csi volume for this use. */
+const char *csi_target_name(bool read_only);
+
 /** Class csi: go on from the directory of a volume at @place to the mount that the plugin made in it for
  * @read_only. Returns 0; or a negative errno with @place as it was, -ENOENT when there is no mount of a
  * directory. */

@@ -76,6 +76,7 @@ enum {
 	MH_STATE_AVAILABLE = 1 << 6, /* of a profile: its file system type is known to the kernel */
 	MH_STATE_SLAVE = 1 << 7,     /* new mounts below come from the master peer group */
 	MH_STATE_PREPARED = 1 << 8,  /* csi: the plugin's directories are there, its mount is not yet */
+	MH_STATE_DEVICE = 1 << 9,    /* beside it: a device of /dev is bound at the plugin's target */
 };
 
 enum mh_class {
@@ -228,7 +229,7 @@ struct mh_reply {
 	uint16_t sys_errno;	 /* positive, or 0 */
 	uint16_t step;		 /* where it failed: enum mh_step, mounthelper_words.h */
 	uint16_t state;		 /* MH_STATE_* */
-	uint32_t dev_major;	 /* of the mounted file system */
+	uint32_t dev_major;	 /* of the mounted file system; MH_STATE_DEVICE: the device */
 	uint32_t dev_minor;
 	uint64_t record; /* id of the result record in the trail */
 };

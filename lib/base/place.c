@@ -32,6 +32,8 @@ int place_of_fd(int fd, struct place *ret)
 			      .ino = st.stx_ino,
 			      .dev_major = st.stx_dev_major,
 			      .dev_minor = st.stx_dev_minor,
+			      .rdev_major = st.stx_rdev_major,
+			      .rdev_minor = st.stx_rdev_minor,
 			      .uid = st.stx_uid,
 			      .mode = st.stx_mode,
 			      .is_mount_root = (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0};

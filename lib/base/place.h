@@ -20,6 +20,8 @@ struct place {
 	uint64_t ino;
 	uint32_t dev_major;
 	uint32_t dev_minor;
+	uint32_t rdev_major; /* of a file that is a device */
+	uint32_t rdev_minor;
 	uint32_t uid;
 	uint16_t mode;
 	bool is_mount_root;

@@ -176,8 +176,8 @@ static void describe(struct mh_reply *reply, const struct fake_mount *mount)
 	reply->dev_minor = mount->minor;
 }
 
-/* The helper makes the folders, and says whether the plugin has mounted at its target of this use; the file
- * of a device is no mount that could be published. */
+/* The helper makes the folders, and says whether the plugin has mounted at its target of this use, or bound a
+ * device. */
 static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply *reply)
 {
 	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
@@ -185,12 +185,12 @@ static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply 
 	if (strcmp(request->profile, "plug") != 0 || state->refuses_csi)
 		return MH_REFUSED;
 	reply->state = MH_STATE_PREPARED;
-	if (!target->is_mounted || target->is_device)
+	if (!target->is_mounted)
 		return MH_OK;
-	reply->state = MH_STATE_STAGED;
+	reply->state = target->is_device ? MH_STATE_PREPARED | MH_STATE_DEVICE : MH_STATE_STAGED;
 	reply->dev_major = target->major;
 	reply->dev_minor = target->minor;
-	return MH_ALREADY;
+	return target->is_device ? MH_OK : MH_ALREADY;
 }
 
 static enum mh_status do_stage(const void *bytes, struct mh_reply *reply)

@@ -156,24 +156,38 @@ def show_growth(g):
 
 
 def volumes():
+    """Native ones, and those of a CSI plugin."""
     def make(folder, number):
         run(program("bench_publish"), "foreign", folder, str(number))
 
-    return bench_volumes.measure(ROUNDS_OF_VOLUMES, FOREIGN_MOUNTS, make)
+    return {name: bench_volumes.measure(kind, ROUNDS_OF_VOLUMES, FOREIGN_MOUNTS, make)
+            for name, kind in (("tmpfs", bench_volumes.Native), ("csi", bench_volumes.Csi))}
 
 
-def show_volumes(v):
-    show(f"{v['volumes']} volumes on one node, each of an allocation of its own, alone and among {v['mounts']} mounts")
+def show_volumes(many):
+    for name, v in many.items():
+        show_volumes_of(name, v)
+
+
+def show_volumes_of(name, v):
+    show(f"{v['volumes']} {name} volumes on one node, each of its own allocation, alone and among {v['mounts']} mounts")
     for phase in ("publish", "unpublish"):
         for what, text, scale, unit in (
             ("seconds", "", 1, "s"),
             ("agent_us", ", processor time of the agent for one", 1, "us"),
             ("helpers_us", ", of the helpers", 1, "us"),
+            ("server_us", ", of the server", 1, "us"),
+            ("plugin_us", ", of the plugin", 1, "us"),
         ):
+            if what not in v["alone"][phase]:
+                continue
             alone, among = v["alone"][phase][what] * scale, v["among"][phase][what] * scale
             show(f"  {phase + text:48}{alone:8.2f} -> {among:8.2f} {unit:2} x {v['growth'][f'{phase}_{what}']:.2f}")
         requests = " ".join(f"{op} {n:.0f}" for op, n in sorted(v["among"][phase]["requests"].items()))
         show(f"  requests to the helpers: {requests}")
+        if v["among"][phase]["calls"]:
+            calls = " ".join(f"{method} {n:.0f}" for method, n in v["among"][phase]["calls"].items())
+            show(f"  calls to the plugin: {calls}")
     for name, when in (("resident_before", "before"), ("resident", "with all published")):
         alone, among = v["alone"][name] / 1024, v["among"][name] / 1024
         show(f"  resident memory of the agent {when:19}{alone:8.0f} -> {among:8.0f} KiB")

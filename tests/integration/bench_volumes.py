@@ -1,5 +1,5 @@
-"""Many volumes on one node, each of an allocation of its own: through server, agent and mount helpers, alone and among
-mounts that are nobody's business. What bench.py prints of it.
+"""Many volumes on one node, each of an allocation of its own: through server, agent and mount helpers, and a CSI plugin
+or none, alone and among mounts that are nobody's business. What bench.py prints of it.
 
 Processor time of the agent and of the helpers hardly depends on what else the machine does, so its growth tells whether
 a step costs more because there are more mounts; wall time is that of the whole chain.
@@ -11,10 +11,12 @@ import json
 import os
 import ssl
 import statistics
+import struct
+import subprocess
 import time
 import uuid
 
-from world import PREFIX, Failure, World, run, wait_for
+from world import BUILD, PREFIX, Failure, World, run, wait_for
 
 VOLUMES = 500
 WORKERS = 8  # requests to the server at a time
@@ -88,13 +90,86 @@ def resident_bytes(pid):
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+class Native:
+    """Volumes that the mount helper mounts itself."""
+
+    PLUGIN_IDS = ()
+    VOLUME = {"type": "NATIVE", "plugin_id": "native", "profile": "scratch",
+              "source": {"class": "TMPFS", "size_bytes": 65536, "inodes": 16}}
+    pid = None
+
+    def __init__(self, world):
+        """Nothing is needed beside the world."""
+
+    def start(self):
+        """Nor started."""
+
+    def calls(self):
+        return {}
+
+    @staticmethod
+    def profiles():
+        return "	profile scratch { class = tmpfs; max_size = 256MiB }\n"
+
+
+class Csi:
+    """Volumes of a plugin that bind-mounts folders: bench_plugin.c."""
+
+    PLUGIN_IDS = ("bench",)
+    VOLUME = {"type": "CSI", "plugin_id": "bench"}
+    COUNTED = ("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume")
+
+    def __init__(self, world):
+        self.world, self.folder = world, f"{PREFIX}/var/bench-plugin"
+        self.process, self.before = None, (0,) * len(self.COUNTED)
+        world.plugins.append(self)
+
+    def start(self):
+        os.mkdir(self.folder, 0o700)
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, "tests", "bench", "bench_plugin"),
+             f"{self.world.nodes[0].plugin_dir}/bench/csi.sock", self.folder],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, umask=0o007)
+        if self.process.stdout.readline() != b"ready\n":
+            raise Failure("the plugin of the bench did not start")
+        self.world.wait_plugin("bench", 0, 1)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def calls(self):
+        """Since the last time, by kind; the questions about the plugin itself are left out."""
+        with open(f"{self.folder}/counts", "rb") as f:
+            now = struct.unpack(f"={len(self.COUNTED)}Q", f.read(8 * len(self.COUNTED)))
+        counts = {name: n - b for name, n, b in zip(self.COUNTED, now, self.before)}
+        self.before = now
+        return {name: n for name, n in counts.items() if n != 0}
+
+    def kill(self):
+        """By the world, when it ends."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+    @staticmethod
+    def profiles():
+        return "	profile bench { class = csi }\n"
+
+
+# What each volume costs, exactly once each.
+CALLS = {"publish": Csi.COUNTED[:2], "unpublish": Csi.COUNTED[2:]}
+
+
 class BenchVolumes:
-    def __init__(self, world, node):
-        self.world, self.node = world, node
+    def __init__(self, world, node, kind):
+        self.world, self.node, self.kind = world, node, kind
 
     def open(self):
         self.server = Server(self.world)
         self.trail = Trail(self.node.trail)
+        self.kind.start()
         self.server.all("Volumes/Register", [{"volume": self.volume(i)} for i in range(VOLUMES)])
 
     def close(self):
@@ -102,8 +177,7 @@ class BenchVolumes:
 
     def volume(self, i):
         return {
-            "id": f"many-{i:04}", "type": "NATIVE", "plugin_id": "native", "profile": "scratch",
-            "source": {"class": "TMPFS", "size_bytes": 65536, "inodes": 16},
+            "id": f"many-{i:04}", **self.kind.VOLUME,
             "requested_capabilities": [
                 {"access_mode": "SINGLE_NODE_SINGLE_WRITER", "attachment_mode": "FILE_SYSTEM"}],
         }
@@ -130,20 +204,35 @@ class BenchVolumes:
 
         wait_for(f"{VOLUMES} allocations to be {status}", are, SECONDS)
 
-    def phase(self, begin, prefix, status):
-        """Let something happen to all allocations: seconds, processor time, requests."""
+    def processes(self):
+        """Those whose processor time counts, by name."""
         agent, helpers = self.agent_and_helpers()
+        plugin = {"plugin": [self.kind.pid]} if self.kind.pid else {}
+        return {"agent": [agent], "helpers": helpers, "server": [self.world.server.pid], **plugin}
+
+    def phase(self, begin, prefix, status):
+        """Let something happen to all allocations: seconds, processor time, requests, calls."""
+        processes = self.processes()
         self.trail.intents()
-        cpu, helper_cpu = cpu_seconds(agent), sum(map(cpu_seconds, helpers))
+        self.kind.calls()
+        cpu = {name: sum(map(cpu_seconds, pids)) for name, pids in processes.items()}
         began = time.monotonic()
         begin()
         self.until(prefix, status)
         return {
             "seconds": time.monotonic() - began,
-            "agent_us": (cpu_seconds(agent) - cpu) / VOLUMES * 1e6,
-            "helpers_us": (sum(map(cpu_seconds, helpers)) - helper_cpu) / VOLUMES * 1e6,
+            **{f"{name}_us": (sum(map(cpu_seconds, pids)) - cpu[name]) / VOLUMES * 1e6
+               for name, pids in processes.items()},
             "requests": self.trail.intents(),
+            "calls": self.kind.calls(),
         }
+
+    def check_calls(self, result):
+        """Each call that a volume needs has been made once for it, and no other one."""
+        for phase, names in CALLS.items():
+            wanted = dict.fromkeys(names, VOLUMES) if self.kind.pid else {}
+            if result[phase]["calls"] != wanted:
+                raise Failure(f"to {phase} {VOLUMES} volumes, these calls were made: {result[phase]['calls']}")
 
     def round(self):
         prefix = str(uuid.uuid4())[:8]
@@ -161,6 +250,7 @@ class BenchVolumes:
         result["unpublish"] = self.phase(
             lambda: self.server.all("Allocations/Stop", [{"id": a["id"]} for a in allocs]), prefix, "COMPLETE")
         wait_for("all mounts to be gone", lambda: not self.node.mounts())
+        self.check_calls(result)
         return result
 
     def among(self, foreign_mounts, make_foreign):
@@ -186,17 +276,18 @@ def growth(alone, among):
     """How often what costs something alone goes into what it costs among others."""
     return {
         f"{phase}_{what}": round(among[phase][what] / alone[phase][what], 2)
-        for phase in ("publish", "unpublish") for what in ("seconds", "agent_us", "helpers_us")
+        for phase in CALLS for what in among[phase] if what not in ("requests", "calls")
     }
 
 
-def measure(rounds, foreign_mounts, make_foreign):
-    """A world of its own, because the helper's limits and the server's memory are part of it."""
-    world = World(nodes=1, ops_per_second=1000, burst=10000)
+def measure(kind, rounds, foreign_mounts, make_foreign):
+    """Of volumes of a kind, Native or Csi, in a world of its own, because the helper's limits and the server's memory are
+    part of it."""
+    world = World(nodes=1, ops_per_second=1000, burst=10000, plugin_ids=kind.PLUGIN_IDS)
     node = world.nodes[0]
     node.trail_sync = "batch"
-    node.profiles = lambda: "	max_staged = 600\n	profile scratch { class = tmpfs; max_size = 256MiB }\n"
-    bench = BenchVolumes(world, node)
+    node.profiles = lambda: f"	max_staged = 600\n{kind.profiles()}"
+    bench = BenchVolumes(world, node, kind(world))
     try:
         world.open()
         world.start_agents()

@@ -108,10 +108,11 @@ uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random)
 static void on_mount(const char *path, const struct fake_csi_target *target, void *userdata)
 {
 	struct csi_node *node = userdata;
+	bool is_device = target && target->is_device;
 	const struct fake_place place = {.is_mounted = true,
-					 .is_device = target && target->is_device,
+					 .is_device = is_device,
 					 .read_only = target && target->read_only,
-					 .major = node->major,
+					 .major = is_device ? 8 : node->major,
 					 .minor = node->major != 0 ? 1 : 100 + node->next_minor++};
 
 	fake_helper_plugin(&node->fake, path, &place);

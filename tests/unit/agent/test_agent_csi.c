@@ -26,9 +26,11 @@ static struct fake_csi_plugin *plugin;
 static void on_mount(const char *path, const struct fake_csi_target *target, void *userdata)
 {
 	static uint32_t minor = 200;
+	bool is_device = target && target->is_device;
 	const struct fake_place place = {.is_mounted = true,
-					 .is_device = target && target->is_device,
+					 .is_device = is_device,
 					 .read_only = target && target->read_only,
+					 .major = is_device ? 8 : 0,
 					 .minor = minor++};
 
 	fake_helper_plugin(&world->fake, path, &place);

@@ -119,6 +119,8 @@ bool fake_is_mount(const char *path);
 void fake_mount_part(const char *path, const char *of, const char *directory);
 void fake_mount_foreign(int n);
 void fake_make_file(const char *path);
+/* Bind the fixture's device at a file, of a /dev of this type. */
+void fake_bind_device(const char *path, const char *type);
 void fake_remove(const char *path);
 uint64_t fake_flags(const char *path);	/* MOUNT_ATTR_* of the mount there */
 uint64_t fake_inodes(const char *path); /* of the tmpfs there */

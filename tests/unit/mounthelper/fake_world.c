@@ -422,6 +422,15 @@ int fake_table_passes(void)
 	return k.passes;
 }
 
+void fake_bind_device(const char *path, const char *type)
+{
+	int fs = new_system(type, type, 0, k.next_anonymous++);
+	int node = make_path("/dev/loop3", 0, S_IFBLK | 0660);
+
+	k.nodes[node].fs = fs;
+	attach_system(path, fs, node, PLAIN_ATTR);
+}
+
 void fake_make_file(const char *path)
 {
 	(void)make_path(path, 0, S_IFREG | 0644);

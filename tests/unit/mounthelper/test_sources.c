@@ -508,21 +508,67 @@ static void a_daemon_behind_a_plugins_mount_is_asked_nothing(void **state)
 	fake_kernel_before_6_8(false);
 }
 
+static struct mh_publish publish_of_plugin(const struct mh_stage *req)
+{
+	struct mh_publish p = fixture_publish();
+
+	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
+	fixture_grant_publish(&p, &req->source);
+	return p;
+}
+
+/* STAGE leaves it to PUBLISH, which has to look anyway. */
 static void a_plugins_mount_with_others_below_is_a_conflict(void **state)
 {
+	struct mh_stage req = request(PLUGIN);
+
 	(void)state;
-	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	ASSERT_REPLY(stage(req), MH_OK);
 	plugin_mounts();
 	fake_mount_inside(TARGET);
-	ASSERT_REPLY(stage_of(PLUGIN), MH_CONFLICT);
+	ASSERT_REPLY(stage(req), MH_OK);
+	ASSERT_REPLY(publish(publish_of_plugin(&req)), MH_CONFLICT);
 	ASSERT_SAID("reason=submount");
-	assert_string_equal(remembered_profile(), "");
+}
+
+static void look_for_a_device(void)
+{
+	struct mh_reply reply;
+
+	begin();
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	fake_make_file(TARGET);
+	fake_bind_device(TARGET, "devtmpfs");
+	reply = stage_of(PLUGIN);
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED | MH_STATE_DEVICE);
+	assert_int_equal(reply.dev_major, FIXTURE_MAJOR);
+	assert_int_equal(reply.dev_minor, FIXTURE_MINOR);
+	reply = stage_read_only(PLUGIN); /* that use has another target */
+	ASSERT_REPLY(reply, MH_OK);
+	assert_int_equal(reply.state, MH_STATE_PREPARED);
+	assert_int_equal(reply.dev_major, 0);
+	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR, false); /* a plain file of /dev */
+	assert_int_equal(stage_of(PLUGIN).state, MH_STATE_PREPARED);
+	begin();
+	ASSERT_REPLY(stage_of(PLUGIN), MH_OK);
+	fake_make_file(TARGET);
+	fake_bind_device(TARGET, "tmpfs"); /* a device file that anybody may have made */
+	assert_int_equal(stage_of(PLUGIN).state, MH_STATE_PREPARED);
+}
+
+static void a_device_that_a_plugin_has_bound_is_told(void **state)
+{
+	(void)state;
+	look_for_a_device();
+	fake_kernel_before_6_8(true);
+	look_for_a_device();
+	fake_kernel_before_6_8(false);
 }
 
 /* mount --move: a mount that is older than the one that it stands below. */
 static void an_older_mount_that_a_plugin_moved_below_its_own_is_found(void **state)
 {
-	struct mh_publish p = fixture_publish();
 	struct mh_stage req = request(PLUGIN);
 	struct position inside;
 	int moved;
@@ -542,9 +588,7 @@ static void an_older_mount_that_a_plugin_moved_below_its_own_is_found(void **sta
 	assert_true(k.mounts[moved].id < k.mounts[inside.mount].id);
 	k.mounts[moved].at_mount = inside.mount;
 	k.mounts[moved].at_node = inside.node;
-	(void)str_copy(p.profile, sizeof(p.profile), mine[PLUGIN].name);
-	fixture_grant_publish(&p, &req.source);
-	ASSERT_REPLY(publish(p), MH_CONFLICT);
+	ASSERT_REPLY(publish(publish_of_plugin(&req)), MH_CONFLICT);
 	ASSERT_SAID("reason=submount");
 }
 
@@ -768,6 +812,7 @@ int main(void)
 		TEST(a_daemon_behind_a_plugins_mount_is_asked_nothing),
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(an_older_mount_that_a_plugin_moved_below_its_own_is_found),
+		TEST(a_device_that_a_plugin_has_bound_is_told),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
 		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
 		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
