@@ -106,7 +106,12 @@ void volume_task_finish(struct volume_task *task, const struct volume_mounted *m
 	volume_done_fn *done = task->done;
 	void *userdata = task->userdata;
 	int64_t bytes = task->expanded_bytes;
+	struct volume_mounted undone = {0};
 
+	if (task->has_left_out && !err) {
+		memcpy(undone.kernel, task->kernel, sizeof(undone.kernel));
+		mounted = &undone;
+	}
 	task_free(task);
 	if (expanded)
 		expanded(err || bytes < 0 ? 0 : (uint64_t)bytes, err, userdata);
@@ -279,6 +284,13 @@ void volume_task_cancel(struct volume_task *task)
 		(void)wakeup_arm(task->manager->event, &task->timer, 0, on_cancel_due, task, NULL);
 }
 
+void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed)
+{
+	assert(task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE);
+	task->target.without_plugin = true;
+	task->target.is_freed = is_freed;
+}
+
 /* Before its turn has come. */
 static int on_expansion_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -342,7 +354,8 @@ struct volume_task_info volume_task_info(const struct volume_task *task)
 	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
 
 	return (struct volume_task_info){
-		.step = volume_op_state_name(task->state),
+		.step = task->target.is_freed && task->next_try_ms != 0 ? "left over"
+									: volume_op_state_name(task->state),
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
 		.attempts = task->backoff.attempts + 1,
