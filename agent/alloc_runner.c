@@ -1,60 +1,16 @@
-#include "alloc_runner.h"
-
-#include "alloc_step.h"
+#include "alloc_runner_internal.h"
 #include "claim_call.h"
 #include "wakeup.h"
 
-#include "base/backoff.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "log/log.h"
-#include "plugins/plugins.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
-enum runner_op {
-	RUNNER_IDLE,
-	RUNNER_CLAIM,
-	RUNNER_WAIT, /* until the next attempt */
-	RUNNER_MOUNT,
-	RUNNER_UNMOUNT,
-	RUNNER_PLUGIN, /* until the plugin that it runs is healthy */
-};
-
-/* One write on its way to the disk, with what is to be told when it is there. */
-struct runner_write {
-	STAILQ_ENTRY(runner_write) entry;
-	bool tells_status;
-	bool has_receipt;
-	struct receipt receipt;
-};
-
-struct alloc_runner {
-	const struct runner_env *env; /* borrowed */
-	struct alloc_record *record;
-	bool is_started;
-	enum runner_op op;
-	uint32_t volume; /* that the operation is about */
-	struct claim_call *claim;
-	struct volume_task *task;
-	struct backoff claim_backoff;
-	sd_event_source *retry_timer;
-	int64_t op_since_ms;
-	int64_t op_deadline_ms;
-	struct error last_error;
-	bool is_plugin_expected;
-	bool is_plugin_ready;
-	STAILQ_HEAD(, runner_write) writes;
-};
-
-static void advance(struct alloc_runner *runner);
-
-static struct log_ctx context(const struct alloc_runner *runner, const char *op)
+struct log_ctx runner_context(const struct alloc_runner *runner, const char *op)
 {
 	const struct volume_record *volume = &runner->record->volumes[runner->volume];
 	bool has_volume = runner->volume < runner->record->alloc.n_volumes;
@@ -101,7 +57,7 @@ static void on_written(const struct error *err, void *userdata)
 		log_status(&runner->record->alloc);
 		env->on_status(&runner->record->alloc, env->userdata);
 	}
-	advance(runner);
+	runner_advance(runner);
 }
 
 static void save(struct alloc_runner *runner, const struct receipt *receipt, bool tells_status)
@@ -147,14 +103,13 @@ static bool tells_status(enum alloc_event_type type)
 	       type == ALLOC_EVENT_REBOOTED;
 }
 
-/* Apply an event, make it durable with its receipt, and go on when it is. */
-static void apply(struct alloc_runner *runner, const struct alloc_event *event)
+void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
 {
 	bool is_released = event->type == ALLOC_EVENT_RELEASED;
 	struct receipt receipt;
 
 	if (!alloc_step(runner->record, event)) {
-		advance(runner);
+		runner_advance(runner);
 		return;
 	}
 	if (event->type == ALLOC_EVENT_MOUNTED || is_released) {
@@ -169,7 +124,7 @@ static void apply(struct alloc_runner *runner, const struct alloc_event *event)
 	save(runner, NULL, tells_status(event->type));
 }
 
-static void begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t volume)
+void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t volume)
 {
 	if (op == RUNNER_CLAIM && runner->volume != volume)
 		backoff_reset(&runner->claim_backoff);
@@ -182,291 +137,45 @@ static void begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t vo
 	runner->volume = volume;
 }
 
-static void end_op(struct alloc_runner *runner)
+void runner_end_op(struct alloc_runner *runner)
 {
 	runner->op = RUNNER_IDLE;
 	runner->claim = NULL;
 	runner->task = NULL;
 }
 
-static void fail(struct alloc_runner *runner, const struct error *err)
+void runner_fail(struct alloc_runner *runner, const struct error *err)
 {
-	apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = err});
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = err});
 }
 
-static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct alloc_runner *runner = userdata;
-
-	wakeup_disarm(&runner->retry_timer);
-	runner->op = RUNNER_IDLE;
-	advance(runner);
-	return 0;
-}
-
-static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
-{
-	uint64_t delay_us = backoff_next(&runner->claim_backoff, backoff_random());
-	struct alloc *alloc = &runner->record->alloc;
-	struct log_ctx ctx = context(runner, "claim");
-	bool is_news = !str_eq(runner->last_error.msg, err->msg);
-	struct error failure;
-
-	runner->last_error = *err;
-	runner->op = RUNNER_WAIT;
-	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
-	if (wakeup_arm(runner->env->event, &runner->retry_timer, delay_us, on_retry_due, runner, &failure) !=
-	    STATUS_OK) {
-		runner->op = RUNNER_IDLE;
-		fail(runner, &failure);
-		return;
-	}
-	if (!is_news)
-		return;
-	ctx.err = err;
-	log_ctx(LOG_WARNING, &ctx, "claim is tried again");
-	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
-			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
-	runner->env->on_status(alloc, runner->env->userdata);
-}
-
-static void on_claimed(const struct claim_grant *grant, const struct error *err, void *userdata)
-{
-	struct alloc_runner *runner = userdata;
-
-	end_op(runner);
-	if (grant) {
-		backoff_reset(&runner->claim_backoff);
-		apply(runner, &(struct alloc_event){
-				      .type = ALLOC_EVENT_CLAIMED, .volume = runner->volume, .grant = grant});
-		return;
-	}
-	if (runner->record->phase == ALLOC_STOPPING)
-		advance(runner);
-	else if (claim_error_is_passing(err->status))
-		wait_for_claim(runner, err);
-	else
-		fail(runner, err);
-}
-
-static void begin_claim(struct alloc_runner *runner, uint32_t i)
-{
-	const struct claim_request request = {
-		.alloc = &runner->record->alloc,
-		.volume = i,
-		.node_id = runner->env->node_id,
-		.boot_id = runner->env->boot_id,
-		.timeout_us = runner->env->claim_timeout_us,
-	};
-	struct error err;
-
-	/* not journalled: after a restart a claim is simply asked for again */
-	(void)alloc_step(runner->record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
-	begin_op(runner, RUNNER_CLAIM, i);
-	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(request.timeout_us / USEC_PER_MSEC);
-	if (claim_call_start(runner->env->rpc, &request, on_claimed, runner, &runner->claim, &err) !=
-	    STATUS_OK) {
-		end_op(runner);
-		wait_for_claim(runner, &err);
-	}
-}
-
-/* The helper refuses tickets that have expired while it was away: worth one new ticket. */
-static bool wants_new_ticket(struct alloc_runner *runner, const struct error *err)
-{
-	struct volume_record *volume = &runner->record->volumes[runner->volume];
-
-	if (err->status != STATUS_PERMISSION_DENIED || volume->is_renewed ||
-	    !volume_record_ticket_expired(volume, clock_realtime_ms()))
-		return false;
-	volume->is_renewed = true;
-	volume->is_granted_now = false;
-	return true;
-}
-
-static void on_mounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
-{
-	struct alloc_runner *runner = userdata;
-
-	end_op(runner);
-	if (mounted)
-		apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_MOUNTED,
-						    .volume = runner->volume,
-						    .mounted = mounted});
-	else if (runner->record->phase == ALLOC_STOPPING || wants_new_ticket(runner, err))
-		advance(runner);
-	else
-		fail(runner, err);
-}
-
-static void begin_mount(struct alloc_runner *runner, uint32_t i)
-{
-	struct error err;
-
-	begin_op(runner, RUNNER_MOUNT, i);
-	if (volume_manager_mount(runner->env->volumes, &runner->record->volumes[i].target, on_mounted, runner,
-				 &runner->task, &err) != STATUS_OK) {
-		end_op(runner);
-		fail(runner, &err);
-	}
-}
-
-static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
-{
-	struct alloc_runner *runner = userdata;
-	const struct log_ctx ctx = context(runner, "release");
-
-	assert(!err); /* an unmount is repeated until it succeeds */
-	if (mounted)
-		log_ctx(LOG_NOTICE, &ctx, "released without its plugin, as the server wants: %s",
-			mounted->kernel);
-	end_op(runner);
-	apply(runner, &(struct alloc_event){
-			      .type = ALLOC_EVENT_RELEASED, .volume = runner->volume, .mounted = mounted});
-}
-
-static void on_unmount_retry(const struct error *err, void *userdata)
-{
-	struct alloc_runner *runner = userdata;
-	const struct volume_record *volume = &runner->record->volumes[runner->volume];
-	struct log_ctx ctx = context(runner, "release");
-
-	ctx.err = err;
-	if (!str_eq(runner->last_error.msg, err->msg))
-		log_ctx(LOG_WARNING, &ctx, "release is tried again");
-	runner->last_error = *err;
-	runner->env->on_release_error(volume->claim_id, volume->generation, err, runner->env->userdata);
-}
-
-/* Runs again when the volume manager is full: the release must not be given up. */
-static void begin_unmount(struct alloc_runner *runner, uint32_t i)
-{
-	struct error err;
-
-	begin_op(runner, RUNNER_UNMOUNT, i);
-	if (volume_manager_unmount(runner->env->volumes, &runner->record->volumes[i].target, on_unmounted,
-				   on_unmount_retry, runner, &runner->task, &err) == STATUS_OK)
-		return;
-	end_op(runner);
-	on_unmount_retry(&err, runner);
-	runner->op = RUNNER_WAIT;
-	if (wakeup_arm(runner->env->event, &runner->retry_timer,
-		       backoff_next(&runner->claim_backoff, backoff_random()), on_retry_due, runner,
-		       &err) != STATUS_OK)
-		runner->env->on_broken(&err, runner->env->userdata);
-}
-
-static bool runs_plugin(const struct alloc_runner *runner)
-{
-	return runner->record->alloc.csi_plugin.type != CSI_PLUGIN_NONE;
-}
-
-static enum status expect(struct alloc_runner *runner, struct error *err)
-{
-	const struct runner_env *env = runner->env;
-	enum status status = env->expect_plugin(&runner->record->alloc, env->userdata, err);
-
-	runner->is_plugin_expected = status == STATUS_OK;
-	return status;
-}
-
-/* What stands there of it is nobody's from now on, also while volumes are still unmounted. */
-static void forget_plugin(struct alloc_runner *runner)
-{
-	if (!runner->is_plugin_expected)
-		return;
-	runner->is_plugin_expected = false;
-	runner->env->forget_plugin(runner->record->alloc.id, runner->env->userdata);
-}
-
-/* All volumes are there: the plugin has its folders and may become healthy. */
-static void begin_plugin(struct alloc_runner *runner)
-{
-	struct alloc *alloc = &runner->record->alloc;
-	uint32_t timeout_ms = alloc->csi_plugin.health_timeout_ms;
-	struct error err;
-
-	begin_op(runner, RUNNER_PLUGIN, alloc->n_volumes);
-	runner->op_deadline_ms =
-		clock_realtime_ms() + (timeout_ms ? timeout_ms : PLUGIN_HEALTH_TIMEOUT_DEFAULT_MS);
-	if (expect(runner, &err) != STATUS_OK) {
-		end_op(runner);
-		fail(runner, &err);
-		return;
-	}
-	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
-			 "waiting until its plugin %s is healthy", alloc->csi_plugin.id);
-	runner->env->on_status(alloc, runner->env->userdata);
-}
-
-void alloc_runner_expect(struct alloc_runner *runner)
-{
-	struct error err;
-
-	if (!runs_plugin(runner) || runner->record->phase != ALLOC_RUNNING)
-		return;
-	runner->is_plugin_ready = true;
-	if (expect(runner, &err) != STATUS_OK)
-		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.alloc = runner->record->alloc.id,
-					  .plugin = runner->record->alloc.csi_plugin.id,
-					  .op = "plugin",
-					  .err = &err},
-			"the plugin of a running allocation is not expected, ignoring");
-}
-
-void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *err)
-{
-	const struct alloc *alloc = &runner->record->alloc;
-
-	if (runner->op == RUNNER_PLUGIN) {
-		runner->is_plugin_ready = !err;
-		end_op(runner);
-		if (err)
-			fail(runner, err);
-		else
-			advance(runner);
-		return;
-	}
-	/* a restart of the agent fails nothing that runs */
-	if (err && runner->record->phase == ALLOC_RUNNING)
-		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.alloc = alloc->id,
-					  .plugin = alloc->csi_plugin.id,
-					  .op = "plugin",
-					  .err = err},
-			"the plugin of a running allocation is not healthy after the restart of the agent");
-}
-
-static void advance(struct alloc_runner *runner)
+void runner_advance(struct alloc_runner *runner)
 {
 	struct alloc_next next;
 
 	if (!runner->is_started || runner->op != RUNNER_IDLE || !STAILQ_EMPTY(&runner->writes))
 		return;
 	if (runner->record->phase == ALLOC_STOPPING || runner->record->phase == ALLOC_STOPPED)
-		forget_plugin(runner);
+		runner_forget_plugin(runner);
 	next = alloc_next(runner->record, clock_realtime_ms());
 	switch (next.action) {
 	case ALLOC_DO_CLAIM:
-		begin_claim(runner, next.volume);
+		runner_begin_claim(runner, next.volume);
 		return;
 	case ALLOC_DO_MOUNT:
-		begin_mount(runner, next.volume);
+		runner_begin_mount(runner, next.volume);
 		return;
 	case ALLOC_DO_RUN:
-		if (runs_plugin(runner) && !runner->is_plugin_ready)
-			begin_plugin(runner);
+		if (runner_runs_plugin(runner) && !runner->is_plugin_ready)
+			runner_begin_plugin(runner);
 		else
-			apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RUN});
+			runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RUN});
 		return;
 	case ALLOC_DO_UNMOUNT:
-		begin_unmount(runner, next.volume);
+		runner_begin_unmount(runner, next.volume);
 		return;
 	case ALLOC_DO_FINISH:
-		apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_FINISH});
+		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_FINISH});
 		return;
 	case ALLOC_DO_NOTHING:
 	case ALLOC_ACTION_N:
@@ -499,7 +208,7 @@ void alloc_runner_save(struct alloc_runner *runner)
 void alloc_runner_start(struct alloc_runner *runner)
 {
 	runner->is_started = true;
-	advance(runner);
+	runner_advance(runner);
 }
 
 /* What is under way ends at its next step; a wait ends now. */
@@ -545,13 +254,13 @@ void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct cla
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err)
 {
 	interrupt(runner);
-	fail(runner, err);
+	runner_fail(runner, err);
 }
 
 void alloc_runner_rebooted(struct alloc_runner *runner)
 {
 	assert(runner->op == RUNNER_IDLE);
-	apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED});
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED});
 }
 
 const struct alloc_record *alloc_runner_record(const struct alloc_runner *runner)

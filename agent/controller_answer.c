@@ -238,7 +238,7 @@ static enum status check_page(const struct controller_answer *a, size_t n, const
 		return error_set(
 			a->err, STATUS_RESOURCE_EXHAUSTED, 0,
 			"plugin %s answered %s with %zu entries, more than %d; ask for smaller pages "
-			"(--per-page), if it has pages",
+			"(--limit), if it has pages",
 			a->facts->plugin_id, a->name, n, CONTROLLER_ENTRIES_MAX);
 	return check_text(a, "next_token", token, CONTROLLER_TOKEN_MAX);
 }
@@ -450,7 +450,7 @@ enum status controller_reply_make(const Holdfast__V1__PluginCall *call, const st
 		return error_set(
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
 			"plugin %s answered %s with %zu bytes, more than the %d that the server takes; "
-			"ask for smaller pages (--per-page)",
+			"ask for smaller pages (--limit)",
 			facts->plugin_id, answer.name, n, CONTROLLER_REPLY_MAX);
 	return STATUS_OK;
 }

@@ -52,9 +52,10 @@ const char *helper_request_volume(const union helper_request *request)
 		return request->unpublish.volume;
 	case MH_OP_UNSTAGE:
 		return request->unstage.volume;
+	case MH_OP_STAT:
+		return request->stat.volume;
 	case MH_OP_HELLO:
 	case MH_OP_ACK:
-	case MH_OP_STAT:
 	case MH_OP_LIST:
 	case MH_OP_FAILURE:
 	case MH_OP_N:
@@ -174,6 +175,18 @@ enum status helper_request_unstage(const char *volume, union helper_request *ret
 		return status;
 	*ret = request;
 	return STATUS_OK;
+}
+
+enum status helper_request_stat(const char *volume, union helper_request *ret, struct error *err)
+{
+	union helper_request request;
+	enum status status;
+
+	request_init(&request, MH_OP_STAT, sizeof(request.stat));
+	status = put_label(request.stat.volume, "volume", volume, err);
+	if (status == STATUS_OK)
+		*ret = request;
+	return status;
 }
 
 void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret)

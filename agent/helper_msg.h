@@ -21,6 +21,7 @@ union helper_request {
 	struct mh_publish publish;
 	struct mh_unpublish unpublish;
 	struct mh_unstage unstage;
+	struct mh_stat stat;
 	struct mh_list list;
 };
 
@@ -53,6 +54,8 @@ enum status helper_request_publish(const struct helper_mount *mount, union helpe
 enum status helper_request_unpublish(const char *volume, const char *alloc, uint8_t slot,
 				     union helper_request *ret, struct error *err);
 enum status helper_request_unstage(const char *volume, union helper_request *ret, struct error *err);
+/** What is there of a volume, in the stage tree; changes nothing. */
+enum status helper_request_stat(const char *volume, union helper_request *ret, struct error *err);
 void helper_request_list(enum mh_list_kind kind, uint32_t cursor, union helper_request *ret);
 void helper_request_ack(union helper_request *ret);
 

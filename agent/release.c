@@ -255,11 +255,12 @@ static enum source_class find_class(const struct release *release)
 void release_start(struct release *release)
 {
 	assert(!release->task);
-	if (release->target.type == VOLUME_CSI)
-		volume_manager_note_plugin(release->env->volumes, release->target.wire_volume);
-	else
-		release->target.source.class = find_class(release);
 	release->slots = find_slots(release);
+	if (release->target.type != VOLUME_CSI)
+		release->target.source.class = find_class(release);
+	else if (release->slots != 0)
+		/* nothing is published that a plugin has not mounted; else the volume manager looks */
+		volume_manager_note_plugin(release->env->volumes, release->target.wire_volume);
 	proceed(release);
 }
 

@@ -348,14 +348,21 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 	return STATUS_OK;
 }
 
+static const char *step_name(const struct volume_task *task)
+{
+	if (task->target.is_freed && task->next_try_ms > 0)
+		return "left over";
+	return task->state == VOLUME_OP_IDLE && task->next_try_ms > 0 ? "wait to try again"
+								      : volume_op_state_name(task->state);
+}
+
 struct volume_task_info volume_task_info(const struct volume_task *task)
 {
 	/* who waits is told what for */
 	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
 
 	return (struct volume_task_info){
-		.step = task->target.is_freed && task->next_try_ms != 0 ? "left over"
-									: volume_op_state_name(task->state),
+		.step = step_name(task),
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
 		.attempts = task->backoff.attempts + 1,

@@ -3,7 +3,7 @@
  *
  *   mount:    idle -> staging -> publishing -> verifying -> ended
  *   unmount:  idle -> unpublishing -> checking -> [unstaging] -> ended
- *   release:  idle -> checking -> [unstaging] -> ended
+ *   release:  idle -> looking -> checking -> [unstaging] -> ended
  *
  * Of a csi volume, whose plugin has its part between the helper's steps:
  *
@@ -11,7 +11,7 @@
  *             -> verifying -> ended; what stands already goes from staging to publishing; a device, which the
  *             helper does not clone, to verifying
  *   unmount:  idle -> unpublishing -> checking -> [plugin-unpublishing -> rechecking -> [plugin-unstaging
- *             -> unstaging]] -> ended; release begins at checking
+ *             -> unstaging]] -> ended; release comes from looking to checking
  *   expand:   idle -> expanding -> ended
  *
  * A plugin that will never do its part is left out of an unmount when a person wants that: back to checking,
@@ -33,6 +33,7 @@ enum volume_op_state {
 	VOLUME_OP_PUBLISHING,
 	VOLUME_OP_VERIFYING,
 	VOLUME_OP_UNPUBLISHING,
+	VOLUME_OP_LOOKING,  /* is there anything of it that a plugin may hold? */
 	VOLUME_OP_CHECKING, /* does anybody else on this node use the volume, or of csi its target? */
 	VOLUME_OP_PLUGIN_UNPUBLISHING,
 	VOLUME_OP_RECHECKING, /* does anybody else use the volume? */
@@ -70,6 +71,7 @@ enum volume_op_action {
 	VOLUME_OP_PUBLISH,
 	VOLUME_OP_VERIFY,
 	VOLUME_OP_UNPUBLISH,
+	VOLUME_OP_LOOK,
 	VOLUME_OP_CHECK,
 	VOLUME_OP_PLUGIN_UNPUBLISH,
 	VOLUME_OP_RECHECK,

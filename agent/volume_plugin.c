@@ -150,10 +150,8 @@ static void task_missing(struct volume_task *task, const struct error *why)
 							   : "expanded";
 	struct error err;
 
-	(void)error_set(&err, STATUS_UNAVAILABLE, 0,
-			"plugin %s does not run on this node: %s; volume %s cannot be %s without it (see: "
-			"holdfast plugin status %s)",
-			task->target.profile, why->msg, task->target.volume_id, what, task->target.profile);
+	(void)error_set(&err, STATUS_UNAVAILABLE, 0, "volume %s cannot be %s without its plugin: %s",
+			task->target.volume_id, what, why->msg);
 	task_failed(task, false, true, &err);
 }
 
@@ -219,18 +217,22 @@ static void call_if_it_stages(struct volume_task *task)
 		task_call(task, 0);
 }
 
-/* Of the use that there is; a writer's, if there are both. */
+/* Of the use that stands; a writer's, if there are both. A claim is not enough: what it is for may still be
+ * to be mounted. */
 static enum status expand_target(struct volume_task *task, struct error *err)
 {
-	struct volume_manager *manager = task->manager;
 	struct volume_target *target = &task->target;
+	struct csi_volume_paths paths;
+	struct mount_view view;
+	enum status status = STATUS_NOT_FOUND;
 
-	for (int read_only = 0; read_only <= 1; read_only++) {
+	for (int read_only = 0; read_only <= 1 && status == STATUS_NOT_FOUND; read_only++) {
 		target->read_only = read_only != 0;
-		if (manager->in_use(target->wire_volume, volume_target_use(target), "", 0, manager->userdata))
-			return STATUS_OK;
+		status = volume_target_find(task->manager, target, &paths, &view, err);
 	}
-	return error_set(err, STATUS_NOT_FOUND, 0, "nothing of volume %s is on this node", target->volume_id);
+	return status == STATUS_NOT_FOUND
+		       ? error_set(err, status, 0, "nothing of volume %s is on this node", target->volume_id)
+		       : status;
 }
 
 static void task_expand(struct volume_task *task)

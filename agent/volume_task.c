@@ -82,6 +82,19 @@ static void note_kernel(struct volume_task *task, const struct mh_reply *reply)
 					   : "was not looked at or is used otherwise");
 }
 
+/* A refusal comes without its reason; the one that a new plugin meets first the picture shows. */
+static bool lacks_profile(const struct volume_task *task)
+{
+	const struct picture *picture = task->manager->picture;
+
+	for (size_t i = 0; i < picture->n_profiles; i++) {
+		if (picture->profiles[i].class == MH_CLASS_CSI &&
+		    str_eq(picture->profiles[i].name, task->target.profile))
+			return false;
+	}
+	return task->target.type == VOLUME_CSI;
+}
+
 static enum status take_reply(struct volume_task *task, const struct mh_reply *reply, struct error *err)
 {
 	struct picture *picture = task->manager->picture;
@@ -90,14 +103,27 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 
 	(void)str_format(subject, sizeof(subject), "volume %s", task->target.volume_id);
 	status = helper_reply_outcome(reply, subject, err);
-	if (reply->header.op == MH_OP_UNSTAGE && status == STATUS_NOT_FOUND)
+	if ((reply->header.op == MH_OP_UNSTAGE || reply->header.op == MH_OP_STAT) &&
+	    status == STATUS_NOT_FOUND)
 		status = STATUS_OK;
+	if (status == STATUS_PERMISSION_DENIED && lacks_profile(task))
+		return error_set(
+			err, status, 0,
+			"volume %s: the policy of this node's mount helper has no profile for plugin %s: add "
+			"'profile %s { class = csi }' to the agent's block of mounthelper.policy, and send "
+			"the agent SIGHUP",
+			task->target.volume_id, task->target.profile, task->target.profile);
 	if (status != STATUS_OK)
 		return status;
 	switch (reply->header.op) {
 	case MH_OP_STAGE:
 		if ((reply->state & MH_STATE_STAGED) != 0)
 			picture_note(task, MH_LIST_STAGED, reply);
+		return STATUS_OK;
+	case MH_OP_STAT:
+		/* without the helper's folders no plugin was ever called; with them one may have been */
+		if (reply->status != MH_NOT_FOUND)
+			volume_touches_add(&task->manager->touches, task->target.wire_volume);
 		return STATUS_OK;
 	case MH_OP_PUBLISH:
 		picture_note(task, MH_LIST_PUBLISHED, reply);
@@ -116,36 +142,14 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 	}
 }
 
-/* What plugins have mounted and bound, kept as long as it does not change. */
-static enum status look_at_stages(struct volume_manager *manager, struct error *err)
-{
-	const char *base = helper_client_info(manager->helper)->stage_base;
-
-	if (!str_eq(base, manager->stage_base)) {
-		mount_table_free(manager->stage_mounts);
-		manager->stage_mounts = NULL;
-		(void)str_copy(manager->stage_base, sizeof(manager->stage_base), base);
-	}
-	return mount_table_refresh(&manager->stage_mounts, base, err);
-}
-
-/* The device that the plugin has bound at its target. The folders above it are not for us to look into: the
- * mount table is the witness. */
+/* The device that the plugin has bound at its target. */
 static enum status find_device(const struct volume_task *task, struct volume_mounted *ret, struct error *err)
 {
-	struct volume_manager *manager = task->manager;
-	const struct volume_target *target = &task->target;
 	struct volume_mounted mounted = {.is_device = true};
 	struct csi_volume_paths paths;
 	struct mount_view view;
-	enum status status;
+	enum status status = volume_target_find(task->manager, &task->target, &paths, &view, err);
 
-	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, target->wire_volume,
-				  target->read_only, &paths, err);
-	if (status == STATUS_OK)
-		status = look_at_stages(manager, err);
-	if (status == STATUS_OK)
-		status = mount_table_find(manager->stage_mounts, paths.target, &view, err);
 	if (status == STATUS_OK)
 		status = device_of_mount(&view, &mounted.dev_major, &mounted.dev_minor, err);
 	if (status != STATUS_OK)
@@ -158,13 +162,19 @@ static enum status find_device(const struct volume_task *task, struct volume_mou
 /* What a STAGE of a csi volume found. */
 static enum volume_op_event staged_event(const struct volume_task *task, const struct mh_reply *reply)
 {
+	enum volume_op_event event = VOLUME_OP_PREPARED;
 	struct volume_mounted mounted;
 
 	if (task->target.type != VOLUME_CSI)
 		return VOLUME_OP_OK;
-	if (volume_target_is_device(&task->target))
-		return find_device(task, &mounted, NULL) == STATUS_OK ? VOLUME_OP_DEVICE : VOLUME_OP_PREPARED;
-	return (reply->state & MH_STATE_STAGED) != 0 ? VOLUME_OP_OK : VOLUME_OP_PREPARED;
+	if (volume_target_is_device(&task->target) && find_device(task, &mounted, NULL) == STATUS_OK)
+		event = VOLUME_OP_DEVICE;
+	else if (!volume_target_is_device(&task->target) && (reply->state & MH_STATE_STAGED) != 0)
+		event = VOLUME_OP_OK;
+	/* whoever called the plugin for what stands there */
+	if (event != VOLUME_OP_PREPARED)
+		volume_touches_add(&task->manager->touches, task->target.wire_volume);
+	return event;
 }
 
 enum status volume_task_cancelled(const struct volume_task *task, struct error *err)
@@ -223,6 +233,8 @@ static enum status make_request(struct volume_task *task, enum volume_op_action 
 						err);
 	if (action == VOLUME_OP_UNSTAGE)
 		return helper_request_unstage(target->wire_volume, request, err);
+	if (action == VOLUME_OP_LOOK)
+		return helper_request_stat(target->wire_volume, request, err);
 	if (action == VOLUME_OP_PUBLISH) {
 		mount.read_only = target->read_only;
 		return helper_request_publish(&mount, request, err);
@@ -390,6 +402,17 @@ static void task_leave_out(struct volume_task *task)
 	volume_task_event(task, VOLUME_OP_FAILED, &err);
 }
 
+/* Of a volume that this run of the agent called no plugin for, one before it may have. */
+static void task_look(struct volume_task *task)
+{
+	const struct volume_target *target = &task->target;
+
+	if (target->type != VOLUME_CSI || volume_touches_has(&task->manager->touches, target->wire_volume))
+		volume_task_event(task, VOLUME_OP_OK, NULL);
+	else
+		task_send(task, VOLUME_OP_LOOK);
+}
+
 static void task_check(struct volume_task *task)
 {
 	struct volume_manager *manager = task->manager;
@@ -446,6 +469,9 @@ static void task_run(struct volume_task *task, enum volume_op_action action)
 			task_verify_device(task);
 		else
 			task_verify(task);
+		return;
+	case VOLUME_OP_LOOK:
+		task_look(task);
 		return;
 	case VOLUME_OP_CHECK:
 		task_check(task);

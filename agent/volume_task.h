@@ -13,6 +13,7 @@
 
 #include <sys/queue.h>
 
+struct csi_volume_paths;
 struct volume_queue;
 
 struct volume_task {
@@ -83,6 +84,13 @@ void volume_task_event(struct volume_task *task, enum volume_op_event event, con
 
 /** What a task that is not wanted any more, or is too late, ends with; never STATUS_OK. */
 enum status volume_task_cancelled(const struct volume_task *task, struct error *err);
+
+/** What the plugin has mounted or bound at its target of this use. The folders above it are not for us to
+ * look into: the mount table is the witness. STATUS_NOT_FOUND: nothing.
+ * @ret_paths set also when nothing is there */
+enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,
+			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
+			       struct error *err);
 
 /* What the manager does at the end of a task, or of an attempt. */
 

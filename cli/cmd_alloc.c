@@ -217,7 +217,10 @@ enum status cmd_alloc_status(struct invocation *inv, struct error *err)
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
 	status = show_alloc(answer->allocation, err);
-	return status == STATUS_OK ? show_claims(answer->claims, answer->n_claims, "claims",
-						 inv->options[OPT_VERBOSE] != NULL, err)
-				   : status;
+	if (status == STATUS_OK)
+		status = show_claims(answer->claims, answer->n_claims, "claims",
+				     inv->options[OPT_VERBOSE] != NULL, err);
+	if (status == STATUS_OK)
+		show_claim_errors(answer->claims, answer->n_claims);
+	return status;
 }

@@ -56,6 +56,8 @@ enum status cmd_node_status(struct invocation *inv, struct error *err)
 		status = show_allocs(answer->allocations, answer->n_allocations, "allocations", verbose, err);
 	if (status == STATUS_OK)
 		status = show_claims(answer->claims, answer->n_claims, "claims", verbose, err);
+	if (status == STATUS_OK)
+		show_claim_errors(answer->claims, answer->n_claims);
 	return status;
 }
 

@@ -77,11 +77,16 @@ static const char *color_of(const char *word)
 		{"success", "green"},
 		{"yes", "green"},
 		{"complete", "green"},
+		{"healthy", "green"},
 		{"failed", "red"},
 		{"lost", "red"},
 		{"down", "red"},
 		{"no", "red"},
 		{"refused", "red"},
+		{"unhealthy", "red"},
+		{"absent", "red"},
+		{"stale", "red"},
+		{"hangs", "red"},
 		{"pending", "yellow"},
 		{"reserved", "yellow"},
 		{"unpublishing", "yellow"},
@@ -91,6 +96,8 @@ static const char *color_of(const char *word)
 		{"disconnected", "yellow"},
 		{"node-detached", "yellow"},
 		{"intent", "yellow"},
+		{"dialling", "yellow"},
+		{"fingerprinting", "yellow"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(colors); i++)

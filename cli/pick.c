@@ -178,6 +178,12 @@ enum status pick_plugin(struct connection *connection, const char *given, char r
 	request.prefix = borrow(given);
 	status = pick_listed(connection, &holdfast__v1__plugins__descriptor, &request.base, "plugin", given,
 			     false, &answer, &found, err);
+	if (status == STATUS_NOT_FOUND)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"no plugin is called '%s' or begins with it: the server knows a plugin once it "
+			"was healthy on a node. On the node: holdfast agent status",
+			given);
 	return status == STATUS_OK ? copy_id("plugin", message_text(found, "id"), ret_id, err) : status;
 }
 

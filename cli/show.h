@@ -17,6 +17,9 @@ enum status show_volume(const Holdfast__V1__GetVolumeResponse *answer, bool verb
 enum status show_claims(Holdfast__V1__Claim *const *claims, size_t n, const char *title, bool verbose,
 			struct error *err);
 
+/** What went wrong with them last, whole: in a terminal the table has no room for it. */
+void show_claim_errors(Holdfast__V1__Claim *const *claims, size_t n);
+
 /** The claims that an operator's word frees or would free, each with the evidence that it stands in for. */
 enum status show_bypassed(Holdfast__V1__Claim *const *claims, size_t n, struct error *err);
 

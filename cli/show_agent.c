@@ -100,16 +100,9 @@ static enum status show_instances_of_plugins(const Holdfast__V1__GetAgentStatusR
 					     struct error *err)
 {
 	static const struct column columns[] = {
-		{.name = "PLUGIN"},
-		{.name = "PROVIDER"},
-		{.name = "STATE", .is_state = true},
-		{.name = "FOR"},
-		{.name = "USED"},
-		{.name = "SOCKET"},
-		{.name = "ALLOCATION"},
-		{.name = "BUSY WITH"},
-		{.name = "FAILED", .is_number = true},
-		{.name = "LAST ERROR", .is_wide = true},
+		{.name = "PLUGIN"},	{.name = "PROVIDER"},  {.name = "STATE", .is_state = true},
+		{.name = "FOR"},	{.name = "USED"},      {.name = "SOCKET"},
+		{.name = "ALLOCATION"}, {.name = "BUSY WITH"}, {.name = "FAILED", .is_number = true},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 	int64_t now_ms = clock_realtime_ms();
@@ -129,9 +122,21 @@ static enum status show_instances_of_plugins(const Holdfast__V1__GetAgentStatusR
 		table_add(table, (const char *const[]){p->plugin_id, provider, p->state,
 						       p->since_ms ? age_text(p->since_ms, now_ms, age) : "",
 						       p->used ? "yes" : "no", p->socket, p->alloc_id,
-						       calls_text(p, now_ms, busy), failed, p->last_error});
+						       calls_text(p, now_ms, busy), failed});
 	}
 	return table_print(table, "plugins", err);
+}
+
+/* Whole, as a terminal has no room for them in the table, and they are what one looks for. */
+static void show_plugin_errors(const Holdfast__V1__GetAgentStatusResponse *agent)
+{
+	for (size_t i = 0; i < agent->n_plugins; i++) {
+		const Holdfast__V1__AgentPlugin *p = agent->plugins[i];
+
+		if (p->last_error[0])
+			print_line("plugin %s is %s%s%s: %s", p->plugin_id, p->state,
+				   p->socket[0] ? " at " : "", p->socket, p->last_error);
+	}
 }
 
 static enum status show_mounts(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose,
@@ -183,8 +188,8 @@ static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *a
 		{.name = "ALLOCATION"},
 		{.name = "STEP"},
 		{.name = "FOR"},
+		{.name = "WITHIN"}, /* its deadline, or the next try */
 		{.name = "TRIES", .is_number = true},
-		{.name = "LAST ERROR", .is_wide = true},
 	};
 	cleanup(table_freep) struct table *table = NULL;
 	int64_t now_ms = clock_realtime_ms();
@@ -195,14 +200,26 @@ static enum status show_operations(const Holdfast__V1__GetAgentStatusResponse *a
 	table_show_whole(table, verbose);
 	for (size_t i = 0; i < agent->n_operations; i++) {
 		const Holdfast__V1__AgentOperation *o = agent->operations[i];
-		char tries[16], age[AGE_SIZE];
+		char tries[16], age[AGE_SIZE], left[AGE_SIZE] = "";
 
 		(void)str_format(tries, sizeof(tries), "%" PRIu32, o->attempts);
-		table_add(table,
-			  (const char *const[]){o->volume_id, o->alloc_id, o->step,
-						age_text(o->since_ms, now_ms, age), tries, o->last_error});
+		if (o->deadline_ms > 0)
+			(void)age_text(now_ms, o->deadline_ms, left);
+		table_add(table, (const char *const[]){o->volume_id, o->alloc_id, o->step,
+						       age_text(o->since_ms, now_ms, age), left, tries});
 	}
 	return table_print(table, "under way", err);
+}
+
+static void show_operation_errors(const Holdfast__V1__GetAgentStatusResponse *agent)
+{
+	for (size_t i = 0; i < agent->n_operations; i++) {
+		const Holdfast__V1__AgentOperation *o = agent->operations[i];
+
+		if (o->last_error[0])
+			print_line("%s%s%s: %s", o->step, o->volume_id[0] ? " of " : "", o->volume_id,
+				   o->last_error);
+	}
 }
 
 enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose, struct error *err)
@@ -227,6 +244,7 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool v
 	status = agent->helper ? show_instances(agent->helper, verbose, err) : STATUS_OK;
 	if (status == STATUS_OK)
 		status = show_instances_of_plugins(agent, verbose, err);
+	show_plugin_errors(agent);
 	if (status == STATUS_OK)
 		status = show_allocs(agent->allocations, agent->n_allocations, "allocations", verbose, err);
 	if (status == STATUS_OK)
@@ -234,5 +252,6 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool v
 	show_stale(agent);
 	if (status == STATUS_OK)
 		status = show_operations(agent, verbose, err);
+	show_operation_errors(agent);
 	return status;
 }

@@ -51,6 +51,14 @@ enum status show_claims(Holdfast__V1__Claim *const *claims, size_t n, const char
 	return table_print(table, title, err);
 }
 
+void show_claim_errors(Holdfast__V1__Claim *const *claims, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (claims[i]->last_error[0])
+			print_line("volume %s on node %s: %s", claims[i]->volume_id, claims[i]->node_id,
+				   claims[i]->last_error);
+}
+
 /* The evidence that would let a claim in this state go without anybody's word. */
 static const char *missing_evidence(const Holdfast__V1__Claim *claim)
 {

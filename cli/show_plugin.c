@@ -5,6 +5,8 @@
 #include "base/str.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { COUNT_SIZE = 32, ABILITIES_SIZE = 512 };
 
@@ -121,14 +123,36 @@ static void add_half(struct table *table, const Holdfast__V1__PluginInstance *in
 		(void)str_format(max, sizeof(max), "%" PRId64, p->node->max_volumes);
 	table_add(table, (const char *const[]){
 				 instance->node_id, p->profile, is_controller ? "controller" : "node",
-				 instance->connected ? "yes" : "no", healthy ? "yes" : "no", max,
-				 is_controller ? p->controller->health_description : p->health_description,
-				 abilities});
+				 instance->connected ? "yes" : "no", healthy ? "yes" : "no", max, abilities});
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const Holdfast__V1__PluginInstance *const *x = a, *const *y = b;
+
+	return strcmp((*x)->node_id, (*y)->node_id);
+}
+
+/* Whole, as a terminal has no room for them in the table. What is said of both halves is said once. */
+static void show_reasons(const Holdfast__V1__Plugin *plugin)
+{
+	for (size_t i = 0; i < plugin->n_instances; i++) {
+		const Holdfast__V1__PluginInstance *instance = plugin->instances[i];
+		const char *of_node = instance->plugin ? instance->plugin->health_description : "";
+		const char *of_controller = instance->plugin && instance->plugin->controller
+						    ? instance->plugin->controller->health_description
+						    : "";
+
+		if (of_node[0])
+			print_line("node %s: %s", instance->node_id, of_node);
+		if (of_controller[0] && !str_eq(of_controller, of_node))
+			print_line("node %s, controller: %s", instance->node_id, of_controller);
+	}
 }
 
 static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)
 {
-	enum { COLUMNS = 7 };
+	enum { COLUMNS = 6 };
 	static const struct column columns[] = {
 		{.name = "NODE"},
 		{.name = "PROFILE"},
@@ -136,16 +160,18 @@ static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbo
 		{.name = "CONNECTED", .is_state = true},
 		{.name = "HEALTHY", .is_state = true},
 		{.name = "MAX VOLUMES", .is_number = true},
-		{.name = "DESCRIPTION", .is_wide = true},
 		/* verbose */
 		{.name = "CAPABILITIES AND TOPOLOGY"},
 	};
 	cleanup(table_freep) struct table *table = NULL;
+	enum status status;
 
 	if (plugin->n_instances == 0)
 		return STATUS_OK;
 	table = table_new(columns, verbose ? ARRAY_SIZE(columns) : COLUMNS);
 	table_show_whole(table, verbose);
+	/* ours, as the whole answer is */
+	qsort(plugin->instances, plugin->n_instances, sizeof(Holdfast__V1__PluginInstance *), compare_nodes);
 	for (size_t i = 0; i < plugin->n_instances; i++) {
 		const Holdfast__V1__PluginInstance *instance = plugin->instances[i];
 
@@ -156,7 +182,10 @@ static enum status show_instances(const Holdfast__V1__Plugin *plugin, bool verbo
 		if (instance->plugin->node || !instance->plugin->controller)
 			add_half(table, instance, false);
 	}
-	return table_print(table, "nodes", err);
+	status = table_print(table, "nodes", err);
+	if (status == STATUS_OK)
+		show_reasons(plugin);
+	return status;
 }
 
 enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose, struct error *err)

@@ -112,7 +112,9 @@ static void show_provisioning(const Holdfast__V1__Volume *v)
 		print_field("capacity at most", size_text(v->capacity_max, size));
 	for (size_t i = 0; i < v->n_node_capacities; i++)
 		print_line("%-20s %s on node %s", i ? "" : "file system",
-			   size_text(v->node_capacities[i]->bytes, size), v->node_capacities[i]->node_id);
+			   v->node_capacities[i]->bytes > 0 ? size_text(v->node_capacities[i]->bytes, size)
+							    : "not grown yet",
+			   v->node_capacities[i]->node_id);
 	if (v->mount_options && v->mount_options->fs_type[0])
 		print_field("file system type", v->mount_options->fs_type);
 	if (v->mount_options && v->mount_options->n_mount_flags > 0)
@@ -137,7 +139,7 @@ static void show_fields(const Holdfast__V1__Volume *v)
 	print_field("plugin", v->plugin_id);
 	if (v->profile[0])
 		print_field("profile", v->profile);
-	if (v->source)
+	if (v->source && v->source->class_)
 		show_source(v->source);
 	print_field("schedulable", v->schedulable ? "yes" : "no");
 	if (!v->schedulable)

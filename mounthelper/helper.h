@@ -6,6 +6,7 @@
 
 #include "base/chain_log.h"
 #include "base/mountinfo.h"
+#include "base/place.h"
 #include "base/rate.h"
 
 #include <stdbool.h>
@@ -16,6 +17,7 @@ enum {
 	HELPER_SOCKET_FD = 3,
 	HELPER_MESSAGE_FD = 4, /* the caller's standard error, until the lock-down */
 	HELPER_INSTANCES = 8,
+	TREE_LINE_MAX = 32, /* directories from a tree up to the root, both included */
 };
 
 enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
@@ -24,6 +26,8 @@ enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
 struct tree {
 	int fd;		   /* O_PATH */
 	uint64_t mount_id; /* a directory in it that is no mount has the same */
+	uint32_t n_line;
+	struct place line[TREE_LINE_MAX]; /* itself and every directory that it is in, without descriptors */
 };
 
 /* Refused requests: how many get a record of their own, the others get one together, and how many are borne.

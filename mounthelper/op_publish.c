@@ -45,8 +45,13 @@ static struct outcome open_staged(struct publishing *p)
 {
 	const struct profile *profile = p->admission->profile;
 	struct mount_facts facts = {.peer_group = 0};
-	int r = volume_open(p->h, p->req->volume, p->req->read_only, &p->staged);
+	int r = place_open(p->h->stage.fd, p->req->volume, &p->staged);
 
+	/* over the folder of a plugin's targets it would serve readers and writers alike */
+	if (r == 0 && p->staged.is_mount_root && profile->class == MH_CLASS_CSI)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	if (r == 0 && !p->staged.is_mount_root)
+		r = csi_target_enter(&p->staged, p->req->read_only);
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
 	if (r == 0)
@@ -59,6 +64,8 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_kernel(STEP_OPEN, r);
 	if (r > 0)
 		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
+	if (profile->class == MH_CLASS_CSI && place_shows_trees(p->h, &p->staged))
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_types[profile->kind].name))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
 	if ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !p->req->read_only)

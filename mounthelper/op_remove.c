@@ -13,6 +13,7 @@ struct removal {
 	const struct state_slot *slot; /* UNSTAGE: what is known of the volume */
 	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
 	bool unmounted;
+	bool is_uncounted;    /* whose publish it was is not known for sure: the count stays too high */
 	struct place last;    /* what was unmounted last, released */
 	char superblock[128]; /* TYPE/DEVICE below /sys/fs; empty when there is none */
 };
@@ -61,6 +62,14 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
 }
 
+/* Is @volume of class csi, whose plugin mounts anew as it likes? */
+static bool is_plugins(const struct helper *h, const char *volume)
+{
+	cleanup_place struct place folder = PLACE_INIT;
+
+	return place_open(h->stage.fd, volume, &folder) == 0 && place_is_own(h, &h->stage, &folder);
+}
+
 /* What is published must be the volume, as it is staged or as it was when it was published: a csi plugin that
  * died mounts anew. What no staged volume explains may go under any name: somebody unmounted its stage by
  * hand. */
@@ -84,8 +93,9 @@ static struct outcome may_unpublish(struct removal *r, const struct place *mount
 		return outcome_kernel(STEP_OPEN, e);
 	if (counts_has_publish(r->h, r->volume, facts.key))
 		return OUTCOME_OK;
-	if (is_staged)
+	if (is_staged && !is_plugins(r->h, r->volume))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	r->is_uncounted = is_staged;
 	census.keys[0] = facts.key;
 	e = census_take(r->h, &census);
 	if (e < 0)
@@ -112,7 +122,7 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 	if (!place_is_own(h, &h->publish, &alloc))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	outcome = take_away(&r, alloc.fd, slot_name(req->slot, slot));
-	if (r.unmounted)
+	if (r.unmounted && !r.is_uncounted)
 		counts_end_publish(h, req->volume, false);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;

@@ -83,7 +83,7 @@ static struct outcome already_there(struct staging *s)
 		return outcome_kernel(STEP_TABLE, r);
 	if (r > 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_SUBMOUNT);
-	if (s->class && !is_same(s, &facts))
+	if (s->class ? !is_same(s, &facts) : place_shows_trees(s->h, &s->target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	/* the profile decides about exec and propagation of the publishes */
 	if (was_known && !str_eq(s->slot->profile, s->req->profile))

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -126,6 +127,28 @@ enum mh_start setup_check_tree(const struct place *place, uint64_t magic, uint64
 	return peer_group != 0 ? START_OK : START_TREE_PRIVATE;
 }
 
+/* The tree's directory, and each that it is in, up to the root. */
+static void note_line(const struct helper *h, struct tree *tree, const char *path)
+{
+	cleanup_place struct place root = PLACE_INIT;
+	cleanup_close int fd = -EBADF;
+
+	start_sys(place_of_fd(h->root_fd, &root), START_TREE, path);
+	for (int at = tree->fd; tree->n_line < TREE_LINE_MAX; at = fd) {
+		struct place *place = &tree->line[tree->n_line++];
+		int up;
+
+		start_sys(place_of_fd(at, place), START_TREE, path);
+		if (place_is_same(place, &root) && place->mount_id == root.mount_id)
+			return;
+		up = start_sys(sys_openat(at, "..", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+			       START_TREE, path);
+		close_fdp(&fd);
+		fd = up;
+	}
+	start_sys(-ENAMETOOLONG, START_TREE, path);
+}
+
 static struct tree open_tree_base(struct helper *h, const char *path, uint32_t mode)
 {
 	int fd = start_sys(path_open_trusted(h->root_fd, path), START_TREE, path);
@@ -133,6 +156,7 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 	struct mount_facts mount = {.peer_group = 0};
 	struct place place = PLACE_INIT;
 	struct statfs fs = {.f_type = 0};
+	struct tree tree = {.fd = fd};
 	enum mh_start word;
 
 	start_sys(place_of_fd(fd, &place), START_TREE, path);
@@ -140,7 +164,9 @@ static struct tree open_tree_base(struct helper *h, const char *path, uint32_t m
 	start_sys(sys_fstatfs(fd, &fs), START_TREE, path);
 	word = setup_check_tree(&place, (uint64_t)fs.f_type, mount.peer_group, uid, mode);
 	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);
-	return (struct tree){.fd = fd, .mount_id = place.mount_id};
+	tree.mount_id = place.mount_id;
+	note_line(h, &tree, path);
+	return tree;
 }
 
 static int open_dev(struct helper *h)

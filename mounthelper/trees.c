@@ -17,6 +17,23 @@ bool place_is_own(const struct helper *h, const struct tree *tree, const struct 
 	       place->mount_id == tree->mount_id;
 }
 
+static bool shows_tree(const struct helper *h, const struct tree *tree, const struct place *place)
+{
+	const struct place *base = &tree->line[0];
+
+	for (uint32_t i = 0; i < tree->n_line; i++)
+		if (place_is_same(&tree->line[i], place))
+			return true;
+	/* everything in it is the helper's and on the same file system */
+	return tree->n_line > 0 && place->uid == h->agent->helper_uid &&
+	       place->dev_major == base->dev_major && place->dev_minor == base->dev_minor;
+}
+
+bool place_shows_trees(const struct helper *h, const struct place *place)
+{
+	return shows_tree(h, &h->stage, place) || shows_tree(h, &h->publish, place);
+}
+
 int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach)
 {
 	int r = sys_fchdir(dir_fd);

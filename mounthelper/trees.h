@@ -35,6 +35,10 @@ int csi_target_enter(struct place *place, bool read_only);
 /** Is @place a plain directory of ours in @tree: no mount, no foreign owner, not writable by others? */
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place);
 
+/** Is @place one of the trees, a directory of ours in it, or one that it is in? Who could write there could
+ * put what he likes where names are looked up. */
+bool place_shows_trees(const struct helper *h, const struct place *place);
+
 /** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
 int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
 

@@ -203,14 +203,19 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 	return change_commit_taking(server, &change, on_run_durable, reply_waiting_new(call, alloc->id), err);
 }
 
-/* It may use volumes of its own namespace only, so that one right to mount is enough. */
+/* It may use volumes of its own namespace only, so that one right to mount is enough. A plugin is given the
+ * volumes and secrets of whoever names its id, in any namespace: to run one is a right of its own. */
 static enum status may_run(struct server *server, const struct rpc_call *call,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
 	const char *namespace = namespace_or_default(alloc ? alloc->namespace_ : "");
 	enum status st = access_check(server, call, ACCESS_JOB_SUBMIT, namespace, err);
 
-	return st == STATUS_OK ? access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err) : st;
+	if (st == STATUS_OK)
+		st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
+	if (st == STATUS_OK && alloc && alloc->csi_plugin)
+		st = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
+	return st;
 }
 
 /* The allocation that is asked for, complete and valid. @ret_options NULL: none; to be freed */

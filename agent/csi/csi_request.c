@@ -2,43 +2,10 @@
 
 #include "base/cleanup.h"
 #include "csi/csi_fields.h"
+#include "model/message.h"
 
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* An allocation that knows its size, to be wiped whole. malloc_usable_size() does not do: it may tell more
- * than was asked for, and _FORTIFY_SOURCE ends who writes there. */
-struct block {
-	size_t n;
-	_Alignas(max_align_t) unsigned char bytes[];
-};
-
-static void *take(void *userdata, size_t n)
-{
-	struct block *block = n <= SIZE_MAX - sizeof(*block) ? malloc(sizeof(*block) + n) : NULL;
-
-	(void)userdata;
-	if (!block)
-		return NULL;
-	block->n = n;
-	return block->bytes;
-}
-
-static void wipe(void *userdata, void *bytes)
-{
-	struct block *block;
-
-	(void)userdata;
-	if (!bytes)
-		return;
-	block = (void *)((char *)bytes - offsetof(struct block, bytes));
-	explicit_bzero(block->bytes, block->n);
-	free(block);
-}
-
-static ProtobufCAllocator wiping = {.alloc = take, .free = wipe};
 
 static int compare_entries(const void *a, const void *b)
 {
@@ -62,15 +29,8 @@ static void sort_maps(ProtobufCMessage *message)
 
 ProtobufCMessage *csi_request_copy(const ProtobufCMessage *request)
 {
-	size_t n = protobuf_c_message_get_packed_size(request);
-	uint8_t *packed = take(NULL, n + 1);
-	ProtobufCMessage *copy;
+	ProtobufCMessage *copy = message_copy_secret(request);
 
-	if (!packed)
-		return NULL;
-	(void)protobuf_c_message_pack(request, packed);
-	copy = protobuf_c_message_unpack(request->descriptor, &wiping, n, packed);
-	wipe(NULL, packed);
 	if (copy)
 		sort_maps(copy);
 	return copy;
@@ -78,7 +38,7 @@ ProtobufCMessage *csi_request_copy(const ProtobufCMessage *request)
 
 void csi_request_free(ProtobufCMessage *request)
 {
-	protobuf_c_message_free_unpacked(request, &wiping);
+	message_free_secret(request);
 }
 
 static const struct subject {

@@ -2,6 +2,7 @@
 /* One plugin id of this node: its instances, and what is known of it, which outlives them. */
 
 #include "base/error.h"
+#include "base/rate.h"
 #include "plugins/facts.h"
 #include "plugins/instance.h"
 #include "plugins/plugins.h"
@@ -12,6 +13,11 @@
 
 _Static_assert((int)REGISTRY_MAX == (int)PLUGIN_INSTANCES_MAX, "one limit with two names");
 
+enum {
+	PLUGIN_NEWS_PER_SECOND = 1, /* of one id: each is a write here, and one at the server */
+	PLUGIN_NEWS_BURST = 20,
+};
+
 struct plugin_entry {
 	char id[PLUGIN_ID_MAX + 1];
 	struct registry registry;
@@ -20,6 +26,8 @@ struct plugin_entry {
 	struct node_plugin facts;
 	bool is_stored;
 	struct node_plugin stored; /* as last given to on_store */
+	struct rate news;
+	bool is_behind; /* there is more news than may be told now */
 	/* names of the sockets that last served each half; empty: not since the agent started */
 	char served_by[2][PLUGIN_SOCKET_NAME_SIZE];
 	/* sockets of allocations that are over */
@@ -33,7 +41,8 @@ struct instance *entry_current(const struct plugin_entry *entry, enum plugin_hal
 /** Why nobody can be called. @otherwise when no instance says anything. */
 const char *entry_reason(const struct plugin_entry *entry, const char *otherwise);
 
-/** Make the facts what they are now. Returns whether that is news. */
+/** Make the facts what they are now. Returns whether that is news. Above the limit of news they stay as they
+ * were, and is_behind says so: calls go to whoever serves now all the same. */
 bool entry_update(struct plugin_entry *entry, const char *otherwise);
 
 /** As plugins_client(). */

@@ -209,7 +209,7 @@ static bool open_root(struct plugin_dir *dir)
 		log_ctx(r == -ENOENT ? LOG_INFO : LOG_WARNING,
 			&(struct log_ctx){.op = "plugins", .err = &err},
 			"no plugin is found until the folder is there and can be read; to make it: "
-			"systemd-tmpfiles --create holdfast.conf");
+			"systemd-tmpfiles --create holdfast-plugins.conf");
 	}
 	dir->told = r;
 	close_root(dir);

@@ -1,6 +1,7 @@
 #include "plugins/plugins.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
@@ -46,6 +47,7 @@ enum status plugins_add(struct plugins *plugins, const char *plugin_id, struct p
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "plugin %s is not taken", plugin_id);
 	(void)str_copy(entry->id, sizeof(entry->id), plugin_id);
 	memcpy(entry->facts.plugin_id, entry->id, sizeof(entry->id));
+	rate_init(&entry->news, PLUGIN_NEWS_PER_SECOND, PLUGIN_NEWS_BURST, clock_monotonic_us());
 	plugins->entries[plugins->n_entries++] = entry;
 	*ret = entry;
 	return STATUS_OK;
@@ -117,6 +119,7 @@ static void store(struct plugins *plugins, struct plugin_entry *entry)
 static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct plugins *plugins = userdata;
+	bool is_behind = false;
 	bool has_news;
 
 	drop_unwanted(plugins);
@@ -126,8 +129,12 @@ static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)
 		if (!plugins->entries[i]->is_known)
 			continue;
 		has_news = entry_update(plugins->entries[i], plugins_reason(plugins)) || has_news;
+		is_behind = is_behind || plugins->entries[i]->is_behind;
 		store(plugins, plugins->entries[i]);
 	}
+	if (is_behind) /* else told upon the next change */
+		(void)timer_arm(plugins->event, &plugins->later, USEC_PER_SEC / PLUGIN_NEWS_PER_SECOND,
+				on_settle, plugins);
 	if (has_news)
 		plugins->handlers->on_change(plugins->userdata);
 	plugins_wake(plugins);
@@ -337,6 +344,7 @@ void plugins_free(struct plugins *plugins)
 	for (size_t i = 0; i < plugins->n_entries; i++)
 		entry_free(plugins->entries[i]);
 	sd_event_source_disable_unref(plugins->settle);
+	sd_event_source_disable_unref(plugins->later);
 	free(plugins);
 }
 

@@ -37,6 +37,7 @@ struct plugins {
 	TAILQ_HEAD(, expectation) expectations;
 	size_t n_expectations;
 	sd_event_source *settle; /* from the event loop, after something has changed */
+	sd_event_source *later;	 /* the same, for news that had to wait */
 };
 
 /** NULL: not known. */

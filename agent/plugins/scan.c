@@ -49,19 +49,21 @@ static int open_folder(int at, const char *path, int flags, DIR **ret)
 	return 0;
 }
 
-/* The next name that does not begin with a dot; NULL: no more, or too many. */
+/* The next name that does not begin with a dot; NULL: no more, or too many. Those that do count as well:
+ * reading them takes as long. */
 static const char *next_name(DIR *dir, size_t *n, bool *ret_too_many)
 {
 	const struct dirent *entry;
 
 	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] == '.')
+		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))
 			continue;
 		if (++*n > PLUGIN_DIR_ENTRIES_MAX) {
 			*ret_too_many = true;
 			return NULL;
 		}
-		return entry->d_name;
+		if (entry->d_name[0] != '.')
+			return entry->d_name;
 	}
 	return NULL;
 }

@@ -8,11 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void wipe(const struct strbuf *sb, char *bytes, size_t n)
+{
+	if (sb->wipes && n > 0)
+		explicit_bzero(bytes, n);
+}
+
 void strbuf_release(struct strbuf *sb)
 {
+	wipe(sb, sb->data, sb->len);
 	free(sb->data);
 	sb->data = NULL;
 	sb->len = sb->cap = 0;
+}
+
+/* As realloc(), which would leave a copy behind. */
+static char *resize(struct strbuf *sb, size_t cap)
+{
+	char *data;
+
+	if (!sb->wipes || !sb->data)
+		return realloc(sb->data, cap);
+	data = malloc(cap);
+	if (!data)
+		return NULL;
+	memcpy(data, sb->data, sb->len + 1);
+	wipe(sb, sb->data, sb->len);
+	free(sb->data);
+	return data;
 }
 
 /* Make room for @n more bytes and the NUL where there is none. */
@@ -34,7 +57,7 @@ static bool grow(struct strbuf *sb, size_t n)
 		cap = sb->max + 1;
 	if (cap == sb->cap)
 		return true;
-	data = realloc(sb->data, cap);
+	data = resize(sb, cap);
 	if (!data) {
 		sb->error = -ENOMEM;
 		return false;
@@ -95,6 +118,7 @@ void strbuf_consume(struct strbuf *sb, size_t n)
 		return;
 	memmove(sb->data, sb->data + n, sb->len - n + 1);
 	sb->len -= n;
+	wipe(sb, sb->data + sb->len, n);
 }
 
 char *strbuf_take(struct strbuf *sb)

@@ -61,7 +61,7 @@ static const struct row {
 			     BIT(EVIDENCE_NEVER_SENT), ACTOR_CONTROLLER_BACK, EXPLAIN_COMMAND_PLUGIN,
 			     EXPLAIN_COMMAND_STOP},
 	[MOUNTING] = {"the node is mounting it and has sent no mount receipt yet", OF_NODE, ACTOR_NODE,
-		      EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_NONE},
+		      EXPLAIN_COMMAND_AGENT, EXPLAIN_COMMAND_STOP},
 	[MOUNTING_LOST] = {"it was sent to the node, which may have mounted it", OF_LOST,
 			   ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_ATTEST},
 	[WORKING] = {"its work has not ended", OF_NODE, ACTOR_ALLOC, EXPLAIN_COMMAND_STOP,

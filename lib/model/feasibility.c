@@ -174,8 +174,11 @@ static enum obstacle check_plugin(const struct feasibility *in, const struct wan
 			     volume->profile[0] != '\0' ? " with profile " : "", volume->profile,
 			     in->node_id);
 	if (!node_plugin_is_healthy(plugin))
-		return found(OBSTACLE_UNHEALTHY, ret, "volume %s: plugin %s on node %s is not healthy: %s",
-			     volume->id, volume->plugin_id, in->node_id, plugin->health_description);
+		return found(
+			OBSTACLE_UNHEALTHY, ret,
+			"volume %s: plugin %s on node %s is not healthy: %s; see holdfast plugin status %s",
+			volume->id, volume->plugin_id, in->node_id, plugin->health_description,
+			volume->plugin_id);
 	if (wanted->controller_required && !wanted->controller_healthy)
 		return found(
 			OBSTACLE_NO_CONTROLLER, ret,

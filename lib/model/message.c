@@ -22,7 +22,11 @@ ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, 
 	size_t len = 0;
 	cleanup_free uint8_t *bytes = pack(from, &len);
 
-	return bytes ? protobuf_c_message_unpack(descriptor, NULL, len, bytes) : NULL;
+	ProtobufCMessage *message = bytes ? protobuf_c_message_unpack(descriptor, NULL, len, bytes) : NULL;
+
+	if (bytes)
+		explicit_bzero(bytes, len); /* of plugins' calls it holds secrets */
+	return message;
 }
 
 size_t message_value_size(ProtobufCType type)

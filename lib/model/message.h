@@ -9,6 +9,13 @@
  * Owned by the caller, protobuf_c_message_free_unpacked(); NULL when memory is short. */
 ProtobufCMessage *message_convert(const ProtobufCMessageDescriptor *descriptor, const ProtobufCMessage *from);
 
+/** A copy of which nothing stays behind in memory: for what has secrets.
+ * @ret owned by the caller, message_free_secret(); NULL when memory is short */
+ProtobufCMessage *message_copy_secret(const ProtobufCMessage *from);
+
+/** Of message_copy_secret() only; NULL is allowed. */
+void message_free_secret(ProtobufCMessage *message);
+
 /** Replace in @to, which is on the heap, every field that @from has under the same name and type; messages in
  * them are copied by field numbers. False when memory is short: @to is whole but not complete. */
 bool message_copy_fields(ProtobufCMessage *to, const ProtobufCMessage *from);

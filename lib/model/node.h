@@ -10,6 +10,7 @@
 enum {
 	NODE_PLUGINS_MAX = 32,
 	NODE_TEXT_MAX = 127,
+	NODE_HEALTH_MAX = 255, /* a plugin's words, with its socket's path before them */
 	NODE_PAST_BOOTS_MAX = 8,
 	TOPOLOGY_SEGMENTS_MAX = 8,
 	TOPOLOGY_TEXT_MAX = 63,
@@ -38,7 +39,7 @@ struct topology {
 /* The controller service of a plugin on one node. */
 struct controller_half {
 	bool healthy;
-	char health_description[NODE_TEXT_MAX + 1];
+	char health_description[NODE_HEALTH_MAX + 1];
 	bool create_delete;
 	bool attach_detach;
 	bool list_volumes;
@@ -71,7 +72,7 @@ struct node_plugin {
 	char profile[PROFILE_MAX + 1];
 	enum source_class class;
 	bool healthy;
-	char health_description[NODE_TEXT_MAX + 1];
+	char health_description[NODE_HEALTH_MAX + 1];
 	char provider[NODE_TEXT_MAX + 1];
 	char provider_version[NODE_TEXT_MAX + 1];
 	char allocation_id[UUID_TEXT_SIZE];

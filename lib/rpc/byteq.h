@@ -1,5 +1,6 @@
 #pragma once
-/* A first-in first-out queue of bytes in one block of memory. Callers bound its length. */
+/* A first-in first-out queue of bytes in one block of memory. Callers bound its length. What was taken does
+ * not stay behind in memory: secrets pass through here. */
 
 #include "base/strbuf.h"
 
@@ -13,9 +14,9 @@ struct byteq {
 };
 
 /* Far above what any caller's own limit allows. */
-#define BYTEQ_INIT                                             \
-	{                                                      \
-		.buf = STRBUF_INIT((size_t)1 << 30), .head = 0 \
+#define BYTEQ_INIT                                                        \
+	{                                                                 \
+		.buf = {.max = (size_t)1 << 30, .wipes = true}, .head = 0 \
 	}
 
 void byteq_release(struct byteq *q);

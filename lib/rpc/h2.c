@@ -188,6 +188,24 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	return 0;
 }
 
+/* A piece of a body. nghttp2 would copy it into memory that it does not wipe. */
+static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
+			nghttp2_data_source *source, void *userdata)
+{
+	enum { HEAD_SIZE = 9 };
+	struct h2_stream *stream = stream_of(session, frame->hd.stream_id);
+	struct h2 *h2 = userdata;
+
+	(void)source;
+	if (!stream)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	if (!byteq_put(&h2->frame, head, HEAD_SIZE) || !byteq_put(&h2->frame, byteq_data(&stream->out), n))
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	byteq_take(&stream->out, n);
+	h2->held -= n;
+	return NGHTTP2_ERR_PAUSE; /* what it is about to say comes after this */
+}
+
 static int make_session(struct h2 *h2)
 {
 	nghttp2_session_callbacks *callbacks = NULL;
@@ -202,6 +220,7 @@ static int make_session(struct h2 *h2)
 		nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 		nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
 		nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+		nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
 		nghttp2_option_set_no_http_messaging(option, h2->config.lax);
 		nghttp2_option_set_no_closed_streams(option, 1);
 		nghttp2_option_set_max_send_header_block_length(option, HEADER_BLOCK_MAX);
@@ -243,6 +262,7 @@ enum status h2_new(const struct h2_config *config, const struct h2_ops *ops, voi
 		.config = *config,
 		.ops = ops,
 		.userdata = userdata,
+		.frame = BYTEQ_INIT,
 		.ready = TAILQ_HEAD_INITIALIZER(h2->ready),
 		.streams = LIST_HEAD_INITIALIZER(h2->streams),
 	};
@@ -264,6 +284,7 @@ void h2_free(struct h2 *h2)
 		return;
 	}
 	nghttp2_session_del(h2->session);
+	byteq_release(&h2->frame);
 	free(h2->farewell);
 	free(h2->quarrel);
 	free(h2);
@@ -285,8 +306,15 @@ enum status h2_recv(struct h2 *h2, const uint8_t *bytes, size_t n, struct error 
 
 enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct error *err)
 {
-	ssize_t n = nghttp2_session_mem_send(h2->session, ret);
+	ssize_t n;
 
+	byteq_take(&h2->frame, byteq_len(&h2->frame)); /* of the last time */
+	n = nghttp2_session_mem_send(h2->session, ret);
+	if (n == 0 && byteq_len(&h2->frame) > 0) {
+		*ret = byteq_data(&h2->frame);
+		*ret_n = byteq_len(&h2->frame);
+		return STATUS_OK;
+	}
 	if (n < 0)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror((int)n));
 	if (n == 0 && !h2->refuses && !nghttp2_session_want_read(h2->session) &&

@@ -8,11 +8,12 @@ struct h2 {
 	struct h2_config config;
 	const struct h2_ops *ops;
 	void *userdata;
-	size_t held;	/* bytes in the buffers of all streams */
-	size_t n_late;	/* streams that are late */
-	char *farewell; /* of the peer; NULL: none */
-	char *quarrel;	/* what the peer did wrong, so that we ended the connection; NULL: nothing */
-	bool refuses;	/* the end is for the peer to make */
+	struct byteq frame; /* with a piece of a body, to be sent next */
+	size_t held;	    /* bytes in the buffers of all streams */
+	size_t n_late;	    /* streams that are late */
+	char *farewell;	    /* of the peer; NULL: none */
+	char *quarrel;	    /* what the peer did wrong, so that we ended the connection; NULL: nothing */
+	bool refuses;	    /* the end is for the peer to make */
 	bool dispatching;
 	bool doomed; /* freed by its owner while dispatching */
 	TAILQ_HEAD(, h2_stream) ready;

@@ -54,15 +54,14 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *buf, siz
 	struct h2 *h2 = userdata;
 	size_t n;
 
+	(void)buf;
 	(void)source;
 	if (!stream)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	n = byteq_len(&stream->out) < size ? byteq_len(&stream->out) : size;
 	if (n > 0)
-		memcpy(buf, byteq_data(&stream->out), n);
-	byteq_take(&stream->out, n);
-	h2->held -= n;
-	if (byteq_len(&stream->out) > 0)
+		*flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+	if (byteq_len(&stream->out) > n)
 		return (ssize_t)n;
 	if (stream->out_end) {
 		*flags |= NGHTTP2_DATA_FLAG_EOF;

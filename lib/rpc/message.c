@@ -7,12 +7,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum status message_write(struct h2_stream *stream, const ProtobufCMessage *message, struct error *err)
 {
 	size_t n = protobuf_c_message_get_packed_size(message);
 	uint8_t prefix[GRPC_PREFIX_SIZE];
 	cleanup_free uint8_t *packed = NULL;
+	enum status st;
 
 	if (n > UINT32_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "a message of %zu bytes is too large", n);
@@ -21,10 +23,12 @@ enum status message_write(struct h2_stream *stream, const ProtobufCMessage *mess
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message of %zu bytes", n);
 	grpc_frame_prefix(prefix, (uint32_t)n);
 	(void)protobuf_c_message_pack(message, packed);
-	return h2_stream_write(
+	st = h2_stream_write(
 		stream,
 		(const struct h2_bytes[]){{.bytes = prefix, .n = sizeof(prefix)}, {.bytes = packed, .n = n}},
 		2, err);
+	explicit_bzero(packed, n);
+	return st;
 }
 
 static enum message_result look(const struct h2_stream *stream, size_t max, struct grpc_frame *frame,
@@ -84,7 +88,7 @@ enum message_result message_read(struct h2_stream *stream, const ProtobufCMessag
 	if (!message_text_is_valid(message, &field)) {
 		(void)error_set(err, STATUS_INTERNAL, 0, "the message is no valid %s: %s is not UTF-8",
 				type->name, field);
-		protobuf_c_message_free_unpacked(message, NULL);
+		message_freep(&message);
 		return MESSAGE_REFUSED;
 	}
 	*ret = message;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "rpc/h2.h"
+#include "rpc/message_text.h"
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -22,11 +23,14 @@ enum message_result message_peek(const struct h2_stream *stream, size_t max, siz
 
 /** Take the next message received on @stream.
  * @max largest message in bytes
- * @ret owned by the caller, protobuf_c_message_free_unpacked() */
+ * @ret owned by the caller, message_freep() */
 enum message_result message_read(struct h2_stream *stream, const ProtobufCMessageDescriptor *type, size_t max,
 				 ProtobufCMessage **ret, struct error *err);
 
+/** What was received may be secret: it is wiped. */
 static inline void message_freep(ProtobufCMessage **message)
 {
+	if (*message)
+		message_text_wipe(*message);
 	protobuf_c_message_free_unpacked(*message, NULL);
 }

@@ -58,3 +58,43 @@ bool message_text_is_valid(const ProtobufCMessage *message, const char **ret_fie
 			return false;
 	return true;
 }
+
+static void wipe_value(const ProtobufCFieldDescriptor *field, void *value)
+{
+	const ProtobufCBinaryData *bytes = value;
+	char *text = *(char **)value;
+
+	if (field->type == PROTOBUF_C_TYPE_BYTES && bytes->len > 0)
+		explicit_bzero(bytes->data, bytes->len);
+	else if (field->type == PROTOBUF_C_TYPE_MESSAGE && text)
+		message_text_wipe(*(ProtobufCMessage **)value);
+	else if (field->type == PROTOBUF_C_TYPE_STRING && text && text != field->default_value)
+		explicit_bzero(text, strlen(text));
+}
+
+static void wipe_field(const ProtobufCFieldDescriptor *field, char *message)
+{
+	size_t size = field->type == PROTOBUF_C_TYPE_BYTES ? sizeof(ProtobufCBinaryData) : sizeof(void *);
+	char *value = message + field->offset;
+	size_t n = 1;
+
+	if (field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_STRING &&
+	    field->type != PROTOBUF_C_TYPE_BYTES)
+		return;
+	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+		value = *(char **)(void *)value;
+		n = *(const size_t *)(const void *)(message + field->quantifier_offset);
+	} else if (is_absent(field, message)) {
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		wipe_value(field, value + i * size);
+}
+
+void message_text_wipe(ProtobufCMessage *message)
+{
+	for (unsigned int i = 0; i < message->descriptor->n_fields; i++)
+		wipe_field(&message->descriptor->fields[i], (char *)message);
+	for (unsigned int i = 0; i < message->n_unknown_fields; i++)
+		explicit_bzero(message->unknown_fields[i].data, message->unknown_fields[i].len);
+}

@@ -242,6 +242,7 @@ static void receive(struct transport *tr)
 {
 	uint8_t chunk[CHUNK];
 	struct error err;
+	enum status st;
 
 	for (int i = 0; i < READS_PER_TURN && tr->state == TRANSPORT_UP && !tr->doomed; i++) {
 		ssize_t n = read_some(tr, chunk, sizeof(chunk));
@@ -249,7 +250,9 @@ static void receive(struct transport *tr)
 		if (n <= 0)
 			return;
 		tr->last_rx_us = clock_monotonic_us();
-		if (tr->ops->on_bytes(tr->userdata, chunk, (size_t)n, &err) != STATUS_OK) {
+		st = tr->ops->on_bytes(tr->userdata, chunk, (size_t)n, &err);
+		explicit_bzero(chunk, (size_t)n);
+		if (st != STATUS_OK) {
 			transport_fail(tr, &err);
 			return;
 		}

@@ -13,7 +13,7 @@ struct rpc_pending {
 
 static void pending_free(struct rpc_pending *pending)
 {
-	protobuf_c_message_free_unpacked(pending->response, NULL);
+	message_freep(&pending->response);
 	free(pending);
 }
 
@@ -40,7 +40,7 @@ static bool on_progress(struct client_call *call)
 		break;
 	}
 	if (pending->response || byteq_len(&call->stream.in) > 0) {
-		protobuf_c_message_free_unpacked(message, NULL);
+		message_freep(&message);
 		(void)error_set(&err, STATUS_INTERNAL, 0, "the server answered with more than one message");
 		fail(call, &err);
 		return false;
@@ -156,11 +156,14 @@ static ProtobufCMessage *copy_message(const ProtobufCMessage *message)
 {
 	size_t n = protobuf_c_message_get_packed_size(message);
 	cleanup_free uint8_t *packed = malloc(n + 1);
+	ProtobufCMessage *copy;
 
 	if (!packed)
 		return NULL;
 	(void)protobuf_c_message_pack(message, packed);
-	return protobuf_c_message_unpack(message->descriptor, NULL, n, packed);
+	copy = protobuf_c_message_unpack(message->descriptor, NULL, n, packed);
+	explicit_bzero(packed, n);
+	return copy;
 }
 
 static void on_done(enum status status, const ProtobufCMessage *response, const struct error *err,

@@ -97,6 +97,12 @@ def source_words(files):
     return words
 
 
+def words_beside(path):
+    """Words of the programs that a README is about."""
+    programs = path.parent.glob("*.py") if path.name == "README.md" else []
+    return {word for program in programs for word in re.findall(r"\w+", read(program))}
+
+
 def is_file_name(quoted):
     return re.fullmatch(r"[\w./*@-]+\.(%s)" % "|".join(SUFFIXES), quoted) and not quoted.startswith(("/", "."))
 
@@ -109,6 +115,7 @@ def check_quotes(path, files, tests, is_program, words):
                 fault(f"{shown(path)}: there is no test program {quoted}")
         elif re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", quoted):
             known = quoted in tests or quoted in words or quoted in metric_names() or quoted in server_modules()
+            known = known or quoted in agent_modules() or quoted in words_beside(path)
             if not known:
                 fault(f"{shown(path)}: there is no test or metric {quoted}")
         elif is_file_name(quoted):
@@ -423,6 +430,38 @@ def cli_commands():
     return set(re.findall(r'(?:\.path = |LATER\()"([a-z ]+)"', read(ROOT / "cli/commands.c")))
 
 
+def said_by_programs():
+    """Texts of the C code that people read, with each conversion of printf as a NUL."""
+    found = []
+    for folder in ("agent", "server", "lib", "cli"):
+        for path in sorted((ROOT / folder).glob("**/*.c")):
+            for run in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s+(?:PRI\w+\s*)?"(?:[^"\\\n]|\\.)*")*', read(path)):
+                text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', run))
+                found.append(re.sub(r"%[-.*\d]*(?:z|l|ll|h)?[a-zA-Z]?", "\0", text))
+    return found
+
+
+# Tables whose quotes are what programs say of plugins: document, heading, number of cells in a row, which of them.
+SAID = [("docs/operations.md", "### Volumes of CSI plugins", 4, 1), ("docs/drivers.md", "## When it hangs, dies or lies", 3, 0)]
+SAID_LEAST = 6
+
+
+def check_said():
+    """In a quote words in capitals, names of calls, numbers and dots stand for anything."""
+    texts = said_by_programs()
+    for name, heading, n_cells, column in SAID:
+        section = read(ROOT / name).split(heading + "\n")[1].split("\n#")[0]
+        rows = [cells(line) for line in section.splitlines() if line.startswith("| ") and len(cells(line)) == n_cells]
+        quotes = [quoted for row in rows for quoted in re.findall(r"`([^`]+)`", row[column])]
+        if len(quotes) < SAID_LEAST:
+            fault(f"{name}: what it quotes below '{heading}' was not understood")
+        for part in [part for quoted in quotes for part in
+                     re.split(r"\b[A-Z]+\b|\b[A-Z][a-z]+[A-Z]\w+\b|\b\d\w*\b|\.\.\.", quoted)]:
+            part = part.strip(" :;")
+            if re.search(r"[a-z]{2}", part) and not any(part in text for text in texts):
+                fault(f"{name}: no program says '{part}'")
+
+
 def check_operations():
     """Each thing that the server says about a claim or a node has its row, and each command exists."""
     text = read(OPERATIONS)
@@ -728,14 +767,24 @@ def server_modules():
     return {path.stem for path in (ROOT / "server").glob("*.c")} - {"main"}
 
 
+def agent_modules():
+    """Those of its folders as folder/module; a header alone counts, too."""
+    folder = ROOT / "agent"
+    return {str(path.relative_to(folder).with_suffix("")) for path in folder.glob("**/*.[ch]")}
+
+
 def check_modules():
-    """Each module of the server has its line in the architecture, and no other."""
-    table = re.search(r"^\| module \| for \|\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S).group(1)
-    listed = {word for line in table.splitlines() for word in re.findall(r"`(\w+)`", cells(line)[0])}
-    for stem in sorted(server_modules() - listed):
-        fault(f"{shown(ARCHITECTURE)}: nothing is said about server/{stem}.c")
-    for stem in sorted(listed - server_modules()):
-        fault(f"{shown(ARCHITECTURE)}: there is no server/{stem}.c")
+    """Each module of server and agent has its line in the architecture, and no other."""
+    tables = re.findall(r"^## The (\w+)\n.*?^\| module \| for \|\n(.*?)\n\n", read(ARCHITECTURE), re.M | re.S)
+    true = {"server": server_modules(), "agent": agent_modules()}
+    if [name for name, _ in tables] != list(true):
+        fault(f"{shown(ARCHITECTURE)}: has tables of modules of {[name for name, _ in tables]}")
+    for name, table in tables:
+        listed = {word for line in table.splitlines() for word in re.findall(r"`([\w/]+)`", cells(line)[0])}
+        for module in sorted(true[name] - listed):
+            fault(f"{shown(ARCHITECTURE)}: nothing is said about {name}/{module}")
+        for module in sorted(listed - true[name]):
+            fault(f"{shown(ARCHITECTURE)}: there is no {name}/{module}")
 
 
 DECISION_LINES_MAX = 40
@@ -769,6 +818,7 @@ def main():
     check_generated(update=sys.argv[1:] == ["--update"])
     check_claims()
     check_operations()
+    check_said()
     check_messages(files)
     check_manual()
     check_protocol()

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "rpc/message_text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -73,6 +74,7 @@ static void call_free(struct csi_call *call)
 	if (call->is_begun)
 		fake_csi_end(call->method, call->request);
 	sd_event_source_disable_unref(call->timer);
+	message_text_wipe(call->request);
 	protobuf_c_message_free_unpacked(call->request, NULL);
 	free(call->answer);
 	free(call);
@@ -282,6 +284,7 @@ enum status csi_call_start(struct csi_client *client, enum csi_method method, co
 	call->client = client;
 	call->method = method;
 	call->request = protobuf_c_message_unpack(type, NULL, n, bytes);
+	explicit_bzero(bytes, n); /* tests look for what others leave behind */
 	free(bytes);
 	call->done = done;
 	call->userdata = userdata;

@@ -673,8 +673,13 @@ PERFORM(node_unpublish)
 
 PERFORM(node_expand)
 {
+	const Csi__V1__NodeExpandVolumeRequest *expand = AS(NodeExpandVolume, request);
 	Csi__V1__NodeExpandVolumeResponse pb = CSI__V1__NODE_EXPAND_VOLUME_RESPONSE__INIT;
 
+	if (!fake_csi_is_published(volume->id, expand->volume_path))
+		return STATUS_NOT_FOUND;
+	if (strcmp(expand->staging_target_path, volume->staged) != 0)
+		fake_csi_violate("NodeExpandVolume: another staging path");
 	pb.capacity_bytes = volume->capacity;
 	put(ret, &pb.base);
 	return STATUS_OK;

@@ -182,7 +182,7 @@ static enum mh_status stage_csi(const struct mh_stage *request, struct mh_reply 
 {
 	const struct fake_place *target = &folder_make(request->volume)->targets[request->read_only];
 
-	if (strcmp(request->profile, "plug") != 0)
+	if (strcmp(request->profile, "plug") != 0 || state->refuses_csi)
 		return MH_REFUSED;
 	reply->state = MH_STATE_PREPARED;
 	if (!target->is_mounted || target->is_device)
@@ -304,6 +304,23 @@ static enum mh_status do_unstage(const void *bytes, struct mh_reply *reply)
 	return MH_OK;
 }
 
+static enum mh_status do_stat(const void *bytes, struct mh_reply *reply)
+{
+	const struct mh_stat *request = bytes;
+	const struct fake_folder *folder = folder_find(request->volume);
+	const struct fake_mount *mount = find(request->volume, "", 0);
+
+	if (take(&state->fail_stat))
+		return MH_KERNEL;
+	if (mount)
+		describe(reply, mount);
+	else if (folder)
+		reply->state = folder->targets[0].is_mounted || folder->targets[1].is_mounted
+				       ? MH_STATE_STAGED
+				       : MH_STATE_PREPARED;
+	return mount || folder ? MH_OK : MH_NOT_FOUND;
+}
+
 /* A staged volume of class csi: one of its targets, after all others. */
 static bool target_at(size_t i, struct mh_list_entry *ret)
 {
@@ -372,6 +389,7 @@ static const struct {
 	[MH_OP_PUBLISH] = {sizeof(struct mh_publish), do_publish},
 	[MH_OP_UNPUBLISH] = {sizeof(struct mh_unpublish), do_unpublish},
 	[MH_OP_UNSTAGE] = {sizeof(struct mh_unstage), do_unstage},
+	[MH_OP_STAT] = {sizeof(struct mh_stat), do_stat},
 };
 
 static void record(uint16_t op, const void *bytes, uint16_t status)

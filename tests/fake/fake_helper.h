@@ -108,11 +108,13 @@ struct fake_state {
 	bool start_silently;	 /* without the line on stderr */
 	uint32_t busy_unpublish; /* the next so many answer BUSY */
 	uint32_t busy_unstage;
+	uint32_t fail_stat;
 	uint32_t refuse_stage;
 	uint32_t refuse_publish;
 	bool weak_publish;	  /* publishes come back writable and executable, whatever was asked */
 	bool deaf_to_propagation; /* everything is private, whatever was asked */
 	bool sb_alive;		  /* UNSTAGE leaves the superblock in use */
+	bool refuses_csi;	  /* STAGE of class csi */
 	struct fake_profile profiles[FAKE_PROFILES_MAX];
 	uint32_t n_profiles;
 	/* set by the program */

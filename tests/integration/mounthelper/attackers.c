@@ -127,7 +127,7 @@ static const char *const victims[] = {
 	TEST_PREFIX "/disk.img",
 	TEST_PREFIX,
 	"/dev/disk/by-id",
-	"/dev/disk/by-id/" BY_ID,
+	("/dev/disk/by-id/" BY_ID),
 	"/dev/disk",
 	"/dev",
 };

@@ -11,7 +11,8 @@
 #include <systemd/sd-event.h>
 
 #define CSI_PLUGIN "plug"
-#define CSI_SECRET "s3cr3t-of-the-volume"
+/* longer than what free() writes over */
+#define CSI_SECRET "s3cr3t-of-the-volume-and-of-nobody-else"
 
 enum { CSI_USERS_MAX = 6 };
 

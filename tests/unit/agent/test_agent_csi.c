@@ -268,13 +268,14 @@ static void the_server_is_told_what_a_release_lacks(void **state)
 	fake_csi_set_up(plugin, false);
 	model_server_want_stop(&w->server, ALLOC_A);
 	WORLD_UNTIL(w, release_failed);
-	if (!strstr(w->server.claims[0].last_error, "plugin plug does not run on this node"))
+	if (!strstr(w->server.claims[0].last_error,
+		    "cannot be released without its plugin: plugin plug is not healthy on this node"))
 		fail_msg("%s", w->server.claims[0].last_error);
 	assert_false(w->server.claims[0].is_released);
 	report = world_report(w);
 	assert_int_equal(report->n_operations, 1);
 	assert_string_equal(report->operations[0]->alloc_id, ALLOC_A);
-	assert_non_null(strstr(report->operations[0]->last_error, "does not run on this node"));
+	assert_non_null(strstr(report->operations[0]->last_error, "cannot be released without its plugin"));
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	/* the release outlives the agent */
 	world_kill_agent(w);
@@ -529,15 +530,11 @@ static bool everything_is_released(struct world *w)
 	return model_server_unreleased(&w->server) == 0;
 }
 
-/* The agent's journal is lost, the mounts are not. */
-static void a_claim_without_its_allocation_is_released_by_its_plugin(void **state)
+static void lose_journal(struct world *w)
 {
-	struct world *w = *state;
-	struct model_claim *claim;
-	char path[TEMP_PATH_SIZE];
 	static const char *const files[] = {"agent.db", "agent.db-wal", "agent.db-shm"};
+	char path[TEMP_PATH_SIZE];
 
-	start_with_a(w, 1);
 	world_kill_agent(w);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		(void)remove(temp_dir_path(path, w->config.data_dir, files[i]));
@@ -546,16 +543,94 @@ static void a_claim_without_its_allocation_is_released_by_its_plugin(void **stat
 	w->server.hellos = 0;
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_whole_picture);
-	claim = &w->server.claims[0];
+}
+
+static void order_release(struct world *w, struct model_claim *claim)
+{
 	(void)str_copy(claim->claim.plugin_id, sizeof(claim->claim.plugin_id), MODEL_PLUGIN);
 	(void)str_format(claim->claim.external_id, sizeof(claim->claim.external_id), "ext/%s",
 			 claim->claim.volume_id);
 	model_server_release(&w->server, claim);
+}
+
+/* The agent's journal is lost, the mounts are not. */
+static void a_claim_without_its_allocation_is_released_by_its_plugin(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	lose_journal(w);
+	order_release(w, &w->server.claims[0]);
 	WORLD_UNTIL(w, everything_is_released);
 	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
 	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
 	expect_nothing_mounted(w);
 	expect_no_folders(w);
+}
+
+static void what_was_never_prepared_is_released_without_its_plugin(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	stop_a(w);
+	lose_journal(w);
+	fake_csi_set_up(plugin, false);
+	w->server.claims[0].is_released = false;
+	order_release(w, &w->server.claims[0]);
+	WORLD_UNTIL(w, everything_is_released);
+	/* those of the allocation before */
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	assert_int_equal(w->server.claims[0].errors, 0);
+}
+
+static bool has_folder(struct world *w)
+{
+	for (size_t i = 0; i < FAKE_FOLDERS_MAX; i++) {
+		if (w->fake.state->folders[i].is_used)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the plugin was called before the journal was lost, nobody can tell. */
+static void what_is_only_prepared_is_released_by_its_plugin_alone(void **state)
+{
+	struct world *w = *state;
+
+	fake_csi_set_up(plugin, false);
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, has_folder);
+	lose_journal(w);
+	order_release(w, &w->server.claims[0]);
+	WORLD_UNTIL(w, release_failed);
+	if (!strstr(w->server.claims[0].last_error, "plugin plug does not run on this node"))
+		fail_msg("%s", w->server.claims[0].last_error);
+	assert_false(w->server.claims[0].is_released);
+	assert_true(has_folder(w));
+	fake_csi_set_up(plugin, true);
+	WORLD_UNTIL(w, everything_is_released);
+	assert_int_equal(calls(CSI_NODE_UNPUBLISH_VOLUME), 1);
+	expect_no_folders(w);
+}
+
+static void what_the_helper_cannot_look_at_is_not_released(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	stop_a(w);
+	lose_journal(w);
+	fake_csi_set_up(plugin, false);
+	w->server.claims[0].is_released = false;
+	w->fake.state->fail_stat = 2;
+	order_release(w, &w->server.claims[0]);
+	WORLD_UNTIL(w, release_failed);
+	assert_false(w->server.claims[0].is_released);
+	assert_non_null(strstr(w->server.claims[0].last_error, "STAT of volume"));
+	WORLD_UNTIL(w, everything_is_released);
 }
 
 static bool is_reported(struct world *w)
@@ -599,6 +674,9 @@ int main(void)
 		TEST(a_device_is_handed_out_and_found_again),
 		TEST(a_device_that_is_another_one_after_a_restart_is_no_success),
 		TEST(a_claim_without_its_allocation_is_released_by_its_plugin),
+		TEST(what_was_never_prepared_is_released_without_its_plugin),
+		TEST(what_is_only_prepared_is_released_by_its_plugin_alone),
+		TEST(what_the_helper_cannot_look_at_is_not_released),
 		TEST(a_report_names_plugin_volume_and_node_as_the_provider_does),
 	};
 

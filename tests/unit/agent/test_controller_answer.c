@@ -521,7 +521,7 @@ static void a_list_has_limits(void **state)
 	page.response.n_entries++;
 	assert_null(reply_to(&page.call, &page.response, &err));
 	assert_int_equal(err.status, STATUS_RESOURCE_EXHAUSTED);
-	assert_non_null(strstr(err.msg, "--per-page"));
+	assert_non_null(strstr(err.msg, "--limit"));
 	page.response.n_entries = CONTROLLER_ENTRIES_MAX; /* few enough, but long */
 	page.volume.volume_id = long_text(EXTERNAL_ID_MAX);
 	assert_null(reply_to(&page.call, &page.response, &err));

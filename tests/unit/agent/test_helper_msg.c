@@ -105,6 +105,7 @@ static void what_the_wire_cannot_say_is_refused(void **state)
 	assert_int_equal(helper_request_unpublish("v", ALLOC, MH_SLOT_MAX + 1, &request, &err),
 			 STATUS_INVALID_ARGUMENT);
 	assert_int_equal(helper_request_unstage(".", &request, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(helper_request_stat(".", &request, &err), STATUS_INVALID_ARGUMENT);
 	assert_memory_equal(&request, &untouched, sizeof(request));
 }
 

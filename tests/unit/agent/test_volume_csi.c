@@ -1,4 +1,5 @@
 #include "csi_node.h"
+#include "memory.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -84,6 +85,20 @@ static void a_volume_goes_by_its_plugin_and_back(void **state)
 	assert_string_equal(volume->staged, "");
 }
 
+static void the_secrets_of_a_mount_that_has_ended_are_nowhere(void **state)
+{
+	struct csi_node *node = *state;
+	char secret[] = CSI_SECRET;
+
+	(void)csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_string_equal(fake_csi_volume("ext/v")->last_secret, secret);
+	/* the model's */
+	explicit_bzero(fake_csi_volume("ext/v")->last_secret, sizeof(secret));
+	stop_all(node);
+	assert_false(memory_holds(secret + sizeof(secret) / 2, sizeof(secret) / 2 - 1));
+}
+
 static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
 {
 	struct csi_node *node = *state;
@@ -105,6 +120,36 @@ static void a_plugin_is_told_no_mode_that_it_does_not_know(void **state)
 	stop_all(node);
 }
 
+static void a_profile_that_the_policy_lacks_is_named(void **state)
+{
+	struct csi_node *node = *state;
+	struct mh_list_entry profile = {.volume = CSI_PLUGIN, .class = MH_CLASS_BLOCK};
+	static const struct {
+		enum mh_class class;
+		const char *words;
+	} rows[] = {
+		{MH_CLASS_BLOCK, "has no profile for plugin plug: add 'profile plug { class = csi }'"},
+		{MH_CLASS_CSI, "refused by its policy or for the ticket"},
+	};
+
+	node->fake.state->refuses_csi = true;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct picture *picture = picture_new();
+		const struct csi_user *user = csi_node_add(node, "v", false, false);
+
+		assert_non_null(picture);
+		profile.class = (uint8_t)rows[i].class;
+		assert_int_equal(picture_add(picture, MH_LIST_PROFILES, &profile, NULL), STATUS_OK);
+		volume_manager_set_picture(node->manager, picture);
+		while (user->mount_error.status == STATUS_OK)
+			csi_node_turn(node);
+		assert_int_equal(user->mount_error.status, STATUS_PERMISSION_DENIED);
+		EXPECT_WORDS(user->mount_error.msg, rows[i].words);
+	}
+	expect_calls(node, 0, 0, 0, 0);
+	stop_all(node);
+}
+
 static void what_stands_already_needs_no_plugin(void **state)
 {
 	struct csi_node *node = *state;
@@ -123,6 +168,29 @@ static void what_stands_already_needs_no_plugin(void **state)
 	fake_csi_set_up(node->model, true);
 	csi_user_stop(second);
 	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+}
+
+/* The agent that had it mounted has forgotten it. */
+static void what_stood_already_its_plugin_takes_down(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *first = csi_node_add(node, "v", true, false), *second;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	first->state = CSI_USER_RELEASED;
+	csi_node_restart(node);
+	second = csi_node_add(node, "v", true, false);
+	while (second->state != CSI_USER_MOUNTED)
+		csi_node_turn(node);
+	expect_calls(node, 1, 1, 0, 0);
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		if (str_eq(node->fake.state->mounts[i].alloc, first->alloc))
+			node->fake.state->mounts[i].is_used = false;
+	}
+	csi_user_stop(second);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	expect_calls(node, 1, 1, 1, 1);
 	csi_node_expect_nothing(node);
 }
 
@@ -218,8 +286,9 @@ static void a_plugin_that_is_gone_keeps_what_it_holds(void **state)
 		csi_node_turn(node);
 	assert_int_equal(user->state, CSI_USER_MOUNTED);
 	assert_int_equal(user->last_retry.status, STATUS_UNAVAILABLE);
-	EXPECT_WORDS(user->last_retry.msg, "plugin plug does not run on this node: its socket is closed");
-	EXPECT_WORDS(user->last_retry.msg, "holdfast plugin status plug");
+	EXPECT_WORDS(user->last_retry.msg, "volume v cannot be released without its plugin: ");
+	EXPECT_WORDS(user->last_retry.msg, "its socket is closed");
+	turn_until_step(node, user, "wait to try again");
 	/* the allocation has let go, the volume is not unstaged */
 	assert_null(fake_helper_mount(&node->fake, "", user->alloc, 0));
 	assert_true(fake_helper_folder(&node->fake, "v")->targets[0].is_mounted);
@@ -277,8 +346,7 @@ static void what_no_plugin_was_called_for_is_undone_without_one(void **state)
 	user = csi_node_add(node, "v", false, false);
 	CSI_NODE_UNTIL(node, csi_node_all_released);
 	assert_int_equal(user->mount_error.status, STATUS_UNAVAILABLE);
-	EXPECT_WORDS(user->mount_error.msg, "plugin plug does not run on this node");
-	EXPECT_WORDS(user->mount_error.msg, "volume v cannot be mounted without it");
+	EXPECT_WORDS(user->mount_error.msg, "volume v cannot be mounted without its plugin: ");
 	assert_int_equal(user->retries, 0);
 	csi_node_expect_nothing(node);
 }
@@ -796,16 +864,29 @@ static struct csi_user *add_named(struct csi_node *node, const char *id, bool re
 	return csi_node_add(node, wire, read_only, false);
 }
 
+static void data_external(char ret[static sizeof("ext/") + WIRE_VOLUME_SIZE])
+{
+	char wire[WIRE_VOLUME_SIZE];
+
+	volume_wire_name(NAMESPACE_DEFAULT, "data", wire);
+	(void)str_format(ret, sizeof("ext/") + WIRE_VOLUME_SIZE, "ext/%s", wire);
+}
+
 static void expand_begin(struct csi_node *node, uint64_t timeout_us, struct expansion *ret)
 {
 	Holdfast__V1__NodeExpandRequest request = HOLDFAST__V1__NODE_EXPAND_REQUEST__INIT;
 	Holdfast__V1__NodeExpandRequest__SecretsEntry entry =
 		HOLDFAST__V1__NODE_EXPAND_REQUEST__SECRETS_ENTRY__INIT;
 	Holdfast__V1__NodeExpandRequest__SecretsEntry *entries[] = {&entry};
-	char id[] = "data", external[] = "ext/data", key[] = "key", value[] = "expand-secret";
+	char id[] = "data", key[] = "key", value[] = "expand-secret";
+	char external[sizeof("ext/") + WIRE_VOLUME_SIZE];
 
 	entry.key = key;
 	entry.value = value;
+	/* as with an agent, whose kernel picture the helper gives */
+	while (helper_client_info(node->helper)->stage_base[0] == '\0')
+		csi_node_turn(node);
+	data_external(external);
 	request.volume_id = id;
 	request.external_id = external;
 	request.capacity_min = 1 << 20;
@@ -829,14 +910,16 @@ static void what_has_grown_is_expanded_by_its_plugin(void **state)
 {
 	struct csi_node *node = *state;
 	struct expansion expansion;
+	char external[sizeof("ext/") + WIRE_VOLUME_SIZE];
 
+	data_external(external);
 	(void)add_named(node, "data", true);
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	expand(node, &expansion);
 	assert_int_equal(expansion.status, STATUS_OK);
 	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 1);
-	assert_string_equal(fake_csi_volume("ext/data")->last_secret, "expand-secret");
-	fake_csi_volume("ext/data")->capacity = 1 << 20;
+	assert_string_equal(fake_csi_volume(external)->last_secret, "expand-secret");
+	fake_csi_volume(external)->capacity = 1 << 20;
 	expand(node, &expansion);
 	assert_int_equal(expansion.bytes, 1 << 20);
 	/* one try */
@@ -845,6 +928,37 @@ static void what_has_grown_is_expanded_by_its_plugin(void **state)
 	assert_int_equal(expansion.status, STATUS_OUT_OF_RANGE);
 	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
 	stop_all(node);
+}
+
+static void what_has_grown_is_expanded_where_it_is_mounted(void **state)
+{
+	struct csi_node *node = *state;
+	struct expansion expansion;
+	struct csi_user *reader = add_named(node, "data", true);
+	struct csi_user *writer;
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	/* after a restart of the agent, too */
+	csi_node_restart(node);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_OK);
+	/* a writer that has its claim, and its mount only after the expansion */
+	expand_begin(node, 10 * USEC_PER_SEC, &expansion);
+	writer = add_named(node, "data", false);
+	while (!expansion.is_done)
+		csi_node_turn(node);
+	assert_int_equal(expansion.status, STATUS_OK);
+	assert_int_equal(writer->state, CSI_USER_CLAIMED);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	csi_user_stop(reader);
+	CSI_NODE_UNTIL(node, csi_node_is_quiet);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_OK);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
+	stop_all(node);
+	expand(node, &expansion);
+	assert_int_equal(expansion.status, STATUS_NOT_FOUND);
+	assert_int_equal(calls(node, CSI_NODE_EXPAND_VOLUME), 3);
 }
 
 static void an_expansion_that_cannot_be_is_refused(void **state)
@@ -1022,8 +1136,11 @@ int main(void)
 		TEST(what_the_helper_refuses_is_kept_without_the_plugin_too),
 		TEST(a_use_beside_another_one_is_not_ended_without_the_plugin),
 		TEST(a_volume_goes_by_its_plugin_and_back),
+		TEST(the_secrets_of_a_mount_that_has_ended_are_nowhere),
 		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),
+		TEST(a_profile_that_the_policy_lacks_is_named),
 		TEST(what_stands_already_needs_no_plugin),
+		TEST(what_stood_already_its_plugin_takes_down),
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
 		TEST(staging_is_not_asked_of_who_does_not_announce_it),
 		TEST(an_ok_of_the_plugin_is_not_trusted_alone),
@@ -1050,6 +1167,7 @@ int main(void)
 		TEST(whatever_helper_and_plugin_do_nothing_is_left),
 		TEST(users_come_and_go_whatever_fails),
 		TEST(what_has_grown_is_expanded_by_its_plugin),
+		TEST(what_has_grown_is_expanded_where_it_is_mounted),
 		TEST(an_expansion_that_cannot_be_is_refused),
 		TEST(an_expansion_has_its_turn_or_is_too_late),
 	};

@@ -3,9 +3,12 @@
 #include "quirks.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
+#include "rpc/unpack.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -268,6 +271,47 @@ static void a_call_takes_no_longer_by_itself_than_the_client_lets_it(void **stat
 	assert_int_equal(end.err.status, STATUS_DEADLINE_EXCEEDED);
 }
 
+/* protobuf keeps each entry, and copies a list for each time that a message comes again. */
+static void an_answer_full_of_small_things_takes_no_more_than_its_budget(void **state)
+{
+	enum { LIMIT = CSI_MESSAGE_MAX };
+	static const struct {
+		enum csi_method method;
+		const char *unit;
+		size_t n;
+	} cases[] = {
+		{CSI_NODE_GET_INFO, "\x1a\0", 2},		  /* accessible_topology */
+		{CSI_NODE_GET_INFO, "\x1a\x04\x0a\x02\x0a\0", 6}, /* one segment more each time */
+		{CSI_NODE_GET_INFO, "\x0a\x01x", 3},		  /* node_id */
+		{CSI_NODE_GET_CAPABILITIES, "\x0a\0", 2},	  /* capabilities */
+		{CSI_CONTROLLER_PUBLISH_VOLUME, "\x0a\0", 2},	  /* publish_context */
+		{CSI_CREATE_VOLUME, "\x0a\x04\x1a\x02\x0a\0", 6}, /* volume_context */
+		{CSI_GET_PLUGIN_INFO, "\x1a\0", 2},		  /* manifest */
+		{CSI_PROBE, "\x78\x01", 2},			  /* what nobody knows */
+	};
+	uint8_t *bytes = malloc(LIMIT);
+
+	(void)state;
+	assert_non_null(bytes);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t since_us = clock_monotonic_us();
+		ProtobufCMessage *message = NULL;
+		struct error err;
+		size_t n = 0;
+
+		while (n + cases[i].n <= LIMIT) {
+			memcpy(bytes + n, cases[i].unit, cases[i].n);
+			n += cases[i].n;
+		}
+		assert_int_equal(unpack_message(csi_method_info(cases[i].method)->response, bytes, n, LIMIT,
+						&message, &err),
+				 STATUS_RESOURCE_EXHAUSTED);
+		assert_null(message);
+		assert_true(clock_monotonic_us() - since_us < 10 * USEC_PER_SEC);
+	}
+	free(bytes);
+}
+
 static void a_plugin_that_floods_and_does_not_read_is_left(void **state)
 {
 	enum { PING = 17, PER_STEP = 100, STEPS = 400 };
@@ -325,6 +369,7 @@ int main(void)
 		WORLD_TEST(a_plugin_that_takes_no_connections_is_told_from_one_that_is_gone),
 		WORLD_TEST(a_plugin_that_never_wakes_costs_a_deadline_and_no_more),
 		WORLD_TEST(a_call_takes_no_longer_by_itself_than_the_client_lets_it),
+		cmocka_unit_test(an_answer_full_of_small_things_takes_no_more_than_its_budget),
 		WORLD_TEST(a_plugin_that_floods_and_does_not_read_is_left),
 		WORLD_TEST(a_path_too_long_for_a_socket_is_refused_in_words),
 	};

@@ -23,7 +23,8 @@ struct line {
 static struct line lines[LINES_MAX];
 static size_t n_lines;
 
-void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...);
+void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
 {

@@ -365,6 +365,22 @@ static void what_was_known_is_kept_while_nobody_serves_it(void **state)
 	assert_string_equal(merged.node.provider_node_id, "n1");
 }
 
+static void a_reason_is_cut_at_its_limit(void **state)
+{
+	const struct node_plugin before = whole("p", "n1");
+	struct node_plugin merged;
+
+	(void)state;
+	for (size_t n = NODE_HEALTH_MAX; n <= NODE_HEALTH_MAX + 1; n++) {
+		const struct facts_halves nobody = {
+			.keeps_node = true, .keeps_controller = true, .reason = text_of(n)};
+
+		facts_merge(&before, &nobody, &merged);
+		assert_int_equal(strlen(merged.health_description), NODE_HEALTH_MAX);
+		assert_int_equal(strlen(merged.controller.health_description), NODE_HEALTH_MAX);
+	}
+}
+
 static void a_half_that_is_known_to_be_gone_is_not_kept(void **state)
 {
 	struct node_plugin before = whole("p", "n1"), node = whole("p", "n1"), merged;
@@ -417,6 +433,7 @@ int main(void)
 		cmocka_unit_test(ready_that_is_absent_means_ready),
 		cmocka_unit_test(a_plugin_must_have_what_its_allocation_says),
 		cmocka_unit_test(what_was_known_is_kept_while_nobody_serves_it),
+		cmocka_unit_test(a_reason_is_cut_at_its_limit),
 		cmocka_unit_test(a_half_that_is_known_to_be_gone_is_not_kept),
 		cmocka_unit_test(halves_of_two_instances_make_one_entry),
 		cmocka_unit_test(a_controller_alone_makes_a_healthy_entry),

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "plugins/plugin_dir.h"
+#include "plugins/scan.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -224,6 +225,28 @@ static void a_folder_full_of_files_costs_no_more_than_its_limit(void **state)
 	YARD_UNTIL(y, yard_is_healthy(y, "b"));
 }
 
+/* Hidden files are passed over, and read all the same. */
+static void hidden_files_count_against_the_limit(void **state)
+{
+	struct plugin_socket sockets[REGISTRY_MAX];
+	struct scan_told told = {{0}};
+	struct yard *y = *state;
+	char name[32];
+	size_t n = 0;
+
+	yard_mkdir(y, "a");
+	for (unsigned int i = 0; i < PLUGIN_DIR_ENTRIES_MAX; i++) {
+		(void)snprintf(name, sizeof(name), ".f%u", i);
+		touch(y, "a", name);
+	}
+	assert_int_equal(scan_sockets(y->dir, "a", &told, sockets, &n), 0);
+	assert_int_equal(told.hashes[SCAN_TOO_MANY], 0);
+	touch(y, "a", ".more");
+	assert_int_equal(scan_sockets(y->dir, "a", &told, sockets, &n), 0);
+	assert_int_not_equal(told.hashes[SCAN_TOO_MANY], 0);
+	assert_int_equal(n, 0);
+}
+
 /* More events than the kernel keeps: what was lost is looked for. */
 static void lost_notifications_are_made_up_for(void **state)
 {
@@ -266,6 +289,7 @@ int main(void)
 		TEST(of_more_sockets_than_there_is_room_for_the_newest_are_taken),
 		TEST(names_have_their_limits),
 		TEST(a_folder_full_of_files_costs_no_more_than_its_limit),
+		TEST(hidden_files_count_against_the_limit),
 		TEST(lost_notifications_are_made_up_for),
 	};
 

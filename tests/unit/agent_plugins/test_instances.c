@@ -5,8 +5,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "plugins/entry.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -406,6 +408,44 @@ static void a_plugin_that_closes_each_connection_is_not_asked_without_end(void *
 	assert_true(plugin->calls[CSI_PROBE] - probes < 16);
 }
 
+/* A socket of a new name each time, and another word each time: it has no back-off to wait for. */
+static void a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit(void **state)
+{
+	enum { TIMES = 2 * PLUGIN_NEWS_BURST };
+	uint64_t since_us = clock_monotonic_us();
+	struct yard *y = *state;
+	char names[TIMES][32], versions[TIMES][32];
+	struct fake_csi_plugin *models[2];
+	unsigned int most;
+
+	yard_start(y);
+	(void)yard_plugin(y, "b", "csi.sock");
+	for (unsigned int i = 0; i < TIMES; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "%u.sock", i % 2);
+		(void)snprintf(versions[i], sizeof(versions[i]), "%u", i);
+		if (i < 2)
+			models[i] = yard_plugin(y, "a", names[i]);
+		else
+			yard_bind(y, "a", names[i]);
+		models[i % 2]->version = versions[i];
+		YARD_UNTIL(y, yard_instance(y, "a", names[i]) &&
+				      str_eq(yard_instance(y, "a", names[i])->state, "healthy") &&
+				      yard_client(y, "a", PLUGIN_NODE) == STATUS_OK);
+		if (i == 0)
+			continue;
+		yard_unbind(y, "a", names[i - 1]);
+		YARD_UNTIL(y, !yard_instance(y, "a", names[i - 1]));
+	}
+	most = PLUGIN_NEWS_BURST + 2 +
+	       PLUGIN_NEWS_PER_SECOND * (unsigned int)((clock_monotonic_us() - since_us) / USEC_PER_SEC);
+	assert_true(y->stores <= most + 1);
+	assert_true(y->changes <= most + 2);
+	/* another one's news does not wait for it, and its last word is heard in the end */
+	(void)yard_plugin(y, "c", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "c"));
+	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->provider_version, versions[TIMES - 1]));
+}
+
 static void a_call_that_hangs_does_not_keep_a_plugin_from_going(void **state)
 {
 	struct yard *y = *state;
@@ -457,6 +497,7 @@ int main(void)
 		TEST(a_socket_that_is_opened_to_the_agent_is_dialled_at_once),
 		TEST(a_healthy_plugin_is_probed_each_interval_and_asked_nothing_else),
 		TEST(a_plugin_that_closes_each_connection_is_not_asked_without_end),
+		TEST(a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit),
 		TEST(a_call_that_hangs_does_not_keep_a_plugin_from_going),
 		TEST(the_agent_can_end_at_any_moment),
 	};

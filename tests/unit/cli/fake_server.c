@@ -1,6 +1,7 @@
 #include "fake_server.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "rpc/client.h"
 #include "rpc/pbjson.h"
@@ -297,6 +298,15 @@ static ProtobufCMessage *agent_status(const ProtobufCMessage *request)
 	answer->plugins[0]->calls_under_way = 2;
 	answer->plugins[0]->calls_waiting = 1;
 	answer->plugins[0]->oldest_call = strdup("NodeStageVolume");
+	answer->operations = list_new();
+	answer->operations[answer->n_operations++] = answer_new(&holdfast__v1__agent_operation__descriptor);
+	answer->operations[0]->volume_id = strdup("orders");
+	answer->operations[0]->alloc_id = strdup("a1");
+	answer->operations[0]->step = strdup("plugin unpublish");
+	answer->operations[0]->attempts = 3;
+	answer->operations[0]->deadline_ms = clock_realtime_ms() + 59900;
+	answer->operations[0]->last_error =
+		strdup("plugin ebs, volume v-1: NodeUnpublishVolume: no answer in time");
 	return &answer->base;
 }
 

@@ -358,9 +358,20 @@ static void the_agents_plugins_are_shown_with_what_they_are_busy_with(void **sta
 	expect_output("NodeStageVolume for ");
 	expect_output(" and 2 more");
 	expect_output("4 of 9");
-	expect_output("no \\x1b[2Jcredentials");
+	expect_output("plugin ebs is unhealthy at /run/holdfast/plugins/ebs/csi.sock: plugin ebs: Probe: no "
+		      "\\x1b[2Jcredentials\n");
 	expect_ok("agent status --json");
 	expect_output("\"plugin_id\":");
+}
+
+static void what_the_agent_is_at_is_shown_with_what_went_wrong(void **state)
+{
+	(void)state;
+	expect_ok("agent status");
+	expect_output("orders a1         plugin unpublish");
+	expect_output("59s");
+	expect_output("plugin unpublish of orders: plugin ebs, volume v-1: NodeUnpublishVolume: no answer in "
+		      "time\n");
 }
 
 static void empty_lists_say_so(void **state)
@@ -507,6 +518,7 @@ int main(void)
 		cmocka_unit_test_setup(the_agents_words_cannot_move_the_cursor, run_setup),
 		cmocka_unit_test_setup(a_stale_mount_is_shown_with_what_repairs_it, run_setup),
 		cmocka_unit_test_setup(the_agents_plugins_are_shown_with_what_they_are_busy_with, run_setup),
+		cmocka_unit_test_setup(what_the_agent_is_at_is_shown_with_what_went_wrong, run_setup),
 		cmocka_unit_test_setup(empty_lists_say_so, run_setup),
 		cmocka_unit_test_setup(a_trail_is_verified_and_shown, run_setup),
 		cmocka_unit_test_setup(a_trail_of_several_files_is_verified_in_order, run_setup),

@@ -177,6 +177,11 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 		.method = "Plugins.Get",
 		.json = "{\"plugin\": {\"id\": \"ebs\", \"unschedulable_reason\": \"no controller\", "
 			"\"instances\": ["
+			"{\"node_id\": \"node-2\", \"plugin\": {\"node\": {}, \"health_description\": "
+			"\"gone\","
+			"\"controller\": {\"health_description\": \"gone\"}}},"
+			"{\"node_id\": \"node-3\", \"plugin\": {\"controller\": {\"health_description\": "
+			"\"mad\"}}},"
 			"{\"node_id\": \"node-1\", \"connected\": true, \"plugin\": {\"healthy\": true,"
 			"\"controller\": {\"healthy\": true, \"attach_detach\": true, \"clone\": true},"
 			"\"node\": {\"max_volumes\": 16, \"stage\": true, \"topology\": {\"segments\": "
@@ -189,10 +194,31 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	expect_request("Plugins.Get {\"id\":\"ebs\"}");
 	expect_output("because              no controller\n");
 	expect_output("attach-detach clone");
+	expect_output("\nnode node-2: gone\nnode node-3, controller: mad\n");
+	assert_true(strstr(ending.output, "\nnode-1 ") < strstr(ending.output, "\nnode-2 "));
 	expect_output("stage rack=R1");
 	assert_null(strstr(ending.output, "expand")); /* what is not said is not there */
 	assert_null(strstr(ending.output, "condition"));
 	expect_output("16");
+}
+
+static void what_went_wrong_with_claims_is_shown_whole(void **state)
+{
+#define CLAIMS                                                                                             \
+	"\"claims\": [{\"volume_id\": \"db\", \"node_id\": \"n1\", \"attempts\": 3, \"last_error\": \"no " \
+	"plugin\"},"                                                                                       \
+	"{\"volume_id\": \"web\", \"node_id\": \"n1\"}]}"
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Nodes.Get",
+					       .json = "{\"node\": {\"id\": \"node-1\"}, " CLAIMS};
+	fake.answers[1] = (struct fake_answer){.method = "Allocations.Get",
+					       .json = "{\"allocation\": {\"id\": \"01\"}, " CLAIMS};
+	expect_ok("node status node-1");
+	expect_output("\nvolume db on node n1: no plugin\n");
+	assert_null(strstr(ending.output, "volume web"));
+	expect_ok("alloc status 01");
+	expect_output("\nvolume db on node n1: no plugin\n");
+#undef CLAIMS
 }
 
 static void a_node_without_a_drain_says_nothing_of_one(void **state)
@@ -242,6 +268,7 @@ int main(void)
 		cmocka_unit_test_setup(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup),
 		cmocka_unit_test_setup(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup),
 		cmocka_unit_test_setup(plugins_are_listed_and_shown_with_their_halves, run_setup),
+		cmocka_unit_test_setup(what_went_wrong_with_claims_is_shown_whole, run_setup),
 		cmocka_unit_test_setup(a_node_without_a_drain_says_nothing_of_one, run_setup),
 		cmocka_unit_test_setup(a_placement_is_tried_and_its_refusal_names_every_node, run_setup),
 	};

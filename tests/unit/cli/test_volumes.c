@@ -101,7 +101,9 @@ static void a_volume_is_shown_with_what_its_provider_made(void **state)
 			"\"controller_required\": true, \"controllers_healthy\": 1, "
 			"\"controllers_expected\": 2,"
 			"\"nodes_healthy\": 3, \"nodes_expected\": 4, \"capacity\": 1610612736,"
-			"\"phase\": \"VOLUME_EXPANDING\", \"phase_error\": \"quota\","
+			"\"phase\": \"VOLUME_EXPANDING\", \"phase_error\": \"quota\", \"source\": {},"
+			"\"node_capacities\": [{\"node_id\": \"n1\"}, {\"node_id\": \"n2\", \"bytes\": "
+			"1024}],"
 			"\"mount_options\": {\"mount_flags\": [\"[redacted]\"]},"
 			"\"topologies\": [{\"segments\": {\"rack\": \"R1\", \"zone\": \"a\"}}]},"
 			"\"why\": \"held by x\\nnext: y\","
@@ -112,6 +114,9 @@ static void a_volume_is_shown_with_what_its_provider_made(void **state)
 	expect_output("capacity             1.5GiB\n");
 	expect_output("phase                volume-expanding\n");
 	expect_output("last try             quota\n");
+	expect_output("file system          not grown yet on node n1\n"
+		      "                     1KiB on node n2\n");
+	assert_null(strstr(ending.output, "source"));
 	expect_output("mount flags          [redacted]\n");
 	expect_output("rack=R1,zone=a\n");
 	expect_output("\nwhy\nheld by x\nnext: y\nand by z\n");
@@ -237,7 +242,10 @@ static void external_volumes_are_listed(void **state)
 	expect_output("vol-1");
 	expect_output("i-1,i-2");
 	assert_null(strchr(ending.output, '\033'));
-	expect_failure("volume external x", STATUS_NOT_FOUND, "no plugin is called 'x'");
+	expect_failure("volume external x", STATUS_NOT_FOUND,
+		       "no plugin is called 'x' or begins with it: the server knows a plugin once it was "
+		       "healthy on a "
+		       "node. On the node: holdfast agent status");
 }
 
 static void snapshots_are_made_listed_and_deleted(void **state)

@@ -272,6 +272,36 @@ static void no_list_gives_a_page_above_its_most(void **state)
 	}
 }
 
+/* A plugin is handed what is of others: the right to run work is not enough for it. */
+static void only_who_may_register_plugins_runs_one(void **state)
+{
+	static const char put[] =
+		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", "
+		"\"policy\": \"write\"%s}, {\"namespace\": \"other\", \"capabilities\": "
+		"[\"csi-register-plugin\"]}]}}";
+	static const char run[] = "{\"allocation\": {\"name\": \"p\", \"node_id\": \"n1\"%s}}";
+	static const char block[] = ", \"csi_plugin\": {\"id\": \"ebs\", \"type\": \"CSI_PLUGIN_TYPE_NODE\"}";
+	struct fixture *f = *state;
+	char request[512];
+	struct error err;
+	char *secret;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	(void)str_format(request, sizeof(request), put, "");
+	operator_does(f, "Operator.PutPolicy", request);
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"dev\"]}");
+	(void)str_format(request, sizeof(request), run, "");
+	assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_INVALID_ARGUMENT);
+	(void)str_format(request, sizeof(request), run, block);
+	assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "csi-register-plugin"));
+	(void)str_format(request, sizeof(request), put, ", \"capabilities\": [\"csi-register-plugin\"]");
+	operator_does(f, "Operator.PutPolicy", request);
+	(void)str_format(request, sizeof(request), run, block);
+	assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err), STATUS_OK);
+	free(secret);
+}
+
 static void a_policy_can_be_changed_listed_and_deleted(void **state)
 {
 	struct fixture *f = *state;
@@ -468,6 +498,7 @@ int main(void)
 		TEST(callers_beyond_the_table_are_counted_together),
 		TEST(a_page_of_tokens_ends_where_the_next_begins),
 		TEST(no_list_gives_a_page_above_its_most),
+		TEST(only_who_may_register_plugins_runs_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

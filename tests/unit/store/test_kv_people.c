@@ -47,7 +47,6 @@ static int append_row(void *userdata, int n, char **values, char **names)
 static const char *read_only(const char *path, const char *sql)
 {
 	static struct rows rows;
-	cleanup_free char *command = NULL;
 	int ends[2];
 	int status;
 	ssize_t n;

@@ -1,0 +1,172 @@
+#include "alloc_runner_internal.h"
+#include "claim_call.h"
+#include "wakeup.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <assert.h>
+
+static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	wakeup_disarm(&runner->retry_timer);
+	runner->op = RUNNER_IDLE;
+	runner_advance(runner);
+	return 0;
+}
+
+static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
+{
+	uint64_t delay_us = backoff_next(&runner->claim_backoff, backoff_random());
+	struct alloc *alloc = &runner->record->alloc;
+	struct log_ctx ctx = runner_context(runner, "claim");
+	bool is_news = !str_eq(runner->last_error.msg, err->msg);
+	struct error failure;
+
+	runner->last_error = *err;
+	runner->op = RUNNER_WAIT;
+	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
+	if (wakeup_arm(runner->env->event, &runner->retry_timer, delay_us, on_retry_due, runner, &failure) !=
+	    STATUS_OK) {
+		runner->op = RUNNER_IDLE;
+		runner_fail(runner, &failure);
+		return;
+	}
+	if (!is_news)
+		return;
+	ctx.err = err;
+	log_ctx(LOG_WARNING, &ctx, "claim is tried again");
+	/* for whoever asks what it waits for; not worth a write */
+	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
+	runner->env->on_status(alloc, runner->env->userdata);
+}
+
+static void on_claimed(const struct claim_grant *grant, const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	runner_end_op(runner);
+	if (grant) {
+		backoff_reset(&runner->claim_backoff);
+		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED,
+							   .volume = runner->volume,
+							   .grant = grant});
+		return;
+	}
+	if (runner->record->phase == ALLOC_STOPPING)
+		runner_advance(runner);
+	else if (claim_error_is_passing(err->status))
+		wait_for_claim(runner, err);
+	else
+		runner_fail(runner, err);
+}
+
+void runner_begin_claim(struct alloc_runner *runner, uint32_t i)
+{
+	const struct claim_request request = {
+		.alloc = &runner->record->alloc,
+		.volume = i,
+		.node_id = runner->env->node_id,
+		.boot_id = runner->env->boot_id,
+		.timeout_us = runner->env->claim_timeout_us,
+	};
+	struct error err;
+
+	/* not journalled: after a restart a claim is simply asked for again */
+	(void)alloc_step(runner->record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+	runner_begin_op(runner, RUNNER_CLAIM, i);
+	runner->op_deadline_ms = clock_realtime_ms() + (int64_t)(request.timeout_us / USEC_PER_MSEC);
+	if (claim_call_start(runner->env->rpc, &request, on_claimed, runner, &runner->claim, &err) !=
+	    STATUS_OK) {
+		runner_end_op(runner);
+		wait_for_claim(runner, &err);
+	}
+}
+
+/* The helper refuses tickets that have expired while it was away: worth one new ticket. */
+static bool wants_new_ticket(struct alloc_runner *runner, const struct error *err)
+{
+	struct volume_record *volume = &runner->record->volumes[runner->volume];
+
+	if (err->status != STATUS_PERMISSION_DENIED || volume->is_renewed ||
+	    !volume_record_ticket_expired(volume, clock_realtime_ms()))
+		return false;
+	volume->is_renewed = true;
+	volume->is_granted_now = false;
+	return true;
+}
+
+static void on_mounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+
+	runner_end_op(runner);
+	if (mounted)
+		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_MOUNTED,
+							   .volume = runner->volume,
+							   .mounted = mounted});
+	else if (runner->record->phase == ALLOC_STOPPING || wants_new_ticket(runner, err))
+		runner_advance(runner);
+	else
+		runner_fail(runner, err);
+}
+
+void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
+{
+	struct error err;
+
+	runner_begin_op(runner, RUNNER_MOUNT, i);
+	if (volume_manager_mount(runner->env->volumes, &runner->record->volumes[i].target, on_mounted, runner,
+				 &runner->task, &err) != STATUS_OK) {
+		runner_end_op(runner);
+		runner_fail(runner, &err);
+	}
+}
+
+static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	const struct log_ctx ctx = runner_context(runner, "release");
+
+	assert(!err); /* an unmount is repeated until it succeeds */
+	if (mounted)
+		log_ctx(LOG_NOTICE, &ctx, "released without its plugin, as the server wants: %s",
+			mounted->kernel);
+	runner_end_op(runner);
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED,
+						   .volume = runner->volume,
+						   .mounted = mounted});
+}
+
+static void on_unmount_retry(const struct error *err, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	const struct volume_record *volume = &runner->record->volumes[runner->volume];
+	struct log_ctx ctx = runner_context(runner, "release");
+
+	ctx.err = err;
+	if (!str_eq(runner->last_error.msg, err->msg))
+		log_ctx(LOG_WARNING, &ctx, "release is tried again");
+	runner->last_error = *err;
+	runner->env->on_release_error(volume->claim_id, volume->generation, err, runner->env->userdata);
+}
+
+void runner_begin_unmount(struct alloc_runner *runner, uint32_t i)
+{
+	struct error err;
+
+	runner_begin_op(runner, RUNNER_UNMOUNT, i);
+	if (volume_manager_unmount(runner->env->volumes, &runner->record->volumes[i].target, on_unmounted,
+				   on_unmount_retry, runner, &runner->task, &err) == STATUS_OK)
+		return;
+	runner_end_op(runner);
+	on_unmount_retry(&err, runner);
+	runner->op = RUNNER_WAIT;
+	if (wakeup_arm(runner->env->event, &runner->retry_timer,
+		       backoff_next(&runner->claim_backoff, backoff_random()), on_retry_due, runner,
+		       &err) != STATUS_OK)
+		runner->env->on_broken(&err, runner->env->userdata);
+}

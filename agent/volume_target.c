@@ -1,0 +1,30 @@
+#include "csi_volume.h"
+#include "volume_task.h"
+
+#include "base/str.h"
+
+/* What plugins have mounted and bound, kept as long as it does not change. */
+static enum status look(struct volume_manager *manager, const char *stage_base, struct error *err)
+{
+	if (!str_eq(stage_base, manager->stage_base)) {
+		mount_table_free(manager->stage_mounts);
+		manager->stage_mounts = NULL;
+		(void)str_copy(manager->stage_base, sizeof(manager->stage_base), stage_base);
+	}
+	return mount_table_refresh(&manager->stage_mounts, stage_base, err);
+}
+
+enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,
+			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
+			       struct error *err)
+{
+	const char *stage_base = helper_client_info(manager->helper)->stage_base;
+	enum status status =
+		csi_volume_paths(stage_base, target->wire_volume, target->read_only, ret_paths, err);
+
+	if (status == STATUS_OK)
+		status = look(manager, stage_base, err);
+	if (status == STATUS_OK)
+		status = mount_table_find(manager->stage_mounts, ret_paths->target, ret_view, err);
+	return status;
+}

@@ -1,0 +1,306 @@
+/* A hostile CSI plugin: what it puts in the place of its targets, and what becomes of it. The test is the
+ * plugin, and root. */
+#include "volume.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TARGET STAGED "/" MH_CSI_PUBLISH_RW
+#define TARGET_RO STAGED "/" MH_CSI_PUBLISH_RO
+#define STAGING STAGED "/" MH_CSI_STAGING
+#define ALLOC_2 "aaaaaaaa-1111-2222-3333-555555555555"
+#define ALLOC_3 "aaaaaaaa-1111-2222-3333-666666666666"
+
+static const char policy[] = "\tprofile plugin { class = csi; exec = yes }\n";
+
+static struct agent agent;
+
+static void must(bool ok, const char *what)
+{
+	if (!ok)
+		fail_msg("%s: %s", what, strerror(errno));
+}
+
+#define MUST(expression) must((expression) >= 0, #expression)
+
+static int group_up(void **state)
+{
+	MUST(world_up(state));
+	world_policy("required", policy);
+	return 0;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	agent_up(&agent);
+	return 0;
+}
+
+/* The newest mount first, then the folders, which a failed test may have left. */
+static int stop(void **state)
+{
+	static const char *const points[] = {PUBLISHED,
+					     PUBLISH_BASE "/" ALLOC_2 "/0",
+					     PUBLISH_BASE "/" ALLOC_3 "/0",
+					     TARGET "/sub",
+					     TARGET,
+					     TARGET_RO,
+					     STAGING,
+					     STAGED};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
+		while (umount2(points[i], MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+			;
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
+		(void)unlink(points[i]);
+		(void)rmdir(points[i]);
+	}
+	(void)rmdir(PUBLISH_BASE "/" ALLOC);
+	(void)rmdir(PUBLISH_BASE "/" ALLOC_2);
+	(void)rmdir(PUBLISH_BASE "/" ALLOC_3);
+	if (agent.pid > 0)
+		agent_stop(&agent);
+	return 0;
+}
+
+static struct mh_source plugin(void)
+{
+	return (struct mh_source){.class = MH_CLASS_CSI};
+}
+
+static struct mh_stage stage_req(void)
+{
+	return stage_of("plugin", plugin(), false);
+}
+
+static struct mh_publish publish_req(const char *alloc)
+{
+	struct mh_publish req = publish_of("plugin", plugin(), false);
+
+	(void)str_format(req.alloc, sizeof(req.alloc), "%s", alloc);
+	(void)str_format(req.ticket.alloc, sizeof(req.ticket.alloc), "%s", alloc);
+	sign_ticket(&req.ticket);
+	return req;
+}
+
+static struct mh_unpublish unpublish_req(const char *alloc)
+{
+	struct mh_unpublish req = unpublish("vol-1");
+
+	(void)str_format(req.alloc, sizeof(req.alloc), "%s", alloc);
+	return req;
+}
+
+static void mount_target(const char *name)
+{
+	(void)mkdir(TARGET, 0755);
+	MUST(mount(name, TARGET, "tmpfs", 0, "mode=0777"));
+}
+
+static void a_link_or_a_file_in_the_place_of_a_target_is_never_followed(void **state)
+{
+	static const char *const places[] = {TARGET, STAGING};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct mh_reply reply;
+
+		expect_stage(&agent, stage_req(), MH_OK);
+		(void)rmdir(places[i]);
+		MUST(symlink("/etc", places[i]));
+		if (i == 0)
+			expect_stage(&agent, stage_req(), MH_OK);
+		else
+			expect_stage(&agent, stage_req(), MH_KERNEL);
+		expect_publish(&agent, publish_req(ALLOC), MH_NOT_FOUND);
+		reply = expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+		assert_int_equal(reply.sys_errno, ENOTDIR);
+		MUST(access("/etc/passwd", F_OK));
+		MUST(unlink(places[i]));
+		expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	}
+}
+
+/* The folder of both uses covered by one mount, which would serve either. */
+static void a_mount_over_the_volumes_folder_is_published_to_nobody(void **state)
+{
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	mount_target("plugin");
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(mount("cover", STAGED, "tmpfs", 0, "mode=0777"));
+	expect_stage(&agent, stage_req(), MH_CONFLICT);
+	expect_publish(&agent, publish_req(ALLOC), MH_CONFLICT);
+	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_CONFLICT);
+	assert_false(find_mount(PUBLISHED, &(struct mount_entry){.id = 0}));
+	MUST(umount(STAGED));
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	take_away(&agent);
+}
+
+static void what_the_plugin_mounts_later_does_not_reach_a_private_publish(void **state)
+{
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	mount_target("plugin");
+	MUST(mount(NULL, TARGET, NULL, MS_SHARED, NULL));
+	MUST(mkdir(TARGET "/sub", 0755));
+	expect_stage(&agent, stage_req(), MH_OK);
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	MUST(mount("later", TARGET "/sub", "tmpfs", 0, NULL));
+	assert_false(find_mount(PUBLISHED "/sub", &(struct mount_entry){.id = 0}));
+	assert_int_equal(shown(PUBLISHED).peer_group, 0);
+	assert_int_equal(shown(PUBLISHED).master, 0);
+	MUST(umount(TARGET "/sub"));
+	take_away(&agent);
+}
+
+static void what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same(void **state)
+{
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	mount_target("first");
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(umount(TARGET));
+	MUST(mount("/dev", TARGET, NULL, MS_BIND, NULL));
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	assert_words(shown(PUBLISHED).options, "nosuid,nodev", "");
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	MUST(umount(TARGET));
+	expect_publish(&agent, publish_req(ALLOC), MH_NOT_FOUND);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+/* Each publish is of another mount; none may be stuck, or the volume would be. */
+static void a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving(void **state)
+{
+	static const char *const allocs[] = {ALLOC, ALLOC_2, ALLOC_3};
+
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(allocs); i++) {
+		mount_target("again");
+		expect_stage(&agent, stage_req(), i == 0 ? MH_OK : MH_ALREADY);
+		expect_publish(&agent, publish_req(allocs[i]), MH_OK);
+		if (i + 1 < ARRAY_SIZE(allocs))
+			MUST(umount(TARGET));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(allocs); i++)
+		expect_unpublish(&agent, unpublish_req(allocs[i]), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	assert_int_equal(count_mounts(), 0);
+}
+
+static void stacked_mounts_are_taken_away_one_by_one(void **state)
+{
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	mount_target("lower");
+	mount_target("upper");
+	expect_stage(&agent, stage_req(), MH_OK);
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_CONFLICT);
+	assert_last_record("reason=stacked");
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	assert_int_equal(count_mounts(), 0);
+}
+
+/* The trees themselves: a task that had them could put links and files where names are looked up. */
+static void the_trees_are_published_to_nobody(void **state)
+{
+	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, STAGED, STAGING, "/", TEST_PREFIX};
+
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	(void)mkdir(TARGET, 0755);
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		MUST(mount("ok", TARGET, "tmpfs", 0, NULL));
+		expect_stage(&agent, stage_req(), i == 0 ? MH_OK : MH_ALREADY);
+		MUST(umount(TARGET));
+		MUST(mount(sources[i], TARGET, NULL, MS_BIND, NULL));
+		expect_stage(&agent, stage_req(), MH_CONFLICT);
+		expect_publish(&agent, publish_req(ALLOC), MH_CONFLICT);
+		MUST(umount(TARGET));
+	}
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+/* A ticket of one volume, one use or an older generation, for the other one. */
+static void a_ticket_is_good_for_one_volume_and_its_use(void **state)
+{
+	struct mh_stage stage = stage_req();
+	struct mh_publish publish = publish_req(ALLOC);
+
+	(void)state;
+	(void)str_format(stage.volume, sizeof(stage.volume), "vol-2");
+	expect_stage(&agent, stage, MH_REFUSED);
+	assert_last_record("reason=ticket-volume");
+	stage = stage_req();
+	stage.ticket.read_only = 1;
+	sign_ticket(&stage.ticket);
+	expect_stage(&agent, stage, MH_REFUSED);
+	assert_last_record("reason=ticket-read-only");
+	expect_stage(&agent, stage_req(), MH_OK);
+	mount_target("plugin");
+	stage = stage_req();
+	stage.ticket.generation = 7;
+	sign_ticket(&stage.ticket);
+	expect_stage(&agent, stage, MH_OK);
+	publish.ticket.generation = 7;
+	publish.ticket.read_only = 1;
+	sign_ticket(&publish.ticket);
+	expect_publish(&agent, publish, MH_REFUSED);
+	assert_last_record("reason=ticket-read-only");
+	/* readers' mount is not there, and the writers' is not taken for it */
+	publish.read_only = 1;
+	expect_publish(&agent, publish, MH_NOT_FOUND);
+	/* the other use does not bring an older generation back */
+	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_REFUSED);
+	assert_last_record("reason=ticket-generation");
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+/* The names of a plugin's folders, one level higher. */
+static void a_volume_may_be_called_as_a_plugins_folder_is(void **state)
+{
+	static const char *const names[] = {MH_CSI_STAGING, MH_CSI_PUBLISH_RO, MH_CSI_PUBLISH_RW};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct mh_stage req = stage_req();
+
+		(void)str_format(req.volume, sizeof(req.volume), "%s", names[i]);
+		(void)str_format(req.ticket.volume, sizeof(req.ticket.volume), "%s", names[i]);
+		sign_ticket(&req.ticket);
+		assert_int_equal(expect_stage(&agent, req, MH_OK).state, MH_STATE_PREPARED);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		expect_unstage(&agent, unstage(names[i]), MH_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_link_or_a_file_in_the_place_of_a_target_is_never_followed),
+		TEST(a_mount_over_the_volumes_folder_is_published_to_nobody),
+		TEST(what_the_plugin_mounts_later_does_not_reach_a_private_publish),
+		TEST(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same),
+		TEST(a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving),
+		TEST(stacked_mounts_are_taken_away_one_by_one),
+		TEST(the_trees_are_published_to_nobody),
+		TEST(a_volume_may_be_called_as_a_plugins_folder_is),
+		TEST(a_ticket_is_good_for_one_volume_and_its_use),
+	};
+
+	return cmocka_run_group_tests(tests, group_up, world_down);
+}

@@ -1,0 +1,179 @@
+/* What passed through is not left behind in memory, on neither side. */
+
+#include "memory.h"
+#include "tls_world.h"
+
+#include "base/str.h"
+#include "rpc/byteq.h"
+#include "rpc/message_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* free() writes over the first bytes of what it takes: looked for is the rest. */
+enum { SECRET_SIZE = 61, TAIL = 30 };
+
+/* On the caller's stack only, and in no other test. */
+static void make_secret(char ret[static SECRET_SIZE], char what)
+{
+	for (int i = 0; i < SECRET_SIZE - 1; i++)
+		ret[i] = (char)(i % 3 == 0 ? what : 'a' + (i * 7 + i / 26) % 26);
+	ret[SECRET_SIZE - 1] = '\0';
+}
+
+static bool is_left(const char secret[static SECRET_SIZE])
+{
+	return memory_holds(secret + TAIL, SECRET_SIZE - 1 - TAIL);
+}
+
+static void what_is_on_the_heap_is_found(void **state)
+{
+	char secret[SECRET_SIZE];
+	char *copy;
+
+	(void)state;
+	make_secret(secret, '0');
+	assert_false(is_left(secret));
+	copy = strdup(secret);
+	assert_non_null(copy);
+	assert_true(is_left(secret));
+	explicit_bzero(copy, strlen(copy));
+	assert_false(is_left(secret));
+	free(copy);
+}
+
+static void call(struct tls_world *tw, struct rpc_client *client, char what)
+{
+	char secret[SECRET_SIZE];
+	struct answer answer;
+
+	make_secret(secret, what);
+	assert_int_equal(world_get_now(tw->world, client, secret, &answer), STATUS_OK);
+	assert_string_equal(answer.id, "long id");
+	world_settle(tw->world);
+	assert_false(is_left(secret));
+}
+
+static void a_call_and_its_answer_leave_nothing(void **state)
+{
+	struct tls_world *tw = *state;
+
+	call(tw, tw->world->client, '1');
+	call(tw, tw->client, '2');
+}
+
+static void a_message_of_a_stream_leaves_nothing(void **state)
+{
+	struct tls_world *tw = *state;
+	struct session session;
+	char secret[SECRET_SIZE];
+	struct error err;
+
+	make_secret(secret, '3');
+	session_open(&session, tw->world, tw->client);
+	assert_int_equal(session_send(&session, secret, &err), STATUS_OK);
+	world_run_until_count(tw->world, &session.n_messages, 1);
+	assert_string_equal(session.last, secret);
+	world_settle(tw->world);
+	assert_false(is_left(secret));
+	rpc_stream_cancel(session.stream);
+	world_settle(tw->world);
+}
+
+/* In a text, a list, a map inside a message inside another, bytes, a oneof, and a field that nobody knows. */
+static void fill(Holdfast__V1__ClaimVolumeResponse *response, char *secret,
+		 void (*use)(const ProtobufCMessage *message, void *userdata), void *userdata)
+{
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Volume__SecretsEntry entry = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
+	Holdfast__V1__Volume__SecretsEntry *entries[] = {&entry};
+	Holdfast__V1__MountOptions options = HOLDFAST__V1__MOUNT_OPTIONS__INIT;
+	char *flags[] = {secret, secret};
+	uint8_t bytes[SECRET_SIZE - 1];
+	ProtobufCMessageUnknownField unknown = {.tag = 994,
+						.wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED};
+
+	memcpy(bytes, secret, sizeof(bytes));
+	bytes[0] = sizeof(bytes) - 1; /* its length on the wire */
+	entry.key = entry.value = secret;
+	options.mount_flags = flags;
+	options.n_mount_flags = 2;
+	volume.id = secret;
+	volume.secrets = entries;
+	volume.n_secrets = 1;
+	volume.mount_options = &options;
+	response->volume = &volume;
+	response->ticket = (ProtobufCBinaryData){.data = (uint8_t *)secret, .len = SECRET_SIZE - 1};
+	unknown.data = bytes;
+	unknown.len = sizeof(bytes);
+	response->base.unknown_fields = &unknown;
+	response->base.n_unknown_fields = 1;
+	use(&response->base, userdata);
+}
+
+/* As it was received: a copy by way of the wire. */
+static void copy(const ProtobufCMessage *message, void *userdata)
+{
+	ProtobufCMessage **ret = userdata;
+	uint8_t packed[1024];
+	size_t n = protobuf_c_message_get_packed_size(message);
+
+	assert_in_range(n, 1, sizeof(packed));
+	(void)protobuf_c_message_pack(message, packed);
+	*ret = protobuf_c_message_unpack(message->descriptor, NULL, n, packed);
+	assert_non_null(*ret);
+}
+
+static void every_string_of_a_message_is_wiped(void **state)
+{
+	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
+	ProtobufCMessage *messages[2];
+	char secret[SECRET_SIZE];
+
+	(void)state;
+	make_secret(secret, '4');
+	fill(&response, secret, copy, &messages[0]);
+	welcome.cluster = secret;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
+	down.welcome = &welcome;
+	copy(&down.base, &messages[1]);
+	for (int i = 0; i < 2; i++) {
+		assert_true(is_left(secret));
+		message_text_wipe(messages[i]);
+		protobuf_c_message_free_unpacked(messages[i], NULL);
+	}
+	assert_false(is_left(secret));
+}
+
+static void a_queue_keeps_nothing_that_was_taken(void **state)
+{
+	static const char filler[4096];
+	struct byteq queue = BYTEQ_INIT;
+	char secret[SECRET_SIZE];
+
+	(void)state;
+	make_secret(secret, '5');
+	assert_true(byteq_put(&queue, secret, strlen(secret)));
+	assert_true(byteq_put(&queue, filler, sizeof(filler))); /* it grows, and moves */
+	byteq_take(&queue, strlen(secret));
+	byteq_take(&queue, sizeof(filler) - 1);
+	assert_false(is_left(secret));
+	byteq_release(&queue);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tls_world_setup, tls_world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_on_the_heap_is_found),
+		cmocka_unit_test(a_queue_keeps_nothing_that_was_taken),
+		TEST(a_call_and_its_answer_leave_nothing),
+		TEST(a_message_of_a_stream_leaves_nothing),
+		cmocka_unit_test(every_string_of_a_message_is_wiped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
