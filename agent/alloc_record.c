@@ -38,20 +38,34 @@ void alloc_record_free(struct alloc_record *record)
 	free(record);
 }
 
+/* With room for what @alloc may publish. */
 static struct alloc_record *record_alloc(const struct alloc *alloc)
 {
+	size_t n = alloc->n_volumes;
 	struct alloc_record *record;
 
-	assert(alloc->n_volumes <= ALLOC_VOLUMES_MAX);
-	record = calloc(1, sizeof(*record) + alloc->n_volumes * sizeof(record->volumes[0]));
-	if (record)
-		record->alloc = *alloc;
+	assert(n <= ALLOC_VOLUMES_MAX && alloc->n_published <= n);
+	record = calloc(1, sizeof(*record) + n * (sizeof(record->volumes[0]) + sizeof(struct volume_request) +
+						  sizeof(struct alloc_volume)));
+	if (!record)
+		return NULL;
+	record->alloc = *alloc;
+	(void)str_copy(record->description, sizeof(record->description), alloc_description(alloc));
+	record->alloc.client_description = record->description;
+	record->alloc.volumes = (struct volume_request *)(void *)&record->volumes[n];
+	record->alloc.published = (struct alloc_volume *)(void *)&record->alloc.volumes[n];
+	if (n > 0)
+		memcpy(record->alloc.volumes, alloc->volumes, n * sizeof(alloc->volumes[0]));
+	if (alloc->n_published > 0)
+		memcpy(record->alloc.published, alloc->published,
+		       alloc->n_published * sizeof(alloc->published[0]));
 	return record;
 }
 
 enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, struct alloc_record **ret,
 			     struct error *err)
 {
+	struct alloc fresh = *alloc;
 	struct alloc_record *record;
 
 	if (!id_is_uuid(alloc->id))
@@ -61,15 +75,15 @@ enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, str
 		return error_set(err, STATUS_UNIMPLEMENTED, 0,
 				 "allocation %s wants driver '%s'; this agent has driver 'none' (mount only)",
 				 alloc->id, alloc->driver);
-	record = record_alloc(alloc);
+	fresh.client_status = CLIENT_PENDING;
+	fresh.client_description = NULL;
+	fresh.client_code = 0;
+	fresh.n_published = 0;
+	record = record_alloc(&fresh);
 	if (!record)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take allocation %s",
 				 alloc->id);
 	(void)str_copy(record->boot_id, sizeof(record->boot_id), boot_id);
-	record->alloc.client_status = CLIENT_PENDING;
-	record->alloc.client_description[0] = '\0';
-	record->alloc.client_code = 0;
-	record->alloc.n_published = 0;
 	*ret = record;
 	return STATUS_OK;
 }
@@ -102,6 +116,7 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 		pb->external_id = target->external_id;
 		pb->attachment_mode = (Holdfast__V1__AttachmentMode)target->attachment_mode;
 		pb->access_mode = (Holdfast__V1__AccessMode)target->access_mode;
+		pb->is_host_device = target->is_host_device;
 	} else {
 		pb->profile = target->profile;
 	}
@@ -164,6 +179,7 @@ static bool take_csi(struct volume_target *target, const Holdfast__V1__JournalVo
 	    (unsigned int)pb->attachment_mode >= ATTACHMENT_MODE_N)
 		return false;
 	target->type = VOLUME_CSI;
+	target->is_host_device = pb->is_host_device;
 	target->access_mode = (enum access_mode)pb->access_mode;
 	target->attachment_mode = (enum attachment_mode)pb->attachment_mode;
 	return take_text(target->profile, sizeof(target->profile), pb->plugin_id) &&
@@ -226,34 +242,32 @@ static enum status damaged(struct error *err, const char *id)
 static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_record **ret, struct error *err)
 {
 	cleanup_free struct alloc_record *record = NULL;
-	cleanup_free struct alloc *alloc = calloc(1, sizeof(*alloc));
+	cleanup(alloc_release) struct alloc alloc = {0};
 	enum status status;
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read the journal");
 	if (!pb->allocation)
 		return damaged(err, "?");
-	status = alloc_from_pb(pb->allocation, alloc, err);
+	status = alloc_from_pb(pb->allocation, &alloc, err);
 	if (status != STATUS_OK) {
 		(void)error_prefix(err, "the journal's record of allocation '%.64s' is damaged",
 				   pb->allocation->id);
 		err->status = STATUS_DATA_LOSS;
 		return STATUS_DATA_LOSS;
 	}
-	if (!id_is_uuid(alloc->id) || pb->n_volumes != alloc->n_volumes ||
+	if (!id_is_uuid(alloc.id) || pb->n_volumes != alloc.n_volumes ||
 	    (unsigned int)pb->phase >= ALLOC_PHASE_N || (unsigned int)pb->final_status >= CLIENT_N ||
-	    alloc->n_published > alloc->n_volumes)
-		return damaged(err, alloc->id);
-	record = record_alloc(alloc);
+	    alloc.n_published > alloc.n_volumes)
+		return damaged(err, alloc.id);
+	record = record_alloc(&alloc);
 	if (!record)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read the journal");
 	record->phase = (enum alloc_phase)pb->phase;
 	record->final_status = (enum client_status)pb->final_status;
 	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id))
-		return damaged(err, alloc->id);
-	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
-		if (!take_volume(&record->volumes[i], alloc, i, pb->volumes[i]))
-			return damaged(err, alloc->id);
+		return damaged(err, alloc.id);
+	for (uint32_t i = 0; i < alloc.n_volumes; i++) {
+		if (!take_volume(&record->volumes[i], &alloc, i, pb->volumes[i]))
+			return damaged(err, alloc.id);
 	}
 	*ret = TAKE_PTR(record);
 	return STATUS_OK;

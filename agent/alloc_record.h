@@ -42,13 +42,14 @@ struct volume_record {
 };
 
 /* volumes[i] belongs to alloc.volumes[i]; i is the slot. alloc.published[i] is set while volumes up to i are
- * published. */
+ * published; there is room for all of them. */
 struct alloc_record {
-	struct alloc alloc;
+	struct alloc alloc; /* not to be released: what it points to is the record's */
+	char description[ALLOC_DESCRIPTION_MAX + 1]; /* of alloc */
 	enum alloc_phase phase;
 	enum client_status final_status; /* once stopping */
 	char boot_id[UUID_TEXT_SIZE];	 /* in which it was accepted */
-	struct volume_record volumes[];	 /* alloc.n_volumes */
+	struct volume_record volumes[];	 /* alloc.n_volumes; behind them are the lists of alloc */
 };
 
 /** A new record for what the server sent; STATUS_INVALID_ARGUMENT when it cannot be run here.

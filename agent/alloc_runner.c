@@ -26,10 +26,10 @@ struct log_ctx runner_context(const struct alloc_runner *runner, const char *op)
 static void log_status(const struct alloc *alloc)
 {
 	const struct log_ctx ctx = {.alloc = alloc->id, .op = "allocation"};
-	bool has_text = alloc->client_description[0] != '\0';
+	bool has_text = alloc_description(alloc)[0] != '\0';
 
 	log_ctx(alloc->client_status == CLIENT_FAILED ? LOG_ERR : LOG_NOTICE, &ctx, "allocation is %s%s%s",
-		client_status_name(alloc->client_status), has_text ? ": " : "", alloc->client_description);
+		client_status_name(alloc->client_status), has_text ? ": " : "", alloc_description(alloc));
 }
 
 static void on_written(const struct error *err, void *userdata)
@@ -139,6 +139,7 @@ void runner_begin_op(struct alloc_runner *runner, enum runner_op op, uint32_t vo
 
 void runner_end_op(struct alloc_runner *runner)
 {
+	wakeup_disarm(&runner->news_timer);
 	runner->op = RUNNER_IDLE;
 	runner->claim = NULL;
 	runner->task = NULL;
@@ -314,6 +315,7 @@ void alloc_runner_free(struct alloc_runner *runner)
 		return;
 	claim_call_cancel(runner->claim);
 	wakeup_disarm(&runner->retry_timer);
+	wakeup_disarm(&runner->news_timer);
 	while ((write = STAILQ_FIRST(&runner->writes))) {
 		STAILQ_REMOVE_HEAD(&runner->writes, entry);
 		free(write);

@@ -38,6 +38,8 @@ struct alloc_runner {
 	struct volume_task *task;
 	struct backoff claim_backoff;
 	sd_event_source *retry_timer;
+	sd_event_source *news_timer; /* while mounting */
+	uint64_t news_delay_ms;
 	int64_t op_since_ms;
 	int64_t op_deadline_ms;
 	struct error last_error;

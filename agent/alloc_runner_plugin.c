@@ -41,7 +41,7 @@ void runner_begin_plugin(struct alloc_runner *runner)
 		return;
 	}
 	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
 			 "waiting until its plugin %s is healthy", alloc->csi_plugin.id);
 	runner->env->on_status(alloc, runner->env->userdata);
 }

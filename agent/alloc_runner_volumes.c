@@ -1,11 +1,14 @@
 #include "alloc_runner_internal.h"
 #include "claim_call.h"
+#include "mount_news.h"
 #include "wakeup.h"
 
 #include "base/clock.h"
 #include "base/str.h"
 
 #include <assert.h>
+#include <string.h>
+#include <sys/param.h>
 
 static int on_retry_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -39,7 +42,7 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	ctx.err = err;
 	log_ctx(LOG_WARNING, &ctx, "claim is tried again");
 	/* for whoever asks what it waits for; not worth a write */
-	(void)str_format(alloc->client_description, sizeof(alloc->client_description),
+	(void)str_format(runner->record->description, sizeof(runner->record->description),
 			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
 	runner->env->on_status(alloc, runner->env->userdata);
 }
@@ -114,11 +117,43 @@ static void on_mounted(const struct volume_mounted *mounted, const struct error 
 		runner_fail(runner, err);
 }
 
+static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void await_news(struct alloc_runner *runner)
+{
+	/* without the timer nothing is told, and all goes on */
+	(void)wakeup_arm(runner->env->event, &runner->news_timer, runner->news_delay_ms * USEC_PER_MSEC,
+			 on_news_due, runner, NULL);
+}
+
+/* For whoever asks what it waits for; not worth a write of ours. */
+static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct alloc_runner *runner = userdata;
+	struct alloc *alloc = &runner->record->alloc;
+	struct volume_task_info info = volume_task_info(runner->task);
+	char text[ALLOC_DESCRIPTION_MAX + 1];
+
+	wakeup_disarm(&runner->news_timer);
+	if (runner->record->phase == ALLOC_STOPPING)
+		return 0;
+	(void)mount_news_text(&info, alloc->volumes[runner->volume].source, text);
+	if (!str_eq(text, alloc->client_description)) {
+		memcpy(alloc->client_description, text, sizeof(text));
+		runner->env->on_status(alloc, runner->env->userdata);
+	}
+	runner->news_delay_ms = MIN(2 * runner->news_delay_ms, (uint64_t)MOUNT_NEWS_MAX_MS);
+	await_news(runner);
+	return 0;
+}
+
 void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
 {
 	struct error err;
 
 	runner_begin_op(runner, RUNNER_MOUNT, i);
+	runner->news_delay_ms = MOUNT_NEWS_FIRST_MS;
+	await_news(runner);
 	if (volume_manager_mount(runner->env->volumes, &runner->record->volumes[i].target, on_mounted, runner,
 				 &runner->task, &err) != STATUS_OK) {
 		runner_end_op(runner);

@@ -24,10 +24,10 @@ static const enum alloc_phase next_phase[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 };
 /* clang-format on */
 
-static void describe(struct alloc *alloc, enum status code, const char *text)
+static void describe(struct alloc_record *record, enum status code, const char *text)
 {
-	alloc->client_code = (int32_t)code;
-	(void)snprintf(alloc->client_description, sizeof(alloc->client_description), "%s", text);
+	record->alloc.client_code = (int32_t)code;
+	(void)snprintf(record->description, sizeof(record->description), "%s", text);
 }
 
 static void apply_grant(struct alloc_record *record, uint32_t i, const struct claim_grant *grant)
@@ -84,6 +84,7 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 	forget_details(&volume->target);
 	volume->target.dev_major = mounted->dev_major;
 	volume->target.dev_minor = mounted->dev_minor;
+	volume->target.is_host_device = mounted->is_host_device;
 	*published = (struct alloc_volume){0};
 	memcpy(published->name, record->alloc.volumes[i].name, sizeof(published->name));
 	memcpy(published->path, mounted->path, sizeof(published->path));
@@ -119,7 +120,7 @@ static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 		return;
 	}
 	record->alloc.client_status = record->final_status = CLIENT_LOST;
-	describe(&record->alloc, STATUS_ABORTED, "node was rebooted");
+	describe(record, STATUS_ABORTED, "node was rebooted");
 }
 
 /* Does the volume's own state allow the event? */
@@ -172,16 +173,16 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		return true;
 	case ALLOC_EVENT_RUN:
 		record->alloc.client_status = CLIENT_RUNNING;
-		describe(&record->alloc, STATUS_OK, "");
+		describe(record, STATUS_OK, "");
 		return true;
 	case ALLOC_EVENT_FAIL:
 		record->final_status = CLIENT_FAILED;
-		describe(&record->alloc, event->err->status, event->err->msg);
+		describe(record, event->err->status, event->err->msg);
 		return true;
 	case ALLOC_EVENT_STOP:
 		record->final_status = CLIENT_COMPLETE;
 		record->alloc.desired_status = DESIRED_STOP;
-		describe(&record->alloc, STATUS_OK, "");
+		describe(record, STATUS_OK, "");
 		return true;
 	case ALLOC_EVENT_RELEASED:
 		apply_released(record, event->volume);

@@ -113,6 +113,9 @@ static void note_plugins(const struct runner_env *env, const struct alloc_record
 
 		if (volume->target.type == VOLUME_CSI && volume_record_is_live(volume))
 			volume_manager_note_plugin(env->volumes, volume->target.wire_volume);
+		if (volume->target.type == VOLUME_CSI && volume->state == VOLUME_PUBLISHED)
+			volume_manager_note_published(env->volumes, volume->target.wire_volume,
+						      volume->target.is_host_device);
 	}
 }
 

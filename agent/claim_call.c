@@ -181,6 +181,9 @@ bool claim_error_is_passing(enum status status)
 	case STATUS_DEADLINE_EXCEEDED:
 	case STATUS_ABORTED:
 	case STATUS_CANCELLED:
+	/* of a provider: this node has as many volumes attached as it can have, until another is detached; of
+	 * the server: it is short of something now */
+	case STATUS_RESOURCE_EXHAUSTED:
 		return true;
 	case STATUS_OK:
 	case STATUS_UNKNOWN:
@@ -188,7 +191,6 @@ bool claim_error_is_passing(enum status status)
 	case STATUS_NOT_FOUND:
 	case STATUS_ALREADY_EXISTS:
 	case STATUS_PERMISSION_DENIED:
-	case STATUS_RESOURCE_EXHAUSTED:
 	case STATUS_FAILED_PRECONDITION:
 	case STATUS_OUT_OF_RANGE:
 	case STATUS_UNIMPLEMENTED:

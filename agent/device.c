@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
@@ -75,28 +77,49 @@ bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 	return false;
 }
 
-struct wanted_device {
+struct search {
 	uint32_t dev_major;
 	uint32_t dev_minor;
+	const char *const *within;
+	struct device_mounts found;
 };
 
-static int is_of_device(const struct mount_entry *entry, void *userdata)
+static bool is_below(const char *point, const char *folder)
 {
-	const struct wanted_device *wanted = userdata;
+	size_t n = strlen(folder);
 
-	return entry->dev_major == wanted->dev_major && entry->dev_minor == wanted->dev_minor;
+	return n > 0 && strncmp(point, folder, n) == 0 && (point[n] == '/' || point[n] == '\0');
 }
 
-bool device_is_mounted(uint32_t dev_major, uint32_t dev_minor)
+static int look_at_mount(const struct mount_entry *entry, void *userdata)
 {
-	struct wanted_device wanted = {.dev_major = dev_major, .dev_minor = dev_minor};
+	struct search *search = userdata;
+	struct device_mounts *found = &search->found;
+
+	if (entry->dev_major != search->dev_major || entry->dev_minor != search->dev_minor)
+		return 0;
+	if (is_below(entry->point, search->within[0]) || is_below(entry->point, search->within[1])) {
+		found->is_whole = found->is_whole || str_eq(entry->root, "/");
+	} else if (!found->is_elsewhere) {
+		found->is_elsewhere = true;
+		(void)snprintf(found->point, sizeof(found->point), "%s", entry->point);
+	}
+	return 0;
+}
+
+void device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
+			struct device_mounts *ret)
+{
+	struct search search = {.dev_major = dev_major, .dev_minor = dev_minor, .within = within};
 	cleanup_close int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	cleanup_free struct mountinfo *mountinfo = fd < 0 ? NULL : malloc(sizeof(*mountinfo));
 
+	*ret = (struct device_mounts){0};
 	if (!mountinfo)
-		return false;
+		return;
 	mountinfo->fd = fd;
-	return mountinfo_each(mountinfo, is_of_device, &wanted) > 0;
+	if (mountinfo_each(mountinfo, look_at_mount, &search) == 0)
+		*ret = search.found;
 }
 
 #define BLOCK_FOLDER "/sys/class/block"

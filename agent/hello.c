@@ -25,7 +25,7 @@ Holdfast__V1__AllocStatus *hello_alloc_status(const struct alloc *alloc, bool is
 	pb->client_status = (Holdfast__V1__ClientStatus)alloc->client_status;
 	pb->code = alloc->client_code;
 	if (!put_text(&pb->alloc_id, alloc->id) ||
-	    (!is_short && !put_text(&pb->description, alloc->client_description)))
+	    (!is_short && !put_text(&pb->description, alloc_description(alloc))))
 		goto fail;
 	if (is_short || alloc->n_published == 0)
 		return pb;

@@ -110,6 +110,7 @@ static int read_below(struct mount_table *table, const char *base)
 	if (!out || !escaped) {
 		r = -errno;
 		fclosep(&out);
+		/* cppcheck-suppress resourceLeak ; in is closed by its attribute */
 		return r;
 	}
 	r = filter_lines(in, out, escaped);

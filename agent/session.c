@@ -165,18 +165,15 @@ static enum status take_welcome(struct session *session, const session_down *dow
 
 static enum status take_run(struct session *session, const session_down *down, struct error *err)
 {
-	struct alloc *alloc = calloc(1, sizeof(*alloc));
+	cleanup(alloc_release) struct alloc alloc = {0};
 	enum status status;
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot take an allocation");
-	status = down->run->alloc ? alloc_from_pb(down->run->alloc, alloc, err)
+	status = down->run->alloc ? alloc_from_pb(down->run->alloc, &alloc, err)
 				  : error_set(err, STATUS_INVALID_ARGUMENT, 0, "it is empty");
 	if (status == STATUS_OK) {
-		alloc_default(alloc);
-		session->handlers->on_run(alloc, session->userdata);
+		alloc_default(&alloc);
+		session->handlers->on_run(&alloc, session->userdata);
 	}
-	free(alloc);
 	return status;
 }
 

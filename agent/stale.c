@@ -195,7 +195,7 @@ static bool has_server(const struct alloc_record *record, uint32_t i)
 {
 	enum source_class class = record->volumes[i].target.source.class;
 
-	return record->volumes[i].state == VOLUME_PUBLISHED && i < record->alloc.n_published &&
+	return i < record->alloc.n_published && record->volumes[i].state == VOLUME_PUBLISHED &&
 	       !record->alloc.published[i].is_device && class != SOURCE_BLOCK && class != SOURCE_TMPFS;
 }
 

@@ -195,7 +195,7 @@ static enum status task_add(struct volume_manager *manager, const struct volume_
 	(void)secret_message_ref(task->target.details);
 	task->manager = manager;
 	task->queue = queue;
-	task->since_ms = clock_realtime_ms();
+	task->since_ms = task->step_since_ms = clock_realtime_ms();
 	task->backoff = (struct backoff)BACKOFF_INIT(VOLUME_RETRY_MIN_MS * USEC_PER_MSEC,
 						     VOLUME_RETRY_MAX_MS * USEC_PER_MSEC);
 	LIST_INSERT_HEAD(&manager->tasks, task, all);
@@ -363,6 +363,10 @@ struct volume_task_info volume_task_info(const struct volume_task *task)
 
 	return (struct volume_task_info){
 		.step = step_name(task),
+		.step_since_ms = task->step_since_ms,
+		.plugin_id = volume_op_is_plugins(task->state) ? task->target.profile : NULL,
+		.call = volume_plugin_call_name(task->state),
+		.is_calling = task->call != NULL,
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
 		.attempts = task->backoff.attempts + 1,
@@ -391,6 +395,14 @@ void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *
 void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume)
 {
 	volume_touches_add(&manager->touches, wire_volume);
+}
+
+void volume_manager_note_published(struct volume_manager *manager, const char *wire_volume,
+				   bool is_host_device)
+{
+	volume_touches_judge(&manager->touches, wire_volume,
+			     is_host_device ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
+	volume_touches_note_staged(&manager->touches, wire_volume, true);
 }
 
 enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,

@@ -35,6 +35,7 @@ struct volume_mounted {
 	bool is_device; /* path is a block device, made by the plugin */
 	uint32_t dev_major;
 	uint32_t dev_minor;
+	bool is_host_device;		   /* as in struct volume_target */
 	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
 };
 
@@ -62,6 +63,10 @@ void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *
 
 /** A plugin may hold something of this volume since before this run: it is asked to let go. */
 void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume);
+
+/** A csi volume has been published, and so staged, since before this run; @is_host_device as judged then. */
+void volume_manager_note_published(struct volume_manager *manager, const char *wire_volume,
+				   bool is_host_device);
 
 /** No callbacks; @helper must be freed before. NULL is allowed. */
 void volume_manager_free(struct volume_manager *manager);
@@ -119,8 +124,12 @@ void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed);
 
 struct volume_task_info {
 	const char *step;
-	int64_t since_ms;    /* wall clock, when the task was queued */
-	int64_t next_try_ms; /* wall clock, 0: not waiting for another attempt */
+	int64_t step_since_ms; /* wall clock; of the first attempt */
+	const char *plugin_id; /* borrowed; whom the step is waiting for or calling; NULL: no plugin */
+	const char *call;      /* of that plugin; NULL: none */
+	bool is_calling;       /* the call is under way */
+	int64_t since_ms;      /* wall clock, when the task was queued */
+	int64_t next_try_ms;   /* wall clock, 0: not waiting for another attempt */
 	uint32_t attempts;
 	const char *last_error; /* borrowed; of what it waits for, if it does; empty: none */
 };

@@ -67,6 +67,11 @@ static const struct plugin_step {
 	[VOLUME_OP_EXPANDING] = {CSI_NODE_EXPAND_VOLUME, build_expand},
 };
 
+const char *volume_plugin_call_name(enum volume_op_state state)
+{
+	return plugin_steps[state].build ? csi_method_info(plugin_steps[state].method)->name : NULL;
+}
+
 static bool is_undoing(const struct volume_task *task)
 {
 	return task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE;
@@ -128,6 +133,8 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 			task->expanded_bytes =
 				((const Csi__V1__NodeExpandVolumeResponse *)(const void *)response)
 					->capacity_bytes;
+		if (method == CSI_NODE_STAGE_VOLUME)
+			volume_touches_note_staged(&task->manager->touches, task->target.wire_volume, true);
 		task_succeeded(task);
 		return;
 	}
@@ -197,6 +204,8 @@ static void task_call(struct volume_task *task, uint64_t timeout_us)
 		/* before, as it may be carried out whatever comes of it */
 		if (task->kind == VOLUME_OP_MOUNT)
 			volume_touches_add(&manager->touches, task->target.wire_volume);
+		if (step->method == CSI_NODE_UNSTAGE_VOLUME)
+			volume_touches_note_staged(&manager->touches, task->target.wire_volume, false);
 		status = csi_call_start(client, step->method, &request.pb.base, timeout_us, on_called, task,
 					&task->call, &err);
 	}
@@ -206,12 +215,28 @@ static void task_call(struct volume_task *task, uint64_t timeout_us)
 	}
 }
 
-/* Staging is the plugin's only if it says so. */
+/* Has the plugin staged it for another use, and is that still there? The mount is asked for as well, as what
+ * would be published from a path that somebody has unmounted is not the volume. Who mounts nothing at that
+ * path stages once more. */
+static bool is_staged(const struct volume_task *task)
+{
+	const char *stage_base = helper_client_info(task->manager->helper)->stage_base;
+	const char *wire_volume = task->target.wire_volume;
+	struct csi_volume_paths paths;
+	struct mount_view view;
+
+	return task->state == VOLUME_OP_PLUGIN_STAGING &&
+	       volume_touches_is_staged(&task->manager->touches, wire_volume) &&
+	       csi_volume_paths(stage_base, wire_volume, false, &paths, NULL) == STATUS_OK &&
+	       volume_stage_find(task->manager, paths.staging, &view, NULL) == STATUS_OK;
+}
+
+/* Staging is the plugin's only if it says so, and is done once. */
 static void call_if_it_stages(struct volume_task *task)
 {
 	const struct node_half *node = find_node(task);
 
-	if (node && !node->stage)
+	if ((node && !node->stage) || is_staged(task))
 		task_succeeded(task);
 	else
 		task_call(task, 0);

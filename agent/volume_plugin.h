@@ -14,6 +14,9 @@ struct volume_task;
 /** Do @action: VOLUME_OP_WAIT_PLUGIN or one of VOLUME_OP_PLUGIN_*. Ends with an event. */
 void volume_plugin_begin(struct volume_task *task, enum volume_op_action action);
 
+/** What the plugin is called for in @state: "NodeStageVolume", ...; NULL: nothing. */
+const char *volume_plugin_call_name(enum volume_op_state state);
+
 /** Let the same call be made again after a pause. */
 void volume_plugin_pause(struct volume_task *task);
 

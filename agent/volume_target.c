@@ -14,6 +14,14 @@ static enum status look(struct volume_manager *manager, const char *stage_base, 
 	return mount_table_refresh(&manager->stage_mounts, stage_base, err);
 }
 
+enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,
+			      struct error *err)
+{
+	enum status status = look(manager, helper_client_info(manager->helper)->stage_base, err);
+
+	return status == STATUS_OK ? mount_table_find(manager->stage_mounts, path, ret, err) : status;
+}
+
 enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,
 			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
 			       struct error *err)
@@ -22,9 +30,5 @@ enum status volume_target_find(struct volume_manager *manager, const struct volu
 	enum status status =
 		csi_volume_paths(stage_base, target->wire_volume, target->read_only, ret_paths, err);
 
-	if (status == STATUS_OK)
-		status = look(manager, stage_base, err);
-	if (status == STATUS_OK)
-		status = mount_table_find(manager->stage_mounts, ret_paths->target, ret_view, err);
-	return status;
+	return status == STATUS_OK ? volume_stage_find(manager, ret_paths->target, ret_view, err) : status;
 }

@@ -35,6 +35,7 @@ struct volume_target {
 	bool read_only;
 	uint32_t dev_major; /* of the staged file system, or the device, as far as known: 0:0 when not */
 	uint32_t dev_minor;
+	bool is_host_device; /* csi: that file system is one that the host has mounted for itself */
 
 	bool stage_read_only;
 	bool exec;

@@ -41,21 +41,59 @@ static bool is_reused(const struct volume_task *task)
 	return volume_target_is_device(target);
 }
 
-/* A block device whose file system lives on in another mount namespace is still being written to: that is no
- * release, whatever was unmounted here. */
+/* Mounts of the device that are neither plugins' nor the helper's. */
+static void find_mounts(const struct volume_task *task, uint32_t dev_major, uint32_t dev_minor,
+			struct device_mounts *ret)
+{
+	const struct helper_info *info = helper_client_info(task->manager->helper);
+	const char *const ours[] = {info->stage_base, info->publish_base};
+
+	device_find_mounts(dev_major, dev_minor, ours, ret);
+}
+
+/* A plugin may bind a directory of a file system that the host uses itself: its superblock outlives the
+ * volume. That is judged as soon as the plugin's mount is seen, when no workload had a part in it yet, and
+ * stands until the volume is unstaged: who mounts the device of a volume later makes it nobody else's. What
+ * was there already and never judged is the host's only if no more than a part of the file system is bound.
+ */
+static void judge_device(struct volume_task *task, uint32_t dev_major, uint32_t dev_minor, bool is_fresh)
+{
+	struct volume_touches *touches = &task->manager->touches;
+	const char *wire_volume = task->target.wire_volume;
+	struct device_mounts mounts = {0};
+	bool is_hosts;
+
+	if (volume_touches_device(touches, wire_volume) != VOLUME_DEVICE_UNJUDGED)
+		return;
+	if (device_has_superblock(dev_major, dev_minor))
+		find_mounts(task, dev_major, dev_minor, &mounts);
+	is_hosts = mounts.is_elsewhere && (is_fresh || !mounts.is_whole);
+	volume_touches_judge(touches, wire_volume, is_hosts ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
+}
+
+/* A block device whose file system lives on is still being written to: that is no release, whatever was
+ * unmounted here. */
 static enum status check_superblock(struct volume_task *task, const struct mh_reply *reply, struct error *err)
 {
 	const struct volume_target *target = &task->target;
+	struct device_mounts mounts;
 
-	if (target->type == VOLUME_CSI ? is_reused(task) : target->source.class != SOURCE_BLOCK)
+	if (target->type == VOLUME_CSI ? is_reused(task) || target->is_host_device
+				       : target->source.class != SOURCE_BLOCK)
 		return STATUS_OK;
 	if ((reply->state & MH_STATE_SB_ALIVE) == 0 &&
 	    ((target->dev_major == 0 && target->dev_minor == 0) ||
 	     !device_has_superblock(target->dev_major, target->dev_minor)))
 		return STATUS_OK;
-	/* a plugin may bind a directory of a file system that the host uses itself */
-	if (target->type == VOLUME_CSI && device_is_mounted(target->dev_major, target->dev_minor))
-		return STATUS_OK;
+	find_mounts(task, target->dev_major, target->dev_minor, &mounts);
+	if (mounts.is_elsewhere)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s is unmounted here, but its file system (device %u:%u) is still in "
+			"use: somebody has mounted it at %s as well; unmount it there (umount %s), "
+			"and look for more with: grep %u:%u /proc/*/mountinfo",
+			target->volume_id, target->dev_major, target->dev_minor, mounts.point, mounts.point,
+			target->dev_major, target->dev_minor);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is unmounted here, but its file system (device %u:%u) is still in use: another "
@@ -117,8 +155,12 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 		return status;
 	switch (reply->header.op) {
 	case MH_OP_STAGE:
-		if ((reply->state & MH_STATE_STAGED) != 0)
-			picture_note(task, MH_LIST_STAGED, reply);
+		if ((reply->state & MH_STATE_STAGED) == 0)
+			return STATUS_OK;
+		picture_note(task, MH_LIST_STAGED, reply);
+		if (task->target.type == VOLUME_CSI)
+			judge_device(task, reply->dev_major, reply->dev_minor,
+				     task->state == VOLUME_OP_CONFIRMING);
 		return STATUS_OK;
 	case MH_OP_STAT:
 		/* without the helper's folders no plugin was ever called; with them one may have been */
@@ -324,6 +366,8 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 	struct volume_mounted mounted = {
 		.dev_major = task->publish_reply.dev_major,
 		.dev_minor = task->publish_reply.dev_minor,
+		.is_host_device = volume_touches_device(&task->manager->touches, task->target.wire_volume) ==
+				  VOLUME_DEVICE_HOSTS,
 	};
 	struct error err;
 	enum status status = published_path(task, mounted.path, &err);
@@ -425,6 +469,12 @@ static void task_check(struct volume_task *task)
 	if (staged && !volume_target_is_device(target)) {
 		target->dev_major = staged->dev_major;
 		target->dev_minor = staged->dev_minor;
+		if (target->type == VOLUME_CSI) {
+			judge_device(task, staged->dev_major, staged->dev_minor, false);
+			target->is_host_device =
+				volume_touches_device(&manager->touches, target->wire_volume) ==
+				VOLUME_DEVICE_HOSTS;
+		}
 	}
 	if (task_in_use(task, is_plugins ? volume_target_use(target) : VOLUME_USE_ANY))
 		volume_task_event(task, VOLUME_OP_IN_USE, NULL);
@@ -506,6 +556,8 @@ void volume_task_event(struct volume_task *task, enum volume_op_event event, con
 	struct volume_op_step step = volume_op_step(task->state, event);
 
 	assert(step.action != VOLUME_OP_REFUSE);
+	if (step.next != task->state)
+		task->step_since_ms = clock_realtime_ms();
 	task->state = step.next;
 	if (err)
 		task->last_error = *err;

@@ -34,6 +34,7 @@ struct volume_task {
 	struct backoff backoff;
 	sd_event_source *timer; /* runs while waiting for another attempt, or for being cancelled */
 	int64_t since_ms;
+	int64_t step_since_ms;
 	int64_t next_try_ms;
 	struct error last_error;
 	struct mh_reply publish_reply;
@@ -85,8 +86,12 @@ void volume_task_event(struct volume_task *task, enum volume_op_event event, con
 /** What a task that is not wanted any more, or is too late, ends with; never STATUS_OK. */
 enum status volume_task_cancelled(const struct volume_task *task, struct error *err);
 
-/** What the plugin has mounted or bound at its target of this use. The folders above it are not for us to
- * look into: the mount table is the witness. STATUS_NOT_FOUND: nothing.
+/** What is mounted at @path, which is below the helper's stage base. The folders above it are not for us to
+ * look into: the mount table is the witness. STATUS_NOT_FOUND: nothing. */
+enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,
+			      struct error *err);
+
+/** What the plugin has mounted or bound at its target of this use.
  * @ret_paths set also when nothing is there */
 enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,
 			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,

@@ -52,6 +52,38 @@ void volume_touches_remove(struct volume_touches *touches, const char *wire_volu
 	free(touch);
 }
 
+enum volume_device volume_touches_device(const struct volume_touches *touches, const char *wire_volume)
+{
+	const struct volume_touch *touch = find(touches, wire_volume);
+
+	return touch ? touch->device : VOLUME_DEVICE_UNJUDGED;
+}
+
+void volume_touches_judge(struct volume_touches *touches, const char *wire_volume, enum volume_device device)
+{
+	struct volume_touch *touch;
+
+	volume_touches_add(touches, wire_volume);
+	touch = find(touches, wire_volume);
+	if (touch && (touch->device == VOLUME_DEVICE_UNJUDGED || device == VOLUME_DEVICE_OURS))
+		touch->device = device;
+}
+
+void volume_touches_note_staged(struct volume_touches *touches, const char *wire_volume, bool is_staged)
+{
+	struct volume_touch *touch = find(touches, wire_volume);
+
+	if (touch)
+		touch->is_staged = is_staged;
+}
+
+bool volume_touches_is_staged(const struct volume_touches *touches, const char *wire_volume)
+{
+	const struct volume_touch *touch = find(touches, wire_volume);
+
+	return touch && touch->is_staged;
+}
+
 bool volume_touches_has(const struct volume_touches *touches, const char *wire_volume)
 {
 	return touches->are_all || find(touches, wire_volume);

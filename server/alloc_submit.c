@@ -172,8 +172,8 @@ static void begin(struct alloc *alloc)
 	alloc->client_code = 0;
 	alloc->adopted = false;
 	alloc->n_published = 0;
-	memset(alloc->published, 0, sizeof(alloc->published));
-	memset(alloc->client_description, 0, sizeof(alloc->client_description));
+	free(alloc->client_description);
+	alloc->client_description = NULL;
 }
 
 static enum status submit(struct server *server, struct rpc_call *call, struct alloc *alloc,
@@ -181,6 +181,7 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 			  struct refusal *refusal, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	char waiting[NODE_ID_MAX + 64];
 	enum status st;
 	int r = alloc->id[0] == '\0' ? uuid_new(alloc->id) : 0;
 
@@ -190,9 +191,13 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 	st = place(server, alloc, refusal, err);
 	if (st != STATUS_OK)
 		return st;
-	if (!node_is_connected(state_node(&server->state, alloc->node_id)))
-		(void)str_format(alloc->client_description, sizeof(alloc->client_description),
-				 "waiting for node %s, which is not connected", alloc->node_id);
+	if (!node_is_connected(state_node(&server->state, alloc->node_id))) {
+		(void)str_format(waiting, sizeof(waiting), "waiting for node %s, which is not connected",
+				 alloc->node_id);
+		alloc->client_description = strdup(waiting);
+		if (!alloc->client_description)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
 	if (dry_run) {
 		reply_run(call, alloc);
 		return STATUS_OK;
@@ -218,7 +223,8 @@ static enum status may_run(struct server *server, const struct rpc_call *call,
 	return st;
 }
 
-/* The allocation that is asked for, complete and valid. @ret_options NULL: none; to be freed */
+/* The allocation that is asked for, complete and valid; to be released, also on failure. @ret_options NULL:
+ * none; to be freed */
 static enum status take_submission(struct server *server, const Holdfast__V1__Allocation *pb,
 				   struct alloc *ret, Holdfast__V1__AllocationOptions **ret_options,
 				   struct error *err)
@@ -249,7 +255,7 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 			      const Holdfast__V1__RunAllocationRequest *request, struct refusal *refusal,
 			      struct error *err)
 {
-	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	cleanup(alloc_release) struct alloc alloc = {0};
 	cleanup(options_freep) Holdfast__V1__AllocationOptions *options = NULL;
 	cleanup(change_release) struct change nothing = CHANGE_INIT;
 	const struct alloc_entry *known;
@@ -257,22 +263,19 @@ static enum status handle_run(struct server *server, struct rpc_call *call,
 
 	if (st != STATUS_OK)
 		return st;
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = take_submission(server, request->allocation, alloc, &options, err);
+	st = take_submission(server, request->allocation, &alloc, &options, err);
 	if (st != STATUS_OK)
 		return st;
-	known = state_alloc(&server->state, alloc->id);
+	known = state_alloc(&server->state, alloc.id);
 	if (!known)
-		return submit(server, call, alloc, options, request->dry_run, refusal, err);
-	if (!same_submission(&known->alloc, alloc) || !alloc_options_are(&server->state, known->id, options))
+		return submit(server, call, &alloc, options, request->dry_run, refusal, err);
+	if (!same_submission(&known->alloc, &alloc) || !alloc_options_are(&server->state, known->id, options))
 		return error_set(
 			err, STATUS_ALREADY_EXISTS, 0,
 			"allocation %s exists with another content; leave the id out, and a new one is "
 			"made",
-			alloc->id);
-	return change_commit_taking(server, &nothing, on_run_durable, reply_waiting_new(call, alloc->id),
-				    err);
+			alloc.id);
+	return change_commit_taking(server, &nothing, on_run_durable, reply_waiting_new(call, alloc.id), err);
 }
 
 void allocs_handle_run(struct rpc_call *call, const ProtobufCMessage *request, void *server)
@@ -302,10 +305,8 @@ static enum status stop(struct server *server, struct rpc_call *call, const stru
 			struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	enum status st = allocs_stage_stop(&change, entry, entry->node, err);
 
-	if (st != STATUS_OK)
-		return st;
+	allocs_stage_stop(&change, entry, entry->node);
 	if (change.n > 0)
 		audit_alloc(server, &change, call, WHAT_STOP, &entry->alloc);
 	return change_commit_taking(server, &change, on_stop_durable,

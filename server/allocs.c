@@ -22,44 +22,37 @@ bool alloc_has_live_claims(const struct alloc_entry *entry)
 	return false;
 }
 
-enum status allocs_stage_stop(struct change *change, const struct alloc_entry *entry,
-			      const struct node_entry *node, struct error *err)
+void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node)
 {
-	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	char stopped[] = "stopped before it ran";
+	struct alloc alloc = entry->alloc;
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	if (entry->alloc.desired_status == DESIRED_STOP)
-		return STATUS_OK;
-	*alloc = entry->alloc;
-	alloc->desired_status = DESIRED_STOP;
-	alloc->modify_time_ms = clock_realtime_ms();
+	if (alloc.desired_status == DESIRED_STOP)
+		return;
+	alloc.desired_status = DESIRED_STOP;
+	alloc.modify_time_ms = clock_realtime_ms();
 	/* without a claim it cannot have mounted anything, and from here on it gets none */
 	if (!node_is_connected(node) && !alloc_has_live_claims(entry) &&
-	    alloc->client_status == CLIENT_PENDING) {
-		alloc->client_status = CLIENT_COMPLETE;
-		(void)str_copy(alloc->client_description, sizeof(alloc->client_description),
-			       "stopped before it ran");
+	    alloc.client_status == CLIENT_PENDING) {
+		alloc.client_status = CLIENT_COMPLETE;
+		alloc.client_description = stopped;
 	}
-	change_put_alloc(change, alloc);
-	return STATUS_OK;
+	change_put_alloc(change, &alloc);
 }
 
 enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,
 			struct error *err)
 {
-	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	struct alloc alloc = entry->alloc;
+	char description[ALLOC_DESCRIPTION_MAX + 1];
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	*alloc = entry->alloc;
-	alloc->client_status = CLIENT_LOST;
-	(void)snprintf(alloc->client_description, sizeof(alloc->client_description), "%s", reason);
-	alloc->modify_time_ms = clock_realtime_ms();
-	alloc->n_published = 0;
-	memset(alloc->published, 0, sizeof(alloc->published));
-	change_put_alloc(change, alloc);
-	return claims_end_work(change, entry, alloc->modify_time_ms, err);
+	(void)snprintf(description, sizeof(description), "%s", reason);
+	alloc.client_description = description;
+	alloc.client_status = CLIENT_LOST;
+	alloc.modify_time_ms = clock_realtime_ms();
+	alloc.n_published = 0;
+	change_put_alloc(change, &alloc);
+	return claims_end_work(change, entry, alloc.modify_time_ms, err);
 }
 
 enum status allocs_node_rebooted(struct server *server, struct node_entry *node, struct error *err)

@@ -25,8 +25,7 @@ enum status allocs_node_rebooted(struct server *server, struct node_entry *node,
 
 /** Stage in @change that the allocation is to stop; one that has not run on @node, which is not connected,
  * has ended by that. A repeat stages nothing. */
-enum status allocs_stage_stop(struct change *change, const struct alloc_entry *entry,
-			      const struct node_entry *node, struct error *err);
+void allocs_stage_stop(struct change *change, const struct alloc_entry *entry, const struct node_entry *node);
 
 /** Stage in @change that the allocation is lost, with the reason; its work has ended. */
 enum status allocs_lose(struct change *change, struct alloc_entry *entry, const char *reason,

@@ -103,22 +103,21 @@ static enum status stop_slice(struct server *server, struct node_entry *node, st
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	bool plugins_too = only_plugins_are_left(node);
 	struct alloc_entry *alloc;
-	enum status st = STATUS_OK;
 
 	if (!slice)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	memcpy(slice->node_id, node->node.id, sizeof(slice->node_id));
 	LIST_FOREACH (alloc, &node->allocs, of_node) {
-		if (slice->n == DRAIN_SLICE || st != STATUS_OK)
+		if (slice->n == DRAIN_SLICE)
 			break;
 		if (!is_to_stop(node, alloc, plugins_too))
 			continue;
-		st = allocs_stage_stop(&change, alloc, node, err);
+		allocs_stage_stop(&change, alloc, node);
 		memcpy(slice->ids[slice->n++], alloc->alloc.id, UUID_TEXT_SIZE);
 	}
-	if (st != STATUS_OK || slice->n == 0) {
+	if (slice->n == 0) {
 		free(slice);
-		return st;
+		return STATUS_OK;
 	}
 	return change_commit_taking(server, &change, on_slice_durable, slice, err);
 }

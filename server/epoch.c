@@ -95,38 +95,36 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 {
 	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	cleanup_free struct alloc *alloc = calloc(1, sizeof(*alloc));
+	cleanup(alloc_release) struct alloc alloc = {0};
 	struct alloc_entry *known;
 	char object[OBJECT_SIZE];
 	enum status st;
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = read_alloc(session, from, alloc, err);
+	st = read_alloc(session, from, &alloc, err);
 	if (st != STATUS_OK)
 		return st;
-	known = state_alloc(&server->state, alloc->id);
+	known = state_alloc(&server->state, alloc.id);
 	if (known && !str_eq(known->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
-				 alloc->id, session->node_id);
+				 alloc.id, session->node_id);
 	if (known) {
 		known->told_by = session->serial;
 		return STATUS_OK;
 	}
-	if (alloc->desired_status == DESIRED_UNSPECIFIED)
-		alloc->desired_status = DESIRED_RUN;
-	if (alloc->client_status == CLIENT_UNSPECIFIED)
-		alloc->client_status = CLIENT_PENDING;
-	alloc->adopted = true;
-	alloc->create_index = alloc->modify_index = 0;
-	alloc->modify_time_ms = clock_realtime_ms();
-	change_put_alloc(&change, alloc);
-	audit_own(server, &change, "Allocations.Adopt", alloc_object(alloc, object), session->node_id);
+	if (alloc.desired_status == DESIRED_UNSPECIFIED)
+		alloc.desired_status = DESIRED_RUN;
+	if (alloc.client_status == CLIENT_UNSPECIFIED)
+		alloc.client_status = CLIENT_PENDING;
+	alloc.adopted = true;
+	alloc.create_index = alloc.modify_index = 0;
+	alloc.modify_time_ms = clock_realtime_ms();
+	change_put_alloc(&change, &alloc);
+	audit_own(server, &change, "Allocations.Adopt", alloc_object(&alloc, object), session->node_id);
 	st = session_commit(session, &change,
-			    alloc_is_client_terminal(alloc) ? SESSION_FORGET_ALLOC : SESSION_NOTHING,
-			    alloc->id, err);
+			    alloc_is_client_terminal(&alloc) ? SESSION_FORGET_ALLOC : SESSION_NOTHING,
+			    alloc.id, err);
 	if (st == STATUS_OK)
-		state_alloc(&server->state, alloc->id)->told_by = session->serial;
+		state_alloc(&server->state, alloc.id)->told_by = session->serial;
 	return st;
 }
 

@@ -249,6 +249,17 @@ static void forget_record(struct state *state, const void *value)
 		state_delete_record(state, entry);
 }
 
+static bool own_alloc(void *to, const void *from)
+{
+	(void)from; /* its lists are still those of @to */
+	return alloc_own(to);
+}
+
+static void release_alloc(void *value)
+{
+	alloc_release(value);
+}
+
 static bool own_record(void *to, const void *from)
 {
 	const struct record *theirs = from;
@@ -323,7 +334,9 @@ static const struct object_type types[OBJECT_KIND_N] = {
 			  .from_stored = alloc_from_stored,
 			  .put = put_alloc,
 			  .find = find_alloc,
-			  .forget = forget_alloc},
+			  .forget = forget_alloc,
+			  .own = own_alloc,
+			  .release = release_alloc},
 	[OBJECT_CLAIM] = {.name = "claim",
 			  .prefix = PREFIX_CLAIM,
 			  INDEXED(claim),

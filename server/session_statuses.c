@@ -15,15 +15,22 @@
 
 enum { UNKNOWN_LOGGED_MAX = 16 }; /* of one session, one by one */
 
-static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct error *err)
+/* What a status says of an allocation, for as long as it is being taken. */
+struct said {
+	struct alloc_volume published[ALLOC_VOLUMES_MAX];
+	char description[ALLOC_DESCRIPTION_MAX + 1];
+};
+
+static enum status take_published(const Holdfast__V1__AllocStatus *from, struct alloc *to, struct said *said,
+				  struct error *err)
 {
 	if (from->n_published > ALLOC_VOLUMES_MAX)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "more than %d volumes are published",
 				 ALLOC_VOLUMES_MAX);
+	to->published = said->published;
 	to->n_published = 0;
-	memset(to->published, 0, sizeof(to->published));
 	for (size_t i = 0; i < from->n_published; i++) {
-		enum status st = alloc_volume_from_pb(from->published[i], &to->published[i], err);
+		enum status st = alloc_volume_from_pb(from->published[i], &said->published[i], err);
 
 		if (st != STATUS_OK)
 			return st;
@@ -33,7 +40,7 @@ static enum status take_published(const Holdfast__V1__AllocStatus *from, struct 
 }
 
 static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, struct alloc *to,
-				      struct error *err)
+				      struct said *said, struct error *err)
 {
 	int status = (int)from->client_status;
 
@@ -42,8 +49,9 @@ static enum status apply_alloc_status(const Holdfast__V1__AllocStatus *from, str
 				 status);
 	to->client_status = (enum client_status)status;
 	to->client_code = from->code;
-	str_copy_text(to->client_description, sizeof(to->client_description), from->description);
-	return take_published(from, to, err);
+	str_copy_text(said->description, sizeof(said->description), from->description);
+	to->client_description = said->description;
+	return take_published(from, to, said, err);
 }
 
 static bool same_published(const struct alloc *a, const struct alloc *b)
@@ -61,7 +69,7 @@ static bool same_published(const struct alloc *a, const struct alloc *b)
 static bool says_nothing_new(const struct alloc *known, const struct alloc *said)
 {
 	return known->client_status == said->client_status && known->client_code == said->client_code &&
-	       str_eq(known->client_description, said->client_description) &&
+	       str_eq(alloc_description(known), alloc_description(said)) &&
 	       known->n_published == said->n_published && same_published(known, said);
 }
 
@@ -89,11 +97,10 @@ enum status session_take_status(struct session *session, const Holdfast__V1__All
 				struct error *err)
 {
 	struct alloc_entry *entry = state_alloc(&session->server->state, status->alloc_id);
-	cleanup_free struct alloc *alloc = malloc(sizeof(*alloc));
+	struct said said;
+	struct alloc alloc;
 	enum status st;
 
-	if (!alloc)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	if (!entry && !id_is_uuid(status->alloc_id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the id of an allocation in a status is not a lower-case UUID");
@@ -108,7 +115,7 @@ enum status session_take_status(struct session *session, const Holdfast__V1__All
 	if (!str_eq(entry->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);
-	*alloc = entry->alloc;
-	st = apply_alloc_status(status, alloc, err);
-	return st == STATUS_OK ? take_known(session, entry, alloc, err) : st;
+	alloc = entry->alloc;
+	st = apply_alloc_status(status, &alloc, &said, err);
+	return st == STATUS_OK ? take_known(session, entry, &alloc, err) : st;
 }

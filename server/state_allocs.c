@@ -52,30 +52,32 @@ static bool list_runner(struct state *state, struct alloc_entry *entry, const st
 	return true;
 }
 
-enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
+/* Takes over the lists of @alloc. */
+static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
-	struct alloc_entry *entry = state_alloc(state, alloc->id);
-	struct node_entry *node;
+	assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
+	assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
+	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
+	entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
+	count_alloc(state, &entry->alloc, -1);
+	count_alloc(state, alloc, 1);
+	alloc_release(&entry->alloc);
+	entry->alloc = *alloc;
+	if (entry->plugin)
+		plugin_runner_changed(entry->plugin);
+}
 
-	if (entry) {
-		assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
-		assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
-		entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
-		entry->node->n_live_allocs += !alloc_is_client_terminal(alloc);
-		count_alloc(state, &entry->alloc, -1);
-		count_alloc(state, alloc, 1);
-		entry->alloc = *alloc;
-		if (entry->plugin)
-			plugin_runner_changed(entry->plugin);
-		return STATUS_OK;
-	}
-	node = node_or_new(state, alloc->node_id);
-	entry = node ? calloc(1, sizeof(*entry)) : NULL;
+/* Takes over the lists of @alloc. False when memory is short: it has taken nothing then. */
+static bool insert_alloc(struct state *state, const struct alloc *alloc)
+{
+	struct node_entry *node = node_or_new(state, alloc->node_id);
+	struct alloc_entry *entry = node ? calloc(1, sizeof(*entry)) : NULL;
+
 	if (!entry || !list_runner(state, entry, &alloc->csi_plugin)) {
 		free(entry);
 		if (node)
 			node_drop_unnamed(state, node);
-		return state_no_memory(err, "allocation");
+		return false;
 	}
 	entry->alloc = *alloc;
 	entry->id = entry->alloc.id;
@@ -86,7 +88,24 @@ enum status state_put_alloc(struct state *state, const struct alloc *alloc, stru
 	LIST_INSERT_HEAD(&node->allocs, entry, of_node);
 	state->n_allocs++;
 	count_alloc(state, alloc, 1);
-	return STATUS_OK;
+	return true;
+}
+
+enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err)
+{
+	struct alloc_entry *entry = state_alloc(state, alloc->id);
+	struct alloc copy = *alloc; /* @alloc may share the lists of what it replaces */
+
+	if (!alloc_own(&copy))
+		return state_no_memory(err, "allocation");
+	if (entry) {
+		replace_alloc(state, entry, &copy);
+		return STATUS_OK;
+	}
+	if (insert_alloc(state, &copy))
+		return STATUS_OK;
+	alloc_release(&copy);
+	return state_no_memory(err, "allocation");
 }
 
 void state_delete_alloc(struct state *state, struct alloc_entry *entry)
@@ -108,6 +127,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
 	state->n_allocs--;
 	count_alloc(state, &entry->alloc, -1);
+	alloc_release(&entry->alloc);
 	free(entry);
 	node_drop_unnamed(state, node);
 }

@@ -48,6 +48,9 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 	return (struct holder){
 		.is_connected = node && node_is_connected(node),
 		.is_stopping = alloc && alloc->alloc.desired_status == DESIRED_STOP,
+		.doing = alloc && alloc->alloc.client_status == CLIENT_PENDING
+				 ? alloc->alloc.client_description
+				 : NULL,
 		.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0,
 		/* a claim keeps an entry for its node, which then has no record of its own */
 		.is_purged = !node || node->node.boot_id[0] == '\0',

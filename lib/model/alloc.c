@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const desired_names[DESIRED_N] = {
@@ -50,6 +51,52 @@ bool alloc_is_client_terminal(const struct alloc *alloc)
 {
 	return alloc->client_status == CLIENT_COMPLETE || alloc->client_status == CLIENT_FAILED ||
 	       alloc->client_status == CLIENT_LOST;
+}
+
+/* A copy of @n entries of @size bytes; NULL for none. False when memory is short. */
+static bool copy_list(const void *from, uint32_t n, size_t size, void *ret)
+{
+	void *copy = n > 0 ? reallocarray(NULL, n, size) : NULL;
+
+	if (copy)
+		memcpy(copy, from, n * size);
+	memcpy(ret, &copy, sizeof(copy));
+	return copy || n == 0;
+}
+
+bool alloc_own(struct alloc *alloc)
+{
+	bool has_volumes =
+		copy_list(alloc->volumes, alloc->n_volumes, sizeof(*alloc->volumes), &alloc->volumes);
+	bool has_published =
+		copy_list(alloc->published, alloc->n_published, sizeof(*alloc->published), &alloc->published);
+
+	bool has_description = true;
+
+	if (alloc->client_description) {
+		alloc->client_description = strdup(alloc->client_description);
+		has_description = alloc->client_description != NULL;
+	}
+	if (has_volumes && has_published && has_description)
+		return true;
+	alloc_release(alloc);
+	return false;
+}
+
+void alloc_release(struct alloc *alloc)
+{
+	free(alloc->volumes);
+	free(alloc->published);
+	free(alloc->client_description);
+	alloc->volumes = NULL;
+	alloc->published = NULL;
+	alloc->client_description = NULL;
+	alloc->n_volumes = alloc->n_published = 0;
+}
+
+const char *alloc_description(const struct alloc *alloc)
+{
+	return alloc->client_description ? alloc->client_description : "";
 }
 
 void alloc_default(struct alloc *alloc)

@@ -1,5 +1,8 @@
 #pragma once
-/* An allocation: work placed on one node, with the volumes it needs. */
+/* An allocation: work placed on one node, with the volumes it needs.
+ *
+ * Its lists and its description are not inside: a copy by assignment shares those of the original, and is
+ * good for as long as they are. Who keeps an allocation gives it its own, see alloc_own(). */
 
 #include "base/error.h"
 #include "model/claim.h"
@@ -73,13 +76,13 @@ struct alloc {
 	char name[ALLOC_NAME_MAX + 1];
 	char node_id[NODE_ID_MAX + 1];
 	char driver[ALLOC_DRIVER_MAX + 1];
-	struct volume_request volumes[ALLOC_VOLUMES_MAX];
+	struct volume_request *volumes; /* NULL only when there are none */
 	uint32_t n_volumes;
 	enum desired_status desired_status;
 	enum client_status client_status;
-	char client_description[ALLOC_DESCRIPTION_MAX + 1];
-	int32_t client_code; /* enum status behind a failure */
-	struct alloc_volume published[ALLOC_VOLUMES_MAX];
+	char *client_description; /* at most ALLOC_DESCRIPTION_MAX; NULL: empty, see alloc_description() */
+	int32_t client_code;	  /* enum status behind a failure */
+	struct alloc_volume *published; /* NULL only when there are none */
 	uint32_t n_published;
 	struct csi_plugin csi_plugin; /* type CSI_PLUGIN_NONE: it runs none */
 	bool adopted; /* learned from its node after a restore: no claim is granted to it anew */
@@ -88,6 +91,16 @@ struct alloc {
 	uint64_t create_index;
 	uint64_t modify_index;
 };
+
+/** Give @alloc lists and a description of its own, copies of those that it has. False when memory is short:
+ * it has none then. alloc_release() frees them. */
+bool alloc_own(struct alloc *alloc);
+
+/** Free what one that has its own has; it is without then. */
+void alloc_release(struct alloc *alloc);
+
+/** What its node says about it for people; empty: nothing. */
+const char *alloc_description(const struct alloc *alloc);
 
 /** Fill what may be left out: namespace, driver, attachment mode of volume requests. */
 void alloc_default(struct alloc *alloc);

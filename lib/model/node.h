@@ -10,7 +10,7 @@
 enum {
 	NODE_PLUGINS_MAX = 32,
 	NODE_TEXT_MAX = 127,
-	NODE_HEALTH_MAX = 255, /* a plugin's words, with its socket's path before them */
+	NODE_HEALTH_MAX = 511, /* names plugin, socket and call before the reason */
 	NODE_PAST_BOOTS_MAX = 8,
 	TOPOLOGY_SEGMENTS_MAX = 8,
 	TOPOLOGY_TEXT_MAX = 63,

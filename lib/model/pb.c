@@ -16,21 +16,23 @@
 struct message_map;
 
 enum field_kind {
-	FIELD_STRING, /* exact */
-	FIELD_TEXT,   /* for people: cut and cleaned rather than refused */
-	FIELD_NUMBER, /* bool, 32 or 64 bits: the width comes from the descriptor */
+	FIELD_STRING,	/* exact */
+	FIELD_TEXT,	/* for people: cut and cleaned rather than refused */
+	FIELD_OWN_TEXT, /* the same, where the struct points to and may own it; NULL: empty */
+	FIELD_NUMBER,	/* bool, 32 or 64 bits: the width comes from the descriptor */
 	FIELD_ENUM,
 	FIELD_MESSAGE,
 	FIELD_SOME,	/* a message that is left out while it says nothing */
 	FIELD_OPTIONAL, /* a message that may be absent: a bool of the struct says so */
 	FIELD_LIST,	/* of messages, in an array with a uint32_t count */
+	FIELD_OWN_LIST, /* the same, in an array that the struct points to and may own */
 };
 
 struct field_map {
 	const char *name;
 	enum field_kind kind;
 	size_t offset;
-	size_t size;	     /* of a string's array; entries of a list's */
+	size_t size;	     /* of a string's array, or what is kept of a text; entries of a list's */
 	size_t count_offset; /* list: its count; optional: its bool */
 	int enum_n;	     /* enum: one above the largest value */
 	const struct message_map *message;
@@ -56,6 +58,10 @@ struct message_map {
 	{                                                                              \
 		.name = #member, .kind = FIELD_TEXT, .offset = offsetof(type, member), \
 		.size = SIZE_OF(type, member)                                          \
+	}
+#define OWN_TEXT(type, member, max)                                                                          \
+	{                                                                                                    \
+		.name = #member, .kind = FIELD_OWN_TEXT, .offset = offsetof(type, member), .size = (max) + 1 \
 	}
 #define NUMBER(type, member)                                                             \
 	{                                                                                \
@@ -85,6 +91,11 @@ struct message_map {
 		.name = (name_), .kind = FIELD_LIST, .offset = offsetof(type, member),          \
 		.size = ARRAY_SIZE(((type *)0)->member), .count_offset = offsetof(type, count), \
 		.message = (map)                                                                \
+	}
+#define OWN_LIST(type, name_, member, count, max, map)                                                    \
+	{                                                                                                 \
+		.name = (name_), .kind = FIELD_OWN_LIST, .offset = offsetof(type, member), .size = (max), \
+		.count_offset = offsetof(type, count), .message = (map)                                   \
 	}
 #define MAP(type, descriptor_, fields_)                                                            \
 	{                                                                                          \
@@ -205,12 +216,12 @@ static const struct field_map alloc_fields[] = {
 	STRING(struct alloc, name),
 	STRING(struct alloc, node_id),
 	STRING(struct alloc, driver),
-	LIST(struct alloc, "volumes", volumes, n_volumes, &volume_request_map),
+	OWN_LIST(struct alloc, "volumes", volumes, n_volumes, ALLOC_VOLUMES_MAX, &volume_request_map),
 	ENUM(struct alloc, desired_status, DESIRED_N),
 	ENUM(struct alloc, client_status, CLIENT_N),
-	TEXT(struct alloc, client_description),
+	OWN_TEXT(struct alloc, client_description, ALLOC_DESCRIPTION_MAX),
 	NUMBER(struct alloc, client_code),
-	LIST(struct alloc, "published", published, n_published, &alloc_volume_map),
+	OWN_LIST(struct alloc, "published", published, n_published, ALLOC_VOLUMES_MAX, &alloc_volume_map),
 	SOME(struct alloc, csi_plugin, &csi_plugin_map),
 	NUMBER(struct alloc, adopted),
 	NUMBER(struct alloc, create_time_ms),
@@ -450,6 +461,11 @@ static bool put_field(const struct field_map *field, const ProtobufCFieldDescrip
 	case FIELD_STRING:
 	case FIELD_TEXT:
 		return put_string(from, (char **)(void *)to, texts);
+	case FIELD_OWN_TEXT: {
+		const char *text = *(const char *const *)(const void *)from;
+
+		return put_string(text ? text : "", (char **)(void *)to, texts);
+	}
 	case FIELD_NUMBER:
 		put_number(field, pb, from, to);
 		return true;
@@ -476,6 +492,9 @@ static bool put_field(const struct field_map *field, const ProtobufCFieldDescrip
 	case FIELD_LIST:
 		return put_list(field, from, base + field->count_offset, to,
 				(size_t *)(void *)(message + pb->quantifier_offset), texts);
+	case FIELD_OWN_LIST:
+		return put_list(field, *(const char *const *)(const void *)from, base + field->count_offset,
+				to, (size_t *)(void *)(message + pb->quantifier_offset), texts);
 	}
 	return false;
 }
@@ -584,6 +603,35 @@ static enum status get_list(const struct field_map *field, const void *from, siz
 	return STATUS_OK;
 }
 
+static enum status get_own_text(const struct field_map *field, const char *from, char *to, struct error *err)
+{
+	char *text = NULL;
+
+	if (from && from[0] != '\0') {
+		text = malloc(field->size);
+		if (!text)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		str_copy_text(text, field->size, from);
+	}
+	memcpy(to, &text, sizeof(text));
+	return STATUS_OK;
+}
+
+/* The array is @to_list's as soon as it is made, also when an entry is refused. */
+static enum status get_own_list(const struct field_map *field, const void *from, size_t n, char *to_list,
+				char *count_at, struct error *err)
+{
+	char *list = NULL;
+
+	if (n > 0 && n <= field->size) {
+		list = calloc(n, field->message->size);
+		if (!list)
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	}
+	memcpy(to_list, &list, sizeof(list));
+	return get_list(field, from, n, list, count_at, err);
+}
+
 static enum status get_field(const struct field_map *field, const ProtobufCFieldDescriptor *pb,
 			     const char *message, char *base, struct error *err)
 {
@@ -599,6 +647,8 @@ static enum status get_field(const struct field_map *field, const ProtobufCField
 		str_copy_text(to, field->size, text ? text : "");
 		return STATUS_OK;
 	}
+	case FIELD_OWN_TEXT:
+		return get_own_text(field, *(char *const *)(const void *)from, to, err);
 	case FIELD_NUMBER:
 		get_number(field, pb, from, to);
 		return STATUS_OK;
@@ -613,6 +663,10 @@ static enum status get_field(const struct field_map *field, const ProtobufCField
 	case FIELD_LIST:
 		return get_list(field, from, *(const size_t *)(const void *)(message + pb->quantifier_offset),
 				to, base + field->count_offset, err);
+	case FIELD_OWN_LIST:
+		return get_own_list(field, from,
+				    *(const size_t *)(const void *)(message + pb->quantifier_offset), to,
+				    base + field->count_offset, err);
 	}
 	return STATUS_OK;
 }
@@ -653,11 +707,27 @@ static enum status from_message(const struct message_map *map, const ProtobufCMe
 
 DEFINE_CONVERSION(volume, Holdfast__V1__Volume)
 DEFINE_CONVERSION(claim, Holdfast__V1__Claim)
-DEFINE_CONVERSION(alloc, Holdfast__V1__Allocation)
 DEFINE_CONVERSION(node, Holdfast__V1__Node)
 DEFINE_CONVERSION(alloc_volume, Holdfast__V1__AllocVolume)
 DEFINE_CONVERSION(node_plugin, Holdfast__V1__NodePlugin)
 DEFINE_CONVERSION(plugin_instance, Holdfast__V1__PluginInstance)
+
+Holdfast__V1__Allocation *alloc_to_pb(const struct alloc *value)
+{
+	return (Holdfast__V1__Allocation *)to_message(&alloc_map, value, TEXTS_COPIED);
+}
+
+enum status alloc_from_pb(const Holdfast__V1__Allocation *pb, struct alloc *ret, struct error *err)
+{
+	struct alloc value;
+	enum status st = from_message(&alloc_map, &pb->base, &value, err);
+
+	if (st == STATUS_OK)
+		*ret = value;
+	else
+		alloc_release(&value);
+	return st;
+}
 
 #define DEFINE_BORROWING(type, Pb)                                           \
 	Pb *type##_borrow_pb(const struct type *value)                       \

@@ -32,7 +32,7 @@ Holdfast__V1__PluginInstance *plugin_instance_borrow_pb(const struct plugin_inst
 void pb_free_borrowing(ProtobufCMessage *message);
 
 /** STATUS_INVALID_ARGUMENT names the field: text too long, a value outside its enum, too many entries. Absent
- * fields are zero. @ret untouched on failure. */
+ * fields are zero. @ret untouched on failure; an allocation has lists of its own, see alloc_own(). */
 enum status volume_from_pb(const Holdfast__V1__Volume *pb, struct volume *ret, struct error *err);
 enum status claim_from_pb(const Holdfast__V1__Claim *pb, struct claim *ret, struct error *err);
 enum status alloc_from_pb(const Holdfast__V1__Allocation *pb, struct alloc *ret, struct error *err);

@@ -6,6 +6,7 @@
  * FOLDER is empty and on the disk to measure. Volumes have a claim and an allocation each; the server is a
  * child of its own, and is spoken to over TLS. */
 
+#include "cpu.h"
 #include "dev.h"
 #include "keys.h"
 #include "server.h"
@@ -333,10 +334,16 @@ static void read_port(struct bench *b)
 	b->port = (uint16_t)port;
 }
 
-/* Returns how long it took until it listened. */
-static double start_server(struct bench *b)
+/* How long it took until it listened. */
+struct start {
+	double seconds;
+	double cpu_seconds; /* of all its threads; hardly depends on what else the machine does */
+};
+
+static struct start start_server(struct bench *b)
 {
 	uint64_t begin = clock_monotonic_us();
+	struct cpu used;
 	int ends[2];
 	char byte;
 
@@ -353,9 +360,11 @@ static double start_server(struct bench *b)
 		die("server", "ended before it was ready");
 	(void)close(ends[0]);
 	begin = clock_monotonic_us() - begin;
+	used = cpu_used(b->pid);
 	read_port(b);
 	(void)sd_event_run(b->event, 0); /* it reckons from its last turn, which was before all this */
-	return (double)begin / (double)USEC_PER_SEC;
+	return (struct start){.seconds = (double)begin / (double)USEC_PER_SEC,
+			      .cpu_seconds = (used.main_us + used.others_us) / (double)USEC_PER_SEC};
 }
 
 static void kill_server(struct bench *b)
@@ -395,16 +404,21 @@ static double quantile(double *values, size_t n, double q)
 	return values[(size_t)((double)(n - 1) * q)];
 }
 
-static double start_often(struct bench *b)
+static struct start start_often(struct bench *b)
 {
 	double seconds[STARTS];
+	double cpu_seconds[STARTS];
 
 	for (int i = 0; i < STARTS; i++) {
-		seconds[i] = start_server(b);
+		struct start start = start_server(b);
+
+		seconds[i] = start.seconds;
+		cpu_seconds[i] = start.cpu_seconds;
 		if (i + 1 < STARTS)
 			kill_server(b);
 	}
-	return quantile(seconds, STARTS, 0.5);
+	return (struct start){.seconds = quantile(seconds, STARTS, 0.5),
+			      .cpu_seconds = quantile(cpu_seconds, STARTS, 0.5)};
 }
 
 /* --- calls --- */
@@ -681,8 +695,12 @@ static void measure_size(struct bench *b)
 	kill_server(b);
 	(void)printf("\"volumes\": %" PRIu32 ", \"nodes\": %" PRIu32 ", ", b->volumes, b->nodes);
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
+		struct start start;
+
 		fill_store(b, stages[i].content);
-		(void)printf("\"start_%s_s\": %.3f, ", stages[i].name, start_often(b));
+		start = start_often(b);
+		(void)printf("\"start_%s_s\": %.3f, \"start_%s_cpu_s\": %.3f, ", stages[i].name,
+			     start.seconds, stages[i].name, start.cpu_seconds);
 		(void)printf("\"bytes_per_%s\": %.0f, ", stages[i].name,
 			     (server_bytes(b) - empty) / b->volumes);
 		if (i + 1 < ARRAY_SIZE(stages))

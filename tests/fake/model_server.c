@@ -209,8 +209,7 @@ static void take_status(struct model_server *model, const Holdfast__V1__AllocSta
 	}
 	alloc->client_status = (enum client_status)status->client_status;
 	alloc->client_code = status->code;
-	(void)snprintf(alloc->client_description, sizeof(alloc->client_description), "%s",
-		       status->description);
+	(void)snprintf(entry->description, sizeof(entry->description), "%s", status->description);
 	alloc->n_published = 0;
 	for (size_t i = 0; i < status->n_published; i++)
 		assert_int_equal(alloc_volume_from_pb(status->published[i],
@@ -327,11 +326,18 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	}
 }
 
+static void forget_report(struct model_server *model)
+{
+	for (unsigned int i = 0; i < model->n_reported_allocs; i++)
+		alloc_release(&model->reported_allocs[i]);
+}
+
 void model_server_want_report(struct model_server *model, uint64_t epoch)
 {
 	Holdfast__V1__ReportRequest report = HOLDFAST__V1__REPORT_REQUEST__INIT;
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
 
+	forget_report(model);
 	model->report_parts = model->n_reported_allocs = model->n_reported = 0;
 	model->report_complete = false;
 	model->report_epoch = report.epoch = epoch;
@@ -599,6 +605,7 @@ void model_server_start(struct model_server *model, const char *pki_dir, uint16_
 
 void model_server_stop(struct model_server *model)
 {
+	forget_report(model);
 	if (model->n_held > 0)
 		model_server_answer(model);
 	rpc_server_free(model->rpc);
@@ -614,6 +621,11 @@ void model_server_run(struct model_server *model, const struct alloc *alloc)
 
 	assert_true(model->n_allocs <= MODEL_ALLOCS_MAX);
 	*entry = (struct model_alloc){.alloc = *alloc};
+	memcpy(entry->volumes, alloc->volumes, alloc->n_volumes * sizeof(entry->volumes[0]));
+	entry->alloc.volumes = entry->volumes;
+	entry->alloc.published = entry->published;
+	entry->alloc.n_published = 0;
+	entry->alloc.client_description = entry->description;
 	send_run(model, alloc);
 }
 

@@ -24,7 +24,10 @@ enum {
 #define MODEL_SERVER_URI "holdfast://test/server/s1"
 
 struct model_alloc {
-	struct alloc alloc; /* as sent, with what was last reported */
+	struct alloc alloc; /* as sent, with what was last reported; it points to these: */
+	char description[ALLOC_DESCRIPTION_MAX + 1];
+	struct volume_request volumes[ALLOC_VOLUMES_MAX];
+	struct alloc_volume published[ALLOC_VOLUMES_MAX];
 	unsigned int statuses;
 	unsigned int clock; /* of the last status */
 };

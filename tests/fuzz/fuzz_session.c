@@ -129,14 +129,15 @@ static void put_claim(const char *id, const char *alloc_id, const char *node_id)
 
 static void put_alloc(const char *id, const char *node_id)
 {
-	struct alloc alloc = {
-		.namespace = "default",
-		.driver = "none",
-		.n_volumes = 1,
-		.volumes = {{.name = "data", .source = "db", .access_mode = MULTI_NODE_MULTI_WRITER}},
-		.desired_status = DESIRED_RUN,
-		.client_status = CLIENT_RUNNING,
-		.create_index = 1};
+	struct volume_request request = {
+		.name = "data", .source = "db", .access_mode = MULTI_NODE_MULTI_WRITER};
+	struct alloc alloc = {.namespace = "default",
+			      .driver = "none",
+			      .n_volumes = 1,
+			      .volumes = &request,
+			      .desired_status = DESIRED_RUN,
+			      .client_status = CLIENT_RUNNING,
+			      .create_index = 1};
 
 	(void)str_copy(alloc.id, sizeof(alloc.id), id);
 	(void)str_copy(alloc.node_id, sizeof(alloc.node_id), node_id);

@@ -112,6 +112,7 @@ class CsiTest(unittest.TestCase):
 
     NODES = 2
     PLUGINS = {}
+    KINDS = {}  # plugin id: the kind on each node in turn, None for no plugin there
     AGENT_SETTINGS = 'plugin_probe_interval = "500ms"\nplugin_wait = "5s"\n'
     SERVER_SETTINGS = 'controller_timeout = "5s"\n'
 
@@ -123,12 +124,29 @@ class CsiTest(unittest.TestCase):
         cls.world.open()
         cls.plugins = {}  # id and node
         for plugin_id, stack in cls.PLUGINS.items():
-            for node in cls.world.nodes:
-                cls.plugins[plugin_id, node.id] = cls.world.start_plugin(plugin_id, stack, node)
+            cls.before_plugin(plugin_id)
+            for node, kind in zip(cls.world.nodes, cls.kinds(plugin_id)):
+                if kind:
+                    cls.plugins[plugin_id, node.id] = cls.world.start_plugin(plugin_id, stack, node, kind)
         cls.world.start_agents()
         for plugin_id in cls.PLUGINS:
-            cls.world.wait_plugin(plugin_id, cls.NODES, cls.NODES)
+            cls.wait_plugin(plugin_id)
         cls.serial = 0
+
+    @classmethod
+    def kinds(cls, plugin_id):
+        return cls.KINDS.get(plugin_id, ["monolith"] * cls.NODES)
+
+    @classmethod
+    def before_plugin(cls, plugin_id):
+        """What its provider is to be told before the first of them starts."""
+
+    @classmethod
+    def wait_plugin(cls, plugin_id):
+        kinds = cls.kinds(plugin_id)
+        if any(kinds):
+            cls.world.wait_plugin(plugin_id, *(sum(kind in ("monolith", half) for kind in kinds)
+                                               for half in ("controller", "node")))
 
     def setUp(self):
         type(self).serial += 1
@@ -225,4 +243,4 @@ def proc_status_state(pid):
         return "X"
 
 
-__all__ = ["PREFIX", "CsiTest", "Failure", "WorldTest", "disk", "killed_at", "proc_status", "wait_for"]
+__all__ = ["PREFIX", "CsiTest", "Failure", "WorldTest", "csi_volume", "disk", "killed_at", "proc_status", "wait_for"]

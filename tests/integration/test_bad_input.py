@@ -1,5 +1,6 @@
 """What is wrong is said in one clear line that names what, where and what to do; exit 1 or 2; nothing half done."""
 
+import json
 import os
 import re
 import shutil
@@ -149,6 +150,8 @@ class TestBadInput(WorldTest):
         try:
             self.node.start()
             wait_for("the agent to say why", lambda: self.said(*words))
+            # until then the server goes by what the agent said before, and takes what waits for the helper
+            wait_for("the server to hear of it", lambda: not self.is_offered())
             refused = self.run_alloc(check=False)
             self.assertEqual(refused.returncode, 1, refused.stdout + refused.stderr)
             self.assert_nothing_mounted()
@@ -157,6 +160,15 @@ class TestBadInput(WorldTest):
         self.node.daemon.kill()
         self.node.start()
         self.node.wait_connected()
+
+    def is_offered(self):
+        """As the server knows it: native volumes, on this node, in good health."""
+        done = self.world.holdfast("plugin", "status", "native", "--json", check=False)
+        if done.returncode != 0:
+            return False
+        instances = json.loads(done.stdout)["plugin"].get("instances", [])
+        return any(i["node_id"] == self.node.id and i.get("connected") and i["plugin"].get("healthy")
+                   for i in instances)
 
     def said(self, *words):
         status = self.node.status()

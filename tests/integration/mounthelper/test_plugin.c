@@ -5,9 +5,12 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TARGET STAGED "/" MH_CSI_PUBLISH_RW
@@ -16,9 +19,10 @@
 #define ALLOC_2 "aaaaaaaa-1111-2222-3333-555555555555"
 #define ALLOC_3 "aaaaaaaa-1111-2222-3333-666666666666"
 
-static const char policy[] = "\tprofile plugin { class = csi; exec = yes }\n";
+static const char policy[] = "\tnfs_timeout = 1\n\tprofile plugin { class = csi; exec = yes }\n";
 
 static struct agent agent;
+static int automount_fd = -1; /* of the daemon; once it is closed nobody is waited for any more */
 
 static void must(bool ok, const char *what)
 {
@@ -55,6 +59,9 @@ static int stop(void **state)
 					     STAGED};
 
 	(void)state;
+	if (automount_fd >= 0)
+		(void)close(automount_fd);
+	automount_fd = -1;
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
 		while (umount2(points[i], MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
 			;
@@ -286,6 +293,34 @@ static void a_volume_may_be_called_as_a_plugins_folder_is(void **state)
 		expect_unstage(&agent, unstage(names[i]), MH_OK);
 }
 
+/* An automount whose daemon, the plugin, does not answer: it costs one helper the time of its alarm, and
+ * nobody is in its way afterwards. */
+static void an_automount_that_nobody_serves_ends_the_helper_and_no_more(void **state)
+{
+	struct mh_stage req = stage_req();
+	struct mh_reply reply;
+	char options[96];
+	int pipes[2];
+	int status;
+
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	MUST(mkdir(TARGET, 0755));
+	MUST(pipe2(pipes, O_CLOEXEC));
+	automount_fd = pipes[0];
+	(void)str_format(options, sizeof(options), "fd=%d,pgrp=1,minproto=5,maxproto=5,direct", pipes[1]);
+	MUST(mount("daemon", TARGET, "autofs", 0, options));
+	(void)close(pipes[1]);
+	assert_false(agent_call(&agent, &req, sizeof(req), &reply));
+	status = agent_stop(&agent);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+	(void)close(automount_fd);
+	automount_fd = -1;
+	MUST(umount2(TARGET, MNT_DETACH));
+	agent_up(&agent);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
@@ -299,6 +334,7 @@ int main(void)
 		TEST(stacked_mounts_are_taken_away_one_by_one),
 		TEST(the_trees_are_published_to_nobody),
 		TEST(a_volume_may_be_called_as_a_plugins_folder_is),
+		TEST(an_automount_that_nobody_serves_ends_the_helper_and_no_more),
 		TEST(a_ticket_is_good_for_one_volume_and_its_use),
 	};
 

@@ -23,6 +23,8 @@ enum status __wrap_mount_table_find(const struct mount_table *table, const char 
 enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
 				   struct error *err);
 bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
+void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
+			       struct device_mounts *ret);
 void __wrap_path_look(const char *path, struct path_seen *ret);
 uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
 
@@ -63,6 +65,16 @@ enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_
 bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 {
 	return dev_major != 0 && current->superblock_lives;
+}
+
+void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
+			       struct device_mounts *ret)
+{
+	assert_string_equal(within[0], FAKE_STAGE_BASE);
+	assert_string_equal(within[1], FAKE_PUBLISH_BASE);
+	*ret = (struct device_mounts){.is_elsewhere = current->elsewhere != NULL,
+				      .is_whole = !current->is_part};
+	(void)str_copy(ret->point, sizeof(ret->point), current->elsewhere ? current->elsewhere : "");
 }
 
 /* On a thread of its own. */
@@ -387,6 +399,9 @@ void csi_node_restart(struct csi_node *node)
 		user->is_unmounting = false;
 		if (user->state != CSI_USER_RELEASED)
 			volume_manager_note_plugin(node->manager, user->volume);
+		if (user->state == CSI_USER_MOUNTED)
+			volume_manager_note_published(node->manager, user->volume,
+						      user->mounted.is_host_device);
 	}
 	for (size_t i = 0; i < node->n_users; i++)
 		user_go_on(&node->users[i]);

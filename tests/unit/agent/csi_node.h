@@ -58,6 +58,8 @@ struct csi_node {
 	uint32_t next_minor;
 	uint32_t major;	       /* not 0: everything is mounted from this one device, major:1 */
 	bool superblock_lives; /* of every device */
+	const char *elsewhere; /* where every device is mounted besides; NULL: nowhere */
+	bool is_part;	       /* no plugin mounts the root of a file system */
 	unsigned int restarts;
 	uint64_t wait_us; /* for a plugin */
 };

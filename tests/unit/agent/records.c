@@ -10,7 +10,11 @@
 
 struct alloc records_alloc(const char *id, uint32_t n)
 {
-	struct alloc alloc = {.n_volumes = n, .desired_status = DESIRED_RUN};
+	enum { ALIVE = 8 };
+	static struct volume_request lists[ALIVE][ALLOC_VOLUMES_MAX];
+	static unsigned int next;
+	struct alloc alloc = {
+		.volumes = lists[next++ % ALIVE], .n_volumes = n, .desired_status = DESIRED_RUN};
 
 	assert_int_equal(str_copy(alloc.id, sizeof(alloc.id), id), 0);
 	(void)str_copy(alloc.name, sizeof(alloc.name), "app");
@@ -19,6 +23,7 @@ struct alloc records_alloc(const char *id, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		struct volume_request *request = &alloc.volumes[i];
 
+		*request = (struct volume_request){0};
 		(void)str_format(request->name, sizeof(request->name), "v%u", i);
 		(void)str_format(request->source, sizeof(request->source), "vol%u", i);
 		request->access_mode = SINGLE_NODE_MULTI_WRITER;

@@ -6,7 +6,8 @@
 #define ALLOC_ID "0190a5a0-0000-7000-8000-0000000000a1"
 #define BOOT_ID "11111111-2222-3333-4444-555555555555"
 
-/** An allocation with @n volumes named v0, v1, ... of the volumes vol0, vol1, ... */
+/** An allocation with @n volumes named v0, v1, ... of the volumes vol0, vol1, ...; its list is good for some
+ * calls more. */
 struct alloc records_alloc(const char *id, uint32_t n);
 
 /** Its record; free() */

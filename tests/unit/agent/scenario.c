@@ -81,8 +81,8 @@ void expect_failed_and_undone(struct world *w, enum status code, const char *wor
 	a = model_server_alloc(&w->server, ALLOC_A);
 	assert_int_equal(a->alloc.client_status, CLIENT_FAILED);
 	assert_int_equal(a->alloc.client_code, code);
-	if (!strstr(a->alloc.client_description, words))
-		fail_msg("'%s' lacks '%s'", a->alloc.client_description, words);
+	if (!strstr(alloc_description(&a->alloc), words))
+		fail_msg("'%s' lacks '%s'", alloc_description(&a->alloc), words);
 	for (unsigned int i = 0; i < w->server.n_claims; i++)
 		assert_true(w->server.claims[i].released_clock < a->clock);
 	expect_nothing_mounted(w);

@@ -180,7 +180,8 @@ static void a_stop_before_the_claim_is_answered_gives_it_back(void **state)
 static bool a_claim_was_refused(struct world *w)
 {
 	return w->server.claim_calls >= 1 && status_of(w, ALLOC_A) == CLIENT_PENDING &&
-	       strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "the model says no");
+	       strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+		      "the model says no");
 }
 
 static void a_claim_is_asked_for_again_while_the_trouble_passes(void **state)
@@ -201,7 +202,7 @@ static void a_claim_is_asked_for_again_while_the_trouble_passes(void **state)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 	WORLD_UNTIL(w, a_runs);
 	assert_int_equal(w->server.claim_calls, 3);
-	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "");
+	assert_string_equal(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc), "");
 }
 
 static bool three_claims_failed(struct world *w)
@@ -246,7 +247,7 @@ static void a_grant_for_another_boot_is_not_used(void **state)
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_failed);
 	assert_non_null(
-		strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, "another boot"));
+		strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc), "another boot"));
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
@@ -263,7 +264,7 @@ static void a_claim_that_is_refused_fails_the_allocation_with_the_servers_words(
 	a = model_server_alloc(&w->server, ALLOC_A);
 	assert_int_equal(a->alloc.client_status, CLIENT_FAILED);
 	assert_int_equal(a->alloc.client_code, STATUS_FAILED_PRECONDITION);
-	assert_string_equal(a->alloc.client_description, "volume vol0: the model says no");
+	assert_string_equal(alloc_description(&a->alloc), "volume vol0: the model says no");
 	assert_int_equal(w->server.claim_calls, 1);
 }
 

@@ -437,9 +437,10 @@ static void a_grant_that_was_not_asked_for_is_no_mount(void **state)
 		world_start_agent(w);
 		run_a(w, 1);
 		WORLD_UNTIL(w, a_ended_and_all_is_released);
-		if (!strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description, rows[i].words))
+		if (!strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			    rows[i].words))
 			fail_msg("'%s' lacks '%s'",
-				 model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+				 alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
 				 rows[i].words);
 		assert_int_equal(calls(CSI_NODE_STAGE_VOLUME), 0);
 		assert_int_equal(done(w, MH_OP_STAGE), 0);
@@ -520,7 +521,7 @@ static void a_device_that_is_another_one_after_a_restart_is_no_success(void **st
 	world_start_agent(w);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
-	assert_non_null(strstr(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
 			       "is device 8:77 instead of that of volume"));
 	expect_no_folders(w);
 }
@@ -606,7 +607,7 @@ static void what_is_only_prepared_is_released_by_its_plugin_alone(void **state)
 	lose_journal(w);
 	order_release(w, &w->server.claims[0]);
 	WORLD_UNTIL(w, release_failed);
-	if (!strstr(w->server.claims[0].last_error, "plugin plug does not run on this node"))
+	if (!strstr(w->server.claims[0].last_error, "cannot be released without its plugin"))
 		fail_msg("%s", w->server.claims[0].last_error);
 	assert_false(w->server.claims[0].is_released);
 	assert_true(has_folder(w));

@@ -222,7 +222,7 @@ static bool a_waits_for_its_plugin(struct world *w)
 {
 	const struct model_alloc *a = model_server_alloc(&w->server, ALLOC_A);
 
-	return a && strstr(a->alloc.client_description, "waiting until its plugin ebs");
+	return a && strstr(alloc_description(&a->alloc), "waiting until its plugin ebs");
 }
 
 static void an_allocation_runs_when_its_plugin_is_healthy(void **state)

@@ -263,7 +263,7 @@ static void after_a_reboot_the_allocation_is_lost_and_nothing_is_touched(void **
 	world_start_agent(w);
 	WORLD_UNTIL(w, a_ended);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_LOST);
-	assert_string_equal(model_server_alloc(&w->server, ALLOC_A)->alloc.client_description,
+	assert_string_equal(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
 			    "node was rebooted");
 	assert_int_equal(w->server.claims[0].receipts + w->server.claims[1].receipts, receipts);
 	assert_int_equal(done(w, MH_OP_STAGE) + done(w, MH_OP_PUBLISH) + done(w, MH_OP_UNPUBLISH), 0);

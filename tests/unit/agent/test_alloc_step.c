@@ -1,6 +1,8 @@
+#include "claim_call.h"
 #include "cmocka_all.h"
 #include "records.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -88,6 +90,26 @@ static void volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse(v
 	free(record);
 }
 
+static void what_the_server_says_is_published_is_nothing_to_a_new_record(void **state)
+{
+	struct alloc_volume published[2] = {{.path = "/elsewhere/0"}, {.path = "/elsewhere/1"}};
+	char description[] = "it ran";
+	struct alloc alloc = records_alloc(ALLOC_ID, 1);
+	struct alloc_record *record;
+
+	(void)state;
+	alloc.published = published;
+	alloc.n_published = 2; /* more than it has volumes */
+	alloc.client_description = description;
+	assert_int_equal(alloc_record_new(&alloc, BOOT_ID, &record, NULL), STATUS_OK);
+	assert_int_equal(record->alloc.n_published, 0);
+	assert_string_equal(record->alloc.published[0].path, "");
+	assert_string_equal(alloc_description(&record->alloc), "");
+	memset(alloc.volumes, 'x', sizeof(alloc.volumes[0]));
+	assert_string_equal(record->alloc.volumes[0].source, "vol0");
+	free(record);
+}
+
 static void without_volumes_it_simply_runs(void **state)
 {
 	struct alloc_record *record = records_make(0);
@@ -126,7 +148,7 @@ static void whatever_was_granted_is_given_back(void **state)
 				assert_int_equal(record->alloc.client_status, ends[e] == ALLOC_EVENT_FAIL
 										      ? CLIENT_FAILED
 										      : CLIENT_COMPLETE);
-				assert_string_equal(record->alloc.client_description,
+				assert_string_equal(alloc_description(&record->alloc),
 						    ends[e] == ALLOC_EVENT_FAIL ? "no such device" : "");
 				assert_int_equal(record->alloc.client_code,
 						 ends[e] == ALLOC_EVENT_FAIL ? STATUS_NOT_FOUND : STATUS_OK);
@@ -147,7 +169,7 @@ static void a_failure_stays_a_failure_when_a_stop_follows(void **state)
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
 	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = &later}));
 	assert_int_equal(record->final_status, CLIENT_FAILED);
-	assert_string_equal(record->alloc.client_description, "first");
+	assert_string_equal(alloc_description(&record->alloc), "first");
 	free(record);
 }
 
@@ -361,7 +383,7 @@ static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
 		assert_int_equal(record->phase, ALLOC_STOPPED);
 		assert_int_equal(record->alloc.client_status, cases[i].end);
 		if (cases[i].end == CLIENT_LOST)
-			assert_string_equal(record->alloc.client_description, "node was rebooted");
+			assert_string_equal(alloc_description(&record->alloc), "node was rebooted");
 		assert_int_equal(record->alloc.n_published, 0);
 		expect_next(record, 0, ALLOC_DO_NOTHING, 0);
 		for (uint32_t v = 0; v < 2; v++)
@@ -370,10 +392,25 @@ static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
 	}
 }
 
+static void a_claim_is_asked_for_again_after_what_may_pass(void **state)
+{
+	static const enum status passing[] = {STATUS_UNAVAILABLE, STATUS_DEADLINE_EXCEEDED, STATUS_ABORTED,
+					      STATUS_CANCELLED, STATUS_RESOURCE_EXHAUSTED};
+
+	for (int status = 0; status < STATUS_N; status++) {
+		bool is_among = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
+			is_among = is_among || (int)passing[i] == status;
+		assert_int_equal(claim_error_is_passing((enum status)status), is_among);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse),
+		cmocka_unit_test(what_the_server_says_is_published_is_nothing_to_a_new_record),
 		cmocka_unit_test(without_volumes_it_simply_runs),
 		cmocka_unit_test(whatever_was_granted_is_given_back),
 		cmocka_unit_test(a_failure_stays_a_failure_when_a_stop_follows),
@@ -387,6 +424,7 @@ int main(void)
 		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
 		cmocka_unit_test(a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used),
 		cmocka_unit_test(after_a_reboot_nothing_is_left_and_nothing_is_done),
+		cmocka_unit_test(a_claim_is_asked_for_again_after_what_may_pass),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,8 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define SECRET "a-secret-that-nobody-may-see"
 
@@ -393,6 +395,31 @@ static void a_bound_device_is_what_the_kernel_lists_under_its_name(void **state)
 	}
 }
 
+static void mounts_of_a_device_are_told_from_those_elsewhere(void **state)
+{
+	static const struct {
+		const char *within[2];
+		bool is_elsewhere;
+		bool is_whole;
+	} rows[] = {
+		{{"", ""}, true, false},	 {{"/proc", ""}, false, true},
+		{{"", "/proc"}, false, true},	 {{"/pro", "/proc/"}, true, false},
+		{{"/procs", "/x"}, true, false},
+	};
+	struct device_mounts found;
+	struct stat st;
+
+	assert_int_equal(stat("/proc", &st), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		device_find_mounts(major(st.st_dev), minor(st.st_dev), rows[i].within, &found);
+		assert_int_equal(found.is_elsewhere, rows[i].is_elsewhere);
+		assert_int_equal(found.is_whole, rows[i].is_whole);
+		assert_string_equal(found.point, rows[i].is_elsewhere ? "/proc" : "");
+	}
+	device_find_mounts(4095, 1, rows[0].within, &found);
+	assert_false(found.is_elsewhere || found.is_whole);
+}
+
 static void what_a_plugin_may_hold_is_known_until_it_let_go(void **state)
 {
 	struct volume_touches touches;
@@ -407,6 +434,21 @@ static void what_a_plugin_may_hold_is_known_until_it_let_go(void **state)
 	volume_touches_remove(&touches, "v");
 	assert_false(volume_touches_has(&touches, "v"));
 	assert_true(volume_touches_has(&touches, "w"));
+	assert_int_equal(volume_touches_device(&touches, "w"), VOLUME_DEVICE_UNJUDGED);
+	assert_int_equal(volume_touches_device(&touches, "x"), VOLUME_DEVICE_UNJUDGED);
+	volume_touches_judge(&touches, "x", VOLUME_DEVICE_HOSTS);
+	assert_true(volume_touches_has(&touches, "x"));
+	assert_int_equal(volume_touches_device(&touches, "x"), VOLUME_DEVICE_HOSTS);
+	assert_false(volume_touches_is_staged(&touches, "x"));
+	volume_touches_note_staged(&touches, "x", true);
+	volume_touches_note_staged(&touches, "y", true); /* not among them */
+	assert_true(volume_touches_is_staged(&touches, "x"));
+	assert_false(volume_touches_has(&touches, "y") || volume_touches_is_staged(&touches, "w"));
+	volume_touches_note_staged(&touches, "x", false);
+	assert_false(volume_touches_is_staged(&touches, "x"));
+	volume_touches_judge(&touches, "x", VOLUME_DEVICE_OURS); /* if in doubt */
+	volume_touches_judge(&touches, "x", VOLUME_DEVICE_HOSTS);
+	assert_int_equal(volume_touches_device(&touches, "x"), VOLUME_DEVICE_OURS);
 	touches.are_all = true; /* memory was short */
 	assert_true(volume_touches_has(&touches, "v"));
 	volume_touches_release(&touches);
@@ -425,6 +467,7 @@ int main(void)
 		cmocka_unit_test(secrets_are_wiped_with_the_last_who_needs_them),
 		cmocka_unit_test(the_watch_over_freed_memory_works),
 		cmocka_unit_test(a_bound_device_is_what_the_kernel_lists_under_its_name),
+		cmocka_unit_test(mounts_of_a_device_are_told_from_those_elsewhere),
 		cmocka_unit_test(what_a_plugin_may_hold_is_known_until_it_let_go),
 	};
 

@@ -203,6 +203,7 @@ static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
 	CSI_NODE_UNTIL(node, csi_node_all_mounted);
 	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/ro-publish"));
 	assert_true(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
+	expect_calls(node, 1, 2, 0, 0); /* staged once */
 	csi_user_stop(writer);
 	CSI_NODE_UNTIL(node, csi_node_is_quiet);
 	assert_false(fake_csi_is_published("ext/v", FAKE_STAGE_BASE "/v/rw-publish"));
@@ -214,6 +215,33 @@ static void each_use_has_its_target_and_goes_with_its_last_user(void **state)
 	assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), 2);
 	assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME), 1);
 	csi_node_expect_nothing(node);
+}
+
+/* Only of what the plugin has confirmed and the mount table still shows is staging not asked for again. */
+static void a_second_use_stages_what_is_not_staged_for_certain(void **state)
+{
+	static const struct {
+		bool restarts, is_gone;
+		unsigned int stages;
+	} rows[] = {{false, false, 1}, {true, false, 1}, {false, true, 2}, {true, true, 2}};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int before = calls(node, CSI_NODE_STAGE_VOLUME);
+
+		node->n_users = 0;
+		(void)csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		if (rows[i].restarts)
+			csi_node_restart(node);
+		if (rows[i].is_gone) /* somebody has unmounted it */
+			fake_helper_plugin(&node->fake, FAKE_STAGE_BASE "/v/staging", NULL);
+		(void)csi_node_add(node, "v", true, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_int_equal(calls(node, CSI_NODE_STAGE_VOLUME) - before, rows[i].stages);
+		stop_all(node);
+		csi_node_expect_nothing(node);
+	}
 }
 
 static void staging_is_not_asked_of_who_does_not_announce_it(void **state)
@@ -431,6 +459,7 @@ static void a_step_that_hangs_is_seen_with_what_it_holds_up(void **state)
 {
 	struct csi_node *node = *state;
 	struct csi_user *first, *second;
+	struct volume_task_info info;
 
 	fake_csi.patience_us = 30 * USEC_PER_SEC;
 	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_HOLD, 1, STATUS_OK);
@@ -441,6 +470,12 @@ static void a_step_that_hangs_is_seen_with_what_it_holds_up(void **state)
 		csi_node_turn(node);
 	assert_string_equal(step_of(first), "plugin publish");
 	assert_string_equal(step_of(second), "queued");
+	info = volume_task_info(first->task);
+	assert_string_equal(info.plugin_id, CSI_PLUGIN);
+	assert_string_equal(info.call, "NodePublishVolume");
+	assert_true(info.is_calling && info.step_since_ms >= info.since_ms);
+	info = volume_task_info(second->task);
+	assert_true(!info.plugin_id && !info.call && !info.is_calling);
 	/* other volumes go their way */
 	assert_int_equal(csi_node_add(node, "w", false, false)->state, CSI_USER_CLAIMED);
 	while (node->users[2].state != CSI_USER_MOUNTED)
@@ -561,6 +596,94 @@ static void a_file_system_that_lives_on_is_not_released(void **state)
 	node->superblock_lives = false;
 	csi_user_stop(other);
 	CSI_NODE_UNTIL(node, csi_node_all_released);
+}
+
+/* Whose device it is was judged when the plugin had mounted it, and survives the agent. */
+static void who_mounts_a_volume_by_hand_keeps_it_from_being_released(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true; /* its own, as long as it is mounted */
+	for (int restarts = 0; restarts <= 1; restarts++) {
+		struct csi_user *user;
+
+		node->n_users = 0;
+		node->elsewhere = NULL;
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_false(user->mounted.is_host_device);
+		node->elsewhere = "/mnt/by-hand";
+		/* a reader beside it judges nothing anew */
+		(void)csi_node_add(node, "v", true, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_false(node->users[1].mounted.is_host_device);
+		if (restarts)
+			csi_node_restart(node);
+		csi_user_stop(user);
+		csi_user_stop(&node->users[1]);
+		while (user->retries + node->users[1].retries < 3)
+			csi_node_turn(node);
+		if (user->state == CSI_USER_RELEASED)
+			user = &node->users[1];
+		EXPECT_WORDS(user->last_retry.msg, "(device 8:1) is still in use");
+		EXPECT_WORDS(user->last_retry.msg, "umount /mnt/by-hand");
+		EXPECT_WORDS(user->last_retry.msg, "grep 8:1 /proc/*/mountinfo");
+		node->superblock_lives = false;
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		csi_node_expect_nothing(node);
+		node->superblock_lives = true;
+	}
+}
+
+static void a_file_system_of_the_host_lives_on(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true;
+	node->elsewhere = "/srv";
+	for (int restarts = 0; restarts <= 1; restarts++) {
+		struct csi_user *user;
+
+		node->n_users = 0;
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_true(user->mounted.is_host_device);
+		if (restarts)
+			csi_node_restart(node);
+		csi_user_stop(user);
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		assert_int_equal(user->retries, 0);
+		csi_node_expect_nothing(node);
+	}
+}
+
+/* The agent died between the plugin's mount and its own note of it. */
+static void what_was_never_judged_is_the_hosts_only_in_part(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true;
+	node->elsewhere = "/srv";
+	for (int is_part = 0; is_part <= 1; is_part++) {
+		struct csi_user *user;
+
+		node->is_part = is_part != 0;
+		node->n_users = 0;
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		user->state = CSI_USER_CLAIMED;
+		user->wants_stop = true;
+		csi_node_restart(node);
+		while (!is_part && user->retries < 2)
+			csi_node_turn(node);
+		node->superblock_lives = is_part != 0;
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		assert_int_equal(user->retries > 0, !is_part);
+		node->superblock_lives = true;
+	}
 }
 
 static void a_mount_that_waits_for_its_plugin_is_cancelled_at_once(void **state)
@@ -1142,6 +1265,7 @@ int main(void)
 		TEST(what_stands_already_needs_no_plugin),
 		TEST(what_stood_already_its_plugin_takes_down),
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
+		TEST(a_second_use_stages_what_is_not_staged_for_certain),
 		TEST(staging_is_not_asked_of_who_does_not_announce_it),
 		TEST(an_ok_of_the_plugin_is_not_trusted_alone),
 		TEST(what_a_lying_plugin_leaves_the_helper_removes),
@@ -1158,6 +1282,9 @@ int main(void)
 		TEST(a_call_that_fails_for_nobody_is_not_made_again),
 		TEST(a_pause_between_two_calls_ends_with_a_cancel),
 		TEST(a_file_system_that_lives_on_is_not_released),
+		TEST(who_mounts_a_volume_by_hand_keeps_it_from_being_released),
+		TEST(a_file_system_of_the_host_lives_on),
+		TEST(what_was_never_judged_is_the_hosts_only_in_part),
 		TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once),
 		TEST(an_undoing_of_unknown_outcome_comes_before_all_others),
 		TEST(who_was_refused_lets_others_go_first),

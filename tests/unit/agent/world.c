@@ -252,7 +252,11 @@ void world_idle(struct world *w, unsigned int ms)
 
 struct alloc world_alloc(const char *id, uint32_t n)
 {
-	struct alloc alloc = {.n_volumes = n, .desired_status = DESIRED_RUN};
+	enum { ALIVE = 8 };
+	static struct volume_request lists[ALIVE][ALLOC_VOLUMES_MAX];
+	static unsigned int next;
+	struct alloc alloc = {
+		.volumes = lists[next++ % ALIVE], .n_volumes = n, .desired_status = DESIRED_RUN};
 
 	(void)str_copy(alloc.id, sizeof(alloc.id), id);
 	(void)str_copy(alloc.name, sizeof(alloc.name), "app");
@@ -261,6 +265,7 @@ struct alloc world_alloc(const char *id, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		struct volume_request *request = &alloc.volumes[i];
 
+		*request = (struct volume_request){0};
 		(void)str_format(request->name, sizeof(request->name), "v%u", i);
 		(void)str_format(request->source, sizeof(request->source), "vol%u", i);
 		request->access_mode = SINGLE_NODE_MULTI_WRITER;

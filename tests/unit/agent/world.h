@@ -56,7 +56,7 @@ bool world_turns(struct world *w, unsigned int n, world_condition *condition);
 /** Run the loop for a while in which nothing of note may happen. */
 void world_idle(struct world *w, unsigned int ms);
 
-/** An allocation for this node, with @n volumes vol0, vol1, ... */
+/** An allocation for this node, with @n volumes vol0, vol1, ...; its list is good for some calls more. */
 struct alloc world_alloc(const char *id, uint32_t n);
 
 /** Name of volume @volume towards the helper. */

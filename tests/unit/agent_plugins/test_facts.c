@@ -365,19 +365,20 @@ static void what_was_known_is_kept_while_nobody_serves_it(void **state)
 	assert_string_equal(merged.node.provider_node_id, "n1");
 }
 
-static void a_reason_is_cut_at_its_limit(void **state)
+/* It names plugin, socket and call before it comes to the point. */
+static void a_long_reason_is_cut_at_its_end(void **state)
 {
-	const struct node_plugin before = whole("p", "n1");
-	struct node_plugin merged;
+	struct facts_halves nobody = {.keeps_node = true, .keeps_controller = true};
+	struct node_plugin before = whole("p", "n1"), merged;
 
 	(void)state;
-	for (size_t n = NODE_HEALTH_MAX; n <= NODE_HEALTH_MAX + 1; n++) {
-		const struct facts_halves nobody = {
-			.keeps_node = true, .keeps_controller = true, .reason = text_of(n)};
+	for (size_t n = NODE_HEALTH_MAX - 1; n <= NODE_HEALTH_MAX + 1; n++) {
+		size_t kept = n < NODE_HEALTH_MAX ? n : NODE_HEALTH_MAX;
 
+		nobody.reason = text_of(n);
 		facts_merge(&before, &nobody, &merged);
-		assert_int_equal(strlen(merged.health_description), NODE_HEALTH_MAX);
-		assert_int_equal(strlen(merged.controller.health_description), NODE_HEALTH_MAX);
+		assert_int_equal(strlen(merged.health_description), kept);
+		assert_int_equal(strlen(merged.controller.health_description), kept);
 	}
 }
 
@@ -433,7 +434,7 @@ int main(void)
 		cmocka_unit_test(ready_that_is_absent_means_ready),
 		cmocka_unit_test(a_plugin_must_have_what_its_allocation_says),
 		cmocka_unit_test(what_was_known_is_kept_while_nobody_serves_it),
-		cmocka_unit_test(a_reason_is_cut_at_its_limit),
+		cmocka_unit_test(a_long_reason_is_cut_at_its_end),
 		cmocka_unit_test(a_half_that_is_known_to_be_gone_is_not_kept),
 		cmocka_unit_test(halves_of_two_instances_make_one_entry),
 		cmocka_unit_test(a_controller_alone_makes_a_healthy_entry),

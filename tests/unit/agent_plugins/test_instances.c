@@ -43,6 +43,28 @@ static void a_plugin_that_appears_is_fingerprinted(void **state)
 	assert_string_equal(yard_instance(y, "ebs", "csi.sock")->state, "healthy");
 }
 
+struct wrong_way {
+	enum fake_csi_way way;
+	enum status code;
+};
+
+/* The plugin comes back, and this call of its fingerprint goes wrong. */
+static void come_back_wrong(struct yard *y, struct fake_csi_plugin *plugin, enum csi_method method,
+			    const struct wrong_way *wrong)
+{
+	const struct node_plugin *entry;
+	unsigned int probes;
+
+	yard_unbind(y, "ebs", "csi.sock");
+	YARD_UNTIL(y, !yard_is_healthy(y, "ebs"));
+	fake_csi_order(plugin, method, wrong->way, UINT32_MAX, wrong->code);
+	fake_csi_set_up(plugin, true);
+	yard_bind(y, "ebs", "csi.sock");
+	probes = plugin->calls[CSI_PROBE];
+	YARD_UNTIL(y, plugin->calls[CSI_PROBE] > probes + 1 || !plugin->is_up);
+	YARD_UNTIL(y, (entry = yard_entry(y, "ebs")) && entry->health_description[0] != '\0');
+}
+
 /* Each call of the fingerprint, and each way in which it can go wrong. */
 static void a_plugin_is_not_healthy_before_it_has_said_what_it_is(void **state)
 {
@@ -52,10 +74,7 @@ static void a_plugin_is_not_healthy_before_it_has_said_what_it_is(void **state)
 						  CSI_CONTROLLER_GET_CAPABILITIES,
 						  CSI_NODE_GET_CAPABILITIES,
 						  CSI_NODE_GET_INFO};
-	static const struct {
-		enum fake_csi_way way;
-		enum status code;
-	} ways[] = {
+	static const struct wrong_way ways[] = {
 		{FAKE_CSI_FAIL, STATUS_UNAVAILABLE},
 		{FAKE_CSI_FAIL, STATUS_INTERNAL},
 		{FAKE_CSI_HANG, STATUS_OK},
@@ -70,17 +89,7 @@ static void a_plugin_is_not_healthy_before_it_has_said_what_it_is(void **state)
 	YARD_UNTIL(y, yard_is_healthy(y, "ebs"));
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(ways); k++) {
-			const struct node_plugin *entry;
-			unsigned int probes;
-
-			yard_unbind(y, "ebs", "csi.sock");
-			YARD_UNTIL(y, !yard_is_healthy(y, "ebs"));
-			fake_csi_order(plugin, methods[i], ways[k].way, UINT32_MAX, ways[k].code);
-			fake_csi_set_up(plugin, true);
-			yard_bind(y, "ebs", "csi.sock");
-			probes = plugin->calls[CSI_PROBE];
-			YARD_UNTIL(y, plugin->calls[CSI_PROBE] > probes + 1 || !plugin->is_up);
-			YARD_UNTIL(y, (entry = yard_entry(y, "ebs")) && entry->health_description[0] != '\0');
+			come_back_wrong(y, plugin, methods[i], &ways[k]);
 			assert_false(yard_is_healthy(y, "ebs"));
 			assert_int_equal(yard_client(y, "ebs", PLUGIN_NODE), STATUS_UNAVAILABLE);
 			assert_string_equal(yard_entry(y, "ebs")->provider, "fake.csi.test");

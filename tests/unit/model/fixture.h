@@ -6,6 +6,8 @@
 #include "base/str.h"
 #include "model/admission.h"
 
+#include <string.h>
+
 #define ALLOC_1 "01890000-0000-7000-8000-000000000001"
 #define ALLOC_2 "01890000-0000-7000-8000-000000000002"
 #define BOOT_1 "b0010000-0000-4000-8000-000000000001"
@@ -29,21 +31,31 @@ static inline struct volume a_volume(void)
 	return v;
 }
 
+/* Its lists have room for the most; they are good until so many more are made. */
 static inline struct alloc an_alloc(const char *id, const char *node)
 {
+	enum { ALIVE = 8 };
+	static struct volume_request volumes[ALIVE][ALLOC_VOLUMES_MAX];
+	static struct alloc_volume published[ALIVE][ALLOC_VOLUMES_MAX];
+	static unsigned int next;
+	unsigned int place = next++ % ALIVE;
 	struct alloc a = {
 		.namespace = NAMESPACE_DEFAULT,
 		.name = "app",
 		.driver = "none",
-		.volumes = {{.name = "data",
-			     .source = "db",
-			     .access_mode = SINGLE_NODE_WRITER,
-			     .attachment_mode = ATTACHMENT_FILE_SYSTEM}},
+		.volumes = volumes[place],
 		.n_volumes = 1,
+		.published = published[place],
 		.desired_status = DESIRED_RUN,
 		.client_status = CLIENT_PENDING,
 	};
 
+	memset(volumes[place], 0, sizeof(volumes[place]));
+	memset(published[place], 0, sizeof(published[place]));
+	a.volumes[0] = (struct volume_request){.name = "data",
+					       .source = "db",
+					       .access_mode = SINGLE_NODE_WRITER,
+					       .attachment_mode = ATTACHMENT_FILE_SYSTEM};
 	assert_int_equal(str_copy(a.id, sizeof(a.id), id), 0);
 	assert_int_equal(str_copy(a.node_id, sizeof(a.node_id), node), 0);
 	return a;

@@ -1,4 +1,5 @@
 #include "fixture.h"
+#include "same_alloc.h"
 
 #include <string.h>
 
@@ -257,6 +258,49 @@ static void only_the_nodes_word_makes_an_allocation_terminal(void **state)
 	}
 }
 
+static void what_an_allocation_owns_outlives_what_it_was_copied_from(void **state)
+{
+	char text[] = "it runs";
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+	struct alloc mine;
+
+	(void)state;
+	a.n_volumes = 2;
+	(void)str_copy(a.volumes[1].source, sizeof(a.volumes[1].source), "logs");
+	a.n_published = 1;
+	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
+	a.client_description = text;
+	mine = a;
+	assert_true(alloc_own(&mine));
+	assert_true(is_same_alloc(&a, &mine));
+	memset(a.volumes, 'x', 2 * sizeof(a.volumes[0]));
+	memset(a.published, 'x', sizeof(a.published[0]));
+	text[0] = '\0';
+	assert_string_equal(mine.volumes[0].source, "db");
+	assert_string_equal(mine.volumes[1].source, "logs");
+	assert_string_equal(mine.published[0].path, "/x/y");
+	assert_string_equal(alloc_description(&mine), "it runs");
+	alloc_release(&mine);
+	assert_int_equal(mine.n_volumes + mine.n_published, 0);
+	assert_string_equal(alloc_description(&mine), "");
+	assert_string_equal(mine.id, ALLOC_1);
+	alloc_release(&mine); /* nothing is left */
+}
+
+static void an_allocation_without_lists_owns_nothing(void **state)
+{
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	(void)state;
+	a.n_volumes = 0; /* the list is another's, as far as it goes */
+	assert_true(alloc_own(&a));
+	assert_null(a.volumes);
+	assert_null(a.published);
+	assert_null(a.client_description);
+	alloc_release(&a);
+	assert_true(sizeof(a) <= 768); /* what each of them costs, of which a server has very many */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +311,8 @@ int main(void)
 		cmocka_unit_test(contradictions_and_bad_names_are_refused_by_field),
 		cmocka_unit_test(mounts_may_come_from_the_host_for_all_and_go_there_from_writers),
 		cmocka_unit_test(only_the_nodes_word_makes_an_allocation_terminal),
+		cmocka_unit_test(what_an_allocation_owns_outlives_what_it_was_copied_from),
+		cmocka_unit_test(an_allocation_without_lists_owns_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

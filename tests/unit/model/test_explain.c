@@ -547,6 +547,30 @@ static void fill(char *dst, size_t size)
 	dst[size - 1] = '\0';
 }
 
+/* What a node says of a mount is shown while it mounts, after all that has to be whole. */
+static void a_mount_is_shown_with_what_its_node_says(void **state)
+{
+	struct holder holder = {.is_connected = true,
+				.doing = "mounting volume db: plugin ebs: NodeStageVolume"};
+	struct claim claim = a_claim(CLAIM_RESERVED);
+	char text[EXPLAIN_SIZE], command[EXPLAIN_COMMAND_SIZE], said[1024];
+
+	(void)state;
+	claim.sent_to_node = true;
+	assert_non_null(strstr(explain_claim(&claim, &holder, NOW_MS, text),
+			       "; its node says: mounting volume db: plugin ebs: NodeStageVolume"));
+	claim.state = CLAIM_TAKEN;
+	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node says"));
+	claim.state = CLAIM_RESERVED;
+	holder.doing = "";
+	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "its node says"));
+	fill(said, sizeof(said));
+	holder.doing = said;
+	fill(claim.volume_id, sizeof(claim.volume_id));
+	(void)explain_claim(&claim, &holder, NOW_MS, text);
+	assert_non_null(strstr(text, explain_command(EXPLAIN_COMMAND_STOP, &claim, command)));
+}
+
 /* Whatever is long, the command is whole: the error is cut. */
 static void the_longest_names_leave_the_command_whole(void **state)
 {
@@ -627,6 +651,7 @@ int main(void)
 		cmocka_unit_test(holder_state_evidence_error_and_command_are_named),
 		cmocka_unit_test(a_command_names_a_namespace_that_is_not_the_default),
 		cmocka_unit_test(how_a_claim_was_freed_is_said),
+		cmocka_unit_test(a_mount_is_shown_with_what_its_node_says),
 		cmocka_unit_test(the_longest_names_leave_the_command_whole),
 		cmocka_unit_test(a_configured_deadline_of_the_detach_counts),
 		cmocka_unit_test(programs_are_told_the_same),

@@ -1,4 +1,5 @@
 #include "fixture.h"
+#include "same_alloc.h"
 
 #include "model/pb.h"
 
@@ -46,6 +47,7 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 {
 	struct volume v = a_volume();
 	struct volume v2;
+	char description[] = "it runs";
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	struct alloc a2;
 	struct node n = a_node("n1");
@@ -69,6 +71,7 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	v.n_capabilities = VOLUME_CAPABILITIES_MAX;
 	for (uint32_t i = 0; i < v.n_capabilities; i++)
 		v.capabilities[i] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};
+	a.client_description = description;
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
 	a.published[0].is_device = true;
@@ -101,7 +104,8 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	assert_int_equal(alloc_from_pb(ap, &a2, NULL), STATUS_OK);
 	assert_int_equal(node_from_pb(np, &n2, NULL), STATUS_OK);
 	assert_memory_equal(&v, &v2, sizeof(v));
-	assert_memory_equal(&a, &a2, sizeof(a));
+	assert_true(is_same_alloc(&a, &a2));
+	alloc_release(&a2);
 	assert_memory_equal(&n, &n2, sizeof(n));
 	protobuf_c_message_free_unpacked(&vp->base, NULL);
 	protobuf_c_message_free_unpacked(&ap->base, NULL);
@@ -231,6 +235,59 @@ static void one_entry_too_many_is_refused(void **state)
 	assert_int_equal(volume_from_pb(&pb, &v, NULL), STATUS_INVALID_ARGUMENT);
 }
 
+static void one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was(void **state)
+{
+	Holdfast__V1__VolumeRequest good = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest bad = HOLDFAST__V1__VOLUME_REQUEST__INIT;
+	Holdfast__V1__VolumeRequest *list[ALLOC_VOLUMES_MAX + 1];
+	Holdfast__V1__Allocation pb = HOLDFAST__V1__ALLOCATION__INIT;
+	struct alloc a = {.id = "untouched"};
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		list[i] = &good;
+	pb.volumes = list;
+	pb.n_volumes = ALLOC_VOLUMES_MAX + 1;
+	assert_int_equal(alloc_from_pb(&pb, &a, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "volumes: 17 entries"));
+	bad.access_mode = (Holdfast__V1__AccessMode)ACCESS_MODE_N;
+	list[1] = &bad;
+	pb.n_volumes = ALLOC_VOLUMES_MAX;
+	assert_int_equal(alloc_from_pb(&pb, &a, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "volumes[1]: access_mode"));
+	assert_string_equal(a.id, "untouched");
+	assert_null(a.volumes);
+	list[1] = &good;
+	assert_int_equal(alloc_from_pb(&pb, &a, NULL), STATUS_OK);
+	assert_int_equal(a.n_volumes, ALLOC_VOLUMES_MAX);
+	alloc_release(&a);
+}
+
+static void a_description_is_cleaned_and_cut_where_it_is_too_long(void **state)
+{
+	char text[ALLOC_DESCRIPTION_MAX + 2];
+	Holdfast__V1__Allocation pb = HOLDFAST__V1__ALLOCATION__INIT;
+	struct alloc a;
+
+	(void)state;
+	memset(text, 'a', sizeof(text));
+	text[0] = '\x1b';
+	text[sizeof(text) - 1] = '\0';
+	pb.client_description = text;
+	for (size_t n = sizeof(text) - 1; n >= ALLOC_DESCRIPTION_MAX - 1; n--) {
+		text[n] = '\0';
+		assert_int_equal(alloc_from_pb(&pb, &a, NULL), STATUS_OK);
+		assert_int_equal(strlen(a.client_description),
+				 n < ALLOC_DESCRIPTION_MAX ? n : ALLOC_DESCRIPTION_MAX);
+		assert_int_equal(a.client_description[0], '?');
+		alloc_release(&a);
+	}
+	text[0] = '\0';
+	assert_int_equal(alloc_from_pb(&pb, &a, NULL), STATUS_OK);
+	assert_null(a.client_description);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +299,8 @@ int main(void)
 		cmocka_unit_test(names_are_refused_and_texts_cleaned_when_they_are_not_printable),
 		cmocka_unit_test(values_outside_an_enum_are_refused_with_their_path),
 		cmocka_unit_test(one_entry_too_many_is_refused),
+		cmocka_unit_test(one_volume_too_many_or_a_bad_one_leaves_an_allocation_as_it_was),
+		cmocka_unit_test(a_description_is_cleaned_and_cut_where_it_is_too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

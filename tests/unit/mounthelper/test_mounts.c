@@ -264,8 +264,7 @@ static void readers_and_writers_have_a_plugins_target_each(void **state)
 	each_kernel(unpublish_without_memory);
 }
 
-/* The daemons of both uses die, and mount anew: both publishes are of mounts that stand no more. */
-static void mount_both_anew(void)
+static void publish_three(void)
 {
 	make_csi("vol-1");
 	make_csi("vol-2");
@@ -276,6 +275,12 @@ static void mount_both_anew(void)
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi_read_only(1)), MH_OK);
 	ASSERT_REPLY(publish(publish_csi("vol-2", 2)), MH_OK);
+}
+
+/* The daemons of both uses die, and mount anew: both publishes are of mounts that stand no more. */
+static void mount_both_anew(void)
+{
+	publish_three();
 	fake_unmount(PLUGIN_PUBLISH);
 	fake_unmount(PLUGIN_PUBLISH_RO);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);

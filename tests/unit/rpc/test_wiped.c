@@ -80,10 +80,24 @@ static void a_message_of_a_stream_leaves_nothing(void **state)
 	world_settle(tw->world);
 }
 
-/* In a text, a list, a map inside a message inside another, bytes, a oneof, and a field that nobody knows. */
-static void fill(Holdfast__V1__ClaimVolumeResponse *response, char *secret,
-		 void (*use)(const ProtobufCMessage *message, void *userdata), void *userdata)
+/* As it was received: a copy by way of the wire. */
+static ProtobufCMessage *copy(const ProtobufCMessage *message)
 {
+	ProtobufCMessage *ret;
+	uint8_t packed[1024];
+	size_t n = protobuf_c_message_get_packed_size(message);
+
+	assert_in_range(n, 1, sizeof(packed));
+	(void)protobuf_c_message_pack(message, packed);
+	ret = protobuf_c_message_unpack(message->descriptor, NULL, n, packed);
+	assert_non_null(ret);
+	return ret;
+}
+
+/* In a text, a list, a map inside a message inside another, bytes, a oneof, and a field that nobody knows. */
+static ProtobufCMessage *make_full(char *secret)
+{
+	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
 	Holdfast__V1__Volume__SecretsEntry entry = HOLDFAST__V1__VOLUME__SECRETS_ENTRY__INIT;
 	Holdfast__V1__Volume__SecretsEntry *entries[] = {&entry};
@@ -102,31 +116,17 @@ static void fill(Holdfast__V1__ClaimVolumeResponse *response, char *secret,
 	volume.secrets = entries;
 	volume.n_secrets = 1;
 	volume.mount_options = &options;
-	response->volume = &volume;
-	response->ticket = (ProtobufCBinaryData){.data = (uint8_t *)secret, .len = SECRET_SIZE - 1};
+	response.volume = &volume;
+	response.ticket = (ProtobufCBinaryData){.data = (uint8_t *)secret, .len = SECRET_SIZE - 1};
 	unknown.data = bytes;
 	unknown.len = sizeof(bytes);
-	response->base.unknown_fields = &unknown;
-	response->base.n_unknown_fields = 1;
-	use(&response->base, userdata);
-}
-
-/* As it was received: a copy by way of the wire. */
-static void copy(const ProtobufCMessage *message, void *userdata)
-{
-	ProtobufCMessage **ret = userdata;
-	uint8_t packed[1024];
-	size_t n = protobuf_c_message_get_packed_size(message);
-
-	assert_in_range(n, 1, sizeof(packed));
-	(void)protobuf_c_message_pack(message, packed);
-	*ret = protobuf_c_message_unpack(message->descriptor, NULL, n, packed);
-	assert_non_null(*ret);
+	response.base.unknown_fields = &unknown;
+	response.base.n_unknown_fields = 1;
+	return copy(&response.base);
 }
 
 static void every_string_of_a_message_is_wiped(void **state)
 {
-	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	ProtobufCMessage *messages[2];
@@ -134,11 +134,11 @@ static void every_string_of_a_message_is_wiped(void **state)
 
 	(void)state;
 	make_secret(secret, '4');
-	fill(&response, secret, copy, &messages[0]);
+	messages[0] = make_full(secret);
 	welcome.cluster = secret;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;
-	copy(&down.base, &messages[1]);
+	messages[1] = copy(&down.base);
 	for (int i = 0; i < 2; i++) {
 		assert_true(is_left(secret));
 		message_text_wipe(messages[i]);

@@ -24,6 +24,7 @@ void report(struct fixture *f, struct fake_node *node, uint64_t epoch, const str
 void report_with(struct fake_node *node, uint64_t epoch, const struct alloc *alloc, const struct claim *claim,
 		 const struct ticket *ticket, bool more);
 
+/** As the server has it now, without what is published; its list is good for some calls more. */
 struct alloc alloc_of(struct fixture *f, const char *id);
 bool has_reported(struct fixture *f, const char *node);
 enum status claim_for(struct fake_node *node, const char *alloc, struct claim *ret, struct error *err);

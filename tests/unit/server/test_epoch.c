@@ -368,6 +368,7 @@ struct model_node {
 	bool holds;
 	struct claim claim; /* that it holds */
 	struct alloc held_alloc;
+	struct volume_request held_request; /* of it, the only one */
 };
 
 struct model {
@@ -446,6 +447,9 @@ static void model_claim(struct model *model, struct model_node *node)
 		return;
 	node->claim = claim;
 	node->held_alloc = alloc_of(model->f, node->alloc);
+	assert_int_equal(node->held_alloc.n_volumes, 1);
+	node->held_request = node->held_alloc.volumes[0];
+	node->held_alloc.volumes = &node->held_request;
 	node->holds = true;
 	fake_node_send_mounted(node->node, &claim);
 	fake_node_send_alloc(node->node, node->alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);

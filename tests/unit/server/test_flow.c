@@ -297,7 +297,8 @@ static void an_allocation_for_a_node_that_is_away_says_what_it_waits_for(void **
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
 	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
-	assert_non_null(strstr(state_alloc(&f->server->state, ALLOC_1)->alloc.client_description, "node n1"));
+	assert_non_null(
+		strstr(alloc_description(&state_alloc(&f->server->state, ALLOC_1)->alloc), "node n1"));
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	UNTIL(f, f->n1.runs == 1);
 }

@@ -3,6 +3,7 @@
 
 #include "placement.h"
 #include "server.h"
+#include "session.h"
 #include "unit.h"
 
 #include "base/str.h"
@@ -26,10 +27,11 @@ static const char *const plugins[] = {"ceph", "ebs"};
 
 struct world {
 	struct server server;
-	struct session *session; /* stands for any: only whether there is one counts */
+	struct session *session; /* stands for any: only that there is one counts, and that it stays */
 	unsigned int seed;
 	unsigned int n_nodes;
-	struct alloc alloc;
+	struct volume_request wanted[VOLUMES];
+	struct alloc alloc; /* its list is wanted */
 };
 
 static unsigned int rnd(struct world *w, unsigned int n)
@@ -136,9 +138,13 @@ static void request_volume(struct world *w, struct alloc *alloc, unsigned int i)
 	request->read_only = rarely(w, 3);
 }
 
-static void make_alloc(struct world *w, unsigned int number, struct alloc *ret)
+/* @volumes is where its list is to be. */
+static void make_alloc(struct world *w, unsigned int number, struct volume_request volumes[static VOLUMES],
+		       struct alloc *ret)
 {
-	*ret = (struct alloc){.namespace = NAMESPACE_DEFAULT, .desired_status = DESIRED_RUN};
+	memset(volumes, 0, VOLUMES * sizeof(*volumes));
+	*ret = (struct alloc){
+		.namespace = NAMESPACE_DEFAULT, .volumes = volumes, .desired_status = DESIRED_RUN};
 	(void)str_format(ret->id, sizeof(ret->id), "01890000-0000-7000-8000-0000000000%02u", number);
 	ret->client_status = rarely(w, 3) ? CLIENT_COMPLETE : CLIENT_RUNNING;
 	for (unsigned int i = 0; i < VOLUMES; i++)
@@ -165,11 +171,11 @@ static void put_claim(struct world *w, unsigned int number)
 
 static void make_world(struct world *w, unsigned int seed)
 {
-	static int stands_for_a_session;
+	static struct session stands_for_any;
 
 	memset(w, 0, sizeof(*w));
 	w->seed = seed;
-	w->session = (struct session *)(void *)&stands_for_a_session;
+	w->session = &stands_for_any;
 	state_init(&w->server.state);
 	w->n_nodes = 1 + rnd(w, NODES_MAX);
 	for (unsigned int i = 0; i < w->n_nodes; i++)
@@ -179,13 +185,14 @@ static void make_world(struct world *w, unsigned int seed)
 	for (unsigned int i = rnd(w, CLAIMS_MAX); i > 0; i--)
 		put_claim(w, i);
 	for (unsigned int i = rnd(w, ALLOCS_MAX); i > 0; i--) {
+		struct volume_request volumes[VOLUMES];
 		struct alloc alloc;
 
-		make_alloc(w, i, &alloc);
+		make_alloc(w, i, volumes, &alloc);
 		node_name(rnd(w, w->n_nodes), alloc.node_id);
 		assert_int_equal(state_put_alloc(&w->server.state, &alloc, NULL), STATUS_OK);
 	}
-	make_alloc(w, 99, &w->alloc);
+	make_alloc(w, 99, w->wanted, &w->alloc);
 	if (w->alloc.n_volumes == 0)
 		request_volume(w, &w->alloc, rnd(w, VOLUMES));
 }
@@ -491,7 +498,7 @@ static void many_nodes_are_counted_and_twenty_are_named(void **state)
 		assert_int_equal(state_put_instance(&w.server.state, &instance, NULL), STATUS_OK);
 	}
 	assert_int_equal(state_put_volume(&w.server.state, &volume, NULL), STATUS_OK);
-	w.alloc = (struct alloc){.namespace = NAMESPACE_DEFAULT, .name = "app"};
+	w.alloc = (struct alloc){.namespace = NAMESPACE_DEFAULT, .name = "app", .volumes = w.wanted};
 	request_volume(&w, &w.alloc, 0);
 	assert_int_equal(placement_init(&placement, &w.server, &w.alloc, &err), STATUS_OK);
 	assert_int_equal(placement_choose(&placement, &node, &refusal, &err), STATUS_FAILED_PRECONDITION);

@@ -160,6 +160,27 @@ static void allocations_that_are_not_over_are_counted_by_node(void **st)
 	state_release(&state);
 }
 
+static void an_allocation_may_be_replaced_by_a_copy_that_shares_its_lists(void **st)
+{
+	struct volume_request request = {.name = "data", .source = "db"};
+	struct alloc a = {.id = "01890000-0000-7000-8000-000000000001",
+			  .node_id = "n1",
+			  .volumes = &request,
+			  .n_volumes = 1};
+	struct state state;
+
+	(void)st;
+	state_init(&state);
+	assert_int_equal(state_put_alloc(&state, &a, NULL), STATUS_OK);
+	a = state_alloc(&state, a.id)->alloc;
+	a.client_status = CLIENT_RUNNING;
+	assert_int_equal(state_put_alloc(&state, &a, NULL), STATUS_OK);
+	assert_int_equal(state_alloc(&state, a.id)->alloc.client_status, CLIENT_RUNNING);
+	assert_string_equal(state_alloc(&state, a.id)->alloc.volumes[0].source, "db");
+	state_delete_alloc(&state, state_alloc(&state, a.id));
+	state_release(&state);
+}
+
 static void a_node_that_is_gone_stays_as_a_name_while_something_names_it(void **st)
 {
 	struct node n = {.id = "n1", .boot_id = "b0010000-0000-4000-8000-000000000001"};
@@ -196,6 +217,7 @@ int main(void)
 		cmocka_unit_test(keys_that_are_too_long_find_nothing),
 		cmocka_unit_test(live_claims_are_counted_through_their_whole_life),
 		cmocka_unit_test(allocations_that_are_not_over_are_counted_by_node),
+		cmocka_unit_test(an_allocation_may_be_replaced_by_a_copy_that_shares_its_lists),
 		cmocka_unit_test(a_node_that_is_gone_stays_as_a_name_while_something_names_it),
 		cmocka_unit_test(a_claim_of_an_unknown_volume_is_refused),
 		cmocka_unit_test(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes),

@@ -1,0 +1,248 @@
+"""Plugins that are split over nodes, full, run by an allocation, gone, or that answer what they should not."""
+
+import os
+import signal
+
+from case import CsiTest, Failure, csi_volume, wait_for
+
+ODD = "odd"
+
+
+class PluginTest(CsiTest):
+    def tearDown(self):
+        for storage in map(self.world.storage, self.PLUGINS):
+            storage.orders.clear()
+        for alloc in self.world.json("alloc", "status").get("allocations", []):
+            if alloc["client_status"] in ("PENDING", "RUNNING"):
+                self.stop_alloc(alloc["id"])
+        wait_for("everything to be unmounted", lambda: not any(node.mounts() for node in self.world.nodes))
+        self.assert_no_breach()
+        self.assert_trails_hold()
+
+    def agent_says(self, node=None):
+        return self.holdfast("agent", "status", "--socket", (node or self.node).socket, check=False).stdout
+
+    def status_of(self, alloc):
+        return self.world.json("alloc", "status", alloc)["allocation"]
+
+    def life(self, volume, plugin_id, alloc, node):
+        """A volume from its creation to its deletion, beside whatever else happens."""
+        self.create(volume, plugin_id)
+        self.run_alloc(alloc, (volume, "single-node-writer"), node=node)
+        self.write(alloc, volume, node=node)
+        self.stop_alloc(alloc)
+        self.wait_free(volume)
+        self.delete(volume)
+
+
+class TestSplit(PluginTest):
+    """The controller service on one node, the node service on the other, which takes two volumes."""
+
+    PLUGINS = {"split": "grpcio"}
+    KINDS = {"split": ["controller", "node"]}
+
+    @classmethod
+    def before_plugin(cls, plugin_id):
+        cls.world.storage(plugin_id).orders.settings(max_volumes=2)
+
+    def test_a_controller_of_one_node_serves_another(self):
+        self.life("apart", "split", self.alloc_id(), self.other)
+        methods = self.world.storage("split").methods()
+        self.assertEqual([m for m in methods if m != "ValidateVolumeCapabilities"], [
+            "CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume",
+            "NodeUnstageVolume", "ControllerUnpublishVolume", "DeleteVolume"])
+
+    def test_where_no_node_service_is_nothing_is_placed(self):
+        self.create("here", "split")
+        refused = self.run_alloc(self.alloc_id(), ("here", "single-node-writer"), node=self.node, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("split", refused.stderr)
+        self.delete("here")
+
+    def test_a_node_takes_no_more_than_its_plugin_says(self):
+        for n in range(3):
+            self.create(f"m{n}", "split")
+        for n in range(2):
+            self.run_alloc(self.alloc_id(n), (f"m{n}", "single-node-writer"), node=self.other)
+        refused = self.run_alloc(self.alloc_id(2), ("m2", "single-node-writer"), node=self.other, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("2", refused.stderr)
+        self.stop_alloc(self.alloc_id(0))
+        self.wait_free("m0")
+        self.run_alloc(self.alloc_id(3), ("m2", "single-node-writer"), node=self.other)
+        for n in (1, 3):
+            self.stop_alloc(self.alloc_id(n))
+        for n in range(3):
+            self.wait_free(f"m{n}")
+            self.delete(f"m{n}")
+
+
+class TestOdd(PluginTest):
+    """Answers that no plugin should give, while volumes of it and of another go their way."""
+
+    NODES = 1
+    PLUGINS = {ODD: "grpc-js", "good": "grpcio"}
+    AGENT_SETTINGS = 'plugin_probe_interval = "500ms"\nplugin_wait = "3s"\nplugin_call_timeout = "2s"\n'
+    SERVER_SETTINGS = 'controller_timeout = "2s"\n'
+    ANSWERS = ("nothing", "malformed", "truncated", "reset", "http", "close-after")
+
+    def suffers(self, method, answers):
+        """Each of the answers to a call of one volume; two others beside it live from their creation to their end."""
+        for n, answer in enumerate(answers):
+            volume, alloc = f"{method}-{answer}".lower(), self.alloc_id(n)
+            storage = self.world.storage(ODD)
+            self.create(volume, ODD)
+            order = storage.orders.order(method, answer, times=None, volume=self.external(volume))
+            self.run_alloc(alloc, (volume, "single-node-writer"), wait=False)
+            said = []
+
+            def is_told():
+                said.append(self.holdfast("alloc", "status", alloc).stdout)  # noqa: B023
+                return ODD in said[-1] and method in said[-1]  # noqa: B023
+
+            if answer != "close-after" or method != "ControllerPublishVolume":
+                try:
+                    wait_for(f"{answer} of {method} to be told", is_told)
+                except Failure:
+                    if self.status_of(alloc)["client_status"] != "RUNNING":
+                        raise Failure(f"{answer} of {method}: {said[-1]}") from None
+            self.life(f"{volume}-other", "good", self.alloc_id(100 + 2 * n), self.node)
+            if not answer.startswith("close"):  # that disturbs all calls of its plugin
+                self.life(f"{volume}-same", ODD, self.alloc_id(101 + 2 * n), self.node)
+            storage.orders.take_back(order)
+            self.stop_alloc(alloc, check=False)
+            self.wait_free(volume)
+            self.delete(volume)
+        self.assertTrue(self.node.daemon.alive())
+        self.assertLess(rss_kib(self.node.daemon.pid), 64 << 10)
+
+    def test_odd_answers_to_staging_harm_nobody_else(self):
+        self.suffers("NodeStageVolume", self.ANSWERS)
+
+    def test_odd_answers_to_publishing_harm_nobody_else(self):
+        self.suffers("NodePublishVolume", ("twice", "oversize", "malformed", "close"))
+
+    def test_odd_answers_to_attaching_harm_nobody_else(self):
+        self.suffers("ControllerPublishVolume", ("oversize", "malformed", "close"))
+
+    def test_odd_words_about_itself_are_told_with_the_call(self):
+        for method, wrong in (
+            ("GetPluginInfo", {"name": ""}),
+            ("NodeGetInfo", {"node_id": "x" * 300}),
+        ):
+            storage = self.world.storage(ODD)
+            order = storage.orders.order(method, "", times=None, answer=wrong)
+            self.plugins[ODD, self.node.id].restart()
+            wait_for(f"{method} with {wrong} to be told", lambda: method in self.agent_says())  # noqa: B023
+            self.life("beside", "good", self.alloc_id(), self.node)
+            type(self).serial += 1
+            storage.orders.take_back(order)
+            self.plugins[ODD, self.node.id].restart()
+            self.world.wait_plugin(ODD, 1, 1)
+
+    def test_calls_about_it_that_fail_are_told_and_pass(self):
+        storage = self.world.storage(ODD)
+        for method, do in (("Probe", "fail"), ("Probe", "hang"), ("GetPluginInfo", "fail"), ("NodeGetInfo", "fail")):
+            more = {"code": "INTERNAL", "text": f"as ordered for {method}"} if do == "fail" else {}
+            order = storage.orders.order(method, do, times=None, **more)
+            self.plugins[ODD, self.node.id].restart()
+            wait_for(f"{do} of {method} to be told", lambda: method in self.agent_says()  # noqa: B023
+                     and more.get("text", method) in self.holdfast("plugin", "status", ODD).stdout, 30)  # noqa: B023
+            storage.orders.take_back(order)
+            self.world.wait_plugin(ODD, 1, 1)
+
+    def test_questions_that_fail_are_told_with_the_call_and_pass(self):
+        storage = self.world.storage(ODD)
+        storage.add_volume("old", "ext4")
+        spec = self.world.spec("asked.hcl", csi_volume("asked", ODD, more='external_id = "old"\n'))
+        for method, args in (("ListVolumes", ("volume", "external", ODD)),
+                             ("ListSnapshots", ("volume", "snapshot", "list", "--plugin", ODD)),
+                             ("ValidateVolumeCapabilities", ("volume", "register", spec))):
+            for do, more in (("fail", {"code": "INTERNAL", "text": f"as ordered for {method}"}), ("hang", {}),
+                             ("malformed", {}), ("oversize", {})):
+                order = storage.orders.order(method, do, times=None, **more)
+                refused = self.holdfast(*args, check=False)
+                storage.orders.take_back(order)
+                self.assertEqual(refused.returncode, 1, (method, do))
+                for word in (ODD, method, more.get("text", "")):
+                    self.assertIn(word, refused.stderr, (method, do))
+            self.holdfast(*args)
+        self.holdfast("volume", "deregister", "asked")
+
+    def test_an_agent_without_server_and_plugin_keeps_what_runs(self):
+        alloc, one = self.alloc_id(), self.plugins[ODD, self.node.id]
+        self.create("kept", ODD)
+        self.run_alloc(alloc, ("kept", "single-node-writer"))
+        self.write(alloc, "kept")
+        before, quiet = self.node.mounts(), len(self.world.storage(ODD).methods())
+        one.kill()
+        self.world.server.kill(signal.SIGKILL)
+        self.node.daemon.kill(signal.SIGKILL)
+        self.node.start()
+        wait_for("the agent to answer", self.node.status)
+        self.assertEqual((self.node.mounts(), self.read(alloc)), (before, "kept"))
+        self.world.start_server()
+        self.node.wait_connected()
+        self.assertEqual(self.status_of(alloc)["client_status"], "RUNNING")
+        # without its plugin nothing is given up, and that is said
+        self.assertEqual(self.stop_alloc(alloc, check=False, timeout="2s").returncode, 1)
+        wait_for("the reason to be told", lambda: f"plugin {ODD} does not run on this node" in self.why("kept"))
+        one.start()
+        self.wait_free("kept")
+        self.assertEqual(self.world.storage(ODD).methods()[quiet:], [
+            "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"])
+        self.world.wait_plugin(ODD, 1, 1)
+        self.delete("kept")
+
+
+def rss_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
+
+class TestRun(PluginTest):
+    """A plugin that an allocation runs."""
+
+    NODES = 1
+    PLUGINS = {"run": "grpcio"}
+    KINDS = {"run": [None]}
+
+    def run_plugin(self, alloc, timeout="10s"):
+        spec = self.world.spec(f"{alloc}.hcl", f"""name = "p-{alloc[-4:]}"
+driver = "none"
+csi_plugin {{
+  id = "run"
+  type = "monolith"
+  health_timeout = "{timeout}"
+}}
+""")
+        return self.holdfast("alloc", "run", spec, "--node", self.node.id, "--id", alloc, "--no-wait")
+
+    def is_in(self, alloc, state):
+        return lambda: self.status_of(alloc)["client_status"] == state
+
+    def test_it_runs_when_it_is_healthy_and_is_upgraded_side_by_side(self):
+        first, second, user = self.alloc_id(1), self.alloc_id(2), self.alloc_id(3)
+        self.run_plugin(first)
+        wait_for("what it waits for", lambda: "waiting until its plugin run is healthy" in self.holdfast(
+            "alloc", "status", first).stdout)
+        old = self.world.start_plugin("run", "grpcio", self.node)
+        wait_for("the plugin to run", self.is_in(first, "RUNNING"))
+        self.create("v", "run")
+        self.run_alloc(user, ("v", "single-node-writer"))
+        before = self.node.mounts()
+        new = self.world.start_plugin("run", "grpcio", self.node, name="new")
+        wait_for("both instances", lambda: self.agent_says().count("new.sock") > 0)
+        old.kill()
+        os.unlink(old.socket)
+        self.stop_alloc(first)
+        self.world.wait_plugin("run", 1, 1)
+        self.assertEqual(self.node.mounts(), before)
+        self.stop_alloc(user)
+        self.wait_free("v")
+        self.delete("v")
+        new.kill()
+        os.unlink(new.socket)
+        self.run_plugin(second, timeout="1s")
+        wait_for("one that is not healthy in time to fail", self.is_in(second, "FAILED"))
+        self.assertIn("run", self.status_of(second)["client_description"])

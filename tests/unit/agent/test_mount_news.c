@@ -1,0 +1,68 @@
+#include "cmocka_all.h"
+#include "mount_news.h"
+
+#include "base/cleanup.h"
+
+#include <string.h>
+
+static void a_mount_says_whom_it_waits_for_and_since_when(void **state)
+{
+	static const struct {
+		struct volume_task_info info;
+		const char *text;
+	} rows[] = {
+		{{.step = "stage", .step_since_ms = 0, .last_error = ""},
+		 "mounting volume db: at step 'stage' since 1970-01-01T00:00:00.000Z"},
+		{{.step = "queued", .step_since_ms = 1, .last_error = "pool is away"},
+		 "mounting volume db: at step 'queued' since 1970-01-01T00:00:00.001Z; last error: pool is "
+		 "away"},
+		{{.step = "wait for plugin", .plugin_id = "ebs", .last_error = ""},
+		 "mounting volume db: waiting for plugin ebs since 1970-01-01T00:00:00.000Z"},
+		{{.step = "plugin stage",
+		  .plugin_id = "ebs",
+		  .call = "NodeStageVolume",
+		  .is_calling = true,
+		  .attempts = 1,
+		  .last_error = ""},
+		 "mounting volume db: plugin ebs: NodeStageVolume, since 1970-01-01T00:00:00.000Z, attempt "
+		 "1, "
+		 "has not answered yet"},
+		{{.step = "plugin publish",
+		  .plugin_id = "ebs",
+		  .call = "NodePublishVolume",
+		  .attempts = 3,
+		  .last_error = "busy"},
+		 "mounting volume db: plugin ebs: NodePublishVolume, since 1970-01-01T00:00:00.000Z, attempt "
+		 "3; "
+		 "last error: busy"},
+	};
+	char text[ALLOC_DESCRIPTION_MAX + 1];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_string_equal(mount_news_text(&rows[i].info, "db", text), rows[i].text);
+}
+
+static void what_is_too_long_is_cut_at_its_end(void **state)
+{
+	char error[2 * ALLOC_DESCRIPTION_MAX], text[ALLOC_DESCRIPTION_MAX + 1];
+	const struct volume_task_info info = {
+		.plugin_id = "ebs", .call = "NodeStageVolume", .attempts = 1, .last_error = error};
+
+	(void)state;
+	memset(error, 'e', sizeof(error));
+	error[sizeof(error) - 1] = '\0';
+	(void)mount_news_text(&info, "db", text);
+	assert_int_equal(strlen(text), ALLOC_DESCRIPTION_MAX);
+	assert_non_null(strstr(text, "plugin ebs: NodeStageVolume, since "));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_mount_says_whom_it_waits_for_and_since_when),
+		cmocka_unit_test(what_is_too_long_is_cut_at_its_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
