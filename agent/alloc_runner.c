@@ -3,6 +3,7 @@
 #include "wakeup.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -104,14 +105,19 @@ static bool tells_status(enum alloc_event_type type)
 
 void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
 {
+	bool is_released = event->type == ALLOC_EVENT_RELEASED;
 	struct receipt receipt;
 
 	if (!alloc_step(runner->record, event)) {
 		runner_advance(runner);
 		return;
 	}
-	if (event->type == ALLOC_EVENT_MOUNTED || event->type == ALLOC_EVENT_RELEASED) {
-		receipt = make_receipt(runner, event->volume, event->type == ALLOC_EVENT_RELEASED);
+	if (event->type == ALLOC_EVENT_MOUNTED || is_released) {
+		receipt = make_receipt(runner, event->volume, is_released);
+		if (is_released && event->mounted) {
+			receipt.is_without_plugin = true;
+			str_copy_text(receipt.kernel, sizeof(receipt.kernel), event->mounted->kernel);
+		}
 		save(runner, &receipt, tells_status(event->type));
 		return;
 	}
@@ -225,6 +231,25 @@ void alloc_runner_stop(struct alloc_runner *runner)
 		return;
 	interrupt(runner);
 	save(runner, NULL, false);
+}
+
+void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct claim *claim)
+{
+	struct alloc_record *record = runner->record;
+	bool is_freed = claim->state >= CLAIM_NODE_DETACHED;
+
+	assert(record->phase == ALLOC_STOPPING);
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		struct volume_target *target = &record->volumes[i].target;
+
+		if (!volume_record_is_live(&record->volumes[i]) ||
+		    !str_eq(record->volumes[i].claim_id, claim->id) || target->type != VOLUME_CSI)
+			continue;
+		target->without_plugin = true;
+		target->is_freed = is_freed;
+		if (runner->op == RUNNER_UNMOUNT && runner->volume == i && runner->task)
+			volume_task_leave_out_plugin(runner->task, is_freed);
+	}
 }
 
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err)

@@ -65,6 +65,9 @@ void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *
 /** The server wants it stopped. */
 void alloc_runner_stop(struct alloc_runner *runner);
 
+/** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */
+void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct claim *claim);
+
 /** It cannot go on: undo and fail. */
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);
 

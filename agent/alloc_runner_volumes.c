@@ -164,10 +164,16 @@ void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
 static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
+	const struct log_ctx ctx = runner_context(runner, "release");
 
 	assert(!err); /* an unmount is repeated until it succeeds */
+	if (mounted)
+		log_ctx(LOG_NOTICE, &ctx, "released without its plugin, as the server wants: %s",
+			mounted->kernel);
 	runner_end_op(runner);
-	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED, .volume = runner->volume});
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RELEASED,
+						   .volume = runner->volume,
+						   .mounted = mounted});
 }
 
 static void on_unmount_retry(const struct error *err, void *userdata)

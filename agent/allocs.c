@@ -300,8 +300,11 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 	enum status status;
 
 	LIST_FOREACH (entry, &allocs->releases, entry) {
-		if (str_eq(release_claim_id(entry->release), claim->id))
-			return STATUS_OK;
+		if (!str_eq(release_claim_id(entry->release), claim->id))
+			continue;
+		if (release_is_without_plugin(claim))
+			release_leave_out_plugin(entry->release, claim);
+		return STATUS_OK;
 	}
 	if (allocs->n_releases >= RELEASES_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%d claims are being released already",
@@ -335,8 +338,11 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 		return STATUS_OK;
 	}
 	/* on its way by itself, or asked for again when it has ended without it */
-	if (phase == ALLOC_STOPPING)
+	if (phase == ALLOC_STOPPING) {
+		if (release_is_without_plugin(claim))
+			alloc_runner_leave_out_plugin(entry->runner, claim);
 		return STATUS_OK;
+	}
 	if (phase != ALLOC_STOPPED)
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "allocation %s is %s on this node: stop it before its claim on volume %s is "
@@ -364,7 +370,8 @@ bool allocs_know_publish(const struct allocs *allocs, const char *alloc_id, uint
 
 static bool is_use(const struct volume_target *target, enum volume_use use)
 {
-	return use == VOLUME_USE_ANY || use == volume_target_use(target);
+	return use == VOLUME_USE_ANY || use == volume_target_use(target) ||
+	       (use == VOLUME_USE_WITH_PLUGIN && !target->without_plugin);
 }
 
 static bool journal_uses(const struct allocs *allocs, const char *wire_volume, enum volume_use use,

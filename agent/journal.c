@@ -183,7 +183,9 @@ static enum status take_receipt(const Holdfast__V1__ClaimReceipt *pb, struct rec
 	*ret = (struct receipt){
 		.generation = pb->generation,
 		.is_released = pb->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED,
+		.is_without_plugin = pb->without_plugin,
 	};
+	str_copy_text(ret->kernel, sizeof(ret->kernel), pb->kernel);
 	if (!id_is_uuid(pb->claim_id) || str_copy(ret->claim_id, sizeof(ret->claim_id), pb->claim_id) < 0 ||
 	    str_copy(ret->boot_id, sizeof(ret->boot_id), pb->boot_id) < 0)
 		return STATUS_DATA_LOSS;
@@ -261,6 +263,9 @@ static void on_written(uint64_t revision, const struct error *err, void *userdat
 		done(err, done_userdata);
 }
 
+/* Two ids, KERNEL_WORDS_MAX, and numbers. */
+enum { RECEIPT_BYTES_MAX = 2 * UUID_TEXT_SIZE + KERNEL_WORDS_MAX + 64 };
+
 /* The operations of one write with the memory they stand on. */
 struct batch {
 	struct kv_op ops[OPS_MAX];
@@ -268,7 +273,7 @@ struct batch {
 	size_t n;
 	uint8_t *alloc_bytes;
 	uint8_t *plugin_bytes;
-	uint8_t receipt_bytes[256];
+	uint8_t receipt_bytes[RECEIPT_BYTES_MAX];
 };
 
 static void batch_release(struct batch *batch)
@@ -317,10 +322,13 @@ static void batch_put_receipt(struct batch *batch, const struct receipt *receipt
 		pb.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
 		pb.mounted = true;
 	}
+	pb.without_plugin = copy.is_without_plugin;
+	pb.kernel = copy.kernel;
 	receipt_key(batch->keys[batch->n], receipt);
 	op = batch_add(batch);
 	op->value = batch->receipt_bytes;
-	op->len = holdfast__v1__claim_receipt__pack(&pb, batch->receipt_bytes); /* two ids and a number */
+	op->len = holdfast__v1__claim_receipt__pack(&pb,
+						    batch->receipt_bytes); /* two ids, numbers, few words */
 }
 
 static enum status batch_put_plugin(struct batch *batch, const struct node_plugin *plugin, struct error *err)

@@ -15,7 +15,9 @@ struct receipt {
 	char claim_id[UUID_TEXT_SIZE];
 	char boot_id[UUID_TEXT_SIZE];
 	uint64_t generation;
-	bool is_released; /* false: mounted */
+	bool is_released;		   /* false: mounted */
+	bool is_without_plugin;		   /* released by the helper alone, as a person wanted */
+	char kernel[KERNEL_WORDS_MAX + 1]; /* what was seen then */
 };
 
 struct receipts;

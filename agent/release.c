@@ -86,7 +86,8 @@ static void on_written(const struct error *err, void *userdata)
 		env->on_broken(&failure, env->userdata);
 		return;
 	}
-	log_ctx(LOG_NOTICE, &ctx, "claim is released at the server's word");
+	log_ctx(LOG_NOTICE, &ctx, "claim is released at the server's word%s%s",
+		release->receipt.is_without_plugin ? ", without its plugin: " : "", release->receipt.kernel);
 	env->on_receipt(&release->receipt, env->userdata);
 	release->done(release, release->userdata);
 }
@@ -111,11 +112,21 @@ static void on_retry(const struct error *err, void *userdata)
 				       release->env->userdata);
 }
 
+/* Once left out, it was never asked again. */
+static void note_undone(struct release *release, const struct volume_mounted *undone)
+{
+	if (!undone)
+		return;
+	release->receipt.is_without_plugin = true;
+	str_copy_text(release->receipt.kernel, sizeof(release->receipt.kernel), undone->kernel);
+}
+
 static void on_unmounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
 {
 	struct release *release = userdata;
 
 	release->task = NULL;
+	note_undone(release, mounted);
 	release->slots &= release->slots - 1; /* the lowest one is done */
 	proceed(release);
 }
@@ -125,6 +136,7 @@ static void on_unstaged(const struct volume_mounted *mounted, const struct error
 	struct release *release = userdata;
 
 	release->task = NULL;
+	note_undone(release, mounted);
 	finish(release);
 }
 
@@ -207,8 +219,23 @@ enum status release_new(const struct runner_env *env, const struct claim *claim,
 		free(release);
 		return status;
 	}
+	if (release_is_without_plugin(claim))
+		release_leave_out_plugin(release, claim);
 	*ret = release;
 	return STATUS_OK;
+}
+
+bool release_is_without_plugin(const struct claim *claim)
+{
+	return claim->plugin_waiver[0] != '\0' || claim->state >= CLAIM_NODE_DETACHED;
+}
+
+void release_leave_out_plugin(struct release *release, const struct claim *claim)
+{
+	release->target.without_plugin = true;
+	release->target.is_freed = claim->state >= CLAIM_NODE_DETACHED;
+	if (release->task)
+		volume_task_leave_out_plugin(release->task, release->target.is_freed);
 }
 
 /* Of what class the volume is, only its profile says. Without that: look at its superblock as of a block

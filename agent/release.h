@@ -30,6 +30,13 @@ const struct ticket *release_ticket(const struct release *release);
 const char *release_alloc_id(const struct release *release);
 const char *release_volume_id(const struct release *release);
 
+/** The server wants it to go on without its plugin, from its next step on. */
+void release_leave_out_plugin(struct release *release, const struct claim *claim);
+
+/** Does the order to release @claim say that its plugin is not to be waited for? A person said so, or the
+ * server has given the claim up without this node's word. */
+bool release_is_without_plugin(const struct claim *claim);
+
 /** Of what is under way; false: nothing yet. */
 bool release_info(const struct release *release, struct volume_task_info *ret);
 

@@ -363,6 +363,8 @@ void session_send_receipt(struct session *session, const struct receipt *receipt
 		pb.released = true;
 	else
 		pb.mounted = true;
+	pb.without_plugin = copy.is_without_plugin;
+	pb.kernel = copy.kernel;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
 	up.receipt = &pb;
 	send_up(session, &up);

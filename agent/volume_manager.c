@@ -106,7 +106,12 @@ void volume_task_finish(struct volume_task *task, const struct volume_mounted *m
 	volume_done_fn *done = task->done;
 	void *userdata = task->userdata;
 	int64_t bytes = task->expanded_bytes;
+	struct volume_mounted undone = {0};
 
+	if (task->has_left_out && !err) {
+		memcpy(undone.kernel, task->kernel, sizeof(undone.kernel));
+		mounted = &undone;
+	}
 	task_free(task);
 	if (expanded)
 		expanded(err || bytes < 0 ? 0 : (uint64_t)bytes, err, userdata);
@@ -279,6 +284,13 @@ void volume_task_cancel(struct volume_task *task)
 		(void)wakeup_arm(task->manager->event, &task->timer, 0, on_cancel_due, task, NULL);
 }
 
+void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed)
+{
+	assert(task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE);
+	task->target.without_plugin = true;
+	task->target.is_freed = is_freed;
+}
+
 /* Before its turn has come. */
 static int on_expansion_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
@@ -336,15 +348,21 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 	return STATUS_OK;
 }
 
+static const char *step_name(const struct volume_task *task)
+{
+	if (task->target.is_freed && task->next_try_ms > 0)
+		return "left over";
+	return task->state == VOLUME_OP_IDLE && task->next_try_ms > 0 ? "wait to try again"
+								      : volume_op_state_name(task->state);
+}
+
 struct volume_task_info volume_task_info(const struct volume_task *task)
 {
 	/* who waits is told what for */
 	const struct volume_task *cause = is_behind(task) ? task->queue->current : task;
 
 	return (struct volume_task_info){
-		.step = task->state == VOLUME_OP_IDLE && task->next_try_ms > 0
-				? "wait to try again"
-				: volume_op_state_name(task->state),
+		.step = step_name(task),
 		.step_since_ms = task->step_since_ms,
 		.plugin_id = volume_op_is_plugins(task->state) ? task->target.profile : NULL,
 		.call = volume_plugin_call_name(task->state),

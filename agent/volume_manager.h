@@ -11,6 +11,7 @@
 #include "volume_target.h"
 
 #include "base/error.h"
+#include "model/claim.h"
 #include "plugins/plugins.h"
 
 #include <holdfast/v1/plugin_call.pb-c.h>
@@ -34,10 +35,12 @@ struct volume_mounted {
 	bool is_device; /* path is a block device, made by the plugin */
 	uint32_t dev_major;
 	uint32_t dev_minor;
-	bool is_host_device; /* as in struct volume_target */
+	bool is_host_device;		   /* as in struct volume_target */
+	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
 };
 
-/** @mounted of a mount that succeeded, else NULL; @err NULL on success. The task is gone afterwards. */
+/** @mounted of a mount that succeeded, and of an unmount that left its plugin out, else NULL; @err NULL on
+ * success. The task is gone afterwards. */
 typedef void volume_done_fn(const struct volume_mounted *mounted, const struct error *err, void *userdata);
 
 /** An unmount failed and will be tried again. */
@@ -112,6 +115,12 @@ enum status volume_manager_expand(struct volume_manager *manager, const char *pl
 /** A mount is not wanted any more: it ends with STATUS_CANCELLED, at once when it waits for its turn or for a
  * plugin, else after the step it is in, or succeeds if that was the last. Nothing is undone. */
 void volume_task_cancel(struct volume_task *task);
+
+/** Of an unmount or release of a csi volume: go on without the plugin, from the next step or try on. A call
+ * that is under way is waited for until its deadline. Nothing that is used is touched by that, and what the
+ * helper refuses is refused as ever.
+ * @is_freed the server waits for it no longer: a failure is shown as left over */
+void volume_task_leave_out_plugin(struct volume_task *task, bool is_freed);
 
 struct volume_task_info {
 	const char *step;

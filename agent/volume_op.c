@@ -11,9 +11,10 @@
 	[VOLUME_OP_CANCELLED] = {VOLUME_OP_ENDED, VOLUME_OP_FAIL}
 
 /* A call of an unmount: repeated as it is while its outcome is unknown, else the unmount begins anew. */
-#define UNMOUNT_CALL(state, action)                             \
-	[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY}, \
-	[VOLUME_OP_PENDING] = {(state), VOLUME_OP_PAUSE}, [VOLUME_OP_AGAIN] = {(state), (action)}
+#define UNMOUNT_CALL(state, action)                                                                \
+	[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},                                    \
+	[VOLUME_OP_PENDING] = {(state), VOLUME_OP_PAUSE}, [VOLUME_OP_AGAIN] = {(state), (action)}, \
+	[VOLUME_OP_LEFT_OUT] = {VOLUME_OP_CHECKING, VOLUME_OP_CHECK}
 
 static const struct volume_op_step steps[VOLUME_OP_STATE_N][VOLUME_OP_EVENT_N] =
 	{
@@ -84,6 +85,7 @@ static const struct volume_op_step steps[VOLUME_OP_STATE_N][VOLUME_OP_EVENT_N] =
 				[VOLUME_OP_PLUGINS_TURN] = {VOLUME_OP_PLUGIN_UNPUBLISHING,
 							    VOLUME_OP_PLUGIN_UNPUBLISH},
 				[VOLUME_OP_IN_USE] = {VOLUME_OP_ENDED, VOLUME_OP_SUCCEED},
+				[VOLUME_OP_FAILED] = {VOLUME_OP_IDLE, VOLUME_OP_RETRY},
 			},
 		[VOLUME_OP_PLUGIN_UNPUBLISHING] =
 			{

@@ -14,6 +14,9 @@
  *             -> unstaging]] -> ended; release comes from looking to checking
  *   expand:   idle -> expanding -> ended
  *
+ * A plugin that will never do its part is left out of an unmount when a person wants that: back to checking,
+ * and from there to the helper alone, which unmounts what it can and refuses the rest.
+ *
  * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and is
  * tried again from its beginning, every step of it being idempotent. A call to a plugin that may have been
  * carried out is made again as it is, before anything else of the volume. */
@@ -55,6 +58,7 @@ enum volume_op_event {
 	VOLUME_OP_CANCELLED, /* the step was done, the operation is not wanted any more */
 	VOLUME_OP_IN_USE,
 	VOLUME_OP_PLUGINS_TURN, /* nobody uses it, and the plugin may have its part of it */
+	VOLUME_OP_LEFT_OUT,	/* the plugin's part is not waited for any more, as a person wants */
 	VOLUME_OP_EVENT_N,
 };
 

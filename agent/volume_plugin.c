@@ -328,7 +328,9 @@ static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
 
 	wakeup_disarm(&task->timer);
 	task->next_try_ms = 0;
-	volume_task_event(task, VOLUME_OP_AGAIN, NULL);
+	volume_task_event(
+		task, is_undoing(task) && task->target.without_plugin ? VOLUME_OP_LEFT_OUT : VOLUME_OP_AGAIN,
+		NULL);
 	return 0;
 }
 

@@ -15,6 +15,7 @@ enum volume_use {
 	VOLUME_USE_ANY,
 	VOLUME_USE_READ,
 	VOLUME_USE_WRITE,
+	VOLUME_USE_WITH_PLUGIN, /* any that is not itself to be undone without the plugin */
 	VOLUME_USE_N,
 };
 
@@ -44,6 +45,9 @@ struct volume_target {
 	/* csi: a ClaimVolumeResponse with contexts, mount options and secrets; of this run of the agent only
 	 */
 	struct secret_message *details;
+	/* of an unmount of this run of the agent, as the server wants: it repeats that */
+	bool without_plugin; /* csi: its plugin is not waited for */
+	bool is_freed;	     /* nobody waits for it any more: what cannot be undone is left over */
 };
 
 static inline enum volume_use volume_target_use(const struct volume_target *target)

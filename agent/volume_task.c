@@ -103,6 +103,23 @@ static enum status check_superblock(struct volume_task *task, const struct mh_re
 		target->dev_minor);
 }
 
+/* For the record, when the plugin was left out: what is behind the helper's word. */
+static void note_kernel(struct volume_task *task, const struct mh_reply *reply)
+{
+	const struct volume_target *target = &task->target;
+	bool is_unused = (reply->state & MH_STATE_SB_ALIVE) == 0 && !is_reused(task) &&
+			 !device_has_superblock(target->dev_major, target->dev_minor);
+	const char *stage = reply->status == MH_OK ? "unstaged by the helper" : "nothing stood at the stage";
+
+	if (target->dev_major == 0 && target->dev_minor == 0)
+		str_copy_text(task->kernel, sizeof(task->kernel), stage);
+	else
+		(void)str_format(task->kernel, sizeof(task->kernel), "%s; device %u:%u %s", stage,
+				 target->dev_major, target->dev_minor,
+				 is_unused ? "has no mounted file system any more"
+					   : "was not looked at or is used otherwise");
+}
+
 /* A refusal comes without its reason; the one that a new plugin meets first the picture shows. */
 static bool lacks_profile(const struct volume_task *task)
 {
@@ -160,7 +177,10 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 	default:
 		picture_remove_staged(picture, task->target.wire_volume);
 		volume_touches_remove(&task->manager->touches, task->target.wire_volume);
-		return check_superblock(task, reply, err);
+		status = check_superblock(task, reply, err);
+		if (status == STATUS_OK && task->has_left_out)
+			note_kernel(task, reply);
+		return status;
 	}
 }
 
@@ -395,6 +415,25 @@ static bool task_in_use(const struct volume_task *task, enum volume_use use)
 	return manager->in_use(target->wire_volume, use, alloc_id, target->slot, manager->userdata);
 }
 
+/* The helper undoes a volume as a whole: one use of it alone is the plugin's to end. Several that are left so
+ * end together, with the first of them; of the others no plugin was asked either. */
+static void task_leave_out(struct volume_task *task)
+{
+	struct error err;
+
+	if (!task_in_use(task, VOLUME_USE_WITH_PLUGIN)) {
+		task->has_left_out = true;
+		volume_task_event(task, VOLUME_OP_OK, NULL);
+		return;
+	}
+	(void)error_set(
+		&err, STATUS_FAILED_PRECONDITION, 0,
+		"volume %s is still used in another way on this node (read-only, or read-write), so only its "
+		"plugin %s can end this use alone; stop the others first (see: holdfast agent status)",
+		task->target.volume_id, task->target.profile);
+	volume_task_event(task, VOLUME_OP_FAILED, &err);
+}
+
 /* Of a volume that this run of the agent called no plugin for, one before it may have. */
 static void task_look(struct volume_task *task)
 {
@@ -427,6 +466,8 @@ static void task_check(struct volume_task *task)
 	}
 	if (task_in_use(task, is_plugins ? volume_target_use(target) : VOLUME_USE_ANY))
 		volume_task_event(task, VOLUME_OP_IN_USE, NULL);
+	else if (target->type == VOLUME_CSI && target->without_plugin)
+		task_leave_out(task);
 	else
 		volume_task_event(task, is_plugins ? VOLUME_OP_PLUGINS_TURN : VOLUME_OP_OK, NULL);
 }

@@ -25,6 +25,8 @@ struct volume_task {
 	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT, _RELEASE or _EXPAND */
 	enum volume_op_state state;
 	bool is_cancelled;
+	bool has_left_out; /* the plugin: from there on the helper alone undid it */
+	char kernel[KERNEL_WORDS_MAX + 1];
 	volume_done_fn *done;
 	volume_retry_fn *retry;
 	volume_expanded_fn *expanded; /* in the place of done */

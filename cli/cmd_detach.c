@@ -17,10 +17,12 @@ static const ProtobufCServiceDescriptor *const volumes = &holdfast__v1__volumes_
 
 static enum status check_options(struct invocation *inv, const char *id, const char *node, struct error *err)
 {
-	const char *option = inv->options[OPT_FENCE] ? "--fence" : "--attest";
+	const char *option = inv->options[OPT_FENCE]		? "--fence"
+			     : inv->options[OPT_WITHOUT_PLUGIN] ? "--without-plugin"
+								: "--attest";
 	enum status status;
 
-	if (!inv->options[OPT_ATTEST] && !inv->options[OPT_FENCE])
+	if (!inv->options[OPT_ATTEST] && !inv->options[OPT_FENCE] && !inv->options[OPT_WITHOUT_PLUGIN])
 		return STATUS_OK;
 	status = value_check_whole(inv, option, inv->args[0], id, err);
 	return status == STATUS_OK ? value_check_whole(inv, option, inv->args[1], node, err) : status;
@@ -52,11 +54,21 @@ static const char *question_of(const Holdfast__V1__DetachVolumeRequest *request,
 	if (request->fence_reason[0] != '\0')
 		return "The provider will cut the node off from the volume: what it still writes is lost. Do "
 		       "it?";
+	if (request->without_plugin_reason[0] != '\0')
+		return "What the plugin still has of the volume, a mapping or a connection for instance, "
+		       "nobody will undo. Is it certain that it will never do it?";
 	if (answer->claims[0]->state == HOLDFAST__V1__CLAIM_STATE__NODE_DETACHED)
 		return "If the volume is still attached there, the next node may not get it, or two may "
 		       "write. Is "
 		       "it certain that the provider has let go?";
 	return "If the node still writes, data is lost. Is it certain that it does not?";
+}
+
+/* Of a release without the plugin: the server says it, line by line. */
+static void print_bypassed(const Holdfast__V1__DetachVolumeResponse *answer)
+{
+	if (answer->bypassed[0] != '\0')
+		print_line("nobody confirms:\n%s", answer->bypassed);
 }
 
 /* Show what an attestation would do without the evidence that is there otherwise, and ask. */
@@ -74,6 +86,8 @@ static enum status confirm(struct invocation *inv, struct connection *connection
 	if (status == STATUS_OK && !inv->options[OPT_YES] && !inv->options[OPT_JSON] &&
 	    request->attest_reason[0] != '\0')
 		status = show_bypassed(answer->claims, answer->n_claims, err);
+	if (status == STATUS_OK && !inv->options[OPT_YES] && !inv->options[OPT_JSON])
+		print_bypassed(answer);
 	return status == STATUS_OK ? value_confirm(inv, question_of(request, answer), err) : status;
 }
 
@@ -82,7 +96,8 @@ static enum status detach(struct invocation *inv, struct connection *connection,
 {
 	cleanup_message Holdfast__V1__DetachVolumeResponse *answer = NULL;
 	bool is_attest = request->attest_reason[0] != '\0';
-	bool is_forced = is_attest || request->fence_reason[0] != '\0';
+	bool is_forced =
+		is_attest || request->fence_reason[0] != '\0' || request->without_plugin_reason[0] != '\0';
 	enum status status = STATUS_OK;
 
 	if (is_forced && !request->dry_run)
@@ -101,6 +116,8 @@ static enum status detach(struct invocation *inv, struct connection *connection,
 		print_line("node %s holds no claim of volume %s", request->node_id, request->id);
 	if (is_attest && request->dry_run)
 		status = show_bypassed(answer->claims, answer->n_claims, err);
+	if (request->dry_run)
+		print_bypassed(answer);
 	return status == STATUS_OK ? show_claims(answer->claims, answer->n_claims, NULL, true, err) : status;
 }
 
@@ -113,13 +130,16 @@ enum status cmd_volume_detach(struct invocation *inv, struct error *err)
 	char node[PICK_ID_SIZE];
 	enum status status = STATUS_OK;
 
-	if (inv->options[OPT_FENCE] && inv->options[OPT_ATTEST])
+	if (!!inv->options[OPT_FENCE] + !!inv->options[OPT_ATTEST] + !!inv->options[OPT_WITHOUT_PLUGIN] > 1)
 		return usage_error(inv, err,
-				   "give --fence, the provider's word, or --attest, your own; not both");
+				   "give --fence, the provider's word, --attest, your own, or "
+				   "--without-plugin, the node's; not both");
 	if (inv->options[OPT_ATTEST])
 		status = value_reason(inv, OPT_ATTEST, &request.attest_reason, err);
 	if (status == STATUS_OK && inv->options[OPT_FENCE])
 		status = value_reason(inv, OPT_FENCE, &request.fence_reason, err);
+	if (status == STATUS_OK && inv->options[OPT_WITHOUT_PLUGIN])
+		status = value_reason(inv, OPT_WITHOUT_PLUGIN, &request.without_plugin_reason, err);
 	if (status == STATUS_OK)
 		status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)

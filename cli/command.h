@@ -23,6 +23,7 @@ enum option_id {
 	OPT_WHY,
 	OPT_ATTEST,
 	OPT_FENCE,
+	OPT_WITHOUT_PLUGIN,
 	OPT_NODE,
 	OPT_ID,
 	OPT_NO_WAIT,

@@ -78,7 +78,7 @@ static enum status name_word(struct word *word, struct error *err)
 	return attest_detail(word->server, word->call, word->field, word->reason, word->detail, err);
 }
 
-static enum status check_plugin(const struct server *server, const struct volume *volume, struct error *err)
+enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err)
 {
 	for (size_t i = 0; i < server->config.n_attest_forbidden; i++)
 		if (str_eq(server->config.attest_forbidden[i], volume->plugin_id))
@@ -178,7 +178,7 @@ static bool is_meant(const struct word *word, const struct claim_entry *entry, b
 static enum status check_volume(const struct word *word, const struct volume_entry *volume, bool about_node,
 				size_t *ret_n, struct error *err)
 {
-	enum status st = check_plugin(word->server, &volume->volume, err);
+	enum status st = attest_check_plugin(word->server, &volume->volume, err);
 	const struct claim_entry *entry;
 	size_t n = 0;
 
@@ -307,7 +307,7 @@ bool attest_apply(struct server *server, struct claim_entry *entry)
 	if (entry->claim.state != CLAIM_UNPUBLISHING || node_does_it)
 		return false;
 	record = attest_record_valid(server, entry);
-	if (!record || check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)
+	if (!record || attest_check_plugin(server, &entry->volume->volume, NULL) != STATUS_OK)
 		return false;
 	str_copy_text(word.detail, sizeof(word.detail), record->reason);
 	word.reason = word.detail;

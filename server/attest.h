@@ -36,6 +36,9 @@ void attest_handle(struct rpc_call *call, const ProtobufCMessage *request, void 
 enum status attest_detail(struct server *server, const struct rpc_call *call, const char *field,
 			  const char *reason, char ret[static EVIDENCE_DETAIL_MAX + 1], struct error *err);
 
+/** STATUS_FAILED_PRECONDITION: of this volume's plugin no operator's word is taken. */
+enum status attest_check_plugin(const struct server *server, const struct volume *volume, struct error *err);
+
 /** For Volumes.Detach: free what @node holds of @volume by @call's word, one transaction per claim, and audit
  * it as @what; with @dry_run only see whether that may be done. STATUS_FAILED_PRECONDITION when it may not be
  * taken, or when there is nothing to free. */

@@ -82,6 +82,14 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 	return STATUS_OK;
 }
 
+bool claims_may_run(struct server *server, const struct claim *claim)
+{
+	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
+
+	return alloc && !alloc_is_client_terminal(&alloc->alloc) &&
+	       alloc->alloc.desired_status != DESIRED_STOP;
+}
+
 enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
 				  const struct claim_event *evidence, const char *why, struct error *err)
 {

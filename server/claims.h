@@ -20,6 +20,9 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
 				  const struct claim_event *evidence, const char *why, struct error *err);
 
+/** May the claim's allocation go on: it is known, has not ended and was not told to? */
+bool claims_may_run(struct server *server, const struct claim *claim);
+
 /** The allocation has ended: every live claim of it is to be released. */
 enum status claims_end_work(struct change *change, struct alloc_entry *alloc, int64_t now_ms,
 			    struct error *err);

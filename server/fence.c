@@ -33,14 +33,6 @@ struct fence {
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 };
 
-static bool may_run(struct server *server, const struct claim *claim)
-{
-	const struct alloc_entry *alloc = state_alloc(&server->state, claim->allocation_id);
-
-	return alloc && !alloc_is_client_terminal(&alloc->alloc) &&
-	       alloc->alloc.desired_status != DESIRED_STOP;
-}
-
 static bool is_held(const struct claim_entry *entry, const struct volume_entry *volume)
 {
 	return entry->volume == volume && entry->claim.state <= CLAIM_UNPUBLISHING;
@@ -73,7 +65,7 @@ static enum status list_claims(struct server *server, const struct node_entry *n
 					 "volume %s has more than %d claims on node %s", volume->id,
 					 FENCE_CLAIMS_MAX, node->id);
 		claims[n++] = (struct fence_claim){.claim = &entry->claim,
-						   .may_run = may_run(server, &entry->claim)};
+						   .may_run = claims_may_run(server, &entry->claim)};
 	}
 	*ret_n = n;
 	*ret = TAKE_PTR(claims);

@@ -64,7 +64,8 @@ enum session_word {
 	SESSION_FORGET_ALLOC,
 	SESSION_ACK_MOUNTED,
 	SESSION_ACK_RELEASED,
-	SESSION_DRIVE_CLAIM, /* nothing, but the claim goes on */
+	SESSION_DRIVE_CLAIM,	/* nothing, but the claim goes on */
+	SESSION_WITHOUT_PLUGIN, /* release the claim without its plugin */
 	SESSION_WORD_N,
 };
 

@@ -66,6 +66,7 @@ static void on_durable(struct server *server, void *userdata)
 		break;
 	case SESSION_NOTHING:
 	case SESSION_STOP_ALLOC:
+	case SESSION_WITHOUT_PLUGIN:
 	case SESSION_WORD_N:
 		break;
 	}

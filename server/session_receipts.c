@@ -1,4 +1,5 @@
 #include "claims.h"
+#include "release.h"
 #include "server.h"
 #include "session.h"
 
@@ -21,7 +22,25 @@ static bool says_what(const Holdfast__V1__ClaimReceipt *receipt)
 	return false;
 }
 
-static void receipt_event(const Holdfast__V1__ClaimReceipt *receipt, struct claim_event *event)
+/* The node has let go, by its mount helper alone: what its plugin still has nobody says. That is worth a
+ * person's word and what the kernel showed. @detail for the event */
+static void without_plugin_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
+				 char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event)
+{
+	char kernel[KERNEL_WORDS_MAX + 1];
+	/* a server that was restored may have forgotten who it was; the evidence is the weaker one anyway */
+	const char *who = claim->plugin_waiver[0] != '\0' ? claim->plugin_waiver
+							  : "without its plugin, by nobody on record";
+
+	str_copy_text(kernel, sizeof(kernel), receipt->kernel);
+	(void)str_format(detail, EVIDENCE_DETAIL_MAX + 1, "%s%s%s", who,
+			 kernel[0] != '\0' ? "; kernel: " : "", kernel);
+	event->evidence = EVIDENCE_OPERATOR;
+	event->detail = detail;
+}
+
+static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
+			  char detail[static EVIDENCE_DETAIL_MAX + 1], struct claim_event *event)
 {
 	*event = (struct claim_event){.now_ms = clock_realtime_ms()};
 	if (receipt->error[0] != '\0') {
@@ -32,7 +51,32 @@ static void receipt_event(const Holdfast__V1__ClaimReceipt *receipt, struct clai
 	} else {
 		event->type = CLAIM_EVENT_EVIDENCE;
 		event->evidence = EVIDENCE_RECEIPT;
+		if (receipt->without_plugin)
+			without_plugin_event(claim, receipt, detail, event);
 	}
+}
+
+static bool was_given_up(const struct claim *claim)
+{
+	return claim->state >= CLAIM_NODE_DETACHED &&
+	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE);
+}
+
+/* Does the node, whose release has failed, ask a plugin that is not to be waited for? A person said so, maybe
+ * to an earlier run of its agent; or the claim was given up without the node's word. It is told not more
+ * often than it is asked to release anything. */
+static bool must_say_without_plugin(struct claim_entry *entry)
+{
+	uint64_t now_us = clock_monotonic_us();
+	bool is_waived = entry->claim.state < CLAIM_NODE_DETACHED && entry->claim.plugin_waiver[0] != '\0';
+
+	if (!is_waived && !was_given_up(&entry->claim))
+		return false;
+	if (entry->work.without_plugin_us != 0 &&
+	    now_us - entry->work.without_plugin_us < RELEASE_RETRY_MIN_MS * USEC_PER_MSEC)
+		return false;
+	entry->work.without_plugin_us = now_us;
+	return true;
 }
 
 static enum status check_receipt(const struct session *session, const struct claim *claim,
@@ -59,6 +103,7 @@ enum status session_take_receipt(struct session *session, const Holdfast__V1__Cl
 	enum session_word ack = receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
 					? SESSION_ACK_RELEASED
 					: SESSION_ACK_MOUNTED;
+	char detail[EVIDENCE_DETAIL_MAX + 1];
 	struct claim_event event;
 	struct claim after;
 	enum status st;
@@ -68,11 +113,19 @@ enum status session_take_receipt(struct session *session, const Holdfast__V1__Cl
 	st = check_receipt(session, &entry->claim, receipt, err);
 	if (st != STATUS_OK)
 		return st;
-	receipt_event(receipt, &event);
-	st = claims_step(&change, entry, &event, &after, err);
+	receipt_event(&entry->claim, receipt, detail, &event);
+	/* its work is over where it was told to stop, though the allocation's end is told after the last of
+	 * its volumes */
+	st = event.evidence == EVIDENCE_OPERATOR
+		     ? claims_take_from_node(&change, entry, &event,
+					     "its node released it without the plugin", err)
+		     : claims_step(&change, entry, &event, &after, err);
 	if (st != STATUS_OK)
 		return st;
 	if (event.type == CLAIM_EVENT_NODE_FAILED)
-		return session_commit(session, &change, SESSION_NOTHING, "", err);
+		return session_commit(session, &change,
+				      must_say_without_plugin(entry) ? SESSION_WITHOUT_PLUGIN
+								     : SESSION_NOTHING,
+				      entry->claim.id, err);
 	return session_commit(session, &change, ack, entry->claim.id, err);
 }

@@ -116,12 +116,17 @@ void session_tell(struct session *session, enum session_word word, const char *i
 	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
 	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
 	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
+	const struct claim_entry *entry = state_claim(&session->server->state, id);
 	char text[UUID_TEXT_SIZE];
 
 	(void)str_copy(text, sizeof(text), id);
 	stop.alloc_id = forget.alloc_id = ack.claim_id = text;
 	ack.released = word == SESSION_ACK_RELEASED;
 	switch (word) {
+	case SESSION_WITHOUT_PLUGIN:
+		if (entry)
+			session_release_claim(session, &entry->claim);
+		return;
 	case SESSION_NOTHING:
 	case SESSION_DRIVE_CLAIM:
 	case SESSION_WORD_N:

@@ -46,6 +46,7 @@ struct claim_work {
 	bool is_unsent; /* no such call has gone out; false when that is not known */
 	bool is_stuck;	/* its last one failed: it is in the list of those */
 	LIST_ENTRY(claim_entry) stuck;
+	uint64_t without_plugin_us; /* monotonic: when its node was last told to go on without its plugin */
 };
 
 struct claim_entry {

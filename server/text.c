@@ -115,6 +115,7 @@ static const struct kv_column claim_columns[] = {
 	WORD_OR("attach", "attach", "ATTACH_NONE"),
 	WORD_OR("detach_evidence", "detach_evidence", "EVIDENCE_NONE"),
 	WORD("detach_detail", "detach_detail"),
+	WORD("plugin_waiver", "plugin_waiver"),
 	FLAG("fence_asked", "fence_asked"),
 	FLAG("adopted", "adopted"),
 	NUMBER("attempts", "attempts"),

@@ -54,6 +54,7 @@ struct volumes_waiting {
 	char node_id[NODE_ID_MAX + 1]; /* detach */
 	bool created;		       /* register, create */
 	bool dry_run;		       /* detach */
+	bool without_plugin;	       /* detach */
 };
 
 /** NULL when memory is short; change_commit_taking() takes care of that. */

@@ -8,6 +8,7 @@
 #include "server.h"
 #include "volume_view.h"
 #include "volumes.h"
+#include "waiver.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -24,6 +25,7 @@ static void on_detached(struct server *server, void *userdata)
 	struct volume_entry *entry = state_volume(&server->state, waiting->namespace, waiting->id);
 	Holdfast__V1__DetachVolumeResponse *response = calloc(1, sizeof(*response));
 	struct claim_entry *claim;
+	char *bypassed = NULL;
 	size_t n = 0;
 
 	if (!response) {
@@ -48,6 +50,12 @@ static void on_detached(struct server *server, void *userdata)
 			response->n_claims++;
 		}
 	}
+	if (entry && waiting->without_plugin)
+		bypassed = waiver_bypassed(entry, waiting->node_id);
+	if (entry && waiting->without_plugin && !waiting->dry_run)
+		waiver_tell(entry, waiting->node_id);
+	if (bypassed)
+		response->bypassed = bypassed;
 	reply_durable(server, waiting->call, &response->base);
 }
 
@@ -105,21 +113,25 @@ static enum status check_detach(const Holdfast__V1__DetachVolumeRequest *request
 	if (!node)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no node %.64s; holdfast node status lists them", request->node_id);
-	if (request->attest_reason[0] != '\0' && request->fence_reason[0] != '\0')
+	if ((request->attest_reason[0] != '\0') + (request->fence_reason[0] != '\0') +
+		    (request->without_plugin_reason[0] != '\0') >
+	    1)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
-				 "attest_reason and fence_reason: an operator's word, or the provider's; not "
-				 "both in one request");
+				 "attest_reason, fence_reason and without_plugin_reason: an operator's word, "
+				 "the provider's, or the node's without its plugin; not both in one request");
 	return STATUS_OK;
 }
 
 static struct volumes_waiting *detach_waiting(struct rpc_call *call, const struct volume_entry *volume,
-					      const struct node_entry *node, bool dry_run)
+					      const struct node_entry *node,
+					      const Holdfast__V1__DetachVolumeRequest *request)
 {
 	struct volumes_waiting *waiting = volumes_waiting_new(call, &volume->volume);
 
 	if (waiting) {
 		(void)str_copy(waiting->node_id, sizeof(waiting->node_id), node->node.id);
-		waiting->dry_run = dry_run;
+		waiting->dry_run = request->dry_run;
+		waiting->without_plugin = request->without_plugin_reason[0] != '\0';
 	}
 	return waiting;
 }
@@ -133,6 +145,9 @@ static enum status check_or_attest(struct server *server, struct rpc_call *call,
 				     request->dry_run, err);
 	if (request->fence_reason[0] != '\0')
 		return fence_check(server, call, node, volume, request->fence_reason, err);
+	if (request->without_plugin_reason[0] != '\0')
+		return waiver_give(server, call, "Volumes.Detach", node, volume,
+				   request->without_plugin_reason, request->dry_run, err);
 	return check_claims(server, volume, node, err);
 }
 
@@ -142,7 +157,7 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	const char *namespace = namespace_or_default(request->namespace_);
 	struct node_entry *node = state_node(&server->state, request->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT; /* durable after all the others */
-	bool is_attested = request->attest_reason[0] != '\0';
+	bool is_word = request->attest_reason[0] != '\0' || request->without_plugin_reason[0] != '\0';
 	char object[VOLUMES_OBJECT_SIZE];
 	struct volume_entry *entry;
 	enum status st = access_check(server, call, ACCESS_VOLUME_WRITE, namespace, err);
@@ -158,11 +173,11 @@ static enum status handle_detach(struct server *server, struct rpc_call *call,
 	if (st != STATUS_OK)
 		return st;
 	/* without anybody's word only what is being released is driven: on_detached() does */
-	if (!is_attested && !request->dry_run)
+	if (!is_word && !request->dry_run)
 		audit_write(server, &change, call, "Volumes.Detach", volumes_object(&entry->volume, object),
 			    "asked the node again");
-	return change_commit_taking(server, &change, on_detached,
-				    detach_waiting(call, entry, node, request->dry_run), err);
+	return change_commit_taking(server, &change, on_detached, detach_waiting(call, entry, node, request),
+				    err);
 }
 
 DEFINE_WRITE_METHOD(volumes_handle_detach, Holdfast__V1__DetachVolumeRequest, "Volumes.Detach", handle_detach)

@@ -38,6 +38,7 @@ static const char *const event_names[CLAIM_EVENT_N] = {
 	[CLAIM_EVENT_FREE] = "end of the claim",
 	[CLAIM_EVENT_FENCE_ASKED] = "fence at the provider",
 	[CLAIM_EVENT_DETACH_ATTESTED] = "operator's word about the detach",
+	[CLAIM_EVENT_PLUGIN_WAIVED] = "release without the plugin",
 };
 
 /* What an event does in a state: go to a state, note an error and stay, or nothing because it has already
@@ -49,6 +50,7 @@ enum step {
 	NOTE,
 	NOTE_SENT,
 	NOTE_FENCE,
+	NOTE_WAIVER,
 	TO_TAKEN,
 	TO_UNPUBLISHING,
 	TO_NODE_DETACHED,
@@ -71,6 +73,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
+			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_WAIVER,
 		},
 	[CLAIM_TAKEN] =
 		{
@@ -84,6 +87,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
+			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_WAIVER,
 		},
 	[CLAIM_UNPUBLISHING] =
 		{
@@ -98,6 +102,7 @@ static const enum step steps[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 			[CLAIM_EVENT_FREE] = REFUSED,
 			[CLAIM_EVENT_FENCE_ASKED] = NOTE_FENCE,
 			[CLAIM_EVENT_DETACH_ATTESTED] = REFUSED,
+			[CLAIM_EVENT_PLUGIN_WAIVED] = NOTE_WAIVER,
 		},
 	[CLAIM_NODE_DETACHED] =
 		{
@@ -233,6 +238,29 @@ static enum status note_fence(struct claim *claim, int64_t now_ms, bool *ret_cha
 	return STATUS_OK;
 }
 
+/* @ret_changed false: the same was said before. */
+static enum status note_waiver(struct claim *claim, const struct claim_event *event, bool *ret_changed,
+			       struct error *err)
+{
+	if (!event->detail || event->detail[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "claim %s: leaving its plugin out needs a name and a reason", claim->id);
+	if (claim->plugin_id[0] == '\0' || str_eq(claim->plugin_id, PLUGIN_NATIVE))
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "claim %s: volume %s is native and has no plugin that could be left out",
+				 claim->id, claim->volume_id);
+	if (!claim->sent_to_node)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"claim %s: it was never sent to node %s, so no plugin there has anything of it",
+			claim->id, claim->node_id);
+	*ret_changed = !str_eq(claim->plugin_waiver, event->detail);
+	if (*ret_changed)
+		claim->modify_time_ms = event->now_ms;
+	note_text(claim->plugin_waiver, sizeof(claim->plugin_waiver), event->detail);
+	return STATUS_OK;
+}
+
 static enum status take_word(struct claim *claim, const struct claim_event *event, struct error *err)
 {
 	if (!event->detail || event->detail[0] == '\0')
@@ -289,6 +317,8 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 		return STATUS_OK;
 	case NOTE_FENCE:
 		return note_fence(claim, event->now_ms, ret_changed, err);
+	case NOTE_WAIVER:
+		return note_waiver(claim, event, ret_changed, err);
 	case TO_TAKEN:
 		enter(claim, CLAIM_TAKEN, event->now_ms);
 		break;

@@ -11,6 +11,9 @@
  *      +-- never sent to the node --> freed
  *
  * The step to controller-detached is the controller's word, or where its detach has failed an operator's.
+ * Until its node has let go, a person may want its plugin left out there: that is noted, and frees nothing;
+ * the node's word that it has let go so is evidence of the kind operator. Whether the work has ended is for
+ * others to know.
  *
  * The record is complete in itself: nothing that garbage collection removes is needed to finish or explain
  * it. Modes, provider's node id and boot id stay through every step. */
@@ -28,6 +31,9 @@ enum {
 	UUID_TEXT_SIZE = 37,
 	EVIDENCE_DETAIL_MAX = 255,
 	LAST_ERROR_MAX = 511,
+	/* both fit into the evidence's detail, with what stands between them */
+	PLUGIN_WAIVER_MAX = 150,
+	KERNEL_WORDS_MAX = 95,
 };
 
 enum claim_state {
@@ -85,6 +91,8 @@ struct claim {
 	bool fence_asked; /* stored before the provider is asked to cut the node off: it may have */
 	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: nobody but a person says that it is detached */
 	char detach_detail[EVIDENCE_DETAIL_MAX + 1];
+	/* who said, and why, that its node is to let go without its plugin's word; empty: nobody */
+	char plugin_waiver[PLUGIN_WAIVER_MAX + 1];
 	int64_t state_time_ms; /* since when it is in this state */
 	uint32_t attempts;     /* of the current step */
 	char last_error[LAST_ERROR_MAX + 1];
@@ -106,6 +114,7 @@ enum claim_event_type {
 	CLAIM_EVENT_FREE,		 /* nothing is left to do */
 	CLAIM_EVENT_FENCE_ASKED,	 /* the provider is about to be asked to cut the node off */
 	CLAIM_EVENT_DETACH_ATTESTED,	 /* detail is who says that the provider let go, and why */
+	CLAIM_EVENT_PLUGIN_WAIVED, /* detail is who says that the node goes on without the plugin, and why */
 	CLAIM_EVENT_N,
 };
 

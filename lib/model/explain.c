@@ -211,11 +211,26 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast volume status %s%s%s --why",
 				 claim->volume_id, option, namespace);
 		break;
+	case EXPLAIN_COMMAND_WITHOUT_PLUGIN:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE,
+				 "holdfast volume detach %s %s%s%s --without-plugin REASON", claim->volume_id,
+				 claim->node_id, option, namespace);
+		break;
 	case EXPLAIN_COMMAND_NONE:
 		dst[0] = '\0';
 		break;
 	}
 	return dst;
+}
+
+/* Its node tries, and has failed; whether by the plugin's fault is for a person to read. */
+static bool may_leave_plugin_out(const struct claim *claim, const struct holder *holder)
+{
+	bool has_ended = claim->state == CLAIM_UNPUBLISHING ||
+			 (claim->state <= CLAIM_TAKEN && claim->sent_to_node && holder->is_stopping);
+
+	return has_ended && holder->is_connected && claim->attempts > 0 && claim->plugin_waiver[0] == '\0' &&
+	       claim->plugin_id[0] != '\0' && !str_eq(claim->plugin_id, PLUGIN_NATIVE);
 }
 
 static uint64_t worst_case(const struct claim *claim, const struct holder *holder)
@@ -255,6 +270,8 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 	if (has_to_detach(claim) && claim->state == CLAIM_NODE_DETACHED && claim->attempts > 0 &&
 	    !holder->waits_for_other)
 		ret->then = EXPLAIN_COMMAND_ATTEST;
+	if (may_leave_plugin_out(claim, holder))
+		ret->then = EXPLAIN_COMMAND_WITHOUT_PLUGIN;
 	for (unsigned int e = EVIDENCE_NONE + 1; e < EVIDENCE_N; e++)
 		if (missing & BIT(e))
 			ret->missing[ret->n_missing++] = (enum evidence)e;

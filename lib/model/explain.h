@@ -40,12 +40,13 @@ struct holder {
 /* What somebody can do. */
 enum explain_command {
 	EXPLAIN_COMMAND_NONE,
-	EXPLAIN_COMMAND_STOP,	/* the allocation */
-	EXPLAIN_COMMAND_ATTEST, /* an operator's word for what is missing, if it cannot be had */
-	EXPLAIN_COMMAND_FENCE,	/* have the provider cut the node off */
-	EXPLAIN_COMMAND_AGENT,	/* see what is in the way, on the node */
-	EXPLAIN_COMMAND_PLUGIN, /* see why there is no controller */
-	EXPLAIN_COMMAND_AGAIN,	/* ask again */
+	EXPLAIN_COMMAND_STOP,		/* the allocation */
+	EXPLAIN_COMMAND_ATTEST,		/* an operator's word for what is missing, if it cannot be had */
+	EXPLAIN_COMMAND_FENCE,		/* have the provider cut the node off */
+	EXPLAIN_COMMAND_AGENT,		/* see what is in the way, on the node */
+	EXPLAIN_COMMAND_PLUGIN,		/* see why there is no controller */
+	EXPLAIN_COMMAND_AGAIN,		/* ask again */
+	EXPLAIN_COMMAND_WITHOUT_PLUGIN, /* let the node go on without a plugin that will never do its part */
 };
 
 struct explanation {

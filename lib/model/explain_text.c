@@ -88,6 +88,13 @@ static void say_evidence(struct strbuf *sb, const struct claim *claim)
 			      claim->detach_detail);
 }
 
+static void say_waiver(struct strbuf *sb, const struct claim *claim)
+{
+	if (claim->plugin_waiver[0] != '\0' && claim->state <= CLAIM_UNPUBLISHING)
+		strbuf_printf(sb, "; the node goes on without plugin %s, as an operator wants (%s)",
+			      claim->plugin_id, claim->plugin_waiver);
+}
+
 static void say_waiting(struct strbuf *sb, const struct explanation *in)
 {
 	char text[CLOCK_TEXT_SIZE];
@@ -137,6 +144,8 @@ static void say_command(struct strbuf *sb, const struct explanation *in, enum ex
 		strbuf_puts(sb, "bring the node back, or: ");
 	if (command == EXPLAIN_COMMAND_FENCE)
 		strbuf_puts(sb, "have the provider cut the node off: ");
+	if (command == EXPLAIN_COMMAND_WITHOUT_PLUGIN)
+		strbuf_printf(sb, "if plugin %s will never let go of it: ", in->claim->plugin_id);
 	if (command == EXPLAIN_COMMAND_AGENT)
 		strbuf_printf(sb, "see what is in the way, on node %s: ", in->claim->node_id);
 	strbuf_puts(sb, explain_command(command, in->claim, text));
@@ -162,6 +171,7 @@ char *explanation_text(const struct explanation *in, char dst[static EXPLAIN_SIZ
 	say_node(&sb, in);
 	strbuf_printf(&sb, "; %s", in->what);
 	say_evidence(&sb, in->claim);
+	say_waiver(&sb, in->claim);
 	say_missing(&sb, in);
 	say_waiting(&sb, in);
 	say_bound(&sb, in);

@@ -170,6 +170,7 @@ static const struct field_map claim_fields[] = {
 	NUMBER(struct claim, fence_asked),
 	ENUM(struct claim, detach_evidence, EVIDENCE_N),
 	TEXT(struct claim, detach_detail),
+	TEXT(struct claim, plugin_waiver),
 	NUMBER(struct claim, attempts),
 	TEXT(struct claim, last_error),
 	NUMBER(struct claim, create_time_ms),

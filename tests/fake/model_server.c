@@ -274,6 +274,8 @@ static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimRe
 	if (is_released && !claim->is_released)
 		claim->released_clock = model->clock;
 	claim->is_released |= is_released;
+	claim->is_without_plugin |= receipt->without_plugin;
+	str_copy_text(claim->kernel, sizeof(claim->kernel), receipt->kernel);
 	claim->is_mounted |= !is_released;
 	send_ack(model, receipt->claim_id, is_released);
 }

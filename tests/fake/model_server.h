@@ -37,6 +37,8 @@ struct model_claim {
 	char name[PROFILE_MAX + 1];
 	bool is_mounted;
 	bool is_released;
+	bool is_without_plugin;
+	char kernel[KERNEL_WORDS_MAX + 1];
 	unsigned int released_clock;
 	unsigned int receipts;
 	unsigned int errors;

@@ -146,7 +146,9 @@ static bool in_use(const char *wire_volume, enum volume_use use, const char *all
 		const struct csi_user *user = &node->users[i];
 
 		if (user->state != CSI_USER_RELEASED && str_eq(user->volume, wire_volume) &&
-		    (use == VOLUME_USE_ANY || user->read_only == (use == VOLUME_USE_READ)) &&
+		    (use == VOLUME_USE_ANY ||
+		     (use == VOLUME_USE_WITH_PLUGIN ? !user->leaves_out_plugin
+						    : user->read_only == (use == VOLUME_USE_READ))) &&
 		    !str_eq(user->alloc, alloc_id))
 			return true;
 	}
@@ -323,6 +325,9 @@ static void on_unmounted(const struct volume_mounted *mounted, const struct erro
 
 	assert_null(err);
 	user->task = NULL;
+	user->is_without_plugin = mounted != NULL;
+	if (mounted)
+		str_copy_text(user->kernel, sizeof(user->kernel), mounted->kernel);
 	user->state = CSI_USER_RELEASED;
 }
 
@@ -367,6 +372,12 @@ struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool re
 			 node->n_users);
 	user_go_on(user);
 	return user;
+}
+
+void csi_user_leave_out(struct csi_user *user, bool is_freed)
+{
+	user->leaves_out_plugin = true;
+	volume_task_leave_out_plugin(user->task, is_freed);
 }
 
 void csi_user_stop(struct csi_user *user)

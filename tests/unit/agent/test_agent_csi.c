@@ -287,6 +287,105 @@ static void the_server_is_told_what_a_release_lacks(void **state)
 	expect_no_folders(w);
 }
 
+static bool release_failed_once(struct world *w)
+{
+	return w->server.n_claims > 0 && w->server.claims[0].errors >= 1;
+}
+
+static void never_let_go(void)
+{
+	fake_csi_order(plugin, CSI_NODE_UNSTAGE_VOLUME, FAKE_CSI_FAIL, 100000, STATUS_UNKNOWN);
+}
+
+/* As the server says it: by a person's word, or of a claim that was freed while the agent was away. */
+static void wants_no_plugin(struct world *w, bool is_freed)
+{
+	struct model_claim order = w->server.claims[0];
+
+	if (is_freed)
+		order.claim.state = CLAIM_FREED;
+	else
+		(void)str_copy(order.claim.plugin_waiver, sizeof(order.claim.plugin_waiver), "ann: gone");
+	model_server_release(&w->server, &order);
+}
+
+static bool a_is_released(struct world *w)
+{
+	return w->server.claims[0].is_released;
+}
+
+static void a_claim_is_released_without_its_plugin_when_the_server_wants_that(void **state)
+{
+	for (int is_freed = 0; is_freed <= 1; is_freed++) {
+		struct world *w;
+
+		(void)setup(state);
+		w = *state;
+		start_with_a(w, 1);
+		never_let_go();
+		model_server_want_stop(&w->server, ALLOC_A);
+		WORLD_UNTIL(w, release_failed);
+		/* as after any restart of the agent, which knows nothing of what was wanted before */
+		world_kill_agent(w);
+		w->server.claims[0].errors = 0;
+		world_start_agent(w);
+		WORLD_UNTIL(w, release_failed);
+		assert_false(a_is_released(w));
+		wants_no_plugin(w, is_freed != 0);
+		WORLD_UNTIL(w, a_ended_and_all_is_released);
+		assert_true(w->server.claims[0].is_without_plugin);
+		assert_non_null(strstr(w->server.claims[0].kernel, "unstaged by the helper"));
+		assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+		expect_no_folders(w);
+		expect_nothing_mounted(w);
+		(void)teardown(state);
+	}
+}
+
+static void the_plugin_of_a_live_allocation_is_never_left_out(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	wants_no_plugin(w, false);
+	WORLD_UNTIL(w, release_failed_once);
+	wants_no_plugin(w, true);
+	WORLD_UNTIL(w, release_failed);
+	assert_non_null(strstr(w->server.claims[0].last_error, "holdfast alloc stop " ALLOC_A));
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
+	assert_false(a_is_released(w));
+	/* nor is that remembered */
+	stop_a(w);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 1);
+	assert_false(w->server.claims[0].is_without_plugin);
+}
+
+static bool helper_refuses(struct world *w)
+{
+	return strstr(w->server.claims[0].last_error, "mount helper") != NULL;
+}
+
+static void what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over(void **state)
+{
+	struct world *w = *state;
+	Holdfast__V1__GetAgentStatusResponse *report;
+
+	start_with_a(w, 1);
+	never_let_go();
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, release_failed);
+	w->fake.state->busy_unstage = 1000;
+	wants_no_plugin(w, true);
+	WORLD_UNTIL(w, helper_refuses);
+	report = world_report(w);
+	assert_int_equal(report->n_operations, 1);
+	assert_string_equal(report->operations[0]->step, "left over");
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	assert_false(a_is_released(w));
+	w->fake.state->busy_unstage = 0;
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
 static void other_plugin(struct claim *claim, struct volume *volume)
 {
 	(void)str_copy(claim->plugin_id, sizeof(claim->plugin_id), "other");
@@ -571,6 +670,9 @@ int main(void)
 		TEST(a_restart_changes_nothing_with_the_plugin_away),
 		TEST(what_is_claimed_and_not_mounted_is_claimed_again),
 		TEST(the_server_is_told_what_a_release_lacks),
+		cmocka_unit_test(a_claim_is_released_without_its_plugin_when_the_server_wants_that),
+		TEST(the_plugin_of_a_live_allocation_is_never_left_out),
+		TEST(what_cannot_be_undone_of_a_freed_claim_is_shown_as_left_over),
 		cmocka_unit_test(a_grant_that_was_not_asked_for_is_no_mount),
 		TEST(a_device_is_handed_out_and_found_again),
 		TEST(a_device_that_is_another_one_after_a_restart_is_no_success),

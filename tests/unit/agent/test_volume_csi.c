@@ -1139,11 +1139,127 @@ static void an_expansion_has_its_turn_or_is_too_late(void **state)
 	stop_all(node);
 }
 
+static void retry_times(struct csi_node *node, const struct csi_user *user, unsigned int n)
+{
+	n += user->retries;
+	while (user->retries < n)
+		csi_node_turn(node);
+}
+
+/* What a plugin answers, or not, that will never let go; whatever it is, a person may leave it out. */
+static void a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it(void **state)
+{
+	static const struct {
+		enum csi_method method; /* that fails */
+		enum status code;
+		bool is_gone;
+	} rows[] = {
+		{CSI_NODE_UNSTAGE_VOLUME, STATUS_UNKNOWN, false},
+		{CSI_NODE_UNPUBLISH_VOLUME, STATUS_UNKNOWN, false},
+		{CSI_NODE_UNSTAGE_VOLUME, STATUS_FAILED_PRECONDITION, false},
+		{CSI_NODE_UNPUBLISH_VOLUME, STATUS_DEADLINE_EXCEEDED, false},
+		{CSI_NODE_UNSTAGE_VOLUME, STATUS_UNKNOWN, true},
+	};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct csi_user *user;
+		unsigned int before;
+		char volume[8]; /* the plugin thinks that it holds the one before still */
+
+		node->n_users = 0;
+		(void)str_format(volume, sizeof(volume), "v%zu", i);
+		user = csi_node_add(node, volume, false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		fake_csi_order(node->model, rows[i].method, FAKE_CSI_FAIL, 1000, rows[i].code);
+		if (rows[i].is_gone)
+			fake_csi_set_up(node->model, false);
+		csi_user_stop(user);
+		retry_times(node, user, 4);
+		assert_int_equal(user->state, CSI_USER_MOUNTED);
+		csi_user_leave_out(user, false);
+		before = calls(node, rows[i].method);
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		assert_true(calls(node, rows[i].method) <= before + 1); /* what was under way */
+		assert_true(user->is_without_plugin);
+		EXPECT_WORDS(user->kernel, "unstaged by the helper; device ");
+		EXPECT_WORDS(user->kernel, "has no mounted file system any more");
+		assert_null(fake_helper_folder(&node->fake, volume));
+		fake_csi_order(node->model, rows[i].method, FAKE_CSI_FAIL, 0, STATUS_OK);
+		fake_csi_set_up(node->model, true);
+	}
+}
+
+static void a_plugin_that_lets_go_after_all_is_not_called_left_out(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user = csi_node_add(node, "v", false, false);
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	stop_all(node);
+	assert_false(user->is_without_plugin);
+	assert_string_equal(user->kernel, "");
+}
+
+/* The helper's word is not passed over. */
+static void what_the_helper_refuses_is_kept_without_the_plugin_too(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	node->major = 8;
+	user = csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	fake_csi_order(node->model, CSI_NODE_UNSTAGE_VOLUME, FAKE_CSI_FAIL, 1000, STATUS_UNKNOWN);
+	csi_user_stop(user);
+	retry_times(node, user, 2);
+	node->superblock_lives = true; /* a copy of the mount elsewhere */
+	csi_user_leave_out(user, true);
+	retry_times(node, user, 6);
+	assert_int_equal(user->state, CSI_USER_MOUNTED);
+	EXPECT_WORDS(user->last_retry.msg, "is still in use: another mount namespace");
+	assert_string_equal(step_of(user), "left over");
+	node->superblock_lives = false;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_true(user->is_without_plugin);
+	EXPECT_WORDS(user->kernel, "nothing stood at the stage");
+}
+
+static void a_use_beside_another_one_is_not_ended_without_the_plugin(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *reader = csi_node_add(node, "v", true, false);
+	struct csi_user *writer = csi_node_add(node, "v", false, false);
+
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	fake_csi_order(node->model, CSI_NODE_UNPUBLISH_VOLUME, FAKE_CSI_FAIL, 1000, STATUS_UNKNOWN);
+	csi_user_stop(writer);
+	retry_times(node, writer, 2);
+	csi_user_leave_out(writer, false);
+	retry_times(node, writer, 4);
+	assert_int_equal(writer->state, CSI_USER_MOUNTED);
+	EXPECT_WORDS(writer->last_retry.msg, "is still used in another way on this node");
+	assert_int_equal(reader->state, CSI_USER_MOUNTED);
+	assert_true(fake_helper_folder(&node->fake, "v")->targets[0].is_mounted);
+	assert_true(fake_helper_folder(&node->fake, "v")->targets[1].is_mounted);
+	csi_user_stop(reader);
+	while (!reader->task)
+		csi_node_turn(node);
+	csi_user_leave_out(reader, false);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	assert_true(reader->is_without_plugin && writer->is_without_plugin);
+	assert_null(fake_helper_folder(&node->fake, "v"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, csi_node_setup, csi_node_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(a_plugin_that_never_lets_go_is_left_out_when_the_server_wants_it),
+		TEST(a_plugin_that_lets_go_after_all_is_not_called_left_out),
+		TEST(what_the_helper_refuses_is_kept_without_the_plugin_too),
+		TEST(a_use_beside_another_one_is_not_ended_without_the_plugin),
 		TEST(a_volume_goes_by_its_plugin_and_back),
 		TEST(the_secrets_of_a_mount_that_has_ended_are_nowhere),
 		TEST(a_plugin_is_told_no_mode_that_it_does_not_know),

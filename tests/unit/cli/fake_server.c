@@ -167,6 +167,8 @@ static ProtobufCMessage *detach_volume(const ProtobufCMessage *request)
 	called("Volumes", "Detach", ask->id);
 	(void)str_copy(fake.node_id, sizeof(fake.node_id), ask->node_id);
 	(void)str_copy(fake.attest_reason, sizeof(fake.attest_reason), ask->attest_reason);
+	(void)str_copy(fake.without_plugin_reason, sizeof(fake.without_plugin_reason),
+		       ask->without_plugin_reason);
 	return answer_new(&holdfast__v1__detach_volume_response__descriptor);
 }
 

@@ -49,6 +49,7 @@ struct fake_server {
 	unsigned int given[16]; /* how often each of answers was */
 	char calls[512];	/* "Volumes.List(d) Volumes.Get(db) " */
 	char attest_reason[FAKE_TEXT];
+	char without_plugin_reason[FAKE_TEXT];
 	char spec_id[FAKE_TEXT]; /* of the volume or allocation it got */
 	char node_id[FAKE_TEXT];
 	bool why;

@@ -123,6 +123,21 @@ static void an_empty_attestation_is_none(void **state)
 	expect_usage_error("volume detach web node-1 --attest=", "say why with --attest");
 }
 
+static void a_plugin_is_left_out_with_a_reason_and_for_whole_ids(void **state)
+{
+	(void)state;
+	fake.node_ids[1] = NULL;
+	expect_usage_error("volume detach web node-1 --without-plugin=", "say why with --without-plugin");
+	expect_usage_error("volume detach web node-1 --without-plugin gone --attest off", "not both");
+	expect_usage_error("volume detach web node-1 --without-plugin gone --fence off", "not both");
+	expect_failure("volume detach web node --without-plugin gone", STATUS_INVALID_ARGUMENT,
+		       "--without-plugin needs whole ids: 'node' is only the beginning of node-1");
+	expect_failure("volume detach web node-1 --yes --without-plugin gone", STATUS_FAILED_PRECONDITION,
+		       "nothing was changed");
+	assert_string_equal(fake.without_plugin_reason, "gone");
+	assert_string_equal(fake.attest_reason, "");
+}
+
 static void the_servers_refusal_is_passed_on(void **state)
 {
 	(void)state;
@@ -480,6 +495,7 @@ int main(void)
 		cmocka_unit_test_setup(one_volume_is_found_by_its_beginning, run_setup),
 		cmocka_unit_test_setup(why_needs_a_volume, run_setup),
 		cmocka_unit_test_setup(a_volume_is_registered_from_its_file, run_setup),
+		cmocka_unit_test_setup(a_plugin_is_left_out_with_a_reason_and_for_whole_ids, run_setup),
 		cmocka_unit_test_setup(a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix,
 				       run_setup),
 		cmocka_unit_test_setup(an_attestation_names_volume_and_node_in_full, run_setup),

@@ -16,26 +16,30 @@ static struct claim attached_claim(enum claim_state state)
 	struct claim claim = a_claim(state);
 
 	claim.attach = ATTACH_DONE;
+	claim.sent_to_node = true;
+	(void)str_copy(claim.plugin_id, sizeof(claim.plugin_id), "ceph");
 	return claim;
 }
 
 /* The whole table of states and events, with a receipt as evidence. R: refused, "-": passed, N: noted as a
- * failure, N!: noted, both stay. */
+ * failure, N!: noted, both stay, W: noted, and so does everything else. */
 static void every_pair_of_state_and_event_does_what_the_design_says(void **state)
 {
 	static const char *const expected[CLAIM_STATE_N][CLAIM_EVENT_N] = {
 		/*			 sent attachfail mounted  ended		  evidence	   nodefail
-		 * ctl ctlfail free fence word
+		 * ctl ctlfail free fence word waiver
 		 */
 		[CLAIM_RESERVED] = {"-", "N", "taken", "unpublishing", "node-detached", "N", "R", "R", "R",
-				    "N!", "R"},
+				    "N!", "R", "W"},
 		[CLAIM_TAKEN] = {"-", "R", "-", "unpublishing", "node-detached", "N", "R", "R", "R", "N!",
-				 "R"},
-		[CLAIM_UNPUBLISHING] = {"R", "R", "-", "-", "node-detached", "N", "R", "R", "R", "N!", "R"},
+				 "R", "W"},
+		[CLAIM_UNPUBLISHING] = {"R", "R", "-", "-", "node-detached", "N", "R", "R", "R", "N!", "R",
+					"W"},
 		[CLAIM_NODE_DETACHED] = {"R", "R", "-", "-", "-", "-", "controller-detached", "N", "R", "-",
-					 "controller-detached"},
-		[CLAIM_CONTROLLER_DETACHED] = {"R", "R", "-", "-", "-", "-", "-", "-", "freed", "-", "-"},
-		[CLAIM_FREED] = {"R", "R", "-", "-", "-", "-", "-", "-", "-", "-", "-"},
+					 "controller-detached", "-"},
+		[CLAIM_CONTROLLER_DETACHED] = {"R", "R", "-", "-", "-", "-", "-", "-", "freed", "-", "-",
+					       "-"},
+		[CLAIM_FREED] = {"R", "R", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-"},
 	};
 
 	(void)state;
@@ -65,6 +69,13 @@ static void every_pair_of_state_and_event_does_what_the_design_says(void **state
 			}
 			assert_true(changed);
 			assert_int_equal(claim.modify_time_ms, NOW);
+			if (str_eq(want, "W")) {
+				assert_string_equal(claim.plugin_waiver, "detail");
+				memset(claim.plugin_waiver, 0, sizeof(claim.plugin_waiver));
+				claim.modify_time_ms = before.modify_time_ms;
+				assert_memory_equal(&claim, &before, sizeof(claim));
+				continue;
+			}
 			if (str_eq(want, "N!")) {
 				assert_int_equal(claim.state, before.state);
 				assert_int_equal(claim.attempts, before.attempts);
@@ -329,10 +340,56 @@ static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
 	assert_string_equal(claim.last_error, "");
 }
 
+static void a_plugin_is_left_out_only_by_a_named_word_where_there_is_one(void **state)
+{
+	static const struct {
+		const char *plugin, *detail;
+		bool unsent;
+		enum status status;
+		const char *words;
+	} rows[] = {
+		{"ceph", "ann: gone", false, STATUS_OK, ""},
+		{"ceph", NULL, false, STATUS_INVALID_ARGUMENT, "needs a name and a reason"},
+		{"ceph", "", false, STATUS_INVALID_ARGUMENT, "needs a name and a reason"},
+		{"native", "ann: gone", false, STATUS_FAILED_PRECONDITION, "is native"},
+		{"", "ann: gone", false, STATUS_FAILED_PRECONDITION, "is native"},
+		{"ceph", "ann: gone", true, STATUS_FAILED_PRECONDITION, "was never sent"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+		struct claim_event ev = event(CLAIM_EVENT_PLUGIN_WAIVED);
+		bool changed = false;
+		struct claim before;
+		struct error err;
+
+		assert_int_equal(str_copy(claim.plugin_id, sizeof(claim.plugin_id), rows[i].plugin), 0);
+		claim.sent_to_node = !rows[i].unsent;
+		before = claim;
+		ev.detail = rows[i].detail;
+		assert_int_equal(claim_step(&claim, &ev, &changed, &err), rows[i].status);
+		assert_int_equal(changed, rows[i].status == STATUS_OK);
+		if (rows[i].status == STATUS_OK) {
+			assert_string_equal(claim.plugin_waiver, rows[i].detail);
+			/* the same once more is nothing new, another word is */
+			assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+			assert_false(changed);
+			ev.detail = "bob: gone";
+			assert_int_equal(claim_step(&claim, &ev, &changed, NULL), STATUS_OK);
+			assert_true(changed);
+			continue;
+		}
+		assert_non_null(strstr(err.msg, rows[i].words));
+		assert_memory_equal(&claim, &before, sizeof(claim));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_of_state_and_event_does_what_the_design_says),
+		cmocka_unit_test(a_plugin_is_left_out_only_by_a_named_word_where_there_is_one),
 		cmocka_unit_test(modes_boot_and_provider_node_stay_through_every_step),
 		cmocka_unit_test(a_grant_that_never_left_the_server_is_freed_at_once),
 		cmocka_unit_test(a_grant_is_sent_once_with_what_was_attached_for_it),

@@ -26,6 +26,7 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define AGENT EXPLAIN_COMMAND_AGENT
 #define PLUGIN EXPLAIN_COMMAND_PLUGIN
 #define AGAIN EXPLAIN_COMMAND_AGAIN
+#define WITHOUT_PLUGIN EXPLAIN_COMMAND_WITHOUT_PLUGIN
 
 static const struct situation {
 	enum claim_state state;
@@ -204,9 +205,21 @@ static const struct situation {
 	 OF_NODE,
 	 "node n1",
 	 AGENT,
-	 NONE,
+	 WITHOUT_PLUGIN,
 	 1000,
 	 "tried again in 8s"},
+	/* told to stop, and the node cannot: it says the end of the work after the last of its volumes */
+	{CLAIM_TAKEN,
+	 false,
+	 ATTACH_NONE,
+	 1,
+	 {CONNECTED, STOPPED},
+	 OF_NODE,
+	 "node n1",
+	 AGENT,
+	 WITHOUT_PLUGIN,
+	 1000,
+	 "if plugin ceph will never let go of it: holdfast volume detach db n1 --without-plugin REASON"},
 	{CLAIM_UNPUBLISHING,
 	 false,
 	 ATTACH_NONE,
@@ -248,7 +261,7 @@ static const struct situation {
 	 OF_NODE,
 	 "node n1",
 	 AGENT,
-	 NONE,
+	 WITHOUT_PLUGIN,
 	 ONE_TRY_MS,
 	 "its work has ended"},
 	/* the node let go: only the controller is left */
@@ -444,6 +457,25 @@ static void whatever_is_known_the_explanation_is_whole(void **state)
 	}
 }
 
+static void a_plugin_that_is_left_out_is_named_with_who_wanted_it(void **state)
+{
+	const struct holder holder = {CONNECTED};
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	char text[EXPLAIN_SIZE];
+
+	(void)state;
+	claim.attempts = 1;
+	/* a native volume has none */
+	assert_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "--without-plugin"));
+	assert_int_equal(str_copy(claim.plugin_id, sizeof(claim.plugin_id), "ceph"), 0);
+	assert_non_null(strstr(explain_claim(&claim, &holder, NOW_MS, text), "--without-plugin"));
+	assert_int_equal(str_copy(claim.plugin_waiver, sizeof(claim.plugin_waiver), "ann: gone"), 0);
+	(void)explain_claim(&claim, &holder, NOW_MS, text);
+	assert_non_null(
+		strstr(text, "the node goes on without plugin ceph, as an operator wants (ann: gone)"));
+	assert_null(strstr(text, "--without-plugin"));
+}
+
 static void holder_state_evidence_error_and_command_are_named(void **state)
 {
 	const struct holder lost = {.is_connected = false, .is_stopping = true};
@@ -615,6 +647,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_situation_says_what_is_missing_who_acts_and_what_is_next),
 		cmocka_unit_test(whatever_is_known_the_explanation_is_whole),
+		cmocka_unit_test(a_plugin_that_is_left_out_is_named_with_who_wanted_it),
 		cmocka_unit_test(holder_state_evidence_error_and_command_are_named),
 		cmocka_unit_test(a_command_names_a_namespace_that_is_not_the_default),
 		cmocka_unit_test(how_a_claim_was_freed_is_said),

@@ -102,6 +102,9 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE:
 		node->releases++;
 		copy_id(node->last_release, down->release->claim->id);
+		str_copy_text(node->last_waiver, sizeof(node->last_waiver),
+			      down->release->claim->plugin_waiver);
+		node->last_release_state = (enum claim_state)down->release->claim->state;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
 		node->forgets++;
@@ -344,6 +347,19 @@ void fake_node_send_released(struct fake_node *node, const struct claim *claim)
 
 	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
 	receipt.released = true;
+	send_receipt(node, claim, &receipt);
+}
+
+void fake_node_send_without_plugin(struct fake_node *node, const struct claim *claim, const char *kernel)
+{
+	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+	char text[1024];
+
+	assert_int_equal(str_copy(text, sizeof(text), kernel), 0);
+	receipt.what_case = HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED;
+	receipt.released = true;
+	receipt.without_plugin = true;
+	receipt.kernel = text;
 	send_receipt(node, claim, &receipt);
 }
 

@@ -50,7 +50,9 @@ struct fake_node {
 	char last_stop[UUID_TEXT_SIZE];
 	char last_ack[UUID_TEXT_SIZE];
 	bool last_ack_released;
-	char last_release[UUID_TEXT_SIZE]; /* claim */
+	char last_release[UUID_TEXT_SIZE];	 /* claim */
+	char last_waiver[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */
+	enum claim_state last_release_state;
 	bool closed;
 	enum status closed_status;
 	char closed_message[ERROR_MSG_MAX];
@@ -85,6 +87,8 @@ void fake_node_send(struct fake_node *node, const Holdfast__V1__SessionUp *up);
 void fake_node_send_alloc(struct fake_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status);
 void fake_node_send_mounted(struct fake_node *node, const struct claim *claim);
 void fake_node_send_released(struct fake_node *node, const struct claim *claim);
+/** By the helper alone, which saw @kernel. */
+void fake_node_send_without_plugin(struct fake_node *node, const struct claim *claim, const char *kernel);
 /** A receipt that speaks of the release and says that there was none. */
 void fake_node_send_not_released(struct fake_node *node, const struct claim *claim);
 void fake_node_send_failed(struct fake_node *node, const struct claim *claim, const char *error);

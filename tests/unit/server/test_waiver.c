@@ -1,0 +1,359 @@
+/* A node whose plugin will never let go: a person may have it left out, for work that has ended, and the
+ * record says so. */
+
+#include "asks.h"
+#include "cluster.h"
+#include "release.h"
+#include "unit.h"
+#include "waiver.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+#define REASON "driver lost its state"
+#define BY "operator/dev: " REASON
+#define STUCK "plugin plug: NodeUnstageVolume: UNKNOWN"
+
+static int setup_csi(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
+static int teardown_csi(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_string_equal(f->plugin.violation, "");
+	return teardown(state);
+}
+
+static void take(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	struct error err;
+
+	assert_int_equal(run_alloc(f, alloc, node->id, NULL), STATUS_OK);
+	if (fake_node_claim(node, "db", alloc, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, alloc);
+	fake_node_send_mounted(node, &claim);
+	fake_node_send_alloc(node, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
+}
+
+static void fail_release(struct fixture *f, struct fake_node *node, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_failed(node, &claim, STUCK);
+	settle(f);
+}
+
+/* Told to stop; the node cannot get further than its plugin, and says nothing of the allocation's end. */
+static void stick(struct fixture *f, const char *alloc)
+{
+	take(f, &f->n1, alloc);
+	assert_int_equal(stop_alloc(f, alloc, NULL), STATUS_OK);
+	fail_release(f, &f->n1, alloc);
+	assert_int_equal(claim_of(f, alloc).attempts, 1);
+}
+
+struct args {
+	const char *id, *node, *reason, *attest, *fence;
+	bool dry_run;
+};
+
+static enum status leave_out(struct fixture *f, const struct args *args,
+			     Holdfast__V1__DetachVolumeResponse **ret, struct error *err)
+{
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	char id[32], node_id[NODE_ID_MAX + 1], reason[512], attest[512], fence[512];
+
+	(void)str_copy(id, sizeof(id), args->id ? args->id : "db");
+	(void)str_copy(node_id, sizeof(node_id), args->node ? args->node : "n1");
+	(void)str_copy(reason, sizeof(reason), args->reason ? args->reason : REASON);
+	(void)str_copy(attest, sizeof(attest), args->attest ? args->attest : "");
+	(void)str_copy(fence, sizeof(fence), args->fence ? args->fence : "");
+	request.id = id;
+	request.node_id = node_id;
+	request.without_plugin_reason = reason;
+	request.attest_reason = attest;
+	request.fence_reason = fence;
+	request.dry_run = args->dry_run;
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base,
+		    (ProtobufCMessage **)ret, err);
+}
+
+static void expect_left_out(struct fixture *f)
+{
+	struct error err;
+
+	if (leave_out(f, &(struct args){0}, NULL, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	settle(f);
+}
+
+static void expect_refused(struct fixture *f, const struct args *args, enum status status, const char *part)
+{
+	int releases = f->n1.releases;
+	struct error err;
+
+	assert_int_equal(leave_out(f, args, NULL, &err), status);
+	if (!strstr(err.msg, part))
+		fail_msg("'%s' lacks '%s'", err.msg, part);
+	settle(f);
+	assert_int_equal(f->n1.releases, releases);
+}
+
+static char *why(struct fixture *f)
+{
+	static char text[4096];
+	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char id[] = "db";
+
+	request.id = id;
+	request.why = true;
+	assert_int_equal(call(&f->operator, & holdfast__v1__volumes__descriptor, "Get", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	str_copy_text(text, sizeof(text), ((Holdfast__V1__GetVolumeResponse *)response)->why);
+	protobuf_c_message_free_unpacked(response, NULL);
+	return text;
+}
+
+static void a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	stick(f, ALLOC_1);
+	assert_non_null(strstr(why(f), "if plugin " CSI_PLUGIN
+				       " will never let go of it: holdfast volume detach db n1 "
+				       "--without-plugin REASON"));
+	expect_left_out(f);
+	/* the node is told, nothing is freed */
+	assert_string_equal(f->n1.last_release, claim_of(f, ALLOC_1).id);
+	assert_string_equal(f->n1.last_waiver, BY);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(f->plugin.calls[DETACH], 0);
+	assert_non_null(strstr(why(f), "goes on without plugin " CSI_PLUGIN ", as an operator wants (" BY));
+	assert_null(strstr(why(f), "--without-plugin"));
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_without_plugin(&f->n1, &claim, "unstaged by the helper");
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	/* the controller's part follows as always */
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.evidence, EVIDENCE_OPERATOR);
+	assert_string_equal(claim.evidence_detail, BY "; kernel: unstaged by the helper");
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_int_equal(f->n1.last_ack_released, true);
+	assert_non_null(strstr(why(f), "operator, weaker than any other"));
+}
+
+/* The plugin came back in time. */
+static void a_receipt_with_the_plugins_word_stays_the_stronger_evidence(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	stick(f, ALLOC_1);
+	expect_left_out(f);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
+}
+
+static void what_nobody_wanted_left_out_is_weak_evidence_all_the_same(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	char words[600];
+
+	stick(f, ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	memset(words, 'x', sizeof(words) - 1);
+	words[sizeof(words) - 1] = '\0';
+	fake_node_send_without_plugin(&f->n1, &claim, words);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(claim.evidence, EVIDENCE_OPERATOR);
+	assert_non_null(strstr(claim.evidence_detail, "by nobody on record; kernel: xxx"));
+}
+
+static void a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work(void **state)
+{
+	static const struct args any = {0};
+	struct fixture *f = *state;
+	char reason[PLUGIN_WAIVER_MAX + 2];
+	size_t room = PLUGIN_WAIVER_MAX - strlen("operator/dev: ");
+
+	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "holds no claim");
+	take(f, &f->n1, ALLOC_1);
+	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_1);
+	/* an error while it works is no end of the work */
+	fail_release(f, &f->n1, ALLOC_1);
+	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "may go on with volume db");
+	take(f, &f->n1, ALLOC_2);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	/* beside one that may go on */
+	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "holdfast alloc stop " ALLOC_2);
+	assert_int_equal(stop_alloc(f, ALLOC_2, NULL), STATUS_OK);
+	expect_refused(f, &(struct args){.node = "n2"}, STATUS_FAILED_PRECONDITION, "holds no claim");
+	expect_refused(f, &(struct args){.attest = "b"}, STATUS_INVALID_ARGUMENT, "not both");
+	expect_refused(f, &(struct args){.fence = "b"}, STATUS_INVALID_ARGUMENT, "not both");
+	memset(reason, 'x', sizeof(reason));
+	reason[room + 1] = '\0';
+	expect_refused(f, &(struct args){.reason = reason}, STATUS_INVALID_ARGUMENT,
+		       "without_plugin_reason: longer than 136 bytes");
+	expect_refused(f, &(struct args){.reason = "\x01"}, STATUS_INVALID_ARGUMENT,
+		       "without_plugin_reason: not text");
+	reason[room] = '\0';
+	assert_int_equal(leave_out(f, &(struct args){.reason = reason, .dry_run = true}, NULL, NULL),
+			 STATUS_OK);
+	assert_string_equal(claim_of(f, ALLOC_1).plugin_waiver, "");
+	lose(f, &f->n1);
+	expect_refused(f, &any, STATUS_FAILED_PRECONDITION, "is not connected");
+}
+
+static void before_the_node_has_failed_no_plugin_is_left_out(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is given its time first");
+}
+
+static void a_native_volume_has_no_plugin_to_leave_out(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	expect_refused(f, &(struct args){0}, STATUS_FAILED_PRECONDITION, "is native");
+}
+
+static void what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing(void **state)
+{
+	static const struct args args = {.dry_run = true};
+	struct fixture *f = *state;
+	Holdfast__V1__DetachVolumeResponse *response = NULL;
+	int releases;
+
+	stick(f, ALLOC_1);
+	releases = f->n1.releases;
+	assert_int_equal(leave_out(f, &args, &response, NULL), STATUS_OK);
+	assert_int_equal(response->n_claims, 1);
+	assert_non_null(strstr(response->bypassed, "allocation " ALLOC_1));
+	assert_non_null(strstr(response->bypassed, "NodeUnstageVolume"));
+	assert_non_null(strstr(response->bypassed, "the last error: " STUCK));
+	holdfast__v1__detach_volume_response__free_unpacked(response, NULL);
+	settle(f);
+	assert_int_equal(f->n1.releases, releases);
+	assert_string_equal(claim_of(f, ALLOC_1).plugin_waiver, "");
+}
+
+/* The agent's memory of it is gone: it asks its plugin again, and is told again. */
+static void the_word_outlives_the_server_and_the_agent(void **state)
+{
+	struct fixture *f = *state;
+	int releases;
+
+	stick(f, ALLOC_1);
+	expect_left_out(f);
+	restart(f);
+	connect_csi(f);
+	settle(f);
+	assert_string_equal(claim_of(f, ALLOC_1).plugin_waiver, BY);
+	releases = f->n1.releases;
+	fail_release(f, &f->n1, ALLOC_1);
+	assert_int_equal(f->n1.releases, releases + 1);
+	assert_string_equal(f->n1.last_waiver, BY);
+	/* not with every error: an answer that is an error again is no dialogue for ever */
+	fail_release(f, &f->n1, ALLOC_1);
+	assert_int_equal(f->n1.releases, releases + 1);
+	assert_int_equal(claim_of(f, ALLOC_1).attempts, 3);
+}
+
+/* An operator's word freed it while the node was away. */
+static void a_node_that_comes_back_is_told_that_its_claim_was_freed(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__DetachVolumeRequest request = HOLDFAST__V1__DETACH_VOLUME_REQUEST__INIT;
+	char id[] = "db", node[] = "n1", reason[] = "off";
+	struct claim claim;
+	int releases;
+
+	stick(f, ALLOC_1);
+	lose(f, &f->n1);
+	request.id = id;
+	request.node_id = node;
+	request.attest_reason = reason;
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__volumes__descriptor, "Detach", &request.base, NULL, NULL),
+		STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	settle(f);
+	releases = f->n1.releases;
+	fail_release(f, &f->n1, ALLOC_1);
+	assert_int_equal(f->n1.releases, releases + 1);
+	assert_int_equal(f->n1.last_release_state, CLAIM_FREED);
+	/* what it did is acknowledged and changes no record */
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_without_plugin(&f->n1, &claim, "unstaged by the helper");
+	settle(f);
+	assert_string_equal(f->n1.last_ack, claim.id);
+	assert_true(f->n1.last_ack_released);
+	assert_string_equal(claim_of(f, ALLOC_1).evidence_detail, "operator/dev: off");
+}
+
+/* The node's own word was enough: an error that comes late is no order. */
+static void a_node_that_let_go_itself_is_told_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	int releases;
+
+	take(f, &f->n1, ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	releases = f->n1.releases;
+	fail_release(f, &f->n1, ALLOC_1);
+	assert_int_equal(f->n1.releases, releases);
+}
+
+#define CSI(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown_csi)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CSI(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so),
+		CSI(a_receipt_with_the_plugins_word_stays_the_stronger_evidence),
+		CSI(what_nobody_wanted_left_out_is_weak_evidence_all_the_same),
+		CSI(a_plugin_is_left_out_only_where_its_node_has_failed_after_the_work),
+		CSI(before_the_node_has_failed_no_plugin_is_left_out),
+		cmocka_unit_test_setup_teardown(a_native_volume_has_no_plugin_to_leave_out, setup, teardown),
+		CSI(what_would_be_bypassed_is_named_and_a_dry_run_changes_nothing),
+		CSI(the_word_outlives_the_server_and_the_agent),
+		CSI(a_node_that_comes_back_is_told_that_its_claim_was_freed),
+		CSI(a_node_that_let_go_itself_is_told_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
