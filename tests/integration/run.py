@@ -6,11 +6,17 @@ A pattern as argument runs the tests whose name contains it.
 
 import os
 import shutil
+import signal
 import sys
 import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from world import Daemon, World  # noqa: E402
+
+import plugin  # noqa: E402
+
 LOGS = "/tmp/holdfast-integration-logs"
 
 
@@ -56,6 +62,20 @@ def keep_logs(test):
     return target
 
 
+def end(number, _frame):
+    """Of the run, by a signal: end what was started, by its pid, and remove what was made."""
+    for other in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    Daemon.are_over = plugin.Plugin.are_over = True
+    print(f"ended by signal {number}", flush=True)
+    for world in list(World.opened):
+        try:
+            world.close()
+        except Exception as error:  # the next world says what is left
+            print(error, file=sys.stderr, flush=True)
+    os._exit(128 + number)  # other threads are still waiting for what is gone
+
+
 def flatten(suite):
     for item in suite:
         if isinstance(item, unittest.TestSuite):
@@ -70,6 +90,8 @@ def main():
     suite = unittest.TestSuite()
     # keep classes together, because a class shares a world
     suite.addTests(test for test in flatten(loaded) if pattern in test.id())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, end)
     result = Result()
     suite.run(result)
     print(f"{result.passed} passed, {result.bad} failed")

@@ -59,6 +59,21 @@ def proc_status(pid):
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 
 
+def processes_below(folder):
+    """Pids of what runs a program below a folder, or was told a path there as an argument of its own."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            program = os.readlink(f"/proc/{pid}/exe")
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as f:
+                words = f.read().split("\0")
+        except OSError:
+            continue  # it has ended meanwhile, or is the kernel's
+        if int(pid) != os.getpid() and any(word.startswith(folder + "/") for word in (program, *words)):
+            found.append(int(pid))
+    return found
+
+
 def in_container():
     """In a pid namespace of our own the helper must be told that this is meant."""
     return os.stat("/proc/self/ns/pid").st_ino != INITIAL_PID_NAMESPACE
@@ -73,11 +88,15 @@ def mounts_below(folder):
 class Daemon:
     """A process of ours with its log."""
 
+    are_over = False  # the run was interrupted: whatever other threads want, nothing is started
+
     def __init__(self, world, name, argv):
         self.name, self.argv, self.log = name, argv, os.path.join(world.logs, name + ".log")
         self.process = None
 
     def start(self):
+        if Daemon.are_over:
+            raise Failure(f"{self.name} is not started any more")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -130,7 +149,8 @@ class Door:
                 f"--inh-caps=-all,{self.CAPS}", f"--ambient-caps=-all,{self.CAPS}", f"--bounding-set=-all,{self.CAPS}",
                 self.program]
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         while True:
             connection, _ = self.socket.accept()
             if os.fork() == 0:
@@ -319,6 +339,8 @@ helper {{
 class World:
     """Make it with open(), and always close() it."""
 
+    opened = []  # those that are not closed yet
+
     def __init__(self, nodes=2, ops_per_second=100, burst=200, plugin_ids=(), agent_settings="", server_settings=""):
         """agent_settings and server_settings: lines of their files; the server is then told by a file, too."""
         self.ops_per_second, self.burst = ops_per_second, burst
@@ -340,6 +362,8 @@ class World:
         if os.geteuid() != 0:
             raise Failure("this needs root: accounts, loop devices and a setuid program are made")
         self.take_lock()
+        World.opened.append(self)
+        self.refuse_processes()
         self.remove_leftovers()
         self.make_accounts()
         self.install()
@@ -379,6 +403,15 @@ class World:
         self.lock = lock
         lock.seek(0)
         self.made = lock.read().split()  # by a run that was interrupted
+
+    def refuse_processes(self):
+        """What a killed run left would go on writing to what this one makes."""
+        try:
+            wait_for("the last ones to end", lambda: not processes_below(PREFIX), seconds=10)
+        except Failure:
+            pids = " ".join(map(str, processes_below(PREFIX)))
+            raise Failure(f"processes of an earlier run work below {PREFIX}; look at them and end them: "
+                          f"kill {pids}") from None
 
     def make_accounts(self):
         for name, args in (
@@ -499,8 +532,8 @@ tls {{
         made = plugin.Plugin(
             self.storage(plugin_id), stack, f"{node.plugin_dir}/{plugin_id}/{name}.sock", node.provider_id,
             plugin.prepare(), kind=kind, log=f"{self.logs}/{plugin_id}-{node.id}-{name}.log")
-        self.plugins.append(made.start())
-        return made
+        self.plugins.append(made)
+        return made.start()
 
     def wait_plugin(self, plugin_id, controllers, nodes):
         """Until the server has heard of so many healthy halves."""
@@ -578,6 +611,8 @@ volume "data" {{
     def close(self):
         if not self.lock:
             return
+        if self in World.opened:
+            World.opened.remove(self)
         for daemon in [node.daemon for node in self.nodes] + [self.server]:
             if daemon:
                 daemon.kill(signal.SIGTERM)

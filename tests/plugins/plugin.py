@@ -147,6 +147,8 @@ class Storage:
 class Plugin:
     """One process. Several of one provider and several ids are different machines, as far as it knows."""
 
+    are_over = False  # the run was interrupted
+
     def __init__(self, provider, stack, socket, node, tools, kind="monolith", log=None,
                  umask=UMASK):
         self.provider, self.stack, self.socket, self.node, self.kind = provider, stack, socket, node, kind
@@ -163,6 +165,8 @@ class Plugin:
 
     def start(self):
         """Start it, and wait until it listens."""
+        if Plugin.are_over:
+            raise RuntimeError(f"plugin {self.stack} for {self.node} is not started any more")
         environment = {"PATH": os.environ["PATH"], "CSI_ENDPOINT": f"unix://{self.socket}",
                        "HOLDFAST_NODE_MODULES": str(self.modules)}
         with open(self.log, "ab") as log:
