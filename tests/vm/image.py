@@ -54,6 +54,7 @@ MODULES = {
     "erofs": "volumes",
     "squashfs": "volumes",
     "fuse": "a plugin's file system that never answers",
+    "autofs4": "a plugin that lets the kernel wait for it",
     "overlay": "a layer above a volume",
     "nfs": "the NFS client",
     "nfsv4": "the NFS client",
