@@ -283,6 +283,62 @@ class TestFlow(CsiTest):
         self.wait_free(volume)
         self.delete(volume)
 
+    def stick(self, plugin_id, alloc, volume):
+        """A driver that has lost its state and does not get over it."""
+        storage = self.world.storage(plugin_id)
+        self.create(volume, plugin_id)
+        self.run_alloc(alloc, (volume, "single-node-writer"))
+        self.write(alloc, volume)
+        storage.forget_nodes()
+        storage.orders.order("NodeUnstageVolume", "fail", code="UNKNOWN", text="its state is lost", times=None)
+        self.stop_alloc(alloc, check=False, timeout="1s")
+        wait_for("the driver to be quoted", lambda: "its state is lost" in self.why(volume))
+
+    def detach(self, volume, *options, check=True):
+        return self.holdfast("volume", "detach", volume, self.node.id, *options, check=check)
+
+    def forgive(self, plugin_id, volume):
+        """To CSI a driver that never confirmed still has the volume: that is what a person took upon himself."""
+        storage = self.world.storage(plugin_id)
+        storage.orders.clear()
+        self.delete(volume)
+        self.assertEqual({broken["rule"] for broken in storage.violations()}, {"detach-order", "delete-order"})
+        os.unlink(storage.state.path("violations"))
+
+    def test_a_driver_that_never_lets_go_is_left_out_by_a_persons_word(self):
+        for n, plugin_id in enumerate(self.PLUGINS):
+            volume, alloc = self.name(plugin_id), self.alloc_id(n)
+            self.stick(plugin_id, alloc, volume)
+            self.assertIn(f"holdfast volume detach {volume} {self.node.id} --without-plugin REASON", self.why(volume))
+            self.assertEqual(self.detach(volume, "--attest", "it is gone", "--yes", check=False).returncode, 1)
+            shown = self.detach(volume, "--without-plugin", "driver is gone", "--dry-run").stdout
+            self.assertIn("NodeUnstageVolume", shown)
+            self.assertTrue(self.node.mounts())
+            self.detach(volume, "--without-plugin", "driver is gone", "--yes")
+            self.wait_free(volume, 60)
+            self.assert_nothing_mounted()
+            claim, = self.world.claims(volume)
+            self.assertEqual(claim["evidence"], "EVIDENCE_OPERATOR")
+            self.assertIn("driver is gone; kernel: unstaged by the helper", claim["evidence_detail"])
+            self.assertIn("driver is gone", self.holdfast("operator", "audit").stdout)
+            self.forgive(plugin_id, volume)
+
+    def test_an_agent_whose_claim_was_freed_meanwhile_stops_asking_the_driver(self):
+        plugin_id = "pydisk"
+        volume, alloc = self.name(plugin_id), self.alloc_id()
+        self.stick(plugin_id, alloc, volume)
+        self.node.daemon.kill()
+        wait_for("the operator's word to be taken",
+                 lambda: self.detach(volume, "--attest", "looked", "--yes", check=False).returncode == 0)
+        self.wait_free(volume)
+        self.assertTrue(self.node.mounts())
+        self.node.start()
+        self.node.wait_connected()
+        wait_for("the agent to clean up", lambda: not self.node.mounts(), 60)
+        wait_for("its operations to end", lambda: not self.node.status().get("operations"))
+        self.assert_nothing_mounted()
+        self.forgive(plugin_id, volume)
+
     def test_a_socket_that_is_closed_to_the_agent_is_told(self):
         one = self.plugins["jsdisk", self.other.id]
         one.kill()

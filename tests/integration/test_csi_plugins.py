@@ -186,7 +186,7 @@ class TestOdd(PluginTest):
         self.assertEqual(self.status_of(alloc)["client_status"], "RUNNING")
         # without its plugin nothing is given up, and that is said
         self.assertEqual(self.stop_alloc(alloc, check=False, timeout="2s").returncode, 1)
-        wait_for("the reason to be told", lambda: f"plugin {ODD} does not run on this node" in self.why("kept"))
+        wait_for("the reason to be told", lambda: f"cannot be released without its plugin: plugin {ODD}" in self.why("kept"))
         one.start()
         self.wait_free("kept")
         self.assertEqual(self.world.storage(ODD).methods()[quiet:], [
