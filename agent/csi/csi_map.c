@@ -23,14 +23,6 @@ Csi__V1__VolumeCapability__AccessMode__Mode csi_access_mode(enum access_mode mod
 	return (unsigned int)mode < ACCESS_MODE_N ? modes[mode] : CSI_MODE(UNKNOWN);
 }
 
-enum access_mode csi_access_mode_from(Csi__V1__VolumeCapability__AccessMode__Mode mode)
-{
-	for (unsigned int i = 0; i < ACCESS_MODE_N; i++)
-		if (modes[i] == mode)
-			return (enum access_mode)i;
-	return ACCESS_MODE_UNSPECIFIED;
-}
-
 void csi_borrow_capability(enum access_mode access_mode, enum attachment_mode attachment_mode,
 			   const Holdfast__V1__MountOptions *options, struct csi_capability *ret)
 {

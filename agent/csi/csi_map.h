@@ -15,9 +15,6 @@
 /** CSI's number of a mode, UNKNOWN for ACCESS_MODE_UNSPECIFIED. */
 Csi__V1__VolumeCapability__AccessMode__Mode csi_access_mode(enum access_mode mode);
 
-/** ACCESS_MODE_UNSPECIFIED for a number we do not know. */
-enum access_mode csi_access_mode_from(Csi__V1__VolumeCapability__AccessMode__Mode mode);
-
 /* One VolumeCapability with all that it consists of. */
 struct csi_capability {
 	Csi__V1__VolumeCapability pb;
