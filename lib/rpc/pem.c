@@ -1,6 +1,7 @@
 #include "rpc/pem.h"
 
 #include "base/cleanup.h"
+#include "base/credential.h"
 #include "base/fd.h"
 #include "rpc/tls_session.h"
 
@@ -8,6 +9,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { PEM_FILE_MAX = 1024 * 1024, TLS_TEXT_SIZE = 256 };
 
@@ -32,7 +34,7 @@ static enum status check_private(int fd, const char *path, struct error *err)
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the key file %s is not a regular file",
 				 path);
-	if (st.st_mode & (S_IRWXG | S_IRWXO))
+	if (!credential_is_private(path, &st))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the key file %s is open to others than its owner (mode %04o): chmod 600 %s",
 				 path, st.st_mode & 07777U, path);
@@ -44,6 +46,18 @@ static enum status read_file(int fd, const char *what, const char *path, char **
 {
 	int r = fd < 0 ? -errno : fd_read_all(fd, PEM_FILE_MAX, ret, ret_len);
 
+	if (r == -ENOENT)
+		return error_set(
+			err, status_from_errno(r), 0,
+			"there is no %s file %s: copy it there; holdfast operator cert says what belongs "
+			"where",
+			what, path);
+	if (r == -EACCES)
+		return error_set(
+			err, status_from_errno(r), r,
+			"the %s file %s is not for uid %u to read: give it to that account, or keep a "
+			"daemon's key in /etc/credstore, see CREDENTIALS in its manual",
+			what, path, geteuid());
 	return r < 0 ? error_set(err, status_from_errno(r), r, "read the %s file %s", what, path) : STATUS_OK;
 }
 

@@ -1,0 +1,42 @@
+#include "cmocka_all.h"
+
+#include "base/exit_code.h"
+
+#include <errno.h>
+
+static void only_what_a_person_has_to_change_is_not_tried_again(void **state)
+{
+	static const struct {
+		enum status status;
+		int sys_errno;
+		int code;
+	} cases[] = {
+		{STATUS_INVALID_ARGUMENT, 0, 78},
+		{STATUS_NOT_FOUND, ENOENT, 78},
+		{STATUS_PERMISSION_DENIED, EACCES, 78},
+		{STATUS_FAILED_PRECONDITION, 0, 78},
+		{STATUS_FAILED_PRECONDITION, EADDRINUSE, 1},
+		{STATUS_FAILED_PRECONDITION, EBUSY, 1},
+		{STATUS_FAILED_PRECONDITION, EADDRNOTAVAIL, 1},
+		{STATUS_RESOURCE_EXHAUSTED, ENOSPC, 1},
+		{STATUS_UNAVAILABLE, 0, 1},
+		{STATUS_DATA_LOSS, 0, 1},
+		{STATUS_INTERNAL, EIO, 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct error err = {.status = cases[i].status, .sys_errno = cases[i].sys_errno};
+
+		assert_int_equal(exit_code_of_start(&err), cases[i].code);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_what_a_person_has_to_change_is_not_tried_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
