@@ -78,7 +78,7 @@ void strbuf_reserve(struct strbuf *sb, size_t n)
 		sb->data[sb->len] = '\0';
 }
 
-void strbuf_put(struct strbuf *sb, const void *bytes, size_t n)
+void strbuf_put_growing(struct strbuf *sb, const void *bytes, size_t n)
 {
 	if (!reserve(sb, n))
 		return;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct strbuf {
 	char *data; /* owned */
@@ -29,7 +30,20 @@ void strbuf_release(struct strbuf *sb);
 /** Make room for @n more bytes at once, for who knows about how many will come. */
 void strbuf_reserve(struct strbuf *sb, size_t n);
 
-void strbuf_put(struct strbuf *sb, const void *bytes, size_t n);
+/** strbuf_put() of what does not fit the room there is. */
+void strbuf_put_growing(struct strbuf *sb, const void *bytes, size_t n);
+
+static inline void strbuf_put(struct strbuf *sb, const void *bytes, size_t n)
+{
+	if (sb->error != 0 || n == 0 || n >= sb->cap - sb->len) {
+		strbuf_put_growing(sb, bytes, n);
+		return;
+	}
+	memcpy(sb->data + sb->len, bytes, n);
+	sb->len += n;
+	sb->data[sb->len] = '\0';
+}
+
 void strbuf_puts(struct strbuf *sb, const char *s);
 void strbuf_printf(struct strbuf *sb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -21,6 +21,11 @@ const uint8_t *byteq_data(const struct byteq *q)
 	return q->buf.data ? (const uint8_t *)q->buf.data + q->head : NULL;
 }
 
+void byteq_reserve(struct byteq *q, size_t n)
+{
+	strbuf_reserve(&q->buf, n);
+}
+
 bool byteq_put(struct byteq *q, const void *bytes, size_t n)
 {
 	strbuf_put(&q->buf, bytes, n);

@@ -26,6 +26,10 @@ size_t byteq_len(const struct byteq *q);
 /** The bytes in the queue; valid until the next call that changes it. */
 const uint8_t *byteq_data(const struct byteq *q);
 
+/** Make room for @n more bytes at once, for who puts them piece by piece. Without memory, byteq_put() says
+ * so. */
+void byteq_reserve(struct byteq *q, size_t n);
+
 /** Append @n bytes; false when memory is short, and from then on always. */
 bool byteq_put(struct byteq *q, const void *bytes, size_t n);
 

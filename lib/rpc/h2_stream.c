@@ -129,6 +129,7 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 			err, STATUS_RESOURCE_EXHAUSTED, 0,
 			"%zu bytes wait already for the other side to read them, and %zu more are too many",
 			h2->held, n);
+	byteq_reserve(&stream->out, n);
 	for (size_t i = 0; i < n_parts; i++) {
 		if (!byteq_put(&stream->out, parts[i].bytes, parts[i].n)) {
 			h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
