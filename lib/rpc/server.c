@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const struct rpc_server_limits default_limits = {
 	.message_bytes = (size_t)1024 * 1024,
@@ -17,6 +18,7 @@ static const struct rpc_server_limits default_limits = {
 	.per_identity = 32,
 	/* many nodes may come from behind one address at once, and are told apart a moment later */
 	.per_address = 256,
+	.per_user = 256,
 };
 
 /* One listener of a server. */
@@ -43,6 +45,7 @@ static struct rpc_server_limits complete_limits(const struct rpc_server_limits *
 		.calls = limit_or(given->calls, default_limits.calls),
 		.per_identity = limit_or(given->per_identity, default_limits.per_identity),
 		.per_address = limit_or(given->per_address, default_limits.per_address),
+		.per_user = limit_or(given->per_user, default_limits.per_user),
 	};
 }
 
@@ -173,6 +176,13 @@ void rpc_server_free(struct rpc_server *server)
 	free(server);
 }
 
+/* Others, as many accounts as they have, keep neither root nor ourselves out. */
+static bool has_room(const struct rpc_server *server, const struct rpc_peer *peer)
+{
+	return server->n_conns < server->limits.connections ||
+	       (peer->kind == RPC_PEER_UNIX && (peer->uid == 0 || peer->uid == geteuid()));
+}
+
 static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 {
 	const struct door *door = userdata;
@@ -181,7 +191,7 @@ static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 	struct error err;
 
 	server->n_accepted++;
-	if (server->n_conns >= server->limits.connections) {
+	if (!has_room(server, peer)) {
 		close_fdp(&fd);
 		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
 			       server->n_conns);

@@ -54,6 +54,8 @@ struct rpc_server_limits {
 	size_t calls;		 /* concurrent calls per connection; 0: 256 */
 	size_t per_identity;	 /* TLS connections of one certificate's identity; 0: 32 */
 	size_t per_address;	 /* TLS connections of one address that have shown none (yet); 0: 256 */
+	size_t per_user; /* connections of one uid to unix sockets; 0: 256. Those of root and of our own
+			  * uid are taken above `connections` as well */
 };
 
 /** Create a server without listeners.

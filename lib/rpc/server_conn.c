@@ -34,6 +34,8 @@ void server_conn_orphan(struct server_conn *conn)
 {
 	LIST_REMOVE(conn, all);
 	conn->server->n_conns--;
+	if (conn->count)
+		peer_count_leave(&conn->server->peers, TAKE_PTR(conn->count));
 	conn->server = NULL;
 }
 
@@ -150,6 +152,14 @@ static enum status count_address(struct server_conn *conn, struct error *err)
 	if (colon)
 		*colon = '\0';
 	return count_as(conn, host, conn->server->limits.per_address, err);
+}
+
+static enum status count_user(struct server_conn *conn, struct error *err)
+{
+	char name[32];
+
+	(void)str_format(name, sizeof(name), "uid %u", (unsigned int)conn->peer.uid);
+	return count_as(conn, name, conn->server->limits.per_user, err);
 }
 
 /* Refuse a client that would not understand a mere end of the connection: one that speaks HTTP/2 is told, and
@@ -278,11 +288,9 @@ static enum status start(struct server_conn *conn, int fd, struct rpc_tls *tls, 
 	enum status st;
 	int r;
 
-	if (tls) {
-		st = count_address(conn, err);
-		if (st != STATUS_OK)
-			return st;
-	}
+	st = tls ? count_address(conn, err) : count_user(conn, err);
+	if (st != STATUS_OK)
+		return st;
 	r = timer_arm(conn->server->event, &conn->timer, conn->server->timing.handshake_us, on_timer, conn);
 	if (r < 0)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "arm a timer");
@@ -319,7 +327,8 @@ void server_conn_close(struct server_conn *conn)
 	if (!conn->is_open)
 		return;
 	conn->is_open = false;
-	if (conn->count)
+	/* an account counts as long as its calls hold something, as it is the only limit that root has */
+	if (conn->count && conn->peer.kind != RPC_PEER_UNIX)
 		peer_count_leave(&conn->server->peers, TAKE_PTR(conn->count));
 	conn->timer = sd_event_source_disable_unref(conn->timer);
 	if (conn->h2)

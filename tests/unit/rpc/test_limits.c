@@ -21,6 +21,7 @@ static int setup_small(void **state)
 	return world_setup_with(state, &(struct rpc_server_limits){.message_bytes = MESSAGE,
 								   .connection_bytes = HELD,
 								   .connections = CONNECTIONS,
+								   .per_user = CONNECTIONS,
 								   .calls = CALLS});
 }
 
@@ -36,6 +37,7 @@ static int setup_wide_messages(void **state)
 	return world_setup_with(state, &(struct rpc_server_limits){.message_bytes = 10 * (size_t)MESSAGE,
 								   .connection_bytes = HELD,
 								   .connections = CONNECTIONS,
+								   .per_user = CONNECTIONS,
 								   .calls = CALLS});
 }
 
