@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+
+enum { LOCK_TRIES = 20, LOCK_PAUSE_NS = 10000000 };
 
 /* sqlite's own locks last for a transaction, so that people can read while the store is in use; what keeps a
  * second store away is the lock of the file beside it. Somebody with the shell may hold the write lock: that
@@ -103,6 +106,20 @@ static enum status look(const char *path, enum presence *ret, struct error *err)
 	return STATUS_OK;
 }
 
+/* A child that is being executed has our descriptors for a moment longer than vfork(2) takes: the lock of a
+ * store that has just been closed may still be held by it. */
+static int lock_soon(int fd)
+{
+	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+	int r = ofd_lock(fd, 0, 0, false);
+
+	for (int tries = 1; r == -EAGAIN && tries < LOCK_TRIES; tries++) {
+		(void)nanosleep(&pause, NULL);
+		r = ofd_lock(fd, 0, 0, false);
+	}
+	return r;
+}
+
 /* One store on a database at a time. The file of the lock stays: removing it would let two in. */
 enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err)
 {
@@ -117,11 +134,12 @@ enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err)
 		return error_set(
 			err, status_from_errno(errno), errno,
 			"store %s: cannot be locked; make its folder exist and belong to this service", path);
-	r = ofd_lock(fd, 0, 0, false);
+	r = lock_soon(fd);
 	if (r == -EAGAIN)
-		return refuse(path, STATUS_FAILED_PRECONDITION,
-			      "another process holds this file; stop the other one first (fuser names it)",
-			      err);
+		return error_set(err, STATUS_FAILED_PRECONDITION, EBUSY,
+				 "store %s: another process holds this file; stop the other one first (fuser "
+				 "names it)",
+				 path);
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "store %s: cannot be locked", path);
 	*ret_fd = TAKE_FD(fd);

@@ -1,8 +1,11 @@
 #include "store/writer.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/str.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,15 +15,18 @@
 struct writer {
 	struct kv_sqlite *db; /* borrowed */
 	pthread_t thread;
-	int done_fd; /* eventfd */
+	int done_fd;	    /* eventfd */
+	uint64_t commit_us; /* of the last batch; of the thread */
 
 	pthread_mutex_t lock; /* for everything below */
 	pthread_cond_t work;
 	struct submission_list queue;
+	size_t n_queued;
 	struct submission_list done;
 	struct writer_stats stats;
 	struct error failure; /* status STATUS_OK until a commit fails, then for ever */
 	bool is_stopping;
+	bool is_waiting; /* for work; one signal is enough */
 };
 
 /* What one batch did, for the statistics. */
@@ -31,13 +37,23 @@ struct batch {
 	bool is_written;
 };
 
+size_t writer_batch_size(size_t n_queued, uint64_t commit_us)
+{
+	size_t half = n_queued / 2 + n_queued % 2;
+
+	if (half > WRITER_BATCH_MAX || commit_us > WRITER_FAST_COMMIT_US)
+		return WRITER_BATCH_MAX;
+	return half < WRITER_BATCH_WHOLE ? WRITER_BATCH_WHOLE : half;
+}
+
 /* Move the head of the queue into @batch, within the bounds of a batch. */
 static void take_head(struct writer *w, struct batch *batch)
 {
+	size_t n_max = writer_batch_size(w->n_queued, w->commit_us);
 	size_t n = 0;
 	size_t bytes = 0;
 
-	while (!STAILQ_EMPTY(&w->queue) && n < WRITER_BATCH_MAX && bytes < WRITER_BATCH_BYTES_MAX) {
+	while (!STAILQ_EMPTY(&w->queue) && n < n_max && bytes < WRITER_BATCH_BYTES_MAX) {
 		struct submission *s = STAILQ_FIRST(&w->queue);
 
 		STAILQ_REMOVE_HEAD(&w->queue, next);
@@ -45,6 +61,8 @@ static void take_head(struct writer *w, struct batch *batch)
 		n++;
 		bytes += s->bytes;
 	}
+	w->n_queued -= n;
+	assert((w->n_queued == 0) == STAILQ_EMPTY(&w->queue));
 }
 
 /* Wait for work. Returns false when there is none left and the writer has to end. An empty batch is a call to
@@ -56,21 +74,54 @@ static bool take_batch(struct writer *w, struct batch *batch)
 	*batch = (struct batch){.list = STAILQ_HEAD_INITIALIZER(batch->list)};
 	(void)pthread_mutex_lock(&w->lock);
 	while (STAILQ_EMPTY(&w->queue) && !w->is_stopping &&
-	       !(w->failure.status == STATUS_OK && kv_sqlite_has_trim(w->db)))
+	       !(w->failure.status == STATUS_OK && kv_sqlite_has_trim(w->db))) {
+		w->is_waiting = true;
 		(void)pthread_cond_wait(&w->work, &w->lock);
+	}
+	w->is_waiting = false;
 	is_ending = STAILQ_EMPTY(&w->queue) && w->is_stopping;
 	take_head(w, batch);
 	(void)pthread_mutex_unlock(&w->lock);
 	return !is_ending;
 }
 
-static enum status apply_one(struct kv_sqlite *db, struct submission *s, struct error *err)
+/* The key that @s puts with its last operation, besides another one and whatever is there: NULL if it does
+ * not. */
+static const char *last_put(const struct submission *s)
+{
+	const struct kv_txn *txn = &s->txn;
+
+	if (s->kind != SUBMISSION_TXN || txn->n_conditions > 0 || txn->n_ops < 2 || !txn->ops[0].value ||
+	    !txn->ops[txn->n_ops - 1].value)
+		return NULL;
+	return txn->ops[txn->n_ops - 1].key;
+}
+
+/* Every write of the server ends with the new end of the audit's chain. Of a row of such transactions in one
+ * batch, the first one creates the key and the last one's value stays: what those between them put there is
+ * seen by nobody, unless there is a feed that tells it. */
+static bool is_overwritten(const struct kv_sqlite *db, const struct submission *before,
+			   const struct submission *s)
+{
+	const struct submission *after = STAILQ_NEXT(s, next);
+	const char *key = last_put(s);
+
+	if (!db->has_no_feed || !key || !before || !after || !last_put(before) || !last_put(after))
+		return false;
+	return str_eq(key, last_put(before)) && str_eq(key, last_put(after));
+}
+
+/* @before: what was applied before it in the same batch; NULL: nothing. */
+static enum status apply_one(struct kv_sqlite *db, const struct submission *before, struct submission *s,
+			     struct error *err)
 {
 	enum status st = STATUS_OK;
+	struct kv_txn txn = s->txn;
 
 	switch (s->kind) {
 	case SUBMISSION_TXN:
-		st = kv_sqlite_apply(db, &s->txn, &s->revision, &s->conflict, err);
+		txn.n_ops -= is_overwritten(db, before, s);
+		st = kv_sqlite_apply(db, &txn, &s->revision, &s->conflict, err);
 		break;
 	case SUBMISSION_COMPACT:
 		kv_sqlite_compact(db, s->revision);
@@ -88,8 +139,19 @@ static enum status apply_one(struct kv_sqlite *db, struct submission *s, struct 
 	return st == STATUS_ABORTED ? STATUS_OK : st;
 }
 
-static enum status apply_batch(struct kv_sqlite *db, struct batch *batch, struct error *err)
+static enum status commit(struct writer *w, struct error *err)
 {
+	uint64_t begin_us = clock_monotonic_us();
+	enum status st = kv_sqlite_commit(w->db, err);
+
+	w->commit_us = clock_monotonic_us() - begin_us;
+	return st;
+}
+
+static enum status apply_batch(struct writer *w, struct batch *batch, struct error *err)
+{
+	struct kv_sqlite *db = w->db;
+	const struct submission *before = NULL;
 	struct submission *s;
 	enum status st = kv_sqlite_begin(db, err);
 
@@ -97,9 +159,10 @@ static enum status apply_batch(struct kv_sqlite *db, struct batch *batch, struct
 		return st;
 	STAILQ_FOREACH(s, &batch->list, next)
 	{
-		st = apply_one(db, s, err);
+		st = apply_one(db, before, s, err);
 		if (st != STATUS_OK)
 			break;
+		before = s;
 		batch->transactions += s->kind == SUBMISSION_TXN && s->outcome == SUBMISSION_DURABLE;
 	}
 	if (st == STATUS_OK)
@@ -110,7 +173,7 @@ static enum status apply_batch(struct kv_sqlite *db, struct batch *batch, struct
 	}
 	batch->revision = db->now.revision;
 	batch->is_written = db->now.revision != db->committed.revision;
-	return kv_sqlite_commit(db, err);
+	return commit(w, err);
 }
 
 static void fail_batch(struct batch *batch)
@@ -151,7 +214,7 @@ static void *writer_main(void *userdata)
 	struct batch batch;
 
 	while (take_batch(w, &batch)) {
-		if (failure.status == STATUS_OK && apply_batch(w->db, &batch, &failure) != STATUS_OK)
+		if (failure.status == STATUS_OK && apply_batch(w, &batch, &failure) != STATUS_OK)
 			kv_sqlite_freeze(w->db);
 		if (failure.status != STATUS_OK)
 			fail_batch(&batch);
@@ -226,10 +289,16 @@ void writer_stop(struct writer *w)
 
 void writer_put(struct writer *w, struct submission *submission)
 {
+	bool is_waiting;
+
 	(void)pthread_mutex_lock(&w->lock);
 	STAILQ_INSERT_TAIL(&w->queue, submission, next);
-	(void)pthread_cond_signal(&w->work);
+	w->n_queued++;
+	is_waiting = w->is_waiting;
+	w->is_waiting = false;
 	(void)pthread_mutex_unlock(&w->lock);
+	if (is_waiting)
+		(void)pthread_cond_signal(&w->work); /* without the lock, which it wants first of all */
 }
 
 int writer_fd(const struct writer *w)

@@ -1,6 +1,6 @@
 #pragma once
-/* The thread that writes: it takes what has queued while the last commit was on its way to the disk, commits
- * it as one batch and hands it back through an eventfd.
+/* The thread that writes: it takes of what has queued while the last commit was on its way to the disk,
+ * commits it as one batch and hands it back through an eventfd.
  *
  * All functions are for the thread of the event loop. */
 
@@ -9,6 +9,8 @@
 
 enum {
 	WRITER_BATCH_MAX = 1024,	  /* submissions in one commit */
+	WRITER_BATCH_WHOLE = 16,	  /* so few that wait share one */
+	WRITER_FAST_COMMIT_US = 1000,	  /* about what the event loop needs for the calls of half a batch */
 	WRITER_EXTEND_COMMITS = 64,	  /* a store that writes so much is worth a log of full size */
 	WRITER_BATCH_BYTES_MAX = 8 << 20, /* a batch ends with the submission that reaches it */
 };
@@ -21,6 +23,12 @@ struct writer_stats {
 	uint64_t transactions;
 	uint64_t largest_batch;
 };
+
+/** The most submissions that the next commit takes of @n_queued, where the last one took @commit_us: half of
+ * many, so that those of one commit are answered, and ask anew, while the disk is busy with the others. All
+ * together would have everybody wait for the disk at the same time, and then for each other. A disk that is
+ * slower than the calls are gets as few commits as can be. */
+size_t writer_batch_size(size_t n_queued, uint64_t commit_us);
 
 /** Start the thread on @db, which is borrowed and must not be written to by anyone else. */
 enum status writer_start(struct kv_sqlite *db, struct writer **ret, struct error *err);

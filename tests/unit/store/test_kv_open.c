@@ -8,6 +8,7 @@
 #include "store/kv_sqlite.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -147,6 +148,23 @@ static void a_second_opener_in_the_same_process_is_refused(void **state)
 	expect_refusal(f, f->path, STATUS_FAILED_PRECONDITION, "another process holds this file");
 	f->kv = first;
 	(void)put(f, "a", "1"); /* and the first is none the worse */
+}
+
+static void a_child_that_has_not_been_executed_yet_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	int fd = -EBADF;
+	pid_t pid;
+
+	assert_int_equal(kv_lock_sqlite(f->path, &fd, NULL), STATUS_OK);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) /* with a descriptor of the lock, for so long */
+		_exit(poll(NULL, 0, 30));
+	(void)close(fd);
+	assert_int_equal(kv_lock_sqlite(f->path, &fd, NULL), STATUS_OK);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	(void)close(fd);
 }
 
 static void a_second_process_is_refused_until_the_first_ends(void **state)
@@ -549,6 +567,7 @@ int main(void)
 		TEST(content_is_there_after_reopening),
 		TEST(durability_is_switched_on),
 		TEST(a_second_opener_in_the_same_process_is_refused),
+		TEST(a_child_that_has_not_been_executed_yet_is_waited_for),
 		TEST(a_second_process_is_refused_until_the_first_ends),
 		TEST(a_refused_second_opener_does_not_drop_the_lock_of_the_first),
 		TEST(a_missing_folder_is_named),
