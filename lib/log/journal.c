@@ -15,8 +15,8 @@
 #include <systemd/sd-journal.h>
 
 enum {
-	FIXED_FIELDS = 5, /* MESSAGE, PRIORITY, SYSLOG_IDENTIFIER, HOLDFAST_STATUS, ERRNO */
-	ENTRY_FIELDS_MAX = FIXED_FIELDS + LOG_FIELDS_MAX,
+	FIXED_FIELDS = 3, /* MESSAGE, PRIORITY, SYSLOG_IDENTIFIER */
+	ENTRY_FIELDS_MAX = FIXED_FIELDS + LOG_FIELDS_MAX + LOG_MADE_N,
 	ENTRY_SIZE = 16384,
 };
 
@@ -81,10 +81,12 @@ int journal_send(const char *ident, int priority, const struct log_ctx *ctx, con
 		if (value)
 			add(&entry, log_fields[i].journal, value);
 	}
-	if (ctx && ctx->err) {
-		add(&entry, "HOLDFAST_STATUS", status_name(ctx->err->status));
-		if (ctx->err->sys_errno != 0)
-			add_number(&entry, "ERRNO", ctx->err->sys_errno);
+	for (enum log_made made = 0; ctx && made < LOG_MADE_N; made++) {
+		char number[LOG_NUMBER_SIZE];
+		const char *value = log_made_value(made, ctx, number);
+
+		if (value)
+			add(&entry, log_made_fields[made].journal, value);
 	}
 	return sd_journal_sendv(entry.fields, entry.n);
 }

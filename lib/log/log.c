@@ -21,6 +21,7 @@ enum {
 /* The process has one standard error, hence one log. */
 static struct {
 	const char *ident;
+	const char *node;
 	int max_priority;
 	bool is_journal;
 	struct log_rate rate;
@@ -36,11 +37,25 @@ void log_init(const char *ident, int max_priority)
 			  journal_is_stream(getenv("JOURNAL_STREAM"), st.st_dev, st.st_ino);
 }
 
-static void emit(int priority, const struct log_ctx *ctx, const char *message)
+void log_set_level(int max_priority)
 {
+	sink.max_priority = max_priority;
+}
+
+void log_set_node(const char *node)
+{
+	sink.node = node;
+}
+
+static void emit(int priority, const struct log_ctx *about, const char *message)
+{
+	struct log_ctx full = about ? *about : (struct log_ctx){.node = NULL};
+	const struct log_ctx *ctx = &full;
 	char line[LINE_SIZE + 1];
 	size_t n;
 
+	if (!full.node)
+		full.node = sink.node;
 	if (sink.is_journal && journal_send(sink.ident, priority, ctx, message) >= 0)
 		return;
 	n = log_format(line, LINE_SIZE, sink.ident, priority, ctx, message);
@@ -55,9 +70,16 @@ static void report_dropped(void)
 
 	if (dropped == 0)
 		return;
-	(void)str_format(message, sizeof(message), "%" PRIu64 " log lines dropped, more than %d a second",
-			 dropped, LOG_RATE_LINES);
+	(void)str_format(message, sizeof(message),
+			 "%" PRIu64 " log lines dropped, more than %d a second, or %d about one thing",
+			 dropped, LOG_RATE_LINES, LOG_RATE_SHARE);
 	emit(LOG_WARNING, NULL, message);
+}
+
+bool log_would_drop(int priority, const struct log_ctx *ctx)
+{
+	return priority > sink.max_priority ||
+	       log_rate_refuse(&sink.rate, log_rate_subject(ctx), clock_monotonic_us());
 }
 
 void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
@@ -66,7 +88,8 @@ void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
 	va_list args;
 	int n;
 
-	if (priority > sink.max_priority || !log_rate_admit(&sink.rate, clock_monotonic_us()))
+	if (priority > sink.max_priority ||
+	    !log_rate_admit(&sink.rate, log_rate_subject(ctx), clock_monotonic_us()))
 		return;
 	report_dropped();
 	va_start(args, fmt);

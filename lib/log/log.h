@@ -5,19 +5,28 @@
  * escaped, so that a value cannot forge a field or a line. */
 
 #include "base/error.h"
+#include "log/events.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <syslog.h>
 
 /* What the line is about; NULL members are left out. Journal fields HOLDFAST_VOLUME=, HOLDFAST_ALLOC=, ... */
 struct log_ctx {
 	const char *volume;
+	const char
+		*wire_volume; /* its name towards the mount helper, which the helper's own lines have, too */
 	const char *alloc;
 	const char *node;
 	const char *claim;
 	const char *plugin;
-	const char *op;		 /* stage, publish, claim, session, ... */
-	const char *peer;	 /* who asked */
+	const char *unit;     /* of systemd */
+	const char *op;	      /* stage, publish, claim, session, ... */
+	const char *peer;     /* who asked */
+	const char *evidence; /* by which a claim was freed */
+	uint64_t generation;  /* of the claim; 0: left out */
+	enum log_event event; /* adds HOLDFAST_EVENT=, MESSAGE_ID= and, where it has one, HOLDFAST_RESULT= */
 	const struct error *err; /* adds HOLDFAST_STATUS= and ERRNO=, and ": <message>" to the text */
 };
 
@@ -25,10 +34,22 @@ struct log_ctx {
  * @max_priority lines above it (LOG_DEBUG is the highest number) are dropped. */
 void log_init(const char *ident, int max_priority);
 
+/** Lines that name no node are about @node from now on, borrowed for ever; NULL: about none. */
+void log_set_node(const char *node);
+
+/** Drop other lines from now on. */
+void log_set_level(int max_priority);
+
 /** One line of @priority (LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG). @ctx may be NULL.
- * At most 200 lines a second are written; what is dropped is counted and told in one line afterwards. */
+ * At most 200 lines a second are written, and at most 100 of one event about one thing, so that one that goes
+ * mad does not hide the others; what is dropped is counted and told in one line afterwards. */
 void log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/** Would log_ctx() drop this line? It counts as dropped then: for who would have to make first what it says.
+ * Of @ctx only what the line is about counts, its event and the first of node, plugin, volume, allocation and
+ * peer that it names. */
+bool log_would_drop(int priority, const struct log_ctx *ctx);
 
 /** A line without context. */
 #define log_line(priority, ...) log_ctx((priority), NULL, __VA_ARGS__)

@@ -5,18 +5,31 @@
 #include "base/names.h"
 #include "base/str.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 const struct log_field log_fields[LOG_FIELDS_MAX] = {
 	{"HOLDFAST_VOLUME", "volume", offsetof(struct log_ctx, volume)},
+	{"HOLDFAST_WIRE_VOLUME", "wire_volume", offsetof(struct log_ctx, wire_volume)},
 	{"HOLDFAST_ALLOC", "alloc", offsetof(struct log_ctx, alloc)},
 	{"HOLDFAST_NODE", "node", offsetof(struct log_ctx, node)},
 	{"HOLDFAST_CLAIM", "claim", offsetof(struct log_ctx, claim)},
 	{"HOLDFAST_PLUGIN", "plugin", offsetof(struct log_ctx, plugin)},
+	{"HOLDFAST_UNIT", "unit", offsetof(struct log_ctx, unit)},
 	{"HOLDFAST_OP", "op", offsetof(struct log_ctx, op)},
 	{"HOLDFAST_PEER", "peer", offsetof(struct log_ctx, peer)},
+	{"HOLDFAST_EVIDENCE", "evidence", offsetof(struct log_ctx, evidence)},
+};
+
+const struct log_made_field log_made_fields[LOG_MADE_N] = {
+	[LOG_MADE_EVENT] = {"HOLDFAST_EVENT", "event"},
+	[LOG_MADE_MESSAGE_ID] = {"MESSAGE_ID", NULL},
+	[LOG_MADE_RESULT] = {"HOLDFAST_RESULT", "result"},
+	[LOG_MADE_GENERATION] = {"HOLDFAST_GENERATION", "generation"},
+	[LOG_MADE_STATUS] = {"HOLDFAST_STATUS", "status"},
+	[LOG_MADE_ERRNO] = {"ERRNO", "errno"},
 };
 
 static const char *const levels[] = {
@@ -30,6 +43,31 @@ const char *log_field_value(const struct log_field *field, const struct log_ctx 
 
 	memcpy(&value, (const char *)ctx + field->offset, sizeof(value));
 	return value;
+}
+
+const char *log_made_value(enum log_made made, const struct log_ctx *ctx, char number[static LOG_NUMBER_SIZE])
+{
+	const struct log_event_info *event = log_event_info(ctx->event);
+
+	switch (made) {
+	case LOG_MADE_EVENT:
+		return event ? event->name : NULL;
+	case LOG_MADE_MESSAGE_ID:
+		return event ? event->id : NULL;
+	case LOG_MADE_RESULT:
+		return event ? event->result : NULL;
+	case LOG_MADE_GENERATION:
+		(void)str_format(number, LOG_NUMBER_SIZE, "%" PRIu64, ctx->generation);
+		return ctx->generation > 0 ? number : NULL;
+	case LOG_MADE_STATUS:
+		return ctx->err ? status_name(ctx->err->status) : NULL;
+	case LOG_MADE_ERRNO:
+		(void)str_format(number, LOG_NUMBER_SIZE, "%d", ctx->err ? ctx->err->sys_errno : 0);
+		return ctx->err && ctx->err->sys_errno != 0 ? number : NULL;
+	case LOG_MADE_N:
+		break;
+	}
+	return NULL;
 }
 
 /* A line under construction. What does not fit is left out whole, and so is everything after it. */
@@ -145,15 +183,15 @@ static void append_pair(struct line *line, const char *key, const char *value)
 		append_quoted(line, value);
 }
 
-static void append_error(struct line *line, const struct error *err)
+static void append_made(struct line *line, const struct log_ctx *ctx)
 {
-	char number[16];
+	for (enum log_made made = 0; made < LOG_MADE_N; made++) {
+		char number[LOG_NUMBER_SIZE];
+		const char *value = log_made_value(made, ctx, number);
 
-	append_pair(line, "status", status_name(err->status));
-	if (err->sys_errno == 0)
-		return;
-	(void)str_format(number, sizeof(number), "%d", err->sys_errno);
-	append_pair(line, "errno", number);
+		if (value && log_made_fields[made].logfmt)
+			append_pair(line, log_made_fields[made].logfmt, value);
+	}
 }
 
 size_t log_format(char *dst, size_t size, const char *ident, int priority, const struct log_ctx *ctx,
@@ -176,7 +214,7 @@ size_t log_format(char *dst, size_t size, const char *ident, int priority, const
 		if (value)
 			append_pair(&line, log_fields[i].logfmt, value);
 	}
-	if (ctx && ctx->err)
-		append_error(&line, ctx->err);
+	if (ctx)
+		append_made(&line, ctx);
 	return line.len;
 }

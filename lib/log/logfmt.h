@@ -3,7 +3,7 @@
 
 #include "log/log.h"
 
-enum { LOG_FIELDS_MAX = 7 };
+enum { LOG_FIELDS_MAX = 10 };
 
 /* A field that is taken from the context as it is. */
 struct log_field {
@@ -13,6 +13,30 @@ struct log_field {
 };
 
 extern const struct log_field log_fields[LOG_FIELDS_MAX];
+
+/* Those that the context gives in another form than text: "HOLDFAST_EVENT", "event", ... */
+enum log_made {
+	LOG_MADE_EVENT,
+	LOG_MADE_MESSAGE_ID, /* of the journal alone */
+	LOG_MADE_RESULT,
+	LOG_MADE_GENERATION,
+	LOG_MADE_STATUS,
+	LOG_MADE_ERRNO,
+	LOG_MADE_N,
+};
+
+struct log_made_field {
+	const char *journal;
+	const char *logfmt; /* NULL: not there */
+};
+
+extern const struct log_made_field log_made_fields[LOG_MADE_N];
+
+enum { LOG_NUMBER_SIZE = 24 };
+
+/** Value of @made in @ctx, in static storage or in @number; NULL: it has none. */
+const char *log_made_value(enum log_made made, const struct log_ctx *ctx,
+			   char number[static LOG_NUMBER_SIZE]);
 
 /** Value of @field in @ctx, or NULL. */
 const char *log_field_value(const struct log_field *field, const struct log_ctx *ctx);

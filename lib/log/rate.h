@@ -1,19 +1,39 @@
 #pragma once
-/* At most so many lines in a second; the rest is counted. */
+/* At most so many lines in a second, and so many of them about one thing; the rest is counted.
+ *
+ * All of a second is less than what journald takes of a unit by default (RateLimitBurst= of journald.conf(5),
+ * 10 000 in 30 s), so that it is we who choose what is dropped. */
+
+#include "log/log.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LOG_RATE_LINES = 200, LOG_RATE_WINDOW_US = 1000000 };
+enum {
+	LOG_RATE_LINES = 200,
+	LOG_RATE_SHARE = 100,	/* of one subject */
+	LOG_RATE_SUBJECTS = 64, /* that are counted apart; what falls together shares */
+	LOG_RATE_WINDOW_US = 1000000,
+};
 
 struct log_rate {
 	uint64_t window_us; /* start of the current window, monotonic */
 	unsigned int lines; /* written in it */
-	uint64_t dropped;   /* since the last report */
+	uint8_t subjects[LOG_RATE_SUBJECTS];
+	uint64_t dropped; /* since the last report */
 };
 
-/** May a line be written at @now_us? Counts it either way. */
-bool log_rate_admit(struct log_rate *rate, uint64_t now_us);
+_Static_assert(LOG_RATE_SHARE <= UINT8_MAX, "the lines of a subject fit their counter");
+
+/** Number of what a line is about: its event, and the node, plugin, volume, allocation or peer, the first of
+ * these that it names. @ctx may be NULL. */
+unsigned int log_rate_subject(const struct log_ctx *ctx);
+
+/** May a line about @subject be written at @now_us? Counts it either way. */
+bool log_rate_admit(struct log_rate *rate, unsigned int subject, uint64_t now_us);
+
+/** Would log_rate_admit() drop it? Counts it as dropped then. */
+bool log_rate_refuse(struct log_rate *rate, unsigned int subject, uint64_t now_us);
 
 /** How many lines were dropped since the last call. */
 uint64_t log_rate_take_dropped(struct log_rate *rate);

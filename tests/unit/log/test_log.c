@@ -130,6 +130,21 @@ static void a_line_goes_to_standard_error(void **state)
 	assert_int_equal(fake.n_entries, 0);
 }
 
+static void a_line_that_names_no_node_is_about_ones_own(void **state)
+{
+	cleanup_free char *text = NULL;
+
+	log_set_node("worker-1");
+	log_line(LOG_INFO, "mine");
+	log_ctx(LOG_INFO, &(struct log_ctx){.node = "worker-2"}, "another's");
+	log_set_node(NULL);
+	log_line(LOG_INFO, "nobody's");
+	text = captured(*state);
+	assert_string_equal(text, TS " level=info ident=test msg=mine node=worker-1\n" TS
+				     " level=info ident=test msg=\"another's\" node=worker-2\n" TS
+				     " level=info ident=test msg=\"nobody's\"\n");
+}
+
 static void lines_above_the_priority_are_dropped_uncounted(void **state)
 {
 	cleanup_free char *text = NULL;
@@ -150,6 +165,14 @@ static int count_lines(const char *text)
 	return n;
 }
 
+/* Line @i of a flood about many things. */
+static void log_flood(int i)
+{
+	static const char *const plugins[] = {"a", "b", "c"};
+
+	log_ctx(LOG_INFO, &(struct log_ctx){.plugin = plugins[i % 3]}, "line");
+}
+
 static void at_most_200_lines_a_second_are_written_and_the_rest_is_counted(void **state)
 {
 	cleanup_free char *before = NULL;
@@ -157,7 +180,7 @@ static void at_most_200_lines_a_second_are_written_and_the_rest_is_counted(void 
 	const char *tail;
 
 	for (int i = 0; i < LOG_RATE_LINES + 55; i++)
-		log_line(LOG_INFO, "line");
+		log_flood(i);
 	fake.now_us += LOG_RATE_WINDOW_US - 1;
 	log_line(LOG_INFO, "too early");
 	before = captured(*state);
@@ -168,9 +191,26 @@ static void at_most_200_lines_a_second_are_written_and_the_rest_is_counted(void 
 	after = captured(*state);
 	tail = after + strlen(before);
 	assert_string_equal(
-		tail,
-		TS " level=warning ident=test msg=\"56 log lines dropped, more than 200 a second\"\n" TS
-		   " level=info ident=test msg=again\n" TS " level=info ident=test msg=\"and again\"\n");
+		tail, TS " level=warning ident=test msg=\"56 log lines dropped, more than 200 a second, or "
+			 "100 about one thing\"\n" TS " level=info ident=test msg=again\n" TS
+			 " level=info ident=test msg=\"and again\"\n");
+}
+
+static void a_flood_about_one_thing_does_not_hide_the_others(void **state)
+{
+	cleanup_free char *text = NULL;
+
+	for (int i = 0; i < 1000; i++)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.plugin = "mad", .event = LOG_EVENT_PLUGIN_UNHEALTHY},
+			"plugin is not healthy");
+	log_ctx(LOG_ERR, &(struct log_ctx){.volume = "db", .event = LOG_EVENT_MOUNT_DIFFERS}, "not what");
+	log_ctx(LOG_WARNING, &(struct log_ctx){.plugin = "sane", .event = LOG_EVENT_PLUGIN_UNHEALTHY}, "too");
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.plugin = "mad", .event = LOG_EVENT_PLUGIN_GONE}, "gone");
+	text = captured(*state);
+	assert_int_equal(count_lines(text), LOG_RATE_SHARE + 4); /* and the one that says so */
+	assert_non_null(strstr(text, "msg=\"not what\" volume=db event=mount-differs result=failed\n"));
+	assert_non_null(strstr(text, "msg=too plugin=sane "));
+	assert_non_null(strstr(text, "msg=gone plugin=mad "));
 }
 
 static void an_overlong_line_is_cut_but_stays_one_line(void **state)
@@ -189,16 +229,35 @@ static void an_overlong_line_is_cut_but_stays_one_line(void **state)
 static void the_journal_gets_fields(void **state)
 {
 	const struct error err = {.status = STATUS_ABORTED, .sys_errno = EBUSY, .msg = "busy"};
-	const struct log_ctx ctx = {"v", "a", "n", "c", "p", "stage", "uid:1", &err};
+	const struct log_ctx ctx = {
+		.volume = "v",
+		.wire_volume = "w",
+		.alloc = "a",
+		.node = "n",
+		.claim = "c",
+		.plugin = "p",
+		.unit = "u",
+		.op = "stage",
+		.peer = "uid:1",
+		.evidence = "receipt",
+		.generation = 7,
+		.event = LOG_EVENT_CLAIM_REFUSED,
+		.err = &err,
+	};
+	char expected[1024];
 	cleanup_free char *text = NULL;
 
 	pretend_journal();
 	log_ctx(LOG_ERR, &ctx, "stage");
-	assert_string_equal(fake.entry,
-			    "PRIORITY=3\nMESSAGE=stage: busy\nSYSLOG_IDENTIFIER=test\n"
-			    "HOLDFAST_VOLUME=v\nHOLDFAST_ALLOC=a\nHOLDFAST_NODE=n\nHOLDFAST_CLAIM=c\n"
-			    "HOLDFAST_PLUGIN=p\nHOLDFAST_OP=stage\nHOLDFAST_PEER=uid:1\n"
-			    "HOLDFAST_STATUS=ABORTED\nERRNO=16\n");
+	(void)str_format(expected, sizeof(expected),
+			 "PRIORITY=3\nMESSAGE=stage: busy\nSYSLOG_IDENTIFIER=test\n"
+			 "HOLDFAST_VOLUME=v\nHOLDFAST_WIRE_VOLUME=w\nHOLDFAST_ALLOC=a\nHOLDFAST_NODE=n\n"
+			 "HOLDFAST_CLAIM=c\nHOLDFAST_PLUGIN=p\nHOLDFAST_UNIT=u\nHOLDFAST_OP=stage\nHOLDFAST_"
+			 "PEER=uid:1\n"
+			 "HOLDFAST_EVIDENCE=receipt\nHOLDFAST_EVENT=claim-refused\nMESSAGE_ID=%s\n"
+			 "HOLDFAST_RESULT=failed\nHOLDFAST_GENERATION=7\nHOLDFAST_STATUS=ABORTED\nERRNO=16\n",
+			 log_event_info(LOG_EVENT_CLAIM_REFUSED)->id);
+	assert_string_equal(fake.entry, expected);
 	text = captured(*state);
 	assert_string_equal(text, "");
 }
@@ -266,18 +325,81 @@ static void only_the_journals_own_stream_counts(void **state)
 	assert_true(journal_is_stream("18446744073709551615:18446744073709551615", UINT64_MAX, UINT64_MAX));
 }
 
+/* Asking is free until it is refused, which counts as a line that was dropped. */
+static void who_asks_first_is_told_what_would_be_dropped(void **state)
+{
+	struct log_rate rate = {0};
+
+	(void)state;
+	for (unsigned int i = 0; i < LOG_RATE_SHARE; i++) {
+		assert_false(log_rate_refuse(&rate, 7, 5000000));
+		assert_true(log_rate_admit(&rate, 7, 5000000));
+	}
+	assert_true(log_rate_refuse(&rate, 7, 5000000));
+	assert_false(log_rate_refuse(&rate, 8, 5000000));
+	assert_int_equal(log_rate_take_dropped(&rate), 1);
+	assert_false(log_rate_refuse(&rate, 7, 6000000));
+	assert_int_equal(log_rate_take_dropped(&rate), 0);
+}
+
 static void the_rate_is_counted_in_windows(void **state)
 {
 	struct log_rate rate = {0};
 
 	(void)state;
-	for (int i = 0; i < LOG_RATE_LINES; i++)
-		assert_true(log_rate_admit(&rate, 5000000));
-	assert_false(log_rate_admit(&rate, 5000000));
-	assert_false(log_rate_admit(&rate, 5999999));
+	for (unsigned int i = 0; i < LOG_RATE_LINES; i++)
+		assert_true(log_rate_admit(&rate, i, 5000000));
+	assert_false(log_rate_admit(&rate, 0, 5000000));
+	assert_false(log_rate_admit(&rate, 1, 5999999));
 	assert_int_equal(log_rate_take_dropped(&rate), 2);
 	assert_int_equal(log_rate_take_dropped(&rate), 0);
-	assert_true(log_rate_admit(&rate, 6000000));
+	assert_true(log_rate_admit(&rate, 0, 6000000));
+}
+
+static void one_subject_has_its_share_of_each_window(void **state)
+{
+	struct log_rate rate = {0};
+
+	(void)state;
+	for (int window = 1; window <= 2; window++) {
+		uint64_t now_us = (uint64_t)window * LOG_RATE_WINDOW_US;
+
+		for (int i = 0; i < LOG_RATE_SHARE; i++)
+			assert_true(log_rate_admit(&rate, 7, now_us));
+		assert_false(log_rate_admit(&rate, 7, now_us));
+		assert_false(log_rate_admit(&rate, 7 + LOG_RATE_SUBJECTS, now_us)); /* shares with 7 */
+		assert_true(log_rate_admit(&rate, 8, now_us));
+		assert_int_equal(log_rate_take_dropped(&rate), 2);
+	}
+}
+
+static void what_a_line_is_about_is_its_event_and_the_first_name_in_it(void **state)
+{
+	const struct log_ctx about = {
+		.event = LOG_EVENT_CLAIM_REFUSED, .node = "n1", .volume = "a", .peer = "p"};
+	struct log_ctx other = about;
+
+	(void)state;
+	other.volume = "b"; /* one node cannot have a share for each volume that it names */
+	other.peer = "q";
+	assert_int_equal(log_rate_subject(&about), log_rate_subject(&other));
+	other.node = "n2";
+	assert_int_not_equal(log_rate_subject(&about), log_rate_subject(&other));
+	other.node = "n1";
+	other.event = LOG_EVENT_CLAIM_GRANTED;
+	assert_int_not_equal(log_rate_subject(&about), log_rate_subject(&other));
+	assert_int_equal(log_rate_subject(NULL), log_rate_subject(&(struct log_ctx){.op = "x"}));
+	assert_true(log_rate_subject(&about) < LOG_RATE_SUBJECTS);
+}
+
+static void who_asks_first_may_not_ask_about_lines_that_nobody_wants(void **state)
+{
+	(void)state;
+	assert_true(log_would_drop(LOG_DEBUG, NULL));
+	assert_false(log_would_drop(LOG_INFO, NULL));
+	for (int i = 0; i < LOG_RATE_SHARE; i++)
+		log_line(LOG_INFO, "x");
+	assert_true(log_would_drop(LOG_INFO, NULL));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, capture_setup, capture_teardown)
@@ -286,15 +408,21 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_line_goes_to_standard_error),
+		TEST(a_line_that_names_no_node_is_about_ones_own),
 		TEST(lines_above_the_priority_are_dropped_uncounted),
 		TEST(at_most_200_lines_a_second_are_written_and_the_rest_is_counted),
+		TEST(a_flood_about_one_thing_does_not_hide_the_others),
 		TEST(an_overlong_line_is_cut_but_stays_one_line),
 		TEST(the_journal_gets_fields),
 		TEST(a_value_cannot_forge_a_field_of_the_journal),
 		TEST(fields_without_room_are_left_out),
 		TEST(a_journal_that_fails_is_replaced_by_standard_error),
+		TEST(who_asks_first_may_not_ask_about_lines_that_nobody_wants),
 		cmocka_unit_test(only_the_journals_own_stream_counts),
+		cmocka_unit_test(who_asks_first_is_told_what_would_be_dropped),
 		cmocka_unit_test(the_rate_is_counted_in_windows),
+		cmocka_unit_test(one_subject_has_its_share_of_each_window),
+		cmocka_unit_test(what_a_line_is_about_is_its_event_and_the_first_name_in_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,13 @@ int64_t __wrap_clock_realtime_ms(void)
 static const struct error not_found = {.status = STATUS_NOT_FOUND, .sys_errno = 2, .msg = "no such volume"};
 static const struct error aborted = {.status = STATUS_ABORTED, .msg = "again"};
 
+/* clang-format off */
+#define EVERYTHING \
+	{.volume = "v", .wire_volume = "w", .alloc = "a", .node = "n", .claim = "c", .plugin = "p", \
+	 .unit = "u", .op = "publish", .peer = "uid:7", .evidence = "receipt", .generation = 7, \
+	 .event = LOG_EVENT_CLAIM_REFUSED, .err = &not_found}
+/* clang-format on */
+
 static void a_line_has_the_fields_that_are_set(void **state)
 {
 	static const struct {
@@ -29,9 +36,12 @@ static void a_line_has_the_fields_that_are_set(void **state)
 		{{0}, "done"},
 		{{.volume = "db"}, "done volume=db"},
 		{{.alloc = "a1", .node = "n1"}, "done alloc=a1 node=n1"},
-		{{"v", "a", "n", "c", "p", "publish", "uid:7", &not_found},
-		 "done volume=v alloc=a node=n claim=c plugin=p op=publish peer=uid:7 status=NOT_FOUND "
-		 "errno=2"},
+		{EVERYTHING,
+		 "done volume=v wire_volume=w alloc=a node=n claim=c plugin=p unit=u op=publish peer=uid:7 "
+		 "evidence=receipt event=claim-refused result=failed generation=7 status=NOT_FOUND errno=2"},
+		{{.event = LOG_EVENT_NODE_DOWN}, "done event=node-down"},
+		{{.event = LOG_EVENT_N}, "done"},
+		{{.generation = UINT64_MAX}, "done generation=18446744073709551615"},
 		{{.err = &aborted}, "done status=ABORTED"},
 		{{.volume = ""}, "done volume=\"\""},
 	};
@@ -134,8 +144,12 @@ static void levels_have_their_names(void **state)
 
 static void a_line_is_cut_at_the_end_wherever_that_is(void **state)
 {
-	const struct log_ctx ctx = {"v\n",     "a",	"n",	   "c", "gr\xc3\xbc\xc3\x9f",
-				    "publish", "uid:7", &not_found};
+	const struct log_ctx ctx = {.volume = "v\n",
+				    .alloc = "a",
+				    .claim = "gr\xc3\xbc\xc3\x9f",
+				    .generation = 7,
+				    .event = LOG_EVENT_CLAIM_GRANTED,
+				    .err = &not_found};
 	char whole[512];
 	size_t len = log_format(whole, sizeof(whole), "i", LOG_INFO, &ctx, "hello world");
 

@@ -1,0 +1,21 @@
+#pragma once
+/* What a line tells, by an id that does not change: MESSAGE_ID= and HOLDFAST_EVENT= of the journal, event= of
+ * logfmt. */
+
+#include "journal_events.h"
+
+#define LOG_EVENT_ENUM(symbol, name, id, result) LOG_EVENT_##symbol,
+
+enum log_event {
+	LOG_EVENT_NONE, /* of no class */
+	JOURNAL_EVENTS_SERVER(LOG_EVENT_ENUM) JOURNAL_EVENTS_AGENT(LOG_EVENT_ENUM) LOG_EVENT_N,
+};
+
+struct log_event_info {
+	const char *name;   /* "claim-granted" */
+	const char *id;	    /* 32 lower-case hex digits */
+	const char *result; /* "success", "failed", or NULL: neither */
+};
+
+/** NULL for LOG_EVENT_NONE and what is no event. */
+const struct log_event_info *log_event_info(enum log_event event);

@@ -1,0 +1,153 @@
+/* The table of events and the catalogue that explains them, both ways. */
+
+#include "cmocka_all.h"
+#include "journal_events.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "log/events.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CATALOGUE_MAX = 1 << 20, ID_DIGITS = 32 };
+
+struct row {
+	const char *name;
+	const char *id;
+	const char *result;
+};
+
+#define ROW(symbol, name, id, result) {name, id, result},
+static const struct row server[] = {JOURNAL_EVENTS_SERVER(ROW)};
+static const struct row agent[] = {JOURNAL_EVENTS_AGENT(ROW)};
+static const struct row mounthelper[] = {JOURNAL_EVENTS_HELPER(ROW)};
+
+static const struct component {
+	const char *catalogue;
+	const struct row *rows;
+	size_t n;
+} components[] = {
+	{HOLDFAST_CATALOGUES "/holdfast-server.catalog", server, ARRAY_SIZE(server)},
+	{HOLDFAST_CATALOGUES "/holdfast-agent.catalog", agent, ARRAY_SIZE(agent)},
+	{HOLDFAST_CATALOGUES "/holdfast-mounthelper.catalog", mounthelper, ARRAY_SIZE(mounthelper)},
+};
+
+static void read_catalogue(const struct component *component, char **ret)
+{
+	assert_int_equal(file_read(component->catalogue, CATALOGUE_MAX, ret, NULL), 0);
+}
+
+static int count(const char *text, const char *word)
+{
+	int n = 0;
+
+	for (const char *at = text; (at = strstr(at, word)); at++)
+		n++;
+	return n;
+}
+
+static void ids_are_128_bits_in_lower_case_hex(void **state)
+{
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(components); c++) {
+		for (size_t i = 0; i < components[c].n; i++) {
+			const char *id = components[c].rows[i].id;
+
+			assert_int_equal(strlen(id), ID_DIGITS);
+			assert_int_equal(strspn(id, "0123456789abcdef"), ID_DIGITS);
+			assert_true(strspn(id, "0") < ID_DIGITS);
+		}
+	}
+}
+
+/* Of all programs: one id has one meaning in a journal. */
+static void ids_and_names_are_unique(void **state)
+{
+	size_t n = ARRAY_SIZE(server) + ARRAY_SIZE(agent) + ARRAY_SIZE(mounthelper);
+	cleanup_free struct row *all = calloc(n, sizeof(*all));
+	size_t at = 0;
+
+	(void)state;
+	assert_non_null(all);
+	for (size_t c = 0; c < ARRAY_SIZE(components); c++)
+		for (size_t i = 0; i < components[c].n; i++)
+			all[at++] = components[c].rows[i];
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < i; j++) {
+			assert_string_not_equal(all[i].id, all[j].id);
+			assert_string_not_equal(all[i].name, all[j].name);
+		}
+	}
+}
+
+static void an_event_has_the_row_of_its_name(void **state)
+{
+	(void)state;
+	assert_null(log_event_info(LOG_EVENT_NONE));
+	assert_null(log_event_info(LOG_EVENT_N));
+	assert_string_equal(log_event_info(LOG_EVENT_CLAIM_GRANTED)->name, "claim-granted");
+	assert_string_equal(log_event_info(LOG_EVENT_JOURNAL_BROKEN)->name, "journal-broken");
+	for (size_t i = 0; i < ARRAY_SIZE(server); i++)
+		assert_string_equal(log_event_info((enum log_event)(i + 1))->id, server[i].id);
+	for (enum log_event event = LOG_EVENT_NONE + 1; event < LOG_EVENT_N; event++) {
+		const char *result = log_event_info(event)->result;
+
+		assert_true(!result || str_eq(result, "success") || str_eq(result, "failed"));
+	}
+}
+
+/* "# NAME", "-- ID", Subject:, Defined-By:, Documentation:, an empty line, text. */
+static void every_event_is_explained_in_its_programs_catalogue(void **state)
+{
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(components); c++) {
+		cleanup_free char *text = NULL;
+
+		read_catalogue(&components[c], &text);
+		for (size_t i = 0; i < components[c].n; i++) {
+			char head[256];
+			const char *at, *end, *body;
+
+			(void)str_format(head, sizeof(head),
+					 "\n\n# %s\n-- %s\nSubject: ", components[c].rows[i].name,
+					 components[c].rows[i].id);
+			at = strstr(text, head);
+			assert_non_null(at);
+			end = strstr(at + strlen(head), "\n-- ");
+			body = strstr(at + strlen(head), "\nDefined-By: holdfast\nDocumentation: man:");
+			assert_non_null(body);
+			assert_true(!end || body < end);
+			body = strstr(body, "\n\n");
+			assert_true(body && (!end || body + 60 < end));
+			assert_true(isupper((unsigned char)body[2]) || body[2] == '@');
+		}
+	}
+}
+
+static void the_catalogue_explains_nothing_else(void **state)
+{
+	(void)state;
+	for (size_t c = 0; c < ARRAY_SIZE(components); c++) {
+		cleanup_free char *text = NULL;
+
+		read_catalogue(&components[c], &text);
+		assert_int_equal(count(text, "\n-- "), components[c].n);
+		assert_int_equal(count(text, "\nSubject: "), components[c].n);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ids_are_128_bits_in_lower_case_hex),
+		cmocka_unit_test(ids_and_names_are_unique),
+		cmocka_unit_test(an_event_has_the_row_of_its_name),
+		cmocka_unit_test(every_event_is_explained_in_its_programs_catalogue),
+		cmocka_unit_test(the_catalogue_explains_nothing_else),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
