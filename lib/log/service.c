@@ -1,0 +1,164 @@
+#include "log/service.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+	INTERVAL_US = 1000000,
+	ACCURACY_US = 100000,
+	PREFIX_MAX = 32,
+	MESSAGE_MAX = SERVICE_TEXT_MAX + 64,
+};
+
+struct service_status {
+	sd_event *event; /* borrowed */
+	service_text_fn *text;
+	void *userdata;
+	sd_event_source *post;
+	sd_event_source *timer; /* NULL: nothing is left to be looked at */
+	uint64_t looked_us;
+	char told[SERVICE_TEXT_MAX];
+	char prefix[PREFIX_MAX]; /* not taken yet */
+};
+
+DEFINE_CLEANUP(struct service_status, service_status_free)
+
+int service_send(const char *message)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	cleanup_close int fd = -EBADF;
+	socklen_t size;
+
+	if (!path || (path[0] != '/' && path[0] != '@'))
+		return 0;
+	if (str_copy(address.sun_path, sizeof(address.sun_path), path) < 0)
+		return -ENAMETOOLONG;
+	size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+	if (path[0] == '@')
+		address.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (sendto(fd, message, strlen(message), MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&address,
+		   size) < 0)
+		return -errno;
+	return 0;
+}
+
+/* False: it was not taken, and is to be said again. */
+static bool tell(struct service_status *status)
+{
+	char text[SERVICE_TEXT_MAX] = "";
+	char message[MESSAGE_MAX];
+
+	status->looked_us = clock_monotonic_us();
+	status->text(text, sizeof(text), status->userdata);
+	for (char *p = text; *p; p++)
+		if ((unsigned char)*p < 0x20)
+			*p = ' ';
+	if (status->prefix[0] == '\0' && str_eq(text, status->told))
+		return true;
+	(void)str_format(message, sizeof(message), "%sSTATUS=%s\n", status->prefix, text); /* fits */
+	if (service_send(message) < 0)
+		return false;
+	(void)str_copy(status->told, sizeof(status->told), text);
+	status->prefix[0] = '\0';
+	return true;
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata);
+
+static void look_later(struct service_status *status)
+{
+	if (status->timer)
+		return;
+	/* without it the next event looks */
+	(void)sd_event_add_time_relative(status->event, &status->timer, CLOCK_MONOTONIC, INTERVAL_US,
+					 ACCURACY_US, on_time, status);
+}
+
+static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct service_status *status = userdata;
+
+	(void)source;
+	(void)usec;
+	status->timer = sd_event_source_disable_unref(status->timer);
+	if (!tell(status))
+		look_later(status);
+	return 0;
+}
+
+static int on_event(sd_event_source *source, void *userdata)
+{
+	struct service_status *status = userdata;
+
+	(void)source;
+	if (status->timer)
+		return 0;
+	if (clock_monotonic_us() - status->looked_us < INTERVAL_US || !tell(status))
+		look_later(status);
+	return 0;
+}
+
+enum status service_status_new(sd_event *event, service_text_fn *text, void *userdata,
+			       struct service_status **ret, struct error *err)
+{
+	cleanup(service_status_freep) struct service_status *status = NULL;
+	int r;
+
+	if (!getenv("NOTIFY_SOCKET")) {
+		*ret = NULL;
+		return STATUS_OK;
+	}
+	status = calloc(1, sizeof(*status));
+	if (!status)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM,
+				 "cannot talk to the service manager");
+	status->event = event;
+	status->text = text;
+	status->userdata = userdata;
+	r = sd_event_add_post(event, &status->post, on_event, status);
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "cannot talk to the service manager");
+	*ret = TAKE_PTR(status);
+	return STATUS_OK;
+}
+
+void service_status_free(struct service_status *status)
+{
+	if (!status)
+		return;
+	(void)sd_event_source_disable_unref(status->post);
+	(void)sd_event_source_disable_unref(status->timer);
+	free(status);
+}
+
+void service_status_tell(struct service_status *status, const char *prefix)
+{
+	if (!status)
+		return;
+	(void)str_copy(status->prefix, sizeof(status->prefix), prefix); /* ours, and short */
+	if (!tell(status))
+		look_later(status);
+}
+
+void service_failed(const struct error *err)
+{
+	char message[MESSAGE_MAX];
+	char text[SERVICE_TEXT_MAX];
+
+	str_copy_text(text, sizeof(text), err->msg);
+	(void)str_format(message, sizeof(message), "STATUS=%s\nERRNO=%d\n", text, err->sys_errno);
+	(void)service_send(message);
+}

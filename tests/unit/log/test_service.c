@@ -1,0 +1,269 @@
+/* What a service manager hears, which is a socket here. */
+
+#include "cmocka_all.h"
+#include "temp_dir.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/service.h"
+#include "log/service_watchdog.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <systemd/sd-event.h>
+#include <unistd.h>
+
+enum { TURN_US = 2000000, FLOOD_MAX = 100000 };
+
+struct fixture {
+	char dir[TEMP_DIR_SIZE];
+	int manager;
+	sd_event *event;
+	struct service_status *status;
+	const char *text;
+	char heard[2048];
+};
+
+static void write_text(char *dst, size_t size, void *userdata)
+{
+	const struct fixture *f = userdata;
+
+	(void)str_copy(dst, size, f->text);
+}
+
+static int setup(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct fixture *f = calloc(1, sizeof(*f));
+	char path[TEMP_PATH_SIZE];
+	struct error err;
+
+	assert_non_null(f);
+	temp_dir_make(f->dir);
+	(void)temp_dir_path(path, f->dir, "notify");
+	assert_int_equal(str_copy(address.sun_path, sizeof(address.sun_path), path), 0);
+	f->manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(f->manager, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(setenv("NOTIFY_SOCKET", path, 1), 0);
+	assert_int_equal(sd_event_new(&f->event), 0);
+	f->text = "well";
+	assert_int_equal(service_status_new(f->event, write_text, f, &f->status, &err), STATUS_OK);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	service_status_free(f->status);
+	sd_event_unref(f->event);
+	close(f->manager);
+	temp_dir_remove(f->dir);
+	free(f);
+	return unsetenv("NOTIFY_SOCKET");
+}
+
+/* The next message, or "" when there is none. */
+static const char *hear(struct fixture *f)
+{
+	ssize_t n = recv(f->manager, f->heard, sizeof(f->heard) - 1, MSG_DONTWAIT);
+
+	f->heard[n > 0 ? n : 0] = '\0';
+	return f->heard;
+}
+
+static int on_nothing(sd_event_source *source, void *userdata)
+{
+	(void)source;
+	(void)userdata;
+	return 0;
+}
+
+/* Something happens in the daemon. */
+static void happen(struct fixture *f)
+{
+	sd_event_source *source = NULL;
+
+	assert_true(sd_event_add_defer(f->event, &source, on_nothing, NULL) >= 0);
+	while (sd_event_run(f->event, 0) > 0)
+		;
+	sd_event_source_unref(source);
+}
+
+static void a_status_is_told_after_an_event_and_only_when_it_is_news(void **state)
+{
+	struct fixture *f = *state;
+
+	happen(f);
+	assert_string_equal(hear(f), "STATUS=well\n");
+	happen(f);
+	assert_string_equal(hear(f), "");
+	f->text = "not\nwell";
+	happen(f); /* too soon */
+	assert_string_equal(hear(f), "");
+	assert_true(sd_event_run(f->event, TURN_US) > 0);
+	assert_string_equal(hear(f), "STATUS=not well\n"); /* of one line */
+	assert_string_equal(hear(f), "");
+}
+
+static void readiness_is_told_at_once_with_the_status(void **state)
+{
+	struct fixture *f = *state;
+
+	service_status_tell(f->status, "READY=1\n");
+	assert_string_equal(hear(f), "READY=1\nSTATUS=well\n");
+	service_status_tell(f->status, "READY=1\n");
+	assert_string_equal(hear(f), "READY=1\nSTATUS=well\n");
+	service_status_tell(f->status, "");
+	assert_string_equal(hear(f), "");
+}
+
+static void a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later(void **state)
+{
+	struct fixture *f = *state;
+	int r = 0;
+	int n = 0;
+
+	while ((r = service_send("STATUS=flood\n")) == 0 && n < FLOOD_MAX)
+		n++;
+	assert_int_equal(r, -EAGAIN);
+	service_status_tell(f->status, "READY=1\n");
+	while (hear(f)[0] != '\0')
+		assert_string_equal(f->heard, "STATUS=flood\n");
+	while (hear(f)[0] == '\0')
+		assert_true(sd_event_run(f->event, TURN_US) > 0);
+	assert_string_equal(f->heard, "READY=1\nSTATUS=well\n");
+}
+
+static void a_daemon_that_does_not_start_says_why(void **state)
+{
+	struct fixture *f = *state;
+	const struct error err = {
+		.status = STATUS_NOT_FOUND, .sys_errno = ENOENT, .msg = "no key\nSTATUS=fine"};
+
+	service_failed(&err);
+	assert_string_equal(hear(f), "STATUS=no key STATUS=fine\nERRNO=2\n");
+}
+
+static void without_a_manager_nothing_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct service_status *none = f->status;
+	struct error err;
+
+	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+	assert_int_equal(service_status_new(f->event, write_text, f, &none, &err), STATUS_OK);
+	assert_null(none);
+	service_status_tell(none, "READY=1\n");
+	assert_int_equal(service_send("STATUS=x\n"), 0);
+	assert_string_equal(hear(f), "");
+}
+
+static void use_watchdog(struct fixture *f, struct service_watchdog **ret)
+{
+	struct error err;
+
+	service_status_free(f->status);
+	f->status = NULL;
+	assert_int_equal(setenv("WATCHDOG_USEC", "30000", 1), 0);
+	assert_int_equal(service_watchdog_new(f->event, ret, &err), STATUS_OK);
+	assert_int_equal(unsetenv("WATCHDOG_USEC"), 0);
+}
+
+static void hear_next(struct fixture *f, const char *expected)
+{
+	while (hear(f)[0] == '\0')
+		assert_true(sd_event_run(f->event, TURN_US) > 0);
+	assert_string_equal(f->heard, expected);
+}
+
+static void a_watchdog_is_told_as_long_as_the_loop_is_turned(void **state)
+{
+	struct fixture *f = *state;
+	struct service_watchdog *watchdog;
+
+	use_watchdog(f, &watchdog);
+	for (int i = 0; i < 4; i++) {
+		uint64_t before_us = clock_monotonic_us();
+
+		hear_next(f, "WATCHDOG=1\n");
+		assert_string_equal(hear(f), "");
+		if (i > 0) /* a third of its time: neither all the time nor only just */
+			assert_true(clock_monotonic_us() - before_us > 5000);
+	}
+	service_watchdog_free(watchdog);
+}
+
+static void a_watchdog_that_is_not_asked_for_is_none(void **state)
+{
+	struct service_watchdog *none = (void *)1;
+	struct fixture *f = *state;
+	struct error err;
+
+	assert_int_equal(service_watchdog_new(f->event, &none, &err), STATUS_OK);
+	assert_null(none);
+	service_watchdog_pause(none, 1);
+	service_watchdog_resume(none);
+	assert_int_equal(setenv("WATCHDOG_USEC", "soon", 1), 0);
+	assert_int_equal(service_watchdog_new(f->event, &none, &err), STATUS_INTERNAL);
+	assert_int_equal(unsetenv("WATCHDOG_USEC"), 0);
+	service_watchdog_free(NULL);
+}
+
+static void a_pause_gives_the_watchdog_another_time_and_its_own_back(void **state)
+{
+	struct fixture *f = *state;
+	struct service_watchdog *watchdog;
+
+	use_watchdog(f, &watchdog);
+	service_watchdog_pause(watchdog, 30000); /* no more than it has */
+	service_watchdog_pause(watchdog, 30001);
+	assert_string_equal(hear(f), "WATCHDOG_USEC=30001\n");
+	service_watchdog_resume(watchdog);
+	assert_string_equal(hear(f), "WATCHDOG_USEC=30000\n");
+	assert_string_equal(hear(f), "WATCHDOG=1\n");
+	assert_string_equal(hear(f), "");
+	service_watchdog_free(watchdog);
+}
+
+static void a_watchdog_that_does_not_read_is_not_waited_for_and_told_again(void **state)
+{
+	struct fixture *f = *state;
+	struct service_watchdog *watchdog;
+
+	use_watchdog(f, &watchdog);
+	service_watchdog_pause(watchdog, 1000000);
+	assert_string_equal(hear(f), "WATCHDOG_USEC=1000000\n");
+	while (service_send("STATUS=flood\n") == 0)
+		;
+	service_watchdog_resume(watchdog);
+	assert_true(sd_event_run(f->event, TURN_US) > 0); /* told in vain */
+	while (hear(f)[0] != '\0')
+		assert_string_equal(f->heard, "STATUS=flood\n");
+	hear_next(f, "WATCHDOG_USEC=30000\n");
+	hear_next(f, "WATCHDOG=1\n");
+	service_watchdog_free(watchdog);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_status_is_told_after_an_event_and_only_when_it_is_news),
+		TEST(readiness_is_told_at_once_with_the_status),
+		TEST(a_manager_that_does_not_read_is_not_waited_for_and_hears_it_later),
+		TEST(a_daemon_that_does_not_start_says_why),
+		TEST(without_a_manager_nothing_is_told),
+		TEST(a_watchdog_is_told_as_long_as_the_loop_is_turned),
+		TEST(a_watchdog_that_is_not_asked_for_is_none),
+		TEST(a_pause_gives_the_watchdog_another_time_and_its_own_back),
+		TEST(a_watchdog_that_does_not_read_is_not_waited_for_and_told_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
