@@ -2,6 +2,10 @@
 
 #include "ticket_check.h"
 
+#include "base/str.h"
+
+#include <string.h>
+
 /* STAGE and PUBLISH begin alike. */
 _Static_assert(offsetof(struct mh_stage, profile) == offsetof(struct mh_publish, profile), "as above");
 _Static_assert(offsetof(struct mh_stage, alloc) == offsetof(struct mh_publish, alloc), "as above");
@@ -42,14 +46,7 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 {
 	bool is_stage = req->header.op == MH_OP_STAGE;
 	const struct ticket *ticket = is_stage ? &req->stage.ticket : &req->publish.ticket;
-	struct ticket_expectation want = {.keys = &h->agent->keys,
-					  .cluster = h->agent->cluster,
-					  .node = h->agent->node,
-					  .boot_id = h->boot_id,
-					  .volume = req->stage.volume,
-					  .alloc = req->stage.alloc,
-					  .profile = req->stage.profile,
-					  .now_ms = now_ms};
+	struct ticket need = {.magic = TICKET_MAGIC, .version = TICKET_VERSION};
 	enum reason reason;
 
 	*ret = (struct admission){.profile = NULL};
@@ -57,22 +54,30 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 		return check_detach(h, req->unpublish.detach);
 	if (req->header.op == MH_OP_UNSTAGE)
 		return check_detach(h, req->unstage.detach);
-	ret->profile = policy_profile(h->policy, h->agent, req->stage.profile);
+	ret->profile = policy_profile(h->agent, req->stage.profile);
 	if (!ret->profile)
 		return REASON_PROFILE_UNKNOWN;
 	if (is_stage) {
 		reason = check_stage(h, &req->stage, ret->profile);
 		ticket_source_digest(&req->stage.source, ret->source_digest);
-		want.source_digest = ret->source_digest;
-		want.writable = !req->stage.read_only;
+		memcpy(need.source_digest, ret->source_digest, sizeof(need.source_digest));
+		need.read_only = req->stage.read_only;
 	} else {
 		reason = check_publish(h, &req->publish, ret->profile);
-		want.propagation = req->publish.propagation;
-		want.writable = !req->publish.read_only;
+		/* the source is what was staged: op_publish.c knows */
+		memcpy(need.source_digest, ticket->source_digest, sizeof(need.source_digest));
+		need.propagation = req->publish.propagation;
+		need.read_only = req->publish.read_only;
 	}
 	/* a ticket is checked whenever there is one, and may be missing only if the policy says so */
 	if (reason != REASON_NONE || (h->agent->ticket_optional && ticket_is_absent(ticket)))
 		return reason;
 	ret->ticket = ticket;
-	return ticket_check(ticket, &want);
+	(void)str_copy(need.cluster, sizeof(need.cluster), h->agent->cluster);
+	(void)str_copy(need.node, sizeof(need.node), h->agent->node);
+	(void)str_copy(need.boot_id, sizeof(need.boot_id), h->boot_id);
+	(void)str_copy(need.volume, sizeof(need.volume), req->stage.volume);
+	(void)str_copy(need.alloc, sizeof(need.alloc), req->stage.alloc);
+	(void)str_copy(need.profile, sizeof(need.profile), req->stage.profile);
+	return ticket_check(ticket, &need, &h->agent->keys, now_ms);
 }

@@ -45,7 +45,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum tic
 {
 	struct outcome outcome = {.status = MH_OK, .state = (uint16_t)propagations[propagation].state};
 	struct mount_facts facts = {.peer_group = 0};
-	int r = mount_facts(&h->mountinfo, place, &facts);
+	int r = mount_flags(&h->mountinfo, place, &facts);
 
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
@@ -55,7 +55,7 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum tic
 		return outcome_stop(MH_CONFLICT, STEP_PRIVATE, REASON_OTHER_MOUNT);
 	r = set_propagation(place->fd, propagation);
 	if (r == 0)
-		r = mount_facts(&h->mountinfo, place, &facts);
+		r = mount_flags(&h->mountinfo, place, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_PRIVATE, r);
 	if (!has_propagation(&facts, propagation, group))
@@ -65,12 +65,12 @@ struct outcome attach_mend(struct helper *h, const struct place *place, enum tic
 
 static struct outcome verify(struct helper *h, const struct attach *attach, const struct place *attached)
 {
-	cleanup_place struct place now = PLACE_INIT;
+	struct place now = PLACE_INIT;
 	struct mount_facts facts = {.peer_group = 0};
-	int r = place_open(attach->dir_fd, attach->name, &now);
+	int r = place_look(attach->dir_fd, attach->name, &now);
 
 	if (r == 0)
-		r = mount_facts(&h->mountinfo, attached, &facts);
+		r = mount_flags(&h->mountinfo, attached, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_VERIFY, r);
 	if (now.mount_id != attached->mount_id || !mount_shows(&facts, attach->attributes) ||
@@ -83,10 +83,9 @@ static struct outcome verify(struct helper *h, const struct attach *attach, cons
 static void undo(struct helper *h, struct attach *attach, const struct place *attached)
 {
 	struct place now = PLACE_INIT;
-	bool ours = place_open(attach->dir_fd, attach->name, &now) == 0 && now.mount_id == attached->mount_id;
+	bool ours = place_look(attach->dir_fd, attach->name, &now) == 0 && now.mount_id == attached->mount_id;
 
 	/* a descriptor of the mount would keep it busy */
-	place_release(&now);
 	close_fdp(&attach->mount_fd);
 	attach->mount_fd = -EBADF;
 	if (ours)

@@ -43,7 +43,7 @@ unsigned int stage_attributes(const struct staging *s)
 
 struct outcome filesystem_make(const struct staging *s, int *ret_fd)
 {
-	cleanup_close int fs_fd = sys_fsopen(fs_types[s->profile->kind].name, SYS_FSOPEN_CLOEXEC);
+	cleanup_close int fs_fd = sys_fsopen(fs_names[s->profile->kind], SYS_FSOPEN_CLOEXEC);
 	int r;
 
 	if (fs_fd == -ENODEV)

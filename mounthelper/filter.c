@@ -29,7 +29,6 @@ static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 		{SCMP_SYS(openat), 1, {IS(2, O_PATH | O_NOFOLLOW | O_CLOEXEC)}},
 		{SCMP_SYS(close), 0, {{0}}},
 		{SCMP_SYS(statx), 0, {{0}}},
-		{SCMP_SYS(newfstatat), 0, {{0}}},
 		{SCMP_SYS(fstatfs), 0, {{0}}},
 		{SCMP_SYS(readlinkat), 0, {{0}}},
 		{SYS_NR_STATMOUNT, 0, {{0}}},

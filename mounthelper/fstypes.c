@@ -1,21 +1,23 @@
 #include "fstypes.h"
 
-#include "base/str.h"
-
 #include <errno.h>
 #include <string.h>
 
 enum { MOUNT_ATTR_NOATIME_ = 0x10 };
 
-const struct fs_type fs_types[FS_N + 1] = {
+const char *const fs_names[FS_N] = {
+	[FS_EXT4] = "ext4",	    [FS_XFS] = "xfs",	  [FS_EROFS] = "erofs",
+	[FS_SQUASHFS] = "squashfs", [FS_TMPFS] = "tmpfs", [FS_NFS4] = "nfs4",
+};
+
+const struct fs_type fs_types[FS_N] = {
 	/* has_sysfs, always_read_only, fit_for_untrusted */
-	[FS_EXT4] = {"ext4", MH_CLASS_BLOCK, true, false, false},
-	[FS_XFS] = {"xfs", MH_CLASS_BLOCK, true, false, false},
-	[FS_EROFS] = {"erofs", MH_CLASS_BLOCK, true, true, true},
-	[FS_SQUASHFS] = {"squashfs", MH_CLASS_BLOCK, false, true, true},
-	[FS_TMPFS] = {"tmpfs", MH_CLASS_TMPFS, false, false, false},
-	[FS_NFS4] = {"nfs4", MH_CLASS_NFS4, false, false, false},
-	[FS_ANY] = {.name = "any"},
+	[FS_EXT4] = {MH_CLASS_BLOCK, true, false, false},
+	[FS_XFS] = {MH_CLASS_BLOCK, true, false, false},
+	[FS_EROFS] = {MH_CLASS_BLOCK, true, true, true},
+	[FS_SQUASHFS] = {MH_CLASS_BLOCK, false, true, true},
+	[FS_TMPFS] = {MH_CLASS_TMPFS, false, false, false},
+	[FS_NFS4] = {MH_CLASS_NFS4, false, false, false},
 };
 
 enum {
@@ -40,6 +42,8 @@ const struct fs_option fs_options[FS_OPTION_N] = {
 	{NULL, NFS4, FS_READ_ONLY, "softerr", NULL, 0},
 	{NULL, NFS4, FS_READ_ONLY, "timeo", "100", 0},
 	{NULL, NFS4, FS_READ_ONLY, "retrans", "2", 0},
+	/* a superblock, and its number, that no other mount has: the agent sees when it is gone */
+	{NULL, NFS4, FS_ALWAYS, "nosharecache", NULL, 0},
 	/* for the policy to choose */
 	{"noatime", EXT4 | XFS | TMPFS, FS_ALWAYS, NULL, NULL, MOUNT_ATTR_NOATIME_},
 	{"discard", EXT4 | XFS, FS_WRITABLE, "discard", NULL, 0},
@@ -47,14 +51,6 @@ const struct fs_option fs_options[FS_OPTION_N] = {
 	{"data-journal", EXT4, FS_WRITABLE, "data", "journal", 0},
 	{"nouuid", XFS, FS_ALWAYS, "nouuid", NULL, 0},
 };
-
-int fs_kind_find(const char *name)
-{
-	for (int i = 0; i < FS_N; i++)
-		if (str_eq(fs_types[i].name, name))
-			return i;
-	return -EINVAL;
-}
 
 int fs_option_find(const char *word, size_t n)
 {

@@ -20,7 +20,6 @@ enum fs_kind {
 };
 
 struct fs_type {
-	const char *name; /* for fsopen(2), and in the mount table */
 	enum mh_class class;
 	bool has_sysfs;		/* /sys/fs/NAME/DEVICE exists as long as the superblock does */
 	bool always_read_only;	/* has no write support */
@@ -42,13 +41,11 @@ struct fs_option {
 	uint32_t attribute; /* MOUNT_ATTR_*, or 0 */
 };
 
-enum { FS_OPTION_N = 14 };
+enum { FS_OPTION_N = 15 };
 
-extern const struct fs_type fs_types[FS_N + 1]; /* that of FS_ANY is only a name for people */
+extern const char *const fs_names[FS_N]; /* for the policy, fsopen(2), and in the mount table */
+extern const struct fs_type fs_types[FS_N];
 extern const struct fs_option fs_options[FS_OPTION_N];
-
-/** Index of the type called @name, or -EINVAL. */
-int fs_kind_find(const char *name);
 
 /** Index of the option called by the @n bytes at @word, or -EINVAL. */
 int fs_option_find(const char *word, size_t n);

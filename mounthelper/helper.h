@@ -24,10 +24,11 @@ enum door { DOOR_SETUID = 1, DOOR_SOCKET = 2 };
 
 /* One of the two trees below which the helper mounts; nobody but its uid and root can write there. */
 struct tree {
-	int fd;		   /* O_PATH */
-	uint64_t mount_id; /* a directory in it that is no mount has the same */
+	int fd; /* O_PATH */
 	uint32_t n_line;
-	struct place line[TREE_LINE_MAX]; /* itself and every directory that it is in, without descriptors */
+	/* itself, of whose mount every directory in it is that is no mount; then every directory that it is
+	 * in; without descriptors */
+	struct place line[TREE_LINE_MAX];
 };
 
 /* Refused requests: how many get a record of their own, the others get one together, and how many are borne.
@@ -39,7 +40,6 @@ struct refusals {
 };
 
 struct helper {
-	const struct policy *policy;
 	const struct agent_policy *agent;
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
 	char boot_id[TICKET_UUID_SIZE];
@@ -61,6 +61,7 @@ struct helper {
 	struct chain_log trail;
 	bool record_waits; /* the last record is in the own log alone */
 	uint32_t record_seq;
+	const char *record_event;
 	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
 	struct rate rate;

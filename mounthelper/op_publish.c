@@ -66,7 +66,7 @@ static struct outcome open_staged(struct publishing *p)
 		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
 	if (profile->class == MH_CLASS_CSI && place_shows_trees(p->h, &p->staged))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_types[profile->kind].name))
+	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_names[profile->kind]))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
 	if ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !p->req->read_only)
 		return outcome_stop(MH_REFUSED, STEP_OPEN, REASON_STAGED_READ_ONLY);

@@ -3,8 +3,6 @@
 #include "ops.h"
 #include "trees.h"
 
-#include <string.h>
-
 static int open_publish(const struct helper *h, const struct mh_stat *req, struct place *ret)
 {
 	cleanup_place struct place alloc = PLACE_INIT;
@@ -96,7 +94,7 @@ static void list_profiles(struct listing *l)
 	const struct agent_policy *agent = l->h->agent;
 
 	for (uint32_t i = 0; i < agent->n_profiles && !l->more; i++) {
-		const struct profile *profile = &l->h->policy->profiles[agent->first_profile + i];
+		const struct profile *profile = &agent->profiles[i];
 		struct mh_list_entry *entry = next_entry(l);
 		unsigned int state = 0;
 
@@ -122,13 +120,9 @@ void op_list(struct helper *h, const struct mh_list *req, struct mh_list_reply *
 		list_profiles(&listing);
 	else
 		r = mountinfo_each(&h->mountinfo, visit_mount, &listing);
-	if (r < 0) {
-		reply->count = 0;
-		memset(reply->entries, 0, sizeof(reply->entries));
-		reply->status = MH_KERNEL;
-		reply->sys_errno = (uint16_t)-r;
-		return;
-	}
-	reply->status = MH_OK;
-	reply->cursor = listing.more ? req->cursor + reply->count : 0;
+	if (listing.more)
+		reply->cursor = req->cursor + reply->count;
+	if (r < 0) /* no part of a page */
+		*reply = (struct mh_list_reply){
+			.header = reply->header, .status = MH_KERNEL, .sys_errno = (uint16_t)-r};
 }

@@ -4,8 +4,6 @@
 #include "ops.h"
 #include "trees.h"
 
-#include <string.h>
-
 struct removal {
 	struct helper *h;
 	const char *volume;
@@ -13,9 +11,9 @@ struct removal {
 	const struct state_slot *slot; /* UNSTAGE: what is known of the volume */
 	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
 	bool unmounted;
-	bool is_uncounted;    /* whose publish it was is not known for sure: the count stays too high */
-	struct place last;    /* what was unmounted last, released */
-	char superblock[128]; /* TYPE/DEVICE below /sys/fs; empty when there is none */
+	bool is_uncounted; /* whose publish it was is not known for sure: the count stays too high */
+	struct place last; /* what was unmounted last, released */
+	char type[16];	   /* of its file system; of UNSTAGE alone */
 };
 
 /* Open files, or mounts that a task or somebody else made below? */
@@ -33,7 +31,7 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 {
 	struct place place = PLACE_INIT;
 	struct outcome outcome = OUTCOME_OK;
-	int e = place_open(dir_fd, name, &place);
+	int e = place_look(dir_fd, name, &place); /* a descriptor of the mount would keep it busy */
 
 	if (e == -ENOENT)
 		return outcome_stop(MH_ALREADY, STEP_NONE, REASON_NONE);
@@ -41,7 +39,6 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 		return outcome_kernel(STEP_OPEN, e);
 	if (place.is_mount_root)
 		outcome = r->check(r, &place);
-	place_release(&place); /* a descriptor of the mount would keep it busy */
 	if (outcome.status != MH_OK)
 		return outcome;
 	if (place.is_mount_root) {
@@ -134,26 +131,6 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 	return outcome;
 }
 
-/* Where the kernel shows the superblock as long as it lives: its device by the name of its node. Without a
- * block device it is nowhere to be seen, and a server that does not answer is not asked. */
-static void note_superblock(struct removal *r, const struct place *mount, const char *type)
-{
-	int kind = mount->dev_major != 0 ? fs_kind_find(type) : -EINVAL;
-	char device[24];
-	char target[256];
-	char *name;
-	int n;
-
-	if (kind < 0 || !fs_types[kind].has_sysfs)
-		return;
-	(void)str_format(device, sizeof(device), "%u:%u", mount->dev_major, mount->dev_minor);
-	n = sys_readlinkat(r->h->sysfs_block_fd, device, target, sizeof(target) - 1);
-	target[n < 0 ? 0 : n] = '\0';
-	name = strrchr(target, '/');
-	if (name)
-		(void)str_format(r->superblock, sizeof(r->superblock), "%s%s", fs_types[kind].name, name);
-}
-
 /* The count of publishes is never too low. When it is not zero, or the volume was not counted, the mount
  * table decides: is a mount with the key of what is staged, or of what was published, among our publishes? */
 static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
@@ -181,7 +158,7 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 		e = mount_has_submounts(&r->h->mountinfo, mount, false);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
-	note_superblock(r, mount, facts.type);
+	(void)str_copy(r->type, sizeof(r->type), facts.type);
 	return e > 0 ? outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT) : check_publishes(r, facts.key);
 }
 
@@ -214,7 +191,6 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const 
 	struct place volume = PLACE_INIT;
 	struct outcome outcome = OUTCOME_OK;
 	bool plugin_left;
-	struct stat st;
 	int e = place_open(h->stage.fd, req->volume, &volume);
 
 	if (e == 0 && !volume.is_mount_root)
@@ -236,7 +212,7 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const 
 	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;
-	if (r.superblock[0] != '\0' && sys_fstatat(h->sysfs_fd, r.superblock, &st, AT_SYMLINK_NOFOLLOW) == 0)
+	if (superblock_is_alive(h, r.type, r.last.dev_major, r.last.dev_minor))
 		outcome.state = MH_STATE_SB_ALIVE;
 	return outcome;
 }

@@ -27,20 +27,20 @@ static bool is_same(const struct staging *s, const struct mount_facts *facts)
 	const struct profile *profile = s->profile;
 
 	return is_of_device(s, &s->target) &&
-	       (profile->kind == FS_ANY || str_eq(facts->type, fs_types[profile->kind].name)) &&
-	       mount_shows(facts, stage_attributes(s)) && s->class->is_same(s, facts);
+	       (profile->kind == FS_ANY || str_eq(facts->type, fs_names[profile->kind])) &&
+	       mount_shows(facts, stage_attributes(s)) &&
+	       (s->class->is_same ? s->class->is_same(s, facts) : facts->root_is_whole);
 }
 
 /* Count the volume, and forget what was staged under its name: should this process die between attaching and
  * remembering, the source is unknown, and PUBLISH is refused until STAGE came again. */
 static struct outcome count_in(const struct staging *s)
 {
-	const struct state_limits limits = {s->h->agent->max_staged, s->h->agent->max_tmpfs_total};
 	int r = lock_table(s->h->state_fd);
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
-	r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &limits,
+	r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), s->h->agent,
 			      clock_realtime_ms());
 	unlock_table(s->h->state_fd);
 	if (r == 0)
@@ -55,17 +55,16 @@ static struct outcome count_in(const struct staging *s)
  * one publish too many makes UNSTAGE look. */
 static struct outcome remember(const struct staging *s, bool was_there)
 {
-	const struct state_limits no_limits = {UINT32_MAX, UINT64_MAX};
 	int r = lock_table(s->h->state_fd);
 
 	if (r < 0)
 		return outcome_kernel(STEP_LOCK, r);
-	if (was_there && s->slot->stage == STATE_UNSTAGED) {
-		r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), &no_limits,
+	if (was_there && s->admission->slot.stage == STATE_UNSTAGED) {
+		r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), NULL,
 				      clock_realtime_ms());
 		(void)state_begin_publish(s->h->state, s->req->volume, s->key, UINT32_MAX);
 	}
-	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->digest);
+	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->admission->source_digest);
 	unlock_table(s->h->state_fd);
 	return r < 0 ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_STATE_FULL) : OUTCOME_OK;
 }
@@ -74,7 +73,7 @@ static struct outcome already_there(struct staging *s)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	unsigned int state = MH_STATE_STAGED;
-	bool was_known = s->slot->stage == STATE_STAGED;
+	bool was_known = s->admission->slot.stage == STATE_STAGED;
 	struct outcome outcome = OUTCOME_OK;
 	int r = mount_facts(&s->h->mountinfo, &s->target, &facts);
 
@@ -85,7 +84,7 @@ static struct outcome already_there(struct staging *s)
 	if (s->class ? !is_same(s, &facts) : place_shows_trees(s->h, &s->target))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	/* the profile decides about exec and propagation of the publishes */
-	if (was_known && !str_eq(s->slot->profile, s->req->profile))
+	if (was_known && !str_eq(s->admission->slot.profile, s->req->profile))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
 	s->key = facts.key;
 	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
@@ -228,8 +227,7 @@ struct outcome op_stage(struct helper *h, const struct mh_stage *req, const stru
 			    .req = req,
 			    .profile = admission->profile,
 			    .class = classes[req->source.class],
-			    .digest = admission->source_digest,
-			    .slot = &admission->slot,
+			    .admission = admission,
 			    .origin = PLACE_INIT,
 			    .target = PLACE_INIT,
 			    .propagation = admission->profile->shared ? TICKET_PROPAGATION_BIDIRECTIONAL

@@ -36,7 +36,7 @@ static struct outcome dispatch(struct helper *h, const union mh_request *req,
  * volume and find another, so it is not the request that tells. */
 static bool may_wait(const struct helper *h)
 {
-	const struct profile *profiles = &h->policy->profiles[h->agent->first_profile];
+	const struct profile *profiles = h->agent->profiles;
 
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++)
 		if (profiles[i].class != MH_CLASS_BLOCK && profiles[i].class != MH_CLASS_TMPFS)

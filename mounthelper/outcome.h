@@ -18,11 +18,7 @@ struct outcome {
 	bool is_degraded; /* done although its intent could not be put on record */
 };
 
-#define OUTCOME_OK              \
-	(struct outcome)        \
-	{                       \
-		.status = MH_OK \
-	}
+#define OUTCOME_OK outcome_stop(MH_OK, STEP_NONE, REASON_NONE)
 
 /** Outcome of a step that the kernel refused. */
 struct outcome outcome_kernel(enum step step, int r);

@@ -41,26 +41,7 @@ static const char *const sync_words[] = {"always", "batch"};
 const char *const nfs_sec_words[NFS_SEC_N] = {"sys", "krb5", "krb5i", "krb5p"};
 const char *const nfs_vers_words[NFS_VERS_N] = {"4.2", "4.1"};
 
-struct parser {
-	struct block_lexer lexer;
-	struct policy *policy;
-	uint32_t n_profiles; /* of these alone */
-	uint32_t n_hostvols;
-};
-
 /* Values of this policy alone. */
-
-static bool set_kind(void *field, const char *text, const struct block_key *key)
-{
-	int i = fs_kind_find(text);
-	uint32_t value = (uint32_t)i;
-
-	(void)key;
-	if (i < 0)
-		return false;
-	memcpy(field, &value, sizeof(value));
-	return true;
-}
 
 static bool set_by_id(void *field, const char *text, const struct block_key *key)
 {
@@ -156,9 +137,9 @@ static const struct block_key keys[] = {
 
 	{"class", PROFILE | CLASSES, PROFILE, P(class), WORDS(class_words, "block, tmpfs, nfs4 or csi"),
 	 .makes_kind = true},
-	{"fstype", BLOCK, BLOCK, P(kind), set_kind, "ext4, xfs, erofs or squashfs"},
-	{"fstype", TMPFS, 0, P(kind), set_kind, "tmpfs", "tmpfs"},
-	{"fstype", NFS4, 0, P(kind), set_kind, "nfs4", "nfs4"},
+	{"fstype", BLOCK, BLOCK, P(kind), WORDS(fs_names, "ext4, xfs, erofs or squashfs")},
+	{"fstype", TMPFS, 0, P(kind), WORDS(fs_names, "tmpfs"), .initial = "tmpfs"},
+	{"fstype", NFS4, 0, P(kind), WORDS(fs_names, "nfs4"), .initial = "nfs4"},
 	{"trust", ANY, BLOCK, P(trust), WORDS(trust_words, "trusted or untrusted")},
 	{"ro", ANY, 0, P(read_only), BOOL},
 	{"exec", ANY, 0, P(exec), BOOL},
@@ -186,100 +167,84 @@ static const struct block_key keys[] = {
 
 _Static_assert(ARRAY_SIZE(keys) <= BLOCK_KEYS_MAX, "they fit block.seen");
 
-static const char *const inner_words[] = {"profile", "hostvol", NULL};
-static const struct block_table table = {
-	.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = class_words, .inner_words = inner_words};
+static const struct block_table table = {.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = class_words};
 
-static enum status parse_profile(struct parser *ps, struct agent_policy *agent)
+static const char *begin_profile(struct block *block, void *userdata)
 {
-	struct profile *profile = &ps->policy->profiles[ps->policy->n_profiles];
-	bool is_hostvol = str_eq(ps->lexer.word, "hostvol");
-	uint32_t *n = is_hostvol ? &ps->n_hostvols : &ps->n_profiles;
-	struct block block = {.table = &table,
-			      .word = is_hostvol ? "hostvol" : "profile",
-			      .kind = is_hostvol ? (uint32_t)MH_CLASS_BIND : (uint32_t)IN_PROFILE,
-			      .object = profile};
-	enum status st = block_open(&ps->lexer, &block);
-
-	if (st != STATUS_OK)
-		return st;
-	if (!id_is_label(block.name) || policy_profile(ps->policy, agent, block.name))
-		return REFUSE(&ps->lexer, block.line, "%s %s: must be a new name of a-z, 0-9 and -",
-			      block.word, block.name);
-	if (*n == POLICY_PROFILE_MAX)
-		return REFUSE(&ps->lexer, block.line, "more than %d of %s", POLICY_PROFILE_MAX, block.word);
-	*profile = (struct profile){.line = block.line, .class = MH_CLASS_BIND, .kind = FS_ANY};
-	(void)str_copy(profile->name, sizeof(profile->name), block.name);
-	st = block_read(&ps->lexer, &block);
-	if (st == STATUS_OK)
-		st = block_finish(&ps->lexer, &block);
-	if (st == STATUS_OK)
-		st = block_judge(&ps->lexer, &block, policy_check_profile(profile));
-	if (st != STATUS_OK)
-		return st;
-	++*n;
-	agent->n_profiles++;
-	ps->policy->n_profiles++;
-	return block_end_statement(&ps->lexer, "}");
-}
-
-static enum status parse_agent(struct parser *ps)
-{
-	struct policy *policy = ps->policy;
+	struct policy *policy = userdata;
 	struct agent_policy *agent = &policy->agents[policy->n_agents];
-	struct block block = {.table = &table, .word = "agent", .kind = IN_AGENT, .object = agent};
-	enum status st = block_open(&ps->lexer, &block);
+	struct profile *profile = &policy->profiles[policy->n_profiles];
+	bool is_hostvol = block->kind == MH_CLASS_BIND;
 
-	if (st != STATUS_OK)
-		return st;
-	if (policy->n_agents == POLICY_AGENT_MAX)
-		return REFUSE(&ps->lexer, block.line, "more than %d agents", POLICY_AGENT_MAX);
-	*agent = (struct agent_policy){.line = block.line, .first_profile = policy->n_profiles};
-	if (parse_u32(block.name, 1, UINT32_MAX - 1, &agent->uid) < 0 || policy_agent(policy, agent->uid))
-		return REFUSE(&ps->lexer, block.line, "agent %s: must be a new uid from 1 to 4294967294",
-			      block.name);
-	do {
-		st = block_read(&ps->lexer, &block);
-		if (st == STATUS_OK && ps->lexer.token != TOKEN_CLOSE)
-			st = parse_profile(ps, agent);
-	} while (st == STATUS_OK && ps->lexer.token != TOKEN_CLOSE);
-	if (st == STATUS_OK)
-		st = block_finish(&ps->lexer, &block);
-	if (st == STATUS_OK)
-		st = block_judge(&ps->lexer, &block, policy_check_agent(policy, agent));
-	if (st == STATUS_OK)
-		policy->n_agents++;
-	return st;
+	if (!id_is_label(block->name) || policy_profile(agent, block->name))
+		return "must be a new name of a-z, 0-9 and -";
+	if ((is_hostvol ? policy->n_hostvols : policy->n_profiles - policy->n_hostvols) == POLICY_PROFILE_MAX)
+		return "more than 64 of its kind";
+	*profile = (struct profile){.line = block->line, .class = MH_CLASS_BIND, .kind = FS_ANY};
+	(void)str_copy(profile->name, sizeof(profile->name), block->name);
+	block->object = profile;
+	return NULL;
 }
+
+static const char *end_profile(const struct block *block, void *userdata)
+{
+	struct policy *policy = userdata;
+
+	policy->agents[policy->n_agents].n_profiles++;
+	policy->n_profiles++;
+	policy->n_hostvols += block->kind == MH_CLASS_BIND;
+	return policy_check_profile(block->object);
+}
+
+static const char *begin_agent(struct block *block, void *userdata)
+{
+	struct policy *policy = userdata;
+	struct agent_policy *agent = &policy->agents[policy->n_agents];
+
+	if (policy->n_agents == POLICY_AGENT_MAX)
+		return "more than 16 agents";
+	*agent =
+		(struct agent_policy){.line = block->line, .profiles = &policy->profiles[policy->n_profiles]};
+	block->object = agent;
+	if (parse_u32(block->name, 1, UINT32_MAX - 1, &agent->uid) < 0 || policy_agent(policy, agent->uid))
+		return "must be a new uid from 1 to 4294967294";
+	return NULL;
+}
+
+static const char *end_agent(const struct block *block, void *userdata)
+{
+	struct policy *policy = userdata;
+	const char *complaint = policy_check_agent(policy, block->object);
+
+	policy->n_agents++;
+	return complaint;
+}
+
+static const struct block_form profile_forms[] = {
+	{"profile", "NAME", IN_PROFILE, NULL, begin_profile, end_profile},
+	{"hostvol", "NAME", MH_CLASS_BIND, NULL, begin_profile, end_profile},
+	{.word = NULL},
+};
+static const struct block_form agent_forms[] = {
+	{"agent", "UID", IN_AGENT, profile_forms, begin_agent, end_agent},
+	{.word = NULL},
+};
 
 enum status policy_parse(const char *file, const char *text, size_t n, struct policy *ret,
 			 unsigned int *ret_line, struct error *err)
 {
-	struct parser ps = {.lexer = {.file = file, .p = text, .end = text + n, .line = 1, .err = err},
-			    .policy = ret};
-	const char *complaint;
-	enum status st = STATUS_OK;
+	struct block_lexer lx = {.file = file, .p = text, .end = text + n, .line = 1, .err = err};
+	const char *complaint = NULL;
+	enum status st;
 
 	*ret = (struct policy){0};
-	if (n > POLICY_TEXT_MAX)
-		st = REFUSE(&ps.lexer, 1U, "more than %d bytes", POLICY_TEXT_MAX);
+	st = n > POLICY_TEXT_MAX ? REFUSE(&lx, 1U, "more than %d bytes", POLICY_TEXT_MAX)
+				 : block_read_text(&lx, &table, agent_forms, ret);
 	if (st == STATUS_OK)
-		st = lexer_check_alphabet(&ps.lexer);
-	while (st == STATUS_OK) {
-		st = lexer_next_statement(&ps.lexer);
-		if (st != STATUS_OK || ps.lexer.token == TOKEN_EOF)
-			break;
-		if (ps.lexer.token != TOKEN_WORD || !str_eq(ps.lexer.word, "agent"))
-			st = REFUSE(&ps.lexer, ps.lexer.token_line, "expected: agent UID {");
-		else
-			st = parse_agent(&ps);
-	}
-	if (st == STATUS_OK && ret->n_agents == 0)
-		st = REFUSE(&ps.lexer, ps.lexer.line, "no agent");
-	complaint = st == STATUS_OK ? policy_check_paths(ret, &ps.lexer.line) : NULL;
+		complaint = ret->n_agents == 0 ? "no agent" : policy_check_paths(ret, &lx.line);
 	if (complaint)
-		st = REFUSE(&ps.lexer, ps.lexer.line, "%s", complaint);
+		st = REFUSE(&lx, lx.line, "%s", complaint);
 	if (st != STATUS_OK)
-		*ret_line = ps.lexer.error_line;
+		*ret_line = lx.error_line;
 	return st;
 }

@@ -113,13 +113,14 @@ struct agent_policy {
 	uint32_t burst;
 	uint32_t starts_per_minute;
 	uint32_t nfs_timeout_s;
-	uint32_t first_profile; /* into policy.profiles */
+	const struct profile *profiles; /* in the policy's, one after the other */
 	uint32_t n_profiles;
 };
 
 struct policy {
 	uint32_t n_agents;
 	uint32_t n_profiles;
+	uint32_t n_hostvols; /* of them */
 	struct agent_policy agents[POLICY_AGENT_MAX];
 	struct profile profiles[2 * POLICY_PROFILE_MAX];
 };
@@ -137,8 +138,7 @@ enum status policy_parse(const char *file, const char *text, size_t n, struct po
 const struct agent_policy *policy_agent(const struct policy *policy, uint32_t uid);
 
 /** The profile @name of @agent, or NULL. */
-const struct profile *policy_profile(const struct policy *policy, const struct agent_policy *agent,
-				     const char *name);
+const struct profile *policy_profile(const struct agent_policy *agent, const char *name);
 
 /** May a volume of @profile have @source, which is well-formed and of the profile's class?
  * REASON_NONE, or which of its fields is outside the profile. */

@@ -1,6 +1,5 @@
 #include "policy.h"
 
-#include "base/cleanup.h"
 #include "base/path.h"
 #include "base/str.h"
 
@@ -26,12 +25,11 @@ const struct agent_policy *policy_agent(const struct policy *policy, uint32_t ui
 	return NULL;
 }
 
-const struct profile *policy_profile(const struct policy *policy, const struct agent_policy *agent,
-				     const char *name)
+const struct profile *policy_profile(const struct agent_policy *agent, const char *name)
 {
 	for (uint32_t i = 0; i < agent->n_profiles; i++)
-		if (str_eq(policy->profiles[agent->first_profile + i].name, name))
-			return &policy->profiles[agent->first_profile + i];
+		if (str_eq(agent->profiles[i].name, name))
+			return &agent->profiles[i];
 	return NULL;
 }
 
@@ -62,8 +60,6 @@ const char *policy_check_profile(const struct profile *profile)
 
 const char *policy_check_agent(const struct policy *policy, const struct agent_policy *agent)
 {
-	const struct profile *profiles = &policy->profiles[agent->first_profile];
-
 	if (agent->helper_uid == agent->uid)
 		return "helper_uid must differ from the agent's uid";
 	if (!agent->ticket_optional && agent->keys.n == 0)
@@ -72,7 +68,7 @@ const char *policy_check_agent(const struct policy *policy, const struct agent_p
 		if (agent->uid == policy->agents[i].helper_uid || policy->agents[i].uid == agent->helper_uid)
 			return "an agent has the uid of another agent's helper";
 	for (uint32_t i = 0; i < agent->n_profiles; i++)
-		if (profiles[i].max_size > agent->max_tmpfs_total)
+		if (agent->profiles[i].max_size > agent->max_tmpfs_total)
 			return "a profile's max_size is above max_tmpfs_total";
 	return NULL;
 }

@@ -1,5 +1,7 @@
 #include "record.h"
 
+#include "journal_events.h"
+
 #include "base/cleanup.h"
 #include "base/journal_socket.h"
 #include "base/kernel_audit.h"
@@ -15,10 +17,20 @@
 enum { TRUSTED_APP = 1121 }; /* type of audit messages */
 
 static const struct journal_field journal_fields[] = {
-	{" node=", "HOLDFAST_NODE"},	 {" op=", "HOLDFAST_OP"},	{" phase=", "HOLDFAST_PHASE"},
-	{" vol=", "HOLDFAST_VOLUME"},	 {" alloc=", "HOLDFAST_ALLOC"}, {" rec=", "HOLDFAST_RECORD"},
-	{" reason=", "HOLDFAST_REASON"}, {" res=", "HOLDFAST_RESULT"},
+	{" node=", "HOLDFAST_NODE"},	   {" op=", "HOLDFAST_OP"},	     {" phase=", "HOLDFAST_PHASE"},
+	{" vol=", "HOLDFAST_WIRE_VOLUME"}, {" vol=", "HOLDFAST_VOLUME", 16}, {" alloc=", "HOLDFAST_ALLOC"},
+	{" rec=", "HOLDFAST_RECORD"},	   {" reason=", "HOLDFAST_REASON"},  {" res=", "HOLDFAST_RESULT"},
+	{" gen=", "HOLDFAST_GENERATION"},
 };
+
+#define EVENT_FIELDS(symbol, name, id, result) \
+	static const char symbol[] = "MESSAGE_ID=" id "\nHOLDFAST_EVENT=" name "\n";
+JOURNAL_EVENTS_HELPER(EVENT_FIELDS)
+
+static const char *const done[MH_OP_N] = {[MH_OP_STAGE] = MOUNT_STAGED,
+					  [MH_OP_PUBLISH] = MOUNT_PUBLISHED,
+					  [MH_OP_UNPUBLISH] = MOUNT_UNPUBLISHED,
+					  [MH_OP_UNSTAGE] = MOUNT_UNSTAGED};
 
 static void put_device(struct keyline *record, uint32_t dev_major, uint32_t dev_minor)
 {
@@ -107,7 +119,8 @@ static void put_peer(struct keyline *record, const struct helper *h)
 	keyline_sha256(record, "policy", h->policy_digest, 8);
 }
 
-int record_pass_on(struct helper *h)
+/* @send: kernel_audit_send() or kernel_audit_tell(). */
+static int pass_on(struct helper *h, int (*send)(int fd, uint16_t type, uint32_t seq, const char *text))
 {
 	const char *line = h->trail.line;
 	int r;
@@ -115,21 +128,29 @@ int record_pass_on(struct helper *h)
 	if (!h->record_waits)
 		return 0;
 	h->record_waits = false;
-	r = kernel_audit_send(h->audit_fd, TRUSTED_APP, h->record_seq, line);
+	chain_log_settle(&h->trail);
+	r = send(h->audit_fd, TRUSTED_APP, h->record_seq, line);
 	journal_socket_send(h->journal_fd, strstr(line, " res=failed") ? LOG_WARNING : LOG_INFO,
-			    "holdfast-mounthelper", line, journal_fields, ARRAY_SIZE(journal_fields));
+			    "holdfast-mounthelper", h->record_event, line, journal_fields,
+			    ARRAY_SIZE(journal_fields));
 	return h->agent->audit_optional ? 0 : r;
 }
 
+void record_pass_on(struct helper *h)
+{
+	(void)pass_on(h, kernel_audit_tell); /* what was done is done, and in the own log */
+}
+
 /* To the own log. The other sinks get it even when that does not take it. */
-static int write_down(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
+static int write_down(struct helper *h, const struct keyline *record, const char *event, uint64_t *ret_rec)
 {
 	uint64_t rec = 0;
 	int r;
 
-	(void)record_pass_on(h); /* in order; what was done is done */
+	record_pass_on(h); /* in order */
 	r = chain_log_append(&h->trail, record, &rec);
 	h->record_waits = true;
+	h->record_event = event;
 	h->record_seq = (uint32_t)rec;
 	if (r == 0)
 		*ret_rec = rec;
@@ -137,16 +158,17 @@ static int write_down(struct helper *h, const struct keyline *record, uint64_t *
 }
 
 /* To the three sinks, now. */
-static int put(struct helper *h, const struct keyline *record, uint64_t *ret_rec)
+static int put(struct helper *h, const struct keyline *record, const char *event, uint64_t *ret_rec)
 {
-	int r = write_down(h, record, ret_rec);
-	int passed_on = record_pass_on(h);
+	int r = write_down(h, record, event, ret_rec);
+	int passed_on = pass_on(h, kernel_audit_send);
 
 	return r < 0 ? r : passed_on;
 }
 
 /* Of what happens to the helper itself. */
-static void put_event(struct helper *h, const char *op, uint64_t seq, enum reason reason, uint32_t count)
+static void put_event(struct helper *h, const char *op, const char *event, uint64_t seq, enum reason reason,
+		      uint32_t count)
 {
 	struct keyline record = KEYLINE_INIT;
 	bool is_good = reason == REASON_CLOSED;
@@ -157,7 +179,7 @@ static void put_event(struct helper *h, const char *op, uint64_t seq, enum reaso
 		keyline_number(&record, "count", count);
 	put_peer(&record, h);
 	keyline_words(&record, "reason", reason_word(reason), "res", is_good ? "success" : "failed");
-	(void)put(h, &record, &rec); /* a trail that is gone has shown in the replies */
+	(void)put(h, &record, event, &rec); /* a trail that is gone has shown in the replies */
 }
 
 enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged, uint32_t published,
@@ -184,7 +206,7 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 	keyline_sha256(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
 	keyline_word(&record, "res", "success");
-	r = put(h, &record, &rec);
+	r = put(h, &record, HELPER_STARTED, &rec);
 	if (r == 0)
 		return START_OK;
 	*ret_errno = -r;
@@ -194,7 +216,8 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_t seq)
 {
 	record_refusals_summary(h, 0, true);
-	put_event(h, is_violation ? "violation" : "stop", seq, reason, 0);
+	put_event(h, is_violation ? "violation" : "stop", is_violation ? HELPER_VIOLATION : HELPER_STOPPED,
+		  seq, reason, 0);
 	chain_log_idle(&h->trail);
 }
 
@@ -207,7 +230,8 @@ static void put_mounted(struct keyline *record, const union mh_request *req, con
 		put_device(record, outcome->dev_major, outcome->dev_minor);
 }
 
-static void put_outcome(struct keyline *record, const struct outcome *outcome)
+/* Returns the event that it is. */
+static const char *put_outcome(struct keyline *record, const char *event, const struct outcome *outcome)
 {
 	bool is_good = outcome->status == MH_OK || outcome->status == MH_ALREADY;
 
@@ -217,6 +241,7 @@ static void put_outcome(struct keyline *record, const struct outcome *outcome)
 	if (outcome->is_degraded)
 		keyline_word(record, "trail", "degraded");
 	keyline_word(record, "res", is_good ? "success" : "failed");
+	return is_good || event == MOUNT_REFUSED ? event : MOUNT_FAILED;
 }
 
 int record_request(struct helper *h, const union mh_request *req, const struct admission *admission,
@@ -224,19 +249,21 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 {
 	struct keyline record = KEYLINE_INIT;
 	const char *phase = outcome ? "result" : "intent";
+	const char *event;
 
 	begin(&record, op_word(req->header.op), admission ? phase : "refused", req->header.seq);
 	put_request(&record, req);
 	if (admission && admission->profile && admission->profile->kind < FS_N)
-		keyline_word(&record, "fstype", fs_types[admission->profile->kind].name);
+		keyline_word(&record, "fstype", fs_names[admission->profile->kind]);
 	if (admission && admission->ticket)
 		keyline_number(&record, "gen", admission->ticket->generation);
 	if (outcome)
 		put_mounted(&record, req, outcome);
 	put_peer(&record, h);
-	if (outcome)
-		put_outcome(&record, outcome);
-	return outcome ? write_down(h, &record, ret_rec) : put(h, &record, ret_rec);
+	if (!outcome)
+		return put(h, &record, NULL, ret_rec);
+	event = put_outcome(&record, admission ? done[req->header.op] : MOUNT_REFUSED, outcome);
+	return write_down(h, &record, event, ret_rec);
 }
 
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
@@ -245,6 +272,6 @@ void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
 
 	if (n == 0 || !(at_end || rate_take(&h->refusals.recorded, now_us)))
 		return;
-	put_event(h, "refusals", 0, REASON_NONE, n);
+	put_event(h, "refusals", MOUNT_REFUSED, 0, REASON_NONE, n);
 	h->refusals.unrecorded = 0;
 }

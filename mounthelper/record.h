@@ -30,9 +30,8 @@ void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_
 int record_request(struct helper *h, const union mh_request *req, const struct admission *admission,
 		   const struct outcome *outcome, uint64_t *ret_rec);
 
-/** Give what was recorded last to the kernel's audit and the journal, unless they have it already. Returns 0
- * or a negative errno when audit, where the policy requires it, did not take it. */
-int record_pass_on(struct helper *h);
+/** Give what was recorded last to the kernel's audit and the journal, unless they have it already. */
+void record_pass_on(struct helper *h);
 
 /** One record for the refusals that were only counted, @at_end or as soon as the rate of records allows. */
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end);

@@ -70,7 +70,7 @@ static enum reason serve_one(struct helper *h, uint64_t seq)
 	reason = ops_run(h, &request, &answer);
 	if (peer_socket_send(HELPER_SOCKET_FD, &answer, answer.header.length) < 0 && reason == REASON_NONE)
 		reason = REASON_SEND;
-	(void)record_pass_on(h); /* what was done is done, and in the own log */
+	record_pass_on(h);
 	return reason;
 }
 

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/journal_socket.h"
 #include "base/kernel_audit.h"
+#include "base/names.h"
 #include "base/path.h"
 #include "base/peer_socket.h"
 #include "base/str.h"
@@ -12,14 +13,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <linux/magic.h>
 #include <sodium.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/vfs.h>
 
-enum { XFS_MAGIC = 0x58465342, SEND_BUFFER = 64 * 1024 };
+enum { SEND_BUFFER = 64 * 1024 };
 
 void setup_peer(struct helper *h)
 {
@@ -44,7 +43,6 @@ void setup_policy(struct helper *h, int root_fd, const char *path, struct policy
 	status = policy_parse(path, text, n, ret, &line, NULL);
 	start_need(status == STATUS_OK, START_POLICY_TEXT, line, path);
 	(void)crypto_hash_sha256(h->policy_digest, (const unsigned char *)text, n);
-	h->policy = ret;
 	h->agent = policy_agent(ret, h->peer_uid);
 	if (!h->agent)
 		start_fail(START_POLICY_AGENT, 0, h->peer_uid, path);
@@ -114,84 +112,74 @@ void setup_waits(struct helper *h)
 			   START_SOCKET, "");
 }
 
-enum mh_start setup_check_tree(const struct place *place, uint64_t magic, uint64_t peer_group,
+/* Pin the directory @path below directories of root: what it is, and of what mount. */
+static int open_place(struct helper *h, const char *path, enum mh_start word, struct place *ret,
+		      struct mount_facts *ret_mount)
+{
+	int fd = start_sys(path_open_trusted(h->root_fd, path), word, path);
+
+	start_sys(place_of_fd(fd, ret), word, path);
+	start_sys(mount_facts(&h->mountinfo, ret, ret_mount), word, path);
+	return fd;
+}
+
+enum mh_start setup_check_tree(const struct place *place, const struct mount_facts *mount,
 			       uint32_t helper_uid, uint32_t mode)
 {
+	/* whose directories only the local kernel changes */
+	static const char *const local[] = {"ext4", "xfs", "btrfs", "tmpfs"};
+
 	if (place->uid != helper_uid || (place->mode & 07777U) != mode)
 		return START_TREE_OWNER;
-	/* local file systems, whose directories only the local kernel changes */
-	if (magic != EXT4_SUPER_MAGIC && magic != XFS_MAGIC && magic != BTRFS_SUPER_MAGIC &&
-	    magic != TMPFS_MAGIC)
+	if (names_find(local, ARRAY_SIZE(local), mount->type) < 0)
 		return START_TREE_FS;
 	/* below a private mount an unmount would leave copies behind in the namespaces of tasks */
-	return peer_group != 0 ? START_OK : START_TREE_PRIVATE;
+	return mount->peer_group != 0 ? START_OK : START_TREE_PRIVATE;
 }
 
 /* The tree's directory, and each that it is in, up to the root. */
 static void note_line(const struct helper *h, struct tree *tree, const char *path)
 {
-	cleanup_place struct place root = PLACE_INIT;
-	cleanup_close int fd = -EBADF;
+	cleanup_place struct place at = PLACE_INIT;
+	struct place root = PLACE_INIT;
+	struct place up = PLACE_INIT;
 
 	start_sys(place_of_fd(h->root_fd, &root), START_TREE, path);
-	for (int at = tree->fd; tree->n_line < TREE_LINE_MAX; at = fd) {
-		struct place *place = &tree->line[tree->n_line++];
-		int up;
-
-		start_sys(place_of_fd(at, place), START_TREE, path);
-		if (place_is_same(place, &root) && place->mount_id == root.mount_id)
+	start_sys(place_open(tree->fd, ".", &at), START_TREE, path);
+	while (tree->n_line < TREE_LINE_MAX) {
+		tree->line[tree->n_line++] = at;
+		if (place_is_same(&at, &root) && at.mount_id == root.mount_id)
 			return;
-		up = start_sys(sys_openat(at, "..", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-			       START_TREE, path);
-		close_fdp(&fd);
-		fd = up;
+		start_sys(place_open(at.fd, "..", &up), START_TREE, path);
+		place_release(&at);
+		at = up;
 	}
 	start_sys(-ENAMETOOLONG, START_TREE, path);
 }
 
 static struct tree open_tree_base(struct helper *h, const char *path, uint32_t mode)
 {
-	int fd = start_sys(path_open_trusted(h->root_fd, path), START_TREE, path);
 	const uint32_t uid = h->agent->helper_uid;
 	struct mount_facts mount = {.peer_group = 0};
 	struct place place = PLACE_INIT;
-	struct statfs fs = {.f_type = 0};
-	struct tree tree = {.fd = fd};
-	enum mh_start word;
+	struct tree tree = {.fd = open_place(h, path, START_TREE, &place, &mount)};
+	enum mh_start word = setup_check_tree(&place, &mount, uid, mode);
 
-	start_sys(place_of_fd(fd, &place), START_TREE, path);
-	start_sys(mount_facts(&h->mountinfo, &place, &mount), START_TREE, path);
-	start_sys(sys_fstatfs(fd, &fs), START_TREE, path);
-	word = setup_check_tree(&place, (uint64_t)fs.f_type, mount.peer_group, uid, mode);
 	start_need(word == START_OK, word, word == START_TREE_OWNER ? uid : 0, path);
-	tree.mount_id = place.mount_id;
 	note_line(h, &tree, path);
 	return tree;
 }
 
-static int open_dev(struct helper *h)
+/* A directory of root in a file system of the kernel's own; a container has another one for /dev. */
+static int open_system(struct helper *h, const char *path, const char *type, const char *in_container)
 {
-	int fd = start_sys(path_open_trusted(h->root_fd, "/dev"), START_DEV, "/dev");
+	struct mount_facts mount = {.peer_group = 0};
 	struct place place = PLACE_INIT;
-	struct mount_at at = {.id = 0};
-	bool is_devtmpfs;
+	int fd = open_place(h, path, START_DEV, &place, &mount);
+	bool is_of_type =
+		str_eq(mount.type, type) || (h->agent->container && str_eq(mount.type, in_container));
 
-	start_sys(place_of_fd(fd, &place), START_DEV, "/dev");
-	/* devtmpfs reports the f_type of tmpfs: only the table tells them apart */
-	start_sys(mountinfo_at(&h->mountinfo, "/dev", &at), START_DEV, "/dev");
-	is_devtmpfs = str_eq(at.type, "devtmpfs") || (h->agent->container && str_eq(at.type, "tmpfs"));
-	start_need(is_devtmpfs && place.is_mount_root && place.uid == 0 && (place.mode & 022) == 0, START_DEV,
-		   0, "/dev");
-	return fd;
-}
-
-static int open_sys(const struct helper *h, const char *path)
-{
-	int fd = start_sys(path_open_trusted(h->root_fd, path), START_DEV, path);
-	struct statfs fs = {.f_type = 0};
-
-	start_sys(sys_fstatfs(fd, &fs), START_DEV, path);
-	start_need(fs.f_type == SYSFS_MAGIC, START_DEV, 0, path);
+	start_need(is_of_type && place.uid == 0 && (place.mode & 022) == 0, START_DEV, 0, path);
 	return fd;
 }
 
@@ -199,16 +187,16 @@ void setup_trees(struct helper *h)
 {
 	h->stage = open_tree_base(h, h->agent->stage_base, 0700);
 	h->publish = open_tree_base(h, h->agent->publish_base, 0711);
-	h->dev_fd = open_dev(h);
-	h->sysfs_fd = open_sys(h, "/sys/fs");
-	h->sysfs_block_fd = open_sys(h, "/sys/dev/block");
+	h->dev_fd = open_system(h, "/dev", "devtmpfs", "tmpfs");
+	h->sysfs_fd = open_system(h, "/sys/fs", "sysfs", "sysfs");
+	h->sysfs_block_fd = open_system(h, "/sys/dev/block", "sysfs", "sysfs");
 }
 
 void setup_types(struct helper *h)
 {
 	for (uint32_t i = 0; i < h->agent->n_profiles; i++) {
-		uint32_t kind = h->policy->profiles[h->agent->first_profile + i].kind;
-		cleanup_close int fd = kind < FS_N ? sys_fsopen(fs_types[kind].name, SYS_FSOPEN_CLOEXEC) : -1;
+		uint32_t kind = h->agent->profiles[i].kind;
+		cleanup_close int fd = kind < FS_N ? sys_fsopen(fs_names[kind], SYS_FSOPEN_CLOEXEC) : -1;
 
 		if (kind < FS_N)
 			h->type_available[kind] = fd >= 0;

@@ -1,6 +1,7 @@
 #pragma once
 /* STAGE, class by class: op_stage.c is the frame, and each class of volume adds one struct source_class. */
 
+#include "admission.h"
 #include "attach.h"
 
 enum { DEVICE_NAME_SIZE = 64 };
@@ -11,8 +12,7 @@ struct staging {
 	const struct mh_stage *req;
 	const struct profile *profile;
 	const struct source_class *class; /* NULL: csi, whose plugin mounts */
-	const uint8_t *digest;		  /* of the source, TICKET_DIGEST_SIZE */
-	const struct state_slot *slot;	  /* what was known of the volume */
+	const struct admission *admission;
 	char source[MH_EXPORT_SIZE + 64]; /* what the mount table shall show; not of bind and csi */
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
@@ -25,7 +25,8 @@ struct source_class {
 	struct outcome (*find)(struct staging *s);
 	/* Make the detached mount with stage_attributes(). */
 	struct outcome (*make)(const struct staging *s, int *ret_fd);
-	/* A mount of the device found and with the floor flags stands at the target: is it of this source? */
+	/* A mount of the device found and with the floor flags stands at the target: is it of this source? Or
+	 * NULL: any of the whole file system is. */
 	bool (*is_same)(const struct staging *s, const struct mount_facts *facts);
 	/* For filesystem_make(): options of the class; or NULL. Returns 0 or a negative errno. */
 	int (*set_options)(const struct staging *s, int fs_fd);

@@ -5,7 +5,6 @@
 #include "base/path.h"
 
 #include <limits.h>
-#include <linux/stat.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -40,7 +39,7 @@ static struct outcome find(struct staging *s)
 	const struct mh_source *source = &s->req->source;
 	cleanup_close int fd = -EBADF;
 	char name[DEVICE_NAME_SIZE];
-	struct statx st;
+	struct place node;
 	int r = read_link(s->h, source->u.block.by_id, name);
 
 	if (r == -EINVAL)
@@ -48,28 +47,17 @@ static struct outcome find(struct staging *s)
 	if (r == 0)
 		r = fd = sys_openat(s->h->dev_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (r >= 0)
-		r = sys_statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &st);
+		r = place_of_fd(fd, &node);
 	if (r < 0)
 		return outcome_kernel(STEP_SOURCE, r);
-	if (!S_ISBLK(st.stx_mode))
+	if (!S_ISBLK(node.mode))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_NOT_BLOCK);
-	if (st.stx_rdev_major != source->u.block.major || st.stx_rdev_minor != source->u.block.minor)
+	if (node.rdev_major != source->u.block.major || node.rdev_minor != source->u.block.minor)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_DEVICE_NUMBER);
-	s->origin.dev_major = st.stx_rdev_major;
-	s->origin.dev_minor = st.stx_rdev_minor;
+	s->origin.dev_major = node.rdev_major;
+	s->origin.dev_minor = node.rdev_minor;
 	(void)str_format(s->source, sizeof(s->source), "/dev/%s", name);
 	return OUTCOME_OK;
-}
-
-/* /sys/fs/TYPE/DEVICE is there as long as the superblock is, whatever namespace has it. */
-static bool superblock_is_alive(const struct staging *s)
-{
-	const struct fs_type *type = &fs_types[s->profile->kind];
-	char name[2 * DEVICE_NAME_SIZE];
-	struct stat st;
-
-	(void)str_format(name, sizeof(name), "%s/%s", type->name, s->source + strlen("/dev/"));
-	return type->has_sysfs && sys_fstatat(s->h->sysfs_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* A device whose superblock is alive anywhere, even in a namespace that we cannot see, must not be shared:
@@ -83,16 +71,11 @@ static int create(const struct staging *s, int fs_fd)
 	if (r != -EOPNOTSUPP)
 		return r;
 	r = census_take(s->h, &census);
-	if (r == 0 && (census.on_device != 0 || superblock_is_alive(s)))
+	if (r == 0 &&
+	    (census.on_device != 0 ||
+	     superblock_is_alive(s->h, fs_names[s->profile->kind], s->origin.dev_major, s->origin.dev_minor)))
 		r = -EBUSY;
 	return r < 0 ? r : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 }
 
-static bool is_same(const struct staging *s, const struct mount_facts *facts)
-{
-	(void)s;
-	return facts->root_is_whole;
-}
-
-const struct source_class source_block = {
-	.find = find, .make = filesystem_make, .is_same = is_same, .create = create};
+const struct source_class source_block = {.find = find, .make = filesystem_make, .create = create};

@@ -36,7 +36,7 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r < 0 ? r : filesystem_set(fs_fd, "sec", nfs_sec_words[s->profile->sec]);
 }
 
-/* Exports that are mounted with the same options may be of one device: it must be this volume's mount. */
+/* What a release without nosharecache has staged may share its device: it must be this volume's mount. */
 static int visit(const struct mount_entry *entry, void *userdata)
 {
 	const struct staging *s = userdata;

@@ -84,9 +84,9 @@ void setup_types(struct helper *h);
  * death. */
 void setup_waits(struct helper *h);
 
-/** Is @place, in a mount of the peer group @peer_group (0: not shared) on a file system with the statfs magic
- * @magic, fit to be a tree of @helper_uid with @mode? START_OK, or why not. Pure. */
-enum mh_start setup_check_tree(const struct place *place, uint64_t magic, uint64_t peer_group,
+/** Is @place, in a mount with the facts @mount, fit to be a tree of @helper_uid with @mode? START_OK, or why
+ * not. Pure. */
+enum mh_start setup_check_tree(const struct place *place, const struct mount_facts *mount,
 			       uint32_t helper_uid, uint32_t mode);
 
 /* C. sandbox.c, filter.c: give up everything that serving does not need. */

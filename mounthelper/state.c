@@ -133,7 +133,7 @@ static void set_stage(struct state_table *table, struct state_slot *slot, enum s
 }
 
 int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
-		      const struct state_limits *limits, int64_t now_ms)
+		      const struct agent_policy *limits, int64_t now_ms)
 {
 	struct state_slot *slot = find(table, volume, now_ms);
 	uint64_t others;
@@ -141,9 +141,9 @@ int state_begin_stage(struct state_table *table, const char *volume, uint64_t tm
 	if (!slot)
 		return -ENOSPC;
 	others = table->header.tmpfs_bytes - slot->tmpfs_bytes;
-	if (slot->stage == STATE_UNSTAGED && table->header.staged >= limits->max_staged)
+	if (limits && slot->stage == STATE_UNSTAGED && table->header.staged >= limits->max_staged)
 		return -EMFILE;
-	if (tmpfs_bytes > 0 &&
+	if (limits && tmpfs_bytes > 0 &&
 	    (others > limits->max_tmpfs_total || tmpfs_bytes > limits->max_tmpfs_total - others))
 		return -EDQUOT;
 	set_stage(table, slot, STATE_STAGING, tmpfs_bytes);

@@ -8,12 +8,11 @@
  * gone: a death in between leaves it too high, never too low. Contents of another boot are void: its mounts
  * are gone and its tickets name another boot id. */
 
-#include "mounthelper_wire.h"
+#include "policy.h"
 
 #include "base/chain_log.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -72,16 +71,11 @@ bool state_admit_start(struct state_table *table, uint32_t per_minute, uint64_t 
 int state_admit(struct state_table *table, const char *volume, uint64_t generation, uint64_t not_after_ms,
 		int64_t now_ms);
 
-/* What STAGE counts against the policy. */
-struct state_limits {
-	uint32_t max_staged;
-	uint64_t max_tmpfs_total;
-};
-
-/** Before the mount is made: count @volume, and forget what was staged under its name.
+/** Before the mount is made: count @volume, and forget what was staged under its name. Without @limits it is
+ * counted whatever the policy says.
  * Returns 0, -EMFILE for max_staged, -EDQUOT for max_tmpfs_total, -ENOSPC when every slot is taken. */
 int state_begin_stage(struct state_table *table, const char *volume, uint64_t tmpfs_bytes,
-		      const struct state_limits *limits, int64_t now_ms);
+		      const struct agent_policy *limits, int64_t now_ms);
 
 /** The mount stands: remember its source. @volume has been through state_begin_stage(). */
 void state_set_staged(struct state_table *table, const char *volume, const char *profile,

@@ -1,8 +1,10 @@
 #include "ticket_check.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include <sodium.h>
+#include <stddef.h>
 #include <string.h>
 
 _Static_assert(TICKET_SIGNATURE_SIZE == crypto_sign_BYTES, "Ed25519");
@@ -63,43 +65,40 @@ static bool is_signed(const struct ticket *ticket, const struct ticket_keys *key
 	return false;
 }
 
-static bool is_well_formed(const struct ticket *t)
-{
-	return t->magic == TICKET_MAGIC && t->version == TICKET_VERSION && t->reserved == 0 &&
-	       bytes_are_zero(t->reserved2, sizeof(t->reserved2)) && t->read_only <= 1 &&
-	       t->propagation < TICKET_PROPAGATION_N && str_is_padded(t->cluster, sizeof(t->cluster)) &&
-	       str_is_padded(t->node, sizeof(t->node)) && str_is_padded(t->boot_id, sizeof(t->boot_id)) &&
-	       str_is_padded(t->volume, sizeof(t->volume)) && str_is_padded(t->alloc, sizeof(t->alloc)) &&
-	       str_is_padded(t->profile, sizeof(t->profile));
-}
+/* What must be as the request needs it, to the last byte: names have one form, with zeroes to their end. */
+#define EXACT(field, reason)                                                                  \
+	{                                                                                     \
+		offsetof(struct ticket, field), sizeof(((struct ticket *)0)->field), (reason) \
+	}
+static const struct {
+	size_t at;
+	size_t size;
+	enum reason reason;
+} exact[] = {
+	EXACT(magic, REASON_TICKET_FORMAT),	    EXACT(version, REASON_TICKET_FORMAT),
+	EXACT(reserved, REASON_TICKET_FORMAT),	    EXACT(reserved2, REASON_TICKET_FORMAT),
+	EXACT(cluster, REASON_TICKET_CLUSTER),	    EXACT(node, REASON_TICKET_NODE),
+	EXACT(boot_id, REASON_TICKET_BOOT),	    EXACT(volume, REASON_TICKET_VOLUME),
+	EXACT(alloc, REASON_TICKET_ALLOC),	    EXACT(profile, REASON_TICKET_PROFILE),
+	EXACT(source_digest, REASON_TICKET_SOURCE),
+};
 
-enum reason ticket_check(const struct ticket *t, const struct ticket_expectation *want)
+enum reason ticket_check(const struct ticket *t, const struct ticket *need, const struct ticket_keys *keys,
+			 int64_t now_ms)
 {
 	if (ticket_is_absent(t))
 		return REASON_TICKET_MISSING;
-	if (!is_signed(t, want->keys))
+	if (!is_signed(t, keys))
 		return REASON_TICKET_SIGNATURE;
-	if (!is_well_formed(t))
+	for (size_t i = 0; i < ARRAY_SIZE(exact); i++)
+		if (memcmp((const char *)t + exact[i].at, (const char *)need + exact[i].at, exact[i].size) !=
+		    0)
+			return exact[i].reason;
+	if (t->read_only > 1 || t->propagation >= TICKET_PROPAGATION_N)
 		return REASON_TICKET_FORMAT;
-	if (!str_eq(t->cluster, want->cluster))
-		return REASON_TICKET_CLUSTER;
-	if (!str_eq(t->node, want->node))
-		return REASON_TICKET_NODE;
-	if (!str_eq(t->boot_id, want->boot_id))
-		return REASON_TICKET_BOOT;
-	if (want->now_ms < 0 || (uint64_t)want->now_ms > t->not_after_ms)
+	if (now_ms < 0 || (uint64_t)now_ms > t->not_after_ms)
 		return REASON_TICKET_EXPIRED;
-	if (!str_eq(t->volume, want->volume))
-		return REASON_TICKET_VOLUME;
-	if (!str_eq(t->alloc, want->alloc))
-		return REASON_TICKET_ALLOC;
-	if (!str_eq(t->profile, want->profile))
-		return REASON_TICKET_PROFILE;
-	if (want->source_digest && memcmp(t->source_digest, want->source_digest, TICKET_DIGEST_SIZE) != 0)
-		return REASON_TICKET_SOURCE;
-	if (t->read_only == 1 && want->writable)
+	if (t->read_only > need->read_only)
 		return REASON_TICKET_READ_ONLY;
-	if (want->propagation > t->propagation)
-		return REASON_TICKET_PROPAGATION;
-	return REASON_NONE;
+	return t->propagation < need->propagation ? REASON_TICKET_PROPAGATION : REASON_NONE;
 }

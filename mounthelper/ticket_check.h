@@ -1,5 +1,5 @@
 #pragma once
-/* Verify what the claim server granted. Time, keys and expectations are arguments; the signatures of the last
+/* Verify what the claim server granted. Time, keys and needs are arguments; the signatures of the last
  * tickets are remembered, which changes no answer. */
 
 #include "policy.h"
@@ -8,23 +8,15 @@
 
 enum { TICKET_CACHE_SIZE = 16 };
 
-struct ticket_expectation {
-	const struct ticket_keys *keys;
-	const char *cluster;
-	const char *node;
-	const char *boot_id;
-	const char *volume;
-	const char *alloc;
-	const char *profile;
-	const uint8_t *source_digest; /* TICKET_DIGEST_SIZE bytes, or NULL to leave it to the caller */
-	bool writable;
-	uint8_t propagation; /* enum ticket_propagation */
-	int64_t now_ms;	     /* CLOCK_REALTIME */
-};
-
-/** Does @ticket allow @want? The signature comes first, so that nothing unsigned is even looked at.
- * Returns REASON_NONE or the first thing that does not hold. The generation is generation.h's business. */
-enum reason ticket_check(const struct ticket *ticket, const struct ticket_expectation *want);
+/** Does @ticket allow what @need says? The signature comes first, so that nothing unsigned is even looked at.
+ *
+ * @need what a ticket for the request has: all but read_only, propagation, not_after_ms, generation and
+ *       signature must be the same. read_only: 0 when one that forbids to write is not enough; propagation:
+ * the least that it must grant
+ * @now_ms CLOCK_REALTIME
+ * Returns REASON_NONE or the first thing that does not hold. The generation is state.h's business. */
+enum reason ticket_check(const struct ticket *ticket, const struct ticket *need,
+			 const struct ticket_keys *keys, int64_t now_ms);
 
 /** No ticket at all: every byte is zero. */
 bool ticket_is_absent(const struct ticket *ticket);

@@ -1,8 +1,10 @@
 #include "trees.h"
 
 #include "base/id.h"
+#include "base/names.h"
 #include "base/parse.h"
 
+#include <linux/stat.h>
 #include <string.h>
 
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
@@ -14,7 +16,7 @@ char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
 {
 	return !place->is_mount_root && place->uid == h->agent->helper_uid && (place->mode & 022) == 0 &&
-	       place->mount_id == tree->mount_id;
+	       place->mount_id == tree->line[0].mount_id;
 }
 
 static bool shows_tree(const struct helper *h, const struct tree *tree, const struct place *place)
@@ -45,6 +47,26 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, bool det
 	return r;
 }
 
+bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor)
+{
+	int kind = names_find(fs_names, FS_N, type);
+	const char *device;
+	char number[24];
+	char link[256];
+	char path[sizeof(link) + 16];
+	struct statx st;
+	int n;
+
+	if (kind < 0 || !fs_types[kind].has_sysfs)
+		return false;
+	(void)str_format(number, sizeof(number), "%u:%u", dev_major, dev_minor);
+	n = sys_readlinkat(h->sysfs_block_fd, number, link, sizeof(link) - 1);
+	link[n < 0 ? 0 : n] = '\0';
+	device = strrchr(link, '/');
+	(void)str_format(path, sizeof(path), "%s%s", type, device ? device : "");
+	return device && sys_statx(h->sysfs_fd, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
+}
+
 const char *csi_target_name(bool read_only)
 {
 	return read_only ? MH_CSI_PUBLISH_RO : MH_CSI_PUBLISH_RW;
@@ -65,8 +87,10 @@ int csi_target_enter(struct place *place, bool read_only)
 
 int volume_open(const struct helper *h, const char *volume, bool read_only, struct place *ret)
 {
-	int r = place_open(h->stage.fd, volume, ret);
+	int r = place_look(h->stage.fd, volume, ret);
 
+	if (r == 0 && !ret->is_mount_root)
+		r = place_open(h->stage.fd, volume, ret);
 	return r < 0 || ret->is_mount_root ? r : csi_target_enter(ret, read_only);
 }
 

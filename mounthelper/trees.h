@@ -22,9 +22,9 @@ enum { SLOT_NAME_SIZE = 4 };
 /** Name of the directory of @slot; returns @ret. */
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE]);
 
-/** Pin the staged mount of @volume, of class csi the one for @read_only. Returns 0; -ENOENT when there is
- * none, with what there is of its directory in @ret; or another negative errno. @ret is to be released in any
- * case. */
+/** What the staged mount of @volume is, of class csi the one for @read_only; pinned only there. Returns 0;
+ * -ENOENT when there is none, with what there is of its directory in @ret; or another negative errno. @ret is
+ * to be released in any case. */
 int volume_open(const struct helper *h, const char *volume, bool read_only, struct place *ret);
 
 /** Name of the target of a csi volume for this use. */
@@ -44,6 +44,10 @@ bool place_shows_trees(const struct helper *h, const struct place *place);
 
 /** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
 int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
+
+/** Does the kernel show a superblock of the file system @type on this block device, whatever namespace has
+ * it? No, for types that it does not show. Nothing is asked of a server or a daemon. */
+bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor);
 
 enum tree_kind {
 	TREE_NONE,

@@ -5,7 +5,6 @@
 #include "mounthelper_wire.h"
 #include "words.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -89,6 +89,16 @@ static void value_was_set(struct block *block, const struct block_key *key, uint
 		memcpy(&block->kind, object + key->offset, sizeof(block->kind));
 }
 
+/* The end of a line, a semicolon, or the closing brace that stands for both. */
+static enum status end_statement(struct block_lexer *lx, const char *after)
+{
+	enum status st = lexer_next(lx);
+
+	if (st == STATUS_OK && lx->token != TOKEN_END && lx->token != TOKEN_CLOSE)
+		return REFUSE(lx, lx->token_line, "expected the end of the line or ; after %s", after);
+	return st;
+}
+
 /* "KEY = VALUE" and its end; the lexer's word is KEY. */
 static enum status read_assignment(struct block_lexer *lx, struct block *block)
 {
@@ -113,59 +123,32 @@ static enum status read_assignment(struct block_lexer *lx, struct block *block)
 	if (!key->set(field, lx->word, key))
 		return REFUSE(lx, line, "%s = %s: must be %s", key->name, lx->word, key->is);
 	value_was_set(block, key, n);
-	return block_end_statement(lx, key->name);
+	return end_statement(lx, key->name);
 }
 
-enum status block_end_statement(struct block_lexer *lx, const char *after)
-{
-	enum status st = lexer_next(lx);
-
-	if (st == STATUS_OK && lx->token != TOKEN_END && lx->token != TOKEN_CLOSE)
-		return REFUSE(lx, lx->token_line, "expected the end of the line or ; after %s", after);
-	return st;
-}
-
-enum status block_open(struct block_lexer *lx, struct block *block)
+/* "NAME {" after the block's word. */
+static enum status open_block(struct block_lexer *lx, struct block *block)
 {
 	enum status st = lexer_expect(lx, TOKEN_WORD, "a name after the word that begins a block");
 
 	if (st != STATUS_OK)
 		return st;
 	block->line = lx->token_line;
-	block->seen = 0;
 	if (str_copy(block->name, sizeof(block->name), lx->word) < 0)
 		return REFUSE(lx, block->line, "%s %s: the name must have at most %d bytes", block->word,
 			      lx->word, BLOCK_NAME_SIZE - 1);
 	return lexer_expect(lx, TOKEN_OPEN, "{ after the name");
 }
 
-static bool begins_inner(const struct block_lexer *lx, const struct block *block)
+static enum status judge(struct block_lexer *lx, const struct block *block, const char *complaint)
 {
-	if (block->kind != 0 || lx->token != TOKEN_WORD)
-		return false;
-	for (const char *const *word = block->table->inner_words; *word; word++)
-		if (str_eq(*word, lx->word))
-			return true;
-	return false;
+	if (!complaint)
+		return STATUS_OK;
+	return REFUSE(lx, block->line, "%s %s: %s", block->word, block->name, complaint);
 }
 
-enum status block_read(struct block_lexer *lx, struct block *block)
-{
-	enum status st = STATUS_OK;
-
-	while (st == STATUS_OK && lx->token != TOKEN_CLOSE) {
-		st = lexer_next_statement(lx);
-		if (st != STATUS_OK || lx->token == TOKEN_CLOSE || begins_inner(lx, block))
-			break;
-		if (lx->token != TOKEN_WORD)
-			return REFUSE(lx, lx->token_line, "expected a key or } in %s %s", block->word,
-				      block->name);
-		st = read_assignment(lx, block);
-	}
-	return st;
-}
-
-enum status block_finish(struct block_lexer *lx, const struct block *block)
+/* After the closing brace: is every key there that must be? What was not given gets its initial value. */
+static enum status finish(struct block_lexer *lx, const struct block *block)
 {
 	const struct block_key *keys = block->table->keys;
 
@@ -182,9 +165,61 @@ enum status block_finish(struct block_lexer *lx, const struct block *block)
 	return STATUS_OK;
 }
 
-enum status block_judge(struct block_lexer *lx, const struct block *block, const char *complaint)
+/* The form whose word the lexer's token is, or NULL. */
+static const struct block_form *find_form(const struct block_lexer *lx, const struct block_form *forms)
 {
-	if (!complaint)
-		return STATUS_OK;
-	return REFUSE(lx, block->line, "%s %s: %s", block->word, block->name, complaint);
+	for (; forms && forms->word; forms++)
+		if (lx->token == TOKEN_WORD && str_eq(lx->word, forms->word))
+			return forms;
+	return NULL;
+}
+
+/* One block, from after its word to its closing brace. */
+static enum status read_block(struct block_lexer *lx, const struct block_table *table,
+			      const struct block_form *form, void *userdata)
+{
+	struct block block = {.table = table, .word = form->word, .kind = form->kind};
+	enum status st = open_block(lx, &block);
+
+	if (st == STATUS_OK)
+		st = judge(lx, &block, form->begin(&block, userdata));
+	while (st == STATUS_OK && lx->token != TOKEN_CLOSE) {
+		const struct block_form *inner;
+
+		st = lexer_next_statement(lx);
+		if (st != STATUS_OK || lx->token == TOKEN_CLOSE)
+			break;
+		inner = find_form(lx, form->inner);
+		if (inner) {
+			st = read_block(lx, table, inner, userdata);
+			if (st == STATUS_OK)
+				st = end_statement(lx, "}");
+		} else if (lx->token == TOKEN_WORD) {
+			st = read_assignment(lx, &block);
+		} else {
+			st = REFUSE(lx, lx->token_line, "expected a key or } in %s %s", block.word,
+				    block.name);
+		}
+	}
+	if (st == STATUS_OK)
+		st = finish(lx, &block);
+	return st == STATUS_OK ? judge(lx, &block, form->end(&block, userdata)) : st;
+}
+
+enum status block_read_text(struct block_lexer *lx, const struct block_table *table,
+			    const struct block_form *forms, void *userdata)
+{
+	enum status st = lexer_check_alphabet(lx);
+
+	while (st == STATUS_OK) {
+		const struct block_form *form;
+
+		st = lexer_next_statement(lx);
+		if (st != STATUS_OK || lx->token == TOKEN_EOF)
+			break;
+		form = find_form(lx, forms);
+		st = form ? read_block(lx, table, form, userdata)
+			  : REFUSE(lx, lx->token_line, "expected: %s %s {", forms->word, forms->name);
+	}
+	return st;
 }

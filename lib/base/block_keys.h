@@ -1,12 +1,13 @@
 #pragma once
-/* Blocks of `key = value` in the text of a block_lexer, read by a table of keys into a struct.
+/* Blocks of `key = value` in the text of a block_lexer, read by a table of keys into structs.
  *
  *	WORD NAME {
  *		key = value
+ *		WORD NAME { key = value; key = value }
  *	}
  *
  * A table serves several kinds of blocks: each key says in which it may and in which it must stand. Whatever
- *is unknown, given too often, malformed or missing is refused with its line. */
+ * is unknown, given too often, malformed or missing is refused with its line. */
 
 #include "base/block_lexer.h"
 
@@ -38,11 +39,11 @@ struct block_key {
 
 struct block_table {
 	const struct block_key *keys;
-	size_t n_keys;			/* at most BLOCK_KEYS_MAX */
-	const char *const *kind_words;	/* for people */
-	const char *const *inner_words; /* that begin blocks inside of blocks of kind 0; ends with NULL */
+	size_t n_keys;		       /* at most BLOCK_KEYS_MAX */
+	const char *const *kind_words; /* for people */
 };
 
+/* One block while it is read. */
 struct block {
 	const struct block_table *table;
 	const char *word; /* that begins it */
@@ -53,20 +54,22 @@ struct block {
 	uint64_t seen;	   /* 1 << index into the keys */
 };
 
-/** Take "NAME {" after the block's word. */
-enum status block_open(struct block_lexer *lx, struct block *block);
+/* What may stand in a text, and what its owner says to it. */
+struct block_form {
+	const char *word;		/* that begins the block */
+	const char *name;		/* what follows it, for people */
+	uint32_t kind;			/* that it has at first */
+	const struct block_form *inner; /* blocks in it, up to one without a word; or NULL */
+	/** The name is read: set block->object. NULL, or what is wrong, for people. */
+	const char *(*begin)(struct block *block, void *userdata);
+	/** Every key is set. NULL, or what is wrong, for people. */
+	const char *(*end)(const struct block *block, void *userdata);
+};
 
-/** Take keys up to the closing brace, or up to a word that begins a block inside: the lexer's token tells. */
-enum status block_read(struct block_lexer *lx, struct block *block);
-
-/** After the closing brace: is every key there that must be? What was not given gets its initial value. */
-enum status block_finish(struct block_lexer *lx, const struct block *block);
-
-/** STATUS_OK when @complaint is NULL, else it is said with the block's name. */
-enum status block_judge(struct block_lexer *lx, const struct block *block, const char *complaint);
-
-/** Take the end of a line, a semicolon, or the closing brace that stands for both. */
-enum status block_end_statement(struct block_lexer *lx, const char *after);
+/** Read the whole text as blocks of @forms, which end with one without a word. The depth of @forms bounds
+ * that of the text. Returns STATUS_OK or STATUS_INVALID_ARGUMENT with the lexer's error_line. */
+enum status block_read_text(struct block_lexer *lx, const struct block_table *table,
+			    const struct block_form *forms, void *userdata);
 
 /* Setters of struct block_key. */
 bool block_set_u32(void *field, const char *text, const struct block_key *key);

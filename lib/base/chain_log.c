@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/falloc.h>
+#include <linux/stat.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -131,26 +132,28 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 {
 	const char *head = "";
 	bool is_moved;
-	struct stat st;
+	struct statx st;
 	ssize_t written;
 	int n;
-	int r = sys_fstat(log->read_fd, &st);
+	/* not its times: who asks for them makes the next write tell them anew */
+	int r = sys_statx(log->read_fd, "", AT_EMPTY_PATH,
+			  STATX_NLINK | STATX_INO | STATX_SIZE | STATX_BLOCKS, &st);
 
-	if (r == 0 && st.st_nlink == 0)
+	if (r == 0 && st.stx_nlink == 0)
 		return -ESTALE; /* deleted: what is written there nobody will ever read */
 	/* what this process once wrote to is not where a younger one writes: the chain has gone on there */
-	is_moved = r == 0 && log->known_size != 0 && log->head->file != (uint64_t)st.st_ino;
+	is_moved = r == 0 && log->known_size != 0 && log->head->file != st.stx_ino;
 	/* of another size: another instance or root was there */
-	if (r == 0 && (log->known_size == 0 || (uint64_t)st.st_size != log->known_size)) {
-		r = read_end(log, (uint64_t)st.st_size);
-		head = r == 0 ? compare_head(log, (uint64_t)st.st_size) : "";
+	if (r == 0 && (log->known_size == 0 || st.stx_size != log->known_size)) {
+		r = read_end(log, st.stx_size);
+		head = r == 0 ? compare_head(log, st.stx_size) : "";
 	}
 	if (r < 0)
 		return r;
 	head = is_moved ? " head=moved" : head;
 	/* keeps room for cleaning up when the disk is full; without it the write may still succeed */
-	if (st.st_blocks * 512 < st.st_size + CHAIN_LOG_AHEAD_MIN)
-		(void)sys_fallocate(log->fd, FALLOC_FL_KEEP_SIZE, st.st_size, CHAIN_LOG_AHEAD);
+	if (st.stx_blocks * 512 < st.stx_size + CHAIN_LOG_AHEAD_MIN)
+		(void)sys_fallocate(log->fd, FALLOC_FL_KEEP_SIZE, (off_t)st.stx_size, CHAIN_LOG_AHEAD);
 	n = str_format(log->line, sizeof(log->line), "ts=%s rec=%" PRIu64 "%s%s%s prev=%s", time,
 		       log->end.rec + 1, log->origin.text, record->text, head, log->end.digest[0]);
 	if (n < 0 || record->overflow)
@@ -163,30 +166,45 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 	log->line[n] = '\0';
 	if (written != n + 1)
 		return written < 0 ? (int)written : -ENOSPC; /* torn; the next record mends the chain */
-	log->known_size = (uint64_t)st.st_size + log->end.torn + (uint64_t)written;
+	log->known_size = st.stx_size + log->end.torn + (uint64_t)written;
 	log->end.rec++;
 	log->end.torn = false;
-	digest_of(log->sha256, log->line, strlen(log->line), log->end.digest[0]);
-	if (!is_moved)
-		store_head(log->head, &log->end, (uint64_t)st.st_ino);
+	log->head_file = is_moved ? 0 : st.stx_ino;
+	log->unchained = true;
 	log->unsynced = true;
 	return log->batch && clock_monotonic_us() - log->synced_us < USEC_PER_SEC ? 0 : sync_log(log);
+}
+
+void chain_log_settle(struct chain_log *log)
+{
+	if (log->unchained) {
+		digest_of(log->sha256, log->line, strlen(log->line), log->end.digest[0]);
+		if (log->head_file != 0)
+			store_head(log->head, &log->end, log->head_file);
+	}
+	log->unchained = false;
+	if (log->locked)
+		ofd_unlock(log->fd, 0, 0);
+	log->locked = false;
 }
 
 int chain_log_append(struct chain_log *log, const struct keyline *record, uint64_t *ret_rec)
 {
 	char time[CLOCK_TEXT_SIZE];
-	int r = ofd_lock(log->fd, 0, 0, true);
+	int r;
 
+	chain_log_settle(log);
+	r = ofd_lock(log->fd, 0, 0, true);
 	(void)clock_format(clock_realtime_ms(), time);
 	if (r == 0) {
+		log->locked = true;
 		r = append_locked(log, record, time);
-		ofd_unlock(log->fd, 0, 0);
 	}
 	if (r == 0) {
 		*ret_rec = log->end.rec;
 		return 0;
 	}
+	chain_log_settle(log);
 	(void)str_format(log->line, sizeof(log->line), "ts=%s%s%s", time, log->origin.text, record->text);
 	return r;
 }

@@ -43,7 +43,10 @@ struct chain_log {
 	chain_log_digest_fn *sha256;
 	struct chain_log_head *head;
 	bool batch;	     /* sync once a second instead of once a record */
+	bool locked;	     /* from chain_log_append() to chain_log_settle() */
+	bool unchained;	     /* the last record is not in `end` and head yet */
 	bool unsynced;	     /* something is not on the medium yet */
+	uint64_t head_file;  /* inode for the head; 0: the chain has gone on elsewhere */
 	uint64_t synced_us;  /* monotonic */
 	uint64_t known_size; /* of the file, as long as it is what `end` describes; 0: look again */
 	struct chain_log_end end;
@@ -51,7 +54,7 @@ struct chain_log {
 };
 
 /** Append a record, of which @record is the middle, to the file; wait for the medium unless log->batch and
- * less than a second has passed.
+ * less than a second has passed. No other process writes until chain_log_settle().
  * When the file does not end as the head says, the record has a word about it: head=rotated for an empty file
  * that continues the chain, head=moved in a file that another one has taken the place of already,
  * head=unknown after a reboot, head=mismatch when somebody changed the end.
@@ -61,6 +64,11 @@ struct chain_log {
  * Returns 0 or a negative errno; -EBADMSG when the file does not end like a trail, -ESTALE when it was
  * deleted. */
 int chain_log_append(struct chain_log *log, const struct keyline *record, uint64_t *ret_rec);
+
+/** What nobody who waits for the record has to wait for: compute the digest that the next record will carry,
+ * tell the other processes, and let them write. Death before it leaves what death within chain_log_append()
+ * does. To be called after each record, at the latest before the next one. */
+void chain_log_settle(struct chain_log *log);
 
 /** Bring to the medium what log->batch has left: when nothing happened for a second, and at the end. A
  * failure shows with the next record. */

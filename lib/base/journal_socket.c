@@ -21,7 +21,17 @@ int journal_socket_open(void)
 	return TAKE_FD(fd);
 }
 
-void journal_socket_send(int fd, int priority, const char *identifier, const char *text,
+static size_t value_length(const char *value, size_t hash_digits)
+{
+	size_t n = strcspn(value, " ");
+
+	if (hash_digits > 0 && n > hash_digits + 1 && value[n - hash_digits - 1] == '-' &&
+	    strspn(value + n - hash_digits, "0123456789abcdef") == hash_digits)
+		n -= hash_digits + 1;
+	return n;
+}
+
+void journal_socket_send(int fd, int priority, const char *identifier, const char *event, const char *text,
 			 const struct journal_field *fields, size_t n_fields)
 {
 	char entry[ENTRY_MAX];
@@ -29,8 +39,8 @@ void journal_socket_send(int fd, int priority, const char *identifier, const cha
 
 	if (fd < 0)
 		return;
-	n = str_format(entry, sizeof(entry), "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nMESSAGE=%s\n", priority,
-		       identifier, text);
+	n = str_format(entry, sizeof(entry), "PRIORITY=%d\nSYSLOG_IDENTIFIER=%s\nMESSAGE=%s\n%s", priority,
+		       identifier, text, event ? event : "");
 	for (size_t i = 0; i < n_fields && n > 0; i++) {
 		const char *value = strstr(text, fields[i].key);
 		int more = 0;
@@ -38,7 +48,7 @@ void journal_socket_send(int fd, int priority, const char *identifier, const cha
 		if (value) {
 			value += strlen(fields[i].key);
 			more = str_format(entry + n, sizeof(entry) - (size_t)n, "%s=%.*s\n", fields[i].name,
-					  (int)strcspn(value, " "), value);
+					  (int)value_length(value, fields[i].hash_digits), value);
 		}
 		n = more < 0 ? more : n + more;
 	}

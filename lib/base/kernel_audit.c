@@ -15,19 +15,16 @@ int kernel_audit_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
+struct message {
+	struct nlmsghdr header;
+	char text[KERNEL_AUDIT_TEXT_MAX];
+};
+
+static int send_message(int fd, uint16_t type, uint16_t flags, uint32_t seq, const char *text)
 {
 	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	struct {
-		struct nlmsghdr header;
-		char text[KERNEL_AUDIT_TEXT_MAX];
-	} message = {
-		.header = {.nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK, .nlmsg_seq = seq}};
-	struct {
-		struct nlmsghdr header;
-		struct nlmsgerr error;
-		uint8_t original[sizeof(message)]; /* sent back with an error */
-	} answer;
+	struct message message = {
+		.header = {.nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | flags, .nlmsg_seq = seq}};
 	ssize_t n;
 
 	if (fd < 0) /* not even the call: a filter may allow it for a real descriptor only */
@@ -39,9 +36,29 @@ int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
 		       (const struct sockaddr *)&kernel, sizeof(kernel));
 	if (n <= 0) /* without the capability some kernels say 0 */
 		return n < 0 ? (int)n : -EPERM;
+	return 0;
+}
+
+int kernel_audit_tell(int fd, uint16_t type, uint32_t seq, const char *text)
+{
+	return send_message(fd, type, 0, seq, text);
+}
+
+int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
+{
+	struct {
+		struct nlmsghdr header;
+		struct nlmsgerr error;
+		uint8_t original[sizeof(struct message)]; /* sent back with an error */
+	} answer;
+	int r = send_message(fd, type, NLM_F_ACK, seq, text);
+
+	if (r < 0)
+		return r;
 	/* the kernel answers before the send returns; an older answer may have been left */
 	do {
-		n = sys_recvfrom(fd, &answer, sizeof(answer), MSG_DONTWAIT);
+		ssize_t n = sys_recvfrom(fd, &answer, sizeof(answer), MSG_DONTWAIT);
+
 		if (n < (ssize_t)NLMSG_LENGTH(sizeof(answer.error)))
 			return n < 0 ? (int)n : -EPROTO;
 	} while (answer.header.nlmsg_seq != seq);

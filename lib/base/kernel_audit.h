@@ -1,5 +1,5 @@
 #pragma once
-/* The kernel's audit, spoken to without libaudit: one send and one receive per record. */
+/* The kernel's audit, spoken to without libaudit: one send and at most one receive per record. */
 
 #include <stdint.h>
 
@@ -17,3 +17,9 @@ int kernel_audit_open(void);
  * not yet stored: with auditing switched off the kernel confirms and forgets. Source: audit_user(8), the
  * kernel's audit_receive_msg(). */
 int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text);
+
+/** The same for a record that changes nothing any more: the kernel is not asked whether it has taken it,
+ * which spares it the answer. What it refuses it says all the same, and the next kernel_audit_send() passes
+ * over it.
+ */
+int kernel_audit_tell(int fd, uint16_t type, uint32_t seq, const char *text);

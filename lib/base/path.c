@@ -42,14 +42,14 @@ bool path_is_within(const char *path, const char *base)
 
 static int check_trusted(int fd)
 {
-	struct stat st;
-	int r = sys_fstat(fd, &st);
+	struct statx st;
+	int r = sys_statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_UID, &st);
 
 	if (r < 0)
 		return r;
-	if (!S_ISDIR(st.st_mode))
+	if (!S_ISDIR(st.stx_mode))
 		return -ENOTDIR;
-	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+	if (st.stx_uid != 0 || (st.stx_mode & (S_IWGRP | S_IWOTH)) != 0)
 		return -EPERM;
 	return 0;
 }

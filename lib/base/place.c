@@ -12,13 +12,13 @@ void place_release(struct place *place)
 	place->fd = -EBADF;
 }
 
-int place_of_fd(int fd, struct place *ret)
+static int look(int fd, const char *name, int flags, struct place *ret)
 {
 	const unsigned int needed = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO;
 	const unsigned int either = STATX_MNT_ID | SYS_STATX_MNT_ID_UNIQUE;
 	struct statx st;
 	/* no question to a server or a plugin that may be dead: what identifies a root does not change */
-	int r = sys_statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
+	int r = sys_statx(fd, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC,
 			  needed | either, &st);
 
 	if (r < 0)
@@ -38,6 +38,23 @@ int place_of_fd(int fd, struct place *ret)
 			      .mode = st.stx_mode,
 			      .is_mount_root = (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0};
 	return 0;
+}
+
+int place_of_fd(int fd, struct place *ret)
+{
+	return look(fd, "", AT_EMPTY_PATH, ret);
+}
+
+int place_look(int dir_fd, const char *name, struct place *ret)
+{
+	struct place place;
+	int r = look(dir_fd, name, 0, &place);
+
+	if (r == 0 && !S_ISDIR(place.mode))
+		r = -ENOTDIR;
+	if (r == 0)
+		*ret = place;
+	return r;
 }
 
 int place_open(int dir_fd, const char *name, struct place *ret)
@@ -67,25 +84,29 @@ uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root)
 	return str_hash((uint64_t)dev_major << 32 | dev_minor, root);
 }
 
-static int ask_for_one(uint64_t mount_id, struct mount_facts *ret)
+/* @names: SYS_STATMOUNT_* of what has a name, or 0. */
+static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *ret)
 {
-	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | SYS_STATMOUNT_MNT_ROOT |
-			      SYS_STATMOUNT_FS_TYPE;
+	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | names;
 	struct sys_statmount st;
 	const char *root;
 	int r = sys_statmount(mount_id, mask, &st);
 
 	if (r < 0)
 		return r;
-	if ((st.mask & mask) != mask || st.mnt_root >= sizeof(st.strings) || st.fs_type >= sizeof(st.strings))
+	if ((st.mask & mask) != mask)
 		return -EOPNOTSUPP;
-	root = st.strings + st.mnt_root;
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
-				    .key = mount_key(st.sb_dev_major, st.sb_dev_minor, root),
-				    .root_is_whole = str_eq(root, "/"),
 				    .attributes = (st.mnt_attr & MOUNT_RESTRICTIONS) |
 						  (st.sb_flags & SYS_MOUNT_ATTR_RDONLY)};
+	if (names == 0)
+		return 0;
+	if (st.mnt_root >= sizeof(st.strings) || st.fs_type >= sizeof(st.strings))
+		return -EOPNOTSUPP;
+	root = st.strings + st.mnt_root;
+	ret->key = mount_key(st.sb_dev_major, st.sb_dev_minor, root);
+	ret->root_is_whole = str_eq(root, "/");
 	(void)str_copy(ret->type, sizeof(ret->type), st.strings + st.fs_type);
 	return 0;
 }
@@ -129,18 +150,29 @@ static int visit(const struct mount_entry *entry, void *userdata)
 	return 1;
 }
 
-int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret)
+static int find_facts(struct mountinfo *table, const struct place *place, uint64_t names,
+		      struct mount_facts *ret)
 {
 	struct search search = {.id = place->mount_id};
 	int r;
 
 	if (place->id_is_unique)
-		return ask_for_one(place->mount_id, ret);
+		return ask_for_one(place->mount_id, names, ret);
 	r = mountinfo_each(table, visit, &search);
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
 	*ret = search.facts;
 	return 0;
+}
+
+int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret)
+{
+	return find_facts(table, place, SYS_STATMOUNT_MNT_ROOT | SYS_STATMOUNT_FS_TYPE, ret);
+}
+
+int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret)
+{
+	return find_facts(table, place, 0, ret);
 }
 
 static int visit_child(const struct mount_entry *entry, void *userdata)

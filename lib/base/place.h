@@ -39,6 +39,9 @@ void place_release(struct place *place);
 /** Pin the directory @name in @dir_fd. Returns 0 or a negative errno; @ret untouched then. */
 int place_open(int dir_fd, const char *name, struct place *ret);
 
+/** What place_open() would pin, without pinning it: ret->fd stays -EBADF. */
+int place_look(int dir_fd, const char *name, struct place *ret);
+
 /** What an open descriptor is, without taking it over: ret->fd stays -EBADF. */
 int place_of_fd(int fd, struct place *ret);
 
@@ -70,6 +73,10 @@ uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root);
 
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
 int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
+
+/** The same without what has a name: key, root_is_whole and type may be unset. For names the kernel allocates
+ * 12 KiB and formats a path. */
+int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
 /** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. The kernel goes
  * through the mounts of the namespace in the order in which they were made: @later_only, mounts older than

@@ -34,11 +34,6 @@ int sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
 	return result(readlinkat(dir_fd, name, buf, size));
 }
 
-int sys_fstat(int fd, struct stat *ret)
-{
-	return result(fstat(fd, ret));
-}
-
 int sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
 {
 	return result(fstatat(dir_fd, name, ret, flags));

@@ -70,6 +70,7 @@ enum {
 	SYS_STATMOUNT_SB_BASIC = 0x01,
 	SYS_STATMOUNT_MNT_BASIC = 0x02,
 	SYS_STATMOUNT_MNT_ROOT = 0x08,
+	SYS_STATMOUNT_MNT_POINT = 0x10,
 	SYS_STATMOUNT_FS_TYPE = 0x20,
 	SYS_STATX_MNT_ID_UNIQUE = 0x4000,
 	SYS_NR_STATMOUNT = 457, /* the same on every architecture */
@@ -78,11 +79,12 @@ enum {
 	SYS_UMOUNT_NOFOLLOW = 8,
 };
 
+#define SYS_LSMT_ROOT UINT64_MAX /* for sys_listmount(): below this process's root */
+
 int sys_openat(int dir_fd, const char *name, int flags);
 int sys_mkdirat(int dir_fd, const char *name, mode_t mode);
 int sys_rmdirat(int dir_fd, const char *name);
 int sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
-int sys_fstat(int fd, struct stat *ret);
 int sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
 int sys_fstatfs(int fd, struct statfs *ret);
 int sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret);

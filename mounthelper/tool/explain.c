@@ -35,7 +35,6 @@ static const struct explanation {
 struct asked {
 	const char *text;
 	size_t n;
-	const struct policy *policy;
 	const struct agent_policy *agent;
 	const struct profile *profile; /* NULL: unknown, or none is asked for */
 	struct answer *answer;
@@ -200,7 +199,7 @@ static enum reason decide(const struct asked *asked, const struct question *q, c
 	struct admission admission;
 
 	agent.ticket_optional = 1; /* the answer is about the policy */
-	helper = (struct helper){.policy = asked->policy, .agent = &agent};
+	helper = (struct helper){.agent = &agent};
 	for (size_t i = 0; i < ARRAY_SIZE(helper.type_available); i++)
 		helper.type_available[i] = true;
 	if (q->op == MH_OP_STAGE) {
@@ -221,15 +220,15 @@ static enum reason decide(const struct asked *asked, const struct question *q, c
 	return admit_request(&helper, &req, 0, &admission);
 }
 
-void explain(const char *text, size_t n, const struct policy *policy, const struct agent_policy *agent,
-	     const struct question *q, struct answer *ret)
+void explain(const char *text, size_t n, const struct agent_policy *agent, const struct question *q,
+	     struct answer *ret)
 {
-	struct asked asked = {.text = text, .n = n, .policy = policy, .agent = agent, .answer = ret};
+	struct asked asked = {.text = text, .n = n, .agent = agent, .answer = ret};
 	struct mh_source source;
 
 	*ret = (struct answer){.reason = REASON_NONE};
 	if (q->profile)
-		asked.profile = policy_profile(policy, agent, q->profile);
+		asked.profile = policy_profile(agent, q->profile);
 	source = source_of(&asked, &q->source);
 	ret->reason = decide(&asked, q, &source);
 	if (ret->reason != REASON_NONE)

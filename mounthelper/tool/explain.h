@@ -30,7 +30,7 @@ struct answer {
 
 /** Ask what the helper would decide for @agent.
  *
- * @text the policy as it was parsed into @policy; it must have been accepted
+ * @text the policy that @agent is of, which must have been accepted
  * Tickets and what the kernel says are no part of the answer. */
-void explain(const char *text, size_t n, const struct policy *policy, const struct agent_policy *agent,
-	     const struct question *question, struct answer *ret);
+void explain(const char *text, size_t n, const struct agent_policy *agent, const struct question *question,
+	     struct answer *ret);

@@ -285,7 +285,7 @@ static int answer(struct arguments *args, const char *text, size_t n)
 		if (!agent)
 			return refuse_file(args, 0, "refused: the policy has no block for that uid");
 	}
-	profile = args->question.profile ? policy_profile(&policy, agent, args->question.profile) : NULL;
+	profile = args->question.profile ? policy_profile(agent, args->question.profile) : NULL;
 	if (profile && args->question.op == MH_OP_STAGE && source->class == 0 &&
 	    profile->class == MH_CLASS_BLOCK)
 		return usage("profile %s needs --by-id", profile->name);
@@ -296,7 +296,7 @@ static int answer(struct arguments *args, const char *text, size_t n)
 		source->u.tmpfs.size_bytes = profile->max_size;
 	if (profile && source->class == MH_CLASS_TMPFS && source->u.tmpfs.inodes == 0)
 		source->u.tmpfs.inodes = profile->max_inodes;
-	explain(text, n, &policy, agent, &args->question, &answer);
+	explain(text, n, agent, &args->question, &answer);
 	return print_answer(args, agent, &answer);
 }
 

@@ -54,9 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		assert(agent->helper_uid != 0 && agent->helper_gid != 0 && agent->uid != agent->helper_uid);
 		assert(agent->ticket_optional || agent->keys.n > 0);
-		assert(agent->first_profile + agent->n_profiles <= policy.n_profiles);
+		assert(agent->profiles + agent->n_profiles <= policy.profiles + policy.n_profiles);
 		for (uint32_t p = 0; p < agent->n_profiles; p++)
-			check_profile(&policy.profiles[agent->first_profile + p], agent);
+			check_profile(&agent->profiles[p], agent);
 	}
 	return 0;
 }

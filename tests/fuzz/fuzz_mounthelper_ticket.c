@@ -23,35 +23,35 @@ int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct ticket_keys keys = {.n = 2};
-	static const uint8_t digest[TICKET_DIGEST_SIZE] = {1, 2, 3};
-	struct ticket_expectation want = {.keys = &keys,
-					  .cluster = "demo",
-					  .node = "node-1",
-					  .boot_id = "0d3b9a4c-1111-4222-8333-444455556666",
-					  .volume = "vol-1",
-					  .alloc = "aaaaaaaa-1111-2222-3333-444444444444",
-					  .profile = "db",
-					  .source_digest = digest,
-					  .now_ms = INT64_C(1700000000000)};
+	static const int64_t now_ms = INT64_C(1700000000000);
+	struct ticket need = {.magic = TICKET_MAGIC,
+			      .version = TICKET_VERSION,
+			      .cluster = "demo",
+			      .node = "node-1",
+			      .boot_id = "0d3b9a4c-1111-4222-8333-444455556666",
+			      .volume = "vol-1",
+			      .alloc = "aaaaaaaa-1111-2222-3333-444444444444",
+			      .profile = "db",
+			      .source_digest = {1, 2, 3}};
 	struct ticket ticket;
 
 	if (size != sizeof(ticket) + 2)
 		return 0;
 	memcpy(&ticket, data, sizeof(ticket));
-	want.writable = (data[sizeof(ticket)] & 1) != 0;
-	want.propagation = data[sizeof(ticket) + 1] % TICKET_PROPAGATION_N;
-	if (ticket_check(&ticket, &want) != REASON_NONE)
+	need.read_only = (data[sizeof(ticket)] & 1) == 0;
+	need.propagation = data[sizeof(ticket) + 1] % TICKET_PROPAGATION_N;
+	if (ticket_check(&ticket, &need, &keys, now_ms) != REASON_NONE)
 		return 0;
 	assert(ticket.signature[0] != 0 && ticket.magic == TICKET_MAGIC && ticket.version == TICKET_VERSION);
-	assert(strcmp(ticket.cluster, want.cluster) == 0 && strcmp(ticket.node, want.node) == 0);
-	assert(strcmp(ticket.boot_id, want.boot_id) == 0 && strcmp(ticket.volume, want.volume) == 0);
-	assert(strcmp(ticket.alloc, want.alloc) == 0 && strcmp(ticket.profile, want.profile) == 0);
-	assert(memcmp(ticket.source_digest, digest, sizeof(digest)) == 0);
-	assert(ticket.not_after_ms >= (uint64_t)want.now_ms && (ticket.read_only == 0 || !want.writable));
-	assert(ticket.propagation < TICKET_PROPAGATION_N && ticket.propagation >= want.propagation);
+	assert(strcmp(ticket.cluster, need.cluster) == 0 && strcmp(ticket.node, need.node) == 0);
+	assert(strcmp(ticket.boot_id, need.boot_id) == 0 && strcmp(ticket.volume, need.volume) == 0);
+	assert(strcmp(ticket.alloc, need.alloc) == 0 && strcmp(ticket.profile, need.profile) == 0);
+	assert(memcmp(ticket.source_digest, need.source_digest, TICKET_DIGEST_SIZE) == 0);
+	assert(ticket.not_after_ms >= (uint64_t)now_ms && (ticket.read_only == 0 || need.read_only == 1));
+	assert(ticket.propagation < TICKET_PROPAGATION_N && ticket.propagation >= need.propagation);
 	ticket.signature[1] ^= 1; /* not the one that is known now: looked at again, and good again */
-	assert(ticket_check(&ticket, &want) == REASON_NONE);
+	assert(ticket_check(&ticket, &need, &keys, now_ms) == REASON_NONE);
 	ticket.signature[0] = 0;
-	assert(ticket_check(&ticket, &want) == REASON_TICKET_SIGNATURE);
+	assert(ticket_check(&ticket, &need, &keys, now_ms) == REASON_TICKET_SIGNATURE);
 	return 0;
 }

@@ -72,8 +72,8 @@ static void an_export_is_staged_written_and_kept(void **state)
 	assert_inert("rw");
 	assert_string_equal(shown(STAGED).type, "nfs4");
 	assert_string_equal(shown(STAGED).source, "127.0.0.1:/srv/holdfast/rw");
-	assert_words(shown(STAGED).super_options, "rw,vers=4.2,hard,proto=tcp,sec=sys,addr=127.0.0.1",
-		     "soft,softerr");
+	assert_words(shown(STAGED).super_options,
+		     "rw,vers=4.2,hard,nosharecache,proto=tcp,sec=sys,addr=127.0.0.1", "soft,softerr");
 	expect_stage(&agent, stage_of("filer", source, false), MH_ALREADY);
 	expect_stage(&agent, stage_of("filer", export_of(serving, "/srv/holdfast/ro"), false), MH_CONFLICT);
 	assert_last_record("reason=other-mount");

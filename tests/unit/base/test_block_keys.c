@@ -19,6 +19,7 @@ struct object {
 	uint8_t hex[2][2];
 	uint32_t n_hex;
 	uint32_t word;
+	uint32_t n_inner;
 };
 
 static bool is_lower(const char *text)
@@ -28,7 +29,6 @@ static bool is_lower(const char *text)
 
 static const char *const kinds[] = {"top", "a", "b", "open"};
 static const char *const words[] = {"zero", "one"};
-static const char *const inner[] = {"inner", NULL};
 
 #define AT(field) offsetof(struct object, field)
 
@@ -45,23 +45,87 @@ static const struct block_key keys[] = {
 	{"word", 1 << KIND_B, 0, AT(word), block_set_word, "zero or one", .words = words, .size = 2,
 	 .initial = "one"},
 };
-static const struct block_table table = {
-	.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = kinds, .inner_words = inner};
+static const struct block_table table = {.keys = keys, .n_keys = ARRAY_SIZE(keys), .kind_words = kinds};
+
+static const char *begin(struct block *block, void *userdata)
+{
+	block->object = userdata;
+	return str_eq(block->name, "no") ? "begins badly" : NULL;
+}
+
+static const char *end(const struct block *block, void *userdata)
+{
+	const struct object *object = userdata;
+
+	assert_ptr_equal(block->object, userdata);
+	return object->number == 3 ? "three is bad" : NULL;
+}
+
+/* An inner block has an object of its own. */
+static const char *begin_inner(struct block *block, void *userdata)
+{
+	struct object *object = userdata;
+
+	block->object = &object[1];
+	return NULL;
+}
+
+static const char *end_inner(const struct block *block, void *userdata)
+{
+	struct object *object = userdata;
+
+	assert_ptr_equal(block->object, &object[1]);
+	object->n_inner++;
+	return object[1].flag ? "flagged" : NULL;
+}
+
+/* The text of blocks called "block" that begin with @kind. */
+static enum status read_text(const char *text, uint32_t kind, struct object object[2], struct error *err)
+{
+	static const struct block_form inner[] = {
+		{"inner", "NAME", KIND_B, NULL, begin_inner, end_inner},
+		{.word = NULL},
+	};
+	const struct block_form forms[] = {
+		{"block", "WHICH", kind, kind == KIND_TOP ? inner : NULL, begin, end},
+		{.word = NULL},
+	};
+	struct block_lexer lx = {.file = "f", .p = text, .end = text + strlen(text), .line = 1, .err = err};
+
+	return block_read_text(&lx, &table, forms, object);
+}
 
 /* "NAME { ..." of one block of @kind. */
 static enum status read_block(const char *text, uint32_t kind, struct object *object, struct error *err)
 {
-	struct block_lexer lx = {.file = "f", .p = text, .end = text + strlen(text), .line = 1, .err = err};
-	struct block block = {.table = &table, .word = "block", .kind = kind, .object = object};
-	enum status st = block_open(&lx, &block);
+	struct object both[2] = {*object};
+	char whole[256];
+	enum status st;
 
-	if (st == STATUS_OK)
-		st = block_read(&lx, &block);
-	if (st == STATUS_OK && lx.token == TOKEN_WORD)
-		return error_set(err, STATUS_ABORTED, 0, "inside: %s", lx.word);
-	if (st == STATUS_OK)
-		st = block_finish(&lx, &block);
-	return st == STATUS_OK ? block_judge(&lx, &block, object->number == 3 ? "three is bad" : NULL) : st;
+	(void)str_format(whole, sizeof(whole), "block %s", text);
+	st = read_text(whole, kind, both, err);
+	*object = both[0];
+	return st;
+}
+
+static void blocks_stand_inside_of_blocks(void **state)
+{
+	struct object object[2] = {{.kind = 0}};
+
+	(void)state;
+	assert_int_equal(
+		read_text("\n# two\nblock x { number = 2; inner y { text = in }\n inner z { word = zero } }\n"
+			  "block x { inner y { text = last } ; number = 2 } ;\n",
+			  KIND_TOP, object, NULL),
+		STATUS_OK);
+	assert_int_equal(object[0].n_inner, 3);
+	assert_string_equal(object[1].text, "last");
+	assert_string_equal(object[0].text, "");
+	assert_int_equal(object[1].word, 1);
+	/* blocks of the text need no end of a statement between them, those inside do */
+	assert_int_equal(read_text("block x { number = 2 } block x { number = 2 }", KIND_TOP, object, NULL),
+			 STATUS_OK);
+	assert_int_equal(read_text("", KIND_TOP, object, NULL), STATUS_OK);
 }
 
 static void values_go_where_the_table_says(void **state)
@@ -104,7 +168,18 @@ static void mistakes_are_told_with_line_and_key(void **state)
 		{KIND_TOP, "x {\nnumber = {", "f:2: expected a value after ="},
 		{KIND_TOP, "x {\nnumber = 2 2", "f:2: expected the end of the line or ; after number"},
 		{KIND_TOP, "x {\nflag = yes", "f:2: unknown key 'flag' in block x (top)"},
-		{KIND_TOP, "x {\nnumber = 2\ninner y {", "inside: inner"},
+		{KIND_TOP, "x {\nnumber = 2\ninner y {\nnumber = 2",
+		 "f:4: unknown key 'number' in inner y (b)"},
+		{KIND_TOP, "x {\nnumber = 2\ninner y {\n} number",
+		 "f:4: expected the end of the line or ; after }"},
+		{KIND_TOP, "x {\nnumber = 2\ninner y {\nflag = yes }", "f:3: inner y: flagged"},
+		{KIND_TOP, "x {\nnumber = 2\ninner y {\ninner z {",
+		 "f:4: unknown key 'inner' in inner y (b)"},
+		{KIND_TOP, "x {\nnumber = 2\ninner y {}\n", "f:4: expected a key or } in block x"},
+		{KIND_TOP, "x { number = 2 }\ninner y {", "f:2: expected: block WHICH {"},
+		{KIND_TOP, "x { number = 2 } }", "f:1: expected: block WHICH {"},
+		{KIND_TOP, "x { number = 2 }\nblock y { number = \x80", "f:2: "},
+		{KIND_TOP, "no {\nunknown", "f:1: block no: begins badly"},
 		{KIND_A, "x {\ninner y {", "f:2: unknown key 'inner' in block x (a)"},
 		{KIND_A, "x { size = 1025 }", "f:1: size = 1025: must be a size"},
 		{KIND_A, "x { }", "f:1: block x has no size"},
@@ -137,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_go_where_the_table_says),
+		cmocka_unit_test(blocks_stand_inside_of_blocks),
 		cmocka_unit_test(mistakes_are_told_with_line_and_key),
 	};
 

@@ -3,6 +3,7 @@
 #include "base/chain_log.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/ofd_lock.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -115,13 +116,21 @@ static void put_raw(const char *text, size_t n)
 	assert_int_equal(write(trail.fd, text, n), (ssize_t)n);
 }
 
+static int append_to(struct chain_log *t, const struct keyline *record, uint64_t *ret_rec)
+{
+	int r = chain_log_append(t, record, ret_rec);
+
+	chain_log_settle(t);
+	return r;
+}
+
 static uint64_t append(const char *op)
 {
 	struct keyline record = KEYLINE_INIT;
 	uint64_t rec = 0;
 
 	keyline_word(&record, "op", op);
-	assert_int_equal(chain_log_append(&trail, &record, &rec), 0);
+	assert_int_equal(append_to(&trail, &record, &rec), 0);
 	return rec;
 }
 
@@ -187,7 +196,7 @@ static void another_instance_goes_on_in_the_same_chain(void **state)
 	keyline_word(&record, "op", "publish");
 	for (uint64_t i = 0; i < 5; i++) {
 		assert_int_equal(append("stage"), 2 * i + 1);
-		assert_int_equal(chain_log_append(&other, &record, &rec), 0);
+		assert_int_equal(append_to(&other, &record, &rec), 0);
 		assert_int_equal(rec, 2 * i + 2);
 	}
 	seam.syncs = 0;
@@ -210,7 +219,7 @@ static void the_end_is_read_only_when_somebody_else_was_there(void **state)
 		struct keyline record = KEYLINE_INIT;
 		uint64_t rec;
 
-		assert_int_equal(chain_log_append(&other, &record, &rec), 0);
+		assert_int_equal(append_to(&other, &record, &rec), 0);
 		assert_int_equal(rec, 4);
 	}
 	close_trail(&other);
@@ -278,10 +287,10 @@ static void a_file_that_is_no_trail_is_left_alone(void **state)
 
 	(void)state;
 	put_raw(junk, sizeof(junk) - 1);
-	assert_int_equal(chain_log_append(&trail, &record, &rec), -EBADMSG);
+	assert_int_equal(append_to(&trail, &record, &rec), -EBADMSG);
 	memset(big, 'a', sizeof(big));
 	put_raw(big, sizeof(big));
-	assert_int_equal(chain_log_append(&trail, &record, &rec), -EBADMSG);
+	assert_int_equal(append_to(&trail, &record, &rec), -EBADMSG);
 	assert_int_equal(rec, 77);
 	text = whole_file();
 	assert_int_equal(strlen(text), sizeof(junk) - 1 + sizeof(big));
@@ -371,20 +380,20 @@ static void who_still_writes_to_the_old_file_says_so_and_leaves_the_head(void **
 	(void)append("stage"); /* nobody has begun the new file: the chain is still in the old one */
 	assert_null(strstr(trail.line, "head="));
 	open_trail(&young);
-	assert_int_equal(chain_log_append(&young, &record, &rec), 0);
+	assert_int_equal(append_to(&young, &record, &rec), 0);
 	assert_int_equal(rec, 4);
 	assert_non_null(strstr(young.line, " head=rotated "));
 	for (uint64_t i = 4; i < 7; i++) {
 		assert_int_equal(append("publish"), i);
 		assert_non_null(strstr(trail.line, " head=moved "));
 		assert_int_equal(head.rec, i);
-		assert_int_equal(chain_log_append(&young, &record, &rec), 0);
+		assert_int_equal(append_to(&young, &record, &rec), 0);
 		assert_int_equal(rec, i + 1);
 		assert_null(strstr(young.line, "head="));
 	}
 	close_trail(&young);
 	open_trail(&young);
-	assert_int_equal(chain_log_append(&young, &record, &rec), 0);
+	assert_int_equal(append_to(&young, &record, &rec), 0);
 	assert_int_equal(rec, 8);
 	assert_null(strstr(young.line, "head="));
 	close_trail(&young);
@@ -432,6 +441,73 @@ static void a_death_before_the_head_was_stored_is_no_mismatch(void **state)
 	restart();
 	(void)append("start");
 	assert_non_null(strstr(last_line(), "head=mismatch"));
+}
+
+static bool others_may_write(void)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int r = ofd_lock(fd, 0, 0, false);
+
+	(void)close(fd);
+	assert_true(r == 0 || r == -EAGAIN);
+	return r == 0;
+}
+
+static uint64_t unsettled(const char *op)
+{
+	struct keyline record = KEYLINE_INIT;
+	uint64_t rec = 0;
+
+	keyline_word(&record, "op", op);
+	assert_int_equal(chain_log_append(&trail, &record, &rec), 0);
+	return rec;
+}
+
+static void a_record_is_in_the_file_before_the_chain_is_settled(void **state)
+{
+	(void)state;
+	(void)append("stage");
+	assert_true(others_may_write());
+	assert_int_equal(unsettled("publish"), 2);
+	assert_int_equal(check_chain(), 2);
+	assert_int_equal(seam.syncs, 2);
+	assert_int_equal(head.rec, 1);
+	assert_false(others_may_write());
+	assert_int_equal(unsettled("publish"), 3); /* settles the one before */
+	assert_int_equal(head.rec, 2);
+	for (int i = 0; i < 2; i++) {
+		chain_log_settle(&trail);
+		assert_int_equal(head.rec, 3);
+		assert_true(others_may_write());
+	}
+	assert_int_equal(append("stage"), 4);
+	assert_int_equal(check_chain(), 4);
+}
+
+static void a_death_before_the_chain_was_settled_is_no_mismatch(void **state)
+{
+	(void)state;
+	(void)append("stage");
+	(void)unsettled("publish");
+	restart();
+	assert_true(others_may_write());
+	assert_int_equal(append("start"), 3);
+	assert_null(strstr(last_line(), "head="));
+	assert_int_equal(check_chain(), 3);
+}
+
+static void what_cannot_be_written_keeps_nobody_from_writing(void **state)
+{
+	struct keyline record = {.overflow = true};
+	uint64_t rec;
+
+	(void)state;
+	assert_int_equal(chain_log_append(&trail, &record, &rec), -EMSGSIZE);
+	assert_true(others_may_write());
+	seam.sync_result = -EIO;
+	assert_int_equal(chain_log_append(&trail, &(struct keyline)KEYLINE_INIT, &rec), -EIO);
+	assert_true(others_may_write());
+	assert_int_equal(head.rec, 1); /* it is in the file */
 }
 
 static void a_head_that_is_not_known_is_told_and_no_reproach(void **state)
@@ -490,7 +566,7 @@ static void what_could_not_be_brought_to_the_medium_shows_with_the_next_record(v
 	(void)append("stage");
 	seam.sync_result = -EIO;
 	chain_log_idle(&trail);
-	assert_int_equal(chain_log_append(&trail, &record, &rec), -EIO);
+	assert_int_equal(append_to(&trail, &record, &rec), -EIO);
 	seam.sync_result = 0;
 	assert_int_equal(append("stage"), 4); /* the record is in the file all the same */
 	assert_null(strstr(last_line(), "head="));
@@ -529,12 +605,12 @@ static void a_record_that_does_not_fit_is_not_cut_but_refused(void **state)
 	for (int i = 0; i < 6; i++)
 		keyline_word(&record, "a", value);
 	assert_false(record.overflow);
-	assert_int_equal(chain_log_append(&trail, &record, &rec), -EMSGSIZE); /* with what is put around it */
+	assert_int_equal(append_to(&trail, &record, &rec), -EMSGSIZE); /* with what is put around it */
 	keyline_word(&record, "a", value);
 	assert_true(record.overflow);
 	record.len = 0;
 	record.text[0] = '\0';
-	assert_int_equal(chain_log_append(&trail, &record, &rec), -EMSGSIZE);
+	assert_int_equal(append_to(&trail, &record, &rec), -EMSGSIZE);
 	assert_int_equal(check_chain(), 0);
 }
 
@@ -547,7 +623,7 @@ static void a_log_that_was_deleted_is_no_trail(void **state)
 	(void)append("stage");
 	assert_int_equal(unlink(path), 0);
 	keyline_word(&record, "op", "stage");
-	assert_int_equal(chain_log_append(&trail, &record, &rec), -ESTALE);
+	assert_int_equal(append_to(&trail, &record, &rec), -ESTALE);
 	assert_int_equal(rec, 7);
 	/* for the other sinks: without number and chain */
 	assert_null(strstr(trail.line, "rec="));
@@ -571,6 +647,9 @@ int main(void)
 		TEST(who_still_writes_to_the_old_file_says_so_and_leaves_the_head),
 		TEST(a_log_whose_end_was_cut_off_is_told),
 		TEST(a_death_before_the_head_was_stored_is_no_mismatch),
+		TEST(a_record_is_in_the_file_before_the_chain_is_settled),
+		TEST(a_death_before_the_chain_was_settled_is_no_mismatch),
+		TEST(what_cannot_be_written_keeps_nobody_from_writing),
 		TEST(a_head_that_is_not_known_is_told_and_no_reproach),
 		TEST(every_record_is_brought_to_the_medium),
 		TEST(a_batch_is_brought_to_the_medium_once_a_second_and_when_idle),

@@ -74,6 +74,19 @@ static void a_confirmed_record_was_sent_as_it_is(void **state)
 	assert_int_equal(kernel.sent.nlmsg_len, NLMSG_HDRLEN + strlen(kernel.text) + 1);
 }
 
+static void a_record_that_is_told_asks_for_no_answer(void **state)
+{
+	(void)state;
+	assert_int_equal(kernel_audit_tell(5, 1121, 7, "op=stage res=success"), 0);
+	assert_string_equal(kernel.text, "op=stage res=success");
+	assert_int_equal(kernel.sent.nlmsg_flags, NLM_F_REQUEST);
+	assert_int_equal(kernel.sent.nlmsg_seq, 7);
+	kernel.sends = -ECONNREFUSED;
+	assert_int_equal(kernel_audit_tell(5, 1121, 7, "x"), -ECONNREFUSED);
+	assert_int_equal(kernel_audit_tell(-1, 1121, 7, "x"), -EBADF);
+	assert_int_equal(kernel.receives, 0);
+}
+
 static void nothing_but_the_kernels_word_is_success(void **state)
 {
 	(void)state;
@@ -128,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_confirmed_record_was_sent_as_it_is, confirm),
+		cmocka_unit_test_setup(a_record_that_is_told_asks_for_no_answer, confirm),
 		cmocka_unit_test_setup(nothing_but_the_kernels_word_is_success, confirm),
 		cmocka_unit_test_setup(an_answer_to_an_older_record_is_passed_over, confirm),
 		cmocka_unit_test_setup(without_a_socket_nothing_is_sent, confirm),

@@ -58,6 +58,21 @@ static void a_directory_is_pinned_and_described(void **state)
 	assert_int_equal(made.ino, st.st_ino);
 }
 
+static void a_look_tells_the_same_without_a_descriptor(void **state)
+{
+	cleanup_place struct place made = PLACE_INIT;
+	struct place seen = PLACE_INIT;
+
+	(void)state;
+	assert_int_equal(place_make(dir_fd, "a", &made), 0);
+	assert_int_equal(place_look(dir_fd, "a", &seen), 0);
+	assert_int_equal(seen.fd, -EBADF);
+	assert_true(place_is_same(&seen, &made) && seen.mount_id == made.mount_id);
+	assert_true(seen.mode == made.mode && seen.uid == made.uid && !seen.is_mount_root);
+	assert_int_equal(place_look(AT_FDCWD, "/proc", &seen), 0);
+	assert_true(seen.is_mount_root);
+}
+
 static void only_directories_of_that_very_name_are_opened(void **state)
 {
 	struct place place = {.fd = -7};
@@ -68,6 +83,9 @@ static void only_directories_of_that_very_name_are_opened(void **state)
 	assert_int_equal(place_open(dir_fd, "missing", &place), -ENOENT);
 	assert_int_equal(place_open(dir_fd, "link", &place), -ENOTDIR);
 	assert_int_equal(place_make(dir_fd, "missing/below", &place), -ENOENT);
+	assert_int_equal(place_look(dir_fd, "link", &place), -ENOTDIR);
+	assert_int_equal(place_look(dir_fd, "missing", &place), -ENOENT);
+	assert_int_equal(place_look(dir_fd, "", &place), -ENOENT);
 	assert_int_equal(place.fd, -7);
 }
 
@@ -112,6 +130,13 @@ static void the_table_and_the_calls_for_one_mount_agree(void **state)
 	assert_string_equal(facts.type, "proc");
 	assert_true(facts.key == by_table.key && facts.root_is_whole == by_table.root_is_whole);
 	assert_true(facts.key == mount_key(proc.dev_major, proc.dev_minor, "/") || !facts.root_is_whole);
+	for (int by = 0; by < 2; by++) {
+		struct mount_facts flags = {.peer_group = 0};
+
+		assert_int_equal(mount_flags(&table, by == 0 ? &proc : &in_table, &flags), 0);
+		assert_true(flags.peer_group == facts.peer_group && flags.master == facts.master);
+		assert_true(flags.attributes == facts.attributes);
+	}
 	assert_int_equal(mount_has_submounts(&table, &proc, false),
 			 mount_has_submounts(&table, &in_table, false));
 	in_table.mount_id = UINT32_MAX;
@@ -145,6 +170,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_directory_is_pinned_and_described),
+		cmocka_unit_test(a_look_tells_the_same_without_a_descriptor),
 		cmocka_unit_test(only_directories_of_that_very_name_are_opened),
 		cmocka_unit_test(attributes_are_compared_one_by_one),
 		cmocka_unit_test(the_table_and_the_calls_for_one_mount_agree),

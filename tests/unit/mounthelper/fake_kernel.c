@@ -1,6 +1,7 @@
 #include "fake_model.h"
 #include "fixture.h"
 
+#include "base/names.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -245,16 +246,61 @@ static void ask_server(const struct system *fs)
 	assert_true(k.timer_s > 0 || !str_eq(fs->type, "nfs4"));
 }
 
+/* Of the log nobody asks for the times, which would make the next write cost more. */
+static int statx_log(unsigned int mask, struct statx *ret)
+{
+	assert_int_equal(mask & (STATX_MTIME | STATX_CTIME), 0);
+	*ret = (struct statx){.stx_mask = mask,
+			      .stx_ino = 1,
+			      .stx_size = k.log_len,
+			      .stx_blocks = (k.log_len + fake_log_ahead() + 511) / 512,
+			      .stx_nlink = k.log_deleted ? 0 : 1};
+	return 0;
+}
+
+/* /sys/fs/TYPE/DEVICE exists as long as the superblock. */
+static int statx_sysfs(const char *name, int flags, struct statx *ret)
+{
+	char here[128];
+
+	assert_int_equal(flags, AT_SYMLINK_NOFOLLOW);
+	*ret = (struct statx){.stx_mode = S_IFDIR};
+	for (int i = 0; i < SYSTEMS; i++) {
+		const struct system *fs = &k.systems[i];
+
+		if (!fs->used || !str_starts_with(fs->source, "/dev/"))
+			continue;
+		(void)str_format(here, sizeof(here), "%s/%s", fs->type, fs->source + 5);
+		if (str_eq(here, name))
+			return 0;
+	}
+	return k.superblock_elsewhere ? 0 : -ENOENT;
+}
+
 int model_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
-	struct position at = position_of(fd);
-	const struct node *node = &k.nodes[at.node];
-	const struct system *fs = &k.systems[node->fs];
+	struct position at;
+	const struct node *node;
+	const struct system *fs;
 
+	assert_int_equal((flags & AT_EMPTY_PATH) != 0, name[0] == '\0');
+	if (fd == FAKE_LOG_READ_FD)
+		return statx_log(mask, ret);
+	if (fd == FAKE_SYSFS_FD)
+		return statx_sysfs(name, flags, ret);
+	at = position_of(fd);
+	if (name[0] != '\0') {
+		assert_is_component(name);
+		assert_int_not_equal(flags & AT_SYMLINK_NOFOLLOW, 0);
+		at.node = find_node(at.node, name);
+		if (at.node < 0)
+			return -ENOENT;
+		at = top(at);
+	}
+	node = &k.nodes[at.node];
+	fs = &k.systems[node->fs];
 	ask_server(fs);
-	assert_string_equal(name, "");
-	assert_int_not_equal(flags & AT_EMPTY_PATH, 0);
-	if (S_ISDIR(node->mode)) /* a dead server is not asked */
+	if (S_ISDIR(node->mode) && (mask & STATX_MNT_ID) != 0) /* a dead server is not asked */
 		assert_int_not_equal(flags & AT_STATX_DONT_SYNC, 0);
 	*ret = (struct statx){.stx_mask = STATX_TYPE | STATX_MODE | STATX_UID | STATX_INO | STATX_MNT_ID,
 			      .stx_mode = node->mode,
@@ -324,44 +370,12 @@ int model_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
 	return (int)n;
 }
 
-int model_fstat(int fd, struct stat *ret)
-{
-	*ret = (struct stat){.st_size = (off_t)k.log_len,
-			     .st_blocks = (blkcnt_t)((k.log_len + fake_log_ahead() + 511) / 512),
-			     .st_nlink = k.log_deleted ? 0 : 1};
-	if (fd != FAKE_LOG_READ_FD) {
-		ret->st_uid = k.nodes[position_of(fd).node].uid;
-		ret->st_mode = k.nodes[position_of(fd).node].mode;
-	}
-	return 0;
-}
-
-/* /sys/fs/TYPE/DEVICE exists as long as the superblock. */
-int model_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
-{
-	char here[128];
-
-	assert_int_equal(dir_fd, FAKE_SYSFS_FD);
-	assert_int_equal(flags, AT_SYMLINK_NOFOLLOW);
-	*ret = (struct stat){.st_mode = S_IFDIR};
-	for (int i = 0; i < SYSTEMS; i++) {
-		const struct system *fs = &k.systems[i];
-
-		if (!fs->used || !str_starts_with(fs->source, "/dev/"))
-			continue;
-		(void)str_format(here, sizeof(here), "%s/%s", fs->type, fs->source + 5);
-		if (str_eq(here, name))
-			return 0;
-	}
-	return k.superblock_elsewhere ? 0 : -ENOENT;
-}
-
 int model_fstatfs(int fd, struct statfs *ret)
 {
 	struct position at = position_of(fd);
 	const struct system *fs = &k.systems[k.nodes[at.node].fs];
 	uint64_t attr = k.mounts[at.mount].attr;
-	int kind = fs_kind_find(fs->type);
+	int kind = names_find(fs_names, FS_N, fs->type);
 
 	ask_server(fs);
 	assert_true(kind >= 0); /* or a daemon would be asked */
@@ -382,7 +396,7 @@ int model_fchdir(int fd)
 
 int model_fsopen(const char *type, unsigned int flags)
 {
-	int kind = fs_kind_find(type);
+	int kind = names_find(fs_names, FS_N, type);
 
 	assert_int_equal(flags, SYS_FSOPEN_CLOEXEC);
 	k.options[0] = '\0';
@@ -438,9 +452,9 @@ static int create(struct descriptor *context, bool exclusive)
 		context->created = true;
 		return exclusive ? -EBUSY : 0; /* shared silently, with the options it had */
 	}
-	context->fs = block ? new_system(type->name, source, k.race_major ? k.race_major : k.rdev_major,
-					 k.rdev_minor)
-			    : new_system(type->name, source, 0, k.next_anonymous++);
+	context->fs = block ? new_system(fs_names[context->mount], source,
+					 k.race_major ? k.race_major : k.rdev_major, k.rdev_minor)
+			    : new_system(fs_names[context->mount], source, 0, k.next_anonymous++);
 	fs = &k.systems[context->fs];
 	fs->ro = strstr(k.options, ";ro;") != NULL || type->always_read_only;
 	if (type->class == MH_CLASS_NFS4)
@@ -488,6 +502,15 @@ static void run_race(void)
 	k.race_path = NULL;
 	if (path)
 		fake_mount_other(path);
+}
+
+static void run_stack_race(void)
+{
+	const char *path = k.stack_path;
+
+	k.stack_path = NULL;
+	if (path)
+		fake_mount_again(path);
 }
 
 int model_fsmount(int fd, unsigned int flags, unsigned int attributes)
@@ -539,6 +562,7 @@ int model_move_mount(int from_fd, const char *from, int to_fd, const char *to, u
 		return -ENOENT;
 	mount->attr &= ~k.lost_attributes;
 	attach_at(descriptor->mount, at);
+	run_stack_race();
 	return 0;
 }
 
@@ -746,6 +770,7 @@ int model_ofd_lock(int fd, int cmd, const struct flock *lock)
 	assert_true(fd == FAKE_STATE_FD || fd == FAKE_LOG_FD);
 	if (cmd == F_OFD_SETLK && k.lock_held)
 		return -EAGAIN;
+	k.log_locked |= fd == FAKE_LOG_FD;
 	if (fd == FAKE_STATE_FD) {
 		assert_true(k.n_locks < ARRAY_SIZE(k.locks));
 		k.locks[k.n_locks++] = *lock;
@@ -758,6 +783,7 @@ void model_ofd_unlock(int fd, const struct flock *lock)
 {
 	size_t kept = 0;
 
+	k.log_locked &= fd != FAKE_LOG_FD;
 	for (size_t i = 0; i < k.n_locks && fd == FAKE_STATE_FD; i++)
 		if (k.locks[i].l_start < lock->l_start ||
 		    (lock->l_len != 0 && k.locks[i].l_start >= lock->l_start + lock->l_len))

@@ -67,6 +67,7 @@ const char *fake_log(void);
 const char *fake_audit(void);
 const char *fake_journal(void);
 void fake_sinks_reset(void);
+int fake_audit_confirmed(void);		/* how many it was asked to confirm */
 void fake_audit_answers(int sys_errno); /* instead of confirming */
 void fake_audit_is_mute(void);		/* takes records and sends no answer */
 void fake_audit_takes_nothing(void);	/* send returns 0, as without the capability */
@@ -108,6 +109,7 @@ void fake_set_link(const char *target);
 void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block);
 void fake_mount_again(const char *path);   /* the same file system once more, on top */
 void fake_race_mount(const char *path);	   /* fake_mount_other() as soon as the next mount is made */
+void fake_race_stack(const char *path);	   /* fake_mount_again() as soon as the next one is attached */
 void fake_race_device(uint32_t dev_major); /* the node's device is another one by the time it is opened */
 void fake_lose_attributes(uint64_t attr);  /* of mounts as they are attached */
 void fake_private_has_no_effect(void);	   /* of attached mounts */

@@ -91,9 +91,11 @@ struct model {
 	uint64_t lost_attributes;
 	unsigned int timer_s;
 	const char *race_path;
+	const char *stack_path;
 	uint32_t race_major;
 	struct flock locks[8];
 	size_t n_locks;
+	bool log_locked;
 };
 
 /* What mount ids that are never used again begin with. */
@@ -121,8 +123,6 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 int model_mkdirat(int dir_fd, const char *name, mode_t mode);
 int model_rmdirat(int dir_fd, const char *name);
 int model_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
-int model_fstat(int fd, struct stat *ret);
-int model_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
 int model_fstatfs(int fd, struct statfs *ret);
 int model_fchdir(int fd);
 int model_fsopen(const char *type, unsigned int flags);

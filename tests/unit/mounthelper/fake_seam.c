@@ -85,8 +85,6 @@ int __wrap_sys_statx(int fd, const char *name, int flags, unsigned int mask, str
 int __wrap_sys_mkdirat(int dir_fd, const char *name, mode_t mode);
 int __wrap_sys_rmdirat(int dir_fd, const char *name);
 int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
-int __wrap_sys_fstat(int fd, struct stat *ret);
-int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
 int __wrap_sys_fstatfs(int fd, struct statfs *ret);
 int __wrap_sys_fchdir(int fd);
 int __wrap_sys_fsopen(const char *type, unsigned int flags);
@@ -135,16 +133,6 @@ int __wrap_sys_rmdirat(int dir_fd, const char *name)
 int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size)
 {
 	CALL(int, model_readlinkat(dir_fd, name, buf, size));
-}
-
-int __wrap_sys_fstat(int fd, struct stat *ret)
-{
-	CALL(int, model_fstat(fd, ret));
-}
-
-int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags)
-{
-	CALL(int, model_fstatat(dir_fd, name, ret, flags));
 }
 
 int __wrap_sys_fstatfs(int fd, struct statfs *ret)

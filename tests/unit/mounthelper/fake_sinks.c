@@ -16,6 +16,7 @@ static struct {
 	size_t journal_len;
 	uint32_t answers[ANSWERS]; /* numbers of the records whose answers are to be fetched */
 	size_t n_answers;
+	int confirmed;
 	int answer;
 	bool is_mute;
 	bool takes_nothing;
@@ -41,6 +42,11 @@ const char *fake_audit(void)
 const char *fake_journal(void)
 {
 	return s.journal;
+}
+
+int fake_audit_confirmed(void)
+{
+	return s.confirmed;
 }
 
 void fake_audit_answers(int sys_errno)
@@ -96,7 +102,8 @@ static long to_audit(const void *bytes, size_t n)
 	if (s.takes_nothing)
 		return 0;
 	assert_true(s.n_answers < ANSWERS);
-	if (!s.is_mute)
+	s.confirmed += (header.nlmsg_flags & NLM_F_ACK) != 0;
+	if (!s.is_mute && ((header.nlmsg_flags & NLM_F_ACK) != 0 || s.answer != 0))
 		s.answers[s.n_answers++] = header.nlmsg_seq;
 	if (s.answer != 0 || s.is_mute)
 		return (long)n;

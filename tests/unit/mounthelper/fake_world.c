@@ -111,8 +111,8 @@ void fake_kernel_open(struct helper *h)
 	uint64_t base_id = k.mounts[0].id + (has_unique_ids() ? UNIQUE_ID : 0);
 
 	h->root_fd = FAKE_ROOT_FD;
-	h->stage = (struct tree){.fd = FAKE_STAGE_FD, .mount_id = base_id};
-	h->publish = (struct tree){.fd = FAKE_PUBLISH_FD, .mount_id = base_id};
+	h->stage = (struct tree){.fd = FAKE_STAGE_FD, .line = {{.mount_id = base_id}}};
+	h->publish = (struct tree){.fd = FAKE_PUBLISH_FD, .line = {{.mount_id = base_id}}};
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;
@@ -130,6 +130,7 @@ void fake_process_died(void)
 		k.fds[i].kind = FD_FREE;
 	k.cwd = k.base[0];
 	k.n_locks = 0;
+	k.log_locked = false;
 	k.timer_s = 0;
 	fake_sinks_process_died();
 	drop_unused();
@@ -147,7 +148,7 @@ int fake_open_descriptors(void)
 
 int fake_locks_held(void)
 {
-	return (int)k.n_locks;
+	return (int)k.n_locks + k.log_locked;
 }
 
 bool fake_cwd_is_root(void)
@@ -364,6 +365,11 @@ void fake_mount_again(const char *path)
 void fake_race_mount(const char *path)
 {
 	k.race_path = path;
+}
+
+void fake_race_stack(const char *path)
+{
+	k.stack_path = path;
 }
 
 void fake_race_device(uint32_t dev_major)

@@ -15,7 +15,7 @@ static struct admission admission;
 static void use_policy(const char *extra)
 {
 	fixture_policy(extra, &policy);
-	helper = (struct helper){.policy = &policy, .agent = policy_agent(&policy, FIXTURE_UID)};
+	helper = (struct helper){.agent = policy_agent(&policy, FIXTURE_UID)};
 	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
@@ -250,6 +250,17 @@ static void a_ticket_for_another_request_is_not_good_for_this_one(void **state)
 	assert_int_equal(publish(p), REASON_TICKET_READ_ONLY);
 	p.read_only = 1;
 	assert_int_equal(publish(p), REASON_NONE);
+	policy.profiles[0].shared = true; /* then the ticket decides */
+	p = fixture_publish();
+	p.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
+	p.ticket.propagation = TICKET_PROPAGATION_PRIVATE;
+	fixture_sign(&p.ticket, 0);
+	assert_int_equal(publish(p), REASON_TICKET_PROPAGATION);
+	p.ticket.propagation = TICKET_PROPAGATION_HOST_TO_TASK;
+	fixture_sign(&p.ticket, 0);
+	assert_int_equal(publish(p), REASON_NONE);
+	p.propagation = TICKET_PROPAGATION_BIDIRECTIONAL;
+	assert_int_equal(publish(p), REASON_TICKET_PROPAGATION);
 }
 
 static enum reason detach(uint16_t op, uint8_t detach)

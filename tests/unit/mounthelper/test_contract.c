@@ -125,7 +125,7 @@ static void every_publish_stands_two_names_below_its_base(void **state)
 
 /* What no policy can say. */
 
-static struct policy policy;
+static struct policy parsed;
 
 /* A block of a policy up to the word in question, and from there on. */
 struct around {
@@ -141,7 +141,7 @@ static bool is_accepted(struct around block, const char *word)
 
 	assert_true(str_format(extra, sizeof(extra), "%s%s%s", block.before, word, block.after) >= 0);
 	text = fixture_policy_text(extra);
-	return policy_parse("p", text, strlen(text), &policy, &line, NULL) == STATUS_OK;
+	return policy_parse("p", text, strlen(text), &parsed, &line, NULL) == STATUS_OK;
 }
 
 static void no_file_system_outside_the_list_can_be_named_in_a_policy(void **state)
@@ -201,9 +201,9 @@ static void no_option_that_names_a_file_a_device_or_a_user_can_be_chosen(void **
 static void every_option_of_the_table_is_one_that_was_agreed_on(void **state)
 {
 	static const char *const agreed[] = {
-		"ro",	      "errors=remount-ro", "noload",	"norecovery", "mode=1777",
-		"hard",	      "softerr",	   "timeo=100", "retrans=2",  "discard",
-		"nodelalloc", "data=journal",	   "nouuid",
+		"ro",	      "errors=remount-ro", "noload",	"norecovery",	"mode=1777",
+		"hard",	      "softerr",	   "timeo=100", "retrans=2",	"discard",
+		"nodelalloc", "data=journal",	   "nouuid",	"nosharecache",
 	};
 	char said[64];
 	size_t n = 0;
@@ -247,7 +247,7 @@ static void limits_are_those_of_the_review_guide(void **state)
 	assert_int_equal(REFUSALS_BORNE + 1, 200);
 	assert_int_equal(REFUSALS_PERIOD, 10);
 	assert_true(is_accepted((struct around){"", ""}, ""));
-	agent = policy_agent(&policy, FIXTURE_UID);
+	agent = policy_agent(&parsed, FIXTURE_UID);
 	assert_int_equal(agent->max_staged, 256);
 	assert_int_equal(agent->max_published, 4096);
 	assert_int_equal(agent->max_per_alloc, 32);

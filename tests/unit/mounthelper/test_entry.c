@@ -7,7 +7,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -54,25 +53,30 @@ static void there_are_two_doors_and_no_third_one(void **state)
 
 static void a_tree_is_fit_only_with_owner_mode_file_system_and_propagation(void **state)
 {
-	static const uint64_t local[] = {EXT4_SUPER_MAGIC, 0x58465342, BTRFS_SUPER_MAGIC, TMPFS_MAGIC};
-	static const uint64_t other[] = {NFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
-					 RAMFS_MAGIC, 0};
+	static const char *const local[] = {"ext4", "xfs", "btrfs", "tmpfs"};
+	static const char *const other[] = {"nfs4", "fuse.ext4", "fuseblk", "overlay", "ramfs", ""};
+	struct mount_facts mount = {.peer_group = 7, .type = "ext4"};
 	struct place place = {.uid = SERVICE};
 
 	(void)state;
 	for (uint16_t mode = 0; mode <= 07777; mode++) {
 		place.mode = S_IFDIR | mode;
-		assert_int_equal(setup_check_tree(&place, EXT4_SUPER_MAGIC, 7, SERVICE, 0700),
+		assert_int_equal(setup_check_tree(&place, &mount, SERVICE, 0700),
 				 mode == 0700 ? START_OK : START_TREE_OWNER);
 	}
 	place.mode = S_IFDIR | 0700;
-	assert_int_equal(setup_check_tree(&place, EXT4_SUPER_MAGIC, 7, SERVICE, 0711), START_TREE_OWNER);
-	assert_int_equal(setup_check_tree(&place, EXT4_SUPER_MAGIC, 7, AGENT, 0700), START_TREE_OWNER);
-	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
-		assert_int_equal(setup_check_tree(&place, local[i], 7, SERVICE, 0700), START_OK);
-	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
-		assert_int_equal(setup_check_tree(&place, other[i], 7, SERVICE, 0700), START_TREE_FS);
-	assert_int_equal(setup_check_tree(&place, EXT4_SUPER_MAGIC, 0, SERVICE, 0700), START_TREE_PRIVATE);
+	assert_int_equal(setup_check_tree(&place, &mount, SERVICE, 0711), START_TREE_OWNER);
+	assert_int_equal(setup_check_tree(&place, &mount, AGENT, 0700), START_TREE_OWNER);
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++) {
+		(void)str_copy(mount.type, sizeof(mount.type), other[i]);
+		assert_int_equal(setup_check_tree(&place, &mount, SERVICE, 0700), START_TREE_FS);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(local); i++) {
+		(void)str_copy(mount.type, sizeof(mount.type), local[i]);
+		assert_int_equal(setup_check_tree(&place, &mount, SERVICE, 0700), START_OK);
+	}
+	mount.peer_group = 0;
+	assert_int_equal(setup_check_tree(&place, &mount, SERVICE, 0700), START_TREE_PRIVATE);
 }
 
 static void every_start_word_has_its_own_word_and_a_code_of_its_step(void **state)

@@ -16,7 +16,7 @@ static const char *ask(const char *extra, const struct question *question)
 	int n;
 
 	fixture_policy(extra, &policy);
-	explain(text, strlen(text), &policy, policy_agent(&policy, FIXTURE_UID), question, &answer);
+	explain(text, strlen(text), policy_agent(&policy, FIXTURE_UID), question, &answer);
 	n = str_format(said, sizeof(said), "%s", answer.reason == REASON_NONE ? "allowed" : "refused");
 	for (uint32_t i = 0; i < answer.n_lines; i++)
 		n += str_format(said + n, sizeof(said) - (size_t)n, "\n%u:%s", answer.lines[i].line,
@@ -149,10 +149,10 @@ static void keys_of_other_blocks_are_not_taken_for_it(void **state)
 
 	(void)state;
 	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
-	explain(text, sizeof(text) - 1, &policy, policy_agent(&policy, 7), &q, &answer);
+	explain(text, sizeof(text) - 1, policy_agent(&policy, 7), &q, &answer);
 	assert_int_equal(answer.reason, REASON_NONE);
 	assert_int_equal(answer.lines[answer.n_lines - 1].line, 11);
-	explain(text, sizeof(text) - 1, &policy, policy_agent(&policy, 5), &q, &answer);
+	explain(text, sizeof(text) - 1, policy_agent(&policy, 5), &q, &answer);
 	assert_int_equal(answer.reason, REASON_EXEC);
 	assert_int_equal(answer.lines[answer.n_lines - 1].line, 4);
 }

@@ -219,6 +219,46 @@ static void what_the_kernel_shows_afterwards_must_be_what_was_asked_for(void **s
 	}
 }
 
+static int mounts_at(const char *path)
+{
+	char head[128];
+	int n = 0;
+
+	(void)str_format(head, sizeof(head), "mount %s ", path);
+	for (const char *at = fake_summary(); (at = strstr(at, head)); at++)
+		n++;
+	return n;
+}
+
+/* Nothing but its id tells what covers our mount from it. We took no part in that, so we do not take it away
+ * either, nor ours, which it keeps in place. */
+static void expect_both_stay(const union mh_request *req, const char *path)
+{
+	union mh_answer answer;
+
+	fake_race_stack(path);
+	assert_int_equal(ops_run(&helper, req, &answer), REASON_POSTCONDITION);
+	assert_int_equal(answer.reply.status, MH_INTERNAL);
+	ASSERT_SAID("status=internal errno=0 step=verify reason=post-condition res=failed");
+	assert_int_equal(mounts_at(path), 2);
+}
+
+static void what_is_covered_as_it_is_attached_is_no_success(void **state)
+{
+	const union mh_request s = {.stage = fixture_stage()}, p = {.publish = fixture_publish()};
+
+	(void)state;
+	for (int old = 0; old <= 1; old++) {
+		fake_kernel_before_6_8(old == 1);
+		new_world("");
+		expect_both_stay(&s, STAGED);
+		new_world("");
+		ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+		expect_both_stay(&p, PUBLISHED);
+	}
+	fake_kernel_before_6_8(false);
+}
+
 static void a_publish_never_relies_on_the_flags_of_the_stage(void **state)
 {
 	struct mh_stage s = fixture_stage();
@@ -346,7 +386,7 @@ static void an_intent_that_was_lost_shows_in_the_result(void **state)
 {
 	(void)state;
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
-	/* 1 volume lock, 2 trail lock, 3 fstat, 4 pread.., find the first write by failing each call until it
+	/* 1 volume lock, 2 trail lock, 3 statx, 4 pread.., find the first write by failing each call until it
 	 * shows */
 	for (int call = 1; call < 12; call++) {
 		struct mh_unstage req = fixture_unstage();
@@ -620,9 +660,13 @@ static void unstage_says_whether_the_superblock_lives_on(void **state)
 
 static void another_instance_on_the_same_volume_means_busy(void **state)
 {
+	struct mh_reply reply;
+
 	(void)state;
 	fake_lock_held_elsewhere(true);
-	ASSERT_REPLY(stage(fixture_stage()), MH_BUSY);
+	reply = stage(fixture_stage());
+	ASSERT_REPLY(reply, MH_BUSY);
+	assert_int_equal(reply.step, STEP_NONE); /* by which it is told from what is in use */
 	ASSERT_SAID("phase=refused");
 	ASSERT_SAID("reason=volume-locked");
 	fake_lock_held_elsewhere(false);
@@ -863,6 +907,7 @@ int main(void)
 		TEST(what_stands_in_the_way_is_a_conflict_and_stays),
 		TEST(a_mount_that_appears_meanwhile_is_not_stacked_upon),
 		TEST(what_the_kernel_shows_afterwards_must_be_what_was_asked_for),
+		TEST(what_is_covered_as_it_is_attached_is_no_success),
 		TEST(a_publish_never_relies_on_the_flags_of_the_stage),
 		TEST(a_record_that_is_cut_counts_as_not_written),
 		TEST(the_device_must_be_what_the_request_says),

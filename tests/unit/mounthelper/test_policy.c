@@ -46,7 +46,7 @@ static void the_parsed_policy_is_what_was_written(void **state)
 	assert_int_equal(agent->sync_batch, 0);
 	assert_int_equal(agent->max_tmpfs_total, 4 << 20);
 	assert_int_equal(agent->n_profiles, 4);
-	db = policy_profile(&policy, agent, "db");
+	db = policy_profile(agent, "db");
 	assert_non_null(db);
 	assert_int_equal(db->class, MH_CLASS_BLOCK);
 	assert_int_equal(db->kind, FS_EXT4);
@@ -54,9 +54,9 @@ static void the_parsed_policy_is_what_was_written(void **state)
 	assert_true(db->exec);
 	assert_false(db->read_only);
 	assert_int_equal(db->options, 1 << fs_option_find("discard", 7) | 1 << fs_option_find("noatime", 7));
-	assert_true(policy_profile(&policy, agent, "ro")->by_id[0].exact);
-	assert_int_equal(policy_profile(&policy, agent, "mem")->max_size, 2 << 20);
-	assert_null(policy_profile(&policy, agent, "d"));
+	assert_true(policy_profile(agent, "ro")->by_id[0].exact);
+	assert_int_equal(policy_profile(agent, "mem")->max_size, 2 << 20);
+	assert_null(policy_profile(agent, "d"));
 	assert_null(policy_agent(&policy, 1));
 }
 
@@ -81,7 +81,7 @@ static void every_class_has_its_own_values(void **state)
 	assert_int_equal(agent->sync_batch, 1);
 	assert_int_equal(agent->starts_per_minute, 7);
 	assert_int_equal(agent->nfs_timeout_s, 5);
-	p = policy_profile(&policy, agent, "n");
+	p = policy_profile(agent, "n");
 	assert_int_equal(p->line, 12);
 	assert_int_equal(p->class, MH_CLASS_NFS4);
 	assert_int_equal(p->kind, FS_NFS4);
@@ -98,17 +98,17 @@ static void every_class_has_its_own_values(void **state)
 	assert_string_equal(nfs_sec_words[p->sec], "krb5i");
 	assert_string_equal(nfs_vers_words[p->vers], "4.1");
 	assert_string_equal(p->selinux_context, "u:r:t:s0");
-	p = policy_profile(&policy, agent, "h");
+	p = policy_profile(agent, "h");
 	assert_int_equal(p->class, MH_CLASS_BIND);
 	assert_int_equal(p->kind, FS_ANY);
 	assert_string_equal(p->path, "/data");
 	assert_int_equal(p->owner_uid, 1000);
 	assert_true(p->shared);
-	p = policy_profile(&policy, agent, "c");
+	p = policy_profile(agent, "c");
 	assert_int_equal(p->class, MH_CLASS_CSI);
 	assert_int_equal(p->kind, FS_ANY);
 	assert_true(p->exec);
-	p = policy_profile(&policy, agent, "m");
+	p = policy_profile(agent, "m");
 	assert_int_equal(p->kind, FS_TMPFS);
 	assert_int_equal(p->max_inodes, 65536);
 	assert_string_equal(nfs_sec_words[p->sec], "sys");
@@ -123,8 +123,8 @@ static void two_agents_have_their_own_profiles(void **state)
 
 	(void)state;
 	assert_int_equal(policy_parse("p", text, sizeof(text) - 1, &policy, &line, NULL), STATUS_OK);
-	assert_null(policy_profile(&policy, policy_agent(&policy, 995), "n"));
-	assert_int_equal(policy_profile(&policy, policy_agent(&policy, 996), "n")->max_size, 8192);
+	assert_null(policy_profile(policy_agent(&policy, 995), "n"));
+	assert_int_equal(policy_profile(policy_agent(&policy, 996), "n")->max_size, 8192);
 }
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -436,10 +436,10 @@ static void numbers_of_profiles_and_agents_are_bounded(void **state)
 	assert_int_equal(policy.n_profiles, 2 * POLICY_PROFILE_MAX);
 	n = many(text, sizeof(text), 0, POLICY_PROFILE_MAX + 1);
 	assert_int_equal(policy_parse("p", text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "p:75: more than 64 of hostvol"));
+	assert_non_null(strstr(err.msg, "p:75: hostvol h64: more than 64 of its kind"));
 	n = many(text, sizeof(text), POLICY_PROFILE_MAX + 1, 0);
 	assert_int_equal(policy_parse("p", text, n, &policy, &line, &err), STATUS_INVALID_ARGUMENT);
-	assert_non_null(strstr(err.msg, "p:75: more than 64 of profile"));
+	assert_non_null(strstr(err.msg, "p:75: profile p64: more than 64 of its kind"));
 	for (int i = 0; i <= POLICY_AGENT_MAX; i++) {
 		used += str_format(
 			text + used, sizeof(text) - (size_t)used,
@@ -450,7 +450,7 @@ static void numbers_of_profiles_and_agents_are_bounded(void **state)
 		assert_int_equal(policy_parse("p", text, (size_t)used, &policy, &line, &err),
 				 i < POLICY_AGENT_MAX ? STATUS_OK : STATUS_INVALID_ARGUMENT);
 	}
-	assert_non_null(strstr(err.msg, "p:33: more than 16 agents"));
+	assert_non_null(strstr(err.msg, "p:33: agent 1016: more than 16 agents"));
 }
 
 static void paths_of_255_bytes_fit_and_longer_ones_do_not(void **state)
@@ -511,8 +511,8 @@ static void by_id_rules_match_prefixes_and_whole_names(void **state)
 	(void)state;
 	fixture_policy("", &policy);
 	agent = policy_agent(&policy, FIXTURE_UID);
-	prefix = policy_profile(&policy, agent, "db");
-	exact = policy_profile(&policy, agent, "ro");
+	prefix = policy_profile(agent, "db");
+	exact = policy_profile(agent, "ro");
 	assert_true(allows_by_id(prefix, "holdfast-demo-1"));
 	assert_true(allows_by_id(prefix, "holdfast-demo-"));
 	assert_false(allows_by_id(prefix, "holdfast-demo"));

@@ -1,3 +1,4 @@
+#include "journal_events.h"
 #include "record.h"
 #include "workbench.h"
 
@@ -49,10 +50,76 @@ static void intent_and_result_go_to_all_three_sinks_with_one_text(void **state)
 	}
 	assert_int_equal(count(fake_journal(), "PRIORITY=6\nSYSLOG_IDENTIFIER=holdfast-mounthelper\n"), 8);
 	assert_int_equal(count(fake_journal(), "\nHOLDFAST_OP=publish\nHOLDFAST_PHASE=result\n"
-					       "HOLDFAST_VOLUME=vol-1\nHOLDFAST_ALLOC=" FIXTURE_ALLOC "\n"),
+					       "HOLDFAST_WIRE_VOLUME=vol-1\nHOLDFAST_VOLUME=vol-1\n"
+					       "HOLDFAST_ALLOC=" FIXTURE_ALLOC "\n"),
 			 1);
 	assert_int_equal(count(fake_journal(), "\nHOLDFAST_RESULT=success\n"), 4);
 	assert_null(strstr(fake_log(), "degraded"));
+}
+
+#define EVENT_NAME(symbol, name, id, result) "MESSAGE_ID=" id "\nHOLDFAST_EVENT=" name "\n",
+static const char *const events[] = {JOURNAL_EVENTS_HELPER(EVENT_NAME)};
+
+/* The journal since the last call holds this event, that often, and no other one. */
+static void expect_event(const char *name, int n)
+{
+	static size_t seen;
+	const char *journal = fake_journal();
+	char wanted[64];
+
+	seen = seen > strlen(journal) ? 0 : seen;
+	(void)str_format(wanted, sizeof(wanted), "\nHOLDFAST_EVENT=%s\n", name);
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		assert_int_equal(count(journal + seen, events[i]), strstr(events[i], wanted) ? n : 0);
+	seen = strlen(journal);
+}
+
+/* An intent is no event: nothing has happened yet. */
+static void each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none(void **state)
+{
+	struct mh_stage bad = fixture_stage();
+	int sys_errno;
+
+	(void)state;
+	(void)str_copy(bad.profile, sizeof(bad.profile), "nonesuch");
+	expect_event("none", 0);
+	ASSERT_REPLY(stage(bad), MH_REFUSED);
+	expect_event("mount-refused", 1);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	expect_event("mount-staged", 1);
+	ASSERT_REPLY(stage(fixture_stage()), MH_ALREADY);
+	expect_event("mount-staged", 1);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	expect_event("mount-published", 1);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+	expect_event("mount-failed", 1);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	expect_event("mount-unpublished", 1);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	expect_event("mount-unstaged", 1);
+	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	expect_event("helper-started", 1);
+	record_end(&helper, true, REASON_MAGIC, 10);
+	expect_event("helper-violation", 1);
+	helper.refusals.unrecorded = 5;
+	record_refusals_summary(&helper, 0, true);
+	expect_event("mount-refused", 1);
+	record_end(&helper, false, REASON_CLOSED, 9);
+	expect_event("helper-stopped", 1);
+	assert_null(strstr(fake_log(), "MESSAGE_ID"));
+	assert_string_equal(fake_audit(), fake_log());
+}
+
+static void the_journal_has_the_volumes_name_with_and_without_its_hash(void **state)
+{
+	struct mh_stage req = fixture_stage();
+
+	(void)state;
+	(void)str_copy(req.volume, sizeof(req.volume), "pg-data-0123456789abcdef");
+	(void)stage(req);
+	assert_non_null(strstr(fake_journal(), "HOLDFAST_WIRE_VOLUME=pg-data-0123456789abcdef\n"
+					       "HOLDFAST_VOLUME=pg-data\n"));
+	ASSERT_SAID(" vol=pg-data-0123456789abcdef ");
 }
 
 static void a_refusal_is_a_warning_with_its_reason(void **state)
@@ -80,11 +147,38 @@ static void a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_th
 	assert_int_equal(count(fake_log(), " phase=result "), 1);
 	assert_int_equal(count(fake_audit(), " phase=intent "), 1);
 	assert_int_equal(count(fake_audit(), " phase=result "), 0);
+	assert_int_equal(fake_locks_held(), 1); /* of the log alone, until the reply is sent */
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	assert_string_equal(fake_audit(), fake_log());
 	assert_int_equal(count(fake_journal(), "PRIORITY=6\n"), 4);
-	assert_int_equal(record_pass_on(&helper), 0);
+	assert_int_equal(fake_locks_held(), 0);
+	record_pass_on(&helper);
 	assert_string_equal(fake_audit(), fake_log());
+}
+
+static void the_kernel_confirms_an_intent_and_is_not_asked_about_a_result(void **state)
+{
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	assert_int_equal(count(fake_audit(), "\n"), 4);
+	assert_int_equal(fake_audit_confirmed(), 2);
+	record_end(&helper, false, REASON_CLOSED, 3);
+	assert_int_equal(fake_audit_confirmed(), 3);
+}
+
+static void what_the_kernel_says_against_a_result_is_not_taken_for_its_word_on_an_intent(void **state)
+{
+	union mh_request req = {.stage = fixture_stage()};
+	union mh_answer answer;
+
+	(void)state;
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
+	fake_audit_answers(ECONNREFUSED);
+	record_pass_on(&helper);
+	fake_audit_answers(0);
+	ASSERT_REPLY(publish(fixture_publish()), MH_OK);
+	assert_null(strstr(fake_log(), "degraded"));
 }
 
 static void expect_no_new_mounts(void)
@@ -358,7 +452,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(intent_and_result_go_to_all_three_sinks_with_one_text),
 		TEST(a_refusal_is_a_warning_with_its_reason),
+		TEST(each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none),
+		TEST(the_journal_has_the_volumes_name_with_and_without_its_hash),
 		TEST(a_result_is_in_the_own_log_before_the_reply_and_everywhere_before_the_next_record),
+		TEST(the_kernel_confirms_an_intent_and_is_not_asked_about_a_result),
+		TEST(what_the_kernel_says_against_a_result_is_not_taken_for_its_word_on_an_intent),
 		TEST(without_required_audit_only_cleaning_up_goes_on),
 		TEST(without_optional_audit_everything_goes_on),
 		TEST(sinks_that_could_not_be_opened_are_not_called),

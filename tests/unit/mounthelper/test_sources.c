@@ -14,8 +14,7 @@ enum { OWNER = 1000, OWN_PROFILES = 7 };
 static const uint64_t inert =
 	SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC | SYS_MOUNT_ATTR_NOSYMFOLLOW;
 
-/* The fixture's policy and one profile of each class that it lacks, which tests may change. */
-static struct policy policy;
+/* Beside the fixture's profiles one of each class that it lacks, which tests may change. */
 static struct profile *mine;
 enum { HOSTVOL, HOSTVOL_SHARED, NFS, PLUGIN, PLUGIN_SHARED, OTHER_PLUGIN, LABELLED };
 
@@ -52,14 +51,11 @@ static const struct profile templates[OWN_PROFILES] = {
 
 static void use_policy(void)
 {
-	policy = *helper.policy;
 	mine = &policy.profiles[policy.n_profiles];
 	memcpy(mine, templates, sizeof(templates));
 	policy.n_profiles += OWN_PROFILES;
 	policy.agents[0].n_profiles += OWN_PROFILES;
 	policy.agents[0].nfs_timeout_s = 30;
-	helper.policy = &policy;
-	helper.agent = &policy.agents[0];
 }
 
 static void begin(void)
@@ -258,8 +254,8 @@ static void nfs_options_are_exactly_these(void **state)
 
 	(void)state;
 	ASSERT_REPLY(stage(req), MH_OK);
-	assert_string_equal(fake_options(), "source=10.1.2.3:/srv/a;hard;vers=4.2;addr=10.1.2.3;proto=tcp;"
-					    "sec=sys;");
+	assert_string_equal(fake_options(), "source=10.1.2.3:/srv/a;hard;nosharecache;vers=4.2;addr=10.1.2.3;"
+					    "proto=tcp;sec=sys;");
 	assert_int_equal(fake_flags(STAGED), inert);
 	begin();
 	req.source.u.nfs4.family = 6;
@@ -270,8 +266,9 @@ static void nfs_options_are_exactly_these(void **state)
 	mine[NFS].vers = 1;
 	(void)str_copy(mine[NFS].selinux_context, POLICY_CONTEXT_SIZE, "u:r:t:s0");
 	ASSERT_REPLY(stage(req), MH_OK);
-	assert_string_equal(fake_options(), "source=[fd01::9]:/srv/a;ro;softerr;timeo=100;retrans=2;"
-					    "context=u:r:t:s0;vers=4.1;addr=fd01::9;proto=tcp6;sec=krb5p;");
+	assert_string_equal(fake_options(),
+			    "source=[fd01::9]:/srv/a;ro;softerr;timeo=100;retrans=2;nosharecache;"
+			    "context=u:r:t:s0;vers=4.1;addr=fd01::9;proto=tcp6;sec=krb5p;");
 	assert_int_equal(fake_flags(STAGED), inert | SYS_MOUNT_ATTR_RDONLY);
 }
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct state_limits plenty = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
+static const struct agent_policy plenty = {.max_staged = UINT32_MAX, .max_tmpfs_total = UINT64_MAX};
 static struct state_table *table;
 static uint8_t digest[TICKET_DIGEST_SIZE] = {1, 2, 3};
 
@@ -36,7 +36,7 @@ static int admit(const char *volume, uint64_t generation)
 	return state_admit(table, volume, generation, FIXTURE_NOW_MS + 1000, FIXTURE_NOW_MS);
 }
 
-static int begin_stage(const char *volume, uint64_t tmpfs_bytes, const struct state_limits *limits)
+static int begin_stage(const char *volume, uint64_t tmpfs_bytes, const struct agent_policy *limits)
 {
 	return state_begin_stage(table, volume, tmpfs_bytes, limits, FIXTURE_NOW_MS);
 }
@@ -208,7 +208,7 @@ static void the_two_mounts_published_last_are_known_while_any_is_counted(void **
 
 static void counts_of_stages_have_limits(void **state)
 {
-	const struct state_limits limits = {.max_staged = 2, .max_tmpfs_total = 100};
+	const struct agent_policy limits = {.max_staged = 2, .max_tmpfs_total = 100};
 
 	(void)state;
 	assert_int_equal(begin_stage("a", 60, &limits), 0);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct policy policy;
+struct policy policy;
 struct helper helper;
 
 /* A helper process that has just started. */
@@ -17,8 +17,7 @@ void start_helper(const char *extra)
 	struct state_table *table = helper.state;
 
 	fixture_policy(extra, &policy);
-	helper = (struct helper){.policy = &policy,
-				 .agent = policy_agent(&policy, FIXTURE_UID),
+	helper = (struct helper){.agent = policy_agent(&policy, FIXTURE_UID),
 				 .door = DOOR_SETUID,
 				 .peer_uid = FIXTURE_UID,
 				 .peer_pid = 4711,
@@ -153,11 +152,10 @@ struct mh_unstage unstage_of(const char *volume)
 
 void make_csi(const char *volume)
 {
-	static const struct state_limits unlimited = {.max_staged = UINT32_MAX};
 	static const uint8_t digest[TICKET_DIGEST_SIZE] = {7};
 	char path[128];
 
-	assert_int_equal(state_begin_stage(helper.state, volume, 0, &unlimited, FIXTURE_NOW_MS), 0);
+	assert_int_equal(state_begin_stage(helper.state, volume, 0, NULL, FIXTURE_NOW_MS), 0);
 	state_set_staged(helper.state, volume, "plug", digest);
 	(void)str_format(path, sizeof(path), "/srv/stage/%s", volume);
 	fake_make_directory(path, FIXTURE_HELPER_UID, 0755);

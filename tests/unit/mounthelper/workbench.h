@@ -22,6 +22,7 @@
 	"profile plug { class = csi; shared = yes }\n"
 
 extern struct helper helper;
+extern struct policy policy; /* the helper's */
 
 /** cmocka fixtures: a new world with the fixture's policy. */
 int setup(void **state);
