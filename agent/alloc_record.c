@@ -52,6 +52,8 @@ static struct alloc_record *record_alloc(const struct alloc *alloc)
 	record->alloc = *alloc;
 	(void)str_copy(record->description, sizeof(record->description), alloc_description(alloc));
 	record->alloc.client_description = record->description;
+	(void)str_copy(record->unit, sizeof(record->unit), alloc_unit(alloc));
+	record->alloc.unit = record->unit;
 	record->alloc.volumes = (struct volume_request *)(void *)&record->volumes[n];
 	record->alloc.published = (struct alloc_volume *)(void *)&record->alloc.volumes[n];
 	if (n > 0)

@@ -4,6 +4,7 @@
 #include "volume_manager.h"
 
 #include "base/error.h"
+#include "base/id.h"
 #include "model/alloc.h"
 #include "model/claim.h"
 
@@ -46,6 +47,7 @@ struct volume_record {
 struct alloc_record {
 	struct alloc alloc; /* not to be released: what it points to is the record's */
 	char description[ALLOC_DESCRIPTION_MAX + 1]; /* of alloc */
+	char unit[ID_UNIT_MAX + 1];		     /* likewise */
 	enum alloc_phase phase;
 	enum client_status final_status; /* once stopping */
 	char boot_id[UUID_TEXT_SIZE];	 /* in which it was accepted */

@@ -2,6 +2,7 @@
 #include "show.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "rpc/pbjson_word.h"
 
@@ -98,6 +99,18 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 	return table_print(table, "volumes", err);
 }
 
+static void show_unit(const Holdfast__V1__Allocation *alloc)
+{
+	char text[CLOCK_TEXT_SIZE];
+
+	if (!alloc->unit[0])
+		return;
+	print_field("unit", alloc->unit);
+	if (alloc->stop_timeout_ms > 0)
+		print_field("stop timeout",
+			    clock_format_duration(alloc->stop_timeout_ms * USEC_PER_MSEC, text));
+}
+
 static void show_csi_plugin(const Holdfast__V1__CsiPlugin *plugin)
 {
 	char type[PBJSON_WORD_SIZE];
@@ -123,6 +136,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
 	print_field("namespace", alloc->namespace_);
 	print_field("node", alloc->node_id);
 	print_field("driver", alloc->driver);
+	show_unit(alloc);
 	show_csi_plugin(alloc->csi_plugin);
 	print_field("desired", desired(alloc, text));
 	print_field("status", client(alloc, text));

@@ -36,6 +36,7 @@ static const struct right_info rights[ACCESS_RIGHT_N] = {
 	[ACCESS_JOB_READ] = {.name = "read-job", .any_of = BIT(READ_JOB)},
 	[ACCESS_JOB_SUBMIT] = {.name = "submit-job", .any_of = BIT(SUBMIT_JOB)},
 	[ACCESS_PLUGIN_REGISTER] = {.name = "csi-register-plugin", .any_of = BIT(REGISTER_PLUGIN)},
+	[ACCESS_UNIT_RUN] = {.name = "alloc-run-unit", .any_of = BIT(RUN_UNIT)},
 	[ACCESS_PLUGIN_LIST] = {.name = "plugin list", .level = policy_plugin_level, .least = POLICY_LIST},
 	[ACCESS_PLUGIN_READ] = {.name = "plugin read", .level = policy_plugin_level, .least = POLICY_READ},
 	[ACCESS_NODE_READ] = {.name = "node read", .level = policy_node_level, .least = POLICY_READ},

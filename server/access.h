@@ -65,6 +65,7 @@ enum access_right {
 	ACCESS_JOB_READ,	/* read-job */
 	ACCESS_JOB_SUBMIT,	/* submit-job: run and stop allocations */
 	ACCESS_PLUGIN_REGISTER, /* csi-register-plugin: run allocations that are plugins */
+	ACCESS_UNIT_RUN,	/* alloc-run-unit: run allocations that start a unit of their node */
 	ACCESS_PLUGIN_LIST,	/* the rights from here on are not of a namespace */
 	ACCESS_PLUGIN_READ,
 	ACCESS_NODE_READ,

@@ -88,7 +88,9 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 	    !str_eq(known->name, wanted->name) || !str_eq(known->driver, wanted->driver) ||
 	    known->n_volumes != wanted->n_volumes)
 		return false;
-	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin))
+	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin) ||
+	    !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
+	    known->stop_timeout_ms != wanted->stop_timeout_ms)
 		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))
@@ -209,7 +211,8 @@ static enum status submit(struct server *server, struct rpc_call *call, struct a
 }
 
 /* It may use volumes of its own namespace only, so that one right to mount is enough. A plugin is given the
- * volumes and secrets of whoever names its id, in any namespace: to run one is a right of its own. */
+ * volumes and secrets of whoever names its id, in any namespace: to run one is a right of its own. So is to
+ * start and stop services of a node, which run as whom their units say, also root. */
 static enum status may_run(struct server *server, const struct rpc_call *call,
 			   const Holdfast__V1__Allocation *alloc, struct error *err)
 {
@@ -220,6 +223,8 @@ static enum status may_run(struct server *server, const struct rpc_call *call,
 		st = access_check(server, call, ACCESS_VOLUME_MOUNT, namespace, err);
 	if (st == STATUS_OK && alloc && alloc->csi_plugin)
 		st = access_check(server, call, ACCESS_PLUGIN_REGISTER, namespace, err);
+	if (st == STATUS_OK && alloc && (alloc->unit[0] != '\0' || str_eq(alloc->driver, DRIVER_SYSTEMD)))
+		st = access_check(server, call, ACCESS_UNIT_RUN, namespace, err);
 	return st;
 }
 

@@ -10,5 +10,11 @@ bool id_is_label(const char *s);
 /** `[A-Za-z0-9][A-Za-z0-9_-]{0,max-1}`: what operators may call a volume, node, namespace or plugin. */
 bool id_is_name(const char *s, size_t max);
 
+enum { ID_UNIT_MAX = 255 }; /* systemd's UNIT_NAME_MAX - 1 */
+
+/** The name of a service of systemd that can be started: "postgresql@15-main.service". Letters, digits and
+ * `:-_.\`, with at most one part behind `@`, which is not empty: a template is no service. systemd.unit(5) */
+bool id_is_service_unit(const char *s);
+
 /** A lower-case UUID of 36 characters in the 8-4-4-4-12 form. */
 bool id_is_uuid(const char *s);

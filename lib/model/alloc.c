@@ -64,20 +64,26 @@ static bool copy_list(const void *from, uint32_t n, size_t size, void *ret)
 	return copy || n == 0;
 }
 
+/* A copy of its own, unless there is none. False when memory is short. */
+static bool own_text(char **text)
+{
+	bool has_text = *text != NULL;
+
+	if (has_text)
+		*text = strdup(*text);
+	return !has_text || *text;
+}
+
 bool alloc_own(struct alloc *alloc)
 {
 	bool has_volumes =
 		copy_list(alloc->volumes, alloc->n_volumes, sizeof(*alloc->volumes), &alloc->volumes);
 	bool has_published =
 		copy_list(alloc->published, alloc->n_published, sizeof(*alloc->published), &alloc->published);
+	bool has_unit = own_text(&alloc->unit);
+	bool has_description = own_text(&alloc->client_description);
 
-	bool has_description = true;
-
-	if (alloc->client_description) {
-		alloc->client_description = strdup(alloc->client_description);
-		has_description = alloc->client_description != NULL;
-	}
-	if (has_volumes && has_published && has_description)
+	if (has_volumes && has_published && has_unit && has_description)
 		return true;
 	alloc_release(alloc);
 	return false;
@@ -87,9 +93,11 @@ void alloc_release(struct alloc *alloc)
 {
 	free(alloc->volumes);
 	free(alloc->published);
+	free(alloc->unit);
 	free(alloc->client_description);
 	alloc->volumes = NULL;
 	alloc->published = NULL;
+	alloc->unit = NULL;
 	alloc->client_description = NULL;
 	alloc->n_volumes = alloc->n_published = 0;
 }
@@ -99,12 +107,17 @@ const char *alloc_description(const struct alloc *alloc)
 	return alloc->client_description ? alloc->client_description : "";
 }
 
+const char *alloc_unit(const struct alloc *alloc)
+{
+	return alloc->unit ? alloc->unit : "";
+}
+
 void alloc_default(struct alloc *alloc)
 {
 	if (alloc->namespace[0] == '\0')
 		(void)str_copy(alloc->namespace, sizeof(alloc->namespace), NAMESPACE_DEFAULT);
 	if (alloc->driver[0] == '\0')
-		(void)str_copy(alloc->driver, sizeof(alloc->driver), "none");
+		(void)str_copy(alloc->driver, sizeof(alloc->driver), DRIVER_NONE);
 	for (uint32_t i = 0; i < alloc->n_volumes; i++)
 		if (alloc->volumes[i].attachment_mode == ATTACHMENT_MODE_UNSPECIFIED)
 			alloc->volumes[i].attachment_mode = ATTACHMENT_FILE_SYSTEM;
@@ -213,10 +226,10 @@ static enum status validate_csi_plugin(const struct csi_plugin *plugin, struct e
 static enum status validate_volumes(const struct alloc *alloc, struct error *err)
 {
 	if (alloc->n_volumes == 0 && alloc->csi_plugin.type == CSI_PLUGIN_NONE)
-		return error_set(
-			err, STATUS_INVALID_ARGUMENT, 0,
-			"volume: an allocation with driver none needs at least one volume block, or a "
-			"csi_plugin block");
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "volume: an allocation with driver %s needs at least one volume block%s",
+				 alloc->driver,
+				 str_eq(alloc->driver, DRIVER_NONE) ? ", or a csi_plugin block" : "");
 	for (uint32_t i = 0; i < alloc->n_volumes; i++) {
 		enum status st = validate_request(&alloc->volumes[i], err);
 
@@ -226,6 +239,59 @@ static enum status validate_volumes(const struct alloc *alloc, struct error *err
 			return st;
 	}
 	return STATUS_OK;
+}
+
+static enum status validate_without_unit(const struct alloc *alloc, struct error *err)
+{
+	if (alloc_unit(alloc)[0] != '\0')
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"unit: '%.64s' contradicts driver \"%s\", which starts nothing; use driver = "
+			"\"" DRIVER_SYSTEMD "\", or leave unit out",
+			alloc_unit(alloc), alloc->driver);
+	if (alloc->stop_timeout_ms > 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "stop_timeout: contradicts driver \"%s\", which stops nothing; use driver = "
+				 "\"" DRIVER_SYSTEMD "\" with a unit, or leave stop_timeout out",
+				 alloc->driver);
+	return STATUS_OK;
+}
+
+static enum status validate_unit(const struct alloc *alloc, struct error *err)
+{
+	if (alloc_unit(alloc)[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "unit: is missing, which driver \"" DRIVER_SYSTEMD
+				 "\" is to start: the name of "
+				 "a .service of the node");
+	if (!id_is_service_unit(alloc_unit(alloc)))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"unit: '%.64s' is not the full name of a service that can be started, up to %d "
+			"characters, as in postgresql@15-main.service",
+			alloc_unit(alloc), ID_UNIT_MAX);
+	if (alloc->csi_plugin.type != CSI_PLUGIN_NONE)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "csi_plugin: contradicts driver \"" DRIVER_SYSTEMD
+				 "\": a plugin is started by the "
+				 "node itself; use driver = \"" DRIVER_NONE "\"");
+	if (alloc->stop_timeout_ms > ALLOC_STOP_TIMEOUT_MAX_MS)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "stop_timeout: %" PRIu32 " ms are more than %d ms", alloc->stop_timeout_ms,
+				 ALLOC_STOP_TIMEOUT_MAX_MS);
+	return STATUS_OK;
+}
+
+static enum status validate_driver(const struct alloc *alloc, struct error *err)
+{
+	if (str_eq(alloc->driver, DRIVER_NONE))
+		return validate_without_unit(alloc, err);
+	if (str_eq(alloc->driver, DRIVER_SYSTEMD))
+		return validate_unit(alloc, err);
+	return error_set(err, STATUS_UNIMPLEMENTED, 0,
+			 "driver: '%s' is not known; use driver = \"" DRIVER_NONE "\", or \"" DRIVER_SYSTEMD
+			 "\" with a unit",
+			 alloc->driver);
 }
 
 enum status alloc_validate(const struct alloc *alloc, struct error *err)
@@ -245,10 +311,9 @@ enum status alloc_validate(const struct alloc *alloc, struct error *err)
 	if (alloc->node_id[0] != '\0' && !id_is_name(alloc->node_id, NODE_ID_MAX))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "node: '%.64s' is not a node id",
 				 alloc->node_id);
-	if (!str_eq(alloc->driver, "none"))
-		return error_set(err, STATUS_UNIMPLEMENTED, 0,
-				 "driver: '%s' is not built yet; use driver = \"none\"", alloc->driver);
-	st = validate_csi_plugin(&alloc->csi_plugin, err);
+	st = validate_driver(alloc, err);
+	if (st == STATUS_OK)
+		st = validate_csi_plugin(&alloc->csi_plugin, err);
 	return st == STATUS_OK ? validate_volumes(alloc, err) : st;
 }
 

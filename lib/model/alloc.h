@@ -1,8 +1,8 @@
 #pragma once
 /* An allocation: work placed on one node, with the volumes it needs.
  *
- * Its lists and its description are not inside: a copy by assignment shares those of the original, and is
- * good for as long as they are. Who keeps an allocation gives it its own, see alloc_own(). */
+ * Its lists, its unit and its description are not inside: a copy by assignment shares those of the original,
+ * and is good for as long as they are. Who keeps an allocation gives it its own, see alloc_own(). */
 
 #include "base/error.h"
 #include "model/claim.h"
@@ -18,7 +18,11 @@ enum {
 	ALLOC_PATH_MAX = 511,
 	CSI_PLUGIN_SOCKET_MAX = 63,
 	CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS = 3600 * 1000,
+	ALLOC_STOP_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
 };
+
+#define DRIVER_NONE "none"
+#define DRIVER_SYSTEMD "systemd"
 
 enum desired_status {
 	DESIRED_UNSPECIFIED,
@@ -76,6 +80,8 @@ struct alloc {
 	char name[ALLOC_NAME_MAX + 1];
 	char node_id[NODE_ID_MAX + 1];
 	char driver[ALLOC_DRIVER_MAX + 1];
+	char *unit;			/* DRIVER_SYSTEMD: that is started; NULL: none, see alloc_unit() */
+	uint32_t stop_timeout_ms;	/* DRIVER_SYSTEMD; 0: as the unit says */
 	struct volume_request *volumes; /* NULL only when there are none */
 	uint32_t n_volumes;
 	enum desired_status desired_status;
@@ -92,8 +98,8 @@ struct alloc {
 	uint64_t modify_index;
 };
 
-/** Give @alloc lists and a description of its own, copies of those that it has. False when memory is short:
- * it has none then. alloc_release() frees them. */
+/** Give @alloc lists, a unit and a description of its own, copies of those that it has. False when memory is
+ * short: it has none then. alloc_release() frees them. */
 bool alloc_own(struct alloc *alloc);
 
 /** Free what one that has its own has; it is without then. */
@@ -101,6 +107,9 @@ void alloc_release(struct alloc *alloc);
 
 /** What its node says about it for people; empty: nothing. */
 const char *alloc_description(const struct alloc *alloc);
+
+/** The unit that it runs; empty: none. */
+const char *alloc_unit(const struct alloc *alloc);
 
 /** Fill what may be left out: namespace, driver, attachment mode of volume requests. */
 void alloc_default(struct alloc *alloc);

@@ -1,6 +1,7 @@
 #include "model/pb.h"
 
 #include "base/cleanup.h"
+#include "base/id.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -216,6 +217,9 @@ static const struct field_map alloc_fields[] = {
 	STRING(struct alloc, name),
 	STRING(struct alloc, node_id),
 	STRING(struct alloc, driver),
+	/* one more than is valid: what is longer is refused, not cut */
+	OWN_TEXT(struct alloc, unit, ID_UNIT_MAX + 1),
+	NUMBER(struct alloc, stop_timeout_ms),
 	OWN_LIST(struct alloc, "volumes", volumes, n_volumes, ALLOC_VOLUMES_MAX, &volume_request_map),
 	ENUM(struct alloc, desired_status, DESIRED_N),
 	ENUM(struct alloc, client_status, CLIENT_N),

@@ -17,6 +17,7 @@ static const char *const capability_names[CAPABILITY_N] = {
 	[CAPABILITY_MOUNT_VOLUME] = "csi-mount-volume",
 	[CAPABILITY_WRITE_VOLUME] = "csi-write-volume",
 	[CAPABILITY_REGISTER_PLUGIN] = "csi-register-plugin",
+	[CAPABILITY_RUN_UNIT] = "alloc-run-unit",
 	[CAPABILITY_LIST_JOBS] = "list-jobs",
 	[CAPABILITY_READ_JOB] = "read-job",
 	[CAPABILITY_SUBMIT_JOB] = "submit-job",
@@ -75,10 +76,11 @@ static enum status check_rule(const char *policy, const Holdfast__V1__NamespaceR
 	for (size_t i = 0; i < rule->n_capabilities; i++)
 		if (!str_eq(rule->capabilities[i], DENY) &&
 		    names_find(capability_names, CAPABILITY_N, rule->capabilities[i]) < 0)
-			return invalid(err, policy, "capability", rule->capabilities[i],
-				       "csi-list-volume, csi-read-volume, csi-mount-volume, "
-				       "csi-write-volume, csi-register-plugin, list-jobs, read-job, "
-				       "submit-job or deny");
+			return invalid(
+				err, policy, "capability", rule->capabilities[i],
+				"csi-list-volume, csi-read-volume, csi-mount-volume, "
+				"csi-write-volume, csi-register-plugin, alloc-run-unit, list-jobs, read-job, "
+				"submit-job or deny");
 	return STATUS_OK;
 }
 

@@ -82,6 +82,49 @@ static void uuids_have_36_lower_case_characters(void **state)
 		assert_int_equal(id_is_uuid(cases[i].text), cases[i].expected);
 }
 
+static void a_service_unit_is_one_that_can_be_started(void **state)
+{
+	static const struct {
+		const char *text;
+		bool expected;
+	} cases[] = {
+		{"a.service", true},
+		{"postgresql@15-main.service", true},
+		{"dev-disk\\x2d1.service", true},
+		{"A:b_c-1.x.service", true},
+		{"a@b.c.service", true},
+		{"", false},
+		{".service", false},
+		{"a", false},
+		{"a.service ", false},
+		{"a.service\n", false},
+		{"a.services", false},
+		{"a.Service", false},
+		{"a.socket", false},
+		{"a.mount", false},
+		{"a@.service", false}, /* a template */
+		{"@b.service", false},
+		{"a@b@c.service", false},
+		{"-a.service", false},
+		{".a.service", false},
+		{"a/b.service", false},
+		{"a b.service", false},
+		{"\xc3\xa4.service", false},
+		{"*.service", false},
+	};
+	char text[ID_UNIT_MAX + 2];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (id_is_service_unit(cases[i].text) != cases[i].expected)
+			fail_msg("'%s'", cases[i].text);
+	for (size_t n = ID_UNIT_MAX; n <= ID_UNIT_MAX + 1; n++) {
+		memset(text, 'a', n);
+		memcpy(text + n - strlen(".service"), ".service", sizeof(".service"));
+		assert_int_equal(id_is_service_unit(text), n == ID_UNIT_MAX);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -90,6 +133,7 @@ int main(void)
 		cmocka_unit_test(names_begin_with_a_letter_or_digit),
 		cmocka_unit_test(names_have_at_most_as_many_characters_as_allowed),
 		cmocka_unit_test(uuids_have_36_lower_case_characters),
+		cmocka_unit_test(a_service_unit_is_one_that_can_be_started),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

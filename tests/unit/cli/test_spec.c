@@ -156,6 +156,18 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 	}
 }
 
+static void an_allocation_names_the_unit_it_starts(void **state)
+{
+	Holdfast__V1__Allocation *a = alloc("name = \"db\"\ndriver = \"systemd\"\nunit = \"pg@15.service\"\n"
+					    "stop_timeout = \"90s\"\n");
+
+	(void)state;
+	assert_string_equal(a->driver, "systemd");
+	assert_string_equal(a->unit, "pg@15.service");
+	assert_int_equal(a->stop_timeout_ms, 90000);
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+}
+
 static void an_allocation_names_the_plugin_it_runs_as_in_nomad(void **state)
 {
 	static const char *const texts[] = {
@@ -398,6 +410,7 @@ int main(void)
 		cmocka_unit_test(sources_of_every_class_are_read),
 		cmocka_unit_test(several_capabilities_keep_their_order_in_hcl_and_json),
 		cmocka_unit_test(an_allocation_takes_its_volumes_by_label),
+		cmocka_unit_test(an_allocation_names_the_unit_it_starts),
 		cmocka_unit_test(an_allocation_names_the_plugin_it_runs_as_in_nomad),
 		cmocka_unit_test(a_volume_file_of_nomad_is_read_whole),
 		cmocka_unit_test(the_same_is_read_from_json),

@@ -56,6 +56,56 @@ static void upper_case_id(struct alloc *a)
 {
 	a->id[0] = 'A';
 }
+static char db_unit[] = "db.service";
+
+static void unit_without_driver(struct alloc *a)
+{
+	a->unit = db_unit;
+}
+
+static void stop_timeout_without_driver(struct alloc *a)
+{
+	a->stop_timeout_ms = 1;
+}
+
+static void run_unit(struct alloc *a)
+{
+	(void)str_copy(a->driver, sizeof(a->driver), DRIVER_SYSTEMD);
+	a->unit = db_unit;
+}
+
+static void driver_without_unit(struct alloc *a)
+{
+	run_unit(a);
+	a->unit = NULL;
+}
+
+static void unit_that_is_a_socket(struct alloc *a)
+{
+	static char unit[] = "db.socket";
+
+	run_unit(a);
+	a->unit = unit;
+}
+
+static void unit_and_plugin(struct alloc *a)
+{
+	run_unit(a);
+	a->csi_plugin = (struct csi_plugin){.id = "ebs", .type = CSI_PLUGIN_NODE};
+}
+
+static void unit_without_volumes(struct alloc *a)
+{
+	run_unit(a);
+	a->n_volumes = 0;
+}
+
+static void patient_unit(struct alloc *a)
+{
+	run_unit(a);
+	a->stop_timeout_ms = ALLOC_STOP_TIMEOUT_MAX_MS + 1;
+}
+
 static void other_driver(struct alloc *a)
 {
 	(void)str_copy(a->driver, sizeof(a->driver), "exec");
@@ -129,6 +179,13 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 		{slash_in_source, "source", "a/b", STATUS_INVALID_ARGUMENT},
 		{dots_as_name, "volume", "..", STATUS_INVALID_ARGUMENT},
 		{upper_case_id, "id", "UUID", STATUS_INVALID_ARGUMENT},
+		{unit_without_driver, "unit: 'db.service'", "driver \"none\"", STATUS_INVALID_ARGUMENT},
+		{stop_timeout_without_driver, "stop_timeout", "driver \"none\"", STATUS_INVALID_ARGUMENT},
+		{driver_without_unit, "unit: is missing", "driver \"systemd\"", STATUS_INVALID_ARGUMENT},
+		{unit_that_is_a_socket, "unit: 'db.socket'", "service", STATUS_INVALID_ARGUMENT},
+		{unit_and_plugin, "csi_plugin", "driver \"systemd\"", STATUS_INVALID_ARGUMENT},
+		{unit_without_volumes, "volume", "driver systemd", STATUS_INVALID_ARGUMENT},
+		{patient_unit, "stop_timeout", "86400000", STATUS_INVALID_ARGUMENT},
 		{other_driver, "driver", "exec", STATUS_UNIMPLEMENTED},
 		{slash_in_node, "node", "n/1", STATUS_INVALID_ARGUMENT},
 		{multi_node_reader, "access_mode", "read_only", STATUS_INVALID_ARGUMENT},
@@ -153,6 +210,22 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 		assert_non_null(strstr(err.msg, cases[i].says));
 		assert_non_null(strstr(err.msg, cases[i].also));
 	}
+}
+
+static void an_allocation_may_run_a_unit(void **state)
+{
+	struct alloc a = an_alloc(ALLOC_1, "n1");
+
+	(void)state;
+	assert_string_equal(alloc_unit(&a), "");
+	run_unit(&a);
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	a.stop_timeout_ms = ALLOC_STOP_TIMEOUT_MAX_MS;
+	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
+	assert_true(alloc_own(&a));
+	assert_ptr_not_equal(a.unit, db_unit);
+	assert_string_equal(alloc_unit(&a), "db.service");
+	alloc_release(&a);
 }
 
 static void an_allocation_that_runs_a_plugin_needs_no_volumes(void **state)
@@ -304,6 +377,7 @@ static void an_allocation_without_lists_owns_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_allocation_may_run_a_unit),
 		cmocka_unit_test(an_allocation_that_runs_a_plugin_needs_no_volumes),
 		cmocka_unit_test(the_socket_of_a_plugin_is_a_plain_file_name),
 		cmocka_unit_test(the_services_of_a_plugin_follow_from_its_type),

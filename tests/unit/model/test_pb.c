@@ -47,7 +47,7 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 {
 	struct volume v = a_volume();
 	struct volume v2;
-	char description[] = "it runs";
+	char description[] = "it runs", unit[] = "db.service";
 	struct alloc a = an_alloc(ALLOC_1, "n1");
 	struct alloc a2;
 	struct node n = a_node("n1");
@@ -72,6 +72,8 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	for (uint32_t i = 0; i < v.n_capabilities; i++)
 		v.capabilities[i] = (struct capability){MULTI_NODE_MULTI_WRITER, ATTACHMENT_BLOCK_DEVICE};
 	a.client_description = description;
+	a.unit = unit;
+	a.stop_timeout_ms = 11;
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
 	a.published[0].is_device = true;

@@ -63,6 +63,7 @@ static void each_word_gives_what_nomad_gives(void **state)
 		{"", "csi-mount-volume", B(MOUNT_VOLUME)},
 		{"", "csi-write-volume", B(WRITE_VOLUME)},
 		{"", "csi-register-plugin", B(REGISTER_PLUGIN)},
+		{"", "alloc-run-unit", B(RUN_UNIT)},
 		{"", "list-jobs", B(LIST_JOBS)},
 		{"", "read-job", B(READ_JOB)},
 		{"", "submit-job", B(SUBMIT_JOB)},

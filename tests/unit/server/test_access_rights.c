@@ -109,6 +109,7 @@ static void each_capability_opens_its_rights_in_its_namespace(void **state)
 		{"csi-mount-volume", R(VOLUME_LIST) | R(VOLUME_READ) | R(VOLUME_MOUNT)},
 		{"csi-write-volume", R(VOLUME_WRITE)},
 		{"csi-register-plugin", R(PLUGIN_REGISTER)},
+		{"alloc-run-unit", R(UNIT_RUN)},
 		{"list-jobs", R(VOLUME_LIST) | R(JOB_LIST)},
 		{"read-job", R(VOLUME_READ) | R(JOB_READ)},
 		{"submit-job", R(JOB_SUBMIT)},

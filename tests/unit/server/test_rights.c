@@ -113,9 +113,10 @@ static const struct row rows[] = {
 };
 
 /* Everything that a policy can give. */
-#define ALL_POLICIES                                                                        \
-	"\"namespaces\": [{\"namespace\": \"*\", \"policy\": \"write\", \"capabilities\": " \
-	"[\"csi-register-plugin\"]}], \"plugin\": \"read\", \"node\": \"write\", \"operator\": \"write\""
+#define ALL_POLICIES                                                                                   \
+	"\"namespaces\": [{\"namespace\": \"*\", \"policy\": \"write\", \"capabilities\": "            \
+	"[\"csi-register-plugin\", \"alloc-run-unit\"]}], \"plugin\": \"read\", \"node\": \"write\", " \
+	"\"operator\": \"write\""
 
 static const ProtobufCServiceDescriptor *const all_services[] = {
 	&holdfast__v1__volumes__descriptor,  &holdfast__v1__plugins__descriptor,

@@ -302,6 +302,45 @@ static void only_who_may_register_plugins_runs_one(void **state)
 	free(secret);
 }
 
+/* A service runs as whom its unit says: the right to run work is not enough for it. */
+static void only_who_may_run_units_starts_one(void **state)
+{
+	static const char put[] =
+		"{\"policy\": {\"name\": \"dev\", \"namespaces\": [{\"namespace\": \"default\", "
+		"\"policy\": \"write\"%s}, {\"namespace\": \"other\", \"capabilities\": "
+		"[\"alloc-run-unit\"]}]}}";
+	static const char run[] = "{\"allocation\": {\"name\": \"p\", \"node_id\": \"n1\"%s}}";
+	static const char *const asks[] = {
+		", \"driver\": \"systemd\"",
+		", \"driver\": \"systemd\", \"unit\": \"db.service\"",
+		", \"unit\": \"db.service\"",
+	};
+	struct fixture *f = *state;
+	char request[512];
+	struct error err;
+	char *secret;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	(void)str_format(request, sizeof(request), put, "");
+	operator_does(f, "Operator.PutPolicy", request);
+	secret = make_token(f, "{\"name\": \"t\", \"type\": \"CLIENT\", \"policies\": [\"dev\"]}");
+	for (size_t i = 0; i < ARRAY_SIZE(asks); i++) {
+		(void)str_format(request, sizeof(request), run, asks[i]);
+		assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err),
+				 STATUS_PERMISSION_DENIED);
+		assert_non_null(strstr(err.msg, "alloc-run-unit"));
+	}
+	(void)str_format(request, sizeof(request), put, ", \"capabilities\": [\"alloc-run-unit\"]");
+	operator_does(f, "Operator.PutPolicy", request);
+	/* from here on it is judged by what it asks for */
+	for (size_t i = 0; i < ARRAY_SIZE(asks); i++) {
+		(void)str_format(request, sizeof(request), run, asks[i]);
+		assert_int_equal(as(f, NULL, secret, "Allocations.Run", request, &err),
+				 STATUS_INVALID_ARGUMENT);
+	}
+	free(secret);
+}
+
 static void a_policy_can_be_changed_listed_and_deleted(void **state)
 {
 	struct fixture *f = *state;
@@ -499,6 +538,7 @@ int main(void)
 		TEST(a_page_of_tokens_ends_where_the_next_begins),
 		TEST(no_list_gives_a_page_above_its_most),
 		TEST(only_who_may_register_plugins_runs_one),
+		TEST(only_who_may_run_units_starts_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
