@@ -5,6 +5,7 @@
 #include "tokens.h"
 
 #include "base/id.h"
+#include "base/join.h"
 #include "base/names.h"
 #include "base/str.h"
 #include "rpc/server.h"
@@ -308,7 +309,7 @@ static void name_certificate(const struct server *server, const struct rpc_peer 
 	if (peer->uri[0] == '\0')
 		(void)str_copy(ret, ACCESS_WHO_SIZE, "anonymous");
 	else if (identity_parse(peer->uri, server->config.cluster, &identity, NULL) == STATUS_OK)
-		(void)str_format(ret, ACCESS_WHO_SIZE, "%s/%s", role_names[identity.role], identity.name);
+		(void)str_join(ret, ACCESS_WHO_SIZE, role_names[identity.role], "/", identity.name);
 	else
 		(void)str_format(ret, ACCESS_WHO_SIZE, "%.150s", peer->uri);
 }

@@ -5,6 +5,7 @@
 #include "state.h"
 
 #include "base/cleanup.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "model/pb.h"
 
@@ -57,7 +58,7 @@ static void volume_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 {
 	const struct volume *volume = value;
 
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME "%s/%s", volume->namespace, volume->id);
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_VOLUME, volume->namespace, "/", volume->id);
 }
 
 static enum status put_volume(struct state *state, const void *value, struct error *err)
@@ -89,7 +90,7 @@ static void forget_volume(struct state *state, const void *value)
 
 static void node_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_NODE "%s", ((const struct node *)value)->id);
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_NODE, ((const struct node *)value)->id);
 }
 
 static enum status put_node(struct state *state, const void *value, struct error *err)
@@ -116,8 +117,8 @@ static void instance_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 {
 	const struct plugin_instance *instance = value;
 
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_NODE_PLUGIN "%s/%s/%s", instance->node_id,
-			 instance->plugin.plugin_id, instance->plugin.profile);
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_NODE_PLUGIN, instance->node_id, "/",
+		       instance->plugin.plugin_id, "/", instance->plugin.profile);
 }
 
 static enum status put_instance(struct state *state, const void *value, struct error *err)
@@ -149,7 +150,7 @@ static void forget_instance(struct state *state, const void *value)
 
 static void alloc_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC "%s", ((const struct alloc *)value)->id);
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_ALLOC, ((const struct alloc *)value)->id);
 }
 
 static enum status put_alloc(struct state *state, const void *value, struct error *err)
@@ -174,7 +175,7 @@ static void forget_alloc(struct state *state, const void *value)
 
 static void claim_key(const void *value, char ret[static OBJECT_KEY_SIZE])
 {
-	(void)str_format(ret, OBJECT_KEY_SIZE, PREFIX_CLAIM "%s", ((const struct claim *)value)->id);
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_CLAIM, ((const struct claim *)value)->id);
 }
 
 static enum status put_claim(struct state *state, const void *value, struct error *err)

@@ -5,6 +5,7 @@
 #include "objects.h"
 #include "records.h"
 
+#include "base/join.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -13,8 +14,7 @@ static const void *find_record(struct state *state, const char *prefix, const ch
 {
 	char key[OBJECT_KEY_SIZE];
 
-	return str_format(key, sizeof(key), "%s%s/%s", prefix, namespace, id) < 0 ? NULL
-										  : state_record(state, key);
+	return str_join(key, sizeof(key), prefix, namespace, "/", id) < 0 ? NULL : state_record(state, key);
 }
 
 const Holdfast__V1__VolumeDetail *plugin_args_detail(struct state *state, const char *namespace,

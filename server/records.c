@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COPY_SMALL = 256 }; /* bytes of a message that is copied by way of the stack */
+
 struct sort {
 	const char *prefix;
 	const ProtobufCMessageDescriptor *descriptor;
@@ -75,9 +77,11 @@ const ProtobufCMessageDescriptor *record_descriptor(const char *key)
 ProtobufCMessage *message_copy(const ProtobufCMessage *message)
 {
 	size_t len = protobuf_c_message_get_packed_size(message);
-	cleanup_free uint8_t *bytes = malloc(len + 1);
+	uint8_t small[COPY_SMALL];
+	cleanup_free uint8_t *large = len > sizeof(small) ? malloc(len) : NULL;
+	uint8_t *bytes = large ? large : small;
 
-	if (!bytes)
+	if (len > sizeof(small) && !large)
 		return NULL;
 	(void)protobuf_c_message_pack(message, bytes);
 	return protobuf_c_message_unpack(message->descriptor, NULL, len, bytes);

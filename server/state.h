@@ -179,6 +179,11 @@ struct state {
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
 	struct server *server; /* borrowed; whose state it is; NULL: claims are only kept */
+	/* Found last, NULL: none. One request asks for the same ones many times, and each look-up in a large
+	 * tree goes through memory that no cache has. */
+	struct volume_entry *last_volume;
+	struct alloc_entry *last_alloc;
+	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_allocs_by[CLIENT_N];
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down;

@@ -15,10 +15,16 @@ TREE_GENERATE(alloc_tree, alloc_entry, by_id, compare_allocs)
 
 struct alloc_entry *state_alloc(struct state *state, const char *id)
 {
+	struct alloc_entry *found = state->last_alloc;
 	struct alloc_entry key;
 
+	if (found && str_eq(found->id, id))
+		return found;
 	key.id = id;
-	return RB_FIND(alloc_tree, &state->allocs, &key);
+	found = RB_FIND(alloc_tree, &state->allocs, &key);
+	if (found)
+		state->last_alloc = found;
+	return found;
 }
 
 struct alloc_entry *state_alloc_from(struct state *state, const char *id)
@@ -117,6 +123,8 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 		LIST_REMOVE(claim, of_alloc);
 		claim->of_alloc.le_prev = NULL; /* as of one whose allocation is not known */
 	}
+	if (state->last_alloc == entry)
+		state->last_alloc = NULL;
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
 	if (entry->plugin) {

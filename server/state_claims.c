@@ -1,5 +1,7 @@
 #include "state_internal.h"
 
+#include "base/str.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +14,16 @@ TREE_GENERATE(claim_tree, claim_entry, by_id, compare_claims)
 
 struct claim_entry *state_claim(struct state *state, const char *id)
 {
+	struct claim_entry *found = state->last_claim;
 	struct claim_entry key;
 
+	if (found && str_eq(found->id, id))
+		return found;
 	key.id = id;
-	return RB_FIND(claim_tree, &state->claims, &key);
+	found = RB_FIND(claim_tree, &state->claims, &key);
+	if (found)
+		state->last_claim = found;
+	return found;
 }
 
 struct claim_entry *state_claim_from(struct state *state, const char *id)
@@ -72,6 +80,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	entry->volume = volume;
 	entry->node = node;
 	RB_INSERT(claim_tree, &state->claims, entry);
+	state->last_claim = entry;
 	LIST_INSERT_HEAD(&volume->claims, entry, of_volume);
 	LIST_INSERT_HEAD(&node->claims, entry, of_node);
 	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
@@ -100,6 +109,8 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	count_claim(state, &entry->claim, -1);
+	if (state->last_claim == entry)
+		state->last_claim = NULL;
 	RB_REMOVE(claim_tree, &state->claims, entry);
 	LIST_REMOVE(entry, of_volume);
 	LIST_REMOVE(entry, of_node);

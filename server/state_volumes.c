@@ -18,11 +18,17 @@ TREE_GENERATE(plugin_volume_tree, volume_entry, of_plugin, compare_volumes)
 
 struct volume_entry *state_volume(struct state *state, const char *namespace, const char *id)
 {
+	struct volume_entry *found = state->last_volume;
 	struct volume_entry key;
 
+	if (found && str_eq(found->id, id) && str_eq(found->namespace, namespace))
+		return found;
 	key.namespace = namespace;
 	key.id = id;
-	return RB_FIND(volume_tree, &state->volumes, &key);
+	found = RB_FIND(volume_tree, &state->volumes, &key);
+	if (found)
+		state->last_volume = found;
+	return found;
 }
 
 struct volume_entry *state_volume_from(struct state *state, const char *namespace, const char *id)
@@ -87,6 +93,8 @@ void state_delete_volume(struct state *state, struct volume_entry *entry)
 
 	while ((claim = LIST_FIRST(&entry->claims)))
 		state_delete_claim(state, claim);
+	if (state->last_volume == entry)
+		state->last_volume = NULL;
 	RB_REMOVE(volume_tree, &state->volumes, entry);
 	state->n_volumes--;
 	RB_REMOVE(plugin_volume_tree, &entry->plugin->volumes, entry);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,10 @@ enum progress { PROGRESS_WAITING, PROGRESS_UNDER_WAY, PROGRESS_DONE, PROGRESS_TA
 struct ticket_ahead {
 	STAILQ_ENTRY(ticket_ahead) next; /* while it waits */
 	struct ticket_signer *signer;
-	enum progress progress; /* under the signer's lock */
-	struct ticket ticket;	/* of the signer's thread while it is under way */
+	/* Changes under the signer's lock. PROGRESS_DONE is the last word, and whoever reads it has the
+	 * ticket. */
+	_Atomic enum progress progress;
+	struct ticket ticket; /* of the signer's thread while it is under way */
 };
 
 STAILQ_HEAD(ahead_queue, ticket_ahead);
@@ -34,6 +37,7 @@ struct ticket_signer {
 	struct ahead_queue waiting;
 	size_t n_waiting;
 	bool is_stopping;
+	bool is_awaited; /* somebody waits for done */
 };
 
 /* The next that waits, under way now; NULL when the signer has to end. */
@@ -63,7 +67,8 @@ static void *signer_main(void *userdata)
 		ticket_sign(signer->issuer, &ahead->ticket);
 		(void)pthread_mutex_lock(&signer->lock);
 		ahead->progress = PROGRESS_DONE;
-		(void)pthread_cond_signal(&signer->done);
+		if (signer->is_awaited)
+			(void)pthread_cond_signal(&signer->done);
 	}
 	(void)pthread_mutex_unlock(&signer->lock);
 	return NULL;
@@ -151,14 +156,18 @@ static bool settle(struct ticket_ahead *ahead)
 	struct ticket_signer *signer = ahead->signer;
 	bool is_signed;
 
+	if (ahead->progress == PROGRESS_DONE)
+		return true;
 	(void)pthread_mutex_lock(&signer->lock);
 	if (ahead->progress == PROGRESS_WAITING) { /* the first ones are asked for first: found at once */
 		STAILQ_REMOVE(&signer->waiting, ahead, ticket_ahead, next);
 		signer->n_waiting--;
 		ahead->progress = PROGRESS_TAKEN_BACK;
 	}
+	signer->is_awaited = ahead->progress == PROGRESS_UNDER_WAY;
 	while (ahead->progress == PROGRESS_UNDER_WAY)
 		(void)pthread_cond_wait(&signer->done, &signer->lock);
+	signer->is_awaited = false;
 	is_signed = ahead->progress == PROGRESS_DONE;
 	(void)pthread_mutex_unlock(&signer->lock);
 	return is_signed;

@@ -72,6 +72,40 @@ static void keys_that_are_too_long_find_nothing(void **st)
 	state_release(&state);
 }
 
+/* A look-up remembers what it found: what has gone, or came again, must not be mistaken for it. */
+static void what_was_found_last_is_forgotten_when_it_goes(void **st)
+{
+	struct volume v = volume("default", "db");
+	struct volume other = volume("other", "db");
+	struct claim c = claim(1, "db", CLAIM_RESERVED);
+	struct alloc a = {.node_id = "n1"};
+	struct state state;
+
+	(void)st;
+	(void)str_copy(a.id, sizeof(a.id), c.allocation_id);
+	state_init(&state);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(state_put_volume(&state, &v, NULL), STATUS_OK);
+		assert_int_equal(state_put_volume(&state, &other, NULL), STATUS_OK);
+		assert_int_equal(state_put_alloc(&state, &a, NULL), STATUS_OK);
+		assert_int_equal(state_put_claim(&state, &c, NULL), STATUS_OK);
+		assert_string_equal(state_volume(&state, "default", "db")->namespace, "default");
+		assert_string_equal(state_volume(&state, "other", "db")->namespace, "other");
+		assert_null(state_volume(&state, "other", "d"));
+		assert_ptr_equal(state_claim(&state, c.id)->volume, state_volume(&state, "default", "db"));
+		assert_null(state_claim(&state, a.id));
+		assert_ptr_equal(LIST_FIRST(&state_alloc(&state, a.id)->claims), state_claim(&state, c.id));
+		assert_null(state_alloc(&state, c.id));
+		state_delete_claim(&state, state_claim(&state, c.id));
+		assert_null(state_claim(&state, c.id));
+		state_delete_alloc(&state, state_alloc(&state, a.id));
+		assert_null(state_alloc(&state, a.id));
+		state_delete_volume(&state, state_volume(&state, "default", "db"));
+		assert_null(state_volume(&state, "default", "db"));
+	}
+	state_release(&state);
+}
+
 static void live_claims_are_counted_through_their_whole_life(void **st)
 {
 	struct volume v = volume("default", "db");
@@ -215,6 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(volumes_are_found_whole_and_walked_in_order_by_namespace),
 		cmocka_unit_test(keys_that_are_too_long_find_nothing),
+		cmocka_unit_test(what_was_found_last_is_forgotten_when_it_goes),
 		cmocka_unit_test(live_claims_are_counted_through_their_whole_life),
 		cmocka_unit_test(allocations_that_are_not_over_are_counted_by_node),
 		cmocka_unit_test(an_allocation_may_be_replaced_by_a_copy_that_shares_its_lists),
