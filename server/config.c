@@ -97,6 +97,14 @@ static enum status bind_tls(const struct conf *conf, const char *label, json_t *
 	return conf_bind(conf, body, tls_fields, ARRAY_SIZE(tls_fields), target, err);
 }
 
+static enum status bind_controller(const struct conf *conf, const char *label, json_t *body, void *target,
+				   struct error *err)
+{
+	struct config *config = target;
+
+	return controller_nodes_bind(conf, label, body, &config->controller_nodes, err);
+}
+
 static enum status add_forbidden(const struct conf *conf, json_t *at, const char *id, struct config *config,
 				 struct error *err)
 {
@@ -191,6 +199,7 @@ static const struct conf_field top_fields[] = {
 	 .max = 365 * USEC_PER_DAY},
 	{.key = "listen", .type = CONF_BLOCKS, .block = bind_listen},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
+	{.key = "controller", .type = CONF_BLOCKS, .block = bind_controller},
 };
 
 static void release_conf(struct conf **conf)

@@ -1,6 +1,8 @@
 #pragma once
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 
+#include "controller_nodes.h"
+
 #include "base/error.h"
 #include "model/volume.h"
 
@@ -29,6 +31,7 @@ struct config {
 	uint64_t node_down_after_us; /* a node without a session is down then; frees nothing */
 	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
 	size_t n_attest_forbidden;
+	struct controller_nodes controller_nodes;
 	uint64_t controller_timeout_us; /* of one call to a CSI plugin */
 	uint64_t gc_interval_us;	/* between two collections */
 	uint64_t gc_after_us;		/* how long ago something must have ended to be collected */

@@ -12,8 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status read_plugin(const char *node_id, const Holdfast__V1__NodePlugin *from,
-			       struct plugin_instance *ret, struct error *err)
+/* What a node says of a controller that may not be there is not even kept: nothing that asks for one can come
+ * across it. That the plugin's volumes need one stays. */
+static void drop_unlisted_controller(struct server *server, const char *node_id, struct node_plugin *plugin)
+{
+	if (!plugin->has_controller ||
+	    controller_nodes_allow(&server->config.controller_nodes, plugin->plugin_id, node_id))
+		return;
+	plugin->has_controller = false;
+	plugin->controller = (struct controller_half){0};
+	log_ctx(LOG_NOTICE,
+		&(struct log_ctx){.node = node_id, .plugin = plugin->plugin_id, .op = "fingerprint"},
+		"node %s is not among the nodes of controller \"%s\" in %s: what it says of a controller "
+		"does "
+		"not count",
+		node_id, plugin->plugin_id, server->config.path);
+}
+
+static enum status read_plugin(struct server *server, const char *node_id,
+			       const Holdfast__V1__NodePlugin *from, struct plugin_instance *ret,
+			       struct error *err)
 {
 	enum status st;
 
@@ -31,6 +49,7 @@ static enum status read_plugin(const char *node_id, const Holdfast__V1__NodePlug
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "node %s: plugin %s has a profile, which only the native plugin has",
 				 node_id, ret->plugin.plugin_id);
+	drop_unlisted_controller(server, node_id, &ret->plugin);
 	(void)str_copy(ret->node_id, sizeof(ret->node_id), node_id);
 	ret->plugin.update_time_ms = clock_realtime_ms();
 	return STATUS_OK;
@@ -111,7 +130,7 @@ enum status fingerprint_stage(struct server *server, struct change *change, cons
 	if (!said)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	for (size_t i = 0; i < n_plugins; i++) {
-		enum status st = read_plugin(node_id, plugins[i], &said[i], err);
+		enum status st = read_plugin(server, node_id, plugins[i], &said[i], err);
 
 		if (st != STATUS_OK)
 			return st;

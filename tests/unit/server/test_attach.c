@@ -369,6 +369,28 @@ static void without_a_controller_nothing_is_stored(void **state)
 	assert_int_equal(f->server->state.n_claims, 0);
 }
 
+/* Whoever has a node's certificate can say that a controller is there. */
+static void a_node_that_is_not_listed_as_a_controllers_is_asked_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct controller_nodes *lists = &f->server->config.controller_nodes;
+	struct error err;
+
+	lists->lists[0] = (struct controller_list){.plugin_id = "ebs", .nodes = {"n3"}, .n_nodes = 1};
+	lists->n_lists = 1;
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, NULL, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "plugin ebs"));
+	assert_int_equal(f->plugin.calls[ATTACH], 0);
+	assert_int_equal(f->server->state.n_claims, 0);
+	(void)str_copy(lists->lists[0].nodes[0], sizeof(lists->lists[0].nodes[0]), "n2");
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	assert_int_equal(f->plugin.calls[ATTACH], 1);
+}
+
 static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
 {
 	struct fixture *f = *state;
@@ -560,6 +582,7 @@ int main(void)
 		TEST(a_reservation_does_not_expire_while_its_controller_is_asked),
 		TEST(without_the_providers_name_of_the_node_nothing_is_stored),
 		TEST(without_a_controller_nothing_is_stored),
+		TEST(a_node_that_is_not_listed_as_a_controllers_is_asked_nothing),
 		TEST(a_plugin_that_attaches_nothing_is_not_asked),
 		TEST(a_repeated_claim_gets_the_publish_context_again),
 		TEST(two_claims_of_one_allocation_at_once_are_one_claim),

@@ -89,11 +89,82 @@ static void plugins_without_operators_words_are_a_bounded_list_of_names(void **s
 	}
 }
 
+static enum status load_controller(int n, struct config *config, struct error *err)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
+
+	strbuf_puts(&sb, "cluster = \"c\"\ncontroller \"ebs\" {\n  nodes = [");
+	for (int i = 0; i < n; i++)
+		strbuf_printf(&sb, "%s\"n%d\"", i > 0 ? ", " : "", i);
+	strbuf_puts(&sb, "]\n}\n");
+	return load(sb.data, config, err);
+}
+
+static enum status load_controllers(int n, struct config *config, struct error *err)
+{
+	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
+
+	strbuf_puts(&sb, "cluster = \"c\"\n");
+	for (int i = 0; i < n; i++)
+		strbuf_printf(&sb, "controller \"p%d\" {\n  nodes = []\n}\n", i);
+	return load(sb.data, config, err);
+}
+
+static void the_nodes_of_a_controller_are_bounded_lists_of_names(void **state)
+{
+	static const char *const refused[] = {
+		"cluster = \"c\"\ncontroller \"ebs\" { nodes = \"n1\" }\n",
+		"cluster = \"c\"\ncontroller \"ebs\" { nodes = [ 1 ] }\n",
+		"cluster = \"c\"\ncontroller \"ebs\" { nodes = [ \"a/b\" ] }\n",
+		"cluster = \"c\"\ncontroller \"ebs\" { node = [ \"a\" ] }\n",
+		"cluster = \"c\"\ncontroller \"ebs\" { }\n",
+		"cluster = \"c\"\ncontroller \"native\" { nodes = [ \"a\" ] }\n",
+		"cluster = \"c\"\ncontroller \"a/b\" { nodes = [ \"a\" ] }\n",
+		"cluster = \"c\"\ncontroller { nodes = [ \"a\" ] }\n",
+	};
+	struct config config;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(load_controller(CONTROLLER_NODES_MAX, &config, &err), STATUS_OK);
+	assert_int_equal(load_controller(CONTROLLER_NODES_MAX + 1, &config, &err), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(load_controllers(CONTROLLER_LISTS_MAX, &config, &err), STATUS_OK);
+	assert_int_equal(load_controllers(CONTROLLER_LISTS_MAX + 1, &config, &err), STATUS_INVALID_ARGUMENT);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		assert_int_equal(load(refused[i], &config, &err), STATUS_INVALID_ARGUMENT);
+		assert_true(strstr(err.msg, "controller") || strstr(err.msg, "nodes"));
+		assert_non_null(strstr(err.msg, "server.hcl:"));
+	}
+}
+
+static void only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed(void **state)
+{
+	struct config config;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(load("cluster = \"c\"\n", &config, &err), STATUS_OK);
+	assert_true(controller_nodes_allow(&config.controller_nodes, "ebs", "n1"));
+	assert_int_equal(load_controller(2, &config, &err), STATUS_OK);
+	assert_true(controller_nodes_allow(&config.controller_nodes, "ebs", "n1"));
+	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n2"));
+	assert_true(controller_nodes_allow(&config.controller_nodes, "nfs", "n2"));
+	assert_int_equal(load("cluster = \"c\"\ncontroller \"*\" {\n  nodes = [\"n9\"]\n}\n"
+			      "controller \"ebs\" {\n  nodes = []\n}\n",
+			      &config, &err),
+			 STATUS_OK);
+	assert_true(controller_nodes_allow(&config.controller_nodes, "nfs", "n9"));
+	assert_false(controller_nodes_allow(&config.controller_nodes, "nfs", "n2"));
+	assert_false(controller_nodes_allow(&config.controller_nodes, "ebs", "n9"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_is_down_after_a_time_within_bounds),
 		cmocka_unit_test(plugins_without_operators_words_are_a_bounded_list_of_names),
+		cmocka_unit_test(the_nodes_of_a_controller_are_bounded_lists_of_names),
+		cmocka_unit_test(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
