@@ -226,18 +226,6 @@ static void on_freed(struct server *server, void *userdata)
 		release_drive(server, entry); /* the controller may still have to detach it */
 }
 
-static void audit_claim(const struct word *word, struct change *change, const struct claim *claim)
-{
-	char object[OBJECT_SIZE];
-
-	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
-			 claim->volume_id, claim->id, claim->node_id);
-	if (word->call)
-		audit_write(word->server, change, word->call, word->what, object, word->reason);
-	else
-		audit_own(word->server, change, word->what, object, word->detail);
-}
-
 static enum status free_claim(const struct word *word, struct claim_entry *entry, struct error *err)
 {
 	bool at_provider = is_at_provider(&entry->claim);
@@ -255,7 +243,8 @@ static enum status free_claim(const struct word *word, struct claim_entry *entry
 						 "its node is gone, as an operator attested", err);
 	if (st != STATUS_OK)
 		return st;
-	audit_claim(word, &change, &entry->claim);
+	audit_word(word->server, &change, word->call, word->what, &entry->claim,
+		   word->call ? word->reason : word->detail);
 	return change_commit_taking(word->server, &change, on_freed, strdup(entry->claim.id), err);
 }
 

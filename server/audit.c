@@ -1,6 +1,7 @@
 #include "audit.h"
 
 #include "access.h"
+#include "claim_log.h"
 #include "keys.h"
 #include "records.h"
 #include "server.h"
@@ -8,17 +9,18 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
 
+#include <endian.h>
 #include <holdfast/v1/operator.pb-c.h>
-#include <inttypes.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMER_ACCURACY_US = 1000000 };
+enum { TIMER_ACCURACY_US = 1000000, WORD_OBJECT_SIZE = 512 };
 
 /* A record's text, cut and cleaned; each borrowed for the call. */
 struct entry {
@@ -32,66 +34,106 @@ struct entry {
 	uint64_t left_out;
 };
 
-static char *clean(char *buffer, size_t size, const char *text)
-{
-	str_copy_text(buffer, size, text ? text : "");
-	return buffer;
-}
-
-/* Owned by the caller; NULL when memory is short. */
-static ProtobufCMessage *new_record(const struct entry *entry)
-{
-	Holdfast__V1__AuditRecord record = HOLDFAST__V1__AUDIT_RECORD__INIT;
+/* A record and the texts that it names, as one block of memory. */
+struct staged {
+	Holdfast__V1__AuditRecord record;
 	char who[AUDIT_WHO_SIZE];
 	char address[RPC_ADDRESS_SIZE];
 	char what[AUDIT_WHO_SIZE];
 	char object[AUDIT_OBJECT_SIZE];
 	char why[AUDIT_WHY_SIZE];
 	char message[AUDIT_MESSAGE_SIZE];
+};
 
-	record.time_ms = clock_realtime_ms();
-	record.who = clean(who, sizeof(who), entry->who);
-	record.address = clean(address, sizeof(address), entry->address);
-	record.what = clean(what, sizeof(what), entry->what);
-	record.object = clean(object, sizeof(object), entry->object);
-	record.why = clean(why, sizeof(why), entry->why);
-	record.message = clean(message, sizeof(message), entry->message);
-	record.code = (int32_t)entry->code;
-	record.left_out = entry->left_out;
-	return message_copy(&record.base);
+static char *clean(char *buffer, size_t size, const char *text)
+{
+	str_copy_text(buffer, size, text ? text : "");
+	return buffer;
 }
 
-static void log_write(const char *what, const char *who, const char *object, const char *why)
+/* Owned by the caller, for free(); NULL when memory is short. */
+static Holdfast__V1__AuditRecord *new_record(const struct entry *entry)
 {
-	bool says_why = why && why[0] != '\0';
+	struct staged *staged = malloc(sizeof(*staged));
+	Holdfast__V1__AuditRecord *record;
 
-	log_line(LOG_NOTICE, "%s by %s: %s%s%s", what, who, object, says_why ? ": " : "",
-		 says_why ? why : "");
+	if (!staged)
+		return NULL;
+	record = &staged->record;
+	holdfast__v1__audit_record__init(record);
+	record->time_ms = clock_realtime_ms();
+	record->who = clean(staged->who, sizeof(staged->who), entry->who);
+	record->address = clean(staged->address, sizeof(staged->address), entry->address);
+	record->what = clean(staged->what, sizeof(staged->what), entry->what);
+	record->object = clean(staged->object, sizeof(staged->object), entry->object);
+	record->why = clean(staged->why, sizeof(staged->why), entry->why);
+	record->message = clean(staged->message, sizeof(staged->message), entry->message);
+	record->code = (int32_t)entry->code;
+	record->left_out = entry->left_out;
+	return record; /* the first member */
+}
+
+static void log_entry(const struct entry *entry, const struct log_ctx *about)
+{
+	struct log_ctx ctx = about ? *about : (struct log_ctx){.op = entry->what};
+	bool says_why = entry->why && entry->why[0] != '\0';
+
+	ctx.peer = entry->address;
+	log_ctx(LOG_NOTICE, &ctx, "%s by %s: %s%s%s", entry->what, entry->who, entry->object,
+		says_why ? ": " : "", says_why ? entry->why : "");
+}
+
+/* @who room for the name that @entry gets; @call NULL: it is the server that did it. */
+static void name_caller(struct server *server, const struct rpc_call *call, char who[static ACCESS_WHO_SIZE],
+			struct entry *entry)
+{
+	entry->who = call ? access_who(server, call, who) : "server";
+	entry->address = call ? rpc_call_peer(call)->address : NULL;
+}
+
+void audit_silent(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		  const char *object, const char *why)
+{
+	struct entry entry = {.what = what, .object = object, .why = why};
+	char who[ACCESS_WHO_SIZE];
+
+	name_caller(server, call, who, &entry);
+	change_take_audit(change, new_record(&entry));
+}
+
+void audit_about(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		 const char *object, const char *why, const struct log_ctx *about)
+{
+	struct entry entry = {.what = what, .object = object, .why = why};
+	char who[ACCESS_WHO_SIZE];
+
+	name_caller(server, call, who, &entry);
+	log_entry(&entry, about);
+	change_take_audit(change, new_record(&entry));
 }
 
 void audit_write(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
 		 const char *object, const char *why)
 {
-	char who[ACCESS_WHO_SIZE];
-
-	(void)access_who(server, call, who);
-	log_write(what, who, object, why);
-	change_take_audit(change, new_record(&(struct entry){.who = who,
-							     .address = rpc_call_peer(call)->address,
-							     .what = what,
-							     .object = object,
-							     .why = why}));
+	audit_about(server, change, call, what, object, why, NULL);
 }
 
 void audit_own(struct server *server, struct change *change, const char *what, const char *object,
 	       const char *why)
 {
-	static const char who[] = "server";
+	audit_about(server, change, NULL, what, object, why, NULL);
+}
 
-	(void)server;
-	log_write(what, who, object, why);
-	change_take_audit(
-		change, new_record(&(struct entry){.who = who, .what = what, .object = object, .why = why}));
+void audit_word(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		const struct claim *claim, const char *why)
+{
+	char object[WORD_OBJECT_SIZE];
+	struct claim_log log;
+
+	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
+			 claim->volume_id, claim->id, claim->node_id);
+	audit_about(server, change, call, what, object, why,
+		    claim_log(&log, claim, "attest", LOG_EVENT_OPERATOR_WORD, NULL));
 }
 
 /* --- the chain --- */
@@ -106,6 +148,16 @@ Holdfast__V1__AuditHead audit_head(struct server *server)
 	else
 		head.first = 1;
 	return head;
+}
+
+/* Sixteen hex digits, so that the keys are in the order of the numbers. */
+static void make_key(char ret[static OBJECT_KEY_SIZE], uint64_t sequence)
+{
+	const uint64_t big_endian = htobe64(sequence);
+	char digits[2 * sizeof(big_endian) + 1];
+
+	hex_encode(digits, &big_endian, sizeof(big_endian));
+	(void)str_join(ret, OBJECT_KEY_SIZE, PREFIX_AUDIT, digits);
 }
 
 /* @record becomes the last one of the chain that @head ends, whose hash is in @sha256. */
@@ -123,7 +175,7 @@ static enum status append(const struct server *server, struct change *change,
 	bytes = malloc(len);
 	if (bytes) {
 		(void)protobuf_c_message_pack(&record->base, bytes);
-		(void)str_format(key, sizeof(key), PREFIX_AUDIT "%016" PRIx64, record->sequence);
+		make_key(key, record->sequence);
 		head->sequence = record->sequence;
 		(void)EVP_Digest(bytes, len, sha256, NULL, server->sha256, NULL);
 		change_put_packed(change, key, bytes, len, text_of(key, &record->base));
@@ -142,7 +194,7 @@ void audit_seal(struct server *server, struct change *change)
 	if (change->audit_first > 0)
 		head.first = change->audit_first;
 	for (size_t i = 0; i < change->n_audit && st == STATUS_OK; i++)
-		st = append(server, change, (Holdfast__V1__AuditRecord *)change->audit[i], &head, sha256);
+		st = append(server, change, change->audit[i], &head, sha256);
 	if (st == STATUS_OK)
 		change_put_record(change, KEY_AUDIT_HEAD, &head.base);
 	else if (change->status == STATUS_OK)
@@ -228,8 +280,10 @@ static void leave_out(struct server *server, struct audit_caller *caller)
 }
 
 void audit_refused(struct server *server, const struct rpc_call *call, const char *what,
-		   const struct error *why)
+		   const struct log_ctx *about, const struct error *why)
 {
+	struct log_ctx ctx =
+		about ? *about : (struct log_ctx){.op = what, .event = LOG_EVENT_REQUEST_REFUSED};
 	uint64_t now_us = clock_monotonic_us();
 	struct audit_caller *caller;
 	char who[ACCESS_WHO_SIZE];
@@ -240,7 +294,9 @@ void audit_refused(struct server *server, const struct rpc_call *call, const cha
 		leave_out(server, caller);
 		return;
 	}
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.err = why}, "%s by %s refused", what, who);
+	ctx.peer = rpc_call_peer(call)->address;
+	ctx.err = why;
+	log_ctx(LOG_NOTICE, &ctx, "%s by %s refused", what, who);
 	commit_alone(server, &(struct entry){.who = who,
 					     .address = rpc_call_peer(call)->address,
 					     .what = what,

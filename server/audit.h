@@ -17,6 +17,7 @@
 
 struct server;
 struct rpc_call;
+struct log_ctx;
 
 enum {
 	AUDIT_WHO_SIZE = 192,
@@ -54,14 +55,29 @@ void audit_release(struct audit_limits *limits);
 void audit_write(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
 		 const char *object, const char *why);
 
+/** The same, with a line of the log that says @about besides; @call NULL: the server did it by itself. */
+void audit_about(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		 const char *object, const char *why, const struct log_ctx *about);
+
+/** The same of an operator's word about @claim, by which it may be freed; @call NULL: the server itself, by a
+ * word that was given before. Its line of the log is of that class. */
+void audit_word(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		const struct claim *claim, const char *why);
+
+/** audit_write() or, without @call, audit_own() of what a line of the log tells once it is durable: without
+ * another one.
+ */
+void audit_silent(struct server *server, struct change *change, const struct rpc_call *call, const char *what,
+		  const char *object, const char *why);
+
 /** Stage the record of something the server did by itself: "server" is who. */
 void audit_own(struct server *server, struct change *change, const char *what, const char *object,
 	       const char *why);
 
 /** Record that a write was refused, in a transaction of its own. Bounded per caller and in all; what is left
- * out is counted in the next record. */
+ * out is counted in the next record. @about what the line of the log says besides; NULL: no more. */
 void audit_refused(struct server *server, const struct rpc_call *call, const char *what,
-		   const struct error *why);
+		   const struct log_ctx *about, const struct error *why);
 
 /** The end of the chain, borrowed until the next write; first is 1 before there is any record. */
 Holdfast__V1__AuditHead audit_head(struct server *server);

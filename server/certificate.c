@@ -34,7 +34,9 @@ static void warn(const struct server *server)
 	char warning[CERTIFICATE_WARNING_SIZE];
 
 	if (certificate_warning(&server->certificate, server->config.cert, warning))
-		log_line(LOG_WARNING, "%s", warning);
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.op = "certificate", .event = LOG_EVENT_CERTIFICATE_EXPIRES}, "%s",
+			warning);
 }
 
 static int on_day(sd_event_source *source, uint64_t usec, void *userdata)

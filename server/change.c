@@ -49,7 +49,7 @@ void change_release(struct change *change)
 	change->objects = NULL;
 	change->n = change->size = 0;
 	for (size_t i = 0; i < change->n_audit; i++)
-		protobuf_c_message_free_unpacked(change->audit[i], NULL);
+		free(change->audit[i]);
 	free(change->audit);
 	change->audit = NULL;
 	change->n_audit = 0;
@@ -215,16 +215,15 @@ void change_delete_record(struct change *change, const char *key)
 	change_delete(change, OBJECT_RECORD, &record);
 }
 
-void change_take_audit(struct change *change, ProtobufCMessage *record)
+void change_take_audit(struct change *change, struct Holdfast__V1__AuditRecord *record)
 {
 	if (!change->audit)
-		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(ProtobufCMessage *));
+		change->audit = calloc(CHANGE_AUDIT_MAX, sizeof(struct Holdfast__V1__AuditRecord *));
 	if (record && change->audit && change->n_audit < CHANGE_AUDIT_MAX) {
 		change->audit[change->n_audit++] = record;
 		return;
 	}
-	if (record)
-		protobuf_c_message_free_unpacked(record, NULL);
+	free(record);
 	if (change->status == STATUS_OK)
 		change->status = error_set(&change->error, STATUS_RESOURCE_EXHAUSTED, 0,
 					   "out of memory, or more than %d things would be recorded at once",

@@ -20,6 +20,7 @@
 
 struct server;
 struct rpc_call;
+struct Holdfast__V1__AuditRecord;
 
 enum {
 	CHANGE_OBJECTS_MAX = 96, /* a node's whole fingerprint, or an allocation with its volumes' claims and
@@ -40,8 +41,8 @@ struct change_object {
 struct change {
 	struct change_object *objects; /* owned; NULL: none yet */
 	size_t n;
-	size_t size;		  /* of the array */
-	ProtobufCMessage **audit; /* owned AuditRecords without a number, see audit.h; NULL: none yet */
+	size_t size;				  /* of the array */
+	struct Holdfast__V1__AuditRecord **audit; /* owned, without a number, see audit.h; NULL: none yet */
 	size_t n_audit;
 	uint64_t audit_first; /* oldest audit record that is kept from here on; 0: as before */
 	bool is_sealing;      /* inside change_commit(): records of the audit are staged */
@@ -75,9 +76,9 @@ void change_put_packed(struct change *change, const char *key, void *bytes, size
 
 void change_delete_record(struct change *change, const char *key);
 
-/** An AuditRecord, which is owned from here on; NULL is STATUS_RESOURCE_EXHAUSTED. It gets its number and its
- * place in the chain in change_commit(). */
-void change_take_audit(struct change *change, ProtobufCMessage *record);
+/** A record of the audit as one block of memory, which is owned from here on; NULL is
+ * STATUS_RESOURCE_EXHAUSTED. It gets its number and its place in the chain in change_commit(). */
+void change_take_audit(struct change *change, struct Holdfast__V1__AuditRecord *record);
 
 void change_put_floor(struct change *change, uint64_t generation_floor);
 

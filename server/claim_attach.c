@@ -2,6 +2,7 @@
 
 #include "alloc_options.h"
 #include "change.h"
+#include "claim_log.h"
 #include "claims.h"
 #include "controller.h"
 #include "plugin_args.h"
@@ -203,14 +204,15 @@ static void answer(struct server *server, struct rpc_call *call,
 
 void claim_log_granted(const struct claim *claim)
 {
-	log_ctx(LOG_NOTICE,
-		&(struct log_ctx){.volume = claim->volume_id,
-				  .alloc = claim->allocation_id,
-				  .node = claim->node_id,
-				  .claim = claim->id,
-				  .op = "claim"},
-		"granted for %s (%s), generation %" PRIu64, claim_mode_name(claim->mode),
-		access_mode_name(claim->access_mode), claim->generation);
+	const struct log_ctx about = {.node = claim->node_id, .event = LOG_EVENT_CLAIM_GRANTED};
+	struct claim_log log;
+
+	if (log_would_drop(LOG_NOTICE, &about))
+		return;
+	log_ctx(LOG_NOTICE, claim_log(&log, claim, "claim", LOG_EVENT_CLAIM_GRANTED, NULL),
+		"volume %s is granted to node %s for %s (%s), generation %" PRIu64, claim->volume_id,
+		claim->node_id, claim_mode_name(claim->mode), access_mode_name(claim->access_mode),
+		claim->generation);
 }
 
 static void on_sent(struct server *server, void *userdata)

@@ -13,8 +13,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/join.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "log/log.h"
 #include "model/admission.h"
 #include "rpc/server.h"
 
@@ -233,9 +235,9 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make a claim id");
 	change_put_claim(&change, &claim);
-	(void)str_format(object, sizeof(object), "volume %s/%s, allocation %s", claim.namespace,
-			 claim.volume_id, claim.allocation_id);
-	audit_write(server, &change, call, "Volumes.Claim", object, NULL);
+	(void)str_join(object, sizeof(object), "volume ", claim.namespace, "/", claim.volume_id,
+		       ", allocation ", claim.allocation_id);
+	audit_silent(server, &change, call, "Volumes.Claim", object, NULL);
 	st = commit_and_attach(server, &change, call, claim.id, on_reserved, err);
 	if (st == STATUS_OK && !need->is_needed)
 		claim_attach_ahead(server, state_claim(&server->state, claim.id));
@@ -312,11 +314,20 @@ void claim_grant_handle(struct rpc_call *call, const ProtobufCMessage *request, 
 {
 	const Holdfast__V1__ClaimVolumeRequest *asked = (const Holdfast__V1__ClaimVolumeRequest *)request;
 	const struct alloc_entry *alloc;
+	char wire_volume[WIRE_VOLUME_SIZE];
 	struct error err;
 
 	if (handle_claim(server, call, asked, &err) == STATUS_OK)
 		return;
 	alloc = state_alloc(&((struct server *)server)->state, asked->allocation_id);
-	refusal_reply_claim(server, call, "Volumes.Claim", alloc ? &alloc->alloc : NULL, asked->volume_name,
+	volume_wire_name(namespace_or_default(asked->namespace_), asked->volume_id, wire_volume);
+	refusal_reply_claim(server, call, "Volumes.Claim",
+			    &(struct log_ctx){.volume = asked->volume_id,
+					      .wire_volume = wire_volume,
+					      .alloc = asked->allocation_id,
+					      .node = alloc ? alloc->alloc.node_id : NULL,
+					      .op = "claim",
+					      .event = LOG_EVENT_CLAIM_REFUSED},
+			    alloc ? &alloc->alloc : NULL, asked->volume_name,
 			    alloc ? alloc->alloc.node_id : "", &err);
 }

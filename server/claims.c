@@ -58,7 +58,10 @@ static void audit_step(struct change *change, const struct claim_entry *entry, c
 	(void)str_format(why, sizeof(why), "evidence %s%s%s%s%s", evidence_name(after->evidence),
 			 after->evidence_detail[0] != '\0' ? ": " : "", after->evidence_detail,
 			 is_word ? "; detach operator: " : "", is_word ? after->detach_detail : "");
-	audit_own(entry->server, change, is_freed ? "Claims.Free" : "Claims.TakeEvidence", object, why);
+	if (is_freed)
+		audit_silent(entry->server, change, NULL, "Claims.Free", object, why);
+	else
+		audit_own(entry->server, change, "Claims.TakeEvidence", object, why);
 }
 
 enum status claims_step(struct change *change, const struct claim_entry *entry,

@@ -4,11 +4,13 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/credential.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "conf/conf.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	TICKET_TTL_MIN_S = 10,
@@ -51,8 +53,6 @@ void config_init(struct config *config)
 		.port = PORT_DEFAULT,
 		.ca = "/etc/holdfast/tls/ca.pem",
 		.cert = "/etc/holdfast/tls/server.pem",
-		.key = "/etc/holdfast/tls/server.key",
-		.ticket_key = "/etc/holdfast/ticket.key",
 		.ticket_ttl_us = TICKET_TTL_DEFAULT_S * USEC_PER_SEC,
 		.heartbeat_us = HEARTBEAT_DEFAULT_S * USEC_PER_SEC,
 		.node_down_after_us = NODE_DOWN_DEFAULT_S * USEC_PER_SEC,
@@ -215,6 +215,12 @@ enum status config_load(const char *path, struct config *config, struct error *e
 
 	if (st == STATUS_OK)
 		st = conf_load_merged(path, dropins, &conf, err);
+	if (st == STATUS_NOT_FOUND && access(path, F_OK) < 0)
+		return error_set(
+			err, st, 0,
+			"there is no file %s: write it, see holdfast-server.hcl(5); then: systemctl restart "
+			"holdfast-server",
+			path);
 	if (st == STATUS_OK)
 		st = take_forbidden(conf, conf_root(conf), config, err);
 	if (st != STATUS_OK)
@@ -223,6 +229,11 @@ enum status config_load(const char *path, struct config *config, struct error *e
 	if (st != STATUS_OK)
 		return st;
 	(void)str_copy(config->path, sizeof(config->path), path); /* it was opened, so it fits */
+	config->key_is_default = credential_choose(CONFIG_KEY_CREDENTIAL, "/etc/holdfast/tls/server.key",
+						   config->key, sizeof(config->key));
+	config->ticket_key_is_default =
+		credential_choose(CONFIG_TICKET_CREDENTIAL, "/etc/holdfast/ticket.key", config->ticket_key,
+				  sizeof(config->ticket_key));
 	if (!id_is_name(config->cluster, sizeof(config->cluster) - 1))
 		return conf_error(conf, conf_root(conf), "cluster", err,
 				  "'%s' is not a cluster's name (A-Z a-z 0-9 _ and -)", config->cluster);

@@ -16,6 +16,9 @@ enum {
 	CONFIG_FORBIDDEN_MAX = 32,
 };
 
+#define CONFIG_KEY_CREDENTIAL "holdfast.server.key"
+#define CONFIG_TICKET_CREDENTIAL "holdfast.ticket.key"
+
 struct config {
 	char path[PATH_MAX];		   /* it was read from; "": none, --dev */
 	char cluster[CONFIG_CLUSTER_SIZE]; /* id_is_name() */
@@ -25,7 +28,9 @@ struct config {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
+	bool key_is_default;	     /* neither the settings nor a credential say where it is */
 	char ticket_key[PATH_MAX];   /* PEM, Ed25519 private key */
+	bool ticket_key_is_default;  /* likewise */
 	uint64_t ticket_ttl_us;	     /* a node must stage and publish within this time */
 	uint64_t heartbeat_us;	     /* between a node's signs of life */
 	uint64_t node_down_after_us; /* a node without a session is down then; frees nothing */

@@ -4,6 +4,7 @@
 #include "attest.h"
 #include "audit.h"
 #include "change.h"
+#include "claim_log.h"
 #include "claims.h"
 #include "epoch_internal.h"
 #include "keys.h"
@@ -214,6 +215,7 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 	const struct claim *others[RIVALS_MAX];
 	const struct claim *rival = NULL;
 	const struct claim_entry *entry;
+	struct claim_log log;
 	size_t n = 0;
 
 	LIST_FOREACH (entry, &volume->claims, of_volume)
@@ -221,11 +223,7 @@ static void warn_of_rivals(const struct volume_entry *volume, const struct claim
 			others[n++] = &entry->claim;
 	if (admission_has_room(claim->access_mode, claim->mode, claim->node_id, others, n, &rival))
 		return;
-	log_ctx(LOG_ERR,
-		&(struct log_ctx){.volume = claim->volume_id,
-				  .node = claim->node_id,
-				  .claim = claim->id,
-				  .op = "epoch"},
+	log_ctx(LOG_ERR, claim_log(&log, claim, "epoch", LOG_EVENT_NONE, NULL),
 		"held twice: node %s has it for allocation %s, node %s for allocation %s, though %s allows "
 		"one of them; both are kept. Stop one: holdfast alloc stop ID",
 		claim->node_id, claim->allocation_id, rival ? rival->node_id : "?",
@@ -317,7 +315,7 @@ static enum status check_unknown(struct session *session, struct claim *said,
 void epoch_refuse_claim(struct session *session, const struct error *why)
 {
 	session->n_unproven++;
-	audit_refused(session->server, session->call, "Nodes.Session: report", why);
+	audit_refused(session->server, session->call, "Nodes.Session: report", NULL, why);
 }
 
 static enum status take_claim(struct session *session, const Holdfast__V1__Claim *from,
@@ -327,6 +325,7 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	struct claim_entry *known;
 	const struct volume_entry *volume;
 	struct volume unknown;
+	struct claim_log log;
 	struct claim said;
 	struct claim claim;
 	enum status st = read_claim(session, from, &said, err);
@@ -360,12 +359,7 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	if (st != STATUS_OK)
 		return st;
 	state_claim(&server->state, claim.id)->told_by = session->serial;
-	log_ctx(LOG_WARNING,
-		&(struct log_ctx){.volume = claim.volume_id,
-				  .alloc = claim.allocation_id,
-				  .node = claim.node_id,
-				  .claim = claim.id,
-				  .op = "epoch"},
+	log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 		"adopted from the node's report, generation %" PRIu64, claim.generation);
 	warn_of_rivals(state_volume(&server->state, claim.namespace, claim.volume_id), &claim);
 	return STATUS_OK;

@@ -1,5 +1,6 @@
 #include "audit.h"
 #include "change.h"
+#include "claim_log.h"
 #include "epoch_internal.h"
 #include "proof.h"
 #include "server.h"
@@ -51,6 +52,7 @@ enum status epoch_take_past(struct session *session, struct claim *said, const P
 {
 	struct server *server = session->server;
 	const struct volume_entry *entry = state_volume(&server->state, said->namespace, said->volume_id);
+	struct claim_log log;
 	struct volume volume;
 	struct claim claim;
 	enum status st = epoch_check_leap(server, entry, said, err);
@@ -70,12 +72,7 @@ enum status epoch_take_past(struct session *session, struct claim *said, const P
 	make_past(session, said, &volume, &claim);
 	st = epoch_store_claim(session, entry, &claim, err);
 	if (st == STATUS_OK)
-		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.volume = claim.volume_id,
-					  .alloc = claim.allocation_id,
-					  .node = claim.node_id,
-					  .claim = claim.id,
-					  .op = "epoch"},
+		log_ctx(LOG_WARNING, claim_log(&log, &claim, "epoch", LOG_EVENT_NONE, NULL),
 			"adopted from the node's report to be detached, generation %" PRIu64,
 			claim.generation);
 	return st;

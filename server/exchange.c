@@ -149,6 +149,7 @@ enum status exchange_finish(const char *data_dir, bool *ret_done, struct error *
 	if (st != STATUS_OK)
 		return st;
 	*ret_done = true;
-	log_line(LOG_NOTICE, "restored: the store that was there is kept as %s", x.aside);
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "restore", .event = LOG_EVENT_STORE_RESTORED},
+		"restored: the store that was there is kept as %s", x.aside);
 	return STATUS_OK;
 }

@@ -5,8 +5,11 @@
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/exit_code.h"
 #include "base/parse.h"
+#include "base/selinux_label.h"
 #include "log/log.h"
+#include "log/service.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -145,6 +148,14 @@ static int fail(const struct error *err)
 	return EXIT_FAIL;
 }
 
+/* Nothing is served: the service manager is told why, and by the exit code whether it is to try again. */
+static int fail_to_start(const struct error *err)
+{
+	service_failed(err);
+	(void)fail(err);
+	return exit_code_of_start(err);
+}
+
 static int serve(const struct config *config)
 {
 	bool is_restarting = true;
@@ -155,7 +166,7 @@ static int serve(const struct config *config)
 		enum status st = server_new(config, &server, &err);
 
 		if (st != STATUS_OK)
-			return fail(&err);
+			return fail_to_start(&err);
 		st = server_run(server, &err);
 		is_restarting = st == STATUS_OK && server->restarting;
 		server_free(server);
@@ -179,6 +190,15 @@ static int restore(const struct config *config, const struct arguments *args)
 	return EXIT_OK;
 }
 
+/* Without its label it works as well: a host may have no policy for it. */
+static void warn_unlabelled(void)
+{
+	struct error err;
+
+	if (selinux_label_check("holdfast_server_t", &err) != STATUS_OK)
+		log_line(LOG_WARNING, "%s", err.msg);
+}
+
 int main(int argc, char **argv)
 {
 	struct arguments args;
@@ -194,8 +214,10 @@ int main(int argc, char **argv)
 	st = args.dev.dir ? dev_prepare(&args.dev, &config, &err)
 			  : config_load(args.config_path, &config, &err);
 	if (st != STATUS_OK)
-		return fail(&err);
+		return args.check_config || args.restore_path ? fail(&err) : fail_to_start(&err);
 	if (args.check_config)
 		return EXIT_OK;
+	if (!args.dev.dir)
+		warn_unlabelled();
 	return args.restore_path ? restore(&config, &args) : serve(&config);
 }

@@ -139,17 +139,17 @@ void refusal_reply(struct refusal *refusal, struct server *server, struct rpc_ca
 		   const struct error *err)
 {
 	if (what)
-		audit_refused(server, call, what, err);
+		audit_refused(server, call, what, refusal->about, err);
 	if (refusal->details)
 		shrink(refusal->details);
 	rpc_call_fail_details(call, err, refusal->details ? &refusal->details->base : NULL);
 }
 
 void refusal_reply_claim(struct server *server, struct rpc_call *call, const char *what,
-			 const struct alloc *alloc, const char *volume_name, const char *node_id,
-			 const struct error *err)
+			 const struct log_ctx *about, const struct alloc *alloc, const char *volume_name,
+			 const char *node_id, const struct error *err)
 {
-	cleanup(refusal_release) struct refusal refusal = {0};
+	cleanup(refusal_release) struct refusal refusal = {.about = about};
 
 	if (alloc && err->status == STATUS_FAILED_PRECONDITION)
 		refusal_add_blockers(&refusal, server, alloc, volume_name, node_id);

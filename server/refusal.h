@@ -10,6 +10,7 @@
 
 struct server;
 struct rpc_call;
+struct log_ctx;
 
 enum {
 	REFUSAL_CLAIMS_MAX = 8,
@@ -18,6 +19,7 @@ enum {
 
 struct refusal {
 	Holdfast__V1__ErrorDetails *details; /* owned; NULL: nothing was added */
+	const struct log_ctx *about;	     /* borrowed; of its line of the log, NULL: nothing more */
 };
 
 void refusal_release(struct refusal *refusal);
@@ -40,7 +42,7 @@ void refusal_reply(struct refusal *refusal, struct server *server, struct rpc_ca
 		   const struct error *err);
 
 /** refusal_add_blockers() when @err is STATUS_FAILED_PRECONDITION, and refusal_reply(). @alloc NULL: as
- * refusal_reply() of nothing. */
+ * refusal_reply() of nothing. @about as in struct refusal. */
 void refusal_reply_claim(struct server *server, struct rpc_call *call, const char *what,
-			 const struct alloc *alloc, const char *volume_name, const char *node_id,
-			 const struct error *err);
+			 const struct log_ctx *about, const struct alloc *alloc, const char *volume_name,
+			 const char *node_id, const struct error *err);

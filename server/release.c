@@ -1,4 +1,5 @@
 #include "attest.h"
+#include "claim_log.h"
 #include "claims.h"
 #include "controller.h"
 #include "epoch.h"
@@ -152,6 +153,7 @@ static void step(struct claim_entry *entry, const struct claim_event *event)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim_work *work = &entry->work;
+	struct claim_log log;
 	struct claim after;
 	struct error err;
 	enum status st = claims_step(&change, entry, event, &after, &err);
@@ -160,8 +162,7 @@ static void step(struct claim_entry *entry, const struct claim_event *event)
 		st = change_commit(entry->server, &change, NULL, NULL, &err);
 	if (st == STATUS_OK)
 		return;
-	log_ctx(LOG_WARNING,
-		&(struct log_ctx){.volume = entry->claim.volume_id, .claim = entry->claim.id, .err = &err},
+	log_ctx(LOG_WARNING, claim_log(&log, &entry->claim, "release", LOG_EVENT_NONE, &err),
 		"cannot record a step of the release, to be repeated");
 	if (!work->timer)
 		wait_longer(entry);
@@ -206,6 +207,7 @@ static void free_claim(struct claim_entry *entry)
 static void be_stuck(struct claim_entry *entry, const struct error *err, bool was_called)
 {
 	struct releases *releases = entry->server->releases;
+	struct claim_log log;
 
 	releases->stats.detach_errors++;
 	wait_longer(entry);
@@ -214,6 +216,8 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 	releases->stats.stuck++;
 	if (!was_called && entry->claim.attempts > 0 && str_eq(entry->claim.last_error, err->msg))
 		return;
+	log_ctx(LOG_WARNING, claim_log(&log, &entry->claim, "detach", LOG_EVENT_RELEASE_STUCK, err),
+		"not detached, tried again");
 	step(entry, &(struct claim_event){.type = CLAIM_EVENT_CONTROLLER_FAILED,
 					  .detail = err->msg,
 					  .now_ms = clock_realtime_ms()});
@@ -256,6 +260,7 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 {
 	cleanup_free struct detach *detach = userdata;
 	struct claim_entry *entry = state_claim(&server->state, detach->claim_id);
+	struct claim_log log;
 
 	if (!entry)
 		return;
@@ -264,12 +269,7 @@ static void on_detached(struct server *server, const Holdfast__V1__PluginReply *
 		return;
 	if (reply && reply->detach && reply->detach->not_found)
 		/* its node has let go of it, as is recorded: nothing is left that could write */
-		log_ctx(LOG_NOTICE,
-			&(struct log_ctx){.volume = entry->claim.volume_id,
-					  .node = entry->claim.node_id,
-					  .claim = entry->claim.id,
-					  .plugin = entry->claim.plugin_id,
-					  .op = "detach"},
+		log_ctx(LOG_NOTICE, claim_log(&log, &entry->claim, "detach", LOG_EVENT_NONE, NULL),
 			"the plugin does not know the volume or the node, taken as detached: %s",
 			reply->detach->message);
 	if (reply)
@@ -406,14 +406,12 @@ void release_node_back(struct server *server, struct node_entry *node)
 
 static void log_freed(const struct claim *claim)
 {
-	log_ctx(LOG_NOTICE,
-		&(struct log_ctx){.volume = claim->volume_id,
-				  .alloc = claim->allocation_id,
-				  .node = claim->node_id,
-				  .claim = claim->id,
-				  .op = "release"},
-		"freed, evidence %s%s%s%s%s", evidence_name(claim->evidence),
-		claim->evidence_detail[0] != '\0' ? ": " : "", claim->evidence_detail,
+	struct claim_log log;
+
+	log_ctx(LOG_NOTICE, claim_log(&log, claim, "release", LOG_EVENT_CLAIM_FREED, NULL),
+		"volume %s is freed from node %s, evidence %s%s%s%s%s", claim->volume_id, claim->node_id,
+		evidence_name(claim->evidence), claim->evidence_detail[0] != '\0' ? ": " : "",
+		claim->evidence_detail,
 		claim->detach_detail[0] != '\0' ? "; detach, an operator's word: " : "",
 		claim->detach_detail);
 }

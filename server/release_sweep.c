@@ -1,6 +1,7 @@
 /* The net under release.c: now and then every claim is looked at, in slices, for a release that no event has
  * driven on. What is found is counted: there should be nothing. */
 
+#include "claim_log.h"
 #include "release_internal.h"
 #include "server.h"
 
@@ -37,6 +38,7 @@ static bool is_work(enum release_action action)
 static void look_at(struct releases *releases, struct claim_entry *entry)
 {
 	bool is_first = releases->stats.sweeps == 0;
+	struct claim_log log;
 
 	if (!claim_is_live(&entry->claim) || release_is_driven(entry) ||
 	    !is_work(release_next(releases->server, entry)))
@@ -45,11 +47,7 @@ static void look_at(struct releases *releases, struct claim_entry *entry)
 		return;
 	if (!is_first) {
 		releases->stats.swept_up++;
-		log_ctx(LOG_WARNING,
-			&(struct log_ctx){.volume = entry->claim.volume_id,
-					  .claim = entry->claim.id,
-					  .node = entry->claim.node_id,
-					  .op = "release"},
+		log_ctx(LOG_WARNING, claim_log(&log, &entry->claim, "release", LOG_EVENT_NONE, NULL),
 			"the sweep drives on what no event did");
 	}
 	release_drive(releases->server, entry);

@@ -6,6 +6,7 @@
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/credential.h"
 #include "base/str.h"
 #include "log/log.h"
 
@@ -71,7 +72,11 @@ static void reload_certificates(struct server *server)
 			 config->cert, config->key);
 		certificate_watch(server);
 	} else {
-		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay");
+		log_ctx(LOG_ERR, &(struct log_ctx){.err = &err}, "the old certificates stay%s",
+			credential_is_one(config->key) ? " (the key is a credential, which is handed over at "
+							 "a start: systemctl restart "
+							 "holdfast-server)"
+						       : "");
 	}
 }
 

@@ -93,6 +93,6 @@ enum status reply_changed(struct server *server, struct change *change, struct r
 
 void reply_refused(struct server *server, struct rpc_call *call, const char *what, const struct error *err)
 {
-	audit_refused(server, call, what, err);
+	audit_refused(server, call, what, NULL, err);
 	rpc_call_fail(call, err);
 }

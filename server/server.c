@@ -15,6 +15,7 @@
 #include "routes.h"
 #include "schema.h"
 #include "services.h"
+#include "status_text.h"
 #include "text.h"
 #include "watch.h"
 
@@ -23,16 +24,22 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "log/service.h"
+#include "log/service_watchdog.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#define LOAD_MAX_US (1800 * USEC_PER_SEC)
 
 enum {
 	EXIT_FAILED = 1,
+	MESSAGE_SIZE = 96,
 	DRAIN_TURN_US = 100000,
 	DRAIN_MAX_US = 10000000,
 	CONNECTIONS_MAX = 16384, /* 10 000 nodes, and who else calls */
@@ -89,13 +96,48 @@ static void raise_file_limit(void)
 		log_ctx(LOG_WARNING, NULL, "cannot raise the limit of open files, ignoring");
 }
 
+/* A key that nobody has named and that is not there: say where one goes. */
+static enum status explain_key(const struct server *server, const char *what, const char *credential,
+			       const char *setting, struct error *err)
+{
+	return error_set(
+		err, STATUS_NOT_FOUND, 0,
+		"there is no %s: put it at /etc/credstore/%s (root, mode 0600), from where the unit's "
+		"LoadCredential= hands it over, or name another file by %s in %s; then: systemctl restart "
+		"holdfast-server",
+		what, credential, setting, server->config.path);
+}
+
+static enum status open_ticket_key(struct server *server, struct error *err)
+{
+	const struct config *config = &server->config;
+	enum status st = ticket_issuer_new(config->ticket_key, config->cluster, &server->issuer, err);
+
+	if (st == STATUS_NOT_FOUND && config->ticket_key_is_default)
+		return explain_key(server, "key to sign tickets with (openssl genpkey -algorithm ed25519)",
+				   CONFIG_TICKET_CREDENTIAL, "ticket_key =", err);
+	return st;
+}
+
+static enum status open_tls(struct server *server, struct error *err)
+{
+	const struct config *config = &server->config;
+	const struct rpc_tls_files files = {.ca = config->ca, .cert = config->cert, .key = config->key};
+	enum status st = rpc_tls_new(&files, &server->tls, err);
+
+	if (st == STATUS_NOT_FOUND && config->key_is_default && access(config->key, F_OK) < 0)
+		return explain_key(server, "key of the server's certificate", CONFIG_KEY_CREDENTIAL,
+				   "tls { key = }", err);
+	if (st != STATUS_OK && err && config->path[0] != '\0')
+		return error_prefix(err, "tls in %s", config->path);
+	return st;
+}
+
 static enum status start_listening(struct server *server, struct error *err)
 {
-	const struct rpc_tls_files files = {
-		.ca = server->config.ca, .cert = server->config.cert, .key = server->config.key};
 	static const struct rpc_server_limits limits = {.connections = CONNECTIONS_MAX};
 	uint16_t port = 0;
-	enum status st = rpc_tls_new(&files, &server->tls, err);
+	enum status st = open_tls(server, err);
 
 	raise_file_limit();
 	if (st == STATUS_OK)
@@ -112,17 +154,23 @@ static enum status start_listening(struct server *server, struct error *err)
 		st = write_address(server, port, err);
 	if (st != STATUS_OK)
 		return st;
+	server->port = port;
 	certificate_watch(server);
-	log_line(LOG_NOTICE, "listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
-		 server->config.cluster, server->config.dev ? ", development mode: no access control" : "");
+	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "start", .event = LOG_EVENT_SERVER_LISTENING},
+		"listening on %s:%u, cluster %s%s", server->config.host, (unsigned int)port,
+		server->config.cluster, server->config.dev ? ", development mode: no access control" : "");
 	return STATUS_OK;
 }
 
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
 {
+	struct server *server = userdata;
+
 	(void)source;
 	(void)si;
-	server_reload(userdata);
+	(void)service_send("RELOADING=1\n");
+	server_reload(server);
+	service_status_tell(server->service, "READY=1\n");
 	return 0;
 }
 
@@ -143,9 +191,9 @@ static enum status add_signals(sd_event *event, struct server *server, struct er
 		r = sd_event_add_signal(event, NULL, SIGINT, NULL, NULL);
 	if (r >= 0)
 		r = sd_event_add_signal(event, NULL, SIGHUP, on_hangup, server);
-	if (r >= 0)
-		r = sd_event_set_watchdog(event, true);
-	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "set up the event loop") : STATUS_OK;
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "set up the event loop");
+	return service_watchdog_new(event, &server->watchdog, err);
 }
 
 /* OpenSSL looks for it for longer than a record's digest takes. */
@@ -153,6 +201,21 @@ static enum status fetch_digest(struct server *server, struct error *err)
 {
 	server->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 	return server->sha256 ? STATUS_OK : error_set(err, STATUS_INTERNAL, 0, "OpenSSL has no SHA-256");
+}
+
+/* A large store is read for long, without a turn of the loop: at a start, and after a restore. */
+static enum status read_store(struct server *server, struct error *err)
+{
+	char message[MESSAGE_SIZE];
+	enum status st;
+
+	(void)str_format(message, sizeof(message),
+			 "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=reading the store\n", LOAD_MAX_US);
+	(void)service_send(message);
+	service_watchdog_pause(server->watchdog, LOAD_MAX_US);
+	st = open_store(server, err);
+	service_watchdog_resume(server->watchdog);
+	return st;
 }
 
 static enum status build(struct server *server, struct error *err)
@@ -164,14 +227,15 @@ static enum status build(struct server *server, struct error *err)
 		return error_set(err, STATUS_INTERNAL, r, "make an event loop");
 	st = add_signals(server->event, server, err);
 	if (st == STATUS_OK)
-		st = ticket_issuer_new(server->config.ticket_key, server->config.cluster, &server->issuer,
-				       err);
+		st = open_ticket_key(server, err);
 	if (st == STATUS_OK)
 		st = ticket_signer_new(server->issuer, &server->signer, err);
 	if (st == STATUS_OK)
 		st = fetch_digest(server, err);
 	if (st == STATUS_OK)
-		st = open_store(server, err);
+		st = service_status_new(server->event, server_status_text, server, &server->service, err);
+	if (st == STATUS_OK)
+		st = read_store(server, err);
 	if (st == STATUS_OK)
 		st = controllers_new(server, &server->controllers, err);
 	if (st == STATUS_OK)
@@ -244,6 +308,8 @@ void server_free(struct server *server)
 	ticket_signer_free(server->signer);
 	ticket_issuer_free(server->issuer);
 	EVP_MD_free(server->sha256);
+	service_status_free(server->service);
+	service_watchdog_free(server->watchdog);
 	rpc_tls_free(server->tls);
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
@@ -263,7 +329,7 @@ void server_fail(struct server *server, const struct error *err)
 	if (server->failed)
 		return;
 	server->failed = true;
-	log_ctx(LOG_ERR, &(struct log_ctx){.err = err},
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "store", .event = LOG_EVENT_STORE_FAILED, .err = err},
 		"the store failed; ending, to start again from what is durable");
 	(void)sd_event_exit(server->event, EXIT_FAILED);
 }
@@ -272,9 +338,10 @@ enum status server_run(struct server *server, struct error *err)
 {
 	int r;
 
-	(void)sd_notify(0, "READY=1\nSTATUS=serving");
+	service_status_tell(server->service, "READY=1\n");
 	r = sd_event_loop(server->event);
-	(void)sd_notify(0, "STOPPING=1");
+	if (!server->restarting)
+		(void)service_send("STOPPING=1\nSTATUS=ending\n");
 	if (server->failed)
 		return error_set(err, STATUS_DATA_LOSS, 0, "the store failed");
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "the event loop failed") : STATUS_OK;

@@ -21,6 +21,8 @@
 #include <systemd/sd-event.h>
 
 struct backup;
+struct service_status;
+struct service_watchdog;
 struct events;
 struct restore;
 struct watch;
@@ -52,13 +54,16 @@ struct server {
 	uint64_t watch_serial;
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
+	uint16_t port;			      /* listening there */
 	struct certificate certificate;	      /* see certificate.h */
 	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;
-	struct events *events;	 /* owned */
-	struct backup *backup;	 /* owned; NULL: none */
-	struct restore *restore; /* owned; NULL: none */
-	size_t n_greeting;	 /* sessions that have not said hello */
+	struct events *events;		   /* owned */
+	struct service_status *service;	   /* owned; NULL without a service manager */
+	struct service_watchdog *watchdog; /* the same */
+	struct backup *backup;		   /* owned; NULL: none */
+	struct restore *restore;	   /* owned; NULL: none */
+	size_t n_greeting;		   /* sessions that have not said hello */
 	uint64_t session_serial;
 	sd_event_source *absent_timer; /* owned; when the next node counts as down, see absent.h */
 	int64_t started_ms;	       /* nodes without a session are missed since then at the earliest */

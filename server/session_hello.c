@@ -206,9 +206,13 @@ static enum status begin(struct session *session, const Holdfast__V1__SessionHel
 		st = take_new_boot(session, hello, node, err);
 	if (st != STATUS_OK)
 		return st;
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
-		"connected from %s, boot %s%s", rpc_call_peer(session->call)->address, session->boot_id,
-		rebooted ? " (a new one)" : "");
+	log_ctx(LOG_NOTICE,
+		&(struct log_ctx){.node = session->node_id,
+				  .op = "session",
+				  .peer = rpc_call_peer(session->call)->address,
+				  .event = rebooted ? LOG_EVENT_NODE_NEW_BOOT : LOG_EVENT_NODE_CONNECTED},
+		"node %s is connected from %s, boot %s%s", session->node_id,
+		rpc_call_peer(session->call)->address, session->boot_id, rebooted ? " (a new one)" : "");
 	if (session->report_epoch == 0) /* else what is to be done depends on what the node tells */
 		session_tell_work(session, node);
 	drain_go_on(session->server, node);

@@ -173,8 +173,11 @@ static void on_closed(struct rpc_call *call, void *userdata)
 		state_set_session(&server->state, node, NULL);
 		note_disconnect(server, node);
 		absent_rearm(server);
-		log_ctx(LOG_NOTICE, &(struct log_ctx){.node = session->node_id, .op = "session"},
-			"disconnected; its claims stay");
+		log_ctx(LOG_NOTICE,
+			&(struct log_ctx){.node = session->node_id,
+					  .op = "session",
+					  .event = LOG_EVENT_NODE_DISCONNECTED},
+			"node %s is disconnected; its claims stay", session->node_id);
 	}
 	server->n_greeting -= !session_is_greeted(session);
 	controllers_session_lost(session);

@@ -1,6 +1,7 @@
 #include "ticket_issuer.h"
 
 #include "base/cleanup.h"
+#include "base/credential.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -57,7 +58,7 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 				 "read the ticket key %s (to make one: openssl genpkey -algorithm ed25519 "
 				 "-out FILE, mode 0600, the server's user)",
 				 key_path);
-	if ((st.st_mode & 077) != 0)
+	if (!credential_is_private(key_path, &st))
 		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 				 "the ticket key %s can be read by others than its owner; run: chmod 600 %s",
 				 key_path, key_path);

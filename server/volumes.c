@@ -166,10 +166,8 @@ static enum status handle_deregister(struct server *server, struct rpc_call *cal
 	if (st != STATUS_OK)
 		return st;
 	volume_store_stage_deletion(server, &change, entry);
-	audit_write(server, &change, call, "Volumes.Deregister", volumes_object(&entry->volume, object),
-		    NULL);
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"},
-		"deregistered from namespace %s", namespace);
+	audit_about(server, &change, call, "Volumes.Deregister", volumes_object(&entry->volume, object), NULL,
+		    &(struct log_ctx){.volume = entry->volume.id, .op = "deregister"});
 	return change_commit_taking(server, &change, on_deregistered,
 				    volumes_waiting_new(call, &entry->volume), err);
 }

@@ -128,11 +128,8 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 		return st;
 	if (spec->changed) {
 		volume_store_stage(server, &change, &spec->parts);
-		audit_write(server, &change, call, REGISTER, volumes_object(&spec->parts.volume, object),
-			    NULL);
-		log_ctx(LOG_NOTICE, &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"},
-			"%s in namespace %s", spec->is_new ? "registered" : "updated",
-			spec->parts.volume.namespace);
+		audit_about(server, &change, call, REGISTER, volumes_object(&spec->parts.volume, object),
+			    NULL, &(struct log_ctx){.volume = spec->parts.volume.id, .op = "register"});
 	}
 	waiting = volumes_waiting_new(call, &spec->parts.volume);
 	if (waiting)

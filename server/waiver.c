@@ -99,17 +99,14 @@ static enum status note_one(struct server *server, const struct rpc_call *call, 
 	const struct claim_event waived = {
 		.type = CLAIM_EVENT_PLUGIN_WAIVED, .detail = detail, .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	char object[OBJECT_SIZE];
 	char why[REASON_SIZE];
 	struct claim after;
 	enum status st = claims_step(&change, entry, &waived, &after, err);
 
 	if (st != STATUS_OK)
 		return st;
-	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", entry->claim.namespace,
-			 entry->claim.volume_id, entry->claim.id, entry->claim.node_id);
 	(void)str_format(why, sizeof(why), "without plugin %s: %s", entry->claim.plugin_id, detail);
-	audit_write(server, &change, call, what, object, why);
+	audit_word(server, &change, call, what, &entry->claim, why);
 	return change_commit(server, &change, NULL, NULL, err);
 }
 

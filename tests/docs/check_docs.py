@@ -685,7 +685,9 @@ def check_audit_names(files):
         text = read(ROOT / name)
         words = dict(re.findall(r'#define (\w+) "([\w.]+)"', text))
         calls = re.findall(r'audit_(own)\((?:[^,"()]+,\s+){2}("[^"]+"|\w+),', text)
-        calls += re.findall(r'audit_(write)\((?:[^,"()]+,\s+){3}("[^"]+"|\w+),', text)
+        calls += [("own", what) for what in re.findall(r'audit_silent\((?:[^,"()]+,\s+){2}NULL,\s+("[^"]+"),', text)]
+        calls += [("write", what) for what in
+                  re.findall(r'audit_(?:write|silent|about)\((?:[^,"()]+,\s+){3}("[^"]+"|\w+),', text)]
         for kind, what in calls:
             what = what.strip('"') if what.startswith('"') else words.get(what)
             if what and not re.fullmatch(r"[A-Z]\w+\.[A-Z]\w+", what):

@@ -1,0 +1,37 @@
+#include "status_text.h"
+
+#include "release.h"
+#include "server.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+
+void server_status_text(char *dst, size_t size, void *userdata)
+{
+	const struct server *server = userdata;
+	const struct state *state = &server->state;
+	const size_t n_waiting = state->n_claims_by[CLAIM_UNPUBLISHING] +
+				 state->n_claims_by[CLAIM_NODE_DETACHED] +
+				 state->n_claims_by[CLAIM_CONTROLLER_DETACHED];
+	const int64_t left_ms = server->certificate.expires_at_ms - clock_realtime_ms();
+	struct release_stats releases = {.stuck = 0};
+	char stuck[64] = "";
+	char certificate[64] = "";
+
+	if (!server->rpc || !server->releases) { /* it is still being built, or being taken apart */
+		(void)str_copy(dst, size, "not serving");
+		return;
+	}
+	release_stats(server, &releases);
+	if (releases.stuck > 0)
+		(void)str_format(stuck, sizeof(stuck), " (%llu stuck)", (unsigned long long)releases.stuck);
+	if (server->certificate.expires_at_ms != 0 && left_ms < CERTIFICATE_WARN_DAYS * INT64_C(86400000))
+		(void)str_copy(certificate, sizeof(certificate),
+			       left_ms > 0 ? "; its certificate expires soon"
+					   : "; its certificate has expired");
+	(void)str_format(
+		dst, size,
+		"listening on %s:%u, cluster %s; %zu of %zu node%s connected; %zu release%s waiting%s%s",
+		server->config.host, (unsigned int)server->port, server->config.cluster, server->n_sessions,
+		state->n_nodes, str_s(state->n_nodes), n_waiting, str_s(n_waiting), stuck, certificate);
+}
