@@ -125,6 +125,7 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 	pb->source = source;
 	pb->dev_major = target->dev_major;
 	pb->dev_minor = target->dev_minor;
+	pb->is_nfs_listed = target->is_nfs_listed;
 	if (target->has_ticket) {
 		pb->ticket.data = (uint8_t *)&target->ticket;
 		pb->ticket.len = sizeof(target->ticket);
@@ -214,6 +215,7 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 			   .inodes = pb->source->inodes},
 		.dev_major = pb->dev_major,
 		.dev_minor = pb->dev_minor,
+		.is_nfs_listed = pb->is_nfs_listed,
 		.stage_read_only = volume->mode == CLAIM_READ,
 		.read_only = request->read_only || volume->mode == CLAIM_READ,
 		.exec = request->exec,

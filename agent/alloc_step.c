@@ -85,6 +85,7 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 	volume->target.dev_major = mounted->dev_major;
 	volume->target.dev_minor = mounted->dev_minor;
 	volume->target.is_host_device = mounted->is_host_device;
+	volume->target.is_nfs_listed = mounted->is_nfs_listed;
 	*published = (struct alloc_volume){0};
 	memcpy(published->name, record->alloc.volumes[i].name, sizeof(published->name));
 	memcpy(published->path, mounted->path, sizeof(published->path));

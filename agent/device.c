@@ -7,12 +7,17 @@
 #include "base/str.h"
 #include "base/sys.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <linux/stat.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #define BY_ID_FOLDER "/dev/disk/by-id"
 
@@ -52,14 +57,15 @@ enum status device_source(const struct source *source, struct mh_source *ret, st
 	return status;
 }
 
+#define LISTINGS_FOLDER "/sys/fs"
+
 /* File systems that list their superblocks in /sys/fs/TYPE/DEVICE. */
 static const char *const listing_types[] = {"ext4", "xfs", "erofs", "f2fs"};
 
-bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
+bool device_name(uint32_t dev_major, uint32_t dev_minor, char ret[static DEVICE_NAME_SIZE])
 {
-	char path[64], link[256], listed[320];
+	char path[64], link[256];
 	const char *name;
-	struct stat st;
 	int n;
 
 	(void)str_format(path, sizeof(path), "/sys/dev/block/%u:%u", dev_major, dev_minor);
@@ -68,13 +74,56 @@ bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
 		return false;
 	link[n] = '\0';
 	name = strrchr(link, '/');
-	name = name ? name + 1 : link;
+	return str_copy(ret, DEVICE_NAME_SIZE, name ? name + 1 : link) >= 0;
+}
+
+bool device_has_superblock(uint32_t dev_major, uint32_t dev_minor)
+{
+	char name[DEVICE_NAME_SIZE], listed[sizeof(LISTINGS_FOLDER) + DEVICE_NAME_SIZE + 16];
+	struct stat st;
+
+	if (!device_name(dev_major, dev_minor, name))
+		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(listing_types); i++) {
-		if (str_format(listed, sizeof(listed), "/sys/fs/%s/%s", listing_types[i], name) > 0 &&
+		if (str_format(listed, sizeof(listed), LISTINGS_FOLDER "/%s/%s", listing_types[i], name) >
+			    0 &&
 		    sys_fstatat(AT_FDCWD, listed, &st, 0) == 0)
 			return true;
 	}
 	return false;
+}
+
+/* Of a type that the kernel does not know there are none. */
+static bool each_listed(const char *folder, device_named_fn *named, void *userdata)
+{
+	DIR *dir = opendir(folder);
+	const struct dirent *entry = NULL;
+	bool is_wanted = true;
+	int r;
+
+	if (!dir)
+		return errno == ENOENT;
+	do {
+		errno = 0;
+		entry = readdir(dir); // NOLINT(concurrency-mt-unsafe): the folder is this function's
+		if (entry && entry->d_name[0] != '.')
+			is_wanted = named(entry->d_name, userdata);
+	} while (entry && is_wanted);
+	r = errno;
+	(void)closedir(dir);
+	return is_wanted && r == 0;
+}
+
+bool device_each_superblock(device_named_fn *named, void *userdata)
+{
+	char folder[sizeof(LISTINGS_FOLDER) + 16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(listing_types); i++) {
+		(void)str_format(folder, sizeof(folder), LISTINGS_FOLDER "/%s", listing_types[i]);
+		if (!each_listed(folder, named, userdata))
+			return false;
+	}
+	return true;
 }
 
 struct search {
@@ -91,19 +140,23 @@ static bool is_below(const char *point, const char *folder)
 	return n > 0 && strncmp(point, folder, n) == 0 && (point[n] == '/' || point[n] == '\0');
 }
 
+void device_mounts_note(struct device_mounts *mounts, const char *root, const char *point,
+			const char *const within[static 2])
+{
+	if (is_below(point, within[0]) || is_below(point, within[1])) {
+		mounts->is_whole = mounts->is_whole || str_eq(root, "/");
+	} else if (!mounts->is_elsewhere) {
+		mounts->is_elsewhere = true;
+		(void)snprintf(mounts->point, sizeof(mounts->point), "%s", point);
+	}
+}
+
 static int look_at_mount(const struct mount_entry *entry, void *userdata)
 {
 	struct search *search = userdata;
-	struct device_mounts *found = &search->found;
 
-	if (entry->dev_major != search->dev_major || entry->dev_minor != search->dev_minor)
-		return 0;
-	if (is_below(entry->point, search->within[0]) || is_below(entry->point, search->within[1])) {
-		found->is_whole = found->is_whole || str_eq(entry->root, "/");
-	} else if (!found->is_elsewhere) {
-		found->is_elsewhere = true;
-		(void)snprintf(found->point, sizeof(found->point), "%s", entry->point);
-	}
+	if (entry->dev_major == search->dev_major && entry->dev_minor == search->dev_minor)
+		device_mounts_note(&search->found, entry->root, entry->point, search->within);
 	return 0;
 }
 
@@ -120,6 +173,32 @@ void device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *cons
 	mountinfo->fd = fd;
 	if (mountinfo_each(mountinfo, look_at_mount, &search) == 0)
 		*ret = search.found;
+}
+
+/* Here alone: the mount helper, which shares base/sys.h, does without. */
+static int open_cached(const char *path)
+{
+	/* a link would lead to what the mount table calls otherwise */
+	const struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				     .resolve = RESOLVE_CACHED | RESOLVE_NO_SYMLINKS};
+	long fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+bool device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
+			  const char *const within[static 2])
+{
+	cleanup_close int fd = -EBADF;
+	struct statx st;
+
+	if (point[0] != '/' || is_below(point, within[0]) || is_below(point, within[1]))
+		return false;
+	fd = open_cached(point);
+	if (fd < 0 || sys_statx(fd, "", AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, 0, &st) < 0)
+		return false;
+	return (st.stx_attributes & st.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0 &&
+	       st.stx_dev_major == dev_major && st.stx_dev_minor == dev_minor;
 }
 
 #define BLOCK_FOLDER "/sys/class/block"

@@ -374,6 +374,11 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_INTERNAL] = {STATUS_INTERNAL, "a check after the operation failed"},
 };
 
+bool helper_reply_is_locked(const struct mh_reply *reply)
+{
+	return reply->status == MH_BUSY && reply->step == STEP_NONE;
+}
+
 /* The one outcome whose errno says what a person has to do. */
 static const char *text_of(const struct mh_reply *reply)
 {
@@ -394,6 +399,13 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 	const char *step = names_get(step_names, STEP_N, reply->step);
 
 	assert(reply->status < MH_STATUS_N);
+	if (helper_reply_is_locked(reply))
+		return error_set(err, STATUS_ABORTED, 0,
+				 "%s of %s: another instance of the mount helper is at work on the volume, "
+				 "since before the agent was started or replaced the instance; its end is "
+				 "waited for: see it with ps -ef | grep mounthelper, and if it hangs, its "
+				 "stack in /proc/PID/stack",
+				 helper_op_name(reply->header.op), subject);
 	outcome = &outcomes[reply->status];
 	if (outcome->status == STATUS_OK)
 		return STATUS_OK;

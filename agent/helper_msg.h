@@ -73,7 +73,11 @@ bool helper_failure_check(const void *bytes, size_t n, struct mh_failure *ret);
 enum status helper_reply_check(const void *bytes, size_t n, const union helper_request *request,
 			       union helper_reply *ret, struct error *err);
 
-/** The outcome that a reply reports: STATUS_OK for MH_OK and MH_ALREADY, else a code and a sentence.
+/** Was nothing done because another instance of the helper works on the volume? */
+bool helper_reply_is_locked(const struct mh_reply *reply);
+
+/** The outcome that a reply reports: STATUS_OK for MH_OK and MH_ALREADY, STATUS_ABORTED if it
+ * helper_reply_is_locked(), else a code and a sentence.
  * @subject what was asked about, for the sentence: "volume db-0123" */
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err);
 

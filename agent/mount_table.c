@@ -253,6 +253,7 @@ enum status mount_table_find(const struct mount_table *table, const char *path, 
 	view.is_nodev = has_option(options, "nodev");
 	view.is_noexec = has_option(options, "noexec");
 	view.is_read_only = has_option(options, "ro") || has_option(mnt_fs_get_fs_options(fs), "ro");
+	view.is_unshared = has_option(mnt_fs_get_fs_options(fs), "nosharecache");
 	view.propagation = read_propagation(fs);
 	if (options) {
 		size_t n = strnlen(options, sizeof(view.options) - 1);

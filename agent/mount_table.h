@@ -29,6 +29,7 @@ struct mount_view {
 	bool is_nosuid;
 	bool is_nodev;
 	bool is_noexec;
+	bool is_unshared; /* of an NFS file system: nosharecache */
 	enum mount_propagation propagation;
 	char options[MOUNT_OPTIONS_SIZE]; /* of the mount, for people; cut at the end */
 	char root[MOUNT_ROOT_SIZE];	  /* within its file system; empty: too long */

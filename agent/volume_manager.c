@@ -1,5 +1,6 @@
 #include "volume_manager.h"
 
+#include "volume_pause.h"
 #include "volume_plugin.h"
 #include "volume_task.h"
 #include "wakeup.h"
@@ -256,19 +257,26 @@ static bool is_behind(const struct volume_task *task)
 	return task->state == VOLUME_OP_IDLE && task->queue->current && task->queue->current != task;
 }
 
-/* Nothing is under way for it: it waits for its turn, for a plugin, or for the next call to one. */
+/* Nothing is under way for it: it waits for its turn, for a plugin, or to make a step again. */
+static bool is_idle(const struct volume_task *task)
+{
+	return is_behind(task) || volume_task_is_pausing(task) ||
+	       (volume_op_is_plugins(task->state) && !task->call);
+}
+
 static int on_cancel_due(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct volume_task *task = userdata;
+	bool was_idle = is_idle(task);
 	struct error err;
 
 	wakeup_disarm(&task->timer);
 	task->next_try_ms = 0;
 	task->is_cancelled = true;
+	if (!was_idle)
+		return 0; /* its turn has come meanwhile, and ends it */
 	if (is_behind(task))
 		TAILQ_REMOVE(&task->queue->waiting, task, entry);
-	else if (!volume_op_is_plugins(task->state) || task->call)
-		return 0; /* its turn has come meanwhile, and ends it */
 	volume_plugin_stop(task);
 	(void)volume_task_cancelled(task, &err);
 	volume_task_event(task, VOLUME_OP_CANCELLED, &err);
@@ -280,7 +288,7 @@ void volume_task_cancel(struct volume_task *task)
 	assert(task->kind == VOLUME_OP_MOUNT);
 	task->is_cancelled = true;
 	/* without a timer it ends after its step, as what is under way does */
-	if (is_behind(task) || (volume_op_is_plugins(task->state) && !task->call))
+	if (is_idle(task))
 		(void)wakeup_arm(task->manager->event, &task->timer, 0, on_cancel_due, task, NULL);
 }
 
@@ -420,6 +428,7 @@ enum status volume_manager_new(sd_event *event, struct helper_client *helper, vo
 	manager->userdata = userdata;
 	RB_INIT(&manager->queues);
 	volume_touches_init(&manager->touches);
+	device_news_init(&manager->device_news);
 	TAILQ_INIT(&manager->ready);
 	LIST_INIT(&manager->tasks);
 	r = sd_event_add_defer(event, &manager->dispatch, on_dispatch, manager);
@@ -443,6 +452,7 @@ void volume_manager_free(struct volume_manager *manager)
 		task_free(task);
 	path_probes_free(manager->probes);
 	volume_touches_release(&manager->touches);
+	device_news_release(&manager->device_news);
 	mount_table_free(manager->stage_mounts);
 	picture_free(manager->picture);
 	sd_event_source_disable_unref(manager->dispatch);

@@ -36,6 +36,7 @@ struct volume_mounted {
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	bool is_host_device;		   /* as in struct volume_target */
+	bool is_nfs_listed;		   /* as there */
 	char kernel[KERNEL_WORDS_MAX + 1]; /* of an unmount without its plugin: what was seen after it */
 };
 

@@ -2,7 +2,7 @@
 /* The steps of one operation on a volume, as a table. Pure.
  *
  *   mount:    idle -> staging -> publishing -> verifying -> ended
- *   unmount:  idle -> unpublishing -> checking -> [unstaging] -> ended
+ *   unmount:  idle -> unpublishing -> [looking] -> checking -> [unstaging] -> ended
  *   release:  idle -> looking -> checking -> [unstaging] -> ended
  *
  * Of a csi volume, whose plugin has its part between the helper's steps:
@@ -19,7 +19,8 @@
  *
  * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and is
  * tried again from its beginning, every step of it being idempotent. A call to a plugin that may have been
- * carried out is made again as it is, before anything else of the volume. */
+ * carried out is made again as it is, before anything else of the volume. So is a mount's step of the helper
+ * while another instance of it, which an earlier agent had asked, works on the volume. */
 
 #include <stdbool.h>
 
@@ -33,7 +34,7 @@ enum volume_op_state {
 	VOLUME_OP_PUBLISHING,
 	VOLUME_OP_VERIFYING,
 	VOLUME_OP_UNPUBLISHING,
-	VOLUME_OP_LOOKING,  /* is there anything of it that a plugin may hold? */
+	VOLUME_OP_LOOKING,  /* is there anything of it that a plugin may hold, or that is new to us? */
 	VOLUME_OP_CHECKING, /* does anybody else on this node use the volume, or of csi its target? */
 	VOLUME_OP_PLUGIN_UNPUBLISHING,
 	VOLUME_OP_RECHECKING, /* does anybody else use the volume? */
@@ -52,6 +53,7 @@ enum volume_op_event {
 	VOLUME_OP_OK,
 	VOLUME_OP_PREPARED, /* the helper's folders are there, nothing is mounted */
 	VOLUME_OP_DEVICE,   /* the plugin's target is a device */
+	VOLUME_OP_UNSURE,   /* done; what else there is of the volume somebody else may have changed */
 	VOLUME_OP_FAILED,
 	VOLUME_OP_PENDING,   /* failed, and the same call is to be made again before anything else */
 	VOLUME_OP_AGAIN,     /* the pause before that is over */

@@ -1,6 +1,7 @@
 #include "volume_plugin.h"
 
 #include "csi_volume.h"
+#include "volume_pause.h"
 #include "volume_task.h"
 #include "wakeup.h"
 
@@ -77,16 +78,6 @@ static bool is_undoing(const struct volume_task *task)
 	return task->kind == VOLUME_OP_UNMOUNT || task->kind == VOLUME_OP_RELEASE;
 }
 
-/* Of a mount, counted from its first look at the plugin. */
-static bool has_patience(struct volume_task *task)
-{
-	uint64_t now_us = clock_monotonic_us();
-
-	if (task->patience_end_us == 0)
-		task->patience_end_us = now_us + VOLUME_MOUNT_PATIENCE_MS * USEC_PER_MSEC;
-	return now_us < task->patience_end_us;
-}
-
 /* @may_be_done: a call was made, and it may have been carried out, or may still be; @is_passing: the same
  * call may end otherwise. */
 static void task_failed(struct volume_task *task, bool may_be_done, bool is_passing, const struct error *err)
@@ -100,7 +91,7 @@ static void task_failed(struct volume_task *task, bool may_be_done, bool is_pass
 		return;
 	}
 	if (is_undoing(task) ? may_be_done
-			     : task->kind == VOLUME_OP_MOUNT && is_passing && has_patience(task))
+			     : task->kind == VOLUME_OP_MOUNT && is_passing && volume_task_has_patience(task))
 		event = VOLUME_OP_PENDING;
 	volume_task_event(task, event, err);
 }
@@ -115,6 +106,23 @@ static void task_succeeded(struct volume_task *task)
 		return;
 	}
 	volume_task_event(task, VOLUME_OP_OK, NULL);
+}
+
+/* What its node service announces; NULL: it was never here. */
+static const struct node_half *find_node(const struct volume_task *task)
+{
+	const struct plugins *plugins = task->manager->plugins;
+	const struct node_plugin *facts = plugins ? plugins_facts(plugins, task->target.profile) : NULL;
+
+	return facts && facts->has_node ? &facts->node : NULL;
+}
+
+/* So does one that was never here, as far as anybody knows. */
+static bool announces_staging(const struct volume_task *task)
+{
+	const struct node_half *node = find_node(task);
+
+	return !node || node->stage;
 }
 
 static void on_called(const ProtobufCMessage *response, const struct error *err, void *userdata)
@@ -134,8 +142,11 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 		task_succeeded(task);
 		return;
 	}
-	/* what it does not know it does not hold; what is mounted all the same the helper finds */
-	if (is_undoing(task) && csi_outcome(method, err->status) == CSI_GONE) {
+	/* what it does not know it does not hold, nor what it has no call for by now; what is mounted all the
+	 * same the helper finds */
+	if (is_undoing(task) && (csi_outcome(method, err->status) == CSI_GONE ||
+				 (method == CSI_NODE_UNSTAGE_VOLUME && err->status == STATUS_UNIMPLEMENTED &&
+				  !announces_staging(task)))) {
 		task_succeeded(task);
 		return;
 	}
@@ -167,13 +178,17 @@ static enum status find_client(const struct volume_task *task, struct csi_client
 	return plugins_client(plugins, task->target.profile, PLUGIN_NODE, ret, err);
 }
 
-/* What its node service announces; NULL: it was never here. */
-static const struct node_half *find_node(const struct volume_task *task)
+/* Before a call of a mount, as it may be carried out whatever comes of it; the moment is that of the first,
+ * and nobody's whose device was judged. */
+static void note_mount_call(struct volume_task *task)
 {
-	const struct plugins *plugins = task->manager->plugins;
-	const struct node_plugin *facts = plugins ? plugins_facts(plugins, task->target.profile) : NULL;
+	struct volume_manager *manager = task->manager;
+	const char *wire_volume = task->target.wire_volume;
 
-	return facts && facts->has_node ? &facts->node : NULL;
+	if (task->before_plugin.look == 0 && !volume_target_is_device(&task->target) &&
+	    volume_touches_device(&manager->touches, wire_volume) == VOLUME_DEVICE_UNJUDGED)
+		task->before_plugin = device_news_now(&manager->device_news);
+	volume_touches_add(&manager->touches, wire_volume);
 }
 
 static void task_call(struct volume_task *task, uint64_t timeout_us)
@@ -197,10 +212,9 @@ static void task_call(struct volume_task *task, uint64_t timeout_us)
 				  task->target.read_only, &request.paths, &err);
 	if (status == STATUS_OK) {
 		step->build(task, node, &request);
-		/* before, as it may be carried out whatever comes of it */
 		if (task->kind == VOLUME_OP_MOUNT)
-			volume_touches_add(&manager->touches, task->target.wire_volume);
-		if (step->method == CSI_NODE_UNSTAGE_VOLUME)
+			note_mount_call(task);
+		if (step->method == CSI_NODE_UNSTAGE_VOLUME && node->stage)
 			volume_touches_note_staged(&manager->touches, task->target.wire_volume, false);
 		status = csi_call_start(client, step->method, &request.pb.base, timeout_us, on_called, task,
 					&task->call, &err);
@@ -211,9 +225,10 @@ static void task_call(struct volume_task *task, uint64_t timeout_us)
 	}
 }
 
-/* Has the plugin staged it for another use, and is that still there? The mount is asked for as well, as what
- * would be published from a path that somebody has unmounted is not the volume. Who mounts nothing at that
- * path stages once more. */
+/* Has the plugin staged it, and is that still there? The mount is asked for as well, as what would be
+ * published from a path that somebody has unmounted is not the volume. Who mounts nothing at that path stages
+ * once more.
+ */
 static bool is_staged(const struct volume_task *task)
 {
 	const char *stage_base = helper_client_info(task->manager->helper)->stage_base;
@@ -221,8 +236,7 @@ static bool is_staged(const struct volume_task *task)
 	struct csi_volume_paths paths;
 	struct mount_view view;
 
-	return task->state == VOLUME_OP_PLUGIN_STAGING &&
-	       volume_touches_is_staged(&task->manager->touches, wire_volume) &&
+	return volume_touches_is_staged(&task->manager->touches, wire_volume) &&
 	       csi_volume_paths(stage_base, wire_volume, false, &paths, NULL) == STATUS_OK &&
 	       volume_stage_find(task->manager, paths.staging, &view, NULL) == STATUS_OK;
 }
@@ -230,9 +244,16 @@ static bool is_staged(const struct volume_task *task)
 /* Staging is the plugin's only if it says so, and is done once. */
 static void call_if_it_stages(struct volume_task *task)
 {
-	const struct node_half *node = find_node(task);
+	if (!announces_staging(task) || is_staged(task))
+		task_succeeded(task);
+	else
+		task_call(task, 0);
+}
 
-	if ((node && !node->stage) || is_staged(task))
+/* What it has staged it unstages, even if it says by now that it does no such thing. */
+static void call_if_it_unstages(struct volume_task *task)
+{
+	if (!announces_staging(task) && !is_staged(task))
 		task_succeeded(task);
 	else
 		task_call(task, 0);
@@ -314,40 +335,14 @@ void volume_plugin_begin(struct volume_task *task, enum volume_op_action action)
 {
 	if (action == VOLUME_OP_WAIT_PLUGIN)
 		task_wait_for_plugin(task);
-	else if (action == VOLUME_OP_PLUGIN_STAGE || action == VOLUME_OP_PLUGIN_UNSTAGE)
+	else if (action == VOLUME_OP_PLUGIN_STAGE)
 		call_if_it_stages(task);
+	else if (action == VOLUME_OP_PLUGIN_UNSTAGE)
+		call_if_it_unstages(task);
 	else if (action == VOLUME_OP_PLUGIN_EXPAND)
 		task_expand(task);
 	else
 		task_call(task, 0);
-}
-
-static int on_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct volume_task *task = userdata;
-
-	wakeup_disarm(&task->timer);
-	task->next_try_ms = 0;
-	volume_task_event(
-		task, is_undoing(task) && task->target.without_plugin ? VOLUME_OP_LEFT_OUT : VOLUME_OP_AGAIN,
-		NULL);
-	return 0;
-}
-
-void volume_plugin_pause(struct volume_task *task)
-{
-	uint64_t delay_us = backoff_next(&task->backoff, backoff_random());
-	struct error err;
-
-	task->next_try_ms = clock_realtime_ms() + (int64_t)(delay_us / USEC_PER_MSEC);
-	if (wakeup_arm(task->manager->event, &task->timer, delay_us, on_pause_over, task, &err) !=
-	    STATUS_OK) {
-		task->next_try_ms = 0;
-		volume_task_event(task, VOLUME_OP_FAILED, &err);
-		return;
-	}
-	if (task->retry)
-		task->retry(&task->last_error, task->userdata);
 }
 
 void volume_plugin_mounted_nothing(const struct volume_task *task, struct error *err)

@@ -17,9 +17,6 @@ void volume_plugin_begin(struct volume_task *task, enum volume_op_action action)
 /** What the plugin is called for in @state: "NodeStageVolume", ...; NULL: nothing. */
 const char *volume_plugin_call_name(enum volume_op_state state);
 
-/** Let the same call be made again after a pause. */
-void volume_plugin_pause(struct volume_task *task);
-
 /** The plugin says that it has mounted something, the helper sees nothing. */
 void volume_plugin_mounted_nothing(const struct volume_task *task, struct error *err);
 

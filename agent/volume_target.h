@@ -35,7 +35,9 @@ struct volume_target {
 	bool read_only;
 	uint32_t dev_major; /* of the staged file system, or the device, as far as known: 0:0 when not */
 	uint32_t dev_minor;
-	bool is_host_device; /* csi: that file system is one that the host has mounted for itself */
+	bool is_host_device;	 /* csi: that file system is one that the host has mounted for itself */
+	bool is_nfs_listed;	 /* nfs4: the kernel's list was seen to have that file system */
+	bool has_own_superblock; /* nfs4: it was seen to be staged with nosharecache */
 
 	bool stage_read_only;
 	bool exec;

@@ -3,10 +3,14 @@
 #include "csi_volume.h"
 #include "device.h"
 #include "verify.h"
+#include "volume_device.h"
+#include "volume_nfs.h"
+#include "volume_pause.h"
 #include "volume_plugin.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "log/log.h"
 
 #include <assert.h>
 
@@ -26,98 +30,6 @@ static void picture_note(struct volume_task *task, enum mh_list_kind kind, const
 	}
 	/* what does not fit is read with the next picture */
 	(void)picture_add(task->manager->picture, kind, &entry, NULL);
-}
-
-/* The devices of csi volumes come and go: has another volume the number already? */
-static bool is_reused(const struct volume_task *task)
-{
-	const struct volume_target *target = &task->target;
-	struct picture_mount *staged = NULL;
-
-	while ((staged = picture_next_staged(task->manager->picture, staged))) {
-		if (staged->dev_major == target->dev_major && staged->dev_minor == target->dev_minor)
-			return true;
-	}
-	return volume_target_is_device(target);
-}
-
-/* Mounts of the device that are neither plugins' nor the helper's. */
-static void find_mounts(const struct volume_task *task, uint32_t dev_major, uint32_t dev_minor,
-			struct device_mounts *ret)
-{
-	const struct helper_info *info = helper_client_info(task->manager->helper);
-	const char *const ours[] = {info->stage_base, info->publish_base};
-
-	device_find_mounts(dev_major, dev_minor, ours, ret);
-}
-
-/* A plugin may bind a directory of a file system that the host uses itself: its superblock outlives the
- * volume. That is judged as soon as the plugin's mount is seen, when no workload had a part in it yet, and
- * stands until the volume is unstaged: who mounts the device of a volume later makes it nobody else's. What
- * was there already and never judged is the host's only if no more than a part of the file system is bound.
- */
-static void judge_device(struct volume_task *task, uint32_t dev_major, uint32_t dev_minor, bool is_fresh)
-{
-	struct volume_touches *touches = &task->manager->touches;
-	const char *wire_volume = task->target.wire_volume;
-	struct device_mounts mounts = {0};
-	bool is_hosts;
-
-	if (volume_touches_device(touches, wire_volume) != VOLUME_DEVICE_UNJUDGED)
-		return;
-	if (device_has_superblock(dev_major, dev_minor))
-		find_mounts(task, dev_major, dev_minor, &mounts);
-	is_hosts = mounts.is_elsewhere && (is_fresh || !mounts.is_whole);
-	volume_touches_judge(touches, wire_volume, is_hosts ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
-}
-
-/* A block device whose file system lives on is still being written to: that is no release, whatever was
- * unmounted here. */
-static enum status check_superblock(struct volume_task *task, const struct mh_reply *reply, struct error *err)
-{
-	const struct volume_target *target = &task->target;
-	struct device_mounts mounts;
-
-	if (target->type == VOLUME_CSI ? is_reused(task) || target->is_host_device
-				       : target->source.class != SOURCE_BLOCK)
-		return STATUS_OK;
-	if ((reply->state & MH_STATE_SB_ALIVE) == 0 &&
-	    ((target->dev_major == 0 && target->dev_minor == 0) ||
-	     !device_has_superblock(target->dev_major, target->dev_minor)))
-		return STATUS_OK;
-	find_mounts(task, target->dev_major, target->dev_minor, &mounts);
-	if (mounts.is_elsewhere)
-		return error_set(
-			err, STATUS_FAILED_PRECONDITION, 0,
-			"volume %s is unmounted here, but its file system (device %u:%u) is still in "
-			"use: somebody has mounted it at %s as well; unmount it there (umount %s), "
-			"and look for more with: grep %u:%u /proc/*/mountinfo",
-			target->volume_id, target->dev_major, target->dev_minor, mounts.point, mounts.point,
-			target->dev_major, target->dev_minor);
-	return error_set(
-		err, STATUS_FAILED_PRECONDITION, 0,
-		"volume %s is unmounted here, but its file system (device %u:%u) is still in use: another "
-		"mount namespace (a container, a unit) holds a copy of the mount; find it with: grep %u:%u "
-		"/proc/*/mountinfo",
-		target->volume_id, target->dev_major, target->dev_minor, target->dev_major,
-		target->dev_minor);
-}
-
-/* For the record, when the plugin was left out: what is behind the helper's word. */
-static void note_kernel(struct volume_task *task, const struct mh_reply *reply)
-{
-	const struct volume_target *target = &task->target;
-	bool is_unused = (reply->state & MH_STATE_SB_ALIVE) == 0 && !is_reused(task) &&
-			 !device_has_superblock(target->dev_major, target->dev_minor);
-	const char *stage = reply->status == MH_OK ? "unstaged by the helper" : "nothing stood at the stage";
-
-	if (target->dev_major == 0 && target->dev_minor == 0)
-		str_copy_text(task->kernel, sizeof(task->kernel), stage);
-	else
-		(void)str_format(task->kernel, sizeof(task->kernel), "%s; device %u:%u %s", stage,
-				 target->dev_major, target->dev_minor,
-				 is_unused ? "has no mounted file system any more"
-					   : "was not looked at or is used otherwise");
 }
 
 /* A refusal comes without its reason; the one that a new plugin meets first the picture shows. */
@@ -159,13 +71,16 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 			return STATUS_OK;
 		picture_note(task, MH_LIST_STAGED, reply);
 		if (task->target.type == VOLUME_CSI)
-			judge_device(task, reply->dev_major, reply->dev_minor,
-				     task->state == VOLUME_OP_CONFIRMING);
+			volume_device_judge(task, reply->dev_major, reply->dev_minor,
+					    task->state == VOLUME_OP_CONFIRMING);
 		return STATUS_OK;
 	case MH_OP_STAT:
 		/* without the helper's folders no plugin was ever called; with them one may have been */
-		if (reply->status != MH_NOT_FOUND)
+		if (reply->status != MH_NOT_FOUND && task->target.type == VOLUME_CSI)
 			volume_touches_add(&task->manager->touches, task->target.wire_volume);
+		if ((reply->state & MH_STATE_STAGED) != 0)
+			picture_note(task, MH_LIST_STAGED, reply);
+		task->has_met_other = false;
 		return STATUS_OK;
 	case MH_OP_PUBLISH:
 		picture_note(task, MH_LIST_PUBLISHED, reply);
@@ -177,9 +92,9 @@ static enum status take_reply(struct volume_task *task, const struct mh_reply *r
 	default:
 		picture_remove_staged(picture, task->target.wire_volume);
 		volume_touches_remove(&task->manager->touches, task->target.wire_volume);
-		status = check_superblock(task, reply, err);
+		status = volume_device_check(task, reply, err);
 		if (status == STATUS_OK && task->has_left_out)
-			note_kernel(task, reply);
+			volume_device_note(task, reply);
 		return status;
 	}
 }
@@ -215,6 +130,13 @@ enum status volume_task_cancelled(const struct volume_task *task, struct error *
 	return error_set(err, STATUS_CANCELLED, 0, "the allocation was stopped");
 }
 
+static enum volume_op_event done_event(struct volume_task *task, const struct mh_reply *reply)
+{
+	if (reply->header.op == MH_OP_STAGE)
+		return staged_event(task, reply);
+	return reply->header.op == MH_OP_UNPUBLISH && task->has_met_other ? VOLUME_OP_UNSURE : VOLUME_OP_OK;
+}
+
 static void on_reply(const union helper_reply *reply, const struct error *err, void *userdata)
 {
 	struct volume_task *task = userdata;
@@ -225,7 +147,10 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 		return;
 	}
 	if (take_reply(task, &reply->reply, &failure) != STATUS_OK) {
-		volume_task_event(task, VOLUME_OP_FAILED, &failure);
+		if (helper_reply_is_locked(&reply->reply))
+			volume_task_sent_away(task, &failure);
+		else
+			volume_task_event(task, VOLUME_OP_FAILED, &failure);
 		return;
 	}
 	if (task->is_cancelled) {
@@ -233,9 +158,7 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 		volume_task_event(task, VOLUME_OP_CANCELLED, &failure);
 		return;
 	}
-	volume_task_event(task,
-			  reply->header.op == MH_OP_STAGE ? staged_event(task, &reply->reply) : VOLUME_OP_OK,
-			  NULL);
+	volume_task_event(task, done_event(task, &reply->reply), NULL);
 }
 
 static enum status make_request(struct volume_task *task, enum volume_op_action action,
@@ -329,9 +252,21 @@ static enum status verify(const struct volume_task *task, const char *path, cons
 		.dev_minor = task->publish_reply.dev_minor,
 	};
 
+	enum status status;
+
 	if (seen->state != PATH_MOUNTED)
 		return unseen(task, path, seen, err);
-	return verify_publish(&wanted, &reply, &seen->view, err);
+	status = verify_publish(&wanted, &reply, &seen->view, err);
+	if (status != STATUS_OK)
+		log_ctx(LOG_ERR,
+			&(struct log_ctx){.volume = task->target.volume_id,
+					  .wire_volume = task->target.wire_volume,
+					  .alloc = task->target.alloc_id,
+					  .op = "verify",
+					  .event = LOG_EVENT_MOUNT_DIFFERS,
+					  .err = err},
+			"what is mounted is not what was asked for");
+	return status;
 }
 
 static enum status published_path(const struct volume_task *task, char ret[static ALLOC_PATH_MAX + 1],
@@ -353,6 +288,8 @@ static void on_looked(const struct path_seen *seen, void *userdata)
 		.dev_minor = task->publish_reply.dev_minor,
 		.is_host_device = volume_touches_device(&task->manager->touches, task->target.wire_volume) ==
 				  VOLUME_DEVICE_HOSTS,
+		.is_nfs_listed = volume_nfs_is_listed(task, task->publish_reply.dev_major,
+						      task->publish_reply.dev_minor),
 	};
 	struct error err;
 	enum status status = published_path(task, mounted.path, &err);
@@ -434,12 +371,14 @@ static void task_leave_out(struct volume_task *task)
 	volume_task_event(task, VOLUME_OP_FAILED, &err);
 }
 
-/* Of a volume that this run of the agent called no plugin for, one before it may have. */
+/* Of a volume that this run of the agent called no plugin for, one before it may have; and what another
+ * instance of the helper did is to be seen. */
 static void task_look(struct volume_task *task)
 {
 	const struct volume_target *target = &task->target;
 
-	if (target->type != VOLUME_CSI || volume_touches_has(&task->manager->touches, target->wire_volume))
+	if (!task->has_met_other &&
+	    (target->type != VOLUME_CSI || volume_touches_has(&task->manager->touches, target->wire_volume)))
 		volume_task_event(task, VOLUME_OP_OK, NULL);
 	else
 		task_send(task, VOLUME_OP_LOOK);
@@ -455,10 +394,11 @@ static void task_check(struct volume_task *task)
 
 	/* for the check after unstaging, when the picture has forgotten it */
 	if (staged && !volume_target_is_device(target)) {
+		volume_nfs_note(task, staged);
 		target->dev_major = staged->dev_major;
 		target->dev_minor = staged->dev_minor;
 		if (target->type == VOLUME_CSI) {
-			judge_device(task, staged->dev_major, staged->dev_minor, false);
+			volume_device_judge(task, staged->dev_major, staged->dev_minor, false);
 			target->is_host_device =
 				volume_touches_device(&manager->touches, target->wire_volume) ==
 				VOLUME_DEVICE_HOSTS;
@@ -531,7 +471,7 @@ static void task_run(struct volume_task *task, enum volume_op_action action)
 		volume_task_retry(task);
 		return;
 	case VOLUME_OP_PAUSE:
-		volume_plugin_pause(task);
+		volume_task_pause(task);
 		return;
 	case VOLUME_OP_REFUSE:
 	case VOLUME_OP_ACTION_N:

@@ -2,6 +2,8 @@
 /* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
  * files only. */
 
+#include "device_news.h"
+#include "host_devices.h"
 #include "mount_table.h"
 #include "path_probe.h"
 #include "volume_manager.h"
@@ -25,7 +27,8 @@ struct volume_task {
 	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT, _RELEASE or _EXPAND */
 	enum volume_op_state state;
 	bool is_cancelled;
-	bool has_left_out; /* the plugin: from there on the helper alone undid it */
+	bool has_met_other; /* instance of the helper at work: the picture lacks what that did */
+	bool has_left_out;  /* the plugin: from there on the helper alone undid it */
 	char kernel[KERNEL_WORDS_MAX + 1];
 	volume_done_fn *done;
 	volume_retry_fn *retry;
@@ -38,9 +41,10 @@ struct volume_task {
 	int64_t next_try_ms;
 	struct error last_error;
 	struct mh_reply publish_reply;
-	struct path_probe *probe; /* while verifying */
-	struct plugin_wait *wait; /* for the plugin */
-	struct csi_call *call;	  /* under way */
+	struct path_probe *probe;	    /* while verifying */
+	struct plugin_wait *wait;	    /* for the plugin */
+	struct csi_call *call;		    /* under way */
+	struct device_moment before_plugin; /* of a mount: before the first call; none: there was none */
 	/* monotonic: when a mount gives up, 0: it has not begun to lose patience; the deadline of an
 	 * expansion */
 	uint64_t patience_end_us;
@@ -69,6 +73,8 @@ struct volume_manager {
 	struct plugins *plugins; /* borrowed; NULL: there are none */
 	uint64_t plugin_wait_us;
 	struct volume_touches touches;
+	struct host_devices host_devices;
+	struct device_news device_news;
 	struct mount_table *stage_mounts; /* below stage_base; NULL: none was looked for yet */
 	char stage_base[MH_PATH_SIZE];
 	struct picture *picture;

@@ -186,10 +186,14 @@ static const struct {
 	[CSI_NODE_GET_INFO] = {HALF_NODE, 0},
 };
 
-static bool is_announced(const struct fake_csi_plugin *plugin, enum csi_method method)
+/* What it has staged it may be asked to unstage, whatever it announces by now. */
+static bool is_announced(const struct fake_csi_plugin *plugin, enum csi_method method, const char *id)
 {
+	const struct fake_csi_volume *volume = id ? fake_csi_volume(id) : NULL;
 	int rpc = needs[method].rpc;
 
+	if (method == CSI_NODE_UNSTAGE_VOLUME && volume && volume->staged[0] != '\0')
+		return true;
 	switch (needs[method].half) {
 	case HALF_CONTROLLER:
 		if (!announces(plugin->services, plugin->n_services,
@@ -255,7 +259,7 @@ void fake_csi_begin(struct fake_csi_plugin *plugin, enum csi_method method, cons
 	struct fake_csi_volume *volume;
 
 	plugin->calls[method]++;
-	if (!is_announced(plugin, method))
+	if (!is_announced(plugin, method, id))
 		fake_csi_violate("%s was not announced", fake_csi_methods[method].name);
 	check_path(method, request, "staging_target_path");
 	check_path(method, request, "target_path");
@@ -761,7 +765,7 @@ enum status fake_csi_perform(struct fake_csi_plugin *plugin, enum csi_method met
 	struct answer answer = {0};
 	enum status status;
 
-	if (!is_announced(plugin, method) || (plugin->has_no_node && needs[method].half == HALF_NODE))
+	if (!is_announced(plugin, method, id) || (plugin->has_no_node && needs[method].half == HALF_NODE))
 		return error_set(err, STATUS_UNIMPLEMENTED, 0, "%s", "");
 	if (actions[method].needs_volume && !volume)
 		return error_set(err, STATUS_NOT_FOUND, 0, "no such volume");

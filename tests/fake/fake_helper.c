@@ -2,6 +2,11 @@
 
 #include "fake_helper.h"
 
+#include "mounthelper_words.h"
+
+#include "base/ofd_lock.h"
+#include "base/str.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -32,6 +37,17 @@ static void lock_state(void)
 static void unlock_state(void)
 {
 	(void)flock(state_fd, LOCK_UN);
+}
+
+/* As the real one's: another instance that works on the volume has it. */
+static bool lock_volume(const char *volume)
+{
+	return ofd_lock(state_fd, 1 + (int64_t)(str_hash(0, volume) & INT32_MAX), 1, false) == 0;
+}
+
+static void unlock_volume(void)
+{
+	ofd_unlock(state_fd, 1, 0);
 }
 
 static void violate(const char *what)
@@ -415,12 +431,17 @@ static void record(uint16_t op, const void *bytes, uint16_t status)
 	state->n_log++;
 }
 
+/* First in every request. */
+static const char *volume_of(const void *bytes)
+{
+	return ((const struct mh_publish *)bytes)->volume;
+}
+
 static enum fake_fault next_fault(const void *bytes)
 {
-	const struct mh_publish *request = bytes; /* the volume is first in every request */
 	uint32_t call;
 
-	if (state->fault_volume[0] && strcmp(state->fault_volume, request->volume) != 0)
+	if (state->fault_volume[0] && strcmp(state->fault_volume, volume_of(bytes)) != 0)
 		return FAKE_FAULT_NONE;
 	call = ++state->calls;
 	if (state->fault_call == 0 || call < state->fault_call ||
@@ -446,11 +467,25 @@ static void answer(struct mh_reply *reply, enum fake_fault fault)
 		(void)send(SOCKET, big, n, MSG_NOSIGNAL);
 }
 
+/* What else is BUSY has a step at which it was. */
+static void run(const void *bytes, bool has_volume, struct mh_reply *reply)
+{
+	uint16_t op = reply->header.op;
+
+	reply->header.length = sizeof(*reply);
+	reply->record = has_volume ? state->calls : 0;
+	reply->status = (uint16_t)(has_volume ? ops[op].run(bytes, reply) : MH_BUSY);
+	if (has_volume && reply->status == MH_BUSY)
+		reply->step = STEP_UNMOUNT;
+	record(op, bytes, reply->status);
+}
+
 static void serve(const void *bytes, size_t n)
 {
 	const struct mh_header *header = bytes;
 	struct mh_reply reply = {.header = *header};
 	enum fake_fault fault;
+	bool has_volume;
 
 	if (n < sizeof(*header) || header->length != n || header->seq != ++seq)
 		violate("header");
@@ -481,18 +516,17 @@ static void serve(const void *bytes, size_t n)
 	unlock_state();
 	if (fault == FAKE_HANG)
 		hang();
+	has_volume = header->op == MH_OP_STAT || (!take(&state->locked) && lock_volume(volume_of(bytes)));
 	if ((fault == FAKE_WAIT || fault == FAKE_LATE) && !await_go(fault))
 		fault = FAKE_DIE_BEFORE;
 	lock_state();
 	state->under_way--;
 	if (fault == FAKE_DIE_BEFORE)
 		_exit(0);
-	reply.header.length = sizeof(reply);
-	reply.record = state->calls;
-	reply.status = (uint16_t)ops[header->op].run(bytes, &reply);
-	record(header->op, bytes, reply.status);
+	run(bytes, has_volume, &reply);
 	if (fault == FAKE_DIE_AFTER)
 		die();
+	unlock_volume();
 	unlock_state();
 	answer(&reply, fault);
 }

@@ -28,7 +28,7 @@ enum fake_fault {
 	FAKE_FAULT_NONE,
 	FAKE_DIE_BEFORE, /* dies without doing it */
 	FAKE_DIE_AFTER,	 /* does it and dies without answering */
-	FAKE_HANG,	 /* never answers and does not end with its socket */
+	FAKE_HANG,	 /* never answers and does not end with its socket; has not locked the volume */
 	FAKE_WRONG_SEQ,
 	FAKE_OVERSIZE,
 	FAKE_SHORT,
@@ -106,6 +106,7 @@ struct fake_state {
 	uint8_t door;	/* in HELLO; 0: 1 */
 	uint8_t ticket_optional;
 	bool start_silently;	 /* without the line on stderr */
+	uint32_t locked;	 /* the next so many find another instance at work on their volume */
 	uint32_t busy_unpublish; /* the next so many answer BUSY */
 	uint32_t busy_unstage;
 	uint32_t fail_stat;

@@ -1,7 +1,7 @@
 #include "csi_node.h"
 
 #include "claim_details.h"
-#include "device.h"
+#include "device_news.h"
 #include "mount_table.h"
 #include "path_look.h"
 
@@ -25,6 +25,12 @@ enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_
 bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
 void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const char *const within[static 2],
 			       struct device_mounts *ret);
+bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
+				 const char *const within[static 2]);
+struct device_moment __wrap_device_news_now(struct device_news *news);
+bool __wrap_device_news_find_mounts(struct device_news *news, const struct device_moment *moment,
+				    uint32_t dev_major, uint32_t dev_minor,
+				    const char *const within[static 2], struct device_mounts *ret);
 void __wrap_path_look(const char *path, struct path_seen *ret);
 uint64_t __wrap_backoff_next(struct backoff *backoff, uint32_t random);
 
@@ -75,6 +81,33 @@ void __wrap_device_find_mounts(uint32_t dev_major, uint32_t dev_minor, const cha
 	*ret = (struct device_mounts){.is_elsewhere = current->elsewhere != NULL,
 				      .is_whole = !current->is_part};
 	(void)str_copy(ret->point, sizeof(ret->point), current->elsewhere ? current->elsewhere : "");
+	current->tables++;
+}
+
+bool __wrap_device_is_mounted_at(uint32_t dev_major, uint32_t dev_minor, const char *point,
+				 const char *const within[static 2])
+{
+	assert_string_equal(within[0], FAKE_STAGE_BASE);
+	assert_string_equal(within[1], FAKE_PUBLISH_BASE);
+	return current->elsewhere && str_eq(point, current->elsewhere);
+}
+
+struct device_moment __wrap_device_news_now(struct device_news *news)
+{
+	return (struct device_moment){.look = ++current->moments};
+}
+
+bool __wrap_device_news_find_mounts(struct device_news *news, const struct device_moment *moment,
+				    uint32_t dev_major, uint32_t dev_minor,
+				    const char *const within[static 2], struct device_mounts *ret)
+{
+	unsigned int tables = current->tables;
+
+	if (moment->look == 0 || moment->look > current->made_at)
+		return false;
+	__wrap_device_find_mounts(dev_major, dev_minor, within, ret);
+	current->tables = tables;
+	return true;
 }
 
 /* On a thread of its own. */

@@ -59,6 +59,9 @@ struct csi_node {
 	uint32_t major;	       /* not 0: everything is mounted from this one device, major:1 */
 	bool superblock_lives; /* of every device */
 	const char *elsewhere; /* where every device is mounted besides; NULL: nowhere */
+	unsigned int tables;   /* of mounts that were read for it */
+	unsigned int moments;  /* that were noted */
+	unsigned int made_at;  /* every device's file system is younger than this one; 0: than none */
 	bool is_part;	       /* no plugin mounts the root of a file system */
 	unsigned int restarts;
 	uint64_t wait_us; /* for a plugin */

@@ -205,6 +205,44 @@ static void a_stop_after_a_restart_asks_the_plugin(void **state)
 	assert_int_equal(w->fake.state->plugin_left, 0);
 }
 
+static bool helper_is_at_work(struct world *w)
+{
+	return w->fake.state->under_way > 0;
+}
+
+static bool stage_was_sent_away(struct world *w)
+{
+	return fake_helper_count(&w->fake, MH_OP_STAGE, MH_BUSY, NULL, NULL) > 0;
+}
+
+/* An agent ends while its helper makes the folders, looks at the plugin's mount, or publishes it: the next
+ * one waits for that helper, and goes on from what it did. */
+static void a_restart_waits_for_the_helper_at_work(void **state)
+{
+	for (uint32_t call = 1; call <= 3; call++) {
+		struct world *w = *state;
+
+		w->fake.state->fault = FAKE_LATE;
+		w->fake.state->fault_call = call;
+		w->fake.state->fault_calls = 1;
+		world_start_agent(w);
+		run_a(w, 1);
+		WORLD_UNTIL(w, helper_is_at_work);
+		world_kill_agent(w);
+		world_start_agent(w);
+		WORLD_UNTIL(w, stage_was_sent_away);
+		w->fake.state->go = 1;
+		WORLD_UNTIL(w, a_runs);
+		assert_int_equal(w->server.n_claims, 1);
+		assert_int_equal(done(w, MH_OP_PUBLISH), 1);
+		stop_a(w);
+		expect_no_folders(w);
+		assert_int_equal(w->fake.state->plugin_left, 0);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
 static bool agent_is_adopted(struct world *w)
 {
 	return has_whole_picture(w);
@@ -667,6 +705,7 @@ int main(void)
 		TEST(a_csi_volume_lives_and_goes_with_its_allocation),
 		TEST(readers_and_writers_share_a_volume_and_go_one_by_one),
 		TEST(a_stop_after_a_restart_asks_the_plugin),
+		TEST(a_restart_waits_for_the_helper_at_work),
 		TEST(a_restart_changes_nothing_with_the_plugin_away),
 		TEST(what_is_claimed_and_not_mounted_is_claimed_again),
 		TEST(the_server_is_told_what_a_release_lacks),

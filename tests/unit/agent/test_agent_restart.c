@@ -420,6 +420,63 @@ static void killed_anywhere_on_the_way_down_it_goes_down_once(void **state)
 	assert_true(turns > 3 * KILL_STRIDE);
 }
 
+static bool helper_is_at_work(struct world *w)
+{
+	return w->fake.state->under_way > 0;
+}
+
+static bool somebody_was_sent_away(struct world *w)
+{
+	unsigned int n = 0;
+
+	for (enum mh_op op = MH_OP_STAGE; op <= MH_OP_UNSTAGE; op++)
+		n += fake_helper_count(&w->fake, op, MH_BUSY, NULL, NULL);
+	return n > 0;
+}
+
+/* An agent ends while its helper is at work, which the helper finishes all the same: the next agent waits for
+ * that, and takes over what it did. */
+static void kill_at_work(uint32_t call)
+{
+	void *world = NULL;
+	struct world *w;
+
+	(void)world_setup(&world);
+	w = world;
+	w->fake.state->fault = FAKE_LATE;
+	w->fake.state->fault_call = call;
+	w->fake.state->fault_calls = 1;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, call <= 2 ? helper_is_at_work : a_runs);
+	if (call > 2) {
+		model_server_want_stop(&w->server, ALLOC_A);
+		WORLD_UNTIL(w, helper_is_at_work);
+	}
+	world_kill_agent(w);
+	world_start_agent(w);
+	WORLD_UNTIL(w, somebody_was_sent_away);
+	w->fake.state->go = 1;
+	if (call <= 2) {
+		WORLD_UNTIL(w, a_runs);
+		stop_a(w);
+	}
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	assert_int_equal(done(w, MH_OP_STAGE), 1);
+	assert_int_equal(done(w, MH_OP_PUBLISH), 1);
+	assert_int_equal(w->server.n_claims, 1);
+	expect_nothing_mounted(w);
+	(void)world_teardown(&world);
+}
+
+static void what_the_helper_of_an_earlier_agent_still_does_is_waited_for(void **state)
+{
+	/* STAGE, PUBLISH, UNPUBLISH, UNSTAGE */
+	for (uint32_t call = 1; call <= 4; call++)
+		kill_at_work(call);
+}
+
 /* The session ends at every step; the agent and its work do not. */
 static void a_session_that_ends_anywhere_changes_nothing(void **state)
 {
@@ -471,6 +528,7 @@ int main(void)
 		TEST(a_helper_that_hangs_fails_the_allocation_and_is_replaced),
 		cmocka_unit_test(killed_anywhere_on_the_way_up_it_comes_up_once),
 		cmocka_unit_test(killed_anywhere_on_the_way_down_it_goes_down_once),
+		cmocka_unit_test(what_the_helper_of_an_earlier_agent_still_does_is_waited_for),
 		cmocka_unit_test(a_session_that_ends_anywhere_changes_nothing),
 	};
 

@@ -2,6 +2,7 @@
 #include "cmocka_all.h"
 #include "csi_volume.h"
 #include "device.h"
+#include "host_devices.h"
 #include "volume_touches.h"
 
 #include "base/cleanup.h"
@@ -420,6 +421,80 @@ static void mounts_of_a_device_are_told_from_those_elsewhere(void **state)
 	assert_false(found.is_elsewhere || found.is_whole);
 }
 
+static void a_device_is_mounted_where_the_root_of_its_mount_is(void **state)
+{
+	static const struct {
+		const char *point;
+		const char *within[2];
+		bool is_there;
+	} rows[] = {
+		{"/proc", {"", ""}, true},
+		{"/proc", {"/pro", "/x"}, true},
+		{"/proc", {"/proc", "/x"}, false},
+		{"/proc", {"/x", "/proc"}, false},
+		{"/proc/self", {"", ""}, false}, /* a link, and no root of a mount */
+		{"/proc/sys", {"", ""}, false},
+		{"/", {"", ""}, false}, /* of another device */
+		{"/not/there", {"", ""}, false},
+		{"proc", {"", ""}, false},
+		{"", {"", ""}, false},
+	};
+	char link[] = "/tmp/holdfast-device-XXXXXX", point[sizeof(link) + 8];
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat("/proc", &st), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (device_is_mounted_at(major(st.st_dev), minor(st.st_dev), rows[i].point, rows[i].within) !=
+		    rows[i].is_there)
+			fail_msg("row %zu, %s", i, rows[i].point);
+	}
+	assert_false(device_is_mounted_at(4095, 1, "/proc", rows[0].within));
+	/* what a link leads to the mount table calls otherwise */
+	assert_non_null(mkdtemp(link));
+	(void)str_format(point, sizeof(point), "%s/proc", link);
+	assert_int_equal(symlink("/proc", point), 0);
+	assert_false(device_is_mounted_at(major(st.st_dev), minor(st.st_dev), point, rows[0].within));
+	assert_int_equal(unlink(point), 0);
+	(void)str_format(point, sizeof(point), "%s/l", link);
+	assert_int_equal(symlink("/", point), 0);
+	(void)str_format(point, sizeof(point), "%s/l/proc", link);
+	assert_false(device_is_mounted_at(major(st.st_dev), minor(st.st_dev), point, rows[0].within));
+	(void)str_format(point, sizeof(point), "%s/l", link);
+	assert_int_equal(unlink(point), 0);
+	assert_int_equal(rmdir(link), 0);
+}
+
+static void so_many_devices_of_the_host_are_kept_in_mind(void **state)
+{
+	struct host_devices devices = {0};
+	char text[DEVICE_POINT_SIZE + 8];
+
+	(void)state;
+	assert_null(host_devices_point(&devices, 8, 0));
+	for (uint32_t i = 0; i < HOST_DEVICES_MAX; i++) {
+		(void)str_format(text, sizeof(text), "/mnt/%u", i);
+		host_devices_note(&devices, 8, i, text);
+	}
+	host_devices_note(&devices, 8, 1, "/srv");
+	assert_string_equal(host_devices_point(&devices, 8, 0), "/mnt/0");
+	assert_string_equal(host_devices_point(&devices, 8, 1), "/srv");
+	assert_string_equal(host_devices_point(&devices, 8, HOST_DEVICES_MAX - 1), "/mnt/63");
+	assert_null(host_devices_point(&devices, 9, 1));
+	host_devices_note(&devices, 9, 1, "/one/more");
+	assert_string_equal(host_devices_point(&devices, 9, 1), "/one/more");
+	assert_null(host_devices_point(&devices, 8, 0)); /* the oldest */
+	assert_string_equal(host_devices_point(&devices, 8, 1), "/srv");
+	/* one that just fits may have been cut */
+	memset(text, 'x', sizeof(text));
+	text[DEVICE_POINT_SIZE - 1] = '\0';
+	host_devices_note(&devices, 10, 1, text);
+	assert_null(host_devices_point(&devices, 10, 1));
+	text[DEVICE_POINT_SIZE - 2] = '\0';
+	host_devices_note(&devices, 10, 1, text);
+	assert_string_equal(host_devices_point(&devices, 10, 1), text);
+}
+
 static void what_a_plugin_may_hold_is_known_until_it_let_go(void **state)
 {
 	struct volume_touches touches;
@@ -468,6 +543,8 @@ int main(void)
 		cmocka_unit_test(the_watch_over_freed_memory_works),
 		cmocka_unit_test(a_bound_device_is_what_the_kernel_lists_under_its_name),
 		cmocka_unit_test(mounts_of_a_device_are_told_from_those_elsewhere),
+		cmocka_unit_test(a_device_is_mounted_where_the_root_of_its_mount_is),
+		cmocka_unit_test(so_many_devices_of_the_host_are_kept_in_mind),
 		cmocka_unit_test(what_a_plugin_may_hold_is_known_until_it_let_go),
 	};
 

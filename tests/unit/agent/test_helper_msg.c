@@ -1,5 +1,6 @@
 #include "cmocka_all.h"
 #include "helper_msg.h"
+#include "mounthelper_words.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -315,11 +316,31 @@ static void what_a_plugin_left_is_told_by_its_errno(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const struct mh_reply reply = {.header.op = MH_OP_UNSTAGE,
 					       .status = MH_BUSY,
+					       .step = STEP_UNMOUNT,
 					       .sys_errno = (uint16_t)rows[i].sys_errno};
 		struct error err = {0};
 
 		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_FAILED_PRECONDITION);
 		assert_non_null(strstr(err.msg, rows[i].word));
+	}
+}
+
+/* BUSY at no step: the helper has not even begun. */
+static void a_volume_that_another_instance_has_is_told_from_one_in_use(void **state)
+{
+	for (int status = 0; status < MH_STATUS_N; status++) {
+		for (int step = 0; step < STEP_N; step++) {
+			const struct mh_reply reply = {
+				.header.op = MH_OP_STAGE, .status = (uint16_t)status, .step = (uint16_t)step};
+			bool is_locked = status == MH_BUSY && step == STEP_NONE;
+			struct error err = {0};
+
+			assert_int_equal(helper_reply_is_locked(&reply), is_locked);
+			(void)helper_reply_outcome(&reply, "volume db", &err);
+			assert_int_equal(err.status == STATUS_ABORTED, is_locked);
+			assert_int_equal(strstr(err.msg, "another instance of the mount helper") != NULL,
+					 is_locked);
+		}
 	}
 }
 
@@ -336,6 +357,7 @@ int main(void)
 		cmocka_unit_test(a_list_must_end_and_stay_within_its_page),
 		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
 		cmocka_unit_test(what_a_plugin_left_is_told_by_its_errno),
+		cmocka_unit_test(a_volume_that_another_instance_has_is_told_from_one_in_use),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

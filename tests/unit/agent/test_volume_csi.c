@@ -258,6 +258,44 @@ static void staging_is_not_asked_of_who_does_not_announce_it(void **state)
 	csi_node_expect_nothing(node);
 }
 
+/* A plugin that was exchanged for one that announces less; what it has never staged it is not asked to
+ * unstage. */
+static void what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more(void **state)
+{
+	static const struct {
+		unsigned int failures;
+		enum status status;
+		unsigned int calls;
+	} rows[] = {{0, STATUS_OK, 1}, {2, STATUS_UNAVAILABLE, 3}, {1, STATUS_UNIMPLEMENTED, 1}};
+	struct csi_node *node = *state;
+	size_t announced = node->model->n_node_rpcs;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		unsigned int before = calls(node, CSI_NODE_UNSTAGE_VOLUME);
+
+		node->model->n_node_rpcs = announced;
+		csi_node_restart(node);
+		node->n_users = 0;
+		(void)csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		node->model->n_node_rpcs = 0;
+		csi_node_restart(node);
+		fake_csi_order(node->model, CSI_NODE_UNSTAGE_VOLUME, FAKE_CSI_FAIL, rows[i].failures,
+			       rows[i].status);
+		stop_all(node);
+		assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME) - before, rows[i].calls);
+		csi_node_expect_nothing(node);
+		/* and what it publishes now, without staging, it is not asked to unstage */
+		node->n_users = 0;
+		(void)csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		csi_node_restart(node);
+		stop_all(node);
+		assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME) - before, rows[i].calls);
+		csi_node_expect_nothing(node);
+	}
+}
+
 static void an_ok_of_the_plugin_is_not_trusted_alone(void **state)
 {
 	struct csi_node *node = *state;
@@ -657,6 +695,74 @@ static void a_file_system_of_the_host_lives_on(void **state)
 		assert_int_equal(user->retries, 0);
 		csi_node_expect_nothing(node);
 	}
+}
+
+/* Many volumes of one device of the host's: the table is read for the first, and whenever the host has
+ * mounted it elsewhere since. */
+static void the_mount_table_is_not_read_for_each_volume_of_a_device(void **state)
+{
+	static const struct {
+		const char *name, *elsewhere;
+		bool is_hosts;
+		unsigned int tables;
+	} rows[] = {
+		{"v1", "/srv", true, 1},  {"v2", "/srv", true, 1}, {"v3", "/data", true, 2},
+		{"v4", "/data", true, 2}, {"v5", NULL, false, 3},  {"v6", "/data", true, 3},
+	};
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct csi_user *user = csi_node_add(node, rows[i].name, false, false);
+
+		node->elsewhere = rows[i].elsewhere;
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_int_equal(user->mounted.is_host_device, rows[i].is_hosts);
+		assert_int_equal(node->tables, rows[i].tables);
+	}
+	node->superblock_lives = false;
+	for (size_t i = 0; i < node->n_users; i++)
+		csi_user_stop(&node->users[i]);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+}
+
+/* What the plugin has made needs no whole table, wherever else it is mounted; what was there before does. */
+static void the_mount_table_is_not_read_for_what_the_plugin_has_made(void **state)
+{
+	static const struct {
+		const char *name, *elsewhere;
+		bool is_made, is_hosts;
+		unsigned int tables;
+	} rows[] = {
+		{"v1", NULL, true, false, 0},	  {"v2", NULL, false, false, 1},
+		{"v3", NULL, true, false, 1},	  {"v4", "/pool", true, true, 1},
+		{"v5", "/pool2", false, true, 2},
+	};
+	struct csi_node *node = *state;
+
+	node->major = 8;
+	node->superblock_lives = true;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct csi_user *user = csi_node_add(node, rows[i].name, false, false);
+
+		node->elsewhere = rows[i].elsewhere;
+		node->made_at = rows[i].is_made ? node->moments + 1 : 0;
+		/* the first call counts: it may have mounted already */
+		fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_FAIL, 2, STATUS_UNAVAILABLE);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_int_equal(user->mounted.is_host_device, rows[i].is_hosts);
+		assert_int_equal(node->tables, rows[i].tables);
+		assert_int_equal(node->moments, i + 1);
+	}
+	/* a reader beside a writer judges nothing anew */
+	(void)csi_node_add(node, rows[0].name, true, false);
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_int_equal(node->moments, sizeof(rows) / sizeof(rows[0]));
+	node->superblock_lives = false;
+	for (size_t i = 0; i < node->n_users; i++)
+		csi_user_stop(&node->users[i]);
+	CSI_NODE_UNTIL(node, csi_node_all_released);
 }
 
 /* The agent died between the plugin's mount and its own note of it. */
@@ -1269,6 +1375,7 @@ int main(void)
 		TEST(each_use_has_its_target_and_goes_with_its_last_user),
 		TEST(a_second_use_stages_what_is_not_staged_for_certain),
 		TEST(staging_is_not_asked_of_who_does_not_announce_it),
+		TEST(what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more),
 		TEST(an_ok_of_the_plugin_is_not_trusted_alone),
 		TEST(what_a_lying_plugin_leaves_the_helper_removes),
 		TEST(what_the_plugin_does_not_know_it_does_not_hold),
@@ -1286,6 +1393,8 @@ int main(void)
 		TEST(a_file_system_that_lives_on_is_not_released),
 		TEST(who_mounts_a_volume_by_hand_keeps_it_from_being_released),
 		TEST(a_file_system_of_the_host_lives_on),
+		TEST(the_mount_table_is_not_read_for_each_volume_of_a_device),
+		TEST(the_mount_table_is_not_read_for_what_the_plugin_has_made),
 		TEST(what_was_never_judged_is_the_hosts_only_in_part),
 		TEST(a_mount_that_waits_for_its_plugin_is_cancelled_at_once),
 		TEST(an_undoing_of_unknown_outcome_comes_before_all_others),

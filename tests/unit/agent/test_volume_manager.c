@@ -41,8 +41,16 @@ struct request {
 };
 
 void __wrap_path_look(const char *path, struct path_seen *ret);
+uint64_t __wrap_clock_monotonic_us(void);
+uint64_t __real_clock_monotonic_us(void);
 
 static enum path_state seen_state; /* what a look at any path gives */
+static uint64_t ahead_us;	   /* by which the clock of the process goes wrong */
+
+uint64_t __wrap_clock_monotonic_us(void)
+{
+	return __real_clock_monotonic_us() + ahead_us;
+}
 
 /* Every mount is as the model made it: its first device. */
 void __wrap_path_look(const char *path, struct path_seen *ret)
@@ -106,6 +114,7 @@ static int setup(void **state)
 
 	assert_non_null(f);
 	seen_state = PATH_MOUNTED;
+	ahead_us = 0;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
@@ -134,10 +143,10 @@ static int teardown(void **state)
 
 static void run_until(struct fixture *f, const unsigned int *counter, unsigned int n)
 {
-	uint64_t end = clock_monotonic_us() + 30 * USEC_PER_SEC;
+	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
 
 	while (*counter < n) {
-		assert_true(clock_monotonic_us() < end);
+		assert_true(__real_clock_monotonic_us() < end);
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
 	}
 }
@@ -264,6 +273,117 @@ static void a_mount_that_is_not_wanted_any_more_ends_early(void **state)
 	assert_int_equal(f->fake.state->calls, 1);
 }
 
+static unsigned int sent_away(struct fixture *f, enum mh_op op)
+{
+	return fake_helper_count(&f->fake, op, MH_BUSY, NULL, NULL);
+}
+
+static void run_until_sent_away(struct fixture *f, struct request *request, enum mh_op op, unsigned int n)
+{
+	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
+
+	while (sent_away(f, op) < n || !request->task || volume_task_info(request->task).next_try_ms == 0) {
+		assert_true(__real_clock_monotonic_us() < end);
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+}
+
+static void a_mount_waits_for_another_instance_at_work_on_its_volume(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+	struct volume_task_info info;
+
+	volume_manager_set_picture(f->manager, picture_new());
+	f->fake.state->locked = 1;
+	mount(&a, "v", ALLOC_A);
+	run_until_sent_away(f, &a, MH_OP_STAGE, 1);
+	info = volume_task_info(a.task);
+	assert_string_equal(info.step, "stage");
+	assert_non_null(strstr(info.last_error, "another instance of the mount helper"));
+	run_until(f, &f->n_done, 1);
+	assert_int_equal(f->results[0].status, STATUS_OK);
+	assert_int_equal(f->fake.state->calls, 3);
+}
+
+/* The last attempt is made before its patience is over. */
+static void a_mount_waits_for_another_instance_no_longer_than_its_patience(void **state)
+{
+	static const struct {
+		uint64_t after_ms;
+		bool is_tried_again;
+	} rows[] = {{VOLUME_MOUNT_PATIENCE_MS - 10000, true}, {VOLUME_MOUNT_PATIENCE_MS, false}};
+	struct fixture *f = *state;
+
+	volume_manager_set_picture(f->manager, picture_new());
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct request a = {.f = f, .name = "a"};
+
+		ahead_us = 0;
+		f->fake.state->locked = 2;
+		mount(&a, i == 0 ? "v" : "w", ALLOC_A);
+		run_until_sent_away(f, &a, MH_OP_STAGE, 2 * (unsigned int)i + 1);
+		ahead_us = rows[i].after_ms * USEC_PER_MSEC;
+		run_until(f, &f->n_done, (unsigned int)i + 1);
+		assert_int_equal(f->results[i].status != STATUS_ABORTED, rows[i].is_tried_again);
+	}
+	assert_non_null(strstr(f->results[1].why, "/proc/PID/stack"));
+}
+
+static void a_mount_that_waits_for_another_instance_is_cancelled_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+
+	volume_manager_set_picture(f->manager, picture_new());
+	f->fake.state->locked = UINT32_MAX;
+	mount(&a, "v", ALLOC_A);
+	run_until_sent_away(f, &a, MH_OP_STAGE, 1);
+	volume_task_cancel(a.task);
+	run_until(f, &f->n_done, 1);
+	assert_int_equal(f->results[0].status, STATUS_CANCELLED);
+	assert_int_equal(sent_away(f, MH_OP_STAGE), 1);
+}
+
+static void one_that_was_cancelled_while_it_asked_does_not_wait(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+
+	volume_manager_set_picture(f->manager, picture_new());
+	f->fake.state->locked = UINT32_MAX;
+	mount(&a, "v", ALLOC_A);
+	while (!str_eq(volume_task_info(a.task).step, "stage"))
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	volume_task_cancel(a.task);
+	run_until(f, &f->n_done, 1);
+	assert_int_equal(f->results[0].status, STATUS_CANCELLED);
+	assert_int_equal(sent_away(f, MH_OP_STAGE), 1);
+}
+
+/* What the other instance has done meanwhile is in no picture of ours. */
+static void an_unmount_looks_again_after_another_instance(void **state)
+{
+	struct fixture *f = *state;
+	struct request a = {.f = f, .name = "a"};
+	const struct picture *picture;
+
+	f->in_use = true; /* so that it stays staged */
+	for (unsigned int i = 0; i <= 1; i++) {
+		volume_manager_set_picture(f->manager, picture_new());
+		picture = volume_manager_picture(f->manager);
+		f->fake.state->locked = i;
+		if (i == 0)
+			fake_helper_put(&f->fake, "v", "", 0, 77);
+		unmount(&a, "v", ALLOC_A);
+		run_until(f, &f->n_done, i + 1);
+		assert_int_equal(f->results[i].status, STATUS_OK);
+		assert_int_equal(fake_helper_count(&f->fake, MH_OP_STAT, MH_OK, "v", NULL), i);
+		assert_int_equal(picture_staged(picture, "v") != NULL, i == 1);
+	}
+	assert_int_equal(picture_staged(picture, "v")->dev_minor, 77);
+}
+
 static void volumes_have_their_turns_in_the_order_of_asking(void **state)
 {
 	struct fixture *f = *state;
@@ -336,6 +456,11 @@ int main(void)
 		TEST(operations_of_one_volume_come_one_after_another),
 		TEST(who_waits_for_another_attempt_lets_others_go_first),
 		TEST(a_mount_that_is_not_wanted_any_more_ends_early),
+		TEST(a_mount_waits_for_another_instance_at_work_on_its_volume),
+		TEST(a_mount_waits_for_another_instance_no_longer_than_its_patience),
+		TEST(a_mount_that_waits_for_another_instance_is_cancelled_at_once),
+		TEST(one_that_was_cancelled_while_it_asked_does_not_wait),
+		TEST(an_unmount_looks_again_after_another_instance),
 		TEST(volumes_have_their_turns_in_the_order_of_asking),
 		TEST(what_cannot_be_seen_after_a_publish_is_no_success),
 		TEST(operations_are_bounded),

@@ -1,5 +1,7 @@
 #include "world.h"
 
+#include "nfs_list.h"
+#include "nfs_owner.h"
 #include "path_look.h"
 
 #include "base/clock.h"
@@ -28,6 +30,8 @@ int __wrap_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags
 int __real_sys_fstatat(int dir_fd, const char *name, struct stat *ret, int flags);
 int __wrap_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
 int __real_sys_readlinkat(int dir_fd, const char *name, char *buf, size_t size);
+enum status __wrap_nfs_list_has(uint32_t dev_major, uint32_t dev_minor, bool *ret, struct error *err);
+void __wrap_nfs_owner_find(struct nfs_owner *owner);
 
 static char no_table;
 
@@ -66,6 +70,21 @@ static bool view_at(const char *path, struct mount_view *ret)
 	return mount != NULL;
 }
 
+/* What the helper has staged. */
+static bool stage_view_at(const char *path, struct mount_view *ret)
+{
+	const struct fake_mount *mount =
+		fake_helper_mount(&current->fake, path + strlen(FAKE_STAGE_BASE "/"), "", 0);
+
+	if (!mount || current->server.class != SOURCE_NFS4)
+		return false;
+	*ret = (struct mount_view){.dev_major = mount->major,
+				   .dev_minor = mount->minor,
+				   .is_unshared = !current->nfs_is_shared,
+				   .fs_type = "nfs4"};
+	return true;
+}
+
 /* What a plugin has mounted or bound. */
 static bool plugins_view_at(const char *path, struct mount_view *ret)
 {
@@ -81,9 +100,41 @@ static bool plugins_view_at(const char *path, struct mount_view *ret)
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err)
 {
-	if (str_starts_with(path, FAKE_STAGE_BASE "/") ? plugins_view_at(path, ret) : view_at(path, ret))
+	if (str_starts_with(path, FAKE_STAGE_BASE "/")
+		    ? stage_view_at(path, ret) || plugins_view_at(path, ret)
+		    : view_at(path, ret))
 		return STATUS_OK;
 	return error_set(err, STATUS_NOT_FOUND, 0, "nothing is mounted at %s", path);
+}
+
+static bool is_mounted(uint32_t dev_minor)
+{
+	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+		const struct fake_mount *mount = &current->fake.state->mounts[i];
+
+		if (mount->is_used && mount->minor == dev_minor)
+			return true;
+	}
+	return false;
+}
+
+enum status __wrap_nfs_list_has(uint32_t dev_major, uint32_t dev_minor, bool *ret, struct error *err)
+{
+	assert_int_equal(dev_major, 0);
+	assert_int_not_equal(dev_minor, 0);
+	if (current->nfs_list_fails)
+		return error_set(err, STATUS_NOT_FOUND, 0, "there is no list");
+	*ret = !current->nfs_list_is_foreign && (current->nfs_lives || is_mounted(dev_minor));
+	return STATUS_OK;
+}
+
+void __wrap_nfs_owner_find(struct nfs_owner *owner)
+{
+	assert_string_equal(owner->stage_base, FAKE_STAGE_BASE);
+	assert_int_equal(owner->is_own, !current->nfs_is_shared);
+	owner->is_other = current->nfs_number_is_reused;
+	(void)str_copy(owner->point, sizeof(owner->point),
+		       current->nfs_elsewhere ? current->nfs_elsewhere : "");
 }
 
 void __wrap_path_look(const char *path, struct path_seen *ret)

@@ -24,6 +24,14 @@ struct world {
 	bool superblock_lives; /* of every block device, as /sys/fs shows it */
 	enum path_state seen;  /* what a look at a publish gives; PATH_MOUNTED: what the helper's model has */
 	unsigned int looks;    /* at publishes */
+
+	/* of volumes of class nfs4: what is staged is in the kernel's list, and is so with nosharecache */
+	bool nfs_lives;		   /* every NFS superblock, also when it is staged no more */
+	bool nfs_list_is_foreign;  /* it shows nothing of ours */
+	bool nfs_list_fails;	   /* it cannot be read */
+	bool nfs_is_shared;	   /* without nosharecache */
+	bool nfs_number_is_reused; /* as the mount table shows */
+	const char *nfs_elsewhere; /* where the mount table has the number; NULL: nowhere */
 };
 
 /* One certificate authority for all tests of the program. */

@@ -417,6 +417,18 @@ static void a_plugin_that_closes_each_connection_is_not_asked_without_end(void *
 	assert_true(plugin->calls[CSI_PROBE] - probes < 16);
 }
 
+static void wait_until_used(struct yard *y, const char *name)
+{
+	YARD_UNTIL(y, yard_instance(y, "a", name) && str_eq(yard_instance(y, "a", name)->state, "healthy") &&
+			      yard_client(y, "a", PLUGIN_NODE) == STATUS_OK);
+}
+
+static void take_away(struct yard *y, const char *name)
+{
+	yard_unbind(y, "a", name);
+	YARD_UNTIL(y, !yard_instance(y, "a", name));
+}
+
 /* A socket of a new name each time, and another word each time: it has no back-off to wait for. */
 static void a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit(void **state)
 {
@@ -437,13 +449,9 @@ static void a_plugin_that_changes_all_the_time_is_told_of_no_more_than_its_limit
 		else
 			yard_bind(y, "a", names[i]);
 		models[i % 2]->version = versions[i];
-		YARD_UNTIL(y, yard_instance(y, "a", names[i]) &&
-				      str_eq(yard_instance(y, "a", names[i])->state, "healthy") &&
-				      yard_client(y, "a", PLUGIN_NODE) == STATUS_OK);
-		if (i == 0)
-			continue;
-		yard_unbind(y, "a", names[i - 1]);
-		YARD_UNTIL(y, !yard_instance(y, "a", names[i - 1]));
+		wait_until_used(y, names[i]);
+		if (i > 0)
+			take_away(y, names[i - 1]);
 	}
 	most = PLUGIN_NEWS_BURST + 2 +
 	       PLUGIN_NEWS_PER_SECOND * (unsigned int)((clock_monotonic_us() - since_us) / USEC_PER_SEC);
