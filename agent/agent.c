@@ -117,9 +117,13 @@ static enum status open_helper(struct agent *agent, struct error *err)
 
 static enum status open_allocs(struct agent *agent, struct error *err)
 {
+	const struct tasks_options units = {.units = agent->config->task.systemd_units,
+					    .file = agent->config->path};
 	enum status status;
 
-	status = allocs_new(&agent->env, &agent->allocs, err);
+	status = tasks_new(agent->event, &units, &agent->tasks, err);
+	if (status == STATUS_OK)
+		status = allocs_new(&agent->env, &agent->allocs, err);
 	if (status == STATUS_OK)
 		status = volume_manager_new(agent->event, agent->helper, allocs_use_volume, agent->allocs,
 					    &agent->volumes, err);
@@ -130,6 +134,7 @@ static enum status open_allocs(struct agent *agent, struct error *err)
 		.journal = agent->journal,
 		.receipts = agent->receipts,
 		.volumes = agent->volumes,
+		.tasks = agent->tasks,
 		.rpc = agent->rpc,
 		.node_id = agent->config->node_id,
 		.boot_id = agent->boot_id,
@@ -285,6 +290,7 @@ void agent_free(struct agent *agent)
 	plugins_free(agent->plugins);
 	journal_close(agent->journal);
 	allocs_free(agent->allocs);
+	tasks_free(agent->tasks);
 	receipts_free(agent->receipts);
 	rpc_client_free(agent->rpc);
 	rpc_tls_free(agent->tls);

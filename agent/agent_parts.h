@@ -32,6 +32,7 @@ struct agent {
 	struct backoff picture_backoff;
 	sd_event_source *picture_timer;
 	struct volume_manager *volumes;
+	struct tasks *tasks;
 	struct runner_env env;
 	struct allocs *allocs;
 	struct plugins *plugins;

@@ -29,6 +29,11 @@ bool volume_record_is_live(const struct volume_record *volume)
 	return volume->state == VOLUME_CLAIMED || volume->state == VOLUME_PUBLISHED;
 }
 
+bool task_record_is_live(const struct task_record *task)
+{
+	return task->state == TASK_RECORD_STARTING || task->state == TASK_RECORD_RUNNING;
+}
+
 void alloc_record_free(struct alloc_record *record)
 {
 	if (!record)
@@ -64,19 +69,37 @@ static struct alloc_record *record_alloc(const struct alloc *alloc)
 	return record;
 }
 
+/* The server has judged it; what it sends is judged again. */
+static enum status check_driver(const struct alloc *alloc, struct error *err)
+{
+	bool is_systemd = str_eq(alloc->driver, DRIVER_SYSTEMD);
+
+	if (!is_systemd && !str_eq(alloc->driver, DRIVER_NONE))
+		return error_set(err, STATUS_UNIMPLEMENTED, 0,
+				 "allocation %s wants driver '%s'; this agent has '" DRIVER_NONE
+				 "' (mount only) and '" DRIVER_SYSTEMD "'",
+				 alloc->id, alloc->driver);
+	if (is_systemd != (alloc_unit(alloc)[0] != '\0') ||
+	    (is_systemd && !id_is_service_unit(alloc_unit(alloc))))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "allocation %s: driver '%s' contradicts unit '%.64s'", alloc->id,
+				 alloc->driver, alloc_unit(alloc));
+	return STATUS_OK;
+}
+
 enum status alloc_record_new(const struct alloc *alloc, const char *boot_id, struct alloc_record **ret,
 			     struct error *err)
 {
 	struct alloc fresh = *alloc;
 	struct alloc_record *record;
+	enum status status;
 
 	if (!id_is_uuid(alloc->id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "allocation id '%s' is not a lower-case UUID", alloc->id);
-	if (!str_eq(alloc->driver, "none"))
-		return error_set(err, STATUS_UNIMPLEMENTED, 0,
-				 "allocation %s wants driver '%s'; this agent has driver 'none' (mount only)",
-				 alloc->id, alloc->driver);
+	status = check_driver(alloc, err);
+	if (status != STATUS_OK)
+		return status;
 	fresh.client_status = CLIENT_PENDING;
 	fresh.client_description = NULL;
 	fresh.client_code = 0;
@@ -135,6 +158,7 @@ static void borrow_volume(struct volume_record *volume, Holdfast__V1__JournalVol
 enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t *ret_len, struct error *err)
 {
 	Holdfast__V1__JournalAlloc pb = HOLDFAST__V1__JOURNAL_ALLOC__INIT;
+	Holdfast__V1__JournalTask task = HOLDFAST__V1__JOURNAL_TASK__INIT;
 	Holdfast__V1__JournalVolume volumes[ALLOC_VOLUMES_MAX];
 	Holdfast__V1__JournalVolume *list[ALLOC_VOLUMES_MAX];
 	Holdfast__V1__Source sources[ALLOC_VOLUMES_MAX];
@@ -147,6 +171,10 @@ enum status alloc_record_pack(struct alloc_record *record, uint8_t **ret, size_t
 	pb.phase = (Holdfast__V1__JournalPhase)record->phase;
 	pb.final_status = (Holdfast__V1__ClientStatus)record->final_status;
 	pb.boot_id = record->boot_id;
+	task.state = (Holdfast__V1__JournalTaskState)record->task.state;
+	task.invocation_id = record->task.invocation;
+	if (record->task.state != TASK_RECORD_NONE)
+		pb.task = &task;
 	pb.volumes = list;
 	pb.n_volumes = record->alloc.n_volumes;
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
@@ -237,6 +265,21 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 	       take_text(target->alloc_id, sizeof(target->alloc_id), alloc->id);
 }
 
+/* False for what cannot have been written by us. */
+static bool take_task(struct alloc_record *record, const Holdfast__V1__JournalTask *pb)
+{
+	bool has_unit = record->unit[0] != '\0';
+
+	if (has_unit && !id_is_service_unit(record->unit))
+		return false;
+	if (!pb)
+		return true;
+	if (!has_unit || (unsigned int)pb->state >= TASK_RECORD_STATE_N)
+		return false;
+	record->task.state = (enum task_record_state)pb->state;
+	return take_text(record->task.invocation, sizeof(record->task.invocation), pb->invocation_id);
+}
+
 static enum status damaged(struct error *err, const char *id)
 {
 	return error_set(err, STATUS_DATA_LOSS, 0, "the journal's record of allocation '%.64s' is damaged",
@@ -267,7 +310,7 @@ static enum status from_pb(const Holdfast__V1__JournalAlloc *pb, struct alloc_re
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot read the journal");
 	record->phase = (enum alloc_phase)pb->phase;
 	record->final_status = (enum client_status)pb->final_status;
-	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id))
+	if (!take_text(record->boot_id, sizeof(record->boot_id), pb->boot_id) || !take_task(record, pb->task))
 		return damaged(err, alloc.id);
 	for (uint32_t i = 0; i < alloc.n_volumes; i++) {
 		if (!take_volume(&record->volumes[i], &alloc, i, pb->volumes[i]))

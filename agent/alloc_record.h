@@ -1,6 +1,7 @@
 #pragma once
 /* What the agent knows of one allocation: the durable state from which every next step follows. */
 
+#include "task_view.h"
 #include "volume_manager.h"
 
 #include "base/error.h"
@@ -42,12 +43,27 @@ struct volume_record {
 	bool is_renewed;     /* a second ticket was asked for after the helper had refused an expired one */
 };
 
+enum task_record_state {
+	TASK_RECORD_NONE,
+	TASK_RECORD_STARTING, /* it is going to be started, or was */
+	TASK_RECORD_RUNNING,
+	TASK_RECORD_ENDED,
+	TASK_RECORD_STATE_N,
+};
+
+/* The unit of an allocation that has one. */
+struct task_record {
+	enum task_record_state state;
+	char invocation[TASK_INVOCATION_SIZE]; /* starting: of before; running: that runs */
+};
+
 /* volumes[i] belongs to alloc.volumes[i]; i is the slot. alloc.published[i] is set while volumes up to i are
  * published; there is room for all of them. */
 struct alloc_record {
 	struct alloc alloc; /* not to be released: what it points to is the record's */
 	char description[ALLOC_DESCRIPTION_MAX + 1]; /* of alloc */
 	char unit[ID_UNIT_MAX + 1];		     /* likewise */
+	struct task_record task;
 	enum alloc_phase phase;
 	enum client_status final_status; /* once stopping */
 	char boot_id[UUID_TEXT_SIZE];	 /* in which it was accepted */
@@ -71,6 +87,9 @@ void alloc_record_free(struct alloc_record *record);
 
 /** Has the volume something on this node, or may it have? */
 bool volume_record_is_live(const struct volume_record *volume);
+
+/** Has the unit a process of this allocation, or may it have one? */
+bool task_record_is_live(const struct task_record *task);
 
 /** "new", "claiming", ... */
 const char *alloc_phase_name(enum alloc_phase phase);

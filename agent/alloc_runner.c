@@ -100,7 +100,7 @@ static struct receipt make_receipt(const struct alloc_runner *runner, uint32_t i
 static bool tells_status(enum alloc_event_type type)
 {
 	return type == ALLOC_EVENT_RUN || type == ALLOC_EVENT_FAIL || type == ALLOC_EVENT_FINISH ||
-	       type == ALLOC_EVENT_REBOOTED;
+	       type == ALLOC_EVENT_TASK_ENDED || type == ALLOC_EVENT_REBOOTED;
 }
 
 void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
@@ -150,14 +150,24 @@ void runner_fail(struct alloc_runner *runner, const struct error *err)
 	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_FAIL, .err = err});
 }
 
+/* It is stopping: what is left of its work is only what must be undone. */
+static void forget_work(struct alloc_runner *runner)
+{
+	runner_forget_plugin(runner);
+	runner_forget_unit(runner);
+}
+
 void runner_advance(struct alloc_runner *runner)
 {
 	struct alloc_next next;
 
-	if (!runner->is_started || runner->op != RUNNER_IDLE || !STAILQ_EMPTY(&runner->writes))
+	if (!runner->is_started || !STAILQ_EMPTY(&runner->writes))
+		return;
+	runner_unit_written(runner);
+	if (runner->op != RUNNER_IDLE)
 		return;
 	if (runner->record->phase == ALLOC_STOPPING || runner->record->phase == ALLOC_STOPPED)
-		runner_forget_plugin(runner);
+		forget_work(runner);
 	next = alloc_next(runner->record, clock_realtime_ms());
 	switch (next.action) {
 	case ALLOC_DO_CLAIM:
@@ -171,6 +181,12 @@ void runner_advance(struct alloc_runner *runner)
 			runner_begin_plugin(runner);
 		else
 			runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_RUN});
+		return;
+	case ALLOC_DO_START_TASK:
+		runner_begin_unit(runner);
+		return;
+	case ALLOC_DO_STOP_TASK:
+		runner_begin_unit_stop(runner);
 		return;
 	case ALLOC_DO_UNMOUNT:
 		runner_begin_unmount(runner, next.volume);
@@ -209,6 +225,7 @@ void alloc_runner_save(struct alloc_runner *runner)
 void alloc_runner_start(struct alloc_runner *runner)
 {
 	runner->is_started = true;
+	runner_watch_unit(runner);
 	runner_advance(runner);
 }
 
@@ -221,7 +238,7 @@ static void interrupt(struct alloc_runner *runner)
 		wakeup_disarm(&runner->retry_timer);
 		runner->op = RUNNER_IDLE;
 	}
-	if (runner->op == RUNNER_PLUGIN)
+	if (runner->op == RUNNER_PLUGIN || runner->op == RUNNER_START_UNIT)
 		runner->op = RUNNER_IDLE;
 }
 
@@ -287,6 +304,10 @@ struct alloc_runner_info alloc_runner_info(const struct alloc_runner *runner)
 		info.deadline_ms = runner->op_deadline_ms;
 		return info;
 	}
+	if (runner->unit && (runner->op == RUNNER_START_UNIT || runner->op == RUNNER_STOP_UNIT)) {
+		runner_unit_info(runner, &info);
+		return info;
+	}
 	if (runner->op == RUNNER_IDLE || runner->volume >= runner->record->alloc.n_volumes)
 		return info;
 	info.volume_id = runner->record->alloc.volumes[runner->volume].source;
@@ -314,6 +335,7 @@ void alloc_runner_free(struct alloc_runner *runner)
 	if (!runner)
 		return;
 	claim_call_cancel(runner->claim);
+	task_free(runner->unit);
 	wakeup_disarm(&runner->retry_timer);
 	wakeup_disarm(&runner->news_timer);
 	while ((write = STAILQ_FIRST(&runner->writes))) {

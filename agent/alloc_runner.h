@@ -4,6 +4,7 @@
 #include "alloc_record.h"
 #include "journal.h"
 #include "receipts.h"
+#include "task.h"
 #include "volume_manager.h"
 
 #include "base/error.h"
@@ -22,6 +23,7 @@ struct runner_env {
 	struct journal *journal;
 	struct receipts *receipts;
 	struct volume_manager *volumes;
+	struct tasks *tasks;
 	struct rpc_client *rpc;
 	const char *node_id;
 	const char *boot_id;
@@ -81,7 +83,8 @@ bool alloc_runner_is_over(const struct alloc_runner *runner);
 
 /* What it is doing, for people; step NULL: nothing. */
 struct alloc_runner_info {
-	const char *step; /* claim, plugin, or a step of volume_task_info() */
+	const char
+		*step; /* claim, plugin, start unit NAME, stop unit NAME, or a step of volume_task_info() */
 	const char *volume_id;
 	int64_t since_ms;
 	int64_t deadline_ms; /* of this attempt, or when the next one begins; 0: unknown */

@@ -1,6 +1,6 @@
 #pragma once
-/* Shared by alloc_runner.c, and by what an allocation does about its volumes and about the plugin that it
- * runs.
+/* Shared by alloc_runner.c, and by what an allocation does about its volumes and about the plugin or the
+ * unit that it runs.
  */
 
 #include "alloc_runner.h"
@@ -18,6 +18,8 @@ enum runner_op {
 	RUNNER_MOUNT,
 	RUNNER_UNMOUNT,
 	RUNNER_PLUGIN, /* until the plugin that it runs is healthy */
+	RUNNER_START_UNIT,
+	RUNNER_STOP_UNIT,
 };
 
 /* One write on its way to the disk, with what is to be told when it is there. */
@@ -45,6 +47,7 @@ struct alloc_runner {
 	struct error last_error;
 	bool is_plugin_expected;
 	bool is_plugin_ready;
+	struct task *unit; /* while it is started, watched or stopped */
 	STAILQ_HEAD(, runner_write) writes;
 };
 
@@ -77,3 +80,18 @@ bool runner_runs_plugin(const struct alloc_runner *runner);
 void runner_begin_plugin(struct alloc_runner *runner);
 /** What stands there of it is nobody's from now on, also while volumes are still unmounted. */
 void runner_forget_plugin(struct alloc_runner *runner);
+
+/* alloc_runner_task.c */
+
+/** All volumes are there: start the unit, or find out whether it was started. */
+void runner_begin_unit(struct alloc_runner *runner);
+/** Whatever was to be journalled is. */
+void runner_unit_written(struct alloc_runner *runner);
+/** After a restart of the agent. */
+void runner_watch_unit(struct alloc_runner *runner);
+/** Before any volume is unpublished. */
+void runner_begin_unit_stop(struct alloc_runner *runner);
+/** Let go of one that need not be stopped. */
+void runner_forget_unit(struct alloc_runner *runner);
+/** What is being done about it. */
+void runner_unit_info(const struct alloc_runner *runner, struct alloc_runner_info *info);

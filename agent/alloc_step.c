@@ -15,6 +15,9 @@ static const enum alloc_phase next_phase[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_CLAIM] =    {ALLOC_CLAIMING, ALLOC_CLAIMING, ALLOC_CLAIMING, NO,             NO,             NO},
 	[ALLOC_EVENT_CLAIMED] =  {NO,             ALLOC_MOUNTING, NO,             NO,             ALLOC_STOPPING, NO},
 	[ALLOC_EVENT_MOUNTED] =  {NO,             ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_TASK_START] = {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, NO,             NO,             NO},
+	[ALLOC_EVENT_TASK_RUNS] =  {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, ALLOC_RUNNING,  NO,             NO},
+	[ALLOC_EVENT_TASK_ENDED] = {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO},
 	[ALLOC_EVENT_RUN] =      {ALLOC_RUNNING,  ALLOC_RUNNING,  ALLOC_RUNNING,  NO,             NO,             NO},
 	[ALLOC_EVENT_FAIL] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
 	[ALLOC_EVENT_STOP] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
@@ -109,12 +112,30 @@ static void apply_released(struct alloc_record *record, uint32_t i)
 	keep_published(&record->alloc, i);
 }
 
+static void set_task(struct alloc_record *record, enum task_record_state state, const char *invocation)
+{
+	record->task.state = state;
+	(void)str_copy(record->task.invocation, sizeof(record->task.invocation), invocation);
+}
+
+/* By itself: the volumes are given back as if it had been stopped. */
+static void apply_task_ended(struct alloc_record *record, const struct error *err, bool was_stopping)
+{
+	record->task.state = TASK_RECORD_ENDED;
+	if (was_stopping)
+		return;
+	record->final_status = err ? CLIENT_FAILED : CLIENT_COMPLETE;
+	describe(record, err ? err->status : STATUS_OK, err ? err->msg : "");
+}
+
 static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 {
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		if (volume_record_is_live(&record->volumes[i]))
 			record->volumes[i].state = VOLUME_RELEASED;
 	}
+	if (task_record_is_live(&record->task))
+		record->task.state = TASK_RECORD_ENDED;
 	keep_published(&record->alloc, 0);
 	if (was_stopping) {
 		record->alloc.client_status = record->final_status;
@@ -124,8 +145,23 @@ static void apply_rebooted(struct alloc_record *record, bool was_stopping)
 	describe(record, STATUS_ABORTED, "node was rebooted");
 }
 
-/* Does the volume's own state allow the event? */
-static bool volume_allows(const struct alloc_record *record, const struct alloc_event *event)
+/* Does the unit's own state allow the event, and is it one? */
+static bool task_allows(const struct alloc_record *record, const struct alloc_event *event)
+{
+	const struct task_record *task = &record->task;
+
+	if (alloc_unit(&record->alloc)[0] == '\0' || task->state == TASK_RECORD_ENDED)
+		return false;
+	if (event->type == ALLOC_EVENT_TASK_START)
+		return task->state == TASK_RECORD_NONE;
+	if (event->type == ALLOC_EVENT_TASK_RUNS)
+		return task->state == TASK_RECORD_STARTING ||
+		       (task->state == TASK_RECORD_RUNNING && !str_eq(task->invocation, event->invocation));
+	return true;
+}
+
+/* Does the state of what the event is about allow it? */
+static bool part_allows(const struct alloc_record *record, const struct alloc_event *event)
 {
 	enum volume_record_state state;
 
@@ -141,6 +177,10 @@ static bool volume_allows(const struct alloc_record *record, const struct alloc_
 		if (event->type == ALLOC_EVENT_MOUNTED)
 			return state == VOLUME_CLAIMED;
 		return state == VOLUME_CLAIMED || state == VOLUME_PUBLISHED;
+	case ALLOC_EVENT_TASK_START:
+	case ALLOC_EVENT_TASK_RUNS:
+	case ALLOC_EVENT_TASK_ENDED:
+		return task_allows(record, event);
 	case ALLOC_EVENT_CLAIM:
 	case ALLOC_EVENT_RUN:
 	case ALLOC_EVENT_FAIL:
@@ -160,7 +200,7 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 
 	assert(event->type < ALLOC_EVENT_N && before < ALLOC_PHASE_N);
 	phase = next_phase[event->type][before];
-	if (phase == NO || !volume_allows(record, event))
+	if (phase == NO || !part_allows(record, event))
 		return false;
 	record->phase = phase;
 	switch (event->type) {
@@ -171,6 +211,15 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		return true;
 	case ALLOC_EVENT_MOUNTED:
 		apply_mounted(record, event->volume, event->mounted);
+		return true;
+	case ALLOC_EVENT_TASK_START:
+		set_task(record, TASK_RECORD_STARTING, event->invocation);
+		return true;
+	case ALLOC_EVENT_TASK_RUNS:
+		set_task(record, TASK_RECORD_RUNNING, event->invocation);
+		return true;
+	case ALLOC_EVENT_TASK_ENDED:
+		apply_task_ended(record, event->err, before == ALLOC_STOPPING);
 		return true;
 	case ALLOC_EVENT_RUN:
 		record->alloc.client_status = CLIENT_RUNNING;
@@ -225,11 +274,15 @@ static struct alloc_next next_start(const struct alloc_record *record, int64_t n
 			return (struct alloc_next){ALLOC_DO_MOUNT, i};
 		return (struct alloc_next){ALLOC_DO_CLAIM, i};
 	}
+	if (alloc_unit(&record->alloc)[0] != '\0' && record->task.state != TASK_RECORD_RUNNING)
+		return (struct alloc_next){.action = ALLOC_DO_START_TASK};
 	return (struct alloc_next){.action = ALLOC_DO_RUN};
 }
 
 static struct alloc_next next_stop(const struct alloc_record *record)
 {
+	if (task_record_is_live(&record->task))
+		return (struct alloc_next){.action = ALLOC_DO_STOP_TASK};
 	for (uint32_t i = record->alloc.n_volumes; i-- > 0;) {
 		if (volume_record_is_live(&record->volumes[i]))
 			return (struct alloc_next){ALLOC_DO_UNMOUNT, i};

@@ -20,15 +20,19 @@ struct claim_grant {
 };
 
 enum alloc_event_type {
-	ALLOC_EVENT_CLAIM,    /* a claim is about to be sent */
-	ALLOC_EVENT_CLAIMED,  /* volume, grant */
-	ALLOC_EVENT_MOUNTED,  /* volume, mounted */
-	ALLOC_EVENT_RUN,      /* every volume is mounted, the work begins */
-	ALLOC_EVENT_FAIL,     /* err */
-	ALLOC_EVENT_STOP,     /* by the server */
-	ALLOC_EVENT_RELEASED, /* volume; mounted: its plugin was left out */
-	ALLOC_EVENT_FINISH,   /* nothing is left */
-	ALLOC_EVENT_REBOOTED, /* the node was restarted since it was accepted */
+	ALLOC_EVENT_CLAIM,	/* a claim is about to be sent */
+	ALLOC_EVENT_CLAIMED,	/* volume, grant */
+	ALLOC_EVENT_MOUNTED,	/* volume, mounted */
+	ALLOC_EVENT_TASK_START, /* invocation: of before; the unit is about to be started */
+	ALLOC_EVENT_TASK_RUNS,	/* invocation */
+	ALLOC_EVENT_TASK_ENDED, /* by itself: err, NULL with success; while stopping: it has no process any
+				   more */
+	ALLOC_EVENT_RUN,	/* every volume is mounted, the work begins */
+	ALLOC_EVENT_FAIL,	/* err */
+	ALLOC_EVENT_STOP,	/* by the server */
+	ALLOC_EVENT_RELEASED,	/* volume; mounted: its plugin was left out */
+	ALLOC_EVENT_FINISH,	/* nothing is left */
+	ALLOC_EVENT_REBOOTED,	/* the node was restarted since it was accepted */
 	ALLOC_EVENT_N,
 };
 
@@ -38,6 +42,7 @@ struct alloc_event {
 	const struct claim_grant *grant;
 	const struct volume_mounted *mounted;
 	const struct error *err;
+	const char *invocation;
 };
 
 /** Apply @event to @record. Returns false, and changes nothing, when the phase does not allow it or it would
@@ -48,7 +53,9 @@ enum alloc_action {
 	ALLOC_DO_NOTHING,
 	ALLOC_DO_CLAIM, /* volume */
 	ALLOC_DO_MOUNT, /* volume */
+	ALLOC_DO_START_TASK,
 	ALLOC_DO_RUN,
+	ALLOC_DO_STOP_TASK,
 	ALLOC_DO_UNMOUNT, /* volume */
 	ALLOC_DO_FINISH,
 	ALLOC_ACTION_N,

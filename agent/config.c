@@ -74,6 +74,14 @@ static const struct conf_field helper_fields[] = {
 	TIMEOUT("request_timeout", helper.request_timeout_us),
 };
 
+static const struct conf_field task_fields[] = {
+	{.key = "systemd_units",
+	 .type = CONF_STRINGS,
+	 .offset = offsetof(struct reading, config.task.systemd_units),
+	 .size = sizeof(task_unit_name),
+	 .max = TASK_UNITS_MAX},
+};
+
 static enum status bind_server(const struct conf *conf, const char *label, json_t *body, void *target,
 			       struct error *err)
 {
@@ -90,6 +98,25 @@ static enum status bind_helper(const struct conf *conf, const char *label, json_
 			       struct error *err)
 {
 	return conf_bind(conf, body, helper_fields, ARRAY_SIZE(helper_fields), target, err);
+}
+
+static enum status bind_task(const struct conf *conf, const char *label, json_t *body, void *target,
+			     struct error *err)
+{
+	const struct reading *reading = target;
+	enum status status = conf_bind(conf, body, task_fields, ARRAY_SIZE(task_fields), target, err);
+
+	for (size_t i = 0; status == STATUS_OK && i < TASK_UNITS_MAX; i++) {
+		const char *unit = reading->config.task.systemd_units[i];
+
+		if (unit[0] != '\0' && !id_is_service_unit(unit))
+			return conf_error(
+				conf, body, "systemd_units", err,
+				"'%.64s' is not the full name of a service that can be started, as in "
+				"postgresql@15-main.service; there are no patterns",
+				unit);
+	}
+	return status;
 }
 
 static const struct conf_field top_fields[] = {
@@ -115,6 +142,7 @@ static const struct conf_field top_fields[] = {
 	{.key = "server", .type = CONF_BLOCKS, .required = true, .block = bind_server},
 	{.key = "tls", .type = CONF_BLOCKS, .block = bind_tls},
 	{.key = "helper", .type = CONF_BLOCKS, .block = bind_helper},
+	{.key = "task", .type = CONF_BLOCKS, .block = bind_task},
 };
 
 static const char *const level_names[LOG_DEBUG + 1] = {
@@ -204,6 +232,7 @@ enum status config_load(const char *path, struct config *ret, struct error *err)
 		status = check(conf, &reading, err);
 	if (status != STATUS_OK)
 		return status;
+	(void)str_copy(reading.config.path, sizeof(reading.config.path), path); /* for messages */
 	*ret = reading.config;
 	return STATUS_OK;
 }

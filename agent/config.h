@@ -1,6 +1,8 @@
 #pragma once
 /* Settings of the agent, from /etc/holdfast/agent.hcl and its drop-in folder. */
 
+#include "task.h"
+
 #include "base/error.h"
 
 #include <stdint.h>
@@ -15,6 +17,7 @@ enum {
 };
 
 struct config {
+	char path[CONFIG_PATH_SIZE]; /* it was read from */
 	char cluster[CONFIG_NAME_SIZE];
 	char node_id[CONFIG_NAME_SIZE];
 	char data_dir[CONFIG_PATH_SIZE];
@@ -44,6 +47,9 @@ struct config {
 		uint64_t start_timeout_us;
 		uint64_t request_timeout_us;
 	} helper;
+	struct {
+		task_unit_name systemd_units[TASK_UNITS_MAX];
+	} task;
 };
 
 /** Everything that has a default. */

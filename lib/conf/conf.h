@@ -62,6 +62,8 @@ enum conf_type {
 	CONF_U64,      /* uint64_t, within [min, max] */
 	CONF_SIZE,     /* uint64_t bytes, "10GiB" or a number, within [min, max] */
 	CONF_DURATION, /* uint64_t microseconds, "90s", within [min, max] */
+	CONF_STRINGS,  /* char[max][size] from a list of strings that are not empty; ends with an empty one
+			* unless it is full */
 	CONF_BLOCKS, /* `key "label" { }` blocks handed to the callback one by one; label NULL without one */
 };
 
@@ -69,7 +71,7 @@ struct conf_field {
 	const char *key;
 	enum conf_type type;
 	size_t offset;	   /* of the member in the bound struct */
-	size_t size;	   /* of the array, for strings */
+	size_t size;	   /* of the array, for strings; of each one, for lists of them */
 	uint64_t min, max; /* max 0: no limit but the type's */
 	bool required;
 	enum status (*block)(const struct conf *conf, const char *label, json_t *body, void *target,

@@ -44,6 +44,31 @@ static enum status bind_string(const struct binding *b)
 	return str_copy(member(b), b->field->size, text) < 0 ? STATUS_INTERNAL : STATUS_OK;
 }
 
+static enum status bind_strings(const struct binding *b)
+{
+	size_t n = json_array_size(b->value), i;
+	char *list = member(b);
+	json_t *item;
+
+	if (!json_is_array(b->value))
+		return bind_error(b, "'%s' must be a list of strings", b->field->key);
+	if (n > b->field->max)
+		return bind_error(b, "'%s' may have %" PRIu64 " entries at most", b->field->key,
+				  b->field->max);
+	memset(list, 0, b->field->max * b->field->size);
+	json_array_foreach (b->value, i, item) {
+		const char *text = json_string_value(item);
+
+		if (!text || text[0] == '\0' || strlen(text) != json_string_length(item))
+			return bind_error(b, "'%s' must be a list of strings, none of them empty",
+					  b->field->key);
+		if (str_copy(list + i * b->field->size, b->field->size, text) < 0)
+			return bind_error(b, "an entry of '%s' may have %zu bytes at most", b->field->key,
+					  b->field->size - 1);
+	}
+	return STATUS_OK;
+}
+
 static enum status bind_bool(const struct binding *b)
 {
 	if (!json_is_boolean(b->value))
@@ -168,6 +193,8 @@ static enum status bind_member(const struct binding *b)
 		return bind_size(b);
 	case CONF_DURATION:
 		return bind_duration(b);
+	case CONF_STRINGS:
+		return bind_strings(b);
 	case CONF_BLOCKS:
 		return bind_blocks(b);
 	}

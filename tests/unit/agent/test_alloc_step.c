@@ -10,13 +10,18 @@
 
 enum { FAR_FUTURE_MS = 2000000, TICKET_END_MS = 1000000 };
 
+static bool is_of_volume(enum alloc_action action)
+{
+	return action == ALLOC_DO_CLAIM || action == ALLOC_DO_MOUNT || action == ALLOC_DO_UNMOUNT;
+}
+
 static void expect_next(const struct alloc_record *record, int64_t now_ms, enum alloc_action action,
 			uint32_t volume)
 {
 	struct alloc_next next = alloc_next(record, now_ms);
 
 	assert_int_equal(next.action, action);
-	if (action == ALLOC_DO_CLAIM || action == ALLOC_DO_MOUNT || action == ALLOC_DO_UNMOUNT)
+	if (is_of_volume(action))
 		assert_int_equal(next.volume, volume);
 }
 
@@ -25,7 +30,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 {
 	trace[0] = '\0';
 	for (int turn = 0; turn < 100; turn++) {
-		static const char letters[ALLOC_ACTION_N + 1] = ".CMRUF";
+		static const char letters[ALLOC_ACTION_N + 1] = ".CMTRSUF";
 		struct alloc_next next = alloc_next(record, 0);
 		struct claim_grant grant;
 		struct volume_mounted mounted;
@@ -36,9 +41,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 			return;
 		assert_true(n + 3 < size);
 		trace[n] = letters[next.action];
-		trace[n + 1] = (char)('0' + (next.action == ALLOC_DO_RUN || next.action == ALLOC_DO_FINISH
-						     ? 0
-						     : next.volume));
+		trace[n + 1] = (char)('0' + (is_of_volume(next.action) ? next.volume : 0));
 		trace[n + 2] = '\0';
 		switch (next.action) {
 		case ALLOC_DO_CLAIM:
@@ -49,6 +52,19 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 		case ALLOC_DO_MOUNT:
 			mounted = records_mounted(next.volume);
 			event.type = ALLOC_EVENT_MOUNTED;
+			break;
+		case ALLOC_DO_START_TASK:
+			event.invocation = "before";
+			if (record->task.state == TASK_RECORD_NONE) {
+				event.type = ALLOC_EVENT_TASK_START;
+				assert_true(alloc_step(record, &event));
+			}
+			event.type = ALLOC_EVENT_TASK_RUNS;
+			event.invocation = "one";
+			break;
+		case ALLOC_DO_STOP_TASK:
+			event.type = ALLOC_EVENT_TASK_ENDED;
+			event.err = NULL;
 			break;
 		case ALLOC_DO_RUN:
 			event.type = ALLOC_EVENT_RUN;
@@ -108,6 +124,157 @@ static void what_the_server_says_is_published_is_nothing_to_a_new_record(void **
 	memset(alloc.volumes, 'x', sizeof(alloc.volumes[0]));
 	assert_string_equal(record->alloc.volumes[0].source, "vol0");
 	free(record);
+}
+
+static struct alloc_record *with_unit(uint32_t n)
+{
+	static char unit[] = "db.service";
+	struct alloc alloc = records_alloc(ALLOC_ID, n);
+	struct alloc_record *record;
+	struct error err;
+
+	(void)str_copy(alloc.driver, sizeof(alloc.driver), DRIVER_SYSTEMD);
+	alloc.unit = unit;
+	assert_int_equal(alloc_record_new(&alloc, BOOT_ID, &record, &err), STATUS_OK);
+	assert_ptr_not_equal(record->alloc.unit, unit);
+	return record;
+}
+
+static bool task_step_is(struct alloc_record *record, enum alloc_event_type type, const char *invocation,
+			 const struct error *err)
+{
+	return alloc_step(record, &(struct alloc_event){.type = type, .invocation = invocation, .err = err});
+}
+
+static void a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmount(void **state)
+{
+	struct alloc_record *record = with_unit(2);
+	char trace[64];
+
+	(void)state;
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "C0M0C1M1T0R0");
+	assert_int_equal(record->alloc.client_status, CLIENT_RUNNING);
+	assert_string_equal(record->task.invocation, "one");
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	play(record, trace, sizeof(trace));
+	assert_string_equal(trace, "S0U1U0F0");
+	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
+	free(record);
+}
+
+/* Wherever it is when it is stopped or fails: what may run is stopped first, what never was is not. */
+static void whatever_may_run_is_stopped_first(void **state)
+{
+	static const enum alloc_event_type ends[] = {ALLOC_EVENT_STOP, ALLOC_EVENT_FAIL};
+	static const char *const traces[] = {"U0F0", "S0U0F0", "S0U0F0"};
+	const struct error failure = {.status = STATUS_ABORTED, .msg = "it broke"};
+
+	(void)state;
+	for (size_t e = 0; e < 2; e++)
+		for (int task = TASK_RECORD_NONE; task <= TASK_RECORD_RUNNING; task++) {
+			struct alloc_record *record = with_unit(1);
+			char trace[64];
+
+			records_drive(record, ALLOC_MOUNTING, 1, 1);
+			expect_next(record, 0, ALLOC_DO_START_TASK, 0);
+			if (task >= TASK_RECORD_STARTING)
+				assert_true(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
+			if (task < TASK_RECORD_RUNNING)
+				expect_next(record, 0, ALLOC_DO_START_TASK, 0); /* over a restart, too */
+			else
+				assert_true(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "x", NULL));
+			assert_true(
+				alloc_step(record, &(struct alloc_event){.type = ends[e], .err = &failure}));
+			assert_false(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
+			assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "y", NULL));
+			play(record, trace, sizeof(trace));
+			assert_string_equal(trace, traces[task]);
+			free(record);
+		}
+}
+
+static void a_unit_that_ends_by_itself_ends_the_allocation(void **state)
+{
+	const struct error failure = {.status = STATUS_ABORTED, .msg = "unit failed with result oom-kill"};
+	const struct error *const ends[] = {NULL, &failure};
+
+	(void)state;
+	for (size_t e = 0; e < 2; e++) {
+		struct alloc_record *record = with_unit(1);
+		char trace[64];
+
+		play(record, trace, sizeof(trace));
+		assert_true(task_step_is(record, ALLOC_EVENT_TASK_ENDED, NULL, ends[e]));
+		assert_int_equal(record->phase, ALLOC_STOPPING);
+		/* once */
+		assert_false(task_step_is(record, ALLOC_EVENT_TASK_ENDED, NULL, NULL));
+		play(record, trace, sizeof(trace));
+		assert_string_equal(trace, "U0F0");
+		assert_int_equal(record->alloc.client_status, ends[e] ? CLIENT_FAILED : CLIENT_COMPLETE);
+		assert_int_equal(record->alloc.client_code, ends[e] ? STATUS_ABORTED : STATUS_OK);
+		assert_string_equal(alloc_description(&record->alloc), ends[e] ? failure.msg : "");
+		free(record);
+	}
+}
+
+static void another_invocation_is_noted_and_the_same_one_is_not_news(void **state)
+{
+	struct alloc_record *record = with_unit(1);
+	char trace[64];
+
+	(void)state;
+	play(record, trace, sizeof(trace));
+	assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "one", NULL));
+	assert_true(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "two", NULL));
+	assert_string_equal(record->task.invocation, "two");
+	assert_int_equal(record->phase, ALLOC_RUNNING);
+	assert_false(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
+	/* a reboot leaves no unit to be stopped */
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
+	assert_int_equal(record->alloc.client_status, CLIENT_LOST);
+	assert_int_equal(record->task.state, TASK_RECORD_ENDED);
+	free(record);
+}
+
+static void without_a_unit_nothing_of_it_happens(void **state)
+{
+	struct alloc_record *record = records_make(1);
+
+	(void)state;
+	assert_false(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
+	assert_false(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "x", NULL));
+	assert_false(task_step_is(record, ALLOC_EVENT_TASK_ENDED, NULL, NULL));
+	free(record);
+}
+
+static void a_unit_and_its_driver_belong_together(void **state)
+{
+	static const struct {
+		const char *driver, *unit;
+		enum status status;
+	} rows[] = {
+		{"none", "db.service", STATUS_INVALID_ARGUMENT},
+		{"systemd", "", STATUS_INVALID_ARGUMENT},
+		{"systemd", "db.socket", STATUS_INVALID_ARGUMENT},
+		{"systemd", "db@.service", STATUS_INVALID_ARGUMENT},
+		{"systemd", "a/b.service", STATUS_INVALID_ARGUMENT},
+		{"docker", "", STATUS_UNIMPLEMENTED},
+		{"systemd", "db.service", STATUS_OK},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct alloc alloc = records_alloc(ALLOC_ID, 1);
+		struct alloc_record *record = NULL;
+		char unit[64];
+
+		(void)str_copy(alloc.driver, sizeof(alloc.driver), rows[i].driver);
+		(void)str_copy(unit, sizeof(unit), rows[i].unit);
+		alloc.unit = unit;
+		assert_int_equal(alloc_record_new(&alloc, BOOT_ID, &record, NULL), rows[i].status);
+		free(record);
+	}
 }
 
 static void without_volumes_it_simply_runs(void **state)
@@ -193,23 +360,30 @@ static void events_are_taken_in_their_phases_only(void **state)
 	static const char *const allowed[ALLOC_EVENT_N] = {
 		/* new, claiming, mounting (volume 0 claimed), running, stopping (claimed), stopped */
 		[ALLOC_EVENT_CLAIM] = "y-y---", /* claiming already: no change */
-		[ALLOC_EVENT_CLAIMED] = "-y--y-", [ALLOC_EVENT_MOUNTED] = "--y-y-",
-		[ALLOC_EVENT_RUN] = "yyy---",	  [ALLOC_EVENT_FAIL] = "yyyy--",
-		[ALLOC_EVENT_STOP] = "yyyy--",	  [ALLOC_EVENT_RELEASED] = "----y-",
-		[ALLOC_EVENT_FINISH] = "----y-",  [ALLOC_EVENT_REBOOTED] = "yyyyy-",
+		[ALLOC_EVENT_CLAIMED] = "-y--y-",    [ALLOC_EVENT_MOUNTED] = "--y-y-",
+		[ALLOC_EVENT_TASK_START] = "yyy---", [ALLOC_EVENT_TASK_RUNS] = "yyyy--", /* being started */
+		[ALLOC_EVENT_TASK_ENDED] = "yyyyy-", [ALLOC_EVENT_RUN] = "yyy---",
+		[ALLOC_EVENT_FAIL] = "yyyy--",	     [ALLOC_EVENT_STOP] = "yyyy--",
+		[ALLOC_EVENT_RELEASED] = "----y-",   [ALLOC_EVENT_FINISH] = "----y-",
+		[ALLOC_EVENT_REBOOTED] = "yyyyy-",
 	};
 	const struct error failure = {.status = STATUS_INTERNAL, .msg = "x"};
 
 	for (enum alloc_event_type e = 0; e < ALLOC_EVENT_N; e++) {
 		for (enum alloc_phase p = 0; p < ALLOC_PHASE_N; p++) {
-			struct alloc_record *record = records_make(1);
+			struct alloc_record *record = with_unit(1);
 			struct claim_grant grant = records_grant(record, 0);
 			struct volume_mounted mounted = records_mounted(0);
-			struct alloc_event event = {
-				.type = e, .grant = &grant, .mounted = &mounted, .err = &failure};
+			struct alloc_event event = {.type = e,
+						    .grant = &grant,
+						    .mounted = &mounted,
+						    .err = &failure,
+						    .invocation = "x"};
 			bool is_claimed = p == ALLOC_MOUNTING || p >= ALLOC_RUNNING;
 
 			records_drive(record, p, p == ALLOC_RUNNING, is_claimed);
+			if (e == ALLOC_EVENT_TASK_RUNS)
+				record->task.state = TASK_RECORD_STARTING;
 			assert_int_equal(alloc_step(record, &event), allowed[e][p] == 'y');
 			free(record);
 		}
@@ -412,6 +586,12 @@ int main(void)
 		cmocka_unit_test(volumes_are_claimed_and_mounted_in_order_and_given_back_in_reverse),
 		cmocka_unit_test(what_the_server_says_is_published_is_nothing_to_a_new_record),
 		cmocka_unit_test(without_volumes_it_simply_runs),
+		cmocka_unit_test(a_unit_starts_behind_the_last_mount_and_stops_before_the_first_unmount),
+		cmocka_unit_test(whatever_may_run_is_stopped_first),
+		cmocka_unit_test(a_unit_that_ends_by_itself_ends_the_allocation),
+		cmocka_unit_test(another_invocation_is_noted_and_the_same_one_is_not_news),
+		cmocka_unit_test(without_a_unit_nothing_of_it_happens),
+		cmocka_unit_test(a_unit_and_its_driver_belong_together),
 		cmocka_unit_test(whatever_was_granted_is_given_back),
 		cmocka_unit_test(a_failure_stays_a_failure_when_a_stop_follows),
 		cmocka_unit_test(a_grant_that_comes_after_the_stop_is_given_back),

@@ -63,6 +63,8 @@ static void what_is_left_out_has_a_default(void **state)
 	assert_non_null(strstr(f->config.helper.path, "/holdfast-mounthelper"));
 	assert_string_equal(f->config.helper.socket, "");
 	assert_int_equal(f->config.helper.instances, 2);
+	assert_string_equal(f->config.task.systemd_units[0], ""); /* none may be started */
+	assert_string_equal(f->config.path, f->path);
 }
 
 static void everything_can_be_set(void **state)
@@ -94,6 +96,29 @@ static void everything_can_be_set(void **state)
 	assert_int_equal(f->config.helper.request_timeout_us, 3 * USEC_PER_SEC);
 }
 
+static void units_are_a_list_of_full_names(void **state)
+{
+	struct fixture *f = *state;
+	char text[16384];
+	size_t n;
+
+	assert_int_equal(load(f, GOOD "task {\n systemd_units = [\"a.service\", \"b@c.service\"]\n}\n"),
+			 STATUS_OK);
+	assert_string_equal(f->config.task.systemd_units[0], "a.service");
+	assert_string_equal(f->config.task.systemd_units[1], "b@c.service");
+	assert_string_equal(f->config.task.systemd_units[2], "");
+	for (unsigned int count = TASK_UNITS_MAX; count <= TASK_UNITS_MAX + 1; count++) {
+		n = (size_t)snprintf(text, sizeof(text), GOOD "task {\n systemd_units = [");
+		for (unsigned int i = 0; i < count; i++)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "\"u%u.service\",", i);
+		(void)snprintf(text + n, sizeof(text) - n, "]\n}\n");
+		assert_int_equal(load(f, text),
+				 count == TASK_UNITS_MAX ? STATUS_OK : STATUS_INVALID_ARGUMENT);
+	}
+	assert_non_null(strstr(f->err.msg, "agent.hcl:8: "));
+	assert_non_null(strstr(f->err.msg, "64 entries"));
+}
+
 static void mistakes_are_errors_with_their_line(void **state)
 {
 	static const struct {
@@ -115,6 +140,12 @@ static void mistakes_are_errors_with_their_line(void **state)
 		{GOOD "helper {\n instances = 0\n}\n", "agent.hcl:8: ", "instances"},
 		{GOOD "helper {\n instances = 5\n}\n", "agent.hcl:8: ", "instances"},
 		{GOOD "helper {\n socket = \"run/x\"\n}\n", "agent.hcl:8: ", "socket"},
+		{GOOD "task {\n systemd_units = \"a.service\"\n}\n", "agent.hcl:8: ", "list of strings"},
+		{GOOD "task {\n systemd_units = [1]\n}\n", "agent.hcl:8: ", "list of strings"},
+		{GOOD "task {\n systemd_units = [\"\"]\n}\n", "agent.hcl:8: ", "none of them empty"},
+		{GOOD "task {\n systemd_units = [\"*.service\"]\n}\n", "agent.hcl:8: ", "*.service"},
+		{GOOD "task {\n systemd_units = [\"a\"]\n}\n", "agent.hcl:8: ", "'a'"},
+		{GOOD "task {\n units = [\"a.service\"]\n}\n", "agent.hcl:8: ", "units"},
 		{GOOD "tls {\n cipher = \"x\"\n}\n", "agent.hcl:8: ", "cipher"},
 		{"cluster = \"prod\"\nnode_id = \"n1\"\nserver {\n host = \"h\"\n port = 65536\n server_uri "
 		 "= "
@@ -172,6 +203,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_left_out_has_a_default, setup, teardown),
 		cmocka_unit_test_setup_teardown(everything_can_be_set, setup, teardown),
+		cmocka_unit_test_setup_teardown(units_are_a_list_of_full_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(mistakes_are_errors_with_their_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(limits_themselves_are_accepted, setup, teardown),
 		cmocka_unit_test_setup_teardown(drop_ins_replace_values, setup, teardown),

@@ -4,9 +4,11 @@
 #include "same_alloc.h"
 #include "temp_dir.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "model/pb.h"
 
 #include <dirent.h>
 #include <holdfast/v1/journal.pb-c.h>
@@ -137,6 +139,70 @@ static void a_record_comes_back_as_it_was_in_every_phase(void **state)
 					    sizeof(record->volumes[i]));
 		}
 		free(record);
+	}
+}
+
+static void what_is_known_of_a_unit_comes_back(void **state)
+{
+	static char unit[] = "db@1.service";
+	struct fixture *f = *state;
+
+	for (int task = TASK_RECORD_NONE; task < TASK_RECORD_STATE_N; task++) {
+		struct alloc alloc = records_alloc(ALLOC_ID, 1);
+		struct alloc_record *record;
+
+		(void)str_copy(alloc.driver, sizeof(alloc.driver), DRIVER_SYSTEMD);
+		alloc.unit = unit;
+		alloc.stop_timeout_ms = 90000;
+		assert_int_equal(alloc_record_new(&alloc, BOOT_ID, &record, NULL), STATUS_OK);
+		record->task.state = (enum task_record_state)task;
+		if (task != TASK_RECORD_NONE)
+			(void)str_copy(record->task.invocation, sizeof(record->task.invocation),
+				       "0123456789abcdef0123456789abcdef");
+		write_now(f, &(struct journal_write){.alloc = record});
+		read_again(f);
+		assert_true(is_same_alloc(&f->record->alloc, &record->alloc));
+		assert_string_equal(alloc_unit(&f->record->alloc), unit);
+		assert_int_equal(f->record->task.state, task);
+		assert_string_equal(f->record->task.invocation, record->task.invocation);
+		free(record);
+	}
+}
+
+static void a_unit_that_cannot_have_been_journalled_is_damage(void **state)
+{
+	static const struct {
+		const char *unit;
+		int task; /* negative: none */
+		const char *invocation;
+	} rows[] = {
+		{"", TASK_RECORD_RUNNING, ""},
+		{"a/b.service", -1, ""},
+		{"db.service", TASK_RECORD_STATE_N, ""},
+		{"db.service", TASK_RECORD_RUNNING, "0123456789abcdef0123456789abcdef0"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		Holdfast__V1__JournalAlloc pb = HOLDFAST__V1__JOURNAL_ALLOC__INIT;
+		Holdfast__V1__JournalTask task = HOLDFAST__V1__JOURNAL_TASK__INIT;
+		struct alloc alloc = records_alloc(ALLOC_ID, 0);
+		struct alloc_record *record = NULL;
+		char unit[64], invocation[64];
+		uint8_t bytes[1024];
+
+		(void)str_copy(unit, sizeof(unit), rows[i].unit);
+		(void)str_copy(invocation, sizeof(invocation), rows[i].invocation);
+		alloc.unit = unit;
+		pb.allocation = alloc_to_pb(&alloc);
+		pb.boot_id = (char[]){BOOT_ID};
+		task.state = (Holdfast__V1__JournalTaskState)rows[i].task;
+		task.invocation_id = invocation;
+		pb.task = rows[i].task >= 0 ? &task : NULL;
+		assert_int_equal(alloc_record_unpack(bytes, holdfast__v1__journal_alloc__pack(&pb, bytes),
+						     &record, NULL),
+				 STATUS_DATA_LOSS);
+		protobuf_c_message_free_unpacked(&pb.allocation->base, NULL);
 	}
 }
 
@@ -404,6 +470,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_known_of_plugins_is_read_back_and_dropped, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_record_comes_back_as_it_was_in_every_phase, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_is_known_of_a_unit_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_unit_that_cannot_have_been_journalled_is_damage, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_csi_volume_comes_back_without_its_secrets, setup, teardown),
 		cmocka_unit_test(a_csi_volume_that_cannot_be_ours_is_refused),

@@ -1,0 +1,6 @@
+#include "task_bus.h"
+
+int task_bus_open(sd_bus **ret)
+{
+	return sd_bus_open_system_with_description(ret, "systemd");
+}

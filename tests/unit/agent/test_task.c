@@ -1,0 +1,753 @@
+/* Units between the agent and a model of systemd, over real sd-bus. */
+
+#include "cmocka_all.h"
+#include "fake_systemd.h"
+#include "task.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "model/claim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALLOC "0190a5a0-0000-7000-8000-0000000000a1"
+#define OTHER "0190a5a0-0000-7000-8000-0000000000b2"
+#define INVOCATION_1 "01010101010101010101010101010101"
+#define INVOCATION_2 "02020202020202020202020202020202"
+
+enum { LIMIT_MS = 10000 };
+
+static const task_unit_name listed[TASK_UNITS_MAX] = {"db.service", "a@b\\x2d.service"};
+
+struct stand {
+	sd_event *event;
+	struct fake_systemd *systemd;
+	struct fake_unit *db;
+	struct tasks *tasks;
+	struct task *task;
+	bool is_held; /* on_start() is not answered */
+	unsigned int starts, runs, troubles;
+	bool is_over, is_stopped;
+	bool was_refused;
+	unsigned int tellings;
+	char before[TASK_INVOCATION_SIZE];
+	char invocation[TASK_INVOCATION_SIZE];
+	struct error over, trouble;
+};
+
+/* What the journal was told. */
+static struct {
+	unsigned int n;
+	int priority;
+	enum log_event event;
+	char alloc[UUID_TEXT_SIZE];
+	char unit[ID_UNIT_MAX + 1];
+	char text[256];
+	char why[ERROR_MSG_MAX];
+} told;
+
+void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Lines of no event are about the connection. */
+void __wrap_log_ctx(int priority, const struct log_ctx *ctx, const char *fmt, ...)
+{
+	va_list args;
+
+	if (ctx->event == LOG_EVENT_NONE)
+		return;
+	told.n++;
+	told.priority = priority;
+	told.event = ctx->event;
+	(void)str_copy(told.alloc, sizeof(told.alloc), ctx->alloc);
+	(void)str_copy(told.unit, sizeof(told.unit), ctx->unit);
+	(void)str_copy(told.why, sizeof(told.why), ctx->err ? ctx->err->msg : "");
+	va_start(args, fmt);
+	assert_in_range(vsnprintf(told.text, sizeof(told.text), fmt, args), 1, sizeof(told.text) - 1);
+	va_end(args);
+}
+
+/* Each callback comes with one line, before it. */
+static void expect_told(struct stand *s, int priority, enum log_event event, const struct error *err)
+{
+	s->tellings++;
+	assert_int_equal(told.n, s->tellings);
+	assert_int_equal(told.priority, priority);
+	assert_int_equal(told.event, event);
+	assert_string_equal(told.alloc, ALLOC);
+	assert_string_equal(told.unit, "db.service");
+	assert_string_equal(told.why, err ? err->msg : "");
+	assert_true(str_starts_with(told.text, "unit db.service "));
+}
+
+static void on_start(const char *before, void *userdata)
+{
+	struct stand *s = userdata;
+
+	s->starts++;
+	(void)str_copy(s->before, sizeof(s->before), before);
+	if (!s->is_held)
+		task_go(s->task);
+}
+
+static void on_runs(const char *invocation, void *userdata)
+{
+	struct stand *s = userdata;
+
+	expect_told(s, LOG_NOTICE, LOG_EVENT_UNIT_RUNS, NULL);
+	assert_non_null(strstr(told.text, invocation));
+	s->runs++;
+	(void)str_copy(s->invocation, sizeof(s->invocation), invocation);
+}
+
+static void drop(struct stand *s)
+{
+	task_free(s->task);
+	s->task = NULL;
+}
+
+static void on_over(const struct error *err, void *userdata)
+{
+	struct stand *s = userdata;
+
+	assert_false(s->is_over || s->is_stopped);
+	s->was_refused = told.event == LOG_EVENT_UNIT_REFUSED;
+	if (!err)
+		expect_told(s, LOG_NOTICE, LOG_EVENT_UNIT_ENDED, NULL);
+	else
+		expect_told(s, LOG_ERR, s->was_refused ? LOG_EVENT_UNIT_REFUSED : LOG_EVENT_UNIT_FAILED, err);
+	s->is_over = true;
+	s->over = err ? *err : (struct error){0};
+	drop(s);
+}
+
+static void on_stopped(void *userdata)
+{
+	struct stand *s = userdata;
+
+	assert_false(s->is_over || s->is_stopped);
+	expect_told(s, LOG_NOTICE, LOG_EVENT_UNIT_STOPPED, NULL);
+	s->is_stopped = true;
+	drop(s);
+}
+
+static void on_trouble(const struct error *err, void *userdata)
+{
+	struct stand *s = userdata;
+
+	expect_told(s, LOG_WARNING, LOG_EVENT_UNIT_WAITS, err);
+	s->troubles++;
+	s->trouble = *err;
+}
+
+static const struct task_events events = {on_start, on_runs, on_over, on_stopped, on_trouble};
+
+static int setup(void **state)
+{
+	const struct tasks_options options = {.units = listed, .file = "/etc/holdfast/agent.hcl"};
+	struct stand *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	told.n = 0;
+	assert_true(sd_event_new(&s->event) >= 0);
+	s->systemd = fake_systemd_init(s->event);
+	s->db = fake_systemd_add("db.service");
+	assert_int_equal(tasks_new(s->event, &options, &s->tasks, NULL), STATUS_OK);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct stand *s = *state;
+
+	unsigned int tellings = s->tellings;
+
+	drop(s);
+	tasks_free(s->tasks);
+	fake_systemd_release();
+	sd_event_unref(s->event);
+	free(s);
+	assert_int_equal(told.n, tellings); /* and nothing else */
+	return 0;
+}
+
+static enum status begin(struct stand *s, enum task_state state, const char *invocation, struct error *err)
+{
+	const struct task_request request = {
+		.unit = "db.service",
+		.alloc_id = ALLOC,
+		.state = state,
+		.invocation = invocation,
+		.events = &events,
+		.userdata = s,
+	};
+
+	return task_new(s->tasks, &request, &s->task, err);
+}
+
+typedef bool condition(const struct stand *s);
+
+static void until(struct stand *s, const char *what, condition *is_true)
+{
+	uint64_t end_us = clock_monotonic_us() + LIMIT_MS * USEC_PER_MSEC;
+
+	while (!is_true(s)) {
+		if (clock_monotonic_us() > end_us)
+			fail_msg("waited for %s", what);
+		assert_true(sd_event_run(s->event, 50 * USEC_PER_MSEC) >= 0);
+	}
+}
+#define UNTIL(s, condition) until((s), #condition, (condition))
+
+static void idle(struct stand *s, unsigned int ms)
+{
+	uint64_t end_us = clock_monotonic_us() + ms * USEC_PER_MSEC;
+
+	while (clock_monotonic_us() < end_us)
+		assert_true(sd_event_run(s->event, 5 * USEC_PER_MSEC) >= 0);
+}
+
+static bool runs(const struct stand *s)
+{
+	return s->runs > 0;
+}
+static bool runs_twice(const struct stand *s)
+{
+	return s->runs > 1;
+}
+static bool is_over(const struct stand *s)
+{
+	return s->is_over;
+}
+static bool is_stopped(const struct stand *s)
+{
+	return s->is_stopped;
+}
+static bool is_asked_to_stop(const struct stand *s)
+{
+	return s->db->stops > 0;
+}
+static bool is_asked_to_start(const struct stand *s)
+{
+	return s->db->starts > 0;
+}
+static bool is_troubled(const struct stand *s)
+{
+	return s->troubles > 0;
+}
+static bool is_looked_at(const struct stand *s)
+{
+	return s->systemd->looks > 0;
+}
+static bool is_to_be_journalled(const struct stand *s)
+{
+	return s->starts > 0;
+}
+
+static void run(struct stand *s)
+{
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, runs);
+}
+
+static void a_unit_is_started_once_and_stopped(void **state)
+{
+	struct stand *s = *state;
+
+	run(s);
+	assert_int_equal(s->starts, 1);
+	assert_string_equal(s->before, "");
+	assert_string_equal(s->invocation, INVOCATION_1);
+	idle(s, 100);
+	assert_int_equal(s->db->starts, 1);
+	assert_int_equal(s->runs, 1);
+	task_stop(s->task);
+	UNTIL(s, is_stopped);
+	assert_int_equal(s->db->stops, 1);
+	assert_false(s->is_over);
+}
+
+static void nothing_is_asked_before_it_is_journalled(void **state)
+{
+	struct stand *s = *state;
+
+	s->is_held = true;
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_to_be_journalled);
+	fake_systemd_changed(s->db);
+	idle(s, 100);
+	assert_int_equal(s->db->starts, 0);
+	assert_int_equal(s->starts, 1);
+	task_go(s->task);
+	UNTIL(s, runs);
+	/* or it is stopped meanwhile */
+}
+
+static void one_that_was_not_started_is_not_stopped(void **state)
+{
+	struct stand *s = *state;
+
+	s->is_held = true;
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_to_be_journalled);
+	task_stop(s->task);
+	task_go(s->task);
+	UNTIL(s, is_stopped);
+	assert_int_equal(s->db->starts + s->db->stops, 0);
+}
+
+static void one_that_runs_for_somebody_else_is_left_alone(void **state)
+{
+	static const char *const states[] = {"active", "activating", "reloading"};
+	struct stand *s = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		s->is_over = false;
+		s->db->active = states[i];
+		assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+		UNTIL(s, is_over);
+		assert_int_equal(s->over.status, STATUS_FAILED_PRECONDITION);
+		assert_true(s->was_refused);
+		assert_non_null(strstr(s->over.msg, "systemctl disable --now"));
+	}
+	assert_int_equal(s->db->starts + s->db->stops + s->starts, 0);
+}
+
+static void expect_refusal(struct stand *s, const struct task_request *request, enum status status,
+			   struct error *err)
+{
+	struct task *second = NULL;
+
+	assert_int_equal(task_new(s->tasks, request, &second, err), status);
+	assert_null(second);
+	assert_int_equal(told.n, ++s->tellings);
+	assert_int_equal(told.event, LOG_EVENT_UNIT_REFUSED);
+	assert_int_equal(told.priority, LOG_ERR);
+	assert_string_equal(told.unit, request->unit);
+	assert_string_equal(told.alloc, OTHER);
+	assert_string_equal(told.why, err->msg);
+}
+
+static void only_units_of_the_list_are_started_and_each_by_one(void **state)
+{
+	struct task_request request = {
+		.unit = "other.service", .alloc_id = OTHER, .invocation = "", .events = &events};
+	struct stand *s = *state;
+	struct error err;
+
+	expect_refusal(s, &request, STATUS_PERMISSION_DENIED, &err);
+	assert_non_null(strstr(err.msg, "/etc/holdfast/agent.hcl"));
+	assert_non_null(strstr(err.msg, "systemd_units"));
+	assert_non_null(strstr(err.msg, POLKIT_RULES));
+	request.unit = "db.servic";
+	expect_refusal(s, &request, STATUS_PERMISSION_DENIED, &err);
+	request.unit = "";
+	expect_refusal(s, &request, STATUS_PERMISSION_DENIED, &err);
+	run(s);
+	request.unit = "db.service";
+	expect_refusal(s, &request, STATUS_ALREADY_EXISTS, &err);
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC));
+	assert_int_equal(s->systemd->connections, 1);
+}
+
+static void a_failure_says_how(void **state)
+{
+	struct stand *s = *state;
+
+	run(s);
+	s->db->result = "oom-kill";
+	fake_systemd_set(s->db, "failed", "failed");
+	UNTIL(s, is_over);
+	assert_int_equal(s->over.status, STATUS_ABORTED);
+	assert_false(s->was_refused);
+	assert_non_null(strstr(s->over.msg, "oom-kill"));
+	assert_non_null(strstr(s->over.msg, "exit status 3"));
+	assert_int_equal(s->db->stops, 0);
+}
+
+static void an_end_with_success_is_no_failure(void **state)
+{
+	struct stand *s = *state;
+
+	run(s);
+	fake_systemd_set(s->db, "inactive", "dead");
+	UNTIL(s, is_over);
+	assert_int_equal(s->over.status, STATUS_OK);
+}
+
+static void one_that_comes_and_goes_is_seen_by_its_job(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->is_slow = true;
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_asked_to_start);
+	idle(s, 60);
+	assert_false(s->is_over || s->runs);
+	s->db->invocation = 0; /* systemd has forgotten it already */
+	s->db->active = "inactive";
+	fake_systemd_job_done(s->db, "done");
+	UNTIL(s, is_over);
+	assert_int_equal(s->over.status, STATUS_OK);
+}
+
+static void a_start_that_comes_to_nothing_is_a_failure(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->is_condition_unmet = true;
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_over);
+	assert_int_equal(s->over.status, STATUS_ABORTED);
+	assert_false(s->was_refused);
+	assert_non_null(strstr(s->over.msg, "condition"));
+}
+
+static void a_refused_start_is_final_and_names_its_reason(void **state)
+{
+	static const struct {
+		const char *name;
+		enum status status;
+		const char *words;
+	} rows[] = {
+		{"org.freedesktop.DBus.Error.AccessDenied", STATUS_PERMISSION_DENIED, POLKIT_RULES},
+		{"org.freedesktop.DBus.Error.InteractiveAuthorizationRequired", STATUS_PERMISSION_DENIED,
+		 POLKIT_RULES},
+		{"org.freedesktop.systemd1.NoSuchUnit", STATUS_NOT_FOUND, "NoSuchUnit"},
+		{"org.freedesktop.systemd1.UnitMasked", STATUS_FAILED_PRECONDITION, "UnitMasked"},
+		{"org.freedesktop.systemd1.OnlyByDependency", STATUS_FAILED_PRECONDITION, "it is so"},
+	};
+	struct stand *s = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		s->is_over = false;
+		s->db->refuse_start = rows[i].name;
+		assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+		UNTIL(s, is_over);
+		assert_true(s->was_refused);
+		assert_int_equal(s->over.status, rows[i].status);
+		assert_non_null(strstr(s->over.msg, rows[i].words));
+		assert_non_null(strstr(s->over.msg, "db.service"));
+	}
+	assert_int_equal(s->db->starts, ARRAY_SIZE(rows));
+	assert_int_equal(s->db->stops, 0);
+}
+
+static void other_refusals_are_tried_again(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->refuse_start = "org.freedesktop.systemd1.TransactionIsDestructive";
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_troubled);
+	assert_non_null(strstr(s->trouble.msg, "TransactionIsDestructive"));
+	assert_string_equal(task_info(s->task).step, "start unit db.service");
+	assert_non_null(strstr(task_info(s->task).last_error, "TransactionIsDestructive"));
+	s->db->refuse_start = NULL;
+	UNTIL(s, runs);
+	assert_int_equal(s->starts, 1);
+}
+
+static void a_unit_that_is_not_there_is_not_started(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->load = "masked";
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_over);
+	assert_int_equal(s->over.status, STATUS_NOT_FOUND);
+	assert_false(s->was_refused);
+	assert_non_null(strstr(s->over.msg, "masked"));
+	assert_int_equal(s->db->starts, 0);
+}
+
+static void restarts_by_systemd_are_told_as_another_invocation(void **state)
+{
+	struct stand *s = *state;
+
+	run(s);
+	fake_systemd_set(s->db, "activating", "auto-restart");
+	idle(s, 60);
+	assert_false(s->is_over);
+	s->db->invocation = 2;
+	fake_systemd_set(s->db, "active", "running");
+	UNTIL(s, runs_twice);
+	assert_string_equal(s->invocation, INVOCATION_2);
+	assert_int_equal(s->db->starts, 1);
+}
+
+/* --- an agent that comes back --- */
+
+static void one_that_ran_is_watched_not_started(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->active = "active";
+	s->db->invocation = 1;
+	assert_int_equal(begin(s, TASK_RUNNING, INVOCATION_1, NULL), STATUS_OK);
+	UNTIL(s, is_looked_at);
+	idle(s, 60);
+	assert_int_equal(s->runs, 0); /* nothing new */
+	assert_int_equal(s->db->starts, 0);
+	fake_systemd_set(s->db, "inactive", "dead");
+	UNTIL(s, is_over);
+}
+
+static void a_journalled_start_is_asked_for_only_if_it_has_not_happened(void **state)
+{
+	static const struct {
+		const char *active;
+		uint8_t invocation;
+		unsigned int starts;
+		bool is_over;
+		enum status status;
+	} rows[] = {
+		{"inactive", 0, 1, false, STATUS_OK}, {"inactive", 1, 1, false, STATUS_OK},
+		{"failed", 1, 1, false, STATUS_OK},   {"active", 2, 0, false, STATUS_OK},
+		{"inactive", 2, 0, true, STATUS_OK},  {"failed", 2, 0, true, STATUS_ABORTED},
+	};
+	struct stand *s = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		drop(s);
+		s->is_over = false;
+		s->runs = 0;
+		s->db->starts = 0;
+		s->db->active = rows[i].active;
+		s->db->invocation = rows[i].invocation;
+		assert_int_equal(begin(s, TASK_RESUMED, INVOCATION_1, NULL), STATUS_OK);
+		if (rows[i].is_over)
+			UNTIL(s, is_over);
+		else
+			UNTIL(s, runs);
+		assert_int_equal(s->db->starts, rows[i].starts);
+		assert_int_equal(s->over.status, rows[i].status);
+	}
+	assert_int_equal(s->starts, 0); /* it is in the journal */
+}
+
+static void a_stop_goes_on(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->active = "active";
+	assert_int_equal(begin(s, TASK_STOPPING, INVOCATION_1, NULL), STATUS_OK);
+	UNTIL(s, is_stopped);
+	assert_int_equal(s->db->stops, 1);
+}
+
+/* --- what is slow, lost or pretended --- */
+
+static bool is_late(const struct stand *s)
+{
+	return s->task && strstr(task_info(s->task).last_error, "stop_timeout") != NULL;
+}
+
+static void a_stubborn_unit_is_waited_for_and_told_of(void **state)
+{
+	struct stand *s = *state;
+	struct task_info info;
+
+	s->db->is_stubborn = true;
+	s->db->stop_timeout_us = 200000;
+	run(s);
+	task_stop(s->task);
+	UNTIL(s, is_asked_to_stop);
+	UNTIL(s, is_late);
+	info = task_info(s->task);
+	assert_string_equal(info.step, "stop unit db.service");
+	assert_int_equal(info.deadline_ms - info.since_ms, 200);
+	assert_non_null(strstr(info.last_error, "systemctl kill"));
+	idle(s, 100);
+	assert_false(s->is_stopped);
+	assert_int_equal(s->db->stops, 1);
+	s->db->has_job = false;
+	s->db->result = "timeout";
+	fake_systemd_set(s->db, "failed", "failed");
+	UNTIL(s, is_stopped);
+}
+
+static bool is_asked_to_stop_twice(const struct stand *s)
+{
+	return s->db->stops > 1;
+}
+
+static void one_that_comes_back_is_stopped_again(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->is_stubborn = true;
+	run(s);
+	task_stop(s->task);
+	UNTIL(s, is_asked_to_stop);
+	s->db->has_job = false;
+	s->db->is_stubborn = false;
+	fake_systemd_set(s->db, "activating", "auto-restart");
+	UNTIL(s, is_asked_to_stop_twice);
+	UNTIL(s, is_stopped);
+}
+
+static void a_refused_stop_is_told_and_tried_again(void **state)
+{
+	struct stand *s = *state;
+
+	run(s);
+	s->db->refuse_stop = "org.freedesktop.DBus.Error.AccessDenied";
+	task_stop(s->task);
+	UNTIL(s, is_troubled);
+	assert_int_equal(s->trouble.status, STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(s->trouble.msg, POLKIT_RULES));
+	s->db->refuse_stop = NULL;
+	UNTIL(s, is_stopped);
+}
+
+static bool is_connected_again(const struct stand *s)
+{
+	return s->systemd->connections > 1;
+}
+
+static void a_lost_bus_is_found_again_and_changes_nothing(void **state)
+{
+	struct stand *s = *state;
+
+	run(s);
+	fake_systemd_drop();
+	UNTIL(s, is_connected_again);
+	idle(s, 100);
+	assert_false(s->is_over);
+	assert_int_equal(s->db->starts, 1);
+	/* what happened meanwhile is seen, what happens now as well */
+	fake_systemd_set(s->db, "inactive", "dead");
+	UNTIL(s, is_over);
+}
+
+static void what_happened_while_the_bus_was_away_is_seen(void **state)
+{
+	struct stand *s = *state;
+
+	run(s);
+	fake_systemd_drop();
+	s->db->active = "failed";
+	s->db->result = "signal";
+	UNTIL(s, is_over);
+	assert_false(s->was_refused);
+	assert_non_null(strstr(s->over.msg, "signal"));
+}
+
+static void without_a_bus_it_waits_and_says_so(void **state)
+{
+	struct stand *s = *state;
+
+	s->systemd->is_refusing = true;
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_troubled);
+	assert_int_equal(s->trouble.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(s->trouble.msg, "dbus.service"));
+	assert_false(s->is_over);
+	s->systemd->is_refusing = false;
+	UNTIL(s, runs);
+}
+
+/* A start whose answer was lost may yet happen: it is overtaken before the volumes go. */
+static void an_unanswered_start_is_stopped_although_the_unit_is_down(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->is_mute = true;
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_asked_to_start);
+	task_stop(s->task);
+	fake_systemd_drop();
+	UNTIL(s, is_stopped);
+	assert_int_equal(s->db->stops, 1);
+}
+
+static void a_lost_start_is_asked_for_again_if_it_has_not_happened(void **state)
+{
+	struct stand *s = *state;
+
+	s->db->is_mute = true;
+	assert_int_equal(begin(s, TASK_FIRST, "", NULL), STATUS_OK);
+	UNTIL(s, is_asked_to_start);
+	s->db->is_mute = false;
+	fake_systemd_drop();
+	UNTIL(s, runs);
+	assert_int_equal(s->db->starts, 2);
+	assert_int_equal(s->starts, 1);
+}
+
+static void signals_of_others_are_not_even_looked_at(void **state)
+{
+	struct stand *s = *state;
+	unsigned int looks;
+
+	run(s);
+	idle(s, 100);
+	looks = s->systemd->looks;
+	s->systemd->sender = ":1.66";
+	for (int i = 0; i < 10; i++)
+		fake_systemd_changed(s->db);
+	idle(s, 100);
+	assert_int_equal(s->systemd->looks, looks);
+}
+
+static void a_unit_that_changes_all_the_time_is_looked_at_in_turns(void **state)
+{
+	enum { MS = 200 };
+	struct stand *s = *state;
+	unsigned int looks;
+	uint64_t end_us;
+
+	run(s);
+	idle(s, 100);
+	looks = s->systemd->looks;
+	end_us = clock_monotonic_us() + MS * USEC_PER_MSEC;
+	while (clock_monotonic_us() < end_us) {
+		fake_systemd_changed(s->db);
+		assert_true(sd_event_run(s->event, USEC_PER_MSEC) >= 0);
+	}
+	assert_true(s->systemd->looks > looks);
+	assert_true(s->systemd->looks - looks <= MS / TASK_LOOK_SPACING_MS + 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_unit_is_started_once_and_stopped),
+		TEST(nothing_is_asked_before_it_is_journalled),
+		TEST(one_that_was_not_started_is_not_stopped),
+		TEST(one_that_runs_for_somebody_else_is_left_alone),
+		TEST(only_units_of_the_list_are_started_and_each_by_one),
+		TEST(a_failure_says_how),
+		TEST(an_end_with_success_is_no_failure),
+		TEST(one_that_comes_and_goes_is_seen_by_its_job),
+		TEST(a_start_that_comes_to_nothing_is_a_failure),
+		TEST(a_refused_start_is_final_and_names_its_reason),
+		TEST(other_refusals_are_tried_again),
+		TEST(a_unit_that_is_not_there_is_not_started),
+		TEST(restarts_by_systemd_are_told_as_another_invocation),
+		TEST(one_that_ran_is_watched_not_started),
+		TEST(a_journalled_start_is_asked_for_only_if_it_has_not_happened),
+		TEST(a_stop_goes_on),
+		TEST(a_stubborn_unit_is_waited_for_and_told_of),
+		TEST(one_that_comes_back_is_stopped_again),
+		TEST(a_refused_stop_is_told_and_tried_again),
+		TEST(a_lost_bus_is_found_again_and_changes_nothing),
+		TEST(what_happened_while_the_bus_was_away_is_seen),
+		TEST(without_a_bus_it_waits_and_says_so),
+		TEST(an_unanswered_start_is_stopped_although_the_unit_is_down),
+		TEST(a_lost_start_is_asked_for_again_if_it_has_not_happened),
+		TEST(signals_of_others_are_not_even_looked_at),
+		TEST(a_unit_that_changes_all_the_time_is_looked_at_in_turns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+/* The unit of an allocation, state by state and event by event. */
+
+#include "cmocka_all.h"
+#include "task_step.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+static void each_event_has_the_step_that_is_drawn(void **state)
+{
+	static const struct {
+		enum task_state from;
+		enum task_event event;
+		enum task_state to;
+		enum task_action action;
+	} rows[] = {
+		/* journalled before it is started, and only if it does not run */
+		{TASK_FIRST, TASK_SEES_IDLE, TASK_FIRST, TASK_DO_JOURNAL},
+		{TASK_FIRST, TASK_SEES_FAILED, TASK_FIRST, TASK_DO_JOURNAL},
+		{TASK_FIRST, TASK_SEES_ENDED, TASK_FIRST, TASK_DO_JOURNAL},
+		{TASK_FIRST, TASK_EVENT_JOURNALLED, TASK_STARTING, TASK_DO_START},
+		{TASK_FIRST, TASK_SEES_ACTIVE, TASK_OVER, TASK_DO_REFUSE},
+		{TASK_FIRST, TASK_SEES_COMING, TASK_OVER, TASK_DO_REFUSE},
+		{TASK_FIRST, TASK_SEES_RESTARTING, TASK_OVER, TASK_DO_REFUSE},
+		{TASK_FIRST, TASK_SEES_ABSENT, TASK_OVER, TASK_DO_FAILED},
+		/* nothing was started: nothing is stopped */
+		{TASK_FIRST, TASK_EVENT_STOP, TASK_OVER, TASK_DO_STOPPED},
+		{TASK_STARTING, TASK_SEES_ACTIVE, TASK_RUNNING, TASK_DO_RUNS},
+		{TASK_STARTING, TASK_SEES_COMING, TASK_STARTING, TASK_DO_NOTHING},
+		{TASK_STARTING, TASK_SEES_RESTARTING, TASK_STARTING, TASK_DO_NOTHING},
+		{TASK_STARTING, TASK_SEES_QUEUED, TASK_STARTING, TASK_DO_NOTHING},
+		{TASK_STARTING, TASK_SEES_FAILED, TASK_OVER, TASK_DO_FAILED},
+		{TASK_STARTING, TASK_SEES_IDLE, TASK_OVER, TASK_DO_FAILED},
+		{TASK_STARTING, TASK_SEES_ENDED, TASK_OVER, TASK_DO_ENDED},
+		{TASK_STARTING, TASK_EVENT_START_REFUSED, TASK_OVER, TASK_DO_FAILED},
+		{TASK_STARTING, TASK_EVENT_START_UNSURE, TASK_RESUMED, TASK_DO_NOTHING},
+		/* an agent that comes back starts only what has not run */
+		{TASK_RESUMED, TASK_SEES_IDLE, TASK_STARTING, TASK_DO_START},
+		{TASK_RESUMED, TASK_SEES_ACTIVE, TASK_RUNNING, TASK_DO_RUNS},
+		{TASK_RESUMED, TASK_SEES_COMING, TASK_STARTING, TASK_DO_NOTHING},
+		{TASK_RESUMED, TASK_SEES_ENDED, TASK_OVER, TASK_DO_ENDED},
+		{TASK_RESUMED, TASK_SEES_FAILED, TASK_OVER, TASK_DO_FAILED},
+		/* systemd's own restarts are no end */
+		{TASK_RUNNING, TASK_SEES_RESTARTING, TASK_RUNNING, TASK_DO_NOTHING},
+		{TASK_RUNNING, TASK_SEES_QUEUED, TASK_RUNNING, TASK_DO_NOTHING},
+		{TASK_RUNNING, TASK_SEES_GOING, TASK_RUNNING, TASK_DO_NOTHING},
+		{TASK_RUNNING, TASK_SEES_FAILED, TASK_OVER, TASK_DO_FAILED},
+		{TASK_RUNNING, TASK_SEES_ENDED, TASK_OVER, TASK_DO_ENDED},
+		{TASK_RUNNING, TASK_SEES_IDLE, TASK_OVER, TASK_DO_ENDED},
+		{TASK_RUNNING, TASK_EVENT_STOP, TASK_STOPPING, TASK_DO_NOTHING},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct task_step step = task_step(rows[i].from, rows[i].event);
+
+		if (step.state != rows[i].to || step.action != rows[i].action)
+			fail_msg("row %zu: %s, action %d", i, task_state_name(step.state), (int)step.action);
+	}
+}
+
+/* The promise: volumes go only when the unit is down. */
+static void what_is_stopping_has_stopped_only_when_it_is_down(void **state)
+{
+	(void)state;
+	for (int event = 0; event < TASK_EVENT_N; event++) {
+		struct task_step step = task_step(TASK_STOPPING, (enum task_event)event);
+		bool is_down = event == TASK_SEES_ABSENT || event == TASK_SEES_IDLE ||
+			       event == TASK_SEES_ENDED || event == TASK_SEES_FAILED;
+
+		assert_int_equal(step.action == TASK_DO_STOPPED, is_down);
+		assert_int_equal(step.state, is_down ? TASK_OVER : TASK_STOPPING);
+		if (event >= TASK_SEES_QUEUED && event <= TASK_SEES_GOING && !is_down)
+			assert_int_equal(step.action, TASK_DO_STOP);
+	}
+}
+
+static void what_is_not_known_changes_nothing(void **state)
+{
+	(void)state;
+	for (int from = 0; from < TASK_STATE_N; from++) {
+		struct task_step step = task_step((enum task_state)from, TASK_SEES_UNKNOWN);
+
+		assert_int_equal(step.state, from);
+		assert_int_equal(step.action, TASK_DO_NOTHING);
+	}
+}
+
+/* Only journalled starts are asked for, only from two places; what is over stays so. */
+static void a_start_follows_the_journal_alone(void **state)
+{
+	(void)state;
+	for (int from = 0; from < TASK_STATE_N; from++)
+		for (int event = 0; event < TASK_EVENT_N; event++) {
+			struct task_step step = task_step((enum task_state)from, (enum task_event)event);
+			bool may = (from == TASK_FIRST && event == TASK_EVENT_JOURNALLED) ||
+				   (from == TASK_RESUMED && event == TASK_SEES_IDLE);
+
+			assert_int_equal(step.action == TASK_DO_START, may);
+			if (step.action == TASK_DO_STOP)
+				assert_int_equal(from, TASK_STOPPING);
+			if (from == TASK_OVER)
+				assert_true(step.state == TASK_OVER && step.action == TASK_DO_NOTHING);
+			/* who is over is told so, once */
+			if (from != TASK_OVER && step.state == TASK_OVER)
+				assert_true(step.action >= TASK_DO_REFUSE);
+		}
+}
+
+static void a_view_is_an_event(void **state)
+{
+	static const struct {
+		struct task_view view;
+		const char *before;
+		bool has_run;
+		enum task_event event;
+	} rows[] = {
+		{{.active = TASK_ACTIVE_UNKNOWN, .is_loaded = true}, "", false, TASK_SEES_UNKNOWN},
+		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true}, "", false, TASK_SEES_IDLE},
+		{{.active = TASK_ACTIVE_INACTIVE}, "", false, TASK_SEES_ABSENT},
+		{{.active = TASK_ACTIVE_FAILED}, "", false, TASK_SEES_ABSENT},
+		{{.active = TASK_ACTIVE_ACTIVE}, "", false, TASK_SEES_ACTIVE}, /* its file is gone, it runs */
+		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .has_job = true},
+		 "",
+		 true,
+		 TASK_SEES_QUEUED},
+		{{.active = TASK_ACTIVE_FAILED, .is_loaded = true, .has_job = true, .invocation = "b"},
+		 "a",
+		 true,
+		 TASK_SEES_QUEUED},
+		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .invocation = "a"},
+		 "a",
+		 false,
+		 TASK_SEES_IDLE},
+		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true, .invocation = "b"},
+		 "a",
+		 false,
+		 TASK_SEES_ENDED},
+		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true}, "a", false, TASK_SEES_IDLE},
+		{{.active = TASK_ACTIVE_INACTIVE, .is_loaded = true}, "", true, TASK_SEES_ENDED},
+		{{.active = TASK_ACTIVE_FAILED, .is_loaded = true, .invocation = "a"},
+		 "a",
+		 false,
+		 TASK_SEES_IDLE},
+		{{.active = TASK_ACTIVE_FAILED, .is_loaded = true, .invocation = "b"},
+		 "a",
+		 false,
+		 TASK_SEES_FAILED},
+		{{.active = TASK_ACTIVE_ACTIVATING, .is_loaded = true}, "", false, TASK_SEES_COMING},
+		{{.active = TASK_ACTIVE_RESTARTING, .is_loaded = true}, "", false, TASK_SEES_RESTARTING},
+		{{.active = TASK_ACTIVE_DEACTIVATING, .is_loaded = true}, "", false, TASK_SEES_GOING},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (task_see(&rows[i].view, rows[i].before, rows[i].has_run) != rows[i].event)
+			fail_msg("row %zu", i);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_event_has_the_step_that_is_drawn),
+		cmocka_unit_test(what_is_stopping_has_stopped_only_when_it_is_down),
+		cmocka_unit_test(what_is_not_known_changes_nothing),
+		cmocka_unit_test(a_start_follows_the_journal_alone),
+		cmocka_unit_test(a_view_is_an_event),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
