@@ -177,6 +177,21 @@ static enum status open_plugins(struct agent *agent, struct error *err)
 				    agent, &agent->controller_calls, err);
 }
 
+static enum status open_drain(struct agent *agent, struct error *err)
+{
+	const struct drain_env env = {
+		.event = agent->event,
+		.allocs = agent->allocs,
+		.receipts = agent->receipts,
+		.data_dir = agent->config->data_dir,
+		.boot_id = agent->boot_id,
+		.is_connected = agent_is_connected,
+		.userdata = agent,
+	};
+
+	return drain_new(&env, &agent->drain, err);
+}
+
 /* Threads of the store inherit this. */
 static enum status block_signals(struct error *err)
 {
@@ -217,8 +232,9 @@ enum status agent_new(sd_event *event, const struct config *config, struct agent
 	if (status == STATUS_OK)
 		status = stale_new(event, &agent->stale, err);
 	if (status == STATUS_OK)
-		status = local_new(event, config->socket, agent_prepare_report, agent_report, agent,
-				   &agent->local, err);
+		status = open_drain(agent, err);
+	if (status == STATUS_OK)
+		status = local_new(event, config->socket, &agent_local_handlers, agent, &agent->local, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(agent);
@@ -279,6 +295,7 @@ void agent_free(struct agent *agent)
 		return;
 	stale_free(agent->stale); /* first: it tells who waits for a report */
 	local_free(agent->local);
+	drain_free(agent->drain);
 	session_free(agent->session);
 	controller_calls_free(agent->controller_calls);
 	wakeup_disarm(&agent->session_timer);

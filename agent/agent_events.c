@@ -43,6 +43,7 @@ static void on_alloc_status(const struct alloc *alloc, void *userdata)
 
 	session_send_status(agent->session, alloc);
 	notify_status(agent);
+	drain_look(agent->drain);
 }
 
 static void on_receipt(const struct receipt *receipt, void *userdata)
@@ -50,6 +51,7 @@ static void on_receipt(const struct receipt *receipt, void *userdata)
 	struct agent *agent = userdata;
 
 	session_send_receipt(agent->session, receipt);
+	drain_look(agent->drain);
 }
 
 static void on_release_error(const char *claim_id, uint64_t generation, const struct error *err,
@@ -174,6 +176,7 @@ static void on_ack(const char *claim_id, bool is_released, void *userdata)
 		return;
 	}
 	(void)receipts_remove(agent->receipts, claim_id, is_released);
+	drain_look(agent->drain);
 }
 
 static void on_release(const struct claim *claim, const char *wire_volume, const struct ticket *ticket,
@@ -408,14 +411,21 @@ void agent_on_picture(struct picture *picture, const struct error *err, void *us
 		tell_plugins(agent);
 }
 
-bool agent_prepare_report(local_ready_fn *ready, void *ready_userdata, void *userdata)
+bool agent_is_connected(void *userdata)
+{
+	const struct agent *agent = userdata;
+
+	return session_info(agent->session)->is_up;
+}
+
+static bool prepare_report(local_ready_fn *ready, void *ready_userdata, void *userdata)
 {
 	struct agent *agent = userdata;
 
 	return stale_look(agent->stale, agent->allocs, ready, ready_userdata);
 }
 
-Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
+static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 {
 	struct agent *agent = userdata;
 	const struct report_facts facts = {
@@ -433,10 +443,25 @@ Holdfast__V1__GetAgentStatusResponse *agent_report(void *userdata)
 		.mounts = &agent->mounts,
 		.stage_mounts = &agent->stage_mounts,
 		.stale = agent->stale,
+		.drain = agent->drain,
 	};
 
 	return report_make(&facts);
 }
+
+static enum status take_drain(const Holdfast__V1__DrainAgentRequest *request,
+			      Holdfast__V1__DrainAgentResponse **ret, void *userdata, struct error *err)
+{
+	struct agent *agent = userdata;
+
+	return drain_request(agent->drain, request, ret, err);
+}
+
+const struct local_handlers agent_local_handlers = {
+	.prepare = prepare_report,
+	.report = make_report,
+	.drain = take_drain,
+};
 
 void agent_fill_env(struct agent *agent, struct runner_env *env)
 {

@@ -5,6 +5,7 @@
 #include "agent.h"
 #include "allocs.h"
 #include "controller_calls.h"
+#include "drain.h"
 #include "fingerprint.h"
 #include "helper_client.h"
 #include "journal.h"
@@ -42,6 +43,7 @@ struct agent {
 	bool is_session_started;
 	struct fingerprint_told told; /* in this session */
 	struct local *local;
+	struct agent_drain *drain;
 	struct stale *stale;
 	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
 	struct mount_table *stage_mounts; /* likewise, of devices */
@@ -51,11 +53,13 @@ struct agent {
 /* What each part calls; userdata is the agent. */
 extern const struct session_handlers agent_session_handlers;
 extern const struct helper_client_events agent_helper_events;
-local_prepare_fn agent_prepare_report;
-local_report_fn agent_report;
+extern const struct local_handlers agent_local_handlers;
 picture_done_fn agent_on_picture;
 extern const struct plugins_handlers agent_plugins_handlers;
 controller_reply_fn agent_on_controller_reply;
+
+/** Is there a session with the server? @userdata is the agent. */
+bool agent_is_connected(void *userdata);
 
 /** Fill in whom runners tell. */
 void agent_fill_env(struct agent *agent, struct runner_env *env);

@@ -242,12 +242,22 @@ static void interrupt(struct alloc_runner *runner)
 		runner->op = RUNNER_IDLE;
 }
 
-void alloc_runner_stop(struct alloc_runner *runner)
+static void stop(struct alloc_runner *runner, enum alloc_event_type why)
 {
-	if (!alloc_step(runner->record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}))
+	if (!alloc_step(runner->record, &(struct alloc_event){.type = why}))
 		return;
 	interrupt(runner);
 	save(runner, NULL, false);
+}
+
+void alloc_runner_stop(struct alloc_runner *runner)
+{
+	stop(runner, ALLOC_EVENT_STOP);
+}
+
+void alloc_runner_shut_down(struct alloc_runner *runner)
+{
+	stop(runner, ALLOC_EVENT_SHUTDOWN);
 }
 
 void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct claim *claim)

@@ -67,6 +67,9 @@ void alloc_runner_plugin_ready(struct alloc_runner *runner, const struct error *
 /** The server wants it stopped. */
 void alloc_runner_stop(struct alloc_runner *runner);
 
+/** The host is to be shut down: all is undone, and it is lost. Nothing happens to one that is stopping. */
+void alloc_runner_shut_down(struct alloc_runner *runner);
+
 /** The server wants @claim, of this allocation, which is stopping, to be released without its plugin. */
 void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct claim *claim);
 

@@ -21,6 +21,7 @@ static const enum alloc_phase next_phase[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_RUN] =      {ALLOC_RUNNING,  ALLOC_RUNNING,  ALLOC_RUNNING,  NO,             NO,             NO},
 	[ALLOC_EVENT_FAIL] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
 	[ALLOC_EVENT_STOP] =     {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
+	[ALLOC_EVENT_SHUTDOWN] = {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO,             NO},
 	[ALLOC_EVENT_RELEASED] = {NO,             NO,             NO,             NO,             ALLOC_STOPPING, NO},
 	[ALLOC_EVENT_FINISH] =   {NO,             NO,             NO,             NO,             ALLOC_STOPPED,  NO},
 	[ALLOC_EVENT_REBOOTED] = {ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  ALLOC_STOPPED,  NO},
@@ -185,6 +186,7 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 	case ALLOC_EVENT_RUN:
 	case ALLOC_EVENT_FAIL:
 	case ALLOC_EVENT_STOP:
+	case ALLOC_EVENT_SHUTDOWN:
 	case ALLOC_EVENT_FINISH:
 	case ALLOC_EVENT_REBOOTED:
 	case ALLOC_EVENT_N:
@@ -233,6 +235,10 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		record->final_status = CLIENT_COMPLETE;
 		record->alloc.desired_status = DESIRED_STOP;
 		describe(record, STATUS_OK, "");
+		return true;
+	case ALLOC_EVENT_SHUTDOWN:
+		record->final_status = CLIENT_LOST;
+		describe(record, STATUS_ABORTED, "node was shut down");
 		return true;
 	case ALLOC_EVENT_RELEASED:
 		apply_released(record, event->volume);

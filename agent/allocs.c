@@ -35,6 +35,7 @@ struct allocs {
 	LIST_HEAD(, release_entry) releases;
 	size_t n_releases;
 	bool is_adopted;
+	bool is_draining;
 };
 
 static int compare(const struct alloc_entry *a, const struct alloc_entry *b)
@@ -224,6 +225,11 @@ enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct 
 		allocs->env->on_status(&alloc_runner_record(known->runner)->alloc, allocs->env->userdata);
 		return STATUS_OK;
 	}
+	if (allocs->is_draining)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"node is shutting down: it takes no new allocation (if it stays up after all, "
+			"run there: holdfast agent drain --cancel)");
 	status = alloc_record_new(alloc, allocs->env->boot_id, &record, err);
 	if (status == STATUS_OK)
 		status = add(allocs, record, &runner, err);
@@ -246,6 +252,19 @@ bool allocs_stop(struct allocs *allocs, const char *id)
 	else
 		alloc_runner_stop(entry->runner);
 	return true;
+}
+
+void allocs_set_draining(struct allocs *allocs, bool is_draining)
+{
+	allocs->is_draining = is_draining;
+}
+
+void allocs_shut_down(struct allocs *allocs, const char *id)
+{
+	struct alloc_entry *entry = find(allocs, id);
+
+	if (entry)
+		alloc_runner_shut_down(entry->runner);
 }
 
 static void drop(struct allocs *allocs, struct alloc_entry *entry)
@@ -432,6 +451,13 @@ bool allocs_use_volume(const char *wire_volume, enum volume_use use, const char 
 size_t allocs_count(const struct allocs *allocs)
 {
 	return allocs->n;
+}
+
+const struct alloc_runner *allocs_find(const struct allocs *allocs, const char *id)
+{
+	const struct alloc_entry *entry = find(allocs, id);
+
+	return entry ? entry->runner : NULL;
 }
 
 const struct alloc_runner *allocs_next(const struct allocs *allocs, const struct alloc_runner *previous)

@@ -40,8 +40,15 @@ void allocs_plugin_ready(struct allocs *allocs, const char *alloc_id, const stru
 
 bool allocs_is_adopted(const struct allocs *allocs);
 
+/** From now on, or not any more: the host is to be shut down, and no new allocation is taken. */
+void allocs_set_draining(struct allocs *allocs, bool is_draining);
+
+/** The host is to be shut down: undo it, and have it lost. Ignored for one that is not known, or stopping. */
+void allocs_shut_down(struct allocs *allocs, const char *id);
+
 /** The server wants it run. One that is known only has its status told again.
- * STATUS_RESOURCE_EXHAUSTED above ALLOCS_MAX, or why it cannot be run here. */
+ * STATUS_UNAVAILABLE while draining, STATUS_RESOURCE_EXHAUSTED above ALLOCS_MAX, or why it cannot be run
+ * here. */
 enum status allocs_run(struct allocs *allocs, const struct alloc *alloc, struct error *err);
 
 /** The server wants it stopped. False: it is not known here. */
@@ -64,6 +71,9 @@ bool allocs_know_publish(const struct allocs *allocs, const char *alloc_id, uint
 bool allocs_know_stage(const struct allocs *allocs, const char *wire_volume);
 
 size_t allocs_count(const struct allocs *allocs);
+
+/** NULL: not known. */
+const struct alloc_runner *allocs_find(const struct allocs *allocs, const char *id);
 
 /** For each, in the order of ids; NULL at the end. @previous NULL: the first. */
 const struct alloc_runner *allocs_next(const struct allocs *allocs, const struct alloc_runner *previous);

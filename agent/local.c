@@ -10,27 +10,27 @@
 enum {
 	SOCKET_MODE = 0660,
 	CONNECTIONS_MAX = 64,
+	USER_CONNECTIONS_MAX = 16,
 	CALLS_MAX = 16,
-	MESSAGE_BYTES_MAX = 4096, /* requests are empty */
+	MESSAGE_BYTES_MAX = 4096, /* requests are numbers */
 };
 
 struct local {
 	struct rpc_server *server;
-	local_prepare_fn *prepare;
-	local_report_fn *report;
+	const struct local_handlers *handlers;
 	void *userdata;
 };
 
 DEFINE_CLEANUP(struct local, local_free)
 
-enum status local_authorize(const struct rpc_peer *peer, uid_t self, struct error *err)
+enum status local_authorize(const struct rpc_peer *peer, uid_t self, const char *command, struct error *err)
 {
 	if (peer->kind == RPC_PEER_UNIX && (peer->uid == 0 || peer->uid == self))
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_PERMISSION_DENIED, 0,
-		"the agent's status is for root and for the agent's own user; run: sudo holdfast agent "
-		"status");
+		"the agent's socket is for root and for the agent's own user; run: sudo holdfast agent %s",
+		command);
 }
 
 static void answer(void *userdata)
@@ -40,7 +40,7 @@ static void answer(void *userdata)
 	Holdfast__V1__GetAgentStatusResponse *response;
 	struct error err;
 
-	response = local->report(local->userdata);
+	response = local->handlers->report(local->userdata);
 	if (!response) {
 		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot report the agent's status");
 		rpc_call_fail(call, &err);
@@ -55,17 +55,37 @@ static void on_status(struct rpc_call *call, const ProtobufCMessage *request, vo
 	struct local *local = userdata;
 	struct error err;
 
-	if (local_authorize(rpc_call_peer(call), geteuid(), &err) != STATUS_OK) {
+	if (local_authorize(rpc_call_peer(call), geteuid(), "status", &err) != STATUS_OK) {
 		rpc_call_fail(call, &err);
 		return;
 	}
 	rpc_call_set_data(call, local);
-	if (!local->prepare(answer, call, local->userdata))
+	if (!local->handlers->prepare(answer, call, local->userdata))
 		answer(call);
+}
+
+static void on_drain(struct rpc_call *call, const ProtobufCMessage *request, void *userdata)
+{
+	struct local *local = userdata;
+	Holdfast__V1__DrainAgentResponse *response = NULL;
+	enum status status;
+	struct error err;
+
+	status = local_authorize(rpc_call_peer(call), geteuid(), "drain", &err);
+	if (status == STATUS_OK)
+		status = local->handlers->drain((const Holdfast__V1__DrainAgentRequest *)request, &response,
+						local->userdata, &err);
+	if (status != STATUS_OK) {
+		rpc_call_fail(call, &err);
+		return;
+	}
+	rpc_call_reply(call, &response->base);
+	protobuf_c_message_free_unpacked(&response->base, NULL);
 }
 
 static const struct rpc_method methods[] = {
 	{.name = "Status", .unary = on_status},
+	{.name = "Drain", .unary = on_drain},
 };
 
 static const struct rpc_service services[] = {
@@ -74,12 +94,13 @@ static const struct rpc_service services[] = {
 	 .n_methods = ARRAY_SIZE(methods)},
 };
 
-enum status local_new(sd_event *event, const char *path, local_prepare_fn *prepare, local_report_fn *report,
+enum status local_new(sd_event *event, const char *path, const struct local_handlers *handlers,
 		      void *userdata, struct local **ret, struct error *err)
 {
 	const struct rpc_server_limits limits = {
 		.message_bytes = MESSAGE_BYTES_MAX,
 		.connections = CONNECTIONS_MAX,
+		.per_user = USER_CONNECTIONS_MAX,
 		.calls = CALLS_MAX,
 	};
 	cleanup(local_freep) struct local *local = calloc(1, sizeof(*local));
@@ -87,8 +108,7 @@ enum status local_new(sd_event *event, const char *path, local_prepare_fn *prepa
 
 	if (!local)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot listen on %s", path);
-	local->prepare = prepare;
-	local->report = report;
+	local->handlers = handlers;
 	local->userdata = userdata;
 	status = rpc_server_new(event, services, ARRAY_SIZE(services), &limits, local, &local->server, err);
 	if (status == STATUS_OK)

@@ -21,12 +21,23 @@ typedef void local_ready_fn(void *userdata);
  * waited for; @ready does not run then. */
 typedef bool local_prepare_fn(local_ready_fn *ready, void *ready_userdata, void *userdata);
 
-/** @ret owned by the caller, local_free() */
-enum status local_new(sd_event *event, const char *path, local_prepare_fn *prepare, local_report_fn *report,
+/** Begin a drain or cancel it, and tell how it goes. @ret freed by the caller of it */
+typedef enum status local_drain_fn(const Holdfast__V1__DrainAgentRequest *request,
+				   Holdfast__V1__DrainAgentResponse **ret, void *userdata, struct error *err);
+
+struct local_handlers {
+	local_prepare_fn *prepare;
+	local_report_fn *report;
+	local_drain_fn *drain;
+};
+
+/** @handlers borrowed. @ret owned by the caller, local_free() */
+enum status local_new(sd_event *event, const char *path, const struct local_handlers *handlers,
 		      void *userdata, struct local **ret, struct error *err);
 
 /** Who was being prepared for must have become ready before. NULL is allowed. */
 void local_free(struct local *local);
 
-/** May @peer see everything? root and the agent's own user @self may. STATUS_PERMISSION_DENIED else. Pure. */
-enum status local_authorize(const struct rpc_peer *peer, uid_t self, struct error *err);
+/** May @peer see and do everything? root and the agent's own user @self may. STATUS_PERMISSION_DENIED else.
+ * Pure. @command that people run for it */
+enum status local_authorize(const struct rpc_peer *peer, uid_t self, const char *command, struct error *err);

@@ -326,7 +326,8 @@ report *report_make(const struct report_facts *facts)
 	    put_text(&pb->last_session_error,
 		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
 	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
-	    put_operations(pb, facts->allocs) && report_put_plugins(pb, facts->plugins))
+	    put_operations(pb, facts->allocs) && report_put_plugins(pb, facts->plugins) &&
+	    drain_report(facts->drain, &pb->drain))
 		return pb;
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
 	return NULL;

@@ -2,6 +2,7 @@
 /* What `holdfast agent status` shows. */
 
 #include "allocs.h"
+#include "drain.h"
 #include "helper_client.h"
 #include "mount_table.h"
 #include "session.h"
@@ -25,6 +26,7 @@ struct report_facts {
 	const struct receipts *receipts;
 	const struct plugins *plugins;
 	const struct stale *stale;
+	const struct agent_drain *drain;
 	struct mount_table **mounts;	   /* kept by the caller, refreshed */
 	struct mount_table **stage_mounts; /* likewise, of what plugins have bound */
 };

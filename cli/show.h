@@ -40,3 +40,9 @@ enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, bool verbose,
 enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error *err);
 
 enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool verbose, struct error *err);
+
+/** What a drain of this machine has come to; NULL: nothing is printed. */
+void show_agent_drain(const Holdfast__V1__AgentDrain *drain);
+
+/** One of its volumes, a line. */
+void show_agent_drain_volume(const Holdfast__V1__AgentDrainVolume *volume);

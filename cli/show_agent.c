@@ -253,5 +253,6 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool v
 	if (status == STATUS_OK)
 		status = show_operations(agent, verbose, err);
 	show_operation_errors(agent);
+	show_agent_drain(agent->drain);
 	return status;
 }

@@ -165,6 +165,7 @@ exports.streams = ['Nodes.Session', 'Operator.Watch'];
 // Of a real agent of node n2, over its socket.
 exports.local = [
   { method: 'Agent.Status', until: (a) => a.node_id === 'n2' && a.cluster === 'interop' && !a.helper.running },
+  { method: 'Agent.Drain', ask: () => ({ timeout_ms: 1000 }), until: (a) => a.drain && a.drain.accepting === false },
 ];
 
 // What people type, and the method that answers the same. Asked in the middle of the story, at the row `addresses`.

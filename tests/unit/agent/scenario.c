@@ -2,7 +2,9 @@
 
 #include "journal.h"
 
+#include "base/clock.h"
 #include "base/str.h"
+#include "rpc/client.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,4 +117,46 @@ void age_journal(struct world *w)
 			 STATUS_OK);
 	journal_close(journal);
 	free(record);
+}
+
+static void on_answer(enum status status, const ProtobufCMessage *response, const struct error *err,
+		      void *userdata)
+{
+	struct drain_answer *answer = userdata;
+	uint8_t *bytes;
+	size_t n;
+
+	answer->is_there = true;
+	if (status != STATUS_OK) {
+		answer->err = *err;
+		return;
+	}
+	/* a copy that outlives the callback */
+	n = protobuf_c_message_get_packed_size(response);
+	bytes = malloc(n + 1);
+	(void)protobuf_c_message_pack(response, bytes);
+	answer->response = holdfast__v1__drain_agent_response__unpack(NULL, n, bytes);
+	free(bytes);
+	assert_non_null(answer->response);
+}
+
+struct drain_answer ask_drain(struct world *w, uint32_t timeout_ms, bool cancel, int64_t follows_ms)
+{
+	Holdfast__V1__DrainAgentRequest request = HOLDFAST__V1__DRAIN_AGENT_REQUEST__INIT;
+	const struct rpc_endpoint endpoint = {.unix_path = w->config.socket};
+	struct rpc_client *client;
+	struct drain_answer answer = {0};
+	struct error err;
+
+	request.timeout_ms = timeout_ms;
+	request.cancel = cancel;
+	request.follows_ms = follows_ms;
+	assert_int_equal(rpc_client_new(w->event, &endpoint, &client, &err), STATUS_OK);
+	assert_int_equal(rpc_client_call(client, &holdfast__v1__agent__descriptor, "Drain", &request.base,
+					 5 * USEC_PER_SEC, on_answer, &answer, NULL, &err),
+			 STATUS_OK);
+	while (!answer.is_there)
+		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+	rpc_client_free(client);
+	return answer;
 }

@@ -33,3 +33,12 @@ void expect_failed_and_undone(struct world *w, enum status code, const char *wor
 /** Rewrite the journal of a stopped agent, which has one allocation, as if it had been written before a
  * reboot. */
 void age_journal(struct world *w);
+
+struct drain_answer {
+	bool is_there;
+	struct error err;			    /* status OK: it was answered */
+	Holdfast__V1__DrainAgentResponse *response; /* protobuf_c_message_free_unpacked() */
+};
+
+/** Ask the agent to drain, or to take that back. */
+struct drain_answer ask_drain(struct world *w, uint32_t timeout_ms, bool cancel, int64_t follows_ms);

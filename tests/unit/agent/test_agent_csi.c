@@ -191,6 +191,39 @@ static void readers_and_writers_share_a_volume_and_go_one_by_one(void **state)
 	expect_no_folders(w);
 }
 
+static bool b_runs(struct world *w)
+{
+	return status_of(w, ALLOC_B) == CLIENT_RUNNING;
+}
+
+static bool both_are_lost(struct world *w)
+{
+	return status_of(w, ALLOC_A) == CLIENT_LOST && status_of(w, ALLOC_B) == CLIENT_LOST;
+}
+
+static void the_plugin_stays_until_a_drain_has_no_more_need_of_it(void **state)
+{
+	struct world *w = *state;
+	struct alloc b = world_alloc(ALLOC_B, 0);
+	struct drain_answer answer;
+
+	b.csi_plugin = (struct csi_plugin){.id = MODEL_PLUGIN, .type = CSI_PLUGIN_MONOLITH};
+	world_start_agent(w);
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, b_runs);
+	run_a(w, 2);
+	WORLD_UNTIL(w, a_runs);
+	answer = ask_drain(w, 20000, false, 0);
+	assert_int_equal(answer.err.status, STATUS_OK);
+	protobuf_c_message_free_unpacked(&answer.response->base, NULL);
+	WORLD_UNTIL(w, both_are_lost);
+	assert_int_equal(calls(CSI_NODE_UNSTAGE_VOLUME), 2);
+	for (unsigned int i = 0; i < w->server.n_claims; i++)
+		assert_true(w->server.claims[i].released_clock <
+			    model_server_alloc(&w->server, ALLOC_B)->clock);
+	expect_no_folders(w);
+}
+
 /* What a stopped allocation of an earlier run has is let go by its plugin too. */
 static void a_stop_after_a_restart_asks_the_plugin(void **state)
 {
@@ -705,6 +738,7 @@ int main(void)
 		TEST(a_csi_volume_lives_and_goes_with_its_allocation),
 		TEST(readers_and_writers_share_a_volume_and_go_one_by_one),
 		TEST(a_stop_after_a_restart_asks_the_plugin),
+		TEST(the_plugin_stays_until_a_drain_has_no_more_need_of_it),
 		TEST(a_restart_waits_for_the_helper_at_work),
 		TEST(a_restart_changes_nothing_with_the_plugin_away),
 		TEST(what_is_claimed_and_not_mounted_is_claimed_again),

@@ -340,6 +340,66 @@ static void a_failure_stays_a_failure_when_a_stop_follows(void **state)
 	free(record);
 }
 
+/* From every phase: what was granted is undone as at a stop, and it is lost as after a reboot. */
+static void what_ends_with_the_host_is_undone_and_lost(void **state)
+{
+	static const struct {
+		enum alloc_phase phase;
+		uint32_t n_published, n_claimed;
+		const char *trace;
+	} rows[] = {
+		{ALLOC_NEW, 0, 0, "F0"},	   {ALLOC_CLAIMING, 0, 0, "F0"},
+		{ALLOC_MOUNTING, 0, 1, "U0F0"},	   {ALLOC_MOUNTING, 1, 2, "U1U0F0"},
+		{ALLOC_RUNNING, 3, 3, "U2U1U0F0"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct alloc_record *record = records_make(3);
+		char trace[64];
+
+		records_drive(record, rows[i].phase, rows[i].n_published, rows[i].n_claimed);
+		assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_SHUTDOWN}));
+		assert_int_equal(record->alloc.desired_status, DESIRED_RUN);
+		play(record, trace, sizeof(trace));
+		assert_string_equal(trace, rows[i].trace);
+		assert_int_equal(record->alloc.client_status, CLIENT_LOST);
+		assert_int_equal(record->alloc.client_code, STATUS_ABORTED);
+		assert_string_equal(alloc_description(&record->alloc), "node was shut down");
+		free(record);
+	}
+}
+
+static void what_is_stopping_already_ends_as_it_would_have(void **state)
+{
+	struct alloc_record *record = records_make(1);
+	char trace[16];
+
+	(void)state;
+	records_drive(record, ALLOC_RUNNING, 1, 1);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	assert_false(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_SHUTDOWN}));
+	play(record, trace, sizeof(trace));
+	assert_int_equal(record->alloc.client_status, CLIENT_COMPLETE);
+	free(record);
+}
+
+/* The power went before all was undone. */
+static void what_the_shutdown_cut_short_is_over_after_the_reboot(void **state)
+{
+	struct alloc_record *record = records_make(2);
+
+	(void)state;
+	records_drive(record, ALLOC_RUNNING, 2, 2);
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_SHUTDOWN}));
+	assert_true(alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_REBOOTED}));
+	assert_int_equal(record->phase, ALLOC_STOPPED);
+	assert_int_equal(record->alloc.client_status, CLIENT_LOST);
+	assert_string_equal(alloc_description(&record->alloc), "node was shut down");
+	assert_int_equal(record->volumes[1].state, VOLUME_RELEASED);
+	free(record);
+}
+
 static void a_grant_that_comes_after_the_stop_is_given_back(void **state)
 {
 	struct alloc_record *record = records_make(1);
@@ -365,7 +425,7 @@ static void events_are_taken_in_their_phases_only(void **state)
 		[ALLOC_EVENT_TASK_ENDED] = "yyyyy-", [ALLOC_EVENT_RUN] = "yyy---",
 		[ALLOC_EVENT_FAIL] = "yyyy--",	     [ALLOC_EVENT_STOP] = "yyyy--",
 		[ALLOC_EVENT_RELEASED] = "----y-",   [ALLOC_EVENT_FINISH] = "----y-",
-		[ALLOC_EVENT_REBOOTED] = "yyyyy-",
+		[ALLOC_EVENT_REBOOTED] = "yyyyy-",   [ALLOC_EVENT_SHUTDOWN] = "yyyy--",
 	};
 	const struct error failure = {.status = STATUS_INTERNAL, .msg = "x"};
 
@@ -594,6 +654,9 @@ int main(void)
 		cmocka_unit_test(a_unit_and_its_driver_belong_together),
 		cmocka_unit_test(whatever_was_granted_is_given_back),
 		cmocka_unit_test(a_failure_stays_a_failure_when_a_stop_follows),
+		cmocka_unit_test(what_ends_with_the_host_is_undone_and_lost),
+		cmocka_unit_test(what_is_stopping_already_ends_as_it_would_have),
+		cmocka_unit_test(what_the_shutdown_cut_short_is_over_after_the_reboot),
 		cmocka_unit_test(a_grant_that_comes_after_the_stop_is_given_back),
 		cmocka_unit_test(events_are_taken_in_their_phases_only),
 		cmocka_unit_test(events_of_volumes_that_do_not_exist_or_are_not_so_far_are_refused),

@@ -145,17 +145,18 @@ static void neither_root_nor_capabilities_are_accepted(void **state)
 	assert_int_equal(privileges_check(1000, UINT64_C(1) << 40, 0, &err), STATUS_FAILED_PRECONDITION);
 }
 
-static void the_status_is_for_root_and_the_agent_itself(void **state)
+static void status_and_drain_are_for_root_and_the_agent_itself(void **state)
 {
 	struct rpc_peer peer = {.kind = RPC_PEER_UNIX, .uid = 1000};
 	struct error err;
 
-	assert_int_equal(local_authorize(&peer, 1000, &err), STATUS_OK);
-	assert_int_equal(local_authorize(&peer, 1001, &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(local_authorize(&peer, 1000, "drain", &err), STATUS_OK);
+	assert_int_equal(local_authorize(&peer, 1001, "drain", &err), STATUS_PERMISSION_DENIED);
+	assert_non_null(strstr(err.msg, "sudo holdfast agent drain"));
 	peer.uid = 0;
-	assert_int_equal(local_authorize(&peer, 1001, &err), STATUS_OK);
+	assert_int_equal(local_authorize(&peer, 1001, "drain", &err), STATUS_OK);
 	peer.kind = RPC_PEER_TLS;
-	assert_int_equal(local_authorize(&peer, 0, &err), STATUS_PERMISSION_DENIED);
+	assert_int_equal(local_authorize(&peer, 0, "drain", &err), STATUS_PERMISSION_DENIED);
 }
 
 int main(void)
@@ -167,7 +168,7 @@ int main(void)
 		cmocka_unit_test(the_real_mount_table_is_read),
 		cmocka_unit_test(a_table_is_kept_until_it_changes),
 		cmocka_unit_test(neither_root_nor_capabilities_are_accepted),
-		cmocka_unit_test(the_status_is_for_root_and_the_agent_itself),
+		cmocka_unit_test(status_and_drain_are_for_root_and_the_agent_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
