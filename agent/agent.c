@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 
@@ -53,11 +53,14 @@ static enum status open_journal(struct agent *agent, struct error *err)
 {
 	const struct config *config = agent->config;
 
-	if (mkdir(config->data_dir, 0700) < 0 && errno != EEXIST)
+	if ((mkdir(config->data_dir, 0700) < 0 && errno != EEXIST) ||
+	    access(config->data_dir, R_OK | W_OK | X_OK) < 0)
 		return error_set(
 			err, status_from_errno(errno), errno,
-			"cannot make the agent's folder %s (data_dir; StateDirectory= in its unit makes it)",
-			config->data_dir);
+			"cannot write to the agent's folder %s (data_dir in %s): StateDirectory= of its "
+			"unit makes /var/lib/holdfast/agent; another one must be the agent's own, and be "
+			"named by ReadWritePaths= in a drop-in of the unit",
+			config->data_dir, config->path);
 	agent->receipts = receipts_new();
 	if (!agent->receipts)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "cannot keep receipts");
@@ -83,8 +86,17 @@ static enum status open_rpc(struct agent *agent, struct error *err)
 	enum status status;
 
 	status = rpc_tls_new(&files, &agent->tls, err);
+	if (status == STATUS_NOT_FOUND && config->tls.key_is_default && access(config->tls.key, F_OK) < 0)
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"there is no key for this node's certificate %s: put it at "
+			"/etc/credstore/" CONFIG_KEY_CREDENTIAL " (root, mode 0600), from where the unit's "
+			"LoadCredential= hands it over, or name another file by tls { key = } in %s; then: "
+			"systemctl restart holdfast-agent",
+			config->tls.cert, config->path);
 	if (status != STATUS_OK)
-		return status;
+		return error_prefix(err, "tls in %s", config->path);
+	agent_note_certificate(agent);
 	endpoint.tls = agent->tls;
 	status = rpc_client_new(agent->event, &endpoint, &agent->rpc, err);
 	if (status != STATUS_OK)
@@ -207,7 +219,21 @@ static enum status block_signals(struct error *err)
 	return STATUS_OK;
 }
 
-enum status agent_new(sd_event *event, const struct config *config, struct agent **ret, struct error *err)
+static enum status open_local(struct agent *agent, struct error *err)
+{
+	const char *path = agent->config->socket;
+	enum status status = local_new(agent->event, path, &agent_local_handlers, agent, &agent->local, err);
+
+	if (status != STATUS_NOT_FOUND && status != STATUS_PERMISSION_DENIED)
+		return status;
+	return error_prefix(err,
+			    "the agent's own socket (socket in %s): the folder of %s must be there and the "
+			    "agent must be allowed to write to it; that of /run/holdfast is made by: "
+			    "systemd-tmpfiles --create holdfast-agent.conf",
+			    agent->config->path, path);
+}
+
+enum status agent_new(sd_event *event, struct config *config, struct agent **ret, struct error *err)
 {
 	cleanup(agent_freep) struct agent *agent = calloc(1, sizeof(*agent));
 	enum status status;
@@ -234,7 +260,9 @@ enum status agent_new(sd_event *event, const struct config *config, struct agent
 	if (status == STATUS_OK)
 		status = open_drain(agent, err);
 	if (status == STATUS_OK)
-		status = local_new(event, config->socket, &agent_local_handlers, agent, &agent->local, err);
+		status = service_status_new(event, agent_status_text, agent, &agent->service, err);
+	if (status == STATUS_OK)
+		status = open_local(agent, err);
 	if (status != STATUS_OK)
 		return status;
 	*ret = TAKE_PTR(agent);
@@ -259,17 +287,13 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *inf
 {
 	log_line(LOG_NOTICE, "ending upon %s; what is mounted stays",
 		 info->ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
-	(void)sd_notify(0, "STOPPING=1");
+	(void)service_send("STOPPING=1\nSTATUS=ending; what is mounted stays\n");
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
-/* The mount helpers' policy, their log and their program may be other ones now. */
 static int on_hangup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	struct agent *agent = userdata;
-
-	log_line(LOG_NOTICE, "replacing the mount helper upon SIGHUP; what is mounted stays");
-	helper_client_restart(agent->helper);
+	agent_reload(userdata);
 	return 0;
 }
 
@@ -282,11 +306,9 @@ enum status agent_supervise(struct agent *agent, struct error *err)
 		r = sd_event_add_signal(agent->event, NULL, SIGINT, on_signal, agent);
 	if (r >= 0)
 		r = sd_event_add_signal(agent->event, NULL, SIGHUP, on_hangup, agent);
-	if (r >= 0)
-		r = sd_event_set_watchdog(agent->event, true);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot watch for signals");
-	return STATUS_OK;
+	return service_watchdog_new(agent->event, &agent->watchdog, err);
 }
 
 void agent_free(struct agent *agent)
@@ -294,6 +316,8 @@ void agent_free(struct agent *agent)
 	if (!agent)
 		return;
 	stale_free(agent->stale); /* first: it tells who waits for a report */
+	service_status_free(agent->service);
+	service_watchdog_free(agent->watchdog);
 	local_free(agent->local);
 	drain_free(agent->drain);
 	session_free(agent->session);
@@ -317,7 +341,7 @@ void agent_free(struct agent *agent)
 	free(agent);
 }
 
-static enum status run(sd_event *event, const struct config *config, struct error *err)
+static enum status run(sd_event *event, struct config *config, bool *has_started, struct error *err)
 {
 	cleanup(agent_freep) struct agent *agent = NULL;
 	enum status status;
@@ -332,6 +356,7 @@ static enum status run(sd_event *event, const struct config *config, struct erro
 		return status;
 	log_line(LOG_NOTICE, "agent of node %s in cluster %s, version " HOLDFAST_VERSION, config->node_id,
 		 config->cluster);
+	*has_started = true;
 	r = sd_event_loop(event);
 	if (agent->broken.status != STATUS_OK) {
 		*err = agent->broken;
@@ -340,7 +365,7 @@ static enum status run(sd_event *event, const struct config *config, struct erro
 	return r < 0 ? error_set(err, STATUS_INTERNAL, r, "the event loop failed") : STATUS_OK;
 }
 
-enum status agent_run(const struct config *config, struct error *err)
+enum status agent_run(struct config *config, bool *has_started, struct error *err)
 {
 	sd_event *event = NULL;
 	enum status status;
@@ -349,7 +374,7 @@ enum status agent_run(const struct config *config, struct error *err)
 	r = sd_event_default(&event);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "cannot make an event loop");
-	status = run(event, config, err);
+	status = run(event, config, has_started, err);
 	sd_event_unref(event);
 	return status;
 }

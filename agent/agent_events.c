@@ -10,21 +10,10 @@
 #include "log/log.h"
 
 #include <assert.h>
-#include <systemd/sd-daemon.h>
 
 enum {
 	HELPER_FAILURES_TOLD = 3, /* in a row; then the server is told that nothing can be mounted */
 };
-
-static void notify_status(const struct agent *agent)
-{
-	const struct helper_info *helper = helper_client_info(agent->helper);
-	const struct session_info *session = session_info(agent->session);
-
-	(void)sd_notifyf(0, "STATUS=%s; mount helper %s; %zu allocations",
-			 session->is_up ? "connected to the server" : "not connected to the server",
-			 helper->is_running ? "runs" : "does not run", allocs_count(agent->allocs));
-}
 
 /* The journal cannot be trusted any more: end, and begin again from what is on the disk. */
 static void on_broken(const struct error *err, void *userdata)
@@ -34,6 +23,8 @@ static void on_broken(const struct error *err, void *userdata)
 	if (agent->broken.status != STATUS_OK)
 		return;
 	agent->broken = *err;
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "journal", .event = LOG_EVENT_JOURNAL_BROKEN, .err = err},
+		"the journal cannot be trusted any more; ending, to begin again from what is on the disk");
 	(void)sd_event_exit(agent->event, (int)err->status);
 }
 
@@ -42,7 +33,6 @@ static void on_alloc_status(const struct alloc *alloc, void *userdata)
 	struct agent *agent = userdata;
 
 	session_send_status(agent->session, alloc);
-	notify_status(agent);
 	drain_look(agent->drain);
 }
 
@@ -119,14 +109,14 @@ static void on_session_up(bool sends_statuses, void *userdata)
 	const struct alloc_runner *runner = NULL;
 	const struct receipt *receipt = NULL;
 
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
+	log_ctx(LOG_NOTICE,
+		&(struct log_ctx){.op = "session", .peer = agent->server, .event = LOG_EVENT_SESSION_UP},
 		"connected to the server");
 	while ((receipt = receipts_next(agent->receipts, receipt)))
 		session_send_receipt(agent->session, receipt);
 	while (sends_statuses && (runner = allocs_next(agent->allocs, runner)))
 		session_send_status(agent->session, &alloc_runner_record(runner)->alloc);
 	tell_plugins(agent); /* what has changed since the hello */
-	notify_status(agent);
 }
 
 static void on_session_down(const struct error *err, void *userdata)
@@ -137,9 +127,12 @@ static void on_session_down(const struct error *err, void *userdata)
 	controller_calls_drop(agent->controller_calls);
 	/* the first loss, then now and then */
 	if (attempts <= 1 || attempts % 20 == 0)
-		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "session", .peer = agent->server, .err = err},
+		log_ctx(LOG_WARNING,
+			&(struct log_ctx){.op = "session",
+					  .peer = agent->server,
+					  .event = LOG_EVENT_SESSION_DOWN,
+					  .err = err},
 			"no session with the server, what is mounted stays");
-	notify_status(agent);
 }
 
 static void on_run(const struct alloc *alloc, void *userdata)
@@ -149,7 +142,9 @@ static void on_run(const struct alloc *alloc, void *userdata)
 
 	if (allocs_run(agent->allocs, alloc, &err) == STATUS_OK)
 		return;
-	log_ctx(LOG_ERR, &(struct log_ctx){.alloc = alloc->id, .op = "run", .err = &err},
+	log_ctx(LOG_ERR,
+		&(struct log_ctx){
+			.alloc = alloc->id, .op = "run", .event = LOG_EVENT_ALLOCATION_FAILED, .err = &err},
 		"allocation is refused");
 	session_send_refusal(agent->session, alloc->id, &err);
 }
@@ -188,8 +183,14 @@ static void on_release(const struct claim *claim, const char *wire_volume, const
 	if (allocs_release(agent->allocs, claim, wire_volume, ticket, &err) == STATUS_OK)
 		return;
 	log_ctx(LOG_WARNING,
-		&(struct log_ctx){
-			.claim = claim->id, .alloc = claim->allocation_id, .op = "release", .err = &err},
+		&(struct log_ctx){.volume = claim->volume_id,
+				  .wire_volume = wire_volume,
+				  .alloc = claim->allocation_id,
+				  .claim = claim->id,
+				  .op = "release",
+				  .generation = claim->generation,
+				  .event = LOG_EVENT_RELEASE_WAITS,
+				  .err = &err},
 		"claim is not released");
 	session_send_release_error(agent->session, claim->id, claim->generation, &err);
 }
@@ -311,11 +312,10 @@ const struct session_handlers agent_session_handlers = {
 static void renew_session(struct agent *agent)
 {
 	if (!agent->is_session_started)
-		(void)sd_notify(0, "READY=1");
+		service_status_tell(agent->service, "READY=1\n");
 	agent->is_session_started = true;
 	wakeup_disarm(&agent->session_timer);
 	session_restart(agent->session);
-	notify_status(agent);
 }
 
 int agent_on_picture_overdue(sd_event_source *source, uint64_t usec, void *userdata)
@@ -347,10 +347,10 @@ static void on_helper_ready(pid_t pid, void *userdata)
 	struct agent *agent = userdata;
 	const struct helper_info *helper = helper_client_info(agent->helper);
 
-	log_ctx(LOG_INFO, &(struct log_ctx){.op = "helper"}, "mount helper runs, pid %d, policy %.16s%s%s",
-		pid, helper->policy_digest, helper->ticket_optional ? ", tickets optional" : "",
+	log_ctx(LOG_INFO, &(struct log_ctx){.op = "helper", .event = LOG_EVENT_HELPER_RUNS},
+		"mount helper runs, pid %d, policy %.16s%s%s", pid, helper->policy_digest,
+		helper->ticket_optional ? ", tickets optional" : "",
 		helper->container ? ", in this mount namespace" : "");
-	notify_status(agent);
 }
 
 static void on_helper_stale(void *userdata)
@@ -368,14 +368,14 @@ static void on_helper_down(const struct error *err, void *userdata)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "helper", .err = err},
 			"an instance of the mount helper is gone, others serve");
 	else if (failures <= HELPER_FAILURES_TOLD || failures % 20 == 0)
-		log_ctx(LOG_ERR, &(struct log_ctx){.op = "helper", .err = err},
+		log_ctx(LOG_ERR,
+			&(struct log_ctx){.op = "helper", .event = LOG_EVENT_HELPER_DOWN, .err = err},
 			"mount helper does not run, what is mounted stays");
 	/* without a helper there is nothing to wait for, and whoever asks must hear of it */
 	if (!helper->is_running && !agent->is_session_started)
 		renew_session(agent);
 	else
 		tell_plugins(agent);
-	notify_status(agent);
 }
 
 const struct helper_client_events agent_helper_events = {
@@ -428,6 +428,8 @@ static bool prepare_report(local_ready_fn *ready, void *ready_userdata, void *us
 static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 {
 	struct agent *agent = userdata;
+	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2]};
 	const struct report_facts facts = {
 		.version = HOLDFAST_VERSION,
 		.node_id = agent->config->node_id,
@@ -444,6 +446,8 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 		.stage_mounts = &agent->stage_mounts,
 		.stale = agent->stale,
 		.drain = agent->drain,
+		.problems = all,
+		.n_problems = agent_problems(agent, problems),
 	};
 
 	return report_make(&facts);

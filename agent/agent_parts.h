@@ -16,11 +16,13 @@
 #include "stale.h"
 
 #include "base/backoff.h"
+#include "log/service.h"
+#include "log/service_watchdog.h"
 #include "model/node.h"
 
 struct agent {
-	sd_event *event;	     /* borrowed */
-	const struct config *config; /* borrowed */
+	sd_event *event;       /* borrowed */
+	struct config *config; /* borrowed */
 	char boot_id[UUID_TEXT_SIZE];
 	char kernel[NODE_TEXT_MAX + 1];
 	char server[CONFIG_HOST_SIZE + 8]; /* for people */
@@ -44,11 +46,26 @@ struct agent {
 	struct fingerprint_told told; /* in this session */
 	struct local *local;
 	struct agent_drain *drain;
+	struct service_status *service;
+	struct service_watchdog *watchdog;
 	struct stale *stale;
 	struct mount_table *mounts;	  /* for the status; NULL: not asked for yet */
 	struct mount_table *stage_mounts; /* likewise, of devices */
+	int64_t certificate_expires_ms;	  /* 0: not known */
+	struct error reload_error;	  /* of the last SIGHUP; status OK: none */
 	struct error broken;		  /* why the loop was ended; status OK: it was not */
 };
+
+enum { AGENT_PROBLEMS_MAX = 3, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
+
+/** Read when the certificate in use expires. After each load of it. */
+void agent_note_certificate(struct agent *agent);
+
+/** What somebody has to see to, beside session and helper. Returns how many. */
+size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE]);
+
+/** The line that the service manager shows. */
+service_text_fn agent_status_text;
 
 /* What each part calls; userdata is the agent. */
 extern const struct session_handlers agent_session_handlers;

@@ -15,21 +15,67 @@ struct log_ctx runner_context(const struct alloc_runner *runner, const char *op)
 	const struct volume_record *volume = &runner->record->volumes[runner->volume];
 	bool has_volume = runner->volume < runner->record->alloc.n_volumes;
 
+	bool has_claim = has_volume && volume->state != VOLUME_NONE;
+
 	return (struct log_ctx){
 		.alloc = runner->record->alloc.id,
 		.volume = has_volume ? runner->record->alloc.volumes[runner->volume].source : NULL,
-		.claim = has_volume && volume->state != VOLUME_NONE ? volume->claim_id : NULL,
+		.wire_volume = has_claim ? volume->target.wire_volume : NULL,
+		.claim = has_claim ? volume->claim_id : NULL,
 		.op = op,
+		.generation = has_claim ? volume->generation : 0,
 	};
 }
 
-static void log_status(const struct alloc *alloc)
+/* A failure is told with the volume that it was about. */
+static void log_status(const struct alloc_runner *runner)
 {
-	const struct log_ctx ctx = {.alloc = alloc->id, .op = "allocation"};
+	static const enum log_event events[CLIENT_N] = {
+		[CLIENT_RUNNING] = LOG_EVENT_ALLOCATION_RUNNING,
+		[CLIENT_COMPLETE] = LOG_EVENT_ALLOCATION_STOPPED,
+		[CLIENT_FAILED] = LOG_EVENT_ALLOCATION_FAILED,
+		[CLIENT_LOST] = LOG_EVENT_ALLOCATION_LOST,
+	};
+	const struct alloc *alloc = &runner->record->alloc;
+	bool has_failed = alloc->client_status == CLIENT_FAILED;
 	bool has_text = alloc_description(alloc)[0] != '\0';
+	struct log_ctx ctx = {.alloc = alloc->id, .op = "allocation"};
 
-	log_ctx(alloc->client_status == CLIENT_FAILED ? LOG_ERR : LOG_NOTICE, &ctx, "allocation is %s%s%s",
+	if (has_failed)
+		ctx = runner_context(runner, "allocation");
+	ctx.event = events[alloc->client_status];
+	log_ctx(has_failed ? LOG_ERR : LOG_NOTICE, &ctx, "allocation %s is %s%s%s", alloc->id,
 		client_status_name(alloc->client_status), has_text ? ": " : "", alloc_description(alloc));
+}
+
+/* Of the receipt's claim. */
+static void log_receipt(const struct alloc_runner *runner, const struct receipt *receipt)
+{
+	const struct alloc_record *record = runner->record;
+
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		const struct volume_record *volume = &record->volumes[i];
+		const struct log_ctx ctx = {
+			.volume = record->alloc.volumes[i].source,
+			.wire_volume = volume->target.wire_volume,
+			.alloc = record->alloc.id,
+			.claim = volume->claim_id,
+			.op = receipt->is_released ? "unpublish" : "publish",
+			.generation = volume->generation,
+			.event = receipt->is_released ? LOG_EVENT_VOLUME_UNPUBLISHED
+						      : LOG_EVENT_VOLUME_PUBLISHED,
+		};
+
+		if (!str_eq(volume->claim_id, receipt->claim_id))
+			continue;
+		if (receipt->is_released)
+			log_ctx(LOG_NOTICE, &ctx, "volume %s is not mounted for allocation %s any more",
+				ctx.volume, ctx.alloc);
+		else
+			log_ctx(LOG_NOTICE, &ctx, "volume %s is published at %s", ctx.volume,
+				record->alloc.published[i].path);
+		return;
+	}
 }
 
 static void on_written(const struct error *err, void *userdata)
@@ -51,10 +97,11 @@ static void on_written(const struct error *err, void *userdata)
 			env->on_broken(&failure, env->userdata);
 			return;
 		}
+		log_receipt(runner, &done.receipt);
 		env->on_receipt(&done.receipt, env->userdata);
 	}
 	if (done.tells_status) {
-		log_status(&runner->record->alloc);
+		log_status(runner);
 		env->on_status(&runner->record->alloc, env->userdata);
 	}
 	runner_advance(runner);

@@ -39,12 +39,25 @@ static void wait_for_claim(struct alloc_runner *runner, const struct error *err)
 	}
 	if (!is_news)
 		return;
+	ctx.event = LOG_EVENT_CLAIM_WAITS;
 	ctx.err = err;
-	log_ctx(LOG_WARNING, &ctx, "claim is tried again");
+	log_ctx(LOG_WARNING, &ctx, "claim of volume %s is tried again", ctx.volume);
 	/* for whoever asks what it waits for; not worth a write */
 	(void)str_format(runner->record->description, sizeof(runner->record->description),
 			 "waiting for volume %s: %.800s", alloc->volumes[runner->volume].source, err->msg);
 	runner->env->on_status(alloc, runner->env->userdata);
+}
+
+static void log_claimed(const struct alloc_runner *runner, const struct claim_grant *grant)
+{
+	struct log_ctx ctx = runner_context(runner, "claim");
+
+	ctx.wire_volume = grant->wire_volume;
+	ctx.claim = grant->claim.id;
+	ctx.generation = grant->claim.generation;
+	ctx.event = LOG_EVENT_VOLUME_CLAIMED;
+	log_ctx(LOG_INFO, &ctx, "volume %s is claimed for %s", ctx.volume,
+		claim_mode_name(grant->claim.mode));
 }
 
 static void on_claimed(const struct claim_grant *grant, const struct error *err, void *userdata)
@@ -54,6 +67,7 @@ static void on_claimed(const struct claim_grant *grant, const struct error *err,
 	runner_end_op(runner);
 	if (grant) {
 		backoff_reset(&runner->claim_backoff);
+		log_claimed(runner, grant);
 		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED,
 							   .volume = runner->volume,
 							   .grant = grant});
@@ -182,9 +196,10 @@ static void on_unmount_retry(const struct error *err, void *userdata)
 	const struct volume_record *volume = &runner->record->volumes[runner->volume];
 	struct log_ctx ctx = runner_context(runner, "release");
 
+	ctx.event = LOG_EVENT_RELEASE_WAITS;
 	ctx.err = err;
 	if (!str_eq(runner->last_error.msg, err->msg))
-		log_ctx(LOG_WARNING, &ctx, "release is tried again");
+		log_ctx(LOG_WARNING, &ctx, "release of volume %s is tried again", ctx.volume);
 	runner->last_error = *err;
 	runner->env->on_release_error(volume->claim_id, volume->generation, err, runner->env->userdata);
 }

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/credential.h"
 #include "base/id.h"
 #include "base/names.h"
 #include "base/str.h"
@@ -13,6 +14,9 @@
 #include <stddef.h>
 #include <string.h>
 #include <syslog.h>
+#include <unistd.h>
+
+#define KEY_DEFAULT "/etc/holdfast/tls/node.key"
 
 enum {
 	PORT_DEFAULT = 4656,
@@ -169,9 +173,7 @@ void config_init(struct config *config)
 		.claim_timeout_us = CLAIM_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
 		.connect_timeout_us = CONNECT_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
 		.server = {.port = PORT_DEFAULT},
-		.tls = {.ca = "/etc/holdfast/tls/ca.pem",
-			.cert = "/etc/holdfast/tls/node.pem",
-			.key = "/etc/holdfast/tls/node.key"},
+		.tls = {.ca = "/etc/holdfast/tls/ca.pem", .cert = "/etc/holdfast/tls/node.pem"},
 		.helper = {.path = HOLDFAST_MOUNTHELPER_PATH,
 			   .instances = HELPER_POOL_DEFAULT,
 			   .start_timeout_us = START_TIMEOUT_DEFAULT_S * USEC_PER_SEC,
@@ -223,6 +225,11 @@ enum status config_load(const char *path, struct config *ret, struct error *err)
 	status = conf_dropin_dir(path, folder, err);
 	if (status == STATUS_OK)
 		status = conf_load_merged(path, folder, &conf, err);
+	if (status == STATUS_NOT_FOUND && access(path, F_OK) < 0)
+		return error_set(err, status, 0,
+				 "there is no file %s: write it, see holdfast-agent.hcl(5); then start "
+				 "it again",
+				 path);
 	if (status != STATUS_OK)
 		return status;
 	config_init(&reading.config);
@@ -232,6 +239,8 @@ enum status config_load(const char *path, struct config *ret, struct error *err)
 		status = check(conf, &reading, err);
 	if (status != STATUS_OK)
 		return status;
+	reading.config.tls.key_is_default = credential_choose(
+		CONFIG_KEY_CREDENTIAL, KEY_DEFAULT, reading.config.tls.key, sizeof(reading.config.tls.key));
 	(void)str_copy(reading.config.path, sizeof(reading.config.path), path); /* for messages */
 	*ret = reading.config;
 	return STATUS_OK;

@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONFIG_PATH_DEFAULT "/etc/holdfast/agent.hcl"
+#define CONFIG_KEY_CREDENTIAL "holdfast.node.key"
 
 enum {
 	CONFIG_NAME_SIZE = 64,
@@ -28,6 +30,7 @@ struct config {
 	uint64_t plugin_call_timeout_us; /* the longest that a plugin's own answer is waited for */
 	uint64_t plugin_message_max;	 /* bytes of one answer of a plugin */
 	int log_level;			 /* of syslog(3) */
+	bool log_level_is_argument;
 	uint64_t claim_timeout_us;
 	uint64_t connect_timeout_us;
 	struct {
@@ -39,6 +42,7 @@ struct config {
 		char ca[CONFIG_PATH_SIZE];
 		char cert[CONFIG_PATH_SIZE];
 		char key[CONFIG_PATH_SIZE];
+		bool key_is_default; /* neither the settings nor a credential say where it is */
 	} tls;
 	struct {
 		char path[CONFIG_PATH_SIZE];

@@ -1,5 +1,6 @@
 #include "helper_instance.h"
 
+#include "door_fault.h"
 #include "helper_end.h"
 #include "wakeup.h"
 
@@ -69,8 +70,11 @@ static void on_proc_gone(struct helper_proc *proc, bool still_running, const str
 {
 	struct helper_instance *instance = userdata;
 	struct helper_call *call = instance->current;
+	struct error why = *err;
 
 	assert(proc == instance->proc);
+	if (instance->state == INSTANCE_STARTING && instance->client->door.is_socket)
+		door_fault_explain_self(&instance->client->door, NULL, &why);
 	wakeup_disarm(&instance->start_timer);
 	instance->proc = NULL;
 	if (still_running)
@@ -87,8 +91,8 @@ static void on_proc_gone(struct helper_proc *proc, bool still_running, const str
 	}
 	instance->current = NULL;
 	if (call)
-		client_repeat(call, err);
-	go_down(instance, err);
+		client_repeat(call, &why);
+	go_down(instance, &why);
 }
 
 static void on_proc_reaped(struct helper_proc *proc, void *userdata)
@@ -168,6 +172,7 @@ static void on_first_message(struct helper_instance *instance, const void *bytes
 	wakeup_disarm(&instance->start_timer);
 	if (helper_failure_check(bytes, n, &failure)) {
 		helper_end_describe_failure(&failure, &err);
+		door_fault_explain_self(&instance->client->door, &failure, &err);
 		instance_give_up(instance, &err);
 		return;
 	}

@@ -1,5 +1,6 @@
 #include "helper_proc.h"
 
+#include "door_fault.h"
 #include "helper_end.h"
 #include "mounthelper_wire.h"
 #include "wakeup.h"
@@ -303,12 +304,20 @@ static enum status start_child(struct helper_proc *proc, const char *path, struc
 	if (fcntl(proc->stderr_fd, F_SETFL, O_NONBLOCK) < 0)
 		return error_set(err, STATUS_INTERNAL, errno, "cannot make a pipe for the mount helper");
 	r = spawn(path, child_socket, child_stderr, &proc->pid);
-	if (r < 0)
-		return error_set(
-			err, STATUS_UNAVAILABLE, r,
+	if (r < 0) {
+		struct error failure;
+
+		(void)error_set(
+			&failure, STATUS_UNAVAILABLE, r,
 			"cannot start the mount helper %s (helper.path; the agent's user must be allowed "
 			"to execute it)",
 			path);
+		if (r == -EACCES)
+			door_fault_explain_self(&(const struct helper_door){.path = path}, NULL, &failure);
+		if (err)
+			*err = failure;
+		return failure.status;
+	}
 	r = sd_event_add_child(proc->event, &proc->child_source, proc->pid, WEXITED, on_child_exit, proc);
 	if (r >= 0)
 		r = sd_event_add_io(proc->event, &proc->stderr_source, proc->stderr_fd, EPOLLIN,
@@ -328,11 +337,13 @@ static enum status connect_door(struct helper_proc *proc, const char *path, stru
 		return error_set(err, STATUS_INTERNAL, errno, "cannot make a socket for the mount helper");
 	/* of this family it succeeds or fails at once; EAGAIN is a full queue of the listener */
 	if (connect(proc->socket, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return error_set(
-			err, STATUS_UNAVAILABLE, errno,
-			"cannot connect to the mount helper's socket %s (helper.socket; its socket unit must "
-			"be started, and the agent's group must be allowed to write to it)",
-			path);
+		return error_set(err, STATUS_UNAVAILABLE, errno,
+				 "cannot connect to the mount helper's socket %s (helper.socket; its unit "
+				 "must be started: "
+				 "systemctl enable --now holdfast-mounthelper.socket, and its SocketGroup= "
+				 "must be the "
+				 "agent's group)",
+				 path);
 	return STATUS_OK;
 }
 

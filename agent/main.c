@@ -4,7 +4,10 @@
 #include "config.h"
 #include "privileges.h"
 
+#include "base/exit_code.h"
+#include "base/selinux_label.h"
 #include "log/log.h"
+#include "log/service.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -79,10 +82,26 @@ static void parse_arguments(int argc, char **argv, struct arguments *args)
 	}
 }
 
+static int fail(const struct error *err, int exit_code)
+{
+	(void)fprintf(stderr, "holdfast-agent: %s\n", err->msg);
+	return exit_code;
+}
+
+/* Without its label it works as well: a host may have no policy for it. */
+static void warn_unlabelled(void)
+{
+	struct error err;
+
+	if (selinux_label_check("holdfast_agent_t", &err) != STATUS_OK)
+		log_line(LOG_WARNING, "%s", err.msg);
+}
+
 int main(int argc, char **argv)
 {
 	struct arguments args = {.config_path = CONFIG_PATH_DEFAULT, .log_level = -1, .exit_code = -1};
 	struct config config;
+	bool has_started = false;
 	struct error err;
 	enum status status;
 
@@ -92,16 +111,21 @@ int main(int argc, char **argv)
 	if (args.exit_code >= 0)
 		return args.exit_code;
 	status = config_load(args.config_path, &config, &err);
-	if (status == STATUS_OK && args.is_check)
-		return EXIT_OK;
+	if (args.is_check)
+		return status == STATUS_OK ? EXIT_OK : fail(&err, EXIT_FAILED);
 	if (status == STATUS_OK)
 		status = privileges_check_self(&err);
 	if (status == STATUS_OK) {
-		log_init("holdfast-agent", args.log_level >= 0 ? args.log_level : config.log_level);
-		status = agent_run(&config, &err);
+		config.log_level_is_argument = args.log_level >= 0;
+		if (config.log_level_is_argument)
+			config.log_level = args.log_level;
+		log_init("holdfast-agent", config.log_level);
+		log_set_node(config.node_id);
+		warn_unlabelled();
+		status = agent_run(&config, &has_started, &err);
 	}
 	if (status == STATUS_OK)
 		return EXIT_OK;
-	(void)fprintf(stderr, "holdfast-agent: %s\n", err.msg);
-	return EXIT_FAILED;
+	service_failed(&err);
+	return fail(&err, has_started ? EXIT_FAILED : exit_code_of_start(&err));
 }

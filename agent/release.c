@@ -29,9 +29,11 @@ static struct log_ctx context(const struct release *release)
 {
 	return (struct log_ctx){
 		.volume = release->target.volume_id,
+		.wire_volume = release->target.wire_volume,
 		.alloc = release->target.alloc_id,
 		.claim = release->receipt.claim_id,
 		.op = "release",
+		.generation = release->receipt.generation,
 	};
 }
 
@@ -75,7 +77,7 @@ static void on_written(const struct error *err, void *userdata)
 {
 	struct release *release = userdata;
 	const struct runner_env *env = release->env;
-	const struct log_ctx ctx = context(release);
+	struct log_ctx ctx = context(release);
 	struct error failure;
 
 	if (err) {
@@ -86,7 +88,8 @@ static void on_written(const struct error *err, void *userdata)
 		env->on_broken(&failure, env->userdata);
 		return;
 	}
-	log_ctx(LOG_NOTICE, &ctx, "claim is released at the server's word%s%s",
+	ctx.event = LOG_EVENT_VOLUME_UNPUBLISHED;
+	log_ctx(LOG_NOTICE, &ctx, "volume %s is released at the server's word%s%s", ctx.volume,
 		release->receipt.is_without_plugin ? ", without its plugin: " : "", release->receipt.kernel);
 	env->on_receipt(&release->receipt, env->userdata);
 	release->done(release, release->userdata);
@@ -106,8 +109,9 @@ static void on_retry(const struct error *err, void *userdata)
 	struct release *release = userdata;
 	struct log_ctx ctx = context(release);
 
+	ctx.event = LOG_EVENT_RELEASE_WAITS;
 	ctx.err = err;
-	log_ctx(LOG_WARNING, &ctx, "release is tried again");
+	log_ctx(LOG_WARNING, &ctx, "release of volume %s is tried again", ctx.volume);
 	release->env->on_release_error(release->receipt.claim_id, release->receipt.generation, err,
 				       release->env->userdata);
 }

@@ -309,6 +309,20 @@ static bool put_operations(report *pb, const struct allocs *allocs)
 	return true;
 }
 
+static bool put_problems(report *pb, const struct report_facts *facts)
+{
+	pb->problems = calloc(facts->n_problems + 1, sizeof(char *));
+	if (!pb->problems)
+		return false;
+	for (size_t i = 0; i < facts->n_problems; i++) {
+		pb->problems[i] = strdup(facts->problems[i]);
+		if (!pb->problems[i])
+			return false;
+		pb->n_problems++;
+	}
+	return true;
+}
+
 report *report_make(const struct report_facts *facts)
 {
 	const struct session_info *session = facts->session;
@@ -326,8 +340,8 @@ report *report_make(const struct report_facts *facts)
 	    put_text(&pb->last_session_error,
 		     session->last_error.status != STATUS_OK ? session->last_error.msg : "") &&
 	    put_helper(pb, facts->helper) && put_allocs(pb, facts->allocs) && put_mounts(pb, facts) &&
-	    put_operations(pb, facts->allocs) && report_put_plugins(pb, facts->plugins) &&
-	    drain_report(facts->drain, &pb->drain))
+	    put_operations(pb, facts->allocs) && put_problems(pb, facts) &&
+	    report_put_plugins(pb, facts->plugins) && drain_report(facts->drain, &pb->drain))
 		return pb;
 	protobuf_c_message_free_unpacked(&pb->base, NULL);
 	return NULL;

@@ -27,6 +27,8 @@ struct report_facts {
 	const struct plugins *plugins;
 	const struct stale *stale;
 	const struct agent_drain *drain;
+	const char *const *problems; /* with the agent itself */
+	size_t n_problems;
 	struct mount_table **mounts;	   /* kept by the caller, refreshed */
 	struct mount_table **stage_mounts; /* likewise, of what plugins have bound */
 };

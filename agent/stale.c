@@ -30,6 +30,7 @@ struct look {
 	struct path_probe *probe;
 	char path[ALLOC_PATH_MAX + 1];
 	char volume_id[VOLUME_ID_MAX + 1];
+	char wire_volume[WIRE_VOLUME_SIZE];
 	char alloc_id[UUID_TEXT_SIZE];
 };
 
@@ -97,7 +98,11 @@ static bool is_stale(enum path_state state)
 
 static void note_stale(struct look *look, enum path_state state)
 {
-	const struct log_ctx ctx = {.volume = look->volume_id, .alloc = look->alloc_id, .op = "look"};
+	const struct log_ctx ctx = {.volume = look->volume_id,
+				    .wire_volume = look->wire_volume,
+				    .alloc = look->alloc_id,
+				    .op = "look",
+				    .event = LOG_EVENT_MOUNT_STALE};
 	struct mount *mount = find(look->stale, look->path);
 	char text[STALE_TEXT_SIZE];
 
@@ -121,7 +126,11 @@ static void note_stale(struct look *look, enum path_state state)
 
 static void note(struct look *look, const struct path_seen *seen)
 {
-	const struct log_ctx ctx = {.volume = look->volume_id, .alloc = look->alloc_id, .op = "look"};
+	const struct log_ctx ctx = {.volume = look->volume_id,
+				    .wire_volume = look->wire_volume,
+				    .alloc = look->alloc_id,
+				    .op = "look",
+				    .event = LOG_EVENT_MOUNT_ANSWERS};
 	struct mount *mount;
 
 	if (is_stale(seen->state)) {
@@ -181,6 +190,7 @@ static void look_at(struct stale *stale, const struct alloc_record *record, uint
 	look->stale = stale;
 	(void)str_copy(look->path, sizeof(look->path), record->alloc.published[i].path);
 	(void)str_copy(look->volume_id, sizeof(look->volume_id), record->volumes[i].target.volume_id);
+	(void)str_copy(look->wire_volume, sizeof(look->wire_volume), record->volumes[i].target.wire_volume);
 	(void)str_copy(look->alloc_id, sizeof(look->alloc_id), record->alloc.id);
 	if (path_probe_start(stale->probes, look->path, STALE_LOOK_MS * USEC_PER_MSEC, on_looked, look,
 			     &look->probe, NULL) != STATUS_OK) {

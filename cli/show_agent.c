@@ -236,7 +236,10 @@ enum status show_agent(const Holdfast__V1__GetAgentStatusResponse *agent, bool v
 	if (agent->connected)
 		print_field("connected for", age_text(agent->connected_since_ms, clock_realtime_ms(), text));
 	if (agent->last_session_error[0])
-		print_field("last session error", agent->last_session_error);
+		print_field(agent->connected ? "session error before" : "last session error",
+			    agent->last_session_error);
+	for (size_t i = 0; i < agent->n_problems; i++)
+		print_field("problem", agent->problems[i]);
 	if (agent->helper)
 		show_helper(agent->helper);
 	(void)str_format(text, sizeof(text), "%" PRIu32, agent->receipts_pending);

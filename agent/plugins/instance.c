@@ -135,15 +135,18 @@ static void log_health(const struct instance *instance)
 	const struct node_plugin *facts = &instance->facts;
 
 	if (instance_is_healthy(instance)) {
-		log_ctx(LOG_NOTICE, &ctx, "plugin is healthy: %s %s at %s%s%s%s%s", facts->provider,
-			facts->provider_version, instance->path,
+		ctx.event = LOG_EVENT_PLUGIN_HEALTHY;
+		log_ctx(LOG_NOTICE, &ctx, "plugin %s is healthy: %s %s at %s%s%s%s%s", instance->plugin_id,
+			facts->provider, facts->provider_version, instance->path,
 			facts->has_controller ? ", with a controller service" : "",
 			facts->has_node ? ", with a node service, which calls this node '" : "",
 			facts->has_node ? facts->node.provider_node_id : "", facts->has_node ? "'" : "");
 		return;
 	}
+	ctx.event = LOG_EVENT_PLUGIN_UNHEALTHY;
 	ctx.err = instance->last_error.status != STATUS_OK ? &instance->last_error : NULL;
-	log_ctx(LOG_WARNING, &ctx, "plugin is not healthy at %s, what is mounted stays", instance->path);
+	log_ctx(LOG_WARNING, &ctx, "plugin %s is not healthy at %s, what is mounted stays",
+		instance->plugin_id, instance->path);
 }
 
 /* Timers and calls that a step asks for. */

@@ -209,7 +209,7 @@ static bool open_root(struct plugin_dir *dir)
 		log_ctx(r == -ENOENT ? LOG_INFO : LOG_WARNING,
 			&(struct log_ctx){.op = "plugins", .err = &err},
 			"no plugin is found until the folder is there and can be read; to make it: "
-			"systemd-tmpfiles --create holdfast-plugins.conf");
+			"systemd-tmpfiles --create holdfast-agent.conf");
 	}
 	dir->told = r;
 	close_root(dir);
@@ -273,6 +273,11 @@ enum status plugin_dir_new(sd_event *event, const char *path, const struct plugi
 	dir->userdata = userdata;
 	*ret = dir;
 	return STATUS_OK;
+}
+
+bool plugin_dir_is_missing(const struct plugin_dir *dir)
+{
+	return !dir->watch && dir->told != 0;
 }
 
 enum status plugin_dir_start(struct plugin_dir *dir, struct error *err)

@@ -36,6 +36,9 @@ struct plugin_dir_events {
 enum status plugin_dir_new(sd_event *event, const char *path, const struct plugin_dir_events *events,
 			   void *userdata, struct plugin_dir **ret, struct error *err);
 
+/** Was it looked at, and cannot be watched? */
+bool plugin_dir_is_missing(const struct plugin_dir *dir);
+
 /** Look and watch, from the event loop on. */
 enum status plugin_dir_start(struct plugin_dir *dir, struct error *err);
 

@@ -60,6 +60,11 @@ const char *plugins_reason(const struct plugins *plugins)
 	return plugins->is_scanned ? "no socket stands in its folder" : "it has not been looked for yet";
 }
 
+bool plugins_lack_folder(const struct plugins *plugins)
+{
+	return plugin_dir_is_missing(plugins->dir);
+}
+
 /* Is there any reason to know the plugin still? */
 static bool is_wanted(const struct plugins *plugins, const struct plugin_entry *entry)
 {
@@ -77,8 +82,10 @@ static bool is_wanted(const struct plugins *plugins, const struct plugin_entry *
 static void drop_facts(struct plugins *plugins, struct plugin_entry *entry)
 {
 	if (entry->has_facts)
-		log_ctx(LOG_NOTICE, &(struct log_ctx){.plugin = entry->id, .op = "plugin"},
-			"plugin is no longer part of this node");
+		log_ctx(LOG_NOTICE,
+			&(struct log_ctx){
+				.plugin = entry->id, .op = "plugin", .event = LOG_EVENT_PLUGIN_GONE},
+			"plugin %s is no longer part of this node", entry->id);
 	if (entry->is_stored)
 		plugins->handlers->on_store(entry->id, NULL, plugins->userdata);
 	plugins->has_news = plugins->has_news || entry->is_known;

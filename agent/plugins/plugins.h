@@ -73,6 +73,9 @@ enum status plugins_new(sd_event *event, const struct plugins_options *options,
  * plugins_start(). */
 enum status plugins_restore(struct plugins *plugins, const struct node_plugin *facts, struct error *err);
 
+/** Is its folder not there, or not to be read? Not known before it was looked at. */
+bool plugins_lack_folder(const struct plugins *plugins);
+
 /** Look at the folder, and watch it. One that is not there yet is waited for. */
 enum status plugins_start(struct plugins *plugins, struct error *err);
 

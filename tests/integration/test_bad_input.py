@@ -104,9 +104,9 @@ class TestBadInput(WorldTest):
                     f.write(text)
                 with self.subTest(text=text):
                     self.end([server, "--config", path, "--check-config"], 1, *words)
-            self.end([server, "--config", f"{folder}/nothing.hcl"], 1, "nothing.hcl")
+            self.end([server, "--config", f"{folder}/nothing.hcl"], 78, "nothing.hcl")
         self.end([server, "--colour"], 2, "--help")
-        self.end([server, "--dev", "relative"], 1, "relative", "absolute")
+        self.end([server, "--dev", "relative"], 78, "relative", "absolute")
 
     def test_a_port_in_use(self):
         with tempfile.TemporaryDirectory() as folder, socket.socket() as s:
@@ -139,7 +139,7 @@ class TestBadInput(WorldTest):
         self.agent(good.replace('"node-1"', '"node.1"', 1), 1, "node.1")
         self.agent(good.replace(f'"{self.node.data}"', '"var"'), 1, "data_dir")
         self.agent(good + "x = [1,\n", 1, "agent-bad.hcl")
-        self.end([f"{PREFIX}/sbin/holdfast-agent", "--config", self.node.config], 1, "root")
+        self.end([f"{PREFIX}/sbin/holdfast-agent", "--config", self.node.config], 78, "root")
 
     # --- the mount helper, as its agent sees it -----------------------------------------------------------------
 

@@ -1,0 +1,170 @@
+/* What is told of the agent from outside: the line that the service manager shows, and what SIGHUP changed.
+ */
+
+#include "agent_parts.h"
+
+#include "base/clock.h"
+#include "base/credential.h"
+#include "base/str.h"
+#include "log/log.h"
+#include "rpc/pki.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+enum { CERTIFICATE_WARN_DAYS = 30 };
+
+static int put_session(const struct agent *agent, char *dst, size_t size)
+{
+	const struct session_info *session = session_info(agent->session);
+
+	if (session->is_up)
+		return str_format(dst, size, "connected to %s", agent->server);
+	if (session->last_error.status != STATUS_OK)
+		return str_format(dst, size, "not connected to %.80s: %.300s", agent->server,
+				  session->last_error.msg);
+	return str_format(dst, size, "not connected to %s yet", agent->server);
+}
+
+static int put_helper(const struct agent *agent, char *dst, size_t size)
+{
+	const struct helper_info *helper = helper_client_info(agent->helper);
+
+	if (!helper->is_running && helper->last_error.status != STATUS_OK)
+		return str_format(dst, size, "no mount helper: %.600s", helper->last_error.msg);
+	if (!helper->is_running)
+		return str_format(dst, size, "no mount helper yet");
+	if (helper->abandoned > 0)
+		return str_format(dst, size, "mount helper runs, %u instance%s of it hang%s",
+				  helper->abandoned, str_s(helper->abandoned),
+				  helper->abandoned == 1 ? "s" : "");
+	return str_format(dst, size, "mount helper runs");
+}
+
+static bool put_expiry(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	const int64_t expires_ms = agent->certificate_expires_ms;
+	const int64_t left_ms = expires_ms - clock_realtime_ms();
+	char text[CLOCK_TEXT_SIZE];
+
+	if (expires_ms == 0 || left_ms > CERTIFICATE_WARN_DAYS * INT64_C(86400000))
+		return false;
+	(void)str_format(ret, AGENT_PROBLEM_SIZE,
+			 "the node's certificate %s %s at %s; make another: holdfast operator cert node %s",
+			 agent->config->tls.cert, left_ms > 0 ? "expires" : "expired",
+			 clock_format(expires_ms, text), agent->config->node_id);
+	return true;
+}
+
+void agent_note_certificate(struct agent *agent)
+{
+	char warning[AGENT_PROBLEM_SIZE];
+	struct error err;
+
+	agent->certificate_expires_ms = 0;
+	/* it was loaded just now: a file that is not there any more is no reason to stop */
+	(void)pki_expiry(agent->config->tls.cert, &agent->certificate_expires_ms, &err);
+	if (put_expiry(agent, warning))
+		log_line(LOG_WARNING, "%s", warning);
+}
+
+size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE])
+{
+	size_t n = 0;
+
+	if (agent->reload_error.status != STATUS_OK)
+		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "the last reload kept what there was: %s",
+				 agent->reload_error.msg);
+	if (put_expiry(agent, ret[n]))
+		n++;
+	if (plugins_lack_folder(agent->plugins))
+		(void)str_format(
+			ret[n++], AGENT_PROBLEM_SIZE,
+			"the folder of CSI plugins %s (plugin_dir in %s) is not there or cannot be read; "
+			"that of /run/holdfast is made by: systemd-tmpfiles --create holdfast-agent.conf",
+			agent->config->plugin_dir, agent->config->path);
+	return n;
+}
+
+void agent_status_text(char *dst, size_t size, void *userdata)
+{
+	const struct agent *agent = userdata;
+	const struct picture *picture = volume_manager_picture(agent->volumes);
+	size_t n_allocs = allocs_count(agent->allocs);
+	size_t n_receipts = receipts_count(agent->receipts);
+	char session[SERVICE_TEXT_MAX];
+	char helper[SERVICE_TEXT_MAX];
+	char receipts[64] = "";
+	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	size_t n_problems = agent_problems(agent, problems);
+	size_t used;
+
+	(void)put_session(agent, session, sizeof(session));
+	(void)put_helper(agent, helper, sizeof(helper));
+	if (n_receipts > 0)
+		(void)str_format(receipts, sizeof(receipts), "; %zu receipt%s to be sent", n_receipts,
+				 str_s(n_receipts));
+	used = (size_t)str_format(dst, size, "%s; %s; %zu allocation%s%s%s", session, helper, n_allocs,
+				  str_s(n_allocs), receipts,
+				  picture ? "" : "; what is mounted is not known yet");
+	for (size_t i = 0; i < n_problems && used < size; i++)
+		used += (size_t)snprintf(dst + used, size - used, "; %s", problems[i]);
+}
+
+/* New for the sessions to come; one that is open keeps its own. */
+static void reload_certificate(struct agent *agent, struct error *ret)
+{
+	const struct config *config = agent->config;
+	struct error err;
+
+	if (rpc_tls_reload(agent->tls, &err) == STATUS_OK) {
+		agent_note_certificate(agent);
+		log_line(LOG_NOTICE, "%s, %s and %s loaded again, for new sessions", config->tls.ca,
+			 config->tls.cert, config->tls.key);
+		return;
+	}
+	*ret = err;
+	log_ctx(LOG_ERR, &(struct log_ctx){.op = "reload", .err = &err}, "the old certificate stays%s",
+		credential_is_one(config->tls.key)
+			? " (the key is a credential, which is handed over at a start: systemctl restart "
+			  "holdfast-agent; what is mounted stays)"
+			: "");
+}
+
+static void reload_settings(struct agent *agent, struct error *ret)
+{
+	struct config *config = agent->config;
+	struct config fresh;
+	struct error err;
+
+	if (config_load(config->path, &fresh, &err) != STATUS_OK) {
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "reload", .err = &err}, "the old settings stay");
+		*ret = err;
+		return;
+	}
+	if (!config->log_level_is_argument)
+		config->log_level = fresh.log_level;
+	log_set_level(config->log_level);
+	fresh.log_level = config->log_level;
+	fresh.log_level_is_argument = config->log_level_is_argument;
+	/* both begin as zeroes, padding included; if a compiler has it otherwise, a line is logged in vain */
+	// NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c): see above
+	if (memcmp(&fresh, config, sizeof(fresh)) != 0)
+		log_line(LOG_WARNING,
+			 "%s: what has changed beside log_level takes effect at the next start: systemctl "
+			 "restart "
+			 "holdfast-agent; what is mounted stays",
+			 config->path);
+}
+
+void agent_reload(struct agent *agent)
+{
+	(void)service_send("RELOADING=1\n");
+	log_line(LOG_NOTICE, "replacing the mount helper upon SIGHUP; what is mounted stays");
+	agent->reload_error = (struct error){0};
+	reload_settings(agent, &agent->reload_error);
+	reload_certificate(agent, &agent->reload_error);
+	helper_client_restart(agent->helper);
+	service_status_tell(agent->service, "READY=1\n");
+}
