@@ -155,6 +155,7 @@ struct invocation {
 	int n_args;
 	char **args;
 	bool is_usage_error;	   /* set by usage_error(): the exit code is 2 */
+	int exit_code;		   /* of a failure that has one of its own; 0: 1 */
 	ProtobufCMessage *details; /* ErrorDetails of the server's refusal, or NULL; owned, of main() */
 };
 

@@ -5,6 +5,7 @@
 
 command_fn cmd_volume_register, cmd_volume_create, cmd_volume_status, cmd_volume_deregister;
 command_fn cmd_volume_delete, cmd_volume_detach, cmd_volume_expand, cmd_volume_init, cmd_volume_external;
+command_fn cmd_volume_hold, cmd_volume_link, cmd_volume_unlink;
 command_fn cmd_snapshot_create, cmd_snapshot_delete, cmd_snapshot_list;
 command_fn cmd_plugin_status;
 command_fn cmd_alloc_run, cmd_alloc_stop, cmd_alloc_status;

@@ -102,6 +102,16 @@ enum status connect_agent(struct invocation *inv, struct connection **ret, struc
 	return status;
 }
 
+sd_event *connection_event(struct connection *connection)
+{
+	return connection->event;
+}
+
+struct rpc_client *connection_client(struct connection *connection)
+{
+	return connection->client;
+}
+
 enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    ProtobufCMessage **ret, struct error *err)

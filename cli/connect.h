@@ -7,8 +7,10 @@
 #include "base/clock.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <systemd/sd-event.h>
 
 struct connection;
+struct rpc_client;
 
 #define CALL_TIMEOUT_US (30 * USEC_PER_SEC)
 
@@ -19,6 +21,10 @@ enum status connect_agent(struct invocation *inv, struct connection **ret, struc
 
 void connection_free(struct connection *connection);
 DEFINE_CLEANUP(struct connection, connection_free)
+
+/** For those who call more than one method at a time; borrowed. */
+sd_event *connection_event(struct connection *connection);
+struct rpc_client *connection_client(struct connection *connection);
 
 /** Call @method and wait for the answer.
  * What a refusal has in detail is left in the invocation.

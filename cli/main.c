@@ -111,5 +111,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	(void)fflush(stdout);
 	fail(&inv, &err);
-	return inv.is_usage_error ? EXIT_USAGE : EXIT_FAILURE;
+	if (inv.is_usage_error)
+		return EXIT_USAGE;
+	return inv.exit_code ? inv.exit_code : EXIT_FAILURE;
 }

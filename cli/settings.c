@@ -29,6 +29,16 @@ static const char *setting(const struct invocation *inv, enum option_id id)
 	return value && value[0] ? value : NULL;
 }
 
+void settings_prefer_credential(struct invocation *inv, const char *name, char path[static PATH_MAX])
+{
+	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
+
+	if (setting(inv, OPT_TOKEN_FILE) || !credentials || !credentials[0])
+		return;
+	if (str_format(path, PATH_MAX, "%s/%s", credentials, name) > 0 && access(path, F_OK) == 0)
+		inv->options[OPT_TOKEN_FILE] = path;
+}
+
 int parse_address(const char *text, char ret_host[static HOST_SIZE], uint16_t *ret_port)
 {
 	const char *colon = strrchr(text, ':');
@@ -120,7 +130,7 @@ static enum status token_path(struct invocation *inv, char ret[static PATH_MAX],
 	if (given)
 		r = str_copy(ret, PATH_MAX, given);
 	else if (credentials && credentials[0])
-		r = str_format(ret, PATH_MAX, "%s/holdfast-token", credentials);
+		r = str_format(ret, PATH_MAX, "%s/holdfast.token", credentials);
 	if (r < 0)
 		return usage_error(inv, err, "the path of --token-file is too long");
 	if (!given && ret[0] && access(ret, F_OK) < 0)

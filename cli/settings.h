@@ -21,6 +21,10 @@ struct server_settings {
  * its errno. */
 enum status server_settings_resolve(struct invocation *inv, struct server_settings *ret, struct error *err);
 
+/** If systemd hands over the credential @name, and no token file is given, its first line is the token.
+ * @path room for the file's name, which the invocation borrows */
+void settings_prefer_credential(struct invocation *inv, const char *name, char path[static PATH_MAX]);
+
 /** Path of the agent's socket; borrowed. */
 const char *agent_socket_path(const struct invocation *inv);
 

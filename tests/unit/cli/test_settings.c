@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* clang-format off */
 #include <setjmp.h>
@@ -15,9 +16,10 @@
 #include <cmocka.h>
 /* clang-format on */
 
-static const char *const variables[] = {"HOLDFAST_ADDR",	"HOLDFAST_CACERT",     "HOLDFAST_CLIENT_CERT",
-					"HOLDFAST_CLIENT_KEY",	"HOLDFAST_SERVER_URI", "HOLDFAST_DEV_DIR",
-					"HOLDFAST_AGENT_SOCKET"};
+static const char *const variables[] = {
+	"HOLDFAST_ADDR",	 "HOLDFAST_CACERT",	"HOLDFAST_CLIENT_CERT",
+	"HOLDFAST_CLIENT_KEY",	 "HOLDFAST_SERVER_URI", "HOLDFAST_DEV_DIR",
+	"HOLDFAST_AGENT_SOCKET", "HOLDFAST_TOKEN_FILE", "CREDENTIALS_DIRECTORY"};
 
 static int clear_environment(void **state)
 {
@@ -195,6 +197,63 @@ static void the_agents_socket_has_a_default(void **state)
 	assert_string_equal(agent_socket_path(&inv), "/o");
 }
 
+/* A folder of credentials with one file for each of @names. */
+static void give_credentials(char folder[], const char *const *names)
+{
+	char path[PATH_MAX];
+
+	assert_non_null(mkdtemp(folder));
+	for (; *names; names++) {
+		assert_true(str_format(path, sizeof(path), "%s/%s", folder, *names) > 0);
+		assert_int_equal(file_write_atomic(path, 0400, *names, strlen(*names)), 0);
+	}
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", folder, 1), 0);
+}
+
+static void take_credentials(const char *folder, const char *const *names)
+{
+	char path[PATH_MAX];
+
+	for (; *names; names++) {
+		assert_true(str_format(path, sizeof(path), "%s/%s", folder, *names) > 0);
+		assert_int_equal(unlink(path), 0);
+	}
+	assert_int_equal(rmdir(folder), 0);
+	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
+}
+
+static void the_token_is_a_credential_and_one_of_its_own_comes_first(void **state)
+{
+	static const struct {
+		const char *names[3];
+		const char *token;
+	} cases[] = {
+		{{NULL}, ""},
+		{{"holdfast.token", NULL}, "holdfast.token"},
+		{{"holdfast.token.db", "holdfast.token", NULL}, "holdfast.token.db"},
+		{{"holdfast.token.db", NULL}, "holdfast.token.db"},
+		{{"holdfast.token.other", NULL}, ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char folder[] = "/tmp/cli-credentials-XXXXXX", path[PATH_MAX];
+		struct invocation inv = {.options = {[OPT_ADDRESS] = "h:1", [OPT_CA] = "/ca"}};
+		struct server_settings settings;
+		struct error err = {.msg = ""};
+
+		give_credentials(folder, cases[i].names);
+		settings_prefer_credential(&inv, "holdfast.token.db", path);
+		if (server_settings_resolve(&inv, &settings, &err) != STATUS_OK)
+			fail_msg("%s", err.msg);
+		assert_string_equal(settings.token, cases[i].token);
+		inv.options[OPT_TOKEN_FILE] = "/nowhere/token";
+		settings_prefer_credential(&inv, "holdfast.token.db", path);
+		assert_string_equal(inv.options[OPT_TOKEN_FILE], "/nowhere/token");
+		take_credentials(folder, cases[i].names);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +265,8 @@ int main(void)
 		cmocka_unit_test_setup(the_dev_folder_answers_everything_and_options_still_win,
 				       clear_environment),
 		cmocka_unit_test_setup(the_agents_socket_has_a_default, clear_environment),
+		cmocka_unit_test_setup(the_token_is_a_credential_and_one_of_its_own_comes_first,
+				       clear_environment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

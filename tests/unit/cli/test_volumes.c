@@ -297,6 +297,20 @@ static void an_example_is_written_once(void **state)
 	expect_usage_error("volume init --type nfs", "--type is csi or native");
 }
 
+static void holding_is_for_units_with_a_name(void **state)
+{
+	(void)state;
+	(void)unsetenv("STATE_DIRECTORY");
+	(void)unsetenv("RUNTIME_DIRECTORY");
+	expect_usage_error("volume hold pgdata", "systemctl start holdfast-volume@pgdata.service");
+	expect_usage_error("volume hold ../x", "NAME '../x' is 1 to 64 of A-Z a-z 0-9 _ and -");
+	expect_usage_error("volume hold aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+			   "is 1 to 64 of");
+	expect_usage_error("volume hold aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+			   "this is for a unit");
+	expect_usage_error("volume hold pgdata --timeout soon", "'soon' is not a duration");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +328,7 @@ int main(void)
 		cmocka_unit_test_setup(external_volumes_are_listed, run_setup),
 		cmocka_unit_test_setup(snapshots_are_made_listed_and_deleted, run_setup),
 		cmocka_unit_test_setup(an_example_is_written_once, run_setup),
+		cmocka_unit_test_setup(holding_is_for_units_with_a_name, run_setup),
 	};
 	int failed;
 

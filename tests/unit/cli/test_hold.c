@@ -1,0 +1,363 @@
+#include "hold.h"
+#include "hold_judge.h"
+
+#include "base/cleanup.h"
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+enum { STEPS_MAX = 10 };
+
+struct step {
+	enum hold_event event;
+	enum hold_action action;
+};
+
+/* A life, from where it begins to where it is after its steps. */
+struct life {
+	const char *what;
+	enum hold_state begin;
+	struct step steps[STEPS_MAX];
+	int n_steps;
+	enum hold_state end;
+	enum hold_outcome outcome;
+};
+
+static const struct life lives[] = {
+	{"a start, and a stop that waits for the claim",
+	 HOLD_SUBMITTING,
+	 {{HOLD_PENDING, HOLD_WATCH},
+	  {HOLD_PENDING, HOLD_WATCH},
+	  {HOLD_RUNNING, HOLD_READY},
+	  {HOLD_RUNNING, HOLD_WATCH},
+	  {HOLD_SIGTERM, HOLD_LET_GO},
+	  {HOLD_ENDING, HOLD_WATCH},
+	  {HOLD_ENDING, HOLD_WATCH},
+	  {HOLD_FREED, HOLD_FORGET}},
+	 8,
+	 HOLD_ENDED,
+	 HOLD_DONE},
+	{"a lost answer to Run: the same id is asked for again",
+	 HOLD_SUBMITTING,
+	 {{HOLD_LOST, HOLD_RETRY}, {HOLD_RUNNING, HOLD_WATCH}, {HOLD_RUNNING, HOLD_READY}},
+	 3,
+	 HOLD_HELD,
+	 HOLD_DONE},
+	{"a process that was killed finds its allocation",
+	 HOLD_LOOKING,
+	 {{HOLD_LOST, HOLD_RETRY}, {HOLD_RUNNING, HOLD_READY}},
+	 2,
+	 HOLD_HELD,
+	 HOLD_DONE},
+	{"one that was killed before Run arrived runs the same id, not another one",
+	 HOLD_LOOKING,
+	 {{HOLD_ABSENT, HOLD_ASK}, {HOLD_PENDING, HOLD_WATCH}},
+	 2,
+	 HOLD_WAITING,
+	 HOLD_DONE},
+	{"one whose token may not see an id that nobody has asks for it all the same",
+	 HOLD_LOOKING,
+	 {{HOLD_DENIED, HOLD_RETRY}, {HOLD_PENDING, HOLD_WATCH}},
+	 2,
+	 HOLD_WAITING,
+	 HOLD_DONE},
+	{"after a boot the server still says RUNNING, and nothing is mounted",
+	 HOLD_LOOKING,
+	 {{HOLD_UNMOUNTED, HOLD_WATCH},
+	  {HOLD_ENDING, HOLD_WATCH},
+	  {HOLD_FREED, HOLD_ANEW},
+	  {HOLD_PENDING, HOLD_WATCH},
+	  {HOLD_RUNNING, HOLD_READY}},
+	 5,
+	 HOLD_HELD,
+	 HOLD_DONE},
+	{"what an earlier stop could not end is ended before the next one begins",
+	 HOLD_CLEARING,
+	 {{HOLD_LOST, HOLD_RETRY},
+	  {HOLD_ENDING, HOLD_WATCH},
+	  {HOLD_ENDING, HOLD_WATCH},
+	  {HOLD_FREED, HOLD_ANEW},
+	  {HOLD_PENDING, HOLD_WATCH}},
+	 5,
+	 HOLD_WAITING,
+	 HOLD_DONE},
+	{"the file was changed while an answer was lost: the old one ends first",
+	 HOLD_SUBMITTING,
+	 {{HOLD_OTHER, HOLD_ASK}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_ANEW}},
+	 3,
+	 HOLD_SUBMITTING,
+	 HOLD_DONE},
+	{"somebody else has the volume",
+	 HOLD_SUBMITTING,
+	 {{HOLD_REFUSED, HOLD_FORGET}},
+	 1,
+	 HOLD_ENDED,
+	 HOLD_NOT_AVAILABLE},
+	{"the volume does not exist",
+	 HOLD_SUBMITTING,
+	 {{HOLD_INVALID, HOLD_FORGET}},
+	 1,
+	 HOLD_ENDED,
+	 HOLD_WRONG_SPEC},
+	{"a token that may nothing; what an id of before stands for is not forgotten",
+	 HOLD_SUBMITTING,
+	 {{HOLD_DENIED, HOLD_LEAVE}},
+	 1,
+	 HOLD_ENDED,
+	 HOLD_NOT_ALLOWED},
+	{"not mounted in time: it is stopped, and the start has failed",
+	 HOLD_WAITING,
+	 {{HOLD_DEADLINE, HOLD_LET_GO}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}},
+	 3,
+	 HOLD_ENDED,
+	 HOLD_TOO_LATE},
+	{"not even stopped in time",
+	 HOLD_WAITING,
+	 {{HOLD_DEADLINE, HOLD_LET_GO}, {HOLD_LOST, HOLD_RETRY}, {HOLD_DEADLINE, HOLD_LEAVE}},
+	 3,
+	 HOLD_ENDED,
+	 HOLD_TOO_LATE},
+	{"it fails on the node, which has to let go first",
+	 HOLD_WAITING,
+	 {{HOLD_ENDING, HOLD_WATCH}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_FREED, HOLD_FORGET}},
+	 3,
+	 HOLD_ENDED,
+	 HOLD_FAILED},
+	{"a token that may run but not look gives back what it ran",
+	 HOLD_WAITING,
+	 {{HOLD_DENIED, HOLD_LET_GO}, {HOLD_ENDING, HOLD_WATCH}, {HOLD_DENIED, HOLD_LEAVE}},
+	 3,
+	 HOLD_ENDED,
+	 HOLD_NOT_ALLOWED},
+	{"an operator stops it", HOLD_HELD, {{HOLD_ENDING, HOLD_LEAVE}}, 1, HOLD_ENDED, HOLD_TAKEN_AWAY},
+	{"it is unmounted by hand",
+	 HOLD_HELD,
+	 {{HOLD_UNMOUNTED, HOLD_LEAVE}},
+	 1,
+	 HOLD_ENDED,
+	 HOLD_TAKEN_AWAY},
+	{"a stop without a server ends in time and says so",
+	 HOLD_HELD,
+	 {{HOLD_SIGTERM, HOLD_LET_GO},
+	  {HOLD_LOST, HOLD_RETRY},
+	  {HOLD_SIGTERM, HOLD_NOTHING},
+	  {HOLD_DEADLINE, HOLD_LEAVE}},
+	 4,
+	 HOLD_ENDED,
+	 HOLD_TOO_LATE},
+};
+
+static void it_lives_as_it_should(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lives); i++) {
+		const struct life *life = &lives[i];
+		struct hold hold = {.state = life->begin};
+
+		for (int k = 0; k < life->n_steps; k++) {
+			enum hold_action action = hold_step(&hold, life->steps[k].event);
+
+			if (action != life->steps[k].action)
+				fail_msg("%s: step %d: action %d, not %d", life->what, k, (int)action,
+					 (int)life->steps[k].action);
+		}
+		if (hold.state != life->end || hold.outcome != life->outcome)
+			fail_msg("%s: %s with %d, not %s with %d", life->what, hold_state_name(hold.state),
+				 (int)hold.outcome, hold_state_name(life->end), (int)life->outcome);
+	}
+}
+
+/* One step from @state. */
+static struct hold after(enum hold_state state, enum hold_event event, enum hold_action *ret_action)
+{
+	struct hold hold = {.state = state};
+
+	*ret_action = hold_step(&hold, event);
+	return hold;
+}
+
+static void what_is_held_is_let_go_for_facts_only(void **state)
+{
+	(void)state;
+	for (int event = 0; event < HOLD_EVENT_N; event++) {
+		bool is_fact = event == HOLD_ENDING || event == HOLD_FREED || event == HOLD_UNMOUNTED ||
+			       event == HOLD_SIGTERM;
+		enum hold_action action;
+		struct hold hold = after(HOLD_HELD, (enum hold_event)event, &action);
+
+		assert_int_equal(hold.state != HOLD_HELD, is_fact);
+	}
+}
+
+static void no_answer_is_asked_for_again_after_a_pause(void **state)
+{
+	(void)state;
+	for (int from = 0; from < HOLD_ENDED; from++) {
+		enum hold_action action;
+		struct hold hold = after((enum hold_state)from, HOLD_LOST, &action);
+
+		assert_int_equal(hold.state, from);
+		assert_int_equal(action, HOLD_RETRY);
+	}
+}
+
+static void every_state_ends_after_two_deadlines_but_the_one_that_holds(void **state)
+{
+	(void)state;
+	for (int from = 0; from < HOLD_ENDED; from++) {
+		struct hold hold = {.state = (enum hold_state)from};
+
+		for (int i = 0; i < 2 && hold.state != HOLD_ENDED; i++)
+			(void)hold_step(&hold, HOLD_DEADLINE);
+		assert_int_equal(hold.state, from == HOLD_HELD ? HOLD_HELD : HOLD_ENDED);
+		assert_int_equal(hold.outcome, from == HOLD_HELD ? HOLD_DONE : HOLD_TOO_LATE);
+	}
+}
+
+static void a_stop_is_heard_in_every_state(void **state)
+{
+	(void)state;
+	for (int from = 0; from < HOLD_ENDED; from++) {
+		enum hold_action action;
+		struct hold hold = after((enum hold_state)from, HOLD_SIGTERM, &action);
+
+		assert_true(hold.state == HOLD_STOPPING || hold.state == HOLD_RELEASING);
+		assert_int_equal(hold.outcome, HOLD_DONE);
+	}
+}
+
+/* An allocation that may still run must not be forgotten: a second one would be made beside it. */
+static void an_allocation_is_forgotten_only_when_it_is_surely_nowhere(void **state)
+{
+	(void)state;
+	for (int from = 0; from < HOLD_ENDED; from++)
+		for (int event = 0; event < HOLD_EVENT_N; event++) {
+			enum hold_action action;
+			struct hold hold = after((enum hold_state)from, (enum hold_event)event, &action);
+			bool is_nowhere = event == HOLD_FREED || event == HOLD_ABSENT;
+
+			assert_int_equal(hold.state == HOLD_ENDED,
+					 action == HOLD_FORGET || action == HOLD_LEAVE);
+			if (from == HOLD_SUBMITTING) /* refused: it was never there */
+				is_nowhere = is_nowhere || event == HOLD_REFUSED || event == HOLD_INVALID;
+			if (action == HOLD_FORGET || action == HOLD_ANEW)
+				assert_true(is_nowhere);
+		}
+}
+
+static void the_first_bad_outcome_stays(void **state)
+{
+	struct hold hold = {.state = HOLD_WAITING};
+
+	(void)state;
+	(void)hold_step(&hold, HOLD_DENIED);
+	(void)hold_step(&hold, HOLD_DEADLINE);
+	assert_int_equal(hold.outcome, HOLD_NOT_ALLOWED);
+}
+
+static void an_allocation_is_judged_by_what_is_wanted_and_what_is(void **state)
+{
+	static const struct {
+		Holdfast__V1__DesiredStatus desired;
+		Holdfast__V1__ClientStatus client;
+		size_t n_published;
+		enum hold_event without_claim, with_claim;
+	} cases[] = {
+		{HOLDFAST__V1__DESIRED_STATUS__RUN, HOLDFAST__V1__CLIENT_STATUS__PENDING, 0, HOLD_PENDING,
+		 HOLD_PENDING},
+		{HOLDFAST__V1__DESIRED_STATUS__RUN, HOLDFAST__V1__CLIENT_STATUS__RUNNING, 0, HOLD_PENDING,
+		 HOLD_PENDING},
+		{HOLDFAST__V1__DESIRED_STATUS__RUN, HOLDFAST__V1__CLIENT_STATUS__RUNNING, 1, HOLD_RUNNING,
+		 HOLD_RUNNING},
+		{HOLDFAST__V1__DESIRED_STATUS__RUN, HOLDFAST__V1__CLIENT_STATUS__FAILED, 0, HOLD_FREED,
+		 HOLD_ENDING},
+		{HOLDFAST__V1__DESIRED_STATUS__RUN, HOLDFAST__V1__CLIENT_STATUS__LOST, 0, HOLD_FREED,
+		 HOLD_ENDING},
+		{HOLDFAST__V1__DESIRED_STATUS__STOP, HOLDFAST__V1__CLIENT_STATUS__PENDING, 0, HOLD_ENDING,
+		 HOLD_ENDING},
+		{HOLDFAST__V1__DESIRED_STATUS__STOP, HOLDFAST__V1__CLIENT_STATUS__RUNNING, 1, HOLD_ENDING,
+		 HOLD_ENDING},
+		{HOLDFAST__V1__DESIRED_STATUS__STOP, HOLDFAST__V1__CLIENT_STATUS__COMPLETE, 0, HOLD_FREED,
+		 HOLD_ENDING},
+	};
+	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
+	Holdfast__V1__Claim *claims[] = {&claim};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		Holdfast__V1__Allocation alloc = HOLDFAST__V1__ALLOCATION__INIT;
+		Holdfast__V1__GetAllocationResponse answer = HOLDFAST__V1__GET_ALLOCATION_RESPONSE__INIT;
+
+		alloc.desired_status = cases[i].desired;
+		alloc.client_status = cases[i].client;
+		alloc.n_published = cases[i].n_published;
+		answer.allocation = &alloc;
+		answer.claims = claims;
+		assert_int_equal(hold_judge_get(&answer), cases[i].without_claim);
+		assert_int_not_equal(hold_judge_alloc(&alloc), HOLD_FREED);
+		answer.n_claims = 1;
+		claim.state = HOLDFAST__V1__CLAIM_STATE__FREED;
+		assert_int_equal(hold_judge_get(&answer), cases[i].without_claim);
+		for (int live = HOLDFAST__V1__CLAIM_STATE__RESERVED; live < HOLDFAST__V1__CLAIM_STATE__FREED;
+		     live++) {
+			claim.state = (Holdfast__V1__ClaimState)live;
+			assert_int_equal(hold_judge_get(&answer), cases[i].with_claim);
+			assert_ptr_equal(hold_live_claim(claims, 1), &claim);
+		}
+	}
+}
+
+static void an_error_is_judged_by_its_code_and_what_was_asked(void **state)
+{
+	static const struct {
+		enum status status;
+		enum hold_event get, run, stop;
+	} cases[] = {
+		{STATUS_NOT_FOUND, HOLD_ABSENT, HOLD_INVALID, HOLD_ABSENT},
+		{STATUS_INVALID_ARGUMENT, HOLD_INVALID, HOLD_INVALID, HOLD_INVALID},
+		{STATUS_UNIMPLEMENTED, HOLD_INVALID, HOLD_INVALID, HOLD_INVALID},
+		{STATUS_PERMISSION_DENIED, HOLD_DENIED, HOLD_DENIED, HOLD_DENIED},
+		{STATUS_UNAUTHENTICATED, HOLD_DENIED, HOLD_DENIED, HOLD_DENIED},
+		{STATUS_ALREADY_EXISTS, HOLD_OTHER, HOLD_OTHER, HOLD_OTHER},
+		{STATUS_UNAVAILABLE, HOLD_LOST, HOLD_LOST, HOLD_LOST},
+		{STATUS_DEADLINE_EXCEEDED, HOLD_LOST, HOLD_LOST, HOLD_LOST},
+		{STATUS_INTERNAL, HOLD_LOST, HOLD_LOST, HOLD_LOST},
+		{STATUS_RESOURCE_EXHAUSTED, HOLD_LOST, HOLD_LOST, HOLD_LOST},
+		{STATUS_FAILED_PRECONDITION, HOLD_LOST, HOLD_LOST, HOLD_LOST},
+	};
+	Holdfast__V1__ErrorDetails details = HOLDFAST__V1__ERROR_DETAILS__INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(hold_judge_error(HOLD_GET, cases[i].status, NULL), cases[i].get);
+		assert_int_equal(hold_judge_error(HOLD_RUN, cases[i].status, NULL), cases[i].run);
+		assert_int_equal(hold_judge_error(HOLD_STOP, cases[i].status, NULL), cases[i].stop);
+	}
+	/* a node that is not ready may be in a moment; who has the volume keeps it */
+	assert_int_equal(hold_judge_error(HOLD_RUN, STATUS_FAILED_PRECONDITION, &details), HOLD_LOST);
+	details.n_claims = 1;
+	assert_int_equal(hold_judge_error(HOLD_RUN, STATUS_FAILED_PRECONDITION, &details), HOLD_REFUSED);
+	assert_int_equal(hold_judge_error(HOLD_GET, STATUS_FAILED_PRECONDITION, &details), HOLD_LOST);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_lives_as_it_should),
+		cmocka_unit_test(what_is_held_is_let_go_for_facts_only),
+		cmocka_unit_test(no_answer_is_asked_for_again_after_a_pause),
+		cmocka_unit_test(every_state_ends_after_two_deadlines_but_the_one_that_holds),
+		cmocka_unit_test(a_stop_is_heard_in_every_state),
+		cmocka_unit_test(an_allocation_is_forgotten_only_when_it_is_surely_nowhere),
+		cmocka_unit_test(the_first_bad_outcome_stays),
+		cmocka_unit_test(an_allocation_is_judged_by_what_is_wanted_and_what_is),
+		cmocka_unit_test(an_error_is_judged_by_its_code_and_what_was_asked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,343 @@
+/* The link that services follow. The folders are real ones below a temporary root, whose owner counts as
+ * root; the mount table is a text. */
+
+#include "cmocka_all.h"
+#include "hold_link.h"
+#include "temp_dir.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/sys.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WIRE "db-0123456789abcdef"
+#define ALLOC "01890000-0000-7000-8000-000000000001"
+#define STAGED "/run/hf/stage/" WIRE
+#define PUBLISHED "/run/hf/publish/" ALLOC
+
+enum { ROOT, HELPER, OTHER };
+
+static char root[TEMP_DIR_SIZE];
+static int root_fd = -1;
+static struct mountinfo table = {.fd = -1};
+static uid_t forced_uid; /* of every folder that is called as this one */
+static ino_t forced_ino;
+
+int __real_sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret);
+int __wrap_sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret);
+
+/* The temporary folders belong to whoever runs this. */
+int __wrap_sys_statx(int dir_fd, const char *name, int flags, unsigned int mask, struct statx *ret)
+{
+	int r = __real_sys_statx(dir_fd, name, flags, mask | STATX_INO, ret);
+
+	if (r < 0)
+		return r;
+	ret->stx_uid = ret->stx_ino == forced_ino ? forced_uid : ROOT;
+	return r;
+}
+
+static void make(const char *path, mode_t mode)
+{
+	char full[TEMP_PATH_SIZE];
+
+	assert_int_equal(mkdir(temp_dir_path(full, root, path), mode), 0);
+	assert_int_equal(chmod(full, mode), 0);
+}
+
+static void set_mode(const char *path, mode_t mode)
+{
+	char full[TEMP_PATH_SIZE];
+
+	assert_int_equal(chmod(temp_dir_path(full, root, path), mode), 0);
+}
+
+static void force_owner(const char *path, uid_t uid)
+{
+	char full[TEMP_PATH_SIZE];
+	struct stat st;
+
+	assert_int_equal(stat(temp_dir_path(full, root, path), &st), 0);
+	forced_ino = st.st_ino;
+	forced_uid = uid;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	temp_dir_make(root);
+	make("run", 0755);
+	make("run/hf", 0755);
+	make("run/hf/stage", 0700);
+	make("run/hf/publish", 0711);
+	make("run/other", 0755);
+	make("run/links", 0755);
+	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	forced_ino = 0;
+	return root_fd < 0 ? -1 : 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *walk)
+{
+	(void)st;
+	(void)kind;
+	(void)walk;
+	return remove(path);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close_fdp(&root_fd);
+	close_fdp(&table.fd);
+	return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void set_table(const char *text)
+{
+	char path[TEMP_PATH_SIZE];
+
+	close_fdp(&table.fd);
+	temp_dir_path(path, root, "table");
+	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
+	table.fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(table.fd >= 0);
+}
+
+static enum status check(const char *path, bool is_device, const char *words)
+{
+	struct error err = {.msg = ""};
+	enum status status = hold_link_check(&table, root_fd, path, WIRE, is_device, &err);
+
+	if (words && !strstr(err.msg, words))
+		fail_msg("'%s' is not in '%s'", words, err.msg);
+	return status;
+}
+
+#define LINE(device, shown, point) \
+	"40 28 " device " " shown " " point " rw,nosuid shared:1 - ext4 /dev/sda rw\n"
+#define HOST LINE("8:1", "/", "/")
+
+static void the_volume_itself_is_given(void **state)
+{
+	static const char *const staged[] = {STAGED, STAGED "/ro-publish", STAGED "/rw-publish"};
+	char text[1000];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(staged); i++) {
+		assert_true(str_format(text, sizeof(text), HOST "41 28 0:50 / %s rw - tmpfs t rw\n%s",
+				       staged[i], LINE("0:50", "/", PUBLISHED "/0")) > 0);
+		set_table(text);
+		assert_int_equal(check(PUBLISHED "/0", false, NULL), STATUS_OK);
+	}
+	/* a directory of the host */
+	set_table(HOST LINE("8:1", "/srv/data", STAGED) LINE("8:1", "/srv/data", PUBLISHED "/31"));
+	assert_int_equal(check(PUBLISHED "/31", false, NULL), STATUS_OK);
+}
+
+static void a_path_that_the_helper_does_not_make_is_not_given(void **state)
+{
+	static const char *const paths[] = {
+		"",
+		"/",
+		"/etc",
+		"run/hf/publish/" ALLOC "/0",
+		PUBLISHED,
+		PUBLISHED "/32",
+		PUBLISHED "/x",
+		PUBLISHED "/0/",
+		PUBLISHED "//0",
+		PUBLISHED "/0/etc",
+		PUBLISHED "/../" ALLOC "/0",
+		"/run/hf/publish/../publish/" ALLOC "/0",
+		"/run/hf/publish/01890000-0000-7000-8000-00000000000g/0",
+		"/" ALLOC "/0",
+		STAGED,
+		STAGED "/rw-publish",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		char text[2000];
+
+		/* even if it were mounted just there */
+		assert_true(str_format(text, sizeof(text),
+				       HOST LINE("0:50", "/", STAGED) "42 28 0:50 / %s rw - ext4 x rw\n",
+				       paths[i][0] ? paths[i] : "/x") > 0);
+		set_table(text);
+		if (check(paths[i], false, "no path that the mount helper makes") !=
+		    STATUS_FAILED_PRECONDITION)
+			fail_msg("'%s' is given", paths[i]);
+	}
+}
+
+static void another_volume_is_not_given(void **state)
+{
+	static const char *const tables[] = {
+		/* of another name */
+		HOST LINE("0:50", "/", "/run/hf/stage/db-0123456789abcdee") LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("0:50", "/", STAGED "x") LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("0:50", "/", STAGED "/staging") LINE("0:50", "/", PUBLISHED "/0"),
+		/* another device, and another directory of the same */
+		HOST LINE("0:51", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("1:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"),
+		HOST LINE("8:1", "/srv/data", STAGED) LINE("8:1", "/srv", PUBLISHED "/0"),
+		/* what lies above it is what a service would get */
+		HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0")
+			LINE("0:60", "/", PUBLISHED "/0"),
+		/* a folder of that name that is not the helper's */
+		HOST LINE("0:50", "/", "/run/other/x/" WIRE) LINE("0:50", "/", PUBLISHED "/0"),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
+		set_table(tables[i]);
+		if (check(PUBLISHED "/0", false, "another volume is mounted there") !=
+		    STATUS_FAILED_PRECONDITION)
+			fail_msg("table %zu", i);
+	}
+}
+
+static void a_stage_tree_of_another_owner_is_not_believed(void **state)
+{
+	(void)state;
+	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"));
+	force_owner("run/hf/stage", OTHER);
+	assert_int_equal(check(PUBLISHED "/0", false, "another volume"), STATUS_FAILED_PRECONDITION);
+	force_owner("run/hf/publish", OTHER);
+	assert_int_equal(check(PUBLISHED "/0", false, "another volume"), STATUS_FAILED_PRECONDITION);
+}
+
+static void nothing_is_given_that_is_not_mounted(void **state)
+{
+	(void)state;
+	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/1"));
+	assert_int_equal(check(PUBLISHED "/0", false, "nothing is mounted there"),
+			 STATUS_FAILED_PRECONDITION);
+}
+
+static void a_tree_that_others_can_change_is_not_followed(void **state)
+{
+	static const char *const folders[] = {"run", "run/hf", "run/hf/publish"};
+	char from[TEMP_PATH_SIZE], to[TEMP_PATH_SIZE];
+
+	(void)state;
+	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0"));
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		set_mode(folders[i], 0775);
+		assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+		set_mode(folders[i], 01757);
+		assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+		set_mode(folders[i], 0755);
+	}
+	force_owner("run/hf", HELPER);
+	assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+	forced_ino = 0;
+	assert_int_equal(rename(temp_dir_path(from, root, "run/hf"), temp_dir_path(to, root, "run/moved")),
+			 0);
+	assert_int_equal(symlink("moved", from), 0);
+	assert_int_equal(check(PUBLISHED "/0", false, "can write there"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(unlink(from), 0);
+}
+
+static void a_device_is_what_the_plugin_has_bound(void **state)
+{
+	(void)state;
+	set_table(HOST LINE("0:5", "/loop0", STAGED "/rw-publish"));
+	assert_int_equal(check(STAGED "/rw-publish", true, NULL), STATUS_OK);
+	assert_int_equal(check(STAGED "/ro-publish", true, "nothing is mounted there"),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(STAGED, true, "no path that"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(STAGED "/staging", true, "no path that"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check("/run/hf/stage/other/rw-publish", true, "no path that"),
+			 STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check("/dev/loop0", true, "no path that"), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(check(PUBLISHED "/0", true, "no path that"), STATUS_FAILED_PRECONDITION);
+	set_mode("run/hf/stage", 0770);
+	assert_int_equal(check(STAGED "/rw-publish", true, "can write there"), STATUS_FAILED_PRECONDITION);
+}
+
+static void a_table_that_cannot_be_read_gives_nothing(void **state)
+{
+	(void)state;
+	set_table(HOST LINE("0:50", "/", STAGED) LINE("0:50", "/", PUBLISHED "/0") "nonsense\n");
+	assert_int_equal(check(PUBLISHED "/0", false, "read the mount table"), STATUS_FAILED_PRECONDITION);
+}
+
+static void the_link_is_made_replaced_and_taken(void **state)
+{
+	char folder[TEMP_PATH_SIZE], link[TEMP_PATH_SIZE], got[100];
+	struct error err;
+	struct stat st;
+
+	(void)state;
+	temp_dir_path(folder, root, "run/links");
+	assert_int_equal(hold_link_take(folder, "db", &err), STATUS_OK);
+	assert_int_equal(hold_link_give(folder, "db", "/a", &err), STATUS_OK);
+	/* left by one that was killed */
+	assert_int_equal(symlink("/x", temp_dir_path(link, root, "run/links/db/mnt.new")), 0);
+	assert_int_equal(hold_link_give(folder, "db", "/b/c", &err), STATUS_OK);
+	assert_int_equal(readlink(temp_dir_path(link, root, "run/links/db/mnt"), got, sizeof(got)), 4);
+	assert_memory_equal(got, "/b/c", 4);
+	assert_int_equal(stat(temp_dir_path(link, root, "run/links/db"), &st), 0);
+	assert_int_equal(st.st_mode & 07777U, 0755);
+	assert_int_equal(hold_link_take(folder, "db", &err), STATUS_OK);
+	assert_int_equal(hold_link_take(folder, "db", &err), STATUS_OK);
+	assert_int_equal(access(link, F_OK), -1);
+	assert_int_equal(hold_link_take("/nonexistent", "db", &err), STATUS_OK);
+	assert_int_equal(hold_link_give("/nonexistent", "db", "/a", &err), STATUS_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "systemd-tmpfiles --create"));
+}
+
+/* As earlier versions left them, whose folders were the holder's. */
+static void a_folder_of_others_is_replaced_when_it_is_empty_and_refused_when_it_is_not(void **state)
+{
+	char folder[TEMP_PATH_SIZE], link[TEMP_PATH_SIZE];
+	struct error err;
+
+	(void)state;
+	temp_dir_path(folder, root, "run/links");
+	make("run/links/db", 0777);
+	assert_int_equal(hold_link_give(folder, "db", "/a", &err), STATUS_OK);
+	assert_int_equal(access(temp_dir_path(link, root, "run/links/db/mnt"), F_OK),
+			 -1); /* leads to nowhere */
+	assert_int_equal(unlink(link), 0);
+	make("run/links/db/held", 0755);
+	force_owner("run/links/db", OTHER);
+	assert_int_not_equal(hold_link_give(folder, "db", "/a", &err), STATUS_OK);
+	assert_non_null(strstr(err.msg, "take it away"));
+	assert_int_equal(unlink(link), -1);
+	assert_int_equal(symlink("held", temp_dir_path(link, root, "run/links/other")), 0);
+	assert_int_not_equal(hold_link_give(folder, "other", "/a", &err), STATUS_OK);
+	assert_int_equal(unlink(link), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_volume_itself_is_given, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_path_that_the_helper_does_not_make_is_not_given, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(another_volume_is_not_given, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_stage_tree_of_another_owner_is_not_believed, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(nothing_is_given_that_is_not_mounted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_tree_that_others_can_change_is_not_followed, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_device_is_what_the_plugin_has_bound, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_table_that_cannot_be_read_gives_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_link_is_made_replaced_and_taken, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_folder_of_others_is_replaced_when_it_is_empty_and_refused_when_it_is_not, set_up,
+			tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

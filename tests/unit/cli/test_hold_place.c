@@ -1,0 +1,241 @@
+#include "hold_place.h"
+#include "hold_spec.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#define ID "01890000-0000-7000-8000-000000000001"
+
+static char folder[] = "/tmp/hold-place-XXXXXX";
+static char spec_path[64], agent_path[64];
+static struct hold_place place;
+
+static int make_folder(void **state)
+{
+	struct error err;
+
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	(void)str_format(spec_path, sizeof(spec_path), "%s/spec.hcl", folder);
+	(void)str_format(agent_path, sizeof(agent_path), "%s/agent.hcl", folder);
+	return hold_place_init(&place, folder, folder, &err) == STATUS_OK ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	(void)unlink(place.note);
+	(void)unlink(place.link);
+	(void)unlink(spec_path);
+	(void)unlink(agent_path);
+	return rmdir(folder);
+}
+
+static void put(const char *path, const char *text)
+{
+	assert_int_equal(file_write_atomic(path, 0600, text, strlen(text)), 0);
+}
+
+static void a_note_is_read_as_it_was_written(void **state)
+{
+	struct hold_note note = {.alloc_id = ID}, got = {.is_ending = true};
+	struct error err;
+
+	(void)state;
+	assert_int_equal(hold_note_read(&place, &got, &err), STATUS_OK);
+	assert_string_equal(got.alloc_id, "");
+	for (int is_ending = 0; is_ending < 2; is_ending++) {
+		note.is_ending = is_ending;
+		assert_int_equal(hold_note_write(&place, &note, &err), STATUS_OK);
+		assert_int_equal(hold_note_read(&place, &got, &err), STATUS_OK);
+		assert_string_equal(got.alloc_id, ID);
+		assert_int_equal(got.is_ending, is_ending);
+	}
+	assert_int_equal(hold_note_remove(&place, &err), STATUS_OK);
+	assert_int_equal(hold_note_remove(&place, &err), STATUS_OK);
+	assert_int_equal(access(place.note, F_OK), -1);
+}
+
+static void a_note_that_is_damaged_is_no_note(void **state)
+{
+	static const char *const damaged[] = {
+		"",
+		"\n",
+		ID,
+		ID " ",
+		ID " \n",
+		ID " ending",
+		ID " ended\n",
+		ID " ending \n",
+		ID " ending\n\n",
+		"01890000-0000-7000-8000-00000000000g\n",
+		"01890000-0000-7000-8000-00000000001\n",
+		ID "0\n",
+		ID "\n" ID "\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(damaged); i++) {
+		struct hold_note got = {.alloc_id = "untouched"};
+		struct error err = {.msg = ""};
+
+		put(place.note, damaged[i]);
+		if (hold_note_read(&place, &got, &err) != STATUS_FAILED_PRECONDITION)
+			fail_msg("'%s' is taken", damaged[i]);
+		assert_string_equal(got.alloc_id, "untouched");
+		assert_non_null(strstr(err.msg, "Next:"));
+	}
+	assert_int_equal(file_write_atomic(place.note, 0600, ID "\n\0\n", sizeof(ID) + 2), 0);
+	assert_int_equal(hold_note_read(&place, &(struct hold_note){.alloc_id = ""}, NULL),
+			 STATUS_FAILED_PRECONDITION);
+	(void)unlink(place.note);
+}
+
+static void the_link_is_replaced_and_removed(void **state)
+{
+	char path[PATH_MAX] = "untouched";
+	struct error err;
+
+	(void)state;
+	assert_false(hold_link_read(&place, path));
+	assert_string_equal(path, "untouched");
+	assert_int_equal(hold_link_make(&place, "/a", &err), STATUS_OK);
+	assert_int_equal(hold_link_make(&place, "/b/c", &err), STATUS_OK);
+	assert_true(hold_link_read(&place, path));
+	assert_string_equal(path, "/b/c");
+	hold_link_remove(&place);
+	hold_link_remove(&place);
+	assert_false(hold_link_read(&place, path));
+}
+
+static void what_is_not_there_or_not_mounted_is_gone(void **state)
+{
+	(void)state;
+	assert_false(hold_is_gone("/"));
+	assert_false(hold_is_gone("/proc"));
+	assert_true(hold_is_gone(folder));
+	assert_true(hold_is_gone("/tmp/hold-place-nothing"));
+	assert_false(hold_is_gone("/dev/null"));   /* a device that is there */
+	assert_false(hold_is_gone("/dev/null/x")); /* cannot be looked at */
+}
+
+static void folders_with_long_names_are_refused(void **state)
+{
+	struct hold_place got;
+	char *name = calloc(1, PATH_MAX + 1);
+
+	(void)state;
+	assert_non_null(name);
+	memset(name, '/', PATH_MAX - NAME_MAX - 11 - 1); /* "/allocation" and the NUL */
+	assert_int_equal(hold_place_init(&got, name, "/r", NULL), STATUS_OK);
+	name[strlen(name)] = '/';
+	assert_int_equal(hold_place_init(&got, name, "/r", NULL), STATUS_INVALID_ARGUMENT);
+	free(name);
+}
+
+#define VOLUME "volume \"data\" {\n source = \"db\"\n access_mode = \"single-node-writer\"\n}\n"
+
+static enum status load(const char *spec, const char *agent, char ret_node[static 64], struct error *err)
+{
+	Holdfast__V1__Allocation *alloc = NULL;
+	struct invocation inv = {.n_args = 0};
+	enum status status;
+
+	put(spec_path, spec);
+	(void)unlink(agent_path);
+	if (agent)
+		put(agent_path, agent);
+	status = hold_spec_load(&inv, spec_path, agent_path, &alloc, err);
+	if (status == STATUS_OK) {
+		assert_string_equal(alloc->id, "");
+		assert_int_equal(alloc->n_volumes, 1);
+		assert_int_equal(str_copy(ret_node, 64, alloc->node_id), 0);
+		holdfast__v1__allocation__free_unpacked(alloc, NULL);
+	}
+	return status;
+}
+
+static void the_node_is_the_one_of_the_agents_settings(void **state)
+{
+	static const struct {
+		const char *spec, *agent, *node;
+	} cases[] = {
+		{"name = \"a\"\n" VOLUME, "node_id = \"w1\"\ncluster = \"c\"\n", "w1"},
+		{"name = \"a\"\nnode = \"w1\"\n" VOLUME, "node_id = \"w1\"\n", "w1"},
+		{"name = \"a\"\nnode = \"w2\"\n" VOLUME, NULL, "w2"},
+		{"name = \"a\"\ndriver = \"none\"\n" VOLUME, "node_id = \"w1\"\n", "w1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char node[64];
+		struct error err = {.msg = ""};
+
+		if (load(cases[i].spec, cases[i].agent, node, &err) != STATUS_OK)
+			fail_msg("%zu: %s", i, err.msg);
+		assert_string_equal(node, cases[i].node);
+	}
+}
+
+static void a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_line(void **state)
+{
+	static const struct {
+		const char *spec, *agent, *text;
+	} cases[] = {
+		{"name = \"a\"\nnode = \"w2\"\n" VOLUME, "node_id = \"w1\"\n",
+		 "spec.hcl:2: the volume would be mounted on"},
+		{"name = \"a\"\n" VOLUME, NULL, "which node is this?"},
+		{"name = \"a\"\n" VOLUME, "node_id = 5\n", "agent.hcl:1: node_id names no node"},
+		{"name = \"a\"\n" VOLUME, "cluster = \"c\"\n", "node_id names no node"},
+		{"name = \"a\"\n" VOLUME, "node_id = \n", "agent.hcl:1: "},
+		{"name = \"a\"\n", "node_id = \"w1\"\n", "here are 0"},
+		{"name = \"a\"\n" VOLUME
+		 "volume \"b\" {\n source = \"x\"\n access_mode = \"single-node-writer\"\n}\n",
+		 "node_id = \"w1\"\n", "here are 2"},
+		{"name = \"a\"\nid = \"" ID "\"\n" VOLUME, "node_id = \"w1\"\n", "spec.hcl:2: leave id out"},
+		{"name = \"a\"\nnonsense = 1\n" VOLUME, "node_id = \"w1\"\n", "spec.hcl:2: "},
+		{"name = \"a\"\n" VOLUME "csi_plugin {\n id = \"p\"\n type = \"node\"\n}\n",
+		 "node_id = \"w1\"\n", "runs no plugin"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char node[64];
+		struct error err = {.msg = ""};
+
+		if (load(cases[i].spec, cases[i].agent, node, &err) != STATUS_INVALID_ARGUMENT ||
+		    !strstr(err.msg, cases[i].text))
+			fail_msg("%zu: '%s' is not in '%s'", i, cases[i].text, err.msg);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_note_is_read_as_it_was_written),
+		cmocka_unit_test(a_note_that_is_damaged_is_no_note),
+		cmocka_unit_test(the_link_is_replaced_and_removed),
+		cmocka_unit_test(what_is_not_there_or_not_mounted_is_gone),
+		cmocka_unit_test(folders_with_long_names_are_refused),
+		cmocka_unit_test(the_node_is_the_one_of_the_agents_settings),
+		cmocka_unit_test(a_file_that_is_not_for_one_volume_of_this_node_is_refused_with_its_line),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
