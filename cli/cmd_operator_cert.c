@@ -37,24 +37,27 @@ struct role {
 	const char *name; /* in the identity */
 	const char *file; /* begin of the names of its files */
 	unsigned int days;
-	const char *place; /* where its program looks: PLACE.pem and PLACE.key */
-	const char *user;
-	const char *then; /* what makes the program use it */
+	const char *place;	/* where its program looks for the certificate */
+	const char *credential; /* of its key, in /etc/credstore */
+	const char *setting;	/* and where else the key can be named */
+	const char *then;	/* what makes the program use it */
 };
 
 static const struct role server_role = {"server",
 					"server",
 					SERVER_DAYS,
-					"/etc/holdfast/tls/server",
-					"the server's user",
-					"reload or start holdfast-server"};
+					"/etc/holdfast/tls/server.pem",
+					"holdfast.server.key",
+					"server.hcl",
+					"systemctl restart holdfast-server"};
 static const struct role node_role = {"node",
 				      "node",
 				      NODE_DAYS,
-				      "/etc/holdfast/tls/node",
-				      "the agent's user",
-				      "restart or start holdfast-agent"};
-static const struct role operator_role = {"operator", "operator", OPERATOR_DAYS, NULL, NULL, NULL};
+				      "/etc/holdfast/tls/node.pem",
+				      "holdfast.node.key",
+				      "agent.hcl",
+				      "systemctl restart holdfast-agent"};
+static const struct role operator_role = {"operator", "operator", OPERATOR_DAYS, NULL, NULL, NULL, NULL};
 
 static const char *folder_of(const struct invocation *inv)
 {
@@ -215,10 +218,12 @@ static enum status find_paths(struct invocation *inv, const struct role *role, c
 static void show_next(const struct role *role, const struct pair *pair)
 {
 	if (role->place) {
-		print_line("Copy %s to %s.pem and %s to %s.key there, mode 0600 and owned by %s, with %s as "
-			   "/etc/holdfast/tls/ca.pem; then %s.",
-			   pair->cert, role->place, pair->key, role->place, role->user, pair->ca_cert,
-			   role->then);
+		print_line(
+			"Copy %s to %s and %s to /etc/holdfast/tls/ca.pem there, and the key %s to "
+			"/etc/credstore/%s, mode 0600 and owned by root, from where its unit hands it over "
+			"(or name it by tls { key = } in /etc/holdfast/%s); then: %s.",
+			pair->cert, role->place, pair->ca_cert, pair->key, role->credential, role->setting,
+			role->then);
 		return;
 	}
 	print_line("Give both and %s to the operator, who names them with --cert, --key and --ca, or with "

@@ -63,6 +63,8 @@ enum option_id {
 	OPT_MANAGEMENT,
 	OPT_WHO,
 	OPT_OBJECT,
+	OPT_CLUSTER,
+	OPT_TICKET_KEY,
 	OPT_UID, /* from here to OPT_DETACH: of policy explain, given on to holdfast-policy */
 	OPT_PROFILE,
 	OPT_BY_ID,

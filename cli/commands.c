@@ -257,6 +257,13 @@ const struct command commands[] = {
 	 .min_args = 1,
 	 .max_args = 2,
 	 .run = cmd_policy_explain},
+	{.path = "policy init",
+	 .args = "--node ID --cluster NAME --ticket-key HEX",
+	 .help = "Print a first policy for the mount helper of this machine",
+	 .example = "--node worker-1 --cluster prod "
+		    "--ticket-key 8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c",
+	 .options = OPTION_BIT(OPT_NODE) | OPTION_BIT(OPT_CLUSTER) | OPTION_BIT(OPT_TICKET_KEY),
+	 .run = cmd_policy_init},
 	{.path = "operator status",
 	 .args = "",
 	 .help = "Show the server: counts, index and ticket key",

@@ -157,12 +157,15 @@
 	  "the mount that holds a tree must be shared: mount --make-shared it")                              \
 	X(START_DEV, 77, "dev", "/dev must be a devtmpfs of root, /sys must be sysfs")                       \
 	X(START_POLICY, 78, "policy",                                                                        \
-	  "the policy must be a regular file of root that nobody else can write, below directories of root") \
+	  "the policy must be a regular file of root that nobody else can write, below directories of "      \
+	  "root; "                                                                                           \
+	  "holdfast policy init prints one to begin with")                                                   \
 	X(START_POLICY_TEXT, 78, "policy-text",                                                              \
 	  "line N of the policy is wrong; holdfast policy check says why")                                   \
 	X(START_POLICY_AGENT, 78, "policy-agent", "the policy has no block for agent uid N")                 \
 	X(START_HELPER_UID, 78, "helper-uid",                                                                \
-	  "the unit of the socket door runs it as another uid than the policy's helper_uid N")               \
+	  "the policy's helper_uid N is not the uid that the unit of the socket door runs it as: id -u "     \
+	  "holdfast-mount, or the User= of a drop-in")                                                       \
 	X(START_LOCKDOWN, 79, "lock-down",                                                                   \
 	  "it could not give up its privileges; the agent's unit must allow CAP_SETPCAP, CAP_SYS_ADMIN and " \
 	  "CAP_AUDIT_WRITE in CapabilityBoundingSet=")

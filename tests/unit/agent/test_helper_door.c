@@ -97,7 +97,7 @@ static void what_keeps_the_socket_door_shut_is_told(void **state)
 	fake_helper_listen(&f->fake);
 	pool_make(f, 1, 5000);
 	pool_count(f, &f->down, 2);
-	assert_non_null(strstr(f->last_down.msg, "helper-uid: nofile: the unit of the socket door runs it"));
+	assert_non_null(strstr(f->last_down.msg, "helper-uid: nofile: the policy's helper_uid"));
 	pool_count(f, &f->ready, 1);
 }
 

@@ -1,0 +1,102 @@
+#include "commands.h"
+#include "output.h"
+#include "policy_text.h"
+
+#include "base/id.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <sys/stat.h>
+
+/* The accounts of the packages, see docs/adr/13-at-home-on-the-host.md. */
+static const char agent_account[] = "holdfast";
+static const char helper_account[] = "holdfast-mount";
+
+enum {
+	NAME_MAX_BYTES = 63,
+	TICKET_KEY_BYTES = 32,
+	FIRST_PID_NAMESPACE = 0xEFFFFFFC, /* PROC_PID_INIT_INO of the kernel */
+};
+
+static enum status find_account(const char *name, const char *package, uint32_t *ret_uid, uint32_t *ret_gid,
+				struct error *err)
+{
+	const struct passwd *entry;
+
+	errno = 0;
+	entry = getpwnam(name);
+	if (!entry)
+		return error_set(err, STATUS_NOT_FOUND, errno,
+				 "this machine has no account %s. Next: install the package %s, or run this "
+				 "on the node",
+				 name, package);
+	*ret_uid = entry->pw_uid;
+	*ret_gid = entry->pw_gid;
+	return STATUS_OK;
+}
+
+static enum status take_name(struct invocation *inv, enum option_id id, const char **ret, struct error *err)
+{
+	const char *name = inv->options[id];
+
+	if (!name)
+		return usage_error(inv, err, "--%s is needed", command_options[id].name);
+	if (!id_is_name(name, NAME_MAX_BYTES))
+		return usage_error(inv, err, "--%s: '%.64s' is not a name (A-Z a-z 0-9 _ and -, up to %d)",
+				   command_options[id].name, name, NAME_MAX_BYTES);
+	*ret = name;
+	return STATUS_OK;
+}
+
+static enum status take_ticket_key(struct invocation *inv, const char **ret, struct error *err)
+{
+	unsigned char key[TICKET_KEY_BYTES];
+	const char *hex = inv->options[OPT_TICKET_KEY];
+
+	if (!hex)
+		return usage_error(inv, err, "--ticket-key is needed; holdfast operator status prints it");
+	if (hex_decode(key, sizeof(key), hex) < 0)
+		return usage_error(
+			inv, err,
+			"--ticket-key: %d hex digits are wanted, as holdfast operator status prints",
+			2 * TICKET_KEY_BYTES);
+	*ret = hex;
+	return STATUS_OK;
+}
+
+static bool is_container(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != FIRST_PID_NAMESPACE;
+}
+
+enum status cmd_policy_init(struct invocation *inv, struct error *err)
+{
+	struct policy_words words = {.is_container = is_container()};
+	char text[POLICY_TEXT_SIZE];
+	uint32_t agent_gid;
+	enum status status;
+	int r;
+
+	status = take_name(inv, OPT_CLUSTER, &words.cluster, err);
+	if (status == STATUS_OK)
+		status = take_name(inv, OPT_NODE, &words.node, err);
+	if (status == STATUS_OK)
+		status = take_ticket_key(inv, &words.ticket_key, err);
+	if (status == STATUS_OK)
+		status = find_account(agent_account, "holdfast-agent", &words.agent_uid, &agent_gid, err);
+	if (status == STATUS_OK)
+		status = find_account(helper_account, "holdfast-mounthelper", &words.helper_uid,
+				      &words.helper_gid, err);
+	if (status != STATUS_OK)
+		return status;
+	r = policy_text(&words, text);
+	if (r < 0)
+		return error_set(err, STATUS_INTERNAL, r, "put the policy together");
+	if (inv->options[OPT_JSON])
+		return print_json(json_pack("{ss}", "policy", text), err);
+	print_text(stdout, text);
+	return STATUS_OK;
+}
