@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-CONF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../systemd/holdfast-plugins.conf")
+CONF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../systemd/holdfast-agent.tmpfiles")
 AGENT, THIRD = "daemon", "nobody"
 CONNECT = """
 import socket, sys
