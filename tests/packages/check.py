@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Are the packages that ./dev package left in build/package fit for Debian?
+
+lintian, hardening flags in the log of a whole build, ownership and modes, maintainer scripts, and the same bytes again from
+a copy of the source in another folder. Ends with `N passed, N failed`.
+"""
+
+import argparse
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HELPER = "./usr/libexec/holdfast/holdfast-mounthelper"
+EXPECTED = {"agent", "mounthelper", "server", "cli"}
+BUILD_SECONDS = 900
+
+
+class Failure(Exception):
+    pass
+
+
+def run(*args, **kwargs):
+    return subprocess.run(
+        args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False, **kwargs
+    )
+
+
+def need(condition, why):
+    if not condition:
+        raise Failure(why)
+
+
+def packages(checkout):
+    found = {}
+    for path in glob.glob(os.path.join(checkout, "build", "package", "*.deb")):
+        found[os.path.basename(path).split("_")[0].removeprefix("holdfast-")] = path
+    return found
+
+
+def field(deb, name):
+    return run("dpkg-deb", "-f", deb, name).stdout.strip()
+
+
+def contents(deb):
+    """(mode, owner, path) of all that is in it."""
+    for line in run("dpkg-deb", "-c", deb).stdout.splitlines():
+        mode, owner, _, _, _, path = line.split(None, 5)
+        yield mode, owner, path.split(" -> ")[0]
+
+
+def all_are_there(debs):
+    need(EXPECTED <= set(debs), f"missing: {EXPECTED - set(debs)}; run ./dev package")
+
+
+def they_belong_together(debs):
+    with open(os.path.join(CHECKOUT, "CMakeLists.txt"), encoding="utf-8") as f:
+        version = re.search(r"VERSION ([0-9.]+) LANGUAGES", f.read())[1]
+    with open(os.path.join(CHECKOUT, "cmake/debian/changelog"), encoding="utf-8") as f:
+        need(f.readline().startswith(f"holdfast ({version}) "), f"changelog does not begin with version {version}")
+    for deb in debs.values():
+        need(field(deb, "Version") == version, f"{deb}: version is not {version}")
+    # agent and helper are of one version of their protocol
+    need(f"holdfast-mounthelper (= {version})" in field(debs["agent"], "Depends"), "agent: depends on another helper")
+
+
+def lintian_has_nothing_to_say(debs):
+    # as root it warns about that alone
+    done = run("lintian", "--allow-root", "--fail-on=error,warning", "--tag-display-limit=0", *sorted(debs.values()))
+    said = [line for line in done.stdout.splitlines() if re.match(r"[EWIP]: ", line)]
+    need(not said and done.returncode == 0, "\n".join(said) or done.stdout)
+
+
+def every_override_has_a_reason(debs):
+    for path in glob.glob(os.path.join(CHECKOUT, "cmake/debian/*.lintian-overrides")):
+        with open(path, encoding="utf-8") as f:
+            before = "\n"
+            for line in f:
+                # one comment may stand before several
+                need(line.startswith("#") or before.startswith(("#", "holdfast-")), f"{path}: {line.strip()}")
+                before = line
+
+
+def nothing_in_them_has_privilege(debs):
+    for deb in debs.values():
+        for mode, owner, path in contents(deb):
+            need(owner == "root/root", f"{deb}: {path} is {owner}'s")
+            need("s" not in mode and "t" not in mode and mode[5] == "-" == mode[8] or mode[0] == "l", f"{deb}: {path} {mode}")
+            need(path.startswith(("./etc/", "./usr/")) or path == "./", f"{deb}: {path}")
+
+
+def what_is_in_etc_is_a_conffile(debs):
+    for deb in debs.values():
+        files = {path[1:] for mode, _, path in contents(deb) if path.startswith("./etc/") and mode[0] == "-"}
+        conffiles = set(run("dpkg-deb", "-I", deb, "conffiles").stdout.split()) if files else set()
+        need(files == conffiles, f"{deb}: {files ^ conffiles}")
+
+
+def the_two_helpers_are_the_same_bytes(debs):
+    with tempfile.TemporaryDirectory() as folder:
+        run("dpkg-deb", "-x", debs["mounthelper"], folder)
+        first, second = digest(os.path.join(folder, HELPER)), digest(os.path.join(folder, HELPER + "-socket"))
+        need(first == second, "setuid door and socket door have different programs")
+
+
+def scripts_are_shell(debs):
+    scripts = [p for p in glob.glob(os.path.join(CHECKOUT, "build/package/debian/*/*")) if not p.endswith("conffiles")]
+    need(len(scripts) >= 3 * len(EXPECTED), f"only {scripts}")
+    done = run("shellcheck", "-s", "sh", *scripts, os.path.join(CHECKOUT, "cmake/debian/holdfast-in-use"))
+    need(done.returncode == 0, done.stdout)
+    for script in scripts:
+        with open(script, encoding="utf-8") as f:
+            text = f.read()
+        need("\nset -e\n" in text, f"{script}: no set -e")
+        need("@" not in re.sub(r"holdfast-volume@|mounthelper@", "", text), f"{script}: not filled in")
+        # mounts and helpers are nobody's business here
+        need(not re.search(r"\bumount -|\bpkill\b|\bkillall\b|restart [^#\n]*mounthelper|rm -r", text), script)
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+class Again:
+    """The packages once more, from a copy of the source elsewhere, at another time, with another umask."""
+
+    def __init__(self, folder):
+        self.checkout = os.path.join(folder, "another", "place")
+        os.makedirs(self.checkout)
+        listed = run("git", "-C", CHECKOUT, "ls-files", "-co", "--exclude-standard").stdout.splitlines()
+        for name in listed:
+            source = os.path.join(CHECKOUT, name)
+            if os.path.isfile(source):
+                target = os.path.join(self.checkout, name)
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                shutil.copy(source, target)
+        date = run("git", "-C", CHECKOUT, "log", "-1", "--format=%ct").stdout.strip()
+        self.done = run("./dev", "package", cwd=self.checkout, timeout=BUILD_SECONDS, umask=0o077, env=os.environ | {
+            "SOURCE_DATE_EPOCH": date, "TZ": "Pacific/Kiritimati", "LANG": "C"})  # fmt: skip
+
+    def the_bytes_are_the_same(self, debs):
+        need(self.done.returncode == 0, self.done.stdout[-3000:])
+        again = packages(self.checkout)
+        need(set(again) == set(debs), f"{set(again) ^ set(debs)}")
+        for name, path in debs.items():
+            need(digest(path) == digest(again[name]), f"{name}: other bytes; compare {path} by diffoscope")
+
+    def every_compiler_call_is_hardened(self, debs):
+        log = os.path.join(self.checkout, "build/package/build.log")
+        need(os.path.getsize(log) > 100000, "the log of the build is short")
+        # it begins to read where dpkg-buildpackage does
+        with open(log, encoding="utf-8", errors="replace") as f, open(log + ".blhc", "w", encoding="utf-8") as out:
+            out.write("dpkg-buildpackage: info: source package holdfast\n" + f.read())
+        # the mount helper is linked as a static PIE, which it does not know
+        done = run("blhc", "--all", "--ignore-line", ".* -static-pie .*", log + ".blhc")
+        need(done.returncode == 0, done.stdout[-3000:])
+        with open(log, encoding="utf-8", errors="replace") as f:
+            links = [line for line in f if " -static-pie " in line]
+        need(links and all("-z,relro" in line and "-z,now" in line for line in links), "the mount helper's link")
+
+
+def main():
+    argparse.ArgumentParser(usage=__doc__).parse_args()
+    debs = packages(CHECKOUT)
+    passed, failed = 0, 0
+    checks = [all_are_there, they_belong_together, lintian_has_nothing_to_say, every_override_has_a_reason,
+              nothing_in_them_has_privilege, what_is_in_etc_is_a_conffile, the_two_helpers_are_the_same_bytes,
+              scripts_are_shell]  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="holdfast-packages-") as folder:
+        again = Again(folder)
+        for check in [*checks, again.the_bytes_are_the_same, again.every_compiler_call_is_hardened]:
+            try:
+                check(debs)
+                passed += 1
+                print(f"[       OK ] {check.__name__}", flush=True)
+            except (Failure, KeyError) as e:
+                failed += 1
+                print(f"{e}\n[  FAILED  ] {check.__name__}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
