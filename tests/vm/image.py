@@ -71,7 +71,7 @@ EARLY_INIT = """#!/bin/busybox sh
 while read module; do /bin/busybox insmod /modules/$module; done </modules/list
 /bin/busybox mount -t ext4 /dev/vda /root || exec /bin/busybox poweroff -f
 /bin/busybox mount --move /dev /root/dev
-exec /bin/busybox switch_root /root /sbin/holdfast-vm
+exec /bin/busybox switch_root /root INIT
 """
 
 
@@ -85,10 +85,10 @@ def say(text):
 
 
 @contextlib.contextmanager
-def locked():
-    """One at a time makes an image or a snapshot, and nobody uses a half-made one."""
-    os.makedirs(CACHE, mode=0o700, exist_ok=True)
-    with open(os.path.join(CACHE, "lock"), "w", encoding="ascii") as f:
+def locked(folder=CACHE):
+    """One at a time makes an image or a snapshot in the folder, and nobody uses a half-made one."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         yield
 
@@ -142,10 +142,23 @@ def fetch_kernel(package, folder):
     run("apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", package, cwd=folder)
     (deb,) = os.listdir(folder)
     run("dpkg-deb", "-x", os.path.join(folder, deb), folder)
+    os.unlink(os.path.join(folder, deb))
     if not os.path.exists(os.path.join(folder, "usr/lib")):  # where kmod looks below another root
         os.makedirs(os.path.join(folder, "usr"), exist_ok=True)
         os.symlink("../lib", os.path.join(folder, "usr/lib"))
     run("depmod", "-b", folder, package.removeprefix("linux-image-"))
+
+
+def ensure_kernel(package):
+    """The folder with the kernel's package unpacked; made when it is not there yet. Call it locked()."""
+    folder = os.path.join(CACHE, package)
+    if os.path.isdir(folder):
+        os.utime(folder)
+        return folder
+    shutil.rmtree(folder + ".new", ignore_errors=True)
+    fetch_kernel(package, folder + ".new")
+    os.rename(folder + ".new", folder)
+    return folder
 
 
 def module_files(kernel, version, names):
@@ -159,10 +172,10 @@ def module_files(kernel, version, names):
     return list(files)
 
 
-def add_modules(root, kernel, version):
+def add_modules(root, kernel, version, names=MODULES):
     source = os.path.realpath(os.path.join(kernel, "lib/modules", version))
     target = os.path.join(root, "usr/lib/modules", version)
-    for path in module_files(kernel, version, MODULES):
+    for path in module_files(kernel, version, names):
         copy = os.path.join(target, os.path.relpath(path, source))
         os.makedirs(os.path.dirname(copy), exist_ok=True)
         shutil.copy(path, copy)
@@ -171,8 +184,8 @@ def add_modules(root, kernel, version):
     run("depmod", "-b", root, version)
 
 
-def make_early_root(path, kernel, version):
-    """The initial RAM disk: busybox, the modules of the disk, one script."""
+def make_early_root(path, kernel, version, init):
+    """The initial RAM disk: busybox, the modules of the disk, one script. init: what becomes PID 1 of the guest."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("bin", "dev", "root", "modules"):
             os.mkdir(os.path.join(folder, name))
@@ -183,7 +196,7 @@ def make_early_root(path, kernel, version):
         with open(os.path.join(folder, "modules", "list"), "w", encoding="ascii") as f:
             f.writelines(os.path.basename(module) + "\n" for module in files)
         with open(os.path.join(folder, "init"), "w", encoding="ascii") as f:
-            f.write(EARLY_INIT)
+            f.write(EARLY_INIT.replace("INIT", init))
         os.chmod(os.path.join(folder, "init"), 0o755)
         names = "".join(
             os.path.relpath(os.path.join(where, name), folder) + "\n"
@@ -200,11 +213,10 @@ def build(package, target):
     """Make disk, vmlinuz and initrd in the folder target, which must be empty."""
     version = package.removeprefix("linux-image-")
     with tempfile.TemporaryDirectory(prefix="holdfast-vm-", dir=roomy_folder()) as work:
-        root, kernel = os.path.join(work, "root"), os.path.join(work, "kernel")
+        root, kernel = os.path.join(work, "root"), ensure_kernel(package)
         make_root(root)
-        fetch_kernel(package, kernel)
         add_modules(root, kernel, version)
-        make_early_root(os.path.join(target, "initrd"), kernel, version)
+        make_early_root(os.path.join(target, "initrd"), kernel, version, "/sbin/holdfast-vm")
         shutil.copy(os.path.join(kernel, "boot", "vmlinuz-" + version), os.path.join(target, "vmlinuz"))
         # a label says which; the journal stays, because a test cuts the power
         run("mke2fs", "-q", "-t", "ext4", "-L", "holdfast-vm", "-E", "lazy_itable_init=1,root_owner=0:0", "-d", root,
@@ -219,10 +231,11 @@ def roomy_folder():
     return None
 
 
-def forget_old(current):
-    for name in os.listdir(CACHE):
-        path = os.path.join(CACHE, name)
-        if os.path.isdir(path) and name != current and os.path.getmtime(path) < time.time() - KEEP_DAYS * 86400:
+def forget_old(above=CACHE):
+    """What nobody has used for long; who uses an image touches its folder."""
+    for name in os.listdir(above):
+        path = os.path.join(above, name)
+        if os.path.isdir(path) and os.path.getmtime(path) < time.time() - KEEP_DAYS * 86400:
             shutil.rmtree(path)
 
 
@@ -236,7 +249,7 @@ def ensure():
         return folder
     started = time.monotonic()
     say(f"making the image of {SUITE} with {package}")
-    forget_old(name)
+    forget_old()
     unfinished = folder + ".new"
     shutil.rmtree(unfinished, ignore_errors=True)
     os.mkdir(unfinished)

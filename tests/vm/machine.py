@@ -1,9 +1,10 @@
-"""One virtual machine: QEMU without KVM, two disks, one line to the guest, no network card.
+"""One virtual machine: QEMU without KVM, some disks, one line to the guest, no network card.
 
 TCG only: /dev/kvm may be there and yet be unable to run Debian's kernel, and one way everywhere is worth more than
 a fast way somewhere.
 """
 
+import dataclasses
 import json
 import os
 import select
@@ -19,25 +20,40 @@ MEMORY_MIB = 1024
 PAYLOAD_SIZE = 256 << 20
 MARK = b"holdfast-vm: "
 CONSOLE_LINES = 40
+PANIC = "Kernel panic"  # how the kernel begins its last words
 
 # panic: the kernel reboots at once, which -no-reboot turns into QEMU's end
-KERNEL_WORDS = "console=ttyS0 rw quiet panic=-1 audit=1 random.trust_cpu=on"
+# audit_backlog_limit: of records that wait for auditd while the machine boots, however long that takes
+KERNEL_WORDS = "console=ttyS0 rw quiet panic=-1 audit=1 audit_backlog_limit=8192 random.trust_cpu=on"
+# Limits are for what hangs: on a machine that has much else to do everything takes ten times as long.
+REBOOT_SECONDS = 300  # a quiet machine takes 3
 
 
 class GuestFailure(Exception):
     """The guest did not do what a guest does, whatever its payload is."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """In what one guest differs from another: a snapshot of the one is nothing to the other."""
+
+    words: str = ""  # more of the kernel's command line
+    scratch: tuple = ()  # further disks, vdc and on: (serial number, bytes), empty at first
+
+
 class Machine:
     """To be used in a with statement, which ends QEMU."""
 
-    def __init__(self, image, disk, payload, incoming=None):
+    def __init__(self, kind, image, disk, payload, scratch=(), incoming=None):
+        """image: folder with vmlinuz and initrd. scratch: files, one for each disk of kind.scratch."""
         self.folder = tempfile.TemporaryDirectory(prefix="holdfast-vm-")
         self.console = os.path.join(self.folder.name, "console")
         self.port, port_there = socket.socketpair()
         self.control, control_there = socket.socketpair()
         self.unread = b""
-        argv = self.argv(image, disk, payload, port_there.fileno(), control_there.fileno())
+        drives = [(disk, "format=qcow2", "root"), (payload, "format=raw,readonly=on", "payload")]
+        drives += [(path, "format=raw", serial) for path, (serial, _) in zip(scratch, kind.scratch, strict=True)]
+        argv = self.argv(kind, image, drives, port_there.fileno(), control_there.fileno())
         if incoming:
             argv += ["-incoming", incoming]
         try:
@@ -53,18 +69,19 @@ class Machine:
         self.answer()  # the greeting
         self.ask("qmp_capabilities")
 
-    def argv(self, image, disk, payload, port, control):
+    def argv(self, kind, image, drives, port, control):
+        words = f"{KERNEL_WORDS} {kind.words}".strip()
         argv = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "qemu64,-cx16"]
         argv += ["-smp", str(CPUS), "-m", str(MEMORY_MIB), "-nodefaults", "-no-user-config", "-no-reboot"]
         argv += ["-display", "none", "-kernel", os.path.join(image, "vmlinuz")]
-        argv += ["-initrd", os.path.join(image, "initrd"), "-append", KERNEL_WORDS, "-serial", "file:" + self.console]
+        argv += ["-initrd", os.path.join(image, "initrd"), "-append", words, "-serial", "file:" + self.console]
         argv += ["-chardev", f"socket,id=control,fd={control}", "-mon", "chardev=control,mode=control"]
         argv += ["-chardev", f"socket,id=port,fd={port}", "-device", "virtio-serial-pci"]
         argv += ["-device", "virtserialport,chardev=port,name=holdfast"]
         # unsafe: what the guest has flushed need not reach this machine's disk, only this machine
-        for name, path, how in (("vda", disk, "format=qcow2"), ("vdb", payload, "format=raw,readonly=on")):
-            argv += ["-drive", f"if=none,id={name},file={path},cache=unsafe,{how}"]
-            argv += ["-device", f"virtio-blk-pci,drive={name}"]
+        for path, how, serial in drives:
+            argv += ["-drive", f"if=none,id={serial},file={path},cache=unsafe,{how}"]
+            argv += ["-device", f"virtio-blk-pci,drive={serial},serial={serial}"]
         return argv
 
     def __enter__(self):
@@ -107,9 +124,26 @@ class Machine:
         self.ask("quit")
         self.process.wait()
 
-    def console_end(self):
+    def reboot(self):
+        """Let the guest shut itself down in order; its end is that of QEMU."""
+        self.port.sendall(b"reboot\n")
+        try:
+            self.process.wait(REBOOT_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise GuestFailure(f"the guest did not shut down within {REBOOT_SECONDS} s\n{self.console_end()}") from None
+        if PANIC in self.console_text():
+            raise GuestFailure(f"the guest died when it shut down\n{self.console_end()}")
+
+    def console_text(self):
         with open(self.console, encoding="utf-8", errors="replace") as f:
-            return "".join(f.readlines()[-CONSOLE_LINES:])
+            return f.read()
+
+    def console_end(self):
+        """The last lines of the console; if the kernel panicked, those from there on, as its trace may be long."""
+        before, panic, after = self.console_text().partition(PANIC)
+        if panic:
+            return "\n".join((panic + after).splitlines()[:CONSOLE_LINES])
+        return "\n".join(before.splitlines()[-CONSOLE_LINES:])
 
     def lines(self, seconds):
         """Lines from the guest, without their ends, as they come."""
@@ -141,6 +175,16 @@ class Machine:
         """Let the guest run the payload; the exit status."""
         self.port.sendall(f"go {time.time():.3f}\n".encode())
         return int(self.wait_for("exit", seconds, output))
+
+
+def empty_disks(kind, folder):
+    """Files for the disks of kind.scratch, in folder; sparse."""
+    paths = []
+    for serial, size in kind.scratch:
+        paths.append(os.path.join(folder, serial))
+        with open(paths[-1], "wb") as f:
+            f.truncate(size)
+    return paths
 
 
 def to_stdout(line):

@@ -6,6 +6,7 @@
   *                 anything else run wants beside itself, in /payload
 """
 
+import dataclasses
 import glob
 import os
 import re
@@ -20,18 +21,39 @@ AFTER_POWER_CUT = "after-power-cut"
 
 PASSED = re.compile(r"\[ +OK +\] (.+)$")
 FAILED = re.compile(r"\[ +FAILED +\] (.+)$")
+# How a phase may follow the one before, on the same disk.
+POWER_CUT = "power-cut"
+REBOOT = "reboot"
 SUMMARY = re.compile(r"\d+ test\(s\)")  # cmocka says "[  FAILED  ] tests: 2 test(s), listed below:" too
 
 
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """One boot of a payload: what runs in it, and how it came to it."""
+
+    run: object  # for the payload's own pack()
+    after: str | None = None  # POWER_CUT, REBOOT; None for the first
+
+
 class Payload:
+    guest = "small"
+
     def __init__(self, name, checkout=CHECKOUT):
         self.name, self.checkout = name, os.path.abspath(checkout)
         self.folder = os.path.join(FOLDER, name)
         if not os.path.exists(os.path.join(self.folder, "run")):
             raise LookupError(f"no payload {name}; there are: {', '.join(all_names())}")
 
-    def cuts_the_power(self):
-        return os.path.exists(os.path.join(self.folder, AFTER_POWER_CUT))
+    def phases(self):
+        again = os.path.exists(os.path.join(self.folder, AFTER_POWER_CUT))
+        return [Phase("run")] + ([Phase(AFTER_POWER_CUT, POWER_CUT)] if again else [])
+
+    def collect(self, scratch):
+        """What is to be kept of a guest that has ended: its scratch disks."""
+
+    def unexpected(self):
+        """What is wrong although no test said so, one line each; after collect()."""
+        return []
 
     def built_files(self):
         with open(os.path.join(self.folder, "files"), encoding="utf-8") as f:
@@ -42,18 +64,16 @@ class Payload:
                 raise LookupError(f"{self.name}: nothing is {pattern} in {self.checkout}; build it first")
             yield from sorted(found)
 
-    def pack(self, path, run="run"):
-        """Write the disk that the guest unpacks over its root; run is the file to start there."""
+    def pack(self, path, phase):
+        """Write the disk that the guest unpacks over its root; phase.run is the file to start there."""
         with tarfile.open(path, "w") as tar:
             for built in self.built_files():
                 tar.add(built, arcname=built.lstrip("/"))
             tar.add(self.folder, arcname="payload")
             tar.add(os.path.join(HERE, "guest", "say"), arcname="payload/say")
             tar.addfile(link("payload/checkout", self.checkout))
-            tar.addfile(link("payload/start", run))
-        if os.path.getsize(path) > PAYLOAD_SIZE:
-            raise RuntimeError(f"{self.name} is larger than {PAYLOAD_SIZE >> 20} MiB")
-        os.truncate(path, PAYLOAD_SIZE)
+            tar.addfile(link("payload/start", phase.run))
+        fill_up(path, self.name)
 
 
 class Command(Payload):
@@ -70,6 +90,12 @@ class Command(Payload):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as f:
             f.write(f"#!/bin/sh\n{command}\n" if command else "")
             os.fchmod(f.fileno(), 0o755)
+
+
+def fill_up(path, name):
+    if os.path.getsize(path) > PAYLOAD_SIZE:
+        raise RuntimeError(f"{name} is larger than {PAYLOAD_SIZE >> 20} MiB")
+    os.truncate(path, PAYLOAD_SIZE)
 
 
 def link(path, target):
@@ -95,6 +121,15 @@ class Tally:
         """A payload that fails without saying in which test, or that says nothing, failed as a whole."""
         if not self.failed and (status != 0 or self.passed == 0):
             self.failed[f"{name}: exit {status} after {self.passed} tests"] = True
+
+
+def report(tallies):
+    """Print what failed and the sums; the exit status."""
+    failed = [f"{name}: {test}" for name, tally in tallies.items() for test in tally.failed]
+    for test in failed:
+        print(f"FAILED {test}")
+    print(f"{sum(tally.passed for tally in tallies.values())} passed, {len(failed)} failed")
+    return 1 if failed else 0
 
 
 def all_names():

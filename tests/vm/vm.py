@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Run what is built in a Debian guest with Debian's 6.1 kernel, under QEMU without KVM.
+"""Run what is built in Debian guests with Debian's 6.1 kernel, under QEMU without KVM.
 
-usage: vm.py test                       this program's own tests, then every payload
-       vm.py run [options] PAYLOAD...   run payloads, each in a guest of its own
+usage: vm.py test                       this program's own tests, then every payload and every case for the vm
+       vm.py run [options] NAME...      run payloads of payloads/ in the small guest, or cases (test_...) of
+                                        tests/systemd/cases in the guest with systemd, each in a guest of its own
        vm.py look [options] COMMAND     run a shell command in a guest, to look around
-       vm.py prepare                    make image and snapshot unless they are there
-options: --checkout FOLDER  whose build is taken (this one)   --seconds N  limit of each run (600)
+       vm.py prepare                    make images and snapshots unless they are there
+options: --guest small|systemd|bare  which one to look around in (small); bare: systemd, without our packages
+         --checkout FOLDER  whose build is taken (this one)   --seconds N  limit of each boot (1200)
          --cold             boot instead of waking the snapshot
 test and run end with `N passed, N failed`. Works as root; see README.md.
 """
@@ -19,30 +21,47 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import case  # noqa: E402
 import machine  # noqa: E402
+import small_guest  # noqa: E402
 import snapshot  # noqa: E402
+import systemd_guest  # noqa: E402
 from image import say  # noqa: E402
-from payload import CHECKOUT, Command, Payload, Tally, all_names  # noqa: E402
+from payload import CHECKOUT, Command, Payload, Tally, all_names, report  # noqa: E402
 
-RUN_SECONDS = 600
+RUN_SECONDS = 1200
 # What stops a payload without being a bug of this program: no QEMU, no mirror, nothing built, a guest that dies.
 EXPECTED = (machine.GuestFailure, LookupError, OSError, RuntimeError, subprocess.SubprocessError)
 
 
+GUESTS = {"small": small_guest.ensure, "systemd": systemd_guest.ensure, "bare": systemd_guest.ensure_bare}
+
+
+def make_payload(name, checkout):
+    return case.Case(name, checkout) if name.startswith("test_") else Payload(name, checkout)
+
+
 def run_payload(name, options):
-    """The tally of one payload."""
-    tally, started = Tally(), time.monotonic()
+    """The tally of one payload or case."""
+    tally, started, log = Tally(), time.monotonic(), []
 
     def output(line):
         tally.line(line)
+        log.append(line + "\n")
         machine.to_stdout(line)
 
     say(f"payload {name}")
     try:
-        status = snapshot.run(Payload(name, options.checkout), output, options.seconds, options.cold)
+        payload = make_payload(name, options.checkout)
+        source = GUESTS[payload.guest](options.checkout)
+        status = snapshot.run(source, payload, output, options.seconds, options.cold)
+        for line in payload.unexpected():
+            output(f"[  FAILED  ] {name}: {line}")
     except EXPECTED as e:
-        say(f"{name}: {e}")
+        output(f"vm: {name}: {e}")
         status = -1
+    with open(os.path.join(case.artefacts("vm", name, options.checkout, empty=False), "log"), "w", encoding="utf-8") as f:
+        f.writelines(log)
     tally.end(name, status)
     say(f"{name}: {tally.passed} passed, {len(tally.failed)} failed in {time.monotonic() - started:.1f} s")
     return tally
@@ -59,31 +78,36 @@ def run_own_tests():
     return tally
 
 
-def report(tallies):
-    """Print what failed and the sums; the exit status."""
-    failed = [f"{name}: {test}" for name, tally in tallies.items() for test in tally.failed]
-    for test in failed:
-        print(f"FAILED {test}")
-    print(f"{sum(tally.passed for tally in tallies.values())} passed, {len(failed)} failed")
-    return 1 if failed else 0
-
-
 def run(options):
     return report({name: run_payload(name, options) for name in options.what})
 
 
+def check_artefacts(names, options):
+    """The tally of what the runs have left in build/artefacts."""
+    tally = Tally()
+    for name in names:
+        found = case.missing(name, options.checkout)
+        tally.passed += not found
+        tally.failed |= {line: True for line in found}
+    return tally
+
+
 def test(options):
-    return report({"vm": run_own_tests()} | {name: run_payload(name, options) for name in all_names()})
+    names = all_names() + case.all_names("vm")
+    tallies = {"vm": run_own_tests()} | {name: run_payload(name, options) for name in names}
+    return report(tallies | {"artefacts": check_artefacts(names, options)})
 
 
 def look(options):
+    source, command = GUESTS[options.guest](options.checkout), " ".join(options.what)
     with tempfile.TemporaryDirectory() as folder:
-        command = Command(folder, " ".join(options.what))
-        return snapshot.run(command, machine.to_stdout, options.seconds, options.cold)
+        payload = Command(folder, command) if options.guest == "small" else case.Look(command, options.checkout)
+        return snapshot.run(source, payload, machine.to_stdout, options.seconds, options.cold)
 
 
-def prepare(_):
-    say(snapshot.ensure()[1])
+def prepare(options):
+    for ensure in GUESTS.values():
+        say(ensure(options.checkout).folder)
     return 0
 
 
@@ -95,9 +119,10 @@ def main():
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("what", nargs="*")
     parser.add_argument("--checkout", default=CHECKOUT)
+    parser.add_argument("--guest", choices=GUESTS, default="small")
     parser.add_argument("--seconds", type=int, default=RUN_SECONDS)
     parser.add_argument("--cold", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if (options.command in ("run", "look")) != bool(options.what):
         parser.error(f"{options.command}: wrong number of arguments")
     if os.geteuid() != 0:

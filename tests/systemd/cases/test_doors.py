@@ -1,0 +1,59 @@
+"""The main job through both doors of the mount helper, on a whole machine.
+
+Both agents run in a mount namespace of their own, because their units say ProtectSystem=. What the helper mounts must be in
+that of PID 1 all the same: systemd starts the one helper there, and the other one goes there by itself.
+"""
+
+import os
+import unittest
+
+import machine
+
+LANES = ("vm",)
+
+
+def mount_namespace(pid):
+    return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+
+
+class Doors(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        machine.set_up("socket")
+        machine.holdfast("volume", "register", machine.volume_spec("scratch-1"))
+
+    def do_the_main_job(self, door):
+        machine.use_door(door)
+        machine.wait_connected()
+        self.assertEqual(machine.agent_status()["helper"]["door"], door)
+        unit = f"holdfast-agent-{door}.service"
+        self.assertNotEqual(mount_namespace(machine.main_pid(unit)), mount_namespace(1))
+
+        alloc = machine.run_alloc("web", "scratch-1")
+        path = alloc["published"][0]["path"]
+        self.assertIn(path, "".join(machine.mounts_below(machine.TREE, 1)))
+        with open(f"{path}/file", "w", encoding="ascii") as f:
+            f.write("kept")
+        before = machine.mounts_below(machine.TREE, 1)
+        refused = machine.holdfast("alloc", "run", machine.alloc_spec("other", "scratch-1"), check=False)
+        self.assertIn(alloc["id"], refused.stderr + refused.stdout)
+
+        machine.systemctl("restart", unit)
+        machine.wait_connected()
+        self.assertEqual(machine.mounts_below(machine.TREE, 1), before)
+        with open(f"{path}/file", encoding="ascii") as f:
+            self.assertEqual(f.read(), "kept")
+
+        machine.holdfast("alloc", "stop", alloc["id"])
+        machine.wait_for("the volume to be unmounted", lambda: not machine.mounts_below(machine.TREE, 1))
+        machine.holdfast("audit", "verify")
+
+    def test_the_main_job_through_the_setuid_door(self):
+        self.do_the_main_job("setuid")
+
+    def test_the_main_job_through_the_socket_door(self):
+        self.do_the_main_job("socket")
+
+
+if __name__ == "__main__":
+    unittest.main()

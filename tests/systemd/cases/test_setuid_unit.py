@@ -1,0 +1,41 @@
+"""The agent's unit for the setuid door: the bit is alive, and what kills it is named."""
+
+import unittest
+
+import machine
+import units
+
+
+class SetuidDoor(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        units.set_up_setuid_door()
+
+    def test_the_bit_is_alive(self):
+        self.assertEqual("no", machine.show(units.SETUID_DOOR, "NoNewPrivileges"))
+        self.assertTrue(machine.agent_status()["helper"]["running"])
+        with open(f"/proc/{units.main_pid(units.SETUID_DOOR)}/status", encoding="ascii") as f:
+            self.assertIn("NoNewPrivs:\t0", f.read())
+
+    def test_each_option_that_kills_the_bit_is_named_with_its_file_and_line(self):
+        for option, value in units.IMPLY_NO_NEW_PRIVS.items():
+            with self.subTest(option=option):
+                path = units.dropin(units.SETUID_DOOR, f"{option}={value}")
+                machine.systemctl("restart", units.SETUID_DOOR)
+                wanted = f"{path}:2: {option}={value}"
+
+                def told():
+                    status = machine.agent_status()
+                    return status and wanted in status["helper"].get("last_error", "")
+
+                machine.wait_for(f"the agent's status to name {option}", told)
+                machine.wait_for(f"systemctl status to name {option}", lambda: wanted in units.status_text(units.SETUID_DOOR))
+                self.assertIn("no_new_privs", units.status_text(units.SETUID_DOOR))
+                self.assertIn(wanted, machine.journal("--unit", units.SETUID_DOOR))
+                units.no_dropins(units.SETUID_DOOR)
+        machine.systemctl("restart", units.SETUID_DOOR)
+        machine.wait_connected()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,19 @@
+"""Stopping the agent of the setuid door spares the operation that is under way."""
+
+import unittest
+
+import machine
+import units
+
+
+class Stop(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        units.set_up_setuid_door()
+
+    def test_a_helper_at_work_finishes_when_the_agent_is_stopped(self):
+        units.end_agent_in_mid_operation(self, units.SETUID_DOOR)
+
+
+if __name__ == "__main__":
+    unittest.main()

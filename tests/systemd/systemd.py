@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Run test cases under systemd as PID 1, in a container with the packages of this build installed.
+
+usage: systemd.py test                  every file of cases/, each in a container of its own
+       systemd.py run CASE...           some of them: test_units, or test_units.SomeClass.some_test
+       systemd.py look COMMAND          run a shell command in a container, to look around
+options: --checkout FOLDER  whose build/package is taken (this one)    --seconds N  limit of each run (300)
+         --bare             without the packages of this build, which are in /payload/debs
+test and run end with `N passed, N failed`. Works as root after ./dev package; see README.md.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "vm"))
+import case  # noqa: E402
+import debian  # noqa: E402
+from payload import Tally, report  # noqa: E402
+
+RUN_SECONDS = 300
+SIDE_BY_SIDE = 3  # containers; they mostly wait
+
+
+def boot(payload, result, options, bare):
+    root = debian.ensure_tree(options.checkout, installed=not bare)
+    return subprocess.run(
+        [os.path.join(HERE, "container"), root, payload, result],
+        env=os.environ | {"SECONDS_MAX": str(options.seconds)},
+        check=False,
+    ).returncode
+
+
+def is_bare(name, options):
+    return options.bare or case.is_bare(name.split(".")[0], "container")
+
+
+def run_case(name, options):
+    """The tally of one file of cases, or of a part of one, and what it printed."""
+    tally, started = Tally(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="holdfast-systemd-") as work:
+        payload, result = os.path.join(work, "payload"), os.path.join(work, "result")
+        os.mkdir(payload)
+        os.mkdir(result)
+        os.chmod(work, 0o755)
+        case.fill(payload, [name], options.checkout)
+        status = boot(payload, result, options, is_bare(name, options))
+        printed = []
+        try:
+            with open(os.path.join(result, "log"), encoding="utf-8", errors="replace") as f:
+                for line in f:
+                    printed.append(line)
+                    tally.line(line.rstrip("\n"))
+        except FileNotFoundError:
+            pass
+        shutil.copytree(result, case.artefacts("container", name, options.checkout), dirs_exist_ok=True)
+    tally.end(name, status)
+    printed.append(f"{name}: {tally.passed} passed, {len(tally.failed)} failed in {time.monotonic() - started:.1f} s\n")
+    return tally, "".join(printed)
+
+
+def run_cases(names, options):
+    """The tallies, by name; what each printed comes in one piece when it ends."""
+    for bare in {is_bare(name, options) for name in names}:
+        debian.ensure_tree(options.checkout, installed=not bare)  # once, before several want it
+    with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        running = {pool.submit(run_case, name, options): name for name in names}
+        tallies = {}
+        for done in concurrent.futures.as_completed(running):
+            tallies[running[done]], printed = done.result()
+            sys.stdout.write(printed)
+            sys.stdout.flush()
+    return tallies
+
+
+def run(options):
+    return report(run_cases(options.what, options))
+
+
+def test(options):
+    return report(run_cases(case.all_names("container"), options))
+
+
+def look(options):
+    with tempfile.TemporaryDirectory(prefix="holdfast-systemd-") as work:
+        os.chmod(work, 0o755)
+        payload, result = os.path.join(work, "payload"), os.path.join(work, "result")
+        os.mkdir(payload)
+        os.mkdir(result)
+        case.fill(payload, [], options.checkout)
+        with open(os.path.join(payload, "start"), "w", encoding="utf-8") as f:
+            f.write("#!/bin/bash\n" + " ".join(options.what) + "\n")
+        status = boot(payload, result, options, options.bare)
+        with open(os.path.join(result, "log"), encoding="utf-8", errors="replace") as f:
+            sys.stdout.write(f.read())
+    return status
+
+
+COMMANDS = {"test": test, "run": run, "look": look}
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("what", nargs="*")
+    parser.add_argument("--checkout", default=debian.CHECKOUT)
+    parser.add_argument("--seconds", type=int, default=RUN_SECONDS)
+    parser.add_argument("--bare", action="store_true")
+    options = parser.parse_intermixed_args()
+    if (options.command != "test") != bool(options.what):
+        parser.error(f"{options.command}: wrong number of arguments")
+    if os.geteuid() != 0:
+        sys.exit("systemd.py: needs root")
+    return COMMANDS[options.command](options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
