@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 
-from case import PREFIX, CsiTest, wait_for
+from case import PREFIX, CsiTest, csi_alloc, wait_for
 
 PLUGINS = {"pydisk": "grpcio", "jsdisk": "grpc-js"}
 LIFE = [
@@ -262,6 +262,58 @@ class TestFlow(CsiTest):
             self.stop_alloc(self.alloc_id(n))
             self.wait_free(volume, 10)
         self.delete(volume)
+
+    def rack(self, node):
+        return f"R{self.serial}-{node.id}"
+
+    def put_nodes_apart(self, plugin_id):
+        """Each node in a rack of its own, as its plugin says after a restart."""
+        self.world.storage(plugin_id).orders.settings(
+            topologies={node.provider_id: {"rack": self.rack(node)} for node in self.world.nodes})
+        self.addCleanup(self.world.storage(plugin_id).orders.settings, topologies={})
+        for node in self.world.nodes:
+            self.plugins[plugin_id, node.id].kill(signal.SIGTERM)
+            self.plugins[plugin_id, node.id].start()
+        wait_for("the racks to be known", lambda: all(
+            self.rack(node) in self.holdfast("plugin", "status", plugin_id, "--json").stdout for node in self.world.nodes))
+        self.wait_plugin(plugin_id)
+
+    def test_a_volume_is_used_where_its_topology_reaches(self):
+        volume = self.name("pydisk")
+        self.put_nodes_apart("pydisk")
+        self.create(volume, "pydisk", more=f"""topology_request {{
+  required {{
+    topology {{
+      segments {{ rack = "{self.rack(self.other)}" }}
+    }}
+  }}
+}}
+""")
+        asked = self.world.storage("pydisk").calls("CreateVolume")[-1]["request"]["accessibility_requirements"]
+        self.assertEqual(asked["requisite"], [{"segments": {"rack": f"{self.rack(self.other)}"}}])
+        refused = self.run_alloc(self.alloc_id(), (volume, "single-node-writer"), node=self.node, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"rack = {self.rack(self.other)} is needed", refused.stderr)
+        spec = self.world.spec("anywhere.hcl", csi_alloc("anywhere", (volume, "single-node-writer")))
+        self.holdfast("alloc", "run", spec, "--id", self.alloc_id(1))
+        alloc = self.world.json("alloc", "status", self.alloc_id(1))["allocation"]
+        self.assertEqual(alloc["node_id"], self.other.id)
+        self.stop_alloc(self.alloc_id(1))
+        self.wait_free(volume)
+        self.delete(volume)
+
+    def test_a_topology_that_no_node_has_is_refused_by_the_provider(self):
+        self.put_nodes_apart("pydisk")
+        done = self.create(self.name("pydisk"), "pydisk", check=False, more="""topology_request {
+  required {
+    topology {
+      segments { rack = "nowhere" }
+    }
+  }
+}
+""")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("accessibility_requirements", done.stderr)
 
     def test_a_provider_that_is_full_is_quoted(self):
         volume = self.name("pydisk")

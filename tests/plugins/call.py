@@ -34,6 +34,7 @@ NOT_SUPPORTED = {
 }
 # What a plugin that does nothing says in good faith.
 LIES = {
+    "Probe": lambda request: {"ready": False},
     "CreateVolume": lambda request: {"volume": {"volume_id": f"lie-{request.get('name', '')}", "capacity_bytes": 1}},
     "ControllerPublishVolume": lambda request: {"publish_context": {"device": "/dev/lie"}},
     "CreateSnapshot": lambda request: {"snapshot": {

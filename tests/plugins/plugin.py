@@ -1,5 +1,6 @@
 """The test plugins, as tests use them: started, ordered about, asked what arrived."""
 
+import functools
 import json
 import os
 import pathlib
@@ -27,8 +28,10 @@ UMASK = 0o007  # bind(2) takes the umask from a socket's mode in spite of a defa
 TOOLS = HERE.parent.parent / "build/plugin-tools"
 
 
+@functools.cache
 def prepare():
-    """What the stacks need beside this folder: messages by protoc, packages by npm. Returns the folders of both."""
+    """What the stacks need beside this folder: messages by protoc, packages by npm. Returns the folders of both. Once, as
+    whoever is just starting reads them."""
     messages, packages = TOOLS / "messages", TOOLS / "npm"
     messages.mkdir(parents=True, exist_ok=True)
     subprocess.run(["protoc", f"--python_out={messages}", f"-I{PROTO}", f"{PROTO}/csi/v1/csi.proto"], check=True)
@@ -172,6 +175,8 @@ class Plugin:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.argv(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                                             env=environment, start_new_session=True, umask=self.umask)
+        if Plugin.are_over:
+            self.process.kill()  # whoever ended all of them may have come between
         if self.process.stdout.readline() != b"ready\n":
             raise RuntimeError(f"plugin {self.stack} for {self.node} did not start; see {self.log}")
         return self

@@ -80,7 +80,7 @@ class Provider:
         found = [{"volume_expansion": {"type": "ONLINE"}}]
         if self.settings.get("has_controller", True):
             found.append({"service": {"type": "CONTROLLER_SERVICE"}})
-        if self.settings.get("topology"):
+        if self.reach():
             found.append({"service": {"type": "VOLUME_ACCESSIBILITY_CONSTRAINTS"}})
         if "P3" in self.quirks:
             found += [{"service": {"type": 77}}, {"service": {}}, {}, found[0]]
@@ -117,9 +117,18 @@ class Provider:
         }
         if volume["source"]:
             found["content_source"] = volume["source"]
-        if self.settings.get("topology"):
-            found["accessible_topology"] = [{"segments": self.settings["topology"]}]
+        topology = volume.get("topology") or self.settings.get("topology")
+        if topology:
+            found["accessible_topology"] = [{"segments": topology}]
         return found
+
+    def topology(self):
+        """Of this node: of its own, or of all."""
+        return self.settings.get("topologies", {}).get(self.node) or self.settings.get("topology")
+
+    def reach(self):
+        """All topologies that this provider reaches."""
+        return list(self.settings.get("topologies", {}).values()) or [t for t in [self.settings.get("topology")] if t]
 
     def check_size(self, request):
         required, limit = bytes_of(request.get("capacity_range", {}))
@@ -130,11 +139,14 @@ class Provider:
             raise CsiError("OUT_OF_RANGE", f"capacity_range: no volume of {size} bytes")
         return size
 
-    def check_topology(self, request):
-        own = self.settings.get("topology")
+    def choose_topology(self, request):
+        """Where a new volume is to be; None when this provider has no topologies."""
         requisite = request.get("accessibility_requirements", {}).get("requisite", [])
-        if own and requisite and not any(item.get("segments", {}).items() <= own.items() for item in requisite):
-            raise CsiError("RESOURCE_EXHAUSTED", f"accessibility_requirements: this provider reaches {own} only")
+        fitting = [own for own in self.reach()
+                   if not requisite or any(item.get("segments", {}).items() <= own.items() for item in requisite)]
+        if self.reach() and not fitting:
+            raise CsiError("RESOURCE_EXHAUSTED", f"accessibility_requirements: this provider reaches {self.reach()} only")
+        return fitting[0] if fitting else None
 
     def fill(self, volume_id, kind, size, source):
         """Make what holds the data, from a snapshot or a volume where one is named."""
@@ -166,7 +178,7 @@ class Provider:
             raise CsiError("INVALID_ARGUMENT", "name and volume_capabilities must be given")
         if kind not in KINDS:
             raise CsiError("INVALID_ARGUMENT", f"parameters: kind must be one of {KINDS}, not {kind!r}")
-        self.check_topology(request)
+        topology = self.choose_topology(request)
         self.check_source(source)
         volume_id = next((i for i, v in self.data["volumes"].items() if v["name"] == name), None)
         if volume_id:
@@ -176,6 +188,7 @@ class Provider:
         else:
             volume_id = self.new_volume_id(name)
             self.add_volume(volume_id, name, kind, size, source)
+            self.data["volumes"][volume_id]["topology"] = topology
         return {"volume": self.describe(volume_id)}
 
     def add_volume(self, volume_id, name, kind, size, source=None):
@@ -448,8 +461,8 @@ class Provider:
 
     def node_get_info(self, _):
         found = {"node_id": self.node, "max_volumes_per_node": self.settings.get("max_volumes", 0)}
-        if self.settings.get("topology"):
-            found["accessible_topology"] = {"segments": self.settings["topology"]}
+        if self.topology():
+            found["accessible_topology"] = {"segments": self.topology()}
         return found
 
     # --- growing, snapshots -------------------------------------------------------------------------------

@@ -47,7 +47,8 @@ class Rules:
         return self.told["published"].get(node, {}).get(volume, [])
 
     def has(self, service, capability):
-        return capability in facts.announced(service, self.wishes)
+        announced = self.told["announced"].get(f"{service} {self.node}", facts.announced(service, self.wishes))
+        return capability in announced
 
     # --- before a call ------------------------------------------------------------------------------------
 
@@ -59,7 +60,8 @@ class Rules:
         needs = facts.NEEDS.get(method)
         if call["authority"] not in ("localhost", None):
             self.breach("authority", f":authority is {call['authority']!r}, not localhost")
-        if needs and not self.has(service, needs):
+        is_end = method == "NodeUnstageVolume" and self.staged(facts.volume_of(request), self.node)
+        if needs and not self.has(service, needs) and not is_end:  # what was announced when it began
             self.breach("unannounced", f"{needs} was not announced")
         self.check_secrets(request)
         volume = facts.volume_of(request)
@@ -171,7 +173,10 @@ class Rules:
         volume, node = facts.volume_of(request), request.get("node_id", "")
         here = self.node
         told = self.told
-        if method == "CreateVolume" and code == 0:
+        if method in ("ControllerGetCapabilities", "NodeGetCapabilities") and code == 0:
+            told["announced"][f"{facts.SERVICE_OF[method]} {here}"] = [
+                row.get("rpc", {}).get("type") for row in response.get("capabilities", [])]
+        elif method == "CreateVolume" and code == 0:
             made = response.get("volume", {})
             told["contexts"][made.get("volume_id", "")] = made.get("volume_context", {})
         elif method == "DeleteVolume" and code == 0:

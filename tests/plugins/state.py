@@ -13,6 +13,7 @@ EMPTY = {
     "nodes": {},  # node: {volume: {staging, targets}}: what the node half believes
     "spent": {},  # order: how often it was carried out
     "told": {  # what the orchestrator has been answered: the rules judge it by that
+        "announced": {},  # half and node: capabilities
         "contexts": {},  # volume: volume_context of its creation
         "attached": {},  # volume: {node: publish_context}
         "staged": {},  # node: {volume: path}
