@@ -1,8 +1,9 @@
-/* The node half of a CSI driver whose volumes are folders that it bind-mounts: what a volume costs is then
- * the caller's share and the kernel's. Strict where CSI is: a second call of the same kind for a volume is
- * counted like a first one, and one out of its order fails.
+/* The node half of a CSI driver whose volumes are folders that it bind-mounts, or block devices with ext4
+ * that it mounts: what a volume costs is then the caller's share and the kernel's. Strict where CSI is: a
+ * second call of the same kind for a volume is counted like a first one, and one out of its order fails.
  *
- *   bench_plugin SOCKET FOLDER    as root; FOLDER is its own, FOLDER/counts has struct counts */
+ *   bench_plugin SOCKET FOLDER    as root; FOLDER is its own, FOLDER/counts has struct counts; FOLDER/ID may
+ * be a link to a device, and is made as a folder otherwise */
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Calls since the start; read by bench_volumes.py while this runs. */
@@ -53,6 +55,17 @@ static int bind(const char *from, const char *to)
 	return mount(from, to, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
 }
 
+static int stage(const char *source, const char *to)
+{
+	struct stat st;
+
+	if (stat(source, &st) < 0)
+		return -errno;
+	if (!S_ISBLK(st.st_mode))
+		return bind(source, to);
+	return mount(source, to, "ext4", 0, NULL) < 0 ? -errno : 0;
+}
+
 static int unbind(const char *path)
 {
 	return sys_umount2(path, SYS_UMOUNT_NOFOLLOW);
@@ -70,7 +83,7 @@ static void on_stage(struct rpc_call *call, const ProtobufCMessage *request, voi
 	if (r >= 0)
 		r = sys_mkdirat(AT_FDCWD, source, 0755);
 	if (r == 0 || r == -EEXIST)
-		r = bind(source, pb->staging_target_path);
+		r = stage(source, pb->staging_target_path);
 	answer(call, &response.base, "stage", r);
 }
 

@@ -16,6 +16,7 @@ import bench_volumes
 from world import BUILD, CLUSTER, GROUP, PREFIX, Failure, World, run, show
 
 ROUNDS = 5
+ROUNDS_OF_PUBLISHING = 11  # a disturbed one costs a second, and moves a median of few
 PAIRS_HELPER, PAIRS_RAW, PAIRS_COMMANDS = 1000, 3000, 100
 PAIRS_AMONG_FOREIGN = 300
 FOREIGN_MOUNTS = 10000
@@ -60,9 +61,9 @@ class Bench:
         self.world.write_policy()
         return self.as_agent("helper", self.key, CLUSTER, self.node.id, pairs)
 
-    def rounds(self, ways, pairs):
+    def rounds(self, ways, pairs, number=ROUNDS):
         """Medians of the ways, and of their ratios within a round."""
-        rounds = [{name: measure() for name, measure in ways.items()} for _ in range(ROUNDS)]
+        rounds = [{name: measure() for name, measure in ways.items()} for _ in range(number)]
         result = {f"{name}_ns": round(statistics.median(r[name] for r in rounds)) for name in ways}
         for name, other in pairs:
             result[f"{name}_to_{other}"] = round(statistics.median(r[name] / r[other] for r in rounds), 3)
@@ -79,6 +80,7 @@ class Bench:
                 "helper_batch": lambda: self.through_helper("batch"),
             },
             [(helper, other) for helper in helpers for other in ("socket", "raw", "commands")],
+            ROUNDS_OF_PUBLISHING,
         )
 
     def growth(self):
@@ -133,7 +135,7 @@ class Bench:
 
 
 def show_publish(p):
-    show(f"publish + unpublish, median of {ROUNDS} interleaved rounds")
+    show(f"publish + unpublish, median of {ROUNDS_OF_PUBLISHING} interleaved rounds")
     for name, text in (
         ("raw", "the same raw system calls in one process"),
         ("socket", "the same raw system calls behind a socket"),
@@ -161,7 +163,8 @@ def volumes():
         run(program("bench_publish"), "foreign", folder, str(number))
 
     return {name: bench_volumes.measure(kind, ROUNDS_OF_VOLUMES, FOREIGN_MOUNTS, make)
-            for name, kind in (("tmpfs", bench_volumes.Native), ("csi", bench_volumes.Csi))}
+            for name, kind in (("tmpfs", bench_volumes.Native), ("csi", bench_volumes.Csi),
+                               ("csi-device", bench_volumes.CsiDevices))}
 
 
 def show_volumes(many):

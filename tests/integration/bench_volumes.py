@@ -158,6 +158,36 @@ class Csi:
         return "	profile bench { class = csi }\n"
 
 
+class CsiDevices(Csi):
+    """The same with a block device for each volume, and ext4 on it."""
+
+    IMAGE_BYTES = 256 << 10
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.loops = []
+
+    def start(self):
+        images = f"{PREFIX}/var/bench-images"
+        os.mkdir(images, 0o700)
+        first = f"{images}/0"
+        with open(first, "wb") as f:
+            f.truncate(self.IMAGE_BYTES)
+        run("mkfs.ext4", "-q", "-b", "1024", "-O", "^has_journal", first)
+        super().start()
+        for i in range(VOLUMES):
+            if i > 0:
+                run("cp", "--sparse=always", first, f"{images}/{i}")
+            self.loops.append(run("losetup", "--find", "--show", f"{images}/{i}").stdout.strip())
+            os.symlink(self.loops[-1], f"{self.folder}/many-{i:04}")
+
+    def kill(self):
+        super().kill()
+        for loop in self.loops:
+            run("losetup", "--detach", loop, check=False)
+        self.loops = []
+
+
 # What each volume costs, exactly once each.
 CALLS = {"publish": Csi.COUNTED[:2], "unpublish": Csi.COUNTED[2:]}
 
@@ -281,7 +311,7 @@ def growth(alone, among):
 
 
 def measure(kind, rounds, foreign_mounts, make_foreign):
-    """Of volumes of a kind, Native or Csi, in a world of its own, because the helper's limits and the server's memory are
+    """Of volumes of a kind, Native, Csi or CsiDevices, in a world of its own, because the helper's limits and the server's memory are
     part of it."""
     world = World(nodes=1, ops_per_second=1000, burst=10000, plugin_ids=kind.PLUGIN_IDS)
     node = world.nodes[0]
