@@ -676,6 +676,52 @@ def check_metrics():
                 fault(f"{shown(path)}: there is no metric {name}")
 
 
+def set_members(folder):
+    """Members of struct log_ctx that the code of a program sets."""
+    text = "".join(read(path) for path in sorted((ROOT / folder).glob("**/*.c")))
+    named = set(re.findall(r"\.(\w+) = ", text))
+    return named | ({"node"} if "log_set_node(" in text else set())
+
+
+def journal_fields():
+    """Field -> the programs that write it."""
+    text = read(ROOT / "lib/log/logfmt.c")
+    members = dict(re.findall(r'\{"(\w+)", "\w+", offsetof\(struct log_ctx, (\w+)\)\}', text))
+    made = {"EVENT": "event", "MESSAGE_ID": "event", "RESULT": "event", "GENERATION": "generation", "STATUS": "err",
+            "ERRNO": "err"}
+    members |= {field: made[which] for which, field in re.findall(r'\[LOG_MADE_(\w+)\] = \{"(\w+)"', text)}
+    own = re.search(r"journal_fields\[\] = \{(.*?)\};", read(ROOT / "mounthelper/record.c"), re.S).group(1)
+    fields = {"mount helper": set(re.findall(r'"([A-Z_]+)"', own)) | {"MESSAGE_ID", "HOLDFAST_EVENT"}}
+    for folder in ("server", "agent"):
+        used = set_members(folder)
+        fields[folder] = {field for field, member in members.items() if member in used}
+    return fields
+
+
+def check_journal():
+    """The table of the journal's fields says who writes which; every event is used; catalogues name what exists."""
+    fields = journal_fields()
+    table = re.search(r"^\| field \| server \| agent \| mount helper \|.*?\n\n", read(OPERATIONS), re.M | re.S)
+    rows = [cells(line) for line in table.group(0).splitlines()[2:] if line] if table else []
+    said = {name: {row[0] for row in rows if row[i] == "yes"} for i, name in enumerate(["server", "agent", "mount helper"], 1)}
+    for name in fields:
+        for field in sorted(fields[name] ^ said[name]):
+            fault(f"{shown(OPERATIONS)}: field {field}: the {name} {'writes' if field in fields[name] else 'does not write'} it")
+    events = read(ROOT / "proto/journal_events.h")
+    for program, rest in re.findall(r"#define JOURNAL_EVENTS_(SERVER|AGENT)\(X\)(.*?)\n\n", events + "\n\n", re.S):
+        text = "".join(read(path) for path in sorted((ROOT / program.lower()).glob("**/*.c")))
+        for symbol in re.findall(r"X\((\w+),", rest):
+            if f"LOG_EVENT_{symbol}" not in text:
+                fault(f"proto/journal_events.h: nobody tells {symbol}")
+    known = set().union(*fields.values())
+    for path in sorted(ROOT.glob("systemd/*.catalog")):
+        for field in set(re.findall(r"@(\w+)@", read(path))) - known:
+            fault(f"{shown(path)}: there is no field {field}")
+        for page, section in re.findall(r"([\w.-]+)\((\d)\)", read(path)):
+            if page.startswith(("holdfast", "mounthelper")) and not (ROOT / f"docs/man/{page}.{section}.scd").exists():
+                fault(f"{shown(path)}: there is no page {page}({section})")
+
+
 def check_audit_names(files):
     """Records have the names of methods; those of the server itself are explained."""
     own = set()
@@ -732,7 +778,7 @@ def check_examples():
     """Each command line in the documents and manuals names a command, and options that it takes."""
     commands = option_sets()
     groups = {" ".join(path.split()[:n]) for path in commands for n in (1, 2)}
-    for path in documents() + sorted(ROOT.glob("docs/man/*.scd")):
+    for path in documents() + sorted(ROOT.glob("docs/man/*.scd")) + sorted(ROOT.glob("systemd/*.catalog")):
         text = read(path)
         lines = re.findall(r"^(?:\(umask 077; |\s+)?holdfast ([a-z].*)$", text, re.M)
         lines += re.findall(r"`holdfast ([^`]+)`", text) if path.suffix == ".md" else []
@@ -831,6 +877,7 @@ def main():
     check_agent_settings()
     check_policy_keys()
     check_metrics()
+    check_journal()
     check_audit_names(files)
     check_examples()
     check_sections()
