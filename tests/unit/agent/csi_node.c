@@ -10,8 +10,13 @@
 #include "base/str.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* An idle turn, without an event for as long, weighs as much as many others. */
+#define IDLE_TURN_US (100 * USEC_PER_MSEC)
+enum { PATIENCE_TURNS = 10000, IDLE_TURN_WEIGHT = 100 };
 
 static struct csi_node *current; /* for the functions that replace others at link time */
 static char no_table;
@@ -266,6 +271,7 @@ int csi_node_setup(void **state)
 	fake_csi.patience_us = 5 * USEC_PER_MSEC;
 	node->model = fake_csi_add("/run/fake/plug.sock");
 	node->wait_us = 30 * USEC_PER_SEC;
+	node->patience = PATIENCE_TURNS;
 	assert_true(sd_event_new(&node->event) >= 0);
 	agent_start(node);
 	*state = node;
@@ -403,6 +409,7 @@ struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool re
 	(void)str_copy(user->volume, sizeof(user->volume), volume);
 	(void)str_format(user->alloc, sizeof(user->alloc), "0190a5a0-0000-7000-8000-0000000000%02zx",
 			 node->n_users);
+	node->patience = PATIENCE_TURNS;
 	user_go_on(user);
 	return user;
 }
@@ -410,12 +417,14 @@ struct csi_user *csi_node_add(struct csi_node *node, const char *volume, bool re
 void csi_user_leave_out(struct csi_user *user, bool is_freed)
 {
 	user->leaves_out_plugin = true;
+	user->node->patience = PATIENCE_TURNS;
 	volume_task_leave_out_plugin(user->task, is_freed);
 }
 
 void csi_user_stop(struct csi_user *user)
 {
 	user->wants_stop = true;
+	user->node->patience = PATIENCE_TURNS;
 	if (user->task && !user->is_unmounting)
 		volume_task_cancel(user->task);
 	user_go_on(user);
@@ -426,6 +435,7 @@ void csi_node_restart(struct csi_node *node)
 	agent_kill(node);
 	agent_start(node);
 	node->restarts++;
+	node->patience = PATIENCE_TURNS;
 	for (size_t i = 0; i < node->n_users; i++) {
 		struct csi_user *user = &node->users[i];
 
@@ -484,21 +494,47 @@ static void expect_kept(const struct csi_node *node)
 	}
 }
 
+/* Where everybody is, for who waits in vain. */
+static void users_text(const struct csi_node *node, char *text, size_t size)
+{
+	static const char *const states[] = {"claimed", "mounted", "released"};
+
+	text[0] = '\0';
+	for (size_t i = 0; i < node->n_users; i++) {
+		const struct csi_user *user = &node->users[i];
+		size_t len = strlen(text);
+
+		(void)snprintf(text + len, size - len, "; %s is %s, step '%s', %u retries: %s", user->volume,
+			       states[user->state], user->task ? volume_task_info(user->task).step : "none",
+			       user->retries, user->last_retry.msg);
+	}
+}
+
+/* @what: NULL if unknown */
+static void turn(struct csi_node *node, const char *what)
+{
+	char text[CSI_USERS_MAX * sizeof(struct error)];
+	int r = sd_event_run(node->event, IDLE_TURN_US);
+	unsigned int weight = r == 0 ? IDLE_TURN_WEIGHT : 1;
+
+	assert_true(r >= 0);
+	expect_kept(node);
+	if (node->patience < weight) {
+		users_text(node, text, sizeof(text));
+		fail_msg("waited in vain%s%s%s", what ? " for " : "", what ? what : "", text);
+	}
+	node->patience -= weight;
+}
+
 void csi_node_turn(struct csi_node *node)
 {
-	assert_true(sd_event_run(node->event, 100 * USEC_PER_MSEC) >= 0);
-	expect_kept(node);
+	turn(node, NULL);
 }
 
 void csi_node_until(struct csi_node *node, const char *what, csi_node_condition *condition)
 {
-	uint64_t end = clock_monotonic_us() + 10 * USEC_PER_SEC;
-
-	while (!condition(node)) {
-		if (clock_monotonic_us() > end)
-			fail_msg("waited in vain for %s; %s", what, node->users[0].last_retry.msg);
-		csi_node_turn(node);
-	}
+	while (!condition(node))
+		turn(node, what);
 }
 
 void csi_node_expect_nothing(struct csi_node *node)

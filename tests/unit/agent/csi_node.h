@@ -64,7 +64,8 @@ struct csi_node {
 	unsigned int made_at;  /* every device's file system is younger than this one; 0: than none */
 	bool is_part;	       /* no plugin mounts the root of a file system */
 	unsigned int restarts;
-	uint64_t wait_us; /* for a plugin */
+	uint64_t wait_us;      /* for a plugin */
+	unsigned int patience; /* turns left until the test has waited in vain */
 };
 
 int csi_node_setup(void **state);
@@ -89,11 +90,13 @@ bool csi_node_all_released(struct csi_node *node);
 /** Nobody has anything under way, or wants anything. */
 bool csi_node_is_quiet(struct csi_node *node);
 
-/** Run the loop until it holds; a few seconds are a failure that prints @what. */
+/** Run the loop until it holds; as long as csi_node_turn() lets it. */
 void csi_node_until(struct csi_node *node, const char *what, csi_node_condition *condition);
 #define CSI_NODE_UNTIL(node, condition) csi_node_until((node), #condition, (condition))
 
-/** One turn of the loop; who is mounted must stay so. */
+/** One turn of the loop; who is mounted must stay so. Too many of them since the test has last done something
+ * (added, stopped or left out a user, or restarted the agent) are a failure that says what each user waits
+ * for. */
 void csi_node_turn(struct csi_node *node);
 
 /** Nothing is left of the helper's or the plugin's making. */
