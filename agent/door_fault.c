@@ -143,8 +143,7 @@ static void explain_setuid(const struct door_facts *facts, const struct helper_d
 	    unit_lines_find(facts->root, facts->unit, DOOR_UNIT_ALIAS, without_setuid, &line)) {
 		say_line(&line, facts->unit,
 			 "sets no_new_privs, with which the setuid bit does nothing; remove it, or use the "
-			 "socket "
-			 "door (holdfast-agent-socket.service)",
+			 "socket door (holdfast-agent-socket.service)",
 			 err);
 		return;
 	}
@@ -196,9 +195,8 @@ static void explain_silence(const struct door_facts *facts, struct error *err)
 	if (stat(full, &st) < 0)
 		wrong = "names a program that is not there";
 	else if (!S_ISREG(st.st_mode) || (st.st_mode & (S_IROTH | S_IXOTH)) != (S_IROTH | S_IXOTH))
-		wrong = "names a program that not everybody may execute (chmod 0755): the one of the setuid "
-			"door is "
-			"another file";
+		wrong = "names a program that not everybody may execute (chmod 0755): the one of the "
+			"setuid door is another file";
 	if (wrong)
 		say_line(&line, "holdfast-agent", wrong, err);
 }

@@ -384,8 +384,7 @@ static const char *text_of(const struct mh_reply *reply)
 {
 	if (reply->status == MH_BUSY && reply->sys_errno == ENOTDIR)
 		return "the CSI plugin left the device of a block attachment in the volume's folder; it goes "
-		       "with "
-		       "NodeUnpublishVolume, or by hand: umount the file there, and rm it";
+		       "with NodeUnpublishVolume, or by hand: umount the file there, and rm it";
 	if (reply->status == MH_BUSY && reply->sys_errno == ENOTEMPTY)
 		return "the CSI plugin left files in the volume's folder, which are not removed: look there";
 	return outcomes[reply->status].text;

@@ -339,10 +339,8 @@ static enum status connect_door(struct helper_proc *proc, const char *path, stru
 	if (connect(proc->socket, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return error_set(err, STATUS_UNAVAILABLE, errno,
 				 "cannot connect to the mount helper's socket %s (helper.socket; its unit "
-				 "must be started: "
-				 "systemctl enable --now holdfast-mounthelper.socket, and its SocketGroup= "
-				 "must be the "
-				 "agent's group)",
+				 "must be started: systemctl enable --now holdfast-mounthelper.socket, and "
+				 "its SocketGroup= must be the agent's group)",
 				 path);
 	return STATUS_OK;
 }

@@ -152,9 +152,8 @@ static void reload_settings(struct agent *agent, struct error *ret)
 	// NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c): see above
 	if (memcmp(&fresh, config, sizeof(fresh)) != 0)
 		log_line(LOG_WARNING,
-			 "%s: what has changed beside log_level takes effect at the next start: systemctl "
-			 "restart "
-			 "holdfast-agent; what is mounted stays",
+			 "%s: what has changed beside log_level takes effect at the next start: "
+			 "systemctl restart holdfast-agent; what is mounted stays",
 			 config->path);
 }
 

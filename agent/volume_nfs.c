@@ -59,10 +59,9 @@ static enum status explain_use(const struct volume_task *task, const struct nfs_
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"volume %s is unmounted here, but its NFS file system (device %u:%u) is still in use: a "
-		"process has it mounted in another mount namespace (a container, a unit), or has a file of "
-		"it "
-		"open; find it with: grep ' %u:%u ' /proc/[0-9]*/mountinfo, or lsof -n | grep ' %u,%u ', and "
-		"stop it; the claim is freed when it is gone",
+		"process has it mounted in another mount namespace (a container, a unit), or has "
+		"a file of it open; find it with: grep ' %u:%u ' /proc/[0-9]*/mountinfo, or "
+		"lsof -n | grep ' %u,%u ', and stop it; the claim is freed when it is gone",
 		target->volume_id, target->dev_major, target->dev_minor, target->dev_major, target->dev_minor,
 		target->dev_major, target->dev_minor);
 }
@@ -93,8 +92,7 @@ enum status volume_nfs_check(struct volume_task *task, struct error *err)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"volume %s is unmounted here, but whether its NFS file system (device %u:%u) is "
-			"still in "
-			"use elsewhere on this node cannot be known: the kernel's list, "
+			"still in use elsewhere on this node cannot be known: the kernel's list, "
 			"/proc/self/net/nfsfs/volumes, never showed it to this agent, which must run in the "
 			"network namespace of the mount helper (no PrivateNetwork= in either unit); a "
 			"reboot, or holdfast node attest, frees the claim",

@@ -354,11 +354,9 @@ void volume_plugin_mounted_nothing(const struct volume_task *task, struct error 
 	(void)error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			volume_target_is_device(&task->target)
 				? "volume %s: plugin %s answered OK to NodePublishVolume and bound no block "
-				  "device of /dev "
-				  "at %s; see the plugin's own log"
+				  "device of /dev at %s; see the plugin's own log"
 				: "volume %s: plugin %s answered OK to NodePublishVolume and mounted nothing "
-				  "at %s; see "
-				  "the plugin's own log",
+				  "at %s; see the plugin's own log",
 			task->target.volume_id, task->target.profile, paths.target);
 }
 

@@ -67,8 +67,7 @@ static bool on_child(struct watch *watch)
 		return false;
 	if (is_too_often(watch)) {
 		holder_say("holdfast: volume hold: its process was killed %d times within a minute, the last "
-			   "time by "
-			   "signal %d",
+			   "time by signal %d",
 			   DEATHS_MAX + 1, WTERMSIG(status));
 		exit(EXIT_FAILURE);
 	}

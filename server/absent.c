@@ -36,8 +36,7 @@ static enum status go_down(struct server *server, struct node_entry *entry, stru
 		log_ctx(LOG_WARNING,
 			&(struct log_ctx){.node = entry->id, .op = "session", .event = LOG_EVENT_NODE_DOWN},
 			"node %s is down: not connected for %s; its %zu claims stay. Bring it back, or see "
-			"holdfast "
-			"volume status ID --why",
+			"holdfast volume status ID --why",
 			entry->id,
 			clock_format_duration((uint64_t)(clock_realtime_ms() - node->disconnected_ms) *
 						      USEC_PER_MSEC,

@@ -24,8 +24,7 @@ static void drop_unlisted_controller(struct server *server, const char *node_id,
 	log_ctx(LOG_NOTICE,
 		&(struct log_ctx){.node = node_id, .plugin = plugin->plugin_id, .op = "fingerprint"},
 		"node %s is not among the nodes of controller \"%s\" in %s: what it says of a controller "
-		"does "
-		"not count",
+		"does not count",
 		node_id, plugin->plugin_id, server->config.path);
 }
 

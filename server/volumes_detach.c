@@ -98,11 +98,10 @@ static enum status check_claims(struct server *server, struct volume_entry *volu
 	if (!node_is_connected(node))
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
-			"node %s is not connected and cannot be asked to let go of volume %s: nothing "
-			"was changed; when it is certain that it cannot write any more, say so with "
-			"a reason: holdfast volume detach --attest, or have the provider cut it off: "
-			"holdfast "
-			"volume detach --fence",
+			"node %s is not connected and cannot be asked to let go of volume %s: nothing was "
+			"changed; when it is certain that it cannot write any more, say so with a reason: "
+			"holdfast volume detach --attest, or have the provider cut it off: holdfast volume "
+			"detach --fence",
 			node->node.id, volume->volume.id);
 	return STATUS_OK;
 }
