@@ -92,6 +92,31 @@ class TestPluginSocket(unittest.TestCase):
             texts.append(subprocess.run(["getfacl", "-p", self.plugins, path], stdout=subprocess.PIPE, check=True).stdout)
         self.assertEqual(*texts)
 
+    def test_a_hard_link_gives_nobody_more_than_he_had(self):
+        """That of the agent, in the folder of a plugin that opens it to its group: the kernel makes one to a regular file that the
+        agent may read and write anyway, and to no other. What root then does is to close it to everybody else."""
+        with open("/proc/sys/fs/protected_hardlinks", encoding="ascii") as f:
+            self.assertEqual(f.read(), "1\n")  # without it systemd-tmpfiles sets no ACL on what has two names
+        folder = os.path.dirname(self.bind("ebs", 0o007, 0o770))
+        files = {"closed": 0o640, "read-only": 0o644, "set-id": 0o4766, "open": 0o666}
+        for name, mode in files.items():
+            with open(f"{self.base}/{name}", "w", encoding="ascii"):
+                os.chmod(f"{self.base}/{name}", mode)
+        other = socket.socket(socket.AF_UNIX)
+        self.addCleanup(other.close)
+        os.umask(0)
+        other.bind(f"{self.base}/socket")  # open to all
+        os.umask(0o022)
+        names = (*files, "socket")
+        made = [name for name in names if attempt(AGENT, "ln", f"{self.base}/{name}", f"{folder}/{name}.sock") == 0]
+        self.assertEqual(made, ["open"])
+        self.tmpfiles()
+        shown = subprocess.run(["getfacl", "-cp", *(f"{self.base}/{name}" for name in names)], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout.split("\n\n")
+        self.assertEqual([text for text in shown if f"user:{AGENT}:" in text],
+                         [f"user::rw-\nuser:{AGENT}:rw-\ngroup::---\nmask::rw-\nother::---"])
+        self.assertNotEqual(attempt(THIRD, "cat", f"{self.base}/open"), 0)
+
     def test_the_agent_looks_into_folders_and_changes_nothing_in_them(self):
         path = self.bind("ebs", 0o007)
         folder = os.path.dirname(path)
