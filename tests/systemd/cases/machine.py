@@ -62,16 +62,29 @@ def journal(*args):
     return run("journalctl", "--no-pager", "--output=cat", *args).stdout
 
 
-def wait_for(what, condition, seconds=60):
+def wait_journal(words, *args):
+    """Until the journal has all these words for a match, as a daemon may tell others before it logs; the text."""
+    def text():
+        return journal(*args)
+
+    def told():
+        said = text()
+        return said if all(word in said for word in words) else None
+
+    return wait_for(f"the journal to have {words}", told, seen=lambda: text()[-4000:])
+
+
+def wait_for(what, condition, seconds=60, seen=lambda: None):
     """Poll a condition that another process brings about; its value once it is true. In the virtual machine everything
-    takes some ten times as long."""
+    takes some ten times as long. seen: what there is instead, for the failure."""
     deadline = time.monotonic() + seconds * slowness()
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds * slowness()} s for {what}")
+            instead = seen()
+            raise AssertionError(f"waited {seconds * slowness()} s for {what}" + (f"; there is: {instead}" if instead else ""))
         time.sleep(0.05)
 
 

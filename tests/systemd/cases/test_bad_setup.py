@@ -186,9 +186,7 @@ class BadSetup(unittest.TestCase):
             machine.wait_for("holdfast agent status", lambda: self.said_by_agent(words), 20)
         else:
             self.assertEqual(code, machine.show(unit, "ExecMainStatus"))
-        log = machine.journal("--unit", unit, "--since", f"@{self.since}")
-        for word in words:
-            self.assertIn(word, log)
+        machine.wait_journal(words, "--unit", unit, "--since", f"@{self.since}")
 
     def test_each_mistake_is_answered_with_what_to_change(self):
         for what, how, unit, code, words in CASES:

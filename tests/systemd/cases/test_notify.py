@@ -74,7 +74,7 @@ class Daemons(unittest.TestCase):
                 time.sleep(3)  # it is fed
                 self.assertEqual((before, pid), (restarts(unit), units.main_pid(unit)))
                 os.kill(pid, signal.SIGSTOP)
-                machine.wait_for("its restart", lambda: restarts(unit) == before + 1 and machine.is_active(unit))
+                machine.wait_for("its restart", lambda: restarts(unit) > before and machine.is_active(unit))
                 self.assertIn("Watchdog timeout", machine.journal("--unit", unit, "--grep", "Watchdog timeout"))
                 units.no_dropins(unit)
                 machine.systemctl("restart", unit)
@@ -90,8 +90,7 @@ class Daemons(unittest.TestCase):
         for unit in (units.SERVER, units.SOCKET_DOOR):
             machine.systemctl("reload", unit)
             machine.wait_for("it to be active", lambda: machine.is_active(unit))
-        log = machine.journal("--unit", units.SOCKET_DOOR)
-        self.assertIn("loaded again, for new sessions", log)
+        machine.wait_journal(["loaded again, for new sessions"], "--unit", units.SOCKET_DOOR)
 
     def test_a_renewed_certificate_is_used_without_a_restart(self):
         cert, key = node_certificate("/root/renewed")
@@ -108,14 +107,13 @@ class Daemons(unittest.TestCase):
         # half of it: the old one stays, and works
         shutil.copy(cert, f"{machine.ETC}/tls/node.pem")
         machine.systemctl("reload", units.SOCKET_DOOR)
-        machine.wait_for("the refusal", lambda: "the old certificate stays" in machine.journal("--unit", units.SOCKET_DOOR))
-        self.assertIn("does not belong to the certificate", machine.journal("--unit", units.SOCKET_DOOR))
+        machine.wait_journal(["the old certificate stays", "does not belong to the certificate"], "--unit", units.SOCKET_DOOR)
         machine.systemctl("restart", units.SERVER)
         machine.wait_connected()
         # all of it
         machine.write(f"{machine.ETC}/tls/renewed.key", open(key, encoding="ascii").read(), 0o600, "holdfast")
         machine.systemctl("reload", units.SOCKET_DOOR)
-        machine.wait_for("it to be loaded", lambda: "renewed.key loaded again" in machine.journal("--unit", units.SOCKET_DOOR))
+        machine.wait_journal(["renewed.key loaded again"], "--unit", units.SOCKET_DOOR)
         machine.systemctl("restart", units.SERVER)
         machine.wait_connected()
         self.assertEqual(pid, units.main_pid(units.SOCKET_DOOR))
@@ -127,8 +125,7 @@ class Daemons(unittest.TestCase):
         pid = units.main_pid(units.SOCKET_DOOR)
         machine.write(f"{machine.ETC}/agent.d/broken.hcl", "nod_id = 1\n")
         machine.systemctl("reload", units.SOCKET_DOOR)
-        machine.wait_for("the refusal", lambda: "the old settings stay" in machine.journal("--unit", units.SOCKET_DOOR))
-        self.assertIn("broken.hcl:1", machine.journal("--unit", units.SOCKET_DOOR))
+        machine.wait_journal(["the old settings stay", "broken.hcl:1"], "--unit", units.SOCKET_DOOR)
         os.unlink(f"{machine.ETC}/agent.d/broken.hcl")
         machine.write(f"{machine.ETC}/agent.d/level.hcl", 'log_level = "debug"\n')
         machine.systemctl("reload", units.SOCKET_DOOR)

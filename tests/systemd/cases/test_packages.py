@@ -187,10 +187,10 @@ class Life(unittest.TestCase):
             for pid in old
         ]
         try:
-            time.sleep(0.5)  # strace says nowhere that it is there
+            for pid in old:
+                machine.wait_for(f"strace to be at {pid}", lambda pid=pid: self.is_traced(pid))
             machine.holdfast("alloc", "run", "--no-wait", machine.alloc_spec("slow", "slow"))
-            machine.wait_for("an operation under way", self.busy_helper)
-            busy = self.busy_helper()
+            busy = machine.wait_for("an operation under way", self.busy_helper)
             install(folder=make_newer())
             self.assertIn(busy, helpers(), "the helper that was at work is gone")
             machine.wait_for("its result", lambda: not self.busy_helper())
@@ -213,13 +213,21 @@ class Life(unittest.TestCase):
         return alloc["client_status"] if alloc["client_status"] in ("RUNNING", "FAILED") else None
 
     @staticmethod
+    def is_traced(pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as f:
+            return "TracerPid:\t0\n" not in f.read()
+
+    @staticmethod
     def busy_helper():
         """Pid of the helper whose intent has no result, or None."""
         lines = machine.holdfast("audit", "show", "--unfinished", "--json", check=False).stdout.strip()
         for pid in helpers() if lines else ():
-            with open(f"/proc/{pid}/syscall", encoding="ascii") as f:
-                if f.read().split(" ")[0] == "429":  # move_mount
-                    return pid
+            try:
+                with open(f"/proc/{pid}/syscall", encoding="ascii") as f:
+                    if f.read().split(" ")[0] == "429":  # move_mount
+                        return pid
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended meanwhile
         return None
 
     def test_an_upgrade_lets_a_helper_finish_through_the_socket_door(self):

@@ -31,7 +31,7 @@ class SetuidDoor(unittest.TestCase):
                 machine.wait_for(f"the agent's status to name {option}", told)
                 machine.wait_for(f"systemctl status to name {option}", lambda: wanted in units.status_text(units.SETUID_DOOR))
                 self.assertIn("no_new_privs", units.status_text(units.SETUID_DOOR))
-                self.assertIn(wanted, machine.journal("--unit", units.SETUID_DOOR))
+                machine.wait_journal([wanted], "--unit", units.SETUID_DOOR)
                 units.no_dropins(units.SETUID_DOOR)
         machine.systemctl("restart", units.SETUID_DOOR)
         machine.wait_connected()

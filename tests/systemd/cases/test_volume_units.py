@@ -20,6 +20,7 @@ PHASES = (
 
 PGDATA = unit("pgdata")
 EXPOSURE_MAX = 1.5
+NOT_HEEDED = 70  # seconds; what is to end sooner would take the 80 of HOLD_TIMEOUT
 
 
 def setUpModule():
@@ -40,7 +41,9 @@ class AService(unittest.TestCase):
         inside = machine.mounts_below("/var/lib", units.pid("pgdata.service"))
         self.assertIn("tmpfs", inside[0])
         self.assertEqual("TAKEN", units.claims_of("pgdata")[0]["state"])
-        self.assertTrue(os.path.exists(f"{units.RUN}/pgdata/mnt/starts"))
+        # Type=exec: it has begun, and the shell may not have come to its first command
+        written = f"{units.RUN}/pgdata/mnt/starts"
+        machine.wait_for(f"the service to write {written}", lambda: os.path.exists(written))
         machine.systemctl("stop", PGDATA)
         self.assertFalse(machine.is_active("pgdata.service"))
         self.assertEqual("success", machine.show(PGDATA, "Result"))
@@ -91,7 +94,7 @@ class ARefusal(unittest.TestCase):
     def refused(self, code, *texts):
         began = time.monotonic()
         self.assertNotEqual(0, units.start(unit("rival"), check=False).returncode)
-        self.assertLess(time.monotonic() - began, 20)
+        self.assertLess(time.monotonic() - began, NOT_HEEDED)
         self.assertEqual(str(code), machine.show(unit("rival"), "ExecMainStatus"), units.log("rival"))
         self.assertEqual("failed", machine.show(unit("rival"), "ActiveState"))  # and not started again
         machine.run("journalctl", "--sync")
@@ -238,16 +241,20 @@ class WhatIsHeld(unittest.TestCase):
 
     def test_frees_a_claim_while_a_slow_service_still_has_its_copy(self):
         """Of a tmpfs, which is no medium that two could write to; see the table in docs/workloads.md."""
-        slow = "trap 'sleep 6; exit 0' TERM; while sleep 0.2; do :; done"
+        slow = "trap 'until test -e /run/may-end; do sleep 0.2; done; exit 0' TERM; while sleep 0.2; do :; done"
         more = f'ExecStart=\nExecStart=/bin/sh -c "{slow}"\nKillMode=mixed\nBindPaths={units.RUN}/pgdata/mnt:/srv\n'
         units.service("slow", "pgdata", more=more)
         self.addCleanup(units.tear_down, "slow.service")
+        self.addCleanup(machine.write, "/run/may-end", "")
         units.start("slow.service")
         slow = units.pid("slow.service")
         machine.holdfast("alloc", "stop", self.alloc)
         machine.wait_for("the claim to be freed", lambda: not units.claims_of("pgdata"))
-        self.assertEqual("deactivating", machine.show("slow.service", "ActiveState"))
+        # the one is the agent's doing, the other the holder's: neither waits for the other
+        machine.wait_for("the service to be told to end", lambda: machine.show("slow.service", "ActiveState") == "deactivating",
+                         seen=lambda: machine.show("slow.service", "ActiveState"))  # fmt: skip
         self.assertEqual(1, len([line for line in machine.mounts_below("", slow) if " /srv " in line]))
+        machine.write("/run/may-end", "")
         machine.wait_for("the service to end", lambda: machine.show("slow.service", "ActiveState") == "inactive")
 
     def test_is_lost_when_the_node_is_drained(self):
@@ -278,7 +285,7 @@ class AStop(unittest.TestCase):
         machine.systemctl("stop", "holdfast-server.service")
         began = time.monotonic()
         machine.systemctl("stop", PGDATA, check=False)
-        self.assertTrue(2 < time.monotonic() - began < 10)
+        self.assertTrue(2 < time.monotonic() - began < NOT_HEEDED)
         self.assertEqual("75", machine.show(PGDATA, "ExecMainStatus"))
         self.assertIn(f"holdfast alloc stop {first}", units.status_text("pgdata"))
         self.assertEqual(1, len(machine.mounts_below(f"{machine.TREE}/publish")))  # nobody said it may go
@@ -304,7 +311,7 @@ class AStop(unittest.TestCase):
         machine.systemctl("stop", "holdfast-server.service")
         began = time.monotonic()
         self.assertNotEqual(0, units.start(PGDATA, check=False).returncode)
-        self.assertLess(time.monotonic() - began, 30)
+        self.assertLess(time.monotonic() - began, NOT_HEEDED)
         self.assertEqual("75", machine.show(PGDATA, "ExecMainStatus"))
 
 
