@@ -122,7 +122,7 @@ static void put_peer(struct keyline *record, const struct helper *h)
 /* @send: kernel_audit_send() or kernel_audit_tell(). */
 static int pass_on(struct helper *h, int (*send)(int fd, uint16_t type, uint32_t seq, const char *text))
 {
-	const char *line = h->trail.line;
+	const char *line = h->trail.line.text + 1; /* without the space before its first word */
 	int r;
 
 	if (!h->record_waits)

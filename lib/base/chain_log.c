@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/falloc.h>
 #include <linux/stat.h>
 #include <stdatomic.h>
@@ -88,24 +87,24 @@ static int read_end(struct chain_log *log, uint64_t size)
 	return chain_log_read_end(tail, n, n == size, log->sha256, &log->end);
 }
 
-/* Is the end of the file what the head says? Returns what there is to say about it, or "". One line more than
- * the head knows is what a death between the write and store_head() leaves. */
+/* Is the end of the file what the head says? Returns what there is to say about it, or NULL. One line more
+ * than the head knows is what a death between the write and store_head() leaves. */
 static const char *compare_head(struct chain_log *log, uint64_t size)
 {
 	const struct chain_log_head *head = log->head;
 	struct chain_log_end *end = &log->end;
 
 	if (head->rec == 0)
-		return size == 0 ? "" : " head=unknown";
+		return size == 0 ? NULL : "unknown";
 	if (size == 0) {
 		end->rec = head->rec;
 		memcpy(end->digest[0], head->digest, sizeof(head->digest));
-		return " head=rotated";
+		return "rotated";
 	}
 	if (memcmp(end->digest[0], head->digest, sizeof(head->digest)) == 0 ||
 	    memcmp(end->digest[1], head->digest, sizeof(head->digest)) == 0)
-		return "";
-	return " head=mismatch";
+		return NULL;
+	return "mismatch";
 }
 
 /* A death in between leaves no number, hence no false alarm. */
@@ -128,13 +127,32 @@ static int sync_log(struct chain_log *log)
 	return r;
 }
 
+static void begin_line(struct chain_log *log, const char *time)
+{
+	log->line = (struct keyline)KEYLINE_INIT;
+	keyline_word(&log->line, "ts", time);
+}
+
+/* Put the record together as it goes to the file. Returns 0 or -EMSGSIZE. */
+static int compose(struct chain_log *log, const struct keyline *record, const char *time, const char *head)
+{
+	begin_line(log, time);
+	keyline_number(&log->line, "rec", log->end.rec + 1);
+	keyline_append(&log->line, &log->origin);
+	keyline_append(&log->line, record);
+	if (head)
+		keyline_word(&log->line, "head", head);
+	keyline_word(&log->line, "prev", log->end.digest[0]);
+	return log->line.overflow ? -EMSGSIZE : 0;
+}
+
 static int append_locked(struct chain_log *log, const struct keyline *record, const char *time)
 {
-	const char *head = "";
+	const char *head = NULL;
 	bool is_moved;
 	struct statx st;
 	ssize_t written;
-	int n;
+	size_t n; /* of the line with its newline, without the space before it */
 	/* not its times: who asks for them makes the next write tell them anew */
 	int r = sys_statx(log->read_fd, "", AT_EMPTY_PATH,
 			  STATX_NLINK | STATX_INO | STATX_SIZE | STATX_BLOCKS, &st);
@@ -146,25 +164,24 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 	/* of another size: another instance or root was there */
 	if (r == 0 && (log->known_size == 0 || st.stx_size != log->known_size)) {
 		r = read_end(log, st.stx_size);
-		head = r == 0 ? compare_head(log, st.stx_size) : "";
+		head = r == 0 ? compare_head(log, st.stx_size) : NULL;
 	}
 	if (r < 0)
 		return r;
-	head = is_moved ? " head=moved" : head;
 	/* keeps room for cleaning up when the disk is full; without it the write may still succeed */
 	if (st.stx_blocks * 512 < st.stx_size + CHAIN_LOG_AHEAD_MIN)
 		(void)sys_fallocate(log->fd, FALLOC_FL_KEEP_SIZE, (off_t)st.stx_size, CHAIN_LOG_AHEAD);
-	n = str_format(log->line, sizeof(log->line), "ts=%s rec=%" PRIu64 "%s%s%s prev=%s", time,
-		       log->end.rec + 1, log->origin.text, record->text, head, log->end.digest[0]);
-	if (n < 0 || record->overflow)
-		return -EMSGSIZE;
+	r = compose(log, record, time, is_moved ? "moved" : head);
+	if (r < 0)
+		return r;
 	written = log->end.torn ? sys_write(log->fd, "\n", 1) : 1;
 	if (written != 1)
 		return written < 0 ? (int)written : -ENOSPC;
-	log->line[n] = '\n';
-	written = sys_write(log->fd, log->line, (size_t)n + 1);
-	log->line[n] = '\0';
-	if (written != n + 1)
+	n = log->line.len;
+	log->line.text[n] = '\n';
+	written = sys_write(log->fd, log->line.text + 1, n);
+	log->line.text[n] = '\0';
+	if (written != (ssize_t)n)
 		return written < 0 ? (int)written : -ENOSPC; /* torn; the next record mends the chain */
 	log->known_size = st.stx_size + log->end.torn + (uint64_t)written;
 	log->end.rec++;
@@ -178,7 +195,7 @@ static int append_locked(struct chain_log *log, const struct keyline *record, co
 void chain_log_settle(struct chain_log *log)
 {
 	if (log->unchained) {
-		digest_of(log->sha256, log->line, strlen(log->line), log->end.digest[0]);
+		digest_of(log->sha256, log->line.text + 1, log->line.len - 1, log->end.digest[0]);
 		if (log->head_file != 0)
 			store_head(log->head, &log->end, log->head_file);
 	}
@@ -205,7 +222,9 @@ int chain_log_append(struct chain_log *log, const struct keyline *record, uint64
 		return 0;
 	}
 	chain_log_settle(log);
-	(void)str_format(log->line, sizeof(log->line), "ts=%s%s%s", time, log->origin.text, record->text);
+	begin_line(log, time);
+	keyline_append(&log->line, &log->origin);
+	keyline_append(&log->line, record);
 	return r;
 }
 

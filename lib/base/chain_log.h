@@ -50,7 +50,7 @@ struct chain_log {
 	uint64_t synced_us;  /* monotonic */
 	uint64_t known_size; /* of the file, as long as it is what `end` describes; 0: look again */
 	struct chain_log_end end;
-	char line[CHAIN_LOG_LINE_MAX]; /* the last record, for the other sinks: without newline */
+	struct keyline line; /* the last record, for the other sinks: a space before it, no newline */
 };
 
 /** Append a record, of which @record is the middle, to the file; wait for the medium unless log->batch and

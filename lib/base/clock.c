@@ -38,12 +38,22 @@ static void civil_from_days(int64_t days, int *ret_year, unsigned int *ret_month
 	*ret_year = (int)(year_of_era + era * 400 + (*ret_month <= 2));
 }
 
+/* @n digits of @value, and what follows them. Not by printf: every record of the mount helper has a time. */
+static char *put(char *at, unsigned int value, int n, char after)
+{
+	for (int i = n - 1; i >= 0; i--, value /= 10)
+		at[i] = (char)('0' + value % 10);
+	at[n] = after;
+	return at + n + 1;
+}
+
 char *clock_format(int64_t realtime_ms, char text[static CLOCK_TEXT_SIZE])
 {
 	static const int64_t ms_per_day = INT64_C(86400000);
 	int64_t days = realtime_ms / ms_per_day;
 	int64_t rest = realtime_ms % ms_per_day;
 	unsigned int ms; /* of the day */
+	char *at = text;
 	int year;
 	unsigned int month;
 	unsigned int day;
@@ -54,8 +64,14 @@ char *clock_format(int64_t realtime_ms, char text[static CLOCK_TEXT_SIZE])
 	}
 	ms = (unsigned int)rest;
 	civil_from_days(days, &year, &month, &day); /* 64 bits of milliseconds are 292 million years */
-	(void)snprintf(text, CLOCK_TEXT_SIZE, "%04d-%02u-%02uT%02u:%02u:%02u.%03uZ", year, month % 13,
-		       day % 32, ms / 3600000 % 24, ms / 60000 % 60, ms / 1000 % 60, ms % 1000);
+	at = put(at, (unsigned int)year, 4, '-');
+	at = put(at, month, 2, '-');
+	at = put(at, day, 2, 'T');
+	at = put(at, ms / 3600000, 2, ':');
+	at = put(at, ms / 60000 % 60, 2, ':');
+	at = put(at, ms / 1000 % 60, 2, '.');
+	at = put(at, ms % 1000, 3, 'Z');
+	*at = '\0';
 	return text;
 }
 

@@ -15,8 +15,8 @@ int64_t clock_realtime_ms(void);
 
 enum { CLOCK_TEXT_SIZE = 32 };
 
-/** Write @realtime_ms as RFC 3339 UTC with milliseconds into @text of at least CLOCK_TEXT_SIZE; returns
- * @text. */
+/** Write @realtime_ms as RFC 3339 UTC with milliseconds into @text of at least CLOCK_TEXT_SIZE, of years
+ * beyond four digits only those; returns @text. */
 char *clock_format(int64_t realtime_ms, char text[static CLOCK_TEXT_SIZE]);
 
 /** Write a duration for people: "850ms", "12s", "4m10s", "3h05m", "2d4h"; returns @text. */

@@ -19,6 +19,16 @@ static void put(struct keyline *line, const char *bytes, size_t n)
 	line->len += n;
 }
 
+void keyline_append(struct keyline *line, const struct keyline *more)
+{
+	bool fits = more->len < sizeof(line->text) - line->len;
+
+	if (fits)
+		put(line, more->text, more->len);
+	line->text[line->len] = '\0';
+	line->overflow |= more->overflow || !fits;
+}
+
 void keyline_word(struct keyline *line, const char *key, const char *value)
 {
 	static const char digits[] = "0123456789ABCDEF";

@@ -29,6 +29,9 @@ struct keyline {
 void keyline_word(struct keyline *line, const char *key, const char *value);
 void keyline_number(struct keyline *line, const char *key, uint64_t value);
 
+/** Append all that is in another line; what did not fit there is missing here, too. */
+void keyline_append(struct keyline *line, const struct keyline *more);
+
 /** Append several: keyline_words(line, "key", value, "key", value). */
 #define keyline_words(line, ...) keyline_pairs(line, (const char *const[]){__VA_ARGS__, NULL})
 void keyline_pairs(struct keyline *line, const char *const pairs[]);

@@ -378,24 +378,24 @@ static void who_still_writes_to_the_old_file_says_so_and_leaves_the_head(void **
 	assert_int_equal(rename(path, old), 0);
 	(void)close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	(void)append("stage"); /* nobody has begun the new file: the chain is still in the old one */
-	assert_null(strstr(trail.line, "head="));
+	assert_null(strstr(trail.line.text, "head="));
 	open_trail(&young);
 	assert_int_equal(append_to(&young, &record, &rec), 0);
 	assert_int_equal(rec, 4);
-	assert_non_null(strstr(young.line, " head=rotated "));
+	assert_non_null(strstr(young.line.text, " head=rotated "));
 	for (uint64_t i = 4; i < 7; i++) {
 		assert_int_equal(append("publish"), i);
-		assert_non_null(strstr(trail.line, " head=moved "));
+		assert_non_null(strstr(trail.line.text, " head=moved "));
 		assert_int_equal(head.rec, i);
 		assert_int_equal(append_to(&young, &record, &rec), 0);
 		assert_int_equal(rec, i + 1);
-		assert_null(strstr(young.line, "head="));
+		assert_null(strstr(young.line.text, "head="));
 	}
 	close_trail(&young);
 	open_trail(&young);
 	assert_int_equal(append_to(&young, &record, &rec), 0);
 	assert_int_equal(rec, 8);
-	assert_null(strstr(young.line, "head="));
+	assert_null(strstr(young.line.text, "head="));
 	close_trail(&young);
 	assert_int_equal(rename(old, path), 0);
 	assert_int_equal(check_chain(), 6); /* of the old file, for itself */
@@ -626,8 +626,8 @@ static void a_log_that_was_deleted_is_no_trail(void **state)
 	assert_int_equal(append_to(&trail, &record, &rec), -ESTALE);
 	assert_int_equal(rec, 7);
 	/* for the other sinks: without number and chain */
-	assert_null(strstr(trail.line, "rec="));
-	assert_non_null(strstr(trail.line, " cluster=demo node=n1 op=stage"));
+	assert_null(strstr(trail.line.text, "rec="));
+	assert_non_null(strstr(trail.line.text, " cluster=demo node=n1 op=stage"));
 	(void)close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 }
 

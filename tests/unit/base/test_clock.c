@@ -20,6 +20,7 @@ static void times_are_written_as_rfc_3339_utc(void **state)
 		{-1001, "1969-12-31T23:59:58.999Z"},
 		{1709210096789, "2024-02-29T12:34:56.789Z"},
 		{253402300799999, "9999-12-31T23:59:59.999Z"},
+		{253402300800000, "0000-01-01T00:00:00.000Z"}, /* the next year has no RFC 3339 */
 	};
 	char text[CLOCK_TEXT_SIZE];
 

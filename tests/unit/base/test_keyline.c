@@ -86,6 +86,49 @@ static void a_full_line_takes_no_more(void **state)
 	assert_int_equal(strlen(line.text), line.len);
 }
 
+static void a_line_takes_another_one_whole_or_not_at_all(void **state)
+{
+	char value[KEYLINE_VALUE_MAX + 1];
+	struct keyline line = KEYLINE_INIT;
+	struct keyline more = KEYLINE_INIT;
+	size_t full;
+
+	(void)state;
+	keyline_append(&line, &more);
+	assert_string_equal(line.text, "");
+	keyline_word(&line, "a", "1");
+	keyline_words(&more, "b", "2", "c", "3");
+	keyline_append(&line, &more);
+	assert_string_equal(line.text, " a=1 b=2 c=3");
+	assert_int_equal(line.len, strlen(line.text));
+	memset(value, 'v', sizeof(value));
+	value[KEYLINE_VALUE_MAX] = '\0';
+	while (!more.overflow)
+		keyline_word(&more, "b", value);
+	more.overflow = false;
+	/* up to the last byte before the NUL */
+	line.len = sizeof(line.text) - 1 - more.len;
+	keyline_append(&line, &more);
+	assert_false(line.overflow);
+	assert_int_equal(line.len, sizeof(line.text) - 1);
+	assert_int_equal(line.text[line.len], '\0');
+	full = line.len = sizeof(line.text) - more.len;
+	keyline_append(&line, &more);
+	assert_true(line.overflow);
+	assert_int_equal(line.len, full);
+	assert_int_equal(line.text[full], '\0');
+}
+
+static void what_is_missing_in_a_line_is_missing_in_what_it_is_appended_to(void **state)
+{
+	struct keyline line = KEYLINE_INIT;
+	struct keyline more = {.overflow = true};
+
+	(void)state;
+	keyline_append(&line, &more);
+	assert_true(line.overflow);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -94,6 +137,8 @@ int main(void)
 		cmocka_unit_test(every_byte_is_either_plain_or_encoded),
 		cmocka_unit_test(a_value_that_is_too_long_is_not_cut_but_told),
 		cmocka_unit_test(a_full_line_takes_no_more),
+		cmocka_unit_test(a_line_takes_another_one_whole_or_not_at_all),
+		cmocka_unit_test(what_is_missing_in_a_line_is_missing_in_what_it_is_appended_to),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
