@@ -5,10 +5,10 @@
 
 #include <errno.h>
 
-/* Bytes of the file, far beyond its contents: the table's, the instances', and two ranges of hashed names to
+/* Bytes of the file, far beyond its contents: the instances', the table's, and two ranges of hashed names to
  * the end. Two names that meet in 60 bits only wait for each other. */
 #define LOCK_TABLE (INT64_C(1) << 40)
-#define LOCK_INSTANCE (LOCK_TABLE + 16)
+#define LOCK_INSTANCE (LOCK_TABLE - HELPER_INSTANCES)
 #define LOCK_ALLOC (INT64_C(1) << 60)
 #define LOCK_VOLUME (INT64_C(1) << 61)
 
@@ -51,5 +51,5 @@ void unlock_table(int fd)
 
 void lock_release(int fd)
 {
-	ofd_unlock(fd, LOCK_ALLOC, 0); /* to the end: both ranges of names */
+	ofd_unlock(fd, LOCK_TABLE, 0); /* to the end */
 }

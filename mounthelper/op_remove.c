@@ -119,8 +119,9 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 	if (!place_is_own(h, &h->publish, &alloc))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
 	outcome = take_away(&r, alloc.fd, slot_name(req->slot, slot));
-	if (r.unmounted && !r.is_uncounted)
-		counts_end_publish(h, req->volume, false);
+	/* what follows asks no file system, so that lock_release() is soon enough for the table, too */
+	if (r.unmounted && !r.is_uncounted && lock_table(h->state_fd) == 0)
+		state_end_publish(h->state, req->volume, false);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
 	e = sys_rmdirat(h->publish.fd, req->alloc);

@@ -96,7 +96,7 @@ int state_begin_publish(struct state_table *table, const char *volume, uint64_t 
 void state_end_publish(struct state_table *table, const char *volume, bool all);
 
 /* Locks between the instances of one agent's block: byte ranges of the state file. They belong to the open
- * file, so the kernel drops them with the process. Order: volume, allocation, table. */
+ * file, so the kernel drops them with the process. Order: volume, allocation, table, and the log's last. */
 
 /** Take one of HELPER_INSTANCES places until this process ends. Returns its number, or -EAGAIN. */
 int lock_instance(int fd);
@@ -107,10 +107,11 @@ int lock_volume(int fd, const char *volume);
 /** Wait for the lock of @alloc's directory, held only while one publish is made or removed. */
 int lock_alloc(int fd, const char *alloc);
 
-/** Wait for the lock of the state table. */
+/** Wait for the lock of the state table. Never held while a file system is asked: its server may not answer.
+ */
 int lock_table(int fd);
 
-/** Give the table's lock back. */
+/** Give the table's lock back before lock_release() does. */
 void unlock_table(int fd);
 
 /** Give back every lock but the instance's. */

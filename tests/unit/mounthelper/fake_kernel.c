@@ -792,6 +792,16 @@ void model_ofd_unlock(int fd, const struct flock *lock)
 		k.n_locks = kept;
 }
 
+bool model_table_is_locked(void)
+{
+	const off_t table = (off_t)1 << 40; /* as locks.c has it */
+
+	for (size_t i = 0; i < k.n_locks; i++)
+		if (k.locks[i].l_start == table)
+			return true;
+	return false;
+}
+
 void model_close(int fd)
 {
 	get_fd(fd)->kind = FD_FREE;

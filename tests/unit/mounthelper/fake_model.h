@@ -142,4 +142,5 @@ long model_sendto(int fd, const void *bytes, size_t n, int flags);
 long model_recvfrom(int fd, void *buf, size_t n, int flags);
 int model_ofd_lock(int fd, int cmd, const struct flock *lock);
 void model_ofd_unlock(int fd, const struct flock *lock);
+bool model_table_is_locked(void);
 void model_close(int fd);

@@ -673,6 +673,18 @@ static void another_instance_on_the_same_volume_means_busy(void **state)
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 }
 
+static void what_a_request_locked_is_given_back_and_the_place_is_kept(void **state)
+{
+	(void)state;
+	assert_int_equal(lock_instance(FAKE_STATE_FD), 0);
+	assert_int_equal(lock_volume(FAKE_STATE_FD, "v"), 0);
+	assert_int_equal(lock_alloc(FAKE_STATE_FD, "a"), 0);
+	assert_int_equal(lock_table(FAKE_STATE_FD), 0);
+	assert_int_equal(fake_locks_held(), 4);
+	lock_release(FAKE_STATE_FD);
+	assert_int_equal(fake_locks_held(), 1);
+}
+
 static void a_mount_left_shared_by_a_dead_instance_is_made_private(void **state)
 {
 	(void)state;
@@ -932,6 +944,7 @@ int main(void)
 		TEST(a_second_mount_on_a_publish_is_reported),
 		TEST(unstage_says_whether_the_superblock_lives_on),
 		TEST(another_instance_on_the_same_volume_means_busy),
+		TEST(what_a_request_locked_is_given_back_and_the_place_is_kept),
 		TEST(a_mount_left_shared_by_a_dead_instance_is_made_private),
 		TEST(too_many_refusals_are_summed_up_and_end_the_helper),
 		TEST(a_volume_that_another_instance_works_on_never_ends_the_helper),
