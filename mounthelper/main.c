@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 	setup_types(h);
 	setup_waits(h);
 	start_sys(census_take(h, &census), START_TREE, h->agent->stage_base);
-	word = record_start(h, h->instance, census.staged, census.published, &sys_errno);
+	word = record_start(h, census.staged, census.published, &sys_errno);
 	if (word != START_OK)
 		start_fail(word, sys_errno, 0, h->agent->log);
 	/* C. Give up everything that serving does not need. */

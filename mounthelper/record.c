@@ -182,8 +182,7 @@ static void put_event(struct helper *h, const char *op, const char *event, uint6
 	(void)put(h, &record, event, &rec); /* a trail that is gone has shown in the replies */
 }
 
-enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged, uint32_t published,
-			   int *ret_errno)
+enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published, int *ret_errno)
 {
 	struct keyline record = KEYLINE_INIT;
 	struct utsname system = {.release = ""};
@@ -197,7 +196,7 @@ enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged,
 	(void)uname(&system);
 	begin(&record, "start", "event", 0);
 	keyline_word(&record, "version", HOLDFAST_VERSION);
-	keyline_number(&record, "instance", instance);
+	keyline_number(&record, "instance", h->instance);
 	keyline_number(&record, "container", h->agent->container);
 	keyline_number(&record, "staged", staged);
 	keyline_number(&record, "published", published);

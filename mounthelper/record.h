@@ -16,8 +16,7 @@ enum {
 /** Record START with what this process is and found; the first record, which sets up h->refusals, and
  * h->trail but for its descriptors and names. Returns START_OK, or START_LOG_END or START_AUDIT with
  * @ret_errno (positive). */
-enum mh_start record_start(struct helper *h, uint32_t instance, uint32_t staged, uint32_t published,
-			   int *ret_errno);
+enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published, int *ret_errno);
 
 /** Record what refusals are left, and STOP or, for @is_violation, VIOLATION; bring everything to the medium.
  */

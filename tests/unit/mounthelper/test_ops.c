@@ -720,7 +720,7 @@ static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
 
 	(void)state;
 	req.stage.ticket.signature[0] ^= 1;
-	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	fake_clock_step(1);
 	for (int i = 1; i < 200; i++)
 		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
@@ -739,7 +739,7 @@ static void a_volume_that_another_instance_works_on_never_ends_the_helper(void *
 	int sys_errno;
 
 	(void)state;
-	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	fake_clock_step(1);
 	fake_lock_held_elsewhere(true);
 	for (int i = 0; i < 300; i++) {
@@ -757,7 +757,7 @@ static void refusals_that_come_slowly_are_all_recorded(void **state)
 
 	(void)state;
 	req.stage.ticket.signature[0] ^= 1;
-	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	for (int i = 0; i < 60; i++)
 		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(count_in_log(" phase=refused "), 60);

@@ -97,7 +97,7 @@ static void each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none
 	expect_event("mount-unpublished", 1);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	expect_event("mount-unstaged", 1);
-	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	expect_event("helper-started", 1);
 	record_end(&helper, true, REASON_MAGIC, 10);
 	expect_event("helper-violation", 1);
@@ -275,19 +275,20 @@ static void a_start_must_reach_log_and_audit(void **state)
 	int sys_errno = 0;
 
 	(void)state;
-	assert_int_equal(record_start(&helper, 3, 1, 2, &sys_errno), START_OK);
+	helper.instance = 3;
+	assert_int_equal(record_start(&helper, 1, 2, &sys_errno), START_OK);
 	assert_int_equal(sys_errno, 0);
 	ASSERT_SAID(" op=start phase=event seq=0 version=");
 	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 append_only=0 kernel=");
 	ASSERT_SAID(" boot=" FIXTURE_BOOT_ID " digest=sha256:0000");
 	ASSERT_SAID(" peer_uid=995 peer_pid=4711 door=setuid policy=sha256:0000000000000000 res=success ");
 	fake_audit_answers(EPERM);
-	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_AUDIT);
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_AUDIT);
 	assert_int_equal(sys_errno, EPERM);
 	audit_is_optional(true);
-	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_OK);
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
 	fake_log_full(true);
-	assert_int_equal(record_start(&helper, 0, 0, 0, &sys_errno), START_LOG_END);
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_LOG_END);
 	assert_int_equal(sys_errno, ENOSPC);
 }
 
