@@ -210,6 +210,7 @@ static int make_session(struct h2 *h2)
 {
 	nghttp2_session_callbacks *callbacks = NULL;
 	nghttp2_option *option = NULL;
+	nghttp2_mem mem = h2_mem_of(&h2->mem);
 	int r = -1;
 
 	if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0) {
@@ -224,8 +225,9 @@ static int make_session(struct h2 *h2)
 		nghttp2_option_set_no_http_messaging(option, h2->config.lax);
 		nghttp2_option_set_no_closed_streams(option, 1);
 		nghttp2_option_set_max_send_header_block_length(option, HEADER_BLOCK_MAX);
-		r = h2->config.server ? nghttp2_session_server_new2(&h2->session, callbacks, h2, option)
-				      : nghttp2_session_client_new2(&h2->session, callbacks, h2, option);
+		r = h2->config.server
+			    ? nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &mem)
+			    : nghttp2_session_client_new3(&h2->session, callbacks, h2, option, &mem);
 	}
 	nghttp2_option_del(option);
 	nghttp2_session_callbacks_del(callbacks);

@@ -2,9 +2,11 @@
 /* Shared by h2.c (the connection) and h2_stream.c (its streams). */
 
 #include "rpc/h2.h"
+#include "rpc/h2_mem.h"
 
 struct h2 {
 	nghttp2_session *session;
+	struct h2_mem mem; /* the session's */
 	struct h2_config config;
 	const struct h2_ops *ops;
 	void *userdata;

@@ -1,0 +1,70 @@
+#include "rpc/h2_mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static void *map(struct h2_mem *mem, size_t n)
+{
+	void *pages = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return NULL;
+	mem->pages = pages;
+	mem->n_pages_bytes = n;
+	return pages;
+}
+
+static void *take(size_t n, void *userdata)
+{
+	struct h2_mem *mem = userdata;
+
+	return n >= H2_MEM_LARGE && !mem->pages ? map(mem, n) : malloc(n);
+}
+
+static void give_back(void *block, void *userdata)
+{
+	struct h2_mem *mem = userdata;
+
+	if (!block || block != mem->pages) {
+		free(block);
+		return;
+	}
+	(void)munmap(block, mem->n_pages_bytes);
+	mem->pages = NULL;
+}
+
+/* A table: small, or no frame's. */
+static void *take_zeroed(size_t n, size_t size, void *userdata)
+{
+	(void)userdata;
+	return calloc(n, size);
+}
+
+static void *resize(void *block, size_t n, void *userdata)
+{
+	struct h2_mem *mem = userdata;
+	void *other;
+
+	if (!block)
+		return take(n, mem); /* as nghttp2 takes its buffers */
+	if (block != mem->pages)
+		return realloc(block, n);
+	other = malloc(n);
+	if (!other)
+		return NULL;
+	memcpy(other, block, n < mem->n_pages_bytes ? n : mem->n_pages_bytes);
+	give_back(block, mem);
+	return other;
+}
+
+nghttp2_mem h2_mem_of(struct h2_mem *mem)
+{
+	return (nghttp2_mem){
+		.mem_user_data = mem,
+		.malloc = take,
+		.free = give_back,
+		.calloc = take_zeroed,
+		.realloc = resize,
+	};
+}
