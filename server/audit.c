@@ -12,6 +12,7 @@
 #include "base/join.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "rpc/pack.h"
 
 #include <endian.h>
 #include <holdfast/v1/operator.pb-c.h>
@@ -165,16 +166,14 @@ static enum status append(const struct server *server, struct change *change,
 			  Holdfast__V1__AuditRecord *record, Holdfast__V1__AuditHead *head,
 			  uint8_t sha256[static SHA256_DIGEST_LENGTH])
 {
-	uint8_t *bytes = NULL;
 	char key[OBJECT_KEY_SIZE];
-	size_t len;
+	uint8_t *bytes;
+	size_t len = 0;
 
 	record->sequence = head->sequence + 1;
 	record->previous_sha256 = head->sha256; /* borrowed until it is packed */
-	len = protobuf_c_message_get_packed_size(&record->base);
-	bytes = malloc(len);
+	bytes = pack_message(&record->base, 0, &len);
 	if (bytes) {
-		(void)protobuf_c_message_pack(&record->base, bytes);
 		make_key(key, record->sequence);
 		head->sequence = record->sequence;
 		(void)EVP_Digest(bytes, len, sha256, NULL, server->sha256, NULL);

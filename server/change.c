@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "rpc/pack.h"
 
 #include <holdfast/v1/types.pb-c.h>
 #include <stdlib.h>
@@ -243,7 +244,6 @@ static enum status pack_object(struct change_object *object, struct kv_op *ret, 
 {
 	ProtobufCMessage *message;
 	uint8_t *bytes = NULL;
-	size_t len = 0;
 
 	*ret = (struct kv_op){.key = object->key};
 	if (object->is_deletion)
@@ -255,18 +255,13 @@ static enum status pack_object(struct change_object *object, struct kv_op *ret, 
 		return STATUS_OK;
 	}
 	message = object_type(object->kind)->to_message(object->value);
-	if (message) {
-		len = protobuf_c_message_get_packed_size(message);
-		bytes = malloc(len + 1);
-	}
-	if (bytes) {
-		(void)protobuf_c_message_pack(message, bytes);
+	if (message)
+		bytes = pack_message(message, 0, &ret->len);
+	if (bytes)
 		ret->text = text_of(object->key, message);
-	}
 	if (message)
 		object_type(object->kind)->drop_message(message);
 	ret->value = bytes;
-	ret->len = len;
 	return bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "rpc/pack.h"
 
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/types.pb-c.h>
@@ -76,14 +77,15 @@ const ProtobufCMessageDescriptor *record_descriptor(const char *key)
 
 ProtobufCMessage *message_copy(const ProtobufCMessage *message)
 {
-	size_t len = protobuf_c_message_get_packed_size(message);
 	uint8_t small[COPY_SMALL];
-	cleanup_free uint8_t *large = len > sizeof(small) ? malloc(len) : NULL;
-	uint8_t *bytes = large ? large : small;
+	size_t len = 0;
+	const uint8_t *bytes = pack_at_end(message, small, sizeof(small), &len);
+	cleanup_free uint8_t *large = bytes ? NULL : pack_message(message, 0, &len);
 
-	if (len > sizeof(small) && !large)
+	if (!bytes)
+		bytes = large;
+	if (!bytes)
 		return NULL;
-	(void)protobuf_c_message_pack(message, bytes);
 	return protobuf_c_message_unpack(message->descriptor, NULL, len, bytes);
 }
 

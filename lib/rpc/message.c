@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "rpc/grpc_frame.h"
 #include "rpc/message_text.h"
+#include "rpc/pack.h"
 #include "rpc/unpack.h"
 
 #include <errno.h>
@@ -11,23 +12,18 @@
 
 enum status message_write(struct h2_stream *stream, const ProtobufCMessage *message, struct error *err)
 {
-	size_t n = protobuf_c_message_get_packed_size(message);
-	uint8_t prefix[GRPC_PREFIX_SIZE];
-	cleanup_free uint8_t *packed = NULL;
+	size_t n = 0;
+	cleanup_free uint8_t *framed = pack_message(message, GRPC_PREFIX_SIZE, &n);
 	enum status st;
 
+	if (!framed)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message");
 	if (n > UINT32_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "a message of %zu bytes is too large", n);
-	packed = malloc(n + 1);
-	if (!packed)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "send a message of %zu bytes", n);
-	grpc_frame_prefix(prefix, (uint32_t)n);
-	(void)protobuf_c_message_pack(message, packed);
-	st = h2_stream_write(
-		stream,
-		(const struct h2_bytes[]){{.bytes = prefix, .n = sizeof(prefix)}, {.bytes = packed, .n = n}},
-		2, err);
-	explicit_bzero(packed, n);
+	grpc_frame_prefix(framed, (uint32_t)n);
+	st = h2_stream_write(stream, &(const struct h2_bytes){.bytes = framed, .n = GRPC_PREFIX_SIZE + n}, 1,
+			     err);
+	explicit_bzero(framed, GRPC_PREFIX_SIZE + n);
 	return st;
 }
 

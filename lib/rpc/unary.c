@@ -1,6 +1,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "rpc/client_internal.h"
+#include "rpc/pack.h"
 
 #include <assert.h>
 
@@ -154,13 +155,12 @@ struct waiter {
 /* The answer outlives its call by changing hands: a copy by way of the wire. */
 static ProtobufCMessage *copy_message(const ProtobufCMessage *message)
 {
-	size_t n = protobuf_c_message_get_packed_size(message);
-	cleanup_free uint8_t *packed = malloc(n + 1);
+	size_t n = 0;
+	cleanup_free uint8_t *packed = pack_message(message, 0, &n);
 	ProtobufCMessage *copy;
 
 	if (!packed)
 		return NULL;
-	(void)protobuf_c_message_pack(message, packed);
 	copy = protobuf_c_message_unpack(message->descriptor, NULL, n, packed);
 	explicit_bzero(packed, n);
 	return copy;

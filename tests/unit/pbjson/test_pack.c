@@ -1,0 +1,178 @@
+#include "random_message.h"
+
+#include "../unit.h"
+#include "rpc/pack.h"
+
+#include <all.pb-c.h>
+#include <holdfast/v1/nodes.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEEDS = 3000, GUARD = 16 };
+
+static const ProtobufCMessageDescriptor *const types[] = {
+	&test__v1__all__descriptor,
+	&holdfast__v1__volume__descriptor,
+	&holdfast__v1__claim__descriptor,
+	&holdfast__v1__claim_volume_response__descriptor,
+	&holdfast__v1__session_up__descriptor,
+	&holdfast__v1__audit_record__descriptor,
+};
+
+enum { TYPES = sizeof(types) / sizeof(*types) };
+
+static uint8_t *by_protobuf_c(const ProtobufCMessage *message, size_t *ret_n)
+{
+	uint8_t *bytes = malloc(protobuf_c_message_get_packed_size(message) + 1);
+
+	assert_non_null(bytes);
+	*ret_n = protobuf_c_message_pack(message, bytes);
+	return bytes;
+}
+
+static void expect_same(const ProtobufCMessage *message)
+{
+	size_t n_wanted = 0;
+	uint8_t *wanted = by_protobuf_c(message, &n_wanted);
+	size_t n = 0;
+	uint8_t *bytes = pack_message(message, 3, &n);
+
+	assert_non_null(bytes);
+	assert_int_equal(n, n_wanted);
+	assert_memory_equal(bytes + 3, wanted, n);
+	free(bytes);
+	bytes = malloc(n_wanted + 1);
+	assert_non_null(bytes);
+	assert_ptr_equal(pack_at_end(message, bytes, n_wanted, &n), bytes);
+	assert_int_equal(n, n_wanted);
+	assert_memory_equal(bytes, wanted, n);
+	free(bytes);
+	free(wanted);
+}
+
+static void every_message_has_the_bytes_that_protobuf_c_makes(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
+
+		assert_non_null(message);
+		expect_same(message);
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
+}
+
+static void an_empty_message_has_none(void **state)
+{
+	const Test__V1__All message = TEST__V1__ALL__INIT;
+	uint8_t byte = 7;
+	size_t n = 1;
+
+	(void)state;
+	assert_ptr_equal(pack_at_end(&message.base, &byte, 0, &n), &byte);
+	assert_int_equal(n, 0);
+	expect_same(&message.base);
+}
+
+static void what_does_not_fit_is_said_and_nothing_is_written_beside_the_room(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		ProtobufCMessage *message = random_message(types[seed % TYPES], seed);
+		size_t n_wanted = protobuf_c_message_get_packed_size(message);
+
+		for (size_t size = 0; size <= n_wanted + 2; size++) {
+			uint8_t *room = malloc(size + (size_t)2 * GUARD);
+			const uint8_t *at;
+			size_t n = 0;
+
+			assert_non_null(room);
+			memset(room, 0xa5, size + (size_t)2 * GUARD);
+			at = pack_at_end(message, room + GUARD, size, &n);
+			assert_int_equal(at != NULL, size >= n_wanted);
+			for (size_t i = 0; i < GUARD; i++) {
+				assert_int_equal(room[i], 0xa5);
+				assert_int_equal(room[GUARD + size + i], 0xa5);
+			}
+			if (at)
+				assert_ptr_equal(at + n, room + GUARD + size);
+			free(room);
+		}
+		protobuf_c_message_free_unpacked(message, NULL);
+	}
+}
+
+static void a_message_larger_than_is_usual_is_packed_too(void **state)
+{
+	Test__V1__All message = TEST__V1__ALL__INIT;
+	static const size_t sizes[] = {PACK_USUAL - 4, PACK_USUAL - 3, PACK_USUAL - 2, 100000};
+	ProtobufCBinaryData *bytes = NULL;
+	const ProtobufCFieldDescriptor *field = NULL;
+
+	(void)state;
+	for (unsigned int i = 0; i < message.base.descriptor->n_fields && !field; i++)
+		if (message.base.descriptor->fields[i].type == PROTOBUF_C_TYPE_BYTES &&
+		    message.base.descriptor->fields[i].label == PROTOBUF_C_LABEL_NONE &&
+		    message.base.descriptor->fields[i].flags == 0)
+			field = &message.base.descriptor->fields[i];
+	assert_non_null(field);
+	bytes = (ProtobufCBinaryData *)(void *)((char *)&message + field->offset);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		uint8_t *data = calloc(1, sizes[i]);
+
+		assert_non_null(data);
+		*bytes = (ProtobufCBinaryData){.len = sizes[i], .data = data};
+		expect_same(&message.base);
+		free(data);
+	}
+}
+
+static void fields_of_a_later_version_stay(void **state)
+{
+	uint8_t one[] = {0x96, 0x01};
+	uint8_t text[] = {3, 'a', 'b', 'c'};
+	ProtobufCMessageUnknownField unknown[] = {
+		{.tag = 5000, .wire_type = PROTOBUF_C_WIRE_TYPE_VARINT, .len = sizeof(one), .data = one},
+		{.tag = 77,
+		 .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+		 .len = sizeof(text),
+		 .data = text},
+	};
+	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
+	char id[] = "c1";
+
+	(void)state;
+	claim.id = id;
+	claim.base.n_unknown_fields = 2;
+	claim.base.unknown_fields = unknown;
+	expect_same(&claim.base);
+}
+
+static void a_text_that_was_never_set_is_left_out_of_a_choice(void **state)
+{
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+
+	(void)state;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
+	up.hello = NULL;
+	expect_same(&up.base);
+	volume.id = NULL;
+	expect_same(&volume.base);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(every_message_has_the_bytes_that_protobuf_c_makes),
+	cmocka_unit_test(an_empty_message_has_none),
+	cmocka_unit_test(what_does_not_fit_is_said_and_nothing_is_written_beside_the_room),
+	cmocka_unit_test(a_message_larger_than_is_usual_is_packed_too),
+	cmocka_unit_test(fields_of_a_later_version_stay),
+	cmocka_unit_test(a_text_that_was_never_set_is_left_out_of_a_choice),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
