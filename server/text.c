@@ -15,6 +15,7 @@ static const struct rule {
 	const char *hidden[HIDDEN_MAX + 1]; /* members of the message; bytes are hidden anyway */
 } rules[] = {
 	{PREFIX_CLAIM, {NULL}},
+	{PREFIX_AUDIT, {NULL}},
 	{PREFIX_VOLUME, {"mount_options", "parameters", "context", "secrets"}},
 	{PREFIX_ALLOC, {NULL}},
 	{PREFIX_NODE, {NULL}},
@@ -24,7 +25,6 @@ static const struct rule {
 	{PREFIX_ATTESTATION, {NULL}},
 	{PREFIX_TOKEN, {NULL}},
 	{PREFIX_POLICY, {NULL}},
-	{PREFIX_AUDIT, {NULL}},
 	{KEY_SCHEMA, {NULL}},
 	{KEY_EPOCH, {NULL}},
 	{KEY_GENERATION_FLOOR, {NULL}},
@@ -33,7 +33,7 @@ static const struct rule {
 static const struct rule *find_rule(const char *key)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
-		if (str_starts_with(key, rules[i].prefix))
+		if (rules[i].prefix[0] == key[0] && str_starts_with(key, rules[i].prefix))
 			return &rules[i];
 	return NULL;
 }

@@ -3,14 +3,21 @@
 #include "base/str.h"
 #include "model/message.h"
 
-#include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
-enum { NUMBER_TEXT = 32, NAME_TEXT = 64 };
+enum { NUMBER_TEXT = 32 };
 
 static const char *const nothing_hidden[] = {NULL};
+
+/* Bytes that stand in a string as they are. */
+static const bool is_plain[UCHAR_MAX + 1] = {
+	[' ' ... '!'] = true,
+	['#' ... '['] = true,
+	[']' ... UCHAR_MAX] = true,
+};
 
 /* Strings are UTF-8: whoever makes a message checks that. */
 static void put_string(struct strbuf *out, const char *s)
@@ -19,7 +26,7 @@ static void put_string(struct strbuf *out, const char *s)
 	while (*s != '\0') {
 		size_t n = 0;
 
-		while ((unsigned char)s[n] >= 0x20 && s[n] != '"' && s[n] != '\\')
+		while (is_plain[(unsigned char)s[n]])
 			n++;
 		strbuf_put(out, s, n);
 		s += n;
@@ -170,27 +177,45 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
 {
 	const char *at = (const char *)message + field->offset;
 
-	if (field->type == PROTOBUF_C_TYPE_BYTES)
-		return false;
-	if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+	if (field->label == PROTOBUF_C_LABEL_REPEATED && field->type != PROTOBUF_C_TYPE_BYTES) {
 		size_t n;
 
 		memcpy(&n, (const char *)message + field->quantifier_offset, sizeof(n));
 		return n > 0;
 	}
-	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+	if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF && field->type != PROTOBUF_C_TYPE_BYTES)
 		return get_u32((const char *)message + field->quantifier_offset) == field->id;
-	if (field->type == PROTOBUF_C_TYPE_STRING)
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_STRING:
 		return get_pointer(at) && ((const char *)get_pointer(at))[0] != '\0';
-	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+	case PROTOBUF_C_TYPE_MESSAGE:
 		return get_pointer(at) != NULL;
-	return message_value_size(field->type) == sizeof(uint64_t) ? get_u64(at) != 0 : get_u32(at) != 0;
+	case PROTOBUF_C_TYPE_INT64:
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+	case PROTOBUF_C_TYPE_UINT64:
+	case PROTOBUF_C_TYPE_FIXED64:
+	case PROTOBUF_C_TYPE_DOUBLE:
+		return get_u64(at) != 0;
+	case PROTOBUF_C_TYPE_INT32:
+	case PROTOBUF_C_TYPE_SINT32:
+	case PROTOBUF_C_TYPE_SFIXED32:
+	case PROTOBUF_C_TYPE_UINT32:
+	case PROTOBUF_C_TYPE_FIXED32:
+	case PROTOBUF_C_TYPE_FLOAT:
+	case PROTOBUF_C_TYPE_BOOL:
+	case PROTOBUF_C_TYPE_ENUM:
+		return get_u32(at) != 0;
+	case PROTOBUF_C_TYPE_BYTES:
+		break;
+	}
+	return false;
 }
 
 static bool is_hidden(const char *name, const char *const *hidden)
 {
 	for (; *hidden; hidden++)
-		if (str_eq(*hidden, name))
+		if ((*hidden)[0] == name[0] && str_eq(*hidden, name))
 			return true;
 	return false;
 }
@@ -198,14 +223,9 @@ static bool is_hidden(const char *name, const char *const *hidden)
 /* Names are the program's own: nothing in them is to be escaped. */
 static void put_name(struct strbuf *out, const char *name)
 {
-	char text[NAME_TEXT];
-	size_t n = strlen(name);
-
-	assert(n + 3 <= sizeof(text));
-	text[0] = text[n + 1] = '"';
-	memcpy(text + 1, name, n); /* NOLINT(bugprone-not-null-terminated-result): counted, not terminated */
-	text[n + 2] = ':';
-	strbuf_put(out, text, n + 3);
+	strbuf_put(out, "\"", 1);
+	strbuf_put(out, name, strlen(name));
+	strbuf_put(out, "\":", 2);
 }
 
 static void put_field(struct strbuf *out, const ProtobufCMessage *message,

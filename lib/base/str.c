@@ -178,12 +178,15 @@ void str_copy_text(char *dst, size_t size, const char *src)
 	size_t at = 0;
 
 	while (*src != '\0') {
-		size_t n = printable(src);
+		bool is_ascii = is_between(*src, 0x20, 0x7e); /* most are, and cost little */
+		size_t n = is_ascii ? 1 : printable(src);
 		size_t taken = n > 0 ? n : 1;
 
 		if (taken >= size - at)
 			break;
-		if (n > 0)
+		if (is_ascii)
+			dst[at] = *src;
+		else if (n > 0)
 			memcpy(dst + at, src, n);
 		else
 			dst[at] = strchr("\t\n\r", *src) ? ' ' : '?';

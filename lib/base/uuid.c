@@ -10,9 +10,12 @@
 
 int uuid_new(char ret[static UUID_SIZE])
 {
+	static const uint8_t groups[] = {8, 4, 4, 4, 12}; /* digits, with a dash between */
 	uint64_t ms = (uint64_t)clock_realtime_ms();
 	uint8_t raw[16];
 	char hex[33];
+	const char *from = hex;
+	char *to = ret;
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return -errno;
@@ -21,7 +24,11 @@ int uuid_new(char ret[static UUID_SIZE])
 	raw[6] = (uint8_t)((raw[6] & 0x0f) | 0x70);
 	raw[8] = (uint8_t)((raw[8] & 0x3f) | 0x80);
 	hex_encode(hex, raw, sizeof(raw));
-	(void)str_format(ret, UUID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
-			 hex + 20);
+	for (size_t i = 0; i < sizeof(groups); i++) {
+		memcpy(to, from, groups[i]);
+		from += groups[i];
+		to += groups[i];
+		*to++ = i + 1 < sizeof(groups) ? '-' : '\0';
+	}
 	return 0;
 }

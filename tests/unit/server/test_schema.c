@@ -246,6 +246,27 @@ static void what_is_secret_has_no_text(void **state)
 	free(text);
 }
 
+static void only_quotes_backslashes_and_controls_are_escaped(void **state)
+{
+	static const char *const none[] = {NULL};
+	Holdfast__V1__Snapshot snapshot = HOLDFAST__V1__SNAPSHOT__INIT;
+
+	(void)state;
+	for (int c = 1; c <= UCHAR_MAX; c++) {
+		cleanup_strbuf struct strbuf out = STRBUF_INIT(TEXT_MAX);
+		char id[] = {'a', (char)c, 'b', '\0'};
+		char expected[64];
+
+		snapshot.plugin_id = id;
+		text_json_put(&out, &snapshot.base, none);
+		(void)str_format(expected, sizeof(expected),
+				 c < 0x20 || c == '"' || c == '\\' ? "{\"plugin_id\":\"a\\u%04xb\"}"
+								   : "{\"plugin_id\":\"a%cb\"}",
+				 c);
+		assert_string_equal(out.data, expected);
+	}
+}
+
 static void a_text_is_json_of_what_is_set(void **state)
 {
 	static const char expected[] =
@@ -312,6 +333,7 @@ int main(void)
 		TEST(a_step_that_fails_has_changed_nothing),
 		TEST(people_read_what_there_is_while_the_server_is_running),
 		cmocka_unit_test(what_is_secret_has_no_text),
+		cmocka_unit_test(only_quotes_backslashes_and_controls_are_escaped),
 		cmocka_unit_test(a_text_is_json_of_what_is_set),
 		cmocka_unit_test(a_text_that_is_too_long_is_left_out),
 	};
