@@ -80,7 +80,7 @@ static void leave_handler(struct rpc_call *call, enum call_state state)
 		call->conn->server->n_streams--;
 	call->state = state;
 	call->conn->n_held--;
-	timer_disarm(call->deadline);
+	call->deadline = sd_event_source_unref(call->deadline);
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)

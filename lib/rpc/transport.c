@@ -45,6 +45,7 @@ struct transport {
 	bool running;	 /* a callback of ours is on the stack */
 	bool doomed;	 /* freed by its owner while running */
 	bool dirty;	 /* woken while running: on_edge and on_fill have to run once more */
+	bool work_is_due;
 	size_t lingered; /* bytes */
 	uint64_t last_rx_us;
 	struct byteq out;
@@ -95,8 +96,10 @@ static void fail_text(struct transport *tr, const char *text)
 void transport_wake(struct transport *tr)
 {
 	tr->dirty = true;
-	if (!tr->running)
-		(void)sd_event_source_set_enabled(tr->work, SD_EVENT_ONESHOT);
+	if (tr->running || tr->work_is_due)
+		return;
+	tr->work_is_due = true;
+	(void)sd_event_source_set_enabled(tr->work, SD_EVENT_ONESHOT);
 }
 
 static void wait_for(struct transport *tr, uint32_t events)
@@ -353,6 +356,7 @@ static int on_work(sd_event_source *source, void *userdata)
 	struct transport *tr = userdata;
 
 	(void)source;
+	tr->work_is_due = false;
 	return turn(tr, false);
 }
 
