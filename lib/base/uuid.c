@@ -5,17 +5,12 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/random.h>
 
 int uuid_new(char ret[static UUID_SIZE])
 {
-	static const uint8_t groups[] = {8, 4, 4, 4, 12}; /* digits, with a dash between */
 	uint64_t ms = (uint64_t)clock_realtime_ms();
 	uint8_t raw[16];
-	char hex[33];
-	const char *from = hex;
-	char *to = ret;
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return -errno;
@@ -23,12 +18,11 @@ int uuid_new(char ret[static UUID_SIZE])
 		raw[i] = (uint8_t)(ms >> (40 - 8 * i));
 	raw[6] = (uint8_t)((raw[6] & 0x0f) | 0x70);
 	raw[8] = (uint8_t)((raw[8] & 0x3f) | 0x80);
-	hex_encode(hex, raw, sizeof(raw));
-	for (size_t i = 0; i < sizeof(groups); i++) {
-		memcpy(to, from, groups[i]);
-		from += groups[i];
-		to += groups[i];
-		*to++ = i + 1 < sizeof(groups) ? '-' : '\0';
+	for (size_t i = 0; i < sizeof(raw); i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*ret++ = '-';
+		hex_encode(ret, &raw[i], 1);
+		ret += 2;
 	}
 	return 0;
 }
