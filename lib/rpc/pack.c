@@ -184,7 +184,7 @@ static void put_list(struct out *out, const ProtobufCFieldDescriptor *field, con
 		if (!is_packed)
 			put_tag(out, field->id, wire);
 	}
-	if (!is_packed || end == out->at)
+	if (!is_packed)
 		return;
 	put_varint(out, (uint64_t)(end - out->at));
 	put_tag(out, field->id, WIRE_BYTES);

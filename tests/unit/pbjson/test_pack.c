@@ -7,6 +7,7 @@
 #include <holdfast/v1/nodes.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
+#include <old.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,15 +153,49 @@ static void fields_of_a_later_version_stay(void **state)
 
 static void a_text_that_was_never_set_is_left_out_of_a_choice(void **state)
 {
-	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Test__V1__All message = TEST__V1__ALL__INIT;
+	char text[] = "";
 
 	(void)state;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
-	up.hello = NULL;
-	expect_same(&up.base);
-	volume.id = NULL;
-	expect_same(&volume.base);
+	message.kind_case = TEST__V1__ALL__KIND_K_STR;
+	message.k_str = NULL;
+	expect_same(&message.base);
+	message.k_str = (char *)(uintptr_t)protobuf_c_empty_string;
+	expect_same(&message.base);
+	message.k_str = text;
+	expect_same(&message.base);
+	message.kind_case = TEST__V1__ALL__KIND_K_MSG;
+	message.k_msg = NULL;
+	expect_same(&message.base);
+	message.kind_case = TEST__V1__ALL__KIND_K_INT;
+	message.k_int = 0;
+	expect_same(&message.base);
+}
+
+static void of_proto2_what_is_set_is_packed_and_what_must_be_set(void **state)
+{
+	Test__V1__Old inner = TEST__V1__OLD__INIT;
+	Test__V1__Old message = TEST__V1__OLD__INIT;
+	char text[] = "t";
+	uint8_t raw[] = {1, 2};
+	int32_t numbers[] = {0, -1, 300};
+
+	(void)state;
+	expect_same(&message.base); /* what must be set counts as 0 and "" */
+	message.must_text = text;
+	message.may = 5;
+	message.flag = 0;
+	message.raw = (ProtobufCBinaryData){.len = sizeof(raw), .data = raw};
+	expect_same(&message.base); /* not set, whatever is there */
+	message.has_may = message.has_flag = message.has_raw = 1;
+	message.text = text;
+	message.inner = &inner;
+	message.numbers = message.packed = numbers;
+	message.n_numbers = message.n_packed = 3;
+	expect_same(&message.base);
+	message.text = NULL;
+	message.may = 0;
+	expect_same(&message.base);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -170,6 +205,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_message_larger_than_is_usual_is_packed_too),
 	cmocka_unit_test(fields_of_a_later_version_stay),
 	cmocka_unit_test(a_text_that_was_never_set_is_left_out_of_a_choice),
+	cmocka_unit_test(of_proto2_what_is_set_is_packed_and_what_must_be_set),
 };
 
 int main(void)
