@@ -17,7 +17,7 @@
 
 enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
-	MH_VERSION = 2,
+	MH_VERSION = 3,
 	MH_MESSAGE_MAX = 1024,
 	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
@@ -260,8 +260,8 @@ _Static_assert(sizeof(struct mh_header) == 32, "no padding");
 _Static_assert(sizeof(struct mh_source) == 288, "no padding");
 _Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 256 + 256 + 16, "no padding");
 _Static_assert(sizeof(struct mh_failure) == 32 + 8 + 256, "no padding");
-_Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 464, "no padding");
-_Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 464, "no padding");
+_Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 528, "no padding");
+_Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 528, "no padding");
 _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
 _Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 8, "no padding");
 _Static_assert(sizeof(struct mh_stat) == 32 + 64 + 40 + 8, "no padding");

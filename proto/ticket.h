@@ -1,15 +1,25 @@
 #pragma once
 /* The ticket: what the claim server allows one node to mount for one allocation in one boot.
  *
- * A fixed-size little-endian struct signed with Ed25519. The claim server makes it, the agent carries it
- * without being able to change it, the mount helper verifies it. Every string is NUL-terminated and zero to
- * its end, so that one meaning has one byte form. The signature covers every byte before it. */
+ * A fixed-size little-endian struct. The claim server makes it, the agent carries it without being able to
+ * change it, the mount helper verifies it. Every string is NUL-terminated and zero to its end, so that one
+ * meaning has one byte form.
+ *
+ * One Ed25519 signature is for up to TICKET_BATCH_MAX tickets: they are the leaves of a Merkle tree hashed as
+ * in RFC 9162, section 2.1 (SHA-256; 0x00 before a leaf, 0x01 before the two children of a node), and what is
+ * signed is struct ticket_root. A leaf is the body of a ticket: its bytes before `place`. A ticket says where
+ * in the tree it is and brings the hashes beside its way to the root, so that it is verified by itself. Of a
+ * batch of one the leaf is the root. */
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
 	TICKET_MAGIC = 0x4b544648, /* "HFTK" */
-	TICKET_VERSION = 1,
+	TICKET_VERSION = 2,
+	TICKET_ROOT_MAGIC = 0x52544648, /* "HFTR" */
+	TICKET_DEPTH_MAX = 2,		/* as far as mh_stage has room */
+	TICKET_BATCH_MAX = 1 << TICKET_DEPTH_MAX,
 	TICKET_CLUSTER_SIZE = 64,
 	TICKET_NODE_SIZE = 64,
 	TICKET_UUID_SIZE = 40,
@@ -43,11 +53,38 @@ struct ticket {
 	uint64_t not_after_ms;			   /* CLOCK_REALTIME milliseconds */
 	uint8_t read_only;			   /* 0 or 1; 1 forbids a writable stage and publish */
 	uint8_t propagation;			   /* enum ticket_propagation */
-	uint8_t reserved2[6];			   /* 0 */
-	uint8_t signature[TICKET_SIGNATURE_SIZE];
+	uint8_t reserved2[5];			   /* 0 */
+	/* 1 is the root of the tree; the children of place n are 2n on the left and 2n + 1 on the right. So
+	 * it says depth and way at once, and its lowest bit is 1 for a leaf on the right. */
+	uint8_t place;
+	uint8_t signature[TICKET_SIGNATURE_SIZE]; /* of the tree's struct ticket_root */
+	/* of the sibling, of its parent's sibling, and so on below the root; zero from there on */
+	uint8_t path[TICKET_DEPTH_MAX][TICKET_DIGEST_SIZE];
 };
 
-enum { TICKET_SIGNED_SIZE = sizeof(struct ticket) - TICKET_SIGNATURE_SIZE };
+enum { TICKET_BODY_SIZE = offsetof(struct ticket, place) };
 
-_Static_assert(sizeof(struct ticket) == 464, "the ticket has no padding");
+/* What is signed: with its own magic, so that it is nothing else that the key might sign. */
+struct ticket_root {
+	uint32_t magic;
+	uint16_t version;  /* of the tickets */
+	uint16_t reserved; /* 0 */
+	uint8_t hash[TICKET_DIGEST_SIZE];
+};
+
+/* What is hashed. */
+struct ticket_leaf {
+	uint8_t prefix; /* 0 */
+	uint8_t body[TICKET_BODY_SIZE];
+};
+struct ticket_node {
+	uint8_t prefix; /* 1 */
+	uint8_t child[2][TICKET_DIGEST_SIZE];
+};
+
+_Static_assert(sizeof(struct ticket) == 464 + sizeof(((struct ticket *)0)->path),
+	       "the ticket has no padding");
+_Static_assert(sizeof(struct ticket_root) == 40, "no padding");
+_Static_assert(sizeof(struct ticket_leaf) == 400 && sizeof(struct ticket_node) == 65, "no padding");
+_Static_assert(2 * TICKET_BATCH_MAX <= UINT8_MAX + 1, "a place fits its byte");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tickets and helper messages are little endian");

@@ -27,7 +27,10 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			struct error *err);
 
-/** Sign what the ticket says; from any thread. */
+/** Sign what @tickets say, 1 to TICKET_BATCH_MAX of them, with one signature; from any thread. */
+void ticket_sign_all(const struct ticket_issuer *issuer, struct ticket *const *tickets, size_t n);
+
+/** The same for one. */
 void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket);
 
 /** Was @ticket made with this key, for this cluster? */

@@ -4,8 +4,12 @@
 
 #include "ticket_check.h"
 
+#include "base/str.h"
+
 #include <assert.h>
 #include <string.h>
+
+static struct ticket_root root; /* whose signature was looked at last */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
@@ -14,16 +18,41 @@ int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned 
 int __wrap_crypto_sign_verify_detached(const unsigned char *sig, const unsigned char *m, unsigned long long n,
 				       const unsigned char *pk)
 {
-	(void)m;
 	(void)pk;
-	assert(n == TICKET_SIGNED_SIZE);
+	assert(n == sizeof(root));
+	memcpy(&root, m, sizeof(root));
 	return sig[0] == 0 ? -1 : 0;
+}
+
+static const struct ticket_keys keys = {.n = 2};
+static const int64_t now_ms = INT64_C(1700000000000);
+
+/* All zero: it is not even looked for. */
+static struct ticket_root root_of(struct ticket ticket, const struct ticket *need)
+{
+	memset(&root, 0, sizeof(root));
+	ticket.signature[0] = 0;
+	assert(ticket_check(&ticket, need, &keys, now_ms) == REASON_TICKET_SIGNATURE);
+	return root;
+}
+
+/* No other place and no other path leads to the same root. */
+static void move_elsewhere(struct ticket ticket, const struct ticket *need, uint8_t how)
+{
+	const struct ticket_root found = root_of(ticket, need);
+	struct ticket_root other;
+
+	assert(found.magic == TICKET_ROOT_MAGIC);
+	if (how % 2 == 0)
+		ticket.place ^= (uint8_t)(how | 1);
+	else
+		((uint8_t *)ticket.path)[how / 2 % sizeof(ticket.path)] ^= how;
+	other = root_of(ticket, need);
+	assert(memcmp(&other, &found, sizeof(found)) != 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct ticket_keys keys = {.n = 2};
-	static const int64_t now_ms = INT64_C(1700000000000);
 	struct ticket need = {.magic = TICKET_MAGIC,
 			      .version = TICKET_VERSION,
 			      .cluster = "demo",
@@ -34,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			      .profile = "db",
 			      .source_digest = {1, 2, 3}};
 	struct ticket ticket;
+	size_t depth = 0;
 
 	if (size != sizeof(ticket) + 2)
 		return 0;
@@ -49,9 +79,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(memcmp(ticket.source_digest, need.source_digest, TICKET_DIGEST_SIZE) == 0);
 	assert(ticket.not_after_ms >= (uint64_t)now_ms && (ticket.read_only == 0 || need.read_only == 1));
 	assert(ticket.propagation < TICKET_PROPAGATION_N && ticket.propagation >= need.propagation);
+	assert(ticket.place >= 1 && ticket.place < 2 * TICKET_BATCH_MAX);
+	while (ticket.place >> depth > 1)
+		depth++;
+	for (; depth < TICKET_DEPTH_MAX; depth++)
+		assert(bytes_are_zero(ticket.path[depth], TICKET_DIGEST_SIZE));
 	ticket.signature[1] ^= 1; /* not the one that is known now: looked at again, and good again */
 	assert(ticket_check(&ticket, &need, &keys, now_ms) == REASON_NONE);
-	ticket.signature[0] = 0;
-	assert(ticket_check(&ticket, &need, &keys, now_ms) == REASON_TICKET_SIGNATURE);
+	move_elsewhere(ticket, &need, data[sizeof(ticket)]);
 	return 0;
 }

@@ -381,8 +381,14 @@ const char *ticket_key_hex(void)
 
 void sign_ticket(struct ticket *ticket)
 {
+	struct ticket_root root = {.magic = TICKET_ROOT_MAGIC, .version = TICKET_VERSION};
+	struct ticket_leaf leaf = {.prefix = 0};
+
 	make_keys();
-	(void)crypto_sign_detached(ticket->signature, NULL, (const unsigned char *)ticket, TICKET_SIGNED_SIZE,
+	ticket->place = 1;
+	memcpy(leaf.body, ticket, sizeof(leaf.body));
+	(void)crypto_hash_sha256(root.hash, (const unsigned char *)&leaf, sizeof(leaf));
+	(void)crypto_sign_detached(ticket->signature, NULL, (const unsigned char *)&root, sizeof(root),
 				   secret_key);
 }
 

@@ -29,11 +29,67 @@ const uint8_t *fixture_public_key(int which)
 	return pairs[which].public_key;
 }
 
+static void hash(uint8_t prefix, const void *left, size_t n_left, const void *right, size_t n_right,
+		 uint8_t *ret)
+{
+	crypto_hash_sha256_state state;
+
+	(void)crypto_hash_sha256_init(&state);
+	(void)crypto_hash_sha256_update(&state, &prefix, 1);
+	(void)crypto_hash_sha256_update(&state, left, n_left);
+	(void)crypto_hash_sha256_update(&state, right, n_right);
+	(void)crypto_hash_sha256_final(&state, ret);
+}
+
+static size_t depth_of(unsigned int place)
+{
+	size_t depth = 0;
+
+	for (; place > 1; place /= 2)
+		depth++;
+	return depth;
+}
+
+/* As RFC 9162, 2.1.1, has it: the left half has the largest power of two below @n. */
+static void hash_tree(struct ticket *tickets, size_t n, const struct fixture_tree *how, unsigned int place,
+		      uint8_t *ret)
+{
+	uint8_t child[2][TICKET_DIGEST_SIZE];
+	size_t half = 1;
+
+	if (n == 1) {
+		tickets->place = (uint8_t)place;
+		memset(tickets->path, 0, sizeof(tickets->path));
+		hash(how->leaf_prefix, tickets, TICKET_BODY_SIZE, NULL, 0, ret);
+		return;
+	}
+	while (2 * half < n)
+		half *= 2;
+	hash_tree(tickets, half, how, 2 * place, child[0]);
+	hash_tree(tickets + half, n - half, how, 2 * place + 1, child[1]);
+	for (size_t i = 0; i < n; i++)
+		memcpy(tickets[i].path[depth_of(tickets[i].place) - depth_of(place) - 1], child[i < half],
+		       TICKET_DIGEST_SIZE);
+	hash(how->node_prefix, child[0], sizeof(child[0]), child[1], sizeof(child[1]), ret);
+}
+
+void fixture_sign_tree(struct ticket *tickets, size_t n, const struct fixture_tree *how)
+{
+	struct ticket_root root = {.magic = how->magic, .version = how->version};
+
+	make_pair(how->which);
+	hash_tree(tickets, n, how, 1, root.hash);
+	for (size_t i = 0; i < n; i++)
+		(void)crypto_sign_detached(tickets[i].signature, NULL, (const unsigned char *)&root,
+					   sizeof(root), pairs[how->which].secret);
+}
+
 void fixture_sign(struct ticket *ticket, int which)
 {
-	make_pair(which);
-	(void)crypto_sign_detached(ticket->signature, NULL, (const unsigned char *)ticket, TICKET_SIGNED_SIZE,
-				   pairs[which].secret);
+	struct fixture_tree how = FIXTURE_TREE;
+
+	how.which = which;
+	fixture_sign_tree(ticket, 1, &how);
 }
 
 const char *fixture_policy_text(const char *extra)

@@ -22,7 +22,24 @@ const char *fixture_policy_text(const char *extra);
 /** That text, parsed. */
 void fixture_policy(const char *extra, struct policy *ret);
 
-/** Sign @ticket with key @which (0 or 1). */
+/* How tickets are signed together; FIXTURE_TREE is right. */
+struct fixture_tree {
+	uint8_t leaf_prefix;
+	uint8_t node_prefix;
+	uint32_t magic;
+	uint16_t version;
+	int which; /* key: 0 to 2 */
+};
+
+#define FIXTURE_TREE                                       \
+	{                                                  \
+		0, 1, TICKET_ROOT_MAGIC, TICKET_VERSION, 0 \
+	}
+
+/** Sign @tickets, at most TICKET_BATCH_MAX, together. */
+void fixture_sign_tree(struct ticket *tickets, size_t n, const struct fixture_tree *how);
+
+/** Sign @ticket alone with key @which (0 to 2). */
 void fixture_sign(struct ticket *ticket, int which);
 
 /** The public key @which. */

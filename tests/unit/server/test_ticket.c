@@ -43,8 +43,36 @@ static int teardown(void **state)
 	return 0;
 }
 
+static void hash(uint8_t prefix, const void *bytes, size_t n, uint8_t *ret)
+{
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+
+	assert_int_equal(EVP_DigestInit_ex(ctx, EVP_sha256(), NULL), 1);
+	assert_int_equal(EVP_DigestUpdate(ctx, &prefix, 1), 1);
+	assert_int_equal(EVP_DigestUpdate(ctx, bytes, n), 1);
+	assert_int_equal(EVP_DigestFinal_ex(ctx, ret, NULL), 1);
+	EVP_MD_CTX_free(ctx);
+}
+
+static struct ticket_root root_of(const struct ticket *ticket)
+{
+	struct ticket_root root = {.magic = TICKET_ROOT_MAGIC, .version = TICKET_VERSION};
+	uint8_t pair[2][TICKET_DIGEST_SIZE];
+	size_t depth = 0;
+
+	hash(0, ticket, TICKET_BODY_SIZE, root.hash);
+	for (unsigned int place = ticket->place; place > 1; place >>= 1) {
+		assert_true(depth < TICKET_DEPTH_MAX);
+		memcpy(pair[place & 1], root.hash, TICKET_DIGEST_SIZE);
+		memcpy(pair[(place & 1) ^ 1], ticket->path[depth++], TICKET_DIGEST_SIZE);
+		hash(1, pair, sizeof(pair), root.hash);
+	}
+	return root;
+}
+
 static bool is_signed(const struct fixture *f, const struct ticket *ticket)
 {
+	const struct ticket_root root = root_of(ticket);
 	EVP_PKEY *key =
 		EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, f->public_key, sizeof(f->public_key));
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
@@ -52,7 +80,7 @@ static bool is_signed(const struct fixture *f, const struct ticket *ticket)
 
 	assert_int_equal(EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key), 1);
 	good = EVP_DigestVerify(ctx, ticket->signature, sizeof(ticket->signature),
-				(const unsigned char *)ticket, TICKET_SIGNED_SIZE) == 1;
+				(const unsigned char *)&root, sizeof(root)) == 1;
 	EVP_MD_CTX_free(ctx);
 	EVP_PKEY_free(key);
 	return good;
@@ -128,18 +156,65 @@ static void a_readers_ticket_forbids_writing(void **state)
 	assert_int_equal(t.read_only, 1);
 }
 
-static void every_changed_byte_breaks_the_signature(void **state)
+/* @n tickets for one claim, of which no two are alike, with one signature. */
+static void issue_together(const struct fixture *f, size_t n, struct ticket *ret)
+{
+	struct ticket *tickets[TICKET_BATCH_MAX];
+
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)i, &ret[i], NULL),
+				 STATUS_OK);
+		tickets[i] = &ret[i];
+	}
+	ticket_sign_all(f->issuer, tickets, n);
+}
+
+static void tickets_that_are_signed_together_are_each_good(void **state)
 {
 	const struct fixture *f = *state;
-	struct ticket t;
+	struct ticket t[TICKET_BATCH_MAX];
 
-	assert_int_equal(ticket_issue(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
-	for (size_t i = 0; i < sizeof(t); i++) {
-		((uint8_t *)&t)[i] ^= 1;
-		assert_false(is_signed(f, &t));
-		((uint8_t *)&t)[i] ^= 1;
+	for (size_t n = 1; n <= ARRAY_SIZE(t); n++) {
+		issue_together(f, n, t);
+		for (size_t i = 0; i < n; i++) {
+			assert_int_equal(t[i].not_after_ms, i);
+			assert_true(is_signed(f, &t[i]));
+			assert_true(ticket_is_ours(f->issuer, &t[i]));
+			assert_memory_equal(t[i].signature, t[0].signature, TICKET_SIGNATURE_SIZE);
+		}
 	}
-	assert_true(is_signed(f, &t));
+}
+
+static void a_ticket_with_a_changed_bit_is_not_ours(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket t[TICKET_BATCH_MAX];
+
+	for (size_t n = 1; n <= ARRAY_SIZE(t); n++) {
+		issue_together(f, n, t);
+		for (size_t bit = 0; bit < 8 * sizeof(struct ticket); bit++) {
+			struct ticket broken = t[bit % n];
+
+			((uint8_t *)&broken)[bit / 8] ^= (uint8_t)(1U << bit % 8);
+			assert_false(ticket_is_ours(f->issuer, &broken));
+		}
+	}
+}
+
+static void the_proof_of_a_ticket_is_of_no_other(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket t[TICKET_BATCH_MAX];
+
+	issue_together(f, ARRAY_SIZE(t), t);
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		for (size_t j = 0; j < ARRAY_SIZE(t); j++) {
+			struct ticket mixed = t[j];
+
+			memcpy(&mixed, &t[i], TICKET_BODY_SIZE);
+			assert_int_equal(ticket_is_ours(f->issuer, &mixed), i == j);
+		}
+	}
 }
 
 static void the_digest_is_that_of_the_source_without_device_numbers(void **state)
@@ -245,7 +320,9 @@ int main(void)
 		cmocka_unit_test(a_ticket_says_what_the_claim_says_and_is_signed),
 		cmocka_unit_test(the_ticket_of_a_csi_volume_names_its_plugin_and_no_source),
 		cmocka_unit_test(a_readers_ticket_forbids_writing),
-		cmocka_unit_test(every_changed_byte_breaks_the_signature),
+		cmocka_unit_test(tickets_that_are_signed_together_are_each_good),
+		cmocka_unit_test(a_ticket_with_a_changed_bit_is_not_ours),
+		cmocka_unit_test(the_proof_of_a_ticket_is_of_no_other),
 		cmocka_unit_test(the_digest_is_that_of_the_source_without_device_numbers),
 		cmocka_unit_test(tickets_signed_ahead_are_those_that_were_asked_for),
 		cmocka_unit_test(a_ticket_of_another_generation_is_not_taken),
