@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/queue.h>
 
-/* So many wait before the signer is woken: waking costs a fifth of signing. Those that never were that many
- * are signed when they are needed. */
-enum { WAKE_AT = 4 };
+/* The signer is woken for a full batch. What never becomes one is signed, together, when the first of them is
+ * needed. */
+enum { WAKE_AT = TICKET_BATCH_MAX };
 
-enum progress { PROGRESS_WAITING, PROGRESS_UNDER_WAY, PROGRESS_DONE, PROGRESS_TAKEN_BACK };
+enum progress { PROGRESS_WAITING, PROGRESS_UNDER_WAY, PROGRESS_DONE };
 
 struct ticket_ahead {
 	STAILQ_ENTRY(ticket_ahead) next; /* while it waits */
@@ -22,7 +22,12 @@ struct ticket_ahead {
 	/* Changes under the signer's lock. PROGRESS_DONE is the last word, and whoever reads it has the
 	 * ticket. */
 	_Atomic enum progress progress;
-	struct ticket ticket; /* of the signer's thread while it is under way */
+	struct ticket ticket; /* of the thread that signs it while it is under way */
+};
+
+struct batch {
+	struct ticket_ahead *ahead[TICKET_BATCH_MAX];
+	size_t n;
 };
 
 STAILQ_HEAD(ahead_queue, ticket_ahead);
@@ -40,33 +45,49 @@ struct ticket_signer {
 	bool is_awaited; /* somebody waits for done */
 };
 
-/* The next that waits, under way now; NULL when the signer has to end. */
-static struct ticket_ahead *take_next(struct ticket_signer *signer)
+/* The first ones that wait, under way now. The lock is held. */
+static struct batch take_batch(struct ticket_signer *signer)
 {
-	struct ticket_ahead *ahead;
+	struct batch batch = {.n = 0};
 
-	while (STAILQ_EMPTY(&signer->waiting) && !signer->is_stopping)
-		(void)pthread_cond_wait(&signer->work, &signer->lock);
-	ahead = STAILQ_FIRST(&signer->waiting);
-	if (!ahead)
-		return NULL;
-	STAILQ_REMOVE_HEAD(&signer->waiting, next);
-	signer->n_waiting--;
-	ahead->progress = PROGRESS_UNDER_WAY;
-	return ahead;
+	while (batch.n < TICKET_BATCH_MAX && !STAILQ_EMPTY(&signer->waiting)) {
+		struct ticket_ahead *ahead = STAILQ_FIRST(&signer->waiting);
+
+		STAILQ_REMOVE_HEAD(&signer->waiting, next);
+		signer->n_waiting--;
+		ahead->progress = PROGRESS_UNDER_WAY;
+		batch.ahead[batch.n++] = ahead;
+	}
+	return batch;
+}
+
+/* The lock is held, and given back meanwhile. */
+static void sign_batch(struct ticket_signer *signer, const struct batch *batch)
+{
+	struct ticket *tickets[TICKET_BATCH_MAX];
+
+	(void)pthread_mutex_unlock(&signer->lock);
+	for (size_t i = 0; i < batch->n; i++)
+		tickets[i] = &batch->ahead[i]->ticket;
+	ticket_sign_all(signer->issuer, tickets, batch->n);
+	(void)pthread_mutex_lock(&signer->lock);
+	for (size_t i = 0; i < batch->n; i++)
+		batch->ahead[i]->progress = PROGRESS_DONE;
 }
 
 static void *signer_main(void *userdata)
 {
 	struct ticket_signer *signer = userdata;
-	struct ticket_ahead *ahead;
+	struct batch batch;
 
 	(void)pthread_mutex_lock(&signer->lock);
-	while ((ahead = take_next(signer))) {
-		(void)pthread_mutex_unlock(&signer->lock);
-		ticket_sign(signer->issuer, &ahead->ticket);
-		(void)pthread_mutex_lock(&signer->lock);
-		ahead->progress = PROGRESS_DONE;
+	while (!signer->is_stopping) {
+		if (signer->n_waiting < WAKE_AT) {
+			(void)pthread_cond_wait(&signer->work, &signer->lock);
+			continue;
+		}
+		batch = take_batch(signer);
+		sign_batch(signer, &batch);
 		if (signer->is_awaited)
 			(void)pthread_cond_signal(&signer->done);
 	}
@@ -149,42 +170,58 @@ struct ticket_ahead *ticket_ahead_new(struct ticket_signer *signer, const struct
 	return ahead;
 }
 
-/* Nobody else looks at it afterwards. What waits is taken back, so that at most one signature is waited for.
- * Returns whether it is signed. */
-static bool settle(struct ticket_ahead *ahead)
+/* Until the signer is done with it; at most one signature is waited for. The lock is held. */
+static void wait_until_done(struct ticket_ahead *ahead)
 {
 	struct ticket_signer *signer = ahead->signer;
-	bool is_signed;
 
-	if (ahead->progress == PROGRESS_DONE)
-		return true;
-	(void)pthread_mutex_lock(&signer->lock);
-	if (ahead->progress == PROGRESS_WAITING) { /* the first ones are asked for first: found at once */
-		STAILQ_REMOVE(&signer->waiting, ahead, ticket_ahead, next);
-		signer->n_waiting--;
-		ahead->progress = PROGRESS_TAKEN_BACK;
-	}
-	signer->is_awaited = ahead->progress == PROGRESS_UNDER_WAY;
+	signer->is_awaited = true;
 	while (ahead->progress == PROGRESS_UNDER_WAY)
 		(void)pthread_cond_wait(&signer->done, &signer->lock);
 	signer->is_awaited = false;
-	is_signed = ahead->progress == PROGRESS_DONE;
-	(void)pthread_mutex_unlock(&signer->lock);
-	return is_signed;
 }
 
 void ticket_ahead_free(struct ticket_ahead *ahead)
 {
 	if (!ahead)
 		return;
-	(void)settle(ahead);
+	if (ahead->progress != PROGRESS_DONE) {
+		(void)pthread_mutex_lock(&ahead->signer->lock);
+		if (ahead->progress == PROGRESS_WAITING) {
+			STAILQ_REMOVE(&ahead->signer->waiting, ahead, ticket_ahead, next);
+			ahead->signer->n_waiting--;
+		} else {
+			wait_until_done(ahead);
+		}
+		(void)pthread_mutex_unlock(&ahead->signer->lock);
+	}
 	free(ahead);
+}
+
+/* What the signer has not begun with is signed here, with others that wait. */
+static void settle(struct ticket_ahead *ahead)
+{
+	struct ticket_signer *signer = ahead->signer;
+	struct batch batch;
+
+	(void)pthread_mutex_lock(&signer->lock);
+	if (ahead->progress == PROGRESS_WAITING) {
+		/* the first ones are asked for first: found at once */
+		STAILQ_REMOVE(&signer->waiting, ahead, ticket_ahead, next);
+		STAILQ_INSERT_HEAD(&signer->waiting, ahead, next);
+		batch = take_batch(signer);
+		sign_batch(signer, &batch);
+	}
+	wait_until_done(ahead);
+	(void)pthread_mutex_unlock(&signer->lock);
 }
 
 bool ticket_ahead_take(struct ticket_ahead *ahead, uint64_t generation, struct ticket *ret)
 {
-	if (!ahead || ahead->ticket.generation != generation || !settle(ahead))
+	if (!ahead || ahead->ticket.generation != generation)
 		return false;
+	if (ahead->progress != PROGRESS_DONE)
+		settle(ahead);
 	*ret = ahead->ticket;
 	return true;
 }

@@ -1,7 +1,7 @@
 #pragma once
-/* Tickets that are signed beside the event loop while the claim is on its way to the disk: signing costs as
- * much as the rest of a grant. A signature that is made leaves the server only with the answer, so when that
- * is sent is not decided here. */
+/* Tickets that are signed while their claims are on their way to the disk, with one signature for as many as
+ * one may be for: signing costs as much as the rest of a grant. A signature that is made leaves the server
+ * only with the answer, so when that is sent is not decided here. */
 
 #include "ticket_issuer.h"
 
@@ -27,6 +27,6 @@ struct ticket_ahead *ticket_ahead_new(struct ticket_signer *signer, const struct
 /** NULL is allowed. */
 void ticket_ahead_free(struct ticket_ahead *ahead);
 
-/** The ticket, if it is signed by now or just being so, and of @generation. NULL is allowed. What the signer
- * has not begun with is taken back: to be signed here takes as long. @ret untouched when false. */
+/** The ticket, signed, if it is of @generation. NULL is allowed. What the signer's thread has not begun with,
+ * as it waits for a full batch, is signed here. @ret untouched when false. */
 bool ticket_ahead_take(struct ticket_ahead *ahead, uint64_t generation, struct ticket *ret);

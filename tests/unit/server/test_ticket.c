@@ -7,6 +7,8 @@
 #include <mounthelper_wire.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -245,31 +247,110 @@ static void a_key_that_others_can_read_or_that_is_none_is_refused(void **state)
 	assert_int_equal(ticket_key_make(f->key_path, &err), STATUS_ALREADY_EXISTS);
 }
 
-enum { MANY = 100 };
+enum { MANY = 65 };
 
-/* Every second one is given up; those that are taken are signed, made ahead or not. */
+static _Atomic unsigned int n_signatures;
+static _Atomic unsigned int n_signatures_elsewhere; /* of other threads */
+static pthread_t this_thread;
+
+int __real_crypto_sign_ed25519_detached(unsigned char *sig, unsigned long long *n_sig, const unsigned char *m,
+					unsigned long long n, const unsigned char *sk);
+int __wrap_crypto_sign_ed25519_detached(unsigned char *sig, unsigned long long *n_sig, const unsigned char *m,
+					unsigned long long n, const unsigned char *sk);
+
+int __wrap_crypto_sign_ed25519_detached(unsigned char *sig, unsigned long long *n_sig, const unsigned char *m,
+					unsigned long long n, const unsigned char *sk)
+{
+	n_signatures++;
+	if (!pthread_equal(this_thread, pthread_self()))
+		n_signatures_elsewhere++;
+	return __real_crypto_sign_ed25519_detached(sig, n_sig, m, n, sk);
+}
+
+static struct ticket_ahead *begin(const struct fixture *f, struct ticket_signer *signer, size_t number)
+{
+	struct ticket_ahead *ahead;
+	struct ticket asked;
+
+	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, (int64_t)number, &asked, NULL),
+			 STATUS_OK);
+	ahead = ticket_ahead_new(signer, &asked);
+	assert_non_null(ahead);
+	return ahead;
+}
+
+/* Every third one is given up; the others are asked for in the order they were made in, or the other way. */
 static void tickets_signed_ahead_are_those_that_were_asked_for(void **state)
 {
 	const struct fixture *f = *state;
 	struct ticket_ahead *ahead[MANY];
 	struct ticket_signer *signer;
-	struct ticket asked;
 	struct ticket t;
 
 	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
-	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, 1, &asked, NULL), STATUS_OK);
-	for (uint64_t i = 0; i < MANY; i++) {
-		asked.not_after_ms = i;
-		ahead[i] = ticket_ahead_new(signer, &asked);
-		assert_non_null(ahead[i]);
-	}
-	for (uint64_t i = 0; i < MANY; i++) {
-		if (i % 2 == 0 && ticket_ahead_take(ahead[i], a_volume.generation, &t)) {
-			assert_int_equal(t.not_after_ms, i);
-			assert_true(is_signed(f, &t));
+	for (size_t n = 1; n <= MANY; n++) {
+		for (size_t i = 0; i < n; i++)
+			ahead[i] = begin(f, signer, i);
+		for (size_t i = 0; i < n; i++) {
+			size_t which = n % 2 == 0 ? i : n - 1 - i;
+
+			if (which % 3 != 2) {
+				assert_true(ticket_ahead_take(ahead[which], a_volume.generation, &t));
+				assert_int_equal(t.not_after_ms, which);
+				assert_true(ticket_is_ours(f->issuer, &t));
+			}
+			ticket_ahead_free(ahead[which]);
 		}
+	}
+	ticket_signer_free(signer);
+}
+
+/* The first one that is asked for takes the others with it, as many as one signature is for. */
+static void what_is_no_full_batch_is_signed_at_once_when_the_first_is_needed(void **state)
+{
+	const struct fixture *f = *state;
+	struct ticket_ahead *ahead[TICKET_BATCH_MAX - 1];
+	struct ticket_signer *signer;
+	struct ticket t;
+
+	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
+	for (size_t n = 1; n <= ARRAY_SIZE(ahead); n++) {
+		n_signatures = 0;
+		for (size_t i = 0; i < n; i++)
+			ahead[i] = begin(f, signer, i);
+		for (size_t i = n; i-- > 0;) { /* the last one first */
+			assert_true(ticket_ahead_take(ahead[i], a_volume.generation, &t));
+			assert_true(is_signed(f, &t));
+			assert_int_equal(n_signatures, 1);
+			ticket_ahead_free(ahead[i]);
+		}
+	}
+	ticket_signer_free(signer);
+}
+
+/* Whoever is first: mostly it is the signer. */
+static void full_batches_are_signed_without_being_asked_for(void **state)
+{
+	enum { BATCHES = 8 };
+	const struct fixture *f = *state;
+	struct ticket_ahead *ahead[BATCHES * TICKET_BATCH_MAX];
+	struct ticket_signer *signer;
+	struct ticket t;
+
+	this_thread = pthread_self();
+	n_signatures = n_signatures_elsewhere = 0;
+	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(ahead); i++)
+		ahead[i] = begin(f, signer, i);
+	while (n_signatures < BATCHES) /* nothing is asked for */
+		(void)sched_yield();
+	assert_int_equal(n_signatures_elsewhere, BATCHES);
+	for (size_t i = 0; i < ARRAY_SIZE(ahead); i++) {
+		assert_true(ticket_ahead_take(ahead[i], a_volume.generation, &t));
+		assert_true(is_signed(f, &t));
 		ticket_ahead_free(ahead[i]);
 	}
+	assert_int_equal(n_signatures, BATCHES);
 	ticket_signer_free(signer);
 }
 
@@ -291,29 +372,6 @@ static void a_ticket_of_another_generation_is_not_taken(void **state)
 	ticket_signer_free(NULL);
 }
 
-/* Enough of them wake the signer: then the last is signed without being asked for. */
-static void the_signer_works_by_itself(void **state)
-{
-	const struct fixture *f = *state;
-	struct ticket_ahead *ahead[MANY];
-	struct ticket_signer *signer;
-	struct ticket t;
-	int n_taken = 0;
-
-	assert_int_equal(ticket_signer_new(f->issuer, &signer, NULL), STATUS_OK);
-	assert_int_equal(ticket_make(f->issuer, &a_claim, &a_volume, 1, &t, NULL), STATUS_OK);
-	while (n_taken == 0) { /* whoever is first: mostly it is the signer */
-		for (int i = 0; i < MANY; i++)
-			ahead[i] = ticket_ahead_new(signer, &t);
-		for (int i = 0; i < MANY; i++) {
-			n_taken += ticket_ahead_take(ahead[i], a_volume.generation, &t);
-			assert_true(n_taken == 0 || is_signed(f, &t));
-			ticket_ahead_free(ahead[i]);
-		}
-	}
-	ticket_signer_free(signer);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,7 +384,8 @@ int main(void)
 		cmocka_unit_test(the_digest_is_that_of_the_source_without_device_numbers),
 		cmocka_unit_test(tickets_signed_ahead_are_those_that_were_asked_for),
 		cmocka_unit_test(a_ticket_of_another_generation_is_not_taken),
-		cmocka_unit_test(the_signer_works_by_itself),
+		cmocka_unit_test(what_is_no_full_batch_is_signed_at_once_when_the_first_is_needed),
+		cmocka_unit_test(full_batches_are_signed_without_being_asked_for),
 		cmocka_unit_test(a_key_that_others_can_read_or_that_is_none_is_refused),
 	};
 
