@@ -1,5 +1,6 @@
 #include "text_json.h"
 
+#include "base/get_at.h"
 #include "base/str.h"
 #include "model/message.h"
 
@@ -66,30 +67,6 @@ static void put_enum(struct strbuf *out, const ProtobufCEnumDescriptor *descript
 	strbuf_put(out, "\"", 1);
 	strbuf_puts(out, word->name);
 	strbuf_put(out, "\"", 1);
-}
-
-static uint32_t get_u32(const char *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
-static uint64_t get_u64(const char *at)
-{
-	uint64_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
-static const void *get_pointer(const char *at)
-{
-	const void *value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
 }
 
 static void put_value(struct strbuf *out, const ProtobufCFieldDescriptor *field, const char *at)

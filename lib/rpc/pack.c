@@ -1,5 +1,6 @@
 #include "rpc/pack.h"
 
+#include "base/get_at.h"
 #include "rpc/pbjson_field.h"
 
 #include <endian.h>
@@ -47,30 +48,6 @@ static void put_varint(struct out *out, uint64_t value)
 	for (; value >= 0x80; value >>= 7)
 		*at++ = (uint8_t)(value | 0x80);
 	*at = (uint8_t)value;
-}
-
-static uint32_t get_u32(const char *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
-static uint64_t get_u64(const char *at)
-{
-	uint64_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
-}
-
-static const void *get_pointer(const char *at)
-{
-	const void *value;
-
-	memcpy(&value, at, sizeof(value));
-	return value;
 }
 
 static void put_u32(struct out *out, uint32_t value)
