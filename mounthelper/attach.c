@@ -89,7 +89,7 @@ static void undo(struct helper *h, struct attach *attach, const struct place *at
 	close_fdp(&attach->mount_fd);
 	attach->mount_fd = -EBADF;
 	if (ours)
-		(void)place_unmount(h, attach->dir_fd, attach->name, false); /* INTERNAL is reported anyway */
+		(void)place_unmount(h, attach->dir_fd, attach->name, 0); /* INTERNAL is reported anyway */
 }
 
 struct outcome attach_mount(struct helper *h, struct attach *attach)

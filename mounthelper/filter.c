@@ -46,6 +46,7 @@ static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 		{SCMP_SYS(mount_setattr), 2, {IS(2, AT_EMPTY_PATH), IS(4, sizeof(struct sys_mount_attr))}},
 		{SCMP_SYS(move_mount), 1, {IS(4, SYS_MOVE_MOUNT_F_EMPTY_PATH | SYS_MOVE_MOUNT_T_EMPTY_PATH)}},
 		{SCMP_SYS(umount2), 1, {IS(1, SYS_UMOUNT_NOFOLLOW)}},
+		{SCMP_SYS(umount2), 1, {IS(1, SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_EXPIRE)}},
 		{SCMP_SYS(clock_gettime), 0, {{0}}},
 		{SCMP_SYS(exit_group), 0, {{0}}},
 		{SCMP_SYS(write), 1, {IS(0, h->trail.fd)}},

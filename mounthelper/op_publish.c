@@ -41,30 +41,47 @@ static void decide(struct publishing *p)
 	p->attach.tree = &p->h->publish;
 }
 
+/* Pin the mount at @name. Returns 0, 1 when others are below it, or a negative errno.
+ *
+ * MNT_EXPIRE unmounts only when it is asked twice: at first it says EAGAIN of a mount that nobody uses and
+ * nothing is mounted on, however many mounts there are, and marks it. To look at the name takes the mark off,
+ * so that comes right before. Of a mount in use it does not tell why. */
+static int pin_alone(struct publishing *p, int dir_fd, const char *name)
+{
+	int r = place_look(dir_fd, name, &p->staged);
+	bool is_alone = r == 0 && p->staged.is_mount_root &&
+			place_unmount(p->h, dir_fd, name, SYS_UMOUNT_EXPIRE) == -EAGAIN;
+
+	if (r == 0)
+		r = place_open(dir_fd, name, &p->staged);
+	if (r == -ENOTDIR || (r == 0 && !p->staged.is_mount_root)) /* a block attachment has a file there */
+		return -ENOENT;
+	return r < 0 || is_alone ? r : mount_has_submounts(&p->h->mountinfo, &p->staged);
+}
+
 static struct outcome open_staged(struct publishing *p)
 {
 	const struct profile *profile = p->admission->profile;
 	struct mount_facts facts = {.peer_group = 0};
-	int r = place_open(p->h->stage.fd, p->req->volume, &p->staged);
+	bool is_plugins = profile->class == MH_CLASS_CSI;
+	cleanup_place struct place folder = PLACE_INIT;
+	int r = is_plugins ? place_open(p->h->stage.fd, p->req->volume, &folder) : 0;
 
 	/* over the folder of a plugin's targets it would serve readers and writers alike */
-	if (r == 0 && p->staged.is_mount_root && profile->class == MH_CLASS_CSI)
+	if (folder.is_mount_root)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	if (r == 0 && !p->staged.is_mount_root)
-		r = csi_target_enter(&p->staged, p->req->read_only);
+	if (r == 0)
+		r = is_plugins ? pin_alone(p, folder.fd, csi_target_name(p->req->read_only))
+			       : pin_alone(p, p->h->stage.fd, p->req->volume);
 	if (r == -ENOENT)
 		return outcome_stop(MH_NOT_FOUND, STEP_OPEN, REASON_NONE);
+	if (r > 0) /* a clone without them would uncover what they hide */
+		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
 	if (r == 0)
 		r = mount_facts(&p->h->mountinfo, &p->staged, &facts);
-	/* A clone without its submounts would uncover what they hide. An older mount could be among them only
-	 * if it was moved there: by root's hand, where nobody else can mount, or by a plugin. */
-	if (r == 0)
-		r = mount_has_submounts(&p->h->mountinfo, &p->staged, profile->class != MH_CLASS_CSI);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if (r > 0)
-		return outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_SUBMOUNT);
-	if (profile->class == MH_CLASS_CSI && place_shows_trees(p->h, &p->staged))
+	if (is_plugins && place_shows_trees(p->h, &p->staged))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_names[profile->kind]))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);

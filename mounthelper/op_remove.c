@@ -20,8 +20,8 @@ struct removal {
 static struct outcome busy(struct removal *r, int dir_fd, const char *name)
 {
 	cleanup_place struct place place = PLACE_INIT;
-	bool has_submounts = place_open(dir_fd, name, &place) == 0 &&
-			     mount_has_submounts(&r->h->mountinfo, &place, false) > 0;
+	bool has_submounts =
+		place_open(dir_fd, name, &place) == 0 && mount_has_submounts(&r->h->mountinfo, &place) > 0;
 
 	return outcome_stop(MH_BUSY, STEP_UNMOUNT, has_submounts ? REASON_SUBMOUNT : REASON_IN_USE);
 }
@@ -42,7 +42,7 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 	if (outcome.status != MH_OK)
 		return outcome;
 	if (place.is_mount_root) {
-		e = place_unmount(r->h, dir_fd, name, r->detach);
+		e = place_unmount(r->h, dir_fd, name, r->detach ? SYS_UMOUNT_DETACH : 0);
 		if (e == -EBUSY)
 			return busy(r, dir_fd, name);
 		if (e < 0)
@@ -156,7 +156,7 @@ static struct outcome may_unstage(struct removal *r, const struct place *mount)
 	int e = mount_facts(&r->h->mountinfo, mount, &facts);
 
 	if (e == 0 && r->detach) /* else the kernel refuses */
-		e = mount_has_submounts(&r->h->mountinfo, mount, false);
+		e = mount_has_submounts(&r->h->mountinfo, mount);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
 	(void)str_copy(r->type, sizeof(r->type), facts.type);

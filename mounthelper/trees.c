@@ -36,13 +36,13 @@ bool place_shows_trees(const struct helper *h, const struct place *place)
 	return shows_tree(h, &h->stage, place) || shows_tree(h, &h->publish, place);
 }
 
-int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach)
+int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags)
 {
 	int r = sys_fchdir(dir_fd);
 
 	if (r < 0)
 		return r;
-	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | (detach ? SYS_UMOUNT_DETACH : 0));
+	r = sys_umount2(name, SYS_UMOUNT_NOFOLLOW | flags);
 	(void)sys_fchdir(h->root_fd); /* between requests nothing is resolved from below the trees */
 	return r;
 }

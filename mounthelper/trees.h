@@ -42,8 +42,9 @@ bool place_is_own(const struct helper *h, const struct tree *tree, const struct 
  * put what he likes where names are looked up. */
 bool place_shows_trees(const struct helper *h, const struct place *place);
 
-/** umount2(@name, NOFOLLOW) with @dir_fd as working directory, so that nothing but one name is resolved. */
-int place_unmount(const struct helper *h, int dir_fd, const char *name, bool detach);
+/** umount2(@name, NOFOLLOW | @flags) with @dir_fd as working directory, so that nothing but one name is
+ * resolved. */
+int place_unmount(const struct helper *h, int dir_fd, const char *name, int flags);
 
 /** Does the kernel show a superblock of the file system @type on this block device, whatever namespace has
  * it? No, for types that it does not show. Nothing is asked of a server or a daemon. */

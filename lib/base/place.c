@@ -180,12 +180,12 @@ static int visit_child(const struct mount_entry *entry, void *userdata)
 	return entry->parent == *(const uint64_t *)userdata;
 }
 
-int mount_has_submounts(struct mountinfo *table, const struct place *place, bool later_only)
+int mount_has_submounts(struct mountinfo *table, const struct place *place)
 {
 	uint64_t id = place->mount_id;
 	uint64_t below;
 
-	return place->id_is_unique ? (int)sys_listmount(id, later_only ? id : 0, &below, 1)
+	return place->id_is_unique ? (int)sys_listmount(id, 0, &below, 1)
 				   : mountinfo_each(table, visit_child, &id);
 }
 

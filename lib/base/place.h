@@ -79,10 +79,8 @@ int mount_facts(struct mountinfo *table, const struct place *place, struct mount
 int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
 /** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. The kernel goes
- * through the mounts of the namespace in the order in which they were made: @later_only, mounts older than
- * @place are passed over, so that it costs nothing how many there are; one of them could only be there if
- * somebody moved it. */
-int mount_has_submounts(struct mountinfo *table, const struct place *place, bool later_only);
+ * through all mounts of the namespace: 30 ns for each. */
+int mount_has_submounts(struct mountinfo *table, const struct place *place);
 
 /** Does the mount have of MOUNT_RESTRICTIONS exactly those of @attributes, MOUNT_ATTR_*? */
 bool mount_shows(const struct mount_facts *facts, uint64_t attributes);

@@ -76,6 +76,7 @@ enum {
 	SYS_NR_STATMOUNT = 457, /* the same on every architecture */
 	SYS_NR_LISTMOUNT = 458,
 	SYS_UMOUNT_DETACH = 2,
+	SYS_UMOUNT_EXPIRE = 4,
 	SYS_UMOUNT_NOFOLLOW = 8,
 };
 

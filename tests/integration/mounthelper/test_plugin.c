@@ -16,6 +16,7 @@
 #define TARGET STAGED "/" MH_CSI_PUBLISH_RW
 #define TARGET_RO STAGED "/" MH_CSI_PUBLISH_RO
 #define STAGING STAGED "/" MH_CSI_STAGING
+#define OLDER TEST_PREFIX "/older"
 #define ALLOC_2 "aaaaaaaa-1111-2222-3333-555555555555"
 #define ALLOC_3 "aaaaaaaa-1111-2222-3333-666666666666"
 
@@ -53,6 +54,7 @@ static int stop(void **state)
 					     PUBLISH_BASE "/" ALLOC_2 "/0",
 					     PUBLISH_BASE "/" ALLOC_3 "/0",
 					     TARGET "/sub",
+					     OLDER,
 					     TARGET,
 					     TARGET_RO,
 					     STAGING,
@@ -148,6 +150,51 @@ static void a_mount_over_the_volumes_folder_is_published_to_nobody(void **state)
 	expect_publish(&agent, publish_of("plugin", plugin(), true), MH_CONFLICT);
 	assert_false(find_mount(PUBLISHED, &(struct mount_entry){.id = 0}));
 	MUST(umount(STAGED));
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	take_away(&agent);
+}
+
+/* Whether anything is below, the kernel is asked in a way that would unmount if it were the second time. */
+static void no_question_unmounts_what_the_plugin_has_mounted(void **state)
+{
+	(void)state;
+	expect_stage(&agent, stage_req(), MH_OK);
+	mount_target("plugin");
+	expect_stage(&agent, stage_req(), MH_OK);
+	assert_int_equal(umount2(TARGET, MNT_EXPIRE | UMOUNT_NOFOLLOW), -1);
+	assert_int_equal(errno, EAGAIN);
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	expect_publish(&agent, publish_req(ALLOC), MH_ALREADY);
+	expect_publish(&agent, publish_req(ALLOC_2), MH_OK);
+	assert_true(find_mount(TARGET, &(struct mount_entry){.id = 0}));
+	expect_unpublish(&agent, unpublish_req(ALLOC_2), MH_OK);
+	take_away(&agent);
+}
+
+static void what_is_mounted_below_is_found_though_older_and_though_somebody_uses_the_mount(void **state)
+{
+	int in_use;
+
+	(void)state;
+	MUST(mkdir(OLDER, 0755));
+	MUST(mount("older", OLDER, "tmpfs", 0, NULL));
+	MUST(mount(NULL, OLDER, NULL, MS_PRIVATE, NULL));
+	expect_stage(&agent, stage_req(), MH_OK);
+	mount_target("plugin");
+	expect_stage(&agent, stage_req(), MH_OK);
+	in_use = open(TARGET, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	MUST(in_use);
+	expect_publish(&agent, publish_req(ALLOC), MH_OK);
+	expect_unpublish(&agent, unpublish_req(ALLOC), MH_OK);
+	MUST(mkdir(TARGET "/sub", 0755));
+	MUST(mount(OLDER, TARGET "/sub", NULL, MS_MOVE, NULL));
+	for (int i = 0; i < 2; i++) {
+		expect_publish(&agent, publish_req(ALLOC), MH_CONFLICT);
+		assert_last_record("reason=submount");
+		(void)close(in_use); /* in the second round nobody uses it */
+	}
+	MUST(umount(TARGET "/sub"));
+	MUST(rmdir(OLDER));
 	expect_publish(&agent, publish_req(ALLOC), MH_OK);
 	take_away(&agent);
 }
@@ -328,6 +375,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_link_or_a_file_in_the_place_of_a_target_is_never_followed),
 		TEST(a_mount_over_the_volumes_folder_is_published_to_nobody),
+		TEST(no_question_unmounts_what_the_plugin_has_mounted),
+		TEST(what_is_mounted_below_is_found_though_older_and_though_somebody_uses_the_mount),
 		TEST(what_the_plugin_mounts_later_does_not_reach_a_private_publish),
 		TEST(what_is_swapped_between_stage_and_publish_has_the_floor_all_the_same),
 		TEST(a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving),

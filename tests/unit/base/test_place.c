@@ -137,11 +137,10 @@ static void the_table_and_the_calls_for_one_mount_agree(void **state)
 		assert_true(flags.peer_group == facts.peer_group && flags.master == facts.master);
 		assert_true(flags.attributes == facts.attributes);
 	}
-	assert_int_equal(mount_has_submounts(&table, &proc, false),
-			 mount_has_submounts(&table, &in_table, false));
+	assert_int_equal(mount_has_submounts(&table, &proc), mount_has_submounts(&table, &in_table));
 	in_table.mount_id = UINT32_MAX;
 	assert_int_equal(mount_facts(&table, &in_table, &by_table), -ENOENT);
-	assert_int_equal(mount_has_submounts(&table, &in_table, false), 0);
+	assert_int_equal(mount_has_submounts(&table, &in_table), 0);
 	(void)close(table.fd);
 }
 

@@ -237,6 +237,7 @@ int model_openat(int dir_fd, const char *name, int flags)
 			return -ENOTDIR;
 		at = top((struct position){.mount = at.mount, .node = node});
 	}
+	k.mounts[at.mount].expiring = false;
 	return new_fd((struct descriptor){.kind = FD_PATH, .at = at, .fs = -1});
 }
 
@@ -297,6 +298,7 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 			return -ENOENT;
 		at = top(at);
 	}
+	k.mounts[at.mount].expiring = false;
 	node = &k.nodes[at.node];
 	fs = &k.systems[node->fs];
 	ask_server(fs);
@@ -597,7 +599,8 @@ int model_umount2(const char *name, int flags)
 	bool busy;
 
 	assert_is_component(name);
-	assert_true(flags == SYS_UMOUNT_NOFOLLOW || flags == (SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_DETACH));
+	assert_true(flags == SYS_UMOUNT_NOFOLLOW || flags == (SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_DETACH) ||
+		    flags == (SYS_UMOUNT_NOFOLLOW | SYS_UMOUNT_EXPIRE));
 	node = find_node(k.cwd.node, name);
 	if (node < 0)
 		return -ENOENT;
@@ -613,6 +616,10 @@ int model_umount2(const char *name, int flags)
 			k.mounts[i].at_mount == mount;
 	if (busy && (flags & SYS_UMOUNT_DETACH) == 0)
 		return -EBUSY;
+	if ((flags & SYS_UMOUNT_EXPIRE) != 0 && !k.mounts[mount].expiring) {
+		k.mounts[mount].expiring = true;
+		return -EAGAIN;
+	}
 	k.mounts[mount].attached = false;
 	drop_unused();
 	return 0;

@@ -100,6 +100,7 @@ void fake_make_directory(const char *path, uint32_t uid, uint16_t mode); /* "/sr
 void fake_mount_other(const char *path);	 /* another file system on top of the directory */
 void fake_mount_inside(const char *path);	 /* another one on a directory within what is mounted there */
 void fake_set_busy(const char *path, bool busy); /* open files on the mount there */
+void fake_mark_expired(const char *path);	 /* MNT_EXPIRE, asked once */
 void fake_set_shared(const char *path);
 void fake_set_private(const char *path);
 void fake_set_slave(const char *path); /* besides */

@@ -37,6 +37,7 @@ struct mount {
 	bool used;
 	bool attached;
 	bool busy;
+	bool expiring;	 /* marked by MNT_EXPIRE, and not looked at since */
 	uint64_t id;	 /* of mountinfo; UNIQUE_ID more for statx and statmount */
 	uint64_t group;	 /* peer group, or 0 */
 	uint64_t master; /* peer group it is a slave of, or 0 */

@@ -310,6 +310,12 @@ void fake_set_busy(const char *path, bool busy)
 	mount_on(path)->busy = busy;
 }
 
+void fake_mark_expired(const char *path)
+{
+	assert_non_null(mount_on(path));
+	mount_on(path)->expiring = true;
+}
+
 void fake_set_shared(const char *path)
 {
 	assert_non_null(mount_on(path));

@@ -656,11 +656,10 @@ static void ask_for_facts(void)
 	assert_int_equal(mount_facts(&helper.mountinfo, &whole, &w), 0);
 	assert_int_equal(mount_facts(&helper.mountinfo, &part, &p), 0);
 	assert_true(w.root_is_whole);
-	assert_int_equal(mount_has_submounts(&helper.mountinfo, &whole, false), 1);
-	assert_int_equal(mount_has_submounts(&helper.mountinfo, &whole, true), 1);
+	assert_int_equal(mount_has_submounts(&helper.mountinfo, &whole), 1);
 	assert_true(w.peer_group != 0);
 	assert_false(p.root_is_whole);
-	assert_int_equal(mount_has_submounts(&helper.mountinfo, &part, false), 0);
+	assert_int_equal(mount_has_submounts(&helper.mountinfo, &part), 0);
 	assert_true(p.peer_group == 0 && p.master == 0);
 	assert_true(w.key == mount_key(whole.dev_major, whole.dev_minor, "/"));
 	assert_true(p.key == mount_key(part.dev_major, part.dev_minor, "/sub"));

@@ -589,6 +589,52 @@ static void an_older_mount_that_a_plugin_moved_below_its_own_is_found(void **sta
 	ASSERT_SAID("reason=submount");
 }
 
+static int walks_of_a_publish(struct mh_publish p)
+{
+	int calls;
+
+	fake_fault_in(FAKE_NO_FAULT, "listmount", 0);
+	ASSERT_REPLY(publish(p), MH_OK);
+	calls = fake_calls();
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+	ASSERT_REPLY(unpublish(fixture_unpublish()), MH_OK);
+	return calls;
+}
+
+static void nobody_goes_through_all_mounts_for_one_that_is_not_in_use(void **state)
+{
+	struct mh_stage req = request(PLUGIN);
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	assert_int_equal(walks_of_a_publish(fixture_publish()), 0);
+	fake_set_busy(STAGED, true);
+	assert_int_equal(walks_of_a_publish(fixture_publish()), 1);
+	begin();
+	ASSERT_REPLY(stage(req), MH_OK);
+	plugin_mounts();
+	ASSERT_REPLY(stage(req), MH_OK);
+	assert_int_equal(walks_of_a_publish(publish_of_plugin(&req)), 0);
+	fake_set_busy(TARGET, true);
+	assert_int_equal(walks_of_a_publish(publish_of_plugin(&req)), 1);
+}
+
+/* By a helper that died, or by anybody who was about to unmount it. */
+static void a_mount_that_is_marked_as_expired_is_published_and_stays(void **state)
+{
+	struct mh_stage req = request(PLUGIN);
+
+	(void)state;
+	ASSERT_REPLY(stage(req), MH_OK);
+	plugin_mounts();
+	ASSERT_REPLY(stage(req), MH_OK);
+	fake_mark_expired(TARGET);
+	ASSERT_REPLY(publish(publish_of_plugin(&req)), MH_OK);
+	fake_mark_expired(TARGET);
+	ASSERT_REPLY(publish(publish_of_plugin(&req)), MH_ALREADY);
+	assert_true(fake_is_mount(TARGET));
+}
+
 static void a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one(void **state)
 {
 	(void)state;
@@ -810,6 +856,8 @@ int main(void)
 		TEST(a_plugins_mount_with_others_below_is_a_conflict),
 		TEST(an_older_mount_that_a_plugin_moved_below_its_own_is_found),
 		TEST(a_device_that_a_plugin_has_bound_is_told),
+		TEST(nobody_goes_through_all_mounts_for_one_that_is_not_in_use),
+		TEST(a_mount_that_is_marked_as_expired_is_published_and_stays),
 		TEST(a_plugins_mount_belongs_to_a_peer_group_where_publishes_need_one),
 		TEST(what_stands_in_a_plugins_way_is_a_conflict_and_stays),
 		TEST(a_volume_of_one_profile_is_not_staged_as_one_of_another),
