@@ -79,7 +79,7 @@ int mount_facts(struct mountinfo *table, const struct place *place, struct mount
 int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
 /** Is anything mounted below the mount @place is the root of? 1, 0 or a negative errno. The kernel goes
- * through all mounts of the namespace: 30 ns for each. */
+ * through all mounts of the namespace. */
 int mount_has_submounts(struct mountinfo *table, const struct place *place);
 
 /** Does the mount have of MOUNT_RESTRICTIONS exactly those of @attributes, MOUNT_ATTR_*? */
