@@ -174,16 +174,19 @@ static enum status commit_and_attach(struct server *server, struct change *chang
 	return st;
 }
 
+/* A writer's generation is new, and becomes the volume's with the claim: see state_put_claim(). */
 static void make_claim(const struct volume *volume, const struct alloc *alloc,
 		       const struct volume_request *request, const struct node *node,
 		       const struct attach_need *need, struct claim *claim)
 {
+	enum claim_mode mode = volume_request_mode(request);
+
 	*claim = (struct claim){
-		.mode = volume_request_mode(request),
+		.mode = mode,
 		.access_mode = request->access_mode,
 		.attachment_mode = request->attachment_mode,
 		.propagation = request->propagation,
-		.generation = volume->generation,
+		.generation = volume->generation + (mode == CLAIM_WRITE),
 		.state = CLAIM_RESERVED,
 		/* stored before the controller is asked. Without one the answer goes out as soon as this is
 		 * durable, so after a crash it must count as sent */
@@ -220,17 +223,12 @@ static enum status reserve(struct server *server, struct rpc_call *call, const s
 	const struct volume_request *request = alloc_find_volume(asked->alloc, asked->volume_name);
 	char object[sizeof("volume /, allocation ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
 	cleanup(change_release) struct change change = CHANGE_INIT;
-	struct volume volume = asked->volume->volume;
 	struct claim claim;
 	enum status st;
 	int r;
 
 	assert(request); /* admitted */
-	if (volume_request_mode(request) == CLAIM_WRITE) {
-		volume.generation++;
-		change_put_volume(&change, &volume);
-	}
-	make_claim(&volume, asked->alloc, request, &asked->node->node, need, &claim);
+	make_claim(&asked->volume->volume, asked->alloc, request, &asked->node->node, need, &claim);
 	r = uuid_new(claim.id);
 	if (r < 0)
 		return error_set(err, STATUS_INTERNAL, r, "make a claim id");

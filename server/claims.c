@@ -12,6 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+void claims_stage_deletion(struct change *change, const struct claim_entry *entry)
+{
+	const struct volume *volume = &entry->volume->volume;
+
+	if (entry->claim.generation == volume->generation)
+		change_put_volume(change, volume);
+	change_delete_claim(change, &entry->claim);
+}
+
 /* Oldest freed claims beyond the history that is kept. */
 static void prune_history(struct change *change, struct volume_entry *volume)
 {
@@ -21,7 +30,7 @@ static void prune_history(struct change *change, struct volume_entry *volume)
 	LIST_FOREACH (entry, &volume->claims, of_volume) {
 		if (claim_is_live(&entry->claim) || ++kept < CLAIM_HISTORY_MAX)
 			continue;
-		change_delete_claim(change, &entry->claim);
+		claims_stage_deletion(change, entry);
 		return; /* one comes, one goes */
 	}
 }

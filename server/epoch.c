@@ -238,13 +238,8 @@ enum status epoch_store_claim(struct session *session, const struct volume_entry
 	struct volume volume;
 	char object[OBJECT_SIZE];
 
-	if (entry)
-		volume = entry->volume;
-	else
+	if (!entry) {
 		epoch_make_volume(claim, &volume);
-	if (!entry || volume.generation < claim->generation) {
-		if (volume.generation < claim->generation)
-			volume.generation = claim->generation;
 		change_put_volume(&change, &volume);
 	}
 	change_put_claim(&change, claim);

@@ -6,6 +6,7 @@
 #include "audit.h"
 #include "audit_read.h"
 #include "change.h"
+#include "claims.h"
 #include "keys.h"
 #include "reply.h"
 #include "server.h"
@@ -110,11 +111,11 @@ static bool collect_history(struct gc_run *run, struct change *change, struct vo
 		if (claim_is_live(&claim->claim) || ++freed <= GC_HISTORY_KEPT ||
 		    claim->claim.modify_time_ms >= run->before_ms)
 			continue;
-		if (!run->dry_run && change->n == GC_SLICE_MAX)
+		if (!run->dry_run && change->n >= GC_SLICE_MAX)
 			return false;
 		run->counts.claims++;
 		if (!run->dry_run)
-			change_delete_claim(change, &claim->claim);
+			claims_stage_deletion(change, claim);
 	}
 	return true;
 }

@@ -66,6 +66,8 @@ struct claim_entry {
 struct volume_entry {
 	const char *namespace; /* of the value below: the tree's key, with id */
 	const char *id;
+	/* its generation is never below one of its claims', which may be all that the store knows of it: a
+	 * grant stores the claim and leaves the volume alone */
 	struct volume volume;
 	RB_ENTRY(volume_entry) by_key;
 	RB_ENTRY(volume_entry) of_plugin; /* in the order of by_key */
@@ -236,7 +238,7 @@ struct plugin_entry *state_plugin_next(struct plugin_entry *entry);
 
 /** Insert or replace; the value is copied. STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_DATA_LOSS
  * when a claim names no known volume. An allocation or claim of a node not seen yet makes an entry for the
- * node. */
+ * node. A volume's generation never goes back, and is raised to its claim's. */
 enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err);
 enum status state_put_alloc(struct state *state, const struct alloc *alloc, struct error *err);
 enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err);

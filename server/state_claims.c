@@ -85,6 +85,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	LIST_INSERT_HEAD(&node->claims, entry, of_node);
 	if (alloc) /* an allocation may be collected before its claim is; the claim does not need it */
 		LIST_INSERT_HEAD(&alloc->claims, entry, of_alloc);
+	volume_raise_generation(&volume->volume, claim->generation);
 	count_live(state, entry, false, claim_is_live(claim));
 	count_claim(state, claim, 1);
 	return STATUS_OK;

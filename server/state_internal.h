@@ -14,6 +14,9 @@ struct plugin_entry *plugin_or_new(struct state *state, const char *id);
 void node_drop_unnamed(struct state *state, struct node_entry *entry);
 void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry);
 
+/** Raise the volume's generation to @generation, unless it is that far. */
+void volume_raise_generation(struct volume *volume, uint64_t generation);
+
 /** What is counted of the instance's plugin has to be counted anew. */
 void instance_changed(struct instance_entry *entry);
 

@@ -55,6 +55,12 @@ struct volume_entry *state_plugin_volume_from(struct plugin_entry *plugin, const
 	return RB_NFIND(plugin_volume_tree, &plugin->volumes, &key);
 }
 
+void volume_raise_generation(struct volume *volume, uint64_t generation)
+{
+	if (volume->generation < generation)
+		volume->generation = generation;
+}
+
 static enum status insert_volume(struct state *state, const struct volume *volume, struct error *err)
 {
 	struct volume_entry *entry = calloc(1, sizeof(*entry));
@@ -79,11 +85,14 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 enum status state_put_volume(struct state *state, const struct volume *volume, struct error *err)
 {
 	struct volume_entry *entry = state_volume(state, volume->namespace, volume->id);
+	uint64_t generation;
 
 	if (!entry)
 		return insert_volume(state, volume, err);
 	assert(str_eq(entry->volume.plugin_id, volume->plugin_id)); /* a volume never changes its plugin */
+	generation = entry->volume.generation;
 	entry->volume = *volume;
+	volume_raise_generation(&entry->volume, generation);
 	return STATUS_OK;
 }
 

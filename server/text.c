@@ -88,7 +88,6 @@ static const struct kv_column volume_columns[] = {
 	WORD("source_class", "source.class"),
 	WORD("access_mode", "requested_capabilities[0].access_mode"),
 	WORD("attachment_mode", "requested_capabilities[0].attachment_mode"),
-	NUMBER("generation", "generation"),
 	DETAIL("phase", "phase", KV_COLUMN_WORD, "VOLUME_READY"),
 	DETAIL("phase_error", "phase_error", KV_COLUMN_WORD, ""),
 	DETAIL("capacity", "capacity", KV_COLUMN_NUMBER, NULL),

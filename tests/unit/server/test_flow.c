@@ -1,6 +1,8 @@
 /* The whole server over its real port and store: what operators and nodes see, and that a restart changes
  * nothing. */
 
+#include "change.h"
+#include "claims.h"
 #include "cluster.h"
 #include "unit.h"
 
@@ -349,6 +351,35 @@ static void history_is_bounded(void **state)
 			 3 * CLAIM_HISTORY_MAX);
 }
 
+/* It is in the store with the claim alone: a grant writes one thing less. */
+static void the_generation_of_a_grant_outlives_the_claim(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume_entry *volume;
+	uint64_t stored;
+	struct claim claim;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	stored = state_volume(&f->server->state, "default", "db")->volume.modify_index;
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	volume = state_volume(&f->server->state, "default", "db");
+	assert_int_equal(volume->volume.generation, 1);
+	assert_int_equal(volume->volume.modify_index, stored);
+	restart(f);
+	volume = state_volume(&f->server->state, "default", "db");
+	assert_int_equal(volume->volume.generation, 1);
+	claims_stage_deletion(&change, state_claim(&f->server->state, claim.id));
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	assert_null(state_claim(&f->server->state, claim.id));
+	restart(f);
+	assert_null(state_claim(&f->server->state, claim.id));
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -380,6 +411,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(submissions_are_idempotent_by_id_and_content, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(history_is_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_generation_of_a_grant_outlives_the_claim, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,14 +183,13 @@ static void people_read_what_there_is_while_the_server_is_running(void **state)
 	char sql[128];
 
 	take_volume(f);
-	assert_string_equal(look(f,
-				 "SELECT namespace, id, type, source_class, access_mode, generation, phase "
-				 "FROM volume"),
-			    "default|db|NATIVE|BLOCK|SINGLE_NODE_WRITER|1|VOLUME_READY\n");
+	assert_string_equal(look(f, "SELECT namespace, id, type, source_class, access_mode, phase "
+				    "FROM volume"),
+			    "default|db|NATIVE|BLOCK|SINGLE_NODE_WRITER|VOLUME_READY\n");
 	assert_string_equal(look(f,
 				 "SELECT volume_id, state, mode, node_id, allocation_id, evidence, attach, "
-				 "adopted FROM claim"),
-			    "db|TAKEN|WRITE|n1|" ALLOC_1 "|EVIDENCE_NONE|ATTACH_NONE|no\n");
+				 "generation, adopted FROM claim"),
+			    "db|TAKEN|WRITE|n1|" ALLOC_1 "|EVIDENCE_NONE|ATTACH_NONE|1|no\n");
 	assert_string_equal(look(f,
 				 "SELECT count(*) FROM claim WHERE created LIKE '20__-__-__T__:__:__.___Z' "
 				 "AND create_index > 0"),

@@ -244,6 +244,29 @@ static void a_node_that_is_gone_stays_as_a_name_while_something_names_it(void **
 	state_release(&state);
 }
 
+static void a_volumes_generation_is_raised_by_its_claims_and_never_goes_back(void **st)
+{
+	static const struct {
+		bool is_claims;
+		uint64_t generation, then;
+	} steps[] = {{false, 3, 3}, {true, 5, 5}, {true, 4, 5}, {false, 4, 5}, {false, 6, 6}, {true, 5, 6}};
+	struct volume v = volume("default", "db");
+	struct state state;
+
+	(void)st;
+	state_init(&state);
+	for (int i = 0; i < (int)ARRAY_SIZE(steps); i++) {
+		struct claim c = claim(i, "db", CLAIM_FREED);
+
+		v.generation = c.generation = steps[i].generation;
+		assert_int_equal(steps[i].is_claims ? state_put_claim(&state, &c, NULL)
+						    : state_put_volume(&state, &v, NULL),
+				 STATUS_OK);
+		assert_int_equal(state_volume(&state, "default", "db")->volume.generation, steps[i].then);
+	}
+	state_release(&state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +278,7 @@ int main(void)
 		cmocka_unit_test(an_allocation_may_be_replaced_by_a_copy_that_shares_its_lists),
 		cmocka_unit_test(a_node_that_is_gone_stays_as_a_name_while_something_names_it),
 		cmocka_unit_test(a_claim_of_an_unknown_volume_is_refused),
+		cmocka_unit_test(a_volumes_generation_is_raised_by_its_claims_and_never_goes_back),
 		cmocka_unit_test(a_claim_outlives_the_order_in_which_its_allocation_comes_and_goes),
 	};
 
