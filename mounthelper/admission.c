@@ -2,6 +2,7 @@
 
 #include "ticket_check.h"
 
+#include "base/id.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -75,9 +76,9 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 	ret->ticket = ticket;
 	(void)str_copy(need.cluster, sizeof(need.cluster), h->agent->cluster);
 	(void)str_copy(need.node, sizeof(need.node), h->agent->node);
-	(void)str_copy(need.boot_id, sizeof(need.boot_id), h->boot_id);
+	(void)id_uuid_bytes(h->boot_id, need.boot_id);
 	(void)str_copy(need.volume, sizeof(need.volume), req->stage.volume);
-	(void)str_copy(need.alloc, sizeof(need.alloc), req->stage.alloc);
+	(void)id_uuid_bytes(req->stage.alloc, need.alloc);
 	(void)str_copy(need.profile, sizeof(need.profile), req->stage.profile);
 	return ticket_check(ticket, &need, &h->agent->keys, now_ms);
 }

@@ -42,7 +42,7 @@ struct refusals {
 struct helper {
 	const struct agent_policy *agent;
 	uint8_t policy_digest[TICKET_DIGEST_SIZE];
-	char boot_id[TICKET_UUID_SIZE];
+	char boot_id[MH_UUID_SIZE];
 	enum door door;
 	uint32_t instance; /* 0 to HELPER_INSTANCES - 1 */
 	pid_t own_pid;

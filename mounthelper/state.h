@@ -46,7 +46,7 @@ struct state_header {
 	uint32_t version;
 	uint32_t slots;
 	uint32_t slot_size;
-	char boot_id[TICKET_UUID_SIZE];
+	char boot_id[MH_UUID_SIZE];
 	uint32_t staged;	     /* slots that are not STATE_UNSTAGED */
 	uint32_t published;	     /* sum over the slots */
 	uint64_t tmpfs_bytes;	     /* sum over the slots */

@@ -16,13 +16,13 @@
 
 enum {
 	TICKET_MAGIC = 0x4b544648, /* "HFTK" */
-	TICKET_VERSION = 2,
+	TICKET_VERSION = 3,
 	TICKET_ROOT_MAGIC = 0x52544648, /* "HFTR" */
-	TICKET_DEPTH_MAX = 2,		/* as far as mh_stage has room */
+	TICKET_DEPTH_MAX = 3,		/* as far as mh_stage has room */
 	TICKET_BATCH_MAX = 1 << TICKET_DEPTH_MAX,
 	TICKET_CLUSTER_SIZE = 64,
 	TICKET_NODE_SIZE = 64,
-	TICKET_UUID_SIZE = 40,
+	TICKET_UUID_SIZE = 16, /* its bytes, id_uuid_bytes(): RFC 9562, section 4 */
 	TICKET_LABEL_SIZE = 64,
 	TICKET_DIGEST_SIZE = 32,
 	TICKET_SIGNATURE_SIZE = 64,
@@ -43,9 +43,9 @@ struct ticket {
 	uint16_t reserved; /* 0 */
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
-	char boot_id[TICKET_UUID_SIZE]; /* /proc/sys/kernel/random/boot_id of the node */
-	char volume[TICKET_LABEL_SIZE]; /* name of the volume on the wire to the helper, id_is_label() */
-	char alloc[TICKET_UUID_SIZE];
+	uint8_t boot_id[TICKET_UUID_SIZE]; /* /proc/sys/kernel/random/boot_id of the node */
+	char volume[TICKET_LABEL_SIZE];	   /* name of the volume on the wire to the helper, id_is_label() */
+	uint8_t alloc[TICKET_UUID_SIZE];
 	char profile[TICKET_LABEL_SIZE]; /* entry of the helper's policy; for csi volumes the plugin */
 	uint8_t source_digest[TICKET_DIGEST_SIZE]; /* SHA-256 of struct mh_source with device numbers zeroed
 						    */
@@ -82,9 +82,9 @@ struct ticket_node {
 	uint8_t child[2][TICKET_DIGEST_SIZE];
 };
 
-_Static_assert(sizeof(struct ticket) == 464 + sizeof(((struct ticket *)0)->path),
+_Static_assert(sizeof(struct ticket) == 416 + sizeof(((struct ticket *)0)->path),
 	       "the ticket has no padding");
 _Static_assert(sizeof(struct ticket_root) == 40, "no padding");
-_Static_assert(sizeof(struct ticket_leaf) == 400 && sizeof(struct ticket_node) == 65, "no padding");
+_Static_assert(sizeof(struct ticket_leaf) == 352 && sizeof(struct ticket_node) == 65, "no padding");
 _Static_assert(2 * TICKET_BATCH_MAX <= UINT8_MAX + 1, "a place fits its byte");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tickets and helper messages are little endian");

@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "store/kv.h"
 
@@ -108,14 +109,16 @@ static bool is_text(const char *field, size_t size)
 static bool is_about(const struct ticket *ticket, const struct claim *claim)
 {
 	char wire_volume[WIRE_VOLUME_SIZE];
+	uint8_t boot_id[TICKET_UUID_SIZE];
+	uint8_t alloc[TICKET_UUID_SIZE];
 
 	volume_wire_name(claim->namespace, claim->volume_id, wire_volume);
 	return is_text(ticket->node, sizeof(ticket->node)) &&
-	       is_text(ticket->boot_id, sizeof(ticket->boot_id)) &&
-	       is_text(ticket->alloc, sizeof(ticket->alloc)) &&
 	       is_text(ticket->volume, sizeof(ticket->volume)) && str_eq(ticket->node, claim->node_id) &&
-	       str_eq(ticket->boot_id, claim->boot_id) && str_eq(ticket->alloc, claim->allocation_id) &&
-	       str_eq(ticket->volume, wire_volume) && ticket->generation >= claim->generation;
+	       id_uuid_bytes(claim->boot_id, boot_id) && id_uuid_bytes(claim->allocation_id, alloc) &&
+	       memcmp(ticket->boot_id, boot_id, sizeof(boot_id)) == 0 &&
+	       memcmp(ticket->alloc, alloc, sizeof(alloc)) == 0 && str_eq(ticket->volume, wire_volume) &&
+	       ticket->generation >= claim->generation;
 }
 
 static bool is_proven(const struct server *server, const ProtobufCBinaryData *bytes, struct claim *claim)

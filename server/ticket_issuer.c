@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/credential.h"
 #include "base/fd.h"
+#include "base/id.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -170,8 +171,8 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 	memcpy(ticket.cluster, issuer->cluster, sizeof(ticket.cluster));
 	volume_wire_name(volume->namespace, volume->id, ticket.volume);
 	if (str_copy(ticket.node, sizeof(ticket.node), claim->node_id) < 0 ||
-	    str_copy(ticket.boot_id, sizeof(ticket.boot_id), claim->boot_id) < 0 ||
-	    str_copy(ticket.alloc, sizeof(ticket.alloc), claim->allocation_id) < 0 ||
+	    !id_uuid_bytes(claim->boot_id, ticket.boot_id) ||
+	    !id_uuid_bytes(claim->allocation_id, ticket.alloc) ||
 	    str_copy(ticket.profile, sizeof(ticket.profile), is_csi ? volume->plugin_id : volume->profile) <
 		    0)
 		return error_set(err, STATUS_INTERNAL, 0, "claim %s does not fit a ticket", claim->id);

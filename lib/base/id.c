@@ -1,5 +1,7 @@
 #include "base/id.h"
 
+#include "base/str.h"
+
 #include <string.h>
 
 static bool is_lower_alnum(char c)
@@ -66,4 +68,18 @@ bool id_is_uuid(const char *s)
 			return false;
 	}
 	return true;
+}
+
+bool id_uuid_bytes(const char *s, uint8_t ret[static ID_UUID_BYTES])
+{
+	char hex[2 * ID_UUID_BYTES + 1];
+	size_t n = 0;
+
+	if (!id_is_uuid(s))
+		return false;
+	for (; *s != '\0'; s++)
+		if (*s != '-')
+			hex[n++] = *s;
+	hex[n] = '\0';
+	return hex_decode(ret, ID_UUID_BYTES, hex) == 0;
 }

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /** `[a-z0-9][a-z0-9-]{0,62}`: no dots, so "." and ".." do not exist; no upper case, no escapes. */
 bool id_is_label(const char *s);
@@ -18,3 +19,8 @@ bool id_is_service_unit(const char *s);
 
 /** A lower-case UUID of 36 characters in the 8-4-4-4-12 form. */
 bool id_is_uuid(const char *s);
+
+enum { ID_UUID_BYTES = 16 };
+
+/** The bytes that such a UUID writes down. False, and @ret untouched, when it is none. RFC 9562, section 4 */
+bool id_uuid_bytes(const char *s, uint8_t ret[static ID_UUID_BYTES]);

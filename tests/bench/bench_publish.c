@@ -151,7 +151,7 @@ static void stage(struct helper *h, const struct ticket *ticket)
 
 	memcpy(request.volume, ticket->volume, sizeof(request.volume));
 	memcpy(request.profile, ticket->profile, sizeof(request.profile));
-	memcpy(request.alloc, ticket->alloc, sizeof(request.alloc));
+	(void)str_copy(request.alloc, sizeof(request.alloc), ALLOC);
 	request.source.class = MH_CLASS_TMPFS;
 	request.source.u.tmpfs.size_bytes = bench_volume.source.size_bytes;
 	request.source.u.tmpfs.inodes = bench_volume.source.inodes;
@@ -166,10 +166,10 @@ static void publish_pair(struct helper *h, const struct ticket *ticket)
 
 	memcpy(publish.volume, ticket->volume, sizeof(publish.volume));
 	memcpy(publish.profile, ticket->profile, sizeof(publish.profile));
-	memcpy(publish.alloc, ticket->alloc, sizeof(publish.alloc));
+	(void)str_copy(publish.alloc, sizeof(publish.alloc), ALLOC);
 	exchange(h, &publish.header, MH_OP_PUBLISH, sizeof(publish), &reply);
 	memcpy(unpublish.volume, ticket->volume, sizeof(unpublish.volume));
-	memcpy(unpublish.alloc, ticket->alloc, sizeof(unpublish.alloc));
+	(void)str_copy(unpublish.alloc, sizeof(unpublish.alloc), ALLOC);
 	exchange(h, &unpublish.header, MH_OP_UNPUBLISH, sizeof(unpublish), &reply);
 }
 
@@ -359,7 +359,7 @@ static uint64_t measure_socket(char **argv, uint32_t pairs)
 {
 	int base = must("open", sys_openat(AT_FDCWD, argv[0], O_PATH | O_DIRECTORY | O_CLOEXEC));
 	struct helper h = {.seq = 0};
-	struct ticket ticket = {.alloc = ALLOC};
+	struct ticket ticket = {0};
 	uint64_t start;
 	int pair[2];
 	pid_t pid;

@@ -57,9 +57,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			      .version = TICKET_VERSION,
 			      .cluster = "demo",
 			      .node = "node-1",
-			      .boot_id = "0d3b9a4c-1111-4222-8333-444455556666",
+			      .boot_id = {0x0d, 0x3b, 0x9a, 0x4c, 0x11, 0x11, 0x42, 0x22, 0x83, 0x33, 0x44,
+					  0x44, 0x55, 0x55, 0x66, 0x66},
 			      .volume = "vol-1",
-			      .alloc = "aaaaaaaa-1111-2222-3333-444444444444",
+			      .alloc = {0xaa, 0xaa, 0xaa, 0xaa, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44,
+					0x44, 0x44, 0x44, 0x44, 0x44},
 			      .profile = "db",
 			      .source_digest = {1, 2, 3}};
 	struct ticket ticket;
@@ -74,8 +76,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	assert(ticket.signature[0] != 0 && ticket.magic == TICKET_MAGIC && ticket.version == TICKET_VERSION);
 	assert(strcmp(ticket.cluster, need.cluster) == 0 && strcmp(ticket.node, need.node) == 0);
-	assert(strcmp(ticket.boot_id, need.boot_id) == 0 && strcmp(ticket.volume, need.volume) == 0);
-	assert(strcmp(ticket.alloc, need.alloc) == 0 && strcmp(ticket.profile, need.profile) == 0);
+	assert(memcmp(ticket.boot_id, need.boot_id, TICKET_UUID_SIZE) == 0);
+	assert(memcmp(ticket.alloc, need.alloc, TICKET_UUID_SIZE) == 0);
+	assert(strcmp(ticket.volume, need.volume) == 0 && strcmp(ticket.profile, need.profile) == 0);
 	assert(memcmp(ticket.source_digest, need.source_digest, TICKET_DIGEST_SIZE) == 0);
 	assert(ticket.not_after_ms >= (uint64_t)now_ms && (ticket.read_only == 0 || need.read_only == 1));
 	assert(ticket.propagation < TICKET_PROPAGATION_N && ticket.propagation >= need.propagation);

@@ -3,6 +3,7 @@
 #include "ticket_check.h"
 
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -398,13 +399,15 @@ static struct ticket make_ticket(const char *volume, const char *profile, const 
 				.version = TICKET_VERSION,
 				.cluster = "demo",
 				.node = "node-1",
-				.alloc = ALLOC,
 				.generation = 1,
 				.not_after_ms = (uint64_t)clock_realtime_ms() + 600000};
+	char boot_id[37] = "";
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
-	assert_int_equal(read(fd, ticket.boot_id, 36), 36);
+	assert_int_equal(read(fd, boot_id, 36), 36);
 	(void)close(fd);
+	assert_true(id_uuid_bytes(boot_id, ticket.boot_id));
+	assert_true(id_uuid_bytes(ALLOC, ticket.alloc));
 	(void)str_copy(ticket.volume, sizeof(ticket.volume), volume);
 	(void)str_copy(ticket.profile, sizeof(ticket.profile), profile);
 	ticket_source_digest(source, ticket.source_digest);

@@ -2,6 +2,7 @@
  * plugin, and root. */
 #include "volume.h"
 
+#include "base/id.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ static struct mh_publish publish_req(const char *alloc)
 	struct mh_publish req = publish_of("plugin", plugin(), false);
 
 	(void)str_format(req.alloc, sizeof(req.alloc), "%s", alloc);
-	(void)str_format(req.ticket.alloc, sizeof(req.ticket.alloc), "%s", alloc);
+	assert_true(id_uuid_bytes(alloc, req.ticket.alloc));
 	sign_ticket(&req.ticket);
 	return req;
 }

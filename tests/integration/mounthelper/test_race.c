@@ -4,6 +4,7 @@
 #include "agent.h"
 #include "attackers.h"
 
+#include "base/id.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "base/strbuf.h"
@@ -32,9 +33,8 @@ static struct lane lanes[VOLUMES];
 static void name_ticket(struct ticket *ticket, const char *volume, const char *alloc)
 {
 	memset(ticket->volume, 0, sizeof(ticket->volume));
-	memset(ticket->alloc, 0, sizeof(ticket->alloc));
 	(void)str_copy(ticket->volume, sizeof(ticket->volume), volume);
-	(void)str_copy(ticket->alloc, sizeof(ticket->alloc), alloc);
+	assert_true(id_uuid_bytes(alloc, ticket->alloc));
 	sign_ticket(ticket);
 }
 

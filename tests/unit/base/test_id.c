@@ -77,9 +77,26 @@ static void uuids_have_36_lower_case_characters(void **state)
 		{"", false},
 	};
 
+	uint8_t bytes[ID_UUID_BYTES];
+
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(id_is_uuid(cases[i].text), cases[i].expected);
+		assert_int_equal(id_uuid_bytes(cases[i].text, bytes), cases[i].expected);
+	}
+}
+
+static void the_bytes_of_a_uuid_are_those_that_it_writes_down(void **state)
+{
+	static const uint8_t wanted[ID_UUID_BYTES] = {0x01, 0x89, 0x0a, 0x5d, 0xac, 0x96, 0x77, 0x4b,
+						      0xbc, 0xce, 0xb3, 0x02, 0x09, 0x9a, 0x80, 0x57};
+	uint8_t bytes[ID_UUID_BYTES] = {0};
+
+	(void)state;
+	assert_true(id_uuid_bytes("01890a5d-ac96-774b-bcce-b302099a8057", bytes));
+	assert_memory_equal(bytes, wanted, sizeof(wanted));
+	assert_false(id_uuid_bytes("f1890a5d-ac96-774b-bcce-b302099a805", bytes));
+	assert_memory_equal(bytes, wanted, sizeof(wanted)); /* untouched */
 }
 
 static void a_service_unit_is_one_that_can_be_started(void **state)
@@ -133,6 +150,7 @@ int main(void)
 		cmocka_unit_test(names_begin_with_a_letter_or_digit),
 		cmocka_unit_test(names_have_at_most_as_many_characters_as_allowed),
 		cmocka_unit_test(uuids_have_36_lower_case_characters),
+		cmocka_unit_test(the_bytes_of_a_uuid_are_those_that_it_writes_down),
 		cmocka_unit_test(a_service_unit_is_one_that_can_be_started),
 	};
 

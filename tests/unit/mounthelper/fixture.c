@@ -1,5 +1,6 @@
 #include "fixture.h"
 
+#include "base/id.h"
 #include "base/str.h"
 
 #include <sodium.h>
@@ -139,12 +140,12 @@ static struct ticket grant(const char *volume, const char *alloc, const char *pr
 				.version = TICKET_VERSION,
 				.cluster = "demo",
 				.node = "node-1",
-				.boot_id = FIXTURE_BOOT_ID,
+				.boot_id = FIXTURE_BOOT_ID_BYTES,
 				.generation = 7,
 				.not_after_ms = FIXTURE_NOW_MS + 60000};
 
 	(void)str_copy(ticket.volume, sizeof(ticket.volume), volume);
-	(void)str_copy(ticket.alloc, sizeof(ticket.alloc), alloc);
+	(void)id_uuid_bytes(alloc, ticket.alloc);
 	(void)str_copy(ticket.profile, sizeof(ticket.profile), profile);
 	ticket_source_digest(source, ticket.source_digest);
 	fixture_sign(&ticket, 0);

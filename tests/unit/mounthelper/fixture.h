@@ -10,6 +10,17 @@
 
 #define FIXTURE_BOOT_ID "0d3b9a4c-1111-4222-8333-444455556666"
 #define FIXTURE_ALLOC "aaaaaaaa-1111-2222-3333-444444444444"
+/* the same two in a ticket */
+#define FIXTURE_BOOT_ID_BYTES                                                                             \
+	{                                                                                                 \
+		0x0d, 0x3b, 0x9a, 0x4c, 0x11, 0x11, 0x42, 0x22, 0x83, 0x33, 0x44, 0x44, 0x55, 0x55, 0x66, \
+			0x66                                                                              \
+	}
+#define FIXTURE_ALLOC_BYTES                                                                               \
+	{                                                                                                 \
+		0xaa, 0xaa, 0xaa, 0xaa, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x44, 0x44, 0x44, \
+			0x44                                                                              \
+	}
 #define FIXTURE_BY_ID "holdfast-demo-1"
 #define FIXTURE_NOW_MS INT64_C(1700000000000)
 

@@ -236,7 +236,7 @@ static void limits_are_those_of_the_review_guide(void **state)
 	assert_int_equal(MH_MESSAGE_MAX, 1024);
 	assert_int_equal(MH_SLOT_MAX, 31);
 	assert_int_equal(MH_LIST_MAX, 8);
-	assert_int_equal(TICKET_BATCH_MAX, 4);
+	assert_int_equal(TICKET_BATCH_MAX, 8);
 	assert_int_equal(HELPER_INSTANCES, 8);
 	assert_int_equal(POLICY_TEXT_MAX, 64 * 1024);
 	assert_int_equal(POLICY_AGENT_MAX, 16);

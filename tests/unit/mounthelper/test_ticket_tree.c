@@ -48,9 +48,9 @@ static void a_ticket_of_the_server_is_good_for_the_helper(void **state)
 			      .version = TICKET_VERSION,
 			      .cluster = "demo",
 			      .node = "node-1",
-			      .boot_id = FIXTURE_BOOT_ID,
+			      .boot_id = FIXTURE_BOOT_ID_BYTES,
 			      .volume = "vol-1",
-			      .alloc = FIXTURE_ALLOC,
+			      .alloc = FIXTURE_ALLOC_BYTES,
 			      .profile = "db"};
 	struct ticket_keys keys = {.n = 1};
 	struct ticket t[TICKET_BATCH_MAX];

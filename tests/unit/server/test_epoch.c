@@ -306,7 +306,7 @@ static void a_report_is_bounded(void **state)
 	report(f, &f->n1, 1, NULL, NULL, true);
 	settle(f);
 	assert_false(f->n1.closed);
-	report(f, &f->n1, 1, NULL, &(struct claim){0}, true);
+	report(f, &f->n1, 1, NULL, &(struct claim){.boot_id = BOOT_1, .allocation_id = ALLOC_1}, true);
 	UNTIL(f, f->n1.closed);
 	assert_int_equal(f->n1.closed_status, STATUS_RESOURCE_EXHAUSTED);
 }

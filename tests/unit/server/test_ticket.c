@@ -117,8 +117,8 @@ static void a_ticket_says_what_the_claim_says_and_is_signed(void **state)
 	assert_int_equal(t.magic, TICKET_MAGIC);
 	assert_string_equal(t.cluster, "c1");
 	assert_string_equal(t.node, "n1");
-	assert_string_equal(t.boot_id, a_claim.boot_id);
-	assert_string_equal(t.alloc, a_claim.allocation_id);
+	assert_memory_equal(t.boot_id, "\xb0\x01\0\0\0\0\x40\0\x80\0\0\0\0\0\0\x01", sizeof(t.boot_id));
+	assert_memory_equal(t.alloc, "\x01\x89\0\0\0\0\x70\0\x80\0\0\0\0\0\0\x01", sizeof(t.alloc));
 	assert_string_equal(t.volume, wire);
 	assert_string_equal(t.profile, "disk");
 	assert_int_equal(t.generation, 8);
