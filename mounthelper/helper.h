@@ -48,6 +48,7 @@ struct helper {
 	pid_t own_pid;
 	uint32_t peer_uid;
 	pid_t peer_pid;
+	struct keyline peer; /* the words about it in every record */
 	struct tree stage;
 	struct tree publish;
 	int root_fd;	    /* "/" where the mounts are made */

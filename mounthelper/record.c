@@ -32,14 +32,6 @@ static const char *const done[MH_OP_N] = {[MH_OP_STAGE] = MOUNT_STAGED,
 					  [MH_OP_UNPUBLISH] = MOUNT_UNPUBLISHED,
 					  [MH_OP_UNSTAGE] = MOUNT_UNSTAGED};
 
-static void put_device(struct keyline *record, uint32_t dev_major, uint32_t dev_minor)
-{
-	char text[24];
-
-	(void)str_format(text, sizeof(text), "%u:%u", dev_major, dev_minor);
-	keyline_word(record, "dev", text);
-}
-
 static const char *flag(uint8_t on)
 {
 	return on ? "1" : "0";
@@ -53,7 +45,7 @@ static void put_source(struct keyline *record, const struct mh_stage *req)
 	switch ((enum mh_class)source->class) {
 	case MH_CLASS_BLOCK:
 		keyline_word(record, "src", source->u.block.by_id);
-		put_device(record, source->u.block.major, source->u.block.minor);
+		keyline_device(record, "dev", source->u.block.major, source->u.block.minor);
 		break;
 	case MH_CLASS_TMPFS:
 		keyline_number(record, "size", source->u.tmpfs.size_bytes);
@@ -111,12 +103,16 @@ static void begin(struct keyline *record, const char *op, const char *phase, uin
 	keyline_number(record, "seq", seq);
 }
 
-static void put_peer(struct keyline *record, const struct helper *h)
+/* The words about it are the same in every record: put together once. */
+static void put_peer(struct keyline *record, struct helper *h)
 {
-	keyline_number(record, "peer_uid", h->peer_uid);
-	keyline_number(record, "peer_pid", (uint64_t)h->peer_pid);
-	keyline_word(record, "door", h->door == DOOR_SETUID ? "setuid" : "socket");
-	keyline_sha256(record, "policy", h->policy_digest, 8);
+	if (h->peer.len == 0) {
+		keyline_number(&h->peer, "peer_uid", h->peer_uid);
+		keyline_number(&h->peer, "peer_pid", (uint64_t)h->peer_pid);
+		keyline_word(&h->peer, "door", h->door == DOOR_SETUID ? "setuid" : "socket");
+		keyline_sha256(&h->peer, "policy", h->policy_digest, 8);
+	}
+	keyline_append(record, &h->peer);
 }
 
 /* @send: kernel_audit_send() or kernel_audit_tell(). */
@@ -226,7 +222,7 @@ static void put_mounted(struct keyline *record, const union mh_request *req, con
 	bool is_named = req->header.op == MH_OP_STAGE && req->stage.source.class == MH_CLASS_BLOCK;
 
 	if ((outcome->dev_major != 0 || outcome->dev_minor != 0) && !is_named)
-		put_device(record, outcome->dev_major, outcome->dev_minor);
+		keyline_device(record, "dev", outcome->dev_major, outcome->dev_minor);
 }
 
 /* Returns the event that it is. */

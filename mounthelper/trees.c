@@ -9,7 +9,7 @@
 
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
 {
-	(void)str_format(ret, SLOT_NAME_SIZE, "%u", (unsigned int)slot);
+	(void)str_decimal(ret, SLOT_NAME_SIZE, slot);
 	return ret;
 }
 

@@ -6,11 +6,8 @@
 #include <string.h>
 
 /* From + to : are + , - . / and the digits. */
-static bool is_plain(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '+' && c <= ':') || c == '@' ||
-	       c == '_';
-}
+static const bool plain[UINT8_MAX + 1] = {
+	['+' ... ':'] = true, ['@'] = true, ['A' ... 'Z'] = true, ['_'] = true, ['a' ... 'z'] = true};
 
 /* Not by printf: a record is some twenty words, and there are four records to a publish and its end. */
 static void put(struct keyline *line, const char *bytes, size_t n)
@@ -37,7 +34,7 @@ void keyline_word(struct keyline *line, const char *key, const char *value)
 	size_t n_plain = 0;
 	size_t needed;
 
-	while (n_plain < n && is_plain(value[n_plain]))
+	while (n_plain < n && plain[(unsigned char)value[n_plain]])
 		n_plain++;
 	needed = 1 + key_len + 1 + (n_plain == n ? n : 2 * n);
 	if (n > KEYLINE_VALUE_MAX || needed >= sizeof(line->text) - line->len) {
@@ -59,14 +56,20 @@ void keyline_word(struct keyline *line, const char *key, const char *value)
 
 void keyline_number(struct keyline *line, const char *key, uint64_t value)
 {
-	char text[24] = "";
-	char *digit = text + sizeof(text) - 1;
+	char text[24];
 
-	do {
-		*--digit = (char)('0' + value % 10);
-		value /= 10;
-	} while (value != 0);
-	keyline_word(line, key, digit);
+	(void)str_decimal(text, sizeof(text), value);
+	keyline_word(line, key, text);
+}
+
+void keyline_device(struct keyline *line, const char *key, uint32_t dev_major, uint32_t dev_minor)
+{
+	char text[24];
+	int n = str_decimal(text, sizeof(text), dev_major);
+
+	text[n] = ':';
+	(void)str_decimal(text + n + 1, sizeof(text) - (size_t)n - 1, dev_minor);
+	keyline_word(line, key, text);
 }
 
 void keyline_pairs(struct keyline *line, const char *const pairs[])

@@ -29,6 +29,9 @@ struct keyline {
 void keyline_word(struct keyline *line, const char *key, const char *value);
 void keyline_number(struct keyline *line, const char *key, uint64_t value);
 
+/** Append " key=MAJOR:MINOR". */
+void keyline_device(struct keyline *line, const char *key, uint32_t dev_major, uint32_t dev_minor);
+
 /** Append all that is in another line; what did not fit there is missing here, too. */
 void keyline_append(struct keyline *line, const struct keyline *more);
 

@@ -37,6 +37,18 @@ int str_format(char *dst, size_t size, const char *fmt, ...)
 	return n;
 }
 
+int str_decimal(char *dst, size_t size, uint64_t value)
+{
+	char text[sizeof("18446744073709551615")] = "";
+	char *digit = text + sizeof(text) - 1;
+
+	do {
+		*--digit = (char)('0' + value % 10);
+		value /= 10;
+	} while (value != 0);
+	return str_copy(dst, size, digit) < 0 ? -ENAMETOOLONG : (int)(text + sizeof(text) - 1 - digit);
+}
+
 bool str_eq(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;

@@ -19,6 +19,10 @@ bool str_is_text(const char *s);
 /** printf into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst. */
 int str_format(char *dst, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/** Write @value in decimal into @dst of @size bytes. Returns the length, or -ENAMETOOLONG and an empty @dst.
+ */
+int str_decimal(char *dst, size_t size, uint64_t value);
+
 /** Whole-value comparison. */
 bool str_eq(const char *a, const char *b);
 

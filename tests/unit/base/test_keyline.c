@@ -25,6 +25,16 @@ static void values_outside_the_alphabet_cannot_forge_anything(void **state)
 	assert_int_equal(line.len, strlen(line.text));
 }
 
+static void a_device_is_two_numbers(void **state)
+{
+	struct keyline line = KEYLINE_INIT;
+
+	(void)state;
+	keyline_device(&line, "dev", 8, 0);
+	keyline_device(&line, "dev", UINT32_MAX, UINT32_MAX);
+	assert_string_equal(line.text, " dev=8:0 dev=4294967295:4294967295");
+}
+
 static void several_words_are_appended_in_order(void **state)
 {
 	struct keyline line = KEYLINE_INIT;
@@ -133,6 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_outside_the_alphabet_cannot_forge_anything),
+		cmocka_unit_test(a_device_is_two_numbers),
 		cmocka_unit_test(several_words_are_appended_in_order),
 		cmocka_unit_test(every_byte_is_either_plain_or_encoded),
 		cmocka_unit_test(a_value_that_is_too_long_is_not_cut_but_told),

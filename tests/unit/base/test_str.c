@@ -4,6 +4,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 static void a_copy_fits_or_is_empty(void **state)
@@ -33,6 +34,24 @@ static void a_formatted_text_fits_or_is_empty(void **state)
 	assert_int_equal(str_format(dst, sizeof(dst), "%d", 12345), -ENAMETOOLONG);
 	assert_string_equal(dst, "");
 	assert_int_equal(str_format(dst, 0, "%d", 1), -ENAMETOOLONG);
+}
+
+static void a_number_is_written_as_printf_writes_it_or_not_at_all(void **state)
+{
+	static const uint64_t numbers[] = {0, 1, 9, 10, 31, 99, 100, UINT32_MAX, UINT64_MAX};
+	char wanted[21];
+	char dst[21];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		int n = str_format(wanted, sizeof(wanted), "%" PRIu64, numbers[i]);
+
+		assert_int_equal(str_decimal(dst, sizeof(dst), numbers[i]), n);
+		assert_string_equal(dst, wanted);
+		assert_int_equal(str_decimal(dst, (size_t)n + 1, numbers[i]), n);
+		assert_int_equal(str_decimal(dst, (size_t)n, numbers[i]), -ENAMETOOLONG);
+		assert_string_equal(dst, "");
+	}
 }
 
 static void comparison_is_of_the_whole_or_of_the_beginning(void **state)
@@ -219,6 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_fits_or_is_empty),
 		cmocka_unit_test(a_formatted_text_fits_or_is_empty),
+		cmocka_unit_test(a_number_is_written_as_printf_writes_it_or_not_at_all),
 		cmocka_unit_test(comparison_is_of_the_whole_or_of_the_beginning),
 		cmocka_unit_test(a_hash_is_fnv_and_depends_on_seed_and_text),
 		cmocka_unit_test(every_byte_survives_hex),
