@@ -43,6 +43,15 @@ bool has_whole_picture(struct world *w)
 	return is_connected(w) && w->server.picture_complete;
 }
 
+bool all_is_acknowledged(struct world *w)
+{
+	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
+	bool is_all = report->receipts_pending == 0;
+
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	return is_all;
+}
+
 /* Nothing of the model's mounts is left. */
 void expect_nothing_mounted(struct world *w)
 {

@@ -8,6 +8,10 @@ bool a_runs(struct world *w);
 bool a_ended(struct world *w);
 bool a_ended_and_all_is_released(struct world *w);
 
+/* The server has every receipt, and the agent knows. Wait for it before the agent is killed and mounts are
+ * taken away: else the next one says once more that they are mounted. */
+bool all_is_acknowledged(struct world *w);
+
 bool is_connected(struct world *w);
 bool has_whole_picture(struct world *w);
 

@@ -291,7 +291,7 @@ static void it_lasts_until_the_server_has_acknowledged(void **state)
 	drain_pb *drain;
 
 	start_with_a(w, 1);
-	world_idle(w, 50); /* the receipts of the mount */
+	WORLD_UNTIL(w, all_is_acknowledged);
 	w->server.hold_acks = true;
 	drain = begin(w, LONG_MS);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);

@@ -164,22 +164,12 @@ static void a_list_that_never_had_it_is_no_release(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static bool all_is_acknowledged(struct world *w)
-{
-	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
-	bool is_all = report->receipts_pending == 0;
-
-	protobuf_c_message_free_unpacked(&report->base, NULL);
-	return is_all;
-}
-
 /* What was listed when it was published tells nothing of what somebody staged in its place. */
 static void what_was_seen_of_another_number_does_not_count(void **state)
 {
 	struct world *w = *state;
 
 	start_nfs(w);
-	/* else the next agent says once more that it is mounted, while it unmounts what it does not know */
 	WORLD_UNTIL(w, all_is_acknowledged);
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
 		if (w->fake.state->mounts[i].is_used)

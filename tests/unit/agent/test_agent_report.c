@@ -100,7 +100,7 @@ static void what_was_held_before_a_reboot_is_told_as_let_go_under_its_own_boot(v
 	struct world *w = *state;
 
 	start_with_a(w, 2);
-	world_idle(w, 50); /* until the receipts are acknowledged */
+	WORLD_UNTIL(w, all_is_acknowledged);
 	world_kill_agent(w);
 	age_journal(w);
 	for (unsigned int i = 0; i < w->server.n_claims; i++)

@@ -238,6 +238,7 @@ static void a_mount_that_somebody_took_away_fails_its_allocation(void **state)
 	struct world *w = *state;
 
 	start_with_a(w, 2);
+	WORLD_UNTIL(w, all_is_acknowledged);
 	world_kill_agent(w);
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
 		if (str_eq(w->fake.state->mounts[i].alloc, ALLOC_A) && w->fake.state->mounts[i].slot == 1)
@@ -253,7 +254,7 @@ static void after_a_reboot_the_allocation_is_lost_and_nothing_is_touched(void **
 	unsigned int receipts;
 
 	start_with_a(w, 2);
-	world_idle(w, 50); /* until the receipts are acknowledged */
+	WORLD_UNTIL(w, all_is_acknowledged);
 	receipts = w->server.claims[0].receipts + w->server.claims[1].receipts;
 	world_kill_agent(w);
 	age_journal(w);
