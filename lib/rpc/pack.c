@@ -65,7 +65,7 @@ static void put_u64(struct out *out, uint64_t value)
 /* The signs of small negative numbers go to the lowest bit. */
 static uint64_t zigzag(int64_t value)
 {
-	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
 }
 
 /* What has a length, and that before it. */

@@ -37,7 +37,8 @@ static void the_script_offers_words_options_and_nothing_twice(void **state)
 	static const char *const lines[] = {
 		"\t\"\") words=\" volume plugin node alloc agent audit policy operator version completion\" "
 		";;\n",
-		"\t\"volume\") words=\" register create status deregister delete detach expand hold link unlink init "
+		"\t\"volume\") words=\" register create status deregister delete detach expand hold link "
+		"unlink init "
 		"external "
 		"snapshot\" ;;\n",
 		"\t\"volume snapshot\") words=\" create delete list\" ;;\n",
