@@ -14,10 +14,11 @@
 
 void claims_stage_deletion(struct change *change, const struct claim_entry *entry)
 {
-	const struct volume *volume = &entry->volume->volume;
+	const struct volume_entry *volume = entry->volume;
+	uint64_t generation = entry->claim.generation;
 
-	if (entry->claim.generation == volume->generation)
-		change_put_volume(change, volume);
+	if (generation == volume->volume.generation && generation > volume->stored_generation)
+		change_put_volume(change, &volume->volume);
 	change_delete_claim(change, &entry->claim);
 }
 

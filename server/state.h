@@ -69,6 +69,7 @@ struct volume_entry {
 	/* its generation is never below one of its claims', which may be all that the store knows of it: a
 	 * grant stores the claim and leaves the volume alone */
 	struct volume volume;
+	uint64_t stored_generation; /* what the store's record of it has */
 	RB_ENTRY(volume_entry) by_key;
 	RB_ENTRY(volume_entry) of_plugin; /* in the order of by_key */
 	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */

@@ -71,6 +71,7 @@ static enum status insert_volume(struct state *state, const struct volume *volum
 		return state_no_memory(err, "volume");
 	}
 	entry->volume = *volume;
+	entry->stored_generation = volume->generation;
 	entry->namespace = entry->volume.namespace;
 	entry->id = entry->volume.id;
 	entry->plugin = plugin;
@@ -92,6 +93,7 @@ enum status state_put_volume(struct state *state, const struct volume *volume, s
 	assert(str_eq(entry->volume.plugin_id, volume->plugin_id)); /* a volume never changes its plugin */
 	generation = entry->volume.generation;
 	entry->volume = *volume;
+	entry->stored_generation = volume->generation;
 	volume_raise_generation(&entry->volume, generation);
 	return STATUS_OK;
 }

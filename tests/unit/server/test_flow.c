@@ -319,6 +319,22 @@ static void submissions_are_idempotent_by_id_and_content(void **state)
 	assert_int_equal(register_volume(f, &f->operator, & err), STATUS_OK);
 }
 
+/* The @i-th holder of the volume on n1 comes and goes. */
+static void hold_for_a_while(struct fixture *f, int i)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	char id[UUID_TEXT_SIZE];
+	struct claim held;
+
+	(void)str_format(id, sizeof(id), "01890000-0000-7000-a000-%012d", i);
+	assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", id, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	held = claim_of(f, id);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, f->n1.acks == i + 1);
+}
+
 static void history_is_bounded(void **state)
 {
 	struct fixture *f = *state;
@@ -327,19 +343,8 @@ static void history_is_bounded(void **state)
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
-	for (int i = 0; i < 3 * CLAIM_HISTORY_MAX; i++) {
-		Holdfast__V1__ClaimVolumeResponse *response = NULL;
-		char id[UUID_TEXT_SIZE];
-		struct claim held;
-
-		(void)str_format(id, sizeof(id), "01890000-0000-7000-a000-%012d", i);
-		assert_int_equal(run_alloc(f, id, "n1", NULL), STATUS_OK);
-		assert_int_equal(fake_node_claim(&f->n1, "db", id, &response, NULL), STATUS_OK);
-		holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
-		held = claim_of(f, id);
-		fake_node_send_released(&f->n1, &held);
-		UNTIL(f, f->n1.acks == i + 1);
-	}
+	for (int i = 0; i < 3 * CLAIM_HISTORY_MAX; i++)
+		hold_for_a_while(f, i);
 	LIST_FOREACH (claim, &state_volume(&f->server->state, "default", "db")->claims, of_volume)
 		n++;
 	assert_int_equal(n, CLAIM_HISTORY_MAX);
@@ -380,6 +385,22 @@ static void the_generation_of_a_grant_outlives_the_claim(void **state)
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 1);
 }
 
+/* A reader has its volume's generation, which the store has already. */
+static void what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t stored;
+
+	f->read_only = true;
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_READER_ONLY;
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	stored = state_volume(&f->server->state, "default", "db")->volume.modify_index;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (int i = 0; i < 2 * CLAIM_HISTORY_MAX; i++)
+		hold_for_a_while(f, i);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.modify_index, stored);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +432,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(submissions_are_idempotent_by_id_and_content, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(history_is_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_readers_leave_behind_is_forgotten_without_a_change_of_the_volume, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(the_generation_of_a_grant_outlives_the_claim, setup,
 						teardown),
 	};
