@@ -166,10 +166,11 @@ static enum status read_claim(const struct session *session, const Holdfast__V1_
 
 /* A volume that was registered after the backup: enough of it that nobody else gets it under its name. It
  * offers no capability, so that nothing is granted before it is registered again. */
-void epoch_make_volume(const struct claim *claim, struct volume *ret)
+void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret)
 {
 	*ret = (struct volume){
 		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
+		.generation = state_generation_floor(&server->state),
 		.create_time_ms = clock_realtime_ms(),
 		.name = "(known from a node's report after a restore; register it again)",
 	};
@@ -239,7 +240,7 @@ enum status epoch_store_claim(struct session *session, const struct volume_entry
 	char object[OBJECT_SIZE];
 
 	if (!entry) {
-		epoch_make_volume(claim, &volume);
+		epoch_make_volume(server, claim, &volume);
 		change_put_volume(&change, &volume);
 	}
 	change_put_claim(&change, claim);
@@ -342,7 +343,7 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	}
 	volume = state_volume(&server->state, said.namespace, said.volume_id);
 	if (!volume)
-		epoch_make_volume(&said, &unknown);
+		epoch_make_volume(server, &said, &unknown);
 	st = epoch_check_leap(server, volume, &said, err);
 	if (st != STATUS_OK)
 		return st;

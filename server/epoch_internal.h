@@ -14,12 +14,12 @@ enum status epoch_take_past(struct session *session, struct claim *said, const P
 			    struct error *err);
 
 /** The volume that @claim names, as far as that says, for one that was registered after the backup. */
-void epoch_make_volume(const struct claim *claim, struct volume *ret);
+void epoch_make_volume(struct server *server, const struct claim *claim, struct volume *ret);
 
 /** What the server says about a claim that it learns of. */
 void epoch_adopt(const struct claim *said, const struct volume *volume, struct claim *ret);
 
-/** Store @claim, with its volume's generation; @entry NULL: with the volume. */
+/** Store @claim; @entry NULL: with the volume. */
 enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,
 			      const struct claim *claim, struct error *err);
 

@@ -66,7 +66,7 @@ enum status epoch_take_past(struct session *session, struct claim *said, const P
 	if (entry)
 		volume = entry->volume;
 	else
-		epoch_make_volume(said, &volume);
+		epoch_make_volume(server, said, &volume);
 	if (volume.type == VOLUME_NATIVE) /* no provider has it attached */
 		return raise_generation(session, entry, said, err);
 	make_past(session, said, &volume, &claim);

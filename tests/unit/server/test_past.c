@@ -1,10 +1,12 @@
 /* What a node has let go of and a restored server has never heard of: its attachment is taken away. */
 
 #include "asks.h"
+#include "change.h"
 #include "epoch.h"
 #include "restored.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -231,6 +233,41 @@ static void a_volume_known_from_a_report_is_registered_again_while_it_is_held(vo
 	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_OK);
 }
 
+/* What was granted after the backup and ended before anybody told is not known: the numbers of the new epoch
+ * are above it. */
+static void a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoch(void **state)
+{
+	const uint64_t floor = UINT64_C(1) << 32;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct claim held, next;
+	struct alloc alloc;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	change_put_floor(&change, floor);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_int_equal(claim_of(f, ALLOC_1).generation, held.generation);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_send_released(&f->n1, &held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &next, NULL), STATUS_OK);
+	assert_int_equal(next.generation, floor + 1);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -243,6 +280,7 @@ int main(void)
 		SERVED(of_a_native_volume_only_the_generation_counts),
 		SERVED(a_plugin_that_attaches_nothing_is_not_asked),
 		SERVED(a_volume_known_from_a_report_is_registered_again_while_it_is_held),
+		SERVED(a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_the_epoch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
