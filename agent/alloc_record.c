@@ -230,8 +230,7 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 	if (volume->state == VOLUME_NONE)
 		return true;
 	if (!pb->source || (unsigned int)pb->source->class_ >= SOURCE_CLASS_N ||
-	    !id_is_label(pb->wire_volume) || !id_is_uuid(pb->claim_id) ||
-	    (pb->ticket.len != 0 && pb->ticket.len != sizeof(target->ticket)))
+	    !id_is_label(pb->wire_volume) || !id_is_uuid(pb->claim_id))
 		return false;
 	volume->generation = pb->generation;
 	volume->mode = (enum claim_mode)pb->mode;
@@ -250,7 +249,8 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 		.propagation = request->propagation,
 		.has_ticket = pb->ticket.len != 0,
 	};
-	if (target->has_ticket)
+	/* one of another size is of an earlier version: it has run out, and a mount asks for a fresh one */
+	if (pb->ticket.len == sizeof(target->ticket))
 		memcpy(&target->ticket, pb->ticket.data, sizeof(target->ticket));
 	return take_text(volume->claim_id, sizeof(volume->claim_id), pb->claim_id) &&
 	       take_text(target->volume_id, sizeof(target->volume_id), pb->volume_id) &&

@@ -98,7 +98,7 @@ static enum status take_response(const struct claim_request *request,
 	if (str_copy(ret->wire_volume, sizeof(ret->wire_volume), pb->wire_volume) < 0)
 		return unusable(request, "its name towards the mount helper is too long", err);
 	if (pb->ticket.len != 0 && pb->ticket.len != sizeof(ret->ticket))
-		return unusable(request, "its ticket has the wrong size", err);
+		return unusable(request, "its ticket is of another version than this agent", err);
 	ret->has_ticket = pb->ticket.len != 0;
 	if (ret->has_ticket)
 		memcpy(&ret->ticket, pb->ticket.data, sizeof(ret->ticket));

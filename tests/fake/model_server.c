@@ -156,11 +156,13 @@ void model_server_release(struct model_server *model, const struct model_claim *
 {
 	Holdfast__V1__ReleaseClaim release = HOLDFAST__V1__RELEASE_CLAIM__INIT;
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	uint8_t ticket[2 * sizeof(struct ticket)] = {0};
 	char wire[WIRE_VOLUME_SIZE];
 
 	volume_wire_name(claim->claim.namespace, claim->claim.volume_id, wire);
 	release.claim = claim_to_pb(&claim->claim);
 	release.wire_volume = wire;
+	release.ticket = (ProtobufCBinaryData){.len = model->release_ticket_size, .data = ticket};
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE;
 	down.release = &release;
 	send_down(model, &down);

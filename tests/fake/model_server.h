@@ -61,8 +61,9 @@ struct model_server {
 	bool other_cluster;
 	bool other_boot; /* claims are granted for another boot than the node's */
 	int64_t ticket_ttl_ms;
-	enum source_class class; /* of every volume */
-	bool is_csi;		 /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
+	size_t release_ticket_size; /* of what an order to release carries; 0: no ticket */
+	enum source_class class;    /* of every volume */
+	bool is_csi;		    /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
 	/* changes what is granted before it is sent; NULL: nobody does */
 	void (*tamper)(struct claim *claim, struct volume *volume);
 	/* seen */

@@ -167,6 +167,20 @@ static void a_claim_of_which_nothing_is_there_is_released_at_once(void **state)
 	WORLD_UNTIL(w, all_is_released);
 }
 
+static void a_claim_is_released_whatever_the_version_of_its_ticket(void **state)
+{
+	struct world *w = *state;
+	const struct model_claim *claim =
+		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
+
+	w->server.release_ticket_size = sizeof(struct ticket) + 16;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, all_is_released);
+	assert_int_equal(w->server.hellos, 1);
+}
+
 static bool claim_was_refused_to_be_released(struct world *w)
 {
 	return w->server.claims[0].errors > 0;
@@ -519,6 +533,7 @@ int main(void)
 		TEST(a_claim_without_allocation_is_cleaned_up_at_the_servers_word),
 		TEST(a_publish_without_its_stage_is_cleaned_up_too),
 		TEST(a_claim_of_which_nothing_is_there_is_released_at_once),
+		TEST(a_claim_is_released_whatever_the_version_of_its_ticket),
 		TEST(the_claim_of_an_allocation_at_work_is_not_released),
 		TEST(a_server_that_is_away_changes_nothing),
 		TEST(a_server_of_another_cluster_is_left_alone),

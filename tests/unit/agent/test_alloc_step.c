@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
+#include <holdfast/v1/journal.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -598,6 +599,40 @@ static void a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used(void **sta
 	free(record);
 }
 
+/* The journal that an earlier version has left: its tickets were of another size. */
+static void a_journalled_ticket_of_another_version_has_run_out(void **state)
+{
+	struct alloc_record *record = records_make(1);
+	Holdfast__V1__JournalAlloc *pb;
+	uint8_t earlier[sizeof(struct ticket) + 16];
+	struct alloc_record *after;
+	uint8_t *bytes;
+	size_t n;
+
+	records_drive(record, ALLOC_MOUNTING, 0, 1);
+	record->volumes[0].is_granted_now = false;
+	expect_next(record, 0, ALLOC_DO_MOUNT, 0);
+	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
+	pb = holdfast__v1__journal_alloc__unpack(NULL, n, bytes);
+	assert_int_equal(pb->volumes[0]->ticket.len, sizeof(struct ticket));
+	free(bytes);
+	free(pb->volumes[0]->ticket.data);
+	memset(earlier, 0xff, sizeof(earlier));
+	pb->volumes[0]->ticket = (ProtobufCBinaryData){.len = sizeof(earlier), .data = earlier};
+	n = holdfast__v1__journal_alloc__get_packed_size(pb);
+	bytes = malloc(n);
+	(void)holdfast__v1__journal_alloc__pack(pb, bytes);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
+	expect_next(after, 0, ALLOC_DO_CLAIM, 0);
+	assert_true(alloc_step(after, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
+	expect_next(after, 0, ALLOC_DO_UNMOUNT, 0);
+	pb->volumes[0]->ticket = (ProtobufCBinaryData){.len = 0};
+	holdfast__v1__journal_alloc__free_unpacked(pb, NULL);
+	free(bytes);
+	alloc_record_free(after);
+	free(record);
+}
+
 static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
 {
 	static const struct {
@@ -666,6 +701,7 @@ int main(void)
 		cmocka_unit_test(a_csi_volume_is_claimed_again_when_its_details_are_gone),
 		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
 		cmocka_unit_test(a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used),
+		cmocka_unit_test(a_journalled_ticket_of_another_version_has_run_out),
 		cmocka_unit_test(after_a_reboot_nothing_is_left_and_nothing_is_done),
 		cmocka_unit_test(a_claim_is_asked_for_again_after_what_may_pass),
 	};
