@@ -17,13 +17,15 @@
 
 struct noted {
 	uint8_t key[TICKET_KEY_SIZE];
-	bool is_key; /* there is one of the right size */
+	bool is_key; /* there is one, and its tickets are of today's form: those of another prove nothing here
+		      */
 	uint64_t from_epoch;
 };
 
 static void note_of(const Holdfast__V1__TicketKey *record, struct noted *ret)
 {
-	*ret = (struct noted){.is_key = record && record->public_key.len == TICKET_KEY_SIZE};
+	*ret = (struct noted){.is_key = record && record->public_key.len == TICKET_KEY_SIZE &&
+					record->version == TICKET_VERSION};
 	if (!ret->is_key)
 		return;
 	memcpy(ret->key, record->public_key.data, sizeof(ret->key));
@@ -70,6 +72,7 @@ static enum status write_note(struct kv_rewrite *rewrite, void *userdata, struct
 	ticket_issuer_public_key(writing->issuer, key);
 	record.public_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
 	record.from_epoch = writing->from_epoch;
+	record.version = TICKET_VERSION;
 	return schema_put(rewrite, KEY_TICKET_KEY, &record.base, err);
 }
 
@@ -84,12 +87,14 @@ enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, st
 		st = kv_range(kv, KEY_EPOCH, take_epoch, &epoch, err);
 	if (st != STATUS_OK || is_key_of(&noted, issuer))
 		return st;
-	/* nodes may still have tickets of the other key to show in this epoch */
+	/* nodes may still have tickets of the other key or form to show in this epoch */
 	writing.from_epoch = epoch + 1;
 	return kv_rewrite(kv, write_note, &writing, err);
 }
 
-/* Has every ticket that was ever granted beside the restored store been signed with today's key? */
+/* Has every ticket that was ever granted beside the restored store been signed with today's key, in today's
+ * form?
+ */
 static bool is_demanded(struct server *server)
 {
 	struct noted noted;

@@ -1,5 +1,6 @@
 /* After a restore, a node with a valid certificate that lies about what it holds. */
 
+#include "change.h"
 #include "keys.h"
 #include "proof.h"
 #include "records.h"
@@ -7,6 +8,7 @@
 #include "session.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include <holdfast/v1/types.pb-c.h>
@@ -247,6 +249,48 @@ static void after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch(vo
 	assert_null(state_claim(&f->server->state, CLAIM_X));
 }
 
+/* A store of before the tickets' form changed: nodes have tickets that this server cannot read. */
+static void after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__TicketKey earlier = HOLDFAST__V1__TICKET_KEY__INIT;
+	uint8_t key[TICKET_KEY_SIZE];
+	struct backup backup = {0};
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	ticket_issuer_public_key(f->server->issuer, key);
+	earlier.public_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
+	earlier.version = TICKET_VERSION - 1;
+	change_put_record(&change, KEY_TICKET_KEY, &earlier.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	take_backup(f, &backup);
+	take_volume(f);
+	alloc = alloc_of(f, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	restore(f, &backup, 1);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report_with(&f->n1, 1, &alloc, &held, NULL, false);
+	report_with(&f->n2, 1, NULL, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	assert_int_equal(db(f)->n_live, 1);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", &err), STATUS_FAILED_PRECONDITION);
+	take_backup(f, &backup); /* today's form is on record */
+	restore(f, &backup, 2);
+	connect_node(&f->n1, "n1");
+	(void)str_copy(held.id, sizeof(held.id), CLAIM_X);
+	(void)str_copy(held.allocation_id, sizeof(held.allocation_id), CLAIM_Y);
+	report_with(&f->n1, 2, NULL, &held, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_null(state_claim(&f->server->state, CLAIM_X));
+}
+
 int main(void)
 {
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -260,6 +304,7 @@ int main(void)
 		EACH(the_mode_is_the_tickets),
 		EACH(tickets_are_as_many_as_claims_or_none),
 		EACH(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch),
+		EACH(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
