@@ -3,9 +3,9 @@
  * epoch.
  *
  * What was granted after the copy was made is not in it. So that no ticket of then is as good as one of
- * later, each epoch has generations of its own: (epoch << 32) + what the volume had. 2^32 grants of one
- * volume in one epoch would take a century at a grant a second, so nothing granted since the copy reaches the
- * new ones, whatever it was. */
+ * later, each epoch has generations of its own: (epoch << 32) + what the volume's record had.
+ * 2^32 grants of one volume in one epoch would take a century at a grant a second, so nothing granted since
+ * the copy reaches the new ones, whatever it was. */
 
 #include "base/error.h"
 

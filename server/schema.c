@@ -125,9 +125,20 @@ static enum status from_0(struct kv_rewrite *rewrite, struct error *err)
 	return st;
 }
 
+/* --- from 1: a volume had the generation of its newest claim in its own record, too. A server of then, which
+ * looks there alone, would grant generations a second time --- */
+
+static enum status from_1(struct kv_rewrite *rewrite, struct error *err)
+{
+	(void)rewrite;
+	(void)err;
+	return STATUS_OK;
+}
+
 /* [n] leads from version n to the next. */
 static enum status (*const steps[SCHEMA_VERSION])(struct kv_rewrite *rewrite, struct error *err) = {
 	[0] = from_0,
+	[1] = from_1,
 };
 
 /* --- the record --- */

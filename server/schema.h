@@ -8,7 +8,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-enum { SCHEMA_VERSION = 1 };
+enum { SCHEMA_VERSION = 2 };
 
 /** Bring the store to SCHEMA_VERSION and record that, and that it is @cluster's. STATUS_FAILED_PRECONDITION
  * for a newer one and for another cluster's, STATUS_DATA_LOSS names the record that cannot be read. */
