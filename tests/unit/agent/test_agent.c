@@ -41,6 +41,7 @@ static void an_allocation_runs_with_its_volumes_and_gives_them_back(void **state
 static void what_has_ended_is_forgotten(void **state)
 {
 	struct world *w = *state;
+	uint64_t end;
 	unsigned int hellos;
 
 	start_with_a(w, 1);
@@ -49,8 +50,9 @@ static void what_has_ended_is_forgotten(void **state)
 	world_kill_agent(w);
 	hellos = w->server.hellos;
 	world_start_agent(w);
+	end = world_deadline();
 	while (w->server.hellos == hellos || !w->server.picture_complete)
-		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+		world_turn(w, end, "the picture of the agent started again");
 	assert_int_equal(w->server.hello_allocs, 0);
 }
 
@@ -75,6 +77,7 @@ static void an_allocation_without_volumes_runs(void **state)
 static void a_volume_shared_on_the_node_is_unstaged_by_its_last_user(void **state)
 {
 	struct world *w = *state;
+	uint64_t end;
 	const struct alloc b = world_alloc(ALLOC_B, 1);
 
 	start_with_a(w, 1);
@@ -87,22 +90,25 @@ static void a_volume_shared_on_the_node_is_unstaged_by_its_last_user(void **stat
 	assert_non_null(fake_helper_mount(&w->fake, world_wire("vol0"), "", 0));
 	assert_true(model_server_claim(&w->server, ALLOC_A, "v0")->is_released);
 	model_server_want_stop(&w->server, ALLOC_B);
+	end = world_deadline();
 	while (model_server_unreleased(&w->server) > 0)
-		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+		world_turn(w, end, "all claims to be released");
 	expect_nothing_mounted(w);
 }
 
 static void the_same_order_again_only_repeats_the_status(void **state)
 {
 	struct world *w = *state;
+	uint64_t end;
 	unsigned int before;
 
 	start_with_a(w, 2);
 	before = model_server_alloc(&w->server, ALLOC_A)->statuses;
 	model_server_run_again(&w->server, ALLOC_A);
 	model_server_run_again(&w->server, ALLOC_A);
+	end = world_deadline();
 	while (model_server_alloc(&w->server, ALLOC_A)->statuses < before + 2)
-		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+		world_turn(w, end, "two more statuses");
 	assert_int_equal(w->server.claim_calls, 2);
 	assert_int_equal(done(w, MH_OP_STAGE), 2);
 	stop_a(w);
@@ -133,6 +139,7 @@ static bool receipts_came_twice(struct world *w)
 static void receipts_are_repeated_until_they_are_acknowledged(void **state)
 {
 	struct world *w = *state;
+	uint64_t end;
 	Holdfast__V1__GetAgentStatusResponse *report;
 
 	w->server.hold_acks = true;
@@ -146,8 +153,9 @@ static void receipts_are_repeated_until_they_are_acknowledged(void **state)
 	w->server.hold_acks = false;
 	world_kill_agent(w); /* the journal has it too */
 	world_start_agent(w);
+	end = world_deadline();
 	while (w->server.claims[0].receipts < 3)
-		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+		world_turn(w, end, "the third receipt");
 	world_idle(w, 50);
 	report = world_report(w);
 	assert_int_equal(report->receipts_pending, 0);
@@ -214,6 +222,7 @@ static void a_stop_does_not_wait_for_the_next_attempt(void **state)
 {
 	struct world *w = *state;
 	Holdfast__V1__GetAgentStatusResponse *report;
+	uint64_t end;
 	int64_t next_ms;
 
 	w->server.fail_claims = UINT32_MAX;
@@ -221,11 +230,14 @@ static void a_stop_does_not_wait_for_the_next_attempt(void **state)
 	world_start_agent(w);
 	run_a(w, 1);
 	WORLD_UNTIL(w, three_claims_failed);
+	end = world_deadline();
 	do {
 		report = world_report(w);
 		assert_int_equal(report->n_operations, 1);
 		next_ms = report->operations[0]->attempts == 3 ? report->operations[0]->deadline_ms : 0;
 		protobuf_c_message_free_unpacked(&report->base, NULL);
+		if (next_ms == 0)
+			world_turn(w, end, "the third attempt to be reported");
 	} while (next_ms == 0);
 	stop_a(w);
 	assert_true(clock_realtime_ms() < next_ms);
@@ -296,6 +308,7 @@ static void a_second_refusal_is_final(void **state)
 static void a_stage_that_is_refused_undoes_what_was_done(void **state)
 {
 	struct world *w = *state;
+	uint64_t end;
 
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_whole_picture);
@@ -303,8 +316,9 @@ static void a_stage_that_is_refused_undoes_what_was_done(void **state)
 	run_a(w, 2);
 	WORLD_UNTIL(w, claim_is_held);
 	model_server_answer(&w->server);
+	end = world_deadline();
 	while (done(w, MH_OP_PUBLISH) < 1)
-		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+		world_turn(w, end, "the first publish");
 	w->fake.state->refuse_stage = 1; /* the second volume's */
 	expect_failed_and_undone(w, STATUS_PERMISSION_DENIED, "STAGE of volume vol1");
 	assert_int_equal(w->server.n_claims, 2);

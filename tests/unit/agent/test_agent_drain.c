@@ -78,8 +78,12 @@ static drain_pb *begin(struct world *w, uint32_t timeout_ms)
 
 static drain_pb *until_ended(struct world *w, drain_pb *drain)
 {
-	while (drain->ended_ms == 0)
+	uint64_t end = world_deadline();
+
+	while (drain->ended_ms == 0) {
+		world_turn(w, end, "the drain to end");
 		drain = take(ask_drain(w, LONG_MS, false, drain->started_ms));
+	}
 	return drain;
 }
 
@@ -87,9 +91,12 @@ static drain_pb *until_ended(struct world *w, drain_pb *drain)
 static drain_pb *until_time_is_over(struct world *w, uint32_t time_ms)
 {
 	drain_pb *drain = begin(w, time_ms);
+	uint64_t end = world_deadline();
 
-	while (drain->ended_ms == 0)
+	while (drain->ended_ms == 0) {
+		world_turn(w, end, "the time of the drain to be over");
 		drain = take(ask_drain(w, 1, false, drain->started_ms));
+	}
 	return drain;
 }
 
@@ -340,13 +347,16 @@ static void receipts_that_nobody_took_reach_the_server_after_the_next_boot(void 
 static void what_is_in_the_way_is_named_with_what_to_do(void **state)
 {
 	struct world *w = *state;
+	uint64_t end;
 	drain_pb *drain;
 
 	start_with_a(w, 2);
 	w->fake.state->busy_unpublish = UINT32_MAX;
-	do /* until the helper has answered once */
+	end = world_deadline();
+	do { /* until the helper has answered once */
+		world_turn(w, end, "the helper's first answer");
 		drain = until_time_is_over(w, SHORT_MS);
-	while (str_eq(drain->volumes[1]->reason, "under way"));
+	} while (str_eq(drain->volumes[1]->reason, "under way"));
 	assert_string_equal(drain->state, "incomplete");
 	expect_words(drain->summary, "2 of 2 volumes");
 	expect_words(drain->volumes[0]->reason, "after the other volumes");

@@ -255,6 +255,19 @@ static void who_waits_for_another_attempt_lets_others_go_first(void **state)
 	assert_int_equal(fake_helper_count(&f->fake, MH_OP_UNSTAGE, MH_OK, NULL, NULL), 0);
 }
 
+static void run_until_staging(struct fixture *f, const struct request *request)
+{
+	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
+
+	while (request->task && !str_eq(volume_task_info(request->task).step, "stage")) {
+		if (__real_clock_monotonic_us() > end)
+			fail_msg("%s waited in vain to be staged", request->name);
+		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	}
+	if (!request->task)
+		fail_msg("%s ended before it was seen to be staged", request->name);
+}
+
 static void a_mount_that_is_not_wanted_any_more_ends_early(void **state)
 {
 	struct fixture *f = *state;
@@ -263,8 +276,7 @@ static void a_mount_that_is_not_wanted_any_more_ends_early(void **state)
 	volume_manager_set_picture(f->manager, picture_new());
 	mount(&a, "v", ALLOC_A);
 	mount(&b, "v", ALLOC_B);
-	while (!str_eq(volume_task_info(a.task).step, "stage"))
-		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	run_until_staging(f, &a);
 	volume_task_cancel(a.task);
 	volume_task_cancel(b.task);
 	run_until(f, &f->n_done, 2);
@@ -353,8 +365,7 @@ static void one_that_was_cancelled_while_it_asked_does_not_wait(void **state)
 	volume_manager_set_picture(f->manager, picture_new());
 	f->fake.state->locked = UINT32_MAX;
 	mount(&a, "v", ALLOC_A);
-	while (!str_eq(volume_task_info(a.task).step, "stage"))
-		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
+	run_until_staging(f, &a);
 	volume_task_cancel(a.task);
 	run_until(f, &f->n_done, 1);
 	assert_int_equal(f->results[0].status, STATUS_CANCELLED);
@@ -388,12 +399,15 @@ static void volumes_have_their_turns_in_the_order_of_asking(void **state)
 {
 	struct fixture *f = *state;
 	struct request requests[] = {{.f = f, .name = "z"}, {.f = f, .name = "m"}, {.f = f, .name = "a"}};
+	uint64_t end = __real_clock_monotonic_us() + 30 * USEC_PER_SEC;
 	size_t begun = 0;
 
 	for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++)
 		mount(&requests[i], requests[i].name, ALLOC_A);
 	volume_manager_set_picture(f->manager, picture_new());
 	while (begun < sizeof(requests) / sizeof(*requests)) {
+		if (__real_clock_monotonic_us() > end)
+			fail_msg("%s waited in vain for its turn", requests[begun].name);
 		assert_true(sd_event_run(f->event, 100 * USEC_PER_MSEC) >= 0);
 		while (begun < sizeof(requests) / sizeof(*requests) &&
 		       (!requests[begun].task ||

@@ -282,15 +282,24 @@ bool world_turns(struct world *w, unsigned int n, world_condition *condition)
 	return condition(w);
 }
 
+uint64_t world_deadline(void)
+{
+	return clock_monotonic_us() + 20 * USEC_PER_SEC;
+}
+
+void world_turn(struct world *w, uint64_t deadline_us, const char *what)
+{
+	if (clock_monotonic_us() > deadline_us)
+		fail_msg("waited in vain for %s", what);
+	assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
+}
+
 void world_until(struct world *w, const char *what, world_condition *condition)
 {
-	uint64_t end = clock_monotonic_us() + 20 * USEC_PER_SEC;
+	uint64_t end = world_deadline();
 
-	while (!condition(w)) {
-		if (clock_monotonic_us() > end)
-			fail_msg("waited in vain for %s", what);
-		assert_true(sd_event_run(w->event, 100 * USEC_PER_MSEC) >= 0);
-	}
+	while (!condition(w))
+		world_turn(w, end, what);
 }
 
 void world_idle(struct world *w, unsigned int ms)

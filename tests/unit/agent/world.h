@@ -58,6 +58,11 @@ typedef bool world_condition(struct world *w);
 void world_until(struct world *w, const char *what, world_condition *condition);
 #define WORLD_UNTIL(w, condition) world_until((w), #condition, (condition))
 
+/** For a loop of a test's own: until when it may wait, and one turn of the event loop, which fails after that
+ * and prints @what. Heartbeats turn the loop too, so a number of turns is no bound. */
+uint64_t world_deadline(void);
+void world_turn(struct world *w, uint64_t deadline_us, const char *what);
+
 /** Run @n turns of the loop, or until @condition holds; true: it does. */
 bool world_turns(struct world *w, unsigned int n, world_condition *condition);
 
