@@ -224,6 +224,7 @@ static void a_stop_does_not_wait_for_the_next_attempt(void **state)
 	Holdfast__V1__GetAgentStatusResponse *report;
 	uint64_t end;
 	int64_t next_ms;
+	uint32_t attempts;
 
 	w->server.fail_claims = UINT32_MAX;
 	w->server.fail_status = STATUS_UNAVAILABLE;
@@ -234,14 +235,15 @@ static void a_stop_does_not_wait_for_the_next_attempt(void **state)
 	do {
 		report = world_report(w);
 		assert_int_equal(report->n_operations, 1);
-		next_ms = report->operations[0]->attempts == 3 ? report->operations[0]->deadline_ms : 0;
+		attempts = report->operations[0]->attempts; /* more than three where this is slow */
+		next_ms = attempts >= 3 ? report->operations[0]->deadline_ms : 0;
 		protobuf_c_message_free_unpacked(&report->base, NULL);
 		if (next_ms == 0)
 			world_turn(w, end, "the third attempt to be reported");
 	} while (next_ms == 0);
 	stop_a(w);
 	assert_true(clock_realtime_ms() < next_ms);
-	assert_int_equal(w->server.claim_calls, 3);
+	assert_int_equal(w->server.claim_calls, attempts);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
 }
 
