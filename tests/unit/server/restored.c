@@ -153,11 +153,10 @@ void connect_node(struct fake_node *node, const char *id)
 	assert_true(node->welcomed);
 }
 
-void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
+void forget_what_n1_has(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
 {
 	struct backup backup = {0};
 
-	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
 	take_backup(f, &backup);
@@ -166,4 +165,19 @@ void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct cl
 	*ret_claim = claim_of(f, ALLOC_1);
 	restore(f, &backup, 1);
 	assert_null(state_alloc(&f->server->state, ALLOC_1));
+}
+
+void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim)
+{
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	forget_what_n1_has(f, ret_alloc, ret_claim);
+}
+
+void report_that_n1_has_it(struct fixture *f, const struct alloc *alloc, const struct claim *claim)
+{
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	report(f, &f->n1, 1, alloc, claim, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 }

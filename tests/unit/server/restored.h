@@ -30,6 +30,10 @@ bool has_reported(struct fixture *f, const char *node);
 enum status claim_for(struct fake_node *node, const char *alloc, struct claim *ret, struct error *err);
 void connect_node(struct fake_node *node, const char *id);
 
-/** The backup knows both nodes and the volume; afterwards n1 took it. @ret_alloc and @ret_claim as n1 has
- * them. */
+/** The backup knows both nodes; afterwards the volume was registered, unless it was before, and n1 took it.
+ * @ret_alloc and @ret_claim as n1 has them. */
+void forget_what_n1_has(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim);
+/** The same; the backup knows the volume, too. */
 void forget_that_n1_has_it(struct fixture *f, struct alloc *ret_alloc, struct claim *ret_claim);
+/** Both nodes connect and report: n1 what it has, n2 nothing. */
+void report_that_n1_has_it(struct fixture *f, const struct alloc *alloc, const struct claim *claim);

@@ -184,23 +184,12 @@ static void a_claim_that_the_older_store_has_as_freed_is_held_again(void **state
 static void a_volume_that_was_forgotten_is_kept_from_everybody_else(void **state)
 {
 	struct fixture *f = *state;
-	struct backup backup = {0};
 	struct alloc alloc;
 	struct claim held;
 	struct error err;
 
-	connect_node(&f->n1, "n1");
-	connect_node(&f->n2, "n2");
-	take_backup(f, &backup);
-	take_volume(f);
-	alloc = alloc_of(f, ALLOC_1);
-	held = claim_of(f, ALLOC_1);
-	restore(f, &backup, 1);
-	connect_node(&f->n1, "n1");
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	report(f, &f->n1, 1, &alloc, &held, false);
-	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	forget_what_n1_has(f, &alloc, &held);
+	report_that_n1_has_it(f, &alloc, &held);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation,
 			 held.generation);

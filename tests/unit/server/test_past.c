@@ -187,20 +187,13 @@ static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
 static void a_volume_known_from_a_report_is_registered_again_while_it_is_held(void **state)
 {
 	struct fixture *f = *state;
-	struct backup backup = {0};
 	struct alloc alloc;
 	struct claim held;
 	const struct volume *volume;
 	struct error err;
 
-	connect_node(&f->n1, "n1");
-	connect_node(&f->n2, "n2");
-	take_backup(f, &backup);
-	take_volume(f);
-	alloc = alloc_of(f, ALLOC_1);
-	held = claim_of(f, ALLOC_1);
+	forget_what_n1_has(f, &alloc, &held);
 	(void)str_copy(held.external_id, sizeof(held.external_id), ""); /* agents do not know it */
-	restore(f, &backup, 1);
 	connect_node(&f->n1, "n1");
 	report(f, &f->n1, 1, &alloc, NULL, true);
 	report(f, &f->n1, 1, NULL, &held, false);
@@ -240,24 +233,13 @@ static void a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_t
 	const uint64_t floor = UINT64_C(1) << 32;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct fixture *f = *state;
-	struct backup backup = {0};
 	struct claim held, next;
 	struct alloc alloc;
 
-	connect_node(&f->n1, "n1");
-	connect_node(&f->n2, "n2");
-	take_backup(f, &backup);
-	take_volume(f);
-	alloc = alloc_of(f, ALLOC_1);
-	held = claim_of(f, ALLOC_1);
-	restore(f, &backup, 1);
+	forget_what_n1_has(f, &alloc, &held);
 	change_put_floor(&change, floor);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-	connect_node(&f->n1, "n1");
-	connect_node(&f->n2, "n2");
-	report(f, &f->n2, 1, NULL, NULL, false);
-	report(f, &f->n1, 1, &alloc, &held, false);
-	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	report_that_n1_has_it(f, &alloc, &held);
 	assert_int_equal(claim_of(f, ALLOC_1).generation, held.generation);
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_send_released(&f->n1, &held);

@@ -261,19 +261,12 @@ static void after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next
 	struct claim held;
 	struct error err;
 
-	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
-	connect_node(&f->n1, "n1");
-	connect_node(&f->n2, "n2");
 	ticket_issuer_public_key(f->server->issuer, key);
 	earlier.public_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
 	earlier.version = TICKET_VERSION - 1;
 	change_put_record(&change, KEY_TICKET_KEY, &earlier.base);
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
-	take_backup(f, &backup);
-	take_volume(f);
-	alloc = alloc_of(f, ALLOC_1);
-	held = claim_of(f, ALLOC_1);
-	restore(f, &backup, 1);
+	forget_that_n1_has_it(f, &alloc, &held);
 	connect_node(&f->n1, "n1");
 	connect_node(&f->n2, "n2");
 	report_with(&f->n1, 1, &alloc, &held, NULL, false);
