@@ -162,7 +162,7 @@ void model_server_release(struct model_server *model, const struct model_claim *
 	volume_wire_name(claim->claim.namespace, claim->claim.volume_id, wire);
 	release.claim = claim_to_pb(&claim->claim);
 	release.wire_volume = wire;
-	release.ticket = (ProtobufCBinaryData){.len = model->release_ticket_size, .data = ticket};
+	release.ticket = (ProtobufCBinaryData){.len = model->foreign_ticket_size, .data = ticket};
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_RELEASE;
 	down.release = &release;
 	send_down(model, &down);
@@ -482,9 +482,9 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 {
 	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	struct claim copy = *granted, *claim = &copy;
-	struct ticket ticket = {.magic = TICKET_MAGIC,
-				.generation = claim->generation,
-				.not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)};
+	struct ticket ticket[2] = {{.magic = TICKET_MAGIC,
+				    .generation = claim->generation,
+				    .not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)}};
 	struct volume volume = {
 		.type = VOLUME_NATIVE, .profile = "scratch", .source = {.class = model->class}};
 	char wire[WIRE_VOLUME_SIZE];
@@ -509,8 +509,8 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 	response.claim = claim_to_pb(claim);
 	response.volume = volume_to_pb(&volume);
 	response.wire_volume = wire;
-	response.ticket.data = (uint8_t *)&ticket;
-	response.ticket.len = sizeof(ticket);
+	response.ticket.data = (uint8_t *)ticket;
+	response.ticket.len = model->foreign_ticket_size != 0 ? model->foreign_ticket_size : sizeof(*ticket);
 	if (model->is_csi)
 		send_csi(call, &response);
 	else

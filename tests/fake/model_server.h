@@ -61,7 +61,7 @@ struct model_server {
 	bool other_cluster;
 	bool other_boot; /* claims are granted for another boot than the node's */
 	int64_t ticket_ttl_ms;
-	size_t release_ticket_size; /* of what an order to release carries; 0: no ticket */
+	size_t foreign_ticket_size; /* of another version, for grants and orders to release; 0: none is */
 	enum source_class class;    /* of every volume */
 	bool is_csi;		    /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
 	/* changes what is granted before it is sent; NULL: nobody does */

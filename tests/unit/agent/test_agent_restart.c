@@ -173,7 +173,7 @@ static void a_claim_is_released_whatever_the_version_of_its_ticket(void **state)
 	const struct model_claim *claim =
 		model_server_add_claim(&w->server, ALLOC_B, "vol0", world_boot_id());
 
-	w->server.release_ticket_size = sizeof(struct ticket) + 16;
+	w->server.foreign_ticket_size = sizeof(struct ticket) + 16;
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_whole_picture);
 	model_server_release(&w->server, claim);
