@@ -12,9 +12,11 @@
 
 /* No store gets there; one that says so was made to have the next revision overflow. */
 #define REVISION_MAX (INT64_MAX / 2)
-#define UPSERT                                                                                         \
-	"INSERT INTO kv(key, value, create_revision, mod_revision, text) VALUES (?1, ?2, ?3, ?3, ?4) " \
-	"ON CONFLICT(key) DO UPDATE SET value = ?2, mod_revision = ?3, text = ?4"
+#define UPSERT                                                                      \
+	"INSERT INTO kv(key, value, create_revision, mod_revision, sum, text) "     \
+	"VALUES (?1, ?2, ?3, ?3, record_sum(?1, ?2, ?3, ?3), ?4) "                  \
+	"ON CONFLICT(key) DO UPDATE SET value = ?2, mod_revision = ?3, text = ?4, " \
+	"sum = record_sum(?1, ?2, create_revision, ?3)"
 
 static const char *const queries[QUERY_N] = {
 	[QUERY_BEGIN] = "BEGIN IMMEDIATE",
@@ -27,18 +29,13 @@ static const char *const queries[QUERY_N] = {
 	[QUERY_CHANGE] = ("INSERT INTO changes(revision, seq, key, value, create_revision) "
 			  "VALUES (?1, ?2, ?3, ?4, ?5)"),
 	[QUERY_TRIM] = "DELETE FROM changes WHERE revision <= ?1",
-	[QUERY_SAVE_POSITION] = "UPDATE position SET revision = ?1, compacted = ?2",
+	[QUERY_SAVE_POSITION] = ("UPDATE position SET revision = ?1, compacted = ?2, "
+				 "sum = record_sum('position', x'', ?1, ?2)"),
 };
 
 static const char query_position[] = "SELECT revision, compacted, (SELECT min(revision) FROM changes), "
-				     "(SELECT max(revision) FROM changes) FROM position";
-static enum status damaged(struct kv_sqlite *db, const char *what, struct error *err)
-{
-	return error_set(
-		err, STATUS_DATA_LOSS, 0,
-		"store %s: damaged: %s; keep a copy and restore a backup (holdfast operator restore)",
-		db->path, what);
-}
+				     "(SELECT max(revision) FROM changes), "
+				     "sum = record_sum('position', x'', revision, compacted) FROM position";
 
 /* Bindings point into the transaction, so they must not outlive the call. */
 static void rewind_statement(sqlite3_stmt *statement)
@@ -93,14 +90,16 @@ static enum status read_position(struct kv_sqlite *db, struct error *err)
 	if (rc == SQLITE_OK)
 		rc = kv_sqlite_step(db, statement);
 	if (rc == SQLITE_DONE || rc == SQLITE_ERROR)
-		return damaged(db, "its position is missing", err);
+		return kv_sqlite_damaged(db, "its position is missing", err);
 	if (rc != SQLITE_ROW)
 		return fail(db, rc, "read the position", err);
 	revision = sqlite3_column_int64(statement, 0);
 	compacted = sqlite3_column_int64(statement, 1);
 	if (revision < 0 || revision > REVISION_MAX || compacted < 0 || compacted > revision ||
 	    sqlite3_column_int64(statement, 3) > revision)
-		return damaged(db, "its position contradicts its changes", err);
+		return kv_sqlite_damaged(db, "its position contradicts its changes", err);
+	if (sqlite3_column_int(statement, 4) != 1)
+		return kv_sqlite_damaged(db, "its position is not what was written", err);
 	position = (struct kv_position){
 		.revision = (uint64_t)revision,
 		.compacted = (uint64_t)compacted,
@@ -120,7 +119,7 @@ enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 					    &db->statements[i], NULL);
 
 		if (rc == SQLITE_ERROR)
-			return damaged(db, sqlite3_errmsg(db->db), err);
+			return kv_sqlite_damaged(db, sqlite3_errmsg(db->db), err);
 		if (rc != SQLITE_OK)
 			return fail(db, rc, "open", err);
 	}

@@ -13,7 +13,7 @@
 
 enum {
 	KV_SQLITE_APPLICATION_ID = 0x486f6c64, /* "Hold" */
-	KV_SQLITE_SCHEMA = 3,
+	KV_SQLITE_SCHEMA = 4,
 	KV_SQLITE_SCHEMA_FIRST = 1,	   /* that kv_sqlite_upgrade() knows */
 	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
@@ -65,6 +65,10 @@ int kv_sqlite_create_schema(sqlite3 *db);
 /** Nothing that a file brings along is run on this connection, and no other file can be attached. Returns
  * SQLITE_OK or an error code. */
 int kv_sqlite_harden(sqlite3 *db);
+
+/** Let statements of this connection use record_sum(key, value, create revision, mod revision). Returns
+ * SQLITE_OK or an error code. */
+int kv_sqlite_add_sum(sqlite3 *db);
 
 /** STATUS_DATA_LOSS when there is anything in the file but the tables and views of Holdfast. */
 enum status kv_sqlite_check_schema(sqlite3 *db, const char *path, struct error *err);

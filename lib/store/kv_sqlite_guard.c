@@ -56,8 +56,10 @@ static bool same_sql(const char *a, const char *b)
 
 static bool is_our_table(const char *sql)
 {
-	static const char *const tables[] = {KV_SQLITE_TABLE_KV, KV_SQLITE_TABLE_KV_1, KV_SQLITE_TABLE_KV_2,
-					     KV_SQLITE_TABLE_CHANGES, KV_SQLITE_TABLE_POSITION};
+	static const char *const tables[] = {KV_SQLITE_TABLE_KV,	KV_SQLITE_TABLE_KV_1,
+					     KV_SQLITE_TABLE_KV_2,	KV_SQLITE_TABLE_KV_3,
+					     KV_SQLITE_TABLE_CHANGES,	KV_SQLITE_TABLE_POSITION,
+					     KV_SQLITE_TABLE_POSITION_3};
 
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		if (same_sql(sql, tables[i]))

@@ -27,6 +27,17 @@ static inline int bind_revision(sqlite3_stmt *statement, int index, uint64_t rev
 	return sqlite3_bind_int64(statement, index, (sqlite3_int64)revision);
 }
 
+static inline enum status kv_sqlite_damaged(const struct kv_sqlite *db, const char *what, struct error *err)
+{
+	return error_set(
+		err, STATUS_DATA_LOSS, 0,
+		"store %s: damaged: %s; keep a copy and restore a backup (holdfast operator restore)",
+		db->path, what);
+}
+
+/** What is stored beside the record: over its key, its revisions and its value. */
+uint64_t kv_sqlite_sum(const struct kv_item *item);
+
 /** sqlite3_step() that keeps the errno behind a failure in @db: sqlite3_system_errno() does not know that of
  * a COMMIT. */
 int kv_sqlite_step(struct kv_sqlite *db, sqlite3_stmt *statement);

@@ -168,6 +168,8 @@ static enum status open_connection(const char *path, sqlite3 **ret, struct error
 	if (rc == SQLITE_OK)
 		rc = kv_sqlite_harden(db);
 	if (rc == SQLITE_OK)
+		rc = kv_sqlite_add_sum(db);
+	if (rc == SQLITE_OK)
 		rc = run_sql(db, pragmas_first);
 	if (rc != SQLITE_OK)
 		return sqlite_error(rc, sqlite3_system_errno(db), path, "open", err);
@@ -287,11 +289,13 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 	return STATUS_OK;
 }
 
+/* Each record has its key in the tree of keys: what is not found there would be as if it were not there. Of
+ * the records themselves their sums speak when they are read. */
 static enum status check_whole(const struct kv_sqlite *db, struct error *err)
 {
 	cleanup(statement_finalizep) sqlite3_stmt *statement = NULL;
 	const char *verdict = NULL;
-	int rc = sqlite3_prepare_v2(db->db, "PRAGMA quick_check(1)", -1, &statement, NULL);
+	int rc = sqlite3_prepare_v2(db->db, "PRAGMA integrity_check(1)", -1, &statement, NULL);
 
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(statement);

@@ -4,16 +4,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char query_range[] = "SELECT key, value, create_revision, mod_revision FROM kv "
+static const char query_range[] = "SELECT key, value, create_revision, mod_revision, sum FROM kv "
 				  "WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
-static const char query_next[] = "SELECT key, value, create_revision, mod_revision FROM kv "
+static const char query_next[] = "SELECT key, value, create_revision, mod_revision, sum FROM kv "
 				 "WHERE key >= ?1 AND key < ?2 AND key <> ?3 ORDER BY key LIMIT 1";
 static const char query_changes[] = "SELECT key, value, create_revision, revision FROM changes "
 				    "WHERE revision > ?1 ORDER BY revision, seq";
 
 /* The row of (key, value, create revision, revision) that @statement stands on. */
-static enum status read_row(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
-			    struct error *err)
+static enum status read_change(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
+			       struct error *err)
 {
 	*ret = (struct kv_item){
 		.key = (const char *)sqlite3_column_text(statement, 0),
@@ -27,9 +27,27 @@ static enum status read_row(struct kv_sqlite *db, sqlite3_stmt *statement, struc
 	return STATUS_OK;
 }
 
-/* Hand every such row to @each. */
-static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_each_fn *each, void *userdata,
-			    struct error *err)
+/* Likewise, and its sum. */
+static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
+			       struct error *err)
+{
+	enum status st = read_change(db, statement, ret, err);
+	char what[KV_KEY_MAX + 64];
+	char key[KV_KEY_MAX + 1];
+
+	if (st != STATUS_OK || (uint64_t)sqlite3_column_int64(statement, 4) == kv_sqlite_sum(ret))
+		return st;
+	str_copy_text(key, sizeof(key), ret->key); /* whatever it has become */
+	(void)str_format(what, sizeof(what), "its record %.200s is not what was written", key);
+	return kv_sqlite_damaged(db, what, err);
+}
+
+typedef enum status read_fn(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
+			    struct error *err);
+
+/* Hand every row to @each. */
+static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, read_fn *read, kv_each_fn *each,
+			    void *userdata, struct error *err)
 {
 	for (;;) {
 		int rc = kv_sqlite_step(db, statement);
@@ -40,7 +58,7 @@ static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, kv_ea
 			return STATUS_OK;
 		if (rc != SQLITE_ROW)
 			return fail(db, rc, "read", err);
-		st = read_row(db, statement, &item, err);
+		st = read(db, statement, &item, err);
 		if (st != STATUS_OK)
 			return st;
 		if (!each(&item, userdata))
@@ -76,7 +94,8 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char
 		rc = bind_key(statement, 2, end);
 	if (rc == SQLITE_OK) /* negative: no limit */
 		rc = sqlite3_bind_int64(statement, 3, limit > INT64_MAX ? -1 : (sqlite3_int64)limit);
-	st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err) : fail(db, rc, "read", err);
+	st = rc == SQLITE_OK ? each_row(db, statement, read_record, each, userdata, err)
+			     : fail(db, rc, "read", err);
 	(void)sqlite3_finalize(statement); /* inside the lock: a reading statement is a transaction */
 	(void)pthread_mutex_unlock(&db->lock);
 	return st;
@@ -109,7 +128,7 @@ enum status kv_sqlite_range_writing(struct kv_sqlite *db, const char *prefix, kv
 			return STATUS_OK;
 		if (rc != SQLITE_ROW)
 			break;
-		st = read_row(db, statement, &item, err);
+		st = read_record(db, statement, &item, err);
 		goes_on = st == STATUS_OK && each(&item, userdata);
 		if (st == STATUS_OK) {
 			(void)str_copy(last, sizeof(last), item.key);
@@ -148,7 +167,7 @@ enum status kv_sqlite_changes(struct kv_sqlite *db, uint64_t revision, kv_each_f
 
 		if (rc == SQLITE_OK)
 			rc = bind_revision(statement, 1, revision);
-		st = rc == SQLITE_OK ? each_row(db, statement, each, userdata, err)
+		st = rc == SQLITE_OK ? each_row(db, statement, read_change, each, userdata, err)
 				     : fail(db, rc, "read", err);
 	}
 	(void)sqlite3_finalize(statement); /* inside the lock: a reading statement is a transaction */

@@ -8,17 +8,28 @@
 
 static const char tables[] =
 	"BEGIN IMMEDIATE;" KV_SQLITE_TABLE_KV ";" KV_SQLITE_TABLE_CHANGES ";" KV_SQLITE_TABLE_POSITION ";"
-	"INSERT INTO position(id, revision, compacted) VALUES (1, 0, 0);";
+	"INSERT INTO position(id, revision, compacted, sum)"
+	" VALUES (1, 0, 0, record_sum('position', x'', 0, 0));";
 
 /* [n] leads from schema n to the next. */
 static const char *const steps[KV_SQLITE_SCHEMA] = {
 	[1] = "ALTER TABLE kv ADD COLUMN text TEXT;",
 	/* The views go on meaning kv, whichever that is. */
 	[2] = "PRAGMA legacy_alter_table=ON; ALTER TABLE kv RENAME TO kv_2; PRAGMA legacy_alter_table=OFF;" //
-	KV_SQLITE_TABLE_KV ";"
+	KV_SQLITE_TABLE_KV_3 ";"
 	      "INSERT INTO kv(key, value, create_revision, mod_revision, text)"
 	      " SELECT key, value, create_revision, mod_revision, text FROM kv_2 ORDER BY key;"
 	      "DROP TABLE kv_2;",
+	[3] = "PRAGMA legacy_alter_table=ON; ALTER TABLE kv RENAME TO kv_3;"
+	      "ALTER TABLE position RENAME TO position_3; PRAGMA legacy_alter_table=OFF;" //
+	KV_SQLITE_TABLE_KV ";" KV_SQLITE_TABLE_POSITION ";"
+	      "INSERT INTO kv(key, value, create_revision, mod_revision, sum, text)"
+	      " SELECT key, value, create_revision, mod_revision,"
+	      " record_sum(key, value, create_revision, mod_revision), text FROM kv_3 ORDER BY rowid;"
+	      "INSERT INTO position(id, revision, compacted, sum)"
+	      " SELECT id, revision, compacted, record_sum('position', x'', revision, compacted)"
+	      " FROM position_3;"
+	      "DROP TABLE kv_3; DROP TABLE position_3;",
 };
 
 static int run_sql(sqlite3 *db, const char *sql)

@@ -18,8 +18,18 @@
 	" text TEXT"                         \
 	") STRICT, WITHOUT ROWID"
 
-/* text is the value for people; last, as nothing that runs reads it. With a rowid: rows are long, and a tree
- * of keys that has them in it is six deep where one beside them is two; a claim dirties half as many pages.
+#define KV_SQLITE_TABLE_KV_3                 \
+	"CREATE TABLE kv("                   \
+	" key TEXT NOT NULL PRIMARY KEY,"    \
+	" value BLOB NOT NULL,"              \
+	" create_revision INTEGER NOT NULL," \
+	" mod_revision INTEGER NOT NULL,"    \
+	" text TEXT"                         \
+	") STRICT"
+
+/* sum: kv_sqlite_sum(). text is the value for people; last, as nothing that runs reads it. With a rowid: rows
+ * are long, and a tree of keys that has them in it is six deep where one beside them is two; a claim dirties
+ * half as many pages.
  */
 #define KV_SQLITE_TABLE_KV                   \
 	"CREATE TABLE kv("                   \
@@ -27,6 +37,7 @@
 	" value BLOB NOT NULL,"              \
 	" create_revision INTEGER NOT NULL," \
 	" mod_revision INTEGER NOT NULL,"    \
+	" sum INTEGER NOT NULL,"             \
 	" text TEXT"                         \
 	") STRICT"
 
@@ -41,9 +52,17 @@
 	" PRIMARY KEY (revision, seq)"       \
 	") STRICT, WITHOUT ROWID"
 
-#define KV_SQLITE_TABLE_POSITION                  \
+#define KV_SQLITE_TABLE_POSITION_3                \
 	"CREATE TABLE position("                  \
 	" id INTEGER PRIMARY KEY CHECK (id = 1)," \
 	" revision INTEGER NOT NULL,"             \
 	" compacted INTEGER NOT NULL"             \
+	") STRICT"
+
+#define KV_SQLITE_TABLE_POSITION                  \
+	"CREATE TABLE position("                  \
+	" id INTEGER PRIMARY KEY CHECK (id = 1)," \
+	" revision INTEGER NOT NULL,"             \
+	" compacted INTEGER NOT NULL,"            \
+	" sum INTEGER NOT NULL"                   \
 	") STRICT"

@@ -88,5 +88,10 @@ enum claim_state state_of(struct fixture *f, const char *alloc);
  * it: a failed assertion inside would leave the store locked. */
 void while_the_disk_stalls(struct fixture *f, void (*during)(struct fixture *f));
 
+struct sqlite3;
+
+/** Sums of what was changed by hand, so that it is taken for what was written. */
+void seal_store(struct sqlite3 *db);
+
 /** Volume db, allocation 1 on n1 with its claim taken. */
 void take_volume(struct fixture *f);

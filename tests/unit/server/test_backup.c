@@ -364,6 +364,7 @@ static void tamper(struct fixture *f, const struct copy *copy, const char *sql, 
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK)
 		fail_msg("%s: %s", sql, message);
+	seal_store(db);
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 	*ret = (struct copy){.index = copy->index};
 	assert_int_equal(file_read(path, 64 << 20, &bytes, &ret->len), 0);
@@ -393,15 +394,15 @@ static void a_hostile_copy_is_refused_and_the_store_stays(void **state)
 		 "AS SELECT 1",
 		 "view 'x"},
 		{"ALTER TABLE kv RENAME TO b; CREATE TABLE kv(key TEXT COLLATE NOCASE NOT NULL PRIMARY KEY, "
-		 "value BLOB NOT NULL, create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL, text "
-		 "TEXT) STRICT; INSERT INTO kv SELECT * FROM b; DROP TABLE b",
+		 "value BLOB NOT NULL, create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL, sum "
+		 "INTEGER NOT NULL, text TEXT) STRICT; INSERT INTO kv SELECT * FROM b; DROP TABLE b",
 		 "table 'kv'"},
 		{"PRAGMA user_version=99", "newer version"},
 		{"PRAGMA application_id=1", "not one of Holdfast"},
 		{"DELETE FROM position", "position is missing"},
 		{"UPDATE position SET revision = -1", "position"},
 		{"UPDATE position SET revision = 9223372036854775807", "position"},
-		{"INSERT OR REPLACE INTO kv VALUES ('meta/epoch', x'08ffffffffffffffffff01', 1, 1, NULL)",
+		{"INSERT OR REPLACE INTO kv VALUES ('meta/epoch', x'08ffffffffffffffffff01', 1, 1, 0, NULL)",
 		 "epoch 18446744073709551615"},
 		{"UPDATE kv SET value = zeroblob(1 << 24) WHERE key = 'volume/default/db'",
 		 "larger than any"},

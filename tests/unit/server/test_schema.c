@@ -37,6 +37,7 @@ static void run_sql(struct fixture *f, const char *sql)
 	assert_int_equal(sqlite3_open(store_path(f, ""), &db), SQLITE_OK);
 	if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
 		fail_msg("%s", sqlite3_errmsg(db));
+	seal_store(db);
 	(void)sqlite3_close(db);
 }
 

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "store/kv_sqlite.h"
 
 #include <fcntl.h>
@@ -117,7 +118,7 @@ static void durability_is_switched_on(void **state)
 		{"PRAGMA locking_mode", "normal"},
 		{"PRAGMA wal_autocheckpoint", "4000"},
 		{"PRAGMA trusted_schema", "0"},
-		{"PRAGMA user_version", "3"},
+		{"PRAGMA user_version", "4"},
 		{"PRAGMA application_id", "1215261796"},
 		{"PRAGMA busy_timeout", "10000"},
 		{"PRAGMA journal_size_limit", "67108864"},
@@ -314,10 +315,10 @@ static void a_newer_schema_is_refused(void **state)
 	struct fixture *f = *state;
 
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=4");
+	run_sql(f->path, "PRAGMA user_version=5");
 	expect_refusal(f, f->path, STATUS_DATA_LOSS,
-		       "written by a newer version (schema 4, this one knows 3)");
-	run_sql(f->path, "PRAGMA user_version=3");
+		       "written by a newer version (schema 5, this one knows 4)");
+	run_sql(f->path, "PRAGMA user_version=4");
 	fixture_open(f);
 }
 
@@ -332,7 +333,7 @@ static void a_refused_store_keeps_its_log(void **state)
 
 	(void)str_format(wal, sizeof(wal), "%s-wal", f->path);
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "PRAGMA user_version=4");
+	run_sql(f->path, "PRAGMA user_version=5");
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -398,7 +399,9 @@ static void what_is_not_ours_in_a_file_is_refused_and_not_run(void **state)
 		"ALTER TABLE kv ADD COLUMN more INT GENERATED ALWAYS AS (length(zeroblob(1000000)))",
 		"ALTER TABLE position ADD COLUMN more INT CHECK (more > 1)",
 		("DROP TABLE position; CREATE TABLE position(id INTEGER PRIMARY KEY, revision INTEGER NOT "
-		 "NULL, compacted INTEGER NOT NULL) STRICT; INSERT INTO position VALUES (1, 200, 0)"),
+		 "NULL, compacted INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT; INSERT INTO position "
+		 "VALUES "
+		 "(1, 200, 0, 0)"),
 	};
 	struct fixture *f = *state;
 	cleanup_free char *bytes = NULL;
@@ -435,7 +438,7 @@ static void a_record_that_is_too_large_is_refused(void **state)
 	struct fixture *f = *state;
 
 	free(make_store(f, &(size_t){0}));
-	run_sql(f->path, "INSERT INTO kv VALUES ('zz', zeroblob(100000000), 1, 1, NULL)");
+	run_sql(f->path, "INSERT INTO kv VALUES ('zz', zeroblob(100000000), 1, 1, 0, NULL)");
 	fixture_open(f);
 	assert_int_equal(kv_range(f->kv, "zz", count_items, &(size_t){0}, NULL), STATUS_DATA_LOSS);
 }
@@ -501,6 +504,71 @@ static void a_flipped_byte_anywhere_never_crashes_the_reader(void **state)
 		(void)is_readable(f);
 		bytes[i] = (char)~bytes[i];
 	}
+}
+
+static bool append_item(const struct kv_item *item, void *userdata)
+{
+	struct strbuf *text = userdata;
+
+	strbuf_printf(text, "%s=%.*s@%llu,%llu ", item->key, (int)item->len, (const char *)item->value,
+		      (unsigned long long)item->create_revision, (unsigned long long)item->mod_revision);
+	return true;
+}
+
+/* Everything that a server would read when it starts, or (NULL) that it would not start. */
+static char *read_all(struct fixture *f, struct error *err)
+{
+	struct strbuf text = STRBUF_INIT(1 << 20);
+	enum status st = kv_open_sqlite(f->event, f->path, &f->kv, err);
+
+	if (st == STATUS_OK) {
+		strbuf_printf(&text, "%llu: ", (unsigned long long)kv_revision(f->kv));
+		st = kv_range(f->kv, "", append_item, &text, err);
+	}
+	fixture_close(f);
+	if (st == STATUS_OK)
+		return strbuf_take(&text);
+	strbuf_release(&text);
+	return NULL;
+}
+
+static void a_flipped_bit_anywhere_is_data_loss_or_changes_nothing(void **state)
+{
+	enum { STEP = 31 };
+	struct fixture *f = *state;
+	cleanup_free char *bytes = NULL;
+	cleanup_free char *before = NULL;
+	size_t refused = 0;
+	size_t n;
+
+	bytes = make_store(f, &n);
+	before = read_all(f, NULL);
+	assert_non_null(before);
+	for (size_t i = 100; i < n; i += STEP) {
+		cleanup_free char *after = NULL;
+		char flip = (char)(1 << (i / STEP % 8));
+		struct error err = {.status = STATUS_OK};
+
+		bytes[i] ^= flip;
+		write_file(f->path, bytes, n);
+		after = read_all(f, &err);
+		if (after && strcmp(after, before) != 0)
+			fail_msg("byte %zu: %s", i, after);
+		if (!after && err.status != STATUS_DATA_LOSS)
+			fail_msg("byte %zu: %s", i, err.msg);
+		refused += !after;
+		bytes[i] ^= flip;
+	}
+	assert_true(refused > n / STEP / 4); /* what is not records are free space and the feed */
+}
+
+static void a_changed_position_is_damage(void **state)
+{
+	struct fixture *f = *state;
+
+	free(make_store(f, &(size_t){0}));
+	run_sql(f->path, "UPDATE position SET revision = 201"); /* as plausible as 200 */
+	expect_refusal(f, f->path, STATUS_DATA_LOSS, "position is not what was written");
 }
 
 /* Run @body as a user without privileges; it returns whether all is as it should be. */
@@ -587,6 +655,8 @@ int main(void)
 		TEST(a_cut_file_is_damage),
 		TEST(a_flipped_byte_of_the_header_is_refused_or_harmless),
 		TEST(a_flipped_byte_anywhere_never_crashes_the_reader),
+		TEST(a_flipped_bit_anywhere_is_data_loss_or_changes_nothing),
+		TEST(a_changed_position_is_damage),
 		TEST(a_folder_without_write_permission_is_named),
 		TEST(a_read_only_file_is_refused),
 	};

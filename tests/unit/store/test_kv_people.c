@@ -152,10 +152,12 @@ static void the_text_of_a_transaction_is_bounded(void **state)
 	free(text);
 }
 
-#define OLD_TABLES(kv_text, version)                                                                      \
+#define OLD_TABLES(kv_text, version) TABLES_OF(kv_text, "STRICT, WITHOUT ROWID", version)
+#define TABLES_3 TABLES_OF(", text TEXT", "STRICT", "3")
+
+#define TABLES_OF(kv_text, kv_kind, version)                                                              \
 	"PRAGMA journal_mode=WAL; CREATE TABLE kv(key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL,"    \
-	" create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL" kv_text                        \
-	") STRICT, WITHOUT ROWID;"                                                                        \
+	" create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL" kv_text ") " kv_kind ";"       \
 	"CREATE TABLE changes(revision INTEGER NOT NULL, seq INTEGER NOT NULL, key TEXT NOT NULL, value " \
 	"BLOB, create_revision INTEGER NOT NULL, PRIMARY KEY (revision, seq)) STRICT, WITHOUT ROWID;"     \
 	"CREATE TABLE position(id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL,"         \
@@ -174,6 +176,9 @@ static void a_database_of_an_older_schema_is_brought_to_this_one(void **state)
 						"INSERT INTO kv VALUES ('old/b', x'32', 4, 6, NULL),"
 						" ('old/a', x'31', 3, 7, '{}');",
 		 "{}\n-\n"},
+		{TABLES_3 "CREATE VIEW v AS SELECT text FROM kv WHERE key > 'old';"
+			  "INSERT INTO kv VALUES ('old/b', x'32', 4, 6, NULL), ('old/a', x'31', 3, 7, '{}');",
+		 "{}\n-\n"},
 	};
 	struct fixture *f = *state;
 
@@ -188,10 +193,11 @@ static void a_database_of_an_older_schema_is_brought_to_this_one(void **state)
 		for (int k = 0; k < 2; k++) {
 			fixture_open(f);
 			assert_string_equal(range_text(f, "old"), "old/a=1@3,7 old/b=2@4,6 ");
-			assert_string_equal(read_only(f->path, "PRAGMA user_version"), "3\n");
-			assert_string_equal(read_only(f->path, "SELECT name FROM sqlite_schema WHERE type = "
-							       "'table' AND sql NOT LIKE '%ROWID'"),
-					    "position\nkv\n");
+			assert_string_equal(read_only(f->path, "PRAGMA user_version"), "4\n");
+			assert_string_equal(read_only(f->path,
+						      "SELECT name FROM sqlite_schema WHERE type = "
+						      "'table' AND sql NOT LIKE '%ROWID' ORDER BY name"),
+					    "kv\nposition\n");
 			assert_string_equal(
 				read_only(f->path, i == 0 ? "SELECT text FROM kv ORDER BY key"
 							  : "SELECT text FROM v ORDER BY text IS NULL"),
