@@ -55,6 +55,8 @@ static void show_token(const Holdfast__V1__Token *token)
 	print_field("name", token->name);
 	print_field("type", pbjson_word_text(&holdfast__v1__token_type__descriptor, (int)token->type, type));
 	print_field("policies", policies);
+	if (token->node[0] != '\0')
+		print_field("node", token->node);
 	print_field("expires", expiry_text(token->expires_at_ms, text));
 	if (token->secret[0] != '\0') {
 		print_field("secret", token->secret);
@@ -90,11 +92,17 @@ enum status cmd_operator_token_create(struct invocation *inv, struct error *err)
 		return usage_error(inv, err, "--days: a number from 1 to %d is wanted", TOKEN_DAYS_MAX);
 	if (inv->options[OPT_MANAGEMENT] && inv->n_args > 1)
 		return usage_error(inv, err, "--management may do everything: give no policies");
+	if (inv->options[OPT_MANAGEMENT] && inv->options[OPT_NODE])
+		return usage_error(inv, err, "--management may do everything: it is bound to no node");
+	if (inv->options[OPT_NODE] && inv->options[OPT_NODE][0] == '\0')
+		return usage_error(inv, err, "--node: the name of a node is wanted");
 	token.name = inv->args[0];
 	token.type = inv->options[OPT_MANAGEMENT] ? HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT
 						  : HOLDFAST__V1__TOKEN_TYPE__CLIENT;
 	token.policies = inv->args + 1;
 	token.n_policies = (size_t)inv->n_args - 1;
+	if (inv->options[OPT_NODE])
+		token.node = (char *)(uintptr_t)inv->options[OPT_NODE];
 	token.expires_at_ms = days > 0 ? clock_realtime_ms() + days * DAY_MS : 0;
 	request.token = &token;
 	st = call_operator(inv, "CreateToken", &request.base, &answer, err);
@@ -121,15 +129,20 @@ static void add_row(struct table *table, const Holdfast__V1__Token *token, int64
 		  (const char *const[]){
 			  token->accessor, token->name,
 			  pbjson_word_text(&holdfast__v1__token_type__descriptor, (int)token->type, type),
-			  policies, age_text(token->create_time_ms, now_ms, age),
+			  policies, token->node, age_text(token->create_time_ms, now_ms, age),
 			  is_expired ? "expired" : expiry_text(token->expires_at_ms, text)});
 }
 
 enum status cmd_operator_token_list(struct invocation *inv, struct error *err)
 {
 	static const struct column columns[] = {
-		{.name = "ACCESSOR"}, {.name = "NAME"}, {.name = "TYPE"},
-		{.name = "POLICIES"}, {.name = "AGE"},	{.name = "EXPIRES", .is_state = true},
+		{.name = "ACCESSOR"},
+		{.name = "NAME"},
+		{.name = "TYPE"},
+		{.name = "POLICIES"},
+		{.name = "NODE"},
+		{.name = "AGE"},
+		{.name = "EXPIRES", .is_state = true},
 	};
 	Holdfast__V1__ListTokensRequest request = HOLDFAST__V1__LIST_TOKENS_REQUEST__INIT;
 	cleanup(table_freep) struct table *table = table_new(columns, ARRAY_SIZE(columns));

@@ -40,7 +40,7 @@ const struct option_info command_options[OPTION_N] = {
 				.help = "let the node, which is connected, go on without the plugin's word"},
 	[OPT_NODE] = {.name = "node",
 		      .arg = "ID",
-		      .help = "to run on, whose objects to list, or that a policy is for",
+		      .help = "to run on, whose objects to list, or that a policy or token is for",
 		      .arg_kind = WORD_NODE},
 	[OPT_ID] = {.name = "id",
 		    .arg = "UUID",

@@ -1,5 +1,6 @@
 #include "access.h"
 
+#include "audit.h"
 #include "keys.h"
 #include "server.h"
 #include "tokens.h"
@@ -8,9 +9,10 @@
 #include "base/join.h"
 #include "base/names.h"
 #include "base/str.h"
-#include "rpc/server.h"
+#include "model/pb.h"
 
 #include <assert.h>
+#include <holdfast/v1/types.pb-c.h>
 #include <string.h>
 
 #define SCHEME "holdfast://"
@@ -23,6 +25,7 @@ struct right_info {
 	uint32_t any_of;  /* CAPABILITY_BITs; 0: not of a namespace */
 	enum policy_level (*level)(const Holdfast__V1__AccessPolicy *const *policies, size_t n);
 	enum policy_level least;
+	bool is_of_node; /* good for something that is of one node: a token bound to one can have it */
 };
 
 static const struct right_info rights[ACCESS_RIGHT_N] = {
@@ -31,17 +34,26 @@ static const struct right_info rights[ACCESS_RIGHT_N] = {
 					  BIT(LIST_JOBS)},
 	[ACCESS_VOLUME_READ] = {.name = "csi-read-volume",
 				.any_of = BIT(READ_VOLUME) | BIT(MOUNT_VOLUME) | BIT(READ_JOB)},
-	[ACCESS_VOLUME_MOUNT] = {.name = "csi-mount-volume", .any_of = BIT(MOUNT_VOLUME)},
-	[ACCESS_VOLUME_WRITE] = {.name = "csi-write-volume", .any_of = BIT(WRITE_VOLUME)},
-	[ACCESS_JOB_LIST] = {.name = "list-jobs", .any_of = BIT(LIST_JOBS)},
-	[ACCESS_JOB_READ] = {.name = "read-job", .any_of = BIT(READ_JOB)},
-	[ACCESS_JOB_SUBMIT] = {.name = "submit-job", .any_of = BIT(SUBMIT_JOB)},
-	[ACCESS_PLUGIN_REGISTER] = {.name = "csi-register-plugin", .any_of = BIT(REGISTER_PLUGIN)},
-	[ACCESS_UNIT_RUN] = {.name = "alloc-run-unit", .any_of = BIT(RUN_UNIT)},
+	[ACCESS_VOLUME_MOUNT] = {.name = "csi-mount-volume", .any_of = BIT(MOUNT_VOLUME), .is_of_node = true},
+	[ACCESS_VOLUME_WRITE] = {.name = "csi-write-volume", .any_of = BIT(WRITE_VOLUME), .is_of_node = true},
+	[ACCESS_JOB_LIST] = {.name = "list-jobs", .any_of = BIT(LIST_JOBS), .is_of_node = true},
+	[ACCESS_JOB_READ] = {.name = "read-job", .any_of = BIT(READ_JOB), .is_of_node = true},
+	[ACCESS_JOB_SUBMIT] = {.name = "submit-job", .any_of = BIT(SUBMIT_JOB), .is_of_node = true},
+	[ACCESS_PLUGIN_REGISTER] = {.name = "csi-register-plugin",
+				    .any_of = BIT(REGISTER_PLUGIN),
+				    .is_of_node = true},
+	[ACCESS_UNIT_RUN] = {.name = "alloc-run-unit", .any_of = BIT(RUN_UNIT), .is_of_node = true},
+	[ACCESS_VOLUME_ATTEST] = {.name = "csi-attest-volume", .any_of = BIT(ATTEST_VOLUME)},
 	[ACCESS_PLUGIN_LIST] = {.name = "plugin list", .level = policy_plugin_level, .least = POLICY_LIST},
 	[ACCESS_PLUGIN_READ] = {.name = "plugin read", .level = policy_plugin_level, .least = POLICY_READ},
-	[ACCESS_NODE_READ] = {.name = "node read", .level = policy_node_level, .least = POLICY_READ},
-	[ACCESS_NODE_WRITE] = {.name = "node write", .level = policy_node_level, .least = POLICY_WRITE},
+	[ACCESS_NODE_READ] = {.name = "node read",
+			      .level = policy_node_level,
+			      .least = POLICY_READ,
+			      .is_of_node = true},
+	[ACCESS_NODE_WRITE] = {.name = "node write",
+			       .level = policy_node_level,
+			       .least = POLICY_WRITE,
+			       .is_of_node = true},
 	[ACCESS_OPERATOR_READ] = {.name = "operator read",
 				  .level = policy_operator_level,
 				  .least = POLICY_READ},
@@ -57,7 +69,7 @@ static const char *const role_names[ROLE_N] = {
 	[ROLE_SERVER] = "server",
 };
 
-enum { SEGMENTS = 3 }; /* cluster, role, name */
+enum { SEGMENTS = 3 /* cluster, role, name */, WHAT_SIZE = 128 };
 
 /* Split into exactly SEGMENTS parts that are not empty and fit. */
 static bool split(const char *s, char parts[SEGMENTS][NODE_ID_MAX + 1])
@@ -214,6 +226,8 @@ static bool is_given(const struct access_scope *scope, const char *namespace)
 
 	if (scope->is_all)
 		return true;
+	if (scope->is_bound && !right->is_of_node)
+		return false;
 	if (right->any_of)
 		return (policy_capabilities(scope->policies, scope->n_policies, namespace) & right->any_of) !=
 		       0;
@@ -232,7 +246,9 @@ static enum status find_scope(struct server *server, const struct rpc_call *call
 		ret->is_all = true;
 		return check_certificate(server, call, err);
 	}
-	ret->is_all = ret_caller->token->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT;
+	ret->is_bound = ret_caller->token->token->node[0] != '\0';
+	ret->is_all =
+		ret_caller->token->token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT && !ret->is_bound;
 	if (!ret->is_all)
 		collect_policies(server, ret_caller->token->token, ret);
 	return STATUS_OK;
@@ -250,6 +266,12 @@ static enum status deny(const struct caller *caller, enum access_right right, co
 				 "token %s (%s) may not make this call: it needs a management token or an "
 				 "operator's certificate",
 				 token->accessor, token->name);
+	if (token->node[0] != '\0' && !rights[right].is_of_node)
+		return error_set(
+			err, STATUS_PERMISSION_DENIED, 0,
+			"token %s (%s) may not make this call: it is bound to node %s, and '%s' is of "
+			"no one node; use a token without a node",
+			token->accessor, token->name, token->node, rights[right].name);
 	if (!rights[right].any_of)
 		return error_set(err, STATUS_PERMISSION_DENIED, 0,
 				 "token %s (%s) lacks the right '%s'; an operator gives it in a policy: "
@@ -298,6 +320,140 @@ bool access_scope_has(struct access_scope *scope, const char *namespace)
 		(void)str_copy(scope->last, sizeof(scope->last), namespace); /* too long: asked anew */
 	}
 	return scope->last_may;
+}
+
+/* --- before a method runs --- */
+
+static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *name)
+{
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+
+	assert(field); /* rules name fields of their requests */
+	return field;
+}
+
+/* A text of @message; @path is of at most two names. */
+static const char *text_of(const ProtobufCMessage *message, const char *path)
+{
+	char name[64];
+	size_t n = strcspn(path, ".");
+	const ProtobufCFieldDescriptor *field;
+	const char *at;
+
+	assert(n < sizeof(name));
+	memcpy(name, path, n);
+	name[n] = '\0';
+	field = field_of(message, name);
+	at = (const char *)message + field->offset;
+	if (path[n] == '\0') {
+		assert(field->type == PROTOBUF_C_TYPE_STRING && field->label != PROTOBUF_C_LABEL_REPEATED);
+		return *(char *const *)(const void *)at;
+	}
+	message = *(ProtobufCMessage *const *)(const void *)at;
+	return message ? text_of(message, path + n + 1) : "";
+}
+
+static bool is_word(const struct rpc_rule *rule, const ProtobufCMessage *request)
+{
+	for (size_t i = 0; i < RULE_WORDS_MAX && rule->words[i]; i++)
+		if (text_of(request, rule->words[i])[0] != '\0')
+			return true;
+	return rule->is_word;
+}
+
+/* The right to give one's word, in each namespace that the request is about. One that is about no namespace
+ * is about all: a rule for "*" is wanted, which alone fits that name. */
+static enum status check_word(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
+			      const ProtobufCMessage *request, struct error *err)
+{
+	const char *path = rule->namespaces;
+	const ProtobufCFieldDescriptor *field = path ? field_of(request, path) : NULL;
+	const char *at = field ? (const char *)request + field->offset : NULL;
+	Holdfast__V1__VolumeRef *const *refs;
+	enum status st = STATUS_OK;
+	size_t n = 0;
+
+	if (!field)
+		return access_check(server, call, ACCESS_VOLUME_ATTEST, "*", err);
+	if (field->label != PROTOBUF_C_LABEL_REPEATED)
+		return access_check(server, call, ACCESS_VOLUME_ATTEST,
+				    namespace_or_default(text_of(request, path)), err);
+	assert(field->descriptor == &holdfast__v1__volume_ref__descriptor);
+	memcpy(&n, (const char *)request + field->quantifier_offset, sizeof(n));
+	memcpy((void *)&refs, at, sizeof(refs));
+	for (size_t i = 0; i < n && st == STATUS_OK; i++)
+		st = access_check(server, call, ACCESS_VOLUME_ATTEST,
+				  namespace_or_default(refs[i]->namespace_), err);
+	return st;
+}
+
+/* Is the request about @node, which a token is bound to? An allocation that is unknown is of no node, which
+ * the handler says. */
+static bool is_about_node(struct server *server, const struct rpc_rule *rule, const ProtobufCMessage *request,
+			  const char *node)
+{
+	const struct alloc_entry *alloc;
+	const char *named;
+
+	if (rule->node == RULE_NODE_ANY)
+		return true;
+	if (rule->node == RULE_NODE_NONE || !request)
+		return false;
+	named = text_of(request, rule->field);
+	if (rule->node == RULE_NODE_FILTER && named[0] == '\0')
+		return true;
+	if (rule->node != RULE_NODE_ALLOC)
+		return str_eq(named, node);
+	alloc = state_alloc(&server->state, named);
+	return !alloc || str_eq(alloc->alloc.node_id, node);
+}
+
+const char *access_bound_node(struct server *server, const struct rpc_call *call)
+{
+	struct caller caller;
+
+	if (!rpc_call_token(call) || access_caller(server, call, &caller, NULL) != STATUS_OK)
+		return NULL;
+	return caller.token->token->node[0] != '\0' ? caller.token->token->node : NULL;
+}
+
+static enum status check_node(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
+			      const ProtobufCMessage *request, struct error *err)
+{
+	const char *node = access_bound_node(server, call);
+
+	if (!node || is_about_node(server, rule, request, node))
+		return STATUS_OK;
+	if (rule->node == RULE_NODE_NONE)
+		return error_set(err, STATUS_PERMISSION_DENIED, 0,
+				 "this token is bound to node %s, and this call is about no one node; use a "
+				 "token without a node",
+				 node);
+	return error_set(
+		err, STATUS_PERMISSION_DENIED, 0,
+		"this token is bound to node %s, and this call is not about that node alone (%s); name "
+		"it, or use a token without a node",
+		node, rule->field);
+}
+
+enum status access_gate(struct rpc_call *call, const char *service, const struct rpc_method *method,
+			const ProtobufCMessage *request, void *userdata, struct error *err)
+{
+	const struct rpc_rule *rule = method->rule;
+	struct server *server = userdata;
+	char what[WHAT_SIZE];
+	enum status st;
+
+	assert(rule);
+	st = check_node(server, call, rule, request, err);
+	if (st == STATUS_OK && request && is_word(rule, request))
+		st = check_word(server, call, rule, request, err);
+	if (st != STATUS_OK && rule->is_write) {
+		(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
+		audit_refused(server, call, what, NULL, err);
+	}
+	return st;
 }
 
 /* --- for records and messages --- */

@@ -6,6 +6,7 @@
 #include "model/policy.h"
 #include "model/volume.h"
 #include "rpc/peer.h"
+#include "rpc/server.h"
 
 #include <stdbool.h>
 
@@ -34,7 +35,6 @@ enum status access_node(const struct rpc_peer *peer, const char *cluster, struct
 			struct error *err);
 
 struct server;
-struct rpc_call;
 
 enum { TOKEN_POLICIES_MAX = 16 };
 
@@ -66,12 +66,13 @@ enum access_right {
 	ACCESS_JOB_SUBMIT,	/* submit-job: run and stop allocations */
 	ACCESS_PLUGIN_REGISTER, /* csi-register-plugin: run allocations that are plugins */
 	ACCESS_UNIT_RUN,	/* alloc-run-unit: run allocations that start a unit of their node */
+	ACCESS_VOLUME_ATTEST,	/* csi-attest-volume: give one's word in place of a node's or a provider's */
 	ACCESS_PLUGIN_LIST,	/* the rights from here on are not of a namespace */
 	ACCESS_PLUGIN_READ,
 	ACCESS_NODE_READ,
 	ACCESS_NODE_WRITE, /* eligibility, drain */
 	ACCESS_OPERATOR_READ,
-	ACCESS_OPERATOR_WRITE, /* purge, attest, gc */
+	ACCESS_OPERATOR_WRITE, /* purge, attest (with csi-attest-volume besides), gc */
 	ACCESS_MANAGEMENT,     /* tokens, policies, backup, restore */
 	ACCESS_RIGHT_N,
 };
@@ -82,10 +83,42 @@ enum access_right {
 enum status access_check(struct server *server, const struct rpc_call *call, enum access_right right,
 			 const char *namespace, struct error *err);
 
+/* Which node a request is about, which decides what a token bound to a node may ask. */
+enum rule_node {
+	RULE_NODE_NONE,	  /* of no one node: not for a bound token */
+	RULE_NODE_ANY,	  /* alike for all */
+	RULE_NODE_FIELD,  /* the node that the field names */
+	RULE_NODE_FILTER, /* the same; when it is empty the handler takes access_bound_node() */
+	RULE_NODE_ALLOC,  /* that of the allocation that the field names */
+};
+
+enum { RULE_WORDS_MAX = 4 };
+
+/* In the row of each method: what is asked of its callers before its handler runs, which checks the rights
+ * over the objects that it finds. */
+struct rpc_rule {
+	bool is_write; /* what is refused is recorded */
+	enum rule_node node;
+	const char *field; /* of the request; "a.b": of a message within */
+
+	/* A request that ends in evidence of a person needs ACCESS_VOLUME_ATTEST: always, or when one of
+	 * these fields is not empty. */
+	bool is_word;
+	const char *words[RULE_WORDS_MAX];
+	const char *namespaces; /* field with the namespace, or with VolumeRefs; NULL: it is about all */
+};
+
+/** The gate of the server's methods, see rpc_server_set_gate(). */
+rpc_gate_fn access_gate;
+
+/** The node that the caller's token is bound to; NULL: none, or no good token. Borrowed as the token is. */
+const char *access_bound_node(struct server *server, const struct rpc_call *call);
+
 /* One right of one caller, found once for a walk over many objects. Good for the duration of a callback. */
 struct access_scope {
 	enum access_right right;
-	bool is_all; /* in every namespace */
+	bool is_all;   /* in every namespace */
+	bool is_bound; /* to a node: has only rights that are of one */
 	const Holdfast__V1__AccessPolicy *policies[TOKEN_POLICIES_MAX];
 	size_t n_policies;
 	char last[NAMESPACE_MAX + 1]; /* namespace asked for last; "": none */

@@ -109,6 +109,7 @@ DEFINE_READ_METHOD(allocs_handle_get, get_method)
 struct page {
 	struct server *server;
 	const Holdfast__V1__ListAllocationsRequest *request;
+	const char *node_id;   /* borrowed; "": of all */
 	struct filter *filter; /* owned; NULL: none */
 	Holdfast__V1__ListAllocationsResponse *response;
 	size_t size; /* of the page */
@@ -133,7 +134,7 @@ static bool is_asked_for(struct page *page, const struct alloc *alloc)
 	const Holdfast__V1__ListAllocationsRequest *request = page->request;
 
 	if (!str_starts_with(alloc->id, request->prefix) ||
-	    (request->node_id[0] != '\0' && !str_eq(alloc->node_id, request->node_id)))
+	    (page->node_id[0] != '\0' && !str_eq(alloc->node_id, page->node_id)))
 		return false;
 	if (is_any_namespace(request->namespace_))
 		return access_scope_has(&page->scope, alloc->namespace);
@@ -171,7 +172,7 @@ static int compare_ids(const void *a, const void *b)
 /* Those of one node, from @from on: its list is in no order. */
 static enum status add_of_node(struct page *page, const char *from, struct error *err)
 {
-	const struct node_entry *node = state_node(&page->server->state, page->request->node_id);
+	const struct node_entry *node = state_node(&page->server->state, page->node_id);
 	cleanup_free const struct alloc_entry **list = NULL;
 	const struct alloc_entry *entry;
 	size_t n = 0;
@@ -200,7 +201,7 @@ static enum status fill(struct page *page, struct error *err)
 	const char *from = strcmp(token, prefix) > 0 ? token : prefix;
 	struct alloc_entry *entry;
 
-	if (page->request->node_id[0] != '\0')
+	if (page->node_id[0] != '\0')
 		return add_of_node(page, from, err);
 	for (entry = state_alloc_from(&page->server->state, from);
 	     entry && str_starts_with(entry->id, prefix) && add(page, &entry->alloc);
@@ -234,8 +235,10 @@ static enum status handle_list(struct server *server, struct rpc_call *call, con
 			       struct error *err)
 {
 	cleanup(page_release) struct page page = {.server = server, .request = (const void *)message};
+	const char *bound = access_bound_node(server, call);
 	enum status st = page_init(&page, err);
 
+	page.node_id = bound ? bound : page.request->node_id;
 	if (st == STATUS_OK && is_any_namespace(page.request->namespace_))
 		st = access_scope_init(server, call, ACCESS_JOB_LIST, &page.scope, err);
 	if (st == STATUS_OK)

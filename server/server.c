@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include "absent.h"
+#include "access.h"
 #include "backup.h"
 #include "controller.h"
 #include "epoch.h"
@@ -144,6 +145,7 @@ static enum status start_listening(struct server *server, struct error *err)
 		st = rpc_server_new(server->event, services, n_services, &limits, server, &server->rpc, err);
 	if (st == STATUS_OK) {
 		rpc_server_set_routes(server->rpc, routes, n_routes);
+		rpc_server_set_gate(server->rpc, access_gate);
 		refused_peers_init(&server->refused_peers, clock_monotonic_us());
 		rpc_server_on_refused(server->rpc, refused_peers_log);
 	}

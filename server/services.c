@@ -1,5 +1,6 @@
 #include "services.h"
 
+#include "access.h"
 #include "allocs.h"
 #include "attest.h"
 #include "backup.h"
@@ -26,62 +27,83 @@
 #include <holdfast/v1/plugins.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 
+/* What the gate asks, beside the rights that the handlers check. Nothing is asked for a node's token by
+ * default: a row that names no node is closed to it. */
+#define READ(...)                        \
+	.rule = &(const struct rpc_rule) \
+	{                                \
+		__VA_ARGS__              \
+	}
+#define WRITE(...)                              \
+	.rule = &(const struct rpc_rule)        \
+	{                                       \
+		.is_write = true, ##__VA_ARGS__ \
+	}
+
 static const struct rpc_method volumes_methods[] = {
-	{.name = "Register", .unary = volumes_handle_register},
-	{.name = "Get", .unary = volumes_handle_get},
-	{.name = "List", .unary = volumes_handle_list},
-	{.name = "Deregister", .unary = volumes_handle_deregister},
-	{.name = "Detach", .unary = volumes_handle_detach},
-	{.name = "Create", .unary = volumes_handle_create},
-	{.name = "Delete", .unary = volumes_handle_delete},
-	{.name = "Expand", .unary = volumes_handle_expand},
-	{.name = "ListExternal", .unary = volumes_handle_list_external},
-	{.name = "CreateSnapshot", .unary = snapshots_handle_create},
-	{.name = "DeleteSnapshot", .unary = snapshots_handle_delete},
-	{.name = "ListSnapshots", .unary = snapshots_handle_list},
-	{.name = "Claim", .unary = claim_grant_handle},
+	{.name = "Register", .unary = volumes_handle_register, WRITE()},
+	{.name = "Get", .unary = volumes_handle_get, READ()},
+	{.name = "List", .unary = volumes_handle_list, READ()},
+	{.name = "Deregister", .unary = volumes_handle_deregister, WRITE()},
+	{.name = "Detach",
+	 .unary = volumes_handle_detach,
+	 WRITE(.node = RULE_NODE_FIELD, .field = "node_id",
+	       .words = {"attest_reason", "fence_reason", "without_plugin_reason"},
+	       .namespaces = "namespace")},
+	{.name = "Create", .unary = volumes_handle_create, WRITE()},
+	{.name = "Delete", .unary = volumes_handle_delete, WRITE()},
+	{.name = "Expand", .unary = volumes_handle_expand, WRITE()},
+	{.name = "ListExternal", .unary = volumes_handle_list_external, READ()},
+	{.name = "CreateSnapshot", .unary = snapshots_handle_create, WRITE()},
+	{.name = "DeleteSnapshot", .unary = snapshots_handle_delete, WRITE()},
+	{.name = "ListSnapshots", .unary = snapshots_handle_list, READ()},
+	{.name = "Claim", .unary = claim_grant_handle, WRITE()},
 };
 
 static const struct rpc_method nodes_methods[] = {
-	{.name = "Session", .stream = &sessions_stream},
-	{.name = "Get", .unary = nodes_handle_get},
-	{.name = "List", .unary = nodes_handle_list},
-	{.name = "SetEligibility", .unary = nodes_handle_set_eligibility},
-	{.name = "Drain", .unary = drain_handle},
-	{.name = "Purge", .unary = nodes_handle_purge},
-	{.name = "Attest", .unary = attest_handle},
+	{.name = "Session", .stream = &sessions_stream, READ()},
+	{.name = "Get", .unary = nodes_handle_get, READ(.node = RULE_NODE_FIELD, .field = "id")},
+	{.name = "List", .unary = nodes_handle_list, READ()},
+	{.name = "SetEligibility",
+	 .unary = nodes_handle_set_eligibility,
+	 WRITE(.node = RULE_NODE_FIELD, .field = "id")},
+	{.name = "Drain", .unary = drain_handle, WRITE(.node = RULE_NODE_FIELD, .field = "id")},
+	{.name = "Purge", .unary = nodes_handle_purge, WRITE(.is_word = true)},
+	{.name = "Attest", .unary = attest_handle, WRITE(.is_word = true, .namespaces = "volumes")},
 };
 
 static const struct rpc_method plugins_methods[] = {
-	{.name = "Get", .unary = plugins_handle_get},
-	{.name = "List", .unary = plugins_handle_list},
+	{.name = "Get", .unary = plugins_handle_get, READ()},
+	{.name = "List", .unary = plugins_handle_list, READ()},
 };
 
 static const struct rpc_method allocs_methods[] = {
-	{.name = "Run", .unary = allocs_handle_run},
-	{.name = "Stop", .unary = allocs_handle_stop},
-	{.name = "Get", .unary = allocs_handle_get},
-	{.name = "List", .unary = allocs_handle_list},
+	{.name = "Run",
+	 .unary = allocs_handle_run,
+	 WRITE(.node = RULE_NODE_FIELD, .field = "allocation.node_id")},
+	{.name = "Stop", .unary = allocs_handle_stop, WRITE(.node = RULE_NODE_ALLOC, .field = "id")},
+	{.name = "Get", .unary = allocs_handle_get, READ(.node = RULE_NODE_ALLOC, .field = "id")},
+	{.name = "List", .unary = allocs_handle_list, READ(.node = RULE_NODE_FILTER, .field = "node_id")},
 };
 
 static const struct rpc_method operator_methods[] = {
-	{.name = "Gc", .unary = gc_handle},
-	{.name = "BeginBackup", .unary = backup_handle_begin},
-	{.name = "ReadBackup", .unary = backup_handle_read},
-	{.name = "BeginRestore", .unary = restore_handle_begin},
-	{.name = "WriteRestore", .unary = restore_handle_write},
-	{.name = "ApplyRestore", .unary = restore_handle_apply},
-	{.name = "Watch", .stream = &events_stream},
-	{.name = "Status", .unary = operator_handle_status},
-	{.name = "BootstrapToken", .unary = tokens_handle_bootstrap},
-	{.name = "CreateToken", .unary = tokens_handle_create},
-	{.name = "ListTokens", .unary = tokens_handle_list},
-	{.name = "RevokeToken", .unary = tokens_handle_revoke},
-	{.name = "WhoAmI", .unary = tokens_handle_who_am_i},
-	{.name = "PutPolicy", .unary = policies_handle_put},
-	{.name = "ListPolicies", .unary = policies_handle_list},
-	{.name = "DeletePolicy", .unary = policies_handle_delete},
-	{.name = "ListAudit", .unary = operator_handle_list_audit},
+	{.name = "Gc", .unary = gc_handle, WRITE()},
+	{.name = "BeginBackup", .unary = backup_handle_begin, WRITE()},
+	{.name = "ReadBackup", .unary = backup_handle_read, READ()},
+	{.name = "BeginRestore", .unary = restore_handle_begin, WRITE()},
+	{.name = "WriteRestore", .unary = restore_handle_write, WRITE()},
+	{.name = "ApplyRestore", .unary = restore_handle_apply, WRITE()},
+	{.name = "Watch", .stream = &events_stream, READ()},
+	{.name = "Status", .unary = operator_handle_status, READ()},
+	{.name = "BootstrapToken", .unary = tokens_handle_bootstrap, WRITE()},
+	{.name = "CreateToken", .unary = tokens_handle_create, WRITE()},
+	{.name = "ListTokens", .unary = tokens_handle_list, READ()},
+	{.name = "RevokeToken", .unary = tokens_handle_revoke, WRITE()},
+	{.name = "WhoAmI", .unary = tokens_handle_who_am_i, READ(.node = RULE_NODE_ANY)},
+	{.name = "PutPolicy", .unary = policies_handle_put, WRITE()},
+	{.name = "ListPolicies", .unary = policies_handle_list, READ()},
+	{.name = "DeletePolicy", .unary = policies_handle_delete, WRITE()},
+	{.name = "ListAudit", .unary = operator_handle_list_audit, READ()},
 };
 
 const struct rpc_service services[] = {

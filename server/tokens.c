@@ -152,6 +152,12 @@ static enum status check_token(struct server *server, const Token *token, struct
 	if (token->type != HOLDFAST__V1__TOKEN_TYPE__CLIENT &&
 	    token->type != HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT)
 		return invalid(err, "type: CLIENT or MANAGEMENT is wanted");
+	if (token->node[0] != '\0' && token->type == HOLDFAST__V1__TOKEN_TYPE__MANAGEMENT)
+		return invalid(err, "node: a management token may do everything and is bound to none");
+	if (token->node[0] != '\0' && !id_is_name(token->node, NODE_ID_MAX))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "node: '%.64s' is not a node's name (A-Z a-z 0-9 _ and -, up to %d)",
+				 token->node, NODE_ID_MAX);
 	if (token->expires_at_ms != 0 && token->expires_at_ms <= clock_realtime_ms())
 		return invalid(err, "expires_at_ms: lies in the past; 0 is never");
 	return check_policies(server, token, err);
@@ -230,6 +236,7 @@ static void stage_token(struct server *server, struct change *change, const Toke
 	token.policies = wanted->policies;
 	token.n_policies = wanted->n_policies;
 	token.expires_at_ms = wanted->expires_at_ms;
+	token.node = wanted->node;
 	token.create_time_ms = clock_realtime_ms();
 	hash_secret(created->secret, hash);
 	stored.token = &token;

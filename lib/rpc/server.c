@@ -116,6 +116,11 @@ void rpc_server_set_routes(struct rpc_server *server, const struct rpc_route *ro
 	server->n_routes = n;
 }
 
+void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate)
+{
+	server->gate = gate;
+}
+
 void rpc_server_on_refused(struct rpc_server *server, rpc_refused_fn *refused)
 {
 	server->refused = refused;

@@ -34,11 +34,14 @@ struct rpc_stream_handlers {
 	void (*on_half_close)(struct rpc_call *call, void *userdata);
 };
 
+struct rpc_rule; /* what the owner's gate asks of a method's callers; its own */
+
 /* One of unary and stream is set. Methods of the service that no row names answer UNIMPLEMENTED, by name. */
 struct rpc_method {
 	const char *name; /* as in the .proto file, "Register" */
 	rpc_unary_fn *unary;
 	const struct rpc_stream_handlers *stream;
+	const struct rpc_rule *rule; /* for the gate; NULL: none */
 };
 
 struct rpc_service {
@@ -70,6 +73,16 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 /** Serve @routes too, over HTTP/1.1 and HTTP/2; @routes is borrowed and must outlive the server. Once, before
  * it listens. Calls of services that the server does not have answer UNIMPLEMENTED. */
 void rpc_server_set_routes(struct rpc_server *server, const struct rpc_route *routes, size_t n);
+
+/** May the call go on to @method? What it returns as an error is the answer.
+ * @service its short name, "Volumes"
+ * @request NULL of a stream: asked before its first message */
+typedef enum status rpc_gate_fn(struct rpc_call *call, const char *service, const struct rpc_method *method,
+				const ProtobufCMessage *request, void *userdata, struct error *err);
+
+/** Have @gate asked before every call of a method, by gRPC, JSON or an address, with the server's userdata;
+ * a route with text has no method. Once, before it listens. */
+void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate);
 
 /** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
  * @why of a refused certificate is STATUS_UNAUTHENTICATED */

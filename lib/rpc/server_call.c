@@ -217,6 +217,17 @@ static enum status route_alias(struct rpc_call *call, bool *ret_mine, int *ret_h
 	return STATUS_OK;
 }
 
+/* @request NULL: of a stream */
+static enum status ask_gate(struct rpc_call *call, const ProtobufCMessage *request, struct error *err)
+{
+	const struct rpc_server *server = call->conn->server;
+
+	if (!server->gate || !call->descriptor)
+		return STATUS_OK;
+	return server->gate(call, call->counts->service->descriptor->short_name, call->method, request,
+			    server->userdata, err);
+}
+
 static enum status admit(struct rpc_call *call, int *ret_http, struct error *err)
 {
 	size_t max = call->conn->server->limits.calls;
@@ -236,6 +247,11 @@ static enum status admit(struct rpc_call *call, int *ret_http, struct error *err
 	if (st == STATUS_OK && call->conn->n_held >= max)
 		st = error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 			       "%zu calls of this connection are under way already", max);
+	if (st == STATUS_OK && call->method->stream) {
+		st = ask_gate(call, NULL, err);
+		if (st != STATUS_OK)
+			server_call_count(call, st);
+	}
 	if (st == STATUS_OK)
 		st = arm_deadline(call, err);
 	if (st != STATUS_OK)
@@ -273,11 +289,16 @@ static void begin(struct rpc_call *call)
 
 void server_call_handle(struct rpc_call *call, const ProtobufCMessage *request)
 {
+	struct error err;
+
 	call->state = CALL_HANDLED;
 	call->conn->n_held++;
 	if (!call->head.has_timeout)
 		timer_disarm(call->deadline);
-	call->method->unary(call, request, call->conn->server->userdata);
+	if (ask_gate(call, request, &err) == STATUS_OK)
+		call->method->unary(call, request, call->conn->server->userdata);
+	else
+		rpc_call_fail(call, &err);
 }
 
 /* The client has gone, or nothing more can be said to it. Frees the call unless a handler holds it. */

@@ -41,6 +41,7 @@ struct rpc_server {
 	struct call_counts *counts; /* of every method, in the order of the tables */
 	size_t n_counts;
 	struct peer_count_tree peers; /* of TLS connections: identities, and addresses of those without */
+	rpc_gate_fn *gate;	      /* NULL: every call goes on */
 	rpc_refused_fn *refused;      /* NULL: nobody wants to know */
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;

@@ -570,16 +570,15 @@ def check_protocol():
 def check_rights():
     """The right of each method, as test_rights.c has it."""
     text = read(ROOT / "tests/unit/server/test_rights.c")
+    words = {name: word if over == "NAMESPACE" else f"{over.lower()} {word}" for name, over, word in
+             re.findall(r'\[(\w+)\] = \{OVER_(\w+),\s*\{"([\w-]+)"', text)}
     text = text[text.index("rows[] = {"):text.index("\n};", text.index("rows[] = {"))]
-    text = text.replace("PLUGIN_READ", '", \\"plugin\\": \\"read\\""')
     kinds = {"OF_MANAGEMENT": "management", "OF_NODES": "a node", "OF_ANYBODY": "anybody who is somebody"}
     true = {}
-    for method, kind, rest in re.findall(r'\{"(\w+\.\w+)", (\w+),(.*?)(?=\n\t\{"|\Z)', text, re.S):
-        policy = re.search(r"\.policy = (.*?)(?=\n?\s*\.(?:request|not_enough))", rest, re.S)
-        said = policy.group(1).replace('\\"', '"') if policy else ""
-        rights = re.findall(r'"((?:csi|submit|read|list)-[\w-]+)"', said)
-        rights += [f"{what} {level}" for what, level in re.findall(r'"(operator|node|plugin)": "(\w+)"', said)]
-        true[method] = ", ".join(rights) or kinds.get(kind, "?")
+    for method, kind, needs in re.findall(r'\{"(\w+\.\w+)", (\w+),\s*(0|N\([^,]*\)),', text):
+        rights = [words[name] for name in re.findall(r"N\((\w+)\)", needs)]
+        # the first row of a method is its plain one
+        true.setdefault(method, ", ".join(rights) or kinds.get(kind, "?"))
     section = re.search(r"^\*\*Rights\.\*\*(.*?)^## ", read(PROTOCOL), re.M | re.S)
     written = {}
     for line in section.group(1).splitlines() if section else []:

@@ -28,7 +28,8 @@ def set_up_volumes():
 
 def make_token(name, policy):
     machine.holdfast("operator", "policy", "put", name, policy)
-    return machine.holdfast_json("operator", "token", "create", name, name)["token"]["secret"] + "\n"
+    return machine.holdfast_json("operator", "token", "create", name, name, "--node", machine.NODE,
+                                 "--days", "365")["token"]["secret"] + "\n"
 
 
 def install(*names):

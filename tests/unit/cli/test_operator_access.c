@@ -29,7 +29,8 @@ static struct {
 	size_t n;
 	Holdfast__V1__AuditHead head;
 	uint8_t head_sha256[SHA256_DIGEST_LENGTH];
-	Holdfast__V1__AccessPolicy *policy; /* put last */
+	Holdfast__V1__AccessPolicy *policy;
+	Holdfast__V1__Token *token; /* put last */
 } model;
 
 enum status __wrap_rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
@@ -115,6 +116,17 @@ static ProtobufCMessage *put_policy(const Holdfast__V1__PutPolicyRequest *reques
 	return copy_of(&response.base);
 }
 
+static ProtobufCMessage *create_token(const Holdfast__V1__CreateTokenRequest *request)
+{
+	Holdfast__V1__CreateTokenResponse response = HOLDFAST__V1__CREATE_TOKEN_RESPONSE__INIT;
+
+	if (model.token)
+		holdfast__v1__token__free_unpacked(model.token, NULL);
+	model.token = (Holdfast__V1__Token *)copy_of(&request->token->base);
+	response.token = request->token;
+	return copy_of(&response.base);
+}
+
 enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
 					const char *method, const ProtobufCMessage *request,
 					uint64_t timeout_us, ProtobufCMessage **ret, struct error *err);
@@ -130,6 +142,8 @@ enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const Protobu
 		*ret = list_audit((const Holdfast__V1__ListAuditRequest *)request);
 	else if (str_eq(method, "PutPolicy"))
 		*ret = put_policy((const Holdfast__V1__PutPolicyRequest *)request);
+	else if (str_eq(method, "CreateToken"))
+		*ret = create_token((const Holdfast__V1__CreateTokenRequest *)request);
 	else
 		fail_msg("%s is not expected", method);
 	return STATUS_OK;
@@ -261,6 +275,9 @@ static int teardown(void **state)
 	if (model.policy)
 		holdfast__v1__access_policy__free_unpacked(model.policy, NULL);
 	model.policy = NULL;
+	if (model.token)
+		holdfast__v1__token__free_unpacked(model.token, NULL);
+	model.token = NULL;
 	assert_int_equal(nftw(folder->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 	free(folder);
 	return 0;
@@ -403,6 +420,18 @@ static void mistakes_in_a_policy_file_are_told(void **state)
 	}
 }
 
+static void a_token_is_bound_to_the_node_that_is_named(void **state)
+{
+	(void)state;
+	assert_int_equal(run("operator token create w units --node n1 --days 1").status, STATUS_OK);
+	assert_string_equal(model.token->node, "n1");
+	assert_true(model.token->expires_at_ms > 0);
+	assert_int_equal(run("operator token create w units").status, STATUS_OK);
+	assert_string_equal(model.token->node, "");
+	assert_true(run("operator token create w --management --node n1").is_usage_error);
+	assert_true(run("operator token create w units --node=").is_usage_error); /* not: bound to none */
+}
+
 static void a_whole_chain_is_whole_from_its_first_record_on(void **state)
 {
 	static const uint64_t firsts[] = {1, 2, 1000};
@@ -488,6 +517,7 @@ int main(void)
 		TEST(mistakes_are_told_before_anything_is_made),
 		TEST(a_policy_file_is_read_as_nomad_writes_it),
 		TEST(mistakes_in_a_policy_file_are_told),
+		TEST(a_token_is_bound_to_the_node_that_is_named),
 		TEST(a_whole_chain_is_whole_from_its_first_record_on),
 		TEST(the_first_broken_record_is_named),
 		TEST(times_of_since_are_durations_or_utc),

@@ -110,6 +110,7 @@ static void each_capability_opens_its_rights_in_its_namespace(void **state)
 		{"csi-write-volume", R(VOLUME_WRITE)},
 		{"csi-register-plugin", R(PLUGIN_REGISTER)},
 		{"alloc-run-unit", R(UNIT_RUN)},
+		{"csi-attest-volume", R(VOLUME_ATTEST)},
 		{"list-jobs", R(VOLUME_LIST) | R(JOB_LIST)},
 		{"read-job", R(VOLUME_READ) | R(JOB_READ)},
 		{"submit-job", R(JOB_SUBMIT)},
@@ -166,6 +167,33 @@ static void each_level_opens_its_rights_everywhere(void **state)
 		assert_int_equal(rights_in(server, NULL), cases[i].rights);
 		assert_int_equal(rights_in(server, "a"), cases[i].rights);
 	}
+}
+
+static void a_bound_token_has_only_rights_that_are_of_a_node(void **state)
+{
+	Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
+	Holdfast__V1__NamespaceRule rule = HOLDFAST__V1__NAMESPACE_RULE__INIT;
+	Holdfast__V1__NamespaceRule *rules[] = {&rule};
+	char *words[] = {text("csi-register-plugin"), text("alloc-run-unit"), text("csi-attest-volume")};
+	struct server *server = *state;
+	struct record_entry *entry;
+
+	rule.namespace_ = text("*");
+	rule.policy = text("write");
+	rule.capabilities = words;
+	rule.n_capabilities = ARRAY_SIZE(words);
+	policy.name = text("p");
+	policy.namespaces = rules;
+	policy.n_namespaces = 1;
+	policy.plugin = text("read");
+	policy.node = policy.operator_ = text("write");
+	put_token(server, &policy);
+	assert_int_equal(rights_in(server, "a"), (1U << ACCESS_MANAGEMENT) - 1);
+	entry = state_record_from(&server->state, PREFIX_TOKEN);
+	((Holdfast__V1__StoredToken *)entry->record.message)->token->node = strdup("n1");
+	assert_int_equal(rights_in(server, "a"), R(VOLUME_MOUNT) | R(VOLUME_WRITE) | R(JOB_LIST) |
+							 R(JOB_READ) | R(JOB_SUBMIT) | R(PLUGIN_REGISTER) |
+							 R(UNIT_RUN) | R(NODE_READ) | R(NODE_WRITE));
 }
 
 static void a_scope_shows_the_namespaces_of_its_caller_alone(void **state)
@@ -240,6 +268,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_capability_opens_its_rights_in_its_namespace),
 		TEST(each_level_opens_its_rights_everywhere),
+		TEST(a_bound_token_has_only_rights_that_are_of_a_node),
 		TEST(a_scope_shows_the_namespaces_of_its_caller_alone),
 		TEST(callers_are_named_without_their_secrets),
 	};
