@@ -243,6 +243,12 @@ static enum status check_command(const struct invocation *inv, struct error *err
 	if (inv->n_args > command->max_args)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: unexpected argument '%s'",
 				 command->path, inv->args[command->max_args]);
+	/* as a beginning it would fit everything; a script's variable was not set */
+	for (int i = 0; i < inv->n_args; i++)
+		if (inv->args[i][0] == '\0')
+			return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					 "%s: argument %d is empty; give all of: %s", command->path, i + 1,
+					 command->args);
 	return STATUS_OK;
 }
 

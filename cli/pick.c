@@ -50,6 +50,9 @@ enum status pick(const char *what, const char *given, const struct candidate *ca
 	size_t matches = 0;
 	size_t found = 0;
 
+	if (given[0] == '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "the id of a %s is wanted, or its beginning, and not an empty text", what);
 	for (size_t i = 0; i < n; i++) {
 		bool is_exact = str_eq(candidates[i].id, given);
 

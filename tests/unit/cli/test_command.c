@@ -40,6 +40,29 @@ static void good(const char *line, const char *path, struct invocation *inv)
 	assert_string_equal(inv->command->path, path);
 }
 
+static void an_empty_argument_is_refused_by_every_command(void **state)
+{
+	size_t n_taking = 0;
+
+	(void)state;
+	for (size_t i = 0; i < n_commands; i++) {
+		char line[256];
+		size_t at = (size_t)str_format(line, sizeof(line), "%s", commands[i].path);
+		struct error err = {.msg = ""};
+		struct invocation inv;
+
+		if (commands[i].max_args == 0)
+			continue;
+		n_taking++;
+		for (int k = 1; k < commands[i].min_args; k++)
+			at += (size_t)str_format(line + at, sizeof(line) - at, " x");
+		(void)str_format(line + at, sizeof(line) - at, " "); /* the last argument */
+		if (parse(line, &inv, &err) != STATUS_INVALID_ARGUMENT || !strstr(err.msg, "is empty"))
+			fail_msg("'%s': %s", line, err.msg);
+	}
+	assert_true(n_taking > 20);
+}
+
 static void a_command_takes_its_words_and_leaves_the_arguments(void **state)
 {
 	struct invocation inv;
@@ -242,6 +265,7 @@ static void an_option_fills_a_field_but_does_not_contradict_the_file(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_empty_argument_is_refused_by_every_command),
 		cmocka_unit_test(a_command_takes_its_words_and_leaves_the_arguments),
 		cmocka_unit_test(options_may_stand_anywhere),
 		cmocka_unit_test(the_version_is_an_option_too),

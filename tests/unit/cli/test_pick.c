@@ -42,6 +42,18 @@ static void the_only_beginning_is_meant(void **state)
 	assert_int_equal(found, 2);
 }
 
+static void an_empty_beginning_means_none_not_even_the_only_one(void **state)
+{
+	struct error err = {.msg = ""};
+	size_t found = 99;
+
+	(void)state;
+	assert_int_equal(pick("volume", "", volumes, 1, &found, &err), STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "the id of a volume is wanted"));
+	assert_int_equal(pick("volume", "", volumes, 0, &found, NULL), STATUS_INVALID_ARGUMENT);
+	assert_int_equal(found, 99);
+}
+
 static void several_are_listed_and_none_is_said(void **state)
 {
 	struct error err = {.msg = ""};
@@ -94,6 +106,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_exact_match_wins_over_longer_ones),
 		cmocka_unit_test(the_only_beginning_is_meant),
+		cmocka_unit_test(an_empty_beginning_means_none_not_even_the_only_one),
 		cmocka_unit_test(several_are_listed_and_none_is_said),
 		cmocka_unit_test(many_are_cut_short),
 		cmocka_unit_test(the_same_id_in_two_namespaces_asks_for_the_namespace),
