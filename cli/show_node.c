@@ -111,6 +111,8 @@ enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error
 	print_field("seen", age_text(node->last_seen_ms, now_ms, age));
 	if (node->disconnected_ms)
 		print_field("disconnected for", age_text(node->disconnected_ms, now_ms, age));
+	if (node->disconnected_ms && node->disconnect_reason[0])
+		print_field("disconnected as", node->disconnect_reason);
 	print_field("age", age_text(node->create_time_ms, now_ms, age));
 	return show_node_plugins(node, verbose, err);
 }

@@ -42,6 +42,9 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	one(to, "nodes_down", "gauge",
 	    "Of the disconnected ones, those that are so for longer than node_down_after.",
 	    state->n_nodes_down);
+	one(to, "sessions_silent_total", "counter",
+	    "Sessions ended because nothing was heard of their node for three heartbeats.",
+	    server->silence.n_ended);
 	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
 	one(to, "nodes_draining", "gauge", "Nodes whose drain is under way.", state->n_nodes_draining);
 }

@@ -16,6 +16,7 @@
 #include "routes.h"
 #include "schema.h"
 #include "services.h"
+#include "session.h"
 #include "status_text.h"
 #include "text.h"
 #include "watch.h"
@@ -245,6 +246,8 @@ static enum status build(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = absent_start(server, err);
 	if (st == STATUS_OK)
+		st = session_silence_start(server, err);
+	if (st == STATUS_OK)
 		st = gc_new(server, &server->gc, err);
 	if (st == STATUS_OK)
 		st = epoch_record_restore(server, err);
@@ -267,6 +270,7 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	state_init(&server->state);
 	server->state.server = server;
 	RB_INIT(&server->volume_works);
+	TAILQ_INIT(&server->silence.sessions);
 	st = build(server, err);
 	if (st != STATUS_OK) {
 		server_free(server);
@@ -316,6 +320,7 @@ void server_free(struct server *server)
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
 	(void)sd_event_source_disable_unref(server->absent_timer);
+	(void)sd_event_source_disable_unref(server->silence.timer);
 	(void)sd_event_unref(server->event);
 	free(server);
 }

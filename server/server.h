@@ -31,7 +31,19 @@ struct gc;
 struct releases;
 RB_HEAD(watch_tree, watch);
 
+TAILQ_HEAD(session_queue, session);
+
 enum { WATCH_TABLES = 6 };
+
+/* Sessions in the order in which something was heard of them; see session_silence.c. */
+struct silence {
+	struct session_queue sessions; /* that have said hello; the most silent one first */
+	sd_event_source *timer;	       /* owned */
+	uint64_t look_us;	       /* between two looks */
+	uint64_t listened_us;	       /* time in which the server has read what came */
+	uint64_t heartbeat_min_us;     /* of what was told to any session since the start */
+	uint64_t n_ended;	       /* sessions, since the start */
+};
 
 #define SERVER_STORE "holdfast.db" /* in data_dir */
 
@@ -64,6 +76,7 @@ struct server {
 	struct backup *backup;		   /* owned; NULL: none */
 	struct restore *restore;	   /* owned; NULL: none */
 	size_t n_greeting;		   /* sessions that have not said hello */
+	struct silence silence;		   /* see session_silence.c */
 	uint64_t session_serial;
 	sd_event_source *absent_timer; /* owned; when the next node counts as down, see absent.h */
 	int64_t started_ms;	       /* nodes without a session are missed since then at the earliest */

@@ -38,7 +38,12 @@ struct session {
 	char node_id[NODE_ID_MAX + 1]; /* from the certificate */
 	char boot_id[UUID_TEXT_SIZE];  /* from hello; empty before */
 	bool closing;		       /* an end was sent: nothing more goes down */
-	struct session_calls calls;    /* to plugins, that were sent and not answered; of controller.c */
+	uint64_t heartbeat_us;	       /* interval that welcome told */
+	uint64_t heard_us;	       /* on the clock of session_silence.c: the last message */
+	TAILQ_ENTRY(session) by_silence;
+	bool is_listed;			      /* there */
+	char end_reason[NODE_REASON_MAX + 1]; /* why the server ended it; empty: it did not */
+	struct session_calls calls; /* to plugins, that were sent and not answered; of controller.c */
 	uint64_t last_call_id;
 	sd_event_source *hello_timer; /* owned; until hello */
 	sd_event_source *work_source; /* owned; while there is work to be told */
@@ -52,6 +57,18 @@ struct session {
 
 /** End the session with @err, once. */
 void session_end(struct session *session, const struct error *err);
+
+/** A message came: whatever it is, it is a sign of life. */
+void session_heard(struct session *session);
+
+/** From here on it is looked at for silence: welcome has told it how often to speak. */
+void session_list(struct session *session);
+
+/** It ends. A repeat changes nothing. */
+void session_unlist(struct session *session);
+
+/** Begin to look for sessions that have fallen silent. */
+enum status session_silence_start(struct server *server, struct error *err);
 
 /** Has it said hello? */
 bool session_is_greeted(const struct session *session);

@@ -110,6 +110,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	str_copy_text(ret->address, sizeof(ret->address), rpc_call_peer(session->call)->address);
 	ret->status = NODE_READY;
 	ret->disconnected_ms = 0;
+	ret->disconnect_reason[0] = '\0';
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
 	if (ret->create_time_ms == 0)
 		ret->create_time_ms = ret->modify_time_ms;
@@ -180,6 +181,7 @@ static enum status take_new_boot(struct session *session, const Holdfast__V1__Se
 static void greet(struct session *session, const struct node_entry *node)
 {
 	session_welcome(session);
+	session_list(session);
 	if (!node->is_unreported)
 		return;
 	session->report_epoch = state_epoch(&session->server->state);

@@ -13,6 +13,8 @@ void session_end(struct session *session, const struct error *err)
 	if (session->closing)
 		return;
 	session->closing = true;
+	session_unlist(session);
+	str_copy_text(session->end_reason, sizeof(session->end_reason), err->msg);
 	log_ctx(LOG_WARNING, &(struct log_ctx){.node = session->node_id, .op = "session", .err = err},
 		"ending the session");
 	rpc_call_fail(session->call, err);
@@ -94,6 +96,7 @@ void session_welcome(struct session *session)
 	welcome.server_version = version;
 	welcome.cluster = session->server->config.cluster;
 	welcome.heartbeat_ms = (uint32_t)(session->server->config.heartbeat_us / USEC_PER_MSEC);
+	session->heartbeat_us = welcome.heartbeat_ms * USEC_PER_MSEC;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;
 	send_down(session, &down);

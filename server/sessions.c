@@ -31,16 +31,12 @@ static enum status take_fingerprint(struct session *session, const Holdfast__V1_
 
 static enum status take_message(struct session *session, const Holdfast__V1__SessionUp *up, struct error *err)
 {
-	struct node_entry *node = state_node(&session->server->state, session->node_id);
-
 	if (up->message_case != HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO && !session_is_greeted(session))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the first message of a session is hello");
 	switch (up->message_case) {
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO:
 		return session_take_hello(session, up->hello, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT:
-		if (node)
-			node->node.last_seen_ms = clock_realtime_ms(); /* not worth a write of its own */
 		return STATUS_OK;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC:
 		return session_take_status(session, up->alloc, err);
@@ -138,6 +134,7 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	(void)userdata;
 	if (!session || session->closing)
 		return;
+	session_heard(session);
 	st = check_pending(session, &err);
 	if (st == STATUS_OK)
 		st = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
@@ -145,15 +142,18 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		session_end(session, &err);
 }
 
-/* Stored, so that it is known after a restart for how long the node has been away. */
-static void note_disconnect(struct server *server, struct node_entry *node)
+/* Stored, so that it is known after a restart for how long the node has been away, and why. */
+static void note_disconnect(struct session *session, struct node_entry *node)
 {
+	struct server *server = session->server;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct error err;
 
 	if (server->is_ending || !node_is_registered(node))
 		return;
 	node->node.disconnected_ms = clock_realtime_ms();
+	(void)str_copy(node->node.disconnect_reason, sizeof(node->node.disconnect_reason),
+		       session->end_reason);
 	change_put_node(&change, &node->node);
 	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
@@ -168,16 +168,18 @@ static void on_closed(struct rpc_call *call, void *userdata)
 
 	if (!session)
 		return;
+	session_unlist(session);
 	node = state_node(&server->state, session->node_id);
 	if (node && node->session == session) {
 		state_set_session(&server->state, node, NULL);
-		note_disconnect(server, node);
+		note_disconnect(session, node);
 		absent_rearm(server);
 		log_ctx(LOG_NOTICE,
 			&(struct log_ctx){.node = session->node_id,
 					  .op = "session",
 					  .event = LOG_EVENT_NODE_DISCONNECTED},
-			"node %s is disconnected; its claims stay", session->node_id);
+			"node %s is disconnected; its claims stay%s%s", session->node_id,
+			session->end_reason[0] != '\0' ? ": " : "", session->end_reason);
 	}
 	server->n_greeting -= !session_is_greeted(session);
 	controllers_session_lost(session);

@@ -11,6 +11,7 @@ enum {
 	NODE_PLUGINS_MAX = 32,
 	NODE_TEXT_MAX = 127,
 	NODE_HEALTH_MAX = 511, /* names plugin, socket and call before the reason */
+	NODE_REASON_MAX = 255,
 	NODE_PAST_BOOTS_MAX = 8,
 	TOPOLOGY_SEGMENTS_MAX = 8,
 	TOPOLOGY_TEXT_MAX = 63,
@@ -113,6 +114,8 @@ struct node {
 	struct past_boot past_boots[NODE_PAST_BOOTS_MAX]; /* newest first */
 	uint32_t n_past_boots;
 	int64_t disconnected_ms; /* since when it has no session; 0: it has one */
+	char disconnect_reason[NODE_REASON_MAX +
+			       1]; /* why the server ended its last session; empty: it did not */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;

@@ -332,6 +332,7 @@ static const struct field_map node_fields[] = {
 	NUMBER(struct node, reported_epoch),
 	LIST(struct node, "past_boots", past_boots, n_past_boots, &past_boot_map),
 	NUMBER(struct node, disconnected_ms),
+	TEXT(struct node, disconnect_reason),
 	NUMBER(struct node, last_seen_ms),
 	NUMBER(struct node, create_time_ms),
 	NUMBER(struct node, modify_time_ms),

@@ -46,6 +46,7 @@ struct bench {
 	struct rpc_stream *session;
 	pid_t server;
 	bool welcomed;
+	uint64_t spoken_us; /* monotonic: when it last gave a sign of life */
 	char node_id[64];
 	int next;	 /* object to be used next */
 	int outstanding; /* calls under way */
@@ -90,8 +91,24 @@ static struct rpc_client *connect_as(struct bench *b, const char *dir, const cha
 	return client;
 }
 
+static void give_sign_of_life(struct bench *b)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
+	uint64_t now_us = clock_monotonic_us();
+	struct error err;
+
+	if (!b->welcomed || now_us - b->spoken_us < USEC_PER_SEC)
+		return;
+	b->spoken_us = now_us;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
+	up.heartbeat = &heartbeat;
+	must("send a heartbeat", rpc_stream_send(b->session, &up.base, &err), &err);
+}
+
 static void turn(struct bench *b)
 {
+	give_sign_of_life(b);
 	if (sd_event_run(b->event, UINT64_MAX) < 0)
 		die("event loop", "failed");
 }

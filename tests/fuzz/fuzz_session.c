@@ -10,6 +10,7 @@
 #include "sessions.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "rpc/server.h"
@@ -171,6 +172,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_init("fuzz", LOG_CRIT);
 	must(mkdtemp(dir) != NULL && atexit(clean_up) == 0);
 	must(dev_prepare(&options, &config, NULL) == STATUS_OK);
+	config.heartbeat_us = 300 * USEC_PER_SEC; /* nodes say what the input has them say */
 	must(server_new(&config, &server, NULL) == STATUS_OK);
 	return 0;
 }

@@ -66,6 +66,7 @@ static void make_config(struct kill *k)
 		sim_fail(&k->sim, "%s", err.msg);
 	k->config.dev = !k->scenario->acl;
 	k->config.acl = k->scenario->acl;
+	k->config.heartbeat_us = 300 * USEC_PER_SEC; /* the nodes here give no sign of life */
 	if (k->scenario->reservation_ttl_us > 0)
 		k->config.reservation_ttl_us = k->scenario->reservation_ttl_us;
 }

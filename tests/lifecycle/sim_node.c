@@ -533,10 +533,22 @@ void sim_node_reboot(struct sim_node *node)
 	}
 }
 
+static void say_heartbeat(struct sim_node *node)
+{
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Heartbeat heartbeat = HOLDFAST__V1__HEARTBEAT__INIT;
+
+	heartbeat.boot_id = node->boot_id;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
+	up.heartbeat = &heartbeat;
+	sim_node_send(node, &up);
+}
+
 void sim_node_act(struct sim_node *node)
 {
 	if (!node->stream || !node->welcomed)
 		return;
+	say_heartbeat(node);
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 

@@ -15,6 +15,8 @@
 #include <limits.h>
 #include <string.h>
 
+#define HEARTBEAT_NEVER_US (3600 * USEC_PER_SEC)
+
 static const char *const nodes[] = {"n1", "n2"};
 
 static uint16_t start_server(struct fixture *f)
@@ -30,6 +32,8 @@ static uint16_t start_server(struct fixture *f)
 	config.acl = f->acl;
 	if (f->controller_timeout_us > 0)
 		config.controller_timeout_us = f->controller_timeout_us;
+	/* the nodes of the fixture say what a test has them say */
+	config.heartbeat_us = f->heartbeat_us > 0 ? f->heartbeat_us : HEARTBEAT_NEVER_US;
 	if (f->reservation_ttl_us > 0)
 		config.reservation_ttl_us = f->reservation_ttl_us;
 	if (f->release_sweep_us > 0)

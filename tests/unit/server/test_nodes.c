@@ -3,14 +3,17 @@
 #include "absent.h"
 #include "asks.h"
 #include "attest.h"
+#include "metrics.h"
 #include "nodes.h"
 #include "session.h"
 #include "unit.h"
 
 #include "base/str.h"
+#include "base/strbuf.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NODES &holdfast__v1__nodes__descriptor
 #define READY HOLDFAST__V1__NODE_STATUS__READY
@@ -127,6 +130,125 @@ static void since_when_a_node_is_away_survives_a_restart(void **state)
 	/* the other one was connected until the server ended: it is missed since the server is back */
 	assert_true(nodes_disconnected_ms(f->server, node_of(f, "n2")) == f->server->started_ms);
 	assert_int_equal(status_of(f, "n2"), DISCONNECTED);
+}
+
+/* Silence. */
+
+enum { HEARTBEAT_MS = 100 };
+
+static void restart_with_heartbeat(struct fixture *f)
+{
+	f->heartbeat_us = HEARTBEAT_MS * USEC_PER_MSEC;
+	restart(f);
+}
+
+/* Turns of the loop for @ms, in which n1 says what @speak has it say as often as it should. */
+static void pass(struct fixture *f, int64_t ms, void (*speak)(struct fixture *f))
+{
+	uint64_t end_us = clock_monotonic_us() + (uint64_t)ms * USEC_PER_MSEC;
+	uint64_t next_us = 0;
+
+	while (clock_monotonic_us() < end_us) {
+		if (speak && clock_monotonic_us() >= next_us) {
+			speak(f);
+			next_us = clock_monotonic_us() + f->heartbeat_us;
+		}
+		assert_true(sd_event_run(f->event, 5000) >= 0);
+	}
+}
+
+static void say_heartbeat(struct fixture *f)
+{
+	fake_node_send_heartbeat(&f->n1);
+}
+
+static void say_fingerprint(struct fixture *f)
+{
+	fake_node_send_fingerprint(&f->n1);
+}
+
+static void a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t since_us;
+
+	take_volume(f);
+	restart_with_heartbeat(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	since_us = clock_monotonic_us();
+	assert_int_equal(status_of(f, "n1"), READY);
+	UNTIL(f, f->n1.closed);
+	assert_true(clock_monotonic_us() - since_us >= 3 * f->heartbeat_us);
+	assert_int_equal(f->n1.closed_status, STATUS_DEADLINE_EXCEEDED);
+	assert_int_equal(status_of(f, "n1"), DISCONNECTED);
+	assert_non_null(strstr(node_of(f, "n1")->node.disconnect_reason, "nothing was heard of node n1"));
+	assert_int_equal(f->server->silence.n_ended, 1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN); /* no timer releases anything */
+	/* it is kept, and forgotten when the node is back */
+	restart(f);
+	assert_non_null(strstr(node_of(f, "n1")->node.disconnect_reason, "nothing was heard of node n1"));
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_string_equal(node_of(f, "n1")->node.disconnect_reason, "");
+}
+
+static void a_node_that_says_anything_in_time_stays_connected(void **state)
+{
+	static void (*const says[])(struct fixture * f) = {say_heartbeat, say_fingerprint};
+	struct fixture *f = *state;
+
+	restart_with_heartbeat(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(says); i++) {
+		int64_t seen_ms = node_of(f, "n1")->node.last_seen_ms;
+
+		pass(f, 6 * HEARTBEAT_MS, says[i]);
+		assert_false(f->n1.closed);
+		assert_true(node_of(f, "n1")->node.last_seen_ms > seen_ms);
+	}
+	assert_int_equal(f->server->silence.n_ended, 0);
+}
+
+static void the_time_in_which_the_server_itself_was_stopped_counts_for_no_node(void **state)
+{
+	struct fixture *f = *state;
+
+	restart_with_heartbeat(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	for (int i = 0; i < 3; i++) {
+		(void)usleep(5 * HEARTBEAT_MS * 1000); /* server and loop stand still */
+		pass(f, HEARTBEAT_MS / 5, NULL);
+	}
+	assert_false(f->n1.closed);
+	assert_int_equal(f->server->silence.n_ended, 0);
+	UNTIL(f, f->n1.closed);
+}
+
+static void a_node_is_silent_by_the_interval_that_it_was_told(void **state)
+{
+	struct fixture *f = *state;
+
+	restart_with_heartbeat(f);
+	f->server->config.heartbeat_us = 100 * f->heartbeat_us; /* as a reload sets it, for new sessions */
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	f->server->config.heartbeat_us = f->heartbeat_us;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.closed);
+	pass(f, 6 * HEARTBEAT_MS, NULL);
+	assert_false(f->n2.closed);
+}
+
+static void the_metrics_count_sessions_that_fell_silent(void **state)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
+	struct fixture *f = *state;
+
+	restart_with_heartbeat(f);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.closed);
+	metrics_print(f->server, &text);
+	assert_non_null(strstr(text.data, "\nholdfast_sessions_silent_total 1\n"));
+	assert_non_null(strstr(text.data, "\nholdfast_nodes{status=\"disconnected\"} 1\n"));
 }
 
 /* Boots. */
@@ -815,6 +937,11 @@ int main(void)
 		SERVED(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart),
 		SERVED(a_node_that_comes_back_in_time_or_is_purged_does_not_go_down),
 		SERVED(since_when_a_node_is_away_survives_a_restart),
+		SERVED(a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims),
+		SERVED(a_node_that_says_anything_in_time_stays_connected),
+		SERVED(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node),
+		SERVED(a_node_is_silent_by_the_interval_that_it_was_told),
+		SERVED(the_metrics_count_sessions_that_fell_silent),
 		SERVED(a_boot_that_was_over_cannot_come_back),
 		SERVED(a_boot_is_over_as_soon_as_a_later_one_was_heard_of),
 		SERVED(eight_boots_are_remembered_and_older_ones_known_by_their_claims),
