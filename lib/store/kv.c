@@ -346,6 +346,21 @@ enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct 
 	return start_writer(kv, err);
 }
 
+enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret, struct error *err)
+{
+	return kv_sqlite_history(kv->db, marks, ret, err);
+}
+
+enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err)
+{
+	enum status st;
+
+	assert(kv->pending == 0);
+	stop_writer(kv); /* whose they are */
+	st = kv_sqlite_keep_marks(kv->db, marks, err);
+	return st == STATUS_OK ? start_writer(kv, err) : st;
+}
+
 enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n, struct error *err)
 {
 	return kv_sqlite_define_views(kv->db, views, n, err);
@@ -365,5 +380,6 @@ struct kv_stats kv_stats(const struct kv *kv)
 		.transactions = written.transactions,
 		.largest_batch = written.largest_batch,
 		.pending = kv->pending,
+		.mark_errno = written.mark_errno,
 	};
 }

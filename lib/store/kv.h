@@ -26,6 +26,8 @@ enum {
 	KV_TEXT_MAX = 1 << 20, /* of all values of one transaction */
 	KV_PENDING_MAX = 1 << 16,	 /* submissions that are not answered yet */
 	KV_PENDING_BYTES_MAX = 64 << 20, /* memory they hold */
+	KV_MARKS_MAX = 2,
+	KV_HISTORY_WHY_SIZE = 256,
 };
 
 struct kv;
@@ -89,11 +91,27 @@ struct kv_view {
 	size_t n_columns;
 };
 
+/* Where is said how far the store has come, and of what store and epoch; see mark.h. */
+struct kv_marks {
+	const char *paths[KV_MARKS_MAX]; /* the first one lies beside the store; NULL: none */
+	const char *store_id;		 /* "": it has none */
+	uint64_t epoch;
+};
+
+/* What the marks say of the store as it was opened. */
+struct kv_history {
+	bool is_behind;
+	uint64_t epoch;	   /* the highest that they know, with its revision; 0: they know nothing */
+	uint64_t revision; /* likewise */
+	char why[KV_HISTORY_WHY_SIZE]; /* it is behind, for people */
+};
+
 struct kv_stats {
 	uint64_t commits;
 	uint64_t transactions;
 	uint64_t largest_batch;
 	uint64_t pending;
+	int mark_errno; /* why a mark could not be written last, 0 if all could */
 };
 
 /** Open or create a sqlite database (WAL, synchronous=FULL, one writer thread). One store at a time, kept so
@@ -174,6 +192,19 @@ void kv_rewrite_advance(struct kv_rewrite *rewrite, uint64_t revision);
 
 /** One operation. */
 enum status kv_rewrite_put(struct kv_rewrite *rewrite, const struct kv_op *op, struct error *err);
+
+/** Has the store, since it was last in use, lost what may have been acknowledged? It is behind when a mark is
+ * of a later epoch, of a later revision in the same one, or of another store that is not of an earlier epoch;
+ * and when it was kept with a mark and none can be read. A store of a later epoch than the marks was put in
+ * the place by a restore. @marks is what the store says of itself. For start-up, before kv_keep_marks(). A
+ * mark that is there and cannot be read for another reason than what is in it is an error. */
+enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_history *ret,
+		       struct error *err);
+
+/** From here on each commit stands in @marks before anybody is answered; as far as the disk within a second
+ * and when the store is closed. A mark that cannot be written then fails nothing and is told by kv_stats().
+ * They are made, or brought to the last revision, at once. For start-up: it blocks. */
+enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err);
 
 /** Revision of the last committed transaction. */
 uint64_t kv_revision(const struct kv *kv);

@@ -109,6 +109,7 @@ static enum status read_position(struct kv_sqlite *db, struct error *err)
 		position.oldest = (uint64_t)sqlite3_column_int64(statement, 2);
 	db->now = position;
 	db->committed = position;
+	db->opened_revision = position.revision;
 	return STATUS_OK;
 }
 
@@ -308,6 +309,7 @@ enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 		return st;
 	}
 	db->committed = db->now;
+	kv_sqlite_write_marks(db);
 	(void)pthread_mutex_unlock(&db->lock);
 	return STATUS_OK;
 }

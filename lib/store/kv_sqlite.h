@@ -5,6 +5,7 @@
  * and readers, which see committed state because they wait for the lock that the writer holds in between. */
 
 #include "store/kv.h"
+#include "store/mark.h"
 #include "store/submission.h"
 
 #include <pthread.h>
@@ -15,6 +16,7 @@ enum {
 	KV_SQLITE_APPLICATION_ID = 0x486f6c64, /* "Hold" */
 	KV_SQLITE_SCHEMA = 4,
 	KV_SQLITE_SCHEMA_FIRST = 1,	   /* that kv_sqlite_upgrade() knows */
+	KV_SQLITE_SCHEMA_MARKED = 4,	   /* from which on stores are kept with marks */
 	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
 	KV_SQLITE_TRIM_STEP = 256, /* revisions forgotten in one commit, which somebody may be waiting for */
@@ -51,6 +53,13 @@ struct kv_sqlite {
 	struct kv_position now;	      /* inside the open transaction */
 	struct kv_position committed; /* on disk */
 	bool has_no_feed;	      /* changes are forgotten at once; of the thread that writes */
+	uint64_t opened_revision;     /* as it was found */
+	bool is_unmarked;	      /* as it was found it was new, or of a schema without marks */
+	/* of the thread that writes */
+	struct mark_file *marks[KV_MARKS_MAX]; /* owned; NULL: none */
+	struct mark mark;		       /* the last one that was written */
+	uint64_t marks_dirty_us; /* monotonic, since when they are not on the disk; 0: they are */
+	int mark_errno;
 };
 
 /** Open or create; see kv_open_sqlite(). */
@@ -115,6 +124,21 @@ void kv_sqlite_rollback(struct kv_sqlite *db);
  * file system a transaction of its own each time. From the thread that writes, not inside a batch. What
  * cannot be done is left: only speed is lost. */
 void kv_sqlite_extend_log(struct kv_sqlite *db);
+
+/** See kv_history(). */
+enum status kv_sqlite_history(const struct kv_sqlite *db, const struct kv_marks *marks,
+			      struct kv_history *ret, struct error *err);
+
+/** See kv_keep_marks(). */
+enum status kv_sqlite_keep_marks(struct kv_sqlite *db, const struct kv_marks *marks, struct error *err);
+
+/** After a commit, before anybody knows of it. */
+void kv_sqlite_write_marks(struct kv_sqlite *db);
+
+/** Have them on the disk when they were not for a second, or (@is_last) in any case. Returns when to call
+ * again, of the monotonic clock; 0: after the next commit. From the thread that writes, outside of a batch.
+ */
+uint64_t kv_sqlite_sync_marks(struct kv_sqlite *db, bool is_last);
 
 /** Leave the files as they are from here on: no checkpoint at close after a failed commit. */
 void kv_sqlite_freeze(struct kv_sqlite *db);

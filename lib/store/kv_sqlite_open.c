@@ -385,6 +385,7 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 	if (!db)
 		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
 	db->lock_fd = TAKE_FD(lock_fd);
+	db->is_unmarked = presence == PRESENCE_MISSING;
 	st = open_existing(db, err);
 	if (st != STATUS_OK)
 		return st;
@@ -396,6 +397,8 @@ void kv_sqlite_close(struct kv_sqlite *db)
 {
 	if (!db)
 		return;
+	for (size_t i = 0; i < KV_MARKS_MAX; i++)
+		mark_close(db->marks[i]);
 	for (size_t i = 0; i < QUERY_N; i++)
 		(void)sqlite3_finalize(db->statements[i]);
 	(void)sqlite3_close(db->db); /* folds the log into the file; if that fails, the next open does it */

@@ -80,6 +80,7 @@ enum status kv_sqlite_upgrade(struct kv_sqlite *db, struct error *err)
 	int version = KV_SQLITE_SCHEMA;
 	int rc = query_version(db->db, &version);
 
+	db->is_unmarked = db->is_unmarked || version < KV_SQLITE_SCHEMA_MARKED;
 	if (rc == SQLITE_OK && version < KV_SQLITE_SCHEMA)
 		rc = upgrade(db->db, version);
 	if (rc == SQLITE_OK)

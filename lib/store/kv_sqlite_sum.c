@@ -1,21 +1,12 @@
 /* The checksum of a record: what the disk gives back is what was written, or an error, never another state.
- * FNV-1a: every step is one to one, so that no change of one byte leaves the sum as it was, and it costs a
- * multiplication per byte. It is against disks and memory, not against people, who could compute it too. */
+ */
 
+#include "store/checksum.h"
 #include "store/kv_sqlite_internal.h"
 
 #include <string.h>
 
 enum { NUMBER_BYTES = 8 };
-
-static uint64_t add_bytes(uint64_t sum, const void *bytes, size_t n)
-{
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < n; i++)
-		sum = (sum ^ p[i]) * UINT64_C(0x100000001b3);
-	return sum;
-}
 
 static uint64_t add_number(uint64_t sum, uint64_t number)
 {
@@ -23,17 +14,17 @@ static uint64_t add_number(uint64_t sum, uint64_t number)
 
 	for (size_t i = 0; i < NUMBER_BYTES; i++)
 		bytes[i] = (uint8_t)(number >> (8 * i));
-	return add_bytes(sum, bytes, sizeof(bytes));
+	return checksum_add(sum, bytes, sizeof(bytes));
 }
 
 /* The key with its NUL, which no key contains: where it ends is part of the sum. */
 uint64_t kv_sqlite_sum(const struct kv_item *item)
 {
-	uint64_t sum = add_bytes(UINT64_C(0xcbf29ce484222325), item->key, strlen(item->key) + 1);
+	uint64_t sum = checksum_add(CHECKSUM_INIT, item->key, strlen(item->key) + 1);
 
 	sum = add_number(sum, item->create_revision);
 	sum = add_number(sum, item->mod_revision);
-	return add_bytes(sum, item->value, item->len);
+	return checksum_add(sum, item->value, item->len);
 }
 
 static void run_sum(sqlite3_context *context, int n, sqlite3_value **values)

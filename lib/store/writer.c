@@ -17,6 +17,7 @@ struct writer {
 	pthread_t thread;
 	int done_fd;	    /* eventfd */
 	uint64_t commit_us; /* of the last batch; of the thread */
+	uint64_t marks_us;  /* when the marks are due on the disk, 0: not before the next commit; likewise */
 
 	pthread_mutex_t lock; /* for everything below */
 	pthread_cond_t work;
@@ -65,8 +66,19 @@ static void take_head(struct writer *w, struct batch *batch)
 	assert((w->n_queued == 0) == STAILQ_EMPTY(&w->queue));
 }
 
+/* Returns false when the marks are due before there is any. */
+static bool wait_for_work(struct writer *w)
+{
+	const struct timespec due = {.tv_sec = (time_t)(w->marks_us / USEC_PER_SEC),
+				     .tv_nsec = (long)(w->marks_us % USEC_PER_SEC * 1000)};
+
+	if (w->marks_us == 0)
+		return pthread_cond_wait(&w->work, &w->lock) == 0;
+	return pthread_cond_clockwait(&w->work, &w->lock, CLOCK_MONOTONIC, &due) != ETIMEDOUT;
+}
+
 /* Wait for work. Returns false when there is none left and the writer has to end. An empty batch is a call to
- * trim the change feed while nobody waits. */
+ * trim the change feed while nobody waits, or to bring the marks to the disk. */
 static bool take_batch(struct writer *w, struct batch *batch)
 {
 	bool is_ending;
@@ -76,7 +88,8 @@ static bool take_batch(struct writer *w, struct batch *batch)
 	while (STAILQ_EMPTY(&w->queue) && !w->is_stopping &&
 	       !(w->failure.status == STATUS_OK && kv_sqlite_has_trim(w->db))) {
 		w->is_waiting = true;
-		(void)pthread_cond_wait(&w->work, &w->lock);
+		if (!wait_for_work(w))
+			break;
 	}
 	w->is_waiting = false;
 	is_ending = STAILQ_EMPTY(&w->queue) && w->is_stopping;
@@ -200,6 +213,7 @@ static void give_back(struct writer *w, struct batch *batch, const struct error 
 		if (batch->transactions > w->stats.largest_batch)
 			w->stats.largest_batch = batch->transactions;
 	}
+	w->stats.mark_errno = w->db->mark_errno;
 	STAILQ_CONCAT(&w->done, &batch->list);
 	(void)pthread_mutex_unlock(&w->lock);
 	/* Fails only when the counter is full, and then the descriptor is readable as it has to be. */
@@ -214,12 +228,15 @@ static void *writer_main(void *userdata)
 	struct batch batch;
 
 	while (take_batch(w, &batch)) {
-		if (failure.status == STATUS_OK && apply_batch(w, &batch, &failure) != STATUS_OK)
+		bool is_work = !STAILQ_EMPTY(&batch.list) || kv_sqlite_has_trim(w->db);
+
+		if (failure.status == STATUS_OK && is_work && apply_batch(w, &batch, &failure) != STATUS_OK)
 			kv_sqlite_freeze(w->db);
 		if (failure.status != STATUS_OK)
 			fail_batch(&batch);
 		n_written += batch.is_written;
 		give_back(w, &batch, &failure);
+		w->marks_us = kv_sqlite_sync_marks(w->db, false);
 		if (failure.status == STATUS_OK && batch.is_written && n_written == WRITER_EXTEND_COMMITS)
 			kv_sqlite_extend_log(w->db);
 	}

@@ -22,6 +22,7 @@ struct writer_stats {
 	uint64_t commits;
 	uint64_t transactions;
 	uint64_t largest_batch;
+	int mark_errno;
 };
 
 /** The most submissions that the next commit takes of @n_queued, where the last one took @commit_us: half of

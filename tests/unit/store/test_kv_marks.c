@@ -1,0 +1,463 @@
+/* A store that goes back in time is found out by what stands beside it. */
+
+#include "fixture.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "store/mark.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 64 << 20, MARK_SIZE = 1024, EPOCH = 7 };
+
+static struct {
+	int write_errno; /* of every pwrite(); 0: it is done */
+	unsigned int syncs;
+} disk;
+
+ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at);
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+/* sqlite has its own: these are of the marks alone */
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at)
+{
+	if (disk.write_errno == 0)
+		return __real_pwrite(fd, bytes, n, at);
+	errno = disk.write_errno;
+	return -1;
+}
+
+int __wrap_fdatasync(int fd)
+{
+	disk.syncs++;
+	return __real_fdatasync(fd);
+}
+
+struct paths {
+	char wal[TEMP_PATH_SIZE], shm[TEMP_PATH_SIZE], mark[TEMP_PATH_SIZE], second[TEMP_PATH_SIZE];
+};
+
+static struct paths paths_of(const struct fixture *f)
+{
+	struct paths p;
+
+	(void)temp_dir_path(p.wal, f->dir, "test.db-wal");
+	(void)temp_dir_path(p.shm, f->dir, "test.db-shm");
+	(void)temp_dir_path(p.mark, f->dir, "test.mark");
+	(void)temp_dir_path(p.second, f->dir, "second.mark");
+	return p;
+}
+
+static struct kv_marks marks_of(const struct paths *p)
+{
+	return (struct kv_marks){.paths = {p->mark}, .store_id = "s1", .epoch = EPOCH};
+}
+
+static void open_marked(struct fixture *f)
+{
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+
+	fixture_open(f);
+	assert_int_equal(kv_keep_marks(f->kv, &marks, NULL), STATUS_OK);
+}
+
+static void put_n(struct fixture *f, int n)
+{
+	for (int i = 0; i < n; i++) {
+		char key[32];
+
+		(void)str_format(key, sizeof(key), "key/%03d", i);
+		(void)put(f, key, "a value that has been acknowledged");
+	}
+}
+
+/* As kill -9 leaves it: with a log. */
+static void write_and_die(struct fixture *f, int n)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		fixture_after_fork(f);
+		open_marked(f);
+		put_n(f, n);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static struct kv_history history_with(struct fixture *f, const struct kv_marks *marks)
+{
+	struct kv_history history;
+
+	fixture_open(f);
+	assert_int_equal(kv_history(f->kv, marks, &history, NULL), STATUS_OK);
+	fixture_close(f);
+	return history;
+}
+
+static struct kv_history history_of(struct fixture *f)
+{
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+
+	return history_with(f, &marks);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+	cleanup_free char *bytes = NULL;
+	size_t n;
+
+	assert_int_equal(file_read(from, FILE_MAX, &bytes, &n), 0);
+	assert_int_equal(file_write_atomic(to, 0600, bytes, n), 0);
+}
+
+static void remove_log(struct fixture *f)
+{
+	struct paths p = paths_of(f);
+
+	assert_int_equal(unlink(p.wal), 0);
+	(void)unlink(p.shm);
+}
+
+static void cut_log(struct fixture *f)
+{
+	struct paths p = paths_of(f);
+	struct stat st;
+
+	assert_int_equal(stat(p.wal, &st), 0);
+	assert_int_equal(truncate(p.wal, st.st_size - 1), 0);
+	(void)unlink(p.shm);
+}
+
+static void flip_bit_in_log(struct fixture *f)
+{
+	struct paths p = paths_of(f);
+	cleanup_free char *bytes = NULL;
+	size_t n;
+
+	assert_int_equal(file_read(p.wal, FILE_MAX, &bytes, &n), 0);
+	bytes[n / 2] ^= 4;
+	assert_int_equal(file_write_atomic(p.wal, 0600, bytes, n), 0);
+	(void)unlink(p.shm);
+}
+
+static void remove_store(struct fixture *f)
+{
+	remove_log(f);
+	assert_int_equal(unlink(f->path), 0);
+}
+
+static void copy_back(struct fixture *f)
+{
+	char early[TEMP_PATH_SIZE];
+
+	remove_log(f);
+	copy_file(temp_dir_path(early, f->dir, "early.db"), f->path);
+}
+
+static void a_store_that_went_back_is_behind_its_mark(void **state)
+{
+	static void (*const ways[])(struct fixture * f) = {remove_log, cut_log, flip_bit_in_log, remove_store,
+							   copy_back};
+	struct fixture *f = *state;
+	char early[TEMP_PATH_SIZE];
+
+	(void)temp_dir_path(early, f->dir, "early.db");
+	open_marked(f);
+	(void)put(f, "first", "1");
+	fixture_close(f);
+	copy_file(f->path, early);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct kv_history history;
+		struct paths p = paths_of(f);
+
+		copy_file(early, f->path);
+		(void)unlink(p.mark);
+		write_and_die(f, 20);
+		ways[i](f);
+		history = history_of(f);
+		assert_true(history.is_behind);
+		assert_int_equal(history.epoch, EPOCH);
+		assert_int_equal(history.revision, 21);
+		assert_non_null(strstr(history.why, p.mark));
+	}
+}
+
+static void a_store_that_was_closed_or_killed_is_not_behind(void **state)
+{
+	struct fixture *f = *state;
+
+	open_marked(f);
+	put_n(f, 10);
+	fixture_close(f);
+	assert_false(history_of(f).is_behind);
+	for (int i = 0; i < 5; i++) {
+		write_and_die(f, 7);
+		assert_false(history_of(f).is_behind);
+	}
+	assert_int_equal(history_of(f).revision, 45);
+}
+
+static void a_store_of_a_later_epoch_is_not_behind_whatever_its_revision(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+
+	write_and_die(f, 20);
+	remove_store(f);
+	marks.epoch = EPOCH + 1;
+	marks.store_id = "s2";
+	assert_false(history_with(f, &marks).is_behind);
+	marks.epoch = EPOCH - 1;
+	marks.store_id = "s1";
+	assert_non_null(strstr(history_with(f, &marks).why, "of a later epoch"));
+}
+
+static void another_store_of_the_same_epoch_is_behind(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+
+	open_marked(f);
+	put_n(f, 3);
+	fixture_close(f);
+	marks.store_id = "s2";
+	assert_non_null(strstr(history_with(f, &marks).why, "of another store"));
+	marks.store_id = ""; /* it has none yet */
+	assert_false(history_with(f, &marks).is_behind);
+}
+
+static void a_store_without_its_mark_is_behind_unless_it_never_had_one(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	sqlite3 *db = NULL;
+
+	assert_false(history_of(f).is_behind); /* it is new */
+	open_marked(f);
+	put_n(f, 3);
+	fixture_close(f);
+	assert_int_equal(unlink(p.mark), 0);
+	assert_non_null(strstr(history_of(f).why, "missing or damaged"));
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK); /* as the schema before marks has it */
+	assert_int_equal(
+		sqlite3_exec(db,
+			     "PRAGMA user_version=3; DROP TABLE kv; DROP TABLE position;"
+			     "CREATE TABLE kv(key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL,"
+			     " create_revision INTEGER NOT NULL, mod_revision INTEGER NOT NULL, text TEXT)"
+			     " STRICT;"
+			     "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK (id = 1),"
+			     " revision INTEGER NOT NULL, compacted INTEGER NOT NULL) STRICT;"
+			     "INSERT INTO position VALUES (1, 7, 7); DELETE FROM changes;",
+			     NULL, NULL, NULL),
+		SQLITE_OK);
+	(void)sqlite3_close(db);
+	assert_false(history_of(f).is_behind);
+	assert_true(history_of(f).is_behind); /* by then it is of this one */
+}
+
+static void a_second_mark_speaks_for_a_first_one_that_is_lost(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+
+	marks.paths[1] = p.second;
+	assert_false(history_with(f, &marks).is_behind);
+	fixture_open(f);
+	assert_int_equal(kv_keep_marks(f->kv, &marks, NULL), STATUS_OK);
+	put_n(f, 3);
+	fixture_close(f);
+	assert_int_equal(unlink(p.mark), 0);
+	assert_false(history_with(f, &marks).is_behind);
+	assert_int_equal(unlink(f->path), 0); /* with the whole folder */
+	assert_true(history_with(f, &marks).is_behind);
+}
+
+static void a_mark_that_cannot_be_opened_is_an_error_and_not_left_out(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+	struct kv_history history;
+	struct error err;
+
+	fixture_open(f);
+	assert_int_equal(symlink("elsewhere", p.mark), 0);
+	assert_int_not_equal(kv_history(f->kv, &marks, &history, &err), STATUS_OK);
+	assert_non_null(strstr(err.msg, p.mark));
+	assert_int_equal(unlink(p.mark), 0);
+	assert_int_equal(file_write_atomic(p.mark, 0600, "127.0.0.1 localhost\n", 20), 0);
+	assert_int_equal(kv_history(f->kv, &marks, &history, &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(kv_keep_marks(f->kv, &marks, &err), STATUS_FAILED_PRECONDITION);
+}
+
+struct watcher {
+	const char *path;
+	int n_seen;
+};
+
+static void look_at_mark(uint64_t revision, const struct error *err, void *userdata)
+{
+	struct watcher *watcher = userdata;
+	struct mark mark;
+
+	assert_null(err);
+	assert_int_equal(mark_read(watcher->path, &mark, NULL), STATUS_OK);
+	assert_true(mark.revision >= revision);
+	assert_string_equal(mark.store_id, "s1");
+	watcher->n_seen++;
+}
+
+static void what_is_answered_stands_in_the_mark(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct watcher watcher = {.path = p.mark};
+
+	open_marked(f);
+	for (int i = 0; i < 50; i++) {
+		struct kv_op op = {.key = "a", .value = "1", .len = 1};
+
+		assert_int_equal(kv_submit(f->kv, &(struct kv_txn){.ops = &op, .n_ops = 1}, look_at_mark,
+					   &watcher, NULL),
+				 STATUS_OK);
+		while (i % 3 == 0 && watcher.n_seen <= i)
+			assert_true(sd_event_run(f->event, PATIENCE_US) > 0);
+	}
+	while (watcher.n_seen < 50)
+		assert_true(sd_event_run(f->event, PATIENCE_US) > 0);
+}
+
+static bool put_one(struct kv_rewrite *rewrite)
+{
+	return kv_rewrite_put(rewrite, &(struct kv_op){.key = "r", .value = "1", .len = 1}, NULL) ==
+	       STATUS_OK;
+}
+
+static enum status rewrite_one(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	(void)userdata;
+	(void)err;
+	return put_one(rewrite) ? STATUS_OK : STATUS_INTERNAL;
+}
+
+static void a_rewrite_stands_in_the_mark(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct mark mark;
+
+	open_marked(f);
+	assert_int_equal(kv_rewrite(f->kv, rewrite_one, NULL, NULL), STATUS_OK);
+	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_OK);
+	assert_int_equal(mark.revision, 1);
+}
+
+static void many_commits_cost_about_one_sync_of_the_mark_a_second(void **state)
+{
+	struct fixture *f = *state;
+
+	open_marked(f);
+	disk.syncs = 0;
+	put_n(f, 50);
+	assert_in_range(disk.syncs, 0, 2); /* on any disk that does 25 commits a second */
+	disk.syncs = 0;
+	for (int i = 0; i < 300 && disk.syncs == 0; i++) /* nobody writes any more */
+		(void)sd_event_run(f->event, 10000);
+	assert_int_equal(disk.syncs, 1);
+	(void)put(f, "last", "1");
+	disk.syncs = 0;
+	fixture_close(f);
+	assert_in_range(disk.syncs, 1, 1 + 17 * 16); /* with the log's, if it was extended */
+}
+
+static void a_mark_that_cannot_be_written_fails_nothing_and_is_told(void **state)
+{
+	struct fixture *f = *state;
+
+	open_marked(f);
+	assert_int_equal(kv_stats(f->kv).mark_errno, 0);
+	disk.write_errno = EIO;
+	(void)put(f, "a", "1");
+	assert_int_equal(kv_stats(f->kv).mark_errno, EIO);
+	disk.write_errno = 0;
+	(void)put(f, "a", "2");
+	assert_int_equal(kv_stats(f->kv).mark_errno, 0);
+}
+
+static void a_damaged_slot_leaves_the_other_one(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	cleanup_free char *bytes = NULL;
+	cleanup_close int fd = -EBADF;
+	struct mark mark;
+	int n_lost = 0;
+	size_t n;
+
+	open_marked(f);
+	put_n(f, 10);
+	fixture_close(f);
+	assert_int_equal(file_read(p.mark, FILE_MAX, &bytes, &n), 0);
+	assert_int_equal(n, MARK_SIZE);
+	fd = open(p.mark, O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	for (size_t bit = 0; bit < 8 * n; bit++) {
+		char flipped = (char)(bytes[bit / 8] ^ (1 << (bit % 8)));
+
+		assert_int_equal(pwrite(fd, &flipped, 1, (off_t)(bit / 8)), 1);
+		assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_OK);
+		assert_in_range(mark.revision, 9, 10);
+		assert_int_equal(mark.epoch, EPOCH);
+		n_lost += mark.revision == 9;
+		assert_int_equal(pwrite(fd, &bytes[bit / 8], 1, (off_t)(bit / 8)), 1);
+	}
+	assert_in_range(n_lost, 8 * 60, 8 * 80); /* every bit of the newer slot */
+	memset(bytes, 0, n);
+	assert_int_equal(file_write_atomic(p.mark, 0600, bytes, n), 0);
+	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_DATA_LOSS);
+	assert_true(history_of(f).is_behind);
+	open_marked(f); /* and is made anew */
+	fixture_close(f);
+	assert_false(history_of(f).is_behind);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup_closed, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_store_that_went_back_is_behind_its_mark),
+		TEST(a_store_that_was_closed_or_killed_is_not_behind),
+		TEST(a_store_of_a_later_epoch_is_not_behind_whatever_its_revision),
+		TEST(another_store_of_the_same_epoch_is_behind),
+		TEST(a_store_without_its_mark_is_behind_unless_it_never_had_one),
+		TEST(a_second_mark_speaks_for_a_first_one_that_is_lost),
+		TEST(a_mark_that_cannot_be_opened_is_an_error_and_not_left_out),
+		TEST(what_is_answered_stands_in_the_mark),
+		TEST(a_rewrite_stands_in_the_mark),
+		TEST(many_commits_cost_about_one_sync_of_the_mark_a_second),
+		TEST(a_mark_that_cannot_be_written_fails_nothing_and_is_told),
+		TEST(a_damaged_slot_leaves_the_other_one),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
