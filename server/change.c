@@ -413,6 +413,16 @@ static enum status submit(struct server *server, const struct change *change, st
 	return st;
 }
 
+enum status change_check(const struct server *server, struct error *err)
+{
+	if (!server->is_superseded)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_UNAVAILABLE, 0,
+		"another store takes the place of this one: nothing is taken or acknowledged until the "
+		"server has started again, in a second or two; ask again then");
+}
+
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,
 			  struct error *err)
 {
@@ -426,6 +436,9 @@ enum status change_commit(struct server *server, struct change *change, change_d
 			*err = change->error;
 		return change->status;
 	}
+	st = change_check(server, err);
+	if (st != STATUS_OK)
+		return st;
 	commit = calloc(1, sizeof(*commit));
 	if (!commit)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");

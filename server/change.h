@@ -4,6 +4,8 @@
  * change_put_*() stages copies; change_commit() submits them to the store as one transaction and, once that
  * was accepted, applies them to memory, so that the next request sees them; the done function runs when they
  * are durable, and only then may anybody outside be told. A change that fails half-way has changed nothing.
+ * Once another store is to take the place of this one (server.is_superseded) every change is refused, and so
+ * is the empty one by which an answer waits for those before it.
  * When the store cannot commit, memory is ahead of the disk: the server ends (server_fail) and starts again
  * from the store. */
 
@@ -84,6 +86,9 @@ void change_put_floor(struct change *change, uint64_t generation_floor);
 
 /** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */
 typedef void change_done_fn(struct server *server, void *userdata);
+
+/** May anything change, or be acknowledged? STATUS_UNAVAILABLE once another store takes the place. */
+enum status change_check(const struct server *server, struct error *err);
 
 /** Submit and apply. @done may be NULL. An empty change is durable as soon as everything before it is. */
 enum status change_commit(struct server *server, struct change *change, change_done_fn *done, void *userdata,

@@ -52,6 +52,11 @@ void reply_durable(struct server *server, struct rpc_call *call, ProtobufCMessag
 		reply_error(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
+	if (change_check(server, &err) != STATUS_OK) {
+		protobuf_c_message_free_unpacked(message, NULL);
+		rpc_call_fail(call, &err);
+		return;
+	}
 	if (kv_stats(server->kv).pending == 0) {
 		rpc_call_reply(call, message);
 		protobuf_c_message_free_unpacked(message, NULL);

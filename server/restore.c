@@ -159,7 +159,7 @@ static enum status restart_expiry(struct restore *restore, struct error *err)
 
 static enum status check_idle(const struct server *server, struct error *err)
 {
-	if (server->restore && (server->restore->job || server->restore->is_decided))
+	if (server->restore && (server->restore->call || server->restore->is_decided))
 		return error_set(err, STATUS_ABORTED, 0,
 				 "a copy is being applied; the server starts again when that is done");
 	return STATUS_OK;
@@ -309,27 +309,53 @@ static enum status decide(struct restore *restore, struct error *err)
 	return STATUS_OK;
 }
 
-static void on_prepared(const struct error *error, void *userdata)
+static void refuse(struct restore *restore, const struct error *err)
+{
+	struct server *server = restore->server;
+	struct rpc_call *call = TAKE_PTR(restore->call);
+
+	server->is_superseded = false;
+	reply_refused(server, call, what_apply, err);
+	forget(server);
+}
+
+/* All that was submitted is answered, the record of who restored too, and nothing else is. */
+static void on_settled(uint64_t revision, const struct error *error, void *userdata)
 {
 	Holdfast__V1__ApplyRestoreResponse response = HOLDFAST__V1__APPLY_RESTORE_RESPONSE__INIT;
-	struct restore *restore = userdata;
-	struct server *server = restore->server;
-	struct rpc_call *call = restore->call;
+	struct server *server = userdata;
+	struct restore *restore = server->restore;
 	struct error err = {.status = STATUS_OK};
 
-	restore->job = NULL;
-	restore->call = NULL;
+	(void)revision;
+	if (!restore) /* the server ends */
+		return;
 	if (error)
 		err = *error;
 	if (err.status != STATUS_OK || decide(restore, &err) != STATUS_OK) {
-		reply_refused(server, call, what_apply, &err);
-		forget(server);
+		refuse(restore, &err);
 		return;
 	}
 	response.epoch = restore->result.epoch;
 	response.index = restore->result.index;
 	response.nodes_to_report = restore->result.nodes;
-	reply_durable(server, call, message_copy(&response.base)); /* with the record of who did it */
+	rpc_call_reply(TAKE_PTR(restore->call), &response.base);
+}
+
+static void on_prepared(const struct error *error, void *userdata)
+{
+	struct restore *restore = userdata;
+	struct server *server = restore->server;
+	struct error err = {.status = STATUS_OK};
+
+	restore->job = NULL;
+	if (error) {
+		refuse(restore, error);
+		return;
+	}
+	server->is_superseded = true;
+	if (kv_barrier(server->kv, on_settled, server, &err) != STATUS_OK)
+		refuse(restore, &err);
 }
 
 static uint64_t epoch_of(struct server *server)

@@ -81,6 +81,7 @@ struct server {
 	sd_event_source *absent_timer; /* owned; when the next node counts as down, see absent.h */
 	int64_t started_ms;	       /* nodes without a session are missed since then at the earliest */
 	bool is_ending;		       /* sessions end because the server does */
+	bool is_superseded; /* another store takes the place: nothing of this one is acknowledged */
 	bool failed;
 	bool restarting;
 };

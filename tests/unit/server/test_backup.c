@@ -351,6 +351,54 @@ static void the_audit_of_the_copy_goes_on_with_the_restore(void **state)
 	assert_non_null(strstr(why, "epoch 2, "));
 }
 
+/* Its receipt stays with the node, which says it again. */
+static void nothing_is_acknowledged_once_a_restore_was_answered(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	struct claim claim;
+	struct error err;
+	uint64_t last;
+	char id[64];
+	int n_acks;
+
+	take_volume(f);
+	take_copy(f, &copy);
+	send_copy(f, &copy, id);
+	assert_int_equal(apply(f, id, "test", NULL, NULL), STATUS_OK);
+	last = kv_revision(f->server->kv);
+	claim = claim_of(f, ALLOC_1);
+	n_acks = f->n1.acks;
+	fake_node_send_released(&f->n1, &claim);
+	assert_int_equal(stop_alloc(f, ALLOC_1, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "another store takes the place"));
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_UNAVAILABLE); /* as it is already */
+	UNTIL(f, f->server->restarting);
+	assert_int_equal(f->n1.acks, n_acks);
+	assert_int_equal(kv_revision(f->server->kv), last);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	restart(f);
+}
+
+/* The decision cannot be written: the store goes on being the store. */
+static void a_restore_that_cannot_be_decided_leaves_the_server_as_it_was(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	char note[PATH_MAX];
+	struct error err;
+	char id[64];
+
+	take_volume(f);
+	take_copy(f, &copy);
+	send_copy(f, &copy, id);
+	(void)str_format(note, sizeof(note), "%s/restore.pending", f->dir);
+	assert_int_equal(mkdir(note, 0700), 0);
+	assert_int_not_equal(apply(f, id, "test", NULL, &err), STATUS_OK);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(rmdir(note), 0);
+}
+
 /* The copy as somebody else has made it. */
 static void tamper(struct fixture *f, const struct copy *copy, const char *sql, struct copy *ret)
 {
@@ -640,6 +688,8 @@ int main(void)
 		TEST(a_node_gets_no_backup),
 		TEST(a_restored_server_is_as_the_copy_in_a_new_epoch),
 		TEST(the_audit_of_the_copy_goes_on_with_the_restore),
+		TEST(nothing_is_acknowledged_once_a_restore_was_answered),
+		TEST(a_restore_that_cannot_be_decided_leaves_the_server_as_it_was),
 		TEST(a_hostile_copy_is_refused_and_the_store_stays),
 		TEST(a_copy_with_a_page_of_rubbish_never_crashes_the_server),
 		TEST(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy),
