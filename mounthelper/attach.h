@@ -5,6 +5,12 @@
 #include "outcome.h"
 #include "trees.h"
 
+/* Stage mounts are inert, whatever a publish may allow: nobody but the helper shall reach them. */
+enum {
+	STAGE_FLOOR = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC |
+		      SYS_MOUNT_ATTR_NOSYMFOLLOW,
+};
+
 /* The propagation a mount shall have: private, nothing crosses; host-to-task, a slave of the peer group
  * @group, where new mounts come from; bidirectional, of the peer group @group, of any when that is 0, which
  * may be a slave of others. */

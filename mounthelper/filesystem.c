@@ -30,8 +30,7 @@ static int set_options(const struct staging *s, int fs_fd)
 
 unsigned int stage_attributes(const struct staging *s)
 {
-	unsigned int attributes = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC |
-				  SYS_MOUNT_ATTR_NOSYMFOLLOW;
+	unsigned int attributes = STAGE_FLOOR;
 
 	if (s->req->read_only)
 		attributes |= SYS_MOUNT_ATTR_RDONLY;

@@ -14,7 +14,6 @@ struct publishing {
 	char slot[SLOT_NAME_SIZE];
 	struct sys_mount_attr attr; /* of the clone, all in one call while nobody can see it */
 	struct attach attach;
-	uint64_t key; /* of the staged mount */
 };
 
 static void publishing_release(struct publishing *p)
@@ -90,7 +89,6 @@ static struct outcome open_staged(struct publishing *p)
 	if (p->attach.propagation != TICKET_PROPAGATION_PRIVATE && facts.peer_group == 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_PROPAGATION);
 	p->attach.group = facts.peer_group;
-	p->key = facts.key;
 	return OUTCOME_OK;
 }
 
@@ -130,11 +128,14 @@ static struct outcome already_there(struct publishing *p, const struct place *mo
 {
 	struct mount_facts facts = {.peer_group = 0};
 	struct outcome outcome;
-	int r = mount_facts(&p->h->mountinfo, mount, &facts);
+	int r = publish_is_of(p->h, p->alloc.fd, p->req->slot, p->req->volume);
+	bool is_ours = r > 0;
 
+	if (r >= 0)
+		r = mount_facts(&p->h->mountinfo, mount, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if (!place_is_same(mount, &p->staged) || !mount_shows(&facts, p->attach.attributes))
+	if (!is_ours || !place_is_same(mount, &p->staged) || !mount_shows(&facts, p->attach.attributes))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	outcome = attach_mend(p->h, mount, p->attach.propagation, p->attach.group);
 	if (outcome.status != MH_OK)
@@ -153,8 +154,13 @@ static struct outcome publish_new(struct publishing *p)
 	r = sys_mount_setattr(p->attach.mount_fd, "", AT_EMPTY_PATH, &p->attr);
 	if (r < 0)
 		return outcome_kernel(STEP_RESTRICT, r);
-	/* before the mount is there, so that a death leaves the count too high, never too low */
-	r = counts_begin_publish(p->h, p->req->volume, p->key);
+	/* before the mount is there, so that a death leaves a mark and a count too many, never one too few */
+	r = publish_mark(p->alloc.fd, p->req->slot, p->req->volume);
+	if (r == -EEXIST)
+		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
+	if (r < 0)
+		return outcome_kernel(STEP_DIRECTORY, r);
+	r = counts_begin_publish(p->h, p->req->volume);
 	if (r < 0)
 		return r == -EMFILE ? outcome_stop(MH_LIMIT, STEP_STATE, REASON_MAX_PUBLISHED)
 				    : outcome_kernel(STEP_STATE, r);
@@ -162,7 +168,7 @@ static struct outcome publish_new(struct publishing *p)
 	if (outcome.status == MH_OK)
 		outcome.state |= MH_STATE_PUBLISHED;
 	else if (outcome.status != MH_INTERNAL) /* then it may stand there all the same */
-		counts_end_publish(p->h, p->req->volume, false);
+		counts_end_publish(p->h, p->req->volume);
 	return outcome;
 }
 
@@ -179,13 +185,19 @@ static struct outcome publish(struct publishing *p)
 	return r < 0 ? outcome_kernel(STEP_DIRECTORY, r) : publish_new(p);
 }
 
-/* Remove an empty directory of a publish that did not come about; a mount or another slot there refuses. */
-static void tidy(const struct helper *h, int dir_fd, const char *name)
+/* Remove the empty directories of a publish that did not come about; a mount or another slot there refuses.
+ */
+static void tidy(const struct publishing *p)
 {
-	cleanup_place struct place left = PLACE_INIT;
+	const struct helper *h = p->h;
+	struct place left = PLACE_INIT;
 
-	if (place_open(dir_fd, name, &left) == 0 && place_is_own(h, &h->publish, &left))
-		(void)sys_rmdirat(dir_fd, name);
+	if (place_look(p->alloc.fd, p->slot, &left) == 0 && place_is_own(h, &h->publish, &left))
+		(void)sys_rmdirat(p->alloc.fd, p->slot);
+	if (place_look(p->alloc.fd, p->slot, &left) == -ENOENT)
+		(void)publish_unmark(p->alloc.fd, p->req->slot, p->req->volume);
+	if (place_is_own(h, &h->publish, &p->alloc))
+		(void)sys_rmdirat(h->publish.fd, p->req->alloc);
 }
 
 struct outcome op_publish(struct helper *h, const struct mh_publish *req, const struct admission *admission)
@@ -206,9 +218,7 @@ struct outcome op_publish(struct helper *h, const struct mh_publish *req, const 
 		outcome = open_alloc(&p);
 	if (outcome.status == MH_OK)
 		outcome = publish(&p);
-	if (outcome.status != MH_OK && outcome.status != MH_ALREADY && p.alloc.fd >= 0) {
-		tidy(h, p.alloc.fd, p.slot);
-		tidy(h, h->publish.fd, req->alloc);
-	}
+	if (outcome.status != MH_OK && outcome.status != MH_ALREADY && p.alloc.fd >= 0)
+		tidy(&p);
 	return outcome;
 }

@@ -1,6 +1,7 @@
 /* UNPUBLISH and UNSTAGE: unmount what stands at one name, if it is what was meant and nothing needs it, and
  * remove the directory. */
 
+#include "attach.h"
 #include "ops.h"
 #include "trees.h"
 
@@ -8,10 +9,15 @@ struct removal {
 	struct helper *h;
 	const char *volume;
 	bool detach;
-	const struct state_slot *slot; /* UNSTAGE: what is known of the volume */
 	struct outcome (*check)(struct removal *r, const struct place *mount); /* may it go? */
+	/* of UNPUBLISH */
+	int alloc_fd;
+	uint8_t slot;
+	/* of UNSTAGE */
+	const struct state_slot *staged; /* what is known of the volume */
+	bool is_plugins;		 /* below its directory, where the plugin mounts as it likes */
+	/* what was done */
 	bool unmounted;
-	bool is_uncounted; /* whose publish it was is not known for sure: the count stays too high */
 	struct place last; /* what was unmounted last, released */
 	char type[16];	   /* of its file system; of UNSTAGE alone */
 };
@@ -59,51 +65,36 @@ static struct outcome take_away(struct removal *r, int dir_fd, const char *name)
 	return e < 0 ? outcome_kernel(STEP_REMOVE, e) : OUTCOME_OK;
 }
 
-/* Is @volume of class csi, whose plugin mounts anew as it likes? */
-static bool is_plugins(const struct helper *h, const char *volume)
+/* What the helper attaches stands on the tree itself; on another mount there is only what somebody stacked.
+ */
+static struct outcome may_be_ours(const struct tree *tree, const struct mount_facts *facts)
 {
-	cleanup_place struct place folder = PLACE_INIT;
-
-	return place_open(h->stage.fd, volume, &folder) == 0 && place_is_own(h, &h->stage, &folder);
+	return facts->parent == tree->line[0].mount_id
+		       ? OUTCOME_OK
+		       : outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_STACKED);
 }
 
-/* What is published must be the volume, as it is staged or as it was when it was published: a csi plugin that
- * died mounts anew. What no staged volume explains may go under any name: somebody unmounted its stage by
- * hand. */
 static struct outcome may_unpublish(struct removal *r, const struct place *mount)
 {
-	struct census census = {.staged = 0};
 	struct mount_facts facts = {.peer_group = 0};
-	bool is_staged = false;
-	int e;
+	int e = mount_flags(&r->h->mountinfo, mount, &facts);
 
-	for (int read_only = 0; read_only < 2; read_only++) {
-		cleanup_place struct place staged = PLACE_INIT;
-
-		e = volume_open(r->h, r->volume, read_only, &staged);
-		if (e == 0 && place_is_same(&staged, mount))
-			return OUTCOME_OK;
-		is_staged |= e != -ENOENT; /* also what cannot be looked at */
-	}
-	e = mount_facts(&r->h->mountinfo, mount, &facts);
+	if (e == 0)
+		e = publish_is_of(r->h, r->alloc_fd, r->slot, r->volume);
 	if (e < 0)
 		return outcome_kernel(STEP_OPEN, e);
-	if (counts_has_publish(r->h, r->volume, facts.key))
-		return OUTCOME_OK;
-	if (is_staged && !is_plugins(r->h, r->volume))
+	if (e == 0)
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
-	r->is_uncounted = is_staged;
-	census.keys[0] = facts.key;
-	e = census_take(r->h, &census);
-	if (e < 0)
-		return outcome_kernel(STEP_TABLE, e);
-	return census.staged_alike == 0 ? OUTCOME_OK
-					: outcome_stop(MH_CONFLICT, STEP_TABLE, REASON_OTHER_MOUNT);
+	return may_be_ours(&r->h->publish, &facts);
 }
 
 struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 {
-	struct removal r = {.h = h, .volume = req->volume, .detach = req->detach, .check = may_unpublish};
+	struct removal r = {.h = h,
+			    .volume = req->volume,
+			    .detach = req->detach,
+			    .check = may_unpublish,
+			    .slot = req->slot};
 	cleanup_place struct place alloc = PLACE_INIT;
 	char slot[SLOT_NAME_SIZE];
 	struct outcome outcome;
@@ -118,13 +109,15 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 		return outcome_kernel(STEP_OPEN, e);
 	if (!place_is_own(h, &h->publish, &alloc))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
+	r.alloc_fd = alloc.fd;
 	outcome = take_away(&r, alloc.fd, slot_name(req->slot, slot));
-	/* what follows asks no file system, so that lock_release() is soon enough for the table, too */
-	if (r.unmounted && !r.is_uncounted && lock_table(h->state_fd) == 0)
-		state_end_publish(h->state, req->volume, false);
+	if (r.unmounted)
+		counts_end_publish(h, req->volume);
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
-	e = sys_rmdirat(h->publish.fd, req->alloc);
+	e = publish_unmark(alloc.fd, req->slot, req->volume);
+	if (e == 0)
+		e = sys_rmdirat(h->publish.fd, req->alloc);
 	if (e < 0 && e != -ENOENT && e != -ENOTEMPTY)
 		return outcome_kernel(STEP_REMOVE, e);
 	outcome.dev_major = r.last.dev_major;
@@ -132,46 +125,46 @@ struct outcome op_unpublish(struct helper *h, const struct mh_unpublish *req)
 	return outcome;
 }
 
-/* The count of publishes is never too low. When it is not zero, or the volume was not counted, the mount
- * table decides: is a mount with the key of what is staged, or of what was published, among our publishes? */
-static struct outcome check_publishes(struct removal *r, uint64_t staged_key)
-{
-	struct census census = {.keys = {staged_key, r->slot->published_keys[0], r->slot->published_keys[1]}};
-	int e;
-
-	if (r->slot->published == 0 && (r->slot->stage != STATE_UNSTAGED || staged_key == 0))
-		return OUTCOME_OK;
-	e = census_take(r->h, &census);
-	if (e < 0)
-		return outcome_kernel(STEP_TABLE, e);
-	if (census.published_alike != 0)
-		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_PUBLISHED);
-	counts_end_publish(r->h, r->volume, true);
-	return OUTCOME_OK;
-}
-
 static struct outcome may_unstage(struct removal *r, const struct place *mount)
 {
 	struct mount_facts facts = {.peer_group = 0};
 	int e = mount_facts(&r->h->mountinfo, mount, &facts);
 
+	/* root's own, or a plugin's of before the state file was lost: STAGE makes it known again */
+	if (e == 0 && r->staged->stage == STATE_UNSTAGED && (facts.attributes & STAGE_FLOOR) != STAGE_FLOOR)
+		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_SOURCE_UNKNOWN);
 	if (e == 0 && r->detach) /* else the kernel refuses */
 		e = mount_has_submounts(&r->h->mountinfo, mount);
 	if (e < 0)
 		return outcome_kernel(STEP_TABLE, e);
 	(void)str_copy(r->type, sizeof(r->type), facts.type);
-	return e > 0 ? outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT) : check_publishes(r, facts.key);
+	if (e > 0)
+		return outcome_stop(MH_BUSY, STEP_TABLE, REASON_SUBMOUNT);
+	return r->is_plugins ? OUTCOME_OK : may_be_ours(&r->h->stage, &facts);
+}
+
+/* Is the volume published anywhere? The count is never too low; when it is not zero, or the volume is not
+ * counted, the mount table and the marks decide. What a plugin has mounted anew since does not matter. */
+static struct outcome check_publishes(const struct removal *r)
+{
+	struct census census = {.volume = r->volume};
+	bool is_none = r->staged->published == 0 && r->staged->stage != STATE_UNSTAGED;
+	int e = is_none ? 0 : census_take(r->h, &census);
+
+	if (e < 0)
+		return outcome_kernel(STEP_TABLE, e);
+	return census.of_volume == 0 ? OUTCOME_OK : outcome_stop(MH_BUSY, STEP_TABLE, REASON_PUBLISHED);
 }
 
 /* The directories of a csi plugin, and what one that died left mounted there. */
 static struct outcome take_away_inside(struct removal *r, const struct place *volume)
 {
 	static const char *const names[] = {MH_CSI_PUBLISH_RO, MH_CSI_PUBLISH_RW, MH_CSI_STAGING};
-	struct outcome outcome;
+	struct outcome outcome = OUTCOME_OK;
 
 	if (!place_is_own(r->h, &r->h->stage, volume))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_FOREIGN_DIRECTORY);
-	outcome = check_publishes(r, 0);
+	r->is_plugins = true;
 	for (size_t i = 0; i < ARRAY_SIZE(names) && outcome.status == MH_OK; i++) {
 		outcome = take_away(r, volume->fd, names[i]);
 		if (outcome.status == MH_ALREADY)
@@ -187,17 +180,19 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const 
 	struct removal r = {.h = h,
 			    .volume = req->volume,
 			    .detach = req->detach,
-			    .slot = &admission->slot,
+			    .staged = &admission->slot,
 			    .check = may_unstage};
 	struct place volume = PLACE_INIT;
-	struct outcome outcome = OUTCOME_OK;
+	struct outcome outcome = check_publishes(&r);
 	bool plugin_left;
-	int e = place_open(h->stage.fd, req->volume, &volume);
 
-	if (e == 0 && !volume.is_mount_root)
+	if (outcome.status != MH_OK)
+		return outcome;
+	if (place_open(h->stage.fd, req->volume, &volume) == 0 && !volume.is_mount_root)
 		outcome = take_away_inside(&r, &volume);
 	place_release(&volume);
 	plugin_left = r.unmounted;
+	r.is_plugins = false;
 	if (outcome.status == MH_OK)
 		outcome = take_away(&r, h->stage.fd, req->volume);
 	/* A file below is not ours, and nothing is ever removed recursively; one in place of a directory is
@@ -209,7 +204,7 @@ struct outcome op_unstage(struct helper *h, const struct mh_unstage *req, const 
 	}
 	if (outcome.status != MH_OK && outcome.status != MH_ALREADY)
 		return outcome;
-	counts_end_stage(h, req->volume);
+	counts_end_stage(h, req->volume, r.staged->published);
 	outcome.reason = plugin_left ? REASON_PLUGIN_LEFT : REASON_NONE;
 	outcome.dev_major = r.last.dev_major;
 	outcome.dev_minor = r.last.dev_minor;

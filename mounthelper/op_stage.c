@@ -51,8 +51,8 @@ static struct outcome count_in(const struct staging *s)
 					   : REASON_STATE_FULL);
 }
 
-/* The mount stands as it shall: remember of what. If it @was_there uncounted, before the table was made anew,
- * one publish too many makes UNSTAGE look. */
+/* The mount stands as it shall: remember of what. It @was_there uncounted if the table was made anew
+ * since; how often it is published is not known then. */
 static struct outcome remember(const struct staging *s, bool was_there)
 {
 	int r = lock_table(s->h->state_fd);
@@ -62,7 +62,7 @@ static struct outcome remember(const struct staging *s, bool was_there)
 	if (was_there && s->admission->slot.stage == STATE_UNSTAGED) {
 		r = state_begin_stage(s->h->state, s->req->volume, tmpfs_bytes(&s->req->source), NULL,
 				      clock_realtime_ms());
-		(void)state_begin_publish(s->h->state, s->req->volume, s->key, UINT32_MAX);
+		state_count_publishes(s->h->state, s->req->volume, STATE_UNKNOWN);
 	}
 	state_set_staged(s->h->state, s->req->volume, s->req->profile, s->admission->source_digest);
 	unlock_table(s->h->state_fd);
@@ -86,7 +86,6 @@ static struct outcome already_there(struct staging *s)
 	/* the profile decides about exec and propagation of the publishes */
 	if (was_known && !str_eq(s->admission->slot.profile, s->req->profile))
 		return outcome_stop(MH_CONFLICT, STEP_STATE, REASON_STAGED_PROFILE);
-	s->key = facts.key;
 	/* a plugin's mount stays as it is, unless publishes shall be of its peer group; what was staged to
 	 * the end had its propagation: another one is somebody's will, or the policy's that has changed */
 	if (s->class || s->propagation == TICKET_PROPAGATION_BIDIRECTIONAL)
@@ -135,7 +134,7 @@ static struct outcome stage_new(struct staging *s)
 		return outcome;
 	outcome = attach_new(s);
 	if (outcome.status != MH_OK) {
-		counts_end_stage(s->h, s->req->volume);
+		counts_end_stage(s->h, s->req->volume, 0);
 		return outcome;
 	}
 	remembered = remember(s, false);

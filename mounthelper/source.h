@@ -17,7 +17,6 @@ struct staging {
 	struct place origin; /* bind: the host's directory; block: only its device number; else nothing */
 	struct place target; /* where the volume stands or shall stand */
 	enum ticket_propagation propagation;
-	uint64_t key; /* of the mount that stood there */
 };
 
 struct source_class {
@@ -39,7 +38,7 @@ extern const struct source_class source_tmpfs;
 extern const struct source_class source_nfs4;
 extern const struct source_class source_bind;
 
-/** Stage mounts are inert, whatever a publish may allow: nobody but the helper shall reach them. */
+/** STAGE_FLOOR and what the request adds. */
 unsigned int stage_attributes(const struct staging *s);
 
 /** What all classes share that the kernel mounts by fsopen(2). */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 _Static_assert((STATE_SLOTS & (STATE_SLOTS - 1)) == 0, "slots are found by masking a hash");
-_Static_assert(sizeof(struct state_slot) == 216, "no padding");
+_Static_assert(sizeof(struct state_slot) == 200, "no padding");
 _Static_assert(sizeof(struct state_header) == 160, "no padding");
 
 /* Orders stores as the next process sees them. The kernel keeps the mapped pages of a killed process, so it
@@ -20,7 +20,8 @@ void state_open(struct state_table *table, const char *boot_id)
 	struct state_header begin = {.magic = STATE_MAGIC,
 				     .version = STATE_VERSION,
 				     .slots = STATE_SLOTS,
-				     .slot_size = sizeof(struct state_slot)};
+				     .slot_size = sizeof(struct state_slot),
+				     .published = UINT32_MAX}; /* not known: the first PUBLISH looks */
 
 	(void)str_copy(begin.boot_id, sizeof(begin.boot_id), boot_id);
 	if (memcmp(&table->header, &begin, offsetof(struct state_header, staged)) != 0) {
@@ -33,11 +34,9 @@ void state_open(struct state_table *table, const char *boot_id)
 		table->header.magic = STATE_MAGIC;
 	}
 	table->header.staged = 0;
-	table->header.published = 0;
 	table->header.tmpfs_bytes = 0;
 	for (size_t i = 0; i < STATE_SLOTS; i++) {
 		table->header.staged += table->slot[i].stage != STATE_UNSTAGED;
-		table->header.published += table->slot[i].published;
 		table->header.tmpfs_bytes += table->slot[i].tmpfs_bytes;
 	}
 }
@@ -173,39 +172,15 @@ void state_clear_staged(struct state_table *table, const char *volume)
 		set_stage(table, slot, STATE_UNSTAGED, 0);
 }
 
+void state_count_publishes(struct state_table *table, const char *volume, int32_t n)
+{
+	struct state_slot *slot = find(table, volume, -1);
+
+	if (slot)
+		slot->published += (uint32_t)n;
+}
+
 const struct state_slot *state_find(const struct state_table *table, const char *volume)
 {
 	return find((struct state_table *)(uintptr_t)table, volume, -1); /* nothing is written */
-}
-
-int state_begin_publish(struct state_table *table, const char *volume, uint64_t key, uint32_t max)
-{
-	struct state_slot *slot = find(table, volume, -1);
-
-	if (!slot)
-		return -ENOENT;
-	if (table->header.published >= max)
-		return -EMFILE;
-	if (slot->published == 0) /* then the old ones may mean somebody else's by now */
-		slot->published_keys[0] = 0;
-	if (slot->published_keys[0] != key)
-		slot->published_keys[1] = slot->published_keys[0];
-	slot->published_keys[0] = key;
-	table->header.published++;
-	BARRIER();
-	slot->published++;
-	BARRIER();
-	return 0;
-}
-
-void state_end_publish(struct state_table *table, const char *volume, bool all)
-{
-	struct state_slot *slot = find(table, volume, -1);
-	uint32_t n = !slot ? 0 : all ? slot->published : slot->published > 0;
-
-	if (n == 0)
-		return;
-	slot->published -= n;
-	BARRIER();
-	table->header.published -= n;
 }

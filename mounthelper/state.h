@@ -1,7 +1,8 @@
 #pragma once
 /* What must outlive one helper process within a boot, for all instances of one agent's block: the newest
  * generation seen of each volume, what was staged under its name, and counts, so that no request has to walk
- * the mount table. A mapped file; every function but state_open() is called with lock_table() held.
+ * the mount table. Whose publish stands where is not here: the publish tree and the mount table say it
+ * (trees.h). A mapped file; every function but state_open() is called with lock_table() held.
  *
  * Written so that SIGKILL between any two stores leaves a valid table: a slot counts only while its `valid`
  * is set, and that is stored last. A count is raised before the mount is attached and lowered after it is
@@ -17,8 +18,9 @@
 
 enum {
 	STATE_MAGIC = 0x53484d48, /* "HMHS" */
-	STATE_VERSION = 3,
-	STATE_SLOTS = 4096, /* a power of two: slots are found by hash, and never become unused again */
+	STATE_VERSION = 4,
+	STATE_UNKNOWN = 1 << 30, /* publishes: so many that the mount table is asked */
+	STATE_SLOTS = 4096,	 /* a power of two: slots are found by hash, and never become unused again */
 };
 
 enum state_stage {
@@ -31,10 +33,9 @@ struct state_slot {
 	uint32_t valid;
 	uint32_t stage; /* enum state_stage */
 	uint64_t generation;
-	uint64_t not_after_ms;	    /* of the newest ticket; afterwards an unstaged slot may be reused */
-	uint64_t tmpfs_bytes;	    /* counted for this volume */
-	uint64_t published_keys[2]; /* mount_key() of what was published last: a csi volume may have two */
-	uint32_t published;	    /* publishes of it, or more */
+	uint64_t not_after_ms; /* of the newest ticket; afterwards an unstaged slot may be reused */
+	uint64_t tmpfs_bytes;  /* counted for this volume */
+	uint32_t published;    /* publishes of it, or more; at 0 UNSTAGE need not look for them */
 	uint32_t reserved;
 	char volume[MH_LABEL_SIZE];
 	char profile[MH_LABEL_SIZE];
@@ -48,7 +49,7 @@ struct state_header {
 	uint32_t slot_size;
 	char boot_id[MH_UUID_SIZE];
 	uint32_t staged;	     /* slots that are not STATE_UNSTAGED */
-	uint32_t published;	     /* sum over the slots */
+	uint32_t published;	     /* publishes that stand, or more: never lowered but by a census */
 	uint64_t tmpfs_bytes;	     /* sum over the slots */
 	uint64_t starts_us;	     /* bucket of starts: monotonic time up to which starts are paid for */
 	struct chain_log_head trail; /* stored under the lock of the log, not of the table */
@@ -84,16 +85,11 @@ void state_set_staged(struct state_table *table, const char *volume, const char 
 /** The mount is gone, or did not come about; the generation stays. */
 void state_clear_staged(struct state_table *table, const char *volume);
 
+/** Count @n publishes more of @volume, or fewer. */
+void state_count_publishes(struct state_table *table, const char *volume, int32_t n);
+
 /** The slot of @volume, or NULL. */
 const struct state_slot *state_find(const struct state_table *table, const char *volume);
-
-/** Count one publish of @volume, of a mount with @key, before it is attached; -EMFILE when @max are counted
- * already, -ENOENT for a volume without a slot. */
-int state_begin_publish(struct state_table *table, const char *volume, uint64_t key, uint32_t max);
-
-/** One publish of @volume is gone or did not come about; or, as the mount table says, there is none at @all.
- */
-void state_end_publish(struct state_table *table, const char *volume, bool all);
 
 /* Locks between the instances of one agent's block: byte ranges of the state file. They belong to the open
  * file, so the kernel drops them with the process. Order: volume, allocation, table, and the log's last. */

@@ -13,6 +13,75 @@ char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE])
 	return ret;
 }
 
+enum { MARK_NAME_SIZE = SLOT_NAME_SIZE + 1 };
+
+static const char *mark_name(uint8_t slot, char ret[static MARK_NAME_SIZE])
+{
+	ret[0] = '.';
+	(void)slot_name(slot, ret + 1);
+	return ret;
+}
+
+/* 1, 0: it is another volume's or nobody's, -ENOENT: there is no mark at all, or another negative errno. */
+static int has_mark(int alloc_fd, uint8_t slot, const char *volume)
+{
+	char name[MARK_NAME_SIZE];
+	cleanup_place struct place mark = PLACE_INIT;
+	struct place own = PLACE_INIT;
+	int r = place_open(alloc_fd, mark_name(slot, name), &mark);
+
+	if (r < 0)
+		return r;
+	r = place_look(mark.fd, volume, &own);
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
+int publish_mark(int alloc_fd, uint8_t slot, const char *volume)
+{
+	char name[MARK_NAME_SIZE];
+	cleanup_place struct place mark = PLACE_INIT;
+	int r = sys_rmdirat(alloc_fd, mark_name(slot, name)); /* nobody's, after a death */
+
+	if (r == -ENOTEMPTY) {
+		r = has_mark(alloc_fd, slot, volume);
+		return r == 0 ? -EEXIST : r < 0 ? r : 0;
+	}
+	r = r < 0 && r != -ENOENT ? r : place_make(alloc_fd, name, &mark);
+	return r < 0 ? r : sys_mkdirat(mark.fd, volume, 0755);
+}
+
+int publish_unmark(int alloc_fd, uint8_t slot, const char *volume)
+{
+	char name[MARK_NAME_SIZE];
+	struct place mark = PLACE_INIT;
+	int r = place_open(alloc_fd, mark_name(slot, name), &mark);
+
+	if (r == 0)
+		r = sys_rmdirat(mark.fd, volume);
+	place_release(&mark);
+	if (r == 0 || r == -ENOENT)
+		r = sys_rmdirat(alloc_fd, name);
+	return r == -ENOENT || r == -ENOTEMPTY ? 0 : r;
+}
+
+int publish_is_of(const struct helper *h, int alloc_fd, uint8_t slot, const char *volume)
+{
+	char name[SLOT_NAME_SIZE];
+	struct place mount = PLACE_INIT;
+	int r = has_mark(alloc_fd, slot, volume);
+
+	if (r != -ENOENT)
+		return r;
+	r = place_look(alloc_fd, slot_name(slot, name), &mount);
+	for (int read_only = 0; read_only < 2 && r == 0; read_only++) {
+		cleanup_place struct place staged = PLACE_INIT;
+
+		if (volume_open(h, volume, read_only, &staged) == 0 && place_is_same(&staged, &mount))
+			return 1;
+	}
+	return 0;
+}
+
 bool place_is_own(const struct helper *h, const struct tree *tree, const struct place *place)
 {
 	return !place->is_mount_root && place->uid == h->agent->helper_uid && (place->mode & 022) == 0 &&
@@ -131,68 +200,73 @@ enum tree_kind tree_classify(const struct agent_policy *agent, const char *point
 	return kind;
 }
 
+/* -ENOENT: unmounted since the table was read. */
+static int is_publish_of(const struct census *c, const struct tree_name *name)
+{
+	cleanup_place struct place alloc = PLACE_INIT;
+	int r = place_open(c->h->publish.fd, name->alloc, &alloc);
+
+	if (r == 0)
+		r = publish_is_of(c->h, alloc.fd, name->slot, c->volume);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int visit_census(const struct mount_entry *entry, void *userdata)
 {
 	struct census *c = userdata;
 	struct tree_name name;
-	enum tree_kind kind = tree_classify(c->agent, entry->point, &name);
-	uint64_t key = mount_key(entry->dev_major, entry->dev_minor, entry->root);
-	bool alike = key == c->keys[0] || key == c->keys[1] || key == c->keys[2];
+	enum tree_kind kind = tree_classify(c->h->agent, entry->point, &name);
+	int r = kind == TREE_PUBLISHED && c->volume ? is_publish_of(c, &name) : 0;
 
 	c->on_device += entry->dev_major == c->dev_major && entry->dev_minor == c->dev_minor;
 	c->staged += kind == TREE_STAGED;
 	c->published += kind == TREE_PUBLISHED;
-	c->staged_alike += kind == TREE_STAGED && alike;
-	c->published_alike += kind == TREE_PUBLISHED && alike;
-	return 0;
+	c->of_volume += r > 0;
+	return r < 0 ? r : 0;
 }
 
 int census_take(struct helper *h, struct census *census)
 {
-	census->agent = h->agent;
+	census->h = h;
 	return mountinfo_each(&h->mountinfo, visit_census, census);
 }
 
-int counts_begin_publish(struct helper *h, const char *volume, uint64_t key)
+int counts_begin_publish(struct helper *h, const char *volume)
 {
+	uint32_t *published = &h->state->header.published;
 	struct census census = {.staged = 0};
 	int r = lock_table(h->state_fd);
 
 	if (r < 0)
 		return r;
-	r = state_begin_publish(h->state, volume, key, h->agent->max_published);
-	if (r == -EMFILE && census_take(h, &census) == 0 && census.published < h->agent->max_published)
-		r = state_begin_publish(h->state, volume, key, UINT32_MAX);
+	if (*published >= h->agent->max_published)
+		r = census_take(h, &census);
+	if (r == 0 && census.published >= h->agent->max_published)
+		r = -EMFILE;
+	/* each other instance may have counted one that it has not attached yet */
+	if (r == 0 && *published >= h->agent->max_published)
+		*published = census.published + HELPER_INSTANCES - 1;
+	if (r == 0) {
+		*published += 1;
+		state_count_publishes(h->state, volume, 1);
+	}
 	unlock_table(h->state_fd);
 	return r;
 }
 
-bool counts_has_publish(struct helper *h, const char *volume, uint64_t key)
-{
-	const struct state_slot *slot;
-	bool has;
-
-	if (lock_table(h->state_fd) < 0)
-		return false;
-	slot = state_find(h->state, volume);
-	has = slot && slot->published > 0 &&
-	      (slot->published_keys[0] == key || slot->published_keys[1] == key);
-	unlock_table(h->state_fd);
-	return has;
-}
-
-void counts_end_publish(struct helper *h, const char *volume, bool all)
+void counts_end_publish(struct helper *h, const char *volume)
 {
 	if (lock_table(h->state_fd) < 0)
 		return;
-	state_end_publish(h->state, volume, all);
+	state_count_publishes(h->state, volume, -1);
 	unlock_table(h->state_fd);
 }
 
-void counts_end_stage(struct helper *h, const char *volume)
+void counts_end_stage(struct helper *h, const char *volume, uint32_t published)
 {
 	if (lock_table(h->state_fd) < 0)
 		return;
+	state_count_publishes(h->state, volume, -(int32_t)published);
 	state_clear_staged(h->state, volume);
 	unlock_table(h->state_fd);
 }

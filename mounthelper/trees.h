@@ -6,6 +6,10 @@
  *	stage base/VOLUME/ro-publish	class csi: what it publishes for readers, a staged mount for us
  *	stage base/VOLUME/rw-publish	class csi: and for writers
  *	publish base/ALLOC/SLOT		one publish of a volume for an allocation
+ *	publish base/ALLOC/.SLOT/VOLUME	its mark, an empty directory: of which volume that publish is
+ *
+ * A mark is made before the mount and removed after it, and there is at most one for a slot. Nobody but the
+ * helper and root can make one, and it lasts as long as the mount itself, whatever becomes of the state file.
  *
  * Every name is one component that the helper formed itself; links are never followed. */
 
@@ -21,6 +25,17 @@ enum { SLOT_NAME_SIZE = 4 };
 
 /** Name of the directory of @slot; returns @ret. */
 char *slot_name(uint8_t slot, char ret[static SLOT_NAME_SIZE]);
+
+/** Mark the publish at @slot as one of @volume, before it is made. Returns 0, also when it was; -EEXIST when
+ * it is marked as another volume's; or another negative errno. */
+int publish_mark(int alloc_fd, uint8_t slot, const char *volume);
+
+/** Remove that mark, if there is one. Returns 0 or a negative errno. */
+int publish_unmark(int alloc_fd, uint8_t slot, const char *volume);
+
+/** Is what is mounted at @slot a publish of @volume? Its mark says so; without any mark, as an earlier helper
+ * left it, it is if it shows what is staged. Returns 1, 0 or a negative errno. */
+int publish_is_of(const struct helper *h, int alloc_fd, uint8_t slot, const char *volume);
 
 /** What the staged mount of @volume is, of class csi the one for @read_only; pinned only there. Returns 0;
  * -ENOENT when there is none, with what there is of its directory in @ret; or another negative errno. @ret is
@@ -65,20 +80,18 @@ struct tree_name {
 /** Which of our names the mount point @point is. Pure. */
 enum tree_kind tree_classify(const struct agent_policy *agent, const char *point, struct tree_name *ret);
 
-/* A question to the whole mount table, and its answers. Only for what must be known of all mounts: at the
- * start, for LIST, and where a count in the state table is in doubt. */
+/* A question to the whole mount table, and its answers. Only for what must be known of all mounts. */
 struct census {
 	/* asked for */
 	uint32_t dev_major; /* of the device, 0:0 for none */
 	uint32_t dev_minor;
-	uint64_t keys[3];		  /* mount_key(); 0 for none */
-	const struct agent_policy *agent; /* filled in: whose trees */
+	const char *volume;	/* or NULL */
+	const struct helper *h; /* filled in: whose trees */
 	/* found */
 	uint32_t staged;
 	uint32_t published;
-	uint32_t on_device;	  /* mounts of the device anywhere */
-	uint32_t staged_alike;	  /* staged by us, with one of the keys */
-	uint32_t published_alike; /* publishes of ours, with one of the keys */
+	uint32_t on_device; /* mounts of the device anywhere */
+	uint32_t of_volume; /* publishes of the volume */
 };
 
 /** Fill the answers in @census by one pass. Returns 0 or a negative errno. */
@@ -86,15 +99,13 @@ int census_take(struct helper *h, struct census *census);
 
 /* The counts of the state table, each under its lock. */
 
-/** Count one publish of @volume, of a mount with @key, before it is attached. At the limit of the policy the
- * mount table decides. Returns 0, -EMFILE, or another negative errno. */
-int counts_begin_publish(struct helper *h, const char *volume, uint64_t key);
+/** Count one publish of @volume before it is attached. At the limit of the policy the mount table decides, as
+ * the sum of all is never lowered but by that. Returns 0, -EMFILE, or another negative errno. */
+int counts_begin_publish(struct helper *h, const char *volume);
 
-/** Is a publish of @volume, of a mount with @key, counted? False as well when the lock cannot be had. */
-bool counts_has_publish(struct helper *h, const char *volume, uint64_t key);
+/** One publish of @volume is gone, or did not come about. Should the lock not be had, it stays counted. */
+void counts_end_publish(struct helper *h, const char *volume);
 
-/** One publish of @volume is gone, or all of them. Should the lock not be had, the count stays too high. */
-void counts_end_publish(struct helper *h, const char *volume, bool all);
-
-/** The staged mount of @volume is gone, or did not come about. The same. */
-void counts_end_stage(struct helper *h, const char *volume);
+/** The staged mount of @volume is gone, with @published publishes that were counted, or did not come about.
+ * The same. */
+void counts_end_stage(struct helper *h, const char *volume, uint32_t published);

@@ -79,17 +79,11 @@ bool place_is_same(const struct place *a, const struct place *b)
 	return a->dev_major == b->dev_major && a->dev_minor == b->dev_minor && a->ino == b->ino;
 }
 
-uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root)
-{
-	return str_hash((uint64_t)dev_major << 32 | dev_minor, root);
-}
-
 /* @names: SYS_STATMOUNT_* of what has a name, or 0. */
 static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *ret)
 {
 	const uint64_t mask = SYS_STATMOUNT_SB_BASIC | SYS_STATMOUNT_MNT_BASIC | names;
 	struct sys_statmount st;
-	const char *root;
 	int r = sys_statmount(mount_id, mask, &st);
 
 	if (r < 0)
@@ -98,15 +92,14 @@ static int ask_for_one(uint64_t mount_id, uint64_t names, struct mount_facts *re
 		return -EOPNOTSUPP;
 	*ret = (struct mount_facts){.peer_group = st.mnt_peer_group,
 				    .master = st.mnt_master,
+				    .parent = st.mnt_parent_id,
 				    .attributes = (st.mnt_attr & MOUNT_RESTRICTIONS) |
 						  (st.sb_flags & SYS_MOUNT_ATTR_RDONLY)};
 	if (names == 0)
 		return 0;
 	if (st.mnt_root >= sizeof(st.strings) || st.fs_type >= sizeof(st.strings))
 		return -EOPNOTSUPP;
-	root = st.strings + st.mnt_root;
-	ret->key = mount_key(st.sb_dev_major, st.sb_dev_minor, root);
-	ret->root_is_whole = str_eq(root, "/");
+	ret->root_is_whole = str_eq(st.strings + st.mnt_root, "/");
 	(void)str_copy(ret->type, sizeof(ret->type), st.strings + st.fs_type);
 	return 0;
 }
@@ -140,12 +133,11 @@ static int visit(const struct mount_entry *entry, void *userdata)
 
 	if (entry->id != search->id)
 		return 0;
-	search->facts =
-		(struct mount_facts){.peer_group = entry->peer_group,
-				     .master = entry->master,
-				     .key = mount_key(entry->dev_major, entry->dev_minor, entry->root),
-				     .root_is_whole = str_eq(entry->root, "/"),
-				     .attributes = restrictions_of(entry)};
+	search->facts = (struct mount_facts){.peer_group = entry->peer_group,
+					     .master = entry->master,
+					     .parent = entry->parent,
+					     .root_is_whole = str_eq(entry->root, "/"),
+					     .attributes = restrictions_of(entry)};
 	(void)str_copy(search->facts.type, sizeof(search->facts.type), entry->type);
 	return 1;
 }

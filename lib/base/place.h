@@ -61,20 +61,16 @@ enum {
 struct mount_facts {
 	uint64_t peer_group; /* 0: not shared */
 	uint64_t master;     /* peer group it is a slave of, or 0 */
-	uint64_t key;	     /* of its device and its root there: see mount_key() */
+	uint64_t parent;     /* the mount that it stands on, an id as in struct place */
 	bool root_is_whole;  /* the root of its file system, not a subtree */
 	uint64_t attributes; /* of MOUNT_RESTRICTIONS; read-only also if only the file system is */
 	char type[16];	     /* of the file system, empty for a longer name */
 };
 
-/** The same for all mounts of one directory of one file system, as the table names them: mounts of one device
- * differ by their root. */
-uint64_t mount_key(uint32_t dev_major, uint32_t dev_minor, const char *root);
-
 /** Facts of the mount @place is the root of. Returns 0 or a negative errno. */
 int mount_facts(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 
-/** The same without what has a name: key, root_is_whole and type may be unset. For names the kernel allocates
+/** The same without what has a name: root_is_whole and type may be unset. For names the kernel allocates
  * 12 KiB and formats a path. */
 int mount_flags(struct mountinfo *table, const struct place *place, struct mount_facts *ret);
 

@@ -247,8 +247,11 @@ static void a_plugin_that_mounts_anew_again_and_again_keeps_nobody_from_leaving(
 		if (i + 1 < ARRAY_SIZE(allocs))
 			MUST(umount(TARGET));
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(allocs); i++)
-		expect_unpublish(&agent, unpublish_req(allocs[i]), MH_OK);
+	for (size_t i = ARRAY_SIZE(allocs); i > 0; i--) {
+		expect_unstage(&agent, unstage("vol-1"), MH_BUSY);
+		assert_last_record("reason=still-published");
+		expect_unpublish(&agent, unpublish_req(allocs[i - 1]), MH_OK);
+	}
 	expect_unstage(&agent, unstage("vol-1"), MH_OK);
 	assert_int_equal(count_mounts(), 0);
 }

@@ -691,6 +691,7 @@ int model_statmount(uint64_t id, uint64_t mask, struct sys_statmount *ret)
 				      .sb_dev_major = k.systems[mount->fs].dev_major,
 				      .sb_dev_minor = k.systems[mount->fs].dev_minor,
 				      .mnt_id = id,
+				      .mnt_parent_id = k.mounts[mount->at_mount].id + UNIQUE_ID,
 				      .mnt_peer_group = mount->group,
 				      .mnt_master = mount->master};
 	root_path(mount->root, ret->strings, sizeof(ret->strings));

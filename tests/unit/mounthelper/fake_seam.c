@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -31,7 +32,7 @@ void fake_fault(enum fake_fault fault, int at_call, int sys_errno)
 
 void fake_fault_in(enum fake_fault fault, const char *name, int at_call)
 {
-	fake_fault(fault, at_call, 0);
+	fake_fault(fault, at_call, EIO);
 	f.name = name;
 }
 

@@ -338,8 +338,10 @@ void fake_set_device(uint32_t dev_major, uint32_t dev_minor, bool is_block)
 
 void fake_unmount(const char *path)
 {
-	assert_non_null(mount_on(path));
-	mount_on(path)->attached = false;
+	struct mount *mount = mount_on(path);
+
+	assert_non_null(mount);
+	k.mounts[top(root_of((int)(mount - k.mounts))).mount].attached = false;
 	drop_unused();
 }
 

@@ -307,23 +307,35 @@ static void what_reads_the_whole_mount_table_is_in_the_architecture(void **state
 		"nas", (struct mh_source){.class = MH_CLASS_NFS4,
 					  .u.nfs4 = {.family = 4, .addr = {10, 0, 0, 1}, .export = "/e"}});
 	struct mh_publish second = fixture_publish();
+	struct agent_policy of_many;
 
 	(void)state;
 	new_world(policy_of_costs);
 	passes = 0;
 	costs(0, stage(fixture_stage()), MH_OK);
 	costs(0, stage(fixture_stage()), MH_ALREADY);
-	costs(0, publish(fixture_publish()), MH_OK);
+	costs(1, publish(fixture_publish()), MH_OK); /* the first one with this state file */
+	costs(0, publish(fixture_publish()), MH_ALREADY);
 	second.slot++;
 	costs(1, publish(second), MH_LIMIT);
 	costs(1, unstage(fixture_unstage()), MH_BUSY);
 	costs(1, list(MH_LIST_STAGED), MH_OK);
 	costs(1, list(MH_LIST_PUBLISHED), MH_OK);
 	costs(0, list(MH_LIST_PROFILES), MH_OK);
-	fake_unmount(STAGED);
-	memset(helper.state->slot, 0, sizeof(helper.state->slot));
-	costs(1, unpublish(fixture_unpublish()), MH_OK);
+	costs(0, unpublish(fixture_unpublish()), MH_OK);
 	costs(0, unstage(fixture_unstage()), MH_OK);
+	costs(1, unstage(fixture_unstage()), MH_ALREADY);
+	helper.agent = memcpy(&of_many, helper.agent, sizeof(of_many));
+	of_many.max_published = 100;
+	costs(0, stage(fixture_stage()), MH_OK);
+	/* a look leaves room for the other instances: 100 less 7 until the next one */
+	helper.state->header.published = UINT32_MAX;
+	for (int i = 0; i < 93; i++) {
+		costs(i == 0, publish(fixture_publish()), MH_OK);
+		costs(0, unpublish(fixture_unpublish()), MH_OK);
+		fake_sinks_reset();
+	}
+	costs(1, publish(fixture_publish()), MH_OK);
 	new_world(policy_of_costs);
 	passes = 0;
 	fake_make_directory("/data", 0, 0755);

@@ -364,9 +364,31 @@ static void keep_published_csi(void)
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	/* and a count that is too high does not keep it for ever */
 	make_csi("vol-1");
-	assert_int_equal(state_begin_publish(helper.state, "vol-1", 4711, UINT32_MAX), 0);
+	state_count_publishes(helper.state, "vol-1", 1);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	assert_int_equal(state_find(helper.state, "vol-1")->published, 0);
+}
+
+/* Root unmounted the stage, and staging it again failed at first. */
+static void stage_again_below_a_publish(void)
+{
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	ASSERT_REPLY(publish(publish_pair(0, 0)), MH_OK);
+	fake_unmount(MEMORY);
+	fake_fault_in(FAKE_FAIL, "fsopen", 1);
+	ASSERT_REPLY(stage(stage_pair()), MH_KERNEL);
+	fake_fault(FAKE_NO_FAULT, 0, 0);
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
+	ASSERT_SAID("reason=still-published");
+	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
+}
+
+static void what_was_published_before_another_stage_is_not_forgotten(void **state)
+{
+	(void)state;
+	each_kernel(stage_again_below_a_publish);
 }
 
 /* A plugin that died, and mounted its volume anew when it came back: on another device. */
@@ -380,7 +402,33 @@ static void mount_anew(void)
 	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
 	ASSERT_SAID("reason=still-published");
-	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_OK); /* explained by nothing that is staged */
+	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+}
+
+/* However often it does, and whichever publish is left. */
+static void mount_anew_again_and_again(void)
+{
+	enum { TIMES = 4 };
+
+	for (uint8_t left = 0; left < TIMES; left++) {
+		new_world(SHARING);
+		make_csi("vol-1");
+		for (uint8_t i = 0; i < TIMES; i++) {
+			if (i > 0)
+				fake_unmount(PLUGIN_PUBLISH);
+			fake_mount_other(PLUGIN_PUBLISH);
+			ASSERT_REPLY(publish(publish_csi("vol-1", i)), MH_OK);
+		}
+		for (uint8_t i = 0; i < TIMES; i++)
+			if (i != left)
+				ASSERT_REPLY(unpublish(unpublish_of("vol-1", i)), MH_OK);
+		ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
+		ASSERT_SAID("reason=still-published");
+		assert_true(fake_is_mount(PLUGIN_PUBLISH));
+		ASSERT_REPLY(unpublish(unpublish_of("vol-1", left)), MH_OK);
+		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
+	}
 }
 
 static void mount_anew_and_unpublish(void)
@@ -402,6 +450,7 @@ static void a_plugin_that_mounted_anew_does_not_hide_what_it_published_before(vo
 	(void)state;
 	each_kernel(mount_anew);
 	each_kernel(mount_anew_and_unpublish);
+	each_kernel(mount_anew_again_and_again);
 }
 
 static void a_published_csi_volume_is_not_unstaged(void **state)
@@ -477,8 +526,6 @@ static void share_a_device(void)
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("nothing", 0)), MH_CONFLICT);
 	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 1)), MH_OK);
-	/* in doubt the mount table is asked: for this volume, not for its device */
-	assert_int_equal(state_begin_publish(helper.state, "vol-2", 4711, UINT32_MAX), 0);
 	ASSERT_REPLY(unstage(unstage_of("vol-2")), MH_OK);
 	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_BUSY);
 	ASSERT_SAID("reason=still-published");
@@ -488,6 +535,56 @@ static void volumes_of_one_device_are_told_apart_by_their_root(void **state)
 {
 	(void)state;
 	each_kernel(share_a_device);
+}
+
+/* Two volumes of one host volume show the same directory: the names are all that tells them apart. */
+static void share_a_directory(void)
+{
+	make_csi("vol-1");
+	make_csi("vol-2");
+	fake_make_directory("/mnt/disk", 0, 0755);
+	fake_mount_other("/mnt/disk");
+	fake_mount_part(PLUGIN_PUBLISH, "/mnt/disk", "one");
+	fake_mount_part("/srv/stage/vol-2/rw-publish", "/mnt/disk", "one");
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(publish(publish_csi("vol-2", 0)), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	ASSERT_REPLY(unpublish(unpublish_of("vol-2", 0)), MH_CONFLICT);
+	assert_true(fake_is_mount(SLOT("0")));
+	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_BUSY);
+	ASSERT_REPLY(unstage(unstage_of("vol-2")), MH_OK);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(unstage_of("vol-1")), MH_OK);
+	assert_null(strstr(fake_summary(), "/srv/publish/"));
+}
+
+static void volumes_of_one_directory_are_told_apart_by_their_name(void **state)
+{
+	(void)state;
+	each_kernel(share_a_directory);
+}
+
+/* A death between mark and mount; the slot is of that volume until it is unpublished. */
+static void a_slot_has_one_mark_whatever_was_left_there(void **state)
+{
+	(void)state;
+	new_world(SHARING);
+	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, FIXTURE_HELPER_UID, 0755);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC "/.0", FIXTURE_HELPER_UID, 0755);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK); /* nobody's */
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC, FIXTURE_HELPER_UID, 0755);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC "/.0", FIXTURE_HELPER_UID, 0755);
+	fake_make_directory("/srv/publish/" FIXTURE_ALLOC "/.0/mem-1", FIXTURE_HELPER_UID, 0755);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_CONFLICT);
+	ASSERT_SAID("reason=other-mount");
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_ALREADY);
+	ASSERT_REPLY(publish(publish_pair(0, 0)), MH_OK);
+	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 0)), MH_OK);
+	assert_null(strstr(fake_summary(), "/srv/publish/"));
 }
 
 static void lose_the_state_file(void)
@@ -500,14 +597,32 @@ static void lose_the_state_file(void)
 	ASSERT_SAID("reason=still-published");
 	ASSERT_REPLY(stage(stage_pair()), MH_ALREADY); /* known again, but not how often it is published */
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_BUSY);
+	memset(helper.state, 0, sizeof(*helper.state));
+	start_helper(SHARING);
 	ASSERT_REPLY(unpublish(unpublish_of("mem-1", 0)), MH_OK);
 	ASSERT_REPLY(unstage(unstage_of("mem-1")), MH_OK);
+}
+
+/* Only the mounts that a plugin left may be anybody's. */
+static void lose_the_state_file_of_a_plugin(void)
+{
+	make_csi("vol-1");
+	fake_mount_other(PLUGIN_PUBLISH);
+	ASSERT_REPLY(publish(publish_csi("vol-1", 0)), MH_OK);
+	memset(helper.state, 0, sizeof(*helper.state));
+	start_helper(SHARING);
+	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_CONFLICT);
+	ASSERT_SAID("reason=source-unknown");
+	fake_unmount(PLUGIN_PUBLISH);
+	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 }
 
 static void a_lost_state_file_never_lets_a_published_volume_be_unstaged(void **state)
 {
 	(void)state;
 	each_kernel(lose_the_state_file);
+	each_kernel(lose_the_state_file_of_a_plugin);
 }
 
 static void at_the_limit_the_mount_table_decides(void **state)
@@ -515,9 +630,7 @@ static void at_the_limit_the_mount_table_decides(void **state)
 	(void)state;
 	new_world(SHARING "max_published = 2\n");
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
-	/* two deaths between counting and attaching */
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(state_begin_publish(helper.state, "mem-1", 1, UINT32_MAX), 0);
+	helper.state->header.published = 2; /* two deaths between counting and attaching */
 	for (uint8_t slot = 0; slot < 2; slot++)
 		ASSERT_REPLY(publish(publish_pair(slot, 0)), MH_OK);
 	ASSERT_REPLY(publish(publish_pair(2, 0)), MH_LIMIT);
@@ -534,8 +647,10 @@ static void a_publish_that_may_stand_there_stays_counted(void **state)
 	(void)state;
 	new_world(SHARING);
 	ASSERT_REPLY(stage(stage_pair()), MH_OK);
+	helper.state->header.published = 0;
 	fake_private_has_no_effect();
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_POSTCONDITION);
+	assert_int_equal(helper.state->header.published, 1);
 	assert_int_equal(state_find(helper.state, "mem-1")->published, 1);
 }
 
@@ -559,6 +674,7 @@ static struct cost live_a_life(int foreign)
 	size_t n = 0;
 
 	new_world(SHARING);
+	helper.state->header.published = 0; /* else the first publish looks */
 	fake_mount_foreign(foreign);
 	cost.calls[n++] = calls_of(stage(fixture_stage()), MH_OK);
 	cost.calls[n++] = calls_of(stage(stage_pair()), MH_OK);
@@ -661,8 +777,7 @@ static void ask_for_facts(void)
 	assert_false(p.root_is_whole);
 	assert_int_equal(mount_has_submounts(&helper.mountinfo, &part), 0);
 	assert_true(p.peer_group == 0 && p.master == 0);
-	assert_true(w.key == mount_key(whole.dev_major, whole.dev_minor, "/"));
-	assert_true(p.key == mount_key(part.dev_major, part.dev_minor, "/sub"));
+	assert_true(w.parent == helper.stage.line[0].mount_id && p.parent == w.parent);
 	part.mount_id += 1000;
 	assert_int_equal(mount_facts(&helper.mountinfo, &part, &p), -ENOENT);
 }
@@ -705,10 +820,13 @@ int main(void)
 		TEST(both_uses_of_a_volume_are_known_after_a_plugins_death),
 		TEST(what_a_dead_plugin_left_mounted_goes_and_is_on_record),
 		TEST(a_published_csi_volume_is_not_unstaged),
+		TEST(what_was_published_before_another_stage_is_not_forgotten),
 		TEST(a_plugin_that_mounted_anew_does_not_hide_what_it_published_before),
 		TEST(what_a_plugin_left_besides_mounts_is_never_removed),
 		TEST(a_plugins_mount_that_is_in_use_or_stacked_is_told),
 		TEST(volumes_of_one_device_are_told_apart_by_their_root),
+		TEST(volumes_of_one_directory_are_told_apart_by_their_name),
+		TEST(a_slot_has_one_mark_whatever_was_left_there),
 		TEST(a_lost_state_file_never_lets_a_published_volume_be_unstaged),
 		TEST(at_the_limit_the_mount_table_decides),
 		TEST(a_publish_that_may_stand_there_stays_counted),
