@@ -90,6 +90,7 @@ bool volume_phase_created(Holdfast__V1__VolumeDetail *detail,
 			  const Holdfast__V1__ControllerCreateResponse *made)
 {
 	/* capacity, context and topologies as made: without any of these it can be reached from everywhere */
+	detail->made_by_provider = true;
 	return message_copy_fields(&detail->base, &made->base) && volume_phase_end(detail, NULL);
 }
 

@@ -110,6 +110,8 @@ static enum status complete(struct volume_parts *update, struct volume_entry *en
 	volume_default(&update->volume);
 	if (is_creation && !is_made)
 		update->volume.external_id[0] = '\0';
+	if (is_creation)
+		volume_parts_forget_answer(update);
 	st = volume_parts_validate(update, err);
 	if (st == STATUS_OK && is_creation && update->volume.type != VOLUME_CSI)
 		return error_set(

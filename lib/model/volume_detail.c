@@ -55,6 +55,27 @@ static void forget_what_callers_cannot_know(Holdfast__V1__VolumeDetail *detail)
 	detail->phase_error = (char *)(uintptr_t)protobuf_c_empty_string;
 }
 
+static void free_context(Holdfast__V1__VolumeDetail *detail)
+{
+	for (size_t i = 0; i < detail->n_context; i++)
+		protobuf_c_message_free_unpacked(&detail->context[i]->base, NULL);
+	free(detail->context);
+	detail->context = NULL;
+	detail->n_context = 0;
+}
+
+void volume_parts_forget_answer(struct volume_parts *update)
+{
+	Holdfast__V1__VolumeDetail *detail = update->detail;
+
+	free_context(detail);
+	for (size_t i = 0; i < detail->n_topologies; i++)
+		holdfast__v1__topology__free_unpacked(detail->topologies[i], NULL);
+	free(detail->topologies);
+	detail->topologies = NULL;
+	detail->n_topologies = 0;
+}
+
 enum status volume_parts_from_pb(const Holdfast__V1__Volume *pb, struct volume_parts *ret, struct error *err)
 {
 	cleanup(volume_parts_release) struct volume_parts parts = VOLUME_PARTS_INIT;

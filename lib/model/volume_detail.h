@@ -51,6 +51,10 @@ enum status volume_parts_copy(const struct volume *volume, const Holdfast__V1__V
  * field and what would be right. A secret's value is never part of a message. */
 enum status volume_parts_validate(const struct volume_parts *parts, struct error *err);
 
+/** What the provider answers when it makes a volume is not a caller's to say: context and topologies of
+ * @update are left out. */
+void volume_parts_forget_answer(struct volume_parts *update);
+
 /** A registration that names neither name nor external id means those of @current. Before volume_default().
  */
 void volume_parts_inherit(struct volume_parts *update, const struct volume *current);

@@ -174,6 +174,12 @@ static enum status merge_context(struct volume_parts *current, const struct volu
 	if (from->n_context == 0 || message_text_maps_eq(VOLUME_MAP(to->context), to->n_context,
 							 VOLUME_MAP(from->context), from->n_context))
 		return STATUS_OK;
+	if (to->made_by_provider)
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"context: volume %s was made by plugin %s, which gave it another one; leave it "
+			"out, nothing was changed",
+			current->volume.id, current->volume.plugin_id);
 	only.context = from->context;
 	only.n_context = from->n_context;
 	copy = (Holdfast__V1__VolumeDetail *)(void *)message_convert(only.base.descriptor, &only.base);

@@ -92,7 +92,7 @@ static void an_equal_id_in_another_namespace_is_another_volume(void **state)
 	must(f, "Create", DB, NULL);
 	must(f, "Create", "{\"volume\":{" DB_HEAD ",\"namespace\":\"other\"}}", NULL);
 	assert_int_equal(provider_volumes(), 2); /* and never one for both at the provider */
-	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"c\":\"1\"}}}", NULL);
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"secrets\":{\"c\":\"1\"}}}", NULL);
 	must(f, "Get", "{\"id\":\"db\",\"namespace\":\"other\"}", "vol-2");
 	must(f, "Deregister", ID, NULL);
 	must(f, "Get", "{\"id\":\"db\",\"namespace\":\"other\"}", "vol-2");
@@ -283,6 +283,37 @@ static void creating_what_exists_updates_and_expands_it(void **state)
 	assert_int_equal(provider.calls[CALL_EXPAND], 1);
 	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"capacityMin\":\"40\"}}", "\"capacity\":\"40\"");
 	assert_int_equal(provider.calls[CALL_EXPAND], 2);
+}
+
+static void what_its_provider_answered_is_not_overwritten_by_a_file(void **state)
+{
+	static const char file[] = "{\"volume\":{" DB_HEAD
+				   ",\"capacityMin\":\"10\",\"capacity\":\"99\",\"context\":{\"made\":\"by "
+				   "me\",\"b\":\"c\"},\"topologies\":[{\"segments\":{\"zone\":\"x\"}}]}}";
+	struct fixture *f = *state;
+
+	provider.n_topologies = 1;
+	for (int i = 0; i < 3; i++) {
+		const Holdfast__V1__VolumeDetail *detail;
+
+		must(f, "Create", file, "\"externalId\":\"vol-1\"");
+		detail = detail_of(f, "db");
+		assert_int_equal(detail->n_context, 1);
+		assert_string_equal(detail->context[0]->key, "made");
+		assert_string_equal(detail->context[0]->value, "vol-1");
+		assert_int_equal(detail->n_topologies, 1);
+		assert_string_equal(detail->topologies[0]->segments[0]->value, "z");
+		assert_int_equal(detail->capacity, 10);
+		if (i == 1)
+			provider_crash(f);
+	}
+	assert_int_equal(provider.calls[CALL_CREATE], 1);
+	refuses(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"made\":\"by me\"}}}",
+		STATUS_FAILED_PRECONDITION, "context: volume db was made by plugin nfs");
+	refuses(f, "Create", "{\"volume\":{" DB_HEAD ",\"externalId\":\"vol-2\"}}",
+		STATUS_FAILED_PRECONDITION, "external_id");
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"made\":\"vol-1\"}}}", NULL);
+	must(f, "Get", ID, "\"made\":\"vol-1\"");
 }
 
 static void a_volume_in_use_is_not_deleted_and_its_provider_not_asked(void **state)
@@ -770,6 +801,7 @@ int main(void)
 		TEST(it_is_also_asked_again_by_the_server_itself),
 		TEST(a_made_volume_without_a_usable_id_is_kept_in_mind),
 		TEST(creating_what_exists_updates_and_expands_it),
+		TEST(what_its_provider_answered_is_not_overwritten_by_a_file),
 		TEST(a_volume_in_use_is_not_deleted_and_its_provider_not_asked),
 		TEST(what_is_being_deleted_cannot_be_claimed),
 		TEST(a_server_that_dies_while_deleting_goes_on),
