@@ -33,6 +33,14 @@ static bool may_stand_beside(enum access_mode access, const struct claim *held, 
 	return false;
 }
 
+/* On one node CSI knows one capability of a volume: a plugin refuses to attach or stage it there as another
+ * one (ALREADY_EXISTS). */
+static bool shares_attachment(enum access_mode access, const struct claim *held, const char *node_id)
+{
+	return held->access_mode == access || str_eq(held->plugin_id, PLUGIN_NATIVE) ||
+	       !str_eq(held->node_id, node_id);
+}
+
 /* Does @access allow a claim of @mode at all? */
 static bool allows_mode(enum access_mode access, enum claim_mode mode)
 {
@@ -53,7 +61,8 @@ bool admission_has_room(enum access_mode access, enum claim_mode mode, const cha
 		/* the rules of both sides must allow it: the newcomer's, and those under which others hold it
 		 */
 		if (allows_mode(held->access_mode, mode) && may_stand_beside(access, held, mode, node_id) &&
-		    may_stand_beside(held->access_mode, held, mode, node_id))
+		    may_stand_beside(held->access_mode, held, mode, node_id) &&
+		    shares_attachment(access, held, node_id))
 			continue;
 		*ret_blocker = held;
 		return false;
@@ -147,6 +156,15 @@ static enum status refuse_held(const struct admission *in, const struct volume_r
 {
 	char why[EXPLAIN_SIZE];
 
+	if (blocker && !shares_attachment(request->access_mode, blocker, in->node->id) &&
+	    may_stand_beside(request->access_mode, blocker, volume_request_mode(request), in->node->id))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"volume %s is attached to node %s as %s by allocation %s, and a CSI volume is "
+			"attached to a node in one access mode; ask for %s there (with read_only = true "
+			"to only read), or run on another node",
+			in->volume_id, in->node->id, access_mode_name(blocker->access_mode),
+			blocker->allocation_id, access_mode_name(blocker->access_mode));
 	if (!blocker)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "volume %s: access mode %s does not allow writing; set read_only = true",

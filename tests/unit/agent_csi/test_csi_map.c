@@ -148,12 +148,12 @@ static const struct {
 	{{1, 'm', "xfs", {NULL}}, {1, 'm', "ext4", {NULL}}, false},
 	{{1, 'm', "", {NULL}}, {1, 'm', "ext4", {NULL}}, true},
 	{{1, 'm', "xfs", {NULL}}, {1, 'm', "", {NULL}}, true},
-	/* flags: every wanted one, when any is confirmed */
+	/* flags: every wanted one, also when none is confirmed */
 	{{1, 'm', "", {"a", "b", NULL}}, {1, 'm', "", {"b", "a", NULL}}, true},
 	{{1, 'm', "", {"a", "b", NULL}}, {1, 'm', "", {"a", NULL}}, true},
 	{{1, 'm', "", {"a", NULL}}, {1, 'm', "", {"a", "b", NULL}}, false},
 	{{1, 'm', "", {"aa", NULL}}, {1, 'm', "", {"a", NULL}}, false},
-	{{1, 'm', "", {NULL}}, {1, 'm', "", {"a", NULL}}, true},
+	{{1, 'm', "", {NULL}}, {1, 'm', "", {"a", NULL}}, false},
 	{{1, 'm', "", {"a", NULL}}, {1, 'm', "", {NULL}}, true},
 };
 

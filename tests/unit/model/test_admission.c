@@ -189,6 +189,57 @@ static void room_beside_one_holder(void **state)
 	}
 }
 
+static void a_csi_volume_is_in_one_access_mode_on_a_node(void **state)
+{
+	static const enum access_mode modes[] = {SINGLE_NODE_MULTI_WRITER, MULTI_NODE_READER_ONLY,
+						 MULTI_NODE_SINGLE_WRITER, MULTI_NODE_MULTI_WRITER};
+	struct claim held = a_claim(CLAIM_TAKEN);
+	const struct claim *claims[] = {&held};
+
+	(void)state;
+	(void)str_copy(held.plugin_id, sizeof(held.plugin_id), "nfs");
+	held.mode = CLAIM_READ;
+	for (size_t h = 0; h < ARRAY_SIZE(modes); h++)
+		for (size_t n = 0; n < ARRAY_SIZE(modes); n++) {
+			const struct claim *blocker = NULL;
+
+			held.access_mode = modes[h];
+			assert_int_equal(admission_has_room(modes[n], CLAIM_READ, "n1", claims, 1, &blocker),
+					 h == n);
+			assert_ptr_equal(blocker, h == n ? NULL : &held);
+		}
+	/* elsewhere it is another attachment */
+	held.access_mode = MULTI_NODE_MULTI_WRITER;
+	held.mode = CLAIM_WRITE;
+	assert_true(admission_has_room(MULTI_NODE_READER_ONLY, CLAIM_READ, "n2", claims, 1,
+				       &(const struct claim *){NULL}));
+	assert_true(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_READ, "n1", claims, 1,
+				       &(const struct claim *){NULL}));
+}
+
+static void a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_ask_for(void **state)
+{
+	struct world w;
+	struct error err;
+
+	(void)state;
+	make_world(&w);
+	w.volume.capabilities[0].access_mode = MULTI_NODE_READER_ONLY;
+	w.alloc.volumes[0].access_mode = MULTI_NODE_READER_ONLY;
+	w.alloc.volumes[0].read_only = true;
+	(void)str_copy(w.held.plugin_id, sizeof(w.held.plugin_id), "nfs");
+	w.held.access_mode = MULTI_NODE_MULTI_WRITER;
+	w.held.mode = CLAIM_READ;
+	w.in.n_claims = 1;
+	assert_int_equal(check(&w, NULL), STATUS_OK); /* it is on n1, this is on n2 */
+	(void)str_copy(w.held.node_id, sizeof(w.held.node_id), "n2");
+	assert_int_equal(check(&w, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(
+		strstr(err.msg, "attached to node n2 as multi-node-multi-writer by allocation " ALLOC_1));
+	assert_non_null(strstr(err.msg, "ask for multi-node-multi-writer there (with read_only = true"));
+	assert_null(strstr(err.msg, "alloc stop")); /* its holder does nothing wrong */
+}
+
 static void the_holders_rules_bind_the_newcomer_too(void **state)
 {
 	struct claim held = a_claim(CLAIM_TAKEN);
@@ -213,6 +264,8 @@ int main(void)
 		cmocka_unit_test(the_same_allocation_gets_its_own_claim_again),
 		cmocka_unit_test(another_attachment_mode_than_the_holders_is_refused),
 		cmocka_unit_test(room_beside_one_holder),
+		cmocka_unit_test(a_csi_volume_is_in_one_access_mode_on_a_node),
+		cmocka_unit_test(a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_ask_for),
 		cmocka_unit_test(the_holders_rules_bind_the_newcomer_too),
 	};
 
