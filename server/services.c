@@ -61,7 +61,7 @@ static const struct rpc_method volumes_methods[] = {
 };
 
 static const struct rpc_method nodes_methods[] = {
-	{.name = "Session", .stream = &sessions_stream, READ()},
+	{.name = "Session", .stream = &sessions_stream, READ(), .is_background = true},
 	{.name = "Get", .unary = nodes_handle_get, READ(.node = RULE_NODE_FIELD, .field = "id")},
 	{.name = "List", .unary = nodes_handle_list, READ()},
 	{.name = "SetEligibility",

@@ -11,6 +11,7 @@ enum { MESSAGE_BYTES = 4 * 1024 * 1024 };
 
 static void client_release(struct rpc_client *client)
 {
+	poller_free(client->poller);
 	free(client->unix_path);
 	free(client->host);
 	free(client->server_uri);
@@ -57,6 +58,7 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 {
 	cleanup(client_releasep) struct rpc_client *client = malloc(sizeof(*client));
 	enum status st;
+	int r;
 
 	assert(endpoint->unix_path || (endpoint->host && endpoint->tls));
 	if (!client)
@@ -72,6 +74,9 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
 		.conns = LIST_HEAD_INITIALIZER(client->conns),
 		.calls = LIST_HEAD_INITIALIZER(client->calls),
 	};
+	r = poller_new(event, &client->poller);
+	if (r < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a client");
 	if (!copy_text(&client->unix_path, endpoint->unix_path) ||
 	    !copy_text(&client->host, endpoint->host) ||
 	    !copy_text(&client->server_uri, endpoint->server_uri))

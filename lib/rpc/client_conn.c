@@ -252,7 +252,7 @@ static void on_dialled(int fd, const struct error *err, void *userdata)
 	if (!client->unix_path)
 		st = tls_session_connect(client->tls, fd, &ssl, &failure);
 	if (st == STATUS_OK)
-		st = transport_new(client->event, TAKE_FD(owned_fd), ssl, &transport_ops, conn,
+		st = transport_new(client->poller, TAKE_FD(owned_fd), ssl, &transport_ops, conn,
 				   &conn->transport, &failure);
 	if (st != STATUS_OK)
 		lose(conn, &failure);

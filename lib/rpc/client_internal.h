@@ -22,6 +22,7 @@ extern const struct client_timing client_timing_default;
 
 struct rpc_client {
 	sd_event *event; /* borrowed */
+	struct poller *poller;
 	char *unix_path; /* NULL: host and port */
 	char *host;
 	uint16_t port;

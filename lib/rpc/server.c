@@ -82,11 +82,29 @@ static struct call_counts *make_counts(const struct rpc_service *services, size_
 	return counts;
 }
 
+static int make_pollers(struct rpc_server *server)
+{
+	int r = 0;
+
+	for (int i = 0; i < POLL_CLASS_N && r == 0; i++)
+		r = poller_new(server->event, &server->pollers[i]);
+	return r;
+}
+
+static void server_release(struct rpc_server *server)
+{
+	for (int i = 0; i < POLL_CLASS_N; i++)
+		poller_free(server->pollers[i]);
+	free(server->counts);
+	free(server);
+}
+
 enum status rpc_server_new(sd_event *event, const struct rpc_service *services, size_t n_services,
 			   const struct rpc_server_limits *limits, void *userdata, struct rpc_server **ret,
 			   struct error *err)
 {
 	struct rpc_server *server = malloc(sizeof(*server));
+	int r;
 
 	check_services(services, n_services);
 	if (!server)
@@ -102,9 +120,10 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 		.doors = LIST_HEAD_INITIALIZER(server->doors),
 	};
 	server->counts = make_counts(services, n_services, &server->n_counts);
-	if (!server->counts) {
-		free(server);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "make a server");
+	r = server->counts ? make_pollers(server) : -ENOMEM;
+	if (r < 0) {
+		server_release(server);
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "make a server");
 	}
 	*ret = server;
 	return STATUS_OK;
@@ -177,8 +196,7 @@ void rpc_server_free(struct rpc_server *server)
 	}
 	while (!LIST_EMPTY(&server->conns))
 		server_conn_orphan(LIST_FIRST(&server->conns));
-	free(server->counts);
-	free(server);
+	server_release(server);
 }
 
 /* Others, as many accounts as they have, keep neither root nor ourselves out. */

@@ -42,6 +42,9 @@ struct rpc_method {
 	rpc_unary_fn *unary;
 	const struct rpc_stream_handlers *stream;
 	const struct rpc_rule *rule; /* for the gate; NULL: none */
+	/* A connection that it was called on comes after those that it was not called on: for streams that
+	 * thousands of clients keep open. */
+	bool is_background;
 };
 
 struct rpc_service {

@@ -279,6 +279,8 @@ static void begin(struct rpc_call *call)
 	call->state = CALL_REQUEST;
 	if (!call->method->stream)
 		return;
+	if (call->method->is_background)
+		server_conn_move(call->conn, POLL_BACKGROUND);
 	call->state = CALL_STREAMING;
 	call->conn->n_held++;
 	call->conn->server->n_streams++;

@@ -64,6 +64,12 @@ static struct h2_stream *on_begin(void *userdata)
 	return call ? &call->stream : NULL;
 }
 
+void server_conn_move(struct server_conn *conn, enum poll_class class)
+{
+	if (conn->transport)
+		transport_move(conn->transport, conn->server->pollers[class]);
+}
+
 void server_conn_wake(struct server_conn *conn)
 {
 	if (conn->transport)
@@ -195,6 +201,7 @@ static enum status on_up(void *userdata, struct error *err)
 	    count_as(conn, conn->peer.uri, conn->server->limits.per_identity, &why) != STATUS_OK)
 		return refuse(conn, &why, err);
 	conn->up = true;
+	server_conn_move(conn, POLL_CALLS);
 	server_conn_arm(conn);
 	return STATUS_OK;
 }
@@ -299,8 +306,8 @@ static enum status start(struct server_conn *conn, int fd, struct rpc_tls *tls, 
 		if (st != STATUS_OK)
 			return st;
 	}
-	return transport_new(conn->server->event, TAKE_FD(owned_fd), ssl, &transport_ops, conn,
-			     &conn->transport, err);
+	return transport_new(conn->server->pollers[POLL_HANDSHAKES], TAKE_FD(owned_fd), ssl, &transport_ops,
+			     conn, &conn->transport, err);
 }
 
 enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,

@@ -18,6 +18,14 @@ extern const struct server_timing server_timing_default;
 
 enum { SERVER_FIRST_MAX = 3 }; /* one less than "PRI ", how HTTP/2 begins */
 
+/* Whom a turn of the event loop serves; each has turns of its own, so none keeps the others waiting. */
+enum poll_class {
+	POLL_HANDSHAKES, /* connections that have not come about yet */
+	POLL_CALLS,
+	POLL_BACKGROUND, /* of methods that are in the background: thousands of nodes at once */
+	POLL_CLASS_N,
+};
+
 /* Ended calls of one method. */
 struct call_counts {
 	const struct rpc_service *service;
@@ -27,6 +35,7 @@ struct call_counts {
 
 struct rpc_server {
 	sd_event *event; /* borrowed */
+	struct poller *pollers[POLL_CLASS_N];
 	const struct rpc_service *services;
 	size_t n_services;
 	const struct rpc_route *routes;
@@ -80,6 +89,9 @@ void server_conn_close(struct server_conn *conn);
 
 /** The server is going away; handlers still hold calls of this closed connection. */
 void server_conn_orphan(struct server_conn *conn);
+
+/** Have it served among those of @class. */
+void server_conn_move(struct server_conn *conn, enum poll_class class);
 
 /** There is something to send or to dispatch. */
 void server_conn_wake(struct server_conn *conn);

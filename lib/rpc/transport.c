@@ -31,21 +31,18 @@ enum transport_state {
 };
 
 struct transport {
-	sd_event *event; /* borrowed */
-	sd_event_source *io;
-	sd_event_source *work; /* deferred, one-shot */
+	struct poll_item item; /* first: it is the transport */
 	int fd;
 	SSL *ssl;
 	const struct transport_ops *ops;
 	void *userdata;
 	enum transport_state state;
-	uint32_t events; /* that io waits for */
 	bool blocked;	 /* the socket takes no more for now */
 	bool tls_broken; /* no close_notify is possible */
+	bool unheard;	 /* the peer takes nothing any more; what it has said is to be read before the end */
 	bool running;	 /* a callback of ours is on the stack */
 	bool doomed;	 /* freed by its owner while running */
 	bool dirty;	 /* woken while running: on_edge and on_fill have to run once more */
-	bool work_is_due;
 	size_t lingered; /* bytes */
 	uint64_t last_rx_us;
 	struct byteq out;
@@ -58,8 +55,7 @@ static void destroy(struct transport *tr)
 		ERR_clear_error();
 		(void)SSL_shutdown(tr->ssl); /* best effort: tells the peer that nothing was cut off */
 	}
-	(void)sd_event_source_disable_unref(tr->io);
-	(void)sd_event_source_disable_unref(tr->work);
+	poller_remove(&tr->item);
 	SSL_free(tr->ssl);
 	byteq_release(&tr->out);
 	close_fdp(&tr->fd);
@@ -73,7 +69,7 @@ void transport_fail(struct transport *tr, const struct error *why)
 	if (tr->state != TRANSPORT_LINGER)
 		tr->why = *why;
 	tr->state = TRANSPORT_DOWN;
-	(void)sd_event_source_set_enabled(tr->io, SD_EVENT_OFF);
+	poller_pause(&tr->item);
 	transport_wake(tr);
 }
 
@@ -96,18 +92,14 @@ static void fail_text(struct transport *tr, const char *text)
 void transport_wake(struct transport *tr)
 {
 	tr->dirty = true;
-	if (tr->running || tr->work_is_due)
-		return;
-	tr->work_is_due = true;
-	(void)sd_event_source_set_enabled(tr->work, SD_EVENT_ONESHOT);
+	if (!tr->running)
+		poller_wake(&tr->item);
 }
 
 static void wait_for(struct transport *tr, uint32_t events)
 {
-	if (tr->events == events || tr->state >= TRANSPORT_DOWN)
-		return;
-	tr->events = events;
-	(void)sd_event_source_set_io_events(tr->io, events);
+	if (tr->state < TRANSPORT_DOWN)
+		poller_wait_for(&tr->item, events);
 }
 
 /* A client that speaks already, which ours do, would have its unread bytes answered with a reset, and not see
@@ -205,8 +197,9 @@ static ssize_t write_some(struct transport *tr, const uint8_t *bytes, size_t n)
 	r = send(tr->fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (r >= 0)
 		return r;
-	if (errno == EAGAIN || errno == EINTR) {
+	if (errno == EAGAIN || errno == EINTR || errno == EPIPE) {
 		tr->blocked = true;
+		tr->unheard = errno == EPIPE;
 		return 0;
 	}
 	fail_errno(tr, errno, "send");
@@ -320,8 +313,18 @@ static void settle(struct transport *tr)
 	}
 }
 
+/* The last words of a peer that has closed, and its end, explain more than the failure to send to it. */
+static void hear_out(struct transport *tr)
+{
+	receive(tr);
+	receive(tr);
+	if (tr->state == TRANSPORT_UP && !tr->doomed)
+		fail_errno(tr, EPIPE, "send");
+	settle(tr);
+}
+
 /* One turn: whatever is possible now, then the edge. Frees the transport when its owner has asked for it. */
-static int turn(struct transport *tr, bool readable)
+static void turn(struct transport *tr, bool readable)
 {
 	tr->running = true;
 	tr->dirty = true;
@@ -332,36 +335,26 @@ static int turn(struct transport *tr, bool readable)
 	else if (tr->state == TRANSPORT_LINGER && readable)
 		discard(tr);
 	settle(tr);
+	if (tr->unheard && !tr->doomed && tr->state == TRANSPORT_UP)
+		hear_out(tr);
 	tr->running = false;
 	if (tr->doomed)
 		destroy(tr);
 	else if (tr->state < TRANSPORT_TOLD && tr->dirty)
 		transport_wake(tr);
-	return 0;
 }
 
-static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static void on_poll(struct poll_item *item, uint32_t events)
 {
-	struct transport *tr = userdata;
+	struct transport *tr = (struct transport *)item;
 
-	(void)source;
-	(void)fd;
 	if (events & EPOLLOUT)
 		tr->blocked = false;
-	return turn(tr, (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0);
+	turn(tr, (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0);
 }
 
-static int on_work(sd_event_source *source, void *userdata)
-{
-	struct transport *tr = userdata;
-
-	(void)source;
-	tr->work_is_due = false;
-	return turn(tr, false);
-}
-
-enum status transport_new(sd_event *event, int fd, SSL *ssl, const struct transport_ops *ops, void *userdata,
-			  struct transport **ret, struct error *err)
+enum status transport_new(struct poller *poller, int fd, SSL *ssl, const struct transport_ops *ops,
+			  void *userdata, struct transport **ret, struct error *err)
 {
 	struct transport *tr = malloc(sizeof(*tr));
 	int r;
@@ -373,23 +366,20 @@ enum status transport_new(sd_event *event, int fd, SSL *ssl, const struct transp
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "start a connection");
 	}
 	*tr = (struct transport){
-		.event = event,
 		.fd = fd,
 		.ssl = ssl,
 		.ops = ops,
 		.userdata = userdata,
 		.state = TRANSPORT_STARTING,
-		.events = EPOLLIN,
 		.last_rx_us = clock_monotonic_us(),
 		.out = BYTEQ_INIT,
 	};
-	r = sd_event_add_io(event, &tr->io, fd, EPOLLIN, on_io, tr);
-	if (r >= 0)
-		r = sd_event_add_defer(event, &tr->work, on_work, tr);
+	r = poller_add(poller, &tr->item, fd, EPOLLIN, on_poll);
 	if (r < 0) {
 		destroy(tr);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, r, "start a connection");
 	}
+	transport_wake(tr); /* to start */
 	*ret = tr;
 	return STATUS_OK;
 }
@@ -406,8 +396,7 @@ void transport_free(struct transport *tr)
 	}
 	if (tr->running) {
 		tr->doomed = true;
-		(void)sd_event_source_set_enabled(tr->io, SD_EVENT_OFF);
-		(void)sd_event_source_set_enabled(tr->work, SD_EVENT_OFF);
+		poller_pause(&tr->item);
 		return;
 	}
 	destroy(tr);
@@ -426,6 +415,11 @@ bool transport_is_full(const struct transport *tr)
 bool transport_is_drained(const struct transport *tr)
 {
 	return byteq_len(&tr->out) == 0;
+}
+
+void transport_move(struct transport *tr, struct poller *to)
+{
+	poller_move(&tr->item, to);
 }
 
 uint64_t transport_last_rx_us(const struct transport *tr)

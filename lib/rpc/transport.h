@@ -1,17 +1,17 @@
 #pragma once
-/* A connected socket, with TLS or without, as a pipe for bytes on sd-event.
+/* A connected socket, with TLS or without, as a pipe for bytes on a poller.
  *
  * The owner is called in stages that never nest: on_bytes and on_fill move bytes through its protocol,
  * on_edge lets it run what follows from them, and on_down is the last word. All come from the event loop,
  * none from inside a function of this header. */
 
 #include "base/error.h"
+#include "rpc/poller.h"
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <systemd/sd-event.h>
 
 struct transport;
 
@@ -31,12 +31,15 @@ struct transport_ops {
 
 /** Take over @fd, a connected non-blocking socket, and @ssl (NULL: no TLS) on it; also on failure.
  * on_up follows from the event loop. */
-enum status transport_new(sd_event *event, int fd, SSL *ssl, const struct transport_ops *ops, void *userdata,
-			  struct transport **ret, struct error *err);
+enum status transport_new(struct poller *poller, int fd, SSL *ssl, const struct transport_ops *ops,
+			  void *userdata, struct transport **ret, struct error *err);
 
 /** Close at once, without on_down; from on_edge and on_down too. What on_fill still has is sent if the socket
  * takes it, so the owner frees its protocol afterwards. NULL is allowed. */
 void transport_free(struct transport *tr);
+
+/** Have it served by another poller from its next turn on. */
+void transport_move(struct transport *tr, struct poller *to);
 
 /** Something is to be filled or run: on_fill and on_edge follow from the event loop. */
 void transport_wake(struct transport *tr);
