@@ -20,6 +20,7 @@
 	X(CERTIFICATE_EXPIRES, "certificate-expires", "31e61a13488c4f9f9138768b3db54d96", NULL) \
 	X(STORE_FAILED, "store-failed", "a2f7c6c74c83468fbbedd8d4dcac33e2", "failed")           \
 	X(STORE_RESTORED, "store-restored", "18da83979a9843188473da0dca9387d4", "success")      \
+	X(HISTORY_LOST, "history-lost", "09fd2093987d49a89524245ae2a699da", "failed")           \
 	X(REQUEST_REFUSED, "request-refused", "c325dbbd20fd4f69916caa2d3a5158a2", "failed")
 
 #define JOURNAL_EVENTS_AGENT(X)                                                                    \

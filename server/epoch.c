@@ -57,12 +57,55 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 	if (n > NAMED_MAX)
 		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
 	return error_set(err, STATUS_UNAVAILABLE, 0,
-			 "volume %s: the server was restored from a backup (epoch %" PRIu64
+			 "volume %s: the server has lost history (epoch %" PRIu64
 			 ") and node %s%s may hold it without the server's knowledge; a node tells when it "
 			 "connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
 			 "or holdfast node purge %s",
 			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
 			 volume->namespace, volume->id, first->id);
+}
+
+/* --- work that the store does not know --- */
+
+bool epoch_is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *said)
+{
+	struct server *server = session->server;
+	const struct alloc_entry *alloc = state_alloc(&server->state, said->alloc_id);
+
+	if (!alloc)
+		return true;
+	if (!str_eq(alloc->alloc.node_id, session->node_id)) /* it is refused for that */
+		return false;
+	for (size_t i = 0; i < said->n_published; i++)
+		if (said->published[i]->claim_id[0] != '\0' &&
+		    !state_claim(&server->state, said->published[i]->claim_id))
+			return true;
+	return false;
+}
+
+enum status epoch_doubt(struct session *session, const char *what, struct error *err)
+{
+	struct server *server = session->server;
+	const struct node_entry *entry = state_node(&server->state, session->node_id);
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	char object[OBJECT_SIZE];
+	enum status st;
+
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	node->report_wanted = true;
+	change_put_node(&change, node);
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(server, &change, "Nodes.Doubt", object, what);
+	st = session_commit(session, &change, SESSION_NOTHING, "", err);
+	if (st != STATUS_OK)
+		return st;
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "node %s names what the server does not know (%s): it is to connect again and "
+			 "report what it holds",
+			 session->node_id, what);
 }
 
 /* Allocations. */
@@ -414,8 +457,8 @@ static enum status end_alloc(struct session *session, const char *id, struct err
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct alloc_entry *alloc = state_alloc(&session->server->state, id);
 	char object[OBJECT_SIZE];
-	enum status st = allocs_lose(&change, alloc,
-				     "it ended after the backup from which the server was restored", err);
+	enum status st =
+		allocs_lose(&change, alloc, "it ended in the time that the server has forgotten", err);
 
 	if (st != STATUS_OK)
 		return st;
@@ -429,7 +472,7 @@ static enum status end_claim(struct session *session, const char *id, struct err
 {
 	const struct claim_event denied = {.type = CLAIM_EVENT_EVIDENCE,
 					   .evidence = EVIDENCE_RECEIPT,
-					   .detail = "not in the node's report after a restore",
+					   .detail = "not in the node's report",
 					   .now_ms = clock_realtime_ms()};
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	const struct claim_entry *entry = state_claim(&session->server->state, id);
@@ -463,6 +506,7 @@ static enum status store_reported(struct session *session, const struct node_ent
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*node = entry->node;
 	node->reported_epoch = session->report_epoch;
+	node->report_wanted = false;
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s", node->id);
 	audit_own(session->server, &change, "Nodes.Report", object, NULL);
@@ -479,7 +523,7 @@ static enum status finish(struct session *session, struct error *err)
 		st = store_reported(session, node, err);
 	if (st != STATUS_OK)
 		return st;
-	session->report_epoch = 0;
+	session->is_report_due = false;
 	if (session->n_unproven > 0)
 		log_ctx(LOG_ERR, &(struct log_ctx){.node = session->node_id, .op = "epoch"},
 			"%zu reported claims were not adopted; see holdfast operator audit",
@@ -494,7 +538,7 @@ static enum status finish(struct session *session, struct error *err)
 static enum status check_report(struct session *session, const Holdfast__V1__NodeReport *report,
 				struct error *err)
 {
-	if (session->report_epoch == 0 || report->epoch != session->report_epoch)
+	if (!session->is_report_due || report->epoch != session->report_epoch)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report that was not asked for");
 	if (report->n_tickets > 0 && report->n_tickets != report->n_claims)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "a report with %zu tickets for %zu claims",
@@ -534,6 +578,7 @@ enum status epoch_record_restore(struct server *server, struct error *err)
 	message = (const Holdfast__V1__Epoch *)(const void *)epoch->record.message;
 	(void)str_format(why, sizeof(why), "epoch %" PRIu64 ", %.400s", message->number,
 			 message->restored_from);
-	audit_own(server, &change, "Operator.ApplyRestore", "store", why);
+	audit_own(server, &change, message->lost_history ? "Server.BeginEpoch" : "Operator.ApplyRestore",
+		  "store", why);
 	return change_commit(server, &change, NULL, NULL, err);
 }

@@ -6,7 +6,9 @@
 #include "state.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
+#include "log/log.h"
 #include "store/kv.h"
 
 #include <errno.h>
@@ -18,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000 };
+enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000, DECISION_MAX = 1024 };
 
 #define EPOCH_MAX (UINT64_C(1) << 31) /* shifted it is still a generation */
 
@@ -99,6 +101,7 @@ static enum status check_records(struct kv *kv, uint32_t *ret_nodes, struct erro
 struct marking {
 	struct kv_rewrite *rewrite;
 	const struct new_epoch *wanted;
+	bool is_lost; /* history, by the server's own store */
 	uint64_t epoch;
 	enum status status;
 	struct error error;
@@ -175,12 +178,13 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 		return st;
 	marking->rewrite = rewrite;
 	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if nobody had to report */
-		return error_set(err, STATUS_DATA_LOSS, 0, "the copy's epoch %" PRIu64 " is none", copied);
+		return error_set(err, STATUS_DATA_LOSS, 0, "the store's epoch %" PRIu64 " is none", copied);
 	marking->epoch = next_epoch(wanted, copied);
 	kv_rewrite_advance(rewrite, wanted->known_index);
 	epoch.number = marking->epoch;
 	epoch.restored_at_ms = wanted->now_ms;
 	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
+	epoch.lost_history = marking->is_lost;
 	st = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
 	schema.version = SCHEMA_VERSION;
 	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* likewise */
@@ -244,5 +248,103 @@ enum status new_epoch_begin(const struct new_epoch *wanted, struct new_epoch_res
 		st = check_closed(wanted->path, err);
 	if (st == STATUS_OK)
 		*ret = result;
+	return st;
+}
+
+/* --- in the server's own store --- */
+
+enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, struct new_epoch_result *ret,
+				 struct error *err)
+{
+	struct marking marking = {.wanted = wanted, .is_lost = true, .status = STATUS_OK};
+	uint64_t index = kv_revision(kv);
+	enum status st = kv_rewrite(kv, mark, &marking, err);
+
+	if (st != STATUS_OK)
+		return st;
+	log_ctx(LOG_CRIT, &(struct log_ctx){.op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
+		"the store has lost history (it is at index %" PRIu64 "): %s. Epoch %" PRIu64
+		" begins, and no volume is granted before the nodes that may hold it have reported; see "
+		"holdfast operator status",
+		index, wanted->restored_from, marking.epoch);
+	if (ret)
+		*ret = (struct new_epoch_result){.epoch = marking.epoch, .index = index};
+	return STATUS_OK;
+}
+
+static enum status decision_path(const char *data_dir, char ret[static PATH_MAX], struct error *err)
+{
+	if (str_format(ret, PATH_MAX, "%s/epoch.pending", data_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	return STATUS_OK;
+}
+
+enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wanted, struct error *err)
+{
+	Holdfast__V1__EpochDecision decision = HOLDFAST__V1__EPOCH_DECISION__INIT;
+	uint8_t bytes[DECISION_MAX];
+	char path[PATH_MAX];
+	enum status st = decision_path(data_dir, path, err);
+	int r;
+
+	if (st != STATUS_OK)
+		return st;
+	decision.known_epoch = wanted->known_epoch;
+	decision.known_index = wanted->known_index;
+	decision.decided_at_ms = wanted->now_ms;
+	decision.reason = (char *)(uintptr_t)wanted->restored_from; /* only read */
+	if (holdfast__v1__epoch_decision__get_packed_size(&decision) > sizeof(bytes))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the reason of a new epoch is too long");
+	r = file_write_atomic(path, 0600, (const char *)bytes,
+			      holdfast__v1__epoch_decision__pack(&decision, bytes));
+	return r < 0 ? error_set(err, status_from_errno(r), r, "write %s", path) : STATUS_OK;
+}
+
+/* A decision whose epoch has begun stays behind when the server is killed just then. */
+static enum status begin_decision(struct kv *kv, const char *cluster,
+				  const Holdfast__V1__EpochDecision *decision, struct error *err)
+{
+	const struct new_epoch wanted = {
+		.cluster = cluster,
+		.known_epoch = decision->known_epoch,
+		.known_index = decision->known_index,
+		.now_ms = decision->decided_at_ms,
+		.restored_from = decision->reason,
+	};
+	uint64_t epoch = 0;
+	enum status st = kv_range(kv, KEY_EPOCH, take_epoch, &epoch, err);
+
+	if (st != STATUS_OK || epoch > decision->known_epoch)
+		return st;
+	return new_epoch_begin_here(kv, &wanted, NULL, err);
+}
+
+enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
+				    struct error *err)
+{
+	Holdfast__V1__EpochDecision *decision;
+	cleanup_free char *bytes = NULL;
+	char path[PATH_MAX];
+	size_t n = 0;
+	enum status st = decision_path(data_dir, path, err);
+	int r;
+
+	if (st != STATUS_OK)
+		return st;
+	r = file_read(path, DECISION_MAX, &bytes, &n);
+	if (r == -ENOENT)
+		return STATUS_OK;
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s", path);
+	decision = holdfast__v1__epoch_decision__unpack(NULL, n, (const uint8_t *)bytes);
+	if (!decision)
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "%s says that the store has lost history, and cannot be read: restore a "
+				 "backup (holdfast-server --restore FILE), which takes its place",
+				 path);
+	st = begin_decision(kv, cluster, decision, err);
+	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
+	if (st == STATUS_OK && unlink(path) < 0)
+		return error_set(err, status_from_errno(errno), errno, "remove %s", path);
 	return st;
 }

@@ -9,6 +9,7 @@
 #include "exchange.h"
 #include "gc.h"
 #include "load.h"
+#include "new_epoch.h"
 #include "proof.h"
 #include "release.h"
 #include "reload.h"
@@ -62,6 +63,9 @@ static enum status open_store(struct server *server, struct error *err)
 		st = text_define_views(server->kv, err);
 	if (st == STATUS_OK)
 		st = schema_bring_up(server->kv, server->config.cluster, err);
+	if (st == STATUS_OK)
+		st = new_epoch_begin_decided(server->kv, server->config.data_dir, server->config.cluster,
+					     err);
 	if (st == STATUS_OK)
 		st = proof_note_key(server->kv, server->issuer, err);
 	if (st == STATUS_OK)

@@ -49,9 +49,10 @@ struct session {
 	sd_event_source *work_source; /* owned; while there is work to be told */
 	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be told */
 	size_t n_work, next_work;
-	uint64_t report_epoch; /* of the report it was asked for; 0: of none, or it is complete */
+	bool is_report_due;    /* it was asked for one, which is not complete */
+	bool was_asked;	       /* for a report, ever */
+	uint64_t report_epoch; /* of that one */
 	size_t n_reported;     /* allocations and claims of it so far */
-	size_t n_unknown;      /* statuses of allocations that are not known here */
 	size_t n_unproven;     /* of these, claims that were not adopted */
 };
 

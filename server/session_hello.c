@@ -1,6 +1,8 @@
 #include "allocs.h"
+#include "audit.h"
 #include "claims.h"
 #include "drain.h"
+#include "epoch.h"
 #include "fingerprint.h"
 #include "server.h"
 #include "session.h"
@@ -14,6 +16,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { DOUBT_SIZE = 128 };
 
 bool session_is_greeted(const struct session *session)
 {
@@ -70,6 +74,26 @@ static bool runs_volumes(const Holdfast__V1__SessionHello *hello)
 	return false;
 }
 
+/* A hello that is short leaves out what is published. */
+static bool runs_without_claim(struct session *session, const Holdfast__V1__AllocStatus *said)
+{
+	const struct alloc_entry *alloc = state_alloc(&session->server->state, said->alloc_id);
+
+	return said->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && alloc &&
+	       str_eq(alloc->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&alloc->alloc) &&
+	       alloc->alloc.n_volumes > 0 && LIST_EMPTY(&alloc->claims);
+}
+
+/* The first allocation that it names and the store does not know as the node does; NULL: there is none. */
+static const char *forgotten_work(struct session *session, const Holdfast__V1__SessionHello *hello)
+{
+	for (size_t i = 0; i < hello->n_allocs; i++)
+		if (epoch_is_forgotten(session, hello->allocs[i]) ||
+		    runs_without_claim(session, hello->allocs[i]))
+			return hello->allocs[i]->alloc_id;
+	return NULL;
+}
+
 static enum status refuse_boot(const struct node_entry *node, const char *boot_id, struct error *err)
 {
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
@@ -83,10 +107,10 @@ static enum status refuse_boot(const struct node_entry *node, const char *boot_i
  *
  * Eight such boots are remembered by name. One that is older is known by the claims that it held, as long as
  * history has them, and by what it says to run: a boot that is new here has never been told to run anything.
- * After a restore the last two say nothing, because the server has forgotten: then the node's report counts.
+ * A server that has forgotten learns nothing from the last two: then the node's report counts.
  */
-static enum status check_boot(const struct node_entry *node, const Holdfast__V1__SessionHello *hello,
-			      struct error *err)
+static enum status check_boot(struct session *session, const struct node_entry *node,
+			      const Holdfast__V1__SessionHello *hello, struct error *err)
 {
 	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
 
@@ -94,7 +118,7 @@ static enum status check_boot(const struct node_entry *node, const Holdfast__V1_
 		return refuse_boot(node, hello->boot_id, err);
 	if (is_current || node->is_unreported)
 		return STATUS_OK;
-	if (held_in_boot(node, hello->boot_id) || runs_volumes(hello))
+	if (held_in_boot(node, hello->boot_id) || (runs_volumes(hello) && !forgotten_work(session, hello)))
 		return refuse_boot(node, hello->boot_id, err);
 	return STATUS_OK;
 }
@@ -118,6 +142,25 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 		node_end_boot(ret, ret->modify_time_ms);
 }
 
+/* With the node's own record, so that also a server that starts again grants nothing before its report. */
+static void doubt_forgotten(struct session *session, const Holdfast__V1__SessionHello *hello,
+			    struct node *node, struct change *change)
+{
+	const char *alloc_id = forgotten_work(session, hello);
+	char what[DOUBT_SIZE], object[sizeof("node ") + NODE_ID_MAX];
+
+	if (!alloc_id)
+		return;
+	node->report_wanted = true;
+	(void)str_format(what, sizeof(what), "it names allocation %.36s, which is not known here like that",
+			 alloc_id);
+	(void)str_format(object, sizeof(object), "node %s", node->id);
+	audit_own(session->server, change, "Nodes.Doubt", object, what);
+	log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .alloc = alloc_id, .op = "epoch"},
+		"the server does not know what node %s holds: %s. Nothing is granted before it has reported",
+		node->id, what);
+}
+
 /* The node as it is in @boot_id, which is over when the session is in another one: from then on it cannot
  * come back. */
 static enum status store_node(struct session *session, const Holdfast__V1__SessionHello *hello,
@@ -134,6 +177,8 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	node_from_hello(session, hello, boot_id, entry && node_is_registered(entry) ? &entry->node : &none,
 			node);
+	if (!node->report_wanted)
+		doubt_forgotten(session, hello, node, &change);
 	change_put_node(&change, node);
 	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
 	if (st != STATUS_OK)
@@ -184,6 +229,7 @@ static void greet(struct session *session, const struct node_entry *node)
 	session_list(session);
 	if (!node->is_unreported)
 		return;
+	session->is_report_due = session->was_asked = true;
 	session->report_epoch = state_epoch(&session->server->state);
 	session_request_report(session, session->report_epoch);
 }
@@ -215,7 +261,7 @@ static enum status begin(struct session *session, const Holdfast__V1__SessionHel
 				  .event = rebooted ? LOG_EVENT_NODE_NEW_BOOT : LOG_EVENT_NODE_CONNECTED},
 		"node %s is connected from %s, boot %s%s", session->node_id,
 		rpc_call_peer(session->call)->address, session->boot_id, rebooted ? " (a new one)" : "");
-	if (session->report_epoch == 0) /* else what is to be done depends on what the node tells */
+	if (!session->is_report_due) /* else what is to be done depends on what the node tells */
 		session_tell_work(session, node);
 	drain_go_on(session->server, node);
 	return STATUS_OK;
@@ -232,7 +278,7 @@ enum status session_take_hello(struct session *session, const Holdfast__V1__Sess
 	if (st == STATUS_OK && is_known)
 		st = check_rival(session, node, hello->boot_id, err);
 	if (st == STATUS_OK && is_known)
-		st = check_boot(node, hello, err);
+		st = check_boot(session, node, hello, err);
 	if (st != STATUS_OK)
 		return st;
 	(void)str_copy(session->boot_id, sizeof(session->boot_id), hello->boot_id);

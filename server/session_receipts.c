@@ -1,4 +1,5 @@
 #include "claims.h"
+#include "epoch.h"
 #include "release.h"
 #include "server.h"
 #include "session.h"
@@ -108,7 +109,11 @@ enum status session_take_receipt(struct session *session, const Holdfast__V1__Cl
 	struct claim after;
 	enum status st;
 
-	if (!entry) /* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost */
+	if (!entry && !session->was_asked && ack == SESSION_ACK_MOUNTED)
+		return epoch_doubt(session, receipt->claim_id, err);
+	/* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost; or the node's
+	 * report has it */
+	if (!entry)
 		return session_commit(session, &change, ack, receipt->claim_id, err);
 	st = check_receipt(session, &entry->claim, receipt, err);
 	if (st != STATUS_OK)

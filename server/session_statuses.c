@@ -1,5 +1,6 @@
 #include "allocs.h"
 #include "claims.h"
+#include "epoch.h"
 #include "server.h"
 #include "session.h"
 
@@ -12,8 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { UNKNOWN_LOGGED_MAX = 16 }; /* of one session, one by one */
 
 /* What a status says of an allocation, for as long as it is being taken. */
 struct said {
@@ -93,6 +92,15 @@ static enum status take_known(struct session *session, struct alloc_entry *entry
 	return st == STATUS_OK ? session_commit(session, &change, SESSION_FORGET_ALLOC, alloc->id, err) : st;
 }
 
+/* The end of an allocation that is not known here, said during a session, is the answer to a late order. */
+static bool is_forgotten(const struct session *session, const Holdfast__V1__AllocStatus *status,
+			 const struct alloc_entry *entry)
+{
+	bool has_ended = (int)status->client_status > CLIENT_RUNNING;
+
+	return (entry || !has_ended) && epoch_is_forgotten(session, status);
+}
+
 enum status session_take_status(struct session *session, const Holdfast__V1__AllocStatus *status,
 				struct error *err)
 {
@@ -104,14 +112,10 @@ enum status session_take_status(struct session *session, const Holdfast__V1__All
 	if (!entry && !id_is_uuid(status->alloc_id))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
 				 "the id of an allocation in a status is not a lower-case UUID");
-	if (!entry) {
-		/* unknown means keep: after a restore from a backup the node may know more than the server */
-		if (session->n_unknown++ < UNKNOWN_LOGGED_MAX)
-			log_ctx(LOG_WARNING,
-				&(struct log_ctx){.node = session->node_id, .alloc = status->alloc_id},
-				"the node has an allocation that is not known here, ignoring");
+	if (!session->was_asked && is_forgotten(session, status, entry))
+		return epoch_doubt(session, status->alloc_id, err);
+	if (!entry) /* over and forgotten on both sides; or the report has it */
 		return STATUS_OK;
-	}
 	if (!str_eq(entry->alloc.node_id, session->node_id))
 		return error_set(err, STATUS_PERMISSION_DENIED, 0, "allocation %s is not of node %s",
 				 entry->alloc.id, session->node_id);

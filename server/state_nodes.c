@@ -123,7 +123,9 @@ enum status state_put_node(struct state *state, const struct node *node, struct 
 	entry->node = *node;
 	count_node(state, &entry->node, 1);
 	state->n_nodes += node_is_registered(entry);
-	list_unreported(state, entry, node_is_registered(entry) && node->reported_epoch < state_epoch(state));
+	list_unreported(state, entry,
+			node_is_registered(entry) &&
+				(node->report_wanted || node->reported_epoch < state_epoch(state)));
 	return STATUS_OK;
 }
 

@@ -147,6 +147,7 @@ static const struct kv_column node_columns[] = {
 	TIME("drain_started", "drain.started_ms"),
 	TIME("drain_done", "drain.done_ms"),
 	NUMBER("reported_epoch", "reported_epoch"),
+	FLAG("report_wanted", "report_wanted"),
 	TIME("disconnected", "disconnected_ms"),
 	WORD("address", "address"),
 	WORD("agent_version", "agent_version"),

@@ -54,7 +54,7 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 		.is_draining = drain && drain->started_ms > 0 && drain->done_ms == 0,
 		/* a claim keeps an entry for its node, which then has no record of its own */
 		.is_purged = !node || node->node.boot_id[0] == '\0',
-		.must_report = node && node->node.reported_epoch < state_epoch(&server->state),
+		.must_report = node && node->is_unreported,
 		.has_controller = claim->attach != ATTACH_NONE && has_controller(server, claim->plugin_id),
 		.can_fence = entry && fence_is_possible(server, entry),
 		.detach_ms = server->config.controller_timeout_us / USEC_PER_MSEC,

@@ -110,7 +110,8 @@ struct node {
 	bool ineligible; /* nothing new is placed here */
 	char eligibility_reason[NODE_TEXT_MAX + 1];
 	struct drain drain;
-	uint64_t reported_epoch;			  /* up to which it has told what it holds */
+	uint64_t reported_epoch; /* up to which it has told what it holds */
+	bool report_wanted;	 /* it named work that the server does not know, and has not reported since */
 	struct past_boot past_boots[NODE_PAST_BOOTS_MAX]; /* newest first */
 	uint32_t n_past_boots;
 	int64_t disconnected_ms; /* since when it has no session; 0: it has one */

@@ -330,6 +330,7 @@ static const struct field_map node_fields[] = {
 	TEXT(struct node, eligibility_reason),
 	MESSAGE(struct node, drain, &drain_map),
 	NUMBER(struct node, reported_epoch),
+	NUMBER(struct node, report_wanted),
 	LIST(struct node, "past_boots", past_boots, n_past_boots, &past_boot_map),
 	NUMBER(struct node, disconnected_ms),
 	TEXT(struct node, disconnect_reason),

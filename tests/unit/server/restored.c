@@ -58,16 +58,31 @@ static void raise_epoch(const char *path, uint64_t number)
 	(void)sd_event_unref(event);
 }
 
+static void put_back(struct fixture *f, struct backup *backup)
+{
+	char path[PATH_MAX];
+
+	path_of(f, path);
+	assert_int_equal(file_write_atomic(path, 0600, backup->bytes, backup->n), 0);
+	free(backup->bytes);
+	*backup = (struct backup){0};
+}
+
 void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
 {
 	char path[PATH_MAX];
 
 	cluster_stop(f);
 	path_of(f, path);
-	assert_int_equal(file_write_atomic(path, 0600, backup->bytes, backup->n), 0);
+	put_back(f, backup);
 	raise_epoch(path, epoch);
-	free(backup->bytes);
-	*backup = (struct backup){0};
+	cluster_start(f);
+}
+
+void go_back(struct fixture *f, struct backup *backup)
+{
+	cluster_stop(f);
+	put_back(f, backup);
 	cluster_start(f);
 }
 

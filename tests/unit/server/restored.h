@@ -13,6 +13,8 @@ struct backup {
 
 void take_backup(struct fixture *f, struct backup *backup);
 void restore(struct fixture *f, struct backup *backup, uint64_t epoch);
+/** The older store, and nobody has noticed. */
+void go_back(struct fixture *f, struct backup *backup);
 
 /** What the node got when it was granted @claim. */
 struct ticket ticket_of(const struct fixture *f, const struct claim *claim);

@@ -3,17 +3,21 @@
 
 #include "asks.h"
 #include "epoch.h"
+#include "new_epoch.h"
 #include "restored.h"
 #include "session.h"
 #include "unit.h"
 
+#include "base/fd.h"
 #include "base/str.h"
 #include "model/pb.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint32_t nodes_to_report(struct fixture *f)
 {
@@ -346,6 +350,158 @@ static void work_that_ended_after_the_backup_does_not_get_its_claim_again(void *
 	}
 }
 
+/* A store that went back without a restore: what a node names in its hello shows it. */
+
+enum shows {
+	BY_ALLOC,	  /* the allocation is not known */
+	BY_CLAIM,	  /* it is, the published claim is not */
+	BY_SHORT_HELLO,	  /* it is, and runs; what is published is left out */
+	BY_LATER_STATUS,  /* the hello says nothing, a status during the session does */
+	BY_LATER_RECEIPT, /* likewise */
+	SHOWS,
+};
+
+static void connect_naming(struct fixture *f, enum shows shows, const struct claim *held)
+{
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__AllocStatus *list[] = {&status};
+	Holdfast__V1__AllocVolume *volumes[] = {&volume};
+	struct claim copy = *held;
+
+	status.alloc_id = copy.allocation_id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	volume.claim_id = copy.id;
+	status.published = volumes;
+	status.n_published = shows != BY_SHORT_HELLO;
+	fake_node_connect(&f->n1, "n1", BOOT_1, list, shows < BY_LATER_STATUS);
+	assert_true(f->n1.welcomed);
+	if (shows == BY_LATER_STATUS)
+		fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	if (shows == BY_LATER_RECEIPT)
+		fake_node_send_mounted(&f->n1, held);
+	if (shows < BY_LATER_STATUS)
+		return;
+	UNTIL(f, f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_UNAVAILABLE);
+	assert_int_equal(f->n1.acks, 0);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+}
+
+/* The store as it was before n1 got its claim; for some before its allocation, too. */
+static void lose_what_n1_has(struct fixture *f, enum shows shows, struct alloc *alloc, struct claim *held)
+{
+	bool knows_alloc = shows == BY_CLAIM || shows == BY_SHORT_HELLO;
+	struct backup backup = {0};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	if (knows_alloc)
+		assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	if (!knows_alloc)
+		assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, held, NULL), STATUS_OK);
+	*alloc = alloc_of(f, ALLOC_1);
+	go_back(f, &backup);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1) != NULL, knows_alloc);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 0);
+}
+
+static void a_store_that_went_back_grants_nothing_that_a_node_says_it_holds(void **state)
+{
+	for (enum shows shows = 0; shows < SHOWS; shows++) {
+		struct fixture *f = *state;
+		struct alloc alloc;
+		struct claim held, claim;
+		struct error err;
+
+		lose_what_n1_has(f, shows, &alloc, &held);
+		connect_naming(f, shows, &held);
+		UNTIL(f, f->n1.reports_wanted == 1);
+		restart(f); /* the doubt is durable */
+		connect_node(&f->n2, "n2");
+		assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+		assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
+		assert_non_null(strstr(err.msg, "node n1"));
+		connect_node(&f->n1, "n1");
+		UNTIL(f, f->n1.reports_wanted == 1);
+		report(f, &f->n1, f->n1.report_epoch, &alloc, &held, false);
+		UNTIL(f, has_reported(f, "n1"));
+		assert_true(claim_of(f, ALLOC_1).adopted);
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+		assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_FAILED_PRECONDITION);
+		restart(f);
+		connect_naming(f, BY_CLAIM, &held); /* all of it is known */
+		settle(f);
+		assert_int_equal(f->n1.reports_wanted, 0);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* The server's own order may cross the end of what it is about. */
+static void the_end_of_an_allocation_that_is_gone_is_no_reason_to_report(void **state)
+{
+	struct fixture *f = *state;
+
+	connect_node(&f->n1, "n1");
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	settle(f);
+	assert_false(f->n1.closed);
+	assert_true(has_reported(f, "n1"));
+}
+
+/* A decision outlives whatever comes between it and the next start, and is carried out once. */
+static void a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_shown(void **state)
+{
+	struct fixture *f = *state;
+	const struct new_epoch decided = {
+		.known_epoch = 7, .known_index = 5000, .now_ms = 12, .restored_from = "a node knows more"};
+	char path[PATH_MAX], aside[PATH_MAX];
+
+	take_volume(f);
+	assert_int_equal(claim_of(f, ALLOC_1).generation, 1);
+	assert_int_equal(new_epoch_decide(f->server->config.data_dir, &decided, NULL), STATUS_OK);
+	(void)str_format(path, sizeof(path), "%s/epoch.pending", f->dir);
+	(void)str_format(aside, sizeof(aside), "%s/epoch.aside", f->dir);
+	assert_int_equal(link(path, aside), 0);
+	for (int i = 0; i < 3; i++) {
+		restart(f);
+		assert_int_equal(state_epoch(&f->server->state), 8);
+		assert_true(kv_revision(f->server->kv) > 5000);
+		assert_int_equal(nodes_to_report(f), 2);
+		assert_int_equal(access(path, F_OK), -1);
+		if (i == 0) /* as if the server had been killed before it took the decision away */
+			assert_int_equal(rename(aside, path), 0);
+	}
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, UINT64_C(8)
+												      << 32);
+}
+
+static void a_decision_that_cannot_be_read_is_a_reason_not_to_start(void **state)
+{
+	struct fixture *f = *state;
+	char path[PATH_MAX];
+	struct server *server;
+	struct config config;
+	struct error err;
+
+	(void)str_format(path, sizeof(path), "%s/epoch.pending", f->dir);
+	config = f->server->config;
+	cluster_stop(f);
+	assert_int_equal(file_write_atomic(path, 0600, "\x0a", 1), 0);
+	assert_int_equal(server_new(&config, &server, &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "holdfast-server --restore FILE"));
+	assert_int_equal(unlink(path), 0);
+	cluster_start(f);
+}
+
 /* The model: what each node really has mounted, whatever the server thinks. */
 
 enum { MODEL_NODES = 2, MODEL_STEPS = 60, MODEL_SEEDS = 40 };
@@ -553,6 +709,10 @@ int main(void)
 		SERVED(a_word_of_an_earlier_epoch_proves_nothing),
 		SERVED(a_claim_that_the_older_store_has_as_freed_is_held_again),
 		SERVED(a_volume_that_was_forgotten_is_kept_from_everybody_else),
+		SERVED(a_store_that_went_back_grants_nothing_that_a_node_says_it_holds),
+		SERVED(the_end_of_an_allocation_that_is_gone_is_no_reason_to_report),
+		SERVED(a_decided_epoch_begins_once_at_the_next_start_above_all_that_was_shown),
+		SERVED(a_decision_that_cannot_be_read_is_a_reason_not_to_start),
 		SERVED(work_that_ended_after_the_backup_does_not_get_its_claim_again),
 		SERVED(a_report_is_taken_only_as_asked_and_only_about_the_node_itself),
 		SERVED(a_report_is_bounded),
