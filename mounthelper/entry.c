@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #define START_ROW(name, code, word, sentence) [name] = {code, word},
 static const struct {
@@ -99,6 +100,28 @@ static void set_limits(void)
 static const int ignored_signals[] = {SIGPIPE, SIGXFSZ, SIGHUP,	 SIGINT, SIGQUIT,
 				      SIGTSTP, SIGTTIN, SIGTTOU, 0};
 
+/* Where to say what goes wrong, or nowhere. To close a file takes as long as whoever serves it likes, and
+ * later this process is root's and has an instance's place: of a caller that it @outranks only a pipe is
+ * kept. */
+static void keep_message_fd(bool outranks)
+{
+	struct stat st;
+
+	if (fstat(STDERR_FILENO, &st) < 0 || (outranks && !S_ISFIFO(st.st_mode)) ||
+	    dup3(STDERR_FILENO, HELPER_MESSAGE_FD, O_CLOEXEC) < 0)
+		(void)close(HELPER_MESSAGE_FD);
+}
+
+/* Until it has another uid than the caller, that one may stop and kill it; a stop that arrives in the last of
+ * these calls takes effect after it, and the deadline ends it. So the session comes last: its own members may
+ * continue it. */
+static void become_root(void)
+{
+	start_libc(setgroups(0, NULL), START_BECOME_ROOT, "setgroups");
+	start_libc(setresgid(0, 0, 0), START_BECOME_ROOT, "setresgid");
+	start_libc(setresuid(0, 0, 0), START_BECOME_ROOT, "setresuid");
+}
+
 void entry_shed(int argc, char **argv, struct helper *h)
 {
 	static char *no_environment[] = {NULL};
@@ -114,9 +137,9 @@ void entry_shed(int argc, char **argv, struct helper *h)
 	(void)process_capabilities(&caps);
 	facts.is_capable = (caps.permitted & SANDBOX_CAPABILITIES) == SANDBOX_CAPABILITIES;
 	word = entry_door(&facts, &h->door);
-	if (dup3(STDERR_FILENO, HELPER_MESSAGE_FD, O_CLOEXEC) < 0)
-		(void)close(HELPER_MESSAGE_FD); /* without standard error there is nobody to tell */
+	keep_message_fd(facts.at_secure);
 	start_need(word == START_OK, word, 0, "");
+	start_sys(process_set_deadline(START_DEADLINE_S), START_PROCESS, "deadline");
 	/* before anything is opened, which could land there */
 	start_need(peer_socket_is_one(HELPER_SOCKET_FD), START_SOCKET, 0, "");
 	start_sys(process_reset_descriptors(HELPER_MESSAGE_FD + 1), START_DESCRIPTORS, "/dev/null");
@@ -124,9 +147,8 @@ void entry_shed(int argc, char **argv, struct helper *h)
 	set_limits();
 	if (h->door == DOOR_SETUID) {
 		h->peer_uid = facts.ruid;
-		start_libc(setgroups(0, NULL), START_BECOME_ROOT, "setgroups");
-		start_libc(setresgid(0, 0, 0), START_BECOME_ROOT, "setresgid");
-		start_libc(setresuid(0, 0, 0), START_BECOME_ROOT, "setresuid");
+		become_root();
 	}
+	(void)setsid(); /* fails for a group leader, which keeps a terminal it may have */
 	start_libc(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), START_PROCESS, "dumpable");
 }

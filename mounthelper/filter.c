@@ -1,6 +1,7 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
+#include "base/process.h"
 #include "base/sys.h"
 
 #include <fcntl.h>
@@ -85,5 +86,6 @@ void filter_load(const struct helper *h)
 	start_sys(seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2), START_LOCKDOWN, "filter");
 	add_rules(filter, h);
 	(void)close(HELPER_MESSAGE_FD);
+	start_sys(process_set_deadline(0), START_LOCKDOWN, "deadline");
 	start_sys(seccomp_load(filter), START_LOCKDOWN, "filter");
 }

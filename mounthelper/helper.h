@@ -15,7 +15,7 @@
 
 enum {
 	HELPER_SOCKET_FD = 3,
-	HELPER_MESSAGE_FD = 4, /* the caller's standard error, until the lock-down */
+	HELPER_MESSAGE_FD = 4, /* the caller's standard error, if it is a pipe, until the lock-down */
 	HELPER_INSTANCES = 8,
 	TREE_LINE_MAX = 32, /* directories from a tree up to the root, both included */
 };

@@ -8,6 +8,9 @@
 
 #include <linux/capability.h>
 
+/* What has not said HELLO by then is killed, whatever holds it up. */
+enum { START_DEADLINE_S = 10 };
+
 /** End: say why on the socket (struct mh_failure), if descriptor 3 is one, and on the caller's standard
  * error, and exit with the word's code.
  *
@@ -39,8 +42,8 @@ struct entry_facts {
 enum mh_start entry_door(const struct entry_facts *facts, enum door *ret);
 
 /** Environment, descriptors, process state, limits, and in the setuid door the uid shared with the caller:
- * afterwards it can neither signal nor trace this process. Fills h->door and, in the setuid door,
- * h->peer_uid. */
+ * afterwards it can neither signal nor trace this process. The deadline of the
+ * start runs from here to filter_load(). Fills h->door and, in the setuid door, h->peer_uid. */
 void entry_shed(int argc, char **argv, struct helper *h);
 
 /* B. view.c: a procfs that nobody else can touch, PID 1's mount namespace for what belongs to root (policy,
@@ -105,8 +108,8 @@ void sandbox_drop(enum door door, const struct agent_policy *agent);
  * foreign architectures included, kills the process. docs/man/holdfast-mounthelper.8.scd shows the same
  * table.
  *
- * Closes HELPER_MESSAGE_FD, which nothing can be written to afterwards. What libseccomp allocated is never
- * freed: freeing would need system calls that are gone. */
+ * Closes HELPER_MESSAGE_FD, which nothing can be written to afterwards, and lifts the deadline of the start.
+ * What libseccomp allocated is never freed: freeing would need system calls that are gone. */
 void filter_load(const struct helper *h);
 
 /** D. serve.c: send HELLO, serve one request after another until the agent closes or breaks the protocol, put

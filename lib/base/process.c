@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 static int reset_signals(const int *ignored)
@@ -27,6 +28,18 @@ static int reset_signals(const int *ignored)
 			return -errno;
 	(void)sigemptyset(&none);
 	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+int process_set_deadline(unsigned int seconds)
+{
+	static int timer = -1;
+	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+	const struct itimerspec at = {.it_value = {.tv_sec = seconds}};
+
+	/* not the library's: it brings threads along */
+	if (timer < 0 && syscall(SYS_timer_create, CLOCK_MONOTONIC, &kill, &timer) < 0)
+		return -errno;
+	return syscall(SYS_timer_settime, timer, 0, &at, NULL) < 0 ? -errno : 0;
 }
 
 int process_reset(const int *ignored)
@@ -46,7 +59,6 @@ int process_reset(const int *ignored)
 	if (chdir("/") < 0)
 		return -errno;
 	(void)umask(022);
-	(void)setsid();		      /* fails for a group leader, which keeps a terminal it may have */
 	(void)personality(PER_LINUX); /* execve() leaves flags that change what uname() says */
 	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	/* a niced process is slow, not wrong: best effort */

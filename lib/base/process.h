@@ -8,8 +8,12 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/** Timers off, signals at their defaults and unblocked, "/" as working directory, umask 022, a session of its
- * own unless it leads a process group, PER_LINUX, no parent-death signal, scheduling as usual.
+/** End in so many @seconds, whatever this process does or waits for then, and even if it is stopped; 0: not
+ * after all. For one thread. Source: timer_create(2), with SIGKILL. */
+int process_set_deadline(unsigned int seconds);
+
+/** Timers off, signals at their defaults and unblocked, "/" as working directory, umask 022, PER_LINUX, no
+ * parent-death signal, scheduling as usual. The session stays.
  *
  * @ignored signals to ignore, ended by 0 */
 int process_reset(const int *ignored);

@@ -244,17 +244,20 @@ bool agent_start(struct agent *agent, const struct agent_start *how)
 					.seq = 1}};
 	uint8_t buf[1 + sizeof(struct mh_hello)];
 	int control[2];
+	int message[2];
 	ssize_t n;
 
-	*agent = (struct agent){.message_fd = memfd_create("stderr", MFD_CLOEXEC)};
-	assert_true(agent->message_fd >= 0);
+	assert_int_equal(pipe2(message, O_CLOEXEC), 0);
+	assert_int_equal(fcntl(message[0], F_SETFL, O_NONBLOCK), 0);
+	*agent = (struct agent){.message_fd = message[0]};
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control), 0);
 	agent->pid = fork();
 	if (agent->pid == 0) {
 		(void)close(control[0]);
-		be_agent(how, control[1], agent->message_fd);
+		be_agent(how, control[1], message[1]);
 	}
 	(void)close(control[1]);
+	(void)close(message[1]);
 	agent->control = control[0];
 	n = recv(agent->control, buf, sizeof(buf), 0);
 	assert_true(n >= 1);
@@ -300,11 +303,11 @@ int agent_stop_code(struct agent *agent)
 
 const char *agent_message(struct agent *agent)
 {
-	static char text[1025];
-	ssize_t n = pread(agent->message_fd, text, sizeof(text) - 1, 0);
+	size_t n = strlen(agent->message);
+	ssize_t more = read(agent->message_fd, agent->message + n, sizeof(agent->message) - 1 - n);
 
-	text[n > 0 ? n : 0] = '\0';
-	return text;
+	agent->message[n + (more > 0 ? (size_t)more : 0)] = '\0';
+	return agent->message;
 }
 
 size_t agent_raw(struct agent *agent, const void *bytes, size_t n, void *answer)

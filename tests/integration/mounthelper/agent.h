@@ -9,9 +9,10 @@
 
 struct agent {
 	pid_t pid;
-	int control;	/* to the agent process */
-	int message_fd; /* what the helper wrote to its standard error */
-	pid_t helper;	/* from HELLO */
+	int control;	    /* to the agent process */
+	int message_fd;	    /* what the helper writes to its standard error, */
+	char message[1025]; /* and has written */
+	pid_t helper;	    /* from HELLO */
 	struct mh_hello hello;
 	struct mh_failure failure; /* of a start that was refused; all zero when it said nothing */
 	uint64_t seq;

@@ -67,7 +67,7 @@ static int check_reset(void)
 	}
 	HOLDS(7, getitimer(ITIMER_PROF, &timer) == 0 && timer.it_value.tv_sec == 0 &&
 			 timer.it_value.tv_usec == 0);
-	HOLDS(8, getsid(0) == getpid());
+	HOLDS(8, getsid(0) == getsid(getppid()));
 	return 0;
 }
 
@@ -195,6 +195,32 @@ static void a_limit_is_set_or_the_hard_one_must_do(void **state)
 	in_child(check_limits);
 }
 
+/* Stopped, and with every signal blocked that can be. */
+static void a_deadline_ends_a_stopped_process_and_can_be_lifted(void **state)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		sigset_t all;
+
+		(void)sigfillset(&all);
+		(void)sigprocmask(SIG_SETMASK, &all, NULL);
+		if (process_set_deadline(1) < 0 || process_set_deadline(0) < 0)
+			_exit(1);
+		(void)usleep(1200000);
+		if (process_set_deadline(1) == 0)
+			(void)raise(SIGSTOP);
+		_exit(2);
+	}
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGKILL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +229,7 @@ int main(void)
 		cmocka_unit_test(what_the_caller_left_is_reset),
 		cmocka_unit_test(descriptors_are_null_kept_or_closed),
 		cmocka_unit_test(a_limit_is_set_or_the_hard_one_must_do),
+		cmocka_unit_test(a_deadline_ends_a_stopped_process_and_can_be_lifted),
 		cmocka_unit_test(a_limit_that_does_not_exist_is_named),
 	};
 
