@@ -30,19 +30,16 @@ static const struct {
 	{MH_EXIT_SEND, "it could not deliver its replies"},
 };
 
-enum { SENTENCE_SIZE = 512 };
-
 static bool is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* The sentence with its N, standing alone, as the number; cut at the end if too long. */
-static const char *fill_in(const char *sentence, uint32_t number, char ret[static SENTENCE_SIZE])
+const char *helper_end_fill_in(const char *sentence, uint32_t number, char ret[static HELPER_SENTENCE_SIZE])
 {
 	size_t n = 0;
 
-	for (const char *p = sentence; *p && n + 1 < SENTENCE_SIZE; p++) {
+	for (const char *p = sentence; *p && n + 1 < HELPER_SENTENCE_SIZE; p++) {
 		bool is_number = *p == 'N' && (p == sentence || !is_letter(p[-1])) && !is_letter(p[1]);
 		int r;
 
@@ -50,7 +47,7 @@ static const char *fill_in(const char *sentence, uint32_t number, char ret[stati
 			ret[n++] = *p;
 			continue;
 		}
-		r = str_format(ret + n, SENTENCE_SIZE - n, "%" PRIu32, number);
+		r = str_format(ret + n, HELPER_SENTENCE_SIZE - n, "%" PRIu32, number);
 		n += r > 0 ? (size_t)r : 0;
 	}
 	ret[n] = '\0';
@@ -60,7 +57,7 @@ static const char *fill_in(const char *sentence, uint32_t number, char ret[stati
 void helper_end_describe_failure(const struct mh_failure *failure, struct error *ret)
 {
 	const struct start_row *row = &starts[failure->word < START_N ? failure->word : START_OK];
-	char sentence[SENTENCE_SIZE];
+	char sentence[HELPER_SENTENCE_SIZE];
 
 	if (!row->word || failure->word == START_OK || failure->word >= START_N) {
 		(void)error_set(ret, STATUS_UNAVAILABLE, failure->sys_errno,
@@ -72,7 +69,7 @@ void helper_end_describe_failure(const struct mh_failure *failure, struct error 
 	(void)error_set(ret, STATUS_UNAVAILABLE, failure->sys_errno,
 			"the mount helper does not start: %s%s%s: %s", row->word,
 			failure->detail[0] ? ": " : "", failure->detail,
-			fill_in(row->sentence, failure->number, sentence));
+			helper_end_fill_in(row->sentence, failure->number, sentence));
 }
 
 static size_t count_rows(int code, const struct start_row **ret_first)
@@ -89,7 +86,7 @@ static size_t count_rows(int code, const struct start_row **ret_first)
 }
 
 /* A code with several words, which tell apart only what the helper itself could say. */
-static void list_words(int code, char ret[static SENTENCE_SIZE])
+static void list_words(int code, char ret[static HELPER_SENTENCE_SIZE])
 {
 	const char *sep = "one of: ";
 	size_t n = 0;
@@ -99,11 +96,11 @@ static void list_words(int code, char ret[static SENTENCE_SIZE])
 
 		if (starts[i].code != code)
 			continue;
-		r = str_format(ret + n, SENTENCE_SIZE - n, "%s%s", sep, starts[i].word);
+		r = str_format(ret + n, HELPER_SENTENCE_SIZE - n, "%s%s", sep, starts[i].word);
 		n += r > 0 ? (size_t)r : 0;
 		sep = ", ";
 	}
-	(void)str_format(ret + n, SENTENCE_SIZE - n, " (see holdfast-mounthelper(8))");
+	(void)str_format(ret + n, HELPER_SENTENCE_SIZE - n, " (see holdfast-mounthelper(8))");
 }
 
 static const char *served_text(int code)
@@ -120,7 +117,7 @@ void helper_end_describe_exit(pid_t pid, int code, const char *line, struct erro
 	const struct start_row *first = NULL;
 	size_t n = count_rows(code, &first);
 	const char *reason = served_text(code);
-	char text[SENTENCE_SIZE];
+	char text[HELPER_SENTENCE_SIZE];
 
 	/* root is no agent: the second word of this code does not concern us */
 	if (n == 1 || code == starts[START_NOT_PRIVILEGED].code) {

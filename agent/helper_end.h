@@ -8,6 +8,12 @@
 
 #include <sys/types.h>
 
+enum { HELPER_SENTENCE_SIZE = 512 };
+
+/** A sentence of mounthelper_words.h with its N, standing alone, as @number; cut at the end if too long.
+ * Returns @ret. */
+const char *helper_end_fill_in(const char *sentence, uint32_t number, char ret[static HELPER_SENTENCE_SIZE]);
+
 /** What a helper that could not start has said, as an error. */
 void helper_end_describe_failure(const struct mh_failure *failure, struct error *ret);
 

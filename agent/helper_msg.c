@@ -1,5 +1,6 @@
 #include "helper_msg.h"
 
+#include "helper_end.h"
 #include "mounthelper_words.h"
 
 #include "base/cleanup.h"
@@ -379,23 +380,55 @@ bool helper_reply_is_locked(const struct mh_reply *reply)
 	return reply->status == MH_BUSY && reply->step == STEP_NONE;
 }
 
-/* The one outcome whose errno says what a person has to do. */
-static const char *text_of(const struct mh_reply *reply)
+#define REASON_ROW(name, word, sentence) [name] = {word, sentence},
+static const struct {
+	const char *word;
+	const char *sentence;
+} reasons[REASON_N] = {MH_REASONS(REASON_ROW)};
+
+/* What a person has to do where the errno says it. */
+static const char *text_of_errno(const struct mh_reply *reply)
 {
 	if (reply->status == MH_BUSY && reply->sys_errno == ENOTDIR)
 		return "the CSI plugin left the device of a block attachment in the volume's folder; it goes "
 		       "with NodeUnpublishVolume, or by hand: umount the file there, and rm it";
 	if (reply->status == MH_BUSY && reply->sys_errno == ENOTEMPTY)
 		return "the CSI plugin left files in the volume's folder, which are not removed: look there";
+	if (reply->status == MH_KERNEL && reply->step == STEP_CREATE && reply->sys_errno == EINVAL)
+		return "the kernel finds no file system of the profile's type on the device, or not one that "
+		       "it takes: journalctl -k has its words, blkid what is there; a blank device needs "
+		       "mkfs";
+	if (reply->status == MH_KERNEL && reply->step == STEP_CREATE && reply->sys_errno == EUCLEAN)
+		return "the file system on the device is damaged: journalctl -k has the kernel's words; "
+		       "repair "
+		       "it with fsck while it is mounted nowhere";
+	if (reply->status == MH_KERNEL && reply->step == STEP_SOURCE && reply->sys_errno == ENOENT)
+		return "the device has no entry in /dev/disk/by-id on this node: look with ls -l there, "
+		       "whether "
+		       "it is attached";
+	return NULL;
+}
+
+/* Why it was not done, with what to do next. */
+static const char *text_of(const struct mh_reply *reply, char buf[static HELPER_SENTENCE_SIZE])
+{
+	const char *text = text_of_errno(reply);
+
+	if (text)
+		return text;
+	if (reply->reason < REASON_N && reasons[reply->reason].sentence[0] != '\0')
+		return helper_end_fill_in(reasons[reply->reason].sentence, reply->policy_line, buf);
 	return outcomes[reply->status].text;
 }
 
 enum status helper_reply_outcome(const struct mh_reply *reply, const char *subject, struct error *err)
 {
 	const struct outcome *outcome;
-	char where[64] = "the reason in";
-
 	const char *step = names_get(step_names, STEP_N, reply->step);
+	const char *word =
+		reply->reason > REASON_NONE && reply->reason < REASON_N ? reasons[reply->reason].word : NULL;
+	char sentence[HELPER_SENTENCE_SIZE];
+	char where[64] = "more in";
 
 	assert(reply->status < MH_STATUS_N);
 	if (helper_reply_is_locked(reply))
@@ -408,11 +441,11 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 	outcome = &outcomes[reply->status];
 	if (outcome->status == STATUS_OK)
 		return STATUS_OK;
-	/* a refusal is told with neither step nor record: the agent is not to learn more */
 	if (reply->record > 0)
 		(void)str_format(where, sizeof(where), "step %s, record %" PRIu64 " of",
 				 step ? step : "unknown", reply->record);
 	return error_set(err, outcome->status, reply->sys_errno,
-			 "%s of %s: mount helper: %s (see %s its trail: holdfast audit show FILE)",
-			 helper_op_name(reply->header.op), subject, text_of(reply), where);
+			 "%s of %s: mount helper: %s%s%s (see %s its trail: holdfast audit show FILE)",
+			 helper_op_name(reply->header.op), subject, word ? word : "", word ? ": " : "",
+			 text_of(reply, sentence), where);
 }

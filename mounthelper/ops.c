@@ -102,14 +102,14 @@ static enum mh_status status_of(enum reason reason)
 
 /* Put a refusal on record, or count it when there are too many. Returns why the helper must end, if so. */
 static enum reason refuse(struct helper *h, const union mh_request *req, enum reason reason,
-			  struct outcome *ret)
+			  struct outcome *ret, uint64_t *ret_rec)
 {
 	uint64_t now_us = clock_monotonic_us();
-	uint64_t rec;
 
 	*ret = outcome_stop(status_of(reason), STEP_NONE, reason);
 	if (rate_take(&h->refusals.recorded, now_us))
-		(void)record_request(h, req, NULL, ret, &rec); /* without a trail nothing was done either */
+		(void)record_request(h, req, NULL, ret,
+				     ret_rec); /* without a trail nothing was done either */
 	else
 		h->refusals.unrecorded++;
 	/* that another instance works on the volume is nobody's fault */
@@ -125,24 +125,38 @@ static enum reason run_operation(struct helper *h, const union mh_request *req, 
 	enum reason reason = admit(h, req, &admission);
 	bool is_degraded;
 
-	if (reason != REASON_NONE)
-		return refuse(h, req, reason, ret);
+	if (reason != REASON_NONE) {
+		reason = refuse(h, req, reason, ret, ret_rec);
+		ret->profile_line = admission.profile ? admission.profile->line : 0;
+		return reason;
+	}
 	is_degraded = record_request(h, req, &admission, NULL, ret_rec) < 0;
 	*ret = outcome_stop(MH_UNAVAILABLE, STEP_TRAIL, REASON_NONE);
 	if (!is_degraded || cleans_up)
 		*ret = run(h, req, &admission);
 	ret->is_degraded = is_degraded;
+	ret->profile_line = admission.profile ? admission.profile->line : 0;
 	/* done is done: a result that cannot be written shows as an intent without one */
 	(void)record_request(h, req, &admission, ret, ret_rec);
 	return ret->status == MH_INTERNAL ? REASON_POSTCONDITION : REASON_NONE;
 }
 
-static void fill_reply(struct mh_reply *reply, const struct outcome *outcome, uint64_t rec)
+/* Reasons that a profile gives, which come before those of tickets and limits. */
+static bool is_of_profile(enum reason reason)
+{
+	return reason < REASON_TICKET_MISSING || reason == REASON_HOST_PATH;
+}
+
+static void fill_reply(const struct helper *h, struct mh_reply *reply, const struct outcome *outcome,
+		       uint64_t rec)
 {
 	reply->status = (uint16_t)outcome->status;
 	reply->record = rec;
-	if (outcome->status == MH_REFUSED)
-		return; /* no oracle: the reason is in the trail */
+	reply->reason = (uint16_t)outcome->reason;
+	if (outcome->reason != REASON_NONE)
+		reply->policy_line = outcome->profile_line != 0 && is_of_profile(outcome->reason)
+					     ? outcome->profile_line
+					     : h->agent->line;
 	reply->sys_errno = (uint16_t)abs(outcome->sys_errno);
 	reply->step = (uint16_t)outcome->step;
 	reply->state = outcome->state;
@@ -170,9 +184,9 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	else if (rate_take(&h->rate, now_us))
 		end = run_operation(h, req, &outcome, &rec);
 	else
-		end = refuse(h, req, REASON_RATE, &outcome);
+		end = refuse(h, req, REASON_RATE, &outcome, &rec);
 	lock_release(h->state_fd);
 	ret->reply.header = mh_header_make(req->header.op, sizeof(struct mh_reply), req->header.seq);
-	fill_reply(&ret->reply, &outcome, rec);
+	fill_reply(h, &ret->reply, &outcome, rec);
 	return end;
 }

@@ -12,7 +12,8 @@ struct outcome {
 	int sys_errno; /* negative or positive, 0 for none */
 	enum step step;
 	enum reason reason;
-	uint16_t state; /* MH_STATE_* */
+	uint32_t profile_line; /* in the policy, of the request's profile; 0: it has none */
+	uint16_t state;	       /* MH_STATE_* */
 	uint32_t dev_major;
 	uint32_t dev_minor;
 	bool is_degraded; /* done although its intent could not be put on record */

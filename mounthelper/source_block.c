@@ -44,6 +44,8 @@ static struct outcome find(struct staging *s)
 
 	if (r == -EINVAL)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_LINK);
+	if (r == -EPERM || r == -ENOTDIR || r == -ELOOP)
+		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_DEV_PATH);
 	if (r == 0)
 		r = fd = sys_openat(s->h->dev_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (r >= 0)

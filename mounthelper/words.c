@@ -4,8 +4,9 @@
 #include "base/names.h"
 
 #define WORDS_NAME(name, word) [name] = (word),
+#define REASON_NAME(name, word, sentence) [name] = (word),
 static const char *const steps[] = {MH_STEPS(WORDS_NAME)};
-static const char *const reasons[] = {MH_REASONS(WORDS_NAME)};
+static const char *const reasons[] = {MH_REASONS(REASON_NAME)};
 static const char *const ops[] = {"invalid",   "hello",	  "ack",  "stage", "publish",
 				  "unpublish", "unstage", "stat", "list",  "failure"};
 static const char *const statuses[] = {"ok",	   "already", "refused",     "not-found", "busy",

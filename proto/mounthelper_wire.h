@@ -17,7 +17,7 @@
 
 enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
-	MH_VERSION = 4,
+	MH_VERSION = 5,
 	MH_MESSAGE_MAX = 1024,
 	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
@@ -49,7 +49,7 @@ enum mh_op {
 	MH_OP_N,
 };
 
-/* Outcome of a request. REFUSED tells nothing about why: the reason is in the helper's trail. */
+/* Outcome of a request; mh_reply.reason says why. */
 enum mh_status {
 	MH_OK = 0,
 	MH_ALREADY = 1,	    /* already as asked for; nothing was changed */
@@ -232,6 +232,9 @@ struct mh_reply {
 	uint32_t dev_major;	 /* of the mounted file system; MH_STATE_DEVICE: the device */
 	uint32_t dev_minor;
 	uint64_t record; /* id of the result record in the trail */
+	uint16_t reason; /* enum reason, mounthelper_words.h */
+	uint16_t reserved;
+	uint32_t policy_line; /* where the block of the policy begins that the reason is about */
 };
 
 struct mh_list_entry {
@@ -266,7 +269,7 @@ _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
 _Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 8, "no padding");
 _Static_assert(sizeof(struct mh_stat) == 32 + 64 + 40 + 8, "no padding");
 _Static_assert(sizeof(struct mh_list) == 40, "no padding");
-_Static_assert(sizeof(struct mh_reply) == 32 + 24, "no padding");
+_Static_assert(sizeof(struct mh_reply) == 32 + 32, "no padding");
 _Static_assert(sizeof(struct mh_list_entry) == 120, "no padding");
 _Static_assert(sizeof(struct mh_list_reply) == 32 + 16 + 8 * 120, "no padding");
 _Static_assert(sizeof(struct mh_stage) <= MH_MESSAGE_MAX, "every message fits the receive buffer");

@@ -28,79 +28,178 @@
 	X(STEP_UNMOUNT, "unmount")   \
 	X(STEP_REMOVE, "rmdir")
 
-/* Why a request was refused, answered with a conflict or a limit, or ended the helper. */
-#define MH_REASONS(X)                                      \
-	X(REASON_NONE, "none")                             \
-	/* violations: the helper ends */                  \
-	X(REASON_TRUNCATED, "truncated")                   \
-	X(REASON_CONTROL, "control-data")                  \
-	X(REASON_CREDENTIALS, "credentials")               \
-	X(REASON_SIZE, "size")                             \
-	X(REASON_MAGIC, "magic")                           \
-	X(REASON_VERSION, "version")                       \
-	X(REASON_UNKNOWN_OP, "unknown-op")                 \
-	X(REASON_RESERVED, "reserved")                     \
-	X(REASON_SEQUENCE, "sequence")                     \
-	X(REASON_ORDER, "order")                           \
-	X(REASON_FIELD, "field")                           \
-	/* refusals by policy */                           \
-	X(REASON_RATE, "rate-limit")                       \
-	X(REASON_REFUSALS, "too-many-refusals")            \
-	X(REASON_PROPAGATION, "propagation-not-allowed")   \
-	X(REASON_SERVER, "server-not-allowed")             \
-	X(REASON_EXPORT, "export-not-allowed")             \
-	X(REASON_HOSTVOL, "hostvol-mismatch")              \
-	X(REASON_PROFILE_UNKNOWN, "profile-unknown")       \
-	X(REASON_CLASS, "class-mismatch")                  \
-	X(REASON_READ_ONLY, "profile-read-only")           \
-	X(REASON_EXEC, "exec-not-allowed")                 \
-	X(REASON_DETACH, "detach-not-allowed")             \
-	X(REASON_BY_ID, "by-id-not-allowed")               \
-	X(REASON_TMPFS_SIZE, "size-not-allowed")           \
-	X(REASON_TMPFS_INODES, "inodes-not-allowed")       \
-	X(REASON_TYPE_UNAVAILABLE, "type-unavailable")     \
-	/* refusals by ticket */                           \
-	X(REASON_TICKET_MISSING, "ticket-missing")         \
-	X(REASON_TICKET_FORMAT, "ticket-format")           \
-	X(REASON_TICKET_SIGNATURE, "ticket-signature")     \
-	X(REASON_TICKET_CLUSTER, "ticket-cluster")         \
-	X(REASON_TICKET_NODE, "ticket-node")               \
-	X(REASON_TICKET_BOOT, "ticket-boot")               \
-	X(REASON_TICKET_VOLUME, "ticket-volume")           \
-	X(REASON_TICKET_ALLOC, "ticket-alloc")             \
-	X(REASON_TICKET_PROFILE, "ticket-profile")         \
-	X(REASON_TICKET_SOURCE, "ticket-source")           \
-	X(REASON_TICKET_READ_ONLY, "ticket-read-only")     \
-	X(REASON_TICKET_PROPAGATION, "ticket-propagation") \
-	X(REASON_TICKET_EXPIRED, "ticket-expired")         \
-	X(REASON_TICKET_GENERATION, "ticket-generation")   \
-	/* what the kernel or the state table showed */    \
-	X(REASON_SOURCE_UNKNOWN, "source-unknown")         \
-	X(REASON_STAGED_PROFILE, "staged-profile")         \
-	X(REASON_STAGED_READ_ONLY, "staged-read-only")     \
-	X(REASON_LINK, "by-id-link")                       \
-	X(REASON_NOT_BLOCK, "not-a-block-device")          \
-	X(REASON_DEVICE_NUMBER, "device-number")           \
-	X(REASON_DEVICE_MOUNTED, "device-mounted")         \
-	X(REASON_HOST_PATH, "host-path")                   \
-	X(REASON_PLUGIN_LEFT, "plugin-left-mount")         \
-	X(REASON_PLUGIN_TARGET, "plugin-target")           \
-	X(REASON_FOREIGN_DIRECTORY, "foreign-directory")   \
-	X(REASON_OTHER_MOUNT, "other-mount")               \
-	X(REASON_SUBMOUNT, "submount")                     \
-	X(REASON_STACKED, "stacked")                       \
-	X(REASON_PUBLISHED, "still-published")             \
-	X(REASON_IN_USE, "in-use")                         \
-	X(REASON_LOCKED, "volume-locked")                  \
-	X(REASON_MAX_STAGED, "max-staged")                 \
-	X(REASON_MAX_PUBLISHED, "max-published")           \
-	X(REASON_MAX_PER_ALLOC, "max-per-alloc")           \
-	X(REASON_MAX_TMPFS, "max-tmpfs-total")             \
-	X(REASON_STATE_FULL, "state-full")                 \
-	X(REASON_POSTCONDITION, "post-condition")          \
-	/* how the helper ended */                         \
-	X(REASON_CLOSED, "closed")                         \
-	X(REASON_SEND, "reply-not-taken")
+/* Why a request was refused, answered with a conflict or a limit, or ended the helper: enum, word of the
+ * trail, sentence for people with what to do next. The helper says the reason and, as N, the line in the
+ * policy where the block begins that decided; the agent makes the sentence of it. */
+#define MH_REASONS(X)                                                                                        \
+	X(REASON_NONE, "none", "")                                                                           \
+	/* violations: the helper ends */                                                                    \
+	X(REASON_TRUNCATED, "truncated",                                                                     \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_CONTROL, "control-data",                                                                    \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_CREDENTIALS, "credentials",                                                                 \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_SIZE, "size",                                                                               \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_MAGIC, "magic",                                                                             \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_VERSION, "version",                                                                         \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_UNKNOWN_OP, "unknown-op",                                                                   \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_RESERVED, "reserved",                                                                       \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_SEQUENCE, "sequence",                                                                       \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_ORDER, "order",                                                                             \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	X(REASON_FIELD, "field",                                                                             \
+	  "the agent broke the protocol: install agent and helper from the same release")                    \
+	/* refusals by policy */                                                                             \
+	X(REASON_RATE, "rate-limit",                                                                         \
+	  "more requests than ops_per_second and burst of the policy's agent block at line N allow; it "     \
+	  "goes on by itself")                                                                               \
+	X(REASON_REFUSALS, "too-many-refusals", "too many requests were refused: see why in the trail")      \
+	X(REASON_PROPAGATION, "propagation-not-allowed",                                                     \
+	  "propagation needs shared = yes in the profile at line N of the policy, and bidirectional a "      \
+	  "writer; or what is staged is private still: stop its allocations")                                \
+	X(REASON_SERVER, "server-not-allowed",                                                               \
+	  "no server line of the profile at line N of the policy holds the address of the NFS server: add "  \
+	  "it there, or correct the volume")                                                                 \
+	X(REASON_EXPORT, "export-not-allowed",                                                               \
+	  "no export line of the profile at line N of the policy holds the volume's export: add it there, "  \
+	  "or correct the volume")                                                                           \
+	X(REASON_HOSTVOL, "hostvol-mismatch",                                                                \
+	  "the volume is another directory of this host than the hostvol at line N of the policy: correct "  \
+	  "the volume")                                                                                      \
+	X(REASON_PROFILE_UNKNOWN, "profile-unknown",                                                         \
+	  "the agent block at line N of the policy has no profile or hostvol of that name: add it there, "   \
+	  "or correct the volume's profile")                                                                 \
+	X(REASON_CLASS, "class-mismatch",                                                                    \
+	  "the profile at line N of the policy is of another class than the volume: correct either")         \
+	X(REASON_READ_ONLY, "profile-read-only",                                                             \
+	  "the profile at line N of the policy has ro = yes, and the volume is wanted writable: ask for it " \
+	  "read-only, or change the profile")                                                                \
+	X(REASON_EXEC, "exec-not-allowed",                                                                   \
+	  "the profile at line N of the policy has exec = no: leave exec out of the volume's mount, or "     \
+	  "change the profile")                                                                              \
+	X(REASON_DETACH, "detach-not-allowed",                                                               \
+	  "the agent block at line N of the policy has no allow_detach = yes: end what uses the mount, or "  \
+	  "allow it there")                                                                                  \
+	X(REASON_BY_ID, "by-id-not-allowed",                                                                 \
+	  "no by_id line of the profile at line N of the policy allows that device: add it there, or "       \
+	  "correct the volume")                                                                              \
+	X(REASON_TMPFS_SIZE, "size-not-allowed",                                                             \
+	  "the size is 0 or above max_size of the profile at line N of the policy: ask for less, or raise "  \
+	  "it there")                                                                                        \
+	X(REASON_TMPFS_INODES, "inodes-not-allowed",                                                         \
+	  "the number of inodes is 0 or above max_inodes of the profile at line N of the policy: ask for "   \
+	  "less, or raise it there")                                                                         \
+	X(REASON_TYPE_UNAVAILABLE, "type-unavailable",                                                       \
+	  "this kernel has not got the file system type of the profile at line N of the policy: modprobe "   \
+	  "it, then reload the agent with SIGHUP")                                                           \
+	/* refusals by ticket */                                                                             \
+	X(REASON_TICKET_MISSING, "ticket-missing",                                                           \
+	  "the claim server gave no ticket, and the agent block at line N of the policy has ticket = "       \
+	  "required: give the server its ticket key")                                                        \
+	X(REASON_TICKET_FORMAT, "ticket-format",                                                             \
+	  "the ticket is of another version: install server and helper from releases that go together")      \
+	X(REASON_TICKET_SIGNATURE, "ticket-signature",                                                       \
+	  "no ticket_key of the agent block at line N of the policy has signed the ticket: compare them "    \
+	  "with the server's public key")                                                                    \
+	X(REASON_TICKET_CLUSTER, "ticket-cluster",                                                           \
+	  "the ticket is of another cluster than the agent block at line N of the policy says: correct "     \
+	  "cluster there")                                                                                   \
+	X(REASON_TICKET_NODE, "ticket-node",                                                                 \
+	  "the ticket is of another node than the agent block at line N of the policy says: correct node "   \
+	  "there")                                                                                           \
+	X(REASON_TICKET_BOOT, "ticket-boot",                                                                 \
+	  "the ticket is of an earlier boot of this node: the next attempt has one of this boot")            \
+	X(REASON_TICKET_VOLUME, "ticket-volume",                                                             \
+	  "the ticket is of another volume: no honest agent asks so; see the trail")                         \
+	X(REASON_TICKET_ALLOC, "ticket-alloc",                                                               \
+	  "the ticket is of another allocation: no honest agent asks so; see the trail")                     \
+	X(REASON_TICKET_PROFILE, "ticket-profile",                                                           \
+	  "the ticket is of another profile: was the volume's changed while it was claimed? stop its "       \
+	  "allocations and start them again")                                                                \
+	X(REASON_TICKET_SOURCE, "ticket-source",                                                             \
+	  "the ticket is of another source, or another one is staged: was the volume changed while it was "  \
+	  "claimed? stop its allocations and start them again")                                              \
+	X(REASON_TICKET_READ_ONLY, "ticket-read-only",                                                       \
+	  "the ticket is for reading only: claim the volume for writing")                                    \
+	X(REASON_TICKET_PROPAGATION, "ticket-propagation",                                                   \
+	  "the ticket does not permit that propagation: the volume's capabilities on the server do")         \
+	X(REASON_TICKET_EXPIRED, "ticket-expired",                                                           \
+	  "the ticket has expired: the next attempt has a new one; if that has too, set the clocks of node " \
+	  "and server right")                                                                                \
+	X(REASON_TICKET_GENERATION, "ticket-generation",                                                     \
+	  "a newer ticket of the volume has been used in this boot: the next attempt has the newest")        \
+	/* what the kernel or the state table showed */                                                      \
+	X(REASON_SOURCE_UNKNOWN, "source-unknown",                                                           \
+	  "what the mount was made of is not known any more: the next STAGE finds out")                      \
+	X(REASON_STAGED_PROFILE, "staged-profile",                                                           \
+	  "the volume is staged by another profile: stop all its allocations on this node, then start them") \
+	X(REASON_STAGED_READ_ONLY, "staged-read-only",                                                       \
+	  "the volume is staged read-only and wanted writable: stop its readers on this node first")         \
+	X(REASON_LINK, "by-id-link",                                                                         \
+	  "the entry of /dev/disk/by-id is no link to one name in /dev: look with ls -l there")              \
+	X(REASON_DEV_PATH, "dev-path",                                                                       \
+	  "/dev/disk or /dev/disk/by-id is not a directory that root alone can change: look with ls -ld, "   \
+	  "and correct owner or mode")                                                                       \
+	X(REASON_NOT_BLOCK, "not-a-block-device",                                                            \
+	  "what the entry of /dev/disk/by-id leads to is no block device: look with ls -lL there")           \
+	X(REASON_DEVICE_NUMBER, "device-number",                                                             \
+	  "the entry of /dev/disk/by-id leads to another device than the agent saw: the next attempt looks " \
+	  "again")                                                                                           \
+	X(REASON_DEVICE_MOUNTED, "device-mounted",                                                           \
+	  "the device is mounted already, in this namespace or another: find it with findmnt and lsns, and " \
+	  "unmount it there")                                                                                \
+	X(REASON_HOST_PATH, "host-path",                                                                     \
+	  "the path of the hostvol at line N of the policy has a link or somebody else's directory on its "  \
+	  "way, has not its owner_uid, or is mounted read-only: look with namei -l")                         \
+	X(REASON_PLUGIN_LEFT, "plugin-left-mount",                                                           \
+	  "the CSI plugin had left it mounted, and that was taken away")                                     \
+	X(REASON_PLUGIN_TARGET, "plugin-target",                                                             \
+	  "the CSI plugin left its target there, which is not removed: look there")                          \
+	X(REASON_FOREIGN_DIRECTORY, "foreign-directory",                                                     \
+	  "a directory in the trees is not the helper's own: look with ls -la there, and move it away")      \
+	X(REASON_OTHER_MOUNT, "other-mount",                                                                 \
+	  "something else is mounted there, or with other flags: look with findmnt -R at the trees of the "  \
+	  "policy, and unmount by hand what is not Holdfast's")                                              \
+	X(REASON_SUBMOUNT, "submount",                                                                       \
+	  "something is mounted below it: look with findmnt -R at the trees of the policy, and unmount by "  \
+	  "hand what is not Holdfast's")                                                                     \
+	X(REASON_STACKED, "stacked",                                                                         \
+	  "another mount is on top of it: look with findmnt -R at the trees of the policy, and unmount by "  \
+	  "hand what is not Holdfast's")                                                                     \
+	X(REASON_PUBLISHED, "still-published",                                                               \
+	  "it is still published for an allocation: stop that one first")                                    \
+	X(REASON_IN_USE, "in-use",                                                                           \
+	  "a process has files open or its working directory there: find it with fuser -m or lsof")          \
+	X(REASON_LOCKED, "volume-locked",                                                                    \
+	  "another instance of the helper works on the volume: its end is waited for")                       \
+	X(REASON_MAX_STAGED, "max-staged",                                                                   \
+	  "max_staged of the agent block at line N of the policy is reached: stop allocations, or raise it " \
+	  "there")                                                                                           \
+	X(REASON_MAX_PUBLISHED, "max-published",                                                             \
+	  "max_published of the agent block at line N of the policy is reached: stop allocations, or raise " \
+	  "it there")                                                                                        \
+	X(REASON_MAX_PER_ALLOC, "max-per-alloc",                                                             \
+	  "the allocation has more volumes than max_per_alloc of the agent block at line N of the policy "   \
+	  "allows: raise it there")                                                                          \
+	X(REASON_MAX_TMPFS, "max-tmpfs-total",                                                               \
+	  "max_tmpfs_total of the agent block at line N of the policy is reached: stop allocations, ask "    \
+	  "for less, or raise it there")                                                                     \
+	X(REASON_STATE_FULL, "state-full",                                                                   \
+	  "the state table is full of volumes that are staged or have a ticket still: stop allocations, or " \
+	  "wait until tickets expire")                                                                       \
+	X(REASON_POSTCONDITION, "post-condition",                                                            \
+	  "the kernel shows something else than what was asked for, and what was done was undone: look "     \
+	  "with findmnt, and in the trail")                                                                  \
+	/* how the helper ended */                                                                           \
+	X(REASON_CLOSED, "closed", "")                                                                       \
+	X(REASON_SEND, "reply-not-taken", "")
 
 /* Why a start ended before HELLO: enum, exit code, word on standard error, sentence for people. The helper
  * says word, errno, detail and N; whoever started it makes the sentence of it. */
@@ -171,9 +270,10 @@
 	  "CAP_AUDIT_WRITE in CapabilityBoundingSet=")
 
 #define MH_WORD_ENUM(name, word) name,
+#define MH_REASON_ENUM(name, word, sentence) name,
 #define MH_START_ENUM(name, code, word, sentence) name,
 enum step { MH_STEPS(MH_WORD_ENUM) STEP_N };
-enum reason { MH_REASONS(MH_WORD_ENUM) REASON_N };
+enum reason { MH_REASONS(MH_REASON_ENUM) REASON_N };
 enum mh_start { MH_STARTS(MH_START_ENUM) START_N };
 
 /* Exit codes of a helper that served; those of one that did not are in MH_STARTS. */
@@ -186,4 +286,5 @@ enum mh_exit {
 };
 
 #undef MH_WORD_ENUM
+#undef MH_REASON_ENUM
 #undef MH_START_ENUM

@@ -1,6 +1,7 @@
 /* What stands in the trees besides directories and mounts of the helper: root's hand, or a mistake. Nothing
  * of it is followed, mounted on, unmounted or removed. And a reboot, as far as one can be had without one. */
 
+#include "mounthelper_words.h"
 #include "state.h"
 #include "volume.h"
 
@@ -287,6 +288,23 @@ static void the_limits_of_the_process_are_fixed(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
+static void a_refusal_of_the_real_one_says_reason_and_line(void **state)
+{
+	struct mh_stage req = stage_disk();
+	struct mh_reply reply;
+
+	(void)state;
+	assert_int_equal(chmod("/dev/disk/by-id", 0777), 0);
+	reply = expect_stage(&agent, req, MH_REFUSED);
+	assert_int_equal(chmod("/dev/disk/by-id", 0755), 0);
+	assert_int_equal(reply.reason, REASON_DEV_PATH);
+	assert_int_not_equal(reply.policy_line, 0);
+	req.ticket.signature[0] ^= 1;
+	reply = expect_stage(&agent, req, MH_REFUSED);
+	assert_int_equal(reply.reason, REASON_TICKET_SIGNATURE);
+	assert_int_equal(reply.policy_line, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +314,7 @@ int main(void)
 		TEST(what_a_reboot_leaves_is_used_again),
 		TEST(the_capabilities_of_the_manual_are_enough_for_the_setuid_door),
 		TEST(the_limits_of_the_process_are_fixed),
+		TEST(a_refusal_of_the_real_one_says_reason_and_line),
 	};
 
 	return cmocka_run_group_tests(tests, world_up, world_down);

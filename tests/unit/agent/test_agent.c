@@ -335,7 +335,9 @@ static void a_stage_that_is_refused_undoes_what_was_done(void **state)
 	while (done(w, MH_OP_PUBLISH) < 1)
 		world_turn(w, end, "the first publish");
 	w->fake.state->refuse_stage = 1; /* the second volume's */
-	expect_failed_and_undone(w, STATUS_PERMISSION_DENIED, "STAGE of volume vol1");
+	expect_failed_and_undone(
+		w, STATUS_PERMISSION_DENIED,
+		"STAGE of volume vol1: mount helper: profile-read-only: the profile at line 12");
 	assert_int_equal(w->server.n_claims, 2);
 }
 

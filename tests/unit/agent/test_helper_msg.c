@@ -2,6 +2,8 @@
 #include "helper_msg.h"
 #include "mounthelper_words.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,8 +300,74 @@ static void every_outcome_has_a_code_and_a_sentence(void **state)
 		reply.record = 0;
 		(void)helper_reply_outcome(&reply, "volume db", &err);
 		assert_null(strstr(err.msg, "record"));
-		assert_non_null(strstr(err.msg, "(see the reason in its trail: holdfast audit show FILE)"));
+		assert_non_null(strstr(err.msg, "(see more in its trail: holdfast audit show FILE)"));
 		reply.record = 77;
+	}
+}
+
+#define REASON_ROW(name, word, sentence) {word, sentence},
+static const struct {
+	const char *word;
+	const char *sentence;
+} reasons[REASON_N] = {MH_REASONS(REASON_ROW)};
+
+/* Each that an answer may carry. Those that end the helper and say nothing more have none. */
+static void every_reason_is_told_with_a_sentence_and_the_policys_line(void **state)
+{
+	char beginning[128];
+
+	for (unsigned int i = REASON_RATE; i <= REASON_POSTCONDITION; i++) {
+		const struct mh_reply reply = {.header.op = MH_OP_STAGE,
+					       .status = MH_REFUSED,
+					       .reason = (uint16_t)i,
+					       .policy_line = 4711};
+		bool has_line = strstr(reasons[i].sentence, "line N") != NULL;
+		struct error err = {0};
+
+		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_PERMISSION_DENIED);
+		(void)str_format(beginning, sizeof(beginning),
+				 "STAGE of volume db: mount helper: %s: ", reasons[i].word);
+		if (!str_starts_with(err.msg, beginning) || strlen(reasons[i].sentence) < 20)
+			fail_msg("%s", err.msg);
+		assert_true((strstr(err.msg, "line 4711 ") != NULL) == has_line);
+		assert_null(strstr(err.msg, " N "));
+		assert_null(strstr(err.msg, "refused by its policy or for the ticket"));
+		assert_non_null(strstr(err.msg, " (see more in its trail: holdfast audit show FILE)"));
+		for (unsigned int k = REASON_RATE; k < i; k++)
+			assert_string_not_equal(reasons[i].sentence, reasons[k].sentence);
+	}
+}
+
+static void a_reason_that_does_not_exist_is_told_as_its_status(void **state)
+{
+	const struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_N};
+	struct error err = {0};
+
+	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err.msg, "mount helper: a limit of its policy is reached (see"));
+}
+
+static void what_a_device_lacks_is_told_by_step_and_errno(void **state)
+{
+	static const struct {
+		enum step step;
+		int sys_errno;
+		const char *text;
+	} rows[] = {{STEP_CREATE, EINVAL, "a blank device needs mkfs"},
+		    {STEP_CREATE, EUCLEAN, "repair it with fsck"},
+		    {STEP_CREATE, EIO, "the kernel refused"},
+		    {STEP_OPTION, EINVAL, "the kernel refused"},
+		    {STEP_SOURCE, ENOENT, "no entry in /dev/disk/by-id"}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct mh_reply reply = {.header.op = MH_OP_STAGE,
+					       .status = MH_KERNEL,
+					       .step = (uint16_t)rows[i].step,
+					       .sys_errno = (uint16_t)rows[i].sys_errno};
+		struct error err = {0};
+
+		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_INTERNAL);
+		assert_non_null(strstr(err.msg, rows[i].text));
 	}
 }
 
@@ -356,6 +424,9 @@ int main(void)
 		cmocka_unit_test(lists_are_checked_by_their_kind),
 		cmocka_unit_test(a_list_must_end_and_stay_within_its_page),
 		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
+		cmocka_unit_test(every_reason_is_told_with_a_sentence_and_the_policys_line),
+		cmocka_unit_test(a_reason_that_does_not_exist_is_told_as_its_status),
+		cmocka_unit_test(what_a_device_lacks_is_told_by_step_and_errno),
 		cmocka_unit_test(what_a_plugin_left_is_told_by_its_errno),
 		cmocka_unit_test(a_volume_that_another_instance_has_is_told_from_one_in_use),
 	};

@@ -309,7 +309,7 @@ static void the_device_must_be_what_the_request_says(void **state)
 	ASSERT_SAID("errno=2 step=source");
 }
 
-static void a_refusal_tells_the_agent_nothing_and_the_trail_why(void **state)
+static void a_refusal_is_told_by_numbers_alone_and_on_record(void **state)
 {
 	struct mh_stage req = fixture_stage();
 	struct mh_reply reply;
@@ -321,14 +321,15 @@ static void a_refusal_tells_the_agent_nothing_and_the_trail_why(void **state)
 	assert_int_equal(reply.sys_errno, 0);
 	assert_int_equal(reply.step, 0);
 	assert_int_equal(reply.state, 0);
-	assert_int_equal(reply.record, 0);
+	assert_int_equal(reply.reason, REASON_TICKET_SIGNATURE);
 	ASSERT_SAID("op=stage phase=refused seq=2 vol=vol-1 ");
 	ASSERT_SAID("reason=ticket-signature res=failed");
 	fake_set_device(FIXTURE_MAJOR, FIXTURE_MINOR + 1, true);
 	reply = stage(fixture_stage());
 	ASSERT_REPLY(reply, MH_REFUSED);
-	assert_int_equal(reply.step, 0);
-	assert_int_equal(reply.dev_major, 0);
+	assert_int_equal(reply.step, STEP_SOURCE);
+	assert_int_equal(reply.reason, REASON_DEVICE_NUMBER);
+	assert_int_equal(reply.dev_major, 0); /* not which it is */
 }
 
 static void intent_and_result_are_on_record(void **state)
@@ -733,6 +734,45 @@ static void another_instance_on_the_same_volume_means_busy(void **state)
 	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
 }
 
+static void a_disk_folder_that_others_can_change_is_not_the_kernels_fault(void **state)
+{
+	struct mh_reply reply;
+
+	(void)state;
+	fake_make_directory("/dev/disk", 0, 0777);
+	reply = stage(fixture_stage());
+	ASSERT_REPLY(reply, MH_REFUSED);
+	assert_int_equal(reply.reason, REASON_DEV_PATH);
+	ASSERT_SAID("step=source reason=dev-path");
+}
+
+/* By number, and of the policy the line where the block that decided begins. */
+static void a_refusal_says_why_and_which_block_of_the_policy(void **state)
+{
+	struct mh_publish publish_req = fixture_publish();
+	struct mh_stage req = fixture_stage();
+	struct mh_reply reply;
+
+	(void)state;
+	assert_int_not_equal(helper.agent->line, helper.agent->profiles[0].line);
+	req.source.u.block.by_id[0] = 'X';
+	reply = stage(req);
+	ASSERT_REPLY(reply, MH_REFUSED);
+	assert_int_equal(reply.reason, REASON_BY_ID);
+	assert_int_equal(reply.policy_line, policy_profile(helper.agent, req.profile)->line);
+	assert_int_not_equal(reply.record, 0);
+	req = fixture_stage();
+	req.ticket.signature[0] ^= 1;
+	reply = stage(req);
+	ASSERT_REPLY(reply, MH_REFUSED);
+	assert_int_equal(reply.reason, REASON_TICKET_SIGNATURE);
+	assert_int_equal(reply.policy_line, helper.agent->line);
+	reply = publish(publish_req);
+	ASSERT_REPLY(reply, MH_NOT_FOUND);
+	assert_int_equal(reply.reason, REASON_NONE);
+	assert_int_equal(reply.policy_line, 0);
+}
+
 static void what_a_request_locked_is_given_back_and_the_place_is_kept(void **state)
 {
 	(void)state;
@@ -983,7 +1023,7 @@ int main(void)
 		TEST(a_publish_never_relies_on_the_flags_of_the_stage),
 		TEST(a_record_that_is_cut_counts_as_not_written),
 		TEST(the_device_must_be_what_the_request_says),
-		TEST(a_refusal_tells_the_agent_nothing_and_the_trail_why),
+		TEST(a_refusal_is_told_by_numbers_alone_and_on_record),
 		TEST(intent_and_result_are_on_record),
 		TEST(without_a_trail_only_cleaning_up_goes_on),
 		TEST(a_log_that_was_deleted_is_no_trail),
@@ -1006,6 +1046,8 @@ int main(void)
 		TEST(a_second_mount_on_a_publish_is_reported),
 		TEST(unstage_says_whether_the_superblock_lives_on),
 		TEST(another_instance_on_the_same_volume_means_busy),
+		TEST(a_disk_folder_that_others_can_change_is_not_the_kernels_fault),
+		TEST(a_refusal_says_why_and_which_block_of_the_policy),
 		TEST(what_a_request_locked_is_given_back_and_the_place_is_kept),
 		TEST(a_mount_left_shared_by_a_dead_instance_is_made_private),
 		TEST(too_many_refusals_are_summed_up_and_end_the_helper),

@@ -180,7 +180,8 @@ static void refused_host_path(const char *what)
 {
 	struct mh_reply reply = stage_of(HOSTVOL);
 
-	if (reply.status != MH_REFUSED || reply.step != 0 || !strstr(last_record(), "reason=host-path"))
+	if (reply.status != MH_REFUSED || reply.reason != REASON_HOST_PATH ||
+	    !strstr(last_record(), "reason=host-path"))
 		fail_msg("%s: status %u, %s", what, reply.status, last_record());
 	assert_false(fake_is_mount(STAGED));
 	begin();
