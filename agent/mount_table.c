@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <libmount/libmount.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +225,44 @@ static struct libmnt_fs *find_point(const struct mount_table *table, const char 
 			high = middle;
 	}
 	return low > 0 && str_eq(table->points[low - 1].path, path) ? table->points[low - 1].fs : NULL;
+}
+
+/* The first point whose path is not before @path. */
+static size_t lower_bound(const struct mount_table *table, const char *path)
+{
+	size_t low = 0, high = table->n_points;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(table->points[middle].path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+void mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret)
+{
+	char below[PATH_MAX];
+
+	*ret = (struct mount_count){0};
+	for (size_t i = lower_bound(table, path); i < table->n_points; i++) {
+		if (!str_eq(table->points[i].path, path))
+			break;
+		ret->here++;
+	}
+	if (str_format(below, sizeof(below), "%s/", path) < 0)
+		return; /* longer than any mount point */
+	for (size_t i = lower_bound(table, below); i < table->n_points; i++) {
+		const char *point = table->points[i].path;
+
+		if (!str_starts_with(point, below))
+			break;
+		if (ret->below++ > 0 && str_eq(point, table->points[i - 1].path))
+			str_copy_text(ret->stacked, sizeof(ret->stacked), point);
+	}
 }
 
 static bool has_option(const char *options, const char *name)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -52,6 +53,17 @@ void mount_table_free(struct mount_table *table);
 /** STATUS_NOT_FOUND when nothing is mounted exactly at @path. Costs the logarithm of the number of mounts. */
 enum status mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 			     struct error *err);
+
+/* How many mounts there are, hidden ones too. */
+struct mount_count {
+	size_t here;		       /* exactly at the path */
+	size_t below;		       /* at paths below it */
+	char stacked[MOUNT_ROOT_SIZE]; /* below it: a path with more than one, cut at its end; empty: none */
+};
+
+/** Count what is mounted at and below @path. Costs the logarithm of the number of mounts, and what is below.
+ */
+void mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret);
 
 /** "private", "shared", "slave", "slave,shared", "unbindable". */
 const char *mount_propagation_name(enum mount_propagation propagation);

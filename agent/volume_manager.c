@@ -402,15 +402,30 @@ void volume_manager_set_plugins(struct volume_manager *manager, struct plugins *
 
 void volume_manager_note_plugin(struct volume_manager *manager, const char *wire_volume)
 {
+	struct lost_call *lost;
+
+	if (volume_touches_has(&manager->touches, wire_volume))
+		return;
 	volume_touches_add(&manager->touches, wire_volume);
+	lost = volume_touches_lost(&manager->touches, wire_volume);
+	if (lost)
+		*lost = (struct lost_call){.is_open = true,
+					   .is_from_before = true,
+					   .to = plugin_process_now(),
+					   .since_us = clock_monotonic_us()};
 }
 
 void volume_manager_note_published(struct volume_manager *manager, const char *wire_volume,
 				   bool is_host_device)
 {
+	struct lost_call *lost;
+
 	volume_touches_judge(&manager->touches, wire_volume,
 			     is_host_device ? VOLUME_DEVICE_HOSTS : VOLUME_DEVICE_OURS);
 	volume_touches_note_staged(&manager->touches, wire_volume, true);
+	lost = volume_touches_lost(&manager->touches, wire_volume);
+	if (lost)
+		*lost = (struct lost_call){0};
 }
 
 enum status volume_manager_new(sd_event *event, struct helper_client *helper, volume_in_use_fn *in_use,

@@ -1,6 +1,7 @@
 #include "volume_plugin.h"
 
 #include "csi_volume.h"
+#include "volume_guard.h"
 #include "volume_pause.h"
 #include "volume_task.h"
 #include "wakeup.h"
@@ -132,6 +133,10 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 	struct error failure;
 
 	task->call = NULL;
+	if (!err && volume_guard_after(task, method, &failure) != STATUS_OK) {
+		task_failed(task, false, false, &failure);
+		return;
+	}
 	if (!err) {
 		if (method == CSI_NODE_EXPAND_VOLUME)
 			task->expanded_bytes =
@@ -150,6 +155,8 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 		task_succeeded(task);
 		return;
 	}
+	if (csi_outcome(method, err->status) == CSI_UNKNOWN && method != CSI_NODE_EXPAND_VOLUME)
+		volume_guard_lost(task);
 	failure = *err;
 	(void)error_prefix(&failure, "volume %s", task->target.volume_id);
 	task_failed(task, csi_outcome(method, err->status) == CSI_UNKNOWN,
@@ -191,6 +198,25 @@ static void note_mount_call(struct volume_task *task)
 	volume_touches_add(&manager->touches, wire_volume);
 }
 
+/* Returns false when the plugin is not to be called now; the task has had its event then. */
+static bool is_allowed(struct volume_task *task, enum csi_method method, pid_t plugin)
+{
+	struct error err;
+
+	if (method == CSI_NODE_EXPAND_VOLUME)
+		return true;
+	if (volume_guard_wait(task, plugin, &err) != STATUS_OK) {
+		task_failed(task, true, true, &err);
+		return false;
+	}
+	if (volume_guard_before(task, method, &err) != STATUS_OK) {
+		task_failed(task, false, false, &err);
+		return false;
+	}
+	volume_guard_begin(task, plugin);
+	return true;
+}
+
 static void task_call(struct volume_task *task, uint64_t timeout_us)
 {
 	struct volume_manager *manager = task->manager;
@@ -208,6 +234,8 @@ static void task_call(struct volume_task *task, uint64_t timeout_us)
 		task_missing(task, &err);
 		return;
 	}
+	if (!is_allowed(task, step->method, csi_client_peer(client)))
+		return;
 	status = csi_volume_paths(helper_client_info(manager->helper)->stage_base, task->target.wire_volume,
 				  task->target.read_only, &request.paths, &err);
 	if (status == STATUS_OK) {

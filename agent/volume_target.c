@@ -22,6 +22,15 @@ enum status volume_stage_find(struct volume_manager *manager, const char *path, 
 	return status == STATUS_OK ? mount_table_find(manager->stage_mounts, path, ret, err) : status;
 }
 
+enum status volume_stage_table(struct volume_manager *manager, const struct mount_table **ret,
+			       struct error *err)
+{
+	enum status status = look(manager, helper_client_info(manager->helper)->stage_base, err);
+
+	*ret = manager->stage_mounts;
+	return status;
+}
+
 enum status volume_target_find(struct volume_manager *manager, const struct volume_target *target,
 			       struct csi_volume_paths *ret_paths, struct mount_view *ret_view,
 			       struct error *err)

@@ -44,6 +44,8 @@ struct volume_task {
 	struct path_probe *probe;	    /* while verifying */
 	struct plugin_wait *wait;	    /* for the plugin */
 	struct csi_call *call;		    /* under way */
+	struct plugin_process called;	    /* by the last call */
+	uint64_t called_since;		    /* when it was made, as of plugin_process_now() */
 	struct device_moment before_plugin; /* of a mount: before the first call; none: there was none */
 	/* monotonic: when a mount gives up, 0: it has not begun to lose patience; the deadline of an
 	 * expansion */
@@ -96,6 +98,10 @@ enum status volume_task_cancelled(const struct volume_task *task, struct error *
  * look into: the mount table is the witness. STATUS_NOT_FOUND: nothing. */
 enum status volume_stage_find(struct volume_manager *manager, const char *path, struct mount_view *ret,
 			      struct error *err);
+
+/** What is mounted below the helper's stage base. Borrowed until the next such look. */
+enum status volume_stage_table(struct volume_manager *manager, const struct mount_table **ret,
+			       struct error *err);
 
 /** What the plugin has mounted or bound at its target of this use.
  * @ret_paths set also when nothing is there */

@@ -89,6 +89,13 @@ bool volume_touches_has(const struct volume_touches *touches, const char *wire_v
 	return touches->are_all || find(touches, wire_volume);
 }
 
+struct lost_call *volume_touches_lost(const struct volume_touches *touches, const char *wire_volume)
+{
+	struct volume_touch *touch = find(touches, wire_volume);
+
+	return touch ? &touch->lost : NULL;
+}
+
 void volume_touches_release(struct volume_touches *touches)
 {
 	struct volume_touch *touch, *next;

@@ -390,6 +390,11 @@ void csi_client_free(struct csi_client *client)
 	client_release(client);
 }
 
+pid_t csi_client_peer(const struct csi_client *client)
+{
+	return rpc_client_peer(client->rpc);
+}
+
 void csi_client_stats(const struct csi_client *client, struct csi_client_stats *ret)
 {
 	const struct csi_call *oldest = TAILQ_FIRST(&client->under_way);

@@ -13,6 +13,7 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <systemd/sd-event.h>
 
 enum {
@@ -72,5 +73,8 @@ struct csi_client_stats {
 	int64_t oldest_since_ms; /* wall clock, of what is under way longest; 0: nothing is */
 	const char *oldest_name; /* its method; NULL: nothing is */
 };
+
+/** The process that serves the connection that stands; 0: none, or not known. */
+pid_t csi_client_peer(const struct csi_client *client);
 
 void csi_client_stats(const struct csi_client *client, struct csi_client_stats *ret);

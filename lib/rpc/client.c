@@ -113,6 +113,11 @@ ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
 			      : NULL;
 }
 
+pid_t rpc_client_peer(const struct rpc_client *client)
+{
+	return client->current && client->current->up ? client->current->peer : 0;
+}
+
 const char *rpc_client_said(const struct rpc_client *client)
 {
 	return client->has_said ? client->said : NULL;

@@ -12,6 +12,7 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <systemd/sd-event.h>
 
 struct rpc_client;
@@ -62,6 +63,10 @@ ProtobufCMessage *rpc_client_details(const struct rpc_client *client,
  * "" when none came. NULL when the error is not the server's word but ours, about it or the connection.
  * Valid until another call ends. */
 const char *rpc_client_said(const struct rpc_client *client);
+
+/** The process that listens at the unix socket of the connection that takes new calls, as this process's pid
+ * namespace numbers it. 0: there is no such connection, or no such number. Source: unix(7), SO_PEERCRED. */
+pid_t rpc_client_peer(const struct rpc_client *client);
 
 /** Forget a call: done does not run any more. */
 void rpc_pending_cancel(struct rpc_pending *pending);

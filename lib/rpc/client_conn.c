@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 const struct client_timing client_timing_default = {
 	.connect_us = 10 * USEC_PER_SEC,
@@ -235,6 +236,14 @@ static const struct transport_ops transport_ops = {
 	.on_down = on_down,
 };
 
+static pid_t listener_of(int fd)
+{
+	struct ucred peer = {0};
+	socklen_t n = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.pid > 0 ? peer.pid : 0;
+}
+
 static void on_dialled(int fd, const struct error *err, void *userdata)
 {
 	struct client_conn *conn = userdata;
@@ -249,7 +258,9 @@ static void on_dialled(int fd, const struct error *err, void *userdata)
 		lose(conn, err);
 		return;
 	}
-	if (!client->unix_path)
+	if (client->unix_path)
+		conn->peer = listener_of(fd);
+	else
 		st = tls_session_connect(client->tls, fd, &ssl, &failure);
 	if (st == STATUS_OK)
 		st = transport_new(client->poller, TAKE_FD(owned_fd), ssl, &transport_ops, conn,

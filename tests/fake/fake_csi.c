@@ -307,6 +307,11 @@ void csi_call_cancel(struct csi_call *call)
 		call_free(call);
 }
 
+pid_t csi_client_peer(const struct csi_client *client)
+{
+	return find_plugin(client->socket)->pid;
+}
+
 void csi_client_stats(const struct csi_client *client, struct csi_client_stats *ret)
 {
 	const struct csi_call *oldest = TAILQ_FIRST(&client->calls);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
 	FAKE_CSI_PLUGINS_MAX = 32,
@@ -57,6 +58,7 @@ enum fake_csi_ready {
 struct fake_csi_plugin {
 	char socket[108];
 	bool is_up;
+	pid_t pid;   /* its process; at first the test's */
 	int refusal; /* errno of a connection while it is down; 0: ECONNREFUSED */
 	/* what it says of itself; texts are borrowed */
 	const char *name;

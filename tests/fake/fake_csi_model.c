@@ -81,6 +81,7 @@ struct fake_csi_plugin *fake_csi_add(const char *socket)
 	plugin = &fake_csi.plugins[fake_csi.n_plugins++];
 	*plugin = (struct fake_csi_plugin){
 		.is_up = true,
+		.pid = getpid(),
 		.name = "fake.csi.test",
 		.version = "1.0",
 		.node_id = "fake-node",

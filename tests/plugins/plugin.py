@@ -88,6 +88,13 @@ class Orders:
         self.write()
 
 
+SLOW_MOUNT = """#!/bin/sh
+# Its plugin may be dead when it mounts. The arguments stay to be seen meanwhile.
+sleep "$(cat '{folder}/mount-seconds')"
+exec {mount} "$@"
+"""
+
+
 class Storage:
     """The storage behind some plugins: its state folder, its orders, and what was called."""
 
@@ -99,6 +106,15 @@ class Storage:
         """One that is there already, to be registered."""
         with self.state.locked() as data:
             Provider(self.state, data, "", self.state.wishes()).add_volume(volume_id, volume_id, kind, size)
+
+    def slow_mounts(self, seconds):
+        """From the next start of a plugin on its mounts take so long, or what is said later."""
+        with open(self.state.path("mount-seconds"), "w", encoding="ascii") as f:
+            f.write(str(seconds))
+        os.makedirs(self.state.path("bin"), exist_ok=True)
+        with open(self.state.path("bin", "mount"), "w", encoding="utf-8",
+                  opener=lambda path, flags: os.open(path, flags, 0o755)) as f:
+            f.write(SLOW_MOUNT.format(folder=self.folder, mount=shutil.which("mount")))
 
     def forget_nodes(self):
         """The node halves lose what they knew."""
@@ -170,7 +186,7 @@ class Plugin:
         """Start it, and wait until it listens."""
         if Plugin.are_over:
             raise RuntimeError(f"plugin {self.stack} for {self.node} is not started any more")
-        environment = {"PATH": os.environ["PATH"], "CSI_ENDPOINT": f"unix://{self.socket}",
+        environment = {"PATH": f"{self.provider.folder}/bin:{os.environ['PATH']}", "CSI_ENDPOINT": f"unix://{self.socket}",
                        "HOLDFAST_NODE_MODULES": str(self.modules)}
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.argv(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,

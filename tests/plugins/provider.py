@@ -438,7 +438,10 @@ class Provider:
             raise CsiError("INVALID_ARGUMENT", "target_path must be given")
         if "P10" in self.quirks and os.path.isdir(target) and os.listdir(target) and not disk.is_mounted(target):
             raise CsiError("UNKNOWN", f"[Errno 39] Directory not empty: {target!r}")
-        disk.unmount(target)
+        if "P18" in self.quirks:
+            self.remove_recursively(target)
+        else:
+            disk.unmount(target)
         if os.path.isdir(target) and "P14" not in self.quirks:
             os.rmdir(target)
         elif os.path.isfile(target):
@@ -449,6 +452,14 @@ class Provider:
                 self.here().pop(volume_id)
                 self.drop_own_device(volume_id)
         return {}
+
+    @staticmethod
+    def remove_recursively(target):
+        """Unmount once, then delete what is there: as host-path does."""
+        if disk.is_mounted(target):
+            disk.run("umount", target)
+        if os.path.isdir(target):
+            shutil.rmtree(target)
 
     def node_get_volume_stats(self, request):
         path = request.get("volume_path", "")

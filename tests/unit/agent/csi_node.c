@@ -4,8 +4,10 @@
 #include "device_news.h"
 #include "mount_table.h"
 #include "path_look.h"
+#include "plugin_process.h"
 
 #include "base/backoff.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 
@@ -27,6 +29,11 @@ enum status __wrap_mount_table_refresh(struct mount_table **table, const char *b
 void __wrap_mount_table_free(struct mount_table *table);
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err);
+void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret);
+struct plugin_process __wrap_plugin_process_find(pid_t pid);
+bool __wrap_plugin_process_is_alive(const struct plugin_process *process);
+void __wrap_plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
+				    const char *folder, struct plugin_children *ret);
 enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,
 				   struct error *err);
 bool __wrap_device_has_superblock(uint32_t dev_major, uint32_t dev_minor);
@@ -63,6 +70,49 @@ enum status __wrap_mount_table_find(const struct mount_table *table, const char 
 	*ret = (struct mount_view){.dev_minor = place->minor};
 	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), place->is_device ? "devtmpfs" : "ext4");
 	return STATUS_OK;
+}
+
+/* As many as the model has, and those that a test has put there besides. */
+void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret)
+{
+	static const char *const places[] = {"/" MH_CSI_STAGING, "/" MH_CSI_PUBLISH_RW,
+					     "/" MH_CSI_PUBLISH_RO};
+	char at[256];
+
+	*ret = (struct mount_count){.here = fake_helper_place(&current->fake, path) != NULL};
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (str_format(at, sizeof(at), "%s%s", path, places[i]) > 0)
+			ret->below += fake_helper_place(&current->fake, at) != NULL;
+	}
+	if (current->extra && str_eq(current->extra, path))
+		ret->here++;
+	else if (current->extra && str_starts_with(current->extra, path) &&
+		 current->extra[strlen(path)] == '/')
+		ret->below++;
+}
+
+struct plugin_process __wrap_plugin_process_find(pid_t pid)
+{
+	return (struct plugin_process){.pid = current->hides_processes ? 0 : pid, .session = pid};
+}
+
+bool __wrap_plugin_process_is_alive(const struct plugin_process *process)
+{
+	return process->pid != 0 && process->pid == current->model->pid;
+}
+
+void __wrap_plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
+				    const char *folder, struct plugin_children *ret)
+{
+	*ret = (struct plugin_children){.n_naming = current->naming != NULL,
+					.n_session = current->n_session,
+					.pid = 4711,
+					.name = "mount"};
+	assert_true(from <= to);
+	current->process_looks++;
+	if (current->naming)
+		ret->n_arguments =
+			(size_t)str_format(ret->arguments, sizeof(ret->arguments), "%s", current->naming) + 1;
 }
 
 enum status __wrap_device_of_mount(const struct mount_view *view, uint32_t *ret_major, uint32_t *ret_minor,

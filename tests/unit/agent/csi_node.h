@@ -56,13 +56,18 @@ struct csi_node {
 	struct csi_user users[CSI_USERS_MAX];
 	size_t n_users;
 	uint32_t next_minor;
-	uint32_t major;	       /* not 0: everything is mounted from this one device, major:1 */
-	bool superblock_lives; /* of every device */
-	const char *elsewhere; /* where every device is mounted besides; NULL: nowhere */
-	unsigned int tables;   /* of mounts that were read for it */
-	unsigned int moments;  /* that were noted */
-	unsigned int made_at;  /* every device's file system is younger than this one; 0: than none */
-	bool is_part;	       /* no plugin mounts the root of a file system */
+	uint32_t major;		    /* not 0: everything is mounted from this one device, major:1 */
+	bool superblock_lives;	    /* of every device */
+	const char *elsewhere;	    /* where every device is mounted besides; NULL: nowhere */
+	unsigned int tables;	    /* of mounts that were read for it */
+	unsigned int moments;	    /* that were noted */
+	unsigned int made_at;	    /* every device's file system is younger than this one; 0: than none */
+	bool is_part;		    /* no plugin mounts the root of a file system */
+	const char *extra;	    /* a path at which one more is mounted; NULL: nowhere */
+	const char *naming;	    /* the argument of a process that names a folder; NULL: there is none */
+	unsigned int n_session;	    /* processes of the plugin's session */
+	bool hides_processes;	    /* nothing is known of the plugin's */
+	unsigned int process_looks; /* for such */
 	unsigned int restarts;
 	uint64_t wait_us;      /* for a plugin */
 	unsigned int patience; /* turns left until the test has waited in vain */

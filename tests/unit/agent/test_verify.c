@@ -4,7 +4,17 @@
 #include "privileges.h"
 #include "verify.h"
 
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const struct verify_wanted strict = {
 	.path = "/p", .read_only = true, .propagation = PROPAGATION_PRIVATE};
@@ -133,6 +143,74 @@ static void a_table_is_kept_until_it_changes(void **state)
 	mount_table_free(NULL);
 }
 
+static bool write_to(const char *path, const char *text)
+{
+	cleanup_close int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* As root of a user namespace, whoever runs it. */
+static bool may_mount(void)
+{
+	char uids[32], gids[32];
+
+	(void)snprintf(uids, sizeof(uids), "0 %u 1", (unsigned int)getuid());
+	(void)snprintf(gids, sizeof(gids), "0 %u 1", (unsigned int)getgid());
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_to("/proc/self/setgroups", "deny") &&
+	       write_to("/proc/self/uid_map", uids) && write_to("/proc/self/gid_map", gids) &&
+	       mount("none", "/tmp", "tmpfs", 0, NULL) == 0;
+}
+
+/* In namespaces of its own: exits with the line of what is not as it should be, 0 when all is. */
+static int count_what_is_stacked(void)
+{
+	static const char *const points[] = {"/tmp/v",	 "/tmp/v/a",   "/tmp/v/a/deep", "/tmp/v/a-b",
+					     "/tmp/v/b", "/tmp/v/b/x", "/tmp/v/b/x"};
+	struct mount_table *table = NULL;
+	struct mount_count count;
+
+	if (!may_mount())
+		return __LINE__;
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
+		(void)mkdir(points[i], 0700);
+		if (mount("none", points[i], "tmpfs", 0, NULL) < 0)
+			return __LINE__;
+	}
+	if (mount_table_refresh(&table, "/tmp/v", NULL) != STATUS_OK)
+		return __LINE__;
+	mount_table_count(table, "/tmp/v", &count);
+	if (count.here != 1 || count.below != 6 || !str_eq(count.stacked, "/tmp/v/b/x"))
+		return __LINE__;
+	mount_table_count(table, "/tmp/v/a", &count);
+	if (count.here != 1 || count.below != 1 || count.stacked[0] != '\0')
+		return __LINE__;
+	mount_table_count(table, "/tmp/v/b/x", &count);
+	if (count.here != 2 || count.below != 0)
+		return __LINE__;
+	mount_table_count(table, "/tmp/v/none", &count);
+	if (count.here != 0 || count.below != 0)
+		return __LINE__;
+	mount_table_free(table);
+	return 0;
+}
+
+static void mounts_are_counted_one_upon_the_other_too(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int line = count_what_is_stacked();
+
+		_exit(line > 255 ? 255 : line);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void neither_root_nor_capabilities_are_accepted(void **state)
 {
 	struct error err;
@@ -167,6 +245,7 @@ int main(void)
 		cmocka_unit_test(propagation_is_exactly_what_was_asked_for),
 		cmocka_unit_test(the_real_mount_table_is_read),
 		cmocka_unit_test(a_table_is_kept_until_it_changes),
+		cmocka_unit_test(mounts_are_counted_one_upon_the_other_too),
 		cmocka_unit_test(neither_root_nor_capabilities_are_accepted),
 		cmocka_unit_test(status_and_drain_are_for_root_and_the_agent_itself),
 	};

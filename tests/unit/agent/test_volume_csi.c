@@ -1,11 +1,13 @@
 #include "csi_node.h"
 #include "memory.h"
+#include "volume_guard.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static uint64_t clock_offset_us;
 
@@ -1007,6 +1009,206 @@ static void whatever_helper_and_plugin_do_nothing_is_left(void **state)
 	print_message("%u lives\n", n);
 }
 
+static const char target[] = FAKE_STAGE_BASE "/v/rw-publish";
+
+/* The plugin dies in a call that mounts, is started again, and a child of the first one is still at it. */
+static struct csi_user *lose_a_mount(struct csi_node *node, enum csi_method method)
+{
+	struct csi_user *user;
+
+	fake_csi_order(node->model, method, FAKE_CSI_VANISH, 1, STATUS_UNAVAILABLE);
+	user = csi_node_add(node, "v", false, false);
+	while (node->model->is_up)
+		csi_node_turn(node);
+	node->model->pid = 4242;
+	fake_csi_set_up(node->model, true);
+	return user;
+}
+
+static void what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated(void **state)
+{
+	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		unsigned int before = calls(node, methods[i]);
+		const struct csi_user *user;
+
+		node->n_users = 0;
+		node->naming = target;
+		user = lose_a_mount(node, methods[i]);
+		while (node->process_looks < 5)
+			csi_node_turn(node);
+		assert_int_equal(calls(node, methods[i]) - before, 1);
+		EXPECT_WORDS(volume_task_info(user->task).last_error, "is not called yet");
+		EXPECT_WORDS(volume_task_info(user->task).last_error, "pid 4711, mount");
+		clock_offset_us += 2 * GUARD_WAIT_MS * USEC_PER_MSEC;
+		node->process_looks = 0;
+		while (node->process_looks < 5)
+			csi_node_turn(node);
+		assert_int_equal(calls(node, methods[i]) - before, 1);
+		node->naming = NULL;
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_int_equal(calls(node, methods[i]) - before, 2);
+		stop_all(node);
+		node->process_looks = 0;
+		clock_offset_us = 0;
+		node->model->pid = getpid();
+	}
+	csi_node_expect_nothing(node);
+}
+
+/* A file server in user space names what it serves, and does not end. */
+static void a_process_that_has_mounted_what_it_names_is_not_waited_for(void **state)
+{
+	struct csi_node *node = *state;
+
+	node->naming = target;
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_VANISH_DONE, 1, STATUS_UNAVAILABLE);
+	(void)csi_node_add(node, "v", false, false);
+	while (node->model->is_up)
+		csi_node_turn(node);
+	node->model->pid = 4242;
+	fake_csi_set_up(node->model, true);
+	while (node->process_looks < 3)
+		csi_node_turn(node);
+	assert_int_equal(calls(node, CSI_NODE_PUBLISH_VOLUME), 1); /* mounts have just changed */
+	clock_offset_us = GUARD_QUIET_MS * USEC_PER_MSEC;
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	assert_int_equal(calls(node, CSI_NODE_PUBLISH_VOLUME), 2);
+	stop_all(node);
+	csi_node_expect_nothing(node);
+	clock_offset_us = 0;
+}
+
+static void what_a_dead_plugin_left_is_waited_for_before_anything_is_removed(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	node->naming = target;
+	user = lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
+	csi_user_stop(user);
+	while (user->retries < 5)
+		csi_node_turn(node);
+	assert_int_equal(user->last_retry.status, STATUS_ABORTED);
+	expect_calls(node, 1, 1, 0, 0);
+	/* no time alone lets it go on */
+	clock_offset_us = 10 * GUARD_WAIT_MS * USEC_PER_MSEC;
+	while (user->retries < 10)
+		csi_node_turn(node);
+	expect_calls(node, 1, 1, 0, 0);
+	node->naming = NULL;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	expect_calls(node, 1, 1, 1, 1);
+	csi_node_expect_nothing(node);
+	clock_offset_us = 0;
+}
+
+/* Of what may be somebody else's, and of what nothing is known. */
+static void what_may_be_none_of_the_volume_is_waited_for_until_a_deadline(void **state)
+{
+	static const struct {
+		unsigned int n_session;
+		bool is_hidden;
+		unsigned int ms;
+	} rows[] = {{1, false, GUARD_WAIT_MS}, {0, true, GUARD_QUIET_MS}};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int before = calls(node, CSI_NODE_PUBLISH_VOLUME);
+
+		node->n_users = 0;
+		node->n_session = rows[i].n_session;
+		node->hides_processes = rows[i].is_hidden;
+		(void)lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
+		while (node->process_looks < 5)
+			csi_node_turn(node);
+		assert_int_equal(calls(node, CSI_NODE_PUBLISH_VOLUME) - before, 1);
+		clock_offset_us = rows[i].ms * USEC_PER_MSEC;
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		stop_all(node);
+		node->process_looks = 0;
+		clock_offset_us = 0;
+		node->model->pid = getpid();
+	}
+	csi_node_expect_nothing(node);
+}
+
+/* Who removes its target recursively would delete what is below the uppermost mount. */
+static void a_plugin_is_not_asked_to_remove_where_more_is_mounted(void **state)
+{
+	static const struct {
+		const char *extra;
+		unsigned int unpublish;
+	} rows[] = {
+		{FAKE_STAGE_BASE "/v/rw-publish", 0},
+		{FAKE_STAGE_BASE "/v/rw-publish/deep", 0},
+		{FAKE_STAGE_BASE "/v/staging", 1},
+	};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int unpublish = calls(node, CSI_NODE_UNPUBLISH_VOLUME);
+		unsigned int unstage = calls(node, CSI_NODE_UNSTAGE_VOLUME);
+		struct csi_user *user;
+
+		node->n_users = 0;
+		user = csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		node->extra = rows[i].extra;
+		csi_user_stop(user);
+		while (user->retries < 3)
+			csi_node_turn(node);
+		assert_int_equal(user->last_retry.status, STATUS_FAILED_PRECONDITION);
+		EXPECT_WORDS(user->last_retry.msg, "2 mounts stand at " FAKE_STAGE_BASE "/v/");
+		EXPECT_WORDS(user->last_retry.msg, "then umount " FAKE_STAGE_BASE "/v/");
+		assert_true(calls(node, CSI_NODE_UNPUBLISH_VOLUME) - unpublish >= rows[i].unpublish);
+		if (rows[i].unpublish == 0)
+			assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), unpublish);
+		assert_int_equal(calls(node, CSI_NODE_UNSTAGE_VOLUME), unstage);
+		node->extra = NULL;
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+		csi_node_expect_nothing(node);
+	}
+}
+
+static void a_repeated_mount_that_stands_twice_is_no_success(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user;
+
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_HANG_DONE, 1, STATUS_OK);
+	node->extra = target;
+	user = csi_node_add(node, "v", false, false);
+	while (user->retries < 3)
+		csi_node_turn(node);
+	assert_int_equal(user->mount_error.status, STATUS_FAILED_PRECONDITION);
+	EXPECT_WORDS(user->mount_error.msg, "2 mounts stand at");
+	expect_calls(node, 1, 2, 0, 0);
+	node->extra = NULL;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+}
+
+/* What an agent was at when it was killed it does not remember; who still names the folder is seen. */
+static void what_was_begun_before_a_restart_is_waited_for(void **state)
+{
+	struct csi_node *node = *state;
+	struct csi_user *user = lose_a_mount(node, CSI_NODE_PUBLISH_VOLUME);
+
+	node->naming = target;
+	csi_user_stop(user);
+	csi_node_restart(node);
+	while (user->retries < 3)
+		csi_node_turn(node);
+	assert_int_equal(user->last_retry.status, STATUS_ABORTED);
+	assert_int_equal(calls(node, CSI_NODE_UNPUBLISH_VOLUME), 0);
+	node->naming = NULL;
+	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+}
+
 struct random {
 	uint32_t state;
 };
@@ -1401,6 +1603,13 @@ int main(void)
 		TEST(who_was_refused_lets_others_go_first),
 		TEST(a_device_is_the_plugins_target_itself),
 		TEST(a_device_that_is_none_is_no_success),
+		TEST(what_a_dead_plugin_left_is_waited_for_before_a_mount_is_repeated),
+		TEST(a_process_that_has_mounted_what_it_names_is_not_waited_for),
+		TEST(what_a_dead_plugin_left_is_waited_for_before_anything_is_removed),
+		TEST(what_may_be_none_of_the_volume_is_waited_for_until_a_deadline),
+		TEST(a_plugin_is_not_asked_to_remove_where_more_is_mounted),
+		TEST(a_repeated_mount_that_stands_twice_is_no_success),
+		TEST(what_was_begun_before_a_restart_is_waited_for),
 		TEST(whatever_a_call_does_nothing_is_left),
 		TEST(whatever_helper_and_plugin_do_nothing_is_left),
 		TEST(users_come_and_go_whatever_fails),

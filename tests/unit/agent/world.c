@@ -23,6 +23,7 @@ static struct world *current; /* for the functions that replace others at link t
 
 enum status __wrap_mount_table_refresh(struct mount_table **table, const char *base, struct error *err);
 void __wrap_mount_table_free(struct mount_table *table);
+void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret);
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,
 				    struct error *err);
 void __wrap_path_look(const char *path, struct path_seen *ret);
@@ -95,6 +96,11 @@ static bool plugins_view_at(const char *path, struct mount_view *ret)
 	*ret = (struct mount_view){.dev_minor = place->minor};
 	(void)str_copy(ret->fs_type, sizeof(ret->fs_type), place->is_device ? "devtmpfs" : "ext4");
 	return true;
+}
+
+void __wrap_mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret)
+{
+	*ret = (struct mount_count){.here = fake_helper_place(&current->fake, path) != NULL};
 }
 
 enum status __wrap_mount_table_find(const struct mount_table *table, const char *path, struct mount_view *ret,

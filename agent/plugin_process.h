@@ -1,0 +1,46 @@
+#pragma once
+/* The process of a CSI plugin, and what it leaves behind when it dies, as /proc shows it to everybody. A
+ * child that does the mounting outlives a plugin that is killed alone: nothing but its own end says that it
+ * mounts no more. Source: proc(5), credentials(7). */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	PROCESS_NAME_SIZE = 32,
+	PROCESS_ARGUMENTS_SIZE = 4096, /* as much of a command line is looked at */
+};
+
+struct plugin_process {
+	pid_t pid; /* 0: not known */
+	pid_t session;
+	uint64_t since; /* as of plugin_process_now() */
+};
+
+/** Units of the kernel's start times, since the boot. */
+uint64_t plugin_process_now(void);
+
+/** Who has this pid now. Not known: it is not there, not to be seen, or the service manager, which listens
+ * for others. */
+struct plugin_process plugin_process_find(pid_t pid);
+
+/** Does it run still? False for one that is not known. */
+bool plugin_process_is_alive(const struct plugin_process *process);
+
+/* Processes that began in some time, and may be at work for a plugin that was called then. */
+struct plugin_children {
+	size_t n_naming;  /* that name the folder among their arguments, whoever started them */
+	size_t n_session; /* others, of the plugin's session */
+	pid_t pid;	  /* one of them; of those that name it, if there are any */
+	char name[PROCESS_NAME_SIZE];
+	char arguments[PROCESS_ARGUMENTS_SIZE]; /* of one that names it: each ends with 0, so does the last */
+	size_t n_arguments;			/* bytes */
+};
+
+/** Looks through /proc once.
+ * @plugin itself does not count
+ * @from, @to of the time in which they began, both included */
+void plugin_process_children(const struct plugin_process *plugin, uint64_t from, uint64_t to,
+			     const char *folder, struct plugin_children *ret);

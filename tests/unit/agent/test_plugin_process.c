@@ -1,0 +1,138 @@
+#include "plugin_process.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FOLDER "/run/nobody/stage/volume-of-this-test"
+
+/* A process that stays, in a session of its own if it is to; until its arguments are to be seen. */
+static pid_t start(const char *command, const char *argument, bool has_session)
+{
+	int ready[2], input[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ready, 0), 0);
+	assert_int_equal(pipe2(input, 0), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		char sh[] = "sh", flag[] = "-c", name[] = "mount";
+		char *argv[] = {sh,  flag, (char *)(uintptr_t)command, name, (char *)(uintptr_t)argument,
+				NULL};
+
+		if (has_session)
+			(void)setsid();
+		(void)dup2(ready[1], STDOUT_FILENO);
+		(void)dup2(input[0], STDIN_FILENO);
+		(void)execv("/bin/sh", argv);
+		_exit(127);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+	(void)close(input[0]); /* the other end stays: what it waits for never comes */
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void who_names_the_folder_is_found_whoever_started_it(void **state)
+{
+	static const char *const arguments[] = {FOLDER, FOLDER "/rw-publish", "target=" FOLDER "/staging,x"};
+	const struct plugin_process nobody = {0};
+	uint64_t from = plugin_process_now();
+	struct plugin_children children;
+
+	for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
+		pid_t pid = start("echo; read never", arguments[i], true);
+
+		plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER, &children);
+		assert_int_equal(children.n_naming, 1);
+		assert_int_equal(children.n_session, 0);
+		assert_int_equal(children.pid, pid);
+		assert_string_equal(children.name, "sh");
+		assert_non_null(memmem(children.arguments, children.n_arguments, FOLDER, strlen(FOLDER)));
+		assert_int_equal(children.arguments[children.n_arguments - 1], '\0');
+		/* another time, and another volume */
+		plugin_process_children(&nobody, plugin_process_now() + 100, UINT64_MAX, FOLDER, &children);
+		assert_int_equal(children.n_naming, 0);
+		plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER "2", &children);
+		assert_int_equal(children.n_naming, 0);
+		end(pid);
+		plugin_process_children(&nobody, from - 1, UINT64_MAX, FOLDER, &children);
+		assert_int_equal(children.n_naming, 0);
+	}
+}
+
+static void of_the_plugins_session_are_others_but_itself(void **state)
+{
+	uint64_t from = plugin_process_now() - 1;
+	pid_t pid = start("sleep 100 & echo; wait", "nothing", true), child;
+	struct plugin_process plugin = plugin_process_find(pid);
+	struct plugin_children children;
+
+	assert_int_equal(plugin.pid, pid);
+	assert_int_equal(plugin.session, pid);
+	assert_true(plugin.since >= from);
+	plugin_process_children(&plugin, from, UINT64_MAX, FOLDER, &children);
+	assert_int_equal(children.n_naming, 0);
+	assert_int_equal(children.n_session, 1); /* its sleep */
+	assert_int_not_equal(children.pid, pid);
+	child = children.pid;
+	end(pid); /* alone */
+	plugin_process_children(&plugin, from, UINT64_MAX, FOLDER, &children);
+	assert_int_equal(children.n_session, 1);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	for (int i = 0; i < 1000 && children.n_session > 0; i++) {
+		(void)usleep(10000);
+		plugin_process_children(&plugin, from, UINT64_MAX, FOLDER, &children);
+	}
+	assert_int_equal(children.n_session, 0);
+}
+
+static void who_has_ended_is_not_alive(void **state)
+{
+	pid_t pid = start("echo; read never", "nothing", false);
+	struct plugin_process plugin = plugin_process_find(pid), other = plugin;
+
+	assert_true(plugin_process_is_alive(&plugin));
+	other.since++; /* the pid is somebody else's by now */
+	assert_false(plugin_process_is_alive(&other));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	for (int i = 0; i < 1000 && plugin_process_is_alive(&plugin); i++)
+		(void)usleep(10000);
+	assert_false(plugin_process_is_alive(&plugin)); /* nobody has waited for it */
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_false(plugin_process_is_alive(&plugin));
+	assert_int_equal(plugin_process_find(pid).pid, 0);
+}
+
+static void the_service_manager_is_no_plugin(void **state)
+{
+	assert_int_equal(plugin_process_find(1).pid, 0);
+	assert_int_equal(plugin_process_find(0).pid, 0);
+	assert_int_equal(plugin_process_find(getpid()).pid, getpid());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_names_the_folder_is_found_whoever_started_it),
+		cmocka_unit_test(of_the_plugins_session_are_others_but_itself),
+		cmocka_unit_test(who_has_ended_is_not_alive),
+		cmocka_unit_test(the_service_manager_is_no_plugin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
