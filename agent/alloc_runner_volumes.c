@@ -163,13 +163,15 @@ static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata)
 
 void runner_begin_mount(struct alloc_runner *runner, uint32_t i)
 {
+	struct volume_target *target = &runner->record->volumes[i].target;
 	struct error err;
 
+	target->mount_timeout_ms = runner->record->alloc.mount_timeout_ms;
 	runner_begin_op(runner, RUNNER_MOUNT, i);
 	runner->news_delay_ms = MOUNT_NEWS_FIRST_MS;
 	await_news(runner);
-	if (volume_manager_mount(runner->env->volumes, &runner->record->volumes[i].target, on_mounted, runner,
-				 &runner->task, &err) != STATUS_OK) {
+	if (volume_manager_mount(runner->env->volumes, target, on_mounted, runner, &runner->task, &err) !=
+	    STATUS_OK) {
 		runner_end_op(runner);
 		runner_fail(runner, &err);
 	}

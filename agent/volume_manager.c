@@ -377,6 +377,7 @@ struct volume_task_info volume_task_info(const struct volume_task *task)
 		.is_calling = task->call != NULL,
 		.since_ms = task->since_ms,
 		.next_try_ms = task->next_try_ms,
+		.gives_up_ms = task->kind == VOLUME_OP_MOUNT ? task->gives_up_ms : 0,
 		.attempts = task->backoff.attempts + 1,
 		.last_error = cause->last_error.msg,
 	};

@@ -24,7 +24,7 @@ enum {
 	VOLUME_RETRY_MIN_MS = 250,
 	VOLUME_RETRY_MAX_MS = 30000,
 	VOLUME_LOOK_MS = 10000,		   /* for the look at a fresh publish */
-	VOLUME_MOUNT_PATIENCE_MS = 300000, /* of a mount with a plugin's errors that may pass */
+	VOLUME_MOUNT_PATIENCE_MS = 300000, /* of a mount with errors that may pass, unless its target says */
 };
 
 struct volume_manager;
@@ -131,6 +131,7 @@ struct volume_task_info {
 	bool is_calling;       /* the call is under way */
 	int64_t since_ms;      /* wall clock, when the task was queued */
 	int64_t next_try_ms;   /* wall clock, 0: not waiting for another attempt */
+	int64_t gives_up_ms;   /* wall clock, of a mount that meets errors; 0: it does not */
 	uint32_t attempts;
 	const char *last_error; /* borrowed; of what it waits for, if it does; empty: none */
 };

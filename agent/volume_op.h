@@ -17,6 +17,8 @@
  * A plugin that will never do its part is left out of an unmount when a person wants that: back to checking,
  * and from there to the helper alone, which unmounts what it can and refuses the rest.
  *
+ * A plugin that refuses to publish for a precondition is asked to stage once more before it is asked again.
+ *
  * A mount that fails ends, undoing is an unmount of its own; an unmount that fails goes back to idle and is
  * tried again from its beginning, every step of it being idempotent. A call to a plugin that may have been
  * carried out is made again as it is, before anything else of the volume. So is a mount's step of the helper
@@ -57,6 +59,7 @@ enum volume_op_event {
 	VOLUME_OP_FAILED,
 	VOLUME_OP_PENDING,   /* failed, and the same call is to be made again before anything else */
 	VOLUME_OP_AGAIN,     /* the pause before that is over */
+	VOLUME_OP_UNSTAGED,  /* failed, as the plugin wants to stage it first */
 	VOLUME_OP_CANCELLED, /* the step was done, the operation is not wanted any more */
 	VOLUME_OP_IN_USE,
 	VOLUME_OP_PLUGINS_TURN, /* nobody uses it, and the plugin may have its part of it */

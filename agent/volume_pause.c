@@ -9,8 +9,13 @@ bool volume_task_has_patience(struct volume_task *task)
 {
 	uint64_t now_us = clock_monotonic_us();
 
-	if (task->patience_end_us == 0)
-		task->patience_end_us = now_us + VOLUME_MOUNT_PATIENCE_MS * USEC_PER_MSEC;
+	uint64_t ms =
+		task->target.mount_timeout_ms ? task->target.mount_timeout_ms : VOLUME_MOUNT_PATIENCE_MS;
+
+	if (task->patience_end_us == 0) {
+		task->patience_end_us = now_us + ms * USEC_PER_MSEC;
+		task->gives_up_ms = clock_realtime_ms() + (int64_t)ms;
+	}
 	return now_us < task->patience_end_us;
 }
 

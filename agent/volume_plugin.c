@@ -11,6 +11,7 @@
 #include "csi/csi_method.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 typedef void build_fn(const struct volume_task *task, const struct node_half *node,
 		      struct csi_volume_request *request);
@@ -84,7 +85,7 @@ static bool is_undoing(const struct volume_task *task)
 static void task_failed(struct volume_task *task, bool may_be_done, bool is_passing, const struct error *err)
 {
 	enum volume_op_event event = VOLUME_OP_FAILED;
-	struct error cancelled;
+	struct error cancelled, given_up;
 
 	if (task->kind == VOLUME_OP_MOUNT && task->is_cancelled) {
 		(void)volume_task_cancelled(task, &cancelled);
@@ -94,6 +95,13 @@ static void task_failed(struct volume_task *task, bool may_be_done, bool is_pass
 	if (is_undoing(task) ? may_be_done
 			     : task->kind == VOLUME_OP_MOUNT && is_passing && volume_task_has_patience(task))
 		event = VOLUME_OP_PENDING;
+	if (task->kind == VOLUME_OP_MOUNT && is_passing && event == VOLUME_OP_FAILED &&
+	    task->backoff.attempts > 0) {
+		given_up = *err;
+		(void)error_prefix(&given_up, "given up after %" PRIu32 " attempts (mount_timeout)",
+				   task->backoff.attempts + 1);
+		err = &given_up;
+	}
 	volume_task_event(task, event, err);
 }
 
@@ -124,6 +132,19 @@ static bool announces_staging(const struct volume_task *task)
 	const struct node_half *node = find_node(task);
 
 	return !node || node->stage;
+}
+
+/* Of a precondition that the plugin lacks the caller knows one: it was not staged. A plugin that was
+ * restarted may have forgotten it. Once per mount. */
+static bool stage_again(struct volume_task *task, enum csi_method method, const struct error *err)
+{
+	if (method != CSI_NODE_PUBLISH_VOLUME || err->status != STATUS_FAILED_PRECONDITION ||
+	    task->has_staged_again || task->is_cancelled || !announces_staging(task))
+		return false;
+	task->has_staged_again = true;
+	volume_touches_note_staged(&task->manager->touches, task->target.wire_volume, false);
+	volume_task_event(task, VOLUME_OP_UNSTAGED, err);
+	return true;
 }
 
 static void on_called(const ProtobufCMessage *response, const struct error *err, void *userdata)
@@ -159,6 +180,8 @@ static void on_called(const ProtobufCMessage *response, const struct error *err,
 		volume_guard_lost(task);
 	failure = *err;
 	(void)error_prefix(&failure, "volume %s", task->target.volume_id);
+	if (stage_again(task, method, &failure))
+		return;
 	task_failed(task, csi_outcome(method, err->status) == CSI_UNKNOWN,
 		    csi_is_passing(method, err->status), &failure);
 }

@@ -39,6 +39,8 @@ struct volume_target {
 	bool is_nfs_listed;	 /* nfs4: the kernel's list was seen to have that file system */
 	bool has_own_superblock; /* nfs4: it was seen to be staged with nosharecache */
 
+	uint32_t mount_timeout_ms; /* of a mount with errors that may pass; 0: VOLUME_MOUNT_PATIENCE_MS */
+
 	bool stage_read_only;
 	bool exec;
 	enum propagation propagation;

@@ -27,8 +27,9 @@ struct volume_task {
 	enum volume_op_event kind; /* VOLUME_OP_MOUNT, _UNMOUNT, _RELEASE or _EXPAND */
 	enum volume_op_state state;
 	bool is_cancelled;
-	bool has_met_other; /* instance of the helper at work: the picture lacks what that did */
-	bool has_left_out;  /* the plugin: from there on the helper alone undid it */
+	bool has_met_other;    /* instance of the helper at work: the picture lacks what that did */
+	bool has_staged_again; /* as the plugin refused to publish */
+	bool has_left_out;     /* the plugin: from there on the helper alone undid it */
 	char kernel[KERNEL_WORDS_MAX + 1];
 	volume_done_fn *done;
 	volume_retry_fn *retry;
@@ -39,6 +40,7 @@ struct volume_task {
 	int64_t since_ms;
 	int64_t step_since_ms;
 	int64_t next_try_ms;
+	int64_t gives_up_ms; /* wall clock, of a mount that has met an error; 0: none yet */
 	struct error last_error;
 	struct mh_reply publish_reply;
 	struct path_probe *probe;	    /* while verifying */

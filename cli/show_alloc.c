@@ -99,6 +99,15 @@ static enum status show_requests(const Holdfast__V1__Allocation *alloc, struct e
 	return table_print(table, "volumes", err);
 }
 
+static void show_mount_timeout(const Holdfast__V1__Allocation *alloc)
+{
+	char text[CLOCK_TEXT_SIZE];
+
+	if (alloc->mount_timeout_ms > 0)
+		print_field("mount timeout",
+			    clock_format_duration(alloc->mount_timeout_ms * USEC_PER_MSEC, text));
+}
+
 static void show_unit(const Holdfast__V1__Allocation *alloc)
 {
 	char text[CLOCK_TEXT_SIZE];
@@ -136,6 +145,7 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
 	print_field("namespace", alloc->namespace_);
 	print_field("node", alloc->node_id);
 	print_field("driver", alloc->driver);
+	show_mount_timeout(alloc);
 	show_unit(alloc);
 	show_csi_plugin(alloc->csi_plugin);
 	print_field("desired", desired(alloc, text));

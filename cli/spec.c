@@ -131,6 +131,7 @@ static const struct spec_key alloc_keys[] = {
 	{.key = "node", .field = "node_id"},
 	{.key = "driver"},
 	{.key = "unit"},
+	{.key = "mount_timeout", .field = "mount_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "stop_timeout", .field = "stop_timeout_ms", .kind = SPEC_DURATION},
 	{.key = "volume", .field = "volumes", .kind = SPEC_LABELLED, .block = &request_block},
 	{.key = "csi_plugin", .kind = SPEC_BLOCK, .block = &csi_plugin_block},

@@ -90,7 +90,8 @@ static bool same_submission(const struct alloc *known, const struct alloc *wante
 		return false;
 	if (!csi_plugin_eq(&known->csi_plugin, &wanted->csi_plugin) ||
 	    !str_eq(alloc_unit(known), alloc_unit(wanted)) ||
-	    known->stop_timeout_ms != wanted->stop_timeout_ms)
+	    known->stop_timeout_ms != wanted->stop_timeout_ms ||
+	    known->mount_timeout_ms != wanted->mount_timeout_ms)
 		return false;
 	for (uint32_t i = 0; i < known->n_volumes; i++)
 		if (!volume_request_eq(&known->volumes[i], &wanted->volumes[i]))

@@ -151,6 +151,16 @@ static const struct exception exceptions[] = {
 	{CSI_CREATE_SNAPSHOT, STATUS_RESOURCE_EXHAUSTED, {CSI_UNKNOWN, false}},
 	/* "published to another node": "retry with exponential back off", and that node may be leaving it */
 	{CSI_CONTROLLER_PUBLISH_VOLUME, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
+	/* How drivers say that a mount failed, with its words: a file server that is away for a minute. What
+	 * no other try can mend has codes of its own. */
+	{CSI_NODE_STAGE_VOLUME, STATUS_UNKNOWN, {CSI_UNKNOWN, true}},
+	{CSI_NODE_STAGE_VOLUME, STATUS_INTERNAL, {CSI_UNKNOWN, true}},
+	{CSI_NODE_PUBLISH_VOLUME, STATUS_UNKNOWN, {CSI_UNKNOWN, true}},
+	{CSI_NODE_PUBLISH_VOLUME, STATUS_INTERNAL, {CSI_UNKNOWN, true}},
+	/* "Exceeds capabilities" on this node: another use of it may be leaving; of the second also "Caller
+	 * MUST make sure call to NodeStageVolume is made" */
+	{CSI_NODE_STAGE_VOLUME, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
+	{CSI_NODE_PUBLISH_VOLUME, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
 	/* "Plugin not healthy": the next one tells */
 	{CSI_PROBE, STATUS_FAILED_PRECONDITION, {CSI_NOT_DONE, true}},
 	/* "Invalid starting_token": start again with an empty one; quirks P11 */

@@ -294,6 +294,18 @@ static enum status validate_driver(const struct alloc *alloc, struct error *err)
 			 alloc->driver);
 }
 
+static enum status validate_mount_timeout(const struct alloc *alloc, struct error *err)
+{
+	if (alloc->mount_timeout_ms > 0 && alloc->n_volumes == 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "mount_timeout: contradicts an allocation without volume; leave it out");
+	if (alloc->mount_timeout_ms > ALLOC_MOUNT_TIMEOUT_MAX_MS)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "mount_timeout: %" PRIu32 " ms are more than %d ms", alloc->mount_timeout_ms,
+				 ALLOC_MOUNT_TIMEOUT_MAX_MS);
+	return STATUS_OK;
+}
+
 enum status alloc_validate(const struct alloc *alloc, struct error *err)
 {
 	enum status st;
@@ -314,6 +326,8 @@ enum status alloc_validate(const struct alloc *alloc, struct error *err)
 	st = validate_driver(alloc, err);
 	if (st == STATUS_OK)
 		st = validate_csi_plugin(&alloc->csi_plugin, err);
+	if (st == STATUS_OK)
+		st = validate_mount_timeout(alloc, err);
 	return st == STATUS_OK ? validate_volumes(alloc, err) : st;
 }
 

@@ -19,6 +19,7 @@ enum {
 	CSI_PLUGIN_SOCKET_MAX = 63,
 	CSI_PLUGIN_HEALTH_TIMEOUT_MAX_MS = 3600 * 1000,
 	ALLOC_STOP_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
+	ALLOC_MOUNT_TIMEOUT_MAX_MS = 24 * 3600 * 1000,
 };
 
 #define DRIVER_NONE "none"
@@ -82,6 +83,7 @@ struct alloc {
 	char driver[ALLOC_DRIVER_MAX + 1];
 	char *unit;			/* DRIVER_SYSTEMD: that is started; NULL: none, see alloc_unit() */
 	uint32_t stop_timeout_ms;	/* DRIVER_SYSTEMD; 0: as the unit says */
+	uint32_t mount_timeout_ms;	/* of each mount, while a plugin's errors may pass; 0: the agent's */
 	struct volume_request *volumes; /* NULL only when there are none */
 	uint32_t n_volumes;
 	enum desired_status desired_status;

@@ -220,6 +220,7 @@ static const struct field_map alloc_fields[] = {
 	/* one more than is valid: what is longer is refused, not cut */
 	OWN_TEXT(struct alloc, unit, ID_UNIT_MAX + 1),
 	NUMBER(struct alloc, stop_timeout_ms),
+	NUMBER(struct alloc, mount_timeout_ms),
 	OWN_LIST(struct alloc, "volumes", volumes, n_volumes, ALLOC_VOLUMES_MAX, &volume_request_map),
 	ENUM(struct alloc, desired_status, DESIRED_N),
 	ENUM(struct alloc, client_status, CLIENT_N),

@@ -387,6 +387,7 @@ static struct volume_target target_of(const struct csi_user *user)
 		.access_mode = user->read_only ? MULTI_NODE_READER_ONLY : SINGLE_NODE_MULTI_WRITER,
 		.attachment_mode = user->is_device ? ATTACHMENT_BLOCK_DEVICE : ATTACHMENT_FILE_SYSTEM,
 		.read_only = user->read_only,
+		.mount_timeout_ms = user->node->mount_timeout_ms,
 	};
 
 	(void)str_copy(target.volume_id, sizeof(target.volume_id), user->volume);

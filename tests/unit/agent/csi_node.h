@@ -63,6 +63,7 @@ struct csi_node {
 	unsigned int moments;	    /* that were noted */
 	unsigned int made_at;	    /* every device's file system is younger than this one; 0: than none */
 	bool is_part;		    /* no plugin mounts the root of a file system */
+	uint32_t mount_timeout_ms;  /* of who is added from now on */
 	const char *extra;	    /* a path at which one more is mounted; NULL: nowhere */
 	const char *naming;	    /* the argument of a process that names a folder; NULL: there is none */
 	unsigned int n_session;	    /* processes of the plugin's session */

@@ -35,6 +35,14 @@ static void a_mount_says_whom_it_waits_for_and_since_when(void **state)
 		 "mounting volume db: plugin ebs: NodePublishVolume, since 1970-01-01T00:00:00.000Z, attempt "
 		 "3; "
 		 "last error: busy"},
+		{{.step = "plugin publish",
+		  .plugin_id = "ebs",
+		  .call = "NodePublishVolume",
+		  .attempts = 3,
+		  .gives_up_ms = 300000,
+		  .last_error = "busy"},
+		 "mounting volume db: plugin ebs: NodePublishVolume, since 1970-01-01T00:00:00.000Z, attempt "
+		 "3; given up at 1970-01-01T00:05:00.000Z; last error: busy"},
 	};
 	char text[ALLOC_DESCRIPTION_MAX + 1];
 

@@ -430,6 +430,12 @@ static void errors_that_pass_are_waited_out(void **state)
 		{CSI_NODE_PUBLISH_VOLUME, STATUS_UNAVAILABLE},
 		{CSI_NODE_PUBLISH_VOLUME, STATUS_ABORTED},
 		{CSI_NODE_PUBLISH_VOLUME, STATUS_DEADLINE_EXCEEDED},
+		{CSI_NODE_STAGE_VOLUME, STATUS_INTERNAL},
+		{CSI_NODE_STAGE_VOLUME, STATUS_UNKNOWN},
+		{CSI_NODE_STAGE_VOLUME, STATUS_FAILED_PRECONDITION},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_INTERNAL},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_UNKNOWN},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_FAILED_PRECONDITION},
 	};
 	struct csi_node *node = *state;
 
@@ -448,22 +454,56 @@ static void errors_that_pass_are_waited_out(void **state)
 	csi_node_expect_nothing(node);
 }
 
-static void other_errors_end_a_mount_with_the_plugins_words(void **state)
+/* A plugin that has forgotten what it had staged; once per mount. */
+static void who_refuses_to_publish_for_a_precondition_stages_again_once(void **state)
 {
-	static const enum csi_method methods[] = {CSI_NODE_STAGE_VOLUME, CSI_NODE_PUBLISH_VOLUME};
 	struct csi_node *node = *state;
 
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		unsigned int before = calls(node, methods[i]);
+	for (unsigned int refusals = 0; refusals <= 4; refusals++) {
+		unsigned int stages = calls(node, CSI_NODE_STAGE_VOLUME);
+		unsigned int publishes = calls(node, CSI_NODE_PUBLISH_VOLUME);
+
+		node->n_users = 0;
+		fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_FAIL, refusals,
+			       STATUS_FAILED_PRECONDITION);
+		(void)csi_node_add(node, "v", false, false);
+		CSI_NODE_UNTIL(node, csi_node_all_mounted);
+		assert_int_equal(calls(node, CSI_NODE_STAGE_VOLUME) - stages, refusals > 0 ? 2 : 1);
+		assert_int_equal(calls(node, CSI_NODE_PUBLISH_VOLUME) - publishes, refusals + 1);
+		stop_all(node);
+		csi_node_expect_nothing(node);
+	}
+}
+
+static void other_errors_end_a_mount_with_the_plugins_words(void **state)
+{
+	static const struct {
+		enum csi_method method;
+		enum status code;
+	} rows[] = {
+		{CSI_NODE_STAGE_VOLUME, STATUS_INVALID_ARGUMENT},
+		{CSI_NODE_STAGE_VOLUME, STATUS_NOT_FOUND},
+		{CSI_NODE_STAGE_VOLUME, STATUS_ALREADY_EXISTS},
+		{CSI_NODE_STAGE_VOLUME, STATUS_PERMISSION_DENIED},
+		{CSI_NODE_STAGE_VOLUME, STATUS_UNAUTHENTICATED},
+		{CSI_NODE_STAGE_VOLUME, STATUS_UNIMPLEMENTED},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_INVALID_ARGUMENT},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_NOT_FOUND},
+		{CSI_NODE_PUBLISH_VOLUME, STATUS_ALREADY_EXISTS},
+	};
+	struct csi_node *node = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int before = calls(node, rows[i].method);
 		struct csi_user *user;
 
 		node->n_users = 0;
-		fake_csi_order(node->model, methods[i], FAKE_CSI_FAIL, 1, STATUS_INVALID_ARGUMENT);
-		node->model->orders[methods[i]].text = "no such pool";
+		fake_csi_order(node->model, rows[i].method, FAKE_CSI_FAIL, 1, rows[i].code);
+		node->model->orders[rows[i].method].text = "no such pool";
 		user = csi_node_add(node, "v", false, false);
 		CSI_NODE_UNTIL(node, csi_node_all_released);
-		assert_int_equal(calls(node, methods[i]) - before, 1);
-		assert_int_equal(user->mount_error.status, STATUS_INVALID_ARGUMENT);
+		assert_int_equal(calls(node, rows[i].method) - before, 1);
+		assert_int_equal(user->mount_error.status, rows[i].code);
 		EXPECT_WORDS(user->mount_error.msg, "no such pool");
 		EXPECT_WORDS(user->mount_error.msg, "volume v");
 		csi_node_expect_nothing(node);
@@ -490,8 +530,43 @@ static void patience_with_passing_errors_ends(void **state)
 	while (user->mount_error.status == STATUS_OK)
 		csi_node_turn(node);
 	EXPECT_WORDS(user->mount_error.msg, "pool is away");
+	EXPECT_WORDS(user->mount_error.msg, "given up after ");
+	EXPECT_WORDS(user->mount_error.msg, " attempts (mount_timeout): volume v: plugin plug");
 	clock_offset_us = 0;
 	CSI_NODE_UNTIL(node, csi_node_all_released);
+	csi_node_expect_nothing(node);
+}
+
+static void an_allocation_may_have_more_or_less_patience(void **state)
+{
+	static const uint32_t timeouts[] = {1000, 2 * VOLUME_MOUNT_PATIENCE_MS};
+	struct csi_node *node = *state;
+
+	fake_csi_order(node->model, CSI_NODE_STAGE_VOLUME, FAKE_CSI_FAIL, 1000000, STATUS_INTERNAL);
+	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++) {
+		struct volume_task_info info;
+		struct csi_user *user;
+
+		node->n_users = 0;
+		node->mount_timeout_ms = timeouts[i];
+		user = csi_node_add(node, "v", false, false);
+		while (!user->task || volume_task_info(user->task).attempts < 5)
+			csi_node_turn(node);
+		info = volume_task_info(user->task);
+		assert_in_range(info.gives_up_ms, clock_realtime_ms() + timeouts[i] - 900,
+				clock_realtime_ms() + timeouts[i]);
+		if (i == 1)
+			clock_offset_us = (timeouts[i] - 10000) * USEC_PER_MSEC;
+		for (int t = 0; t < 20; t++)
+			csi_node_turn(node);
+		assert_int_equal(user->mount_error.status, STATUS_OK);
+		clock_offset_us = timeouts[i] * USEC_PER_MSEC;
+		while (user->mount_error.status == STATUS_OK)
+			csi_node_turn(node);
+		assert_int_equal(user->mount_error.status, STATUS_INTERNAL);
+		clock_offset_us = 0;
+		CSI_NODE_UNTIL(node, csi_node_all_released);
+	}
 	csi_node_expect_nothing(node);
 }
 
@@ -1586,8 +1661,10 @@ int main(void)
 		TEST(a_mount_waits_for_its_plugin_and_says_so),
 		TEST(what_no_plugin_was_called_for_is_undone_without_one),
 		TEST(errors_that_pass_are_waited_out),
+		TEST(who_refuses_to_publish_for_a_precondition_stages_again_once),
 		TEST(other_errors_end_a_mount_with_the_plugins_words),
 		TEST(patience_with_passing_errors_ends),
+		TEST(an_allocation_may_have_more_or_less_patience),
 		TEST(a_step_that_hangs_is_seen_with_what_it_holds_up),
 		TEST(a_mount_that_is_cancelled_in_a_call_ends_after_it),
 		TEST(a_call_that_fails_for_nobody_is_not_made_again),

@@ -159,12 +159,13 @@ static void an_allocation_takes_its_volumes_by_label(void **state)
 static void an_allocation_names_the_unit_it_starts(void **state)
 {
 	Holdfast__V1__Allocation *a = alloc("name = \"db\"\ndriver = \"systemd\"\nunit = \"pg@15.service\"\n"
-					    "stop_timeout = \"90s\"\n");
+					    "stop_timeout = \"90s\"\nmount_timeout = \"1h\"\n");
 
 	(void)state;
 	assert_string_equal(a->driver, "systemd");
 	assert_string_equal(a->unit, "pg@15.service");
 	assert_int_equal(a->stop_timeout_ms, 90000);
+	assert_int_equal(a->mount_timeout_ms, 3600000);
 	protobuf_c_message_free_unpacked(&a->base, NULL);
 }
 

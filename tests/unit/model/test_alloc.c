@@ -106,6 +106,18 @@ static void patient_unit(struct alloc *a)
 	a->stop_timeout_ms = ALLOC_STOP_TIMEOUT_MAX_MS + 1;
 }
 
+static void patient_mount(struct alloc *a)
+{
+	a->mount_timeout_ms = ALLOC_MOUNT_TIMEOUT_MAX_MS + 1;
+}
+
+static void mount_timeout_without_volumes(struct alloc *a)
+{
+	run_unit(a);
+	a->n_volumes = 0;
+	a->mount_timeout_ms = 1;
+}
+
 static void other_driver(struct alloc *a)
 {
 	(void)str_copy(a->driver, sizeof(a->driver), "exec");
@@ -185,6 +197,8 @@ static void contradictions_and_bad_names_are_refused_by_field(void **state)
 		{unit_that_is_a_socket, "unit: 'db.socket'", "service", STATUS_INVALID_ARGUMENT},
 		{unit_and_plugin, "csi_plugin", "driver \"systemd\"", STATUS_INVALID_ARGUMENT},
 		{unit_without_volumes, "volume", "driver systemd", STATUS_INVALID_ARGUMENT},
+		{patient_mount, "mount_timeout", "86400000", STATUS_INVALID_ARGUMENT},
+		{mount_timeout_without_volumes, "mount_timeout", "volume", STATUS_INVALID_ARGUMENT},
 		{patient_unit, "stop_timeout", "86400000", STATUS_INVALID_ARGUMENT},
 		{other_driver, "driver", "exec", STATUS_UNIMPLEMENTED},
 		{slash_in_node, "node", "n/1", STATUS_INVALID_ARGUMENT},
@@ -221,6 +235,7 @@ static void an_allocation_may_run_a_unit(void **state)
 	run_unit(&a);
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 	a.stop_timeout_ms = ALLOC_STOP_TIMEOUT_MAX_MS;
+	a.mount_timeout_ms = ALLOC_MOUNT_TIMEOUT_MAX_MS;
 	assert_int_equal(alloc_validate(&a, NULL), STATUS_OK);
 	assert_true(alloc_own(&a));
 	assert_ptr_not_equal(a.unit, db_unit);

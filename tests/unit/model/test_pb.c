@@ -74,6 +74,7 @@ static void volume_alloc_and_node_come_back_as_they_went(void **state)
 	a.client_description = description;
 	a.unit = unit;
 	a.stop_timeout_ms = 11;
+	a.mount_timeout_ms = 12;
 	a.n_published = 1;
 	(void)str_copy(a.published[0].path, sizeof(a.published[0].path), "/x/y");
 	a.published[0].is_device = true;
