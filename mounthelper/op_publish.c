@@ -1,5 +1,6 @@
 #include "attach.h"
 #include "ops.h"
+#include "source.h"
 #include "trees.h"
 
 #include <string.h>
@@ -80,7 +81,7 @@ static struct outcome open_staged(struct publishing *p)
 		r = mount_facts(&p->h->mountinfo, &p->staged, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_OPEN, r);
-	if (is_plugins && place_shows_trees(p->h, &p->staged))
+	if (place_shows_trees(p->h, &p->staged))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_OTHER_MOUNT);
 	if (profile->kind != FS_ANY && !str_eq(facts.type, fs_names[profile->kind]))
 		return outcome_stop(MH_CONFLICT, STEP_OPEN, REASON_STAGED_PROFILE);
@@ -106,6 +107,20 @@ static struct outcome check_source(const struct publishing *p)
 	if (ticket && memcmp(slot->source_digest, ticket->source_digest, TICKET_DIGEST_SIZE) != 0)
 		return outcome_stop(MH_REFUSED, STEP_STATE, REASON_TICKET_SOURCE);
 	return OUTCOME_OK;
+}
+
+/* What the host's directory is may have changed since it was staged, and what is mounted below it. */
+static struct outcome look_again(const struct publishing *p)
+{
+	cleanup_place struct place origin = PLACE_INIT;
+	struct outcome outcome = OUTCOME_OK;
+
+	if (p->admission->profile->class != MH_CLASS_BIND)
+		return outcome;
+	outcome = host_volume_look(p->h, p->admission->profile, p->req->read_only, &origin);
+	if (outcome.status == MH_OK && !place_is_same(&origin, &p->staged))
+		return outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_OTHER_MOUNT);
+	return outcome;
 }
 
 static struct outcome open_alloc(struct publishing *p)
@@ -214,6 +229,8 @@ struct outcome op_publish(struct helper *h, const struct mh_publish *req, const 
 	outcome = open_staged(&p);
 	if (outcome.status == MH_OK)
 		outcome = check_source(&p);
+	if (outcome.status == MH_OK)
+		outcome = look_again(&p);
 	if (outcome.status == MH_OK)
 		outcome = open_alloc(&p);
 	if (outcome.status == MH_OK)

@@ -38,6 +38,12 @@ extern const struct source_class source_tmpfs;
 extern const struct source_class source_nfs4;
 extern const struct source_class source_bind;
 
+/** The directory of the host that @profile of class bind names. Every directory above it is root's, so that
+ * nobody else picks what is mounted, and nothing is mounted below: a clone would uncover what that hides.
+ * @ret is to be released in any case. */
+struct outcome host_volume_look(struct helper *h, const struct profile *profile, bool read_only,
+				struct place *ret);
+
 /** STAGE_FLOOR and what the request adds. */
 unsigned int stage_attributes(const struct staging *s);
 

@@ -13,29 +13,33 @@ static int visit(const struct mount_entry *entry, void *userdata)
 	return strncmp(entry->point, path, n) == 0 && entry->point[n] == '/';
 }
 
-/* Every directory above it is root's, so that nobody else picks what is mounted. Nothing may be mounted
- * below: a clone would uncover what that hides. The kernel lists the submounts of a mount, not of a directory
- * in it, so this is a pass over the whole table: only here, once for each volume that is staged. */
-static struct outcome find(struct staging *s)
+/* The kernel lists the submounts of a mount, not of a directory in it, so this is a pass over the whole
+ * table. */
+struct outcome host_volume_look(struct helper *h, const struct profile *profile, bool read_only,
+				struct place *ret)
 {
 	struct mount_facts facts = {.peer_group = 0};
-	int fd = path_open_trusted(s->h->root_fd, s->profile->path);
-	int r = fd < 0 ? fd : place_of_fd(fd, &s->origin);
+	int fd = path_open_trusted(h->root_fd, profile->path);
+	int r = fd < 0 ? fd : place_of_fd(fd, ret);
 
-	s->origin.fd = fd;
+	ret->fd = fd;
 	if (r == -EPERM || r == -ELOOP || r == -ENOTDIR)
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
 	if (r == 0)
-		r = mount_facts(&s->h->mountinfo, &s->origin, &facts);
+		r = mount_facts(&h->mountinfo, ret, &facts);
 	if (r < 0)
 		return outcome_kernel(STEP_SOURCE, r);
-	if (s->origin.uid != s->profile->owner_uid ||
-	    ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !s->req->read_only))
+	if (ret->uid != profile->owner_uid || ((facts.attributes & SYS_MOUNT_ATTR_RDONLY) != 0 && !read_only))
 		return outcome_stop(MH_REFUSED, STEP_SOURCE, REASON_HOST_PATH);
-	r = mountinfo_each(&s->h->mountinfo, visit, (void *)(uintptr_t)s->profile->path);
+	r = mountinfo_each(&h->mountinfo, visit, (void *)(uintptr_t)profile->path);
 	if (r < 0)
 		return outcome_kernel(STEP_TABLE, r);
 	return r > 0 ? outcome_stop(MH_CONFLICT, STEP_SOURCE, REASON_SUBMOUNT) : OUTCOME_OK;
+}
+
+static struct outcome find(struct staging *s)
+{
+	return host_volume_look(s->h, s->profile, s->req->read_only, &s->origin);
 }
 
 /* A clone begins as a peer of what it is cloned from, and stays one if the profile is shared: so mounts cross

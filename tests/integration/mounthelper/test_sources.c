@@ -32,6 +32,8 @@ static const char policy[] =
 	"\t\tby_id = source- }\n"
 	"\thostvol data { path = " HOST "/data; owner_uid = 64104; exec = yes }\n"
 	"\thostvol spread { path = " HOST "/data; owner_uid = 64104; shared = yes }\n"
+	"\thostvol helpers { path = " HOST "/data; owner_uid = 64102 }\n"
+	"\thostvol roots { path = " HOST "/data; owner_uid = 0 }\n"
 	"\thostvol frozen { path = " HOST "/data; owner_uid = 64104; ro = yes }\n"
 	"\tprofile plugin { class = csi; exec = yes }\n";
 
@@ -457,8 +459,30 @@ static void a_host_path_that_others_can_change_is_refused(void **state)
 	expect_host_path_refused();
 	MUST(mount(NULL, HOST, NULL, MS_REMOUNT | MS_BIND, NULL));
 	expect_stage(&agent, stage_of("data", hostvol("data"), false), MH_OK);
-	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	MUST(mount("below", HOST "/data/sub", "tmpfs", 0, NULL));
+	expect_publish(&agent, publish_of("data", hostvol("data"), false), MH_CONFLICT);
+	assert_last_record("reason=submount");
+	MUST(umount(HOST "/data/sub"));
+	expect_publish(&agent, publish_of("data", hostvol("data"), false), MH_OK);
+	take_away(&agent);
 	MUST(rmdir(HOST "/data/sub"));
+}
+
+static void a_host_path_that_shows_the_trees_is_staged_for_nobody(void **state)
+{
+	static const char *const sources[] = {STAGE_BASE, PUBLISH_BASE, TEST_PREFIX "/trees", TEST_PREFIX,
+					      "/"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		MUST(mount(sources[i], HOST "/data", NULL, MS_BIND, NULL));
+		expect_stage(
+			&agent,
+			stage_of(i < 2 ? "helpers" : "roots", hostvol(i < 2 ? "helpers" : "roots"), true),
+			MH_CONFLICT);
+		assert_last_record("reason=other-mount");
+		MUST(umount(HOST "/data"));
+	}
 }
 
 static void mounts_of_the_host_reach_a_shared_host_volume_alone(void **state)
@@ -640,6 +664,7 @@ int main(void)
 		TEST(a_squashfs_image_is_read_without_trust),
 		TEST(a_host_volume_is_staged_inert_and_published),
 		TEST(a_host_path_that_others_can_change_is_refused),
+		TEST(a_host_path_that_shows_the_trees_is_staged_for_nobody),
 		TEST(mounts_of_the_host_reach_a_shared_host_volume_alone),
 		TEST(a_plugins_mount_gets_the_floor_when_it_is_published),
 		TEST(what_a_plugin_mounted_below_its_target_is_a_conflict),

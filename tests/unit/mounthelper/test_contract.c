@@ -342,6 +342,10 @@ static void what_reads_the_whole_mount_table_is_in_the_architecture(void **state
 	fake_make_directory("/data/a", 1000, 0755);
 	costs(1, stage(bound), MH_OK);
 	costs(1, stage(bound), MH_ALREADY);
+	(void)str_copy(second.profile, sizeof(second.profile), "models");
+	memset(&second.ticket, 0, sizeof(second.ticket));
+	helper.state->header.published = 0;
+	costs(1, publish(second), MH_OK);
 	new_world(policy_of_costs);
 	passes = 0;
 	costs(0, stage(exported), MH_OK);

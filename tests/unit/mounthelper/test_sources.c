@@ -236,6 +236,36 @@ static void what_a_mount_below_a_host_volume_hides_stays_hidden(void **state)
 	ASSERT_REPLY(stage_of(HOSTVOL), MH_CONFLICT); /* everything is below it */
 }
 
+static struct mh_publish publish_host_volume(void)
+{
+	const struct mh_stage staged = request(HOSTVOL);
+	struct mh_publish p = fixture_publish();
+
+	(void)str_copy(p.profile, sizeof(p.profile), mine[HOSTVOL].name);
+	fixture_grant_publish(&p, &staged.source);
+	return p;
+}
+
+static void a_host_volume_is_looked_at_again_when_it_is_published(void **state)
+{
+	(void)state;
+	fake_make_directory("/data/a/vol/sub/deep", 0, 0755);
+	ASSERT_REPLY(stage_of(HOSTVOL), MH_OK);
+	fake_mount_other("/data/a/vol/sub/deep");
+	ASSERT_REPLY(publish(publish_host_volume()), MH_CONFLICT);
+	ASSERT_SAID("step=source reason=submount");
+	fake_unmount("/data/a/vol/sub/deep");
+	fake_mount_other("/data/a/vol"); /* another directory stands there */
+	mine[HOSTVOL].owner_uid = 0;
+	ASSERT_REPLY(publish(publish_host_volume()), MH_CONFLICT);
+	ASSERT_SAID("step=source reason=other-mount");
+	fake_unmount("/data/a/vol");
+	ASSERT_REPLY(publish(publish_host_volume()), MH_REFUSED);
+	ASSERT_SAID("reason=host-path");
+	mine[HOSTVOL].owner_uid = OWNER;
+	ASSERT_REPLY(publish(publish_host_volume()), MH_OK);
+}
+
 static void a_host_volume_is_asked_for_by_its_own_name(void **state)
 {
 	struct mh_stage req = request(HOSTVOL);
@@ -844,6 +874,7 @@ int main(void)
 		TEST(a_master_of_the_host_directory_does_not_matter),
 		TEST(a_host_path_that_others_can_change_is_refused),
 		TEST(what_a_mount_below_a_host_volume_hides_stays_hidden),
+		TEST(a_host_volume_is_looked_at_again_when_it_is_published),
 		TEST(a_host_volume_is_asked_for_by_its_own_name),
 		TEST(nfs_options_are_exactly_these),
 		TEST(an_export_is_known_again_by_server_and_path),
