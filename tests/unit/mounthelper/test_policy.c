@@ -10,8 +10,9 @@ static struct policy policy;
 static unsigned int line;
 
 /* A complete block; %s is put before its closing brace. */
-#define AGENT(uid, folder, rest)                                                                      \
-	"agent " uid " {\ncluster = demo\nnode = n1\nhelper_uid = 994\nhelper_gid = 994\n"            \
+#define AGENT(uid, folder, rest) AGENT_WITH(uid, "994", folder, rest)
+#define AGENT_WITH(uid, helper, folder, rest)                                                         \
+	"agent " uid " {\ncluster = demo\nnode = n1\nhelper_uid = " helper "\nhelper_gid = 994\n"     \
 	"stage_base = /" folder "/stage\npublish_base = /" folder "/publish\nlog = /" folder "/log\n" \
 	"lock_dir = /" folder "/lock\nticket = optional\n" rest "}\n"
 #define BLOCK(rest) AGENT("995", "a", rest)
@@ -192,6 +193,11 @@ static const struct refusal {
 	 "p:12: a stage_base, publish_base, log, lock_dir or path"},
 	{AGENT("995", "a", "") AGENT("996", "a/log", ""), "p:12: a stage_base, publish_base"},
 	{AGENT("995", "a", "") AGENT("994", "b", ""), "p:12: agent 994: helper_uid must differ"},
+	/* each of two agents against the other's helper */
+	{AGENT_WITH("995", "994", "a", "") AGENT_WITH("994", "993", "b", ""),
+	 "p:12: agent 994: an agent has the uid of another agent's helper"},
+	{AGENT_WITH("995", "994", "a", "") AGENT_WITH("996", "995", "b", ""),
+	 "p:12: agent 996: an agent has the uid of another agent's helper"},
 	{"agent 995 {\ncluster = de.mo\n", "p:2: cluster = de.mo: must be a name"},
 	{"agent 995 {\nhelper_uid = 0\n", "p:2: helper_uid = 0: must be 1 to 4294967294"},
 	{"agent 995 {\nhelper_gid = 4294967295\n", "p:2: helper_gid = 4294967295: must be 1 to 4294967294"},
