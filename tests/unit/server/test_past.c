@@ -3,6 +3,7 @@
 #include "asks.h"
 #include "change.h"
 #include "epoch.h"
+#include "release.h"
 #include "restored.h"
 #include "unit.h"
 
@@ -144,6 +145,39 @@ static void what_the_store_knows_goes_its_way(void **state)
 	assert_int_equal(f->plugin.n_attachments, 0);
 }
 
+static void a_report_that_contradicts_what_is_known_of_a_claim_is_refused(void **state)
+{
+	enum { GENERATION, VOLUME, BOOT, N_LIES };
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct claim known;
+
+	take_volume(f);
+	known = claim_of(f, ALLOC_1);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	for (int lie = 0; lie < N_LIES; lie++) {
+		struct claim said = known;
+
+		said.generation += lie == GENERATION;
+		if (lie == VOLUME)
+			(void)str_copy(said.volume_id, sizeof(said.volume_id), "other");
+		if (lie == BOOT) { /* of which it may only say that it has ended */
+			(void)str_copy(said.boot_id, sizeof(said.boot_id), BOOT_2);
+			said.state = CLAIM_NODE_DETACHED;
+		}
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		report(f, &f->n1, 1, NULL, &said, false);
+		UNTIL(f, f->n1.closed);
+		assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+		assert_non_null(strstr(f->n1.closed_message, "another volume, boot or generation"));
+		assert_false(has_reported(f, "n1"));
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+		fake_node_disconnect(&f->n1);
+	}
+	assert_int_equal(claim_of(f, ALLOC_1).generation, known.generation);
+}
+
 static void of_a_native_volume_only_the_generation_counts(void **state)
 {
 	struct fixture *f = *state;
@@ -165,6 +199,74 @@ static void of_a_native_volume_only_the_generation_counts(void **state)
 	assert_int_equal(f->server->state.n_volumes, 1);
 	assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 5);
 	assert_int_equal(state_generation_floor(&f->server->state), 7);
+}
+
+/* One above what the backup knows is the nearest that could be granted twice. */
+static void the_generation_right_after_the_backups_is_not_granted_again(void **state)
+{
+	struct fixture *f = *state;
+	struct claim past, next;
+	struct alloc alloc;
+	uint64_t known, floor;
+
+	forget_that_n1_has_it(f, &alloc, &past);
+	known = state_volume(&f->server->state, "default", "db")->volume.generation;
+	floor = state_generation_floor(&f->server->state);
+	past.state = CLAIM_NODE_DETACHED;
+	past.generation = known + 1;
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	report(f, &f->n1, 1, NULL, &past, true);
+	(void)str_copy(past.volume_id, sizeof(past.volume_id), "other");
+	(void)str_copy(past.id, sizeof(past.id), ALLOC_2);
+	past.generation = floor + 1;
+	report(f, &f->n1, 1, NULL, &past, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_generation_floor(&f->server->state), floor + 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &next, NULL), STATUS_OK);
+	assert_int_equal(next.generation, known + 2);
+}
+
+/* The copy has n1's release as waiting for its detach; since then n1 may have been granted the volume anew.
+ */
+static void nothing_is_detached_from_a_node_that_has_not_told_what_it_holds(void **state)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct fixture *f = *state;
+	struct backup backup = {0};
+	struct claim claim;
+
+	register_csi(f, "db");
+	connect_as(f, &f->n1, "n1", BOOT_1);
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 1, STATUS_INTERNAL);
+	fake_node_send_released(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	take_backup(f, &backup);
+	restore(f, &backup, 1);
+	connect_as(f, &f->n2, "n2", BOOT_1);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n2"));
+	release_node_back(f->server,
+			  state_node(&f->server->state, "n2")); /* as upon any news of the plugin */
+	settle(f);
+	assert_int_equal(f->plugin.calls[DETACH], 1);
+	assert_int_equal(f->plugin.n_attachments, 1);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_NODE_DETACHED);
+	connect_as(f, &f->n1, "n1", BOOT_1);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 2);
 }
 
 static void a_plugin_that_attaches_nothing_is_not_asked(void **state)
@@ -255,6 +357,9 @@ static void a_volume_of_which_only_a_node_knows_is_granted_with_the_numbers_of_t
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SERVED(a_report_that_contradicts_what_is_known_of_a_claim_is_refused),
+		SERVED(nothing_is_detached_from_a_node_that_has_not_told_what_it_holds),
+		SERVED(the_generation_right_after_the_backups_is_not_granted_again),
 		SERVED(what_a_node_held_in_an_earlier_boot_is_detached),
 		SERVED(what_a_node_let_go_of_in_this_boot_is_detached_too),
 		SERVED(a_claim_of_an_earlier_boot_is_not_held_now_and_needs_proof_like_any),
