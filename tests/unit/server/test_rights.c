@@ -133,6 +133,9 @@ static const struct row rows[] = {
 	/* of one that the server does not know */
 	{"Volumes.DeleteSnapshot", OF_NO_OBJECT, N(OPERATOR_WRITE) | N(PLUGIN_READ),
 	 "{\"plugin_id\": \"p\", \"snapshot_id\": \"s\"}"},
+	/* of one that was made here: it is of its volume's namespace */
+	{"Volumes.DeleteSnapshot", OF_NAMESPACE, N(VOLUME_WRITE) | N(PLUGIN_READ),
+	 "{\"plugin_id\": \"p\", \"snapshot_id\": \"known\"}"},
 	{"Volumes.ListSnapshots", OF_NO_OBJECT, N(VOLUME_LIST) | N(PLUGIN_READ), "{\"plugin_id\": \"p\"}"},
 	{"Plugins.Get", OF_NO_OBJECT, N(PLUGIN_READ), "{\"id\": \"native\"}"},
 	{"Plugins.List", OF_NO_OBJECT, N(PLUGIN_LIST), "{}"},
@@ -335,9 +338,25 @@ static void expire(struct fixture *f, const char *name)
 	}
 }
 
+static void remember_snapshot(struct fixture *f)
+{
+	Holdfast__V1__Snapshot snapshot = HOLDFAST__V1__SNAPSHOT__INIT;
+	char key[] = PREFIX_SNAPSHOT "p/made";
+	char plugin[] = "p", name[] = "made", id[] = "known", namespace[] = "default";
+	const struct record record = {.key = key, .message = &snapshot.base};
+
+	snapshot.plugin_id = plugin;
+	snapshot.name = name;
+	snapshot.snapshot_id = id;
+	snapshot.namespace_ = namespace;
+	assert_int_equal(state_put_record(&f->server->state, &record, NULL), STATUS_OK);
+}
+
 static void stand_init(struct stand *stand, struct fixture *f)
 {
 	const struct gift all = everything();
+
+	remember_snapshot(f);
 
 	*stand = (struct stand){
 		.f = f,
