@@ -221,6 +221,90 @@ static void a_receipt_that_denies_the_release_is_no_evidence(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 }
 
+/* An error takes back whatever else the receipt says. */
+static void a_receipt_with_an_error_is_no_evidence_whatever_else_it_says(void **state)
+{
+	static const struct {
+		bool is_release, without_plugin;
+	} cases[] = {{true, false}, {true, true}, {false, false}, {false, true}};
+	struct fixture *f = *state;
+	unsigned int n = 0;
+	struct claim claim;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
+		Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+		char error[] = "the mount is busy";
+		int acks = f->n1.acks;
+
+		receipt.claim_id = claim.id;
+		receipt.boot_id = claim.boot_id;
+		receipt.generation = claim.generation;
+		receipt.error = error;
+		receipt.what_case = cases[i].is_release ? HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
+							: HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED;
+		receipt.released = true; /* both share their place */
+		receipt.without_plugin = cases[i].without_plugin;
+		up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
+		up.receipt = &receipt;
+		fake_node_send(&f->n1, &up);
+		n++;
+		UNTIL(f, claim_of(f, ALLOC_1).attempts == n || f->n1.closed);
+		assert_false(f->n1.closed);
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+		assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NONE);
+		assert_int_equal(f->n1.acks, acks); /* or it would forget that it has it */
+	}
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+/* A grant in the boot that was known last would be freed by the next hello, as of a boot that is over. */
+static void a_node_without_a_session_is_granted_nothing_in_its_last_boot(void **state)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct fixture *f = *state;
+	struct error err;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	lose_node(f, &f->n1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "no session"));
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL),
+			 STATUS_UNAVAILABLE); /* not even what it has */
+	assert_int_equal(f->server->state.n_claims, 1);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+static void a_volume_has_as_many_claims_as_there_may_be_and_no_more(void **state)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct fixture *f = *state;
+	struct volume_entry *volume;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	take_volume(f);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_3, "n1", NULL), STATUS_OK);
+	volume = state_volume(&f->server->state, "default", "db");
+	volume->n_live += CLAIMS_PER_VOLUME_MAX - 2; /* of which there is one */
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	assert_int_equal(volume->n_live, CLAIMS_PER_VOLUME_MAX);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_3, &response, NULL), STATUS_RESOURCE_EXHAUSTED);
+	volume->n_live -= CLAIMS_PER_VOLUME_MAX - 2;
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_3, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
 static enum status claim_answer;
 
 static void on_claim(enum status status, const ProtobufCMessage *response, const struct error *err,
@@ -464,6 +548,12 @@ static void the_store_does_not_grow_with_every_change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_volume_has_as_many_claims_as_there_may_be_and_no_more,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_node_without_a_session_is_granted_nothing_in_its_last_boot,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_receipt_with_an_error_is_no_evidence_whatever_else_it_says,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_node_that_comes_back_with_work_that_was_given_up_is_told_to_stop_it, setup,
 			teardown),

@@ -655,6 +655,71 @@ static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void
 	assert_string_equal(claim_of(f, ALLOC_2).evidence_detail, "operator/dev: maintenance");
 }
 
+/* Allocation 2 on n1, whose release the node fails twice: a word that counts frees it at the second try. */
+static void fail_release_twice(struct fixture *f)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	int releases;
+
+	assert_int_equal(run_alloc(f, ALLOC_2, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_2, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	releases = f->n1.releases;
+	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__FAILED);
+	UNTIL(f, f->n1.releases == releases + 1);
+	claim = claim_of(f, ALLOC_2);
+	fake_node_send_failed(&f->n1, &claim, "busy");
+	UNTIL(f, f->n1.releases == releases + 2 || state_of(f, ALLOC_2) == CLAIM_FREED);
+}
+
+static void a_word_about_one_boot_frees_nothing_of_the_next(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	fail_release_twice(f);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
+	lose(f, &f->n1);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
+}
+
+/* It was given before the setting was. */
+static void a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+	release_alloc(f, &f->n1, ALLOC_1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	(void)str_copy(f->server->config.attest_forbidden[0], PLUGIN_ID_MAX + 1, "native");
+	f->server->config.n_attest_forbidden = 1;
+	fail_release_twice(f);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING);
+	f->server->config.n_attest_forbidden = 0;
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED); /* it was that alone */
+	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
+}
+
+static void about_a_node_as_many_words_are_kept_as_may_be_and_no_more(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	for (int i = 0; i < ATTEST_RECORDS_MAX; i++)
+		assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "maintenance", 60000, false, NULL, NULL),
+			 STATUS_RESOURCE_EXHAUSTED);
+	assert_int_equal(attest(f, "n2", NULL, "maintenance", 60000, false, NULL, NULL), STATUS_OK);
+}
+
 static void a_word_that_has_expired_frees_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -932,6 +997,9 @@ static void a_node_has_no_say_about_nodes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SERVED(about_a_node_as_many_words_are_kept_as_may_be_and_no_more),
+		SERVED(a_lasting_word_frees_nothing_of_plugins_that_the_configuration_names),
+		SERVED(a_word_about_one_boot_frees_nothing_of_the_next),
 		SERVED(a_node_is_ready_disconnected_then_down_and_keeps_everything),
 		SERVED(a_node_that_stays_away_goes_down_by_itself_and_is_counted),
 		SERVED(nodes_go_down_in_the_order_in_which_they_went_also_after_a_restart),

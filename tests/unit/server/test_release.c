@@ -347,6 +347,26 @@ static void claims_that_let_go_together_are_detached_together(void **state)
 	assert_int_equal(f->plugin.calls[DETACH], 1);
 }
 
+static void a_detach_frees_nothing_of_another_node(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &f->n1, "db", ALLOC_1);
+	take(f, &f->n2, "db", ALLOC_3);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 2, 0);
+	give_back(f, &f->n1, ALLOC_1);
+	UNTIL(f, f->n2.n_held == 1);
+	give_back(f, &f->n2, ALLOC_3);
+	assert_int_equal(state_of(f, ALLOC_3), CLAIM_NODE_DETACHED);
+	fake_node_answer(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	UNTIL(f, f->n2.n_held == 1); /* the other's own */
+	assert_int_equal(state_of(f, ALLOC_3), CLAIM_NODE_DETACHED);
+	fake_node_answer(&f->n2);
+	UNTIL(f, state_of(f, ALLOC_3) == CLAIM_FREED);
+	assert_int_equal(f->plugin.calls[DETACH], 2);
+}
+
 static void what_others_still_use_without_an_attachment_of_their_own_is_detached_after_them(void **state)
 {
 	struct fixture *f = *state;
@@ -570,6 +590,7 @@ static void every_claim_is_looked_at_by_a_sweep_however_many_there_are(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SHARED(a_detach_frees_nothing_of_another_node),
 		TEST(the_volume_is_detached_after_the_receipt_and_then_free),
 		TEST(a_node_that_cannot_let_go_is_never_passed_over),
 		TEST(without_its_plugin_a_node_is_waited_for_and_only_then_the_controller),

@@ -1,8 +1,10 @@
 /* Tokens and policies over the server's port: how they are made, shown, used, refused and recorded. */
 
+#include "access.h"
 #include "audit.h"
 #include "callers.h"
 #include "keys.h"
+#include "policies.h"
 #include "records.h"
 #include "tokens.h"
 #include "unit.h"
@@ -251,6 +253,60 @@ static void bad_requests_change_nothing(void **state)
 		assert_int_equal(f->server->state.tokens.n, 1);
 		/* the refusal is all that was written */
 		assert_in_range(audit_head(f->server).sequence, revision, revision + 1);
+	}
+}
+
+static void fill_policies(struct fixture *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		Holdfast__V1__AccessPolicy policy = HOLDFAST__V1__ACCESS_POLICY__INIT;
+		char key[OBJECT_KEY_SIZE];
+		char name[32];
+		const struct record record = {.key = key, .message = &policy.base};
+
+		(void)str_format(name, sizeof(name), "fill%zu", i);
+		(void)str_format(key, sizeof(key), PREFIX_POLICY "%s", name);
+		policy.name = name;
+		assert_int_equal(state_put_record(&f->server->state, &record, NULL), STATUS_OK);
+	}
+}
+
+static void the_last_token_and_policy_there_is_room_for_are_made_and_no_more(void **state)
+{
+	static const char token[] = "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\"}}";
+	struct fixture *f = *state;
+
+	f->server->state.tokens.n += TOKENS_MAX - 1; /* only counted */
+	assert_int_equal(as(f, OPERATOR, NULL, "Operator.CreateToken", token, NULL), STATUS_OK);
+	assert_int_equal(f->server->state.tokens.n, TOKENS_MAX);
+	assert_int_equal(as(f, OPERATOR, NULL, "Operator.CreateToken", token, NULL),
+			 STATUS_RESOURCE_EXHAUSTED);
+	f->server->state.tokens.n -= TOKENS_MAX - 1;
+	fill_policies(f, POLICIES_MAX - 1);
+	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"last\"}}");
+	assert_int_equal(
+		as(f, OPERATOR, NULL, "Operator.PutPolicy", "{\"policy\": {\"name\": \"more\"}}", NULL),
+		STATUS_RESOURCE_EXHAUSTED);
+	/* one that is there can be changed */
+	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"last\", \"node\": \"read\"}}");
+}
+
+static void a_token_has_as_many_policies_as_it_may_and_no_more(void **state)
+{
+	struct fixture *f = *state;
+	char request[1024];
+
+	operator_does(f, "Operator.PutPolicy", "{\"policy\": {\"name\": \"p\"}}");
+	for (int n = TOKEN_POLICIES_MAX - 1; n <= TOKEN_POLICIES_MAX + 1; n++) {
+		size_t at = (size_t)str_format(request, sizeof(request),
+					       "{\"token\": {\"name\": \"a\", \"type\": \"CLIENT\", "
+					       "\"policies\": [\"p\"");
+
+		for (int i = 1; i < n; i++)
+			at += (size_t)str_format(request + at, sizeof(request) - at, ", \"p\"");
+		(void)str_format(request + at, sizeof(request) - at, "]}}");
+		assert_int_equal(as(f, OPERATOR, NULL, "Operator.CreateToken", request, NULL),
+				 n <= TOKEN_POLICIES_MAX ? STATUS_OK : STATUS_INVALID_ARGUMENT);
 	}
 }
 
@@ -529,6 +585,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_acl, teardown)
 	const struct CMUnitTest tests[] = {
+		TEST(a_token_has_as_many_policies_as_it_may_and_no_more),
+		TEST(the_last_token_and_policy_there_is_room_for_are_made_and_no_more),
 		TEST(bootstrap_works_once_while_there_is_no_management_token),
 		TEST(a_secret_is_shown_once_and_stored_nowhere),
 		TEST(a_token_that_is_shown_decides_whatever_the_certificate),

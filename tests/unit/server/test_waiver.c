@@ -177,6 +177,20 @@ static void a_receipt_with_the_plugins_word_stays_the_stronger_evidence(void **s
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT);
 }
 
+static void of_a_connected_node_the_work_is_not_given_up_with_its_claim(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+
+	stick(f, ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	fake_node_send_without_plugin(&f->n1, &claim, "nothing");
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.client_status, CLIENT_RUNNING);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_alloc(&f->server->state, ALLOC_1)->alloc.client_status == CLIENT_COMPLETE);
+}
+
 static void what_nobody_wanted_left_out_is_weak_evidence_all_the_same(void **state)
 {
 	struct fixture *f = *state;
@@ -343,6 +357,7 @@ static void a_node_that_let_go_itself_is_told_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CSI(of_a_connected_node_the_work_is_not_given_up_with_its_claim),
 		CSI(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so),
 		CSI(a_receipt_with_the_plugins_word_stays_the_stronger_evidence),
 		CSI(what_nobody_wanted_left_out_is_weak_evidence_all_the_same),
