@@ -145,6 +145,7 @@ static const struct conf_field top_fields[] = {
 	 .size = sizeof(((struct config *)0)->cluster),
 	 .required = true},
 	TLS_PATH(data_dir),
+	TLS_PATH(mark_file),
 	TLS_PATH(ticket_key),
 	{.key = "ticket_ttl",
 	 .type = CONF_DURATION,

@@ -23,6 +23,7 @@ struct config {
 	char path[PATH_MAX];		   /* it was read from; "": none, --dev */
 	char cluster[CONFIG_CLUSTER_SIZE]; /* id_is_name() */
 	char data_dir[PATH_MAX];	   /* holds holdfast.db */
+	char mark_file[PATH_MAX];	   /* a second one, see marks.h; "": none */
 	char host[CONFIG_HOST_SIZE];	   /* numeric address */
 	uint32_t port;			   /* 0 (tests, --dev): chosen by the kernel */
 	char ca[PATH_MAX];

@@ -6,6 +6,7 @@
 #include "exchange.h"
 #include "job.h"
 #include "keys.h"
+#include "marks.h"
 #include "records.h"
 #include "reply.h"
 #include "server.h"
@@ -505,9 +506,12 @@ enum status restore_offline(const struct config *config, const char *path, bool 
 	if (st != STATUS_OK)
 		return st;
 	look_at_last(store, &wanted);
+	marks_raise(config, &wanted);
 	st = stage(path, staged, &wanted, ret, err);
 	if (st != STATUS_OK)
 		return err ? error_prefix(err, "the copy %s", path) : st;
 	st = exchange_decide(config->data_dir, staged, wanted.now_ms, err);
-	return st == STATUS_OK ? exchange_finish(config->data_dir, &is_done, err) : st;
+	if (st == STATUS_OK)
+		st = exchange_finish(config->data_dir, &is_done, err);
+	return st == STATUS_OK ? marks_note_restore(config, ret->epoch, err) : st;
 }

@@ -9,6 +9,7 @@
 #include "exchange.h"
 #include "gc.h"
 #include "load.h"
+#include "marks.h"
 #include "new_epoch.h"
 #include "proof.h"
 #include "release.h"
@@ -66,6 +67,8 @@ static enum status open_store(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = new_epoch_begin_decided(server->kv, server->config.data_dir, server->config.cluster,
 					     err);
+	if (st == STATUS_OK)
+		st = marks_start(server, is_restored, err);
 	if (st == STATUS_OK)
 		st = proof_note_key(server->kv, server->issuer, err);
 	if (st == STATUS_OK)

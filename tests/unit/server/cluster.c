@@ -36,6 +36,8 @@ static uint16_t start_server(struct fixture *f)
 	config.heartbeat_us = f->heartbeat_us > 0 ? f->heartbeat_us : HEARTBEAT_NEVER_US;
 	if (f->reservation_ttl_us > 0)
 		config.reservation_ttl_us = f->reservation_ttl_us;
+	if (f->mark_file)
+		(void)str_copy(config.mark_file, sizeof(config.mark_file), f->mark_file);
 	if (f->release_sweep_us > 0)
 		config.release_sweep_us = f->release_sweep_us;
 	assert_int_equal(server_new(&config, &f->server, NULL), STATUS_OK);

@@ -28,6 +28,7 @@ struct fixture {
 	const char *source;		      /* volume that allocations ask for; "db" at first */
 	uint64_t controller_timeout_us, reservation_ttl_us,
 		release_sweep_us;   /* of the next start; 0: default */
+	const char *mark_file;	    /* likewise, a second one; NULL: none */
 	uint64_t heartbeat_us;	    /* the same; 0: longer than a test */
 	struct model_plugin plugin; /* of CSI volumes, on whatever node runs it */
 	struct fake_node operator;  /* only its client is used */

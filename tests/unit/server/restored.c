@@ -7,9 +7,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "store/mark.h"
 
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DB_SIZE_MAX = 64 << 20 };
 
@@ -79,10 +81,23 @@ void restore(struct fixture *f, struct backup *backup, uint64_t epoch)
 	cluster_start(f);
 }
 
+/* A snapshot of the machine takes the mark along. */
+static void forget_mark(struct fixture *f)
+{
+	struct mark_file *file = NULL;
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.mark", f->dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mark_open(path, &(struct mark){.revision = 0}, &file, NULL), STATUS_OK);
+	mark_close(file);
+}
+
 void go_back(struct fixture *f, struct backup *backup)
 {
 	cluster_stop(f);
 	put_back(f, backup);
+	forget_mark(f);
 	cluster_start(f);
 }
 

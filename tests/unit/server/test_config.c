@@ -51,6 +51,20 @@ static void a_node_is_down_after_a_time_within_bounds(void **state)
 	}
 }
 
+static void a_second_mark_is_a_path_and_none_is_the_default(void **state)
+{
+	struct config config;
+
+	(void)state;
+	assert_int_equal(load("cluster = \"c\"\n", &config, NULL), STATUS_OK);
+	assert_string_equal(config.mark_file, "");
+	assert_int_equal(load("cluster = \"c\"\nmark_file = \"/srv/m/server.mark\"\n", &config, NULL),
+			 STATUS_OK);
+	assert_string_equal(config.mark_file, "/srv/m/server.mark");
+	assert_int_equal(load("cluster = \"c\"\nmark_file = \"server.mark\"\n", &config, NULL),
+			 STATUS_INVALID_ARGUMENT);
+}
+
 static enum status load_forbidden(int n, struct config *config, struct error *err)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
@@ -162,6 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_is_down_after_a_time_within_bounds),
+		cmocka_unit_test(a_second_mark_is_a_path_and_none_is_the_default),
 		cmocka_unit_test(plugins_without_operators_words_are_a_bounded_list_of_names),
 		cmocka_unit_test(the_nodes_of_a_controller_are_bounded_lists_of_names),
 		cmocka_unit_test(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed),

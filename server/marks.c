@@ -1,0 +1,111 @@
+#include "marks.h"
+
+#include "keys.h"
+#include "new_epoch.h"
+#include "server.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "store/mark.h"
+
+#include <holdfast/v1/types.pb-c.h>
+#include <string.h>
+
+enum { MS_PER_MINUTE = 60000 };
+
+#define MARK_NAME "holdfast.mark" /* in data_dir */
+
+struct own {
+	char path[PATH_MAX];
+	struct kv_marks marks;
+};
+
+static enum status name_marks(const struct config *config, struct own *ret, struct error *err)
+{
+	*ret = (struct own){.marks = {.paths = {ret->path}, .store_id = ""}};
+	if (str_format(ret->path, sizeof(ret->path), "%s/" MARK_NAME, config->data_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
+	if (config->mark_file[0] != '\0')
+		ret->marks.paths[1] = config->mark_file;
+	return STATUS_OK;
+}
+
+static bool take_epoch(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__Epoch *epoch;
+
+	if (!str_eq(item->key, KEY_EPOCH))
+		return true;
+	epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
+	*(uint64_t *)userdata = epoch ? epoch->number : 0;
+	holdfast__v1__epoch__free_unpacked(epoch, NULL);
+	return false;
+}
+
+static enum status begin_epoch(struct server *server, const struct kv_history *history, uint64_t own_epoch,
+			       uint64_t *ret_epoch, struct error *err)
+{
+	const struct new_epoch wanted = {
+		.cluster = server->config.cluster,
+		.known_epoch = history->epoch > own_epoch ? history->epoch : own_epoch,
+		.known_index = history->revision,
+		.now_ms = clock_realtime_ms(),
+		.restored_from = history->why,
+	};
+	struct new_epoch_result result;
+	enum status st = new_epoch_begin_here(server->kv, &wanted, &result, err);
+
+	if (st == STATUS_OK)
+		*ret_epoch = result.epoch;
+	return st;
+}
+
+enum status marks_start(struct server *server, bool is_restored, struct error *err)
+{
+	struct kv_history history = {.is_behind = false};
+	struct own own;
+	enum status st = name_marks(&server->config, &own, err);
+
+	if (st == STATUS_OK)
+		st = kv_range(server->kv, KEY_EPOCH, take_epoch, &own.marks.epoch, err);
+	if (st == STATUS_OK && !is_restored)
+		st = kv_history(server->kv, &own.marks, &history, err);
+	if (st == STATUS_OK && history.is_behind)
+		st = begin_epoch(server, &history, own.marks.epoch, &own.marks.epoch, err);
+	return st == STATUS_OK ? kv_keep_marks(server->kv, &own.marks, err) : st;
+}
+
+void marks_raise(const struct config *config, struct new_epoch *wanted)
+{
+	const uint64_t at_least = wanted->known_epoch == EPOCH_UNKNOWN
+					  ? (uint64_t)(wanted->now_ms / MS_PER_MINUTE)
+					  : wanted->known_epoch;
+	struct own own;
+
+	if (name_marks(config, &own, NULL) != STATUS_OK)
+		return;
+	for (size_t i = 0; i < KV_MARKS_MAX && own.marks.paths[i]; i++) {
+		struct mark mark;
+
+		if (mark_read(own.marks.paths[i], &mark, NULL) != STATUS_OK)
+			continue;
+		if (mark.epoch > at_least &&
+		    (wanted->known_epoch == EPOCH_UNKNOWN || mark.epoch > wanted->known_epoch))
+			wanted->known_epoch = mark.epoch;
+		if (mark.revision > wanted->known_index)
+			wanted->known_index = mark.revision;
+	}
+}
+
+enum status marks_note_restore(const struct config *config, uint64_t epoch, struct error *err)
+{
+	const struct mark mark = {.epoch = epoch};
+	struct mark_file *file = NULL;
+	struct own own;
+	enum status st = name_marks(config, &own, err);
+
+	if (st == STATUS_OK)
+		st = mark_open(own.path, &mark, &file, err); /* one that is there is of an earlier epoch */
+	mark_close(file);
+	return st;
+}

@@ -1,0 +1,23 @@
+#pragma once
+/* The marks of the server's store (store/mark.h): holdfast.mark beside it and, if the settings name one, a
+ * second file. A store that is behind them has lost what was acknowledged. */
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config;
+struct new_epoch;
+struct server;
+
+/** At the start, when the store is of this schema and before its state is loaded: begin an epoch if the store
+ * is behind, and keep the marks from here on. @is_restored: a restore has just put it in its place, so that
+ * the marks are of another one. */
+enum status marks_start(struct server *server, bool is_restored, struct error *err);
+
+/** Nothing that the marks know is to be used again. What cannot be read says nothing. */
+void marks_raise(const struct config *config, struct new_epoch *wanted);
+
+/** A restore without a server has put a store of @epoch in its place. */
+enum status marks_note_restore(const struct config *config, uint64_t epoch, struct error *err);
