@@ -127,7 +127,7 @@ void entry_shed(int argc, char **argv, struct helper *h)
 	static char *no_environment[] = {NULL};
 	struct process_capabilities caps = {.permitted = 0};
 	struct entry_facts facts = {.argc = argc,
-				    .has_argv0 = argc > 0 && argv[0] != NULL,
+				    .has_argv0 = argc > 0 && argv[0] && argv[0][0] != '\0',
 				    .at_secure = getauxval(AT_SECURE) != 0,
 				    .ruid = getuid(),
 				    .euid = geteuid()};

@@ -53,7 +53,6 @@ static void add_rules(scmp_filter_ctx filter, const struct helper *h)
 		{SCMP_SYS(write), 1, {IS(0, h->trail.fd)}},
 		{SCMP_SYS(fdatasync), 1, {IS(0, h->trail.fd)}},
 		{SCMP_SYS(fallocate), 2, {IS(0, h->trail.fd), IS(1, FALLOC_FL_KEEP_SIZE)}},
-		{SCMP_SYS(fcntl), 2, {IS(0, h->trail.fd), IS(1, F_OFD_SETLKW)}},
 		{SCMP_SYS(pread64), 1, {IS(0, h->trail.read_fd)}},
 		{SCMP_SYS(pread64), 1, {IS(0, h->mountinfo.fd)}},
 		{SCMP_SYS(fcntl), 2, {IS(0, h->state_fd), IS(1, F_OFD_SETLKW)}},

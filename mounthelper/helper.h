@@ -7,7 +7,6 @@
 #include "base/chain_log.h"
 #include "base/mountinfo.h"
 #include "base/place.h"
-#include "base/rate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,14 +28,6 @@ struct tree {
 	/* itself, of whose mount every directory in it is that is no mount; then every directory that it is
 	 * in; without descriptors */
 	struct place line[TREE_LINE_MAX];
-};
-
-/* Refused requests: how many get a record of their own, the others get one together, and how many are borne.
- */
-struct refusals {
-	struct rate recorded;
-	struct rate borne;
-	uint32_t unrecorded;
 };
 
 struct helper {
@@ -65,7 +56,6 @@ struct helper {
 	const char *record_event;
 	bool log_is_append_only; /* by its attribute, chattr +a */
 	bool type_available[FS_N];
-	struct rate rate;
-	struct refusals refusals;
+	uint32_t refusals_unrecorded; /* they get one record together */
 	struct mountinfo mountinfo;
 };

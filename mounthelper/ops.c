@@ -107,14 +107,15 @@ static enum reason refuse(struct helper *h, const union mh_request *req, enum re
 	uint64_t now_us = clock_monotonic_us();
 
 	*ret = outcome_stop(status_of(reason), STEP_NONE, reason);
-	if (rate_take(&h->refusals.recorded, now_us))
+	if (rate_take(&h->state->header.rate[RATE_RECORDED], now_us))
 		(void)record_request(h, req, NULL, ret,
 				     ret_rec); /* without a trail nothing was done either */
 	else
-		h->refusals.unrecorded++;
+		h->refusals_unrecorded++;
 	/* that another instance works on the volume is nobody's fault */
-	return reason == REASON_LOCKED || rate_take(&h->refusals.borne, now_us) ? REASON_NONE
-										: REASON_REFUSALS;
+	return reason == REASON_LOCKED || rate_take(&h->state->header.rate[RATE_BORNE], now_us)
+		       ? REASON_NONE
+		       : REASON_REFUSALS;
 }
 
 static enum reason run_operation(struct helper *h, const union mh_request *req, struct outcome *ret,
@@ -181,7 +182,7 @@ enum reason ops_run(struct helper *h, const union mh_request *req, union mh_answ
 	}
 	if (req->header.op == MH_OP_STAT)
 		outcome = run(h, req, &(struct admission){.profile = NULL});
-	else if (rate_take(&h->rate, now_us))
+	else if (rate_take(&h->state->header.rate[RATE_OPS], now_us))
 		end = run_operation(h, req, &outcome, &rec);
 	else
 		end = refuse(h, req, REASON_RATE, &outcome, &rec);

@@ -130,7 +130,7 @@ static const struct block_key keys[] = {
 	{"max_published", AGENT, 0, A(max_published), NUMBER(1, 32768, "4096")},
 	{"max_per_alloc", AGENT, 0, A(max_per_alloc), NUMBER(1, 32, "32")},
 	{"max_tmpfs_total", AGENT, 0, A(max_tmpfs_total), SIZE(60, "1GiB")},
-	{"ops_per_second", AGENT, 0, A(ops_per_second), NUMBER(1, 1000, "20")},
+	{"ops_per_second", AGENT, 0, A(ops_per_second), NUMBER(1, 8000, "20")},
 	{"burst", AGENT, 0, A(burst), NUMBER(1, 10000, "100")},
 	{"starts_per_minute", AGENT, 0, A(starts_per_minute), NUMBER(1, 6000, "60")},
 	{"nfs_timeout", AGENT, 0, A(nfs_timeout_s), NUMBER(1, 600, "30")},

@@ -185,8 +185,6 @@ enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published
 	uint64_t rec = 0;
 	int r;
 
-	rate_init(&h->refusals.recorded, REFUSALS_RECORDED / REFUSALS_PERIOD, REFUSALS_RECORDED, 0);
-	rate_init(&h->refusals.borne, REFUSALS_BORNE / REFUSALS_PERIOD, REFUSALS_BORNE, 0);
 	h->trail.head = &h->state->header.trail;
 	h->trail.batch = h->agent->sync_batch != 0;
 	(void)uname(&system);
@@ -197,7 +195,8 @@ enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published
 	keyline_number(&record, "staged", staged);
 	keyline_number(&record, "published", published);
 	keyline_number(&record, "append_only", h->log_is_append_only);
-	keyline_words(&record, "kernel", system.release, "boot", h->boot_id);
+	keyline_words(&record, "ticket", h->agent->ticket_optional ? "optional" : "required", "kernel",
+		      system.release, "boot", h->boot_id);
 	keyline_sha256(&record, "digest", h->policy_digest, sizeof(h->policy_digest));
 	put_peer(&record, h);
 	keyline_word(&record, "res", "success");
@@ -263,10 +262,10 @@ int record_request(struct helper *h, const union mh_request *req, const struct a
 
 void record_refusals_summary(struct helper *h, uint64_t now_us, bool at_end)
 {
-	uint32_t n = h->refusals.unrecorded;
+	uint32_t n = h->refusals_unrecorded;
 
-	if (n == 0 || !(at_end || rate_take(&h->refusals.recorded, now_us)))
+	if (n == 0 || !(at_end || rate_take(&h->state->header.rate[RATE_RECORDED], now_us)))
 		return;
 	put_event(h, "refusals", MOUNT_REFUSED, 0, REASON_NONE, n);
-	h->refusals.unrecorded = 0;
+	h->refusals_unrecorded = 0;
 }

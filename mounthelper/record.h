@@ -7,14 +7,8 @@
 #include "outcome.h"
 #include "wire.h"
 
-enum {
-	REFUSALS_RECORDED = 20, /* within 10 s, */
-	REFUSALS_BORNE = 199,	/* and so many; one more ends the helper */
-	REFUSALS_PERIOD = 10,
-};
-
-/** Record START with what this process is and found; the first record, which sets up h->refusals, and
- * h->trail but for its descriptors and names. Returns START_OK, or START_LOG_END or START_AUDIT with
+/** Record START with what this process is and found; the first record, which sets up h->trail but for its
+ * descriptors and names. Returns START_OK, or START_LOG_END or START_AUDIT with
  * @ret_errno (positive). */
 enum mh_start record_start(struct helper *h, uint32_t staged, uint32_t published, int *ret_errno);
 

@@ -81,13 +81,16 @@ static void open_state(struct helper *h, int root_fd)
 	r = lock_instance(h->state_fd);
 	start_need(r >= 0, START_INSTANCES, HELPER_INSTANCES, "");
 	h->instance = (uint32_t)r;
+	h->trail.lock_fd = h->state_fd;
+	h->trail.lock_at = LOCK_TRAIL;
 	start_sys(lock_table(h->state_fd), START_STATE, agent->lock_dir);
 	/* reserve the blocks: a store into a hole of a full disk would kill */
 	start_sys(-posix_fallocate(h->state_fd, 0, sizeof(*h->state)), START_STATE, agent->lock_dir);
 	h->state = mmap(NULL, sizeof(*h->state), PROT_READ | PROT_WRITE, MAP_SHARED, h->state_fd, 0);
 	start_need(h->state != MAP_FAILED, START_STATE, 0, agent->lock_dir);
 	state_open(h->state, h->boot_id);
-	r = state_admit_start(h->state, agent->starts_per_minute, clock_monotonic_us());
+	state_set_rates(h->state, agent);
+	r = rate_take(&h->state->header.rate[RATE_STARTS], clock_monotonic_us());
 	unlock_table(h->state_fd);
 	start_need(r, START_START_RATE, agent->starts_per_minute, "");
 }
@@ -106,7 +109,6 @@ void setup_waits(struct helper *h)
 {
 	const struct timeval second = {.tv_sec = 1};
 
-	rate_init(&h->rate, h->agent->ops_per_second, h->agent->burst, clock_monotonic_us());
 	if (h->agent->sync_batch)
 		start_libc(setsockopt(HELPER_SOCKET_FD, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second)),
 			   START_SOCKET, "");

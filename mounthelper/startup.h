@@ -82,7 +82,7 @@ void setup_trees(struct helper *h);
 /** Ask the kernel for every file system type of the policy: the only moment when a module may be loaded. */
 void setup_types(struct helper *h);
 
-/** Time: the rate of requests, and, with trail_sync = batch, a second without a request. SIGALRM, which
+/** Time: with trail_sync = batch, a second without a request. SIGALRM, which
  * operations on nfs4 arm, is left at its default, because a wait for a server ends for nothing less than
  * death. */
 void setup_waits(struct helper *h);

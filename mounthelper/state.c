@@ -1,6 +1,6 @@
 #include "state.h"
 
-#include "base/rate.h"
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 _Static_assert((STATE_SLOTS & (STATE_SLOTS - 1)) == 0, "slots are found by masking a hash");
 _Static_assert(sizeof(struct state_slot) == 200, "no padding");
-_Static_assert(sizeof(struct state_header) == 160, "no padding");
+_Static_assert(sizeof(struct state_header) == 248, "no padding");
 
 /* Orders stores as the next process sees them. The kernel keeps the mapped pages of a killed process, so it
  * is the compiler that must not move a store across this line. */
@@ -41,15 +41,21 @@ void state_open(struct state_table *table, const char *boot_id)
 	}
 }
 
-bool state_admit_start(struct state_table *table, uint32_t per_minute, uint64_t now_us)
+/* @n within @us, all of them at once if need be. */
+static void set_rate(struct rate *rate, uint64_t us, uint32_t n)
 {
-	const uint64_t minute_us = UINT64_C(60) * 1000 * 1000;
-	struct rate starts = {
-		.cost_us = minute_us / per_minute, .most_us = minute_us, .paid_us = table->header.starts_us};
-	bool admitted = rate_take(&starts, now_us);
+	rate->cost_us = us / n;
+	rate->most_us = rate->cost_us * n;
+}
 
-	table->header.starts_us = starts.paid_us;
-	return admitted;
+void state_set_rates(struct state_table *table, const struct agent_policy *limits)
+{
+	struct rate *rate = table->header.rate;
+
+	set_rate(&rate[RATE_STARTS], 60 * USEC_PER_SEC, limits->starts_per_minute);
+	set_rate(&rate[RATE_OPS], USEC_PER_SEC * limits->burst / limits->ops_per_second, limits->burst);
+	set_rate(&rate[RATE_RECORDED], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_RECORDED);
+	set_rate(&rate[RATE_BORNE], REFUSALS_PERIOD * USEC_PER_SEC, REFUSALS_BORNE);
 }
 
 static bool is_reusable(const struct state_slot *slot, int64_t now_ms)

@@ -12,13 +12,14 @@
 #include "policy.h"
 
 #include "base/chain_log.h"
+#include "base/rate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
 	STATE_MAGIC = 0x53484d48, /* "HMHS" */
-	STATE_VERSION = 4,
+	STATE_VERSION = 5,
 	STATE_UNKNOWN = 1 << 30, /* publishes: so many that the mount table is asked */
 	STATE_SLOTS = 4096,	 /* a power of two: slots are found by hash, and never become unused again */
 };
@@ -42,17 +43,32 @@ struct state_slot {
 	uint8_t source_digest[TICKET_DIGEST_SIZE];
 };
 
+/* Budgets of all instances together, those that have ended included: a new one begins with what is left. */
+enum state_rate {
+	RATE_STARTS,
+	RATE_OPS,      /* requests that change something */
+	RATE_RECORDED, /* refusals that get a record of their own, */
+	RATE_BORNE,    /* and all: one more ends the helper */
+	STATE_RATE_N,
+};
+
+enum {
+	REFUSALS_RECORDED = 20, /* within 10 s */
+	REFUSALS_BORNE = 199,	/* the same */
+	REFUSALS_PERIOD = 10,
+};
+
 struct state_header {
 	uint32_t magic; /* written last */
 	uint32_t version;
 	uint32_t slots;
 	uint32_t slot_size;
 	char boot_id[MH_UUID_SIZE];
-	uint32_t staged;	     /* slots that are not STATE_UNSTAGED */
-	uint32_t published;	     /* publishes that stand, or more: never lowered but by a census */
-	uint64_t tmpfs_bytes;	     /* sum over the slots */
-	uint64_t starts_us;	     /* bucket of starts: monotonic time up to which starts are paid for */
-	struct chain_log_head trail; /* stored under the lock of the log, not of the table */
+	uint32_t staged;		/* slots that are not STATE_UNSTAGED */
+	uint32_t published;		/* publishes that stand, or more: never lowered but by a census */
+	uint64_t tmpfs_bytes;		/* sum over the slots */
+	struct rate rate[STATE_RATE_N]; /* by enum state_rate */
+	struct chain_log_head trail;	/* stored under the lock of the log, not of the table */
 };
 
 struct state_table {
@@ -64,8 +80,8 @@ struct state_table {
  * from the slots, which a death may have left behind. */
 void state_open(struct state_table *table, const char *boot_id);
 
-/** May another instance start? At most @per_minute in a minute, of which as many at once. Counts it. */
-bool state_admit_start(struct state_table *table, uint32_t per_minute, uint64_t now_us);
+/** Make the rates those of @limits; what is paid for stays. */
+void state_set_rates(struct state_table *table, const struct agent_policy *limits);
 
 /** Admit a ticket of @generation for @volume and remember it.
  * Returns 0; -ESTALE when a newer one has been seen; -ENOSPC when every slot is taken. */
@@ -91,8 +107,12 @@ void state_count_publishes(struct state_table *table, const char *volume, int32_
 /** The slot of @volume, or NULL. */
 const struct state_slot *state_find(const struct state_table *table, const char *volume);
 
-/* Locks between the instances of one agent's block: byte ranges of the state file. They belong to the open
- * file, so the kernel drops them with the process. Order: volume, allocation, table, and the log's last. */
+/* Locks between the instances of one agent's block: byte ranges of the state file, which nobody else can
+ * open: a shared lock of a reader would stop them all. They belong to the open file, so the kernel drops them
+ * with the process. Order: volume, allocation, table, and the log's last. */
+
+/* The byte of the trail's lock, which is chain_log.h's. */
+#define LOCK_TRAIL (INT64_C(1) << 39)
 
 /** Take one of HELPER_INSTANCES places until this process ends. Returns its number, or -EAGAIN. */
 int lock_instance(int fd);

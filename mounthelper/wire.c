@@ -20,9 +20,15 @@ enum field {
 	LIST_KIND = LAYOUT_UP_TO + MH_LIST_PROFILES,
 };
 
+/* None has the one of zeroes only. */
+static bool is_alloc(const char *s)
+{
+	return id_is_uuid(s) && s[strspn(s, "0-")] != '\0';
+}
+
 static const struct layout_text texts[] = {
 	[LABEL] = {MH_LABEL_SIZE, id_is_label},
-	[UUID] = {MH_UUID_SIZE, id_is_uuid},
+	[UUID] = {MH_UUID_SIZE, is_alloc},
 	[BY_ID] = {MH_BY_ID_SIZE, by_id_is_valid},
 	[EXPORT] = {MH_EXPORT_SIZE, export_is_valid},
 };

@@ -201,7 +201,7 @@ void chain_log_settle(struct chain_log *log)
 	}
 	log->unchained = false;
 	if (log->locked)
-		ofd_unlock(log->fd, 0, 0);
+		ofd_unlock(log->lock_fd, log->lock_at, 1);
 	log->locked = false;
 }
 
@@ -211,7 +211,7 @@ int chain_log_append(struct chain_log *log, const struct keyline *record, uint64
 	int r;
 
 	chain_log_settle(log);
-	r = ofd_lock(log->fd, 0, 0, true);
+	r = ofd_lock(log->lock_fd, log->lock_at, 1, true);
 	(void)clock_format(clock_realtime_ms(), time);
 	if (r == 0) {
 		log->locked = true;

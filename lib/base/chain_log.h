@@ -37,8 +37,10 @@ struct chain_log_end {
 typedef int chain_log_digest_fn(unsigned char *ret, const unsigned char *bytes, unsigned long long n);
 
 struct chain_log {
-	int fd;		       /* O_WRONLY | O_APPEND */
-	int read_fd;	       /* the same file */
+	int fd;	     /* O_WRONLY | O_APPEND */
+	int read_fd; /* the same file */
+	int lock_fd; /* a file that only the writers can open, and the byte of it that they lock */
+	int64_t lock_at;
 	struct keyline origin; /* the same words in every record */
 	chain_log_digest_fn *sha256;
 	struct chain_log_head *head;

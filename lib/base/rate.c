@@ -11,10 +11,14 @@ void rate_init(struct rate *rate, uint32_t per_second, uint32_t burst, uint64_t 
 
 bool rate_take(struct rate *rate, uint64_t now_us)
 {
-	uint64_t paid_us = rate->paid_us > now_us ? rate->paid_us : now_us;
+	uint64_t was_us = __atomic_load_n(&rate->paid_us, __ATOMIC_RELAXED);
+	uint64_t paid_us;
 
-	if (paid_us - now_us > rate->most_us - rate->cost_us)
-		return false;
-	rate->paid_us = paid_us + rate->cost_us;
+	do {
+		paid_us = was_us > now_us ? was_us : now_us;
+		if (paid_us - now_us > rate->most_us - rate->cost_us)
+			return false;
+	} while (!__atomic_compare_exchange_n(&rate->paid_us, &was_us, paid_us + rate->cost_us, false,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return true;
 }

@@ -13,5 +13,5 @@ struct rate {
 /** @per_second (at least 1), @burst (at least 1) at once. @now_us is monotonic. */
 void rate_init(struct rate *rate, uint32_t per_second, uint32_t burst, uint64_t now_us);
 
-/** Pay for one; false when there have been too many. */
+/** Pay for one; false when there have been too many. Several processes may share @rate. */
 bool rate_take(struct rate *rate, uint64_t now_us);

@@ -35,7 +35,7 @@ def private_tmpfs():
 
 class Bench:
     def __init__(self):
-        self.world = World(nodes=1, ops_per_second=1000, burst=10000)
+        self.world = World(nodes=1, ops_per_second=4000, burst=10000)
         self.node = self.world.nodes[0]
         self.node.profiles = private_tmpfs
 

@@ -313,7 +313,7 @@ def growth(alone, among):
 def measure(kind, rounds, foreign_mounts, make_foreign):
     """Of volumes of a kind, Native, Csi or CsiDevices, in a world of its own, because the helper's limits and the server's memory are
     part of it."""
-    world = World(nodes=1, ops_per_second=1000, burst=10000, plugin_ids=kind.PLUGIN_IDS)
+    world = World(nodes=1, ops_per_second=4000, burst=10000, plugin_ids=kind.PLUGIN_IDS)
     node = world.nodes[0]
     node.trail_sync = "batch"
     node.profiles = lambda: f"	max_staged = 600\n{kind.profiles()}"

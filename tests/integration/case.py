@@ -119,7 +119,7 @@ class CsiTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.world = World(nodes=cls.NODES, plugin_ids=tuple(cls.PLUGINS), agent_settings=cls.AGENT_SETTINGS,
-                          server_settings=cls.SERVER_SETTINGS, ops_per_second=1000, burst=10000)
+                          server_settings=cls.SERVER_SETTINGS, ops_per_second=4000, burst=10000)
         cls.addClassCleanup(cls.world.close)
         cls.world.open()
         cls.plugins = {}  # id and node

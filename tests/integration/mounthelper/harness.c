@@ -177,7 +177,7 @@ void world_policy(const char *ticket, const char *extra)
 			       "\tstage_base = " STAGE_BASE "\n\tpublish_base = " PUBLISH_BASE "\n"
 			       "\tlog = " LOG_PATH "\n\tlock_dir = " TEST_PREFIX "/lock\n"
 			       "\tcontainer = yes\n\tticket = %s\n\tticket_key = %s\n\tops_per_second = "
-			       "1000; burst = 10000\n"
+			       "8000; burst = 10000\n"
 			       "\tmax_tmpfs_total = 64MiB\n%s\n%s\n"
 			       "\tprofile disk { class = block; fstype = ext4; trust = trusted; exec = yes\n"
 			       "\t\tby_id = holdfast-test- }\n"

@@ -184,8 +184,10 @@ static void replace_null_device(void)
 static void odd_starts_are_refused(void **state)
 {
 	static const char *const two[] = {"holdfast-mounthelper", "--help", NULL};
+	static const char *const nameless[] = {"", NULL};
 
 	(void)state;
+	REFUSES(&(struct agent_start){.argv = nameless}, START_ARGUMENTS, "");
 	REFUSES(&(struct agent_start){.argv = two}, START_ARGUMENTS, "");
 	REFUSES(&(struct agent_start){.no_socket = true}, START_SOCKET, "", .is_silent = true);
 	REFUSES(&(struct agent_start){.stream_socket = true}, START_SOCKET, "", .is_silent = true);
@@ -577,6 +579,70 @@ static void starts_have_a_rate(void **state)
 	assert_int_equal(unlink(STATE_PATH), 0);
 }
 
+/* Seven processes do not have seven bursts. */
+static void a_new_instance_has_what_the_others_have_left_of_the_rate(void **state)
+{
+	struct mh_unstage req = unstage("vol-1");
+	struct mh_reply reply = {.status = 0};
+	char text[2048];
+	int n = 0;
+
+	(void)state;
+	assert_true(str_format(text, sizeof(text),
+			       "agent %d { cluster = demo; node = n; helper_uid = %d; helper_gid = %d; "
+			       "ticket = optional; audit = optional; container = yes\n"
+			       "ops_per_second = 1; burst = 10\n"
+			       "stage_base = " STAGE_BASE "; publish_base = " PUBLISH_BASE "; log = " LOG_PATH
+			       "; lock_dir = " TEST_PREFIX "/lock }\n",
+			       AGENT_UID, HELPER_UID, HELPER_UID) > 0);
+	world_policy_text(text);
+	for (int i = 0; i < 3; i++) {
+		struct agent agent;
+
+		agent_up(&agent);
+		for (int k = 0; k < 20; k++) {
+			assert_true(agent_call(&agent, &req, sizeof(req), &reply));
+			n += reply.status != MH_LIMIT;
+		}
+		assert_int_equal(reply.reason, REASON_RATE);
+		assert_int_equal(agent_stop_code(&agent), 0);
+	}
+	assert_in_range(n, 10, 15); /* the burst and what a few seconds bring */
+	assert_int_equal(unlink(STATE_PATH), 0);
+}
+
+/* A shared lock needs only the right to read. */
+static void a_reader_of_the_trail_stops_nobody(void **state)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	struct agent agent;
+	int fd;
+
+	(void)state;
+	assert_int_equal(chmod(LOG_PATH, 0644), 0);
+	fd = open(LOG_PATH, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	agent_up(&agent);
+	expect_stage(&agent, stage_tmpfs(), MH_OK);
+	expect_unstage(&agent, unstage("mem-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), 0);
+	(void)close(fd);
+}
+
+static void the_start_says_whether_tickets_are_required(void **state)
+{
+	struct agent agent;
+
+	(void)state;
+	agent_up(&agent);
+	assert_last_record(" ticket=required ");
+	assert_int_equal(agent_stop_code(&agent), 0);
+	world_policy("optional", "");
+	agent_up(&agent);
+	assert_last_record(" ticket=optional ");
+	assert_int_equal(agent_stop_code(&agent), 0);
+}
+
 static void enter_a_namespace_with_another_policy(void)
 {
 	static const char hostile[] = "agent 64101 {\n";
@@ -814,6 +880,9 @@ int main(void)
 		TEST(a_log_that_is_no_trail_is_not_written_to),
 		TEST(eight_instances_run_and_no_ninth),
 		TEST(starts_have_a_rate),
+		TEST(a_new_instance_has_what_the_others_have_left_of_the_rate),
+		TEST(a_reader_of_the_trail_stops_nobody),
+		TEST(the_start_says_whether_tickets_are_required),
 		TEST(the_policy_is_pid_1s_whatever_the_callers_namespace_shows),
 		TEST(without_container_other_namespaces_are_refused),
 		cmocka_unit_test_setup(a_service_serves_without_the_setuid_bit, for_both_doors),

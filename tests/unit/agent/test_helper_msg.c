@@ -325,6 +325,7 @@ static void every_reason_is_told_with_a_sentence_and_the_policys_line(void **sta
 		struct error err = {0};
 
 		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_PERMISSION_DENIED);
+		assert_false(helper_reply_is_locked(&reply));
 		(void)str_format(beginning, sizeof(beginning),
 				 "STAGE of volume db: mount helper: %s: ", reasons[i].word);
 		if (!str_starts_with(err.msg, beginning) || strlen(reasons[i].sentence) < 20)
@@ -345,6 +346,17 @@ static void a_reason_that_does_not_exist_is_told_as_its_status(void **state)
 
 	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "mount helper: a limit of its policy is reached (see"));
+}
+
+static void a_used_up_rate_is_waited_for(void **state)
+{
+	const struct mh_reply reply = {
+		.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_RATE, .policy_line = 3};
+	struct error err = {0};
+
+	assert_true(helper_reply_is_locked(&reply));
+	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_ABORTED);
+	assert_non_null(strstr(err.msg, "rate-limit: more requests than ops_per_second and burst"));
 }
 
 static void what_a_device_lacks_is_told_by_step_and_errno(void **state)
@@ -426,6 +438,7 @@ int main(void)
 		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
 		cmocka_unit_test(every_reason_is_told_with_a_sentence_and_the_policys_line),
 		cmocka_unit_test(a_reason_that_does_not_exist_is_told_as_its_status),
+		cmocka_unit_test(a_used_up_rate_is_waited_for),
 		cmocka_unit_test(what_a_device_lacks_is_told_by_step_and_errno),
 		cmocka_unit_test(what_a_plugin_left_is_told_by_its_errno),
 		cmocka_unit_test(a_volume_that_another_instance_has_is_told_from_one_in_use),

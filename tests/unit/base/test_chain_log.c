@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static char path[64];
+static char lock_path[72];
 static struct chain_log trail;
 static struct chain_log_head head;
 
@@ -67,6 +68,8 @@ static void open_trail(struct chain_log *ret)
 {
 	*ret = (struct chain_log){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC),
 				  .read_fd = open(path, O_RDONLY | O_CLOEXEC),
+				  .lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600),
+				  .lock_at = 7,
 				  .sha256 = crypto_hash_sha256,
 				  .head = &head};
 	keyline_words(&ret->origin, "cluster", "demo", "node", "n1");
@@ -77,6 +80,7 @@ static void close_trail(struct chain_log *t)
 {
 	(void)close(t->fd);
 	(void)close(t->read_fd);
+	(void)close(t->lock_fd);
 }
 
 static int setup(void **state)
@@ -87,6 +91,7 @@ static int setup(void **state)
 	seam.now_us = 10 * USEC_PER_SEC;
 	(void)str_copy(path, sizeof(path), "/tmp/holdfast-trail-XXXXXX");
 	(void)close(mkstemp(path));
+	(void)str_format(lock_path, sizeof(lock_path), "%s.lock", path);
 	open_trail(&trail);
 	return 0;
 }
@@ -95,6 +100,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	close_trail(&trail);
+	(void)unlink(lock_path);
 	return unlink(path);
 }
 
@@ -445,8 +451,8 @@ static void a_death_before_the_head_was_stored_is_no_mismatch(void **state)
 
 static bool others_may_write(void)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int r = ofd_lock(fd, 0, 0, false);
+	int fd = open(lock_path, O_RDWR | O_CLOEXEC);
+	int r = ofd_lock(fd, 7, 1, false);
 
 	(void)close(fd);
 	assert_true(r == 0 || r == -EAGAIN);

@@ -773,13 +773,19 @@ long model_pread(int fd, void *buf, size_t n, off_t offset)
 	return (long)n;
 }
 
+/* The trail's is counted apart. */
+static bool is_of_trail(const struct flock *lock)
+{
+	return lock->l_start == LOCK_TRAIL;
+}
+
 int model_ofd_lock(int fd, int cmd, const struct flock *lock)
 {
-	assert_true(fd == FAKE_STATE_FD || fd == FAKE_LOG_FD);
+	assert_int_equal(fd, FAKE_STATE_FD);
 	if (cmd == F_OFD_SETLK && k.lock_held)
 		return -EAGAIN;
-	k.log_locked |= fd == FAKE_LOG_FD;
-	if (fd == FAKE_STATE_FD) {
+	k.log_locked |= is_of_trail(lock);
+	if (!is_of_trail(lock)) {
 		assert_true(k.n_locks < ARRAY_SIZE(k.locks));
 		k.locks[k.n_locks++] = *lock;
 	}
@@ -791,13 +797,13 @@ void model_ofd_unlock(int fd, const struct flock *lock)
 {
 	size_t kept = 0;
 
-	k.log_locked &= fd != FAKE_LOG_FD;
-	for (size_t i = 0; i < k.n_locks && fd == FAKE_STATE_FD; i++)
+	assert_int_equal(fd, FAKE_STATE_FD);
+	k.log_locked &= !is_of_trail(lock);
+	for (size_t i = 0; i < k.n_locks; i++)
 		if (k.locks[i].l_start < lock->l_start ||
 		    (lock->l_len != 0 && k.locks[i].l_start >= lock->l_start + lock->l_len))
 			k.locks[kept++] = k.locks[i];
-	if (fd == FAKE_STATE_FD)
-		k.n_locks = kept;
+	k.n_locks = kept;
 }
 
 bool model_table_is_locked(void)

@@ -122,6 +122,8 @@ void fake_kernel_open(struct helper *h)
 	h->mountinfo.fd = FAKE_MOUNTINFO_FD;
 	h->trail.fd = FAKE_LOG_FD;
 	h->trail.read_fd = FAKE_LOG_READ_FD;
+	h->trail.lock_fd = FAKE_STATE_FD;
+	h->trail.lock_at = LOCK_TRAIL;
 }
 
 void fake_process_died(void)

@@ -812,6 +812,13 @@ static int count_in_log(const char *text)
 	return n;
 }
 
+/* And of requests one that does not interfere. */
+static void set_rates_of_refusals(void)
+{
+	state_set_rates(helper.state, helper.agent);
+	rate_init(&helper.state->header.rate[RATE_OPS], 1000, 1000, 0);
+}
+
 static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
 {
 	union mh_request req = {.stage = fixture_stage()};
@@ -821,6 +828,7 @@ static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
 	(void)state;
 	req.stage.ticket.signature[0] ^= 1;
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
+	set_rates_of_refusals();
 	fake_clock_step(1);
 	for (int i = 1; i < 200; i++)
 		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
@@ -828,8 +836,12 @@ static void too_many_refusals_are_summed_up_and_end_the_helper(void **state)
 	assert_int_equal(count_in_log(" op=refusals "), 0);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_REFUSALS);
 	assert_int_equal(answer.reply.status, MH_REFUSED);
+	/* and a new one begins with what is left */
+	state_open(helper.state, FIXTURE_BOOT_ID);
+	set_rates_of_refusals();
+	assert_int_equal(ops_run(&helper, &req, &answer), REASON_REFUSALS);
 	record_end(&helper, false, REASON_REFUSALS, 200);
-	assert_int_equal(count_in_log(" op=refusals phase=event seq=0 count=180 "), 1);
+	assert_int_equal(count_in_log(" op=refusals phase=event seq=0 count=181 "), 1);
 }
 
 static void a_volume_that_another_instance_works_on_never_ends_the_helper(void **state)
@@ -840,6 +852,7 @@ static void a_volume_that_another_instance_works_on_never_ends_the_helper(void *
 
 	(void)state;
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
+	set_rates_of_refusals();
 	fake_clock_step(1);
 	fake_lock_held_elsewhere(true);
 	for (int i = 0; i < 300; i++) {
@@ -858,6 +871,7 @@ static void refusals_that_come_slowly_are_all_recorded(void **state)
 	(void)state;
 	req.stage.ticket.signature[0] ^= 1;
 	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
+	set_rates_of_refusals();
 	for (int i = 0; i < 60; i++)
 		assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(count_in_log(" phase=refused "), 60);
@@ -981,18 +995,19 @@ static void profiles_are_what_the_policy_offers(void **state)
 static void over_the_rate_nothing_is_done(void **state)
 {
 	union mh_request req = {.stage = fixture_stage()};
+	struct rate *rate = &helper.state->header.rate[RATE_OPS];
 	union mh_answer answer;
 
 	(void)state;
-	rate_init(&helper.rate, 1, 1, 0);
+	rate_init(rate, 1, 1, 0);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_OK);
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
-	helper.rate = (struct rate){.cost_us = 1, .most_us = 1, .paid_us = UINT64_MAX};
+	*rate = (struct rate){.cost_us = 1, .most_us = 1, .paid_us = UINT64_MAX};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	assert_int_equal(answer.reply.status, MH_LIMIT);
 	ASSERT_SAID("reason=rate-limit");
-	helper.rate.paid_us = UINT64_MAX;
+	rate->paid_us = UINT64_MAX;
 	req.list = (struct mh_list){.header = {.op = MH_OP_LIST, .length = sizeof(req.list)}};
 	assert_int_equal(ops_run(&helper, &req, &answer), REASON_NONE);
 	/* an agent that starts reads hundreds of pages: looking is free */

@@ -173,7 +173,7 @@ static const struct refusal {
 	{BLOCK("max_staged = 4097\n"), "p:11: max_staged = 4097: must be 1 to 4096"},
 	{BLOCK("max_published = 32769\n"), "p:11: max_published = 32769: must be"},
 	{BLOCK("max_per_alloc = 33\n"), "p:11: max_per_alloc = 33: must be 1 to 32"},
-	{BLOCK("ops_per_second = 1001\n"), "p:11: ops_per_second = 1001: must be 1 to 1000"},
+	{BLOCK("ops_per_second = 8001\n"), "p:11: ops_per_second = 8001: must be 1 to 8000"},
 	{BLOCK("burst = 0\n"), "p:11: burst = 0: must be"},
 	{BLOCK("max_tmpfs_total = 4095\n"), "p:11: max_tmpfs_total = 4095: must be a size"},
 	/* the agent as a whole */

@@ -101,7 +101,7 @@ static void each_kind_of_record_is_an_event_in_the_journal_and_an_intent_is_none
 	expect_event("helper-started", 1);
 	record_end(&helper, true, REASON_MAGIC, 10);
 	expect_event("helper-violation", 1);
-	helper.refusals.unrecorded = 5;
+	helper.refusals_unrecorded = 5;
 	record_refusals_summary(&helper, 0, true);
 	expect_event("mount-refused", 1);
 	record_end(&helper, false, REASON_CLOSED, 9);
@@ -279,7 +279,7 @@ static void a_start_must_reach_log_and_audit(void **state)
 	assert_int_equal(record_start(&helper, 1, 2, &sys_errno), START_OK);
 	assert_int_equal(sys_errno, 0);
 	ASSERT_SAID(" op=start phase=event seq=0 version=");
-	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 append_only=0 kernel=");
+	ASSERT_SAID(" instance=3 container=0 staged=1 published=2 append_only=0 ticket=required kernel=");
 	ASSERT_SAID(" boot=" FIXTURE_BOOT_ID " digest=sha256:0000");
 	ASSERT_SAID(" peer_uid=995 peer_pid=4711 door=setuid policy=sha256:0000000000000000 res=success ");
 	fake_audit_answers(EPERM);
@@ -295,7 +295,7 @@ static void a_start_must_reach_log_and_audit(void **state)
 static void the_end_says_why_and_sums_up_the_refusals(void **state)
 {
 	(void)state;
-	helper.refusals.unrecorded = 5;
+	helper.refusals_unrecorded = 5;
 	record_end(&helper, false, REASON_CLOSED, 9);
 	ASSERT_SAID(" op=stop phase=event seq=9 peer_uid=995 ");
 	ASSERT_SAID(" reason=closed res=success ");

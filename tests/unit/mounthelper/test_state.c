@@ -208,26 +208,58 @@ static void counts_of_stages_have_limits(void **state)
 	assert_int_equal(begin_stage("c", 60, &limits), 0);
 }
 
+static bool may_start(uint64_t now_us)
+{
+	return rate_take(&table->header.rate[RATE_STARTS], now_us);
+}
+
 static void starts_are_paid_for_by_the_minute(void **state)
 {
+	static const struct agent_policy limits = {
+		.starts_per_minute = 6, .ops_per_second = 20, .burst = 100};
 	const uint64_t second_us = 1000000;
 	uint64_t now_us = 3600 * second_us;
 
 	(void)state;
+	state_set_rates(table, &limits);
 	for (int i = 0; i < 6; i++)
-		assert_true(state_admit_start(table, 6, now_us));
-	assert_false(state_admit_start(table, 6, now_us));
-	assert_false(state_admit_start(table, 6, now_us + 10 * second_us - 1));
-	assert_true(state_admit_start(table, 6, now_us + 10 * second_us));
-	assert_false(state_admit_start(table, 6, now_us + 10 * second_us));
+		assert_true(may_start(now_us));
+	assert_false(may_start(now_us));
+	assert_false(may_start(now_us + 10 * second_us - 1));
+	assert_true(may_start(now_us + 10 * second_us));
+	assert_false(may_start(now_us + 10 * second_us));
 	now_us += 3600 * second_us;
 	for (int i = 0; i < 6; i++)
-		assert_true(state_admit_start(table, 6, now_us));
-	assert_false(state_admit_start(table, 6, now_us));
+		assert_true(may_start(now_us));
+	assert_false(may_start(now_us));
 	state_open(table, FIXTURE_BOOT_ID);
-	assert_false(state_admit_start(table, 6, now_us));
+	state_set_rates(table, &limits);
+	assert_false(may_start(now_us));
 	state_open(table, "1d3b9a4c-1111-4222-8333-444455556666");
-	assert_true(state_admit_start(table, 6, now_us));
+	state_set_rates(table, &limits);
+	assert_true(may_start(now_us));
+}
+
+/* Seven processes had seven bursts. */
+static void a_new_process_has_what_the_others_have_left_of_the_rate(void **state)
+{
+	static const struct agent_policy limits = {
+		.starts_per_minute = 60, .ops_per_second = 20, .burst = 100};
+	struct rate *ops = &table->header.rate[RATE_OPS];
+	const uint64_t now_us = UINT64_C(3600000000);
+	int n = 0;
+
+	(void)state;
+	for (int process = 0; process < 7; process++) {
+		state_open(table, FIXTURE_BOOT_ID);
+		state_set_rates(table, &limits);
+		for (int i = 0; i < 100; i++)
+			n += rate_take(ops, now_us);
+	}
+	assert_int_equal(n, 100);
+	for (int i = 0; i < 100; i++)
+		n += rate_take(ops, now_us + 1000000);
+	assert_int_equal(n, 120);
 }
 
 static void the_sums_are_made_anew_at_the_start(void **state)
@@ -440,6 +472,7 @@ int main(void)
 		TEST(publishes_are_counted_while_a_volume_is_staged),
 		TEST(counts_of_stages_have_limits),
 		TEST(starts_are_paid_for_by_the_minute),
+		TEST(a_new_process_has_what_the_others_have_left_of_the_rate),
 		TEST(the_sums_are_made_anew_at_the_start),
 		TEST(a_death_after_any_store_leaves_a_valid_table),
 	};

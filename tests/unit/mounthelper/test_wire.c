@@ -480,6 +480,18 @@ static void sources_of_the_other_classes_have_one_form_too(void **state)
 	REFUSED(req.stage.source.u.bytes[0] = 1);
 }
 
+static void no_allocation_is_of_zeroes_only(void **state)
+{
+	struct mh_publish req = fixture_publish();
+	union mh_request ret;
+
+	(void)state;
+	req.header = mh_header_make(MH_OP_PUBLISH, sizeof(req), 2);
+	assert_int_equal(wire_decode(&req, sizeof(req), 2, &ret), REASON_NONE);
+	(void)str_copy(req.alloc, sizeof(req.alloc), "00000000-0000-0000-0000-000000000000");
+	assert_int_equal(wire_decode(&req, sizeof(req), 2, &ret), REASON_FIELD);
+}
+
 static void the_slot_may_be_31(void **state)
 {
 	union mh_request req = message(MH_OP_PUBLISH);
@@ -537,6 +549,7 @@ int main(void)
 		cmocka_unit_test(booleans_enums_and_reserved_bytes_have_no_third_value),
 		cmocka_unit_test(sources_of_the_other_classes_have_one_form_too),
 		cmocka_unit_test(the_slot_may_be_31),
+		cmocka_unit_test(no_allocation_is_of_zeroes_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,11 +27,10 @@ void start_helper(const char *extra)
 	(void)str_copy(helper.boot_id, sizeof(helper.boot_id), FIXTURE_BOOT_ID);
 	for (int i = 0; i < FS_N; i++)
 		helper.type_available[i] = true;
-	rate_init(&helper.rate, 1000, 1000, 0);
-	rate_init(&helper.refusals.recorded, 1000, 1000, 0);
-	rate_init(&helper.refusals.borne, 1000, 1000, 0);
 	fake_kernel_open(&helper);
 	state_open(helper.state, FIXTURE_BOOT_ID);
+	for (int i = 0; i < STATE_RATE_N; i++)
+		rate_init(&helper.state->header.rate[i], 1000, 1000, 0);
 }
 
 void new_world(const char *extra)
