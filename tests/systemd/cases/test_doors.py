@@ -5,11 +5,24 @@ that of PID 1 all the same: systemd starts the one helper there, and the other o
 """
 
 import os
+import subprocess
 import unittest
 
 import machine
 
 LANES = ("vm",)
+
+FLOOD = """
+import socket, time
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.setblocking(False)
+        try:
+            s.connect("/run/holdfast-mount/mounthelper.sock")
+        except OSError:
+            time.sleep(0.001)
+"""
 
 
 def mount_namespace(pid):
@@ -47,6 +60,14 @@ class Doors(unittest.TestCase):
         machine.holdfast("alloc", "stop", alloc["id"])
         machine.wait_for("the volume to be unmounted", lambda: not machine.mounts_below(machine.TREE, 1))
         machine.holdfast("audit", "verify")
+
+    def test_a_flood_of_connections_leaves_the_socket_in_service(self):
+        machine.use_door("socket")
+        machine.wait_connected()
+        # with the agent's uid, as fast as one process can
+        subprocess.run(["runuser", "-u", "holdfast", "--", "python3", "-c", FLOOD], check=True, timeout=30)
+        self.assertTrue(machine.is_active("holdfast-mounthelper.socket"))
+        self.assertGreater(int(machine.show("holdfast-mounthelper.socket", "NRefused")), 200)
 
     def test_the_main_job_through_the_setuid_door(self):
         self.do_the_main_job("setuid")
