@@ -437,6 +437,8 @@ enum status change_commit(struct server *server, struct change *change, change_d
 		return change->status;
 	}
 	st = change_check(server, err);
+	if (st == STATUS_OK)
+		st = disk_check(server, change, err);
 	if (st != STATUS_OK)
 		return st;
 	commit = calloc(1, sizeof(*commit));

@@ -87,7 +87,8 @@ void change_put_floor(struct change *change, uint64_t generation_floor);
 /** @userdata as given to change_commit(). Never runs when the store failed: the server ends then. */
 typedef void change_done_fn(struct server *server, void *userdata);
 
-/** May anything change, or be acknowledged? STATUS_UNAVAILABLE once another store takes the place. */
+/** May anything change, or be acknowledged? STATUS_UNAVAILABLE once another store takes the place. What a
+ * full disk refuses change_commit() says, see disk.h. */
 enum status change_check(const struct server *server, struct error *err);
 
 /** Submit and apply. @done may be NULL. An empty change is durable as soon as everything before it is. */

@@ -24,6 +24,7 @@ struct config {
 	char cluster[CONFIG_CLUSTER_SIZE]; /* id_is_name() */
 	char data_dir[PATH_MAX];	   /* holds holdfast.db */
 	char mark_file[PATH_MAX];	   /* a second one, see marks.h; "": none */
+	uint64_t disk_reserve;		   /* bytes, see disk.h */
 	char host[CONFIG_HOST_SIZE];	   /* numeric address */
 	uint32_t port;			   /* 0 (tests, --dev): chosen by the kernel */
 	char ca[PATH_MAX];

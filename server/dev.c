@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CERT_DAYS = 365 };
+enum { CERT_DAYS = 365, DISK_RESERVE = 16 << 20 };
 
 static enum status make_folder(const char *path, struct error *err)
 {
@@ -158,6 +158,7 @@ static enum status fill_config(const struct dev_options *options, const char *cl
 		return STATUS_INVALID_ARGUMENT;
 	config->dev = true;
 	config->acl = false;
+	config->disk_reserve = DISK_RESERVE;
 	config->port = options->port;
 	if (str_copy(config->cluster, sizeof(config->cluster), cluster) < 0 ||
 	    str_copy(config->data_dir, sizeof(config->data_dir), options->dir) < 0 ||

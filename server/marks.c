@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "log/log.h"
 #include "store/mark.h"
 
 #include <holdfast/v1/types.pb-c.h>
@@ -73,6 +74,36 @@ enum status marks_start(struct server *server, bool is_restored, struct error *e
 	if (st == STATUS_OK && history.is_behind)
 		st = begin_epoch(server, &history, own.marks.epoch, &own.marks.epoch, err);
 	return st == STATUS_OK ? kv_keep_marks(server->kv, &own.marks, err) : st;
+}
+
+bool marks_warning(const struct server *server, char ret[static MARKS_WARNING_SIZE])
+{
+	int number = kv_stats(server->kv).mark_errno;
+
+	if (number == 0)
+		return false;
+	(void)str_format(ret, MARKS_WARNING_SIZE,
+			 "a mark of the store cannot be written (errno %d): %.200s/" MARK_NAME
+			 "%s%.200s. Until it can "
+			 "be, nobody notices if the store goes back in time; check its disk",
+			 number, server->config.data_dir, server->config.mark_file[0] != '\0' ? ", or " : "",
+			 server->config.mark_file);
+	return true;
+}
+
+void marks_watch(struct server *server)
+{
+	char text[MARKS_WARNING_SIZE];
+	int number = kv_stats(server->kv).mark_errno;
+
+	if (number == server->mark_errno)
+		return;
+	server->mark_errno = number;
+	if (marks_warning(server, text))
+		log_ctx(LOG_ERR, &(struct log_ctx){.op = "store"}, "%s", text);
+	else
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "store"},
+			"the marks of the store are written again");
 }
 
 void marks_raise(const struct config *config, struct new_epoch *wanted)

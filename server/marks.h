@@ -16,6 +16,14 @@ struct server;
  * the marks are of another one. */
 enum status marks_start(struct server *server, bool is_restored, struct error *err);
 
+enum { MARKS_WARNING_SIZE = 512 };
+
+/** From time to time: log when a mark cannot be written, and when it can be again. */
+void marks_watch(struct server *server);
+
+/** Is there something to warn of? */
+bool marks_warning(const struct server *server, char ret[static MARKS_WARNING_SIZE]);
+
 /** Nothing that the marks know is to be used again. What cannot be read says nothing. */
 void marks_raise(const struct config *config, struct new_epoch *wanted);
 

@@ -101,6 +101,13 @@ static void print_store(const struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
 
+	one(to, "disk_level", "gauge",
+	    "0: there is room; 1: nothing new is taken; 2: nothing is stored; see operator status.",
+	    (uint64_t)server->disk.level);
+	one(to, "disk_free_bytes", "gauge", "Free on the disk of the store, without the reserve.",
+	    server->disk.free_bytes);
+	one(to, "store_mark_broken", "gauge", "1: a mark of the store cannot be written.",
+	    stats.mark_errno != 0);
 	one(to, "store_index", "gauge", "Revision of the store.", kv_revision(server->kv));
 	one(to, "store_commits_total", "counter", "Durable commits.", stats.commits);
 	one(to, "store_transactions_total", "counter", "Transactions within them.", stats.transactions);

@@ -3,6 +3,7 @@
 #include "access.h"
 #include "audit_read.h"
 #include "keys.h"
+#include "marks.h"
 #include "records.h"
 #include "reply.h"
 #include "server.h"
@@ -12,6 +13,8 @@
 #include "base/str.h"
 
 #include <holdfast/v1/operator.pb-c.h>
+
+enum { WARNINGS_MAX = 3 };
 
 static enum status allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			 struct error *err)
@@ -36,8 +39,10 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 {
 	Holdfast__V1__GetStatusResponse response = HOLDFAST__V1__GET_STATUS_RESPONSE__INIT;
 	char version[] = HOLDFAST_VERSION;
-	char warning[CERTIFICATE_WARNING_SIZE];
-	char *warnings[] = {warning};
+	char certificate[CERTIFICATE_WARNING_SIZE];
+	char disk[DISK_WARNING_SIZE];
+	char mark[MARKS_WARNING_SIZE];
+	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
 
 	(void)request;
@@ -55,10 +60,13 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	response.acl_enabled = server->config.acl;
 	add_epoch(server, &response);
 	response.certificate_expires_at_ms = server->certificate.expires_at_ms;
-	if (certificate_warning(&server->certificate, server->config.cert, warning)) {
-		response.warnings = warnings;
-		response.n_warnings = 1;
-	}
+	response.warnings = warnings;
+	if (disk_warning(server, disk))
+		warnings[response.n_warnings++] = disk;
+	if (marks_warning(server, mark))
+		warnings[response.n_warnings++] = mark;
+	if (certificate_warning(&server->certificate, server->config.cert, certificate))
+		warnings[response.n_warnings++] = certificate;
 	reply_durable(server, call, message_copy(&response.base));
 	return STATUS_OK;
 }

@@ -49,11 +49,17 @@ static const struct setting at_run_time[] = {
 
 /* Something was opened by them. */
 static const struct setting at_start[] = {
-	TEXT("cluster", cluster),     TEXT("data_dir", data_dir),
-	TEXT("mark_file", mark_file), TEXT("ticket_key", ticket_key),
-	TEXT("listen.host", host),    NUMBER("listen.port", port),
-	TEXT("tls.ca", ca),	      TEXT("tls.cert", cert),
-	TEXT("tls.key", key),	      NUMBER("controller", controller_nodes),
+	TEXT("cluster", cluster),
+	TEXT("data_dir", data_dir),
+	TEXT("mark_file", mark_file),
+	NUMBER("disk_reserve", disk_reserve),
+	TEXT("ticket_key", ticket_key),
+	TEXT("listen.host", host),
+	NUMBER("listen.port", port),
+	TEXT("tls.ca", ca),
+	TEXT("tls.cert", cert),
+	TEXT("tls.key", key),
+	NUMBER("controller", controller_nodes),
 };
 
 static bool differs(const struct setting *setting, const struct config *a, const struct config *b)

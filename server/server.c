@@ -57,7 +57,9 @@ static enum status open_store(struct server *server, struct error *err)
 
 	if (str_format(path, sizeof(path), "%s/" SERVER_STORE, server->config.data_dir) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = exchange_finish(server->config.data_dir, &is_restored, err);
+	st = disk_start(server, err);
+	if (st == STATUS_OK)
+		st = exchange_finish(server->config.data_dir, &is_restored, err);
 	if (st == STATUS_OK)
 		st = kv_open_sqlite(server->event, path, &server->kv, err);
 	if (st == STATUS_OK)
@@ -324,6 +326,7 @@ void server_free(struct server *server)
 	service_status_free(server->service);
 	service_watchdog_free(server->watchdog);
 	rpc_tls_free(server->tls);
+	disk_release(&server->disk);
 	audit_release(&server->audit);
 	certificate_release(&server->certificate);
 	(void)sd_event_source_disable_unref(server->absent_timer);

@@ -4,6 +4,7 @@
 #include "audit.h"
 #include "certificate.h"
 #include "config.h"
+#include "disk.h"
 #include "refused_peers.h"
 #include "state.h"
 #include "ticket_ahead.h"
@@ -67,6 +68,8 @@ struct server {
 	uint64_t watch_indexes[WATCH_TABLES];
 	struct audit_limits audit;
 	uint16_t port;			      /* listening there */
+	struct disk disk;		      /* see disk.h */
+	int mark_errno;			      /* that was told last, see marks.h */
 	struct certificate certificate;	      /* see certificate.h */
 	struct volume_work_tree volume_works; /* see volume_work.h */
 	size_t n_sessions;

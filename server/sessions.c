@@ -138,6 +138,12 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 	st = check_pending(session, &err);
 	if (st == STATUS_OK)
 		st = take_message(session, (const Holdfast__V1__SessionUp *)message, &err);
+	/* said again: a receipt until it is acknowledged */
+	if (st == STATUS_RESOURCE_EXHAUSTED && session->server->disk.level == DISK_FULL &&
+	    session_is_greeted(session) &&
+	    ((const Holdfast__V1__SessionUp *)message)->message_case ==
+		    HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT)
+		return;
 	if (st != STATUS_OK)
 		session_end(session, &err);
 }

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* No store gets there; one that says so was made to have the next revision overflow. */
@@ -338,6 +339,14 @@ static void write_zeroes(int fd, off_t from)
 	(void)fdatasync(fd);
 }
 
+/* What is given to the log is taken from whoever else is on the disk. */
+static bool has_room(int fd)
+{
+	struct statvfs fs;
+
+	return fstatvfs(fd, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= KV_SQLITE_LOG_ROOM;
+}
+
 void kv_sqlite_extend_log(struct kv_sqlite *db)
 {
 	char name[PATH_MAX];
@@ -350,7 +359,7 @@ void kv_sqlite_extend_log(struct kv_sqlite *db)
 	if (kv_sqlite_begin(db, NULL) != STATUS_OK)
 		return;
 	fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < KV_SQLITE_LOG_BYTES)
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < KV_SQLITE_LOG_BYTES && has_room(fd))
 		write_zeroes(fd, st.st_size);
 	kv_sqlite_rollback(db);
 }

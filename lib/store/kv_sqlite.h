@@ -19,6 +19,7 @@ enum {
 	KV_SQLITE_SCHEMA_MARKED = 4,	   /* from which on stores are kept with marks */
 	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
+	KV_SQLITE_LOG_ROOM = 16 * KV_SQLITE_LOG_BYTES, /* free on the disk, or it is not made longer */
 	KV_SQLITE_TRIM_STEP = 256, /* revisions forgotten in one commit, which somebody may be waiting for */
 };
 

@@ -65,6 +65,30 @@ static void a_second_mark_is_a_path_and_none_is_the_default(void **state)
 			 STATUS_INVALID_ARGUMENT);
 }
 
+static void the_reserve_for_a_full_disk_is_within_bounds(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t wanted_mib; /* 0: refused */
+	} cases[] = {
+		{"cluster = \"c\"\n", 64},
+		{"cluster = \"c\"\ndisk_reserve = \"16MiB\"\n", 16},
+		{"cluster = \"c\"\ndisk_reserve = \"1GiB\"\n", 1024},
+		{"cluster = \"c\"\ndisk_reserve = 16777215\n", 0},
+		{"cluster = \"c\"\ndisk_reserve = 1073741825\n", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct config config;
+		enum status st = load(cases[i].text, &config, NULL);
+
+		assert_int_equal(st, cases[i].wanted_mib == 0 ? STATUS_INVALID_ARGUMENT : STATUS_OK);
+		if (cases[i].wanted_mib != 0)
+			assert_true(config.disk_reserve == cases[i].wanted_mib << 20);
+	}
+}
+
 static enum status load_forbidden(int n, struct config *config, struct error *err)
 {
 	cleanup_strbuf struct strbuf sb = STRBUF_INIT(4096);
@@ -177,6 +201,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_is_down_after_a_time_within_bounds),
 		cmocka_unit_test(a_second_mark_is_a_path_and_none_is_the_default),
+		cmocka_unit_test(the_reserve_for_a_full_disk_is_within_bounds),
 		cmocka_unit_test(plugins_without_operators_words_are_a_bounded_list_of_names),
 		cmocka_unit_test(the_nodes_of_a_controller_are_bounded_lists_of_names),
 		cmocka_unit_test(only_listed_nodes_have_a_controller_of_a_plugin_that_is_listed),

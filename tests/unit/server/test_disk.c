@@ -1,0 +1,254 @@
+/* A disk that fills: nothing new, then nothing at all, never an end; and as before when there is room. */
+
+#include "cluster.h"
+#include "disk.h"
+#include "metrics.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/volumes.pb-c.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define MIB UINT64_C(1048576)
+
+/* As --dev has it. */
+enum { RESERVE_MIB = 16 };
+
+static struct {
+	uint64_t other_free; /* MiB beside the reserve; 0: the real disk's */
+	char reserve[PATH_MAX];
+} disk;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of the linker */
+int __real_statvfs(const char *path, struct statvfs *ret);
+int __wrap_statvfs(const char *path, struct statvfs *ret);
+
+int __wrap_statvfs(const char *path, struct statvfs *ret)
+{
+	int r = __real_statvfs(path, ret);
+
+	if (disk.other_free == 0)
+		return r;
+	ret->f_frsize = MIB;
+	ret->f_bavail = disk.other_free + (access(disk.reserve, F_OK) < 0 ? RESERVE_MIB : 0);
+	return r;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+
+/* @mib free beside the reserve, whether that is there or not. */
+static void set_free(struct fixture *f, uint64_t mib)
+{
+	(void)str_format(disk.reserve, sizeof(disk.reserve), "%s/holdfast.reserve", f->dir);
+	disk.other_free = mib;
+	f->server->disk.looked_us = 0;
+}
+
+static int tear_down(void **state)
+{
+	disk.other_free = 0;
+	return teardown(state);
+}
+
+static bool has_reserve(const struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.reserve", f->dir);
+	return access(path, F_OK) == 0;
+}
+
+static enum status get_status(struct fixture *f, Holdfast__V1__GetStatusResponse **ret)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	enum status st = call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+			      &response, NULL);
+
+	*ret = (Holdfast__V1__GetStatusResponse *)response;
+	return st;
+}
+
+static void expect_warning(struct fixture *f, const char *part)
+{
+	Holdfast__V1__GetStatusResponse *status = NULL;
+
+	assert_int_equal(get_status(f, &status), STATUS_OK);
+	if (part) {
+		assert_true(status->n_warnings >= 1);
+		assert_non_null(strstr(status->warnings[0], part));
+		assert_non_null(strstr(status->warnings[0], f->dir));
+		assert_non_null(strstr(status->warnings[0], "Next: df -h "));
+	} else {
+		assert_int_equal(status->n_warnings, 0);
+	}
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+}
+
+static void expect_metric(struct fixture *f, const char *line)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
+
+	metrics_print(f->server, &text);
+	assert_non_null(strstr(text.data, line));
+}
+
+/* Something new. */
+static enum status register_another(struct fixture *f, struct error *err)
+{
+	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
+	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
+	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
+	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
+	Holdfast__V1__Capability *capabilities[] = {&capability};
+	char id[] = "another";
+	char profile[] = "disk";
+	char by_id[] = "wwn-0x2";
+
+	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
+	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
+	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
+	source.by_id = by_id;
+	volume.id = id;
+	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
+	volume.profile = profile;
+	volume.source = &source;
+	volume.requested_capabilities = capabilities;
+	volume.n_requested_capabilities = 1;
+	request.volume = &volume;
+	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err);
+}
+
+static void expect_full(enum status st, const struct fixture *f, const struct error *err)
+{
+	assert_int_equal(st, STATUS_RESOURCE_EXHAUSTED);
+	assert_non_null(strstr(err->msg, f->dir));
+	assert_non_null(strstr(err->msg, "Next: df -h "));
+}
+
+static void a_reserve_is_allocated_beside_the_store(void **state)
+{
+	struct fixture *f = *state;
+	char path[PATH_MAX];
+	struct stat st;
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.reserve", f->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, RESERVE_MIB * MIB);
+	assert_true((uint64_t)st.st_blocks * 512 >= RESERVE_MIB * MIB);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	restart(f); /* and kept */
+	assert_true(has_reserve(f));
+	expect_warning(f, NULL);
+	expect_metric(f, "\nholdfast_disk_level 0\n");
+}
+
+static void a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	struct error err;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	set_free(f, RESERVE_MIB - 1);
+	expect_full(register_another(f, &err), f, &err);
+	assert_false(has_reserve(f));
+	expect_warning(f, "nothing new is taken; reading and releases go on");
+	expect_metric(f, "\nholdfast_disk_level 1\n");
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	UNTIL(f, f->n1.stops == 1);
+	fake_node_send_released(&f->n1, &claim);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_true(node_is_connected(state_node(&f->server->state, "n1")));
+	assert_false(f->server->failed);
+}
+
+static void a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	struct error err;
+	uint64_t last;
+	int n_acks;
+
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	UNTIL(f, f->n1.stops == 1);
+	settle(f);
+	last = kv_revision(f->server->kv);
+	n_acks = f->n1.acks;
+	set_free(f, 1);
+	f->server->config.disk_reserve = 64 * MIB; /* the reserve is used up, too */
+	fake_node_send_released(&f->n1, &claim);
+	expect_full(register_another(f, &err), f, &err);
+	settle(f);
+	assert_int_equal(f->n1.acks, n_acks);
+	assert_int_equal(kv_revision(f->server->kv), last);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_true(node_is_connected(state_node(&f->server->state, "n1")));
+	expect_warning(f, "nothing is stored");
+	expect_metric(f, "\nholdfast_disk_level 2\n");
+	set_free(f, 10000);
+	fake_node_send_released(&f->n1, &claim); /* said again */
+	UNTIL(f, f->n1.acks == n_acks + 1);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_false(f->server->failed);
+}
+
+static void a_disk_must_have_more_room_again_than_it_had_when_it_was_full(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	set_free(f, RESERVE_MIB); /* just enough */
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	set_free(f, RESERVE_MIB - 1);
+	expect_full(register_another(f, &err), f, &err);
+	set_free(f, 2 * RESERVE_MIB - 1); /* with what the reserve has given back 1 short of 3 */
+	expect_full(register_another(f, &err), f, &err);
+	set_free(f, 2 * RESERVE_MIB);
+	UNTIL(f, f->server->disk.level == DISK_PLENTY); /* by itself */
+	assert_true(has_reserve(f));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	expect_warning(f, NULL);
+}
+
+static void a_server_starts_on_a_full_disk_and_answers(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	take_volume(f);
+	set_free(f, 1);
+	restart(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_false(has_reserve(f));
+	expect_warning(f, "nothing new is taken");
+	expect_full(register_another(f, &err), f, &err);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_reserve_is_allocated_beside_the_store),
+		TEST(a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on),
+		TEST(a_full_disk_keeps_receipts_at_the_nodes_and_the_server_running),
+		TEST(a_disk_must_have_more_room_again_than_it_had_when_it_was_full),
+		TEST(a_server_starts_on_a_full_disk_and_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
