@@ -714,6 +714,31 @@ static void metrics_need_the_right_to_read_as_operator(void **state)
 	expect_metrics(f, token_with(f, &all, "n1"), "HTTP/1.1 403");
 }
 
+static void a_plugin_is_shown_with_the_allocations_that_the_caller_may_read(void **state)
+{
+	const struct http_request get = {.method = "GET", .target = "/v1/plugin/csi/ebs"};
+	const struct gift enough = exactly(N(PLUGIN_READ) | N(JOB_READ), "default");
+	const struct gift less = everything_but(JOB_READ);
+	struct fixture *f = *state;
+	struct http_request with = get, without = get;
+	cleanup_free char *exact = NULL;
+	cleanup_free char *other = NULL;
+	const char *answer;
+
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	operator_does(f, "Allocations.Run",
+		      "{\"allocation\": {\"id\": \"" ALLOC_3
+		      "\", \"node_id\": \"n1\", \"name\": \"p\", \"csi_plugin\": {\"id\": \"ebs\", \"type\": "
+		      "\"CSI_PLUGIN_TYPE_NODE\"}}}");
+	with.token = exact = token_with(f, &enough, NULL);
+	answer = http_send(f, &with);
+	assert_non_null(strstr(answer, ALLOC_3));
+	without.token = other = token_with(f, &less, NULL);
+	answer = http_send(f, &without);
+	assert_true(str_starts_with(answer, "HTTP/1.1 200"));
+	assert_null(strstr(answer, ALLOC_3));
+}
+
 static void anonymous_is_an_operator_in_development_and_only_there(void **state)
 {
 	struct fixture *f = *state;
@@ -733,6 +758,8 @@ static void anonymous_is_an_operator_in_development_and_only_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_plugin_is_shown_with_the_allocations_that_the_caller_may_read, setup_acl, teardown),
 		cmocka_unit_test(every_method_has_a_row),
 		cmocka_unit_test_setup_teardown(each_method_is_open_to_whom_it_is_for_and_to_nobody_else,
 						setup_acl, teardown),
