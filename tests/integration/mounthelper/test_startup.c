@@ -152,7 +152,7 @@ static void set_no_new_privs(void)
 
 static void neither_door_is_open_without_privilege(void **state)
 {
-	static const struct service half = {.ambient = UINT64_C(1) << CAP_SYS_ADMIN, .bounding = TWO};
+	static const struct service half = {.ambient = UINT64_C(1) << CAP_AUDIT_WRITE, .bounding = TWO};
 
 	(void)state;
 	REFUSES(&(struct agent_start){.before_exec = set_no_new_privs}, START_NOT_PRIVILEGED, "");
@@ -245,14 +245,28 @@ static void a_unit_that_takes_too_much_is_told_where_it_hurts(void **state)
 
 static void audit_is_required_unless_the_policy_says_otherwise(void **state)
 {
+	static const struct service without_audit = {.ambient = UINT64_C(1) << CAP_SYS_ADMIN,
+						     .bounding = UINT64_C(1) << CAP_SYS_ADMIN};
 	struct agent agent;
 
 	(void)state;
 	world_policy("required", "audit = required");
 	REFUSES(&(struct agent_start){.as_root = without_audit_write}, START_AUDIT, LOG_PATH, 0, -1);
 	world_policy("required", "audit = optional");
-	/* but the capability itself must be there */
-	REFUSES(&(struct agent_start){.as_root = without_audit_write}, START_LOCKDOWN, "capset");
+	/* then it does without the capability, and has it when it can */
+	assert_true(agent_start(&agent, &(struct agent_start){.as_root = without_audit_write}));
+	assert_status(agent.helper, "CapEff", "0000000000200000");
+	assert_status(agent.helper, "CapPrm", "0000000000200000");
+	expect_stage(&agent, stage_tmpfs(), MH_OK);
+	expect_unstage(&agent, unstage("mem-1"), MH_OK);
+	assert_int_equal(agent_stop_code(&agent), 0);
+	assert_int_equal(chown(LOG_PATH, HELPER_UID, 0), 0);
+	assert_true(agent_start(&agent, &(struct agent_start){.service = &without_audit}));
+	assert_status(agent.helper, "CapEff", "0000000000200000");
+	assert_int_equal(agent_stop_code(&agent), 0);
+	assert_true(agent_start(&agent, &plainly));
+	assert_status(agent.helper, "CapEff", "0000000020200000");
+	assert_int_equal(agent_stop_code(&agent), 0);
 	assert_true(agent_start(&agent, &plainly));
 	assert_int_equal(agent_stop_code(&agent), 0);
 }
