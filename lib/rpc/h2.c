@@ -19,6 +19,12 @@ enum {
 	 * from clients that are still sending. So much of it is read for nothing, on so many streams. */
 	LATE_BYTES_MAX = STREAM_WINDOW,
 	LATE_STREAMS_MAX = 16,
+	/* Headers that are a little too large are read and answered; of more than so many times the limit
+	 * nghttp2 is told to look at no more, and a connection that does it again and again is ended. One
+	 * byte of HPACK stands for 4 KiB of header, each byte of which nghttp2 would check. */
+	HEADERS_READ = 2,
+	FIELD_BYTES = 32, /* RFC 9113 section 6.5.2: what a field adds to its name and value */
+	OVERSIZED_MAX = 3,
 	FAREWELL_MAX = 255, /* bytes that are shown of what comes with a GOAWAY */
 };
 
@@ -49,8 +55,13 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	struct h2 *h2 = userdata;
 
 	(void)flags;
-	if (stream && frame->hd.type == NGHTTP2_HEADERS)
-		h2->ops->on_header(stream, name, name_len, value, value_len);
+	if (!stream || frame->hd.type != NGHTTP2_HEADERS)
+		return 0;
+	stream->head_bytes += name_len + value_len + FIELD_BYTES;
+	if (stream->head_bytes > HEADERS_READ * (size_t)h2->config.header_max)
+		return ++h2->n_oversized > OVERSIZED_MAX ? NGHTTP2_ERR_CALLBACK_FAILURE
+							 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	h2->ops->on_header(stream, name, name_len, value, value_len);
 	return 0;
 }
 
@@ -300,6 +311,10 @@ enum status h2_recv(struct h2 *h2, const uint8_t *bytes, size_t n, struct error 
 					 QUEUE_BASE + QUEUE_PER_STREAM * h2->config.streams)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "the other side sends without reading");
 	r = nghttp2_session_mem_recv(h2->session, bytes, n);
+	if (h2->n_oversized > OVERSIZED_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "the other side sends headers of more than %zu bytes again and again",
+				 HEADERS_READ * (size_t)h2->config.header_max);
 	if (r < 0)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "HTTP/2: %s", nghttp2_strerror((int)r));
 	h2->ops->on_wake(h2->userdata);

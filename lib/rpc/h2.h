@@ -31,6 +31,7 @@ struct h2_stream {
 	bool in_overflow;  /* the connection's limit was reached; what came then is lost */
 	bool is_late;	   /* server: our last word is said, and the peer still sends */
 	size_t late_bytes; /* that it has sent since */
+	size_t head_bytes; /* of the header fields received */
 	bool closed;	   /* nghttp2 has forgotten the stream */
 	bool is_ready;
 	uint32_t close_code; /* of HTTP/2; valid when closed */
@@ -65,7 +66,7 @@ struct h2_config {
 	bool lax;	     /* pseudo headers are the owner's to check */
 	size_t held_max;     /* bytes in all buffers of all streams */
 	uint32_t streams;    /* server: concurrent streams */
-	uint32_t header_max; /* announced to the peer; the owner counts */
+	uint32_t header_max; /* announced to the peer; the owner counts, and is told of twice as many */
 };
 
 enum status h2_new(const struct h2_config *config, const struct h2_ops *ops, void *userdata, struct h2 **ret,

@@ -13,6 +13,7 @@ struct h2 {
 	struct byteq frame; /* with a piece of a body, to be sent next */
 	size_t held;	    /* bytes in the buffers of all streams */
 	size_t n_late;	    /* streams that are late */
+	size_t n_oversized; /* streams that were reset for their headers */
 	char *farewell;	    /* of the peer; NULL: none */
 	char *quarrel;	    /* what the peer did wrong, so that we ended the connection; NULL: nothing */
 	bool refuses;	    /* the end is for the peer to make */

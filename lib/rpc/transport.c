@@ -12,9 +12,8 @@
 #include <sys/socket.h>
 
 enum {
-	/* One read. The largest TLS record fits, so OpenSSL never keeps bytes that epoll does not know of. */
-	CHUNK = 16 * 1024,   /* one read; a TLS record at most */
-	READS_PER_TURN = 16, /* then others have their turn */
+	CHUNK = 4 * 1024,    /* one read; what it makes of a turn is the least that is done in one */
+	READS_PER_TURN = 64, /* then others have their turn */
 	ROUNDS_PER_TURN = 4,
 	OUT_FULL = 64 * 1024, /* bytes that wait for the socket before the protocol is asked for more */
 	ERROR_TEXT_SIZE = 256,
@@ -30,6 +29,9 @@ enum transport_state {
 	TRANSPORT_TOLD,	  /* on_down has run */
 };
 
+/* Reading goes on no longer in one turn: many small requests take more than their bytes. */
+static const uint64_t RECEIVE_US = 1 * USEC_PER_MSEC;
+
 struct transport {
 	struct poll_item item; /* first: it is the transport */
 	int fd;
@@ -39,6 +41,7 @@ struct transport {
 	enum transport_state state;
 	bool blocked;	 /* the socket takes no more for now */
 	bool tls_broken; /* no close_notify is possible */
+	bool has_more;	 /* OpenSSL has bytes that are not read yet */
 	bool unheard;	 /* the peer takes nothing any more; what it has said is to be read before the end */
 	bool running;	 /* a callback of ours is on the stack */
 	bool doomed;	 /* freed by its owner while running */
@@ -236,6 +239,7 @@ static void start(struct transport *tr)
 
 static void receive(struct transport *tr)
 {
+	const uint64_t end = clock_monotonic_us() + RECEIVE_US;
 	uint8_t chunk[CHUNK];
 	struct error err;
 	enum status st;
@@ -255,7 +259,11 @@ static void receive(struct transport *tr)
 		tr->ops->on_edge(tr->userdata);
 		if (!tr->ssl && (size_t)n < sizeof(chunk))
 			return;
+		if (clock_monotonic_us() >= end)
+			break;
 	}
+	/* epoll does not know of what OpenSSL has taken from the socket */
+	tr->has_more = tr->ssl && !tr->doomed && SSL_has_pending(tr->ssl);
 }
 
 /* Throw away what a refused client says. */
@@ -326,6 +334,8 @@ static void hear_out(struct transport *tr)
 /* One turn: whatever is possible now, then the edge. Frees the transport when its owner has asked for it. */
 static void turn(struct transport *tr, bool readable)
 {
+	readable = readable || tr->has_more;
+	tr->has_more = false;
 	tr->running = true;
 	tr->dirty = true;
 	if (tr->state < TRANSPORT_UP)
@@ -340,7 +350,7 @@ static void turn(struct transport *tr, bool readable)
 	tr->running = false;
 	if (tr->doomed)
 		destroy(tr);
-	else if (tr->state < TRANSPORT_TOLD && tr->dirty)
+	else if (tr->state < TRANSPORT_TOLD && (tr->dirty || tr->has_more))
 		transport_wake(tr);
 }
 

@@ -463,6 +463,75 @@ static void a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind
 	check_alive(world);
 }
 
+static size_t n_fields; /* that the server was told of */
+
+void __real_request_head_add(struct request_head *head, const uint8_t *name, size_t name_len,
+			     const uint8_t *value, size_t value_len);
+void __wrap_request_head_add(struct request_head *head, const uint8_t *name, size_t name_len,
+			     const uint8_t *value, size_t value_len);
+
+void __wrap_request_head_add(struct request_head *head, const uint8_t *name, size_t name_len,
+			     const uint8_t *value, size_t value_len)
+{
+	n_fields++;
+	__real_request_head_add(head, name, name_len, value, value_len);
+}
+
+enum { VALUE = 3900, REFERENCES = 8000, HPACK_FRAME = 9 + 3 + 5 + VALUE + REFERENCES };
+
+/* A request whose header block names one large field over and over, with one byte each time; the first one of
+ * a connection brings the field. */
+static size_t reference_bomb(uint8_t frame[static HPACK_FRAME], uint8_t stream)
+{
+	static const uint8_t pseudo[] = {0x83, 0x86, 0x84}; /* POST, http, / */
+	/* a new field to be indexed: the name x and a value of VALUE bytes */
+	static const uint8_t literal[] = {
+		0x40, 1, 'x', 0x7f, 0x80 | ((VALUE - 127) & 0x7f), (VALUE - 127) >> 7};
+	size_t n = 9;
+
+	memcpy(frame + n, pseudo, sizeof(pseudo));
+	n += sizeof(pseudo);
+	if (stream == 1) {
+		memcpy(frame + n, literal, sizeof(literal));
+		n += sizeof(literal);
+		memset(frame + n, 'v', VALUE);
+		n += VALUE;
+	}
+	memset(frame + n, 0x80 | 62, HPACK_FRAME - 1 - n);
+	n = HPACK_FRAME - 1;
+	memcpy(frame, (uint8_t[]){0, (uint8_t)((n - 9) >> 8), (uint8_t)(n - 9), 1, 5, 0, 0, 0, stream}, 9);
+	return n;
+}
+
+static void references_to_a_large_field_are_not_read_on_and_the_connection_ends_soon(void **state)
+{
+	enum { REQUESTS = 8, MOST = 2 * REQUEST_HEADERS_MAX / VALUE + 3 };
+	static uint8_t frame[HPACK_FRAME];
+	struct world *world = *state;
+	size_t n = reference_bomb(frame, 1);
+	struct raw raw;
+	uint8_t i;
+
+	raw_open(&raw, world, false);
+	(void)raw_send(&raw, preface, sizeof(preface) - 1);
+	n_fields = 0;
+	assert_int_equal(raw_send(&raw, frame, n), n);
+	world_settle(world);
+	if (n_fields > MOST)
+		fail_msg("%zu fields of one request were read, and not at most %d", n_fields, MOST);
+	assert_false(raw.closed);
+	for (i = 1; i < REQUESTS && !raw.closed; i++) {
+		n = reference_bomb(frame, (uint8_t)(2 * i + 1));
+		(void)raw_send(&raw, frame, n);
+		world_settle(world);
+	}
+	assert_true(raw.closed);
+	assert_int_equal(i, 4);
+	assert_true(n_fields <= (size_t)4 * MOST);
+	check_alive(world);
+	raw_close(&raw);
+}
+
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -478,6 +547,7 @@ static const struct CMUnitTest tests[] = {
 	WORLD_TEST(trailers_of_a_request_change_nothing),
 	WORLD_TEST(the_path_of_the_socket_is_taken_as_authority),
 	WORLD_TEST(header_lists_above_the_limit_are_refused_in_words),
+	WORLD_TEST(references_to_a_large_field_are_not_read_on_and_the_connection_ends_soon),
 	WORLD_TEST(a_flood_of_resets_is_borne_or_ended),
 	WORLD_TEST(endless_headers_end_the_connection),
 	WORLD_TEST(a_peer_that_vanishes_in_the_middle_of_anything_leaves_nothing_behind),

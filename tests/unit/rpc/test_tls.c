@@ -112,6 +112,36 @@ static void calls_and_streams_of_any_size_pass_through_tls(void **state)
 	world_run_until_count(tw->world, &tw->world->n_closed, 1);
 }
 
+static void work_on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
+	const uint64_t end = clock_monotonic_us() + 100;
+	struct world *world = userdata;
+
+	(void)call;
+	(void)message;
+	world->n_messages++;
+	while (clock_monotonic_us() < end)
+		;
+}
+
+/* A record of 16 KiB leaves the socket at once; who stops reading after 1 ms comes back for the rest. */
+static void messages_that_openssl_has_taken_from_the_socket_are_read_in_later_turns(void **state)
+{
+	enum { MESSAGES = 2200 }; /* of 7 bytes: one record */
+	struct tls_world *tw = *state;
+	struct session session;
+	struct error err;
+
+	tw->world->handlers.on_message = work_on_message;
+	tw->client->timing.keepalive_us = WORLD_CALL_US * 100; /* no PING brings the server back to it */
+	session_open(&session, tw->world, tw->client);
+	world_run_until(tw->world, &session.opened);
+	for (int i = 0; i < MESSAGES; i++)
+		assert_int_equal(session_send(&session, "", &err), STATUS_OK);
+	world_run_until_count(tw->world, &tw->world->n_messages, MESSAGES);
+	rpc_stream_cancel(session.stream);
+}
+
 static void a_name_is_resolved_when_connecting(void **state)
 {
 	struct tls_world *tw = *state;
@@ -342,6 +372,7 @@ static const struct CMUnitTest tests[] = {
 	TLS_TEST(a_client_certificate_of_another_ca_is_refused),
 	TLS_TEST(a_server_with_another_identity_is_not_spoken_to),
 	TLS_TEST(calls_and_streams_of_any_size_pass_through_tls),
+	TLS_TEST(messages_that_openssl_has_taken_from_the_socket_are_read_in_later_turns),
 	TLS_TEST(a_name_is_resolved_when_connecting),
 	TLS_TEST(a_port_where_nobody_listens_is_named),
 	TLS_TEST(what_is_no_tls_or_breaks_off_ends_the_connection_and_nothing_else),
