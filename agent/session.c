@@ -31,6 +31,7 @@ struct session {
 	struct backoff backoff;
 	bool sends_statuses; /* the last hello was short */
 	uint64_t heartbeat_us;
+	uint64_t sent_us;	/* monotonic: the last message up */
 	sd_event_source *timer; /* of the state: next attempt, welcome deadline, heartbeat */
 	struct session_info info;
 };
@@ -70,6 +71,7 @@ static void send_up(struct session *session, const session_up *up)
 {
 	struct error err;
 
+	session->sent_us = clock_monotonic_us();
 	if (rpc_stream_send(session->stream, &up->base, &err) != STATUS_OK)
 		lose(session, &err);
 }
@@ -93,6 +95,9 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 	struct session *session = userdata;
 	char boot_id[UUID_TEXT_SIZE];
 	struct error err;
+	uint64_t quiet_us = clock_monotonic_us() - session->sent_us;
+	/* whatever was sent is a sign of life; what was sent a moment ago is not worth another timer */
+	bool is_due = quiet_us >= session->heartbeat_us / 8 * 7;
 
 	/* it has lasted: the next loss begins with the shortest delay */
 	backoff_reset(&session->backoff);
@@ -100,12 +105,13 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *userdata)
 	heartbeat.boot_id = boot_id;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT;
 	up.heartbeat = &heartbeat;
-	if (wakeup_arm(session->event, &session->timer, session->heartbeat_us, on_heartbeat, session, &err) !=
-	    STATUS_OK) {
+	if (wakeup_arm(session->event, &session->timer, session->heartbeat_us - (is_due ? 0 : quiet_us),
+		       on_heartbeat, session, &err) != STATUS_OK) {
 		lose(session, &err);
 		return 0;
 	}
-	send_up(session, &up);
+	if (is_due)
+		send_up(session, &up);
 	return 0;
 }
 
@@ -151,6 +157,7 @@ static enum status take_welcome(struct session *session, const session_down *dow
 	if (heartbeat_ms > SESSION_HEARTBEAT_MAX_MS)
 		heartbeat_ms = SESSION_HEARTBEAT_MAX_MS;
 	session->heartbeat_us = heartbeat_ms * USEC_PER_MSEC;
+	rpc_client_set_keepalive(session->client, session->heartbeat_us);
 	status = wakeup_arm(session->event, &session->timer, session->heartbeat_us, on_heartbeat, session,
 			    err);
 	if (status != STATUS_OK)

@@ -24,11 +24,13 @@ struct server;
 LIST_HEAD(session_calls, plugin_job);
 
 enum {
-	SESSION_PENDING_MAX = 4096,	    /* objects that one node changes and that are not durable yet */
-	SESSIONS_GREETING_MAX = 1024,	    /* sessions that have not said hello, in all */
-	SESSION_HELLO_MAX_MS = 10000,	    /* from the opening of the stream to hello */
-	SESSION_WORK_SLICE = 64,	    /* allocations told to a node in one turn of the loop */
-	SESSION_REPORT_OBJECTS_MAX = 32768, /* allocations and claims of one report */
+	SESSION_PENDING_MAX = 4096,	/* objects that one node changes and that are not durable yet */
+	SESSIONS_GREETING_MAX = 1024,	/* sessions that have not said hello, in all */
+	SESSION_HEARTBEATS_PER_S = 500, /* of all nodes together: more nodes, longer intervals */
+	SESSION_HEARTBEAT_SHARED_MAX_MS = 60000, /* the longest interval of an agent */
+	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
+	SESSION_WORK_SLICE = 64,		 /* allocations told to a node in one turn of the loop */
+	SESSION_REPORT_OBJECTS_MAX = 32768,	 /* allocations and claims of one report */
 };
 
 struct session {

@@ -87,6 +87,18 @@ void session_release_claim(struct session *session, const struct claim *claim)
 	holdfast__v1__claim__free_unpacked(release.claim, NULL);
 }
 
+/* Rarer than the setting where there are so many nodes that the loop would have more to do for heartbeats
+ * than for calls. By nodes that are registered, as after a restart all of them come at once. */
+static uint32_t heartbeat_ms(const struct server *server)
+{
+	uint64_t setting_ms = server->config.heartbeat_us / USEC_PER_MSEC;
+	uint64_t shared_ms = server->state.n_nodes * 1000 / SESSION_HEARTBEATS_PER_S;
+
+	if (shared_ms > SESSION_HEARTBEAT_SHARED_MAX_MS)
+		shared_ms = SESSION_HEARTBEAT_SHARED_MAX_MS;
+	return (uint32_t)(shared_ms > setting_ms ? shared_ms : setting_ms);
+}
+
 void session_welcome(struct session *session)
 {
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
@@ -95,7 +107,7 @@ void session_welcome(struct session *session)
 
 	welcome.server_version = version;
 	welcome.cluster = session->server->config.cluster;
-	welcome.heartbeat_ms = (uint32_t)(session->server->config.heartbeat_us / USEC_PER_MSEC);
+	welcome.heartbeat_ms = heartbeat_ms(session->server);
 	session->heartbeat_us = welcome.heartbeat_ms * USEC_PER_MSEC;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;

@@ -310,7 +310,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	take_plugins(model, hello->plugins, hello->n_plugins);
 	(void)snprintf(cluster, sizeof(cluster), "%s", model->other_cluster ? "other" : MODEL_CLUSTER);
 	welcome.cluster = cluster;
-	welcome.heartbeat_ms = SESSION_HEARTBEAT_FAST_MS;
+	welcome.heartbeat_ms = model->heartbeat_ms ? model->heartbeat_ms : SESSION_HEARTBEAT_FAST_MS;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;
 	send_down(model, &down);
@@ -387,8 +387,10 @@ static void on_message(struct rpc_call *call, const ProtobufCMessage *message, v
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT:
 		model->heartbeats++;
+		model->heartbeat_us = clock_monotonic_us();
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC:
+		model->status_us = clock_monotonic_us();
 		take_status(model, up->alloc);
 		return;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT:

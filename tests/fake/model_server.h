@@ -59,7 +59,8 @@ struct model_server {
 	bool hold_acks;
 	bool hold_forget;
 	bool other_cluster;
-	bool other_boot; /* claims are granted for another boot than the node's */
+	uint32_t heartbeat_ms; /* told by welcome; 0: SESSION_HEARTBEAT_FAST_MS */
+	bool other_boot;       /* claims are granted for another boot than the node's */
 	int64_t ticket_ttl_ms;
 	size_t foreign_ticket_size; /* of another version, for grants and orders to release; 0: none is */
 	enum source_class class;    /* of every volume */
@@ -77,6 +78,7 @@ struct model_server {
 	struct node_plugin plugins[NODE_PLUGINS_MAX];
 	size_t n_plugins;
 	unsigned int heartbeats;
+	uint64_t heartbeat_us, status_us; /* when the last one came */
 	unsigned int claim_calls;
 	unsigned int not_here; /* answers to calls to plugins */
 	uint64_t answered_call;

@@ -65,6 +65,32 @@ static void the_session_beats(void **state)
 	assert_true(w->server.picture_complete);
 }
 
+static bool one_heartbeat(struct world *w)
+{
+	return w->server.heartbeats >= 1;
+}
+
+static bool has_greeted(struct world *w)
+{
+	return w->server.hellos >= 1;
+}
+
+static void no_heartbeat_is_sent_for_an_interval_after_anything_else(void **state)
+{
+	enum { INTERVAL_MS = 1000 };
+	struct world *w = *state;
+
+	w->server.heartbeat_ms = INTERVAL_MS;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_greeted);
+	world_idle(w, INTERVAL_MS / 2);
+	run_a(w, 0);
+	WORLD_UNTIL(w, a_runs);
+	assert_int_equal(w->server.heartbeats, 0);
+	WORLD_UNTIL(w, one_heartbeat);
+	assert_true(w->server.heartbeat_us - w->server.status_us >= INTERVAL_MS * USEC_PER_MSEC / 4 * 3);
+}
+
 static void an_allocation_without_volumes_runs(void **state)
 {
 	struct world *w = *state;
@@ -418,6 +444,7 @@ int main(void)
 		TEST(an_allocation_runs_with_its_volumes_and_gives_them_back),
 		TEST(what_has_ended_is_forgotten),
 		TEST(the_session_beats),
+		TEST(no_heartbeat_is_sent_for_an_interval_after_anything_else),
 		TEST(an_allocation_without_volumes_runs),
 		TEST(a_volume_shared_on_the_node_is_unstaged_by_its_last_user),
 		TEST(the_same_order_again_only_repeats_the_status),

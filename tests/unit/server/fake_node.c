@@ -85,6 +85,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	switch (down->message_case) {
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
 		node->welcomed = true;
+		node->heartbeat_ms = down->welcome->heartbeat_ms;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN:
 		node->runs++;

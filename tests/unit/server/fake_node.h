@@ -42,7 +42,8 @@ struct fake_node {
 	size_t n_held;
 	/* what came down since it connected */
 	bool welcomed;
-	int calls; /* to the plugin */
+	uint32_t heartbeat_ms; /* as welcome told it */
+	int calls;	       /* to the plugin */
 	uint64_t last_call_id;
 	int runs, stops, releases, acks, forgets, reports_wanted;
 	uint64_t report_epoch;

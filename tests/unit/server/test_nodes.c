@@ -209,6 +209,28 @@ static void a_node_that_says_anything_in_time_stays_connected(void **state)
 	assert_int_equal(f->server->silence.n_ended, 0);
 }
 
+static void heartbeats_are_rarer_the_more_nodes_there_are(void **state)
+{
+	static const struct {
+		size_t nodes;
+		uint32_t ms;
+	} rows[] = {{2, 5000}, {2500, 5000}, {2501, 5002}, {10000, 20000}, {30000, 60000}, {1000000, 60000}};
+	struct fixture *f = *state;
+	size_t registered;
+
+	f->server->config.heartbeat_us = 5 * USEC_PER_SEC;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	registered = f->server->state.n_nodes;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		fake_node_disconnect(&f->n1);
+		UNTIL(f, !node_is_connected(node_of(f, "n1")));
+		f->server->state.n_nodes = rows[i].nodes;
+		fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+		f->server->state.n_nodes = registered;
+		assert_int_equal(f->n1.heartbeat_ms, rows[i].ms);
+	}
+}
+
 static void the_time_in_which_the_server_itself_was_stopped_counts_for_no_node(void **state)
 {
 	struct fixture *f = *state;
@@ -1007,6 +1029,7 @@ int main(void)
 		SERVED(since_when_a_node_is_away_survives_a_restart),
 		SERVED(a_node_that_is_silent_for_three_heartbeats_is_disconnected_and_keeps_its_claims),
 		SERVED(a_node_that_says_anything_in_time_stays_connected),
+		SERVED(heartbeats_are_rarer_the_more_nodes_there_are),
 		SERVED(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node),
 		SERVED(a_node_is_silent_by_the_interval_that_it_was_told),
 		SERVED(the_metrics_count_sessions_that_fell_silent),
