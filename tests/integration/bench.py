@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone, --volumes measures many volumes on one node alone.
+"""Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone, --volumes measures many volumes on one node alone,
+--sessions thousands of nodes' sessions alone.
 
 Rounds of the things compared are interleaved, and the median of the ratios is what counts: absolute numbers belong to
 the machine and its load.
@@ -128,6 +129,12 @@ class Bench:
         os.mkdir(folder)
         return json.loads(run(program("bench_server"), folder).stdout)
 
+    def sessions(self):
+        """A server of its own with as many sessions as a large cluster has."""
+        folder = f"{PREFIX}/var/bench-sessions"
+        os.mkdir(folder)
+        return json.loads(run(program("bench_sessions"), folder).stdout)
+
     def store(self):
         folder = f"{PREFIX}/var/bench-store"
         os.mkdir(folder)
@@ -239,6 +246,18 @@ def show_server(server):
     show(f"  the same for 1000 at once                     {server['free_1000_ms']:8.2f} ms")
 
 
+def show_sessions(s):
+    show(f"{s['sessions']} sessions of nodes over TLS, opened within {s['open_s']:.0f} s, heartbeats every "
+         f"{s['heartbeat_ms'] / 1000:.0f} s; 100 calls a second beside them")
+    show("                                   p50      p99      max    first answer   sessions   lost so far")
+    for name, text in (("quiet", "without sessions"), ("opening", "while they open"), ("steady", "with all of them"),
+                       ("after", f"after a stop of {s['pause_s']} s")):
+        show(f"  {text:26}{s[f'{name}_p50_ms']:9.1f}{s[f'{name}_p99_ms']:9.1f}{s[f'{name}_max_ms']:9.1f}"
+             f"{s[f'{name}_first_ms']:13.1f} ms{s[f'{name}_open']:10}{s[f'{name}_lost']:14}")
+    for name in ("steady", "after"):
+        show(f"  ratio of p99, {name} : quiet {s[f'{name}_p99_ms'] / s['quiet_p99_ms']:29.1f}")
+
+
 def main():
     bench = Bench()
     try:
@@ -246,6 +265,9 @@ def main():
             show_volumes(volumes())
             return 0
         bench.open()
+        if "--sessions" in sys.argv[1:]:
+            show_sessions(bench.sessions())
+            return 0
         publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
         claims, server, store = bench.claims(), bench.server(), bench.store()
         bench.world.close()
