@@ -46,6 +46,11 @@ struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *na
 	return count;
 }
 
+const char *peer_count_name(const struct peer_count *count)
+{
+	return count->name;
+}
+
 void peer_count_leave(struct peer_count_tree *tree, struct peer_count *count)
 {
 	if (!count || --count->n > 0)

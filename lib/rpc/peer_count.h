@@ -13,5 +13,8 @@ RB_HEAD(peer_count_tree, peer_count);
 struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *name, size_t max,
 				    bool *ret_full);
 
+/** Whose connections it counts. */
+const char *peer_count_name(const struct peer_count *count);
+
 /** One less. NULL is allowed. */
 void peer_count_leave(struct peer_count_tree *tree, struct peer_count *count);

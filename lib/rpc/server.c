@@ -117,6 +117,7 @@ enum status rpc_server_new(sd_event *event, const struct rpc_service *services, 
 		.timing = server_timing_default,
 		.userdata = userdata,
 		.conns = LIST_HEAD_INITIALIZER(server->conns),
+		.starting = TAILQ_HEAD_INITIALIZER(server->starting),
 		.doors = LIST_HEAD_INITIALIZER(server->doors),
 	};
 	server->counts = make_counts(services, n_services, &server->n_counts);
@@ -214,7 +215,7 @@ static void on_accept(int fd, const struct rpc_peer *peer, void *userdata)
 	struct error err;
 
 	server->n_accepted++;
-	if (!has_room(server, peer)) {
+	if (!has_room(server, peer) && !server_conn_make_room(server, NULL)) {
 		close_fdp(&fd);
 		st = error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "%zu connections are open",
 			       server->n_conns);

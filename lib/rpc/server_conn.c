@@ -11,6 +11,7 @@
 
 const struct server_timing server_timing_default = {
 	.handshake_us = 10 * USEC_PER_SEC,
+	.crowded_us = 2 * USEC_PER_SEC,
 	.first_request_us = 30 * USEC_PER_SEC,
 	.request_us = 60 * USEC_PER_SEC,
 };
@@ -28,6 +29,13 @@ void server_conn_unref(struct server_conn *conn)
 	if (conn->server)
 		server_conn_orphan(conn);
 	free(conn);
+}
+
+static void end_start(struct server_conn *conn)
+{
+	if (conn->is_starting)
+		TAILQ_REMOVE(&conn->server->starting, conn, starting);
+	conn->is_starting = false;
 }
 
 void server_conn_orphan(struct server_conn *conn)
@@ -147,17 +155,46 @@ static enum status count_as(struct server_conn *conn, const char *name, size_t m
 	return STATUS_OK;
 }
 
+bool server_conn_make_room(struct rpc_server *server, const char *name)
+{
+	enum { LOOKS_MAX = 64 }; /* each may be a system call */
+	const uint64_t now_us = clock_monotonic_us();
+	struct server_conn *conn;
+	struct error why;
+	int looks = 0;
+
+	TAILQ_FOREACH (conn, &server->starting, starting) {
+		if (name && !(conn->count && str_eq(peer_count_name(conn->count), name)))
+			continue;
+		if (++looks > LOOKS_MAX)
+			return false;
+		if (now_us - conn->since_us < server->timing.crowded_us &&
+		    transport_has_heard(conn->transport))
+			continue;
+		(void)error_set(&why, STATUS_RESOURCE_EXHAUSTED, 0,
+				"it did not shake hands, and others want its place");
+		server_conn_refused(server, &conn->peer, &why);
+		server_conn_close(conn);
+		return true;
+	}
+	return false;
+}
+
 /* Until a certificate tells who it is, a connection is one of its address, whatever the port. */
 static enum status count_address(struct server_conn *conn, struct error *err)
 {
 	char host[RPC_ADDRESS_SIZE];
 	char *colon;
+	enum status st;
 
 	(void)str_copy(host, sizeof(host), conn->peer.address);
 	colon = strrchr(host, ':');
 	if (colon)
 		*colon = '\0';
-	return count_as(conn, host, conn->server->limits.per_address, err);
+	st = count_as(conn, host, conn->server->limits.per_address, err);
+	if (st == STATUS_RESOURCE_EXHAUSTED && server_conn_make_room(conn->server, host))
+		st = count_as(conn, host, conn->server->limits.per_address, err);
+	return st;
 }
 
 static enum status count_user(struct server_conn *conn, struct error *err)
@@ -195,6 +232,7 @@ static enum status on_up(void *userdata, struct error *err)
 	struct server_conn *conn = userdata;
 	struct error why;
 
+	end_start(conn);
 	if (transport_ssl(conn->transport))
 		tls_session_peer_uri(transport_ssl(conn->transport), conn->peer.uri);
 	if (conn->peer.uri[0] != '\0' &&
@@ -306,8 +344,13 @@ static enum status start(struct server_conn *conn, int fd, struct rpc_tls *tls, 
 		if (st != STATUS_OK)
 			return st;
 	}
-	return transport_new(conn->server->pollers[POLL_HANDSHAKES], TAKE_FD(owned_fd), ssl, &transport_ops,
-			     conn, &conn->transport, err);
+	st = transport_new(conn->server->pollers[POLL_HANDSHAKES], TAKE_FD(owned_fd), ssl, &transport_ops,
+			   conn, &conn->transport, err);
+	if (st == STATUS_OK && tls) {
+		conn->is_starting = true;
+		TAILQ_INSERT_TAIL(&conn->server->starting, conn, starting);
+	}
+	return st;
 }
 
 enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
@@ -320,7 +363,13 @@ enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *t
 		close_fdp(&fd);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "serve a connection");
 	}
-	*conn = (struct server_conn){.server = server, .is_open = true, .peer = *peer, .refs = 1};
+	*conn = (struct server_conn){
+		.server = server,
+		.is_open = true,
+		.since_us = clock_monotonic_us(),
+		.peer = *peer,
+		.refs = 1,
+	};
 	server->n_conns++;
 	LIST_INSERT_HEAD(&server->conns, conn, all);
 	st = start(conn, fd, tls, err);
@@ -334,6 +383,7 @@ void server_conn_close(struct server_conn *conn)
 	if (!conn->is_open)
 		return;
 	conn->is_open = false;
+	end_start(conn);
 	/* an account counts as long as its calls hold something, as it is the only limit that root has */
 	if (conn->count && conn->peer.kind != RPC_PEER_UNIX)
 		peer_count_leave(&conn->server->peers, TAKE_PTR(conn->count));

@@ -10,6 +10,7 @@
 
 struct server_timing {
 	uint64_t handshake_us;	   /* TLS, from accept */
+	uint64_t crowded_us;	   /* the same, when others want its place */
 	uint64_t first_request_us; /* from then on to the first request */
 	uint64_t request_us;	   /* the body of a unary request without a deadline of its own */
 };
@@ -54,6 +55,7 @@ struct rpc_server {
 	rpc_refused_fn *refused;      /* NULL: nobody wants to know */
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
+	TAILQ_HEAD(, server_conn) starting; /* those of TLS that have not shaken hands, oldest first */
 	LIST_HEAD(, door) doors;
 };
 
@@ -67,6 +69,8 @@ struct server_conn {
 	size_t n_first;			 /* bytes in first */
 	uint8_t first[SERVER_FIRST_MAX]; /* too few to tell what it speaks */
 	sd_event_source *timer;
+	uint64_t since_us; /* monotonic */
+	bool is_starting;  /* in the server's list of those */
 	struct rpc_peer peer;
 	struct peer_count *count; /* NULL: not counted */
 	bool up;		  /* TLS has come about, or there is none */
@@ -74,12 +78,18 @@ struct server_conn {
 	unsigned int refs;
 	size_t n_held; /* calls that handlers hold */
 	LIST_ENTRY(server_conn) all;
+	TAILQ_ENTRY(server_conn) starting;
 };
 
 /** Serve @fd, a connected non-blocking socket; taken over, also on failure.
  * @tls NULL: none */
 enum status server_conn_new(struct rpc_server *server, int fd, struct rpc_tls *tls,
 			    const struct rpc_peer *peer, struct error *err);
+
+/** Close a connection that has not shaken hands, so that another has its place: the oldest that has said
+ * nothing, or has had its time. @name of the peer that it counts for; NULL: any. Returns whether there was
+ * one. */
+bool server_conn_make_room(struct rpc_server *server, const char *name);
 
 /** It is not to be: tell and count it. */
 void server_conn_refused(struct rpc_server *server, const struct rpc_peer *peer, const struct error *why);

@@ -427,6 +427,14 @@ bool transport_is_drained(const struct transport *tr)
 	return byteq_len(&tr->out) == 0;
 }
 
+bool transport_has_heard(const struct transport *tr)
+{
+	char byte;
+
+	return (tr->ssl && BIO_number_read(SSL_get_rbio(tr->ssl)) > 0) ||
+	       recv(tr->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 void transport_move(struct transport *tr, struct poller *to)
 {
 	poller_move(&tr->item, to);

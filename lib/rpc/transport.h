@@ -54,6 +54,9 @@ bool transport_is_full(const struct transport *tr);
 /** Has the socket taken all that was put? */
 bool transport_is_drained(const struct transport *tr);
 
+/** Has the peer said anything, read or not? */
+bool transport_has_heard(const struct transport *tr);
+
 /** Monotonic time of the last byte received, or of the start. */
 uint64_t transport_last_rx_us(const struct transport *tr);
 

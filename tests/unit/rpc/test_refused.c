@@ -321,6 +321,56 @@ static void an_address_may_have_as_many_strangers_as_its_limit_and_no_more(void 
 	rpc_tls_free(nobody);
 }
 
+static void half_open(struct tls_world *tw, const char *bytes, int fds[static 3])
+{
+	const struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(tw->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+
+	for (size_t i = 0; i < 3; i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(fds[i], (const struct sockaddr *)&address, sizeof(address)), 0);
+		assert_int_equal(send(fds[i], bytes, strlen(bytes), 0), strlen(bytes));
+	}
+	while (tw->world->server->n_conns < 3)
+		assert_true(sd_event_run(tw->world->event, WORLD_CALL_US) > 0);
+	world_settle(tw->world);
+}
+
+static void connections_that_do_not_shake_hands_give_their_place_to_others(void **state)
+{
+	static const struct {
+		const char *bytes;
+		uint64_t crowded_us;
+		enum status status;
+	} rows[] = {
+		{"", WORLD_CALL_US, STATUS_OK},		     /* silent */
+		{"\x16", WORLD_CALL_US, STATUS_UNAVAILABLE}, /* they have begun, a moment ago */
+		{"\x16", 0, STATUS_OK},			     /* that is some time ago */
+	};
+	struct tls_world *tw = *state;
+	struct rpc_server *server = tw->world->server;
+	struct answer answer;
+	int fds[3];
+
+	/* of its address, then of all together */
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		struct rpc_client *client = tls_world_client(tw, tw->node_tls, SERVER_URI);
+
+		server->limits.per_address = i % 2 ? 100 : 3;
+		server->limits.connections = i % 2 ? 3 : 100;
+		server->timing.crowded_us = rows[i / 2].crowded_us;
+		half_open(tw, rows[i / 2].bytes, fds);
+		assert_int_equal(world_get_now(tw->world, client, "db", &answer), rows[i / 2].status);
+		rpc_client_free(client);
+		for (size_t k = 0; k < 3; k++)
+			(void)close(fds[k]);
+		while (server->n_conns > 0)
+			assert_true(sd_event_run(tw->world->event, WORLD_CALL_US) > 0);
+		assert_true(TAILQ_EMPTY(&server->starting));
+	}
+	assert_true(RB_EMPTY(&server->peers));
+}
+
 struct tally {
 	uint64_t n[STATUS_N];
 	uint64_t streams[STATUS_N];
@@ -383,6 +433,7 @@ static const struct CMUnitTest tests[] = {
 	REFUSED_TEST(an_identity_may_have_as_many_connections_as_its_limit_and_no_more),
 	REFUSED_TEST(one_too_many_that_stays_all_the_same_goes_when_its_time_is_up),
 	REFUSED_TEST(an_address_may_have_as_many_strangers_as_its_limit_and_no_more),
+	REFUSED_TEST(connections_that_do_not_shake_hands_give_their_place_to_others),
 	REFUSED_TEST(calls_are_counted_by_method_and_how_they_ended),
 };
 
