@@ -41,7 +41,7 @@ enum {
 	STEADY_S = 20,
 	AFTER_S = 40,
 	OPEN_MAX_S = 600,
-	RETRY_MS = 2000, /* half of it and as much again by chance, as agents wait */
+	RETRY_MS = 2000, /* on average; from half of it to half as much again */
 	CALLS_MAX = 100 * CALLS_PER_S,
 };
 
