@@ -49,6 +49,17 @@ bool plugins_is_expected(const struct plugins *plugins, const char *plugin_id)
 	return false;
 }
 
+bool plugins_is_lent(const struct plugins *plugins, const char *plugin_id)
+{
+	const struct expectation *one;
+
+	TAILQ_FOREACH (one, &plugins->expectations, entry) {
+		if (str_eq(one->is.plugin_id, plugin_id) && one->is_lent)
+			return true;
+	}
+	return false;
+}
+
 static struct instance *instance_of(const struct expectation *one)
 {
 	const struct plugin_entry *entry = plugins_entry(one->plugins, one->is.plugin_id);
@@ -133,6 +144,17 @@ static enum status check(const struct plugin_expectation *is, struct error *err)
 	return STATUS_OK;
 }
 
+/* Did it stand there before? After a restart of the agent what was stored says so, until sockets were looked
+ * for. */
+static bool is_hosts(const struct expectation *one, const struct plugin_entry *entry)
+{
+	const struct instance *instance = instance_of(one);
+
+	if (instance)
+		return instance_alloc(instance)[0] == '\0';
+	return !one->plugins->is_scanned && entry->has_facts && entry->facts.allocation_id[0] == '\0';
+}
+
 /* What is expected there belongs to the allocation from now on. */
 static void take_over(const struct expectation *one)
 {
@@ -204,12 +226,22 @@ enum status plugins_expect(struct plugins *plugins, const struct plugin_expectat
 	one->is = is;
 	TAILQ_INSERT_TAIL(&plugins->expectations, one, entry);
 	plugins->n_expectations++;
+	one->is_lent = is_hosts(one, entry);
 	entry->is_known = true;
 	entry_welcome(entry, is.socket);
 	take_over(one);
 	plugin_dir_look(plugins->dir, is.plugin_id);
 	plugins_settle_soon(plugins);
 	return STATUS_OK;
+}
+
+/* The host's own goes on to serve. */
+static void give_back(struct instance *instance)
+{
+	const struct facts_wanted wanted = {0};
+
+	if (instance)
+		instance_own(instance, "", &wanted);
 }
 
 void plugins_forget(struct plugins *plugins, const char *alloc_id)
@@ -222,7 +254,9 @@ void plugins_forget(struct plugins *plugins, const char *alloc_id)
 		next = TAILQ_NEXT(one, entry);
 		if (!str_eq(one->is.alloc_id, alloc_id))
 			continue;
-		if (entry)
+		if (one->is_lent)
+			give_back(instance_of(one));
+		else if (entry)
 			entry_disown(entry, one->is.socket);
 		expectation_free(one);
 		plugins_settle_soon(plugins);

@@ -116,11 +116,16 @@ static void drop_unwanted(struct plugins *plugins)
 
 static void store(struct plugins *plugins, struct plugin_entry *entry)
 {
-	if (!entry->has_facts || (entry->is_stored && facts_eq_lasting(&entry->stored, &entry->facts)))
+	struct node_plugin facts = entry->facts;
+
+	/* for whoever stops the allocation after a restart */
+	if (plugins_is_lent(plugins, entry->id))
+		memset(facts.allocation_id, 0, sizeof(facts.allocation_id));
+	if (!entry->has_facts || (entry->is_stored && facts_eq_lasting(&entry->stored, &facts)))
 		return;
 	entry->is_stored = true;
-	entry->stored = entry->facts;
-	plugins->handlers->on_store(entry->id, &entry->facts, plugins->userdata);
+	entry->stored = facts;
+	plugins->handlers->on_store(entry->id, &facts, plugins->userdata);
 }
 
 static int on_settle(sd_event_source *source, uint64_t usec, void *userdata)

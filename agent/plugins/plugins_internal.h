@@ -19,6 +19,8 @@ struct expectation {
 	struct plugin_expectation is; /* socket filled in */
 	sd_event_source *timer;
 	bool is_over; /* told */
+	/* before the allocation it was the host's, which gets it back, whoever has bound it anew meanwhile */
+	bool is_lent;
 };
 
 struct plugins {
@@ -56,6 +58,8 @@ void plugins_settle_soon(struct plugins *plugins);
 /** Ask for the socket at @name of @plugin_id: whose is it? NULL: the host's. */
 const struct plugin_expectation *plugins_owner(const struct plugins *plugins, const char *plugin_id,
 					       const char *name);
+/** Does the host only lend it to an allocation? */
+bool plugins_is_lent(const struct plugins *plugins, const char *plugin_id);
 bool plugins_is_expected(const struct plugins *plugins, const char *plugin_id);
 
 /** Tell of expectations that are met. */

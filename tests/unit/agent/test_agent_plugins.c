@@ -289,12 +289,13 @@ static void an_allocation_can_be_stopped_while_it_waits_for_its_plugin(void **st
 
 static void an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin(void **state)
 {
-	const struct alloc alloc = plugin_alloc(100);
+	const struct alloc alloc = plugin_alloc(1000);
 	struct world *w = *state;
 
-	bind_socket("ebs/csi.sock");
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);
+	WORLD_UNTIL(w, a_waits_for_its_plugin);
+	bind_socket("ebs/csi.sock");
 	WORLD_UNTIL(w, a_runs);
 	WORLD_UNTIL(w, is_told_healthy);
 	world_idle(w, 50);
@@ -303,7 +304,7 @@ static void an_allocation_that_runs_goes_on_after_a_restart_without_its_plugin(v
 	w->server.hellos = 0;
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_whole_picture);
-	world_idle(w, 200);
+	world_idle(w, 1200);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
 	assert_true(is_told_sick(w));
 	assert_string_equal(told(w)->allocation_id, ALLOC_A);

@@ -154,7 +154,52 @@ static void a_plugin_that_stands_already_is_the_allocations_from_then_on(void **
 	assert_int_equal(y->met, 0); /* not inside */
 	YARD_UNTIL(y, y->met == 1);
 	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ALLOC_A));
-	YARD_UNTIL(y, str_eq(y->stored.allocation_id, ALLOC_A));
+	assert_string_equal(y->stored.allocation_id, ""); /* the host lends it */
+}
+
+/* A stop takes nothing away that the host had before. */
+static void a_plugin_of_the_host_goes_on_when_its_allocation_is_over(void **state)
+{
+	struct plugin_expectation is = expectation_of("a", ALLOC_A);
+	struct yard *y = *state;
+
+	yard_start(y);
+	(void)yard_plugin(y, "a", "csi.sock");
+	YARD_UNTIL(y, yard_is_healthy(y, "a"));
+	for (int is_bound_anew = 0; is_bound_anew <= 1; is_bound_anew++) {
+		assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
+		YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ALLOC_A));
+		if (is_bound_anew) {
+			yard_unbind(y, "a", "csi.sock");
+			yard_bind(y, "a", "csi.sock");
+			yard_idle(y, 40);
+		}
+		plugins_forget(y->plugins, ALLOC_A);
+		YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ""));
+		YARD_UNTIL(y, yard_client(y, "a", PLUGIN_NODE) == STATUS_OK);
+		yard_idle(y, 40);
+		assert_true(yard_is_healthy(y, "a"));
+		assert_int_equal(y->drops, 0);
+	}
+}
+
+/* Nor after a restart of the agent in between. */
+static void a_plugin_of_the_host_is_known_as_such_after_a_restart(void **state)
+{
+	struct plugin_expectation is = expectation_of("a", ALLOC_A);
+	struct yard *y = *state;
+	struct node_plugin facts = facts_of("a");
+
+	yard_open(y, 0);
+	assert_int_equal(plugins_restore(y->plugins, &facts, NULL), STATUS_OK);
+	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
+	(void)yard_plugin(y, "a", "csi.sock");
+	yard_start(y);
+	YARD_UNTIL(y, y->met == 1);
+	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ALLOC_A));
+	plugins_forget(y->plugins, ALLOC_A);
+	YARD_UNTIL(y, yard_client(y, "a", PLUGIN_NODE) == STATUS_OK);
+	assert_int_equal(y->drops, 0);
 }
 
 static void a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_last_error(void **state)
@@ -436,6 +481,8 @@ int main(void)
 		TEST(bad_facts_are_not_restored),
 		TEST(an_allocation_gets_to_know_when_its_plugin_is_healthy),
 		TEST(a_plugin_that_stands_already_is_the_allocations_from_then_on),
+		TEST(a_plugin_of_the_host_goes_on_when_its_allocation_is_over),
+		TEST(a_plugin_of_the_host_is_known_as_such_after_a_restart),
 		TEST(a_plugin_that_is_not_healthy_in_time_fails_its_allocation_with_the_last_error),
 		TEST(a_plugin_without_the_service_that_its_block_names_fails_it),
 		TEST(a_socket_of_an_allocation_that_is_over_is_nobodys),
