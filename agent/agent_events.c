@@ -28,6 +28,13 @@ static void on_broken(const struct error *err, void *userdata)
 	(void)sd_event_exit(agent->event, (int)err->status);
 }
 
+/* Of a write that nobody waits for. */
+static void on_kept(const struct error *err, void *userdata)
+{
+	if (err)
+		on_broken(err, userdata);
+}
+
 static void on_alloc_status(const struct alloc *alloc, void *userdata)
 {
 	struct agent *agent = userdata;
@@ -166,7 +173,7 @@ static void on_ack(const char *claim_id, bool is_released, void *userdata)
 
 	if (!receipt)
 		return;
-	if (journal_write(agent->journal, &write, NULL, NULL, &err) != STATUS_OK) {
+	if (journal_write(agent->journal, &write, on_kept, agent, &err) != STATUS_OK) {
 		on_broken(&err, agent);
 		return;
 	}
@@ -253,7 +260,7 @@ static void on_plugin_store(const char *plugin_id, const struct node_plugin *fac
 	struct agent *agent = userdata;
 	struct error err;
 
-	if (journal_write(agent->journal, &write, NULL, NULL, &err) != STATUS_OK)
+	if (journal_write(agent->journal, &write, on_kept, agent, &err) != STATUS_OK)
 		on_broken(&err, agent);
 }
 

@@ -275,6 +275,14 @@ static void drop(struct allocs *allocs, struct alloc_entry *entry)
 	free(entry);
 }
 
+static void on_forgotten(const struct error *err, void *userdata)
+{
+	struct allocs *allocs = userdata;
+
+	if (err)
+		allocs->env->on_broken(err, allocs->env->userdata);
+}
+
 void allocs_forget(struct allocs *allocs, const char *id)
 {
 	const struct journal_write write = {.forget_alloc = id};
@@ -288,7 +296,7 @@ void allocs_forget(struct allocs *allocs, const char *id)
 			"the server forgets an allocation that has not ended here, ignoring");
 		return;
 	}
-	if (journal_write(allocs->env->journal, &write, NULL, NULL, &err) != STATUS_OK) {
+	if (journal_write(allocs->env->journal, &write, on_forgotten, allocs, &err) != STATUS_OK) {
 		allocs->env->on_broken(&err, allocs->env->userdata);
 		return;
 	}

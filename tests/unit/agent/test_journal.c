@@ -330,6 +330,8 @@ static void receipts_come_back_until_they_are_dropped(void **state)
 	struct alloc_record *record = records_make(1);
 
 	released.is_released = true;
+	released.is_without_plugin = true;
+	(void)str_copy(released.kernel, sizeof(released.kernel), "nothing is mounted");
 	write_now(f, &(struct journal_write){.alloc = record, .receipt = &mounted});
 	write_now(f, &(struct journal_write){.receipt = &released});
 	read_again(f);
