@@ -152,7 +152,8 @@ class Rounds:
                 raise AssertionError(f"seed {self.seed}, round {number}: {error}") from error
 
     def round(self, alloc):
-        test, dice = self.test, self.random
+        test, dice, killer = self.test, self.random, None
+        test.world.wait_plugin(PLUGIN, 1, 1)
         test.storage.slow_mounts(round(dice.uniform(0.1, 1.5), 2))
         test.run_alloc(alloc, (test.volume, "single-node-writer"), wait=False)
         for _ in range(dice.choice([1, 1, 2])):
@@ -168,6 +169,8 @@ class Rounds:
                 killer = threading.Timer(dice.uniform(0, 0.3), test.plugin.restart)
                 killer.start()
         test.stop_alloc(alloc, check=False, timeout="2s")
+        if killer:
+            killer.join()
         test.wait_free(test.volume, 90)
         wait_for("the last mount to arrive", lambda: not pids_naming(f"{test.node.dir}/stage/"))
         test.assert_kept()
