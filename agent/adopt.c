@@ -66,9 +66,19 @@ static bool volume_is_there(const struct alloc_record *record, uint32_t i, const
 							: mount_is_there(volume, path, picture, ret_why);
 }
 
+bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct picture *picture)
+{
+	const struct volume_record *volume = &record->volumes[i];
+
+	return volume->state == VOLUME_PUBLISHED && !volume_target_is_device(&volume->target) &&
+	       !picture_published(picture, volume->target.alloc_id, volume->target.slot);
+}
+
 enum adopt_action adopt_decide(const struct alloc_record *record, const struct picture *picture,
 			       const struct mount_table *table, const char *boot_id, struct error *ret_why)
 {
+	bool is_missing = false;
+
 	if (record->phase == ALLOC_STOPPED)
 		return ADOPT_NOTHING;
 	if (!str_eq(record->boot_id, boot_id))
@@ -76,9 +86,15 @@ enum adopt_action adopt_decide(const struct alloc_record *record, const struct p
 	if (record->phase == ALLOC_STOPPING)
 		return ADOPT_GO_ON;
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
-		if (record->volumes[i].state == VOLUME_PUBLISHED &&
-		    !volume_is_there(record, i, picture, table, ret_why))
+		if (record->volumes[i].state != VOLUME_PUBLISHED ||
+		    volume_is_there(record, i, picture, table, ret_why))
+			continue;
+		/* a unit has its files open below, or has written beside the volume */
+		if (!adopt_is_missing(record, i, picture) || task_record_is_live(&record->task))
 			return ADOPT_FAIL;
+		is_missing = true;
 	}
+	if (is_missing)
+		return ADOPT_REMOUNT;
 	return record->phase == ALLOC_RUNNING ? ADOPT_KEEP : ADOPT_GO_ON;
 }

@@ -15,7 +15,8 @@ enum adopt_action {
 	ADOPT_NOTHING,	/* finished before */
 	ADOPT_KEEP,	/* runs as journalled: nothing is claimed or mounted again */
 	ADOPT_GO_ON,	/* claiming, mounting or stopping goes on from the journalled step */
-	ADOPT_FAIL,	/* a mount is missing, or another one stands there */
+	ADOPT_REMOUNT,	/* mounts are missing: they are made again, under their claims */
+	ADOPT_FAIL,	/* another one stands there, or something has worked without its mount */
 	ADOPT_REBOOTED, /* its mounts ended with the last boot */
 	ADOPT_ACTION_N,
 };
@@ -23,6 +24,9 @@ enum adopt_action {
 /** @picture of this boot
  * @table  where a device that a csi plugin has bound shows; NULL: it cannot be read, what is journalled
  * counts
- * @ret_why filled for ADOPT_FAIL; may be NULL */
+ * @ret_why filled for ADOPT_FAIL and ADOPT_REMOUNT; may be NULL */
 enum adopt_action adopt_decide(const struct alloc_record *record, const struct picture *picture,
 			       const struct mount_table *table, const char *boot_id, struct error *ret_why);
+
+/** Of an ADOPT_REMOUNT: is this volume one that is missing? */
+bool adopt_is_missing(const struct alloc_record *record, uint32_t i, const struct picture *picture);

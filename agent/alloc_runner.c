@@ -332,6 +332,12 @@ void alloc_runner_fail(struct alloc_runner *runner, const struct error *err)
 	runner_fail(runner, err);
 }
 
+void alloc_runner_unmounted(struct alloc_runner *runner, uint32_t i)
+{
+	assert(runner->op == RUNNER_IDLE);
+	runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_UNMOUNTED, .volume = i});
+}
+
 void alloc_runner_rebooted(struct alloc_runner *runner)
 {
 	assert(runner->op == RUNNER_IDLE);

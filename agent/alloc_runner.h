@@ -76,6 +76,10 @@ void alloc_runner_leave_out_plugin(struct alloc_runner *runner, const struct cla
 /** It cannot go on: undo and fail. */
 void alloc_runner_fail(struct alloc_runner *runner, const struct error *err);
 
+/** A published volume is not mounted any more, by somebody else's doing: it is mounted again. Before
+ * alloc_runner_start(). */
+void alloc_runner_unmounted(struct alloc_runner *runner, uint32_t i);
+
 /** The node was rebooted: nothing is left of it here. */
 void alloc_runner_rebooted(struct alloc_runner *runner);
 

@@ -15,6 +15,7 @@ static const enum alloc_phase next_phase[ALLOC_EVENT_N][ALLOC_PHASE_N] = {
 	[ALLOC_EVENT_CLAIM] =    {ALLOC_CLAIMING, ALLOC_CLAIMING, ALLOC_CLAIMING, NO,             NO,             NO},
 	[ALLOC_EVENT_CLAIMED] =  {NO,             ALLOC_MOUNTING, NO,             NO,             ALLOC_STOPPING, NO},
 	[ALLOC_EVENT_MOUNTED] =  {NO,             ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             ALLOC_STOPPING, NO},
+	[ALLOC_EVENT_UNMOUNTED] = {NO,            ALLOC_MOUNTING, ALLOC_MOUNTING, ALLOC_MOUNTING, NO,             NO},
 	[ALLOC_EVENT_TASK_START] = {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, NO,             NO,             NO},
 	[ALLOC_EVENT_TASK_RUNS] =  {ALLOC_NEW,    ALLOC_CLAIMING, ALLOC_MOUNTING, ALLOC_RUNNING,  NO,             NO},
 	[ALLOC_EVENT_TASK_ENDED] = {ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, ALLOC_STOPPING, NO},
@@ -95,7 +96,18 @@ static void apply_mounted(struct alloc_record *record, uint32_t i, const struct 
 	memcpy(published->path, mounted->path, sizeof(published->path));
 	memcpy(published->claim_id, volume->claim_id, sizeof(published->claim_id));
 	published->is_device = mounted->is_device;
-	record->alloc.n_published = i + 1;
+	if (record->alloc.n_published <= i)
+		record->alloc.n_published = i + 1;
+}
+
+/* Its claim is held still. What is published of others stays, and so does its own path: it will be there. */
+static void apply_unmounted(struct alloc_record *record, uint32_t i)
+{
+	struct volume_record *volume = &record->volumes[i];
+
+	volume->state = VOLUME_CLAIMED;
+	volume->is_granted_now = false;
+	forget_details(&volume->target);
 }
 
 static void keep_published(struct alloc *alloc, uint32_t n)
@@ -169,6 +181,7 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 	switch (event->type) {
 	case ALLOC_EVENT_CLAIMED:
 	case ALLOC_EVENT_MOUNTED:
+	case ALLOC_EVENT_UNMOUNTED:
 	case ALLOC_EVENT_RELEASED:
 		if (event->volume >= record->alloc.n_volumes)
 			return false;
@@ -177,6 +190,8 @@ static bool part_allows(const struct alloc_record *record, const struct alloc_ev
 			return state == VOLUME_NONE || state == VOLUME_CLAIMED;
 		if (event->type == ALLOC_EVENT_MOUNTED)
 			return state == VOLUME_CLAIMED;
+		if (event->type == ALLOC_EVENT_UNMOUNTED)
+			return state == VOLUME_PUBLISHED;
 		return state == VOLUME_CLAIMED || state == VOLUME_PUBLISHED;
 	case ALLOC_EVENT_TASK_START:
 	case ALLOC_EVENT_TASK_RUNS:
@@ -213,6 +228,9 @@ bool alloc_step(struct alloc_record *record, const struct alloc_event *event)
 		return true;
 	case ALLOC_EVENT_MOUNTED:
 		apply_mounted(record, event->volume, event->mounted);
+		return true;
+	case ALLOC_EVENT_UNMOUNTED:
+		apply_unmounted(record, event->volume);
 		return true;
 	case ALLOC_EVENT_TASK_START:
 		set_task(record, TASK_RECORD_STARTING, event->invocation);

@@ -148,6 +148,18 @@ static struct mount_table *read_table(const struct allocs *allocs)
 	return table;
 }
 
+static void remount(struct alloc_runner *runner, const struct picture *picture, const struct error *why)
+{
+	const struct alloc_record *record = alloc_runner_record(runner);
+
+	log_ctx(LOG_WARNING, &(struct log_ctx){.alloc = record->alloc.id, .op = "adopt", .err = why},
+		"what is missing is mounted again under its claim");
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+		if (adopt_is_missing(record, i, picture))
+			alloc_runner_unmounted(runner, i);
+	}
+}
+
 static void adopt(struct alloc_runner *runner, const struct picture *picture, const struct mount_table *table,
 		  const char *boot_id)
 {
@@ -161,6 +173,9 @@ static void adopt(struct alloc_runner *runner, const struct picture *picture, co
 		break;
 	case ADOPT_GO_ON:
 		log_ctx(LOG_INFO, &ctx, "goes on from phase %s", alloc_phase_name(record->phase));
+		break;
+	case ADOPT_REMOUNT:
+		remount(runner, picture, &why);
 		break;
 	case ADOPT_FAIL:
 		alloc_runner_fail(runner, &why);

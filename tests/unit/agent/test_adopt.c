@@ -86,6 +86,8 @@ static void every_combination_of_journal_and_kernel_is_decided(void **state)
 				enum kernel_view first = k / KERNEL_VIEW_N, second = k % KERNEL_VIEW_N;
 				bool is_missing = (published > 0 && first != KERNEL_PUBLISHED) ||
 						  (published > 1 && second != KERNEL_PUBLISHED);
+				bool is_other = (published > 0 && first == KERNEL_OTHER_DEVICE) ||
+						(published > 1 && second == KERNEL_OTHER_DEVICE);
 				enum adopt_action expected = ADOPT_GO_ON;
 				struct error why = {0};
 
@@ -96,12 +98,13 @@ static void every_combination_of_journal_and_kernel_is_decided(void **state)
 				if (phase == ALLOC_STOPPED)
 					expected = ADOPT_NOTHING;
 				else if (phase != ALLOC_STOPPING && is_missing)
-					expected = ADOPT_FAIL;
+					expected = is_other ? ADOPT_FAIL : ADOPT_REMOUNT;
 				else if (phase == ALLOC_RUNNING)
 					expected = ADOPT_KEEP;
 				assert_int_equal(decide(phase, published, first, second, BOOT_ID, &why),
 						 expected);
-				assert_int_equal(why.status != STATUS_OK, expected == ADOPT_FAIL);
+				assert_int_equal(why.status != STATUS_OK,
+						 expected == ADOPT_FAIL || expected == ADOPT_REMOUNT);
 				assert_int_equal(decide(phase, published, first, second,
 							"99999999-2222-3333-4444-555555555555", &why),
 						 phase == ALLOC_STOPPED ? ADOPT_NOTHING : ADOPT_REBOOTED);
@@ -115,12 +118,29 @@ static void a_missing_mount_is_named(void **state)
 	struct error why;
 
 	assert_int_equal(decide(ALLOC_RUNNING, 2, KERNEL_PUBLISHED, KERNEL_STAGED, BOOT_ID, &why),
-			 ADOPT_FAIL);
+			 ADOPT_REMOUNT);
 	assert_non_null(strstr(why.msg, "vol1"));
 	assert_non_null(strstr(why.msg, "/publish/" ALLOC_ID "/1"));
 	assert_int_equal(decide(ALLOC_RUNNING, 2, KERNEL_OTHER_DEVICE, KERNEL_PUBLISHED, BOOT_ID, &why),
 			 ADOPT_FAIL);
 	assert_non_null(strstr(why.msg, "device 0:7 is mounted instead of volume vol0 (0:100)"));
+}
+
+static void what_a_unit_worked_without_is_not_mounted_again_under_it(void **state)
+{
+	struct alloc_record *record = records_make(1);
+	struct picture *picture = picture_new();
+	struct error why;
+
+	records_drive(record, ALLOC_RUNNING, 1, 1);
+	assert_true(adopt_is_missing(record, 0, picture));
+	assert_int_equal(adopt_decide(record, picture, NULL, BOOT_ID, &why), ADOPT_REMOUNT);
+	record->task.state = TASK_RECORD_RUNNING;
+	assert_int_equal(adopt_decide(record, picture, NULL, BOOT_ID, &why), ADOPT_FAIL);
+	show(picture, 0, KERNEL_PUBLISHED);
+	assert_false(adopt_is_missing(record, 0, picture));
+	picture_free(picture);
+	free(record);
 }
 
 static void a_device_is_looked_for_in_the_mount_table(void **state)
@@ -174,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_combination_of_journal_and_kernel_is_decided),
 		cmocka_unit_test(a_missing_mount_is_named),
+		cmocka_unit_test(what_a_unit_worked_without_is_not_mounted_again_under_it),
 		cmocka_unit_test(a_device_is_looked_for_in_the_mount_table),
 	};
 

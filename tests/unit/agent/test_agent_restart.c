@@ -253,7 +253,51 @@ static void a_server_of_another_cluster_is_left_alone(void **state)
 	protobuf_c_message_free_unpacked(&report->base, NULL);
 }
 
-static void a_mount_that_somebody_took_away_fails_its_allocation(void **state)
+static unsigned int receipts_of(const struct world *w)
+{
+	return w->server.claims[0].receipts + w->server.claims[1].receipts;
+}
+
+static unsigned int receipts_expected;
+
+static bool is_mounted_again_and_told(struct world *w)
+{
+	return fake_helper_mount(&w->fake, "", ALLOC_A, 0) && fake_helper_mount(&w->fake, "", ALLOC_A, 1) &&
+	       receipts_of(w) >= receipts_expected;
+}
+
+static void a_mount_that_somebody_took_away_is_made_again_under_its_claim(void **state)
+{
+	struct world *w = *state;
+
+	for (unsigned int slots = 1; slots <= 3; slots++) {
+		unsigned int published;
+
+		if (slots == 1)
+			start_with_a(w, 2);
+		WORLD_UNTIL(w, all_is_acknowledged);
+		published = done(w, MH_OP_PUBLISH);
+		receipts_expected = receipts_of(w) + (slots == 3 ? 2 : 1);
+		world_kill_agent(w);
+		for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
+			if (str_eq(w->fake.state->mounts[i].alloc, ALLOC_A) &&
+			    (slots >> w->fake.state->mounts[i].slot & 1) != 0)
+				w->fake.state->mounts[i].is_used = false;
+		}
+		world_start_agent(w);
+		WORLD_UNTIL(w, is_mounted_again_and_told);
+		WORLD_UNTIL(w, all_is_acknowledged);
+		assert_int_equal(done(w, MH_OP_PUBLISH) - published, slots == 3 ? 2 : 1);
+		assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
+		assert_int_equal(w->server.n_claims, 2);
+		assert_int_equal(done(w, MH_OP_UNPUBLISH), 0);
+	}
+	stop_a(w);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_COMPLETE);
+	expect_nothing_mounted(w);
+}
+
+static void where_something_else_is_mounted_the_allocation_fails(void **state)
 {
 	struct world *w = *state;
 
@@ -262,10 +306,13 @@ static void a_mount_that_somebody_took_away_fails_its_allocation(void **state)
 	world_kill_agent(w);
 	for (size_t i = 0; i < FAKE_MOUNTS_MAX; i++) {
 		if (str_eq(w->fake.state->mounts[i].alloc, ALLOC_A) && w->fake.state->mounts[i].slot == 1)
-			w->fake.state->mounts[i].is_used = false;
+			w->fake.state->mounts[i].minor += 50;
 	}
 	world_start_agent(w);
-	expect_failed_and_undone(w, STATUS_ABORTED, "vol1 is no longer mounted");
+	WORLD_UNTIL(w, a_ended);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			       "is mounted instead of volume vol1"));
 }
 
 static void after_a_reboot_the_allocation_is_lost_and_nothing_is_touched(void **state)
@@ -543,7 +590,8 @@ int main(void)
 		TEST(the_claim_of_an_allocation_at_work_is_not_released),
 		TEST(a_server_that_is_away_changes_nothing),
 		TEST(a_server_of_another_cluster_is_left_alone),
-		TEST(a_mount_that_somebody_took_away_fails_its_allocation),
+		TEST(a_mount_that_somebody_took_away_is_made_again_under_its_claim),
+		TEST(where_something_else_is_mounted_the_allocation_fails),
 		TEST(after_a_reboot_the_allocation_is_lost_and_nothing_is_touched),
 		TEST(without_a_helper_nothing_is_claimed_and_with_it_work_goes_on),
 		cmocka_unit_test(a_helper_that_dies_at_any_operation_loses_nothing),

@@ -422,6 +422,7 @@ static void events_are_taken_in_their_phases_only(void **state)
 		/* new, claiming, mounting (volume 0 claimed), running, stopping (claimed), stopped */
 		[ALLOC_EVENT_CLAIM] = "y-y---", /* claiming already: no change */
 		[ALLOC_EVENT_CLAIMED] = "-y--y-",    [ALLOC_EVENT_MOUNTED] = "--y-y-",
+		[ALLOC_EVENT_UNMOUNTED] = "---y--", /* in others nothing is published here */
 		[ALLOC_EVENT_TASK_START] = "yyy---", [ALLOC_EVENT_TASK_RUNS] = "yyyy--", /* being started */
 		[ALLOC_EVENT_TASK_ENDED] = "yyyyy-", [ALLOC_EVENT_RUN] = "yyy---",
 		[ALLOC_EVENT_FAIL] = "yyyy--",	     [ALLOC_EVENT_STOP] = "yyyy--",
