@@ -436,7 +436,7 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 {
 	struct agent *agent = userdata;
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2]};
+	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2], problems[3]};
 	const struct report_facts facts = {
 		.version = HOLDFAST_VERSION,
 		.node_id = agent->config->node_id,
@@ -474,8 +474,16 @@ const struct local_handlers agent_local_handlers = {
 	.drain = take_drain,
 };
 
+static int64_t clock_skew_ms(void *userdata)
+{
+	const struct agent *agent = userdata;
+
+	return session_info(agent->session)->clock_skew_ms;
+}
+
 void agent_fill_env(struct agent *agent, struct runner_env *env)
 {
+	env->clock_skew_ms = clock_skew_ms;
 	env->on_status = on_alloc_status;
 	env->on_receipt = on_receipt;
 	env->on_release_error = on_release_error;

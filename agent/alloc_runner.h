@@ -28,6 +28,8 @@ struct runner_env {
 	const char *node_id;
 	const char *boot_id;
 	uint64_t claim_timeout_us;
+	/* by which this clock is ahead of the server's; below 0: behind */
+	int64_t (*clock_skew_ms)(void *userdata);
 	/* the allocation's status has changed, and durably */
 	void (*on_status)(const struct alloc *alloc, void *userdata);
 	/* a receipt is durable and among the receipts */

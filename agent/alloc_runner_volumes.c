@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/node.h"
 
 #include <assert.h>
 #include <string.h>
@@ -116,19 +117,40 @@ static bool wants_new_ticket(struct alloc_runner *runner, const struct error *er
 	return true;
 }
 
+/* The helper says of a refusal no more than that it is one; a ticket that expires by this clock as soon as it
+ * has come says why. */
+static void explain_clock(struct alloc_runner *runner, const struct error *err, struct error *ret)
+{
+	const struct volume_record *volume = &runner->record->volumes[runner->volume];
+	int64_t skew_ms = runner->env->clock_skew_ms(runner->env->userdata);
+	char text[NODE_CLOCK_TEXT_SIZE];
+
+	*ret = *err;
+	if (err->status == STATUS_PERMISSION_DENIED && node_clock_is_off(skew_ms) &&
+	    volume_record_ticket_expired(volume, clock_realtime_ms()))
+		(void)error_prefix(
+			ret,
+			"this node's clock is %s the server's, so that the ticket has expired as it "
+			"comes; set the clock that is wrong (chronyc makestep)",
+			node_clock_text(skew_ms, text));
+}
+
 static void on_mounted(const struct volume_mounted *mounted, const struct error *err, void *userdata)
 {
 	struct alloc_runner *runner = userdata;
+	struct error why;
 
 	runner_end_op(runner);
 	if (mounted)
 		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_MOUNTED,
 							   .volume = runner->volume,
 							   .mounted = mounted});
-	else if (runner->record->phase == ALLOC_STOPPING || wants_new_ticket(runner, err))
+	else if (runner->record->phase == ALLOC_STOPPING || wants_new_ticket(runner, err)) {
 		runner_advance(runner);
-	else
-		runner_fail(runner, err);
+	} else {
+		explain_clock(runner, err, &why);
+		runner_fail(runner, &why);
+	}
 }
 
 static int on_news_due(sd_event_source *source, uint64_t usec, void *userdata);

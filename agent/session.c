@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "log/log.h"
+#include "model/node.h"
 #include "model/pb.h"
 
 #include <errno.h>
@@ -32,6 +34,7 @@ struct session {
 	bool sends_statuses; /* the last hello was short */
 	uint64_t heartbeat_us;
 	uint64_t sent_us;	/* monotonic: the last message up */
+	int64_t hello_ms;	/* when hello was sent */
 	sd_event_source *timer; /* of the state: next attempt, welcome deadline, heartbeat */
 	struct session_info info;
 };
@@ -130,11 +133,34 @@ static void on_open(struct rpc_stream *stream, void *userdata)
 		lose(session, &err);
 		return;
 	}
+	session->hello_ms = hello->clock_ms = clock_realtime_ms();
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = hello;
 	session->state = SESSION_GREETED;
 	send_up(session, &up);
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
+}
+
+/* The server has read its clock between hello and welcome: beyond these two the clocks differ, however long
+ * the way was. A server that says no time is an older one. */
+static void take_clock(struct session *session, int64_t server_ms)
+{
+	bool was_off = node_clock_is_off(session->info.clock_skew_ms);
+	int64_t now_ms = clock_realtime_ms();
+	char text[NODE_CLOCK_TEXT_SIZE];
+	int64_t skew_ms = 0;
+
+	if (server_ms > now_ms)
+		skew_ms = now_ms - server_ms;
+	else if (server_ms != 0 && server_ms < session->hello_ms)
+		skew_ms = session->hello_ms - server_ms;
+	session->info.clock_skew_ms = skew_ms;
+	if (node_clock_is_off(skew_ms) && !was_off)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "session"},
+			"this node's clock is %s the server's; tickets expire by this one. Set the one that "
+			"is "
+			"wrong (chronyc makestep), and restart that program",
+			node_clock_text(skew_ms, text));
 }
 
 static enum status take_welcome(struct session *session, const session_down *down, struct error *err)
@@ -162,6 +188,7 @@ static enum status take_welcome(struct session *session, const session_down *dow
 			    err);
 	if (status != STATUS_OK)
 		return status;
+	take_clock(session, welcome->clock_ms);
 	session->state = SESSION_UP;
 	session->info.is_up = true;
 	session->info.since_ms = clock_realtime_ms();

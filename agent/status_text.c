@@ -57,6 +57,20 @@ static bool put_expiry(const struct agent *agent, char ret[static AGENT_PROBLEM_
 	return true;
 }
 
+static bool put_clock(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	const int64_t skew_ms = session_info(agent->session)->clock_skew_ms;
+	char text[NODE_CLOCK_TEXT_SIZE];
+
+	if (!node_clock_is_off(skew_ms))
+		return false;
+	(void)str_format(ret, AGENT_PROBLEM_SIZE,
+			 "this node's clock is %s the server's, as of the last welcome: set the one that is "
+			 "wrong (chronyc makestep)",
+			 node_clock_text(skew_ms, text));
+	return true;
+}
+
 void agent_note_certificate(struct agent *agent)
 {
 	char warning[AGENT_PROBLEM_SIZE];
@@ -77,6 +91,8 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "the last reload kept what there was: %s",
 				 agent->reload_error.msg);
 	if (put_expiry(agent, ret[n]))
+		n++;
+	if (put_clock(agent, ret[n]))
 		n++;
 	if (plugins_lack_folder(agent->plugins))
 		(void)str_format(

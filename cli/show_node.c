@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "model/node.h"
 #include "rpc/pbjson_word.h"
 
 #include <inttypes.h>
@@ -93,6 +94,7 @@ enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error
 {
 	int64_t now_ms = clock_realtime_ms();
 	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
+	char skew[NODE_CLOCK_TEXT_SIZE], clock[NODE_CLOCK_TEXT_SIZE + 64];
 
 	if (!node)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no node");
@@ -108,6 +110,11 @@ enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error
 	print_field("boot ID", node->boot_id);
 	print_field("agent", node->agent_version);
 	print_field("kernel", node->kernel);
+	if (node_clock_is_off(node->clock_skew_ms)) {
+		(void)str_format(clock, sizeof(clock), "%s the server's: set the one that is wrong",
+				 node_clock_text(node->clock_skew_ms, skew));
+		print_field("clock", clock);
+	}
 	print_field("seen", age_text(node->last_seen_ms, now_ms, age));
 	if (node->disconnected_ms)
 		print_field("disconnected for", age_text(node->disconnected_ms, now_ms, age));

@@ -45,6 +45,9 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	one(to, "sessions_silent_total", "counter",
 	    "Sessions ended because nothing was heard of their node for three heartbeats.",
 	    server->silence.n_ended);
+	one(to, "nodes_clock_off", "gauge",
+	    "Nodes whose clock was 10 seconds or more away from the server's when they connected.",
+	    state->n_nodes_clock_off);
 	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
 	one(to, "nodes_draining", "gauge", "Nodes whose drain is under way.", state->n_nodes_draining);
 }

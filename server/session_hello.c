@@ -123,6 +123,21 @@ static enum status check_boot(struct session *session, const struct node_entry *
 	return STATUS_OK;
 }
 
+/* Once, when it goes wrong: the node says hello often. An agent that says no time is an older one. */
+static void take_clock(const Holdfast__V1__SessionHello *hello, struct node *node)
+{
+	bool was_off = node_clock_is_off(node->clock_skew_ms);
+	char text[NODE_CLOCK_TEXT_SIZE];
+
+	node->clock_skew_ms = hello->clock_ms != 0 ? hello->clock_ms - clock_realtime_ms() : 0;
+	if (node_clock_is_off(node->clock_skew_ms) && !was_off)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session"},
+			"the clock of node %s is %s the server's; tickets expire by the node's. Set the one "
+			"that "
+			"is wrong (chronyc makestep), and restart that program",
+			node->id, node_clock_text(node->clock_skew_ms, text));
+}
+
 static void node_from_hello(const struct session *session, const Holdfast__V1__SessionHello *hello,
 			    const char *boot_id, const struct node *current, struct node *ret)
 {
@@ -135,6 +150,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	ret->status = NODE_READY;
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';
+	take_clock(hello, ret);
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
 	if (ret->create_time_ms == 0)
 		ret->create_time_ms = ret->modify_time_ms;

@@ -109,6 +109,7 @@ void session_welcome(struct session *session)
 	welcome.cluster = session->server->config.cluster;
 	welcome.heartbeat_ms = heartbeat_ms(session->server);
 	session->heartbeat_us = welcome.heartbeat_ms * USEC_PER_MSEC;
+	welcome.clock_ms = clock_realtime_ms();
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;
 	send_down(session, &down);

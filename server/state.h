@@ -189,7 +189,7 @@ struct state {
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_allocs_by[CLIENT_N];
-	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down;
+	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
 };
 
 void state_init(struct state *state);

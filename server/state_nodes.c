@@ -80,6 +80,8 @@ static void count_node(struct state *state, const struct node *node, int change)
 		state->n_nodes_draining += (size_t)change;
 	if (node->status == NODE_DOWN)
 		state->n_nodes_down += (size_t)change;
+	if (node_clock_is_off(node->clock_skew_ms))
+		state->n_nodes_clock_off += (size_t)change;
 }
 
 void state_list_absent(struct state *state, struct node_entry *node)
@@ -154,6 +156,7 @@ void state_delete_node(struct state *state, struct node_entry *entry)
 	entry->node.status = NODE_STATUS_UNSPECIFIED;
 	entry->node.ineligible = false;
 	entry->node.drain = (struct drain){0};
+	entry->node.clock_skew_ms = 0;
 	list_unreported(state, entry, false);
 	state->n_nodes -= node_is_registered(entry);
 	if (entry->session)

@@ -1,5 +1,6 @@
 #include "model/node.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <string.h>
@@ -36,6 +37,24 @@ void node_end_boot(struct node *node, int64_t now_ms)
 	*newest = (struct past_boot){.ended_ms = now_ms};
 	memcpy(newest->id, node->boot_id, sizeof(newest->id));
 	node->n_past_boots = kept + 1;
+}
+
+bool node_clock_is_off(int64_t skew_ms)
+{
+	return skew_ms >= NODE_CLOCK_SKEW_WARN_MS || skew_ms <= -NODE_CLOCK_SKEW_WARN_MS;
+}
+
+const char *node_clock_text(int64_t skew_ms, char ret[static NODE_CLOCK_TEXT_SIZE])
+{
+	uint64_t size_ms = skew_ms < 0 ? -(uint64_t)skew_ms : (uint64_t)skew_ms;
+	char text[CLOCK_TEXT_SIZE];
+
+	if (size_ms > UINT64_MAX / USEC_PER_MSEC)
+		size_ms = UINT64_MAX / USEC_PER_MSEC;
+	(void)str_format(ret, NODE_CLOCK_TEXT_SIZE, "%s %s",
+			 clock_format_duration(size_ms * USEC_PER_MSEC, text),
+			 skew_ms < 0 ? "behind" : "ahead of");
+	return ret;
 }
 
 bool node_is_draining(const struct node *node)

@@ -12,6 +12,8 @@ enum {
 	NODE_TEXT_MAX = 127,
 	NODE_HEALTH_MAX = 511, /* names plugin, socket and call before the reason */
 	NODE_REASON_MAX = 255,
+	NODE_CLOCK_SKEW_WARN_MS = 10000,
+	NODE_CLOCK_TEXT_SIZE = 64,
 	NODE_PAST_BOOTS_MAX = 8,
 	TOPOLOGY_SEGMENTS_MAX = 8,
 	TOPOLOGY_TEXT_MAX = 63,
@@ -117,6 +119,8 @@ struct node {
 	int64_t disconnected_ms; /* since when it has no session; 0: it has one */
 	char disconnect_reason[NODE_REASON_MAX +
 			       1]; /* why the server ended its last session; empty: it did not */
+	int64_t clock_skew_ms;	   /* by how much its clock was ahead of the server's at its hello; below 0:
+				      behind */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -144,6 +148,12 @@ int64_t node_past_boot(const struct node *node, const char *boot_id);
 /** The current boot is over: it can never connect again. Of more than NODE_PAST_BOOTS_MAX the oldest is
  * forgotten. A repeat changes nothing. */
 void node_end_boot(struct node *node, int64_t now_ms);
+
+/** Is a clock that is so far ahead (below 0: behind) worth a warning? */
+bool node_clock_is_off(int64_t skew_ms);
+
+/** "2m ahead of", "15s behind". Returns @ret. */
+const char *node_clock_text(int64_t skew_ms, char ret[static NODE_CLOCK_TEXT_SIZE]);
 
 /** Is it being drained, and not done? */
 bool node_is_draining(const struct node *node);

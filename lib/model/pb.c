@@ -335,6 +335,7 @@ static const struct field_map node_fields[] = {
 	LIST(struct node, "past_boots", past_boots, n_past_boots, &past_boot_map),
 	NUMBER(struct node, disconnected_ms),
 	TEXT(struct node, disconnect_reason),
+	NUMBER(struct node, clock_skew_ms),
 	NUMBER(struct node, last_seen_ms),
 	NUMBER(struct node, create_time_ms),
 	NUMBER(struct node, modify_time_ms),

@@ -62,6 +62,7 @@ struct model_server {
 	uint32_t heartbeat_ms; /* told by welcome; 0: SESSION_HEARTBEAT_FAST_MS */
 	bool other_boot;       /* claims are granted for another boot than the node's */
 	int64_t ticket_ttl_ms;
+	int64_t clock_ms;	    /* its clock is so far ahead of the agent's; below 0: behind */
 	size_t foreign_ticket_size; /* of another version, for grants and orders to release; 0: none is */
 	enum source_class class;    /* of every volume */
 	bool is_csi;		    /* every volume is of plugin MODEL_PLUGIN, with MODEL_SECRET */
@@ -73,6 +74,8 @@ struct model_server {
 	bool picture_complete;
 	unsigned int hello_allocs;
 	unsigned int hello_plugins;
+	int64_t hello_clock_ms;
+	char hello_machine[65];
 	unsigned int fingerprints; /* messages of their own */
 	/* as last said, in a hello or a message of its own */
 	struct node_plugin plugins[NODE_PLUGINS_MAX];

@@ -1,3 +1,4 @@
+#include "agent_parts.h"
 #include "scenario.h"
 
 #include "base/clock.h"
@@ -346,6 +347,58 @@ static void a_second_refusal_is_final(void **state)
 	assert_int_equal(w->server.claim_calls, 2);
 }
 
+static const char *problem_with_the_clock(struct world *w, char problems[][AGENT_PROBLEM_SIZE])
+{
+	size_t n = agent_problems(w->agent, problems);
+
+	for (size_t i = 0; i < n; i++)
+		if (strstr(problems[i], "clock"))
+			return problems[i];
+	return NULL;
+}
+
+static void a_refusal_that_a_wrong_clock_explains_says_so(void **state)
+{
+	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	struct world *w = *state;
+
+	w->server.clock_ms = -200000;
+	w->server.ticket_ttl_ms = -80000; /* granted for two minutes by the server's clock */
+	w->fake.state->refuse_stage = 2;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			       "this node's clock is 3m20s ahead of the server's"));
+	assert_non_null(problem_with_the_clock(w, problems));
+	assert_true(w->server.hello_clock_ms != 0);
+}
+
+static void a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks(void **state)
+{
+	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	struct world *w = *state;
+
+	w->server.clock_ms = -200000; /* and the ticket is good all the same */
+	w->fake.state->refuse_stage = 1;
+	world_start_agent(w);
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc), "clock"));
+	assert_non_null(strstr(problem_with_the_clock(w, problems), "ahead of"));
+}
+
+static void clocks_that_agree_are_no_problem(void **state)
+{
+	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	struct world *w = *state;
+
+	world_start_agent(w);
+	WORLD_UNTIL(w, two_heartbeats);
+	assert_null(problem_with_the_clock(w, problems));
+}
+
 static void a_stage_that_is_refused_undoes_what_was_done(void **state)
 {
 	struct world *w = *state;
@@ -458,6 +511,9 @@ int main(void)
 		TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words),
 		TEST(an_expired_ticket_is_renewed_once),
 		TEST(a_second_refusal_is_final),
+		TEST(a_refusal_that_a_wrong_clock_explains_says_so),
+		TEST(a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks),
+		TEST(clocks_that_agree_are_no_problem),
 		TEST(a_stage_that_is_refused_undoes_what_was_done),
 		TEST(a_publish_that_is_refused_undoes_the_stage),
 		TEST(a_publish_weaker_than_asked_for_is_undone),

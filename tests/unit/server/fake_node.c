@@ -86,6 +86,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
 		node->welcomed = true;
 		node->heartbeat_ms = down->welcome->heartbeat_ms;
+		node->welcome_clock_ms = down->welcome->clock_ms;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN:
 		node->runs++;
@@ -251,6 +252,7 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	struct fingerprint fingerprint;
 	char version[256] = "";
+	char machine[65] = "";
 	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
 
 	fake_node_open(node, id, boot_id);
@@ -258,6 +260,10 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	if (node->agent_version)
 		assert_int_equal(str_copy(version, sizeof(version), node->agent_version), 0);
 	hello.agent_version = version;
+	if (node->machine)
+		assert_int_equal(str_copy(machine, sizeof(machine), node->machine), 0);
+	hello.machine = machine;
+	hello.clock_ms = clock_realtime_ms() + node->clock_ahead_ms;
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
 	hello.plugins = node->plugins ? node->plugins : fingerprint.plugins;

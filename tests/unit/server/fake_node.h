@@ -33,6 +33,8 @@ struct fake_node {
 	char id[NODE_ID_MAX + 1];
 	char boot_id[UUID_TEXT_SIZE];
 	const char *agent_version;	    /* borrowed; NULL: says none */
+	const char *machine;		    /* borrowed; NULL: says none */
+	int64_t clock_ahead_ms;		    /* of the server's */
 	Holdfast__V1__NodePlugin **plugins; /* borrowed; what it says instead of the profile and csi below */
 	size_t n_plugins;
 	struct model_plugin
@@ -43,7 +45,8 @@ struct fake_node {
 	/* what came down since it connected */
 	bool welcomed;
 	uint32_t heartbeat_ms; /* as welcome told it */
-	int calls;	       /* to the plugin */
+	int64_t welcome_clock_ms;
+	int calls; /* to the plugin */
 	uint64_t last_call_id;
 	int runs, stops, releases, acks, forgets, reports_wanted;
 	uint64_t report_epoch;

@@ -273,6 +273,63 @@ static void the_metrics_count_sessions_that_fell_silent(void **state)
 	assert_non_null(strstr(text.data, "\nholdfast_nodes{status=\"disconnected\"} 1\n"));
 }
 
+/* Clocks. */
+
+static void expect_clock(struct fixture *f, int64_t ahead_ms, size_t n_off)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
+	Holdfast__V1__GetNodeResponse *response;
+	char line[64];
+	int64_t skew_ms;
+
+	fake_node_disconnect(&f->n1);
+	f->n1.clock_ahead_ms = ahead_ms;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	response = get_node(f, "n1", NULL);
+	assert_non_null(response);
+	skew_ms = response->node->clock_skew_ms;
+	holdfast__v1__get_node_response__free_unpacked(response, NULL);
+	assert_true(skew_ms <= ahead_ms && skew_ms > ahead_ms - 5000); /* on its way for so long at most */
+	metrics_print(f->server, &text);
+	(void)str_format(line, sizeof(line), "\nholdfast_nodes_clock_off %zu\n", n_off);
+	assert_non_null(strstr(text.data, line));
+}
+
+static void a_clock_that_is_wrong_is_seen_at_hello_and_counted(void **state)
+{
+	struct fixture *f = *state;
+	int64_t before_ms = clock_realtime_ms();
+
+	expect_clock(f, 120000, 1);
+	assert_in_range(f->n1.welcome_clock_ms, before_ms, clock_realtime_ms());
+	expect_clock(f, -120000, 1);
+	expect_clock(f, 5000, 0);
+	expect_clock(f, 120000, 1);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(node_of(f, "n1")));
+	settle(f);
+	restart(f);
+	assert_int_equal(f->server->state.n_nodes_clock_off, 1);
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	assert_int_equal(f->server->state.n_nodes_clock_off, 0);
+}
+
+static void a_clock_is_off_from_ten_seconds_on(void **state)
+{
+	char text[NODE_CLOCK_TEXT_SIZE];
+
+	(void)state;
+	assert_false(node_clock_is_off(0));
+	assert_false(node_clock_is_off(9999));
+	assert_true(node_clock_is_off(10000));
+	assert_false(node_clock_is_off(-9999));
+	assert_true(node_clock_is_off(-10000));
+	assert_true(node_clock_is_off(INT64_MIN));
+	assert_string_equal(node_clock_text(120000, text), "2m00s ahead of");
+	assert_string_equal(node_clock_text(-15000, text), "15s behind");
+	assert_non_null(strstr(node_clock_text(INT64_MIN, text), " behind"));
+}
+
 /* Boots. */
 
 static void boot_name(int i, char ret[static UUID_TEXT_SIZE])
@@ -1033,6 +1090,8 @@ int main(void)
 		SERVED(the_time_in_which_the_server_itself_was_stopped_counts_for_no_node),
 		SERVED(a_node_is_silent_by_the_interval_that_it_was_told),
 		SERVED(the_metrics_count_sessions_that_fell_silent),
+		SERVED(a_clock_that_is_wrong_is_seen_at_hello_and_counted),
+		cmocka_unit_test(a_clock_is_off_from_ten_seconds_on),
 		SERVED(a_boot_that_was_over_cannot_come_back),
 		SERVED(a_boot_is_over_as_soon_as_a_later_one_was_heard_of),
 		SERVED(eight_boots_are_remembered_and_older_ones_known_by_their_claims),
