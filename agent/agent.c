@@ -1,6 +1,7 @@
 #include "agent.h"
 
 #include "agent_parts.h"
+#include "machine.h"
 #include "wakeup.h"
 
 #include "base/cleanup.h"
@@ -44,6 +45,10 @@ static enum status read_node(struct agent *agent, struct error *err)
 	if (uname(&name) < 0)
 		return error_set(err, STATUS_INTERNAL, errno, "cannot read the kernel's version");
 	(void)str_copy(agent->kernel, sizeof(agent->kernel), name.release);
+	machine_read(agent->config->cluster, agent->machine);
+	if (agent->machine[0] == '\0')
+		log_line(LOG_WARNING,
+			 "/etc/machine-id cannot be read: the server cannot tell a clone from this node");
 	(void)str_format(agent->server, sizeof(agent->server), "%s:%u", agent->config->server.host,
 			 agent->config->server.port);
 	return STATUS_OK;

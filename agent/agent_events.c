@@ -76,6 +76,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 		.node_id = agent->config->node_id,
 		.boot_id = agent->boot_id,
 		.kernel = agent->kernel,
+		.machine = agent->machine,
 		.fingerprint = fingerprint_facts(agent),
 		.allocs = agent->allocs,
 	};

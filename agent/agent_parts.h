@@ -25,6 +25,7 @@ struct agent {
 	struct config *config; /* borrowed */
 	char boot_id[UUID_TEXT_SIZE];
 	char kernel[NODE_TEXT_MAX + 1];
+	char machine[NODE_MACHINE_MAX + 1];
 	char server[CONFIG_HOST_SIZE + 8]; /* for people */
 	struct journal *journal;
 	struct receipts *receipts;

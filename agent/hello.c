@@ -91,7 +91,8 @@ static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is
 	hello->picture_complete = allocs_is_adopted(facts->allocs);
 	if (put_text(&hello->node_id, facts->node_id) && put_text(&hello->boot_id, facts->boot_id) &&
 	    put_text(&hello->agent_version, facts->fingerprint.agent_version) &&
-	    put_text(&hello->kernel, facts->kernel) && put_allocs(hello, facts->allocs, is_short))
+	    put_text(&hello->kernel, facts->kernel) && put_text(&hello->machine, facts->machine) &&
+	    put_allocs(hello, facts->allocs, is_short))
 		return hello;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
 	return NULL;

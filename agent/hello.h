@@ -14,6 +14,7 @@ struct hello_facts {
 	const char *node_id;
 	const char *boot_id;
 	const char *kernel;
+	const char *machine;
 	struct fingerprint_facts fingerprint;
 	const struct allocs *allocs;
 };

@@ -112,6 +112,67 @@ enum status cmd_node_purge(struct invocation *inv, struct error *err)
 	return status == STATUS_OK ? purge(inv, connection, id, reason, err) : status;
 }
 
+static enum status identify(struct invocation *inv, struct connection *connection,
+			    const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
+{
+	cleanup_message Holdfast__V1__IdentifyNodeResponse *answer = NULL;
+	enum status status = connection_call(connection, nodes, "Identify", &request->base, CALL_TIMEOUT_US,
+					     (ProtobufCMessage **)(void *)&answer, err);
+
+	if (status != STATUS_OK)
+		return status;
+	if (inv->options[OPT_JSON])
+		return print_answer(&answer->base, err);
+	print_line("node %s is machine %s from now on", request->id, request->machine);
+	if (answer->n_claims == 0)
+		return STATUS_OK;
+	print_line("its former machine may still have these mounted; they stay until that is ruled out: make "
+		   "sure "
+		   "that it is off, then holdfast node attest %s VOLUME...",
+		   request->id);
+	return show_claims(answer->claims, answer->n_claims, "kept", true, err);
+}
+
+/* Without a machine, the one that was refused is meant. */
+static enum status choose_machine(struct invocation *inv, const Holdfast__V1__Node *node, char **ret,
+				  struct error *err)
+{
+	*ret = inv->n_args > 1 ? (char *)(uintptr_t)inv->args[1] : node->other_machine;
+	if ((*ret)[0] != '\0')
+		return STATUS_OK;
+	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+			 "no other machine was refused as node %s; nothing was changed", node->id);
+}
+
+enum status cmd_node_identify(struct invocation *inv, struct error *err)
+{
+	Holdfast__V1__IdentifyNodeRequest request = HOLDFAST__V1__IDENTIFY_NODE_REQUEST__INIT;
+	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	char id[PICK_ID_SIZE], question[2 * PICK_ID_SIZE + 64];
+	enum status status = value_reason(inv, OPT_REASON, &request.reason, err);
+
+	if (status == STATUS_OK)
+		status = connect_server(inv, &connection, err);
+	if (status == STATUS_OK)
+		status = pick_node(connection, inv->args[0], id, err);
+	if (status == STATUS_OK)
+		status = value_check_whole(inv, "identify", inv->args[0], id, err);
+	if (status == STATUS_OK)
+		status = get_node(connection, id, &answer, err);
+	if (status == STATUS_OK)
+		status = choose_machine(inv, answer->node, &request.machine, err);
+	if (status == STATUS_OK && !inv->options[OPT_JSON])
+		status = show_node(answer->node, inv->options[OPT_VERBOSE] != NULL, err);
+	if (status != STATUS_OK)
+		return status;
+	request.id = id;
+	(void)str_format(question, sizeof(question), "Is node %s machine %.80s from now on?", id,
+			 request.machine);
+	status = value_confirm(inv, question, err);
+	return status == STATUS_OK ? identify(inv, connection, &request, err) : status;
+}
+
 enum { NAMED_SIZE = 2 * PICK_ID_SIZE };
 
 /* The volumes that are named, "ID" or "NAMESPACE/ID". */

@@ -9,7 +9,8 @@ command_fn cmd_volume_hold, cmd_volume_link, cmd_volume_unlink;
 command_fn cmd_snapshot_create, cmd_snapshot_delete, cmd_snapshot_list;
 command_fn cmd_plugin_status;
 command_fn cmd_alloc_run, cmd_alloc_stop, cmd_alloc_status;
-command_fn cmd_node_status, cmd_node_drain, cmd_node_eligibility, cmd_node_purge, cmd_node_attest;
+command_fn cmd_node_status, cmd_node_drain, cmd_node_eligibility, cmd_node_purge, cmd_node_attest,
+	cmd_node_identify;
 command_fn cmd_agent_status, cmd_agent_drain;
 command_fn cmd_operator_status, cmd_operator_gc, cmd_operator_backup, cmd_operator_restore,
 	cmd_operator_watch;

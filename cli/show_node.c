@@ -108,6 +108,11 @@ enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error
 		show_drain(node->drain, now_ms);
 	print_field("address", node->address);
 	print_field("boot ID", node->boot_id);
+	print_field("machine", node->machine);
+	if (node->other_machine[0]) {
+		print_field("refused", node->other_machine);
+		print_field("refused as", "another machine under this name; see holdfast node identify");
+	}
 	print_field("agent", node->agent_version);
 	print_field("kernel", node->kernel);
 	if (node_clock_is_off(node->clock_skew_ms)) {

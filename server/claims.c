@@ -138,6 +138,12 @@ enum status claims_end_work(struct change *change, struct alloc_entry *alloc, in
 	return STATUS_OK;
 }
 
+/* Does a boot @boot_id of its node prove that nothing is left of it there? */
+static bool is_over_with_boot(const struct claim *claim, const char *boot_id)
+{
+	return claim_is_live(claim) && !str_eq(claim->boot_id, boot_id) && !claim->other_machine;
+}
+
 /* Ids of the node's live claims that were granted in another boot than @boot_id: freeing one may drop others
  * from the lists, as history. @ret owned by the caller. */
 static size_t claims_of_other_boots(const struct node_entry *node, const char *boot_id,
@@ -147,13 +153,13 @@ static size_t claims_of_other_boots(const struct node_entry *node, const char *b
 	size_t n = 0;
 
 	LIST_FOREACH (entry, &node->claims, of_node)
-		n += claim_is_live(&entry->claim) && !str_eq(entry->claim.boot_id, boot_id);
+		n += is_over_with_boot(&entry->claim, boot_id);
 	*ret = calloc(n + 1, sizeof(**ret));
 	if (!*ret)
 		return 0;
 	n = 0;
 	LIST_FOREACH (entry, &node->claims, of_node)
-		if (claim_is_live(&entry->claim) && !str_eq(entry->claim.boot_id, boot_id))
+		if (is_over_with_boot(&entry->claim, boot_id))
 			memcpy((*ret)[n++], entry->claim.id, UUID_TEXT_SIZE);
 	return n;
 }

@@ -24,7 +24,7 @@
 enum {
 	NODES_PER_PAGE_MAX = 1000,
 	NODES_LOOKED_AT = 4000, /* by a filter, for one page */
-	OBJECT_SIZE = 128,
+	OBJECT_SIZE = 256,
 };
 
 enum status nodes_find(struct server *server, const char *id, struct node_entry **ret, struct error *err)
@@ -431,3 +431,120 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 }
 
 DEFINE_WRITE_METHOD(nodes_handle_purge, Holdfast__V1__PurgeNodeRequest, "Nodes.Purge", handle_purge)
+
+/* Identify. */
+
+static bool add_kept(const struct node_entry *entry, Holdfast__V1__IdentifyNodeResponse *response)
+{
+	const struct claim_entry *claim;
+
+	response->claims = calloc(entry->n_live + 1, sizeof(Holdfast__V1__Claim *));
+	if (!response->claims)
+		return false;
+	LIST_FOREACH (claim, &entry->claims, of_node) {
+		if (!claim_is_live(&claim->claim) || !claim->claim.other_machine)
+			continue;
+		response->claims[response->n_claims] = claim_to_pb(&claim->claim);
+		if (!response->claims[response->n_claims])
+			return false;
+		response->n_claims++;
+	}
+	return true;
+}
+
+static void on_identified(struct server *server, void *userdata)
+{
+	cleanup_free struct reply_waiting *waiting = userdata;
+	Holdfast__V1__IdentifyNodeResponse *response = calloc(1, sizeof(*response));
+	struct node_entry *entry;
+	struct error err;
+
+	if (nodes_find(server, waiting->id, &entry, &err) != STATUS_OK) {
+		rpc_call_fail(waiting->call, &err);
+		free(response);
+		return;
+	}
+	if (response) {
+		holdfast__v1__identify_node_response__init(response);
+		response->node = nodes_view(server, entry);
+	}
+	if (response && response->node && add_kept(entry, response))
+		rpc_call_reply(waiting->call, &response->base);
+	else
+		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	protobuf_c_message_free_unpacked((ProtobufCMessage *)response, NULL);
+}
+
+static enum status check_identify(const struct node_entry *entry,
+				  const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
+{
+	const struct node *node = &entry->node;
+
+	if (request->machine[0] == '\0' ||
+	    (!str_eq(request->machine, node->machine) && !str_eq(request->machine, node->other_machine)))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"machine: node %s has shown itself as machine %s%s%s, and as no other; holdfast "
+			"node status %s shows it",
+			node->id, node->machine[0] ? node->machine : "(none)",
+			node->other_machine[0] ? " and, refused, " : "", node->other_machine, node->id);
+	if (entry->session && !str_eq(request->machine, node->machine))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the machine that node %s is so far is connected: empty it (holdfast node drain "
+			"%s), stop its agent, and say this again",
+			node->id, node->id);
+	return STATUS_OK;
+}
+
+/* What the former machine holds is kept: that another one has its name proves nothing about its mounts. */
+static void keep_claims(struct change *change, const struct node_entry *entry, int64_t now_ms)
+{
+	const struct claim_entry *claim;
+
+	LIST_FOREACH (claim, &entry->claims, of_node) {
+		struct claim kept = claim->claim;
+
+		if (!claim_is_live(&kept) || kept.other_machine || kept.state >= CLAIM_NODE_DETACHED)
+			continue;
+		kept.other_machine = true;
+		kept.modify_time_ms = now_ms;
+		change_put_claim(change, &kept);
+	}
+}
+
+static enum status handle_identify(struct server *server, struct rpc_call *call,
+				   const Holdfast__V1__IdentifyNodeRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	enum status st = access_check(server, call, ACCESS_OPERATOR_WRITE, NULL, err);
+	char detail[EVIDENCE_DETAIL_MAX + 1];
+	char object[OBJECT_SIZE];
+	struct node_entry *entry;
+
+	if (st == STATUS_OK)
+		st = nodes_find(server, request->id, &entry, err);
+	if (st == STATUS_OK)
+		st = attest_detail(server, call, "reason", request->reason, detail, err);
+	if (st == STATUS_OK)
+		st = check_identify(entry, request, err);
+	if (st != STATUS_OK)
+		return st;
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	node->modify_time_ms = clock_realtime_ms();
+	if (!str_eq(node->machine, request->machine))
+		keep_claims(&change, entry, node->modify_time_ms);
+	(void)str_copy(node->machine, sizeof(node->machine), request->machine);
+	node->other_machine[0] = '\0';
+	node->other_machine_ms = 0;
+	change_put_node(&change, node);
+	(void)str_format(object, sizeof(object), "node %s, machine %s", node->id, node->machine);
+	audit_write(server, &change, call, "Nodes.Identify", object, request->reason);
+	return change_commit_taking(server, &change, on_identified, reply_waiting_new(call, node->id), err);
+}
+
+DEFINE_WRITE_METHOD(nodes_handle_identify, Holdfast__V1__IdentifyNodeRequest, "Nodes.Identify",
+		    handle_identify)

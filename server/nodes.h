@@ -16,6 +16,7 @@ struct server;
 void nodes_handle_get(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void nodes_handle_list(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void nodes_handle_set_eligibility(struct rpc_call *call, const ProtobufCMessage *request, void *server);
+void nodes_handle_identify(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 void nodes_handle_purge(struct rpc_call *call, const ProtobufCMessage *request, void *server);
 
 /** The registered node, or STATUS_NOT_FOUND. */

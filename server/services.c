@@ -69,6 +69,7 @@ static const struct rpc_method nodes_methods[] = {
 	 WRITE(.node = RULE_NODE_FIELD, .field = "id")},
 	{.name = "Drain", .unary = drain_handle, WRITE(.node = RULE_NODE_FIELD, .field = "id")},
 	{.name = "Purge", .unary = nodes_handle_purge, WRITE(.is_word = true)},
+	{.name = "Identify", .unary = nodes_handle_identify, WRITE(.is_word = true)},
 	{.name = "Attest", .unary = attest_handle, WRITE(.is_word = true, .namespaces = "volumes")},
 };
 

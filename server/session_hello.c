@@ -1,5 +1,6 @@
 #include "allocs.h"
 #include "audit.h"
+#include "change.h"
 #include "claims.h"
 #include "drain.h"
 #include "epoch.h"
@@ -123,6 +124,63 @@ static enum status check_boot(struct session *session, const struct node_entry *
 	return STATUS_OK;
 }
 
+/* It is on record once for each machine, however often it tries. */
+static void note_other_machine(const struct session *session, const struct node_entry *entry,
+			       const char *machine, const struct error *why)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
+	struct error err;
+
+	if (!node || str_eq(entry->node.other_machine, machine))
+		return;
+	*node = entry->node;
+	str_copy_text(node->other_machine, sizeof(node->other_machine), machine);
+	node->other_machine_ms = node->modify_time_ms = clock_realtime_ms();
+	change_put_node(&change, node);
+	audit_refused(session->server, session->call, "Nodes.Session: hello", NULL, why);
+	if (change_commit(session->server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.node = node->id, .op = "session", .err = &err},
+			"cannot store which other machine came under the node's name, ignoring");
+}
+
+/* A boot of another machine proves nothing about the first one, which may still write: a clone of its disk,
+ * or its certificate on two machines. Who shows no machine may go on with the boot that is known. */
+static enum status check_machine(const struct session *session, const struct node_entry *entry,
+				 const Holdfast__V1__SessionHello *hello, struct error *err)
+{
+	const struct node *node = &entry->node;
+
+	if (hello->machine[0] != '\0' && !node_machine_is_valid(hello->machine))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the machine's digest has not its form");
+	if (node->machine[0] == '\0' || (hello->machine[0] == '\0' && str_eq(node->boot_id, hello->boot_id)))
+		return STATUS_OK;
+	if (hello->machine[0] == '\0')
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"node %s has always shown which machine it is, and does not in this new boot: "
+			"its agent must be able to read /etc/machine-id, and be no older than before",
+			node->id);
+	if (!node_machine_differs(node->machine, hello->machine))
+		return STATUS_OK;
+	(void)error_set(
+		err, STATUS_FAILED_PRECONDITION, 0,
+		"this is another machine than the one that is known as node %s: a clone of its disk, a "
+		"second machine with its certificate, or new hardware. Nothing that the first one holds "
+		"is freed. A clone gets a name, a certificate and a machine-id of its own; if this "
+		"machine is the node from now on: holdfast node identify %s --reason TEXT",
+		node->id, node->id);
+	note_other_machine(session, entry, hello->machine, err);
+	return err->status;
+}
+
+/* What is known of it does not become less. */
+static void take_machine(const Holdfast__V1__SessionHello *hello, struct node *node)
+{
+	if (strlen(hello->machine) >= strlen(node->machine))
+		str_copy_text(node->machine, sizeof(node->machine), hello->machine);
+}
+
 /* Once, when it goes wrong: the node says hello often. An agent that says no time is an older one. */
 static void take_clock(const Holdfast__V1__SessionHello *hello, struct node *node)
 {
@@ -151,6 +209,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';
 	take_clock(hello, ret);
+	take_machine(hello, ret);
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();
 	if (ret->create_time_ms == 0)
 		ret->create_time_ms = ret->modify_time_ms;
@@ -291,6 +350,8 @@ enum status session_take_hello(struct session *session, const Holdfast__V1__Sess
 	char known_boot[UUID_TEXT_SIZE];
 	enum status st = check_hello(session, hello, err);
 
+	if (st == STATUS_OK && is_known)
+		st = check_machine(session, node, hello, err);
 	if (st == STATUS_OK && is_known)
 		st = check_rival(session, node, hello->boot_id, err);
 	if (st == STATUS_OK && is_known)

@@ -118,6 +118,8 @@ enum status session_take_receipt(struct session *session, const Holdfast__V1__Cl
 	st = check_receipt(session, &entry->claim, receipt, err);
 	if (st != STATUS_OK)
 		return st;
+	if (claim_is_elsewhere(&entry->claim, session->boot_id)) /* it can say nothing of that machine */
+		return session_commit(session, &change, ack, receipt->claim_id, err);
 	receipt_event(&entry->claim, receipt, detail, &event);
 	/* its work is over where it was told to stop, though the allocation's end is told after the last of
 	 * its volumes */

@@ -74,6 +74,8 @@ void session_release_claim(struct session *session, const struct claim *claim)
 	char wire_volume[WIRE_VOLUME_SIZE];
 	struct ticket ticket;
 
+	if (claim_is_elsewhere(claim, session->boot_id))
+		return;
 	release.claim = claim_to_pb(claim);
 	if (!release.claim)
 		return; /* retried by the claim's timer */

@@ -345,3 +345,8 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 	*ret_changed = true;
 	return STATUS_OK;
 }
+
+bool claim_is_elsewhere(const struct claim *claim, const char *boot_id)
+{
+	return claim->other_machine && !str_eq(claim->boot_id, boot_id);
+}

@@ -87,8 +87,9 @@ struct claim {
 	char evidence_detail[EVIDENCE_DETAIL_MAX + 1];
 	bool sent_to_node; /* false: the grant provably never left the server */
 	enum controller_attach attach;
-	bool adopted;	  /* learned from its node after a restore */
-	bool fence_asked; /* stored before the provider is asked to cut the node off: it may have */
+	bool adopted;	    /* learned from its node after a restore */
+	bool other_machine; /* its node is another machine by now: a new boot of that one proves nothing */
+	bool fence_asked;   /* stored before the provider is asked to cut the node off: it may have */
 	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: nobody but a person says that it is detached */
 	char detach_detail[EVIDENCE_DETAIL_MAX + 1];
 	/* who said, and why, that its node is to let go without its plugin's word; empty: nobody */
@@ -137,6 +138,9 @@ enum status claim_step(struct claim *claim, const struct claim_event *event, boo
 
 /** Does the claim keep others from the volume? True in every state before CLAIM_FREED. */
 bool claim_is_live(const struct claim *claim);
+
+/** Is it held by a machine that its node is no longer? A session in @boot_id cannot speak for it. */
+bool claim_is_elsewhere(const struct claim *claim, const char *boot_id);
 
 const char *claim_state_name(enum claim_state state);
 const char *evidence_name(enum evidence evidence);

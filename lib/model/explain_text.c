@@ -90,6 +90,12 @@ static void say_evidence(struct strbuf *sb, const struct claim *claim)
 
 static void say_waiver(struct strbuf *sb, const struct claim *claim)
 {
+	if (claim->other_machine && claim->state <= CLAIM_UNPUBLISHING)
+		strbuf_printf(
+			sb,
+			"; node %s is another machine by now than the one that holds it: no receipt and no "
+			"boot of it counts, only an attestation or a fence",
+			claim->node_id);
 	if (claim->plugin_waiver[0] != '\0' && claim->state <= CLAIM_UNPUBLISHING)
 		strbuf_printf(sb, "; the node goes on without plugin %s, as an operator wants (%s)",
 			      claim->plugin_id, claim->plugin_waiver);

@@ -39,6 +39,33 @@ void node_end_boot(struct node *node, int64_t now_ms)
 	node->n_past_boots = kept + 1;
 }
 
+enum { MACHINE_PART = 32 };
+
+static bool is_part(const char *text)
+{
+	return strspn(text, "0123456789abcdef") == MACHINE_PART;
+}
+
+bool node_machine_is_valid(const char *machine)
+{
+	if (!is_part(machine))
+		return false;
+	machine += MACHINE_PART;
+	return machine[0] == '\0' ||
+	       (machine[0] == '+' && is_part(machine + 1) && machine[1 + MACHINE_PART] == '\0');
+}
+
+bool node_machine_differs(const char *a, const char *b)
+{
+	if (a[0] == '\0' || b[0] == '\0')
+		return false;
+	if (strncmp(a, b, MACHINE_PART) != 0)
+		return true;
+	a += MACHINE_PART;
+	b += MACHINE_PART;
+	return a[0] != '\0' && b[0] != '\0' && !str_eq(a, b);
+}
+
 bool node_clock_is_off(int64_t skew_ms)
 {
 	return skew_ms >= NODE_CLOCK_SKEW_WARN_MS || skew_ms <= -NODE_CLOCK_SKEW_WARN_MS;

@@ -12,6 +12,7 @@ enum {
 	NODE_TEXT_MAX = 127,
 	NODE_HEALTH_MAX = 511, /* names plugin, socket and call before the reason */
 	NODE_REASON_MAX = 255,
+	NODE_MACHINE_MAX = 65, /* two digests of 32 hexadecimal digits, "+" between */
 	NODE_CLOCK_SKEW_WARN_MS = 10000,
 	NODE_CLOCK_TEXT_SIZE = 64,
 	NODE_PAST_BOOTS_MAX = 8,
@@ -121,6 +122,9 @@ struct node {
 			       1]; /* why the server ended its last session; empty: it did not */
 	int64_t clock_skew_ms;	   /* by how much its clock was ahead of the server's at its hello; below 0:
 				      behind */
+	char machine[NODE_MACHINE_MAX + 1]; /* that its hellos have to show; empty: none was shown yet */
+	char other_machine[NODE_MACHINE_MAX + 1]; /* that was refused last; empty: none */
+	int64_t other_machine_ms;
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
@@ -148,6 +152,12 @@ int64_t node_past_boot(const struct node *node, const char *boot_id);
 /** The current boot is over: it can never connect again. Of more than NODE_PAST_BOOTS_MAX the oldest is
  * forgotten. A repeat changes nothing. */
 void node_end_boot(struct node *node, int64_t now_ms);
+
+/** "ID" or "ID+HARDWARE", each of 32 hexadecimal digits: what a hello says of its machine. */
+bool node_machine_is_valid(const char *machine);
+
+/** Are these two machines? A part that one of the two does not know says nothing. */
+bool node_machine_differs(const char *a, const char *b);
 
 /** Is a clock that is so far ahead (below 0: behind) worth a warning? */
 bool node_clock_is_off(int64_t skew_ms);

@@ -313,6 +313,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	welcome.heartbeat_ms = model->heartbeat_ms ? model->heartbeat_ms : SESSION_HEARTBEAT_FAST_MS;
 	welcome.clock_ms = clock_realtime_ms() + model->clock_ms;
 	model->hello_clock_ms = hello->clock_ms;
+	(void)snprintf(model->hello_machine, sizeof(model->hello_machine), "%s", hello->machine);
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;
 	send_down(model, &down);

@@ -75,7 +75,7 @@ struct model_server {
 	unsigned int hello_allocs;
 	unsigned int hello_plugins;
 	int64_t hello_clock_ms;
-	char hello_machine[65];
+	char hello_machine[NODE_MACHINE_MAX + 1];
 	unsigned int fingerprints; /* messages of their own */
 	/* as last said, in a hello or a message of its own */
 	struct node_plugin plugins[NODE_PLUGINS_MAX];

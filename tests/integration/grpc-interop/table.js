@@ -98,6 +98,7 @@ exports.rows = [
     code: ['OK', 'FAILED_PRECONDITION'] },
   { method: 'Nodes.Attest', ask: { id: 'n1', volumes: [{ namespace: 'default', id: 'orders' }], reason: 'test',
     dry_run: true }, code: ['OK', 'FAILED_PRECONDITION'] },
+  { method: 'Nodes.Identify', ask: { id: 'n1', machine: 'none', reason: 'test' }, code: 'FAILED_PRECONDITION' },
   { method: 'Nodes.Purge', ask: { id: 'n1' }, code: 'FAILED_PRECONDITION' },
 
   // snapshots and what the provider has

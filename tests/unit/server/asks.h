@@ -14,6 +14,7 @@ Holdfast__V1__DrainNodeResponse *drain_node(struct fixture *f, const char *id, b
 
 Holdfast__V1__NodeStatus status_of(struct fixture *f, const char *node);
 enum status set_eligible(struct fixture *f, const char *node, bool eligible, struct error *err);
+enum status identify(struct fixture *f, const char *node, const char *machine, struct error *err);
 enum status purge(struct fixture *f, const char *node, struct error *err);
 
 /** Attest for volume db (@volume NULL) or another one; @ret may be NULL. */

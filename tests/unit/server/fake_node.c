@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/node.h"
 
 #include <limits.h>
 #include <string.h>
@@ -252,7 +253,7 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	struct fingerprint fingerprint;
 	char version[256] = "";
-	char machine[65] = "";
+	char machine[NODE_MACHINE_MAX + 1] = "";
 	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
 
 	fake_node_open(node, id, boot_id);

@@ -330,6 +330,147 @@ static void a_clock_is_off_from_ten_seconds_on(void **state)
 	assert_non_null(strstr(node_clock_text(INT64_MIN, text), " behind"));
 }
 
+/* Machines. */
+
+#define ID_1 "11111111111111111111111111111111"
+#define ID_2 "22222222222222222222222222222222"
+#define HARDWARE_1 "+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define HARDWARE_2 "+bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+/* n1 says hello as @machine in @boot; the last session has ended. */
+static void come_as(struct fixture *f, const char *machine, const char *boot)
+{
+	if (f->n1.stream)
+		lose(f, &f->n1);
+	f->n1.machine = machine;
+	fake_node_connect(&f->n1, "n1", boot, NULL, 0);
+	settle(f);
+}
+
+static void expect_refused_as_another(struct fixture *f)
+{
+	assert_true(f->n1.closed);
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(f->n1.closed_message, "holdfast node identify n1"));
+}
+
+static void a_clone_is_refused_and_frees_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t index;
+
+	f->n1.machine = ID_1 HARDWARE_1;
+	take_volume(f);
+	come_as(f, ID_2, BOOT_2);
+	expect_refused_as_another(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_string_equal(node_of(f, "n1")->node.other_machine, ID_2);
+	come_as(f, ID_1 HARDWARE_2, BOOT_2); /* a disk of the same content in another machine */
+	expect_refused_as_another(f);
+	come_as(f, ID_1 HARDWARE_2, BOOT_1); /* and its memory */
+	expect_refused_as_another(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_string_equal(node_of(f, "n1")->node.other_machine, ID_1 HARDWARE_2);
+	index = node_of(f, "n1")->node.modify_index;
+	come_as(f, ID_1 HARDWARE_2, BOOT_1);
+	assert_int_equal(node_of(f, "n1")->node.modify_index, index); /* stored once */
+	restart(f);
+	come_as(f, ID_1 HARDWARE_2, BOOT_2);
+	expect_refused_as_another(f);
+	come_as(f, ID_1 HARDWARE_1, BOOT_1);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	come_as(f, ID_1 HARDWARE_1, BOOT_2); /* an honest reboot */
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+static void a_machine_is_pinned_by_the_first_hello_that_shows_one(void **state)
+{
+	struct fixture *f = *state;
+
+	come_as(f, NULL, BOOT_1); /* of a server or an agent that knows no machines */
+	assert_string_equal(node_of(f, "n1")->node.machine, "");
+	come_as(f, ID_1, BOOT_1);
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_1);
+	come_as(f, ID_1 HARDWARE_1, BOOT_1); /* it can read more than before */
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_1 HARDWARE_1);
+	come_as(f, ID_1, BOOT_1);
+	assert_true(f->n1.welcomed);
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_1 HARDWARE_1);
+	come_as(f, NULL, BOOT_1);
+	assert_true(f->n1.welcomed);
+	come_as(f, NULL, BOOT_2); /* would be taken for evidence */
+	assert_int_equal(f->n1.closed_status, STATUS_FAILED_PRECONDITION);
+	come_as(f, "no digest", BOOT_1);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+}
+
+static void a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	struct error err;
+
+	f->n1.machine = ID_1;
+	take_volume(f);
+	claim = claim_of(f, ALLOC_1);
+	assert_int_equal(identify(f, "n1", ID_2, &err), STATUS_FAILED_PRECONDITION); /* was never seen */
+	come_as(f, ID_2, BOOT_2);
+	expect_refused_as_another(f);
+	assert_int_equal(identify(f, "n1", ID_2, &err), STATUS_OK);
+	assert_string_equal(node_of(f, "n1")->node.machine, ID_2);
+	assert_string_equal(node_of(f, "n1")->node.other_machine, "");
+	come_as(f, ID_1, BOOT_1);
+	expect_refused_as_another(f);
+	come_as(f, ID_2, BOOT_2);
+	assert_true(f->n1.welcomed);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING); /* its work is lost, its mount is not known */
+	fake_node_send_released(&f->n1, &claim);
+	settle(f);
+	assert_false(f->n1.closed);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	assert_int_equal(f->n1.releases, 0); /* it is not asked for what it cannot know */
+	restart(f);
+	come_as(f, ID_2, "b0010000-0000-4000-8000-000000000003");
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	lose(f, &f->n1);
+	assert_int_equal(attest(f, "n1", "db", "the old one is scrapped", 0, false, NULL, &err), STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+}
+
+static void a_node_is_not_given_to_another_machine_while_the_first_is_connected(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	come_as(f, ID_1, BOOT_1);
+	come_as(f, ID_2, BOOT_2);
+	come_as(f, ID_1, BOOT_1);
+	assert_int_equal(identify(f, "n1", ID_2, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "is connected"));
+	assert_int_equal(identify(f, "n1", ID_1, &err), STATUS_OK); /* the first one is meant */
+	assert_string_equal(node_of(f, "n1")->node.other_machine, "");
+	assert_int_equal(identify(f, "n1", "", &err), STATUS_FAILED_PRECONDITION);
+	assert_int_equal(identify(f, "n9", ID_1, &err), STATUS_NOT_FOUND);
+}
+
+static void machines_differ_where_both_are_known(void **state)
+{
+	(void)state;
+	assert_true(node_machine_is_valid(ID_1));
+	assert_true(node_machine_is_valid(ID_1 HARDWARE_1));
+	assert_false(node_machine_is_valid(ID_1 "1"));
+	assert_false(node_machine_is_valid(ID_1 "+"));
+	assert_false(node_machine_is_valid(ID_1 HARDWARE_1 "a"));
+	assert_false(node_machine_is_valid("A1111111111111111111111111111111"));
+	assert_false(node_machine_differs(ID_1, ID_1 HARDWARE_1));
+	assert_false(node_machine_differs("", ID_1));
+	assert_true(node_machine_differs(ID_1, ID_2));
+	assert_true(node_machine_differs(ID_1 HARDWARE_1, ID_2 HARDWARE_1));
+	assert_true(node_machine_differs(ID_1 HARDWARE_1, ID_1 HARDWARE_2));
+}
+
 /* Boots. */
 
 static void boot_name(int i, char ret[static UUID_TEXT_SIZE])
@@ -1045,7 +1186,8 @@ static void a_node_with_much_work_gets_all_of_it(void **state)
 
 static void a_node_has_no_say_about_nodes(void **state)
 {
-	static const char *const methods[] = {"Get", "List", "SetEligibility", "Drain", "Purge", "Attest"};
+	static const char *const methods[] = {"Get",   "List",	 "SetEligibility", "Drain",
+					      "Purge", "Attest", "Identify"};
 	struct fixture *f = *state;
 	struct error err;
 
@@ -1092,6 +1234,11 @@ int main(void)
 		SERVED(the_metrics_count_sessions_that_fell_silent),
 		SERVED(a_clock_that_is_wrong_is_seen_at_hello_and_counted),
 		cmocka_unit_test(a_clock_is_off_from_ten_seconds_on),
+		SERVED(a_clone_is_refused_and_frees_nothing),
+		SERVED(a_machine_is_pinned_by_the_first_hello_that_shows_one),
+		SERVED(a_node_that_is_another_machine_by_now_cannot_speak_for_the_first_one),
+		SERVED(a_node_is_not_given_to_another_machine_while_the_first_is_connected),
+		cmocka_unit_test(machines_differ_where_both_are_known),
 		SERVED(a_boot_that_was_over_cannot_come_back),
 		SERVED(a_boot_is_over_as_soon_as_a_later_one_was_heard_of),
 		SERVED(eight_boots_are_remembered_and_older_ones_known_by_their_claims),

@@ -147,6 +147,8 @@ static const struct row rows[] = {
 	{"Nodes.Drain", OF_NO_OBJECT, N(NODE_WRITE), "{\"id\": \"n1\", \"cancel\": true}", BOUND_TO_N1},
 	{"Nodes.Purge", OF_NAMESPACE, N(OPERATOR_WRITE) | N(VOLUME_ATTEST), "{\"id\": \"n1\"}",
 	 .namespace = "*"},
+	{"Nodes.Identify", OF_NAMESPACE, N(OPERATOR_WRITE) | N(VOLUME_ATTEST), "{\"id\": \"n1\"}",
+	 .namespace = "*"},
 	{"Nodes.Attest", OF_NAMESPACE, N(OPERATOR_WRITE) | N(VOLUME_ATTEST),
 	 "{\"id\": \"n1\", \"dry_run\": true, \"volumes\": [{" DB "}]}"},
 	{"Nodes.Attest", OF_NAMESPACE, N(OPERATOR_WRITE) | N(VOLUME_ATTEST),

@@ -1,0 +1,8 @@
+#pragma once
+/* Which machine this is, for the server to tell a clone from it: digests that are the cluster's own. */
+
+#include "model/node.h"
+
+/** From /etc/machine-id and, where it can be read, the hardware's or hypervisor's UUID: the one that systemd
+ * hands over as a credential, since only root reads the firmware's. Empty: there is no machine-id. */
+void machine_read(const char *cluster, char ret[static NODE_MACHINE_MAX + 1]);
