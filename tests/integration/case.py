@@ -15,10 +15,11 @@ class WorldTest(unittest.TestCase):
     """A class of tests with a world of its own; each test leaves it without allocations and claims."""
 
     NODES = 2
+    SERVER_SETTINGS = ""
 
     @classmethod
     def setUpClass(cls):
-        cls.world = World(nodes=cls.NODES)
+        cls.world = World(nodes=cls.NODES, server_settings=cls.SERVER_SETTINGS)
         cls.addClassCleanup(cls.world.close)
         cls.world.open()
         cls.world.start_agents()
