@@ -109,7 +109,7 @@ void rpc_client_set_keepalive(struct rpc_client *client, uint64_t us)
 	const struct client_timing *least = &client_timing_default;
 
 	client->timing.keepalive_us = us > least->keepalive_us ? us : least->keepalive_us;
-	client->timing.silence_us = us > least->silence_us ? us : least->silence_us;
+	client->timing.silence_us = 2 * us > least->silence_us ? 2 * us : least->silence_us;
 }
 
 ProtobufCMessage *rpc_client_details(const struct rpc_client *client,

@@ -41,8 +41,8 @@ enum status rpc_client_new(sd_event *event, const struct rpc_endpoint *endpoint,
  * "callbacks never run inside". NULL is allowed. */
 void rpc_client_free(struct rpc_client *client);
 
-/** While a stream is open and the server silent for @us, it is asked for a sign, and given as long to answer;
- * from the next look on. Never less than the default of 10 s. */
+/** While a stream is open and the server silent for @us, it is asked for a sign, and given twice as long to
+ * answer; from the next look on. Never less than the default of 10 s. */
 void rpc_client_set_keepalive(struct rpc_client *client, uint64_t us);
 
 /** @response is borrowed for the duration of the call and NULL unless @status is OK; @err is NULL when OK. */

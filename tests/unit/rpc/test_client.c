@@ -1,5 +1,6 @@
 #include "stranger.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "rpc/client_internal.h"
 
@@ -365,6 +366,18 @@ static void a_server_that_is_no_http2_server_is_said_to_be_none(void **state)
 	(void)close(chatty.fd);
 }
 
+static void a_silent_server_is_given_longer_the_rarer_heartbeats_are(void **state)
+{
+	static const uint64_t rows[][3] = {{1, 10, 10}, {5, 10, 10}, {10, 10, 20}, {20, 20, 40}, {5, 10, 10}};
+	struct world *world = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		rpc_client_set_keepalive(world->client, rows[i][0] * USEC_PER_SEC);
+		assert_int_equal(world->client->timing.keepalive_us, rows[i][1] * USEC_PER_SEC);
+		assert_int_equal(world->client->timing.silence_us, rows[i][2] * USEC_PER_SEC);
+	}
+}
+
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 static void a_long_farewell_is_cut(void **state)
@@ -387,6 +400,7 @@ static void a_long_farewell_is_cut(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+	WORLD_TEST(a_silent_server_is_given_longer_the_rarer_heartbeats_are),
 	WORLD_TEST(requests_look_as_every_server_wants_them),
 	WORLD_TEST(odd_answers_become_errors_that_say_what_was_odd),
 	WORLD_TEST(a_long_farewell_is_cut),
