@@ -354,18 +354,19 @@ static const char *text_of(const ProtobufCMessage *message, const char *path)
 	return message ? text_of(message, path + n + 1) : "";
 }
 
-static bool is_word(const struct rpc_rule *rule, const ProtobufCMessage *request)
+static bool attests(const struct rpc_rule *rule, const ProtobufCMessage *request)
 {
-	for (size_t i = 0; i < RULE_WORDS_MAX && rule->words[i]; i++)
-		if (text_of(request, rule->words[i])[0] != '\0')
+	for (size_t i = 0; i < RULE_ATTEST_FIELDS_MAX && rule->attest_fields[i]; i++)
+		if (text_of(request, rule->attest_fields[i])[0] != '\0')
 			return true;
-	return rule->is_word;
+	return rule->attests;
 }
 
-/* The right to give one's word, in each namespace that the request is about. One that is about no namespace
+/* The right to attest, in each namespace that the request is about. One that is about no namespace
  * is about all: a rule for "*" is wanted, which alone fits that name. */
-static enum status check_word(struct server *server, const struct rpc_call *call, const struct rpc_rule *rule,
-			      const ProtobufCMessage *request, struct error *err)
+static enum status check_attest(struct server *server, const struct rpc_call *call,
+				const struct rpc_rule *rule, const ProtobufCMessage *request,
+				struct error *err)
 {
 	const char *path = rule->namespaces;
 	const ProtobufCFieldDescriptor *field = path ? field_of(request, path) : NULL;
@@ -447,8 +448,8 @@ enum status access_gate(struct rpc_call *call, const char *service, const struct
 
 	assert(rule);
 	st = check_node(server, call, rule, request, err);
-	if (st == STATUS_OK && request && is_word(rule, request))
-		st = check_word(server, call, rule, request, err);
+	if (st == STATUS_OK && request && attests(rule, request))
+		st = check_attest(server, call, rule, request, err);
 	if (st != STATUS_OK && rule->is_write) {
 		(void)str_format(what, sizeof(what), "%s.%s", service, method->name);
 		audit_refused(server, call, what, NULL, err);

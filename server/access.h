@@ -66,7 +66,7 @@ enum access_right {
 	ACCESS_JOB_SUBMIT,	/* submit-job: run and stop allocations */
 	ACCESS_PLUGIN_REGISTER, /* csi-register-plugin: run allocations that are plugins */
 	ACCESS_UNIT_RUN,	/* alloc-run-unit: run allocations that start a unit of their node */
-	ACCESS_VOLUME_ATTEST,	/* csi-attest-volume: give one's word in place of a node's or a provider's */
+	ACCESS_VOLUME_ATTEST,	/* csi-attest-volume: attest in place of a node's or a provider's evidence */
 	ACCESS_PLUGIN_LIST,	/* the rights from here on are not of a namespace */
 	ACCESS_PLUGIN_READ,
 	ACCESS_NODE_READ,
@@ -92,7 +92,7 @@ enum rule_node {
 	RULE_NODE_ALLOC,  /* that of the allocation that the field names */
 };
 
-enum { RULE_WORDS_MAX = 4 };
+enum { RULE_ATTEST_FIELDS_MAX = 4 };
 
 /* In the row of each method: what is asked of its callers before its handler runs, which checks the rights
  * over the objects that it finds. */
@@ -103,8 +103,8 @@ struct rpc_rule {
 
 	/* A request that ends in evidence of a person needs ACCESS_VOLUME_ATTEST: always, or when one of
 	 * these fields is not empty. */
-	bool is_word;
-	const char *words[RULE_WORDS_MAX];
+	bool attests;
+	const char *attest_fields[RULE_ATTEST_FIELDS_MAX];
 	const char *namespaces; /* field with the namespace, or with VolumeRefs; NULL: it is about all */
 };
 

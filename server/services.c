@@ -48,7 +48,7 @@ static const struct rpc_method volumes_methods[] = {
 	{.name = "Detach",
 	 .unary = volumes_handle_detach,
 	 WRITE(.node = RULE_NODE_FIELD, .field = "node_id",
-	       .words = {"attest_reason", "fence_reason", "without_plugin_reason"},
+	       .attest_fields = {"attest_reason", "fence_reason", "without_plugin_reason"},
 	       .namespaces = "namespace")},
 	{.name = "Create", .unary = volumes_handle_create, WRITE()},
 	{.name = "Delete", .unary = volumes_handle_delete, WRITE()},
@@ -68,9 +68,9 @@ static const struct rpc_method nodes_methods[] = {
 	 .unary = nodes_handle_set_eligibility,
 	 WRITE(.node = RULE_NODE_FIELD, .field = "id")},
 	{.name = "Drain", .unary = drain_handle, WRITE(.node = RULE_NODE_FIELD, .field = "id")},
-	{.name = "Purge", .unary = nodes_handle_purge, WRITE(.is_word = true)},
-	{.name = "Identify", .unary = nodes_handle_identify, WRITE(.is_word = true)},
-	{.name = "Attest", .unary = attest_handle, WRITE(.is_word = true, .namespaces = "volumes")},
+	{.name = "Purge", .unary = nodes_handle_purge, WRITE(.attests = true)},
+	{.name = "Identify", .unary = nodes_handle_identify, WRITE(.attests = true)},
+	{.name = "Attest", .unary = attest_handle, WRITE(.attests = true, .namespaces = "volumes")},
 };
 
 static const struct rpc_method plugins_methods[] = {
