@@ -1,7 +1,8 @@
 /* Claims per second of a running claim server, over TLS, as a node makes them, with 1, 10 and 64 outstanding,
- * against durable single-row commits of plain sqlite and against transactions of an etcd, over TLS as well,
- * on the same disk. Rounds are interleaved; ratios are what counts. Beside them it tells the time of
- * processors that one operation takes: of the server's event loop, of its other threads, and of this client.
+ * against durable single-row commits of plain sqlite and against transactions of an etcd, over TLS as well
+ * and, with 64, in the clear over a unix socket, on the same disk. Rounds are interleaved; ratios are what
+ * counts. Beside them it tells the time of processors that one operation takes: of the server's event loop,
+ * of its other threads, and of this client.
  *
  *   bench_claims DEV_DIR NODE FOLDER SERVER_PID
  *
@@ -26,6 +27,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
 	ROUNDS = 5,
@@ -336,7 +338,23 @@ static double median(double *values)
 	return values[ROUNDS / 2];
 }
 
-enum way { PLAIN, CLAIMS_AT_1, CLAIMS_AT_10, CLAIMS_AT_64, ETCD_AT_1, ETCD_AT_10, ETCD_AT_64, WAY_N };
+enum way {
+	PLAIN,
+	CLAIMS_AT_1,
+	CLAIMS_AT_10,
+	CLAIMS_AT_64,
+	ETCD_AT_1,
+	ETCD_AT_10,
+	ETCD_AT_64,
+	ETCD_CLEAR_AT_64,
+	WAY_N
+};
+
+/* What is compared with. */
+struct others {
+	sqlite3 *db;
+	struct etcd *etcd, *etcd_clear; /* NULL: there is none on this machine */
+};
 
 static const struct {
 	const char *name;
@@ -349,6 +367,7 @@ static const struct {
 	[ETCD_AT_1] = {"etcd_per_s_1", CLAIMS_1, 1},
 	[ETCD_AT_10] = {"etcd_per_s_10", CLAIMS_10, 10},
 	[ETCD_AT_64] = {"etcd_per_s_64", CLAIMS_64, 64},
+	[ETCD_CLEAR_AT_64] = {"etcd_clear_per_s_64", CLAIMS_64, 64},
 };
 
 static const struct {
@@ -361,15 +380,22 @@ static const struct {
 	{"ratio_etcd_1", CLAIMS_AT_1, ETCD_AT_1},
 	{"ratio_etcd_10", CLAIMS_AT_10, ETCD_AT_10},
 	{"ratio_etcd_64", CLAIMS_AT_64, ETCD_AT_64},
+	{"ratio_etcd_clear_64", CLAIMS_AT_64, ETCD_CLEAR_AT_64},
 };
 
-static double run_way(struct bench *b, sqlite3 *db, struct etcd *etcd, enum way way, int *next)
+static struct etcd *etcd_of(const struct others *others, enum way way)
 {
+	return way == ETCD_CLEAR_AT_64 ? others->etcd_clear : others->etcd;
+}
+
+static double run_way(struct bench *b, const struct others *others, enum way way, int *next)
+{
+	struct etcd *etcd = etcd_of(others, way);
 	int from = *next;
 
 	switch (way) {
 	case PLAIN:
-		return plain_sqlite(db);
+		return plain_sqlite(others->db);
 	case CLAIMS_AT_1:
 	case CLAIMS_AT_10:
 	case CLAIMS_AT_64:
@@ -378,6 +404,7 @@ static double run_way(struct bench *b, sqlite3 *db, struct etcd *etcd, enum way 
 	case ETCD_AT_1:
 	case ETCD_AT_10:
 	case ETCD_AT_64:
+	case ETCD_CLEAR_AT_64:
 		return etcd ? etcd_transactions(etcd, ways[way].n, ways[way].width, VALUE_SIZE) : 0;
 	case WAY_N:
 		break;
@@ -393,20 +420,22 @@ struct cost {
 };
 
 /* The process that does the work of @way; 0: this one. */
-static pid_t process_of(const struct bench *b, const struct etcd *etcd, enum way way)
+static pid_t process_of(const struct bench *b, const struct others *others, enum way way)
 {
+	const struct etcd *etcd = etcd_of(others, way);
+
 	if (way >= ETCD_AT_1)
 		return etcd ? etcd_pid(etcd) : 0;
 	return way == PLAIN ? 0 : b->server;
 }
 
-static double run_and_cost(struct bench *b, sqlite3 *db, struct etcd *etcd, enum way way, int *next,
+static double run_and_cost(struct bench *b, const struct others *others, enum way way, int *next,
 			   struct cost *ret)
 {
-	pid_t pid = process_of(b, etcd, way);
+	pid_t pid = process_of(b, others, way);
 	struct cpu theirs = cpu_used(pid);
 	struct cpu ours = cpu_used(getpid());
-	double rate = run_way(b, db, etcd, way, next);
+	double rate = run_way(b, others, way, next);
 	struct cpu theirs_after = cpu_used(pid);
 
 	ret->loop_us = (theirs_after.main_us - theirs.main_us) / ways[way].n;
@@ -447,7 +476,7 @@ static void print_costs(struct cost (*costs)[ROUNDS])
 	}
 }
 
-static void measure(struct bench *b, sqlite3 *db, struct etcd *etcd)
+static void measure(struct bench *b, const struct others *others)
 {
 	double rates[WAY_N][ROUNDS];
 	struct cost costs[WAY_N][ROUNDS];
@@ -456,7 +485,7 @@ static void measure(struct bench *b, sqlite3 *db, struct etcd *etcd)
 
 	for (int r = 0; r < ROUNDS; r++)
 		for (int way = 0; way < WAY_N; way++)
-			rates[way][r] = run_and_cost(b, db, etcd, (enum way)way, &next, &costs[way][r]);
+			rates[way][r] = run_and_cost(b, others, (enum way)way, &next, &costs[way][r]);
 	for (size_t i = 0; i < ARRAY_SIZE(ratios); i++) {
 		double ratio[ROUNDS];
 
@@ -470,7 +499,7 @@ static void measure(struct bench *b, sqlite3 *db, struct etcd *etcd)
 	for (int way = 0; way < WAY_N; way++)
 		(void)printf("%s\"%s\": %.0f", separator, ways[way].name, median(rates[way]));
 	print_costs(costs);
-	if (etcd) {
+	if (others->etcd) {
 		print_cost_ratio(costs, "ratio_cpu_etcd_1", CLAIMS_AT_1, ETCD_AT_1);
 		print_cost_ratio(costs, "ratio_cpu_etcd_10", CLAIMS_AT_10, ETCD_AT_10);
 		print_cost_ratio(costs, "ratio_cpu_etcd_64", CLAIMS_AT_64, ETCD_AT_64);
@@ -483,9 +512,8 @@ int main(int argc, char **argv)
 	struct bench b = {0};
 	char cert[80];
 	char path[PATH_MAX];
-	struct etcd *etcd;
+	struct others others;
 	uint32_t pid;
-	sqlite3 *db;
 
 	if (argc != 5 || str_copy(b.node_id, sizeof(b.node_id), argv[2]) < 0 ||
 	    parse_u32(argv[4], 1, INT_MAX, &pid) < 0) {
@@ -502,13 +530,18 @@ int main(int argc, char **argv)
 	open_session(&b);
 	(void)many(&b, register_volume, 0, OBJECTS, 64);
 	(void)many(&b, run_alloc, 0, OBJECTS, 64);
-	db = open_sqlite(path);
+	others.db = open_sqlite(path);
 	(void)str_format(path, sizeof(path), "%s/tls", argv[1]);
-	etcd = etcd_start(b.event, argv[3], path, cert);
+	others.etcd = etcd_start(b.event, argv[3], path, cert);
+	(void)str_format(path, sizeof(path), "%s/clear", argv[3]);
+	if (mkdir(path, 0700) < 0)
+		die(path, "cannot be made");
+	others.etcd_clear = etcd_start(b.event, path, NULL, NULL);
 	(void)str_format(path, sizeof(path), "%s/bench.db", argv[3]);
-	measure(&b, db, etcd);
-	etcd_stop(etcd);
-	(void)sqlite3_close(db);
+	measure(&b, &others);
+	etcd_stop(others.etcd);
+	etcd_stop(others.etcd_clear);
+	(void)sqlite3_close(others.db);
 	(void)unlink(path);
 	rpc_stream_cancel(b.session);
 	rpc_client_free(b.node);

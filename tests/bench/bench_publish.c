@@ -1,10 +1,14 @@
 /* One publish and one unpublish: through the socket to the mount helper, as raw system calls of one process,
- * as the same system calls of a process behind a socket, and as mount --bind and umount commands. Prints
- * nanoseconds per pair; ./dev bench makes ratios of them.
+ * as the same system calls of a process behind a socket, and as mount --bind and umount commands. And whole
+ * lives of volumes: stage, publish, unpublish, unstage. Prints nanoseconds per pair or life; ./dev bench
+ * makes ratios of them.
  *
- *   bench_publish helper HELPER TICKET_KEY CLUSTER NODE PAIRS     as the agent's uid
+ *   bench_publish helper HELPER TICKET_KEY CLUSTER NODE PAIRS     as the agent's uid; a ticket for each pair
+ *   bench_publish helper-one-ticket HELPER ... PAIRS              likewise; one for all, verified once
+ *   bench_publish helper-lives HELPER ... LIVES                   likewise; a volume and a ticket for each
  *   bench_publish raw FOLDER PAIRS                                as root, FOLDER on a file system of its own
  *   bench_publish socket FOLDER PAIRS                             as root
+ *   bench_publish socket-lives FOLDER LIVES                       as root
  *   bench_publish commands FOLDER PAIRS                           as root
  *
  * And what belongs to it:
@@ -34,7 +38,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define ALLOC "01890000-0000-7000-8000-00000000be01"
+/* Where the raw calls mount. */
+#define RAW_ALLOC "01890000-0000-7000-8000-00000000be01"
+#define RAW_STAGE "staged"
 #define HOUR_MS (INT64_C(3600) * 1000)
 
 extern char **environ;
@@ -120,65 +126,78 @@ static void read_boot_id(char boot_id[static UUID_TEXT_SIZE])
 	must("boot id", str_copy(boot_id, UUID_TEXT_SIZE, text));
 }
 
-static const struct volume bench_volume = {
-	.id = "bench",
-	.namespace = "default",
-	.profile = "scratch",
-	.source = {.class = SOURCE_TMPFS, .size_bytes = 1 << 20, .inodes = 100},
+/* A ticket and the allocation that it is for, as text. */
+struct grant {
+	struct ticket ticket;
+	char alloc[MH_UUID_SIZE];
 };
 
-static void make_ticket(const char *key, const char *cluster, const char *node, struct ticket *ticket)
+/* @n grants, each signed apart: of one volume, or each of its own. Owned by the caller, free(). */
+static struct grant *make_grants(char **argv, uint32_t n, bool one_volume)
 {
+	struct grant *grants = calloc(n, sizeof(*grants));
 	struct ticket_issuer *issuer;
-	struct claim claim = {.allocation_id = ALLOC, .mode = CLAIM_WRITE, .generation = 1};
+	struct claim claim = {.mode = CLAIM_WRITE, .generation = 1};
+	struct volume volume = {
+		.namespace = "default",
+		.profile = "scratch",
+		.source = {.class = SOURCE_TMPFS, .size_bytes = 1 << 20, .inodes = 100},
+	};
 	struct error err;
 
+	if (!grants)
+		die("memory", ENOMEM);
 	read_boot_id(claim.boot_id);
-	must("node", str_copy(claim.node_id, sizeof(claim.node_id), node));
-	if (ticket_issuer_new(key, cluster, &issuer, &err) != STATUS_OK ||
-	    ticket_issue(issuer, &claim, &bench_volume, clock_realtime_ms() + HOUR_MS, ticket, &err) !=
-		    STATUS_OK) {
-		(void)fprintf(stderr, "bench_publish: %s\n", err.msg);
-		exit(1);
+	must("node", str_copy(claim.node_id, sizeof(claim.node_id), argv[3]));
+	if (ticket_issuer_new(argv[1], argv[2], &issuer, &err) != STATUS_OK)
+		die(err.msg, err.sys_errno);
+	for (uint32_t i = 0; i < n; i++) {
+		(void)str_format(volume.id, sizeof(volume.id), "bench-%u", one_volume ? 0 : i);
+		(void)str_format(grants[i].alloc, UUID_TEXT_SIZE, "01890000-0000-7000-8000-%012x", i);
+		memcpy(claim.allocation_id, grants[i].alloc, UUID_TEXT_SIZE);
+		if (ticket_issue(issuer, &claim, &volume, clock_realtime_ms() + HOUR_MS, &grants[i].ticket,
+				 &err) != STATUS_OK)
+			die(err.msg, err.sys_errno);
 	}
 	ticket_issuer_free(issuer);
+	return grants;
 }
 
-static void stage(struct helper *h, const struct ticket *ticket)
+static void stage(struct helper *h, const struct grant *grant)
 {
-	struct mh_stage request = {.ticket = *ticket};
+	struct mh_stage request = {.ticket = grant->ticket};
 	struct mh_reply reply;
 
-	memcpy(request.volume, ticket->volume, sizeof(request.volume));
-	memcpy(request.profile, ticket->profile, sizeof(request.profile));
-	(void)str_copy(request.alloc, sizeof(request.alloc), ALLOC);
+	memcpy(request.volume, grant->ticket.volume, sizeof(request.volume));
+	memcpy(request.profile, grant->ticket.profile, sizeof(request.profile));
+	memcpy(request.alloc, grant->alloc, sizeof(request.alloc));
 	request.source.class = MH_CLASS_TMPFS;
-	request.source.u.tmpfs.size_bytes = bench_volume.source.size_bytes;
-	request.source.u.tmpfs.inodes = bench_volume.source.inodes;
+	request.source.u.tmpfs.size_bytes = 1 << 20;
+	request.source.u.tmpfs.inodes = 100;
 	exchange(h, &request.header, MH_OP_STAGE, sizeof(request), &reply);
 }
 
-static void publish_pair(struct helper *h, const struct ticket *ticket)
+static void publish_pair(struct helper *h, const struct grant *grant)
 {
-	struct mh_publish publish = {.ticket = *ticket};
+	struct mh_publish publish = {.ticket = grant->ticket};
 	struct mh_unpublish unpublish = {0};
 	struct mh_reply reply;
 
-	memcpy(publish.volume, ticket->volume, sizeof(publish.volume));
-	memcpy(publish.profile, ticket->profile, sizeof(publish.profile));
-	(void)str_copy(publish.alloc, sizeof(publish.alloc), ALLOC);
+	memcpy(publish.volume, grant->ticket.volume, sizeof(publish.volume));
+	memcpy(publish.profile, grant->ticket.profile, sizeof(publish.profile));
+	memcpy(publish.alloc, grant->alloc, sizeof(publish.alloc));
 	exchange(h, &publish.header, MH_OP_PUBLISH, sizeof(publish), &reply);
-	memcpy(unpublish.volume, ticket->volume, sizeof(unpublish.volume));
-	(void)str_copy(unpublish.alloc, sizeof(unpublish.alloc), ALLOC);
+	memcpy(unpublish.volume, grant->ticket.volume, sizeof(unpublish.volume));
+	memcpy(unpublish.alloc, grant->alloc, sizeof(unpublish.alloc));
 	exchange(h, &unpublish.header, MH_OP_UNPUBLISH, sizeof(unpublish), &reply);
 }
 
-static void unstage(struct helper *h, const struct ticket *ticket)
+static void unstage(struct helper *h, const struct grant *grant)
 {
 	struct mh_unstage request = {0};
 	struct mh_reply reply;
 
-	memcpy(request.volume, ticket->volume, sizeof(request.volume));
+	memcpy(request.volume, grant->ticket.volume, sizeof(request.volume));
 	exchange(h, &request.header, MH_OP_UNSTAGE, sizeof(request), &reply);
 }
 
@@ -198,24 +217,71 @@ static void stop_helper(struct helper *h)
 	(void)wait(NULL);
 }
 
-static uint64_t measure_helper(char **argv, uint32_t pairs)
+/* Microseconds for @n pairs; @one_ticket: all of them under the first grant. */
+static uint64_t time_pairs(struct helper *h, const struct grant *grants, uint32_t n, bool one_ticket)
+{
+	uint64_t start = clock_monotonic_us();
+
+	for (uint32_t i = 0; i < n; i++)
+		publish_pair(h, &grants[one_ticket ? 0 : i]);
+	return clock_monotonic_us() - start;
+}
+
+static uint64_t time_lives(struct helper *h, const struct grant *grants, uint32_t n)
+{
+	uint64_t start = clock_monotonic_us();
+
+	for (uint32_t i = 0; i < n; i++) {
+		stage(h, &grants[i]);
+		publish_pair(h, &grants[i]);
+		unstage(h, &grants[i]);
+	}
+	return clock_monotonic_us() - start;
+}
+
+static struct helper begin_helper(char **argv)
 {
 	struct mh_hello hello;
 	struct helper h = start_helper(argv[0], &hello);
 	struct mh_ack ack;
-	struct ticket ticket;
-	uint64_t start;
 
-	make_ticket(argv[1], argv[2], argv[3], &ticket);
 	exchange(&h, &ack.header, MH_OP_ACK, sizeof(ack), NULL);
-	stage(&h, &ticket);
-	start = clock_monotonic_us();
-	for (uint32_t i = 0; i < pairs; i++)
-		publish_pair(&h, &ticket);
-	start = clock_monotonic_us() - start;
-	unstage(&h, &ticket);
+	return h;
+}
+
+static uint64_t measure_pairs(char **argv, uint32_t pairs, bool one_ticket)
+{
+	struct grant *grants = make_grants(argv, one_ticket ? 1 : pairs, true);
+	struct helper h = begin_helper(argv);
+	uint64_t us;
+
+	stage(&h, &grants[0]);
+	us = time_pairs(&h, grants, pairs, one_ticket);
+	unstage(&h, &grants[0]);
 	stop_helper(&h);
-	return per_pair(start, pairs);
+	free(grants);
+	return per_pair(us, pairs);
+}
+
+static uint64_t measure_helper(char **argv, uint32_t pairs)
+{
+	return measure_pairs(argv, pairs, false);
+}
+
+static uint64_t measure_helper_one_ticket(char **argv, uint32_t pairs)
+{
+	return measure_pairs(argv, pairs, true);
+}
+
+static uint64_t measure_helper_lives(char **argv, uint32_t lives)
+{
+	struct grant *grants = make_grants(argv, lives, false);
+	struct helper h = begin_helper(argv);
+	uint64_t us = time_lives(&h, grants, lives);
+
+	stop_helper(&h);
+	free(grants);
+	return per_pair(us, lives);
 }
 
 static int by_size(const void *a, const void *b)
@@ -292,8 +358,8 @@ static void raw_publish(int base, int staged)
 	int slot;
 	int clone;
 
-	must("mkdir", sys_mkdirat(base, ALLOC, 0755));
-	alloc = must("open", sys_openat(base, ALLOC, DIRECTORY));
+	must("mkdir", sys_mkdirat(base, RAW_ALLOC, 0755));
+	alloc = must("open", sys_openat(base, RAW_ALLOC, DIRECTORY));
 	must("mkdir", sys_mkdirat(alloc, "0", 0755));
 	slot = must("open", sys_openat(alloc, "0", DIRECTORY));
 	clone = must("open_tree", sys_open_tree(staged, "", SYS_OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH));
@@ -309,14 +375,38 @@ static void raw_publish(int base, int staged)
 /* And those that remove it. */
 static void raw_unpublish(int base)
 {
-	int alloc = must("open", sys_openat(base, ALLOC, DIRECTORY));
+	int alloc = must("open", sys_openat(base, RAW_ALLOC, DIRECTORY));
 
 	must("fchdir", sys_fchdir(alloc));
 	must("umount2", sys_umount2("0", SYS_UMOUNT_NOFOLLOW));
 	must("rmdir", sys_rmdirat(alloc, "0"));
 	must("fchdir", sys_fchdir(base));
 	(void)close(alloc);
-	must("rmdir", sys_rmdirat(base, ALLOC));
+	must("rmdir", sys_rmdirat(base, RAW_ALLOC));
+}
+
+/* Returns a descriptor of the stage, which stands at its name. */
+static int raw_stage(int base)
+{
+	const struct sys_mount_attr private = {.propagation = MS_PRIVATE};
+	int staged = raw_tmpfs();
+	int folder;
+
+	must("mkdir", sys_mkdirat(base, RAW_STAGE, 0755));
+	folder = must("open", sys_openat(base, RAW_STAGE, DIRECTORY));
+	must("move_mount", sys_move_mount(staged, "", folder, "",
+					  SYS_MOVE_MOUNT_F_EMPTY_PATH | SYS_MOVE_MOUNT_T_EMPTY_PATH));
+	must("mount_setattr", sys_mount_setattr(staged, "", AT_EMPTY_PATH, &private));
+	(void)close(folder);
+	return staged;
+}
+
+static void raw_unstage(int base, int staged)
+{
+	(void)close(staged);
+	must("fchdir", sys_fchdir(base));
+	must("umount2", sys_umount2(RAW_STAGE, SYS_UMOUNT_NOFOLLOW));
+	must("rmdir", sys_rmdirat(base, RAW_STAGE));
 }
 
 static uint64_t measure_raw(char **argv, uint32_t pairs)
@@ -333,9 +423,27 @@ static uint64_t measure_raw(char **argv, uint32_t pairs)
 }
 
 /* A request of the same size goes in, the calls are made, a reply of the same size comes back. */
+static void serve_request(uint16_t op, int base, int *staged)
+{
+	switch (op) {
+	case MH_OP_STAGE:
+		*staged = raw_stage(base);
+		break;
+	case MH_OP_PUBLISH:
+		raw_publish(base, *staged);
+		break;
+	case MH_OP_UNPUBLISH:
+		raw_unpublish(base);
+		break;
+	default:
+		raw_unstage(base, *staged);
+		break;
+	}
+}
+
 static _Noreturn void serve_raw(int socket, int base)
 {
-	int staged = raw_tmpfs();
+	int staged = -EBADF;
 
 	for (;;) {
 		union {
@@ -346,21 +454,15 @@ static _Noreturn void serve_raw(int socket, int base)
 
 		if (recv(socket, &request, sizeof(request), 0) <= 0)
 			_exit(0);
-		if (request.header.op == MH_OP_PUBLISH)
-			raw_publish(base, staged);
-		else
-			raw_unpublish(base);
+		serve_request(request.header.op, base, &staged);
 		if (send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
 			_exit(0);
 	}
 }
 
-static uint64_t measure_socket(char **argv, uint32_t pairs)
+static struct helper start_raw(const char *folder)
 {
-	int base = must("open", sys_openat(AT_FDCWD, argv[0], O_PATH | O_DIRECTORY | O_CLOEXEC));
-	struct helper h = {.seq = 0};
-	struct ticket ticket = {0};
-	uint64_t start;
+	int base = must("open", sys_openat(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	int pair[2];
 	pid_t pid;
 
@@ -374,13 +476,35 @@ static uint64_t measure_socket(char **argv, uint32_t pairs)
 		serve_raw(pair[1], base);
 	}
 	(void)close(pair[1]);
-	h.fd = pair[0];
-	start = clock_monotonic_us();
-	for (uint32_t i = 0; i < pairs; i++)
-		publish_pair(&h, &ticket);
-	start = clock_monotonic_us() - start;
+	(void)close(base);
+	return (struct helper){.fd = pair[0]};
+}
+
+static uint64_t measure_socket(char **argv, uint32_t pairs)
+{
+	struct helper h = start_raw(argv[0]);
+	const struct grant grant = {.alloc = ""};
+	uint64_t us;
+
+	stage(&h, &grant);
+	us = time_pairs(&h, &grant, pairs, true);
+	unstage(&h, &grant);
 	stop_helper(&h);
-	return per_pair(start, pairs);
+	return per_pair(us, pairs);
+}
+
+static uint64_t measure_socket_lives(char **argv, uint32_t lives)
+{
+	struct helper h = start_raw(argv[0]);
+	struct grant *grants = calloc(lives, sizeof(*grants));
+	uint64_t us;
+
+	if (!grants)
+		die("memory", ENOMEM);
+	us = time_lives(&h, grants, lives);
+	stop_helper(&h);
+	free(grants);
+	return per_pair(us, lives);
 }
 
 /* Mounts that are nobody's business, below a private mount. */
@@ -451,8 +575,15 @@ int main(int argc, char **argv)
 		int args;
 		uint64_t (*measure)(char **argv, uint32_t pairs);
 	} ways[] = {
-		{"helper", 4, measure_helper},	   {"raw", 1, measure_raw},	{"socket", 1, measure_socket},
-		{"commands", 1, measure_commands}, {"start", 1, measure_start}, {"memory", 1, measure_memory},
+		{"helper", 4, measure_helper},
+		{"helper-one-ticket", 4, measure_helper_one_ticket},
+		{"helper-lives", 4, measure_helper_lives},
+		{"raw", 1, measure_raw},
+		{"socket", 1, measure_socket},
+		{"socket-lives", 1, measure_socket_lives},
+		{"commands", 1, measure_commands},
+		{"start", 1, measure_start},
+		{"memory", 1, measure_memory},
 		{"foreign", 1, make_foreign},
 	};
 
@@ -465,8 +596,9 @@ int main(int argc, char **argv)
 		(void)printf("%" PRIu64 "\n", ways[i].measure(argv + 2, pairs));
 		return 0;
 	}
-	(void)fputs("usage: bench_publish helper HELPER TICKET_KEY CLUSTER NODE PAIRS\n"
-		    "       bench_publish raw|socket|commands FOLDER PAIRS\n"
+	(void)fputs("usage: bench_publish helper|helper-one-ticket|helper-lives HELPER TICKET_KEY CLUSTER "
+		    "NODE N\n"
+		    "       bench_publish raw|socket|socket-lives|commands FOLDER N\n"
 		    "       bench_publish start HELPER STARTS\n"
 		    "       bench_publish memory HELPER 1\n"
 		    "       bench_publish foreign FOLDER MOUNTS\n",

@@ -113,28 +113,42 @@ static uint16_t free_port(void)
 	return ntohs(address.sin_port);
 }
 
-static _Noreturn void run_etcd(const char *folder, const char *tls_dir, uint16_t port)
+enum { URL_SIZE = 64, ARGS_MAX = 20 };
+
+static _Noreturn void run_etcd(const char *folder, const char *tls_dir, const char *url)
 {
-	char ca[PATH_MAX];
-	char cert[PATH_MAX];
-	char key[PATH_MAX];
-	char url[64];
+	char file[3][PATH_MAX];
+	const char *argv[ARGS_MAX] = {"etcd",
+				      "--data-dir",
+				      "data",
+				      "--log-outputs",
+				      "stderr",
+				      "--listen-client-urls",
+				      url,
+				      "--advertise-client-urls",
+				      url,
+				      "--listen-peer-urls",
+				      "http://127.0.0.1:0"};
+	static const char *const options[] = {"--trusted-ca-file", "--cert-file", "--key-file"};
+	static const char *const names[] = {"ca.pem", "server.pem", "server.key"};
+	size_t n = 0;
 	FILE *log;
 
-	(void)str_format(ca, sizeof(ca), "%s/ca.pem", tls_dir);
-	(void)str_format(cert, sizeof(cert), "%s/server.pem", tls_dir);
-	(void)str_format(key, sizeof(key), "%s/server.key", tls_dir);
-	(void)str_format(url, sizeof(url), "https://127.0.0.1:%u", port);
-
+	while (argv[n])
+		n++;
+	for (size_t i = 0; tls_dir && i < ARRAY_SIZE(options); i++) {
+		(void)str_format(file[i], PATH_MAX, "%s/%s", tls_dir, names[i]);
+		argv[n++] = options[i];
+		argv[n++] = file[i];
+	}
+	if (tls_dir)
+		argv[n++] = "--client-cert-auth";
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (chdir(folder) < 0)
 		_exit(1);
 	log = freopen("etcd.log", "w", stderr);
 	(void)log;
-	(void)execlp("etcd", "etcd", "--data-dir", "data", "--log-outputs", "stderr", "--listen-client-urls",
-		     url, "--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:0",
-		     "--trusted-ca-file", ca, "--cert-file", cert, "--key-file", key, "--client-cert-auth",
-		     (char *)NULL);
+	(void)execvp(argv[0], (char *const *)(uintptr_t)argv);
 	_exit(127);
 }
 
@@ -166,19 +180,30 @@ static struct rpc_tls *load_tls(const char *tls_dir, const char *client_cert)
 	return tls;
 }
 
+/* etcd makes a socket named HOST:PORT in its working directory of the URL unix://HOST:PORT. */
+#define SOCKET_NAME "etcd:0"
+
 struct etcd *etcd_start(sd_event *event, const char *folder, const char *tls_dir, const char *client_cert)
 {
-	const struct rpc_endpoint endpoint = {
-		.host = "127.0.0.1", .port = free_port(), .tls = load_tls(tls_dir, client_cert)};
+	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = tls_dir ? free_port() : 0};
 	struct etcd *etcd = calloc(1, sizeof(*etcd));
+	char path[PATH_MAX];
+	char url[URL_SIZE] = "unix://" SOCKET_NAME;
 	struct error err;
 
 	if (!etcd)
 		die("start", "out of memory");
+	(void)str_format(path, sizeof(path), "%s/" SOCKET_NAME, folder);
+	if (tls_dir) {
+		endpoint.tls = load_tls(tls_dir, client_cert);
+		(void)str_format(url, sizeof(url), "https://127.0.0.1:%u", endpoint.port);
+	} else {
+		endpoint.unix_path = path;
+	}
 	etcd->event = event;
 	etcd->pid = fork();
 	if (etcd->pid == 0)
-		run_etcd(folder, tls_dir, endpoint.port);
+		run_etcd(folder, tls_dir, url);
 	if (rpc_client_new(event, &endpoint, &etcd->client, &err) != STATUS_OK)
 		die("client", err.msg);
 	if (wait_until_ready(etcd))

@@ -1,7 +1,7 @@
 #pragma once
 /* One etcd of its own, to compare with: started by the benchmark with its defaults, ended with it, and spoken
- * to as the claim server is: by our own gRPC client, over TCP on loopback and TLS with certificates of both.
- */
+ * to by our own gRPC client: as the claim server is, over TCP on loopback and TLS with certificates of both,
+ * or in the clear over a unix socket. */
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -10,7 +10,8 @@
 struct etcd;
 
 /** Start etcd on an empty data folder in @folder, with the certificate that @tls_dir has for a server, spoken
- * to with that of @client_cert. NULL when there is no etcd on this machine. */
+ * to with that of @client_cert; @tls_dir NULL: without TLS, over a socket in @folder. NULL when there is no
+ * etcd on this machine. */
 struct etcd *etcd_start(sd_event *event, const char *folder, const char *tls_dir, const char *client_cert);
 
 /** End it; what it stored stays in the folder. NULL is allowed. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone, --volumes measures many volumes on one node alone,
---sessions thousands of nodes' sessions alone.
+"""Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone; --publish, --claims,
+--volumes and --sessions (thousands of nodes) measure one part alone.
 
 Rounds of the things compared are interleaved, and the median of the ratios is what counts: absolute numbers belong to
 the machine and its load.
@@ -19,6 +19,7 @@ from world import BUILD, CLUSTER, GROUP, PREFIX, Failure, World, run, show
 ROUNDS = 5
 ROUNDS_OF_PUBLISHING = 11  # a disturbed one costs a second, and moves a median of few
 PAIRS_HELPER, PAIRS_RAW, PAIRS_COMMANDS = 1000, 3000, 100
+LIVES = 500
 PAIRS_AMONG_FOREIGN = 300
 FOREIGN_MOUNTS = 10000
 STARTS = 41
@@ -57,10 +58,10 @@ class Bench:
         drop = ["setpriv", f"--reuid={self.node.user}", f"--regid={GROUP}", "--clear-groups", "--inh-caps=-all"]
         return int(run(*drop, program("bench_publish"), way, helper, *map(str, args)).stdout)
 
-    def through_helper(self, trail_sync, pairs=PAIRS_HELPER):
+    def through_helper(self, trail_sync, number=PAIRS_HELPER, way="helper"):
         self.node.trail_sync = trail_sync
         self.world.write_policy()
-        return self.as_agent("helper", self.key, CLUSTER, self.node.id, pairs)
+        return self.as_agent(way, self.key, CLUSTER, self.node.id, number)
 
     def rounds(self, ways, pairs, number=ROUNDS):
         """Medians of the ways, and of their ratios within a round."""
@@ -71,16 +72,23 @@ class Bench:
         return result
 
     def publish(self):
+        """The shipped default first; what it is compared with behind a socket takes messages of the same sizes."""
         helpers = ("helper_always", "helper_batch")
         return self.rounds(
             {
                 "raw": lambda: self.as_root("raw", PAIRS_RAW),
                 "socket": lambda: self.as_root("socket", PAIRS_RAW),
+                "socket_life": lambda: self.as_root("socket-lives", LIVES),
                 "commands": lambda: self.as_root("commands", PAIRS_COMMANDS),
+                "helper_always_life": lambda: self.through_helper("always", LIVES, "helper-lives"),
+                "helper_batch_life": lambda: self.through_helper("batch", LIVES, "helper-lives"),
                 "helper_always": lambda: self.through_helper("always"),
                 "helper_batch": lambda: self.through_helper("batch"),
+                "helper_batch_one_ticket": lambda: self.through_helper("batch", way="helper-one-ticket"),
             },
-            [(helper, other) for helper in helpers for other in ("socket", "raw", "commands")],
+            [(f"{helper}_life", "socket_life") for helper in helpers]
+            + [(helper, other) for helper in helpers for other in ("socket", "raw", "commands")]
+            + [("helper_batch_one_ticket", "socket")],
             ROUNDS_OF_PUBLISHING,
         )
 
@@ -142,18 +150,30 @@ class Bench:
 
 
 def show_publish(p):
-    show(f"publish + unpublish, median of {ROUNDS_OF_PUBLISHING} interleaved rounds")
+    show(f"median of {ROUNDS_OF_PUBLISHING} interleaved rounds; each volume or publish has a ticket of its own, signed apart")
+    show("one life of a tmpfs volume: stage, publish, unpublish, unstage")
     for name, text in (
-        ("raw", "the same raw system calls in one process"),
-        ("socket", "the same raw system calls behind a socket"),
-        ("helper_batch", "through the mount helper, trail_sync = batch"),
+        ("helper_always_life", "through the mount helper, trail_sync = always"),
+        ("helper_batch_life", "through the mount helper, trail_sync = batch"),
+        ("socket_life", "the same raw system calls behind a socket"),
+    ):
+        show(f"  {text:60}{p[f'{name}_ns'] / 1000:8.0f} us")
+    for name in ("helper_always", "helper_batch"):
+        show(f"  ratio {name.replace('helper_', 'helper, ')} : {'socket':46}{p[f'{name}_life_to_socket_life']:8.2f}")
+    show("publish + unpublish")
+    for name, text in (
         ("helper_always", "through the mount helper, trail_sync = always"),
+        ("helper_batch", "through the mount helper, trail_sync = batch"),
+        ("helper_batch_one_ticket", "the same with one ticket for all, verified once"),
+        ("socket", "the same raw system calls behind a socket"),
+        ("raw", "the same raw system calls in one process"),
         ("commands", "mount --bind and umount as commands"),
     ):
-        show(f"  {text:48}{p[f'{name}_ns'] / 1000:8.0f} us")
-    for name in ("helper_batch", "helper_always"):
+        show(f"  {text:60}{p[f'{name}_ns'] / 1000:8.0f} us")
+    for name in ("helper_always", "helper_batch"):
         for other in ("socket", "raw", "commands"):
-            show(f"  ratio {name.replace('helper_', 'helper, ')} : {other:34}{p[f'{name}_to_{other}']:8.2f}")
+            show(f"  ratio {name.replace('helper_', 'helper, ')} : {other:46}{p[f'{name}_to_{other}']:8.2f}")
+    show(f"  ratio helper, batch, one ticket : {'socket':34}{p['helper_batch_one_ticket_to_socket']:8.2f}")
 
 
 def show_growth(g):
@@ -222,6 +242,9 @@ def show_claims(claims):
             f"  {width:11}           {claims[f'claims_per_s_{width}']:10.0f} {claims[f'etcd_per_s_{width}']:10.0f}"
             f" {claims[f'ratio_{width}']:18.2f} {claims[f'ratio_etcd_{width}']:16.2f}"
         )
+    if "ratio_etcd_clear_64" in claims:
+        show(f"  64, etcd without TLS over a unix socket{claims['etcd_clear_per_s_64']:19.0f}"
+             f"{claims['ratio_etcd_clear_64']:36.2f}")
     show("  processor time of one, us     server: loop, other threads   client      etcd   client   ratio")
     for width in (1, 10, 64):
         ours, etcd = claims[f"cpu_us_claims_per_s_{width}"], claims[f"cpu_us_etcd_per_s_{width}"]
@@ -260,13 +283,16 @@ def show_sessions(s):
 
 def main():
     bench = Bench()
+    parts = {"--publish": (bench.publish, show_publish), "--claims": (bench.claims, show_claims),
+             "--sessions": (bench.sessions, show_sessions)}
     try:
         if "--volumes" in sys.argv[1:]:
             show_volumes(volumes())
             return 0
         bench.open()
-        if "--sessions" in sys.argv[1:]:
-            show_sessions(bench.sessions())
+        for part in (p for p in parts if p in sys.argv[1:]):
+            measure, print_part = parts[part]
+            print_part(measure())
             return 0
         publish, growth, helper = bench.publish(), bench.growth(), bench.helper()
         claims, server, store = bench.claims(), bench.server(), bench.store()
