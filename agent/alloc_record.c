@@ -250,8 +250,10 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 		.has_ticket = pb->ticket.len != 0,
 	};
 	/* one of another size is of an earlier version: it has run out, and a mount asks for a fresh one */
-	if (pb->ticket.len == sizeof(target->ticket))
+	if (pb->ticket.len == sizeof(target->ticket)) {
 		memcpy(&target->ticket, pb->ticket.data, sizeof(target->ticket));
+		target->stage_read_only = target->stage_read_only && target->ticket.stage_read_only != 0;
+	}
 	return take_text(volume->claim_id, sizeof(volume->claim_id), pb->claim_id) &&
 	       take_text(target->volume_id, sizeof(target->volume_id), pb->volume_id) &&
 	       take_text(target->namespace, sizeof(target->namespace), pb->namespace_) &&

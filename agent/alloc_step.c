@@ -50,7 +50,8 @@ static void apply_grant(struct alloc_record *record, uint32_t i, const struct cl
 		.slot = (uint8_t)i,
 		.type = grant->volume.type,
 		.source = grant->volume.source,
-		.stage_read_only = grant->claim.mode == CLAIM_READ,
+		.stage_read_only = grant->claim.mode == CLAIM_READ &&
+				   (!grant->has_ticket || grant->ticket.stage_read_only != 0),
 		.read_only = request->read_only || grant->claim.mode == CLAIM_READ,
 		.exec = request->exec,
 		.propagation = request->propagation,

@@ -137,6 +137,21 @@ static enum volume_op_event done_event(struct volume_task *task, const struct mh
 	return reply->header.op == MH_OP_UNPUBLISH && task->has_met_other ? VOLUME_OP_UNSURE : VOLUME_OP_OK;
 }
 
+/* A reader's stage that cannot be writable, or already is not: the medium or the profile is read-only. */
+static bool is_to_be_staged_read_only(struct volume_task *task, const struct mh_reply *reply)
+{
+	struct volume_target *target = &task->target;
+
+	if (reply->header.op != MH_OP_STAGE || target->type == VOLUME_CSI || !target->read_only ||
+	    target->stage_read_only ||
+	    (reply->status != MH_REFUSED && reply->status != MH_KERNEL && reply->status != MH_CONFLICT))
+		return false;
+	target->stage_read_only = true;
+	return true;
+}
+
+static void task_send(struct volume_task *task, enum volume_op_action action);
+
 static void on_reply(const union helper_reply *reply, const struct error *err, void *userdata)
 {
 	struct volume_task *task = userdata;
@@ -147,7 +162,9 @@ static void on_reply(const union helper_reply *reply, const struct error *err, v
 		return;
 	}
 	if (take_reply(task, &reply->reply, &failure) != STATUS_OK) {
-		if (helper_reply_is_locked(&reply->reply))
+		if (is_to_be_staged_read_only(task, &reply->reply))
+			task_send(task, VOLUME_OP_STAGE);
+		else if (helper_reply_is_locked(&reply->reply))
 			volume_task_sent_away(task, &failure);
 		else
 			volume_task_event(task, VOLUME_OP_FAILED, &failure);

@@ -47,7 +47,8 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 {
 	bool is_stage = req->header.op == MH_OP_STAGE;
 	const struct ticket *ticket = is_stage ? &req->stage.ticket : &req->publish.ticket;
-	struct ticket need = {.magic = TICKET_MAGIC, .version = TICKET_VERSION};
+	struct ticket need = {
+		.magic = TICKET_MAGIC, .version = TICKET_VERSION, .read_only = 1, .stage_read_only = 1};
 	enum reason reason;
 
 	*ret = (struct admission){.profile = NULL};
@@ -62,7 +63,7 @@ enum reason admit_request(const struct helper *h, const union mh_request *req, i
 		reason = check_stage(h, &req->stage, ret->profile);
 		ticket_source_digest(&req->stage.source, ret->source_digest);
 		memcpy(need.source_digest, ret->source_digest, sizeof(need.source_digest));
-		need.read_only = req->stage.read_only;
+		need.stage_read_only = req->stage.read_only;
 	} else {
 		reason = check_publish(h, &req->publish, ret->profile);
 		/* the source is what was staged: op_publish.c knows */

@@ -117,11 +117,11 @@ enum reason ticket_check(const struct ticket *t, const struct ticket *need, cons
 		if (memcmp((const char *)t + exact[i].at, (const char *)need + exact[i].at, exact[i].size) !=
 		    0)
 			return exact[i].reason;
-	if (t->read_only > 1 || t->propagation >= TICKET_PROPAGATION_N)
+	if (t->read_only > 1 || t->stage_read_only > 1 || t->propagation >= TICKET_PROPAGATION_N)
 		return REASON_TICKET_FORMAT;
 	if (now_ms < 0 || (uint64_t)now_ms > t->not_after_ms)
 		return REASON_TICKET_EXPIRED;
-	if (t->read_only > need->read_only)
+	if (t->read_only > need->read_only || t->stage_read_only > need->stage_read_only)
 		return REASON_TICKET_READ_ONLY;
 	return t->propagation < need->propagation ? REASON_TICKET_PROPAGATION : REASON_NONE;
 }

@@ -16,7 +16,7 @@
 
 enum {
 	TICKET_MAGIC = 0x4b544648, /* "HFTK" */
-	TICKET_VERSION = 3,
+	TICKET_VERSION = 4,
 	TICKET_ROOT_MAGIC = 0x52544648, /* "HFTR" */
 	TICKET_DEPTH_MAX = 3,		/* as far as mh_stage has room */
 	TICKET_BATCH_MAX = 1 << TICKET_DEPTH_MAX,
@@ -51,9 +51,10 @@ struct ticket {
 						    */
 	uint64_t generation;			   /* raised on each writer grant of the volume */
 	uint64_t not_after_ms;			   /* CLOCK_REALTIME milliseconds */
-	uint8_t read_only;			   /* 0 or 1; 1 forbids a writable stage and publish */
+	uint8_t read_only;			   /* 0 or 1; 1 forbids a writable publish */
 	uint8_t propagation;			   /* enum ticket_propagation */
-	uint8_t reserved2[5];			   /* 0 */
+	uint8_t stage_read_only;		   /* 0 or 1; 1 forbids a writable stage */
+	uint8_t reserved2[4];			   /* 0 */
 	/* 1 is the root of the tree; the children of place n are 2n on the left and 2n + 1 on the right. So
 	 * it says depth and way at once, and its lowest bit is 1 for a leaf on the right. */
 	uint8_t place;

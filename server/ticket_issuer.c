@@ -149,6 +149,24 @@ bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *tic
 						   sizeof(root), issuer->public_key) == 0;
 }
 
+/* One stage serves all claims of a native volume on a node, so a reader's is writable where a writer may join
+ * it; read-only is each publish of its own. A disk that several nodes may have at once is not mounted
+ * writable by those that only read: each would write to its superblock. */
+static bool is_staged_writable(const struct claim *claim, const struct volume *volume)
+{
+	bool has_writers = false;
+	bool has_nodes = false;
+
+	for (uint32_t i = 0; i < volume->n_capabilities; i++) {
+		has_writers |= access_mode_is_writer(volume->capabilities[i].access_mode);
+		has_nodes |= volume->capabilities[i].access_mode >= MULTI_NODE_READER_ONLY;
+	}
+	if (claim->mode != CLAIM_READ)
+		return true;
+	return volume->type != VOLUME_CSI && has_writers &&
+	       !(has_nodes && volume->source.class == SOURCE_BLOCK);
+}
+
 enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *claim,
 			const struct volume *volume, int64_t not_after_ms, struct ticket *ret,
 			struct error *err)
@@ -161,6 +179,7 @@ enum status ticket_make(const struct ticket_issuer *issuer, const struct claim *
 		.not_after_ms = (uint64_t)not_after_ms,
 		.read_only = claim->mode == CLAIM_READ,
 		.propagation = (uint8_t)claim->propagation,
+		.stage_read_only = !is_staged_writable(claim, volume),
 	};
 	bool is_csi = volume->type == VOLUME_CSI;
 	struct mh_source source = {.class = MH_CLASS_CSI}; /* its plugin mounts */

@@ -71,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(&ticket, data, sizeof(ticket));
 	need.read_only = (data[sizeof(ticket)] & 1) == 0;
+	need.stage_read_only = (data[sizeof(ticket)] & 2) == 0;
 	need.propagation = data[sizeof(ticket) + 1] % TICKET_PROPAGATION_N;
 	if (ticket_check(&ticket, &need, &keys, now_ms) != REASON_NONE)
 		return 0;
@@ -81,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(strcmp(ticket.volume, need.volume) == 0 && strcmp(ticket.profile, need.profile) == 0);
 	assert(memcmp(ticket.source_digest, need.source_digest, TICKET_DIGEST_SIZE) == 0);
 	assert(ticket.not_after_ms >= (uint64_t)now_ms && (ticket.read_only == 0 || need.read_only == 1));
+	assert(ticket.stage_read_only == 0 || need.stage_read_only == 1);
 	assert(ticket.propagation < TICKET_PROPAGATION_N && ticket.propagation >= need.propagation);
 	assert(ticket.place >= 1 && ticket.place < 2 * TICKET_BATCH_MAX);
 	while (ticket.place >> depth > 1)

@@ -1,5 +1,6 @@
 #include "agent.h"
 
+#include "base/id.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -121,6 +122,46 @@ static void a_read_only_publish_of_a_writable_volume_refuses_writes(void **state
 	assert_true(find_mount(PUBLISHED, &mount));
 	assert_options(&mount, "ro,nosuid,nodev,noexec", "rw");
 	assert_int_equal(create_file_as(64104, PUBLISHED "/ro"), EROFS);
+}
+
+/* A reader's ticket may let the stage be writable, and never the publish. */
+static void a_reader_and_a_writer_share_one_stage_whoever_is_first(void **state)
+{
+	static const char other[] = "bbbbbbbb-1111-2222-3333-444444444444";
+	struct mh_stage reading = stage_disk();
+	struct mh_publish reader = publish_disk();
+	struct mh_publish writer = publish_disk();
+	struct mh_unpublish leave = unpublish("vol-1");
+
+	(void)state;
+	reading.ticket.read_only = 1;
+	sign_ticket(&reading.ticket);
+	reader.ticket.read_only = 1;
+	sign_ticket(&reader.ticket);
+	(void)str_format(writer.alloc, sizeof(writer.alloc), "%s", other);
+	(void)str_format(leave.alloc, sizeof(leave.alloc), "%s", other);
+	(void)id_uuid_bytes(other, writer.ticket.alloc);
+	sign_ticket(&writer.ticket);
+	for (int reader_is_first = 0; reader_is_first < 2; reader_is_first++) {
+		expect_stage(&agent, reader_is_first ? reading : stage_disk(), MH_OK);
+		expect_stage(&agent, reader_is_first ? stage_disk() : reading, MH_ALREADY);
+		reader.read_only = 0;
+		expect_publish(&agent, reader, MH_REFUSED);
+		assert_last_record("reason=ticket-read-only");
+		reader.read_only = 1;
+		expect_publish(&agent, reader, MH_OK);
+		expect_publish(&agent, writer, MH_OK);
+		assert_int_equal(access(PUBLISHED, W_OK), -1);
+		assert_int_equal(errno, EROFS);
+		assert_int_equal(access(PUBLISH_BASE "/bbbbbbbb-1111-2222-3333-444444444444/0", W_OK), 0);
+		expect_unpublish(&agent, unpublish("vol-1"), MH_OK);
+		expect_unpublish(&agent, leave, MH_OK);
+		expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	}
+	reading.ticket.stage_read_only = 1;
+	sign_ticket(&reading.ticket);
+	expect_stage(&agent, reading, MH_REFUSED);
+	assert_last_record("reason=ticket-read-only");
 }
 
 static void a_read_only_stage_never_writes_to_the_medium(void **state)
@@ -334,6 +375,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_disk_is_staged_inert_and_published_with_the_floor),
 		TEST(a_read_only_publish_of_a_writable_volume_refuses_writes),
+		TEST(a_reader_and_a_writer_share_one_stage_whoever_is_first),
 		TEST(a_read_only_stage_never_writes_to_the_medium),
 		TEST(every_step_may_be_repeated),
 		TEST(a_tmpfs_is_as_large_as_asked_for),

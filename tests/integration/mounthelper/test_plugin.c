@@ -302,7 +302,7 @@ static void a_ticket_is_good_for_one_volume_and_its_use(void **state)
 	expect_stage(&agent, stage, MH_REFUSED);
 	assert_last_record("reason=ticket-volume");
 	stage = stage_req();
-	stage.ticket.read_only = 1;
+	stage.ticket.stage_read_only = 1;
 	sign_ticket(&stage.ticket);
 	expect_stage(&agent, stage, MH_REFUSED);
 	assert_last_record("reason=ticket-read-only");

@@ -467,6 +467,24 @@ static void a_stage_that_is_refused_undoes_what_was_done(void **state)
 	assert_int_equal(w->server.n_claims, 2);
 }
 
+/* Whatever the ticket lets it be: the profile or the medium is read-only. */
+static void a_readers_stage_that_cannot_be_writable_is_read_only(void **state)
+{
+	struct world *w = *state;
+	struct alloc alloc = world_alloc(ALLOC_A, 1);
+
+	alloc.volumes[0].read_only = true;
+	w->fake.state->refuse_stage = 1;
+	world_start_agent(w);
+	model_server_run(&w->server, &alloc);
+	WORLD_UNTIL(w, a_runs);
+	assert_int_equal(fake_helper_count(&w->fake, MH_OP_STAGE, MH_REFUSED, NULL, NULL), 1);
+	assert_int_equal(done(w, MH_OP_STAGE), 1);
+	assert_true(w->fake.state->mounts[0].is_used && w->fake.state->mounts[0].read_only);
+	stop_a(w);
+	expect_nothing_mounted(w);
+}
+
 static void a_publish_that_is_refused_undoes_the_stage(void **state)
 {
 	struct world *w = *state;
@@ -563,6 +581,7 @@ int main(void)
 		TEST(clocks_that_agree_are_no_problem),
 		TEST(hello_tells_which_machine_it_is_and_not_its_machine_id),
 		TEST(a_stage_that_is_refused_undoes_what_was_done),
+		TEST(a_readers_stage_that_cannot_be_writable_is_read_only),
 		TEST(a_publish_that_is_refused_undoes_the_stage),
 		TEST(a_publish_weaker_than_asked_for_is_undone),
 		TEST(a_device_that_is_not_there_fails_before_anything_is_staged),

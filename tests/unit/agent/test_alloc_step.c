@@ -479,6 +479,7 @@ static void a_grant_becomes_the_target_of_the_mount(void **state)
 	record->alloc.volumes[1].exec = true;
 	record->alloc.volumes[1].propagation = PROPAGATION_HOST_TO_TASK;
 	grant.claim.mode = CLAIM_READ;
+	grant.ticket.stage_read_only = 1;
 	records_drive(record, ALLOC_MOUNTING, 1, 1);
 	(void)alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
 	assert_true(alloc_step(
@@ -570,6 +571,28 @@ static void a_csi_volume_is_claimed_again_when_its_details_are_gone(void **state
 	free(bytes);
 	alloc_record_free(after);
 	alloc_record_free(record);
+}
+
+static void a_readers_stage_is_as_writable_as_its_ticket_says(void **state)
+{
+	(void)state;
+	for (int stage_read_only = 0; stage_read_only < 2; stage_read_only++) {
+		struct alloc_record *record = records_make(2);
+		struct claim_grant grant = records_grant(record, 1);
+		const struct volume_target *target = &record->volumes[1].target;
+
+		grant.claim.mode = CLAIM_READ;
+		grant.has_ticket = true;
+		grant.ticket.stage_read_only = (uint8_t)stage_read_only;
+		records_drive(record, ALLOC_MOUNTING, 1, 1);
+		(void)alloc_step(record, &(struct alloc_event){.type = ALLOC_EVENT_CLAIM});
+		assert_true(alloc_step(
+			record,
+			&(struct alloc_event){.type = ALLOC_EVENT_CLAIMED, .volume = 1, .grant = &grant}));
+		assert_true(target->read_only);
+		assert_int_equal(target->stage_read_only, stage_read_only);
+		free(record);
+	}
 }
 
 static void a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable(void **state)
@@ -700,6 +723,7 @@ int main(void)
 		cmocka_unit_test(a_grant_of_a_csi_volume_says_whom_to_call),
 		cmocka_unit_test(what_a_mount_needs_is_forgotten_when_it_is_done_or_undone),
 		cmocka_unit_test(a_csi_volume_is_claimed_again_when_its_details_are_gone),
+		cmocka_unit_test(a_readers_stage_is_as_writable_as_its_ticket_says),
 		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
 		cmocka_unit_test(a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used),
 		cmocka_unit_test(a_journalled_ticket_of_another_version_has_run_out),

@@ -237,14 +237,22 @@ static void a_ticket_for_another_request_is_not_good_for_this_one(void **state)
 	s.source.u.block.minor = 9; /* the node's own business */
 	assert_int_equal(stage(s), REASON_NONE);
 	s = fixture_stage();
-	s.ticket.read_only = 1;
+	s.ticket.stage_read_only = 1;
 	fixture_sign(&s.ticket, 0);
 	assert_int_equal(stage(s), REASON_TICKET_READ_ONLY);
 	s.read_only = 1;
 	assert_int_equal(stage(s), REASON_NONE);
+	/* a reader's, of a volume that others write on the node */
+	s = fixture_stage();
+	s.ticket.read_only = 1;
+	fixture_sign(&s.ticket, 0);
+	assert_int_equal(stage(s), REASON_NONE);
 	p.alloc[0] = 'b';
 	assert_int_equal(publish(p), REASON_TICKET_ALLOC);
 	p = fixture_publish();
+	p.ticket.stage_read_only = 1; /* which is about the stage alone */
+	fixture_sign(&p.ticket, 0);
+	assert_int_equal(publish(p), REASON_NONE);
 	p.ticket.read_only = 1;
 	fixture_sign(&p.ticket, 0);
 	assert_int_equal(publish(p), REASON_TICKET_READ_ONLY);

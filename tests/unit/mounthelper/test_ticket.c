@@ -75,7 +75,8 @@ static void each_wrong_field_has_its_own_reason(void **state)
 	SIGNED(t.magic++, REASON_TICKET_FORMAT);
 	SIGNED(t.version++, REASON_TICKET_FORMAT);
 	SIGNED(t.reserved = 1, REASON_TICKET_FORMAT);
-	SIGNED(t.reserved2[4] = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.reserved2[3] = 1, REASON_TICKET_FORMAT);
+	SIGNED(t.stage_read_only = 2, REASON_TICKET_FORMAT);
 	SIGNED(t.read_only = 2, REASON_TICKET_FORMAT);
 	SIGNED(t.propagation = TICKET_PROPAGATION_N, REASON_TICKET_FORMAT);
 	SIGNED(t.cluster[63] = 1, REASON_TICKET_CLUSTER);
@@ -94,6 +95,7 @@ static void each_wrong_field_has_its_own_reason(void **state)
 	SIGNED(t.profile[0] = 'x', REASON_TICKET_PROFILE);
 	SIGNED(t.source_digest[31] ^= 1, REASON_TICKET_SOURCE);
 	SIGNED(t.read_only = 1, REASON_TICKET_READ_ONLY);
+	SIGNED(t.stage_read_only = 1, REASON_TICKET_READ_ONLY);
 	SIGNED(t.generation = UINT64_MAX, REASON_NONE);
 }
 

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "model/admission.h"
 
 #include <mounthelper_wire.h>
 #include <openssl/evp.h>
@@ -156,6 +157,103 @@ static void a_readers_ticket_forbids_writing(void **state)
 	reader.mode = CLAIM_READ;
 	assert_int_equal(ticket_issue(f->issuer, &reader, &a_volume, 1, &t, NULL), STATUS_OK);
 	assert_int_equal(t.read_only, 1);
+}
+
+static struct volume volume_of(enum source_class class, enum access_mode last)
+{
+	static const struct source sources[SOURCE_CLASS_N] = {
+		[SOURCE_BLOCK] = {.class = SOURCE_BLOCK, .by_id = "wwn-0x1"},
+		[SOURCE_TMPFS] = {.class = SOURCE_TMPFS, .size_bytes = 1 << 20, .inodes = 100},
+		[SOURCE_NFS4] = {.class = SOURCE_NFS4, .server = "10.0.0.1", .export = "/e"},
+		[SOURCE_BIND] = {.class = SOURCE_BIND, .host_volume = "data"},
+	};
+	struct volume volume = a_volume;
+
+	volume.source = sources[class];
+	for (enum access_mode mode = SINGLE_NODE_READER_ONLY; mode <= last; mode++)
+		volume.capabilities[volume.n_capabilities++] =
+			(struct capability){.access_mode = mode, .attachment_mode = ATTACHMENT_FILE_SYSTEM};
+	return volume;
+}
+
+static struct claim claim_of(enum access_mode access, enum claim_mode mode)
+{
+	struct claim claim = a_claim;
+
+	claim.access_mode = access;
+	claim.mode = mode;
+	memcpy(claim.plugin_id, PLUGIN_NATIVE, sizeof(PLUGIN_NATIVE));
+	return claim;
+}
+
+static bool is_staged_read_only(const struct fixture *f, const struct claim *claim,
+				const struct volume *volume)
+{
+	struct ticket t;
+
+	assert_int_equal(ticket_issue(f->issuer, claim, volume, 1, &t, NULL), STATUS_OK);
+	assert_int_equal(t.read_only, claim->mode == CLAIM_READ);
+	assert_true(t.read_only || !t.stage_read_only);
+	return t.stage_read_only;
+}
+
+/* Whoever the server lets beside whom on one node finds the stage as he needs it, whoever comes first. */
+static void assert_one_stage(const struct fixture *f, const struct volume *volume, unsigned int *ret_pairs)
+{
+	for (uint32_t i = 0; i < 2 * volume->n_capabilities; i++) {
+		for (uint32_t j = 0; j < 2 * volume->n_capabilities; j++) {
+			const struct claim held = claim_of(volume->capabilities[i / 2].access_mode,
+							   i % 2 ? CLAIM_WRITE : CLAIM_READ);
+			const struct claim next = claim_of(volume->capabilities[j / 2].access_mode,
+							   j % 2 ? CLAIM_WRITE : CLAIM_READ);
+			const struct claim *claims[] = {&held};
+			const struct claim *blocker;
+
+			if (!admission_has_room(held.access_mode, held.mode, "n1", NULL, 0, &blocker) ||
+			    !admission_has_room(next.access_mode, next.mode, "n1", claims, 1, &blocker))
+				continue;
+			assert_false(is_staged_read_only(f, &held, volume));
+			assert_false(is_staged_read_only(f, &next, volume));
+			*ret_pairs += 1;
+		}
+	}
+}
+
+static void readers_and_writers_of_one_node_share_its_stage(void **state)
+{
+	static const enum source_class anywhere[] = {SOURCE_TMPFS, SOURCE_NFS4, SOURCE_BIND};
+	const struct fixture *f = *state;
+	const struct volume disk = volume_of(SOURCE_BLOCK, SINGLE_NODE_MULTI_WRITER);
+	unsigned int pairs = 0;
+
+	assert_one_stage(f, &disk, &pairs);
+	assert_int_equal(pairs, 7);
+	for (size_t i = 0; i < ARRAY_SIZE(anywhere); i++) {
+		const struct volume volume = volume_of(anywhere[i], MULTI_NODE_MULTI_WRITER);
+
+		pairs = 0;
+		assert_one_stage(f, &volume, &pairs);
+		assert_int_equal(pairs, 48);
+	}
+}
+
+static void who_only_reads_mounts_no_disk_of_several_nodes_writable(void **state)
+{
+	const struct fixture *f = *state;
+	const struct claim reader = claim_of(SINGLE_NODE_WRITER, CLAIM_READ);
+	const struct claim writer = claim_of(SINGLE_NODE_WRITER, CLAIM_WRITE);
+	struct volume volume = volume_of(SOURCE_BLOCK, MULTI_NODE_READER_ONLY);
+
+	assert_true(is_staged_read_only(f, &reader, &volume));
+	assert_false(is_staged_read_only(f, &writer, &volume));
+	/* nor what nobody writes */
+	volume = volume_of(SOURCE_BIND, SINGLE_NODE_READER_ONLY);
+	assert_true(is_staged_read_only(f, &reader, &volume));
+	/* a plugin has a target for each use */
+	volume = volume_of(SOURCE_BIND, MULTI_NODE_MULTI_WRITER);
+	volume.type = VOLUME_CSI;
+	assert_true(is_staged_read_only(f, &reader, &volume));
+	assert_false(is_staged_read_only(f, &writer, &volume));
 }
 
 /* @n tickets for one claim, of which no two are alike, with one signature. */
@@ -378,6 +476,8 @@ int main(void)
 		cmocka_unit_test(a_ticket_says_what_the_claim_says_and_is_signed),
 		cmocka_unit_test(the_ticket_of_a_csi_volume_names_its_plugin_and_no_source),
 		cmocka_unit_test(a_readers_ticket_forbids_writing),
+		cmocka_unit_test(readers_and_writers_of_one_node_share_its_stage),
+		cmocka_unit_test(who_only_reads_mounts_no_disk_of_several_nodes_writable),
 		cmocka_unit_test(tickets_that_are_signed_together_are_each_good),
 		cmocka_unit_test(a_ticket_with_a_changed_bit_is_not_ours),
 		cmocka_unit_test(the_proof_of_a_ticket_is_of_no_other),
