@@ -79,6 +79,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 		.machine = agent->machine,
 		.fingerprint = fingerprint_facts(agent),
 		.allocs = agent->allocs,
+		.mark = journal_mark(agent->journal),
 	};
 	Holdfast__V1__Fingerprint told = HOLDFAST__V1__FINGERPRINT__INIT;
 	Holdfast__V1__SessionHello *hello = hello_make(&facts, ret_is_short);
@@ -109,6 +110,17 @@ static void tell_plugins(struct agent *agent)
 		session_send_fingerprint(agent->session, fingerprint);
 	}
 	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
+}
+
+static void on_mark(const Holdfast__V1__Mark *mark, void *userdata)
+{
+	static const struct journal_write only_the_mark = {0};
+	struct agent *agent = userdata;
+	struct error err;
+
+	if (journal_note_mark(agent->journal, mark) &&
+	    journal_write(agent->journal, &only_the_mark, NULL, NULL, &err) != STATUS_OK)
+		on_broken(&err, agent);
 }
 
 static void on_session_up(bool sends_statuses, void *userdata)
@@ -227,7 +239,7 @@ static void on_report_wanted(uint64_t epoch, void *userdata)
 						.epoch = epoch};
 
 	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
-		"the server was restored from a backup and is told what this node holds");
+		"the server has lost history, or may have, and is told what this node holds");
 	if (!node_report_make(&facts, send_report, agent) && session_info(agent->session)->is_up)
 		session_restart(agent->session); /* out of memory: it asks again */
 }
@@ -305,6 +317,7 @@ static void forget_plugin(const char *alloc_id, void *userdata)
 
 const struct session_handlers agent_session_handlers = {
 	.make_hello = make_hello,
+	.on_mark = on_mark,
 	.on_up = on_session_up,
 	.on_down = on_session_down,
 	.on_run = on_run,

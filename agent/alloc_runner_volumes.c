@@ -69,6 +69,8 @@ static void on_claimed(const struct claim_grant *grant, const struct error *err,
 	if (grant) {
 		backoff_reset(&runner->claim_backoff);
 		log_claimed(runner, grant);
+		/* durable with the claim, before anything is mounted */
+		(void)journal_note_mark(runner->env->journal, grant->mark);
 		runner_apply(runner, &(struct alloc_event){.type = ALLOC_EVENT_CLAIMED,
 							   .volume = runner->volume,
 							   .grant = grant});

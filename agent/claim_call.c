@@ -99,6 +99,7 @@ static enum status take_response(const struct claim_request *request,
 		return unusable(request, "its name towards the mount helper is too long", err);
 	if (pb->ticket.len != 0 && pb->ticket.len != sizeof(ret->ticket))
 		return unusable(request, "its ticket is of another version than this agent", err);
+	ret->mark = pb->mark;
 	ret->has_ticket = pb->ticket.len != 0;
 	if (ret->has_ticket)
 		memcpy(&ret->ticket, pb->ticket.data, sizeof(ret->ticket));

@@ -1,5 +1,6 @@
 #include "hello.h"
 
+#include "base/cleanup.h"
 #include "model/pb.h"
 
 #include <assert.h>
@@ -66,6 +67,17 @@ static bool put_allocs(Holdfast__V1__SessionHello *hello, const struct allocs *a
 	return true;
 }
 
+static bool put_mark(Holdfast__V1__SessionHello *hello, const Holdfast__V1__Mark *mark)
+{
+	size_t n = mark ? holdfast__v1__mark__get_packed_size(mark) : 0;
+	cleanup_free uint8_t *bytes = malloc(n + 1);
+
+	if (!mark || !bytes)
+		return bytes != NULL;
+	hello->mark = holdfast__v1__mark__unpack(NULL, holdfast__v1__mark__pack(mark, bytes), bytes);
+	return hello->mark != NULL;
+}
+
 /* The entries are the hello's from here on. */
 static void put_plugins(Holdfast__V1__SessionHello *hello, Holdfast__V1__Fingerprint *fingerprint)
 {
@@ -92,7 +104,7 @@ static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is
 	if (put_text(&hello->node_id, facts->node_id) && put_text(&hello->boot_id, facts->boot_id) &&
 	    put_text(&hello->agent_version, facts->fingerprint.agent_version) &&
 	    put_text(&hello->kernel, facts->kernel) && put_text(&hello->machine, facts->machine) &&
-	    put_allocs(hello, facts->allocs, is_short))
+	    put_mark(hello, facts->mark) && put_allocs(hello, facts->allocs, is_short))
 		return hello;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
 	return NULL;

@@ -17,6 +17,7 @@ struct hello_facts {
 	const char *machine;
 	struct fingerprint_facts fingerprint;
 	const struct allocs *allocs;
+	const Holdfast__V1__Mark *mark; /* NULL: none yet */
 };
 
 /** @ret_is_short set when the hello leaves something out and every status must be sent after it

@@ -15,11 +15,14 @@
 
 #define JOURNAL_FILE "agent.db"
 #define KEY_META "meta"
+#define KEY_MARK "mark"
 #define PREFIX_ALLOC "alloc/"
 #define PREFIX_RECEIPT "receipt/"
 #define PREFIX_PLUGIN "plugin/"
 
-enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 6 };
+enum { MARK_BYTES_MAX = 256 }; /* a store id, numbers, a proof */
+
+enum { KEY_SIZE = sizeof(PREFIX_PLUGIN) + PLUGIN_ID_MAX, OPS_MAX = 7 };
 
 struct pending {
 	STAILQ_ENTRY(pending) entry;
@@ -31,6 +34,8 @@ struct pending {
 struct journal {
 	struct kv *kv;
 	STAILQ_HEAD(, pending) in_flight; /* in the order of submission */
+	Holdfast__V1__Mark *mark;	  /* owned; NULL: none yet */
+	bool is_mark_unwritten;
 };
 
 DEFINE_CLEANUP(struct journal, journal_close)
@@ -123,6 +128,63 @@ static enum status check_owner(struct journal *journal, const char *path, const 
 		path, meta.found, node_id, cluster);
 }
 
+static bool on_item_there(const struct kv_item *item, void *userdata)
+{
+	*(bool *)userdata = true;
+	return false;
+}
+
+static bool on_mark(const struct kv_item *item, void *userdata)
+{
+	struct journal *journal = userdata;
+
+	journal->mark = holdfast__v1__mark__unpack(NULL, item->len, item->value);
+	return false;
+}
+
+/* Without it a server that has lost history would not be found out by this node. */
+static enum status read_mark(struct journal *journal, const char *path, struct error *err)
+{
+	bool is_there = false;
+	enum status status = kv_range(journal->kv, KEY_MARK, on_item_there, &is_there, err);
+
+	if (status == STATUS_OK && is_there)
+		status = kv_range(journal->kv, KEY_MARK, on_mark, journal, err);
+	if (status != STATUS_OK || !is_there || journal->mark)
+		return status;
+	return error_set(err, STATUS_DATA_LOSS, 0, "%s: the record " KEY_MARK " cannot be read", path);
+}
+
+/* A mark of another store counts when its epoch is higher: that store has taken over. */
+static bool is_higher(const Holdfast__V1__Mark *mark, const Holdfast__V1__Mark *than)
+{
+	if (!than || mark->epoch != than->epoch)
+		return !than || mark->epoch > than->epoch;
+	return str_eq(mark->store_id, than->store_id) && mark->index > than->index;
+}
+
+const Holdfast__V1__Mark *journal_mark(const struct journal *journal)
+{
+	return journal->mark;
+}
+
+bool journal_note_mark(struct journal *journal, const Holdfast__V1__Mark *mark)
+{
+	uint8_t bytes[MARK_BYTES_MAX];
+	Holdfast__V1__Mark *copy;
+
+	if (!mark || !id_is_uuid(mark->store_id) || !is_higher(mark, journal->mark) ||
+	    holdfast__v1__mark__get_packed_size(mark) > sizeof(bytes))
+		return journal->is_mark_unwritten;
+	copy = holdfast__v1__mark__unpack(NULL, holdfast__v1__mark__pack(mark, bytes), bytes);
+	if (!copy)
+		return journal->is_mark_unwritten;
+	holdfast__v1__mark__free_unpacked(journal->mark, NULL);
+	journal->mark = copy;
+	journal->is_mark_unwritten = true;
+	return true;
+}
+
 enum status journal_open(sd_event *event, const char *data_dir, const char *cluster, const char *node_id,
 			 struct journal **ret, struct error *err)
 {
@@ -139,6 +201,8 @@ enum status journal_open(sd_event *event, const char *data_dir, const char *clus
 	if (status == STATUS_OK)
 		status = check_owner(journal, path, cluster, node_id, err);
 	if (status == STATUS_OK)
+		status = read_mark(journal, path, err);
+	if (status == STATUS_OK)
 		status = kv_end_feed(journal->kv, err);
 	if (status != STATUS_OK)
 		return status;
@@ -153,6 +217,7 @@ void journal_close(struct journal *journal)
 	if (!journal)
 		return;
 	kv_close(journal->kv);
+	holdfast__v1__mark__free_unpacked(journal->mark, NULL);
 	while ((pending = STAILQ_FIRST(&journal->in_flight))) {
 		STAILQ_REMOVE_HEAD(&journal->in_flight, entry);
 		free(pending);
@@ -274,6 +339,7 @@ struct batch {
 	uint8_t *alloc_bytes;
 	uint8_t *plugin_bytes;
 	uint8_t receipt_bytes[RECEIPT_BYTES_MAX];
+	uint8_t mark_bytes[MARK_BYTES_MAX];
 };
 
 static void batch_release(struct batch *batch)
@@ -351,6 +417,16 @@ static enum status batch_put_plugin(struct batch *batch, const struct node_plugi
 	return STATUS_OK;
 }
 
+static void batch_put_mark(struct batch *batch, const Holdfast__V1__Mark *mark)
+{
+	struct kv_op *op;
+
+	(void)str_copy(batch->keys[batch->n], KEY_SIZE, KEY_MARK);
+	op = batch_add(batch);
+	op->value = batch->mark_bytes;
+	op->len = holdfast__v1__mark__pack(mark, batch->mark_bytes);
+}
+
 static enum status batch_fill(struct batch *batch, const struct journal_write *write, struct error *err)
 {
 	enum status status;
@@ -390,6 +466,8 @@ enum status journal_write(struct journal *journal, const struct journal_write *w
 	status = batch_fill(&batch, write, err);
 	if (status != STATUS_OK)
 		return status;
+	if (journal->is_mark_unwritten)
+		batch_put_mark(&batch, journal->mark);
 	pending = calloc(1, sizeof(*pending));
 	if (!pending)
 		return no_memory(err);
@@ -401,5 +479,6 @@ enum status journal_write(struct journal *journal, const struct journal_write *w
 		return status;
 	}
 	STAILQ_INSERT_TAIL(&journal->in_flight, pending, entry);
+	journal->is_mark_unwritten = false; /* a write that fails is the journal's end */
 	return STATUS_OK;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "model/node.h"
 
+#include <holdfast/v1/types.pb-c.h>
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
@@ -20,6 +21,13 @@ struct journal;
  * STATUS_FAILED_PRECONDITION. @ret owned by the caller, journal_close() */
 enum status journal_open(sd_event *event, const char *data_dir, const char *cluster, const char *node_id,
 			 struct journal **ret, struct error *err);
+
+/** The highest mark of the server's history that this node was shown; NULL: none yet. Borrowed. */
+const Holdfast__V1__Mark *journal_mark(const struct journal *journal);
+
+/** Keep @mark, which may be NULL, if it is higher. It becomes durable with the next write, as the one that a
+ * grant has before its mount. Returns whether there is something to write. */
+bool journal_note_mark(struct journal *journal, const Holdfast__V1__Mark *mark);
 
 /** Waits for what was written; its callbacks do not run. NULL is allowed. */
 void journal_close(struct journal *journal);

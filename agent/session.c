@@ -193,6 +193,8 @@ static enum status take_welcome(struct session *session, const session_down *dow
 	session->info.is_up = true;
 	session->info.since_ms = clock_realtime_ms();
 	session->info.attempts = 0;
+	if (welcome->mark)
+		session->handlers->on_mark(welcome->mark, session->userdata);
 	session->handlers->on_up(session->sends_statuses, session->userdata);
 	return STATUS_OK;
 }
@@ -262,6 +264,12 @@ static enum status take_report(struct session *session, const session_down *down
 	return STATUS_OK;
 }
 
+static enum status take_mark(struct session *session, const session_down *down, struct error *err)
+{
+	session->handlers->on_mark(down->mark, session->userdata);
+	return STATUS_OK;
+}
+
 static const struct message_kind {
 	Holdfast__V1__SessionDown__MessageCase kind;
 	const char *name;
@@ -275,6 +283,7 @@ static const struct message_kind {
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET, "order to forget an allocation", take_forget},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_CALL, "call to a plugin", take_call},
 	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT, "request for a report", take_report},
+	{HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK, "mark of its history", take_mark},
 };
 
 /* A kind that a later server may send is none of our business. */

@@ -29,6 +29,8 @@ struct session;
 struct session_handlers {
 	/* The hello, freed by the session; NULL when memory is short. @ret_is_short: statuses follow. */
 	Holdfast__V1__SessionHello *(*make_hello)(bool *ret_is_short, void *userdata);
+	/* how far the server's history has got: with welcome, before on_up, and now and then */
+	void (*on_mark)(const Holdfast__V1__Mark *mark, void *userdata);
 	/* welcome was seen; @sends_statuses: the hello was short */
 	void (*on_up)(bool sends_statuses, void *userdata);
 	void (*on_down)(const struct error *err, void *userdata);

@@ -64,7 +64,9 @@ static enum status purge(struct invocation *inv, struct connection *connection, 
 	cleanup_message Holdfast__V1__PurgeNodeResponse *answer = NULL;
 	enum status status;
 
-	request.id = id;
+	if (id)
+		request.id = id;
+	request.unknown = id == NULL;
 	request.reason = reason;
 	status = connection_call(connection, nodes, "Purge", &request.base, CALL_TIMEOUT_US,
 				 (ProtobufCMessage **)(void *)&answer, err);
@@ -72,7 +74,10 @@ static enum status purge(struct invocation *inv, struct connection *connection, 
 		return status;
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
-	print_line("node %s is forgotten; it is a new one if it comes back", id);
+	if (id)
+		print_line("node %s is forgotten; it is a new one if it comes back", id);
+	else
+		print_line("no node is missing any more; one that comes back is a new one");
 	return STATUS_OK;
 }
 
@@ -85,6 +90,26 @@ static enum status print_dry_purge(struct invocation *inv, const Holdfast__V1__G
 	return STATUS_OK;
 }
 
+/* Nodes that not even the server knows: there is nothing to show. */
+static enum status purge_unknown(struct invocation *inv, char *reason, struct error *err)
+{
+	static const char question[] =
+		"Is every node off, or without mounts, that the server does not know since it lost history?";
+	cleanup_connection struct connection *connection = NULL;
+	enum status status;
+
+	if (inv->n_args > 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "name a node, or say --unknown, not both");
+	if (inv->options[OPT_DRY_RUN])
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "--dry-run: there is nothing to show of nodes that are not known; holdfast "
+				 "operator status says how many there are");
+	status = connect_server(inv, &connection, err);
+	if (status == STATUS_OK)
+		status = value_confirm(inv, question, err);
+	return status == STATUS_OK ? purge(inv, connection, NULL, reason, err) : status;
+}
+
 enum status cmd_node_purge(struct invocation *inv, struct error *err)
 {
 	cleanup_message Holdfast__V1__GetNodeResponse *answer = NULL;
@@ -93,6 +118,10 @@ enum status cmd_node_purge(struct invocation *inv, struct error *err)
 	char *reason = NULL;
 	enum status status = value_reason(inv, OPT_REASON, &reason, err);
 
+	if (status == STATUS_OK && inv->options[OPT_UNKNOWN])
+		return purge_unknown(inv, reason, err);
+	if (status == STATUS_OK && inv->n_args == 0)
+		status = error_set(err, STATUS_INVALID_ARGUMENT, 0, "say which node: its ID, or --unknown");
 	if (status == STATUS_OK)
 		status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)

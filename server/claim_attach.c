@@ -5,6 +5,7 @@
 #include "claim_log.h"
 #include "claims.h"
 #include "controller.h"
+#include "history.h"
 #include "plugin_args.h"
 #include "server.h"
 
@@ -117,7 +118,10 @@ static void send_response(struct server *server, struct rpc_call *call,
 	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	const struct volume *volume = &entry->volume->volume;
 	bool is_csi = volume->type == VOLUME_CSI;
+	struct history_mark mark;
 
+	history_mark(server, &mark);
+	response.mark = &mark.pb;
 	response.claim = claim_borrow_pb(&entry->claim);
 	/* to what is borrowed nothing can be added */
 	response.volume = is_csi ? volume_to_pb(volume) : volume_borrow_pb(volume);

@@ -7,6 +7,7 @@
 #include "claim_log.h"
 #include "claims.h"
 #include "epoch_internal.h"
+#include "history.h"
 #include "keys.h"
 #include "proof.h"
 #include "server.h"
@@ -31,6 +32,23 @@
 enum { RIVALS_MAX = 8 }; /* looked at, to find out whether there are any */
 enum { NAMED_MAX = 3, NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3), OBJECT_SIZE = 512 };
 
+/* Nodes of which the server does not even know the names. */
+static enum status check_missing(struct server *server, const struct volume *volume, struct error *err)
+{
+	uint64_t n = history_missing_nodes(server);
+
+	if (server->restarting)
+		return error_set(err, STATUS_UNAVAILABLE, 0, "the server is just starting anew; ask again");
+	if (n == 0)
+		return STATUS_OK;
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "volume %s: the server has lost history (epoch %" PRIu64 "), and %" PRIu64
+			 " node%s registered in that time may hold it; each is known again when its agent "
+			 "connects. If all that are left are gone for good: holdfast node purge --unknown "
+			 "--reason TEXT",
+			 volume->id, state_epoch(&server->state), n, n == 1 ? " that was" : "s that were");
+}
+
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err)
 {
 	const struct node_entry *first = NULL;
@@ -53,7 +71,7 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 		n++;
 	}
 	if (n == 0)
-		return STATUS_OK;
+		return check_missing(server, volume, err);
 	if (n > NAMED_MAX)
 		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
 	return error_set(err, STATUS_UNAVAILABLE, 0,

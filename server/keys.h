@@ -12,6 +12,7 @@
 #define KEY_SCHEMA PREFIX_META "schema"			    /* Schema */
 #define KEY_EPOCH PREFIX_META "epoch"			    /* Epoch */
 #define KEY_TICKET_KEY PREFIX_META "ticket-key"		    /* TicketKey */
+#define KEY_NODE_COUNT PREFIX_META "node-count"		    /* NodeCount */
 #define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
 #define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */

@@ -22,8 +22,6 @@
 
 enum { EPOCH_SHIFT = 32, MS_PER_MINUTE = 60000, DECISION_MAX = 1024 };
 
-#define EPOCH_MAX (UINT64_C(1) << 31) /* shifted it is still a generation */
-
 /* A store that is opened, changed and closed by one thread. */
 struct open_store {
 	sd_event *event;
@@ -107,13 +105,17 @@ struct marking {
 	struct error error;
 };
 
+uint64_t new_epoch_of_time(int64_t realtime_ms)
+{
+	return (uint64_t)(realtime_ms / MS_PER_MINUTE);
+}
+
 static uint64_t next_epoch(const struct new_epoch *wanted, uint64_t copied)
 {
 	uint64_t last = copied;
 
-	/* minutes since 1970 are above whatever was counted in steps of one, and above themselves later */
 	if (wanted->known_epoch == EPOCH_UNKNOWN)
-		last = (uint64_t)(wanted->now_ms / MS_PER_MINUTE);
+		last = new_epoch_of_time(wanted->now_ms);
 	else if (wanted->known_epoch > last)
 		last = wanted->known_epoch;
 	return (last > copied ? last : copied) + 1;
@@ -165,12 +167,98 @@ static enum status raise_generations(struct marking *marking, struct error *err)
 	return st == STATUS_OK ? marking->status : st;
 }
 
+/* One record as it is to be in the new epoch, written where it was; one that is not there is left out. */
+struct record_change {
+	struct marking *marking;
+	const ProtobufCMessageDescriptor *descriptor;
+	enum status (*change)(struct marking *marking, const char *key, ProtobufCMessage *message,
+			      struct error *err);
+};
+
+static bool on_record(const struct kv_item *item, void *userdata)
+{
+	struct record_change *change = userdata;
+	struct marking *marking = change->marking;
+	ProtobufCMessage *message =
+		protobuf_c_message_unpack(change->descriptor, NULL, item->len, item->value);
+
+	if (!message) {
+		marking->status = error_set(&marking->error, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return false;
+	}
+	marking->status = change->change(marking, item->key, message, &marking->error);
+	protobuf_c_message_free_unpacked(message, NULL);
+	return false;
+}
+
+static enum status
+change_record(struct marking *marking, const char *key, const ProtobufCMessageDescriptor *descriptor,
+	      enum status (*how)(struct marking *, const char *, ProtobufCMessage *, struct error *),
+	      struct error *err)
+{
+	struct record_change change = {marking, descriptor, how};
+	enum status st = kv_rewrite_range(marking->rewrite, key, on_record, &change, err);
+
+	if (st == STATUS_OK && marking->status != STATUS_OK)
+		*err = marking->error;
+	return st == STATUS_OK ? marking->status : st;
+}
+
+/* Whose it is; and the store whose nodes it takes over is one of its own from here on. */
+static enum status name_store(struct marking *marking, const char *key, ProtobufCMessage *message,
+			      struct error *err)
+{
+	const struct new_epoch *wanted = marking->wanted;
+	const Holdfast__V1__Schema *found = (const Holdfast__V1__Schema *)(const void *)message;
+	Holdfast__V1__Schema schema = *found;
+	char *ids[SCHEMA_FORMER_STORES_MAX];
+	size_t n = 0;
+
+	if (wanted->former_store_id && wanted->former_store_id[0] != '\0')
+		ids[n++] = (char *)(uintptr_t)wanted->former_store_id; /* only read */
+	for (size_t i = 0; i < found->n_former_store_ids && n < ARRAY_SIZE(ids); i++)
+		ids[n++] = found->former_store_ids[i];
+	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* likewise */
+	schema.former_store_ids = ids;
+	schema.n_former_store_ids = n;
+	return schema_put(marking->rewrite, key, &schema.base, err);
+}
+
+static bool take_count(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
+
+	if (count)
+		*(Holdfast__V1__NodeCount *)userdata = *count; /* numbers alone */
+	holdfast__v1__node_count__free_unpacked(count, NULL);
+	return false;
+}
+
+static enum status count_missing(struct marking *marking, struct error *err)
+{
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+	enum status st;
+
+	if (marking->wanted->missing_nodes == 0)
+		return STATUS_OK;
+	st = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, take_count, &count, err);
+	count.missing += marking->wanted->missing_nodes;
+	return st == STATUS_OK ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err) : st;
+}
+
+static enum status put_off_proof(struct marking *marking, const char *key, ProtobufCMessage *message,
+				 struct error *err)
+{
+	if (marking->wanted->proves_nothing)
+		((Holdfast__V1__TicketKey *)(void *)message)->from_epoch = marking->epoch + 1;
+	return schema_put(marking->rewrite, key, message, err);
+}
+
 static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
 	struct marking *marking = userdata;
 	const struct new_epoch *wanted = marking->wanted;
 	Holdfast__V1__Epoch epoch = HOLDFAST__V1__EPOCH__INIT;
-	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
 	uint64_t copied = 0;
 	enum status st = kv_rewrite_range(rewrite, KEY_EPOCH, take_epoch, &copied, err);
 
@@ -185,11 +273,15 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	epoch.restored_at_ms = wanted->now_ms;
 	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
 	epoch.lost_history = marking->is_lost;
+	epoch.by_unproven_mark = wanted->by_unproven_mark;
 	st = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
-	schema.version = SCHEMA_VERSION;
-	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* likewise */
 	if (st == STATUS_OK)
-		st = schema_put(rewrite, KEY_SCHEMA, &schema.base, err);
+		st = change_record(marking, KEY_SCHEMA, &holdfast__v1__schema__descriptor, name_store, err);
+	if (st == STATUS_OK)
+		st = count_missing(marking, err);
+	if (st == STATUS_OK)
+		st = change_record(marking, KEY_TICKET_KEY, &holdfast__v1__ticket_key__descriptor,
+				   put_off_proof, err);
 	return st == STATUS_OK ? raise_generations(marking, err) : st;
 }
 
@@ -293,6 +385,11 @@ enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wante
 	decision.known_index = wanted->known_index;
 	decision.decided_at_ms = wanted->now_ms;
 	decision.reason = (char *)(uintptr_t)wanted->restored_from; /* only read */
+	if (wanted->former_store_id)
+		decision.former_store_id = (char *)(uintptr_t)wanted->former_store_id; /* likewise */
+	decision.missing_nodes = wanted->missing_nodes;
+	decision.by_unproven_mark = wanted->by_unproven_mark;
+	decision.proves_nothing = wanted->proves_nothing;
 	if (holdfast__v1__epoch_decision__get_packed_size(&decision) > sizeof(bytes))
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the reason of a new epoch is too long");
 	r = file_write_atomic(path, 0600, (const char *)bytes,
@@ -310,6 +407,10 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 		.known_index = decision->known_index,
 		.now_ms = decision->decided_at_ms,
 		.restored_from = decision->reason,
+		.former_store_id = decision->former_store_id,
+		.missing_nodes = decision->missing_nodes,
+		.by_unproven_mark = decision->by_unproven_mark,
+		.proves_nothing = decision->proves_nothing,
 	};
 	uint64_t epoch = 0;
 	enum status st = kv_range(kv, KEY_EPOCH, take_epoch, &epoch, err);

@@ -23,9 +23,18 @@ struct new_epoch {
 	uint64_t known_index; /* likewise; indexes go on above it */
 	int64_t now_ms;
 	const char *restored_from; /* for people; or why the server's own store begins one */
+	/* of the server's own store, see history.h; all 0 and NULL: nothing of that */
+	const char *former_store_id; /* by which nodes know the cluster */
+	uint64_t missing_nodes;	     /* more than those that are missing already */
+	bool by_unproven_mark;
+	bool proves_nothing; /* tickets, so far */
 };
 
 #define EPOCH_UNKNOWN UINT64_MAX
+#define EPOCH_MAX (UINT64_C(1) << 31) /* shifted it is still a generation */
+
+/** Above every epoch that was counted in steps of one, and above itself later. */
+uint64_t new_epoch_of_time(int64_t realtime_ms);
 
 struct new_epoch_result {
 	uint64_t epoch;

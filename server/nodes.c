@@ -4,6 +4,7 @@
 #include "attest.h"
 #include "audit.h"
 #include "change.h"
+#include "history.h"
 #include "keys.h"
 #include "page.h"
 #include "reply.h"
@@ -18,6 +19,7 @@
 #include "rpc/server.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -402,6 +404,26 @@ static void on_purged(struct server *server, void *userdata)
 	rpc_call_reply(waiting->call, &response.base);
 }
 
+/* Nobody knows what they hold but the operator. */
+static enum status purge_unknown(struct server *server, struct rpc_call *call,
+				 const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	uint64_t n = history_missing_nodes(server);
+	char object[OBJECT_SIZE];
+
+	if (request->id[0] != '\0')
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "id: say one node, or all that are not known, not both");
+	if (n == 0)
+		return error_set(err, STATUS_NOT_FOUND, 0, "no node is missing that is not known by name");
+	history_forget_missing(server, &change);
+	(void)str_format(object, sizeof(object), "%" PRIu64 " nodes that are not known", n);
+	audit_write(server, &change, call, "Nodes.Purge", object,
+		    request->reason[0] ? request->reason : NULL);
+	return change_commit_taking(server, &change, on_purged, reply_waiting_new(call, ""), err);
+}
+
 /* What its claims and allocations tell of the past stays; the node may come back as a new one. */
 static enum status handle_purge(struct server *server, struct rpc_call *call,
 				const Holdfast__V1__PurgeNodeRequest *request, struct error *err)
@@ -413,6 +435,8 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	struct node_entry *entry;
 	struct reply_waiting *waiting;
 
+	if (st == STATUS_OK && request->unknown)
+		return purge_unknown(server, call, request, err);
 	if (st == STATUS_OK)
 		st = nodes_find(server, request->id, &entry, err);
 	if (st == STATUS_OK)

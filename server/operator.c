@@ -2,6 +2,7 @@
 
 #include "access.h"
 #include "audit_read.h"
+#include "history.h"
 #include "keys.h"
 #include "marks.h"
 #include "records.h"
@@ -13,8 +14,9 @@
 #include "base/str.h"
 
 #include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
 
-enum { WARNINGS_MAX = 3 };
+enum { WARNINGS_MAX = 4, HISTORY_WARNING_SIZE = 640 };
 
 static enum status allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			 struct error *err)
@@ -34,6 +36,21 @@ static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *re
 	response->schema = schema ? schema->version : 0;
 }
 
+static bool history_warning(struct server *server, char ret[static HISTORY_WARNING_SIZE])
+{
+	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+	uint64_t missing = history_missing_nodes(server);
+
+	if (!epoch || !epoch->lost_history || (missing == 0 && server->state.n_unreported == 0))
+		return false;
+	(void)str_format(ret, HISTORY_WARNING_SIZE,
+			 "the store had lost history (%.400s): epoch %" PRIu64
+			 " has begun, %zu nodes have not reported, %" PRIu64
+			 " are missing that are not known by name; nothing that they may hold is granted",
+			 epoch->restored_from, epoch->number, server->state.n_unreported, missing);
+	return true;
+}
+
 static enum status handle_status(struct server *server, struct rpc_call *call,
 				 const ProtobufCMessage *request, struct error *err)
 {
@@ -42,6 +59,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char certificate[CERTIFICATE_WARNING_SIZE];
 	char disk[DISK_WARNING_SIZE];
 	char mark[MARKS_WARNING_SIZE];
+	char history[HISTORY_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
 
@@ -61,6 +79,8 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	add_epoch(server, &response);
 	response.certificate_expires_at_ms = server->certificate.expires_at_ms;
 	response.warnings = warnings;
+	if (history_warning(server, history))
+		warnings[response.n_warnings++] = history;
 	if (disk_warning(server, disk))
 		warnings[response.n_warnings++] = disk;
 	if (marks_warning(server, mark))

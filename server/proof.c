@@ -20,11 +20,15 @@ struct noted {
 	bool is_key; /* there is one, and its tickets are of today's form: those of another prove nothing here
 		      */
 	uint64_t from_epoch;
+	bool is_there; /* a record, whatever it says */
+	bool replaced;
 };
 
 static void note_of(const Holdfast__V1__TicketKey *record, struct noted *ret)
 {
-	*ret = (struct noted){.is_key = record && record->public_key.len == TICKET_KEY_SIZE &&
+	*ret = (struct noted){.is_there = record,
+			      .replaced = record && record->replaced,
+			      .is_key = record && record->public_key.len == TICKET_KEY_SIZE &&
 					record->version == TICKET_VERSION};
 	if (!ret->is_key)
 		return;
@@ -61,6 +65,7 @@ static bool take_epoch(const struct kv_item *item, void *userdata)
 struct writing {
 	const struct ticket_issuer *issuer;
 	uint64_t from_epoch;
+	bool replaced;
 };
 
 static enum status write_note(struct kv_rewrite *rewrite, void *userdata, struct error *err)
@@ -73,6 +78,7 @@ static enum status write_note(struct kv_rewrite *rewrite, void *userdata, struct
 	record.public_key = (ProtobufCBinaryData){.len = sizeof(key), .data = key};
 	record.from_epoch = writing->from_epoch;
 	record.version = TICKET_VERSION;
+	record.replaced = writing->replaced;
 	return schema_put(rewrite, KEY_TICKET_KEY, &record.base, err);
 }
 
@@ -89,6 +95,7 @@ enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, st
 		return st;
 	/* nodes may still have tickets of the other key or form to show in this epoch */
 	writing.from_epoch = epoch + 1;
+	writing.replaced = noted.is_there;
 	return kv_rewrite(kv, write_note, &writing, err);
 }
 
@@ -101,6 +108,14 @@ static bool is_demanded(struct server *server)
 
 	note_of(state_record(&server->state, KEY_TICKET_KEY), &noted);
 	return is_key_of(&noted, server->issuer) && noted.from_epoch <= state_epoch(&server->state);
+}
+
+bool proof_key_has_changed(struct server *server)
+{
+	struct noted noted;
+
+	note_of(state_record(&server->state, KEY_TICKET_KEY), &noted);
+	return noted.replaced && noted.from_epoch > state_epoch(&server->state);
 }
 
 /* --- a claim --- */

@@ -14,6 +14,7 @@
 #include "model/claim.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 
 struct kv;
 struct server;
@@ -22,6 +23,9 @@ struct ticket_issuer;
 /** Remember in the store with which key tickets are signed from now on. Blocks: for start-up, before the
  * state is loaded. */
 enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, struct error *err);
+
+/** Was what nodes have of this epoch signed with another key, maybe? */
+bool proof_key_has_changed(struct server *server);
 
 /** May @claim, of which the store knows nothing, be adopted from the report of its node? @ticket: what came
  * with it, may be empty. What the ticket says better than the node is set in @claim.

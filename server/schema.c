@@ -54,7 +54,7 @@ static bool on_item(const struct kv_item *item, void *userdata)
 	else
 		walk->status = error_set(&walk->error, STATUS_DATA_LOSS, 0,
 					 "the store's record %s cannot be read; keep a copy and restore a "
-					 "backup (holdfast operator restore)",
+					 "backup (holdfast-server --restore FILE)",
 					 item->key);
 	return walk->status == STATUS_OK;
 }
@@ -135,10 +135,20 @@ static enum status from_1(struct kv_rewrite *rewrite, struct error *err)
 	return STATUS_OK;
 }
 
+/* --- from 2: there was no mark of how far a store has got, which a server of then would not keep up --- */
+
+static enum status from_2(struct kv_rewrite *rewrite, struct error *err)
+{
+	(void)rewrite;
+	(void)err;
+	return STATUS_OK;
+}
+
 /* [n] leads from version n to the next. */
 static enum status (*const steps[SCHEMA_VERSION])(struct kv_rewrite *rewrite, struct error *err) = {
 	[0] = from_0,
 	[1] = from_1,
+	[2] = from_2,
 };
 
 /* --- the record --- */
@@ -155,6 +165,8 @@ static bool take_schema(const struct kv_item *item, void *userdata)
 	schema->version = found ? found->version : UINT32_MAX;
 	if (found)
 		(void)str_copy(schema->cluster, sizeof(schema->cluster), found->cluster);
+	if (found)
+		(void)str_copy(schema->store_id, sizeof(schema->store_id), found->store_id);
 	return false;
 }
 
@@ -168,7 +180,7 @@ enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 	if (schema.version == UINT32_MAX)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "the store's record " KEY_SCHEMA " cannot be read; keep a copy and restore "
-				 "a backup (holdfast operator restore)");
+				 "a backup (holdfast-server --restore FILE)");
 	if (schema.version > SCHEMA_VERSION)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
@@ -182,20 +194,24 @@ enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 struct bring_up {
 	uint32_t from;
 	const char *cluster;
+	char store_id[UUID_SIZE];
 };
 
 static enum status run_steps(struct kv_rewrite *rewrite, void *userdata, struct error *err)
 {
-	const struct bring_up *up = userdata;
+	struct bring_up *up = userdata;
 	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
 	char cluster[64];
 	enum status st = STATUS_OK;
 
+	if (up->store_id[0] == '\0' && uuid_new(up->store_id) < 0)
+		return error_set(err, STATUS_INTERNAL, 0, "make a store id");
 	for (uint32_t v = up->from; v < SCHEMA_VERSION && st == STATUS_OK; v++)
 		st = steps[v](rewrite, err);
 	(void)str_copy(cluster, sizeof(cluster), up->cluster);
 	schema.version = SCHEMA_VERSION;
 	schema.cluster = cluster;
+	schema.store_id = up->store_id;
 	return st == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : st;
 }
 
@@ -216,6 +232,7 @@ enum status schema_bring_up(struct kv *kv, const char *cluster, struct error *er
 	if (found.version == SCHEMA_VERSION && found.cluster[0] != '\0')
 		return STATUS_OK;
 	up.from = found.version;
+	(void)str_copy(up.store_id, sizeof(up.store_id), found.store_id);
 	st = kv_rewrite(kv, run_steps, &up, err);
 	if (st == STATUS_OK && !is_new)
 		log_line(LOG_NOTICE, "the store was brought from schema %" PRIu32 " to %d", found.version,

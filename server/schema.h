@@ -4,11 +4,12 @@
  * 0: no record; what the first release wrote. A step is a function over ranges of keys; all of them run in
  * one transaction before anything is loaded, so a crash in between is as if none had run. */
 
+#include "base/uuid.h"
 #include "store/kv.h"
 
 #include <protobuf-c/protobuf-c.h>
 
-enum { SCHEMA_VERSION = 2 };
+enum { SCHEMA_VERSION = 3, SCHEMA_FORMER_STORES_MAX = 16 };
 
 /** Bring the store to SCHEMA_VERSION and record that, and that it is @cluster's. STATUS_FAILED_PRECONDITION
  * for a newer one and for another cluster's, STATUS_DATA_LOSS names the record that cannot be read. */
@@ -22,5 +23,6 @@ enum status schema_put(struct kv_rewrite *rewrite, const char *key, const Protob
 struct schema {
 	uint32_t version;
 	char cluster[64];
+	char store_id[UUID_SIZE]; /* empty before version 3 */
 };
 enum status schema_read(struct kv *kv, struct schema *ret, struct error *err);

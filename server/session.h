@@ -31,6 +31,7 @@ enum {
 	SESSION_HELLO_MAX_MS = 10000,		 /* from the opening of the stream to hello */
 	SESSION_WORK_SLICE = 64,		 /* allocations told to a node in one turn of the loop */
 	SESSION_REPORT_OBJECTS_MAX = 32768,	 /* allocations and claims of one report */
+	SESSION_DOUBT_SIZE = 384,
 };
 
 struct session {
@@ -51,11 +52,15 @@ struct session {
 	sd_event_source *work_source; /* owned; while there is work to be told */
 	char (*work)[UUID_TEXT_SIZE]; /* owned; allocations to be told */
 	size_t n_work, next_work;
-	bool is_report_due;    /* it was asked for one, which is not complete */
-	bool was_asked;	       /* for a report, ever */
-	uint64_t report_epoch; /* of that one */
-	size_t n_reported;     /* allocations and claims of it so far */
-	size_t n_unproven;     /* of these, claims that were not adopted */
+	bool is_report_due;		/* it was asked for one, which is not complete */
+	bool was_asked;			/* for a report, ever */
+	uint64_t report_epoch;		/* of that one */
+	size_t n_reported;		/* allocations and claims of it so far */
+	size_t n_unproven;		/* of these, claims that were not adopted */
+	char doubt[SESSION_DOUBT_SIZE]; /* why its node has to report, by its mark; empty: it shows nothing */
+	bool is_back;			/* its node was here before the epoch began */
+	uint64_t mark_index;		/* of the mark that was sent last, and when */
+	uint64_t mark_us;
 };
 
 /** End the session with @err, once. */
@@ -93,6 +98,8 @@ enum session_word {
 void session_tell(struct session *session, enum session_word word, const char *id);
 
 void session_welcome(struct session *session);
+/** How far the history has got, if that is worth a message: with a heartbeat. */
+void session_send_mark(struct session *session);
 void session_run_alloc(struct session *session, const struct alloc *alloc);
 void session_release_claim(struct session *session, const struct claim *claim);
 void session_request_report(struct session *session, uint64_t epoch);

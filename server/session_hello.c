@@ -5,6 +5,7 @@
 #include "drain.h"
 #include "epoch.h"
 #include "fingerprint.h"
+#include "history.h"
 #include "server.h"
 #include "session.h"
 
@@ -17,8 +18,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { DOUBT_SIZE = 128 };
 
 bool session_is_greeted(const struct session *session)
 {
@@ -222,13 +221,15 @@ static void doubt_forgotten(struct session *session, const Holdfast__V1__Session
 			    struct node *node, struct change *change)
 {
 	const char *alloc_id = forgotten_work(session, hello);
-	char what[DOUBT_SIZE], object[sizeof("node ") + NODE_ID_MAX];
+	char object[sizeof("node ") + NODE_ID_MAX];
+	char *what = session->doubt;
 
-	if (!alloc_id)
+	if (!alloc_id && what[0] == '\0')
 		return;
 	node->report_wanted = true;
-	(void)str_format(what, sizeof(what), "it names allocation %.36s, which is not known here like that",
-			 alloc_id);
+	if (what[0] == '\0')
+		(void)str_format(what, SESSION_DOUBT_SIZE,
+				 "it names allocation %.36s, which is not known here like that", alloc_id);
 	(void)str_format(object, sizeof(object), "node %s", node->id);
 	audit_own(session->server, change, "Nodes.Doubt", object, what);
 	log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .alloc = alloc_id, .op = "epoch"},
@@ -254,6 +255,8 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 			node);
 	if (!node->report_wanted)
 		doubt_forgotten(session, hello, node, &change);
+	if (!entry || !node_is_registered(entry))
+		history_count_node(session, &change);
 	change_put_node(&change, node);
 	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
 	if (st != STATUS_OK)
@@ -354,6 +357,8 @@ enum status session_take_hello(struct session *session, const Holdfast__V1__Sess
 		st = check_machine(session, node, hello, err);
 	if (st == STATUS_OK && is_known)
 		st = check_rival(session, node, hello->boot_id, err);
+	if (st == STATUS_OK)
+		st = history_check(session, hello->mark, err);
 	if (st == STATUS_OK && is_known)
 		st = check_boot(session, node, hello, err);
 	if (st != STATUS_OK)

@@ -1,3 +1,4 @@
+#include "history.h"
 #include "server.h"
 #include "session.h"
 
@@ -106,7 +107,12 @@ void session_welcome(struct session *session)
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	char version[] = HOLDFAST_VERSION;
+	struct history_mark mark;
 
+	history_mark(session->server, &mark);
+	session->mark_index = mark.pb.index;
+	session->mark_us = clock_monotonic_us();
+	welcome.mark = &mark.pb;
 	welcome.server_version = version;
 	welcome.cluster = session->server->config.cluster;
 	welcome.heartbeat_ms = heartbeat_ms(session->server);
@@ -114,6 +120,23 @@ void session_welcome(struct session *session)
 	welcome.clock_ms = clock_realtime_ms();
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;
+	send_down(session, &down);
+}
+
+void session_send_mark(struct session *session)
+{
+	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	uint64_t now_us = clock_monotonic_us();
+	struct history_mark mark;
+
+	if (kv_revision(session->server->kv) == session->mark_index ||
+	    now_us - session->mark_us < HISTORY_MARK_INTERVAL_MS * USEC_PER_MSEC)
+		return;
+	history_mark(session->server, &mark);
+	session->mark_index = mark.pb.index;
+	session->mark_us = now_us;
+	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK;
+	down.mark = &mark.pb;
 	send_down(session, &down);
 }
 

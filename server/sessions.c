@@ -37,6 +37,7 @@ static enum status take_message(struct session *session, const Holdfast__V1__Ses
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO:
 		return session_take_hello(session, up->hello, err);
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_HEARTBEAT:
+		session_send_mark(session);
 		return STATUS_OK;
 	case HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC:
 		return session_take_status(session, up->alloc, err);

@@ -19,6 +19,7 @@
 struct ticket_issuer {
 	uint8_t public_key[TICKET_KEY_SIZE];
 	uint8_t secret[crypto_sign_ed25519_SECRETKEYBYTES];
+	uint8_t mac_key[crypto_generichash_KEYBYTES];
 	char cluster[TICKET_CLUSTER_SIZE];
 	EVP_MD *sha256; /* owned; looking it up costs as much as digesting a source */
 };
@@ -72,6 +73,8 @@ static enum status load_key(const char *key_path, EVP_PKEY **ret, struct error *
 	return STATUS_OK;
 }
 
+static const char mac_context[] = "holdfast: codes of the ticket key";
+
 static void take_key(struct ticket_issuer *issuer, const EVP_PKEY *key)
 {
 	uint8_t seed[crypto_sign_ed25519_SEEDBYTES];
@@ -79,7 +82,16 @@ static void take_key(struct ticket_issuer *issuer, const EVP_PKEY *key)
 
 	(void)EVP_PKEY_get_raw_private_key(key, seed, &len); /* of an Ed25519 key: cannot fail */
 	(void)crypto_sign_ed25519_seed_keypair(issuer->public_key, issuer->secret, seed);
+	/* of its own: no key is for two things */
+	(void)crypto_generichash(issuer->mac_key, sizeof(issuer->mac_key), (const uint8_t *)mac_context,
+				 sizeof(mac_context), seed, sizeof(seed));
 	explicit_bzero(seed, sizeof(seed));
+}
+
+void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, size_t len,
+		       uint8_t ret[static TICKET_MAC_SIZE])
+{
+	(void)crypto_generichash(ret, TICKET_MAC_SIZE, data, len, issuer->mac_key, sizeof(issuer->mac_key));
 }
 
 DEFINE_CLEANUP(struct ticket_issuer, ticket_issuer_free)
@@ -113,6 +125,7 @@ void ticket_issuer_free(struct ticket_issuer *issuer)
 		return;
 	EVP_MD_free(issuer->sha256);
 	explicit_bzero(issuer->secret, sizeof(issuer->secret));
+	explicit_bzero(issuer->mac_key, sizeof(issuer->mac_key));
 	free(issuer);
 }
 

@@ -33,6 +33,12 @@ void ticket_sign_all(const struct ticket_issuer *issuer, struct ticket *const *t
 /** The same for one. */
 void ticket_sign(const struct ticket_issuer *issuer, struct ticket *ticket);
 
+enum { TICKET_MAC_SIZE = 32 };
+
+/** A code of @data, which begins with what it is for, that only this key makes. */
+void ticket_issuer_mac(const struct ticket_issuer *issuer, const void *data, size_t len,
+		       uint8_t ret[static TICKET_MAC_SIZE]);
+
 /** Was @ticket made with this key, for this cluster? */
 bool ticket_is_ours(const struct ticket_issuer *issuer, const struct ticket *ticket);
 

@@ -31,7 +31,7 @@ static inline enum status kv_sqlite_damaged(const struct kv_sqlite *db, const ch
 {
 	return error_set(
 		err, STATUS_DATA_LOSS, 0,
-		"store %s: damaged: %s; keep a copy and restore a backup (holdfast operator restore)",
+		"store %s: damaged: %s; keep a copy and restore a backup (holdfast-server --restore FILE)",
 		db->path, what);
 }
 

@@ -87,10 +87,12 @@ static enum status look(const char *path, enum presence *ret, struct error *err)
 					 "store %s: cannot be looked at; check the folder and its owner",
 					 path);
 		if (has_wal)
-			return refuse(path, STATUS_DATA_LOSS,
-				      "the file is gone but its log (-wal) is still there; restore a backup "
-				      "(holdfast operator restore), or move the log away to start empty",
-				      err);
+			return refuse(
+				path, STATUS_DATA_LOSS,
+				"the file is gone but its log (-wal) is still there; of a server: "
+				"restore a backup (holdfast-server --restore FILE). To start empty is to "
+				"forget who holds which volume, while nodes write",
+				err);
 		*ret = PRESENCE_MISSING;
 		return STATUS_OK;
 	}
@@ -99,8 +101,9 @@ static enum status look(const char *path, enum presence *ret, struct error *err)
 	if (st.st_size == 0)
 		return refuse(
 			path, STATUS_DATA_LOSS,
-			"the file is empty, not a database; restore a backup (holdfast operator restore), "
-			"or remove the file to start empty",
+			"the file is empty, not a database; of a server: restore a backup (holdfast-server "
+			"--restore FILE). To start empty is to forget who holds which volume, while nodes "
+			"write",
 			err);
 	*ret = PRESENCE_FILE;
 	return STATUS_OK;
@@ -306,10 +309,10 @@ static enum status check_whole(const struct kv_sqlite *db, struct error *err)
 				    db->path, "check", err);
 	if (str_eq(verdict, "ok"))
 		return STATUS_OK;
-	return error_set(
-		err, STATUS_DATA_LOSS, 0,
-		"store %s: damaged: %.200s; keep a copy and restore a backup (holdfast operator restore)",
-		db->path, verdict);
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "store %s: damaged: %.200s; keep a copy and restore a backup (holdfast-server "
+			 "--restore FILE)",
+			 db->path, verdict);
 }
 
 /* Take the lock and keep it; WAL is a property of the file, the rest of the connection. */

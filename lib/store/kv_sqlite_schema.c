@@ -88,7 +88,7 @@ enum status kv_sqlite_upgrade(struct kv_sqlite *db, struct error *err)
 	if (rc == SQLITE_ERROR) /* a table that is not there */
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "store %s: damaged: %s; keep a copy and restore a backup "
-				 "(holdfast operator restore)",
+				 "(holdfast-server --restore FILE)",
 				 db->path, sqlite3_errmsg(db->db));
 	return sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "bring to this version", err);
 }

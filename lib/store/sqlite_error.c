@@ -18,12 +18,12 @@ static const struct meaning meanings[] = {
 	{SQLITE_LOCKED, STATUS_FAILED_PRECONDITION,
 	 "another process holds this file; stop the other one first"},
 	{SQLITE_NOTADB, STATUS_DATA_LOSS,
-	 "the file is not a database; move it away and restore a backup (holdfast operator restore)"},
+	 "the file is not a database; move it away and restore a backup (holdfast-server --restore FILE)"},
 	{SQLITE_CORRUPT, STATUS_DATA_LOSS,
-	 "the file is damaged; keep a copy and restore a backup (holdfast operator restore)"},
+	 "the file is damaged; keep a copy and restore a backup (holdfast-server --restore FILE)"},
 	{SQLITE_TOOBIG, STATUS_DATA_LOSS,
-	 "a record is larger than any that Holdfast writes; keep a copy and restore a backup (holdfast "
-	 "operator restore)"},
+	 "a record is larger than any that Holdfast writes; keep a copy and restore a backup "
+	 "(holdfast-server --restore FILE)"},
 	{SQLITE_FULL, STATUS_RESOURCE_EXHAUSTED,
 	 "the disk is full; free space on its file system, then start again"},
 	{SQLITE_NOMEM, STATUS_RESOURCE_EXHAUSTED, "out of memory; start again"},

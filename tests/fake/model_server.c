@@ -279,6 +279,8 @@ static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimRe
 	claim->is_without_plugin |= receipt->without_plugin;
 	str_copy_text(claim->kernel, sizeof(claim->kernel), receipt->kernel);
 	claim->is_mounted |= !is_released;
+	if (!is_released && claim->mark > model->mark_kept)
+		model->mark_kept = claim->mark;
 	send_ack(model, receipt->claim_id, is_released);
 }
 
@@ -297,12 +299,30 @@ static void take_plugins(struct model_server *model, Holdfast__V1__NodePlugin *c
 	}
 }
 
+static void make_mark(struct model_server *model, Holdfast__V1__Mark *mark)
+{
+	static char store_id[] = "01890000-0000-7000-8000-0000000000aa";
+
+	holdfast__v1__mark__init(mark);
+	mark->store_id = store_id;
+	mark->epoch = 1;
+	mark->index = ++model->mark;
+}
+
+/* What was mounted was so after its grant's mark had become durable. */
+static void check_mark(struct model_server *model, const Holdfast__V1__SessionHello *hello)
+{
+	if ((hello->mark ? hello->mark->index : 0) < model->mark_kept)
+		violate(model, "hello without the mark of what is mounted", hello->node_id);
+}
+
 static void take_hello(struct model_server *model, const Holdfast__V1__SessionHello *hello)
 {
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	char cluster[16];
 
+	check_mark(model, hello);
 	model->hellos++;
 	model->picture_complete = hello->picture_complete;
 	model->hello_allocs = (unsigned int)hello->n_allocs;
@@ -493,7 +513,13 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 	struct volume volume = {
 		.type = VOLUME_NATIVE, .profile = "scratch", .source = {.class = model->class}};
 	char wire[WIRE_VOLUME_SIZE];
+	struct model_claim *known = find_claim(model, granted->id);
+	Holdfast__V1__Mark mark;
 
+	make_mark(model, &mark);
+	response.mark = &mark;
+	if (known && known->mark == 0)
+		known->mark = mark.index;
 	if (model->class == SOURCE_TMPFS)
 		volume.source = (struct source){.class = SOURCE_TMPFS, .size_bytes = 4096, .inodes = 8};
 	if (model->class == SOURCE_BLOCK)

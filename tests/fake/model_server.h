@@ -40,6 +40,7 @@ struct model_claim {
 	bool is_without_plugin;
 	char kernel[KERNEL_WORDS_MAX + 1];
 	unsigned int released_clock;
+	uint64_t mark; /* index of the one that came with its first grant */
 	unsigned int receipts;
 	unsigned int errors;
 	char last_error[1024];
@@ -70,6 +71,8 @@ struct model_server {
 	void (*tamper)(struct claim *claim, struct volume *volume);
 	/* seen */
 	unsigned int clock; /* counts messages */
+	uint64_t mark;	    /* index of the last one that was given */
+	uint64_t mark_kept; /* of the last one without which nothing may have been mounted */
 	unsigned int hellos;
 	bool picture_complete;
 	unsigned int hello_allocs;

@@ -365,6 +365,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
 		sim_node_report(node, down->report->epoch);
 		break;
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK: /* not shown again */
+		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
 		sim_fail(node->sim, "%s was sent a message that it does not know", node->id);

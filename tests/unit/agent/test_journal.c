@@ -466,6 +466,62 @@ static void what_is_known_of_plugins_is_read_back_and_dropped(void **state)
 	assert_int_equal(f->n_plugins, 0);
 }
 
+static Holdfast__V1__Mark make_mark(char *store_id, uint64_t epoch, uint64_t index)
+{
+	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
+	static uint8_t proof[] = {1, 2, 3};
+
+	mark.store_id = store_id;
+	mark.epoch = epoch;
+	mark.index = index;
+	mark.nodes = 4;
+	mark.proof = (ProtobufCBinaryData){.len = sizeof(proof), .data = proof};
+	return mark;
+}
+
+static void assert_mark(const struct fixture *f, const char *store_id, uint64_t epoch, uint64_t index)
+{
+	const Holdfast__V1__Mark *mark = journal_mark(f->journal);
+
+	assert_non_null(mark);
+	assert_string_equal(mark->store_id, store_id);
+	assert_int_equal(mark->epoch, epoch);
+	assert_int_equal(mark->index, index);
+	assert_int_equal(mark->nodes, 4);
+	assert_int_equal(mark->proof.len, 3);
+}
+
+static void the_highest_mark_is_durable_with_the_next_write(void **state)
+{
+	struct fixture *f = *state;
+	char a[] = "01890000-0000-7000-8000-00000000000a", b[] = "01890000-0000-7000-8000-00000000000b";
+	char bad[] = "x";
+	struct alloc_record *record = records_make(1);
+	const struct {
+		char *store_id;
+		uint64_t epoch, index;
+		bool is_higher;
+	} shown[] = {
+		{a, 1, 5, true}, {a, 1, 4, false},   {a, 1, 5, false}, {a, 0, 9, false}, {b, 1, 9, false},
+		{a, 1, 6, true}, {bad, 9, 9, false}, {b, 2, 1, true},  {a, 1, 7, false},
+	};
+
+	assert_null(journal_mark(f->journal));
+	assert_false(journal_note_mark(f->journal, NULL));
+	for (size_t i = 0; i < ARRAY_SIZE(shown); i++) {
+		Holdfast__V1__Mark mark = make_mark(shown[i].store_id, shown[i].epoch, shown[i].index);
+
+		assert_int_equal(journal_note_mark(f->journal, &mark), shown[i].is_higher);
+		if (!shown[i].is_higher)
+			continue;
+		assert_mark(f, shown[i].store_id, shown[i].epoch, shown[i].index);
+		write_now(f, &(struct journal_write){.alloc = record});
+		read_again(f);
+		assert_mark(f, shown[i].store_id, shown[i].epoch, shown[i].index);
+	}
+	alloc_record_free(record);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -480,6 +536,8 @@ int main(void)
 		cmocka_unit_test(a_csi_volume_that_cannot_be_ours_is_refused),
 		cmocka_unit_test_setup_teardown(receipts_come_back_until_they_are_dropped, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_journal_of_another_node_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_highest_mark_is_durable_with_the_next_write, setup,
+						teardown),
 		cmocka_unit_test(a_damaged_record_is_refused_or_whole),
 		cmocka_unit_test(receipts_are_kept_in_order_and_bounded),
 	};

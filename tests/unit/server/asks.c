@@ -104,6 +104,14 @@ enum status purge(struct fixture *f, const char *node, struct error *err)
 	return call(&f->operator, NODES, "Purge", &request.base, NULL, err);
 }
 
+enum status purge_unknown(struct fixture *f, struct error *err)
+{
+	Holdfast__V1__PurgeNodeRequest request = HOLDFAST__V1__PURGE_NODE_REQUEST__INIT;
+
+	request.unknown = true;
+	return call(&f->operator, NODES, "Purge", &request.base, NULL, err);
+}
+
 enum status attest(struct fixture *f, const char *node, const char *volume, const char *reason,
 		   uint64_t valid_ms, bool dry_run, Holdfast__V1__AttestNodeResponse **ret, struct error *err)
 {

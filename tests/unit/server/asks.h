@@ -17,6 +17,9 @@ enum status set_eligible(struct fixture *f, const char *node, bool eligible, str
 enum status identify(struct fixture *f, const char *node, const char *machine, struct error *err);
 enum status purge(struct fixture *f, const char *node, struct error *err);
 
+/** Those that the server misses, without knowing their names. */
+enum status purge_unknown(struct fixture *f, struct error *err);
+
 /** Attest for volume db (@volume NULL) or another one; @ret may be NULL. */
 enum status attest(struct fixture *f, const char *node, const char *volume, const char *reason,
 		   uint64_t valid_ms, bool dry_run, Holdfast__V1__AttestNodeResponse **ret,

@@ -50,6 +50,9 @@ struct fake_node {
 	uint64_t last_call_id;
 	int runs, stops, releases, acks, forgets, reports_wanted;
 	uint64_t report_epoch;
+	const Holdfast__V1__Mark *shows; /* borrowed; in its next hellos; NULL: none */
+	Holdfast__V1__Mark *mark;	 /* owned; the last one that came, with whatever; NULL: none */
+	int marks;			 /* that came by themselves */
 	char last_run[UUID_TEXT_SIZE];
 	char last_stop[UUID_TEXT_SIZE];
 	char last_ack[UUID_TEXT_SIZE];
@@ -67,8 +70,11 @@ void fake_node_init(struct fake_node *node, sd_event *event, const char *dir, co
 		    uint16_t port);
 void fake_node_release(struct fake_node *node);
 
+/** A copy of @mark; owned by the caller. */
+Holdfast__V1__Mark *mark_copy(const Holdfast__V1__Mark *mark);
+
 /** Open a session and say hello as node @id in @boot_id; @allocs may be NULL. Waits for welcome or for the
- * end. */
+ * end, of the session or of the server. */
 void fake_node_connect(struct fake_node *node, const char *id, const char *boot_id,
 		       Holdfast__V1__AllocStatus **allocs, size_t n_allocs);
 void fake_node_disconnect(struct fake_node *node);

@@ -108,9 +108,9 @@ static void refuse_what_does_not_fit(struct fixture *f)
 
 	assert_int_equal(open_and_bring_up(f, "c2", &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "of cluster 'c1', the settings are of 'c2'"));
-	run_sql(f, "UPDATE kv SET value = x'0803' WHERE key = 'meta/schema'");
+	run_sql(f, "UPDATE kv SET value = x'0804' WHERE key = 'meta/schema'");
 	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 3, this one knows 2)"));
+	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 4, this one knows 3)"));
 	run_sql(f, "UPDATE kv SET value = x'ff' WHERE key = 'meta/schema'");
 	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
 	run_sql(f, "DELETE FROM kv WHERE key = 'meta/schema'");

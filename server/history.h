@@ -1,0 +1,51 @@
+#pragma once
+/* What the server says of its own history, what nodes say of it, and what follows when it is behind.
+ *
+ * A mark is where the server's history was at some moment: store, epoch, index, and how many nodes were ever
+ * registered. Every node gets one with welcome, with each grant, and now and then while it is connected; it
+ * journals the highest and shows it in hello. A server whose store is behind a mark has lost history: it
+ * decides a new epoch (new_epoch.h), grants nothing more, and starts anew in it.
+ *
+ * A mark is proven by a code that only the ticket key makes, so that a node cannot stop everybody's grants by
+ * inventing one: that node alone has to report, and it is on record. Where tickets prove nothing (proof.h),
+ * because the key has changed, one unproven mark counts: the epoch that it begins takes no other. */
+
+#include "base/error.h"
+#include "base/uuid.h"
+
+#include <holdfast/v1/nodes.pb-c.h>
+#include <stdint.h>
+
+struct change;
+struct server;
+struct session;
+
+enum {
+	HISTORY_PROOF_SIZE = 32,
+	HISTORY_MARK_INTERVAL_MS = 30000, /* between marks during a session, sent when a heartbeat comes */
+};
+
+/* A mark with the memory that it stands on. */
+struct history_mark {
+	Holdfast__V1__Mark pb;
+	char store_id[UUID_SIZE];
+	uint8_t proof[HISTORY_PROOF_SIZE];
+};
+
+/** Where the history is now: everything that anybody was told is at or before it. */
+void history_mark(struct server *server, struct history_mark *ret);
+
+/** What the hello of @session shows; NULL: nothing. Notes in the session that the node has to report, or that
+ * it is back from the time that was forgotten. STATUS_UNAVAILABLE: the store is behind, a new epoch is
+ * decided and the server starts anew. */
+enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err);
+
+/** Stage what follows from a node being registered: it is counted, for marks and, if it is back, as one less
+ * that is missing. */
+void history_count_node(const struct session *session, struct change *change);
+
+/** Nodes that were registered in the time that was forgotten, and are not known. */
+uint64_t history_missing_nodes(struct server *server);
+
+/** Stage an operator's word that none of those is left. */
+void history_forget_missing(struct server *server, struct change *change);

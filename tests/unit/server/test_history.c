@@ -1,0 +1,291 @@
+/* A server whose store went back finds that out from the marks that its nodes show, whether those who hold a
+ * volume are there or not. */
+
+#include "asks.h"
+#include "epoch.h"
+#include "history.h"
+#include "keys.h"
+#include "new_epoch.h"
+#include "restored.h"
+#include "session.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <glob.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void connect_showing(struct fake_node *node, const char *id, const Holdfast__V1__Mark *mark)
+{
+	node->shows = mark;
+	fake_node_connect(node, id, BOOT_1, NULL, 0);
+}
+
+/* n1 has the volume, by a grant of which the store knows nothing any more; both nodes were there before.
+ * @ret_mark as n2 was shown it then; owned by the caller */
+static void lose_a_grant(struct fixture *f, struct alloc *alloc, struct claim *held,
+			 Holdfast__V1__Mark **ret_mark)
+{
+	struct backup backup = {0};
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	take_backup(f, &backup);
+	connect_node(&f->n1, "n1");
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, held, NULL), STATUS_OK);
+	for (int i = 0; i < 8; i++) /* further than what starts and hellos will write */
+		assert_int_equal(set_eligible(f, "n1", i % 2 == 1, NULL), STATUS_OK);
+	connect_node(&f->n2, "n2");
+	*alloc = alloc_of(f, ALLOC_1);
+	*ret_mark = mark_copy(f->n2.mark);
+	go_back(f, &backup);
+	assert_null(state_alloc(&f->server->state, ALLOC_1));
+	assert_true((*ret_mark)->index > kv_revision(f->server->kv));
+}
+
+static const Holdfast__V1__Epoch *epoch_of(struct fixture *f)
+{
+	return state_record(&f->server->state, KEY_EPOCH);
+}
+
+/* @node has been refused, the server has ended its loop, and starts anew. */
+static void starts_anew(struct fixture *f, const struct fake_node *node)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+
+	assert_false(node->welcomed);
+	assert_true(f->server->restarting);
+	assert_int_equal(epoch_check(f->server, &db, NULL), STATUS_UNAVAILABLE); /* not even now */
+	restart(f);
+}
+
+static void a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *mark;
+	struct alloc alloc;
+	struct claim held, claim;
+	struct error err;
+
+	lose_a_grant(f, &alloc, &held, &mark);
+	connect_showing(&f->n2, "n2", mark);
+	starts_anew(f, &f->n2);
+	assert_int_equal(state_epoch(&f->server->state), 1);
+	assert_true(epoch_of(f)->lost_history);
+	assert_non_null(strstr(epoch_of(f)->restored_from, "node n2 has seen index"));
+	assert_true(kv_revision(f->server->kv) > mark->index);
+	connect_showing(&f->n2, "n2", mark);
+	assert_true(f->n2.welcomed);
+	assert_int_equal(f->n2.mark->epoch, 1);
+	report(f, &f->n2, 1, NULL, NULL, false);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "node n1"));
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_FAILED_PRECONDITION);
+	holdfast__v1__mark__free_unpacked(mark, NULL);
+}
+
+enum lie { OTHER_INDEX, OTHER_EPOCH, OTHER_STORE, OTHER_NODES, NO_PROOF, LIES };
+
+/* Whoever invents a mark has to report, and keeps nobody else from anything. */
+static void an_invented_mark_begins_nothing_and_is_on_record(void **state)
+{
+	for (enum lie lie = 0; lie < LIES; lie++) {
+		struct fixture *f = *state;
+		char other[] = ALLOC_3;
+		Holdfast__V1__Mark mark;
+		char *store_id;
+
+		connect_node(&f->n1, "n1");
+		mark = *f->n1.mark;
+		store_id = mark.store_id;
+		if (lie == OTHER_STORE)
+			mark.store_id = other;
+		if (lie == OTHER_EPOCH)
+			mark.epoch += 5;
+		else
+			mark.index += 1000;
+		if (lie == OTHER_NODES)
+			mark.nodes += 5;
+		if (lie == NO_PROOF)
+			mark.proof.len = 0;
+		connect_showing(&f->n2, "n2", &mark);
+		assert_true(f->n2.welcomed);
+		assert_string_equal(f->n2.mark->store_id, store_id);
+		settle(f);
+		assert_false(f->server->restarting);
+		assert_int_equal(f->n2.reports_wanted, 1);
+		assert_false(has_reported(f, "n2"));
+		assert_true(has_reported(f, "n1"));
+		report(f, &f->n2, 0, NULL, NULL, false);
+		UNTIL(f, has_reported(f, "n2"));
+		assert_int_equal(state_epoch(&f->server->state), 0);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+static void what_is_no_mark_ends_the_session(void **state)
+{
+	struct fixture *f = *state;
+	char bad[] = "../x", good[] = ALLOC_3;
+	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
+
+	mark.store_id = bad;
+	connect_showing(&f->n1, "n1", &mark);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	mark.store_id = good;
+	mark.epoch = EPOCH_MAX;
+	connect_showing(&f->n1, "n1", &mark);
+	assert_int_equal(f->n1.closed_status, STATUS_INVALID_ARGUMENT);
+	assert_false(f->server->restarting);
+}
+
+static void the_mark_of_a_grant_is_not_before_its_claim(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	connect_node(&f->n1, "n1");
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(fake_node_claim(&f->n1, "db", ALLOC_1, &response, NULL), STATUS_OK);
+	assert_non_null(response->mark);
+	assert_true(response->mark->index >= claim_of(f, ALLOC_1).modify_index);
+	assert_true(response->mark->index > f->n1.mark->index);
+	connect_showing(&f->n1, "n1", response->mark); /* as far as the store is: nothing to find */
+	assert_true(f->n1.welcomed);
+	settle(f);
+	assert_int_equal(f->n1.reports_wanted, 0);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+}
+
+static void marks_come_with_heartbeats_and_rarely(void **state)
+{
+	struct fixture *f = *state;
+	struct session *session;
+
+	connect_node(&f->n1, "n1");
+	session = state_node(&f->server->state, "n1")->session;
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	fake_node_send_heartbeat(&f->n1);
+	settle(f);
+	assert_int_equal(f->n1.marks, 0); /* one has just come */
+	session->mark_us = clock_monotonic_us() - HISTORY_MARK_INTERVAL_MS * USEC_PER_MSEC;
+	fake_node_send_heartbeat(&f->n1);
+	UNTIL(f, f->n1.marks == 1);
+	session->mark_us = 0;
+	fake_node_send_heartbeat(&f->n1);
+	settle(f);
+	assert_int_equal(f->n1.marks, 1); /* nothing has happened */
+}
+
+static void remove_store(struct fixture *f)
+{
+	char pattern[PATH_MAX];
+	glob_t found;
+
+	(void)str_format(pattern, sizeof(pattern), "%s/holdfast.[dm]*", f->dir);
+	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		assert_int_equal(unlink(found.gl_pathv[i]), 0);
+	globfree(&found);
+}
+
+/* The nodes of a store that is gone are not known by name: nothing is granted before all of them are back. */
+static void another_store_waits_for_the_nodes_of_the_one_that_nodes_know(void **state)
+{
+	for (int by_word = 0; by_word < 2; by_word++) {
+		struct fixture *f = *state;
+		Holdfast__V1__Mark *first, *second;
+		struct volume other = {.namespace = "default", .id = "other"};
+		struct claim held;
+		struct alloc alloc;
+		struct error err;
+
+		take_volume(f);
+		held = claim_of(f, ALLOC_1);
+		alloc = alloc_of(f, ALLOC_1);
+		first = mark_copy(f->n1.mark);
+		second = mark_copy(f->n2.mark);
+		assert_int_equal(second->nodes, 2);
+		restart_with(f, remove_store);
+		connect_showing(&f->n2, "n2", second);
+		starts_anew(f, &f->n2);
+		connect_showing(&f->n2, "n2", second);
+		assert_true(f->n2.welcomed);
+		report(f, &f->n2, f->n2.report_epoch, NULL, NULL, false);
+		UNTIL(f, has_reported(f, "n2"));
+		assert_int_equal(history_missing_nodes(f->server), 1);
+		assert_int_equal(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE);
+		assert_non_null(strstr(err.msg, "1 node that was registered"));
+		restart(f);
+		assert_int_equal(history_missing_nodes(f->server), 1);
+		if (by_word) {
+			assert_int_equal(purge_unknown(f, &err), STATUS_OK);
+			assert_int_equal(purge_unknown(f, &err), STATUS_NOT_FOUND);
+		} else {
+			connect_showing(&f->n1, "n1", first);
+			assert_true(f->n1.welcomed); /* that store's nodes are taken over: no other epoch */
+			assert_int_equal(history_missing_nodes(f->server), 0);
+			assert_int_equal(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE);
+			report(f, &f->n1, f->n1.report_epoch, &alloc, &held, false);
+			UNTIL(f, has_reported(f, "n1"));
+			assert_true(claim_of(f, ALLOC_1).adopted);
+		}
+		assert_int_equal(epoch_check(f->server, &other, &err), STATUS_OK);
+		holdfast__v1__mark__free_unpacked(first, NULL);
+		holdfast__v1__mark__free_unpacked(second, NULL);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* A node that is new does not stand for one that is missing. */
+static void a_new_node_is_none_of_those_that_are_missing(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *mark;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n1, "n1");
+	mark = mark_copy(f->n1.mark);
+	restart_with(f, remove_store);
+	connect_showing(&f->n1, "n1", mark);
+	starts_anew(f, &f->n1);
+	connect_showing(&f->n2, "n2", NULL);
+	assert_true(f->n2.welcomed);
+	assert_int_equal(history_missing_nodes(f->server), 1);
+	connect_showing(&f->n1, "n1", mark);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+	holdfast__v1__mark__free_unpacked(mark, NULL);
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder),
+		SERVED(an_invented_mark_begins_nothing_and_is_on_record),
+		SERVED(what_is_no_mark_ends_the_session),
+		SERVED(the_mark_of_a_grant_is_not_before_its_claim),
+		SERVED(marks_come_with_heartbeats_and_rarely),
+		SERVED(another_store_waits_for_the_nodes_of_the_one_that_nodes_know),
+		SERVED(a_new_node_is_none_of_those_that_are_missing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
