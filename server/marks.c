@@ -2,6 +2,7 @@
 
 #include "keys.h"
 #include "new_epoch.h"
+#include "schema.h"
 #include "server.h"
 
 #include "base/clock.h"
@@ -64,11 +65,16 @@ static enum status begin_epoch(struct server *server, const struct kv_history *h
 enum status marks_start(struct server *server, bool is_restored, struct error *err)
 {
 	struct kv_history history = {.is_behind = false};
+	struct schema schema;
 	struct own own;
 	enum status st = name_marks(&server->config, &own, err);
 
 	if (st == STATUS_OK)
-		st = kv_range(server->kv, KEY_EPOCH, take_epoch, &own.marks.epoch, err);
+		st = schema_read(server->kv, &schema, err);
+	if (st != STATUS_OK)
+		return st;
+	own.marks.store_id = schema.store_id;
+	st = kv_range(server->kv, KEY_EPOCH, take_epoch, &own.marks.epoch, err);
 	if (st == STATUS_OK && !is_restored)
 		st = kv_history(server->kv, &own.marks, &history, err);
 	if (st == STATUS_OK && history.is_behind)

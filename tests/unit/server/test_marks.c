@@ -152,6 +152,29 @@ static void a_lost_store_goes_on_above_what_the_mark_knows(void **state)
 	assert_true(kv_revision(f->server->kv) > last);
 }
 
+static void keep_mark(struct fixture *f)
+{
+	copy_file(f, "holdfast.mark", "first.mark");
+	lose_store_and_mark(f);
+}
+
+static void put_mark_back(struct fixture *f)
+{
+	copy_file(f, "first.mark", "holdfast.mark");
+}
+
+static void another_store_begins_an_epoch_though_its_revision_is_higher(void **state)
+{
+	struct fixture *f = *state;
+
+	restart_with(f, keep_mark);
+	assert_int_equal(epoch_of(f), 0);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	restart_with(f, put_mark_back);
+	assert_int_equal(epoch_of(f), 1);
+	assert_non_null(strstr(reason_of(f), "of another store"));
+}
+
 static void a_second_mark_tells_when_the_whole_folder_is_lost(void **state)
 {
 	struct fixture *f = *state;
@@ -176,6 +199,7 @@ int main(void)
 		TEST(a_store_begins_no_epoch_by_itself_while_it_keeps_what_it_had),
 		TEST(a_store_without_its_mark_begins_an_epoch),
 		TEST(a_lost_store_goes_on_above_what_the_mark_knows),
+		TEST(another_store_begins_an_epoch_though_its_revision_is_higher),
 		TEST(a_second_mark_tells_when_the_whole_folder_is_lost),
 	};
 
