@@ -373,8 +373,10 @@ uint64_t kv_revision(const struct kv *kv)
 
 struct kv_stats kv_stats(const struct kv *kv)
 {
-	struct writer_stats written = writer_stats(kv->writer);
+	struct writer_stats written = {0};
 
+	if (kv->writer) /* none after a rewrite that failed */
+		written = writer_stats(kv->writer);
 	return (struct kv_stats){
 		.commits = written.commits,
 		.transactions = written.transactions,

@@ -307,6 +307,7 @@ static void a_rewrite_that_fails_has_changed_nothing(void **state)
 
 	(void)put(f, "n/1", "1");
 	assert_int_equal(kv_rewrite(f->kv, double_all, &doubling, NULL), STATUS_DATA_LOSS);
+	assert_int_equal(kv_stats(f->kv).pending, 0);
 	fixture_close(f);
 	fixture_open(f);
 	assert_string_equal(range_text(f, ""), "n/1=1@1,1 ");
