@@ -301,6 +301,16 @@ static void call_if_it_stages(struct volume_task *task)
 		task_call(task, 0);
 }
 
+/* A plugin that was restarted while the publish was to be tried again may stage by now. */
+static void call_once_staged(struct volume_task *task)
+{
+	if (announces_staging(task) &&
+	    !volume_touches_is_staged(&task->manager->touches, task->target.wire_volume))
+		volume_task_event(task, VOLUME_OP_UNSTAGED, NULL);
+	else
+		task_call(task, 0);
+}
+
 /* What it has staged it unstages, even if it says by now that it does no such thing. */
 static void call_if_it_unstages(struct volume_task *task)
 {
@@ -388,6 +398,8 @@ void volume_plugin_begin(struct volume_task *task, enum volume_op_action action)
 		task_wait_for_plugin(task);
 	else if (action == VOLUME_OP_PLUGIN_STAGE)
 		call_if_it_stages(task);
+	else if (action == VOLUME_OP_PLUGIN_PUBLISH)
+		call_once_staged(task);
 	else if (action == VOLUME_OP_PLUGIN_UNSTAGE)
 		call_if_it_unstages(task);
 	else if (action == VOLUME_OP_PLUGIN_EXPAND)

@@ -48,14 +48,10 @@ static bool announces(const struct fake_csi_plugin *model, int rpc)
 	return false;
 }
 
-void fake_plugins_add(struct plugins *plugins, const char *plugin_id, struct fake_csi_plugin *model)
+static void read_facts(struct entry *entry, const char *plugin_id)
 {
-	const struct csi_client_options options = {.plugin_id = plugin_id, .socket = model->socket};
-	struct entry *entry = &plugins->entries[plugins->n++];
+	const struct fake_csi_plugin *model = entry->model;
 
-	assert_true(plugins->n <= ENTRIES_MAX);
-	entry->model = model;
-	assert_int_equal(csi_client_new(plugins->event, &options, &entry->client, NULL), STATUS_OK);
 	entry->facts = (struct node_plugin){
 		.healthy = true,
 		.has_node = true,
@@ -70,6 +66,24 @@ void fake_plugins_add(struct plugins *plugins, const char *plugin_id, struct fak
 	(void)str_copy(entry->facts.plugin_id, sizeof(entry->facts.plugin_id), plugin_id);
 	(void)str_copy(entry->facts.node.provider_node_id, sizeof(entry->facts.node.provider_node_id),
 		       model->node_id);
+}
+
+void fake_plugins_add(struct plugins *plugins, const char *plugin_id, struct fake_csi_plugin *model)
+{
+	const struct csi_client_options options = {.plugin_id = plugin_id, .socket = model->socket};
+	struct entry *entry = &plugins->entries[plugins->n++];
+
+	assert_true(plugins->n <= ENTRIES_MAX);
+	entry->model = model;
+	assert_int_equal(csi_client_new(plugins->event, &options, &entry->client, NULL), STATUS_OK);
+	read_facts(entry, plugin_id);
+}
+
+void fake_plugins_look_again(struct plugins *plugins, const char *plugin_id)
+{
+	for (size_t i = 0; i < plugins->n; i++)
+		if (str_eq(plugins->entries[i].facts.plugin_id, plugin_id))
+			read_facts(&plugins->entries[i], plugin_id);
 }
 
 static const struct entry *find(const struct plugins *plugins, const char *plugin_id)

@@ -11,3 +11,6 @@ struct plugins *fake_plugins_new(sd_event *event);
 
 /** A plugin with a node service, whose facts are as the model announces them. */
 void fake_plugins_add(struct plugins *plugins, const char *plugin_id, struct fake_csi_plugin *model);
+
+/** The model announces other things by now, as after a restart of the plugin. */
+void fake_plugins_look_again(struct plugins *plugins, const char *plugin_id);

@@ -260,6 +260,31 @@ static void staging_is_not_asked_of_who_does_not_announce_it(void **state)
 	csi_node_expect_nothing(node);
 }
 
+static bool has_published_in_vain(struct csi_node *node)
+{
+	return calls(node, CSI_NODE_PUBLISH_VOLUME) >= 2;
+}
+
+static void who_announces_staging_before_a_publish_is_tried_again_stages_first(void **state)
+{
+	struct csi_node *node = *state;
+	size_t announced = node->model->n_node_rpcs;
+
+	node->model->n_node_rpcs = 0;
+	csi_node_restart(node);
+	fake_csi_order(node->model, CSI_NODE_PUBLISH_VOLUME, FAKE_CSI_FAIL, 2, STATUS_FAILED_PRECONDITION);
+	(void)csi_node_add(node, "v", false, false);
+	CSI_NODE_UNTIL(node, has_published_in_vain);
+	expect_calls(node, 0, 2, 0, 0);
+	node->model->n_node_rpcs = announced;
+	fake_plugins_look_again(node->plugins, "plug");
+	CSI_NODE_UNTIL(node, csi_node_all_mounted);
+	expect_calls(node, 1, 3, 0, 0);
+	stop_all(node);
+	expect_calls(node, 1, 3, 1, 1);
+	csi_node_expect_nothing(node);
+}
+
 /* A plugin that was exchanged for one that announces less; what it has never staged it is not asked to
  * unstage. */
 static void what_was_staged_is_unstaged_by_who_does_not_announce_it_any_more(void **state)
@@ -1661,6 +1686,7 @@ int main(void)
 		TEST(a_mount_waits_for_its_plugin_and_says_so),
 		TEST(what_no_plugin_was_called_for_is_undone_without_one),
 		TEST(errors_that_pass_are_waited_out),
+		TEST(who_announces_staging_before_a_publish_is_tried_again_stages_first),
 		TEST(who_refuses_to_publish_for_a_precondition_stages_again_once),
 		TEST(other_errors_end_a_mount_with_the_plugins_words),
 		TEST(patience_with_passing_errors_ends),
