@@ -613,6 +613,7 @@ static void lose_journal(struct world *w)
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		(void)remove(temp_dir_path(path, w->config.data_dir, files[i]));
 	w->server.n_allocs = 0;
+	w->server.mark_kept = 0; /* which the journal had */
 	w->server.picture_complete = false;
 	w->server.hellos = 0;
 	world_start_agent(w);
