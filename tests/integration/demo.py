@@ -53,6 +53,7 @@ class Demo:
         self.show_processes()
         self.step("register the volume")
         self.holdfast("volume", "register", world.volume_spec())
+        self.keep_store()
         self.step("run an allocation on node-1: claim, stage, publish")
         self.holdfast("alloc", "run", world.alloc_spec(), "--node", node_1.id, "--id", ALLOC_1)
         self.step("the mount, as the kernel has it")
@@ -68,6 +69,10 @@ class Demo:
         self.check_refusal(refused)
         self.step("kill -9 the agent of node-1 and start it again: nothing is mounted twice, nothing changes")
         self.restart_agent(node_1)
+        self.step("kill -9 the server and put back its store of before the allocation: it finds out, and asks the nodes")
+        self.put_store_back()
+        refused = self.holdfast("alloc", "run", world.alloc_spec(), "--node", node_2.id, "--id", ALLOC_2, check=False)
+        self.check_refusal(refused)
         self.step("stop the allocation: unpublish, unstage, receipt")
         self.holdfast("alloc", "stop", ALLOC_1)
         wait_for("the claim to be freed", lambda: not world.live_claims())
@@ -137,6 +142,42 @@ class Demo:
         for line in before:
             show(f"      {line}")
         self.holdfast("alloc", "status", ALLOC_1)
+
+    def keep_store(self):
+        """Without the server, so that the file is all of it."""
+        self.world.server.kill(signal.SIGTERM)
+        shutil.copy2(f"{PREFIX}/var/server/holdfast.db", f"{PREFIX}/var/older.db")
+        self.start_server()
+
+    def start_server(self):
+        self.world.start_server()
+        for node in self.world.nodes:
+            node.wait_connected()
+
+    def put_store_back(self):
+        store = f"{PREFIX}/var/server/holdfast.db"
+        before = self.world.nodes[0].mounts()
+        self.world.server.kill(signal.SIGKILL)
+        owner = os.stat(store)
+        for name in (store, f"{store}-wal", f"{store}-shm"):
+            if os.path.exists(name):
+                os.unlink(name)
+        shutil.copyfile(f"{PREFIX}/var/older.db", store)
+        os.chown(store, owner.st_uid, owner.st_gid)
+        os.chmod(store, 0o600)
+        self.world.start_server()
+        wait_for("the server to learn of the allocation from its node", self.is_adopted)
+        self.holdfast("operator", "status")
+        if self.world.json("operator", "status")["epoch"] == 0:
+            raise Failure("no epoch has begun")
+        if self.world.nodes[0].mounts() != before:
+            raise Failure("the mounts of node-1 have changed")
+
+    def is_adopted(self):
+        try:
+            return self.is_running(ALLOC_1) and self.world.live_claims()
+        except Failure:
+            return False
 
     def is_running(self, alloc):
         return self.world.json("alloc", "status", alloc)["allocation"]["client_status"] == "RUNNING"
