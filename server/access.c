@@ -414,7 +414,7 @@ const char *access_bound_node(struct server *server, const struct rpc_call *call
 {
 	struct caller caller;
 
-	if (!rpc_call_token(call) || access_caller(server, call, &caller, NULL) != STATUS_OK)
+	if (!rpc_call_token(call) || access_caller(server, call, &caller, NULL) != STATUS_OK || !caller.token)
 		return NULL;
 	return caller.token->token->node[0] != '\0' ? caller.token->token->node : NULL;
 }
