@@ -9,6 +9,7 @@
 #include "dev.h"
 #include "server.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -224,7 +225,7 @@ static void on_welcome(struct sim_node *node, const Holdfast__V1__SessionWelcome
 	rpc_client_set_keepalive(node->client, node->heartbeat_us);
 	b->shared->heartbeat_ms = welcome->heartbeat_ms;
 	(void)__atomic_add_fetch(&b->shared->n_open, 1, __ATOMIC_RELAXED);
-	arm(node, (uint64_t)rand() % node->heartbeat_us + 1, on_heartbeat);
+	arm(node, backoff_random() % node->heartbeat_us + 1, on_heartbeat);
 	if (n_opening > 0)
 		n_opening--;
 	begin_more(b);
@@ -257,7 +258,7 @@ static void retry(struct sim_node *node)
 {
 	(void)__atomic_add_fetch(&node->b->shared->n_lost, 1, __ATOMIC_RELAXED);
 	node->stream = NULL;
-	arm(node, (RETRY_MS / 2 + (uint64_t)rand() % RETRY_MS) * USEC_PER_MSEC, on_retry);
+	arm(node, (RETRY_MS / 2 + backoff_random() % RETRY_MS) * USEC_PER_MSEC, on_retry);
 }
 
 static void on_closed(struct rpc_stream *stream, enum status status, const struct error *err, void *userdata)

@@ -51,16 +51,19 @@ static void trace_the_start(void)
 
 static void the_start_has_a_deadline_before_it_is_roots_and_a_session_after(void **state)
 {
-	static const char *const order[] = {"execve(\"" TEST_PREFIX "/helper",
-					    "timer_create(CLOCK_MONOTONIC, {",
-					    "sigev_signo=SIGKILL",
-					    "timer_settime(",
-					    "setresuid(0, 0, 0)",
-					    "setsid()",
-					    "F_OFD_SETLK",
-					    "setresuid(64102, 64102, 64102)",
-					    "timer_settime(",
-					    "seccomp("};
+	static const char *const order[] = {
+		/* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one name of two literals */
+		"execve(\"" TEST_PREFIX "/helper",
+		"timer_create(CLOCK_MONOTONIC, {",
+		"sigev_signo=SIGKILL",
+		"timer_settime(",
+		"setresuid(0, 0, 0)",
+		"setsid()",
+		"F_OFD_SETLK",
+		"setresuid(64102, 64102, 64102)",
+		"timer_settime(",
+		"seccomp(",
+	};
 	struct agent agent;
 	char *trace = NULL;
 	const char *at;

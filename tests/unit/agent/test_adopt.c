@@ -76,41 +76,58 @@ static enum adopt_action decide(enum alloc_phase phase, uint32_t n_published, en
 	return action;
 }
 
+struct two_volumes {
+	enum alloc_phase phase;
+	uint32_t published; /* of the two, by the journal */
+	enum kernel_view first, second;
+};
+
+static bool is_possible(const struct two_volumes *v)
+{
+	if (v->phase == ALLOC_RUNNING)
+		return v->published == 2;
+	return v->published == 0 || (v->phase != ALLOC_NEW && v->phase != ALLOC_CLAIMING);
+}
+
+static enum adopt_action action_for(const struct two_volumes *v)
+{
+	bool is_missing = (v->published > 0 && v->first != KERNEL_PUBLISHED) ||
+			  (v->published > 1 && v->second != KERNEL_PUBLISHED);
+	bool is_other = (v->published > 0 && v->first == KERNEL_OTHER_DEVICE) ||
+			(v->published > 1 && v->second == KERNEL_OTHER_DEVICE);
+
+	if (v->phase == ALLOC_STOPPED)
+		return ADOPT_NOTHING;
+	if (v->phase != ALLOC_STOPPING && is_missing)
+		return is_other ? ADOPT_FAIL : ADOPT_REMOUNT;
+	return v->phase == ALLOC_RUNNING ? ADOPT_KEEP : ADOPT_GO_ON;
+}
+
+static void expect_decided(const struct two_volumes *v)
+{
+	enum adopt_action expected = action_for(v);
+	struct error why = {0};
+
+	assert_int_equal(decide(v->phase, v->published, v->first, v->second, BOOT_ID, &why), expected);
+	assert_int_equal(why.status != STATUS_OK, expected == ADOPT_FAIL || expected == ADOPT_REMOUNT);
+	assert_int_equal(decide(v->phase, v->published, v->first, v->second,
+				"99999999-2222-3333-4444-555555555555", &why),
+			 v->phase == ALLOC_STOPPED ? ADOPT_NOTHING : ADOPT_REBOOTED);
+}
+
 /* Two volumes, each as journalled and as the kernel has it, in every phase and in the same or another boot.
  */
 static void every_combination_of_journal_and_kernel_is_decided(void **state)
 {
-	for (enum alloc_phase phase = 0; phase < ALLOC_PHASE_N; phase++) {
-		for (uint32_t published = 0; published <= 2; published++) {
+	for (enum alloc_phase phase = 0; phase < ALLOC_PHASE_N; phase++)
+		for (uint32_t published = 0; published <= 2; published++)
 			for (unsigned int k = 0; k < KERNEL_VIEW_N * KERNEL_VIEW_N; k++) {
-				enum kernel_view first = k / KERNEL_VIEW_N, second = k % KERNEL_VIEW_N;
-				bool is_missing = (published > 0 && first != KERNEL_PUBLISHED) ||
-						  (published > 1 && second != KERNEL_PUBLISHED);
-				bool is_other = (published > 0 && first == KERNEL_OTHER_DEVICE) ||
-						(published > 1 && second == KERNEL_OTHER_DEVICE);
-				enum adopt_action expected = ADOPT_GO_ON;
-				struct error why = {0};
+				const struct two_volumes v = {phase, published, k / KERNEL_VIEW_N,
+							      k % KERNEL_VIEW_N};
 
-				if (phase == ALLOC_RUNNING && published < 2)
-					continue; /* does not happen */
-				if ((phase == ALLOC_NEW || phase == ALLOC_CLAIMING) && published > 0)
-					continue;
-				if (phase == ALLOC_STOPPED)
-					expected = ADOPT_NOTHING;
-				else if (phase != ALLOC_STOPPING && is_missing)
-					expected = is_other ? ADOPT_FAIL : ADOPT_REMOUNT;
-				else if (phase == ALLOC_RUNNING)
-					expected = ADOPT_KEEP;
-				assert_int_equal(decide(phase, published, first, second, BOOT_ID, &why),
-						 expected);
-				assert_int_equal(why.status != STATUS_OK,
-						 expected == ADOPT_FAIL || expected == ADOPT_REMOUNT);
-				assert_int_equal(decide(phase, published, first, second,
-							"99999999-2222-3333-4444-555555555555", &why),
-						 phase == ALLOC_STOPPED ? ADOPT_NOTHING : ADOPT_REBOOTED);
+				if (is_possible(&v))
+					expect_decided(&v);
 			}
-		}
-	}
 }
 
 static void a_missing_mount_is_named(void **state)

@@ -157,25 +157,31 @@ static void a_plugin_that_stands_already_is_the_allocations_from_then_on(void **
 	assert_string_equal(y->stored.allocation_id, ""); /* the host lends it */
 }
 
+static void lend_and_give_back(struct yard *y, bool is_bound_anew)
+{
+	struct plugin_expectation is = expectation_of("a", ALLOC_A);
+
+	assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
+	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ALLOC_A));
+	if (is_bound_anew) {
+		yard_unbind(y, "a", "csi.sock");
+		yard_bind(y, "a", "csi.sock");
+		yard_idle(y, 40);
+	}
+	plugins_forget(y->plugins, ALLOC_A);
+	YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ""));
+}
+
 /* A stop takes nothing away that the host had before. */
 static void a_plugin_of_the_host_goes_on_when_its_allocation_is_over(void **state)
 {
-	struct plugin_expectation is = expectation_of("a", ALLOC_A);
 	struct yard *y = *state;
 
 	yard_start(y);
 	(void)yard_plugin(y, "a", "csi.sock");
 	YARD_UNTIL(y, yard_is_healthy(y, "a"));
 	for (int is_bound_anew = 0; is_bound_anew <= 1; is_bound_anew++) {
-		assert_int_equal(plugins_expect(y->plugins, &is, NULL), STATUS_OK);
-		YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ALLOC_A));
-		if (is_bound_anew) {
-			yard_unbind(y, "a", "csi.sock");
-			yard_bind(y, "a", "csi.sock");
-			yard_idle(y, 40);
-		}
-		plugins_forget(y->plugins, ALLOC_A);
-		YARD_UNTIL(y, str_eq(yard_entry(y, "a")->allocation_id, ""));
+		lend_and_give_back(y, is_bound_anew != 0);
 		YARD_UNTIL(y, yard_client(y, "a", PLUGIN_NODE) == STATUS_OK);
 		yard_idle(y, 40);
 		assert_true(yard_is_healthy(y, "a"));

@@ -406,27 +406,32 @@ static void mount_anew(void)
 	ASSERT_REPLY(unpublish(unpublish_of("vol-1", 0)), MH_OK);
 }
 
+enum { ANEW_TIMES = 4 };
+
+static void publish_and_mount_anew(void)
+{
+	make_csi("vol-1");
+	for (unsigned int i = 0; i < ANEW_TIMES; i++) {
+		if (i > 0)
+			fake_unmount(PLUGIN_PUBLISH);
+		fake_mount_other(PLUGIN_PUBLISH);
+		ASSERT_REPLY(publish(publish_csi("vol-1", (uint8_t)i)), MH_OK);
+	}
+}
+
 /* However often it does, and whichever publish is left. */
 static void mount_anew_again_and_again(void)
 {
-	enum { TIMES = 4 };
-
-	for (uint8_t left = 0; left < TIMES; left++) {
+	for (unsigned int left = 0; left < ANEW_TIMES; left++) {
 		new_world(SHARING);
-		make_csi("vol-1");
-		for (uint8_t i = 0; i < TIMES; i++) {
-			if (i > 0)
-				fake_unmount(PLUGIN_PUBLISH);
-			fake_mount_other(PLUGIN_PUBLISH);
-			ASSERT_REPLY(publish(publish_csi("vol-1", i)), MH_OK);
-		}
-		for (uint8_t i = 0; i < TIMES; i++)
+		publish_and_mount_anew();
+		for (unsigned int i = 0; i < ANEW_TIMES; i++)
 			if (i != left)
-				ASSERT_REPLY(unpublish(unpublish_of("vol-1", i)), MH_OK);
+				ASSERT_REPLY(unpublish(unpublish_of("vol-1", (uint8_t)i)), MH_OK);
 		ASSERT_REPLY(unstage(fixture_unstage()), MH_BUSY);
 		ASSERT_SAID("reason=still-published");
 		assert_true(fake_is_mount(PLUGIN_PUBLISH));
-		ASSERT_REPLY(unpublish(unpublish_of("vol-1", left)), MH_OK);
+		ASSERT_REPLY(unpublish(unpublish_of("vol-1", (uint8_t)left)), MH_OK);
 		ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	}
 }
