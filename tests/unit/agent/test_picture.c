@@ -97,7 +97,9 @@ static void every_kind_is_bounded(void **state)
 	assert_int_equal(picture_add(picture, MH_LIST_PROFILES, &entry, &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_true(picture->profiles[0].is_available);
 	assert_int_equal(picture->profiles[0].class, MH_CLASS_TMPFS);
+	assert_string_equal(picture->profiles[0].name, "v0");
 	picture_free(picture);
+	picture_free(NULL);
 }
 
 int main(void)

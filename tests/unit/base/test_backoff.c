@@ -52,6 +52,16 @@ static void the_largest_values_do_not_overflow(void **state)
 	assert_int_equal(backoff.attempts, UINT32_MAX);
 }
 
+static void chances_differ(void **state)
+{
+	uint32_t all = 0;
+
+	(void)state;
+	for (int i = 0; i < 64; i++)
+		all |= backoff_random();
+	assert_int_not_equal(all, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -59,6 +69,7 @@ int main(void)
 		cmocka_unit_test(jitter_reaches_both_ends),
 		cmocka_unit_test(a_success_starts_from_the_shortest_delay),
 		cmocka_unit_test(the_largest_values_do_not_overflow),
+		cmocka_unit_test(chances_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "base/strbuf.h"
 #include "conf/conf.h"
 
+#include <malloc.h>
 #include <string.h>
 
 /* clang-format off */
@@ -385,6 +386,28 @@ static void a_list_of_blocks_knows_the_lines_of_each(void **state)
 	conf_free(conf);
 }
 
+/* Of what was read when it failed nothing stays. */
+static void a_document_that_is_refused_leaves_no_memory_behind(void **state)
+{
+	struct mallinfo2 before = {0};
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		struct conf *conf = NULL;
+		struct error err;
+
+		if (i == 10)
+			before = mallinfo2();
+		assert_int_equal(
+			conf_parse("a = 1 word_that_is_longer_than_a_line_of_its_own", "t.hcl", &conf, &err),
+			STATUS_INVALID_ARGUMENT);
+		assert_int_equal(
+			conf_parse("a word_that_is_longer_than_a_line_of_its_own", "t.hcl", &conf, &err),
+			STATUS_INVALID_ARGUMENT);
+	}
+	assert_int_equal(mallinfo2().uordblks, before.uordblks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,6 +421,7 @@ int main(void)
 		cmocka_unit_test(standard_input_is_read_and_named),
 		cmocka_unit_test(members_know_their_lines_in_both_forms),
 		cmocka_unit_test(a_list_of_blocks_knows_the_lines_of_each),
+		cmocka_unit_test(a_document_that_is_refused_leaves_no_memory_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,6 +103,26 @@ static void the_ends_of_every_range_are_inside(void **state)
 	}
 }
 
+static void a_number_fills_its_member_and_no_other(void **state)
+{
+	struct settings settings = {.port = 7};
+	struct {
+		uint32_t number, behind;
+	} narrow = {.behind = 7};
+	const struct conf_field field = {.key = "number", .type = CONF_U32, .offset = 0};
+	struct conf *conf = NULL;
+	struct error err = {0};
+
+	(void)state;
+	assert_int_equal(bind("count = 9223372036854775807", &settings, &err), STATUS_OK);
+	assert_true(settings.count == INT64_MAX);
+	assert_int_equal(conf_parse("number = 4294967295", "t.hcl", &conf, &err), STATUS_OK);
+	assert_int_equal(conf_bind(conf, conf_root(conf), &field, 1, &narrow, &err), STATUS_OK);
+	conf_free(conf);
+	assert_int_equal(narrow.number, UINT32_MAX);
+	assert_int_equal(narrow.behind, 7);
+}
+
 static void wrong_values_are_told_with_file_and_line(void **state)
 {
 	static const struct {
@@ -138,6 +158,7 @@ static void wrong_values_are_told_with_file_and_line(void **state)
 		{"timeout = \"5\"", "t.hcl:1: 'timeout' must be a duration with its unit, as in \"90s\""},
 		{"peer = 5", "t.hcl:1: 'peer' must be a block"},
 		{"peer = [{}, 5]", "t.hcl:1: 'weight' is missing"},
+		{"{\"peer\": {}}", "t.hcl:1: 'weight' is missing"},
 		{"peer = [5]", "t.hcl:1: 'peer' must be a block"},
 		{"peer \"x\" {\n}", "t.hcl:1: 'weight' is missing"},
 		{"port = 5\npeer \"x\" {\nwieght = 1\n}",
@@ -199,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_values_are_filled_in_and_absent_ones_keep_their_defaults),
 		cmocka_unit_test(the_ends_of_every_range_are_inside),
+		cmocka_unit_test(a_number_fills_its_member_and_no_other),
 		cmocka_unit_test(wrong_values_are_told_with_file_and_line),
 		cmocka_unit_test(blocks_come_in_every_form),
 		cmocka_unit_test(a_failed_block_ends_the_binding),

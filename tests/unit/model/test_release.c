@@ -7,6 +7,7 @@
 enum { NOW = 100000, TTL = 5000 };
 
 #define OLDER "01890000-0000-7000-8000-00000000c000"
+#define ITSELF "01890000-0000-7000-8000-00000000c001"
 #define NEWER "01890000-0000-7000-8000-00000000c002"
 
 static const struct release_facts here = {
@@ -127,11 +128,12 @@ static void another_claim_on_the_node_decides_what_is_left_to_do(void **state)
 		{CLAIM_NODE_DETACHED, ATTACH_DONE, OLDER, RELEASE_WAIT_SIBLING},
 		{CLAIM_NODE_DETACHED, ATTACH_ASKED, OLDER, RELEASE_WAIT_SIBLING},
 		{CLAIM_NODE_DETACHED, ATTACH_DONE, NEWER, RELEASE_DETACH},
+		{CLAIM_NODE_DETACHED, ATTACH_DONE, ITSELF, RELEASE_DETACH},
 		{CLAIM_NODE_DETACHED, ATTACH_NONE, OLDER, RELEASE_DETACH},
 		{CLAIM_CONTROLLER_DETACHED, ATTACH_DONE, OLDER, RELEASE_DETACH},
 		{CLAIM_FREED, ATTACH_DONE, OLDER, RELEASE_DETACH},
 	};
-	struct claim claim = attached(CLAIM_NODE_DETACHED, "01890000-0000-7000-8000-00000000c001");
+	struct claim claim = attached(CLAIM_NODE_DETACHED, ITSELF);
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -148,7 +150,7 @@ static void another_claim_on_the_node_decides_what_is_left_to_do(void **state)
 static void of_any_three_claims_on_a_node_one_detaches_once_all_have_let_go(void **st)
 {
 	enum { WAYS = CLAIM_STATE_N * ATTACH_N };
-	static const char *const ids[] = {OLDER, "01890000-0000-7000-8000-00000000c001", NEWER};
+	static const char *const ids[] = {OLDER, ITSELF, NEWER};
 
 	(void)st;
 	for (int way = 0; way < WAYS * WAYS * WAYS; way++) {

@@ -18,6 +18,18 @@ static void a_token_is_found_behind_its_scheme(void **state)
 	assert_int_equal(read_text("BEARER   a-._~+/9=="), 9);
 }
 
+static void every_byte_of_a_token_is_taken_and_no_other(void **state)
+{
+	static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/";
+
+	(void)state;
+	for (int c = 0; c <= UINT8_MAX; c++) {
+		const uint8_t byte = (uint8_t)c;
+
+		assert_int_equal(bearer_is_token(&byte, 1), memchr(bytes, c, sizeof(bytes) - 1) != NULL);
+	}
+}
+
 static void what_is_no_token_is_refused(void **state)
 {
 	static const char *const values[] = {
@@ -108,6 +120,7 @@ static void tokens_that_cannot_be_read_or_differ_are_refused_without_being_shown
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_token_is_found_behind_its_scheme),
+	cmocka_unit_test(every_byte_of_a_token_is_taken_and_no_other),
 	cmocka_unit_test(what_is_no_token_is_refused),
 	cmocka_unit_test(a_token_may_be_as_long_as_the_limit_and_no_longer),
 	cmocka_unit_test(both_headers_carry_the_token_of_a_request),

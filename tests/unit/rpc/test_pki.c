@@ -9,6 +9,7 @@
 #include "rpc/pki.h"
 #include "rpc/tls_session.h"
 
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,6 +361,8 @@ static void names_that_cannot_be_written_leave_nothing_behind(void **state)
 	request.n_dns_names = 1;
 	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "two words"));
+	request.dns_names = (const char *const[]){"n1\x7f"};
+	assert_int_equal(issue(folder, &request, &err), STATUS_INVALID_ARGUMENT);
 	assert_int_not_equal(access(path(folder, "n.key"), F_OK), 0);
 	/* a key whose certificate cannot be written is taken back */
 	assert_int_equal(
@@ -381,6 +384,7 @@ static void a_ca_whose_halves_do_not_match_issues_nothing(void **state)
 			 STATUS_INVALID_ARGUMENT);
 	assert_non_null(strstr(err.msg, "ca.key"));
 	assert_non_null(strstr(err.msg, "cb.crt"));
+	assert_int_equal(ERR_peek_error(), 0); /* it would be the next connection's */
 	assert_int_equal(pki_issue(path(folder, "gone.key"), path(folder, "ca.crt"), &node_request,
 				   path(folder, "n.key"), path(folder, "n.crt"), &err),
 			 STATUS_NOT_FOUND);

@@ -177,6 +177,7 @@ static void a_path_may_be_as_long_as_the_limit_and_no_longer(void **state)
 			assert_int_equal(request_head_check(&head, &http, &err), STATUS_UNIMPLEMENTED);
 			assert_int_equal(http, 414);
 			assert_string_equal(head.path, "");
+			assert_int_equal(request_head_check_form(&head, &http, &err), STATUS_UNIMPLEMENTED);
 		}
 		free(path);
 	}

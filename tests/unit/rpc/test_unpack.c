@@ -118,6 +118,23 @@ static void what_is_inside_texts_does_not_count(void **state)
 	free(text);
 }
 
+static void what_comes_behind_a_text_counts(void **state)
+{
+	size_t n = 2 * JSON_VALUES_MAX + 5;
+	char *text = malloc(n);
+	struct error err;
+
+	(void)state;
+	assert_non_null(text);
+	memcpy(text, "[\"a\"", 4);
+	for (size_t i = 4; i < n; i++)
+		text[i] = i % 2 ? '1' : ',';
+	text[n - 1] = ']';
+	text[n - 2] = '1';
+	assert_int_equal(parse(text, n, &err), STATUS_RESOURCE_EXHAUSTED);
+	free(text);
+}
+
 static void depth_duplicates_and_cut_documents_are_refused(void **state)
 {
 	static const char *const documents[] = {
@@ -143,6 +160,7 @@ int main(void)
 		cmocka_unit_test(rubbish_is_no_message),
 		cmocka_unit_test(a_document_has_a_number_of_values_at_most),
 		cmocka_unit_test(what_is_inside_texts_does_not_count),
+		cmocka_unit_test(what_comes_behind_a_text_counts),
 		cmocka_unit_test(depth_duplicates_and_cut_documents_are_refused),
 	};
 
