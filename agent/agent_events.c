@@ -119,7 +119,7 @@ static void on_mark(const Holdfast__V1__Mark *mark, void *userdata)
 	struct error err;
 
 	if (journal_note_mark(agent->journal, mark) &&
-	    journal_write(agent->journal, &only_the_mark, NULL, NULL, &err) != STATUS_OK)
+	    journal_write(agent->journal, &only_the_mark, on_kept, agent, &err) != STATUS_OK)
 		on_broken(&err, agent);
 }
 

@@ -320,6 +320,7 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 {
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	session_down down = HOLDFAST__V1__SESSION_DOWN__INIT;
+	Holdfast__V1__Mark mark;
 	char cluster[16];
 
 	check_mark(model, hello);
@@ -336,6 +337,10 @@ static void take_hello(struct model_server *model, const Holdfast__V1__SessionHe
 	(void)snprintf(model->hello_machine, sizeof(model->hello_machine), "%s", hello->machine);
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME;
 	down.welcome = &welcome;
+	if (model->shows_marks) {
+		make_mark(model, &mark);
+		welcome.mark = &mark;
+	}
 	send_down(model, &down);
 	for (size_t i = 0; i < hello->n_allocs; i++)
 		take_status(model, hello->allocs[i]);

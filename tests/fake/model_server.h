@@ -71,6 +71,7 @@ struct model_server {
 	void (*tamper)(struct claim *claim, struct volume *volume);
 	/* seen */
 	unsigned int clock; /* counts messages */
+	bool shows_marks;   /* with each welcome, too */
 	uint64_t mark;	    /* index of the last one that was given */
 	uint64_t mark_kept; /* of the last one without which nothing may have been mounted */
 	unsigned int hellos;

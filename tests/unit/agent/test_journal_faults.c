@@ -134,6 +134,13 @@ static bool live(struct world *w)
 	       until(w, "all acknowledged", all_is_acknowledged);
 }
 
+static void forget_fault(void)
+{
+	for (size_t i = 0; i < fault.n_late; i++)
+		sd_event_source_disable_unref(fault.late[i].source);
+	memset(&fault, 0, sizeof(fault));
+}
+
 static void end_after_fault(struct world *w)
 {
 	uint64_t end = clock_monotonic_us() + END_MS * USEC_PER_MSEC;
@@ -147,9 +154,7 @@ static void end_after_fault(struct world *w)
 	}
 	expect_untold(w);
 	world_kill_agent(w);
-	for (size_t i = 0; i < fault.n_late; i++)
-		sd_event_source_disable_unref(fault.late[i].source);
-	memset(&fault, 0, sizeof(fault));
+	forget_fault();
 	world_start_agent(w);
 	WORLD_UNTIL(w, has_whole_picture);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
@@ -209,12 +214,35 @@ static void what_is_not_written_yet_is_not_told(void **state)
 	fail_everywhere(WAY_HOLD);
 }
 
+/* The mark of a welcome is written alone, and nobody waits for it. */
+static void a_mark_that_cannot_be_written_ends_the_agent(void **state)
+{
+	struct world *w;
+	uint64_t end;
+
+	(void)world_setup(state);
+	w = *state;
+	w->server.shows_marks = true;
+	world_start_agent(w);
+	memset(&fault, 0, sizeof(fault));
+	fault.way = WAY_FAIL;
+	fault.at = 1;
+	fault.event = w->event;
+	end = world_deadline();
+	while (!fault.is_over)
+		world_turn(w, end, "the agent ends");
+	world_kill_agent(w);
+	forget_fault();
+	(void)world_teardown(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_write_that_is_refused_ends_the_agent_and_nothing_is_told),
 		cmocka_unit_test(a_write_that_fails_ends_the_agent_and_nothing_is_told),
 		cmocka_unit_test(what_is_not_written_yet_is_not_told),
+		cmocka_unit_test(a_mark_that_cannot_be_written_ends_the_agent),
 	};
 
 	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
