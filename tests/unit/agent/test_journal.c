@@ -9,9 +9,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "model/pb.h"
+#include "store/kv.h"
 
 #include <dirent.h>
 #include <holdfast/v1/journal.pb-c.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -522,6 +524,27 @@ static void the_highest_mark_is_durable_with_the_next_write(void **state)
 	alloc_record_free(record);
 }
 
+/* Started without it, the agent would not find out a server that has lost history. */
+static void a_mark_that_cannot_be_read_is_a_reason_not_to_start(void **state)
+{
+	const struct kv_op op = {.key = "mark", .value = (const uint8_t *)"\xff", .len = 1};
+	const struct kv_txn txn = {.ops = &op, .n_ops = 1};
+	struct fixture *f = *state;
+	char path[PATH_MAX];
+	struct error err;
+	struct kv *kv;
+
+	journal_close(f->journal);
+	f->journal = NULL;
+	(void)str_format(path, sizeof(path), "%s/agent.db", f->dir);
+	assert_int_equal(kv_open_sqlite(f->event, path, &kv, &err), STATUS_OK);
+	assert_int_equal(kv_end_feed(kv, &err), STATUS_OK);
+	assert_int_equal(kv_submit(kv, &txn, NULL, NULL, &err), STATUS_OK);
+	kv_close(kv);
+	assert_int_equal(journal_open(f->event, f->dir, "c", "n1", &f->journal, &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "the record mark cannot be read"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -537,6 +560,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(receipts_come_back_until_they_are_dropped, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_journal_of_another_node_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_highest_mark_is_durable_with_the_next_write, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_mark_that_cannot_be_read_is_a_reason_not_to_start, setup,
 						teardown),
 		cmocka_unit_test(a_damaged_record_is_refused_or_whole),
 		cmocka_unit_test(receipts_are_kept_in_order_and_bounded),

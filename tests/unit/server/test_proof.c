@@ -181,6 +181,25 @@ static void the_mode_is_the_tickets(void **state)
 	assert_int_equal(claim_of(f, ALLOC_1).mode, CLAIM_WRITE);
 }
 
+static void what_the_volume_is_the_store_knows_better_than_the_node(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim held, claim;
+
+	forget_that_n1_has_it(f, &alloc, &held);
+	assert_string_equal(held.profile, db(f)->volume.profile);
+	(void)str_copy(held.profile, sizeof(held.profile), "other");
+	(void)str_copy(held.external_id, sizeof(held.external_id), "elsewhere");
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	claim = claim_of(f, ALLOC_1);
+	assert_true(claim.adopted);
+	assert_string_equal(claim.profile, db(f)->volume.profile);
+	assert_string_equal(claim.external_id, db(f)->volume.external_id);
+}
+
 static void tickets_are_as_many_as_claims_or_none(void **state)
 {
 	for (size_t n = 0; n < 3; n++) {
@@ -295,6 +314,7 @@ int main(void)
 		EACH(work_that_was_forgotten_gets_fresh_tickets_for_what_it_holds),
 		EACH(one_ticket_proves_one_claim),
 		EACH(the_mode_is_the_tickets),
+		EACH(what_the_volume_is_the_store_knows_better_than_the_node),
 		EACH(tickets_are_as_many_as_claims_or_none),
 		EACH(after_a_change_of_the_key_nodes_are_believed_until_the_next_epoch),
 		EACH(after_a_change_of_the_tickets_form_nodes_are_believed_until_the_next_epoch),
