@@ -659,6 +659,25 @@ static void a_publish_that_may_stand_there_stays_counted(void **state)
 	assert_int_equal(state_find(helper.state, "mem-1")->published, 1);
 }
 
+/* Else no UNSTAGE of the volume would be without a census, and its slot never be another's. */
+static void a_publish_that_does_not_stand_there_is_not_counted(void **state)
+{
+	(void)state;
+	for (int call = 1;; call++) {
+		struct mh_reply reply;
+
+		new_world("");
+		ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+		fake_fault(FAKE_FAIL, call, EIO);
+		reply = publish(fixture_publish());
+		if (!fake_fault_fired())
+			break;
+		fake_fault(FAKE_NO_FAULT, 0, 0);
+		if (reply.status != MH_INTERNAL && !fake_is_mount(PUBLISHED))
+			assert_int_equal(state_find(helper.state, "vol-1")->published, 0);
+	}
+}
+
 struct cost {
 	int calls[10];
 	int passes;
@@ -835,6 +854,7 @@ int main(void)
 		TEST(a_lost_state_file_never_lets_a_published_volume_be_unstaged),
 		TEST(at_the_limit_the_mount_table_decides),
 		TEST(a_publish_that_may_stand_there_stays_counted),
+		TEST(a_publish_that_does_not_stand_there_is_not_counted),
 		TEST(no_request_costs_more_because_others_have_mounts),
 		TEST(names_below_the_trees_are_classified),
 		TEST(facts_of_one_mount_are_the_same_by_both_ways),
