@@ -20,6 +20,7 @@ enum { FILE_MAX = 64 << 20, MARK_SIZE = 1024, EPOCH = 7 };
 
 static struct {
 	int write_errno; /* of every pwrite(); 0: it is done */
+	bool is_once;	 /* of one alone */
 	unsigned int syncs;
 } disk;
 
@@ -34,6 +35,8 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at)
 	if (disk.write_errno == 0)
 		return __real_pwrite(fd, bytes, n, at);
 	errno = disk.write_errno;
+	if (disk.is_once)
+		disk.write_errno = 0;
 	return -1;
 }
 
@@ -392,15 +395,53 @@ static void many_commits_cost_about_one_sync_of_the_mark_a_second(void **state)
 static void a_mark_that_cannot_be_written_fails_nothing_and_is_told(void **state)
 {
 	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+
+	marks.paths[1] = p.second;
+	fixture_open(f);
+	assert_int_equal(kv_keep_marks(f->kv, &marks, NULL), STATUS_OK);
+	assert_int_equal(kv_stats(f->kv).mark_errno, 0);
+	for (int is_once = 0; is_once < 2; is_once++) {
+		disk.write_errno = EIO;
+		disk.is_once = is_once;
+		(void)put(f, "a", "1");
+		assert_int_equal(kv_stats(f->kv).mark_errno, EIO); /* the other one may be written */
+		disk.write_errno = 0;
+		(void)put(f, "a", "2");
+		assert_int_equal(kv_stats(f->kv).mark_errno, 0);
+	}
+}
+
+static void a_mark_is_of_the_epoch_as_soon_as_it_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct kv_marks marks = marks_of(&p);
+	struct mark mark;
 
 	open_marked(f);
-	assert_int_equal(kv_stats(f->kv).mark_errno, 0);
-	disk.write_errno = EIO;
-	(void)put(f, "a", "1");
-	assert_int_equal(kv_stats(f->kv).mark_errno, EIO);
-	disk.write_errno = 0;
-	(void)put(f, "a", "2");
-	assert_int_equal(kv_stats(f->kv).mark_errno, 0);
+	fixture_close(f);
+	marks.epoch++;
+	fixture_open(f);
+	assert_int_equal(kv_keep_marks(f->kv, &marks, NULL), STATUS_OK);
+	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_OK);
+	assert_int_equal(mark.epoch, EPOCH + 1);
+}
+
+/* As a death or a full disk leaves it: damage, whatever went wrong before. */
+static void an_empty_mark_is_a_damaged_one(void **state)
+{
+	struct fixture *f = *state;
+	struct paths p = paths_of(f);
+	struct mark mark;
+
+	open_marked(f);
+	fixture_close(f);
+	assert_int_equal(truncate(p.mark, 0), 0);
+	errno = EIO;
+	assert_int_equal(mark_read(p.mark, &mark, NULL), STATUS_DATA_LOSS);
+	assert_true(history_of(f).is_behind);
 }
 
 static void a_damaged_slot_leaves_the_other_one(void **state)
@@ -456,6 +497,8 @@ int main(void)
 		TEST(a_rewrite_stands_in_the_mark),
 		TEST(many_commits_cost_about_one_sync_of_the_mark_a_second),
 		TEST(a_mark_that_cannot_be_written_fails_nothing_and_is_told),
+		TEST(a_mark_is_of_the_epoch_as_soon_as_it_is_kept),
+		TEST(an_empty_mark_is_a_damaged_one),
 		TEST(a_damaged_slot_leaves_the_other_one),
 	};
 
