@@ -66,6 +66,8 @@ const attestation *attest_record_valid(struct server *server, const struct claim
 	struct record_entry *record = first_record(server, entry->node->id, prefix);
 	int64_t now_ms = record ? clock_realtime_ms() : 0;
 
+	if (entry->claim.was_freed) /* its node has shown that such words were wrong: it takes one anew */
+		return NULL;
 	for (; record; record = next_record(record, prefix)) {
 		const attestation *word = (const void *)record->record.message;
 

@@ -5,6 +5,7 @@
 #include "change.h"
 #include "claim_attach.h"
 #include "epoch.h"
+#include "held_twice.h"
 #include "refusal.h"
 #include "release.h"
 #include "server.h"
@@ -300,6 +301,8 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 		return st;
 	/* also what it has already: after a restore that may be another's by now */
 	st = epoch_check(server, &asked.volume->volume, err);
+	if (st == STATUS_OK)
+		st = held_twice_check(asked.volume, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!same)

@@ -60,6 +60,9 @@ static void print_objects(const struct server *server, struct strbuf *to)
 	head(to, "claims", "gauge", "Claims by state; those that are freed are history.");
 	for (int i = CLAIM_RESERVED; i < CLAIM_STATE_N; i++)
 		labelled(to, "claims", "state", claim_state_name((enum claim_state)i), state->n_claims_by[i]);
+	one(to, "volumes_held_twice", "gauge",
+	    "Volumes that a node has mounted by a claim that was freed; see operations.",
+	    state->n_volumes_held_twice);
 	one(to, "releases_waiting", "gauge", "Claims on their way to be freed.",
 	    state->n_claims_by[CLAIM_UNPUBLISHING] + state->n_claims_by[CLAIM_NODE_DETACHED] +
 		    state->n_claims_by[CLAIM_CONTROLLER_DETACHED]);

@@ -5,6 +5,7 @@
 #include "drain.h"
 #include "epoch.h"
 #include "fingerprint.h"
+#include "held_twice.h"
 #include "history.h"
 #include "server.h"
 #include "session.h"
@@ -35,6 +36,10 @@ static enum status check_hello(const struct session *session, const Holdfast__V1
 				 hello->node_id, session->node_id);
 	if (!id_is_uuid(hello->boot_id)) /* another spelling would pass for another boot */
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "the boot id is not a lower-case UUID");
+	if (hello->n_mounted > SESSION_REPORT_OBJECTS_MAX)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
+				 "node %s says that it has more than %d volumes mounted", session->node_id,
+				 SESSION_REPORT_OBJECTS_MAX);
 	return STATUS_OK;
 }
 
@@ -84,13 +89,17 @@ static bool runs_without_claim(struct session *session, const Holdfast__V1__Allo
 	       alloc->alloc.n_volumes > 0 && LIST_EMPTY(&alloc->claims);
 }
 
-/* The first allocation that it names and the store does not know as the node does; NULL: there is none. */
+/* The first allocation or claim that it names and the store does not know as the node does; NULL: there is
+ * none. */
 static const char *forgotten_work(struct session *session, const Holdfast__V1__SessionHello *hello)
 {
 	for (size_t i = 0; i < hello->n_allocs; i++)
 		if (epoch_is_forgotten(session, hello->allocs[i]) ||
 		    runs_without_claim(session, hello->allocs[i]))
 			return hello->allocs[i]->alloc_id;
+	for (size_t i = 0; i < hello->n_mounted; i++)
+		if (!state_claim(&session->server->state, hello->mounted[i]->claim_id))
+			return hello->mounted[i]->claim_id;
 	return NULL;
 }
 
@@ -220,19 +229,19 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 static void doubt_forgotten(struct session *session, const Holdfast__V1__SessionHello *hello,
 			    struct node *node, struct change *change)
 {
-	const char *alloc_id = forgotten_work(session, hello);
+	const char *id = forgotten_work(session, hello);
 	char object[sizeof("node ") + NODE_ID_MAX];
 	char *what = session->doubt;
 
-	if (!alloc_id && what[0] == '\0')
+	if (!id && what[0] == '\0')
 		return;
 	node->report_wanted = true;
 	if (what[0] == '\0')
 		(void)str_format(what, SESSION_DOUBT_SIZE,
-				 "it names allocation %.36s, which is not known here like that", alloc_id);
+				 "it names allocation or claim %.36s, which is not known here like that", id);
 	(void)str_format(object, sizeof(object), "node %s", node->id);
 	audit_own(session->server, change, "Nodes.Doubt", object, what);
-	log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .alloc = alloc_id, .op = "epoch"},
+	log_ctx(LOG_ERR, &(struct log_ctx){.node = node->id, .op = "epoch"},
 		"the server does not know what node %s holds: %s. Nothing is granted before it has reported",
 		node->id, what);
 }
@@ -269,6 +278,18 @@ static enum status take_statuses(struct session *session, const Holdfast__V1__Se
 {
 	for (size_t i = 0; i < hello->n_allocs; i++) {
 		enum status st = session_take_status(session, hello->allocs[i], err);
+
+		if (st != STATUS_OK)
+			return st;
+	}
+	return STATUS_OK;
+}
+
+static enum status take_mounted(struct session *session, const Holdfast__V1__SessionHello *hello,
+				struct error *err)
+{
+	for (size_t i = 0; i < hello->n_mounted; i++) {
+		enum status st = held_twice_take(session, hello->mounted[i]->claim_id, err);
 
 		if (st != STATUS_OK)
 			return st;
@@ -327,7 +348,9 @@ static enum status begin(struct session *session, const Holdfast__V1__SessionHel
 	node = state_node(&session->server->state, session->node_id);
 	adopt_session(session, node);
 	greet(session, node);
-	st = take_statuses(session, hello, err);
+	st = take_mounted(session, hello, err);
+	if (st == STATUS_OK)
+		st = take_statuses(session, hello, err);
 	if (st == STATUS_OK && rebooted)
 		st = take_new_boot(session, hello, node, err);
 	if (st != STATUS_OK)

@@ -23,6 +23,12 @@ static bool says_what(const Holdfast__V1__ClaimReceipt *receipt)
 	return false;
 }
 
+static bool was_given_up(const struct claim *claim)
+{
+	return (claim->state >= CLAIM_NODE_DETACHED || claim->was_freed) &&
+	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE);
+}
+
 /* The node has let go, by its mount helper alone: what its plugin still has nobody says. That is worth a
  * person's word and what the kernel showed. @detail for the event */
 static void without_plugin_event(const struct claim *claim, const Holdfast__V1__ClaimReceipt *receipt,
@@ -31,6 +37,7 @@ static void without_plugin_event(const struct claim *claim, const Holdfast__V1__
 	char kernel[KERNEL_WORDS_MAX + 1];
 	/* a server that was restored may have forgotten who it was; the evidence is the weaker one anyway */
 	const char *who = claim->plugin_waiver[0] != '\0' ? claim->plugin_waiver
+			  : was_given_up(claim)		  ? claim->evidence_detail
 							  : "without its plugin, by nobody on record";
 
 	str_copy_text(kernel, sizeof(kernel), receipt->kernel);
@@ -55,12 +62,6 @@ static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimRe
 		if (receipt->without_plugin)
 			without_plugin_event(claim, receipt, detail, event);
 	}
-}
-
-static bool was_given_up(const struct claim *claim)
-{
-	return claim->state >= CLAIM_NODE_DETACHED &&
-	       (claim->evidence == EVIDENCE_OPERATOR || claim->evidence == EVIDENCE_STORAGE_FENCE);
 }
 
 /* Does the node, whose release has failed, ask a plugin that is not to be waited for? A person said so, maybe

@@ -1,6 +1,7 @@
 #include "allocs.h"
 #include "claims.h"
 #include "epoch.h"
+#include "held_twice.h"
 #include "server.h"
 #include "session.h"
 
@@ -121,5 +122,7 @@ enum status session_take_status(struct session *session, const Holdfast__V1__All
 				 entry->alloc.id, session->node_id);
 	alloc = entry->alloc;
 	st = apply_alloc_status(status, &alloc, &said, err);
+	for (uint32_t i = 0; st == STATUS_OK && i < alloc.n_published; i++)
+		st = held_twice_take(session, alloc.published[i].claim_id, err);
 	return st == STATUS_OK ? take_known(session, entry, &alloc, err) : st;
 }

@@ -75,6 +75,7 @@ struct volume_entry {
 	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
+	size_t n_was_freed; /* of the live ones, those that were freed before; see held_twice.h */
 };
 
 struct alloc_entry {
@@ -189,6 +190,7 @@ struct state {
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_allocs_by[CLIENT_N];
+	size_t n_volumes_held_twice; /* with a claim that was freed before and is live */
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
 };
 

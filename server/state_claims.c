@@ -59,6 +59,17 @@ static void count_live(struct state *state, struct claim_entry *entry, bool was_
 	}
 }
 
+static void count_was_freed(struct state *state, struct volume_entry *volume, const struct claim *claim,
+			    int change)
+{
+	bool was_held_twice = volume->n_was_freed > 0;
+
+	if (!claim->was_freed || !claim_is_live(claim))
+		return;
+	volume->n_was_freed += (size_t)change;
+	state->n_volumes_held_twice += (size_t)(volume->n_was_freed > 0) - (size_t)was_held_twice;
+}
+
 static enum status insert_claim(struct state *state, const struct claim *claim, struct error *err)
 {
 	struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
@@ -88,6 +99,7 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	volume_raise_generation(&volume->volume, claim->generation);
 	count_live(state, entry, false, claim_is_live(claim));
 	count_claim(state, claim, 1);
+	count_was_freed(state, volume, claim, 1);
 	return STATUS_OK;
 }
 
@@ -100,6 +112,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_live(state, entry, claim_is_live(&entry->claim), claim_is_live(claim));
 	count_claim(state, &entry->claim, -1);
 	count_claim(state, claim, 1);
+	count_was_freed(state, entry->volume, &entry->claim, -1);
+	count_was_freed(state, entry->volume, claim, 1);
 	entry->claim = *claim;
 	return STATUS_OK;
 }
@@ -110,6 +124,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	count_claim(state, &entry->claim, -1);
+	count_was_freed(state, entry->volume, &entry->claim, -1);
 	if (state->last_claim == entry)
 		state->last_claim = NULL;
 	RB_REMOVE(claim_tree, &state->claims, entry);

@@ -3,6 +3,7 @@
 #include "controller.h"
 #include "epoch.h"
 #include "fence.h"
+#include "held_twice.h"
 #include "plugins.h"
 #include "release.h"
 #include "release_internal.h"
@@ -84,12 +85,15 @@ static void say_free(struct strbuf *sb, struct volume_entry *entry, int64_t now_
 			explain_claim(&last->claim, &(struct holder){.is_connected = true}, now_ms, line));
 }
 
-/* What the server may not know since it was restored keeps the volume from being granted. */
-static void say_epoch(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
+/* What the server may not know since it was restored, or what a node has that it should not, keeps the volume
+ * from being granted. */
+static void say_withheld(struct strbuf *sb, struct server *server, const struct volume_entry *entry)
 {
 	struct error err;
 
 	if (epoch_check(server, &entry->volume, &err) != STATUS_OK)
+		strbuf_printf(sb, "%s\n", err.msg);
+	if (held_twice_check(entry, &err) != STATUS_OK)
 		strbuf_printf(sb, "%s\n", err.msg);
 }
 
@@ -134,7 +138,7 @@ static char *say_all(struct server *server, struct volume_entry *entry,
 		return NULL;
 	if (entry->n_live == 0)
 		say_free(&sb, entry, now_ms);
-	say_epoch(&sb, server, entry);
+	say_withheld(&sb, server, entry);
 	return strbuf_take(&sb);
 }
 

@@ -88,6 +88,7 @@ struct claim {
 	bool sent_to_node; /* false: the grant provably never left the server */
 	enum controller_attach attach;
 	bool adopted;	    /* learned from its node after a restore */
+	bool was_freed;	    /* before its node said that it has it mounted still: see held_twice.h */
 	bool other_machine; /* its node is another machine by now: a new boot of that one proves nothing */
 	bool fence_asked;   /* stored before the provider is asked to cut the node off: it may have */
 	enum evidence detach_evidence; /* EVIDENCE_OPERATOR: nobody but a person says that it is detached */

@@ -42,6 +42,8 @@ static void say_holder(struct strbuf *sb, const struct explanation *in)
 		strbuf_printf(sb, " (generation %" PRIu64 ")", claim->generation);
 	if (claim->adopted)
 		strbuf_puts(sb, ", learned from its node after a restore");
+	if (claim->was_freed)
+		strbuf_puts(sb, ", freed before: its node says that it has it mounted still");
 }
 
 static void say_node(struct strbuf *sb, const struct explanation *in)
@@ -77,7 +79,8 @@ static void say_evidence(struct strbuf *sb, const struct claim *claim)
 {
 	if (claim->evidence == EVIDENCE_NONE)
 		return;
-	strbuf_printf(sb, "; evidence: %s", evidence_name(claim->evidence));
+	strbuf_printf(sb, "; %s: %s", claim->state == CLAIM_UNPUBLISHING ? "refuted evidence" : "evidence",
+		      evidence_name(claim->evidence));
 	if (claim->evidence == EVIDENCE_OPERATOR)
 		strbuf_puts(sb, ", weaker than any other,");
 	if (claim->evidence_detail[0] != '\0')

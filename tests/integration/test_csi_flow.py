@@ -389,6 +389,7 @@ class TestFlow(CsiTest):
         wait_for("the agent to clean up", lambda: not self.node.mounts(), 60)
         wait_for("its operations to end", lambda: not self.node.status().get("operations"))
         self.assert_nothing_mounted()
+        self.wait_free(volume)
         self.forgive(plugin_id, volume)
 
     def test_a_socket_that_is_closed_to_the_agent_is_told(self):

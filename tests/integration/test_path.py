@@ -189,7 +189,9 @@ class TestPath(WorldTest):
         wait_for("the node to let go", lambda: not self.node.mounts())
         wait_for("the node to forget", lambda: not self.node.status().get("allocations"))
         self.assertEqual(self.client_status(), "LOST")
-        self.assertEqual(self.world.claims()[0]["evidence"], "EVIDENCE_OPERATOR")
+        wait_for("its receipt to take the place of the word",
+                 lambda: self.world.claims()[0]["evidence"] == "EVIDENCE_RECEIPT")
+        self.assertTrue(self.world.claims()[0]["was_freed"])
 
     def test_the_helper_is_replaced_when_it_dies_idle(self):
         first = self.node.helper_pid()

@@ -131,6 +131,7 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 		copy_id(node->last_release, down->release->claim->id);
 		str_copy_text(node->last_waiver, sizeof(node->last_waiver),
 			      down->release->claim->plugin_waiver);
+		node->last_release_was_freed = down->release->claim->was_freed;
 		node->last_release_state = (enum claim_state)down->release->claim->state;
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_FORGET:
@@ -280,6 +281,9 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	char version[256] = "";
 	char machine[NODE_MACHINE_MAX + 1] = "";
 	uint64_t limit = clock_monotonic_us() + TIMEOUT_US;
+	Holdfast__V1__MountedClaim mounted = HOLDFAST__V1__MOUNTED_CLAIM__INIT;
+	Holdfast__V1__MountedClaim *all_mounted[1] = {&mounted};
+	char claim_id[UUID_TEXT_SIZE];
 
 	fake_node_open(node, id, boot_id);
 	make_fingerprint(node, &fingerprint);
@@ -297,6 +301,13 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	hello.allocs = allocs;
 	hello.n_allocs = n_allocs;
 	hello.picture_complete = true;
+	if (node->has) {
+		copy_id(claim_id, node->has->id);
+		mounted.claim_id = claim_id;
+		mounted.generation = node->has->generation;
+		hello.mounted = all_mounted;
+		hello.n_mounted = 1;
+	}
 	hello.mark = (Holdfast__V1__Mark *)(uintptr_t)node->shows; /* only read */
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;

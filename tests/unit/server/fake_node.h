@@ -50,6 +50,7 @@ struct fake_node {
 	uint64_t last_call_id;
 	int runs, stops, releases, acks, forgets, reports_wanted;
 	uint64_t report_epoch;
+	const struct claim *has;	 /* borrowed; mounted, in its next hellos; NULL: none */
 	const Holdfast__V1__Mark *shows; /* borrowed; in its next hellos; NULL: none */
 	Holdfast__V1__Mark *mark;	 /* owned; the last one that came, with whatever; NULL: none */
 	int marks;			 /* that came by themselves */
@@ -60,6 +61,7 @@ struct fake_node {
 	char last_release[UUID_TEXT_SIZE];	 /* claim */
 	char last_waiver[PLUGIN_WAIVER_MAX + 1]; /* of that claim, as it was told */
 	enum claim_state last_release_state;
+	bool last_release_was_freed;
 	bool closed;
 	enum status closed_status;
 	char closed_message[ERROR_MSG_MAX];

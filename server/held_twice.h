@@ -1,0 +1,19 @@
+#pragma once
+/* A claim that was freed, and that its node says it has mounted in the boot in which it was granted: the node
+ * was reverted to a snapshot, its journal was put back, or somebody attested that it was gone and it was not.
+ * Meanwhile the volume may be another node's.
+ *
+ * Such a claim is live again, as one whose work has ended: the node is ordered to release it, and nothing of
+ * the volume is granted before there is evidence anew. What it was freed by before counts no more. */
+
+#include "state.h"
+
+#include "base/error.h"
+
+struct session;
+
+/** May @volume be granted as far as such claims go? STATUS_UNAVAILABLE names who has it and what ends it. */
+enum status held_twice_check(const struct volume_entry *volume, struct error *err);
+
+/** The node of @session says that it has this claim mounted. An error ends the session. */
+enum status held_twice_take(struct session *session, const char *claim_id, struct error *err);

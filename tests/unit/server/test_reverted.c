@@ -1,0 +1,249 @@
+/* A node that went back in time: what it has mounted was freed since, and may be another's. */
+
+#include "asks.h"
+#include "epoch.h"
+#include "metrics.h"
+#include "restored.h"
+#include "unit.h"
+#include "why.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "base/strbuf.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <string.h>
+
+/* n1 had the volume, has released it, and n2 took it. @ret as n1 was granted it */
+static void hand_over(struct fixture *f, struct claim *ret)
+{
+	struct claim second;
+
+	take_volume(f);
+	*ret = claim_of(f, ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	UNTIL(f, f->n1.stops == 1);
+	fake_node_send_released(&f->n1, ret);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	UNTIL(f, f->n2.runs == 1);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
+	assert_int_equal(second.generation, ret->generation + 1);
+	lose(f, &f->n1);
+}
+
+/* n1 is back in the same boot, and has the volume mounted still. */
+static void come_back_with(struct fixture *f, const struct claim *held)
+{
+	f->n1.has = held;
+	connect_node(&f->n1, "n1");
+}
+
+static void expect_held_twice(struct fixture *f, size_t n)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
+	char line[64];
+
+	metrics_print(f->server, &text);
+	(void)str_format(line, sizeof(line), "\nholdfast_volumes_held_twice %zu\n", n);
+	assert_non_null(strstr(text.data, line));
+}
+
+static size_t count_records(struct fixture *f, const char *what, const char *words)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *response = NULL;
+	size_t n = 0;
+
+	UNTIL(f, kv_stats(f->server->kv).pending == 0);
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "ListAudit", &request.base,
+			      (ProtobufCMessage **)&response, NULL),
+			 STATUS_OK);
+	for (size_t i = 0; i < response->n_records; i++)
+		n += str_eq(response->records[i]->what, what) && strstr(response->records[i]->why, words);
+	holdfast__v1__list_audit_response__free_unpacked(response, NULL);
+	return n;
+}
+
+static void a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted(void **state)
+{
+	struct fixture *f = *state;
+	cleanup_free char *why = NULL;
+	struct claim held, second;
+	struct error err;
+
+	hand_over(f, &held);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.releases > 0);
+	assert_string_equal(f->n1.last_release, held.id);
+	assert_int_equal(f->n1.last_release_state, CLAIM_UNPUBLISHING);
+	assert_true(f->n1.last_release_was_freed);
+	expect_held_twice(f, 1);
+	assert_int_equal(count_records(f, "Claims.TakeBack", "node n1"), 1);
+	assert_int_equal(count_records(f, "Claims.TakeBack", "node n2 holds it"), 1);
+	why = volume_why(f->server, state_volume(&f->server->state, "default", "db"));
+	assert_non_null(strstr(why, "volume db is held twice: node n1 has it mounted"));
+	assert_non_null(strstr(why, "node n2 holds it for allocation " ALLOC_2));
+	/* not even what n2 has already: it may not have mounted it yet */
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "held twice"));
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	expect_held_twice(f, 0);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
+}
+
+static void no_other_access_mode_is_granted_beside_it(void **state)
+{
+	struct fixture *f = *state;
+	struct claim held, third;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	hand_over(f, &held);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.releases > 0);
+	assert_int_equal(run_alloc(f, ALLOC_3, "n2", NULL), STATUS_OK);
+	UNTIL(f, f->n2.runs == 2);
+	assert_int_equal(claim_for(&f->n2, ALLOC_3, &third, NULL), STATUS_UNAVAILABLE);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_for(&f->n2, ALLOC_3, &third, NULL), STATUS_OK);
+}
+
+static void it_is_held_twice_through_a_restart_until_the_node_is_rebooted(void **state)
+{
+	struct fixture *f = *state;
+	struct claim held, second;
+
+	hand_over(f, &held);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.releases > 0);
+	restart(f);
+	expect_held_twice(f, 1);
+	connect_node(&f->n2, "n2");
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_UNAVAILABLE);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_NEW_BOOT);
+	expect_held_twice(f, 0);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &second, NULL), STATUS_OK);
+}
+
+static void a_status_that_names_a_freed_claim_as_published_counts_as_well(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__AllocStatus status = HOLDFAST__V1__ALLOC_STATUS__INIT;
+	Holdfast__V1__AllocVolume volume = HOLDFAST__V1__ALLOC_VOLUME__INIT;
+	Holdfast__V1__AllocVolume *published[1] = {&volume};
+	char id[] = ALLOC_1, name[] = "data", path[] = "/run/holdfast/x";
+	struct claim held;
+
+	hand_over(f, &held);
+	come_back_with(f, NULL);
+	settle(f);
+	expect_held_twice(f, 0);
+	volume.name = name;
+	volume.path = path;
+	volume.claim_id = held.id;
+	status.alloc_id = id;
+	status.client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	status.published = published;
+	status.n_published = 1;
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &status;
+	fake_node_send(&f->n1, &up);
+	UNTIL(f, f->n1.releases > 0);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	expect_held_twice(f, 1);
+}
+
+static void it_is_on_record_once_and_a_claim_that_is_held_is_not(void **state)
+{
+	struct fixture *f = *state;
+	struct claim held;
+
+	hand_over(f, &held);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.releases > 0);
+	lose(f, &f->n1);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.releases > 0);
+	assert_int_equal(count_records(f, "Claims.TakeBack", ""), 1);
+	held = claim_of(f, ALLOC_2);
+	lose(f, &f->n2);
+	f->n2.has = &held;
+	connect_node(&f->n2, "n2");
+	settle(f);
+	assert_int_equal(f->n2.releases, 0);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_RESERVED);
+	assert_int_equal(count_records(f, "Claims.TakeBack", ""), 1);
+}
+
+/* Said of a machine that was taken to be off, and that has shown since that it is not. */
+static void an_attestation_of_before_does_not_free_it_again(void **state)
+{
+	struct fixture *f = *state;
+	struct claim held;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	lose(f, &f->n1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	assert_int_equal(attest(f, "n1", NULL, "the rack is off", 3600000, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.releases > 0);
+	lose(f, &f->n1);
+	restart(f);
+	settle(f);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
+	assert_int_equal(attest(f, "n1", NULL, "it is off this time", 0, false, NULL, NULL), STATUS_OK);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	expect_held_twice(f, 0);
+}
+
+static void a_claim_that_is_not_even_history_makes_its_node_report(void **state)
+{
+	struct fixture *f = *state;
+	struct claim held;
+
+	hand_over(f, &held);
+	(void)str_copy(held.id, sizeof(held.id), "0190a5a0-0000-7000-8000-0000000000ff");
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	assert_false(has_reported(f, "n1"));
+}
+
+static void a_claim_of_another_node_ends_the_session(void **state)
+{
+	struct fixture *f = *state;
+	struct claim held;
+
+	hand_over(f, &held);
+	lose(f, &f->n2);
+	f->n2.has = &held;
+	fake_node_connect(&f->n2, "n2", BOOT_1, NULL, 0);
+	UNTIL(f, f->n2.closed);
+	assert_int_equal(f->n2.closed_status, STATUS_PERMISSION_DENIED);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(a_freed_claim_that_its_node_has_mounted_is_ordered_away_and_nothing_is_granted),
+		SERVED(no_other_access_mode_is_granted_beside_it),
+		SERVED(it_is_held_twice_through_a_restart_until_the_node_is_rebooted),
+		SERVED(a_status_that_names_a_freed_claim_as_published_counts_as_well),
+		SERVED(it_is_on_record_once_and_a_claim_that_is_held_is_not),
+		SERVED(an_attestation_of_before_does_not_free_it_again),
+		SERVED(a_claim_that_is_not_even_history_makes_its_node_report),
+		SERVED(a_claim_of_another_node_ends_the_session),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
