@@ -368,6 +368,45 @@ static enum status begin_release(struct allocs *allocs, const struct claim *clai
 	return STATUS_OK;
 }
 
+static bool has_claim(const struct alloc_record *record, const struct claim *claim)
+{
+	for (uint32_t i = 0; i < record->alloc.n_volumes; i++)
+		if (volume_record_is_live(&record->volumes[i]) &&
+		    str_eq(record->volumes[i].claim_id, claim->id))
+			return true;
+	return false;
+}
+
+/* This node has gone back, or was taken to be gone: its work must not go on with what may be another's. */
+static bool must_give_up(const struct allocs *allocs, const struct alloc_record *record,
+			 const struct claim *claim)
+{
+	return claim->was_freed && record->phase < ALLOC_STOPPING &&
+	       str_eq(claim->boot_id, allocs->env->boot_id) && str_eq(record->boot_id, claim->boot_id) &&
+	       has_claim(record, claim);
+}
+
+static void give_up(struct alloc_runner *runner, const struct claim *claim)
+{
+	struct error why;
+
+	(void)error_set(
+		&why, STATUS_ABORTED, 0,
+		"volume %s was freed by the server while this node had it mounted, and may be another "
+		"node's since: this machine was reverted to a snapshot, its journal was put back, or "
+		"it was attested as gone. Check the volume's content",
+		claim->volume_id);
+	log_ctx(LOG_CRIT,
+		&(struct log_ctx){.volume = claim->volume_id,
+				  .alloc = claim->allocation_id,
+				  .claim = claim->id,
+				  .op = "release",
+				  .generation = claim->generation,
+				  .err = &why},
+		"allocation %s is stopped at the server's order", claim->allocation_id);
+	alloc_runner_fail(runner, &why);
+}
+
 enum status allocs_release(struct allocs *allocs, const struct claim *claim, const char *wire_volume,
 			   const struct ticket *ticket, struct error *err)
 {
@@ -377,6 +416,10 @@ enum status allocs_release(struct allocs *allocs, const struct claim *claim, con
 
 	if (receipt) {
 		allocs->env->on_receipt(receipt, allocs->env->userdata);
+		return STATUS_OK;
+	}
+	if (entry && must_give_up(allocs, alloc_runner_record(entry->runner), claim)) {
+		give_up(entry->runner, claim);
 		return STATUS_OK;
 	}
 	/* on its way by itself, or asked for again when it has ended without it */

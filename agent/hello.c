@@ -1,6 +1,7 @@
 #include "hello.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "model/pb.h"
 
 #include <assert.h>
@@ -67,6 +68,50 @@ static bool put_allocs(Holdfast__V1__SessionHello *hello, const struct allocs *a
 	return true;
 }
 
+static Holdfast__V1__MountedClaim *mounted_claim(const struct volume_record *volume)
+{
+	Holdfast__V1__MountedClaim *pb = malloc(sizeof(*pb));
+
+	if (!pb)
+		return NULL;
+	holdfast__v1__mounted_claim__init(pb);
+	pb->generation = volume->generation;
+	if (put_text(&pb->claim_id, volume->claim_id))
+		return pb;
+	free(pb);
+	return NULL;
+}
+
+/* What was granted and is not released may be mounted, whatever the journal knows of how far it got. What was
+ * mounted in an earlier boot is not. */
+static bool put_mounted(Holdfast__V1__SessionHello *hello, const struct hello_facts *facts)
+{
+	const struct alloc_runner *runner = NULL;
+	size_t n = allocs_count(facts->allocs) * ALLOC_VOLUMES_MAX;
+
+	if (n == 0)
+		return true;
+	hello->mounted = calloc(n, sizeof(void *));
+	if (!hello->mounted)
+		return false;
+	while ((runner = allocs_next(facts->allocs, runner))) {
+		const struct alloc_record *record = alloc_runner_record(runner);
+
+		if (!str_eq(record->boot_id, facts->boot_id))
+			continue;
+		for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
+			if (!volume_record_is_live(&record->volumes[i]))
+				continue;
+			assert(hello->n_mounted < n);
+			hello->mounted[hello->n_mounted] = mounted_claim(&record->volumes[i]);
+			if (!hello->mounted[hello->n_mounted])
+				return false;
+			hello->n_mounted++;
+		}
+	}
+	return true;
+}
+
 static bool put_mark(Holdfast__V1__SessionHello *hello, const Holdfast__V1__Mark *mark)
 {
 	size_t n = mark ? holdfast__v1__mark__get_packed_size(mark) : 0;
@@ -104,7 +149,8 @@ static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is
 	if (put_text(&hello->node_id, facts->node_id) && put_text(&hello->boot_id, facts->boot_id) &&
 	    put_text(&hello->agent_version, facts->fingerprint.agent_version) &&
 	    put_text(&hello->kernel, facts->kernel) && put_text(&hello->machine, facts->machine) &&
-	    put_mark(hello, facts->mark) && put_allocs(hello, facts->allocs, is_short))
+	    put_mark(hello, facts->mark) && put_allocs(hello, facts->allocs, is_short) &&
+	    (is_short || put_mounted(hello, facts)))
 		return hello;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
 	return NULL;

@@ -7,7 +7,7 @@
 #include <holdfast/v1/nodes.pb-c.h>
 #include <stdbool.h>
 
-/* Above this the hello leaves out descriptions and paths, which follow one by one. */
+/* Above this the hello leaves out descriptions, paths and what is mounted, which follow one by one. */
 enum { HELLO_BYTES_MAX = 768 << 10 };
 
 struct hello_facts {

@@ -34,7 +34,7 @@ const char *release_volume_id(const struct release *release);
 void release_leave_out_plugin(struct release *release, const struct claim *claim);
 
 /** Does the order to release @claim say that its plugin is not to be waited for? A person said so, or the
- * server has given the claim up without this node's word. */
+ * server had given the claim up without this node's word, and the plugin has failed. */
 bool release_is_without_plugin(const struct claim *claim);
 
 /** Of what is under way; false: nothing yet. */

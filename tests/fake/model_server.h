@@ -78,6 +78,9 @@ struct model_server {
 	bool picture_complete;
 	unsigned int hello_allocs;
 	unsigned int hello_plugins;
+	unsigned int hello_mounted;
+	char hello_claim[UUID_TEXT_SIZE]; /* the first of those that are mounted */
+	uint64_t hello_generation;	  /* its own */
 	int64_t hello_clock_ms;
 	char hello_machine[NODE_MACHINE_MAX + 1];
 	unsigned int fingerprints; /* messages of their own */

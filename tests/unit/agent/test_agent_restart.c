@@ -1,7 +1,9 @@
 #include "journal.h"
 #include "scenario.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -197,6 +199,95 @@ static void the_claim_of_an_allocation_at_work_is_not_released(void **state)
 	assert_false(w->server.claims[0].is_released);
 	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_A, 0));
 	stop_a(w);
+}
+
+/* What a machine takes back when it is reverted to a snapshot, of what the model has. */
+struct snapshot {
+	char *files[3]; /* owned; of the journal, NULL: not there */
+	size_t sizes[3];
+	struct fake_mount mounts[FAKE_MOUNTS_MAX];
+	uint64_t mark_kept;
+};
+
+static const char *const journal_files[] = {"agent.db", "agent.db-wal", "agent.db-shm"};
+
+enum { JOURNAL_MAX = 16 << 20 };
+
+/* The agent does not run, as when it goes back. */
+static void take_snapshot(struct world *w, struct snapshot *ret)
+{
+	char path[TEMP_PATH_SIZE];
+
+	*ret = (struct snapshot){.mark_kept = w->server.mark_kept};
+	memcpy(ret->mounts, w->fake.state->mounts, sizeof(ret->mounts));
+	for (size_t i = 0; i < ARRAY_SIZE(journal_files); i++)
+		(void)file_read(temp_dir_path(path, w->config.data_dir, journal_files[i]), JOURNAL_MAX,
+				&ret->files[i], &ret->sizes[i]);
+	assert_non_null(ret->files[0]);
+}
+
+static void go_back(struct world *w, struct snapshot *to)
+{
+	char path[TEMP_PATH_SIZE];
+
+	memcpy(w->fake.state->mounts, to->mounts, sizeof(to->mounts));
+	w->server.mark_kept = to->mark_kept;
+	for (size_t i = 0; i < ARRAY_SIZE(journal_files); i++) {
+		(void)temp_dir_path(path, w->config.data_dir, journal_files[i]);
+		(void)remove(path);
+		if (to->files[i])
+			assert_int_equal(file_write_atomic(path, 0600, to->files[i], to->sizes[i]), 0);
+		free(to->files[i]);
+	}
+}
+
+static void what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order(void **state)
+{
+	struct world *w = *state;
+	struct model_claim *claim = &w->server.claims[0];
+	struct snapshot snapshot;
+
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	world_kill_agent(w);
+	take_snapshot(w, &snapshot);
+	world_start_agent(w);
+	stop_a(w);
+	expect_nothing_mounted(w);
+	world_kill_agent(w);
+	go_back(w, &snapshot);
+	w->server.n_allocs = 0;
+	w->server.hellos = 0;
+	w->server.picture_complete = false;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	assert_int_equal(w->server.hello_mounted, 1);
+	assert_string_equal(w->server.hello_claim, claim->claim.id);
+	assert_int_equal(w->server.hello_generation, claim->claim.generation);
+	assert_non_null(fake_helper_mount(&w->fake, "", ALLOC_A, 0));
+	claim->is_released = false;
+	claim->claim.was_freed = true;
+	claim->claim.state = CLAIM_UNPUBLISHING;
+	model_server_release(&w->server, claim);
+	WORLD_UNTIL(w, all_is_released);
+	assert_int_equal(claim->errors, 0);
+	expect_nothing_mounted(w);
+}
+
+static void what_is_released_is_not_told_as_mounted(void **state)
+{
+	struct world *w = *state;
+
+	w->server.hold_forget = true;
+	start_with_a(w, 2);
+	stop_a(w);
+	world_kill_agent(w);
+	w->server.hellos = 0;
+	w->server.hello_mounted = 7;
+	world_start_agent(w);
+	WORLD_UNTIL(w, has_whole_picture);
+	assert_int_equal(w->server.hello_allocs, 1);
+	assert_int_equal(w->server.hello_mounted, 0);
 }
 
 static void a_server_that_is_away_changes_nothing(void **state)
@@ -588,6 +679,8 @@ int main(void)
 		TEST(a_claim_of_which_nothing_is_there_is_released_at_once),
 		TEST(a_claim_is_released_whatever_the_version_of_its_ticket),
 		TEST(the_claim_of_an_allocation_at_work_is_not_released),
+		TEST(what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order),
+		TEST(what_is_released_is_not_told_as_mounted),
 		TEST(a_server_that_is_away_changes_nothing),
 		TEST(a_server_of_another_cluster_is_left_alone),
 		TEST(a_mount_that_somebody_took_away_is_made_again_under_its_claim),
