@@ -229,7 +229,7 @@ static bool send_report(const Holdfast__V1__NodeReport *report, void *userdata)
 	return session_send_report(agent->session, report);
 }
 
-static void on_report_wanted(uint64_t epoch, void *userdata)
+static void on_report_wanted(uint64_t epoch, bool is_reverted, void *userdata)
 {
 	struct agent *agent = userdata;
 	const struct node_report_facts facts = {.node_id = agent->config->node_id,
@@ -238,8 +238,14 @@ static void on_report_wanted(uint64_t epoch, void *userdata)
 						.plugins = agent->plugins,
 						.epoch = epoch};
 
-	log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
-		"the server has lost history, or may have, and is told what this node holds");
+	if (is_reverted)
+		log_ctx(LOG_CRIT, &(struct log_ctx){.op = "session", .peer = agent->server},
+			"this node has gone back in time: the server has seen a later state of its journal "
+			"in "
+			"this boot. What was freed since is released at the server's order");
+	else
+		log_ctx(LOG_NOTICE, &(struct log_ctx){.op = "session", .peer = agent->server},
+			"the server has lost history, or may have, and is told what this node holds");
 	if (!node_report_make(&facts, send_report, agent) && session_info(agent->session)->is_up)
 		session_restart(agent->session); /* out of memory: it asks again */
 }
@@ -450,7 +456,8 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 {
 	struct agent *agent = userdata;
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2], problems[3]};
+	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2], problems[3],
+						     problems[4]};
 	const struct report_facts facts = {
 		.version = HOLDFAST_VERSION,
 		.node_id = agent->config->node_id,

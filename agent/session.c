@@ -260,7 +260,8 @@ static enum status take_call(struct session *session, const session_down *down, 
 
 static enum status take_report(struct session *session, const session_down *down, struct error *err)
 {
-	session->handlers->on_report_wanted(down->report->epoch, session->userdata);
+	session->info.is_reverted |= down->report->reverted;
+	session->handlers->on_report_wanted(down->report->epoch, down->report->reverted, session->userdata);
 	return STATUS_OK;
 }
 

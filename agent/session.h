@@ -42,7 +42,8 @@ struct session_handlers {
 			   void *userdata);
 	void (*on_forget)(const char *alloc_id, void *userdata);
 	/* the server asks for everything that is held: session_send_report() */
-	void (*on_report_wanted)(uint64_t epoch, void *userdata);
+	/* @is_reverted: this node has gone back in time, as the server sees it */
+	void (*on_report_wanted)(uint64_t epoch, bool is_reverted, void *userdata);
 	/* a call to a plugin of this node: session_send_reply(), once, with its call_id. @call borrowed */
 	void (*on_call)(const Holdfast__V1__PluginCall *call, void *userdata);
 };
@@ -56,6 +57,7 @@ struct session_options {
 struct session_info {
 	bool is_up;
 	int64_t since_ms;	 /* of the current session; 0: none */
+	bool is_reverted;	 /* the server has seen that this node went back in time in this boot */
 	uint32_t attempts;	 /* since the last success */
 	int64_t clock_skew_ms;	 /* by which this clock is ahead of the server's, at least; below 0: behind */
 	struct error last_error; /* status OK: none yet */

@@ -94,6 +94,11 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 		n++;
 	if (put_clock(agent, ret[n]))
 		n++;
+	if (session_info(agent->session)->is_reverted)
+		(void)str_format(
+			ret[n++], AGENT_PROBLEM_SIZE,
+			"this node has gone back in time in this boot: it was reverted to a snapshot, or its "
+			"journal was put back or lost. Check what its volumes contain, and reboot it");
 	if (plugins_lack_folder(agent->plugins))
 		(void)str_format(
 			ret[n++], AGENT_PROBLEM_SIZE,

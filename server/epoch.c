@@ -177,6 +177,8 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 		alloc.desired_status = DESIRED_RUN;
 	if (alloc.client_status == CLIENT_UNSPECIFIED)
 		alloc.client_status = CLIENT_PENDING;
+	if (session->is_reverted) /* it was collected since */
+		alloc.desired_status = DESIRED_STOP;
 	alloc.adopted = true;
 	alloc.create_index = alloc.modify_index = 0;
 	alloc.modify_time_ms = clock_realtime_ms();
@@ -410,6 +412,10 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 		return st;
 	epoch_adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
+	if (session->is_reverted && !known) { /* freed since, and history no more */
+		claim.state = CLAIM_UNPUBLISHING;
+		claim.was_freed = true;
+	}
 	claim.adopted = true;
 	claim.modify_time_ms = claim.state_time_ms = clock_realtime_ms();
 	st = epoch_store_claim(session, volume, &claim, err);
@@ -535,7 +541,9 @@ static enum status finish(struct session *session, struct error *err)
 {
 	struct server *server = session->server;
 	struct node_entry *node = state_node(&server->state, session->node_id);
-	enum status st = end_the_rest(session, node, err);
+	/* what a journal that was put back does not name may be mounted: it runs again, or is released, by
+	 * order */
+	enum status st = session->is_reverted ? STATUS_OK : end_the_rest(session, node, err);
 
 	if (st == STATUS_OK)
 		st = store_reported(session, node, err);

@@ -206,6 +206,35 @@ enum status history_check(struct session *session, const Holdfast__V1__Mark *mar
 	return counts ? decide(session, mark, err) : doubt(session, mark);
 }
 
+static bool is_lower(const Holdfast__V1__Mark *mark, const struct node *than)
+{
+	if (!mark || mark->epoch != than->mark_epoch)
+		return !mark || mark->epoch < than->mark_epoch;
+	return mark->index < than->mark_index;
+}
+
+void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *mark,
+			    const struct node *current, struct node *node)
+{
+	if (mark && (mark->store_id[0] == '\0' || !is_own(session->server, mark)))
+		return;
+	if (current->mark_index > 0 && is_lower(mark, current)) {
+		session->is_reverted = str_eq(current->boot_id, session->boot_id);
+		if (session->is_reverted && session->doubt[0] == '\0')
+			(void)str_format(session->doubt, sizeof(session->doubt),
+					 "it has shown index %" PRIu64 " of epoch %" PRIu64
+					 " in this boot, and shows index %" PRIu64 " of epoch %" PRIu64
+					 ": it was reverted, or its journal was put back or lost",
+					 current->mark_index, current->mark_epoch, mark ? mark->index : 0,
+					 mark ? mark->epoch : 0);
+		return;
+	}
+	if (!mark || !is_proven(session->server, mark))
+		return;
+	node->mark_epoch = mark->epoch;
+	node->mark_index = mark->index;
+}
+
 void history_count_node(const struct session *session, struct change *change)
 {
 	struct server *server = session->server;

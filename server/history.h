@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct change;
+struct node;
 struct server;
 struct session;
 
@@ -39,6 +40,12 @@ void history_mark(struct server *server, struct history_mark *ret);
  * it is back from the time that was forgotten. STATUS_UNAVAILABLE: the store is behind, a new epoch is
  * decided and the server starts anew. */
 enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err);
+
+/** Keep in @node, as it is being stored, the highest mark that it has shown. @current as it was: a lower one,
+ * or none, in the same boot is of a node that was put back: it has to report, which is noted in the session.
+ */
+void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *mark,
+			    const struct node *current, struct node *node);
 
 /** Stage what follows from a node being registered: it is counted, for marks and, if it is back, as one less
  * that is missing. */

@@ -58,8 +58,10 @@ struct session {
 	size_t n_reported;		/* allocations and claims of it so far */
 	size_t n_unproven;		/* of these, claims that were not adopted */
 	char doubt[SESSION_DOUBT_SIZE]; /* why its node has to report, by its mark; empty: it shows nothing */
-	bool is_back;			/* its node was here before the epoch began */
-	uint64_t mark_index;		/* of the mark that was sent last, and when */
+	bool is_reverted; /* its node has shown a higher mark before in this boot: what it does not name may
+			     be there all the same */
+	bool is_back;	  /* its node was here before the epoch began */
+	uint64_t mark_index; /* of the mark that was sent last, and when */
 	uint64_t mark_us;
 };
 

@@ -262,6 +262,8 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	node_from_hello(session, hello, boot_id, entry && node_is_registered(entry) ? &entry->node : &none,
 			node);
+	history_take_node_mark(session, hello->mark,
+			       entry && node_is_registered(entry) ? &entry->node : &none, node);
 	if (!node->report_wanted)
 		doubt_forgotten(session, hello, node, &change);
 	if (!entry || !node_is_registered(entry))

@@ -146,6 +146,7 @@ void session_request_report(struct session *session, uint64_t epoch)
 	Holdfast__V1__ReportRequest report = HOLDFAST__V1__REPORT_REQUEST__INIT;
 
 	report.epoch = epoch;
+	report.reverted = session->is_reverted;
 	down.message_case = HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT;
 	down.report = &report;
 	send_down(session, &down);

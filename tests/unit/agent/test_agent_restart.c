@@ -241,6 +241,37 @@ static void go_back(struct world *w, struct snapshot *to)
 	}
 }
 
+static bool has_reported(struct world *w)
+{
+	return w->server.report_complete;
+}
+
+static bool says_that_it_went_back(struct world *w)
+{
+	Holdfast__V1__GetAgentStatusResponse *report = world_report(w);
+	bool is_said = false;
+
+	for (size_t i = 0; i < report->n_problems; i++)
+		is_said |= strstr(report->problems[i], "gone back in time") != NULL;
+	protobuf_c_message_free_unpacked(&report->base, NULL);
+	return is_said;
+}
+
+static void a_node_that_is_told_that_it_was_reverted_says_so_in_its_status(void **state)
+{
+	struct world *w = *state;
+
+	start_with_a(w, 1);
+	model_server_want_report(&w->server, 0);
+	WORLD_UNTIL(w, has_reported);
+	assert_false(says_that_it_went_back(w));
+	w->server.says_reverted = true;
+	model_server_want_report(&w->server, 0);
+	WORLD_UNTIL(w, has_reported);
+	assert_true(says_that_it_went_back(w));
+	stop_a(w);
+}
+
 static void what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order(void **state)
 {
 	struct world *w = *state;
@@ -681,6 +712,7 @@ int main(void)
 		TEST(the_claim_of_an_allocation_at_work_is_not_released),
 		TEST(what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order),
 		TEST(what_is_released_is_not_told_as_mounted),
+		TEST(a_node_that_is_told_that_it_was_reverted_says_so_in_its_status),
 		TEST(a_server_that_is_away_changes_nothing),
 		TEST(a_server_of_another_cluster_is_left_alone),
 		TEST(a_mount_that_somebody_took_away_is_made_again_under_its_claim),

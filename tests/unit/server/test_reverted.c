@@ -230,6 +230,85 @@ static void a_claim_of_another_node_ends_the_session(void **state)
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_FREED);
 }
 
+static void come_back(struct fixture *f)
+{
+	lose(f, &f->n1);
+	connect_node(&f->n1, "n1");
+}
+
+/* Its hello names nothing that is not known. What its report leaves out is not taken as released: the journal
+ * may have been put back below mounts. */
+static void a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *first, *later;
+
+	take_volume(f);
+	first = mark_copy(f->n1.mark);
+	come_back(f);
+	later = mark_copy(f->n1.mark);
+	assert_true(later->index > first->index);
+	f->n1.shows = later;
+	come_back(f);
+	settle(f);
+	assert_int_equal(f->n1.reports_wanted, 0);
+	restart(f);
+	f->n1.shows = later;
+	connect_node(&f->n1, "n1");
+	settle(f);
+	assert_int_equal(f->n1.reports_wanted, 0);
+	for (int lost = 0; lost < 2; lost++) {
+		f->n1.shows = lost ? NULL : first;
+		come_back(f);
+		UNTIL(f, f->n1.reports_wanted == 1);
+		assert_true(f->n1.report_says_reverted);
+		assert_false(has_reported(f, "n1"));
+		assert_int_equal(count_records(f, "Nodes.Doubt", "it was reverted"), lost + 1);
+		report(f, &f->n1, 0, NULL, NULL, false);
+		UNTIL(f, has_reported(f, "n1"));
+		assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+		UNTIL(f, f->n1.runs == 1);
+	}
+	f->n1.shows = first;
+	lose(f, &f->n1);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0); /* nothing is mounted in a new boot */
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(f->n1.reports_wanted, 0);
+	holdfast__v1__mark__free_unpacked(first, NULL);
+	holdfast__v1__mark__free_unpacked(later, NULL);
+}
+
+static void a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *first, *later;
+	struct alloc alloc;
+	struct claim held;
+
+	hand_over(f, &held);
+	first = mark_copy(f->n2.mark);
+	connect_node(&f->n1, "n1");
+	later = mark_copy(f->n1.mark);
+	f->n1.shows = later;
+	come_back(f);
+	f->n1.shows = first;
+	(void)str_copy(held.id, sizeof(held.id), "0190a5a0-0000-7000-8000-0000000000ff");
+	lose(f, &f->n1);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	alloc = alloc_of(f, ALLOC_1);
+	report(f, &f->n1, 0, &alloc, &held, false);
+	UNTIL(f, f->n1.releases > 0);
+	assert_string_equal(f->n1.last_release, held.id);
+	assert_true(f->n1.last_release_was_freed);
+	expect_held_twice(f, 1);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, !claim_is_live(&state_claim(&f->server->state, held.id)->claim));
+	expect_held_twice(f, 0);
+	holdfast__v1__mark__free_unpacked(first, NULL);
+	holdfast__v1__mark__free_unpacked(later, NULL);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -243,6 +322,8 @@ int main(void)
 		SERVED(an_attestation_of_before_does_not_free_it_again),
 		SERVED(a_claim_that_is_not_even_history_makes_its_node_report),
 		SERVED(a_claim_of_another_node_ends_the_session),
+		SERVED(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing),
+		SERVED(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
