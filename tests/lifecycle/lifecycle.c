@@ -1,7 +1,16 @@
-/* lifecycle --seed N --steps N SERVER: random operations, invariants after each. */
+/* lifecycle --seed N --steps N SERVER: random operations, invariants after each.
+ *
+ * In between the server is killed and its state folder is damaged, or comes back from an earlier day
+ * (sim_damage.c). What nobody could tell the server then, and only that, is let pass: the table is in
+ * oracle.c, and the last line says how often. As a unit test it runs few steps; by hand:
+ *
+ *   for seed in 1 2 3; do
+ *     build/dev/tests/lifecycle/lifecycle --seed $seed --steps 50000 build/dev/server/holdfast-server
+ *   done */
 
 #include "sim.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -18,10 +27,13 @@
 #include <unistd.h>
 
 enum {
-	CHECK_EVERY = 20, /* steps between questions about every volume */
-	RUNS_KEPT = 256,  /* allocations that may be stopped */
+	CHECK_EVERY = 20,  /* steps between questions about every volume */
+	SESSIONS_MAX = 20, /* one after the other in a step */
+	RUNS_KEPT = 256,   /* allocations that may be stopped */
 	QUIET_LIMIT_US = 120 * 1000 * 1000,
 	KILL_WITHIN_US = 3000,
+	LOST_STEPS = 12,  /* that nobody knows any more, */
+	AFTER_STEPS = 48, /* and before others are back */
 };
 
 struct runs {
@@ -30,6 +42,8 @@ struct runs {
 };
 
 static struct runs runs;
+static int wanted_volume;	    /* by everybody, so that there are rivals */
+static struct sim_node copied_node; /* its journal, of an earlier day */
 static uint64_t seed = 1;
 
 static void say_where(const struct sim *sim)
@@ -67,15 +81,85 @@ static struct sim_node *any_node(struct sim *sim)
 	return &sim->nodes[sim_random(sim, SIM_NODES)];
 }
 
-static void settle(struct sim *sim)
-{
-	if (!sim_settle(sim))
-		sim_fail(sim, "the server has died; see %s/server.log", sim->dir);
-}
-
 static bool is_connected(const struct sim_node *node)
 {
 	return node->stream != NULL;
+}
+
+static void disconnect_all(struct sim *sim, bool ret_connected[static SIM_NODES])
+{
+	for (int i = 0; i < SIM_NODES; i++) {
+		ret_connected[i] = sim->nodes[i].client;
+		if (ret_connected[i])
+			sim_node_disconnect(&sim->nodes[i]);
+	}
+}
+
+static void reconnect_all(struct sim *sim, const bool connected[static SIM_NODES])
+{
+	for (int i = 0; i < SIM_NODES; i++)
+		if (connected[i])
+			sim_node_connect(&sim->nodes[i]);
+}
+
+/* A node has shown that the server is behind: it starts again, in an epoch in which it waits for all. */
+static void follow_restart(struct sim *sim)
+{
+	bool connected[SIM_NODES];
+	struct sim_status status;
+
+	if (server_process_has_died(sim))
+		sim_fail(sim, "the server has died; see %s/server.log", sim->dir);
+	disconnect_all(sim, connected);
+	if (!server_process_wait_again(sim))
+		sim_fail(sim, "the server does not come back; see %s/server.log", sim->dir);
+	status = sim_status(sim);
+	if (status.epoch <= sim->epoch)
+		sim_fail(sim, "the server starts again, and no epoch begins");
+	sim->epoch = status.epoch;
+	sim->gap = SIM_NO_GAP;
+	sim->counts[COUNT_EPOCHS_BY_NODES]++;
+	oracle_forget_server(sim);
+	reconnect_all(sim, connected);
+}
+
+/* Agents whose session has ended connect again. */
+static bool reconnect_ended(struct sim *sim)
+{
+	bool any = false;
+
+	for (int i = 0; i < SIM_NODES; i++) {
+		if (!sim->nodes[i].client || is_connected(&sim->nodes[i]))
+			continue;
+		sim_node_connect(&sim->nodes[i]);
+		any = true;
+	}
+	return any;
+}
+
+/* Whoever is connected has told by now what it holds. */
+static void note_told(struct sim *sim)
+{
+	for (int n = 0; n < SIM_NODES; n++) {
+		if (!sim->nodes[n].welcomed)
+			continue;
+		sim->nodes[n].reported = true;
+		for (int i = 0; i < SIM_ENTRIES; i++)
+			sim->nodes[n].entries[i].is_untold = false;
+	}
+}
+
+static void settle(struct sim *sim)
+{
+	for (int i = 0; i < SESSIONS_MAX; i++) {
+		if (!sim_settle(sim)) {
+			follow_restart(sim);
+		} else if (!reconnect_ended(sim)) {
+			note_told(sim);
+			return;
+		}
+	}
+	sim_fail(sim, "sessions begin and end for ever");
 }
 
 static void do_run(struct sim *sim)
@@ -83,10 +167,13 @@ static void do_run(struct sim *sim)
 	int volume = (int)sim_random(sim, (uint64_t)sim->n_volumes);
 	int node = (int)sim_random(sim, SIM_NODES);
 	bool is_write = sim_random(sim, 3) > 0;
+	bool is_wanted = sim_random(sim, 3) == 0;
 	size_t slot = sim_random(sim, RUNS_KEPT);
 	char id[UUID_TEXT_SIZE];
 	struct error err;
 
+	if (is_wanted)
+		volume = wanted_volume;
 	if (sim_run(sim, volume, node, is_write, id, &err) != STATUS_OK) {
 		sim->counts[COUNT_REFUSED]++;
 		return;
@@ -170,13 +257,6 @@ static void do_attest(struct sim *sim)
 	sim->counts[COUNT_ATTESTED] += st == STATUS_OK;
 }
 
-static void reconnect_all(struct sim *sim, const bool connected[static SIM_NODES])
-{
-	for (int i = 0; i < SIM_NODES; i++)
-		if (connected[i])
-			sim_node_connect(&sim->nodes[i]);
-}
-
 static int any_made(struct sim *sim)
 {
 	return SIM_REGISTERED + (int)sim_random(sim, SIM_VOLUMES - SIM_REGISTERED);
@@ -243,15 +323,219 @@ static void do_kill(struct sim *sim)
 	do_run(sim);
 	begin_anything(sim);
 	(void)usleep((useconds_t)sim_random(sim, KILL_WITHIN_US));
-	for (int i = 0; i < SIM_NODES; i++)
-		connected[i] = is_connected(&sim->nodes[i]);
 	server_process_kill(sim);
-	for (int i = 0; i < SIM_NODES; i++)
-		if (connected[i])
-			sim_node_disconnect(&sim->nodes[i]);
+	disconnect_all(sim, connected);
 	server_process_start(sim);
 	sim->counts[COUNT_KILLS]++;
 	reconnect_all(sim, connected);
+}
+
+/* A lost store, or a copy of an empty one, does not know them: operators register them again. */
+static void look_for_volumes(struct sim *sim)
+{
+	for (int v = 0; v < sim->n_volumes; v++)
+		sim->volumes[v].is_known = false;
+}
+
+/* The server refuses what is left of its store: an operator restores the last copy. */
+static void start_damaged(struct sim *sim)
+{
+	if (server_process_try(sim))
+		return;
+	sim->counts[COUNT_REFUSED_STARTS]++;
+	sim_restore_offline(sim);
+	server_process_start(sim);
+}
+
+static void open_gap(struct sim *sim, enum sim_gap gap)
+{
+	sim->gap = sim->last_gap = gap;
+	for (int n = 0; n < SIM_NODES; n++)
+		for (int i = 0; i < SIM_ENTRIES; i++) {
+			struct sim_entry *entry = &sim->nodes[n].entries[i];
+
+			entry->was_lost = entry->is_untold = entry->phase == SIM_MOUNTED;
+		}
+}
+
+/* What was acknowledged is there, or the server knows that it is not. */
+static void check_start(struct sim *sim, enum sim_damage damage)
+{
+	struct sim_status status = sim_status(sim);
+
+	if (sim_damage_gap(damage) != SIM_NO_GAP && status.epoch <= sim->epoch)
+		open_gap(sim, sim_damage_gap(damage));
+	if (sim_damage_gap(damage) == SIM_NO_GAP && status.epoch < sim->epoch &&
+	    damage != DAMAGE_OLD_DB_NO_MARK)
+		sim_fail(sim, "after damage (%s) epoch %llu has become %llu", sim_damage_names[damage],
+			 (unsigned long long)sim->epoch, (unsigned long long)status.epoch);
+	if (sim_damage_gap(damage) == SIM_NO_GAP && status.epoch == sim->epoch && status.index < sim->index &&
+	    damage != DAMAGE_OLD_DB_NO_MARK)
+		sim_fail(sim, "after damage (%s) the index fell from %llu to %llu, and the server goes on",
+			 sim_damage_names[damage], (unsigned long long)sim->index,
+			 (unsigned long long)status.index);
+	if (status.epoch > sim->epoch) {
+		sim->gap = SIM_NO_GAP;
+		sim->counts[COUNT_EPOCHS_BY_START]++;
+	}
+	sim->epoch = status.epoch;
+	sim->index = status.index;
+}
+
+/* Between two runs of the server. @stay_away: these nodes do not come back at once. */
+static void damage_store(struct sim *sim, enum sim_damage damage, const bool stay_away[static SIM_NODES])
+{
+	bool connected[SIM_NODES];
+
+	sim->index = sim_status(sim).index;
+	server_process_kill(sim);
+	disconnect_all(sim, connected);
+	sim_damage(sim, damage);
+	oracle_forget_server(sim);
+	look_for_volumes(sim);
+	start_damaged(sim);
+	check_start(sim, damage);
+	for (int i = 0; i < SIM_NODES; i++)
+		connected[i] = connected[i] && !stay_away[i];
+	reconnect_all(sim, connected);
+}
+
+static bool needs_copy(enum sim_damage damage)
+{
+	return damage == DAMAGE_OLD_DB || damage == DAMAGE_OLD_DB_NO_MARK || damage == DAMAGE_OLD_FOLDER;
+}
+
+static void do_damage(struct sim *sim)
+{
+	enum sim_damage damage = (enum sim_damage)sim_random(sim, DAMAGE_N);
+	bool stay_away[SIM_NODES];
+
+	for (int i = 0; i < SIM_NODES; i++)
+		stay_away[i] = sim_random(sim, 2) == 0;
+	if (needs_copy(damage) && !sim->has_folder_copy)
+		return;
+	damage_store(sim, damage, stay_away);
+}
+
+static void do_copy_folder(struct sim *sim)
+{
+	sim_copy_folder(sim);
+}
+
+/* So that there is something to lose, and indexes go on. */
+static void live(struct sim *sim, int steps)
+{
+	for (int i = 0; i < steps; i++) {
+		if (sim_random(sim, 3) > 0)
+			do_run(sim);
+		else
+			do_stop(sim);
+		settle(sim);
+		oracle_check_mounts(sim);
+	}
+}
+
+/* Once all that there are are connected, an operator knows that nobody else is left. */
+static void do_purge_missing(struct sim *sim)
+{
+	for (int i = 0; i < SIM_NODES; i++)
+		if (!sim->nodes[i].reported || !sim->nodes[i].powered)
+			return;
+	sim_purge_missing(sim);
+}
+
+/* Operators have looked after everything: else too little is granted for anything to be lost. */
+static void tend(struct sim *sim)
+{
+	for (int i = 0; i < SIM_NODES; i++) {
+		struct sim_node *node = &sim->nodes[i];
+
+		if (!node->powered)
+			sim_node_reboot(node);
+		if (!node->client)
+			sim_node_connect(node);
+		node->plugin_healthy = true;
+		node->lose_grants = node->unmount_fails = false;
+	}
+	settle(sim);
+	do_purge_missing(sim);
+	for (int i = 0; i < SIM_NODES; i++) {
+		sim_node_say_plugins(&sim->nodes[i]);
+		sim_make_eligible(sim, i);
+		sim_node_act(&sim->nodes[i]);
+	}
+	sim_register_again(sim);
+	if (sim_random(sim, 2) == 0)
+		sim_stop_all(sim);
+	settle(sim);
+}
+
+/* The time between a copy and its return: some nodes work, and are away when it is back; others were away
+ * then, and are back now. */
+static void do_lose_time(struct sim *sim)
+{
+	static const enum sim_damage kinds[] = {DAMAGE_OLD_DB, DAMAGE_OLD_DB_NO_MARK, DAMAGE_OLD_FOLDER,
+						DAMAGE_OLD_FOLDER};
+	enum sim_damage damage = kinds[sim_random(sim, ARRAY_SIZE(kinds))];
+	int n = (int)sim_random(sim, LOST_STEPS);
+	int after = (int)sim_random(sim, AFTER_STEPS);
+	bool were_away[SIM_NODES];
+	bool is_away[SIM_NODES];
+
+	wanted_volume = (int)sim_random(sim, SIM_REGISTERED);
+	tend(sim);
+	sim_copy_folder(sim);
+	for (int i = 0; i < SIM_NODES; i++) {
+		were_away[i] = sim_random(sim, 2) == 0;
+		is_away[i] = sim_random(sim, 4) > 0;
+		if (were_away[i] && sim->nodes[i].client)
+			sim_node_disconnect(&sim->nodes[i]);
+	}
+	live(sim, n);
+	damage_store(sim, damage, is_away);
+	for (int i = 0; i < SIM_NODES; i++)
+		if (were_away[i] && sim->nodes[i].powered && !sim->nodes[i].client)
+			sim_node_connect(&sim->nodes[i]);
+	settle(sim);
+	live(sim, after);
+}
+
+/* A machine with a new disk, or with one of an earlier day. */
+static void do_reinstall(struct sim *sim)
+{
+	struct sim_node *node = any_node(sim);
+
+	sim_node_reinstall(node);
+	settle(sim); /* the server sees the old session end */
+	sim_node_connect(node);
+}
+
+static void do_copy_node(struct sim *sim)
+{
+	copied_node = *any_node(sim);
+}
+
+static void do_revert(struct sim *sim)
+{
+	struct sim_node *node;
+
+	if (!copied_node.sim)
+		return;
+	node = &sim->nodes[copied_node.number];
+	sim_node_reinstall(node);
+	memcpy(node->entries, copied_node.entries, sizeof(node->entries));
+	node->mark = copied_node.mark;
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		entry->call = NULL;
+		if (entry->phase == SIM_CLAIMING)
+			entry->phase = SIM_NEW;
+	}
+	sim_node_reboot(node); /* nothing is mounted: what the journal had is over */
+	settle(sim);
+	sim_node_connect(node);
+	sim->counts[COUNT_REVERTED]++;
 }
 
 static void do_backup(struct sim *sim)
@@ -266,15 +550,11 @@ static void do_restore(struct sim *sim)
 
 	if (!sim->backup.data || sim_random(sim, 4) != 0)
 		return;
-	for (int i = 0; i < SIM_NODES; i++)
-		connected[i] = is_connected(&sim->nodes[i]);
 	if (sim_restore(sim, &err) != STATUS_OK)
 		sim_fail(sim, "restore: %s", err.msg);
-	for (int i = 0; i < SIM_NODES; i++) {
-		sim->nodes[i].reported = false;
-		if (connected[i])
-			sim_node_disconnect(&sim->nodes[i]);
-	}
+	sim->gap = SIM_NO_GAP;
+	look_for_volumes(sim);
+	disconnect_all(sim, connected);
 	if (!server_process_wait_again(sim))
 		sim_fail(sim, "the server does not come back; see %s/server.log", sim->dir);
 	reconnect_all(sim, connected);
@@ -332,6 +612,13 @@ static const struct operation operations[] = {
 	{"kill", 4, do_kill},
 	{"backup", 3, do_backup},
 	{"restore", 2, do_restore},
+	{"damage", 5, do_damage},
+	{"lose-time", 4, do_lose_time},
+	{"copy-folder", 3, do_copy_folder},
+	{"reinstall", 1, do_reinstall},
+	{"copy-node", 3, do_copy_node},
+	{"revert-node", 2, do_revert},
+	{"purge-missing", 10, do_purge_missing},
 	{"plugin", 15, do_plugin},
 	{"trouble", 30, do_trouble},
 	{"create", 20, do_create},
@@ -359,6 +646,7 @@ static void step(struct sim *sim)
 		break;
 	}
 	settle(sim);
+	sim_register_again(sim);
 	oracle_check_mounts(sim);
 	if (sim->step % CHECK_EVERY != 0)
 		return;
@@ -390,6 +678,7 @@ static void start(struct sim *sim)
 	sim_register_volumes(sim);
 	sim_add_made_volumes(sim);
 	settle(sim);
+	sim_backup(sim);
 }
 
 /* Everything works again and all work is stopped: then every claim must be freed. */
@@ -410,6 +699,7 @@ static void finish(struct sim *sim)
 			sim_node_connect(node);
 	}
 	settle(sim);
+	do_purge_missing(sim);
 	sim_stop_all(sim);
 	for (int i = 0; i < SIM_NODES; i++)
 		sim_node_say_plugins(&sim->nodes[i]);
@@ -450,14 +740,41 @@ static void end(struct sim *sim)
 
 static void print_summary(const struct sim *sim)
 {
-	static const char *const names[COUNT_N] = {
-		"run",	   "refused",	 "granted",  "mounted",	 "unmounted", "kill -9",
-		"reboots", "partitions", "attested", "attached", "detached",  "restores",
-		"adopted", "created",	 "expanded", "deleted",	 "drains",    "collections"};
+	static const char *const names[COUNT_N] = {"run",
+						   "refused",
+						   "granted",
+						   "mounted",
+						   "unmounted",
+						   "kill -9",
+						   "reboots",
+						   "partitions",
+						   "attested",
+						   "attached",
+						   "detached",
+						   "restores",
+						   "adopted",
+						   "created",
+						   "expanded",
+						   "deleted",
+						   "drains",
+						   "collections",
+						   "refused starts",
+						   "offline restores",
+						   "epochs by a start",
+						   "epochs by a node",
+						   "reverted nodes"};
 
 	(void)printf("seed %llu, %llu steps:", (unsigned long long)seed, (unsigned long long)sim->step);
 	for (int i = 0; i < COUNT_N; i++)
 		(void)printf(" %s %llu", names[i], (unsigned long long)sim->counts[i]);
+	(void)printf("\ndamages:");
+	for (int i = 0; i < DAMAGE_N; i++)
+		(void)printf(" %s %llu%s", sim_damage_names[i], (unsigned long long)sim->damages[i],
+			     i + 1 < DAMAGE_N ? "," : "");
+	(void)printf("\nlet pass:");
+	for (int i = SIM_NO_GAP + 1; i < SIM_GAPS; i++)
+		(void)printf(" %s %llu%s", oracle_exception((enum sim_gap)i),
+			     (unsigned long long)sim->excused[i], i + 1 < SIM_GAPS ? "," : "");
 	(void)printf("\n");
 }
 
@@ -478,6 +795,7 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	sim.server_binary = argv[optind];
 	sim.spawn = exec_server;
+	sim.may_restart = true;
 	sim.say_where = say_where;
 	sim.say_again = say_again;
 	sim.rng = seed;

@@ -11,13 +11,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the checker lets pass. A server cannot know what nothing that it can ask remembers: neither its store
+ * nor the mark beside it, nor a node that is connected. While that is so, a volume that an absent node has
+ * mounted may be granted to another one. The mount of the absent node is then left out of the account, and
+ * counted, until the volume is used as it may be; mounts of after the gap keep every promise among
+ * themselves. The gap ends with the first epoch. */
+static const struct {
+	const char *name;
+	const char *why;
+} exceptions[SIM_GAPS] = {
+	[SIM_GAP_OLDER_STORE] =
+		{"older folder, told by nobody",
+		 "the whole folder is an earlier one, its mark included, and the nodes that were shown what "
+		 "came "
+		 "after it are absent: the store is as whole as it was then, and nothing contradicts it"},
+	[SIM_GAP_EMPTY_STORE] =
+		{"lost store, only new nodes",
+		 "there is no store any more, and no node that was ever shown a mark has connected: it "
+		 "cannot be "
+		 "told from a new cluster's, or (mark file left) not how many nodes there are to wait for"},
+};
+
+const char *oracle_exception(enum sim_gap gap)
+{
+	return exceptions[gap].name;
+}
+
 /* Who has a volume in the kernel, anywhere. */
 struct users {
 	int readers, writers;
 	int nodes; /* distinct ones */
 };
 
-static struct users users_of(const struct sim *sim, int volume)
+/* @all: also who is excused. */
+static struct users users_of(const struct sim *sim, int volume, bool all)
 {
 	struct users users = {0};
 
@@ -27,7 +54,8 @@ static struct users users_of(const struct sim *sim, int volume)
 		for (int i = 0; i < SIM_ENTRIES && sim->nodes[n].powered; i++) {
 			const struct sim_entry *entry = &sim->nodes[n].entries[i];
 
-			if (entry->phase != SIM_MOUNTED || entry->volume != volume)
+			if (entry->phase != SIM_MOUNTED || entry->volume != volume ||
+			    (!all && entry->excused != SIM_NO_GAP))
 				continue;
 			here = true;
 			if (entry->is_write)
@@ -65,31 +93,129 @@ static bool is_allowed(Holdfast__V1__AccessMode mode, const struct users *users)
 	return false;
 }
 
-void oracle_check_mounts(const struct sim *sim)
+static void end_excuses(struct sim *sim, int volume)
+{
+	for (int n = 0; n < SIM_NODES; n++)
+		for (int i = 0; i < SIM_ENTRIES; i++)
+			if (sim->nodes[n].entries[i].volume == volume)
+				sim->nodes[n].entries[i].excused = SIM_NO_GAP;
+}
+
+/* Is there a mount by a claim that may have been granted in a gap? @cut: its node learned only later of it.
+ */
+static bool is_granted_in_gap(const struct sim *sim, int volume, bool cut)
+{
+	for (int n = 0; n < SIM_NODES; n++)
+		for (int i = 0; i < SIM_ENTRIES; i++) {
+			const struct sim_entry *entry = &sim->nodes[n].entries[i];
+
+			if (entry->phase == SIM_MOUNTED && entry->volume == volume && entry->is_of_gap &&
+			    (!cut || entry->was_cut_in_gap))
+				return true;
+		}
+	return false;
+}
+
+static void excuse(struct sim *sim, int volume)
+{
+	bool of_gap = is_granted_in_gap(sim, volume, false);
+	bool of_cut = is_granted_in_gap(sim, volume, true);
+
+	for (int n = 0; n < SIM_NODES; n++)
+		for (int i = 0; i < SIM_ENTRIES; i++) {
+			struct sim_entry *entry = &sim->nodes[n].entries[i];
+
+			if (entry->phase != SIM_MOUNTED || entry->volume != volume ||
+			    entry->excused != SIM_NO_GAP || !entry->was_lost ||
+			    !((entry->is_untold && of_gap) || of_cut))
+				continue;
+			entry->excused = sim->last_gap;
+			sim->excused[sim->last_gap]++;
+		}
+}
+
+bool oracle_excuses(struct sim *sim, int volume)
+{
+	for (int n = 0; n < SIM_NODES && sim->gap != SIM_NO_GAP; n++)
+		for (int i = 0; i < SIM_ENTRIES; i++) {
+			const struct sim_entry *entry = &sim->nodes[n].entries[i];
+
+			if (entry->phase != SIM_MOUNTED || entry->volume != volume || !entry->is_untold)
+				continue;
+			sim->excused[sim->gap]++;
+			return true;
+		}
+	return false;
+}
+
+void oracle_check_mounts(struct sim *sim)
 {
 	for (int v = 0; v < sim->n_volumes; v++) {
-		const struct users users = users_of(sim, v);
+		Holdfast__V1__AccessMode mode = sim->volumes[v].mode;
+		struct users users = users_of(sim, v, true);
 
-		if (!is_allowed(sim->volumes[v].mode, &users))
+		if (is_allowed(mode, &users)) {
+			end_excuses(sim, v);
+			continue;
+		}
+		users = users_of(sim, v, false);
+		if (is_allowed(mode, &users))
+			continue;
+		excuse(sim, v);
+		users = users_of(sim, v, false);
+		if (!is_allowed(mode, &users))
 			sim_fail(sim, "volume %s (%s) is mounted by %d writers and %d readers on %d nodes",
-				 sim->volumes[v].id, access_mode_name((enum access_mode)sim->volumes[v].mode),
-				 users.writers, users.readers, users.nodes);
+				 sim->volumes[v].id, access_mode_name((enum access_mode)mode), users.writers,
+				 users.readers, users.nodes);
 	}
 }
 
-static Holdfast__V1__GetVolumeResponse *get_volume(struct sim *sim, const char *id)
+/* What the server cannot know and no node can tell it: what was attached for a grant that never arrived, or
+ * that its node was told to forget. An operator finds it with holdfast volume external; here it is taken as
+ * found. */
+void oracle_forget_server(struct sim *sim)
+{
+	for (int v = 0; v < sim->n_volumes; v++) {
+		struct sim_volume *volume = &sim->volumes[v];
+
+		for (int n = 0; n < SIM_NODES; n++) {
+			bool is_held = false;
+
+			for (int i = 0; i < SIM_ENTRIES; i++) {
+				struct sim_entry *entry = &sim->nodes[n].entries[i];
+
+				entry->is_ack_lost = entry->is_ack_lost || entry->mounted_acked;
+				is_held = is_held || (entry->phase != SIM_FREE &&
+						      entry->claim_id[0] != '\0' && entry->volume == v);
+			}
+			volume->attached[n] = volume->attached[n] && is_held;
+		}
+		volume->modify_index = 0;
+		volume->said = SIM_UNSURE;
+		volume->is_of_copy = true;
+		volume->generation = 0;
+	}
+	for (int n = 0; n < SIM_NODES; n++) { /* it may know nothing of their end */
+		memset(sim->nodes[n].forgotten, 0, sizeof(sim->nodes[n].forgotten));
+		sim->nodes[n].reported = false;
+	}
+}
+
+/* NULL: a lost store does not know it any more. */
+static Holdfast__V1__GetVolumeResponse *get_volume(struct sim *sim, const struct sim_volume *volume)
 {
 	Holdfast__V1__GetVolumeRequest request = HOLDFAST__V1__GET_VOLUME_REQUEST__INIT;
 	ProtobufCMessage *response = NULL;
 	char text[SIM_ID_SIZE];
 	struct error err;
+	enum status st;
 
-	(void)str_copy(text, sizeof(text), id);
+	(void)str_copy(text, sizeof(text), volume->id);
 	request.id = text;
 	request.why = true;
-	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, &response, &err) !=
-	    STATUS_OK)
-		sim_fail(sim, "Volumes.Get %s: %s", id, err.msg);
+	st = sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, &response, &err);
+	if (st != STATUS_OK && (st != STATUS_NOT_FOUND || volume->is_known))
+		sim_fail(sim, "Volumes.Get %s: %s", volume->id, err.msg);
 	return (Holdfast__V1__GetVolumeResponse *)response;
 }
 
@@ -117,13 +243,14 @@ static void check_mounts_are_claimed(struct sim *sim, int v, const Holdfast__V1_
 
 			if (entry->phase != SIM_MOUNTED || entry->volume != v)
 				continue;
-			claim = claim_by_id(volume, entry->claim_id);
+			claim = volume ? claim_by_id(volume, entry->claim_id) : NULL;
 			if (!claim || !is_live(claim) ||
 			    claim->state > HOLDFAST__V1__CLAIM_STATE__UNPUBLISHING)
 				sim_fail(sim, "volume %s is mounted on %s under claim %s, which is %s",
-					 volume->id, sim->nodes[n].id, entry->claim_id,
+					 sim->volumes[v].id, sim->nodes[n].id, entry->claim_id,
 					 claim ? claim_state_name((enum claim_state)claim->state) : "gone");
-			if (entry->mounted_acked && claim->state == HOLDFAST__V1__CLAIM_STATE__RESERVED)
+			if (entry->mounted_acked && !entry->is_ack_lost &&
+			    claim->state == HOLDFAST__V1__CLAIM_STATE__RESERVED)
 				sim_fail(sim, "the mount of claim %s was acknowledged and is not known",
 					 claim->id);
 			if (!claim->sent_to_node)
@@ -237,12 +364,11 @@ void oracle_check_server(struct sim *sim)
 {
 	check_index(sim);
 	for (int v = 0; v < sim->n_volumes; v++) {
-		Holdfast__V1__GetVolumeResponse *response;
+		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, &sim->volumes[v]);
 
-		if (!sim->volumes[v].is_known)
+		check_mounts_are_claimed(sim, v, response ? response->volume : NULL);
+		if (!response)
 			continue;
-		response = get_volume(sim, sim->volumes[v].id);
-		check_mounts_are_claimed(sim, v, response->volume);
 		check_receipts_are_kept(sim, v, response->volume);
 		check_attachments_are_claimed(sim, v, response->volume);
 		check_explained(sim, response);
@@ -254,16 +380,12 @@ void oracle_check_server(struct sim *sim)
 bool oracle_is_quiet(struct sim *sim)
 {
 	for (int v = 0; v < sim->n_volumes; v++) {
-		const struct users users = users_of(sim, v);
-		Holdfast__V1__GetVolumeResponse *response;
-		uint32_t n;
+		const struct users users = users_of(sim, v, true);
+		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, &sim->volumes[v]);
+		uint32_t n = response ? response->volume->readers + response->volume->writers : 0;
 
-		if (!sim->volumes[v].is_known)
-			continue;
-		response = get_volume(sim, sim->volumes[v].id);
-		n = response->volume->readers + response->volume->writers;
-
-		holdfast__v1__get_volume_response__free_unpacked(response, NULL);
+		if (response)
+			holdfast__v1__get_volume_response__free_unpacked(response, NULL);
 		if (n > 0 || users.readers + users.writers > 0)
 			return false;
 		for (int k = 0; k < SIM_NODES; k++)
@@ -276,11 +398,10 @@ bool oracle_is_quiet(struct sim *sim)
 void oracle_explain_all(struct sim *sim)
 {
 	for (int v = 0; v < sim->n_volumes; v++) {
-		Holdfast__V1__GetVolumeResponse *response;
+		Holdfast__V1__GetVolumeResponse *response = get_volume(sim, &sim->volumes[v]);
 
-		if (!sim->volumes[v].is_known)
+		if (!response)
 			continue;
-		response = get_volume(sim, sim->volumes[v].id);
 		if (response->volume->readers + response->volume->writers > 0)
 			(void)fputs(response->why, stderr);
 		holdfast__v1__get_volume_response__free_unpacked(response, NULL);

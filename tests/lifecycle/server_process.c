@@ -64,7 +64,7 @@ static void connect_operator(struct sim *sim)
 		sim_fail(sim, "operator's client: %s", err.msg);
 }
 
-void server_process_start(struct sim *sim)
+bool server_process_try(struct sim *sim)
 {
 	char path[PATH_MAX];
 	int status;
@@ -75,11 +75,24 @@ void server_process_start(struct sim *sim)
 	if (sim->server_pid < 0)
 		sim_fail(sim, "fork failed");
 	for (int i = 0; !read_port(sim); i++) {
-		if (i == START_TURNS || waitpid(sim->server_pid, &status, WNOHANG) == sim->server_pid)
+		if (i == START_TURNS)
 			sim_fail(sim, "the server does not start; see %s/server.log", sim->dir);
+		if (waitpid(sim->server_pid, &status, WNOHANG) == sim->server_pid) {
+			sim->server_pid = 0;
+			if (!WIFEXITED(status))
+				sim_fail(sim, "the server crashes at its start; see %s/server.log", sim->dir);
+			return false;
+		}
 		(void)usleep(START_TURN_US);
 	}
 	connect_operator(sim);
+	return true;
+}
+
+void server_process_start(struct sim *sim)
+{
+	if (!server_process_try(sim))
+		sim_fail(sim, "the server does not start; see %s/server.log", sim->dir);
 }
 
 void server_process_kill(struct sim *sim)

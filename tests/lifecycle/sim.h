@@ -37,6 +37,16 @@ enum sim_phase {
 	SIM_UNMOUNTED, /* terminal: nothing is mounted, the server may not know yet */
 };
 
+/* What the checker has to let pass, because nobody is left who could tell the server: see oracle.c. */
+enum sim_gap { SIM_NO_GAP, SIM_GAP_OLDER_STORE, SIM_GAP_EMPTY_STORE, SIM_GAPS };
+
+/* Where the server's history was when the node was shown it, in its journal. */
+struct sim_mark {
+	char store_id[UUID_TEXT_SIZE]; /* "": none yet */
+	uint64_t epoch, index, nodes;
+	uint8_t proof[32];
+};
+
 /* One allocation in a node's journal: it survives restarts of the agent and reboots. */
 struct sim_entry {
 	enum sim_phase phase;
@@ -52,6 +62,12 @@ struct sim_entry {
 	uint8_t ticket[sizeof(struct ticket)]; /* of the grant: proof of the claim after a restore */
 	bool mounted_acked;
 	bool released_acked;
+	bool is_ack_lost;     /* the server that acknowledged the mount has forgotten that */
+	bool was_lost;	      /* mounted when a gap began, */
+	bool is_untold;	      /* and its node has not been connected since */
+	bool is_of_gap;	      /* its claim may have been granted in a gap, */
+	bool was_cut_in_gap;  /* and the node does not know that */
+	enum sim_gap excused; /* from the promise of the access mode */
 	Holdfast__V1__ClientStatus status;
 };
 
@@ -75,7 +91,8 @@ struct sim_node {
 	bool plugin_healthy; /* what its fingerprint says */
 	bool unmount_fails;  /* the kernel says EBUSY */
 	bool lose_grants;    /* the agent dies when a grant arrives, before it is journalled */
-	bool reported;	     /* has told the server everything since the last restore */
+	bool reported;	     /* has told the server everything since that lost history */
+	struct sim_mark mark;
 	struct sim_entry entries[SIM_ENTRIES];
 	char forgotten[SIM_FORGOTTEN][UUID_TEXT_SIZE]; /* in this epoch */
 	uint64_t n_forgotten;
@@ -138,7 +155,13 @@ struct sim {
 	uint64_t index;	   /* highest the server has shown */
 	uint64_t epoch;
 	struct sim_backup backup;
-	uint64_t counts[24]; /* what happened, for the summary: enum sim_count */
+	bool may_restart; /* the server by itself: somebody settles that */
+	enum sim_gap last_gap;
+	enum sim_gap gap; /* open: the server does not know what it has forgotten */
+	bool has_folder_copy;
+	uint64_t excused[SIM_GAPS];
+	uint64_t damages[16]; /* enum sim_damage */
+	uint64_t counts[24];  /* what happened, for the summary: enum sim_count */
 };
 
 enum sim_count {
@@ -160,6 +183,11 @@ enum sim_count {
 	COUNT_DELETED,
 	COUNT_DRAINS,
 	COUNT_COLLECTED,
+	COUNT_REFUSED_STARTS,
+	COUNT_OFFLINE_RESTORES,
+	COUNT_EPOCHS_BY_START,
+	COUNT_EPOCHS_BY_NODES,
+	COUNT_REVERTED,
 	COUNT_N,
 };
 
@@ -171,6 +199,8 @@ void sim_node_connect(struct sim_node *node);
 void sim_node_disconnect(struct sim_node *node);
 /** The machine starts again: nothing is mounted, the journal is still there. */
 void sim_node_reboot(struct sim_node *node);
+/** Its disk is new: a reboot, and the journal is gone. */
+void sim_node_reinstall(struct sim_node *node);
 void sim_node_say_plugins(struct sim_node *node);
 /** Lost when it has no session. */
 void sim_node_send(struct sim_node *node, const Holdfast__V1__SessionUp *up);
@@ -186,7 +216,12 @@ void sim_node_report(struct sim_node *node, uint64_t epoch);
 void sim_plugin_call(struct sim_node *node, const Holdfast__V1__PluginCall *call);
 
 /* oracle.c: what must hold, whatever happened. */
-void oracle_check_mounts(const struct sim *sim);
+void oracle_check_mounts(struct sim *sim);
+const char *oracle_exception(enum sim_gap gap);
+/** Is the volume mounted where nobody could have told the server? Counted. */
+bool oracle_excuses(struct sim *sim, int volume);
+/** The server's history may have gone back: compare with what it says from here on. */
+void oracle_forget_server(struct sim *sim);
 /** Ask the server about every volume and compare. */
 void oracle_check_server(struct sim *sim);
 /** Nothing is mounted, attached or claimed. */
@@ -195,6 +230,8 @@ void oracle_explain_all(struct sim *sim);
 
 /* server_process.c */
 void server_process_start(struct sim *sim);
+/** False: it has ended by itself, as it does when its store is damaged. */
+bool server_process_try(struct sim *sim);
 void server_process_kill(struct sim *sim);
 /** The server is starting again by itself: wait for its new port. False: it has died. */
 bool server_process_wait_again(struct sim *sim);
@@ -205,7 +242,36 @@ bool server_process_has_died(const struct sim *sim);
 void sim_backup(struct sim *sim);
 enum status sim_restore(struct sim *sim, struct error *err);
 
+/** Of a server that is dead: holdfast-server --restore. */
+void sim_restore_offline(struct sim *sim);
+
+/* sim_damage.c: what happens to the state folder of a server that is dead. */
+enum sim_damage {
+	DAMAGE_FLIP_DB,
+	DAMAGE_FLIP_WAL,
+	DAMAGE_CUT_WAL,
+	DAMAGE_NO_WAL,
+	DAMAGE_OLD_DB,	       /* the mark stays */
+	DAMAGE_OLD_DB_NO_MARK, /* and is removed */
+	DAMAGE_OLD_FOLDER,     /* and is put back, too */
+	DAMAGE_NO_STORE,
+	DAMAGE_NO_FOLDER, /* but keys and certificates */
+	DAMAGE_N,
+};
+extern const char *const sim_damage_names[DAMAGE_N];
+/** Keep the folder of the running server as it is at one moment. */
+void sim_copy_folder(struct sim *sim);
+void sim_damage(struct sim *sim, enum sim_damage damage);
+/** What nobody notices by the folder alone. */
+enum sim_gap sim_damage_gap(enum sim_damage damage);
+
 /* sim_calls.c: an operator's calls. */
+struct sim_status {
+	uint64_t epoch, index;
+};
+struct sim_status sim_status(struct sim *sim);
+/** Volumes that the server has forgotten, as far as it takes them. */
+void sim_register_again(struct sim *sim);
 enum status sim_call(struct sim *sim, const ProtobufCServiceDescriptor *service, const char *method,
 		     const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err);
 void sim_register_volumes(struct sim *sim);
@@ -230,6 +296,8 @@ void sim_drain(struct sim *sim, int node, enum sim_patience patience);
 void sim_make_eligible(struct sim *sim, int node);
 /** @lasting: also for what is released later. */
 enum status sim_attest_node(struct sim *sim, int node, int volume, bool lasting);
+/** No node is left that the server does not know by name. */
+void sim_purge_missing(struct sim *sim);
 void sim_gc(struct sim *sim, enum sim_patience patience);
 
 uint64_t sim_random(struct sim *sim, uint64_t n);

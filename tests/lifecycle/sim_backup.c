@@ -1,10 +1,16 @@
 #include "sim.h"
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 
+#include <fcntl.h>
 #include <holdfast/v1/operator.pb-c.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { CHUNK = 512 * 1024 };
 
@@ -76,31 +82,6 @@ static enum status write_all(struct sim *sim, char *id, struct error *err)
 	return STATUS_OK;
 }
 
-/* What the restored server cannot know and no node can tell it: what was attached for a grant that never
- * arrived, or that its node was told to forget. An operator finds it with holdfast volume external; here it
- * is taken as found. */
-static void forget_lost_attachments(struct sim *sim)
-{
-	for (int v = 0; v < sim->n_volumes; v++) {
-		for (int n = 0; n < SIM_NODES; n++) {
-			bool is_held = false;
-
-			for (int i = 0; i < SIM_ENTRIES; i++)
-				is_held = is_held || (sim->nodes[n].entries[i].phase != SIM_FREE &&
-						      sim->nodes[n].entries[i].claim_id[0] != '\0' &&
-						      sim->nodes[n].entries[i].volume == v);
-			sim->volumes[v].attached[n] = sim->volumes[v].attached[n] && is_held;
-		}
-		sim->volumes[v].modify_index = 0;
-		sim->volumes[v].said = SIM_UNSURE;
-		sim->volumes[v].is_of_copy = true;
-		sim->volumes[v].generation = 0;
-	}
-	sim->index = 0;
-	for (int n = 0; n < SIM_NODES; n++) /* it may know nothing of their end */
-		memset(sim->nodes[n].forgotten, 0, sizeof(sim->nodes[n].forgotten));
-}
-
 static enum status apply(struct sim *sim, char *id, struct error *err)
 {
 	Holdfast__V1__ApplyRestoreRequest request = HOLDFAST__V1__APPLY_RESTORE_REQUEST__INIT;
@@ -140,7 +121,40 @@ enum status sim_restore(struct sim *sim, struct error *err)
 	holdfast__v1__begin_restore_response__free_unpacked(begun, NULL);
 	if (st != STATUS_OK)
 		return st;
-	forget_lost_attachments(sim);
+	oracle_forget_server(sim);
+	sim->index = 0;
 	sim->counts[COUNT_RESTORES]++;
 	return STATUS_OK;
+}
+
+_Noreturn static void exec_restore(const struct sim *sim, const char *from)
+{
+	const char *argv[] = {sim->server_binary, "--dev", sim->dir, "--cluster", "c1",
+			      "--restore",	  from,	   NULL};
+	char path[PATH_MAX];
+	int fd;
+
+	(void)str_format(path, sizeof(path), "%s/server.log", sim->dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd >= 0 && dup2(fd, STDERR_FILENO) >= 0)
+		(void)dup2(fd, STDOUT_FILENO);
+	(void)execv(sim->server_binary, (char **)(uintptr_t)argv);
+	_exit(127);
+}
+
+void sim_restore_offline(struct sim *sim)
+{
+	char from[PATH_MAX];
+	int status = 0;
+	pid_t pid;
+
+	(void)str_format(from, sizeof(from), "%s/operators-copy.db", sim->dir);
+	if (file_write_atomic(from, 0600, (const char *)sim->backup.data, sim->backup.size) < 0)
+		sim_fail(sim, "the backup cannot be written to %s", from);
+	pid = fork();
+	if (pid == 0)
+		exec_restore(sim, from);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		sim_fail(sim, "holdfast-server --restore fails; see %s/server.log", sim->dir);
+	sim->counts[COUNT_OFFLINE_RESTORES]++;
 }

@@ -4,6 +4,7 @@
 #include "model/modes.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <holdfast/v1/volumes.pb-c.h>
 #include <stdlib.h>
 
@@ -32,16 +33,26 @@ static bool barrier(struct sim *sim)
 	request.per_page = 1;
 	if (sim_call(sim, &holdfast__v1__nodes__descriptor, "List", &request.base, NULL, &err) == STATUS_OK)
 		return true;
-	if (server_process_has_died(sim))
+	if ((sim->may_restart && err.status == STATUS_UNAVAILABLE) || server_process_has_died(sim))
 		return false;
 	sim_fail(sim, "Nodes.List: %s", err.msg);
+}
+
+/* A node has said hello, and has no answer yet. */
+static bool is_greeting(const struct sim *sim)
+{
+	for (int i = 0; i < SIM_NODES; i++)
+		if (sim->nodes[i].stream && !sim->nodes[i].welcomed)
+			return true;
+	return false;
 }
 
 bool sim_settle(struct sim *sim)
 {
 	int idle = 0;
 
-	while (idle < IDLE_ROUNDS || (sim->in_flight > sim->hanging && sim->server_pid != 0)) {
+	while (idle < IDLE_ROUNDS ||
+	       (sim->server_pid != 0 && (sim->in_flight > sim->hanging || is_greeting(sim)))) {
 		uint64_t before = sim->activity;
 
 		if (sim->server_pid != 0 && !barrier(sim))
@@ -54,8 +65,8 @@ bool sim_settle(struct sim *sim)
 	return true;
 }
 
-static void register_volume(struct sim *sim, struct sim_volume *volume, Holdfast__V1__AccessMode mode,
-			    bool is_csi)
+static enum status register_volume(struct sim *sim, struct sim_volume *volume, Holdfast__V1__AccessMode mode,
+				   bool is_csi, struct error *err)
 {
 	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__Volume pb = HOLDFAST__V1__VOLUME__INIT;
@@ -65,7 +76,6 @@ static void register_volume(struct sim *sim, struct sim_volume *volume, Holdfast
 	char profile[] = "disk";
 	char by_id[] = "wwn-0x1";
 	char csi[] = "csi";
-	struct error err;
 
 	volume->mode = mode;
 	volume->is_csi = is_csi;
@@ -87,18 +97,51 @@ static void register_volume(struct sim *sim, struct sim_volume *volume, Holdfast
 	pb.requested_capabilities = capabilities;
 	pb.n_requested_capabilities = 1;
 	request.volume = &pb;
-	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, &err) !=
+	if (sim_call(sim, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err) !=
 	    STATUS_OK)
-		sim_fail(sim, "Volumes.Register %s: %s", volume->id, err.msg);
+		return err->status;
 	volume->is_known = volume->exists = true;
+	return STATUS_OK;
+}
+
+void sim_register_again(struct sim *sim)
+{
+	struct error err;
+
+	for (int v = 0; v < SIM_REGISTERED; v++) {
+		struct sim_volume *volume = &sim->volumes[v];
+
+		if (!volume->is_known)
+			(void)register_volume(sim, volume, volume->mode, volume->is_csi, &err);
+	}
+}
+
+struct sim_status sim_status(struct sim *sim)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	Holdfast__V1__GetStatusResponse *response;
+	ProtobufCMessage *message = NULL;
+	struct sim_status status;
+	struct error err;
+
+	if (sim_call(sim, &holdfast__v1__operator__descriptor, "Status", &request.base, &message, &err) !=
+	    STATUS_OK)
+		sim_fail(sim, "Operator.Status: %s", err.msg);
+	response = (Holdfast__V1__GetStatusResponse *)message;
+	status = (struct sim_status){.epoch = response->epoch, .index = response->index};
+	protobuf_c_message_free_unpacked(message, NULL);
+	return status;
 }
 
 void sim_register_volumes(struct sim *sim)
 {
+	struct error err;
+
 	for (int csi = 0; csi < 2; csi++)
 		for (int mode = SINGLE_NODE_READER_ONLY; mode < ACCESS_MODE_N; mode++)
-			register_volume(sim, &sim->volumes[sim->n_volumes++], (Holdfast__V1__AccessMode)mode,
-					csi == 1);
+			if (register_volume(sim, &sim->volumes[sim->n_volumes++],
+					    (Holdfast__V1__AccessMode)mode, csi == 1, &err) != STATUS_OK)
+				sim_fail(sim, "Volumes.Register: %s", err.msg);
 	if (sim->n_volumes != SIM_REGISTERED)
 		sim_fail(sim, "%d volumes", sim->n_volumes);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALL_TIMEOUT_US = 20 * 1000 * 1000 };
+enum { CALL_TIMEOUT_US = 20 * 1000 * 1000, GENERATION_EPOCH_SHIFT = 32 };
 
 struct sim_entry *sim_node_find(struct sim_node *node, const char *alloc_id)
 {
@@ -32,23 +32,82 @@ void sim_node_send(struct sim_node *node, const Holdfast__V1__SessionUp *up)
 		(void)rpc_stream_send(node->stream, &up->base, NULL); /* lost like anything on a dead link */
 }
 
-static void say_status_of(struct sim_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
+/* A mark of another store counts when its epoch is higher. */
+static bool is_higher(const Holdfast__V1__Mark *mark, const struct sim_mark *than)
 {
-	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
-	Holdfast__V1__AllocStatus alloc = HOLDFAST__V1__ALLOC_STATUS__INIT;
-	char id[UUID_TEXT_SIZE];
+	if (than->store_id[0] == '\0' || mark->epoch != than->epoch)
+		return than->store_id[0] == '\0' || mark->epoch > than->epoch;
+	return str_eq(mark->store_id, than->store_id) && mark->index > than->index;
+}
 
-	(void)str_copy(id, sizeof(id), alloc_id);
-	alloc.alloc_id = id;
-	alloc.client_status = status;
-	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
-	up.alloc = &alloc;
-	sim_node_send(node, &up);
+static void note_mark(struct sim_node *node, const Holdfast__V1__Mark *mark)
+{
+	if (!mark || mark->proof.len != sizeof(node->mark.proof))
+		sim_fail(node->sim, "%s was shown no mark of the server's history", node->id);
+	if (!is_higher(mark, &node->mark))
+		return;
+	node->mark = (struct sim_mark){.epoch = mark->epoch, .index = mark->index, .nodes = mark->nodes};
+	(void)str_copy(node->mark.store_id, sizeof(node->mark.store_id), mark->store_id);
+	memcpy(node->mark.proof, mark->proof.data, sizeof(node->mark.proof));
+}
+
+/* A server that is behind what a node was shown does not go on with it: it begins an epoch. */
+static void check_welcome(const struct sim_node *node, const Holdfast__V1__Mark *now)
+{
+	const struct sim_mark *seen = &node->mark;
+	bool is_same = str_eq(now->store_id, seen->store_id) && now->epoch == seen->epoch;
+
+	if (seen->store_id[0] != '\0' && (is_same ? now->index < seen->index : now->epoch <= seen->epoch))
+		sim_fail(node->sim,
+			 "%s was shown index %llu of epoch %llu, and is welcomed at index %llu of epoch %llu",
+			 node->id, (unsigned long long)seen->index, (unsigned long long)seen->epoch,
+			 (unsigned long long)now->index, (unsigned long long)now->epoch);
+}
+
+/* A status, with the memory of its texts. */
+struct said_status {
+	Holdfast__V1__AllocStatus pb;
+	Holdfast__V1__AllocVolume volume;
+	Holdfast__V1__AllocVolume *published[1];
+	char name[8], path[16];
+};
+
+static void fill_status(struct sim_entry *entry, struct said_status *said)
+{
+	*said = (struct said_status){.pb = HOLDFAST__V1__ALLOC_STATUS__INIT,
+				     .volume = HOLDFAST__V1__ALLOC_VOLUME__INIT,
+				     .name = "data",
+				     .path = "/published"};
+	said->pb.alloc_id = entry->alloc_id;
+	said->pb.client_status = entry->status;
+	if (entry->phase != SIM_MOUNTED)
+		return;
+	said->volume.name = said->name;
+	said->volume.path = said->path;
+	said->volume.claim_id = entry->claim_id;
+	said->published[0] = &said->volume;
+	said->pb.published = said->published;
+	said->pb.n_published = 1;
 }
 
 static void say_status(struct sim_entry *entry)
 {
-	say_status_of(entry->node, entry->alloc_id, entry->status);
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	struct said_status said;
+
+	fill_status(entry, &said);
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_ALLOC;
+	up.alloc = &said.pb;
+	sim_node_send(entry->node, &up);
+}
+
+/* Of an allocation that is not in its journal. */
+static void say_status_of(struct sim_node *node, const char *alloc_id, Holdfast__V1__ClientStatus status)
+{
+	struct sim_entry entry = {.node = node, .status = status};
+
+	(void)str_copy(entry.alloc_id, sizeof(entry.alloc_id), alloc_id);
+	say_status(&entry);
 }
 
 struct receipt_about {
@@ -154,10 +213,11 @@ static void note_generation(const struct sim_entry *entry, const Holdfast__V1__C
 
 	if (!entry->is_write)
 		return;
-	if (has_one_writer(volume->mode) && !is_repeated && claim->generation <= volume->granted)
+	if (has_one_writer(volume->mode) && !is_repeated && !entry->is_of_gap &&
+	    claim->generation <= volume->granted)
 		sim_fail(sim, "volume %s is granted with generation %llu after %llu", volume->id,
 			 (unsigned long long)claim->generation, (unsigned long long)volume->granted);
-	if (claim->generation > volume->granted)
+	if (claim->generation > volume->granted || entry->is_of_gap)
 		volume->granted = claim->generation;
 	if (claim->generation > volume->generation)
 		volume->generation = claim->generation;
@@ -174,12 +234,16 @@ static void take_grant(struct sim_entry *entry, const Holdfast__V1__ClaimVolumeR
 	    !str_eq(claim->allocation_id, entry->alloc_id))
 		sim_fail(node->sim, "the grant of claim %s is for another boot, node or allocation",
 			 claim->id);
+	entry->is_of_gap = node->sim->gap != SIM_NO_GAP || entry->was_cut_in_gap ||
+			   claim->generation >> GENERATION_EPOCH_SHIFT < node->sim->epoch;
 	note_generation(entry, claim);
 	if (node->lose_grants) {
 		node->lose_grants = false;
+		entry->was_cut_in_gap = entry->is_of_gap;
 		entry->phase = SIM_NEW;
 		return;
 	}
+	note_mark(node, response->mark);
 	(void)str_copy(entry->claim_id, sizeof(entry->claim_id), claim->id);
 	(void)str_copy(entry->claim_boot, sizeof(entry->claim_boot), claim->boot_id);
 	entry->generation = claim->generation;
@@ -339,6 +403,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	node->sim->activity++;
 	switch (down->message_case) {
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
+		check_welcome(node, down->welcome->mark);
+		note_mark(node, down->welcome->mark);
 		node->welcomed = true;
 		for (int i = 0; i < SIM_ENTRIES; i++)
 			if (node->entries[i].phase != SIM_FREE)
@@ -365,7 +431,8 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_REPORT:
 		sim_node_report(node, down->report->epoch);
 		break;
-	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK: /* not shown again */
+	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_MARK:
+		note_mark(node, down->mark);
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE__NOT_SET:
 	case _HOLDFAST__V1__SESSION_DOWN__MESSAGE__CASE_IS_INT_SIZE:
@@ -446,7 +513,8 @@ static void say_hello(struct sim_node *node)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
-	Holdfast__V1__AllocStatus statuses[SIM_ENTRIES];
+	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
+	struct said_status statuses[SIM_ENTRIES];
 	Holdfast__V1__AllocStatus *list[SIM_ENTRIES];
 	struct fingerprint fp;
 
@@ -460,11 +528,16 @@ static void say_hello(struct sim_node *node)
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		if (node->entries[i].phase == SIM_FREE)
 			continue;
-		statuses[i] = (Holdfast__V1__AllocStatus)HOLDFAST__V1__ALLOC_STATUS__INIT;
-		statuses[i].alloc_id = node->entries[i].alloc_id;
-		statuses[i].client_status = node->entries[i].status;
-		list[hello.n_allocs++] = &statuses[i];
+		fill_status(&node->entries[i], &statuses[i]);
+		list[hello.n_allocs++] = &statuses[i].pb;
 	}
+	mark.store_id = node->mark.store_id;
+	mark.epoch = node->mark.epoch;
+	mark.index = node->mark.index;
+	mark.nodes = node->mark.nodes;
+	mark.proof = (ProtobufCBinaryData){.len = sizeof(node->mark.proof), .data = node->mark.proof};
+	if (node->mark.store_id[0] != '\0')
+		hello.mark = &mark;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;
 	(void)rpc_stream_send(node->stream, &up.base, NULL);
@@ -510,6 +583,7 @@ void sim_node_disconnect(struct sim_node *node)
 		if (entry->phase != SIM_CLAIMING)
 			continue;
 		rpc_pending_cancel(entry->call); /* whether it was granted is not known here */
+		entry->was_cut_in_gap = entry->was_cut_in_gap || node->sim->gap != SIM_NO_GAP;
 		entry->call = NULL;
 		entry->phase = SIM_NEW;
 		node->sim->in_flight--;
@@ -533,6 +607,17 @@ void sim_node_reboot(struct sim_node *node)
 		entry->phase = SIM_UNMOUNTED;
 		entry->status = HOLDFAST__V1__CLIENT_STATUS__LOST;
 	}
+}
+
+void sim_node_reinstall(struct sim_node *node)
+{
+	sim_node_reboot(node);
+	memset(node->entries, 0, sizeof(node->entries));
+	memset(node->forgotten, 0, sizeof(node->forgotten));
+	node->mark = (struct sim_mark){.store_id = ""};
+	/* nobody knows them any more but the provider: as in oracle_forget_server() */
+	for (int v = 0; v < node->sim->n_volumes && !node->reported; v++)
+		node->sim->volumes[v].attached[node->number] = false;
 }
 
 static void say_heartbeat(struct sim_node *node)

@@ -177,7 +177,8 @@ void sim_make_eligible(struct sim *sim, int node)
 	cancel.cancel = true;
 	request.eligible = true;
 	(void)ask(sim, NODES, "Drain", &cancel.base, SIM_WAITS); /* it may be over */
-	if (ask(sim, NODES, "SetEligibility", &request.base, SIM_WAITS) != STATUS_OK)
+	if (ask(sim, NODES, "SetEligibility", &request.base, SIM_WAITS) != STATUS_OK &&
+	    sim->nodes[node].reported) /* else a lost store need not know it */
 		sim_fail(sim, "%s cannot be made eligible", sim->nodes[node].id);
 }
 
@@ -204,4 +205,14 @@ void sim_gc(struct sim *sim, enum sim_patience patience)
 	request.older_than_ms = 1;
 	if (ask(sim, OPERATOR, "Gc", &request.base, patience) == STATUS_OK)
 		sim->counts[COUNT_COLLECTED]++;
+}
+
+void sim_purge_missing(struct sim *sim)
+{
+	Holdfast__V1__PurgeNodeRequest request = HOLDFAST__V1__PURGE_NODE_REQUEST__INIT;
+	char reason[] = "all that there are are connected";
+
+	request.unknown = true;
+	request.reason = reason;
+	(void)ask(sim, NODES, "Purge", &request.base, SIM_WAITS); /* none may be missing */
 }

@@ -74,11 +74,16 @@ static void take_create(struct sim *sim, const Holdfast__V1__ControllerCreateReq
 	reply->create = response;
 }
 
-static void take_delete(struct sim *sim, const Holdfast__V1__ControllerDeleteRequest *request)
+static void take_delete(struct sim *sim, const Holdfast__V1__ControllerDeleteRequest *request,
+			Holdfast__V1__PluginReply *reply)
 {
 	int number = sim_volume_of(sim, request->external_id);
 	struct sim_volume *volume = &sim->volumes[number];
 
+	if (is_attached(volume) && oracle_excuses(sim, number)) {
+		refuse(reply, STATUS_FAILED_PRECONDITION); /* as a provider does */
+		return;
+	}
 	for (int i = 0; i < SIM_NODES; i++)
 		if (is_mounted(sim, number, i))
 			sim_fail(sim, "volume %s is deleted while it is mounted on %s", volume->id,
@@ -220,7 +225,7 @@ static void take_other(struct sim_node *node, const Holdfast__V1__PluginCall *ca
 		break;
 	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_DELETE:
 		reply->delete_ = &answers->delete;
-		take_delete(sim, call->delete_);
+		take_delete(sim, call->delete_, reply);
 		break;
 	case HOLDFAST__V1__PLUGIN_CALL__REQUEST_EXPAND:
 		take_expand(sim, call->expand, reply, &answers->expand);
