@@ -434,7 +434,9 @@ static void look_at_last(const char *store, struct new_epoch *wanted)
 {
 	struct error err;
 
-	if (new_epoch_look(store, &wanted->known_epoch, &wanted->known_index, &err) == STATUS_OK)
+	/* one that is missing would be made to be looked at */
+	if (access(store, F_OK) == 0 &&
+	    new_epoch_look(store, &wanted->known_epoch, &wanted->known_index, &err) == STATUS_OK)
 		return;
 	wanted->known_epoch = EPOCH_UNKNOWN; /* it is gone or damaged: that is why there is a restore */
 	wanted->known_index = 0;

@@ -605,6 +605,7 @@ struct offline {
 	bool other_cluster;
 	enum status expected;
 	bool is_store_gone;
+	bool is_store_missing; /* with its mark */
 	bool is_of_other_user; /* the data folder */
 	struct new_epoch_result result;
 };
@@ -622,6 +623,11 @@ static void restore_without_server(struct fixture *f)
 	(void)str_format(path, sizeof(path), "%s/holdfast.db", f->dir);
 	if (offline.is_store_gone)
 		assert_int_equal(truncate(path, 100), 0);
+	if (offline.is_store_missing) {
+		assert_int_equal(unlink(path), 0);
+		(void)str_format(path, sizeof(path), "%s/holdfast.mark", f->dir);
+		assert_int_equal(unlink(path), 0);
+	}
 	if (offline.is_of_other_user && geteuid() != 0)
 		(void)str_copy(config.data_dir, sizeof(config.data_dir), "/");
 	else if (offline.is_of_other_user)
@@ -660,6 +666,22 @@ static void a_dead_server_is_restored_too(void **state)
 	assert_int_equal(epoch_of(f), first + 1);
 }
 
+/* The epochs after the copy were counted by what is lost: none of their numbers may be used again. */
+static void a_restore_without_store_and_mark_begins_no_epoch_twice(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+
+	offline = (struct offline){.expected = STATUS_OK};
+	take_copy(f, &copy);
+	write_copy(f, &copy);
+	restart_with(f, restore_without_server);
+	assert_int_equal(epoch_of(f), 1);
+	offline.is_store_missing = true;
+	restart_with(f, restore_without_server);
+	assert_true(epoch_of(f) > 1000000);
+}
+
 static void a_running_server_and_another_cluster_are_left_alone(void **state)
 {
 	struct fixture *f = *state;
@@ -696,6 +718,7 @@ int main(void)
 		TEST(what_is_no_copy_is_refused_and_nothing_has_happened),
 		TEST(every_part_is_checked),
 		TEST(a_dead_server_is_restored_too),
+		TEST(a_restore_without_store_and_mark_begins_no_epoch_twice),
 		TEST(a_running_server_and_another_cluster_are_left_alone),
 	};
 
