@@ -732,10 +732,12 @@ static void a_plugin_is_shown_with_the_allocations_that_the_caller_may_read(void
 		      "{\"allocation\": {\"id\": \"" ALLOC_3
 		      "\", \"node_id\": \"n1\", \"name\": \"p\", \"csi_plugin\": {\"id\": \"ebs\", \"type\": "
 		      "\"CSI_PLUGIN_TYPE_NODE\"}}}");
-	with.token = exact = token_with(f, &enough, NULL);
+	exact = token_with(f, &enough, NULL);
+	with.token = exact;
 	answer = http_send(f, &with);
 	assert_non_null(strstr(answer, ALLOC_3));
-	without.token = other = token_with(f, &less, NULL);
+	other = token_with(f, &less, NULL);
+	without.token = other;
 	answer = http_send(f, &without);
 	assert_true(str_starts_with(answer, "HTTP/1.1 200"));
 	assert_null(strstr(answer, ALLOC_3));

@@ -549,7 +549,7 @@ static void a_flipped_bit_anywhere_is_data_loss_or_changes_nothing(void **state)
 		char flip = (char)(1 << (i / STEP % 8));
 		struct error err = {.status = STATUS_OK};
 
-		bytes[i] ^= flip;
+		bytes[i] = (char)(bytes[i] ^ flip);
 		write_file(f->path, bytes, n);
 		after = read_all(f, &err);
 		if (after && strcmp(after, before) != 0)
@@ -557,7 +557,7 @@ static void a_flipped_bit_anywhere_is_data_loss_or_changes_nothing(void **state)
 		if (!after && err.status != STATUS_DATA_LOSS)
 			fail_msg("byte %zu: %s", i, err.msg);
 		refused += !after;
-		bytes[i] ^= flip;
+		bytes[i] = (char)(bytes[i] ^ flip);
 	}
 	assert_true(refused > n / STEP / 4); /* what is not records are free space and the feed */
 }
