@@ -88,20 +88,23 @@ Holdfast__V1__Node *nodes_view(const struct server *server, const struct node_en
 
 /* Get. */
 
-static bool add_claims(const struct node_entry *entry, Holdfast__V1__GetNodeResponse *response)
+/* The live claims of @entry, or those of them that another machine holds. What is in @ret belongs to the
+ * response, also upon false. */
+static bool list_live(const struct node_entry *entry, bool of_other_machine, Holdfast__V1__Claim ***ret,
+		      size_t *ret_n)
 {
 	const struct claim_entry *claim;
 
-	response->claims = calloc(entry->n_live + 1, sizeof(Holdfast__V1__Claim *));
-	if (!response->claims)
+	*ret = calloc(entry->n_live + 1, sizeof(Holdfast__V1__Claim *));
+	if (!*ret)
 		return false;
 	LIST_FOREACH (claim, &entry->claims, of_node) {
-		if (!claim_is_live(&claim->claim))
+		if (!claim_is_live(&claim->claim) || (of_other_machine && !claim->claim.other_machine))
 			continue;
-		response->claims[response->n_claims] = claim_to_pb(&claim->claim);
-		if (!response->claims[response->n_claims])
+		(*ret)[*ret_n] = claim_to_pb(&claim->claim);
+		if (!(*ret)[*ret_n])
 			return false;
-		response->n_claims++;
+		(*ret_n)++;
 	}
 	return true;
 }
@@ -139,7 +142,8 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	holdfast__v1__get_node_response__init(response);
 	response->node = nodes_view(server, entry);
-	if (!response->node || !add_claims(entry, response) || !add_allocs(entry, response)) {
+	if (!response->node || !list_live(entry, false, &response->claims, &response->n_claims) ||
+	    !add_allocs(entry, response)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	}
@@ -458,24 +462,6 @@ DEFINE_WRITE_METHOD(nodes_handle_purge, Holdfast__V1__PurgeNodeRequest, "Nodes.P
 
 /* Identify. */
 
-static bool add_kept(const struct node_entry *entry, Holdfast__V1__IdentifyNodeResponse *response)
-{
-	const struct claim_entry *claim;
-
-	response->claims = calloc(entry->n_live + 1, sizeof(Holdfast__V1__Claim *));
-	if (!response->claims)
-		return false;
-	LIST_FOREACH (claim, &entry->claims, of_node) {
-		if (!claim_is_live(&claim->claim) || !claim->claim.other_machine)
-			continue;
-		response->claims[response->n_claims] = claim_to_pb(&claim->claim);
-		if (!response->claims[response->n_claims])
-			return false;
-		response->n_claims++;
-	}
-	return true;
-}
-
 static void on_identified(struct server *server, void *userdata)
 {
 	cleanup_free struct reply_waiting *waiting = userdata;
@@ -492,7 +478,7 @@ static void on_identified(struct server *server, void *userdata)
 		holdfast__v1__identify_node_response__init(response);
 		response->node = nodes_view(server, entry);
 	}
-	if (response && response->node && add_kept(entry, response))
+	if (response && response->node && list_live(entry, true, &response->claims, &response->n_claims))
 		rpc_call_reply(waiting->call, &response->base);
 	else
 		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
