@@ -136,17 +136,20 @@ enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service
 	return st;
 }
 
-enum status register_volume(struct fixture *f, struct fake_node *as, struct error *err)
+enum status register_disk(struct fixture *f, struct fake_node *as, const char *name, const char *disk,
+			  struct error *err)
 {
 	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
 	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
 	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
 	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
 	Holdfast__V1__Capability *capabilities[] = {&capability};
-	char id[] = "db";
+	char id[VOLUME_ID_MAX + 1];
 	char profile[] = "disk";
-	char by_id[] = "wwn-0x1";
+	char by_id[BY_ID_MAX + 1];
 
+	assert_int_equal(str_copy(id, sizeof(id), name) < 0, 0);
+	assert_int_equal(str_copy(by_id, sizeof(by_id), disk) < 0, 0);
 	capability.access_mode = f->access_mode;
 	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
 	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
@@ -159,6 +162,11 @@ enum status register_volume(struct fixture *f, struct fake_node *as, struct erro
 	volume.n_requested_capabilities = 1;
 	request.volume = &volume;
 	return call(as, &holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err);
+}
+
+enum status register_volume(struct fixture *f, struct fake_node *as, struct error *err)
+{
+	return register_disk(f, as, "db", "wwn-0x1", err);
 }
 
 static void store_csi_volume(struct fixture *f, const char *id)

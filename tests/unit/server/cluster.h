@@ -67,6 +67,9 @@ enum status call(struct fake_node *as, const ProtobufCServiceDescriptor *service
 		 const ProtobufCMessage *request, ProtobufCMessage **ret, struct error *err);
 
 enum status register_volume(struct fixture *f, struct fake_node *as, struct error *err);
+/** Another one. */
+enum status register_disk(struct fixture *f, struct fake_node *as, const char *name, const char *disk,
+			  struct error *err);
 /** A CSI volume "vol-ID" of CSI_PLUGIN with the modes of @f, and what is stored beside it: context "zone"
  * = "z1", secret "key" = "hunter2", file system ext4. */
 void register_csi(struct fixture *f, const char *id);

@@ -103,27 +103,7 @@ static void expect_metric(struct fixture *f, const char *line)
 /* Something new. */
 static enum status register_another(struct fixture *f, struct error *err)
 {
-	Holdfast__V1__RegisterVolumeRequest request = HOLDFAST__V1__REGISTER_VOLUME_REQUEST__INIT;
-	Holdfast__V1__Volume volume = HOLDFAST__V1__VOLUME__INIT;
-	Holdfast__V1__Source source = HOLDFAST__V1__SOURCE__INIT;
-	Holdfast__V1__Capability capability = HOLDFAST__V1__CAPABILITY__INIT;
-	Holdfast__V1__Capability *capabilities[] = {&capability};
-	char id[] = "another";
-	char profile[] = "disk";
-	char by_id[] = "wwn-0x2";
-
-	capability.access_mode = HOLDFAST__V1__ACCESS_MODE__SINGLE_NODE_WRITER;
-	capability.attachment_mode = HOLDFAST__V1__ATTACHMENT_MODE__FILE_SYSTEM;
-	source.class_ = HOLDFAST__V1__SOURCE_CLASS__BLOCK;
-	source.by_id = by_id;
-	volume.id = id;
-	volume.type = HOLDFAST__V1__VOLUME_TYPE__NATIVE;
-	volume.profile = profile;
-	volume.source = &source;
-	volume.requested_capabilities = capabilities;
-	volume.n_requested_capabilities = 1;
-	request.volume = &volume;
-	return call(&f->operator, & holdfast__v1__volumes__descriptor, "Register", &request.base, NULL, err);
+	return register_disk(f, &f->operator, "another", "wwn-0x2", err);
 }
 
 static void expect_full(enum status st, const struct fixture *f, const struct error *err)
