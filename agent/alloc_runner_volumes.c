@@ -119,8 +119,8 @@ static bool wants_new_ticket(struct alloc_runner *runner, const struct error *er
 	return true;
 }
 
-/* The helper says of a refusal no more than that it is one; a ticket that expires by this clock as soon as it
- * has come says why. */
+/* A ticket that has expired by this clock as soon as it has come is a matter of clocks, which the helper,
+ * that names the ticket, cannot know. */
 static void explain_clock(struct alloc_runner *runner, const struct error *err, struct error *ret)
 {
 	const struct volume_record *volume = &runner->record->volumes[runner->volume];

@@ -121,7 +121,7 @@ struct kv_stats {
  * @event borrowed, must outlive the store
  * @path  a file; created with mode 0600
  * Errors name the file: STATUS_FAILED_PRECONDITION when another process holds it, STATUS_DATA_LOSS when it is
- * not a database, is damaged (quick_check) or has a newer schema, else as the system call failed. */
+ * not a database, is damaged (integrity_check) or has a newer schema, else as the system call failed. */
 enum status kv_open_sqlite(sd_event *event, const char *path, struct kv **ret, struct error *err);
 
 /** Keep every store off the database at @path, which need not exist, while its files are exchanged.
