@@ -79,8 +79,22 @@ enum status set_eligible(struct fixture *f, const char *node, bool eligible, str
 	return call(&f->operator, NODES, "SetEligibility", &request.base, NULL, err);
 }
 
+/* The answer names what the former machine holds. */
+static void expect_held_by_former(struct fixture *f, const char *node,
+				  const Holdfast__V1__IdentifyNodeResponse *response)
+{
+	const struct claim_entry *claim;
+	size_t n = 0;
+
+	LIST_FOREACH (claim, &state_node(&f->server->state, node)->claims, of_node)
+		n += claim_is_live(&claim->claim) && claim->claim.other_machine;
+	assert_int_equal(response->n_claims, n);
+}
+
 enum status identify(struct fixture *f, const char *node, const char *machine, struct error *err)
 {
+	ProtobufCMessage *response = NULL;
+	enum status st;
 	Holdfast__V1__IdentifyNodeRequest request = HOLDFAST__V1__IDENTIFY_NODE_REQUEST__INIT;
 	char reason[] = "new mainboard";
 	char name[80];
@@ -91,7 +105,12 @@ enum status identify(struct fixture *f, const char *node, const char *machine, s
 	request.id = texts.id;
 	request.machine = name;
 	request.reason = reason;
-	return call(&f->operator, NODES, "Identify", &request.base, NULL, err);
+	st = call(&f->operator, NODES, "Identify", &request.base, &response, err);
+	if (st != STATUS_OK)
+		return st;
+	expect_held_by_former(f, node, (Holdfast__V1__IdentifyNodeResponse *)response);
+	protobuf_c_message_free_unpacked(response, NULL);
+	return st;
 }
 
 enum status purge(struct fixture *f, const char *node, struct error *err)
