@@ -110,6 +110,11 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   endif()
 endforeach()
 
+# What is to be read: with the command line, which everybody has who works with any of them.
+file(GLOB documents ${PROJECT_SOURCE_DIR}/docs/*.md)
+install(FILES ${documents} ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/SECURITY.md
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/holdfast-cli COMPONENT cli)
+
 # Folders for what an administrator puts there.
 foreach(component agent server)
   install(DIRECTORY DESTINATION ${CMAKE_INSTALL_SYSCONFDIR}/holdfast/tls COMPONENT ${component})

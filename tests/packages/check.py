@@ -122,6 +122,30 @@ def scripts_are_shell(debs):
         need(not re.search(r"\bumount -|\bpkill\b|\bkillall\b|restart [^#\n]*mounthelper|rm -r", text), script)
 
 
+def what_is_to_be_read_is_in_them(debs):
+    """Each page of docs/, with the examples, in the package that everybody has; each manual page in one package."""
+    inside = {name: {path for _, _, path in contents(deb)} for name, deb in debs.items()}
+    wanted = [f"./usr/share/doc/holdfast-cli/{name}" for name in ("README.md", "CHANGELOG.md", "SECURITY.md")]
+    wanted += [f"./usr/share/doc/holdfast-cli/{os.path.basename(page)}" for page in glob.glob(f"{CHECKOUT}/docs/*.md")]
+    for folder, _, files in os.walk(f"{CHECKOUT}/docs/examples"):
+        wanted += [os.path.join("./usr/share/holdfast", os.path.relpath(folder, f"{CHECKOUT}/docs"), file) for file in files]
+    missing = [path for path in wanted if path not in inside["cli"] and path + ".gz" not in inside["cli"]]
+    need(len(wanted) > 20 and not missing, f"cli: {missing}")
+    for page in glob.glob(f"{CHECKOUT}/docs/man/*.scd"):
+        name = os.path.basename(page).removesuffix(".scd")
+        having = [deb for deb, paths in inside.items() if f"./usr/share/man/man{name[-1]}/{name}.gz" in paths]
+        need(len(having) == 1, f"{name}: in {having}")
+
+
+def the_licence_is_said(debs):
+    for name, deb in debs.items():
+        with tempfile.TemporaryDirectory() as folder:
+            run("dpkg-deb", "-x", deb, folder)
+            with open(f"{folder}/usr/share/doc/holdfast-{name}/copyright", encoding="utf-8") as f:
+                text = f.read()
+        need("\nLicense: Apache-2.0\n" in text and "/usr/share/common-licenses/Apache-2.0" in text, f"{deb}: its copyright")
+
+
 def digest(path):
     with open(path, "rb") as f:
         return hashlib.sha256(f.read()).hexdigest()
@@ -171,7 +195,7 @@ def main():
     passed, failed = 0, 0
     checks = [all_are_there, they_belong_together, lintian_has_nothing_to_say, every_override_has_a_reason,
               nothing_in_them_has_privilege, what_is_in_etc_is_a_conffile, the_two_helpers_are_the_same_bytes,
-              scripts_are_shell]  # fmt: skip
+              scripts_are_shell, what_is_to_be_read_is_in_them, the_licence_is_said]  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="holdfast-packages-") as folder:
         again = Again(folder)
         for check in [*checks, again.the_bytes_are_the_same, again.every_compiler_call_is_hardened]:
