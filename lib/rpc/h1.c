@@ -75,6 +75,11 @@ enum status h1_fill(struct h1 *h1, struct transport *tr, struct error *err)
 	return STATUS_OK;
 }
 
+size_t h1_held(const struct h1 *h1)
+{
+	return byteq_len(&h1->in) + byteq_len(&h1->out) + (h1->call ? byteq_len(&h1->call->stream.in) : 0);
+}
+
 static void put(struct h1 *h1, const char *text)
 {
 	struct error err;

@@ -30,6 +30,9 @@ void h1_dispatch(struct h1 *h1);
 /** The connection is lost. */
 void h1_abort(struct h1 *h1);
 
+/** Bytes of requests and answers that it holds. */
+size_t h1_held(const struct h1 *h1);
+
 struct plain_answer;
 
 /** Answer the call in progress. */

@@ -142,7 +142,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 		return take_late(session, stream, n);
 	if (!stream || stream->in_overflow)
 		return 0;
-	if (n > h2->config.held_max - h2->held || !byteq_put(&stream->in, bytes, n))
+	if (h2_hold(h2, n, NULL) != STATUS_OK || !byteq_put(&stream->in, bytes, n))
 		stream->in_overflow = true;
 	else
 		h2->held += n;
@@ -341,6 +341,21 @@ enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct er
 				 h2->quarrel ? h2->quarrel : "");
 	*ret_n = (size_t)n;
 	return STATUS_OK;
+}
+
+enum status h2_hold(struct h2 *h2, size_t n, struct error *err)
+{
+	if (n > h2->config.held_max - h2->held)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"%zu bytes wait already for the other side to read them, and %zu more are too many",
+			h2->held, n);
+	return h2->ops->on_hold ? h2->ops->on_hold(h2->userdata, n, err) : STATUS_OK;
+}
+
+size_t h2_held(const struct h2 *h2)
+{
+	return h2->held + byteq_len(&h2->frame) + h2->mem.n_bytes;
 }
 
 void h2_dispatch(struct h2 *h2)

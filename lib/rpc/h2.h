@@ -57,6 +57,8 @@ struct h2_ops {
 	void (*on_ready)(struct h2_stream *stream);
 	/* There is something to send or to dispatch. */
 	void (*on_wake)(void *userdata);
+	/* May @n bytes more of a body be held, in or out? Beside held_max; NULL: they may. */
+	enum status (*on_hold)(void *userdata, size_t n, struct error *err);
 	/* Client: the server takes no new requests on this connection. */
 	void (*on_goaway)(void *userdata);
 };
@@ -81,6 +83,9 @@ enum status h2_recv(struct h2 *h2, const uint8_t *bytes, size_t n, struct error 
 /** Next bytes for the peer, valid until the next call; *@ret_n 0: none for now. STATUS_UNAVAILABLE when
  * the connection has come to its end, or the peer floods us. */
 enum status h2_send(struct h2 *h2, const uint8_t **ret, size_t *ret_n, struct error *err);
+
+/** Bytes of memory that the connection takes for bodies, headers and its own frames. */
+size_t h2_held(const struct h2 *h2);
 
 /** Run on_ready of every stream that has changed. */
 void h2_dispatch(struct h2 *h2);

@@ -23,6 +23,9 @@ struct h2 {
 	LIST_HEAD(, h2_stream) streams;
 };
 
+/* May @n bytes more be held? */
+enum status h2_hold(struct h2 *h2, size_t n, struct error *err);
+
 void h2_adopt(struct h2 *h2, struct h2_stream *stream, int32_t id);
 
 /* Take @stream off the list of those that have changed. */

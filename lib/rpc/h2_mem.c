@@ -1,5 +1,6 @@
 #include "rpc/h2_mem.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,11 +16,18 @@ static void *map(struct h2_mem *mem, size_t n)
 	return pages;
 }
 
+/* A block that the allocator has given. */
+static void *add(struct h2_mem *mem, void *block)
+{
+	mem->n_bytes += malloc_usable_size(block);
+	return block;
+}
+
 static void *take(size_t n, void *userdata)
 {
 	struct h2_mem *mem = userdata;
 
-	return n >= H2_MEM_LARGE && !mem->pages ? map(mem, n) : malloc(n);
+	return n >= H2_MEM_LARGE && !mem->pages ? map(mem, n) : add(mem, malloc(n));
 }
 
 static void give_back(void *block, void *userdata)
@@ -27,6 +35,7 @@ static void give_back(void *block, void *userdata)
 	struct h2_mem *mem = userdata;
 
 	if (!block || block != mem->pages) {
+		mem->n_bytes -= malloc_usable_size(block);
 		free(block);
 		return;
 	}
@@ -37,8 +46,7 @@ static void give_back(void *block, void *userdata)
 /* A table: small, or no frame's. */
 static void *take_zeroed(size_t n, size_t size, void *userdata)
 {
-	(void)userdata;
-	return calloc(n, size);
+	return add(userdata, calloc(n, size));
 }
 
 static void *resize(void *block, size_t n, void *userdata)
@@ -48,9 +56,15 @@ static void *resize(void *block, size_t n, void *userdata)
 
 	if (!block)
 		return take(n, mem); /* as nghttp2 takes its buffers */
-	if (block != mem->pages)
-		return realloc(block, n);
-	other = malloc(n);
+	if (block != mem->pages) {
+		size_t before = malloc_usable_size(block);
+
+		other = realloc(block, n);
+		if (other)
+			mem->n_bytes -= before;
+		return add(mem, other);
+	}
+	other = add(mem, malloc(n));
 	if (!other)
 		return NULL;
 	memcpy(other, block, n < mem->n_pages_bytes ? n : mem->n_pages_bytes);

@@ -13,6 +13,7 @@ enum { H2_MEM_LARGE = 16 * 1024 }; /* from here on a block gets pages, while no 
 struct h2_mem {
 	void *pages; /* NULL: no block has any */
 	size_t n_pages_bytes;
+	size_t n_bytes; /* of all other blocks that are there */
 };
 
 /** What nghttp2 is to be given; @mem is borrowed, and must outlive the session. */

@@ -118,17 +118,16 @@ enum status h2_stream_write(struct h2_stream *stream, const struct h2_bytes *par
 			    struct error *err)
 {
 	struct h2 *h2 = stream->h2;
+	enum status st;
 	size_t n = 0;
 
 	if (!h2 || stream->closed || stream->out_end)
 		return error_set(err, STATUS_UNAVAILABLE, 0, "the stream has ended");
 	for (size_t i = 0; i < n_parts; i++)
 		n += parts[i].n;
-	if (n > h2->config.held_max - h2->held)
-		return error_set(
-			err, STATUS_RESOURCE_EXHAUSTED, 0,
-			"%zu bytes wait already for the other side to read them, and %zu more are too many",
-			h2->held, n);
+	st = h2_hold(h2, n, err);
+	if (st != STATUS_OK)
+		return st;
 	byteq_reserve(&stream->out, n);
 	for (size_t i = 0; i < n_parts; i++) {
 		if (!byteq_put(&stream->out, parts[i].bytes, parts[i].n)) {

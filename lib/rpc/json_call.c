@@ -68,7 +68,9 @@ void json_call_receive(struct rpc_call *call)
 	struct error err;
 
 	if (byteq_len(&stream->in) > max || stream->in_overflow) {
-		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0, "the request has more than %zu bytes",
+		(void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, 0,
+				stream->in_overflow ? "too many bytes of requests are held already"
+						    : "the request has more than %zu bytes",
 				max);
 	} else if (!stream->in_end) {
 		return;
@@ -116,6 +118,10 @@ static enum status respond(struct rpc_call *call, const struct plain_answer *ans
 {
 	if (!call->h1)
 		return respond_h2(call, answer, err);
+	/* an error is small, and the connection has to hear of it */
+	if (answer->http_status == 200 &&
+	    server_held_check(call->conn, strlen(answer->body), err) != STATUS_OK)
+		return STATUS_RESOURCE_EXHAUSTED;
 	h1_respond(call->h1, answer);
 	return STATUS_OK;
 }

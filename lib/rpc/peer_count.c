@@ -6,6 +6,7 @@
 struct peer_count {
 	const char *name; /* the text below: the tree's key */
 	size_t n;
+	size_t n_bytes;
 	RB_ENTRY(peer_count) by_name;
 	char text[];
 };
@@ -44,6 +45,11 @@ struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *na
 	if (count)
 		count->n++;
 	return count;
+}
+
+size_t *peer_count_bytes(struct peer_count *count)
+{
+	return &count->n_bytes;
 }
 
 const char *peer_count_name(const struct peer_count *count)

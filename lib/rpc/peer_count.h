@@ -1,5 +1,5 @@
 #pragma once
-/* How many connections each peer has, by a text that names it. Pure. */
+/* How many connections each peer has, by a text that names it, and what they hold. Pure. */
 
 #include "base/tree.h"
 
@@ -12,6 +12,9 @@ RB_HEAD(peer_count_tree, peer_count);
 /** One more of @name, unless it has @max. NULL when it has, or when memory is short; *@ret_full tells. */
 struct peer_count *peer_count_enter(struct peer_count_tree *tree, const char *name, size_t max,
 				    bool *ret_full);
+
+/** Bytes that are held for it: the caller's to count, 0 at first. */
+size_t *peer_count_bytes(struct peer_count *count);
 
 /** Whose connections it counts. */
 const char *peer_count_name(const struct peer_count *count);

@@ -13,6 +13,8 @@
 static const struct rpc_server_limits default_limits = {
 	.message_bytes = (size_t)1024 * 1024,
 	.connection_bytes = (size_t)8 * 1024 * 1024,
+	.identity_bytes = (size_t)64 * 1024 * 1024,
+	.total_bytes = (size_t)256 * 1024 * 1024,
 	.connections = 4096,
 	.calls = 256,
 	.per_identity = 32,
@@ -41,6 +43,8 @@ static struct rpc_server_limits complete_limits(const struct rpc_server_limits *
 	return (struct rpc_server_limits){
 		.message_bytes = limit_or(given->message_bytes, default_limits.message_bytes),
 		.connection_bytes = limit_or(given->connection_bytes, default_limits.connection_bytes),
+		.identity_bytes = limit_or(given->identity_bytes, default_limits.identity_bytes),
+		.total_bytes = limit_or(given->total_bytes, default_limits.total_bytes),
 		.connections = limit_or(given->connections, default_limits.connections),
 		.calls = limit_or(given->calls, default_limits.calls),
 		.per_identity = limit_or(given->per_identity, default_limits.per_identity),

@@ -56,12 +56,16 @@ struct rpc_service {
 struct rpc_server_limits {
 	size_t message_bytes;	 /* largest message; 0: 1 MiB */
 	size_t connection_bytes; /* bytes of requests and unsent answers held per connection; 0: 8 MiB */
-	size_t connections;	 /* 0: 4096 */
-	size_t calls;		 /* concurrent calls per connection; 0: 256 */
-	size_t per_identity;	 /* TLS connections of one certificate's identity; 0: 32 */
-	size_t per_address;	 /* TLS connections of one address that have shown none (yet); 0: 256 */
-	size_t per_user; /* connections of one uid to unix sockets; 0: 256. Those of root and of our own
-			  * uid are taken above `connections` as well */
+	/* The same of all connections of one identity, or uid, and of all that show no certificate: 0: 64
+	 * MiB. Of all together: 0: 256 MiB. Beside them the little that an idle connection takes */
+	size_t identity_bytes;
+	size_t total_bytes;
+	size_t connections;  /* 0: 4096 */
+	size_t calls;	     /* concurrent calls per connection; 0: 256 */
+	size_t per_identity; /* TLS connections of one certificate's identity; 0: 32 */
+	size_t per_address;  /* TLS connections of one address that have shown none (yet); 0: 256 */
+	size_t per_user;     /* connections of one uid to unix sockets; 0: 256. Those of root and of our own
+			      * uid are taken above `connections` as well */
 };
 
 /** Create a server without listeners.
@@ -88,6 +92,7 @@ typedef enum status rpc_gate_fn(struct rpc_call *call, const char *service, cons
 void rpc_server_set_gate(struct rpc_server *server, rpc_gate_fn *gate);
 
 /** A connection was refused before its first request: its certificate, or TLS as such, or too many of them.
+ * Or it was closed, because more is held for its peer than may be.
  * @why of a refused certificate is STATUS_UNAUTHENTICATED */
 typedef void rpc_refused_fn(const struct rpc_peer *peer, const struct error *why, void *userdata);
 

@@ -103,6 +103,11 @@ void server_conn_disarm(struct server_conn *conn)
 	timer_disarm(conn->timer);
 }
 
+static enum status on_hold(void *userdata, size_t n, struct error *err)
+{
+	return server_held_check(userdata, n, err);
+}
+
 static void on_wake(void *userdata)
 {
 	server_conn_wake(userdata);
@@ -115,6 +120,7 @@ static const struct h2_ops h2_ops = {
 	.on_trailers = server_call_on_trailers,
 	.on_ready = server_call_on_ready,
 	.on_wake = on_wake,
+	.on_hold = on_hold,
 	.on_goaway = NULL,
 };
 
@@ -238,6 +244,8 @@ static enum status on_up(void *userdata, struct error *err)
 	if (conn->peer.uri[0] != '\0' &&
 	    count_as(conn, conn->peer.uri, conn->server->limits.per_identity, &why) != STATUS_OK)
 		return refuse(conn, &why, err);
+	if (server_held_begin(conn, err) != STATUS_OK)
+		return err->status;
 	conn->up = true;
 	server_conn_move(conn, POLL_CALLS);
 	server_conn_arm(conn);
@@ -287,10 +295,14 @@ static enum status on_bytes(void *userdata, const uint8_t *bytes, size_t n, stru
 static enum status on_fill(void *userdata, struct error *err)
 {
 	struct server_conn *conn = userdata;
+	enum status st = STATUS_OK;
 
 	if (conn->h2)
-		return h2_fill(conn->h2, conn->transport, err);
-	return conn->h1 ? h1_fill(conn->h1, conn->transport, err) : STATUS_OK;
+		st = h2_fill(conn->h2, conn->transport, err);
+	else if (conn->h1)
+		st = h1_fill(conn->h1, conn->transport, err);
+	server_held_count(conn);
+	return st;
 }
 
 static void on_edge(void *userdata)
@@ -305,6 +317,7 @@ static void on_edge(void *userdata)
 		h1_dispatch(conn->h1);
 	if (conn->server)
 		conn->server->in_handler = false;
+	server_held_count(conn);
 	server_conn_unref(conn);
 }
 
@@ -401,5 +414,6 @@ void server_conn_close(struct server_conn *conn)
 		h1_abort(conn->h1);
 		h1_free(TAKE_PTR(conn->h1));
 	}
+	server_held_end(conn);
 	server_conn_unref(conn);
 }

@@ -50,9 +50,12 @@ struct rpc_server {
 	uint64_t n_refused;
 	struct call_counts *counts; /* of every method, in the order of the tables */
 	size_t n_counts;
-	struct peer_count_tree peers; /* of TLS connections: identities, and addresses of those without */
-	rpc_gate_fn *gate;	      /* NULL: every call goes on */
-	rpc_refused_fn *refused;      /* NULL: nobody wants to know */
+	struct peer_count_tree peers;	/* of TLS connections: identities, and addresses of those without */
+	struct peer_count_tree holders; /* for whom requests and answers are held */
+	size_t held_bytes;		/* of all of them */
+	struct server_conn *cut;	/* it is being closed because of them; NULL: none */
+	rpc_gate_fn *gate;		/* NULL: every call goes on */
+	rpc_refused_fn *refused;	/* NULL: nobody wants to know */
 	bool in_handler;
 	LIST_HEAD(, server_conn) conns;
 	TAILQ_HEAD(, server_conn) starting; /* those of TLS that have not shaken hands, oldest first */
@@ -72,9 +75,11 @@ struct server_conn {
 	uint64_t since_us; /* monotonic */
 	bool is_starting;  /* in the server's list of those */
 	struct rpc_peer peer;
-	struct peer_count *count; /* NULL: not counted */
-	bool up;		  /* TLS has come about, or there is none */
-	bool refused;		  /* it was told, and may close now */
+	struct peer_count *count;  /* NULL: not counted */
+	struct peer_count *holder; /* NULL: it has not come about, or has ended */
+	size_t held_bytes;	   /* of what the holder has */
+	bool up;		   /* TLS has come about, or there is none */
+	bool refused;		   /* it was told, and may close now */
 	unsigned int refs;
 	size_t n_held; /* calls that handlers hold */
 	LIST_ENTRY(server_conn) all;
@@ -115,6 +120,18 @@ void server_conn_disarm(struct server_conn *conn);
 
 void server_conn_ref(struct server_conn *conn);
 void server_conn_unref(struct server_conn *conn);
+
+/** The connection has come about: count what it holds for its peer. */
+enum status server_held_begin(struct server_conn *conn, struct error *err);
+
+/** May @n bytes more be held for the peer? When not, the connection that holds most is on its way out. */
+enum status server_held_check(struct server_conn *conn, size_t n, struct error *err);
+
+/** What it holds may be another. */
+void server_held_count(struct server_conn *conn);
+
+/** It holds nothing any more. NULL holders are allowed. */
+void server_held_end(struct server_conn *conn);
 
 enum call_state {
 	CALL_HEAD,	/* its headers have not been looked at */

@@ -422,6 +422,11 @@ bool transport_is_full(const struct transport *tr)
 	return byteq_len(&tr->out) >= OUT_FULL;
 }
 
+size_t transport_queued(const struct transport *tr)
+{
+	return byteq_len(&tr->out);
+}
+
 bool transport_is_drained(const struct transport *tr)
 {
 	return byteq_len(&tr->out) == 0;

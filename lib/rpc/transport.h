@@ -51,6 +51,9 @@ void transport_fail(struct transport *tr, const struct error *why);
 bool transport_put(struct transport *tr, const void *bytes, size_t n);
 bool transport_is_full(const struct transport *tr);
 
+/** Bytes that were put and that the socket has not taken. */
+size_t transport_queued(const struct transport *tr);
+
 /** Has the socket taken all that was put? */
 bool transport_is_drained(const struct transport *tr);
 
