@@ -1,5 +1,6 @@
 /* A new mount of a file system of the kernel's: fsopen(2), options, fsmount(2). */
 #include "source.h"
+#include "trees.h"
 
 int filesystem_set(int fs_fd, const char *key, const char *value)
 {
@@ -28,6 +29,12 @@ static int set_options(const struct staging *s, int fs_fd)
 	return r == 0 && s->class->set_options ? s->class->set_options(s, fs_fd) : r;
 }
 
+/* xfs takes other devices by its options alone, and read-only ext4 is mounted with noload. */
+static bool opens_journal(const struct staging *s)
+{
+	return s->profile->kind == FS_EXT4 && !s->req->read_only;
+}
+
 unsigned int stage_attributes(const struct staging *s)
 {
 	unsigned int attributes = STAGE_FLOOR;
@@ -40,7 +47,10 @@ unsigned int stage_attributes(const struct staging *s)
 	return attributes;
 }
 
-struct outcome filesystem_make(const struct staging *s, int *ret_fd)
+/* The device of a journal, as a number that no device has. ext4 opens the one that its superblock names. */
+#define NO_JOURNAL_DEVICE "4294967295"
+
+static struct outcome make(const struct staging *s, const char *journal_device, int *ret_fd)
 {
 	cleanup_close int fs_fd = sys_fsopen(fs_names[s->profile->kind], SYS_FSOPEN_CLOEXEC);
 	int r;
@@ -50,14 +60,26 @@ struct outcome filesystem_make(const struct staging *s, int *ret_fd)
 	if (fs_fd < 0)
 		return outcome_kernel(STEP_FSOPEN, fs_fd);
 	r = set_options(s, fs_fd);
+	if (r == 0 && journal_device)
+		r = filesystem_set(fs_fd, "journal_dev", journal_device);
 	if (r < 0)
 		return outcome_kernel(STEP_OPTION, r);
 	r = s->class->create ? s->class->create(s, fs_fd)
 			     : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 	if (r == -EBUSY)
 		return outcome_stop(MH_CONFLICT, STEP_CREATE, REASON_DEVICE_MOUNTED);
+	if (journal_device ? r < 0 : r == 0 && opens_journal(s) && !journal_is_inside(s->h, &s->origin))
+		return outcome_stop(MH_REFUSED, STEP_CREATE, REASON_JOURNAL);
 	if (r < 0)
 		return outcome_kernel(STEP_CREATE, r);
 	*ret_fd = sys_fsmount(fs_fd, SYS_FSMOUNT_CLOEXEC, stage_attributes(s));
 	return *ret_fd < 0 ? outcome_kernel(STEP_FSMOUNT, *ret_fd) : OUTCOME_OK;
+}
+
+/* Without a journal on its own device it may have none at all: with NO_JOURNAL_DEVICE every other fails. */
+struct outcome filesystem_make(const struct staging *s, int *ret_fd)
+{
+	struct outcome outcome = make(s, NULL, ret_fd);
+
+	return outcome.reason == REASON_JOURNAL ? make(s, NO_JOURNAL_DEVICE, ret_fd) : outcome;
 }

@@ -46,6 +46,7 @@ struct helper {
 	int dev_fd;	    /* /dev there */
 	int sysfs_fd;	    /* /sys/fs there */
 	int sysfs_block_fd; /* /sys/dev/block there */
+	int procfs_fd;	    /* /proc/fs there */
 	int state_fd;	    /* of state and locks */
 	int audit_fd;	    /* or negative */
 	int journal_fd;	    /* the same */

@@ -192,6 +192,7 @@ void setup_trees(struct helper *h)
 	h->dev_fd = open_system(h, "/dev", "devtmpfs", "tmpfs");
 	h->sysfs_fd = open_system(h, "/sys/fs", "sysfs", "sysfs");
 	h->sysfs_block_fd = open_system(h, "/sys/dev/block", "sysfs", "sysfs");
+	h->procfs_fd = open_system(h, "/proc/fs", "proc", "proc");
 }
 
 void setup_types(struct helper *h)

@@ -116,24 +116,36 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, int flag
 	return r;
 }
 
-bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor)
+/* Is there FOLDER/NAME@suffix below @dir_fd, NAME being the kernel's for this block device? */
+static bool has_entry(const struct helper *h, int dir_fd, const char *folder, uint32_t dev_major,
+		      uint32_t dev_minor, const char *suffix)
 {
-	int kind = names_find(fs_names, FS_N, type);
 	const char *device;
 	char number[24];
 	char link[256];
-	char path[sizeof(link) + 16];
+	char path[sizeof(link) + 24];
 	struct statx st;
 	int n;
 
-	if (kind < 0 || !fs_types[kind].has_sysfs)
-		return false;
 	(void)str_format(number, sizeof(number), "%u:%u", dev_major, dev_minor);
 	n = sys_readlinkat(h->sysfs_block_fd, number, link, sizeof(link) - 1);
 	link[n < 0 ? 0 : n] = '\0';
 	device = strrchr(link, '/');
-	(void)str_format(path, sizeof(path), "%s%s", type, device ? device : "");
-	return device && sys_statx(h->sysfs_fd, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
+	(void)str_format(path, sizeof(path), "%s%s%s", folder, device ? device : "", suffix);
+	return device && sys_statx(dir_fd, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &st) == 0;
+}
+
+bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor)
+{
+	int kind = names_find(fs_names, FS_N, type);
+
+	return kind >= 0 && fs_types[kind].has_sysfs &&
+	       has_entry(h, h->sysfs_fd, type, dev_major, dev_minor, "");
+}
+
+bool journal_is_inside(const struct helper *h, const struct place *device)
+{
+	return has_entry(h, h->procfs_fd, "jbd2", device->dev_major, device->dev_minor, "-8");
 }
 
 const char *csi_target_name(bool read_only)

@@ -65,6 +65,11 @@ int place_unmount(const struct helper *h, int dir_fd, const char *name, int flag
  * it? No, for types that it does not show. Nothing is asked of a server or a daemon. */
 bool superblock_is_alive(const struct helper *h, const char *type, uint32_t dev_major, uint32_t dev_minor);
 
+/** Has the ext4 that the kernel has just opened on @device its journal there, in the inode for it? With the
+ * kernel's word /proc/fs/jbd2/DEVICE-INODE: what the device says when it is asked again may be something
+ * else. One on another device is shown by that one's name. */
+bool journal_is_inside(const struct helper *h, const struct place *device);
+
 enum tree_kind {
 	TREE_NONE,
 	TREE_STAGED,

@@ -155,6 +155,9 @@
 	X(REASON_DEVICE_MOUNTED, "device-mounted",                                                           \
 	  "the device is mounted already, in this namespace or another: find it with findmnt and lsns, and " \
 	  "unmount it there")                                                                                \
+	X(REASON_JOURNAL, "journal-elsewhere",                                                               \
+	  "the ext4 on the device has its journal on another device, which nobody has allowed, or in a "     \
+	  "file: unmounted, tune2fs -O ^has_journal and then tune2fs -j give it one inside")                 \
 	X(REASON_HOST_PATH, "host-path",                                                                     \
 	  "the path of the hostvol at line N of the policy has a link or somebody else's directory on its "  \
 	  "way, has not its owner_uid, or is mounted read-only: look with namei -l")                         \
@@ -255,7 +258,7 @@
 	X(START_TREE_FS, 77, "tree-fs", "a tree must be on ext4, xfs, btrfs or tmpfs")                       \
 	X(START_TREE_PRIVATE, 77, "tree-private",                                                            \
 	  "the mount that holds a tree must be shared: mount --make-shared it")                              \
-	X(START_DEV, 77, "dev", "/dev must be a devtmpfs of root, /sys must be sysfs")                       \
+	X(START_DEV, 77, "dev", "/dev must be a devtmpfs of root, /sys sysfs and /proc proc")                \
 	X(START_POLICY, 78, "policy",                                                                        \
 	  "the policy must be a regular file of root that nobody else can write, below directories of "      \
 	  "root; "                                                                                           \

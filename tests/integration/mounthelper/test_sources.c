@@ -26,6 +26,7 @@ enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, FUSE_MINOR = 229
 static const char policy[] =
 	"\tprofile ext4 { class = block; fstype = ext4; trust = trusted; exec = yes; by_id = source-\n"
 	"\t\toptions = discard,data-journal,noatime }\n"
+	"\tprofile plain { class = block; fstype = ext4; trust = trusted; by_id = source- }\n"
 	"\tprofile xfs { class = block; fstype = xfs; trust = trusted; by_id = source-; options = nouuid }\n"
 	"\tprofile erofs { class = block; fstype = erofs; trust = untrusted; ro = yes; by_id = source- }\n"
 	"\tprofile squashfs { class = block; fstype = squashfs; trust = untrusted; ro = yes\n"
@@ -62,36 +63,45 @@ static void eject(void)
 	(void)unlink("/dev/disk/by-id/source-1");
 }
 
-/* Make @image the only medium. */
-static void insert(const char *image)
+/* Put a free loop device on @image, which goes with its last user. */
+static int attach_loop(const char *image, bool read_only, unsigned int *ret_minor)
 {
 	struct loop_config config = {.info = {.lo_flags = LO_FLAGS_AUTOCLEAR}};
 	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	int fd = open(image, O_RDWR | O_CLOEXEC);
+	int loop = -1;
 	char node[32];
-	char link[32];
 
-	eject();
 	MUST(control);
 	MUST(fd);
 	config.fd = (uint32_t)fd;
-	config.info.lo_flags |= is_write_protected ? LO_FLAGS_READ_ONLY : 0;
-	for (int i = 0; i < ATTEMPTS && loop_fd < 0; i++) {
+	config.info.lo_flags |= read_only ? LO_FLAGS_READ_ONLY : 0;
+	for (int i = 0; i < ATTEMPTS && loop < 0; i++) {
 		int n = ioctl(control, LOOP_CTL_GET_FREE);
 
 		MUST(n);
-		loop_minor = (unsigned int)n;
+		*ret_minor = (unsigned int)n;
 		(void)str_format(node, sizeof(node), "/dev/loop%d", n);
-		(void)mknod(node, S_IFBLK | 0660, makedev(LOOP_MAJOR, loop_minor));
-		loop_fd = open(node, O_RDWR | O_CLOEXEC);
-		if (ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0)
+		(void)mknod(node, S_IFBLK | 0660, makedev(LOOP_MAJOR, *ret_minor));
+		loop = open(node, O_RDWR | O_CLOEXEC);
+		if (ioctl(loop, LOOP_CONFIGURE, &config) == 0)
 			break;
-		(void)close(loop_fd); /* somebody else on this machine was faster */
-		loop_fd = -1;
+		(void)close(loop); /* somebody else on this machine was faster */
+		loop = -1;
 	}
-	must(loop_fd >= 0, "take a loop device");
+	must(loop >= 0, "take a loop device");
 	(void)close(control);
 	(void)close(fd);
+	return loop;
+}
+
+/* Make @image the only medium. */
+static void insert(const char *image)
+{
+	char link[32];
+
+	eject();
+	loop_fd = attach_loop(image, is_write_protected, &loop_minor);
 	(void)str_format(link, sizeof(link), "../../loop%u", loop_minor);
 	MUST(symlink(link, "/dev/disk/by-id/source-1"));
 }
@@ -240,6 +250,72 @@ static void ext4_is_staged_with_its_options_whatever_its_superblock_says(void **
 	assert_int_equal(access(PUBLISHED "/kept", F_OK), 0);
 	assert_int_equal(task_writes(PUBLISHED "/more"), EROFS);
 	take_away(&agent);
+}
+
+static void an_ext4_with_its_journal_on_another_device_is_refused(void **state)
+{
+	static const char image[] = IMAGES "/ext4";
+	static const char journal[] = IMAGES "/journal";
+	unsigned int journal_minor;
+	char device[64];
+	int fd;
+
+	(void)state;
+	make_empty(image, 16 << 20);
+	make_empty(journal, 16 << 20);
+	RUN("/sbin/mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096", journal);
+	fd = attach_loop(journal, false, &journal_minor);
+	(void)str_format(device, sizeof(device), "device=/dev/loop%u", journal_minor);
+	RUN("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-J", device, image);
+	insert(image);
+	expect_stage(&agent, stage_of("plain", medium(), false), MH_REFUSED);
+	assert_last_record("step=create reason=journal-elsewhere");
+	assert_int_equal(count_mounts(), 0);
+	/* which root may still do: it is what is refused here, not a broken medium */
+	mount_by_hand("ext4", "");
+	MUST(umount(BY_HAND));
+	expect_stage(&agent, stage_of("plain", medium(), true), MH_OK);
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+	(void)close(fd);
+}
+
+static void an_ext4_without_a_journal_is_staged(void **state)
+{
+	static const char image[] = IMAGES "/ext4";
+
+	(void)state;
+	make_empty(image, 16 << 20);
+	RUN("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", image);
+	insert(image);
+	expect_stage(&agent, stage_of("plain", medium(), false), MH_OK);
+	assert_inert("rw");
+	expect_unstage(&agent, unstage("vol-1"), MH_OK);
+}
+
+static void an_xfs_with_its_log_or_its_files_on_another_device_is_not_mounted(void **state)
+{
+	static const char image[] = IMAGES "/xfs";
+	static const char other[] = IMAGES "/xfs.other";
+	static const char *const options[] = {"-l", "-r"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		char device[64];
+		unsigned int minor;
+		int fd;
+
+		make_empty(image, 320 << 20);
+		make_empty(other, 320 << 20);
+		fd = attach_loop(other, false, &minor);
+		(void)str_format(device, sizeof(device), "%sdev=/dev/loop%u", i == 0 ? "log" : "rt", minor);
+		RUN("/sbin/mkfs.xfs", "-q", "-f", options[i], device, image);
+		insert(image);
+		expect_stage(&agent, stage_of("xfs", medium(), false), MH_KERNEL);
+		assert_last_record("step=create");
+		expect_stage(&agent, stage_of("xfs", medium(), true), MH_KERNEL);
+		assert_int_equal(count_mounts(), 0);
+		(void)close(fd);
+	}
 }
 
 static const char before[] = IMAGES "/before";
@@ -656,6 +732,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(ext4_is_staged_with_its_options_whatever_its_superblock_says),
+		TEST(an_ext4_with_its_journal_on_another_device_is_refused),
+		TEST(an_ext4_without_a_journal_is_staged),
+		TEST(an_xfs_with_its_log_or_its_files_on_another_device_is_not_mounted),
 		TEST(a_read_only_stage_does_not_replay_the_journal_of_ext4),
 		TEST(a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4),
 		TEST(a_read_only_stage_does_not_touch_the_log_of_xfs),

@@ -278,6 +278,25 @@ static int statx_sysfs(const char *name, int flags, struct statx *ret)
 	return k.superblock_elsewhere ? 0 : -ENOENT;
 }
 
+/* /proc/fs/jbd2/DEVICE-8 is a journal in its inode, as long as the superblock. */
+static int statx_procfs(const char *name, int flags, struct statx *ret)
+{
+	char here[128];
+
+	assert_int_equal(flags, AT_SYMLINK_NOFOLLOW);
+	*ret = (struct statx){.stx_mode = S_IFDIR};
+	for (int i = 0; i < SYSTEMS; i++) {
+		const struct system *fs = &k.systems[i];
+
+		if (!fs->used || fs->ro || !str_eq(fs->type, "ext4") || k.journal != FAKE_JOURNAL_INSIDE)
+			continue;
+		(void)str_format(here, sizeof(here), "jbd2/%s-8", fs->source + strlen("/dev/"));
+		if (str_eq(here, name))
+			return 0;
+	}
+	return -ENOENT;
+}
+
 int model_statx(int fd, const char *name, int flags, unsigned int mask, struct statx *ret)
 {
 	struct position at;
@@ -289,6 +308,8 @@ int model_statx(int fd, const char *name, int flags, unsigned int mask, struct s
 		return statx_log(mask, ret);
 	if (fd == FAKE_SYSFS_FD)
 		return statx_sysfs(name, flags, ret);
+	if (fd == FAKE_PROCFS_FD)
+		return statx_procfs(name, flags, ret);
 	at = position_of(fd);
 	if (name[0] != '\0') {
 		assert_is_component(name);
@@ -445,6 +466,9 @@ static int create(struct descriptor *context, bool exclusive)
 		assert_non_null(strstr(k.options, "errors=remount-ro;"));
 	if (exclusive && k.superblock_elsewhere)
 		return -EBUSY;
+	/* "filesystem has both journal inode and journal device", "failed to open journal device" */
+	if (strstr(k.options, "journal_dev=") && k.journal != FAKE_JOURNAL_NONE)
+		return -EINVAL;
 	context->fs = -1;
 	for (int i = 0; i < SYSTEMS && block; i++)
 		if (k.systems[i].used && k.systems[i].dev_major == k.rdev_major &&

@@ -16,6 +16,7 @@ enum {
 	FAKE_DEV_FD,
 	FAKE_SYSFS_FD,
 	FAKE_SYSFS_BLOCK_FD,
+	FAKE_PROCFS_FD,
 	FAKE_MOUNTINFO_FD,
 	FAKE_STATE_FD,
 	FAKE_LOG_FD,
@@ -95,6 +96,9 @@ void fake_lock_held_elsewhere(bool held); /* F_OFD_SETLK fails */
 void fake_log_full(bool full);
 void fake_log_deleted(bool deleted);
 void fake_mount_device_elsewhere(void);
+/* Of the ext4 on the device. */
+enum fake_journal { FAKE_JOURNAL_INSIDE, FAKE_JOURNAL_NONE, FAKE_JOURNAL_ELSEWHERE };
+void fake_journal_is(enum fake_journal journal);
 void fake_superblock_elsewhere(bool alive); /* in a namespace that our table does not show */
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode); /* "/srv/stage/x" */
 void fake_mount_other(const char *path);	 /* another file system on top of the directory */

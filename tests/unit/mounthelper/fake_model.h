@@ -88,6 +88,7 @@ struct model {
 	bool log_deleted;
 	bool log_short;
 	bool superblock_elsewhere;
+	enum fake_journal journal;
 	bool private_has_no_effect;
 	uint64_t lost_attributes;
 	unsigned int timer_s;

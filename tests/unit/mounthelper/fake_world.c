@@ -116,6 +116,7 @@ void fake_kernel_open(struct helper *h)
 	h->dev_fd = FAKE_DEV_FD;
 	h->sysfs_fd = FAKE_SYSFS_FD;
 	h->sysfs_block_fd = FAKE_SYSFS_BLOCK_FD;
+	h->procfs_fd = FAKE_PROCFS_FD;
 	h->state_fd = FAKE_STATE_FD;
 	h->audit_fd = FAKE_AUDIT_FD;
 	h->journal_fd = FAKE_JOURNAL_FD;
@@ -263,6 +264,11 @@ void fake_log_full(bool full)
 void fake_superblock_elsewhere(bool alive)
 {
 	k.superblock_elsewhere = alive;
+}
+
+void fake_journal_is(enum fake_journal journal)
+{
+	k.journal = journal;
 }
 
 void fake_make_directory(const char *path, uint32_t uid, uint16_t mode)

@@ -146,6 +146,30 @@ static void an_older_kernel_creates_without_the_exclusive_command(void **state)
 	assert_false(fake_is_mount(STAGED));
 }
 
+static void an_ext4_whose_journal_is_elsewhere_is_refused(void **state)
+{
+	struct mh_stage reading = fixture_stage();
+
+	(void)state;
+	fake_journal_is(FAKE_JOURNAL_ELSEWHERE);
+	ASSERT_REPLY(stage(fixture_stage()), MH_REFUSED);
+	ASSERT_SAID("step=create reason=journal-elsewhere");
+	assert_false(fake_is_mount(STAGED));
+	assert_int_equal(helper.state->header.staged, 0);
+	fake_journal_is(FAKE_JOURNAL_INSIDE);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	new_world("");
+	fake_journal_is(FAKE_JOURNAL_NONE);
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	assert_non_null(strstr(fake_options(), "journal_dev=4294967295;"));
+	new_world("");
+	fake_journal_is(FAKE_JOURNAL_ELSEWHERE); /* noload: the kernel opens none */
+	reading.read_only = 1;
+	fixture_grant_stage(&reading);
+	ASSERT_REPLY(stage(reading), MH_OK);
+	assert_null(strstr(fake_options(), "journal_dev="));
+}
+
 static void what_stands_in_the_way_is_a_conflict_and_stays(void **state)
 {
 	(void)state;
@@ -1031,6 +1055,7 @@ int main(void)
 		TEST(an_untrusted_image_stays_without_symlinks),
 		TEST(a_medium_in_use_elsewhere_is_a_conflict),
 		TEST(an_older_kernel_creates_without_the_exclusive_command),
+		TEST(an_ext4_whose_journal_is_elsewhere_is_refused),
 		TEST(what_stands_in_the_way_is_a_conflict_and_stays),
 		TEST(a_mount_that_appears_meanwhile_is_not_stacked_upon),
 		TEST(what_the_kernel_shows_afterwards_must_be_what_was_asked_for),

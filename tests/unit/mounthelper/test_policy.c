@@ -243,6 +243,13 @@ static const struct refusal {
 	{BLOCK("profile a { class = block; fstype = ext4; trust = both\n}\n"),
 	 "trust = both: must be trusted or"},
 	{BLOCK(DISK("options = suid")), "p:11: options = suid: must be of"},
+	/* nothing that names another device */
+	{BLOCK(DISK("options = journal_dev")), "options = journal_dev: must be of"},
+	{BLOCK(DISK("options = journal_dev=2049")), "must be of"},
+	{BLOCK(DISK("options = journal_path=/dev/sda1")), "must be of"},
+	{BLOCK(DISK("options = logdev=/dev/sda1")), "must be of"},
+	{BLOCK(DISK("options = rtdev=/dev/sda1")), "must be of"},
+	{BLOCK(DISK("options = device=/dev/sda1")), "must be of"},
 	{BLOCK(DISK("options = discard,discard")), "options = discard,discard: must be of noatime"},
 	{BLOCK(DISK("options = discard,")), "options = discard,: must be of"},
 	{BLOCK(DISK("options = nouuid")), "profile d: options has one that this fstype does not know"},
