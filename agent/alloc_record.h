@@ -39,7 +39,8 @@ struct volume_record {
 	enum claim_mode mode;
 	struct volume_target target; /* complete from VOLUME_CLAIMED on */
 	/* Of this run of the agent only: */
-	bool is_granted_now; /* the ticket is as fresh as the server makes them */
+	bool is_granted_now; /* the server has said that the claim is held; what only a journal says is asked
+				again */
 	bool is_renewed;     /* a second ticket was asked for after the helper had refused an expired one */
 };
 

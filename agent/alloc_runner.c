@@ -215,7 +215,7 @@ void runner_advance(struct alloc_runner *runner)
 		return;
 	if (runner->record->phase == ALLOC_STOPPING || runner->record->phase == ALLOC_STOPPED)
 		forget_work(runner);
-	next = alloc_next(runner->record, clock_realtime_ms());
+	next = alloc_next(runner->record);
 	switch (next.action) {
 	case ALLOC_DO_CLAIM:
 		runner_begin_claim(runner, next.volume);

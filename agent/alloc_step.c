@@ -280,22 +280,24 @@ bool volume_record_ticket_expired(const struct volume_record *volume, int64_t no
 	return volume->target.has_ticket && (int64_t)volume->target.ticket.not_after_ms <= now_ms;
 }
 
-/* Is all there that a mount needs, or is the claim to be asked for again? */
-static bool can_mount(const struct volume_record *volume, int64_t now_ms)
+/* Is all there that a mount needs, or is the claim to be asked for again? A journal may have been put back,
+ * or the clock: whether its claim is held still the server knows, and a ticket in it does not, however long
+ * it is valid. */
+static bool can_mount(const struct volume_record *volume)
 {
 	if (volume->target.type == VOLUME_CSI && !volume->target.details)
 		return false;
-	return volume->is_granted_now || !volume_record_ticket_expired(volume, now_ms + TICKET_MARGIN_MS);
+	return volume->is_granted_now;
 }
 
-static struct alloc_next next_start(const struct alloc_record *record, int64_t now_ms)
+static struct alloc_next next_start(const struct alloc_record *record)
 {
 	for (uint32_t i = 0; i < record->alloc.n_volumes; i++) {
 		const struct volume_record *volume = &record->volumes[i];
 
 		if (volume->state == VOLUME_PUBLISHED)
 			continue;
-		if (volume->state == VOLUME_CLAIMED && can_mount(volume, now_ms))
+		if (volume->state == VOLUME_CLAIMED && can_mount(volume))
 			return (struct alloc_next){ALLOC_DO_MOUNT, i};
 		return (struct alloc_next){ALLOC_DO_CLAIM, i};
 	}
@@ -315,13 +317,13 @@ static struct alloc_next next_stop(const struct alloc_record *record)
 	return (struct alloc_next){.action = ALLOC_DO_FINISH};
 }
 
-struct alloc_next alloc_next(const struct alloc_record *record, int64_t now_ms)
+struct alloc_next alloc_next(const struct alloc_record *record)
 {
 	switch (record->phase) {
 	case ALLOC_NEW:
 	case ALLOC_CLAIMING:
 	case ALLOC_MOUNTING:
-		return next_start(record, now_ms);
+		return next_start(record);
 	case ALLOC_STOPPING:
 		return next_stop(record);
 	case ALLOC_RUNNING:

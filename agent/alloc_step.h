@@ -64,15 +64,13 @@ enum alloc_action {
 	ALLOC_ACTION_N,
 };
 
-enum { TICKET_MARGIN_MS = 5000 }; /* a ticket with less time left is renewed before it is used */
-
 struct alloc_next {
 	enum alloc_action action;
 	uint32_t volume;
 };
 
 /** What is to be done now, given that nothing is under way. */
-struct alloc_next alloc_next(const struct alloc_record *record, int64_t now_ms);
+struct alloc_next alloc_next(const struct alloc_record *record);
 
 /** Will the helper take the ticket at @now_ms, as far as its time goes? */
 bool volume_record_ticket_expired(const struct volume_record *volume, int64_t now_ms);

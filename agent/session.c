@@ -191,6 +191,7 @@ static enum status take_welcome(struct session *session, const session_down *dow
 	take_clock(session, welcome->clock_ms);
 	session->state = SESSION_UP;
 	session->info.is_up = true;
+	session->info.is_reverted = false; /* a request for a report follows at once if it is */
 	session->info.since_ms = clock_realtime_ms();
 	session->info.attempts = 0;
 	if (welcome->mark)
@@ -260,7 +261,7 @@ static enum status take_call(struct session *session, const session_down *down, 
 
 static enum status take_report(struct session *session, const session_down *down, struct error *err)
 {
-	session->info.is_reverted |= down->report->reverted;
+	session->info.is_reverted = down->report->reverted;
 	session->handlers->on_report_wanted(down->report->epoch, down->report->reverted, session->userdata);
 	return STATUS_OK;
 }

@@ -56,8 +56,9 @@ struct session_options {
 
 struct session_info {
 	bool is_up;
-	int64_t since_ms;	 /* of the current session; 0: none */
-	bool is_reverted;	 /* the server has seen that this node went back in time in this boot */
+	int64_t since_ms; /* of the current session; 0: none */
+	bool is_reverted; /* the server has seen in this session that this node went back in time in this boot
+			   */
 	uint32_t attempts;	 /* since the last success */
 	int64_t clock_skew_ms;	 /* by which this clock is ahead of the server's, at least; below 0: behind */
 	struct error last_error; /* status OK: none yet */

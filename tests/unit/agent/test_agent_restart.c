@@ -257,7 +257,12 @@ static bool says_that_it_went_back(struct world *w)
 	return is_said;
 }
 
-static void a_node_that_is_told_that_it_was_reverted_says_so_in_its_status(void **state)
+static bool says_it_no_more(struct world *w)
+{
+	return !says_that_it_went_back(w);
+}
+
+static void a_node_that_was_reverted_says_so_in_its_status_until_the_session_after_its_report(void **state)
 {
 	struct world *w = *state;
 
@@ -269,6 +274,9 @@ static void a_node_that_is_told_that_it_was_reverted_says_so_in_its_status(void 
 	model_server_want_report(&w->server, 0);
 	WORLD_UNTIL(w, has_reported);
 	assert_true(says_that_it_went_back(w));
+	/* it has reported, and the server does not find it in its next hello */
+	model_server_hang_up(&w->server);
+	WORLD_UNTIL(w, says_it_no_more);
 	stop_a(w);
 }
 
@@ -302,6 +310,40 @@ static void what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers
 	model_server_release(&w->server, claim);
 	WORLD_UNTIL(w, all_is_released);
 	assert_int_equal(claim->errors, 0);
+	expect_nothing_mounted(w);
+}
+
+static bool claim_was_asked_for(struct world *w)
+{
+	return w->server.claim_calls > 0;
+}
+
+/* Its ticket is valid still, and its claim may be another node's by now. */
+static void what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed(void **state)
+{
+	struct world *w = *state;
+	struct snapshot snapshot;
+	unsigned int published;
+
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	world_kill_agent(w);
+	take_snapshot(w, &snapshot);
+	world_start_agent(w);
+	stop_a(w);
+	world_kill_agent(w);
+	memset(snapshot.mounts, 0, sizeof(snapshot.mounts));
+	go_back(w, &snapshot);
+	published = done(w, MH_OP_PUBLISH);
+	w->server.n_allocs = 0;
+	w->server.claim_calls = 0;
+	w->server.fail_claims = 1;
+	w->server.fail_status = STATUS_FAILED_PRECONDITION;
+	world_start_agent(w);
+	WORLD_UNTIL(w, claim_was_asked_for);
+	WORLD_UNTIL(w, has_whole_picture);
+	world_idle(w, 300);
+	assert_int_equal(done(w, MH_OP_PUBLISH), published);
 	expect_nothing_mounted(w);
 }
 
@@ -711,8 +753,9 @@ int main(void)
 		TEST(a_claim_is_released_whatever_the_version_of_its_ticket),
 		TEST(the_claim_of_an_allocation_at_work_is_not_released),
 		TEST(what_a_reverted_node_has_mounted_is_told_and_given_up_at_the_servers_order),
+		TEST(what_a_journal_that_was_put_back_has_mounted_is_not_mounted_before_it_is_claimed),
 		TEST(what_is_released_is_not_told_as_mounted),
-		TEST(a_node_that_is_told_that_it_was_reverted_says_so_in_its_status),
+		TEST(a_node_that_was_reverted_says_so_in_its_status_until_the_session_after_its_report),
 		TEST(a_server_that_is_away_changes_nothing),
 		TEST(a_server_of_another_cluster_is_left_alone),
 		TEST(a_mount_that_somebody_took_away_is_made_again_under_its_claim),

@@ -20,17 +20,16 @@ void __wrap_message_free_secret(ProtobufCMessage *message)
 	__real_message_free_secret(message);
 }
 
-enum { FAR_FUTURE_MS = 2000000, TICKET_END_MS = 1000000 };
+enum { TICKET_END_MS = 1000000 };
 
 static bool is_of_volume(enum alloc_action action)
 {
 	return action == ALLOC_DO_CLAIM || action == ALLOC_DO_MOUNT || action == ALLOC_DO_UNMOUNT;
 }
 
-static void expect_next(const struct alloc_record *record, int64_t now_ms, enum alloc_action action,
-			uint32_t volume)
+static void expect_next(const struct alloc_record *record, enum alloc_action action, uint32_t volume)
 {
-	struct alloc_next next = alloc_next(record, now_ms);
+	struct alloc_next next = alloc_next(record);
 
 	assert_int_equal(next.action, action);
 	if (is_of_volume(action))
@@ -43,7 +42,7 @@ static void play(struct alloc_record *record, char *trace, size_t size)
 	trace[0] = '\0';
 	for (int turn = 0; turn < 100; turn++) {
 		static const char letters[ALLOC_ACTION_N + 1] = ".CMTRSUF";
-		struct alloc_next next = alloc_next(record, 0);
+		struct alloc_next next = alloc_next(record);
 		struct claim_grant grant;
 		struct volume_mounted mounted;
 		struct alloc_event event = {.volume = next.volume, .grant = &grant, .mounted = &mounted};
@@ -192,11 +191,11 @@ static void whatever_may_run_is_stopped_first(void **state)
 			char trace[64];
 
 			records_drive(record, ALLOC_MOUNTING, 1, 1);
-			expect_next(record, 0, ALLOC_DO_START_TASK, 0);
+			expect_next(record, ALLOC_DO_START_TASK, 0);
 			if (task >= TASK_RECORD_STARTING)
 				assert_true(task_step_is(record, ALLOC_EVENT_TASK_START, "", NULL));
 			if (task < TASK_RECORD_RUNNING)
-				expect_next(record, 0, ALLOC_DO_START_TASK, 0); /* over a restart, too */
+				expect_next(record, ALLOC_DO_START_TASK, 0); /* over a restart, too */
 			else
 				assert_true(task_step_is(record, ALLOC_EVENT_TASK_RUNS, "x", NULL));
 			assert_true(
@@ -538,7 +537,7 @@ static void a_grant_of_a_csi_volume_says_whom_to_call(void **state)
 	assert_false(volume_target_is_device(target));
 	/* once more, as after a new ticket */
 	grant_csi(record, 0);
-	expect_next(record, 0, ALLOC_DO_MOUNT, 0);
+	expect_next(record, ALLOC_DO_MOUNT, 0);
 	alloc_record_free(record);
 	alloc_record_free(NULL);
 }
@@ -576,16 +575,16 @@ static void a_csi_volume_is_claimed_again_when_its_details_are_gone(void **state
 	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
 	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
 	assert_int_equal(after->volumes[0].state, VOLUME_CLAIMED);
-	expect_next(after, 0, ALLOC_DO_CLAIM, 0);
+	expect_next(after, ALLOC_DO_CLAIM, 0);
 	grant_csi(after, 0);
-	expect_next(after, 0, ALLOC_DO_MOUNT, 0);
+	expect_next(after, ALLOC_DO_MOUNT, 0);
 	/* to be undone it needs none */
 	free(bytes);
 	alloc_record_free(after);
 	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
 	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
 	assert_true(alloc_step(after, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
-	expect_next(after, 0, ALLOC_DO_UNMOUNT, 0);
+	expect_next(after, ALLOC_DO_UNMOUNT, 0);
 	free(bytes);
 	alloc_record_free(after);
 	alloc_record_free(record);
@@ -624,20 +623,19 @@ static void a_read_only_request_of_a_writer_is_published_read_only_and_staged_wr
 	free(record);
 }
 
-static void a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used(void **state)
+static void what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for_again(void **state)
 {
 	struct alloc_record *record = records_make(1);
 	struct volume_record *volume = &record->volumes[0];
 
 	records_drive(record, ALLOC_MOUNTING, 0, 1);
-	expect_next(record, FAR_FUTURE_MS, ALLOC_DO_MOUNT, 0);
-	volume->is_granted_now = false;
-	expect_next(record, TICKET_END_MS - TICKET_MARGIN_MS - 1, ALLOC_DO_MOUNT, 0);
-	expect_next(record, TICKET_END_MS - TICKET_MARGIN_MS, ALLOC_DO_CLAIM, 0);
+	expect_next(record, ALLOC_DO_MOUNT, 0);
 	assert_false(volume_record_ticket_expired(volume, TICKET_END_MS - 1));
 	assert_true(volume_record_ticket_expired(volume, TICKET_END_MS));
+	volume->is_granted_now = false;
+	expect_next(record, ALLOC_DO_CLAIM, 0);
 	volume->target.has_ticket = false;
-	expect_next(record, FAR_FUTURE_MS, ALLOC_DO_MOUNT, 0);
+	expect_next(record, ALLOC_DO_CLAIM, 0);
 	free(record);
 }
 
@@ -652,8 +650,6 @@ static void a_journalled_ticket_of_another_version_has_run_out(void **state)
 	size_t n;
 
 	records_drive(record, ALLOC_MOUNTING, 0, 1);
-	record->volumes[0].is_granted_now = false;
-	expect_next(record, 0, ALLOC_DO_MOUNT, 0);
 	assert_int_equal(alloc_record_pack(record, &bytes, &n, NULL), STATUS_OK);
 	pb = holdfast__v1__journal_alloc__unpack(NULL, n, bytes);
 	assert_int_equal(pb->volumes[0]->ticket.len, sizeof(struct ticket));
@@ -665,9 +661,9 @@ static void a_journalled_ticket_of_another_version_has_run_out(void **state)
 	bytes = malloc(n);
 	(void)holdfast__v1__journal_alloc__pack(pb, bytes);
 	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
-	expect_next(after, 0, ALLOC_DO_CLAIM, 0);
+	expect_next(after, ALLOC_DO_CLAIM, 0);
 	assert_true(alloc_step(after, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
-	expect_next(after, 0, ALLOC_DO_UNMOUNT, 0);
+	expect_next(after, ALLOC_DO_UNMOUNT, 0);
 	pb->volumes[0]->ticket = (ProtobufCBinaryData){.len = 0};
 	holdfast__v1__journal_alloc__free_unpacked(pb, NULL);
 	free(bytes);
@@ -696,7 +692,7 @@ static void after_a_reboot_nothing_is_left_and_nothing_is_done(void **state)
 		if (cases[i].end == CLIENT_LOST)
 			assert_string_equal(alloc_description(&record->alloc), "node was rebooted");
 		assert_int_equal(record->alloc.n_published, 0);
-		expect_next(record, 0, ALLOC_DO_NOTHING, 0);
+		expect_next(record, ALLOC_DO_NOTHING, 0);
 		for (uint32_t v = 0; v < 2; v++)
 			assert_false(volume_record_is_live(&record->volumes[v]));
 		free(record);
@@ -743,7 +739,7 @@ int main(void)
 		cmocka_unit_test(a_csi_volume_is_claimed_again_when_its_details_are_gone),
 		cmocka_unit_test(a_readers_stage_is_as_writable_as_its_ticket_says),
 		cmocka_unit_test(a_read_only_request_of_a_writer_is_published_read_only_and_staged_writable),
-		cmocka_unit_test(a_ticket_that_runs_out_is_renewed_but_a_fresh_one_is_used),
+		cmocka_unit_test(what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for_again),
 		cmocka_unit_test(a_journalled_ticket_of_another_version_has_run_out),
 		cmocka_unit_test(after_a_reboot_nothing_is_left_and_nothing_is_done),
 		cmocka_unit_test(a_claim_is_asked_for_again_after_what_may_pass),
