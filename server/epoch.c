@@ -530,7 +530,7 @@ static enum status store_reported(struct session *session, const struct node_ent
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	*node = entry->node;
 	node->reported_epoch = session->report_epoch;
-	node->report_wanted = false;
+	node->report_wanted = node->reverted = false;
 	change_put_node(&change, node);
 	(void)str_format(object, sizeof(object), "node %s", node->id);
 	audit_own(session->server, &change, "Nodes.Report", object, NULL);

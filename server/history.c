@@ -213,23 +213,31 @@ static bool is_lower(const Holdfast__V1__Mark *mark, const struct node *than)
 	return mark->index < than->mark_index;
 }
 
+static void describe_reverted(struct session *session, const struct node *current,
+			      const Holdfast__V1__Mark *mark)
+{
+	if (session->doubt[0] == '\0')
+		(void)str_format(session->doubt, sizeof(session->doubt),
+				 "it has shown index %" PRIu64 " of epoch %" PRIu64
+				 " in this boot, and shows index %" PRIu64 " of epoch %" PRIu64
+				 ": it was reverted, or its journal was put back or lost",
+				 current->mark_index, current->mark_epoch, mark ? mark->index : 0,
+				 mark ? mark->epoch : 0);
+}
+
 void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *mark,
 			    const struct node *current, struct node *node)
 {
-	if (mark && (mark->store_id[0] == '\0' || !is_own(session->server, mark)))
-		return;
-	if (current->mark_index > 0 && is_lower(mark, current)) {
-		session->is_reverted = str_eq(current->boot_id, session->boot_id);
-		if (session->is_reverted && session->doubt[0] == '\0')
-			(void)str_format(session->doubt, sizeof(session->doubt),
-					 "it has shown index %" PRIu64 " of epoch %" PRIu64
-					 " in this boot, and shows index %" PRIu64 " of epoch %" PRIu64
-					 ": it was reverted, or its journal was put back or lost",
-					 current->mark_index, current->mark_epoch, mark ? mark->index : 0,
-					 mark ? mark->epoch : 0);
-		return;
-	}
-	if (!mark || !is_proven(session->server, mark))
+	bool is_of_boot = str_eq(current->boot_id, session->boot_id);
+	bool is_foreign = mark && (mark->store_id[0] == '\0' || !is_own(session->server, mark));
+	bool went_back = !is_foreign && current->mark_index > 0 && is_lower(mark, current);
+
+	/* Until it has reported: welcome shows it a higher mark, and its next hello is like any other. */
+	session->is_reverted = is_of_boot && (went_back || current->reverted);
+	node->reverted = session->is_reverted;
+	if (went_back && is_of_boot)
+		describe_reverted(session, current, mark);
+	if (went_back || is_foreign || !mark || !is_proven(session->server, mark))
 		return;
 	node->mark_epoch = mark->epoch;
 	node->mark_index = mark->index;

@@ -115,6 +115,7 @@ struct node {
 	struct drain drain;
 	uint64_t reported_epoch; /* up to which it has told what it holds */
 	bool report_wanted;	 /* it named work that the server does not know, and has not reported since */
+	bool reverted;		 /* in this boot its mark was higher before, and it has not reported since */
 	uint64_t mark_epoch, mark_index; /* highest mark of this store that it has shown; index 0: none */
 	struct past_boot past_boots[NODE_PAST_BOOTS_MAX]; /* newest first */
 	uint32_t n_past_boots;

@@ -334,6 +334,7 @@ static const struct field_map node_fields[] = {
 	MESSAGE(struct node, drain, &drain_map),
 	NUMBER(struct node, reported_epoch),
 	NUMBER(struct node, report_wanted),
+	NUMBER(struct node, reverted),
 	NUMBER(struct node, mark_epoch),
 	NUMBER(struct node, mark_index),
 	LIST(struct node, "past_boots", past_boots, n_past_boots, &past_boot_map),

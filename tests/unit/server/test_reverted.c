@@ -278,6 +278,44 @@ static void a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
+/* By then its mark is as high as any: welcome has shown it. */
+static void a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *first, *later;
+
+	take_volume(f);
+	first = mark_copy(f->n1.mark);
+	come_back(f);
+	later = mark_copy(f->n1.mark);
+	f->n1.shows = later;
+	come_back(f);
+	settle(f);
+	f->n1.shows = first;
+	come_back(f);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	for (int restarted = 0; restarted < 2; restarted++) {
+		Holdfast__V1__Mark *welcomed = mark_copy(f->n1.mark);
+
+		f->n1.shows = welcomed;
+		if (restarted == 1) {
+			restart(f);
+			connect_node(&f->n1, "n1");
+		} else {
+			come_back(f);
+		}
+		UNTIL(f, f->n1.reports_wanted == 1);
+		assert_true(f->n1.report_says_reverted);
+		f->n1.shows = NULL;
+		holdfast__v1__mark__free_unpacked(welcomed, NULL);
+	}
+	report(f, &f->n1, 0, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	holdfast__v1__mark__free_unpacked(first, NULL);
+	holdfast__v1__mark__free_unpacked(later, NULL);
+}
+
 static void a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released(void **state)
 {
 	struct fixture *f = *state;
@@ -323,6 +361,7 @@ int main(void)
 		SERVED(a_claim_that_is_not_even_history_makes_its_node_report),
 		SERVED(a_claim_of_another_node_ends_the_session),
 		SERVED(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing),
+		SERVED(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing),
 		SERVED(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released),
 	};
 
