@@ -315,6 +315,38 @@ class AStop(unittest.TestCase):
         self.assertEqual("75", machine.show(PGDATA, "ExecMainStatus"))
 
 
+class AnEnabledService(unittest.TestCase):
+    """For the machine and for its volume's unit, as the examples have it."""
+
+    def tearDown(self):
+        machine.systemctl("start", "holdfast-server.service", "holdfast-agent-socket.service")
+        machine.wait_connected()
+        machine.systemctl("disable", "pgdata.service")
+        units.drop_in("pgdata", "")
+        units.tear_down("pgdata.service", PGDATA)
+        machine.wait_for("the claim to be freed", lambda: not units.claims_of("pgdata"))
+
+    def test_is_started_when_its_volume_comes_late(self):
+        """The server is away for longer than a start of the volume's unit lasts."""
+        machine.systemctl("enable", "pgdata.service")
+        units.drop_in("pgdata", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nEnvironment=HOLD_TIMEOUT=2s\nRestartSec=1s\n")
+        machine.systemctl("stop", "holdfast-server.service")
+        machine.systemctl("start", "--no-block", "pgdata.service")  # as multi-user.target does
+        machine.wait_for("three tries", lambda: int(machine.show(PGDATA, "NRestarts")) >= 3)
+        self.assertIn("Dependency failed", machine.journal("-u", "pgdata.service"))
+        self.assertFalse(machine.is_active("pgdata.service"))
+        machine.systemctl("start", "holdfast-server.service")
+        machine.wait_for("the service on its volume", lambda: machine.is_active("pgdata.service"))
+        self.assertEqual(1, len(units.live("pgdata")))
+
+    def test_comes_back_with_a_volume_whose_processes_were_all_killed(self):
+        machine.systemctl("enable", "pgdata.service")
+        units.start("pgdata.service")
+        first = units.pid("pgdata.service")
+        machine.systemctl("kill", "--signal=KILL", PGDATA)
+        machine.wait_for("another process", lambda: units.pid("pgdata.service") not in (0, first))
+
+
 class TheSandbox(unittest.TestCase):
     def tearDown(self):
         units.tear_down(PGDATA, unit("other"))
