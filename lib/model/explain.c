@@ -53,7 +53,7 @@ static const struct row {
 	enum explain_command next, then;
 } rows[SITUATION_N] = {
 	[GRANTING] = {"it is being granted and was not sent to the node yet", BIT(EVIDENCE_NEVER_SENT),
-		      ACTOR_SERVER, EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_NONE},
+		      ACTOR_SERVER, EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_NONE},
 	[ATTACHING] = {"the controller is attaching it; it was not sent to the node yet",
 		       BIT(EVIDENCE_NEVER_SENT), ACTOR_CONTROLLER, EXPLAIN_COMMAND_PLUGIN,
 		       EXPLAIN_COMMAND_STOP},
@@ -63,21 +63,21 @@ static const struct row {
 	[MOUNTING] = {"the node is mounting it and has sent no mount receipt yet", OF_NODE, ACTOR_NODE,
 		      EXPLAIN_COMMAND_AGENT, EXPLAIN_COMMAND_STOP},
 	[MOUNTING_LOST] = {"it was sent to the node, which may have mounted it", OF_LOST,
-			   ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_ATTEST},
-	[WORKING] = {"its work has not ended", OF_NODE, ACTOR_ALLOC, EXPLAIN_COMMAND_STOP,
+			   ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_NODE, EXPLAIN_COMMAND_STOP},
+	[WORKING] = {"its work has not ended", OF_NODE, ACTOR_ALLOC, EXPLAIN_COMMAND_ALLOC,
 		     EXPLAIN_COMMAND_NONE},
 	[WORKING_LOST] = {"its work has not ended, as far as is known", OF_LOST, ACTOR_NODE_OR_PERSON,
-			  EXPLAIN_COMMAND_STOP, EXPLAIN_COMMAND_ATTEST},
+			  EXPLAIN_COMMAND_NODE, EXPLAIN_COMMAND_STOP},
 	[STOPPING] = {"its work was told to stop", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
 		      EXPLAIN_COMMAND_NONE},
-	[STOPPING_LOST] = {"its work is to stop", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_ATTEST,
-			   EXPLAIN_COMMAND_NONE},
+	[STOPPING_LOST] = {"its work is to stop", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_NODE,
+			   EXPLAIN_COMMAND_ATTEST},
 	[RELEASING] = {"its work has ended", OF_NODE, ACTOR_NODE, EXPLAIN_COMMAND_AGENT,
 		       EXPLAIN_COMMAND_NONE},
-	[RELEASING_LOST] = {"its work has ended", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_ATTEST,
-			    EXPLAIN_COMMAND_NONE},
+	[RELEASING_LOST] = {"its work has ended", OF_LOST, ACTOR_NODE_OR_PERSON, EXPLAIN_COMMAND_NODE,
+			    EXPLAIN_COMMAND_ATTEST},
 	[RELEASING_PURGED] = {"its work has ended and its node was purged", OF_LOST, ACTOR_PERSON,
-			      EXPLAIN_COMMAND_ATTEST, EXPLAIN_COMMAND_NONE},
+			      EXPLAIN_COMMAND_AGAIN, EXPLAIN_COMMAND_ATTEST},
 	[DETACHING] = {"the node let go of it; the controller is to detach it", 0, ACTOR_CONTROLLER,
 		       EXPLAIN_COMMAND_PLUGIN, EXPLAIN_COMMAND_NONE},
 	[DETACHING_STUCK] = {"the node let go of it; it has to be detached, and no healthy controller of its "
@@ -216,6 +216,12 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 				 "holdfast volume detach %s %s%s%s --without-plugin REASON", claim->volume_id,
 				 claim->node_id, option, namespace);
 		break;
+	case EXPLAIN_COMMAND_ALLOC:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast alloc status %s", claim->allocation_id);
+		break;
+	case EXPLAIN_COMMAND_NODE:
+		(void)str_format(dst, EXPLAIN_COMMAND_SIZE, "holdfast node status %s", claim->node_id);
+		break;
 	case EXPLAIN_COMMAND_NONE:
 		dst[0] = '\0';
 		break;
@@ -263,10 +269,8 @@ void explain(const struct claim *claim, const struct holder *holder, int64_t now
 	};
 	if (missing & BIT(EVIDENCE_OPERATOR) && holder->can_fence && claim->attach != ATTACH_NONE)
 		missing |= BIT(EVIDENCE_STORAGE_FENCE);
-	if (missing & BIT(EVIDENCE_STORAGE_FENCE) && ret->next == EXPLAIN_COMMAND_ATTEST) {
-		ret->next = EXPLAIN_COMMAND_FENCE; /* stronger than a word */
-		ret->then = EXPLAIN_COMMAND_ATTEST;
-	}
+	if (missing & BIT(EVIDENCE_STORAGE_FENCE) && ret->then == EXPLAIN_COMMAND_ATTEST)
+		ret->then = EXPLAIN_COMMAND_FENCE; /* stronger than a word */
 	if (has_to_detach(claim) && claim->state == CLAIM_NODE_DETACHED && claim->attempts > 0 &&
 	    !holder->waits_for_other)
 		ret->then = EXPLAIN_COMMAND_ATTEST;

@@ -37,7 +37,8 @@ struct holder {
 	int64_t next_attempt_ms; /* of the step that is being retried; 0: not retried by time */
 };
 
-/* What somebody can do. */
+/* What somebody can do. The next one only looks; what ends or frees something comes then, with a condition.
+ */
 enum explain_command {
 	EXPLAIN_COMMAND_NONE,
 	EXPLAIN_COMMAND_STOP,		/* the allocation */
@@ -47,6 +48,8 @@ enum explain_command {
 	EXPLAIN_COMMAND_PLUGIN,		/* see why there is no controller */
 	EXPLAIN_COMMAND_AGAIN,		/* ask again */
 	EXPLAIN_COMMAND_WITHOUT_PLUGIN, /* let the node go on without a plugin that will never do its part */
+	EXPLAIN_COMMAND_ALLOC,		/* see whose it is and what it does */
+	EXPLAIN_COMMAND_NODE,		/* see since when the node is away */
 };
 
 struct explanation {

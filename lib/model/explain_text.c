@@ -143,20 +143,34 @@ static void say_bound(struct strbuf *sb, const struct explanation *in)
 			in->claim->plugin_id);
 }
 
+/* What has to be so before it is right. */
+static void say_condition(struct strbuf *sb, const struct explanation *in, enum explain_command command)
+{
+	const struct claim *claim = in->claim;
+
+	if (command == EXPLAIN_COMMAND_ATTEST && claim->state == CLAIM_NODE_DETACHED)
+		strbuf_puts(sb, "if it is certain that the provider has let go: ");
+	else if (command == EXPLAIN_COMMAND_ATTEST)
+		strbuf_printf(sb, "if node %s cannot be brought back and you have made sure that it is off: ",
+			      claim->node_id);
+	if (command == EXPLAIN_COMMAND_FENCE)
+		strbuf_printf(sb, "if node %s cannot be brought back, have the provider cut it off: ",
+			      claim->node_id);
+	if (command == EXPLAIN_COMMAND_WITHOUT_PLUGIN)
+		strbuf_printf(sb, "if plugin %s will never let go of it: ", claim->plugin_id);
+	if (command == EXPLAIN_COMMAND_AGENT)
+		strbuf_printf(sb, "see what is in the way, on node %s: ", claim->node_id);
+	if (command == EXPLAIN_COMMAND_STOP && in->holder.is_connected)
+		strbuf_puts(sb, "to give it up: ");
+	else if (command == EXPLAIN_COMMAND_STOP)
+		strbuf_puts(sb, "if its work is not to go on when the node is back: ");
+}
+
 static void say_command(struct strbuf *sb, const struct explanation *in, enum explain_command command)
 {
 	char text[EXPLAIN_COMMAND_SIZE];
 
-	if (command == EXPLAIN_COMMAND_ATTEST && in->claim->state == CLAIM_NODE_DETACHED)
-		strbuf_puts(sb, "if it is certain that the provider has let go: ");
-	else if (command == EXPLAIN_COMMAND_ATTEST && !in->holder.is_purged)
-		strbuf_puts(sb, "bring the node back, or: ");
-	if (command == EXPLAIN_COMMAND_FENCE)
-		strbuf_puts(sb, "have the provider cut the node off: ");
-	if (command == EXPLAIN_COMMAND_WITHOUT_PLUGIN)
-		strbuf_printf(sb, "if plugin %s will never let go of it: ", in->claim->plugin_id);
-	if (command == EXPLAIN_COMMAND_AGENT)
-		strbuf_printf(sb, "see what is in the way, on node %s: ", in->claim->node_id);
+	say_condition(sb, in, command);
 	strbuf_puts(sb, explain_command(command, in->claim, text));
 }
 

@@ -125,7 +125,7 @@ class Demo:
     def check_refusal(self, done):
         if done.returncode == 0:
             raise Failure("a second writer was let in")
-        for word in (ALLOC_1, "node-1", "taken", f"holdfast alloc stop {ALLOC_1}"):
+        for word in (ALLOC_1, "node-1", "taken", f"holdfast alloc status {ALLOC_1}"):
             if word not in done.stderr:
                 raise Failure(f"the refusal does not name {word}")
 

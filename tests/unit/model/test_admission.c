@@ -103,14 +103,15 @@ static void a_second_writer_is_refused_and_told_who_holds_it_and_what_to_do(void
 	assert_non_null(strstr(err.msg, ALLOC_1));
 	assert_non_null(strstr(err.msg, "node n1"));
 	assert_non_null(strstr(err.msg, "claim taken"));
-	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_1));
+	assert_non_null(strstr(err.msg, "holdfast alloc status " ALLOC_1));
+	assert_null(strstr(err.msg, "holdfast alloc stop")); /* it may be somebody's running database */
 }
 
 static void a_holder_on_a_lost_node_keeps_the_volume_in_every_live_state(void **state)
 {
 	(void)state;
 	for (int s = CLAIM_RESERVED; s < CLAIM_FREED; s++) {
-		const struct holder lost = {.is_connected = false, .is_stopping = s % 2 == 0};
+		const struct holder lost = {.is_connected = false, .is_stopping = true};
 		struct world w;
 		struct error err;
 

@@ -27,6 +27,8 @@ enum { NOW_MS = 91000, ONE_TRY_MS = 2 * EXPLAIN_COMMIT_MS + EXPLAIN_RETRY_MAX_MS
 #define PLUGIN EXPLAIN_COMMAND_PLUGIN
 #define AGAIN EXPLAIN_COMMAND_AGAIN
 #define WITHOUT_PLUGIN EXPLAIN_COMMAND_WITHOUT_PLUGIN
+#define ALLOC EXPLAIN_COMMAND_ALLOC
+#define NODE EXPLAIN_COMMAND_NODE
 
 static const struct situation {
 	enum claim_state state;
@@ -48,7 +50,7 @@ static const struct situation {
 	 {CONNECTED},
 	 UNSENT,
 	 "the server",
-	 STOP,
+	 AGAIN,
 	 NONE,
 	 1000,
 	 "not sent to the node yet"},
@@ -93,8 +95,8 @@ static const struct situation {
 	 {0},
 	 OF_LOST,
 	 "node n1 to come back, or a person",
+	 NODE,
 	 STOP,
-	 ATTEST,
 	 1000,
 	 "may have mounted it"},
 	{CLAIM_RESERVED,
@@ -115,8 +117,8 @@ static const struct situation {
 	 {STOPPED},
 	 OF_LOST,
 	 "node n1 to come back, or a person",
+	 NODE,
 	 ATTEST,
-	 NONE,
 	 1000,
 	 "is to stop"},
 	{CLAIM_TAKEN,
@@ -126,7 +128,7 @@ static const struct situation {
 	 {CONNECTED},
 	 OF_NODE,
 	 "allocation " ALLOC_1 " to end",
-	 STOP,
+	 ALLOC,
 	 NONE,
 	 1000,
 	 "its work has not ended;"},
@@ -137,7 +139,7 @@ static const struct situation {
 	 {CONNECTED, WITH_CONTROLLER},
 	 OF_NODE,
 	 "allocation",
-	 STOP,
+	 ALLOC,
 	 NONE,
 	 ONE_TRY_MS,
 	 "with that it is free within 2m32s"},
@@ -148,8 +150,8 @@ static const struct situation {
 	 {.disconnected_ms = 61000},
 	 OF_LOST,
 	 "node n1 to come back, or a person",
+	 NODE,
 	 STOP,
-	 ATTEST,
 	 1000,
 	 "the node is not connected for 30s"},
 	{CLAIM_TAKEN,
@@ -170,8 +172,8 @@ static const struct situation {
 	 {STOPPED, WITH_CONTROLLER, .can_fence = true},
 	 FENCED,
 	 "node n1 to come back, or a person",
+	 NODE,
 	 FENCE,
-	 ATTEST,
 	 ONE_TRY_MS,
 	 "the storage provider confirmed"},
 	{CLAIM_TAKEN,
@@ -181,8 +183,8 @@ static const struct situation {
 	 {STOPPED, .can_fence = true},
 	 OF_LOST,
 	 "node n1",
+	 NODE,
 	 ATTEST,
-	 NONE,
 	 1000,
 	 "no timer ends this"},
 	{CLAIM_TAKEN,
@@ -192,8 +194,8 @@ static const struct situation {
 	 {.must_report = true},
 	 OF_LOST,
 	 "node n1",
+	 NODE,
 	 STOP,
-	 ATTEST,
 	 1000,
 	 "since the server was restored it has not told"},
 	/* the work has ended: evidence is missing */
@@ -238,8 +240,8 @@ static const struct situation {
 	 {0},
 	 OF_LOST,
 	 "node n1 to come back, or a person",
+	 NODE,
 	 ATTEST,
-	 NONE,
 	 1000,
 	 "no timer ends this"},
 	{CLAIM_UNPUBLISHING,
@@ -249,8 +251,8 @@ static const struct situation {
 	 {.is_purged = true},
 	 OF_LOST,
 	 "a person",
+	 AGAIN,
 	 ATTEST,
-	 NONE,
 	 0,
 	 "its node was purged"},
 	{CLAIM_UNPUBLISHING,
@@ -305,10 +307,10 @@ static const struct situation {
 	 {WITH_CONTROLLER, .can_fence = true},
 	 FENCED,
 	 "node n1 to come back, or a person",
+	 NODE,
 	 FENCE,
-	 ATTEST,
 	 ONE_TRY_MS,
-	 "have the provider cut the node off: holdfast volume detach db n1 --fence REASON"},
+	 "have the provider cut it off: holdfast volume detach db n1 --fence REASON"},
 	{CLAIM_NODE_DETACHED,
 	 false,
 	 ATTACH_DONE,
@@ -409,6 +411,11 @@ static struct holder holder_number(unsigned int n)
 
 enum { HOLDERS = 256 };
 
+static bool ends_something(enum explain_command command)
+{
+	return command == STOP || command == ATTEST || command == FENCE || command == WITHOUT_PLUGIN;
+}
+
 static void check_any(const struct claim *claim, const struct holder *holder)
 {
 	struct explanation ex;
@@ -426,11 +433,17 @@ static void check_any(const struct claim *claim, const struct holder *holder)
 	assert_int_equal(ex.waiting_for[0] != '\0', claim_is_live(claim));
 	if (ex.next != EXPLAIN_COMMAND_NONE)
 		assert_non_null(strstr(text, explain_command(ex.next, claim, command)));
+	/* the next command only looks; nothing that ends the work of a healthy holder is named at all */
+	assert_false(ends_something(ex.next));
+	if (claim->state == CLAIM_TAKEN && holder->is_connected && !holder->is_stopping)
+		assert_false(ends_something(ex.then));
 	/* nobody is asked to vouch for a node that can answer for itself */
 	if (holder->is_connected && may_be_mounted)
 		assert_null(strstr(text, "--attest"));
+	else if (ex.then == ATTEST && may_be_mounted)
+		assert_non_null(strstr(text, "you have made sure that it is off: holdfast volume detach"));
 	else if (may_be_mounted && claim->sent_to_node)
-		assert_non_null(strstr(text, "--attest"));
+		assert_true(ex.then == STOP || ex.then == FENCE);
 	if (holder->is_stopping && claim->sent_to_node)
 		assert_null(strstr(text, "holdfast alloc stop"));
 	if (ex.worst_case_ms == 0 && claim_is_live(claim))
@@ -494,8 +507,9 @@ static void holder_state_evidence_error_and_command_are_named(void **state)
 			    "(its receipt that it let go or a new boot of it or an operator's word); waiting "
 			    "for node n1 to "
 			    "come back, or a person; no timer ends this; with that it is free within 1s. "
-			    "Next: bring the node "
-			    "back, or: holdfast volume detach db n1 --attest REASON; last error (attempt 4): "
+			    "Next: holdfast node status n1; then if node n1 cannot be brought back and you "
+			    "have made sure that it is off: holdfast volume detach db n1 --attest REASON; "
+			    "last error (attempt 4): "
 			    "target is busy");
 }
 

@@ -155,7 +155,7 @@ static void a_refusal_carries_the_claim_that_is_in_the_way(void **state)
 		why = details(f);
 		assert_int_equal(why->n_claims, 1);
 		assert_string_equal(why->claims[0]->allocation_id, ALLOC_1);
-		assert_string_equal(why->claims[0]->next_command, "holdfast alloc stop " ALLOC_1);
+		assert_string_equal(why->claims[0]->next_command, "holdfast alloc status " ALLOC_1);
 		assert_int_equal(why->n_nodes, nodes[i][0] == '\0' ? 2 : 0);
 		for (size_t k = 0; k < why->n_nodes; k++)
 			assert_non_null(strstr(why->nodes[k]->reason, "not free"));

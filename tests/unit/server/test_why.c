@@ -64,7 +64,8 @@ static void a_claim_is_explained_on_its_whole_way(void **state)
 	struct claim claim;
 
 	take_volume(f);
-	expect(f, "holdfast alloc stop " ALLOC_1, "allocation " ALLOC_1 " to end", "its work has not ended");
+	expect(f, "holdfast alloc status " ALLOC_1, "allocation " ALLOC_1 " to end",
+	       "its work has not ended");
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	expect(f, "holdfast agent status", "node n1", "told to stop");
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
@@ -76,8 +77,7 @@ static void a_claim_is_explained_on_its_whole_way(void **state)
 	expect(f, "holdfast agent status", "node n1", "tried again in ");
 	fake_node_disconnect(&f->n1);
 	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
-	expect(f, "holdfast volume detach db n1 --attest REASON", "node n1 to come back, or a person",
-	       "no timer ends this");
+	expect(f, "holdfast node status n1", "node n1 to come back, or a person", "no timer ends this");
 	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
 	response = ask(f);
 	assert_int_equal(response->n_explanations, 0);
