@@ -48,6 +48,7 @@ struct config {
 	uint64_t audit_keep_for_us;
 	bool acl;		     /* tokens and policies; else operators' certificates alone */
 	bool dev;		     /* no ACLs: whoever reaches the port is an operator; loopback only */
+	bool needs_store;	     /* none is made, see new_cluster.h */
 	char address_file[PATH_MAX]; /* --dev: "HOST:PORT" is written here once listening; else empty */
 };
 

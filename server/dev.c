@@ -1,5 +1,7 @@
 #include "dev.h"
 
+#include "new_cluster.h"
+#include "server.h"
 #include "ticket_issuer.h"
 
 #include "base/cleanup.h"
@@ -13,6 +15,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { CERT_DAYS = 365, DISK_RESERVE = 16 << 20 };
 
@@ -171,6 +174,19 @@ static enum status fill_config(const struct dev_options *options, const char *cl
 	return STATUS_OK;
 }
 
+/* Nothing that was granted with another key is good with a new one: so a store may begin with it. */
+static enum status make_store(const struct config *config, struct error *err)
+{
+	struct new_epoch_result result;
+	char store[PATH_MAX];
+
+	if (str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir) < 0)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "--dev: the path is too long");
+	if (access(config->ticket_key, F_OK) == 0 || new_cluster_check_store(store, NULL) == STATUS_OK)
+		return STATUS_OK;
+	return new_cluster_make(config, &result, err);
+}
+
 enum status dev_prepare(const struct dev_options *options, struct config *config, struct error *err)
 {
 	const char *cluster = options->cluster ? options->cluster : "dev";
@@ -191,6 +207,8 @@ enum status dev_prepare(const struct dev_options *options, struct config *config
 		st = make_folder(tls, err);
 	if (st == STATUS_OK)
 		st = make_identities(options, cluster, err);
+	if (st == STATUS_OK && options->makes_store) /* first: who is interrupted begins here again */
+		st = make_store(config, err);
 	if (st == STATUS_OK)
 		st = allow_existing(ticket_key_make(config->ticket_key, err));
 	if (st == STATUS_OK)

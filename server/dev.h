@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct dev_options {
@@ -12,11 +13,12 @@ struct dev_options {
 	const char *cluster;	  /* NULL: "dev" */
 	const char *const *nodes; /* a certificate is made for each: tls/node-NAME.pem and .key */
 	size_t n_nodes;
-	uint32_t port; /* 0: chosen by the kernel */
+	uint32_t port;	  /* 0: chosen by the kernel */
+	bool makes_store; /* a store, together with a new ticket key; never beside one that is there */
 };
 
 /** Make what is missing and fill @config. Idempotent: what exists is kept.
  *
  * DIR/tls/{ca,server,operator,node-NAME}.{pem,key}, DIR/ticket.key, DIR/ticket.pub (64 hex digits for the
- * helpers' policies), DIR/holdfast.db, DIR/address. Keys are 0600. */
+ * helpers' policies), DIR/holdfast.db, DIR/holdfast.mark, DIR/address. Keys are 0600. */
 enum status dev_prepare(const struct dev_options *options, struct config *config, struct error *err);

@@ -42,11 +42,12 @@ static enum status check_missing(struct server *server, const struct volume *vol
 	if (n == 0)
 		return STATUS_OK;
 	return error_set(err, STATUS_UNAVAILABLE, 0,
-			 "volume %s: the server has lost history (epoch %" PRIu64 "), and %" PRIu64
-			 " node%s registered in that time may hold it; each is known again when its agent "
+			 "volume %s: %" PRIu64
+			 " node%s registered in a time that the store has forgotten (epoch %" PRIu64
+			 " has begun) may hold it; each is known again when its agent "
 			 "connects. If all that are left are gone for good: holdfast node purge --unknown "
 			 "--reason TEXT",
-			 volume->id, state_epoch(&server->state), n, n == 1 ? " that was" : "s that were");
+			 volume->id, n, n == 1 ? " that was" : "s that were", state_epoch(&server->state));
 }
 
 enum status epoch_check(struct server *server, const struct volume *volume, struct error *err)
@@ -74,13 +75,14 @@ enum status epoch_check(struct server *server, const struct volume *volume, stru
 		return check_missing(server, volume, err);
 	if (n > NAMED_MAX)
 		(void)str_format(more, sizeof(more), " and %zu more", n - NAMED_MAX);
-	return error_set(err, STATUS_UNAVAILABLE, 0,
-			 "volume %s: the server has lost history (epoch %" PRIu64
-			 ") and node %s%s may hold it without the server's knowledge; a node tells when it "
-			 "connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
-			 "or holdfast node purge %s",
-			 volume->id, state_epoch(&server->state), names, more, first->id, first->id,
-			 volume->namespace, volume->id, first->id);
+	return error_set(
+		err, STATUS_UNAVAILABLE, 0,
+		"volume %s: epoch %" PRIu64
+		" has begun, and node %s%s may hold it without the server's knowledge; a node tells when it "
+		"connects. If %s is gone for good: holdfast node attest %s %s/%s --reason TEXT, "
+		"or holdfast node purge %s",
+		volume->id, state_epoch(&server->state), names, more, first->id, first->id, volume->namespace,
+		volume->id, first->id);
 }
 
 /* --- work that the store does not know --- */
@@ -235,7 +237,7 @@ void epoch_make_volume(struct server *server, const struct claim *claim, struct 
 		.type = str_eq(claim->plugin_id, PLUGIN_NATIVE) ? VOLUME_NATIVE : VOLUME_CSI,
 		.generation = state_generation_floor(&server->state),
 		.create_time_ms = clock_realtime_ms(),
-		.name = "(known from a node's report after a restore; register it again)",
+		.name = "(known from a node's report alone; register it again)",
 	};
 	ret->modify_time_ms = ret->create_time_ms;
 	memcpy(ret->id, claim->volume_id, sizeof(ret->id));
@@ -604,7 +606,10 @@ enum status epoch_record_restore(struct server *server, struct error *err)
 	message = (const Holdfast__V1__Epoch *)(const void *)epoch->record.message;
 	(void)str_format(why, sizeof(why), "epoch %" PRIu64 ", %.400s", message->number,
 			 message->restored_from);
-	audit_own(server, &change, message->lost_history ? "Server.BeginEpoch" : "Operator.ApplyRestore",
+	audit_own(server, &change,
+		  message->new_store	  ? "Server.NewCluster"
+		  : message->lost_history ? "Server.BeginEpoch"
+					  : "Operator.ApplyRestore",
 		  "store", why);
 	return change_commit(server, &change, NULL, NULL, err);
 }

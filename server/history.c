@@ -43,6 +43,11 @@ uint64_t history_missing_nodes(struct server *server)
 	return count ? count->missing : 0;
 }
 
+uint64_t history_nodes(struct server *server)
+{
+	return nodes_ever(server) + history_missing_nodes(server);
+}
+
 /* What the proof is made of; zero to the end of each text. */
 struct proven {
 	char what[16];
@@ -86,7 +91,7 @@ void history_mark(struct server *server, struct history_mark *ret)
 	ret->pb.store_id = ret->store_id;
 	ret->pb.epoch = state_epoch(&server->state);
 	ret->pb.index = kv_revision(server->kv);
-	ret->pb.nodes = nodes_ever(server);
+	ret->pb.nodes = history_nodes(server);
 	prove(server, &ret->pb, ret->proof);
 	ret->pb.proof = (ProtobufCBinaryData){.len = sizeof(ret->proof), .data = ret->proof};
 }
@@ -127,7 +132,7 @@ static bool is_believed(struct server *server, const Holdfast__V1__Mark *mark)
 	return proof_key_has_changed(server) && !(epoch && epoch->by_unproven_mark) &&
 	       mark->epoch <= (known > now ? known : now) + UNPROVEN_EPOCH_LEAP &&
 	       mark->index <= kv_revision(server->kv) + UNPROVEN_INDEX_LEAP &&
-	       mark->nodes <= nodes_ever(server) + UNPROVEN_NODES_MAX;
+	       mark->nodes <= history_nodes(server) + UNPROVEN_NODES_MAX;
 }
 
 static void describe(struct session *session, const Holdfast__V1__Mark *mark, char ret[static REASON_SIZE])
@@ -153,7 +158,7 @@ static enum status decide(struct session *session, const Holdfast__V1__Mark *mar
 	struct server *server = session->server;
 	uint64_t epoch = state_epoch(&server->state);
 	uint64_t index = kv_revision(server->kv);
-	uint64_t nodes = is_own(server, mark) ? nodes_ever(server) : 0;
+	uint64_t nodes = is_own(server, mark) ? history_nodes(server) : 0;
 	char reason[REASON_SIZE];
 	const struct new_epoch wanted = {
 		.known_epoch = mark->epoch > epoch ? mark->epoch : epoch,
@@ -243,25 +248,29 @@ void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *m
 	node->mark_index = mark->index;
 }
 
+static void put_count(struct server *server, struct change *change, uint64_t registered, uint64_t missing)
+{
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+
+	count.registered = registered;
+	count.missing = missing;
+	if (registered + missing > 0)
+		change_put_record(change, KEY_NODE_COUNT, &count.base);
+	else /* a value is never empty */
+		change_delete_record(change, KEY_NODE_COUNT);
+	kv_note_nodes(server->kv, registered + missing);
+}
+
 void history_count_node(const struct session *session, struct change *change)
 {
 	struct server *server = session->server;
-	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+	uint64_t missing = history_missing_nodes(server);
 
-	count.registered = nodes_ever(server) + 1;
-	count.missing = history_missing_nodes(server);
-	if (session->is_back && count.missing > 0)
-		count.missing--;
-	change_put_record(change, KEY_NODE_COUNT, &count.base);
+	put_count(server, change, nodes_ever(server) + 1,
+		  session->is_back && missing > 0 ? missing - 1 : missing);
 }
 
 void history_forget_missing(struct server *server, struct change *change)
 {
-	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-
-	count.registered = nodes_ever(server);
-	if (count.registered > 0)
-		change_put_record(change, KEY_NODE_COUNT, &count.base);
-	else /* a value is never empty */
-		change_delete_record(change, KEY_NODE_COUNT);
+	put_count(server, change, nodes_ever(server), 0);
 }

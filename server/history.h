@@ -2,9 +2,10 @@
 /* What the server says of its own history, what nodes say of it, and what follows when it is behind.
  *
  * A mark is where the server's history was at some moment: store, epoch, index, and how many nodes were ever
- * registered. Every node gets one with welcome, with each grant, and now and then while it is connected; it
- * journals the highest and shows it in hello. A server whose store is behind a mark has lost history: it
- * decides a new epoch (new_epoch.h), grants nothing more, and starts anew in it.
+ * registered, with those that were missing then. Every node gets one with welcome, with each grant, and now
+ * and then while it is connected; it journals the highest and shows it in hello. A server whose store is
+ * behind a mark has lost history: it decides a new epoch (new_epoch.h), grants nothing more, and starts anew
+ * in it.
  *
  * A mark is proven by a code that only the ticket key makes, so that a node cannot stop everybody's grants by
  * inventing one: that node alone has to report, and it is on record. Where tickets prove nothing (proof.h),
@@ -46,6 +47,9 @@ enum status history_check(struct session *session, const Holdfast__V1__Mark *mar
  */
 void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *mark,
 			    const struct node *current, struct node *node);
+
+/** Nodes that may hold volumes: that were ever registered, and that are missing. */
+uint64_t history_nodes(struct server *server);
 
 /** Stage what follows from a node being registered: it is counted, for marks and, if it is back, as one less
  * that is missing. */

@@ -1,6 +1,7 @@
 /* holdfast-server: argv, then server_run(). */
 
 #include "dev.h"
+#include "new_cluster.h"
 #include "restore.h"
 #include "server.h"
 
@@ -20,6 +21,7 @@ enum { EXIT_OK = 0, EXIT_FAIL = 1, EXIT_USAGE = 2, NODES_MAX = 64 };
 
 static const char usage_text[] =
 	"usage: holdfast-server [--config FILE] [--check-config]\n"
+	"       holdfast-server [--config FILE] --new-cluster\n"
 	"       holdfast-server [--config FILE] --restore FILE [--other-cluster]\n"
 	"       holdfast-server --dev DIR [--cluster NAME] [--node NAME]... [--port PORT]\n"
 	"\n"
@@ -27,6 +29,9 @@ static const char usage_text[] =
 	"\n"
 	"  -c, --config FILE   settings (default " HOLDFAST_SERVER_CONFIG ")\n"
 	"      --check-config  read the settings, say what is wrong, and end\n"
+	"      --new-cluster   make the store of a server that has none, and end: for a first start, because "
+	"it\n"
+	"                      knows no node, volume or claim\n"
 	"      --restore FILE  put this copy (holdfast operator backup) in the place of the store of a "
 	"server\n"
 	"                      that is not running, and end; the old store is kept beside it\n"
@@ -43,6 +48,7 @@ static const char usage_text[] =
 struct arguments {
 	const char *config_path;
 	bool check_config;
+	bool new_cluster;
 	const char *restore_path;
 	bool other_cluster;
 	int log_level;
@@ -50,7 +56,16 @@ struct arguments {
 	const char *nodes[NODES_MAX];
 };
 
-enum long_option { OPT_CHECK = 256, OPT_DEV, OPT_CLUSTER, OPT_NODE, OPT_PORT, OPT_RESTORE, OPT_OTHER };
+enum long_option {
+	OPT_CHECK = 256,
+	OPT_DEV,
+	OPT_CLUSTER,
+	OPT_NODE,
+	OPT_PORT,
+	OPT_NEW_CLUSTER,
+	OPT_RESTORE,
+	OPT_OTHER
+};
 
 static const struct option long_options[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -59,6 +74,7 @@ static const struct option long_options[] = {
 	{"cluster", required_argument, NULL, OPT_CLUSTER},
 	{"node", required_argument, NULL, OPT_NODE},
 	{"port", required_argument, NULL, OPT_PORT},
+	{"new-cluster", no_argument, NULL, OPT_NEW_CLUSTER},
 	{"restore", required_argument, NULL, OPT_RESTORE},
 	{"other-cluster", no_argument, NULL, OPT_OTHER},
 	{"verbose", no_argument, NULL, 'v'},
@@ -100,6 +116,9 @@ static int take_option(int opt, struct arguments *args)
 		if (parse_u32(optarg, 1, 65535, &args->dev.port) < 0)
 			return usage_error("--port: a number from 1 to 65535 is wanted");
 		return -1;
+	case OPT_NEW_CLUSTER:
+		args->new_cluster = true;
+		return -1;
 	case OPT_RESTORE:
 		args->restore_path = optarg;
 		return -1;
@@ -121,6 +140,11 @@ static int take_option(int opt, struct arguments *args)
 	}
 }
 
+static bool is_to_serve(const struct arguments *args)
+{
+	return !args->check_config && !args->restore_path && !args->new_cluster;
+}
+
 static int parse_arguments(int argc, char **argv, struct arguments *args)
 {
 	int opt;
@@ -135,10 +159,14 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	}
 	if (optind != argc)
 		return usage_error("unexpected argument");
+	if (args->new_cluster && (args->restore_path || args->check_config))
+		return usage_error(
+			"--new-cluster goes alone: neither with --restore nor with --check-config");
 	if (args->other_cluster && !args->restore_path)
 		return usage_error("--other-cluster goes with --restore");
 	if (!args->dev.dir && (args->dev.cluster || args->dev.n_nodes > 0 || args->dev.port != 0))
 		return usage_error("--cluster, --node and --port go with --dev");
+	args->dev.makes_store = is_to_serve(args);
 	return -1;
 }
 
@@ -173,6 +201,24 @@ static int serve(const struct config *config)
 		if (st != STATUS_OK)
 			return fail(&err);
 	}
+	return EXIT_OK;
+}
+
+static int make_new_cluster(const struct config *config)
+{
+	struct new_epoch_result result;
+	struct error err;
+
+	if (new_cluster_make(config, &result, &err) != STATUS_OK)
+		return fail(&err);
+	(void)printf("cluster %s: made store %s, epoch %" PRIu64 "; it knows no node, volume or claim\n",
+		     config->cluster, result.store_id, result.epoch);
+	if (result.missing_nodes > 0)
+		(void)printf("the last store knew %" PRIu64
+			     " node%s: no volume is granted before %s reported, "
+			     "or an operator says that they are gone (holdfast node purge --unknown)\n",
+			     result.missing_nodes, result.missing_nodes == 1 ? "" : "s",
+			     result.missing_nodes == 1 ? "it has" : "they have");
 	return EXIT_OK;
 }
 
@@ -214,10 +260,15 @@ int main(int argc, char **argv)
 	st = args.dev.dir ? dev_prepare(&args.dev, &config, &err)
 			  : config_load(args.config_path, &config, &err);
 	if (st != STATUS_OK)
-		return args.check_config || args.restore_path ? fail(&err) : fail_to_start(&err);
+		return is_to_serve(&args) ? fail_to_start(&err) : fail(&err);
 	if (args.check_config)
 		return EXIT_OK;
 	if (!args.dev.dir)
 		warn_unlabelled();
-	return args.restore_path ? restore(&config, &args) : serve(&config);
+	if (args.new_cluster)
+		return make_new_cluster(&config);
+	if (args.restore_path)
+		return restore(&config, &args);
+	config.needs_store = true;
+	return serve(&config);
 }

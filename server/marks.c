@@ -1,5 +1,6 @@
 #include "marks.h"
 
+#include "history.h"
 #include "keys.h"
 #include "new_epoch.h"
 #include "schema.h"
@@ -12,8 +13,6 @@
 
 #include <holdfast/v1/types.pb-c.h>
 #include <string.h>
-
-enum { MS_PER_MINUTE = 60000 };
 
 #define MARK_NAME "holdfast.mark" /* in data_dir */
 
@@ -45,24 +44,22 @@ static bool take_epoch(const struct kv_item *item, void *userdata)
 }
 
 static enum status begin_epoch(struct server *server, const struct kv_history *history, uint64_t own_epoch,
-			       uint64_t *ret_epoch, struct error *err)
+			       struct error *err)
 {
-	const struct new_epoch wanted = {
+	struct new_epoch wanted = {
 		.cluster = server->config.cluster,
 		.known_epoch = history->epoch > own_epoch ? history->epoch : own_epoch,
 		.known_index = history->revision,
 		.now_ms = clock_realtime_ms(),
 		.restored_from = history->why,
+		.known = {.n = history->nodes},
 	};
-	struct new_epoch_result result;
-	enum status st = new_epoch_begin_here(server->kv, &wanted, &result, err);
 
-	if (st == STATUS_OK)
-		*ret_epoch = result.epoch;
-	return st;
+	known_nodes_add_store(&wanted.known, history->store_id);
+	return new_epoch_begin_here(server->kv, &wanted, NULL, err);
 }
 
-enum status marks_start(struct server *server, bool is_restored, struct error *err)
+enum status marks_check(struct server *server, struct error *err)
 {
 	struct kv_history history = {.is_behind = false};
 	struct schema schema;
@@ -75,11 +72,24 @@ enum status marks_start(struct server *server, bool is_restored, struct error *e
 		return st;
 	own.marks.store_id = schema.store_id;
 	st = kv_range(server->kv, KEY_EPOCH, take_epoch, &own.marks.epoch, err);
-	if (st == STATUS_OK && !is_restored)
+	if (st == STATUS_OK)
 		st = kv_history(server->kv, &own.marks, &history, err);
-	if (st == STATUS_OK && history.is_behind)
-		st = begin_epoch(server, &history, own.marks.epoch, &own.marks.epoch, err);
-	return st == STATUS_OK ? kv_keep_marks(server->kv, &own.marks, err) : st;
+	return st == STATUS_OK && history.is_behind ? begin_epoch(server, &history, own.marks.epoch, err)
+						    : st;
+}
+
+enum status marks_keep(struct server *server, struct error *err)
+{
+	const Holdfast__V1__Schema *schema = state_record(&server->state, KEY_SCHEMA);
+	struct own own;
+	enum status st = name_marks(&server->config, &own, err);
+
+	if (st != STATUS_OK)
+		return st;
+	own.marks.store_id = schema->store_id;
+	own.marks.epoch = state_epoch(&server->state);
+	own.marks.nodes = history_nodes(server);
+	return kv_keep_marks(server->kv, &own.marks, err);
 }
 
 bool marks_warning(const struct server *server, char ret[static MARKS_WARNING_SIZE])
@@ -114,9 +124,6 @@ void marks_watch(struct server *server)
 
 void marks_raise(const struct config *config, struct new_epoch *wanted)
 {
-	const uint64_t at_least = wanted->known_epoch == EPOCH_UNKNOWN
-					  ? (uint64_t)(wanted->now_ms / MS_PER_MINUTE)
-					  : wanted->known_epoch;
 	struct own own;
 
 	if (name_marks(config, &own, NULL) != STATUS_OK)
@@ -126,11 +133,10 @@ void marks_raise(const struct config *config, struct new_epoch *wanted)
 
 		if (mark_read(own.marks.paths[i], &mark, NULL) != STATUS_OK)
 			continue;
-		if (mark.epoch > at_least &&
-		    (wanted->known_epoch == EPOCH_UNKNOWN || mark.epoch > wanted->known_epoch))
-			wanted->known_epoch = mark.epoch;
-		if (mark.revision > wanted->known_index)
-			wanted->known_index = mark.revision;
+		new_epoch_raise(wanted, mark.epoch, mark.revision);
+		if (mark.nodes > wanted->known.n)
+			wanted->known.n = mark.nodes;
+		known_nodes_add_store(&wanted->known, mark.store_id);
 	}
 }
 

@@ -12,9 +12,11 @@ struct new_epoch;
 struct server;
 
 /** At the start, when the store is of this schema and before its state is loaded: begin an epoch if the store
- * is behind, and keep the marks from here on. @is_restored: a restore has just put it in its place, so that
- * the marks are of another one. */
-enum status marks_start(struct server *server, bool is_restored, struct error *err);
+ * is behind the marks. */
+enum status marks_check(struct server *server, struct error *err);
+
+/** Once the state is loaded: keep the marks from here on. */
+enum status marks_keep(struct server *server, struct error *err);
 
 enum { MARKS_WARNING_SIZE = 512 };
 
@@ -24,7 +26,8 @@ void marks_watch(struct server *server);
 /** Is there something to warn of? */
 bool marks_warning(const struct server *server, char ret[static MARKS_WARNING_SIZE]);
 
-/** Nothing that the marks know is to be used again. What cannot be read says nothing. */
+/** Nothing that the marks know is to be used again, and the nodes that they know are waited for. What cannot
+ * be read says nothing. */
 void marks_raise(const struct config *config, struct new_epoch *wanted);
 
 /** A restore without a server has put a store of @epoch in its place. */

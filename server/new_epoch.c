@@ -54,18 +54,75 @@ static bool take_epoch(const struct kv_item *item, void *userdata)
 	return false;
 }
 
-enum status new_epoch_look(const char *path, uint64_t *ret_epoch, uint64_t *ret_index, struct error *err)
+static bool take_count(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
+
+	if (count)
+		*(Holdfast__V1__NodeCount *)userdata = *count; /* numbers alone */
+	holdfast__v1__node_count__free_unpacked(count, NULL);
+	return false;
+}
+
+static bool count_one(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	++*(uint64_t *)userdata;
+	return true;
+}
+
+void known_nodes_add_store(struct known_nodes *known, const char *store_id)
+{
+	for (size_t i = 0; i < known->n_stores; i++)
+		if (str_eq(known->stores[i], store_id))
+			return;
+	if (store_id[0] != '\0' && known->n_stores < ARRAY_SIZE(known->stores) &&
+	    str_copy(known->stores[known->n_stores], UUID_SIZE, store_id) >= 0)
+		known->n_stores++;
+}
+
+static bool take_stores(const struct kv_item *item, void *userdata)
+{
+	Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
+
+	if (schema)
+		known_nodes_add_store(userdata, schema->store_id);
+	for (size_t i = 0; schema && i < schema->n_former_store_ids; i++)
+		known_nodes_add_store(userdata, schema->former_store_ids[i]);
+	holdfast__v1__schema__free_unpacked(schema, NULL);
+	return false;
+}
+
+/* An older store counts no nodes. */
+static uint64_t all_nodes(const Holdfast__V1__NodeCount *count, uint64_t n_named)
+{
+	return (count->registered > n_named ? count->registered : n_named) + count->missing;
+}
+
+enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err)
 {
 	cleanup(close_storep) struct open_store store = {NULL, NULL};
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+	struct known_nodes known = wanted->known;
 	uint64_t epoch = 0;
+	uint64_t n_named = 0;
 	enum status st = open_store(path, &store, err);
 
 	if (st == STATUS_OK)
 		st = kv_range(store.kv, KEY_EPOCH, take_epoch, &epoch, err);
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, KEY_SCHEMA, take_stores, &known, err);
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, KEY_NODE_COUNT, take_count, &count, err);
+	if (st == STATUS_OK)
+		st = kv_range(store.kv, PREFIX_NODE, count_one, &n_named, err);
 	if (st != STATUS_OK)
 		return st;
-	*ret_epoch = epoch;
-	*ret_index = kv_revision(store.kv);
+	wanted->known_epoch = epoch;
+	wanted->known_index = kv_revision(store.kv);
+	wanted->known = known;
+	if (all_nodes(&count, n_named) > known.n)
+		wanted->known.n = all_nodes(&count, n_named);
 	return STATUS_OK;
 }
 
@@ -99,8 +156,12 @@ static enum status check_records(struct kv *kv, uint32_t *ret_nodes, struct erro
 struct marking {
 	struct kv_rewrite *rewrite;
 	const struct new_epoch *wanted;
-	bool is_lost; /* history, by the server's own store */
+	bool is_lost;	 /* history, by the server's own store */
+	bool is_new;	 /* the store, made for this */
+	bool is_related; /* the store is one of wanted->known, at another time, or one that came after them */
 	uint64_t epoch;
+	uint64_t missing_nodes;
+	char store_id[UUID_SIZE];
 	enum status status;
 	struct error error;
 };
@@ -108,6 +169,17 @@ struct marking {
 uint64_t new_epoch_of_time(int64_t realtime_ms)
 {
 	return (uint64_t)(realtime_ms / MS_PER_MINUTE);
+}
+
+void new_epoch_raise(struct new_epoch *wanted, uint64_t epoch, uint64_t index)
+{
+	uint64_t at_least = wanted->known_epoch == EPOCH_UNKNOWN ? new_epoch_of_time(wanted->now_ms)
+								 : wanted->known_epoch;
+
+	if (epoch > at_least)
+		wanted->known_epoch = epoch;
+	if (index > wanted->known_index)
+		wanted->known_index = index;
 }
 
 static uint64_t next_epoch(const struct new_epoch *wanted, uint64_t copied)
@@ -204,46 +276,52 @@ change_record(struct marking *marking, const char *key, const ProtobufCMessageDe
 	return st == STATUS_OK ? marking->status : st;
 }
 
-/* Whose it is; and the store whose nodes it takes over is one of its own from here on. */
+/* Whose it is; and the stores whose nodes it takes over are its own from here on. */
 static enum status name_store(struct marking *marking, const char *key, ProtobufCMessage *message,
 			      struct error *err)
 {
 	const struct new_epoch *wanted = marking->wanted;
 	const Holdfast__V1__Schema *found = (const Holdfast__V1__Schema *)(const void *)message;
 	Holdfast__V1__Schema schema = *found;
+	struct known_nodes former = {.n = 0};
 	char *ids[SCHEMA_FORMER_STORES_MAX];
 	size_t n = 0;
 
-	if (wanted->former_store_id && wanted->former_store_id[0] != '\0')
-		ids[n++] = (char *)(uintptr_t)wanted->former_store_id; /* only read */
-	for (size_t i = 0; i < found->n_former_store_ids && n < ARRAY_SIZE(ids); i++)
-		ids[n++] = found->former_store_ids[i];
-	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* likewise */
+	known_nodes_add_store(&former, wanted->former_store_id ? wanted->former_store_id : "");
+	for (size_t i = 0; i < wanted->known.n_stores; i++) {
+		known_nodes_add_store(&former, wanted->known.stores[i]);
+		marking->is_related |= str_eq(wanted->known.stores[i], found->store_id);
+	}
+	for (size_t i = 0; i < found->n_former_store_ids; i++)
+		known_nodes_add_store(&former, found->former_store_ids[i]);
+	for (size_t i = 0; i < former.n_stores && n < ARRAY_SIZE(ids); i++)
+		if (!str_eq(former.stores[i], found->store_id))
+			ids[n++] = former.stores[i];
+	str_copy_text(marking->store_id, sizeof(marking->store_id), found->store_id);
+	schema.cluster = (char *)(uintptr_t)wanted->cluster; /* only read */
 	schema.former_store_ids = ids;
 	schema.n_former_store_ids = n;
 	return schema_put(marking->rewrite, key, &schema.base, err);
 }
 
-static bool take_count(const struct kv_item *item, void *userdata)
-{
-	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
-
-	if (count)
-		*(Holdfast__V1__NodeCount *)userdata = *count; /* numbers alone */
-	holdfast__v1__node_count__free_unpacked(count, NULL);
-	return false;
-}
-
+/* Those of a store that this one comes from, it knows or misses already. */
 static enum status count_missing(struct marking *marking, struct error *err)
 {
+	const struct known_nodes *known = &marking->wanted->known;
 	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-	enum status st;
+	enum status st = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, take_count, &count, err);
+	uint64_t n_named = 0;
+	uint64_t own = 0;
+	uint64_t more;
 
-	if (marking->wanted->missing_nodes == 0)
-		return STATUS_OK;
-	st = kv_rewrite_range(marking->rewrite, KEY_NODE_COUNT, take_count, &count, err);
-	count.missing += marking->wanted->missing_nodes;
-	return st == STATUS_OK ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err) : st;
+	if (st == STATUS_OK)
+		st = kv_rewrite_range(marking->rewrite, PREFIX_NODE, count_one, &n_named, err);
+	if (marking->is_related)
+		own = all_nodes(&count, n_named);
+	more = marking->wanted->missing_nodes + (known->n > own ? known->n - own : 0);
+	marking->missing_nodes = count.missing = count.missing + more;
+	return st == STATUS_OK && more > 0 ? schema_put(marking->rewrite, KEY_NODE_COUNT, &count.base, err)
+					   : st;
 }
 
 static enum status put_off_proof(struct marking *marking, const char *key, ProtobufCMessage *message,
@@ -273,6 +351,7 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 	epoch.restored_at_ms = wanted->now_ms;
 	epoch.restored_from = (char *)(uintptr_t)wanted->restored_from; /* only read */
 	epoch.lost_history = marking->is_lost;
+	epoch.new_store = marking->is_new;
 	epoch.by_unproven_mark = wanted->by_unproven_mark;
 	st = schema_put(rewrite, KEY_EPOCH, &epoch.base, err);
 	if (st == STATUS_OK)
@@ -298,8 +377,10 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 		st = schema_read(store.kv, &schema, err);
 	if (st == STATUS_OK)
 		st = check_cluster(wanted, &schema, err);
+	marking.is_related = schema.store_id[0] == '\0'; /* an older one says nothing */
 	if (st == STATUS_OK)
 		result.index = kv_revision(store.kv);
+	marking.is_new = st == STATUS_OK && result.index == 0;
 	if (st == STATUS_OK)
 		st = schema_bring_up(store.kv, schema.cluster[0] != '\0' ? schema.cluster : wanted->cluster,
 				     err);
@@ -310,6 +391,8 @@ static enum status change_copy(const struct new_epoch *wanted, struct new_epoch_
 	if (st != STATUS_OK)
 		return st;
 	result.epoch = marking.epoch;
+	result.missing_nodes = marking.missing_nodes;
+	memcpy(result.store_id, marking.store_id, sizeof(result.store_id));
 	*ret = result;
 	return STATUS_OK;
 }
@@ -360,7 +443,8 @@ enum status new_epoch_begin_here(struct kv *kv, const struct new_epoch *wanted, 
 		"holdfast operator status",
 		index, wanted->restored_from, marking.epoch);
 	if (ret)
-		*ret = (struct new_epoch_result){.epoch = marking.epoch, .index = index};
+		*ret = (struct new_epoch_result){
+			.epoch = marking.epoch, .index = index, .missing_nodes = marking.missing_nodes};
 	return STATUS_OK;
 }
 
@@ -420,16 +504,16 @@ static enum status begin_decision(struct kv *kv, const char *cluster,
 	return new_epoch_begin_here(kv, &wanted, NULL, err);
 }
 
-enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
-				    struct error *err)
+/* @ret NULL: nothing is decided. Owned by the caller. */
+static enum status read_decision(const char *data_dir, Holdfast__V1__EpochDecision **ret, struct error *err)
 {
-	Holdfast__V1__EpochDecision *decision;
 	cleanup_free char *bytes = NULL;
 	char path[PATH_MAX];
 	size_t n = 0;
 	enum status st = decision_path(data_dir, path, err);
 	int r;
 
+	*ret = NULL;
 	if (st != STATUS_OK)
 		return st;
 	r = file_read(path, DECISION_MAX, &bytes, &n);
@@ -437,15 +521,48 @@ enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const c
 		return STATUS_OK;
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "read %s", path);
-	decision = holdfast__v1__epoch_decision__unpack(NULL, n, (const uint8_t *)bytes);
-	if (!decision)
-		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "%s says that the store has lost history, and cannot be read: restore a "
-				 "backup (holdfast-server --restore FILE), which takes its place",
-				 path);
-	st = begin_decision(kv, cluster, decision, err);
-	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
-	if (st == STATUS_OK && unlink(path) < 0)
+	*ret = holdfast__v1__epoch_decision__unpack(NULL, n, (const uint8_t *)bytes);
+	if (*ret)
+		return STATUS_OK;
+	return error_set(err, STATUS_DATA_LOSS, 0,
+			 "%s says that the store has lost history, and cannot be read: restore a "
+			 "backup (holdfast-server --restore FILE), which takes its place",
+			 path);
+}
+
+enum status new_epoch_forget_decision(const char *data_dir, struct error *err)
+{
+	char path[PATH_MAX];
+	enum status st = decision_path(data_dir, path, err);
+
+	if (st == STATUS_OK && unlink(path) < 0 && errno != ENOENT)
 		return error_set(err, status_from_errno(errno), errno, "remove %s", path);
 	return st;
+}
+
+enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
+				    struct error *err)
+{
+	Holdfast__V1__EpochDecision *decision;
+	enum status st = read_decision(data_dir, &decision, err);
+
+	if (st != STATUS_OK || !decision)
+		return st;
+	st = begin_decision(kv, cluster, decision, err);
+	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
+	return st == STATUS_OK ? new_epoch_forget_decision(data_dir, err) : st;
+}
+
+void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted)
+{
+	Holdfast__V1__EpochDecision *decision;
+
+	if (read_decision(data_dir, &decision, NULL) != STATUS_OK || !decision)
+		return;
+	if (wanted->known_epoch == EPOCH_UNKNOWN || wanted->known_epoch <= decision->known_epoch) {
+		new_epoch_raise(wanted, decision->known_epoch, decision->known_index);
+		wanted->known.n += decision->missing_nodes;
+		known_nodes_add_store(&wanted->known, decision->former_store_id);
+	} /* else it has begun */
+	holdfast__v1__epoch_decision__free_unpacked(decision, NULL);
 }

@@ -7,12 +7,27 @@
  * 2^32 grants of one volume in one epoch would take a century at a grant a second, so nothing granted since
  * the copy reaches the new ones, whatever it was. */
 
+#include "schema.h"
+
 #include "base/error.h"
+#include "base/uuid.h"
+#include "store/kv.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct kv;
+enum { KNOWN_STORES_MAX = SCHEMA_FORMER_STORES_MAX + KV_MARKS_MAX + 2 };
+
+/* What was known of nodes where a store comes in the place of another: those that it does not know may hold
+ * volumes, too. All 0: nothing was known. */
+struct known_nodes {
+	uint64_t n; /* registered ever, and missing */
+	size_t n_stores;
+	char stores[KNOWN_STORES_MAX][UUID_SIZE]; /* ids by which they know the cluster */
+};
+
+/** Take @store_id into @known, unless it is there or "". */
+void known_nodes_add_store(struct known_nodes *known, const char *store_id);
 
 struct new_epoch {
 	const char *path;     /* of the copy, which nobody else uses */
@@ -23,6 +38,7 @@ struct new_epoch {
 	uint64_t known_index; /* likewise; indexes go on above it */
 	int64_t now_ms;
 	const char *restored_from; /* for people; or why the server's own store begins one */
+	struct known_nodes known;  /* beside the store that is marked */
 	/* of the server's own store, see history.h; all 0 and NULL: nothing of that */
 	const char *former_store_id; /* by which nodes know the cluster */
 	uint64_t missing_nodes;	     /* more than those that are missing already */
@@ -33,13 +49,18 @@ struct new_epoch {
 #define EPOCH_UNKNOWN UINT64_MAX
 #define EPOCH_MAX (UINT64_C(1) << 31) /* shifted it is still a generation */
 
+/** Begin above @epoch and @index, too. */
+void new_epoch_raise(struct new_epoch *wanted, uint64_t epoch, uint64_t index);
+
 /** Above every epoch that was counted in steps of one, and above itself later. */
 uint64_t new_epoch_of_time(int64_t realtime_ms);
 
 struct new_epoch_result {
 	uint64_t epoch;
-	uint64_t index; /* of the copy */
-	uint32_t nodes;
+	uint64_t index;		/* of the copy */
+	uint32_t nodes;		/* that it knows by name */
+	uint64_t missing_nodes; /* that it does not */
+	char store_id[UUID_SIZE];
 };
 
 /** Blocks; for a thread of its own. On failure the copy is worth nothing any more.
@@ -61,5 +82,13 @@ enum status new_epoch_decide(const char *data_dir, const struct new_epoch *wante
 enum status new_epoch_begin_decided(struct kv *kv, const char *data_dir, const char *cluster,
 				    struct error *err);
 
-/** The epoch and index of the store at @path, which nobody uses. */
-enum status new_epoch_look(const char *path, uint64_t *ret_epoch, uint64_t *ret_index, struct error *err);
+/** Take into @wanted what the store at @path knows, which nobody uses: its epoch, its index, its nodes. On
+ * failure @wanted is as it was. */
+enum status new_epoch_look(const char *path, struct new_epoch *wanted, struct error *err);
+
+/** Take into @wanted what was decided (new_epoch_decide()) and has not begun. What cannot be read says
+ * nothing. */
+void new_epoch_look_at_decision(const char *data_dir, struct new_epoch *wanted);
+
+/** The decision is contained in the epoch of the store that was put in place. */
+enum status new_epoch_forget_decision(const char *data_dir, struct error *err);

@@ -4,6 +4,7 @@
 #include "audit.h"
 #include "copy_file.h"
 #include "exchange.h"
+#include "history.h"
 #include "job.h"
 #include "keys.h"
 #include "marks.h"
@@ -359,11 +360,16 @@ static void on_prepared(const struct error *error, void *userdata)
 		refuse(restore, &err);
 }
 
-static uint64_t epoch_of(struct server *server)
+static void look_at_own(struct server *server, struct new_epoch *wanted)
 {
-	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+	const Holdfast__V1__Schema *schema = state_record(&server->state, KEY_SCHEMA);
 
-	return epoch ? epoch->number : 0;
+	wanted->known_epoch = state_epoch(&server->state);
+	wanted->known_index = kv_revision(server->kv);
+	wanted->known.n = history_nodes(server);
+	known_nodes_add_store(&wanted->known, schema->store_id);
+	for (size_t i = 0; i < schema->n_former_store_ids; i++)
+		known_nodes_add_store(&wanted->known, schema->former_store_ids[i]);
 }
 
 static void describe(struct server *server, struct rpc_call *call, struct restore *restore,
@@ -379,11 +385,10 @@ static void describe(struct server *server, struct rpc_call *call, struct restor
 		.path = restore->path,
 		.cluster = restore->cluster,
 		.other_cluster = request->other_cluster,
-		.known_epoch = epoch_of(server),
-		.known_index = kv_revision(server->kv),
 		.now_ms = clock_realtime_ms(),
 		.restored_from = restore->from,
 	};
+	look_at_own(server, &restore->wanted);
 }
 
 static enum status record(struct server *server, const struct rpc_call *call, const char *reason,
@@ -430,16 +435,15 @@ DEFINE_WRITE_METHOD(restore_handle_apply, Holdfast__V1__ApplyRestoreRequest, wha
 
 /* --- without a server --- */
 
-static void look_at_last(const char *store, struct new_epoch *wanted)
+static void look_at_last(const struct config *config, const char *store, struct new_epoch *wanted)
 {
 	struct error err;
 
 	/* one that is missing would be made to be looked at */
-	if (access(store, F_OK) == 0 &&
-	    new_epoch_look(store, &wanted->known_epoch, &wanted->known_index, &err) == STATUS_OK)
-		return;
-	wanted->known_epoch = EPOCH_UNKNOWN; /* it is gone or damaged: that is why there is a restore */
-	wanted->known_index = 0;
+	if (access(store, F_OK) < 0 || new_epoch_look(store, wanted, &err) != STATUS_OK)
+		wanted->known_epoch = EPOCH_UNKNOWN; /* that is why there is a restore */
+	marks_raise(config, wanted);
+	new_epoch_look_at_decision(config->data_dir, wanted);
 }
 
 static enum status stage(const char *from, const char *staged, struct new_epoch *wanted,
@@ -458,7 +462,7 @@ static enum status stage(const char *from, const char *staged, struct new_epoch 
 }
 
 /* What another user makes in the folder, the server could not open afterwards. */
-static enum status refuse_other_user(const char *data_dir, struct error *err)
+enum status restore_check_user(const char *data_dir, const char *option, struct error *err)
 {
 	struct stat st;
 
@@ -468,8 +472,8 @@ static enum status refuse_other_user(const char *data_dir, struct error *err)
 		return STATUS_OK;
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "data_dir %s belongs to uid %u and this runs as uid %u: run it as the server's user "
-			 "(runuser -u USER -- holdfast-server --restore FILE), who must be able to read FILE",
-			 data_dir, (unsigned int)st.st_uid, (unsigned int)geteuid());
+			 "(runuser -u USER -- holdfast-server %s), who must be able to read what it names",
+			 data_dir, (unsigned int)st.st_uid, (unsigned int)geteuid(), option);
 }
 
 static enum status refuse_running(const char *store, struct error *err)
@@ -498,7 +502,7 @@ enum status restore_offline(const struct config *config, const char *path, bool 
 	    str_format(folder, sizeof(folder), "%s/restore", config->data_dir) < 0 ||
 	    str_format(staged, sizeof(staged), "%s/offline.db", folder) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = refuse_other_user(config->data_dir, err);
+	st = restore_check_user(config->data_dir, "--restore FILE", err);
 	if (st == STATUS_OK)
 		st = refuse_running(store, err);
 	if (st == STATUS_OK)
@@ -507,13 +511,14 @@ enum status restore_offline(const struct config *config, const char *path, bool 
 		st = copy_folder_make(folder, err);
 	if (st != STATUS_OK)
 		return st;
-	look_at_last(store, &wanted);
-	marks_raise(config, &wanted);
+	look_at_last(config, store, &wanted);
 	st = stage(path, staged, &wanted, ret, err);
 	if (st != STATUS_OK)
 		return err ? error_prefix(err, "the copy %s", path) : st;
 	st = exchange_decide(config->data_dir, staged, wanted.now_ms, err);
 	if (st == STATUS_OK)
 		st = exchange_finish(config->data_dir, &is_done, err);
+	if (st == STATUS_OK)
+		st = new_epoch_forget_decision(config->data_dir, err);
 	return st == STATUS_OK ? marks_note_restore(config, ret->epoch, err) : st;
 }

@@ -26,6 +26,10 @@ rpc_unary_fn restore_handle_apply;
 /** With the server. NULL is allowed. */
 void restore_free(struct restore *restore);
 
+/** What another user makes in @data_dir, the server could not open afterwards: STATUS_FAILED_PRECONDITION
+ * says how to run holdfast-server @option. */
+enum status restore_check_user(const char *data_dir, const char *option, struct error *err);
+
 /** The same for a server that is not running: the copy at @path takes the place of its store.
  * STATUS_FAILED_PRECONDITION when the server is running. */
 enum status restore_offline(const struct config *config, const char *path, bool other_cluster,

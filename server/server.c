@@ -10,6 +10,7 @@
 #include "gc.h"
 #include "load.h"
 #include "marks.h"
+#include "new_cluster.h"
 #include "new_epoch.h"
 #include "proof.h"
 #include "release.h"
@@ -60,6 +61,8 @@ static enum status open_store(struct server *server, struct error *err)
 	st = disk_start(server, err);
 	if (st == STATUS_OK)
 		st = exchange_finish(server->config.data_dir, &is_restored, err);
+	if (st == STATUS_OK && server->config.needs_store)
+		st = new_cluster_check_store(path, err);
 	if (st == STATUS_OK)
 		st = kv_open_sqlite(server->event, path, &server->kv, err);
 	if (st == STATUS_OK)
@@ -69,12 +72,14 @@ static enum status open_store(struct server *server, struct error *err)
 	if (st == STATUS_OK)
 		st = new_epoch_begin_decided(server->kv, server->config.data_dir, server->config.cluster,
 					     err);
-	if (st == STATUS_OK)
-		st = marks_start(server, is_restored, err);
+	if (st == STATUS_OK && !is_restored) /* else the marks are of the store that it took the place of */
+		st = marks_check(server, err);
 	if (st == STATUS_OK)
 		st = proof_note_key(server->kv, server->issuer, err);
 	if (st == STATUS_OK)
 		st = load_state(server->kv, &server->state, err);
+	if (st == STATUS_OK)
+		st = marks_keep(server, err);
 	for (size_t i = 0; st == STATUS_OK && i < WATCH_TABLES; i++)
 		server->watch_indexes[i] = kv_revision(server->kv);
 	if (st == STATUS_OK)

@@ -366,6 +366,11 @@ enum status kv_define_views(struct kv *kv, const struct kv_view *views, size_t n
 	return kv_sqlite_define_views(kv->db, views, n, err);
 }
 
+void kv_note_nodes(struct kv *kv, uint64_t nodes)
+{
+	atomic_store(&kv->db->nodes, nodes);
+}
+
 uint64_t kv_revision(const struct kv *kv)
 {
 	return writer_stats(kv->writer).revision;

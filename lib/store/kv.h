@@ -11,6 +11,7 @@
  * Keys: printable ASCII, 1 to KV_KEY_MAX bytes, ordered bytewise. Values: 1 byte to KV_VALUE_MAX. */
 
 #include "base/error.h"
+#include "store/mark.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,6 +97,7 @@ struct kv_marks {
 	const char *paths[KV_MARKS_MAX]; /* the first one lies beside the store; NULL: none */
 	const char *store_id;		 /* "": it has none */
 	uint64_t epoch;
+	uint64_t nodes; /* that the store knows of; goes on with kv_note_nodes() */
 };
 
 /* What the marks say of the store as it was opened. */
@@ -103,7 +105,9 @@ struct kv_history {
 	bool is_behind;
 	uint64_t epoch;	   /* the highest that they know, with its revision; 0: they know nothing */
 	uint64_t revision; /* likewise */
-	char why[KV_HISTORY_WHY_SIZE]; /* it is behind, for people */
+	uint64_t nodes;	   /* likewise */
+	char store_id[MARK_STORE_ID_SIZE]; /* likewise */
+	char why[KV_HISTORY_WHY_SIZE];	   /* it is behind, for people */
 };
 
 struct kv_stats {
@@ -205,6 +209,10 @@ enum status kv_history(struct kv *kv, const struct kv_marks *marks, struct kv_hi
  * and when the store is closed. A mark that cannot be written then fails nothing and is told by kv_stats().
  * They are made, or brought to the last revision, at once. For start-up: it blocks. */
 enum status kv_keep_marks(struct kv *kv, const struct kv_marks *marks, struct error *err);
+
+/** From the next commit on the marks say that the store knows of @nodes: to be said before what makes it so
+ * is submitted, so that they never say less than is acknowledged. */
+void kv_note_nodes(struct kv *kv, uint64_t nodes);
 
 /** Revision of the last committed transaction. */
 uint64_t kv_revision(const struct kv *kv);

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 enum {
@@ -59,6 +60,7 @@ struct kv_sqlite {
 	/* of the thread that writes */
 	struct mark_file *marks[KV_MARKS_MAX]; /* owned; NULL: none */
 	struct mark mark;		       /* the last one that was written */
+	atomic_uint_least64_t nodes;	       /* for the next one */
 	uint64_t marks_dirty_us; /* monotonic, since when they are not on the disk; 0: they are */
 	int mark_errno;
 };

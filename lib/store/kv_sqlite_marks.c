@@ -5,6 +5,7 @@
 #include "store/kv_sqlite_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define SYNC_US USEC_PER_SEC
 
@@ -32,6 +33,8 @@ static void take_mark(const struct kv_sqlite *db, const struct kv_marks *own, co
 	    (mark->epoch == history->epoch && mark->revision > history->revision)) {
 		history->epoch = mark->epoch;
 		history->revision = mark->revision;
+		history->nodes = mark->nodes;
+		memcpy(history->store_id, mark->store_id, sizeof(history->store_id));
 	}
 	if (!what || history->is_behind)
 		return;
@@ -80,6 +83,7 @@ static void write_all(struct kv_sqlite *db)
 {
 	db->mark_errno = 0;
 	db->mark.revision = db->committed.revision;
+	db->mark.nodes = atomic_load(&db->nodes);
 	for (size_t i = 0; i < KV_MARKS_MAX && db->marks[i]; i++)
 		note(db, mark_write(db->marks[i], &db->mark));
 	if (db->marks_dirty_us == 0)
@@ -106,7 +110,9 @@ uint64_t kv_sqlite_sync_marks(struct kv_sqlite *db, bool is_last)
 
 enum status kv_sqlite_keep_marks(struct kv_sqlite *db, const struct kv_marks *marks, struct error *err)
 {
-	db->mark = (struct mark){.epoch = marks->epoch, .revision = db->committed.revision};
+	atomic_store(&db->nodes, marks->nodes);
+	db->mark = (struct mark){
+		.epoch = marks->epoch, .revision = db->committed.revision, .nodes = marks->nodes};
 	if (str_copy(db->mark.store_id, sizeof(db->mark.store_id), marks->store_id) < 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "store %s: its id is too long", db->path);
 	for (size_t i = 0; i < KV_MARKS_MAX && marks->paths[i]; i++) {

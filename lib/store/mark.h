@@ -15,6 +15,8 @@ struct mark {
 	char store_id[MARK_STORE_ID_SIZE]; /* "": of a store that has none */
 	uint64_t epoch;
 	uint64_t revision; /* the last one that may have been acknowledged */
+	uint64_t nodes; /* that the store knows of; 0 in a file of the first version, which has no such field
+			 */
 };
 
 struct mark_file;

@@ -115,6 +115,21 @@ class TestBadInput(WorldTest):
             port = str(s.getsockname()[1])
             self.end([f"{PREFIX}/sbin/holdfast-server", "--dev", f"{folder}/d", "--port", port], 1, "127.0.0.1", port)
 
+    def test_a_server_without_a_store(self):
+        server = f"{PREFIX}/sbin/holdfast-server"
+        with tempfile.TemporaryDirectory() as folder:
+            dev = f"{folder}/d"
+            self.end([server, "--dev", dev, "--check-config"], 0)  # with a ticket key
+            self.end([server, "--dev", dev], 78, f"{dev}/holdfast.db", "--restore FILE", "--new-cluster")
+            self.assertFalse(os.path.exists(f"{dev}/holdfast.db"))
+            self.end([server, "--dev", dev, "--new-cluster"], 0, "cluster dev", "epoch", "no node, volume or claim")
+            with open(f"{dev}/holdfast.db", "rb") as f:
+                store = f.read()
+            self.end([server, "--dev", dev, "--new-cluster"], 1, "there is a store", f"{dev}/holdfast.db")
+            with open(f"{dev}/holdfast.db", "rb") as f:
+                self.assertEqual(f.read(), store, "the store was changed")
+            self.end([server, "--dev", dev, "--new-cluster", "--restore", "x"], 2, "--new-cluster")
+
     def test_a_broken_or_locked_database(self):
         server = f"{PREFIX}/sbin/holdfast-server"
         with tempfile.TemporaryDirectory() as folder:

@@ -337,13 +337,23 @@ static void look_for_volumes(struct sim *sim)
 		sim->volumes[v].is_known = false;
 }
 
-/* The server refuses what is left of its store: an operator restores the last copy. */
-static void start_damaged(struct sim *sim)
+/* The server refuses what is left of its store: an operator restores the last copy, or, when nothing is left,
+ * begins anew. */
+static void start_damaged(struct sim *sim, enum sim_damage damage)
 {
-	if (server_process_try(sim))
+	bool is_lost = damage == DAMAGE_NO_STORE || damage == DAMAGE_NO_FOLDER;
+
+	if (server_process_try(sim)) {
+		if (is_lost)
+			sim_fail(sim, "after damage (%s) the server starts empty by itself",
+				 sim_damage_names[damage]);
 		return;
+	}
 	sim->counts[COUNT_REFUSED_STARTS]++;
-	sim_restore_offline(sim);
+	if (is_lost)
+		sim_new_cluster(sim);
+	else
+		sim_restore_offline(sim);
 	server_process_start(sim);
 }
 
@@ -362,8 +372,11 @@ static void open_gap(struct sim *sim, enum sim_gap gap)
 static void check_start(struct sim *sim, enum sim_damage damage)
 {
 	struct sim_status status = sim_status(sim);
+	/* what was made anew without a mark has an epoch, and knows of no node to wait for */
+	bool opens = sim_damage_gap(damage) != SIM_NO_GAP &&
+		     (status.epoch <= sim->epoch || damage == DAMAGE_NO_FOLDER);
 
-	if (sim_damage_gap(damage) != SIM_NO_GAP && status.epoch <= sim->epoch)
+	if (opens)
 		open_gap(sim, sim_damage_gap(damage));
 	if (sim_damage_gap(damage) == SIM_NO_GAP && status.epoch < sim->epoch &&
 	    damage != DAMAGE_OLD_DB_NO_MARK)
@@ -374,7 +387,7 @@ static void check_start(struct sim *sim, enum sim_damage damage)
 		sim_fail(sim, "after damage (%s) the index fell from %llu to %llu, and the server goes on",
 			 sim_damage_names[damage], (unsigned long long)sim->index,
 			 (unsigned long long)status.index);
-	if (status.epoch > sim->epoch) {
+	if (status.epoch > sim->epoch && !opens) {
 		sim->gap = SIM_NO_GAP;
 		sim->counts[COUNT_EPOCHS_BY_START]++;
 	}
@@ -393,7 +406,7 @@ static void damage_store(struct sim *sim, enum sim_damage damage, const bool sta
 	sim_damage(sim, damage);
 	oracle_forget_server(sim);
 	look_for_volumes(sim);
-	start_damaged(sim);
+	start_damaged(sim, damage);
 	check_start(sim, damage);
 	for (int i = 0; i < SIM_NODES; i++)
 		connected[i] = connected[i] && !stay_away[i];
@@ -661,6 +674,7 @@ static void start(struct sim *sim)
 	if (!mkdtemp(sim->dir) || sd_event_new(&sim->event) < 0)
 		sim_fail(sim, "cannot set up");
 	server_process_start(sim);
+	sim->epoch = sim_status(sim).epoch; /* it is made in one */
 	for (int i = 0; i < SIM_NODES; i++) {
 		struct sim_node *node = &sim->nodes[i];
 
@@ -740,29 +754,13 @@ static void end(struct sim *sim)
 
 static void print_summary(const struct sim *sim)
 {
-	static const char *const names[COUNT_N] = {"run",
-						   "refused",
-						   "granted",
-						   "mounted",
-						   "unmounted",
-						   "kill -9",
-						   "reboots",
-						   "partitions",
-						   "attested",
-						   "attached",
-						   "detached",
-						   "restores",
-						   "adopted",
-						   "created",
-						   "expanded",
-						   "deleted",
-						   "drains",
-						   "collections",
-						   "refused starts",
-						   "offline restores",
-						   "epochs by a start",
-						   "epochs by a node",
-						   "reverted nodes"};
+	static const char *const names[COUNT_N] = {
+		"run",		"refused",	     "granted",		 "mounted",
+		"unmounted",	"kill -9",	     "reboots",		 "partitions",
+		"attested",	"attached",	     "detached",	 "restores",
+		"adopted",	"created",	     "expanded",	 "deleted",
+		"drains",	"collections",	     "refused starts",	 "offline restores",
+		"new clusters", "epochs by a start", "epochs by a node", "reverted nodes"};
 
 	(void)printf("seed %llu, %llu steps:", (unsigned long long)seed, (unsigned long long)sim->step);
 	for (int i = 0; i < COUNT_N; i++)

@@ -26,10 +26,9 @@ static const struct {
 		 "came "
 		 "after it are absent: the store is as whole as it was then, and nothing contradicts it"},
 	[SIM_GAP_EMPTY_STORE] =
-		{"lost store, only new nodes",
-		 "there is no store any more, and no node that was ever shown a mark has connected: it "
-		 "cannot be "
-		 "told from a new cluster's, or (mark file left) not how many nodes there are to wait for"},
+		{"lost folder, only new nodes",
+		 "there is neither a store nor a mark any more, an operator has said --new-cluster, and no "
+		 "node that was ever shown a mark has connected: it cannot be told from a first start"},
 };
 
 const char *oracle_exception(enum sim_gap gap)

@@ -185,6 +185,7 @@ enum sim_count {
 	COUNT_COLLECTED,
 	COUNT_REFUSED_STARTS,
 	COUNT_OFFLINE_RESTORES,
+	COUNT_NEW_CLUSTERS,
 	COUNT_EPOCHS_BY_START,
 	COUNT_EPOCHS_BY_NODES,
 	COUNT_REVERTED,
@@ -244,6 +245,8 @@ enum status sim_restore(struct sim *sim, struct error *err);
 
 /** Of a server that is dead: holdfast-server --restore. */
 void sim_restore_offline(struct sim *sim);
+/** The same, without a store: holdfast-server --new-cluster. */
+void sim_new_cluster(struct sim *sim);
 
 /* sim_damage.c: what happens to the state folder of a server that is dead. */
 enum sim_damage {

@@ -127,10 +127,9 @@ enum status sim_restore(struct sim *sim, struct error *err)
 	return STATUS_OK;
 }
 
-_Noreturn static void exec_restore(const struct sim *sim, const char *from)
+_Noreturn static void exec_once(const struct sim *sim, const char *option, const char *from)
 {
-	const char *argv[] = {sim->server_binary, "--dev", sim->dir, "--cluster", "c1",
-			      "--restore",	  from,	   NULL};
+	const char *argv[] = {sim->server_binary, "--dev", sim->dir, "--cluster", "c1", option, from, NULL};
 	char path[PATH_MAX];
 	int fd;
 
@@ -142,19 +141,31 @@ _Noreturn static void exec_restore(const struct sim *sim, const char *from)
 	_exit(127);
 }
 
+/* @from NULL: the option takes nothing. */
+static void run_once(struct sim *sim, const char *option, const char *from)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		exec_once(sim, option, from);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		sim_fail(sim, "holdfast-server %s fails; see %s/server.log", option, sim->dir);
+}
+
 void sim_restore_offline(struct sim *sim)
 {
 	char from[PATH_MAX];
-	int status = 0;
-	pid_t pid;
 
 	(void)str_format(from, sizeof(from), "%s/operators-copy.db", sim->dir);
 	if (file_write_atomic(from, 0600, (const char *)sim->backup.data, sim->backup.size) < 0)
 		sim_fail(sim, "the backup cannot be written to %s", from);
-	pid = fork();
-	if (pid == 0)
-		exec_restore(sim, from);
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-		sim_fail(sim, "holdfast-server --restore fails; see %s/server.log", sim->dir);
+	run_once(sim, "--restore", from);
 	sim->counts[COUNT_OFFLINE_RESTORES]++;
+}
+
+void sim_new_cluster(struct sim *sim)
+{
+	run_once(sim, "--new-cluster", NULL);
+	sim->counts[COUNT_NEW_CLUSTERS]++;
 }

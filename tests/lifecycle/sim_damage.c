@@ -42,7 +42,6 @@ enum sim_gap sim_damage_gap(enum sim_damage damage)
 {
 	static const enum sim_gap gaps[DAMAGE_N] = {
 		[DAMAGE_OLD_FOLDER] = SIM_GAP_OLDER_STORE,
-		[DAMAGE_NO_STORE] = SIM_GAP_EMPTY_STORE,
 		[DAMAGE_NO_FOLDER] = SIM_GAP_EMPTY_STORE,
 	};
 

@@ -138,11 +138,19 @@ def install_key(source, name):
         write(f"{CREDENTIALS}/{name}", f.read(), 0o600)
 
 
+def make_store():
+    """As docs/install.md has it."""
+    if not os.path.exists("/var/lib/holdfast/server/holdfast.db"):
+        run("systemd-run", "--wait", "--property=User=holdfast-server", "--property=StateDirectory=holdfast/server",
+            "--property=StateDirectoryMode=0700", "--property=UMask=0077", "holdfast-server", "--new-cluster")  # fmt: skip
+
+
 def set_up_server():
     install_key("/root/pki/server.key", "holdfast.server.key")
     run("openssl", "genpkey", "-algorithm", "ed25519", "-out", "/root/pki/ticket.key")
     install_key("/root/pki/ticket.key", "holdfast.ticket.key")
     write(f"{ETC}/server.hcl", f'cluster = "{CLUSTER}"\nlisten {{\n  host = "{SERVER}"\n}}\n')
+    make_store()
     systemctl("start", "holdfast-server.service")
 
 

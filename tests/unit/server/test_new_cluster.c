@@ -1,0 +1,447 @@
+/* A server does not start without a store. Whoever begins a new cluster where there was one does not have its
+ * nodes' volumes granted to others. */
+
+#include "cluster.h"
+#include "dev.h"
+#include "epoch.h"
+#include "fault.h"
+#include "history.h"
+#include "keys.h"
+#include "new_cluster.h"
+#include "restored.h"
+#include "unit.h"
+
+#include "base/exit_code.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "store/mark.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of restart_with()'s functions, which have no room for it. */
+static struct {
+	bool keeps_mark;
+	struct new_epoch_result result;
+} made;
+
+static const char *path_in(const struct fixture *f, const char *name, char ret[static PATH_MAX])
+{
+	(void)str_format(ret, PATH_MAX, "%s/%s", f->dir, name);
+	return ret;
+}
+
+static bool is_there(const struct fixture *f, const char *name)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return lstat(path_in(f, name, path), &st) == 0;
+}
+
+static void write_file(const struct fixture *f, const char *name, const char *text)
+{
+	char path[PATH_MAX];
+
+	assert_int_equal(file_write_atomic(path_in(f, name, path), 0600, text, strlen(text)), 0);
+}
+
+static void remove_file(const struct fixture *f, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (unlink(path_in(f, name, path)) < 0)
+		assert_int_equal(errno, ENOENT);
+}
+
+static void lose_store(struct fixture *f)
+{
+	remove_file(f, SERVER_STORE "-wal");
+	remove_file(f, SERVER_STORE "-shm");
+	remove_file(f, SERVER_STORE);
+	if (!made.keeps_mark)
+		remove_file(f, "holdfast.mark");
+}
+
+static struct config config_of(const struct fixture *f)
+{
+	const struct dev_options options = {.dir = f->dir, .cluster = "c1"};
+	struct config config;
+
+	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	if (f->mark_file)
+		(void)str_copy(config.mark_file, sizeof(config.mark_file), f->mark_file);
+	return config;
+}
+
+/* As the program does it. */
+static enum status try_start(const struct fixture *f, struct error *err)
+{
+	struct config config = config_of(f);
+	struct server *server;
+	enum status st;
+
+	config.needs_store = true;
+	st = server_new(&config, &server, err);
+	if (st == STATUS_OK)
+		server_free(server);
+	return st;
+}
+
+static void make_again(struct fixture *f)
+{
+	struct config config = config_of(f);
+
+	lose_store(f);
+	assert_int_equal(new_cluster_make(&config, &made.result, NULL), STATUS_OK);
+}
+
+static void be_refused_without_store(struct fixture *f)
+{
+	struct error err;
+	char store[PATH_MAX];
+
+	for (int i = 0; i < 3; i++) {
+		made.keeps_mark = i == 0;
+		lose_store(f);
+		if (i == 2)
+			write_file(f, SERVER_STORE "-wal", ""); /* holds nothing */
+		assert_int_equal(try_start(f, &err), STATUS_FAILED_PRECONDITION);
+		assert_int_equal(exit_code_of_start(&err), EXIT_CODE_SETTINGS);
+		assert_non_null(strstr(err.msg, path_in(f, SERVER_STORE, store)));
+		assert_non_null(strstr(err.msg, "holdfast-server --restore FILE"));
+		assert_non_null(strstr(err.msg, "holdfast-server --new-cluster"));
+		assert_non_null(strstr(err.msg, "no node, volume or claim known"));
+		assert_false(is_there(f, SERVER_STORE));
+	}
+}
+
+static void a_server_without_a_store_does_not_start_and_says_what_to_do(void **state)
+{
+	struct fixture *f = *state;
+
+	restart_with(f, be_refused_without_store);
+}
+
+static void connect_showing(struct fake_node *node, const char *id, const Holdfast__V1__Mark *mark)
+{
+	node->shows = mark;
+	fake_node_connect(node, id, BOOT_1, NULL, 0);
+}
+
+static void join(struct fixture *f, struct fake_node *node, const char *id, const Holdfast__V1__Mark *mark)
+{
+	connect_showing(node, id, mark);
+	assert_true(node->welcomed);
+	report(f, node, node->report_epoch, NULL, NULL, false);
+	UNTIL(f, has_reported(f, id));
+}
+
+static void a_new_cluster_begins_above_every_earlier_epoch(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t before = new_epoch_of_time(clock_realtime_ms());
+	const Holdfast__V1__Schema *schema;
+	const Holdfast__V1__Epoch *epoch;
+	struct claim claim;
+
+	made.keeps_mark = false;
+	restart_with(f, make_again);
+	epoch = state_record(&f->server->state, KEY_EPOCH);
+	schema = state_record(&f->server->state, KEY_SCHEMA);
+	assert_true(made.result.epoch > before);
+	assert_int_equal(epoch->number, made.result.epoch); /* the start begins no other */
+	assert_true(epoch->new_store);
+	assert_false(epoch->lost_history);
+	assert_string_equal(schema->store_id, made.result.store_id);
+	assert_string_equal(schema->cluster, "c1");
+	assert_int_equal(made.result.missing_nodes, 0);
+	assert_int_equal(history_nodes(f->server), 0);
+	restart(f);
+	assert_int_equal(state_epoch(&f->server->state), made.result.epoch);
+	join(f, &f->n1, "n1", NULL);
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_1, "n1", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
+	assert_int_equal(claim.generation >> 32, made.result.epoch);
+}
+
+static void be_refused_beside_a_store(struct fixture *f)
+{
+	static const char log_alone[] = "not empty";
+	struct config config = config_of(f);
+	struct new_epoch_result result;
+	struct error err;
+	char store[PATH_MAX];
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(new_cluster_make(&config, &result, &err), STATUS_FAILED_PRECONDITION);
+		assert_non_null(strstr(err.msg, "there is a store"));
+		assert_non_null(strstr(err.msg, path_in(f, SERVER_STORE, store)));
+		assert_int_equal(try_start(f, NULL), STATUS_OK);
+	}
+	made.keeps_mark = true;
+	lose_store(f);
+	write_file(f, SERVER_STORE "-wal", log_alone);
+	assert_int_equal(new_cluster_make(&config, &result, &err), STATUS_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.msg, "there is a store"));
+	assert_non_null(strstr(err.msg, "holdfast-server --restore FILE"));
+	assert_int_equal(try_start(f, NULL), STATUS_DATA_LOSS);
+	assert_false(is_there(f, SERVER_STORE));
+	remove_file(f, SERVER_STORE "-wal");
+}
+
+static void a_new_cluster_beside_a_store_or_its_log_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct config config = config_of(f);
+	struct new_epoch_result result;
+
+	assert_int_equal(new_cluster_make(&config, &result, NULL), STATUS_FAILED_PRECONDITION); /* it runs */
+	restart_with(f, be_refused_beside_a_store);
+}
+
+/* The marks of n1 and n2 in the cluster that is lost. */
+struct marks {
+	Holdfast__V1__Mark *first, *second;
+};
+
+static void release_marks(struct marks *marks)
+{
+	holdfast__v1__mark__free_unpacked(marks->first, NULL);
+	holdfast__v1__mark__free_unpacked(marks->second, NULL);
+}
+
+/* n1 has the volume; then the store is lost. */
+static void lose_cluster(struct fixture *f, struct alloc *alloc, struct claim *held, struct marks *marks)
+{
+	take_volume(f);
+	*held = claim_of(f, ALLOC_1);
+	*alloc = alloc_of(f, ALLOC_1);
+	*marks = (struct marks){mark_copy(f->n1.mark), mark_copy(f->n2.mark)};
+	restart_with(f, make_again);
+	assert_null(state_volume(&f->server->state, "default", "db"));
+}
+
+static void expect_waiting(struct fixture *f, uint64_t n_missing)
+{
+	struct volume db = {.namespace = "default", .id = "db"};
+	struct error err;
+
+	assert_int_equal(history_missing_nodes(f->server), n_missing);
+	assert_int_equal(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "holdfast node purge --unknown"));
+}
+
+/* n2 is there, nothing is granted to it; n1 comes back and has the volume. */
+static void expect_n1_waited_for(struct fixture *f, const struct alloc *alloc, const struct claim *held,
+				 const struct marks *marks)
+{
+	struct error err;
+	struct claim claim;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
+	expect_waiting(f, 1);
+	restart(f);
+	connect_showing(&f->n2, "n2", marks->second);
+	assert_true(f->n2.welcomed);
+	expect_waiting(f, 1);
+	connect_showing(&f->n1, "n1", marks->first);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, &err), STATUS_UNAVAILABLE);
+	report(f, &f->n1, f->n1.report_epoch, alloc, held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_FAILED_PRECONDITION);
+}
+
+static void a_new_cluster_waits_for_the_nodes_that_the_mark_counts(void **state)
+{
+	struct fixture *f = *state;
+	const Holdfast__V1__Schema *schema;
+	struct marks marks;
+	struct alloc alloc;
+	struct claim held;
+
+	made.keeps_mark = true;
+	lose_cluster(f, &alloc, &held, &marks);
+	assert_int_equal(made.result.missing_nodes, 2);
+	expect_waiting(f, 2);
+	schema = state_record(&f->server->state, KEY_SCHEMA);
+	assert_int_equal(schema->n_former_store_ids, 1);
+	assert_string_equal(schema->former_store_ids[0], marks.first->store_id);
+	join(f, &f->n2, "n2", marks.second);
+	assert_int_equal(state_epoch(&f->server->state), made.result.epoch); /* nobody begins another one */
+	expect_n1_waited_for(f, &alloc, &held, &marks);
+	release_marks(&marks);
+}
+
+static void the_second_mark_counts_as_well(void **state)
+{
+	struct fixture *f = *state;
+	struct marks marks;
+	struct alloc alloc;
+	struct claim held;
+	char second[PATH_MAX];
+
+	f->mark_file = path_in(f, "elsewhere.mark", second);
+	restart(f);
+	made.keeps_mark = false;
+	lose_cluster(f, &alloc, &held, &marks);
+	assert_int_equal(made.result.missing_nodes, 2);
+	expect_waiting(f, 2);
+	f->mark_file = NULL;
+	release_marks(&marks);
+}
+
+/* Nothing is left but the ticket key, by which a node proves what it has seen. */
+static void a_node_of_the_lost_cluster_has_the_others_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	struct marks marks;
+	struct alloc alloc;
+	struct claim held;
+
+	made.keeps_mark = false;
+	lose_cluster(f, &alloc, &held, &marks);
+	assert_int_equal(made.result.missing_nodes, 0);
+	connect_showing(&f->n2, "n2", marks.second);
+	assert_false(f->n2.welcomed);
+	assert_true(f->server->restarting);
+	restart(f);
+	assert_true(state_epoch(&f->server->state) > made.result.epoch);
+	expect_waiting(f, 2);
+	join(f, &f->n2, "n2", marks.second);
+	expect_n1_waited_for(f, &alloc, &held, &marks);
+	release_marks(&marks);
+}
+
+/* What a store misses already is not forgotten with it. */
+static void a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *last;
+	struct marks marks;
+	struct alloc alloc;
+	struct claim held;
+
+	made.keeps_mark = true;
+	lose_cluster(f, &alloc, &held, &marks);
+	join(f, &f->n2, "n2", marks.second);
+	last = mark_copy(f->n2.mark);
+	assert_int_equal(last->nodes, 2);
+	restart_with(f, make_again);
+	assert_int_equal(made.result.missing_nodes, 2);
+	join(f, &f->n2, "n2", last);
+	expect_waiting(f, 1);
+	holdfast__v1__mark__free_unpacked(last, NULL);
+	release_marks(&marks);
+}
+
+/* In the child. */
+static void make_in_child(void *userdata)
+{
+	const struct fixture *f = userdata;
+	struct config config = config_of(f);
+	struct new_epoch_result result;
+
+	fault_arm();
+	if (new_cluster_make(&config, &result, NULL) != STATUS_OK)
+		_exit(1);
+	fault_disarm();
+}
+
+/* Returns whether there was such a step. */
+static bool be_killed_at(struct fixture *f, const struct fault *fault)
+{
+	struct config config = config_of(f);
+	struct fault_end end;
+	struct error err;
+
+	made.keeps_mark = true;
+	lose_store(f);
+	end = fault_run(fault, make_in_child, f);
+	if (!is_there(f, SERVER_STORE)) {
+		assert_int_equal(try_start(f, &err), STATUS_FAILED_PRECONDITION);
+		assert_int_equal(new_cluster_make(&config, &made.result, NULL), STATUS_OK);
+	}
+	assert_int_equal(new_cluster_make(&config, &made.result, NULL), STATUS_FAILED_PRECONDITION);
+	return end.died;
+}
+
+static void be_killed_at_each_step(struct fixture *f)
+{
+	for (int side = FAULT_BEFORE; side < FAULT_SIDE_N; side++) {
+		struct fault fault = {.step = 1, .side = (enum fault_side)side};
+
+		while (be_killed_at(f, &fault)) {
+			assert_int_equal(try_start(f, NULL), STATUS_OK);
+			fault.step++;
+		}
+		assert_true(fault.step > 3);
+	}
+}
+
+static void a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts(void **state)
+{
+	struct fixture *f = *state;
+
+	connect_node(&f->n1, "n1");
+	restart_with(f, be_killed_at_each_step);
+	assert_int_equal(history_missing_nodes(f->server), 1); /* whatever was in between */
+}
+
+/* --dev makes a store together with its ticket key, and with nothing else. */
+static void be_prepared(struct fixture *f)
+{
+	const struct dev_options options = {.dir = f->dir, .cluster = "c1", .makes_store = true};
+	struct config config;
+	struct stat was, is;
+	char store[PATH_MAX];
+
+	made.keeps_mark = false;
+	lose_store(f);
+	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	assert_false(is_there(f, SERVER_STORE));
+	remove_file(f, "ticket.key");
+	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	assert_true(is_there(f, "ticket.key"));
+	assert_int_equal(stat(path_in(f, SERVER_STORE, store), &was), 0);
+	assert_int_equal(try_start(f, NULL), STATUS_OK);
+	remove_file(f, "ticket.key"); /* as when it was killed in between: the store stays */
+	assert_int_equal(dev_prepare(&options, &config, NULL), STATUS_OK);
+	assert_int_equal(stat(store, &is), 0);
+	assert_int_equal(was.st_ino, is.st_ino);
+}
+
+static void a_development_server_makes_a_store_with_its_key_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	restart_with(f, be_prepared);
+}
+
+#define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SERVED(a_server_without_a_store_does_not_start_and_says_what_to_do),
+		SERVED(a_new_cluster_begins_above_every_earlier_epoch),
+		SERVED(a_new_cluster_beside_a_store_or_its_log_is_refused),
+		SERVED(a_new_cluster_waits_for_the_nodes_that_the_mark_counts),
+		SERVED(the_second_mark_counts_as_well),
+		SERVED(a_node_of_the_lost_cluster_has_the_others_waited_for),
+		SERVED(a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes),
+		SERVED(a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts),
+		SERVED(a_development_server_makes_a_store_with_its_key_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
