@@ -39,8 +39,7 @@ enum status cmd_plugin_status(struct invocation *inv, struct error *err)
 	if (status != STATUS_OK)
 		return status;
 	request.id = id;
-	status = connection_call(connection, plugins, "Get", &request.base, CALL_TIMEOUT_US,
-				 (ProtobufCMessage **)(void *)&answer, err);
+	status = pages_fetch(connection, plugins, "Get", &request.base, 0, &answer, err);
 	if (status != STATUS_OK)
 		return status;
 	if (inv->options[OPT_JSON])

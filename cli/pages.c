@@ -13,18 +13,19 @@ enum {
 	PAGE_MAX = 1000, /* what the server gives at most */
 };
 
-/* The answer's list of messages. */
+/* One of the answer's lists of messages. */
 struct list {
-	size_t *n;
+	size_t *n; /* NULL: there is none */
 	ProtobufCMessage ***items;
 };
 
-static struct list list_of(ProtobufCMessage *answer)
+/* The list of @message that is the field @at or comes after it, which @at is set behind. */
+static struct list next_list(ProtobufCMessage *message, unsigned int *at)
 {
-	char *base = (char *)answer;
+	char *base = (char *)message;
 
-	for (unsigned int i = 0; i < answer->descriptor->n_fields; i++) {
-		const ProtobufCFieldDescriptor *field = &answer->descriptor->fields[i];
+	while (*at < message->descriptor->n_fields) {
+		const ProtobufCFieldDescriptor *field = &message->descriptor->fields[(*at)++];
 
 		if (field->label == PROTOBUF_C_LABEL_REPEATED && field->type == PROTOBUF_C_TYPE_MESSAGE)
 			return (struct list){
@@ -33,6 +34,25 @@ static struct list list_of(ProtobufCMessage *answer)
 			};
 	}
 	return (struct list){.n = NULL};
+}
+
+/* What has the lists: the answer of a List, and the object in that of a Get; NULL when that is missing. */
+static ProtobufCMessage *lister_of(ProtobufCMessage *answer)
+{
+	const ProtobufCFieldDescriptor *field = answer->descriptor->fields;
+	unsigned int at = 0;
+
+	if (next_list(answer, &at).n || field->type != PROTOBUF_C_TYPE_MESSAGE)
+		return answer;
+	return *(ProtobufCMessage **)(void *)((char *)answer + field->offset);
+}
+
+static struct list list_of(ProtobufCMessage *answer)
+{
+	ProtobufCMessage *lister = lister_of(answer);
+	unsigned int at = 0;
+
+	return lister ? next_list(lister, &at) : (struct list){.n = NULL};
 }
 
 static void *field_of(const ProtobufCMessage *message, const char *name)
@@ -49,23 +69,36 @@ static char **next_token(const ProtobufCMessage *message)
 	return field_of(message, "next_token");
 }
 
-/* Move what @page lists to the end of @all, and its token. */
-static enum status join(ProtobufCMessage *all, ProtobufCMessage *page, struct error *err)
+/* False when memory is short. */
+static bool join_list(struct list to, struct list from)
 {
-	struct list to = list_of(all);
-	struct list from = list_of(page);
-	ProtobufCMessage **grown;
-	char *token;
+	ProtobufCMessage **grown = realloc(*to.items, (*to.n + *from.n + 1) * sizeof(ProtobufCMessage *));
 
-	assert(to.n && from.n);
-	grown = realloc(*to.items, (*to.n + *from.n + 1) * sizeof(ProtobufCMessage *));
 	if (!grown)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "keep a page of the list");
+		return false;
 	*to.items = grown;
 	if (*from.n > 0)
 		memcpy(grown + *to.n, *from.items, *from.n * sizeof(ProtobufCMessage *));
 	*to.n += *from.n;
 	*from.n = 0;
+	return true;
+}
+
+/* Move what @page lists to the end of @all, and its token. */
+static enum status join(ProtobufCMessage *all, ProtobufCMessage *page, struct error *err)
+{
+	ProtobufCMessage *to = lister_of(all);
+	ProtobufCMessage *from = lister_of(page);
+	unsigned int to_at = 0;
+	unsigned int from_at = 0;
+	struct list list;
+	char *token;
+
+	if (!to || !from)
+		return error_set(err, STATUS_INTERNAL, 0, "the server's answer lacks what was asked for");
+	while ((list = next_list(to, &to_at)).n)
+		if (!join_list(list, next_list(from, &from_at)))
+			return error_set(err, STATUS_RESOURCE_EXHAUSTED, ENOMEM, "keep a page of the list");
 	token = *next_token(all);
 	*next_token(all) = *next_token(page);
 	*next_token(page) = token;

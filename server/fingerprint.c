@@ -80,7 +80,7 @@ static bool is_out_of_nothing(struct server *server, const struct plugin_instanc
 			  (said->plugin.has_controller && said->plugin.controller.healthy);
 
 	return !is_healthy && !str_eq(said->plugin.plugin_id, PLUGIN_NATIVE) &&
-	       (!plugin || LIST_EMPTY(&plugin->instances));
+	       (!plugin || RB_EMPTY(&plugin->instances));
 }
 
 static void stage_put(struct server *server, struct change *change, const struct plugin_instance *said)

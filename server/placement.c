@@ -361,14 +361,15 @@ enum status placement_choose(const struct placement *placement, const struct nod
 	cleanup_free struct tally *tally = calloc(1, sizeof(*tally));
 	const struct placement_volume *from;
 	const struct node_entry *best = NULL;
-	const struct instance_entry *entry;
+	struct instance_entry *entry;
 
 	if (!tally)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	if (placement->n_volumes == 0)
 		return choose_for_plugin(placement, tally, ret, refusal, err);
 	from = most_constraining(placement);
-	LIST_FOREACH (entry, &from->entry->plugin->instances, of_plugin) {
+	for (entry = state_plugin_instance_from(from->entry->plugin, ""); entry;
+	     entry = state_plugin_instance_next(entry)) {
 		char reason[FEASIBILITY_REASON_SIZE];
 		enum obstacle obstacle;
 

@@ -18,7 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLUGINS_PER_PAGE_MAX = 1000, REASON_SIZE = 512 };
+enum {
+	PLUGINS_PER_PAGE_MAX = 1000,
+	INSTANCES_PER_PAGE_MAX = 1000,
+	/* What one turn of the loop looks at to count for a page; one plugin is counted whole */
+	PLUGINS_COUNTED_MAX = 20 * 1000,
+	REASON_SIZE = 512,
+};
+
+/* Where the next page of a plugin begins. */
+#define TOKEN_NODE "node/"
+#define TOKEN_ALLOC "allocation/"
 
 static bool is_healthy(const struct instance_entry *entry)
 {
@@ -71,11 +81,11 @@ static bool is_first_runner(const struct plugin_entry *plugin, const struct allo
 }
 
 /* What allocations are to run and their nodes do not report yet, or not any more. */
-static void add_runners(const struct plugin_entry *plugin, struct plugin_summary *ret)
+static void add_runners(struct plugin_entry *plugin, struct plugin_summary *ret)
 {
-	const struct alloc_entry *entry;
+	struct alloc_entry *entry;
 
-	LIST_FOREACH (entry, &plugin->runners, of_plugin) {
+	for (entry = state_plugin_runner_from(plugin, ""); entry; entry = state_plugin_runner_next(entry)) {
 		const struct csi_plugin *runs = &entry->alloc.csi_plugin;
 		const struct instance_entry *instance = NULL;
 
@@ -157,13 +167,14 @@ static struct on_node look_at_node(const struct instance_entry *entry)
 	return on_node;
 }
 
-static void summarize_whole(const struct plugin_entry *plugin, struct plugin_summary *ret)
+static void summarize_whole(struct plugin_entry *plugin, struct plugin_summary *ret)
 {
 	const struct instance_entry *newest = NULL;
-	const struct instance_entry *entry;
+	struct instance_entry *entry;
 
 	*ret = (struct plugin_summary){0};
-	LIST_FOREACH (entry, &plugin->instances, of_plugin) {
+	for (entry = state_plugin_instance_from(plugin, ""); entry;
+	     entry = state_plugin_instance_next(entry)) {
 		struct on_node on_node = look_at_node(entry);
 
 		if (on_node.is_first) {
@@ -212,22 +223,25 @@ bool plugin_is_schedulable(const struct plugin_summary *summary, const struct vo
 	return ret_reason[0] == '\0';
 }
 
+/* One page of a plugin: its instances, then the allocations that are to run it. */
+struct plugin_page {
+	struct server *server;
+	struct rpc_call *call;
+	struct plugin_entry *plugin;
+	Holdfast__V1__Plugin *view;
+	size_t size; /* records that it looks at, but for the last node's, which is shown whole */
+	size_t n;
+};
+
 /* False when memory is short. */
-static bool add_instances(const struct plugin_entry *plugin, Holdfast__V1__Plugin *view)
+static bool add_instance(struct plugin_page *page, const struct instance_entry *entry)
 {
-	const struct instance_entry *entry;
+	Holdfast__V1__PluginInstance *instance = plugin_instance_to_pb(&entry->instance);
 
-	view->instances = calloc(plugin->n_instances + 1, sizeof(Holdfast__V1__PluginInstance *));
-	if (!view->instances)
+	if (!instance)
 		return false;
-	LIST_FOREACH (entry, &plugin->instances, of_plugin) {
-		Holdfast__V1__PluginInstance *instance = plugin_instance_to_pb(&entry->instance);
-
-		if (!instance)
-			return false;
-		instance->connected = node_is_connected(entry->node);
-		view->instances[view->n_instances++] = instance;
-	}
+	instance->connected = node_is_connected(entry->node);
+	page->view->instances[page->view->n_instances++] = instance;
 	return true;
 }
 
@@ -242,37 +256,89 @@ static bool is_listed(const Holdfast__V1__Plugin *view, const char *alloc_id)
 }
 
 /* False when memory is short. */
-static bool add_alloc(struct server *server, struct rpc_call *call, const struct alloc_entry *alloc,
-		      Holdfast__V1__Plugin *view)
+static bool add_alloc(struct plugin_page *page, const struct alloc_entry *alloc)
 {
-	if (!alloc || is_listed(view, alloc->id) ||
-	    access_check(server, call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) != STATUS_OK)
+	Holdfast__V1__Plugin *view = page->view;
+
+	if (access_check(page->server, page->call, ACCESS_JOB_READ, alloc->alloc.namespace, NULL) !=
+	    STATUS_OK)
 		return true;
 	view->allocations[view->n_allocations] = alloc_to_pb(&alloc->alloc);
 	return view->allocations[view->n_allocations] && ++view->n_allocations > 0;
 }
 
-/* Those that are gone are left out, one by one: what comes after them is listed all the same. */
-static bool add_allocs(struct server *server, struct rpc_call *call, const struct plugin_entry *plugin,
-		       Holdfast__V1__Plugin *view)
+/* The allocation that an instance names, unless it comes among those that are to run the plugin. One that is
+ * gone is left out: what comes after it is listed all the same. False when memory is short. */
+static bool add_alloc_of(struct plugin_page *page, const struct instance_entry *entry)
 {
-	const struct instance_entry *entry;
-	const struct alloc_entry *runner;
-	size_t n = plugin->n_instances + 1;
+	const struct alloc_entry *alloc =
+		state_alloc(&page->server->state, entry->instance.plugin.allocation_id);
 
-	LIST_FOREACH (runner, &plugin->runners, of_plugin)
-		n += is_to_run(runner);
-	view->allocations = calloc(n, sizeof(Holdfast__V1__Allocation *));
-	if (!view->allocations)
-		return false;
-	LIST_FOREACH (entry, &plugin->instances, of_plugin)
-		if (!add_alloc(server, call,
-			       state_alloc(&server->state, entry->instance.plugin.allocation_id), view))
-			return false;
-	LIST_FOREACH (runner, &plugin->runners, of_plugin)
-		if (is_to_run(runner) && !add_alloc(server, call, runner, view))
-			return false;
-	return true;
+	if (!alloc || (alloc->plugin == page->plugin && is_to_run(alloc)))
+		return true;
+	page->n++;
+	return is_listed(page->view, alloc->id) || add_alloc(page, alloc);
+}
+
+static enum status no_memory(struct error *err)
+{
+	return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+}
+
+static enum status end_page(char **token, const char *kind, const char *id, struct error *err)
+{
+	char text[OBJECT_KEY_SIZE];
+
+	(void)str_format(text, sizeof(text), "%s%s", kind, id);
+	return message_set_text(token, text) ? STATUS_OK : no_memory(err);
+}
+
+static enum status fill_runners(struct plugin_page *page, const char *from, char **token, struct error *err)
+{
+	struct alloc_entry *runner;
+
+	for (runner = state_plugin_runner_from(page->plugin, from); runner;
+	     runner = state_plugin_runner_next(runner)) {
+		if (page->n++ >= page->size)
+			return end_page(token, TOKEN_ALLOC, runner->id, err);
+		if (is_to_run(runner) && !add_alloc(page, runner))
+			return no_memory(err);
+	}
+	return STATUS_OK;
+}
+
+static enum status fill_instances(struct plugin_page *page, const char *from, char **token, struct error *err)
+{
+	const struct node_entry *node = NULL;
+	struct instance_entry *entry;
+
+	for (entry = state_plugin_instance_from(page->plugin, from); entry;
+	     entry = state_plugin_instance_next(entry)) {
+		if (page->n++ >= page->size && entry->node != node)
+			return end_page(token, TOKEN_NODE, entry->node->id, err);
+		node = entry->node;
+		if (!add_instance(page, entry) || !add_alloc_of(page, entry))
+			return no_memory(err);
+	}
+	return fill_runners(page, "", token, err);
+}
+
+static enum status fill_plugin(struct plugin_page *page, const char *from, char **token, struct error *err)
+{
+	/* of each node once more than fits, and with each instance an allocation */
+	size_t n = page->size + NODE_PLUGINS_MAX;
+
+	page->view->instances = calloc(n, sizeof(Holdfast__V1__PluginInstance *));
+	page->view->allocations = calloc(n, sizeof(Holdfast__V1__Allocation *));
+	if (!page->view->instances || !page->view->allocations)
+		return no_memory(err);
+	if (str_starts_with(from, TOKEN_ALLOC))
+		return fill_runners(page, from + strlen(TOKEN_ALLOC), token, err);
+	if (str_starts_with(from, TOKEN_NODE))
+		return fill_instances(page, from + strlen(TOKEN_NODE), token, err);
+	return from[0] == '\0' ? fill_instances(page, "", token, err)
+			       : error_set(err, STATUS_INVALID_ARGUMENT, 0,
+					   "next_token: not one of an answer of Plugins.Get");
 }
 
 static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
@@ -306,13 +372,13 @@ static Holdfast__V1__Plugin *plugin_view(struct plugin_entry *plugin)
 /* A plugin is there while a node reports it, or an allocation is to run it; one that only volumes name is
  * not.
  */
-static bool is_there(const struct plugin_entry *plugin)
+static bool is_there(struct plugin_entry *plugin)
 {
-	const struct alloc_entry *runner;
+	struct alloc_entry *runner;
 
-	if (!LIST_EMPTY(&plugin->instances))
+	if (!RB_EMPTY(&plugin->instances))
 		return true;
-	LIST_FOREACH (runner, &plugin->runners, of_plugin)
+	for (runner = state_plugin_runner_from(plugin, ""); runner; runner = state_plugin_runner_next(runner))
 		if (is_to_run(runner))
 			return true;
 	return false;
@@ -340,22 +406,26 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 			      struct error *err)
 {
 	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
-	struct plugin_entry *plugin = find_plugin(server, request->id);
+	struct plugin_page page = {
+		.server = server, .call = call, .plugin = find_plugin(server, request->id)};
+	enum status st = page_size(request->per_page, INSTANCES_PER_PAGE_MAX, &page.size, err);
 	Holdfast__V1__GetPluginResponse *response;
 
-	if (!plugin)
+	if (st != STATUS_OK)
+		return st;
+	if (!page.plugin)
 		return no_such_plugin(server, request->id, err);
 	response = calloc(1, sizeof(*response));
 	if (!response)
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return no_memory(err);
 	holdfast__v1__get_plugin_response__init(response);
-	response->plugin = plugin_view(plugin);
-	if (!response->plugin || !add_instances(plugin, response->plugin) ||
-	    !add_allocs(server, call, plugin, response->plugin)) {
+	response->plugin = page.view = plugin_view(page.plugin);
+	st = page.view ? fill_plugin(&page, request->next_token, &response->next_token, err) : no_memory(err);
+	if (st != STATUS_OK) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
-		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		return st;
 	}
-	response->index = plugin->modify_index;
+	response->index = page.plugin->modify_index;
 	reply_durable(server, call, &response->base);
 	return STATUS_OK;
 }
@@ -370,7 +440,7 @@ static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY
 static uint64_t get_index(struct server *server, const ProtobufCMessage *message)
 {
 	const Holdfast__V1__GetPluginRequest *request = (const void *)message;
-	const struct plugin_entry *plugin = find_plugin(server, request->id);
+	struct plugin_entry *plugin = find_plugin(server, request->id);
 
 	return plugin ? plugin->modify_index : UINT64_MAX;
 }
@@ -392,6 +462,7 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 	const char *from =
 		strcmp(request->next_token, request->prefix) > 0 ? request->next_token : request->prefix;
 	struct plugin_entry *plugin = state_plugin_from(&server->state, from);
+	size_t counted = 0;
 	size_t per_page;
 	enum status st = page_size(request->per_page, PLUGINS_PER_PAGE_MAX, &per_page, err);
 
@@ -403,13 +474,13 @@ static enum status fill_page(struct server *server, const Holdfast__V1__ListPlug
 
 		if (!is_there(plugin))
 			continue;
-		if (response->n_plugins == per_page)
-			return message_set_text(&response->next_token, plugin->id)
-				       ? STATUS_OK
-				       : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+		counted += plugin->is_fresh ? 0 : plugin->n_instances + plugin->n_runners;
+		if (response->n_plugins == per_page ||
+		    (response->n_plugins > 0 && counted > PLUGINS_COUNTED_MAX))
+			return end_page(&response->next_token, "", plugin->id, err);
 		view = response->plugins ? plugin_view(plugin) : NULL;
 		if (!view)
-			return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+			return no_memory(err);
 		response->plugins[response->n_plugins++] = view;
 	}
 	return STATUS_OK;

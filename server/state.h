@@ -34,6 +34,8 @@ LIST_HEAD(instance_list, instance_entry);
 RB_HEAD(plugin_volume_tree, volume_entry);
 LIST_HEAD(claim_list, claim_entry);
 RB_HEAD(controller_tree, instance_entry);
+RB_HEAD(instance_tree, instance_entry);
+RB_HEAD(runner_tree, alloc_entry);
 
 /* What is being done with a claim now, in memory only; of release.c and claim_attach.c. */
 struct claim_work {
@@ -83,9 +85,9 @@ struct alloc_entry {
 	struct alloc alloc;
 	RB_ENTRY(alloc_entry) by_id;
 	LIST_ENTRY(alloc_entry) of_node;
-	struct node_entry *node; /* never NULL; it may be known by name only */
-	LIST_ENTRY(alloc_entry) of_plugin;
-	struct plugin_entry *plugin; /* that it runs; NULL: none */
+	struct node_entry *node;	 /* never NULL; it may be known by name only */
+	RB_ENTRY(alloc_entry) of_plugin; /* in the order of by_id */
+	struct plugin_entry *plugin;	 /* that it runs; NULL: none */
 	struct claim_list claims;
 	uint64_t told_by; /* serial of the session whose report named it */
 };
@@ -116,7 +118,7 @@ TAILQ_HEAD(absent_list, node_entry);
 struct instance_entry {
 	struct plugin_instance instance;
 	LIST_ENTRY(instance_entry) of_node;
-	LIST_ENTRY(instance_entry) of_plugin;
+	RB_ENTRY(instance_entry) of_plugin;
 	LIST_ENTRY(instance_entry) of_offer;
 	RB_ENTRY(instance_entry) by_node; /* of the plugin's controllers */
 	bool is_controller;		  /* it is among them */
@@ -152,12 +154,12 @@ struct plugin_entry {
 	const char *id; /* of the array below: the tree's key */
 	char plugin_id[PLUGIN_ID_MAX + 1];
 	RB_ENTRY(plugin_entry) by_id;
-	struct instance_list instances;
-	struct alloc_list runners; /* allocations with a csi_plugin block of this id, ended ones too */
+	struct instance_tree instances; /* by node id and profile */
+	struct runner_tree runners;	/* allocations with a csi_plugin block of this id, ended ones too */
 	struct controller_tree controllers; /* those of the instances that have one, by node id */
 	struct plugin_volume_tree volumes;
 	struct offer_tree offers;
-	size_t n_instances, n_volumes;
+	size_t n_instances, n_runners, n_volumes;
 	struct plugin_summary summary; /* of all of it, see plugins.h */
 	bool is_fresh;
 	uint64_t modify_index; /* revision of the newest fact about it since the start */
@@ -238,6 +240,10 @@ struct node_entry *state_node_from(struct state *state, const char *id);
 struct node_entry *state_node_next(struct node_entry *entry);
 struct plugin_entry *state_plugin_from(struct state *state, const char *id);
 struct plugin_entry *state_plugin_next(struct plugin_entry *entry);
+struct instance_entry *state_plugin_instance_from(struct plugin_entry *plugin, const char *node_id);
+struct instance_entry *state_plugin_instance_next(struct instance_entry *entry);
+struct alloc_entry *state_plugin_runner_from(struct plugin_entry *plugin, const char *id);
+struct alloc_entry *state_plugin_runner_next(struct alloc_entry *entry);
 
 /** Insert or replace; the value is copied. STATUS_RESOURCE_EXHAUSTED when memory is short, STATUS_DATA_LOSS
  * when a claim names no known volume. An allocation or claim of a node not seen yet makes an entry for the

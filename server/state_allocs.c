@@ -53,8 +53,7 @@ static bool list_runner(struct state *state, struct alloc_entry *entry, const st
 	entry->plugin = plugin_or_new(state, runs->id);
 	if (!entry->plugin)
 		return false;
-	LIST_INSERT_HEAD(&entry->plugin->runners, entry, of_plugin);
-	plugin_runner_changed(entry->plugin);
+	plugin_add_runner(entry->plugin, entry);
 	return true;
 }
 
@@ -79,14 +78,16 @@ static bool insert_alloc(struct state *state, const struct alloc *alloc)
 	struct node_entry *node = node_or_new(state, alloc->node_id);
 	struct alloc_entry *entry = node ? calloc(1, sizeof(*entry)) : NULL;
 
+	if (entry) {
+		entry->alloc = *alloc;
+		entry->id = entry->alloc.id;
+	}
 	if (!entry || !list_runner(state, entry, &alloc->csi_plugin)) {
 		free(entry);
 		if (node)
 			node_drop_unnamed(state, node);
 		return false;
 	}
-	entry->alloc = *alloc;
-	entry->id = entry->alloc.id;
 	entry->node = node;
 	node->n_live_allocs += !alloc_is_client_terminal(alloc);
 	LIST_INIT(&entry->claims);
@@ -128,8 +129,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	RB_REMOVE(alloc_tree, &state->allocs, entry);
 	LIST_REMOVE(entry, of_node);
 	if (entry->plugin) {
-		LIST_REMOVE(entry, of_plugin);
-		plugin_runner_changed(entry->plugin);
+		plugin_remove_runner(entry->plugin, entry);
 		plugin_drop_unnamed(state, entry->plugin);
 	}
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);

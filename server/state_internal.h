@@ -20,6 +20,10 @@ void volume_raise_generation(struct volume *volume, uint64_t generation);
 /** What is counted of the instance's plugin has to be counted anew. */
 void instance_changed(struct instance_entry *entry);
 
+/** @entry runs @plugin, or does not any more. */
+void plugin_add_runner(struct plugin_entry *plugin, struct alloc_entry *entry);
+void plugin_remove_runner(struct plugin_entry *plugin, struct alloc_entry *entry);
+
 /** What is counted of the plugin, whose allocation has changed, has to be counted anew. */
 void plugin_runner_changed(struct plugin_entry *plugin);
 

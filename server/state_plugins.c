@@ -15,16 +15,23 @@ static int compare_offers(const struct plugin_offer *a, const struct plugin_offe
 	return strcmp(a->profile, b->profile);
 }
 
-static int compare_controllers(const struct instance_entry *a, const struct instance_entry *b)
+static int compare_instances(const struct instance_entry *a, const struct instance_entry *b)
 {
 	int c = strcmp(a->node->id, b->node->id);
 
 	return c != 0 ? c : strcmp(a->instance.plugin.profile, b->instance.plugin.profile);
 }
 
+static int compare_runners(const struct alloc_entry *a, const struct alloc_entry *b)
+{
+	return strcmp(a->id, b->id);
+}
+
 TREE_GENERATE(plugin_tree, plugin_entry, by_id, compare_plugins)
 TREE_GENERATE(offer_tree, plugin_offer, by_profile, compare_offers)
-TREE_GENERATE(controller_tree, instance_entry, by_node, compare_controllers)
+TREE_GENERATE(controller_tree, instance_entry, by_node, compare_instances)
+TREE_GENERATE(instance_tree, instance_entry, of_plugin, compare_instances)
+TREE_GENERATE(runner_tree, alloc_entry, of_plugin, compare_runners)
 
 struct plugin_entry *state_plugin(struct state *state, const char *id)
 {
@@ -45,6 +52,40 @@ struct plugin_entry *state_plugin_from(struct state *state, const char *id)
 struct plugin_entry *state_plugin_next(struct plugin_entry *entry)
 {
 	return RB_NEXT(plugin_tree, NULL, entry);
+}
+
+struct instance_entry *state_plugin_instance_from(struct plugin_entry *plugin, const char *node_id)
+{
+	struct instance_entry *entry = RB_ROOT(&plugin->instances);
+	struct instance_entry *found = NULL;
+
+	while (entry) {
+		if (strcmp(entry->node->id, node_id) >= 0) {
+			found = entry;
+			entry = RB_LEFT(entry, of_plugin);
+		} else {
+			entry = RB_RIGHT(entry, of_plugin);
+		}
+	}
+	return found;
+}
+
+struct instance_entry *state_plugin_instance_next(struct instance_entry *entry)
+{
+	return RB_NEXT(instance_tree, NULL, entry);
+}
+
+struct alloc_entry *state_plugin_runner_from(struct plugin_entry *plugin, const char *id)
+{
+	struct alloc_entry key;
+
+	key.id = id;
+	return RB_NFIND(runner_tree, &plugin->runners, &key);
+}
+
+struct alloc_entry *state_plugin_runner_next(struct alloc_entry *entry)
+{
+	return RB_NEXT(runner_tree, NULL, entry);
 }
 
 struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile)
@@ -112,8 +153,8 @@ struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 		return NULL;
 	(void)str_copy(entry->plugin_id, sizeof(entry->plugin_id), id);
 	entry->id = entry->plugin_id;
-	LIST_INIT(&entry->instances);
-	LIST_INIT(&entry->runners);
+	RB_INIT(&entry->instances);
+	RB_INIT(&entry->runners);
 	RB_INIT(&entry->controllers);
 	RB_INIT(&entry->volumes);
 	RB_INIT(&entry->offers);
@@ -123,7 +164,7 @@ struct plugin_entry *plugin_or_new(struct state *state, const char *id)
 
 void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry)
 {
-	if (!LIST_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes) || !LIST_EMPTY(&entry->runners))
+	if (!RB_EMPTY(&entry->instances) || !RB_EMPTY(&entry->volumes) || !RB_EMPTY(&entry->runners))
 		return;
 	RB_REMOVE(plugin_tree, &state->plugins, entry);
 	free(entry);
@@ -159,6 +200,20 @@ void plugin_runner_changed(struct plugin_entry *plugin)
 		offer->is_fresh = false;
 }
 
+void plugin_add_runner(struct plugin_entry *plugin, struct alloc_entry *entry)
+{
+	RB_INSERT(runner_tree, &plugin->runners, entry);
+	plugin->n_runners++;
+	plugin_runner_changed(plugin);
+}
+
+void plugin_remove_runner(struct plugin_entry *plugin, struct alloc_entry *entry)
+{
+	RB_REMOVE(runner_tree, &plugin->runners, entry);
+	plugin->n_runners--;
+	plugin_runner_changed(plugin);
+}
+
 static struct instance_entry *insert_instance(struct state *state, struct node_entry *node,
 					      const struct node_plugin *about)
 {
@@ -176,7 +231,6 @@ static struct instance_entry *insert_instance(struct state *state, struct node_e
 	entry->plugin = plugin;
 	entry->offer = offer;
 	LIST_INSERT_HEAD(&node->instances, entry, of_node);
-	LIST_INSERT_HEAD(&plugin->instances, entry, of_plugin);
 	LIST_INSERT_HEAD(&offer->instances, entry, of_offer);
 	plugin->n_instances++;
 	return entry;
@@ -198,6 +252,7 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 	struct instance_entry *entry = state_instance(state, instance->node_id, instance->plugin.plugin_id,
 						      instance->plugin.profile);
 	struct node_entry *node = node_or_new(state, instance->node_id);
+	bool is_new = !entry;
 
 	if (!entry && node)
 		entry = insert_instance(state, node, &instance->plugin);
@@ -207,6 +262,8 @@ enum status state_put_instance(struct state *state, const struct plugin_instance
 		return state_no_memory(err, "plugin");
 	}
 	entry->instance = *instance;
+	if (is_new)
+		RB_INSERT(instance_tree, &entry->plugin->instances, entry);
 	list_controller(entry, instance->plugin.has_controller);
 	instance_changed(entry);
 	if (entry->plugin->modify_index < instance->modify_index)
@@ -222,7 +279,7 @@ void state_delete_instance(struct state *state, struct instance_entry *entry)
 	list_controller(entry, false);
 	instance_changed(entry);
 	LIST_REMOVE(entry, of_node);
-	LIST_REMOVE(entry, of_plugin);
+	RB_REMOVE(instance_tree, &plugin->instances, entry);
 	LIST_REMOVE(entry, of_offer);
 	plugin->n_instances--;
 	free(entry);

@@ -67,16 +67,12 @@ enum status volume_check_ability(struct server *server, const char *plugin_id,
 {
 	struct plugin_entry *plugin = reported_plugin(server, plugin_id);
 	const struct controller_half *can = plugin ? controller_capabilities(plugin) : NULL;
-	const struct instance_entry *instance;
-	bool has_controller = false;
 
 	if (!plugin)
 		return no_such_plugin(plugin_id, err);
 	if (can && *(const bool *)((const char *)can + ability->offset))
 		return STATUS_OK;
-	LIST_FOREACH (instance, &plugin->instances, of_plugin)
-		has_controller = has_controller || instance->instance.plugin.has_controller;
-	if (!can && has_controller)
+	if (!can && !RB_EMPTY(&plugin->controllers))
 		return no_controller(plugin_id, err);
 	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
 			 "plugin %.128s cannot %s: %s; holdfast plugin status -v %.128s shows what it can do",

@@ -211,7 +211,7 @@ static void plugins_are_listed_and_shown_with_their_halves(void **state)
 	expect_output("aws");
 	expect_ok("plugin status e --verbose");
 	expect_output("NODE   PROFILE HALF");
-	expect_request("Plugins.Get {\"id\":\"ebs\"}");
+	expect_request("Plugins.Get {\"id\":\"ebs\",\"per_page\":1000}");
 	expect_output("because              no controller\n");
 	expect_output("attach-detach clone");
 	expect_output("\nnode node-2: gone\nnode node-3, controller: mad\n");

@@ -43,6 +43,37 @@ static void lists_come_whole_in_pages(void **state)
 		       "Volumes.List {\"namespace\":\"*\",\"next_token\":\"c\",\"per_page\":1000}\n");
 }
 
+static void a_plugin_comes_whole_in_pages(void **state)
+{
+	json_t *json;
+	json_t *plugin;
+
+	(void)state;
+	fake.answers[0] =
+		(struct fake_answer){.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"};
+	fake.answers[1] = (struct fake_answer){
+		.method = "Plugins.Get",
+		.json = "{\"plugin\": {\"id\": \"ebs\", \"nodes_expected\": 3, \"instances\": "
+			"[{\"node_id\": \"a\"}, {\"node_id\": \"b\"}]}, \"index\": 7, "
+			"\"next_token\": \"node/c\"}"};
+	fake.answers[2] = (struct fake_answer){
+		.method = "Plugins.Get",
+		.json = "{\"plugin\": {\"id\": \"ebs\", \"instances\": [{\"node_id\": \"c\"}], "
+			"\"allocations\": [{\"id\": \"x\"}, {\"id\": \"y\"}]}}"};
+	expect_ok("plugin status ebs --json");
+	json = json_loads(ending.output, 0, NULL);
+	plugin = json_object_get(json, "plugin");
+	assert_int_equal(json_array_size(json_object_get(plugin, "instances")), 3);
+	assert_int_equal(json_array_size(json_object_get(plugin, "allocations")), 2);
+	assert_int_equal(json_integer_value(json_object_get(plugin, "nodes_expected")), 3);
+	json_decref(json);
+	expect_request("Plugins.Get {\"id\":\"ebs\",\"per_page\":1000}\n"
+		       "Plugins.Get {\"id\":\"ebs\",\"next_token\":\"node/c\",\"per_page\":1000}\n");
+	memset(fake.given, 0, sizeof(fake.given));
+	fake.answers[2].json = "{}";
+	expect_failure("plugin status ebs", STATUS_INTERNAL, "lacks what was asked for");
+}
+
 static void a_limit_ends_the_pages_and_says_so(void **state)
 {
 	json_t *json;
@@ -315,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(lists_come_whole_in_pages, run_setup),
+		cmocka_unit_test_setup(a_plugin_comes_whole_in_pages, run_setup),
 		cmocka_unit_test_setup(a_limit_ends_the_pages_and_says_so, run_setup),
 		cmocka_unit_test_setup(a_page_that_comes_twice_is_an_error, run_setup),
 		cmocka_unit_test_setup(lists_are_chosen_by_node_plugin_and_filter, run_setup),

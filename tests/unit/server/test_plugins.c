@@ -4,6 +4,7 @@
 #include "plugins.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
@@ -415,6 +416,175 @@ static void plugins_are_listed_in_pages_in_order(void **state)
 	holdfast__v1__list_plugins_response__free_unpacked(page, NULL);
 }
 
+/* Nodes of which each has the plugin @id, and an allocation that is to run it there, or ran it. */
+static void put_many(struct fixture *f, const char *id, int n, enum desired_status desired)
+{
+	struct state *to = &f->server->state;
+
+	for (int i = 0; i < n; i++) {
+		struct node node = {.status = NODE_READY};
+		struct plugin_instance instance = {.plugin = {.healthy = true, .has_node = true}};
+		struct alloc alloc = {.namespace = "default",
+				      .desired_status = desired,
+				      .csi_plugin = {.type = CSI_PLUGIN_NODE}};
+
+		(void)str_format(node.id, sizeof(node.id), "m%05d", i);
+		assert_int_equal(state_put_node(to, &node, NULL), STATUS_OK);
+		(void)str_copy(instance.node_id, sizeof(instance.node_id), node.id);
+		(void)str_copy(instance.plugin.plugin_id, sizeof(instance.plugin.plugin_id), id);
+		(void)str_format(alloc.id, sizeof(alloc.id), "01890000-0000-7000-80%02x-%012d", id[1], i);
+		(void)str_copy(instance.plugin.allocation_id, sizeof(alloc.id), alloc.id);
+		assert_int_equal(state_put_instance(to, &instance, NULL), STATUS_OK);
+		(void)str_copy(alloc.node_id, sizeof(alloc.node_id), node.id);
+		(void)str_copy(alloc.csi_plugin.id, sizeof(alloc.csi_plugin.id), id);
+		assert_int_equal(state_put_alloc(to, &alloc, NULL), STATUS_OK);
+	}
+}
+
+static Holdfast__V1__GetPluginResponse *get_page(struct fixture *f, uint32_t per_page, const char *token,
+						 struct error *err)
+{
+	Holdfast__V1__GetPluginRequest request = HOLDFAST__V1__GET_PLUGIN_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char texts[2][96];
+
+	(void)str_copy(texts[0], sizeof(texts[0]), EBS);
+	(void)str_copy(texts[1], sizeof(texts[1]), token);
+	request.id = texts[0];
+	request.per_page = per_page;
+	request.next_token = texts[1];
+	(void)call(&f->operator, & holdfast__v1__plugins__descriptor, "Get", &request.base, &response, err);
+	return (Holdfast__V1__GetPluginResponse *)response;
+}
+
+/* What all pages of the plugin had. */
+struct seen {
+	size_t n_pages, n_instances, n_allocations;
+	char node[NODE_ID_MAX + 1]; /* the last ones */
+	char alloc[UUID_TEXT_SIZE];
+	char token[96];
+};
+
+/* In their order, so none twice. */
+static void look(const Holdfast__V1__GetPluginResponse *page, struct seen *seen)
+{
+	seen->n_pages++;
+	for (size_t i = 0; i < page->plugin->n_instances; i++, seen->n_instances++) {
+		assert_true(strcmp(page->plugin->instances[i]->node_id, seen->node) > 0);
+		(void)str_copy(seen->node, sizeof(seen->node), page->plugin->instances[i]->node_id);
+	}
+	for (size_t i = 0; i < page->plugin->n_allocations; i++, seen->n_allocations++) {
+		assert_true(strcmp(page->plugin->allocations[i]->id, seen->alloc) > 0);
+		(void)str_copy(seen->alloc, sizeof(seen->alloc), page->plugin->allocations[i]->id);
+	}
+	(void)str_copy(seen->token, sizeof(seen->token), page->next_token);
+}
+
+static void see_in_pages(struct fixture *f, enum desired_status desired)
+{
+	enum { N = 2500 };
+	struct seen seen = {.n_pages = 0};
+
+	put_many(f, EBS, N, desired);
+	do {
+		Holdfast__V1__GetPluginResponse *page = get_page(f, 0, seen.token, NULL);
+
+		assert_non_null(page);
+		assert_in_range(page->plugin->n_instances + page->plugin->n_allocations, 0, 1000);
+		assert_int_equal(page->plugin->nodes_expected, N); /* of all pages */
+		look(page, &seen);
+		holdfast__v1__get_plugin_response__free_unpacked(page, NULL);
+	} while (seen.token[0] != '\0');
+	/* those that ended are looked at once more */
+	assert_int_equal(seen.n_pages, desired == DESIRED_RUN ? 5 : 8);
+	assert_int_equal(seen.n_instances, N);
+	assert_int_equal(seen.n_allocations, N);
+}
+
+static void a_plugin_of_thousands_of_nodes_comes_in_pages_of_a_thousand_records(void **state)
+{
+	see_in_pages(*state, DESIRED_RUN);
+}
+
+static void allocations_that_ran_a_plugin_count_for_its_pages_too(void **state)
+{
+	see_in_pages(*state, DESIRED_STOP);
+}
+
+static void pages_of_a_plugin_go_on_after_what_went_away_in_between(void **state)
+{
+	enum { N = 6 };
+	struct fixture *f = *state;
+	struct seen seen = {.n_pages = 0};
+
+	put_many(f, EBS, N, DESIRED_RUN);
+	while (seen.n_pages == 0 || seen.token[0] != '\0') {
+		Holdfast__V1__GetPluginResponse *page = get_page(f, 2, seen.token, NULL);
+
+		look(page, &seen);
+		holdfast__v1__get_plugin_response__free_unpacked(page, NULL);
+		if (str_eq(seen.token, "node/m00002"))
+			state_delete_instance(&f->server->state,
+					      state_instance(&f->server->state, "m00002", EBS, ""));
+		if (str_eq(seen.token, "allocation/01890000-0000-7000-8062-000000000003"))
+			state_delete_alloc(
+				&f->server->state,
+				state_alloc(&f->server->state, "01890000-0000-7000-8062-000000000003"));
+	}
+	assert_int_equal(seen.n_instances, N - 1);
+	assert_string_equal(seen.node, "m00005");
+	assert_int_equal(seen.n_allocations, N - 1);
+	assert_string_equal(seen.alloc, "01890000-0000-7000-8062-000000000005");
+}
+
+static void a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct error err;
+
+	put_many(f, EBS, 1, DESIRED_RUN);
+	assert_null(get_page(f, 1001, "", &err));
+	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
+	assert_null(get_page(f, 0, "m00000", &err));
+	assert_int_equal(err.status, STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "next_token"));
+}
+
+static void a_page_of_plugins_ends_where_too_much_would_have_to_be_counted(void **state)
+{
+	enum { PLUGINS = 5, NODES = 3000, COUNTED = 20000 };
+	struct fixture *f = *state;
+	size_t pages[4] = {0}; /* plugins of each */
+	char token[64] = "";
+	size_t n = 0;
+
+	for (int i = 0; i < PLUGINS; i++) {
+		char id[8];
+
+		(void)str_format(id, sizeof(id), "p%d", i);
+		put_many(f, id, NODES, DESIRED_STOP);
+	}
+	do {
+		Holdfast__V1__ListPluginsResponse *page = list(f, "p", 0, token);
+
+		assert_true(n < ARRAY_SIZE(pages));
+		pages[n++] = page->n_plugins;
+		(void)str_copy(token, sizeof(token), page->next_token);
+		holdfast__v1__list_plugins_response__free_unpacked(page, NULL);
+	} while (token[0] != '\0');
+	assert_int_equal(n, 2);
+	assert_int_equal(pages[0], COUNTED / (2 * NODES)); /* instances and allocations */
+	assert_int_equal(pages[0] + pages[1], PLUGINS);
+	/* what is counted already costs nothing */
+	for (int i = 0; i < 2; i++) {
+		Holdfast__V1__ListPluginsResponse *page = list(f, "p", 0, "");
+
+		assert_int_equal(page->n_plugins, PLUGINS);
+		assert_int_equal(page->plugins[PLUGINS - 1]->nodes_expected, NODES);
+		holdfast__v1__list_plugins_response__free_unpacked(page, NULL);
+	}
+}
+
 static uint32_t woken_healthy;
 static int woken;
 
@@ -509,6 +679,11 @@ int main(void)
 		SERVED(allocations_that_are_gone_are_left_out_one_by_one),
 		SERVED(volumes_of_a_plugin_that_is_gone_stay_and_say_so),
 		SERVED(plugins_are_listed_in_pages_in_order),
+		SERVED(a_plugin_of_thousands_of_nodes_comes_in_pages_of_a_thousand_records),
+		SERVED(allocations_that_ran_a_plugin_count_for_its_pages_too),
+		SERVED(pages_of_a_plugin_go_on_after_what_went_away_in_between),
+		SERVED(a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone),
+		SERVED(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted),
 		SERVED(a_waiting_read_is_woken_by_a_session_that_ends),
 		SERVED(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing),
 	};
