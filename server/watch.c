@@ -14,7 +14,11 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { WATCHES_MAX = 4096, TIMER_ACCURACY_US = 1000 };
+enum {
+	WATCHES_MAX = 4096,
+	WATCH_REQUEST_MAX = 4096, /* bytes; each is kept as long as it waits */
+	TIMER_ACCURACY_US = 1000,
+};
 
 static const char *const tables[WATCH_TABLES] = {
 	PREFIX_VOLUME, PREFIX_NODE, WATCH_PLUGIN, PREFIX_ALLOC, PREFIX_CLAIM, "",
@@ -117,6 +121,10 @@ static enum status hold(struct server *server, struct rpc_call *call, const Prot
 	if (server->n_watches >= WATCHES_MAX)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0,
 				 "more than %d calls are waiting for changes", WATCHES_MAX);
+	if (protobuf_c_message_get_packed_size(request) > WATCH_REQUEST_MAX)
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0,
+				 "a read that waits has at most %d bytes: leave wait_ms out, or ask for less",
+				 WATCH_REQUEST_MAX);
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");

@@ -585,6 +585,37 @@ static void a_page_of_plugins_ends_where_too_much_would_have_to_be_counted(void 
 	}
 }
 
+static void a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__ListPluginsRequest request = HOLDFAST__V1__LIST_PLUGINS_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	char prefix[5000];
+	struct error err;
+
+	memset(prefix, 'p', sizeof(prefix));
+	request.prefix = prefix;
+	request.index = 1000000;
+	request.wait_ms = 1;
+	prefix[4096 - 9] = '\0'; /* tags, its length in two bytes, an index of three and a time of one */
+	assert_int_equal(protobuf_c_message_get_packed_size(&request.base), 4096);
+	assert_int_equal(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	protobuf_c_message_free_unpacked(response, NULL);
+	prefix[4096 - 9] = 'p';
+	prefix[4096 - 8] = '\0';
+	assert_int_equal(
+		call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base, NULL, &err),
+		STATUS_INVALID_ARGUMENT);
+	assert_non_null(strstr(err.msg, "4096"));
+	request.wait_ms = 0; /* it is not kept */
+	assert_int_equal(call(&f->operator, & holdfast__v1__plugins__descriptor, "List", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	protobuf_c_message_free_unpacked(response, NULL);
+}
+
 static uint32_t woken_healthy;
 static int woken;
 
@@ -684,6 +715,7 @@ int main(void)
 		SERVED(pages_of_a_plugin_go_on_after_what_went_away_in_between),
 		SERVED(a_page_of_a_plugin_takes_its_own_tokens_and_sizes_alone),
 		SERVED(a_page_of_plugins_ends_where_too_much_would_have_to_be_counted),
+		SERVED(a_read_that_waits_has_as_many_bytes_as_its_limit_and_no_more),
 		SERVED(a_waiting_read_is_woken_by_a_session_that_ends),
 		SERVED(a_fingerprint_that_makes_no_sense_ends_the_session_and_changes_nothing),
 	};
