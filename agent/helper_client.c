@@ -18,6 +18,9 @@ DEFINE_CLEANUP(struct helper_client, helper_client_free)
 	for (struct helper_instance *i = (client)->instances; \
 	     i < (client)->instances + (client)->n_instances; i++)
 
+/* Every instance is over the rate at most once in a pause: half of the refusals with which a helper ends. */
+enum { RATE_PAUSE_MS = 500 };
+
 static struct helper_instance *nfs_instance(struct helper_client *client)
 {
 	return &client->instances[client->n_instances - 1];
@@ -113,6 +116,18 @@ void client_finish(struct helper_call *call, const union helper_reply *reply, co
 		end_overlap(client);
 }
 
+static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata);
+
+/* Before the next attempt the deadline of the queue counts anew; without a timer it waits however long. */
+static void wait_again(struct helper_call *call)
+{
+	struct helper_client *client = call->client;
+
+	wakeup_disarm(&call->timer);
+	(void)wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,
+			 NULL);
+}
+
 static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct helper_call *call = userdata;
@@ -122,6 +137,12 @@ static int on_wait_timeout(sd_event_source *source, uint64_t usec, void *userdat
 	char text[CLOCK_TEXT_SIZE];
 	struct error err;
 
+	/* the queue moves, as fast as the policy lets it */
+	if (client->over_rate_us > 0 &&
+	    clock_monotonic_us() - client->over_rate_us < client->request_timeout_us) {
+		wait_again(call);
+		return 0;
+	}
 	TAILQ_REMOVE(list_of(call), call, entry);
 	(void)error_set(&err, STATUS_DEADLINE_EXCEEDED, 0,
 			"%s waited %s for the mount helper (helper.request_timeout)%s%s",
@@ -146,11 +167,32 @@ void client_repeat(struct helper_call *call, const struct error *why)
 		client_finish(call, NULL, &err);
 		return;
 	}
-	/* first of its volume, as it was before; without a timer it waits for an instance, however long */
-	wakeup_disarm(&call->timer);
-	(void)wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_wait_timeout, call,
-			 NULL);
+	/* first of its volume, as it was before */
+	wait_again(call);
 	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	client_kick(client);
+}
+
+static int on_rate_pause_over(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct helper_client *client = userdata;
+
+	wakeup_disarm(&client->rate_timer);
+	client_kick(client);
+	return 0;
+}
+
+void client_wait_for_rate(struct helper_call *call)
+{
+	struct helper_client *client = call->client;
+
+	call->instance = NULL;
+	wait_again(call);
+	TAILQ_INSERT_HEAD(list_of(call), call, entry);
+	client->over_rate_us = clock_monotonic_us();
+	if (!client->rate_timer)
+		(void)wakeup_arm(client->event, &client->rate_timer, RATE_PAUSE_MS * USEC_PER_MSEC,
+				 on_rate_pause_over, client, NULL);
 	client_kick(client);
 }
 
@@ -263,7 +305,7 @@ static struct helper_call *next_call(struct helper_client *client, const struct 
 
 	if (instance->lane == HELPER_NORMAL && !TAILQ_EMPTY(&client->urgent))
 		return next_list(client, instance);
-	if (is_list_under_way(client))
+	if (client->rate_timer || is_list_under_way(client))
 		return NULL;
 	TAILQ_FOREACH (call, &client->normal, entry) {
 		if (call->lane == instance->lane && !is_volume_taken(client, call))
@@ -452,6 +494,7 @@ void helper_client_free(struct helper_client *client)
 		free(abandoned);
 	}
 	sd_event_source_disable_unref(client->dispatch);
+	wakeup_disarm(&client->rate_timer);
 	free(client->path);
 	free(client);
 }

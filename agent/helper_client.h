@@ -7,6 +7,9 @@
  * fails it. An instance that does not answer in time is given up: its socket is closed and another one is
  * started, as long as there are no more than HELPER_INSTANCES_MAX of them, hanging ones included.
  *
+ * When the rate of the helper's policy is used up, no change is begun for a moment and the request is sent
+ * again: more work than the rate allows is slow, and nobody's failure.
+ *
  * NFS has an instance of its own, started on demand: a server that does not answer delays no other volume.
  *
  * A list is read as one: from the first urgent request to the last no change is begun, and the first waits

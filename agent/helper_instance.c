@@ -211,7 +211,10 @@ static void on_reply(struct helper_instance *instance, const void *bytes, size_t
 	instance->current = NULL;
 	backoff_reset(&instance->backoff);
 	instance->last_error = (struct error){0};
-	client_finish(call, &reply, NULL);
+	if (helper_reply_is_over_rate(&reply.reply))
+		client_wait_for_rate(call);
+	else
+		client_finish(call, &reply, NULL);
 }
 
 static void on_proc_message(struct helper_proc *proc, const void *bytes, size_t n, void *userdata)

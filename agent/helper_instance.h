@@ -81,7 +81,9 @@ struct helper_client {
 	struct call_list urgent, normal; /* what waits */
 	sd_event_source *dispatch;	 /* deferred: sends what can be sent */
 	LIST_HEAD(, abandoned) abandoned;
-	bool is_list_overlapped; /* a change of the NFS lane was under way during a list */
+	bool is_list_overlapped;     /* a change of the NFS lane was under way during a list */
+	sd_event_source *rate_timer; /* no change is begun until then */
+	uint64_t over_rate_us; /* monotonic: when the helper last said that its rate is used up; 0: never */
 	struct helper_info info;
 };
 
@@ -124,6 +126,9 @@ void client_finish(struct helper_call *call, const union helper_reply *reply, co
 
 /** The instance died with the call under way: to be sent once more. */
 void client_repeat(struct helper_call *call, const struct error *why);
+
+/** The helper had no more for now: to be sent again, before any other of its volume, after a pause of all. */
+void client_wait_for_rate(struct helper_call *call);
 
 /** May one more instance be started in this lane? */
 bool client_may_start(const struct helper_client *client, enum helper_lane lane, struct error *err);

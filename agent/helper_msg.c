@@ -377,8 +377,12 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 
 bool helper_reply_is_locked(const struct mh_reply *reply)
 {
-	return (reply->status == MH_BUSY && reply->step == STEP_NONE) ||
-	       (reply->status == MH_LIMIT && reply->reason == REASON_RATE);
+	return reply->status == MH_BUSY && reply->step == STEP_NONE;
+}
+
+bool helper_reply_is_over_rate(const struct mh_reply *reply)
+{
+	return reply->status == MH_LIMIT && reply->reason == REASON_RATE;
 }
 
 #define REASON_ROW(name, word, sentence) [name] = {word, sentence},
@@ -432,7 +436,7 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 	char where[64] = "more in";
 
 	assert(reply->status < MH_STATUS_N);
-	if (reply->status == MH_BUSY && helper_reply_is_locked(reply))
+	if (helper_reply_is_locked(reply))
 		return error_set(err, STATUS_ABORTED, 0,
 				 "%s of %s: another instance of the mount helper is at work on the volume, "
 				 "since before the agent was started or replaced the instance; its end is "
@@ -445,8 +449,7 @@ enum status helper_reply_outcome(const struct mh_reply *reply, const char *subje
 	if (reply->record > 0)
 		(void)str_format(where, sizeof(where), "step %s, record %" PRIu64 " of",
 				 step ? step : "unknown", reply->record);
-	return error_set(err, helper_reply_is_locked(reply) ? STATUS_ABORTED : outcome->status,
-			 reply->sys_errno,
+	return error_set(err, outcome->status, reply->sys_errno,
 			 "%s of %s: mount helper: %s%s%s (see %s its trail: holdfast audit show FILE)",
 			 helper_op_name(reply->header.op), subject, word ? word : "", word ? ": " : "",
 			 text_of(reply, sentence), where);

@@ -73,9 +73,12 @@ bool helper_failure_check(const void *bytes, size_t n, struct mh_failure *ret);
 enum status helper_reply_check(const void *bytes, size_t n, const union helper_request *request,
 			       union helper_reply *ret, struct error *err);
 
-/** Was nothing done for now, because another instance of the helper works on the volume or the policy's rate
- * is used up? The same request will succeed later. */
+/** Was nothing done for now, because another instance of the helper works on the volume? The same request
+ * will succeed later. */
 bool helper_reply_is_locked(const struct mh_reply *reply);
+
+/** Was nothing done for now, because ops_per_second and burst of the policy are used up? */
+bool helper_reply_is_over_rate(const struct mh_reply *reply);
 
 /** The outcome that a reply reports: STATUS_OK for MH_OK and MH_ALREADY, STATUS_ABORTED if it
  * helper_reply_is_locked(), else a code and a sentence.

@@ -4,6 +4,7 @@
 
 #include "mounthelper_words.h"
 
+#include "base/clock.h"
 #include "base/ofd_lock.h"
 #include "base/str.h"
 
@@ -483,6 +484,19 @@ static void run(const void *bytes, bool has_volume, struct mh_reply *reply)
 	record(op, bytes, reply->status);
 }
 
+static bool is_over_rate(void)
+{
+	return state->rate.cost_us > 0 && !rate_take(&state->rate, clock_monotonic_us());
+}
+
+static void reply_over_rate(struct mh_reply *reply)
+{
+	state->over_rate++;
+	reply->header.length = sizeof(*reply);
+	reply->status = MH_LIMIT;
+	reply->reason = REASON_RATE;
+}
+
 static void serve(const void *bytes, size_t n)
 {
 	const struct mh_header *header = bytes;
@@ -526,7 +540,10 @@ static void serve(const void *bytes, size_t n)
 	state->under_way--;
 	if (fault == FAKE_DIE_BEFORE)
 		_exit(0);
-	run(bytes, has_volume, &reply);
+	if (header->op != MH_OP_STAT && is_over_rate())
+		reply_over_rate(&reply);
+	else
+		run(bytes, has_volume, &reply);
 	if (fault == FAKE_DIE_AFTER)
 		die();
 	unlock_volume();

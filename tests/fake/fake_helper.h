@@ -7,6 +7,8 @@
 
 #include "mounthelper_wire.h"
 
+#include "base/rate.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -112,6 +114,7 @@ struct fake_state {
 	uint32_t fail_stat;
 	uint32_t refuse_stage;
 	uint32_t refuse_publish;
+	struct rate rate;	  /* of changes; cost_us 0: none */
 	bool weak_publish;	  /* publishes come back writable and executable, whatever was asked */
 	bool deaf_to_propagation; /* everything is private, whatever was asked */
 	bool sb_alive;		  /* UNSTAGE leaves the superblock in use */
@@ -130,6 +133,7 @@ struct fake_state {
 	uint32_t next_minor;
 	struct fake_mount mounts[FAKE_MOUNTS_MAX];
 	struct fake_folder folders[FAKE_FOLDERS_MAX];
+	uint32_t over_rate;   /* answers that the rate is used up */
 	uint32_t plugin_left; /* UNSTAGE found mounts that the plugin should have removed */
 	uint32_t n_log;
 	struct fake_log log[FAKE_LOG_MAX]; /* STAGE, PUBLISH, UNPUBLISH, UNSTAGE as they were done */

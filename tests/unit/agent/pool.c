@@ -44,6 +44,7 @@ static void on_done(const union helper_reply *reply, const struct error *err, vo
 	f->results[f->n_results++] = (struct result){.name = request->name,
 						     .op = request->op,
 						     .is_answered = reply != NULL,
+						     .status = reply ? reply->reply.status : MH_STATUS_N,
 						     .err = err ? *err : (struct error){0}};
 	request->f = NULL;
 }

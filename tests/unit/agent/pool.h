@@ -25,6 +25,7 @@ struct pool {
 		const char *name;
 		uint16_t op;
 		bool is_answered;
+		uint16_t status; /* of the answer */
 		struct error err;
 	} results[POOL_RESULTS_MAX];
 };

@@ -348,14 +348,17 @@ static void a_reason_that_does_not_exist_is_told_as_its_status(void **state)
 	assert_non_null(strstr(err.msg, "mount helper: a limit of its policy is reached (see"));
 }
 
-static void a_used_up_rate_is_waited_for(void **state)
+static void a_used_up_rate_is_told_from_other_limits(void **state)
 {
 	const struct mh_reply reply = {
 		.header.op = MH_OP_STAGE, .status = MH_LIMIT, .reason = REASON_RATE, .policy_line = 3};
+	const struct mh_reply other = {.status = MH_LIMIT, .reason = REASON_MAX_STAGED};
 	struct error err = {0};
 
-	assert_true(helper_reply_is_locked(&reply));
-	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_ABORTED);
+	assert_true(helper_reply_is_over_rate(&reply));
+	assert_false(helper_reply_is_over_rate(&other));
+	assert_false(helper_reply_is_locked(&reply));
+	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_RESOURCE_EXHAUSTED);
 	assert_non_null(strstr(err.msg, "rate-limit: more requests than ops_per_second and burst"));
 }
 
@@ -438,7 +441,7 @@ int main(void)
 		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
 		cmocka_unit_test(every_reason_is_told_with_a_sentence_and_the_policys_line),
 		cmocka_unit_test(a_reason_that_does_not_exist_is_told_as_its_status),
-		cmocka_unit_test(a_used_up_rate_is_waited_for),
+		cmocka_unit_test(a_used_up_rate_is_told_from_other_limits),
 		cmocka_unit_test(what_a_device_lacks_is_told_by_step_and_errno),
 		cmocka_unit_test(what_a_plugin_left_is_told_by_its_errno),
 		cmocka_unit_test(a_volume_that_another_instance_has_is_told_from_one_in_use),

@@ -3,6 +3,8 @@
 #include "mounthelper_words.h"
 #include "pool.h"
 
+#include "base/clock.h"
+
 #include <signal.h>
 #include <string.h>
 
@@ -381,6 +383,46 @@ static void asking_for_new_ones_does_not_wait_for_the_next_attempt(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, pool_setup, pool_teardown)
 
+/* 40 changes at 12 a second, 10 at once, take longer than a request may wait for a helper. */
+static void more_than_the_rate_allows_is_done_at_its_pace(void **state)
+{
+	static const char names[] = "abcdefghijklmnopqrst";
+	struct pool *f = *state;
+	char volumes_of_rate[20][2] = {{0}};
+
+	rate_init(&f->fake.state->rate, 12, 10, clock_monotonic_us());
+	pool_make(f, 2, 1500);
+	pool_count(f, &f->ready, 2);
+	for (size_t i = 0; i < 20; i++) {
+		volumes_of_rate[i][0] = names[i];
+		pool_ask(f, MH_OP_STAGE, volumes_of_rate[i], HELPER_NORMAL);
+		pool_ask(f, MH_OP_PUBLISH, volumes_of_rate[i], HELPER_NORMAL);
+	}
+	pool_count(f, &f->n_results, 40);
+	for (size_t i = 0; i < 40; i++)
+		assert_int_equal(f->results[i].status, MH_OK);
+	assert_in_range(f->fake.state->over_rate, 1, 14); /* two instances, a pause of half a second */
+	assert_int_equal(f->fake.state->starts, 2);
+	assert_int_equal(helper_client_info(f->client)->queued, 0);
+}
+
+static void a_list_does_not_wait_for_the_rate(void **state)
+{
+	struct pool *f = *state;
+
+	rate_init(&f->fake.state->rate, 1, 1, clock_monotonic_us());
+	pool_make(f, 1, 5000);
+	pool_count(f, &f->ready, 1);
+	pool_ask(f, MH_OP_STAGE, "a", HELPER_NORMAL);
+	pool_ask(f, MH_OP_STAGE, "b", HELPER_NORMAL);
+	while (f->fake.state->over_rate == 0)
+		pool_idle(f);
+	pool_ask(f, MH_OP_LIST, "list", HELPER_URGENT);
+	pool_count(f, &f->n_results, 3);
+	assert_string_equal(f->results[1].name, "list");
+	assert_string_equal(f->results[2].name, "b");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,6 +440,8 @@ int main(void)
 		TEST(replacing_them_leaves_nobody_without_service),
 		TEST(asking_for_new_ones_does_not_wait_for_the_next_attempt),
 		TEST(a_replacement_that_does_not_start_stops_the_replacing),
+		TEST(more_than_the_rate_allows_is_done_at_its_pace),
+		TEST(a_list_does_not_wait_for_the_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

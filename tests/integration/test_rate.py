@@ -1,0 +1,53 @@
+"""A node with more volumes than the helper's rate lets through at once: each comes, none is lost, and no helper ends."""
+
+import time
+import unittest
+
+import bench_volumes
+from world import World, wait_for
+
+VOLUMES = 300
+OPS_PER_SECOND, BURST = 20, 100  # what a policy has that says nothing of them
+
+
+class TestRate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.world = World(nodes=1, ops_per_second=OPS_PER_SECOND, burst=BURST)
+        cls.addClassCleanup(cls.world.close)
+        cls.node = cls.world.nodes[0]
+        cls.node.profiles = lambda: f"\tmax_staged = 600\n{bench_volumes.Native.profiles()}"
+        cls.world.open()
+        cls.world.start_agents()
+        cls.server = bench_volumes.Server(cls.world)
+        cls.addClassCleanup(cls.server.close)
+
+    def helpers(self):
+        return [instance.get("pid") for instance in self.node.status()["helper"]["instances"]]
+
+    def all_are(self, status):
+        allocs = self.server.one("Allocations/List", {"per_page": VOLUMES})["allocations"]
+        for alloc in allocs:
+            self.assertNotEqual(alloc["client_status"], "FAILED", alloc)
+        return sum(alloc["client_status"] == status for alloc in allocs) == VOLUMES
+
+    def test_a_node_that_boots_with_300_volumes_has_them_all_at_the_pace_of_its_policy(self):
+        bench = bench_volumes.BenchVolumes(self.world, self.node, bench_volumes.Native(self.world))
+        self.server.all("Volumes/Register", [{"volume": bench.volume(i)} for i in range(VOLUMES)])
+        allocs = [bench.allocation("0190a5a0", i) for i in range(VOLUMES)]
+        helpers = self.helpers()
+        began = time.monotonic()
+        self.server.all("Allocations/Run", [{"allocation": alloc} for alloc in allocs])
+        wait_for("all allocations to run", lambda: self.all_are("RUNNING"), 120)
+        seconds = time.monotonic() - began
+        self.assertEqual(self.helpers(), helpers, "a helper ended")
+        self.assertEqual(len(self.node.mounts()), 2 * VOLUMES)
+        # 600 requests, of which BURST at once; the rest at the pace of the policy and not much slower
+        least = (2 * VOLUMES - BURST) / OPS_PER_SECOND
+        self.assertGreater(seconds, least - 2)
+        self.assertLess(seconds, 1.5 * least + 5)
+        self.server.all("Allocations/Stop", [{"id": alloc["id"]} for alloc in allocs])
+        wait_for("all allocations to be stopped", lambda: self.all_are("COMPLETE"), 120)
+        self.assertEqual(self.helpers(), helpers, "a helper ended")
+        self.assertEqual(self.node.mounts(), [])
+        self.world.holdfast("audit", "verify", self.node.trail)
