@@ -14,8 +14,6 @@
 #include <sys/utsname.h>
 #include <syslog.h>
 
-enum { TRUSTED_APP = 1121 }; /* type of audit messages */
-
 static const struct journal_field journal_fields[] = {
 	{" node=", "HOLDFAST_NODE"},	   {" op=", "HOLDFAST_OP"},	     {" phase=", "HOLDFAST_PHASE"},
 	{" vol=", "HOLDFAST_WIRE_VOLUME"}, {" vol=", "HOLDFAST_VOLUME", 16}, {" alloc=", "HOLDFAST_ALLOC"},
@@ -125,7 +123,7 @@ static int pass_on(struct helper *h, int (*send)(int fd, uint16_t type, uint32_t
 		return 0;
 	h->record_waits = false;
 	chain_log_settle(&h->trail);
-	r = send(h->audit_fd, TRUSTED_APP, h->record_seq, line);
+	r = send(h->audit_fd, KERNEL_AUDIT_TRUSTED_APP, h->record_seq, line);
 	journal_socket_send(h->journal_fd, strstr(line, " res=failed") ? LOG_WARNING : LOG_INFO,
 			    "holdfast-mounthelper", h->record_event, line, journal_fields,
 			    ARRAY_SIZE(journal_fields));

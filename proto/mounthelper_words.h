@@ -249,7 +249,7 @@
 	  "it was started more than the N times that starts_per_minute allows")                              \
 	X(START_AUDIT, 76, "audit",                                                                          \
 	  "the kernel's audit takes no records, and the policy says audit = required; the unit must allow "  \
-	  "CAP_AUDIT_WRITE")                                                                                 \
+	  "CAP_AUDIT_WRITE, and with errno ENODATA auditing is off: auditctl -e 1")                          \
 	X(START_TREE, 77, "tree",                                                                            \
 	  "a tree must be a directory below directories of root that nobody else can write")                 \
 	X(START_TREE_OWNER, 77, "tree-owner",                                                                \

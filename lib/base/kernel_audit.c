@@ -44,7 +44,7 @@ int kernel_audit_tell(int fd, uint16_t type, uint32_t seq, const char *text)
 	return send_message(fd, type, 0, seq, text);
 }
 
-int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
+static int send_and_wait(int fd, uint16_t type, uint32_t seq, const char *text)
 {
 	struct {
 		struct nlmsghdr header;
@@ -65,4 +65,16 @@ int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
 	if (answer.header.nlmsg_type != NLMSG_ERROR)
 		return -EPROTO;
 	return answer.error.error;
+}
+
+/* A record without text is refused where auditing is on, and where it is off confirmed like every other: to
+ * ask outright (AUDIT_GET) takes CAP_AUDIT_CONTROL. */
+int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text)
+{
+	int r = send_and_wait(fd, type, seq, text);
+
+	if (r < 0)
+		return r;
+	r = send_and_wait(fd, type, seq, "");
+	return r == 0 ? -ENODATA : r == -EINVAL ? 0 : r;
 }

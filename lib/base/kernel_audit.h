@@ -1,9 +1,12 @@
 #pragma once
-/* The kernel's audit, spoken to without libaudit: one send and at most one receive per record. */
+/* The kernel's audit, spoken to without libaudit: no more than two sends and two receives for a record. */
 
 #include <stdint.h>
 
-enum { KERNEL_AUDIT_TEXT_MAX = 2048 }; /* bytes with the NUL; what is longer is not sent */
+enum {
+	KERNEL_AUDIT_TRUSTED_APP = 1121, /* type of records of programs like ours */
+	KERNEL_AUDIT_TEXT_MAX = 2048,	 /* bytes with the NUL; what is longer is not sent */
+};
 
 /** Open a socket to it. Returns the descriptor or a negative errno. */
 int kernel_audit_open(void);
@@ -13,9 +16,10 @@ int kernel_audit_open(void);
  *
  * @text without quotes and new lines, which the kernel would store as they are
  * @seq  any number
- * Returns 0 when the kernel has confirmed it, else a negative errno: -EPERM without CAP_AUDIT_WRITE. Taken is
- * not yet stored: with auditing switched off the kernel confirms and forgets. Source: audit_user(8), the
- * kernel's audit_receive_msg(). */
+ * Returns 0 when the kernel has confirmed it, else a negative errno: -EPERM without CAP_AUDIT_WRITE, -ENODATA
+ * when auditing is switched off and it was forgotten. Source: audit_user(8), the kernel's
+ * audit_receive_msg().
+ */
 int kernel_audit_send(int fd, uint16_t type, uint32_t seq, const char *text);
 
 /** The same for a record that changes nothing any more: the kernel is not asked whether it has taken it,

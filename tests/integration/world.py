@@ -209,6 +209,7 @@ class Node:
 	lock_dir = {self.dir}/lock
 	container = {"yes" if in_container() else "no"}
 	ticket = required
+	audit = optional
 	ticket_key = {self.world.ticket_key()}
 	trail_sync = {self.trail_sync}
 	starts_per_minute = 6000

@@ -178,13 +178,14 @@ void world_policy(const char *ticket, const char *extra)
 			       "\tlog = " LOG_PATH "\n\tlock_dir = " TEST_PREFIX "/lock\n"
 			       "\tcontainer = yes\n\tticket = %s\n\tticket_key = %s\n\tops_per_second = "
 			       "8000; burst = 10000\n"
-			       "\tmax_tmpfs_total = 64MiB\n%s\n%s\n"
+			       "\tmax_tmpfs_total = 64MiB\n%s\n%s\n%s\n"
 			       "\tprofile disk { class = block; fstype = ext4; trust = trusted; exec = yes\n"
 			       "\t\tby_id = holdfast-test- }\n"
 			       "\tprofile mem { class = tmpfs; fstype = tmpfs; max_size = 16MiB }\n"
 			       "}\n",
 			       AGENT_UID, HELPER_UID, HELPER_UID, ticket, ticket_key_hex(),
 			       strstr(extra, "starts_per_minute") ? "" : "starts_per_minute = 6000",
+			       strstr(extra, "audit =") ? "" : "audit = optional", /* it may be off here */
 			       extra) > 0);
 	world_policy_text(text);
 }

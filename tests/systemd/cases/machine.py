@@ -174,6 +174,7 @@ def write_policy(profiles="", limits=""):
 	log = {TRAIL}
 	lock_dir = {TREE}/lock
 	container = {"yes" if in_container() else "no"}
+	audit = {"optional" if in_container() else "required"}
 	ticket_key = {ticket_key()}
 	starts_per_minute = 6000
 	ops_per_second = 1000

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -20,6 +21,8 @@ static struct {
 	ssize_t answer_size; /* or a negative errno */
 	int receives;
 	int stale; /* answers to older records that come first */
+	bool is_off;
+	int questions; /* whether it is */
 } kernel;
 
 ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const struct sockaddr *to,
@@ -33,6 +36,11 @@ ssize_t __wrap_sys_sendto(int fd, const void *bytes, size_t n, int flags, const 
 	assert_int_equal(flags, MSG_DONTWAIT | MSG_NOSIGNAL);
 	assert_int_equal(to->sa_family, AF_NETLINK);
 	assert_int_equal(to_len, sizeof(struct sockaddr_nl));
+	if (n == NLMSG_HDRLEN + 1) { /* no text: nothing to record, where anything would be */
+		kernel.answer.error.error = kernel.is_off ? 0 : -EINVAL;
+		kernel.questions++;
+		return (ssize_t)n;
+	}
 	memcpy(&kernel.sent, bytes, sizeof(kernel.sent));
 	assert_int_equal(kernel.sent.nlmsg_len, n);
 	memcpy(kernel.text, (const char *)bytes + NLMSG_HDRLEN, n - NLMSG_HDRLEN);
@@ -72,6 +80,18 @@ static void a_confirmed_record_was_sent_as_it_is(void **state)
 	assert_int_equal(kernel.sent.nlmsg_seq, 7);
 	assert_int_equal(kernel.sent.nlmsg_flags, NLM_F_REQUEST | NLM_F_ACK);
 	assert_int_equal(kernel.sent.nlmsg_len, NLMSG_HDRLEN + strlen(kernel.text) + 1);
+}
+
+static void a_record_that_the_kernel_forgets_is_none(void **state)
+{
+	(void)state;
+	kernel.is_off = true;
+	assert_int_equal(kernel_audit_send(5, 1121, 7, "op=stage res=success"), -ENODATA);
+	assert_int_equal(kernel.questions, 1);
+	(void)confirm(state);
+	kernel.answer.error.error = -EINVAL; /* of the record itself: not the answer to the question */
+	assert_int_equal(kernel_audit_send(5, 1121, 7, "op=stage res=success"), -EINVAL);
+	assert_int_equal(kernel.questions, 0);
 }
 
 static void a_record_that_is_told_asks_for_no_answer(void **state)
@@ -141,6 +161,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_confirmed_record_was_sent_as_it_is, confirm),
+		cmocka_unit_test_setup(a_record_that_the_kernel_forgets_is_none, confirm),
 		cmocka_unit_test_setup(a_record_that_is_told_asks_for_no_answer, confirm),
 		cmocka_unit_test_setup(nothing_but_the_kernels_word_is_success, confirm),
 		cmocka_unit_test_setup(an_answer_to_an_older_record_is_passed_over, confirm),

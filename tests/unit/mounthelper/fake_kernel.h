@@ -70,6 +70,7 @@ const char *fake_journal(void);
 void fake_sinks_reset(void);
 int fake_audit_confirmed(void);		/* how many it was asked to confirm */
 void fake_audit_answers(int sys_errno); /* instead of confirming */
+void fake_audit_is_off(void);		/* confirms and forgets */
 void fake_audit_is_mute(void);		/* takes records and sends no answer */
 void fake_audit_takes_nothing(void);	/* send returns 0, as without the capability */
 

@@ -14,10 +14,14 @@ static struct {
 	size_t audit_len;
 	char journal[SINK];
 	size_t journal_len;
-	uint32_t answers[ANSWERS]; /* numbers of the records whose answers are to be fetched */
+	struct answer {
+		uint32_t seq; /* of the record */
+		int error;
+	} answers[ANSWERS]; /* to be fetched */
 	size_t n_answers;
 	int confirmed;
 	int answer;
+	bool is_off;
 	bool is_mute;
 	bool takes_nothing;
 	int reservations;
@@ -59,6 +63,11 @@ void fake_audit_is_mute(void)
 	s.is_mute = true;
 }
 
+void fake_audit_is_off(void)
+{
+	s.is_off = true;
+}
+
 void fake_audit_takes_nothing(void)
 {
 	s.takes_nothing = true;
@@ -92,7 +101,7 @@ static long to_audit(const void *bytes, size_t n)
 	size_t length = n - NLMSG_HDRLEN - 1;
 	struct nlmsghdr header;
 
-	assert_true(n > NLMSG_HDRLEN + 1);
+	assert_true(n > NLMSG_HDRLEN);
 	memcpy(&header, bytes, sizeof(header));
 	assert_int_equal(header.nlmsg_type, 1121);
 	assert_int_equal(header.nlmsg_len, n);
@@ -102,10 +111,15 @@ static long to_audit(const void *bytes, size_t n)
 	if (s.takes_nothing)
 		return 0;
 	assert_true(s.n_answers < ANSWERS);
+	if (length == 0) { /* nothing to record, where auditing is on */
+		s.answers[s.n_answers++] =
+			(struct answer){.seq = header.nlmsg_seq, .error = s.is_off ? 0 : -EINVAL};
+		return (long)n;
+	}
 	s.confirmed += (header.nlmsg_flags & NLM_F_ACK) != 0;
 	if (!s.is_mute && ((header.nlmsg_flags & NLM_F_ACK) != 0 || s.answer != 0))
-		s.answers[s.n_answers++] = header.nlmsg_seq;
-	if (s.answer != 0 || s.is_mute)
+		s.answers[s.n_answers++] = (struct answer){.seq = header.nlmsg_seq, .error = s.answer};
+	if (s.answer != 0 || s.is_mute || s.is_off)
 		return (long)n;
 	assert_true(s.audit_len + length + 2 < SINK);
 	memcpy(s.audit + s.audit_len, text, length);
@@ -132,14 +146,14 @@ long model_recvfrom(int fd, void *buf, size_t n, int flags)
 		struct nlmsghdr header;
 		struct nlmsgerr error;
 	} answer = {.header = {.nlmsg_type = NLMSG_ERROR, .nlmsg_len = sizeof(answer)},
-		    .error = {.error = s.answer}};
+		    .error = {.error = s.answers[0].error}};
 
 	assert_int_equal(fd, FAKE_AUDIT_FD);
 	assert_int_equal(flags, MSG_DONTWAIT);
 	assert_true(n >= sizeof(answer));
 	if (s.n_answers == 0)
 		return -EAGAIN;
-	answer.header.nlmsg_seq = s.answers[0];
+	answer.header.nlmsg_seq = s.answers[0].seq;
 	memmove(s.answers, s.answers + 1, --s.n_answers * sizeof(s.answers[0]));
 	memcpy(buf, &answer, sizeof(answer));
 	return sizeof(answer);

@@ -207,6 +207,9 @@ static bool break_audit(int way)
 		helper.audit_fd = FAKE_AUDIT_FD;
 		fake_audit_answers(ECONNREFUSED);
 		return true;
+	case 4:
+		fake_audit_is_off();
+		return true;
 	default:
 		return false;
 	}
