@@ -1,8 +1,13 @@
 #include "startup.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/kernel_audit.h"
+#include "base/keyline.h"
+#include "base/path.h"
 #include "base/peer_socket.h"
 #include "base/process.h"
+#include "base/rate.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -11,14 +16,51 @@
 #include <grp.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+
+static uint32_t caller_uid; /* also when this process has another one */
 
 #define START_ROW(name, code, word, sentence) [name] = {code, word},
 static const struct {
 	int code;
 	const char *word;
 } starts[START_N] = {MH_STARTS(START_ROW)};
+
+/* All agents' and strangers' starts that were refused, six at once and one in ten seconds: who starts this in
+ * a loop fills no disk. Shared without a lock, which the caller could stop this process with. */
+static bool may_record(void)
+{
+	const size_t size = sizeof(struct rate);
+	cleanup_close int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_close int fd = path_open_trusted_file(root_fd, "/run/holdfast-mount/lock/refused", 0,
+						      O_RDWR | O_CREAT, 0600);
+	struct rate *rate = MAP_FAILED;
+
+	if (fd >= 0 && posix_fallocate(fd, 0, (off_t)size) == 0)
+		rate = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (rate == MAP_FAILED)
+		return false;
+	rate->cost_us = 10 * USEC_PER_SEC;
+	rate->most_us = 6 * rate->cost_us;
+	return rate_take(rate, clock_monotonic_us());
+}
+
+/* To the kernel's audit, which adds who it is by its login uid: words of the table and numbers alone. There
+ * may be no policy and no trail yet. Both descriptors are closed again: numbers 3 and 4 have a meaning. */
+static void record_refusal(enum mh_start word, int sys_errno, uint32_t number)
+{
+	struct keyline line = KEYLINE_INIT;
+	cleanup_close int fd = geteuid() == 0 && may_record() ? kernel_audit_open() : -EBADF;
+
+	keyline_words(&line, "op", "start", "phase", "refused", "reason", starts[word].word);
+	keyline_number(&line, "errno", (uint64_t)sys_errno);
+	keyline_number(&line, "number", number);
+	keyline_number(&line, "caller_uid", caller_uid);
+	keyline_word(&line, "res", "failed");
+	(void)kernel_audit_tell(fd, KERNEL_AUDIT_TRUSTED_APP, 0, line.text + 1);
+}
 
 _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, const char *detail)
 {
@@ -29,6 +71,7 @@ _Noreturn void start_fail(enum mh_start word, int sys_errno, uint32_t number, co
 	char line[MH_PATH_SIZE + 128];
 	int n;
 
+	record_refusal(word, sys_errno, number);
 	(void)str_copy(failure.detail, sizeof(failure.detail), detail);
 	/* whether either arrives is the caller's business, who has the exit code as well */
 	if (peer_socket_is_one(HELPER_SOCKET_FD))
@@ -134,6 +177,7 @@ void entry_shed(int argc, char **argv, struct helper *h)
 	enum mh_start word;
 
 	environ = no_environment;
+	caller_uid = facts.ruid;
 	(void)process_capabilities(&caps);
 	facts.is_capable = ((caps.permitted | SANDBOX_AUDIT) & SANDBOX_CAPABILITIES) == SANDBOX_CAPABILITIES;
 	word = entry_door(&facts, &h->door);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 static struct agent agent;
 
@@ -47,16 +49,41 @@ static void text_that_would_forge_a_record_ends_the_helper(void **state)
 	}
 }
 
+/* More than are recorded. */
+static void starts_that_are_refused_are_not_many_records(void **state)
+{
+	static const char *const two[] = {"holdfast-mounthelper", "x res=success", NULL};
+	static const struct agent_start starts[] = {
+		{.argv = two}, {.no_socket = true}, {.peer_uid = 64109}, {.uid = 64109}};
+	struct agent refused;
+
+	(void)state;
+	assert_int_equal(mount("run", "/run", "tmpfs", 0, "mode=0755"), 0);
+	assert_int_equal(mkdir("/run/holdfast-mount", 0755), 0);
+	assert_int_equal(mkdir("/run/holdfast-mount/lock", 0755), 0);
+	for (size_t i = 0; i < 40; i++) {
+		assert_false(agent_start(&refused, &starts[i % 4]));
+		(void)agent_stop(&refused);
+	}
+	assert_int_equal(umount("/run"), 0);
+	/* without the file that bounds them there are none */
+	assert_false(agent_start(&refused, &starts[0]));
+	(void)agent_stop(&refused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_volume_comes_and_goes),
 		cmocka_unit_test(text_that_would_forge_a_record_ends_the_helper),
+		cmocka_unit_test(starts_that_are_refused_are_not_many_records),
 	};
 	int failed;
 	char *log;
 
-	failed = world_up(NULL) == 0 ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+	failed = world_up(NULL);
+	world_policy("required", "audit = required"); /* which holds while the daemon runs */
+	failed = failed == 0 ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 	log = world_log();
 	(void)fputs(log, stdout);
 	free(log);

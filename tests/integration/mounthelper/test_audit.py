@@ -146,6 +146,17 @@ class AuditTest(unittest.TestCase):
                 self.assertEqual(len(found), 1, (op, phase))
         self.assertTrue(any(" op=stage phase=refused " in text for text in self.said()))
 
+    def test_refused_starts_are_a_few_records_with_reason_and_caller(self):
+        lines = [line for line in self.auditd.search("-m", "TRUSTED_APP").splitlines()
+                 if "msg='op=start phase=refused " in line]
+        texts = [re.search(r"msg='(.*)'$", line).group(1) for line in lines]
+        self.assertEqual(texts[:4], [
+            f"op=start phase=refused reason={reason} errno=0 number={number} caller_uid={uid} res=failed"
+            for reason, number, uid in (("arguments", 0, 64101), ("socket", 0, 64101), ("peer", 64109, 64101),
+                                        ("policy-agent", 64109, 64109))])
+        self.assertIn(len(texts), (6, 7))  # six at once, one more if this took ten seconds
+        self.assertTrue(all(" auid=" in line and " ses=" in line for line in lines), lines)
+
     def test_hostile_text_forges_no_record(self):
         violations = [text for text in self.said() if " op=violation " in text]
         self.assertEqual(len(violations), 3)
