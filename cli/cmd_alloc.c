@@ -84,7 +84,7 @@ static enum status finish(struct invocation *inv, struct connection *connection,
 	if (status != STATUS_OK || inv->options[OPT_JSON])
 		return status != STATUS_OK ? status : printed;
 	assert(answer);
-	return show_alloc(answer->allocation, err);
+	return show_alloc(answer->allocation, answer->node_disconnected_ms, err);
 }
 
 /* Why not elsewhere is in the details of a refusal, which main() prints. */
@@ -134,6 +134,21 @@ enum status cmd_alloc_run(struct invocation *inv, struct error *err)
 	return STATUS_OK;
 }
 
+/* Nobody can stop anything there meanwhile; what may be done about it is said before any waiting. */
+static void warn_of_node(const Holdfast__V1__Allocation *alloc, int64_t disconnected_ms)
+{
+	char age[AGE_SIZE];
+
+	print_line("node %s has not been connected for %s: allocation %s may run on there, and keeps its "
+		   "volumes "
+		   "until the node is back and has stopped it.",
+		   alloc->node_id, age_text(disconnected_ms, clock_realtime_ms(), age), alloc->id);
+	print_line(
+		"Next: holdfast node status %s. If it cannot be brought back, make sure that it is off; then "
+		"holdfast node attest %s VOLUME... frees them",
+		alloc->node_id, alloc->node_id);
+}
+
 enum status cmd_alloc_stop(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__StopAllocationRequest request = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
@@ -156,6 +171,8 @@ enum status cmd_alloc_stop(struct invocation *inv, struct error *err)
 		return status;
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
+	if (answer->node_disconnected_ms && !alloc_is_terminal(answer->allocation) && !inv->options[OPT_JSON])
+		warn_of_node(answer->allocation, answer->node_disconnected_ms);
 	/* what had ended before is stopped, however it ended */
 	if (!inv->options[OPT_NO_WAIT] && !alloc_is_terminal(answer->allocation))
 		return finish(inv, connection, answer->allocation, WAIT_TERMINAL, err);
@@ -216,7 +233,7 @@ enum status cmd_alloc_status(struct invocation *inv, struct error *err)
 		return status;
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
-	status = show_alloc(answer->allocation, err);
+	status = show_alloc(answer->allocation, answer->node_disconnected_ms, err);
 	if (status == STATUS_OK)
 		status = show_claims(answer->claims, answer->n_claims, "claims",
 				     inv->options[OPT_VERBOSE] != NULL, err);

@@ -34,7 +34,9 @@ enum status show_plugin(const Holdfast__V1__Plugin *plugin, bool verbose, struct
 /** @title as above */
 enum status show_allocs(Holdfast__V1__Allocation *const *allocs, size_t n, const char *title, bool verbose,
 			struct error *err);
-enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err);
+/** @node_disconnected_ms since when its node has no session; 0: it has one. */
+enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disconnected_ms,
+		       struct error *err);
 
 enum status show_nodes(Holdfast__V1__Node *const *nodes, size_t n, bool verbose, struct error *err);
 enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error *err);

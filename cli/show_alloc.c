@@ -133,7 +133,7 @@ static void show_csi_plugin(const Holdfast__V1__CsiPlugin *plugin)
 		print_field("plugin socket", plugin->socket);
 }
 
-enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
+enum status show_alloc(const Holdfast__V1__Allocation *alloc, int64_t node_disconnected_ms, struct error *err)
 {
 	int64_t now_ms = clock_realtime_ms();
 	char text[PBJSON_WORD_SIZE], age[AGE_SIZE];
@@ -150,6 +150,9 @@ enum status show_alloc(const Holdfast__V1__Allocation *alloc, struct error *err)
 	show_csi_plugin(alloc->csi_plugin);
 	print_field("desired", desired(alloc, text));
 	print_field("status", client(alloc, text));
+	if (node_disconnected_ms)
+		print_line("its node has not been connected for %s: the status is what was known then",
+			   age_text(node_disconnected_ms, now_ms, age));
 	if (alloc->client_description[0])
 		print_field("description", alloc->client_description);
 	print_field("age", age_text(alloc->create_time_ms, now_ms, age));

@@ -98,10 +98,13 @@ static enum status too_late(const Holdfast__V1__GetAllocationResponse *answer, s
 
 	return error_set(
 		err, STATUS_DEADLINE_EXCEEDED, 0,
-		"allocation %s on node %s is still %s%s%s; it goes on without us. Next: holdfast alloc "
-		"status %s, holdfast node status %s",
-		alloc->id, alloc->node_id, status_word(alloc, word), why[0] ? ": " : "", why, alloc->id,
-		alloc->node_id);
+		"allocation %s on node %s is still %s%s%s; %s. Next: holdfast alloc status %s, holdfast node "
+		"status %s",
+		alloc->id, alloc->node_id, status_word(alloc, word), why[0] ? ": " : "", why,
+		answer->node_disconnected_ms
+			? "its node is not connected, and nothing happens before it is back"
+			: "the node goes on with it",
+		alloc->id, alloc->node_id);
 }
 
 enum status wait_alloc(struct connection *connection, const Holdfast__V1__Allocation *known,

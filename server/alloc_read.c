@@ -4,6 +4,7 @@
 #include "alloc_options.h"
 #include "allocs.h"
 #include "keys.h"
+#include "nodes.h"
 #include "page.h"
 #include "reply.h"
 #include "server.h"
@@ -24,7 +25,8 @@ enum {
 	SCAN_MAX = 20000, /* entries that one page looks at: a filter may leave it short, or empty */
 };
 
-static Holdfast__V1__GetAllocationResponse *make_get_response(struct state *state, struct alloc_entry *entry)
+static Holdfast__V1__GetAllocationResponse *make_get_response(struct server *server,
+							      struct alloc_entry *entry)
 {
 	Holdfast__V1__GetAllocationResponse *response = calloc(1, sizeof(*response));
 	struct claim_entry *claim;
@@ -35,10 +37,12 @@ static Holdfast__V1__GetAllocationResponse *make_get_response(struct state *stat
 	holdfast__v1__get_allocation_response__init(response);
 	response->allocation = alloc_to_pb(&entry->alloc);
 	response->index = entry->alloc.modify_index;
+	response->node_disconnected_ms = nodes_disconnected_ms(server, entry->node);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		n++;
 	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
-	if (!response->allocation || !response->claims || !alloc_options_show(state, response->allocation)) {
+	if (!response->allocation || !response->claims ||
+	    !alloc_options_show(&server->state, response->allocation)) {
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return NULL;
 	}
@@ -63,7 +67,7 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them",
 				 request->id);
-	reply_durable(server, call, (ProtobufCMessage *)make_get_response(&server->state, entry));
+	reply_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
 	return STATUS_OK;
 }
 

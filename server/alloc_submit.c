@@ -6,6 +6,7 @@
 #include "audit.h"
 #include "change.h"
 #include "claim_grant.h"
+#include "nodes.h"
 #include "placement.h"
 #include "refusal.h"
 #include "reply.h"
@@ -304,6 +305,7 @@ static void on_stop_durable(struct server *server, void *userdata)
 		return;
 	if (node_is_connected(entry->node) && !alloc_is_client_terminal(&entry->alloc))
 		session_stop_alloc(entry->node->session, entry->alloc.id);
+	response.node_disconnected_ms = nodes_disconnected_ms(server, entry->node);
 	reply_alloc(waiting->call, &response.base, &response.allocation, &entry->alloc);
 }
 

@@ -223,6 +223,7 @@ static ProtobufCMessage *stop_alloc(const ProtobufCMessage *request)
 
 	called("Allocations", "Stop", ask->id);
 	answer->allocation = alloc_new(ask->id, 0);
+	answer->node_disconnected_ms = fake.node_disconnected_ms;
 	return &answer->base;
 }
 
@@ -238,6 +239,7 @@ static ProtobufCMessage *get_alloc(const ProtobufCMessage *request)
 	fake.gets++;
 	fake.last_index = ask->index;
 	answer->allocation = alloc_new(ask->id, fake.gets < 8 ? fake.gets : 7);
+	answer->node_disconnected_ms = fake.node_disconnected_ms;
 	answer->index = answer->allocation->modify_index + fake.claims_ahead;
 	return &answer->base;
 }

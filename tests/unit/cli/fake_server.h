@@ -37,7 +37,8 @@ struct fake_server {
 	struct fake_alloc_step
 		steps[8]; /* what an allocation goes through, one per Get; the last one stays */
 
-	unsigned int claims_ahead; /* a claim of an allocation changed so much later */
+	int64_t node_disconnected_ms; /* of the node of allocations */
+	unsigned int claims_ahead;    /* a claim of an allocation changed so much later */
 
 	/* how it fails: a method's name, and how */
 	const char *failing;

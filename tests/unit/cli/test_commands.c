@@ -3,6 +3,7 @@
 #include "run.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -207,10 +208,11 @@ static void waiting_ends_at_its_timeout(void **state)
 	(void)state;
 	write_spec("name = \"app\"\n");
 	fake.steps[0].description = "waiting for the node";
-	expect_failure(
-		with_spec("alloc run @ --timeout 1ms --node node-1 --id " ALLOC_ID), STATUS_DEADLINE_EXCEEDED,
-		"allocation " ALLOC_ID " on node node-1 is still pending: waiting for the node; it goes "
-		"on without us. Next: holdfast alloc status " ALLOC_ID ", holdfast node status node-1");
+	expect_failure(with_spec("alloc run @ --timeout 1ms --node node-1 --id " ALLOC_ID),
+		       STATUS_DEADLINE_EXCEEDED,
+		       "allocation " ALLOC_ID " on node node-1 is still pending: waiting for the node; the "
+		       "node goes on with it. Next: holdfast alloc status " ALLOC_ID
+		       ", holdfast node status node-1");
 	fake.calls[0] = '\0';
 	expect_usage_error(with_spec("alloc run @ --timeout soon"), "'soon' is not a duration");
 	expect_usage_error(with_spec("alloc run @ --timeout 0s"), "'0s' is not a duration");
@@ -246,6 +248,22 @@ static void stopping_waits_for_the_end_of_the_allocation(void **state)
 	assert_string_equal(fake.calls, "Allocations.List(01) Allocations.Stop(" ALLOC_ID
 					") Allocations.Get(" ALLOC_ID ") Allocations.Get(" ALLOC_ID ") ");
 	expect_output("complete");
+}
+
+/* Before any waiting, and what is known of it is called old. */
+static void of_a_node_that_is_away_it_is_said_at_once(void **state)
+{
+	(void)state;
+	fake.node_disconnected_ms = clock_realtime_ms() - 7200 * 1000;
+	for (size_t i = 0; i < 8; i++)
+		fake.steps[i].client_status = HOLDFAST__V1__CLIENT_STATUS__RUNNING;
+	expect_failure("alloc stop 01 --timeout 1s", STATUS_DEADLINE_EXCEEDED,
+		       "its node is not connected, and nothing happens before it is back");
+	expect_output("node node-1 has not been connected for 2h00m: allocation " ALLOC_ID
+		      " may run on there");
+	expect_output("make sure that it is off; then holdfast node attest node-1 VOLUME...");
+	expect_ok("alloc status 01");
+	expect_output("its node has not been connected for 2h00m: the status is what was known then");
 }
 
 /* Else every retry of its release would answer at once, again and again. */
@@ -509,6 +527,7 @@ int main(void)
 		cmocka_unit_test_setup(no_wait_returns_at_once, run_setup),
 		cmocka_unit_test_setup(an_id_must_be_a_uuid, run_setup),
 		cmocka_unit_test_setup(stopping_waits_for_the_end_of_the_allocation, run_setup),
+		cmocka_unit_test_setup(of_a_node_that_is_away_it_is_said_at_once, run_setup),
 		cmocka_unit_test_setup(waiting_goes_on_from_the_last_change_of_a_claim, run_setup),
 		cmocka_unit_test_setup(stopping_what_has_ended_is_success_and_does_not_wait, run_setup),
 		cmocka_unit_test_setup(stopping_fails_when_the_allocation_does, run_setup),

@@ -306,6 +306,30 @@ static void nodes_neither_run_nor_stop_nor_list(void **state)
 	assert_int_equal(state_alloc(&f->server->state, ALLOC_1)->alloc.desired_status, DESIRED_RUN);
 }
 
+/* Nothing of an allocation can be stopped there, and what is known of it is old. */
+static void stop_and_get_say_since_when_the_node_is_away(void **state)
+{
+	struct fixture *f = *state;
+	char id[] = ALLOC_1;
+	Holdfast__V1__StopAllocationRequest stop = HOLDFAST__V1__STOP_ALLOCATION_REQUEST__INIT;
+	Holdfast__V1__GetAllocationRequest get = HOLDFAST__V1__GET_ALLOCATION_REQUEST__INIT;
+	ProtobufCMessage *answer;
+
+	stop.id = get.id = id;
+	take_volume(f);
+	assert_int_equal(call(&f->operator, ALLOCS, "Get", &get.base, &answer, NULL), STATUS_OK);
+	assert_int_equal(((Holdfast__V1__GetAllocationResponse *)(void *)answer)->node_disconnected_ms, 0);
+	protobuf_c_message_free_unpacked(answer, NULL);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
+	assert_int_equal(call(&f->operator, ALLOCS, "Stop", &stop.base, &answer, NULL), STATUS_OK);
+	assert_true(((Holdfast__V1__StopAllocationResponse *)(void *)answer)->node_disconnected_ms > 0);
+	protobuf_c_message_free_unpacked(answer, NULL);
+	assert_int_equal(call(&f->operator, ALLOCS, "Get", &get.base, &answer, NULL), STATUS_OK);
+	assert_true(((Holdfast__V1__GetAllocationResponse *)(void *)answer)->node_disconnected_ms > 0);
+	protobuf_c_message_free_unpacked(answer, NULL);
+}
+
 enum { MANY = 25 };
 
 static void submit_many(struct fixture *f)
@@ -411,6 +435,7 @@ int main(void)
 		ONE_TEST(a_refusal_says_of_each_node_why_it_cannot),
 		ONE_TEST(bad_submissions_have_their_codes_and_change_nothing),
 		ONE_TEST(nodes_neither_run_nor_stop_nor_list),
+		ONE_TEST(stop_and_get_say_since_when_the_node_is_away),
 		ONE_TEST(lists_come_in_pages_that_hold_each_allocation_once),
 		ONE_TEST(bad_lists_are_refused),
 	};
