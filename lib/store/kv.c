@@ -16,6 +16,7 @@ struct kv {
 	struct kv_sqlite *db;
 	struct writer *writer;
 	sd_event_source *source; /* of what the writer gives back */
+	sd_event_source *turn;	 /* once, behind the turn of the loop that hands something in */
 	uint64_t pending;	 /* handed to the writer and not answered yet */
 	size_t pending_bytes;
 	bool is_answering; /* inside a done function */
@@ -173,6 +174,15 @@ static int on_writer_done(sd_event_source *source, int fd, uint32_t revents, voi
 	return 0;
 }
 
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct kv *kv = userdata;
+
+	(void)source;
+	writer_wake(kv->writer);
+	return 0;
+}
+
 /* --- life --- */
 
 static enum status start_writer(struct kv *kv, struct error *err)
@@ -186,12 +196,19 @@ static enum status start_writer(struct kv *kv, struct error *err)
 	if (r < 0)
 		return error_set(err, status_from_errno(r), r, "store %s: watch the writer", kv->db->path);
 	(void)sd_event_source_set_description(kv->source, "store"); /* for debug output only */
-	return STATUS_OK;
+	r = sd_event_add_defer(kv->event, &kv->turn, on_turn, kv);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(kv->turn, SD_EVENT_OFF);
+	if (r >= 0) /* before the next turn of anybody else's */
+		r = sd_event_source_set_priority(kv->turn, SD_EVENT_PRIORITY_IMPORTANT);
+	return r < 0 ? error_set(err, status_from_errno(r), r, "store %s: watch the loop", kv->db->path)
+		     : STATUS_OK;
 }
 
 static void stop_writer(struct kv *kv)
 {
 	kv->source = sd_event_source_disable_unref(kv->source);
+	kv->turn = sd_event_source_disable_unref(kv->turn);
 	if (kv->writer)
 		writer_stop(kv->writer);
 	kv->writer = NULL;
@@ -242,7 +259,8 @@ static enum status hand_in(struct kv *kv, struct submission *s, struct error *er
 	}
 	kv->pending++;
 	kv->pending_bytes += s->bytes;
-	writer_put(kv->writer, s);
+	if (writer_put(kv->writer, s) && sd_event_source_set_enabled(kv->turn, SD_EVENT_ONESHOT) < 0)
+		writer_wake(kv->writer);
 	return STATUS_OK;
 }
 
@@ -333,7 +351,9 @@ enum status kv_rewrite(struct kv *kv, kv_rewrite_fn *fn, void *userdata, struct 
 
 	assert(kv->pending == 0);
 	stop_writer(kv);
-	st = kv_sqlite_begin(kv->db, err);
+	st = kv_sqlite_relax(kv->db, false, err);
+	if (st == STATUS_OK)
+		st = kv_sqlite_begin(kv->db, err);
 	if (st == STATUS_OK) {
 		st = fn(&rewrite, userdata, err);
 		if (st == STATUS_OK)

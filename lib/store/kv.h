@@ -3,10 +3,10 @@
  * what etcd v3 offers, and what the sqlite backend gives on one machine.
  *
  * Writes are submitted from the event loop and answered from it once they are durable: everything submitted
- * while the last commit was on its way to the disk goes into the next commit (group commit). Transactions
- * take effect in the order in which they were submitted. After a failed commit the store is broken: every
- * later transaction fails, because state in memory may be ahead of the disk; the owner should end and start
- * again from the store.
+ * while the last commit was on its way to the disk goes into the next commit (group commit), and so does,
+ * where the disk is slow, everything that one turn of the loop submits. Transactions take effect in the order
+ * in which they were submitted. After a failed commit the store is broken: every later transaction fails,
+ * because state in memory may be ahead of the disk; the owner should end and start again from the store.
  *
  * Keys: printable ASCII, 1 to KV_KEY_MAX bytes, ordered bytewise. Values: 1 byte to KV_VALUE_MAX. */
 
@@ -50,6 +50,9 @@ struct kv_txn {
 	size_t n_conditions;
 	const struct kv_op *ops;
 	size_t n_ops;
+	/* Answered once the kernel has it: a death of the process loses nothing of it, one of the machine at
+	 * most the last second's. For what ends with the machine's boot anyway. */
+	bool is_relaxed;
 };
 
 struct kv_item {
@@ -150,8 +153,9 @@ void kv_close(struct kv *kv);
 enum status kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *done, void *userdata,
 		      struct error *err);
 
-/** Run @done once everything submitted so far is durable; from the event loop, also when nothing is pending.
- */
+/** Run @done, which may be NULL, once everything submitted so far is durable, also what is relaxed; from the
+ * event loop, also when nothing is pending. What is submitted later is answered later, and fails if this
+ * does. */
 enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct error *err);
 
 /** Every committed key that begins with @prefix, in order. For start-up: it blocks. */

@@ -1,4 +1,5 @@
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "store/kv_sqlite_internal.h"
 
@@ -126,6 +127,23 @@ enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err)
 			return fail(db, rc, "open", err);
 	}
 	return read_position(db, err);
+}
+
+/* Without the wait sqlite still has the log on the disk before it folds it into the file. */
+enum status kv_sqlite_relax(struct kv_sqlite *db, bool is_relaxed, struct error *err)
+{
+	int rc = SQLITE_OK;
+
+	if (db->is_relaxed == is_relaxed)
+		return STATUS_OK;
+	(void)pthread_mutex_lock(&db->lock);
+	rc = sqlite3_exec(db->db, is_relaxed ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", NULL,
+			  NULL, NULL);
+	(void)pthread_mutex_unlock(&db->lock);
+	if (rc != SQLITE_OK)
+		return fail(db, rc, "begin", err);
+	db->is_relaxed = is_relaxed;
+	return STATUS_OK;
 }
 
 enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err)
@@ -297,12 +315,44 @@ static int save_position(struct kv_sqlite *db)
 	return rc == SQLITE_OK ? run(db, QUERY_SAVE_POSITION) : rc;
 }
 
+/* By the descriptor that sqlite writes it with. */
+static int sync_log(struct kv_sqlite *db)
+{
+	sqlite3_file *log = NULL;
+	int rc = sqlite3_file_control(db->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+
+	errno = 0;
+	if (rc == SQLITE_OK && log && log->pMethods)
+		rc = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
+	db->sys_errno = errno;
+	if (rc == SQLITE_OK)
+		db->log_dirty_us = 0;
+	return rc;
+}
+
+/* After a commit. One that has raised the revision, and is not relaxed, had sqlite wait for all of the log.
+ */
+static int settle(struct kv_sqlite *db, bool is_raised)
+{
+	if (db->is_relaxed) {
+		if (db->log_dirty_us == 0)
+			db->log_dirty_us = clock_monotonic_us();
+		return SQLITE_OK;
+	}
+	if (is_raised)
+		db->log_dirty_us = 0;
+	return db->log_dirty_us != 0 ? sync_log(db) : SQLITE_OK;
+}
+
 enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 {
+	bool is_raised = db->now.revision != db->committed.revision;
 	int rc = save_position(db);
 
 	if (rc == SQLITE_OK)
 		rc = run(db, QUERY_COMMIT);
+	if (rc == SQLITE_OK)
+		rc = settle(db, is_raised);
 	if (rc != SQLITE_OK) {
 		enum status st = fail(db, rc, "commit", err);
 
@@ -313,6 +363,21 @@ enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err)
 	kv_sqlite_write_marks(db);
 	(void)pthread_mutex_unlock(&db->lock);
 	return STATUS_OK;
+}
+
+enum status kv_sqlite_sync_log(struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err)
+{
+	uint64_t due_us = db->log_dirty_us + KV_SQLITE_SYNC_US;
+	int rc;
+
+	*ret_due_us = db->log_dirty_us == 0 ? 0 : due_us;
+	if (db->log_dirty_us == 0 || clock_monotonic_us() < due_us)
+		return STATUS_OK;
+	*ret_due_us = 0;
+	(void)pthread_mutex_lock(&db->lock);
+	rc = sync_log(db);
+	(void)pthread_mutex_unlock(&db->lock);
+	return rc == SQLITE_OK ? STATUS_OK : fail(db, rc, "bring the log to the disk", err);
 }
 
 void kv_sqlite_rollback(struct kv_sqlite *db)

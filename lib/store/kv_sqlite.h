@@ -21,6 +21,7 @@ enum {
 	KV_SQLITE_CHECKPOINT_PAGES = 4000, /* in the log, when it is folded into the file */
 	KV_SQLITE_LOG_BYTES = 17 << 20,	   /* that many pages and their heads, and a last batch's */
 	KV_SQLITE_LOG_ROOM = 16 * KV_SQLITE_LOG_BYTES, /* free on the disk, or it is not made longer */
+	KV_SQLITE_SYNC_US = 1000000,		       /* what nobody waits for is on the disk within that */
 	KV_SQLITE_TRIM_STEP = 256, /* revisions forgotten in one commit, which somebody may be waiting for */
 };
 
@@ -63,6 +64,8 @@ struct kv_sqlite {
 	atomic_uint_least64_t nodes;	       /* for the next one */
 	uint64_t marks_dirty_us; /* monotonic, since when they are not on the disk; 0: they are */
 	int mark_errno;
+	bool is_relaxed;       /* a commit does not wait for the disk */
+	uint64_t log_dirty_us; /* monotonic, since when the log may not be on the disk; 0: it is */
 };
 
 /** Open or create; see kv_open_sqlite(). */
@@ -95,6 +98,9 @@ enum status kv_sqlite_define_views(struct kv_sqlite *db, const struct kv_view *v
 /** Prepare the statements and read the position; the last step of opening. */
 enum status kv_sqlite_prepare(struct kv_sqlite *db, struct error *err);
 
+/** Let the commits from here on wait for the disk, or not; not inside a batch. */
+enum status kv_sqlite_relax(struct kv_sqlite *db, bool is_relaxed, struct error *err);
+
 /** Start a batch; followed by exactly one kv_sqlite_commit() or kv_sqlite_rollback() if it succeeds. */
 enum status kv_sqlite_begin(struct kv_sqlite *db, struct error *err);
 
@@ -118,7 +124,8 @@ bool kv_sqlite_has_trim(const struct kv_sqlite *db);
 /** Remove at most KV_SQLITE_TRIM_STEP forgotten revisions, inside a batch. */
 enum status kv_sqlite_trim(struct kv_sqlite *db, struct error *err);
 
-/** Make the batch durable; a failure rolls it back. */
+/** Make the batch durable, with what was committed relaxed before; or relaxed, hand it to the kernel. A
+ * failure rolls it back. */
 enum status kv_sqlite_commit(struct kv_sqlite *db, struct error *err);
 
 void kv_sqlite_rollback(struct kv_sqlite *db);
@@ -142,6 +149,10 @@ void kv_sqlite_write_marks(struct kv_sqlite *db);
  * again, of the monotonic clock; 0: after the next commit. From the thread that writes, outside of a batch.
  */
 uint64_t kv_sqlite_sync_marks(struct kv_sqlite *db, bool is_last);
+
+/** Have what was committed relaxed on the disk when it was not for a second. @ret_due_us when to call again,
+ * of the monotonic clock; 0: after the next commit. From the thread that writes, outside of a batch. */
+enum status kv_sqlite_sync_log(struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err);
 
 /** Leave the files as they are from here on: no checkpoint at close after a failed commit. */
 void kv_sqlite_freeze(struct kv_sqlite *db);

@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SYNC_US USEC_PER_SEC
-
 /* --- at the start --- */
 
 /* What is wrong with the store if @mark is right; NULL: nothing. */
@@ -100,8 +98,8 @@ uint64_t kv_sqlite_sync_marks(struct kv_sqlite *db, bool is_last)
 {
 	if (db->marks_dirty_us == 0)
 		return 0;
-	if (!is_last && clock_monotonic_us() < db->marks_dirty_us + SYNC_US)
-		return db->marks_dirty_us + SYNC_US;
+	if (!is_last && clock_monotonic_us() < db->marks_dirty_us + KV_SQLITE_SYNC_US)
+		return db->marks_dirty_us + KV_SQLITE_SYNC_US;
 	for (size_t i = 0; i < KV_MARKS_MAX && db->marks[i]; i++)
 		note(db, mark_sync(db->marks[i]));
 	db->marks_dirty_us = 0;

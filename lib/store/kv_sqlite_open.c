@@ -3,6 +3,7 @@
  * a file that exists is either whole or damaged, never just begun. */
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/ofd_lock.h"
 #include "base/str.h"
@@ -389,6 +390,7 @@ enum status kv_sqlite_open(const char *path, struct kv_sqlite **ret, struct erro
 		return refuse(path, STATUS_RESOURCE_EXHAUSTED, "out of memory", err);
 	db->lock_fd = TAKE_FD(lock_fd);
 	db->is_unmarked = presence == PRESENCE_MISSING;
+	db->log_dirty_us = clock_monotonic_us(); /* who had it before may have died without a wait */
 	st = open_existing(db, err);
 	if (st != STATUS_OK)
 		return st;

@@ -86,6 +86,7 @@ struct submission *submission_new_txn(const struct kv_txn *txn, kv_done_fn *done
 		.n_conditions = txn->n_conditions,
 		.ops = ops,
 		.n_ops = txn->n_ops,
+		.is_relaxed = txn->is_relaxed,
 	};
 	return s;
 }

@@ -17,7 +17,7 @@ struct writer {
 	pthread_t thread;
 	int done_fd;	    /* eventfd */
 	uint64_t commit_us; /* of the last batch; of the thread */
-	uint64_t marks_us;  /* when the marks are due on the disk, 0: not before the next commit; likewise */
+	uint64_t due_us; /* when marks or log are due on the disk, 0: not before the next commit; likewise */
 
 	pthread_mutex_t lock; /* for everything below */
 	pthread_cond_t work;
@@ -28,6 +28,7 @@ struct writer {
 	struct error failure; /* status STATUS_OK until a commit fails, then for ever */
 	bool is_stopping;
 	bool is_waiting; /* for work; one signal is enough */
+	bool is_slow;	 /* the last wait for the disk took longer than a fast commit */
 };
 
 /* What one batch did, for the statistics. */
@@ -36,6 +37,7 @@ struct batch {
 	uint64_t transactions;
 	uint64_t revision;
 	bool is_written;
+	bool is_relaxed; /* nobody waits for the disk */
 };
 
 size_t writer_batch_size(size_t n_queued, uint64_t commit_us)
@@ -54,6 +56,7 @@ static void take_head(struct writer *w, struct batch *batch)
 	size_t n = 0;
 	size_t bytes = 0;
 
+	batch->is_relaxed = !STAILQ_EMPTY(&w->queue);
 	while (!STAILQ_EMPTY(&w->queue) && n < n_max && bytes < WRITER_BATCH_BYTES_MAX) {
 		struct submission *s = STAILQ_FIRST(&w->queue);
 
@@ -61,24 +64,25 @@ static void take_head(struct writer *w, struct batch *batch)
 		STAILQ_INSERT_TAIL(&batch->list, s, next);
 		n++;
 		bytes += s->bytes;
+		batch->is_relaxed = batch->is_relaxed && s->kind == SUBMISSION_TXN && s->txn.is_relaxed;
 	}
 	w->n_queued -= n;
 	assert((w->n_queued == 0) == STAILQ_EMPTY(&w->queue));
 }
 
-/* Returns false when the marks are due before there is any. */
+/* Returns false when marks or log are due before there is any. */
 static bool wait_for_work(struct writer *w)
 {
-	const struct timespec due = {.tv_sec = (time_t)(w->marks_us / USEC_PER_SEC),
-				     .tv_nsec = (long)(w->marks_us % USEC_PER_SEC * 1000)};
+	const struct timespec due = {.tv_sec = (time_t)(w->due_us / USEC_PER_SEC),
+				     .tv_nsec = (long)(w->due_us % USEC_PER_SEC * 1000)};
 
-	if (w->marks_us == 0)
+	if (w->due_us == 0)
 		return pthread_cond_wait(&w->work, &w->lock) == 0;
 	return pthread_cond_clockwait(&w->work, &w->lock, CLOCK_MONOTONIC, &due) != ETIMEDOUT;
 }
 
 /* Wait for work. Returns false when there is none left and the writer has to end. An empty batch is a call to
- * trim the change feed while nobody waits, or to bring the marks to the disk. */
+ * trim the change feed while nobody waits, or to bring marks and log to the disk. */
 static bool take_batch(struct writer *w, struct batch *batch)
 {
 	bool is_ending;
@@ -166,8 +170,10 @@ static enum status apply_batch(struct writer *w, struct batch *batch, struct err
 	struct kv_sqlite *db = w->db;
 	const struct submission *before = NULL;
 	struct submission *s;
-	enum status st = kv_sqlite_begin(db, err);
+	enum status st = kv_sqlite_relax(db, batch->is_relaxed, err);
 
+	if (st == STATUS_OK)
+		st = kv_sqlite_begin(db, err);
 	if (st != STATUS_OK)
 		return st;
 	STAILQ_FOREACH(s, &batch->list, next)
@@ -210,6 +216,7 @@ static void give_back(struct writer *w, struct batch *batch, const struct error 
 		w->stats.revision = batch->revision;
 		w->stats.commits++;
 		w->stats.transactions += batch->transactions;
+		w->is_slow = w->commit_us > WRITER_FAST_COMMIT_US;
 		if (batch->transactions > w->stats.largest_batch)
 			w->stats.largest_batch = batch->transactions;
 	}
@@ -218,6 +225,17 @@ static void give_back(struct writer *w, struct batch *batch, const struct error 
 	(void)pthread_mutex_unlock(&w->lock);
 	/* Fails only when the counter is full, and then the descriptor is readable as it has to be. */
 	(void)fd_write_all(w->done_fd, &one, sizeof(one));
+}
+
+/* What nobody waits for. */
+static void sync_late(struct writer *w, struct error *failure)
+{
+	uint64_t marks_us = kv_sqlite_sync_marks(w->db, false);
+	uint64_t log_us = 0;
+
+	if (failure->status == STATUS_OK && kv_sqlite_sync_log(w->db, &log_us, failure) != STATUS_OK)
+		kv_sqlite_freeze(w->db); /* the next who asks is told */
+	w->due_us = log_us == 0 || (marks_us != 0 && marks_us < log_us) ? marks_us : log_us;
 }
 
 static void *writer_main(void *userdata)
@@ -236,7 +254,7 @@ static void *writer_main(void *userdata)
 			fail_batch(&batch);
 		n_written += batch.is_written;
 		give_back(w, &batch, &failure);
-		w->marks_us = kv_sqlite_sync_marks(w->db, false);
+		sync_late(w, &failure);
 		if (failure.status == STATUS_OK && batch.is_written && n_written == WRITER_EXTEND_COMMITS)
 			kv_sqlite_extend_log(w->db);
 	}
@@ -304,18 +322,26 @@ void writer_stop(struct writer *w)
 	writer_free(w);
 }
 
-void writer_put(struct writer *w, struct submission *submission)
+bool writer_put(struct writer *w, struct submission *submission)
 {
 	bool is_waiting;
+	bool is_slow;
 
 	(void)pthread_mutex_lock(&w->lock);
 	STAILQ_INSERT_TAIL(&w->queue, submission, next);
 	w->n_queued++;
 	is_waiting = w->is_waiting;
+	is_slow = w->is_slow;
 	w->is_waiting = false;
 	(void)pthread_mutex_unlock(&w->lock);
-	if (is_waiting)
-		(void)pthread_cond_signal(&w->work); /* without the lock, which it wants first of all */
+	if (is_waiting && !is_slow)
+		writer_wake(w);
+	return is_waiting && is_slow;
+}
+
+void writer_wake(struct writer *w)
+{
+	(void)pthread_cond_signal(&w->work); /* without the lock, which it wants first of all */
 }
 
 int writer_fd(const struct writer *w)

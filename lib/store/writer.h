@@ -37,8 +37,11 @@ enum status writer_start(struct kv_sqlite *db, struct writer **ret, struct error
 /** Let the thread finish everything that was handed in, and end it; frees what was not collected. */
 void writer_stop(struct writer *writer);
 
-/** Hand @submission over. */
-void writer_put(struct writer *writer, struct submission *submission);
+/** Hand @submission over. Returns true when the writer sleeps, and the disk is so slow that it is worth to
+ * wake it (writer_wake()) only when this turn of the loop has handed in all that it will. */
+bool writer_put(struct writer *writer, struct submission *submission);
+
+void writer_wake(struct writer *writer);
 
 /** Becomes readable when there is something to collect; owned by the writer. */
 int writer_fd(const struct writer *writer);
