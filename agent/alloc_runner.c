@@ -150,6 +150,19 @@ static bool tells_status(enum alloc_event_type type)
 	       type == ALLOC_EVENT_TASK_ENDED || type == ALLOC_EVENT_REBOOTED;
 }
 
+/* The last mount and the last release end a phase: what follows from them needs nobody, and goes into the
+ * same write and to the server together with the receipt. */
+static bool end_phase(struct alloc_runner *runner)
+{
+	struct alloc_next next = alloc_next(runner->record);
+	bool is_up = next.action == ALLOC_DO_RUN && (!runner_runs_plugin(runner) || runner->is_plugin_ready);
+
+	if (!is_up && next.action != ALLOC_DO_FINISH)
+		return false;
+	return alloc_step(runner->record,
+			  &(struct alloc_event){.type = is_up ? ALLOC_EVENT_RUN : ALLOC_EVENT_FINISH});
+}
+
 void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
 {
 	bool is_released = event->type == ALLOC_EVENT_RELEASED;
@@ -165,7 +178,7 @@ void runner_apply(struct alloc_runner *runner, const struct alloc_event *event)
 			receipt.is_without_plugin = true;
 			str_copy_text(receipt.kernel, sizeof(receipt.kernel), event->mounted->kernel);
 		}
-		save(runner, &receipt, tells_status(event->type));
+		save(runner, &receipt, end_phase(runner));
 		return;
 	}
 	save(runner, NULL, tells_status(event->type));

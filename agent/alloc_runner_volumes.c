@@ -230,10 +230,24 @@ static void on_unmount_retry(const struct error *err, void *userdata)
 	runner->env->on_release_error(volume->claim_id, volume->generation, err, runner->env->userdata);
 }
 
+/* The disk has it that the allocation ends before anybody is told that its volume was released: nothing that
+ * a later agent may read mounts again what may be another node's by then. It gets there meanwhile. */
+static bool sync_end(struct alloc_runner *runner)
+{
+	struct error err;
+
+	if (journal_sync(runner->env->journal, &err) == STATUS_OK)
+		return true;
+	runner->env->on_broken(&err, runner->env->userdata);
+	return false;
+}
+
 void runner_begin_unmount(struct alloc_runner *runner, uint32_t i)
 {
 	struct error err;
 
+	if (!sync_end(runner))
+		return;
 	runner_begin_op(runner, RUNNER_UNMOUNT, i);
 	if (volume_manager_unmount(runner->env->volumes, &runner->record->volumes[i].target, on_unmounted,
 				   on_unmount_retry, runner, &runner->task, &err) == STATUS_OK)

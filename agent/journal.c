@@ -472,7 +472,7 @@ enum status journal_write(struct journal *journal, const struct journal_write *w
 	if (!pending)
 		return no_memory(err);
 	*pending = (struct pending){.journal = journal, .done = done, .userdata = userdata};
-	txn = (struct kv_txn){.ops = batch.ops, .n_ops = batch.n};
+	txn = (struct kv_txn){.ops = batch.ops, .n_ops = batch.n, .is_relaxed = true};
 	status = kv_submit(journal->kv, &txn, on_written, pending, err);
 	if (status != STATUS_OK) {
 		free(pending);
@@ -481,4 +481,9 @@ enum status journal_write(struct journal *journal, const struct journal_write *w
 	STAILQ_INSERT_TAIL(&journal->in_flight, pending, entry);
 	journal->is_mark_unwritten = false; /* a write that fails is the journal's end */
 	return STATUS_OK;
+}
+
+enum status journal_sync(struct journal *journal, struct error *err)
+{
+	return kv_barrier(journal->kv, NULL, NULL, err);
 }

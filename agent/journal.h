@@ -2,8 +2,10 @@
 /* What the agent must not forget: allocations, receipts, and what is known of its plugins, in a store on
  * disk.
  *
- * Writes are answered in their order, once they are durable. After a failed write the journal is broken and
- * the agent must end: what it knows may be ahead of the disk. */
+ * Writes are answered in their order, once the kernel has them: they outlive the agent. They do not wait for
+ * the disk, as the machine's death ends the boot, and with it everything that the journal speaks of. After a
+ * failed write the journal is broken and the agent must end: what it knows may be ahead of what is written.
+ */
 
 #include "alloc_record.h"
 #include "receipts.h"
@@ -53,9 +55,12 @@ struct journal_write {
 	const char *forget_plugin;	    /* id */
 };
 
-/** @err NULL: durable. */
+/** @err NULL: written. */
 typedef void journal_done_fn(const struct error *err, void *userdata);
 
 /** @done may be NULL; it never runs inside this call. */
 enum status journal_write(struct journal *journal, const struct journal_write *write, journal_done_fn *done,
 			  void *userdata, struct error *err);
+
+/** Have all that was written on the disk before any later write is answered. Does not wait for it. */
+enum status journal_sync(struct journal *journal, struct error *err);

@@ -551,6 +551,7 @@ static void run_with_device(struct world *w)
 	world_start_agent(w);
 	model_server_run(&w->server, &alloc);
 	WORLD_UNTIL(w, a_runs);
+	WORLD_UNTIL(w, all_is_acknowledged);
 }
 
 static void a_device_is_handed_out_and_found_again(void **state)

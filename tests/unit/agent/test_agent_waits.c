@@ -1,0 +1,173 @@
+/* The agent's waits for the disk in the life of an allocation, by the disk's own count. What is due within a
+ * second anyway is left out of it. */
+
+#include "disk_sync.h"
+#include "scenario.h"
+
+#include "store/kv.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LOG "agent.db-wal"
+
+enum { MOMENT_MS = 50 };
+
+struct kv_sqlite;
+enum status __wrap_kv_sqlite_sync_log(struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err);
+int __wrap_sd_event_exit(sd_event *event, int code);
+
+enum status __real_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
+			     struct error *err);
+enum status __wrap_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
+			     struct error *err);
+
+static bool is_over;	    /* the agent wants to end */
+static unsigned int writes; /* of the journal */
+
+enum status __wrap_kv_submit(struct kv *kv, const struct kv_txn *txn, kv_done_fn *fn, void *userdata,
+			     struct error *err)
+{
+	writes++;
+	return __real_kv_submit(kv, txn, fn, userdata, err);
+}
+
+enum status __wrap_kv_sqlite_sync_log(struct kv_sqlite *db, uint64_t *ret_due_us, struct error *err)
+{
+	*ret_due_us = 0;
+	return STATUS_OK;
+}
+
+int __wrap_sd_event_exit(sd_event *event, int code)
+{
+	is_over = true;
+	return 0;
+}
+
+/* One life leaves the log with its head. */
+static int setup(void **state)
+{
+	struct world *w;
+
+	(void)world_setup(state);
+	w = *state;
+	is_over = false;
+	start_with_a(w, 1);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	disk_sync_watch(LOG);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	disk_sync_release();
+	disk_sync_watch(NULL);
+	return world_teardown(state);
+}
+
+static bool b_runs(struct world *w)
+{
+	return status_of(w, ALLOC_B) == CLIENT_RUNNING;
+}
+
+static bool b_has_ended(struct world *w)
+{
+	return status_of(w, ALLOC_B) == CLIENT_COMPLETE;
+}
+
+static struct model_claim *claim_b(struct world *w)
+{
+	return model_server_claim(&w->server, ALLOC_B, "v0");
+}
+
+static bool a_is_unstaged(struct world *w)
+{
+	return done(w, MH_OP_UNSTAGE) == 1;
+}
+
+static void run_b(struct world *w)
+{
+	struct alloc b = world_alloc(ALLOC_B, 1);
+
+	model_server_run(&w->server, &b);
+	WORLD_UNTIL(w, b_runs);
+}
+
+static void an_allocation_runs_while_the_disk_hangs(void **state)
+{
+	struct world *w = *state;
+
+	stop_a(w);
+	disk_sync_watch(LOG);
+	disk_sync_hold();
+	run_b(w);
+	assert_true(claim_b(w)->is_mounted);
+	assert_int_equal(disk_sync_waits(), 0);
+}
+
+static void a_release_is_told_once_the_disk_has_its_end(void **state)
+{
+	struct world *w = *state;
+
+	disk_sync_hold();
+	model_server_want_stop(&w->server, ALLOC_A);
+	WORLD_UNTIL(w, a_is_unstaged); /* it goes on meanwhile */
+	world_idle(w, MOMENT_MS);
+	assert_int_equal(model_server_unreleased(&w->server), 1);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_RUNNING);
+	disk_sync_release();
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+}
+
+static void a_release_whose_end_the_disk_refuses_is_not_told(void **state)
+{
+	struct world *w = *state;
+	uint64_t end = world_deadline();
+
+	disk_sync_fail(EIO);
+	model_server_want_stop(&w->server, ALLOC_A);
+	while (!is_over)
+		world_turn(w, end, "the agent ends");
+	assert_int_equal(model_server_unreleased(&w->server), 1);
+	world_kill_agent(w);
+	disk_sync_release();
+	is_over = false;
+	world_start_agent(w);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	expect_nothing_mounted(w);
+}
+
+/* Accepted, claimed, runs, its receipt dropped; stops, is over, its receipt dropped, forgotten. The one wait
+ * is for the disk to have that it stops, and goes on beside the unmount. */
+static void a_life_has_eight_writes_and_one_wait_for_the_disk(void **state)
+{
+	struct world *w = *state;
+
+	stop_a(w);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	world_idle(w, MOMENT_MS);
+	disk_sync_watch(LOG);
+	writes = 0;
+	run_b(w);
+	assert_int_equal(disk_sync_waits(), 0);
+	model_server_want_stop(&w->server, ALLOC_B);
+	WORLD_UNTIL(w, b_has_ended);
+	WORLD_UNTIL(w, all_is_acknowledged);
+	world_idle(w, MOMENT_MS);
+	assert_int_equal(writes, 8);
+	assert_int_equal(disk_sync_waits(), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(an_allocation_runs_while_the_disk_hangs, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_release_is_told_once_the_disk_has_its_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_release_whose_end_the_disk_refuses_is_not_told, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_life_has_eight_writes_and_one_wait_for_the_disk, setup,
+						teardown),
+	};
+
+	return cmocka_run_group_tests(tests, world_group_setup, world_group_teardown);
+}
