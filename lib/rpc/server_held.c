@@ -32,6 +32,11 @@ static size_t held_by(const struct server_conn *conn)
 	n += conn->h2 ? h2_held(conn->h2) : 0;
 	n += conn->h1 ? h1_held(conn->h1) : 0;
 	n += conn->transport ? transport_queued(conn->transport) : 0;
+	return n;
+}
+
+static size_t counted(size_t n)
+{
 	return n > IDLE_BYTES ? n - IDLE_BYTES : 0;
 }
 
@@ -99,7 +104,9 @@ enum status server_held_check(struct server_conn *conn, size_t n, struct error *
 	if (!conn->holder)
 		return STATUS_OK;
 	server_held_count(conn);
-	if (n <= room_for(server, *peer_count_bytes(conn->holder), &alone))
+	/* what is small gets on where nothing else waits, whatever the peer's other connections hold */
+	if (counted(held_by(conn) + n) - conn->held_bytes <=
+	    room_for(server, *peer_count_bytes(conn->holder), &alone))
 		return STATUS_OK;
 	cut_largest(server, alone ? conn->holder : NULL);
 	return error_set(
@@ -115,7 +122,7 @@ void server_held_count(struct server_conn *conn)
 
 	if (!conn->holder)
 		return;
-	set_held(conn, held_by(conn));
+	set_held(conn, counted(held_by(conn)));
 	/* headers and the frames of the protocol itself are not asked for */
 	if (*peer_count_bytes(conn->holder) > server->limits.identity_bytes)
 		cut_largest(conn->server, conn->holder);
