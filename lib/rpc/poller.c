@@ -13,8 +13,8 @@ enum { BATCH = 64 }; /* events of one look; at some 20 us for each, about a turn
 static const uint64_t TURN_US = 2 * USEC_PER_MSEC;
 
 struct poller {
-	sd_event_source *io;	/* NULL: freed by its owner */
-	sd_event_source *again; /* deferred, one-shot: items are woken */
+	sd_event_source *io;	/* NULL: freed by its owner; so is again */
+	sd_event_source *again; /* deferred, one-shot, enabled: items are woken */
 	int fd;
 	unsigned int refs; /* its owner, its items, a turn */
 	int next, n;	   /* of the batch */
@@ -64,6 +64,26 @@ static void look(struct poller *poller)
 	while (poller->n < 0 && errno == EINTR);
 }
 
+static int on_again(sd_event_source *source, void *userdata);
+
+/* Have a turn after the sources that are ready already. sd-event serves those of one priority in the order in
+ * which they became ready, and counts a deferred source from when it was made, whenever it is enabled: one
+ * that is kept would come first each time, and as long as it has something to do nothing else would. */
+static void call_again(struct poller *poller)
+{
+	sd_event_source *fresh = NULL;
+
+	if (!poller->again || sd_event_source_get_enabled(poller->again, NULL) > 0)
+		return;
+	if (sd_event_add_defer(sd_event_source_get_event(poller->io), &fresh, on_again, poller) < 0) {
+		/* memory is short: before the others rather than never */
+		(void)sd_event_source_set_enabled(poller->again, SD_EVENT_ONESHOT);
+		return;
+	}
+	(void)sd_event_source_unref(poller->again);
+	poller->again = fresh;
+}
+
 /* Those ready and those woken by turns, so that neither keeps the others waiting; ready ones first, as what a
  * peer has said before it closed is worth more than that it takes nothing any more. */
 static int turn(struct poller *poller)
@@ -79,8 +99,8 @@ static int turn(struct poller *poller)
 		busy = (poller->io && run_woken(poller)) || busy;
 	}
 	/* what is left of the batch is ready still, so the kernel says so again */
-	if (poller->io && !TAILQ_EMPTY(&poller->woken))
-		(void)sd_event_source_set_enabled(poller->again, SD_EVENT_ONESHOT);
+	if (!TAILQ_EMPTY(&poller->woken))
+		call_again(poller);
 	poller_unref(poller);
 	return 0;
 }
@@ -210,8 +230,7 @@ void poller_wake(struct poll_item *item)
 		return;
 	item->is_woken = true;
 	TAILQ_INSERT_TAIL(&poller->woken, item, woken);
-	if (poller->again)
-		(void)sd_event_source_set_enabled(poller->again, SD_EVENT_ONESHOT);
+	call_again(poller);
 }
 
 void poller_move(struct poll_item *item, struct poller *to)

@@ -338,12 +338,16 @@ static void turn(struct transport *tr, bool readable)
 	tr->has_more = false;
 	tr->running = true;
 	tr->dirty = true;
-	if (tr->state < TRANSPORT_UP)
+	if (tr->state < TRANSPORT_UP) {
 		start(tr);
-	if (tr->state == TRANSPORT_UP && readable)
+		/* in the next turn: our first words leave before the peer's are read, which may be its last
+		 */
+		tr->has_more = readable && tr->state == TRANSPORT_UP;
+	} else if (tr->state == TRANSPORT_UP && readable) {
 		receive(tr);
-	else if (tr->state == TRANSPORT_LINGER && readable)
+	} else if (tr->state == TRANSPORT_LINGER && readable) {
 		discard(tr);
+	}
 	settle(tr);
 	if (tr->unheard && !tr->doomed && tr->state == TRANSPORT_UP)
 		hear_out(tr);

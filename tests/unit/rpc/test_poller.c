@@ -81,16 +81,22 @@ static void an_event_costs_the_same_however_many_connections_are_ready(void **st
 	close_all();
 }
 
-static void work_on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+static void work_for_a_while(void)
 {
 	const uint64_t end = clock_monotonic_us() + WORK_US;
+
+	while (clock_monotonic_us() < end)
+		;
+}
+
+static void work_on_message(struct rpc_call *call, const ProtobufCMessage *message, void *userdata)
+{
 	struct world *world = userdata;
 
 	(void)call;
 	(void)message;
 	world->n_messages++;
-	while (clock_monotonic_us() < end)
-		;
+	work_for_a_while();
 }
 
 static size_t heartbeat_frame(uint8_t frame[static 64])
@@ -301,6 +307,41 @@ static void a_poller_freed_in_its_turn_calls_nobody_any_more(void **state)
 	assert_int_equal(called, 1);
 }
 
+/* Woken again by each call, as connections are of which hundreds have something left to do. */
+static void on_restless(struct poll_item *item, uint32_t events)
+{
+	work_for_a_while();
+	on_watched(item, events);
+	poller_wake(item);
+}
+
+static void woken_items_of_one_poller_do_not_hold_up_those_of_another(void **state)
+{
+	struct small_world *small = *state;
+	struct watched calm = {0};
+	struct poller *other = NULL;
+	size_t turns = 0;
+
+	assert_int_equal(poller_new(small->event, &other), 0);
+	assert_int_equal(pipe(calm.fds), 0);
+	assert_int_equal(poller_add(other, &calm.item, calm.fds[0], EPOLLIN, on_watched), 0);
+	small->items[0].item.fn = on_restless;
+	poller_wake(&small->items[0].item);
+	while (turns++ < 5)
+		assert_true(sd_event_run(small->event, 0) > 0);
+	assert_int_equal(calm.n_ready, 0);
+	assert_int_equal(write(calm.fds[1], "x", 1), 1);
+	for (turns = 0; turns < 8 && calm.n_ready == 0; turns++)
+		assert_true(sd_event_run(small->event, 0) > 0);
+	if (calm.n_ready == 0)
+		fail_msg("not called in %zu turns of the loop", turns);
+	assert_true(small->items[0].n_woken > 5); /* which has its turns too */
+	poller_remove(&calm.item);
+	poller_free(other);
+	(void)close(calm.fds[0]);
+	(void)close(calm.fds[1]);
+}
+
 #define POLLER_TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
 #define SMALL_TEST(f) cmocka_unit_test_setup_teardown(f, small_setup, small_teardown)
 
@@ -312,6 +353,7 @@ static const struct CMUnitTest tests[] = {
 	SMALL_TEST(an_item_woken_twice_is_called_once_and_a_paused_one_only_when_woken),
 	SMALL_TEST(a_moved_item_is_served_by_the_other_poller_alone),
 	SMALL_TEST(a_poller_freed_in_its_turn_calls_nobody_any_more),
+	SMALL_TEST(woken_items_of_one_poller_do_not_hold_up_those_of_another),
 };
 
 int main(void)
