@@ -14,7 +14,8 @@
 const struct client_timing client_timing_default = {
 	.connect_us = 10 * USEC_PER_SEC,
 	.keepalive_us = 10 * USEC_PER_SEC,
-	.silence_us = 10 * USEC_PER_SEC,
+	/* one that was suspended or waited for its disk for so long comes back with all its streams */
+	.silence_us = 20 * USEC_PER_SEC,
 };
 
 /* Bytes of requests and answers that wait in memory, where two answers of the largest size are not more. */

@@ -368,7 +368,7 @@ static void a_server_that_is_no_http2_server_is_said_to_be_none(void **state)
 
 static void a_silent_server_is_given_longer_the_rarer_heartbeats_are(void **state)
 {
-	static const uint64_t rows[][3] = {{1, 10, 10}, {5, 10, 10}, {10, 10, 20}, {20, 20, 40}, {5, 10, 10}};
+	static const uint64_t rows[][3] = {{1, 10, 20}, {5, 10, 20}, {10, 10, 20}, {20, 20, 40}, {5, 10, 20}};
 	struct world *world = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
