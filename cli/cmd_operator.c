@@ -43,7 +43,8 @@ static void show_status(const Holdfast__V1__GetStatusResponse *s)
 		(void)str_format(text, sizeof(text), "%s ago, %" PRIu32 " node%s still to report",
 				 age_text(s->restored_at_ms, clock_realtime_ms(), age), s->nodes_to_report,
 				 s->nodes_to_report == 1 ? " is" : "s are");
-		print_field("restored", text);
+		print_field("epoch began", text);
+		print_field("epoch reason", s->epoch_reason);
 	}
 	print_field("tokens", s->acl_enabled ? "are taken" : "are not taken (acl = false)");
 	if (s->ticket_key.len == KEY_MAX)

@@ -251,7 +251,7 @@ static enum status check_adopted(const struct asked *asked, struct error *err)
 		return STATUS_OK;
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
-		"allocation %s: only its node knows it since the server was restored from a backup, so "
+		"allocation %s: only its node knows it, by a report in a new epoch, so "
 		"it keeps what it was granted and is granted nothing anew; stop it (holdfast alloc stop "
 		"%s) and run its work again for volume %s",
 		asked->alloc->id, asked->alloc->id, asked->volume_id);

@@ -43,7 +43,7 @@ static void make_past(const struct session *session, const struct claim *said, c
 	ret->adopted = true;
 	ret->evidence = is_new_boot ? EVIDENCE_NEW_BOOT : EVIDENCE_RECEIPT;
 	(void)str_copy(ret->evidence_detail, sizeof(ret->evidence_detail),
-		       is_new_boot ? session->boot_id : "told after a restore");
+		       is_new_boot ? session->boot_id : "in the node's report");
 	ret->modify_time_ms = ret->state_time_ms = clock_realtime_ms();
 }
 

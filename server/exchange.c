@@ -140,8 +140,8 @@ enum status exchange_finish(const char *data_dir, bool *ret_done, struct error *
 	if (!parse_note(text, &x))
 		return error_set(
 			err, STATUS_DATA_LOSS, 0,
-			"%s: not what a restore writes; look at the folder, then remove this file to "
-			"start with the store that is there",
+			"%s: not what a restore writes: which store is to be used is not known; restore a "
+			"backup (holdfast-server --restore FILE)",
 			x.note);
 	st = kv_lock_sqlite(x.store, &lock_fd, err);
 	if (st == STATUS_OK)

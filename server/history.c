@@ -43,6 +43,14 @@ uint64_t history_missing_nodes(struct server *server)
 	return count ? count->missing : 0;
 }
 
+bool history_is_lost(struct server *server)
+{
+	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
+
+	return epoch && epoch->lost_history &&
+	       (server->state.n_unreported > 0 || history_missing_nodes(server) > 0);
+}
+
 uint64_t history_nodes(struct server *server)
 {
 	return nodes_ever(server) + history_missing_nodes(server);

@@ -15,6 +15,7 @@
 #include "base/uuid.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct change;
@@ -50,6 +51,9 @@ void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *m
 
 /** Nodes that may hold volumes: that were ever registered, and that are missing. */
 uint64_t history_nodes(struct server *server);
+
+/** Has the server begun the present epoch by itself, and are nodes still waited for? */
+bool history_is_lost(struct server *server);
 
 /** Stage what follows from a node being registered: it is counted, for marks and, if it is back, as one less
  * that is missing. */

@@ -63,7 +63,9 @@ static bool on_item(const struct kv_item *item, void *userdata)
 	if (load_object(load, item, &err) == STATUS_OK)
 		return true;
 	str_copy_text(name, sizeof(name), item->key);
-	load->status = error_set(load->err, STATUS_DATA_LOSS, 0, "the store's record %s cannot be read: %s",
+	load->status = error_set(load->err, STATUS_DATA_LOSS, 0,
+				 "the store's record %s cannot be read: %s; keep a copy and restore a backup "
+				 "(holdfast-server --restore FILE)",
 				 name, err.msg);
 	return false;
 }

@@ -204,6 +204,16 @@ static int serve(const struct config *config)
 	return EXIT_OK;
 }
 
+/* Of the last store, and not of the one that takes its place. */
+static void print_missing(const struct new_epoch_result *result)
+{
+	if (result->missing_nodes > 0)
+		(void)printf("%" PRIu64 " node%s missing that the last store knew and this one does not: no "
+			     "volume is granted before each has reported, or an operator says that all of "
+			     "them are gone (holdfast node purge --unknown)\n",
+			     result->missing_nodes, result->missing_nodes == 1 ? " is" : "s are");
+}
+
 static int make_new_cluster(const struct config *config)
 {
 	struct new_epoch_result result;
@@ -213,12 +223,7 @@ static int make_new_cluster(const struct config *config)
 		return fail(&err);
 	(void)printf("cluster %s: made store %s, epoch %" PRIu64 "; it knows no node, volume or claim\n",
 		     config->cluster, result.store_id, result.epoch);
-	if (result.missing_nodes > 0)
-		(void)printf("the last store knew %" PRIu64
-			     " node%s: no volume is granted before %s reported, "
-			     "or an operator says that they are gone (holdfast node purge --unknown)\n",
-			     result.missing_nodes, result.missing_nodes == 1 ? "" : "s",
-			     result.missing_nodes == 1 ? "it has" : "they have");
+	print_missing(&result);
 	return EXIT_OK;
 }
 
@@ -233,6 +238,7 @@ static int restore(const struct config *config, const struct arguments *args)
 		     " begins when holdfast-server is started, and "
 		     "%" PRIu32 " node%s to report then\n",
 		     result.index, result.epoch, result.nodes, result.nodes == 1 ? " has" : "s have");
+	print_missing(&result);
 	return EXIT_OK;
 }
 

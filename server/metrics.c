@@ -2,6 +2,7 @@
 
 #include "access.h"
 #include "controller.h"
+#include "history.h"
 #include "release.h"
 #include "server.h"
 
@@ -103,7 +104,7 @@ static void print_releases(const struct server *server, struct strbuf *to)
 	    calls.under_way);
 }
 
-static void print_store(const struct server *server, struct strbuf *to)
+static void print_store(struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
 
@@ -114,6 +115,14 @@ static void print_store(const struct server *server, struct strbuf *to)
 	    server->disk.free_bytes);
 	one(to, "store_mark_broken", "gauge", "1: a mark of the store cannot be written.",
 	    stats.mark_errno != 0);
+	one(to, "history_lost", "gauge",
+	    "1: the server has begun an epoch because its store went back, and nodes are waited for.",
+	    history_is_lost(server));
+	one(to, "nodes_unreported", "gauge", "Known nodes that are to report what they hold.",
+	    server->state.n_unreported);
+	one(to, "nodes_missing", "gauge",
+	    "Nodes not known by name, of a time that the store has forgotten, which may hold volumes.",
+	    history_missing_nodes(server));
 	one(to, "store_index", "gauge", "Revision of the store.", kv_revision(server->kv));
 	one(to, "store_commits_total", "counter", "Durable commits.", stats.commits);
 	one(to, "store_transactions_total", "counter", "Transactions within them.", stats.transactions);

@@ -344,7 +344,11 @@ static enum status mark(struct kv_rewrite *rewrite, void *userdata, struct error
 		return st;
 	marking->rewrite = rewrite;
 	if (copied >= EPOCH_MAX) /* the next one would begin at 0, as if nobody had to report */
-		return error_set(err, STATUS_DATA_LOSS, 0, "the store's epoch %" PRIu64 " is none", copied);
+		return error_set(
+			err, STATUS_DATA_LOSS, 0,
+			"the store's epoch %" PRIu64
+			" is none; keep a copy and restore a backup (holdfast-server --restore FILE)",
+			copied);
 	marking->epoch = next_epoch(wanted, copied);
 	kv_rewrite_advance(rewrite, wanted->known_index);
 	epoch.number = marking->epoch;

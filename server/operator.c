@@ -32,6 +32,8 @@ static void add_epoch(struct server *server, Holdfast__V1__GetStatusResponse *re
 
 	response->epoch = epoch ? epoch->number : 0;
 	response->restored_at_ms = epoch ? epoch->restored_at_ms : 0;
+	if (epoch)
+		response->epoch_reason = epoch->restored_from;
 	response->nodes_to_report = (uint32_t)server->state.n_unreported;
 	response->schema = schema ? schema->version : 0;
 }
@@ -41,13 +43,15 @@ static bool history_warning(struct server *server, char ret[static HISTORY_WARNI
 	const Holdfast__V1__Epoch *epoch = state_record(&server->state, KEY_EPOCH);
 	uint64_t missing = history_missing_nodes(server);
 
-	if (!epoch || !epoch->lost_history || (missing == 0 && server->state.n_unreported == 0))
+	if (!history_is_lost(server) &&
+	    missing == 0) /* the nodes of a restore report; that is as it should be */
 		return false;
 	(void)str_format(ret, HISTORY_WARNING_SIZE,
-			 "the store had lost history (%.400s): epoch %" PRIu64
-			 " has begun, %zu nodes have not reported, %" PRIu64
+			 "%sepoch %" PRIu64 " has begun (%.400s), %zu nodes have not reported, %" PRIu64
 			 " are missing that are not known by name; nothing that they may hold is granted",
-			 epoch->restored_from, epoch->number, server->state.n_unreported, missing);
+			 epoch && epoch->lost_history ? "the store had lost history: " : "",
+			 state_epoch(&server->state), epoch ? epoch->restored_from : "",
+			 server->state.n_unreported, missing);
 	return true;
 }
 

@@ -507,6 +507,8 @@ enum status restore_offline(const struct config *config, const char *path, bool 
 		st = refuse_running(store, err);
 	if (st == STATUS_OK)
 		st = exchange_finish(config->data_dir, &is_done, err); /* an earlier one goes first */
+	if (st == STATUS_DATA_LOSS) /* or cannot be read, and this one takes its place */
+		st = STATUS_OK;
 	if (st == STATUS_OK)
 		st = copy_folder_make(folder, err);
 	if (st != STATUS_OK)

@@ -185,7 +185,8 @@ enum status schema_read(struct kv *kv, struct schema *ret, struct error *err)
 		return error_set(
 			err, STATUS_FAILED_PRECONDITION, 0,
 			"the store was written by a newer holdfast-server (schema %" PRIu32
-			", this one knows %d); install that version, or restore a backup of this one",
+			", this one knows %d); install that version, or restore a backup of this one "
+			"(holdfast-server --restore FILE)",
 			schema.version, SCHEMA_VERSION);
 	*ret = schema;
 	return STATUS_OK;

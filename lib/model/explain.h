@@ -27,7 +27,7 @@ struct holder {
 	bool is_stopping;	 /* its allocation has been told to stop */
 	bool is_draining;	 /* its node is being drained */
 	bool is_purged;		 /* its node is not known any more */
-	bool must_report;	 /* its node has not told what it holds since the server was restored */
+	bool must_report;	 /* its node has not reported what it holds in the present epoch */
 	bool has_controller;	 /* a connected node runs a healthy controller of the volume's plugin */
 	bool waits_for_other;	 /* another claim of the volume on its node is detached with it, or before */
 	bool can_fence;		 /* that controller's word, that the node is cut off, is evidence */

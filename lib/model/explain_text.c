@@ -41,7 +41,7 @@ static void say_holder(struct strbuf *sb, const struct explanation *in)
 	if (claim->generation > 0)
 		strbuf_printf(sb, " (generation %" PRIu64 ")", claim->generation);
 	if (claim->adopted)
-		strbuf_puts(sb, ", learned from its node after a restore");
+		strbuf_puts(sb, ", learned from its node's report");
 	if (claim->was_freed)
 		strbuf_puts(sb, ", freed before: its node says that it has it mounted still");
 }
@@ -62,7 +62,7 @@ static void say_node(struct strbuf *sb, const struct explanation *in)
 	if (in->holder.is_draining)
 		strbuf_puts(sb, ", the node is being drained");
 	if (in->holder.must_report)
-		strbuf_puts(sb, ", and since the server was restored it has not told what it holds");
+		strbuf_puts(sb, ", and in the present epoch it has not reported what it holds");
 }
 
 static void say_missing(struct strbuf *sb, const struct explanation *in)

@@ -109,9 +109,8 @@ enum status kv_sqlite_check_schema(sqlite3 *db, const char *path, struct error *
 			continue;
 		str_copy_text(shown, sizeof(shown), name);
 		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "store %s: damaged: its %.8s '%s' is not one of Holdfast; remove what was "
-				 "added to it, or keep a copy and restore a backup (holdfast operator "
-				 "restore)",
+				 "store %s: damaged: its %.8s '%s' is not one of Holdfast; keep a copy and "
+				 "restore a backup (holdfast-server --restore FILE)",
 				 path, type, shown);
 	}
 	if (rc != SQLITE_DONE)

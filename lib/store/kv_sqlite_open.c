@@ -276,20 +276,23 @@ static enum status check_identity(const struct kv_sqlite *db, struct error *err)
 	if (rc != SQLITE_OK)
 		return sqlite_error(rc, sqlite3_system_errno(db->db), db->path, "open", err);
 	if (application != KV_SQLITE_APPLICATION_ID)
-		return refuse(
-			db->path, STATUS_DATA_LOSS,
-			"a sqlite database, but not one of Holdfast; name another file, or move it away",
-			err);
+		return refuse(db->path, STATUS_DATA_LOSS,
+			      "a sqlite database, but not one of Holdfast; name another file, or, of a "
+			      "server, restore a "
+			      "backup, which keeps the file beside it (holdfast-server --restore FILE)",
+			      err);
 	if (version > KV_SQLITE_SCHEMA)
 		return error_set(err, STATUS_DATA_LOSS, 0,
 				 "store %s: written by a newer version (schema %" PRId64
 				 ", this one knows %d); "
-				 "install that version or restore a backup",
+				 "install that version or restore a backup (holdfast-server --restore FILE)",
 				 db->path, (int64_t)version, KV_SQLITE_SCHEMA);
 	if (version < KV_SQLITE_SCHEMA_FIRST)
 		return error_set(err, STATUS_DATA_LOSS, 0,
-				 "store %s: schema %" PRId64 " does not exist; damaged", db->path,
-				 (int64_t)version);
+				 "store %s: damaged: schema %" PRId64
+				 " does not exist; keep a copy and restore a backup (holdfast-server "
+				 "--restore FILE)",
+				 db->path, (int64_t)version);
 	return STATUS_OK;
 }
 

@@ -18,7 +18,8 @@ static const struct meaning meanings[] = {
 	{SQLITE_LOCKED, STATUS_FAILED_PRECONDITION,
 	 "another process holds this file; stop the other one first"},
 	{SQLITE_NOTADB, STATUS_DATA_LOSS,
-	 "the file is not a database; move it away and restore a backup (holdfast-server --restore FILE)"},
+	 "the file is not a database; of a server: restore a backup, which keeps the file beside it "
+	 "(holdfast-server --restore FILE)"},
 	{SQLITE_CORRUPT, STATUS_DATA_LOSS,
 	 "the file is damaged; keep a copy and restore a backup (holdfast-server --restore FILE)"},
 	{SQLITE_TOOBIG, STATUS_DATA_LOSS,

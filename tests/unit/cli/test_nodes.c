@@ -126,6 +126,22 @@ static void a_purge_strands_no_claim_and_is_asked_for_twice(void **state)
 		       "purge needs whole ids");
 }
 
+static void nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){.method = "Nodes.Purge", .json = "{}"};
+	expect_usage_error("node purge --unknown", "say why with --reason");
+	expect_failure("node purge --unknown node-1 --reason off --yes", STATUS_INVALID_ARGUMENT, "not both");
+	expect_failure("node purge --unknown --reason off --dry-run", STATUS_INVALID_ARGUMENT,
+		       "holdfast operator status says how many there are");
+	expect_failure("node purge --unknown --reason off", STATUS_INVALID_ARGUMENT, "give --yes");
+	expect_failure("node purge --reason off --yes", STATUS_INVALID_ARGUMENT, "its ID, or --unknown");
+	assert_null(strstr(fake.requests, "Purge"));
+	expect_ok("node purge --unknown --reason off --yes");
+	expect_request("Nodes.Purge {\"reason\":\"off\",\"unknown\":true}");
+	expect_output("no node is missing any more");
+}
+
 static void identify_means_the_machine_that_was_refused(void **state)
 {
 	(void)state;
@@ -286,6 +302,8 @@ int main(void)
 		cmocka_unit_test_setup(a_drain_is_cancelled, run_setup),
 		cmocka_unit_test_setup(eligibility_is_said_one_way_or_the_other, run_setup),
 		cmocka_unit_test_setup(a_purge_strands_no_claim_and_is_asked_for_twice, run_setup),
+		cmocka_unit_test_setup(nodes_that_nobody_knows_by_name_are_purged_with_a_reason_and_a_yes,
+				       run_setup),
 		cmocka_unit_test_setup(identify_means_the_machine_that_was_refused, run_setup),
 		cmocka_unit_test_setup(an_attestation_names_volumes_and_says_what_it_bypasses, run_setup),
 		cmocka_unit_test_setup(plugins_are_listed_and_shown_with_their_halves, run_setup),

@@ -162,17 +162,20 @@ static void events_are_printed_as_they_come(void **state)
 	expect_usage_error("operator watch jobs", "nothing is called 'jobs'");
 }
 
-static void the_server_says_how_it_is_after_a_restore(void **state)
+static void the_server_says_how_it_is_in_a_new_epoch(void **state)
 {
 	(void)state;
 	fake.answers[0] = (struct fake_answer){.method = "Operator.Status",
 					       .json = "{\"epoch\": 3, \"restored_at_ms\": 1000, "
+						       "\"epoch_reason\": \"the log was cut\", "
 						       "\"nodes_to_report\": 2, \"acl_enabled\": true, "
 						       "\"certificate_expires_at_ms\": 86400000, "
 						       "\"warnings\": [\"it expires\"]}"};
 	expect_ok("operator status");
 	expect_output("epoch                3\n");
 	expect_output("2 nodes are still to report\n");
+	expect_output("epoch reason         the log was cut\n");
+	assert_null(strstr(ending.output, "restored")); /* it was not */
 	expect_output("tokens               are taken\n");
 	expect_output("certificate expires  1970-01-02T00:00:00.000Z\n");
 	expect_output("warning              it expires\n");
@@ -223,7 +226,7 @@ int main(void)
 		cmocka_unit_test_setup(a_restore_sends_all_before_it_applies, run_setup),
 		cmocka_unit_test_setup(what_is_finished_is_removed, run_setup),
 		cmocka_unit_test_setup(events_are_printed_as_they_come, run_setup),
-		cmocka_unit_test_setup(the_server_says_how_it_is_after_a_restore, run_setup),
+		cmocka_unit_test_setup(the_server_says_how_it_is_in_a_new_epoch, run_setup),
 		cmocka_unit_test_setup(a_token_comes_from_a_file_that_others_cannot_read, run_setup),
 		cmocka_unit_test_setup(ids_are_offered_to_the_shell, run_setup),
 	};

@@ -197,7 +197,7 @@ static const struct situation {
 	 NODE,
 	 STOP,
 	 1000,
-	 "since the server was restored it has not told"},
+	 "in the present epoch it has not reported"},
 	/* the work has ended: evidence is missing */
 	{CLAIM_UNPUBLISHING,
 	 false,

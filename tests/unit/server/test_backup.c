@@ -3,6 +3,8 @@
 #include "audit_read.h"
 #include "backup.h"
 #include "cluster.h"
+#include "epoch.h"
+#include "history.h"
 #include "keys.h"
 #include "records.h"
 #include "restore.h"
@@ -537,6 +539,31 @@ static void every_restore_is_an_epoch_of_its_own_even_of_the_same_copy(void **st
 	}
 }
 
+static void a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(free_copyp) struct copy copy = {NULL};
+	struct volume db = {.namespace = "default", .id = "db"};
+	Holdfast__V1__Mark *mark;
+	struct error err;
+
+	take_copy(f, &copy);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	mark = mark_copy(f->n1.mark);
+	for (int i = 0; i < 2; i++) { /* and counts it once */
+		restore(f, &copy);
+		assert_int_equal(history_missing_nodes(f->server), 1);
+		assert_int_equal(epoch_check(f->server, &db, &err), STATUS_UNAVAILABLE);
+		assert_non_null(strstr(err.msg, "1 node that was registered"));
+	}
+	f->n1.shows = mark;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+	holdfast__v1__mark__free_unpacked(mark, NULL);
+}
+
 static void what_is_no_copy_is_refused_and_nothing_has_happened(void **state)
 {
 	struct fixture *f = *state;
@@ -715,6 +742,7 @@ int main(void)
 		TEST(a_hostile_copy_is_refused_and_the_store_stays),
 		TEST(a_copy_with_a_page_of_rubbish_never_crashes_the_server),
 		TEST(every_restore_is_an_epoch_of_its_own_even_of_the_same_copy),
+		TEST(a_restore_of_a_running_server_waits_for_a_node_of_after_the_copy),
 		TEST(what_is_no_copy_is_refused_and_nothing_has_happened),
 		TEST(every_part_is_checked),
 		TEST(a_dead_server_is_restored_too),

@@ -1,23 +1,33 @@
 /* A server does not start without a store. Whoever begins a new cluster where there was one does not have its
  * nodes' volumes granted to others. */
 
+#include "asks.h"
 #include "cluster.h"
 #include "dev.h"
 #include "epoch.h"
 #include "fault.h"
 #include "history.h"
 #include "keys.h"
+#include "metrics.h"
 #include "new_cluster.h"
+#include "restore.h"
 #include "restored.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/exit_code.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "store/mark.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <holdfast/v1/operator.pb-c.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,6 +74,16 @@ static void lose_store(struct fixture *f)
 	remove_file(f, SERVER_STORE);
 	if (!made.keeps_mark)
 		remove_file(f, "holdfast.mark");
+}
+
+static void copy_file(const struct fixture *f, const char *from, const char *to)
+{
+	cleanup_free char *bytes = NULL;
+	char path[PATH_MAX];
+	size_t n;
+
+	assert_int_equal(file_read(path_in(f, from, path), 64 << 20, &bytes, &n), 0);
+	assert_int_equal(file_write_atomic(path_in(f, to, path), 0600, bytes, n), 0);
 }
 
 static struct config config_of(const struct fixture *f)
@@ -261,6 +281,44 @@ static void expect_n1_waited_for(struct fixture *f, const struct alloc *alloc, c
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_FAILED_PRECONDITION);
 }
 
+static uint64_t metric(struct fixture *f, const char *name)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
+	char line[64];
+	const char *at;
+	uint64_t value;
+
+	metrics_print(f->server, &text);
+	(void)str_format(line, sizeof(line), "\nholdfast_%s ", name);
+	at = strstr(text.data, line);
+	assert_non_null(at);
+	assert_int_equal(sscanf(at + strlen(line), "%" SCNu64, &value), 1);
+	return value;
+}
+
+/* @n_missing 0: no warning of it. */
+static void expect_status(struct fixture *f, const char *reason, uint64_t n_missing, bool is_lost)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	Holdfast__V1__GetStatusResponse *status;
+	char words[64];
+
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+			      (ProtobufCMessage **)(void *)&status, NULL),
+			 STATUS_OK);
+	assert_non_null(strstr(status->epoch_reason, reason));
+	assert_int_equal(status->n_warnings, n_missing > 0);
+	if (n_missing > 0) {
+		(void)str_format(words, sizeof(words), "%" PRIu64 " are missing", n_missing);
+		assert_non_null(strstr(status->warnings[0], words));
+		assert_int_equal(strstr(status->warnings[0], "had lost history") != NULL, is_lost);
+	}
+	assert_int_equal(metric(f, "nodes_missing"), n_missing);
+	assert_int_equal(metric(f, "nodes_unreported"), f->server->state.n_unreported);
+	assert_int_equal(metric(f, "history_lost"), is_lost);
+	holdfast__v1__get_status_response__free_unpacked(status, NULL);
+}
+
 static void a_new_cluster_waits_for_the_nodes_that_the_mark_counts(void **state)
 {
 	struct fixture *f = *state;
@@ -273,6 +331,7 @@ static void a_new_cluster_waits_for_the_nodes_that_the_mark_counts(void **state)
 	lose_cluster(f, &alloc, &held, &marks);
 	assert_int_equal(made.result.missing_nodes, 2);
 	expect_waiting(f, 2);
+	expect_status(f, "holdfast-server --new-cluster", 2, false);
 	schema = state_record(&f->server->state, KEY_SCHEMA);
 	assert_int_equal(schema->n_former_store_ids, 1);
 	assert_string_equal(schema->former_store_ids[0], marks.first->store_id);
@@ -296,6 +355,8 @@ static void the_second_mark_counts_as_well(void **state)
 	lose_cluster(f, &alloc, &held, &marks);
 	assert_int_equal(made.result.missing_nodes, 2);
 	expect_waiting(f, 2);
+	assert_int_equal(purge_unknown(f, NULL), STATUS_OK); /* a person's word */
+	expect_status(f, "holdfast-server --new-cluster", 0, false);
 	f->mark_file = NULL;
 	release_marks(&marks);
 }
@@ -317,6 +378,7 @@ static void a_node_of_the_lost_cluster_has_the_others_waited_for(void **state)
 	restart(f);
 	assert_true(state_epoch(&f->server->state) > made.result.epoch);
 	expect_waiting(f, 2);
+	expect_status(f, "node n2 knows this cluster by store", 2, true);
 	join(f, &f->n2, "n2", marks.second);
 	expect_n1_waited_for(f, &alloc, &held, &marks);
 	release_marks(&marks);
@@ -427,6 +489,240 @@ static void a_development_server_makes_a_store_with_its_key_alone(void **state)
 	restart_with(f, be_prepared);
 }
 
+/* --- nodes that were registered after the copy was made --- */
+
+static struct new_epoch_result restored;
+
+static void restore_copy(struct fixture *f)
+{
+	struct config config = config_of(f);
+	char copy[PATH_MAX];
+
+	assert_int_equal(restore_offline(&config, path_in(f, "copy.db", copy), false, &restored, NULL),
+			 STATUS_OK);
+}
+
+static void lose_store_and_restore_copy(struct fixture *f)
+{
+	made.keeps_mark = true;
+	lose_store(f);
+	restore_copy(f);
+}
+
+static void make_again_and_restore_copy(struct fixture *f)
+{
+	made.keeps_mark = true;
+	make_again(f);
+	restore_copy(f);
+}
+
+static void keep_copy(struct fixture *f)
+{
+	copy_file(f, SERVER_STORE, "copy.db");
+}
+
+static void a_restore_waits_for_nodes_that_the_copy_does_not_know(void **state)
+{
+	static void (*const restores[])(struct fixture * f) = {restore_copy, lose_store_and_restore_copy,
+							       make_again_and_restore_copy};
+
+	for (size_t i = 0; i < ARRAY_SIZE(restores); i++) {
+		struct fixture *f = *state;
+		Holdfast__V1__Mark *first;
+
+		connect_node(&f->n2, "n2");
+		restart_with(f, keep_copy);
+		connect_node(&f->n1, "n1"); /* known to the last store, and to its mark */
+		first = mark_copy(f->n1.mark);
+		restart_with(f, restores[i]);
+		assert_int_equal(restored.nodes, 1);
+		assert_int_equal(restored.missing_nodes, 1);
+		join(f, &f->n2, "n2", NULL);
+		expect_waiting(f, 1);
+		restart(f);
+		expect_waiting(f, 1);
+		connect_showing(&f->n1, "n1", first);
+		assert_true(f->n1.welcomed);
+		assert_int_equal(history_missing_nodes(f->server), 0);
+		holdfast__v1__mark__free_unpacked(first, NULL);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
+/* Of the same store nothing is counted twice. */
+static void a_restore_of_a_copy_that_knows_all_nodes_waits_for_no_other(void **state)
+{
+	struct fixture *f = *state;
+
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	restart_with(f, keep_copy);
+	for (int i = 0; i < 2; i++) {
+		restart_with(f, i == 0 ? restore_copy : lose_store_and_restore_copy);
+		assert_int_equal(restored.missing_nodes, 0);
+		assert_int_equal(history_missing_nodes(f->server), 0);
+	}
+}
+
+/* --- a store that is damaged: what is said, and that it helps --- */
+
+static void in_store(struct fixture *f, const char *sql)
+{
+	char path[PATH_MAX];
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(path_in(f, SERVER_STORE, path), &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	seal_store(db);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void overwrite(struct fixture *f, off_t at, const char *bytes)
+{
+	cleanup_close int fd = -EBADF;
+	char path[PATH_MAX];
+
+	fd = open(path_in(f, SERVER_STORE, path), O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, strlen(bytes), at), strlen(bytes));
+}
+
+static void flip(struct fixture *f)
+{
+	char path[PATH_MAX];
+	cleanup_free char *bytes = NULL;
+	const char *id;
+	size_t n;
+
+	assert_int_equal(file_read(path_in(f, SERVER_STORE, path), 64 << 20, &bytes, &n), 0);
+	id = memmem(bytes, n, "wwn-0x1", strlen("wwn-0x1")); /* in a record of a volume */
+	assert_non_null(id);
+	overwrite(f, id - bytes, "wwn-0x2");
+}
+
+static void cut(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	assert_int_equal(truncate(path_in(f, SERVER_STORE, path), 8192), 0);
+}
+
+static void empty(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	assert_int_equal(truncate(path_in(f, SERVER_STORE, path), 0), 0);
+}
+
+static void be_no_database(struct fixture *f)
+{
+	overwrite(f, 0, "#!/bin/sh, and nothing else");
+}
+
+static void lose_file(struct fixture *f)
+{
+	lose_store(f);
+	write_file(f, SERVER_STORE "-wal", "not empty");
+}
+
+static void be_of_others(struct fixture *f)
+{
+	in_store(f, "PRAGMA application_id = 1");
+}
+
+static void be_newer(struct fixture *f)
+{
+	in_store(f, "PRAGMA user_version = 99");
+}
+
+static void be_no_version(struct fixture *f)
+{
+	in_store(f, "PRAGMA user_version = 0");
+}
+
+static void have_a_table_more(struct fixture *f)
+{
+	in_store(f, "CREATE TABLE notes (text)");
+}
+
+static void have_a_bad_record(struct fixture *f)
+{
+	in_store(f, "UPDATE kv SET value = x'ff' WHERE key = 'volume/default/db'");
+}
+
+static void have_a_bad_schema(struct fixture *f)
+{
+	in_store(f, "UPDATE kv SET value = x'ff' WHERE key = '" KEY_SCHEMA "'");
+}
+
+static void have_a_newer_schema(struct fixture *f) /* version 99, and nothing else */
+{
+	in_store(f, "UPDATE kv SET value = x'0863' WHERE key = '" KEY_SCHEMA "'");
+}
+
+static void have_a_bad_decision(struct fixture *f)
+{
+	write_file(f, "epoch.pending", "\377");
+}
+
+static void have_a_bad_note(struct fixture *f)
+{
+	write_file(f, "restore.pending", "half a li");
+}
+
+static void damage_and_restore(struct fixture *f)
+{
+	static const struct {
+		const char *name;
+		void (*damage)(struct fixture *f);
+		enum status expected;
+	} cases[] = {
+		{"a bit of a record", flip, STATUS_DATA_LOSS},
+		{"cut", cut, STATUS_DATA_LOSS},
+		{"empty", empty, STATUS_DATA_LOSS},
+		{"no database", be_no_database, STATUS_DATA_LOSS},
+		{"gone, with its log", lose_store, STATUS_FAILED_PRECONDITION},
+		{"gone, its log not", lose_file, STATUS_DATA_LOSS},
+		{"of another program", be_of_others, STATUS_DATA_LOSS},
+		{"of a newer version", be_newer, STATUS_DATA_LOSS},
+		{"of no version", be_no_version, STATUS_DATA_LOSS},
+		{"a foreign table", have_a_table_more, STATUS_DATA_LOSS},
+		{"a record that is none", have_a_bad_record, STATUS_DATA_LOSS},
+		{"no schema", have_a_bad_schema, STATUS_DATA_LOSS},
+		{"a newer schema", have_a_newer_schema, STATUS_FAILED_PRECONDITION},
+		{"a decision that is none", have_a_bad_decision, STATUS_DATA_LOSS},
+		{"a note that is none", have_a_bad_note, STATUS_DATA_LOSS},
+	};
+	static const char *const wrong[] = {"remove", "move ", "delete"};
+	struct config config = config_of(f);
+	struct new_epoch_result result;
+	struct error err;
+	char copy[PATH_MAX];
+
+	made.keeps_mark = true;
+	copy_file(f, SERVER_STORE, "copy.db");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		print_message("%s\n", cases[i].name);
+		cases[i].damage(f);
+		assert_int_equal(try_start(f, &err), cases[i].expected);
+		assert_non_null(strstr(err.msg, "holdfast-server --restore FILE"));
+		for (size_t w = 0; w < ARRAY_SIZE(wrong); w++)
+			assert_null(strstr(err.msg, wrong[w]));
+		assert_int_equal(restore_offline(&config, path_in(f, "copy.db", copy), false, &result, NULL),
+				 STATUS_OK);
+		assert_int_equal(try_start(f, NULL), STATUS_OK);
+	}
+}
+
+static void a_damaged_store_names_the_restore_and_the_restore_helps(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	restart_with(f, damage_and_restore);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -441,6 +737,9 @@ int main(void)
 		SERVED(a_new_cluster_after_a_new_cluster_waits_for_the_same_nodes),
 		SERVED(a_new_cluster_that_was_killed_leaves_nothing_or_a_store_that_starts),
 		SERVED(a_development_server_makes_a_store_with_its_key_alone),
+		SERVED(a_restore_waits_for_nodes_that_the_copy_does_not_know),
+		SERVED(a_restore_of_a_copy_that_knows_all_nodes_waits_for_no_other),
+		SERVED(a_damaged_store_names_the_restore_and_the_restore_helps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

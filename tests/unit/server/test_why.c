@@ -122,8 +122,8 @@ static void after_a_restore_it_is_said_who_has_not_reported(void **state)
 	begin_epoch(f);
 	response = ask(f);
 	assert_non_null(strstr(response->explanations[0]->text,
-			       "since the server was restored it has not told what it holds"));
-	assert_non_null(strstr(response->why, "has begun"));
+			       "in the present epoch it has not reported what it holds"));
+	assert_non_null(strstr(response->why, "epoch 1 has begun"));
 	assert_non_null(strstr(response->why, "holdfast node attest n1"));
 	drop(response);
 }
