@@ -407,6 +407,7 @@ struct kv_stats kv_stats(const struct kv *kv)
 		.transactions = written.transactions,
 		.largest_batch = written.largest_batch,
 		.pending = kv->pending,
+		.read = kv->db->n_read,
 		.mark_errno = written.mark_errno,
 	};
 }

@@ -118,6 +118,7 @@ struct kv_stats {
 	uint64_t transactions;
 	uint64_t largest_batch;
 	uint64_t pending;
+	uint64_t read;	/* records and changes that were read, in all */
 	int mark_errno; /* why a mark could not be written last, 0 if all could */
 };
 
@@ -162,7 +163,8 @@ enum status kv_barrier(struct kv *kv, kv_done_fn *done, void *userdata, struct e
 enum status kv_range(struct kv *kv, const char *prefix, kv_each_fn *each, void *userdata, struct error *err);
 
 /** At most @limit of the committed keys that begin with @prefix and are not below @from, in order: a slice,
- * for reading while the server runs. Writes wait for it, and it waits for the commit under way. */
+ * for reading while the server runs. It is of the moment in which it began, waits for no commit, and none
+ * waits for it; a range inside @each is of the same moment. */
 enum status kv_range_from(struct kv *kv, const char *prefix, const char *from, size_t limit, kv_each_fn *each,
 			  void *userdata, struct error *err);
 

@@ -1,8 +1,9 @@
 #pragma once
 /* The sqlite database below the store: schema, statements, transactions. SQL lives in kv_sqlite*.c only.
  *
- * One connection, two threads: the writer between kv_sqlite_begin() and kv_sqlite_commit() or _rollback(),
- * and readers, which see committed state because they wait for the lock that the writer holds in between. */
+ * Two threads. The writer has a connection between kv_sqlite_begin() and kv_sqlite_commit() or _rollback();
+ * who else uses that one waits for the lock that the writer holds in between. Ranges have a connection of
+ * their own: they see what was committed last, and neither wait for the commit under way nor hold it up. */
 
 #include "store/kv.h"
 #include "store/mark.h"
@@ -49,8 +50,11 @@ struct kv_sqlite {
 	char *path;
 	int lock_fd; /* of the file beside the database that keeps other stores away */
 	sqlite3 *db;
+	sqlite3 *reader; /* of kv_sqlite_range(); used by the thread of the event loop alone */
+	uint64_t n_read; /* rows that it was given; likewise */
 	sqlite3_stmt *statements[QUERY_N];
-	/* Recursive, because the callback of a read may read. Held from begin to commit or rollback. */
+	/* Recursive, because the callback of a read may read. Held from begin to commit or rollback. Not for
+	 * the reader. */
 	pthread_mutex_t lock;
 	int sys_errno;		      /* behind the last step */
 	struct kv_position now;	      /* inside the open transaction */

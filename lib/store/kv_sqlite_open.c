@@ -335,6 +335,19 @@ static enum status take_over(const struct kv_sqlite *db, struct error *err)
 	return STATUS_OK;
 }
 
+/* Last: whatever is not to be touched has been refused by then. */
+static enum status open_reader(struct kv_sqlite *db, struct error *err)
+{
+	enum status st = open_connection(db->path, &db->reader, err);
+	int rc;
+
+	if (st != STATUS_OK)
+		return st;
+	rc = run_sql(db->reader, "PRAGMA query_only=ON;");
+	return rc == SQLITE_OK ? STATUS_OK
+			       : sqlite_error(rc, sqlite3_system_errno(db->reader), db->path, "open", err);
+}
+
 static enum status open_existing(struct kv_sqlite *db, struct error *err)
 {
 	enum status st = open_connection(db->path, &db->db, err);
@@ -351,6 +364,8 @@ static enum status open_existing(struct kv_sqlite *db, struct error *err)
 		st = kv_sqlite_prepare(db, err);
 	if (st == STATUS_OK)
 		st = take_over(db, err);
+	if (st == STATUS_OK)
+		st = open_reader(db, err);
 	return st;
 }
 
@@ -409,6 +424,7 @@ void kv_sqlite_close(struct kv_sqlite *db)
 		mark_close(db->marks[i]);
 	for (size_t i = 0; i < QUERY_N; i++)
 		(void)sqlite3_finalize(db->statements[i]);
+	(void)sqlite3_close(db->reader); /* first: the last one that closes folds */
 	(void)sqlite3_close(db->db); /* folds the log into the file; if that fails, the next open does it */
 	close_fdp(&db->lock_fd);     /* last: until here nobody else may open */
 	(void)pthread_mutex_destroy(&db->lock);

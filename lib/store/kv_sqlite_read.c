@@ -1,6 +1,7 @@
 #include "base/str.h"
 #include "store/kv_sqlite_internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static enum status read_change(struct kv_sqlite *db, sqlite3_stmt *statement, st
 		.mod_revision = (uint64_t)sqlite3_column_int64(statement, 3),
 	};
 	if (!ret->key || (!ret->value && sqlite3_column_type(statement, 1) != SQLITE_NULL))
-		return fail(db, SQLITE_NOMEM, "read", err);
+		return sqlite_error(SQLITE_NOMEM, 0, db->path, "read", err);
 	return STATUS_OK;
 }
 
@@ -45,22 +46,25 @@ static enum status read_record(struct kv_sqlite *db, sqlite3_stmt *statement, st
 typedef enum status read_fn(struct kv_sqlite *db, sqlite3_stmt *statement, struct kv_item *ret,
 			    struct error *err);
 
-/* Hand every row to @each. */
+/* Hand every row to @each. Not by kv_sqlite_step(), which is the writer's. */
 static enum status each_row(struct kv_sqlite *db, sqlite3_stmt *statement, read_fn *read, kv_each_fn *each,
 			    void *userdata, struct error *err)
 {
 	for (;;) {
-		int rc = kv_sqlite_step(db, statement);
 		struct kv_item item;
 		enum status st;
+		int rc;
 
+		errno = 0;
+		rc = sqlite3_step(statement);
 		if (rc == SQLITE_DONE)
 			return STATUS_OK;
 		if (rc != SQLITE_ROW)
-			return fail(db, rc, "read", err);
+			return sqlite_error(rc, errno, db->path, "read", err);
 		st = read(db, statement, &item, err);
 		if (st != STATUS_OK)
 			return st;
+		db->n_read++;
 		if (!each(&item, userdata))
 			return STATUS_OK;
 	}
@@ -86,8 +90,7 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char
 	int rc;
 
 	end_of(prefix, end);
-	(void)pthread_mutex_lock(&db->lock);
-	rc = sqlite3_prepare_v2(db->db, query_range, -1, &statement, NULL);
+	rc = sqlite3_prepare_v2(db->reader, query_range, -1, &statement, NULL);
 	if (rc == SQLITE_OK)
 		rc = bind_key(statement, 1, strcmp(from, prefix) > 0 ? from : prefix);
 	if (rc == SQLITE_OK)
@@ -95,9 +98,8 @@ enum status kv_sqlite_range(struct kv_sqlite *db, const char *prefix, const char
 	if (rc == SQLITE_OK) /* negative: no limit */
 		rc = sqlite3_bind_int64(statement, 3, limit > INT64_MAX ? -1 : (sqlite3_int64)limit);
 	st = rc == SQLITE_OK ? each_row(db, statement, read_record, each, userdata, err)
-			     : fail(db, rc, "read", err);
-	(void)sqlite3_finalize(statement); /* inside the lock: a reading statement is a transaction */
-	(void)pthread_mutex_unlock(&db->lock);
+			     : sqlite_error(rc, sqlite3_system_errno(db->reader), db->path, "read", err);
+	(void)sqlite3_finalize(statement); /* at once: a reading statement keeps the log from being folded */
 	return st;
 }
 

@@ -329,26 +329,19 @@ enum claim_state state_of(struct fixture *f, const char *alloc)
 	return claim_of(f, alloc).state;
 }
 
-struct stall {
-	struct fixture *f;
-	void (*during)(struct fixture *f);
-};
-
-static bool on_stalled(const struct kv_item *item, void *userdata)
-{
-	const struct stall *stall = userdata;
-
-	(void)item;
-	stall->during(stall->f);
-	return false;
-}
-
-/* Whoever reads the store keeps its writer out. */
+/* Whoever writes to the database keeps the server's writer out. */
 void while_the_disk_stalls(struct fixture *f, void (*during)(struct fixture *f))
 {
-	struct stall stall = {.f = f, .during = during};
+	sqlite3 *db = NULL;
+	char path[PATH_MAX];
 
-	assert_int_equal(kv_range(f->server->kv, "", on_stalled, &stall, NULL), STATUS_OK);
+	(void)str_format(path, sizeof(path), "%s/" SERVER_STORE, f->server->config.data_dir);
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "PRAGMA busy_timeout=10000; BEGIN IMMEDIATE", NULL, NULL, NULL),
+			 SQLITE_OK);
+	during(f);
+	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
 void settle(struct fixture *f)

@@ -330,6 +330,32 @@ static void a_reader_may_read_and_write_in_its_callback(void **state)
 	assert_string_equal(range_text(f, "w"), "written-while-reading=1@2,2 ");
 }
 
+struct during {
+	struct fixture *f;
+	int n;
+};
+
+static bool commit_meanwhile(const struct kv_item *item, void *userdata)
+{
+	struct during *during = userdata;
+
+	(void)item;
+	during->n++;
+	(void)put(during->f, "b", "1"); /* waits until it is durable */
+	return true;
+}
+
+static void a_range_and_a_commit_do_not_wait_for_each_other(void **state)
+{
+	struct fixture *f = *state;
+	struct during during = {.f = f};
+
+	(void)put(f, "a", "1");
+	assert_int_equal(kv_range(f->kv, "", commit_meanwhile, &during, NULL), STATUS_OK);
+	assert_int_equal(during.n, 1); /* it is of the moment in which it began */
+	assert_string_equal(range_text(f, "b"), "b=1@2,2 ");
+}
+
 static void changes_are_a_feed_from_any_revision(void **state)
 {
 	struct fixture *f = *state;
@@ -489,6 +515,7 @@ int main(void)
 		TEST(every_printable_last_byte_of_a_prefix_selects_its_own_keys),
 		TEST(a_reader_can_stop_early),
 		TEST(a_reader_may_read_and_write_in_its_callback),
+		TEST(a_range_and_a_commit_do_not_wait_for_each_other),
 		TEST(changes_are_a_feed_from_any_revision),
 		TEST(compaction_forgets_changes_and_nothing_else),
 		TEST(the_revision_never_goes_back_when_all_is_deleted_and_compacted),
