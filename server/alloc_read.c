@@ -3,6 +3,7 @@
 #include "access.h"
 #include "alloc_options.h"
 #include "allocs.h"
+#include "freed.h"
 #include "keys.h"
 #include "nodes.h"
 #include "page.h"
@@ -25,18 +26,30 @@ enum {
 	SCAN_MAX = 20000, /* entries that one page looks at: a filter may leave it short, or empty */
 };
 
-static Holdfast__V1__GetAllocationResponse *make_get_response(struct server *server,
-							      struct alloc_entry *entry)
+static void add_claim(Holdfast__V1__GetAllocationResponse *response, const struct claim *claim)
+{
+	Holdfast__V1__Claim *message = claim_to_pb(claim);
+
+	if (!message)
+		return; /* memory is short: a shorter list is still true */
+	response->claims[response->n_claims++] = message;
+	if (claim->modify_index > response->index)
+		response->index = claim->modify_index;
+}
+
+static Holdfast__V1__GetAllocationResponse *
+make_get_response(struct server *server, const struct alloc_entry *entry, const struct freed_list *freed)
 {
 	Holdfast__V1__GetAllocationResponse *response = calloc(1, sizeof(*response));
-	struct claim_entry *claim;
-	size_t n = 0;
+	const struct claim_entry *claim;
+	size_t n = freed->n;
 
 	if (!response)
 		return NULL;
 	holdfast__v1__get_allocation_response__init(response);
 	response->allocation = alloc_to_pb(&entry->alloc);
-	response->index = entry->alloc.modify_index;
+	response->index = entry->alloc.modify_index > entry->freed_index ? entry->alloc.modify_index
+									 : entry->freed_index;
 	response->node_disconnected_ms = nodes_disconnected_ms(server, entry->node);
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		n++;
@@ -46,14 +59,10 @@ static Holdfast__V1__GetAllocationResponse *make_get_response(struct server *ser
 		protobuf_c_message_free_unpacked(&response->base, NULL);
 		return NULL;
 	}
-	LIST_FOREACH (claim, &entry->claims, of_alloc) {
-		response->claims[response->n_claims] = claim_to_pb(&claim->claim);
-		if (!response->claims[response->n_claims])
-			break; /* memory is short: a shorter list is still true */
-		response->n_claims++;
-		if (claim->claim.modify_index > response->index)
-			response->index = claim->claim.modify_index;
-	}
+	LIST_FOREACH (claim, &entry->claims, of_alloc)
+		add_claim(response, &claim->claim);
+	for (size_t i = 0; i < freed->n; i++)
+		add_claim(response, &freed->claims[i]);
 	return response;
 }
 
@@ -62,13 +71,17 @@ static enum status handle_get(struct server *server, struct rpc_call *call, cons
 {
 	const Holdfast__V1__GetAllocationRequest *request = (const void *)message;
 	struct alloc_entry *entry = state_alloc(&server->state, request->id);
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+	enum status st;
 
 	if (!entry)
 		return error_set(err, STATUS_NOT_FOUND, 0,
 				 "there is no allocation %.64s; holdfast alloc status lists them",
 				 request->id);
-	reply_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry));
-	return STATUS_OK;
+	st = freed_of_alloc(server, entry, &freed, err);
+	if (st == STATUS_OK)
+		reply_durable(server, call, (ProtobufCMessage *)make_get_response(server, entry, &freed));
+	return st;
 }
 
 static void get_name(const ProtobufCMessage *message, char ret[static OBJECT_KEY_SIZE])
@@ -88,7 +101,8 @@ static uint64_t get_index(struct server *server, const ProtobufCMessage *message
 
 	if (!entry)
 		return UINT64_MAX;
-	index = entry->alloc.modify_index;
+	index = entry->alloc.modify_index > entry->freed_index ? entry->alloc.modify_index
+							       : entry->freed_index;
 	LIST_FOREACH (claim, &entry->claims, of_alloc)
 		if (claim->claim.modify_index > index)
 			index = claim->claim.modify_index;

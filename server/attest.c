@@ -6,6 +6,7 @@
 #include "audit.h"
 #include "change.h"
 #include "claims.h"
+#include "freed.h"
 #include "keys.h"
 #include "nodes.h"
 #include "records.h"
@@ -410,9 +411,11 @@ static void on_answer(struct server *server, void *userdata)
 
 	response->claims = calloc(answer->meant.n + 1, sizeof(Holdfast__V1__Claim *));
 	for (size_t i = 0; response->claims && i < answer->meant.n; i++) {
-		const struct claim_entry *entry = state_claim(&server->state, answer->meant.ids[i]);
-		Holdfast__V1__Claim *claim = entry ? claim_to_pb(&entry->claim) : NULL;
+		struct claim_entry *entry = NULL;
+		Holdfast__V1__Claim *claim = NULL;
 
+		if (freed_find(server, answer->meant.ids[i], &entry, NULL) == STATUS_OK && entry)
+			claim = claim_to_pb(&entry->claim);
 		if (claim)
 			response->claims[response->n_claims++] = claim;
 	}

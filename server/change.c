@@ -3,6 +3,7 @@
 #include "audit.h"
 #include "drain.h"
 #include "events.h"
+#include "freed.h"
 #include "keys.h"
 #include "records.h"
 #include "release.h"
@@ -160,6 +161,8 @@ void change_delete_volume(struct change *change, const struct volume *volume)
 void change_put_claim(struct change *change, const struct claim *claim)
 {
 	change_put(change, OBJECT_CLAIM, claim);
+	if (!claim_is_live(claim))
+		freed_stage(change, claim);
 }
 
 void change_delete_claim(struct change *change, const struct claim *claim)
@@ -239,6 +242,12 @@ void change_put_floor(struct change *change, uint64_t generation_floor)
 	change_put_record(change, KEY_GENERATION_FLOOR, &floor.base);
 }
 
+/* Is the key of it deleted, though memory and those who listen are given the value? */
+static bool is_stored_elsewhere(const struct change_object *object)
+{
+	return object->kind == OBJECT_CLAIM && !claim_is_live(object->value);
+}
+
 /* The op's value and text are owned by the caller. */
 static enum status pack_object(struct change_object *object, struct kv_op *ret, struct error *err)
 {
@@ -248,7 +257,7 @@ static enum status pack_object(struct change_object *object, struct kv_op *ret, 
 	*ret = (struct kv_op){.key = object->key};
 	if (object->is_deletion)
 		return STATUS_OK;
-	if (object->packed) {
+	if (object->packed && !is_stored_elsewhere(object)) {
 		ret->value = TAKE_PTR(object->packed);
 		ret->len = object->packed_len;
 		ret->text = TAKE_PTR(object->text);
@@ -257,11 +266,18 @@ static enum status pack_object(struct change_object *object, struct kv_op *ret, 
 	message = object_type(object->kind)->to_message(object->value);
 	if (message)
 		bytes = pack_message(message, 0, &ret->len);
-	if (bytes)
+	if (bytes && !is_stored_elsewhere(object))
 		ret->text = text_of(object->key, message);
 	if (message)
 		object_type(object->kind)->drop_message(message);
-	ret->value = bytes;
+	if (is_stored_elsewhere(object)) {
+		free(object->packed);
+		object->packed = bytes;
+		object->packed_len = ret->len;
+		ret->len = 0;
+	} else {
+		ret->value = bytes;
+	}
 	return bytes ? STATUS_OK : error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 }
 
@@ -358,6 +374,7 @@ static void on_durable(uint64_t revision, const struct error *err, void *userdat
 	volume_work_note_durable(commit->server, commit->objects, commit->n);
 	if (commit->done)
 		commit->done(commit->server, commit->userdata);
+	freed_note_durable(commit->server, commit->objects, commit->n);
 }
 
 static void free_op(struct kv_op *op)
@@ -369,6 +386,8 @@ static void free_op(struct kv_op *op)
 /* The store has copied the value: what was packed for it stays with the object. */
 static void keep_packed(struct change_object *object, struct kv_op *op)
 {
+	if (!op->value)
+		return;
 	object->packed = (void *)(uintptr_t)op->value;
 	object->packed_len = op->len;
 	op->value = NULL;
@@ -463,6 +482,7 @@ enum status change_commit(struct server *server, struct change *change, change_d
 		if (st != STATUS_OK) /* memory must never be behind what was submitted */
 			server_fail(server, &apply_error);
 	}
+	freed_note_submitted(server, commit->objects, commit->n);
 	return STATUS_OK;
 }
 

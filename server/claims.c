@@ -12,28 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void claims_stage_deletion(struct change *change, const struct claim_entry *entry)
+/* Its claim is not loaded any more, and may be the only one in the store that has the volume's generation. */
+static void keep_generation(struct change *change, const struct claim_entry *entry)
 {
 	const struct volume_entry *volume = entry->volume;
 	uint64_t generation = entry->claim.generation;
 
 	if (generation == volume->volume.generation && generation > volume->stored_generation)
 		change_put_volume(change, &volume->volume);
-	change_delete_claim(change, &entry->claim);
-}
-
-/* Oldest freed claims beyond the history that is kept. */
-static void prune_history(struct change *change, struct volume_entry *volume)
-{
-	struct claim_entry *entry;
-	int kept = 0;
-
-	LIST_FOREACH (entry, &volume->claims, of_volume) {
-		if (claim_is_live(&entry->claim) || ++kept < CLAIM_HISTORY_MAX)
-			continue;
-		claims_stage_deletion(change, entry);
-		return; /* one comes, one goes */
-	}
 }
 
 /* Steps that need nobody: what no controller was asked for, and what one has detached, is free. */
@@ -88,7 +74,7 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 	if (changed) {
 		change_put_claim(change, &claim);
 		if (!claim_is_live(&claim))
-			prune_history(change, entry->volume);
+			keep_generation(change, entry);
 		audit_step(change, entry, &claim);
 	}
 	*ret = claim;
@@ -144,8 +130,7 @@ static bool is_over_with_boot(const struct claim *claim, const char *boot_id)
 	return claim_is_live(claim) && !str_eq(claim->boot_id, boot_id) && !claim->other_machine;
 }
 
-/* Ids of the node's live claims that were granted in another boot than @boot_id: freeing one may drop others
- * from the lists, as history. @ret owned by the caller. */
+/* Ids of the node's live claims that were granted in another boot than @boot_id. @ret owned by the caller. */
 static size_t claims_of_other_boots(const struct node_entry *node, const char *boot_id,
 				    char (**ret)[UUID_TEXT_SIZE])
 {

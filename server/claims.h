@@ -20,10 +20,6 @@ enum status claims_step(struct change *change, const struct claim_entry *entry,
 enum status claims_take_from_node(struct change *change, const struct claim_entry *entry,
 				  const struct claim_event *evidence, const char *why, struct error *err);
 
-/** Stage that the claim is forgotten and its volume, which stays, is not: where the claim has the volume's
- * generation, it may be the only one in the store that has it. */
-void claims_stage_deletion(struct change *change, const struct claim_entry *entry);
-
 /** May the claim's allocation go on: it is known, has not ended and was not told to? */
 bool claims_may_run(struct server *server, const struct claim *claim);
 

@@ -165,6 +165,9 @@ static bool is_addition(struct server *server, const struct change_object *objec
 
 	if (object->is_deletion || object->kind == OBJECT_NODE || object->kind == OBJECT_NODE_PLUGIN)
 		return false;
+	if (object->kind == OBJECT_RECORD &&
+	    record_is_stored_only(object->key)) /* what a claim was moves there */
+		return false;
 	return !type->find(&server->state, object->value);
 }
 

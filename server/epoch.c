@@ -7,6 +7,7 @@
 #include "claim_log.h"
 #include "claims.h"
 #include "epoch_internal.h"
+#include "freed.h"
 #include "history.h"
 #include "keys.h"
 #include "proof.h"
@@ -98,7 +99,7 @@ bool epoch_is_forgotten(const struct session *session, const Holdfast__V1__Alloc
 		return false;
 	for (size_t i = 0; i < said->n_published; i++)
 		if (said->published[i]->claim_id[0] != '\0' &&
-		    !state_claim(&server->state, said->published[i]->claim_id))
+		    !claim_is_known(server, said->published[i]->claim_id))
 			return true;
 	return false;
 }
@@ -308,6 +309,7 @@ enum status epoch_store_claim(struct session *session, const struct volume_entry
 		epoch_make_volume(server, claim, &volume);
 		change_put_volume(&change, &volume);
 	}
+	freed_stage_deletion(&change, claim);
 	change_put_claim(&change, claim);
 	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s, node %s", claim->namespace,
 			 claim->volume_id, claim->id, claim->node_id);
@@ -391,9 +393,10 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 	struct claim claim;
 	enum status st = read_claim(session, from, &said, err);
 
+	if (st == STATUS_OK)
+		st = freed_find(server, said.id, &known, err);
 	if (st != STATUS_OK)
 		return st;
-	known = state_claim(&server->state, said.id);
 	if (known)
 		st = check_known(&known->claim, &said, err);
 	if (st == STATUS_OK && said.state == CLAIM_NODE_DETACHED)
@@ -432,7 +435,7 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 
 /* The end: what the older store says the node has, and the node has not named, ended after the backup. */
 
-/* Ids of what is to be ended: ending one may drop others from the lists, as history. */
+/* Ids of what is to be ended. */
 struct ended {
 	char (*allocs)[UUID_TEXT_SIZE]; /* owned */
 	char (*claims)[UUID_TEXT_SIZE]; /* owned */

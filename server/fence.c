@@ -9,6 +9,7 @@
 #include "plugin_args.h"
 #include "reply.h"
 #include "server.h"
+#include "volume_view.h"
 #include "volumes.h"
 
 #include "base/cleanup.h"
@@ -162,27 +163,15 @@ static void answer(struct server *server, void *userdata)
 	Holdfast__V1__DetachVolumeResponse *response = calloc(1, sizeof(*response));
 	cleanup_free struct fence *fence = userdata;
 	const struct volume_entry *volume = state_volume(&server->state, fence->namespace, fence->volume_id);
-	const struct claim_entry *entry;
-	size_t n = 0;
 
 	if (!response) {
 		reply_error(fence->call, STATUS_RESOURCE_EXHAUSTED, "out of memory; the node is cut off");
 		return;
 	}
 	holdfast__v1__detach_volume_response__init(response);
-	if (volume)
-		LIST_FOREACH (entry, &volume->claims, of_volume)
-			n++;
-	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
-	if (volume && response->claims)
-		LIST_FOREACH (entry, &volume->claims, of_volume) {
-			Holdfast__V1__Claim *claim = str_eq(entry->claim.node_id, fence->node_id)
-							     ? claim_to_pb(&entry->claim)
-							     : NULL;
-
-			if (claim)
-				response->claims[response->n_claims++] = claim;
-		}
+	if (volume) /* when memory is short: a shorter list is still true */
+		(void)volume_show_claims(server, volume, fence->node_id, &response->claims,
+					 &response->n_claims);
 	reply_durable(server, fence->call, &response->base);
 }
 

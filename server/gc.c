@@ -6,7 +6,7 @@
 #include "audit.h"
 #include "audit_read.h"
 #include "change.h"
-#include "claims.h"
+#include "freed.h"
 #include "keys.h"
 #include "reply.h"
 #include "server.h"
@@ -45,8 +45,8 @@ struct gc_run {
 	bool dry_run;
 	size_t phase;
 	/* of what comes next in the phase; empty: the beginning */
-	char namespace[NAMESPACE_MAX + 1];
 	char id[OBJECT_KEY_SIZE];
+	struct freed_walk freed;
 	struct gc_counts counts;
 };
 STAILQ_HEAD(gc_queue, gc_run);
@@ -99,40 +99,19 @@ static bool collect_allocs(struct gc_run *run, struct change *change)
 	return !entry;
 }
 
-/* Freed claims of one volume, newest first. False: the slice is full, and the volume is not through. */
-static bool collect_history(struct gc_run *run, struct change *change, struct volume_entry *volume,
-			    size_t *scanned)
-{
-	struct claim_entry *claim;
-	size_t freed = 0;
-
-	LIST_FOREACH (claim, &volume->claims, of_volume) {
-		++*scanned;
-		if (claim_is_live(&claim->claim) || ++freed <= GC_HISTORY_KEPT ||
-		    claim->claim.modify_time_ms >= run->before_ms)
-			continue;
-		if (!run->dry_run && change->n >= GC_SLICE_MAX)
-			return false;
-		run->counts.claims++;
-		if (!run->dry_run)
-			claims_stage_deletion(change, claim);
-	}
-	return true;
-}
-
 static bool collect_claims(struct gc_run *run, struct change *change)
 {
-	struct volume_entry *entry = state_volume_from(&run->server->state, run->namespace, run->id);
-	size_t scanned = 0;
+	struct error err;
+	bool is_through = true;
+	size_t before = run->freed.n;
 
-	for (; entry && has_room(change, run, scanned); entry = state_volume_next(entry)) {
-		scanned++;
-		if (!collect_history(run, change, entry, &scanned))
-			break; /* what is left of it comes with the next slice */
-	}
-	(void)str_copy(run->namespace, sizeof(run->namespace), entry ? entry->namespace : "");
-	(void)str_copy(run->id, sizeof(run->id), entry ? entry->id : "");
-	return !entry;
+	run->freed.before_ms = run->before_ms;
+	if (freed_collect(run->server, &run->freed, run->dry_run ? NULL : change, GC_SLICE_MAX, &is_through,
+			  &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err, .op = "gc"},
+			"history is not collected this time, ignoring");
+	run->counts.claims += (uint32_t)(run->freed.n - before);
+	return is_through;
 }
 
 /* Is it over, and needed by nobody? */

@@ -3,6 +3,7 @@
 #include "audit.h"
 #include "change.h"
 #include "claim_log.h"
+#include "freed.h"
 #include "server.h"
 #include "session.h"
 
@@ -86,13 +87,16 @@ static void describe(const struct claim_entry *entry, char ret[static WHAT_SIZE]
 enum status held_twice_take(struct session *session, const char *claim_id, struct error *err)
 {
 	struct server *server = session->server;
-	const struct claim_entry *entry = state_claim(&server->state, claim_id);
+	struct claim_entry *entry;
 	char object[sizeof("volume /, claim ") + NAMESPACE_MAX + VOLUME_ID_MAX + UUID_TEXT_SIZE];
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	char what[WHAT_SIZE];
 	struct claim_log log;
 	struct claim claim;
+	enum status st = freed_find(server, claim_id, &entry, err);
 
+	if (st != STATUS_OK)
+		return st;
 	/* a mount of another boot is gone; of a claim that is not known the node has to report */
 	if (!entry || claim_is_live(&entry->claim) || !str_eq(entry->claim.boot_id, session->boot_id))
 		return STATUS_OK;
@@ -103,6 +107,7 @@ enum status held_twice_take(struct session *session, const char *claim_id, struc
 	take_back(&entry->claim, &claim);
 	(void)str_format(object, sizeof(object), "volume %s/%s, claim %s", claim.namespace, claim.volume_id,
 			 claim.id);
+	freed_stage_deletion(&change, &claim);
 	change_put_claim(&change, &claim);
 	audit_silent(server, &change, NULL, "Claims.TakeBack", object, what);
 	log_ctx(LOG_CRIT, claim_log(&log, &claim, "session", LOG_EVENT_VOLUME_HELD_TWICE, NULL),

@@ -4,7 +4,7 @@
 #define PREFIX_NODE "node/"		  /* ID: Node */
 #define PREFIX_NODE_PLUGIN "node-plugin/" /* NODE/PLUGIN/PROFILE: NodePlugin */
 #define PREFIX_ALLOC "alloc/"		  /* ID: Allocation */
-#define PREFIX_CLAIM "claim/"		  /* ID: Claim */
+#define PREFIX_CLAIM "claim/"		  /* ID: Claim, not freed */
 
 /* Records. */
 #define PREFIX_META "meta/"
@@ -23,4 +23,7 @@
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
 
 /* Records that are stored and not kept in memory. */
-#define PREFIX_AUDIT "audit/" /* SEQUENCE, 16 hex digits: AuditRecord */
+#define PREFIX_FREED "freed/"		/* NAMESPACE/VOLUME/ID: Claim, see freed.h */
+#define PREFIX_FREED_ID "freed-id/"	/* ID: Claim, of which namespace and volume */
+#define PREFIX_FREED_BOOT "freed-boot/" /* NODE/BOOT/ID: likewise */
+#define PREFIX_AUDIT "audit/"		/* SEQUENCE, 16 hex digits: AuditRecord */

@@ -58,8 +58,8 @@ static void print_objects(const struct server *server, struct strbuf *to)
 	const struct state *state = &server->state;
 
 	one(to, "volumes", "gauge", "Registered volumes.", state->n_volumes);
-	head(to, "claims", "gauge", "Claims by state; those that are freed are history.");
-	for (int i = CLAIM_RESERVED; i < CLAIM_STATE_N; i++)
+	head(to, "claims", "gauge", "Claims by state; those that are freed are history, and not counted.");
+	for (int i = CLAIM_RESERVED; i < CLAIM_FREED; i++)
 		labelled(to, "claims", "state", claim_state_name((enum claim_state)i), state->n_claims_by[i]);
 	one(to, "volumes_held_twice", "gauge",
 	    "Volumes that a node has mounted by a claim that was freed; see operations.",

@@ -1,5 +1,6 @@
 #include "new_epoch.h"
 
+#include "freed.h"
 #include "keys.h"
 #include "load.h"
 #include "schema.h"
@@ -145,6 +146,8 @@ static enum status check_records(struct kv *kv, uint32_t *ret_nodes, struct erro
 
 	state_init(&state);
 	st = load_state(kv, &state, err);
+	if (st == STATUS_OK)
+		st = freed_check(kv, err);
 	if (st == STATUS_OK)
 		*ret_nodes = (uint32_t)state.n_nodes;
 	state_release(&state);

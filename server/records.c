@@ -41,6 +41,9 @@ static const struct sort sorts[] = {
 };
 
 static const struct sort stored_only[] = {
+	{.prefix = PREFIX_FREED, .descriptor = &holdfast__v1__claim__descriptor},
+	{.prefix = PREFIX_FREED_ID, .descriptor = &holdfast__v1__claim__descriptor},
+	{.prefix = PREFIX_FREED_BOOT, .descriptor = &holdfast__v1__claim__descriptor},
 	{.prefix = PREFIX_AUDIT, .descriptor = &holdfast__v1__audit_record__descriptor},
 };
 

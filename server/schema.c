@@ -1,5 +1,6 @@
 #include "schema.h"
 
+#include "freed.h"
 #include "keys.h"
 #include "objects.h"
 #include "text.h"
@@ -21,6 +22,7 @@ struct walk {
 	const ProtobufCMessageDescriptor *descriptor;
 	enum status status;
 	struct error error;
+	const struct kv_item *item; /* that @each is called for */
 };
 
 static void free_messagep(ProtobufCMessage **message)
@@ -49,6 +51,7 @@ static bool on_item(const struct kv_item *item, void *userdata)
 	cleanup(free_messagep) ProtobufCMessage *message =
 		protobuf_c_message_unpack(walk->descriptor, NULL, item->len, item->value);
 
+	walk->item = item;
 	if (message)
 		walk->status = walk->each(walk, item->key, message, &walk->error);
 	else
@@ -112,10 +115,10 @@ static enum status put_again(struct walk *walk, const char *key, ProtobufCMessag
 static enum status from_0(struct kv_rewrite *rewrite, struct error *err)
 {
 	struct walk walks[] = {
-		{rewrite, split_node, &holdfast__v1__node__descriptor, STATUS_OK, {0}},
-		{rewrite, date_claim, &holdfast__v1__claim__descriptor, STATUS_OK, {0}},
-		{rewrite, put_again, &holdfast__v1__volume__descriptor, STATUS_OK, {0}},
-		{rewrite, put_again, &holdfast__v1__allocation__descriptor, STATUS_OK, {0}},
+		{rewrite, split_node, &holdfast__v1__node__descriptor, STATUS_OK, {0}, NULL},
+		{rewrite, date_claim, &holdfast__v1__claim__descriptor, STATUS_OK, {0}, NULL},
+		{rewrite, put_again, &holdfast__v1__volume__descriptor, STATUS_OK, {0}, NULL},
+		{rewrite, put_again, &holdfast__v1__allocation__descriptor, STATUS_OK, {0}, NULL},
 	};
 	static const char *const prefixes[] = {PREFIX_NODE, PREFIX_CLAIM, PREFIX_VOLUME, PREFIX_ALLOC};
 	enum status st = STATUS_OK;
@@ -144,11 +147,84 @@ static enum status from_2(struct kv_rewrite *rewrite, struct error *err)
 	return STATUS_OK;
 }
 
+/* --- from 3: freed claims were loaded, with all others --- */
+
+static enum status move_freed(struct walk *walk, const char *key, ProtobufCMessage *message,
+			      struct error *err)
+{
+	Holdfast__V1__Claim *claim = (Holdfast__V1__Claim *)message;
+	const struct kv_op deletion = {.key = key};
+	enum status st;
+
+	if (claim->state != HOLDFAST__V1__CLAIM_STATE__FREED)
+		return STATUS_OK;
+	claim->create_index = walk->item->create_revision;
+	claim->modify_index = walk->item->mod_revision;
+	st = freed_rewrite(walk->rewrite, claim, err);
+	return st == STATUS_OK ? kv_rewrite_put(walk->rewrite, &deletion, err) : st;
+}
+
+/* A walk over the freed claims of one volume. */
+struct raising {
+	struct walk walk; /* first: what note_generation() is given */
+	uint64_t generation;
+};
+
+static enum status note_generation(struct walk *walk, const char *key, ProtobufCMessage *message,
+				   struct error *err)
+{
+	struct raising *raising = (struct raising *)(void *)walk;
+	const Holdfast__V1__Claim *claim = (const Holdfast__V1__Claim *)message;
+
+	(void)key;
+	(void)err;
+	if (claim->generation > raising->generation)
+		raising->generation = claim->generation;
+	return STATUS_OK;
+}
+
+/* One of them may have been all that had its generation. */
+static enum status raise_generation(struct walk *walk, const char *key, ProtobufCMessage *message,
+				    struct error *err)
+{
+	Holdfast__V1__Volume *volume = (Holdfast__V1__Volume *)message;
+	struct raising raising = {.walk = {.rewrite = walk->rewrite,
+					   .each = note_generation,
+					   .descriptor = &holdfast__v1__claim__descriptor,
+					   .status = STATUS_OK},
+				  .generation = volume->generation};
+	char prefix[OBJECT_KEY_SIZE];
+	enum status st;
+
+	(void)str_format(prefix, sizeof(prefix), PREFIX_FREED "%s/%s/", volume->namespace_, volume->id);
+	st = walk_range(&raising.walk, prefix, err);
+	if (st != STATUS_OK || raising.generation == volume->generation)
+		return st;
+	volume->generation = raising.generation;
+	return schema_put(walk->rewrite, key, message, err);
+}
+
+static enum status from_3(struct kv_rewrite *rewrite, struct error *err)
+{
+	struct walk claims = {.rewrite = rewrite,
+			      .each = move_freed,
+			      .descriptor = &holdfast__v1__claim__descriptor,
+			      .status = STATUS_OK};
+	struct walk volumes = {.rewrite = rewrite,
+			       .each = raise_generation,
+			       .descriptor = &holdfast__v1__volume__descriptor,
+			       .status = STATUS_OK};
+	enum status st = walk_range(&claims, PREFIX_CLAIM, err);
+
+	return st == STATUS_OK ? walk_range(&volumes, PREFIX_VOLUME, err) : st;
+}
+
 /* [n] leads from version n to the next. */
 static enum status (*const steps[SCHEMA_VERSION])(struct kv_rewrite *rewrite, struct error *err) = {
 	[0] = from_0,
 	[1] = from_1,
 	[2] = from_2,
+	[3] = from_3,
 };
 
 /* --- the record --- */

@@ -9,7 +9,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-enum { SCHEMA_VERSION = 3, SCHEMA_FORMER_STORES_MAX = 16 };
+enum { SCHEMA_VERSION = 4, SCHEMA_FORMER_STORES_MAX = 16 };
 
 /** Bring the store to SCHEMA_VERSION and record that, and that it is @cluster's. STATUS_FAILED_PRECONDITION
  * for a newer one and for another cluster's, STATUS_DATA_LOSS names the record that cannot be read. */

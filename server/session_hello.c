@@ -5,6 +5,7 @@
 #include "drain.h"
 #include "epoch.h"
 #include "fingerprint.h"
+#include "freed.h"
 #include "held_twice.h"
 #include "history.h"
 #include "server.h"
@@ -59,14 +60,16 @@ static enum status check_rival(const struct session *session, const struct node_
 }
 
 /* Did the node hold a claim in @boot_id? As far as history goes. */
-static bool held_in_boot(const struct node_entry *node, const char *boot_id)
+static enum status held_in_boot(struct server *server, const struct node_entry *node, const char *boot_id,
+				bool *ret, struct error *err)
 {
 	const struct claim_entry *claim;
 
+	*ret = true;
 	LIST_FOREACH (claim, &node->claims, of_node)
 		if (str_eq(claim->claim.boot_id, boot_id))
-			return true;
-	return false;
+			return STATUS_OK;
+	return freed_was_in_boot(server, node->id, boot_id, ret, err);
 }
 
 /* Does the node say that work of an earlier boot runs? In a new boot nothing was ever started. */
@@ -79,6 +82,14 @@ static bool runs_volumes(const Holdfast__V1__SessionHello *hello)
 	return false;
 }
 
+static bool had_claim(struct server *server, const struct alloc_entry *alloc)
+{
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+
+	return !LIST_EMPTY(&alloc->claims) ||
+	       (freed_of_alloc(server, alloc, &freed, NULL) == STATUS_OK && freed.n > 0);
+}
+
 /* A hello that is short leaves out what is published. */
 static bool runs_without_claim(struct session *session, const Holdfast__V1__AllocStatus *said)
 {
@@ -86,7 +97,7 @@ static bool runs_without_claim(struct session *session, const Holdfast__V1__Allo
 
 	return said->client_status == HOLDFAST__V1__CLIENT_STATUS__RUNNING && alloc &&
 	       str_eq(alloc->alloc.node_id, session->node_id) && !alloc_is_client_terminal(&alloc->alloc) &&
-	       alloc->alloc.n_volumes > 0 && LIST_EMPTY(&alloc->claims);
+	       alloc->alloc.n_volumes > 0 && !had_claim(session->server, alloc);
 }
 
 /* The first allocation or claim that it names and the store does not know as the node does; NULL: there is
@@ -98,7 +109,7 @@ static const char *forgotten_work(struct session *session, const Holdfast__V1__S
 		    runs_without_claim(session, hello->allocs[i]))
 			return hello->allocs[i]->alloc_id;
 	for (size_t i = 0; i < hello->n_mounted; i++)
-		if (!state_claim(&session->server->state, hello->mounted[i]->claim_id))
+		if (!claim_is_known(session->server, hello->mounted[i]->claim_id))
 			return hello->mounted[i]->claim_id;
 	return NULL;
 }
@@ -122,12 +133,17 @@ static enum status check_boot(struct session *session, const struct node_entry *
 			      const Holdfast__V1__SessionHello *hello, struct error *err)
 {
 	bool is_current = str_eq(node->node.boot_id, hello->boot_id);
+	bool has_held;
+	enum status st;
 
 	if (node_past_boot(&node->node, hello->boot_id) != 0)
 		return refuse_boot(node, hello->boot_id, err);
 	if (is_current || node->is_unreported)
 		return STATUS_OK;
-	if (held_in_boot(node, hello->boot_id) || (runs_volumes(hello) && !forgotten_work(session, hello)))
+	st = held_in_boot(session->server, node, hello->boot_id, &has_held, err);
+	if (st != STATUS_OK)
+		return st;
+	if (has_held || (runs_volumes(hello) && !forgotten_work(session, hello)))
 		return refuse_boot(node, hello->boot_id, err);
 	return STATUS_OK;
 }

@@ -1,5 +1,6 @@
 #include "claims.h"
 #include "epoch.h"
+#include "freed.h"
 #include "release.h"
 #include "server.h"
 #include "session.h"
@@ -100,7 +101,7 @@ static enum status check_receipt(const struct session *session, const struct cla
 enum status session_take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
 				 struct error *err)
 {
-	struct claim_entry *entry = state_claim(&session->server->state, receipt->claim_id);
+	struct claim_entry *entry;
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	enum session_word ack = receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_RELEASED
 					? SESSION_ACK_RELEASED
@@ -108,8 +109,10 @@ enum status session_take_receipt(struct session *session, const Holdfast__V1__Cl
 	char detail[EVIDENCE_DETAIL_MAX + 1];
 	struct claim_event event;
 	struct claim after;
-	enum status st;
+	enum status st = freed_find(session->server, receipt->claim_id, &entry, err);
 
+	if (st != STATUS_OK)
+		return st;
 	if (!entry && !session->was_asked && ack == SESSION_ACK_MOUNTED)
 		return epoch_doubt(session, receipt->claim_id, err);
 	/* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost; or the node's

@@ -1,3 +1,4 @@
+#include "freed.h"
 #include "history.h"
 #include "server.h"
 #include "session.h"
@@ -158,7 +159,7 @@ void session_tell(struct session *session, enum session_word word, const char *i
 	Holdfast__V1__StopAlloc stop = HOLDFAST__V1__STOP_ALLOC__INIT;
 	Holdfast__V1__ForgetAlloc forget = HOLDFAST__V1__FORGET_ALLOC__INIT;
 	Holdfast__V1__ReceiptAck ack = HOLDFAST__V1__RECEIPT_ACK__INIT;
-	const struct claim_entry *entry = state_claim(&session->server->state, id);
+	struct claim_entry *entry = NULL;
 	char text[UUID_TEXT_SIZE];
 
 	(void)str_copy(text, sizeof(text), id);
@@ -166,7 +167,7 @@ void session_tell(struct session *session, enum session_word word, const char *i
 	ack.released = word == SESSION_ACK_RELEASED;
 	switch (word) {
 	case SESSION_WITHOUT_PLUGIN:
-		if (entry)
+		if (freed_find(session->server, id, &entry, NULL) == STATUS_OK && entry)
 			session_release_claim(session, &entry->claim);
 		return;
 	case SESSION_NOTHING:

@@ -15,6 +15,7 @@ void state_init(struct state *state)
 	RB_INIT(&state->records);
 	token_index_init(&state->tokens);
 	LIST_INIT(&state->unreported);
+	LIST_INIT(&state->recalled);
 	TAILQ_INIT(&state->absent);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 /* What the server knows, in memory: volumes, nodes, allocations and claims with the links between them.
+ * Claims that are freed are in the store alone, see freed.h: here are those whose freeing is not durable yet
+ * and those that somebody has just asked for.
  *
  * Owned by struct server; changed only by change_commit() and by load, read by everybody. Entries stay where
  * they are until they are deleted, so a pointer is good for the duration of a callback, never across one.
@@ -27,7 +29,6 @@ struct session;
 
 enum {
 	CLAIMS_PER_VOLUME_MAX = 4096, /* live ones */
-	CLAIM_HISTORY_MAX = 8,	      /* freed claims kept per volume, to explain what happened */
 };
 
 LIST_HEAD(instance_list, instance_entry);
@@ -62,14 +63,17 @@ struct claim_entry {
 	struct node_entry *node;     /* never NULL; may be known by its id only */
 	struct server *server;	     /* borrowed */
 	struct claim_work work;
+	uint32_t n_pending; /* changes of it that are not durable */
+	bool is_recalled;   /* it is in the list of those, see freed.h */
+	LIST_ENTRY(claim_entry) of_recalled;
 	uint64_t told_by; /* serial of the session whose report named it */
 };
 
 struct volume_entry {
 	const char *namespace; /* of the value below: the tree's key, with id */
 	const char *id;
-	/* its generation is never below one of its claims', which may be all that the store knows of it: a
-	 * grant stores the claim and leaves the volume alone */
+	/* its generation is never below one of its claims'. That of a live claim may be all that the store
+	 * knows of it: a grant stores the claim and leaves the volume alone */
 	struct volume volume;
 	uint64_t stored_generation; /* what the store's record of it has */
 	RB_ENTRY(volume_entry) by_key;
@@ -77,7 +81,9 @@ struct volume_entry {
 	struct plugin_entry *plugin;	  /* never NULL; its plugin may be known by name only */
 	struct claim_list claims;
 	size_t n_live;
-	size_t n_was_freed; /* of the live ones, those that were freed before; see held_twice.h */
+	size_t n_was_freed;   /* of the live ones, those that were freed before; see held_twice.h */
+	size_t n_freed;	      /* claims since history was last cut to what is kept */
+	uint64_t freed_index; /* when a claim that is not here any more was last changed, since the start */
 };
 
 struct alloc_entry {
@@ -89,7 +95,8 @@ struct alloc_entry {
 	RB_ENTRY(alloc_entry) of_plugin; /* in the order of by_id */
 	struct plugin_entry *plugin;	 /* that it runs; NULL: none */
 	struct claim_list claims;
-	uint64_t told_by; /* serial of the session whose report named it */
+	uint64_t freed_index; /* as the volume's */
+	uint64_t told_by;     /* serial of the session whose report named it */
 };
 LIST_HEAD(alloc_list, alloc_entry);
 
@@ -181,6 +188,7 @@ struct state {
 	struct token_index tokens;
 	struct node_list unreported;
 	size_t n_unreported;
+	struct claim_list recalled;
 	struct absent_list absent; /* without a session and not down yet, in the order in which they went */
 	size_t n_volumes, n_allocs, n_claims, n_nodes; /* claims: live ones; nodes: registered ones */
 	size_t n_connected;
@@ -214,6 +222,11 @@ void state_set_session(struct state *state, struct node_entry *node, struct sess
 /** For absent.c: the node went last of all; or is not to be looked at any more. A repeat changes nothing. */
 void state_list_absent(struct state *state, struct node_entry *node);
 void state_unlist_absent(struct state *state, struct node_entry *node);
+
+/** For freed.c: the claim, which is freed, is not to stay; or is not to be looked at any more. A repeat
+ * changes nothing. */
+void state_list_recalled(struct state *state, struct claim_entry *entry);
+void state_unlist_recalled(struct claim_entry *entry);
 
 /** The instances of @plugin that serve @profile, or NULL. */
 struct plugin_offer *plugin_find_offer(struct plugin_entry *plugin, const char *profile);

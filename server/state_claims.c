@@ -118,6 +118,22 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	return STATUS_OK;
 }
 
+void state_list_recalled(struct state *state, struct claim_entry *entry)
+{
+	if (entry->is_recalled)
+		return;
+	entry->is_recalled = true;
+	LIST_INSERT_HEAD(&state->recalled, entry, of_recalled);
+}
+
+void state_unlist_recalled(struct claim_entry *entry)
+{
+	if (!entry->is_recalled)
+		return;
+	entry->is_recalled = false;
+	LIST_REMOVE(entry, of_recalled);
+}
+
 void state_delete_claim(struct state *state, struct claim_entry *entry)
 {
 	struct node_entry *node = entry->node;
@@ -136,6 +152,7 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	ticket_ahead_free(entry->work.ticket);
 	if (entry->work.is_stuck)
 		LIST_REMOVE(entry, work.stuck);
+	state_unlist_recalled(entry);
 	free(entry);
 	node_drop_unnamed(state, node);
 }

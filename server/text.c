@@ -15,6 +15,7 @@ static const struct rule {
 	const char *hidden[HIDDEN_MAX + 1]; /* members of the message; bytes are hidden anyway */
 } rules[] = {
 	{PREFIX_CLAIM, {NULL}},
+	{PREFIX_FREED, {NULL}},
 	{PREFIX_AUDIT, {NULL}},
 	{PREFIX_VOLUME, {"mount_options", "parameters", "context", "secrets"}},
 	{PREFIX_ALLOC, {NULL}},
@@ -242,6 +243,7 @@ static const struct kv_column meta_columns[] = {
 static const struct kv_view views[] = {
 	VIEW("volume", PREFIX_VOLUME, volume_columns),
 	VIEW("claim", PREFIX_CLAIM, claim_columns),
+	VIEW("freed_claim", PREFIX_FREED, claim_columns),
 	VIEW("allocation", PREFIX_ALLOC, allocation_columns),
 	VIEW("node", PREFIX_NODE, node_columns),
 	VIEW("plugin", PREFIX_NODE_PLUGIN, plugin_columns),

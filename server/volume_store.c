@@ -83,6 +83,8 @@ uint64_t volume_store_index(struct server *server, struct volume_entry *entry)
 	struct claim_entry *claim;
 
 	(void)server;
+	if (entry->freed_index > index)
+		index = entry->freed_index;
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		if (claim->claim.modify_index > index)
 			index = claim->claim.modify_index;

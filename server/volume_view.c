@@ -1,10 +1,13 @@
 #include "volume_view.h"
 
+#include "freed.h"
 #include "plugins.h"
 #include "server.h"
 #include "volume_store.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
+#include "log/log.h"
 #include "model/pb.h"
 
 #include <stdlib.h>
@@ -28,23 +31,55 @@ static void derive_modes(struct volume_entry *entry, Holdfast__V1__Volume *view)
 	}
 }
 
-static bool add_claims(struct volume_entry *entry, Holdfast__V1__Volume *view)
+struct shown {
+	Holdfast__V1__Claim **claims;
+	size_t n;
+};
+
+/* False when memory is short. */
+static bool show_claim(const struct claim *claim, const char *node_id, struct shown *shown)
 {
-	struct claim_entry *claim;
+	Holdfast__V1__Claim *message;
+
+	if (node_id && !str_eq(claim->node_id, node_id))
+		return true;
+	message = claim_to_pb(claim);
+	if (message)
+		shown->claims[shown->n++] = message;
+	return message != NULL;
+}
+
+/* Who holds the volume is shown even if nobody can read who held it. */
+static void read_history(struct server *server, const struct volume_entry *entry, struct freed_list *ret)
+{
+	struct error err;
+
+	if (freed_of_volume(server, entry, ret, &err) != STATUS_OK)
+		log_ctx(LOG_ERR, &(struct log_ctx){.volume = entry->id, .op = "volume", .err = &err},
+			"the history of volume %s cannot be shown", entry->id);
+}
+
+bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
+			Holdfast__V1__Claim ***ret, size_t *ret_n)
+{
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+	const struct claim_entry *claim;
+	struct shown shown = {NULL, 0};
+	bool is_whole;
 	size_t n = 0;
 
+	read_history(server, entry, &freed);
 	LIST_FOREACH (claim, &entry->claims, of_volume)
 		n++;
-	view->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
-	if (!view->claims)
-		return false;
-	LIST_FOREACH (claim, &entry->claims, of_volume) {
-		view->claims[view->n_claims] = claim_to_pb(&claim->claim);
-		if (!view->claims[view->n_claims])
-			return false;
-		view->n_claims++;
-	}
-	return true;
+	shown.claims = calloc(n + freed.n + 1, sizeof(Holdfast__V1__Claim *));
+	is_whole = shown.claims != NULL;
+	LIST_FOREACH (claim, &entry->claims, of_volume)
+		is_whole = is_whole && show_claim(&claim->claim, node_id, &shown);
+	for (size_t i = 0; i < freed.n; i++)
+		is_whole = is_whole && show_claim(&freed.claims[i], node_id, &shown);
+	*ret = shown.claims;
+	*ret_n = shown.n;
+	return is_whole;
 }
 
 static const struct plugin_summary *summarize(const struct volume_entry *entry,
@@ -99,7 +134,7 @@ Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *en
 	if (derive_plugin(server, entry, summarize(entry, cache ? cache : &own), view) &&
 	    volume_show(view, volume_detail_of(server, &entry->volume),
 			volume_secrets_of(server, &entry->volume)) &&
-	    (!with_claims || add_claims(entry, view)))
+	    (!with_claims || volume_show_claims(server, entry, NULL, &view->claims, &view->n_claims)))
 		return view;
 	holdfast__v1__volume__free_unpacked(view, NULL);
 	return NULL;

@@ -27,3 +27,9 @@ struct volume_view_cache {
  * plugin's instances for schedulability, unless @cache has it, and that of the volume's claims. */
 Holdfast__V1__Volume *volume_view(struct server *server, struct volume_entry *entry, bool with_claims,
 				  struct volume_view_cache *cache);
+
+/** The volume's claims, those that are held and then its history, the newest first. @node_id of that node
+ * alone, NULL: of all. @ret and what is in it owned by the caller, also when it returns false: memory is
+ * short and some are left out. */
+bool volume_show_claims(struct server *server, const struct volume_entry *entry, const char *node_id,
+			Holdfast__V1__Claim ***ret, size_t *ret_n);

@@ -19,14 +19,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* When memory is short: a shorter list is still true. */
+static void show_detached(struct server *server, const struct volumes_waiting *waiting,
+			  struct volume_entry *entry, Holdfast__V1__DetachVolumeResponse *response)
+{
+	struct claim_entry *claim;
+	size_t n = 0;
+
+	if (!waiting->dry_run)
+		LIST_FOREACH (claim, &entry->claims, of_volume)
+			if (str_eq(claim->claim.node_id, waiting->node_id))
+				release_drive(server, claim);
+	(void)volume_show_claims(server, entry, waiting->node_id, &response->claims, &response->n_claims);
+	if (!waiting->dry_run)
+		return;
+	for (size_t i = 0; i < response->n_claims; i++)
+		if (response->claims[i]->state == HOLDFAST__V1__CLAIM_STATE__FREED)
+			holdfast__v1__claim__free_unpacked(response->claims[i], NULL);
+		else
+			response->claims[n++] = response->claims[i];
+	response->n_claims = n;
+}
+
 static void on_detached(struct server *server, void *userdata)
 {
 	cleanup_free struct volumes_waiting *waiting = userdata;
 	struct volume_entry *entry = state_volume(&server->state, waiting->namespace, waiting->id);
 	Holdfast__V1__DetachVolumeResponse *response = calloc(1, sizeof(*response));
-	struct claim_entry *claim;
 	char *bypassed = NULL;
-	size_t n = 0;
 
 	if (!response) {
 		reply_error(waiting->call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
@@ -34,22 +54,7 @@ static void on_detached(struct server *server, void *userdata)
 	}
 	holdfast__v1__detach_volume_response__init(response);
 	if (entry)
-		LIST_FOREACH (claim, &entry->claims, of_volume)
-			n++;
-	response->claims = calloc(n + 1, sizeof(Holdfast__V1__Claim *));
-	if (entry && response->claims) {
-		LIST_FOREACH (claim, &entry->claims, of_volume) {
-			if (!str_eq(claim->claim.node_id, waiting->node_id) ||
-			    (waiting->dry_run && !claim_is_live(&claim->claim)))
-				continue;
-			if (!waiting->dry_run)
-				release_drive(server, claim);
-			response->claims[response->n_claims] = claim_to_pb(&claim->claim);
-			if (!response->claims[response->n_claims])
-				break;
-			response->n_claims++;
-		}
-	}
+		show_detached(server, waiting, entry, response);
 	if (entry && waiting->without_plugin)
 		bypassed = waiver_bypassed(entry, waiting->node_id);
 	if (entry && waiting->without_plugin && !waiting->dry_run)

@@ -3,6 +3,7 @@
 #include "controller.h"
 #include "epoch.h"
 #include "fence.h"
+#include "freed.h"
 #include "held_twice.h"
 #include "plugins.h"
 #include "release.h"
@@ -67,9 +68,11 @@ struct holder claim_holder(struct server *server, const struct claim *claim)
 }
 
 /* A volume that nobody holds: can it be used, and how was it last given back? */
-static void say_free(struct strbuf *sb, struct volume_entry *entry, int64_t now_ms)
+static void say_free(struct strbuf *sb, struct server *server, struct volume_entry *entry, int64_t now_ms)
 {
-	const struct claim_entry *last = LIST_FIRST(&entry->claims);
+	const struct claim_entry *here = LIST_FIRST(&entry->claims); /* just freed */
+	const struct claim *last = here ? &here->claim : NULL;
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 	struct plugin_summary plugin;
 	char line[EXPLAIN_SIZE];
 
@@ -79,10 +82,11 @@ static void say_free(struct strbuf *sb, struct volume_entry *entry, int64_t now_
 	else
 		strbuf_printf(sb, "volume %s is free: nobody holds it (generation %" PRIu64 ")\n",
 			      entry->volume.id, entry->volume.generation);
+	if (!last && freed_of_volume(server, entry, &freed, NULL) == STATUS_OK && freed.n > 0)
+		last = &freed.claims[0];
 	if (last)
-		strbuf_printf(
-			sb, "last: %s\n",
-			explain_claim(&last->claim, &(struct holder){.is_connected = true}, now_ms, line));
+		strbuf_printf(sb, "last: %s\n",
+			      explain_claim(last, &(struct holder){.is_connected = true}, now_ms, line));
 }
 
 /* What the server may not know since it was restored, or what a node has that it should not, keeps the volume
@@ -137,7 +141,7 @@ static char *say_all(struct server *server, struct volume_entry *entry,
 	if (!say_claims(&sb, server, entry, now_ms, response))
 		return NULL;
 	if (entry->n_live == 0)
-		say_free(&sb, entry, now_ms);
+		say_free(&sb, server, entry, now_ms);
 	say_withheld(&sb, server, entry);
 	return strbuf_take(&sb);
 }

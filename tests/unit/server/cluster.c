@@ -4,6 +4,7 @@
 #include "keys.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -319,14 +320,44 @@ struct claim claim_of(struct fixture *f, const char *alloc)
 {
 	struct alloc_entry *entry = state_alloc(&f->server->state, alloc);
 	struct claim_entry *claim = entry ? LIST_FIRST(&entry->claims) : NULL;
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 
-	assert_non_null(claim);
-	return claim->claim;
+	if (claim)
+		return claim->claim;
+	assert_non_null(entry);
+	assert_int_equal(freed_of_alloc(f->server, entry, &freed, NULL), STATUS_OK);
+	assert_true(freed.n > 0);
+	return freed.claims[0];
 }
 
 enum claim_state state_of(struct fixture *f, const char *alloc)
 {
 	return claim_of(f, alloc).state;
+}
+
+struct freed_list history_of_db(struct fixture *f)
+{
+	const struct volume_entry *volume = state_volume(&f->server->state, NAMESPACE_DEFAULT, "db");
+	struct freed_list list = {NULL, 0};
+
+	assert_int_equal(freed_of_volume(f->server, volume, &list, NULL), STATUS_OK);
+	return list;
+}
+
+static bool count_item(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	++*(size_t *)userdata;
+	return true;
+}
+
+size_t stored_history_of_db(struct fixture *f)
+{
+	size_t n = 0;
+
+	assert_int_equal(kv_range(f->server->kv, PREFIX_FREED NAMESPACE_DEFAULT "/db/", count_item, &n, NULL),
+			 STATUS_OK);
+	return n;
 }
 
 /* Whoever writes to the database keeps the server's writer out. */

@@ -3,6 +3,7 @@
 
 #include "fake_node.h"
 #include "folder.h"
+#include "freed.h"
 #include "server.h"
 
 #include "base/clock.h"
@@ -88,6 +89,11 @@ enum status detach(struct fixture *f, const char *node, const char *reason, stru
 /** The claim that an allocation holds on db, live or not, newest first; a copy. */
 struct claim claim_of(struct fixture *f, const char *alloc);
 enum claim_state state_of(struct fixture *f, const char *alloc);
+
+/** The newest freed claims of volume "db"; the caller's, freed_list_release(). */
+struct freed_list history_of_db(struct fixture *f);
+/** How many the store has of it. */
+size_t stored_history_of_db(struct fixture *f);
 
 /** Run @during while no write gets to the disk; everything else goes on. What it sees is to be judged after
  * it: a failed assertion inside would leave the store locked. */

@@ -5,6 +5,7 @@
 #include "cluster.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "model/pb.h"
 #include "rpc/pbjson.h"
@@ -376,9 +377,8 @@ static void the_generation_of_a_volume_never_goes_back(void **state)
 static void an_operators_word_frees_any_number_of_claims_of_a_lost_node(void **state)
 {
 	enum { CLAIMS = 70 };
+	cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
 	struct fixture *f = *state;
-	struct claim_entry *claim;
-	int n = 0;
 
 	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
@@ -394,11 +394,10 @@ static void an_operators_word_frees_any_number_of_claims_of_a_lost_node(void **s
 	lose_node(f, &f->n1);
 	assert_int_equal(detach(f, "n1", "it burnt", NULL), STATUS_OK);
 	assert_int_equal(f->server->state.n_claims, 0);
-	LIST_FOREACH (claim, &state_volume(&f->server->state, "default", "db")->claims, of_volume) {
-		assert_int_equal(claim->claim.evidence, EVIDENCE_OPERATOR);
-		n++;
-	}
-	assert_int_equal(n, CLAIM_HISTORY_MAX);
+	freed = history_of_db(f);
+	assert_int_equal(freed.n, CLAIM_HISTORY_MAX);
+	for (size_t i = 0; i < freed.n; i++)
+		assert_int_equal(freed.claims[i].evidence, EVIDENCE_OPERATOR);
 	assert_int_equal(deregister_volume(f, NULL), STATUS_OK);
 }
 

@@ -462,7 +462,7 @@ static void a_hostile_copy_is_refused_and_the_store_stays(void **state)
 		{"UPDATE kv SET key = 'volume/default/' || char(10) || 'x' WHERE key = 'volume/default/db'",
 		 "its name is no text"},
 		{"DELETE FROM kv WHERE key = 'volume/default/db'", "claim"}, /* it links nowhere */
-		{"UPDATE kv SET value = x'0804' WHERE key = 'meta/schema'", "schema"},
+		{"UPDATE kv SET value = x'0805' WHERE key = 'meta/schema'", "schema"},
 	};
 	struct fixture *f = *state;
 	cleanup(free_copyp) struct copy copy = {NULL};

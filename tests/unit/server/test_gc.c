@@ -140,11 +140,29 @@ static void put_alloc(struct fixture *f, int number)
 	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
 }
 
+/* Of a volume of its own for each few: too many would be cut to what is kept. */
+enum { FREED_EACH = CLAIM_HISTORY_MAX - 1 };
+
+static const char *put_volume_for(struct fixture *f, int number)
+{
+	static char id[VOLUME_ID_MAX + 1];
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct volume volume = state_volume(&f->server->state, NAMESPACE_DEFAULT, "db")->volume;
+
+	(void)str_format(id, sizeof(id), "db-%d", number / FREED_EACH);
+	if (state_volume(&f->server->state, NAMESPACE_DEFAULT, id))
+		return id;
+	(void)str_copy(volume.id, sizeof(volume.id), id);
+	volume.create_index = 0;
+	change_put_volume(&change, &volume);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	return id;
+}
+
 static void put_freed_claim(struct fixture *f, int number)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 	struct claim claim = {.namespace = NAMESPACE_DEFAULT,
-			      .volume_id = "db",
 			      .external_id = "db",
 			      .plugin_id = PLUGIN_NATIVE,
 			      .profile = "disk",
@@ -157,6 +175,7 @@ static void put_freed_claim(struct fixture *f, int number)
 			      .evidence = EVIDENCE_RECEIPT,
 			      .modify_time_ms = 1};
 
+	(void)str_copy(claim.volume_id, sizeof(claim.volume_id), put_volume_for(f, number));
 	(void)str_format(claim.id, sizeof(claim.id), CLAIM_OF_N, number);
 	(void)str_format(claim.allocation_id, sizeof(claim.allocation_id), ALLOC_OF_N, number);
 	change_put_claim(&change, &claim);
@@ -166,24 +185,29 @@ static void put_freed_claim(struct fixture *f, int number)
 /* More than one slice of everything, at +-1. */
 static void however_much_there_is_all_of_it_goes_and_once(void **state)
 {
-	static const int amounts[] = {GC_SLICE_MAX - 1, GC_SLICE_MAX, GC_SLICE_MAX + 1, 3 * GC_SLICE_MAX + 7};
+	static const int amounts[] = {GC_SLICE_MAX - 1,	    GC_SLICE_MAX,	GC_SLICE_MAX + 1,
+				      3 * GC_SLICE_MAX + 7, FREED_SCAN_MAX - 1, FREED_SCAN_MAX,
+				      FREED_SCAN_MAX + 1};
 	struct fixture *f = *state;
 
 	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
 	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(amounts); i++) {
+		uint32_t n = (uint32_t)amounts[i];
+		uint32_t n_kept = (n + FREED_EACH - 1) / FREED_EACH; /* the newest of each volume */
+
 		for (int k = 0; k < amounts[i]; k++) {
 			put_alloc(f, k);
-			put_freed_claim(f, (int)i * 1000 + k);
+			put_freed_claim(f, (int)i * 1000 * FREED_EACH + k);
 		}
-		expect(f, true, (uint32_t)amounts[i], (uint32_t)amounts[i] - (i == 0));
-		expect(f, false, (uint32_t)amounts[i], (uint32_t)amounts[i] - (i == 0));
+		settle(f);
+		expect(f, true, n, n - n_kept);
+		expect(f, false, n, n - n_kept);
 		assert_int_equal(f->server->state.n_allocs, 0);
 		expect(f, false, 0, 0);
 	}
 	restart(f);
 	assert_int_equal(f->server->state.n_allocs, 0);
-	assert_non_null(LIST_FIRST(&state_volume(&f->server->state, NAMESPACE_DEFAULT, "db")->claims));
 }
 
 static void put_running(struct fixture *f, int n)
@@ -324,13 +348,14 @@ static void reload(struct fixture *f)
 	restart(f);
 }
 
-static const struct claim *only_claim(struct fixture *f)
+static struct claim only_claim(struct fixture *f)
 {
 	const struct claim_entry *entry =
 		LIST_FIRST(&state_volume(&f->server->state, NAMESPACE_DEFAULT, "db")->claims);
+	cleanup(freed_list_release) struct freed_list freed = history_of_db(f);
 
-	assert_non_null(entry);
-	return &entry->claim;
+	assert_true(entry || freed.n == 1);
+	return entry ? entry->claim : freed.claims[0];
 }
 
 /* In all orders, with and without the end of the work being known first. */
@@ -352,13 +377,13 @@ static void whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finish
 		assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 		fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 		UNTIL(f, f->n1.releases == 1);
-		claim = *only_claim(f);
+		claim = only_claim(f);
 		fake_node_disconnect(&f->n1);
 		UNTIL(f, !node_is_connected(state_node(&f->server->state, "n1")));
 		lose_alloc(f); /* the workload first */
 		for (int k = order, i = 0; i < 3; i++, k /= N)
 			losses[k % N](f);
-		assert_int_equal(only_claim(f)->state, CLAIM_UNPUBLISHING);
+		assert_int_equal(only_claim(f).state, CLAIM_UNPUBLISHING);
 		why = volume_why(f->server, state_volume(&f->server->state, NAMESPACE_DEFAULT, "db"));
 		assert_non_null(strstr(why, "held for write by allocation " ALLOC_1 " on node n1"));
 		assert_non_null(strstr(why, "holdfast volume detach db n1 --attest REASON"));
@@ -369,8 +394,8 @@ static void whatever_is_lost_in_whatever_order_the_claim_is_explained_and_finish
 			fake_node_send_released(&f->n1, &claim);
 			UNTIL(f, f->n1.acks >= 1);
 		}
-		assert_int_equal(only_claim(f)->state, CLAIM_FREED);
-		assert_int_equal(only_claim(f)->evidence,
+		assert_int_equal(only_claim(f).state, CLAIM_FREED);
+		assert_int_equal(only_claim(f).evidence,
 				 order % 2 == 0 ? EVIDENCE_RECEIPT : EVIDENCE_NEW_BOOT);
 		assert_int_equal(teardown(&fixture), 0);
 	}

@@ -108,9 +108,9 @@ static void refuse_what_does_not_fit(struct fixture *f)
 
 	assert_int_equal(open_and_bring_up(f, "c2", &err), STATUS_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.msg, "of cluster 'c1', the settings are of 'c2'"));
-	run_sql(f, "UPDATE kv SET value = x'0804' WHERE key = 'meta/schema'");
+	run_sql(f, "UPDATE kv SET value = x'0805' WHERE key = 'meta/schema'");
 	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_FAILED_PRECONDITION);
-	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 4, this one knows 3)"));
+	assert_non_null(strstr(err.msg, "newer holdfast-server (schema 5, this one knows 4)"));
 	run_sql(f, "UPDATE kv SET value = x'ff' WHERE key = 'meta/schema'");
 	assert_int_equal(open_and_bring_up(f, "c1", &err), STATUS_DATA_LOSS);
 	run_sql(f, "DELETE FROM kv WHERE key = 'meta/schema'");
@@ -146,6 +146,76 @@ static void a_step_that_fails_has_changed_nothing(void **state)
 	assert_non_null(state_instance(&f->server->state, "n1", "native", "disk"));
 }
 
+/* A store of before has freed claims among the others, and their generations nowhere else. */
+static enum status go_back_to_3(struct kv_rewrite *rewrite, void *userdata, struct error *err)
+{
+	struct schema *found = userdata;
+	Holdfast__V1__Schema schema = HOLDFAST__V1__SCHEMA__INIT;
+	Holdfast__V1__Claim claim = HOLDFAST__V1__CLAIM__INIT;
+	char id[UUID_TEXT_SIZE], alloc[] = ALLOC_1, db[] = "db", ns[] = NAMESPACE_DEFAULT, node[] = "n1",
+				 boot[] = BOOT_1, plugin[] = "native", key[128];
+	enum status st = STATUS_OK;
+
+	claim.id = id;
+	claim.allocation_id = alloc;
+	claim.volume_id = db;
+	claim.namespace_ = ns;
+	claim.node_id = node;
+	claim.boot_id = boot;
+	claim.plugin_id = plugin;
+	claim.state = HOLDFAST__V1__CLAIM_STATE__FREED;
+	claim.evidence = HOLDFAST__V1__EVIDENCE__EVIDENCE_RECEIPT;
+	for (int i = 0; i < 20 && st == STATUS_OK; i++) {
+		claim.generation = (uint64_t)i + 1;
+		(void)str_format(id, sizeof(id), "01890000-0000-7000-9000-%012d", i);
+		(void)str_format(key, sizeof(key), PREFIX_CLAIM "%s", id);
+		st = schema_put(rewrite, key, &claim.base, err);
+	}
+	schema.version = 3;
+	schema.cluster = found->cluster;
+	schema.store_id = found->store_id;
+	return st == STATUS_OK ? schema_put(rewrite, KEY_SCHEMA, &schema.base, err) : st;
+}
+
+static void put_v3_in_place(struct fixture *f)
+{
+	struct schema schema;
+	sd_event *event = NULL;
+	struct kv *kv = NULL;
+
+	assert_true(sd_event_new(&event) >= 0);
+	assert_int_equal(kv_open_sqlite(event, store_path(f, ""), &kv, NULL), STATUS_OK);
+	assert_int_equal(schema_read(kv, &schema, NULL), STATUS_OK);
+	assert_int_equal(kv_rewrite(kv, go_back_to_3, &schema, NULL), STATUS_OK);
+	kv_close(kv);
+	(void)sd_event_unref(event);
+}
+
+static void leave_as_it_is(struct fixture *f)
+{
+	(void)f;
+}
+
+static void freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(register_volume(f, &f->operator, NULL), STATUS_OK);
+	for (int i = 0; i < 2; i++) { /* and once */
+		cleanup(freed_list_release) struct freed_list freed = {NULL, 0};
+
+		restart_with(f, i == 0 ? put_v3_in_place : leave_as_it_is);
+		assert_null(state_claim_from(&f->server->state, ""));
+		assert_int_equal(state_volume(&f->server->state, "default", "db")->volume.generation, 20);
+		assert_int_equal(stored_history_of_db(f), 20);
+		freed = history_of_db(f);
+		assert_int_equal(freed.n, CLAIM_HISTORY_MAX);
+		assert_int_equal(freed.claims[0].generation, 20);
+		assert_int_equal(freed.claims[0].create_index, freed.claims[1].create_index + 1);
+		assert_int_equal(freed.claims[0].modify_index, freed.claims[0].create_index);
+	}
+}
+
 /* --- for people --- */
 
 static int append(void *userdata, int n, char **values, char **names)
@@ -177,8 +247,9 @@ static const char *look(struct fixture *f, const char *sql)
 
 static void people_read_what_there_is_while_the_server_is_running(void **state)
 {
-	static const char *const views[] = {"volume", "claim",	"allocation",  "node", "plugin", "snapshot",
-					    "token",  "policy", "attestation", "meta", "audit"};
+	static const char *const views[] = {"volume", "claim",	     "freed_claim", "allocation",
+					    "node",   "plugin",	     "snapshot",    "token",
+					    "policy", "attestation", "meta",	    "audit"};
 	Holdfast__V1__BeginBackupRequest backup = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
 	struct fixture *f = *state;
 	char sql[128];
@@ -331,6 +402,7 @@ int main(void)
 		TEST(a_store_of_the_first_release_is_taken_over_once),
 		TEST(a_newer_schema_and_another_cluster_are_refused),
 		TEST(a_step_that_fails_has_changed_nothing),
+		TEST(freed_claims_of_an_older_store_are_moved_with_their_indexes_and_generation),
 		TEST(people_read_what_there_is_while_the_server_is_running),
 		cmocka_unit_test(what_is_secret_has_no_text),
 		cmocka_unit_test(only_quotes_backslashes_and_controls_are_escaped),
