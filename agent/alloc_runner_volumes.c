@@ -231,7 +231,7 @@ static void on_unmount_retry(const struct error *err, void *userdata)
 }
 
 /* The disk has it that the allocation ends before anybody is told that its volume was released: nothing that
- * a later agent may read mounts again what may be another node's by then. It gets there meanwhile. */
+ * a later agent may read names as mounted what may be another node's by then. It gets there meanwhile. */
 static bool sync_end(struct alloc_runner *runner)
 {
 	struct error err;
