@@ -1,5 +1,6 @@
 /* Thousands of nodes' sessions over TLS, and what an operator's calls take beside them: in the steady state,
- * and after the server's process was stopped and continued.
+ * while strangers send headers that are dear to read, and after the server's process was stopped and
+ * continued.
  *
  *   bench_sessions FOLDER [SESSIONS PAUSE_S]
  *
@@ -19,9 +20,12 @@
 #include "rpc/client.h"
 #include "rpc/pki.h"
 
+#include <arpa/inet.h>
 #include <holdfast/v1/nodes.pb-c.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +48,8 @@ enum {
 	OPEN_MAX_S = 600,
 	RETRY_MS = 2000, /* on average; from half of it to half as much again */
 	CALLS_MAX = 100 * CALLS_PER_S,
+	ATTACKERS = 8,
+	ATTACK_S = 20,
 };
 
 #define TIMEOUT_US (120 * USEC_PER_SEC)
@@ -54,6 +60,8 @@ struct shared {
 	size_t n_open;
 	size_t n_lost; /* sessions that ended, or could not be opened */
 	uint32_t heartbeat_ms;
+	size_t n_attacks;		       /* connections of attackers that the server has ended */
+	uint64_t attack_us, attack_longest_us; /* how long those were up */
 };
 
 struct bench {
@@ -417,6 +425,112 @@ static void measure(struct bench *b, const char *name, uint32_t seconds)
 	rpc_client_free(calls.client);
 }
 
+/* --- attackers --- */
+
+enum { VALUE = 3900, REFERENCES = 8000, HPACK_FRAME = 9 + 3 + 6 + VALUE + REFERENCES };
+
+/* A request whose header block names one large field over and over, with a byte each time; the first one of a
+ * connection brings the field. Returns its size. */
+static size_t reference_bomb(uint8_t frame[static HPACK_FRAME], uint32_t stream)
+{
+	static const uint8_t pseudo[] = {0x83, 0x86, 0x84}; /* POST, http, / */
+	/* a new field to be indexed: the name x and a value of VALUE bytes */
+	static const uint8_t literal[] = {
+		0x40, 1, 'x', 0x7f, 0x80 | ((VALUE - 127) & 0x7f), (VALUE - 127) >> 7};
+	size_t n = 9 + sizeof(pseudo);
+
+	memcpy(frame + 9, pseudo, sizeof(pseudo));
+	if (stream == 1) {
+		memcpy(frame + n, literal, sizeof(literal));
+		n += sizeof(literal);
+		memset(frame + n, 'v', VALUE);
+		n += VALUE;
+	}
+	memset(frame + n, 0x80 | 62, HPACK_FRAME - n);
+	n = HPACK_FRAME;
+	memcpy(frame, (uint8_t[]){0, (uint8_t)((n - 9) >> 8), (uint8_t)(n - 9), 1, 5}, 5);
+	for (int i = 0; i < 4; i++)
+		frame[5 + i] = (uint8_t)(stream >> (24 - 8 * i));
+	return n;
+}
+
+static SSL *connect_stranger(const struct bench *b, SSL_CTX *ctx)
+{
+	const struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(b->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	const int on = 1;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	SSL *ssl = SSL_new(ctx);
+
+	if (fd < 0 || !ssl)
+		die("attack", "no socket");
+	while (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0)
+		(void)usleep(1000);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)SSL_set_fd(ssl, fd);
+	return ssl;
+}
+
+/* One connection, until the server ends it. */
+static void attack_once(const struct bench *b, SSL_CTX *ctx)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+	static uint8_t frame[HPACK_FRAME];
+	SSL *ssl = connect_stranger(b, ctx);
+	uint64_t begin_us, up_us;
+
+	if (SSL_connect(ssl) == 1 && SSL_write(ssl, preface, sizeof(preface) - 1) > 0) {
+		begin_us = clock_monotonic_us();
+		for (uint32_t stream = 1;; stream += 2)
+			if (SSL_write(ssl, frame, (int)reference_bomb(frame, stream)) <= 0)
+				break;
+		up_us = clock_monotonic_us() - begin_us;
+		(void)__atomic_add_fetch(&b->shared->attack_us, up_us, __ATOMIC_RELAXED);
+		if (up_us > b->shared->attack_longest_us) /* a race of attackers costs a figure at most */
+			b->shared->attack_longest_us = up_us;
+		(void)__atomic_add_fetch(&b->shared->n_attacks, 1, __ATOMIC_RELAXED);
+	}
+	(void)close(SSL_get_fd(ssl));
+	SSL_free(ssl);
+}
+
+static _Noreturn void run_attacker(const struct bench *b)
+{
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	static const unsigned char h2[] = "\x02h2";
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (!ctx || SSL_CTX_set_alpn_protos(ctx, h2, sizeof(h2) - 1) != 0)
+		die("attack", "no TLS");
+	for (;;)
+		attack_once(b, ctx);
+}
+
+static void measure_attack(struct bench *b)
+{
+	const struct shared *shared = b->shared;
+	pid_t attackers[ATTACKERS];
+	size_t n;
+
+	for (int i = 0; i < ATTACKERS; i++) {
+		attackers[i] = fork();
+		if (attackers[i] == 0)
+			run_attacker(b);
+	}
+	measure(b, "attack", ATTACK_S);
+	for (int i = 0; i < ATTACKERS; i++) {
+		(void)kill(attackers[i], SIGKILL);
+		(void)waitpid(attackers[i], NULL, 0);
+	}
+	n = shared->n_attacks ? shared->n_attacks : 1;
+	(void)printf("\"attackers\": %d, \"attack_ended\": %zu, \"attack_ended_ms\": %.1f, "
+		     "\"attack_ended_longest_ms\": %.1f, ",
+		     ATTACKERS, shared->n_attacks, (double)shared->attack_us / (double)n / 1e3,
+		     (double)shared->attack_longest_us / 1e3);
+	(void)fflush(stdout);
+}
+
 static void open_all(struct bench *b)
 {
 	uint64_t begin = clock_monotonic_us();
@@ -465,6 +579,7 @@ int main(int argc, char **argv)
 	measure(&b, "quiet", QUIET_S);
 	open_all(&b);
 	measure(&b, "steady", STEADY_S);
+	measure_attack(&b);
 	(void)kill(b.server, SIGSTOP);
 	(void)sleep(b.pause_s);
 	(void)kill(b.server, SIGCONT);

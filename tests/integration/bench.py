@@ -274,10 +274,12 @@ def show_sessions(s):
          f"{s['heartbeat_ms'] / 1000:.0f} s; 100 calls a second beside them")
     show("                                   p50      p99      max    first answer   sessions   lost so far")
     for name, text in (("quiet", "without sessions"), ("opening", "while they open"), ("steady", "with all of them"),
-                       ("after", f"after a stop of {s['pause_s']} s")):
+                       ("attack", f"with {s['attackers']} attackers"), ("after", f"after a stop of {s['pause_s']} s")):
         show(f"  {text:26}{s[f'{name}_p50_ms']:9.1f}{s[f'{name}_p99_ms']:9.1f}{s[f'{name}_max_ms']:9.1f}"
              f"{s[f'{name}_first_ms']:13.1f} ms{s[f'{name}_open']:10}{s[f'{name}_lost']:14}")
-    for name in ("steady", "after"):
+    show(f"  {s['attack_ended']} connections of attackers were ended, after {s['attack_ended_ms']:.0f} ms on average and "
+         f"{s['attack_ended_longest_ms']:.0f} ms at most")
+    for name in ("steady", "attack", "after"):
         show(f"  ratio of p99, {name} : quiet {s[f'{name}_p99_ms'] / s['quiet_p99_ms']:29.1f}")
 
 
