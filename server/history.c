@@ -214,6 +214,7 @@ enum status history_check(struct session *session, const Holdfast__V1__Mark *mar
 	counts = is_proven(server, mark) || is_believed(server, mark);
 	if (!is_ahead(server, mark)) {
 		session->is_back = is_proven(server, mark) && mark->epoch < state_epoch(&server->state);
+		session->nodes_then = session->is_back ? mark->nodes : 0;
 		return STATUS_OK;
 	}
 	return counts ? decide(session, mark, err) : doubt(session, mark);
@@ -256,29 +257,68 @@ void history_take_node_mark(struct session *session, const Holdfast__V1__Mark *m
 	node->mark_index = mark->index;
 }
 
-static void put_count(struct server *server, struct change *change, uint64_t registered, uint64_t missing)
+/* @count on its way into the store: what else there is to know of it is added. */
+static void put_count(struct server *server, struct change *change, Holdfast__V1__NodeCount *count)
 {
-	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
-
-	count.registered = registered;
-	count.missing = missing;
-	if (registered + missing > 0)
-		change_put_record(change, KEY_NODE_COUNT, &count.base);
+	count->new_epoch = state_epoch(&server->state);
+	if (count->registered + count->missing > 0)
+		change_put_record(change, KEY_NODE_COUNT, &count->base);
 	else /* a value is never empty */
 		change_delete_record(change, KEY_NODE_COUNT);
-	kv_note_nodes(server->kv, registered + missing);
+	kv_note_nodes(server->kv, count->registered + count->missing);
 }
 
-void history_count_node(const struct session *session, struct change *change)
+/* Of those registered, how many are none of whom a mark of an earlier epoch speaks. */
+static uint64_t new_nodes(struct server *server)
+{
+	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+
+	return count && count->new_epoch == state_epoch(&server->state) ? count->new_nodes : 0;
+}
+
+/* A person has said that none of them is left. */
+static bool is_purged(struct server *server)
+{
+	const Holdfast__V1__NodeCount *count = state_record(&server->state, KEY_NODE_COUNT);
+
+	return count && count->purged_epoch > 0 && count->purged_epoch == state_epoch(&server->state);
+}
+
+/* An epoch that begins for want of the mark beside the store knows of none: only nodes say how many there
+ * were in the time that was forgotten, each as of its own mark. */
+static uint64_t missing_by(const struct session *session)
 {
 	struct server *server = session->server;
 	uint64_t missing = history_missing_nodes(server);
+	uint64_t there = nodes_ever(server) - new_nodes(server);
 
-	put_count(server, change, nodes_ever(server) + 1,
-		  session->is_back && missing > 0 ? missing - 1 : missing);
+	if (is_purged(server))
+		return missing;
+	return session->nodes_then > there + missing ? session->nodes_then - there : missing;
+}
+
+void history_count_node(const struct session *session, bool is_registered, struct change *change)
+{
+	struct server *server = session->server;
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+
+	count.missing = missing_by(session);
+	if (is_registered && count.missing == history_missing_nodes(server))
+		return;
+	count.registered = nodes_ever(server) + !is_registered;
+	count.purged_epoch = is_purged(server) ? state_epoch(&server->state) : 0;
+	count.new_nodes = new_nodes(server) + (!is_registered && !session->is_back);
+	if (!is_registered && session->is_back && count.missing > 0)
+		count.missing--;
+	put_count(server, change, &count);
 }
 
 void history_forget_missing(struct server *server, struct change *change)
 {
-	put_count(server, change, nodes_ever(server), 0);
+	Holdfast__V1__NodeCount count = HOLDFAST__V1__NODE_COUNT__INIT;
+
+	count.registered = nodes_ever(server);
+	count.new_nodes = new_nodes(server);
+	count.purged_epoch = state_epoch(&server->state);
+	put_count(server, change, &count);
 }

@@ -55,9 +55,9 @@ uint64_t history_nodes(struct server *server);
 /** Has the server begun the present epoch by itself, and are nodes still waited for? */
 bool history_is_lost(struct server *server);
 
-/** Stage what follows from a node being registered: it is counted, for marks and, if it is back, as one less
- * that is missing. */
-void history_count_node(const struct session *session, struct change *change);
+/** Stage what follows from a hello for the count of nodes: one that is not registered yet is counted, for
+ * marks and, if it is back, as one less that is missing; a mark of before the epoch may say of more. */
+void history_count_node(const struct session *session, bool is_registered, struct change *change);
 
 /** Nodes that were registered in the time that was forgotten, and are not known. */
 uint64_t history_missing_nodes(struct server *server);

@@ -60,7 +60,8 @@ struct session {
 	char doubt[SESSION_DOUBT_SIZE]; /* why its node has to report, by its mark; empty: it shows nothing */
 	bool is_reverted; /* its node has shown a higher mark before in this boot: what it does not name may
 			     be there all the same */
-	bool is_back;	  /* its node was here before the epoch began */
+	bool is_back;	  /* its node was here before the epoch began, */
+	uint64_t nodes_then; /* and its mark says that so many were */
 	uint64_t mark_index; /* of the mark that was sent last, and when */
 	uint64_t mark_us;
 };

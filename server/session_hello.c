@@ -282,8 +282,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 			       entry && node_is_registered(entry) ? &entry->node : &none, node);
 	if (!node->report_wanted)
 		doubt_forgotten(session, hello, node, &change);
-	if (!entry || !node_is_registered(entry))
-		history_count_node(session, &change);
+	history_count_node(session, entry && node_is_registered(entry), &change);
 	change_put_node(&change, node);
 	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
 	if (st != STATUS_OK)

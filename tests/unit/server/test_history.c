@@ -10,12 +10,15 @@
 #include "session.h"
 #include "unit.h"
 
+#include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 
 #include <glob.h>
 #include <holdfast/v1/operator.pb-c.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -253,6 +256,65 @@ static void another_store_waits_for_the_nodes_of_the_one_that_nodes_know(void **
 	}
 }
 
+/* Closed as it is, all of it is in one file. */
+static void copy_file(struct fixture *f, const char *from, const char *to)
+{
+	cleanup_free char *bytes = NULL;
+	char path[PATH_MAX];
+	size_t n;
+
+	(void)str_format(path, sizeof(path), "%s/%s", f->dir, from);
+	assert_int_equal(file_read(path, 64 << 20, &bytes, &n), 0);
+	(void)str_format(path, sizeof(path), "%s/%s", f->dir, to);
+	assert_int_equal(file_write_atomic(path, 0600, bytes, n), 0);
+}
+
+static void keep_early(struct fixture *f)
+{
+	copy_file(f, SERVER_STORE, "early.db");
+}
+
+static void copy_back(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	copy_file(f, "early.db", SERVER_STORE);
+	(void)str_format(path, sizeof(path), "%s/holdfast.mark", f->dir);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* The epoch begins at the start, for want of the file beside the store, which knew how many nodes there were.
+ * A new one does not stand for one of them. */
+static void a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_speaks(void **state)
+{
+	struct fixture *f = *state;
+	struct volume other = {.namespace = "default", .id = "other"};
+	Holdfast__V1__Mark *second;
+	struct error err;
+
+	restart_with(f, keep_early);
+	connect_node(&f->n1, "n1");
+	connect_node(&f->n2, "n2");
+	connect_node(&f->n2, "n2");
+	second = mark_copy(f->n2.mark);
+	assert_int_equal(second->nodes, 2);
+	restart_with(f, copy_back);
+	assert_int_equal(epoch_of(f)->number, 1);
+	connect_showing(&f->n1, "n1", NULL);
+	assert_int_equal(history_missing_nodes(f->server), 0);
+	connect_showing(&f->n2, "n2", second);
+	assert_true(f->n2.welcomed);
+	assert_int_equal(history_missing_nodes(f->server), 1);
+	assert_int_equal(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE);
+	assert_int_equal(f->n2.mark->nodes, 3);
+	connect_showing(&f->n2, "n2", second);
+	assert_int_equal(history_missing_nodes(f->server), 1);
+	assert_int_equal(purge_unknown(f, &err), STATUS_OK);
+	connect_showing(&f->n2, "n2", second); /* his word lasts */
+	assert_int_equal(history_missing_nodes(f->server), 0);
+	holdfast__v1__mark__free_unpacked(second, NULL);
+}
+
 /* A node that is new does not stand for one that is missing. */
 static void a_new_node_is_none_of_those_that_are_missing(void **state)
 {
@@ -284,6 +346,7 @@ int main(void)
 		SERVED(the_mark_of_a_grant_is_not_before_its_claim),
 		SERVED(marks_come_with_heartbeats_and_rarely),
 		SERVED(another_store_waits_for_the_nodes_of_the_one_that_nodes_know),
+		SERVED(a_store_put_back_to_before_its_nodes_waits_for_those_of_whom_a_mark_speaks),
 		SERVED(a_new_node_is_none_of_those_that_are_missing),
 	};
 
