@@ -10,6 +10,7 @@
 #include "freed.h"
 #include "history.h"
 #include "keys.h"
+#include "new_epoch.h"
 #include "proof.h"
 #include "server.h"
 #include "session.h"
@@ -327,6 +328,22 @@ enum status epoch_check_leap(struct server *server, const struct volume_entry *v
 	return STATUS_OK;
 }
 
+/* In this epoch: a store within an epoch does not go back. */
+static bool has_reported_before(const struct session *session)
+{
+	const struct node_entry *node = state_node(&session->server->state, session->node_id);
+
+	return node->node.reported_epoch >= session->report_epoch;
+}
+
+/* Of a claim that nobody knows: was it freed, and history no more? The node went back, or it was granted
+ * before the epoch in which the node has reported, and did not name it. */
+static bool was_freed_before(const struct session *session, const struct claim *said)
+{
+	return session->is_reverted || (has_reported_before(session) &&
+					new_epoch_of_generation(said->generation) < session->report_epoch);
+}
+
 /* The claim is held here, whatever the restored store says of it. @known NULL: nothing. */
 static bool is_held_already(const struct claim *known)
 {
@@ -417,7 +434,7 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 		return st;
 	epoch_adopt(known ? &known->claim : &said, volume ? &volume->volume : &unknown, &claim);
 	claim.state = state_for(server, &claim);
-	if (session->is_reverted && !known) { /* freed since, and history no more */
+	if (!known && was_freed_before(session, &said)) {
 		claim.state = CLAIM_UNPUBLISHING;
 		claim.was_freed = true;
 	}
@@ -546,9 +563,10 @@ static enum status finish(struct session *session, struct error *err)
 {
 	struct server *server = session->server;
 	struct node_entry *node = state_node(&server->state, session->node_id);
-	/* what a journal that was put back does not name may be mounted: it runs again, or is released, by
-	 * order */
-	enum status st = session->is_reverted ? STATUS_OK : end_the_rest(session, node, err);
+	/* What a journal that was put back does not name may be mounted: it runs again, or is released, by
+	 * order. So is what the store knows since the node reported in this epoch. */
+	bool is_known_since = has_reported_before(session) || session->is_reverted;
+	enum status st = is_known_since ? STATUS_OK : end_the_rest(session, node, err);
 
 	if (st == STATUS_OK)
 		st = store_reported(session, node, err);

@@ -185,6 +185,11 @@ void new_epoch_raise(struct new_epoch *wanted, uint64_t epoch, uint64_t index)
 		wanted->known_index = index;
 }
 
+uint64_t new_epoch_of_generation(uint64_t generation)
+{
+	return generation >> EPOCH_SHIFT;
+}
+
 static uint64_t next_epoch(const struct new_epoch *wanted, uint64_t copied)
 {
 	uint64_t last = copied;

@@ -54,6 +54,8 @@ void new_epoch_raise(struct new_epoch *wanted, uint64_t epoch, uint64_t index);
 
 /** Above every epoch that was counted in steps of one, and above itself later. */
 uint64_t new_epoch_of_time(int64_t realtime_ms);
+/** In which it was granted first. */
+uint64_t new_epoch_of_generation(uint64_t generation);
 
 struct new_epoch_result {
 	uint64_t epoch;

@@ -12,7 +12,9 @@
 #include "base/strbuf.h"
 
 #include <holdfast/v1/operator.pb-c.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 /* n1 had the volume, has released it, and n2 took it. @ret as n1 was granted it */
 static void hand_over(struct fixture *f, struct claim *ret)
@@ -347,6 +349,59 @@ static void a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released(vo
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
+/* Its mark is none that the server has seen; what it names shows it. */
+static void what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released(void **state)
+{
+	struct fixture *f = *state;
+	struct claim held, unknown;
+
+	take_volume(f);
+	held = unknown = claim_of(f, ALLOC_1);
+	(void)str_copy(unknown.id, sizeof(unknown.id), "0190a5a0-0000-7000-8000-0000000000ff");
+	lose(f, &f->n1);
+	come_back_with(f, &unknown);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	assert_false(f->n1.report_says_reverted);
+	report(f, &f->n1, 0, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(claim_of(f, ALLOC_1).generation, held.generation);
+}
+
+static void lose_mark(struct fixture *f)
+{
+	char path[PATH_MAX];
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.mark", f->dir);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* It did not have it when it reported first. */
+static void a_claim_of_before_the_epoch_that_a_later_report_names_is_released(void **state)
+{
+	struct fixture *f = *state;
+	struct alloc alloc;
+	struct claim held;
+
+	hand_over(f, &held);
+	restart_with(f, lose_mark);
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.reports_wanted == 1);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1"));
+	(void)str_copy(held.id, sizeof(held.id), "0190a5a0-0000-7000-8000-0000000000ff");
+	lose(f, &f->n1);
+	come_back_with(f, &held);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	assert_false(f->n1.report_says_reverted);
+	alloc = alloc_of(f, ALLOC_1);
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, f->n1.releases > 0);
+	assert_string_equal(f->n1.last_release, held.id);
+	assert_true(f->n1.last_release_was_freed);
+	expect_held_twice(f, 1);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -363,6 +418,8 @@ int main(void)
 		SERVED(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing),
 		SERVED(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing),
 		SERVED(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released),
+		SERVED(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released),
+		SERVED(a_claim_of_before_the_epoch_that_a_later_report_names_is_released),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
