@@ -43,7 +43,8 @@ struct runs {
 
 static struct runs runs;
 static int wanted_volume;	    /* by everybody, so that there are rivals */
-static struct sim_node copied_node; /* its journal, of an earlier day */
+static struct sim_node copied_node; /* of an earlier day */
+static uint64_t copied_epoch;	    /* the server's then */
 static uint64_t seed = 1;
 
 static void say_where(const struct sim *sim)
@@ -129,8 +130,12 @@ static bool reconnect_ended(struct sim *sim)
 	bool any = false;
 
 	for (int i = 0; i < SIM_NODES; i++) {
-		if (!sim->nodes[i].client || is_connected(&sim->nodes[i]))
+		if (sim->nodes[i].is_refused) { /* as the refusal says */
+			sim_node_reboot(&sim->nodes[i]);
+			sim->counts[COUNT_REFUSED_BOOTS]++;
+		} else if (!sim->nodes[i].client || is_connected(&sim->nodes[i])) {
 			continue;
+		}
 		sim_node_connect(&sim->nodes[i]);
 		any = true;
 	}
@@ -144,6 +149,7 @@ static void note_told(struct sim *sim)
 		if (!sim->nodes[n].welcomed)
 			continue;
 		sim->nodes[n].reported = true;
+		oracle_check_told(sim, &sim->nodes[n]);
 		for (int i = 0; i < SIM_ENTRIES; i++)
 			sim->nodes[n].entries[i].is_untold = false;
 	}
@@ -372,18 +378,21 @@ static void open_gap(struct sim *sim, enum sim_gap gap)
 static void check_start(struct sim *sim, enum sim_damage damage)
 {
 	struct sim_status status = sim_status(sim);
+	enum sim_gap gap = sim_damage_gap(damage);
+
 	/* what was made anew without a mark has an epoch, and knows of no node to wait for */
-	bool opens = sim_damage_gap(damage) != SIM_NO_GAP &&
-		     (status.epoch <= sim->epoch || damage == DAMAGE_NO_FOLDER);
+	bool opens = oracle_is_open(gap) && (status.epoch <= sim->epoch || damage == DAMAGE_NO_FOLDER);
 
 	if (opens)
-		open_gap(sim, sim_damage_gap(damage));
-	if (sim_damage_gap(damage) == SIM_NO_GAP && status.epoch < sim->epoch &&
-	    damage != DAMAGE_OLD_DB_NO_MARK)
+		open_gap(sim, gap);
+	if (gap == SIM_GAP_NO_MARK && status.epoch <= sim->epoch)
+		sim->excused[gap]++;
+	if (gap == SIM_GAP_NO_MARK && status.epoch <= sim->copy_epoch)
+		sim_fail(sim, "after damage (%s) no epoch begins", sim_damage_names[damage]);
+	if (gap == SIM_NO_GAP && status.epoch < sim->epoch)
 		sim_fail(sim, "after damage (%s) epoch %llu has become %llu", sim_damage_names[damage],
 			 (unsigned long long)sim->epoch, (unsigned long long)status.epoch);
-	if (sim_damage_gap(damage) == SIM_NO_GAP && status.epoch == sim->epoch && status.index < sim->index &&
-	    damage != DAMAGE_OLD_DB_NO_MARK)
+	if (gap == SIM_NO_GAP && status.epoch == sim->epoch && status.index < sim->index)
 		sim_fail(sim, "after damage (%s) the index fell from %llu to %llu, and the server goes on",
 			 sim_damage_names[damage], (unsigned long long)sim->index,
 			 (unsigned long long)status.index);
@@ -526,6 +535,59 @@ static void do_reinstall(struct sim *sim)
 static void do_copy_node(struct sim *sim)
 {
 	copied_node = *any_node(sim);
+	copied_epoch = sim->epoch;
+}
+
+static void come_back(struct sim *sim, struct sim_node *node)
+{
+	settle(sim); /* the server sees the old session end */
+	if (sim_random(sim, 3) > 0)
+		sim_node_connect(node); /* else later */
+}
+
+static void do_resume(struct sim *sim)
+{
+	struct sim_node *node = &sim->nodes[copied_node.number];
+
+	if (!copied_node.sim || !copied_node.powered)
+		return;
+	sim_node_resume(node, &copied_node,
+			sim->epoch != copied_epoch || sim->gap != SIM_NO_GAP || !node->reported);
+	come_back(sim, node);
+}
+
+static void do_lose_journal(struct sim *sim)
+{
+	struct sim_node *node = any_node(sim);
+
+	if (!node->powered)
+		return;
+	sim_node_lose_journal(node);
+	come_back(sim, node);
+}
+
+static void do_put_journal_back(struct sim *sim)
+{
+	struct sim_node *node = &sim->nodes[copied_node.number];
+
+	if (!copied_node.sim || !node->powered)
+		return;
+	sim_node_put_journal_back(node, &copied_node);
+	come_back(sim, node);
+}
+
+static void check_server(struct sim *sim)
+{
+	sim_look_at_made(sim);
+	sim_look_at_made(sim);
+	oracle_check_server(sim);
+}
+
+static void do_clone(struct sim *sim)
+{
+	sim_clone(any_node(sim));
+	settle(sim);
+	check_server(sim);
 }
 
 static void do_revert(struct sim *sim)
@@ -549,6 +611,26 @@ static void do_revert(struct sim *sim)
 	settle(sim);
 	sim_node_connect(node);
 	sim->counts[COUNT_REVERTED]++;
+}
+
+/* What a node had was released and went to others, and then it is back with it. */
+static void do_lose_time_of_node(struct sim *sim)
+{
+	wanted_volume = (int)sim_random(sim, SIM_REGISTERED);
+	tend(sim);
+	live(sim, 1 + (int)sim_random(sim, LOST_STEPS));
+	do_copy_node(sim);
+	if (sim_random(sim, 2) == 0)
+		sim_stop_all(sim);
+	live(sim, (int)sim_random(sim, LOST_STEPS));
+	if (sim_random(sim, 3) > 0)
+		do_resume(sim);
+	else
+		do_put_journal_back(sim);
+	settle(sim);
+	oracle_check_mounts(sim);
+	check_server(sim);
+	live(sim, (int)sim_random(sim, AFTER_STEPS));
 }
 
 static void do_backup(struct sim *sim)
@@ -629,8 +711,13 @@ static const struct operation operations[] = {
 	{"lose-time", 4, do_lose_time},
 	{"copy-folder", 3, do_copy_folder},
 	{"reinstall", 1, do_reinstall},
-	{"copy-node", 3, do_copy_node},
+	{"copy-node", 5, do_copy_node},
 	{"revert-node", 2, do_revert},
+	{"resume-node", 3, do_resume},
+	{"lose-time-of-node", 4, do_lose_time_of_node},
+	{"lose-journal", 2, do_lose_journal},
+	{"put-journal-back", 3, do_put_journal_back},
+	{"clone", 4, do_clone},
 	{"purge-missing", 10, do_purge_missing},
 	{"plugin", 15, do_plugin},
 	{"trouble", 30, do_trouble},
@@ -661,11 +748,8 @@ static void step(struct sim *sim)
 	settle(sim);
 	sim_register_again(sim);
 	oracle_check_mounts(sim);
-	if (sim->step % CHECK_EVERY != 0)
-		return;
-	sim_look_at_made(sim);
-	sim_look_at_made(sim);
-	oracle_check_server(sim);
+	if (sim->step % CHECK_EVERY == 0)
+		check_server(sim);
 }
 
 static void start(struct sim *sim)
@@ -682,6 +766,7 @@ static void start(struct sim *sim)
 		node->number = i;
 		node->powered = node->plugin_healthy = node->reported = true;
 		(void)str_format(node->id, sizeof(node->id), "n%d", i);
+		(void)str_format(node->machine, sizeof(node->machine), "%032x+%032x", i + 1, i + 1);
 		sim_make_uuid(sim, node->boot_id);
 		sim_node_connect(node);
 	}
@@ -754,13 +839,36 @@ static void end(struct sim *sim)
 
 static void print_summary(const struct sim *sim)
 {
-	static const char *const names[COUNT_N] = {
-		"run",		"refused",	     "granted",		 "mounted",
-		"unmounted",	"kill -9",	     "reboots",		 "partitions",
-		"attested",	"attached",	     "detached",	 "restores",
-		"adopted",	"created",	     "expanded",	 "deleted",
-		"drains",	"collections",	     "refused starts",	 "offline restores",
-		"new clusters", "epochs by a start", "epochs by a node", "reverted nodes"};
+	static const char *const names[COUNT_N] = {"run",
+						   "refused",
+						   "granted",
+						   "mounted",
+						   "unmounted",
+						   "kill -9",
+						   "reboots",
+						   "partitions",
+						   "attested",
+						   "attached",
+						   "detached",
+						   "restores",
+						   "adopted",
+						   "created",
+						   "expanded",
+						   "deleted",
+						   "drains",
+						   "collections",
+						   "refused starts",
+						   "offline restores",
+						   "new clusters",
+						   "epochs by a start",
+						   "epochs by a node",
+						   "reverted nodes",
+						   "resumed snapshots",
+						   "refused boots",
+						   "lost journals",
+						   "older journals",
+						   "given up",
+						   "clones refused"};
 
 	(void)printf("seed %llu, %llu steps:", (unsigned long long)seed, (unsigned long long)sim->step);
 	for (int i = 0; i < COUNT_N; i++)

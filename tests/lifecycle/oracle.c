@@ -19,17 +19,42 @@
 static const struct {
 	const char *name;
 	const char *why;
+	bool is_open; /* a volume may be granted that an absent node has */
 } exceptions[SIM_GAPS] = {
 	[SIM_GAP_OLDER_STORE] =
 		{"older folder, told by nobody",
 		 "the whole folder is an earlier one, its mark included, and the nodes that were shown what "
 		 "came "
-		 "after it are absent: the store is as whole as it was then, and nothing contradicts it"},
+		 "after it are absent: the store is as whole as it was then, and nothing contradicts it",
+		 true},
 	[SIM_GAP_EMPTY_STORE] =
 		{"lost folder, only new nodes",
 		 "there is neither a store nor a mark any more, an operator has said --new-cluster, and no "
-		 "node that was ever shown a mark has connected: it cannot be told from a first start"},
+		 "node that was ever shown a mark has connected: it cannot be told from a first start",
+		 true},
+	[SIM_GAP_NO_MARK] =
+		{"older database, no mark: a lower epoch",
+		 "how far it had got only nodes know, so that the epoch that begins for want of the mark is "
+		 "one above the copy's; until nodes show a later one none has reported, and nothing is "
+		 "granted",
+		 false},
+	[SIM_GAP_SNAPSHOT] = {"snapshot of a node resumed",
+			      "a machine goes on with what it had mounted, and nobody knows before its "
+			      "hello; after it what "
+			      "was freed has to be given up, and nothing is granted of that before",
+			      false},
+	[SIM_GAP_BOTH] =
+		{"node and server went back, both",
+		 "what is mounted is neither in the server's store nor in the node's journal, or the grant "
+		 "that "
+		 "took its place is in neither: two machines have lost it at once, and only people can tell",
+		 false},
 };
+
+bool oracle_is_open(enum sim_gap gap)
+{
+	return exceptions[gap].is_open;
+}
 
 const char *oracle_exception(enum sim_gap gap)
 {
@@ -115,6 +140,14 @@ static bool is_granted_in_gap(const struct sim *sim, int volume, bool cut)
 	return false;
 }
 
+/* What a node's own past explains: nobody could tell the server, or it has ordered the mount away. */
+static enum sim_gap gap_of_past(const struct sim_entry *entry)
+{
+	if (entry->is_of_both)
+		return SIM_GAP_BOTH;
+	return entry->came_back || entry->was_freed ? SIM_GAP_SNAPSHOT : SIM_NO_GAP;
+}
+
 static void excuse(struct sim *sim, int volume)
 {
 	bool of_gap = is_granted_in_gap(sim, volume, false);
@@ -124,17 +157,62 @@ static void excuse(struct sim *sim, int volume)
 		for (int i = 0; i < SIM_ENTRIES; i++) {
 			struct sim_entry *entry = &sim->nodes[n].entries[i];
 
+			enum sim_gap gap = gap_of_past(entry);
+
+			if (gap == SIM_NO_GAP && entry->was_lost && ((entry->is_untold && of_gap) || of_cut))
+				gap = sim->last_gap;
 			if (entry->phase != SIM_MOUNTED || entry->volume != volume ||
-			    entry->excused != SIM_NO_GAP || !entry->was_lost ||
-			    !((entry->is_untold && of_gap) || of_cut))
+			    entry->excused != SIM_NO_GAP || gap == SIM_NO_GAP)
 				continue;
-			entry->excused = sim->last_gap;
-			sim->excused[sim->last_gap]++;
+			entry->excused = gap;
+			sim->excused[gap]++;
 		}
+}
+
+void oracle_check_told(struct sim *sim, struct sim_node *node)
+{
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		if (entry->phase == SIM_MOUNTED && entry->was_freed && !entry->off_journal &&
+		    !node->unmount_fails)
+			sim_fail(sim, "%s has claim %s mounted, which it was ordered to give up", node->id,
+				 entry->claim_id);
+		/* from here on it counts, unless it is on its way out */
+		if (entry->came_back && !entry->was_freed && entry->excused == SIM_GAP_SNAPSHOT)
+			entry->excused = SIM_NO_GAP;
+		entry->came_back = false;
+	}
+}
+
+void oracle_check_grant(struct sim *sim, int volume, uint64_t create_index)
+{
+	for (int n = 0; n < SIM_NODES; n++)
+		for (int i = 0; i < SIM_ENTRIES; i++) {
+			const struct sim_entry *entry = &sim->nodes[n].entries[i];
+
+			if (entry->phase == SIM_MOUNTED && entry->volume == volume && entry->was_freed &&
+			    !entry->is_of_both && create_index > entry->freed_index)
+				sim_fail(sim,
+					 "volume %s is granted while %s has it by claim %s, which was freed",
+					 sim->volumes[volume].id, sim->nodes[n].id, entry->claim_id);
+		}
+}
+
+bool oracle_is_of_past(const struct sim_node *node, int volume)
+{
+	for (int i = 0; i < SIM_ENTRIES; i++)
+		if (node->entries[i].phase == SIM_MOUNTED && node->entries[i].volume == volume &&
+		    gap_of_past(&node->entries[i]) != SIM_NO_GAP)
+			return true;
+	return false;
 }
 
 bool oracle_excuses(struct sim *sim, int volume)
 {
+	for (int n = 0; n < SIM_NODES; n++)
+		if (oracle_is_of_past(&sim->nodes[n], volume))
+			return true;
 	for (int n = 0; n < SIM_NODES && sim->gap != SIM_NO_GAP; n++)
 		for (int i = 0; i < SIM_ENTRIES; i++) {
 			const struct sim_entry *entry = &sim->nodes[n].entries[i];
@@ -184,7 +262,9 @@ void oracle_forget_server(struct sim *sim)
 				struct sim_entry *entry = &sim->nodes[n].entries[i];
 
 				entry->is_ack_lost = entry->is_ack_lost || entry->mounted_acked;
-				is_held = is_held || (entry->phase != SIM_FREE &&
+				if (entry->off_journal || entry->came_back || entry->was_freed)
+					entry->is_of_both = true;
+				is_held = is_held || (sim_entry_is_known(entry) &&
 						      entry->claim_id[0] != '\0' && entry->volume == v);
 			}
 			volume->attached[n] = volume->attached[n] && is_held;
@@ -196,7 +276,7 @@ void oracle_forget_server(struct sim *sim)
 	}
 	for (int n = 0; n < SIM_NODES; n++) { /* it may know nothing of their end */
 		memset(sim->nodes[n].forgotten, 0, sizeof(sim->nodes[n].forgotten));
-		sim->nodes[n].reported = false;
+		sim->nodes[n].reported = sim->nodes[n].is_pinned = false;
 	}
 }
 
@@ -240,7 +320,8 @@ static void check_mounts_are_claimed(struct sim *sim, int v, const Holdfast__V1_
 			const struct sim_entry *entry = &sim->nodes[n].entries[i];
 			const Holdfast__V1__Claim *claim;
 
-			if (entry->phase != SIM_MOUNTED || entry->volume != v)
+			if (entry->phase != SIM_MOUNTED || entry->volume != v || entry->came_back ||
+			    entry->is_of_both)
 				continue;
 			claim = volume ? claim_by_id(volume, entry->claim_id) : NULL;
 			if (!claim || !is_live(claim) ||

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/claim.h"
+#include "model/node.h"
 #include "rpc/client.h"
 
 #include <holdfast/v1/nodes.pb-c.h>
@@ -38,7 +39,15 @@ enum sim_phase {
 };
 
 /* What the checker has to let pass, because nobody is left who could tell the server: see oracle.c. */
-enum sim_gap { SIM_NO_GAP, SIM_GAP_OLDER_STORE, SIM_GAP_EMPTY_STORE, SIM_GAPS };
+enum sim_gap {
+	SIM_NO_GAP,
+	SIM_GAP_OLDER_STORE,
+	SIM_GAP_EMPTY_STORE,
+	SIM_GAP_NO_MARK,
+	SIM_GAP_SNAPSHOT,
+	SIM_GAP_BOTH,
+	SIM_GAPS
+};
 
 /* Where the server's history was when the node was shown it, in its journal. */
 struct sim_mark {
@@ -67,6 +76,12 @@ struct sim_entry {
 	bool is_untold;	      /* and its node has not been connected since */
 	bool is_of_gap;	      /* its claim may have been granted in a gap, */
 	bool was_cut_in_gap;  /* and the node does not know that */
+	bool is_of_past;      /* from a journal or a snapshot of an earlier day */
+	bool off_journal;     /* mounted, and the journal does not know it */
+	bool came_back;	      /* mounted again by a snapshot, and its node has had no session since */
+	bool is_of_both;      /* mounted, and what node and server knew of it went back, of both */
+	bool was_freed;	      /* as the server's order to release it says, */
+	uint64_t freed_index; /* since then */
 	enum sim_gap excused; /* from the promise of the access mode */
 	Holdfast__V1__ClientStatus status;
 };
@@ -87,11 +102,15 @@ struct sim_node {
 	struct rpc_client *client; /* NULL: partitioned, or the server is dead */
 	struct rpc_stream *stream;
 	bool welcomed;
-	bool powered;	     /* false: off for good, until it boots again */
-	bool plugin_healthy; /* what its fingerprint says */
-	bool unmount_fails;  /* the kernel says EBUSY */
-	bool lose_grants;    /* the agent dies when a grant arrives, before it is journalled */
-	bool reported;	     /* has told the server everything since that lost history */
+	char machine[NODE_MACHINE_MAX + 1]; /* "": it shows none */
+	bool is_pinned;			    /* the server's store knows it by its machine */
+	bool is_resumed;		    /* from a snapshot: its boot may have been taken as over, */
+	bool is_refused;		    /* and was */
+	bool powered;			    /* false: off for good, until it boots again */
+	bool plugin_healthy;		    /* what its fingerprint says */
+	bool unmount_fails;		    /* the kernel says EBUSY */
+	bool lose_grants;		    /* the agent dies when a grant arrives, before it is journalled */
+	bool reported;			    /* has told the server everything since that lost history */
 	struct sim_mark mark;
 	struct sim_entry entries[SIM_ENTRIES];
 	char forgotten[SIM_FORGOTTEN][UUID_TEXT_SIZE]; /* in this epoch */
@@ -159,9 +178,10 @@ struct sim {
 	enum sim_gap last_gap;
 	enum sim_gap gap; /* open: the server does not know what it has forgotten */
 	bool has_folder_copy;
+	uint64_t copy_epoch; /* of that folder */
 	uint64_t excused[SIM_GAPS];
 	uint64_t damages[16]; /* enum sim_damage */
-	uint64_t counts[24];  /* what happened, for the summary: enum sim_count */
+	uint64_t counts[32];  /* what happened, for the summary: enum sim_count */
 };
 
 enum sim_count {
@@ -189,6 +209,12 @@ enum sim_count {
 	COUNT_EPOCHS_BY_START,
 	COUNT_EPOCHS_BY_NODES,
 	COUNT_REVERTED,
+	COUNT_RESUMED,
+	COUNT_REFUSED_BOOTS,
+	COUNT_LOST_JOURNALS,
+	COUNT_OLD_JOURNALS,
+	COUNT_GIVEN_UP,
+	COUNT_CLONES,
 	COUNT_N,
 };
 
@@ -209,6 +235,27 @@ void sim_node_send(struct sim_node *node, const Holdfast__V1__SessionUp *up);
 void sim_node_act(struct sim_node *node);
 struct sim_entry *sim_node_find(struct sim_node *node, const char *alloc_id);
 
+/** Is it in the node's journal? */
+static inline bool sim_entry_is_known(const struct sim_entry *entry)
+{
+	return entry->phase != SIM_FREE && !entry->off_journal;
+}
+/** Granted in this boot and not released, by the journal. */
+bool sim_entry_is_held(const struct sim_entry *entry);
+void sim_node_make_client(struct sim_node *node);
+void sim_node_say_hello(struct sim_node *node);
+
+/* sim_machine.c: machines and journals that go back in time, and clones. */
+
+/** A snapshot of the running machine is resumed: memory, disk and mounts are as they were in @then. @of_both:
+ * the server has lost history since. */
+void sim_node_resume(struct sim_node *node, const struct sim_node *then, bool of_both);
+/** The agent starts again on a journal that is empty, or as it was in @then, under what is mounted now. */
+void sim_node_lose_journal(struct sim_node *node);
+void sim_node_put_journal_back(struct sim_node *node, const struct sim_node *then);
+/** Another machine comes with the node's certificate and journal, and must be refused. */
+void sim_clone(struct sim_node *node);
+
 /* sim_report.c */
 /** Answer the server's request after a restore: everything that the journal holds. */
 void sim_node_report(struct sim_node *node, uint64_t epoch);
@@ -219,6 +266,14 @@ void sim_plugin_call(struct sim_node *node, const Holdfast__V1__PluginCall *call
 /* oracle.c: what must hold, whatever happened. */
 void oracle_check_mounts(struct sim *sim);
 const char *oracle_exception(enum sim_gap gap);
+/** May volumes be granted in it that an absent node has? */
+bool oracle_is_open(enum sim_gap gap);
+/** Each node with a session has told what it has: what it had to give up by now is given up. */
+void oracle_check_told(struct sim *sim, struct sim_node *node);
+/** Nothing is granted of a volume that is held twice. */
+void oracle_check_grant(struct sim *sim, int volume, uint64_t create_index);
+/** Is it mounted there by what came back with a snapshot, or what node and server have forgotten? */
+bool oracle_is_of_past(const struct sim_node *node, int volume);
 /** Is the volume mounted where nobody could have told the server? Counted. */
 bool oracle_excuses(struct sim *sim, int volume);
 /** The server's history may have gone back: compare with what it says from here on. */

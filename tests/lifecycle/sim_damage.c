@@ -41,6 +41,7 @@ const char *const sim_damage_names[DAMAGE_N] = {
 enum sim_gap sim_damage_gap(enum sim_damage damage)
 {
 	static const enum sim_gap gaps[DAMAGE_N] = {
+		[DAMAGE_OLD_DB_NO_MARK] = SIM_GAP_NO_MARK,
 		[DAMAGE_OLD_FOLDER] = SIM_GAP_OLDER_STORE,
 		[DAMAGE_NO_FOLDER] = SIM_GAP_EMPTY_STORE,
 	};
@@ -89,6 +90,7 @@ void sim_copy_folder(struct sim *sim)
 		copy_file(sim, "", "/" COPIES, state_files[i]);
 	(void)kill(sim->server_pid, SIGCONT);
 	sim->has_folder_copy = true;
+	sim->copy_epoch = sim->epoch;
 }
 
 static void put_back(struct sim *sim, const char *name)

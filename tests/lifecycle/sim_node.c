@@ -1,3 +1,18 @@
+/* The simulated node is a model of an agent, and no better than what it copies of the real one (agent/):
+ *
+ * - The mark of the server's history is kept before anything is mounted, and only a higher one takes its
+ * place.
+ * - hello names every allocation of the journal, and as mounted whatever was granted in this boot and not
+ *   released, whether the kernel has it or not.
+ * - What the journal has as mounted and the kernel does not is claimed again before it is mounted again; what
+ *   was in another boot is lost. What only the kernel has is kept until the server orders its release, which
+ *   looks in the kernel.
+ * - An order to release what runs here is refused, but of a claim that was freed: that stops the allocation.
+ * - Receipts are repeated until they are acknowledged; an allocation that has not ended is not forgotten.
+ *
+ * A journal that is damaged so that it cannot be read is one that was lost: its agent does not start. One
+ * whose last writes are cut off is an older one. */
+
 #include "sim.h"
 
 #include "base/clock.h"
@@ -13,9 +28,30 @@ enum { CALL_TIMEOUT_US = 20 * 1000 * 1000, GENERATION_EPOCH_SHIFT = 32 };
 struct sim_entry *sim_node_find(struct sim_node *node, const char *alloc_id)
 {
 	for (int i = 0; i < SIM_ENTRIES; i++)
-		if (node->entries[i].phase != SIM_FREE && str_eq(node->entries[i].alloc_id, alloc_id))
+		if (sim_entry_is_known(&node->entries[i]) && str_eq(node->entries[i].alloc_id, alloc_id))
 			return &node->entries[i];
 	return NULL;
+}
+
+bool sim_entry_is_held(const struct sim_entry *entry)
+{
+	return sim_entry_is_known(entry) && entry->phase != SIM_UNMOUNTED && entry->claim_id[0] != '\0' &&
+	       str_eq(entry->claim_boot, entry->node->boot_id);
+}
+
+/* Mounted, and not in the journal. */
+static struct sim_entry *find_in_kernel(struct sim_node *node, const char *alloc_id)
+{
+	for (int i = 0; i < SIM_ENTRIES; i++)
+		if (node->entries[i].off_journal && str_eq(node->entries[i].alloc_id, alloc_id))
+			return &node->entries[i];
+	return NULL;
+}
+
+static void unmount_in_kernel(struct sim_entry *entry)
+{
+	entry->node->sim->counts[COUNT_UNMOUNTED]++;
+	*entry = (struct sim_entry){.phase = SIM_FREE};
 }
 
 static struct sim_entry *new_entry(struct sim_node *node)
@@ -183,7 +219,12 @@ static void mount_volume(struct sim_entry *entry)
 {
 	struct sim *sim = entry->node->sim;
 	const struct sim_volume *volume = &sim->volumes[entry->volume];
+	struct sim_entry *there = find_in_kernel(entry->node, entry->alloc_id);
 
+	if (there) { /* it is that mount */
+		entry->is_of_both = there->is_of_both && !str_eq(there->claim_id, entry->claim_id);
+		*there = (struct sim_entry){.phase = SIM_FREE};
+	}
 	if (volume->is_csi && !volume->attached[entry->node->number])
 		sim_fail(sim, "volume %s was granted to %s but is not attached there", volume->id,
 			 entry->node->id);
@@ -243,7 +284,9 @@ static void take_grant(struct sim_entry *entry, const Holdfast__V1__ClaimVolumeR
 		entry->phase = SIM_NEW;
 		return;
 	}
+	oracle_check_grant(node->sim, entry->volume, claim->create_index);
 	note_mark(node, response->mark);
+	entry->was_freed = false;
 	(void)str_copy(entry->claim_id, sizeof(entry->claim_id), claim->id);
 	(void)str_copy(entry->claim_boot, sizeof(entry->claim_boot), claim->boot_id);
 	entry->generation = claim->generation;
@@ -348,6 +391,33 @@ static void take_stop(struct sim_node *node, const char *alloc_id)
 		try_unmount(entry);
 }
 
+/* The kernel is asked, whatever the journal knows. */
+static void release_in_kernel(struct sim_node *node, const char *alloc_id, const struct receipt_about *about)
+{
+	struct sim_entry *there = find_in_kernel(node, alloc_id);
+
+	if (there && node->unmount_fails) {
+		say_receipt(node, about, true, "EBUSY");
+		return;
+	}
+	if (there)
+		unmount_in_kernel(there);
+	say_receipt(node, about, true, NULL);
+}
+
+/* Its work must not go on with what may be another's. */
+static void give_up(struct sim_entry *entry, const Holdfast__V1__Claim *claim)
+{
+	if (!entry->was_freed)
+		entry->freed_index = claim->modify_index;
+	if (entry->phase == SIM_MOUNTED && !entry->was_freed)
+		entry->node->sim->counts[COUNT_GIVEN_UP]++;
+	if (!entry->is_of_past)
+		sim_fail(entry->node->sim, "claim %s was freed although %s has it, and never went back",
+			 claim->id, entry->node->id);
+	entry->was_freed = entry->stopping = true;
+}
+
 static void take_release(struct sim_node *node, const Holdfast__V1__Claim *claim)
 {
 	struct sim_entry *entry = sim_node_find(node, claim->allocation_id);
@@ -357,6 +427,8 @@ static void take_release(struct sim_node *node, const Holdfast__V1__Claim *claim
 	(void)str_copy(about.boot_id, sizeof(about.boot_id), claim->boot_id);
 	if (!str_eq(claim->boot_id, node->boot_id))
 		return;
+	if (entry && claim->was_freed && sim_entry_is_held(entry) && str_eq(entry->claim_id, claim->id))
+		give_up(entry, claim);
 	if (entry && entry->phase != SIM_UNMOUNTED) {
 		if (entry->stopping)
 			try_unmount(entry);
@@ -364,7 +436,7 @@ static void take_release(struct sim_node *node, const Holdfast__V1__Claim *claim
 			say_receipt(node, &about, true, "it runs here");
 		return;
 	}
-	say_receipt(node, &about, true, NULL);
+	release_in_kernel(node, claim->allocation_id, &about);
 }
 
 static void take_ack(struct sim_node *node, const Holdfast__V1__ReceiptAck *ack)
@@ -372,7 +444,7 @@ static void take_ack(struct sim_node *node, const Holdfast__V1__ReceiptAck *ack)
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
-		if (entry->phase == SIM_FREE || !str_eq(entry->claim_id, ack->claim_id))
+		if (!sim_entry_is_known(entry) || !str_eq(entry->claim_id, ack->claim_id))
 			continue;
 		if (ack->released)
 			entry->released_acked = true;
@@ -385,7 +457,7 @@ static void take_forget(struct sim_node *node, const char *alloc_id)
 {
 	struct sim_entry *entry = sim_node_find(node, alloc_id);
 
-	if (!entry)
+	if (!entry || (entry->is_of_past && entry->phase != SIM_UNMOUNTED))
 		return;
 	if (entry->phase != SIM_UNMOUNTED)
 		sim_fail(node->sim, "%s shall forget allocation %s, which is not over", node->id, alloc_id);
@@ -405,9 +477,9 @@ static void on_message(struct rpc_stream *stream, const ProtobufCMessage *messag
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_WELCOME:
 		check_welcome(node, down->welcome->mark);
 		note_mark(node, down->welcome->mark);
-		node->welcomed = true;
+		node->welcomed = node->is_pinned = true;
 		for (int i = 0; i < SIM_ENTRIES; i++)
-			if (node->entries[i].phase != SIM_FREE)
+			if (sim_entry_is_known(&node->entries[i]))
 				say_receipts(&node->entries[i]);
 		break;
 	case HOLDFAST__V1__SESSION_DOWN__MESSAGE_RUN:
@@ -454,7 +526,9 @@ static void on_closed(struct rpc_stream *stream, enum status status, const struc
 	node->sim->activity++;
 	node->stream = NULL;
 	node->welcomed = false;
-	if (status != STATUS_UNAVAILABLE && status != STATUS_ABORTED && node->sim->server_pid != 0)
+	node->is_refused = node->is_resumed && status == STATUS_FAILED_PRECONDITION;
+	if (!node->is_refused && status != STATUS_UNAVAILABLE && status != STATUS_ABORTED &&
+	    node->sim->server_pid != 0)
 		sim_fail(node->sim, "the session of %s was ended: %s", node->id, err ? err->msg : "OK");
 }
 
@@ -509,28 +583,50 @@ void sim_node_say_plugins(struct sim_node *node)
 	sim_node_send(node, &up);
 }
 
-static void say_hello(struct sim_node *node)
+/* What hello names, with the memory of it. */
+struct named {
+	struct said_status statuses[SIM_ENTRIES];
+	Holdfast__V1__AllocStatus *allocs[SIM_ENTRIES];
+	Holdfast__V1__MountedClaim claims[SIM_ENTRIES];
+	Holdfast__V1__MountedClaim *mounted[SIM_ENTRIES];
+};
+
+static void name_entries(struct sim_node *node, Holdfast__V1__SessionHello *hello, struct named *named)
+{
+	hello->allocs = named->allocs;
+	hello->mounted = named->mounted;
+	for (int i = 0; i < SIM_ENTRIES; i++) {
+		struct sim_entry *entry = &node->entries[i];
+
+		if (!sim_entry_is_known(entry))
+			continue;
+		fill_status(entry, &named->statuses[i]);
+		named->allocs[hello->n_allocs++] = &named->statuses[i].pb;
+		if (!sim_entry_is_held(entry))
+			continue;
+		holdfast__v1__mounted_claim__init(&named->claims[i]);
+		named->claims[i].claim_id = entry->claim_id;
+		named->claims[i].generation = entry->generation;
+		named->mounted[hello->n_mounted++] = &named->claims[i];
+	}
+}
+
+void sim_node_say_hello(struct sim_node *node)
 {
 	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
 	Holdfast__V1__SessionHello hello = HOLDFAST__V1__SESSION_HELLO__INIT;
 	Holdfast__V1__Mark mark = HOLDFAST__V1__MARK__INIT;
-	struct said_status statuses[SIM_ENTRIES];
-	Holdfast__V1__AllocStatus *list[SIM_ENTRIES];
+	struct named named;
 	struct fingerprint fp;
 
 	make_fingerprint(node, &fp);
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;
+	hello.machine = node->machine;
 	hello.plugins = fp.plugins;
 	hello.n_plugins = 2;
-	hello.allocs = list;
 	hello.picture_complete = true;
-	for (int i = 0; i < SIM_ENTRIES; i++) {
-		if (node->entries[i].phase == SIM_FREE)
-			continue;
-		fill_status(&node->entries[i], &statuses[i]);
-		list[hello.n_allocs++] = &statuses[i].pb;
-	}
+	name_entries(node, &hello, &named);
 	mark.store_id = node->mark.store_id;
 	mark.epoch = node->mark.epoch;
 	mark.index = node->mark.index;
@@ -543,7 +639,7 @@ static void say_hello(struct sim_node *node)
 	(void)rpc_stream_send(node->stream, &up.base, NULL);
 }
 
-static void make_client(struct sim_node *node)
+void sim_node_make_client(struct sim_node *node)
 {
 	struct rpc_endpoint endpoint = {.host = "127.0.0.1", .port = node->sim->port};
 	char ca[PATH_MAX];
@@ -565,11 +661,11 @@ static void make_client(struct sim_node *node)
 void sim_node_connect(struct sim_node *node)
 {
 	if (!node->client)
-		make_client(node);
+		sim_node_make_client(node);
 	if (rpc_stream_open(node->client, &holdfast__v1__nodes__descriptor, "Session", CALL_TIMEOUT_US,
 			    &events, node, &node->stream, NULL) != STATUS_OK)
 		sim_fail(node->sim, "%s cannot open a session", node->id);
-	say_hello(node);
+	sim_node_say_hello(node);
 }
 
 void sim_node_disconnect(struct sim_node *node)
@@ -597,11 +693,13 @@ void sim_node_reboot(struct sim_node *node)
 	if (node->client)
 		sim_node_disconnect(node);
 	sim_make_uuid(node->sim, node->boot_id);
-	node->unmount_fails = false;
+	node->unmount_fails = node->is_resumed = node->is_refused = false;
 	node->powered = true;
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
+		if (entry->off_journal)
+			*entry = (struct sim_entry){.phase = SIM_FREE};
 		if (entry->phase == SIM_FREE || entry->phase == SIM_UNMOUNTED)
 			continue;
 		entry->phase = SIM_UNMOUNTED;
@@ -643,7 +741,7 @@ void sim_node_act(struct sim_node *node)
 			start_claim(entry);
 		else if (entry->phase == SIM_MOUNTED && entry->stopping)
 			try_unmount(entry);
-		else if (entry->phase != SIM_FREE && entry->phase != SIM_CLAIMING)
+		else if (sim_entry_is_known(entry) && entry->phase != SIM_CLAIMING)
 			say_receipts(entry);
 	}
 }

@@ -126,7 +126,8 @@ static bool is_in_use(const struct sim *sim, int number)
 	for (int n = 0; n < SIM_NODES; n++)
 		for (int i = 0; i < SIM_ENTRIES && sim->nodes[n].powered && sim->nodes[n].reported; i++)
 			if (sim->nodes[n].entries[i].phase == SIM_MOUNTED &&
-			    sim->nodes[n].entries[i].volume == number)
+			    sim->nodes[n].entries[i].volume == number &&
+			    !oracle_is_of_past(&sim->nodes[n], number))
 				return true;
 	return false;
 }

@@ -85,7 +85,7 @@ static void take_delete(struct sim *sim, const Holdfast__V1__ControllerDeleteReq
 		return;
 	}
 	for (int i = 0; i < SIM_NODES; i++)
-		if (is_mounted(sim, number, i))
+		if (is_mounted(sim, number, i) && !oracle_is_of_past(&sim->nodes[i], number))
 			sim_fail(sim, "volume %s is deleted while it is mounted on %s", volume->id,
 				 sim->nodes[i].id);
 	if (is_attached(volume))
@@ -175,7 +175,7 @@ static void take_detach(struct sim *sim, const Holdfast__V1__ControllerDetachReq
 	int target = node_of(sim, request->external_node_id);
 	struct sim_volume *volume = &sim->volumes[number];
 
-	if (is_mounted(sim, number, target))
+	if (is_mounted(sim, number, target) && !oracle_is_of_past(&sim->nodes[target], number))
 		sim_fail(sim, "volume %s is detached from %s, where it is mounted", volume->id,
 			 sim->nodes[target].id);
 	if (volume->detach_fails) {

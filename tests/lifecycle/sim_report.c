@@ -77,11 +77,11 @@ void sim_node_report(struct sim_node *node, uint64_t epoch)
 	for (int i = 0; i < SIM_ENTRIES; i++) {
 		struct sim_entry *entry = &node->entries[i];
 
-		if (entry->phase == SIM_FREE)
+		if (!sim_entry_is_known(entry))
 			continue;
 		fill_part(entry, &parts[i]);
 		allocs[report.n_allocations++] = &parts[i].alloc;
-		if (entry->phase != SIM_MOUNTED &&
+		if (!sim_entry_is_held(entry) &&
 		    (entry->phase != SIM_UNMOUNTED || entry->claim_id[0] == '\0'))
 			continue;
 		tickets[report.n_tickets++] =
