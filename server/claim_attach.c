@@ -340,6 +340,12 @@ static enum status call_attach(struct server *server, struct claim_entry *entry,
 		.userdata = grant,
 	};
 
+	if (!call.call)
+		return error_set(
+			err, STATUS_UNAVAILABLE, 0,
+			"plugin %s: how the provider calls node %s is not known; it is as soon as the "
+			"node reports the plugin again: holdfast plugin status %s",
+			entry->claim.plugin_id, entry->claim.node_id, entry->claim.plugin_id);
 	return controller_call(server, &call, err);
 }
 

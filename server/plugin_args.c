@@ -113,11 +113,15 @@ static void add_stored(struct state *state, const struct claim *claim,
 const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const struct claim *claim,
 						   bool can_read_only, struct plugin_attach_args *args)
 {
+	const char *node_id = provider_node_id(state, claim);
+
 	*args = (struct plugin_attach_args){.call = HOLDFAST__V1__PLUGIN_CALL__INIT,
 					    .attach = HOLDFAST__V1__CONTROLLER_ATTACH_REQUEST__INIT,
 					    .capability = HOLDFAST__V1__CAPABILITY__INIT};
+	if (node_id[0] == '\0')
+		return NULL;
 	copy_external_id(claim, args->external_id);
-	memcpy(args->external_node_id, claim->external_node_id, sizeof(args->external_node_id));
+	(void)str_copy(args->external_node_id, sizeof(args->external_node_id), node_id);
 	args->capability.access_mode = (Holdfast__V1__AccessMode)claim->access_mode;
 	args->capability.attachment_mode = (Holdfast__V1__AttachmentMode)claim->attachment_mode;
 	args->attach.external_id = args->external_id;

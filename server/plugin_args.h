@@ -28,7 +28,7 @@ struct plugin_attach_args {
 const Holdfast__V1__PluginCall *plugin_detach_args(struct state *state, const struct claim *claim,
 						   struct plugin_detach_args *args);
 
-/** @can_read_only: the controller knows read-only attachments. */
+/** @can_read_only: the controller knows read-only attachments. NULL as above, but for the volume's name. */
 const Holdfast__V1__PluginCall *plugin_attach_args(struct state *state, const struct claim *claim,
 						   bool can_read_only, struct plugin_attach_args *args);
 

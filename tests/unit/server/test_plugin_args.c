@@ -51,11 +51,31 @@ static void the_node_of_an_adopted_claim_is_the_one_its_plugin_reports(void **st
 	state_release(&s);
 }
 
+/* Its node had it granted and not mounted, and asks for it again. */
+static void an_adopted_claim_is_attached_to_the_node_that_its_plugin_reports_or_to_none(void **state)
+{
+	struct plugin_instance instance = {
+		.node_id = "n1",
+		.plugin = {.plugin_id = "ebs", .has_node = true, .node = {.provider_node_id = "i-0123"}}};
+	struct claim claim = a_csi_claim();
+	struct plugin_attach_args args;
+	struct state s;
+
+	(void)state;
+	state_init(&s);
+	assert_null(plugin_attach_args(&s, &claim, false, &args));
+	assert_int_equal(state_put_instance(&s, &instance, NULL), STATUS_OK);
+	assert_non_null(plugin_attach_args(&s, &claim, false, &args));
+	assert_string_equal(args.attach.external_node_id, "i-0123");
+	state_release(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_detach_is_asked_for_without_a_node),
 		cmocka_unit_test(the_node_of_an_adopted_claim_is_the_one_its_plugin_reports),
+		cmocka_unit_test(an_adopted_claim_is_attached_to_the_node_that_its_plugin_reports_or_to_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
