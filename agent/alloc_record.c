@@ -249,8 +249,8 @@ static bool take_volume(struct volume_record *volume, const struct alloc *alloc,
 		.propagation = request->propagation,
 		.has_ticket = pb->ticket.len != 0,
 	};
-	/* one of another size is of an earlier version: it has run out, and a mount asks for a fresh one */
-	if (pb->ticket.len == sizeof(target->ticket)) {
+	/* one of another version has run out, and a mount asks for a fresh one */
+	if (ticket_is_current(pb->ticket.data, pb->ticket.len)) {
 		memcpy(&target->ticket, pb->ticket.data, sizeof(target->ticket));
 		target->stage_read_only = target->stage_read_only && target->ticket.stage_read_only != 0;
 	}

@@ -97,7 +97,7 @@ static enum status take_response(const struct claim_request *request,
 		return unusable(request, err->msg, err);
 	if (str_copy(ret->wire_volume, sizeof(ret->wire_volume), pb->wire_volume) < 0)
 		return unusable(request, "its name towards the mount helper is too long", err);
-	if (pb->ticket.len != 0 && pb->ticket.len != sizeof(ret->ticket))
+	if (pb->ticket.len != 0 && !ticket_is_current(pb->ticket.data, pb->ticket.len))
 		return unusable(request, "its ticket is of another version than this agent", err);
 	ret->mark = pb->mark;
 	ret->has_ticket = pb->ticket.len != 0;

@@ -11,8 +11,10 @@
  * in the tree it is and brings the hashes beside its way to the root, so that it is verified by itself. Of a
  * batch of one the leaf is the root. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	TICKET_MAGIC = 0x4b544648, /* "HFTK" */
@@ -64,6 +66,16 @@ struct ticket {
 };
 
 enum { TICKET_BODY_SIZE = offsetof(struct ticket, place) };
+
+/** Are these bytes a ticket of this version? Another one may be as long, and mean something else. */
+static inline bool ticket_is_current(const void *bytes, size_t n)
+{
+	uint16_t version = 0;
+
+	if (n == sizeof(struct ticket))
+		memcpy(&version, (const char *)bytes + offsetof(struct ticket, version), sizeof(version));
+	return version == TICKET_VERSION;
+}
 
 /* What is signed: with its own magic, so that it is nothing else that the key might sign. */
 struct ticket_root {

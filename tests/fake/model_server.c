@@ -519,9 +519,11 @@ static void reply_claim(struct model_server *model, struct rpc_call *call, const
 {
 	Holdfast__V1__ClaimVolumeResponse response = HOLDFAST__V1__CLAIM_VOLUME_RESPONSE__INIT;
 	struct claim copy = *granted, *claim = &copy;
-	struct ticket ticket[2] = {{.magic = TICKET_MAGIC,
-				    .generation = claim->generation,
-				    .not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)}};
+	struct ticket ticket[2] = {
+		{.magic = TICKET_MAGIC,
+		 .version = model->foreign_ticket_size == 0 ? TICKET_VERSION : TICKET_VERSION - 1,
+		 .generation = claim->generation,
+		 .not_after_ms = (uint64_t)(clock_realtime_ms() + model->ticket_ttl_ms)}};
 	struct volume volume = {
 		.type = VOLUME_NATIVE, .profile = "scratch", .source = {.class = model->class}};
 	char wire[WIRE_VOLUME_SIZE];

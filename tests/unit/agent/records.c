@@ -55,7 +55,10 @@ struct claim_grant records_grant(const struct alloc_record *record, uint32_t i)
 				      .export = "/a",
 				      .host_volume = "data"}},
 		.has_ticket = true,
-		.ticket = {.magic = TICKET_MAGIC, .not_after_ms = 1000000, .generation = 40 + i},
+		.ticket = {.magic = TICKET_MAGIC,
+			   .version = TICKET_VERSION,
+			   .not_after_ms = 1000000,
+			   .generation = 40 + i},
 	};
 
 	(void)str_format(grant.claim.id, sizeof(grant.claim.id), "0190a5a0-0000-7000-8000-00000000c1%02u", i);

@@ -297,17 +297,25 @@ static void a_grant_for_another_boot_is_not_used(void **state)
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
 }
 
-static void a_grant_with_a_ticket_of_another_version_is_not_used(void **state)
+static void use_foreign_ticket(struct world *w, size_t size)
 {
-	struct world *w = *state;
-
-	w->server.foreign_ticket_size = sizeof(struct ticket) + 16;
+	w->server.foreign_ticket_size = size;
 	world_start_agent(w);
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_failed);
 	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
 			       "its ticket is of another version than this agent"));
 	assert_int_equal(done(w, MH_OP_STAGE), 0);
+}
+
+static void a_grant_with_a_ticket_of_another_version_is_not_used(void **state)
+{
+	use_foreign_ticket(*state, sizeof(struct ticket) + 16);
+}
+
+static void a_grant_with_a_ticket_of_another_version_and_the_same_size_is_not_used(void **state)
+{
+	use_foreign_ticket(*state, sizeof(struct ticket));
 }
 
 static void a_claim_that_is_refused_fails_the_allocation_with_the_servers_words(void **state)
@@ -573,6 +581,7 @@ int main(void)
 		TEST(a_stop_does_not_wait_for_the_next_attempt),
 		TEST(a_grant_for_another_boot_is_not_used),
 		TEST(a_grant_with_a_ticket_of_another_version_is_not_used),
+		TEST(a_grant_with_a_ticket_of_another_version_and_the_same_size_is_not_used),
 		TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words),
 		TEST(an_expired_ticket_is_renewed_once),
 		TEST(a_second_refusal_is_final),

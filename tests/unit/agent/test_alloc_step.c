@@ -639,9 +639,12 @@ static void what_was_granted_now_is_mounted_and_what_a_journal_says_is_asked_for
 	free(record);
 }
 
-/* The journal that an earlier version has left: its tickets were of another size. */
+/* The journal that an earlier version has left: its tickets were of another size, or as long and of another
+ * meaning. */
 static void a_journalled_ticket_of_another_version_has_run_out(void **state)
 {
+	const struct ticket as_long = {
+		.magic = TICKET_MAGIC, .version = TICKET_VERSION - 1, .not_after_ms = TICKET_END_MS};
 	struct alloc_record *record = records_make(1);
 	Holdfast__V1__JournalAlloc *pb;
 	uint8_t earlier[sizeof(struct ticket) + 16];
@@ -664,6 +667,16 @@ static void a_journalled_ticket_of_another_version_has_run_out(void **state)
 	expect_next(after, ALLOC_DO_CLAIM, 0);
 	assert_true(alloc_step(after, &(struct alloc_event){.type = ALLOC_EVENT_STOP}));
 	expect_next(after, ALLOC_DO_UNMOUNT, 0);
+	alloc_record_free(after);
+	free(bytes);
+	memcpy(earlier, &as_long, sizeof(as_long));
+	pb->volumes[0]->ticket.len = sizeof(as_long);
+	n = holdfast__v1__journal_alloc__get_packed_size(pb);
+	bytes = malloc(n);
+	(void)holdfast__v1__journal_alloc__pack(pb, bytes);
+	assert_int_equal(alloc_record_unpack(bytes, n, &after, NULL), STATUS_OK);
+	assert_true(volume_record_ticket_expired(&after->volumes[0], TICKET_END_MS - 1));
+	expect_next(after, ALLOC_DO_CLAIM, 0);
 	pb->volumes[0]->ticket = (ProtobufCBinaryData){.len = 0};
 	holdfast__v1__journal_alloc__free_unpacked(pb, NULL);
 	free(bytes);
