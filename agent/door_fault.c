@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Of systemd 252: it sets no_new_privs for a unit with User= as soon as one of them is used. */
+/* systemd 252 sets no_new_privs for a unit with User= when one of them is used, 257 by the first two. */
 static const char *const without_setuid[] = {
 	"NoNewPrivileges",	   "DynamicUser",
 	"LockPersonality",	   "MemoryDenyWriteExecute",

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Run test cases under systemd as PID 1, in a container with the packages of this build installed.
 
-usage: systemd.py test                  every file of cases/, each in a container of its own
+usage: systemd.py package               make the packages of this build for --suite, into build/SUITE
+       systemd.py test                  every file of cases/, each in a container of its own
        systemd.py run CASE...           some of them: test_units, or test_units.SomeClass.some_test
        systemd.py look COMMAND          run a shell command in a container, to look around
 options: --checkout FOLDER  whose build/package is taken (this one)    --seconds N  limit of each run (300)
+         --suite NAME       release of Debian in the container (that of this machine); test runs a chosen set on another one
          --bare             without the packages of this build, which are in /payload/debs
 test and run end with `N passed, N failed`. Works as root after ./dev package; see README.md.
 """
@@ -22,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "vm"))
 import case  # noqa: E402
 import debian  # noqa: E402
+import image  # noqa: E402
 from payload import Tally, report  # noqa: E402
 
 RUN_SECONDS = 300
@@ -102,7 +105,12 @@ def look(options):
     return status
 
 
-COMMANDS = {"test": test, "run": run, "look": look}
+def package(options):
+    debian.package(options.checkout)
+    return 0
+
+
+COMMANDS = {"package": package, "test": test, "run": run, "look": look}
 
 
 def main():
@@ -111,12 +119,14 @@ def main():
     parser.add_argument("what", nargs="*")
     parser.add_argument("--checkout", default=debian.CHECKOUT)
     parser.add_argument("--seconds", type=int, default=RUN_SECONDS)
+    parser.add_argument("--suite")
     parser.add_argument("--bare", action="store_true")
     options = parser.parse_intermixed_args()
-    if (options.command != "test") != bool(options.what):
+    if (options.command in ("run", "look")) != bool(options.what):
         parser.error(f"{options.command}: wrong number of arguments")
     if os.geteuid() != 0:
         sys.exit("systemd.py: needs root")
+    image.choose(options.suite)
     return COMMANDS[options.command](options)
 
 

@@ -7,6 +7,8 @@ What a file says of itself at its top level, as plain values:
           do not run there.
   DENIED  for the vm: regular expressions of records in which SELinux refuses what the tests of this file try. Any other one
           that names a type of ours is a failure, and so is one of these that never came.
+  OTHER_RELEASE  those of its lanes in which it runs on the other release of Debian too, which is not this machine's; () when
+          it does not say
   BARE    the lanes in which the packages are not installed yet: it does that itself, from /payload/debs; () when it does not
           say
 """
@@ -20,6 +22,7 @@ import tarfile
 import tempfile
 
 import debian
+import image
 from payload import CHECKOUT, POWER_CUT, REBOOT, Payload, Phase, fill_up
 
 FOLDER = os.path.join(CHECKOUT, "tests", "systemd", "cases")
@@ -51,12 +54,17 @@ def lanes(name):
     return found
 
 
+def some_lanes(name, key):
+    """Those of its lanes of which a file says this."""
+    found = attribute(name, key, ())
+    if not isinstance(found, tuple) or not set(found) <= set(lanes(name)):
+        raise LookupError(f"{name}.py: {key} is {found!r}, not some of its LANES {lanes(name)}")
+    return found
+
+
 def is_bare(name, lane):
     """Does a file of cases want a machine without the packages of this build?"""
-    found = attribute(name, "BARE", ())
-    if not isinstance(found, tuple) or not set(found) <= set(lanes(name)):
-        raise LookupError(f"{name}.py: BARE is {found!r}, not some of its LANES {lanes(name)}")
-    return lane in found
+    return lane in some_lanes(name, "BARE")
 
 
 def phases(name):
@@ -81,7 +89,10 @@ def phases(name):
 
 
 def all_names(lane):
+    """Of another release of Debian than this machine's a chosen set, those where it may make a difference."""
     names = sorted(name[:-3] for name in os.listdir(FOLDER) if name.startswith("test_") and name.endswith(".py"))
+    if image.SUITE != image.HOST:
+        return [name for name in names if lane in some_lanes(name, "OTHER_RELEASE")]
     return [name for name in names if lane in lanes(name)]
 
 
@@ -109,7 +120,7 @@ def copy_plugins(folder):
 
 def artefacts(lane, name, checkout=CHECKOUT, empty=True):
     """The folder for what a run leaves to be looked at: its log, and what the guest put into /result."""
-    folder = os.path.join(checkout, "build", "artefacts", lane, name)
+    folder = os.path.join(debian.build_folder(checkout), "artefacts", lane, name)
     if empty:
         shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder, exist_ok=True)

@@ -1,10 +1,11 @@
-"""A Debian 12 with systemd and the packages of this build in it: what the container of tests/systemd and the guest
+"""A Debian with systemd and the packages of this build in it: what the container of tests/systemd and the guest
 with systemd boot.
 
 The tree of Debian's own packages is kept as a tar below image.CACHE under a hash of what it is made from; what this build
 adds is unpacked over it each time, into a folder of the build.
 """
 
+import filecmp
 import glob
 import hashlib
 import os
@@ -34,7 +35,7 @@ PACKAGES = {
     "python3-protobuf": "CSI plugins for tests",
     "strace": "kills a daemon at a chosen system call",
     "socat": "sockets by hand",
-    "openssl": "the key that signs tickets",
+    "openssl": "the key that signs tickets; brings libssl, whose package has another name in each release",
     "e2fsprogs": "ext4 volumes",
     "xfsprogs": "xfs volumes",
     "nfs-kernel-server": "an NFS server",
@@ -53,7 +54,6 @@ PACKAGES = {
     "libprotobuf-c1": "holdfast",
     "libsmartcols1": "holdfast",
     "libsqlite3-0": "holdfast",
-    "libssl3": "holdfast",
     "libsystemd0": "holdfast",
 }
 
@@ -86,12 +86,84 @@ def ensure_tar():
     return path
 
 
+def build_folder(checkout=CHECKOUT):
+    """Where what is built for the suite is: of another one than this machine's it is apart."""
+    return os.path.join(checkout, "build", *([] if image.SUITE == image.HOST else [image.SUITE]))
+
+
 def packages(checkout=CHECKOUT):
-    """The packages of this build, as ./dev package leaves them."""
-    found = sorted(glob.glob(os.path.join(checkout, "build", "package", "*.deb")))
+    """The packages of this build, as ./dev package or package() leaves them."""
+    found = sorted(glob.glob(os.path.join(build_folder(checkout), "package", "*.deb")))
     if not found:
-        raise LookupError(f"no packages in {checkout}/build/package; run: ./dev package")
+        raise LookupError(f"no packages in {build_folder(checkout)}/package; run: ./dev package")
     return found
+
+
+# In mounts of its own: $1 the tree, $2 the source. What a package installs may want to see the kernel.
+IN_BUILD_ROOT = """
+mount --make-rprivate /
+mount -t proc proc "$1/proc"
+mount --rbind /dev "$1/dev"
+mount -t tmpfs tmpfs "$1/tmp"
+mkdir -p "$1/build"
+mount --bind "$2" "$1/build"
+exec chroot "$1" sh -c 'cd /build && exec ./dev package'
+"""
+
+
+def ensure_build_root(folder):
+    """A tree of the suite with nothing in it but what every Debian has; ./dev adds what it builds with, and that stays."""
+    root = os.path.join(folder, "root")
+    if os.path.exists(root) and os.path.getmtime(root) > time.time() - image.KEEP_DAYS * 86400:
+        return root
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.rmtree(root + ".new", ignore_errors=True)
+    image.run("mmdebstrap", "--quiet", "--variant=minbase", "--format=directory", image.SUITE, root + ".new", *image.mirrors())
+    os.utime(root + ".new")
+    os.rename(root + ".new", root)
+    return root
+
+
+def copy_source(checkout, folder):
+    """What git knows of the checkout, and the build of the last time, in the folder; what is the same there stays as it is,
+    so that it is not built again."""
+    listed = image.run("git", "-C", checkout, "ls-files", "-z", "-co", "--exclude-standard").split("\0")
+    listed = {name for name in listed if os.path.isfile(os.path.join(checkout, name))}
+    for where, folders, files in os.walk(folder):
+        if where == folder and "build" in folders:
+            folders.remove("build")
+        for path in (os.path.join(where, name) for name in files):
+            if os.path.relpath(path, folder) not in listed:
+                os.unlink(path)
+    for name in listed:
+        source, target = os.path.join(checkout, name), os.path.join(folder, name)
+        if not (os.path.isfile(target) and filecmp.cmp(source, target, shallow=False)):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(source, target)
+
+
+def package(checkout=CHECKOUT):
+    """Make the packages of this build for another suite than this machine's: there, by ./dev package."""
+    if image.SUITE == image.HOST:
+        raise LookupError(f"this machine runs {image.SUITE} itself; run: ./dev package")
+    started, source = time.monotonic(), os.path.join(build_folder(checkout), "source")
+    copy_source(checkout, source)
+    folder = os.path.join(image.CACHE, "build-" + image.SUITE)
+    with image.locked(folder):
+        root = ensure_build_root(folder)
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": "/root",
+            "SOURCE_DATE_EPOCH": image.run("git", "-C", checkout, "log", "-1", "--format=%ct").strip(),
+        }
+        image.run("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euc", IN_BUILD_ROOT, "build", root, source,
+                  env=environment)  # fmt: skip
+    made = os.path.join(build_folder(checkout), "package")
+    shutil.rmtree(made, ignore_errors=True)
+    os.mkdir(made)
+    for deb in glob.glob(os.path.join(source, "build", "package", "*.deb")):
+        shutil.copy(deb, made)
+    image.say(f"packages of {image.SUITE} made in {time.monotonic() - started:.1f} s")
 
 
 def set_up(root):
@@ -140,7 +212,7 @@ def ensure_tree(checkout=CHECKOUT, installed=True):
     """A folder with the tree; made again when the packages of the build are other ones. Nothing may write to it."""
     debs = packages(checkout) if installed else []
     stamp = key() + "".join(f" {os.path.basename(deb)}:{digest(deb)}" for deb in debs)
-    root = os.path.join(checkout, "build", "systemd", "root" if installed else "bare")
+    root = os.path.join(build_folder(checkout), "systemd", "root" if installed else "bare")
     try:
         with open(root + ".stamp", encoding="ascii") as f:
             if f.read() == stamp:

@@ -1,13 +1,16 @@
-"""The guest: Debian 12 with Debian's own 6.1 kernel, as a disk that is made once and kept.
+"""The guest: Debian with Debian's own kernel, as a disk that is made once and kept.
 
-Needs root, apt's mirror and the packages of ./dev setup; no loop device, and nothing is mounted outside of
-mmdebstrap's own namespace. What is kept is named by a hash of everything it is made from, this file included.
+Which release of Debian is SUITE, that of this machine where nobody says another. Needs root, apt's mirror and the packages
+of ./dev setup; no loop device, and nothing is mounted outside of mmdebstrap's own namespace. What is kept is named by a
+hash of everything it is made from, this file included.
 """
 
 import contextlib
 import fcntl
 import hashlib
+import lzma
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -15,9 +18,13 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = "/var/cache/holdfast-vm"
-SUITE = "bookworm"
+# suite: how the version of its kernel begins
+KERNELS = {"bookworm": "6.1.", "trixie": "6.12."}
+HOST = platform.freedesktop_os_release().get("VERSION_CODENAME")  # what this machine is, and its builds run on
+SUITE = HOST
 KERNEL = "linux-image-cloud-amd64"
 DISK_SIZE = "2G"
+LIST_SECONDS = 86400  # apt's lists of a suite that is not this machine's
 KEEP_DAYS = 7  # images of other inputs; a new one costs a minute
 
 # package: why; essential packages of Debian are there anyway
@@ -43,7 +50,7 @@ PACKAGES = {
     "libsmartcols1": "holdfast",
     "libsodium23": "holdfast",
     "libsqlite3-0": "holdfast",
-    "libssl3": "holdfast",
+    "openssl": "holdfast: brings libssl, whose package has another name in each release",
     "libsystemd0": "holdfast",
 }
 
@@ -54,7 +61,7 @@ MODULES = {
     "erofs": "volumes",
     "squashfs": "volumes",
     "fuse": "a plugin's file system that never answers",
-    "autofs4": "a plugin that lets the kernel wait for it",
+    "autofs": "a plugin that lets the kernel wait for it",
     "overlay": "a layer above a volume",
     "nfs": "the NFS client",
     "nfsv4": "the NFS client",
@@ -93,9 +100,36 @@ def locked(folder=CACHE):
         yield
 
 
+def choose(suite):
+    """The release of Debian that everything here is about from now on; None for that of this machine."""
+    global SUITE
+    if (suite or HOST) not in KERNELS:
+        raise LookupError(f"there are guests of {', '.join(KERNELS)}, not of {suite or HOST}")
+    SUITE = suite or HOST
+
+
+def apt_options():
+    """What makes apt's programs look at SUITE, with lists of its own unless this machine runs it."""
+    if SUITE == HOST:
+        return []
+    folder = os.path.join(CACHE, "apt-" + SUITE)
+    os.makedirs(os.path.join(folder, "lists", "partial"), exist_ok=True)
+    sources, fetched = os.path.join(folder, "sources.list"), os.path.join(folder, "fetched")
+    options = {"Dir::Etc::SourceList": sources, "Dir::Etc::SourceParts": "-", "Dir::State::Lists": os.path.join(folder, "lists"),
+               "Dir::Cache::pkgcache": "", "Dir::Cache::srcpkgcache": "", "APT::Sandbox::User": "root"}  # fmt: skip
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    if not os.path.exists(fetched) or os.path.getmtime(fetched) < time.time() - LIST_SECONDS:
+        with open(sources, "w", encoding="ascii") as f:
+            f.writelines(line + "\n" for line in mirrors())
+        run("apt-get", *words, "-qq", "update")
+        with open(fetched, "w", encoding="ascii"):
+            pass
+    return words
+
+
 def kernel_package():
     """The package behind the name that always means the newest, for example linux-image-6.1.0-37-cloud-amd64."""
-    for line in run("apt-cache", "show", "--no-all-versions", KERNEL).splitlines():
+    for line in run("apt-cache", *apt_options(), "show", "--no-all-versions", KERNEL).splitlines():
         if line.startswith("Depends: "):
             return line.removeprefix("Depends: ").split(",")[0].split(" ")[0]
     raise RuntimeError(f"apt knows no {KERNEL}; run: apt-get update")
@@ -111,14 +145,14 @@ def key(kernel):
 
 
 def mirrors():
-    """Debian's lines of apt's own configuration, whatever file and format they are in."""
+    """Debian's lines of apt's own configuration, whatever file and format they are in, for SUITE."""
     lines = run(
         "apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
     ).splitlines()
     found = dict.fromkeys(line.removeprefix("Debian ") for line in lines if line.startswith("Debian "))
     if not found:
         raise RuntimeError("no Debian mirror in apt's lists; run: apt-get update")
-    return ["deb " + line for line in found]
+    return ["deb " + line.replace(f" {HOST}", f" {SUITE}") for line in found]
 
 
 def make_root(root):
@@ -139,13 +173,16 @@ def make_root(root):
 def fetch_kernel(package, folder):
     """Unpack the kernel's package; nothing of it is run."""
     os.mkdir(folder)
-    run("apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", package, cwd=folder)
+    run("apt-get", *apt_options(), "-o", "APT::Sandbox::User=root", "-qq", "download", package, cwd=folder)
     (deb,) = os.listdir(folder)
     run("dpkg-deb", "-x", os.path.join(folder, deb), folder)
     os.unlink(os.path.join(folder, deb))
-    if not os.path.exists(os.path.join(folder, "usr/lib")):  # where kmod looks below another root
+    # one is in the package, and kmod of one release or the other looks below the other one
+    if not os.path.exists(os.path.join(folder, "usr/lib")):
         os.makedirs(os.path.join(folder, "usr"), exist_ok=True)
         os.symlink("../lib", os.path.join(folder, "usr/lib"))
+    if not os.path.exists(os.path.join(folder, "lib")):
+        os.symlink("usr/lib", os.path.join(folder, "lib"))
     run("depmod", "-b", folder, package.removeprefix("linux-image-"))
 
 
@@ -184,6 +221,14 @@ def add_modules(root, kernel, version, names=MODULES):
     run("depmod", "-b", root, version)
 
 
+def unpack_module(path, folder):
+    """Copy a module as busybox can load it; the name it has there."""
+    name = os.path.basename(path).removesuffix(".xz")
+    with lzma.open(path) if path.endswith(".xz") else open(path, "rb") as packed, open(os.path.join(folder, name), "wb") as out:
+        shutil.copyfileobj(packed, out)
+    return name
+
+
 def make_early_root(path, kernel, version, init):
     """The initial RAM disk: busybox, the modules of the disk, one script. init: what becomes PID 1 of the guest."""
     with tempfile.TemporaryDirectory() as folder:
@@ -191,10 +236,8 @@ def make_early_root(path, kernel, version, init):
             os.mkdir(os.path.join(folder, name))
         shutil.copy(shutil.which("busybox"), os.path.join(folder, "bin"))
         files = module_files(kernel, version, EARLY_MODULES)
-        for module in files:
-            shutil.copy(module, os.path.join(folder, "modules"))
         with open(os.path.join(folder, "modules", "list"), "w", encoding="ascii") as f:
-            f.writelines(os.path.basename(module) + "\n" for module in files)
+            f.writelines(unpack_module(module, os.path.join(folder, "modules")) + "\n" for module in files)
         with open(os.path.join(folder, "init"), "w", encoding="ascii") as f:
             f.write(EARLY_INIT.replace("INIT", init))
         os.chmod(os.path.join(folder, "init"), 0o755)

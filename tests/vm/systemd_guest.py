@@ -1,4 +1,4 @@
-"""The guests with systemd as PID 1 and SELinux enforcing: the tree of debian.py on Debian's 6.1 kernel, with the packages of
+"""The guests with systemd as PID 1 and SELinux enforcing: the tree of debian.py on Debian's kernel, with the packages of
 this build installed, or bare.
 
 The kernel and Debian's packages are kept below image.CACHE, and so are disk and snapshot of the bare one, which hold nothing
@@ -121,7 +121,7 @@ def image_with(debs, above, forget):
 
 def ensure(checkout=CHECKOUT):
     """The guest with the packages of this build."""
-    above = os.path.join(checkout, "build", "vm")
+    above = os.path.join(debian.build_folder(checkout), "vm")
 
     def forget():
         for old in glob.glob(os.path.join(above, "*", "")):

@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import case  # noqa: E402
+import image  # noqa: E402
 import machine  # noqa: E402
 import small_guest  # noqa: E402
 import snapshot  # noqa: E402
@@ -30,9 +31,9 @@ class Lane(unittest.TestCase):
         self.assertEqual(self.run_in_guest("echo one; echo two >&2; exit 3"), 3)
         self.assertEqual(self.lines[:2], ["one", "two"])
 
-    def test_the_kernel_is_older_than_what_the_fallbacks_are_for(self):
+    def test_the_kernel_is_the_one_of_the_release(self):
         self.run_in_guest("uname -r")
-        self.assertTrue(self.lines[0].startswith("6.1."), self.lines)
+        self.assertTrue(self.lines[0].startswith(image.KERNELS[image.SUITE]), self.lines)
 
     def test_the_guest_has_no_network_but_loopback(self):
         self.run_in_guest("ls /sys/class/net")
@@ -169,10 +170,24 @@ class CaseFiles(unittest.TestCase):
         self.assertFalse(case.is_bare("test_x", "container"))
 
     def test_a_lane_that_the_file_does_not_run_in_is_an_error(self):
-        for bare in ('("vm",)', "True", '"vm"'):
-            self.write(f"BARE = {bare}\n")
-            with self.assertRaisesRegex(LookupError, "test_x.py: BARE is"):
-                case.is_bare("test_x", "container")
+        for some in ('("vm",)', "True", '"vm"'):
+            for key in ("BARE", "OTHER_RELEASE"):
+                self.write(f"{key} = {some}\n")
+                with self.assertRaisesRegex(LookupError, f"test_x.py: {key} is"):
+                    case.some_lanes("test_x", key)
+
+    def test_on_the_other_release_runs_what_says_so(self):
+        self.addCleanup(image.choose, image.SUITE)
+        self.write('LANES = ("container", "vm")\nOTHER_RELEASE = ("vm",)\n')
+        found = []
+        for suite in sorted(image.KERNELS, key=lambda suite: suite != image.HOST):
+            image.choose(suite)
+            found += [case.all_names("container"), case.all_names("vm")]
+        self.assertEqual(found, [["test_x"], ["test_x"], [], ["test_x"]])
+
+    def test_a_release_of_which_there_is_no_guest_is_an_error(self):
+        with self.assertRaisesRegex(LookupError, "bookworm, trixie, not of sid"):
+            image.choose("sid")
 
     def test_a_case_for_the_container_alone_is_refused(self):
         self.write("")

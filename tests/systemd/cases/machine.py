@@ -98,6 +98,10 @@ def in_container():
     return os.stat("/proc/self/ns/pid").st_ino != INITIAL_PID_NAMESPACE
 
 
+def systemd_version():
+    return int(run("systemctl", "--version").stdout.split()[1])
+
+
 def has_selinux():
     return os.path.exists("/sys/fs/selinux/enforce")
 

@@ -10,6 +10,8 @@ import machine
 import units
 import volume_units
 
+OTHER_RELEASE = ("container",)
+
 RULES = "/etc/polkit-1/rules.d/50-holdfast.rules"
 SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 LISTED, OTHER, ALIAS = "hf-listed.service", "hf-other.service", "hf-alias.service"
@@ -38,7 +40,7 @@ CHANGES = {
     "BindMountUnit": ("sssbb", LISTED, "/etc", "/mnt", "false", "false"),
     "MountImageUnit": ("sssbba(ss)", LISTED, "/etc", "/mnt", "false", "false", "0"),
     "RefUnit": ("s", LISTED),
-    "StartTransientUnit": ("ssa(sv)a(sa(sv))", LISTED, "fail", "0", "0"),
+    "StartTransientUnit": ("ssa(sv)a(sa(sv))", "hf-new.service", "fail", "0", "0"),
     "AbandonScope": ("s", "init.scope"),
     "ClearJobs": (),
     "ResetFailed": (),
@@ -69,6 +71,11 @@ CHANGES = {
     "AddDependencyUnitFiles": ("asssbb", "1", OTHER, LISTED, "Wants", "false", "false"),
     "SetExitCode": ("y", "3"),
     "SetShowStatus": ("s", "true"),
+    # not in systemd 252
+    "SoftReboot": ("s", ""),
+    "QueueSignalUnit": ("ssii", LISTED, "all", "34", "0"),
+    "DisableUnitFilesWithFlagsAndInstallInfo": ("ast", "1", LISTED, "0"),
+    "StartAuxiliaryScope": ("sahta(sv)", "x.scope", "0", "0", "0"),
 }
 # They look at what there is before they ask who wants it.
 LATER = {
@@ -101,7 +108,8 @@ class Bus(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         for name in (LISTED, OTHER):
-            machine.write(f"/etc/systemd/system/{name}", "[Service]\nExecStart=/bin/sleep infinity\n")
+            # with a mount namespace, or systemd 257 refuses to mount in it before it asks who wants that
+            machine.write(f"/etc/systemd/system/{name}", "[Service]\nPrivateMounts=yes\nExecStart=/bin/sleep infinity\n")
         machine.write("/etc/systemd/system/hf-slow.service", "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=/bin/sleep infinity\n")  # fmt: skip
         os.symlink(OTHER, f"/etc/systemd/system/{ALIAS}")
         with open(RULES, encoding="utf-8") as f:

@@ -10,6 +10,7 @@ import machine
 import volume_units as units
 
 LANES = ("container", "vm")
+OTHER_RELEASE = ("container",)
 
 GUIDE = "/payload/docs/drivers.md"
 BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -11,6 +11,7 @@ import unittest
 import machine
 
 LANES = ("vm",)
+OTHER_RELEASE = ("vm",)
 
 FLOOD = """
 import socket, time

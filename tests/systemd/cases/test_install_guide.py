@@ -13,6 +13,7 @@ import machine
 import setuid_door
 
 LANES = ("container", "vm")
+OTHER_RELEASE = ("container", "vm")
 BARE = ("container", "vm")  # the packages are not installed yet; see tests/vm/case.py
 PHASES = ("FirstBoot", "reboot", "SecondBoot")
 

@@ -6,6 +6,7 @@ import unittest
 import machine
 
 LANES = ("container", "vm")
+OTHER_RELEASE = ("container", "vm")
 
 
 class MainJob(unittest.TestCase):

@@ -14,6 +14,7 @@ import unittest
 import machine
 import setuid_door
 
+OTHER_RELEASE = ("container",)
 BARE = ("container",)  # the packages are not installed yet; see tests/vm/case.py
 
 DEBS = "/payload/debs"

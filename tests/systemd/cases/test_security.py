@@ -8,7 +8,10 @@ import unittest
 import machine
 import units
 
-# systemd-analyze security --threshold=, tenths of its exposure level; docs/operations.md states them
+OTHER_RELEASE = ("container",)
+
+# systemd-analyze security --threshold=, tenths of its exposure level; docs/operations.md states them. They are those of
+# systemd 252; later ones find less to say.
 THRESHOLDS = {
     units.SERVER: 12,
     units.SOCKET_DOOR: 14,
@@ -38,6 +41,8 @@ class Units(unittest.TestCase):
         for unit, threshold in THRESHOLDS.items():
             with self.subTest(unit=unit):
                 machine.run("systemd-analyze", "security", "--offline=true", f"--threshold={threshold}", f"{FOLDER}/{unit}")
+                if machine.systemd_version() > 252:
+                    continue
                 better = ("systemd-analyze", "security", "--offline=true", f"--threshold={threshold - 1}", f"{FOLDER}/{unit}")
                 self.assertNotEqual(0, machine.run(*better, check=False).returncode, "the threshold can be lowered")
 

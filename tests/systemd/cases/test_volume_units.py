@@ -11,6 +11,7 @@ import volume_units as units
 from volume_units import unit
 
 LANES = ("container", "vm")
+OTHER_RELEASE = ("container",)
 # those in which SELinux has a say: the volume, its note, a second process, an end without a server
 PHASES = (
     "AService.test_starts_with_its_volume_and_stopping_the_volume_stops_it_and_frees_the_claim",

@@ -14,7 +14,8 @@ SOCKET_DOOR = "holdfast-agent-socket.service"
 SETUID_DOOR = "holdfast-agent-setuid.service"
 TEMPLATE = "holdfast-mounthelper@.service"
 VOLUME = "holdfast-volume@.service"
-# each sets no_new_privs for a unit with User= (systemd 252), NoNewPrivileges= and DynamicUser= besides
+# each sets no_new_privs for a unit with User= in systemd 252, and in 257 does not; NoNewPrivileges= and DynamicUser=
+# do in both
 IMPLY_NO_NEW_PRIVS = {
     "LockPersonality": "yes",
     "MemoryDenyWriteExecute": "yes",
