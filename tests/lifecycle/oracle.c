@@ -293,7 +293,8 @@ static Holdfast__V1__GetVolumeResponse *get_volume(struct sim *sim, const struct
 	request.id = text;
 	request.why = true;
 	st = sim_call(sim, &holdfast__v1__volumes__descriptor, "Get", &request.base, &response, &err);
-	if (st != STATUS_OK && (st != STATUS_NOT_FOUND || volume->is_known))
+	/* one that comes and goes may have gone meanwhile: sim_look_at_made() judges that */
+	if (st != STATUS_OK && (st != STATUS_NOT_FOUND || (volume->is_known && !volume->is_made)))
 		sim_fail(sim, "Volumes.Get %s: %s", volume->id, err.msg);
 	return (Holdfast__V1__GetVolumeResponse *)response;
 }
