@@ -65,10 +65,12 @@ static const char text[] =
 	"\t# }\n"
 	"}\n";
 
-static const char container[] =
-	"\n"
-	"\t# This machine is a container: mounts are made in its own mount namespace.\n"
-	"\tcontainer = yes\n";
+static const char container[] = "\n"
+				"\t# This machine is a container: mounts are made in its own mount "
+				"namespace, and whether the kernel's\n"
+				"\t# audit is on is decided outside of it.\n"
+				"\tcontainer = yes\n"
+				"\taudit = optional\n";
 
 int policy_text(const struct policy_words *words, char ret[static POLICY_TEXT_SIZE])
 {
