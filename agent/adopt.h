@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* After a restart: what the journal says of an allocation beside what the kernel shows, and what follows.
  * Pure. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The agent's parts, between those who make them and those who let them speak to each other. For those files
  * only. */

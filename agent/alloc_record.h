@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the agent knows of one allocation: the durable state from which every next step follows. */
 

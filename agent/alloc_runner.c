@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc_runner_internal.h"
 #include "claim_call.h"
 #include "wakeup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Runs one allocation: does what alloc_next() says, journals what comes of it, and tells. */
 

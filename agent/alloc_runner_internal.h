@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Shared by alloc_runner.c, and by what an allocation does about its volumes and about the plugin or the
  * unit that it runs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The life of an allocation as two pure functions: what an event makes of the record, and what is to be done
  * next for a record. Nothing else decides, so a restart goes on where the journal stands. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The allocations of this node, and the claims being cleaned up without one. */
 

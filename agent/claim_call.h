@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Asking the server for a volume: Volumes.Claim, with the answer checked before anything trusts it. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a grant brings for the plugin on the node: contexts, mount options, secrets. Kept in memory only. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Settings of the agent, from /etc/holdfast/agent.hcl and its drop-in folder. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Calls of the server to the plugins of this node: each PluginCall becomes one CSI call, and its end one
  * PluginReply.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The kinds of calls, for controller_map.c and controller_answer.c only. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A PluginCall of the server as the CSI request that it means, and the CSI response as the PluginReply. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Requests to the node service of a CSI plugin for one volume of this node. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Block devices as the kernel shows them to everybody: looked at, never opened. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* File systems of block devices that are younger than a moment, and where they are mounted: found among the
  * mounts made since, however many there are besides.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "door_fault.h"
 
 #include "mounthelper_words.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Why neither door leads to a mount helper, said as the line of the unit or the file that is to be changed.
  * The helper itself can only name what it found: it does not look at units. */

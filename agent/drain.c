@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "drain_internal.h"
 #include "wakeup.h"
 

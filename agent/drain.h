@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Before the host is shut down, all that allocations have here is given back while the server can still hear
  * of it: then their claims are free at once, and not when this node is back. A drain does not outlive the

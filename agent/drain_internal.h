@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Shared by drain.c, which knows when a drain ends, and drain_report.c, which tells how it goes. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What plugins this node has, for the server: the mount helper's own profiles and the CSI plugins. Said in
  * the hello of each session, and again in it whenever it has changed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "helper_client.h"
 
 #include "helper_instance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The agent's side of the mount helper: a pool of instances, each with one request under way.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Why an instance of the mount helper ended, in an operator's words. Pure. Decided by numbers alone: the word
  * of its last message, or its exit code. Source: proto/mounthelper_words.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The life of one instance in the pool, between helper_client.c, which owns the requests, and
  * helper_instance.c, which starts, feeds and ends the instance. For those two files only. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One instance of the mount helper: its process, its socket, and the reason why it ended.
  *

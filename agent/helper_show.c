@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the instances of the mount helper do, for people. */
 
 #include "helper_instance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Where the host was seen to have mounted devices for itself, so that it can be looked there again: hints,
  * nothing is concluded from them alone. Pure. */

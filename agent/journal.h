@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the agent must not forget: allocations, receipts, and what is known of its plugins, in a store on
  * disk.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The agent's own socket: service holdfast.v1.Agent, for people on this machine. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Which machine this is, for the server to tell a clone from it: digests that are the cluster's own. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast-agent: argv, then agent_run(). */
 
 #include "agent.h"

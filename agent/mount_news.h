@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a mount that takes its time is at, told to the server for whoever asks there. Pure. */
 

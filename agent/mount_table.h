@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What this process's mount namespace shows: read only, by libmount. */
 

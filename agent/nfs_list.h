@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The file systems that the kernel's NFS client has in this process's network namespace, whatever mount
  * namespace shows them: /proc/net/nfsfs/volumes. One is listed from before its first mount until after its

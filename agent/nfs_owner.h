@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Whose is the NFS superblock that has a number now? The kernel gives the number of one that is gone to the
  * next that comes. Told from the mounts that this process sees. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the node holds, from its journal, for a server that was restored from a backup and may have forgotten
  * some of it: allocations as they were run, every claim of this boot that is mounted or may be, and, as

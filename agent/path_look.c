@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "path_look.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What stands at one path: one look at the kernel, whatever else is mounted. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "path_probe.h"
 
 #include "wakeup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Looks at paths from an event loop that no file system can stop: each runs on a thread of its own, with a
  * deadline. A thread whose file system does not answer cannot be ended: it is left to itself and keeps its

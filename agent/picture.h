@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The kernel picture: what the mount helper says is staged and published on this node, and what its policy
  * offers. Read whole after each start of the helper, kept up to date by our own operations in between. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Reading the kernel picture from the mount helper, page by page, before every other request. */
 

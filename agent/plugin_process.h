@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The process of a CSI plugin, and what it leaves behind when it dies, as /proc shows it to everybody. A
  * child that does the mounting outlives a plugin that is killed alone: nothing but its own end says that it

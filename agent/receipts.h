@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The node's words about claims that the server has not acknowledged yet. Pure bookkeeping: the journal makes
  * them durable, the session sends them. */

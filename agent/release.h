@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Cleaning up after a claim that no allocation of the journal accounts for: at the server's word, and only
  * then. What the kernel shows of it is unmounted, and a receipt is journalled. */

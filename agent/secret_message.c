@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "secret_message.h"
 
 #include "model/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A protobuf message that may hold secrets: a copy in memory that is wiped when it is freed, never written
  * anywhere. Shared by counting, as a record and the operations begun from it need it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The session with the server: one stream that is opened again and again, with a growing delay, and says
  * hello first each time. What is sent while there is none is not kept: the hello and the receipts repeat it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Publishes behind which nobody answers: a user-space file server that died, a server that forgot the
  * directory, one that is silent. Looked for on demand, told once each in the log, remembered for the status.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is told of the agent from outside: the line that the service manager shows, and what SIGHUP changed.
  */
 

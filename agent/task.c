@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "task_call.h"
 #include "task_internal.h"
 #include "task_log.h"

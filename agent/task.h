@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The units that allocations start: each is started once, watched, and stopped. systemd restarts them, as
  * their Restart= says; we never do. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The connection to systemd over the system bus. Lost connections come back by themselves; what is under way
  * on one ends with an error.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "task_bus.h"
 
 int task_bus_open(sd_bus **ret)

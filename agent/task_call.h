@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Calls to systemd about one unit. All have TASK_CALL_TIMEOUT_S. */
 

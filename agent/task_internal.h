@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Shared by task.c, which runs one unit, and tasks.c, which keeps them and the connection. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the journal is told of the unit of an allocation, each by an event of its own. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What is to be done about the unit of an allocation: (state, what is seen of it) -> (state, action). Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What systemd says about a unit, as far as an allocation needs it: the answer to
  * org.freedesktop.DBus.Properties.GetAll of org.freedesktop.systemd1(5). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "task_internal.h"
 #include "task_log.h"
 #include "task_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit_lines.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Where the unit files of this host set an option, for messages that say which line of which file to change.
  * Read as systemd does: the first fragment of the search path, then drop-ins by their names, the last

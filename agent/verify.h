@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Is a publish what was asked for? Decided from two witnesses: the helper's reply, read from the kernel in
  * its own namespace, and this process's mount table. Pure. */

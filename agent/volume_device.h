@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Whose is the device that is mounted for a volume, and is its file system still in use when it is unmounted
  * here? For the volume manager's files only. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Mounting and unmounting volumes through the helper: operations of one volume one after another over its
  * whole stage..unstage life, different volumes side by side.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "volume_nfs.h"
 
 #include "nfs_list.h"

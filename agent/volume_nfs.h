@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Does anybody still use what was staged of an NFS server, when it is unmounted here? For the volume
  * manager's files only. */

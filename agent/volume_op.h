@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The steps of one operation on a volume, as a table. Pure.
  *

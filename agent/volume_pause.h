@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The pause of a task between a step that failed in passing and the same step once more; nothing else of the
  * volume comes between. */

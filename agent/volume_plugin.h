@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One plugin step of a task: wait for the plugin, or call it, and let the task go on with what came of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "csi_volume.h"
 #include "volume_task.h"
 

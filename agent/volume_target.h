@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Which publish of which volume, and how: a value that operations are begun from. */
 

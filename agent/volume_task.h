@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One operation on a volume, between the manager that queues it and the steps that carry it out. For those
  * files only. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Of which volumes a plugin may hold something: those that it was ever called to stage or publish, until they
  * are unstaged. What no plugin was called for is undone without one. */

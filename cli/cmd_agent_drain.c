@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A drain of this machine: asked of its agent, and watched until it has ended. */
 
 #include "commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of the server's state, in parts. They hold secrets and tokens' hashes: files are the caller's alone.
  */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A drain: told to the server once, then watched in the node's claims until nothing is left. */
 
 #include "commands.h"

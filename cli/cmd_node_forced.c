@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator does about a node that cannot speak for itself. */
 
 #include "commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and operator. */
 
 #include "commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server's audit: what it recorded, and whether the chain of records is whole. */
 
 #include "commands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The commands and their options: one table drives parsing, usage, completion and the manual's skeleton. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The functions behind the table of commands, in cmd_*.c. */
 

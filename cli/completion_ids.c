@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ids for the shell: one page, quickly, and silence when the server is away. */
 
 #include "completion.h"

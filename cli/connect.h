@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One connection, one call at a time: what a command needs of a server or an agent. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Examples of volume files for a person to change; each is a valid specification as it is. */
 

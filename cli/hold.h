@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* `holdfast volume hold`, the thinking part: an allocation is found or run, held, and given back. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The link to a held volume that services are given, /run/holdfast-volumes/NAME/mnt.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What `holdfast volume hold NAME` keeps on this machine: the note of its allocation, in the unit's state
  * folder, and in its runtime folder the link to where the volume is published, which `holdfast volume link`

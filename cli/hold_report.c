@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "hold_judge.h"
 #include "holder.h"
 #include "output.h"

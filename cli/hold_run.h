@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* `holdfast volume hold`, the acting part: the server's answers go into the state machine, its actions are
  * done. */

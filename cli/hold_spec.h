@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The file of `holdfast volume hold NAME`: an allocation with one volume, for this node. */
 

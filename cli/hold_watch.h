@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A process that starts another one again when that is killed. What systemd does with Restart= reaches the
  * units that are bound to this one (they are stopped, and with BindsTo= not started again); this does not. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One `holdfast volume hold` at work; for hold_run.c and hold_report.c. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 
 const struct option_info command_options[OPTION_N] = {

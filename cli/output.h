@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What people and programs see: tables, fields and JSON on standard output. Text from elsewhere is made
  * harmless for terminals. */

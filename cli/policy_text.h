@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A first policy for the mount helper of one machine, for root to read and to change. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A line on a terminal for a person who waits; nothing when nobody watches. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Requests that hold maps, made by way of JSON: parameters and secrets of plugins. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Secrets come from files alone: arguments are in everybody's process list, and errors never quote a value.
  */

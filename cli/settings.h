@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Where the server and the agent are and who we are: options, then the environment, then the dev folder. */
 

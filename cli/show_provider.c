@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a provider has: external volumes and snapshots. */
 
 #include "output.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Specification files to messages: a table per kind of block says which keys exist and which fields they
  * fill. */

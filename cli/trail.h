@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The mount helper's trail: lines of key=value, each carrying the SHA-256 of the line before it. Pure. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Values of options and arguments: numbers, times, sizes, keys with values, the word of a person. */
 

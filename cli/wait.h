@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Waiting for an allocation to get where it shall, with a line of progress for a person. */
 

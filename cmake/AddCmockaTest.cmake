@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # hf_unit_test(NAME SOURCES... LINK ... WRAP ...): one cmocka binary per module. WRAP names functions of the
 # system-call seam that the test replaces by a model (--wrap).
 function(hf_unit_test name)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # External libraries as imported targets. A folder names those it may use; nothing is global.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)

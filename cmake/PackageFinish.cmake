@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Run by cpack when the files of each component lie ready in a folder of its name: what needs them to be final.
 
 # The socket door's program is the same bytes as the setuid one, and that one has been stripped by now.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Debian packages, one per component: `./dev package`, which is cpack -G DEB with HOLDFAST_PACKAGES in a build folder with
 # prefix /usr. cmake/debian/COMPONENT.* are maintainer scripts and lintian overrides; tests/packages checks the result.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 find_program(PROTOC_C protoc-c REQUIRED)
 find_path(PROTOBUF_INCLUDE google/protobuf/descriptor.proto REQUIRED)
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What policy and ticket say about a request, before anything is touched. Pure. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Put a detached mount into one of the trees, with the propagation it shall have: the part that STAGE and
  * PUBLISH share. Source: mount_namespaces(7), shared subtrees. */

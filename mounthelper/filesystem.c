@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A new mount of a file system of the kernel's: fsopen(2), options, fsmount(2). */
 #include "source.h"
 #include "trees.h"

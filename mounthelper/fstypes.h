@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The file systems the helper knows, and every option it may give them: what is forced, and the closed list a
  * policy may choose from. Whatever names a path, a device, a descriptor or a user is absent on purpose. */

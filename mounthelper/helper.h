@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Everything a running helper holds: descriptors opened before the lock-down and root's policy. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast-mounthelper: the only privileged program of Holdfast.
  *
  * Started with a SEQPACKET socket on descriptor 3: by the agent, taken to be hostile, through the setuid bit,

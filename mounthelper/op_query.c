@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* STAT and LIST: read from the kernel, nothing is changed. */
 
 #include "ops.h"

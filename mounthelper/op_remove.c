@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UNPUBLISH and UNSTAGE: unmount what stands at one name, if it is what was meant and nothing needs it, and
  * remove the directory. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The operations, one per file, and the frame around them: limits, admission, lock, intent record, action,
  * result record, reply. */

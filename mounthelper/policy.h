@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The policy of root: one block per agent uid, parsed from one strict text.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What goes on record, to the own log, the kernel's audit and the journal, in this order: the helper's own
  * life, and intent and result of each operation. */

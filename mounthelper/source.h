@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* STAGE, class by class: op_stage.c is the frame, and each class of volume adds one struct source_class. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* May a volume of a profile have the source that is asked for? */
 #include "policy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bind: a directory of the host that the policy names. */
 #include "source.h"
 

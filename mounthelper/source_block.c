@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block: a disk or an image by its entry in /dev/disk/by-id. */
 #include "source.h"
 #include "trees.h"

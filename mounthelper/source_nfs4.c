@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nfs4: an export of a server named by its address. The kernel mounts it alone: no mount.nfs, no DNS. */
 #include "source.h"
 #include "trees.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tmpfs: always of a given size and number of inodes; the total of all of them is bounded in the state table.
  */
 #include "ops.h"

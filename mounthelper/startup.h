@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* From exec to HELLO, in the order of main.c. What fails here ends the process in place, with a word of
  * proto/mounthelper_words.h: nothing has been mounted yet, so there is nothing to undo. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What must outlive one helper process within a boot, for all instances of one agent's block: the newest
  * generation seen of each volume, what was staged under its name, and counts, so that no request has to walk

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Verify what the claim server granted. Time, keys and needs are arguments; the signatures of the last
  * tickets are remembered, which changes no answer. */

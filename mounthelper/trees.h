@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Names below the two trees, and what the whole mount table says about them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Decode one datagram of the agent. Pure; whatever breaks the format of proto/mounthelper_wire.h is a reason
  * to end, so nothing here is lenient. What a well-formed request may do is admission.h's business. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What is told in the journal by an id of its own: for agent and server lib/log, for the mount helper its
  * records.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The closed vocabulary of the mount helper: every enum that appears in its trail, its replies and its end,
  * with the word it has there. Users expand the lists as they need them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The ticket: what the claim server allows one node to mount for one allocation in one boot.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Nodes that have no session, in the order in which they went, and when each of them counts as down.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Who a caller is, and what that lets it do. Identity is the certificate, never a field of a message. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc_options.h"
 
 #include "keys.h"

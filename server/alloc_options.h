@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Mount options of an allocation's volumes, which take the place of those of the volumes, field by field.
  *

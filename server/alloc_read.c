@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations.Get and List: reads, which may wait. */
 
 #include "access.h"

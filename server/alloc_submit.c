@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations.Run and Stop: what changes. */
 
 #include "access.h"

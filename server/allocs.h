@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Allocations: what is asked of them, and what becomes of them. */
 

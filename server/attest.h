@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* An operator's word that a node has let go of volumes: weaker than any other evidence, and shown so. Of a
  * volume that all claims on the node have let go of, the word is that the provider has, too: it is taken when

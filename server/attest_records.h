@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Operators' words as they are kept: one record each, under the name of its node. For attest.c only; what
  * others ask about them is in attest.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The record of every write and of every refused one: who, what, why, result. A write's record is part of
  * its transaction, so there is no write without one; each record names the SHA-256 of the one before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Reading the audit back, and forgetting what is old; both in slices, because records are only in the store
  * and whoever reads it keeps its writer out. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Operator.BeginBackup and ReadBackup: a copy of the store as of one moment, made while the server runs.
  *

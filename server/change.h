@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The one way by which state changes: a set of objects that become durable together.
  *

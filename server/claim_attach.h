@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The second step of a grant: have the controller attach the volume where it has to, then say to the node
  * that it has the claim. */

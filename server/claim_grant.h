@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Granting claims. Who may have one is decided by admission_check() of lib/model. */
 

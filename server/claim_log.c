@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "claim_log.h"
 
 const struct log_ctx *claim_log(struct claim_log *log, const struct claim *claim, const char *op,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a line of the log about a claim says of it: the same everywhere, so that one filter shows a volume's
  * life. */

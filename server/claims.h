@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Giving claims back, step by step. The rules are claim_step() of lib/model; granting is in claim_grant.h. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Settings of the claim server: /etc/holdfast/server.hcl and drop-ins, or --dev. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Calls to the controller of a CSI plugin, through the session of a node that runs it.
  *

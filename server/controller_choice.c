@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "controller_internal.h"
 #include "server.h"
 #include "session.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Between controller.c, controller_choice.c and controller_queue.c. */
 

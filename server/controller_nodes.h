@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* On which nodes the controller of a CSI plugin may be.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* --dev: a claim server on loopback that makes its own CA, certificates and keys in its state folder. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The disk of the store, watched before it is full: a commit that fails ends the server, so that what would
  * not fit is refused before it is taken into memory.

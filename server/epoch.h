@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A store may be older than what was granted from it, and nodes may hold claims that the server has
  * forgotten. Each restore from a backup begins an epoch, and in it nothing new is granted for a volume before

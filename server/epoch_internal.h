@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Between epoch.c and epoch_past.c: claims that a node reports. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "audit.h"
 #include "change.h"
 #include "claim_log.h"

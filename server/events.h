@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Operator.Watch: what changes, as it becomes durable, to whoever may read it.
  *

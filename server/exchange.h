@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Putting another store in the place of the present one, so that whatever happens in between the next start
  * finds either the one or the other, whole.

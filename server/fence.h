@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Cutting a node off from a volume at its storage provider, when the node cannot say that it has let go: the
  * controller is asked to detach the volume although the node has not answered, and its word is the evidence

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Freed claims: history, and in the store alone. What they cost memory and start does not grow with them.
  *

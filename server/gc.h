@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Garbage collection: allocations that are over, freed claims beyond the newest of each volume, attestations
  * and tokens that have expired, old records of the audit. In slices, a bounded number of objects per turn of

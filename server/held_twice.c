@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "held_twice.h"
 
 #include "audit.h"

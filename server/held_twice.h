@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A claim that was freed, and that its node says it has mounted in the boot in which it was granted: the node
  * was reverted to a snapshot, its journal was put back, or somebody attested that it was gone and it was not.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the server says of its own history, what nodes say of it, and what follows when it is behind.
  *

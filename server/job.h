@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One piece of work that blocks (copying a database, hashing a file), in a thread of its own. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Keys in the store. An object's revisions are kept by the store, not in its value. */
 #define PREFIX_VOLUME "volume/"		  /* NAMESPACE/ID: Volume */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast-server: argv, then server_run(). */
 
 #include "dev.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What jemalloc is told, which is linked into the program, see CMakeLists.txt. */
 
 /* Of its own name and kind, which jemalloc looks for. MALLOC_CONF and /etc/malloc.conf still have the last

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The marks of the server's store (store/mark.h): holdfast.mark beside it and, if the settings name one, a
  * second file. A store that is behind them has lost what was acknowledged. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a monitoring system asks for, in the text format of Prometheus. From counts that are kept anyway: its
  * cost does not depend on how much is registered. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The store of a new cluster, made with holdfast-server --new-cluster while no server runs.
  *

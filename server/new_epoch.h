@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Beginning a new epoch: in a copy of a store, which is checked to the last record and is then one that a
  * server can start from; or in the server's own store, at its start, when that has lost history.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Nodes: what they are like, whether work is placed on them, and their end. Handlers of the service Nodes;
  * the session is in sessions.h, drains are in drain.h, operators' words in attest.h. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the server stores: one row per kind of object says how it is keyed, written, read back and kept in
  * memory. Loading and changing work on rows; nothing else knows the kinds. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The Operator service's own methods: how the server is, and what was recorded. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Where an allocation goes: the check of one node, and the choice among all that could.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a claim says to a CSI plugin, with what is stored beside its volume. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The kinds of calls to a CSI plugin: what each is called, which answer fits, which go one at a time. */
 

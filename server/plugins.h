@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Plugins, derived from what nodes report: an entry of a plugin counts as healthy while its node says so and
  * has a session. Counts are computed from these facts, never kept by deltas; the result is kept until one of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Proof of what a node reports after a restore: the ticket that this server signed when it granted the claim.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Records: whatever the server stores beside volumes, nodes, allocations and claims, each a protobuf message
  * under a key of its own. One ordered table in memory; who needs links or counts keeps an index of its own.

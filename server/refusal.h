@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What goes with a refusal beside its message, for programs: the claims that are in the way, the nodes that
  * cannot. Bounded: what does not fit into an answer is counted. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Connections that were refused, in the log: each address once an hour, and never many at once. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Giving claims back without being asked: what release_decide() of lib/model says is done, as soon as
  * something has happened. Each claim has its own tries and delays, so a stuck one holds up no other; what

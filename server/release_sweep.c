@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The net under release.c: now and then every claim is looked at, in slices, for a release that no event has
  * driven on. What is found is counted: there should be nothing. */
 

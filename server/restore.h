@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Operator.BeginRestore, WriteRestore and ApplyRestore: start again from a copy of the store.
  *

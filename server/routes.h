@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Addresses that people and their tools type, "GET /v1/volume/csi/{id}", and what they lead to. Names and
  * methods are Nomad's where it has them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Which version of the server's records a store holds, and what leads from each version to the next.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The claim server: owns the event loop, the store, the state and the listeners. Wiring only. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "release.h"
 #include "server.h"
 #include "session.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "claims.h"
 #include "epoch.h"
 #include "freed.h"

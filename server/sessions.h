@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Sessions: one bidirectional stream per node, dialled by its agent, over which work goes down and facts come
  * up. */

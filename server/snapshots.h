@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Snapshots: what was asked of providers is recorded here before they are asked, under a name that stays the
  * same, and kept; what providers say they have is joined with that. */

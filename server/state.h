@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the server knows, in memory: volumes, nodes, allocations and claims with the links between them.
  * Claims that are freed are in the store alone, see freed.h: here are those whose freeing is not durable yet

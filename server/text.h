@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What people see of a stored object who look into the database with the sqlite3 shell: its message as JSON
  * beside its value, and views with a column per thing of interest.

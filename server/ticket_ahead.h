@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Tickets that are signed while their claims are on their way to the disk, with one signature for as many as
  * one may be for: signing costs as much as the rest of a grant. A signature that is made leaves the server

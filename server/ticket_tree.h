@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The Merkle tree of a batch of tickets, as proto/ticket.h has it. Pure. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Finding a token by the hash of its secret, without a walk. Kept by records.c with the records it is of. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Tokens of people and programs: made once, shown once, stored as a hash. */
 

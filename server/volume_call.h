@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Questions to the plugin of a volume: what has to hold before one is asked, and how it is put in words. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The steps of a volume's phase as changes of its stored detail. Nothing here does I/O. */
 

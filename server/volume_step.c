@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "epoch.h"
 #include "server.h"
 #include "volume_call.h"

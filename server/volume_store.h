@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The parts of a volume in the store and in memory, see model/volume_detail.h. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* How a volume is shown: the stored record with what is derived from claims and nodes, never stored. */
 

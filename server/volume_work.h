@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What is under way with volumes at their providers: creating, expanding, deleting.
  *

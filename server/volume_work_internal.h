@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The work on one volume, shared by volume_work.c (who waits, when it is tried, what is stored) and
  * volume_step.c (what each phase asks of whom). */

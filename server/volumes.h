@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The service Volumes but Claim, which is claim_grant.h's. One file per method or two that belong together.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A person's word that a CSI plugin will never do its part of a release: its state is lost, or it was removed
  * for good. The node, which is connected, is told to go on with its mount helper alone, for claims whose work

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Reads, and those that wait for a change: a call with `index` and `wait_ms` is answered as soon as what it
  * reads has a higher index, or when the time is over. Waiting costs nothing until an object it names changes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Why a volume is where it is: the facts that the server has about holders, for lib/model/explain.h. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "csi/csi_client.h"
 
 #include "base/cleanup.h"

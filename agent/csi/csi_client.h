@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Calls to one CSI plugin over its unix socket. One try per call: whoever calls again decides so, by
  * csi_is_passing().

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What is told of a call that failed: plugin, call, what it is about, and why. */
 

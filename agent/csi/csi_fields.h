@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The fields of any CSI message, by its descriptor. Borrowed, all of it. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The calls of CSI 1.12 that Holdfast makes, one row each: its names, messages, deadline, and when it may be
  * made again. */

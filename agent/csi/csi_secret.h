@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Which fields of CSI's messages are never shown: those that csi.proto marks csi_secret, and mount flags, in
  * which passwords stand. */

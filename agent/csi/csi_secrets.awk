@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # From a .proto file: one line {"package.Message", "field"}, for every field marked csi_secret. Fails where it does not
 # understand a mark: a secret must not be forgotten silently.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A CSI message as one line of text for a log: field=value, with every field marked csi_secret and all mount
  * flags as [redacted]. Pure. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One plugin id of this node: its instances, and what is known of it, which outlives them. */
 

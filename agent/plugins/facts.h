@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a plugin says of itself, as an entry of the node's fingerprint. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/facts_read.h"
 
 #include "base/cleanup.h"

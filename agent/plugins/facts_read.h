@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Asks a plugin for its facts, one call after the other: who it is, what it announces, and then what of that
  * it serves. A service that is not announced is not called, but for the node service, which CSI does not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One instance of a CSI plugin: a socket that is dialled, probed, fingerprinted and probed again, for as long
  * as it stands. What happens is decided by instance_step(). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/instance_step.h"
 
 #include "base/cleanup.h"

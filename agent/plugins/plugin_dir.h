@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The folder of the plugins' sockets, <plugin_dir>/<plugin id>/<name>.sock, watched.
  *

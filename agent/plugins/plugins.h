@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The CSI plugins of this node: found, probed, fingerprinted, and found again after a restart.
  *

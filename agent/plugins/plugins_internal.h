@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Between the files that are plugins.h: what stands there (plugins.c), what is waited for (waits.c), what
  * allocations promised (expect.c). For those only. */

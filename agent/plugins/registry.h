@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The instances of one plugin id, newest first. Pure: it orders them, whose they are it does not know.
  *

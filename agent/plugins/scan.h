@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Reads the folders of plugins, within limits. Names come from whoever may write there: what is not taken is
  * told in one log line, until something else is not taken. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # empty FOLDER: remove the files in it, and then itself if nothing else was in it. What is mounted there is kept.
 empty() {
 	[ -d "$1" ] && [ ! -L "$1" ] || return 0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Delays between attempts: exponential, capped, with jitter. Pure: the caller brings the randomness. */
 

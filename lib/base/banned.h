@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Calls that cannot be used safely fail to compile (as git's banned.h does). Include last. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Blocks of `key = value` in the text of a block_lexer, read by a table of keys into structs.
  *

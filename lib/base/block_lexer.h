@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Tokens of a text of nested blocks, with their line numbers: words, `=`, `{`, `}`; a new line or a semicolon
  * ends a statement, `#` begins a comment. Printable ASCII alone. Nothing is allocated. */

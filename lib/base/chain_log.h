@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A log of one line of key=value per record, each carrying the SHA-256 of the line before it, so that a
  * removed or edited line shows. The file is only ever appended to; when root puts an empty one in its place

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Scope-bound cleanup and explicit hand-over of ownership.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Time: monotonic microseconds for intervals, wall-clock milliseconds for records. Never mix them. */
 

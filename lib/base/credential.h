@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Credentials of a service: files that the service manager hands to this unit alone. Source: systemd.exec(5),
  * LoadCredential=. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The error that travels: a canonical gRPC code, the errno behind it and one sentence for a person.
  *

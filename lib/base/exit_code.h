@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* With what a daemon ends, for the service manager, which starts it again or not. */
 

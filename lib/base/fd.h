@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Descriptors and whole files. All return 0 or a positive result, or a negative errno. */
 

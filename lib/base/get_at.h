@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Values at an address that need not be aligned for them, such as the fields of a struct that only a
  * descriptor describes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Texts one after the other in a caller-owned array: keys are made for every request, and printf takes a
  * microsecond for what copying does in a fraction. */

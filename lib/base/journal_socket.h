@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The journal, spoken to without libsystemd: for a program that has no file left to open. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The kernel's audit, spoken to without libaudit: no more than two sends and two receives for a record. */
 

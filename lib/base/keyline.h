@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A line of " key=value" words in a fixed buffer, for records that people and audit tools read: whatever the
  * values are, nobody can forge a word, a quote or a line with them. */

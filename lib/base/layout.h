@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Fixed-size messages as rows of fields that follow each other without padding.
  *

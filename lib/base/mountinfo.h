@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Read the mount table from a descriptor of /proc/PID/mountinfo.
  *

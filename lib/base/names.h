@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Name tables of enums: a constant array of strings indexed by the enum's value. */
 

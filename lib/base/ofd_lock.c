@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/ofd_lock.h"
 
 #include "base/sys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Locks of byte ranges of an open file: they belong to the open file, so the kernel drops them with the last
  * descriptor of it, or with the process. Source: fcntl(2), open file description locks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Strict parsing of untrusted text: the whole string or nothing, no white space, no sign tricks.
  *

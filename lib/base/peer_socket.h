@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* An AF_UNIX SOCK_SEQPACKET connection whose peer is pinned: only the process that made the other end may
  * speak, and it can send nothing but bytes. Source: unix(7). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What stands at a name, and what only the kernel's mount table tells about it.
  *

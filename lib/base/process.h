@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Put a process into a known state, whatever it inherited across execve(2): for programs that do not trust
  * who started them. All return 0 or a negative errno. Source: execve(2), on what is preserved. */

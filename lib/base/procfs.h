@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The kernel's own account of processes, from an instance of procfs that nobody else can touch: what is
  * mounted at /proc may be somebody's work. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A limit of so many per second, of which so many at once. Pure; the caller has the clock. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* In which SELinux domain does this process run, and should it be another one? Without libselinux. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The system-call seam: thin wrappers that return a negative errno, one per call that tests replace by a
  * model

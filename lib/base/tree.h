@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Ordered maps: the red-black trees of <bsd/sys/tree.h>, with functions private to one source file. */
 

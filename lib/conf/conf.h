@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Configuration and specification files: an HCL subset or JSON, read into a JSON tree that knows its lines.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* JSON text to a tree whose lines are known; jansson does the parsing and tells no lines. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The side table of a document: which file and line a member of the JSON tree comes from. Nodes are known by
  * their address, so they must live as long as the table. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a line tells, by an id that does not change: MESSAGE_ID= and HOLDFAST_EVENT= of the journal, event= of
  * logfmt. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no CODE_FILE= and CODE_LINE= */
 #define SD_JOURNAL_SUPPRESS_LOCATION
 

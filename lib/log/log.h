@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Log lines: structured fields to journald when stderr is the journal, logfmt lines to stderr otherwise.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* At most so many lines in a second, and so many of them about one thing; the rest is counted.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the service manager is told of a daemon: sd_notify(3), of which nothing waits but READY=1 at the
  * start. Without a service manager all of it does nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "log/service_watchdog.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The service manager's watchdog, WATCHDOG= of sd_notify(3): told from the event loop that this is still
  * turned. Unlike the one of sd-event, it never waits for a service manager that does not read. */

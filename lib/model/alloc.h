@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* An allocation: work placed on one node, with the volumes it needs.
  *

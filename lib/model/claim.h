@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A claim: one allocation's right to one volume, and the steps by which it is given back.
  *

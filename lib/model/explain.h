@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Why a claim stands where it stands: who holds it, what is missing, who has to act, how long it can take,
  * the next command. First for programs (struct explanation), and from that in words. Pure. */

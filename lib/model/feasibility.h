@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Can an allocation go to a node? Pure; the same check whether the node was named or is one of many. */
 

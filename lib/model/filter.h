@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Filter expressions over the fields of a message, as lists take them:
  *

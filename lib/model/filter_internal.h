@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A filter as it is parsed; shared by its parser and its evaluation. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Access and attachment modes, with CSI's and Nomad's words. Numbers are those of
  * proto/holdfast/v1/types.proto. */

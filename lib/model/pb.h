@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Model values to protobuf messages and back, by tables of fields; the wire's enums have the model's numbers.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a policy gives: capabilities in namespaces, and levels over plugins, nodes and the server itself.
  *

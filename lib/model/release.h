@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What is to be done next to give a claim back. Pure; server/release.c does it. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a native volume is made of, and how the mount helper is told. Value type, no pointers. */
 

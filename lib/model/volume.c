@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #define OPENSSL_SUPPRESS_DEPRECATED /* digest_of() */
 #include "model/volume.h"
 

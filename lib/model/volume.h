@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A volume: what operators register and allocations claim. Value type, no pointers. */
 

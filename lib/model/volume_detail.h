@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A volume in the three parts in which it is stored: what admission looks at (struct volume), what only
  * plugin calls and placement need (VolumeDetail), and what is never shown (VolumeSecrets). Pure. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/base64.h"
 
 #include "base/cleanup.h"

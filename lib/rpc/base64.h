@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Base64 with the usual alphabet, for JSON and for binary metadata of gRPC. Pure. Source: RFC 4648 section 4.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The token of "authorization: Bearer TOKEN". Pure. Source: RFC 6750 section 2.1. */
 

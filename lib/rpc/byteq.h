@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A first-in first-out queue of bytes in one block of memory. Callers bound its length. What was taken does
  * not stay behind in memory: secrets pass through here. */

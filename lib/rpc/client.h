@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* gRPC client: one HTTP/2 connection to a unix socket or a TLS server, driven by sd-event.
  *

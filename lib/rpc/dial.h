@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Make a connection without blocking: to a unix socket, or to the first address of a host that answers. */
 

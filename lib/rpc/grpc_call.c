@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC form of a server's calls: frames in, frames and trailers out. */
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/grpc_frame.h"
 
 enum grpc_frame_result grpc_frame_read(const uint8_t *bytes, size_t n, size_t max, struct grpc_frame *ret)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Length-prefixed messages of gRPC: one flag byte, four bytes of length in network order, the message.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Status codes on the wire: grpc-status and grpc-message, HTTP statuses, HTTP/2 error codes, Connect's words.
  *

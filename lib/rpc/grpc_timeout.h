@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The grpc-timeout header: one to eight digits and a unit. Pure. Source: grpc/doc/PROTOCOL-HTTP2.md. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* HTTP/1.1 on a server's connection, for JSON calls by tools that speak nothing else: one request at a time,
  * bodies with a Content-Length only. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The head of one HTTP/1.1 request, read strictly: what two programs could read differently is refused.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One end of an HTTP/2 connection on nghttp2: streams with bounded buffers, no input or output of its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Shared by h2.c (the connection) and h2_stream.c (its streams). */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The memory of an nghttp2 session, with one block of it on pages of its own.
  *

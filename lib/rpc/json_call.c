@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON form of a server's unary calls: Connect's unary protocol. */
 
 #include "base/cleanup.h"

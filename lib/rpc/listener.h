@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A listening socket, unix or TCP, that hands over what it accepts. */
 

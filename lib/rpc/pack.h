@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Packing messages in one pass, from the end: the length of a message within one is known when it is written.
  * protobuf-c goes through each message twice, to measure and to pack. Pure. */

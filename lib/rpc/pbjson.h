@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* protobuf-c messages to JSON and back, by descriptors alone: the proto3 JSON mapping.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What both directions of pbjson know about a field: its JSON name, its storage, and where it is. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Enum words as people write them in specifications: "single-node-writer" for SINGLE_NODE_WRITER, and
  * "private" for PROPAGATION_PRIVATE, because protobuf wants the enum's name before words used twice. */

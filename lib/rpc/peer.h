@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Who is at the other end of a connection, as the kernel or the certificate says. */
 

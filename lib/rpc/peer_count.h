@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* How many connections each peer has, by a text that names it, and what they hold. Pure. */
 

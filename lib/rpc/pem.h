@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* PEM files of keys and certificates, read whole and checked. Messages name the file. */
 

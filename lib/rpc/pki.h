@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A small certificate authority: EC P-256 keys, URI identities in subjectAltName. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The header fields of a request that matter, collected and checked; everything else is only counted.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Name resolution without blocking the event loop: getaddrinfo(3) in a thread of its own. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/response_head.h"
 
 #include "rpc/base64.h"

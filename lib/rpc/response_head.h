@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The header fields of an answer that matter to a gRPC client, from headers and trailers alike. Pure. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* gRPC and JSON server: HTTP/2 on unix sockets and on one TLS port, driven by sd-event.
  *

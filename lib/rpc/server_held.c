@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the connections of a server hold for peers that have not read or finished it: one budget for each peer
  * and one for all. A connection that is idle is free. */
 

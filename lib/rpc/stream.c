@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "rpc/client_internal.h"
 #include "rpc/message.h"

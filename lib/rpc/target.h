@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The target of an HTTP request, "/v1/volume/csi/db?why=true", taken apart strictly. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* TLS 1.3 identities: a key, a certificate and the CA that both sides trust. */
 

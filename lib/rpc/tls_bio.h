@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Socket input and output for OpenSSL that never raises SIGPIPE (its own uses write(2)). */
 

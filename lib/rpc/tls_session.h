@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* TLS sessions of a struct rpc_tls, and what their peers' certificates say. */
 

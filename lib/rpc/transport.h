@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A connected socket, with TLS or without, as a pipe for bytes on a poller.
  *

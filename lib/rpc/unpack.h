@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Protobuf and JSON from a peer that may be hostile, in bounded memory: an empty message is two bytes on the
  * wire and hundreds in memory, an empty JSON object likewise. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* FNV-1a: every step is one to one, so that no change of one byte leaves the sum as it was, and it costs a
  * multiplication per byte. Against disks and memory, not against people, who could compute it too. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The store contract: an ordered key space with revisions, compare-and-set transactions and a change feed;
  * what etcd v3 offers, and what the sqlite backend gives on one machine.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A copy of a database while others use it. */
 
 #include "base/cleanup.h"

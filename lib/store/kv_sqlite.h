@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The sqlite database below the store: schema, statements, transactions. SQL lives in kv_sqlite*.c only.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A database may come from somebody else: a backup that is restored. What sqlite keeps in a file is not only
  * data but also what is run when it is used (triggers, views, checks, generated columns). */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Between kv_sqlite.c, which writes, and kv_sqlite_read.c. */
 

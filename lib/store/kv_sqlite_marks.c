@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How far the store had come, by what is said beside it. */
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the database: what is at the path, who holds it, whether it is ours and whole. Nothing is written
  * before all of that is known. A new database is built beside its place and linked into it when complete, so
  * a file that exists is either whole or damaged, never just begun. */

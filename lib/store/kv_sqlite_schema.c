@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables, and what has to be done to those of older versions. */
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checksum of a record: what the disk gives back is what was written, or an error, never another state.
  */
 

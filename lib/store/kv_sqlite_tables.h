@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The tables, as they are written and as a file that is opened must have them. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views for people with the sqlite3 shell. What they show is the caller's; here it becomes SQL. */
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A mark: a small file that says how far a store had come, so that a store which went back in time (its log
  * was removed or cut, its files were copied back) is found out. Never ahead of the store: it is written when

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One thing handed to the writer and back: a transaction, a barrier, a compaction, the
  * end of the change feed. */

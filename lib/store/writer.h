@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The thread that writes: it takes of what has queued while the last commit was on its way to the disk,
  * commits it as one batch and hands it back through an eventfd.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast-policy: check a policy of the mount helper, and say what it allows. The parser and the decisions
  * are the helper's own; the program has no privilege and reads one file. `holdfast policy` runs it. */
 

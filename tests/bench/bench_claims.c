@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims per second of a running claim server, over TLS, as a node makes them, with 1, 10 and 64 outstanding,
  * against durable single-row commits of plain sqlite and against transactions of an etcd, over TLS as well
  * and, with 64, in the clear over a unix socket, on the same disk. Rounds are interleaved; ratios are what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the server per idle connection: TLS with a certificate, and one open stream that has carried a
  * message of a few KiB each way. The clients live in another process. */
 

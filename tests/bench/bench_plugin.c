@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The node half of a CSI driver whose volumes are folders that it bind-mounts, or block devices with ext4
  * that it mounts: what a volume costs is then the caller's share and the kernel's. Strict where CSI is: a
  * second call of the same kind for a volume is counted like a first one, and one out of its order fails.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One publish and one unpublish: through the socket to the mount helper, as raw system calls of one process,
  * as the same system calls of a process behind a socket, and as mount --bind and umount commands. And whole
  * lives of volumes: stage, publish, unpublish, unstage. Prints nanoseconds per pair or life; ./dev bench

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A claim server with much in it: how long it takes to start, what a volume and a session cost in memory, how
  * long a get and a list take, and how long it is from the end of allocations to free claims.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Thousands of nodes' sessions over TLS, and what an operator's calls take beside them: in the steady state,
  * while strangers send headers that are dear to read, and after the server's process was stopped and
  * continued.

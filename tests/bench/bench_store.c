@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_store DIR: durable transactions per second of the store against plain sqlite on the same disk.
  *
  * Plain sqlite is one row and one commit at a time with the store's pragmas, from one loop. The store writes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a process has used of the processors, so that what an operation costs can be told apart from what else
  * the machine does. */

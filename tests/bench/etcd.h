@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One etcd of its own, to compare with: started by the benchmark with its defaults, ended with it, and spoken
  * to by our own gRPC client: as the claim server is, over TCP on loopback and TLS with certificates of both,

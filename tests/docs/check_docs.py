@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Documents against the tree: what they name exists, what they list is complete.
 
 check_docs.py            say what is wrong, exit 1 if anything is
@@ -145,7 +146,7 @@ def sloc(path):
 
 
 def first_sentence(path):
-    comment = re.search(r"/\*+\s*(.*?)\*/", read(path), re.S)
+    comment = re.search(r"/\*+\s*(?!\s*SPDX)(.*?)\*/", read(path), re.S)
     text = re.sub(r"\s*\n\s*\*?\s*", " ", comment.group(1)).strip() if comment else ""
     return re.split(r"(?<=[.:])\s", text)[0].rstrip(":").replace("|", "\\|")
 

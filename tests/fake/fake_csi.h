@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* CSI plugins as models, put in the place of csi_client.h by the linker: a test that links hf_test_fake_csi
  * calls these instead of a socket.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_csi_model.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Between fake_csi.c, which is the connection, and fake_csi_model.c, which is the plugin. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program of fake_helper.h. */
 
 #include "fake_helper.h"

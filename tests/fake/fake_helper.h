@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A model of the mount helper: a program that speaks its wire protocol and mounts nothing.
  *

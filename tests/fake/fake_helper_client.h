@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The test's side of fake_helper.h: a temporary folder with the program and its state. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Plugins of a node as a model, put in the place of plugins.h by the linker: one is healthy exactly when the
  * model of the plugin behind it (fake_csi.h) is up. Nothing is probed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_systemd.h"
 
 #include "cmocka_all.h"

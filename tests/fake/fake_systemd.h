@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A model of systemd and of the bus before it, in the test's process: real sd-bus on both ends of a
  * socketpair. In the place of task_bus_open(), as __wrap_task_bus_open(). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A model of a CSI plugin's controller, as a storage provider stands behind it: which volume is attached to
  * which of its nodes. Several nodes may run it; they all speak to the same provider.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A model of server/controller.h: a CSI plugin and the storage provider behind it, which makes, grows and
  * deletes volumes and snapshots. Put in the place of controller_call() and controller_capabilities() by the

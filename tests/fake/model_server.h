@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A model of the claim server, in the process of the test: sessions and claims over TLS, with what an agent
  * must never do written down as violations. */

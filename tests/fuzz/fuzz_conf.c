@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration parser: any bytes give a tree or an error; a tree that prints as JSON reads back the
  * same. */
 

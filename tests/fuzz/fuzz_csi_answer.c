@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a plugin on the connection of a CSI client, in pieces as the input says.
  *
  * The first byte chooses the call and whether the settings of HTTP/2 and the headers of an answer are sent

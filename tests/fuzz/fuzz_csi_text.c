@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is shown of CSI's messages and of a plugin's texts.
  *
  * The first byte chooses a request, the second the size of the room; the rest is the message, and the text.

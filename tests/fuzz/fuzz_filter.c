@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Filter expressions of lists: parsed, and asked of an empty message and of one that the input's tail makes.
  */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames in pieces: what a whole buffer gives, its pieces give too, and nothing is read past the end. */
 
 #include "rpc/grpc_frame.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The texts of gRPC's headers: grpc-message, grpc-timeout, grpc-status. */
 
 #include "rpc/grpc_status.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heads of HTTP/1.1 requests: the verdict does not depend on how the bytes are cut. */
 
 #include "rpc/h1_head.h"

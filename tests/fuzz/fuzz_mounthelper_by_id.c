@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text of a link in /dev/disk/by-id. Its device is opened below /dev, so it must be one plain name. */
 
 #include "source.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The helper's policy: root writes it, but a mistake must be told, never half-taken. */
 
 #include "policy.h"

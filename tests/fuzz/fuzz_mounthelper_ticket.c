@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ticket whose signature is good: the server's mistake, or a key that leaked. What is allowed must be what
  * the request expects, byte for byte. The signature itself is taken as good (--wrap), unless its first byte
  * is 0. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of the log, as a killed instance or a full disk may have left it. */
 
 #include "base/chain_log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a compromised agent can send: accepted only in its one form. The sequence number is the first byte, so
  * that both the acknowledgement and requests are reached. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A line of the mount table: names in it come from whoever could mount. */
 
 #include "base/mountinfo.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON to a message and back: what decodes encodes, and decodes to the same bytes. The first byte picks the
  * message and the flags. */
 

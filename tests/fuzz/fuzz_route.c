@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses and bodies as requests: a request or a reason, never both. */
 
 #include "holdfast/v1/volumes.pb-c.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a client on a server's connection, in pieces as the input says: HTTP/2, HTTP/1.1 or neither.
  *
  * The input is pieces of one length byte and that many bytes; its first byte says whether the preface and the

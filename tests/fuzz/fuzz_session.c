@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a node with a valid certificate says on its session, against a server's core: the state machine of
  * sessions with its store, without a connection.
  *

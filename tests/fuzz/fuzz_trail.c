@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trail's reader and verifier: any bytes are judged, and a line that parses prints as JSON. */
 
 #include "trail.h"

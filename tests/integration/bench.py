@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Ratios of one run on one machine. Called by ./dev bench; --json prints the numbers alone; --publish, --claims,
 --volumes and --sessions (thousands of nodes) measure one part alone.
 

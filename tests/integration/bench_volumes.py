@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many volumes on one node, each of an allocation of its own: through server, agent and mount helpers, and a CSI plugin
 or none, alone and among mounts that are nobody's business. What bench.py prints of it.
 

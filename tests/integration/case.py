@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every integration test stands on: one world per class, one fresh allocation per test."""
 
 import contextlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The main job of Holdfast on this machine, for people to watch: one real disk, two nodes, every part real.
 
 Called by ./dev demo. The last line is `demo: ok (N steps, T s)`, or `demo: failed at STEP: REASON` with exit 1.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Run every integration test of this folder, one line each, and end with `N passed, N failed`.
 
 A pattern as argument runs the tests whose name contains it.

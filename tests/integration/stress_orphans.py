@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Kill a plugin at random moments while its mounts are on their way, for as many rounds as is said, and compare the volume
 after each: see test_csi_orphans.py. usage: stress_orphans.py [ROUNDS [SEED]]"""
 

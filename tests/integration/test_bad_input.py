@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong is said in one clear line that names what, where and what to do; exit 1 or 2; nothing half done."""
 
 import json

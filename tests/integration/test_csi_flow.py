@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A volume of a CSI plugin from its creation to its deletion, on two gRPC stacks, and what differs when it is shared, grown,
 copied, or a device."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each CSI call fails, hangs, dies with its plugin or lies; the first time it is made, and after agent, server and plugin were
 started anew. Every volume ends deleted, or the reason that it cannot is told; nothing is left mounted, and no rule of CSI
 is broken.

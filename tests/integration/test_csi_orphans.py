@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugins that are killed while a child of theirs mounts, and that remove their target with all that is in it: whatever
 arrives late, not a byte of a volume is lost. `stress_orphans.py` does the same for as many rounds as one likes."""
 

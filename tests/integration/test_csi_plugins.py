@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugins that are split over nodes, full, run by an allocation, gone, or that answer what they should not."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The socket door: no setuid bit, the agent under no_new_privs, the helper a process of somebody else's."""
 
 import os

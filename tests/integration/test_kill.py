@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 of each daemon at several places of a stage and of a release: no claim is lost, nothing is mounted twice,
 nothing is stuck. The places are system calls that the daemon enters, so they are the same in every run."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's path with everything asserted, what the processes may do, and restarts."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sockets that root's plugins bind in the folder of plugins: the agent's user reaches them, a third one does not."""
 
 import os

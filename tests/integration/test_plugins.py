@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CSI test plugins themselves, on both stacks, called by a raw client: they mount, and they misbehave as ordered."""
 
 import json

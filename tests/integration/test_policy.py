@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """holdfast policy: a file of the mount helper's policy is checked and explained without starting a helper."""
 
 import json

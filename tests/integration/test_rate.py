@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node with more volumes than the helper's rate lets through at once: each comes, none is lost, and no helper ends."""
 
 import time

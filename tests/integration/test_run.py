@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run of these tests that is interrupted leaves nothing; one that is killed is noticed by the next."""
 
 import contextlib

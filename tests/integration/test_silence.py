@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An agent that hangs, and a server that was stopped itself."""
 
 import os

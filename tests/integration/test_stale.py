@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A user-space file server that hangs, and one that died: what the agent says, and whether its advice is good."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Take a CSI driver through everything that Holdfast does with one, as root, on one node made for it:
 
     sudo tests/integration/try_driver.py [options] -- COMMAND...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small machine room on this machine: a claim server, agents with their mount helpers, a real disk, and the CSI test
 plugins of tests/plugins where a test wants some.
 

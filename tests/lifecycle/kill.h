@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* kill -9 at every durable step: scenarios of one server, two nodes and an operator, in which the server dies
  * right before or right after its k-th durable step and starts again on the same store.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims from the registration of their volume to the last detach. */
 
 #include "kill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that go away, and what operators say about them. */
 
 #include "kill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kill_steps [--all] [GROUP|SCENARIO]...: each scenario with a server that dies before and after every
  * durable step.
  */

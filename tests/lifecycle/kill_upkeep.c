@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What keeps a cluster going: collection, tokens and policies, copies of the store. */
 
 #include "kill.h"

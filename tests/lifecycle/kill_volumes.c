@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes and snapshots that are made and deleted at their provider. */
 
 #include "kill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lifecycle --seed N --steps N SERVER: random operations, invariants after each.
  *
  * In between the server is killed and its state folder is damaged, or comes back from an earlier day

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A small cluster in one process: simulated nodes with what is physically mounted on them, a storage provider
  * with what is attached to them, and a real claim server in a process of its own.

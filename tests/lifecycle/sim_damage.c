@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to a server's state folder while it is not running: bits flip, the log is cut or removed,
  * files come back from an earlier day, or are gone. Keys and certificates stay. */
 

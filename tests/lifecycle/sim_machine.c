@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to a node's machine and disk beside reboots: a snapshot of it is resumed with all that was
  * mounted, its journal is lost or is an older one, or another machine comes under its name. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated node is a model of an agent, and no better than what it copies of the real one (agent/):
  *
  * - The mark of the server's history is kept before anything is mounted, and only a higher one takes its

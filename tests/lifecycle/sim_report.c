@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a node tells a restored server: its whole journal. */
 
 #include "sim.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Break the code on purpose, one line at a time, and see whether the test that promises to notice does.
 
 A mutant is one row of a table in this folder: a piece of a file, what takes its place, the promise that is broken by

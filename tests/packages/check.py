@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Are the packages that ./dev package left in build/package fit for Debian?
 
 lintian, hardening flags in the log of a whole build, ownership and modes, maintainer scripts, and the same bytes again from

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """One call of CSI, from the request to what the gRPC front shall do about it.
 
 A front in Python calls take_call(); one in another language runs this file with the request on standard input and finds

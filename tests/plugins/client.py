@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A client of C-core that calls a CSI plugin and takes it as it is.
 
 usage: client.py MESSAGES SOCKET [AUTHORITY]

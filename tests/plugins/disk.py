@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work on images, loop devices, file systems and mounts: what a storage provider and its node half do on one machine.
 
 Everything may be repeated: each function looks at what is there before it changes it.

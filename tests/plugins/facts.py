@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Facts of CSI that both fronts and the driver share: codes, calls, and what has to be announced for each."""
 
 CODES = {

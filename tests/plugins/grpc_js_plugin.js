@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A CSI driver on grpc-js: see README.md. What a driver does is call.py's; here is the gRPC.
 //
 // usage: node grpc_js_plugin.js STATE NODE KIND PROTOS      CSI_ENDPOINT says where to listen

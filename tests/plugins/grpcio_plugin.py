@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A CSI driver on C-core, by Debian's python3-grpcio: see README.md.
 
 usage: grpcio_plugin.py --state FOLDER --node NAME --messages FOLDER [--kind monolith|controller|node]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The test plugins, as tests use them: started, ordered about, asked what arrived."""
 
 import functools

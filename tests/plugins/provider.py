@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A storage provider on one machine: volumes are images (kind ext4 or xfs) or directories (kind bind).
 
 Attaching gives an image a loop device, and says which in the publish context; staging makes a file system where there

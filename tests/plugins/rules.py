@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What CSI 1.12 asks of whoever calls a plugin. A breach is written down and nothing else: the plugin answers as if
 nothing were wrong, and the test looks at the list.
 

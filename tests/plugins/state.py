@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What provider and plugins remember, in one file that processes and threads share."""
 
 import contextlib

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Hold the SELinux module against what it promises, without booting anything.
 
 usage: check.py [--checkout FOLDER]

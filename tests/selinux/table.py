@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the SELinux module promises, as tables for check.py. docs/selinux.md says the same in words."""
 
 SERVER, AGENT, HELPER, VOLUME = (f"holdfast_{name}_t" for name in ("server", "agent", "mounthelper", "volume"))

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The disk under sqlite, for a test: counts what waits for it, holds it up, or lets it fail. sqlite's calls
  * of fdatasync(2) come here, as do the program's own. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A user-space file system with nothing in it, to be killed: fuse_server FOLDER UID
  *
  * Mounts itself at FOLDER, whose root then belongs to UID, prints "ready" and serves until it is killed or

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Run test cases under systemd as PID 1, in a container with the packages of this build installed.
 
 usage: systemd.py package               make the packages of this build for --suite, into build/SUITE

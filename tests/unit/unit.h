@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* cmocka with the headers it needs, in the order it needs them. */
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of cases in tests/systemd/cases: which lanes they run in, and how they get into a guest.
 
 What a file says of itself at its top level, as plain values:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Debian with systemd and the packages of this build in it: what the container of tests/systemd and the guest
 with systemd boot.
 

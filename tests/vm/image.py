@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guest: Debian with Debian's own kernel, as a disk that is made once and kept.
 
 Which release of Debian is SUITE, that of this machine where nobody says another. Needs root, apt's mirror and the packages

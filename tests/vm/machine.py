@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One virtual machine: QEMU without KVM, some disks, one line to the guest, no network card.
 
 TCG only: /dev/kvm may be there and yet be unable to run Debian's kernel, and one way everywhere is worth more than

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What runs in the guest: a folder of payloads/.
 
   files             globs of built files, relative to the checkout, one a line; they keep their absolute path

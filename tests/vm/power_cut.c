@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two programs in one: `before` stages and publishes, says so and waits for the power to go; `after`, started
  * in the next boot of the same disk, looks at what is left. Everything is on the root file system of the
  * guest, the trees too: a reboot leaves their folders and takes the mounts. The helper works in the namespace

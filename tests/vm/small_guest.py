@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The small guest: one script as PID 1, for test programs that need nothing but another kernel."""
 
 import image

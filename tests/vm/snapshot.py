@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Guests that wait for their payload: booted, or woken from a snapshot of the memory, which takes half a second.
 
 Every guest has a disk of its own above the image's or the snapshot's, so no run sees what another one did.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guests with systemd as PID 1 and SELinux enforcing: the tree of debian.py on Debian's kernel, with the packages of
 this build installed, or bare.
 

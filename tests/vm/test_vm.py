@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lane itself: what goes wrong in a guest must come out as wrong."""
 
 import dataclasses

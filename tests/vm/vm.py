@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Run what is built in Debian guests with Debian's kernel, under QEMU without KVM.
 
 usage: vm.py test                       this program's own tests, then every payload and every case for the vm

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // grpc's interoperability tests by grpc-js, as grpc/doc/interop-test-descriptions.md has them; each is a function of a peer
 // with a client t of the TestService, u of the UnimplementedService, and v of our Volumes.
 const { grpc, MISSING } = require('./peer');

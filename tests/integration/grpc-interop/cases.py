@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """usage: cases.py DIR PORT: grpc's interoperability tests by grpcio, against the server at DIR/c.sock and at PORT with TLS.
 
 Wants interop_pb2 and holdfast.v1 as protoc --python_out makes them, in PYTHONPATH; python3 is Debian's.

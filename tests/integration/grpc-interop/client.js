@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: node client.js DIR PORT: checks the server at DIR/c.sock and at PORT with TLS.
 const { grpc, v1, testing, read, MISSING } = require('./peer');
 const cases = require('./cases');

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ways to ask the server the same: each gives { code, answer, message } with the gRPC code's name.
 const { grpc, v1 } = require('./peer');
 const { execFile } = require('child_process');

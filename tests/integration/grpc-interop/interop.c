@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our side of the tests with gRPC peers of other makes.
  *
  * interop certs DIR            make a CA and certificates for both sides

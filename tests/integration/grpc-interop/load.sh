@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # h2load against our servers: not one request may fail, whoever answers it.
 # usage: load.sh NAME REQUESTS STREAMS BODY URL [h2load options]     by 1, 4 and 16 connections with STREAMS streams each
 set -euo pipefail

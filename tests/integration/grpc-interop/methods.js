@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: node methods.js grpc-js|curl DIR: tells the story of table.js to the server that was started with --dev DIR.
 const { v1 } = require('./peer');
 const { Site, GrpcDriver, CurlDriver } = require('./drivers');

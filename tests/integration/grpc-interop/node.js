@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A node of the cluster that is not ours: keeps a session over grpc-js, runs a model of a CSI plugin, and says what it
 // is told. Everything it was asked is in `calls`.
 const { v1 } = require('./peer');

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both directions share: the services, as the .proto files of this repository say.
 const grpc = require('@grpc/grpc-js');
 const loader = require('@grpc/proto-loader');

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """usage: raw.py DIR: what gRPC clients are known to send and grpc-js and grpcio do not show, frame by frame to DIR/c.sock.
 
 Nothing of HTTP/2 is hidden here but the compression of headers, which is Debian's python3-hpack.

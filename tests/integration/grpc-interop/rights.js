@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: node rights.js grpc-js|curl DIR: tokens at a server with acl = true. DIR is as a server with --dev left it, and the
 // file address in it says where the server is.
 const { Site, GrpcDriver, CurlDriver } = require('./drivers');

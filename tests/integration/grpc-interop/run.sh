@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Between us and gRPC of other makes, over a unix socket and over mutual TLS: grpc-js both ways, grpcio as a client, frames
 # by hand, and h2load; and every method of the claim server by grpc-js and by curl.
 # usage: run.sh [BUILD-FOLDER]     default build/dev; npm packages are put there, nothing else is installed

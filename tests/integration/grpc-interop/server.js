@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: node server.js DIR: serves DIR/js.sock, and TLS on a port that is printed.
 const { grpc, v1, read, MISSING } = require('./peer');
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every method of the server, in the order of one story that two drivers tell: grpc-js, and curl with JSON. A method of
 // the .proto files without a row fails the test.
 //

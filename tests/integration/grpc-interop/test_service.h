@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* grpc's interoperability service on our server: what interop.proto says, each method as grpc's test
  * descriptions want it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A process with the agent's uid that starts the helper as the agent does, and carries the test's messages.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Processes that work against the helper while it works: with the agent's uid, in mount namespaces that are
  * older and newer than the mounts, and observers that look for a mount that is not as it must be. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A machine for the mount helper: the setuid program, policy, log, trees and one block device below
  * TEST_PREFIX, all of it on file systems that only this mount namespace sees. */

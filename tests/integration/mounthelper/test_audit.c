@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What test_audit.py puts under the kernel's audit: one volume from stage to unstage, a refusal, and a helper
  * that is sent text which would forge a record. Prints the helper's log, for comparison. */
 

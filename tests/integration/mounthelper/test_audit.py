@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The mount helper under a running audit daemon: what it says it did, and what the kernel saw.
 
 usage: test_audit.py RULES COMMAND...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands in the trees besides directories and mounts of the helper: root's hand, or a mistake. Nothing
  * of it is followed, mounted on, unmounted or removed. And a reboot, as far as one can be had without one. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kill -9 at the entry of each call that changes something, by strace's injection; then a new helper gets the
  * same request and must finish the job. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The system calls of each operation, in the order of their first use, against the list in
  * golden-syscalls.txt: what a reviewer has agreed to. A list that changes fails; "--write FILE" writes a new
  * one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a hostile caller does to a start that is under way: stop signals, and a standard error whose closing
  * it holds up. Nothing of it may be left behind that neither the caller can end nor the kernel will. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Class nfs4 through the real helper, in mount and pid namespaces of its own as the root tests. Needs three
  * servers, as tests/vm/payloads/nfs makes them: 127.0.0.1 serves /srv/holdfast/rw, writable for everybody,
  * and /srv/holdfast/ro with a file, and is stopped and started again; 127.0.0.2 refuses connections;

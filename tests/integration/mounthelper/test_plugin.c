@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile CSI plugin: what it puts in the place of its targets, and what becomes of it. The test is the
  * plugin, and root. */
 #include "volume.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who sees a new mount, by the propagation of the publish and by what the task's namespace makes of its copy.
  * What is measured here must be what docs/operations.md says, line by line. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ten thousand times stage, publish, unpublish, unstage, while processes with the agent's uid do to the trees
  * whatever their rights and their own namespaces let them: test_root_mounthelper_race [CYCLES]. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* STAGE of real file systems, host directories and a plugin's mount, through the real helper. */
 #include "volume.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 #include "mounthelper_words.h"
 #include "policy.h"

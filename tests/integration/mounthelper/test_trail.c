@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trail of a real helper over its restarts, as root treats it: rotated, cut, deleted; read by the command
  * that auditors use. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Requests for the volume "vol-1" of any profile and source, and what its mounts must look like. */
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What many published volumes cost the service manager: PID 1's CPU time, and how long systemctl takes.
 
 usage: bench_pid1.py [N]        (1000) each volume asked for by a command of its own

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """This machine, set up as docs/install.md says: a claim server and one node on it, everything by its unit.
 
 For test cases inside a guest that has the packages installed. Works in the container and in the virtual machine.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the audit daemon of a whole machine keeps of a volume's life, and how ausearch finds it."""
 
 import re

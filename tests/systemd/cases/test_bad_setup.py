@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be wrong when a node or a server is set up: each time the daemon says which line of which file to change.
 
 One table: what is done to the machine, which unit is asked, what it must say, and how it ends. Said in systemctl status,

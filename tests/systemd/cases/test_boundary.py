@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What accounts of this machine try at the boundary of the host: the bus, root's folders, the agent's socket, the units."""
 
 import grp

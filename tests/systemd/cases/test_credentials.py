@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys as credentials: from /etc/credstore, encrypted, or named by the settings; and what a reload can do with each."""
 
 import os

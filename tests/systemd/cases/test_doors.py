@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The main job through both doors of the mount helper, on a whole machine.
 
 Both agents run in a mount namespace of their own, because their units say ProtectSystem=. What the helper mounts must be in

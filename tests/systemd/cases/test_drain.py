@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The drain at shutdown: a real shutdown transaction, of everything but these cases and what ends the machine."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole machine is rebooted while it has volumes in use: by a service that is ordered as docs/workloads.md says, and by
 nobody. They are given back before it goes down, so their claims do not wait for the next boot."""
 

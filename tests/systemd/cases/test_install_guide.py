@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/install.md, word for word: what it tells a person to type is typed, in order, on a fresh machine.
 
 What the label of a block says besides sh: "selinux", only where that is on; "reboot", only on a whole machine, which is

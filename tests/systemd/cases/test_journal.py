@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A volume's life in the journal: one filter shows it across server, agent and mount helper, each event explained."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operator or an accident does to the units while a volume is mounted: none of it touches the mount."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine of the vm lane is what the other cases take it for: without this they could all pass and show nothing."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The main job by units alone: a volume is claimed, mounted, kept over a restart of the agent, and given back."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A volume of an NFS server: its claim is not freed while anything on the node still has its file system mounted, in
 whatever mount namespace, because that can still write."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the service manager is told, and does: readiness, status, watchdog, reload, and the end of a daemon."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packages' whole life on a machine that runs on them: install, upgrade with live mounts, removal, purge."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Containers of podman on published volumes: what is mounted below a volume is seen inside as its propagation says."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sandbox of each unit: its score, and that systemd finds nothing to complain about."""
 
 import glob

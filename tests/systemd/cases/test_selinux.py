@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SELinux enforcing: every daemon in its own domain, the main job by both doors without a denial, and the denials that
 must happen, each found in the audit log. Only where the kernel has SELinux: in the virtual machine."""
 

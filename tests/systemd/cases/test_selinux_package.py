@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All packages, that of the policy among them, upgraded with a volume in use, and what is in use kept: on a machine that
 enforces."""
 

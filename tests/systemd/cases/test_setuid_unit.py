@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent's unit for the setuid door: the bit is alive, and what kills it is named."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stopping the agent of the setuid door spares the operation that is under way."""
 
 import unittest

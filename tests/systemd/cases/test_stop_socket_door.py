@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stopping what serves the socket door spares the operation that is under way."""
 
 import time

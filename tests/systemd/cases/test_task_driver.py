@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Services that the agent starts, watches and stops: real PID 1, real D-Bus, real polkit."""
 
 import os

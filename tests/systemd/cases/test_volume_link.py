@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The link that systemd follows as root for BindPaths=, and a holder of a volume that is not ours any more."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What services and containers on volume units see of later mounts: the examples of docs/workloads.md, as they are."""
 
 import configparser

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volumes as units: a service starts with its volume or not at all, and what happens when one of them goes."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What cases about units share: drop-ins, status texts, and an operation of the mount helper held up half-way."""
 
 import fcntl

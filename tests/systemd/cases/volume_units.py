@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine whose units hold volumes, set up with the files of docs/examples as they are."""
 
 import json

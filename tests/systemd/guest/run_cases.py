@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs test cases inside the guest and says how each ended in cmocka's words, which the host counts."""
 
 import sys

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A node with csi volumes: the volume manager between models of the mount helper and of a plugin, and users
  * of volumes that behave as allocations do. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A pool of mount helpers that are models, and what became of the requests. */
 

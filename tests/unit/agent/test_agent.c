@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_parts.h"
 #include "machine.h"
 #include "scenario.h"

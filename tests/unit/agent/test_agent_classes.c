@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Classes of volumes, propagation, and what the status says of the mount helpers. */
 
 #include "scenario.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A whole agent with csi volumes: the plugin is a model behind csi_client.h, its socket a real one. */
 
 #include "fake_csi.h"

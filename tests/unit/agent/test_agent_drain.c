@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A host that is to be shut down gives its volumes back while the server can still hear of it. */
 
 #include "drain.h"

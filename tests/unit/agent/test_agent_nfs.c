@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a volume of an NFS server counts as released: not before the kernel's NFS client has given it up. */
 
 #include "scenario.h"

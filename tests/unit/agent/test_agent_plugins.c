@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CSI plugins of a whole agent: what the server is told of them, what outlives a restart, and allocations
  * that run one. */
 

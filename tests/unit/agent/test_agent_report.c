@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a node tells a server that was restored from a backup. */
 
 #include "node_report.h"

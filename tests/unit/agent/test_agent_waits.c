@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's waits for the disk in the life of an allocation, by the disk's own count. What is due within a
  * second anyway is left out of it. */
 

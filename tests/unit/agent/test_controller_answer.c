@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of the answers of plugins. */
 
 #include "controller_map.h"

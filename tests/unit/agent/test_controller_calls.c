@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "controller_calls.h"
 #include "controller_map.h"
 #include "fake_csi.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "claim_details.h"
 #include "cmocka_all.h"
 #include "csi_volume.h"

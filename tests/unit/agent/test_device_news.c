@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The youngest mounts, over a model of the kernel's mounts and file systems. */
 
 #include "cmocka_all.h"

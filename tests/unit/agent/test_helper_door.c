@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The mount helper behind a listening socket, as a service manager runs it. */
 
 #include "mounthelper_words.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several instances of the mount helper: who does what, and in which order. */
 
 #include "mounthelper_words.h"

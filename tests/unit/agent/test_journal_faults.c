@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A journal that cannot be written, at each write of an allocation's life: nothing counts as written that was
  * not, the agent ends, and the next one goes on from what is on the disk. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's list of NFS file systems, and whose a number in it is. */
 
 #include "cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Units between the agent and a model of systemd, over real sd-bus. */
 
 #include "cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The unit of an allocation, state by state and event by event. */
 
 #include "cmocka_all.h"

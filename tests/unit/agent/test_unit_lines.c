@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the units of a host set an option, on trees made up here; and what is made of that for a door. */
 
 #include "cmocka_all.h"

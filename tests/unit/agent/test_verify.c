@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cmocka_all.h"
 #include "local.h"
 #include "mounthelper_wire.h"

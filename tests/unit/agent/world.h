@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A whole agent in the test's process, between a model of the server and a model of the mount helper. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A CSI client of a plugin that does as it is told, on one event loop. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A plugin that plays its part frame by frame: HTTP/2 written by hand, so that it can be wrong in any way. On
  * a unix socket, on the test's event loop.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first rows follow the table of what four gRPC stacks were seen to do; the others are what a broken or
  * hostile plugin may do. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What plugins do on the wire, one row each, and what the caller sees of it. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order of calls, their deadlines and their ends. The plugin holds what it is asked until it is told to
  * answer. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much a plugin may say, and where its socket may be. */
 
 #include "quirks.h"

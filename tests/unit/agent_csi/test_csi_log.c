@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the log sees of a call. */
 
 #include "csi_world.h"

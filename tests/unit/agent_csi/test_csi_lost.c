@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection that ends is told, once, after its calls have ended. */
 
 #include "plugin.h"

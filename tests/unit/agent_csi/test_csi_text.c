@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may be seen of messages and texts. */
 
 #include "unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every row of quirks.c, played over a socket. */
 
 #include "quirks.h"

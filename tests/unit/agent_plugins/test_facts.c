@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plugin's answers make of its entry in the fingerprint. */
 
 #include "cmocka_all.h"

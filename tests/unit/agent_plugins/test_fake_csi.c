@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The model of CSI plugins does what other tests take for granted. */
 
 #include "cmocka_all.h"

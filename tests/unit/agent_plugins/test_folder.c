@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of sockets: what is found in it, what is passed over, and what happens when it goes. */
 
 #include "yard.h"

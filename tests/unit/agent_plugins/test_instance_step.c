@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The life of an instance, event by event. */
 
 #include "cmocka_all.h"

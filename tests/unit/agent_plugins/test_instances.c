@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plugins as they come, answer, fail, come back and go. */
 
 #include "yard.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of plugins beyond their instances: after a restart, for allocations, for those who wait. */
 
 #include "yard.h"

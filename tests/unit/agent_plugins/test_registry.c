@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which instance of a plugin is the newest, and what the end of an older one takes away. */
 
 #include "cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A node's plugins in a folder of the test, with models of plugins behind the sockets. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table of keys against texts: the policy of the mount helper tests the details. */
 
 #include "cmocka_all.h"

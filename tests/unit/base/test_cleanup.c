@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ownership that ends with the scope, or is handed over. */
 
 #include "cmocka_all.h"

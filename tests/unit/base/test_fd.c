@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole files, with every system call failing in turn. */
 
 #include "cmocka_all.h"

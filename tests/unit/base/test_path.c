@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paths that only root can change. Run by root, the temporary folder is a trusted root; by others it is not.
  */
 

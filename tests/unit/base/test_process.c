@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a program inherits, made here and reset in a child. */
 
 #include "unit.h"

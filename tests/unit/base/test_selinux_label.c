@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Does a daemon notice that its program has lost its label? */
 
 #include "cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Smoke test of the seam: each wrapper reaches its system call and turns failure into a negative errno. */
 
 #include "cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A model of the server behind the client's interface: a few objects, and what was asked of it. */
 

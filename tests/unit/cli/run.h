@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Command lines against the model of the server: what they print, ask and how they end. */
 

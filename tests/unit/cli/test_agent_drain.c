@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holdfast agent drain against a model of the agent. */
 
 #include "run.h"

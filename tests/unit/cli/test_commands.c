@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every command against a model of the server: what it asks, what it prints, how it ends. */
 
 #include "run.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The completion script in bash itself: what it offers for command lines, and what it asks the server for.
 # usage: test_completion.sh HOLDFAST
 set -uo pipefail # completion does not expect -e

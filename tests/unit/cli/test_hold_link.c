@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The link that services follow. The folders are real ones below a temporary root, whose owner counts as
  * root; the mount table is a text. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands about nodes, plugins and placement against a model of the server. */
 
 #include "run.h"

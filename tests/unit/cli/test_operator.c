@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands about the server itself, tokens and completion against a model of it. */
 
 #include "run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operator's commands for certificates, policies and the audit: files that are made, requests that are
  * sent, broken chains that are found. The server is a model behind the client's interface. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `holdfast policy` becomes another program: with which words? */
 
 #include "command.h"

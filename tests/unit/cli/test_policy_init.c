@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `holdfast policy init`: is what it prints a policy, and the one of this machine? */
 
 #include "command.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of events and the catalogue that explains them, both ways. */
 
 #include "cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where lines go, how many, and what an entry of the journal holds. */
 
 #include "cmocka_all.h"

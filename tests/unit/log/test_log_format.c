@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* logfmt lines and escaping: nothing in a value can end it. */
 
 #include "cmocka_all.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a service manager hears, which is a socket here. */
 
 #include "cmocka_all.h"

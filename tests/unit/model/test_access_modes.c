@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of docs/operations.md about access modes say what admission does: every pair of modes, for
  * reading and for writing, on the same node and on another one. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every situation of a claim, in the structure and in the words made from it. */
 
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can keep an allocation from a node, one by one and in order, and what must not. */
 
 #include "fixture.h"

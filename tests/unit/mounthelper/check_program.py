@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """check_program.py PROGRAM: the mount helper as it is installed needs no loader and has no code to run another program."""
 import subprocess
 import sys

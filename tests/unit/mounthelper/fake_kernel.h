@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A small model of what the mount helper asks of the kernel: one directory tree, file systems, mounts,
  * descriptors, the helper's log. It stands behind the sys_* seam (--wrap) and asserts on every call what must

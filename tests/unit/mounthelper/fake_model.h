@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Inside the model: its state and its calls (fake_kernel.c), circumstances and looking (fake_world.c), and
  * the seam that adds faults and puts the calls in the kernel's place (fake_seam.c). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The model's side of the trail's other sinks, and of the log's reserved room. */
 #include "fake_model.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A policy, a key pair and requests that are granted: tests break one thing at a time. */
 

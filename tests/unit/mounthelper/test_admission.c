@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "admission.h"
 #include "fixture.h"
 #include "source.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the helper promises whoever reads docs/helper-review.md, where no other test is about it: what no
  * request and no policy can say, the limits as numbers, and what a changed policy changes. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The decisions of the start: pure functions of what the kernel says. */
 
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every call of every operation fails with each errno, or is the last one before or after which the process
  * dies. Whatever happens: what stands there belongs to the beginning or the end, the trail is a chain with an
  * intent for every change, no count is too low, and the same request leads to the same end. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Propagation, the directories of csi volumes, counts, and what a request costs. */
 
 #include "trees.h"

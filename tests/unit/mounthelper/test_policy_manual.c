@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mounthelper.policy(5) against the parser: every key is explained, every example is accepted. */
 
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a helper that served ends. The socket is a list of messages; the kernel is the model. */
 
 #include "startup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* STAGE of every class of volume before the model of the kernel: what each finds, refuses, mounts and knows
  * again. */
 #include "fake_model.h"

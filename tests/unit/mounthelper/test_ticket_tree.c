@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the claim server makes, against what the mount helper takes: two programs that share no code. */
 
 #include "fixture.h"

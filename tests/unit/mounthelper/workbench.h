@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A helper before the model of the kernel: what the tests of the operations share. */
 

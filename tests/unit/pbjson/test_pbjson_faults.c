@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation fails in turn: the answer is RESOURCE_EXHAUSTED, nothing is handed out, and (under the
  * address sanitizer) nothing is leaked. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A man in the middle of a unix socket: passes bytes on, in pieces, or not at all. */
 

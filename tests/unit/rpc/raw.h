@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A client that is not ours: nghttp2 by hand, or any bytes at all, on the world's unix socket. */
 

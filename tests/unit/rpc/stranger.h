@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A server that is not ours: nghttp2 by hand on a unix socket, with an answer laid down in advance. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses that people type, over HTTP/2 and HTTP/1.1. */
 
 #include "raw.h"

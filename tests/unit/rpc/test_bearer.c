@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "../unit.h"
 #include "rpc/bearer.h"
 #include "rpc/request_head.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens and details of errors, from one end of a connection to the other. */
 
 #include "raw.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server holds for peers that do not read or finish: the budgets of one and of all. Who is at the
  * other end of a unix socket is said by a model of the kernel. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one event costs the loop when hundreds of connections are ready at once, and who waits for whom. */
 
 #include "raw.h"

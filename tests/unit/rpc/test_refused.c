@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is not let in, what is told about it on both sides, and what is counted. */
 
 #include "tls_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections of several accounts to one unix socket; who is at the other end is said by a model of the
  * kernel. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What passed through is not left behind in memory, on neither side. */
 
 #include "memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A world whose server also listens on TLS, with a CA and certificates of its own. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A server of Volumes and Nodes with a scripted mind, and clients for it, on one event loop. */
 

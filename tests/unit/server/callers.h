@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Callers of all sorts: any identity, any token, with the server's own CA. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One server with its store and port, an operator and two nodes, in one process and one event loop. */
 

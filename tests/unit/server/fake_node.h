@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A node's side of a session, under the test's control: says what the test tells it to, keeps what comes
  * down. */

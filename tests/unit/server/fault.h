@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A process that dies by SIGKILL right before or right after its k-th durable step.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* One request over HTTP/1.1 and TLS, as curl would send it, to the server of a fixture. */
 

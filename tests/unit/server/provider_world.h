@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A server whose plugin "nfs" is the model provider; requests and answers as JSON. */
 

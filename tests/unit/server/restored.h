@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* A server that is put back to an older store, and what nodes tell it then. */
 

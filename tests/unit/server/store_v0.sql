@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 -- A store as the first release wrote it: volume db of n1 and n2, allocation 1 on n1 with its claim taken.
 PRAGMA application_id=1215261796; PRAGMA user_version=1;
 BEGIN TRANSACTION;

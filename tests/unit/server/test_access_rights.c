@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each word of a policy opens, right by right, without a network: the caller is made up. */
 
 #include "access.h"

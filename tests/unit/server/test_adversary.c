@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must not happen: a second writer, a claim that nobody can free, a word before it is durable, a server
  * that one node or one text brings down. */
 

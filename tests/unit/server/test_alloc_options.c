@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mount options that an allocation asks for: what the plugin is told, and that nobody else is. */
 
 #include "alloc_options.h"

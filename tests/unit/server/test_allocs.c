@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations over the real port: where they are put, what refusals carry, lists in pages. */
 
 #include "cluster.h"

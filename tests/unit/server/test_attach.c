@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Grants of volumes that their controller has to attach: two durable steps, with the plugin between them. */
 
 #include "change.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit: chained in the order of the store, paged, pruned, and never held in memory. */
 
 #include "audit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of a running server's store, and starting again from one. */
 
 #include "audit_read.h"

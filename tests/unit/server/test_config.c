@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings about nodes and operators' words. */
 
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls to controllers over real sessions: who is asked, in which order, and what becomes of a call whose
  * answer does not come, or comes wrong. */
 

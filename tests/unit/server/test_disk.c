@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A disk that fills: nothing new, then nothing at all, never an end; and as before when there is room. */
 
 #include "cluster.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server that was put back to an older store, and nodes that hold what it has forgotten: in no order of
  * reconnects may there be a second writer. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operator.Watch: what is told to whom, from where on, and for how long it is known. */
 
 #include "callers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kill -9 at every durable step: what was acknowledged is there, and nothing is half done. */
 
 #include "cluster.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is done when the node or the provider cannot say that it has let go: the provider cuts the node off,
  * or a person takes responsibility for the provider's part. */
 

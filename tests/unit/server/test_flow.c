@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The whole server over its real port and store: what operators and nodes see, and that a restart changes
  * nothing. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Claims that are freed are in the store alone: what the server has in memory and reads at its start does not
  * grow with them, and who asks about one is answered as if it had never left. */
 

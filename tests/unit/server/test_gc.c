@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is collected and what never is; and that a claim needs nothing of what can go. */
 
 #include "audit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server whose store went back finds that out from the marks that its nodes show, whether those who hold a
  * volume are there or not. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one message of the largest size costs, whatever is in it, by every method; and a node that talks
  * without end beside an operator who works. */
 

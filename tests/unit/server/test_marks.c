@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store that lost what was acknowledged begins an epoch by itself, and grants nothing that a node may hold.
  */
 

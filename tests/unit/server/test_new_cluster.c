@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server does not start without a store. Whoever begins a new cluster where there was one does not have its
  * nodes' volumes granted to others. */
 

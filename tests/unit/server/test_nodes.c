@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What nodes are like, how they are emptied and forgotten, and what a person's word can do. */
 
 #include "absent.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every end that a call to a controller can have, of attach and of detach, with a server that goes on and
  * with one that is killed behind it: the claim ends released, or it says why not; there are never two
  * writers; and nothing stays attached that no live claim knows of. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a node has let go of and a restored server has never heard of: its attachment is taken away. */
 
 #include "asks.h"

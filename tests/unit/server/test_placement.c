@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where allocations go, over random clusters: never to a node that cannot, never refused while one can, and
  * each reason is true. What can be is asked of the raw facts again, one by one and the slow way. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What plugins come to from what nodes say, and what a volume then says about itself. */
 
 #include "asks.h"

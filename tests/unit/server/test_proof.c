@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* After a restore, a node with a valid certificate that lies about what it holds. */
 
 #include "change.h"

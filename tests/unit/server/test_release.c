@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Giving back what a controller attached: when it is asked, for whom, and what holds it up. */
 
 #include "cluster.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SIGHUP: what changes while the server runs, what waits for a start, and that a broken file changes
  * nothing. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A node that went back in time: what it has mounted was freed since, and may be another's. */
 
 #include "asks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may call what: every method of every service against every sort of caller, among them one that may do
  * everything but what is needed, and has the next lower level of that. A method that has no row fails the
  * test. */

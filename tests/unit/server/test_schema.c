@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stores of other versions, and what people see of a store. */
 
 #include "cluster.h"

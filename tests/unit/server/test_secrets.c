@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A known secret goes through every method, succeeding and failing, and is then looked for in every answer,
  * every log line and all that people can read in the database. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots and what providers have: recorded before they are asked, joined with what they say. */
 
 #include "provider_world.h"

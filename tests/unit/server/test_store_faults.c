@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store that fails at any of its commits, and a disk that does not take a backup: nobody is told of what is
  * not durable. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ticket_ahead.h"
 #include "ticket_issuer.h"
 #include "unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens and policies over the server's port: how they are made, shown, used, refused and recorded. */
 
 #include "access.h"

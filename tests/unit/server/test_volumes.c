@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Volumes whose plugin is asked: what is stored when, and what a crash at each step leaves. */
 
 #include "keys.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rights are those in a volume's own namespace, whatever a request says; and a volume's life over a real
  * session with a real controller queue. */
 

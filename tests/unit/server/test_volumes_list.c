@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of volumes: what is on which page, from which source, and who is woken. */
 
 #include "provider_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server's waits for the disk in the life of a volume, by the disk's own count. */
 
 #include "disk_sync.h"

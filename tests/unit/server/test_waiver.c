@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A node whose plugin will never let go: a person may have it left out, for work that has ended, and the
  * record says so. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the server says about a volume's holders, from its own facts. */
 
 #include "change.h"

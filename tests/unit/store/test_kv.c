@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of the store: order, conditions, group commit, reading, compaction. */
 
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What shares a commit: how many do, and what of theirs is written. */
 
 #include "fixture.h"

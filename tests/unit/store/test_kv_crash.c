@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kill -9 at random moments: what was acknowledged is there, in whole transactions, in order. */
 
 #include "fixture.h"

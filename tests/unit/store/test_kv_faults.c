@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every call into sqlite and every allocation fails once, and real full disks. */
 
 #include "fixture.h"

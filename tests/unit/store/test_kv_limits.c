@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every limit of the contract, at the last value allowed and one past it. */
 
 #include "fixture.h"

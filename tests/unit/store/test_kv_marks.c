@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A store that goes back in time is found out by what stands beside it. */
 
 #include "fixture.h"

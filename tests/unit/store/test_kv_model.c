@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Thousands of random operations against a model in memory. */
 
 #include "fixture.h"

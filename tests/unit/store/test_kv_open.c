@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be at the path: nothing, a store, somebody's store, and everything that is none. */
 
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What people and other programs get from the database of a store that is running: views, reads, copies. */
 
 #include "fixture.h"

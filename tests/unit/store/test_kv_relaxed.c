@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes that do not wait for the disk: what they outlive, and who waits for it in their place. And those
  * that share a wait. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The database below the store: rolling back, and forgetting changes in bounded steps. */
 
 #include "fixture.h"

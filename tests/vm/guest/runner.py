@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host's hand in the guest with systemd, as a service.
 
 Says "ready" on the port, waits there for "go EPOCH", unpacks the payload's disk over the root, runs /payload/start with
