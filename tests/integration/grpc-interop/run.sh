@@ -188,7 +188,8 @@ for driver in grpc-js curl; do
 		}
 	TXT
 	echo "127.0.0.1:$port" >"$site/address"
-	"$server" --config "$site/server.hcl" >"$site.log" 2>&1 &
+	"$server" --config "$site/server.hcl" --new-cluster >"$site.log" 2>&1
+	"$server" --config "$site/server.hcl" >>"$site.log" 2>&1 &
 	pids+=($!)
 	for _ in $(seq 200); do
 		! grep -q listening "$site.log" || break
