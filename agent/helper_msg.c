@@ -400,7 +400,8 @@ static const char *text_of_errno(const struct mh_reply *reply)
 		       "with NodeUnpublishVolume, or by hand: umount the file there, and rm it";
 	if (reply->status == MH_BUSY && reply->sys_errno == ENOTEMPTY)
 		return "the CSI plugin left files in the volume's folder, which are not removed: look there";
-	if (reply->status == MH_KERNEL && reply->step == STEP_CREATE && reply->sys_errno == EINVAL)
+	if (reply->status == MH_KERNEL && reply->step == STEP_CREATE &&
+	    (reply->sys_errno == EINVAL || reply->sys_errno == EOPNOTSUPP))
 		return "the kernel finds no file system of the profile's type on the device, or not one that "
 		       "it takes: journalctl -k has its words, blkid what is there; a blank device needs "
 		       "mkfs";

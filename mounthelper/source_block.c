@@ -71,7 +71,8 @@ static int create(const struct staging *s, int fs_fd)
 	struct census census = {.dev_major = s->origin.dev_major, .dev_minor = s->origin.dev_minor};
 	int r = sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE_EXCL, NULL, NULL, 0);
 
-	if (r != -EOPNOTSUPP)
+	/* the file system's word? Where the kernel knows the command, an argument is EINVAL at once */
+	if (r != -EOPNOTSUPP || sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE_EXCL, NULL, NULL, 1) != r)
 		return r;
 	r = census_take(s->h, &census);
 	if (r == 0 &&

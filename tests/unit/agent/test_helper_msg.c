@@ -370,6 +370,7 @@ static void what_a_device_lacks_is_told_by_step_and_errno(void **state)
 		int sys_errno;
 		const char *text;
 	} rows[] = {{STEP_CREATE, EINVAL, "a blank device needs mkfs"},
+		    {STEP_CREATE, EOPNOTSUPP, "not one that it takes: journalctl -k"},
 		    {STEP_CREATE, EUCLEAN, "repair it with fsck"},
 		    {STEP_CREATE, EIO, "the kernel refused"},
 		    {STEP_OPTION, EINVAL, "the kernel refused"},

@@ -453,7 +453,7 @@ static bool option(const char *key, char *ret, size_t size)
 	return true;
 }
 
-static int create(struct descriptor *context, bool exclusive)
+static int get_tree(struct descriptor *context, bool exclusive)
 {
 	const struct fs_type *type = &fs_types[context->mount];
 	bool block = type->class == MH_CLASS_BLOCK;
@@ -465,6 +465,8 @@ static int create(struct descriptor *context, bool exclusive)
 	assert_int_equal(exclusive, block && !k.no_excl);
 	if (context->mount == FS_EXT4)
 		assert_non_null(strstr(k.options, "errors=remount-ro;"));
+	if (k.image_unsupported)
+		return -EOPNOTSUPP;
 	if (exclusive && k.superblock_elsewhere)
 		return -EBUSY;
 	/* "filesystem has both journal inode and journal device", "failed to open journal device" */
@@ -496,12 +498,20 @@ static int create(struct descriptor *context, bool exclusive)
 	return 0;
 }
 
+static int create(struct descriptor *context, bool exclusive)
+{
+	int r = context->failed ? -EBUSY : get_tree(context, exclusive);
+
+	context->failed |= r < 0;
+	return r;
+}
+
 int model_fsconfig(int fd, unsigned int cmd, const char *key, const void *value, int aux)
 {
 	struct descriptor *context = get_fd(fd);
 
 	assert_int_equal(context->kind, FD_CONTEXT);
-	assert_int_equal(aux, 0);
+	assert_true(aux == 0 || cmd == SYS_FSCONFIG_CMD_CREATE_EXCL);
 	switch (cmd) {
 	case SYS_FSCONFIG_SET_FLAG:
 		note_option(key, NULL);
@@ -512,7 +522,7 @@ int model_fsconfig(int fd, unsigned int cmd, const char *key, const void *value,
 	case SYS_FSCONFIG_CMD_CREATE_EXCL:
 		if (k.no_excl)
 			return -EOPNOTSUPP;
-		return create(context, true);
+		return aux == 0 ? create(context, true) : -EINVAL;
 	case SYS_FSCONFIG_CMD_CREATE:
 		return create(context, false);
 	default:

@@ -62,6 +62,7 @@ struct descriptor {
 	int mount;	    /* FD_MOUNT */
 	int fs;		    /* FD_CONTEXT: being made, or -1 */
 	bool created;
+	bool failed; /* to create: good for nothing any more */
 };
 
 struct model {
@@ -84,6 +85,7 @@ struct model {
 	uint32_t rdev_major;
 	uint32_t rdev_minor;
 	bool no_excl;
+	bool image_unsupported;
 	bool lock_held;
 	bool log_full;
 	bool log_deleted;

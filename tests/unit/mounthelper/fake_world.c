@@ -247,6 +247,11 @@ void fake_no_create_excl(void)
 	k.no_excl = true;
 }
 
+void fake_image_unsupported(void)
+{
+	k.image_unsupported = true;
+}
+
 void fake_lock_held_elsewhere(bool held)
 {
 	k.lock_held = held;

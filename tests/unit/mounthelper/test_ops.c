@@ -147,6 +147,19 @@ static void an_older_kernel_creates_without_the_exclusive_command(void **state)
 	assert_false(fake_is_mount(STAGED));
 }
 
+static void an_image_that_the_kernel_does_not_support_is_not_called_mounted(void **state)
+{
+	(void)state;
+	fake_image_unsupported();
+	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
+	ASSERT_SAID("errno=95 step=create");
+	new_world("");
+	fake_no_create_excl();
+	fake_image_unsupported();
+	ASSERT_REPLY(stage(fixture_stage()), MH_KERNEL);
+	ASSERT_SAID("errno=95 step=create");
+}
+
 static void an_ext4_whose_journal_is_elsewhere_is_refused(void **state)
 {
 	struct mh_stage reading = fixture_stage();
@@ -1056,6 +1069,7 @@ int main(void)
 		TEST(an_untrusted_image_stays_without_symlinks),
 		TEST(a_medium_in_use_elsewhere_is_a_conflict),
 		TEST(an_older_kernel_creates_without_the_exclusive_command),
+		TEST(an_image_that_the_kernel_does_not_support_is_not_called_mounted),
 		TEST(an_ext4_whose_journal_is_elsewhere_is_refused),
 		TEST(what_stands_in_the_way_is_a_conflict_and_stays),
 		TEST(a_mount_that_appears_meanwhile_is_not_stacked_upon),
