@@ -5,9 +5,7 @@
 
 int filesystem_set(int fs_fd, const char *key, const char *value)
 {
-	if (!value)
-		return sys_fsconfig(fs_fd, SYS_FSCONFIG_SET_FLAG, key, NULL, 0);
-	return sys_fsconfig(fs_fd, SYS_FSCONFIG_SET_STRING, key, value, 0);
+	return sys_fsconfig(fs_fd, value ? SYS_FSCONFIG_SET_STRING : SYS_FSCONFIG_SET_FLAG, key, value, 0);
 }
 
 static bool applies(const struct staging *s, int i)
@@ -69,6 +67,8 @@ static struct outcome make(const struct staging *s, const char *journal_device, 
 			     : sys_fsconfig(fs_fd, SYS_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 	if (r == -EBUSY)
 		return outcome_stop(MH_CONFLICT, STEP_CREATE, REASON_DEVICE_MOUNTED);
+	if (r == -EXDEV)
+		return outcome_stop(MH_REFUSED, STEP_CREATE, REASON_KERNEL_OLD);
 	if (journal_device ? r < 0 : r == 0 && opens_journal(s) && !journal_is_inside(s->h, &s->origin))
 		return outcome_stop(MH_REFUSED, STEP_CREATE, REASON_JOURNAL);
 	if (r < 0)

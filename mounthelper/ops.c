@@ -146,7 +146,7 @@ static enum reason run_operation(struct helper *h, const union mh_request *req, 
 /* Reasons that a profile gives, which come before those of tickets and limits. */
 static bool is_of_profile(enum reason reason)
 {
-	return reason < REASON_TICKET_MISSING || reason == REASON_HOST_PATH;
+	return reason < REASON_TICKET_MISSING || reason == REASON_HOST_PATH || reason == REASON_KERNEL_OLD;
 }
 
 static void fill_reply(const struct helper *h, struct mh_reply *reply, const struct outcome *outcome,

@@ -30,7 +30,9 @@ struct source_class {
 	bool (*is_same)(const struct staging *s, const struct mount_facts *facts);
 	/* For filesystem_make(): options of the class; or NULL. Returns 0 or a negative errno. */
 	int (*set_options)(const struct staging *s, int fs_fd);
-	/* For filesystem_make(): instead of FSCONFIG_CMD_CREATE; or NULL. Returns 0 or a negative errno. */
+	/* For filesystem_make(): instead of FSCONFIG_CMD_CREATE; or NULL. Returns 0 or a negative errno:
+	 * -EBUSY when the device is mounted, -EXDEV when this kernel might open devices that nobody has
+	 * allowed. */
 	int (*create)(const struct staging *s, int fs_fd);
 };
 

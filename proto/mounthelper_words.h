@@ -203,7 +203,11 @@
 	  "with findmnt, and in the trail")                                                                  \
 	/* how the helper ended */                                                                           \
 	X(REASON_CLOSED, "closed", "")                                                                       \
-	X(REASON_SEND, "reply-not-taken", "")
+	X(REASON_SEND, "reply-not-taken", "")                                                                \
+	/* the agent knows them by number: later ones come last */                                           \
+	X(REASON_KERNEL_OLD, "kernel-too-old",                                                               \
+	  "before Linux 6.6 an erofs may open other disks than its own: make the image a squashfs, in the "  \
+	  "profile at line N of the policy too, or boot a later kernel")
 
 /* Why a start ended before HELLO: enum, exit code, word on standard error, sentence for people. The helper
  * says word, errno, detail and N; whoever started it makes the sentence of it. */

@@ -13,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 enum { LOOP_MAJOR = 7, CONTROL_MAJOR = 10, CONTROL_MINOR = 237, FUSE_MINOR = 229, ATTEMPTS = 100 };
@@ -30,6 +31,7 @@ static const char policy[] =
 	"\tprofile plain { class = block; fstype = ext4; trust = trusted; by_id = source- }\n"
 	"\tprofile xfs { class = block; fstype = xfs; trust = trusted; by_id = source-; options = nouuid }\n"
 	"\tprofile erofs { class = block; fstype = erofs; trust = untrusted; ro = yes; by_id = source- }\n"
+	"\tprofile ours { class = block; fstype = erofs; trust = trusted; ro = yes; by_id = source- }\n"
 	"\tprofile squashfs { class = block; fstype = squashfs; trust = untrusted; ro = yes\n"
 	"\t\tby_id = source- }\n"
 	"\thostvol data { path = " HOST "/data; owner_uid = 64104; exec = yes }\n"
@@ -458,11 +460,39 @@ static void stage_untrusted(const char *image, const char *type)
 	assert_int_equal(count_mounts(), 0);
 }
 
-static void an_erofs_image_is_read_without_trust(void **state)
+/* The helper asks the kernel for a command of that release; this is another way to know. */
+static bool is_before_6_6(void)
+{
+	struct utsname system;
+
+	MUST(uname(&system));
+	return strverscmp(system.release, "6.6") < 0;
+}
+
+static void an_untrusted_erofs_image_is_read_since_linux_6_6_alone(void **state)
 {
 	(void)state;
 	RUN("/usr/bin/mkfs.erofs", "--quiet", IMAGES "/erofs", TREE);
-	stage_untrusted(IMAGES "/erofs", "erofs");
+	if (!is_before_6_6()) {
+		stage_untrusted(IMAGES "/erofs", "erofs");
+		return;
+	}
+	insert(IMAGES "/erofs");
+	expect_stage(&agent, stage_of("erofs", medium(), true), MH_REFUSED);
+	assert_last_record("step=create reason=kernel-too-old");
+	assert_int_equal(count_mounts(), 0);
+}
+
+static void a_trusted_erofs_image_is_read_by_every_kernel(void **state)
+{
+	(void)state;
+	RUN("/usr/bin/mkfs.erofs", "--quiet", IMAGES "/ours", TREE);
+	insert(IMAGES "/ours");
+	expect_stage(&agent, stage_of("ours", medium(), true), MH_OK);
+	assert_string_equal(shown(STAGED).type, "erofs");
+	expect_publish(&agent, publish_of("ours", medium(), true), MH_OK);
+	assert_int_equal(access(PUBLISHED "/link", R_OK), 0);
+	take_away(&agent);
 }
 
 static void a_squashfs_image_is_read_without_trust(void **state)
@@ -740,7 +770,8 @@ int main(void)
 		TEST(a_read_only_stage_of_a_read_only_device_deletes_no_orphans_of_ext4),
 		TEST(a_read_only_stage_does_not_touch_the_log_of_xfs),
 		TEST(xfs_is_staged_with_its_options),
-		TEST(an_erofs_image_is_read_without_trust),
+		TEST(an_untrusted_erofs_image_is_read_since_linux_6_6_alone),
+		TEST(a_trusted_erofs_image_is_read_by_every_kernel),
 		TEST(a_squashfs_image_is_read_without_trust),
 		TEST(a_host_volume_is_staged_inert_and_published),
 		TEST(a_host_path_that_others_can_change_is_refused),

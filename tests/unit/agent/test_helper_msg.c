@@ -317,7 +317,7 @@ static void every_reason_is_told_with_a_sentence_and_the_policys_line(void **sta
 {
 	char beginning[128];
 
-	for (unsigned int i = REASON_RATE; i <= REASON_POSTCONDITION; i++) {
+	for (unsigned int i = REASON_RATE; i < REASON_N; i++) {
 		const struct mh_reply reply = {.header.op = MH_OP_STAGE,
 					       .status = MH_REFUSED,
 					       .reason = (uint16_t)i,
@@ -325,6 +325,8 @@ static void every_reason_is_told_with_a_sentence_and_the_policys_line(void **sta
 		bool has_line = strstr(reasons[i].sentence, "line N") != NULL;
 		struct error err = {0};
 
+		if (i == REASON_CLOSED || i == REASON_SEND)
+			continue;
 		assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_PERMISSION_DENIED);
 		assert_false(helper_reply_is_locked(&reply));
 		(void)str_format(beginning, sizeof(beginning),

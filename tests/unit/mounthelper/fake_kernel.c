@@ -494,6 +494,8 @@ static int get_tree(struct descriptor *context, bool exclusive)
 		assert_true(option("nr_inodes", number, sizeof(number)));
 		fs->inodes = strtoull(number, NULL, 10);
 	}
+	/* before 6.4 an erofs opens the paths that its image holds; the sign of that is of 6.6 */
+	k.opened_devices_of_image |= context->mount == FS_EROFS && k.no_excl;
 	context->created = true;
 	return 0;
 }

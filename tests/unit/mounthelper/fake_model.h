@@ -86,6 +86,7 @@ struct model {
 	uint32_t rdev_minor;
 	bool no_excl;
 	bool image_unsupported;
+	bool opened_devices_of_image;
 	bool lock_held;
 	bool log_full;
 	bool log_deleted;

@@ -784,6 +784,58 @@ static void another_file_system_on_the_same_device_is_another_volume(void **stat
 	ASSERT_SAID("reason=other-mount");
 }
 
+static struct mh_stage image_request(void)
+{
+	struct mh_stage req = fixture_stage();
+
+	(void)str_copy(req.profile, sizeof(req.profile), "image");
+	req.read_only = 1;
+	fixture_grant_stage(&req);
+	return req;
+}
+
+static struct profile *use_image(enum fs_kind kind, enum trust trust)
+{
+	struct profile *image = &policy.profiles[2];
+
+	begin();
+	assert_string_equal(image->name, "image");
+	image->kind = kind;
+	image->trust = trust;
+	return image;
+}
+
+static void an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names(void **state)
+{
+	struct profile *image = use_image(FS_EROFS, TRUST_UNTRUSTED);
+	struct mh_reply reply;
+
+	(void)state;
+	fake_no_create_excl();
+	reply = stage(image_request());
+	ASSERT_REPLY(reply, MH_REFUSED);
+	ASSERT_SAID("step=create reason=kernel-too-old");
+	assert_int_equal(reply.policy_line, image->line);
+	assert_false(k.opened_devices_of_image);
+	assert_false(fake_is_mount(STAGED));
+	assert_int_equal(helper.state->header.staged, 0);
+	(void)use_image(FS_EROFS, TRUST_UNTRUSTED);
+	ASSERT_REPLY(stage(image_request()), MH_OK);
+	assert_false(k.opened_devices_of_image);
+}
+
+static void an_older_kernel_reads_a_trusted_erofs_and_any_squashfs(void **state)
+{
+	(void)state;
+	(void)use_image(FS_EROFS, TRUST_TRUSTED);
+	fake_no_create_excl();
+	ASSERT_REPLY(stage(image_request()), MH_OK);
+	assert_true(k.opened_devices_of_image); /* which the operator answers for */
+	(void)use_image(FS_SQUASHFS, TRUST_UNTRUSTED);
+	fake_no_create_excl();
+	ASSERT_REPLY(stage(image_request()), MH_OK);
+}
+
 /* The table is made anew when its format changes; the mounts stand. */
 static void what_stood_before_the_table_is_looked_for_before_it_is_taken_away(void **state)
 {
@@ -898,6 +950,8 @@ int main(void)
 		TEST(a_mount_without_one_of_the_floor_flags_is_another_one),
 		TEST(a_part_of_the_device_is_another_volume),
 		TEST(another_file_system_on_the_same_device_is_another_volume),
+		TEST(an_untrusted_erofs_is_refused_where_the_kernel_opens_what_it_names),
+		TEST(an_older_kernel_reads_a_trusted_erofs_and_any_squashfs),
 		TEST(what_stood_before_the_table_is_looked_for_before_it_is_taken_away),
 		TEST(the_policys_label_is_the_context_option),
 		TEST(a_type_that_the_kernel_lacks_is_unavailable),
