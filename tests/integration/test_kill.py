@@ -12,9 +12,9 @@ STAGE_PLACES = [
     ("helper", "move_mount", 1),  # before the stage mount is attached
     ("helper", "move_mount", 2),  # staged; before the publish mount is attached
     ("helper", "mount_setattr", 2),  # attached, before it is made private
-    ("agent", "fdatasync", 1),  # before the allocation or claim is journalled
-    ("agent", "fdatasync", 2),
-    ("agent", "fdatasync", 3),
+    ("agent", "pwrite64", 1),  # before the allocation is journalled; nothing of it waits for the disk
+    ("agent", "pwrite64", 4),
+    ("agent", "pwrite64", 8),
     ("server", "fdatasync", 1),  # before the allocation is durable
     ("server", "fdatasync", 2),  # before the claim is
     ("server", "fdatasync", 3),  # before the mount receipt is
@@ -23,9 +23,10 @@ RELEASE_PLACES = [
     ("helper", "umount2", 1),  # before the unpublish
     ("helper", "unlinkat", 1),  # unpublished, the directory stands
     ("helper", "umount2", 2),  # before the unstage
-    ("agent", "fdatasync", 1),
-    ("agent", "fdatasync", 2),
-    ("agent", "fdatasync", 3),
+    ("agent", "pwrite64", 1),
+    ("agent", "pwrite64", 4),
+    ("agent", "pwrite64", 8),
+    ("agent", "fdatasync", 1),  # before the disk has it that the allocation ends
     ("server", "fdatasync", 1),  # before the stop is durable
     ("server", "fdatasync", 2),  # before the receipt is
     ("server", "fdatasync", 3),

@@ -177,7 +177,7 @@ class TestPath(WorldTest):
 
         wait_for("the server to notice", is_disconnected)
         why = self.world.holdfast("volume", "status", "db", "--why").stdout
-        self.assertIn(f"Next: holdfast alloc status {self.alloc}", why)
+        self.assertIn(f"Next: holdfast node status {self.node.id}; then if", why)
         self.stop_alloc(check=False, timeout="1s")
         why = self.world.holdfast("volume", "status", "db", "--why").stdout
         self.assertNotIn("holdfast alloc stop", why)
