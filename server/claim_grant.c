@@ -304,6 +304,8 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	st = epoch_check(server, &asked.volume->volume, err);
 	if (st == STATUS_OK)
 		st = held_twice_check(asked.volume, err);
+	if (st == STATUS_OK && same)
+		st = held_twice_check_repeat(asked.volume, same, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!same)

@@ -9,6 +9,7 @@
 #include "claims.h"
 #include "epoch_internal.h"
 #include "freed.h"
+#include "held_twice.h"
 #include "history.h"
 #include "keys.h"
 #include "new_epoch.h"
@@ -21,7 +22,6 @@
 #include "base/id.h"
 #include "base/str.h"
 #include "log/log.h"
-#include "model/admission.h"
 #include "model/pb.h"
 
 #include <inttypes.h>
@@ -32,7 +32,6 @@
  */
 #define GENERATION_LEAP_MAX (UINT64_C(1) << 30)
 
-enum { RIVALS_MAX = 8 }; /* looked at, to find out whether there are any */
 enum { NAMED_MAX = 3, NAMES_SIZE = NAMED_MAX * (NODE_ID_MAX + 3), OBJECT_SIZE = 512 };
 
 /* Nodes of which the server does not even know the names. */
@@ -281,22 +280,16 @@ static enum claim_state state_for(struct server *server, const struct claim *cla
 /* Both are kept: which of them is right, only people can tell. */
 static void warn_of_rivals(const struct volume_entry *volume, const struct claim *claim)
 {
-	const struct claim *others[RIVALS_MAX];
-	const struct claim *rival = NULL;
-	const struct claim_entry *entry;
+	const struct claim *rival = held_twice_rival(volume, claim);
 	struct claim_log log;
-	size_t n = 0;
 
-	LIST_FOREACH (entry, &volume->claims, of_volume)
-		if (n < RIVALS_MAX && claim_is_live(&entry->claim) && !str_eq(entry->id, claim->id))
-			others[n++] = &entry->claim;
-	if (admission_has_room(claim->access_mode, claim->mode, claim->node_id, others, n, &rival))
+	if (!rival)
 		return;
 	log_ctx(LOG_ERR, claim_log(&log, claim, "epoch", LOG_EVENT_NONE, NULL),
 		"held twice: node %s has it for allocation %s, node %s for allocation %s, though %s allows "
 		"one of them; both are kept. Stop one: holdfast alloc stop ID",
-		claim->node_id, claim->allocation_id, rival ? rival->node_id : "?",
-		rival ? rival->allocation_id : "?", access_mode_name(claim->access_mode));
+		claim->node_id, claim->allocation_id, rival->node_id, rival->allocation_id,
+		access_mode_name(claim->access_mode));
 }
 
 enum status epoch_store_claim(struct session *session, const struct volume_entry *entry,

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "log/log.h"
+#include "model/admission.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -56,6 +57,37 @@ enum status held_twice_check(const struct volume_entry *volume, struct error *er
 			 volume->volume.id, entry->claim.node_id, entry->claim.allocation_id, entry->claim.id,
 			 entry->claim.generation, other_holder(volume, &entry->claim, other),
 			 entry->claim.node_id, volume->volume.id);
+}
+
+const struct claim *held_twice_rival(const struct volume_entry *volume, const struct claim *claim)
+{
+	const struct claim_entry *entry;
+
+	LIST_FOREACH (entry, &volume->claims, of_volume)
+		if (claim_is_live(&entry->claim) && !str_eq(entry->id, claim->id) &&
+		    admission_are_rivals(&entry->claim, claim))
+			return &entry->claim;
+	return NULL;
+}
+
+/* Who asks has not mounted it, or does not know that it has. */
+enum status held_twice_check_repeat(const struct volume_entry *volume, const struct claim *claim,
+				    struct error *err)
+{
+	const struct claim *rival = held_twice_rival(volume, claim);
+
+	if (!rival)
+		return STATUS_OK;
+	return error_set(
+		err, STATUS_UNAVAILABLE, 0,
+		"volume %s is held twice: node %s for allocation %s (generation %" PRIu64
+		"), and node %s for allocation %s (generation %" PRIu64
+		"), though %s allows one of them. Both are kept, and neither is granted again before "
+		"the other is released: see which of them works, holdfast volume status %s --why, "
+		"then stop the other: holdfast alloc stop %s, or holdfast alloc stop %s",
+		claim->volume_id, claim->node_id, claim->allocation_id, claim->generation, rival->node_id,
+		rival->allocation_id, rival->generation, access_mode_name(claim->access_mode),
+		claim->volume_id, claim->allocation_id, rival->allocation_id);
 }
 
 /* It is as if the work had just ended. The evidence that is refuted stays to be seen until there is another.

@@ -48,6 +48,15 @@ static bool allows_mode(enum access_mode access, enum claim_mode mode)
 	return mode == CLAIM_READ || access_mode_is_writer(access);
 }
 
+/* The rules of both sides must allow it: the newcomer's, and those under which the other is held. */
+static bool has_room_beside(enum access_mode access, enum claim_mode mode, const char *node_id,
+			    const struct claim *held)
+{
+	return allows_mode(held->access_mode, mode) && may_stand_beside(access, held, mode, node_id) &&
+	       may_stand_beside(held->access_mode, held, mode, node_id) &&
+	       shares_attachment(access, held, node_id);
+}
+
 bool admission_has_room(enum access_mode access, enum claim_mode mode, const char *node_id,
 			const struct claim *const *claims, size_t n_claims, const struct claim **ret_blocker)
 {
@@ -55,20 +64,19 @@ bool admission_has_room(enum access_mode access, enum claim_mode mode, const cha
 	if (!allows_mode(access, mode))
 		return false;
 	for (size_t i = 0; i < n_claims; i++) {
-		const struct claim *held = claims[i];
-
-		assert(held);
-
-		/* the rules of both sides must allow it: the newcomer's, and those under which others hold it
-		 */
-		if (allows_mode(held->access_mode, mode) && may_stand_beside(access, held, mode, node_id) &&
-		    may_stand_beside(held->access_mode, held, mode, node_id) &&
-		    shares_attachment(access, held, node_id))
+		assert(claims[i]);
+		if (has_room_beside(access, mode, node_id, claims[i]))
 			continue;
-		*ret_blocker = held;
+		*ret_blocker = claims[i];
 		return false;
 	}
 	return true;
+}
+
+bool admission_are_rivals(const struct claim *a, const struct claim *b)
+{
+	return !has_room_beside(a->access_mode, a->mode, a->node_id, b) &&
+	       !has_room_beside(b->access_mode, b->mode, b->node_id, a);
 }
 
 static enum status check_alloc(const struct admission *in, const struct volume_request **ret,

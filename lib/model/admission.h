@@ -42,3 +42,6 @@ enum status admission_check(const struct admission *in, const struct claim **ret
  * Source: nomad-facts 2.5, and the two single-node writer modes that Nomad lacks. */
 bool admission_has_room(enum access_mode access, enum claim_mode mode, const char *node_id,
 			const struct claim *const *claims, size_t n_claims, const struct claim **ret_blocker);
+
+/** Two claims of a volume of which neither may stand beside the other, whichever was granted first. */
+bool admission_are_rivals(const struct claim *a, const struct claim *b);

@@ -256,6 +256,31 @@ static void the_holders_rules_bind_the_newcomer_too(void **state)
 	assert_true(admission_has_room(MULTI_NODE_MULTI_WRITER, CLAIM_READ, "n2", claims, 1, &blocker));
 }
 
+/* A reader of single-node-writer has room for a writer beside it, a writer none for a reader. */
+static void claims_are_rivals_when_in_neither_order_there_was_room_for_both(void **state)
+{
+	struct claim a = a_claim(CLAIM_TAKEN);
+	struct claim b = a_claim(CLAIM_TAKEN);
+
+	(void)state;
+	a.access_mode = b.access_mode = SINGLE_NODE_WRITER;
+	a.mode = CLAIM_READ;
+	b.mode = CLAIM_WRITE;
+	assert_false(admission_are_rivals(&a, &b));
+	assert_false(admission_are_rivals(&b, &a));
+	a.mode = CLAIM_WRITE;
+	assert_true(admission_are_rivals(&a, &b));
+	a.access_mode = b.access_mode = SINGLE_NODE_MULTI_WRITER;
+	assert_false(admission_are_rivals(&a, &b));
+	(void)str_copy(b.node_id, sizeof(b.node_id), "n2");
+	assert_true(admission_are_rivals(&a, &b));
+	b.access_mode = MULTI_NODE_MULTI_WRITER;
+	assert_true(admission_are_rivals(&a, &b));
+	assert_true(admission_are_rivals(&b, &a));
+	a.access_mode = MULTI_NODE_MULTI_WRITER;
+	assert_false(admission_are_rivals(&a, &b));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +291,7 @@ int main(void)
 		cmocka_unit_test(the_same_allocation_gets_its_own_claim_again),
 		cmocka_unit_test(another_attachment_mode_than_the_holders_is_refused),
 		cmocka_unit_test(room_beside_one_holder),
+		cmocka_unit_test(claims_are_rivals_when_in_neither_order_there_was_room_for_both),
 		cmocka_unit_test(a_csi_volume_is_in_one_access_mode_on_a_node),
 		cmocka_unit_test(a_reader_only_claim_on_the_writers_node_is_refused_and_told_what_to_ask_for),
 		cmocka_unit_test(the_holders_rules_bind_the_newcomer_too),

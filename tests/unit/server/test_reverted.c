@@ -403,6 +403,75 @@ static void a_claim_of_before_the_epoch_that_a_later_report_names_is_released(vo
 	expect_held_twice(f, 1);
 }
 
+/* The backup has n1's claim. After it n1 released the volume, and n2 was granted it and has reported so.
+ * n1 has lost its journal: what it does not name is not taken as released. @ret_second as n2 has it */
+static void bring_back_the_claim_of_n1_beside_that_of_n2(struct fixture *f, struct claim *ret_second)
+{
+	struct backup backup = {0};
+	Holdfast__V1__Mark *later;
+	struct claim first;
+	struct alloc alloc;
+
+	take_volume(f);
+	later = mark_copy(f->n1.mark);
+	f->n1.shows = later;
+	come_back(f);
+	take_backup(f, &backup);
+	connect_node(&f->n2, "n2");
+	f->n1.shows = later;
+	connect_node(&f->n1, "n1");
+	first = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &first);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, ret_second, NULL), STATUS_OK);
+	alloc = alloc_of(f, ALLOC_2);
+	restore(f, &backup, 1);
+	connect_node(&f->n2, "n2");
+	report(f, &f->n2, 1, &alloc, ret_second, false);
+	connect_node(&f->n1, "n1");
+	assert_true(f->n1.report_says_reverted);
+	report(f, &f->n1, 1, NULL, NULL, false);
+	UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
+	UNTIL(f, f->n1.runs == 1);
+	assert_int_equal(state_volume(&f->server->state, "default", "db")->n_live, 2);
+	holdfast__v1__mark__free_unpacked(later, NULL);
+}
+
+static void a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released(void **state)
+{
+	struct fixture *f = *state;
+	struct claim second, claim;
+	struct error err;
+
+	bring_back_the_claim_of_n1_beside_that_of_n2(f, &second);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "node n1 for allocation " ALLOC_1));
+	assert_non_null(strstr(err.msg, "node n2 for allocation " ALLOC_2));
+	assert_non_null(strstr(err.msg, "holdfast volume status db --why"));
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_1));
+	assert_non_null(strstr(err.msg, "holdfast alloc stop " ALLOC_2));
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_UNAVAILABLE);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_TAKEN);
+	fake_node_send_released(&f->n2, &second);
+	fake_node_send_alloc(&f->n2, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
+}
+
+static void a_claim_that_may_be_beside_the_other_is_granted_again(void **state)
+{
+	struct fixture *f = *state;
+	struct claim second, claim;
+
+	f->access_mode = HOLDFAST__V1__ACCESS_MODE__MULTI_NODE_MULTI_WRITER;
+	bring_back_the_claim_of_n1_beside_that_of_n2(f, &second);
+	assert_int_equal(claim_for(&f->n1, ALLOC_1, &claim, NULL), STATUS_OK);
+	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_OK);
+}
+
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -421,6 +490,8 @@ int main(void)
 		SERVED(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released),
 		SERVED(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released),
 		SERVED(a_claim_of_before_the_epoch_that_a_later_report_names_is_released),
+		SERVED(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released),
+		SERVED(a_claim_that_may_be_beside_the_other_is_granted_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
