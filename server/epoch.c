@@ -155,6 +155,14 @@ static enum status read_alloc(const struct session *session, const Holdfast__V1_
 	return alloc_validate(ret, err);
 }
 
+/* The rest of what the node is to do is sent after its report, but of work that is not durable then. */
+static enum session_word word_about(const struct alloc *adopted)
+{
+	if (alloc_is_client_terminal(adopted))
+		return SESSION_FORGET_ALLOC;
+	return adopted->desired_status == DESIRED_STOP ? SESSION_STOP_ALLOC : SESSION_NOTHING;
+}
+
 /* Work that the server has forgotten is its work again. */
 static enum status take_alloc(struct session *session, const Holdfast__V1__Allocation *from,
 			      struct error *err)
@@ -188,9 +196,7 @@ static enum status take_alloc(struct session *session, const Holdfast__V1__Alloc
 	alloc.modify_time_ms = clock_realtime_ms();
 	change_put_alloc(&change, &alloc);
 	audit_own(server, &change, "Allocations.Adopt", alloc_object(&alloc, object), session->node_id);
-	st = session_commit(session, &change,
-			    alloc_is_client_terminal(&alloc) ? SESSION_FORGET_ALLOC : SESSION_NOTHING,
-			    alloc.id, err);
+	st = session_commit(session, &change, word_about(&alloc), alloc.id, err);
 	if (st == STATUS_OK)
 		state_alloc(&server->state, alloc.id)->told_by = session->serial;
 	return st;

@@ -350,6 +350,31 @@ static void a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released(vo
 	holdfast__v1__mark__free_unpacked(later, NULL);
 }
 
+/* It was collected since, and holds nothing that could be ordered away. */
+static void work_that_a_reverted_node_reports_and_nobody_knows_is_stopped(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *first, *later;
+	struct alloc alloc;
+
+	take_volume(f);
+	first = mark_copy(f->n1.mark);
+	come_back(f);
+	later = mark_copy(f->n1.mark);
+	f->n1.shows = later;
+	come_back(f);
+	f->n1.shows = first;
+	come_back(f);
+	UNTIL(f, f->n1.reports_wanted == 1);
+	alloc = alloc_of(f, ALLOC_1);
+	(void)str_copy(alloc.id, sizeof(alloc.id), ALLOC_3);
+	report(f, &f->n1, 0, &alloc, NULL, false);
+	UNTIL(f, f->n1.stops == 1);
+	assert_string_equal(f->n1.last_stop, ALLOC_3);
+	holdfast__v1__mark__free_unpacked(first, NULL);
+	holdfast__v1__mark__free_unpacked(later, NULL);
+}
+
 /* Its mark is none that the server has seen; what it names shows it. */
 static void what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released(void **state)
 {
@@ -488,6 +513,7 @@ int main(void)
 		SERVED(a_lower_mark_in_the_same_boot_makes_the_node_report_and_ends_nothing),
 		SERVED(a_reverted_node_whose_session_ends_before_its_report_is_asked_again_and_ends_nothing),
 		SERVED(a_claim_that_a_reverted_node_reports_and_nobody_knows_is_released),
+		SERVED(work_that_a_reverted_node_reports_and_nobody_knows_is_stopped),
 		SERVED(what_a_later_report_of_an_epoch_leaves_out_is_not_taken_as_released),
 		SERVED(a_claim_of_before_the_epoch_that_a_later_report_names_is_released),
 		SERVED(a_claim_beside_its_rival_stays_and_is_not_granted_again_before_one_is_released),
