@@ -467,6 +467,13 @@ static void do_purge_missing(struct sim *sim)
 	sim_purge_missing(sim);
 }
 
+/* What held the mounts has ended, and the agent tries again. */
+static void end_unmount_failures(struct sim_node *node)
+{
+	node->unmount_fails = false;
+	sim_node_act(node);
+}
+
 /* Operators have looked after everything: else too little is granted for anything to be lost. */
 static void tend(struct sim *sim)
 {
@@ -478,7 +485,8 @@ static void tend(struct sim *sim)
 		if (!node->client)
 			sim_node_connect(node);
 		node->plugin_healthy = true;
-		node->lose_grants = node->unmount_fails = false;
+		node->lose_grants = false;
+		end_unmount_failures(node);
 	}
 	settle(sim);
 	do_purge_missing(sim);
@@ -671,7 +679,10 @@ static void do_trouble(struct sim *sim)
 
 	switch (sim_random(sim, 4)) {
 	case 0:
-		node->unmount_fails = !node->unmount_fails;
+		if (node->unmount_fails)
+			end_unmount_failures(node);
+		else
+			node->unmount_fails = true;
 		break;
 	case 1:
 		node->lose_grants = !node->lose_grants;
@@ -755,7 +766,9 @@ static void step(struct sim *sim)
 
 static void start(struct sim *sim)
 {
-	(void)str_copy(sim->dir, sizeof(sim->dir), "/tmp/holdfast-lifecycle-XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+
+	(void)str_format(sim->dir, sizeof(sim->dir), "%s/holdfast-lifecycle-XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(sim->dir) || sd_event_new(&sim->event) < 0)
 		sim_fail(sim, "cannot set up");
 	server_process_start(sim);
@@ -791,7 +804,8 @@ static void finish(struct sim *sim)
 	for (int i = 0; i < SIM_NODES; i++) {
 		struct sim_node *node = &sim->nodes[i];
 
-		node->unmount_fails = node->lose_grants = false;
+		end_unmount_failures(node);
+		node->lose_grants = false;
 		node->plugin_healthy = true;
 		if (!node->powered)
 			sim_node_reboot(node);
