@@ -6,6 +6,8 @@
 #include "claim_log.h"
 #include "claims.h"
 #include "controller.h"
+#include "epoch.h"
+#include "held_twice.h"
 #include "history.h"
 #include "plugin_args.h"
 #include "server.h"
@@ -58,6 +60,16 @@ enum status claim_attach_need(struct volume_entry *volume, const struct node_ent
 	*ret = (struct attach_need){.is_needed = is_needed,
 				    .external_node_id = plugin->node.provider_node_id};
 	return STATUS_OK;
+}
+
+enum status claim_attach_check(struct server *server, const struct volume_entry *volume,
+			       const struct claim *claim, struct error *err)
+{
+	enum status st = epoch_check(server, &volume->volume, err);
+
+	if (st == STATUS_OK)
+		st = held_twice_check(volume, err);
+	return st == STATUS_OK && claim ? held_twice_check_repeat(volume, claim, err) : st;
 }
 
 /* A grant between the node's call and its answer, while a controller is asked. */
@@ -197,7 +209,8 @@ static void answer(struct server *server, struct rpc_call *call,
 
 	if (!is_grantable(entry))
 		refuse_released(call);
-	else if (sign(server, entry, &ticket, &err) != STATUS_OK)
+	else if (claim_attach_check(server, entry->volume, &entry->claim, &err) != STATUS_OK ||
+		 sign(server, entry, &ticket, &err) != STATUS_OK)
 		rpc_call_fail(call, &err);
 	else
 		send_response(server, call, attached, entry, &ticket);

@@ -25,6 +25,12 @@ struct attach_need {
 enum status claim_attach_need(struct volume_entry *volume, const struct node_entry *node,
 			      struct attach_need *ret, struct error *err);
 
+/** May @volume be granted as far as is known who has it mounted, whatever its claims allow? @claim: one that
+ * is there; NULL: a new one. STATUS_UNAVAILABLE names who has to report or to release it: see epoch.h and
+ * held_twice.h. It may cease to be so while the controller is asked. */
+enum status claim_attach_check(struct server *server, const struct volume_entry *volume,
+			       const struct claim *claim, struct error *err);
+
 /** The claim is durable: attach it, if it is for the controller to do, and answer @call, once, with the grant
  * or with why there is none. A repeat does the same again, for the same answer.
  * One of the claim's n_grants, by which it does not expire, is taken over. */

@@ -5,8 +5,6 @@
 #include "audit.h"
 #include "change.h"
 #include "claim_attach.h"
-#include "epoch.h"
-#include "held_twice.h"
 #include "refusal.h"
 #include "release.h"
 #include "server.h"
@@ -301,11 +299,7 @@ static enum status handle_claim(struct server *server, struct rpc_call *call,
 	if (st != STATUS_OK && st != STATUS_ALREADY_EXISTS)
 		return st;
 	/* also what it has already: after a restore that may be another's by now */
-	st = epoch_check(server, &asked.volume->volume, err);
-	if (st == STATUS_OK)
-		st = held_twice_check(asked.volume, err);
-	if (st == STATUS_OK && same)
-		st = held_twice_check_repeat(asked.volume, same, err);
+	st = claim_attach_check(server, asked.volume, same, err);
 	if (st != STATUS_OK)
 		return st;
 	if (!same)

@@ -480,6 +480,36 @@ static void work_that_ends_while_the_controller_is_asked_is_undone_behind_it(voi
 	}
 }
 
+/* n1 was reverted to when it had the volume, while the controller attaches it to n2. */
+static void a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted(void **state)
+{
+	struct fixture *f = *state;
+	struct asked asked = {0};
+	struct claim held;
+
+	claim_and_forget(f, &f->n1, ALLOC_1);
+	held = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &held);
+	end_work(f);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	assert_int_equal(run_alloc(f, ALLOC_2, "n2", NULL), STATUS_OK);
+	model_plugin_order(&f->plugin, ATTACH, MODEL_HOLD_DONE, 1, 0);
+	fake_node_start_claim(&f->n2, "db", ALLOC_2, on_claimed, &asked);
+	UNTIL(f, f->n2.n_held == 1);
+	fake_node_disconnect(&f->n1);
+	f->n1.has = &held;
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	UNTIL(f, f->n1.releases > 0);
+	fake_node_answer(&f->n2);
+	UNTIL(f, asked.answers == 1);
+	assert_int_equal(asked.status, STATUS_UNAVAILABLE);
+	assert_non_null(strstr(asked.message, "held twice"));
+	assert_int_equal(state_of(f, ALLOC_2), CLAIM_RESERVED);
+	fake_node_send_released(&f->n1, &held);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	claim_and_forget(f, &f->n2, ALLOC_2);
+}
+
 static void an_answer_that_nobody_waits_for_any_more_counts_as_sent(void **state)
 {
 	struct fixture *f = *state;
@@ -588,6 +618,7 @@ int main(void)
 		TEST(a_repeated_claim_gets_the_publish_context_again),
 		TEST(two_claims_of_one_allocation_at_once_are_one_claim),
 		TEST(work_that_ends_while_the_controller_is_asked_is_undone_behind_it),
+		TEST(a_volume_that_is_held_twice_when_its_controller_answers_is_not_granted),
 		TEST(an_answer_that_nobody_waits_for_any_more_counts_as_sent),
 		TEST(a_publish_context_that_is_too_large_is_not_passed_on),
 		TEST(a_server_killed_at_any_step_goes_on_with_the_grant_or_takes_it_back),
