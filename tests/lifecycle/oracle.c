@@ -49,6 +49,7 @@ static const struct {
 		 "what is mounted is neither in the server's store nor in the node's journal, or the grant "
 		 "that "
 		 "took its place is in neither: two machines have lost it at once, and only people can tell. "
+		 "So is what came back with a snapshot whose journal was lost before a hello could name it. "
 		 "Nor does a server whose store was lost after it had ordered the node to give a claim up "
 		 "know "
 		 "that the claim was freed: it takes it from the node's report as held",

@@ -61,7 +61,8 @@ void sim_node_resume(struct sim_node *node, const struct sim_node *then, bool of
 	node->sim->counts[COUNT_RESUMED]++;
 }
 
-/* What of @kernel is mounted is mounted still, and the journal does not name it. */
+/* What of @kernel is mounted is mounted still, and the journal does not name it. Of what came back with a
+ * snapshot that journal alone could have told. */
 static void keep_mount(struct sim_node *node, const struct sim_entry *kernel)
 {
 	for (int i = 0; i < SIM_ENTRIES; i++) {
@@ -72,7 +73,7 @@ static void keep_mount(struct sim_node *node, const struct sim_entry *kernel)
 		*entry = *kernel;
 		entry->off_journal = entry->is_of_past = true;
 		entry->stopping = false;
-		entry->is_of_both = entry->is_of_both || !node->reported;
+		entry->is_of_both = entry->is_of_both || entry->came_back || !node->reported;
 		return;
 	}
 	sim_fail(node->sim, "%s has no room for what is mounted", node->id);
