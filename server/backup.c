@@ -74,6 +74,9 @@ static enum status make(void *userdata, struct error *err)
 	struct backup *backup = userdata;
 	enum status st = kv_copy_sqlite(backup->store, backup->path, &backup->index, err);
 
+	/* what cannot be restored is no backup: an earlier one is not to be thrown away for it */
+	if (st == STATUS_OK)
+		st = kv_check_copy(backup->path, err);
 	return st == STATUS_OK ? copy_digest(backup->path, backup->sha256, &backup->size, err) : st;
 }
 

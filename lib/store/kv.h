@@ -142,6 +142,10 @@ enum status kv_lock_sqlite(const char *path, int *ret_fd, struct error *err);
  * @ret_revision of that moment. What was copied of @to is removed on failure. */
 enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revision, struct error *err);
 
+/** Is every record of the copy at @path, which nobody has open, what was written? STATUS_DATA_LOSS names the
+ * first that is not. Blocks likewise. */
+enum status kv_check_copy(const char *path, struct error *err);
+
 /** Waits for what was submitted; its done functions do not run any more. NULL is allowed, and so is a call
  * from inside a done function. */
 void kv_close(struct kv *kv);

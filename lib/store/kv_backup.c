@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,4 +112,25 @@ enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revis
 	if (st != STATUS_OK)
 		(void)unlink(to);
 	return st;
+}
+
+static bool go_on(const struct kv_item *item, void *userdata)
+{
+	(void)item;
+	(void)userdata;
+	return true;
+}
+
+enum status kv_check_copy(const char *path, struct error *err)
+{
+	cleanup(sqlite_closep) sqlite3 *copy = NULL;
+	cleanup_free char *name = strdup(path);
+	struct kv_sqlite db = {.path = name};
+	enum status st;
+
+	if (!name)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = open_file(path, SQLITE_OPEN_READONLY, &copy, err);
+	db.reader = copy;
+	return st == STATUS_OK ? kv_sqlite_range(&db, "", "", UINT64_MAX, go_on, NULL, err) : st;
 }

@@ -49,9 +49,16 @@ static void read_all(struct sim *sim, char *id)
 void sim_backup(struct sim *sim)
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
-	Holdfast__V1__BeginBackupResponse *begun =
-		(Holdfast__V1__BeginBackupResponse *)must_call(sim, "BeginBackup", &request.base);
+	Holdfast__V1__BeginBackupResponse *begun;
+	ProtobufCMessage *response = NULL;
+	struct error err;
+	enum status st = sim_call(sim, OPERATOR, "BeginBackup", &request.base, &response, &err);
 
+	if (st == STATUS_DATA_LOSS) /* history that was damaged: the earlier copy is kept */
+		return;
+	if (st != STATUS_OK)
+		sim_fail(sim, "Operator.BeginBackup: %s", err.msg);
+	begun = (Holdfast__V1__BeginBackupResponse *)response;
 	free(sim->backup.data);
 	sim->backup.size = begun->size_bytes;
 	sim->backup.data = malloc(sim->backup.size + 1);

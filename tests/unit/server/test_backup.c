@@ -237,6 +237,39 @@ static void one_backup_is_made_at_a_time(void **state)
 	assert_int_equal(counts[1], 1);
 }
 
+static void damage_history(struct fixture *f)
+{
+	char path[PATH_MAX];
+	sqlite3 *db = NULL;
+
+	(void)str_format(path, sizeof(path), "%s/holdfast.db", f->dir);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db, "UPDATE kv SET value = x'ff' WHERE key LIKE 'freed/%'", NULL, NULL, NULL),
+		SQLITE_OK);
+	assert_int_equal(sqlite3_changes(db), 1);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* The server starts: history is read when it is shown. */
+static void a_store_whose_history_is_damaged_gives_no_backup(void **state)
+{
+	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
+	struct fixture *f = *state;
+	struct claim held;
+	struct error err;
+
+	take_volume(f);
+	held = claim_of(f, ALLOC_1);
+	fake_node_send_released(&f->n1, &held);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
+	restart_with(f, damage_history);
+	assert_int_equal(op(f, "BeginBackup", &request.base, NULL, &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "its record freed/default/db/"));
+	assert_int_equal(files_in(f, "backup", ""), 0);
+}
+
 static void a_server_that_ends_leaves_no_backup(void **state)
 {
 	struct fixture *f = *state;
@@ -734,6 +767,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_backup_is_whole_private_and_goes_when_it_was_read),
 		TEST(one_backup_is_made_at_a_time),
+		TEST(a_store_whose_history_is_damaged_gives_no_backup),
 		TEST(a_server_that_ends_leaves_no_backup),
 		TEST(a_node_gets_no_backup),
 		TEST(a_restored_server_is_as_the_copy_in_a_new_epoch),

@@ -238,6 +238,27 @@ static void a_copy_is_whole_and_private_and_can_be_opened(void **state)
 	(void)str_copy(f->path, sizeof(f->path), path);
 }
 
+static void a_copy_with_a_record_that_is_not_what_was_written_is_found_out(void **state)
+{
+	struct fixture *f = *state;
+	char copy[TEMP_PATH_SIZE];
+	sqlite3 *db = NULL;
+	uint64_t revision;
+	struct error err;
+
+	(void)put(f, "a", "1");
+	(void)put(f, "b", "2");
+	(void)temp_dir_path(copy, f->dir, "copy.db");
+	assert_int_equal(kv_copy_sqlite(f->path, copy, &revision, NULL), STATUS_OK);
+	assert_int_equal(kv_check_copy(copy, NULL), STATUS_OK);
+	assert_int_equal(sqlite3_open(copy, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "UPDATE kv SET value = x'33' WHERE key = 'b'", NULL, NULL, NULL),
+			 SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	assert_int_equal(kv_check_copy(copy, &err), STATUS_DATA_LOSS);
+	assert_non_null(strstr(err.msg, "its record b is not what was written"));
+}
+
 static void a_copy_of_nothing_leaves_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -387,6 +408,7 @@ int main(void)
 		TEST(the_text_of_a_transaction_is_bounded),
 		TEST(a_database_of_an_older_schema_is_brought_to_this_one),
 		TEST(a_copy_is_whole_and_private_and_can_be_opened),
+		TEST(a_copy_with_a_record_that_is_not_what_was_written_is_found_out),
 		TEST(a_copy_of_nothing_leaves_nothing),
 		TEST(a_rewrite_is_one_transaction_of_any_size),
 		TEST(a_rewrite_that_fails_has_changed_nothing),
