@@ -225,6 +225,26 @@ static enum status check_options(struct invocation *inv, uint64_t *ret_deadline_
 	return status;
 }
 
+/* All work of the node is told to stop; --cancel and a look at a drain under way stop nothing. */
+static enum status confirm(struct invocation *inv, struct connection *connection, const char *node,
+			   struct error *err)
+{
+	struct drain_watch watch = {.connection = connection, .node = node};
+	char question[PICK_ID_SIZE + 64];
+	bool is_draining;
+	enum status status;
+
+	if (inv->options[OPT_CANCEL] || inv->options[OPT_YES])
+		return STATUS_OK;
+	status = look(&watch, err);
+	is_draining = status == STATUS_OK && !is_done(watch.last->node);
+	message_freep(&watch.last);
+	if (status != STATUS_OK || is_draining)
+		return status;
+	(void)str_format(question, sizeof(question), "Stop all allocations of node %s?", node);
+	return value_confirm(inv, question, err);
+}
+
 enum status cmd_node_drain(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__DrainNodeRequest request = HOLDFAST__V1__DRAIN_NODE_REQUEST__INIT;
@@ -238,6 +258,8 @@ enum status cmd_node_drain(struct invocation *inv, struct error *err)
 		status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)
 		status = pick_node(connection, inv->args[0], id, err);
+	if (status == STATUS_OK)
+		status = confirm(inv, connection, id, err);
 	if (status != STATUS_OK)
 		return status;
 	request.id = id;

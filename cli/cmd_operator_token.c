@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "connect.h"
 #include "output.h"
+#include "values.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -174,8 +175,10 @@ enum status cmd_operator_token_revoke(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__RevokeTokenRequest request = HOLDFAST__V1__REVOKE_TOKEN_REQUEST__INIT;
 	cleanup_message Holdfast__V1__RevokeTokenResponse *answer = NULL;
-	enum status st;
+	enum status st = value_confirm(inv, "Whoever uses the token is refused from then on. Do it?", err);
 
+	if (st != STATUS_OK)
+		return st;
 	request.accessor = inv->args[0];
 	st = call_operator(inv, "RevokeToken", &request.base, &answer, err);
 	if (st != STATUS_OK)

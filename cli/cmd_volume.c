@@ -208,8 +208,7 @@ enum status cmd_volume_deregister(struct invocation *inv, struct error *err)
 	Holdfast__V1__DeregisterVolumeRequest request = HOLDFAST__V1__DEREGISTER_VOLUME_REQUEST__INIT;
 	cleanup_message Holdfast__V1__DeregisterVolumeResponse *answer = NULL;
 	cleanup_connection struct connection *connection = NULL;
-	char id[PICK_ID_SIZE];
-	char namespace[PICK_ID_SIZE];
+	char id[PICK_ID_SIZE], namespace[PICK_ID_SIZE], question[2 * PICK_ID_SIZE + 96];
 	enum status status = connect_server(inv, &connection, err);
 
 	if (status == STATUS_OK)
@@ -217,6 +216,11 @@ enum status cmd_volume_deregister(struct invocation *inv, struct error *err)
 				     err);
 	if (status == STATUS_OK)
 		status = value_check_whole(inv, "deregister", inv->args[0], id, err);
+	if (status != STATUS_OK)
+		return status;
+	(void)snprintf(question, sizeof(question),
+		       "Forget volume %s of namespace %s, its context and its secrets?", id, namespace);
+	status = value_confirm(inv, question, err);
 	if (status != STATUS_OK)
 		return status;
 	request.id = id;

@@ -108,7 +108,7 @@ class TestFlow(CsiTest):
                 self.write(alloc, text)
                 self.stop_alloc(alloc)
                 self.wait_free(volume)
-            self.holdfast("volume", "deregister", volume)
+            self.holdfast("volume", "deregister", volume, "--yes")
             self.assertIn(f"old/{volume}#", storage.volumes())
 
     def test_a_volume_goes_from_node_to_node(self):

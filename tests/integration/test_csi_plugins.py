@@ -156,7 +156,7 @@ class TestOdd(PluginTest):
                 for word in (ODD, method):
                     self.assertIn(word, refused.stderr, (method, do))
             self.holdfast(*args)
-        self.holdfast("volume", "deregister", "asked")
+        self.holdfast("volume", "deregister", "asked", "--yes")
 
     def test_an_agent_without_server_and_plugin_keeps_what_runs(self):
         alloc, one = self.alloc_id(), self.plugins[ODD, self.node.id]

@@ -260,7 +260,7 @@ class WhatIsHeld(unittest.TestCase):
         machine.wait_for("the service to end", lambda: machine.show("slow.service", "ActiveState") == "inactive")
 
     def test_is_lost_when_the_node_is_drained(self):
-        machine.holdfast("node", "drain", machine.NODE, "--reason", "test")
+        machine.holdfast("node", "drain", machine.NODE, "--reason", "test", "--yes")
         self.taken_away()
         machine.holdfast("node", "drain", machine.NODE, "--cancel")
         machine.holdfast("node", "eligibility", machine.NODE, "--enable", "--reason", "test", check=False)

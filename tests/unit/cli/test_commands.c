@@ -89,7 +89,7 @@ static void a_volume_is_deregistered_by_its_whole_id_and_detached_by_prefix(void
 		       "deregister needs whole ids: 'w' is only the beginning of web");
 	assert_string_equal(fake.calls, "Volumes.List(w) ");
 	fake.calls[0] = '\0';
-	expect_ok("volume deregister web");
+	expect_ok("volume deregister web --yes");
 	assert_string_equal(fake.calls, "Volumes.List(web) Volumes.Deregister(web) ");
 	fake.calls[0] = '\0';
 	expect_ok("volume detach web node-1");
@@ -145,7 +145,7 @@ static void the_servers_refusal_is_passed_on(void **state)
 	(void)state;
 	fake.failing = "Deregister";
 	fake.failure = STATUS_FAILED_PRECONDITION;
-	expect_failure("volume deregister web", STATUS_FAILED_PRECONDITION, "the server says no");
+	expect_failure("volume deregister web --yes", STATUS_FAILED_PRECONDITION, "the server says no");
 	assert_false(ending.is_usage_error);
 }
 

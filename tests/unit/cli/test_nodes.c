@@ -50,7 +50,7 @@ static void a_drain_is_watched_until_its_end(void **state)
 {
 	(void)state;
 	drain(NODE ", \"done_ms\": 9}}, \"index\": 7}");
-	expect_ok("node drain node-1 --reason kernel --deadline 30m");
+	expect_ok("node drain node-1 --reason kernel --deadline 30m --yes");
 	expect_request("Nodes.Drain {\"deadline_ms\":\"1800000\",\"id\":\"node-1\",\"reason\":\"kernel\"}\n"
 		       "Nodes.Get {\"id\":\"node-1\"}\n"
 		       "Nodes.Get {\"id\":\"node-1\",\"index\":\"5\",\"wait_ms\":2000}\n"
@@ -61,7 +61,7 @@ static void a_drain_is_watched_until_its_end(void **state)
 		      "node node-1 is drained");
 	drain(NODE ", \"done_ms\": 9}}, \"index\": 7}");
 	memset(fake.given, 0, sizeof(fake.given));
-	expect_ok("node drain node-1 --json");
+	expect_ok("node drain node-1 --json --yes");
 	assert_true(ending.output[0] == '{');
 	expect_output("\"done_ms\": \"9\"");
 }
@@ -70,13 +70,13 @@ static void a_drain_that_lasts_goes_on_without_the_command(void **state)
 {
 	(void)state;
 	drain(NODE "}}, \"index\": 7, \"claims\": [" CLAIM("UNPUBLISHING") "]}");
-	expect_failure("node drain node-1 --timeout 1ms", STATUS_DEADLINE_EXCEEDED,
+	expect_failure("node drain node-1 --timeout 1ms --yes", STATUS_DEADLINE_EXCEEDED,
 		       "node node-1 still holds 1 claims; its drain goes on without us");
 	fake.requests[0] = '\0';
-	expect_ok("node drain node-1 --detach");
+	expect_ok("node drain node-1 --detach --yes");
 	expect_output("is draining, 1 volume is not released yet");
 	assert_null(strstr(fake.requests, "Nodes.Get"));
-	expect_ok("node drain node-1 --no-wait --json");
+	expect_ok("node drain node-1 --no-wait --json --yes");
 	expect_output("\"volumes\": [");
 }
 

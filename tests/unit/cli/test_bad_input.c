@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table: what is typed, and the exact answer. */
+
+#include "run.h"
+
+#include <string.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#define NEEDS_YES "this asks before it acts, and there is no terminal to ask on: give --yes"
+
+static const struct row {
+	const char *typed; /* '@' stands for the file */
+	const char *file;  /* its text; NULL: there is none */
+	enum status status;
+	const char *says;  /* exactly; "FILE" stands for the file */
+	const char *asked; /* nothing of this is asked of the server; NULL: nothing at all */
+	struct fake_answer answer;
+} rows[] = {
+	/* What destroys asks, and nobody is there to answer. */
+	{.typed = "volume deregister web",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Volumes.Deregister"},
+	{.typed = "volume deregister web --json",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Volumes.Deregister"},
+	{.typed = "volume delete web",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Volumes.Delete"},
+	{.typed = "volume snapshot delete ebs snap-1",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Volumes.DeleteSnapshot",
+	 .answer = {.method = "Plugins.List", .json = "{\"plugins\": [{\"id\": \"ebs\"}]}"}},
+	{.typed = "operator token revoke a1", .status = STATUS_INVALID_ARGUMENT, .says = NEEDS_YES},
+	{.typed = "operator restore @ --reason lost",
+	 .file = "x",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES},
+	{.typed = "node drain node-1",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Nodes.Drain",
+	 .answer = {.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"}},
+	{.typed = "node drain node-1 --no-wait",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Nodes.Drain",
+	 .answer = {.method = "Nodes.Get",
+		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"done_ms\": 9}}}"}},
+	{.typed = "node purge node-1 --reason scrapped",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Nodes.Purge",
+	 .answer = {.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"}},
+};
+
+static void expect_says(const struct row *row)
+{
+	const char *at = ending.err.msg;
+	const char *want = row->says;
+
+	while (*want != '\0') {
+		size_t n = strcspn(want, "F");
+
+		if (strncmp(at, want, n) != 0)
+			break;
+		at += n;
+		want += n;
+		if (strncmp(want, "FILE", 4) == 0 && strncmp(at, spec_path, strlen(spec_path)) == 0) {
+			at += strlen(spec_path);
+			want += 4;
+		} else if (*want != '\0' && *at++ != *want++) {
+			break;
+		}
+	}
+	if (*at != '\0' || *want != '\0' || ending.status != row->status)
+		fail_msg("%s: %s:\n%s\nnot %s:\n%s", row->typed, status_name(ending.status), ending.err.msg,
+			 status_name(row->status), row->says);
+}
+
+static void each_bad_input_gets_its_answer(void **state)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		(void)run_setup(state);
+		fake.answers[0] = rows[i].answer;
+		if (rows[i].file)
+			write_spec(rows[i].file);
+		run(with_spec(rows[i].typed));
+		expect_says(&rows[i]);
+		if (rows[i].asked ? strstr(fake.requests, rows[i].asked) != NULL : fake.requests[0] != '\0')
+			fail_msg("%s: the server was asked: %s", rows[i].typed, fake.requests);
+	}
+}
+
+static void a_drain_under_way_is_watched_again_without_a_question(void **state)
+{
+	(void)state;
+	fake.answers[0] = (struct fake_answer){
+		.method = "Nodes.Get",
+		.json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"reason\": \"r\"}}}"};
+	fake.answers[1] =
+		(struct fake_answer){.method = "Nodes.Drain", .json = "{\"node\": {\"id\": \"node-1\"}}"};
+	expect_ok("node drain node-1 --no-wait");
+	expect_request("Nodes.Drain {\"id\":\"node-1\"}");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(each_bad_input_gets_its_answer, run_setup),
+		cmocka_unit_test_setup(a_drain_under_way_is_watched_again_without_a_question, run_setup),
+	};
+	int failed;
+
+	run_begin();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	run_end();
+	return failed;
+}
