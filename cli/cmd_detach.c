@@ -67,8 +67,10 @@ static const char *question_of(const Holdfast__V1__DetachVolumeRequest *request,
 /* Of a release without the plugin: the server says it, line by line. */
 static void print_bypassed(const Holdfast__V1__DetachVolumeResponse *answer)
 {
-	if (answer->bypassed[0] != '\0')
-		print_line("nobody confirms:\n%s", answer->bypassed);
+	if (answer->bypassed[0] == '\0')
+		return;
+	print_line("nobody confirms:");
+	print_text(stdout, answer->bypassed);
 }
 
 /* Show what an attestation would do without the evidence that is there otherwise, and ask. */

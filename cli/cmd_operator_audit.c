@@ -149,7 +149,9 @@ enum status cmd_operator_audit(struct invocation *inv, struct error *err)
 	if (st == STATUS_OK)
 		st = walk(inv, &request, show_page, &showing, err);
 	if (st == STATUS_OK && showing.shown == 0 && !showing.is_json)
-		print_line("no records");
+		print_line("no records%s", inv->options[OPT_WHO] ? "; --who is a name as in the column WHO, "
+								   "whole (operator/ann) or a part (ann)"
+								 : "");
 	return st;
 }
 

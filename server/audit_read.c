@@ -46,9 +46,24 @@ struct page {
 	enum status status;
 };
 
+/* Is @name all of @who, or one part of it: of "token ID (ci) of operator/ann" ID, ci, operator/ann and ann?
+ */
+static bool is_named(const char *who, const char *name)
+{
+	static const char between[] = " ()/";
+	const size_t n = strlen(name);
+
+	if (str_eq(who, name))
+		return true;
+	for (const char *at = strstr(who, name); at; at = strstr(at + 1, name))
+		if ((at == who || strchr(between, at[-1])) && strchr(between, at[n]))
+			return true;
+	return false;
+}
+
 static bool matches(const Holdfast__V1__ListAuditRequest *request, const Holdfast__V1__AuditRecord *record)
 {
-	return (request->who[0] == '\0' || str_eq(request->who, record->who)) &&
+	return (request->who[0] == '\0' || is_named(record->who, request->who)) &&
 	       str_starts_with(record->object, request->object) && record->time_ms >= request->since_ms;
 }
 

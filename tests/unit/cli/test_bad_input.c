@@ -22,6 +22,7 @@ static const struct row {
 	const char *says;  /* exactly; "FILE" stands for the file */
 	const char *asked; /* nothing of this is asked of the server; NULL: nothing at all */
 	struct fake_answer answer;
+	const char *prints; /* is in the output; NULL: not looked at */
 } rows[] = {
 	/* What destroys asks, and nobody is there to answer. */
 	{.typed = "volume deregister web",
@@ -57,6 +58,22 @@ static const struct row {
 	 .asked = "Nodes.Drain",
 	 .answer = {.method = "Nodes.Get",
 		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"done_ms\": 9}}}"}},
+	/* A list that is empty says how a name is meant. */
+	{.typed = "operator audit --who an",
+	 .status = STATUS_OK,
+	 .says = "",
+	 .asked = "Operator.Watch",
+	 .answer = {.method = "Operator.ListAudit", .json = "{}"},
+	 .prints =
+		 "no records; --who is a name as in the column WHO, whole (operator/ann) or a part (ann)\n"},
+	/* What would be done without the plugin, a line for each claim. */
+	{.typed = "volume detach db node-1 --without-plugin gone --dry-run",
+	 .status = STATUS_OK,
+	 .says = "",
+	 .asked = "Volumes.List {\"id",
+	 .answer = {.method = "Volumes.Detach",
+		    .json = "{\"claims\": [{\"id\": \"c1\"}], \"bypassed\": \"claim c1\\nclaim c2\\n\"}"},
+	 .prints = "nobody confirms:\nclaim c1\nclaim c2\n"},
 	{.typed = "node purge node-1 --reason scrapped",
 	 .status = STATUS_INVALID_ARGUMENT,
 	 .says = NEEDS_YES,
@@ -97,6 +114,8 @@ static void each_bad_input_gets_its_answer(void **state)
 			write_spec(rows[i].file);
 		run(with_spec(rows[i].typed));
 		expect_says(&rows[i]);
+		if (rows[i].prints && !strstr(ending.output, rows[i].prints))
+			fail_msg("%s: %s", rows[i].typed, ending.output);
 		if (rows[i].asked ? strstr(fake.requests, rows[i].asked) != NULL : fake.requests[0] != '\0')
 			fail_msg("%s: the server was asked: %s", rows[i].typed, fake.requests);
 	}

@@ -11,6 +11,7 @@
 #include "base/str.h"
 
 #include <openssl/sha.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void commit(struct fixture *f, struct change *change)
@@ -242,6 +243,46 @@ static void a_filter_shows_what_matches_it(void **state)
 	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
 }
 
+/* @who borrowed. */
+static void record_of(struct fixture *f, const char *who)
+{
+	struct change change = CHANGE_INIT;
+	Holdfast__V1__AuditRecord *record = malloc(sizeof(*record));
+
+	assert_non_null(record);
+	holdfast__v1__audit_record__init(record);
+	record->time_ms = clock_realtime_ms();
+	record->who = (char *)(uintptr_t)who;
+	change_take_audit(&change, record);
+	commit(f, &change);
+}
+
+static void a_caller_is_found_by_a_part_of_its_name(void **state)
+{
+	static const struct {
+		const char *who;
+		size_t n;
+	} rows[] = {
+		{"operator/ann", 2}, {"ann", 2}, {"0192-a", 1}, {"ci", 1},	{"operator", 3},
+		{"an", 0},	     {"nn", 0},	 {"anna", 1},	{"tor/ann", 0}, {"token 0192-a (ci)", 1},
+	};
+	struct fixture *f = *state;
+
+	record_of(f, "operator/ann");
+	record_of(f, "operator/anna");
+	record_of(f, "token 0192-a (ci) of operator/ann");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+		Holdfast__V1__ListAuditResponse *page;
+
+		request.who = (char *)(uintptr_t)rows[i].who;
+		page = list_by(f, &request);
+		if (page->n_records != rows[i].n)
+			fail_msg("%s: %zu, not %zu", rows[i].who, page->n_records, rows[i].n);
+		holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+	}
+}
+
 static void one_call_looks_at_a_bounded_number_of_records(void **state)
 {
 	struct fixture *f = *state;
@@ -307,6 +348,7 @@ int main(void)
 		TEST(text_is_cut_and_cleaned),
 		TEST(pages_follow_each_other),
 		TEST(a_filter_shows_what_matches_it),
+		TEST(a_caller_is_found_by_a_part_of_its_name),
 		TEST(one_call_looks_at_a_bounded_number_of_records),
 		TEST(more_records_than_are_kept_are_forgotten_from_the_oldest_on),
 		TEST(what_is_too_old_is_forgotten_but_the_last_record),
