@@ -31,7 +31,7 @@ void csi_error_answered(const struct csi_where *where, enum status status, const
 	char prefix[WHERE_SIZE];
 
 	csi_redact(where->request, text, open_text, sizeof(open_text));
-	csi_text_line(open_text, line, sizeof(line));
+	csi_text_ends(open_text, line, sizeof(line));
 	error_fill(ret, status, 0, "%s: %s answered %s%s%s", where_text(where, prefix),
 		   csi_method_info(where->method)->name, status_name(status),
 		   line[0] != '\0' ? ": " : " and no reason", line);

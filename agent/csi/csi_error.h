@@ -11,7 +11,8 @@ struct csi_where {
 	const ProtobufCMessage *request;
 };
 
-/** The plugin's own word: its code, its text on one line without secrets, cut to CSI_TEXT_MAX. */
+/** The plugin's own word: its code, its text on one line without secrets, both ends of it within
+ * CSI_TEXT_MAX. */
 void csi_error_answered(const struct csi_where *where, enum status status, const char *text,
 			struct error *ret);
 

@@ -62,8 +62,9 @@ static void a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_
 	call_with_message(message, &end, &n_conns);
 	assert_int_equal(end.err.status, STATUS_INTERNAL);
 	assert_non_null(strstr(end.err.msg, SAID "INTERNAL: TypeError: cannot read x\\n    at Object"));
-	assert_int_equal(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
-	assert_string_equal(end.err.msg + strlen(end.err.msg) - 3, "...");
+	assert_in_range(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX - 40,
+			strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
+	assert_non_null(strstr(end.err.msg, "... "));
 	assert_null(strchr(end.err.msg, '\n'));
 	assert_int_equal(n_conns, 1);
 }
@@ -81,7 +82,28 @@ static void the_text_of_an_error_is_cut_at_its_limit_and_not_before(void **state
 	assert_int_equal(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
 	fill(message, CSI_TEXT_MAX + 1, 'x');
 	call_with_message(message, &end, &n_conns);
-	assert_string_equal(end.err.msg + strlen(end.err.msg) - 4, "x...");
+	assert_non_null(strstr(end.err.msg, "x... x"));
+	assert_int_equal(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
+}
+
+/* As the mounter of Kubernetes words it: the cause comes last. */
+static void a_long_error_keeps_what_mount_printed_at_its_end(void **state)
+{
+	static const char before[] = "rpc error: cannot stage volume pvc-1 at /x";
+	static const char cause[] =
+		"Output: mount: /x: wrong fs type, bad option, bad superblock on /dev/sdb.";
+	char message[900];
+	struct end end = {0};
+	size_t n_conns = 0;
+
+	(void)state;
+	(void)snprintf(message, sizeof(message), "%s%*s%s", before, 600, " ", cause);
+	for (char *c = message; *c != '\0'; c++)
+		if (*c == ' ' && c[1] == ' ')
+			*c = 'o';
+	call_with_message(message, &end, &n_conns);
+	assert_non_null(strstr(end.err.msg, before));
+	assert_string_equal(end.err.msg + strlen(end.err.msg) - strlen(cause), cause);
 	assert_int_equal(strlen(end.err.msg), strlen(SAID "INTERNAL: ") + CSI_TEXT_MAX);
 }
 
@@ -363,6 +385,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stack_trace_of_several_kilobytes_becomes_one_line_that_is_cut_and_says_so),
 		cmocka_unit_test(the_text_of_an_error_is_cut_at_its_limit_and_not_before),
+		cmocka_unit_test(a_long_error_keeps_what_mount_printed_at_its_end),
 		cmocka_unit_test(headers_above_the_limit_are_refused_in_words),
 		WORLD_TEST(an_answer_of_the_limit_is_taken_and_one_byte_more_refused),
 		WORLD_TEST(a_refusal_is_heard_while_the_request_is_still_being_sent),
