@@ -120,7 +120,7 @@ enum status cmd_alloc_run(struct invocation *inv, struct error *err)
 	status = connection_call(connection, allocations, "Run", &request.base, CALL_TIMEOUT_US,
 				 (ProtobufCMessage **)(void *)&answer, err);
 	if (status != STATUS_OK)
-		return status;
+		return spec_blame(inv, status, err);
 	if (!answer->allocation)
 		return error_set(err, STATUS_INTERNAL, 0, "the server's answer holds no allocation");
 	if (request.dry_run)

@@ -40,7 +40,7 @@ enum status cmd_volume_register(struct invocation *inv, struct error *err)
 	status = connection_call(connection, volumes, "Register", &request.base, CALL_TIMEOUT_US,
 				 (ProtobufCMessage **)(void *)&answer, err);
 	if (status != STATUS_OK)
-		return status;
+		return spec_blame(inv, status, err);
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
 	print_registered(answer->volume ? answer->volume : volume,
@@ -82,7 +82,8 @@ enum status cmd_volume_create(struct invocation *inv, struct error *err)
 				      doing, (ProtobufCMessage **)(void *)&answer, err);
 	if (status != STATUS_OK)
 		return inv->is_usage_error ? status
-					   : explain_resume(status, "volume create", inv->args[0], err);
+					   : explain_resume(spec_blame(inv, status, err), "volume create",
+							    inv->args[0], err);
 	if (inv->options[OPT_JSON])
 		return print_answer(&answer->base, err);
 	if (answer->volume && answer->volume->external_id[0])

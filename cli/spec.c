@@ -23,6 +23,7 @@ enum spec_kind {
 	SPEC_DURATION,	 /* "30s": milliseconds */
 	SPEC_TEXTS,	 /* a block or object of texts: a map */
 	SPEC_TOPOLOGIES, /* a block of `topology { segments { } }` blocks: a list of messages */
+	SPEC_ELSEWHERE,	 /* no key here: hint says where it belongs */
 };
 
 struct spec_block;
@@ -32,6 +33,7 @@ struct spec_key {
 	const char *field; /* NULL: called as the key */
 	enum spec_kind kind;
 	const struct spec_block *block;
+	const char *hint;
 };
 
 struct spec_block {
@@ -79,6 +81,8 @@ static const struct spec_key topology_request_keys[] = {
 static const struct spec_block topology_request_block =
 	SPEC_BLOCK_INIT(&holdfast__v1__topology_request__descriptor, topology_request_keys);
 
+static const char in_capability[] = "capability { access_mode = \"...\" attachment_mode = \"...\" }";
+
 static const struct spec_key volume_keys[] = {
 	{.key = "id"},
 	{.key = "namespace"},
@@ -101,6 +105,8 @@ static const struct spec_key volume_keys[] = {
 	{.key = "secrets", .kind = SPEC_TEXTS},
 	{.key = "snapshot_id"},
 	{.key = "topology_request", .kind = SPEC_BLOCK, .block = &topology_request_block},
+	{.key = "access_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},
+	{.key = "attachment_mode", .kind = SPEC_ELSEWHERE, .hint = in_capability},
 };
 static const struct spec_block volume_block = SPEC_BLOCK_INIT(&holdfast__v1__volume__descriptor, volume_keys);
 
@@ -185,6 +191,46 @@ static enum status not_a_block(const struct place *at, const char *form)
 			  at->key->key, form);
 }
 
+static enum status not_one_block(const struct place *at, json_t *value)
+{
+	size_t n = json_array_size(value);
+
+	for (size_t i = 0; i < n; i++)
+		if (!json_is_object(json_array_get(value, i)))
+			n = 0;
+	if (n < 2)
+		return not_a_block(at, "NAME { }");
+	return conf_error(at->conf, at->object, at->key->key, at->err,
+			  "there are %zu blocks '%s', and there can be one", n, at->key->key);
+}
+
+/* All mistakes of a file are told at once, a line each, as far as an error has room. @so_far and @status are
+ * of what came before and of this part, whose error @one is. Anything but a mistake ends it. */
+static enum status add_mistake(enum status so_far, enum status status, const struct error *one,
+			       struct error *err)
+{
+	static const char more[] = "\nand more";
+	size_t n = strlen(err->msg);
+
+	if (status == STATUS_OK)
+		return so_far;
+	if (so_far == STATUS_OK || status != STATUS_INVALID_ARGUMENT) {
+		*err = *one;
+		return status;
+	}
+	if (n + 1 + strlen(one->msg) + sizeof(more) <= sizeof(err->msg))
+		(void)str_format(err->msg + n, sizeof(err->msg) - n, "\n%s", one->msg);
+	else if (n < sizeof(more) || !str_eq(err->msg + n - sizeof(more) + 1, more))
+		(void)str_format(err->msg + n, sizeof(err->msg) - n, "%s", more);
+	return so_far;
+}
+
+/* Does it end the reading of the file? */
+static bool ends_it(enum status status)
+{
+	return status != STATUS_OK && status != STATUS_INVALID_ARGUMENT;
+}
+
 static enum status append_block(const struct place *at, json_t *body, const char *label, json_t *list)
 {
 	json_t *mapped = NULL;
@@ -210,9 +256,15 @@ static enum status map_blocks(const struct place *at, json_t *value, json_t *lis
 	if (!json_is_array(value))
 		return not_a_block(at, "NAME { }");
 	json_array_foreach (value, i, body) {
-		if (status == STATUS_OK)
-			status = json_is_object(body) ? append_block(at, body, NULL, list)
-						      : not_a_block(at, "NAME { }");
+		struct error one;
+		const struct place each = {at->conf, at->object, at->key, &one};
+
+		status = add_mistake(status,
+				     json_is_object(body) ? append_block(&each, body, NULL, list)
+							  : not_a_block(&each, "NAME { }"),
+				     &one, at->err);
+		if (ends_it(status))
+			break;
 	}
 	return status;
 }
@@ -227,9 +279,15 @@ static enum status map_labelled(const struct place *at, json_t *value, json_t *l
 	if (!json_is_object(value))
 		return not_a_block(at, form);
 	json_object_foreach (value, label, body) {
-		if (status == STATUS_OK)
-			status = json_is_object(body) ? append_block(at, body, label, list)
-						      : not_a_block(at, form);
+		struct error one;
+		const struct place each = {at->conf, at->object, at->key, &one};
+
+		status = add_mistake(status,
+				     json_is_object(body) ? append_block(&each, body, label, list)
+							  : not_a_block(&each, form),
+				     &one, at->err);
+		if (ends_it(status))
+			break;
 	}
 	return status;
 }
@@ -331,7 +389,7 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 		return check_value(at, block->descriptor, value);
 	case SPEC_BLOCK:
 		if (!json_is_object(value))
-			return not_a_block(at, "NAME { }");
+			return not_one_block(at, value);
 		return map_block(at->conf, at->key->block, value, ret, at->err);
 	case SPEC_SIZE:
 		return map_size(at, value, ret);
@@ -339,6 +397,9 @@ static enum status map_value(const struct place *at, const struct spec_block *bl
 		return map_duration(at, value, ret);
 	case SPEC_TEXTS:
 		return map_texts(at, value, ret);
+	case SPEC_ELSEWHERE:
+		return conf_error(at->conf, at->object, at->key->key, at->err,
+				  "'%s' belongs into a block: %s", at->key->key, at->key->hint);
 	case SPEC_BLOCKS:
 	case SPEC_LABELLED:
 	case SPEC_TOPOLOGIES:
@@ -353,8 +414,9 @@ static enum status unknown_key(const struct conf *conf, const struct spec_block 
 	const char *known[CONF_FIELDS_MAX];
 	size_t n = 0;
 
-	for (; n < block->n && n < ARRAY_SIZE(known); n++)
-		known[n] = block->keys[n].key;
+	for (size_t i = 0; i < block->n && n < ARRAY_SIZE(known); i++)
+		if (block->keys[i].kind != SPEC_ELSEWHERE)
+			known[n++] = block->keys[i].key;
 	return conf_unknown_key(conf, body, key, known, n, err);
 }
 
@@ -382,19 +444,23 @@ static enum status map_block(const struct conf *conf, const struct spec_block *b
 			     json_t **ret, struct error *err)
 {
 	cleanup_json json_t *mapped = json_object();
+	enum status status = STATUS_OK;
 	const char *name;
 	json_t *value;
 
 	if (!mapped)
 		return no_memory(err);
 	json_object_foreach (body, name, value) {
-		enum status status = map_member(conf, block, body, name, value, mapped, err);
+		struct error one;
 
-		if (status != STATUS_OK)
-			return status;
+		status = add_mistake(status, map_member(conf, block, body, name, value, mapped, &one), &one,
+				     err);
+		if (ends_it(status))
+			break;
 	}
-	*ret = TAKE_PTR(mapped);
-	return STATUS_OK;
+	if (status == STATUS_OK)
+		*ret = TAKE_PTR(mapped);
+	return status;
 }
 
 static enum status spec_message(const struct conf *conf, const struct spec_block *block,

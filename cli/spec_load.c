@@ -36,3 +36,10 @@ enum status spec_volume_load(struct invocation *inv, Holdfast__V1__Volume **ret,
 		*ret = TAKE_PTR(volume);
 	return status;
 }
+
+enum status spec_blame(const struct invocation *inv, enum status status, struct error *err)
+{
+	if (status == STATUS_INVALID_ARGUMENT && !inv->is_usage_error)
+		(void)error_prefix(err, "%s", inv->args[0]);
+	return status;
+}

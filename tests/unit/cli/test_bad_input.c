@@ -3,6 +3,7 @@
 
 #include "run.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* clang-format off */
@@ -58,6 +59,60 @@ static const struct row {
 	 .asked = "Nodes.Drain",
 	 .answer = {.method = "Nodes.Get",
 		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"done_ms\": 9}}}"}},
+	/* Mistakes of a file, all at once. */
+	{.typed = "volume register @",
+	 .file = "id = 5\nplugin_idd = \"ebs\"\ncapability {\n  acces_mode = \"x\"\n}\ncapability {\n"
+		 "  attachment_mode = \"fs\"\n}\nsecrets {\n  a = 7\n}\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:1: id: wants a string, not a number\n"
+		 "FILE:2: unknown key 'plugin_idd', did you mean 'plugin_id'?\n"
+		 "FILE:4: unknown key 'acces_mode', did you mean 'access_mode'?\n"
+		 "FILE:7: attachment_mode: 'fs' is unknown, use one of: file-system, block-device\n"
+		 "FILE:10: the value of 'a' must be a text in quotes"},
+	{.typed = "alloc run @",
+	 .file = "name = \"app\"\nnode_id = \"n1\"\nvolume \"a\" {\n  name = \"b\"\n}\nvolume \"c\" {\n"
+		 "  read_only = \"yes\"\n}\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:2: unknown key 'node_id'\n"
+		 "FILE:4: unknown key 'name'\n"
+		 "FILE:7: read_only: 'yes' is not true or false"},
+	{.typed = "volume create @",
+	 .file = "id = \"db\"\naccess_mode = \"single-node-writer\"\nattachment_mode = \"file-system\"\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:2: 'access_mode' belongs into a block: capability { access_mode = \"...\" "
+		 "attachment_mode = "
+		 "\"...\" }\n"
+		 "FILE:3: 'attachment_mode' belongs into a block: capability { access_mode = \"...\" "
+		 "attachment_mode = \"...\" }"},
+	{.typed = "alloc run @",
+	 .file = "csi_plugin {\n  id = \"a\"\n}\ncsi_plugin {\n  id = \"b\"\n}\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE:1: there are 2 blocks 'csi_plugin', and there can be one"},
+	/* What only the server can judge has the file's name. */
+	{.typed = "volume register @",
+	 .file = "id = \"db\"\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE: the server refuses",
+	 .asked = "Volumes.Get",
+	 .answer = {.method = "Volumes.Register", .status = STATUS_INVALID_ARGUMENT}},
+	{.typed = "volume create @",
+	 .file = "id = \"db\"\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE: the server refuses",
+	 .asked = "Volumes.Get",
+	 .answer = {.method = "Volumes.Create", .status = STATUS_INVALID_ARGUMENT}},
+	{.typed = "alloc run @",
+	 .file = "name = \"app\"\n",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = "FILE: the server refuses",
+	 .asked = "Allocations.Get",
+	 .answer = {.method = "Allocations.Run", .status = STATUS_INVALID_ARGUMENT}},
+	{.typed = "volume register @",
+	 .file = "id = \"db\"\n",
+	 .status = STATUS_FAILED_PRECONDITION,
+	 .says = "the server refuses",
+	 .asked = "Volumes.Get",
+	 .answer = {.method = "Volumes.Register", .status = STATUS_FAILED_PRECONDITION}},
 	/* A list that is empty says how a name is meant. */
 	{.typed = "operator audit --who an",
 	 .status = STATUS_OK,
@@ -133,10 +188,28 @@ static void a_drain_under_way_is_watched_again_without_a_question(void **state)
 	expect_request("Nodes.Drain {\"id\":\"node-1\"}");
 }
 
+static void more_mistakes_than_an_error_has_room_for_end_with_and_more(void **state)
+{
+	static char text[64 * 32];
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < 64; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "nokey_of_any_volume%d = 1\n", i);
+	write_spec(text);
+	expect_failure(with_spec("volume register @"), STATUS_INVALID_ARGUMENT,
+		       ":1: unknown key 'nokey_of_any_volume0'\n");
+	assert_true(strlen(ending.err.msg) > sizeof(ending.err.msg) - 100);
+	assert_string_equal(strrchr(ending.err.msg, '\n'), "\nand more");
+	assert_int_equal(strstr(ending.err.msg, "\nand more") - ending.err.msg,
+			 strrchr(ending.err.msg, '\n') - ending.err.msg);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(each_bad_input_gets_its_answer, run_setup),
+		cmocka_unit_test_setup(more_mistakes_than_an_error_has_room_for_end_with_and_more, run_setup),
 		cmocka_unit_test_setup(a_drain_under_way_is_watched_again_without_a_question, run_setup),
 	};
 	int failed;

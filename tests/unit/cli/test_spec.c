@@ -326,7 +326,7 @@ static void mistakes_in_volumes_have_file_and_line(void **state)
 		{"capability = \"x\"", "s.hcl:1: 'capability' must be a block: NAME { }"},
 		{"capability = [1]", "s.hcl:1: 'capability' must be a block: NAME { }"},
 		{"source = [{}]", "s.hcl:1: 'source' must be a block: NAME { }"},
-		{"source {}\nsource {}", "s.hcl:1: 'source' must be a block: NAME { }"},
+		{"source {}\nsource {}", "s.hcl:1: there are 2 blocks 'source', and there can be one"},
 		{"id = \"x\"\nmount_options {\n fstype = \"x\"\n}",
 		 "s.hcl:3: unknown key 'fstype', did you mean 'fs_type'?"},
 		{"secrets {\n a = 7\n}", "s.hcl:2: the value of 'a' must be a text in quotes"},
