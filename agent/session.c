@@ -432,6 +432,7 @@ void session_send_release_error(struct session *session, const char *claim_id, u
 	pb.boot_id = boot_id;
 	pb.generation = generation;
 	pb.error = text;
+	pb.error_code = (uint32_t)why->status;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
 	up.receipt = &pb;
 	send_up(session, &up);

@@ -268,8 +268,10 @@ static enum status note(struct server *server, const struct claim_entry *entry,
 static void attach_failed(struct server *server, const struct claim_entry *entry, struct grant *grant,
 			  const struct error *err)
 {
-	const struct claim_event event = {
-		.type = CLAIM_EVENT_ATTACH_FAILED, .detail = err->msg, .now_ms = clock_realtime_ms()};
+	const struct claim_event event = {.type = CLAIM_EVENT_ATTACH_FAILED,
+					  .detail = err->msg,
+					  .code = err->status,
+					  .now_ms = clock_realtime_ms()};
 	struct error other;
 
 	grant->error = *err;

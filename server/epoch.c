@@ -264,6 +264,7 @@ void epoch_adopt(const struct claim *said, const struct volume *volume, struct c
 	ret->evidence_detail[0] = '\0';
 	ret->attempts = 0;
 	ret->last_error[0] = '\0';
+	ret->last_error_code = STATUS_OK;
 	ret->sent_to_node = true;
 	/* whether the provider attached it is not known here: a detach does no harm */
 	ret->attach = volume->type == VOLUME_NATIVE ? ATTACH_NONE : ATTACH_ASKED;

@@ -100,6 +100,7 @@ static void take_back(const struct claim *freed, struct claim *ret)
 	ret->sent_to_node = true;
 	ret->detach_evidence = EVIDENCE_NONE;
 	ret->detach_detail[0] = ret->plugin_waiver[0] = ret->last_error[0] = '\0';
+	ret->last_error_code = STATUS_OK;
 	ret->fence_asked = false;
 	ret->attempts = 0;
 	ret->modify_time_ms = ret->state_time_ms = clock_realtime_ms();

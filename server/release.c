@@ -221,6 +221,7 @@ static void be_stuck(struct claim_entry *entry, const struct error *err, bool wa
 		"not detached, tried again");
 	step(entry, &(struct claim_event){.type = CLAIM_EVENT_CONTROLLER_FAILED,
 					  .detail = err->msg,
+					  .code = err->status,
 					  .now_ms = clock_realtime_ms()});
 }
 

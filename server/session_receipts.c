@@ -56,6 +56,7 @@ static void receipt_event(const struct claim *claim, const Holdfast__V1__ClaimRe
 	if (receipt->error[0] != '\0') {
 		event->type = CLAIM_EVENT_NODE_FAILED;
 		event->detail = receipt->error;
+		event->code = status_from_number((long)receipt->error_code);
 	} else if (receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED) {
 		event->type = CLAIM_EVENT_MOUNTED;
 	} else {

@@ -200,6 +200,7 @@ static void enter(struct claim *claim, enum claim_state state, int64_t now_ms)
 	claim->state = state;
 	claim->attempts = 0;
 	claim->last_error[0] = '\0';
+	claim->last_error_code = STATUS_OK;
 	claim->modify_time_ms = claim->state_time_ms = now_ms;
 }
 
@@ -208,6 +209,7 @@ static void note_failure(struct claim *claim, const struct claim_event *event)
 	if (claim->attempts < UINT32_MAX)
 		claim->attempts++;
 	note_text(claim->last_error, sizeof(claim->last_error), event->detail);
+	claim->last_error_code = event->code;
 	claim->modify_time_ms = event->now_ms;
 }
 

@@ -99,6 +99,7 @@ struct claim {
 	int64_t state_time_ms; /* since when it is in this state */
 	uint32_t attempts;     /* of the current step */
 	char last_error[LAST_ERROR_MAX + 1];
+	uint32_t last_error_code; /* enum status of it; 0: not known */
 	int64_t create_time_ms;
 	int64_t modify_time_ms;
 	uint64_t create_index;
@@ -125,6 +126,7 @@ struct claim_event {
 	enum claim_event_type type;
 	enum evidence evidence; /* CLAIM_EVENT_EVIDENCE */
 	const char *detail;	/* may be NULL */
+	enum status code;	/* of a failure; STATUS_OK: not known */
 	int64_t now_ms;
 };
 

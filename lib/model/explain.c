@@ -230,13 +230,15 @@ char *explain_command(enum explain_command command, const struct claim *claim,
 	return dst;
 }
 
-/* Its node tries, and has failed; whether by the plugin's fault is for a person to read. */
+/* Its node tries, and has failed: by what is in use there the plugin cannot be helped, whoever says so; else
+ * it is for a person to read whether by the plugin's fault. */
 static bool may_leave_plugin_out(const struct claim *claim, const struct holder *holder)
 {
 	bool has_ended = claim->state == CLAIM_UNPUBLISHING ||
 			 (claim->state <= CLAIM_TAKEN && claim->sent_to_node && holder->is_stopping);
 
-	return has_ended && holder->is_connected && claim->attempts > 0 && claim->plugin_waiver[0] == '\0' &&
+	return has_ended && holder->is_connected && claim->attempts > 0 &&
+	       claim->last_error_code != STATUS_FAILED_PRECONDITION && claim->plugin_waiver[0] == '\0' &&
 	       claim->plugin_id[0] != '\0' && !str_eq(claim->plugin_id, PLUGIN_NATIVE);
 }
 

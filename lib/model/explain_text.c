@@ -161,6 +161,10 @@ static void say_condition(struct strbuf *sb, const struct explanation *in, enum 
 		strbuf_printf(sb, "if plugin %s will never let go of it: ", claim->plugin_id);
 	if (command == EXPLAIN_COMMAND_AGENT)
 		strbuf_printf(sb, "see what is in the way, on node %s: ", claim->node_id);
+	if (command == EXPLAIN_COMMAND_AGENT && claim->last_error_code == STATUS_FAILED_PRECONDITION)
+		strbuf_puts(
+			sb,
+			"fuser -vm PATH or lsof +f -- PATH name who holds a file open, the paths are in ");
 	if (command == EXPLAIN_COMMAND_STOP && in->holder.is_connected)
 		strbuf_puts(sb, "to give it up: ");
 	else if (command == EXPLAIN_COMMAND_STOP)

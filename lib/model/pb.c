@@ -177,6 +177,7 @@ static const struct field_map claim_fields[] = {
 	NUMBER(struct claim, other_machine),
 	NUMBER(struct claim, attempts),
 	TEXT(struct claim, last_error),
+	NUMBER(struct claim, last_error_code),
 	NUMBER(struct claim, create_time_ms),
 	NUMBER(struct claim, modify_time_ms),
 	NUMBER(struct claim, create_index),

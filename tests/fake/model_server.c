@@ -265,6 +265,7 @@ static void take_receipt(struct model_server *model, const Holdfast__V1__ClaimRe
 	if (receipt->error[0] != '\0') {
 		claim->errors++;
 		(void)snprintf(claim->last_error, sizeof(claim->last_error), "%s", receipt->error);
+		claim->last_error_code = receipt->error_code;
 		return;
 	}
 	claim->receipts++;

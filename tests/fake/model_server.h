@@ -45,6 +45,7 @@ struct model_claim {
 	unsigned int receipts;
 	unsigned int errors;
 	char last_error[1024];
+	uint32_t last_error_code;
 };
 
 struct model_server {

@@ -345,6 +345,7 @@ static void the_server_is_told_what_a_release_lacks(void **state)
 	if (!strstr(w->server.claims[0].last_error,
 		    "cannot be released without its plugin: plugin plug is not healthy on this node"))
 		fail_msg("%s", w->server.claims[0].last_error);
+	assert_int_equal(w->server.claims[0].last_error_code, STATUS_UNAVAILABLE);
 	assert_false(w->server.claims[0].is_released);
 	report = world_report(w);
 	assert_int_equal(report->n_operations, 1);

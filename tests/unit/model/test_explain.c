@@ -514,6 +514,24 @@ static void holder_state_evidence_error_and_command_are_named(void **state)
 			    "target is busy");
 }
 
+static void only_an_error_that_may_be_the_plugins_offers_to_leave_it_out(void **state)
+{
+	const struct holder holder = {.is_connected = true};
+	struct claim claim = a_claim(CLAIM_UNPUBLISHING);
+	struct explanation ex;
+
+	(void)state;
+	assert_int_equal(str_copy(claim.plugin_id, sizeof(claim.plugin_id), "ceph"), 0);
+	claim.sent_to_node = true;
+	claim.attempts = 1;
+	for (uint32_t code = STATUS_OK; code < STATUS_N; code++) {
+		claim.last_error_code = code;
+		explain(&claim, &holder, NOW_MS, &ex);
+		assert_int_equal(ex.next, EXPLAIN_COMMAND_AGENT);
+		assert_int_equal(ex.then, code == STATUS_FAILED_PRECONDITION ? NONE : WITHOUT_PLUGIN);
+	}
+}
+
 static void a_command_names_a_namespace_that_is_not_the_default(void **state)
 {
 	const struct holder lost = {.is_connected = false, .is_stopping = true};
@@ -664,6 +682,7 @@ int main(void)
 		cmocka_unit_test(whatever_is_known_the_explanation_is_whole),
 		cmocka_unit_test(a_plugin_that_is_left_out_is_named_with_who_wanted_it),
 		cmocka_unit_test(holder_state_evidence_error_and_command_are_named),
+		cmocka_unit_test(only_an_error_that_may_be_the_plugins_offers_to_leave_it_out),
 		cmocka_unit_test(a_command_names_a_namespace_that_is_not_the_default),
 		cmocka_unit_test(how_a_claim_was_freed_is_said),
 		cmocka_unit_test(a_mount_is_shown_with_what_its_node_says),

@@ -424,13 +424,15 @@ void fake_node_send_not_released(struct fake_node *node, const struct claim *cla
 	send_receipt(node, claim, &receipt);
 }
 
-void fake_node_send_failed(struct fake_node *node, const struct claim *claim, const char *error)
+void fake_node_send_failed(struct fake_node *node, const struct claim *claim, enum status code,
+			   const char *error)
 {
 	Holdfast__V1__ClaimReceipt receipt = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
 	char text[1024];
 
 	assert_int_equal(str_copy(text, sizeof(text), error), 0);
 	receipt.error = text;
+	receipt.error_code = (uint32_t)code;
 	send_receipt(node, claim, &receipt);
 }
 

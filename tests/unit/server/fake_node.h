@@ -105,7 +105,8 @@ void fake_node_send_released(struct fake_node *node, const struct claim *claim);
 void fake_node_send_without_plugin(struct fake_node *node, const struct claim *claim, const char *kernel);
 /** A receipt that speaks of the release and says that there was none. */
 void fake_node_send_not_released(struct fake_node *node, const struct claim *claim);
-void fake_node_send_failed(struct fake_node *node, const struct claim *claim, const char *error);
+void fake_node_send_failed(struct fake_node *node, const struct claim *claim, enum status code,
+			   const char *error);
 
 /** Volumes.Claim without waiting; @done as of rpc_client_call(). */
 void fake_node_start_claim(struct fake_node *node, const char *volume, const char *alloc, rpc_done_fn *done,

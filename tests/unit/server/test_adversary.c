@@ -439,7 +439,7 @@ static void whatever_a_node_says_can_be_shown(void **state)
 	claim = claim_of(f, ALLOC_1);
 	for (size_t i = 0; i + 2 < sizeof(text); i += 2)
 		memcpy(text + i, "\xc3\xa4", 2); /* its cut falls into a character */
-	fake_node_send_failed(&f->n1, &claim, text);
+	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, text);
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	request.id = id;
 	request.why = true;
@@ -450,7 +450,7 @@ static void whatever_a_node_says_can_be_shown(void **state)
 		can_be_shown(response);
 		protobuf_c_message_free_unpacked(response, NULL);
 		if (i == 0) {
-			fake_node_send_failed(&f->n1, &claim, "\x1b[2J busy\n");
+			fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "\x1b[2J busy\n");
 			UNTIL(f, claim_of(f, ALLOC_1).attempts == 2);
 		}
 	}
@@ -489,7 +489,7 @@ static void no_word_of_a_node_reaches_what_is_of_another(void **state)
 			fake_node_send_mounted(&f->n2, &before);
 			break;
 		case 1:
-			fake_node_send_failed(&f->n2, &before, "busy");
+			fake_node_send_failed(&f->n2, &before, STATUS_INTERNAL, "busy");
 			break;
 		case 2:
 			fake_node_send_alloc(&f->n2, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);

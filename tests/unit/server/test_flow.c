@@ -249,9 +249,10 @@ static void a_failed_release_stays_is_counted_and_is_asked_for_again(void **stat
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, f->n1.releases == 1);
 	claim = claim_of(f, ALLOC_1);
-	fake_node_send_failed(&f->n1, &claim, "target is busy");
+	fake_node_send_failed(&f->n1, &claim, STATUS_FAILED_PRECONDITION, "target is busy");
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	assert_string_equal(claim_of(f, ALLOC_1).last_error, "target is busy");
+	assert_int_equal(claim_of(f, ALLOC_1).last_error_code, STATUS_FAILED_PRECONDITION);
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
 	UNTIL(f, f->n1.releases == 2);
 }

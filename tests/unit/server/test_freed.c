@@ -293,7 +293,7 @@ static void a_freed_claim_that_is_attested_and_not_released_is_asked_for_once_a_
 	settle(f);
 	f->n1.releases = 0;
 	for (int i = 0; i < 5; i++) {
-		fake_node_send_failed(&f->n1, &claim, "the plugin does not answer");
+		fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "the plugin does not answer");
 		settle(f);
 	}
 	assert_int_equal(f->n1.releases, 1);

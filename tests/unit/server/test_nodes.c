@@ -869,7 +869,7 @@ static void a_word_that_is_valid_for_some_time_frees_what_the_node_fails_to(void
 	settle(f);
 	assert_int_equal(state_of(f, ALLOC_2), CLAIM_UNPUBLISHING); /* the node may do it itself */
 	claim = claim_of(f, ALLOC_2);
-	fake_node_send_failed(&f->n2, &claim, "busy");
+	fake_node_send_failed(&f->n2, &claim, STATUS_INTERNAL, "busy");
 	UNTIL(f, state_of(f, ALLOC_2) == CLAIM_FREED);			   /* upon the next try */
 	assert_int_equal(claim_of(f, ALLOC_1).evidence, EVIDENCE_RECEIPT); /* the node was able to */
 	assert_int_equal(claim_of(f, ALLOC_2).evidence, EVIDENCE_OPERATOR);
@@ -890,7 +890,7 @@ static void fail_release_twice(struct fixture *f)
 	fake_node_send_alloc(&f->n1, ALLOC_2, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, f->n1.releases == releases + 1);
 	claim = claim_of(f, ALLOC_2);
-	fake_node_send_failed(&f->n1, &claim, "busy");
+	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "busy");
 	UNTIL(f, f->n1.releases == releases + 2 || state_of(f, ALLOC_2) == CLAIM_FREED);
 }
 
@@ -952,7 +952,7 @@ static void a_word_that_has_expired_frees_nothing(void **state)
 	settle(f);
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, f->n1.releases == 1);
-	fake_node_send_failed(&f->n1, &claim, "busy");
+	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "busy");
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	UNTIL(f, f->n1.releases == 2); /* the node is asked again */
 	assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);

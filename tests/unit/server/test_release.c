@@ -118,7 +118,7 @@ static void a_node_that_cannot_let_go_is_never_passed_over(void **state)
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, f->n1.releases >= 1);
 	for (unsigned int i = 1; i <= 3; i++) {
-		fake_node_send_failed(&f->n1, &claim, "the mount is busy");
+		fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, "the mount is busy");
 		UNTIL(f, claim_of(f, ALLOC_1).attempts == i);
 		restart(f);
 		connect_csi(f);
@@ -151,7 +151,7 @@ static void without_its_plugin_a_node_is_waited_for_and_only_then_the_controller
 	for (unsigned int i = 1; i <= 3; i++) {
 		int asked = f->n1.releases;
 
-		fake_node_send_failed(&f->n1, &claim, why);
+		fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, why);
 		UNTIL(f, claim_of(f, ALLOC_1).attempts == i);
 		assert_int_equal(state_of(f, ALLOC_1), CLAIM_UNPUBLISHING);
 		assert_string_equal(claim_of(f, ALLOC_1).last_error, why);

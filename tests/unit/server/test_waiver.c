@@ -57,7 +57,7 @@ static void fail_release(struct fixture *f, struct fake_node *node, const char *
 {
 	struct claim claim = claim_of(f, alloc);
 
-	fake_node_send_failed(node, &claim, STUCK);
+	fake_node_send_failed(node, &claim, STATUS_INTERNAL, STUCK);
 	settle(f);
 }
 
@@ -132,6 +132,30 @@ static char *why(struct fixture *f)
 	str_copy_text(text, sizeof(text), ((Holdfast__V1__GetVolumeResponse *)response)->why);
 	protobuf_c_message_free_unpacked(response, NULL);
 	return text;
+}
+
+/* By no plugin's fault: leaving it out would not help, and is not offered. */
+static void what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out(void **state)
+{
+	struct fixture *f = *state;
+	struct claim claim;
+	uint32_t attempts;
+
+	stick(f, ALLOC_1);
+	claim = claim_of(f, ALLOC_1);
+	attempts = claim.attempts;
+	fake_node_send_failed(&f->n1, &claim, STATUS_FAILED_PRECONDITION, "in use");
+	UNTIL(f, claim_of(f, ALLOC_1).attempts > attempts);
+	assert_null(strstr(why(f), "--without-plugin"));
+	assert_non_null(strstr(why(f),
+			       "Next: see what is in the way, on node n1: fuser -vm PATH or lsof +f -- PATH "
+			       "name who holds a file open, the paths are in holdfast agent status"));
+	claim = claim_of(f, ALLOC_1);
+	attempts = claim.attempts;
+	fake_node_send_failed(&f->n1, &claim, STATUS_INTERNAL, STUCK);
+	UNTIL(f, claim_of(f, ALLOC_1).attempts > attempts);
+	assert_non_null(strstr(why(f), "--without-plugin"));
+	assert_null(strstr(why(f), "fuser"));
 }
 
 static void a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so(void **state)
@@ -359,6 +383,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CSI(of_a_connected_node_the_work_is_not_given_up_with_its_claim),
+		CSI(what_is_in_use_names_how_to_find_who_and_leaves_no_plugin_out),
 		CSI(a_stuck_plugin_is_left_out_by_a_persons_word_and_the_record_says_so),
 		CSI(a_receipt_with_the_plugins_word_stays_the_stronger_evidence),
 		CSI(what_nobody_wanted_left_out_is_weak_evidence_all_the_same),

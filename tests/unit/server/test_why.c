@@ -72,7 +72,7 @@ static void a_claim_is_explained_on_its_whole_way(void **state)
 	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__FAILED);
 	UNTIL(f, f->n1.releases == 1);
 	claim = claim_of(f, ALLOC_1);
-	fake_node_send_failed(&f->n1, &claim, "target is busy");
+	fake_node_send_failed(&f->n1, &claim, STATUS_FAILED_PRECONDITION, "target is busy");
 	UNTIL(f, claim_of(f, ALLOC_1).attempts == 1);
 	expect(f, "holdfast agent status", "node n1", "last error (attempt 1): target is busy");
 	expect(f, "holdfast agent status", "node n1", "tried again in ");
