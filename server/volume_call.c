@@ -8,8 +8,16 @@
 
 #include <string.h>
 
-static enum status no_such_plugin(const char *plugin_id, struct error *err)
+/* A volume was registered only while a node had its plugin. */
+static enum status no_such_plugin(struct server *server, const char *plugin_id, struct error *err)
 {
+	const struct plugin_entry *entry = state_plugin(&server->state, plugin_id);
+
+	if (entry && entry->n_volumes > 0)
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "plugin_id: no node has plugin %.128s any more, which %zu volumes name; "
+				 "start it again, or see which nodes are away: holdfast node status",
+				 plugin_id, entry->n_volumes);
 	return error_set(
 		err, STATUS_FAILED_PRECONDITION, 0,
 		"plugin_id: no node has reported a plugin %.128s; run it first, or correct the name: "
@@ -43,7 +51,7 @@ enum status volume_check_plugin(struct server *server, const struct volume *volu
 	if (volume->type != VOLUME_CSI)
 		return STATUS_OK;
 	if (!plugin)
-		return no_such_plugin(volume->plugin_id, err);
+		return no_such_plugin(server, volume->plugin_id, err);
 	plugin_summarize(plugin, volume, &summary);
 	if (summary.controller_required && !controller_capabilities(plugin))
 		return no_controller(volume->plugin_id, err);
@@ -70,7 +78,7 @@ enum status volume_check_ability(struct server *server, const char *plugin_id,
 	const struct controller_half *can = plugin ? controller_capabilities(plugin) : NULL;
 
 	if (!plugin)
-		return no_such_plugin(plugin_id, err);
+		return no_such_plugin(server, plugin_id, err);
 	if (can && *(const bool *)((const char *)can + ability->offset))
 		return STATUS_OK;
 	if (!can && !RB_EMPTY(&plugin->controllers))

@@ -36,13 +36,10 @@ static const struct row {
 	{"PUT", "/v1/node/n9/drain", "{}", "404", "there is no node n9; holdfast node status lists them"},
 };
 
-static void each_bad_request_gets_its_answer(void **state)
+static void send_rows(struct fixture *f, const struct row *sent, size_t n)
 {
-	struct fixture *f = *state;
-
-	take_volume(f);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct row *row = &rows[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct row *row = &sent[i];
 		const struct http_request request = {
 			.cert = "operator", .method = row->method, .target = row->target, .body = row->body};
 		const char *answer = http_send(f, &request);
@@ -58,10 +55,53 @@ static void each_bad_request_gets_its_answer(void **state)
 	}
 }
 
+static void each_bad_request_gets_its_answer(void **state)
+{
+	struct fixture *f = *state;
+
+	take_volume(f);
+	send_rows(f, rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+/* Two volumes name CSI_PLUGIN, which its nodes do not have any more; and nobody has ever had "other". */
+static void a_plugin_that_went_away_is_told_from_one_that_nobody_knows(void **state)
+{
+#define CSI_VOLUME(plugin)                                                                             \
+	"{\"volume\": {\"type\": \"csi\", \"plugin_id\": \"" plugin "\", \"requested_capabilities\": " \
+	"[{\"access_mode\": \"single-node-writer\", \"attachment_mode\": \"file-system\"}]}}"
+	static const struct row gone[] = {
+		{"PUT", "/v1/volume/csi/new", CSI_VOLUME(CSI_PLUGIN), "400",
+		 "plugin_id: no node has "
+		 "plugin " CSI_PLUGIN
+		 " any more, which 2 volumes name; start it again, or see which nodes are away: "
+		 "holdfast node status"},
+		{"PUT", "/v1/volume/csi/new", CSI_VOLUME("other"), "400",
+		 "plugin_id: no node has "
+		 "reported a "
+		 "plugin other; run it first, or correct the name: holdfast plugin status lists those that "
+		 "are "
+		 "known"},
+	};
+	struct fixture *f = *state;
+	Holdfast__V1__NodePlugin *none[1] = {NULL};
+
+	connect_csi(f);
+	register_csi(f, "db");
+	register_csi(f, "logs");
+	f->n1.plugins = f->n2.plugins = none;
+	f->n1.n_plugins = f->n2.n_plugins = 0;
+	fake_node_send_fingerprint(&f->n1);
+	fake_node_send_fingerprint(&f->n2);
+	settle(f);
+	send_rows(f, gone, sizeof(gone) / sizeof(gone[0]));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_bad_request_gets_its_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_plugin_that_went_away_is_told_from_one_that_nobody_knows,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
