@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <holdfast/v1/explain.pb-c.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,25 @@ struct rpc_client *connection_client(struct connection *connection)
 	return connection->client;
 }
 
+/* Nobody answered: what to look at first. The error's text has what failed. */
+static void add_next(const struct connection *connection, struct error *err)
+{
+	static const char agent[] = ". Next: systemctl status holdfast-agent";
+	static const char address[] = ". Next: is --address right? On its machine: systemctl status "
+				      "holdfast-server";
+	static const char certificate[] =
+		". Next: openssl x509 -noout -subject -issuer -dates -in FILE, of --cert "
+		"and --ca; at the server: systemctl status holdfast-server";
+	size_t n = strlen(err->msg);
+
+	if (err->status != STATUS_UNAVAILABLE || rpc_client_said(connection->client))
+		return;
+	(void)snprintf(err->msg + n, sizeof(err->msg) - n, "%s",
+		       !connection->tls	     ? agent
+		       : err->sys_errno != 0 ? address
+					     : certificate);
+}
+
 enum status connection_call(struct connection *connection, const ProtobufCServiceDescriptor *service,
 			    const char *method, const ProtobufCMessage *request, uint64_t timeout_us,
 			    ProtobufCMessage **ret, struct error *err)
@@ -122,6 +142,8 @@ enum status connection_call(struct connection *connection, const ProtobufCServic
 
 	if (status == STATUS_OK)
 		return status;
+	if (err)
+		add_next(connection, err);
 	protobuf_c_message_free_unpacked(connection->inv->details, NULL);
 	connection->inv->details =
 		rpc_client_details(connection->client, &holdfast__v1__error_details__descriptor);

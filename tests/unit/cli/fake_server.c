@@ -32,6 +32,7 @@ enum status __wrap_rpc_client_call_sync(struct rpc_client *client, const Protobu
 					const char *method, const ProtobufCMessage *request,
 					uint64_t timeout_us, ProtobufCMessage **ret_response,
 					struct error *err);
+const char *__wrap_rpc_client_said(const struct rpc_client *client);
 ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,
 					    const ProtobufCMessageDescriptor *descriptor);
 enum status __wrap_rpc_stream_open(struct rpc_client *client, const ProtobufCServiceDescriptor *service,
@@ -371,7 +372,15 @@ static enum status give(const struct fake_answer *answer, const ProtobufCService
 		return STATUS_OK;
 	}
 	refusal = answer;
-	return error_set(err, answer->status, 0, "the server refuses");
+	(void)error_set(err, answer->status, 0, "%s", answer->lost ? answer->lost : "the server refuses");
+	err->sys_errno = answer->sys_errno; /* its text is in the message already */
+	return answer->status;
+}
+
+const char *__wrap_rpc_client_said(const struct rpc_client *client)
+{
+	(void)client;
+	return refusal && refusal->lost ? NULL : "";
 }
 
 ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,

@@ -21,6 +21,8 @@ struct fake_answer {
 	const char *json;    /* NULL: the call is refused */
 	enum status status;  /* of the refusal */
 	const char *details; /* ErrorDetails in JSON, or NULL */
+	const char *lost;    /* not the server's word: nobody answered, and so the client says */
+	int sys_errno;	     /* of that */
 };
 
 struct fake_server {

@@ -56,6 +56,13 @@ ProtobufCMessage *__wrap_rpc_client_details(const struct rpc_client *client,
 	return NULL;
 }
 
+const char *__wrap_rpc_client_said(const struct rpc_client *client);
+const char *__wrap_rpc_client_said(const struct rpc_client *client)
+{
+	(void)client;
+	return "";
+}
+
 void __wrap_rpc_client_free(struct rpc_client *client);
 void __wrap_rpc_client_free(struct rpc_client *client)
 {
