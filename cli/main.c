@@ -10,17 +10,29 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { EXIT_USAGE = 2 };
 
 enum { NODES_SHOWN_MAX = 100, NODE_LINE_SIZE = 1024 };
 
+/* 0: it is no terminal. */
+static size_t columns_of(int fd)
+{
+	struct winsize size;
+
+	return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 /* What the server said beside its message: who is in the way, and why no node will do. */
 static void complain_details(const Holdfast__V1__ErrorDetails *details, const struct error *err)
 {
+	size_t columns = columns_of(STDERR_FILENO);
+
 	for (size_t i = 0; i < details->n_claims; i++)
 		if (details->claims[i]->text[0] && !strstr(err->msg, details->claims[i]->text))
-			print_text(stderr, details->claims[i]->text);
+			print_reasons(stderr, details->claims[i]->text, columns);
 	for (size_t i = 0; i < details->n_nodes && i < NODES_SHOWN_MAX; i++) {
 		char line[NODE_LINE_SIZE];
 
@@ -39,7 +51,7 @@ static void complain(const struct command *command, const struct error *err)
 	(void)fputs("holdfast: ", stderr);
 	if (command)
 		(void)fprintf(stderr, "%s: ", command->path);
-	print_text(stderr, err->msg);
+	print_reasons(stderr, err->msg, columns_of(STDERR_FILENO));
 }
 
 static int usage_failed(const struct invocation *inv, const struct error *err)

@@ -184,6 +184,30 @@ void print_text(FILE *out, const char *text)
 		(void)fputc('\n', out);
 }
 
+void print_reasons(FILE *out, const char *text, size_t columns)
+{
+	static const char *const ends[] = {"; ", ". Next: "};
+	enum { REASONS_MAX = 2048 }; /* more than an error or an explanation has */
+	char lines[2 * REASONS_MAX]; /* two bytes become four */
+	size_t n = 0;
+
+	if (columns == 0 || strlen(text) <= columns || strlen(text) >= REASONS_MAX) {
+		print_text(out, text);
+		return;
+	}
+	for (; *text != '\0'; text++) {
+		lines[n++] = *text;
+		for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+			if (!str_starts_with(text, ends[i]))
+				continue;
+			text++; /* the blank */
+			n += (size_t)snprintf(lines + n, sizeof(lines) - n, "\n  ");
+		}
+	}
+	lines[n] = '\0';
+	print_text(out, lines);
+}
+
 enum status print_json(json_t *json, struct error *err)
 {
 	int r;

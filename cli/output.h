@@ -47,6 +47,10 @@ void print_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** Text of several lines. */
 void print_text(FILE *out, const char *text);
 
+/** print_text() of an error. With more than @columns of them (0: no terminal) every reason has a line of its
+ * own, and the next command too, which so can be copied whole. */
+void print_reasons(FILE *out, const char *text, size_t columns);
+
 /** The API's message as JSON, as the .proto file names the fields, with defaults. */
 enum status print_answer(const ProtobufCMessage *message, struct error *err);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One table: what is typed, and the exact answer. */
 
+#include "output.h"
 #include "run.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* clang-format off */
@@ -224,6 +226,59 @@ static void a_drain_under_way_is_watched_again_without_a_question(void **state)
 	expect_request("Nodes.Drain {\"id\":\"node-1\"}");
 }
 
+static void a_long_refusal_has_a_line_for_each_reason_on_a_terminal(void **state)
+{
+	static const char text[] =
+		"volume db is in use; node n1 holds it; node n2 waits; what is \x1b[1m. Next: holdfast "
+		"volume status db --why";
+	static const struct {
+		size_t columns;
+		const char *shown;
+	} shows[] = {
+		{0, "volume db is in use; node n1 holds it; node n2 waits; what is \\x1b[1m. Next: holdfast "
+		    "volume status "
+		    "db --why\n"},
+		{sizeof(text) - 1,
+		 "volume db is in use; node n1 holds it; node n2 waits; what is \\x1b[1m. Next: holdfast "
+		 "volume status db --why\n"},
+		{sizeof(text) - 2,
+		 "volume db is in use;\n  node n1 holds it;\n  node n2 waits;\n  what is \\x1b[1m.\n"
+		 "  Next: holdfast volume status db --why\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shows) / sizeof(shows[0]); i++) {
+		char *shown = NULL;
+		size_t n = 0;
+		FILE *out = open_memstream(&shown, &n);
+
+		assert_non_null(out);
+		print_reasons(out, text, shows[i].columns);
+		(void)fclose(out);
+		assert_string_equal(shown, shows[i].shown);
+		free(shown);
+	}
+}
+
+/* The longest message, of nothing but reasons. */
+static void a_refusal_of_many_reasons_is_shown_whole(void **state)
+{
+	char text[ERROR_MSG_MAX];
+	char *shown = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&shown, &n);
+
+	(void)state;
+	assert_non_null(out);
+	for (size_t i = 0; i < sizeof(text) - 1; i++)
+		text[i] = i % 2 ? ' ' : ';';
+	text[sizeof(text) - 1] = '\0';
+	print_reasons(out, text, 80);
+	(void)fclose(out);
+	assert_true(n > sizeof(text));
+	free(shown);
+}
+
 static void more_mistakes_than_an_error_has_room_for_end_with_and_more(void **state)
 {
 	static char text[64 * 32];
@@ -245,6 +300,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(each_bad_input_gets_its_answer, run_setup),
+		cmocka_unit_test(a_long_refusal_has_a_line_for_each_reason_on_a_terminal),
+		cmocka_unit_test(a_refusal_of_many_reasons_is_shown_whole),
 		cmocka_unit_test_setup(more_mistakes_than_an_error_has_room_for_end_with_and_more, run_setup),
 		cmocka_unit_test_setup(a_drain_under_way_is_watched_again_without_a_question, run_setup),
 	};
