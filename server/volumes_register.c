@@ -143,6 +143,7 @@ static enum status store_registration(struct server *server, struct rpc_call *ca
 struct registering {
 	struct rpc_call *call;
 	struct volume_parts given;
+	struct volume asked; /* as the plugin was asked about it: with what is stored of it */
 };
 
 static void registering_free(struct registering *registering)
@@ -187,8 +188,7 @@ static void on_validated(struct server *server, const Holdfast__V1__PluginReply 
 		st = error_prefix(&why, "volume %s was not confirmed by its plugin, nothing was stored",
 				  registering->given.volume.id);
 	} else if (!answer || !answer->confirmed) {
-		volume_default(&registering->given.volume);
-		st = not_confirmed(&registering->given.volume, answer ? answer->message : "", &why);
+		st = not_confirmed(&registering->asked, answer ? answer->message : "", &why);
 	} else {
 		/* against what is stored now: it may have changed meanwhile */
 		st = volume_spec_prepare(server, &registering->given, false, &spec, &why);
@@ -214,6 +214,7 @@ static enum status ask_plugin(struct server *server, struct rpc_call *call, stru
 				   spec->parts.volume.id);
 		return st;
 	}
+	registering->asked = spec->parts.volume;
 	registering->given = *given;
 	*given = (struct volume_parts)VOLUME_PARTS_INIT;
 	(void)TAKE_PTR(registering);

@@ -44,6 +44,17 @@ static void what_is_not_confirmed_is_named_and_not_stored(void **state)
 	assert_null(db(f));
 }
 
+/* A file that leaves it out leaves it: the plugin is asked about the one that is stored. */
+static void what_is_not_confirmed_again_is_named_as_it_is_stored(void **state)
+{
+	struct fixture *f = *state;
+
+	must(f, "Register", "{\"volume\":{" DB_HEAD ",\"externalId\":\"vol-1\"}}", NULL);
+	provider.does_not_confirm = true;
+	refuses(f, "Register", "{\"volume\":{" DB_HEAD ",\"context\":{\"z\":\"2\"}}}",
+		STATUS_FAILED_PRECONDITION, "volume db (external id vol-1)");
+}
+
 static void losing_the_plugin_while_it_is_asked_stores_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -786,6 +797,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_registration_is_confirmed_before_anything_is_stored),
 		TEST(what_is_not_confirmed_is_named_and_not_stored),
+		TEST(what_is_not_confirmed_again_is_named_as_it_is_stored),
 		TEST(losing_the_plugin_while_it_is_asked_stores_nothing),
 		TEST(a_plugin_must_be_known_and_have_its_controller),
 		TEST(what_changed_while_the_plugin_was_asked_is_looked_at_again),
