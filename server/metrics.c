@@ -7,6 +7,7 @@
 #include "release.h"
 #include "server.h"
 
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "model/alloc.h"
 #include "model/claim.h"
@@ -15,7 +16,10 @@
 
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-enum { METRICS_MAX = 1024 * 1024 }; /* bytes; the number of methods bounds them far below */
+enum {
+	METRICS_MAX = 1024 * 1024, /* bytes; the numbers of methods and plugins bound them far below */
+	MSEC_PER_SEC = 1000,
+};
 
 static void head(struct strbuf *to, const char *name, const char *type, const char *help)
 {
@@ -76,6 +80,28 @@ static void print_objects(const struct server *server, struct strbuf *to)
 	one(to, "watches", "gauge", "Reads that wait for a change.", server->n_watches);
 }
 
+static uint64_t seconds_since(int64_t since_ms, int64_t now_ms)
+{
+	return since_ms > 0 && since_ms < now_ms ? (uint64_t)(now_ms - since_ms) / MSEC_PER_SEC : 0;
+}
+
+static void print_waits(const struct release_waits *waits, struct strbuf *to)
+{
+	int64_t now_ms = clock_realtime_ms();
+
+	head(to, "claims_waiting", "gauge",
+	     "Claims by whom they wait for, as of the last sweep; those of an allocation are in use.");
+	for (int i = ACTOR_NOBODY + 1; i < ACTOR_N; i++)
+		labelled(to, "claims_waiting", "for", explain_actor_name((enum explain_actor)i), waits->n[i]);
+	head(to, "claims_waiting_seconds_max", "gauge",
+	     "How long the one of them that waits longest has waited; those in use wait for nothing.");
+	for (int i = ACTOR_NOBODY + 1; i < ACTOR_N; i++)
+		if (i != ACTOR_ALLOC)
+			labelled(to, "claims_waiting_seconds_max", "for",
+				 explain_actor_name((enum explain_actor)i),
+				 seconds_since(waits->since_ms[i], now_ms));
+}
+
 static void print_releases(const struct server *server, struct strbuf *to)
 {
 	struct controller_stats calls;
@@ -83,6 +109,9 @@ static void print_releases(const struct server *server, struct strbuf *to)
 
 	controller_stats(server, &calls);
 	release_stats(server, &stats);
+	print_waits(&stats.waits, to);
+	one(to, "claims_failing", "gauge", "Claims whose present step has failed three times or more.",
+	    server->state.n_claims_failing);
 	one(to, "releases_total", "counter", "Claims freed.", stats.freed);
 	one(to, "release_detaches_total", "counter", "Detaches asked of controllers.", stats.detaches);
 	one(to, "release_detach_errors_total", "counter",

@@ -24,6 +24,13 @@ enum {
 	RELEASE_SWEEP_GRACE_MS = 5000, /* a change this young may still be on its way */
 };
 
+/* What the live claims wait for, as of one sweep: nothing but a look tells, for nodes and controllers come
+ * and go without the claims' doing. */
+struct release_waits {
+	size_t n[ACTOR_N];
+	int64_t since_ms[ACTOR_N]; /* of the one that waits longest; 0: there is none */
+};
+
 struct release_stats {
 	uint64_t detaches;	/* asked of controllers */
 	uint64_t detach_errors; /* of them, or while there was no controller to ask */
@@ -32,6 +39,7 @@ struct release_stats {
 	uint64_t sweeps;
 	uint64_t swept_up; /* releases that no event had driven on: each is a defect, here or in a node */
 	size_t stuck;	   /* claims whose last detach failed */
+	struct release_waits waits; /* of the last sweep that came to its end */
 };
 
 /** Do what is next for the claim, unless that is under way or waits for its time. */

@@ -11,6 +11,7 @@ struct releases {
 	struct claim_list stuck;
 	struct release_stats stats;
 	sd_event_source *sweep;	     /* owned; the next slice */
+	struct release_waits waits;  /* so far in this sweep */
 	char cursor[UUID_TEXT_SIZE]; /* first claim of that slice; empty: a sweep begins */
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The net under release.c: now and then every claim is looked at, in slices, for a release that no event has
- * driven on. What is found is counted: there should be nothing. */
+ * driven on. What is found is counted: there should be nothing. What each waits for is counted on the way. */
 
 #include "claim_log.h"
 #include "release_internal.h"
 #include "server.h"
+#include "why.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -36,13 +37,41 @@ static bool is_work(enum release_action action)
 	return false;
 }
 
+/* Since when a claim that is taken was asked back is known from the sweeps alone; of the others their state
+ * tells, whatever was restarted since. */
+static void note_wait(struct claim_work *work, const struct claim *claim, enum explain_actor actor,
+		      int64_t now_ms)
+{
+	bool is_first = work->waits_for == ACTOR_NOBODY;
+
+	if (work->waits_for == actor)
+		return;
+	work->waits_for = actor;
+	work->waits_since_ms = is_first && claim->state != CLAIM_TAKEN ? claim->state_time_ms : now_ms;
+}
+
+static void count_wait(struct releases *releases, struct claim_entry *entry)
+{
+	struct holder holder = claim_holder(releases->server, &entry->claim);
+	enum explain_actor actor = explain_actor(&entry->claim, &holder);
+	struct release_waits *waits = &releases->waits;
+	int64_t *since_ms = &waits->since_ms[actor];
+
+	note_wait(&entry->work, &entry->claim, actor, clock_realtime_ms());
+	waits->n[actor]++;
+	if (*since_ms == 0 || entry->work.waits_since_ms < *since_ms)
+		*since_ms = entry->work.waits_since_ms;
+}
+
 static void look_at(struct releases *releases, struct claim_entry *entry)
 {
 	bool is_first = releases->stats.sweeps == 0;
 	struct claim_log log;
 
-	if (!claim_is_live(&entry->claim) || release_is_driven(entry) ||
-	    !is_work(release_next(releases->server, entry)))
+	if (!claim_is_live(&entry->claim))
+		return;
+	count_wait(releases, entry);
+	if (release_is_driven(entry) || !is_work(release_next(releases->server, entry)))
 		return;
 	if (!is_first && entry->claim.modify_time_ms + RELEASE_SWEEP_GRACE_MS > clock_realtime_ms())
 		return;
@@ -76,6 +105,8 @@ static uint64_t look_at_slice(struct releases *releases)
 		return SLICE_GAP_US;
 	releases->cursor[0] = '\0';
 	releases->stats.sweeps++;
+	releases->stats.waits = releases->waits;
+	releases->waits = (struct release_waits){0};
 	return server->config.release_sweep_us;
 }
 

@@ -17,6 +17,7 @@
 #include "base/tree.h"
 #include "model/alloc.h"
 #include "model/claim.h"
+#include "model/explain.h"
 #include "model/node.h"
 #include "model/volume.h"
 
@@ -30,6 +31,7 @@ struct session;
 
 enum {
 	CLAIMS_PER_VOLUME_MAX = 4096, /* live ones */
+	CLAIM_FAILING_ATTEMPTS = 3,   /* fewer may pass by themselves */
 };
 
 LIST_HEAD(instance_list, instance_entry);
@@ -49,6 +51,8 @@ struct claim_work {
 	bool is_asked;	/* the controller, to detach: the call waits for its turn or is under way */
 	bool is_unsent; /* no such call has gone out; false when that is not known */
 	bool is_stuck;	/* its last one failed: it is in the list of those */
+	enum explain_actor waits_for; /* at the last sweep; ACTOR_NOBODY: there was none since the start */
+	int64_t waits_since_ms;
 	LIST_ENTRY(claim_entry) stuck;
 	uint64_t without_plugin_us; /* monotonic: when its node was last told to go on without its plugin */
 };
@@ -200,6 +204,7 @@ struct state {
 	struct alloc_entry *last_alloc;
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
+	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */
 	size_t n_allocs_by[CLIENT_N];
 	size_t n_volumes_held_twice; /* with a claim that was freed before and is live */
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;

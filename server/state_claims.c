@@ -43,6 +43,8 @@ struct claim_entry *state_claim_next(struct claim_entry *entry)
 static void count_claim(struct state *state, const struct claim *claim, int change)
 {
 	state->n_claims_by[claim->state] += (size_t)change;
+	if (claim_is_live(claim) && claim->attempts >= CLAIM_FAILING_ATTEMPTS)
+		state->n_claims_failing += (size_t)change;
 }
 
 static void count_live(struct state *state, struct claim_entry *entry, bool was_live, bool is_live)

@@ -29,18 +29,6 @@ enum situation {
 	SITUATION_N,
 };
 
-enum actor {
-	ACTOR_NOBODY,
-	ACTOR_SERVER,
-	ACTOR_ALLOC,
-	ACTOR_NODE,
-	ACTOR_NODE_OR_PERSON,
-	ACTOR_PERSON,
-	ACTOR_CONTROLLER,
-	ACTOR_CONTROLLER_BACK,
-	ACTOR_OTHER,
-};
-
 #define BIT(e) (1U << (e))
 
 /* Of a node that may have it mounted. Who is connected is asked, not vouched for. */
@@ -50,7 +38,7 @@ enum actor {
 static const struct row {
 	const char *what;
 	unsigned int missing;
-	enum actor actor;
+	enum explain_actor actor;
 	enum explain_command next, then;
 } rows[SITUATION_N] = {
 	[GRANTING] = {"it is being granted and was not sent to the node yet", BIT(EVIDENCE_NEVER_SENT),
@@ -147,7 +135,7 @@ static enum situation situation_of(const struct claim *claim, const struct holde
 	return FREED;
 }
 
-static void name_actor(enum actor actor, const struct claim *claim, char dst[static EXPLAIN_WHO_SIZE])
+static void name_actor(enum explain_actor actor, const struct claim *claim, char dst[static EXPLAIN_WHO_SIZE])
 {
 	switch (actor) {
 	case ACTOR_SERVER:
@@ -177,9 +165,34 @@ static void name_actor(enum actor actor, const struct claim *claim, char dst[sta
 				 claim->node_id);
 		return;
 	case ACTOR_NOBODY:
+	case ACTOR_N:
 		break;
 	}
 	dst[0] = '\0';
+}
+
+enum explain_actor explain_actor(const struct claim *claim, const struct holder *holder)
+{
+	return rows[situation_of(claim, holder)].actor;
+}
+
+const char *explain_actor_name(enum explain_actor actor)
+{
+	static const char *const names[ACTOR_N] = {
+		[ACTOR_NOBODY] = "nobody",
+		[ACTOR_SERVER] = "server",
+		[ACTOR_ALLOC] = "allocation",
+		[ACTOR_NODE] = "node",
+		[ACTOR_NODE_OR_PERSON] = "node-away",
+		[ACTOR_PERSON] = "operator",
+		[ACTOR_CONTROLLER] = "controller",
+		[ACTOR_CONTROLLER_BACK] = "controller-away",
+		[ACTOR_OTHER] = "claim",
+	};
+
+	const char *name = names_get(names, ACTOR_N, (int)actor);
+
+	return name ? name : "invalid";
 }
 
 char *explain_command(enum explain_command command, const struct claim *claim,

@@ -53,6 +53,20 @@ enum explain_command {
 	EXPLAIN_COMMAND_NODE,		/* see since when the node is away */
 };
 
+/* Who has to act for a claim to go on. */
+enum explain_actor {
+	ACTOR_NOBODY,
+	ACTOR_SERVER,
+	ACTOR_ALLOC,	      /* its work goes on: the volume is in use */
+	ACTOR_NODE,	      /* and whatever it depends on: its plugin, what keeps a mount busy */
+	ACTOR_NODE_OR_PERSON, /* the node is not connected */
+	ACTOR_PERSON,
+	ACTOR_CONTROLLER,
+	ACTOR_CONTROLLER_BACK, /* there is no healthy one */
+	ACTOR_OTHER,	       /* another claim of the volume comes first */
+	ACTOR_N,
+};
+
 struct explanation {
 	const struct claim *claim; /* borrowed */
 	struct holder holder;
@@ -74,6 +88,12 @@ struct explanation {
  * that is free it is 0 as well.
  */
 void explain(const struct claim *claim, const struct holder *holder, int64_t now_ms, struct explanation *ret);
+
+/** Whom @claim waits for: as explain() has it, at the cost of a look into a table. */
+enum explain_actor explain_actor(const struct claim *claim, const struct holder *holder);
+
+/** One word for programs: "node-away"; "invalid" outside the enum. */
+const char *explain_actor_name(enum explain_actor actor);
 
 /** Write @command for @claim, exact and whole but for the REASON a person has to give; returns @dst. */
 char *explain_command(enum explain_command command, const struct claim *claim,

@@ -3,18 +3,21 @@
 
 #include "dev.h"
 #include "keys.h"
+#include "metrics.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "base/strbuf.h"
 #include "store/kv_sqlite.h"
 
 #include <dirent.h>
 #include <ftw.h>
 #include <holdfast/v1/allocations.pb-c.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HEARTBEAT_NEVER_US (3600 * USEC_PER_SEC)
@@ -374,6 +377,19 @@ void while_the_disk_stalls(struct fixture *f, void (*during)(struct fixture *f))
 	during(f);
 	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+int64_t metric_of(struct fixture *f, const char *series)
+{
+	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
+	char line[256];
+	const char *at;
+
+	metrics_print(f->server, &text);
+	assert_int_equal(text.error, 0);
+	assert_true(str_format(line, sizeof(line), "\nholdfast_%s ", series) > 0);
+	at = strstr(text.data, line);
+	return at ? strtoll(at + strlen(line), NULL, 10) : -1;
 }
 
 void settle(struct fixture *f)

@@ -105,5 +105,8 @@ struct sqlite3;
 /** Sums of what was changed by hand, so that it is taken for what was written. */
 void seal_store(struct sqlite3 *db);
 
+/** The number behind @series of the metrics, "name" or "name{label=\"value\"}"; -1: there is none. */
+int64_t metric_of(struct fixture *f, const char *series);
+
 /** Volume db, allocation 1 on n1 with its claim taken. */
 void take_volume(struct fixture *f);

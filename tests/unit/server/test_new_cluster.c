@@ -9,7 +9,6 @@
 #include "fault.h"
 #include "history.h"
 #include "keys.h"
-#include "metrics.h"
 #include "new_cluster.h"
 #include "restore.h"
 #include "restored.h"
@@ -19,7 +18,6 @@
 #include "base/exit_code.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "base/strbuf.h"
 #include "store/mark.h"
 
 #include <errno.h>
@@ -282,21 +280,6 @@ static void expect_n1_waited_for(struct fixture *f, const struct alloc *alloc, c
 	assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_FAILED_PRECONDITION);
 }
 
-static uint64_t metric(struct fixture *f, const char *name)
-{
-	cleanup_strbuf struct strbuf text = STRBUF_INIT(1 << 20);
-	char line[64];
-	const char *at;
-	uint64_t value;
-
-	metrics_print(f->server, &text);
-	(void)str_format(line, sizeof(line), "\nholdfast_%s ", name);
-	at = strstr(text.data, line);
-	assert_non_null(at);
-	assert_int_equal(sscanf(at + strlen(line), "%" SCNu64, &value), 1);
-	return value;
-}
-
 /* @n_missing 0: no warning of it. */
 static void expect_status(struct fixture *f, const char *reason, uint64_t n_missing, bool is_lost)
 {
@@ -314,9 +297,9 @@ static void expect_status(struct fixture *f, const char *reason, uint64_t n_miss
 		assert_non_null(strstr(status->warnings[0], words));
 		assert_int_equal(strstr(status->warnings[0], "had lost history") != NULL, is_lost);
 	}
-	assert_int_equal(metric(f, "nodes_missing"), n_missing);
-	assert_int_equal(metric(f, "nodes_unreported"), f->server->state.n_unreported);
-	assert_int_equal(metric(f, "history_lost"), is_lost);
+	assert_int_equal(metric_of(f, "nodes_missing"), n_missing);
+	assert_int_equal(metric_of(f, "nodes_unreported"), f->server->state.n_unreported);
+	assert_int_equal(metric_of(f, "history_lost"), is_lost);
 	holdfast__v1__get_status_response__free_unpacked(status, NULL);
 }
 

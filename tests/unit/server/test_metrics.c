@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each failure that operations tells of moves a series. */
+
+#include "cluster.h"
+#include "unit.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+#define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
+
+enum { HOUR_MS = 3600 * 1000 };
+
+static int setup_csi(void **state)
+{
+	struct fixture *f;
+
+	assert_int_equal(setup(state), 0);
+	f = *state;
+	f->release_sweep_us = 20 * USEC_PER_MSEC;
+	restart(f);
+	register_csi(f, "db");
+	connect_csi(f);
+	return 0;
+}
+
+/* The allocation on n1 with its claim of @volume taken. */
+static void take(struct fixture *f, const char *volume, const char *alloc)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	struct error err;
+
+	f->source = volume;
+	assert_int_equal(run_alloc(f, alloc, "n1", NULL), STATUS_OK);
+	if (fake_node_claim(&f->n1, volume, alloc, &response, &err) != STATUS_OK)
+		fail_msg("%s", err.msg);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	claim = claim_of(f, alloc);
+	fake_node_send_mounted(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, alloc, HOLDFAST__V1__CLIENT_STATUS__RUNNING);
+	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
+}
+
+static void give_back(struct fixture *f, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_released(&f->n1, &claim);
+	fake_node_send_alloc(&f->n1, alloc, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, alloc) >= CLAIM_NODE_DETACHED);
+}
+
+static void fail_release(struct fixture *f, const char *alloc)
+{
+	struct claim claim = claim_of(f, alloc);
+
+	fake_node_send_failed(&f->n1, &claim, "NodeUnpublishVolume: no answer in time");
+	UNTIL(f, claim_of(f, alloc).attempts == claim.attempts + 1);
+}
+
+static void disconnect(struct fixture *f, struct fake_node *node)
+{
+	fake_node_disconnect(node);
+	UNTIL(f, !node_is_connected(state_node(&f->server->state, node->id)));
+}
+
+/* @n claims wait for @whom, and none for anybody else. */
+static bool wait_for(struct fixture *f, const char *whom, int64_t n)
+{
+	char series[64];
+
+	for (int i = ACTOR_NOBODY + 1; i < ACTOR_N; i++) {
+		const char *name = explain_actor_name((enum explain_actor)i);
+
+		(void)str_format(series, sizeof(series), "claims_waiting{for=\"%s\"}", name);
+		if (metric_of(f, series) != (str_eq(name, whom) ? n : 0))
+			return false;
+	}
+	return true;
+}
+
+/* As if it had waited an hour longer. */
+static void wait_an_hour(struct fixture *f, const char *alloc)
+{
+	LIST_FIRST(&state_alloc(&f->server->state, alloc)->claims)->work.waits_since_ms -= HOUR_MS;
+}
+
+static void a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, "db", ALLOC_1);
+	UNTIL(f, wait_for(f, "allocation", 1));
+	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"allocation\"}"), -1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	UNTIL(f, wait_for(f, "node", 1));
+	assert_in_range(metric_of(f, "claims_waiting_seconds_max{for=\"node\"}"), 0, 60);
+	fail_release(f, ALLOC_1);
+	fail_release(f, ALLOC_1);
+	assert_int_equal(metric_of(f, "claims_failing"), 0);
+	fail_release(f, ALLOC_1);
+	assert_int_equal(metric_of(f, "claims_failing"), 1);
+	fail_release(f, ALLOC_1);
+	assert_int_equal(metric_of(f, "claims_failing"), 1);
+	assert_int_equal(metric_of(f, "claims{state=\"taken\"}"), 1);
+	wait_an_hour(f, ALLOC_1);
+	UNTIL(f, metric_of(f, "claims_waiting_seconds_max{for=\"node\"}") >= HOUR_MS / 1000);
+	restart(f);
+	assert_int_equal(metric_of(f, "claims_failing"), 1); /* as is stored */
+	connect_csi(f);
+	UNTIL(f, wait_for(f, "node", 1));
+	give_back(f, ALLOC_1);
+	assert_int_equal(metric_of(f, "claims_failing"), 0);
+	UNTIL(f, wait_for(f, "node", 0));
+	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"node\"}"), 0);
+}
+
+static void a_dead_node_with_a_stop_asked_for_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, "db", ALLOC_1);
+	UNTIL(f, wait_for(f, "allocation", 1));
+	disconnect(f, &f->n1);
+	UNTIL(f, wait_for(f, "node-away", 1));
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	settle(f);
+	UNTIL(f, wait_for(f, "node-away", 1));
+	assert_int_equal(metric_of(f, "nodes{status=\"disconnected\"}"), 1);
+	wait_an_hour(f, ALLOC_1);
+	UNTIL(f, metric_of(f, "claims_waiting_seconds_max{for=\"node-away\"}") >= HOUR_MS / 1000);
+	fake_node_connect(&f->n1, "n1", BOOT_2, NULL, 0);
+	UNTIL(f, wait_for(f, "node-away", 0));
+}
+
+/* Two hours in its state, as far as the store knows. */
+static void age(struct fixture *f, const char *alloc)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct claim claim = claim_of(f, alloc);
+
+	claim.state_time_ms -= 2 * HOUR_MS;
+	change_put_claim(&change, &claim);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+}
+
+static void how_long_a_release_waits_is_known_after_a_restart(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, "db", ALLOC_1);
+	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	fake_node_send_alloc(&f->n1, ALLOC_1, HOLDFAST__V1__CLIENT_STATUS__COMPLETE);
+	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_UNPUBLISHING);
+	age(f, ALLOC_1);
+	restart(f);
+	UNTIL(f, wait_for(f, "node-away", 1));
+	assert_true(metric_of(f, "claims_waiting_seconds_max{for=\"node-away\"}") >= 2 * HOUR_MS / 1000);
+	assert_int_equal(metric_of(f, "releases_waiting"), 1);
+}
+
+static void a_detach_that_fails_is_stuck_and_waits_for_its_controller(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, "db", ALLOC_1);
+	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 100, STATUS_INTERNAL);
+	give_back(f, ALLOC_1);
+	UNTIL(f, metric_of(f, "release_stuck") == 1);
+	assert_true(metric_of(f, "release_detach_errors_total") >= 1);
+	assert_true(metric_of(f, "plugin_call_failures_total") >= 1);
+	assert_int_equal(metric_of(f, "releases_waiting"), 1);
+	UNTIL(f, wait_for(f, "controller", 1));
+	disconnect(f, &f->n2);
+	UNTIL(f, wait_for(f, "controller-away", 1));
+}
+
+static void a_call_behind_one_that_hangs_waits(void **state)
+{
+	struct fixture *f = *state;
+
+	register_csi(f, "wal");
+	take(f, "db", ALLOC_1);
+	take(f, "wal", ALLOC_2);
+	model_plugin_order(&f->plugin, DETACH, MODEL_HOLD_DONE, 1, 0);
+	give_back(f, ALLOC_1);
+	UNTIL(f, metric_of(f, "plugin_calls_under_way") == 1);
+	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
+	give_back(f, ALLOC_2);
+	UNTIL(f, metric_of(f, "plugin_calls_waiting") == 1 && f->n2.n_held == 1);
+	fake_node_answer(&f->n2);
+	UNTIL(f, metric_of(f, "releases_waiting") == 0);
+	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails),
+		TEST(a_dead_node_with_a_stop_asked_for_is_waited_for),
+		TEST(how_long_a_release_waits_is_known_after_a_restart),
+		TEST(a_detach_that_fails_is_stuck_and_waits_for_its_controller),
+		TEST(a_call_behind_one_that_hangs_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
