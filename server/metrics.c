@@ -4,8 +4,10 @@
 #include "access.h"
 #include "controller.h"
 #include "history.h"
+#include "plugins.h"
 #include "release.h"
 #include "server.h"
+#include "session.h"
 
 #include "base/clock.h"
 #include "base/strbuf.h"
@@ -18,6 +20,7 @@
 
 enum {
 	METRICS_MAX = 1024 * 1024, /* bytes; the numbers of methods and plugins bound them far below */
+	METRICS_PLUGINS_MAX = 500, /* nodes name what they like */
 	MSEC_PER_SEC = 1000,
 };
 
@@ -48,6 +51,9 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	one(to, "nodes_down", "gauge",
 	    "Of the disconnected ones, those that are so for longer than node_down_after.",
 	    state->n_nodes_down);
+	one(to, "node_heartbeat_age_seconds_max", "gauge",
+	    "How long nothing was heard of the connected node that is silent longest.",
+	    session_silence_us(server) / USEC_PER_SEC);
 	one(to, "sessions_silent_total", "counter",
 	    "Sessions ended because nothing was heard of their node for three heartbeats.",
 	    server->silence.n_ended);
@@ -56,6 +62,36 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	    state->n_nodes_clock_off);
 	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
 	one(to, "nodes_draining", "gauge", "Nodes whose drain is under way.", state->n_nodes_draining);
+}
+
+static void print_services(const char *plugin, const char *service, uint32_t healthy, uint32_t expected,
+			   struct strbuf *to)
+{
+	static const char line[] =
+		"holdfast_plugin_instances{plugin=\"%s\",service=\"%s\",healthy=\"%s\"} %" PRIu32 "\n";
+
+	if (expected == 0)
+		return;
+	strbuf_printf(to, line, plugin, service, "true", healthy);
+	strbuf_printf(to, line, plugin, service, "false", expected > healthy ? expected - healthy : 0);
+}
+
+/* As Plugins.List counts them; a plugin of which no fact has changed is not counted anew. */
+static void print_plugins(struct server *server, struct strbuf *to)
+{
+	struct plugin_entry *plugin = state_plugin_from(&server->state, "");
+
+	head(to, "plugin_instances", "gauge",
+	     "Instances of plugins on nodes; healthy: as the node says, and connected. 500 plugins at most.");
+	for (int n = 0; plugin && n < METRICS_PLUGINS_MAX; plugin = state_plugin_next(plugin)) {
+		struct plugin_summary summary;
+
+		plugin_summarize_all(plugin, &summary);
+		n += summary.nodes_expected > 0 || summary.controllers_expected > 0;
+		print_services(plugin->id, "node", summary.nodes_healthy, summary.nodes_expected, to);
+		print_services(plugin->id, "controller", summary.controllers_healthy,
+			       summary.controllers_expected, to);
+	}
 }
 
 static void print_objects(const struct server *server, struct strbuf *to)
@@ -188,6 +224,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 	labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
 	print_objects(server, to);
 	print_nodes(server, to);
+	print_plugins(server, to);
 	print_releases(server, to);
 	print_store(server, to);
 	print_rpc(server, to);

@@ -79,6 +79,9 @@ void session_list(struct session *session);
 /** It ends. A repeat changes nothing. */
 void session_unlist(struct session *session);
 
+/** How long nothing was heard of the session that is silent longest; 0: there is none. */
+uint64_t session_silence_us(const struct server *server);
+
 /** Begin to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
 

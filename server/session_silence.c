@@ -111,6 +111,13 @@ void session_unlist(struct session *session)
 	TAILQ_REMOVE(&session->server->silence.sessions, session, by_silence);
 }
 
+uint64_t session_silence_us(const struct server *server)
+{
+	const struct session *first = TAILQ_FIRST(&server->silence.sessions);
+
+	return first ? silent_us(&server->silence, first) : 0;
+}
+
 enum status session_silence_start(struct server *server, struct error *err)
 {
 	struct silence *silence = &server->silence;

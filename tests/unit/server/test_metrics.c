@@ -196,6 +196,43 @@ static void a_call_behind_one_that_hangs_waits(void **state)
 	assert_int_equal(metric_of(f, "plugin_calls_waiting"), 0);
 }
 
+static void a_plugin_that_is_unhealthy_or_away_moves_its_instances(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"true\"}"),
+			 2);
+	assert_int_equal(metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"false\"}"),
+			 0);
+	f->n1.csi.node_sick = true;
+	fake_node_send_fingerprint(&f->n1);
+	UNTIL(f, metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"false\"}") == 1);
+	assert_int_equal(metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"true\"}"),
+			 1);
+	assert_int_equal(
+		metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"controller\",healthy=\"true\"}"), 1);
+	disconnect(f, &f->n2);
+	assert_int_equal(
+		metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"controller\",healthy=\"true\"}"), 0);
+	assert_int_equal(
+		metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"controller\",healthy=\"false\"}"), 1);
+	assert_int_equal(metric_of(f, "plugin_instances{plugin=\"ebs\",service=\"node\",healthy=\"false\"}"),
+			 2);
+}
+
+static void a_silent_node_makes_the_oldest_heartbeat_grow(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(metric_of(f, "node_heartbeat_age_seconds_max"), 0);
+	f->server->silence.listened_us += 40 * USEC_PER_SEC; /* as looks do that hear nothing */
+	fake_node_send_heartbeat(&f->n2);
+	settle(f);
+	assert_int_equal(metric_of(f, "node_heartbeat_age_seconds_max"), 40); /* of n1 */
+	fake_node_send_heartbeat(&f->n1);
+	UNTIL(f, metric_of(f, "node_heartbeat_age_seconds_max") == 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown)
 
 int main(void)
@@ -206,6 +243,8 @@ int main(void)
 		TEST(how_long_a_release_waits_is_known_after_a_restart),
 		TEST(a_detach_that_fails_is_stuck_and_waits_for_its_controller),
 		TEST(a_call_behind_one_that_hangs_waits),
+		TEST(a_plugin_that_is_unhealthy_or_away_moves_its_instances),
+		TEST(a_silent_node_makes_the_oldest_heartbeat_grow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
