@@ -56,6 +56,8 @@ void certificate_watch(struct server *server)
 	struct certificate *certificate = &server->certificate;
 	struct error err;
 
+	if (pki_expiry(server->config.ca, &certificate->ca_expires_at_ms, &err) != STATUS_OK)
+		certificate->ca_expires_at_ms = 0; /* a CA of others: only the metrics lack it */
 	if (pki_expiry(server->config.cert, &certificate->expires_at_ms, &err) != STATUS_OK) {
 		certificate->expires_at_ms = 0;
 		log_ctx(LOG_WARNING, &(struct log_ctx){.err = &err}, "the certificate's expiry is not known");

@@ -170,6 +170,23 @@ static void print_releases(const struct server *server, struct strbuf *to)
 	    calls.under_way);
 }
 
+/* A moment, so that an alert compares it with the present one; none is said of what is not known. */
+static void print_expiry(const char *of, int64_t at_ms, struct strbuf *to)
+{
+	if (at_ms > 0)
+		labelled(to, "certificate_expiry_timestamp_seconds", "of", of,
+			 (uint64_t)at_ms / MSEC_PER_SEC);
+}
+
+static void print_certificates(const struct server *server, struct strbuf *to)
+{
+	head(to, "certificate_expiry_timestamp_seconds", "gauge",
+	     "When certificates expire, in seconds since 1970; of connected nodes the first one.");
+	print_expiry("server", server->certificate.expires_at_ms, to);
+	print_expiry("ca", server->certificate.ca_expires_at_ms, to);
+	print_expiry("nodes", session_first_expiry_ms(server), to);
+}
+
 static void print_store(struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
@@ -227,6 +244,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 	print_plugins(server, to);
 	print_releases(server, to);
 	print_store(server, to);
+	print_certificates(server, to);
 	print_rpc(server, to);
 }
 

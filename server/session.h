@@ -82,6 +82,10 @@ void session_unlist(struct session *session);
 /** How long nothing was heard of the session that is silent longest; 0: there is none. */
 uint64_t session_silence_us(const struct server *server);
 
+/** When the first of the connected nodes' certificates expires, since the epoch; 0: none is connected. Costs
+ * the number of sessions. */
+int64_t session_first_expiry_ms(const struct server *server);
+
 /** Begin to look for sessions that have fallen silent. */
 enum status session_silence_start(struct server *server, struct error *err);
 

@@ -118,6 +118,20 @@ uint64_t session_silence_us(const struct server *server)
 	return first ? silent_us(&server->silence, first) : 0;
 }
 
+int64_t session_first_expiry_ms(const struct server *server)
+{
+	const struct session *session;
+	int64_t first_ms = 0;
+
+	TAILQ_FOREACH (session, &server->silence.sessions, by_silence) {
+		int64_t expires_ms = rpc_call_peer(session->call)->expires_ms;
+
+		if (expires_ms != 0 && (first_ms == 0 || expires_ms < first_ms))
+			first_ms = expires_ms;
+	}
+	return first_ms;
+}
+
 enum status session_silence_start(struct server *server, struct error *err)
 {
 	struct silence *silence = &server->silence;

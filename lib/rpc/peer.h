@@ -2,6 +2,7 @@
 #pragma once
 /* Who is at the other end of a connection, as the kernel or the certificate says. */
 
+#include <stdint.h>
 #include <sys/types.h>
 
 enum rpc_peer_kind {
@@ -16,6 +17,7 @@ struct rpc_peer {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
+	int64_t expires_ms;	/* its certificate, since the epoch; 0: it showed none, or not known */
 	char uri[RPC_URI_SIZE]; /* the one URI in subjectAltName, e.g. "holdfast://CLUSTER/node/NAME" */
 	char address[RPC_ADDRESS_SIZE]; /* "127.0.0.1:40312", or the path of the unix socket; for people */
 };

@@ -238,13 +238,6 @@ static enum status check_name(const char *what, const char *name, struct error *
 }
 
 /* 0 for a time that cannot be read. */
-static int64_t expiry_ms(const X509 *cert)
-{
-	struct tm tm;
-
-	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) * 1000 : 0;
-}
-
 static enum status check_days(unsigned int days, struct error *err)
 {
 	return days > 0 && days <= PKI_DAYS_MAX
@@ -322,7 +315,7 @@ static enum status check_outlived(const X509 *cert, const X509 *ca, const char *
 	return error_set(
 		err, STATUS_INVALID_ARGUMENT, 0,
 		"the CA %s expires at %s, before the certificate would: give fewer days, or make a new CA",
-		ca_path, clock_format(expiry_ms(ca), text));
+		ca_path, clock_format(tls_cert_expires_ms(ca), text));
 }
 
 enum status pki_issue(const char *ca_key_path, const char *ca_cert_path,
@@ -365,7 +358,7 @@ enum status pki_expiry(const char *cert_path, int64_t *ret_realtime_ms, struct e
 
 	if (st != STATUS_OK)
 		return st;
-	at_ms = expiry_ms(sk_X509_value(certs, 0));
+	at_ms = tls_cert_expires_ms(sk_X509_value(certs, 0));
 	if (at_ms == 0)
 		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "%s: the time of expiry cannot be read",
 				 cert_path);

@@ -240,8 +240,10 @@ static enum status on_up(void *userdata, struct error *err)
 	struct error why;
 
 	end_start(conn);
-	if (transport_ssl(conn->transport))
+	if (transport_ssl(conn->transport)) {
 		tls_session_peer_uri(transport_ssl(conn->transport), conn->peer.uri);
+		conn->peer.expires_ms = tls_session_peer_expires_ms(transport_ssl(conn->transport));
+	}
 	if (conn->peer.uri[0] != '\0' &&
 	    count_as(conn, conn->peer.uri, conn->server->limits.per_identity, &why) != STATUS_OK)
 		return refuse(conn, &why, err);

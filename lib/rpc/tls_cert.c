@@ -3,6 +3,7 @@
 
 #include <openssl/x509v3.h>
 #include <string.h>
+#include <time.h>
 
 /* A URI of printable ASCII without spaces: what could read differently to two programs is no identity. */
 static bool copy_uri(char uri[static RPC_URI_SIZE], const ASN1_IA5STRING *value)
@@ -50,4 +51,18 @@ void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE])
 	uri[0] = '\0';
 	if (cert && SSL_get_verify_result(ssl) == X509_V_OK)
 		(void)tls_cert_uri(cert, uri);
+}
+
+int64_t tls_cert_expires_ms(const X509 *cert)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) * 1000 : 0;
+}
+
+int64_t tls_session_peer_expires_ms(const SSL *ssl)
+{
+	const X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	return cert && SSL_get_verify_result(ssl) == X509_V_OK ? tls_cert_expires_ms(cert) : 0;
 }

@@ -8,6 +8,7 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /** Has @tls a certificate to serve with? STATUS_FAILED_PRECONDITION otherwise. */
 enum status tls_session_check_server(const struct rpc_tls *tls, struct error *err);
@@ -20,6 +21,12 @@ enum status tls_session_connect(struct rpc_tls *tls, int fd, SSL **ret, struct e
 /** The URI identity of the verified peer, empty when it showed no certificate or one without exactly one
  * usable URI. */
 void tls_session_peer_uri(const SSL *ssl, char uri[static RPC_URI_SIZE]);
+
+/** When the certificate of the verified peer expires, in milliseconds since the epoch; 0: it showed none. */
+int64_t tls_session_peer_expires_ms(const SSL *ssl);
+
+/** When @cert expires; 0 when that cannot be read. */
+int64_t tls_cert_expires_ms(const X509 *cert);
 
 /** The one URI of @cert's subjectAltName; false and an empty text when there is none, more than one, or one
  * with bytes that are not printable ASCII, or too long. */

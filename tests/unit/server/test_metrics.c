@@ -5,7 +5,9 @@
 #include "unit.h"
 
 #include "base/str.h"
+#include "rpc/pki.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
@@ -233,6 +235,55 @@ static void a_silent_node_makes_the_oldest_heartbeat_grow(void **state)
 	UNTIL(f, metric_of(f, "node_heartbeat_age_seconds_max") == 0);
 }
 
+/* A certificate DIR/tls/NAME.pem for @uri that expires tomorrow. */
+static void issue_for_a_day(struct fixture *f, const char *name, const char *uri)
+{
+	const char *const addresses[] = {"127.0.0.1"};
+	const struct pki_cert_request request = {
+		.uri = uri, .common_name = name, .ip_addresses = addresses, .n_ip_addresses = 1, .days = 1};
+	char ca_key[PATH_MAX], ca[PATH_MAX], key[PATH_MAX], cert[PATH_MAX];
+
+	(void)str_format(ca_key, sizeof(ca_key), "%s/tls/ca.key", f->dir);
+	(void)str_format(ca, sizeof(ca), "%s/tls/ca.pem", f->dir);
+	(void)str_format(key, sizeof(key), "%s/tls/%s.key", f->dir, name);
+	(void)str_format(cert, sizeof(cert), "%s/tls/%s.pem", f->dir, name);
+	assert_int_equal(pki_issue(ca_key, ca, &request, key, cert, NULL), STATUS_OK);
+}
+
+static void expect_expiry(struct fixture *f, const char *of, int64_t from_days, int64_t to_days)
+{
+	enum { DAY_S = 24 * 3600 };
+	char series[96];
+	int64_t left_s;
+
+	(void)str_format(series, sizeof(series), "certificate_expiry_timestamp_seconds{of=\"%s\"}", of);
+	left_s = metric_of(f, series) - clock_realtime_ms() / 1000;
+	assert_in_range(left_s, from_days * DAY_S, to_days * DAY_S);
+}
+
+static void a_certificate_that_is_about_to_expire_shows_when(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_expiry(f, "server", 300, 400);
+	expect_expiry(f, "ca", 3000, 4000);
+	expect_expiry(f, "nodes", 300, 400);
+	issue_for_a_day(f, "again", "holdfast://c1/server/again");
+	(void)str_format(f->server->config.cert, sizeof(f->server->config.cert), "%s/tls/again.pem", f->dir);
+	certificate_watch(f->server); /* as a reload does */
+	expect_expiry(f, "server", 0, 1);
+	disconnect(f, &f->n1);
+	fake_node_release(&f->n1);
+	issue_for_a_day(f, "short", "holdfast://c1/node/n1");
+	fake_node_init(&f->n1, f->event, f->dir, "short", f->port);
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_true(f->n1.welcomed);
+	expect_expiry(f, "nodes", 0, 1); /* the first of two */
+	disconnect(f, &f->n1);
+	disconnect(f, &f->n2);
+	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"nodes\"}"), -1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown)
 
 int main(void)
@@ -245,6 +296,7 @@ int main(void)
 		TEST(a_call_behind_one_that_hangs_waits),
 		TEST(a_plugin_that_is_unhealthy_or_away_moves_its_instances),
 		TEST(a_silent_node_makes_the_oldest_heartbeat_grow),
+		TEST(a_certificate_that_is_about_to_expire_shows_when),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
