@@ -5,6 +5,7 @@
 #include "audit.h"
 #include "copy_file.h"
 #include "job.h"
+#include "keys.h"
 #include "records.h"
 #include "reply.h"
 #include "server.h"
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +35,7 @@ struct backup {
 	struct rpc_call *call;
 	sd_event_source *expiry; /* owned */
 	int fd;
+	int64_t begun_ms;
 	/* the job's until it is done */
 	uint64_t index;
 	uint64_t size;
@@ -127,6 +130,7 @@ static enum status new_backup(struct server *server, struct backup **ret, struct
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
 	backup->server = server;
 	backup->fd = -EBADF;
+	backup->begun_ms = clock_realtime_ms();
 	if (uuid_new(backup->id) < 0 || str_format(folder, sizeof(folder), "%s/backup", dir) < 0 ||
 	    str_format(backup->store, sizeof(backup->store), "%s/" SERVER_STORE, dir) < 0 ||
 	    str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id) < 0)
@@ -189,6 +193,28 @@ static enum status read_chunk(const struct backup *backup, uint64_t offset, uint
 	return STATUS_OK;
 }
 
+int64_t backup_last_ms(struct server *server)
+{
+	const Holdfast__V1__LastBackup *last = state_record(&server->state, KEY_LAST_BACKUP);
+
+	return last ? last->begun_at_ms : 0;
+}
+
+/* Nobody waits for it: who reads a backup to its end has it, and a disk that is full must not keep it from
+ * him. */
+static void note_read(struct server *server, const struct backup *backup)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__LastBackup last = HOLDFAST__V1__LAST_BACKUP__INIT;
+	struct error err;
+
+	last.begun_at_ms = backup->begun_ms;
+	change_put_record(&change, KEY_LAST_BACKUP, &last.base);
+	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
+		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "backup", .err = &err},
+			"cannot note that a backup was read, ignoring");
+}
+
 static enum status read_part(struct server *server, struct rpc_call *call,
 			     const Holdfast__V1__ReadBackupRequest *request, struct error *err)
 {
@@ -214,8 +240,10 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 		return st;
 	response.data = (ProtobufCBinaryData){.len = n, .data = chunk};
 	rpc_call_reply(call, &response.base);
-	if (n == 0)
+	if (n == 0) {
+		note_read(server, backup);
 		forget(server);
+	}
 	return STATUS_OK;
 }
 

@@ -18,5 +18,8 @@ enum {
 rpc_unary_fn backup_handle_begin;
 rpc_unary_fn backup_handle_read;
 
+/** When the last backup that was read to its end was begun, by this store; 0: there was none. */
+int64_t backup_last_ms(struct server *server);
+
 /** With the server. NULL is allowed. */
 void backup_free(struct backup *backup);

@@ -15,6 +15,7 @@
 #define KEY_TICKET_KEY PREFIX_META "ticket-key"		    /* TicketKey */
 #define KEY_NODE_COUNT PREFIX_META "node-count"		    /* NodeCount */
 #define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
+#define KEY_LAST_BACKUP PREFIX_META "last-backup"	    /* LastBackup */
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
 #define PREFIX_VOLUME_SECRETS "volume-secrets/"		    /* NAMESPACE/ID: VolumeSecrets */
 #define PREFIX_ALLOC_OPTIONS "alloc-options/"		    /* ID: AllocationOptions */

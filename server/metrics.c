@@ -2,6 +2,7 @@
 #include "metrics.h"
 
 #include "access.h"
+#include "backup.h"
 #include "controller.h"
 #include "history.h"
 #include "plugins.h"
@@ -196,6 +197,9 @@ static void print_store(struct server *server, struct strbuf *to)
 	    (uint64_t)server->disk.level);
 	one(to, "disk_free_bytes", "gauge", "Free on the disk of the store, without the reserve.",
 	    server->disk.free_bytes);
+	one(to, "backup_timestamp_seconds", "gauge",
+	    "When the last backup that was read to its end was begun, in seconds since 1970; 0: never.",
+	    (uint64_t)backup_last_ms(server) / MSEC_PER_SEC);
 	one(to, "store_mark_broken", "gauge", "1: a mark of the store cannot be written.",
 	    stats.mark_errno != 0);
 	one(to, "history_lost", "gauge",

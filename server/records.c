@@ -30,6 +30,7 @@ static const struct sort sorts[] = {
 	{.prefix = KEY_TICKET_KEY, .descriptor = &holdfast__v1__ticket_key__descriptor},
 	{.prefix = KEY_NODE_COUNT, .descriptor = &holdfast__v1__node_count__descriptor},
 	{.prefix = KEY_AUDIT_HEAD, .descriptor = &holdfast__v1__audit_head__descriptor},
+	{.prefix = KEY_LAST_BACKUP, .descriptor = &holdfast__v1__last_backup__descriptor},
 	{.prefix = PREFIX_VOLUME_DETAIL, .descriptor = &holdfast__v1__volume_detail__descriptor},
 	{.prefix = PREFIX_VOLUME_SECRETS, .descriptor = &holdfast__v1__volume_secrets__descriptor},
 	{.prefix = PREFIX_ALLOC_OPTIONS, .descriptor = &holdfast__v1__allocation_options__descriptor},

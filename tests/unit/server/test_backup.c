@@ -221,6 +221,25 @@ static void count_reply(enum status status, const ProtobufCMessage *response, co
 	counts[status == STATUS_OK ? 0 : 1]++;
 }
 
+static void a_backup_counts_as_made_once_it_was_read_to_its_end(void **state)
+{
+	struct fixture *f = *state;
+	int64_t from_s = clock_realtime_ms() / 1000;
+	struct copy copy;
+
+	holdfast__v1__begin_backup_response__free_unpacked(begin_backup(f), NULL);
+	settle(f);
+	assert_int_equal(metric_of(f, "backup_timestamp_seconds"), 0);
+	take_copy(f, &copy);
+	settle(f);
+	assert_in_range(metric_of(f, "backup_timestamp_seconds"), from_s, clock_realtime_ms() / 1000);
+	restart(f);
+	assert_in_range(metric_of(f, "backup_timestamp_seconds"), from_s, clock_realtime_ms() / 1000);
+	restore(f, &copy); /* of before it was read */
+	assert_int_equal(metric_of(f, "backup_timestamp_seconds"), 0);
+	free(copy.bytes);
+}
+
 static void one_backup_is_made_at_a_time(void **state)
 {
 	struct fixture *f = *state;
@@ -766,6 +785,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_backup_is_whole_private_and_goes_when_it_was_read),
+		TEST(a_backup_counts_as_made_once_it_was_read_to_its_end),
 		TEST(one_backup_is_made_at_a_time),
 		TEST(a_store_whose_history_is_damaged_gives_no_backup),
 		TEST(a_server_that_ends_leaves_no_backup),
