@@ -676,6 +676,20 @@ def check_metrics():
                 fault(f"{shown(path)}: there is no metric {name}")
 
 
+def check_alerts():
+    """Each metric that operations says to watch is one that a test sees move."""
+    table = read(ROOT / "docs/operations.md").split("### What to watch", 1)[1].split("\n`holdfast operator watch", 1)[0]
+    watched = re.findall(r"^\| `(holdfast_\w+)` \|", table, re.M)
+    if len(watched) < 20:
+        fault("docs/operations.md: the table of metrics was not understood")
+    tests = "".join(read(path) for path in sorted((ROOT / "tests/unit/server").glob("test_*.c")))
+    for name in watched:
+        if name not in metric_names():
+            fault(f"docs/operations.md: there is no metric {name}")
+        if not re.search(rf'metric_of\(f, "{name.removeprefix("holdfast_")}\W|{name}\W', tests):
+            fault(f"docs/operations.md: no test sees {name} move")
+
+
 def set_members(folder):
     """Members of struct log_ctx that the code of a program sets."""
     text = "".join(read(path) for path in sorted((ROOT / folder).glob("**/*.c")))
@@ -877,6 +891,7 @@ def main():
     check_agent_settings()
     check_policy_keys()
     check_metrics()
+    check_alerts()
     check_journal()
     check_audit_names(files)
     check_examples()

@@ -144,6 +144,8 @@ static void a_disk_that_is_almost_full_takes_nothing_new_and_releases_go_on(void
 	assert_false(has_reserve(f));
 	expect_warning(f, "nothing new is taken; reading and releases go on");
 	expect_metric(f, "\nholdfast_disk_level 1\n");
+	assert_int_equal(metric_of(f, "disk_free_bytes"),
+			 (2 * RESERVE_MIB - 1) * MIB); /* the reserve was given back */
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	UNTIL(f, f->n1.stops == 1);
 	fake_node_send_released(&f->n1, &claim);

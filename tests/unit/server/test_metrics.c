@@ -7,12 +7,33 @@
 #include "base/str.h"
 #include "rpc/pki.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define DETACH HOLDFAST__V1__PLUGIN_CALL__REQUEST_DETACH
 
 enum { HOUR_MS = 3600 * 1000 };
+
+static int mark_errno; /* of every write of a mark; 0: it works */
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): names of the linker */
+ssize_t __real_pwrite(int fd, const void *bytes, size_t n, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at);
+
+/* sqlite has its own: these are of the marks alone */
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t n, off_t at)
+{
+	if (mark_errno == 0)
+		return __real_pwrite(fd, bytes, n, at);
+	errno = mark_errno;
+	return -1;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static int setup_csi(void **state)
 {
@@ -284,6 +305,62 @@ static void a_certificate_that_is_about_to_expire_shows_when(void **state)
 	assert_int_equal(metric_of(f, "certificate_expiry_timestamp_seconds{of=\"nodes\"}"), -1);
 }
 
+static void write_something(struct fixture *f)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	struct node node = state_node(&f->server->state, "n1")->node;
+
+	change_put_node(&change, &node);
+	(void)change_commit(f->server, &change, NULL, NULL, NULL);
+	settle(f);
+}
+
+static void a_mark_that_cannot_be_written_is_broken(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(metric_of(f, "store_mark_broken"), 0);
+	mark_errno = EIO;
+	write_something(f);
+	mark_errno = 0;
+	assert_int_equal(metric_of(f, "store_mark_broken"), 1);
+	write_something(f);
+	assert_int_equal(metric_of(f, "store_mark_broken"), 0);
+}
+
+static int64_t pending;
+
+static void write_meanwhile(struct fixture *f)
+{
+	write_something(f);
+	pending = metric_of(f, "store_pending");
+}
+
+static void writes_that_a_disk_holds_up_are_pending(void **state)
+{
+	struct fixture *f = *state;
+
+	UNTIL(f, metric_of(f, "store_pending") == 0);
+	while_the_disk_stalls(f, write_meanwhile);
+	assert_int_equal(pending, 1);
+	UNTIL(f, metric_of(f, "store_pending") == 0);
+}
+
+static void a_connection_without_tls_is_counted_as_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = htons(f->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(send(fd, "no TLS\n", 7, MSG_NOSIGNAL), 7);
+	assert_int_equal(metric_of(f, "rpc_connections_refused_total"), 0);
+	UNTIL(f, metric_of(f, "rpc_connections_refused_total") == 1);
+	assert_int_equal(close(fd), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_csi, teardown)
 
 int main(void)
@@ -297,6 +374,9 @@ int main(void)
 		TEST(a_plugin_that_is_unhealthy_or_away_moves_its_instances),
 		TEST(a_silent_node_makes_the_oldest_heartbeat_grow),
 		TEST(a_certificate_that_is_about_to_expire_shows_when),
+		TEST(a_mark_that_cannot_be_written_is_broken),
+		TEST(writes_that_a_disk_holds_up_are_pending),
+		TEST(a_connection_without_tls_is_counted_as_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

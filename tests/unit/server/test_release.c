@@ -555,6 +555,7 @@ static void the_sweep_drives_on_what_no_event_did_and_counts_it(void **state)
 	UNTIL(f, state_of(f, ALLOC_1) == CLAIM_FREED);
 	release_stats(f->server, &stats);
 	assert_int_equal(stats.swept_up, 1);
+	assert_int_equal(metric_of(f, "release_swept_up_total"), 1);
 }
 
 static void every_claim_is_looked_at_by_a_sweep_however_many_there_are(void **state)
