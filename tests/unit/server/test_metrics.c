@@ -79,7 +79,8 @@ static void fail_release(struct fixture *f, const char *alloc)
 {
 	struct claim claim = claim_of(f, alloc);
 
-	fake_node_send_failed(&f->n1, &claim, "NodeUnpublishVolume: no answer in time");
+	fake_node_send_failed(&f->n1, &claim, STATUS_DEADLINE_EXCEEDED,
+			      "NodeUnpublishVolume: no answer in time");
 	UNTIL(f, claim_of(f, alloc).attempts == claim.attempts + 1);
 }
 
