@@ -119,7 +119,7 @@ static void defaults_are_printed_on_demand_but_absent_messages_and_oneofs_are_no
 	(void)state;
 	expect_json(&receipt.base, PBJSON_DEFAULTS | PBJSON_PROTO_NAMES,
 		    "{\"claim_id\":\"\",\"boot_id\":\"\",\"generation\":\"0\",\"error\":\"\","
-		    "\"without_plugin\":false,\"kernel\":\"\"}");
+		    "\"without_plugin\":false,\"kernel\":\"\",\"error_code\":0}");
 	expect_json(&answer.base, PBJSON_DEFAULTS, "{\"created\":false}");
 	expect_json(&list.base, PBJSON_DEFAULTS, "{\"tokens\":[],\"index\":\"0\",\"nextToken\":\"\"}");
 	expect_json(&backup.base, PBJSON_DEFAULTS,
