@@ -111,13 +111,17 @@ static void cut(ProtobufCMessage *all, uint64_t limit)
 {
 	struct list list = list_of(all);
 
+	assert(list.n); /* every answer in pages has a list */
 	while (limit > 0 && *list.n > limit)
 		protobuf_c_message_free_unpacked((*list.items)[--*list.n], NULL);
 }
 
 static bool wants_more(ProtobufCMessage *all, uint64_t limit)
 {
-	return (*next_token(all))[0] != '\0' && (limit == 0 || *list_of(all).n < limit);
+	struct list list = list_of(all);
+
+	assert(list.n);
+	return (*next_token(all))[0] != '\0' && (limit == 0 || *list.n < limit);
 }
 
 static enum status call_page(struct connection *connection, const ProtobufCServiceDescriptor *service,

@@ -60,7 +60,7 @@ static struct server_conn *find_largest(const struct rpc_server *server, const s
 
 		if (conn->held_bytes == 0 || (holder && conn->holder != holder) || mine < most)
 			continue;
-		if (mine > most || conn->held_bytes > largest->held_bytes)
+		if (!largest || mine > most || conn->held_bytes > largest->held_bytes)
 			largest = conn;
 	}
 	return largest;
