@@ -231,7 +231,7 @@ static void on_unmount_retry(const struct error *err, void *userdata)
 	runner->env->on_release_error(volume->claim_id, volume->generation, err, runner->env->userdata);
 }
 
-/* The disk has it that the allocation ends before anybody is told that its volume was released: nothing that
+/* The disk has it that the allocation ends before the release of its volume is reported: nothing that
  * a later agent may read names as mounted what may be another node's by then. It gets there meanwhile. */
 static bool sync_end(struct alloc_runner *runner)
 {

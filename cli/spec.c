@@ -204,8 +204,8 @@ static enum status not_one_block(const struct place *at, json_t *value)
 			  "there are %zu blocks '%s', and there can be one", n, at->key->key);
 }
 
-/* All mistakes of a file are told at once, a line each, as far as an error has room. @so_far and @status are
- * of what came before and of this part, whose error @one is. Anything but a mistake ends it. */
+/* All mistakes of a file are reported at once, a line each, as far as an error has room. @so_far and @status
+ * are of what came before and of this part, whose error @one is. Anything but a mistake ends it. */
 static enum status add_mistake(enum status so_far, enum status status, const struct error *one,
 			       struct error *err)
 {

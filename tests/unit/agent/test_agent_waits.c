@@ -106,7 +106,7 @@ static void an_allocation_runs_while_the_disk_hangs(void **state)
 	assert_int_equal(disk_sync_waits(), 0);
 }
 
-static void a_release_is_told_once_the_disk_has_its_end(void **state)
+static void a_release_is_reported_once_the_disk_has_its_end(void **state)
 {
 	struct world *w = *state;
 
@@ -120,7 +120,7 @@ static void a_release_is_told_once_the_disk_has_its_end(void **state)
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 }
 
-static void a_release_whose_end_the_disk_refuses_is_not_told(void **state)
+static void a_release_whose_end_the_disk_refuses_is_not_reported(void **state)
 {
 	struct world *w = *state;
 	uint64_t end = world_deadline();
@@ -163,8 +163,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_allocation_runs_while_the_disk_hangs, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_release_is_told_once_the_disk_has_its_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_release_whose_end_the_disk_refuses_is_not_told, setup,
+		cmocka_unit_test_setup_teardown(a_release_is_reported_once_the_disk_has_its_end, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_release_whose_end_the_disk_refuses_is_not_reported, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_life_has_eight_writes_and_one_wait_for_the_disk, setup,
 						teardown),
