@@ -103,6 +103,7 @@ def fill(folder, names, checkout=CHECKOUT):
     for name in ("real-dev-and-sys", "start", "run_cases.py"):
         shutil.copy(os.path.join(GUEST, name), folder)
     shutil.copytree(os.path.join(checkout, "docs"), os.path.join(folder, "docs"))
+    shutil.copy(os.path.join(checkout, "README.md"), folder)
     copy_plugins(os.path.join(folder, "plugins"))
     os.mkdir(os.path.join(folder, "debs"))
     for deb in debian.packages(checkout):

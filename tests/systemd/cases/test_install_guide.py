@@ -6,10 +6,9 @@ rebooted in its place.
 """
 
 import os
-import re
-import subprocess
 import unittest
 
+import guide
 import machine
 import setuid_door
 
@@ -20,11 +19,6 @@ PHASES = ("FirstBoot", "reboot", "SecondBoot")
 
 GUIDE = "/payload/docs/install.md"
 DEBS = "/payload/debs"
-STATE = "/root/guide.state"  # what one block leaves to the next: folder and exported variables
-BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SECONDS = 120
-# who logs in as root, which the runner of the tests has not done
-SHELL = ("runcon", "unconfined_u:unconfined_r:unconfined_t:s0-s0:c0.c1023", "bash")
 DOMAINS = {
     "holdfast-server.service": "holdfast_server_t",
     "holdfast-agent.service": "holdfast_agent_t",
@@ -33,27 +27,7 @@ DOMAINS = {
 
 
 def blocks():
-    """(line, label, text) of each block; the label of what is typed begins with sh."""
-    with open(GUIDE, encoding="utf-8") as f:
-        guide = f.read()
-    return [(guide.count("\n", 0, m.start()) + 1, m[1].split(), m[2]) for m in BLOCK.finditer(guide)]
-
-
-def type_in(text):
-    """What a root shell prints for a block; the shell goes on where the block before left it."""
-    with open(STATE, encoding="utf-8") as f:
-        state = f.read()
-    done = subprocess.run(
-        [*(SHELL if machine.has_selinux() else ("bash",)), "-e", "-o", "pipefail", "-c",
-         f"{state}\n{text}\n{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} >{STATE}"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=SECONDS * machine.slowness(),
-        check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout
+    return guide.blocks(guide.read(GUIDE))
 
 
 def ours():
@@ -69,9 +43,6 @@ def enabled():
 
 
 class Guide(unittest.TestCase):
-    def log_in(self, folder):
-        machine.write(STATE, f"cd {folder}\n")
-
     def follow(self, part):
         """Type it in, in order; all that was typed."""
         printed, typed = "", []
@@ -81,7 +52,7 @@ class Guide(unittest.TestCase):
                     continue
                 if "setuid" in label:
                     setuid_door.prepare()
-                status, printed = type_in(text)
+                status, printed = guide.type_in(text)
                 print(f"install.md:{line}: {text}\n{printed}", flush=True)
                 self.assertEqual(status, 0, f"install.md:{line}")
                 typed.append(text)
@@ -127,7 +98,7 @@ class FirstBoot(Guide):
             self.assertFalse(os.path.exists(folder), folder)
 
     def test_the_guide_works_word_for_word(self):
-        self.log_in(DEBS)
+        guide.log_in(DEBS)
         typed = self.follow(blocks()[: reboot_at()])
         self.assertTrue(any("enable --now notes.service" in text for text in typed), "no service was started")
 
@@ -136,7 +107,7 @@ class SecondBoot(Guide):
     """In the container of the same boot."""
 
     def test_all_is_back_by_itself_and_the_guide_goes_on_to_its_end(self):
-        self.log_in("/root")
+        guide.log_in("/root")
         typed = self.follow(blocks()[reboot_at() + 1 :])
         self.assertTrue(any("apt-get purge" in text for text in typed), "the guide was not followed to its end")
         if machine.has_selinux():
