@@ -690,6 +690,15 @@ def check_alerts():
             fault(f"docs/operations.md: no test sees {name} move")
 
 
+def check_runbook():
+    """Each page of the runbook is followed by a test."""
+    part = read(ROOT / "docs/operations.md").split("\n## Runbook\n", 1)[1].split("\n## ", 1)[0]
+    tests = "".join(read(path) for path in sorted((ROOT / "tests").glob("*/**/test_runbook.py")))
+    for heading in re.findall(r"^### (.*)$", part, re.M):
+        if f'"{heading}"' not in tests:
+            fault(f"docs/operations.md: no test follows the page {heading}")
+
+
 def set_members(folder):
     """Members of struct log_ctx that the code of a program sets."""
     text = "".join(read(path) for path in sorted((ROOT / folder).glob("**/*.c")))
@@ -892,6 +901,7 @@ def main():
     check_policy_keys()
     check_metrics()
     check_alerts()
+    check_runbook()
     check_journal()
     check_audit_names(files)
     check_examples()

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of the runbook in docs/operations.md, typed in as they are written."""
+
+import os
+import signal
+import sys
+import unittest
+
+from world import PREFIX, World, wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "systemd", "cases"))
+
+import runbook  # noqa: E402
+
+MANUAL = os.path.join(HERE, "..", "..", "docs", "operations.md")
+SERVER = f"{PREFIX}/var/server"
+APP = "0192f3a0-0000-7000-8000-000000000001"  # the names that the pages begin with
+OTHER = "0192f3a0-0000-7000-8000-000000000002"
+
+
+class RunbookTest(unittest.TestCase):
+    AGENT_SETTINGS = ""
+    PLUGINS = ()
+
+    def setUp(self):
+        self.world = World(nodes=2, plugin_ids=self.PLUGINS, agent_settings=self.AGENT_SETTINGS,
+                           server_settings='heartbeat = "1s"\nrelease_sweep = "1s"\n')
+        for number, node in enumerate(self.world.nodes):
+            node.id = f"worker-{number + 1}"
+        self.node, self.other = self.world.nodes
+        self.addCleanup(self.world.close)
+        self.world.open()
+        self.world.start_agents()
+
+    def page(self, heading):
+        tls = f"{SERVER}/tls"
+        shell = runbook.Shell(f"{PREFIX}/shell.state", f"{PREFIX}/etc", {
+            "PATH": f"{PREFIX}/bin:{os.environ['PATH']}", "HOLDFAST_DEV_DIR": SERVER,
+            "HOLDFAST_AGENT_SOCKET": self.node.socket})
+        return runbook.Page(MANUAL, heading, shell, lambda: runbook.scrape(
+            *self.world.address(), f"{tls}/ca.pem", f"{tls}/operator.pem", f"{tls}/operator.key")).open()
+
+
+class TestDeadNode(RunbookTest):
+    def setUp(self):
+        super().setUp()
+        self.world.holdfast("volume", "register", self.world.volume_spec())
+        self.world.holdfast("alloc", "run", self.world.alloc_spec(), "--node", self.node.id, "--id", APP)
+
+    def run_another(self):
+        self.world.holdfast("volume", "register", self.world.spec("scratch.hcl", """id = "scratch"
+type = "native"
+profile = "scratch"
+source {
+  class = "tmpfs"
+  size = "1MiB"
+  inodes = 100
+}
+capability {
+  access_mode = "single-node-writer"
+  attachment_mode = "file-system"
+}
+"""))
+        self.world.holdfast("alloc", "run", self.world.spec(
+            "other.hcl", 'name = "other"\nvolume "v" {\n  source = "scratch"\n  access_mode = "single-node-writer"\n}\n'),
+            "--node", self.node.id, "--id", OTHER)
+
+    def die(self):
+        """No more is heard of the node, and its mounts are as they were."""
+        self.node.daemon.kill(signal.SIGKILL)
+
+    def switch_off(self):
+        for line in reversed(self.node.mounts()):
+            os.spawnlp(os.P_WAIT, "umount", "umount", line.split(" ")[4])
+        self.assertEqual(self.node.mounts(), [])
+
+    def node_status(self):
+        return self.world.json("node", "status", self.node.id)["node"]
+
+    def test_the_volume_of_a_dead_node_is_moved_by_its_page(self):
+        self.die()
+        page = self.page("A node is dead")
+        page.follow("--attest")
+        self.assertEqual([c["node_id"] for c in self.world.live_claims()], [self.node.id])
+        self.switch_off()
+        page.close()
+        self.assertTrue(any(self.other.dir in line for line in self.other.mounts()))
+        self.node.start()
+        wait_for("the other node alone to hold it",
+                 lambda: [c["node_id"] for c in self.world.live_claims()] == [self.other.id])
+
+    def test_all_volumes_of_a_dead_node_are_freed_by_its_page(self):
+        self.run_another()
+        self.die()
+        page = self.page("A node is dead that holds many volumes")
+        page.follow("--dry-run")
+        self.switch_off()
+        page.follow("--enable")
+        self.assertEqual(self.world.live_claims("db") + self.world.live_claims("scratch"), [])
+        self.node.start()
+        self.node.wait_connected()
+        page.close()
+        wait_for("the node to be eligible", lambda: not self.node_status()["ineligible"])
+        self.assertEqual(self.node.mounts(), [])
