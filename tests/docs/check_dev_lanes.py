@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What ./dev test makes of its lanes: a copy of the script, with lanes that only print and wait. Prints as cmocka does."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# In the place of what lanes do; $work is where they leave signs of life.
+FAKES = """
+setup_test() { :; }
+need_root() { :; }
+unit_lane() { echo "first of $1"; sleep 0.3; echo "second of $1"; echo '5 passed, 0 failed'; }
+interop_lane() { echo '4 passed, 1 failed'; return 1; }
+fuzz_lane() { echo '3 passed, 0 failed'; return 1; }
+packages_lane() { echo 'no sum of mine'; }
+integration_lane() { echo 'one of many'; sleep 0.3; echo '7 passed, 0 failed'; }
+helper_lane() { kill -KILL $BASHPID; }
+policy_lane() { echo '2 passed, 0 failed'; }
+systemd_lane() { touch waits; sleep 60; }
+"""
+
+
+def script(work):
+    text = (ROOT / "dev").read_text(encoding="utf-8")
+    text, places = re.subn(r'(?m)^cd "\$\(dirname .*$', "", text)
+    text, ends = re.subn(r'(?m)^main "\$@"$', lambda _: FAKES + 'main "$@"', text)
+    assert places == ends == 1, "this check knows another ./dev"
+    path = Path(work) / "dev"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def start(work, *lanes):
+    return subprocess.Popen(["bash", script(work), "test", *lanes], cwd=work, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+
+
+def test(*lanes):
+    """Exit status and output."""
+    with tempfile.TemporaryDirectory() as work:
+        process = start(work, *lanes)
+        return process.communicate(timeout=60)[0], process.returncode
+
+
+def the_last_line_is_the_sum_of_both_groups():
+    said, status = test("unit", "integration", "policy")
+    assert said.splitlines()[-1] == "14 passed, 0 failed" and status == 0, said
+
+
+def a_lane_that_fails_hides_no_other():
+    said, status = test("interop", "unit", "integration", "policy")
+    assert said.splitlines()[-1] == "18 passed, 1 failed" and status == 1, said
+
+
+def a_lane_that_fails_says_so_whatever_it_counted():
+    said, status = test("fuzz", "policy")
+    assert said.splitlines()[-1] == "5 passed, 1 failed" and status == 1, said
+
+
+def a_lane_without_a_sum_and_one_that_is_killed_are_failures():
+    said, status = test("packages", "helper", "policy")
+    assert said.splitlines()[-1] == "2 passed, 2 failed" and status == 1, said
+    assert "lane packages did not finish (exit 0)" in said and "lane helper did not finish (exit 137)" in said, said
+
+
+def what_a_lane_says_is_in_one_piece():
+    said, _ = test("unit", "asan", "integration", "policy")
+    assert "first of dev\nsecond of dev\n5 passed, 0 failed\n" in said, said
+    assert "one of many\n7 passed, 0 failed\n" in said, said
+
+
+def start_and_interrupt():
+    """What was said, and whether both groups had begun when the second one was waiting."""
+    with tempfile.TemporaryDirectory() as work:
+        process, deadline = start(work, "unit", "systemd"), time.monotonic() + 30
+        has_begun = [Path(work) / "waits", Path(work) / "build/lanes/unit.log"]
+        while not all(path.exists() for path in has_begun) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[0]  # ends when nothing holds its output any more
+        return said, process.returncode, all(path.exists() for path in has_begun)
+
+
+def lanes_of_two_groups_run_side_by_side():
+    _, _, both = start_and_interrupt()
+    assert both, "the one waits for the end of the other"
+
+
+def an_interrupt_ends_both_groups():
+    said, status, _ = start_and_interrupt()
+    assert status == 130 and "passed" not in said.replace("5 passed, 0 failed", ""), said
+
+
+def main():
+    failed = False
+    for check in (the_last_line_is_the_sum_of_both_groups, a_lane_that_fails_hides_no_other,
+                  a_lane_that_fails_says_so_whatever_it_counted, a_lane_without_a_sum_and_one_that_is_killed_are_failures,
+                  what_a_lane_says_is_in_one_piece, lanes_of_two_groups_run_side_by_side, an_interrupt_ends_both_groups):  # fmt: skip
+        try:
+            check()
+            print(f"[       OK ] {check.__name__}")
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            failed = True
+            print(f"{error}\n[  FAILED  ] {check.__name__}")
+    sys.exit(failed)
+
+
+main()
