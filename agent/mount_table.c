@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/sysmacros.h>
 
 #define MOUNTINFO_PATH "/proc/self/mountinfo"
@@ -32,18 +31,6 @@ struct mount_table {
 
 DEFINE_CLEANUP(struct mount_table, mount_table_free)
 DEFINE_CLEANUP(struct libmnt_iter, mnt_free_iter)
-
-static const char *const propagation_names[MOUNT_PROPAGATION_N] = {
-	[MOUNT_PRIVATE] = "private",	       [MOUNT_SHARED] = "shared",	  [MOUNT_SLAVE] = "slave",
-	[MOUNT_SLAVE_SHARED] = "slave,shared", [MOUNT_UNBINDABLE] = "unbindable",
-};
-
-const char *mount_propagation_name(enum mount_propagation propagation)
-{
-	const char *name = names_get(propagation_names, MOUNT_PROPAGATION_N, (int)propagation);
-
-	return name ? name : "invalid";
-}
 
 static int compare_points(const void *a, const void *b)
 {
@@ -198,19 +185,6 @@ void mount_table_free(struct mount_table *table)
 	free(table);
 }
 
-static enum mount_propagation read_propagation(struct libmnt_fs *fs)
-{
-	unsigned long flags = 0;
-
-	if (mnt_fs_get_propagation(fs, &flags) < 0)
-		return MOUNT_SHARED; /* the answer that proves nothing */
-	if (flags & MS_UNBINDABLE)
-		return MOUNT_UNBINDABLE;
-	if (flags & MS_SHARED)
-		return flags & MS_SLAVE ? MOUNT_SLAVE_SHARED : MOUNT_SHARED;
-	return flags & MS_SLAVE ? MOUNT_SLAVE : MOUNT_PRIVATE;
-}
-
 /* The topmost at @path, or NULL. */
 static struct libmnt_fs *find_point(const struct mount_table *table, const char *path)
 {
@@ -294,7 +268,6 @@ enum status mount_table_find(const struct mount_table *table, const char *path, 
 	view.is_noexec = has_option(options, "noexec");
 	view.is_read_only = has_option(options, "ro") || has_option(mnt_fs_get_fs_options(fs), "ro");
 	view.is_unshared = has_option(mnt_fs_get_fs_options(fs), "nosharecache");
-	view.propagation = read_propagation(fs);
 	if (options) {
 		size_t n = strnlen(options, sizeof(view.options) - 1);
 

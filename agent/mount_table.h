@@ -14,15 +14,6 @@ enum {
 	MOUNT_TYPE_SIZE = 32,
 };
 
-enum mount_propagation {
-	MOUNT_PRIVATE,
-	MOUNT_SHARED,
-	MOUNT_SLAVE,
-	MOUNT_SLAVE_SHARED,
-	MOUNT_UNBINDABLE,
-	MOUNT_PROPAGATION_N,
-};
-
 /* The topmost mount at a path. */
 struct mount_view {
 	uint32_t dev_major;
@@ -31,8 +22,7 @@ struct mount_view {
 	bool is_nosuid;
 	bool is_nodev;
 	bool is_noexec;
-	bool is_unshared; /* of an NFS file system: nosharecache */
-	enum mount_propagation propagation;
+	bool is_unshared;		  /* of an NFS file system: nosharecache */
 	char options[MOUNT_OPTIONS_SIZE]; /* of the mount, for people; cut at the end */
 	char root[MOUNT_ROOT_SIZE];	  /* within its file system; empty: too long */
 	char fs_type[MOUNT_TYPE_SIZE];
@@ -65,6 +55,3 @@ struct mount_count {
 /** Count what is mounted at and below @path. Costs the logarithm of the number of mounts, and what is below.
  */
 void mount_table_count(const struct mount_table *table, const char *path, struct mount_count *ret);
-
-/** "private", "shared", "slave", "slave,shared", "unbindable". */
-const char *mount_propagation_name(enum mount_propagation propagation);

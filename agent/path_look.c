@@ -53,7 +53,6 @@ static int look(const char *path, struct mount_view *ret)
 		.is_nosuid = (fs.f_flag & ST_NOSUID) != 0,
 		.is_nodev = (fs.f_flag & ST_NODEV) != 0,
 		.is_noexec = (fs.f_flag & ST_NOEXEC) != 0,
-		.propagation = MOUNT_SHARED, /* the answer that proves nothing */
 	};
 	return 0;
 }

@@ -17,7 +17,7 @@ enum path_state {
 struct path_seen {
 	enum path_state state;
 	int sys_errno;		/* of PATH_DISCONNECTED, _STALE and _FAILED, positive */
-	struct mount_view view; /* of PATH_MOUNTED; without propagation and options */
+	struct mount_view view; /* of PATH_MOUNTED; without options */
 };
 
 /** Look at @path, the last part of which is no link. May take as long as the file system there takes: its

@@ -134,6 +134,17 @@ static const struct mount_table *refreshed(struct mount_table **table, const cha
 	return mount_table_refresh(table, base, NULL) == STATUS_OK ? *table : NULL;
 }
 
+/* By the helper's word, as verify_publish() judges it: in a mount namespace of our own each copy of a mount
+ * is shared with copies of its own, or a slave. */
+static bool put_propagation(mount_row *row, const struct picture_mount *mount)
+{
+	static const char *const names[] = {"private", "slave", "shared", "slave,shared"};
+	bool is_shared = mount && (mount->state & MH_STATE_SHARED) != 0;
+	bool is_slave = mount && (mount->state & MH_STATE_SLAVE) != 0;
+
+	return !mount || put_text(&row->propagation, names[2 * is_shared + is_slave]);
+}
+
 /* What the mount table shows at the row's path, and whether it is what was asked for. */
 static bool put_view(mount_row *row, const struct tables *tables, const struct volume_record *volume,
 		     const struct picture_mount *published)
@@ -163,8 +174,7 @@ static bool put_view(mount_row *row, const struct tables *tables, const struct v
 				volume->target.dev_minor == view.dev_minor &&
 				verify_publish(&wanted, &reply, &view, NULL) == STATUS_OK;
 	}
-	return put_text(&row->options, view.options) &&
-	       put_text(&row->propagation, mount_propagation_name(view.propagation));
+	return put_text(&row->options, view.options);
 }
 
 static bool put_stale(mount_row *row, const struct stale *stale)
@@ -192,7 +202,8 @@ static bool put_record_mounts(report *pb, const struct report_facts *facts, cons
 		    !put_text(&row->alloc_id, record->alloc.id) ||
 		    !put_text(&row->path, record->alloc.published[i].path) ||
 		    !put_device(&row->device, volume->target.dev_major, volume->target.dev_minor) ||
-		    !put_stale(row, facts->stale) || !put_view(row, tables, volume, published))
+		    !put_stale(row, facts->stale) || !put_propagation(row, published) ||
+		    !put_view(row, tables, volume, published))
 			return false;
 	}
 	return true;
@@ -212,7 +223,7 @@ static bool put_unknown(report *pb, const struct report_facts *facts, const stru
 				 helper_client_info(facts->helper)->publish_base, mount->alloc, mount->slot);
 	return row && put_text(&row->volume_id, volume) && put_text(&row->alloc_id, mount->alloc) &&
 	       put_text(&row->path, path) && put_device(&row->device, mount->dev_major, mount->dev_minor) &&
-	       put_view(row, tables, NULL, mount);
+	       put_propagation(row, mount) && put_view(row, tables, NULL, mount);
 }
 
 static bool put_unknowns(report *pb, const struct report_facts *facts, const struct tables *tables)

@@ -58,6 +58,20 @@ class WorldTest(unittest.TestCase):
             "alloc", "run", self.world.alloc_spec(), "--node", node.id, "--id", alloc or self.alloc, check=check
         )
 
+    def run_on(self, volume, source, request=""):
+        """Register a volume of one claim and run an allocation on it; the line of its publish in the mount table."""
+        self.world.holdfast(
+            "volume", "register",
+            self.world.spec(f"{volume}.hcl", f'id = "{volume}"\ntype = "native"\n{source}\n'
+                            'capability {\n  access_mode = "single-node-single-writer"\n'
+                            '  attachment_mode = "file-system"\n}\n'))
+        spec = self.world.spec(
+            "one.hcl", f'name = "one"\nvolume "v" {{\n  source = "{volume}"\n'
+            f'  access_mode = "single-node-single-writer"\n{request}}}\n')
+        self.world.holdfast("alloc", "run", spec, "--node", self.node.id, "--id", self.alloc)
+        path = self.node.published(self.alloc)
+        return next(line for line in self.node.mounts() if line.split(" ")[4] == path)
+
     def stop_alloc(self, alloc=None, check=True, timeout="5m"):
         return self.world.holdfast("alloc", "stop", alloc or self.alloc, "--timeout", timeout, check=check)
 

@@ -59,3 +59,49 @@ class TestDoor(WorldTest):
         self.node.wait_connected()
         self.run_alloc()
         self.assert_mounted_once()
+
+
+class TestPropagation(WorldTest):
+    """What is shown of a mount is what the helper reads, whatever the agent's own mount namespace makes of its copy."""
+
+    NODES = 1
+    SCRATCH = 'profile = "scratch"\nsource {\n  class = "tmpfs"\n  size = "1MiB"\n  inodes = 100\n}'
+    SHOWN = {"private": "private", "host-to-task": "slave", "bidirectional": "shared"}
+
+    def isolate_agent(self):
+        """Give it a mount namespace as systemd does for a unit: a slave of the host's, shared within itself."""
+        daemon = self.node.daemon
+        self.addCleanup(setattr, daemon, "argv", daemon.argv)
+        daemon.argv = ["unshare", "--mount", "--propagation", "slave", "sh", "-c",
+                       'mount --make-rshared / && exec "$@"', "sh"] + daemon.argv
+
+    def restart_agent(self):
+        self.node.daemon.kill()
+        self.node.start()
+        self.node.wait_connected()
+
+    def assert_shown_as_the_helper_reads_it(self, door):
+        self.restart_agent()
+        self.assertEqual(self.node.status()["helper"]["door"], door)
+        for n, (word, shown) in enumerate(self.SHOWN.items()):
+            self.alloc = self.alloc_id(n)
+            self.run_on(f"{door}-{word}", self.SCRATCH, f'  propagation = "{word}"\n')
+            for step in ("published", "adopted"):
+                rows = self.node.status()["mounts"]
+                self.assertEqual([(m["propagation"], m["verified"]) for m in rows], [(shown, True)], f"{word} {step}")
+                self.restart_agent()
+            self.stop_alloc()
+            wait_for("the claims to be freed", lambda: not self.world.live_claims(f"{door}-{word}"))  # noqa: B023
+        self.assert_nothing_mounted()
+
+    def test_what_the_setuid_helper_reads_is_shown(self):
+        self.assert_shown_as_the_helper_reads_it("setuid")
+
+    def test_what_the_socket_helper_reads_is_shown_by_an_agent_in_another_mount_namespace(self):
+        self.addCleanup(self.node.daemon.kill)
+        self.node.daemon.kill()
+        self.isolate_agent()
+        self.node.open_door()
+        self.addCleanup(self.node.close_door)
+        self.assert_shown_as_the_helper_reads_it("socket")
+        self.assertNotEqual(os.stat(f"/proc/{self.node.daemon.pid}/ns/mnt").st_ino, os.stat("/proc/self/ns/mnt").st_ino)

@@ -79,20 +79,6 @@ class TestPath(WorldTest):
         wait_for("the claims to be freed", lambda: not self.world.live_claims("scratch"))
         self.assert_nothing_mounted()
 
-    def run_on(self, volume, source, request=""):
-        """Register a volume of one claim and run an allocation on it; the line of its publish in the mount table."""
-        self.world.holdfast(
-            "volume", "register",
-            self.world.spec(f"{volume}.hcl", f'id = "{volume}"\ntype = "native"\n{source}\n'
-                            'capability {\n  access_mode = "single-node-single-writer"\n'
-                            '  attachment_mode = "file-system"\n}\n'))
-        spec = self.world.spec(
-            "one.hcl", f'name = "one"\nvolume "v" {{\n  source = "{volume}"\n'
-            f'  access_mode = "single-node-single-writer"\n{request}}}\n')
-        self.world.holdfast("alloc", "run", spec, "--node", self.node.id, "--id", self.alloc)
-        path = self.node.published(self.alloc)
-        return next(line for line in self.node.mounts() if line.split(" ")[4] == path)
-
     def test_a_host_volume_is_published_by_its_name(self):
         with open(f"{self.node.hostvol}/known", "w", encoding="ascii") as f:
             f.write("x")

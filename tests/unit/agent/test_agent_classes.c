@@ -134,8 +134,10 @@ static void what_has_no_server_is_not_asked_whether_it_answers(void **state)
 
 static void propagation_reaches_the_helper_and_is_read_back(void **state)
 {
+	static const char *const shown[] = {"private", "slave", "shared"};
 	struct world *w = *state;
 	struct alloc alloc = world_alloc(ALLOC_A, 3);
+	Holdfast__V1__GetAgentStatusResponse *report;
 
 	for (uint32_t i = 0; i < 3; i++)
 		alloc.volumes[i].propagation = (enum propagation)i;
@@ -149,6 +151,13 @@ static void propagation_reaches_the_helper_and_is_read_back(void **state)
 		assert_int_equal(mount->propagation, i);
 		assert_int_equal(mount->exec, i == 1);
 	}
+	report = world_report(w);
+	assert_int_equal(report->n_mounts, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(report->mounts[i]->verified);
+		assert_string_equal(report->mounts[i]->propagation, shown[i]);
+	}
+	protobuf_c_message_free_unpacked(&report->base, NULL);
 	stop_a(w);
 }
 

@@ -47,7 +47,6 @@ static void what_was_asked_for_is_accepted(void **state)
 	assert_int_equal(check(strict, good_reply, good_view), STATUS_OK);
 	reply.state = MH_STATE_PUBLISHED | MH_STATE_EXEC | MH_STATE_SHARED;
 	view.is_read_only = view.is_noexec = false;
-	view.propagation = MOUNT_SHARED;
 	assert_int_equal(check(loose, reply, view), STATUS_OK);
 	/* stricter than asked for is fine, but for propagation */
 	reply.state = good_reply.state | MH_STATE_SHARED;
