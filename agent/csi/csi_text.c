@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "csi/csi_text.h"
 
+#include "base/ends.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "csi/csi_fields.h"
@@ -219,37 +220,11 @@ void csi_text_line(const char *text, char *ret, size_t size)
 	finish(&out);
 }
 
-/* Where the last @max bytes of @line begin, at a word or else at a character. */
-static const char *last_words(const char *line, size_t max)
-{
-	enum { WORD_MAX = 32 };
-	const char *at = line + strlen(line) - max;
-	size_t n = strcspn(at, " ");
-
-	if (n < WORD_MAX && at[n] != '\0')
-		return at + n + 1;
-	while (((uint8_t)*at & 0xc0) == 0x80)
-		at++;
-	return at;
-}
-
 void csi_text_ends(const char *text, char *ret, size_t size)
 {
-	enum {
-		ESCAPED_MAX = 4, /* bytes of one that is escaped */
-		ENDS_MIN = 64,
-	};
+	enum { ESCAPED_MAX = 4 }; /* bytes of one that is escaped */
 	char whole[ESCAPED_MAX * ERROR_MSG_MAX];
-	size_t head;
 
-	assert(size >= ENDS_MIN);
 	csi_text_line(text, whole, sizeof(whole));
-	if (strlen(whole) < size) {
-		memcpy(ret, whole, strlen(whole) + 1);
-		return;
-	}
-	csi_text_line(text, ret, size / 3); /* ends with the dots */
-	head = strlen(ret);
-	ret[head++] = ' ';
-	(void)str_copy(ret + head, size - head, last_words(whole, size - head - 1));
+	str_copy_ends(ret, size, whole);
 }

@@ -13,6 +13,5 @@ void csi_text(const ProtobufCMessage *message, char *ret, size_t size);
  * with "..." between characters. @text NULL: "". */
 void csi_text_line(const char *text, char *ret, size_t size);
 
-/** The same, cut in the middle: a driver begins with what it did, and ends with what mount or mkfs printed,
- * which is the cause. The end begins at a word where there is one near. */
+/** The same, cut by str_copy_ends(). */
 void csi_text_ends(const char *text, char *ret, size_t size);

@@ -2,6 +2,7 @@
 #include "plugins/facts.h"
 
 #include "base/cleanup.h"
+#include "base/ends.h"
 #include "base/str.h"
 #include "csi/csi_map.h"
 
@@ -201,10 +202,10 @@ void facts_merge(const struct node_plugin *before, const struct facts_halves *ha
 	merged.healthy = halves->node || (halves->controller && !merged.has_node);
 	merged.health_description[0] = '\0';
 	if (merged.has_controller && !halves->controller)
-		str_copy_text(merged.controller.health_description,
+		str_copy_ends(merged.controller.health_description,
 			      sizeof(merged.controller.health_description), halves->reason);
 	if (!merged.healthy)
-		str_copy_text(merged.health_description, sizeof(merged.health_description), halves->reason);
+		str_copy_ends(merged.health_description, sizeof(merged.health_description), halves->reason);
 	*ret = merged;
 }
 

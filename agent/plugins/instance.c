@@ -4,6 +4,7 @@
 #include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/ends.h"
 #include "base/str.h"
 #include "log/log.h"
 #include "plugins/facts_read.h"
@@ -347,6 +348,6 @@ void instance_info(const struct instance *instance, struct plugin_instance_info 
 	memcpy(ret->plugin_id, instance->plugin_id, sizeof(ret->plugin_id));
 	memcpy(ret->socket, instance->path, sizeof(ret->socket));
 	memcpy(ret->alloc_id, instance->alloc_id, sizeof(ret->alloc_id));
-	str_copy_text(ret->last_error, sizeof(ret->last_error), instance->last_error.msg);
+	str_copy_ends(ret->last_error, sizeof(ret->last_error), instance->last_error.msg);
 	csi_client_stats(instance->client, &ret->calls);
 }

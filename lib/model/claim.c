@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/claim.h"
 
+#include "base/ends.h"
 #include "base/names.h"
 #include "base/str.h"
 
@@ -208,7 +209,7 @@ static void note_failure(struct claim *claim, const struct claim_event *event)
 {
 	if (claim->attempts < UINT32_MAX)
 		claim->attempts++;
-	note_text(claim->last_error, sizeof(claim->last_error), event->detail);
+	str_copy_ends(claim->last_error, sizeof(claim->last_error), event->detail ? event->detail : "");
 	claim->last_error_code = event->code;
 	claim->modify_time_ms = event->now_ms;
 }

@@ -341,6 +341,27 @@ static void a_failure_is_counted_and_forgotten_by_the_next_state(void **state)
 	assert_string_equal(claim.last_error, "");
 }
 
+/* The plugin's words are behind what names plugin, volume and call. */
+static void a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause(void **state)
+{
+	static const char tried[] = "plugin nfs, volume pvc-1: NodeUnpublishVolume answered INTERNAL: ";
+	static const char cause[] = "umount: /x: target is busy.";
+	struct claim claim = a_claim(CLAIM_TAKEN);
+	struct claim_event failed = event(CLAIM_EVENT_NODE_FAILED);
+	char text[LAST_ERROR_MAX + 100];
+	bool changed;
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	memcpy(text, tried, strlen(tried));
+	memcpy(text + sizeof(text) - sizeof(cause), cause, sizeof(cause));
+	failed.detail = text;
+	assert_int_equal(claim_step(&claim, &failed, &changed, NULL), STATUS_OK);
+	assert_int_equal(strlen(claim.last_error), LAST_ERROR_MAX);
+	assert_true(str_starts_with(claim.last_error, tried));
+	assert_string_equal(claim.last_error + LAST_ERROR_MAX - strlen(cause), cause);
+}
+
 static void a_plugin_is_left_out_only_by_a_named_word_where_there_is_one(void **state)
 {
 	static const struct {
@@ -390,6 +411,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_pair_of_state_and_event_does_what_the_design_says),
+		cmocka_unit_test(a_failure_that_is_too_long_keeps_what_was_tried_and_the_cause),
 		cmocka_unit_test(a_plugin_is_left_out_only_by_a_named_word_where_there_is_one),
 		cmocka_unit_test(modes_boot_and_provider_node_stay_through_every_step),
 		cmocka_unit_test(a_grant_that_never_left_the_server_is_freed_at_once),

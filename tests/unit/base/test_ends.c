@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmocka_all.h"
+
+#include "base/ends.h"
+#include "base/str.h"
+
+#include <string.h>
+
+enum { SIZE = 64 };
+
+static void a_text_that_fits_is_whole_and_one_byte_more_is_cut_in_the_middle(void **state)
+{
+	char text[SIZE + 2], dst[SIZE];
+
+	(void)state;
+	for (size_t n = SIZE - 2; n <= SIZE; n++) {
+		memset(text, 'x', n);
+		text[0] = 'a';
+		text[n - 1] = 'z';
+		text[n] = '\0';
+		str_copy_ends(dst, sizeof(dst), text);
+		if (n < SIZE) {
+			assert_string_equal(dst, text);
+			continue;
+		}
+		assert_int_equal(strlen(dst), SIZE - 1);
+		assert_true(str_starts_with(dst, "axxx"));
+		assert_non_null(strstr(dst, "x... x"));
+		assert_int_equal(dst[SIZE - 2], 'z');
+	}
+}
+
+static void the_end_begins_at_a_word_and_is_the_larger_part(void **state)
+{
+	static const char text[] = "plugin nfs: NodeStageVolume answered INTERNAL: rpc error of many words "
+				   "and no sense: mount: /x: wrong fs type";
+	char dst[SIZE];
+
+	(void)state;
+	str_copy_ends(dst, sizeof(dst), text);
+	assert_string_equal(dst, "plugin nfs: NodeS... and no sense: mount: /x: wrong fs type");
+}
+
+/* At each place where a character of two bytes may lie. */
+static void no_character_is_cut_and_none_that_controls_is_kept(void **state)
+{
+	char text[4 * SIZE], dst[SIZE];
+
+	(void)state;
+	for (size_t from = 0; from < 2; from++) {
+		memset(text, 'x', sizeof(text));
+		for (size_t at = from; at + 3 < sizeof(text); at += 2)
+			memcpy(text + at, "\xc3\xa4", 2);
+		text[sizeof(text) - 2] = '\n';
+		text[sizeof(text) - 1] = '\0';
+		str_copy_ends(dst, sizeof(dst), text);
+		assert_true(str_is_text(dst));
+		assert_null(strchr(dst, '?'));
+		assert_true(strlen(dst) >= SIZE - 3);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_text_that_fits_is_whole_and_one_byte_more_is_cut_in_the_middle),
+		cmocka_unit_test(the_end_begins_at_a_word_and_is_the_larger_part),
+		cmocka_unit_test(no_character_is_cut_and_none_that_controls_is_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
