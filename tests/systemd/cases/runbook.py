@@ -3,7 +3,7 @@
 
 What the label of a block says: `sh` is typed, as root on a terminal where every question is answered by y; `sh until`,
 typed again until it shows what the next block does. `text`: each line of it must be among what the block before it
-printed, where `...` is whatever is there instead.
+printed, where `...` is whatever is there instead; `text gone`: no line of it may be.
 
 The alerts of a page are the rows of "Conditions for alerts" that link to it: open() waits until a condition of each is true,
 and close() until none is; for how long it has to be true before somebody is called is left out.
@@ -23,15 +23,15 @@ BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SELECTOR = re.compile(r"(holdfast_\w+)(?:\{(.*?)\})?")
 QUESTION = b"[y/N] "
 ROWS, COLUMNS = 50, 200
-SECONDS = 20
+SECONDS = 40  # a release that failed is tried again within 30
 
 
-def shows(printed, text):
-    """The first line of a block that is not among what was printed, or None."""
+def wrong_line(printed, label, text):
+    """The first line of a block that is not among what was printed, or is and should not; or None."""
     flat = " ".join(printed.split())
     for line in text.splitlines():
         pattern = ".*?".join(re.escape(" ".join(part.split())) for part in line.split("..."))
-        if not re.search(pattern, flat):
+        if (re.search(pattern, flat) is None) != ("gone" in label):
             return line
     return None
 
@@ -81,7 +81,7 @@ class Page:
         end = re.compile(r"^##", re.MULTILINE).search(text, begin + 4).start()
         self.blocks = [(text.count("\n", 0, m.start()) + 1, m[2].split(), re.sub(f"^{m[1]}", "", m[3], flags=re.MULTILINE))
                        for m in BLOCK.finditer(text, begin, end)]
-        link = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        link = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")  # as GitHub does
         rows = [line for line in text.splitlines() if line.startswith("|") and f"](#{link})" in line]
         self.alerts = [re.findall(r"`(.*?)`", row) for row in rows]
         if not all(self.alerts) or not rows:
@@ -114,7 +114,7 @@ class Page:
         while self.blocks and not (upto and upto in self.blocks[0][2]):
             line, label, text = self.blocks.pop(0)
             if label[:1] == ["sh"]:
-                shown = self.blocks.pop(0)[2] if self.blocks and self.blocks[0][1] == ["text"] else ""
+                shown = self.blocks.pop(0)[1:] if self.blocks and self.blocks[0][1][:1] == ["text"] else ([], "")
                 self.type(line, text, shown, SECONDS if "until" in label else 0)
         if upto and not self.blocks:
             raise AssertionError(f"{self.heading}: nothing in it says {upto}")
@@ -123,12 +123,12 @@ class Page:
         deadline = time.monotonic() + seconds
         while True:
             status, printed = self.shell.type(text)
-            lacking = shows(printed, shown)
-            if status == 0 and lacking is None:
+            wrong = wrong_line(printed, *shown)
+            if status == 0 and wrong is None:
                 return
             if time.monotonic() > deadline:
                 raise AssertionError(f"operations.md:{line}: {text}ends with {status}"
-                                     + (f", and shows no {lacking!r}" if lacking else "") + f":\n{printed}")
+                                     + (f", and of its {' '.join(shown[0])} this is not so: {wrong!r}" if wrong else "") + f":\n{printed}")
             time.sleep(0.2)
 
     def close(self):
