@@ -32,37 +32,75 @@ RUN_SECONDS = 300
 SIDE_BY_SIDE = 3  # containers; they mostly wait
 
 
-def boot(payload, result, options, bare):
+def boot(payload, result, options, bare, site=None):
     root = debian.ensure_tree(options.checkout, installed=not bare)
     return subprocess.run(
-        [os.path.join(HERE, "container"), root, payload, result],
+        [*(site.enter if site else ()), os.path.join(HERE, "container"), root, payload, result,
+         *(site.options if site else ())],
         env=os.environ | {"SECONDS_MAX": str(options.seconds)},
         check=False,
-    ).returncode
+    ).returncode  # fmt: skip
 
 
 def is_bare(name, options):
     return options.bare or case.is_bare(name.split(".")[0], "container")
 
 
+class Site:
+    """What several machines of one case share: a network, which nothing else is in, and a folder."""
+
+    def __init__(self, work):
+        self.name = "holdfast-" + os.path.basename(work)
+        self.enter = ["nsenter", f"--net=/run/netns/{self.name}"]
+        self.options = ["--network-bridge=site", f"--bind={work}/shared:/shared"]
+        os.mkdir(f"{work}/shared")
+
+    def __enter__(self):
+        image.run("ip", "netns", "add", self.name)
+        image.run("ip", "-n", self.name, "link", "add", "site", "type", "bridge")
+        image.run("ip", "-n", self.name, "link", "set", "site", "up")
+        return self
+
+    def __exit__(self, *_):
+        image.run("ip", "netns", "delete", self.name)
+
+
+def run_machine(name, machine, work, options, site=None):
+    """Exit status of a file of cases on one machine; its result is in the folder work/result/MACHINE."""
+    payload, result = os.path.join(work, "payload" + machine), os.path.join(work, "result", machine)
+    os.mkdir(payload)
+    os.makedirs(result, exist_ok=True)
+    case.fill(payload, [name], options.checkout)
+    with open(os.path.join(payload, "machine"), "w", encoding="ascii") as f:
+        f.write(machine)
+    return boot(payload, result, options, is_bare(name, options), site)
+
+
+def run_machines(name, work, options):
+    """The first exit status that is not 0, of all machines of a file of cases, which run at the same time."""
+    machines = case.machines(name.split(".")[0])
+    if machines == ("",):
+        return run_machine(name, "", work, options)
+    with Site(work) as site, concurrent.futures.ThreadPoolExecutor(len(machines)) as pool:
+        statuses = list(pool.map(lambda machine: run_machine(name, machine, work, options, site), machines))
+    return next((status for status in statuses if status), 0)
+
+
 def run_case(name, options):
     """The tally of one file of cases, or of a part of one, and what it printed."""
     tally, started = Tally(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-systemd-") as work:
-        payload, result = os.path.join(work, "payload"), os.path.join(work, "result")
-        os.mkdir(payload)
-        os.mkdir(result)
         os.chmod(work, 0o755)
-        case.fill(payload, [name], options.checkout)
-        status = boot(payload, result, options, is_bare(name, options))
-        printed = []
-        try:
-            with open(os.path.join(result, "log"), encoding="utf-8", errors="replace") as f:
-                for line in f:
-                    printed.append(line)
-                    tally.line(line.rstrip("\n"))
-        except FileNotFoundError:
-            pass
+        status = run_machines(name, work, options)
+        result, printed = os.path.join(work, "result"), []
+        for machine in case.machines(name.split(".")[0]):
+            try:
+                with open(os.path.join(result, machine, "log"), encoding="utf-8", errors="replace") as f:
+                    for line in f:
+                        printed.append(line)
+                        tally.line(line.rstrip("\n"))
+            except FileNotFoundError:
+                pass
         shutil.copytree(result, case.artefacts("container", name, options.checkout), dirs_exist_ok=True)
     tally.end(name, status)
     printed.append(f"{name}: {tally.passed} passed, {len(tally.failed)} failed in {time.monotonic() - started:.1f} s\n")

@@ -10,6 +10,9 @@ What a file says of itself at its top level, as plain values:
           that names a type of ours is a failure, and so is one of these that never came.
   OTHER_RELEASE  those of its lanes in which it runs on the other release of Debian too, which is not this machine's; () when
           it does not say
+  MACHINES  for the container: names of machines, each of which runs the file in a container of its own, all at once. They have a
+          network (host0), which they have to set up, and the folder /shared; /payload/machine has the name. (), one machine,
+          when it does not say
   BARE    the lanes in which the packages are not installed yet: it does that itself, from /payload/debs; () when it does not
           say
 """
@@ -66,6 +69,11 @@ def some_lanes(name, key):
 def is_bare(name, lane):
     """Does a file of cases want a machine without the packages of this build?"""
     return lane in some_lanes(name, "BARE")
+
+
+def machines(name):
+    """What the machines of a file are called; a single one has no name."""
+    return attribute(name, "MACHINES", ()) or ("",)
 
 
 def phases(name):

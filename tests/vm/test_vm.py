@@ -170,6 +170,12 @@ class CaseFiles(unittest.TestCase):
         self.write("")
         self.assertFalse(case.is_bare("test_x", "container"))
 
+    def test_a_file_names_the_machines_that_run_it(self):
+        self.write('MACHINES = ("a", "b")\n')
+        self.assertEqual(case.machines("test_x"), ("a", "b"))
+        self.write("")
+        self.assertEqual(case.machines("test_x"), ("",))
+
     def test_a_lane_that_the_file_does_not_run_in_is_an_error(self):
         for some in ('("vm",)', "True", '"vm"'):
             for key in ("BARE", "OTHER_RELEASE"):
