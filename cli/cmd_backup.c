@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "kit/kit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,17 +150,16 @@ static enum status check_backup(struct transfer *transfer, const Holdfast__V1__B
 	return STATUS_OK;
 }
 
-static enum status fetch_backup(struct transfer *transfer, Holdfast__V1__BeginBackupResponse **ret,
-				struct error *err)
+static enum status fetch_backup(struct transfer *transfer, const Holdfast__V1__BeginBackupRequest *request,
+				Holdfast__V1__BeginBackupResponse **ret, struct error *err)
 {
-	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
 	cleanup_message Holdfast__V1__BeginBackupResponse *begun = NULL;
 	enum status status = begin_digest(transfer, err);
 
 	progress_show("backup: the server makes a copy ...");
 	if (status == STATUS_OK)
-		status = connection_call(transfer->connection, operator_service, "BeginBackup", &request.base,
-					 transfer->deadline_us - clock_monotonic_us(),
+		status = connection_call(transfer->connection, operator_service, "BeginBackup",
+					 &request->base, transfer->deadline_us - clock_monotonic_us(),
 					 (ProtobufCMessage **)(void *)&begun, err);
 	progress_end();
 	if (status != STATUS_OK)
@@ -215,14 +215,32 @@ static enum status print_backup(struct invocation *inv, const Holdfast__V1__Begi
 	if (inv->options[OPT_JSON])
 		return print_answer(&begun->base, err);
 	hex_encode(digest, begun->sha256.data, DIGEST_SIZE); /* of this size: it was compared */
-	print_line("%s holds the state of index %" PRIu64 ", %s; it contains secrets", inv->args[0],
-		   begun->index, size_text(begun->size_bytes, size));
+	print_line("%s holds the state of index %" PRIu64 ", %s; it contains secrets%s", inv->args[0],
+		   begun->index, size_text(begun->size_bytes, size),
+		   inv->options[OPT_KIT] ? ", encrypted. Next: holdfast operator backup verify" : "");
 	print_line("SHA-256 %s", digest);
 	return STATUS_OK;
 }
 
+/* A kit that only the key of the server's certificate opens needs nothing else. */
+static enum status take_kit(struct invocation *inv, Holdfast__V1__BeginBackupRequest *request,
+			    char passphrase[static KIT_PASSPHRASE_SIZE], struct error *err)
+{
+	const char *path = inv->options[OPT_PASSPHRASE_FILE];
+
+	request->kit = inv->options[OPT_KIT] != NULL;
+	if (path && !request->kit)
+		return usage_error(inv, err, "--passphrase-file goes with --kit");
+	if (!path)
+		return STATUS_OK;
+	request->passphrase = passphrase;
+	return kit_passphrase_read(path, passphrase, err);
+}
+
 enum status cmd_operator_backup(struct invocation *inv, struct error *err)
 {
+	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
+	char passphrase[KIT_PASSPHRASE_SIZE];
 	cleanup_transfer struct transfer transfer = {.path = inv->args[0], .fd = -EBADF};
 	cleanup_message Holdfast__V1__BeginBackupResponse *begun = NULL;
 	cleanup_connection struct connection *connection = NULL;
@@ -231,6 +249,8 @@ enum status cmd_operator_backup(struct invocation *inv, struct error *err)
 	enum status status = value_timeout(inv, TRANSFER_TIMEOUT_US, &timeout_us, err);
 
 	if (status == STATUS_OK)
+		status = take_kit(inv, &request, passphrase, err);
+	if (status == STATUS_OK)
 		status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)
 		status = open_temporary(&transfer, inv->args[0], temporary, err);
@@ -238,7 +258,8 @@ enum status cmd_operator_backup(struct invocation *inv, struct error *err)
 		return status;
 	transfer.connection = connection;
 	transfer.deadline_us = clock_monotonic_us() + timeout_us;
-	status = fetch_backup(&transfer, &begun, err);
+	status = fetch_backup(&transfer, &request, &begun, err);
+	explicit_bzero(passphrase, sizeof(passphrase));
 	if (status == STATUS_OK)
 		status = keep(temporary, inv->args[0], err);
 	if (status == STATUS_OK)

@@ -67,6 +67,9 @@ enum option_id {
 	OPT_OBJECT,
 	OPT_CLUSTER,
 	OPT_TICKET_KEY,
+	OPT_KIT,
+	OPT_PASSPHRASE_FILE,
+	OPT_KEY_FILE,
 	OPT_UID, /* from here to OPT_DETACH: of policy explain, given on to holdfast-policy */
 	OPT_PROFILE,
 	OPT_BY_ID,

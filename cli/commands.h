@@ -14,7 +14,7 @@ command_fn cmd_node_status, cmd_node_drain, cmd_node_eligibility, cmd_node_purge
 	cmd_node_identify;
 command_fn cmd_agent_status, cmd_agent_drain;
 command_fn cmd_operator_status, cmd_operator_gc, cmd_operator_backup, cmd_operator_restore,
-	cmd_operator_watch;
+	cmd_operator_backup_verify, cmd_operator_watch;
 command_fn cmd_audit_show, cmd_audit_verify;
 command_fn cmd_policy_check, cmd_policy_explain, cmd_policy_init;
 command_fn cmd_operator_cert_ca, cmd_operator_cert_server, cmd_operator_cert_node, cmd_operator_cert_operator;

@@ -6,6 +6,7 @@
 #include "copy_file.h"
 #include "job.h"
 #include "keys.h"
+#include "kit_files.h"
 #include "records.h"
 #include "reply.h"
 #include "server.h"
@@ -22,6 +23,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char what_begin[] = "Operator.BeginBackup";
@@ -37,6 +39,11 @@ struct backup {
 	int fd;
 	int64_t begun_ms;
 	/* the job's until it is done */
+	bool is_kit;
+	struct kit kit; /* without the store; owned */
+	char passphrase[KIT_PASSPHRASE_SIZE];
+	char certificate[PATH_MAX]; /* to which it is encrypted when there is no passphrase */
+	char kit_path[PATH_MAX];
 	uint64_t index;
 	uint64_t size;
 	uint8_t sha256[COPY_SHA256_SIZE];
@@ -54,6 +61,10 @@ void backup_free(struct backup *backup)
 	(void)sd_event_source_disable_unref(backup->expiry);
 	close_fdp(&backup->fd);
 	copy_remove(backup->path);
+	if (backup->is_kit)
+		(void)unlink(backup->kit_path);
+	kit_release(&backup->kit);
+	explicit_bzero(backup->passphrase, sizeof(backup->passphrase));
 	free(backup);
 }
 DEFINE_CLEANUP(struct backup, backup_free)
@@ -72,6 +83,24 @@ static int on_expiry(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static const char *path_of(const struct backup *backup)
+{
+	return backup->is_kit ? backup->kit_path : backup->path;
+}
+
+/* The keys leave this process encrypted or not at all; the copy, which is not, is needed no longer. */
+static enum status encrypt(struct backup *backup, struct error *err)
+{
+	const struct kit_key key = {.passphrase = backup->passphrase[0] != '\0' ? backup->passphrase : NULL,
+				    .path = backup->passphrase[0] != '\0' ? NULL : backup->certificate};
+	enum status st = kit_write(&backup->kit, backup->path, &key, backup->kit_path, err);
+
+	copy_remove(backup->path);
+	kit_release(&backup->kit);
+	explicit_bzero(backup->passphrase, sizeof(backup->passphrase));
+	return st;
+}
+
 static enum status make(void *userdata, struct error *err)
 {
 	struct backup *backup = userdata;
@@ -80,16 +109,18 @@ static enum status make(void *userdata, struct error *err)
 	/* what cannot be restored is no backup: an earlier one is not to be thrown away for it */
 	if (st == STATUS_OK)
 		st = kv_check_copy(backup->path, err);
-	return st == STATUS_OK ? copy_digest(backup->path, backup->sha256, &backup->size, err) : st;
+	if (st == STATUS_OK && backup->is_kit)
+		st = encrypt(backup, err);
+	return st == STATUS_OK ? copy_digest(path_of(backup), backup->sha256, &backup->size, err) : st;
 }
 
 static enum status offer(struct backup *backup, struct error *err)
 {
 	int r;
 
-	backup->fd = open(backup->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	backup->fd = open(path_of(backup), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (backup->fd < 0)
-		return error_set(err, status_from_errno(errno), errno, "open %s", backup->path);
+		return error_set(err, status_from_errno(errno), errno, "open %s", path_of(backup));
 	r = sd_event_add_time_relative(backup->server->event, &backup->expiry, CLOCK_MONOTONIC,
 				       BACKUP_KEEP_S * USEC_PER_SEC, USEC_PER_SEC, on_expiry, backup->server);
 	return r < 0 ? error_set(err, status_from_errno(r), r, "set a timer") : STATUS_OK;
@@ -133,7 +164,8 @@ static enum status new_backup(struct server *server, struct backup **ret, struct
 	backup->begun_ms = clock_realtime_ms();
 	if (uuid_new(backup->id) < 0 || str_format(folder, sizeof(folder), "%s/backup", dir) < 0 ||
 	    str_format(backup->store, sizeof(backup->store), "%s/" SERVER_STORE, dir) < 0 ||
-	    str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id) < 0)
+	    str_format(backup->path, sizeof(backup->path), "%s/%s.db", folder, backup->id) < 0 ||
+	    str_format(backup->kit_path, sizeof(backup->kit_path), "%s/%s.kit", folder, backup->id) < 0)
 		return error_set(err, STATUS_INTERNAL, 0, "no name for the backup in %s", dir);
 	st = copy_folder_make(folder, err);
 	if (st == STATUS_OK)
@@ -141,12 +173,32 @@ static enum status new_backup(struct server *server, struct backup **ret, struct
 	return st;
 }
 
+static enum status prepare_kit(struct backup *backup, const Holdfast__V1__BeginBackupRequest *request,
+			       struct error *err)
+{
+	const struct config *config = &backup->server->config;
+	size_t n = strlen(request->passphrase);
+
+	if (n > 0 && (n < KIT_PASSPHRASE_MIN || n >= KIT_PASSPHRASE_SIZE))
+		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "passphrase: %d to %d bytes are wanted",
+				 KIT_PASSPHRASE_MIN, KIT_PASSPHRASE_SIZE - 1);
+	if (n == 0 && config->kit_certificate[0] == '\0')
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"a kit is encrypted: give a passphrase (--passphrase-file), or name a certificate "
+			"in the server's settings (kit_certificate)");
+	backup->is_kit = true;
+	memcpy(backup->passphrase, request->passphrase, n + 1);
+	(void)str_copy(backup->certificate, sizeof(backup->certificate), config->kit_certificate);
+	return kit_collect(config, backup->server->issuer, &backup->kit, err);
+}
+
 /* Who gets everything there is is worth a record. */
-static enum status record(struct server *server, const struct rpc_call *call, struct error *err)
+static enum status record(struct server *server, const struct rpc_call *call, bool is_kit, struct error *err)
 {
 	cleanup(change_release) struct change change = CHANGE_INIT;
 
-	audit_write(server, &change, call, what_begin, "store", NULL);
+	audit_write(server, &change, call, what_begin, is_kit ? "kit" : "store", NULL);
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
@@ -156,7 +208,6 @@ static enum status begin(struct server *server, struct rpc_call *call,
 	cleanup(backup_freep) struct backup *backup = NULL;
 	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
 
-	(void)request;
 	if (st == STATUS_OK && server->backup && server->backup->job)
 		return error_set(err, STATUS_ABORTED, 0,
 				 "a backup is being made already; try again in some seconds");
@@ -164,8 +215,10 @@ static enum status begin(struct server *server, struct rpc_call *call,
 		forget(server);
 		st = new_backup(server, &backup, err);
 	}
+	if (st == STATUS_OK && request->kit)
+		st = prepare_kit(backup, request, err);
 	if (st == STATUS_OK)
-		st = record(server, call, err);
+		st = record(server, call, request->kit, err);
 	if (st == STATUS_OK)
 		st = job_start(server->event, make, on_made, backup, &backup->job, err);
 	if (st != STATUS_OK)
@@ -188,7 +241,7 @@ static enum status read_chunk(const struct backup *backup, uint64_t offset, uint
 				 backup->id, backup->size, offset);
 	n = pread(backup->fd, chunk, BACKUP_CHUNK, (off_t)offset);
 	if (n < 0)
-		return error_set(err, STATUS_INTERNAL, errno, "read %s", backup->path);
+		return error_set(err, STATUS_INTERNAL, errno, "read %s", path_of(backup));
 	*ret_n = (size_t)n;
 	return STATUS_OK;
 }

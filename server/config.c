@@ -157,6 +157,7 @@ static const struct conf_field top_fields[] = {
 	 .min = DISK_RESERVE_MIN,
 	 .max = DISK_RESERVE_MAX},
 	TLS_PATH(ticket_key),
+	TLS_PATH(kit_certificate),
 	{.key = "ticket_ttl",
 	 .type = CONF_DURATION,
 	 .offset = offsetof(struct config, ticket_ttl_us),

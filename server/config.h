@@ -31,12 +31,13 @@ struct config {
 	char ca[PATH_MAX];
 	char cert[PATH_MAX];
 	char key[PATH_MAX];
-	bool key_is_default;	     /* neither the settings nor a credential say where it is */
-	char ticket_key[PATH_MAX];   /* PEM, Ed25519 private key */
-	bool ticket_key_is_default;  /* likewise */
-	uint64_t ticket_ttl_us;	     /* a node must stage and publish within this time */
-	uint64_t heartbeat_us;	     /* between a node's signs of life */
-	uint64_t node_down_after_us; /* a node without a session is down then; frees nothing */
+	bool key_is_default;		/* neither the settings nor a credential say where it is */
+	char ticket_key[PATH_MAX];	/* PEM, Ed25519 private key */
+	bool ticket_key_is_default;	/* likewise */
+	char kit_certificate[PATH_MAX]; /* whose key opens kits; "": none */
+	uint64_t ticket_ttl_us;		/* a node must stage and publish within this time */
+	uint64_t heartbeat_us;		/* between a node's signs of life */
+	uint64_t node_down_after_us;	/* a node without a session is down then; frees nothing */
 	char attest_forbidden[CONFIG_FORBIDDEN_MAX][PLUGIN_ID_MAX + 1]; /* no operator's word for these */
 	size_t n_attest_forbidden;
 	struct controller_nodes controller_nodes;

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Keys in the store. An object's revisions are kept by the store, not in its value. */
-#define PREFIX_VOLUME "volume/"		  /* NAMESPACE/ID: Volume */
-#define PREFIX_NODE "node/"		  /* ID: Node */
+
+#include "kit/meta_keys.h"
+
 #define PREFIX_NODE_PLUGIN "node-plugin/" /* NODE/PLUGIN/PROFILE: NodePlugin */
 #define PREFIX_ALLOC "alloc/"		  /* ID: Allocation */
-#define PREFIX_CLAIM "claim/"		  /* ID: Claim, not freed */
 
 /* Records. */
-#define PREFIX_META "meta/"
 #define KEY_GENERATION_FLOOR PREFIX_META "generation-floor" /* GenerationFloor */
-#define KEY_SCHEMA PREFIX_META "schema"			    /* Schema */
-#define KEY_EPOCH PREFIX_META "epoch"			    /* Epoch */
 #define KEY_TICKET_KEY PREFIX_META "ticket-key"		    /* TicketKey */
-#define KEY_NODE_COUNT PREFIX_META "node-count"		    /* NodeCount */
 #define KEY_AUDIT_HEAD PREFIX_META "audit"		    /* AuditHead */
 #define KEY_LAST_BACKUP PREFIX_META "last-backup"	    /* LastBackup */
 #define PREFIX_VOLUME_DETAIL "volume-detail/"		    /* NAMESPACE/ID: VolumeDetail */
@@ -28,4 +24,3 @@
 #define PREFIX_FREED "freed/"		/* NAMESPACE/VOLUME/ID: Claim, see freed.h */
 #define PREFIX_FREED_ID "freed-id/"	/* ID: Claim, of which namespace and volume */
 #define PREFIX_FREED_BOOT "freed-boot/" /* NODE/BOOT/ID: likewise */
-#define PREFIX_AUDIT "audit/"		/* SEQUENCE, 16 hex digits: AuditRecord */

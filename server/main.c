@@ -2,20 +2,24 @@
 /* holdfast-server: argv, then server_run(). */
 
 #include "dev.h"
+#include "kit_files.h"
 #include "new_cluster.h"
 #include "restore.h"
 #include "server.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/exit_code.h"
 #include "base/parse.h"
 #include "base/selinux_label.h"
+#include "kit/copy_look.h"
 #include "log/log.h"
 #include "log/service.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { EXIT_OK = 0, EXIT_FAIL = 1, EXIT_USAGE = 2, NODES_MAX = 64 };
@@ -23,7 +27,8 @@ enum { EXIT_OK = 0, EXIT_FAIL = 1, EXIT_USAGE = 2, NODES_MAX = 64 };
 static const char usage_text[] =
 	"usage: holdfast-server [--config FILE] [--check-config]\n"
 	"       holdfast-server [--config FILE] --new-cluster\n"
-	"       holdfast-server [--config FILE] --restore FILE [--other-cluster]\n"
+	"       holdfast-server [--config FILE] --restore FILE [--passphrase-file FILE | --key-file FILE]\n"
+	"                       [--other-cluster] [--dry-run]\n"
 	"       holdfast-server --dev DIR [--cluster NAME] [--node NAME]... [--port PORT]\n"
 	"\n"
 	"The claim server: decides who may use a volume.\n"
@@ -52,6 +57,9 @@ struct arguments {
 	bool new_cluster;
 	const char *restore_path;
 	bool other_cluster;
+	bool dry_run;
+	const char *passphrase_file;
+	const char *key_file;
 	int log_level;
 	struct dev_options dev;
 	const char *nodes[NODES_MAX];
@@ -65,7 +73,10 @@ enum long_option {
 	OPT_PORT,
 	OPT_NEW_CLUSTER,
 	OPT_RESTORE,
-	OPT_OTHER
+	OPT_OTHER,
+	OPT_DRY_RUN,
+	OPT_PASSPHRASE_FILE,
+	OPT_KEY_FILE,
 };
 
 static const struct option long_options[] = {
@@ -78,6 +89,9 @@ static const struct option long_options[] = {
 	{"new-cluster", no_argument, NULL, OPT_NEW_CLUSTER},
 	{"restore", required_argument, NULL, OPT_RESTORE},
 	{"other-cluster", no_argument, NULL, OPT_OTHER},
+	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
+	{"passphrase-file", required_argument, NULL, OPT_PASSPHRASE_FILE},
+	{"key-file", required_argument, NULL, OPT_KEY_FILE},
 	{"verbose", no_argument, NULL, 'v'},
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
@@ -126,6 +140,15 @@ static int take_option(int opt, struct arguments *args)
 	case OPT_OTHER:
 		args->other_cluster = true;
 		return -1;
+	case OPT_DRY_RUN:
+		args->dry_run = true;
+		return -1;
+	case OPT_PASSPHRASE_FILE:
+		args->passphrase_file = optarg;
+		return -1;
+	case OPT_KEY_FILE:
+		args->key_file = optarg;
+		return -1;
 	case 'v':
 		args->log_level = LOG_DEBUG;
 		return -1;
@@ -163,8 +186,12 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	if (args->new_cluster && (args->restore_path || args->check_config))
 		return usage_error(
 			"--new-cluster goes alone: neither with --restore nor with --check-config");
-	if (args->other_cluster && !args->restore_path)
-		return usage_error("--other-cluster goes with --restore");
+	if ((args->other_cluster || args->dry_run || args->passphrase_file || args->key_file) &&
+	    !args->restore_path)
+		return usage_error(
+			"--other-cluster, --dry-run, --passphrase-file and --key-file go with --restore");
+	if (args->passphrase_file && args->key_file)
+		return usage_error("--passphrase-file or --key-file, not both");
 	if (!args->dev.dir && (args->dev.cluster || args->dev.n_nodes > 0 || args->dev.port != 0))
 		return usage_error("--cluster, --node and --port go with --dev");
 	args->dev.makes_store = is_to_serve(args);
@@ -220,7 +247,8 @@ static int make_new_cluster(const struct config *config)
 	struct new_epoch_result result;
 	struct error err;
 
-	if (new_cluster_make(config, &result, &err) != STATUS_OK)
+	if (restore_become_owner(config, false, &err) != STATUS_OK ||
+	    new_cluster_make(config, &result, &err) != STATUS_OK)
 		return fail(&err);
 	(void)printf("cluster %s: made store %s, epoch %" PRIu64 "; it knows no node, volume or claim\n",
 		     config->cluster, result.store_id, result.epoch);
@@ -228,18 +256,115 @@ static int make_new_cluster(const struct config *config)
 	return EXIT_OK;
 }
 
-static int restore(const struct config *config, const struct arguments *args)
+/* --- --restore --- */
+
+static void print_plan(const struct kit_plan *plan, bool dry_run)
 {
+	static const char *const words[] = {[KIT_MISSING] = "wrote",
+					    [KIT_SAME] = "is there: ",
+					    [KIT_OTHER] = "kept, though another one: "};
+
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct kit_place *place = &plan->places[i];
+
+		(void)printf("%s %s\n",
+			     dry_run && place->there == KIT_MISSING ? "would write" : words[place->there],
+			     place->path);
+	}
+}
+
+static void print_copy(const struct restore_source *source)
+{
+	const struct kit_file *store = kit_find(&source->kit, KIT_STORE);
+	const struct kv_copy copy = {
+		.path = source->path, .image = store ? store->data : NULL, .len = store ? store->len : 0};
+	char when[CLOCK_TEXT_SIZE];
+	struct copy_facts facts;
+
+	if (copy_look(&copy, &facts, NULL) == STATUS_OK) /* one of an older version does not say it */
+		(void)printf("%s: a %s of cluster %s, epoch %" PRIu64 ", index %" PRIu64 ", last write %s\n",
+			     source->path, store ? "kit" : "backup", facts.cluster, facts.epoch, facts.index,
+			     facts.newest_ms > 0 ? clock_format(facts.newest_ms, when) : "unknown");
+}
+
+static enum status prepare_kit(const struct arguments *args, const struct restore_source *source,
+			       struct config *config, struct error *err)
+{
+	struct kit_plan *plan = calloc(1, sizeof(*plan)); /* too large for the stack */
+	struct restore_owner owner;
+	enum status st;
+
+	if (!plan)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = kit_plan_make(&source->kit, args->config_path, config, plan, err);
+	if (st == STATUS_OK)
+		st = restore_find_owner(config, &owner, err);
+	if (st == STATUS_OK && !args->dry_run)
+		st = kit_plan_do(plan, owner.uid, owner.gid, err);
+	if (st == STATUS_OK)
+		print_plan(plan, args->dry_run);
+	free(plan);
+	return st;
+}
+
+static enum status open_source(const struct arguments *args, struct restore_source *ret, struct error *err)
+{
+	char passphrase[KIT_PASSPHRASE_SIZE];
+	struct kit_key key = {.path = args->key_file};
+	enum status st = STATUS_OK;
+
+	if (args->passphrase_file) {
+		st = kit_passphrase_read(args->passphrase_file, passphrase, err);
+		key.passphrase = passphrase;
+	}
+	if (st == STATUS_OK)
+		st = restore_source_open(args->restore_path, key.passphrase || key.path ? &key : NULL, ret,
+					 err);
+	explicit_bzero(passphrase, sizeof(passphrase));
+	return st;
+}
+
+static void print_result(const struct arguments *args, const struct config *config,
+			 const struct new_epoch_result *result)
+{
+	if (args->dry_run)
+		(void)printf("would restore index %" PRIu64 " into %s; epoch %" PRIu64
+			     " would begin, and %" PRIu32 " node%s report then. Nothing was changed\n",
+			     result->index, config->data_dir, result->epoch, result->nodes,
+			     result->nodes == 1 ? " would have to" : "s would have to");
+	else
+		(void)printf("restored index %" PRIu64 "; epoch %" PRIu64
+			     " begins when holdfast-server is started, and "
+			     "%" PRIu32 " node%s to report then\n",
+			     result->index, result->epoch, result->nodes,
+			     result->nodes == 1 ? " has" : "s have");
+	print_missing(result);
+}
+
+/* What only root may read or write goes before this is the server's account. */
+static int restore(const struct arguments *args, struct config *config)
+{
+	struct restore_source source;
 	struct new_epoch_result result;
 	struct error err;
+	enum status st = open_source(args, &source, &err);
 
-	if (restore_offline(config, args->restore_path, args->other_cluster, &result, &err) != STATUS_OK)
+	if (st != STATUS_OK)
 		return fail(&err);
-	(void)printf("restored index %" PRIu64 "; epoch %" PRIu64
-		     " begins when holdfast-server is started, and "
-		     "%" PRIu32 " node%s to report then\n",
-		     result.index, result.epoch, result.nodes, result.nodes == 1 ? " has" : "s have");
-	print_missing(&result);
+	if (source.kit.n > 0 && !args->dev.dir)
+		st = prepare_kit(args, &source, config, &err);
+	else if (!args->dev.dir)
+		st = config_load(args->config_path, config, &err);
+	if (st == STATUS_OK)
+		st = restore_become_owner(config, args->dry_run, &err);
+	if (st == STATUS_OK && args->dry_run)
+		print_copy(&source);
+	if (st == STATUS_OK)
+		st = restore_offline(config, &source, args->other_cluster, args->dry_run, &result, &err);
+	restore_source_close(&source);
+	if (st != STATUS_OK)
+		return fail(&err);
+	print_result(args, config, &result);
 	return EXIT_OK;
 }
 
@@ -264,6 +389,8 @@ int main(int argc, char **argv)
 		return r;
 	log_init("holdfast-server", args.log_level);
 	config_init(&config);
+	if (args.restore_path && !args.dev.dir) /* a kit brings the settings along */
+		return restore(&args, &config);
 	st = args.dev.dir ? dev_prepare(&args.dev, &config, &err)
 			  : config_load(args.config_path, &config, &err);
 	if (st != STATUS_OK)
@@ -275,7 +402,7 @@ int main(int argc, char **argv)
 	if (args.new_cluster)
 		return make_new_cluster(&config);
 	if (args.restore_path)
-		return restore(&config, &args);
+		return restore(&args, &config);
 	config.needs_store = true;
 	return serve(&config);
 }

@@ -46,6 +46,7 @@ static const struct setting at_run_time[] = {
 	NUMBER("gc_after", gc_after_us),
 	NUMBER("attest_forbidden_plugins", attest_forbidden),
 	NUMBER("attest_forbidden_plugins", n_attest_forbidden),
+	NUMBER("kit_certificate", kit_certificate),
 };
 
 /* Something was opened by them. */

@@ -8,7 +8,6 @@
 #include "history.h"
 #include "job.h"
 #include "keys.h"
-#include "marks.h"
 #include "records.h"
 #include "reply.h"
 #include "server.h"
@@ -26,7 +25,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -433,95 +431,3 @@ static enum status apply(struct server *server, struct rpc_call *call,
 }
 
 DEFINE_WRITE_METHOD(restore_handle_apply, Holdfast__V1__ApplyRestoreRequest, what_apply, apply)
-
-/* --- without a server --- */
-
-static void look_at_last(const struct config *config, const char *store, struct new_epoch *wanted)
-{
-	struct error err;
-
-	/* one that is missing would be made to be looked at */
-	if (access(store, F_OK) < 0 || new_epoch_look(store, wanted, &err) != STATUS_OK)
-		wanted->known_epoch = EPOCH_UNKNOWN; /* that is why there is a restore */
-	marks_raise(config, wanted);
-	new_epoch_look_at_decision(config->data_dir, wanted);
-}
-
-static enum status stage(const char *from, const char *staged, struct new_epoch *wanted,
-			 struct new_epoch_result *ret, struct error *err)
-{
-	uint64_t index;
-	enum status st = kv_copy_sqlite(from, staged, &index, err);
-
-	if (st != STATUS_OK)
-		return st;
-	wanted->path = staged;
-	st = new_epoch_begin(wanted, ret, err);
-	if (st != STATUS_OK)
-		copy_remove(staged);
-	return st;
-}
-
-/* What another user makes in the folder, the server could not open afterwards. */
-enum status restore_check_user(const char *data_dir, const char *option, struct error *err)
-{
-	struct stat st;
-
-	if (stat(data_dir, &st) < 0)
-		return error_set(err, status_from_errno(errno), errno, "data_dir %s", data_dir);
-	if (st.st_uid == geteuid())
-		return STATUS_OK;
-	return error_set(err, STATUS_FAILED_PRECONDITION, 0,
-			 "data_dir %s belongs to uid %u and this runs as uid %u: run it as the server's user "
-			 "(runuser -u USER -- holdfast-server %s), who must be able to read what it names",
-			 data_dir, (unsigned int)st.st_uid, (unsigned int)geteuid(), option);
-}
-
-static enum status refuse_running(const char *store, struct error *err)
-{
-	cleanup_close int lock_fd = -EBADF;
-
-	return kv_lock_sqlite(store, &lock_fd, err);
-}
-
-enum status restore_offline(const struct config *config, const char *path, bool other_cluster,
-			    struct new_epoch_result *ret, struct error *err)
-{
-	struct new_epoch wanted = {
-		.cluster = config->cluster,
-		.other_cluster = other_cluster,
-		.now_ms = clock_realtime_ms(),
-		.restored_from = "with holdfast-server --restore",
-	};
-	char store[PATH_MAX];
-	char folder[PATH_MAX];
-	char staged[PATH_MAX];
-	bool is_done;
-	enum status st;
-
-	if (str_format(store, sizeof(store), "%s/" SERVER_STORE, config->data_dir) < 0 ||
-	    str_format(folder, sizeof(folder), "%s/restore", config->data_dir) < 0 ||
-	    str_format(staged, sizeof(staged), "%s/offline.db", folder) < 0)
-		return error_set(err, STATUS_INVALID_ARGUMENT, 0, "data_dir: the path is too long");
-	st = restore_check_user(config->data_dir, "--restore FILE", err);
-	if (st == STATUS_OK)
-		st = refuse_running(store, err);
-	if (st == STATUS_OK)
-		st = exchange_finish(config->data_dir, &is_done, err); /* an earlier one goes first */
-	if (st == STATUS_DATA_LOSS) /* or cannot be read, and this one takes its place */
-		st = STATUS_OK;
-	if (st == STATUS_OK)
-		st = copy_folder_make(folder, err);
-	if (st != STATUS_OK)
-		return st;
-	look_at_last(config, store, &wanted);
-	st = stage(path, staged, &wanted, ret, err);
-	if (st != STATUS_OK)
-		return err ? error_prefix(err, "the copy %s", path) : st;
-	st = exchange_decide(config->data_dir, staged, wanted.now_ms, err);
-	if (st == STATUS_OK)
-		st = exchange_finish(config->data_dir, &is_done, err);
-	if (st == STATUS_OK)
-		st = new_epoch_forget_decision(config->data_dir, err);
-	return st == STATUS_OK ? marks_note_restore(config, ret->epoch, err) : st;
-}

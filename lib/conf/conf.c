@@ -191,11 +191,16 @@ enum status conf_load(const char *path, struct conf **ret, struct error *err)
 	return status;
 }
 
+bool conf_is_dropin(const char *name)
+{
+	const char *suffix = strrchr(name, '.');
+
+	return name[0] != '.' && suffix && (str_eq(suffix, ".hcl") || str_eq(suffix, ".json"));
+}
+
 static int is_dropin(const struct dirent *entry)
 {
-	const char *suffix = strrchr(entry->d_name, '.');
-
-	return entry->d_name[0] != '.' && suffix && (str_eq(suffix, ".hcl") || str_eq(suffix, ".json"));
+	return conf_is_dropin(entry->d_name);
 }
 
 /* By bytes, whatever the locale: the order must be the same on every machine. */

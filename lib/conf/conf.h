@@ -40,6 +40,9 @@ enum status conf_load_merged(const char *path, const char *dropin_dir, struct co
 /** The drop-in folder of the file at @path: "/etc/x.hcl" has "/etc/x.d". */
 enum status conf_dropin_dir(const char *path, char ret[static PATH_MAX], struct error *err);
 
+/** Is a file of this name in that folder one of those? */
+bool conf_is_dropin(const char *name);
+
 void conf_free(struct conf *conf);
 
 /** The tree; borrowed. */

@@ -146,6 +146,19 @@ enum status kv_copy_sqlite(const char *from, const char *to, uint64_t *ret_revis
  * first that is not. Blocks likewise. */
 enum status kv_check_copy(const char *path, struct error *err);
 
+/* A copy that nobody has open: the file at @path, or (@image) what such a file has in it, and @path is for
+ * messages. */
+struct kv_copy {
+	const char *path;
+	const void *image;
+	size_t len;
+};
+
+/** kv_check_copy() that hands every record to @each, in the order of their keys; one that returns false ends
+ * it early. Nothing is written. @ret_revision of the copy. STATUS_DATA_LOSS also for what is no store. */
+enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
+			 struct error *err);
+
 /** Waits for what was submitted; its done functions do not run any more. NULL is allowed, and so is a call
  * from inside a done function. */
 void kv_close(struct kv *kv);

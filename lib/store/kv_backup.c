@@ -121,16 +121,47 @@ static bool go_on(const struct kv_item *item, void *userdata)
 	return true;
 }
 
-enum status kv_check_copy(const char *path, struct error *err)
+static enum status open_image(const struct kv_copy *copy, sqlite3 **ret, struct error *err)
 {
-	cleanup(sqlite_closep) sqlite3 *copy = NULL;
-	cleanup_free char *name = strdup(path);
+	enum status st = open_file(":memory:", SQLITE_OPEN_READWRITE, ret, err);
+	int rc;
+
+	if (st != STATUS_OK)
+		return st;
+	rc = sqlite3_deserialize(*ret, "main", (unsigned char *)(uintptr_t)copy->image, /* only read */
+				 (sqlite3_int64)copy->len, (sqlite3_int64)copy->len,
+				 SQLITE_DESERIALIZE_READONLY);
+	return rc == SQLITE_OK ? STATUS_OK : sqlite_error(rc, 0, copy->path, "open", err);
+}
+
+enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
+			 struct error *err)
+{
+	cleanup(sqlite_closep) sqlite3 *reader = NULL;
+	cleanup_free char *name = strdup(copy->path);
 	struct kv_sqlite db = {.path = name};
+	uint64_t revision = 0;
 	enum status st;
 
 	if (!name)
 		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
-	st = open_file(path, SQLITE_OPEN_READONLY, &copy, err);
-	db.reader = copy;
-	return st == STATUS_OK ? kv_sqlite_range(&db, "", "", UINT64_MAX, go_on, NULL, err) : st;
+	st = copy->image ? open_image(copy, &reader, err)
+			 : open_file(copy->path, SQLITE_OPEN_READONLY, &reader, err);
+	if (st == STATUS_OK)
+		st = kv_sqlite_check_schema(reader, copy->path, err);
+	if (st == STATUS_OK)
+		st = read_revision(reader, copy->path, &revision, err);
+	db.reader = reader;
+	if (st == STATUS_OK)
+		st = kv_sqlite_range(&db, "", "", UINT64_MAX, each, userdata, err);
+	if (st == STATUS_OK)
+		*ret_revision = revision;
+	return st;
+}
+
+enum status kv_check_copy(const char *path, struct error *err)
+{
+	uint64_t revision;
+
+	return kv_walk_copy(&(struct kv_copy){.path = path}, go_on, NULL, &revision, err);
 }

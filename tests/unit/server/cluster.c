@@ -4,6 +4,7 @@
 #include "dev.h"
 #include "keys.h"
 #include "metrics.h"
+#include "restore.h"
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -430,4 +431,15 @@ void seal_store(struct sqlite3 *db)
 			   NULL, NULL, NULL);
 	(void)sqlite3_exec(db, "UPDATE position SET sum = record_sum('position', x'', revision, compacted)",
 			   NULL, NULL, NULL);
+}
+
+enum status restore_from(const struct config *config, const char *path, struct new_epoch_result *ret)
+{
+	struct restore_source source;
+	enum status st;
+
+	assert_int_equal(restore_source_open(path, NULL, &source, NULL), STATUS_OK);
+	st = restore_offline(config, &source, false, false, ret, NULL);
+	restore_source_close(&source);
+	return st;
 }

@@ -100,6 +100,11 @@ size_t stored_history_of_db(struct fixture *f);
  * it: a failed assertion inside would leave the store locked. */
 void while_the_disk_stalls(struct fixture *f, void (*during)(struct fixture *f));
 
+struct new_epoch_result;
+
+/** restore_offline() from the copy at @path. */
+enum status restore_from(const struct config *config, const char *path, struct new_epoch_result *ret);
+
 struct sqlite3;
 
 /** Sums of what was changed by hand, so that it is taken for what was written. */

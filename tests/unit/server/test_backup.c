@@ -712,8 +712,7 @@ static void restore_without_server(struct fixture *f)
 		(void)str_copy(config.data_dir, sizeof(config.data_dir), "/");
 	else if (offline.is_of_other_user)
 		assert_int_equal(chown(f->dir, OTHER_UID, (gid_t)-1), 0);
-	assert_int_equal(restore_offline(&config, offline.path, false, &offline.result, NULL),
-			 offline.expected);
+	assert_int_equal(restore_from(&config, offline.path, &offline.result), offline.expected);
 	if (offline.is_of_other_user && geteuid() == 0)
 		assert_int_equal(chown(f->dir, 0, (gid_t)-1), 0);
 }

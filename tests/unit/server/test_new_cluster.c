@@ -482,8 +482,7 @@ static void restore_copy(struct fixture *f)
 	struct config config = config_of(f);
 	char copy[PATH_MAX];
 
-	assert_int_equal(restore_offline(&config, path_in(f, "copy.db", copy), false, &restored, NULL),
-			 STATUS_OK);
+	assert_int_equal(restore_from(&config, path_in(f, "copy.db", copy), &restored), STATUS_OK);
 }
 
 static void lose_store_and_restore_copy(struct fixture *f)
@@ -693,8 +692,7 @@ static void damage_and_restore(struct fixture *f)
 		assert_non_null(strstr(err.msg, "holdfast-server --restore FILE"));
 		for (size_t w = 0; w < ARRAY_SIZE(wrong); w++)
 			assert_null(strstr(err.msg, wrong[w]));
-		assert_int_equal(restore_offline(&config, path_in(f, "copy.db", copy), false, &result, NULL),
-				 STATUS_OK);
+		assert_int_equal(restore_from(&config, path_in(f, "copy.db", copy), &result), STATUS_OK);
 		assert_int_equal(try_start(f, NULL), STATUS_OK);
 	}
 }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kit/copy_look.h"
+
+#include "base/str.h"
+#include "kit/meta_keys.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <holdfast/v1/types.pb-c.h>
+
+static void take_schema(const struct kv_item *item, struct copy_facts *facts)
+{
+	Holdfast__V1__Schema *schema = holdfast__v1__schema__unpack(NULL, item->len, item->value);
+
+	if (!schema)
+		return;
+	facts->schema = schema->version;
+	str_copy_text(facts->cluster, sizeof(facts->cluster), schema->cluster);
+	str_copy_text(facts->store_id, sizeof(facts->store_id), schema->store_id);
+	holdfast__v1__schema__free_unpacked(schema, NULL);
+}
+
+static void take_epoch(const struct kv_item *item, struct copy_facts *facts)
+{
+	Holdfast__V1__Epoch *epoch = holdfast__v1__epoch__unpack(NULL, item->len, item->value);
+
+	facts->epoch = epoch ? epoch->number : 0;
+	holdfast__v1__epoch__free_unpacked(epoch, NULL);
+}
+
+static void take_node_count(const struct kv_item *item, struct copy_facts *facts)
+{
+	Holdfast__V1__NodeCount *count = holdfast__v1__node_count__unpack(NULL, item->len, item->value);
+
+	facts->missing = count ? count->missing : 0;
+	holdfast__v1__node_count__free_unpacked(count, NULL);
+}
+
+static void take_audit(const struct kv_item *item, struct copy_facts *facts)
+{
+	Holdfast__V1__AuditRecord *record = holdfast__v1__audit_record__unpack(NULL, item->len, item->value);
+
+	if (record && record->time_ms > facts->newest_ms)
+		facts->newest_ms = record->time_ms;
+	holdfast__v1__audit_record__free_unpacked(record, NULL);
+}
+
+static bool take_item(const struct kv_item *item, void *userdata)
+{
+	struct copy_facts *facts = userdata;
+
+	if (str_eq(item->key, KEY_SCHEMA))
+		take_schema(item, facts);
+	else if (str_eq(item->key, KEY_EPOCH))
+		take_epoch(item, facts);
+	else if (str_eq(item->key, KEY_NODE_COUNT))
+		take_node_count(item, facts);
+	else if (str_starts_with(item->key, PREFIX_AUDIT))
+		take_audit(item, facts);
+	facts->nodes += str_starts_with(item->key, PREFIX_NODE);
+	facts->volumes += str_starts_with(item->key, PREFIX_VOLUME);
+	facts->claims += str_starts_with(item->key, PREFIX_CLAIM);
+	return true;
+}
+
+enum status copy_look(const struct kv_copy *copy, struct copy_facts *ret, struct error *err)
+{
+	struct copy_facts facts = {.index = 0};
+	enum status st = kv_walk_copy(copy, take_item, &facts, &facts.index, err);
+
+	if (st == STATUS_OK)
+		*ret = facts;
+	return st;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kit/kit.h"
+
+#include "base/cleanup.h"
+#include "base/credential.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "kit/kit_tar.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <openssl/cms.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	CHUNK = 1 << 16,
+	DER_SEQUENCE = 0x30,
+	/* of PBKDF2 with HMAC-SHA-1, which is what libcrypto writes: half a second for a file that is kept
+	 * for years, and beside the point for a random passphrase */
+	ITERATIONS = 1500000,
+};
+
+static void free_cms(CMS_ContentInfo **cms)
+{
+	CMS_ContentInfo_free(*cms);
+}
+
+static void free_bio(BIO **bio)
+{
+	BIO_free_all(*bio);
+}
+
+static void free_pkey(EVP_PKEY **key)
+{
+	EVP_PKEY_free(*key);
+}
+
+static void free_x509(X509 **certificate)
+{
+	X509_free(*certificate);
+}
+
+static void free_stack(STACK_OF(X509) * *stack)
+{
+	sk_X509_free(*stack); /* what is in it is borrowed */
+}
+
+/* @err with libcrypto's own words, which it keeps for the thread. */
+static enum status crypto_error(struct error *err, enum status st, const char *path, const char *what)
+{
+	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+
+	ERR_clear_error();
+	return error_set(err, st, 0, "%s: %s%s%s", path, what, reason ? ": " : "", reason ? reason : "");
+}
+
+static bool is_passphrase(const char *line, size_t n)
+{
+	return n >= KIT_PASSPHRASE_MIN && n < KIT_PASSPHRASE_SIZE && !memchr(line, '\0', n);
+}
+
+enum status kit_passphrase_read(const char *path, char ret[static KIT_PASSPHRASE_SIZE], struct error *err)
+{
+	cleanup_free char *text = NULL;
+	struct stat st;
+	size_t n;
+	int r;
+
+	if (stat(path, &st) < 0)
+		return error_set(err, status_from_errno(errno), errno, "read the passphrase file %s", path);
+	if (!credential_is_private(path, &st))
+		return error_set(
+			err, STATUS_FAILED_PRECONDITION, 0,
+			"the passphrase file %s can be read by others than its owner; run: chmod 600 %s",
+			path, path);
+	r = file_read(path, 2 * KIT_PASSPHRASE_SIZE, &text, NULL);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read the passphrase file %s", path);
+	n = strcspn(text, "\r\n");
+	if (!is_passphrase(text, n))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"%s: its first line is the passphrase, %d to %d bytes; to make one: (umask 077; "
+			"openssl rand -base64 32 >FILE)",
+			path, KIT_PASSPHRASE_MIN, KIT_PASSPHRASE_SIZE - 1);
+	memcpy(ret, text, n);
+	ret[n] = '\0';
+	explicit_bzero(text, strlen(text));
+	return STATUS_OK;
+}
+
+const struct kit_file *kit_find(const struct kit *kit, const char *name)
+{
+	for (size_t i = 0; i < kit->n; i++)
+		if (str_eq(kit->files[i].name, name))
+			return &kit->files[i];
+	return NULL;
+}
+
+enum status kit_add(struct kit *kit, const char *name, const char *path, struct error *err)
+{
+	struct kit_file *file = &kit->files[kit->n];
+	char *data = NULL;
+	int r;
+
+	if (kit->n == KIT_FILES_MAX || str_copy(file->name, sizeof(file->name), name) < 0)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "%s: no room for it in a kit", path);
+	r = file_read(path, KIT_FILE_MAX, &data, &file->len);
+	if (r < 0)
+		return error_set(err, status_from_errno(r), r, "read %s for the kit", path);
+	file->data = (uint8_t *)data;
+	kit->n++;
+	return STATUS_OK;
+}
+
+void kit_release(struct kit *kit)
+{
+	for (size_t i = 0; i < kit->n; i++) {
+		explicit_bzero(kit->files[i].data, kit->files[i].len);
+		free(kit->files[i].data);
+	}
+	kit->n = 0;
+}
+
+/* --- writing --- */
+
+static enum status add_recipient(CMS_ContentInfo *cms, const char *passphrase, const char *path,
+				 struct error *err)
+{
+	unsigned char *copy = (unsigned char *)OPENSSL_strdup(passphrase); /* of @cms from here on */
+
+	if (copy && CMS_add0_recipient_password(cms, ITERATIONS, NID_id_alg_PWRI_KEK, NID_undef, copy,
+						(ossl_ssize_t)strlen(passphrase), EVP_aes_256_cbc()))
+		return STATUS_OK;
+	OPENSSL_free(copy);
+	return crypto_error(err, STATUS_INTERNAL, path, "cannot be encrypted to a passphrase");
+}
+
+static enum status read_certificate(const char *path, X509 **ret, struct error *err)
+{
+	cleanup_fclose FILE *f = fopen(path, "re");
+
+	if (!f)
+		return error_set(err, status_from_errno(errno), errno, "read the certificate %s", path);
+	*ret = PEM_read_X509(f, NULL, NULL, NULL);
+	return *ret ? STATUS_OK
+		    : crypto_error(err, STATUS_INVALID_ARGUMENT, path, "is no certificate in PEM");
+}
+
+static enum status new_envelope(const struct kit_key *key, const char *path, CMS_ContentInfo **ret,
+				struct error *err)
+{
+	cleanup(free_stack) STACK_OF(X509) *to = sk_X509_new_null();
+	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
+	cleanup(free_x509) X509 *certificate = NULL;
+	enum status st = STATUS_OK;
+
+	assert(!key->passphrase != !key->path);
+	if (key->path)
+		st = read_certificate(key->path, &certificate, err);
+	if (st != STATUS_OK)
+		return st;
+	if (to && (!certificate || sk_X509_push(to, certificate) > 0))
+		cms = CMS_encrypt(to, NULL, EVP_aes_256_gcm(), CMS_BINARY | CMS_PARTIAL | CMS_STREAM);
+	if (!cms)
+		return crypto_error(err, STATUS_INVALID_ARGUMENT, key->path ? key->path : path,
+				    "a kit cannot be encrypted to it");
+	if (key->passphrase)
+		st = add_recipient(cms, key->passphrase, path, err);
+	if (st == STATUS_OK)
+		*ret = TAKE_PTR(cms);
+	return st;
+}
+
+struct sink {
+	BIO *bio;
+	const char *path;
+	int64_t made_at_ms;
+	uint64_t written;
+};
+
+static enum status put(struct sink *sink, const void *bytes, size_t n, struct error *err)
+{
+	size_t done = 0;
+
+	sink->written += n;
+	if (sink->written > KIT_SIZE_MAX)
+		return error_set(
+			err, STATUS_RESOURCE_EXHAUSTED, 0,
+			"a kit is at most %d MiB large, and the store is larger: take a backup without "
+			"--kit, and keep keys and settings with it by hand",
+			KIT_SIZE_MAX >> 20);
+	if (n == 0 || (BIO_write_ex(sink->bio, bytes, n, &done) == 1 && done == n))
+		return STATUS_OK;
+	return crypto_error(err, errno == ENOSPC ? STATUS_RESOURCE_EXHAUSTED : STATUS_INTERNAL, sink->path,
+			    "cannot be written");
+}
+
+static enum status put_head(struct sink *sink, const char *name, uint64_t size, struct error *err)
+{
+	uint8_t head[KIT_TAR_BLOCK];
+	enum status st;
+
+	if (size > KIT_SIZE_MAX)
+		size = KIT_SIZE_MAX; /* what follows is refused before it is complete */
+	st = kit_tar_head(name, size, sink->made_at_ms, head, err);
+	return st == STATUS_OK ? put(sink, head, sizeof(head), err) : st;
+}
+
+static enum status put_padding(struct sink *sink, uint64_t size, struct error *err)
+{
+	static const uint8_t zeroes[KIT_TAR_BLOCK];
+
+	return put(sink, zeroes, kit_tar_padding(size), err);
+}
+
+static enum status put_file(struct sink *sink, const struct kit_file *file, struct error *err)
+{
+	enum status st = put_head(sink, file->name, file->len, err);
+
+	if (st == STATUS_OK)
+		st = put(sink, file->data, file->len, err);
+	return st == STATUS_OK ? put_padding(sink, file->len, err) : st;
+}
+
+static enum status put_store(struct sink *sink, const char *path, struct error *err)
+{
+	cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	cleanup_free uint8_t *chunk = malloc(CHUNK);
+	enum status st;
+	struct stat stat;
+	ssize_t n = 0;
+
+	if (fd < 0 || fstat(fd, &stat) < 0)
+		return error_set(err, status_from_errno(errno), errno, "open %s", path);
+	if (!chunk)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	st = put_head(sink, KIT_STORE, (uint64_t)stat.st_size, err);
+	while (st == STATUS_OK && (n = read(fd, chunk, CHUNK)) > 0)
+		st = put(sink, chunk, (size_t)n, err);
+	if (n < 0)
+		return error_set(err, status_from_errno(errno), errno, "read %s", path);
+	return st == STATUS_OK ? put_padding(sink, (uint64_t)stat.st_size, err) : st;
+}
+
+static enum status put_all(struct sink *sink, const struct kit *kit, const char *store_path,
+			   struct error *err)
+{
+	static const uint8_t end[2 * KIT_TAR_BLOCK];
+	enum status st = STATUS_OK;
+
+	for (size_t i = 0; i < kit->n && st == STATUS_OK; i++)
+		st = put_file(sink, &kit->files[i], err);
+	if (st == STATUS_OK)
+		st = put_store(sink, store_path, err);
+	if (st == STATUS_OK)
+		st = put(sink, end, sizeof(end), err);
+	if (st == STATUS_OK && BIO_flush(sink->bio) <= 0)
+		st = crypto_error(err, STATUS_INTERNAL, sink->path, "cannot be written to its end");
+	return st;
+}
+
+static enum status write_to(int fd, const struct kit *kit, const char *store_path, const struct kit_key *key,
+			    const char *path, struct error *err)
+{
+	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
+	cleanup(free_bio) BIO *out = NULL;
+	struct sink sink = {.path = path, .made_at_ms = kit->made_at_ms};
+	enum status st = new_envelope(key, path, &cms, err);
+
+	if (st != STATUS_OK)
+		return st;
+	out = BIO_new_fd(fd, BIO_NOCLOSE);
+	sink.bio = out ? BIO_new_CMS(out, cms) : NULL;
+	if (!sink.bio)
+		return crypto_error(err, STATUS_INTERNAL, path, "cannot be encrypted");
+	out = sink.bio; /* with what it is pushed on */
+	st = put_all(&sink, kit, store_path, err);
+	if (st == STATUS_OK && fsync(fd) < 0)
+		st = error_set(err, status_from_errno(errno), errno, "write %s", path);
+	return st;
+}
+
+enum status kit_write(const struct kit *kit, const char *store_path, const struct kit_key *key,
+		      const char *path, struct error *err)
+{
+	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	enum status st;
+
+	if (fd < 0)
+		return error_set(err, status_from_errno(errno), errno, "create %s", path);
+	st = write_to(fd, kit, store_path, key, path, err);
+	if (st != STATUS_OK)
+		(void)unlink(path);
+	return st;
+}
+
+/* --- reading --- */
+
+bool kit_is_one(int fd)
+{
+	uint8_t first = 0;
+
+	return pread(fd, &first, 1, 0) == 1 && first == DER_SEQUENCE;
+}
+
+static enum status read_envelope(int fd, const char *path, CMS_ContentInfo **ret, struct error *err)
+{
+	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
+	cleanup(free_bio) BIO *in = BIO_new_fd(fd, BIO_NOCLOSE);
+
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return error_set(err, status_from_errno(errno), errno, "read %s", path);
+	if (in)
+		cms = d2i_CMS_bio(in, NULL);
+	/* other kinds of CMS do not show that they were changed */
+	if (!cms || OBJ_obj2nid(CMS_get0_type(cms)) != NID_id_smime_ct_authEnvelopedData)
+		return crypto_error(err, STATUS_INVALID_ARGUMENT, path, "is no kit, or was cut off");
+	*ret = TAKE_PTR(cms);
+	return STATUS_OK;
+}
+
+static enum status read_private_key(const char *path, EVP_PKEY **ret, struct error *err)
+{
+	cleanup_fclose FILE *f = fopen(path, "re");
+
+	if (!f)
+		return error_set(err, status_from_errno(errno), errno, "read the key %s", path);
+	*ret = PEM_read_PrivateKey(f, NULL, NULL, NULL);
+	return *ret ? STATUS_OK
+		    : crypto_error(err, STATUS_INVALID_ARGUMENT, path, "is no private key in PEM");
+}
+
+static enum status unlock(CMS_ContentInfo *cms, const char *path, const struct kit_key *key,
+			  struct error *err)
+{
+	cleanup(free_pkey) EVP_PKEY *pkey = NULL;
+	enum status st = STATUS_OK;
+	int r;
+
+	assert(!key->passphrase != !key->path);
+	if (key->path)
+		st = read_private_key(key->path, &pkey, err);
+	if (st != STATUS_OK)
+		return st;
+	if (pkey)
+		r = CMS_decrypt_set1_pkey(cms, pkey, NULL);
+	else
+		r = CMS_decrypt_set1_password(cms, (unsigned char *)(uintptr_t)key->passphrase,
+					      (ossl_ssize_t)strlen(key->passphrase));
+	if (r == 1)
+		return STATUS_OK;
+	return crypto_error(err, STATUS_INVALID_ARGUMENT, path,
+			    pkey ? "this key does not open it (--passphrase-file or --key-file?)"
+				 : "this passphrase does not open it (--passphrase-file or --key-file?)");
+}
+
+static enum status read_content(CMS_ContentInfo *cms, const char *path, struct kit *ret, struct error *err)
+{
+	cleanup(free_bio) BIO *content = BIO_new(BIO_s_secmem());
+	char *bytes = NULL;
+	enum status st;
+	long n;
+
+	if (!content)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	if (CMS_decrypt(cms, NULL, NULL, NULL, content, CMS_BINARY) != 1)
+		return crypto_error(
+			err, STATUS_DATA_LOSS, path,
+			"it is not what was written, or this is not its key; take another copy of it");
+	n = BIO_get_mem_data(content, &bytes);
+	st = kit_tar_read((const uint8_t *)bytes, (size_t)n, ret, err);
+	return st == STATUS_OK ? st : err ? error_prefix(err, "%s", path) : st;
+}
+
+enum status kit_read(int fd, const char *path, const struct kit_key *key, struct kit *ret, struct error *err)
+{
+	cleanup(free_cms) CMS_ContentInfo *cms = NULL;
+	struct kit kit = {.n = 0};
+	enum status st = read_envelope(fd, path, &cms, err);
+
+	if (st == STATUS_OK)
+		st = unlock(cms, path, key, err);
+	if (st == STATUS_OK)
+		st = read_content(cms, path, &kit, err);
+	if (st == STATUS_OK && !kit_find(&kit, KIT_STORE))
+		st = error_set(err, STATUS_DATA_LOSS, 0, "%s: there is no store in it", path);
+	if (st == STATUS_OK)
+		*ret = kit;
+	else
+		kit_release(&kit);
+	return st;
+}
