@@ -150,11 +150,21 @@ static bool write_to(const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
+/* The kernel makes no user namespace in a chroot. Who could make one without leaves it, by entering the mount
+ * namespace that it is in. */
+static void leave_chroot(void)
+{
+	cleanup_close int fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+	(void)setns(fd, CLONE_NEWNS);
+}
+
 /* As root of a user namespace, whoever runs it. */
 static bool may_mount(void)
 {
 	char uids[32], gids[32];
 
+	leave_chroot();
 	(void)snprintf(uids, sizeof(uids), "0 %u 1", (unsigned int)getuid());
 	(void)snprintf(gids, sizeof(gids), "0 %u 1", (unsigned int)getgid());
 	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_to("/proc/self/setgroups", "deny") &&
