@@ -35,9 +35,11 @@ class QuickStart(unittest.TestCase):
         self.assertTrue(machine.is_active("notes.service"))
         self.assertEqual(len(machine.mounts_below(f"{machine.TREE}/publish")), 1)
         pid = machine.main_pid("notes.service")
+        written = f"/proc/{pid}/root/srv/started"
+        machine.wait_for("what the service writes", lambda: os.path.exists(written) and os.path.getsize(written) > 0)
         (seen,) = [line for line in machine.mounts_below("", pid) if line.split(" ")[4] == "/srv"]
         self.assertIn(" - tmpfs ", seen)
-        with open(f"/proc/{pid}/root/srv/started", encoding="ascii") as f:
+        with open(written, encoding="ascii") as f:
             started = f.read()
         printed = self.type_in(self.look)
         self.assertIn(started, printed)
