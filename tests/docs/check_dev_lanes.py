@@ -19,15 +19,17 @@ unit_lane() { echo "first of $1"; sleep 0.3; echo "second of $1"; echo '5 passed
 interop_lane() { echo '4 passed, 1 failed'; return 1; }
 fuzz_lane() { echo '3 passed, 0 failed'; return 1; }
 packages_lane() { echo 'no sum of mine'; }
-integration_lane() { echo 'one of many'; sleep 0.3; echo '7 passed, 0 failed'; }
+integration_lane() { mkdir mounts || return; echo 'one of many'; sleep 0.3; rmdir mounts; echo '7 passed, 0 failed'; }
+systemd13_lane() { mkdir mounts || return; sleep 0.3; rmdir mounts; echo '6 passed, 0 failed'; }
 helper_lane() { kill -KILL $BASHPID; }
 policy_lane() { echo '2 passed, 0 failed'; }
 systemd_lane() { touch waits; sleep 60; }
 """
 
 
-def script(work):
-    text = (ROOT / "dev").read_text(encoding="utf-8")
+def script(work, release):
+    (Path(work) / "os-release").write_text(f'VERSION_ID="{release}"\n', encoding="ascii")
+    text = (ROOT / "dev").read_text(encoding="utf-8").replace("/etc/os-release", "os-release")
     text, places = re.subn(r'(?m)^cd "\$\(dirname .*$', "", text)
     text, ends = re.subn(r'(?m)^main "\$@"$', lambda _: FAKES + 'main "$@"', text)
     assert places == ends == 1, "this check knows another ./dev"
@@ -36,15 +38,15 @@ def script(work):
     return str(path)
 
 
-def start(work, *lanes):
-    return subprocess.Popen(["bash", script(work), "test", *lanes], cwd=work, text=True,
+def start(work, *lanes, release=12):
+    return subprocess.Popen(["bash", script(work, release), "test", *lanes], cwd=work, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
 
 
-def test(*lanes):
-    """Exit status and output."""
+def test(*lanes, release=12):
+    """Output and exit status."""
     with tempfile.TemporaryDirectory() as work:
-        process = start(work, *lanes)
+        process = start(work, *lanes, release=release)
         return process.communicate(timeout=60)[0], process.returncode
 
 
@@ -92,6 +94,16 @@ def lanes_of_two_groups_run_side_by_side():
     assert both, "the one waits for the end of the other"
 
 
+def what_must_not_run_beside_another_waits_for_it():
+    said, status = test("systemd13", "integration")
+    assert said.splitlines()[-1] == "13 passed, 0 failed" and status == 0, said
+
+
+def debian_13_has_no_lanes_for_debian_13():
+    said, status = test("systemd13", release=13)
+    assert "there is no lane systemd13" in said and status == 1, said
+
+
 def an_interrupt_ends_both_groups():
     said, status, _ = start_and_interrupt()
     assert status == 130 and "passed" not in said.replace("5 passed, 0 failed", ""), said
@@ -101,7 +113,9 @@ def main():
     failed = False
     for check in (the_last_line_is_the_sum_of_both_groups, a_lane_that_fails_hides_no_other,
                   a_lane_that_fails_says_so_whatever_it_counted, a_lane_without_a_sum_and_one_that_is_killed_are_failures,
-                  what_a_lane_says_is_in_one_piece, lanes_of_two_groups_run_side_by_side, an_interrupt_ends_both_groups):  # fmt: skip
+                  what_a_lane_says_is_in_one_piece, lanes_of_two_groups_run_side_by_side,
+                  what_must_not_run_beside_another_waits_for_it, debian_13_has_no_lanes_for_debian_13,
+                  an_interrupt_ends_both_groups):  # fmt: skip
         try:
             check()
             print(f"[       OK ] {check.__name__}")
