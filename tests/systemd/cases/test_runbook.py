@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import unittest
 
@@ -10,10 +11,12 @@ import machine
 import runbook
 import test_csi_unit as csi
 import units
+import volume_units as volumes
 
 MANUAL = "/payload/docs/operations.md"
 STORE = "/var/lib/holdfast/server"
 STORE_SIZE = 300 << 20  # of its file system
+BACKUP = "/var/backups/holdfast"
 APP = "/root/app.hcl"
 DISK_LEFT = 40 << 20  # less than the reserve, when that was given back
 
@@ -53,11 +56,80 @@ def setUpModule():
     set_up()
 
 
+def expire(name):
+    """A certificate of the same key and names that was good until yesterday."""
+    pki = "/root/pki"
+    machine.run("openssl", "x509", "-x509toreq", "-in", f"{pki}/{name}.pem", "-signkey", f"{pki}/{name}.key",
+                "-copy_extensions", "copyall", "-out", f"{pki}/csr")
+    machine.run("openssl", "x509", "-req", "-in", f"{pki}/csr", "-CA", f"{pki}/ca.pem", "-CAkey", f"{pki}/ca.key",
+                "-days", "-1", "-copy_extensions", "copyall", "-out", f"{pki}/{name}.pem")
+    os.unlink(f"{pki}/csr")
+
+
+def refused():
+    """Connections that the server has refused since its start."""
+    (line,) = [line for line in scrape().splitlines() if line.startswith("holdfast_rpc_connections_refused_total ")]
+    return int(line.split()[1])
+
+
 class Runbook(unittest.TestCase):
     def tearDown(self):
+        """A page that does not work may leave anything, and nothing waits for it here."""
+        machine.systemctl("start", units.SERVER, units.SOCKET_DOOR)
+        machine.wait_connected()
         for alloc in machine.holdfast_json("alloc", "status").get("allocations", []):
             if alloc["client_status"] in ("PENDING", "RUNNING"):
-                machine.holdfast("alloc", "stop", alloc["id"])
+                machine.holdfast("alloc", "stop", alloc["id"], "--timeout", "10s", check=False)
+
+    def run_app(self):
+        machine.holdfast("alloc", "run", APP, "--timeout", "30s")
+        self.mounted = machine.mounts_below(f"{machine.TREE}/publish")
+        self.assertEqual(len(self.mounted), 1)
+
+    def assert_still_mounted(self):
+        self.assertEqual(machine.mounts_below(f"{machine.TREE}/publish"), self.mounted)
+
+    def test_certificates_that_have_expired_are_renewed_by_their_page(self):
+        self.run_app()
+        for name in ("server", f"node-{machine.NODE}", "operator-ann"):
+            expire(name)
+        for source, name in (("server", "server"), (f"node-{machine.NODE}", "node")):
+            shutil.copy(f"/root/pki/{source}.pem", f"{machine.ETC}/tls/{name}.pem")
+        machine.systemctl("restart", units.SERVER, units.SOCKET_DOOR)
+        opened = page("A certificate has expired")
+        opened.follow("mv pki/operator")
+        machine.wait_for("the node and ann to be refused", lambda: machine.holdfast("node", "status", check=False).returncode != 0
+                         and refused() >= 2)
+        opened.close()
+        self.assert_still_mounted()
+
+    def test_a_damaged_store_is_restored_by_its_page(self):
+        self.run_app()
+        machine.holdfast("operator", "backup", BACKUP)
+        machine.systemctl("stop", units.SERVER)
+        with open(f"{STORE}/holdfast.db", "r+b") as f:
+            text = f.read()
+            f.seek(text.index(b"scratch"))
+            f.write(b"Scratch")
+        machine.systemctl("start", units.SERVER, check=False)
+        page("The server does not start").close()
+        self.assert_still_mounted()
+
+    def test_a_store_that_went_back_is_brought_up_to_date_by_its_page(self):
+        machine.systemctl("stop", units.SERVER)
+        shutil.copy(f"{STORE}/holdfast.db", "/root/earlier")
+        machine.systemctl("start", units.SERVER)
+        machine.wait_connected()
+        self.run_app()
+        machine.systemctl("stop", units.SOCKET_DOOR, units.SERVER)
+        with open("/root/earlier", "rb") as earlier, open(f"{STORE}/holdfast.db", "r+b") as f:
+            f.write(earlier.read())
+            f.truncate()
+        machine.systemctl("start", units.SERVER)
+        page("The server says that it has lost history").close()
+        (held,) = machine.holdfast_json("node", "status", machine.NODE)["claims"]
+        self.assertEqual((held["volume_id"], held["state"]), ("db", "TAKEN"))
+        self.assert_still_mounted()
 
     def test_a_plugin_that_hangs_is_killed_by_its_page(self):
         machine.systemctl("start", csi.A)
@@ -79,6 +151,21 @@ class Runbook(unittest.TestCase):
         self.assertNotEqual(machine.holdfast("alloc", "run", APP, "--no-wait", check=False).returncode, 0)
         opened.close()
         self.assertFalse(os.path.exists(put_aside))
+
+    def test_a_service_comes_up_after_a_boot_without_the_server_as_its_page_says(self):
+        """Here a boot is what starts the agent and, as multi-user.target does, the service."""
+        volumes.set_up_volumes()
+        volumes.example_volume("pgdata")
+        volumes.install("pgdata.service")
+        volumes.drop_in("pgdata", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nEnvironment=HOLD_TIMEOUT=2s\nRestartSec=1s\n")
+        machine.systemctl("enable", "pgdata.service")
+        self.addCleanup(volumes.tear_down, "pgdata.service", volumes.unit("pgdata"))
+        machine.systemctl("stop", units.SERVER, units.SOCKET_DOOR)
+        machine.systemctl("start", units.SOCKET_DOOR)
+        machine.systemctl("start", "--no-block", "pgdata.service")
+        machine.wait_for("the service to be given up", lambda: "Dependency failed" in machine.journal("-u", "pgdata.service"))
+        page("A node boots while the server is away").close()
+        self.assertEqual(len(volumes.live("pgdata")), 1)
 
 
 if __name__ == "__main__":
