@@ -106,9 +106,9 @@ static void print_objects(const struct server *server, struct strbuf *to)
 	one(to, "volumes_held_twice", "gauge",
 	    "Volumes that a node has mounted by a claim that was freed; see operations.",
 	    state->n_volumes_held_twice);
-	one(to, "releases_waiting", "gauge", "Claims on their way to be freed.",
-	    state->n_claims_by[CLAIM_UNPUBLISHING] + state->n_claims_by[CLAIM_NODE_DETACHED] +
-		    state->n_claims_by[CLAIM_CONTROLLER_DETACHED]);
+	one(to, "releases_waiting", "gauge",
+	    "Claims on their way to be freed, from the moment on when their work was told to stop.",
+	    state->n_releasing);
 	head(to, "allocations", "gauge", "Allocations by client status.");
 	for (int i = CLIENT_PENDING; i < CLIENT_N; i++)
 		labelled(to, "allocations", "client_status", client_status_name((enum client_status)i),
@@ -153,21 +153,25 @@ static void print_releases(const struct server *server, struct strbuf *to)
 	one(to, "release_detaches_total", "counter", "Detaches asked of controllers.", stats.detaches);
 	one(to, "release_detach_errors_total", "counter",
 	    "Detaches that failed, or that nobody could be asked for.", stats.detach_errors);
-	one(to, "release_stuck", "gauge", "Claims whose last detach failed.", stats.stuck);
+	head(to, "release_stuck", "gauge",
+	     "Releases whose last try failed; for: who tried, the node with its plugin or a controller.");
+	labelled(to, "release_stuck", "for", explain_actor_name(ACTOR_NODE), server->state.n_node_failing);
+	labelled(to, "release_stuck", "for", explain_actor_name(ACTOR_CONTROLLER), stats.stuck);
 	one(to, "reservations_expired_total", "counter", "Grants that never reached their node, taken back.",
 	    stats.expired);
 	one(to, "release_sweeps_total", "counter", "Looks for releases that no event drove on.",
 	    stats.sweeps);
 	one(to, "release_swept_up_total", "counter", "Releases found by them; each is a defect.",
 	    stats.swept_up);
-	one(to, "plugin_calls_total", "counter", "Calls sent to CSI plugins.", calls.calls);
-	one(to, "plugin_call_failures_total", "counter", "Calls to CSI plugins without a good answer.",
+	one(to, "plugin_calls_total", "counter", "Calls sent to CSI controllers.", calls.calls);
+	one(to, "plugin_call_failures_total", "counter", "Calls to CSI controllers without a good answer.",
 	    calls.failed);
 	one(to, "plugin_call_strays_total", "counter", "Answers of nodes that nothing waited for.",
 	    calls.strays);
-	one(to, "plugin_calls_waiting", "gauge", "Calls to CSI plugins that wait for their turn.",
+	one(to, "plugin_calls_waiting", "gauge",
+	    "Calls to CSI controllers that wait for their turn; those of a node are in its agent's status.",
 	    calls.waiting);
-	one(to, "plugin_calls_under_way", "gauge", "Calls to CSI plugins that are not answered yet.",
+	one(to, "plugin_calls_under_way", "gauge", "Calls to CSI controllers that are not answered yet.",
 	    calls.under_way);
 }
 

@@ -69,7 +69,9 @@ struct claim_entry {
 	struct server *server;	     /* borrowed */
 	struct claim_work work;
 	uint32_t n_pending; /* changes of it that are not durable */
-	bool is_recalled;   /* it is in the list of those, see freed.h */
+	bool is_releasing;  /* as the state counts it: on its way to be freed, or its work was told to stop */
+	bool is_node_failing; /* likewise: and its node's last try to release it failed */
+	bool is_recalled;     /* it is in the list of those, see freed.h */
 	LIST_ENTRY(claim_entry) of_recalled;
 	uint64_t told_by; /* serial of the session whose report named it */
 };
@@ -205,6 +207,8 @@ struct state {
 	struct claim_entry *last_claim;
 	size_t n_claims_by[CLAIM_STATE_N];
 	size_t n_claims_failing; /* live ones whose present step has failed CLAIM_FAILING_ATTEMPTS times */
+	size_t n_releasing;	 /* claims, from the moment on when their work was told to stop */
+	size_t n_node_failing;	 /* of those, where the node's last try failed */
 	size_t n_allocs_by[CLIENT_N];
 	size_t n_volumes_held_twice; /* with a claim that was freed before and is live */
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;

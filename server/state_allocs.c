@@ -61,6 +61,8 @@ static bool list_runner(struct state *state, struct alloc_entry *entry, const st
 /* Takes over the lists of @alloc. */
 static void replace_alloc(struct state *state, struct alloc_entry *entry, const struct alloc *alloc)
 {
+	struct claim_entry *claim;
+
 	assert(str_eq(entry->alloc.node_id, alloc->node_id)); /* an allocation never moves */
 	assert(csi_plugin_eq(&entry->alloc.csi_plugin, &alloc->csi_plugin));
 	entry->node->n_live_allocs -= !alloc_is_client_terminal(&entry->alloc);
@@ -69,6 +71,8 @@ static void replace_alloc(struct state *state, struct alloc_entry *entry, const 
 	count_alloc(state, alloc, 1);
 	alloc_release(&entry->alloc);
 	entry->alloc = *alloc;
+	LIST_FOREACH (claim, &entry->claims, of_alloc)
+		state_count_release(state, claim, alloc);
 	if (entry->plugin)
 		plugin_runner_changed(entry->plugin);
 }
@@ -124,6 +128,7 @@ void state_delete_alloc(struct state *state, struct alloc_entry *entry)
 	while ((claim = LIST_FIRST(&entry->claims))) {
 		LIST_REMOVE(claim, of_alloc);
 		claim->of_alloc.le_prev = NULL; /* as of one whose allocation is not known */
+		state_count_release(state, claim, NULL);
 	}
 	if (state->last_alloc == entry)
 		state->last_alloc = NULL;

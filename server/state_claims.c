@@ -73,6 +73,19 @@ static void count_was_freed(struct state *state, struct volume_entry *volume, co
 	state->n_volumes_held_twice += (size_t)(volume->n_was_freed > 0) - (size_t)was_held_twice;
 }
 
+void state_count_release(struct state *state, struct claim_entry *entry, const struct alloc *alloc)
+{
+	const struct claim *claim = &entry->claim;
+	bool is_told = alloc && alloc->desired_status == DESIRED_STOP;
+	bool is_releasing = claim_is_live(claim) && (is_told || claim->state >= CLAIM_UNPUBLISHING);
+	bool is_failing = is_releasing && claim->state <= CLAIM_UNPUBLISHING && claim->attempts > 0;
+
+	state->n_releasing += (size_t)is_releasing - (size_t)entry->is_releasing;
+	state->n_node_failing += (size_t)is_failing - (size_t)entry->is_node_failing;
+	entry->is_releasing = is_releasing;
+	entry->is_node_failing = is_failing;
+}
+
 static enum status insert_claim(struct state *state, const struct claim *claim, struct error *err)
 {
 	struct volume_entry *volume = state_volume(state, claim->namespace, claim->volume_id);
@@ -103,12 +116,14 @@ static enum status insert_claim(struct state *state, const struct claim *claim, 
 	count_live(state, entry, false, claim_is_live(claim));
 	count_claim(state, claim, 1);
 	count_was_freed(state, volume, claim, 1);
+	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	return STATUS_OK;
 }
 
 enum status state_put_claim(struct state *state, const struct claim *claim, struct error *err)
 {
 	struct claim_entry *entry = state_claim(state, claim->id);
+	struct alloc_entry *alloc;
 
 	if (!entry)
 		return insert_claim(state, claim, err);
@@ -118,6 +133,8 @@ enum status state_put_claim(struct state *state, const struct claim *claim, stru
 	count_was_freed(state, entry->volume, &entry->claim, -1);
 	count_was_freed(state, entry->volume, claim, 1);
 	entry->claim = *claim;
+	alloc = state_alloc(state, claim->allocation_id);
+	state_count_release(state, entry, alloc ? &alloc->alloc : NULL);
 	return STATUS_OK;
 }
 
@@ -144,6 +161,8 @@ void state_delete_claim(struct state *state, struct claim_entry *entry)
 	count_live(state, entry, claim_is_live(&entry->claim), false);
 	count_claim(state, &entry->claim, -1);
 	count_was_freed(state, entry->volume, &entry->claim, -1);
+	state->n_releasing -= entry->is_releasing;
+	state->n_node_failing -= entry->is_node_failing;
 	if (state->last_claim == entry)
 		state->last_claim = NULL;
 	RB_REMOVE(claim_tree, &state->claims, entry);

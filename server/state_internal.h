@@ -18,6 +18,10 @@ void plugin_drop_unnamed(struct state *state, struct plugin_entry *entry);
 /** Raise the volume's generation to @generation, unless it is that far. */
 void volume_raise_generation(struct volume *volume, uint64_t generation);
 
+/** Count the claim anew among those that are on their way to be freed.
+ * @alloc its allocation; NULL: it is not known */
+void state_count_release(struct state *state, struct claim_entry *entry, const struct alloc *alloc);
+
 /** What is counted of the instance's plugin has to be counted anew. */
 void instance_changed(struct instance_entry *entry);
 

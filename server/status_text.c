@@ -11,9 +11,6 @@ void server_status_text(char *dst, size_t size, void *userdata)
 {
 	const struct server *server = userdata;
 	const struct state *state = &server->state;
-	const size_t n_waiting = state->n_claims_by[CLAIM_UNPUBLISHING] +
-				 state->n_claims_by[CLAIM_NODE_DETACHED] +
-				 state->n_claims_by[CLAIM_CONTROLLER_DETACHED];
 	const int64_t left_ms = server->certificate.expires_at_ms - clock_realtime_ms();
 	struct release_stats releases = {.stuck = 0};
 	char stuck[64] = "";
@@ -24,8 +21,9 @@ void server_status_text(char *dst, size_t size, void *userdata)
 		return;
 	}
 	release_stats(server, &releases);
+	releases.stuck += state->n_node_failing;
 	if (releases.stuck > 0)
-		(void)str_format(stuck, sizeof(stuck), " (%llu stuck)", (unsigned long long)releases.stuck);
+		(void)str_format(stuck, sizeof(stuck), " (%zu stuck)", releases.stuck);
 	if (server->certificate.expires_at_ms != 0 && left_ms < CERTIFICATE_WARN_DAYS * INT64_C(86400000))
 		(void)str_copy(certificate, sizeof(certificate),
 			       left_ms > 0 ? "; its certificate expires soon"
@@ -34,5 +32,6 @@ void server_status_text(char *dst, size_t size, void *userdata)
 		dst, size,
 		"listening on %s:%u, cluster %s; %zu of %zu node%s connected; %zu release%s waiting%s%s",
 		server->config.host, (unsigned int)server->port, server->config.cluster, server->n_sessions,
-		state->n_nodes, str_s(state->n_nodes), n_waiting, str_s(n_waiting), stuck, certificate);
+		state->n_nodes, str_s(state->n_nodes), state->n_releasing, str_s(state->n_releasing), stuck,
+		certificate);
 }

@@ -3,8 +3,13 @@
 
 import os
 import signal
+import sys
 
-from case import CsiTest, Failure, csi_volume, wait_for
+from case import PREFIX, CsiTest, Failure, csi_volume, wait_for
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "systemd", "cases"))
+
+import runbook  # noqa: E402
 
 ODD = "odd"
 
@@ -157,6 +162,29 @@ class TestOdd(PluginTest):
                     self.assertIn(word, refused.stderr, (method, do))
             self.holdfast(*args)
         self.holdfast("volume", "deregister", "asked", "--yes")
+
+    def test_a_plugin_that_hangs_at_a_release_moves_what_is_watched(self):
+        alloc, orders = self.alloc_id(), self.world.storage(ODD).orders
+        tls = f"{PREFIX}/var/server/tls"
+
+        def seen():
+            text = runbook.scrape(*self.world.address(), f"{tls}/ca.pem", f"{tls}/operator.pem", f"{tls}/operator.key")
+            return [next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"holdfast_{name} "))
+                    for name in ("releases_waiting", 'release_stuck{for="node"}', 'release_stuck{for="controller"}',
+                                 "claims_failing")]
+
+        self.create("hangs", ODD)
+        self.run_alloc(alloc, ("hangs", "single-node-writer"))
+        self.assertEqual(seen(), [0, 0, 0, 0])
+        orders.order("NodeUnpublishVolume", "hang", times=None)
+        self.holdfast("alloc", "stop", alloc, "--no-wait")
+        self.assertEqual(seen(), [1, 0, 0, 0])  # while the first call is under way
+        wait_for("its deadline", lambda: seen() == [1, 1, 0, 0])
+        wait_for("the third try", lambda: seen() == [1, 1, 0, 1], seconds=60)
+        orders.clear()
+        self.wait_free("hangs")
+        self.assertEqual(seen(), [0, 0, 0, 0])
+        self.delete("hangs")
 
     def test_an_agent_without_server_and_plugin_keeps_what_runs(self):
         alloc, one = self.alloc_id(), self.plugins[ODD, self.node.id]

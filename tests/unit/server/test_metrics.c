@@ -2,6 +2,7 @@
 /* Each failure that operations tells of moves a series. */
 
 #include "cluster.h"
+#include "status_text.h"
 #include "unit.h"
 
 #include "base/str.h"
@@ -111,6 +112,23 @@ static void wait_an_hour(struct fixture *f, const char *alloc)
 	LIST_FIRST(&state_alloc(&f->server->state, alloc)->claims)->work.waits_since_ms -= HOUR_MS;
 }
 
+static void expect_text(struct fixture *f, const char *releases)
+{
+	char text[256];
+
+	server_status_text(text, sizeof(text), f->server);
+	if (!strstr(text, releases))
+		fail_msg("%s: %s", releases, text);
+}
+
+/* From the moment on when its work was told to stop, whatever its plugin does then. */
+static void expect_releases(struct fixture *f, int64_t n_waiting, int64_t n_stuck_at_node)
+{
+	assert_int_equal(metric_of(f, "releases_waiting"), n_waiting);
+	assert_int_equal(metric_of(f, "release_stuck{for=\"node\"}"), n_stuck_at_node);
+	assert_int_equal(metric_of(f, "release_stuck{for=\"controller\"}"), 0);
+}
+
 static void a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails(void **state)
 {
 	struct fixture *f = *state;
@@ -118,10 +136,16 @@ static void a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails(void *
 	take(f, "db", ALLOC_1);
 	UNTIL(f, wait_for(f, "allocation", 1));
 	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"allocation\"}"), -1);
+	expect_releases(f, 0, 0);
+	expect_text(f, "; 0 releases waiting");
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
+	expect_releases(f, 1, 0);
+	expect_text(f, "; 1 release waiting");
 	UNTIL(f, wait_for(f, "node", 1));
 	assert_in_range(metric_of(f, "claims_waiting_seconds_max{for=\"node\"}"), 0, 60);
 	fail_release(f, ALLOC_1);
+	expect_releases(f, 1, 1);
+	expect_text(f, "; 1 release waiting (1 stuck)");
 	fail_release(f, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 0);
 	fail_release(f, ALLOC_1);
@@ -133,10 +157,13 @@ static void a_release_that_hangs_in_a_plugin_waits_for_its_node_and_fails(void *
 	UNTIL(f, metric_of(f, "claims_waiting_seconds_max{for=\"node\"}") >= HOUR_MS / 1000);
 	restart(f);
 	assert_int_equal(metric_of(f, "claims_failing"), 1); /* as is stored */
+	expect_releases(f, 1, 1);
 	connect_csi(f);
 	UNTIL(f, wait_for(f, "node", 1));
 	give_back(f, ALLOC_1);
 	assert_int_equal(metric_of(f, "claims_failing"), 0);
+	UNTIL(f, metric_of(f, "releases_waiting") == 0);
+	expect_releases(f, 0, 0);
 	UNTIL(f, wait_for(f, "node", 0));
 	assert_int_equal(metric_of(f, "claims_waiting_seconds_max{for=\"node\"}"), 0);
 }
@@ -149,8 +176,10 @@ static void a_dead_node_with_a_stop_asked_for_is_waited_for(void **state)
 	UNTIL(f, wait_for(f, "allocation", 1));
 	disconnect(f, &f->n1);
 	UNTIL(f, wait_for(f, "node-away", 1));
+	expect_releases(f, 0, 0);
 	assert_int_equal(stop_alloc(f, ALLOC_1, NULL), STATUS_OK);
 	settle(f);
+	expect_releases(f, 1, 0);
 	UNTIL(f, wait_for(f, "node-away", 1));
 	assert_int_equal(metric_of(f, "nodes{status=\"disconnected\"}"), 1);
 	wait_an_hour(f, ALLOC_1);
@@ -193,7 +222,8 @@ static void a_detach_that_fails_is_stuck_and_waits_for_its_controller(void **sta
 	take(f, "db", ALLOC_1);
 	model_plugin_order(&f->plugin, DETACH, MODEL_FAIL, 100, STATUS_INTERNAL);
 	give_back(f, ALLOC_1);
-	UNTIL(f, metric_of(f, "release_stuck") == 1);
+	UNTIL(f, metric_of(f, "release_stuck{for=\"controller\"}") == 1);
+	assert_int_equal(metric_of(f, "release_stuck{for=\"node\"}"), 0);
 	assert_true(metric_of(f, "release_detach_errors_total") >= 1);
 	assert_true(metric_of(f, "plugin_call_failures_total") >= 1);
 	assert_int_equal(metric_of(f, "releases_waiting"), 1);
