@@ -129,7 +129,7 @@ static enum status look(struct drain_watch *watch, struct error *err)
 
 static bool is_done(const Holdfast__V1__Node *node)
 {
-	return !node->drain || node->drain->done_ms != 0;
+	return !node->drain || node->drain->started_ms == 0 || node->drain->done_ms != 0;
 }
 
 static void show_wait(const struct drain_watch *watch)

@@ -56,12 +56,20 @@ static const struct row {
 	 .says = NEEDS_YES,
 	 .asked = "Nodes.Drain",
 	 .answer = {.method = "Nodes.Get", .json = "{\"node\": {\"id\": \"node-1\"}}"}},
+	/* one that was never drained, as a server shows it */
+	{.typed = "node drain node-1",
+	 .status = STATUS_INVALID_ARGUMENT,
+	 .says = NEEDS_YES,
+	 .asked = "Nodes.Drain",
+	 .answer = {.method = "Nodes.Get",
+		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 0}}}"}},
 	{.typed = "node drain node-1 --no-wait",
 	 .status = STATUS_INVALID_ARGUMENT,
 	 .says = NEEDS_YES,
 	 .asked = "Nodes.Drain",
 	 .answer = {.method = "Nodes.Get",
-		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"done_ms\": 9}}}"}},
+		    .json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 7, \"done_ms\": "
+			    "9}}}"}},
 	/* Mistakes of a file, all at once. */
 	{.typed = "volume register @",
 	 .file = "id = 5\nplugin_idd = \"ebs\"\ncapability {\n  acces_mode = \"x\"\n}\ncapability {\n"
@@ -219,7 +227,7 @@ static void a_drain_under_way_is_watched_again_without_a_question(void **state)
 	(void)state;
 	fake.answers[0] = (struct fake_answer){
 		.method = "Nodes.Get",
-		.json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"reason\": \"r\"}}}"};
+		.json = "{\"node\": {\"id\": \"node-1\", \"drain\": {\"started_ms\": 7}}}"};
 	fake.answers[1] =
 		(struct fake_answer){.method = "Nodes.Drain", .json = "{\"node\": {\"id\": \"node-1\"}}"};
 	expect_ok("node drain node-1 --no-wait");
