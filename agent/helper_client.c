@@ -197,6 +197,20 @@ void client_wait_for_rate(struct helper_call *call)
 	client_kick(client);
 }
 
+/* What several instances say overtakes each other: the highest number counts. One that is no higher than what
+ * was known before it was asked for shows that the trail went back; that is not ours to hide. */
+void client_note_head(const struct helper_instance *instance, uint64_t record,
+		      const uint8_t sha256[static TICKET_DIGEST_SIZE])
+{
+	struct trail_head *head = &instance->client->info.head;
+
+	if (record == 0 || bytes_are_zero(sha256, TICKET_DIGEST_SIZE) ||
+	    (record <= head->record && record > instance->known_record))
+		return;
+	head->record = record;
+	memcpy(head->sha256, sha256, TICKET_DIGEST_SIZE);
+}
+
 void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello)
 {
 	struct helper_client *client = instance->client;

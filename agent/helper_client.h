@@ -40,6 +40,12 @@ enum {
 
 struct helper_client;
 
+/* How far the helper's trail has got, as its instances say. */
+struct trail_head {
+	uint64_t record; /* number; 0: not known */
+	uint8_t sha256[TICKET_DIGEST_SIZE];
+};
+
 struct helper_client_options {
 	struct helper_door door;     /* copied */
 	unsigned int instances;	     /* 1 to HELPER_POOL_MAX */
@@ -59,6 +65,7 @@ struct helper_info {
 	uint32_t failures;  /* in a row, without an answered request between them */
 	uint32_t abandoned; /* instances that hang, that of NFS included */
 	uint32_t queued;    /* requests not answered yet */
+	struct trail_head head;
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
 	char publish_base[MH_PATH_SIZE];

@@ -186,6 +186,7 @@ static void on_first_message(struct helper_instance *instance, const void *bytes
 		instance->pid = (pid_t)hello.helper_pid;
 	instance->door = hello.door;
 	instance->state = INSTANCE_READY;
+	client_note_head(instance, hello.record, hello.head);
 	send_ack(instance);
 	if (instance->state != INSTANCE_READY)
 		return;
@@ -209,6 +210,8 @@ static void on_reply(struct helper_instance *instance, const void *bytes, size_t
 		instance_give_up(instance, &err);
 		return;
 	}
+	if (reply.header.op != MH_OP_LIST)
+		client_note_head(instance, reply.reply.record, reply.reply.head);
 	instance->current = NULL;
 	backoff_reset(&instance->backoff);
 	instance->last_error = (struct error){0};
@@ -248,6 +251,7 @@ static void start(struct helper_instance *instance)
 
 	assert(!instance->proc);
 	instance->seq = 0;
+	instance->known_record = client->info.head.record;
 	if (instance->lane == HELPER_NFS && !client_has_work(client, HELPER_NFS))
 		return;
 	if (!client_may_start(client, instance->lane, &err) ||
@@ -293,6 +297,7 @@ void instance_send(struct helper_instance *instance, struct helper_call *call)
 	instance->current = call;
 	call->instance = instance;
 	call->sent_ms = clock_realtime_ms();
+	instance->known_record = client->info.head.record;
 	helper_request_seal(&call->request, ++instance->seq);
 	if (wakeup_arm(client->event, &call->timer, client->request_timeout_us, on_request_timeout, call,
 		       &err) != STATUS_OK ||

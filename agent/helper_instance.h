@@ -40,6 +40,7 @@ struct helper_instance {
 	struct helper_proc *proc;
 	struct helper_call *current; /* under way */
 	uint64_t seq;		     /* of the last request on this connection */
+	uint64_t known_record;	     /* of the trail, when what the instance says next was asked for */
 	struct backoff backoff;
 	sd_event_source *restart_timer;
 	sd_event_source *start_timer;
@@ -115,6 +116,10 @@ void client_refresh(struct helper_client *client);
 
 /** HELLO was acknowledged. */
 void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello);
+
+/** The instance has said up to which record it wrote the trail; 0: nothing. */
+void client_note_head(const struct helper_instance *instance, uint64_t record,
+		      const uint8_t sha256[static TICKET_DIGEST_SIZE]);
 
 /** It is gone against our will and starts again by itself, that of NFS when it is needed. */
 void client_on_down(struct helper_instance *instance, const struct error *why);

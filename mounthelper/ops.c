@@ -149,11 +149,11 @@ static bool is_of_profile(enum reason reason)
 	return reason < REASON_TICKET_MISSING || reason == REASON_HOST_PATH || reason == REASON_KERNEL_OLD;
 }
 
-static void fill_reply(const struct helper *h, struct mh_reply *reply, const struct outcome *outcome,
-		       uint64_t rec)
+static void fill_reply(struct helper *h, struct mh_reply *reply, const struct outcome *outcome, uint64_t rec)
 {
 	reply->status = (uint16_t)outcome->status;
 	reply->record = rec;
+	record_head(h, rec, reply->head);
 	reply->reason = (uint16_t)outcome->reason;
 	if (outcome->reason != REASON_NONE)
 		reply->policy_line = outcome->profile_line != 0 && is_of_profile(outcome->reason)

@@ -136,6 +136,14 @@ void record_pass_on(struct helper *h)
 	(void)pass_on(h, kernel_audit_tell); /* what was done is done, and in the own log */
 }
 
+void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGEST_SIZE])
+{
+	if (rec == 0 || h->record_seq != (uint32_t)rec || h->trail.head_file == 0)
+		return;
+	chain_log_settle(&h->trail);
+	(void)hex_decode(ret, TICKET_DIGEST_SIZE, h->trail.end.digest[0]);
+}
+
 /* To the own log. The other sinks get it even when that does not take it. */
 static int write_down(struct helper *h, const struct keyline *record, const char *event, uint64_t *ret_rec)
 {

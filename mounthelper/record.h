@@ -24,6 +24,10 @@ void record_end(struct helper *h, bool is_violation, enum reason reason, uint64_
 int record_request(struct helper *h, const union mh_request *req, const struct admission *admission,
 		   const struct outcome *outcome, uint64_t *ret_rec);
 
+/** SHA-256 of the record @rec when it is the last one that this process wrote, and to the newest file; else
+ * @ret stays as it is. */
+void record_head(struct helper *h, uint64_t rec, uint8_t ret[static TICKET_DIGEST_SIZE]);
+
 /** Give what was recorded last to the kernel's audit and the journal, unless they have it already. */
 void record_pass_on(struct helper *h);
 

@@ -38,15 +38,17 @@ static enum reason receive(struct helper *h, void *buf, size_t size, size_t *ret
 	return n == -EACCES ? REASON_CREDENTIALS : REASON_CLOSED;
 }
 
-static enum reason send_hello(const struct helper *h)
+static enum reason send_hello(struct helper *h)
 {
 	const struct agent_policy *agent = h->agent;
 	struct mh_hello hello = {.header = mh_header_make(MH_OP_HELLO, sizeof(hello), 0),
 				 .helper_pid = (uint32_t)h->own_pid,
 				 .door = (uint8_t)h->door,
 				 .container = agent->container,
-				 .ticket_optional = agent->ticket_optional != 0};
+				 .ticket_optional = agent->ticket_optional != 0,
+				 .record = h->trail.end.rec};
 
+	record_head(h, hello.record, hello.head);
 	memcpy(hello.policy_digest, h->policy_digest, sizeof(hello.policy_digest));
 	(void)str_copy(hello.cluster, sizeof(hello.cluster), agent->cluster);
 	(void)str_copy(hello.node, sizeof(hello.node), agent->node);

@@ -18,7 +18,7 @@
 
 enum {
 	MH_MAGIC = 0x484d4648, /* "HFMH" */
-	MH_VERSION = 5,
+	MH_VERSION = 6,
 	MH_MESSAGE_MAX = 1024,
 	MH_LABEL_SIZE = 64,  /* id_is_label() and a NUL */
 	MH_UUID_SIZE = 40,   /* id_is_uuid() and zeroes */
@@ -147,6 +147,8 @@ struct mh_hello {
 	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
 	uint8_t ticket_optional; /* 1: stand-alone use, tickets are not required */
 	uint8_t reserved[9];
+	uint64_t record;		  /* id of the record of this start in the trail */
+	uint8_t head[TICKET_DIGEST_SIZE]; /* and its SHA-256 */
 };
 
 /* Why the helper ends before it serves. */
@@ -235,7 +237,8 @@ struct mh_reply {
 	uint64_t record; /* id of the result record in the trail */
 	uint16_t reason; /* enum reason, mounthelper_words.h */
 	uint16_t reserved;
-	uint32_t policy_line; /* where the block of the policy begins that the reason is about */
+	uint32_t policy_line;		  /* where the block of the policy begins that the reason is about */
+	uint8_t head[TICKET_DIGEST_SIZE]; /* SHA-256 of the result record; zeroes: there is none */
 };
 
 struct mh_list_entry {
@@ -262,7 +265,7 @@ struct mh_list_reply {
 
 _Static_assert(sizeof(struct mh_header) == 32, "no padding");
 _Static_assert(sizeof(struct mh_source) == 288, "no padding");
-_Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 256 + 256 + 16, "no padding");
+_Static_assert(sizeof(struct mh_hello) == 32 + 32 + 64 + 64 + 256 + 256 + 16 + 8 + 32, "no padding");
 _Static_assert(sizeof(struct mh_failure) == 32 + 8 + 256, "no padding");
 _Static_assert(sizeof(struct mh_stage) == 32 + 64 + 64 + 40 + 8 + 288 + 512, "no padding");
 _Static_assert(sizeof(struct mh_publish) == 32 + 64 + 64 + 40 + 8 + 512, "no padding");
@@ -270,7 +273,7 @@ _Static_assert(sizeof(struct mh_unpublish) == 32 + 64 + 40 + 8, "no padding");
 _Static_assert(sizeof(struct mh_unstage) == 32 + 64 + 8, "no padding");
 _Static_assert(sizeof(struct mh_stat) == 32 + 64 + 40 + 8, "no padding");
 _Static_assert(sizeof(struct mh_list) == 40, "no padding");
-_Static_assert(sizeof(struct mh_reply) == 32 + 32, "no padding");
+_Static_assert(sizeof(struct mh_reply) == 32 + 32 + 32, "no padding");
 _Static_assert(sizeof(struct mh_list_entry) == 120, "no padding");
 _Static_assert(sizeof(struct mh_list_reply) == 32 + 16 + 8 * 120, "no padding");
 _Static_assert(sizeof(struct mh_stage) <= MH_MESSAGE_MAX, "every message fits the receive buffer");

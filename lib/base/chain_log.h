@@ -68,9 +68,9 @@ struct chain_log {
  * deleted. */
 int chain_log_append(struct chain_log *log, const struct keyline *record, uint64_t *ret_rec);
 
-/** What nobody who waits for the record has to wait for: compute the digest that the next record will carry,
- * tell the other processes, and let them write. Death before it leaves what death within chain_log_append()
- * does. To be called after each record, at the latest before the next one. */
+/** What nobody who waits for the record alone has to wait for: compute the digest that the next record will
+ * carry, tell the other processes, and let them write. Death before it leaves what death within
+ * chain_log_append() does. To be called after each record, at the latest before the next one. */
 void chain_log_settle(struct chain_log *log);
 
 /** Bring to the medium what log->batch has left: when nothing happened for a second, and at the end. A

@@ -478,7 +478,8 @@ static void run(const void *bytes, bool has_volume, struct mh_reply *reply)
 	uint16_t op = reply->header.op;
 
 	reply->header.length = sizeof(*reply);
-	reply->record = has_volume ? state->calls : 0;
+	reply->record = has_volume ? state->calls - state->records_lost : 0;
+	memset(reply->head, (int)reply->record, sizeof(reply->head));
 	reply->status = (uint16_t)(has_volume ? ops[op].run(bytes, reply) : MH_BUSY);
 	if (has_volume && reply->status == MH_BUSY)
 		reply->step = STEP_UNMOUNT;

@@ -124,7 +124,8 @@ struct fake_state {
 	uint32_t n_profiles;
 	/* set by the program */
 	uint32_t starts;
-	uint32_t calls; /* that count for faults */
+	uint32_t calls;	       /* that count for faults */
+	uint32_t records_lost; /* of the trail, which was cut */
 	uint32_t under_way;
 	uint32_t under_way_max; /* requests under way at the same time */
 	uint32_t lists;

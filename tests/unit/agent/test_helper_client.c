@@ -185,6 +185,31 @@ static void requests_are_answered_in_order_and_lists_first(void **state)
 	assert_int_equal(helper_client_info(f->client)->queued, 0);
 }
 
+static uint64_t head_after(struct fixture *f, enum mh_op op)
+{
+	const struct trail_head *head = &helper_client_info(f->client)->head;
+
+	request(f, op, 0);
+	run_until(f, &f->n_results, f->n_results + 1);
+	for (size_t i = 0; i < sizeof(head->sha256); i++)
+		assert_int_equal(head->sha256[i], head->record);
+	return head->record;
+}
+
+static void the_head_of_the_trail_follows_the_replies_also_back(void **state)
+{
+	struct fixture *f = *state;
+
+	make_client(f, 30000);
+	assert_int_equal(head_after(f, MH_OP_LIST), 0);
+	assert_int_equal(head_after(f, MH_OP_STAGE), 1);
+	assert_int_equal(head_after(f, MH_OP_LIST), 1);
+	assert_int_equal(head_after(f, MH_OP_PUBLISH), 2);
+	assert_int_equal(head_after(f, MH_OP_UNPUBLISH), 3);
+	f->fake.state->records_lost = 2;
+	assert_int_equal(head_after(f, MH_OP_UNSTAGE), 2);
+}
+
 /* At every request, each way of dying: the request is done once, told once, and everything after it follows.
  */
 static void no_request_is_lost_or_told_twice_when_the_helper_dies(void **state)
@@ -441,6 +466,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(requests_are_answered_in_order_and_lists_first, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(the_head_of_the_trail_follows_the_replies_also_back, setup,
 						teardown),
 		cmocka_unit_test(no_request_is_lost_or_told_twice_when_the_helper_dies),
 		cmocka_unit_test_setup_teardown(a_request_that_ends_two_helpers_fails_and_the_next_goes_on,

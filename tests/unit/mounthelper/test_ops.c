@@ -6,6 +6,7 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <string.h>
 
 static const uint64_t inert =
@@ -389,6 +390,47 @@ static void intent_and_result_are_on_record(void **state)
 	ASSERT_SAID(wanted);
 	ASSERT_REPLY(unstage(fixture_unstage()), MH_OK);
 	ASSERT_SAID("op=unstage phase=result seq=2 vol=vol-1 detach=0 dev=7:3 ");
+}
+
+/* Of the last whole line of the log. */
+static void hash_last_record(uint8_t ret[static TICKET_DIGEST_SIZE])
+{
+	const char *log = fake_log();
+	const char *end = strrchr(log, '\n');
+	const char *start = memrchr(log, '\n', (size_t)(end - log));
+
+	start = start ? start + 1 : log;
+	(void)crypto_hash_sha256(ret, (const unsigned char *)start, (unsigned long long)(end - start));
+}
+
+static void a_reply_has_the_hash_of_its_record(void **state)
+{
+	struct mh_stage bad = fixture_stage();
+	uint8_t want[TICKET_DIGEST_SIZE];
+	struct mh_reply reply;
+
+	(void)state;
+	reply = stage(fixture_stage());
+	hash_last_record(want);
+	assert_memory_equal(reply.head, want, sizeof(want));
+	(void)str_copy(bad.profile, sizeof(bad.profile), "nonesuch");
+	reply = stage(bad);
+	assert_int_equal(reply.status, MH_REFUSED);
+	hash_last_record(want);
+	assert_memory_equal(reply.head, want, sizeof(want));
+}
+
+static void a_reply_without_a_record_has_no_hash(void **state)
+{
+	static const uint8_t none[TICKET_DIGEST_SIZE];
+	struct mh_reply reply;
+
+	(void)state;
+	ASSERT_REPLY(stage(fixture_stage()), MH_OK);
+	fake_log_full(true);
+	reply = unstage(fixture_unstage());
+	assert_int_equal(reply.status, MH_OK);
+	assert_memory_equal(reply.head, none, sizeof(none));
 }
 
 static void without_a_trail_only_cleaning_up_goes_on(void **state)
@@ -1080,6 +1122,8 @@ int main(void)
 		TEST(the_device_must_be_what_the_request_says),
 		TEST(a_refusal_is_told_by_numbers_alone_and_on_record),
 		TEST(intent_and_result_are_on_record),
+		TEST(a_reply_has_the_hash_of_its_record),
+		TEST(a_reply_without_a_record_has_no_hash),
 		TEST(without_a_trail_only_cleaning_up_goes_on),
 		TEST(a_log_that_was_deleted_is_no_trail),
 		TEST(an_intent_that_was_lost_shows_in_the_result),

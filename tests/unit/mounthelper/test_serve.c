@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a helper that served ends. The socket is a list of messages; the kernel is the model. */
 
+#include "record.h"
 #include "startup.h"
 #include "workbench.h"
 
 #include "base/peer_socket.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <string.h>
 
 ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size);
@@ -20,6 +22,7 @@ static struct {
 	int send_fails_at; /* counted from 1, HELLO first; 0: never */
 	int n_sent;
 	struct mh_reply last;
+	struct mh_hello hello;
 } wire;
 
 ssize_t __wrap_peer_socket_receive(int fd, const struct ucred *peer, void *buf, size_t size)
@@ -41,6 +44,8 @@ int __wrap_peer_socket_send(int fd, const void *bytes, size_t n)
 	assert_int_equal(fd, HELPER_SOCKET_FD);
 	if (++wire.n_sent == wire.send_fails_at)
 		return -EPIPE;
+	if (n == sizeof(wire.hello))
+		memcpy(&wire.hello, bytes, n);
 	if (n == sizeof(wire.last))
 		memcpy(&wire.last, bytes, n);
 	return 0;
@@ -62,6 +67,19 @@ static int connected(void **state)
 	memset(&wire, 0, sizeof(wire));
 	say(&ack, sizeof(ack));
 	return setup(state);
+}
+
+static void hello_has_the_number_and_hash_of_the_start(void **state)
+{
+	uint8_t want[TICKET_DIGEST_SIZE];
+	int sys_errno;
+
+	(void)state;
+	assert_int_equal(record_start(&helper, 0, 0, &sys_errno), START_OK);
+	(void)crypto_hash_sha256(want, (const unsigned char *)fake_log(), strlen(fake_log()) - 1);
+	assert_int_equal(serve(&helper), MH_EXIT_CLOSED);
+	assert_int_equal(wire.hello.record, 1);
+	assert_memory_equal(wire.hello.head, want, sizeof(want));
 }
 
 static void the_end_of_the_socket_is_on_record_and_changes_nothing(void **state)
@@ -165,6 +183,7 @@ static void a_violation_is_recorded_and_never_answered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(hello_has_the_number_and_hash_of_the_start),
 		TEST(the_end_of_the_socket_is_on_record_and_changes_nothing),
 		TEST(what_was_asked_for_before_the_end_is_done_and_recorded),
 		TEST(whoever_does_not_take_hello_is_not_served),
