@@ -48,7 +48,7 @@ static void on_receipt(const struct receipt *receipt, void *userdata)
 {
 	struct agent *agent = userdata;
 
-	session_send_receipt(agent->session, receipt);
+	session_send_receipt(agent->session, receipt, &helper_client_info(agent->helper)->head);
 	drain_look(agent->drain);
 }
 
@@ -134,7 +134,7 @@ static void on_session_up(bool sends_statuses, void *userdata)
 		&(struct log_ctx){.op = "session", .peer = agent->server, .event = LOG_EVENT_SESSION_UP},
 		"connected to the server");
 	while ((receipt = receipts_next(agent->receipts, receipt)))
-		session_send_receipt(agent->session, receipt);
+		session_send_receipt(agent->session, receipt, &helper_client_info(agent->helper)->head);
 	while (sends_statuses && (runner = allocs_next(agent->allocs, runner)))
 		session_send_status(agent->session, &alloc_runner_record(runner)->alloc);
 	tell_plugins(agent); /* what has changed since the hello */

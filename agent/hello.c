@@ -124,6 +124,26 @@ static bool put_mark(Holdfast__V1__SessionHello *hello, const Holdfast__V1__Mark
 	return hello->mark != NULL;
 }
 
+static bool put_trail(Holdfast__V1__SessionHello *hello, const struct trail_head *head)
+{
+	Holdfast__V1__TrailHead *pb;
+
+	if (head->record == 0)
+		return true;
+	pb = malloc(sizeof(*pb));
+	if (!pb)
+		return false;
+	holdfast__v1__trail_head__init(pb);
+	hello->trail = pb;
+	pb->record = head->record;
+	pb->sha256.data = malloc(sizeof(head->sha256));
+	if (!pb->sha256.data)
+		return false;
+	pb->sha256.len = sizeof(head->sha256);
+	memcpy(pb->sha256.data, head->sha256, sizeof(head->sha256));
+	return true;
+}
+
 /* The entries are the hello's from here on. */
 static void put_plugins(Holdfast__V1__SessionHello *hello, Holdfast__V1__Fingerprint *fingerprint)
 {
@@ -150,8 +170,8 @@ static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is
 	if (put_text(&hello->node_id, facts->node_id) && put_text(&hello->boot_id, facts->boot_id) &&
 	    put_text(&hello->agent_version, facts->fingerprint.agent_version) &&
 	    put_text(&hello->kernel, facts->kernel) && put_text(&hello->machine, facts->machine) &&
-	    put_mark(hello, facts->mark) && put_allocs(hello, facts->allocs, is_short) &&
-	    (is_short || put_mounted(hello, facts)))
+	    put_mark(hello, facts->mark) && put_trail(hello, &facts->fingerprint.helper->head) &&
+	    put_allocs(hello, facts->allocs, is_short) && (is_short || put_mounted(hello, facts)))
 		return hello;
 	protobuf_c_message_free_unpacked(&hello->base, NULL);
 	return NULL;

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "hello.h"
+#include "helper_client.h"
 #include "wakeup.h"
 
 #include "base/backoff.h"
@@ -392,8 +393,11 @@ void session_send_status(struct session *session, const struct alloc *alloc)
 	protobuf_c_message_free_unpacked(&status->base, NULL);
 }
 
-void session_send_receipt(struct session *session, const struct receipt *receipt)
+void session_send_receipt(struct session *session, const struct receipt *receipt,
+			  const struct trail_head *head)
 {
+	struct trail_head shown = *head;
+	Holdfast__V1__TrailHead trail = HOLDFAST__V1__TRAIL_HEAD__INIT;
 	Holdfast__V1__ClaimReceipt pb = HOLDFAST__V1__CLAIM_RECEIPT__INIT;
 	session_up up = HOLDFAST__V1__SESSION_UP__INIT;
 	struct receipt copy = *receipt;
@@ -411,6 +415,10 @@ void session_send_receipt(struct session *session, const struct receipt *receipt
 		pb.mounted = true;
 	pb.without_plugin = copy.is_without_plugin;
 	pb.kernel = copy.kernel;
+	trail.record = shown.record;
+	trail.sha256 = (ProtobufCBinaryData){.len = sizeof(shown.sha256), .data = shown.sha256};
+	if (shown.record != 0)
+		pb.trail = &trail;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
 	up.receipt = &pb;
 	send_up(session, &up);

@@ -27,6 +27,8 @@ enum {
 struct session;
 
 /* What the server says, already taken apart. */
+struct trail_head;
+
 struct session_handlers {
 	/* The hello, freed by the session; NULL when memory is short. @ret_is_short: statuses follow. */
 	Holdfast__V1__SessionHello *(*make_hello)(bool *ret_is_short, void *userdata);
@@ -79,7 +81,9 @@ const struct session_info *session_info(const struct session *session);
 
 /** Nothing happens without a session. */
 void session_send_status(struct session *session, const struct alloc *alloc);
-void session_send_receipt(struct session *session, const struct receipt *receipt);
+/** @head of the mount helper's trail, which the receipt carries */
+void session_send_receipt(struct session *session, const struct receipt *receipt,
+			  const struct trail_head *head);
 void session_send_release_error(struct session *session, const char *claim_id, uint64_t generation,
 				const struct error *why);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "commands.h"
+#include "connect.h"
 #include "output.h"
 #include "trail.h"
 
@@ -7,10 +8,13 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "model/node.h"
 #include "model/volume.h"
 
 #include <errno.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Both spellings of a volume: as the trail has it, and the one it has towards the helper. */
@@ -266,7 +270,17 @@ enum status cmd_audit_show(struct invocation *inv, struct error *err)
 	return status == STATUS_OK ? end_show(&show, err) : status;
 }
 
-static enum status verify_file(const char *path, struct trail_check *check, struct error *err)
+/* --- verify --- */
+
+struct verifying {
+	struct trail_check check;
+	struct trail_heads heads; /* with --server */
+	char node[NODE_ID_MAX + 1];
+	char **paths;
+	size_t n;
+};
+
+static enum status verify_file(struct verifying *v, const char *path, struct error *err)
 {
 	cleanup(close_trail) FILE *file = NULL;
 	enum status status = open_trail(path, &file, err);
@@ -274,31 +288,206 @@ static enum status verify_file(const char *path, struct trail_check *check, stru
 	bool is_complete;
 	size_t n;
 
-	while (status == STATUS_OK && trail_read_line(file, line, &n, &is_complete))
-		trail_check_line(check, line, n, is_complete);
+	while (status == STATUS_OK && trail_read_line(file, line, &n, &is_complete)) {
+		trail_check_line(&v->check, line, n, is_complete);
+		trail_heads_look(&v->heads, &v->check);
+	}
 	return status == STATUS_OK ? read_failed(path, file, err) : status;
 }
 
-static enum status show_check(const struct invocation *inv, const struct trail_check *check, char **paths,
-			      size_t n, struct error *err)
+/* Of which node are the files? As their first record says; --node says it too. */
+static enum status find_node(struct invocation *inv, struct verifying *v, struct error *err)
 {
-	json_t *files;
+	cleanup(close_trail) FILE *file = NULL;
+	const char *given = inv->options[OPT_NODE];
+	char line[TRAIL_LINE_MAX + 1];
+	struct trail_record record;
+	enum status status = STATUS_OK;
+	bool is_complete;
+	size_t n;
 
-	if (inv->options[OPT_JSON]) {
-		files = json_array();
-		for (size_t i = 0; i < n; i++)
-			(void)json_array_append_new(files, json_string(paths[i]));
-		return print_json(
-			json_pack("{so sb sI sI sI ss sI ss ss}", "files", files, "intact",
-				  check->faults == 0, "records", (json_int_t)check->records, "unfinished",
-				  (json_int_t)check->torn, "faults", (json_int_t)check->faults,
-				  "first_fault_file", check->faults ? paths[check->fault_file] : "",
-				  "first_fault_line", (json_int_t)check->fault_line, "first_fault",
-				  check->faults ? trail_fault_text(check->fault) : "", "head", check->head),
-			err);
+	if (str_eq(v->paths[0], "-")) { /* which can be read only once */
+		if (!given)
+			return usage_error(inv, err, "--server needs --node ID when it reads from -");
+	} else {
+		status = open_trail(v->paths[0], &file, err);
 	}
-	print_line("%s%s%s: %" PRIu64 " records, %s", paths[0], n > 1 ? " to " : "",
-		   n > 1 ? paths[n - 1] : "", check->records,
+	while (status == STATUS_OK && file && v->node[0] == '\0' &&
+	       trail_read_line(file, line, &n, &is_complete))
+		if (n <= TRAIL_LINE_MAX && strlen(line) == n && trail_parse(line, &record))
+			(void)str_copy(v->node, sizeof(v->node), trail_get(&record, "node"));
+	if (status != STATUS_OK)
+		return status;
+	if (given && v->node[0] != '\0' && !str_eq(v->node, given))
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "%s is the trail of node %s, not of %s: look for the other one there",
+				 v->paths[0], v->node, given);
+	if (given && str_copy(v->node, sizeof(v->node), given) < 0)
+		return usage_error(inv, err, "--node: '%s' is no name of a node", given);
+	if (v->node[0] == '\0')
+		return error_set(
+			err, STATUS_DATA_LOSS, 0,
+			"%s has no record that names its node; give --node ID to see what the server "
+			"was shown",
+			v->paths[0]);
+	return STATUS_OK;
+}
+
+static int compare_shown(const void *a, const void *b)
+{
+	const struct trail_shown *one = a, *other = b;
+
+	return one->record < other->record ? -1 : one->record > other->record;
+}
+
+static void add_shown(struct trail_heads *heads, const Holdfast__V1__TrailHead *head)
+{
+	struct trail_shown *shown = &heads->shown[heads->n];
+
+	if (!head || heads->n == TRAIL_HEADS_MAX || head->sha256.len != (TRAIL_HASH_SIZE - 1) / 2)
+		return;
+	*shown = (struct trail_shown){.record = head->record, .time_ms = head->time_ms};
+	hex_encode(shown->sha256, head->sha256.data, head->sha256.len);
+	heads->n++;
+}
+
+/* Before the files are read: what a live trail gets meanwhile is no fault. */
+static enum status fetch_heads(struct invocation *inv, struct verifying *v, struct error *err)
+{
+	Holdfast__V1__ListTrailsRequest request = HOLDFAST__V1__LIST_TRAILS_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ListTrailsResponse *answer = NULL;
+	cleanup_connection struct connection *connection = NULL;
+	enum status st = connect_server(inv, &connection, err);
+
+	request.prefix = v->node;
+	if (st == STATUS_OK)
+		st = connection_call(connection, &holdfast__v1__operator__descriptor, "ListTrails",
+				     &request.base, CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer,
+				     err);
+	if (st != STATUS_OK)
+		return st;
+	/* the first one is the shortest name with this beginning */
+	if (answer->n_trails > 0 && str_eq(answer->trails[0]->node_id, v->node)) {
+		const Holdfast__V1__NodeTrail *trail = answer->trails[0];
+
+		for (size_t i = 0; i < trail->n_breaks; i++)
+			add_shown(&v->heads, trail->breaks[i]->kept);
+		for (size_t i = 0; i < trail->n_heads; i++)
+			add_shown(&v->heads, trail->heads[i]);
+	}
+	qsort(v->heads.shown, v->heads.n, sizeof(v->heads.shown[0]), compare_shown);
+	return STATUS_OK;
+}
+
+static const char *const verdict_words[] = {
+	[TRAIL_AGREES] = "agrees", [TRAIL_UNKNOWN] = "unknown", [TRAIL_EARLIER] = "earlier",
+	[TRAIL_SHORT] = "cut",	   [TRAIL_REWOUND] = "rewound", [TRAIL_REPLACED] = "replaced",
+};
+
+#define MISSING_RECORDS                                                                                    \
+	"Keep them as they are; what is missing or was changed may be in the kernel's audit of the node: " \
+	"ausearch -m TRUSTED_APP"
+
+/* Is there what the server was shown? */
+static enum status judge(const struct verifying *v, struct error *err)
+{
+	const struct trail_shown *good, *bad;
+	const struct trail_heads *heads = &v->heads;
+	char good_time[CLOCK_TEXT_SIZE], bad_time[CLOCK_TEXT_SIZE];
+	enum trail_verdict verdict = trail_heads_judge(heads, &good, &bad);
+
+	if (good)
+		(void)clock_format(good->time_ms, good_time);
+	if (bad)
+		(void)clock_format(bad->time_ms, bad_time);
+	switch (verdict) {
+	case TRAIL_AGREES:
+		return STATUS_OK;
+	case TRAIL_UNKNOWN:
+		return error_set(
+			err, STATUS_NOT_FOUND, 0,
+			"the server was shown no head of the trail of node %s, so nothing says how far "
+			"it went; see: holdfast operator trail",
+			v->node);
+	case TRAIL_EARLIER:
+		return error_set(err, STATUS_FAILED_PRECONDITION, 0,
+				 "the files begin with record %" PRIu64 ", after record %" PRIu64
+				 " that node %s has shown last: give the older files before them",
+				 heads->first, heads->shown[heads->n - 1].record, v->node);
+	case TRAIL_SHORT:
+		return error_set(err, STATUS_DATA_LOSS, 0,
+				 "%s: the trail of node %s is cut: record %" PRIu64
+				 " was shown to the server at %s, and the files end with record %" PRIu64
+				 ". If they are a copy of before that, copy them again. " MISSING_RECORDS,
+				 v->paths[v->n - 1], v->node, bad->record, bad_time, heads->last);
+	case TRAIL_REWOUND:
+		return error_set(
+			err, STATUS_DATA_LOSS, 0,
+			"%s: the trail of node %s was rewound: record %" PRIu64
+			", shown to the server at %s, is not in it%s%s, and it went on. " MISSING_RECORDS,
+			v->paths[v->n - 1], v->node, bad->record, bad_time,
+			good ? "; it was last as it is here at " : "", good ? good_time : "");
+	case TRAIL_REPLACED:
+		break;
+	}
+	return error_set(
+		err, STATUS_DATA_LOSS, 0,
+		"%s: the trail of node %s was replaced, or its agent lied: nothing that was shown to the "
+		"server is in it, the first that is missing is record %" PRIu64
+		", shown at %s. " MISSING_RECORDS,
+		v->paths[v->n - 1], v->node, bad->record, bad_time);
+}
+
+static json_t *heads_to_json(const struct verifying *v)
+{
+	static const char *const words[] = {
+		[SHOWN_MISSING] = "missing", [SHOWN_AGREES] = "agrees", [SHOWN_DIFFERS] = "differs"};
+	const struct trail_shown *good, *bad;
+	enum trail_verdict verdict = trail_heads_judge(&v->heads, &good, &bad);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < v->heads.n; i++) {
+		const struct trail_shown *shown = &v->heads.shown[i];
+		bool is_older = shown->is == SHOWN_MISSING && shown->record < v->heads.first;
+
+		(void)json_array_append_new(
+			list, json_pack("{sI ss sI ss}", "record", (json_int_t)shown->record, "sha256",
+					shown->sha256, "time_ms", (json_int_t)shown->time_ms, "is",
+					is_older ? "not-covered" : words[shown->is]));
+	}
+	return json_pack("{ss ss sI sI so}", "node", v->node, "verdict", verdict_words[verdict],
+			 "first_record", (json_int_t)v->heads.first, "last_record", (json_int_t)v->heads.last,
+			 "heads", list);
+}
+
+static enum status show_check_json(const struct invocation *inv, const struct verifying *v, struct error *err)
+{
+	const struct trail_check *check = &v->check;
+	json_t *files = json_array();
+	json_t *json;
+
+	for (size_t i = 0; i < v->n; i++)
+		(void)json_array_append_new(files, json_string(v->paths[i]));
+	json = json_pack("{so sb sI sI sI ss sI ss ss}", "files", files, "intact", check->faults == 0,
+			 "records", (json_int_t)check->records, "unfinished", (json_int_t)check->torn,
+			 "faults", (json_int_t)check->faults, "first_fault_file",
+			 check->faults ? v->paths[check->fault_file] : "", "first_fault_line",
+			 (json_int_t)check->fault_line, "first_fault",
+			 check->faults ? trail_fault_text(check->fault) : "", "head", check->head);
+	if (json && inv->options[OPT_HEADS])
+		(void)json_object_set_new(json, "server", heads_to_json(v));
+	return print_json(json, err);
+}
+
+static enum status show_check(const struct invocation *inv, const struct verifying *v, struct error *err)
+{
+	const struct trail_check *check = &v->check;
+	const struct trail_shown *good, *bad;
+
+	if (inv->options[OPT_JSON])
+		return show_check_json(inv, v, err);
+	print_line("%s%s%s: %" PRIu64 " records, %s", v->paths[0], v->n > 1 ? " to " : "",
+		   v->n > 1 ? v->paths[v->n - 1] : "", check->records,
 		   check->faults ? "NOT INTACT" : "the chain is intact");
 	if (check->torn && check->faults == 0)
 		print_line("%" PRIu64
@@ -306,35 +495,56 @@ static enum status show_check(const struct invocation *inv, const struct trail_c
 			   "vouch for them",
 			   check->torn);
 	print_line("head %s", check->head);
+	if (inv->options[OPT_HEADS] && trail_heads_judge(&v->heads, &good, &bad) == TRAIL_AGREES)
+		print_line("node %s: whole up to record %" PRIu64 ", which was shown to the server last",
+			   v->node, good->record);
 	return STATUS_OK;
+}
+
+static enum status read_files(struct invocation *inv, struct verifying *v, struct error *err)
+{
+	enum status status = STATUS_OK;
+
+	if (inv->options[OPT_HEADS])
+		status = find_node(inv, v, err);
+	if (status == STATUS_OK && inv->options[OPT_HEADS])
+		status = fetch_heads(inv, v, err);
+	for (size_t i = 0; i < v->n && status == STATUS_OK; i++) {
+		if (i > 0)
+			trail_check_next_file(&v->check);
+		status = verify_file(v, v->paths[i], err);
+	}
+	return status;
 }
 
 enum status cmd_audit_verify(struct invocation *inv, struct error *err)
 {
 	const char *head = inv->options[OPT_HEAD];
 	char want[TRAIL_HASH_SIZE];
-	struct trail_check check = TRAIL_CHECK_INIT(inv->options[OPT_ROTATED] != NULL, head ? want : NULL);
+	struct verifying v = {
+		.check = TRAIL_CHECK_INIT(inv->options[OPT_ROTATED] != NULL, head ? want : NULL),
+	};
+	const struct trail_check *check = &v.check;
 	unsigned char digest[(TRAIL_HASH_SIZE - 1) / 2];
-	enum status status = STATUS_OK;
-	char **paths;
-	size_t n = trail_paths(inv, &paths);
+	enum status status;
 
+	v.n = trail_paths(inv, &v.paths);
+	if (inv->options[OPT_NODE] && !inv->options[OPT_HEADS])
+		return usage_error(inv, err, "--node says whose heads to compare with: it needs --server");
 	if (head && hex_decode(digest, sizeof(digest), head) < 0)
 		return usage_error(inv, err, "--head must be 64 hex digits");
 	if (head)
 		hex_encode(want, digest, sizeof(digest));
-	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-		if (i > 0)
-			trail_check_next_file(&check);
-		status = verify_file(paths[i], &check, err);
-	}
+	status = read_files(inv, &v, err);
 	if (status != STATUS_OK)
 		return status;
-	trail_check_end(&check);
-	status = show_check(inv, &check, paths, n, err);
-	if (status != STATUS_OK || check.faults == 0)
+	trail_check_end(&v.check);
+	status = show_check(inv, &v, err);
+	if (status == STATUS_OK && inv->options[OPT_HEADS])
+		status = judge(&v, err);
+	if (status != STATUS_OK || check->faults == 0)
 		return status;
-	return error_set(err, STATUS_DATA_LOSS, 0, "%s:%" PRIu64 ": %s%s", paths[check.fault_file],
-			 check.fault_line, trail_fault_text(check.fault),
-			 check.faults > 1 ? " (the first of several faults)" : "");
+	return error_set(err, STATUS_DATA_LOSS, 0, "%s:%" PRIu64 ": %s%s", v.paths[check->fault_file],
+			 check->fault_line, trail_fault_text(check->fault),
+			 check->faults > 1 ? " (the first of several faults)" : "");
 }

@@ -27,8 +27,21 @@ struct getopt_tables {
 	char letters[3 * OPTION_N + 2];
 };
 
-static void make_tables(struct getopt_tables *tables)
+static const struct command *command_of(char *const *words, int n, int *ret_used);
+
+/* Does @command have another option of this one's name? Two may share one when no command has both. */
+static bool is_of_others(const struct command *command, int id)
 {
+	for (int other = 0; command && other < OPTION_N; other++)
+		if (other != id && strcmp(command_options[other].name, command_options[id].name) == 0)
+			return (command->options & OPTION_BIT(other)) != 0;
+	return false;
+}
+
+/* @command what the first words say, if they do. */
+static void make_tables(const struct command *command, struct getopt_tables *tables)
+{
+	size_t n_options = 0;
 	size_t n = 0;
 
 	*tables = (struct getopt_tables){.letters = ":"};
@@ -36,7 +49,9 @@ static void make_tables(struct getopt_tables *tables)
 	for (int id = 0; id < OPTION_N; id++) {
 		const struct option_info *info = &command_options[id];
 
-		tables->options[id] = (struct option){
+		if (is_of_others(command, id))
+			continue;
+		tables->options[n_options++] = (struct option){
 			.name = info->name,
 			.has_arg = info->arg ? required_argument : no_argument,
 			.val = FIRST_LONG + id,
@@ -89,8 +104,9 @@ static enum status take_options(int argc, char **argv, struct invocation *inv, s
 {
 	struct getopt_tables tables;
 	int found;
+	int used;
 
-	make_tables(&tables);
+	make_tables(command_of(argv + 1, argc - 1, &used), &tables);
 	opterr = 0;
 	optind = 0; /* begin anew */
 	while ((found = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
@@ -204,24 +220,34 @@ static const struct command *command_named(const char *path)
 	return NULL;
 }
 
+/* The command with most of the first words; NULL and 0: none. */
+static const struct command *command_of(char *const *words, int n, int *ret_used)
+{
+	const struct command *command = NULL;
+
+	*ret_used = 0;
+	for (size_t i = 0; i < n_commands; i++) {
+		int used = match_words(commands[i].path, words, n);
+
+		if (used <= *ret_used)
+			continue;
+		*ret_used = used;
+		command = &commands[i];
+	}
+	return command;
+}
+
 static enum status find_command(struct invocation *inv, struct error *err)
 {
-	int best = 0;
+	int used;
 	int n_group;
 
+	inv->command = command_of(inv->args, inv->n_args, &used);
 	if (inv->n_args == 0 && is_given(inv, OPT_VERSION))
 		inv->command = command_named("version");
-	for (size_t i = 0; i < n_commands; i++) {
-		int used = match_words(commands[i].path, inv->args, inv->n_args);
-
-		if (used <= best)
-			continue;
-		best = used;
-		inv->command = &commands[i];
-	}
 	if (inv->command) {
-		inv->args += best;
-		inv->n_args -= best;
+		inv->args += used;
+		inv->n_args -= used;
 		return STATUS_OK;
 	}
 	n_group = find_group(inv);

@@ -279,6 +279,49 @@ void trail_check_end(struct trail_check *check)
 		note(check, TRAIL_HEAD);
 }
 
+void trail_heads_look(struct trail_heads *heads, const struct trail_check *check)
+{
+	if (check->is_torn || check->rec == 0)
+		return;
+	if (heads->first == 0)
+		heads->first = check->rec;
+	heads->last = check->rec;
+	for (size_t i = 0; i < heads->n; i++) {
+		struct trail_shown *shown = &heads->shown[i];
+
+		/* of two lines with one number, as helpers leave them that write to a file after it was
+		 * rotated, either may be the one */
+		if (shown->record == check->rec && shown->is != SHOWN_AGREES)
+			shown->is = str_eq(shown->sha256, check->head) ? SHOWN_AGREES : SHOWN_DIFFERS;
+	}
+}
+
+enum trail_verdict trail_heads_judge(const struct trail_heads *heads, const struct trail_shown **ret_good,
+				     const struct trail_shown **ret_bad)
+{
+	const struct trail_shown *good = NULL, *bad = NULL, *latest = NULL;
+
+	for (size_t i = 0; i < heads->n; i++) {
+		const struct trail_shown *shown = &heads->shown[i];
+
+		if (shown->is == SHOWN_AGREES && !bad)
+			good = shown;
+		if (shown->is == SHOWN_AGREES && (!latest || shown->time_ms > latest->time_ms))
+			latest = shown;
+		if (shown->is != SHOWN_AGREES && !bad && shown->record >= heads->first)
+			bad = shown;
+	}
+	*ret_good = good;
+	*ret_bad = bad;
+	if (heads->n == 0)
+		return TRAIL_UNKNOWN;
+	if (!bad)
+		return good ? TRAIL_AGREES : TRAIL_EARLIER;
+	if (bad->record > heads->last && (!latest || latest->time_ms <= bad->time_ms))
+		return TRAIL_SHORT;
+	return latest ? TRAIL_REWOUND : TRAIL_REPLACED;
+}
+
 bool trail_read_line(FILE *file, char *line, size_t *ret_length, bool *ret_complete)
 {
 	size_t n = 0;

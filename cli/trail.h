@@ -118,6 +118,40 @@ void trail_check_next_file(struct trail_check *check);
 /** After the last line. */
 void trail_check_end(struct trail_check *check);
 
+enum { TRAIL_HEADS_MAX = 64 };
+
+/* A head that the server was shown, and what the files have in its place. */
+struct trail_shown {
+	uint64_t record;
+	char sha256[TRAIL_HASH_SIZE];
+	int64_t time_ms;
+	enum { SHOWN_MISSING, SHOWN_AGREES, SHOWN_DIFFERS } is;
+};
+
+struct trail_heads {
+	struct trail_shown shown[TRAIL_HEADS_MAX]; /* by number */
+	size_t n;
+	uint64_t first, last; /* numbers of the first and of the last record in the files; 0: none */
+};
+
+/** Compare the line that @check has just taken in. */
+void trail_heads_look(struct trail_heads *heads, const struct trail_check *check);
+
+/* How the files as a whole stand to the heads. */
+enum trail_verdict {
+	TRAIL_AGREES,
+	TRAIL_UNKNOWN,	/* there is no head */
+	TRAIL_EARLIER,	/* every head is older than the files */
+	TRAIL_SHORT,	/* they end before the newest head, and agree with the others */
+	TRAIL_REWOUND,	/* they agree with an old head and not with a newer one */
+	TRAIL_REPLACED, /* they agree with none */
+};
+
+/** @ret_bad the lowest head that does not agree, @ret_good the highest below it that does; NULL: there is
+ * none */
+enum trail_verdict trail_heads_judge(const struct trail_heads *heads, const struct trail_shown **ret_good,
+				     const struct trail_shown **ret_bad);
+
 /** Read the next line of at most TRAIL_LINE_MAX bytes without its newline into @line of TRAIL_LINE_MAX + 1. A
  * longer line is passed over: @ret_length is TRAIL_LINE_MAX + 1 then. Returns false at the end of the file or
  * on an error, see ferror(). */

@@ -19,6 +19,7 @@
 #define PREFIX_ATTESTATION "attestation/"		    /* NODE/ID: Attestation */
 #define PREFIX_TOKEN "token/"				    /* ACCESSOR: StoredToken */
 #define PREFIX_POLICY "policy/"				    /* NAME: AccessPolicy */
+#define PREFIX_TRAIL "trail/"				    /* NODE: NodeTrail */
 
 /* Records that are stored and not kept in memory. */
 #define PREFIX_FREED "freed/"		/* NAMESPACE/VOLUME/ID: Claim, see freed.h */

@@ -9,6 +9,7 @@
 #include "release.h"
 #include "server.h"
 #include "session.h"
+#include "trails.h"
 
 #include "base/clock.h"
 #include "base/strbuf.h"
@@ -192,6 +193,19 @@ static void print_certificates(const struct server *server, struct strbuf *to)
 	print_expiry("nodes", session_first_expiry_ms(server), to);
 }
 
+static void print_trails(struct server *server, struct strbuf *to)
+{
+	const struct trails_count count = trails_count(server);
+
+	one(to, "trail_head_age_seconds_max", "gauge",
+	    "How long ago the first node said that it mounted something, and has shown no new head of its "
+	    "trail since; 0: there is none.",
+	    seconds_since(count.since_ms, clock_realtime_ms()));
+	one(to, "trails_behind", "gauge", "Such nodes.", count.n_behind);
+	one(to, "trails_broken", "gauge", "Nodes whose trail has gone back; see operator trail.",
+	    count.n_broken);
+}
+
 static void print_store(struct server *server, struct strbuf *to)
 {
 	const struct kv_stats stats = kv_stats(server->kv);
@@ -249,6 +263,7 @@ void metrics_print(struct server *server, struct strbuf *to)
 	labelled(to, "build_info", "version", HOLDFAST_VERSION, 1);
 	print_objects(server, to);
 	print_nodes(server, to);
+	print_trails(server, to);
 	print_plugins(server, to);
 	print_releases(server, to);
 	print_store(server, to);

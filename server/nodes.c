@@ -10,6 +10,7 @@
 #include "page.h"
 #include "reply.h"
 #include "server.h"
+#include "trails.h"
 #include "watch.h"
 
 #include "base/cleanup.h"
@@ -454,6 +455,7 @@ static enum status handle_purge(struct server *server, struct rpc_call *call,
 	LIST_FOREACH (instance, &entry->instances, of_node)
 		change_delete(&change, OBJECT_NODE_PLUGIN, &instance->instance);
 	attest_forget_node(server, &change, entry);
+	trails_forget(server, &change, entry->id);
 	change_delete(&change, OBJECT_NODE, &entry->node);
 	(void)str_format(object, sizeof(object), "node %s, boot %s", entry->id, entry->node.boot_id);
 	audit_write(server, &change, call, "Nodes.Purge", object,

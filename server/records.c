@@ -40,6 +40,7 @@ static const struct sort sorts[] = {
 	 .descriptor = &holdfast__v1__stored_token__descriptor,
 	 .note = token_index_note},
 	{.prefix = PREFIX_POLICY, .descriptor = &holdfast__v1__access_policy__descriptor},
+	{.prefix = PREFIX_TRAIL, .descriptor = &holdfast__v1__node_trail__descriptor},
 };
 
 static const struct sort stored_only[] = {

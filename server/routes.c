@@ -73,6 +73,7 @@ const struct rpc_route routes[] = {
 	PUT_OR_POST("/v1/allocation/{id}/stop", "Allocations", "Stop"),
 	GET("/v1/status", "Operator", "Status"),
 	GET("/v1/operator/audit", "Operator", "ListAudit"),
+	GET("/v1/operator/trails", "Operator", "ListTrails"),
 	PUT_OR_POST("/v1/system/gc", "Operator", "Gc"),
 	{.method = "GET", .pattern = "/metrics", .text = metrics_handle},
 };

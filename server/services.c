@@ -18,6 +18,7 @@
 #include "sessions.h"
 #include "snapshots.h"
 #include "tokens.h"
+#include "trails.h"
 #include "volumes.h"
 
 #include "base/cleanup.h"
@@ -106,6 +107,7 @@ static const struct rpc_method operator_methods[] = {
 	{.name = "ListPolicies", .unary = policies_handle_list, READ()},
 	{.name = "DeletePolicy", .unary = policies_handle_delete, WRITE()},
 	{.name = "ListAudit", .unary = operator_handle_list_audit, READ()},
+	{.name = "ListTrails", .unary = trails_handle_list, READ()},
 };
 
 const struct rpc_service services[] = {

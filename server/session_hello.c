@@ -11,6 +11,7 @@
 #include "history.h"
 #include "server.h"
 #include "session.h"
+#include "trails.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -285,6 +286,7 @@ static enum status store_node(struct session *session, const Holdfast__V1__Sessi
 		doubt_forgotten(session, hello, node, &change);
 	history_count_node(session, entry && node_is_registered(entry), &change);
 	change_put_node(&change, node);
+	trails_take(server, &change, node->id, hello->trail, false);
 	st = fingerprint_stage(server, &change, node->id, hello->plugins, hello->n_plugins, err);
 	if (st != STATUS_OK)
 		return st;

@@ -5,6 +5,7 @@
 #include "release.h"
 #include "server.h"
 #include "session.h"
+#include "trails.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -99,6 +100,14 @@ static enum status check_receipt(const struct session *session, const struct cla
 	return STATUS_OK;
 }
 
+/* Does it say that its helper has just mounted something? A repeat does not; a device may need no mount. */
+static bool has_mounted(const struct claim_entry *entry, const Holdfast__V1__ClaimReceipt *receipt)
+{
+	return entry && entry->claim.state == CLAIM_RESERVED && receipt->error[0] == '\0' &&
+	       receipt->what_case == HOLDFAST__V1__CLAIM_RECEIPT__WHAT_MOUNTED &&
+	       entry->claim.attachment_mode == ATTACHMENT_FILE_SYSTEM;
+}
+
 /* The node's word about one claim: only about its own, in the boot and generation in which it was granted. */
 enum status session_take_receipt(struct session *session, const Holdfast__V1__ClaimReceipt *receipt,
 				 struct error *err)
@@ -117,6 +126,7 @@ enum status session_take_receipt(struct session *session, const Holdfast__V1__Cl
 		return st;
 	if (!entry && !session->was_asked && ack == SESSION_ACK_MOUNTED)
 		return epoch_doubt(session, receipt->claim_id, err);
+	trails_take(session->server, &change, session->node_id, receipt->trail, has_mounted(entry, receipt));
 	/* long finished, and pruned: the repeat of a receipt whose acknowledgement was lost; or the node's
 	 * report has it */
 	if (!entry)

@@ -221,6 +221,32 @@ static void more_values_than_there_is_room_for_are_refused(void **state)
 	assert_non_null(strstr(err.msg, "more than 64 times"));
 }
 
+static void assert_no_command_has_both(int one, int other)
+{
+	option_set both = OPTION_BIT(one) | OPTION_BIT(other);
+
+	assert_true((common_options & both) == 0);
+	for (size_t i = 0; i < n_commands; i++)
+		assert_true((commands[i].options & both) != both);
+}
+
+/* By the command that the first words name; a command without it is told so. */
+static void an_option_is_the_one_that_its_command_has(void **state)
+{
+	struct invocation inv;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(parse("audit verify --server FILE", &inv, &err), STATUS_OK);
+	assert_non_null(inv.options[OPT_HEADS]);
+	assert_null(inv.options[OPT_SERVER]);
+	assert_int_equal(inv.n_args, 1);
+	assert_int_equal(parse("policy explain stage --server 192.0.2.1", &inv, &err), STATUS_OK);
+	assert_string_equal(inv.options[OPT_SERVER], "192.0.2.1");
+	assert_null(inv.options[OPT_HEADS]);
+	assert_int_equal(parse("node status --server", &inv, &err), STATUS_INVALID_ARGUMENT);
+}
+
 static void the_table_is_sound(void **state)
 {
 	(void)state;
@@ -238,7 +264,8 @@ static void the_table_is_sound(void **state)
 		assert_non_null(command_options[id].name);
 		assert_non_null(command_options[id].help);
 		for (int k = 0; k < id; k++)
-			assert_string_not_equal(command_options[id].name, command_options[k].name);
+			if (strcmp(command_options[id].name, command_options[k].name) == 0)
+				assert_no_command_has_both(id, k);
 	}
 }
 
@@ -275,6 +302,7 @@ int main(void)
 		cmocka_unit_test(help_is_given_for_everything_groups_and_commands),
 		cmocka_unit_test(a_repeated_option_keeps_every_value_in_order),
 		cmocka_unit_test(more_values_than_there_is_room_for_are_refused),
+		cmocka_unit_test(an_option_is_the_one_that_its_command_has),
 		cmocka_unit_test(the_table_is_sound),
 		cmocka_unit_test(an_option_fills_a_field_but_does_not_contradict_the_file),
 	};

@@ -310,6 +310,7 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 		hello.mounted = all_mounted;
 		hello.n_mounted = 1;
 	}
+	hello.trail = node->trail;
 	hello.mark = (Holdfast__V1__Mark *)(uintptr_t)node->shows; /* only read */
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_HELLO;
 	up.hello = &hello;
@@ -379,6 +380,7 @@ static void send_receipt(struct fake_node *node, const struct claim *claim,
 	receipt->claim_id = copy.id;
 	receipt->boot_id = copy.boot_id;
 	receipt->generation = copy.generation;
+	receipt->trail = node->trail;
 	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_RECEIPT;
 	up.receipt = receipt;
 	send_up(node, &up);

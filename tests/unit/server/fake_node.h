@@ -53,6 +53,7 @@ struct fake_node {
 	uint64_t report_epoch;
 	bool report_says_reverted;
 	const struct claim *has;	 /* borrowed; mounted, in its next hellos; NULL: none */
+	Holdfast__V1__TrailHead *trail;	 /* borrowed; in its next hellos and receipts; NULL: none */
 	const Holdfast__V1__Mark *shows; /* borrowed; in its next hellos; NULL: none */
 	Holdfast__V1__Mark *mark;	 /* owned; the last one that came, with whatever; NULL: none */
 	int marks;			 /* that came by themselves */

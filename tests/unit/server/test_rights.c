@@ -187,6 +187,7 @@ static const struct row rows[] = {
 	{"Operator.ListPolicies", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.DeletePolicy", OF_MANAGEMENT, 0, "{\"name\": \"none\"}"},
 	{"Operator.ListAudit", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
+	{"Operator.ListTrails", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.Watch", OF_NAMESPACE, N(VOLUME_READ), WATCH("volume"), .is_stream = true},
 	{"Operator.Watch", OF_NAMESPACE, N(VOLUME_READ), WATCH("claim"), .is_stream = true},
 	{"Operator.Watch", OF_NAMESPACE, N(JOB_READ), WATCH("allocation"), .is_stream = true},

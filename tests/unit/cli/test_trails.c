@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trails against the heads that a model of the server was shown. */
+
+#include "run.h"
+#include "trail.h"
+
+#include "base/str.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+enum { RECORDS = 12, MINUTE_MS = 60000 };
+
+/* A trail as the helper writes it; from a record on it may be another one. */
+struct written {
+	char lines[RECORDS + 1][256]; /* by number */
+	unsigned char digest[RECORDS + 1][32];
+};
+
+static struct written honest, forged;
+static char answer[8192];
+
+static void write_records(struct written *to, unsigned int from, char salt)
+{
+	static const unsigned char nothing[32];
+	char prev[TRAIL_HASH_SIZE];
+	unsigned int n;
+
+	for (unsigned int rec = from; rec <= RECORDS; rec++) {
+		hex_encode(prev, rec > 1 ? to->digest[rec - 1] : nothing, sizeof(nothing));
+		(void)str_format(to->lines[rec], sizeof(to->lines[rec]),
+				 "ts=2025-01-31T12:00:%02u.000Z rec=%u cluster=c node=n1 op=stage "
+				 "phase=result vol=%c prev=%s",
+				 rec, rec, salt, prev);
+		assert_int_equal(EVP_Digest(to->lines[rec], strlen(to->lines[rec]), to->digest[rec], &n,
+					    EVP_sha256(), NULL),
+				 1);
+	}
+}
+
+/* @first to @last of the trail into the file. */
+static void keep(const struct written *trail, unsigned int first, unsigned int last)
+{
+	static char text[RECORDS * 257 + 1];
+
+	text[0] = '\0';
+	for (unsigned int rec = first; rec <= last; rec++) {
+		(void)strcat(text, trail->lines[rec]); /* fits: RECORDS lines */
+		(void)strcat(text, "\n");
+	}
+	write_spec(text);
+}
+
+static const char *head_json(const struct written *trail, unsigned int rec, unsigned int minute,
+			     char ret[160])
+{
+	char base64[64];
+
+	(void)EVP_EncodeBlock((unsigned char *)base64, trail->digest[rec], 32);
+	(void)str_format(ret, 160, "{\"record\": \"%u\", \"sha256\": \"%s\", \"time_ms\": \"%d\"}", rec,
+			 base64, (int)minute * MINUTE_MS);
+	return ret;
+}
+
+/* The server was shown records of the honest trail, in the order of the minutes 1, 2 ... */
+static void server_was_shown(unsigned int a, unsigned int b)
+{
+	char one[160], other[160];
+
+	(void)str_format(answer, sizeof(answer),
+			 "{\"trails\": [{\"node_id\": \"n1\", \"heads\": [%s, %s]}, {\"node_id\": \"n10\"}]}",
+			 head_json(&honest, a, 1, one), head_json(&honest, b, 2, other));
+	fake.answers[0] = (struct fake_answer){.method = "Operator.ListTrails", .json = answer};
+}
+
+static int trails_setup(void **state)
+{
+	assert_int_equal(run_setup(state), 0);
+	write_records(&honest, 1, 'a');
+	forged = honest;
+	write_records(&forged, 6, 'b');
+	return 0;
+}
+
+static void a_trail_that_went_on_agrees(void **state)
+{
+	(void)state;
+	keep(&honest, 1, 12);
+	server_was_shown(3, 9);
+	expect_ok(with_spec("audit verify --server @"));
+	expect_output("node n1: whole up to record 9, which was shown to the server last");
+	expect_request("Operator.ListTrails {\"prefix\":\"n1\"}\n");
+	expect_ok(with_spec("audit verify @ --server --json"));
+	expect_output("\"verdict\": \"agrees\"");
+	keep(&honest, 1, 9);
+	expect_ok(with_spec("audit verify --server @"));
+}
+
+static void a_trail_cut_at_its_end_is_found(void **state)
+{
+	(void)state;
+	keep(&honest, 1, 8);
+	server_was_shown(3, 9);
+	expect_ok(with_spec("audit verify @")); /* nothing in the file tells */
+	expect_failure(
+		with_spec("audit verify --server @"), STATUS_DATA_LOSS,
+		"the trail of node n1 is cut: record 9 was shown to the server at "
+		"1970-01-01T00:02:00.000Z, and the files end with record 8. If they are a copy of "
+		"before that, copy them again. Keep them as they are; what is missing or was changed may "
+		"be in the kernel's audit of the node: ausearch -m TRUSTED_APP");
+	expect_failure(with_spec("audit verify --server --json @"), STATUS_DATA_LOSS, "is cut");
+	expect_output("\"verdict\": \"cut\"");
+	expect_output("\"is\": \"missing\"");
+}
+
+static void a_trail_that_was_rewound_and_went_on_is_found(void **state)
+{
+	(void)state;
+	keep(&forged, 1, 12);
+	server_was_shown(3, 9);
+	expect_ok(with_spec("audit verify @"));
+	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS,
+		       "the trail of node n1 was rewound: record 9, shown to the server at "
+		       "1970-01-01T00:02:00.000Z, is not in it; it was last as it is here at "
+		       "1970-01-01T00:01:00.000Z, and it went on.");
+	expect_failure(with_spec("audit verify --server --json @"), STATUS_DATA_LOSS, "was rewound");
+	expect_output("\"verdict\": \"rewound\"");
+}
+
+/* Shown since, and shorter than what was shown before. */
+static void a_trail_that_went_back_before_the_servers_eyes_is_found(void **state)
+{
+	char kept[160], shown[160];
+	char more[512];
+
+	(void)state;
+	keep(&forged, 1, 8);
+	(void)head_json(&forged, 8, 3, shown);
+	(void)head_json(&honest, 9, 2, kept);
+	(void)str_format(more, sizeof(more),
+			 "{\"trails\": [{\"node_id\": \"n1\", \"heads\": [%s], \"breaks\": "
+			 "[{\"kept\": %s, \"shown\": %s}]}]}",
+			 shown, kept, shown);
+	fake.answers[0] = (struct fake_answer){.method = "Operator.ListTrails", .json = more};
+	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS, "was rewound: record 9");
+}
+
+static void another_trail_in_its_place_is_found(void **state)
+{
+	(void)state;
+	keep(&forged, 6, 12);
+	server_was_shown(7, 9);
+	expect_ok(with_spec("audit verify --rotated @"));
+	expect_failure(
+		with_spec("audit verify --rotated --server @"), STATUS_DATA_LOSS,
+		"the trail of node n1 was replaced, or its agent lied: nothing that was shown to the server "
+		"is in it, the first that is missing is record 7, shown at 1970-01-01T00:01:00.000Z.");
+	expect_failure(with_spec("audit verify --rotated --server --json @"), STATUS_DATA_LOSS, "replaced");
+	expect_output("\"verdict\": \"replaced\"");
+}
+
+static void a_rotated_trail_is_verified_by_its_newest_file_alone(void **state)
+{
+	(void)state;
+	keep(&honest, 5, 12);
+	server_was_shown(3, 9);
+	expect_ok(with_spec("audit verify --rotated --server --json @"));
+	expect_output("\"is\": \"not-covered\"");
+	keep(&honest, 10, 12);
+	expect_failure(
+		with_spec("audit verify --rotated --server @"), STATUS_FAILED_PRECONDITION,
+		"the files begin with record 10, after record 9 that node n1 has shown last: give the older "
+		"files before them");
+}
+
+static void what_the_server_does_not_know_is_not_called_whole(void **state)
+{
+	(void)state;
+	keep(&honest, 1, 12);
+	fake.answers[0] = (struct fake_answer){.method = "Operator.ListTrails",
+					       .json = "{\"trails\": [{\"node_id\": \"n10\"}]}"};
+	expect_failure(
+		with_spec("audit verify --server @"), STATUS_NOT_FOUND,
+		"the server was shown no head of the trail of node n1, so nothing says how far it went; "
+		"see: holdfast operator trail");
+	fake.answers[0] =
+		(struct fake_answer){.method = "Operator.ListTrails", .status = STATUS_PERMISSION_DENIED};
+	expect_failure(with_spec("audit verify --server @"), STATUS_PERMISSION_DENIED, "");
+}
+
+static void the_trail_of_another_node_is_not_taken_for_this_ones(void **state)
+{
+	(void)state;
+	keep(&honest, 1, 12);
+	server_was_shown(3, 9);
+	expect_ok(with_spec("audit verify --server --node n1 @"));
+	expect_failure(with_spec("audit verify --server --node n2 @"), STATUS_DATA_LOSS,
+		       "is the trail of node n1, not of n2");
+	write_spec("");
+	expect_failure(with_spec("audit verify --server @"), STATUS_DATA_LOSS, "give --node ID");
+	expect_failure(with_spec("audit verify --server --node n1 @"), STATUS_DATA_LOSS, "is cut");
+	expect_usage_error(with_spec("audit verify --node n1 @"), "it needs --server");
+	expect_usage_error("audit verify --server -", "--server needs --node ID");
+}
+
+static void the_last_head_of_each_node_is_shown_with_its_age(void **state)
+{
+	char shown[160];
+
+	(void)state;
+	server_was_shown(3, 9);
+	expect_ok("operator trail");
+	expect_output("n1");
+	expect_output("9");
+	expect_output("ok");
+	(void)str_format(
+		answer, sizeof(answer),
+		"{\"trails\": [{\"node_id\": \"n1\", \"behind_since_ms\": \"1\"}, {\"node_id\": \"n2\", "
+		"\"heads\": [%s], \"breaks\": [{\"kept\": %s, \"shown\": %s}]}]}",
+		head_json(&honest, 4, 1, shown), shown, shown);
+	expect_ok("operator trail");
+	expect_output("behind for ");
+	expect_output("went back 1 times");
+	expect_ok("operator trail n1 --json");
+	expect_request(
+		"Operator.ListTrails {}\nOperator.ListTrails {}\nOperator.ListTrails {\"prefix\":\"n1\"}\n");
+	expect_output("\"behind_since_ms\": ");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_trail_that_went_on_agrees, trails_setup),
+		cmocka_unit_test_setup(a_trail_cut_at_its_end_is_found, trails_setup),
+		cmocka_unit_test_setup(a_trail_that_was_rewound_and_went_on_is_found, trails_setup),
+		cmocka_unit_test_setup(a_trail_that_went_back_before_the_servers_eyes_is_found, trails_setup),
+		cmocka_unit_test_setup(another_trail_in_its_place_is_found, trails_setup),
+		cmocka_unit_test_setup(a_rotated_trail_is_verified_by_its_newest_file_alone, trails_setup),
+		cmocka_unit_test_setup(what_the_server_does_not_know_is_not_called_whole, trails_setup),
+		cmocka_unit_test_setup(the_trail_of_another_node_is_not_taken_for_this_ones, trails_setup),
+		cmocka_unit_test_setup(the_last_head_of_each_node_is_shown_with_its_age, trails_setup),
+	};
+	int failed;
+
+	run_begin();
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	run_end();
+	return failed;
+}

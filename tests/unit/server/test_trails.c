@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heads of trails: kept with what they come with, bounded, and never taken back. */
+
+#include "audit_read.h"
+#include "cluster.h"
+#include "keys.h"
+#include "records.h"
+#include "trails.h"
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "base/join.h"
+#include "base/str.h"
+
+#include <holdfast/v1/operator.pb-c.h>
+#include <openssl/sha.h>
+#include <string.h>
+
+static uint8_t digest[SHA256_DIGEST_LENGTH];
+static Holdfast__V1__TrailHead head;
+
+/* The head at @record of the chain @chain. */
+static Holdfast__V1__TrailHead *head_of(uint64_t record, char chain)
+{
+	memset(digest, chain, sizeof(digest));
+	digest[0] = (uint8_t)record;
+	head = (Holdfast__V1__TrailHead)HOLDFAST__V1__TRAIL_HEAD__INIT;
+	head.record = record;
+	head.sha256 = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
+	return &head;
+}
+
+static const Holdfast__V1__NodeTrail *trail_of(struct fixture *f, const char *node)
+{
+	char key[64];
+
+	(void)str_join(key, sizeof(key), PREFIX_TRAIL, node);
+	return state_record(&f->server->state, key);
+}
+
+static uint64_t last_of(struct fixture *f)
+{
+	const Holdfast__V1__NodeTrail *trail = trail_of(f, "n1");
+
+	return trail && trail->n_heads > 0 ? trail->heads[trail->n_heads - 1]->record : 0;
+}
+
+/* In a transaction of its own. */
+static void show(struct fixture *f, Holdfast__V1__TrailHead *shown, bool must_grow)
+{
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	trails_take(f->server, &change, "n1", shown, must_grow);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+}
+
+static size_t records_of(struct fixture *f)
+{
+	Holdfast__V1__ListAuditRequest request = HOLDFAST__V1__LIST_AUDIT_REQUEST__INIT;
+	Holdfast__V1__ListAuditResponse *page = NULL;
+	char object[] = "node n1";
+	size_t n = 0;
+
+	request.object = object;
+	assert_int_equal(audit_list(f->server, &request, &page, NULL), STATUS_OK);
+	for (size_t i = 0; i < page->n_records; i++)
+		n += str_eq(page->records[i]->what, "Nodes.Trail");
+	holdfast__v1__list_audit_response__free_unpacked(page, NULL);
+	return n;
+}
+
+static void receipts_and_hello_leave_the_head_for_good(void **state)
+{
+	struct fixture *f = *state;
+
+	f->n1.trail = head_of(7, 'a');
+	take_volume(f);
+	assert_int_equal(last_of(f), 7);
+	assert_true(trail_of(f, "n1")->heads[0]->time_ms > 0);
+	assert_null(trail_of(f, "n2"));
+	restart(f);
+	assert_int_equal(last_of(f), 7);
+	f->n1.trail = head_of(9, 'a');
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(last_of(f), 9);
+	assert_int_equal(trail_of(f, "n1")->n_heads, 2);
+	assert_int_equal(trail_of(f, "n1")->n_breaks, 0);
+	assert_int_equal(records_of(f), 1); /* not with each head */
+}
+
+/* Of the receipt for a fresh claim, with @shown. */
+static uint64_t transactions_of_mounted(struct fixture *f, const char *volume, const char *alloc,
+					Holdfast__V1__TrailHead *shown)
+{
+	Holdfast__V1__ClaimVolumeResponse *response = NULL;
+	struct claim claim;
+	uint64_t before;
+
+	f->source = volume;
+	assert_int_equal(run_alloc(f, alloc, "n1", NULL), STATUS_OK);
+	assert_int_equal(fake_node_claim(&f->n1, volume, alloc, &response, NULL), STATUS_OK);
+	holdfast__v1__claim_volume_response__free_unpacked(response, NULL);
+	settle(f);
+	claim = claim_of(f, alloc);
+	before = kv_stats(f->server->kv).transactions;
+	f->n1.trail = shown;
+	fake_node_send_mounted(&f->n1, &claim);
+	UNTIL(f, state_of(f, alloc) == CLAIM_TAKEN);
+	settle(f);
+	return kv_stats(f->server->kv).transactions - before;
+}
+
+static void a_head_takes_no_transaction_of_its_own(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t without;
+
+	take_volume(f);
+	assert_int_equal(register_disk(f, &f->operator, "d2", "wwn-0x2", NULL), STATUS_OK);
+	assert_int_equal(register_disk(f, &f->operator, "d3", "wwn-0x3", NULL), STATUS_OK);
+	without = transactions_of_mounted(f, "d2", ALLOC_2, NULL);
+	assert_int_equal(transactions_of_mounted(f, "d3", ALLOC_3, head_of(7, 'a')), without);
+	assert_int_equal(last_of(f), 7);
+}
+
+static void what_has_not_the_form_of_a_head_is_none(void **state)
+{
+	struct fixture *f = *state;
+
+	show(f, head_of(0, 'a'), false);
+	(void)head_of(3, 'a');
+	head.sha256.len--;
+	show(f, &head, false);
+	assert_null(trail_of(f, "n1"));
+}
+
+static void a_trail_that_goes_back_is_a_break_on_record_that_stays(void **state)
+{
+	struct fixture *f = *state;
+	const Holdfast__V1__NodeTrail *trail;
+
+	show(f, head_of(50, 'a'), false);
+	show(f, head_of(31, 'b'), false);
+	trail = trail_of(f, "n1");
+	assert_int_equal(trail->n_breaks, 1);
+	assert_int_equal(trail->breaks[0]->kept->record, 50);
+	assert_int_equal(trail->breaks[0]->shown->record, 31);
+	assert_int_equal(records_of(f), 2);
+	show(f, head_of(90, 'b'), false); /* it grows beyond the one that was kept */
+	assert_int_equal(last_of(f), 90);
+	assert_int_equal(trail_of(f, "n1")->n_breaks, 1);
+	assert_int_equal(metric_of(f, "trails_broken"), 1);
+	restart(f);
+	assert_int_equal(metric_of(f, "trails_broken"), 1);
+}
+
+static void another_hash_of_the_same_record_is_a_break(void **state)
+{
+	struct fixture *f = *state;
+
+	show(f, head_of(50, 'a'), false);
+	show(f, head_of(50, 'a'), false);
+	assert_int_equal(trail_of(f, "n1")->n_breaks, 0);
+	show(f, head_of(50, 'b'), false);
+	assert_int_equal(trail_of(f, "n1")->n_breaks, 1);
+}
+
+static void breaks_are_bounded_and_so_is_what_is_recorded_of_them(void **state)
+{
+	struct fixture *f = *state;
+	const Holdfast__V1__NodeTrail *trail;
+
+	for (uint64_t i = 0; i < 40; i++)
+		show(f, head_of(100 - i, 'a'), false);
+	trail = trail_of(f, "n1");
+	assert_int_equal(trail->n_breaks, TRAIL_BREAKS_MAX);
+	assert_int_equal(trail->breaks[0]->kept->record, 100); /* the honest one is not pushed out */
+	assert_int_equal(trail->breaks[TRAIL_BREAKS_MAX - 1]->shown->record, 61);
+	assert_int_equal(records_of(f), 1 + TRAIL_BREAKS_MAX);
+}
+
+static void old_heads_are_kept_ever_more_sparsely(void **state)
+{
+	struct fixture *f = *state;
+	const Holdfast__V1__NodeTrail *trail;
+
+	for (uint64_t i = 1; i <= 300; i++)
+		show(f, head_of(10 * i, 'a'), false);
+	trail = trail_of(f, "n1");
+	assert_int_equal(trail->n_heads, TRAIL_HEADS_MAX);
+	assert_int_equal(trail->heads[0]->record, 10);
+	for (size_t i = 1; i < trail->n_heads; i++)
+		assert_true(trail->heads[i]->record > trail->heads[i - 1]->record);
+	/* of the last hundredth, of the last tenth and of the rest there are some */
+	assert_int_equal(trail->heads[TRAIL_HEADS_MAX - 1]->record, 3000);
+	assert_true(trail->heads[TRAIL_HEADS_MAX - 2]->record >= 2970);
+	assert_true(trail->heads[TRAIL_HEADS_MAX / 2]->record >= 2000);
+	assert_true(trail->heads[2]->record <= 2000);
+}
+
+static void a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+	Holdfast__V1__NodeTrail old = HOLDFAST__V1__NODE_TRAIL__INIT;
+	char node[] = "n1";
+
+	take_volume(f); /* its receipt has no head */
+	assert_int_equal(metric_of(f, "trails_behind"), 1);
+	old.node_id = node;
+	old.behind_since_ms = clock_realtime_ms() - 3600 * 1000;
+	change_put_record(&change, PREFIX_TRAIL "n1", &old.base);
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	show(f, NULL, true); /* it counts from the first one */
+	assert_in_range(metric_of(f, "trail_head_age_seconds_max"), 3600, 3700);
+	show(f, head_of(4, 'a'), true);
+	assert_int_equal(metric_of(f, "trail_head_age_seconds_max"), 0);
+	show(f, head_of(4, 'a'), true); /* the same one again is no news */
+	assert_int_equal(metric_of(f, "trails_behind"), 1);
+	show(f, head_of(5, 'a'), false);
+	assert_int_equal(metric_of(f, "trails_behind"), 0);
+}
+
+static void a_purge_leaves_the_last_head_in_the_audit_alone(void **state)
+{
+	struct fixture *f = *state;
+	cleanup(change_release) struct change change = CHANGE_INIT;
+
+	show(f, head_of(50, 'a'), false);
+	trails_forget(f->server, &change, "n1");
+	assert_int_equal(change_commit(f->server, &change, NULL, NULL, NULL), STATUS_OK);
+	settle(f);
+	assert_null(trail_of(f, "n1"));
+	assert_int_equal(records_of(f), 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(receipts_and_hello_leave_the_head_for_good),
+		TEST(a_head_takes_no_transaction_of_its_own),
+		TEST(what_has_not_the_form_of_a_head_is_none),
+		TEST(a_trail_that_goes_back_is_a_break_on_record_that_stays),
+		TEST(another_hash_of_the_same_record_is_a_break),
+		TEST(breaks_are_bounded_and_so_is_what_is_recorded_of_them),
+		TEST(old_heads_are_kept_ever_more_sparsely),
+		TEST(a_mount_without_a_new_head_makes_the_age_grow_until_there_is_one),
+		TEST(a_purge_leaves_the_last_head_in_the_audit_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
