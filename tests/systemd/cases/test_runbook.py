@@ -73,13 +73,23 @@ def refused():
 
 
 class Runbook(unittest.TestCase):
-    def tearDown(self):
+    def setUp(self):
+        self.addCleanup(self.leave)
+
+    def leave(self):
         """A page that does not work may leave anything, and nothing waits for it here."""
         machine.systemctl("start", units.SERVER, units.SOCKET_DOOR)
         machine.wait_connected()
         for alloc in machine.holdfast_json("alloc", "status").get("allocations", []):
             if alloc["client_status"] in ("PENDING", "RUNNING"):
                 machine.holdfast("alloc", "stop", alloc["id"], "--timeout", "10s", check=False)
+
+    def put_back(self, copy):
+        """The content of a store, unless the server is well."""
+        if not machine.is_active(units.SERVER):
+            with open(copy, "rb") as whole, open(f"{STORE}/holdfast.db", "r+b") as f:
+                f.write(whole.read())
+                f.truncate()
 
     def run_app(self):
         machine.holdfast("alloc", "run", APP, "--timeout", "30s")
@@ -107,6 +117,8 @@ class Runbook(unittest.TestCase):
         self.run_app()
         machine.holdfast("operator", "backup", BACKUP)
         machine.systemctl("stop", units.SERVER)
+        shutil.copy(f"{STORE}/holdfast.db", "/root/whole")
+        self.addCleanup(self.put_back, "/root/whole")
         with open(f"{STORE}/holdfast.db", "r+b") as f:
             text = f.read()
             f.seek(text.index(b"scratch"))
@@ -122,9 +134,7 @@ class Runbook(unittest.TestCase):
         machine.wait_connected()
         self.run_app()
         machine.systemctl("stop", units.SOCKET_DOOR, units.SERVER)
-        with open("/root/earlier", "rb") as earlier, open(f"{STORE}/holdfast.db", "r+b") as f:
-            f.write(earlier.read())
-            f.truncate()
+        self.put_back("/root/earlier")
         machine.systemctl("start", units.SERVER)
         page("The server says that it has lost history").close()
         (held,) = machine.holdfast_json("node", "status", machine.NODE)["claims"]
