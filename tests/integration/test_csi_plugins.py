@@ -7,7 +7,7 @@ import sys
 
 from case import PREFIX, CsiTest, Failure, csi_volume, wait_for
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "systemd", "cases"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "systemd", "cases"))
 
 import runbook  # noqa: E402
 

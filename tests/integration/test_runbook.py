@@ -9,7 +9,7 @@ import unittest
 from world import PREFIX, World, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "systemd", "cases"))
+sys.path.append(os.path.join(HERE, "..", "systemd", "cases"))
 
 import runbook  # noqa: E402
 
