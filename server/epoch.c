@@ -319,14 +319,29 @@ enum status epoch_store_claim(struct session *session, const struct volume_entry
 	return session_commit(session, &change, SESSION_NOTHING, "", err);
 }
 
+static uint64_t known_generation(struct server *server, const struct volume_entry *volume)
+{
+	return volume ? volume->volume.generation : state_generation_floor(&server->state);
+}
+
 enum status epoch_check_leap(struct server *server, const struct volume_entry *volume,
 			     const struct claim *said, struct error *err)
 {
-	uint64_t known = volume ? volume->volume.generation : state_generation_floor(&server->state);
-
-	if (said->generation > known + GENERATION_LEAP_MAX)
+	if (said->generation > known_generation(server, volume) + GENERATION_LEAP_MAX)
 		return bad_claim(said, "its generation is far beyond what can have been granted", err);
 	return STATUS_OK;
+}
+
+/* Of a claim that the store does not know. */
+static enum status check_history(struct session *session, const struct claim *said,
+				 const ProtobufCBinaryData *ticket, struct error *err)
+{
+	struct server *server = session->server;
+	const struct volume_entry *volume = state_volume(&server->state, said->namespace, said->volume_id);
+
+	if (!proof_by_ticket(server, said, ticket))
+		return STATUS_OK;
+	return history_check_grant(session, said, known_generation(server, volume), err);
 }
 
 /* In this epoch: a store within an epoch does not go back. */
@@ -415,8 +430,7 @@ static enum status take_claim(struct session *session, const Holdfast__V1__Claim
 		st = freed_find(server, said.id, &known, err);
 	if (st != STATUS_OK)
 		return st;
-	if (known)
-		st = check_known(&known->claim, &said, err);
+	st = known ? check_known(&known->claim, &said, err) : check_history(session, &said, ticket, err);
 	if (st == STATUS_OK && said.state == CLAIM_NODE_DETACHED)
 		return known ? STATUS_OK : epoch_take_past(session, &said, ticket, err);
 	if (st == STATUS_OK && known)

@@ -162,6 +162,25 @@ static void describe(struct session *session, const Holdfast__V1__Mark *mark, ch
 				 session->node_id, mark->index, mark->epoch, kv_revision(server->kv), epoch);
 }
 
+/* Decide @wanted and start anew in it. */
+static enum status begin(struct session *session, const struct new_epoch *wanted, struct error *err)
+{
+	struct server *server = session->server;
+	const char *reason = wanted->restored_from;
+	enum status st = new_epoch_decide(server->config.data_dir, wanted, err);
+
+	if (st != STATUS_OK) { /* without the decision nothing may be granted either */
+		server_fail(server, err);
+		return st;
+	}
+	log_ctx(LOG_CRIT,
+		&(struct log_ctx){.node = session->node_id, .op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
+		"the store has lost history: %s; starting anew in a new epoch", reason);
+	server_restart(server);
+	return error_set(err, STATUS_UNAVAILABLE, 0,
+			 "the server has lost history (%s) and begins a new epoch; connect again", reason);
+}
+
 static enum status decide(struct session *session, const Holdfast__V1__Mark *mark, struct error *err)
 {
 	struct server *server = session->server;
@@ -179,20 +198,34 @@ static enum status decide(struct session *session, const Holdfast__V1__Mark *mar
 		.by_unproven_mark = !is_proven(server, mark),
 		.proves_nothing = proof_key_has_changed(server),
 	};
-	enum status st;
 
 	describe(session, mark, reason);
-	st = new_epoch_decide(server->config.data_dir, &wanted, err);
-	if (st != STATUS_OK) { /* without the decision nothing may be granted either */
-		server_fail(server, err);
-		return st;
-	}
-	log_ctx(LOG_CRIT,
-		&(struct log_ctx){.node = session->node_id, .op = "epoch", .event = LOG_EVENT_HISTORY_LOST},
-		"the store has lost history: %s; starting anew in a new epoch", reason);
-	server_restart(server);
-	return error_set(err, STATUS_UNAVAILABLE, 0,
-			 "the server has lost history (%s) and begins a new epoch; connect again", reason);
+	return begin(session, &wanted, err);
+}
+
+enum status history_check_grant(struct session *session, const struct claim *granted, uint64_t known,
+				struct error *err)
+{
+	struct server *server = session->server;
+	char reason[REASON_SIZE];
+	const struct new_epoch wanted = {
+		.known_epoch = state_epoch(&server->state),
+		.known_index = kv_revision(server->kv),
+		.now_ms = clock_realtime_ms(),
+		.restored_from = reason,
+		.former_store_id = "",
+		.proves_nothing = proof_key_has_changed(server),
+	};
+
+	if (granted->generation <= known ||
+	    new_epoch_of_generation(granted->generation) != state_epoch(&server->state))
+		return STATUS_OK;
+	(void)str_format(
+		reason, sizeof(reason),
+		"node %s has a ticket for generation %" PRIu64 " of volume %s/%s, and the store is at "
+		"generation %" PRIu64,
+		session->node_id, granted->generation, granted->namespace, granted->volume_id, known);
+	return begin(session, &wanted, err);
 }
 
 /* It is on record with what the hello is stored with. */

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct change;
+struct claim;
 struct node;
 struct server;
 struct session;
@@ -43,6 +44,13 @@ void history_mark(struct server *server, struct history_mark *ret);
  * it is back from the time that was forgotten. STATUS_UNAVAILABLE: the store is behind, a new epoch is
  * decided and the server starts anew. */
 enum status history_check(struct session *session, const Holdfast__V1__Mark *mark, struct error *err);
+
+/** @granted: a claim of the node that the store does not know, proven by its ticket. In one epoch generations
+ * of a volume only grow, also of one that was deregistered and registered again, and none is shown to a node
+ * before it is durable: one above @known, the store's, was granted in a time that it has forgotten. Then as
+ * history_check(). What was granted in an earlier epoch says nothing. */
+enum status history_check_grant(struct session *session, const struct claim *granted, uint64_t known,
+				struct error *err);
 
 /** Keep in @node, as it is being stored, the highest mark that it has shown. @current as it was: a lower one,
  * or none, in the same boot is of a node that was put back: it has to report, which is noted in the session.

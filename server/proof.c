@@ -155,6 +155,14 @@ static bool is_proven(const struct server *server, const ProtobufCBinaryData *by
 	return true;
 }
 
+bool proof_by_ticket(const struct server *server, const struct claim *claim,
+		     const ProtobufCBinaryData *ticket)
+{
+	struct claim copy = *claim;
+
+	return is_proven(server, ticket, &copy);
+}
+
 /* What the node told itself does not count: it would be proof of whatever it likes. */
 static bool is_asked_for(struct server *server, const struct claim *claim)
 {

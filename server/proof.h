@@ -28,6 +28,10 @@ enum status proof_note_key(struct kv *kv, const struct ticket_issuer *issuer, st
 /** Was what nodes have of this epoch signed with another key, maybe? */
 bool proof_key_has_changed(struct server *server);
 
+/** Does @ticket prove @claim, whatever else speaks for it? */
+bool proof_by_ticket(const struct server *server, const struct claim *claim,
+		     const ProtobufCBinaryData *ticket);
+
 /** May @claim, of which the store knows nothing, be adopted from the report of its node? @ticket: what came
  * with it, may be empty. What the ticket says better than the node is set in @claim.
  * STATUS_PERMISSION_DENIED when the claim is not proven. */

@@ -433,7 +433,13 @@ static void a_store_that_went_back_grants_nothing_that_a_node_says_it_holds(void
 		connect_node(&f->n1, "n1");
 		UNTIL(f, f->n1.reports_wanted == 1);
 		report(f, &f->n1, f->n1.report_epoch, &alloc, &held, false);
-		UNTIL(f, has_reported(f, "n1"));
+		UNTIL(f, f->server->restarting); /* its ticket proves what was forgotten */
+		restart(f);
+		connect_node(&f->n2, "n2");
+		report(f, &f->n2, 1, NULL, NULL, false);
+		connect_node(&f->n1, "n1");
+		report(f, &f->n1, 1, &alloc, &held, false);
+		UNTIL(f, has_reported(f, "n1") && has_reported(f, "n2"));
 		assert_true(claim_of(f, ALLOC_1).adopted);
 		assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
 		assert_int_equal(claim_for(&f->n2, ALLOC_2, &claim, NULL), STATUS_FAILED_PRECONDITION);

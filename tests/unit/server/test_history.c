@@ -100,6 +100,71 @@ static void a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent
 	holdfast__v1__mark__free_unpacked(mark, NULL);
 }
 
+/* As an agent does that shows no mark, and names what it holds only after its hello. */
+static void connect_to_report(struct fixture *f, const struct claim *held)
+{
+	connect_node(&f->n1, "n1");
+	fake_node_send_mounted(&f->n1, held);
+	UNTIL(f, f->n1.closed);
+	connect_node(&f->n1, "n1");
+	UNTIL(f, f->n1.reports_wanted == 1);
+}
+
+static void a_ticket_above_the_stores_generation_begins_an_epoch_once(void **state)
+{
+	const struct volume other = {.namespace = "default", .id = "other"};
+	struct fixture *f = *state;
+	Holdfast__V1__Mark *mark;
+	struct alloc alloc;
+	struct claim held;
+	struct error err;
+
+	lose_a_grant(f, &alloc, &held, &mark);
+	connect_to_report(f, &held);
+	report(f, &f->n1, 0, &alloc, &held, false);
+	UNTIL(f, f->server->restarting);
+	restart(f);
+	assert_int_equal(state_epoch(&f->server->state), 1);
+	assert_true(epoch_of(f)->lost_history);
+	assert_non_null(strstr(epoch_of(f)->restored_from, "generation 1 of volume default/db"));
+	connect_node(&f->n1, "n1");
+	report(f, &f->n1, 1, &alloc, &held, false);
+	UNTIL(f, has_reported(f, "n1"));
+	assert_false(f->server->restarting);
+	assert_int_equal(state_of(f, ALLOC_1), CLAIM_TAKEN);
+	/* whatever else was forgotten is waited for */
+	assert_int_equal(epoch_check(f->server, &other, &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "node n2"));
+	holdfast__v1__mark__free_unpacked(mark, NULL);
+}
+
+enum old { AS_FAR, BEYOND_WITHOUT_PROOF, OLDS };
+
+static void a_ticket_of_what_is_known_or_none_begins_no_epoch(void **state)
+{
+	for (enum old old = 0; old < OLDS; old++) {
+		struct fixture *f = *state;
+		struct claim other;
+
+		take_volume(f);
+		other = claim_of(f, ALLOC_1);
+		restart(f);
+		(void)str_copy(other.id, sizeof(other.id), ALLOC_3);
+		(void)str_copy(other.allocation_id, sizeof(other.allocation_id), ALLOC_2);
+		other.generation += old == BEYOND_WITHOUT_PROOF;
+		connect_to_report(f, &other);
+		if (old == AS_FAR)
+			report(f, &f->n1, 0, NULL, &other, false);
+		else
+			report_with(&f->n1, 0, NULL, &other, NULL, false);
+		UNTIL(f, has_reported(f, "n1"));
+		assert_false(f->server->restarting);
+		assert_int_equal(state_epoch(&f->server->state), 0);
+		(void)teardown(state);
+		(void)setup(state);
+	}
+}
+
 enum lie { OTHER_INDEX, OTHER_EPOCH, OTHER_STORE, OTHER_NODES, NO_PROOF, LIES };
 
 /* Whoever invents a mark has to report, and keeps nobody else from anything. */
@@ -342,6 +407,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SERVED(a_store_behind_a_proven_mark_begins_an_epoch_and_waits_for_an_absent_holder),
+		SERVED(a_ticket_above_the_stores_generation_begins_an_epoch_once),
+		SERVED(a_ticket_of_what_is_known_or_none_begins_no_epoch),
 		SERVED(an_invented_mark_begins_nothing_and_is_on_record),
 		SERVED(what_is_no_mark_ends_the_session),
 		SERVED(the_mark_of_a_grant_is_not_before_its_claim),
