@@ -9,7 +9,7 @@ import units
 import volume_units as volumes
 
 LANES = ("container", "vm")
-OTHER_RELEASE = ("container",)
+OTHER_RELEASE = ("container", "vm")
 PHASES = (
     "Credentials.test_encrypted_keys_take_a_drop_in",
     "Credentials.test_an_encrypted_token_takes_a_drop_in",

@@ -11,6 +11,7 @@ import unittest
 import machine
 
 LANES = ("vm",)
+OTHER_RELEASE = ("vm",)
 PHASES = ("Before", "reboot", "AfterReboot", "power-cut", "AfterPowerCut")
 
 BY_ID = "virtio-holdfast-scratch"
