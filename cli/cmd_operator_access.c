@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and operator. */
+/* Policies of tokens: files as Nomad has them, with blocks namespace "NAME", plugin, node and
+ * operator, and backup besides. */
 
 #include "commands.h"
 #include "connect.h"
@@ -97,13 +98,14 @@ static enum status add_level(const struct conf *conf, const json_t *root, const 
 static enum status add_member(const struct conf *conf, const json_t *root, const char *key, json_t *value,
 			      json_t *policy, struct error *err)
 {
-	static const char *const known[] = {"description", "namespace", "plugin", "node", "operator"};
+	static const char *const known[] = {"description", "namespace", "plugin",
+					    "node",	   "operator",	"backup"};
 
 	if (str_eq(key, "description"))
 		return json_object_set(policy, key, value) < 0 ? no_memory(err) : STATUS_OK;
 	if (str_eq(key, "namespace"))
 		return add_rules(conf, root, value, json_object_get(policy, "namespaces"), err);
-	if (str_eq(key, "plugin") || str_eq(key, "node") || str_eq(key, "operator"))
+	if (str_eq(key, "plugin") || str_eq(key, "node") || str_eq(key, "operator") || str_eq(key, "backup"))
 		return add_level(conf, root, key, value, policy, err);
 	return conf_unknown_key(conf, root, key, known, ARRAY_SIZE(known), err);
 }
@@ -171,7 +173,10 @@ static void add_rows(struct table *table, const Holdfast__V1__AccessPolicy *poli
 	const struct {
 		const char *scope;
 		const char *word;
-	} levels[] = {{"plugin", policy->plugin}, {"node", policy->node}, {"operator", policy->operator_}};
+	} levels[] = {{"plugin", policy->plugin},
+		      {"node", policy->node},
+		      {"operator", policy->operator_},
+		      {"backup", policy->backup}};
 	bool is_first = true;
 
 	for (size_t i = 0; i < policy->n_namespaces; i++) {

@@ -61,6 +61,8 @@ static const struct right_info rights[ACCESS_RIGHT_N] = {
 	[ACCESS_OPERATOR_WRITE] = {.name = "operator write",
 				   .level = policy_operator_level,
 				   .least = POLICY_WRITE},
+	[ACCESS_BACKUP_KIT] = {.name = "backup kit", .level = policy_backup_level, .least = POLICY_READ},
+	[ACCESS_BACKUP_COPY] = {.name = "backup copy", .level = policy_backup_level, .least = POLICY_WRITE},
 	[ACCESS_MANAGEMENT] = {.name = "management"}, /* no policy gives it */
 };
 

@@ -74,7 +74,9 @@ enum access_right {
 	ACCESS_NODE_WRITE, /* eligibility, drain */
 	ACCESS_OPERATOR_READ,
 	ACCESS_OPERATOR_WRITE, /* purge, attest (with csi-attest-volume besides), gc */
-	ACCESS_MANAGEMENT,     /* tokens, policies, backup, restore */
+	ACCESS_BACKUP_KIT,     /* take kits that only the key of the server's certificate opens */
+	ACCESS_BACKUP_COPY,    /* take copies of the store, secrets and all */
+	ACCESS_MANAGEMENT,     /* tokens, policies, kits to a passphrase, restore */
 	ACCESS_RIGHT_N,
 };
 

@@ -202,11 +202,19 @@ static enum status record(struct server *server, const struct rpc_call *call, bo
 	return change_commit(server, &change, NULL, NULL, err);
 }
 
+/* Who chooses the passphrase of a kit opens it, and has the keys. */
+static enum access_right right_to(const Holdfast__V1__BeginBackupRequest *request)
+{
+	if (!request->kit)
+		return ACCESS_BACKUP_COPY;
+	return request->passphrase[0] != '\0' ? ACCESS_MANAGEMENT : ACCESS_BACKUP_KIT;
+}
+
 static enum status begin(struct server *server, struct rpc_call *call,
 			 const Holdfast__V1__BeginBackupRequest *request, struct error *err)
 {
 	cleanup(backup_freep) struct backup *backup = NULL;
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	enum status st = access_check(server, call, right_to(request), NULL, err);
 
 	if (st == STATUS_OK && server->backup && server->backup->job)
 		return error_set(err, STATUS_ABORTED, 0,
@@ -253,6 +261,13 @@ int64_t backup_last_ms(struct server *server)
 	return last ? last->begun_at_ms : 0;
 }
 
+int64_t backup_last_kit_ms(struct server *server)
+{
+	const Holdfast__V1__LastBackup *last = state_record(&server->state, KEY_LAST_BACKUP);
+
+	return last ? last->kit_begun_at_ms : 0;
+}
+
 /* Nobody waits for it: who reads a backup to its end has it, and a disk that is full must not keep it from
  * him. */
 static void note_read(struct server *server, const struct backup *backup)
@@ -262,6 +277,7 @@ static void note_read(struct server *server, const struct backup *backup)
 	struct error err;
 
 	last.begun_at_ms = backup->begun_ms;
+	last.kit_begun_at_ms = backup->is_kit ? backup->begun_ms : backup_last_kit_ms(server);
 	change_put_record(&change, KEY_LAST_BACKUP, &last.base);
 	if (change_commit(server, &change, NULL, NULL, &err) != STATUS_OK)
 		log_ctx(LOG_WARNING, &(struct log_ctx){.op = "backup", .err = &err},
@@ -274,12 +290,15 @@ static enum status read_part(struct server *server, struct rpc_call *call,
 	Holdfast__V1__ReadBackupResponse response = HOLDFAST__V1__READ_BACKUP_RESPONSE__INIT;
 	const struct backup *backup = server->backup;
 	cleanup_free uint8_t *chunk = NULL;
+	bool is_there = backup && !backup->job && str_eq(backup->id, request->id);
 	size_t n = 0;
-	enum status st = access_check(server, call, ACCESS_MANAGEMENT, NULL, err);
+	enum status st =
+		access_check(server, call,
+			     is_there && !backup->is_kit ? ACCESS_BACKUP_COPY : ACCESS_BACKUP_KIT, NULL, err);
 
 	if (st != STATUS_OK)
 		return st;
-	if (!backup || backup->job || !str_eq(backup->id, request->id))
+	if (!is_there)
 		return error_set(
 			err, STATUS_NOT_FOUND, 0,
 			"there is no backup '%.64s': it was read to its end, replaced by a later one, "

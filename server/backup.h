@@ -21,5 +21,8 @@ rpc_unary_fn backup_handle_read;
 /** When the last backup that was read to its end was begun, by this store; 0: there was none. */
 int64_t backup_last_ms(struct server *server);
 
+/** The same of kits, which are backups, too. */
+int64_t backup_last_kit_ms(struct server *server);
+
 /** With the server. NULL is allowed. */
 void backup_free(struct backup *backup);

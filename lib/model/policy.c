@@ -113,6 +113,8 @@ enum status policy_validate(const Holdfast__V1__AccessPolicy *policy, struct err
 	if (policy->operator_[0] != '\0' && !str_eq(policy->operator_, "read") &&
 	    !str_eq(policy->operator_, "write"))
 		return invalid(err, policy->name, "operator", policy->operator_, "read or write");
+	if (policy->backup[0] != '\0' && !str_eq(policy->backup, "kit") && !str_eq(policy->backup, "copy"))
+		return invalid(err, policy->name, "backup", policy->backup, "kit or copy");
 	return STATUS_OK;
 }
 
@@ -198,20 +200,29 @@ static enum policy_level level_of(const char *word)
 	return level < 0 ? POLICY_NONE : (enum policy_level)level;
 }
 
-#define DEFINE_LEVEL(name, field)                                                                       \
-	enum policy_level name(const Holdfast__V1__AccessPolicy *const *policies, size_t n)             \
-	{                                                                                               \
-		enum policy_level highest = POLICY_NONE;                                                \
-                                                                                                        \
-		for (size_t i = 0; i < n; i++) {                                                        \
-			enum policy_level level = policies[i] ? level_of(policies[i]->field) : highest; \
-                                                                                                        \
-			if (level > highest)                                                            \
-				highest = level;                                                        \
-		}                                                                                       \
-		return highest;                                                                         \
+/* A copy can be read by who took it, a kit only by who has the key of its certificate. */
+static enum policy_level backup_level_of(const char *word)
+{
+	if (str_eq(word, "copy"))
+		return POLICY_WRITE;
+	return str_eq(word, "kit") ? POLICY_READ : POLICY_NONE;
+}
+
+#define DEFINE_LEVEL(name, field, of)                                                             \
+	enum policy_level name(const Holdfast__V1__AccessPolicy *const *policies, size_t n)       \
+	{                                                                                         \
+		enum policy_level highest = POLICY_NONE;                                          \
+                                                                                                  \
+		for (size_t i = 0; i < n; i++) {                                                  \
+			enum policy_level level = policies[i] ? of(policies[i]->field) : highest; \
+                                                                                                  \
+			if (level > highest)                                                      \
+				highest = level;                                                  \
+		}                                                                                 \
+		return highest;                                                                   \
 	}
 
-DEFINE_LEVEL(policy_plugin_level, plugin)
-DEFINE_LEVEL(policy_node_level, node)
-DEFINE_LEVEL(policy_operator_level, operator_)
+DEFINE_LEVEL(policy_plugin_level, plugin, level_of)
+DEFINE_LEVEL(policy_node_level, node, level_of)
+DEFINE_LEVEL(policy_operator_level, operator_, level_of)
+DEFINE_LEVEL(policy_backup_level, backup, backup_level_of)

@@ -57,3 +57,5 @@ uint32_t policy_capabilities(const Holdfast__V1__AccessPolicy *const *policies, 
 enum policy_level policy_plugin_level(const Holdfast__V1__AccessPolicy *const *policies, size_t n);
 enum policy_level policy_node_level(const Holdfast__V1__AccessPolicy *const *policies, size_t n);
 enum policy_level policy_operator_level(const Holdfast__V1__AccessPolicy *const *policies, size_t n);
+/** POLICY_READ: kits; POLICY_WRITE: copies as well. */
+enum policy_level policy_backup_level(const Holdfast__V1__AccessPolicy *const *policies, size_t n);

@@ -141,19 +141,21 @@ static void each_capability_opens_its_rights_in_its_namespace(void **state)
 static void each_level_opens_its_rights_everywhere(void **state)
 {
 	static const struct {
-		const char *plugin, *node, *operator;
+		const char *plugin, *node, *operator, * backup;
 		uint32_t rights;
 	} cases[] = {
-		{"", "", "", 0},
-		{"list", "", "", R(PLUGIN_LIST)},
-		{"read", "", "", R(PLUGIN_LIST) | R(PLUGIN_READ)},
-		{"", "read", "", R(NODE_READ)},
-		{"", "write", "", R(NODE_READ) | R(NODE_WRITE)},
-		{"", "", "read", R(OPERATOR_READ)},
-		{"", "", "write", R(OPERATOR_READ) | R(OPERATOR_WRITE)},
-		{"read", "write", "write",
+		{"", "", "", "", 0},
+		{"list", "", "", "", R(PLUGIN_LIST)},
+		{"read", "", "", "", R(PLUGIN_LIST) | R(PLUGIN_READ)},
+		{"", "read", "", "", R(NODE_READ)},
+		{"", "write", "", "", R(NODE_READ) | R(NODE_WRITE)},
+		{"", "", "read", "", R(OPERATOR_READ)},
+		{"", "", "write", "", R(OPERATOR_READ) | R(OPERATOR_WRITE)},
+		{"", "", "", "kit", R(BACKUP_KIT)},
+		{"", "", "", "copy", R(BACKUP_KIT) | R(BACKUP_COPY)},
+		{"read", "write", "write", "copy",
 		 R(PLUGIN_LIST) | R(PLUGIN_READ) | R(NODE_READ) | R(NODE_WRITE) | R(OPERATOR_READ) |
-			 R(OPERATOR_WRITE)}, /* never management */
+			 R(OPERATOR_WRITE) | R(BACKUP_KIT) | R(BACKUP_COPY)}, /* never management */
 	};
 	struct server *server = *state;
 
@@ -164,6 +166,7 @@ static void each_level_opens_its_rights_everywhere(void **state)
 		policy.plugin = text(cases[i].plugin);
 		policy.node = text(cases[i].node);
 		policy.operator_ = text(cases[i].operator);
+		policy.backup = text(cases[i].backup);
 		put_token(server, &policy);
 		assert_int_equal(rights_in(server, NULL), cases[i].rights);
 		assert_int_equal(rights_in(server, "a"), cases[i].rights);
@@ -188,6 +191,7 @@ static void a_bound_token_has_only_rights_that_are_of_a_node(void **state)
 	policy.n_namespaces = 1;
 	policy.plugin = text("read");
 	policy.node = policy.operator_ = text("write");
+	policy.backup = text("copy");
 	put_token(server, &policy);
 	assert_int_equal(rights_in(server, "a"), (1U << ACCESS_MANAGEMENT) - 1);
 	entry = state_record_from(&server->state, PREFIX_TOKEN);

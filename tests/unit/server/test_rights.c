@@ -54,13 +54,15 @@ enum need {
 	NODE_WRITE,
 	OPERATOR_READ,
 	OPERATOR_WRITE,
+	BACKUP_KIT,
+	BACKUP_COPY,
 	N_NEEDS,
 };
 
-enum over { OVER_NAMESPACE, OVER_PLUGIN, OVER_NODE, OVER_OPERATOR, N_OVER };
+enum over { OVER_NAMESPACE, OVER_PLUGIN, OVER_NODE, OVER_OPERATOR, OVER_BACKUP, N_OVER };
 
-static const char *const over_names[N_OVER] = {"namespaces", "plugin", "node", "operator"};
-static const char *const over_most[N_OVER] = {NULL, "read", "write", "write"};
+static const char *const over_names[N_OVER] = {"namespaces", "plugin", "node", "operator", "backup"};
+static const char *const over_most[N_OVER] = {NULL, "read", "write", "write", "copy"};
 
 /* Each word that gives it, the least of them first; of a level the word and the next lower one. */
 static const struct {
@@ -84,6 +86,8 @@ static const struct {
 	[NODE_WRITE] = {OVER_NODE, {"write", "read"}},
 	[OPERATOR_READ] = {OVER_OPERATOR, {"read", ""}},
 	[OPERATOR_WRITE] = {OVER_OPERATOR, {"write", "read"}},
+	[BACKUP_KIT] = {OVER_BACKUP, {"kit", ""}},
+	[BACKUP_COPY] = {OVER_BACKUP, {"copy", "kit"}},
 };
 
 #define N(name) (1U << (name))
@@ -173,8 +177,10 @@ static const struct row rows[] = {
 	 BOUND_TO_N1},
 	{"Operator.Status", OF_NO_OBJECT, N(OPERATOR_READ), "{}"},
 	{"Operator.Gc", OF_NO_OBJECT, N(OPERATOR_WRITE), "{\"dry_run\": true}"},
-	{"Operator.BeginBackup", OF_MANAGEMENT, 0, "{}"},
-	{"Operator.ReadBackup", OF_MANAGEMENT, 0, "{}"},
+	{"Operator.BeginBackup", OF_NO_OBJECT, N(BACKUP_COPY), "{}"},
+	{"Operator.BeginBackup", OF_NO_OBJECT, N(BACKUP_KIT), "{\"kit\": true}"},
+	{"Operator.BeginBackup", OF_MANAGEMENT, 0, "{\"kit\": true, \"passphrase\": \"short\"}"},
+	{"Operator.ReadBackup", OF_NO_OBJECT, N(BACKUP_KIT), "{}"},
 	{"Operator.BeginRestore", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.WriteRestore", OF_MANAGEMENT, 0, "{}"},
 	{"Operator.ApplyRestore", OF_MANAGEMENT, 0, "{}"},
