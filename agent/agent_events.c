@@ -88,6 +88,7 @@ static Holdfast__V1__SessionHello *make_hello(bool *ret_is_short, void *userdata
 	if (hello) {
 		told.plugins = hello->plugins;
 		told.n_plugins = hello->n_plugins;
+		told.ticket_keys = hello->ticket_keys;
 		fingerprint_note(&agent->told, &told);
 	}
 	return hello;
@@ -457,8 +458,8 @@ static Holdfast__V1__GetAgentStatusResponse *make_report(void *userdata)
 {
 	struct agent *agent = userdata;
 	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
-	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2], problems[3],
-						     problems[4]};
+	const char *const all[AGENT_PROBLEMS_MAX] = {problems[0], problems[1], problems[2],
+						     problems[3], problems[4], problems[5]};
 	const struct report_facts facts = {
 		.version = HOLDFAST_VERSION,
 		.node_id = agent->config->node_id,

@@ -79,6 +79,24 @@ static bool add_native(Holdfast__V1__Fingerprint *fingerprint, const struct fing
 	return true;
 }
 
+/* Whose tickets the helper takes. */
+static bool add_keys(Holdfast__V1__Fingerprint *fingerprint, const struct helper_info *helper)
+{
+	static const uint8_t none[TICKET_KEY_ID_SIZE];
+	ProtobufCBinaryData *keys = &fingerprint->ticket_keys;
+
+	if (helper->ticket_optional)
+		return true;
+	keys->data = malloc(sizeof(helper->ticket_keys));
+	for (size_t i = 0; keys->data && i < MH_KEYS_MAX; i++) {
+		if (memcmp(helper->ticket_keys[i], none, sizeof(none)) == 0)
+			continue;
+		memcpy(keys->data + keys->len, helper->ticket_keys[i], sizeof(none));
+		keys->len += sizeof(none);
+	}
+	return keys->data != NULL;
+}
+
 Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *facts)
 {
 	Holdfast__V1__Fingerprint *fingerprint = malloc(sizeof(*fingerprint));
@@ -87,7 +105,8 @@ Holdfast__V1__Fingerprint *fingerprint_make(const struct fingerprint_facts *fact
 		return NULL;
 	holdfast__v1__fingerprint__init(fingerprint);
 	fingerprint->plugins = calloc(NODE_PLUGINS_MAX, sizeof(void *));
-	if (fingerprint->plugins && add_csi(fingerprint, facts->plugins) && add_native(fingerprint, facts))
+	if (fingerprint->plugins && add_csi(fingerprint, facts->plugins) && add_native(fingerprint, facts) &&
+	    add_keys(fingerprint, facts->helper))
 		return fingerprint;
 	protobuf_c_message_free_unpacked(&fingerprint->base, NULL);
 	return NULL;

@@ -149,8 +149,10 @@ static void put_plugins(Holdfast__V1__SessionHello *hello, Holdfast__V1__Fingerp
 {
 	hello->plugins = fingerprint->plugins;
 	hello->n_plugins = fingerprint->n_plugins;
+	hello->ticket_keys = fingerprint->ticket_keys;
 	fingerprint->plugins = NULL;
 	fingerprint->n_plugins = 0;
+	fingerprint->ticket_keys = (ProtobufCBinaryData){0};
 }
 
 static Holdfast__V1__SessionHello *make(const struct hello_facts *facts, bool is_short)

@@ -233,6 +233,7 @@ void client_on_ready(struct helper_instance *instance, const struct mh_hello *he
 		memcpy(info->publish_base, hello->publish_base, sizeof(info->publish_base));
 		memcpy(info->stage_base, hello->stage_base, sizeof(info->stage_base));
 		memcpy(info->policy_digest, digest, sizeof(digest));
+		memcpy(info->ticket_keys, hello->ticket_keys, sizeof(info->ticket_keys));
 	}
 	client->events->on_ready(instance->pid, client->userdata);
 	if (instance->lane == HELPER_NORMAL && is_news)

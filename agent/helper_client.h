@@ -71,6 +71,7 @@ struct helper_info {
 	char publish_base[MH_PATH_SIZE];
 	char stage_base[MH_PATH_SIZE]; /* empty: not told */
 	char policy_digest[HELPER_DIGEST_TEXT];
+	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* that its policy names; zero: none */
 	struct error last_error; /* status OK: none since the last answered request */
 };
 

@@ -274,7 +274,7 @@ enum status helper_hello_check(const void *bytes, size_t n, struct mh_hello *ret
 	    !is_text(hello.stage_base, sizeof(hello.stage_base)))
 		return malformed(err, "HELLO", "text");
 	if ((hello.door != 1 && hello.door != 2) || hello.container > 1 || hello.ticket_optional > 1 ||
-	    !is_zero(hello.reserved, sizeof(hello.reserved)))
+	    hello.reserved != 0)
 		return malformed(err, "HELLO", "flags");
 	*ret = hello;
 	return STATUS_OK;

@@ -191,6 +191,9 @@ static enum status take_welcome(struct session *session, const session_down *dow
 	if (status != STATUS_OK)
 		return status;
 	take_clock(session, welcome->clock_ms);
+	memset(session->info.ticket_key, 0, TICKET_KEY_ID_SIZE);
+	if (welcome->ticket_key.len == TICKET_KEY_ID_SIZE)
+		memcpy(session->info.ticket_key, welcome->ticket_key.data, TICKET_KEY_ID_SIZE);
 	session->state = SESSION_UP;
 	session->info.is_up = true;
 	session->info.is_reverted = false; /* a request for a report follows at once if it is */

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
+#include <ticket.h>
 
 enum {
 	SESSION_RETRY_MIN_MS = 200,
@@ -62,7 +63,8 @@ struct session_info {
 	int64_t since_ms; /* of the current session; 0: none */
 	bool is_reverted; /* the server has seen in this session that this node went back in time in this boot
 			   */
-	uint32_t attempts;	 /* since the last success */
+	uint32_t attempts;			/* since the last success */
+	uint8_t ticket_key[TICKET_KEY_ID_SIZE]; /* of the server; zero: it has not said */
 	int64_t clock_skew_ms;	 /* by which this clock is ahead of the server's, at least; below 0: behind */
 	struct error last_error; /* status OK: none yet */
 };

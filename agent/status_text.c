@@ -72,6 +72,32 @@ static bool put_clock(const struct agent *agent, char ret[static AGENT_PROBLEM_S
 	return true;
 }
 
+/* The helper will not mount what this server grants. */
+static bool put_ticket_key(const struct agent *agent, char ret[static AGENT_PROBLEM_SIZE])
+{
+	static const uint8_t none[TICKET_KEY_ID_SIZE];
+	const struct helper_info *helper = helper_client_info(agent->helper);
+	const uint8_t *server = session_info(agent->session)->ticket_key;
+	char text[2 * TICKET_KEY_ID_SIZE + 1];
+	bool knows_one = false;
+
+	for (size_t i = 0; i < MH_KEYS_MAX; i++) {
+		if (memcmp(helper->ticket_keys[i], server, sizeof(none)) == 0)
+			return false; /* also when neither is known */
+		knows_one = knows_one || memcmp(helper->ticket_keys[i], none, sizeof(none)) != 0;
+	}
+	if (!knows_one || helper->ticket_optional || memcmp(server, none, sizeof(none)) == 0)
+		return false;
+	hex_encode(text, server, TICKET_KEY_ID_SIZE);
+	(void)str_format(
+		ret, AGENT_PROBLEM_SIZE,
+		"the server's ticket key (%s...) is another one than the mount helper's policy names: it "
+		"refuses every mount. If holdfast operator status shows the right key, put it into "
+		"the policy (ticket_key = in mounthelper.policy)",
+		text);
+	return true;
+}
+
 void agent_note_certificate(struct agent *agent)
 {
 	char warning[AGENT_PROBLEM_SIZE];
@@ -94,6 +120,8 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 	if (put_expiry(agent, ret[n]))
 		n++;
 	if (put_clock(agent, ret[n]))
+		n++;
+	if (put_ticket_key(agent, ret[n]))
 		n++;
 	if (session_info(agent->session)->is_reverted)
 		(void)str_format(

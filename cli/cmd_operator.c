@@ -34,6 +34,8 @@ static void show_status(const Holdfast__V1__GetStatusResponse *s)
 		{"epoch", s->epoch},
 	};
 
+	const int64_t now_ms = clock_realtime_ms();
+
 	print_field("version", s->version);
 	print_field("cluster", s->cluster);
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
@@ -51,6 +53,9 @@ static void show_status(const Holdfast__V1__GetStatusResponse *s)
 	if (s->ticket_key.len == KEY_MAX)
 		hex_encode(key, s->ticket_key.data, s->ticket_key.len);
 	print_field("ticket key", key);
+	print_field("last backup",
+		    s->last_backup_at_ms ? age_text(s->last_backup_at_ms, now_ms, age) : "never");
+	print_field("last kit", s->last_kit_at_ms ? age_text(s->last_kit_at_ms, now_ms, age) : "never");
 	if (s->certificate_expires_at_ms)
 		print_field("certificate expires", clock_format(s->certificate_expires_at_ms, expires));
 	for (size_t i = 0; i < s->n_warnings; i++)

@@ -121,6 +121,12 @@ enum status show_node(const Holdfast__V1__Node *node, bool verbose, struct error
 				 node_clock_text(node->clock_skew_ms, skew));
 		print_field("clock", clock);
 	}
+	if (node->other_ticket_keys[0]) {
+		(void)str_format(clock, sizeof(clock),
+				 "%.32s..., another one than the server's: mounts are refused",
+				 node->other_ticket_keys);
+		print_field("ticket key", clock);
+	}
 	print_field("seen", age_text(node->last_seen_ms, now_ms, age));
 	if (node->disconnected_ms)
 		print_field("disconnected for", age_text(node->disconnected_ms, now_ms, age));

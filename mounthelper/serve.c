@@ -48,8 +48,11 @@ static enum reason send_hello(struct helper *h)
 				 .ticket_optional = agent->ticket_optional != 0,
 				 .record = h->trail.end.rec};
 
+	_Static_assert((int)MH_KEYS_MAX == (int)POLICY_KEY_MAX, "each key has its place");
 	record_head(h, hello.record, hello.head);
 	memcpy(hello.policy_digest, h->policy_digest, sizeof(hello.policy_digest));
+	for (uint32_t i = 0; i < agent->keys.n; i++)
+		memcpy(hello.ticket_keys[i], agent->keys.key[i], TICKET_KEY_ID_SIZE);
 	(void)str_copy(hello.cluster, sizeof(hello.cluster), agent->cluster);
 	(void)str_copy(hello.node, sizeof(hello.node), agent->node);
 	(void)str_copy(hello.publish_base, sizeof(hello.publish_base), agent->publish_base);

@@ -27,6 +27,7 @@ enum {
 	MH_PATH_SIZE = 256,
 	MH_SLOT_MAX = 31,
 	MH_LIST_MAX = 8,
+	MH_KEYS_MAX = 2,
 };
 
 /* Below the stage base a volume of class csi is VOLUME/staging, the plugin's staging target path, one per
@@ -146,7 +147,8 @@ struct mh_hello {
 	uint8_t door;		 /* 1 setuid, 2 socket */
 	uint8_t container;	 /* 1: stayed in the caller's mount namespace, as the policy says */
 	uint8_t ticket_optional; /* 1: stand-alone use, tickets are not required */
-	uint8_t reserved[9];
+	uint8_t ticket_keys[MH_KEYS_MAX][TICKET_KEY_ID_SIZE]; /* the policy's; zero: none */
+	uint8_t reserved;
 	uint64_t record;		  /* id of the record of this start in the trail */
 	uint8_t head[TICKET_DIGEST_SIZE]; /* and its SHA-256 */
 };

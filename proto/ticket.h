@@ -30,6 +30,7 @@ enum {
 	TICKET_DIGEST_SIZE = 32,
 	TICKET_SIGNATURE_SIZE = 64,
 	TICKET_KEY_SIZE = 32,
+	TICKET_KEY_ID_SIZE = 4, /* the key's first bytes: it is public */
 };
 
 /* Most permissive propagation that a publish under this ticket may ask for. */

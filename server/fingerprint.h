@@ -5,11 +5,16 @@
 #include "change.h"
 
 #include "base/error.h"
+#include "model/node.h"
 
 #include <holdfast/v1/types.pb-c.h>
 #include <stddef.h>
 
 struct server;
+
+/** Compare the keys whose tickets the mount helper of @node takes (@keys, of a hello or fingerprint) with the
+ * server's own, and log it once when none of them is that. */
+void fingerprint_take_keys(const struct server *server, const ProtobufCBinaryData *keys, struct node *node);
 
 /** Stage in @change that @node_id has exactly @plugins: what is new or differs is put, what is no longer
  * named is deleted; a repeat changes nothing. A CSI plugin that no node has reported yet is

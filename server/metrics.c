@@ -62,6 +62,9 @@ static void print_nodes(const struct server *server, struct strbuf *to)
 	one(to, "nodes_clock_off", "gauge",
 	    "Nodes whose clock was 10 seconds or more away from the server's when they connected.",
 	    state->n_nodes_clock_off);
+	one(to, "nodes_other_ticket_key", "gauge",
+	    "Nodes whose mount helper takes no ticket of this server, because its policy names another key.",
+	    state->n_nodes_other_key);
 	one(to, "nodes_ineligible", "gauge", "Nodes where nothing new is placed.", state->n_nodes_ineligible);
 	one(to, "nodes_draining", "gauge", "Nodes whose drain is under way.", state->n_nodes_draining);
 }
@@ -218,6 +221,9 @@ static void print_store(struct server *server, struct strbuf *to)
 	one(to, "backup_timestamp_seconds", "gauge",
 	    "When the last backup that was read to its end was begun, in seconds since 1970; 0: never.",
 	    (uint64_t)backup_last_ms(server) / MSEC_PER_SEC);
+	one(to, "backup_kit_timestamp_seconds", "gauge",
+	    "When the last kit that was read to its end was begun, in seconds since 1970; 0: never.",
+	    (uint64_t)backup_last_kit_ms(server) / MSEC_PER_SEC);
 	one(to, "store_mark_broken", "gauge", "1: a mark of the store cannot be written.",
 	    stats.mark_errno != 0);
 	one(to, "history_lost", "gauge",

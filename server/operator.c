@@ -3,6 +3,7 @@
 
 #include "access.h"
 #include "audit_read.h"
+#include "backup.h"
 #include "history.h"
 #include "keys.h"
 #include "marks.h"
@@ -17,7 +18,7 @@
 #include <holdfast/v1/operator.pb-c.h>
 #include <inttypes.h>
 
-enum { WARNINGS_MAX = 4, HISTORY_WARNING_SIZE = 640 };
+enum { WARNINGS_MAX = 5, HISTORY_WARNING_SIZE = 640, KEYS_WARNING_SIZE = 512, KEYS_NAMED = 4 };
 
 static enum status allow(struct server *server, struct rpc_call *call, const ProtobufCMessage *request,
 			 struct error *err)
@@ -56,6 +57,35 @@ static bool history_warning(struct server *server, char ret[static HISTORY_WARNI
 	return true;
 }
 
+/* Names some of the nodes, all of which are walked only when there is one. */
+static bool keys_warning(struct server *server, char ret[static KEYS_WARNING_SIZE])
+{
+	const struct state *state = &server->state;
+	struct node_entry *entry;
+	size_t named = 0;
+	size_t at = 0;
+
+	if (state->n_nodes_other_key == 0)
+		return false;
+	for (entry = state_node_from(&server->state, ""); entry; entry = state_node_next(entry)) {
+		int n;
+
+		if (entry->node.other_ticket_keys[0] == '\0')
+			continue;
+		n = str_format(ret + at, KEYS_WARNING_SIZE - at, "%snode %s has another ticket key (%s...)",
+			       at > 0 ? ", " : "", entry->node.id, entry->node.other_ticket_keys);
+		at += n > 0 ? (size_t)n : 0;
+		if (++named == KEYS_NAMED)
+			break;
+	}
+	(void)str_format(
+		ret + at, KEYS_WARNING_SIZE - at,
+		"%s: mounts are refused there. Put this server's key into mounthelper.policy, or give "
+		"the server its old key back",
+		state->n_nodes_other_key > named ? " and more" : "");
+	return true;
+}
+
 static enum status handle_status(struct server *server, struct rpc_call *call,
 				 const ProtobufCMessage *request, struct error *err)
 {
@@ -65,6 +95,7 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	char disk[DISK_WARNING_SIZE];
 	char mark[MARKS_WARNING_SIZE];
 	char history[HISTORY_WARNING_SIZE];
+	char keys[KEYS_WARNING_SIZE];
 	char *warnings[WARNINGS_MAX];
 	uint8_t key[TICKET_KEY_SIZE];
 
@@ -86,6 +117,10 @@ static enum status handle_status(struct server *server, struct rpc_call *call,
 	response.warnings = warnings;
 	if (history_warning(server, history))
 		warnings[response.n_warnings++] = history;
+	response.last_backup_at_ms = backup_last_ms(server);
+	response.last_kit_at_ms = backup_last_kit_ms(server);
+	if (keys_warning(server, keys))
+		warnings[response.n_warnings++] = keys;
 	if (disk_warning(server, disk))
 		warnings[response.n_warnings++] = disk;
 	if (marks_warning(server, mark))

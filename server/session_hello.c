@@ -234,6 +234,7 @@ static void node_from_hello(const struct session *session, const Holdfast__V1__S
 	ret->status = NODE_READY;
 	ret->disconnected_ms = 0;
 	ret->disconnect_reason[0] = '\0';
+	fingerprint_take_keys(session->server, &hello->ticket_keys, ret);
 	take_clock(hello, ret);
 	take_machine(hello, ret);
 	ret->last_seen_ms = ret->modify_time_ms = clock_realtime_ms();

@@ -109,8 +109,11 @@ void session_welcome(struct session *session)
 	Holdfast__V1__SessionDown down = HOLDFAST__V1__SESSION_DOWN__INIT;
 	Holdfast__V1__SessionWelcome welcome = HOLDFAST__V1__SESSION_WELCOME__INIT;
 	char version[] = HOLDFAST_VERSION;
+	uint8_t key[TICKET_KEY_SIZE];
 	struct history_mark mark;
 
+	ticket_issuer_public_key(session->server->issuer, key);
+	welcome.ticket_key = (ProtobufCBinaryData){.len = TICKET_KEY_ID_SIZE, .data = key};
 	history_mark(session->server, &mark);
 	session->mark_index = mark.pb.index;
 	session->mark_us = clock_monotonic_us();

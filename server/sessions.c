@@ -23,10 +23,18 @@ enum { TIMER_ACCURACY_US = 250000 };
 static enum status take_fingerprint(struct session *session, const Holdfast__V1__Fingerprint *fingerprint,
 				    struct error *err)
 {
+	const struct node_entry *entry = state_node(&session->server->state, session->node_id);
 	cleanup(change_release) struct change change = CHANGE_INIT;
+	cleanup_free struct node *node = malloc(sizeof(*node));
 	enum status st = fingerprint_stage(session->server, &change, session->node_id, fingerprint->plugins,
 					   fingerprint->n_plugins, err);
 
+	if (!node)
+		return error_set(err, STATUS_RESOURCE_EXHAUSTED, 0, "out of memory");
+	*node = entry->node;
+	fingerprint_take_keys(session->server, &fingerprint->ticket_keys, node);
+	if (st == STATUS_OK && !str_eq(node->other_ticket_keys, entry->node.other_ticket_keys))
+		change_put_node(&change, node);
 	return st == STATUS_OK ? session_commit(session, &change, SESSION_NOTHING, "", err) : st;
 }
 

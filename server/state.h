@@ -212,6 +212,7 @@ struct state {
 	size_t n_allocs_by[CLIENT_N];
 	size_t n_volumes_held_twice; /* with a claim that was freed before and is live */
 	size_t n_nodes_ineligible, n_nodes_draining, n_nodes_down, n_nodes_clock_off;
+	size_t n_nodes_other_key; /* whose mount helper takes no ticket of this server */
 };
 
 void state_init(struct state *state);

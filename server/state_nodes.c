@@ -81,6 +81,8 @@ static void count_node(struct state *state, const struct node *node, int change)
 		state->n_nodes_draining += (size_t)change;
 	if (node->status == NODE_DOWN)
 		state->n_nodes_down += (size_t)change;
+	if (node->other_ticket_keys[0] != '\0')
+		state->n_nodes_other_key += (size_t)change;
 	if (node_clock_is_off(node->clock_skew_ms))
 		state->n_nodes_clock_off += (size_t)change;
 }
@@ -158,6 +160,7 @@ void state_delete_node(struct state *state, struct node_entry *entry)
 	entry->node.ineligible = false;
 	entry->node.drain = (struct drain){0};
 	entry->node.clock_skew_ms = 0;
+	entry->node.other_ticket_keys[0] = '\0';
 	list_unreported(state, entry, false);
 	state->n_nodes -= node_is_registered(entry);
 	if (entry->session)

@@ -13,7 +13,8 @@ enum {
 	NODE_TEXT_MAX = 127,
 	NODE_HEALTH_MAX = 511, /* names plugin, socket and call before the reason */
 	NODE_REASON_MAX = 255,
-	NODE_MACHINE_MAX = 65, /* two digests of 32 hexadecimal digits, "+" between */
+	NODE_MACHINE_MAX = 65,	  /* two digests of 32 hexadecimal digits, "+" between */
+	NODE_KEYS_TEXT_SIZE = 32, /* of two ids of keys */
 	NODE_CLOCK_SKEW_WARN_MS = 10000,
 	NODE_CLOCK_TEXT_SIZE = 64,
 	NODE_PAST_BOOTS_MAX = 8,
@@ -128,6 +129,8 @@ struct node {
 	char machine[NODE_MACHINE_MAX + 1]; /* that its hellos have to show; empty: none was shown yet */
 	char other_machine[NODE_MACHINE_MAX + 1]; /* that was refused last; empty: none */
 	int64_t other_machine_ms;
+	char other_ticket_keys[NODE_KEYS_TEXT_SIZE]; /* that its mount helper takes, as text, when none is the
+							server's; empty: one is, or not known */
 	int64_t last_seen_ms;
 	int64_t create_time_ms;
 	int64_t modify_time_ms;

@@ -157,7 +157,8 @@ static void no_change_of_framing_in_hello_is_accepted(void **state)
 
 		memcpy(bytes, &hello, sizeof(bytes));
 		bytes[i] ^= 0x81;
-		if (i >= offsetof(struct mh_hello, helper_pid) && i < offsetof(struct mh_hello, door))
+		if ((i >= offsetof(struct mh_hello, helper_pid) && i < offsetof(struct mh_hello, door)) ||
+		    (i >= offsetof(struct mh_hello, ticket_keys) && i < offsetof(struct mh_hello, reserved)))
 			is_content = true;
 		if (i >= offsetof(struct mh_hello, record))
 			is_content = true;

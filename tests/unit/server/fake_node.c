@@ -295,6 +295,7 @@ void fake_node_connect(struct fake_node *node, const char *id, const char *boot_
 	if (node->machine)
 		assert_int_equal(str_copy(machine, sizeof(machine), node->machine), 0);
 	hello.machine = machine;
+	hello.ticket_keys = node->ticket_keys;
 	hello.clock_ms = clock_realtime_ms() + node->clock_ahead_ms;
 	hello.node_id = node->id;
 	hello.boot_id = node->boot_id;

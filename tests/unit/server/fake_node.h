@@ -36,6 +36,7 @@ struct fake_node {
 	const char *agent_version;	    /* borrowed; NULL: says none */
 	const char *machine;		    /* borrowed; NULL: says none */
 	int64_t clock_ahead_ms;		    /* of the server's */
+	ProtobufCBinaryData ticket_keys;    /* borrowed; as its hello says */
 	Holdfast__V1__NodePlugin **plugins; /* borrowed; what it says instead of the profile and csi below */
 	size_t n_plugins;
 	struct model_plugin

@@ -385,6 +385,22 @@ static void a_kit_is_whole_and_leaves_nothing_on_the_server(void **state)
 	assert_int_equal(n_seen, 1); /* itself */
 }
 
+static void a_kit_counts_as_made_once_it_was_read_to_its_end(void **state)
+{
+	struct fixture *f = *state;
+	Holdfast__V1__BeginBackupResponse *begun;
+
+	(void)str_copy(f->server->config.kit_certificate, PATH_MAX, fresh.certificate);
+	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"), 0);
+	begun = begin(f, "", STATUS_OK);
+	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"), 0);
+	read_kit(f, begun->id);
+	UNTIL(f, metric_of(f, "backup_kit_timestamp_seconds") > 0);
+	assert_int_equal(metric_of(f, "backup_kit_timestamp_seconds"),
+			 metric_of(f, "backup_timestamp_seconds"));
+	holdfast__v1__begin_backup_response__free_unpacked(begun, NULL);
+}
+
 static void a_kit_is_never_made_unencrypted(void **state)
 {
 	struct fixture *f = *state;
@@ -431,6 +447,7 @@ int main(void)
 		TEST(a_kit_writes_nowhere_but_beside_the_settings),
 		TEST(a_ticket_key_that_waits_for_the_next_start_gives_no_kit),
 		TEST(a_kit_is_whole_and_leaves_nothing_on_the_server),
+		TEST(a_kit_counts_as_made_once_it_was_read_to_its_end),
 		TEST(a_kit_is_never_made_unencrypted),
 		TEST(a_copy_with_a_flipped_bit_is_not_whole),
 	};

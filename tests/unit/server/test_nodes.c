@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 
 #include <holdfast/v1/allocations.pb-c.h>
+#include <holdfast/v1/operator.pb-c.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -313,6 +314,57 @@ static void a_clock_that_is_wrong_is_seen_at_hello_and_counted(void **state)
 	assert_int_equal(f->server->state.n_nodes_clock_off, 1);
 	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
 	assert_int_equal(f->server->state.n_nodes_clock_off, 0);
+}
+
+/* n1's next hello names @keys; @n nodes of which the status warns then. */
+static void expect_keys(struct fixture *f, uint8_t *keys, size_t len, size_t n)
+{
+	Holdfast__V1__GetStatusRequest request = HOLDFAST__V1__GET_STATUS_REQUEST__INIT;
+	ProtobufCMessage *response = NULL;
+	const Holdfast__V1__GetStatusResponse *status;
+	bool is_named = false;
+
+	if (f->n1.stream)
+		fake_node_disconnect(&f->n1);
+	f->n1.ticket_keys = (ProtobufCBinaryData){.len = len, .data = keys};
+	fake_node_connect(&f->n1, "n1", BOOT_1, NULL, 0);
+	assert_int_equal(f->server->state.n_nodes_other_key, n);
+	assert_int_equal(metric_of(f, "nodes_other_ticket_key"), n);
+	assert_int_equal(call(&f->operator, & holdfast__v1__operator__descriptor, "Status", &request.base,
+			      &response, NULL),
+			 STATUS_OK);
+	status = (const Holdfast__V1__GetStatusResponse *)response;
+	for (size_t i = 0; i < status->n_warnings; i++)
+		is_named |= strstr(status->warnings[i], "node n1 has another ticket key (") != NULL;
+	assert_int_equal(is_named, n > 0);
+	protobuf_c_message_free_unpacked(response, NULL);
+}
+
+static void a_node_with_another_ticket_key_is_named_until_its_policy_has_the_servers(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t keys[TICKET_KEY_ID_SIZE + TICKET_KEY_SIZE]; /* another one, then the server's */
+	Holdfast__V1__SessionUp up = HOLDFAST__V1__SESSION_UP__INIT;
+	Holdfast__V1__Fingerprint fingerprint = HOLDFAST__V1__FINGERPRINT__INIT;
+
+	ticket_issuer_public_key(f->server->issuer, keys + TICKET_KEY_ID_SIZE);
+	memcpy(keys, keys + TICKET_KEY_ID_SIZE, TICKET_KEY_ID_SIZE);
+	keys[0] ^= 1;
+	expect_keys(f, keys, 0, 0); /* not known */
+	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
+	expect_keys(f, keys, 2 * (size_t)TICKET_KEY_ID_SIZE, 0); /* while the key is changed it has both */
+	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
+	/* the policy was changed while the session went on */
+	fingerprint.ticket_keys = (ProtobufCBinaryData){TICKET_KEY_ID_SIZE, keys + TICKET_KEY_ID_SIZE};
+	up.message_case = HOLDFAST__V1__SESSION_UP__MESSAGE_FINGERPRINT;
+	up.fingerprint = &fingerprint;
+	assert_int_equal(rpc_stream_send(f->n1.stream, &up.base, NULL), STATUS_OK);
+	UNTIL(f, f->server->state.n_nodes_other_key == 0);
+	expect_keys(f, keys, TICKET_KEY_ID_SIZE, 1);
+	fake_node_disconnect(&f->n1);
+	UNTIL(f, !node_is_connected(node_of(f, "n1")));
+	assert_int_equal(purge(f, "n1", NULL), STATUS_OK);
+	assert_int_equal(f->server->state.n_nodes_other_key, 0);
 }
 
 static void a_clock_is_off_from_ten_seconds_on(void **state)
@@ -1234,6 +1286,7 @@ int main(void)
 		SERVED(a_node_is_silent_by_the_interval_that_it_was_told),
 		SERVED(the_metrics_count_sessions_that_fell_silent),
 		SERVED(a_clock_that_is_wrong_is_seen_at_hello_and_counted),
+		SERVED(a_node_with_another_ticket_key_is_named_until_its_policy_has_the_servers),
 		cmocka_unit_test(a_clock_is_off_from_ten_seconds_on),
 		SERVED(a_clone_is_refused_and_frees_nothing),
 		SERVED(a_machine_is_pinned_by_the_first_hello_that_shows_one),
