@@ -398,6 +398,12 @@ enum status cmd_operator_restore(struct invocation *inv, struct error *err)
 	transfer.fd = open(inv->args[0], O_RDONLY | O_CLOEXEC);
 	if (transfer.fd < 0)
 		return error_set(err, status_from_errno(errno), errno, "open %s", inv->args[0]);
+	if (kit_is_one(transfer.fd))
+		return error_set(
+			err, STATUS_INVALID_ARGUMENT, 0,
+			"%s is a kit, which is for a server that is not running. Next, on its machine: "
+			"holdfast-server --restore %s --dry-run",
+			inv->args[0], inv->args[0]);
 	status = connect_server(inv, &connection, err);
 	if (status == STATUS_OK)
 		status = value_confirm(inv,
