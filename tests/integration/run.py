@@ -70,11 +70,19 @@ def end(number, _frame):
     Daemon.are_over = plugin.Plugin.are_over = True
     print(f"ended by signal {number}", flush=True)
     for world in list(World.opened):
+        close(world)
+    os._exit(128 + number)  # other threads are still waiting for what is gone
+
+
+def close(world):
+    """Other threads may still be making something: what comes while it is removed is removed the next time."""
+    for _ in range(10):
         try:
             world.close()
+            return
         except Exception as error:  # the next world says what is left
             print(error, file=sys.stderr, flush=True)
-    os._exit(128 + number)  # other threads are still waiting for what is gone
+            time.sleep(0.2)
 
 
 def flatten(suite):
