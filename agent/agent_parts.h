@@ -58,7 +58,7 @@ struct agent {
 	struct error broken;		  /* why the loop was ended; status OK: it was not */
 };
 
-enum { AGENT_PROBLEMS_MAX = 6, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
+enum { AGENT_PROBLEMS_MAX = 7, AGENT_PROBLEM_SIZE = ERROR_MSG_MAX + 64 };
 
 /** Read when the certificate in use expires. After each load of it. */
 void agent_note_certificate(struct agent *agent);

@@ -211,6 +211,15 @@ void client_note_head(const struct helper_instance *instance, uint64_t record,
 	memcpy(head->sha256, sha256, TICKET_DIGEST_SIZE);
 }
 
+/* Room is kept for the records of cleaning up, so that these say nothing of those of mounts. */
+void client_note_trail(struct helper_client *client, const struct mh_reply *reply)
+{
+	bool mounts = reply->header.op == MH_OP_STAGE || reply->header.op == MH_OP_PUBLISH;
+
+	if (mounts && (helper_reply_is_without_trail(reply) || reply->record > 0))
+		client->info.is_without_trail = helper_reply_is_without_trail(reply);
+}
+
 void client_on_ready(struct helper_instance *instance, const struct mh_hello *hello)
 {
 	struct helper_client *client = instance->client;

@@ -66,6 +66,7 @@ struct helper_info {
 	uint32_t abandoned; /* instances that hang, that of NFS included */
 	uint32_t queued;    /* requests not answered yet */
 	struct trail_head head;
+	bool is_without_trail; /* it had none for the last mount */
 	char cluster[TICKET_CLUSTER_SIZE];
 	char node[TICKET_NODE_SIZE];
 	char publish_base[MH_PATH_SIZE];

@@ -210,8 +210,10 @@ static void on_reply(struct helper_instance *instance, const void *bytes, size_t
 		instance_give_up(instance, &err);
 		return;
 	}
-	if (reply.header.op != MH_OP_LIST)
+	if (reply.header.op != MH_OP_LIST) {
 		client_note_head(instance, reply.reply.record, reply.reply.head);
+		client_note_trail(instance->client, &reply.reply);
+	}
 	instance->current = NULL;
 	backoff_reset(&instance->backoff);
 	instance->last_error = (struct error){0};

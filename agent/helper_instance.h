@@ -121,6 +121,9 @@ void client_on_ready(struct helper_instance *instance, const struct mh_hello *he
 void client_note_head(const struct helper_instance *instance, uint64_t record,
 		      const uint8_t sha256[static TICKET_DIGEST_SIZE]);
 
+/** Whether the trail takes the records of mounts follows from the replies to these. */
+void client_note_trail(struct helper_client *client, const struct mh_reply *reply);
+
 /** It is gone against our will and starts again by itself, that of NFS when it is needed. */
 void client_on_down(struct helper_instance *instance, const struct error *why);
 

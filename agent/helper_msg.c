@@ -370,8 +370,7 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 	[MH_CONFLICT] = {STATUS_ALREADY_EXISTS,
 			 "something else stands there, or the medium is mounted elsewhere"},
 	[MH_LIMIT] = {STATUS_RESOURCE_EXHAUSTED, "a limit of its policy is reached"},
-	[MH_UNAVAILABLE] = {STATUS_UNAVAILABLE,
-			    "its trail cannot be written, or the kernel lacks the file system type"},
+	[MH_UNAVAILABLE] = {STATUS_UNAVAILABLE, "the kernel lacks the file system type"},
 	[MH_KERNEL] = {STATUS_INTERNAL, "the kernel refused"},
 	[MH_INTERNAL] = {STATUS_INTERNAL, "a check after the operation failed"},
 };
@@ -379,6 +378,11 @@ static const struct outcome outcomes[MH_STATUS_N] = {
 bool helper_reply_is_locked(const struct mh_reply *reply)
 {
 	return reply->status == MH_BUSY && reply->step == STEP_NONE;
+}
+
+bool helper_reply_is_without_trail(const struct mh_reply *reply)
+{
+	return reply->status == MH_UNAVAILABLE && reply->step == STEP_TRAIL;
 }
 
 bool helper_reply_is_over_rate(const struct mh_reply *reply)
@@ -392,9 +396,11 @@ static const struct {
 	const char *sentence;
 } reasons[REASON_N] = {MH_REASONS(REASON_ROW)};
 
-/* What a person has to do where the errno says it. */
+/* What a person has to do where step and errno say it. */
 static const char *text_of_errno(const struct mh_reply *reply)
 {
+	if (helper_reply_is_without_trail(reply))
+		return HELPER_NO_TRAIL;
 	if (reply->status == MH_BUSY && reply->sys_errno == ENOTDIR)
 		return "the CSI plugin left the device of a block attachment in the volume's folder; it goes "
 		       "with NodeUnpublishVolume, or by hand: umount the file there, and rm it";

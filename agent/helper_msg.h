@@ -14,6 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What a helper without a trail means, and what to do. */
+#define HELPER_NO_TRAIL                                                                                     \
+	"its trail cannot be written, so that nothing new is mounted and what is mounted stays: make room " \
+	"on the "                                                                                           \
+	"disk of the log that its policy names (df); nothing has to be started anew"
+
 /* One request as it goes onto the wire; header.length says how much of it is used. */
 union helper_request {
 	struct mh_header header;
@@ -77,6 +83,9 @@ enum status helper_reply_check(const void *bytes, size_t n, const union helper_r
 /** Was nothing done for now, because another instance of the helper works on the volume? The same request
  * will succeed later. */
 bool helper_reply_is_locked(const struct mh_reply *reply);
+
+/** It was not done because the trail does not take its record: the disk is full, or the log is not right. */
+bool helper_reply_is_without_trail(const struct mh_reply *reply);
 
 /** Was nothing done for now, because ops_per_second and burst of the policy are used up? */
 bool helper_reply_is_over_rate(const struct mh_reply *reply);

@@ -123,6 +123,8 @@ size_t agent_problems(const struct agent *agent, char ret[static AGENT_PROBLEMS_
 		n++;
 	if (put_ticket_key(agent, ret[n]))
 		n++;
+	if (helper_client_info(agent->helper)->is_without_trail)
+		(void)str_format(ret[n++], AGENT_PROBLEM_SIZE, "mount helper: " HELPER_NO_TRAIL);
 	if (session_info(agent->session)->is_reverted)
 		(void)str_format(
 			ret[n++], AGENT_PROBLEM_SIZE,

@@ -478,6 +478,11 @@ static void run(const void *bytes, bool has_volume, struct mh_reply *reply)
 	uint16_t op = reply->header.op;
 
 	reply->header.length = sizeof(*reply);
+	if (has_volume && take(&state->no_trail)) {
+		reply->status = MH_UNAVAILABLE;
+		reply->step = STEP_TRAIL;
+		return;
+	}
 	reply->record = has_volume ? state->calls - state->records_lost : 0;
 	memset(reply->head, (int)reply->record, sizeof(reply->head));
 	reply->status = (uint16_t)(has_volume ? ops[op].run(bytes, reply) : MH_BUSY);

@@ -373,14 +373,30 @@ static void write_hardware(struct world *w, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static const char *problem_with_the_clock(struct world *w, char problems[][AGENT_PROBLEM_SIZE])
+static const char *problem_with(struct world *w, const char *what, char problems[][AGENT_PROBLEM_SIZE])
 {
 	size_t n = agent_problems(w->agent, problems);
 
 	for (size_t i = 0; i < n; i++)
-		if (strstr(problems[i], "clock"))
+		if (strstr(problems[i], what))
 			return problems[i];
 	return NULL;
+}
+
+static void a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_the_node(void **state)
+{
+	char problems[AGENT_PROBLEMS_MAX][AGENT_PROBLEM_SIZE];
+	struct world *w = *state;
+
+	w->fake.state->no_trail = 1;
+	world_start_agent(w);
+	assert_null(problem_with(w, "trail", problems));
+	run_a(w, 1);
+	WORLD_UNTIL(w, a_ended_and_all_is_released);
+	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
+	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
+			       "its trail cannot be written"));
+	assert_non_null(problem_with(w, "trail cannot be written", problems));
 }
 
 static void a_refusal_that_a_wrong_clock_explains_says_so(void **state)
@@ -397,7 +413,7 @@ static void a_refusal_that_a_wrong_clock_explains_says_so(void **state)
 	assert_int_equal(status_of(w, ALLOC_A), CLIENT_FAILED);
 	assert_non_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc),
 			       "this node's clock is 3m"));
-	assert_non_null(problem_with_the_clock(w, problems));
+	assert_non_null(problem_with(w, "clock", problems));
 	assert_true(w->server.hello_clock_ms != 0);
 }
 
@@ -412,7 +428,7 @@ static void a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks(void 
 	run_a(w, 1);
 	WORLD_UNTIL(w, a_ended_and_all_is_released);
 	assert_null(strstr(alloc_description(&model_server_alloc(&w->server, ALLOC_A)->alloc), "clock"));
-	assert_non_null(problem_with_the_clock(w, problems));
+	assert_non_null(problem_with(w, "clock", problems));
 }
 
 static void hello_tells_which_machine_it_is_and_not_its_machine_id(void **state)
@@ -452,7 +468,7 @@ static void clocks_that_agree_are_no_problem(void **state)
 
 	world_start_agent(w);
 	WORLD_UNTIL(w, two_heartbeats);
-	assert_null(problem_with_the_clock(w, problems));
+	assert_null(problem_with(w, "clock", problems));
 }
 
 static void a_stage_that_is_refused_undoes_what_was_done(void **state)
@@ -586,6 +602,7 @@ int main(void)
 		TEST(a_claim_that_is_refused_fails_the_allocation_with_the_servers_words),
 		TEST(an_expired_ticket_is_renewed_once),
 		TEST(a_second_refusal_is_final),
+		TEST(a_mount_that_the_trail_takes_no_record_of_fails_and_is_a_problem_of_the_node),
 		TEST(a_refusal_that_a_wrong_clock_explains_says_so),
 		TEST(a_refusal_that_a_clock_does_not_explain_says_nothing_of_clocks),
 		TEST(clocks_that_agree_are_no_problem),

@@ -210,6 +210,30 @@ static void the_head_of_the_trail_follows_the_replies_also_back(void **state)
 	assert_int_equal(head_after(f, MH_OP_UNSTAGE), 2);
 }
 
+static void a_trail_that_takes_no_record_is_known_until_it_takes_one(void **state)
+{
+	struct fixture *f = *state;
+	const struct helper_info *info;
+
+	make_client(f, 30000);
+	info = helper_client_info(f->client);
+	request(f, MH_OP_STAGE, 0);
+	run_until(f, &f->n_results, 1);
+	assert_false(info->is_without_trail);
+	f->fake.state->no_trail = 1;
+	request(f, MH_OP_PUBLISH, 0);
+	run_until(f, &f->n_results, 2);
+	assert_int_equal(f->results[1].status, MH_UNAVAILABLE);
+	request(f, MH_OP_LIST, 0);
+	request(f, MH_OP_UNPUBLISH, 0);
+	run_until(f, &f->n_results, 4);
+	assert_true(info->is_without_trail);
+	request(f, MH_OP_PUBLISH, 0);
+	run_until(f, &f->n_results, 5);
+	assert_int_equal(f->results[4].status, MH_OK);
+	assert_false(info->is_without_trail);
+}
+
 /* At every request, each way of dying: the request is done once, told once, and everything after it follows.
  */
 static void no_request_is_lost_or_told_twice_when_the_helper_dies(void **state)
@@ -469,6 +493,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(the_head_of_the_trail_follows_the_replies_also_back, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_trail_that_takes_no_record_is_known_until_it_takes_one,
+						setup, teardown),
 		cmocka_unit_test(no_request_is_lost_or_told_twice_when_the_helper_dies),
 		cmocka_unit_test_setup_teardown(a_request_that_ends_two_helpers_fails_and_the_next_goes_on,
 						setup, teardown),

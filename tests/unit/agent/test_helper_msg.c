@@ -309,6 +309,22 @@ static void every_outcome_has_a_code_and_a_sentence(void **state)
 	}
 }
 
+static void a_trail_without_room_and_a_file_system_that_the_kernel_lacks_are_two_things(void **state)
+{
+	struct mh_reply reply = {.header.op = MH_OP_STAGE, .status = MH_UNAVAILABLE, .step = STEP_TRAIL};
+	struct error err;
+
+	(void)state;
+	assert_true(helper_reply_is_without_trail(&reply));
+	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "its trail cannot be written"));
+	assert_null(strstr(err.msg, "file system type"));
+	reply.step = STEP_CREATE;
+	assert_false(helper_reply_is_without_trail(&reply));
+	assert_int_equal(helper_reply_outcome(&reply, "volume db", &err), STATUS_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "the kernel lacks the file system type"));
+}
+
 #define REASON_ROW(name, word, sentence) {word, sentence},
 static const struct {
 	const char *word;
@@ -446,6 +462,7 @@ int main(void)
 		cmocka_unit_test(lists_are_checked_by_their_kind),
 		cmocka_unit_test(a_list_must_end_and_stay_within_its_page),
 		cmocka_unit_test(every_outcome_has_a_code_and_a_sentence),
+		cmocka_unit_test(a_trail_without_room_and_a_file_system_that_the_kernel_lacks_are_two_things),
 		cmocka_unit_test(every_reason_is_told_with_a_sentence_and_the_policys_line),
 		cmocka_unit_test(a_reason_that_does_not_exist_is_told_as_its_status),
 		cmocka_unit_test(a_used_up_rate_is_told_from_other_limits),
