@@ -237,6 +237,20 @@ static enum status take_kit(struct invocation *inv, Holdfast__V1__BeginBackupReq
 	return kit_passphrase_read(path, passphrase, err);
 }
 
+/* To ask behind the end says that all has arrived: then the server counts it as made, and keeps its copy no
+ * longer. What is here stays whether it hears that or not. */
+static void confirm(struct transfer *transfer, char *id)
+{
+	Holdfast__V1__ReadBackupRequest request = HOLDFAST__V1__READ_BACKUP_REQUEST__INIT;
+	cleanup_message Holdfast__V1__ReadBackupResponse *answer = NULL;
+	struct error err;
+
+	request.id = id;
+	request.offset = transfer->size;
+	(void)connection_call(transfer->connection, operator_service, "ReadBackup", &request.base,
+			      CALL_TIMEOUT_US, (ProtobufCMessage **)(void *)&answer, &err);
+}
+
 enum status cmd_operator_backup(struct invocation *inv, struct error *err)
 {
 	Holdfast__V1__BeginBackupRequest request = HOLDFAST__V1__BEGIN_BACKUP_REQUEST__INIT;
@@ -262,8 +276,10 @@ enum status cmd_operator_backup(struct invocation *inv, struct error *err)
 	explicit_bzero(passphrase, sizeof(passphrase));
 	if (status == STATUS_OK)
 		status = keep(temporary, inv->args[0], err);
-	if (status == STATUS_OK)
+	if (status == STATUS_OK) {
+		confirm(&transfer, begun->id);
 		return print_backup(inv, begun, err);
+	}
 	(void)unlink(temporary);
 	return status;
 }

@@ -61,7 +61,8 @@ static void a_backup_is_fetched_in_parts_and_checked(void **state)
 	expect_ok(backup_line(""));
 	expect_file("hello");
 	expect_request("Operator.ReadBackup {\"id\":\"b1\"}\nOperator.ReadBackup "
-		       "{\"id\":\"b1\",\"offset\":\"3\"}\n");
+		       "{\"id\":\"b1\",\"offset\":\"3\"}\n"
+		       "Operator.ReadBackup {\"id\":\"b1\",\"offset\":\"5\"}\n"); /* all has arrived */
 	expect_output("holds the state of index 12, 5 bytes");
 	expect_output("\nSHA-256 ");
 	assert_int_equal(stat(spec_path, &st), 0);
