@@ -295,14 +295,14 @@ enum status server_new(const struct config *config, struct server **ret, struct 
 	return STATUS_OK;
 }
 
-/* Let changes that are under way give their answers and return their memory; a loop that has ended cannot. */
+/* Let changes that are in flight give their answers and return their memory, also when the loop has ended. */
 static void drain(struct server *server)
 {
 	uint64_t limit = clock_monotonic_us() + DRAIN_MAX_US;
 
 	while (server->kv && kv_stats(server->kv).pending > 0 && clock_monotonic_us() < limit)
 		if (sd_event_run(server->event, DRAIN_TURN_US) < 0)
-			return;
+			kv_wait(server->kv, DRAIN_TURN_US / USEC_PER_MSEC);
 }
 
 void server_free(struct server *server)

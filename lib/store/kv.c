@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -173,6 +174,15 @@ static int on_writer_done(sd_event_source *source, int fd, uint32_t revents, voi
 	if (kv->is_closed)
 		free(kv);
 	return 0;
+}
+
+void kv_wait(struct kv *kv, int timeout_ms)
+{
+	struct pollfd ready = {.fd = writer_fd(kv->writer), .events = POLLIN};
+
+	writer_wake(kv->writer);
+	if (poll(&ready, 1, timeout_ms) > 0)
+		(void)on_writer_done(NULL, ready.fd, EPOLLIN, kv);
 }
 
 static int on_turn(sd_event_source *source, void *userdata)

@@ -159,6 +159,10 @@ struct kv_copy {
 enum status kv_walk_copy(const struct kv_copy *copy, kv_each_fn *each, void *userdata, uint64_t *ret_revision,
 			 struct error *err);
 
+/** What the loop does by itself, when it has ended: wait for up to @timeout_ms and run done functions of what
+ * was submitted. */
+void kv_wait(struct kv *kv, int timeout_ms);
+
 /** Waits for what was submitted; its done functions do not run any more. NULL is allowed, and so is a call
  * from inside a done function. */
 void kv_close(struct kv *kv);
